@@ -14,8 +14,8 @@
 
 extern const tn_host *tn__cpu_host;
 
-/* Fails with the message that `call` was given a kind or flag of a later
- * version of the plugin interface. Returns the error. */
+/* Sets and returns the error that `call`, a function of the plugin's table, got
+ * a kind or flag that this version of the plugin does not know. */
 tn_status tn__cpu_unknown(const char *call);
 
 #define TN_CPU_ALIGN 64
@@ -24,13 +24,12 @@ tn_status tn__cpu_unknown(const char *call);
 
 /* ---- devices, buffers, queues (cpu_device.c) ----------------------------- */
 
-/* When convolution uses Winograd's algorithm (conv_winograd.c): if an estimate
- * of the cost says so, never, or wherever possible. The option "winograd" is
- * absent, 0 or 1. */
+/* The algorithm of a convolution, chosen by the device option "winograd". */
 typedef enum conv_choice {
-    CONV_BY_COST,
-    CONV_DIRECT,
-    CONV_WINOGRAD
+    CONV_BY_COST, /* Winograd's algorithm if an estimate of the cost favours
+                     it: the option is absent */
+    CONV_DIRECT,  /* never Winograd's algorithm: winograd=0 */
+    CONV_WINOGRAD /* Winograd's algorithm wherever it exists: winograd=1 */
 } conv_choice;
 
 struct tn_plugin_device {
@@ -44,19 +43,20 @@ struct tn_plugin_device {
 struct tn_buffer {
     char *memory; /* aligned to 64 bytes unless wrapped */
     uint64_t bytes;
-    bool wrapped; /* the memory belongs to the user's program */
+    bool wrapped; /* the user's program owns the memory */
 };
 
 struct tn_queue {
     const tn_cpu_routines *routines;
-    int64_t stream_bytes; /* the device's stream_bytes */
-    conv_choice conv;     /* the device's choice */
+    int64_t stream_bytes; /* copied from the device */
+    conv_choice conv;     /* copied from the device */
 };
 
-/* raise() records a fault of the calling thread unless one is pending. take()
- * returns the pending fault and clears it (queue_sync). Faults belong to
- * threads, because calls of this synchronous plugin may run concurrently on one
- * queue, and the thread that made a call also asks for its fault. */
+/* tn__cpu_fault_raise records a fault, such as an index out of range, for the
+ * calling thread, unless one is pending. tn__cpu_fault_take returns the pending
+ * fault and clears it. Faults belong to threads, because calls of this
+ * synchronous plugin may run concurrently on one queue, and the thread that
+ * made a call also asks for its fault (queue_sync). */
 tn_status tn__cpu_fault_raise(const tn_fault *fault);
 tn_status tn__cpu_fault_take(tn_fault *fault);
 
@@ -65,18 +65,19 @@ tn_status tn__cpu_fault_take(tn_fault *fault);
  * function. */
 void *tn__cpu_scratch(size_t bytes);
 
-/* Returns memory that all tasks of one call share, or NULL if out of memory. A
- * thread holds one such block at a time and releases it before the call
- * returns. The block is cached for the next call, because fresh memory from the
- * system costs a page fault for each 4 KiB. */
+/* Returns memory for all tasks of one call of the plugin, or NULL if out of
+ * memory. A thread may hold one such block at a time, and releases it before
+ * the call returns. The block is cached for the thread's next call, because
+ * fresh memory from the system costs a page fault for each 4 KiB. */
 void *tn__cpu_memory_acquire(size_t bytes);
 void tn__cpu_memory_release(void *memory);
 
-/* fpu_set() sets the floating-point state that programs need: round to nearest,
- * subnormals kept. It returns the thread's previous state for fpu_restore(). */
+/* tn__cpu_fpu_set sets the floating-point state that programs need: round to
+ * nearest, subnormals not flushed to zero. It returns the thread's previous
+ * state, which tn__cpu_fpu_restore restores. */
 unsigned tn__cpu_fpu_set(void);
 void tn__cpu_fpu_restore(unsigned state);
-/* Rounds x to float in the state that fpu_set() sets. */
+/* Rounds x to float in the state that tn__cpu_fpu_set sets. */
 float tn__cpu_round_f32(double x);
 
 static inline char *tn__cpu_at(const tn_buffer *buffer, int64_t offset,
@@ -99,7 +100,8 @@ static inline void tn__cpu_prefetch(const void *from, int64_t bytes)
 }
 
 extern const uint8_t tn__cpu_dtype_bytes[TN_DTYPE_END];
-/* Stores a number as a register value of `type`. Writes 8 bytes. */
+/* Converts a number to a register type (CPU_F32 ...) and writes it to `at`.
+ * Fills 8 bytes: the value, then zeros. */
 void tn__cpu_number_store(void *at, unsigned type, tn_number number);
 /* Returns whether elements of this dtype have the same bytes in a register
  * block as in memory. */
@@ -109,7 +111,7 @@ static inline bool tn__cpu_is_as_stored(unsigned dtype)
            dtype == TN_I64;
 }
 
-/* The product of the extents; 1 for no dimensions. */
+/* Returns the product of the extents, which is 1 if ndim is 0. */
 static inline int64_t tn__cpu_numel(const int64_t *extent, uint32_t ndim)
 {
     int64_t count = 1;

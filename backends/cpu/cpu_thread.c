@@ -12,17 +12,17 @@
 #include <xmmintrin.h>
 #endif
 
-/* Greatest block of a call's memory that is cached, in bytes. The sums of a
- * convolution's weight gradients are the largest common block: up to 8 MiB, and
- * one task's sums in addition. */
+/* Blocks of tn__cpu_memory_acquire with more bytes are not cached. The largest
+ * common block holds the partial sums of a convolution's weight gradient, up to
+ * 8 MiB, and one task's sums in addition. */
 enum { MAX_CACHED = 16 << 20 };
 
 typedef struct thread_state {
-    char *scratch; /* owned, aligned to 64 */
-    size_t bytes;
-    char *cached; /* memory of a call (tn__cpu_memory_acquire), owned */
+    char *scratch; /* owned; memory of tn__cpu_scratch, aligned to 64 bytes */
+    size_t bytes;  /* size of scratch */
+    char *cached;  /* owned; memory of tn__cpu_memory_acquire */
     size_t cached_bytes;
-    tn_fault fault; /* pending fault; none if its code is TN_OK */
+    tn_fault fault; /* the pending fault; its code is TN_OK if there is none */
 } thread_state;
 
 static pthread_key_t key;
@@ -58,8 +58,8 @@ static thread_state *state_here(void)
     return state;
 }
 
-/* Grows *memory, which has *room bytes, to at least `bytes`. Its contents are
- * lost. Returns it, or NULL if out of memory. */
+/* Grows *memory, which has *room bytes, to at least `bytes`. The contents are
+ * lost. Returns the new *memory, or NULL if out of memory. */
 static void *grow_to(char **memory, size_t *room, size_t bytes)
 {
     if (bytes > *room) {
@@ -119,8 +119,9 @@ tn_status tn__cpu_fault_take(tn_fault *fault)
 
 #if defined(__x86_64__)
 
-/* MXCSR: all exceptions masked, round to nearest, subnormals kept. The low six
- * bits are sticky exception flags. */
+/* A value of the register MXCSR: all exceptions masked, round to nearest,
+ * subnormals not flushed to zero. The low six bits of MXCSR record exceptions
+ * and are ignored in comparisons. */
 #define FPU_NORMAL 0x1f80u
 
 unsigned tn__cpu_fpu_set(void)
@@ -139,7 +140,8 @@ void tn__cpu_fpu_restore(unsigned state)
 
 #elif defined(__aarch64__)
 
-/* FPCR 0: round to nearest, subnormals kept, no traps. */
+/* A value of 0 in the register FPCR means: round to nearest, subnormals not
+ * flushed to zero, no traps. */
 unsigned tn__cpu_fpu_set(void)
 {
     uint64_t state;
@@ -171,8 +173,8 @@ void tn__cpu_fpu_restore(unsigned state)
 
 float tn__cpu_round_f32(double x)
 {
-    /* A value that is representable as a float converts to it in every
-     * state. */
+    /* A value that is representable as a float converts exactly in every
+     * rounding mode. */
     float same = (float)x;
     if ((double)same == x)
         return same;

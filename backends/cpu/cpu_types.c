@@ -1,5 +1,5 @@
-/* cpu_types.c: sizes of dtypes and register types, and storing a number as a
- * register value. */
+/* cpu_types.c: sizes of dtypes, and conversion of a number to a register type
+ * (a type in which kernels compute). */
 #include <string.h>
 
 #include "cpu.h"

@@ -26,10 +26,10 @@
  *                   scatter_add and others of several tensors
  *
  * All other operators keep the dtypes of their inputs. float64 and integer
- * tensors are not converted; neither are operators in place or with a given
- * output. An explicit dtype (tn_sum(x, .dtype = TN_F16)) is used. A loss of the
- * result of a sigmoid (tn_binary_cross_entropy) is rejected in float16, because
- * its gradient exceeds float16's range.
+ * tensors are not converted, nor are the tensors of operators in place or with
+ * a given output. An explicit dtype (tn_sum(x, .dtype = TN_F16)) is used. A
+ * loss that takes the result of a sigmoid (tn_binary_cross_entropy) is rejected
+ * in float16, because its gradient exceeds float16's range.
  *
  * Source: torch.autocast.
  *
@@ -44,15 +44,15 @@
 extern "C" {
 #endif
 
-/* The half type of the calling thread's autocast; TN_DTYPE_NONE if autocast is
- * off, as it is at first. Cannot fail. */
+/* Returns the half type of the calling thread's autocast, or TN_DTYPE_NONE if
+ * autocast is off, as it is at first. Cannot fail. */
 TN_API tn_dtype tn_autocast_dtype(void);
 /* Switches autocast to TN_F16 or TN_BF16, or off with TN_DTYPE_NONE. Returns
- * the previous dtype. TN_ERR_DTYPE, with nothing changed, for other dtypes. A
- * backward pass runs with autocast off, in the dtypes of the forward pass; what
- * tn_recompute runs again has the mode of the first run. A parameter that was
- * converted is cached until autocast is switched off, the parameter changes, or
- * a backward pass begins. */
+ * the previous dtype. Records TN_ERR_DTYPE, with nothing changed, for other
+ * dtypes. A backward pass runs with autocast off, in the dtypes of the forward
+ * pass. What tn_recompute runs again has the mode of the first run. A parameter
+ * that was converted is cached until autocast is switched off, the parameter
+ * changes, or a backward pass begins. */
 TN_API tn_dtype tn_autocast_set(tn_dtype dtype);
 /* A region with autocast to dtype (base.h): TN_AUTOCAST(TN_BF16) { ... }, or
  * TN_AUTOCAST_HERE(TN_BF16); to the end of the block. Regions nest. */

@@ -37,35 +37,37 @@ extern "C" {
 #endif
 
 /* Marks a leaf with a floating dtype as requiring a gradient, and returns it.
- * NULL: TN_ERR_DTYPE for an integer tensor, TN_ERR_STATE for the result of an
- * operator. */
+ * Returns NULL on failure: TN_ERR_DTYPE for an integer tensor, TN_ERR_STATE for
+ * the result of an operator. */
 TN_API tn_tensor *tn_requires_grad(tn_tensor *x);
-/* The same, or off; for a leaf. Errors as above. */
+/* Sets whether a leaf requires a gradient. Fails as tn_requires_grad does. */
 TN_API tn_status tn_tensor_set_requires_grad(tn_tensor *x, bool on);
-/* Whether x requires a gradient: a leaf marked so, or a result of one that was
- * recorded. False for NULL. Cannot fail. */
+/* Returns whether x requires a gradient: it is a leaf that was marked so, or
+ * the result of a recorded operator with an input that requires one. False for
+ * NULL. Cannot fail. */
 TN_API bool tn_tensor_requires_grad(const tn_tensor *x);
-/* Whether x is a leaf: no recorded operator made it. Cannot fail. */
+/* Returns whether x is a leaf: no recorded operator made it. Cannot fail. */
 TN_API bool tn_tensor_is_leaf(const tn_tensor *x);
 
-/* The accumulated gradient of a leaf, or of a tensor marked by
- * tn_tensor_retain_grad (hook.h). Lent: valid while x lives, until the next
- * backward pass or zeroing. NULL if there is none. */
+/* Returns the accumulated gradient of a leaf, or of a tensor marked by
+ * tn_tensor_retain_grad (hook.h), or NULL if there is none. The gradient is
+ * lent: valid while x lives, until the next backward pass or zeroing. */
 TN_API tn_tensor *tn_tensor_grad(const tn_tensor *x);
-/* Sets the gradient of x, which keeps grad; NULL removes it. grad has the
- * shape, dtype and device of x. TN_ERR_STATE if grad is x, or if the graph of
- * grad holds x: such a cycle would never be freed. */
+/* Sets the gradient of x, which keeps grad. NULL removes it. grad must have the
+ * shape, dtype and device of x. Fails with TN_ERR_STATE if grad is x, or if the
+ * graph of grad holds x: such a cycle would never be freed. */
 TN_API tn_status tn_tensor_set_grad(tn_tensor *x, tn_tensor *grad);
 
 /* Makes the leaf x a view of data's storage, with data's shape, dtype and
- * device, while x stays the same object (PyTorch's x.data = data). The gradient
- * of x is removed. TN_ERR_STATE if x is the result of an operator. */
+ * device, while x stays the same object (PyTorch's x.data = data). Removes the
+ * gradient of x. Fails with TN_ERR_STATE if x is the result of an operator. */
 TN_API tn_status tn_tensor_set_data(tn_tensor *x, tn_tensor *data);
 
-/*   gradient       gradient of root, with its shape; optional if root has one
- *                  element (then 1)
- *   retain_graph   keep the graph for a second backward pass
- *   create_graph   record the backward pass, for higher derivatives */
+/* Options of tn_backward:
+ *   gradient       the gradient of root, with the shape of root; optional if
+ *                  root has one element, for which it is then 1
+ *   retain_graph   keeps the graph for a second backward pass
+ *   create_graph   records the backward pass, for higher derivatives */
 #define TN_BACKWARD_OPTIONS_LIST(X)                                           \
     X(tn_tensor *, gradient, NULL)                                            \
     X(bool, retain_graph, false)                                              \
@@ -75,19 +77,20 @@ TN_OPTIONS_STRUCT(tn_backward, TN_BACKWARD_OPTIONS_LIST);
     TN_OPTIONS_DEFAULTS(tn_backward, TN_BACKWARD_OPTIONS_LIST)
 
 /* Adds the derivative of root to the gradient of every leaf that requires one.
- * TN_ERR_SHAPE if root has more than one element and no gradient is given;
- * TN_ERR_STATE if root does not require a gradient, the graph was freed by an
- * earlier backward pass, or a value it needs was changed in place. After a
- * failure all gradients are as before, except those of leaves whose
- * post-accumulate hooks have run (hook.h); the graph may have been freed. With
- * create_graph, the gradient of a leaf has a graph. It lives as long as the
- * gradient: until that is removed or the leaf is freed. */
+ * Fails with TN_ERR_SHAPE if root has more than one element and no gradient is
+ * given. Fails with TN_ERR_STATE if root does not require a gradient, the graph
+ * was freed by an earlier backward pass, or a value that it needs was changed
+ * in place. After a failure all gradients are as before, except those of leaves
+ * whose post-accumulate hooks have run (hook.h), and the graph may have been
+ * freed. With create_graph, the gradient of a leaf has a graph, which lives
+ * until the gradient is removed or the leaf is freed. */
 TN_API tn_status tn_backward_with(tn_tensor *root,
                                   const tn_backward_options *options);
 
-/* The gradients of root with respect to count inputs[]; the gradients of leaves
- * do not change. out[i] is owned by the open scope. If root does not depend on
- * inputs[i], that is an error, or, with allow_unused, out[i] is NULL. */
+/* Stores the gradients of root with respect to inputs[0 .. count) in out[]. The
+ * open scope owns them. The gradients of leaves do not change. If root does not
+ * depend on inputs[i], the call fails, or, with allow_unused, sets out[i] to
+ * NULL. */
 #define TN_GRAD_OPTIONS_LIST(X)                                               \
     X(tn_tensor *, gradient, NULL)                                            \
     X(bool, retain_graph, false)                                              \
@@ -111,9 +114,10 @@ TN_OVERLOAD_4(tn_status, tn_grad,
 extern "C" {
 #endif
 
-/* Whether gradients are recorded in this thread; true at first. Cannot fail. */
+/* Returns whether gradients are recorded in this thread. True at first. Cannot
+ * fail. */
 TN_API bool tn_grad_mode(void);
-/* Switches recording on or off; returns the previous mode. Cannot fail. */
+/* Switches recording on or off, and returns the previous mode. Cannot fail. */
 TN_API bool tn_grad_mode_set(bool on);
 /* A region without recording (base.h): TN_NO_GRAD { accuracy = test(net); }, or
  * TN_NO_GRAD_HERE; to the end of the block. */
@@ -136,16 +140,17 @@ typedef tn_region_of<bool, tn_grad_mode_set> tn_no_grad;
 #define TN_NO_GRAD_HERE TN__REGION_HERE(tn_no_grad_, tn_no_grad, false)
 #endif
 
-/* Whether anomaly mode is on in this thread; false at first. In this mode an
- * operator fails with TN_ERR_NAN if its result contains a NaN, and so does a
- * backward pass. The message names the operator, its module, the position in
+/* Returns whether anomaly mode is on in this thread. False at first. In this
+ * mode an operator or a backward pass fails with TN_ERR_NAN if its result
+ * contains a NaN. The message names the operator, its module, the position in
  * the result, and whether the NaN came from an argument. In a backward pass it
- * names the operator whose gradient has the NaN. The mode is slow, since each
- * result is read back. Not checked are operators that make a tensor from
- * numbers (tn_full), and numbers that are NaN themselves.
- * Source: torch.autograd.set_detect_anomaly. */
+ * names the operator whose gradient has the NaN. The mode is slow, because each
+ * result is read back. It does not check operators that make a tensor from
+ * numbers (tn_full), nor numbers that are NaN themselves. Source:
+ * torch.autograd.set_detect_anomaly. */
 TN_API bool tn_anomaly_mode(void);
-/* Switches anomaly mode; returns the previous mode. Cannot fail. */
+/* Switches anomaly mode on or off, and returns the previous mode. Cannot
+ * fail. */
 TN_API bool tn_anomaly_mode_set(bool on);
 /* A region in anomaly mode (base.h):
  * TN_DETECT_ANOMALY { tn_backward(tn_sum(tn_forward(net, x))); }, or
@@ -175,13 +180,13 @@ typedef tn_region_of<bool, tn_anomaly_mode_set> tn_detect_anomaly;
 #endif
 
 /* Compares the gradients of fn(inputs) with central differences. inputs are
- * float64 leaves; fn returns one tensor of any shape. TN_OK, or TN_ERR_INTERNAL
- * with the input, the element and both values. */
+ * float64 leaves. fn returns one tensor of any shape. Returns TN_OK if they
+ * agree, or TN_ERR_INTERNAL with the input, the element and both values. */
 typedef tn_tensor *(*tn_gradcheck_fn)(tn_tensor *const *inputs, int count,
                                       void *context);
 TN_API tn_status tn_gradcheck(tn_gradcheck_fn fn, tn_tensor *const *inputs,
                               int count, void *context);
-/* The same for second derivatives. */
+/* Compares the second derivatives of fn(inputs) in the same way. */
 TN_API tn_status tn_gradgradcheck(tn_gradcheck_fn fn,
                                   tn_tensor *const *inputs, int count,
                                   void *context);

@@ -11,9 +11,9 @@
  *     tn_average_swap(average);              // net has its weights again
  *
  * With a decay it is the exponential moving average (EMA) of the weights:
- * average = decay average + (1 - decay) weights. Without, it is the mean of all
- * updates: stochastic weight averaging (SWA, arXiv:1803.05407).
- * <tenon/checkpoint.h> saves it with the rest of a run. Source:
+ * average = decay * average + (1 - decay) * weights. Without a decay it is the
+ * mean of all updates: stochastic weight averaging (SWA, arXiv:1803.05407).
+ * <tenon/checkpoint.h> saves the averages with the rest of a run. Source:
  * torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn and
  * get_swa_multi_avg_fn.
  *
@@ -30,42 +30,45 @@ extern "C" {
 
 typedef struct tn_average tn_average;
 
-/*   decay         in [0, 1); none: the mean of all updates
- *   use_buffers   average floating buffers, too (the statistics of batch norm);
- *                 otherwise an update copies buffers. Integer buffers are
- *                 always copied. */
+/* Options of tn_average_new:
+ *   decay         in [0, 1); without it, the average is the mean of all updates
+ *   use_buffers   averages floating buffers, too (the statistics of batch
+ *                 norm); otherwise an update copies buffers. Integer buffers
+ *                 are always copied. */
 #define TN_AVERAGE_NEW_OPTIONS_LIST(X)                                        \
-    X(double, decay, TN_NONE_FLOAT) /* none: the mean */                      \
+    X(double, decay, TN_NONE_FLOAT)                                           \
     X(bool, use_buffers, false)
 TN_OPTIONS_STRUCT(tn_average_new, TN_AVERAGE_NEW_OPTIONS_LIST);
 #define TN_AVERAGE_NEW_OPTIONS                                                \
     TN_OPTIONS_DEFAULTS(tn_average_new, TN_AVERAGE_NEW_OPTIONS_LIST)
-/* Averages of the module's parameters, in their dtypes and on their devices;
- * the initial values are copies. Owned by the open scope; keeps the module's
- * tensors. NULL: NULL was given, TN_ERR_ARGUMENT, TN_ERR_MEMORY. */
+/* Makes averages of the module's parameters, in their dtypes and on their
+ * devices. The initial values are copies. The open scope owns the result, which
+ * keeps the module's tensors. Returns NULL on failure: NULL was given,
+ * TN_ERR_ARGUMENT, TN_ERR_MEMORY. */
 TN_API tn_average *tn_average_new_with(tn_module *module,
                                        const tn_average_new_options *options);
 
-/* Adds the current weights to the average; the first update copies them.
- * TN_ERR_STATE while the averages are swapped in or an error is pending;
- * TN_ERR_DEVICE if the module has moved to another device. */
+/* Adds the current weights to the average. The first update copies them. Fails
+ * with TN_ERR_STATE while the averages are swapped in or an error is pending,
+ * and with TN_ERR_DEVICE if the module has moved to another device. */
 TN_API tn_status tn_average_update(tn_average *average);
 
 /* Exchanges weights and averages without a copy; the tensors stay the same
- * objects. Removes gradients. TN_ERR_STATE while an error is pending. */
+ * objects. Removes gradients. Fails with TN_ERR_STATE while an error is
+ * pending. */
 TN_API tn_status tn_average_swap(tn_average *average);
-/* Whether the averages are swapped into the module. Cannot fail. */
+/* Returns whether the averages are swapped into the module. Cannot fail. */
 TN_API bool tn_average_is_swapped(const tn_average *average);
 
-/* The number of updates; 0 for NULL. Cannot fail. */
+/* Returns the number of updates, or 0 for NULL. Cannot fail. */
 TN_API int64_t tn_average_updates(const tn_average *average);
-/* Sets that number, to resume training. TN_ERR_ARGUMENT if count is
- * negative. */
+/* Sets the number of updates, to resume training. Fails with TN_ERR_ARGUMENT if
+ * count is negative. */
 TN_API tn_status tn_average_set_updates(tn_average *average, int64_t count);
 
-/* The averages: their number, tensor i and its name, as in tn_module_state.
- * Lent; NULL if i is out of range. While swapped, these are the weights. Cannot
- * fail. */
+/* Return the number of averages, average i, and its name as in tn_module_state,
+ * or NULL if i is out of range. Tensor and name are lent: valid while average
+ * lives. While swapped, these tensors are the weights. Cannot fail. */
 TN_API int tn_average_count(const tn_average *average);
 TN_API tn_tensor *tn_average_at(const tn_average *average, int i);
 TN_API const char *tn_average_name(const tn_average *average, int i);

@@ -33,42 +33,45 @@ extern "C" {
 
 typedef struct tn_scope tn_scope;
 
-/* Opens a scope in the calling thread. NULL: TN_ERR_MEMORY. */
+/* Opens a scope in the calling thread. Returns NULL on failure
+ * (TN_ERR_MEMORY). */
 TN_API tn_scope *tn_scope_open(void);
 
-/* Frees what the scope owns, and closes the scopes that were opened inside it
- * and are still open. NULL does nothing. Closing a scope of another thread, or
- * one that is closed, records TN_ERR_STATE and changes nothing. */
+/* Frees the objects that the scope owns. Also closes the scopes that were
+ * opened inside it and are still open. Does nothing for NULL. Closing a scope
+ * of another thread, or one that is closed, records TN_ERR_STATE and changes
+ * nothing. */
 TN_API void tn_scope_close(tn_scope *scope);
 
-/* Closes the scope, but first moves result, which it owns, to the enclosing
- * scope. Returns result. If result is NULL the scope is closed all the same,
- * and NULL is returned. */
+/* Closes the scope, but first moves result, an object that the scope owns, to
+ * the enclosing scope. Returns result. If result is NULL, closes the scope and
+ * returns NULL. */
 TN_API void *tn_scope_result(tn_scope *scope, void *result);
 
 /* Keeps an object (tensor, module, optimizer, loader ...) alive beyond its
- * scope, until a matching tn_drop. Returns object; NULL for NULL. */
+ * scope, until a matching tn_drop. Returns object, also if it is NULL. */
 TN_API void *tn_keep(void *object);
 
 /* Undoes one tn_keep. An object that is not kept and belongs to the calling
- * thread's scopes is freed at once. NULL does nothing. Dropping an object that
- * you neither kept nor own records TN_ERR_STATE. tn_keep and tn_drop record
- * TN_ERR_ARGUMENT for a pointer to what is not counted (a device, an operator),
- * and for an object that was freed, where its memory still shows that. */
+ * thread's scopes is freed at once. Does nothing for NULL. Dropping an object
+ * that you neither kept nor own records TN_ERR_STATE. tn_keep and tn_drop
+ * record TN_ERR_ARGUMENT for a pointer to something that is not reference
+ * counted (a device, an operator). They also do so for a freed object, if its
+ * memory has not been reused. */
 TN_API void tn_drop(void *object);
 
 /* Undoes one tn_keep and makes the open scope the owner of object. If a scope
- * owns it already, only the keep is undone. Returns object; NULL for NULL, and
- * NULL (TN_ERR_STATE) if object is not kept. */
+ * owns object already, only undoes the tn_keep. Returns object, or NULL if
+ * object is NULL or is not kept (TN_ERR_STATE). */
 TN_API void *tn_scope_adopt(void *object);
 
-/* Every call recognises an object that was freed (TN_ERR_STATE) or is of
- * another kind (TN_ERR_ARGUMENT): "item: x was freed: its scope was closed ...".
- * A freed object is recognised until its memory is reused. Memory is reused in
- * the order of freeing, once 64 later objects of the same kind have been freed
- * in the same thread. The debug mode "scopes" finds every use of a freed
- * object, and reports which call made it and which scope freed it. Switch it on
- * before objects are made:
+/* Sets the debug modes. Every call recognises an object that was freed
+ * (TN_ERR_STATE) or is of another kind (TN_ERR_ARGUMENT): "item: x was freed:
+ * its scope was closed ...". It recognises a freed object until its memory is
+ * reused. Memory is reused in the order of freeing, once 64 later objects of
+ * the same kind have been freed in the same thread. The debug mode "scopes"
+ * finds every use of a freed object, and reports which call made it and which
+ * scope freed it. Switch it on before objects are made:
  *
  *     TENON_DEBUG=scopes ./train
  *     item: x was freed: made by mul_scalar in encoder.fc, scope 12 (opened at
@@ -79,12 +82,12 @@ TN_API void *tn_scope_adopt(void *object);
  * After that the oldest are reused, which the log reports once. The elements of
  * tensors are freed as usual.
  *
- * names: "scopes", or NULL to switch it off. This call overrides TENON_DEBUG.
- * TN_ERR_ARGUMENT for another name. */
+ * names is "scopes", or NULL to switch the mode off. This call overrides
+ * TENON_DEBUG. Fails with TN_ERR_ARGUMENT for another name. */
 TN_API tn_status tn_debug_set(const char *names);
 
-/* The number of objects that the calling thread's open scopes own. Cannot
- * fail. */
+/* Returns the number of objects that the calling thread's open scopes own.
+ * Cannot fail. */
 TN_API int64_t tn_scope_count(void);
 
 /* ---- objects of your own ---------------------------------------------- */
@@ -93,48 +96,49 @@ TN_API int64_t tn_scope_count(void);
  * dropped like a tensor. The modules of <tenon/nn.h> are made this way.
  *
  * Public structs begin with their size, so that a newer library and an older
- * program agree on the members that both know. A struct without a size never
- * changes; its comment says "closed". tn_object is closed. */
+ * program agree on the members that both know. A struct without a size is
+ * closed: it never changes, and its comment says so. tn_object is closed. */
 typedef struct tn_object {
     void *reserved[4]; /* for the library's use */
 } tn_object;
 
 typedef struct tn_object_class {
-    size_t size;                  /* of this struct */
-    const char *name;             /* "module", for messages */
-    size_t bytes;                 /* of an instance */
+    size_t size;                  /* sizeof(tn_object_class) */
+    const char *name;             /* kind of object in messages: "module" */
+    size_t bytes;                 /* size of an instance */
     void (*release)(void *object);/* frees what the instance holds, but
                                      not the instance; may be NULL */
 } tn_object_class;
 
-/* A zeroed instance, followed by `extra` bytes, owned by the open scope. type
- * must be valid until the process ends. NULL: TN_ERR_MEMORY; TN_ERR_ARGUMENT if
- * type->bytes is less than sizeof(tn_object). */
+/* Makes a zeroed instance, followed by `extra` bytes. The open scope owns it.
+ * type must be valid until the process ends. Returns NULL on failure:
+ * TN_ERR_MEMORY, or TN_ERR_ARGUMENT if type->bytes is less than
+ * sizeof(tn_object). */
 TN_API void *tn_object_new(const tn_object_class *type, size_t extra);
 
-/* Whether object is alive and was made of this class by tn_object_new. object
- * may be of any kind. False for NULL. Cannot fail. */
+/* Returns whether object is alive and was made by tn_object_new with this
+ * class. object may be of any kind. False for NULL. Cannot fail. */
 TN_API bool tn_object_is(const void *object, const tn_object_class *type);
 
-/* Called once with the caller's context, when the library no longer needs
- * it. */
+/* A function that the library calls once with the caller's context, when it no
+ * longer needs the context. */
 typedef void (*tn_release_fn)(void *context);
 
-/* Checks an argument of a function of your own. Returns true if argument is a
- * living object of this class. If not, it records "call: argument is NULL",
- * "... was freed: ..." or "... is a tensor, not a module", with the class's name,
- * and returns false. Example: call is "optim_step", argument is "optim". */
+/* Checks an argument of a function of your own. Returns true if object is alive
+ * and of this class. If not, returns false and records "call: argument is
+ * NULL", "... was freed: ..." or "... is a tensor, not a module", with the
+ * class's name. Example: call is "optim_step", argument is "optim". */
 TN_API bool tn_object_check(const void *object, const tn_object_class *type,
                             const char *call, const char *argument);
 /* Records name ("Linear") as the maker of object, for the messages of
- * TENON_DEBUG=scopes. Without it they name the module that was running. The
- * library stores each different name until the process ends, so use few. NULL
- * and "" change nothing. For tensors see tn_tensor_set_maker. */
+ * TENON_DEBUG=scopes. If it is not set, they name the module that was running.
+ * The library stores each different name until the process ends, so use few.
+ * NULL and "" change nothing. For tensors see tn_tensor_set_maker. */
 TN_API void tn_object_set_maker(void *object, const char *name);
 
-/* tn_object_check for a class of the library, by its name: "tensor", "module",
- * "parameter list", "optimizer", "schedule", "dataset", "loader", "text",
- * "hook", "safetensors file". */
+/* Like tn_object_check, for a class of the library, given by its name:
+ * "tensor", "module", "parameter list", "optimizer", "schedule", "dataset",
+ * "loader", "text", "hook", "safetensors file". */
 TN_API bool tn_object_check_kind(const void *object, const char *kind,
                                  const char *call, const char *argument);
 
@@ -156,13 +160,13 @@ TN_API bool tn_object_check_kind(const void *object, const char *kind,
  * The previous mode is restored however the region is left: at its end, or by
  * break, continue, return or goto; in C++ by an exception, too. longjmp is not
  * supported: the mode stays changed. In C the regions require gcc or clang.
- * Closed. */
+ * Closed: the struct never changes. */
 typedef struct tn_region {
-    int was;   /* the mode before */
-    bool runs; /* the statement has not run yet */
+    int was;   /* the previous mode */
+    bool runs; /* true until the statement has run */
 } tn_region;
 
-/* Each region's variable has a unique name, also for several regions on one
+/* Gives each region's variable a unique name, also for several regions on one
  * line and for nested ones, so that none shadows another (-Wshadow). */
 #define TN__REGION_NAME(name) TN__REGION_JOIN(name, __COUNTER__)
 #define TN__REGION_JOIN(name, number) TN__REGION_JOIN_AT(name, number)
@@ -196,16 +200,16 @@ extern "C" {
 
 /* ---- sizes ----------------------------------------------------------- */
 
-/* "None", where an integer is optional: an option without a value, or a size
+/* The value "None" of an optional integer: an option without a value, or a size
  * that an adaptive pool leaves as it is. */
 #define TN_NONE_INT INT64_MIN
 
 /* A list of up to TN_MAX_NDIM sizes or axes, passed by value:
- * tn_zeros(tn_dims(2, 3)). Where a list is optional, a count of -1
- * (TN_NONE_DIMS) means none. The last element of dim is no size. It marks a
- * list as made by tn_dims or tn_dims_from_array. A list given as an option must
- * have this mark: without it, C would accept `.dims = 1` as a list of one 0.
- * Closed. */
+ * tn_zeros(tn_dims(2, 3)). If a list is optional, a count of -1 (TN_NONE_DIMS)
+ * means that there is none. The last element of dim is no size. It marks a list
+ * as made by tn_dims or tn_dims_from_array. A list given as an option must have
+ * this mark: without it, C would accept `.dims = 1` as a list of one 0.
+ * Closed: the struct never changes. */
 typedef struct tn_dims_list {
     int32_t count;
     int64_t dim[TN_MAX_NDIM + 1];
@@ -227,8 +231,9 @@ template <typename... Sizes> inline tn_dims_list tn_dims(Sizes... sizes)
 }
 extern "C" {
 #endif
-/* A list of count numbers from an array. With count above TN_MAX_NDIM the rest
- * is not read, and the call that gets the list rejects it. Cannot fail. */
+/* Makes a list of the first count numbers of an array. If count is above
+ * TN_MAX_NDIM, the rest is not read, and the call that gets the list rejects
+ * it. Cannot fail. */
 static inline tn_dims_list tn_dims_from_array(const int64_t *dim, int count)
 {
     tn_dims_list list;
@@ -247,18 +252,20 @@ static inline tn_dims_list tn_dims_scalar(void)
 
 /* ---- dtypes ---------------------------------------------------------- */
 
-/* PyTorch's name ("float32"); "none" for an invalid dtype. Cannot fail. */
-TN_API const char *tn_dtype_name(tn_dtype dtype);
-/* The dtype of that name ("float32", "f32", ...); TN_DTYPE_NONE if there is
- * none. Cannot fail. */
-TN_API tn_dtype tn_dtype_from_name(const char *name);
-/* Bytes per element; 0 for an invalid dtype. Cannot fail. */
-TN_API size_t tn_dtype_bytes(tn_dtype dtype);
-/* Whether dtype is a floating type, half and float8 types included. Cannot
+/* Returns PyTorch's name ("float32"), or "none" for an invalid dtype. Cannot
  * fail. */
+TN_API const char *tn_dtype_name(tn_dtype dtype);
+/* Returns the dtype of that name ("float32", "f32", ...), or TN_DTYPE_NONE if
+ * there is none. Cannot fail. */
+TN_API tn_dtype tn_dtype_from_name(const char *name);
+/* Returns the bytes per element, or 0 for an invalid dtype. Cannot fail. */
+TN_API size_t tn_dtype_bytes(tn_dtype dtype);
+/* Returns whether dtype is a floating type, including half and float8 types.
+ * Cannot fail. */
 TN_API bool tn_dtype_is_floating(tn_dtype dtype);
-/* The dtype of a result of operands a and b, as torch.promote_types.
- * TN_DTYPE_NONE where PyTorch has none: float8 with any other. Cannot fail. */
+/* Returns the dtype of a result of operands a and b, like torch.promote_types.
+ * Returns TN_DTYPE_NONE if PyTorch has none: for float8 with any other. Cannot
+ * fail. */
 TN_API tn_dtype tn_dtype_promote(tn_dtype a, tn_dtype b);
 
 /* ---- the process ----------------------------------------------------- */
@@ -275,18 +282,19 @@ TN_API tn_dtype tn_dtype_promote(tn_dtype a, tn_dtype b);
  * completed. Asynchronous cancellation (PTHREAD_CANCEL_ASYNCHRONOUS) during a
  * call is not supported, since it may end the thread at any instruction. */
 
-/* The number of threads that compute: TENON_NUM_THREADS, or else the CPUs that
- * affinity and the cgroup quota allow. Results do not depend on it. Cannot
- * fail. tn_set_num_threads: TN_ERR_ARGUMENT if count is below 1 or above
- * 1024; TN_ERR_STATE within parallel work. */
+/* The number of threads that compute. It is TENON_NUM_THREADS, or else the
+ * number of CPUs that affinity and the cgroup quota allow. Results do not
+ * depend on it. Reading it cannot fail. Setting it fails with TN_ERR_ARGUMENT
+ * if count is below 1 or above 1024, and with TN_ERR_STATE within parallel
+ * work. */
 TN_API int tn_num_threads(void);
 TN_API tn_status tn_set_num_threads(int count);
 
 /* Sets the function that is called with each log line whose level is at most
  * TENON_LOG (0 silent, 1 warnings, 2 choices, 3 details; 2 if TENON_LOG is not
- * set). Several threads may call it at once. By default lines go to stderr if
- * TENON_LOG is set, and nowhere otherwise. NULL restores the default. Cannot
- * fail. */
+ * set). Several threads may call the function at once. By default lines go to
+ * stderr if TENON_LOG is set, and nowhere otherwise. NULL restores the default.
+ * Cannot fail. */
 TN_API void tn_log_set(void (*log)(int level, const char *line, void *context),
                        void *context);
 
@@ -300,7 +308,7 @@ TN_API void tn_log_set(void (*log)(int level, const char *line, void *context),
 #define TN_VERSION_NUMBER                                                     \
     (TN_VERSION_MAJOR * 10000 + TN_VERSION_MINOR * 100 + TN_VERSION_PATCH)
 
-/* The version of the running library: "0.1.0", and 100. Cannot fail. */
+/* Return the version of the running library: "0.1.0", and 100. Cannot fail. */
 TN_API const char *tn_version(void);
 TN_API int tn_version_number(void);
 

@@ -35,31 +35,34 @@
 extern "C" {
 #endif
 
-/* The parts of a run; a part that is NULL is left out. The calling thread's
+/* The parts of a run. A part that is NULL is left out. The calling thread's
  * random generator is always included. */
 typedef struct tn_checkpoint {
-    size_t size;           /* of this struct */
-    tn_module *module;     /* parameters and buffers */
-    tn_optim *optim;       /* its state and learning rates */
-    tn_loader *loader;     /* its position */
-    tn_schedule *schedule; /* its step count */
+    size_t size;           /* sizeof(tn_checkpoint) */
+    tn_module *module;     /* its parameters and buffers are saved */
+    tn_optim *optim;       /* its state and learning rates are saved */
+    tn_loader *loader;     /* its position is saved */
+    tn_schedule *schedule; /* its step count is saved */
     int64_t step;          /* a number for your use */
-    tn_grad_scaler *scaler;/* its scale */
-    tn_average *average;   /* averages and their count; must not be swapped */
+    tn_grad_scaler *scaler;/* its scale is saved */
+    tn_average *average;   /* the averages and their count are saved; they must
+                              not be swapped in */
 } tn_checkpoint;
 
 /* Writes the file atomically: a reader finds the complete old or the complete
- * new file. <tenon/io.h> describes how, and the handling of links and modes.
- * TN_ERR_IO, TN_ERR_MEMORY; TN_ERR_STATE while an error is pending. */
+ * new file. <tenon/io.h> describes how, and what happens to links and file
+ * modes. Fails with TN_ERR_IO, TN_ERR_MEMORY, or TN_ERR_STATE while an error is
+ * pending. */
 TN_API tn_status tn_checkpoint_save(const char *path,
                                     const tn_checkpoint *checkpoint);
 
 /* Restores all parts in place, and sets step. The file must contain exactly the
- * parts of checkpoint, with the same names, shapes and dtypes. TN_ERR_IO,
- * TN_ERR_FORMAT, TN_ERR_ARGUMENT or TN_ERR_SHAPE (what differs), TN_ERR_MEMORY:
- * after a failure nothing is changed, unless the device fails while weights are
- * copied to it. All weights are read to host memory first, which must have
- * space for them. Must not be called in a loop over the loader. */
+ * parts of checkpoint, with the same names, shapes and dtypes. Fails with
+ * TN_ERR_IO, TN_ERR_FORMAT, TN_ERR_ARGUMENT or TN_ERR_SHAPE (what differs), or
+ * TN_ERR_MEMORY. After a failure nothing is changed, unless the device fails
+ * while weights are copied to it. All weights are read to host memory first,
+ * which must have space for them. Must not be called in a loop over the
+ * loader. */
 TN_API tn_status tn_checkpoint_load(const char *path,
                                     tn_checkpoint *checkpoint);
 

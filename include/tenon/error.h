@@ -30,13 +30,14 @@ extern "C" {
 
 /* ---- the message --------------------------------------------------------- */
 
-/* The calling thread's first message since the last clear; NULL if there is
- * none. It is one line, "encoder.3.fc: linear: ...": the path of the module
- * that was running, if any, then the operator. Lent: valid until this thread
- * calls tn_error_clear(). Cannot fail. */
+/* Returns the calling thread's first message since the last tn_error_clear(),
+ * or NULL if there is none. It is one line, "encoder.3.fc: linear: ...": the
+ * path of the module that was running, if any, then the operator. The string is
+ * valid until this thread calls tn_error_clear(). Cannot fail. */
 TN_API const char *tn_error(void);
 
-/* The code of that error; TN_OK if there is none. Cannot fail. */
+/* Returns the code of the pending error, or TN_OK if there is none. Cannot
+ * fail. */
 TN_API tn_status tn_error_code(void);
 
 /* Removes the calling thread's pending error. Cannot fail. */
@@ -50,10 +51,10 @@ TN_API tn_status tn_error_set(tn_status code, const char *format, ...)
 #endif
     ;
 
-/* Sets a function that is called with each error when it arises: in the thread
- * where it arises, before the failed call returns. It can log the error, stop
- * in a debugger, or abort, so that a program that forgets to check a result
- * does not continue unnoticed.
+/* A function that is called with each error when it arises: in the thread where
+ * it arises, before the failed call returns. It can log the error, stop in a
+ * debugger, or abort, so that a program that forgets to check a result does not
+ * continue unnoticed.
  *
  * The handler is called once for each error, and not again when the error is
  * passed on or reported to the thread that waits for a worker. The final text
@@ -75,68 +76,75 @@ typedef void (*tn_error_handler)(tn_status code, const char *message,
                                  void *context);
 TN_API void tn_error_handler_set(tn_error_handler handler, void *context);
 
-/* "ERR_SHAPE" for TN_ERR_SHAPE; "unknown" for an invalid code. Cannot fail. */
+/* Returns a code's name: "ERR_SHAPE" for TN_ERR_SHAPE, "unknown" for an invalid
+ * code. Cannot fail. */
 TN_API const char *tn_status_name(tn_status code);
 
 /* ---- the error as data --------------------------------------------------- */
 
 /* A tensor that was an argument of the failed operator. */
 typedef struct tn_error_tensor {
-    size_t size;            /* of this struct */
-    const char *argument;   /* "weight" */
-    int32_t index;          /* position in a list argument; -1: no list */
+    size_t size;            /* sizeof(tn_error_tensor) */
+    const char *argument;   /* name of the argument: "weight" */
+    int32_t index;          /* position in a list argument; -1 if the argument
+                               is no list */
     tn_dtype dtype;
     int32_t ndim;
     int64_t shape[TN_MAX_NDIM];
-    const char *device;     /* "cpu:0" */
-    const char *made_by;    /* the operator that last made or changed it,
-                               "relu", "tensor_from_array"; for a parameter its
-                               layer, "Linear"; "": not known */
-    const char *made_in;    /* module path of that operator, "encoder.3"; "":
-                               none */
+    const char *device;     /* name of its device: "cpu:0" */
+    const char *made_by;    /* the operator that last made or changed the
+                               tensor: "relu", "tensor_from_array"; for a
+                               parameter its layer, "Linear"; "" if not known */
+    const char *made_in;    /* path of the module that ran this operator,
+                               "encoder.3"; "" if there was none */
+
 } tn_error_tensor;
 
 typedef struct tn_error_details {
-    size_t size;            /* of this struct */
+    size_t size;            /* sizeof(tn_error_details) */
     tn_status code;
-    const char *message;    /* as tn_error() */
-    const char *path;       /* of the module that was running, "encoder.3.fc";
-                               "" outside of modules */
+    const char *message;    /* the message that tn_error() returns */
+    const char *path;       /* path of the module that was running,
+                               "encoder.3.fc"; "" outside of modules */
     const char *called;     /* the operator that the program (or a module)
                                called; or the layer, optimizer or other call
                                that rejected its arguments: "loader_new"; NULL
                                if none was running */
     const char *op;         /* the operator that argument and tensor refer to.
                                The same as called, except in a backward pass:
-                               there the operator that failed, which may be one
-                               that ran again (tn_recompute). For a call that
-                               is no operator its name, "set_grad" */
-    const char *argument;   /* the argument of op that is wrong. Of several that
-                               clash, the first that the message names; NULL:
-                               no single argument */
-    int32_t tensor_count;   /* tensors of op, at most TN_ERROR_TENSORS, each */
-    const tn_error_tensor *const *tensor; /* in a struct of its own */
-    int32_t odd;            /* index in tensor[] of `argument`; -1: none */
+                               there it is the operator that failed, which may
+                               be one that ran again (tn_recompute). For a call
+                               that is no operator, its name: "set_grad" */
+    const char *argument;   /* the argument of op that is wrong. If several do
+                               not fit each other, the first that the message
+                               names; NULL if no single argument is wrong */
+    int32_t tensor_count;   /* number of tensors of op that are described, at
+                               most TN_ERROR_TENSORS */
+    const tn_error_tensor *const *tensor; /* tensor[i] describes tensor i */
+    int32_t odd;            /* index of `argument` in tensor[]; -1 if it is not
+                               there */
     bool has_index;         /* true for TN_ERR_INDEX, and for TN_ERR_ARGUMENT of
-                               a dimension out of range. Then: */
-    int64_t index;          /* the value out of range */
+                               a dimension out of range. The fields up to
+                               position are then set */
+    int64_t index;          /* the value that is out of range */
     int64_t index_low;      /* the smallest value allowed */
     int64_t index_bound;    /* the largest value allowed, plus 1 */
     int32_t position_ndim;  /* if the index is an element of a tensor or list,
-                               the number of its coordinates in position; 0:
-                               the argument itself. For an error that an
+                               the number of its coordinates in position; 0 if
+                               it is the argument itself. For an error that an
                                asynchronous device reports later, argument is
                                NULL and position is in the space of the
                                computed result */
     int64_t position[TN_MAX_NDIM];
-    const char *cause;      /* the operator inside op that failed; NULL: op
-                               itself */
+    const char *cause;      /* the operator inside op that failed; NULL if it
+                               was op itself */
 } tn_error_details;
 
 #define TN_ERROR_TENSORS 8
 
-/* The calling thread's pending error; NULL if there is none. Lent: valid until
- * this thread calls tn_error_info or tn_error_clear again. Cannot fail. */
+/* Returns the calling thread's pending error, or NULL if there is none. The
+ * struct is valid until this thread calls tn_error_info or tn_error_clear
+ * again. Cannot fail. */
 TN_API const tn_error_details *tn_error_info(void);
 
 /* ---- module paths ----------------------------------------------------------
@@ -146,17 +154,17 @@ TN_API const tn_error_details *tn_error_info(void);
 
 typedef struct tn_path tn_path;
 
-/* outer "encoder" and name "3" make "encoder.3". Returns outer if name is NULL
- * or empty, or if memory runs out. Cannot fail. */
+/* Joins outer "encoder" and name "3" to "encoder.3". Returns outer if name is
+ * NULL or empty, or if memory runs out. Cannot fail. */
 TN_API const tn_path *tn_path_join(const tn_path *outer, const char *name);
 /* Makes path the calling thread's current one. Returns the previous path, which
  * the caller restores afterwards. Cannot fail. */
 TN_API const tn_path *tn_path_enter(const tn_path *path);
-/* The calling thread's current path. Cannot fail. */
+/* Returns the calling thread's current path. Cannot fail. */
 TN_API const tn_path *tn_path_current(void);
-/* The outer path that path was joined to; NULL for NULL. Cannot fail. */
+/* Returns the path without its last name, or NULL for NULL. Cannot fail. */
 TN_API const tn_path *tn_path_outer(const tn_path *path);
-/* "encoder.3"; "" for NULL. Cannot fail. */
+/* Returns a path as text: "encoder.3", or "" for NULL. Cannot fail. */
 TN_API const char *tn_path_text(const tn_path *path);
 
 #ifdef __cplusplus

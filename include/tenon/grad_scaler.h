@@ -31,58 +31,67 @@ extern "C" {
 
 typedef struct tn_grad_scaler tn_grad_scaler;
 
+/* Options of tn_grad_scaler_new:
+ *   init_scale       from 2^-126 to the largest float32
+ *   growth_factor    the scale is multiplied by it to grow; above 1
+ *   backoff_factor   the scale is multiplied by it after an overflow; between 0
+ *                    and 1
+ *   growth_interval  number of steps without overflow until the scale grows
+ *   disabled         only tn_grad_scaler_step has an effect */
 #define TN_GRAD_SCALER_NEW_OPTIONS_LIST(X)                                    \
-    X(double, init_scale, 65536) /* 2^-126 to the largest float32 */          \
-    X(double, growth_factor, 2) /* above 1 */                                 \
-    X(double, backoff_factor, 0.5) /* between 0 and 1 */                      \
-    X(int64_t, growth_interval, 2000) /* steps until it grows */              \
-    X(bool, disabled, false) /* only tn_grad_scaler_step acts */
+    X(double, init_scale, 65536)                                              \
+    X(double, growth_factor, 2)                                               \
+    X(double, backoff_factor, 0.5)                                            \
+    X(int64_t, growth_interval, 2000)                                         \
+    X(bool, disabled, false)
 TN_OPTIONS_STRUCT(tn_grad_scaler_new, TN_GRAD_SCALER_NEW_OPTIONS_LIST);
 #define TN_GRAD_SCALER_NEW_OPTIONS                                            \
     TN_OPTIONS_DEFAULTS(tn_grad_scaler_new, TN_GRAD_SCALER_NEW_OPTIONS_LIST)
-/* A scaler, owned by the open scope. NULL: TN_ERR_ARGUMENT, TN_ERR_MEMORY. */
+/* Makes a scaler, which the open scope owns. Returns NULL on failure:
+ * TN_ERR_ARGUMENT, TN_ERR_MEMORY. */
 TN_API tn_grad_scaler *
 tn_grad_scaler_new_with(const tn_grad_scaler_new_options *options);
 
-/* loss times the scale, differentiable. A loss of a half type is converted to
- * float32, whose range it needs. NULL for NULL. */
+/* Returns loss times the scale. Differentiable. A loss of a half type is
+ * converted to float32, whose range it needs. Returns NULL for NULL. */
 TN_API tn_tensor *tn_grad_scaler_scale(tn_grad_scaler *scaler,
                                        tn_tensor *loss);
 
-/* Divides the gradients of optim's parameters by the scale, in place. Needed
- * only to read or change them before the step (tn_clip_grad_norm); otherwise
- * the step does it. TN_ERR_STATE if it was done since the last update, or if no
- * parameter has a gradient; TN_ERR_DTYPE if a gradient is float16: parameters
- * must stay float32. */
+/* Divides the gradients of optim's parameters by the scale, in place. You need
+ * it only to read or change the gradients before the step (tn_clip_grad_norm);
+ * otherwise the step does it. Fails with TN_ERR_STATE if it was done since the
+ * last update, or if no parameter has a gradient. Fails with TN_ERR_DTYPE if a
+ * gradient is float16, because parameters must stay float32. */
 TN_API tn_status tn_grad_scaler_unscale(tn_grad_scaler *scaler,
                                         tn_optim *optim);
 
 /* Calls tn_optim_step, unless an unscaled gradient is infinite or NaN. Returns
- * 1 if it did, 0 if not, a negative status on failure. Waits for the device.
- * TN_ERR_STATE if optim was stepped since the last update, or while an error is
- * pending. */
+ * 1 if it did, 0 if not, or a negative status on failure. Waits for the device.
+ * Fails with TN_ERR_STATE if optim was stepped since the last update, or while
+ * an error is pending. */
 TN_API int tn_grad_scaler_step(tn_grad_scaler *scaler, tn_optim *optim);
 
-/* Adjusts the scale, after the steps of all optimizers. It never falls below
- * 2^-126. TN_ERR_STATE if there was no step since the last update, or while an
- * error is pending. */
+/* Adjusts the scale, after the steps of all optimizers. The scale never falls
+ * below 2^-126. Fails with TN_ERR_STATE if there was no step since the last
+ * update, or while an error is pending. */
 TN_API tn_status tn_grad_scaler_update(tn_grad_scaler *scaler);
 
-/* The scale; 1 if the scaler is disabled, 0 for NULL. Cannot fail. */
+/* Returns the scale, 1 if the scaler is disabled, or 0 for NULL. Cannot
+ * fail. */
 TN_API double tn_grad_scaler_factor(const tn_grad_scaler *scaler);
 
-/* The saved state of a scaler (PyTorch's state_dict); <tenon/checkpoint.h>
- * saves it. Closed. */
+/* The saved state of a scaler (PyTorch's state_dict), which
+ * <tenon/checkpoint.h> saves. Closed: the struct never changes. */
 typedef struct tn_grad_scaler_state {
     double scale, growth_factor, backoff_factor;
     int64_t growth_interval;
     int64_t growth_tracker; /* steps since the scale last changed */
 } tn_grad_scaler_state;
-/* Reads the state; zeros for NULL. Cannot fail. */
+/* Returns the scaler's state, or zeros for NULL. Cannot fail. */
 TN_API tn_grad_scaler_state
 tn_grad_scaler_snapshot(const tn_grad_scaler *scaler);
-/* Sets the state; forgets steps since the last update. TN_ERR_ARGUMENT, with
- * nothing changed, if a value is out of range. */
+/* Sets the scaler's state, and forgets steps since the last update. Fails with
+ * TN_ERR_ARGUMENT, with nothing changed, if a value is out of range. */
 TN_API tn_status tn_grad_scaler_restore(tn_grad_scaler *scaler,
                                           tn_grad_scaler_state state);
 

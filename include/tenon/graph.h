@@ -44,41 +44,42 @@ extern "C" {
 
 typedef struct tn_graph tn_graph;
 
-/* A step. A negative status, with the error set, means failure. */
+/* A step of a program. A negative status, with the error set, means failure. */
 typedef tn_status (*tn_graph_fn)(void *context);
 
 /* Runs step(context) once in a scope of its own, and records the work that it
  * gives to the calling thread's device. Tensors that the step makes are freed
  * with its scope, unless the step keeps them. Kept tensors, and older tensors
  * that are written in place (parameters, gradients), get new values with each
- * replay. The graph keeps all memory that the step uses, until it is freed.
- * Owned by the open scope.
- * NULL: the error of step; TN_ERR_STATE if the step does what cannot be
- * replayed, if a graph is being recorded, or an error is pending;
- * TN_ERR_ARGUMENT for NULL; TN_ERR_MEMORY. */
+ * replay. The graph keeps all memory that the step uses, until the graph is
+ * freed. The open scope owns the graph. Returns NULL on failure: the error of
+ * step; TN_ERR_STATE if the step does what cannot be replayed, if a graph is
+ * being recorded, or if an error is pending; TN_ERR_ARGUMENT for NULL;
+ * TN_ERR_MEMORY. */
 TN_API tn_graph *tn_graph_record(tn_graph_fn step, void *context);
 
 /* Records step again and replaces the contents of graph, with new shapes,
  * memory and numbers. If the new recording has as many operations of the same
  * kinds, a device with CUDA graphs updates its graph in place, which costs less
- * than a new one. Fails as tn_graph_record does, and then graph is
+ * than a new one. Fails as tn_graph_record does, and then leaves graph
  * unchanged. */
 TN_API tn_status tn_graph_update(tn_graph *graph, tn_graph_fn step,
                                  void *context);
 
 /* Runs the recorded work again. Autograd does not notice the changes in place
  * that it makes, so no pending backward pass may need the overwritten values.
- * TN_ERR_STATE while an error is pending or a graph is recorded; the operators'
- * errors that depend on values (TN_ERR_INDEX). */
+ * Fails with TN_ERR_STATE while an error is pending or a graph is recorded, and
+ * with those errors of the operators that depend on values (TN_ERR_INDEX). */
 TN_API tn_status tn_graph_replay(tn_graph *graph);
 
-/* The number of recorded operations. 0 for NULL. Cannot fail. */
+/* Returns the number of recorded operations, or 0 for NULL. Cannot fail. */
 TN_API int64_t tn_graph_count(const tn_graph *graph);
-/* The number of calls of the device's plugin per replay: as many, or fewer if
- * the plugin can replay sequences itself. 0 for NULL. Cannot fail. */
+/* Returns the number of calls of the device's plugin per replay. It is the
+ * number of recorded operations, or less if the plugin can replay sequences
+ * itself. 0 for NULL. Cannot fail. */
 TN_API int64_t tn_graph_calls(const tn_graph *graph);
 
-/* Whether the calling thread is recording a graph. Cannot fail. */
+/* Returns whether the calling thread is recording a graph. Cannot fail. */
 TN_API bool tn_graph_is_recording(void);
 
 #ifdef __cplusplus

@@ -31,7 +31,8 @@
 extern "C" {
 #endif
 
-/* A registered hook of a tensor or of a module. Closed. */
+/* A registered hook of a tensor or of a module. Closed: the struct never
+ * changes. */
 typedef struct tn_hook {
     tn_object object;
     bool removed; /* for the library's use */
@@ -40,15 +41,15 @@ typedef struct tn_hook {
 /* Removes the hook. Does nothing for NULL or a removed hook. Cannot fail. */
 TN_API void tn_hook_remove(tn_hook *hook);
 
-/* Called with the complete gradient of a tensor, which is lent, before it is
- * passed to the tensor's inputs or added to a leaf. Returns a replacement with
- * the same shape, dtype and device, or NULL to leave the gradient as it is. To
- * fail, record an error (tn_error_set): it ends the backward pass. Recording is
- * off except with create_graph. */
+/* A hook is called with the complete gradient of a tensor, which is lent,
+ * before the gradient is passed to the tensor's inputs or added to a leaf. It
+ * returns a replacement with the same shape, dtype and device, or NULL to leave
+ * the gradient as it is. To fail, it records an error (tn_error_set), which
+ * ends the backward pass. Recording is off except with create_graph. */
 typedef tn_tensor *(*tn_grad_hook)(tn_tensor *grad, void *context);
 
-/* release is called once with context: when the hook is freed, or could not be
- * registered. */
+/* Option of tn_tensor_register_hook: release is called once with context, when
+ * the hook is freed or could not be registered. */
 #define TN_TENSOR_REGISTER_HOOK_OPTIONS_LIST(X)                               \
     X(tn_release_fn, release, NULL)
 TN_OPTIONS_STRUCT(tn_tensor_register_hook,
@@ -57,22 +58,23 @@ TN_OPTIONS_STRUCT(tn_tensor_register_hook,
     TN_OPTIONS_DEFAULTS(tn_tensor_register_hook,                              \
                         TN_TENSOR_REGISTER_HOOK_OPTIONS_LIST)
 
-/* Calls hook in tn_backward and tn_grad. If x is changed in place later, the
- * hook gets the gradient of its value before the change. The handle is owned by
- * the open scope. NULL (TN_ERR_STATE) if x does not require a gradient.
- * Source: torch.Tensor.register_hook. */
+/* Registers a hook that tn_backward and tn_grad call. If x is changed in place
+ * later, the hook gets the gradient of the value before the change. The open
+ * scope owns the handle. Returns NULL on failure (TN_ERR_STATE if x does not
+ * require a gradient). Source: torch.Tensor.register_hook. */
 TN_API tn_hook *tn_tensor_register_hook_with(
     tn_tensor *x, tn_grad_hook hook, void *context,
     const tn_tensor_register_hook_options *options);
 
-/* Called with a leaf whose gradient (tn_tensor_grad) is complete, in a scope of
- * its own. */
+/* A hook that is called with a leaf whose gradient (tn_tensor_grad) is
+ * complete, in a scope of its own. */
 typedef tn_status (*tn_accumulated_hook)(tn_tensor *x, void *context);
 
-/* Calls hook once in each tn_backward that adds to the gradient of x, as soon
- * as that gradient is complete and before the pass continues. The hook may
- * update x and remove its gradient (tn_tensor_set_grad), so that the gradients
- * of all leaves never exist at once:
+/* Registers a hook that is called once in each tn_backward that adds to the
+ * gradient of x, as soon as that gradient is complete and before the pass
+ * continues. The hook may update x and remove its gradient
+ * (tn_tensor_set_grad), so that the gradients of all leaves never exist at the
+ * same time:
  *
  *     static tn_status descend(tn_tensor *x, void *rate)
  *     {
@@ -80,10 +82,11 @@ typedef tn_status (*tn_accumulated_hook)(tn_tensor *x, void *context);
  *         return tn_tensor_set_grad(x, NULL);
  *     }
  *
- * A negative status ends the backward pass. After a failure here or later,
- * leaves whose hooks have run stay changed; the gradients of all other leaves
- * are as before. NULL (TN_ERR_STATE) if x is not a leaf that requires a
- * gradient. Source: torch.Tensor.register_post_accumulate_grad_hook. */
+ * A negative status of the hook ends the backward pass. After a failure here or
+ * later, leaves whose hooks have run stay changed; the gradients of all other
+ * leaves are as before. Returns NULL on failure (TN_ERR_STATE if x is not a
+ * leaf that requires a gradient).
+ * Source: torch.Tensor.register_post_accumulate_grad_hook. */
 TN_API tn_hook *
 tn_tensor_register_post_accumulate_grad_hook(tn_tensor *x,
                                              tn_accumulated_hook hook,
@@ -91,10 +94,10 @@ tn_tensor_register_post_accumulate_grad_hook(tn_tensor *x,
 
 /* Makes x, which is no leaf, keep its gradient like a leaf: tn_tensor_grad
  * returns it, and later passes add to it. It is the gradient after x's hooks.
- * Does nothing for a leaf. TN_ERR_STATE if x does not require a gradient.
- * Source: torch.Tensor.retain_grad. */
+ * Does nothing for a leaf. Fails with TN_ERR_STATE if x does not require a
+ * gradient. Source: torch.Tensor.retain_grad. */
 TN_API tn_status tn_tensor_retain_grad(tn_tensor *x);
-/* Whether tn_tensor_retain_grad was called for x. Cannot fail. */
+/* Returns whether tn_tensor_retain_grad was called for x. Cannot fail. */
 TN_API bool tn_tensor_retains_grad(const tn_tensor *x);
 
 #ifndef __cplusplus

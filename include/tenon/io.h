@@ -15,8 +15,9 @@
  * process is killed meanwhile, the old file is intact, and the next save to the
  * same path removes the temporary file. A symbolic link is followed: its target
  * is replaced or created. The new file has the mode of the old one, and its
- * owner and group if the system allows; without an old one, mode 0666 less the
- * umask. A path to what is no regular file is rejected (TN_ERR_IO).
+ * owner and group if the system allows that. If there is no old file, the mode
+ * is 0666 less the umask. A path to anything but a regular file is rejected
+ * (TN_ERR_IO).
  *
  * Threads: A tn_safetensors does not change; any thread may read tensors from
  * it. The limit of tn_unpack_limit_set applies to all threads.
@@ -37,48 +38,53 @@ typedef struct tn_safetensors tn_safetensors;
 
 /* Opens a file and checks its whole header: sizes, offsets without gap or
  * overlap, known dtypes, unique names. The file stays open as long as the
- * result, which the open scope owns. NULL: TN_ERR_IO (cannot be read),
- * TN_ERR_FORMAT (the mistake and its position), TN_ERR_MEMORY.
+ * result, which the open scope owns. Returns NULL on failure: TN_ERR_IO (cannot
+ * be read), TN_ERR_FORMAT (the mistake and its position), TN_ERR_MEMORY.
  * Source: the safetensors format description, version 0.4. */
 TN_API tn_safetensors *tn_safetensors_open(const char *path);
 
-/* The tensors and metadata of file whose names begin with prefix, which is
- * removed from their names: it separates objects that were saved in one file.
- * Keeps file; owned by the open scope. */
+/* Returns an object with those tensors and metadata of file whose names begin
+ * with prefix, which is removed from their names. This separates objects that
+ * were saved in one file. The result keeps file. The open scope owns the
+ * result. */
 TN_API tn_safetensors *tn_safetensors_part(tn_safetensors *file,
                                            const char *prefix);
-/* The path as it was opened. Lent. Cannot fail. */
+/* Returns the path as it was opened. The string is valid while file lives.
+ * Cannot fail. */
 TN_API const char *tn_safetensors_path(const tn_safetensors *file);
 
-/* The number of tensors, and the name of tensor i, in the order of their data.
- * Lent: valid while file lives; NULL if i is out of range. Cannot fail. */
+/* Return the number of tensors, and the name of tensor i, in the order of their
+ * data, or NULL if i is out of range. The name is valid while file lives.
+ * Cannot fail. */
 TN_API int tn_safetensors_count(const tn_safetensors *file);
 TN_API const char *tn_safetensors_name(const tn_safetensors *file, int i);
-/* Whether there is a tensor of that name. Cannot fail. */
+/* Returns whether there is a tensor of that name. Cannot fail. */
 TN_API bool tn_safetensors_has(const tn_safetensors *file, const char *name);
-/* The text of key in the file's metadata; NULL if there is none. Lent. */
+/* Returns the text of key in the file's metadata, or NULL if there is none. The
+ * string is valid while file lives. */
 TN_API const char *tn_safetensors_metadata(const tn_safetensors *file,
                                            const char *key);
 
-/* Dtype, number of dimensions and shape of a tensor, without reading it.
- * TN_DTYPE_NONE for a dtype that Tenon does not have. If there is no such
- * tensor: TN_DTYPE_NONE, 0 and NULL. The shape is lent: valid while file lives.
- * Cannot fail. */
+/* Return the dtype, number of dimensions and shape of a tensor, without reading
+ * its elements. The dtype is TN_DTYPE_NONE if Tenon does not have it. If there
+ * is no such tensor, they are TN_DTYPE_NONE, 0 and NULL. The shape is valid
+ * while file lives. Cannot fail. */
 TN_API tn_dtype tn_safetensors_dtype(const tn_safetensors *file,
                                      const char *name);
 TN_API int tn_safetensors_ndim(const tn_safetensors *file, const char *name);
 TN_API const int64_t *tn_safetensors_shape(const tn_safetensors *file,
                                            const char *name);
 
-/* Reads the tensor of that name to the current device; owned by the open scope.
- * NULL: TN_ERR_ARGUMENT (no such name), TN_ERR_DTYPE (a dtype that Tenon does
- * not have), TN_ERR_IO (cannot be read, or the file was written to since it was
- * opened), TN_ERR_MEMORY. */
+/* Reads the tensor of that name to the current device. The open scope owns the
+ * result. Returns NULL on failure: TN_ERR_ARGUMENT (no such name), TN_ERR_DTYPE
+ * (a dtype that Tenon does not have), TN_ERR_IO (the file cannot be read, or
+ * was written to since it was opened), TN_ERR_MEMORY. */
 TN_API tn_tensor *tn_safetensors_tensor(tn_safetensors *file,
                                         const char *name);
 /* Reads the elements of a tensor to out, in row-major order. bytes is the size
- * of out: TN_ERR_ARGUMENT if it is not numel * element size. Works for dtypes
- * that Tenon does not have, too. After an error out is unspecified. */
+ * of out. Fails with TN_ERR_ARGUMENT if it is not numel * element size. Works
+ * for dtypes that Tenon does not have, too. After a failure the contents of out
+ * are unspecified. */
 TN_API tn_status tn_safetensors_read(tn_safetensors *file, const char *name,
                                      void *out, size_t bytes);
 
@@ -96,21 +102,22 @@ TN_API tn_status tn_safetensors_save(const char *path,
  * IDX, CSV and text files may be gzipped. A gzip file that is truncated,
  * damaged or followed by other data is rejected (TN_ERR_IO). */
 
-/* The largest size in bytes that a gzipped file may unpack to, for all threads;
- * 0: no limit. It is TENON_UNPACK_LIMIT ("4G", or "0") at first, or else 1 GiB.
- * A larger file is rejected (TN_ERR_IO) before it uses more memory. Other files
- * have no limit. tn_unpack_limit is negative (TN_ERR_ARGUMENT) if
- * TENON_UNPACK_LIMIT is invalid; tn_unpack_limit_set returns TN_ERR_ARGUMENT if
- * bytes is negative. */
+/* The largest size in bytes that a gzipped file may unpack to, for all threads.
+ * 0 means no limit. At first it is TENON_UNPACK_LIMIT ("4G", or "0"), or else 1
+ * GiB. A larger file is rejected (TN_ERR_IO) before it uses more memory. Files
+ * that are not gzipped have no limit. tn_unpack_limit returns the limit, or a
+ * negative status (TN_ERR_ARGUMENT) if TENON_UNPACK_LIMIT is invalid.
+ * tn_unpack_limit_set fails with TN_ERR_ARGUMENT if bytes is negative. */
 TN_API int64_t tn_unpack_limit(void);
 TN_API tn_status tn_unpack_limit_set(int64_t bytes);
 
 /* ---- IDX ---------------------------------------------------------------- */
 
-/* The tensor in an IDX file, which may be gzipped: uint8, int8, int16, int32,
- * float32 or float64, as the file says. On the current device, owned by the
- * open scope. NULL: TN_ERR_IO, TN_ERR_FORMAT, TN_ERR_MEMORY. Source: Y. LeCun's
- * description of the MNIST files. */
+/* Loads the tensor in an IDX file, which may be gzipped: uint8, int8, int16,
+ * int32, float32 or float64, as the file says. The tensor is on the current
+ * device, and the open scope owns it. Returns NULL on failure: TN_ERR_IO,
+ * TN_ERR_FORMAT, TN_ERR_MEMORY. Source: Y. LeCun's description of the MNIST
+ * files. */
 TN_API tn_tensor *tn_idx_load(const char *path);
 
 /* ---- comma-separated values ---------------------------------------------
@@ -126,7 +133,8 @@ TN_API tn_tensor *tn_idx_load(const char *path);
 
 /* Numbers for the texts of a column: the first distinct text is 0, the next 1,
  * and so on (as in pandas.factorize). The same object may be used for several
- * files in turn: a text keeps its number, and new texts get the next ones.
+ * files, one after another: a text keeps its number, and new texts get the next
+ * ones.
  *
  *     tn_categories *kinds = tn_categories_new();
  *     tn_tensor *x = tn_csv_load("iris.csv", .category = -1,
@@ -134,29 +142,35 @@ TN_API tn_tensor *tn_idx_load(const char *path);
  *     puts(tn_categories_name(kinds, 0));
  */
 typedef struct tn_categories tn_categories;
-/* An empty set of categories, owned by the open scope. NULL: TN_ERR_MEMORY. */
+/* Makes an empty set of categories, which the open scope owns. Returns NULL on
+ * failure (TN_ERR_MEMORY). */
 TN_API tn_categories *tn_categories_new(void);
-/* The number of texts, and text i. Lent: valid while categories lives; NULL if
- * i is out of range. Cannot fail. */
+/* Return the number of texts, and text i, or NULL if i is out of range. The
+ * text is valid while categories lives. Cannot fail. */
 TN_API int64_t tn_categories_count(const tn_categories *categories);
 TN_API const char *tn_categories_name(const tn_categories *categories,
                                       int64_t i);
 
+/* Options of tn_csv_load:
+ *   skip_rows    number of lines to skip, such as a header
+ *   empty        value of an empty cell; without it, empty cells are rejected
+ *   category     number of a column of texts; -1 is the last column
+ *   categories   receives the texts of that column; lent */
 #define TN_CSV_LOAD_OPTIONS_LIST(X)                                           \
     X(char, delimiter, ',')                                                   \
-    X(int, skip_rows, 0) /* lines to skip, such as a header */                \
+    X(int, skip_rows, 0)                                                      \
     X(tn_dtype, dtype, TN_F32)                                                \
-    X(double, empty, TN_NONE_FLOAT) /* value of an empty cell; none: reject */ \
-    X(int64_t, category, TN_NONE_INT) /* a text column; -1: the last */       \
-    X(tn_categories *, categories, NULL) /* gets the texts; lent */
+    X(double, empty, TN_NONE_FLOAT)                                           \
+    X(int64_t, category, TN_NONE_INT)                                         \
+    X(tn_categories *, categories, NULL)
 TN_OPTIONS_STRUCT(tn_csv_load, TN_CSV_LOAD_OPTIONS_LIST);
 #define TN_CSV_LOAD_OPTIONS                                                   \
     TN_OPTIONS_DEFAULTS(tn_csv_load, TN_CSV_LOAD_OPTIONS_LIST)
 
-/* A (rows, columns) tensor of the numbers in a CSV file, which may be gzipped.
- * On the current device, owned by the open scope. NULL: TN_ERR_IO,
- * TN_ERR_FORMAT (with line and column), TN_ERR_MEMORY; categories is unchanged
- * then. options may be NULL. */
+/* Loads the numbers of a CSV file, which may be gzipped, as a tensor of shape
+ * (rows, columns). The tensor is on the current device, and the open scope owns
+ * it. Returns NULL on failure: TN_ERR_IO, TN_ERR_FORMAT (with line and column),
+ * TN_ERR_MEMORY. categories is then unchanged. options may be NULL. */
 TN_API tn_tensor *tn_csv_load_with(const char *path,
                                    const tn_csv_load_options *options);
 

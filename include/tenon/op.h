@@ -28,13 +28,13 @@ extern "C" {
 /* ---- numbers ------------------------------------------------------------
  * A number that is combined with a tensor keeps its kind: an int64 tensor plus
  * 2 is int64, plus 2.5 it is float32. Macros convert C numbers to this struct.
- * Closed. */
+ * Closed: the struct never changes. */
 
 enum { TN_SCALAR_INT, TN_SCALAR_FLOAT, TN_SCALAR_BOOL, TN_SCALAR_NONE };
 typedef struct tn_scalar {
     int32_t kind;
     union {
-        int64_t i; /* INT and BOOL */
+        int64_t i; /* for INT and BOOL */
         double f;
     } value;
 } tn_scalar;
@@ -92,22 +92,23 @@ extern "C" {
 #endif
 
 /* ---- the value of one argument --------------------------------------------
- * Closed. */
+ * Closed: the struct never changes. */
 
-/* Kinds of arguments. TN_VALUE_NONE means the argument is left out. */
+/* Kinds of arguments, and the members of tn_value that hold them. TN_VALUE_NONE
+ * means that the argument is left out. */
 enum {
     TN_VALUE_NONE,
-    TN_VALUE_TENSOR,  /* .tensor */
-    TN_VALUE_TENSORS, /* .tensors, .count */
-    TN_VALUE_NUMBER,  /* a tn_scalar: its kind in .count, .i or .f */
-    TN_VALUE_INT,     /* .i */
-    TN_VALUE_FLOAT,   /* .f */
-    TN_VALUE_BOOL,    /* .i */
-    TN_VALUE_DIMS,    /* .dims, lent during the call */
-    TN_VALUE_FLOATS,  /* .floats, .count */
-    TN_VALUE_STRING,  /* .string, lent during the call */
-    TN_VALUE_DTYPE,   /* .i */
-    TN_VALUE_DEVICE   /* .device */
+    TN_VALUE_TENSOR,  /* of.tensor */
+    TN_VALUE_TENSORS, /* of.tensors, and their number in count */
+    TN_VALUE_NUMBER,  /* a tn_scalar: its kind in count, and of.i or of.f */
+    TN_VALUE_INT,     /* of.i */
+    TN_VALUE_FLOAT,   /* of.f */
+    TN_VALUE_BOOL,    /* of.i */
+    TN_VALUE_DIMS,    /* of.dims, valid during the call */
+    TN_VALUE_FLOATS,  /* of.floats, and their number in count */
+    TN_VALUE_STRING,  /* of.string, valid during the call */
+    TN_VALUE_DTYPE,   /* of.i */
+    TN_VALUE_DEVICE   /* of.device */
 };
 typedef struct tn_value {
     int32_t kind;  /* TN_VALUE_... */
@@ -131,70 +132,77 @@ typedef struct tn_op tn_op;
 /* An argument, as declared in the operator table. */
 typedef struct tn_op_arg {
     const char *name;
-    uint32_t kinds;        /* bits 1 << TN_VALUE_...: the kinds accepted */
-    bool optional;         /* may be TN_VALUE_NONE */
-    bool keyword;          /* an option (after ';') */
-    uint16_t size;         /* of this struct */
-    const char *fallback;  /* its default as text; NULL: none */
+    uint32_t kinds;        /* accepted kinds, as bits 1 << TN_VALUE_... */
+    bool optional;         /* it may be TN_VALUE_NONE */
+    bool keyword;          /* it is an option (after ';') */
+    uint16_t size;         /* sizeof(tn_op_arg) */
+    const char *fallback;  /* its default as text; NULL if it has none */
 } tn_op_arg;
 
-/* The operator of that name ("conv2d", or PyTorch's "nn.functional.conv2d").
- * NULL, without an error, if there is none. For a name with overloads ("max")
- * it is the first. Lent: valid until the process ends. */
+/* Returns the operator of that name ("conv2d", or PyTorch's
+ * "nn.functional.conv2d"). Returns NULL, without an error, if there is none. If
+ * a name has overloads ("max"), returns the first. Operators are valid until
+ * the process ends. */
 TN_API const tn_op *tn_op_find(const char *name);
-/* The next operator with the same PyTorch name; NULL after the last. */
+/* Returns the next operator with the same PyTorch name, or NULL after the
+ * last. */
 TN_API const tn_op *tn_op_next(const tn_op *op, const char *name);
-/* The number of operators, yours included, and operator i; NULL if i is out of
- * range. Cannot fail. */
+/* Return the number of operators, yours included, and operator i, or NULL if i
+ * is out of range. Cannot fail. */
 TN_API int tn_op_count(void);
 TN_API const tn_op *tn_op_at(int i);
 
-/* Its name, and a sentence of documentation. Lent. */
+/* Return the operator's name, and a sentence of documentation. The strings in
+ * this and the next two calls belong to the operator. */
 TN_API const char *tn_op_name(const tn_op *op);
 TN_API const char *tn_op_doc(const tn_op *op);
-/* "conv2d(input, weight, bias=None; stride=1, ...)". Lent. */
+/* Returns the signature: "conv2d(input, weight, bias=None; stride=1, ...)". */
 TN_API const char *tn_op_signature(const tn_op *op);
-/* Its kernel text; NULL if it is not a kernel. */
+/* Returns the operator's text in the kernel language, or NULL if it is not a
+ * kernel. */
 TN_API const char *tn_op_kernel(const tn_op *op);
-/* The number of its arguments, and argument i. Lent; NULL if i is out of
- * range. */
+/* Return the number of the operator's arguments, and argument i, which belongs
+ * to the operator, or NULL if i is out of range. */
 TN_API int tn_op_arg_count(const tn_op *op);
 TN_API const tn_op_arg *tn_op_arg_at(const tn_op *op, int i);
-/* Whether any of its inputs can have a gradient. */
+/* Returns whether any input of the operator can have a gradient. */
 TN_API bool tn_op_is_differentiable(const tn_op *op);
 
-/* Calls op with count values, one for each argument in order; missing ones at
- * the end have their defaults. Writes the outputs to out[] and returns their
- * number. room is the length of out[]: TN_ERR_ARGUMENT if it is too short. A
- * negative status on failure. The outputs are owned by the open scope. */
+/* Calls op with count values, one for each argument in order. Arguments beyond
+ * count have their defaults. Writes the outputs to out[] and returns their
+ * number, or a negative status on failure. room is the length of out[]: if it
+ * is too short, the call fails with TN_ERR_ARGUMENT. The open scope owns the
+ * outputs. */
 TN_API int tn_op_call(const tn_op *op, const tn_value *values, int count,
                       tn_tensor **out, int room);
 
-/* Writes the results into existing tensors of the right shape, dtype and device
- * (PyTorch's out=). An out tensor may also be an input (in place). Only for
- * operators that are kernels (TN_ERR_UNSUPPORTED). Records no gradient:
- * TN_ERR_STATE if an input requires one while gradients are recorded. */
+/* Like tn_op_call, but writes the results into existing tensors of the right
+ * shape, dtype and device (PyTorch's out=). An out tensor may also be an input
+ * (in place). Fails with TN_ERR_UNSUPPORTED for operators that are not kernels.
+ * Records no gradient: fails with TN_ERR_STATE if an input requires one while
+ * gradients are recorded. */
 TN_API tn_status tn_op_call_into(const tn_op *op, const tn_value *values,
                                  int count, tn_tensor *const *out,
                                  int out_count);
 
-/* Calls an operator by name, with tensors only: tn_call("relu", x). It reads as
- * many tensors as the operator has; options have their defaults. Returns the
- * first output, owned by the open scope. */
+/* Calls an operator by name, with tensors only: tn_call("relu", x). Reads as
+ * many tensors as the operator has. Options have their defaults. Returns the
+ * first output, which the open scope owns, or NULL on failure. */
 TN_API tn_tensor *tn_call(const char *name, tn_tensor *first, ...);
 
 /* Defines an operator from a line of the kernel language. Inputs become tensor
- * arguments; parameters become number arguments without default. `offset`
+ * arguments. Parameters become number arguments without default. `offset`
  * inputs are no arguments: their value is the index of the element in the
  * output. In a row reduction, the row is the last dimension. For an input read
- * by index, x[i, j], the indices are those of the last dimensions, and it gets
- * no gradient. The name must be new. Lent: valid until the process ends. NULL:
- * TN_ERR_FORMAT, with line, column and the mistake. */
+ * by index, x[i, j], the indices are those of the last dimensions, and the
+ * input gets no gradient. The name must be new. The operator is valid until the
+ * process ends. Returns NULL on failure: TN_ERR_FORMAT, with line, column and
+ * the mistake. */
 TN_API const tn_op *tn_op_define(const char *text);
 
-/* Calls op with tensors and numbers, as many as it has:
- * tn_op_apply(swish2, (tn_tensor *[]){x}, (double[]){2.0}). Returns the first
- * output, owned by the open scope. */
+/* Calls op with as many tensors and numbers as it has: tn_op_apply(swish2,
+ * (tn_tensor *[]){x}, (double[]){2.0}). Returns the first output, which the
+ * open scope owns, or NULL on failure. */
 TN_API tn_tensor *tn_op_apply(const tn_op *op, tn_tensor *const *tensors,
                               const double *numbers);
 

@@ -44,54 +44,58 @@ extern "C" {
  * backward. It lives as long as the graph that may call backward. */
 typedef struct tn_op_context tn_op_context;
 
+/* What tn_op_register registers. */
 typedef struct tn_op_rule {
-    size_t size;
-    /* As in the operator reference: arguments, options after a ';', results.
-     * "crop(x, mask?, margin: int = 1; fill: float = 0) -> y, where". Kinds:
-     * tensor (the default), number, int, float, bool, dims, string, dtype,
-     * device. '?' marks an optional argument. Copied. */
+    size_t size; /* sizeof(tn_op_rule) */
+    /* The name and arguments, written as in the operator reference: arguments,
+     * options after a ';', results. "crop(x, mask?, margin: int = 1; fill:
+     * float = 0) -> y, where". The kinds are tensor (the default), number, int,
+     * float, bool, dims, string, dtype and device. '?' marks an optional
+     * argument. The string is copied. */
     const char *signature;
-    const char *doc; /* one sentence; may be NULL. Copied */
-    /* Sets the results out[0] .. out[results - 1], owned by the open scope.
-     * Nothing is recorded in forward. A negative status, or a result that is
-     * NULL, means failure. A result that is an argument or a view of one shares
-     * its memory; it must not be changed in place while gradients are
+    const char *doc; /* one sentence; may be NULL. The string is copied */
+    /* Sets the results out[0] .. out[results - 1], which the open scope owns.
+     * Autograd records nothing in forward. A negative status, or a result that
+     * is NULL, means failure. A result that is an argument or a view of one
+     * shares its memory, and must not be changed in place while gradients are
      * recorded. */
     tn_status (*forward)(tn_op_context *call, tn_tensor **out);
     /* Sets out[i] to the gradient of argument i, for each tensor argument that
-     * requires one. grad[o] is the gradient of result o; NULL if there is none.
-     * An out[i] left NULL means 0. A gradient with broadcast dimensions is
-     * summed over them. backward NULL: the operator has no gradient. */
+     * requires one. grad[o] is the gradient of result o, or NULL if there is
+     * none. An out[i] left NULL means 0. A gradient with broadcast dimensions
+     * is summed over them. If backward is NULL, there is no gradient. */
     tn_status (*backward)(tn_op_context *call, tn_tensor *const *grad,
                           tn_tensor **out);
-    size_t bytes;                /* of your data per call, zeroed */
+    size_t bytes;                /* size of your data per call, zeroed */
     void (*release)(void *data); /* frees what the data holds; may be NULL */
 } tn_op_rule;
 
 /* Registers an operator for tn_op_find, tn_op_call, tn_call and tn_op_apply.
- * Its name must be new. Lent: valid until the process ends. NULL: TN_ERR_FORMAT
- * if the signature is malformed, TN_ERR_ARGUMENT if the name exists.
- * Source: torch.autograd.Function, torch.library.custom_op. */
+ * Its name must be new. The operator is valid until the process ends. Returns
+ * NULL on failure: TN_ERR_FORMAT if the signature is malformed, TN_ERR_ARGUMENT
+ * if the name exists. Source: torch.autograd.Function,
+ * torch.library.custom_op. */
 TN_API const tn_op *tn_op_register(const tn_op_rule *rule);
 
-/* In forward: tensor argument i, lent; NULL if it was left out. In backward:
- * NULL. */
+/* In forward: returns tensor argument i (lent), or NULL if it was left out. In
+ * backward: returns NULL. */
 TN_API tn_tensor *tn_op_context_tensor(const tn_op_context *call, int i);
-/* In both: argument i. A tensor argument is NULL in backward. Lists and texts
- * are lent. TN_VALUE_NONE if there is no such argument. */
+/* In both: returns argument i, or TN_VALUE_NONE if there is no such argument. A
+ * tensor argument is NULL in backward. Lists and texts are lent. */
 TN_API tn_value tn_op_context_value(const tn_op_context *call, int i);
-/* In both: whether argument i needs a gradient. */
+/* In both: returns whether argument i needs a gradient. */
 TN_API bool tn_op_context_needs_grad(const tn_op_context *call, int i);
-/* In both: the rule's `bytes` of data for this call. */
+/* In both: returns the rule's `bytes` bytes of data for this call. */
 TN_API void *tn_op_context_data(tn_op_context *call);
 
-/* In forward: saves x for backward, as number 0, 1, ... in the order of the
- * calls. x may be an argument, a result, or an intermediate tensor (through
- * which there is no second derivative). x is not copied: backward fails if it
- * is changed in place later. NULL is saved as NULL. */
+/* In forward: saves x for backward. The saved tensors have the numbers 0, 1,
+ * ... in the order of the calls. x may be an argument, a result, or an
+ * intermediate tensor (through which there is no second derivative). x is not
+ * copied: backward fails if it is changed in place later. NULL is saved as
+ * NULL. */
 TN_API tn_status tn_op_context_save(tn_op_context *call, tn_tensor *x);
-/* In backward: saved tensor number i, lent. NULL (TN_ERR_STATE) if it was
- * changed in place since, or the graph was freed. */
+/* In backward: returns saved tensor number i (lent), or NULL (TN_ERR_STATE) if
+ * it was changed in place since, or the graph was freed. */
 TN_API tn_tensor *tn_op_context_saved(const tn_op_context *call,
                                           int i);
 

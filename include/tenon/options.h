@@ -1,7 +1,7 @@
 /* <tenon/options.h>: named options with documented defaults.
  *
- * An option that is left out has its default; one that is written has the
- * value that is written, also if that is 0. In C, options are written by name
+ * An option that is left out has its default. An option that is written has the
+ * value that is written, even if that is 0. In C, options are written by name
  * after the arguments:
  *
  *     tn_sum(x);                          all elements
@@ -50,23 +50,25 @@ extern "C" {
  * The values that mean "none", as the default of optional values. For pointers
  * it is NULL, for dtypes TN_DTYPE_NONE. */
 
-/* TN_NONE_INT: <tenon/base.h> */
-/* A NaN with bits that arithmetic does not produce. Other NaNs are values. */
+/* TN_NONE_INT is in <tenon/base.h>. */
+/* The value "none" of a double: a NaN with bits that arithmetic does not
+ * produce. Other NaNs are values. */
 #define TN_NONE_FLOAT __builtin_nan("0x6e6f6e65")
 static inline bool tn_is_none_float(double x)
 {
     const double none = TN_NONE_FLOAT;
     return __builtin_memcmp(&x, &none, sizeof x) == 0;
 }
-/* Initialises a tn_dims_list as none. (TN_SCALAR is an empty list.) */
+/* Initialises a tn_dims_list as "none". TN_SCALAR, in contrast, is an empty
+ * list. */
 #define TN_NONE_DIMS {-1, {0}}
 
 /* ---- structs of options ---------------------------------------------------
  * Each struct begins with these two members:
  *
  *   given   the text of the options in the call, ".dim = 1, .keepdim = true",
- *           which the macros write. "*": every member has been set. NULL is
- *           rejected: the struct was not initialised.
+ *           which the macros write. "*" means that every member has been set.
+ *           NULL is rejected, because the struct was not initialised.
  *   size    sizeof the struct in the caller's headers. A shorter struct comes
  *           from older headers: the missing members have their defaults. A
  *           longer one with "*" is rejected.
@@ -74,23 +76,24 @@ static inline bool tn_is_none_float(double x)
 
 /* Writes all defaults, size and given = "*" into a struct of options. name is
  * the call without tn_: "sum", "nn_conv2d", "optim_adam", "loader_new". bytes
- * is the size of the caller's struct. TN_ERR_ARGUMENT if there is no such call,
- * or if bytes is less than given and size need, or more than this library
- * knows. */
+ * is the size of the caller's struct. Fails with TN_ERR_ARGUMENT if there is no
+ * such call, or if bytes is less than given and size need, or more than this
+ * library knows. */
 TN_API tn_status tn_options_init(const char *name, void *options,
                                  size_t bytes);
 
-/* The argument of a ..._with function. The options are as in the call, followed
- * by a comma if there are any. Without options it is NULL, because clearing a
- * struct would cost more than all other handling of options. */
+/* Makes the last argument of a ..._with function from the options of a call,
+ * which end with a comma if there are any. Without options it is NULL, because
+ * clearing a struct would cost more than all other handling of options. */
 #define TN__OPTIONS(type, ...)                                                \
     (TN__ANY(__VA_ARGS__)                                                     \
          ? &(type){__VA_ARGS__ .size = sizeof(type), .given = #__VA_ARGS__}   \
          : (const type *)0)
-/* Whether there is a comma among the arguments. The 65th token of the text and
- * the list below is "?" if there is no comma, and "1" for up to 63 commas. With
- * more it is a part of the text, none of which begins with "?". The text is
- * expanded once only: twice would double it for each level of nested calls. */
+/* Tells whether there is a comma among the arguments. The 65th token of the
+ * arguments and the list below is "?" if there is no comma, and "1" for up to
+ * 63 commas. With more commas it is one of the arguments, none of which begins
+ * with "?". The arguments are expanded only once, because expanding them twice
+ * would double their length at each level of nested calls. */
 #define TN__ANY(...)                                                          \
     (*TN__AT_65(__VA_ARGS__, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,  \
     1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,      \
@@ -103,7 +106,7 @@ TN_API tn_status tn_options_init(const char *name, void *options,
     _45, _46, _47, _48, _49, _50, _51, _52, _53, _54, _55, _56, _57, _58,     \
     _59, _60, _61, _62, _63, _64, at, ...) #at
 
-/* Calls with up to six arguments and options:
+/* TN_CALL_0 ... TN_CALL_6 define a call with that many arguments, and options:
  *     #define tn_nn_linear(...) TN_CALL_2(tn_nn_linear, __VA_ARGS__, )  */
 #define TN_CALL_0(name, ...)                                                  \
     name##_with(&(name##_options){.given = #__VA_ARGS__,                      \
@@ -150,38 +153,42 @@ TN_API tn_status tn_options_init(const char *name, void *options,
  * an s ("stride", "strides") is the list form of that option: a call may give
  * only one of the two. */
 
-/* Closed. */
+/* One option of a type. Closed: the struct never changes. */
 typedef struct tn_option {
-    const char *name; /* "dim" */
+    const char *name; /* name of the option: "dim" */
     uint16_t offset, bytes;
     uint8_t kind;     /* TN_OPTION_... */
 } tn_option;
 
+/* How the value of an option is checked. */
 enum {
     TN_OPTION_PLAIN,  /* any value is allowed */
-    TN_OPTION_STRING, /* a string: NULL is refused unless it is the default */
-    TN_OPTION_LIST,   /* a tn_dims_list; may be a list form */
-    TN_OPTION_WHOLE,  /* an int64_t: TN_NONE_INT only as the default */
-    TN_OPTION_NUMBER  /* a double: TN_NONE_FLOAT only as the default */
+    TN_OPTION_STRING, /* a string; NULL is rejected unless it is the default */
+    TN_OPTION_LIST,   /* a tn_dims_list; may be the list form of an option */
+    TN_OPTION_WHOLE,  /* an int64_t; TN_NONE_INT is allowed only as default */
+    TN_OPTION_NUMBER  /* a double; TN_NONE_FLOAT is allowed only as default */
 };
 
+/* The description of a struct of options. */
 typedef struct tn_options_type {
-    size_t size;             /* of this struct */
-    const char *name;        /* "nn_conv2d": the call, without tn_ */
+    size_t size;             /* sizeof(tn_options_type) */
+    const char *name;        /* name of the call without tn_: "nn_conv2d" */
     const char *arguments;   /* "in_channels, out_channels, kernel_size" */
-    const void *defaults;    /* a struct of options with all of them */
-    size_t bytes;            /* of that struct */
-    const tn_option *option; /* at most TN_MAX_OPTIONS */
+    const void *defaults;    /* a struct of options with all defaults */
+    size_t bytes;            /* size of a struct of options */
+    const tn_option *option; /* at most TN_MAX_OPTIONS options */
     int32_t option_count;
 } tn_options_type;
 #define TN_MAX_OPTIONS 64
 
-/* Fills own, a struct of this type, with the given options and the defaults of
- * all others. TN_ERR_ARGUMENT, with own unspecified, for a rejected option. */
+/* Fills *own, a struct of this type, with the given options and the defaults of
+ * all others. Fails with TN_ERR_ARGUMENT for an option that is rejected. *own
+ * is then unspecified. */
 TN_API tn_status tn_options_take(const tn_options_type *type, void *own,
                                  const void *options);
 
-/* The condition under which an option has an effect. Closed.
+/* The condition under which an option has an effect. Closed: the struct never
+ * changes.
  *
  *     const tn_option_need need[] = {
  *         {"gamma", own.decays, "without decays", "give decays"}};
@@ -191,17 +198,17 @@ TN_API tn_status tn_options_take(const tn_options_type *type, void *own,
  * rejects tn_my_block(8, .gamma = 0.5) with "my_block: .gamma has no effect
  * without decays: give decays, or leave .gamma out". */
 typedef struct tn_option_need {
-    const char *option; /* "gamma" */
+    const char *option; /* name of the option: "gamma" */
     bool met;           /* whether the option has an effect in this call */
-    const char *why;    /* what is missing: "without decays" */
-    const char *mend;   /* how to give it: "give decays" */
+    const char *why;    /* the condition that is missing: "without decays" */
+    const char *mend;   /* how to meet it: "give decays" */
 } tn_option_need;
 
 /* Rejects (TN_ERR_ARGUMENT) the first option that has no effect in this call
- * and whose value in own is not its default. own was filled by tn_options_take.
- * TN_OK if there is none. TN_ERR_ARGUMENT also if type, own or need is NULL, or
- * if an option is not one of type's. need and its texts are read during the
- * call only. */
+ * and whose value in own is not its default. Returns TN_OK if there is none.
+ * own was filled by tn_options_take. Also fails with TN_ERR_ARGUMENT if type,
+ * own or need is NULL, or if an option does not belong to type. need and its
+ * strings are read during the call only. */
 TN_API tn_status tn_options_check_needs(const tn_options_type *type,
                                         const void *own,
                                         const tn_option_need *need, int count);
@@ -226,14 +233,14 @@ TN_API tn_status tn_options_check_needs(const tn_options_type *type,
         size_t size;                                                          \
         list(TN__OPTION_MEMBER)                                               \
     } call##_options
-/* An initialiser with all defaults. */
+/* Initialises a struct of options with all defaults. */
 #define TN_OPTIONS_DEFAULTS(call, list)                                       \
     {list(TN__OPTION_DEFAULT).size = sizeof(call##_options), .given = "*"}
-/* Registers a type of the library itself for tn_options_init. */
+/* Registers an options type of the library itself for tn_options_init. */
 #define TN_OPTIONS_LISTED(type)                                               \
     static const tn_options_type *const listed_##type                         \
         __attribute__((section("tn_options"), used)) = &type
-/* Defines call##_type(). */
+/* Defines the function call##_type(), which returns the tn_options_type. */
 #define TN_OPTIONS_TYPE(call, call_name, call_arguments, list)                \
     static const tn_options_type *call##_type(void)                           \
     {                                                                         \
@@ -262,8 +269,8 @@ TN_API tn_status tn_options_check_needs(const tn_options_type *type,
     }
 #define TN_OPTIONS_DEFAULTS(call, list) {}
 
-/* The C++ counterpart of TN_CALL_1 ...: an overload whose last argument is the
- * struct of options. */
+/* TN_OVERLOAD_0 ... TN_OVERLOAD_6 are the C++ counterpart of TN_CALL_0 ...:
+ * they define a function whose last argument is the struct of options. */
 #define TN_OVERLOAD_0(returns, name)                                          \
     inline returns name(name##_options options = {})                          \
     {                                                                         \

@@ -15,14 +15,16 @@ extern "C" {
 
 typedef struct tn_parameter_list tn_parameter_list;
 
-/* A list of your own tensors: count distinct leaves that require gradients.
- * Owned by the open scope; keeps the tensors. NULL if one of them is NULL;
- * TN_ERR_STATE if one is no such leaf; TN_ERR_ARGUMENT if one occurs twice. */
+/* Makes a list of your own tensors: count distinct leaves that require
+ * gradients. The open scope owns the list, which keeps the tensors. Returns
+ * NULL on failure: one of them is NULL, TN_ERR_STATE if one is no such leaf,
+ * TN_ERR_ARGUMENT if one occurs twice. */
 TN_API tn_parameter_list *tn_parameters_from(tn_tensor *const *tensors,
                                              int count);
 
-/* The number of tensors; tensor i; and its name ("conv1.weight"). Lent by the
- * list; NULL if i is out of range. Cannot fail. */
+/* Return the number of tensors, tensor i, and its name ("conv1.weight"), or
+ * NULL if i is out of range. Tensor and name are lent: valid while list lives.
+ * Cannot fail. */
 TN_API int tn_parameters_count(const tn_parameter_list *list);
 TN_API tn_tensor *tn_parameters_at(const tn_parameter_list *list, int i);
 TN_API const char *tn_parameters_name(const tn_parameter_list *list, int i);

@@ -40,11 +40,11 @@
  *    it.
  *
  * Behaviour
- *  - A call reports an error by its status and passes the text to host->fail.
- *    The text belongs to the calling thread. So call `fail` before the call
+ *  - A call reports an error by its status and passes a message to host->fail.
+ *    The message belongs to the calling thread. So call `fail` before the call
  *    returns, on the calling thread or within host->parallel_for. On a thread
- *    that the plugin started, the text is lost: store the failure with the
- *    queue, and pass its text to `fail` in the queue_sync that reports it.
+ *    that the plugin started, the message is lost: store the failure with the
+ *    queue, and pass its message to `fail` in the queue_sync that reports it.
  *  - A plugin never aborts, exits, or writes to stdout or stderr (use
  *    host->log). It never changes the locale, the environment, the current
  *    folder, the caller's floating-point state or a signal handler.
@@ -95,16 +95,17 @@
  *    later. An object belongs to no thread: one thread makes it, others use it,
  *    another frees it. Set what a vendor's library stores per thread (a current
  *    context) anew in each call.
- *  - One at a time over all plugins: loading the file, tenon_plugin_v1,
- *    device_count, device_open with the device's first queue_open, and
- *    device_close.
- *  - One at a time for each queue of an asynchronous device: launch, copy and
- *    the other primitives, the work of an extension on the queue, event_record,
- *    queue_wait, queue_sync and queue_close. So nothing is submitted to a queue
- *    while queue_sync waits for it. Other queues continue.
- *  - One at a time for each event: event_open, event_record and event_close.
- *    queue_wait, event_query and event_elapsed may run concurrently, but not
- *    during these three.
+ *  - The core makes one of these calls at a time, over all plugins: loading the
+ *    file, tenon_plugin_v1, device_count, device_open with the device's first
+ *    queue_open, and device_close.
+ *  - The core makes one of these calls at a time for each queue of an
+ *    asynchronous device: launch, copy and the other primitives, the work of an
+ *    extension on the queue, event_record, queue_wait, queue_sync and
+ *    queue_close. So nothing is submitted to a queue while queue_sync waits for
+ *    it. Other queues continue.
+ *  - The core makes one of these calls at a time for each event: event_open,
+ *    event_record and event_close. queue_wait, event_query and event_elapsed
+ *    may run concurrently, but not during these three.
  *  - All other calls may run concurrently, also on one device: buffer_...,
  *    host_..., device_info, program_build, program_free, queue_open, extension,
  *    all calls on the queue of a synchronous device, calls on different queues,
@@ -135,14 +136,17 @@
 extern "C" {
 #endif
 
+/* Major and minor version of this interface. */
 #define TN_ABI_MAJOR 1u
 #define TN_ABI_MINOR 0u
+/* TN_END is the offset of the first byte after field f of struct T. TN_HAS
+ * tells whether struct *p, of type T, has field f. */
 #define TN_END(T, f) ((uint32_t)(offsetof(T, f) + sizeof(((T *)0)->f)))
 #define TN_HAS(T, p, f) ((p)->size >= TN_END(T, f))
 
-/* Copies the fields that both sides know of a struct that begins with `size`.
- * Sets the rest of *to to 0. Leaves the size of *to unchanged, and writes
- * nothing beyond it. */
+/* Copies the fields that both sides know from *from to *to. Both are structs of
+ * the same type that begin with their size. Sets the other fields of *to to 0.
+ * Leaves the size of *to unchanged, and writes nothing beyond it. */
 static inline void tn_struct_copy(void *to, const void *from)
 {
     uint32_t room, known;
@@ -166,12 +170,13 @@ typedef struct tn_built tn_built; /* a program, built for a device */
 /* ------------------------------------------------------------------------
  * Kernel programs
  *
- * A program runs over `outer` dimensions x `row` dimensions. A row is one
- * point of the outer dimensions with all points of the row dimensions, in
- * row-major order: element k of the row is the k-th of these points. Values are
- *   uniform  one for the whole launch (constants, parameters),
- *   row      one per row (results of reductions, loads of row operands),
- *   elem     one per element.
+ * A program is a fused kernel. It runs over an iteration space of outer and row
+ * dimensions. A row is one point of the outer dimensions with all points of the
+ * row dimensions, in row-major order: element k of the row is the k-th of these
+ * points. A value has one of three levels:
+ *   uniform  one value for the whole launch (constants, parameters),
+ *   row      one value per row (results of reductions, loads of row operands),
+ *   elem     one value per element.
  *
  * Instructions are in SSA form. An operand is the number of an earlier
  * instruction; only a loop's carried value names a later one. Each instruction
@@ -184,8 +189,8 @@ typedef struct tn_built tn_built; /* a program, built for a device */
  * instructions of each part:
  *   - A REDUCE is in the elem part of its stage, after its operand. Its value
  *     is available in the row part.
- *   - A region is listed whole, from LOOP to ENDLOOP, without the instructions
- *     that were moved out of it.
+ *   - A region (a loop, from LOOP to ENDLOOP) is listed whole, without the
+ *     instructions that were moved out of it.
  *   - An elem instruction may be in several stages. An executor recomputes its
  *     value there, or stores it if it prefers.
  *   - A STORE or a REDUCE is in one stage.
@@ -196,10 +201,11 @@ typedef struct tn_built tn_built; /* a program, built for a device */
  * Total semantics: every instruction is defined for every input.
  * ---------------------------------------------------------------------- */
 
-#define TN_NONE 0xffffffffu
+#define TN_NONE 0xffffffffu /* an absent operand of an instruction */
 
-/* name, operands, text. T is the result's register type; x, y, z are values
- * of the operands a, b, c, which have type T unless said otherwise. */
+/* Each row has an instruction's name, its number of operands, and its meaning.
+ * T is the result's register type. x, y and z are the values of the operands a,
+ * b and c, which have type T unless stated otherwise. */
 #define TN_KERNEL_MAP(X)                                                      \
     X(CONST, 0, "imm.f for F32 (rounded to f32) and F64, imm.i for others")   \
     X(PARAM, 0, "launch parameter number imm.i, rounded to T")                \
@@ -280,8 +286,9 @@ enum {
     TN_K_END
 };
 
-/* sub of REDUCE. SUM and PROD have a fixed order. Element k of the row is in
- * chunk k / TN_CHUNK, and there in lane k % TN_LANES.
+/* Values of `sub` in a REDUCE: the kind of reduction. SUM and PROD have a fixed
+ * order. Element k of the row is in chunk k / TN_CHUNK, and there in lane
+ * k % TN_LANES.
  *   1. Each lane combines its elements in order of rising k.
  *   2. The lanes of a chunk are combined by halves: lane i with lane
  *      i + TN_LANES/2, then with lane i + TN_LANES/4, and so on.
@@ -295,32 +302,37 @@ enum {
 enum {
     TN_REDUCE_SUM,
     TN_REDUCE_PROD,
-    TN_REDUCE_MAX, /* as MAX: NaN wins; BOOL: any */
-    TN_REDUCE_MIN, /* as MIN: NaN wins; BOOL: all */
+    TN_REDUCE_MAX, /* like MAX: NaN wins; true if any BOOL is */
+    TN_REDUCE_MIN, /* like MIN: NaN wins; true if all BOOLs are */
     TN_REDUCE_ARGMAX, /* I64: k of the first maximum; -0 equals +0; the first
                        * NaN wins */
-    TN_REDUCE_ARGMIN, /* I64: k of the first minimum, likewise */
+    TN_REDUCE_ARGMIN, /* I64: k of the first minimum; -0 equals +0; the first
+                       * NaN wins */
     TN_REDUCE_END
 };
 #define TN_CHUNK 1024
 #define TN_LANES 16
 
+/* The level of a value or operand: one for the launch, per row, or per
+ * element. */
 enum { TN_LEVEL_UNIFORM, TN_LEVEL_ROW, TN_LEVEL_ELEM };
-enum { TN_LOAD_ZERO = 1 }; /* sub of LOAD: outside reads 0, without a fault */
-/* sub of SELECT, a hint: the select is weighted(x, w), where a is w == 0, b is
- * 0 and c is x * w. Interpolations and adaptive pools are sums of such terms,
- * which an executor may compute by a routine of its own. Executors may ignore
- * the hint. */
+enum { TN_LOAD_ZERO = 1 }; /* in `sub` of a LOAD: an index out of range reads 0
+                              and is no fault */
+/* In `sub` of a SELECT, a hint: the SELECT computes weighted(x, w) =
+ * (w == 0 ? 0 : x * w), with w == 0 as a, 0 as b and x * w as c. Interpolations
+ * and adaptive pools are sums of such terms, which an executor may compute by a
+ * routine of its own. Executors may ignore the hint. */
 enum { TN_SELECT_WEIGHTED = 1 };
-enum { TN_BITCAST_ANY_NAN = 1 }; /* sub of BITCAST, in functions: the result
-                                    does not depend on the bits of a NaN */
+enum { TN_BITCAST_ANY_NAN = 1 }; /* in `sub` of a BITCAST in a function: the
+                                    function's result does not depend on the
+                                    bits of a NaN */
 
 typedef struct tn_kernel_ins {
     uint8_t op;    /* TN_K_... */
-    uint8_t dtype; /* register type of the result; of a for STORE */
-    uint8_t level; /* TN_LEVEL_... */
-    uint8_t sub;   /* reduction kind; dtype of NARROW; flags of LOAD and BITCAST;
-                      hint of SELECT */
+    uint8_t dtype; /* register type of the result, or of a in a STORE */
+    uint8_t level; /* TN_LEVEL_... of the result */
+    uint8_t sub;   /* kind of a REDUCE, flags of a LOAD or BITCAST, dtype of a
+                      NARROW, hint of a SELECT */
     uint32_t a, b, c;
     union {
         int64_t i;
@@ -334,44 +346,51 @@ typedef struct tn_kernel_ins {
  * They may CALL functions with a lower number. */
 typedef struct tn_kernel_fn {
     const char *name; /* "exp_f32" */
-    uint64_t hash;    /* of the body, including the functions it calls */
+    uint64_t hash;    /* hash of the body and of the functions that it calls */
     uint32_t arg_count, ins_count;
-    uint8_t arg_dtype[4]; /* register types */
-    uint32_t result;      /* the instruction whose value is returned */
-    uint32_t dtype;       /* its register type */
+    uint8_t arg_dtype[4]; /* register type of each argument */
+    uint32_t result;      /* number of the instruction whose value is
+                             returned */
+    uint32_t dtype;       /* register type of the result */
     const tn_kernel_ins *ins;
 } tn_kernel_fn;
 
+/* What a program does with an operand. It loads (READ) or stores (WRITE) the
+ * elements, or only computes their offsets. An OFFSET operand has strides, but
+ * no buffer. */
 enum { TN_OPERAND_READ, TN_OPERAND_WRITE, TN_OPERAND_OFFSET };
 typedef struct tn_kernel_operand {
-    uint8_t dtype;  /* of storage; 0 for TN_OPERAND_OFFSET */
-    uint8_t access; /* TN_OPERAND_...; OFFSET has strides but no buffer */
-    uint8_t level;  /* ELEM; or ROW: its strides over row dimensions are 0 */
-    uint8_t index_count; /* number of indices of its LOADs, 0..3 */
+    uint8_t dtype;  /* dtype in memory; 0 for TN_OPERAND_OFFSET */
+    uint8_t access; /* TN_OPERAND_... */
+    uint8_t level;  /* TN_LEVEL_ELEM, or TN_LEVEL_ROW if its strides over the
+                       row dimensions are 0 */
+    uint8_t index_count; /* number of indices of its LOADs, 0 to 3 */
 } tn_kernel_operand;
 
+/* The instructions of a stage, as ranges of order[]. */
 typedef struct tn_kernel_stage {
-    uint32_t elem_first, elem_count; /* ranges of order[] */
-    uint32_t row_first, row_count;
+    uint32_t elem_first, elem_count; /* run for every element of a row */
+    uint32_t row_first, row_count;   /* then run once for the row */
 } tn_kernel_stage;
 
 typedef struct tn_program {
     uint32_t size;
     uint32_t ins_count, operand_count, param_count;
     uint32_t fn_count, stage_count, order_count;
-    uint32_t uniform_count; /* order[0 .. uniform_count): once per launch */
+    uint32_t uniform_count; /* order[0 .. uniform_count) runs once per launch */
     const tn_kernel_ins *ins;
     const tn_kernel_operand *operand;
-    const uint8_t *param_dtype; /* register types */
+    const uint8_t *param_dtype; /* register type of each parameter */
     const tn_kernel_fn *fn;
     const tn_kernel_stage *stage;
     const uint32_t *order;
-    uint64_t key[2]; /* hash of all of the above */
+    uint64_t key[2]; /* hash of all other fields */
 } tn_program;
 
-/* For program_build of plugins that execute programs themselves. A device that
- * compiles the core's source does not need this check: the core prints only
- * what it knows. */
+/* Returns 1 if this header has all instructions and reductions of the program,
+ * else 0. Plugins that execute programs themselves call it in program_build. A
+ * device that compiles the core's source does not need it, because the core
+ * prints only what it knows. */
 static inline int tn_program_is_known(const tn_program *program)
 {
     for (uint32_t i = 0; i < program->ins_count; i++)
@@ -386,55 +405,60 @@ static inline int tn_program_is_known(const tn_program *program)
     return 1;
 }
 
+/* The value of a parameter. */
 typedef union tn_number {
-    double f; /* F32 and F64 parameters */
-    int64_t i; /* the others */
+    double f;  /* if the register type is F32 or F64 */
+    int64_t i; /* if it is another type */
 } tn_number;
 
 typedef struct tn_launch_operand {
     tn_buffer *buffer;
-    int64_t offset;               /* of element 0, in elements */
-    const int64_t *stride;        /* outer_ndim + row_ndim of them */
-    const int64_t *index_stride;  /* index_count of them */
-    const int64_t *index_extent;
+    int64_t offset;               /* offset of element 0, in elements */
+    const int64_t *stride;        /* outer_ndim + row_ndim strides */
+    const int64_t *index_stride;  /* index_count strides of the indices */
+    const int64_t *index_extent;  /* index_count bounds of the indices */
 } tn_launch_operand;
 
-/* A hint: the outputs are read again at once and should stay in the cache. */
+/* A flag, which is a hint: the outputs are read again at once and should stay
+ * in the cache. */
 enum { TN_LAUNCH_SOON = 1 };
 typedef struct tn_launch {
     uint32_t size, outer_ndim, row_ndim, flags; /* TN_LAUNCH_... */
-    const int64_t *extent; /* outer_ndim, then row_ndim of them; 0 is legal;
+    const int64_t *extent; /* outer_ndim, then row_ndim sizes; a size may be 0;
                               their product is at most 2^56 */
     const tn_launch_operand *operand;
     const tn_number *param;
-    uint64_t tag; /* returned in tn_fault when this launch fails */
+    uint64_t tag; /* tn_fault has this tag if the launch fails */
 } tn_launch;
 
-/* The first failure on a queue, in its order, since the last sync. Of several
- * launches that failed, it is the one submitted first. Of several index faults
- * of one launch, it is the one at the lowest position. An index fault does not
- * stop a queue: the launch still writes its outputs, and later work runs. After
- * any other failure, work submitted later may be left undone until the sync. */
+/* The first failure on a queue, in the queue's order, since the last sync. If
+ * several launches failed, it is that of the launch submitted first. If one
+ * launch has several index faults, it is the one at the lowest position. An
+ * index fault does not stop a queue: the launch still writes its outputs, and
+ * later work runs. After any other failure, work submitted later may be left
+ * undone until the sync. */
 typedef struct tn_fault {
     uint32_t size;
     tn_status code;
-    uint64_t tag;       /* of the launch or primitive. For a failure other than
-                         * ERR_INDEX: 0 if the device cannot determine it */
-    /* for ERR_INDEX: */
-    uint32_t operand;   /* number of the operand (scatter: 0) */
-    uint32_t dim;       /* which of its indices */
+    uint64_t tag;       /* tag of the launch or primitive. For a failure other
+                         * than TN_ERR_INDEX it is 0 if the device cannot
+                         * determine it */
+    /* The fields below are set for TN_ERR_INDEX. */
+    uint32_t operand;   /* number of the operand; 0 for a scatter */
+    uint32_t dim;       /* number of the index among those of the LOAD */
     int64_t index;      /* value of the index */
-    int64_t extent;     /* its bound */
-    int64_t position;   /* element of the iteration space: the lowest one in
-                         * row-major order */
+    int64_t extent;     /* bound of the index */
+    int64_t position;   /* row-major position of the element in the iteration
+                         * space; the lowest one if there are several */
 } tn_fault;
 
 /* ------------------------------------------------------------------------
- * The other primitives. Descriptors are flat. A result in a half type or f8 is
- * rounded as by NARROW.
+ * The other primitives: matrix product, scatter, scan, sort and copy. Each
+ * takes one struct of arguments. A result in a half type or f8 is rounded as by
+ * NARROW.
  * ---------------------------------------------------------------------- */
 
-/* A strided operand: ndim dimensions, element strides. */
+/* A tensor operand with ndim dimensions. offset and stride count elements. */
 typedef struct tn_strided {
     tn_buffer *buffer;
     int64_t offset;
@@ -443,14 +467,15 @@ typedef struct tn_strided {
 } tn_strided;
 
 /* c[b.., m, n] = alpha * sum_k a[b.., m, k] * b[b.., k, n] + beta * c.
- * Strides: batch dimensions, then the two of the matrix (so a transposition
- * is a stride). All three have one dtype. f16 and bf16 sum in f32 and round
- * once. Integers wrap; alpha and beta are converted to int64. For bool, the
- * product is "and", the sum is "any", and alpha and beta mean "is not 0".
- * k = 0 gives beta * c. beta = 0 never reads c. The device chooses the order of
- * the sum over k. plan_matmul and the reference plugin use the plain order, and
- * so have the same bits: start at 0, add each product in order of rising k by
- * one fma; then compute alpha * sum + (beta * c) and round each operation. */
+ * The strides of a, b and c are those of the batch dimensions, then the two of
+ * the matrix, so a transposition is a choice of strides. a, b and c have the
+ * same dtype. f16 and bf16 sum in f32 and round once. Integers wrap; alpha and
+ * beta are converted to int64. For bool, the product is "and", the sum is
+ * "any", and alpha and beta mean "is not 0". k = 0 gives beta * c. beta = 0
+ * never reads c. The device chooses the order of the sum over k. plan_matmul
+ * and the reference plugin use the plain order, and so have the same bits:
+ * start at 0, add each product in order of rising k by one fma; then compute
+ * alpha * sum + (beta * c) and round each operation. */
 typedef struct tn_matmul_args {
     uint32_t size, batch_ndim;
     int64_t batch[TN_MAX_NDIM];
@@ -460,8 +485,8 @@ typedef struct tn_matmul_args {
     uint64_t tag;
 } tn_matmul_args;
 
-/* For every point p of extent (in row-major order): let q be p with its
- * coordinate `dim` replaced by index[p]; dst[q] = reduce(dst[q], src[p]).
+/* For every point p of extent, in row-major order: let q be p with its
+ * coordinate `dim` replaced by index[p]. Then dst[q] = reduce(dst[q], src[p]).
  * index is I64. An index outside [0, dst_extent) raises the index fault and is
  * skipped. Elements of src with the same destination are combined in the order
  * of p. dst does not overlap index or src. */
@@ -476,11 +501,12 @@ enum {
 typedef struct tn_scatter_args {
     uint32_t size, ndim, dim, reduce;
     int64_t extent[TN_MAX_NDIM];
-    int64_t dst_extent; /* of dimension dim in dst */
-    tn_strided dst, index, src; /* dst and src share their dtype */
+    int64_t dst_extent; /* size of dimension dim of dst */
+    tn_strided dst, index, src; /* dst and src have the same dtype */
     uint64_t tag;
 } tn_scatter_args;
 
+/* Returns 1 if this header has the reduction, else 0. */
 static inline int tn_scatter_is_known(const tn_scatter_args *args)
 {
     return args->reduce < TN_SCATTER_END;
@@ -513,54 +539,63 @@ static inline int tn_scatter_is_known(const tn_scatter_args *args)
  * could overflow where a 0 before it makes the line 0, and 0 * inf is NaN. The
  * other cases do not depend on the order. */
 typedef struct tn_scan_args {
-    uint32_t size, ndim, kind, flags; /* kind: TN_REDUCE_SUM .. MIN */
+    /* kind is TN_REDUCE_SUM, PROD, MAX or MIN. flags is 0. */
+    uint32_t size, ndim, kind, flags;
     int64_t extent[TN_MAX_NDIM];
-    tn_strided in, out, out_index; /* out_index.buffer NULL: not requested */
+    tn_strided in, out, out_index; /* out_index.buffer is NULL if positions are
+                                    * not requested */
     uint64_t tag;
 } tn_scan_args;
 
+/* Returns 1 if this header has the kind and all flags, else 0. */
 static inline int tn_scan_is_known(const tn_scan_args *args)
 {
     return args->kind <= TN_REDUCE_MIN && args->flags == 0;
 }
 
-/* Stable sort along the last dimension; NaN is greatest, -0 equals +0.
- * If keep is below the extent of the last dimension, only the first keep
- * elements in sorted order are written (top-k). out_index (I64) holds positions
- * in the input. TN_SORT_LAST: the core reads only the last one of these keep
- * elements. The others may be anything, so a device need not sort them. */
+/* Stable sort along the last dimension. NaN is the greatest value, and -0
+ * equals +0. If keep is below the size of the last dimension, only the first
+ * keep elements in sorted order are written (top-k). out_index (I64) holds
+ * positions in the input. With TN_SORT_LAST the core reads only the last one of
+ * these keep elements, so a device need not compute the others. */
 enum { TN_SORT_DESCENDING = 1, TN_SORT_LAST = 2 };
 typedef struct tn_sort_args {
     uint32_t size, ndim, flags, reserved;
     int64_t extent[TN_MAX_NDIM];
     int64_t keep;
-    tn_strided in, out, out_index; /* either out's buffer may be NULL */
+    tn_strided in, out, out_index; /* the buffer of out or out_index may be
+                                    * NULL */
     uint64_t tag;
 } tn_sort_args;
 
+/* Returns 1 if this header has all flags, else 0. */
 static inline int tn_sort_is_known(const tn_sort_args *args)
 {
     return args->flags <= (TN_SORT_DESCENDING | TN_SORT_LAST);
 }
 
+/* The direction of a copy. */
 enum {
     TN_COPY_TO_DEVICE,
     TN_COPY_TO_HOST,
     TN_COPY_ON_DEVICE,
-    TN_COPY_PEER /* TN_CAP_PEER: src is a buffer of another device of the
-                  * plugin, whose work is done; the queue belongs to dst's
-                  * device */
+    TN_COPY_PEER /* src is a buffer of another device of the plugin, whose work
+                  * on it is done; the queue belongs to dst's device. Only with
+                  * TN_CAP_PEER */
 };
+/* Copies `rows` rows of `bytes` bytes each. Offsets and pitches (distances
+ * between rows) are in bytes. */
 typedef struct tn_copy_args {
     uint32_t size, direction;
-    tn_buffer *dst, *src; /* the one on the host side is NULL */
+    tn_buffer *dst, *src; /* NULL for the side that is host memory */
     void *host;           /* an asynchronous device may use it until the next
                            * sync of the queue */
-    uint64_t dst_offset, src_offset, bytes;   /* bytes: of one row */
-    uint64_t rows, dst_pitch, src_pitch;      /* rows 1: pitches unused */
+    uint64_t dst_offset, src_offset, bytes;
+    uint64_t rows, dst_pitch, src_pitch;  /* pitches are unused if rows is 1 */
     uint64_t tag;
 } tn_copy_args;
 
+/* Returns 1 if this header has the direction, else 0. */
 static inline int tn_copy_is_known(const tn_copy_args *args)
 {
     return args->direction <= TN_COPY_PEER;
@@ -587,10 +622,10 @@ static inline int tn_copy_is_known(const tn_copy_args *args)
  *             of plan.group_size work-items
  *     } while (++plan.step < plan.step_count);
  *
- * The text depends only on structure, dtypes and a few classes (dimensions
- * after merging, unit strides, vectors, 32-bit indexing), never on extents,
- * strides or scalars. Equal keys mean equal text. Everything is
- * one-dimensional.
+ * The text depends only on the structure of the program, on dtypes and on a few
+ * properties of the launch (dimensions after merging, unit strides, vectors,
+ * 32-bit indexing), never on extents, strides or scalars. Equal keys mean equal
+ * text. Work-groups and work-items have one dimension.
  *
  * The kernel's arguments, in this order:
  *   1. buffer[0 .. buffer_count): one global pointer each, to the buffer's
@@ -620,6 +655,7 @@ static inline int tn_copy_is_known(const tn_copy_args *args)
  * with zeros again. Only the core knows its format.
  * ---------------------------------------------------------------------- */
 
+/* Flags of a target: what the device's compiler and hardware support. */
 enum {
     TN_TARGET_F64 = 1,        /* has double precision; without it, a program
                                * that needs it is refused
@@ -636,44 +672,47 @@ enum {
                                 * with -cl-fp32-correctly-rounded-divide-sqrt
                                 * if the device supports it. Without the flag,
                                 * they are computed in double or in integers */
-    TN_TARGET_MMA = 8,         /* CUDA C for compute capability 8.0 and later:
-                                * mma.sync multiplies half types */
-    TN_TARGET_PLAIN = 16,      /* C11; only with the rest of TN_TARGET_C */
+    TN_TARGET_MMA = 8,         /* mma.sync multiplies half types: CUDA C for
+                                * compute capability 8.0 and later */
+    TN_TARGET_PLAIN = 16,      /* C11; only as a part of TN_TARGET_C */
     TN_TARGET_C = TN_TARGET_PLAIN | TN_TARGET_F64 | TN_TARGET_CHUNKED |
-                  TN_TARGET_EXACT_DIVIDE /* plain C; a work-group is one
-                                * work-item */
+                  TN_TARGET_EXACT_DIVIDE /* plain C, in which a work-group is
+                                          * one work-item */
 };
 
 /* The device for which the core prints texts and plans launches. A device's
  * flags never change. */
 typedef struct tn_target {
     uint32_t size, flags;
-    uint32_t units;         /* compute units */
-    uint32_t group_limit;   /* maximum work-items of a work-group */
+    uint32_t units;         /* number of compute units */
+    uint32_t group_limit;   /* largest number of work-items of a work-group */
     uint32_t argument_room; /* bytes of by-value arguments, including the
                              * pointers to buffers: 1024 in OpenCL, 4096 in
                              * CUDA */
     uint32_t fault_room;    /* number of records of a fault buffer, and so the
                              * maximum number of work-groups of a launch that
                              * may fault; at least 4096, 65536 is plenty */
-    uint32_t local_bytes;   /* local (shared) memory of a work-group */
+    uint32_t local_bytes;   /* bytes of local (shared) memory of a work-group */
     uint32_t reserved;
 } tn_target;
 
+/* Flags of a plan: which arguments the kernel has besides buffers. */
 enum {
     TN_PLAN_SCRATCH = 1,
     TN_PLAN_FAULTS = 2,
     TN_PLAN_WORDS_IN_BUFFER = 4
 };
-#define TN_PLAN_BUFFERS 32
-#define TN_PLAN_WORDS 1024
+#define TN_PLAN_BUFFERS 32  /* largest number of buffers of a kernel */
+#define TN_PLAN_WORDS 1024  /* largest number of argument words */
+/* Bytes of a fault buffer of `room` records. */
 #define TN_FAULT_BYTES(room) (8 + 40 * (uint64_t)(room))
 
-/* One launch of one kernel. The caller sets size, and step: 0 at first. */
+/* One launch of one kernel, filled by host->plan_.... The caller sets size and
+ * step. step is 0 at first. */
 typedef struct tn_plan {
     uint32_t size, step, step_count, flags;
-    uint64_t key[2];  /* of the text, for this target's flags */
-    uint64_t variant; /* private to the core: `print` reads it */
+    uint64_t key[2];  /* equal keys mean equal text, for equal target flags */
+    uint64_t variant; /* only the core uses it, in `print` */
     uint64_t group_count;
     uint32_t group_size, buffer_count;
     tn_buffer *buffer[TN_PLAN_BUFFERS];
@@ -682,37 +721,40 @@ typedef struct tn_plan {
     uint64_t argument[TN_PLAN_WORDS];
 } tn_plan;
 
-/* A kernel in plain C. Runs work-groups first .. end - 1 of `count`, which is
- * plan.group_count. pointer[]: buffers, scratch memory and fault buffer, as far
- * as the plan has them. word: plan.argument. */
+/* A kernel in plain C. Runs work-groups first to end - 1 of `count`, which is
+ * plan.group_count. pointer[] has the buffers, then the scratch memory and the
+ * fault buffer if the plan has them. word is plan.argument. */
 typedef void tn_kernel_c(void *const *pointer, const uint64_t *word,
                          uint64_t first, uint64_t end, uint64_t count);
 
 typedef struct tn_source {
     uint32_t size, reserved;
-    const char *text;   /* the whole translation unit, ended by 0 */
-    uint64_t text_bytes; /* without that 0 */
-    const char *kernel; /* name of its only kernel */
+    const char *text;   /* the whole translation unit, ended by a 0 byte */
+    uint64_t text_bytes; /* length of text without that byte */
+    const char *kernel; /* name of the only kernel in text */
 } tn_source;
 
 /* ------------------------------------------------------------------------
  * The two tables
  * ---------------------------------------------------------------------- */
 
+/* Kinds of devices. */
 enum { TN_KIND_CPU, TN_KIND_GPU, TN_KIND_ACCELERATOR, TN_KIND_SIMULATED };
+/* Capabilities of a device. */
 enum {
     TN_CAP_HOST_VISIBLE = 1, /* buffer_map returns a pointer for the CPU */
-    TN_CAP_ASYNC = 2,
+    TN_CAP_ASYNC = 2,        /* calls return before the work is done */
     TN_CAP_BIT_EXACT = 4, /* programs have the reference plugin's bits */
-    TN_CAP_PEER = 8 /* copies between the plugin's devices: TN_COPY_PEER */
+    TN_CAP_PEER = 8 /* can copy between the plugin's devices (TN_COPY_PEER) */
 };
 
-/* device_info writes all `size` bytes, whatever they were: 0 where it has no
- * value or knows no field. The core calls it before it opens the device, and
+/* device_info writes all `size` bytes, and 0 for a field that has no value or
+ * that it does not know. The core calls it before it opens the device, and
  * later at any time to read memory_free. */
 typedef struct tn_device_info {
     uint32_t size, kind, caps;
-    uint32_t align; /* of buffers, in bytes: a power of two up to 65536 */
+    uint32_t align; /* alignment of buffers in bytes, a power of two up to
+                       65536 */
     /* Masks of one bit (1 << dtype) for each dtype. Programs compute in the
      * register_types. Buffers contain elements of the storage_types: every
      * program and primitive loads, stores and computes these as this header
@@ -721,10 +763,10 @@ typedef struct tn_device_info {
      * of the storage_types. */
     uint32_t register_types;
     uint32_t storage_types;
-    uint64_t memory_total, memory_free; /* bytes; 0: unknown */
+    uint64_t memory_total, memory_free; /* in bytes; 0 if unknown */
     char name[64]; /* "AMD EPYC 9554, 2 threads, avx512" */
-    char uid[64];  /* PCI address, serial number; the same in each run */
-    char note[128]; /* why unusable, or why not bit-exact */
+    char uid[64];  /* PCI address or serial number; the same in each run */
+    char note[128]; /* why the device is unusable or not bit-exact */
 } tn_device_info;
 
 struct tn_attention_args;
@@ -735,14 +777,15 @@ struct tn_conv_args;
 typedef struct tn_host {
     uint32_t size, abi_major, abi_minor, reserved;
     const char *plugin_path; /* this plugin's file */
-    /* Records the text for the calling thread and returns code. The core reads
-     * only the text of a thread on which it called: see Behaviour. */
+    /* Records a message for the calling thread and returns code. The core reads
+     * only the message of a thread on which it called the plugin (see
+     * Behaviour). */
     tn_status (*fail)(tn_status code, const char *format, ...)
 #if defined(__GNUC__)
         __attribute__((format(printf, 2, 3)))
 #endif
         ;
-    /* Writes to the log, if its level (TENON_LOG) is at least `level`. */
+    /* Writes a line to the log if its level (TENON_LOG) is at least `level`. */
     void (*log)(int level, const char *format, ...)
 #if defined(__GNUC__)
         __attribute__((format(printf, 2, 3)))
@@ -760,12 +803,13 @@ typedef struct tn_host {
      * it. */
     tn_status (*interpret)(const tn_program *program, const tn_launch *launch,
                            void *const *memory, tn_fault *fault);
-    /* The value of TENON_<PLUGIN>_<key>, or of "key=value" after the device's
-     * name; NULL if it is not set. Copy it: the program may change its
-     * environment. */
+    /* Returns the value of TENON_<PLUGIN>_<key>, or of "key=value" after the
+     * device's name, or NULL if neither is set. Copy it, because the program
+     * may change its environment. */
     const char *(*option)(const char *key);
     const void *(*extension)(const char *name, uint32_t version);
-    /* Programs and primitives as source: see above. */
+    /* Each of these fills *plan for a program or primitive ("Programs and
+     * primitives as source" above). */
     tn_status (*plan_program)(const tn_target *target,
                               const tn_program *program,
                               const tn_launch *launch, tn_plan *plan);
@@ -777,21 +821,22 @@ typedef struct tn_host {
                            tn_plan *plan);
     tn_status (*plan_sort)(const tn_target *target, const tn_sort_args *sort,
                            tn_plan *plan);
-    /* Prints the text of a plan's kernel. program is NULL if the plan is that
-     * of a primitive. */
+    /* Prints the text of a plan's kernel to *source, until print_free. program
+     * is NULL if the plan is that of a primitive. */
     tn_status (*print)(const tn_target *target, const tn_program *program,
                        const tn_plan *plan, tn_source *source);
     void (*print_free)(tn_source *source);
-    /* TN_OK: no launch failed. Otherwise returns TN_ERR_INDEX and fills *fault
-     * up to the size that is set in it. */
+    /* Reads a queue's fault buffer, copied to the host. Returns TN_OK if no
+     * launch failed. Otherwise returns TN_ERR_INDEX and fills *fault up to the
+     * size that is set in it. */
     tn_status (*fault_read)(const void *buffer, uint32_t fault_room,
                             tn_fault *fault);
-    /* An on-disk cache of the output of the device's compiler. The key contains
+    /* An on-disk cache of what the device's compiler makes. The key contains
      * everything on which the value depends: the plugin, the device, its
      * driver's version, options, the whole text. cache_read passes the value to
-     * `take` and returns its result; 0 if there is no value, or no cache. It
-     * removes a damaged value, and one for which `take` returns 0.
-     * cache_write stores a value; a failure is not reported. */
+     * `take` and returns what `take` returns, or 0 if there is no value or no
+     * cache. It removes a damaged value, and one for which `take` returns 0.
+     * cache_write stores a value. It does not report a failure. */
     uint32_t (*cache_read)(const void *key, uint64_t key_bytes,
                            uint32_t (*take)(void *context, const void *value,
                                             uint64_t value_bytes),
@@ -799,32 +844,34 @@ typedef struct tn_host {
     void (*cache_write)(const void *key, uint64_t key_bytes, const void *value,
                         uint64_t value_bytes);
     /* Locks the key until cache_release. Waits while another thread holds it,
-     * in any process with the same cache. Returns the argument of cache_release
-     * (-1 if nothing is locked: there is no cache, or the file cannot be
-     * locked). A text that is compiled under the lock is
-     * compiled once, and compilers with files of their own never compile the
-     * same text concurrently. A thread holds at most one key. */
+     * in any process with the same cache. Returns the argument of
+     * cache_release, which is -1 if nothing is locked, because there is no
+     * cache or the file cannot be locked. A text that is compiled under the
+     * lock is compiled once. Also, compilers with temporary files never compile
+     * the same text at the same time. A thread holds at most one key. */
     int32_t (*cache_hold)(const void *key, uint64_t key_bytes);
     void (*cache_release)(int32_t hold);
-    /* The steps of the extension "attention" as source, like those of
-     * primitives. TN_ERR_UNSUPPORTED, with the reason: there is no kernel for
-     * these arguments. */
+    /* Fills *plan for the extension "attention", like plan_program for a
+     * program. Returns TN_ERR_UNSUPPORTED, with the reason, if there is no
+     * kernel for these arguments. */
     tn_status (*plan_attention)(const tn_target *target,
                                 const struct tn_attention_args *attention,
                                 tn_plan *plan);
-    /* The same for the extension "conv", on devices without TN_TARGET_CHUNKED.
-     * The bits are those of the core's method by columns (im2col) with
-     * plan_matmul, except for a gradient of weights over more than 1024 images,
-     * or over more columns than that method makes at once. */
+    /* Fills *plan for the extension "conv", on devices without
+     * TN_TARGET_CHUNKED. The bits are those of the core's method by columns
+     * (im2col) with plan_matmul. The exception is a gradient of weights over
+     * more than 1024 images, or over more columns than that method makes at
+     * once. */
     tn_status (*plan_conv)(const tn_target *target,
                            const struct tn_conv_args *conv, tn_plan *plan);
 } tn_host;
 
+/* The plugin's table. NULL stands for an optional function that is absent. */
 typedef struct tn_plugin {
     uint32_t size, abi_major, abi_minor, reserved;
     const char *name, *version;
 
-    /* required */
+    /* Required functions. */
     tn_status (*device_count)(uint32_t *count);
     tn_status (*device_info)(uint32_t i, tn_device_info *info);
     tn_status (*device_open)(uint32_t i, tn_plugin_device **device);
@@ -834,21 +881,22 @@ typedef struct tn_plugin {
     void (*buffer_free)(tn_plugin_device *device, tn_buffer *buffer);
     tn_status (*queue_open)(tn_plugin_device *device, tn_queue **queue);
     void (*queue_close)(tn_queue *queue);
-    /* Waits for all work submitted to the queue. Returns the first failure
-     * since the last sync and fills *fault with it (see tn_fault); or returns
-     * TN_OK and leaves *fault unchanged. Pass the text of a failure to
-     * host->fail here. The core writes the text of TN_ERR_INDEX itself. */
+    /* Waits for all work submitted to the queue. If work has failed since the
+     * last sync, fills *fault with the first failure (see tn_fault) and returns
+     * its code. Otherwise returns TN_OK and leaves *fault unchanged. Pass the
+     * message of a failure to host->fail here. The core writes the message of
+     * TN_ERR_INDEX itself. */
     tn_status (*queue_sync)(tn_queue *queue, tn_fault *fault);
     tn_status (*copy)(tn_queue *queue, const tn_copy_args *copy);
-    /* *program stays unchanged, at the same address, until program_free of
-     * what was built. */
+    /* Builds a program for the device. *program stays unchanged, at the same
+     * address, until program_free of *built. */
     tn_status (*program_build)(tn_plugin_device *device,
                                const tn_program *program, tn_built **built);
     void (*program_free)(tn_plugin_device *device, tn_built *built);
     /* The five compute primitives. queue_sync reports an index fault. A
      * synchronous device also returns TN_ERR_INDEX at once. The calling thread
-     * then reads the details of that call by queue_sync; the calls of other
-     * threads do not see them. */
+     * then reads the details of its own call by queue_sync; other threads do
+     * not see them. */
     tn_status (*launch)(tn_queue *queue, tn_built *built,
                         const tn_launch *launch);
     tn_status (*matmul)(tn_queue *queue, const tn_matmul_args *matmul);
@@ -856,21 +904,21 @@ typedef struct tn_plugin {
     tn_status (*scan)(tn_queue *queue, const tn_scan_args *scan);
     tn_status (*sort)(tn_queue *queue, const tn_sort_args *sort);
 
-    /* optional: NULL means that the core works without it */
+    /* Optional functions: the core works without them. */
     tn_status (*buffer_map)(tn_plugin_device *device, tn_buffer *buffer,
                             void **pointer); /* TN_CAP_HOST_VISIBLE */
     /* Makes a buffer over the caller's host memory, which stays valid until
      * buffer_free. */
     tn_status (*buffer_wrap)(tn_plugin_device *device, void *host,
                              uint64_t bytes, tn_buffer **buffer);
-    /* Events: all five slots, or none. An event marks a position in a queue:
-     * the end of the work submitted to that queue before the event's last
-     * event_record.
-     *   event_query  *done = 1 if all of that work is done, else 0.
-     *   queue_wait   work submitted to this queue afterwards starts when the
-     *                event's work, on whichever queue, is done. It captures the
-     *                last record made before it: a later one does not move it.
-     *                The calling thread does not wait.
+    /* Events: a plugin has all five functions, or none. An event marks a
+     * position in a queue: the end of the work submitted to that queue before
+     * the event's last event_record.
+     *   event_query  sets *done to 1 if all of that work is done, else to 0.
+     *   queue_wait   lets work submitted to this queue afterwards start when
+     *                the event's work, on whichever queue, is done. It refers
+     *                to the last record made before it: a later one does not
+     *                move it. The calling thread does not wait.
      * An event that was never recorded is done, and queue_wait then waits for
      * nothing. A new record replaces the one before: event_query then reports
      * only the new one. event_close may be called while a record or a wait is
@@ -882,26 +930,27 @@ typedef struct tn_plugin {
     tn_status (*event_query)(tn_event *event, uint32_t *done);
     tn_status (*queue_wait)(tn_queue *queue, tn_event *event);
     const void *(*extension)(const char *name, uint32_t version);
-    /* Both or none. Page-locked host memory, which the device's copies read and
-     * write independently, while other queues work. A device with events whose
-     * copies run independently from any memory needs neither function: its
-     * batches come from ordinary memory. When host_free is called, no copy uses
-     * the memory any more. */
+    /* Allocates page-locked host memory, which the device's copies can read and
+     * write while other queues work. A plugin has both functions, or none. A
+     * device with events whose copies run independently from any memory needs
+     * neither: its batches come from ordinary memory. When host_free is called,
+     * no copy uses the memory any more. */
     tn_status (*host_alloc)(tn_plugin_device *device, uint64_t bytes,
                             void **memory);
     void (*host_free)(tn_plugin_device *device, void *memory);
-    /* Like event_open, for an event that stores the time when it was reached.
-     * Such events may cost more. */
+    /* Like event_open, for an event that also stores the time when it was
+     * reached. Such events may cost more. */
     tn_status (*event_open_timed)(tn_plugin_device *device, tn_event **event);
-    /* The device's time from one such event to another, in nanoseconds. Both
-     * were recorded on queues of one device, and are done. Otherwise the call
-     * fails and leaves *ns unchanged. Present with event_open_timed and the
-     * five event slots above, or not at all. */
+    /* Stores the device's time from one timed event to another in *ns, in
+     * nanoseconds. Both were recorded on queues of one device, and are done.
+     * Otherwise the call fails and leaves *ns unchanged. A plugin has this
+     * function together with event_open_timed and the five event functions
+     * above, or not at all. */
     tn_status (*event_elapsed)(tn_event *from, tn_event *to, double *ns);
 } tn_plugin;
 
-/* The minimum sizes, fixed for ever; tests/device/test_abi.c has the numbers.
- * Those of extensions are in plugin_extensions.h. */
+/* The minimum sizes of structs. They never change; tests/device/test_abi.c has
+ * the numbers. Those of extensions are in plugin_extensions.h. */
 #define TN_PROGRAM_SIZE_1_0 TN_END(tn_program, key)
 #define TN_LAUNCH_SIZE_1_0 TN_END(tn_launch, tag)
 #define TN_FAULT_SIZE_1_0 TN_END(tn_fault, position)
@@ -917,6 +966,7 @@ typedef struct tn_plugin {
 #define TN_HOST_SIZE_1_0 TN_END(tn_host, extension)
 #define TN_PLUGIN_SIZE_1_0 TN_END(tn_plugin, extension)
 
+/* The plugin defines this function, its only exported symbol. */
 TN_API const tn_plugin *tenon_plugin_v1(const tn_host *host);
 
 #ifdef __cplusplus

@@ -11,19 +11,20 @@ extern "C" {
 
 /* ------------------------------------------------------------------------
  * An extension is an operation that a device may execute faster than by
- * primitives. plugin->extension(name, version) returns the struct named here,
- * which is valid until the process ends, or NULL. A call may decline: it
- * returns TN_ERR_UNSUPPORTED with the reason through host->fail, and must not
- * have written anything. The core then does the work by primitives.
+ * primitives. plugin->extension(name, version) returns the extension's struct,
+ * which is valid until the process ends, or NULL. A call of an extension may
+ * decline: it returns TN_ERR_UNSUPPORTED with the reason through host->fail,
+ * and must not have written anything. The core then does the work by
+ * primitives.
  * ---------------------------------------------------------------------- */
 
-/* All extensions: identifier and name. Each has version 1. */
+/* All extensions, each with its identifier and its name. All have version 1. */
 #define TN_EXTENSION_MAP(X)                                                   \
     X(conv, "conv") X(pool, "pool") X(graph_replay, "graph-replay")           \
     X(attention, "attention") X(product, "product") X(lapack, "lapack")
 
-/* Names reserved for later versions (docs/abi.md describes them). A plugin must
- * not define them otherwise: today it returns NULL for them. */
+/* Names reserved for later versions (docs/abi.md describes them). A plugin
+ * returns NULL for them today, and must not give them another meaning. */
 #define TN_EXTENSION_RESERVED_MAP(X)                                          \
     X(quantised_product, "quantised-product") X(fft, "fft")                   \
     X(native_stream, "native-stream")
@@ -38,10 +39,11 @@ extern "C" {
  * with C = in_channels / groups and g = o / (out_channels / groups). in is 0
  * outside of its extent. Each kind writes one of the three tensors and reads
  * the others:
- *   FORWARD  writes out
- *   INPUT    writes in: for each element, the sum of out * weight over all
- *            (o, i, j, k, l) that use the element
- *   WEIGHT   writes weight: the sum of out * in over n, i, j
+ *   FORWARD  writes out.
+ *   INPUT    writes in, the gradient of the input: for each element, the sum of
+ *            out * weight over all (o, i, j, k, l) that use the element.
+ *   WEIGHT   writes weight, the gradient of the weight: the sum of out * in
+ *            over n, i, j.
  * If a device declines a call with bias, the core calls it again without bias
  * and adds the bias itself. All tensors have the same floating dtype. Half
  * types accumulate in f32 and round once. The device chooses the order of
@@ -50,16 +52,18 @@ enum { TN_CONV_FORWARD, TN_CONV_INPUT, TN_CONV_WEIGHT };
 typedef struct tn_conv_args {
     uint32_t size, kind; /* TN_CONV_... */
     int64_t count, in_channels, out_channels, groups;
-    int64_t in_size[2], kernel[2], out_size[2]; /* (h, w) */
+    int64_t in_size[2], kernel[2], out_size[2]; /* (height, width) */
     int64_t stride[2], dilation[2];
-    int64_t pad[2]; /* before the first element of each axis */
+    int64_t pad[2]; /* padding before the first element of each axis */
     tn_strided in;     /* (count, in_channels, h, w) */
     tn_strided weight; /* (out_channels, in_channels / groups, h, w) */
     tn_strided out;    /* (count, out_channels, h, w) */
-    tn_strided bias;   /* (out_channels); FORWARD only; buffer NULL: none */
+    tn_strided bias;   /* (out_channels), in FORWARD; its buffer is NULL if
+                          there is no bias */
     uint64_t tag;
 } tn_conv_args;
 
+/* Returns 1 if this header has the kind, else 0. */
 static inline int tn_conv_is_known(const tn_conv_args *args)
 {
     return args->kind <= TN_CONV_WEIGHT;
@@ -70,18 +74,21 @@ typedef struct tn_conv_extension {
     tn_status (*run)(tn_queue *queue, const tn_conv_args *args);
 } tn_conv_extension;
 
-/* "pool", version 1: windows over each plane of images. Element (k, l) of
- * window (i, j) is at (i * stride[0] + k * dilation[0] - pad[0], likewise).
+/* "pool", version 1: windows over each plane (channel of an image). Element
+ * (k, l) of window (i, j) is at row i * stride[0] + k * dilation[0] - pad[0]
+ * and column j * stride[1] + l * dilation[1] - pad[1].
  *   MAX       out = the maximum of the elements within the plane (NaN wins);
  *             index = its position, row * in_size[1] + column, the first of
  *             equal elements
- *   MAX_BACK  in = 0, then in[index] += out in rising order of windows
+ *   MAX_BACK  the gradient of MAX: in = 0, then in[index] += out in rising
+ *             order of windows
  *   AVG       out = the sum of the window, with elements outside of the plane
- *             as 0, divided by divisor; if that is 0, by the number of elements
- *             within the plane (count_pad: within the plane and its padding)
- *   AVG_BACK  in = the sum of out / (the same divisor) over all windows that
- *             contain the element
- *   GREATEST  MAX without index, when no gradient is recorded
+ *             as 0, divided by divisor. If divisor is 0, it is divided by the
+ *             number of elements within the plane, or, with count_pad, within
+ *             the plane and its padding
+ *   AVG_BACK  the gradient of AVG: in = the sum of out / (the same divisor)
+ *             over all windows that contain the element
+ *   GREATEST  MAX without index, used when no gradient is recorded
  * A sum has the order of REDUCE over the elements of a window, in row-major
  * order. For AVG_BACK it is the order over the positions that the element has
  * in its windows, with 0 for positions without a window. Each term is rounded
@@ -100,15 +107,16 @@ typedef struct tn_pool_args {
     uint32_t size, kind; /* TN_POOL_... */
     uint32_t count_pad, reserved;
     int64_t count, channels;
-    int64_t in_size[2], kernel[2], out_size[2]; /* (h, w) */
+    int64_t in_size[2], kernel[2], out_size[2]; /* (height, width) */
     int64_t stride[2], dilation[2];
-    int64_t pad[2]; /* before the first element of each axis */
+    int64_t pad[2]; /* padding before the first element of each axis */
     int64_t divisor;
     tn_strided in, out; /* (count, channels, h, w) */
-    tn_strided index;   /* I64, shaped as out; MAX and MAX_BACK only */
+    tn_strided index;   /* I64, the shape of out; for MAX and MAX_BACK only */
     uint64_t tag;
 } tn_pool_args;
 
+/* Returns 1 if this header has the kind, else 0. */
 static inline int tn_pool_is_known(const tn_pool_args *args)
 {
     return args->kind <= TN_POOL_GREATEST;
@@ -142,8 +150,8 @@ typedef struct tn_graph_replay_extension {
     tn_status (*end_into)(tn_queue *queue, tn_recorded *recorded);
 } tn_graph_replay_extension;
 
-/* "attention", version 1. For head h of q, head t = h / (heads / kv_heads) of k
- * and v, and each element of the batch:
+/* "attention", version 1: scaled dot-product attention. For head h of q, head
+ * t = h / (heads / kv_heads) of k and v, and each element of the batch:
  *
  *     s[i, j] = scale * sum over e of q[i, e] * k[j, e], + mask[i, j]
  *     lse[i]  = log of the sum over j of exp(s[i, j])
@@ -168,16 +176,18 @@ typedef struct tn_attention_args {
     uint32_t size, kind;      /* TN_ATTENTION_... */
     uint32_t flags, reserved; /* TN_ATTENTION_CAUSAL */
     int64_t batch, heads, kv_heads, queries, keys;
-    int64_t features, values; /* length of a row of q and k; of v and out */
+    int64_t features, values; /* length of a row of q and k, and of v and out */
     double scale, dropout;
     int64_t seed, call;
     tn_strided q, k, v; /* (batch, heads or kv_heads, length, features) */
-    tn_strided mask;    /* (batch, heads, queries, keys); buffer NULL: none */
+    tn_strided mask;    /* (batch, heads, queries, keys); its buffer is NULL if
+                           there is no mask */
     tn_strided out, lse;
-    tn_strided g, dq, dk, dv; /* BACKWARD only; as out, q, k, v */
+    tn_strided g, dq, dk, dv; /* in BACKWARD; shapes of out, q, k, v */
     uint64_t tag;
 } tn_attention_args;
 
+/* Returns 1 if this header has the kind and the flags, else 0. */
 static inline int tn_attention_is_known(const tn_attention_args *args)
 {
     return args->kind <= TN_ATTENTION_BACKWARD &&
@@ -186,38 +196,43 @@ static inline int tn_attention_is_known(const tn_attention_args *args)
 
 typedef struct tn_attention_extension {
     uint32_t size, reserved;
-    /* TN_OK: the device supports these args, forward and backward. Nothing
-     * runs; buffers are not read. */
+    /* Returns TN_OK if the device supports these args, forward and backward.
+     * Computes nothing and reads no buffer. */
     tn_status (*fits)(tn_plugin_device *device, const tn_attention_args *args);
     tn_status (*run)(tn_queue *queue, const tn_attention_args *args);
 } tn_attention_extension;
 
-/* "product", version 1: the product of `matmul`, with an epilogue. With
+/* "product", version 1: the product of the primitive matmul, with an epilogue,
+ * which is work on the result before it is stored. With
  *
  *     s[b.., m, n] = alpha * scale_a * scale_b *
  *                    sum over k of a[b.., m, k] * b[b.., k, n]
  *
- * c is s, changed by these bits of `epilogue`:
- *   BIAS  c = s + bias[n], then the activation, if there is one
- *   RELU, GELU, GELU_TANH  the activation, at most one: max(s, 0); s times the
- *         normal distribution function of s; its approximation by tanh
- *         (arXiv:1606.08415)
- *   KEEP  with an activation: also writes aux, which its derivative needs
- *   BACK  with an activation, without BIAS: c = s times the derivative of the
- *         activation, from the aux that KEEP has written
- *   SUMS  without any of these: also writes bias[m] = sum over k of a[m, k];
- *         there are no batch dimensions
- * For both GELU, aux is the argument of the activation, (b.., m, n), in c's
- * dtype. For RELU it is U8 in a format of the device's choice, with
+ * the result is c = s, changed by these bits of `epilogue`:
+ *   BIAS       adds bias: c = s + bias[n], before an activation.
+ *   RELU       applies the activation max(s, 0).
+ *   GELU       applies the activation s * Phi(s), where Phi is the distribution
+ *              function of the normal distribution.
+ *   GELU_TANH  applies the approximation of GELU by tanh (arXiv:1606.08415).
+ *              There is at most one activation.
+ *   KEEP       with an activation, also writes aux, which the derivative of the
+ *              activation needs.
+ *   BACK       with an activation and without BIAS, computes c = s times the
+ *              derivative of the activation, from the aux that KEEP has
+ *              written.
+ *   SUMS       without any of the bits above, also writes bias[m] = sum over k
+ *              of a[m, k]. There are then no batch dimensions.
+ * For GELU and GELU_TANH, aux is the argument of the activation, (b.., m, n),
+ * in c's dtype. For RELU it is U8 in a format of the device's choice, with
  * TN_PRODUCT_MASK(n) bytes for each row of c. The core only passes it from KEEP
  * to BACK of the same device.
  *
- * Either a and b have the same dtype, one of F64 F32 F16 BF16, and c and bias
- * have it too. Or each of a and b is F8E4M3 or F8E5M2, and c and bias are F32, F16
- * or BF16. Types narrower than F32 accumulate in F32 and round once, after the
- * epilogue. The scales are one F32 each in the device's memory, for f8 only;
- * buffer NULL: 1. The device chooses the order of summation. c, aux and sums do
- * not overlap the other tensors. */
+ * Either a and b have the same dtype, one of F64, F32, F16 and BF16, and c and
+ * bias have it, too. Or each of a and b is F8E4M3 or F8E5M2, and c and bias are
+ * F32, F16 or BF16. Types narrower than F32 accumulate in F32 and round once,
+ * after the epilogue. The scales, for f8 only, are one F32 each in the device's
+ * memory. A scale whose buffer is NULL is 1. The device chooses the order of
+ * summation. c, aux and sums do not overlap the other tensors. */
 enum {
     TN_PRODUCT_BIAS = 1,
     TN_PRODUCT_RELU = 2,
@@ -237,12 +252,13 @@ typedef struct tn_product_args {
     int64_t m, n, k;
     tn_strided a, b, c;            /* strides as for matmul */
     tn_strided bias;               /* one dimension */
-    tn_strided aux;                /* shaped as c */
-    tn_strided scale_a, scale_b;   /* no dimensions */
+    tn_strided aux;                /* the shape of c */
+    tn_strided scale_a, scale_b;   /* one element, no dimensions */
     double alpha;
     uint64_t tag;
 } tn_product_args;
 
+/* Returns 1 if this header has all bits of epilogue, else 0. */
 static inline int tn_product_is_known(const tn_product_args *args)
 {
     return args->epilogue < 2 * TN_PRODUCT_SUMS;
@@ -256,32 +272,33 @@ typedef struct tn_product_extension {
 /* "lapack", version 1: factorisations of each of `batch` matrices, in place.
  * Matrices are column-major, as in LAPACK: strides are (between matrices,
  * between columns, 1). a is m x n unless stated otherwise. All but pivots and
- * info have the same dtype, F32 or F64.
+ * info have the same dtype, F32 or F64. If a is symmetric or triangular, only
+ * its lower triangle is read, or with the flag UPPER only the upper one.
  *
- *   CHOLESKY  a (n x n), of which the lower triangle is read (UPPER: the upper
- *             one), becomes L with L L^T = a (UPPER: U, U^T U); the other
- *             triangle is unchanged
- *   LU        a = P L U: L, without its unit diagonal, and U; min(m, n) pivots,
- *             I32, counted from 1: the row with which each row was exchanged in
- *             turn
- *   SOLVE     a (n x n) and pivots from LU: b (n x sides) becomes X with
- *             a X = b (TURNED: a^T X = b)
- *   TRIANGLE  a (n x n), of which the lower triangle is read (UPPER: the upper
- *             one; UNIT: with a unit diagonal, which is not read): b
- *             (sides x n) becomes X with X a = b (TURNED: X a^T = b)
- *   QR        the upper triangle of a becomes R, the rest of it is unspecified;
- *             b (m x sides; sides is 0, or from min(m, n) to m) becomes the
- *             first columns of Q
- *   EIGH      a (n x n), of which the lower triangle is read (UPPER: the upper
- *             one): values (n) becomes the eigenvalues in rising order;
- *             VECTORS: a becomes the eigenvectors, otherwise it is unspecified
- *   SVD       m >= n; values (n) becomes the singular values in falling order;
- *             VECTORS: b (m x sides, n or m) becomes the first columns of U and
- *             c (n x n) becomes V^T; a becomes unspecified
+ *   CHOLESKY  a (n x n) becomes L with L L^T = a, or with UPPER it becomes U
+ *             with U^T U = a. The other triangle is unchanged.
+ *   LU        a becomes L, without its unit diagonal, and U, with a = P L U.
+ *             pivots, I32, receives min(m, n) numbers, counted from 1: pivot i
+ *             is the row with which row i was exchanged, in this order.
+ *   SOLVE     b (n x sides) becomes X with a X = b, or with TURNED a^T X = b.
+ *             a (n x n) and pivots are results of LU.
+ *   TRIANGLE  b (sides x n) becomes X with X a = b, or with TURNED X a^T = b. a
+ *             (n x n) is triangular. With UNIT its diagonal is not read and
+ *             counts as ones.
+ *   QR        The upper triangle of a becomes R, the rest of a is unspecified.
+ *             b (m x sides) becomes the first columns of Q. sides is 0, or from
+ *             min(m, n) to m.
+ *   EIGH      values (n) becomes the eigenvalues of the symmetric a (n x n) in
+ *             rising order. With VECTORS a becomes the eigenvectors, otherwise
+ *             it is unspecified.
+ *   SVD       values (n) becomes the singular values in falling order; m >= n.
+ *             With VECTORS b (m x sides) becomes the first columns of U, where
+ *             sides is n or m, and c (n x n) becomes V^T. a is unspecified.
  *
- * info, one I32 for each matrix, is written by all but SOLVE and TRIANGLE: 0,
- * or LAPACK's value: which leading minor is not positive, which pivot is 0, how
- * many values did not converge. No size is 0, except sides of QR. */
+ * info, one I32 for each matrix, is written by all but SOLVE and TRIANGLE. It
+ * is 0, or the value that LAPACK returns: which leading minor is not positive,
+ * which pivot is 0, or how many values did not converge. No size is 0, except
+ * sides of QR. */
 enum {
     TN_LAPACK_CHOLESKY,
     TN_LAPACK_LU,
@@ -296,12 +313,12 @@ enum {
     TN_LAPACK_UNIT = 2,
     TN_LAPACK_TURNED = 4,
     TN_LAPACK_VECTORS = 8,
-    TN_LAPACK_ALONE = 16 /* CHOLESKY, QR: zeros in the other triangle of
-                            a; only for devices with BY_ROWS */
+    TN_LAPACK_ALONE = 16 /* CHOLESKY and QR write zeros to the other triangle
+                            of a; only for devices with BY_ROWS */
 };
 typedef struct tn_lapack_args {
-    uint32_t size, kind; /* TN_LAPACK_... */
-    uint32_t flags, reserved;
+    uint32_t size, kind; /* TN_LAPACK_CHOLESKY ... */
+    uint32_t flags, reserved; /* bits TN_LAPACK_UPPER ... */
     int64_t batch, m, n, sides;
     tn_strided a, b, c;
     tn_strided values, pivots; /* (batch, n), (batch, min(m, n)) */
@@ -309,6 +326,7 @@ typedef struct tn_lapack_args {
     uint64_t tag;
 } tn_lapack_args;
 
+/* Returns 1 if this header has the kind and the flags, else 0. */
 static inline int tn_lapack_is_known(const tn_lapack_args *args)
 {
     return args->kind <= TN_LAPACK_SVD && args->flags < 2 * TN_LAPACK_ALONE;
@@ -320,17 +338,17 @@ enum { TN_LAPACK_BY_ROWS = 1 };
 
 typedef struct tn_lapack_extension {
     uint32_t size, flags; /* TN_LAPACK_BY_ROWS */
-    /* TN_OK: run supports all of this on each queue of the device, except what
-     * takes declines. */
+    /* Returns TN_OK if run supports all of this on each queue of the device,
+     * except what `takes` declines. */
     tn_status (*fits)(tn_plugin_device *device);
     tn_status (*run)(tn_queue *queue, const tn_lapack_args *args);
-    /* Optional. TN_OK: run supports args, of which kind, VECTORS, batch, m, n,
-     * sides and a's dtype are set. The answer for SOLVE also applies to its
-     * LU. */
+    /* Optional. Returns TN_OK if run supports args, of which kind, VECTORS,
+     * batch, m, n, sides and a's dtype are set. The answer for SOLVE also
+     * applies to its LU. */
     tn_status (*takes)(tn_plugin_device *device, const tn_lapack_args *args);
 } tn_lapack_extension;
 
-/* The minimum sizes of these structs, fixed for ever (see plugin.h). */
+/* The minimum sizes of these structs. They never change (see plugin.h). */
 #define TN_CONV_ARGS_SIZE_1_0 TN_END(tn_conv_args, tag)
 #define TN_CONV_EXTENSION_SIZE_1_0 TN_END(tn_conv_extension, run)
 #define TN_POOL_ARGS_SIZE_1_0 TN_END(tn_pool_args, tag)

@@ -1,9 +1,9 @@
 /* <tenon/random.h>: the random generator.
  *
- * Random numbers are Philox, keyed by (seed, number of the call, element). They
- * are the same on every device and for any number of threads. Each thread has
- * its own generator. The first thread starts with seed 0, each further thread
- * with the next seed.
+ * Random numbers come from Philox, a function of the seed, the number of the
+ * call, and the element. They are the same on every device and for any number
+ * of threads. Each thread has its own generator. The first thread starts with
+ * seed 0, each further thread with the next seed.
  *
  *     tn_manual_seed(42);
  *     tn_tensor *w = tn_randn(tn_dims(3, 3));
@@ -21,14 +21,14 @@ extern "C" {
 #endif
 
 /* The state of a generator: the next random operator is number `call` of the
- * stream `seed`. Closed. */
+ * stream `seed`. Closed: the struct never changes. */
 typedef struct tn_rng_state {
     uint64_t seed, call;
 } tn_rng_state;
 
 /* Restarts the calling thread's generator with seed. Cannot fail. */
 TN_API void tn_manual_seed(uint64_t seed);
-/* Reads and sets the state of the calling thread's generator. Cannot fail. */
+/* Return and set the state of the calling thread's generator. Cannot fail. */
 TN_API tn_rng_state tn_rng_snapshot(void);
 TN_API void tn_rng_restore(tn_rng_state state);
 

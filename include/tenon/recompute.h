@@ -2,9 +2,10 @@
  * of storing them.
  *
  * The values that a long function saves for its gradient may exceed the
- * memory. Run by tn_recompute, the function saves its inputs only, and runs
+ * memory. If tn_recompute runs the function, it saves its inputs only, and runs
  * again when the backward pass first needs one of its values. Gradients have
- * the same bits as without, since the second run draws the same random numbers.
+ * the same bits as without tn_recompute, because the second run draws the same
+ * random numbers.
  *
  *     static tn_status block(tn_tensor *const *in, int count, tn_tensor **out,
  *                            int out_count, void *net)
@@ -31,14 +32,16 @@
 extern "C" {
 #endif
 
-/* Computes outputs from inputs. Each run must call the same operators in the
- * same order, on the same values. It may call tn_recompute itself. */
+/* A function that computes outputs from inputs. Each run must call the same
+ * operators in the same order, on the same values. It may call tn_recompute
+ * itself. */
 typedef tn_status (*tn_recompute_fn)(tn_tensor *const *inputs, int count,
                                      tn_tensor **outputs, int out_count,
                                      void *context);
 
-/*   preserve_rng   the second run draws the same random numbers; false saves a
- *                  little time if there are none
+/* Options of tn_recompute:
+ *   preserve_rng   the second run draws the same random numbers; false saves a
+ *                  little time if the function draws none
  *   release        called once with context, when function and context are no
  *                  longer needed */
 #define TN_RECOMPUTE_OPTIONS_LIST(X)                                          \
@@ -48,14 +51,14 @@ TN_OPTIONS_STRUCT(tn_recompute, TN_RECOMPUTE_OPTIONS_LIST);
 #define TN_RECOMPUTE_OPTIONS                                                  \
     TN_OPTIONS_DEFAULTS(tn_recompute, TN_RECOMPUTE_OPTIONS_LIST)
 
-/* Calls fn(inputs) and sets outputs[], owned by the open scope. Parameters that
- * fn uses besides its inputs get gradients, too. If recording is off, it is a
- * plain call. inputs[] is read during the call only; context must be valid
+/* Calls fn(inputs) and sets outputs[], which the open scope owns. Parameters
+ * that fn uses besides its inputs get gradients, too. If recording is off, this
+ * is a plain call. inputs[] is read during the call only. context must be valid
  * until the graph is freed (see release). If an input is changed in place
  * later, tn_backward fails. It also fails (TN_ERR_STATE) if the second run
  * saves other values than the first; the message includes the error of fn, if
- * any. fn must not run a backward pass through what it has made itself. Source:
- * torch.utils.checkpoint.checkpoint(use_reentrant=False). */
+ * any. fn must not run a backward pass through tensors that it has made itself.
+ * Source: torch.utils.checkpoint.checkpoint(use_reentrant=False). */
 TN_API tn_status tn_recompute_with(tn_recompute_fn fn, void *context,
                                    tn_tensor *const *inputs, int count,
                                    tn_tensor **outputs, int out_count,

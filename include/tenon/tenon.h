@@ -6,16 +6,17 @@
  * optim.h, schedule.h, grad_scaler.h, average.h, graph.h, data.h, io.h,
  * checkpoint.h, trace.h.
  *
- * Three phrases have a fixed meaning in all headers. "Lent": the pointer
- * belongs to the library; do not free it. "Owned by the open scope": the
- * object is freed when the calling thread's innermost scope closes (base.h).
- * "NULL: TN_ERR_SHAPE": the call returns NULL and records an error with that
- * code (error.h).
+ * Some phrases have a fixed meaning in all headers. "Lent": the pointer belongs
+ * to the library; do not free it. "The open scope owns the result", or "owned
+ * by the open scope": the object is freed when the calling thread's innermost
+ * scope closes (base.h). "NULL: TN_ERR_SHAPE": the call returns NULL and
+ * records an error with that code (error.h). "Cannot fail": the call records no
+ * error.
  *
- * Threads: Each header says what threads may share. In short: errors, scopes,
- * modes and random numbers are per thread. Devices, operators and objects that
- * no thread changes are shared. An object that is changed belongs to one
- * thread at a time.
+ * Threads: Each header says which objects threads may share. In short: errors,
+ * scopes, modes and random numbers are per thread. Devices, operators and
+ * objects that no thread changes are shared. An object that is changed belongs
+ * to one thread at a time.
  */
 #ifndef TENON_TENON_H
 #define TENON_TENON_H

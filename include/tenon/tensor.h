@@ -28,92 +28,100 @@ typedef struct tn_tensor tn_tensor;
 
 /* ---- from and to C --------------------------------------------------- */
 
-/* A new contiguous tensor of dtype and shape on the current device, with
- * elements copied from data, which holds them in row-major order. Owned by the
- * open scope. NULL:
- * TN_ERR_DTYPE, TN_ERR_SHAPE, TN_ERR_ARGUMENT (data is NULL), TN_ERR_MEMORY, or
- * the device cannot be opened. */
+/* Makes a contiguous tensor of dtype and shape on the current device, and
+ * copies its elements from data, which holds them in row-major order. The open
+ * scope owns the result. Returns NULL on failure: TN_ERR_DTYPE, TN_ERR_SHAPE,
+ * TN_ERR_ARGUMENT (data is NULL), TN_ERR_MEMORY, or the error of opening the
+ * device. */
 TN_API tn_tensor *tn_tensor_from_array(const void *data, tn_dtype dtype,
                                        tn_dims_list shape);
 
-/* A tensor that uses your memory without a copy; the current device must be one
- * whose memory the CPU can use (TN_ERR_DEVICE). data is row-major and must stay
- * valid until release(context) is called: once, when the last tensor that
- * shares it is freed. release may be NULL. Owned by the open scope. */
+/* Makes a tensor that uses your memory without a copy. The current device must
+ * be one whose memory the CPU can use (TN_ERR_DEVICE). data is row-major and
+ * must stay valid until release(context) is called: once, when the last tensor
+ * that shares it is freed. release may be NULL. The open scope owns the result.
+ * Returns NULL on failure. */
 TN_API tn_tensor *tn_tensor_wrap(void *data, tn_dtype dtype,
                                  tn_dims_list shape,
                                  void (*release)(void *context),
                                  void *context);
 
 /* Copies the elements of x, in row-major order, to out. bytes is the size of
- * out. TN_ERR_ARGUMENT if it is not numel * element size. Waits for the
- * device. */
+ * out. Fails with TN_ERR_ARGUMENT if it is not numel * element size. Waits for
+ * the device. */
 TN_API tn_status tn_tensor_to_array(const tn_tensor *x, void *out,
                                     size_t bytes);
 
 /* Copies elements in row-major order from data into x, in place. bytes is the
- * size of data. TN_ERR_ARGUMENT if it is not numel * element size. */
+ * size of data. Fails with TN_ERR_ARGUMENT if it is not numel * element
+ * size. */
 TN_API tn_status tn_tensor_set_array(tn_tensor *x, const void *data,
                                      size_t bytes);
 
-/* The single element of x, converted. If x does not have exactly one element
- * (TN_ERR_SHAPE) or the device fails: NAN for tn_item, INT64_MIN for
- * tn_item_int. Waits for the device. */
+/* Returns the single element of x, converted to double or int64. Returns NAN or
+ * INT64_MIN if x does not have exactly one element (TN_ERR_SHAPE) or the device
+ * fails. Waits for the device. */
 TN_API double tn_item(const tn_tensor *x);
 TN_API int64_t tn_item_int(const tn_tensor *x);
 
-/* The address of element 0. Waits for the device. NULL (TN_ERR_DEVICE) if the
- * CPU cannot use the device's memory. Lent: valid while x lives. Autograd does
- * not notice what is written through it. */
+/* Returns the address of element 0, or NULL (TN_ERR_DEVICE) if the CPU cannot
+ * use the device's memory. Waits for the device. The memory belongs to x and is
+ * valid while x lives. Autograd does not notice what is written through the
+ * address. */
 TN_API void *tn_tensor_data(tn_tensor *x);
 
 /* ---- attributes: cannot fail; 0 or NULL for a NULL tensor ------------- */
 
-/* The number of dimensions. */
+/* Returns the number of dimensions. */
 TN_API int tn_tensor_ndim(const tn_tensor *x);
-/* ndim sizes; ndim strides, counted in elements. Lent: valid while x lives. */
+/* Return an array of ndim sizes, and one of ndim strides, counted in elements.
+ * The arrays belong to x and are valid while x lives. */
 TN_API const int64_t *tn_tensor_shape(const tn_tensor *x);
 TN_API const int64_t *tn_tensor_strides(const tn_tensor *x);
-/* Size of dimension dim; a negative dim counts from the end. -1 if there is no
- * such dimension. */
+/* Returns the size of dimension dim, or -1 if there is no such dimension. A
+ * negative dim counts from the end. */
 TN_API int64_t tn_tensor_size(const tn_tensor *x, int dim);
-/* The number of elements. */
+/* Returns the number of elements. */
 TN_API int64_t tn_tensor_numel(const tn_tensor *x);
-/* The dtype (TN_F32 ...; TN_DTYPE_NONE for NULL) and the device, lent. */
+/* Return the dtype (TN_F32 ...), or TN_DTYPE_NONE for NULL, and the device,
+ * which lives until the process ends. */
 TN_API tn_dtype tn_tensor_dtype(const tn_tensor *x);
 TN_API tn_device *tn_tensor_device(const tn_tensor *x);
-/* Whether the elements are dense in row-major order. */
+/* Returns whether the elements are contiguous in row-major order. */
 TN_API bool tn_tensor_is_contiguous(const tn_tensor *x);
-/* Whether a and b share a storage. */
+/* Returns whether a and b share a storage. */
 TN_API bool tn_tensor_is_alias(const tn_tensor *a, const tn_tensor *b);
 
 /* ---- transfers ------------------------------------------------------- */
 
-/* input on device: input itself if it is there already, else a copy.
+/* Returns input if it is on device already, else a copy of it on device.
  * Differentiable. No other call moves data between devices. */
 TN_API tn_tensor *tn_to(tn_tensor *input, tn_device *device);
 
 /* ---- printing -------------------------------------------------------- */
 
-/* Writes x as PyTorch prints it, and a newline: to stdout, or to file
- * (TN_ERR_IO if that fails). Waits for the device. */
+/* Writes x as PyTorch prints it, and a newline, to stdout or to file. Waits for
+ * the device. tn_fprint fails with TN_ERR_IO if the file cannot be written. */
 TN_API void tn_print(const tn_tensor *x);
 TN_API tn_status tn_fprint(FILE *file, const tn_tensor *x);
-/* The same text in memory from malloc, which you free. NULL on failure. */
+/* Returns the text that tn_print writes, in memory from malloc, which you free.
+ * Returns NULL on failure. */
 TN_API char *tn_tensor_text(const tn_tensor *x);
 
 /* ---- for code built on Tenon: layers, data sets ------------------------- */
 
-/* A tensor argument of a call, and its name. Closed. */
+/* A tensor argument of a call, and its name. Closed: the struct never
+ * changes. */
 typedef struct tn_given {
     const char *argument;
-    const tn_tensor *tensor; /* NULL: absent, or not a tensor */
+    const tn_tensor *tensor; /* NULL if it is absent or not a tensor */
 } tn_given;
 
-/* Records an error as an operator does. The message begins with "name: ". In
- * tn_error_info, called and op are name, tensor[] is `given` (count of them),
- * and argument is the first of these. name and the names in given must be
- * string constants: they are read while the error is pending. Returns code. */
+/* Records an error as an operator does, and returns code. The message begins
+ * with "name: ". In tn_error_info, called and op are name, tensor[] are the
+ * count tensors of given, and argument is the first of their names. name and
+ * the names in given must be string constants, because they are read while the
+ * error is pending. */
 TN_API tn_status tn_error_refuse(tn_status code, const char *name,
                                  const tn_given *given, int count,
                                  const char *format, ...)
@@ -122,9 +130,9 @@ TN_API tn_status tn_error_refuse(tn_status code, const char *name,
 #endif
     ;
 
-/* The same where no tensor is wrong. argument names a number, a text, or an
- * option (without the dot); NULL: no single argument. It is a string constant,
- * too. */
+/* Like tn_error_refuse, for an error that no tensor causes. argument names a
+ * number, a text, or an option (without the dot). It is NULL if no single
+ * argument is wrong. It must be a string constant, too. */
 TN_API tn_status tn_error_refuse_argument(tn_status code, const char *name,
                                           const char *argument,
                                           const char *format, ...)
@@ -133,17 +141,18 @@ TN_API tn_status tn_error_refuse_argument(tn_status code, const char *name,
 #endif
     ;
 
-/* Renames the pending error of call `from`, which `call` called, to an error of
- * call: "safetensors_open: ..." becomes "module_load: ...". tn_error_info's op
- * and called change, too. argument names the argument of call that is wrong;
- * NULL: its name in from. All are string constants. Does nothing if no error is
- * pending, or that of another call. TN_ERR_ARGUMENT if from or call is NULL. */
+/* Renames the pending error of call `from` to an error of `call`, which has
+ * called it: "safetensors_open: ..." becomes "module_load: ...". op and called
+ * in tn_error_info change, too. argument names the argument of `call` that is
+ * wrong. If it is NULL, the name in `from` stays. All three are string
+ * constants. Does nothing if no error is pending, or the error of another call.
+ * Records TN_ERR_ARGUMENT if from or call is NULL. */
 TN_API void tn_error_rename(const char *from, const char *call,
                             const char *argument);
 
-/* Sets made_by of x in errors (error.h) to name, in place of the operator that
- * made it; layers set it for their parameters. The library stores each
- * different name until the process ends, so use few. NULL and "" change
+/* Sets the maker of x in errors (made_by in error.h) to name, in place of the
+ * operator that made x. Layers set it for their parameters. The library stores
+ * each different name until the process ends, so use few. NULL and "" change
  * nothing. */
 TN_API void tn_tensor_set_maker(tn_tensor *x, const char *name);
 

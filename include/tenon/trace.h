@@ -12,8 +12,8 @@
  *     }
  *     tn_trace_stop();
  *
- * There is an event for each operator and for the gradient of each; for each
- * module, optimizer step, wait for a loader, and compiled program. An
+ * There is an event for each operator, for the gradient of each operator, for
+ * each module, optimizer step, wait for a loader, and compiled program. An
  * operator's event has its shapes and its module, the bytes moved, the
  * operations computed (and how many of them multiply), and the fraction of the
  * machine's limit that it reached. For all but products, convolutions and
@@ -21,7 +21,7 @@
  * An event costs about 1 us. Without a trace an operator costs one test of a
  * flag.
  *
- * An asynchronous device with timing events (CUDA) has a lane of its own,
+ * An asynchronous device with timing events (CUDA) has a track of its own,
  * "cuda:0". It shows each operation on the device, between two timing events,
  * with an arrow from the call that started it and its fraction of the limit.
  * The operator's own event then shows the host's time. The traced program is
@@ -31,10 +31,11 @@
  * are waited for after each operator, so that its event shows the device's
  * time. The program as a whole is slower then, the operators are not.
  *
- * The limit is the longer of two times: for the same bytes at the speed of a
- * copy of 64 MiB, and for the same operations at the speed of a float32 matrix
- * product of 1024 x 1024. Both speeds are measured when a thread first traces a
- * device. Data in a cache is faster than the limit: of_limit is above 1 then.
+ * The limit is the longer of two times: that of a copy of the same number of
+ * bytes, at the speed of a copy of 64 MiB, and that of the same number of
+ * operations, at the speed of a float32 matrix product of 1024 x 1024. Both
+ * speeds are measured when a thread first traces a device. Data in a cache is
+ * faster than the limit: of_limit is then above 1.
  * Source: torch.profiler, NVTX.
  *
  * Threads: A trace belongs to the process: any thread may start and stop it,
@@ -52,24 +53,25 @@ extern "C" {
 
 /* Starts a trace of all threads into a file, which is created or overwritten.
  * First it measures the limits of the current device, if this thread has not
- * done so: that needs about 0.1 s and 128 MiB of the device's memory. The file
+ * done so. That needs about 0.1 s and 128 MiB of the device's memory. The file
  * is valid JSON after tn_trace_stop, or when the program ends. After a crash
  * the last 0.1 s and the closing bracket are missing, which the viewers accept.
- * Programs that a traced program starts inherit TENON_TRACE: the last of them
- * to start writes the file. TN_ERR_ARGUMENT for NULL; TN_ERR_STATE while a
- * trace is running (also one of TENON_TRACE) or an error is pending;
- * TN_ERR_IO. */
+ * Programs that a traced program starts inherit TENON_TRACE, and the one that
+ * starts last writes the file. Fails with TN_ERR_ARGUMENT for NULL, with
+ * TN_ERR_STATE while a trace is running (also one of TENON_TRACE) or an error
+ * is pending, and with TN_ERR_IO. */
 TN_API tn_status tn_trace_start(const char *path);
 
-/* Ends the trace. TN_ERR_STATE if none is running; TN_ERR_IO if not all events
- * could be written. */
+/* Ends the trace. Fails with TN_ERR_STATE if none is running, and with
+ * TN_ERR_IO if not all events could be written. */
 TN_API tn_status tn_trace_stop(void);
 
 /* Begins a range of your own, which ends with tn_trace_pop in the same thread.
- * Ranges nest; those deeper than 64 are not written. name is lent until then;
- * NULL is "". Does nothing without a trace. Cannot fail. */
+ * Ranges nest; those deeper than 64 are not written. name must be valid until
+ * the range ends. NULL is the name "". Does nothing without a trace. Cannot
+ * fail. */
 TN_API void tn_trace_push(const char *name);
-/* Ends the innermost range; does nothing without one. Cannot fail. */
+/* Ends the innermost range. Does nothing if there is none. Cannot fail. */
 TN_API void tn_trace_pop(void);
 
 #ifdef __cplusplus

@@ -19,8 +19,8 @@ extern "C" {
 #define TN_API
 #endif
 
-/* Every status: name, value, meaning. A new code is added only where a program
- * would react differently to it. */
+/* Every status: name, value, meaning. A new code is added only if a program
+ * would react to it differently than to the existing ones. */
 #define TN_STATUS_MAP(X)                                                      \
     X(OK, 0, "success")                                                       \
     X(ERR_ARGUMENT, -1, "an argument has a value that is not allowed")        \
@@ -49,8 +49,8 @@ enum {
 };
 
 /* Every dtype: name, code, PyTorch's name, bytes per element, kind (f floating,
- * i signed, u unsigned, b bool), and the dtype of the registers in which
- * kernels compute with it. Codes stay below 32: a mask has one bit for each. */
+ * i signed, u unsigned, b bool), and the dtype in which kernels compute with
+ * it. Codes are below 32, because masks have one bit for each. */
 #define TN_DTYPE_MAP(X)                                                       \
     X(F32, 1, "float32", 4, 'f', F32)                                         \
     X(F64, 2, "float64", 8, 'f', F64)                                         \
@@ -74,8 +74,8 @@ enum {
     TN_DTYPE_END = 13
 };
 
-/* Codes reserved for later versions; no call accepts them today (docs/abi.md).
- * Complex numbers: name, code, PyTorch's name, bytes. */
+/* Complex dtypes: name, code, PyTorch's name, bytes. The codes are reserved for
+ * later versions; no call accepts them today (docs/abi.md). */
 #define TN_DTYPE_RESERVED_MAP(X)                                              \
     X(C64, 16, "complex64", 8)                                                \
     X(C128, 17, "complex128", 16)                                             \
@@ -83,8 +83,8 @@ enum {
 
 /* Block-quantised storage: name, code, GGUF's name, elements and bytes of a
  * block. A code is TN_BLOCK plus the type number that GGUF files use for it.
- * Only operands whose description names block storage may have such a code. It
- * has no bit in a mask, and kernels never load it. */
+ * Only an operand whose description names block storage may have such a code.
+ * It has no bit in a mask, and kernels never load it. */
 #define TN_BLOCK 64
 #define TN_BLOCK_MAP(X)                                                       \
     X(Q4_0, 66, "Q4_0", 32, 18)                                               \

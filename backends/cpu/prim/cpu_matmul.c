@@ -1,10 +1,11 @@
-/* cpu_matmul.c: batched matrix products (the primitive matmul).
+/* cpu_matmul.c: batched matrix products c = alpha a b + beta c (the primitive
+ * matmul), where a is m x k, b is k x n and c is m x n.
  *
- * c is cut into tiles. One thread computes each tile: float_product.c for
- * floats, routines_gemm.c for integers. Only k and the strides determine the
- * order in which an element's products are summed. So bits do not depend on the
- * number of threads, nor on the other rows and columns. The exception is a
- * product of only one row or one column, which has its own order
+ * c is cut into tiles. One thread computes each tile, by float_product.c for
+ * floats and by routines_gemm.c for integers. The order in which an element's
+ * products are summed depends only on k and the strides. So bits do not depend
+ * on the number of threads, nor on the other rows and columns. The exception is
+ * a product of only one row or one column, which has its own order
  * (float_product.c). k is not cut, so a product with few rows and columns uses
  * few threads.
  *
@@ -17,30 +18,29 @@
 #include "../cpu_device.h"
 #include "float_product.h"
 
-/* maximum m * n * k of a tile, about 10 us, unless the sides of the tile would
- * fall below the minimum */
+/* Largest m * n * k of a tile, about 10 us of work. Tiles of the minimum size
+ * (see below) may exceed it. */
 #define TILE_WORK 1048576
-/* Tiles have at least 64 rows and columns, because packed operands should serve
- * many rows and columns. They have at least 128 in products of more than
- * MIDDLE_WORK multiply-adds, and at least 256 in products of more than
- * LARGE_WORK. They have at least 512 columns in products of more than 8 *
- * LARGE_WORK. */
+/* The minimum size of a tile is 64 rows and columns, because packed operands
+ * should serve many rows and columns. It is 128 in products of more than
+ * MIDDLE_WORK multiply-adds, and 256 in products of more than LARGE_WORK. In
+ * products of more than 8 * LARGE_WORK it is 512 columns. */
 #define MIDDLE_WORK 33554432
 #define LARGE_WORK 134217728
 /* A product is large if it has at least this many multiply-adds and c has at
  * least SHARED_SIDE rows and columns. Large products pack their operands once
  * for all tiles. */
 #define SHARED_WORK 8388608
-#define SHARED_SIDE 64      /* minimum rows and columns of a large product */
+#define SHARED_SIDE 64      /* least rows and columns of a large product */
 /* The large products of a batch run one after another if each c has at least
  * this many elements, which are enough to occupy all threads. */
 #define SHARED_BATCH 262144
-#define TASK_WORK 262144 /* minimum m * n * k of a task */
-/* minimum number of elements that a packing task copies */
+#define TASK_WORK 262144 /* least m * n * k of a task */
+/* Least number of elements that a packing task copies. */
 #define PACK_ELEMENTS 16384
 
-/* An operand as the loops see it: the matrix, and its strides between batches
- * in elements. */
+/* An operand as the loops see it, after packing: the matrix, and its strides
+ * between batches in elements. */
 typedef struct side {
     tn_cpu_matrix of;
     int64_t batch_stride[TN_MAX_NDIM];
@@ -59,7 +59,7 @@ typedef struct product {
     atomic_bool failed;   /* set if a task found no memory */
 } product;
 
-/* The offset in elements of a batch's matrix. */
+/* Returns the offset of a batch's matrix, in elements. */
 static int64_t batch_offset(const product *p, const side *s, int64_t batch)
 {
     int64_t offset = 0;
@@ -70,7 +70,7 @@ static int64_t batch_offset(const product *p, const side *s, int64_t batch)
     return offset;
 }
 
-/* The matrix of one batch, from (row, column) on. */
+/* Returns the matrix of one batch, from element (row, column) on. */
 static tn_cpu_matrix part(const product *p, const side *s, int64_t batch,
                           int64_t row, int64_t column)
 {
@@ -85,8 +85,8 @@ static bool is_float(const product *p)
     return p->type == CPU_F32 || p->type == CPU_F64;
 }
 
-/* The product that computes rows [row, row + m) and columns [column, column +
- * n) of c. */
+/* Returns the product that computes m rows from `row` on and n columns from
+ * `column` on of c. */
 static tn_cpu_product cut(const product *p, int64_t batch, int64_t row,
                           int64_t column, int64_t m, int64_t n)
 {
@@ -124,7 +124,7 @@ static void run_task(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Cuts c into tiles of about TILE_WORK, wider rather than higher. */
+/* Cuts c into tiles of about TILE_WORK multiply-adds. */
 static void cut_tiles(product *p)
 {
     int64_t m = p->m->m, n = p->m->n, k = p->m->k > 0 ? p->m->k : 1;
@@ -132,9 +132,9 @@ static void cut_tiles(product *p)
     int64_t least_m = work > LARGE_WORK ? 256 : work > MIDDLE_WORK ? 128 : 64;
     int64_t least_n = work > 8.0 * LARGE_WORK ? 512 : least_m;
     p->tile_m = m;
-    /* Cuts rows into two halves first. Halves of rows are contiguous, and
-     * elementwise operations on c afterwards are distributed over threads in
-     * the same way. */
+    /* First cuts c into an upper and a lower half. Each is contiguous, and a
+     * later elementwise operation on c is distributed over threads in the same
+     * halves. */
     if (p->batches == 1 && work > TILE_WORK && m >= 2 * least_m)
         p->tile_m = ((m + 1) / 2 + 15) & ~(int64_t)15;
     p->tile_n = n;
@@ -148,11 +148,11 @@ static void cut_tiles(product *p)
     p->tiles_m = (m + p->tile_m - 1) / p->tile_m;
     p->tiles_n = (n + p->tile_n - 1) / p->tile_n;
     p->tiles = p->batches * p->tiles_m * p->tiles_n;
-    /* A task computes many products of a batch if they are small. */
+    /* If products are small, a task computes many of a batch. */
     p->tiles_per_task = TASK_WORK / (p->tile_m * p->tile_n * k) + 1;
 }
 
-/* Returns true if the product is large enough to pack operands once for all
+/* Returns whether the product is large enough to pack its operands once for all
  * tiles. */
 static bool is_shared(const product *p)
 {
@@ -182,19 +182,19 @@ static void run_tiles(product *p)
 
 /* ---- packing ------------------------------------------------------------- */
 
-/* Copies the matrices of a view to contiguous memory, or back, one run at a
- * time. A run is a row, or a column if columns are denser. */
+/* Copies the matrices of a view to contiguous memory, or back, one line at a
+ * time. A line is a row, or a column if columns have the smaller stride. */
 typedef struct packing {
     const product *p;
     const tn_strided *view;
-    /* number of runs in a matrix, and number of elements in a run */
+    /* The number of lines of a matrix, and of elements of a line. */
     int64_t runs, run;
-    /* strides of the view in elements, from run to run and within a run */
+    /* The view's strides in elements, from line to line and within a line. */
     int64_t next, step;
-    /* number of runs that a task copies */
+    /* The number of lines that a task copies. */
     int64_t per_task;
-    char *memory; /* the packed copy: [batch][run][element], contiguous */
-    bool back;    /* true to copy from memory to the view */
+    char *memory; /* the packed copy: memory[batch][line][element] */
+    bool back;    /* true copies from memory to the view */
 } packing;
 
 static void pack_run(const packing *k, int64_t i)
@@ -225,7 +225,8 @@ static void pack_task(void *context, int64_t task)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Returns true if columns of the view are denser than rows. */
+/* Returns whether the elements of a column are closer together than those of a
+ * row. */
 static bool by_columns(const product *p, const tn_strided *view)
 {
     return llabs(view->stride[p->m->batch_ndim]) <
@@ -250,8 +251,10 @@ static void pack(const product *p, const tn_strided *view, int64_t rows,
         tn__cpu_host->parallel_for(tasks, pack_task, &k);
 }
 
-/* Points s at the view's memory, or at a packed copy of it, which *owned then
- * holds. Returns false if there is no memory for the copy. */
+/* Points s to the view's memory if the loops can read it in place. Otherwise
+ * makes a packed copy, points s to it, and stores its memory in *owned, which
+ * the caller frees. With `load`, the copy has the view's elements. Returns
+ * false if out of memory. */
 static bool prepare(product *p, side *s, const tn_strided *view, int64_t rows,
                     int64_t columns, bool load, char **owned)
 {
@@ -259,7 +262,7 @@ static bool prepare(product *p, side *s, const tn_strided *view, int64_t rows,
     uint32_t nb = p->m->batch_ndim;
     bool converts = tn__cpu_dtype_bytes[p->dtype] != p->bytes;
     int64_t row = view->stride[nb], column = view->stride[nb + 1];
-    /* k is 0, so the view may have no memory */
+    /* k is 0, so the view may have no memory. */
     if (rows == 0 || columns == 0) {
         *s = (side){{&nothing, 0, 0}, {0}};
         return true;
@@ -319,8 +322,8 @@ static bool set_up(product *p, const tn_matmul_args *m)
     return p->batches > 0 && m->m > 0 && m->n > 0;
 }
 
-/* Merges batch dimensions that share b into rows: the batches become the rows
- * of one larger matrix. */
+/* Merges batch dimensions along which b is the same into rows: the matrices a
+ * of such a batch become one matrix with more rows. */
 static void join_batches(tn_matmul_args *m)
 {
     while (m->batch_ndim > 0) {
@@ -353,7 +356,7 @@ tn_status tn__cpu_matmul(tn_queue *queue, const tn_matmul_args *args)
         join_batches(&joined);
         m = &joined;
     }
-    product p; /* the other fields are set later */
+    product p; /* set_up, prepare and cut_tiles set the other fields */
     p.m = m;
     p.routines = queue->routines;
     atomic_init(&p.failed, false);

@@ -1,13 +1,14 @@
 /* cpu_scan.c: cumsum, cumprod, cummax and cummin: inclusive prefix reductions
  * along the last dimension.
  *
- * A line is one sequence along that dimension. A task computes whole lines.
- * Sums of floats are computed in chunks, in the order that plugin.h fixes
- * (scan_sums.c). In all other reductions each element depends on the element
- * before. If no dtype has to be widened, several lines run at a time, which
- * hides the latency of that dependency: as vectors if they are adjacent in
- * memory, otherwise interleaved. All other lines run one by one, in blocks that
- * are converted to the register type. */
+ * A line is one sequence of elements along that dimension. A task computes
+ * whole lines. Sums of floats are computed in chunks, in the order that
+ * plugin.h fixes (scan_sums.c). In all other reductions each element depends on
+ * the element before. Several lines at a time hide the latency of that
+ * dependency. If the dtype needs no widening, adjacent lines (elements of equal
+ * index are contiguous) run as vectors, and lines with contiguous elements run
+ * interleaved. All other lines run one by one, in blocks that are converted to
+ * the register type. */
 #include <string.h>
 
 #include "../cpu_device.h"
@@ -17,8 +18,8 @@
 #define BLOCK TN_CHUNK
 #define TASK_POINTS 32768
 
-/* Replaces x[0 .. n) by its prefix reductions. fold is the reduction of the
- * elements before; k is the position of x[0] in the line. */
+/* Replaces x[0 .. n) by its prefix reductions. `fold` is the reduction of the
+ * line's elements before x[0]. k is the index of x[0] in the line. */
 #define FOLD_ALL(expression)                                                  \
     for (int64_t i = 0; i < n; i++)                                           \
         if (k + i > 0)                                                        \
@@ -26,14 +27,15 @@
         else                                                                  \
             fold = x[i];                                                      \
     break;
+/* Is true if x has an integer type. */
+#define WHOLE(x) ((__typeof__(x))0.5 == 0)
 /* Replaces x[0 .. n) by its prefix minima or maxima, and stores the index of
  * each in place[]. The last of equal values wins. After a NaN only another NaN
  * does. The minimum or maximum changes rarely, so elements are tested in groups
  * of RUN, most of which change nothing. In a group with a change, integers
- * update every element unconditionally, because the branch would often be
- * mispredicted. Floats test each element, because their update is several
- * comparisons. */
-#define WHOLE(x) ((__typeof__(x))0.5 == 0)
+ * update the result for every element without a branch, because the branch
+ * would often be mispredicted. Floats test each element, because their update
+ * takes several comparisons. */
 #define FOLD_PLACED(fold_of, op, worse)                                       \
     for (int64_t i = 0, end; i < n; i = end) {                                \
         if (c->unchanged && k + i > 0)                                        \
@@ -62,7 +64,7 @@
     }                                                                         \
     break;
 enum { RUN = 8 };
-/* added to a TN_REDUCE_ kind, means the reduction with indices */
+/* PLACED is added to a TN_REDUCE_... kind for the reduction with indices. */
 enum { PLACED = TN_REDUCE_END };
 #define SCAN(suffix, T, U, member, sums)                                      \
     static void scan_##suffix(unsigned kind, void *block, int64_t *place,     \
@@ -109,11 +111,12 @@ static void scan_bool(unsigned kind, void *block, int64_t *place, int64_t n,
     c->fold.boolean = fold;
 }
 
-/* Prefix reductions of TOGETHER contiguous lines, interleaved. Line j begins at
- * in[j * in_step] and out[j * out_step]. */
-/* number of lines that run interleaved; with their results they use 8 cache
- * lines, which may share one set of an L1 */
+/* The number of lines that run interleaved. With their results they use 8 cache
+ * lines at a time. An L1 with 8 ways holds these even if all of them map to the
+ * same set. */
 #define TOGETHER 4
+/* Defines a function for the prefix reductions of TOGETHER contiguous lines,
+ * interleaved. Line j begins at in[j * in_step] and out[j * out_step]. */
 #define LINES(name, T, U, op)                                                 \
     static void name(void *out, int64_t out_step, const void *in,             \
                      int64_t in_step, int64_t count)                          \
@@ -143,8 +146,8 @@ static scan_together *const lines_of[2][CPU_TYPE_COUNT] = {
     {prod_lines_f32, prod_lines_f64, prod_lines_i32, prod_lines_i64, NULL},
 };
 
-/* Minimum or maximum with indices of adjacent lines, as vectors. The previous
- * values are read from out. */
+/* Defines a function for the minimum or maximum with indices of adjacent lines,
+ * element by element as vectors. The previous values are read from out. */
 #define PLACED_COLUMNS(name, T, fold_of, op)                                  \
     static void name(const placed *p)                                         \
     {                                                                         \
@@ -216,7 +219,8 @@ static void run_line(const scan_work *w, int64_t line)
     }
 }
 
-/* Computes lines [first, end), which are adjacent in memory, as vectors. */
+/* Computes the prefix reductions of lines [first, end), which are adjacent in
+ * memory, as vectors. */
 static void run_columns(const scan_work *w, int64_t first, int64_t end)
 {
     const tn_scan_args *s = w->s;
@@ -234,8 +238,8 @@ static void run_columns(const scan_work *w, int64_t first, int64_t end)
                    in + k * in_step, in, end - first, 0);
 }
 
-/* Computes TOGETHER lines from `first` on, if they are a constant distance
- * apart in memory. Returns false if they are not. */
+/* Computes TOGETHER lines from number `first` on, if their first elements are a
+ * constant distance apart in memory. Otherwise returns false. */
 static bool run_together(const scan_work *w, int64_t first)
 {
     const tn_scan_args *s = w->s;
@@ -254,8 +258,8 @@ static bool run_together(const scan_work *w, int64_t first)
     return true;
 }
 
-/* Computes lines [first, end), which are adjacent in memory, with indices of
- * the minimum or maximum. */
+/* Finds the minima or maxima with indices of lines [first, end), which are
+ * adjacent in memory. */
 static void run_placed(const scan_work *w, int64_t first, int64_t end)
 {
     const tn_scan_args *s = w->s;
@@ -300,8 +304,8 @@ static void run_lines(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Chooses how lines run, by shape and layout alone, so that bits do not depend
- * on the number of threads. */
+/* Chooses how lines run. Only shape and layout decide, so that bits do not
+ * depend on the number of threads. */
 static void choose(scan_work *w, unsigned type)
 {
     static const uint8_t op[] = {[TN_REDUCE_SUM] = TN_K_ADD,

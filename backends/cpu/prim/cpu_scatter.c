@@ -5,38 +5,44 @@
  * A point is one element of src. Two points can have the same destination only
  * if they differ in dimension `dim` alone. So the points form independent lines
  * along dim. A task processes some lines, each in order of increasing position.
- * There are two faster layouts. If adjacent lines have the same indices
- * (index_add adds whole rows), their points at one position form a row, which
- * one vector loop processes. If lines are adjacent in memory, they run side by
- * side: point i of all of them, then point i + 1. */
+ * There are two faster layouts:
+ * - Rows. If adjacent lines have the same indices (index_add adds whole rows),
+ *   their points at one position form a row, which one vector loop processes.
+ * - Side by side. If lines are adjacent in memory, several are processed
+ *   together: point i of all of them, then point i + 1. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "../cpu_device.h"
 #include "../simd/scalar.h"
 
-#define TASK_POINTS 32768
-/* Lines that run side by side prefetch this many rows ahead, because their rows
- * are far apart in memory. scatter of 1024 x 1024 along its rows takes 1.02 ms,
- * and 1.15 ms without prefetches; 8 rows ahead are as fast (Zen 5). */
+#define TASK_POINTS 32768 /* least number of points of a task */
+/* Lines that run side by side prefetch the point that comes this many points
+ * later in each line, because the points of a line are then far apart in
+ * memory. scatter of 1024 x 1024 along its rows takes 1.02 ms, and 1.15 ms
+ * without prefetches; 8 points ahead are as fast (Zen 5). */
 #define ROWS_AHEAD 4
-#define ROW_BLOCK 256     /* rows of src processed at a time */
-/* elements of a block of rows if two threads share the rows */
+#define ROW_BLOCK 256     /* rows of src that are processed at a time */
+/* Elements of a block of rows if two threads share the rows. */
 #define HALF_POINTS 65536
-/* Maximum number of lines that run side by side: whole cache lines, and few
- * enough that a destination of thousands of rows still fits an L2. */
+/* Largest number of lines that run side by side. They fill whole cache lines,
+ * and are few enough that a destination with thousands of rows of this length
+ * still fits in L2. */
 #define SIDE_BY_SIDE 64
-/* rows whose distance in bytes is a multiple of this share few cache sets */
+/* If the rows of a destination are a multiple of this many bytes apart, they
+ * use only a few sets of the cache and evict each other. */
 #define REGULAR_STEP 1024
-/* maximum bytes of a compact copy of the destination */
+/* Largest number of bytes of a compact copy of the destination. */
 #define COMPACT_BYTES 262144
 
 /* One of the two nested loops over the points of some lines. One loop runs
  * along dim, the other over lines. The loop along dim is the outer one if lines
- * run side by side, else the inner one. Strides count elements; dst is 0 for
- * the loop along dim, where the index determines the destination. */
+ * run side by side, else the inner one. */
 typedef struct walk {
-    int64_t count, dst, src, index; /* number of points, and strides */
+    /* The number of iterations, and the strides of dst, src and index in
+     * elements. The loop along dim has a dst of 0, because the index determines
+     * the destination. */
+    int64_t count, dst, src, index;
 } walk;
 
 /* The points of one line, or of some lines that run side by side. */
@@ -44,17 +50,17 @@ typedef struct line {
     char *dst;
     const char *src;
     const int64_t *index;
-    /* elements between destinations of consecutive indices */
+    /* The number of elements between destinations of consecutive indices. */
     int64_t dst_stride;
     walk outer, inner;
     bool side_by_side;
 } line;
 
-/* The state of one of two threads that share the rows: the thread has processed
- * the first `done` rows for destinations of even index (half[0]) or odd index
- * (half[1]). */
+/* The state of one of two threads that share all rows. Thread 0 processes rows
+ * whose destination has an even index, thread 1 those with an odd index. The
+ * first `done` rows of the thread's parity are processed. */
 typedef struct half {
-    atomic_flag busy;
+    atomic_flag busy; /* held while rows of this parity are processed */
     int64_t done;
 } half;
 
@@ -62,22 +68,24 @@ typedef struct work {
     const tn_scatter_args *s;
     const tn_cpu_routines *routines;
     int64_t lines, lines_per_task;
-    /* the dimensions except dim, outermost first */
+    /* The dimensions except dim, outermost first. */
     uint32_t order[TN_MAX_NDIM];
-    /* number of lines that may run side by side; 1 if none do */
+    /* The number of adjacent lines that may run side by side, or 1 if lines run
+     * one by one. */
     int64_t side;
-    /* combines two rows; NULL for TN_SCATTER_SET, which copies them */
+    /* Combines two rows. NULL for TN_SCATTER_SET, which copies them. */
     tn_cpu_run *row_run;
-    /* elements of a row; 0 if lines are not processed as rows */
+    /* The number of elements of a row, or 0 if lines are not processed as
+     * rows. */
     int64_t row;
     half half[2];
     atomic_int active_halves; /* number of threads that run run_half() */
-    atomic_flag lock;
+    atomic_flag lock; /* held to read or write fault */
     tn_fault fault;
 } work;
 
-/* Records that an index is out of range. Of several such faults keeps the one
- * at the lowest position. */
+/* Records that an index is out of range. If several are, the one at the lowest
+ * position is kept. */
 static void raise_fault(work *w, int64_t index, int64_t position)
 {
     while (atomic_flag_test_and_set_explicit(&w->lock, memory_order_acquire))
@@ -92,7 +100,8 @@ static void raise_fault(work *w, int64_t index, int64_t position)
     atomic_flag_clear_explicit(&w->lock, memory_order_release);
 }
 
-/* The row-major position of point `along` of a line. */
+/* Returns the row-major position of point number `along` of the line that
+ * contains `point`. */
 static int64_t position_of(const tn_scatter_args *s, const int64_t *point,
                            int64_t along)
 {
@@ -103,7 +112,8 @@ static int64_t position_of(const tn_scatter_args *s, const int64_t *point,
     return position;
 }
 
-/* Reports that the index of point (i, j) of the two loops is out of range. */
+/* Records that the index of point (i, j) of the outer and inner loop is out of
+ * range. */
 static void raise_at(work *w, const line *l, const int64_t *point, int64_t i,
                      int64_t j, int64_t index)
 {
@@ -115,15 +125,15 @@ static void raise_at(work *w, const line *l, const int64_t *point, int64_t i,
                 position_of(w->s, at, l->side_by_side ? i : j));
 }
 
-/* What is prefetched while the points of a line are processed: src and index
+/* What to prefetch while the points of a line are processed: src and index
  * AHEAD points ahead, and the destination of the next line, whose elements are
  * accessed in an unpredictable order. For each GROUP points, `share` bytes of
- * that destination are prefetched. Prefetching all of it before the line begins
- * causes more misses than a processor can have outstanding, and memory idles
- * afterwards. scatter_add of 4096 x 1024 takes 2.8 ms, 3.6 ms with all
- * prefetches at the beginning, and 2.9 ms with src and index 512 points ahead
- * (Zen 5). */
-enum { GROUP = 16, BLOCK = 256, AHEAD = 1536 /* AHEAD is in points */ };
+ * that destination are prefetched. If all of it were prefetched before the line
+ * begins, there would be more cache misses than a processor can handle at once,
+ * and memory would idle afterwards. scatter_add of 4096 x 1024 takes 2.8 ms,
+ * 3.6 ms with all prefetches at the beginning, and 2.9 ms with src and index
+ * 512 points ahead (Zen 5). */
+enum { GROUP = 16, BLOCK = 256, AHEAD = 1536 /* in points */ };
 
 typedef struct ahead {
     const char *dst;
@@ -142,9 +152,9 @@ static ahead ahead_of(const work *w, const line *l)
                    most <= NEAR && most <= n * 64 ? most * GROUP / n : 0};
 }
 
-/* Returns how many points from k on are processed together. Sets *plain if
- * their indices are contiguous and all in range, and their number is a multiple
- * of GROUP. */
+/* Returns how many points, from point k on, are processed together. Sets *plain
+ * if their indices are contiguous and all in range, and the number of points is
+ * a multiple of GROUP. */
 static int64_t points_from(const work *w, const line *l, int64_t k, bool *plain)
 {
     int64_t n = l->inner.count - k;
@@ -157,9 +167,10 @@ static int64_t points_from(const work *w, const line *l, int64_t k, bool *plain)
     return n;
 }
 
-/* Processes points [k, k + m). Plain points need no range checks. The most
- * common reductions are unrolled by four. */
+/* Unrolls the loop over points for the most common reductions. */
 #define FOUR _Pragma("GCC unroll 4")
+/* Processes points [k, k + m) of a line. If they are `plain`, no range checks
+ * are needed. `expression` combines the source x with the destination y. */
 #define EACH_POINT(T, expression, times)                                      \
     for (int64_t j = 0; plain && j < m; j += GROUP) {                         \
         const int64_t *index = l->index + k + j;                              \
@@ -199,8 +210,8 @@ static int64_t points_from(const work *w, const line *l, int64_t k, bool *plain)
     }                                                                         \
     break;
 
-/* Defines line_<suffix>, which processes the points of a line. U is T, but
- * unsigned for integers, whose overflow wraps. */
+/* Defines line_<suffix>, which processes the points of a line of type T. U is
+ * T, but the unsigned type for integers, whose overflow wraps. */
 #define TYPED(suffix, T, U)                                                   \
     static void line_##suffix(work *w, const line *l, const int64_t *point)   \
     {                                                                         \
@@ -233,8 +244,8 @@ TYPED(f64, double, double)
 TYPED(i32, int32_t, uint32_t)
 TYPED(i64, int64_t, uint64_t)
 
-/* Processes the points of a line whose dtype is narrower than its register
- * type: each element is widened, combined and narrowed. */
+/* Processes the points of a line whose dtype is narrower than the type in which
+ * it is computed. Each element is widened, combined and narrowed. */
 static void line_narrow(work *w, const line *l, const int64_t *point)
 {
     static const uint8_t op[] = {
@@ -298,18 +309,18 @@ static int64_t offset_of(const tn_strided *view, const int64_t *point,
     return offset;
 }
 
-/* The index of a row in src, and that of its destination. */
+/* A row of src, by its index along dim, and the index of its destination. */
 typedef struct entry {
     int64_t source, at;
 } entry;
 
-/* Processes rows [low, high) along dim, beginning at `point`. Bit 0 of `of`
- * selects rows with an even destination index, bit 1 those with an odd one.
- * Prefetches the sources and destinations of later rows. */
+/* Processes rows [low, high) along dim, in the dimensions' coordinates `point`.
+ * Bit 0 of `of` selects rows with an even destination index, bit 1 those with
+ * an odd one. Prefetches the sources and destinations of later rows. */
 static void run_row_block(work *w, const int64_t *point, int64_t low,
                           int64_t high, unsigned of)
 {
-    enum { FETCHED = 4096 /* maximum bytes prefetched of a row */ };
+    enum { FETCHED = 4096 /* largest number of bytes prefetched of a row */ };
     const tn_scatter_args *s = w->s;
     size_t bytes = tn__cpu_dtype_bytes[s->dst.dtype];
     char *dst = tn__cpu_at(s->dst.buffer, offset_of(&s->dst, point, s->ndim),
@@ -349,7 +360,8 @@ static void run_row_block(work *w, const int64_t *point, int64_t low,
     }
 }
 
-/* Processes all rows along dim of position i in the other dimensions. */
+/* Processes all rows along dim. i is their row-major position in the other
+ * outer dimensions. */
 static void run_rows(void *context, int64_t i)
 {
     work *w = context;
@@ -367,12 +379,12 @@ static void run_rows(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Processes the rows of one position by two threads, block by block: thread 0
- * adds to destinations of even index, thread 1 to those of odd index. A thread
- * that runs alone processes all rows of a block, because rows of one parity, or
- * halves of rows, leave gaps in memory that cost as much as the data. index_add
- * of 4096 x 1024 by one thread takes 1.45 ms by halves of rows, 1.3 by parity,
- * and 1.0 like this (Zen 5). */
+/* Processes all rows by two threads, block by block. Thread 0 adds to
+ * destinations of even index, thread 1 to those of odd index. While a thread
+ * runs alone, it processes all rows of a block, because rows of one parity
+ * leave gaps in memory that cost as much as the data. index_add of 4096 x 1024
+ * by one thread takes 1.3 ms by parity, and 1.0 ms like this; it takes 1.45 ms
+ * if each thread adds one half of every row (Zen 5). */
 static void run_half(void *context, int64_t own)
 {
     work *w = context;
@@ -404,9 +416,9 @@ static void run_half(void *context, int64_t own)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Returns true if the lines of the innermost dimension except dim have the same
- * indices and are contiguous in dst and src. Then these lines are processed as
- * rows; sets w->row and w->row_run. */
+/* Returns whether the lines of the innermost dimension except dim have the same
+ * indices and are contiguous in dst and src. Such lines are processed as rows.
+ * Sets w->row and w->row_run. */
 static bool takes_rows(work *w)
 {
     static const uint8_t op[] = {[TN_SCATTER_ADD] = TN_K_ADD,
@@ -449,12 +461,12 @@ static int64_t lines_side_by_side(const work *w)
     return side ? s->extent[e] : 1;
 }
 
-/* Processes lines that run side by side in a compact copy of their destination,
- * if that pays. Rows of a destination that are a power of two apart share few
- * cache sets. If about as many points are added as the destination has
- * elements, its rows are copied side by side, and copied back afterwards.
- * scatter_reduce of 1024 x 1024 along its rows takes 1.5 ms, and 4.9 ms without
- * the copy (Zen 5). */
+/* Processes lines that run side by side, in a compact copy of their destination
+ * if that pays. If the rows of a destination are a power of two apart, they use
+ * only a few sets of the cache and evict each other. In a compact copy the rows
+ * follow each other without gaps. Two copies, there and back, pay if about as
+ * many points are added as the destination has elements. scatter_reduce of 1024
+ * x 1024 along its rows takes 1.5 ms, and 4.9 ms without the copy (Zen 5). */
 static void run_compacted(work *w, const line *l, const int64_t *point)
 {
     const size_t bytes = tn__cpu_dtype_bytes[w->s->dst.dtype];

@@ -1,13 +1,13 @@
 /* cpu_sort.c: sort, argsort, topk, kthvalue and median: stable sorts along the
- * last dimension. A line is one sequence along that dimension.
+ * last dimension. A line is one sequence of elements along that dimension.
  *
  * Values become unsigned keys whose order is the requested one. NaN has the
- * greatest key, -0 has the key of +0, and a descending order flips all bits. An
- * item is a key with the index of its element. If both have at most 32 bits, an
- * item is narrow: one 64-bit integer with the key above the index. Otherwise it
- * is wide: a struct. Indices break ties, which makes the sort stable. 64-bit
- * keys that are all within 32 bits of their minimum are reduced to the
- * difference, so that their items are narrow.
+ * greatest key, -0 has the key of +0, and for a descending order all bits are
+ * flipped. An item is a key with the index of its element. If both have at most
+ * 32 bits, an item is narrow: one 64-bit integer with the key in the upper
+ * half. Otherwise it is wide: a struct. Indices break ties, which makes the
+ * sort stable. If all 64-bit keys of a line differ from their minimum by less
+ * than 2^32, the difference replaces the key, so that items are narrow.
  *
  * Many items are sorted by radix sort, few by merge sort. If only the first few
  * elements of the order are requested, a heap suffices; for 32-bit keys only
@@ -22,7 +22,7 @@
 
 #define BLOCK 512
 #define TASK_POINTS 16384
-/* number of items from which on radix sort is faster than merge sort */
+/* From this number of items on, radix sort is faster than merge sort. */
 #define RADIX_FROM 512
 
 typedef struct wide_item {
@@ -34,20 +34,20 @@ typedef struct work {
     const tn_sort_args *s;
     const tn_cpu_routines *routines;
     unsigned type, key_bits;
-    /* true if items are narrow; for 64-bit keys run_line decides for each
-     * line */
+    /* Items are narrow. For 64-bit keys run_line decides for each line. */
     bool narrow;
     int64_t lines, lines_per_task;
-    /* side is the number of adjacent lines. transposed is the number of them
-     * that are transposed and sorted at a time, or 0 if each line is sorted in
-     * place. */
+    /* `side` is the number of adjacent lines (elements of equal index are
+     * contiguous). `transposed` is the number of them that are transposed and
+     * sorted at a time, or 0 if each line is sorted without transposing. */
     int64_t side, transposed;
-    atomic_int failed;
+    atomic_int failed; /* 1 if a task is out of memory */
 } work;
 
 /* ---- keys ---------------------------------------------------------------- */
 
-/* Maps a float to an unsigned integer of the same order. */
+/* Maps a float to an unsigned integer, so that the integers have the order of
+ * the floats. */
 static uint32_t key_f32(float x)
 {
     uint32_t u = bits_f32(x == 0 ? 0.0f : x);
@@ -78,8 +78,8 @@ static uint64_t key_at(unsigned type, const void *block, int64_t i)
     }
 }
 
-/* Reads the keys of a line, BLOCK values at a time. stride counts elements;
- * flip is XORed with each key. */
+/* Reads the keys of a line, BLOCK values at a time. `stride` counts elements,
+ * `bytes` is the size of an element. `flip` is XORed with each key. */
 typedef struct reader {
     const work *w;
     const char *in;
@@ -95,8 +95,9 @@ static int64_t read_block(const reader *r, int64_t k, void *block)
     return n;
 }
 
-/* Returns true if all keys are within 32 bits of their minimum. Then *least is
- * the minimum, and *bits is the number of bits of the largest difference. */
+/* Returns whether all keys differ from their minimum by less than 2^32. Then
+ * *least is the minimum, and *bits is the number of bits of the largest
+ * difference. */
 static bool find_range(const reader *r, uint64_t *least, unsigned *bits)
 {
     uint64_t greatest = 0;
@@ -148,7 +149,7 @@ static void read_wide(const reader *r, wide_item *items)
 
 /* ---- orders -------------------------------------------------------------- */
 
-/* Returns true if a heap is the fastest way to find the first `keep` items. */
+/* Returns whether a heap is the fastest way to find the first `keep` items. */
 static bool is_few(int64_t keep, int64_t count)
 {
     return keep < count / 8;
@@ -167,9 +168,9 @@ static bool is_few(int64_t keep, int64_t count)
     ((a).key < (b).key || ((a).key == (b).key && (a).place < (b).place))
 #include "sort_orders.inc"
 
-/* Returns the item at `rank` of the order. items has space for 2 * count.
- * Selects from the highest digit on: keeps only items whose digit is the same
- * as that of the item at rank. */
+/* Returns the item at position `rank` of the order. items must have room for 2
+ * * count items. Selects by the digits of the keys, from the highest one on:
+ * keeps only items whose digit is that of the item at `rank`. */
 static wide_item at_rank(wide_item *items, int64_t count, int64_t rank,
                            unsigned bits)
 {
@@ -194,8 +195,8 @@ static wide_item at_rank(wide_item *items, int64_t count, int64_t rank,
         }
         count = left;
     }
-    /* the remaining keys are equal, and their items are in the original
-     * order */
+    /* The remaining keys are equal, and their items are in the original
+     * order. */
     if (bits == 0)
         return items[rank];
     return sort_merge_wide(items, items + count, count)[rank];
@@ -204,15 +205,16 @@ static wide_item at_rank(wide_item *items, int64_t count, int64_t rank,
 /* ---- the first few of many 32-bit keys ----------------------------------- */
 
 enum {
-    GROUP = 32, /* keys that are compared with the bound at a time */
-    /* maximum elements of a short line, which is selected by firsts() */
+    GROUP = 32, /* number of keys that are compared with the bound at a time */
+    /* Largest number of elements of a short line, for which read_short
+     * selects. */
     SHORT = 8192,
-    /* maximum number of elements requested of a short line */
+    /* Largest `keep` for which read_short selects. */
     MAX_SHORT_KEEP = TN_CPU_PARTS / 2,
 };
 
-/* Computes the signed 32-bit keys of n values. key and block have space for n
- * rounded up to a multiple of TN_CPU_PARTS. */
+/* Computes the signed 32-bit keys of n values. key and block must have room for
+ * n rounded up to a multiple of TN_CPU_PARTS. */
 static void read_signed(const reader *r, const void *block, int64_t n,
                         int32_t *key)
 {
@@ -231,10 +233,10 @@ static int32_t key_of(uint64_t item)
     return (int32_t)((uint32_t)(item >> 32) ^ 0x80000000u);
 }
 
-/* Writes the first `keep` items of the order to heap, sorted, and stores no
- * others. Compares GROUP keys at a time with the last of the best items so far;
- * most groups have no key before it. 100 of a million elements take 0.38 ms,
- * and 1.34 ms with all items stored (Zen 5). */
+/* Writes the first `keep` items of the order to heap, sorted, without storing
+ * the others. Compares GROUP keys at a time with the last of the best items so
+ * far. Most groups have no key before it. 100 of a million elements take 0.38
+ * ms, and 1.34 ms with all items stored (Zen 5). */
 static void read_first(const reader *r, int64_t keep, uint64_t *heap)
 {
     int64_t block[BLOCK] = {0}, have = 0;
@@ -267,8 +269,8 @@ static void read_first(const reader *r, int64_t keep, uint64_t *heap)
     sort_heap_narrow(heap, keep);
 }
 
-/* Reads all keys of the line, padded to a multiple of TN_CPU_PARTS. Returns the
- * number of keys with padding. */
+/* Reads all keys of the line and pads them to a multiple of TN_CPU_PARTS.
+ * Returns the number of keys with padding. */
 static int64_t read_keys(const reader *r, int32_t *key)
 {
     int64_t block[BLOCK] = {0}, i = r->count;
@@ -282,10 +284,11 @@ static int64_t read_keys(const reader *r, int32_t *key)
 }
 
 /* Returns the `keep` smallest items of a short line, sorted. The line is cut
- * into TN_CPU_PARTS parts. The keep-th smallest of the parts' minima is at least
- * the keep-th smallest key, so only keys up to it are sorted; usually few others
- * are among them. items[] has room for all items, then for the keys. (10 of 1024
- * elements: 0.47 us; 1.9 us with a heap, on Zen 5.) */
+ * into TN_CPU_PARTS parts. The keep-th smallest of the parts' minima is at
+ * least the keep-th smallest key of the line. Only keys up to that minimum are
+ * sorted, and usually these are few more than `keep`. items[] must have room
+ * for all items, then for the keys. 10 of 1024 elements take 0.47 us, and 1.9
+ * us with a heap (Zen 5). */
 static const uint64_t *read_short(const reader *r, int64_t keep,
                                   uint64_t *items)
 {
@@ -295,9 +298,9 @@ static const uint64_t *read_short(const reader *r, int64_t keep,
     return order_narrow(items, tn__cpu_min(i, r->count), keep, 32);
 }
 
-/* Returns the index of the element at `rank` of the order, by comparing keys
- * with a sample of them. For a line of 1024 elements this takes 0.55 us, and
- * 2.7 us with at_rank (Zen 5). */
+/* Returns the index of the element at position `rank` of the order. Compares
+ * keys with a sample of them. key is memory for the padded keys, twice. For a
+ * line of 1024 elements this takes 0.55 us, and 2.7 us with at_rank (Zen 5). */
 static int64_t place_at(const reader *r, int64_t rank, int32_t *key)
 {
     int64_t n = read_keys(r, key);
@@ -332,13 +335,13 @@ static void copy_value(char *to, const char *from, int64_t bytes)
     }
 }
 
-/* Where the values (out) and indices (places) of a line are written. */
+/* Where the values and indices of a sorted line are written. */
 typedef struct writer {
     const char *in;
-    char *out;       /* values; NULL if they are not requested */
-    int64_t *places; /* indices; NULL if they are not requested */
-    /* bytes is the size of an element. from and to are the strides of in and
-     * out in bytes. to_place is the stride of places in elements. */
+    char *out;       /* values, or NULL if they are not requested */
+    int64_t *places; /* indices, or NULL if they are not requested */
+    /* `bytes` is the size of an element. `from` and `to` are the strides of in
+     * and out in bytes. `to_place` is the stride of places in elements. */
     int64_t bytes, from, to, to_place;
 } writer;
 
@@ -351,8 +354,8 @@ static void write_item(const writer *o, int64_t i, int64_t place)
 }
 
 /* Sorts a line of bools: writes the indices of the elements that come first,
- * then of the others if they are requested. Returns false, and writes nothing,
- * if elements or indices are not contiguous. */
+ * then those of the others. Returns false, and writes nothing, if elements or
+ * indices are not contiguous. */
 static bool write_bools(const writer *o, const work *w, int64_t count,
                         int64_t keep)
 {
@@ -374,7 +377,7 @@ static bool write_bools(const writer *o, const work *w, int64_t count,
 #define PLACE(i)                                                              \
     (narrow ? (int64_t)(narrow[i] & UINT32_MAX) : wide[i].place)
 
-/* Sorts one line. items is scratch memory for the items. */
+/* Sorts one line. `items` is scratch memory for the items. */
 static void run_line(const work *w, const writer *o, void *items)
 {
     const tn_sort_args *s = w->s;
@@ -448,18 +451,20 @@ static writer writer_of(const tn_sort_args *s, int64_t line)
 /* ---- adjacent lines ------------------------------------------------------ */
 
 enum {
-    /* maximum lines at a time: whole cache lines */
+    /* Largest number of lines at a time. They fill whole cache lines. */
     MAX_TRANSPOSED = 16,
-    /* maximum bytes of these lines and their results */
+    /* Largest number of bytes of the transposed lines and their results. */
     TRANSPOSED_BYTES = 16 << 20,
-    /* elements between transposed lines: lines a page apart would share a set
-     * of L1 */
+    /* Elements of padding between transposed lines. Without it, lines whose
+     * distance is a multiple of 4096 bytes would map to the same set of L1 and
+     * evict each other. */
     GAP = 16,
 };
 
 /* Returns how many adjacent lines are transposed and sorted at a time, or 0 to
- * sort each line in place. Sorting the columns of 1024 x 1024 floats takes 8.3
- * ms, and 29 ms if each element is read and written in its row (Zen 5). */
+ * sort each line without transposing. Sorting the columns of 1024 x 1024 floats
+ * takes 8.3 ms, and 29 ms if the elements of a column are read and written with
+ * their stride (Zen 5). */
 static int64_t lines_at_a_time(const tn_sort_args *s)
 {
     const uint32_t last = s->ndim - 1;
@@ -474,7 +479,8 @@ static int64_t lines_at_a_time(const tn_sort_args *s)
     return n < 4 ? 0 : n;
 }
 
-/* Bytes for n transposed lines and their results; they follow the items. */
+/* Returns the bytes of n transposed lines and their results. This memory
+ * follows the items. */
 static size_t transposed_bytes(const work *w, int64_t n)
 {
     return (size_t)(n * (w->s->extent[w->s->ndim - 1] + GAP)) *
@@ -482,8 +488,9 @@ static size_t transposed_bytes(const work *w, int64_t n)
             sizeof(int64_t));
 }
 
-/* Sorts n adjacent lines from `first` on: transposes them, sorts each, and
- * transposes the results back. */
+/* Sorts n adjacent lines from number `first` on: transposes them, sorts each,
+ * and transposes the results back. `items` is scratch memory for the items,
+ * `room` for the transposed lines and results. */
 static void run_transposed(const work *w, int64_t first, int64_t n, void *items,
                            char *room)
 {

@@ -1,13 +1,14 @@
 /* float_product.c: the matrix product c = alpha a b + beta c of floats, on one
- * thread, or on all threads for large matrices.
+ * thread, or on all threads for large matrices. a is m x k, b is k x n.
  *
  * b is packed into panels. A panel has DEPTH rows and as many columns as two
  * vectors hold, and stays in L1. The tile loops of convolution (conv_loops.inc)
  * multiply some rows of a by a panel and keep the sums in registers. Rows of a
- * are read in place; they are packed only if many panels would read rows that
- * are pages apart. Every element of c is a sum of partial sums of DEPTH
- * products each, in order of increasing k. So its bits depend neither on how
- * the product is cut into tiles nor on the other rows and columns.
+ * are read in place, or packed into strips of STRIP rows if many panels would
+ * read rows that are in different memory pages. Every element of c is a sum of
+ * partial sums of DEPTH products each, in order of increasing k. So its bits
+ * depend neither on how the product is cut into tiles nor on the other rows and
+ * columns.
  *
  * Because (a b)^T = b^T a^T, either operand can be packed into panels: the code
  * chooses the one that moves less data. A product of one row or one column with
@@ -23,31 +24,33 @@
 
 enum {
     LINE = 64,
-    PANEL = 2 * 64,       /* maximum bytes in a row of a panel */
-    DEPTH = TN_CPU_DEPTH, /* rows of a panel: 24 KiB */
-    GROUP = 4,            /* panels packed at a time */
-    BLOCK = 128,          /* rows of c for which pointers and sums are stored */
-    STRIP = 8,            /* rows of a that are packed together */
-    /* b is read in place, not packed, in any of three cases: c has at most
-     * DIRECT_ROWS rows; b has at most DIRECT_BYTES bytes and so stays in L1; c
-     * has at most DIRECT_STRIDED_ROWS rows and the rows of b are spread over
-     * many cache sets. */
+    PANEL = 2 * 64,       /* largest number of bytes in a row of a panel */
+    DEPTH = TN_CPU_DEPTH, /* rows of a panel, which has 24 KiB */
+    GROUP = 4,            /* number of panels packed at a time */
+    BLOCK = 128,          /* rows of c whose pointers and sums are stored */
+    STRIP = 8,            /* number of rows of a that are packed together */
+    /* b is read in place, not packed, in any of three cases:
+     * - c has at most DIRECT_ROWS rows;
+     * - b has at most DIRECT_BYTES bytes and so stays in L1;
+     * - c has at most DIRECT_STRIDED_ROWS rows, and the rows of b are spread
+     *   over many cache sets. */
     DIRECT_ROWS = 16,
     DIRECT_BYTES = 32768,
     DIRECT_STRIDED_ROWS = 64,
-    /* a is packed if its rows are FAR_ROW_BYTES or more apart and b has at
-     * least FAR_COLUMNS columns that use them. A matrix a with contiguous
-     * columns is packed if DEPTH columns exceed L1. */
+    /* A matrix a with contiguous rows is packed if these are FAR_ROW_BYTES or
+     * more apart and b has at least FAR_COLUMNS columns that use them. A matrix
+     * a with contiguous columns is packed if DEPTH columns exceed L1. */
     FAR_ROW_BYTES = 4096,
     FAR_COLUMNS = 256,
-    /* c is prefetched if it has more bytes than this, because outer caches do
-     * not hold it. */
+    /* c is prefetched if it has more bytes than this, because L2 does not hold
+     * it. */
     PREFETCH_BYTES = 4194304,
-    /* Large products are cut into blocks of SHARED rows and columns of c. At a
-     * time, threads pack MIN_SLABS * DEPTH rows of k (6 MB of floats), or as
-     * many as fill SLAB_BYTES. One thread packs PIECE rows. Blocks are cut into
-     * at least MIN_TILES tiles, unless the sides of a tile would fall below
-     * MIN_TILE: gradients of weights have few rows and columns and a large
+    /* Large products are cut into blocks of SHARED rows and columns of c. A
+     * slab is DEPTH rows of k. At a time, threads pack MIN_SLABS slabs (6 MB of
+     * floats), or as many as fill SLAB_BYTES. A task packs PIECE rows of a.
+     * Blocks are cut into tiles of TILE rows and columns. If these are fewer
+     * than MIN_TILES, tiles are halved, but not below MIN_TILE rows and
+     * columns: gradients of weights have few rows and columns and a large
      * k. */
     SHARED = 2048,
     MIN_SLABS = 2,
@@ -64,15 +67,15 @@ typedef struct job {
     const tn_cpu_product_routines *loops;
     tn_cpu_transpose *transpose;
     int64_t bytes;        /* bytes of an element */
-    int64_t whole;        /* columns of a full panel */
+    int64_t whole;        /* number of columns of a full panel */
     int64_t first, depth; /* the current range of k: [first, first + depth) */
-    /* packed operands, with a NULL if it is read in place */
+    /* The packed operands. a is NULL if it is read in place. */
     char *a, *panels;
-    /* b is read in place, except for a panel whose last vector is partial */
+    /* b is read in place, except for a panel whose last vector is partial. */
     bool in_place;
-    /* offsets in elements of DEPTH consecutive elements of a row of a */
+    /* at[q]: offset in elements of element q of a row of a. */
     int64_t at[DEPTH];
-    /* the rows of a for the current block of rows */
+    /* row[i]: address of row i of a, in the current block of rows. */
     const void *row[BLOCK];
     _Alignas(64) char sums[PANEL * BLOCK], transposed[PANEL * BLOCK];
 } job;
@@ -114,9 +117,9 @@ static void pack_panel(const job *g, char *panel, int64_t j, int64_t width)
         g->transpose(panel, row, from, b->column, width, g->depth, 0);
 }
 
-/* Packs the panels of columns [j, j + width) of b, at most GROUP of them. GROUP
- * panels are packed together, row by row, because their rows are adjacent in b,
- * and consecutive rows of b may be pages apart. */
+/* Packs the panels of columns [j, j + width) of b, at most GROUP of them. Full
+ * panels are packed together, row by row: their rows are adjacent in a row of
+ * b, while consecutive rows of b may be in different memory pages. */
 static void pack_group(const job *g, int64_t j, int64_t width)
 {
     int64_t size = g->depth * g->whole * g->bytes;
@@ -134,9 +137,9 @@ static void pack_group(const job *g, int64_t j, int64_t width)
     }
 }
 
-/* Bytes of a strip of a. Strips are STRIP rows of a, packed as
- * strip[column][row]. A cache line of padding after each strip makes the same
- * column of many strips fall into different sets of L1. */
+/* Returns the bytes of a strip, which has STRIP rows of a, packed as
+ * strip[column][row]. After each strip follows a cache line of padding. Without
+ * it, the same column of many strips would map to the same set of L1. */
 static int64_t strip_bytes(const job *g, int64_t depth)
 {
     return depth * STRIP * g->bytes + LINE;
@@ -147,7 +150,7 @@ static char *strip_of(const job *g, int64_t row)
     return g->a + row / STRIP * strip_bytes(g, g->depth);
 }
 
-/* Distributes one column of a, contiguous at `from`, over `strips` strips. */
+/* Copies one column of a, contiguous at `from`, to `strips` strips. */
 static void spread_strips(const job *g, char *to, const char *from,
                           int64_t strips)
 {
@@ -160,8 +163,8 @@ static void spread_strips(const job *g, char *to, const char *from,
             memcpy(to + s * next, from + s * STRIP * 8, STRIP * 8);
 }
 
-/* Packs a with contiguous rows. Transposes as many rows at a time as a vector
- * has elements. */
+/* Packs a matrix a with contiguous rows into strips. Transposes as many rows at
+ * a time as a vector has elements. */
 static void transpose_strips(job *g)
 {
     const tn_cpu_matrix *a = &g->p.a;
@@ -188,7 +191,7 @@ static void transpose_strips(job *g)
 }
 
 /* Packs the current range of a's columns into strips. If columns of a are
- * contiguous, reads them one after the other, which is the order of memory. */
+ * contiguous, reads them column by column. */
 static void pack_a(job *g)
 {
     const tn_cpu_matrix *a = &g->p.a;
@@ -206,8 +209,8 @@ static void pack_a(job *g)
     }
 }
 
-/* Stores rows [i, i + rows) and columns [j, j + width) of c from g->sums, whose
- * stride between rows is `row`. Adds beta times the previous c. */
+/* Stores g->sums to rows [i, i + rows) and columns [j, j + width) of c, plus
+ * beta times the previous c. `row` is the stride between rows of the sums. */
 static void store(job *g, int64_t i, int64_t j, int64_t rows, int64_t width,
                   int64_t row, double beta)
 {
@@ -243,7 +246,7 @@ static void point_rows(job *g, int64_t i, int64_t rows)
 }
 
 /* Adds the products of the current range of k to rows [i, i + rows) and columns
- * [j, j + width) of c. g->row[] points at the rows of a. */
+ * [j, j + width) of c. g->row[] must point to these rows of a. */
 static void run_block(job *g, const char *panel, int64_t panel_row, int64_t i,
                       int64_t rows, int64_t j, int64_t width)
 {
@@ -292,7 +295,7 @@ static void run_group(job *g, int64_t j, int64_t width)
     }
 }
 
-/* Returns true if b is read in place for a product with m rows. */
+/* Returns whether b is read in place in a product with m rows. */
 static bool in_place(const job *g, const tn_cpu_matrix *b, int64_t m)
 {
     const int64_t row = b->row * g->bytes;
@@ -302,17 +305,18 @@ static bool in_place(const job *g, const tn_cpu_matrix *b, int64_t m)
              (row % FAR_ROW_BYTES || g->whole * g->bytes > LINE)));
 }
 
-/* The estimated cost of transposing n rows into vectors. Full squares are
- * transposed in registers; the remaining rows are copied element by element. */
+/* Returns the estimated cost of transposing n rows into vectors. Full squares
+ * are transposed in registers; the remaining rows are copied element by
+ * element. */
 static double transpose_cost(const job *g, int64_t n)
 {
     int64_t rest = n % g->tiles->lanes;
     return 2 * (double)(n - rest) + 6 * (double)rest;
 }
 
-/* The estimated cost, in quarters of a cycle, of a product that packs b, an
- * operand of n columns. The terms are the multiply-adds, the packing of panels,
- * and the transposition of sums if the rows of c are not contiguous. */
+/* Returns the estimated cost, in quarters of a cycle, of a product that packs
+ * b, an operand of n columns. The terms are the multiply-adds, the packing of
+ * panels, and the transposition of sums if the rows of c are not contiguous. */
 static double cost(const job *g, const tn_cpu_matrix *b,
                    const tn_cpu_matrix *c, int64_t m, int64_t n)
 {
@@ -333,8 +337,8 @@ static tn_cpu_matrix transpose(tn_cpu_matrix x)
     return (tn_cpu_matrix){x.memory, x.column, x.row};
 }
 
-/* A dimension of one element may have any stride. Chooses strides that count as
- * contiguous. */
+/* Chooses strides that count as contiguous for dimensions of one element, which
+ * may have any stride. */
 static void plain_strides(tn_cpu_matrix *x, int64_t rows, int64_t columns)
 {
     if (columns == 1)
@@ -343,8 +347,8 @@ static void plain_strides(tn_cpu_matrix *x, int64_t rows, int64_t columns)
         x->row = 1;
 }
 
-/* Computes a product of one row or one column as dot products, if operands are
- * contiguous. Returns false if they are not; then c is unchanged. */
+/* Computes a product of one row or one column as dot products. Returns false,
+ * with c unchanged, if the operands are not contiguous. */
 static bool run_dots(const job *g)
 {
     const tn_cpu_product *p = &g->p;
@@ -372,15 +376,15 @@ static void transpose_all(job *g)
     p->m = m;
 }
 
-/* Returns true if rows of a are pages apart and n columns use them, enough to
- * repay packing. Closer rows are read as fast in place. */
+/* Returns whether the rows of a are so far apart that packing them pays if n
+ * columns use them. Closer rows are read as fast in place. */
 static bool is_far(const job *g, int64_t n)
 {
     return n >= FAR_COLUMNS && g->p.a.row * g->bytes >= FAR_ROW_BYTES;
 }
 
-/* Decides which operands are packed and gets scratch memory for them. Returns
- * false if there is no memory. */
+/* Decides which operands are packed, and gets scratch memory for the packed
+ * copies. Returns false if out of memory. */
 static bool find_memory(job *g)
 {
     const tn_cpu_product *p = &g->p;
@@ -424,7 +428,7 @@ static void open_job(job *g, const tn_cpu_product *p)
     plain_strides(&g->p.c, p->m, p->n);
 }
 
-/* Transposes the product if that makes packing cheaper. */
+/* Transposes the whole product if packing is then cheaper. */
 static void choose_panels(job *g)
 {
     const tn_cpu_product *p = &g->p;
@@ -465,21 +469,23 @@ bool tn__cpu_multiply(const tn_cpu_product *p)
 
 /* ---- products on all threads --------------------------------------------- */
 
-/* A block of c, and the range of k that is being added to it. Threads pack the
- * operands of the range once, and all tiles use them. a is read in place if its
- * rows are close together or few columns use them. */
+/* A block of c, and the range of k whose products are being added to it.
+ * Threads pack the operands of the range once, and all tiles use the packed
+ * copies. a is read in place if its rows are close together or few columns use
+ * them. */
 typedef struct shared {
-    /* the product for the block, except that k is the whole k */
+    /* The product for the block; its k is that of the whole product. */
     tn_cpu_product p;
     /* The range of k begins at `first` and has k_slabs slabs of DEPTH rows
      * each. */
     int64_t first, k_slabs;
     int64_t row_pieces, tile_m, tile_n, tiles_n;
-    int64_t a_bytes, b_bytes; /* bytes packed for DEPTH rows of k */
-    char *a, *b; /* packed operands, with a NULL if it is read in place */
+    int64_t a_bytes, b_bytes; /* bytes of a packed slab of a and of b */
+    char *a, *b; /* packed operands; a is NULL if it is read in place */
 } shared;
 
-/* Selects slab number `slab` of the range: DEPTH rows of k. */
+/* Makes slab number `slab` the job's current range of k. A slab is DEPTH rows
+ * of k. */
 static void point_slab(job *g, const shared *s, int64_t slab)
 {
     g->first = s->first + slab * DEPTH;
@@ -488,8 +494,8 @@ static void point_slab(job *g, const shared *s, int64_t slab)
     g->panels = s->b + slab * s->b_bytes;
 }
 
-/* Packs PIECE rows of a, or GROUP panels of b, for one slab. i numbers these
- * tasks. */
+/* Packs PIECE rows of a, or GROUP panels of b, for one slab. i is the number of
+ * the task. */
 static void pack_piece(void *context, int64_t i)
 {
     const shared *s = context;
@@ -536,8 +542,8 @@ static void run_shared(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Chooses the size of tiles and returns their number. Halves columns before
- * rows, because a panel serves all rows of a tile. */
+/* Chooses the size of tiles and returns their number. Halves the columns of a
+ * tile before its rows, because a panel serves all rows of a tile. */
 static int64_t cut_tiles(shared *s)
 {
     s->tile_m = s->tile_n = TILE;
@@ -551,7 +557,7 @@ static int64_t cut_tiles(shared *s)
     }
 }
 
-/* Computes the block of c that starts at row i and column j, for all of k. */
+/* Computes the block of c that begins at row i and column j, for all of k. */
 static void share_block(shared *s, const job *g, int64_t i, int64_t j,
                         int64_t k_slabs)
 {

@@ -4,33 +4,34 @@
 
 #include "../cpu.h"
 
-/* A matrix: element (i, j) is memory[i * row + j * column], counted in
- * elements. At least one of row and column is 1, or is the stride of a
- * dimension that has only one element. */
+/* A matrix of floats. Element (i, j) is memory[i * row + j * column], counted
+ * in elements. At least one of row and column is 1 or belongs to a dimension of
+ * one element. */
 typedef struct tn_cpu_matrix {
     char *memory;
     int64_t row, column;
 } tn_cpu_matrix;
 
-/* c[m, n] = alpha * a[m, k] b[k, n] + beta * c. With beta 0, c is not read. */
+/* The product c = alpha * a b + beta * c, where a is m x k, b is k x n and c is
+ * m x n. If beta is 0, c is not read. */
 typedef struct tn_cpu_product {
     const tn_cpu_routines *routines;
     unsigned type; /* CPU_F32 or CPU_F64: the type of all matrices */
     int64_t m, n, k;
     tn_cpu_matrix a, b, c;
     double alpha, beta;
-    /* True if the whole product, of which this may be a part, has one row or
-     * one column. */
+    /* The whole product, of which this may be a tile, has one row or one
+     * column. */
     bool alone;
 } tn_cpu_product;
 
-/* Computes a product on the calling thread. Returns false if there is no memory
- * for packed panels. */
+/* Computes a product on the calling thread. Returns false if out of memory for
+ * packed operands. */
 bool tn__cpu_multiply(const tn_cpu_product *p);
 
 /* Computes a large product on all threads, with the same bits as
  * tn__cpu_multiply. k must not be 0, and p->alone must be false. Returns false
- * if there is no memory for packed panels. */
+ * if out of memory for packed operands. */
 bool tn__cpu_multiply_shared(const tn_cpu_product *p);
 
 #endif

@@ -1,23 +1,25 @@
-/* scan_sums.c: cumsum of floats, by chunks in the order that plugin.h fixes
+/* scan_sums.c: cumsum of floats, in the order of summation that plugin.h fixes
  * (tn_scan_args).
  *
- * A line is cut into chunks of TN_CHUNK elements. The final element of a chunk
- * is the last prefix sum within the chunk. What a chunk adds to its elements is
- * the prefix sum of the final elements of all chunks before. These are
- * themselves summed in blocks of TN_LANES. */
+ * A line is one sequence of elements along the scanned dimension. It is cut
+ * into chunks of TN_CHUNK elements, and prefix sums are computed within each
+ * chunk. The last of them is the chunk's final element. To its elements a chunk
+ * then adds the prefix sum of the final elements of all chunks before. These
+ * final elements are themselves summed in blocks of TN_LANES. */
 #include <string.h>
 
 #include "scan_sums.h"
 
-/* a multiple of lines: whole vectors of every instruction set */
+/* Adjacent lines are processed in multiples of this number: whole vectors of
+ * every instruction set. */
 #define ROW_STEP 16
 
-/* The prefix sum of the final elements of the chunks so far. of[] holds the
- * final elements of the current block of chunks and sums[] their prefix sums.
- * last is the last prefix sum of the block before. */
+/* The prefix sums of the final elements of the chunks so far. of[] holds the
+ * final elements of the current block of chunks, and sums[] their prefix sums.
+ * `last` is the last prefix sum of the block before. */
 typedef struct finals {
     int64_t count;
-    /* arrays of doubles, or of floats in the same memory */
+    /* Doubles, or floats in the same memory. */
     double of[TN_LANES], sums[TN_LANES], last;
 } finals;
 
@@ -35,9 +37,9 @@ static const void *next_before(const scan_work *w, finals *f, int64_t bytes)
     return before;
 }
 
-/* Prefix sums of one line, chunk by chunk. in and out are the line's first
- * elements. A chunk is converted in a block if its dtype is narrow or its
- * elements are strided. */
+/* Computes the prefix sums of one line, chunk by chunk. in and out are the
+ * addresses of the line's first elements. If the dtype is narrow or the
+ * elements are strided, a chunk is first copied to contiguous memory. */
 static void sum_line(const scan_work *w, const char *in, char *out)
 {
     const tn_scan_args *s = w->s;
@@ -86,19 +88,19 @@ void tn__cpu_scan_sum_lines(const scan_work *w, int64_t first, int64_t end)
 
 /* ---- adjacent lines: a row of elements takes the role of an element ------ */
 
-/* Adjacent lines as rows: row k holds element k of all lines. Temporary rows
- * have `wide` elements, `lines` rounded up to ROW_STEP. */
+/* Adjacent lines as rows: row k holds element k of all lines. A temporary row
+ * has `wide` elements, which is `lines` rounded up to ROW_STEP. */
 typedef struct rows {
-    /* number of lines, which is the length of a row; the length of a temporary
-     * row; bytes of an element */
+    /* The number of lines (the length of a row), the length of a temporary row,
+     * and the bytes of an element. */
     int64_t lines, wide, bytes;
-    /* Temporary rows. Each element of none is -0.0. low and high hold partial
-     * sums. unused receives results that are not needed. */
+    /* Temporary rows. All elements of `none` are -0.0. `low` and `high` hold
+     * partial sums. `unused` receives results that are not needed. */
     char *none, *low, *high, *unused;
 } rows;
 
-/* Computes the elements of four rows that do not fill ROW_STEP, in a padded
- * copy. */
+/* Computes the last elements of four rows, those after the last multiple of
+ * ROW_STEP, in a padded copy. */
 static void end_rows(const scan_work *w, const rows *r, void *const *out,
                      const void *const *in, const tn_cpu_scan_kept *kept)
 {
@@ -120,16 +122,16 @@ static void end_rows(const scan_work *w, const rows *r, void *const *out,
         memcpy((char *)out[i] + at, part[i], left);
 }
 
-/* n rows in memory. Steps between rows are in bytes. */
+/* n rows in memory. The strides between rows are in bytes. */
 typedef struct row_span {
     char *out;
     const char *in;
     int64_t out_step, in_step, n;
 } row_span;
 
-/* Prefix sums of the rows of a span, by blocks; adds row `before` to all. If
- * the number of rows is a multiple of TN_LANES, stores the last prefix sum,
- * without `before`, in final. */
+/* Computes the prefix sums of the rows of a span, by blocks, and adds row
+ * `before` to all of them. If the number of rows is a multiple of TN_LANES,
+ * stores the last prefix sum, without `before`, in final. */
 static void sum_rows(const scan_work *w, const rows *r, const row_span *s,
                      const char *before, char *final)
 {

@@ -1,12 +1,14 @@
 /* scan_sums.h: the state of a scan (cpu_scan.c), and prefix sums of floats
- * (scan_sums.c). */
+ * (scan_sums.c). A line is one sequence of elements along the scanned
+ * dimension. Lines are adjacent if their elements of equal index are contiguous
+ * in memory. */
 #ifndef TN_CPU_SCAN_SUMS_H
 #define TN_CPU_SCAN_SUMS_H
 
 #include "../cpu_device.h"
 
-/* The state of a line between two blocks: the reduction of the elements so far,
- * and the index of the minimum or maximum. */
+/* The state of a line after some of its blocks: the reduction of the elements
+ * so far, and for minima and maxima the index of the current one. */
 typedef struct carry {
     union {
         float f32;
@@ -16,28 +18,31 @@ typedef struct carry {
         uint8_t boolean;
     } fold;
     int64_t place;
-    /* finds elements that change nothing, or NULL */
+    /* A routine that counts the next elements that do not change the minimum or
+     * maximum, or NULL. */
     tn_cpu_scan_unchanged *unchanged;
 } carry;
 
-/* Arguments for the minimum or maximum with indices of adjacent lines. Steps
- * count elements along a line. */
+/* Arguments for the minimum or maximum with indices of adjacent lines. Strides
+ * count elements and lead from one element of a line to the next. */
 typedef struct placed {
     void *out;
     const void *in;
     int64_t *place;
     int64_t out_step, in_step, place_step;
-    /* number of lines, and number of elements in a line */
+    /* The number of lines, and of elements in a line. */
     int64_t lines, count;
 } placed;
 
-/* Computes TOGETHER contiguous lines (cpu_scan.c). */
+/* Computes TOGETHER lines with contiguous elements (cpu_scan.c). Strides lead
+ * from line to line. */
 typedef void scan_together(void *out, int64_t out_step, const void *in,
                            int64_t in_step, int64_t count);
 /* Computes the minimum or maximum, with indices, of adjacent lines. */
 typedef void scan_placed(const placed *p);
-/* Replaces n values, the first of them at position k of the line, by their
- * prefix reductions. place is NULL or receives indices. */
+/* Replaces n values by their prefix reductions. The first of them is element k
+ * of the line. If place is not NULL, place[i] receives the index of the minimum
+ * or maximum. */
 typedef void scan_block(unsigned kind, void *block, int64_t *place, int64_t n,
                         int64_t k, carry *c);
 
@@ -45,28 +50,29 @@ typedef struct scan_work {
     const tn_scan_args *s;
     const tn_cpu_routines *routines;
     scan_block *run;
-    /* finds elements that change nothing, or NULL */
+    /* A routine that counts the next elements that do not change the minimum
+     * or maximum, or NULL. */
     tn_cpu_scan_unchanged *unchanged;
     int64_t lines, lines_per_task;
-    /* Sums of floats, or NULL for other reductions. If sum is set, the fields
-     * from `together` to `placed` are NULL. */
+    /* The routine for prefix sums of floats, or NULL for other reductions. If
+     * it is set, the fields from `together` to `placed` are NULL. */
     tn_cpu_scan *sum;
-    /* sums of floats of adjacent lines, or NULL */
+    /* The routine for prefix sums of floats of adjacent lines, or NULL. */
     tn_cpu_scan_rows *sum_rows;
-    /* TOGETHER lines interleaved; NULL if lines run one by one */
+    /* Runs TOGETHER lines at a time, or NULL if lines run one by one. */
     scan_together *together;
-    /* combines a vector of elements of adjacent lines; NULL if lines are not
-     * adjacent */
+    /* Combines elements of equal index of adjacent lines, or NULL if lines are
+     * not adjacent. */
     tn_cpu_run *columns;
-    /* minimum or maximum with indices of adjacent lines, or NULL */
+    /* Finds the minimum or maximum with indices of adjacent lines, or NULL. */
     scan_placed *placed;
-    int64_t side;            /* number of adjacent lines, a divisor of lines */
-    /* sums are written by non-temporal stores: 4096 x 1024 floats take 0.39 ms
-     * instead of 0.50 (Zen 5) */
+    int64_t side; /* number of adjacent lines, a divisor of `lines` */
+    /* Sums are written by non-temporal stores. 4096 x 1024 floats then take
+     * 0.39 ms instead of 0.50 (Zen 5). */
     bool streams;
 } scan_work;
 
-/* The offset in elements of a line's first element. */
+/* Returns the offset of a line's first element, in elements. */
 static inline int64_t line_offset(const tn_scan_args *s,
                                   const tn_strided *view, int64_t line)
 {
@@ -76,10 +82,11 @@ static inline int64_t line_offset(const tn_scan_args *s,
     return offset;
 }
 
-/* Prefix sums of floats of lines [first, end), which are a constant distance
- * apart: one line, or lines of one dimension. */
+/* Computes the prefix sums of floats of lines [first, end), whose first
+ * elements are a constant distance apart. */
 void tn__cpu_scan_sum_lines(const scan_work *w, int64_t first, int64_t end);
-/* Prefix sums of floats of lines [first, end), which are adjacent in memory. */
+/* Computes the prefix sums of floats of lines [first, end), which are adjacent
+ * in memory. */
 void tn__cpu_scan_sum_columns(const scan_work *w, int64_t first, int64_t end);
 
 #endif

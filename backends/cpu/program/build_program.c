@@ -6,7 +6,7 @@
 
 #include "program.h"
 
-/* Does the program have several stages, a row part or a reduction? */
+/* Returns whether the program has several stages, a row part or a reduction. */
 static bool has_rows(const tn_program *program)
 {
     if (program->stage_count != 1 || program->stage[0].row_count > 0)
@@ -17,7 +17,7 @@ static bool has_rows(const tn_program *program)
     return false;
 }
 
-/* Does the operation read the slot? */
+/* Returns whether the operation reads the slot. */
 static bool reads(const cpu_code *code, const cpu_op *op, uint32_t slot)
 {
     const cpu_segment *s =
@@ -28,7 +28,7 @@ static bool reads(const cpu_code *code, const cpu_op *op, uint32_t slot)
     return op->a == slot || op->b == slot || op->c == slot;
 }
 
-/* Does the operation write the slot? */
+/* Returns whether the operation writes the slot. */
 static bool makes(const cpu_code *code, const cpu_op *op, uint32_t slot)
 {
     const cpu_segment *s =
@@ -67,11 +67,11 @@ static uint32_t read_from(const cpu_code *code, uint32_t from)
     return bits;
 }
 
-/* Fills read_after_write. An in-place update, such as an optimizer's step,
- * reads and writes the same memory. It needs no copy if each element is written
- * after the last use of the value that was loaded from there. A routine may
- * write its result over an operand that it reads for the last time, but a
- * mathematical function may not. */
+/* Fills read_after_write[k] for each output k. An in-place update, such as an
+ * optimizer's step, reads and writes the same memory. It needs no copy if each
+ * element is written after the last use of the value that was loaded from
+ * there. A RUN or NATIVE operation may write its result over an operand that it
+ * reads for the last time. A mathematical function may not. */
 static void find_read_after_write(tn_built *b)
 {
     const cpu_code *code = &b->kept;
@@ -94,11 +94,11 @@ static void find_read_after_write(tn_built *b)
 }
 
 /* Compiles the code for rows that are too long for a block. If reductions of
- * columns can read the factors of products in place, `streamed` uses routines:
- * machine code would first write the products to a block. by_subrows is then
- * machine code, because it reduces chunks that span several subrows, which a
- * routine would first have to copy together. Otherwise `streamed` is machine
- * code and by_subrows is empty. */
+ * columns can read the factors of products in place, `streamed` uses routines,
+ * because machine code would first write the products to a block. by_subrows is
+ * then machine code, because it reduces chunks that span several subrows, which
+ * a routine would first have to copy together. If they cannot, `streamed` is
+ * machine code and by_subrows is empty. */
 static tn_status compile_streamed(const tn_program *program, tn_built *b)
 {
     tn_cpu_routines plain = *b->routines;

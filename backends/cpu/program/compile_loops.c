@@ -1,6 +1,7 @@
 /* compile_loops.c: compiles loops to block operations. All elements of a block
- * iterate together. A mask marks the active elements, and only their carried
- * values change. The block leaves the loop when no element is active. */
+ * iterate together. A mask marks the active elements. A CARRY is a variable
+ * that each iteration updates, and only where the element is active. The block
+ * leaves the loop when no element is active. */
 #include "compile_program.h"
 
 /* Copies the initial values of the CARRYs to their slots, then adds the
@@ -48,16 +49,17 @@ uint32_t tn__cpu_compile_loop(compiler *c, frame *f, const uint32_t *list,
     return carries;
 }
 
-/* Is the value a CARRY of this loop? */
+/* Returns whether the value is a CARRY of this loop. */
 static bool is_carry(const frame *f, const loop *l, uint32_t value)
 {
     return value >= l->first_carry && value < l->first_carry + l->carry_count &&
            f->ins[value].op == TN_K_CARRY;
 }
 
-/* Updates the carried values, then adds the CPU_END. Each carried value becomes
- * its new value where the element is active. If the new value is another CARRY,
- * its old value is copied first, before any carried value changes. */
+/* Adds the operations that update the CARRYs, then the CPU_END. Each CARRY gets
+ * its new value where the element is active. If the new value is another CARRY
+ * of the loop, that one's old value is copied first, before any CARRY
+ * changes. */
 void tn__cpu_compile_end(compiler *c, frame *f)
 {
     loop *l = &c->loop[c->depth - 1];

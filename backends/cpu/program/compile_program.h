@@ -1,29 +1,34 @@
 /* compile_program.h: the state of the compiler that turns a program's
- * instructions into block operations: operations and slots (emit.c),
- * instructions (compile_program.c) and loops (compile_loops.c). code.h explains
+ * instructions into block operations. Operations and slots are in emit.c,
+ * instructions in compile_program.c, loops in compile_loops.c. code.h explains
  * slots, stages and parts. */
 #ifndef TN_CPU_COMPILE_H
 #define TN_CPU_COMPILE_H
 
 #include "code.h"
 
-/* The instructions under compilation: the program's or those of a function that
- * is inlined. A value is the result of an instruction and has its number. */
+/* The instructions under compilation: those of the program, or of a function
+ * that is inlined. A value is the result of an instruction and has its
+ * number. */
 typedef struct frame {
     const tn_kernel_ins *ins;
-    uint32_t *narrow; /* narrow[value]: its CONSTANT, UNIFORM or ROW slot */
+    uint32_t *narrow; /* narrow[value]: its CONSTANT, UNIFORM or ROW slot, or
+                         NONE */
     uint32_t *wide;   /* wide[value]: its ELEM slot, or NONE */
-    bool *done; /* done[number]: kept code has the instruction in an earlier
-                   part */
+    bool *done; /* done[number]: an earlier part has compiled the instruction,
+                   and its value is kept */
     const uint32_t *argument; /* slots of the function's arguments */
 } frame;
 
+/* A loop of kernel instructions. A CARRY is a variable that each iteration
+ * updates. */
 typedef struct loop {
     uint32_t end;       /* instruction number of the ENDLOOP */
-    uint32_t operation; /* index in body of the CPU_LOOP */
-    /* Instruction number of the first CARRY; number of CARRYs. */
+    uint32_t operation; /* position of the CPU_LOOP in body */
+    /* The instruction number of the first CARRY, and the number of CARRYs. */
     uint32_t first_carry, carry_count;
-    uint32_t index, mask, bound; /* slots */
+    uint32_t index, mask, bound; /* slots of the iteration number, of the mask
+                                    of active elements and of the upper bound */
 } loop;
 
 #define MAX_LOOPS 8
@@ -37,25 +42,27 @@ typedef struct op_list {
 typedef struct compiler {
     const tn_program *program;
     const tn_cpu_routines *routines;
-    bool keep; /* a block is a whole group: later parts reuse earlier values */
+    bool keep; /* a block is a whole group, so later parts reuse earlier
+                  values */
     cpu_code *code;
     frame main;
     /* Operations of the current part. The prologue holds broadcasts and runs
      * before the body. */
     op_list prologue, body;
     size_t op_room, slot_room, reduce_room, constant_room; /* allocated items */
-    /* spread[slot]: the ELEM slot of its broadcast, or NONE. */
+    /* spread[slot]: the ELEM slot to which the slot was broadcast, or NONE. */
     uint32_t *spread;
-    /* wanted[slot of a broadcast]: a reader needs the whole block and cannot
-     * read one scalar per row. */
+    /* wanted[slot of a broadcast]: a reader needs the whole block, because it
+     * cannot read one scalar per row. */
     bool *wanted;
-    /* filled[slot]: the ROW slot of its broadcast, or NONE. */
+    /* filled[slot]: the ROW slot to which the slot was broadcast, or NONE. */
     uint32_t *filled;
-    /* producer[slot]: 1 + the index in body of the operation that computes the
-     * slot. 0 if the current part does not compute it. */
+    /* producer[slot]: 1 + the position in body of the operation that computes
+     * the slot, or 0 if the current part does not compute it. */
     uint32_t *producer;
     size_t spread_room, filled_room, producer_room, wanted_room;
-    uint8_t level; /* of the current part: CPU_UNIFORM, CPU_ROW or CPU_ELEM */
+    uint8_t level; /* what the current part computes values for: CPU_UNIFORM
+                      for the launch, CPU_ROW for rows, CPU_ELEM for elements */
     loop loop[MAX_LOOPS];
     uint32_t depth; /* number of open loops */
     tn_status status;
@@ -66,30 +73,35 @@ extern const uint8_t tn__cpu_type_bytes[CPU_TYPE_COUNT];
 uint8_t tn__cpu_type_of(tn_dtype dtype);
 
 /* Makes room in an array for one more than `count` items of `bytes` bytes
- * (emit.c). items_pointer: address of the array pointer. Returns false and sets
- * the status if memory is out. */
+ * (emit.c). items_pointer is the address of the array's pointer, *room the
+ * number of allocated items. Returns false and sets the status if out of
+ * memory. */
 bool tn__cpu_grow(compiler *c, void *items_pointer, size_t *room, size_t count,
                   size_t bytes);
-/* Adds a slot. Returns 0 and sets the status if memory is out. */
+/* Adds a slot of a space (CPU_ROW ...) with scalars of `bytes` bytes. Returns
+ * its number, or 0 with the status set if out of memory. */
 uint32_t tn__cpu_slot_add(compiler *c, unsigned space, unsigned bytes);
-/* Adds a slot with the value of a CONST instruction. */
+/* Adds a slot with the value of a CONST instruction. Returns its number. */
 uint32_t tn__cpu_slot_constant(compiler *c, const tn_kernel_ins *ins);
 /* Adds an operation without operands at the end of the list. */
 cpu_op *tn__cpu_op_add(compiler *c, op_list *list, unsigned code);
-/* Adds a CPU_RUN to the body. */
+/* Adds a CPU_RUN that calls `run` to the body. `third` becomes operand c,
+ * `scalar` the field of that name. */
 void tn__cpu_run_add(compiler *c, uint32_t out, tn_cpu_run *run, uint32_t a,
                      uint32_t b, uint32_t third, unsigned scalar);
-/* Returns the slot in which the current part reads a value: the ELEM slot in an
- * elem part if there is one, else the narrow slot. */
+/* Returns the slot in which the current part reads a value. In an elem part
+ * this is the value's ELEM slot if there is one. Otherwise it is the value's
+ * narrow slot. */
 uint32_t tn__cpu_value_slot(const compiler *c, const frame *f, uint32_t value);
 /* Sets the slot of a value that the current part computes. */
 void tn__cpu_value_set(const compiler *c, frame *f, uint32_t value,
                        uint32_t slot);
-/* Returns a slot with as many scalars as the current part processes. If `slot`
- * has fewer, adds a broadcast. by_rows: the reader accepts one scalar per row
- * where rows are long. */
+/* Returns a slot with the value of `slot` and as many scalars as the current
+ * part processes. If `slot` has fewer, adds a broadcast. by_rows tells that the
+ * reader accepts one scalar per row where rows are long. */
 uint32_t tn__cpu_whole(compiler *c, uint32_t slot, bool by_rows);
-/* The same for a value, for a reader that needs the whole block. */
+/* Like tn__cpu_whole for the slot of a value. The reader needs the whole
+ * block. */
 uint32_t tn__cpu_whole_value(compiler *c, const frame *f, uint32_t value);
 
 /* Compiles the LOOP instruction list[at] and the CARRYs that follow it

@@ -1,5 +1,6 @@
-/* emit.c: adds slots and operations to the code under compilation, and
- * broadcasts of operands that have fewer scalars than a block. */
+/* emit.c: adds slots and operations to the code under compilation. Adds a
+ * broadcast where an operation on a block reads one scalar, or one scalar per
+ * row. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,7 +47,7 @@ bool tn__cpu_grow(compiler *c, void *items_pointer, size_t *room, size_t count,
 
 cpu_op *tn__cpu_op_add(compiler *c, op_list *list, unsigned code)
 {
-    static cpu_op nowhere; /* callers write to it after memory has run out */
+    static cpu_op nowhere; /* callers write here if memory has run out */
     if (!tn__cpu_grow(c, &list->op, &list->room, list->count, sizeof *list->op))
         return &nowhere;
     cpu_op *op = &list->op[list->count++];

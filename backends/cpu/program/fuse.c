@@ -9,9 +9,9 @@
 
 #define SEVERAL UINT32_MAX /* the slot has more than one reader */
 
-/* Returns 0, 1 or 2 for a floating-point addition, subtraction or
- * multiplication, and its register type in *type. This is the second index of
- * tn_cpu_routines.pair. Returns -1 for other operations. */
+/* Returns 0 for a floating-point addition, 1 for a subtraction, 2 for a
+ * multiplication, and stores the register type in *type. The result is an index
+ * of tn_cpu_routines.pair. Returns -1 for other operations. */
 static int kind_of(const tn_cpu_routines *routines, const cpu_op *op,
                    unsigned *type)
 {
@@ -40,21 +40,22 @@ static void find_readers(const cpu_code *code, uint32_t *reader)
     }
 }
 
-/* Moves bit `from` to position `to`. */
+/* Returns bit number `from` of bits, moved to bit number `to`. */
 static unsigned bit(unsigned bits, int from, int to)
 {
     return (bits >> from & 1) << to;
 }
 
-/* Fuses two operations of which `first` computes operand `at` of `second`:
- * `second` becomes the fused operation with the operands a, b of `first` and,
- * as c, its own other operand. kind: results of kind_of. */
+/* Fuses two operations, of which `first` computes operand number `at` (0 for a,
+ * 1 for b) of `second`. `second` becomes the fused operation. Its operands a
+ * and b are those of `first`, and c is its own other operand. kind[0] and
+ * kind[1] are the results of kind_of for first and second. */
 static void join(const tn_cpu_routines *routines, unsigned type,
                  const int kind[2], const cpu_op *first, cpu_op *second,
                  int at)
 {
-    /* The last index of pair[][][]: 0 is t + c, 1 is t - c, 3 is t * c. c - t,
-     * which has index 2, needs at == 1. */
+    /* The last index of pair[][][], where t is the result of `first`: 0 is t +
+     * c, 1 is t - c, 2 is c - t, 3 is t * c. c - t needs at == 1. */
     static const uint8_t place[] = {0, 1, 3};
     int other = 1 - at;
     unsigned how = kind[1] == 1 && at == 1 ? 2 : place[kind[1]];
@@ -72,8 +73,9 @@ static void join(const tn_cpu_routines *routines, unsigned type,
     second->allowed = 7;
 }
 
-/* Fuses pairs of operations within a part. maker[slot]: 1 + the number of the
- * operation that computes the slot; 0 outside of the part. */
+/* Fuses pairs of operations within a part. maker[slot] is 1 + the number of the
+ * operation of this part that computes the slot, or 0.
+ * reader[slot] is the result of find_readers. */
 static void fuse_part(const tn_cpu_routines *routines, cpu_code *code,
                       const cpu_part *part, const uint32_t *reader,
                       uint32_t *maker)
@@ -100,17 +102,17 @@ static void fuse_part(const tn_cpu_routines *routines, cpu_code *code,
     }
     for (uint32_t i = part->first; i < part->first + part->count; i++)
         if (code->op[i].out != TN_CPU_NONE)
-            maker[code->op[i].out] = 0; /* the next part begins anew */
+            maker[code->op[i].out] = 0; /* the next part needs zeros */
 }
 
-/* Does the slot hold one scalar for each element of a block? */
+/* Returns whether the slot holds one scalar for each element of a block. */
 static bool is_block(const cpu_code *code, uint32_t slot)
 {
     return code->slot[slot].space == CPU_ELEM;
 }
 
-/* Returns the CPU_RUN of the part, before operation `end`, that computes a
- * slot, or NULL. */
+/* Returns the CPU_RUN of the part that computes a slot and precedes operation
+ * `end`, or NULL. */
 static cpu_op *maker_of(cpu_code *code, const cpu_part *part,
                         const cpu_op *end, uint32_t slot)
 {
@@ -121,7 +123,8 @@ static cpu_op *maker_of(cpu_code *code, const cpu_part *part,
 }
 
 /* Moves an operation to `distance` operations before the only reduction that
- * needs its result, so that the operations that may be skipped are adjacent. */
+ * reads its result, so that all operations that this reduction makes
+ * superfluous are adjacent. Adds `flags` to the operation. */
 static void move_before(cpu_op *op, cpu_op *reduction, int distance,
                         uint16_t flags)
 {
@@ -132,8 +135,9 @@ static void move_before(cpu_op *op, cpu_op *reduction, int distance,
     place->jump = (uint32_t)distance;
 }
 
-/* Returns the column_form (CPU_PRODUCT ...) of an operation whose operands a
- * reduction of columns can read, or 0. */
+/* Returns CPU_PRODUCT, CPU_CENTERED or CPU_TRIPLE if the operation computes
+ * that expression, else 0. A reduction of columns can then read the operation's
+ * operands instead of its result. */
 static unsigned column_form_of(const tn_cpu_routines *routines,
                                const cpu_op *op)
 {
@@ -143,18 +147,17 @@ static unsigned column_form_of(const tn_cpu_routines *routines,
                                                       : 0;
 }
 
-/* A part whose sums of products are to read the factors themselves. */
+/* The arguments of fuse_reductions. */
 typedef struct fusion {
     const tn_cpu_routines *routines;
     cpu_code *code;
     const cpu_part *part;
-    uint32_t *reader; /* reader[slot], see find_readers */
+    uint32_t *reader; /* reader[slot]: the result of find_readers */
 } fusion;
 
-/* Looks at one factor of a product. If the factor is x - center, where center
- * is a scalar per row, returns the slot of x and stores the slot of the center
- * in *center and the subtraction in *subtract. Otherwise returns `factor`, with
- * *center = TN_CPU_NONE. */
+/* If factor = x - center, where center is a scalar per row: returns the slot of
+ * x, and stores the slot of center in *center and the subtraction in *subtract.
+ * Otherwise returns `factor`, with *center = TN_CPU_NONE. */
 static uint32_t centered(const fusion *f, cpu_op *product, uint32_t factor,
                          uint32_t *center, cpu_op **subtract)
 {
@@ -170,12 +173,18 @@ static uint32_t centered(const fusion *f, cpu_op *product, uint32_t factor,
     return op->a;
 }
 
-/* Lets each sum of products read the factors, if nothing else reads the
- * products. Then neither the products nor centered factors need a block. In
- * reductions of contiguous rows each factor may be centered by a scalar per
- * row, as in a variance. In reductions of columns one factor may be centered by
- * center[k], and the product scaled by scale[k], where k is the index of the
- * element in the column, as in the gradient of layer_norm's weight. */
+/* Lets a sum of products read the factors if nothing else reads the products,
+ * so that the products need no block. The reduction then computes, for rows
+ *
+ *     sum over k of (x[k] - center_x) * (y[k] - center_y)
+ *
+ * as in a variance, where each center is one scalar per row or absent, and for
+ * columns
+ *
+ *     sum over k of (x[k] - center[k]) * y[k] * scale[k]
+ *
+ * as in the gradient of layer_norm's weight, where center and scale may be
+ * absent. */
 static void fuse_reductions(const tn_cpu_routines *routines, cpu_code *code,
                             const cpu_part *part, uint32_t *reader)
 {
@@ -235,7 +244,7 @@ static void fuse_reductions(const tn_cpu_routines *routines, cpu_code *code,
     }
 }
 
-/* Copies a part's operations without CPU_NOPs to code->op[*count]. */
+/* Copies a part's operations, except CPU_NOPs, to code->op[*count]. */
 static void close_gaps(cpu_code *code, cpu_part *part, uint32_t *count)
 {
     uint32_t first = *count;

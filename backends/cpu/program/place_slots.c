@@ -1,9 +1,10 @@
 /* place_slots.c: assigns memory to the slots of a compiled program, like a
  * register allocator. Slots with disjoint lifetimes share memory: the fewer
- * bytes an element takes, the more elements of a block fit in L1. Slots of
- * 8-byte, 4-byte and 1-byte elements never share memory with each other. So an
- * operation may write its result, element by element, over an operand that it
- * reads for the last time: both elements have the same address and size. */
+ * bytes the slots take per element, the more elements of a block fit in L1.
+ * Slots with elements of different size (8, 4 or 1 bytes) never share memory.
+ * So an operation may write its result, element by element, over an operand
+ * that it reads for the last time: both elements have the same address and
+ * size. */
 #include <stdlib.h>
 
 #include "code.h"
@@ -24,8 +25,8 @@ static void see(const cpu_code *code, life *lives, uint32_t slot, uint32_t at)
     lives[slot].last = at;
 }
 
-/* Extends the lifetimes of slots that are written before a loop and read in it
- * to the end of the loop: every iteration reads them. */
+/* Extends lifetimes over loops. A slot that is written before a loop and read
+ * in it must live to the end of the loop, because every iteration reads it. */
 static void extend_over_loops(const cpu_code *code, life *lives)
 {
     for (uint32_t i = code->op_count; i-- > 0;) {
@@ -39,16 +40,16 @@ static void extend_over_loops(const cpu_code *code, life *lives)
     }
 }
 
-/* Extends a slot's lifetime to the whole code, because later blocks read its
- * value. The slot then shares its memory with no other. */
+/* Extends a slot's lifetime to the whole code, so that it shares its memory
+ * with no other slot. Later blocks read its value. */
 static void keep(const cpu_code *code, life *lives, uint32_t slot)
 {
     if (slot != TN_CPU_NONE && code->slot[slot].space == CPU_ELEM)
         lives[slot] = (life){0, code->op_count - 1};
 }
 
-/* Turns each slot that a later part reads into a GROUP slot: its memory holds
- * the whole group. */
+/* Turns each ELEM slot that a later part reads into a GROUP slot, whose memory
+ * holds the value for the whole group. */
 static tn_status place_group(cpu_code *code, life *lives)
 {
     code->group_slot = malloc((code->slot_count + 1u) *
@@ -85,12 +86,13 @@ static tn_status place_group(cpu_code *code, life *lives)
 
 /* Free memory for slots of one element size. */
 typedef struct places {
-    uint32_t *spare;       /* offsets of slots whose lifetime has ended */
-    uint32_t count, bytes; /* entries of spare; element size */
+    uint32_t *spare; /* spare[i]: offset of a slot whose lifetime has ended */
+    /* The number of entries of spare, and the element size. */
+    uint32_t count, bytes;
 } places;
 
-/* Returns the offset of free memory. If there is none, appends some to the
- * *total bytes of an element. */
+/* Returns the offset of free memory. If there is none, adds p->bytes to *total,
+ * the bytes of all slots per element. */
 static uint32_t take(places *p, uint32_t *total)
 {
     if (p->count > 0)
@@ -105,10 +107,10 @@ static places *places_of(places *all, unsigned bytes)
     return &all[bytes == 8 ? 0 : bytes == 4 ? 1 : 2];
 }
 
-/* Assigns an offset to each ELEM slot, operation by operation. begin[i] and
- * end[i] are heads of linked lists of the slots whose lifetimes begin and end
- * at operation i. Slot numbers cannot replace the lists: their order is only
- * roughly that of first use. */
+/* Assigns an offset to each ELEM slot, operation by operation. begin[i] is the
+ * head of the linked list of slots whose lifetimes begin at operation i, end[i]
+ * of those whose lifetimes end there. next_begin[slot] and next_end[slot] link
+ * the lists. */
 static void place(cpu_code *code, const life *lives, uint32_t *next_begin,
                   uint32_t *next_end, uint32_t *begin, uint32_t *end,
                   places *all)
@@ -124,8 +126,8 @@ static void place(cpu_code *code, const life *lives, uint32_t *next_begin,
     for (uint32_t i = 0; i < code->op_count; i++) {
         const cpu_op *op = &code->op[i];
         /* The result of a mathematical function must not overlap an operand,
-         * and a broadcast block is longer than its source. Such results take
-         * their memory before the operands release theirs. */
+         * and the result of a broadcast is longer than its operand. Such
+         * results take their memory before the operands release theirs. */
         bool apart = op->code != CPU_RUN && op->code != CPU_NATIVE;
         for (int pass = 0; pass < 2; pass++) {
             if ((pass == 0) == apart) {
@@ -142,7 +144,7 @@ static void place(cpu_code *code, const life *lives, uint32_t *next_begin,
                     }
             }
         }
-        if (!apart) /* lifetimes of one operation: nothing reads the value */
+        if (!apart) /* slots that no later operation reads */
             for (uint32_t s = end[i]; s != TN_CPU_NONE; s = next_end[s])
                 if (lives[s].first == i) {
                     places *p = places_of(all, code->slot[s].bytes);

@@ -8,35 +8,39 @@
 
 struct tn_built {
     const tn_cpu_routines *routines;
-    /* Results of at least this many bytes use non-temporal stores. */
+    /* Results of at least this many bytes are written by non-temporal
+     * stores. */
     int64_t stream_bytes;
     tn_kernel_operand *operand;
-    /* read_after_write[k]: bits of the operands that are read after operand k
+    /* read_after_write[k]: a bit for each operand that is read after operand k
      * is written. */
     uint32_t *read_after_write;
     uint32_t operand_count;
     bool has_rows; /* the program has several stages, a reduction or a row
                       part */
-    /* Compiled code, chosen by the launch's shapes (cut_plan.c):
+    /* The compiled forms. The shapes of a launch decide which one runs
+     * (cut_plan.c).
      * - kept: a block is a whole group of rows. Each value is computed once.
      * - streamed: for rows that are too long for kept. A block is a piece of a
      *   row, and every stage computes again what it needs.
-     * - by_subrows: like streamed, but machine code, for rows that consist of
-     *   contiguous subrows (subrows.c). May be empty.
-     * - hoisted: for elementwise programs with loads by an index whose blocks
-     *   share indices (hoist.c). May be empty. */
+     * - by_subrows: a streamed form in machine code, for rows that consist of
+     *   contiguous pieces, the subrows (subrows.c). May be empty.
+     * - hoisted: for elementwise programs with loads by an index. Blocks with
+     *   equal indices share what is computed from them (hoist.c). May be
+     *   empty. */
     cpu_code kept;
     cpu_code streamed;
     cpu_code by_subrows;
     cpu_code hoisted;
-    /* What the shortcuts stored when they recognised the program. */
+    /* What each shortcut (a file of paths/) noted when it recognised the
+     * program. */
     cpu_direct direct;
     cpu_indexed_copy indexed_copy;
     cpu_taps taps;
     cpu_row_taps row_taps;
     cpu_copy copy;
     cpu_take take;
-    /* The shortcuts that recognise the program, then NULL. */
+    /* The shortcuts that recognise the program, ended by NULL. */
     const cpu_path *path[CPU_PATHS + 1];
 };
 

@@ -1,5 +1,6 @@
-/* block.c: runs the operations of a part, one after the other, over one
- * block. */
+/* block.c: runs the operations of a part of a program, in order, over one
+ * block. A block has `rows` rows, stored as value[row][element]. If it is a
+ * block of columns, it is stored as value[element][row]. */
 #include <string.h>
 
 #include "../jit/native_run.h"
@@ -25,8 +26,8 @@ static void run_broadcast(cpu_task *t, const cpu_op *op, int64_t n)
     }
 }
 
-/* Returns, as bits, the operands whose slot points to one scalar for the whole
- * block. */
+/* Returns, as bits 0, 1, 2 for a, b, c, the operands whose slot points to one
+ * scalar for the whole block. */
 static unsigned single_operands(const cpu_task *t, const cpu_op *op)
 {
     const uint32_t slot[3] = {op->a, op->b, op->c};
@@ -37,8 +38,8 @@ static unsigned single_operands(const cpu_task *t, const cpu_op *op)
     return bits;
 }
 
-/* Is an operand of the operation in place with another stride than a block of
- * columns has? */
+/* Returns whether the operation reads an operand's memory with another stride
+ * than a block of columns has. */
 static bool reads_strided(const cpu_task *t, const cpu_op *op)
 {
     const uint32_t slot[3] = {op->a, op->b, op->c};
@@ -49,8 +50,8 @@ static bool reads_strided(const cpu_task *t, const cpu_op *op)
 }
 
 /* Runs an operation with one call of the routine per row, or, for columns, one
- * call per element index. Then an operand may be one scalar per row, one row
- * for all rows, or one scalar for the whole block (`single`, as bits). */
+ * call per element index. An operand may then be one scalar per row, one row
+ * for all rows, or one scalar for the whole block (a bit of `single`). */
 static void run_by_rows(cpu_task *t, const cpu_op *op, unsigned single)
 {
     const uint32_t wide[3] = {op->a, op->b, op->c};
@@ -65,8 +66,8 @@ static void run_by_rows(cpu_task *t, const cpu_op *op, unsigned single)
         if (op->lent >> i & 1 && t->step[wide[i]] == TN_CPU_ONE_EACH)
             each |= 1u << i;
     unsigned scalar = op->scalar | each | single;
-    /* Only fused pairs accept scalars for both a and b. For other routines, a
-     * is broadcast to t->temporary. */
+    /* Only fused pairs of operations accept scalars for both a and b. For other
+     * routines, a is broadcast to t->temporary. */
     bool is_both = (scalar & 3) == 3 && op->allowed != 7;
     for (unsigned i = 0; i < 3; i++) {
         bool row = row_bits >> i & 1;
@@ -93,13 +94,13 @@ static void run_by_rows(cpu_task *t, const cpu_op *op, unsigned single)
     }
 }
 
-/* Runs a mathematical function in chunks. The function takes long enough for
- * memory to transfer much meanwhile. So after each chunk as many bytes as it
- * used are prefetched for the next block, and its results go out by
- * non-temporal stores if stream_to says so. exp of 64 MiB takes 6.4 ms in
- * chunks of 128 elements, 8.3 ms in chunks of 512 and 11 ms in chunks of 1024
- * (Sapphire Rapids). If the result stays in the cache for a later stage, longer
- * chunks are better: softmax of 4096 x 4096 takes 14.4 ms instead of 16.6. */
+/* Runs a mathematical function in chunks. After each chunk, as many bytes as
+ * the chunk has are prefetched for the next block, because memory would idle
+ * during the function. If stream_to is set, the chunk's results are then
+ * written by non-temporal stores. exp of 64 MiB takes 6.4 ms in chunks of 128
+ * elements, 8.3 ms in chunks of 512 and 11 ms in chunks of 1024 (Sapphire
+ * Rapids). If the result stays in the cache for a later stage, longer chunks
+ * are better: softmax of 4096 x 4096 takes 14.4 ms instead of 16.6. */
 static void run_math(cpu_task *t, const cpu_op *op, int64_t n)
 {
     enum { PAST_PIECE = 128, PIECE = 256 };
@@ -128,8 +129,8 @@ static void run_math(cpu_task *t, const cpu_op *op, int64_t n)
     }
 }
 
-/* Begins a loop. Returns the number of operations to skip: 0, or the whole loop
- * if its bound is not positive. */
+/* Begins a loop. Returns the number of operations to skip: those of the whole
+ * loop if its bound is not positive, else 0. */
 static uint32_t run_loop(cpu_task *t, const cpu_op *op, int64_t n)
 {
     int64_t bound, zero = 0;
@@ -147,8 +148,9 @@ static uint32_t run_loop(cpu_task *t, const cpu_op *op, int64_t n)
     return 0;
 }
 
-/* May machine code write the result for this STORE by non-temporal stores as it
- * computes it? Every row must begin at a vector boundary. */
+/* Returns whether machine code may write the result for this STORE by
+ * non-temporal stores while it computes. Every row must begin at a vector
+ * boundary. */
 static bool can_stream(const cpu_task *t, const cpu_op *op, const cpu_span *s,
                        const char *flat)
 {
@@ -162,8 +164,9 @@ static bool can_stream(const cpu_task *t, const cpu_op *op, const cpu_span *s,
            ((uintptr_t)flat | (uintptr_t)(line * bytes)) % VECTOR_BYTES == 0;
 }
 
-/* Before an elem part: points GROUP slots to the elements of this block, and
- * points slots that are stored to contiguous memory to that memory. */
+/* Prepares slots before an elem part (operations on elements). Points GROUP
+ * slots to the elements of this block. Points slots that are stored to
+ * contiguous memory to that memory. */
 static void point_slots(cpu_task *t, cpu_part part, const cpu_span *s)
 {
     for (uint32_t i = 0; i < t->code->group_slot_count; i++) {
@@ -196,13 +199,14 @@ static void point_slots(cpu_task *t, cpu_part part, const cpu_span *s)
         if (streamed && !pieces && tn__cpu_stream_defer(t, op[i].a, bytes))
             continue;
         t->slot[op[i].a] = flat && !streamed ? flat : t->home[op[i].a];
-        /* An ordinary store reads its cache line first. */
+        /* An ordinary store reads its cache line first, so it is prefetched. */
         if (flat && !streamed && !t->plan->in_place)
             tn__cpu_prefetch_next_block(t, &op[i], flat, bytes, bytes);
     }
 }
 
-/* Runs a STORE. Does nothing if the value was computed at its destination. */
+/* Runs a STORE: writes the values of a slot to the operand. Does nothing if the
+ * operation that computed them has written them there. */
 static void run_store(cpu_task *t, const cpu_op *op, const cpu_span *s)
 {
     const cpu_view *view = &s->view[op->index];
@@ -233,7 +237,8 @@ static void run_store(cpu_task *t, const cpu_op *op, const cpu_span *s)
     tn__cpu_view_store(view, t->routines, s->at, s->n, from);
 }
 
-/* Runs a FILL, PARAM or ROWLEN. */
+/* Runs a FILL, PARAM or ROWLEN: fills the slot with one value, which is a
+ * scalar, a launch parameter or the length of a row. */
 static void run_fill(cpu_task *t, const cpu_op *op, int64_t n)
 {
     uint64_t value;

@@ -1,10 +1,11 @@
 /* block_load.c: loads an operand's elements of a block. If the layout allows,
  * the slot points to the operand's memory ("in place"). Otherwise the elements
- * are copied to the slot's own memory.
+ * are copied to the slot's own memory. Columns are adjacent rows, stored as
+ * value[element][column]. Subrows are the contiguous pieces of a row.
  *
- * The functions load_... below try one kind of layout each and return false if
- * the operand does not have it. may_lend: the slot may point to the operand's
- * memory. */
+ * Each function load_... below tries one kind of layout and returns false if
+ * the operand does not have it. The argument may_lend tells that the slot may
+ * point to the operand's memory. */
 #include "block.h"
 
 /* Returns the row-major position in the iteration space of point i of the
@@ -13,7 +14,7 @@ static int64_t position(const cpu_task *t, const cpu_span *s, int64_t i)
 {
     const cpu_plan *plan = t->plan;
     if (plan->hoist)
-        return t->tile.at + i; /* a block has its inner dimensions whole */
+        return t->tile.at + i; /* a block has all points of inner dimensions */
     if (s->level == CPU_ROW)
         return (t->first_row + i) * plan->row_length;
     if (plan->tiled)
@@ -26,8 +27,8 @@ static int64_t position(const cpu_task *t, const cpu_span *s, int64_t i)
 }
 
 /* Adds index[i] * stride to the offset where[i] of each element. If index[i] is
- * out of range, where[i] becomes TN_CPU_OUTSIDE, and an error is recorded
- * unless the load has LOAD_ZERO or the element is not active in a loop. */
+ * out of range, sets where[i] to TN_CPU_OUTSIDE and records an error. There is
+ * no error if the load has LOAD_ZERO or the element is not active in a loop. */
 static void add_index(cpu_task *t, const cpu_op *op, const cpu_span *s,
                       uint32_t dim, const int64_t *index, int64_t *where)
 {
@@ -45,8 +46,8 @@ static void add_index(cpu_task *t, const cpu_op *op, const cpu_span *s,
                                position(t, s, i));
 }
 
-/* Leaves columns that only reductions read in place, with any stride between
- * the elements of a column. */
+/* Points the slot to columns in the operand's memory, with any stride between
+ * the elements of a column. Only reductions read such a slot. */
 static bool load_columns(cpu_task *t, const cpu_op *op, const cpu_span *s,
                          bool may_lend)
 {
@@ -60,9 +61,8 @@ static bool load_columns(cpu_task *t, const cpu_op *op, const cpu_span *s,
     return true;
 }
 
-/* Points a slot to one contiguous row of memory if the operand has this same
- * row for all rows in points [at, at + n), as when an operand is broadcast over
- * rows. */
+/* Points a slot to one contiguous row of memory if all rows in points [at, at +
+ * n) are this same row, as in an operand that is broadcast over rows. */
 static bool load_row(cpu_task *t, const cpu_op *op, const cpu_view *view,
                      int64_t at, int64_t n, bool may_lend)
 {
@@ -97,7 +97,7 @@ char *tn__cpu_find_subrow(const cpu_task *t, const cpu_view *view, int64_t at,
 }
 
 /* Notes how far the operand's next row is from the current one, so that machine
- * code prefetches it. */
+ * code prefetches the next row. */
 static void prefetch_next_row(cpu_task *t, const cpu_op *op,
                               const cpu_view *view)
 {
@@ -112,10 +112,11 @@ static void prefetch_next_row(cpu_task *t, const cpu_op *op,
         t->slot[op->out];
 }
 
-/* Leaves a block of columns in place if the elements of equal index are
- * contiguous over all columns, or are one scalar for all columns. Copying the
- * input and its gradient and broadcasting the mean and the standard deviation
- * took a third of the time of the gradient of layer_norm's weight. */
+/* Points the slot to a block of columns in the operand's memory if the elements
+ * of equal index are contiguous over all columns, or are one scalar for all
+ * columns. Otherwise the gradient of layer_norm's weight would spend a third of
+ * its time on copying the input and its gradient and on broadcasting the mean
+ * and the standard deviation. */
 static bool load_column_block(cpu_task *t, const cpu_op *op, const cpu_span *s,
                               bool may_lend)
 {
@@ -152,9 +153,9 @@ static bool load_single(cpu_task *t, const cpu_op *op, const cpu_span *s,
     return true;
 }
 
-/* Loads a GROUP slot, which later stages read. Leaves it in place if the whole
- * group is contiguous. Otherwise points the slot to its own memory and returns
- * false. */
+/* Loads a GROUP slot, which later stages read. If the whole group is
+ * contiguous, points the slot to the operand's memory and returns true.
+ * Otherwise points the slot to its own memory and returns false. */
 static bool load_group(cpu_task *t, const cpu_op *op, const cpu_view *view,
                        bool may_lend)
 {
@@ -182,9 +183,9 @@ static void compute_offsets(cpu_task *t, const cpu_op *op, const cpu_span *s,
             add_index(t, op, s, d, (const int64_t *)t->slot[index[d]], where);
 }
 
-/* Handles a load by an index whose stride is 0: the index only decides whether
- * the element may be read. If all indices are in range, which is quickly
- * checked, this is a load without an index. */
+/* Loads by an index whose stride is 0: the index only decides whether the
+ * element may be read. If all indices are in range, which is quickly checked,
+ * loads as if there were no index. */
 static bool load_unmoved(cpu_task *t, const cpu_op *op, const cpu_span *s)
 {
     const tn_launch_operand *operand = &t->plan->launch->operand[op->index];
@@ -205,7 +206,7 @@ void tn__cpu_run_load(cpu_task *t, const cpu_op *op, const cpu_span *s)
         op->a == TN_CPU_NONE && op->b == TN_CPU_NONE && op->c == TN_CPU_NONE;
     bool may_lend =
         plain && tn__cpu_is_as_stored(view->dtype) && !t->plan->overlap;
-    /* The stride of values that are copied. In-place loads replace it. */
+    /* The stride of values that are copied. In-place loads set another. */
     t->step[op->out] =
         op->flags & LOAD_LENT && !t->columns ? t->count / t->rows : t->rows;
     if (t->code->slot[op->out].space == CPU_GROUP) {

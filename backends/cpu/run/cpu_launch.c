@@ -1,12 +1,12 @@
 /* cpu_launch.c: launches a compiled program. The iteration space is cut into
- * groups (cut_plan.c). A task is several groups, and the tasks run on all
- * threads. */
+ * groups of rows (cut_plan.c). A task runs several groups, and the threads run
+ * the tasks. */
 #include <stdlib.h>
 
 #include "../paths/taps.h"
 #include "plan.h"
 
-/* Runs all stages over a group that is one block. */
+/* Runs all stages over a group of rows that is one block. */
 static void run_group_kept(cpu_task *task)
 {
     const cpu_plan *plan = task->plan;
@@ -28,7 +28,7 @@ static void run_group_kept(cpu_task *task)
     }
 }
 
-/* Runs each stage over a group block by block. */
+/* Runs each stage over a group of rows, block by block. */
 static void run_group_streamed(cpu_task *task)
 {
     const cpu_plan *plan = task->plan;

@@ -3,10 +3,11 @@
  *
  * A group is a set of rows, or of elements if the program has no reductions. If
  * a group's rows fit a block, all stages run over this block and each value is
- * computed once ("kept"). Longer rows are streamed: each stage passes over the
- * row block by block. If the elements of adjacent rows are contiguous in memory
- * (as in a sum over the first dimension), a group is a set of columns. A few
- * very long rows are split among threads (split_rows.c). */
+ * computed once: the rows are "kept". Longer rows are "streamed": each stage
+ * passes over the row block by block. If the elements of adjacent rows are
+ * contiguous in memory (as in a sum over the first dimension), a group is a set
+ * of columns. A few very long rows are split among threads (split_rows.c).
+ * A run is a sequence of points along which every operand has one stride. */
 #include <stdlib.h>
 
 #include "../jit/native_run.h"
@@ -26,8 +27,8 @@ static void plan_views(cpu_plan *plan)
         const int64_t *stride = launch->operand[k].stride;
         cpu_view *view = &plan->view[k];
         tn__cpu_view_init(view, &built->operand[k], &launch->operand[k]);
-        if (built->has_rows) /* not copied from the view just made: reading
-                                that would wait for its stores */
+        if (built->has_rows) /* not copied from *view, because reading it would
+                                wait for its stores */
             tn__cpu_view_init(&plan->row_view[k], &built->operand[k],
                               &launch->operand[k]);
         for (uint32_t d = 0; d < ndim; d++)
@@ -38,7 +39,7 @@ static void plan_views(cpu_plan *plan)
     }
 }
 
-/* Do two views have the same elements at the same points? */
+/* Returns whether two views have the same elements at the same points. */
 static bool same_points(const cpu_view *a, const cpu_view *b)
 {
     bool same = a->ndim == b->ndim && a->dtype == b->dtype;
@@ -49,7 +50,7 @@ static bool same_points(const cpu_view *a, const cpu_view *b)
 
 /* Sets in_place if an output begins at the address of an input. By contract
  * such operands are the same memory. Sets overlap if the program reads that
- * input after it writes the output: then loads must copy. */
+ * input after it writes the output. Loads must then copy. */
 static void find_overlap(cpu_plan *plan)
 {
     const tn_built *built = plan->built;
@@ -68,17 +69,18 @@ static void find_overlap(cpu_plan *plan)
         }
 }
 
-/* Should results use non-temporal stores? They avoid reading each cache line
- * before it is overwritten. They pay if the launch writes so much that no cache
- * would hold it for the next reader (stream_bytes).
- * - Several stages leave memory idle, so half of stream_bytes is enough:
- *   layer_norm of 4096 x 1024 takes 1.28 ms instead of 1.60.
- * - Machine code stores as it computes, so half is enough: batch_norm_eval of
- *   16 x 64 x 56 x 56 takes 0.35 ms instead of 0.43, group_norm with its
- *   gradients 1.95 ms instead of 2.55.
- * - With both, a quarter is enough: relu(batch_norm) of 8 x 64 x 56 x 56 with
- *   its gradients takes 1.42 ms instead of 1.87, softmax of 2048 x 1024 0.54 ms
- *   instead of 0.72 (all on Zen 5). */
+/* Returns whether results use non-temporal stores, which do not read a cache
+ * line before they overwrite it. They pay if the launch writes so much that no
+ * cache would hold it for the next reader (stream_bytes).
+ * - In a program of several stages half of stream_bytes is enough, because
+ *   memory would idle during stages that do not store: layer_norm of 4096 x
+ *   1024 takes 1.28 ms instead of 1.60.
+ * - In machine code half is enough, because it stores while it computes:
+ *   batch_norm_eval of 16 x 64 x 56 x 56 takes 0.35 ms instead of 0.43,
+ *   group_norm with its gradients 1.95 ms instead of 2.55.
+ * - If both hold, a quarter is enough: relu(batch_norm) of 8 x 64 x 56 x 56
+ *   with its gradients takes 1.42 ms instead of 1.87, softmax of 2048 x 1024
+ *   0.54 ms instead of 0.72 (all on Zen 5). */
 static bool wants_stream(const cpu_plan *plan)
 {
     const tn_built *built = plan->built;
@@ -94,10 +96,10 @@ static bool wants_stream(const cpu_plan *plan)
                built->stream_bytes / part;
 }
 
-/* Should each block prefetch the next one? It pays if the launch has more data
- * than an L2 holds: softmax of 4096 x 4096 takes 7.5 ms with prefetches and 9.6
- * without (Zen 4). Some processor families are faster without prefetches when a
- * program of one stage updates in place. */
+/* Returns whether each block prefetches the next one. It pays if the launch has
+ * more data than an L2 holds: softmax of 4096 x 4096 takes 7.5 ms with
+ * prefetches and 9.6 without (Zen 4). Some processor families are faster
+ * without prefetches in programs of one stage that update in place. */
 static bool wants_prefetch(const cpu_plan *plan)
 {
     bool useless = !plan->routines->family->prefetches_in_place &&
@@ -107,8 +109,8 @@ static bool wants_prefetch(const cpu_plan *plan)
 }
 
 /* Chooses the number and size of the buffers for results whose stores are
- * deferred. They hold the results of the previous block, or, with several
- * stages, those of a group's last stage. */
+ * deferred. In a program of one stage they hold the results of the previous
+ * block, in a program of several stages those of a group's last stage. */
 static void plan_stream_blocks(cpu_plan *plan)
 {
     int64_t blocks = 2, bytes = 0;
@@ -129,8 +131,8 @@ static void plan_stream_blocks(cpu_plan *plan)
 
 /* ---- cutting the space --------------------------------------------------- */
 
-/* Returns the number of adjacent rows that have one common stride in every
- * operand: the extent of the innermost outer dimensions, merged. */
+/* Returns the number of adjacent rows between which every operand has one
+ * stride: the extent of the innermost outer dimensions, merged. */
 static int64_t adjacent_rows(const cpu_plan *plan)
 {
     const tn_launch *launch = plan->launch;
@@ -153,10 +155,10 @@ static int64_t adjacent_rows(const cpu_plan *plan)
     return extent;
 }
 
-/* Should rows be processed as columns? Yes if for most inputs the stride
+/* Returns whether rows are processed as columns: for most inputs the stride
  * between adjacent rows is smaller than the stride between a row's elements.
- * Operands with a stride of 0 have little memory, so they decide only if no
- * other operand does. */
+ * Inputs with a stride of 0 have little memory, so they decide only if no other
+ * input does. */
 static bool wants_columns(const cpu_plan *plan)
 {
     const tn_launch *launch = plan->launch;
@@ -184,8 +186,8 @@ static bool wants_columns(const cpu_plan *plan)
 }
 
 /* Returns the block size, a multiple of TN_CHUNK elements, for rows that are
- * too long for one block. With several stages the block may be so large that
- * its slots are in L2: that costs less than starting more operations.
+ * too long for one block. In programs of several stages the slots of a block
+ * may exceed L1 and stay in L2. That costs less than starting more operations.
  * group_norm of 16 x 64 x 56 x 56 takes 1.23 ms in blocks of 1024 elements,
  * 0.97 ms in blocks of 4096 and 1.05 ms in blocks of 8192 (Zen 5). */
 static int64_t streamed_block(const cpu_code *code)
@@ -197,8 +199,8 @@ static int64_t streamed_block(const cpu_code *code)
     return count < TN_CHUNK ? TN_CHUNK : count > 4096 ? 4096 : count;
 }
 
-/* Returns the length of a run: the number of consecutive points along which
- * every operand has one stride. */
+/* Returns the length of the shortest run: the number of consecutive points
+ * along which every operand has one stride. */
 static int64_t shortest_run(const cpu_plan *plan)
 {
     int64_t run = plan->row_count * plan->row_length;
@@ -210,10 +212,10 @@ static int64_t shortest_run(const cpu_plan *plan)
     return run;
 }
 
-/* Tries to make one block of several short runs, which machine code processes
- * as the rows of the block. If each run of batch_norm_eval of
- * 16 x 64 x 56 x 56 were a block, the overhead of blocks would equal the work.
- * Returns false if the operands do not allow it. */
+/* Makes one block of several short runs, which machine code processes as the
+ * rows of the block. Returns false if the operands do not allow it. A run of
+ * batch_norm_eval of 16 x 64 x 56 x 56 has so few elements that starting a
+ * block for each would take as long as the work itself. */
 static bool merge_runs(cpu_plan *plan)
 {
     enum { MOST = 32768 };
@@ -242,8 +244,8 @@ static bool merge_runs(cpu_plan *plan)
 }
 
 /* Cuts each run into blocks of about the same length. No block crosses the end
- * of a run, so that every operand can be read in place, even one that is
- * broadcast over rows. */
+ * of a run, so that every operand can be read in place, even one that has a
+ * single value per run. */
 static void cut_runs(cpu_plan *plan)
 {
     plan->subrow = 0;
@@ -262,8 +264,9 @@ static void cut_runs(cpu_plan *plan)
     plan->group_count = total / plan->run * plan->run_blocks;
 }
 
-/* Makes tasks four times smaller if an element is much work, and four times
- * smaller again if it is very much, such as several mathematical functions. */
+/* Makes tasks four times smaller if an element takes much work, and sixteen
+ * times smaller if it takes very much, such as several mathematical
+ * functions. */
 static void shrink_tasks(cpu_plan *plan)
 {
     enum { MORE = 16, MUCH = 40 };
@@ -273,11 +276,12 @@ static void shrink_tasks(cpu_plan *plan)
         plan->groups_per_task = (plan->groups_per_task + 3) / 4;
 }
 
-/* Returns the bytes to prefetch before each operation of an in-place update.
- * Such an update reads more streams than the hardware prefetcher follows.
- * Therefore the whole next block is prefetched, evenly between the operations.
- * Times in ms for four tensors of 4 MiB (Zen 5):
- *   bytes as returned here, half, twice, none
+/* Returns how many bytes to prefetch before each operation of an in-place
+ * update. Such an update reads more streams than the hardware prefetcher
+ * follows. Therefore the whole next block is prefetched, in equal parts before
+ * each operation.
+ * Times in ms for four tensors of 4 MiB (Zen 5), with as many bytes as returned
+ * here, half as many, twice as many and none:
  *   SGD with momentum, eight operations on blocks of 4 KiB: 1.4, 3.0, 1.5, 1.7
  *   Adam, seventeen operations:                             2.6, 4.7, 3.4, 4.4
  * Two streams need no prefetches: SGD without momentum takes 0.8 ms, and 1.0
@@ -293,7 +297,7 @@ static int64_t even_prefetch(const cpu_plan *plan)
     return (plan->block * 4 / operations + LINE - 1) / LINE * LINE;
 }
 
-/* Cuts a launch without rows. */
+/* Cuts an elementwise launch: into blocks that share indices, tiles or runs. */
 static void cut_elements(cpu_plan *plan, cpu_hoist *hoist)
 {
     plan->code = &plan->built->kept;
@@ -320,10 +324,10 @@ static void cut_elements(cpu_plan *plan, cpu_hoist *hoist)
     shrink_tasks(plan);
 }
 
-/* Lets a group be a box of rows: the innermost outer dimensions whole, as many
- * as have at most `most` points. This serves short rows whose outer dimensions
- * do not merge, such as pooling windows. Does nothing if the box has few
- * rows. */
+/* Makes the rows of a box the columns of a group. The box has all points of
+ * some innermost outer dimensions, as many dimensions as together have at most
+ * `most` points. This serves short rows whose outer dimensions do not merge,
+ * such as pooling windows. Does nothing if the box has few rows. */
 static void take_box(cpu_plan *plan, int64_t most)
 {
     const tn_launch *launch = plan->launch;
@@ -338,8 +342,9 @@ static void take_box(cpu_plan *plan, int64_t most)
     plan->column_extent = rows;
 }
 
-/* Do only reductions read the operands, and are the operands contiguous? Then
- * groups may be large, so that memory is read without a pause. */
+/* Returns whether only reductions read the operands and all operands are
+ * contiguous. Groups may then be large, so that memory is read without a
+ * pause. */
 static bool reduces_contiguous(const cpu_plan *plan, const cpu_code *code)
 {
     for (uint32_t k = 0; k < plan->built->operand_count; k++) {
@@ -354,9 +359,9 @@ static bool reduces_contiguous(const cpu_plan *plan, const cpu_code *code)
     return code->folds_loads && !plan->overlap;
 }
 
-/* Are columns processed without blocks of intermediate values? They are if the
- * code only loads and reduces, or if its reductions read the factors of
- * products in place. Then groups and blocks may be larger. */
+/* Returns whether columns are processed without blocks of intermediate values.
+ * This is so if the code only loads and reduces, or if its reductions read the
+ * factors of products in place. Groups and blocks may then be larger. */
 static bool folds_columns(const cpu_plan *plan, const cpu_code *code)
 {
     for (uint32_t k = 0; k < plan->built->operand_count; k++)
@@ -387,10 +392,10 @@ static int64_t contiguous_rows(const cpu_view *view, int64_t length)
     return view->stride[last - 1] == 0 ? view->extent[last - 1] : 0;
 }
 
-/* Adjusts the number of rows of a group so that groups end where an operand's
- * contiguous_rows end, if groups stay large enough. Otherwise cdist of 512 rows
- * of 64 elements, p = 1, takes 2,460 us, because it copies both operands for
- * each pair of rows. */
+/* Returns the number of rows of a group, adjusted so that groups end where an
+ * operand's contiguous_rows end, if groups stay large enough. Without this,
+ * cdist of 512 rows of 64 elements, p = 1, takes 2,460 us, because it copies
+ * both operands for each pair of rows. */
 static int64_t align_to_contiguous_rows(const cpu_plan *plan, int64_t rows,
                                         int64_t length)
 {
@@ -408,15 +413,16 @@ static int64_t align_to_contiguous_rows(const cpu_plan *plan, int64_t rows,
                                                           : rows;
 }
 
-/* Cuts a launch with rows. */
+/* Cuts a launch of a program with reductions or several stages into groups of
+ * rows. */
 static void cut_rows(cpu_plan *plan)
 {
     const cpu_code *kept = &plan->built->kept;
     int64_t length = plan->row_length > 0 ? plan->row_length : 1;
     plan->run = length;
     plan->column_extent = adjacent_rows(plan);
-    /* Short rows do not fill the lanes of a reduction. They are reduced faster
-     * as columns, even if each row is contiguous. */
+    /* A short row does not fill the lanes of a vector, so many short rows are
+     * reduced at once, as columns, even if each row is contiguous. */
     bool is_short = length > 1 && length <= TN_CPU_SHORT_ROW;
     int64_t most = tn__cpu_block_size(kept, true) / length;
     plan->columns = is_short ? plan->column_extent >= 64
@@ -429,8 +435,8 @@ static void cut_rows(cpu_plan *plan)
     int64_t each = kept->group_bytes + 1;
     if (plan->columns) /* a block of columns is a whole group */
         each += kept->elem_bytes;
-    /* Rows of more than `most` elements are streamed. With one stage streaming
-     * computes nothing twice, so the limit is low. */
+    /* Rows of more than `most` elements are streamed. In a program of one stage
+     * streaming computes nothing twice, so the limit is low. */
     most = kept->stage_count > 1 ? TN_CPU_KEPT_BYTES / each
            : flat                ? TN_CPU_FOLD_BLOCK
                                  : 1024;

@@ -1,10 +1,11 @@
 /* fold_rows.c: reductions (sum, prod, max, min, argmax, argmin) over blocks, in
  * the order of summation that plugin.h fixes.
  *
- * Contiguous rows are reduced several chunks at a time. Columns (rows that are
- * interleaved in memory) are reduced together, in lanes[lane][row]. In both
- * cases a tree combines the chunks of a row. The tree works like a binary
- * counter: tree[l] holds the result of 2^l chunks. */
+ * Contiguous rows are reduced several chunks at a time. Columns are rows that
+ * are interleaved in memory, x[element][row]. They are reduced together, in
+ * lanes[lane][row]. In both cases a binary tree combines the chunks of a row.
+ * tree[level] holds the result of 2^level chunks, and chunks are added as in a
+ * binary counter: two results of the same level make one of the next. */
 #include <math.h>
 #include <string.h>
 
@@ -14,7 +15,7 @@
 
 static const uint8_t type_bytes[CPU_TYPE_COUNT] = {4, 8, 4, 8, 1};
 
-/* Is the reduction an ARGMAX or ARGMIN? */
+/* Returns whether the reduction is an ARGMAX or ARGMIN. */
 static bool is_arg(const cpu_reduce *reduce)
 {
     return reduce->kind >= TN_REDUCE_ARGMAX;
@@ -60,7 +61,8 @@ void tn__cpu_fold_begin(cpu_fold *fold)
     fold->chunks = fold->open = 0;
 }
 
-/* Returns the routine that combines two partial results. */
+/* Returns the routine that combines two partial results, such as an
+ * addition. */
 static tn_cpu_run *combine(const cpu_fold *fold)
 {
     static const uint8_t op[] = {
@@ -88,8 +90,8 @@ static void push(cpu_fold *fold, tn_cpu_run *run, size_t bytes, int64_t rows,
     memcpy(level, value, bytes * (size_t)rows);
 }
 
-/* Columns: combines the lanes of the current chunk and adds the result to the
- * tree. */
+/* For columns: combines the lanes of the current chunk and adds the result to
+ * the tree. */
 static void close_chunk(cpu_fold *fold, tn_cpu_run *run, size_t bytes,
                         int64_t rows)
 {
@@ -146,11 +148,11 @@ static void block_arg(cpu_fold *fold, const char *x, int64_t step, int64_t k,
 enum { BATCH_HEIGHT = 6, BATCH = 1 << BATCH_HEIGHT };
 _Static_assert(BATCH == TN_CPU_FOLD_BATCH, "one number");
 
-/* Reduces the results value[0 .. 2^height) of chunks pairwise by index (1 into
- * 0, 3 into 2, then 2 into 0) and stores the final result in value[0]. In
- * bit-reversed order the first elements of all pairs are one half of the array
- * and the second elements the other half, at every level of the tree. So each
- * level takes one call of the routine. */
+/* Reduces value[0 .. 2^height), the results of chunks, pairwise by index (1
+ * into 0, 3 into 2, then 2 into 0). Stores the final result in value[0]. The
+ * values are first put in bit-reversed order. Then, at every level of the tree,
+ * the first elements of all pairs are one half of the array and the second
+ * elements the other half, so each level takes one call of the routine. */
 static void fold_batch(char *value, tn_cpu_run *run, size_t bytes, int height)
 {
 #define REVERSED_4(n) n, n + 32, n + 16, n + 48
@@ -175,8 +177,9 @@ static void fold_batch(char *value, tn_cpu_run *run, size_t bytes, int height)
     memcpy(value, half, bytes);
 }
 
-/* Adds the results value[chunk][row] of the rows' next chunks to the tree. For
- * one row, adds as many chunks at once as form a subtree. Overwrites value. */
+/* Adds value[chunk][row], the results of the rows' next chunks, to the tree.
+ * For one row, first combines as many chunks as form a whole subtree.
+ * Overwrites value. */
 static void push_chunks(cpu_fold *fold, tn_cpu_run *run, size_t bytes,
                         int64_t rows, char *value, int64_t chunks)
 {
@@ -317,7 +320,7 @@ void tn__cpu_fold_join(cpu_fold *fold, const cpu_fold *part, char *part_value,
     fold->chunks++;
 }
 
-/* Stores the result of a reduction of no elements in its register type. */
+/* Stores the result of a reduction of no elements, as a register value. */
 static void write_empty(const cpu_reduce *reduce, uint8_t *value)
 {
     static const double floats[] = {0, 1, -INFINITY, INFINITY, 0, 0};

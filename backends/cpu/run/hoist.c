@@ -2,21 +2,21 @@
  * are constant along some dimensions. In grid_sample the indices are the same
  * for all channels, in interpolate for all images and channels.
  *
- * Blocks that differ only in these dimensions are consecutive and share their
- * indices. The first of them computes everything that is the same in all of
- * them: the indices, values computed from the indices, and the offsets of the
- * elements to load. The later blocks skip these operations, and a load by an
- * index is one gather.
+ * Blocks that differ only in these dimensions run one after another and share
+ * their indices. The first of them computes everything that is the same in all
+ * of them: the indices, values computed from the indices, and the offsets of
+ * the elements to load. The later blocks skip these operations, and for them a
+ * load by an index is one gather.
  *
- * A block is a box: some inner dimensions whole, and `box` coordinates of the
- * next outer dimension. So offsets relative to the block's first element are
- * the same in each block. A shorter block at the end of a dimension uses the
- * first of these offsets. */
+ * A block is a box: all points of some inner dimensions, and `box` coordinates
+ * of the next outer dimension. Therefore offsets relative to the block's first
+ * element are the same in each block. A shorter block at the end of a dimension
+ * uses the first of these offsets. */
 #include "../paths/taps.h"
 #include "plan.h"
 
 #define LEAST_SHARED 4    /* least number of blocks that share indices */
-#define LEAST_POINTS 4096 /* least elements of a launch */
+#define LEAST_POINTS 4096 /* least number of elements of a launch */
 
 /* Merges the launch's adjacent dimensions where the strides of all operands
  * allow it. */
@@ -43,8 +43,7 @@ static void merge(const cpu_plan *plan, cpu_hoist *h)
         h->number[d] = number;
 }
 
-/* Returns, as bits, the dimensions along which an operand has a stride other
- * than 0. */
+/* Returns, as bits, the dimensions along which an operand's stride is not 0. */
 static uint32_t own_dims(const cpu_plan *plan, const cpu_hoist *h,
                          uint32_t operand)
 {
@@ -55,15 +54,16 @@ static uint32_t own_dims(const cpu_plan *plan, const cpu_hoist *h,
     return dims;
 }
 
-/* Returns the dimensions of a slot, or none for an absent operand. */
+/* Returns dims[slot], or 0 for an absent operand. */
 static uint32_t dims_of(const uint32_t *dims, uint32_t slot)
 {
     return slot == TN_CPU_NONE ? 0 : dims[slot];
 }
 
-/* Sets op_dims[operation] to the dimensions, as bits, along which the result of
- * the operation varies, or, for a load by an index, along which its indices
- * vary. Returns the dimensions along which any index varies. */
+/* Sets op_dims[operation] to the dimensions, as bits, along which the
+ * operation's result varies. For a load by an index these are the dimensions
+ * along which its indices vary. Returns the dimensions along which any index
+ * varies. */
 static uint32_t find_dims(const cpu_plan *plan, const cpu_hoist *h,
                           uint32_t *op_dims)
 {
@@ -94,11 +94,10 @@ bool tn__cpu_cut_shared(cpu_plan *plan, cpu_hoist *h)
         return false;
     merge(plan, h);
     uint32_t indexed = find_dims(plan, h, op_dims), outer = 0;
-    /* Blocks may be so large that the slots are in L2, since shared values are
-     * rarely computed. Bilinear grid_sample of 8 x 64 x 28 x 28 takes 3.4 ms
-     * with half this block size, 2.85 ms with this size and with twice this
-     * size. unfold of 16 x 16 x 32 x 32 takes 0.76, 0.65 and 0.98 ms (Zen
-     * 5). */
+    /* The slots of a block may exceed L1 and stay in L2, because shared values
+     * are rarely computed. With half this block size, this size and twice this
+     * size, bilinear grid_sample of 8 x 64 x 28 x 28 takes 3.4, 2.85 and 2.85
+     * ms, unfold of 16 x 16 x 32 x 32 takes 0.76, 0.65 and 0.98 ms (Zen 5). */
     int64_t block = plan->built->taps.count > 0
                         ? tn__cpu_taps_block(plan->built)
                         : 2 * tn__cpu_block_size(code, false);
@@ -111,7 +110,7 @@ bool tn__cpu_cut_shared(cpu_plan *plan, cpu_hoist *h)
     h->box_dim = d;
     h->box = block / box;
     h->chunks = (h->extent[d] + h->box - 1) / h->box;
-    /* Boxes of about the same length. */
+    /* Makes all boxes about equally long. */
     h->box = (h->extent[d] + h->chunks - 1) / h->chunks;
     h->shared_count = 1;
     for (uint32_t k = 0; k <= d; k++) {
@@ -135,9 +134,9 @@ bool tn__cpu_cut_shared(cpu_plan *plan, cpu_hoist *h)
     return true;
 }
 
-/* Sets point[] to the coordinates of a block from its row-major number: those
- * along the dimensions in which indices are constant (`shared`), or those along
- * the other dimensions. */
+/* Sets coordinates in point[] from a row-major number. With `shared` these are
+ * the coordinates along the dimensions in which indices are constant, otherwise
+ * those along the other dimensions. */
 static void decompose(const cpu_hoist *h, int64_t number, bool shared,
                       int64_t *point)
 {

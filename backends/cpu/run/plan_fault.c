@@ -1,4 +1,5 @@
-/* plan_fault.c: records an index that is out of range. Any thread may call. */
+/* plan_fault.c: records an index that is out of range. Any thread may call
+ * it. */
 #include "plan.h"
 
 void tn__cpu_plan_fault(cpu_plan *plan, uint32_t operand, uint32_t dim,

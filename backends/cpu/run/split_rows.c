@@ -1,22 +1,25 @@
 /* split_rows.c: runs a launch of a few very long rows, such as a sum over a
  * whole tensor. Each row (or set of columns) is cut into segments, which the
- * threads process. Then the calling thread combines the results of reductions
- * in the order of the segments. A segment has a power of two of chunks, so the
- * tree of additions, and the result, are the same as in one pass. */
+ * threads process. Then the calling thread combines the segments' results of
+ * reductions in order. The number of chunks in a segment is a power of two, so
+ * the tree of additions, and the result, are the same as in one pass. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "plan.h"
 
-#define SPLIT_LENGTH 262144 /* least elements of a group that are worth it */
-#define SEGMENT 131072      /* least elements of a segment */
+/* Groups with fewer elements are not split. */
+#define SPLIT_LENGTH 262144
+/* Least number of elements of a segment. */
+#define SEGMENT 131072
 
 typedef struct split {
     cpu_plan *plan;
     const cpu_stage *stage;
-    int64_t group, segment; /* number of the group; elements of one row in a
-                               segment */
-    /* Memory for the results of all segments; bytes for one segment. */
+    int64_t group, segment; /* number of the current group; elements of one row
+                               in a segment */
+    /* The bytes of one segment's results, and the memory for the results of all
+     * segments. */
     int64_t part_bytes;
     char *part;
 } split;
@@ -33,8 +36,9 @@ bool tn__cpu_wants_split(cpu_plan *plan)
            plan->row_length * plan->group_rows >= SPLIT_LENGTH;
 }
 
-/* Returns where a segment stores the results of a reduction: value[row], then
- * index[row] for ARGMAX and ARGMIN, 8 bytes each. */
+/* Returns where a segment stores the results of a reduction. They are
+ * value[row] and, for ARGMAX and ARGMIN, index[row] after all values. Each has
+ * 8 bytes. */
 static char *part_at(const split *s, int64_t segment, uint32_t reduce)
 {
     return s->part + segment * s->part_bytes +

@@ -1,11 +1,12 @@
 /* subrows.c: decides whether long rows are processed subrow by subrow. Subrows
  * are the contiguous pieces of which a row consists: in batch_norm the row of
  * channel c consists of the planes x[n][c] of all images n. Machine code
- * processes many subrows at once, in place. */
+ * processes several subrows in one call, without copying them. */
 #include "../jit/native_run.h"
 #include "plan.h"
 
-#define MIN_SUBROW_ROW_LENGTH 4096 /* elements of a row that are worth it */
+/* Rows of fewer elements are not worth the overhead. */
+#define MIN_SUBROW_ROW_LENGTH 4096
 
 const cpu_code *tn__cpu_subrow_code(const tn_built *built)
 {
@@ -13,7 +14,7 @@ const cpu_code *tn__cpu_subrow_code(const tn_built *built)
                                              : &built->streamed;
 }
 
-/* Is the operand read only by stages without reductions? */
+/* Returns whether only stages without reductions read the operand. */
 static bool is_read_by_maps_only(const cpu_code *code, uint32_t operand)
 {
     for (uint32_t s = 0; s < code->stage_count; s++) {
@@ -26,9 +27,9 @@ static bool is_read_by_maps_only(const cpu_code *code, uint32_t operand)
     return true;
 }
 
-/* Does each row of the operand consist of contiguous subrows of `run` elements?
- * An input may also be one scalar for the whole row. If only stages without
- * reductions read it, it may be one scalar per subrow. */
+/* Returns whether each row of the operand consists of contiguous subrows of
+ * `run` elements. An input may also be one scalar for the whole row. If only
+ * stages without reductions read it, it may be one scalar per subrow. */
 static bool is_in_subrows(const cpu_plan *plan, uint32_t operand, int64_t run)
 {
     const cpu_view *view = &plan->view[operand];
@@ -50,8 +51,8 @@ static bool is_in_subrows(const cpu_plan *plan, uint32_t operand, int64_t run)
            is_read_by_maps_only(tn__cpu_subrow_code(plan->built), operand);
 }
 
-/* A row of a single subrow gets 0 if there is code for subrows besides the
- * streamed code: routines reduce such a row as fast. */
+/* Returns 0 for a row of a single subrow if there is separate code for subrows,
+ * because routines reduce such a row as fast. */
 int64_t tn__cpu_subrow_length(const cpu_plan *plan, int64_t run)
 {
     const tn_built *built = plan->built;
@@ -69,8 +70,8 @@ int64_t tn__cpu_subrow_length(const cpu_plan *plan, int64_t run)
     return run;
 }
 
-/* Non-temporal stores need every row and subrow of the results to begin at a
- * vector boundary. */
+/* Returns true only if every row and subrow of the results begins at a vector
+ * boundary, which non-temporal stores require. */
 bool tn__cpu_subrows_can_stream(const cpu_plan *plan)
 {
     enum { VECTOR_BYTES = 64 };

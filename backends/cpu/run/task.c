@@ -1,5 +1,5 @@
-/* task.c: initialises a thread's task with scratch memory, sets it to a group,
- * and runs a stage over a long row block by block. */
+/* task.c: initialises a thread's task with scratch memory, sets the task to a
+ * group of rows, and runs a stage over a long row block by block. */
 #include <stdlib.h>
 
 #include "../jit/native_run.h"
@@ -12,9 +12,9 @@ static size_t round_up(size_t bytes)
     return (bytes + 63) & ~(size_t)63;
 }
 
-/* Returns the prefetch distance of reductions, in bytes: 0 with several stages.
- * These prefetch between operations, and more prefetches would evict data from
- * L1 that is to be read again. */
+/* Returns the prefetch distance of reductions, in bytes. It is 0 in programs of
+ * several stages. These prefetch between operations (traffic.c), and more
+ * prefetches would evict data from L1 that is read again. */
 static int64_t fold_ahead(const cpu_plan *plan)
 {
     enum { LAST_CACHE = 12 << 20 };
@@ -160,9 +160,10 @@ void tn__cpu_task_group(cpu_task *task, int64_t group)
 }
 
 /* Returns the length of the subrows if elements [k, end) of a streamed row can
- * be processed subrow by subrow, else 0. Reductions accept incomplete subrows.
- * Other stages need whole ones. If their stores are non-temporal, they must go
- * directly to memory, since deferred stores need contiguous blocks. */
+ * be processed subrow by subrow, else 0. Stages with reductions accept
+ * incomplete subrows. Other stages need whole ones. If their results use
+ * non-temporal stores, machine code must issue these itself, because deferred
+ * stores need contiguous blocks. */
 static int64_t subrow_at(const cpu_plan *plan, const cpu_stage *stage,
                          int64_t k, int64_t end)
 {
@@ -179,9 +180,10 @@ void tn__cpu_task_stream(cpu_task *task, const cpu_stage *stage,
     const cpu_plan *plan = task->plan;
     int64_t step = plan->columns ? plan->block / plan->group_rows
                                  : plan->block;
-    /* The blocks of a stage with reductions ignore runs, so that chunks stay
-     * whole. Other stages end a block where a run ends, because an operand may
-     * have one scalar for each run, such as a channel's bias. */
+    /* The blocks of a stage with reductions ignore runs, because a block must
+     * consist of whole chunks. Other stages end a block where a run ends,
+     * because an operand may have one scalar for each run, such as a channel's
+     * bias. */
     int64_t run = stage->reduce_count > 0 ? end : plan->run;
     int64_t pieces = (run + step - 1) / step;
     if (run < plan->row_length && stage->reduce_count == 0)

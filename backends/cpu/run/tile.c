@@ -1,22 +1,22 @@
-/* tile.c: cuts elementwise work on operands of different layout, such as
- * a + b.T, into tiles. If the innermost dimension were processed from end to
- * end, each element of the transposed operand would come from another cache
- * line, which would be evicted before its next element is needed. So a group is
- * a tile of two dimensions: the innermost one, and the one along which the
+/* tile.c: cuts elementwise work on operands of different layout, such as a +
+ * b.T, into tiles. If the innermost dimension were processed from end to end,
+ * each element of the transposed operand would come from another cache line,
+ * and that line would be evicted before its next element is needed. So a group
+ * is a tile of two dimensions: the innermost one, and the one along which the
  * transposed operand is contiguous. */
 #include <stdlib.h>
 
 #include "plan.h"
 
-/* Elements of a tile along the dimension in which the transposed operand is
- * contiguous: two cache lines of f32. */
+/* Largest number of elements of a tile along the dimension in which the
+ * transposed operand is contiguous: two cache lines of f32. */
 #define TILE 32
-/* Least product of the two extents for which tiles pay. */
+/* Tiles are used if the two dimensions have at least this many points. */
 #define TILE_FROM 4096
 
-/* Returns the dimension along which an operand is contiguous that is neither
- * contiguous nor constant along the innermost dimension. Returns NONE if there
- * is no such operand. */
+/* Looks for a transposed operand: one with a stride other than 1 or 0 along the
+ * innermost dimension and a stride of 1 along another. Returns that other
+ * dimension, or NONE if there is no such operand. */
 static uint32_t dense_dimension(const cpu_plan *plan, uint32_t inner)
 {
     const tn_launch *launch = plan->launch;

@@ -1,6 +1,6 @@
-/* traffic.c: lets memory work while the core computes. Between the operations
- * on a block, a little of what the next block reads is prefetched, and a few of
- * the deferred non-temporal stores are issued. */
+/* traffic.c: overlaps memory accesses with computation. Between the operations
+ * on a block, a part of the next block's input is prefetched, and some of the
+ * deferred non-temporal stores are issued. */
 #include "plan.h"
 
 void tn__cpu_prefetch_next_block(cpu_task *t, const cpu_op *op,

@@ -64,7 +64,8 @@ static void walk_begin(walk *w, const cpu_view *view, int64_t p)
     }
 }
 
-/* Returns how many of n points remain until the innermost dimension ends. */
+/* Returns the smaller of n and the number of points up to the end of the
+ * innermost dimension. */
 static int64_t walk_run(const walk *w, const cpu_view *view, int64_t n)
 {
     uint32_t d = view->ndim - 1;
@@ -112,7 +113,7 @@ char *tn__cpu_view_single(const cpu_view *view, int64_t p, int64_t n)
                                       : NULL;
 }
 
-/* Loads n points with one stride. */
+/* Loads n points whose elements have the given offset and stride. */
 static void load_run(const cpu_view *view, const tn_cpu_routines *routines,
                      int64_t offset, int64_t stride, int64_t n, char *out)
 {

@@ -1,18 +1,18 @@
 /* view.h: views of operands, like PyTorch's strided views. A view numbers its
- * elements in row-major order, and blocks load and store ranges of these
- * numbers. */
+ * elements in row-major order. Point p is the element with number p. Blocks
+ * load and store ranges of points. */
 #ifndef TN_CPU_VIEW_H
 #define TN_CPU_VIEW_H
 
 #include "../cpu.h"
 
-/* An operand as a linear sequence of points. Point p has the coordinates c[] of
- * row-major position p in extent[]. Its element is base[sum of
- * c[d] * stride[d]], where strides count elements. */
+/* The coordinates c[] of point p are its row-major position in extent[]. Its
+ * element is base[sum over d of c[d] * stride[d]]. Offsets and strides count
+ * elements. */
 typedef struct cpu_view {
     char *base;
-    int64_t offset; /* of the first point; for OFFSET operands, which have no
-                       base */
+    int64_t offset; /* offset of the first point if there is no base: the
+                       program only asks for offsets (CPU_OFFSET) */
     uint32_t ndim;  /* number of dimensions after merging; 0 for one point */
     uint8_t dtype, bytes;
     int64_t extent[TN_MAX_NDIM], stride[TN_MAX_NDIM];
@@ -21,7 +21,7 @@ typedef struct cpu_view {
 /* Makes a view of one point: the operand's first element. */
 void tn__cpu_view_init(cpu_view *view, const tn_kernel_operand *operand,
                        const tn_launch_operand *given);
-/* Moves the first point by `offset` elements of memory. */
+/* Moves the view by `offset` elements in memory. */
 void tn__cpu_view_move(cpu_view *view, int64_t offset);
 /* Adds an innermost dimension, merged with the former innermost dimension if
  * their strides allow it. */
@@ -29,8 +29,8 @@ void tn__cpu_view_push(cpu_view *view, int64_t extent, int64_t stride);
 /* Returns the address of points [p, p + n) if they are contiguous in memory,
  * else NULL. */
 char *tn__cpu_view_flat(const cpu_view *view, int64_t p, int64_t n);
-/* Copies points [p, p + n) to out as values of their register type, or back
- * from in. */
+/* view_load converts points [p, p + n) to their register type and writes them
+ * to out. view_store converts back from in. */
 void tn__cpu_view_load(const cpu_view *view, const tn_cpu_routines *routines,
                        int64_t p, int64_t n, void *out);
 void tn__cpu_view_store(const cpu_view *view, const tn_cpu_routines *routines,
