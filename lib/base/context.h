@@ -92,7 +92,10 @@ typedef struct tn__context {
                                      * (device/memory/small.c) */
     struct tn__run *recompute; /* checkpointed call whose forward pass is being
                                 * repeated (autograd/recompute.c) */
-    const struct tn__node_set *walk_asked; /* used by autograd/walk.c */
+    /* nodes that the running backward pass needs to reach the tensors whose
+     * gradients were asked for; NULL if it computes all gradients
+     * (autograd/backward_walk.c) */
+    const struct tn__node_set *walk_asked;
 } tn__context;
 
 extern TN__HOT_TLS tn__context tn__me;
