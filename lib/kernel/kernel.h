@@ -44,10 +44,11 @@ const char *tn__def_param_name(const tn__def *def, int i);
 /* ---- typed kernels ----------------------------------------------------- */
 
 /* Flag in the field `sub` of a LOAD in a tn__kernel. (In a tn_program, these
- * LOADs have no flag.) It marks a guard, a LOAD that checks a value: its index
- * is 0 if the value is valid, else a code of base/guard.h. The operand of a
- * guard has index stride 0 and index extent TN__GUARD_EXTENT, so an invalid
- * value is reported as an index out of range. */
+ * LOADs have no flag.) It marks a guard, a LOAD that checks a value. Its index
+ * is 0 if the value is valid, else a constant of base/guard.h that says what is
+ * wrong. The operand of a guard has index stride 0 and index extent
+ * TN__GUARD_EXTENT, so an invalid value is reported as an index out of
+ * range. */
 #define TN__LOAD_GUARD 2
 
 /* A kernel as typed SSA over inputs (tensors), parameters (scalars) and

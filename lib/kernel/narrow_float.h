@@ -90,7 +90,8 @@ static inline float tn__narrow_decode(tn_dtype dtype, uint32_t code)
     } else if (magnitude > format.max_finite) {
         x = INFINITY;
     } else {
-        /* code of the leading one of the significand */
+        /* value of the significand's leading one, which is also the lowest bit
+         * of the exponent field */
         uint32_t one = 1u << format.mantissa_bits;
         int field = (int)(magnitude / one);
         uint32_t significand = magnitude % one + (field ? one : 0);

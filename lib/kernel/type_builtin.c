@@ -295,8 +295,9 @@ static bool is_input(const tn__ssa *ssa, uint32_t v)
            ssa->ins[v].a == TN_NONE;
 }
 
-/* Loads input v again with an index that reports a fault where `bad` is true:
- * the index is then `guard`, a code of base/guard.h, else 0. */
+/* Loads input v again with an index that is 0, or `guard` where `bad` is true.
+ * `guard` is a constant of base/guard.h that says what is wrong with the value.
+ * Since it is out of range, the load reports it. */
 static uint32_t add_guard(tn__ssa *ssa, uint32_t v, uint32_t bad, int64_t guard)
 {
     tn_kernel_ins load = ssa->ins[v];

@@ -73,17 +73,17 @@ static inline uint32_t tn__launch_class_team(const tn__launch_class *class)
     return class->slots * tn__launch_class_width(class);
 }
 
-/* Where the arguments are in the kernel's array of 64-bit argument words. Each
- * field is an index into that array. */
+/* For each argument of the kernel, its index in the array of 64-bit argument
+ * words. */
 typedef struct tn__launch_words {
     uint32_t count, length;     /* count: number of elements, or of rows.
                                  * length: number of elements of a row */
     uint32_t extent;            /* extents of the dimensions across rows, then
                                  * of those within a row */
     uint32_t offset[TN_PLAN_BUFFERS];
-    uint32_t stride[TN_PLAN_BUFFERS]; /* first stride of each operand; its
-                                       * strides are in the order of the
-                                       * extents */
+    uint32_t stride[TN_PLAN_BUFFERS]; /* index of the first stride of each
+                                       * operand; its further strides follow, in
+                                       * the order of the extents */
     uint32_t index_stride[TN_PLAN_BUFFERS];
     uint32_t index_extent[TN_PLAN_BUFFERS];
     uint32_t param;
@@ -171,11 +171,12 @@ int64_t tn__split_share(const tn_program *program,
 uint32_t tn__split_steps(const tn_program *program);
 uint32_t tn__split_stage(const tn_program *program, uint32_t step);
 
-/* Lists the instructions of a launch of such a plan, the one that runs `stage`:
- * the instructions per row of all earlier stages without their stores, then the
- * instructions per element of the stage. If `stage` is stage_count, lists the
- * instructions per row of all stages. `order` has space for order_count
- * numbers. Returns the length of the list. */
+/* For a plan in which several work-groups share a row: lists the instructions
+ * of the launch that runs `stage`. These are the instructions per row of all
+ * earlier stages without their stores, then the instructions per element of the
+ * stage. If `stage` is stage_count, lists the instructions per row of all
+ * stages. `order` has space for order_count numbers. Returns the length of the
+ * list. */
 uint32_t tn__split_order(const tn_program *program, uint32_t stage,
                          uint32_t *order);
 

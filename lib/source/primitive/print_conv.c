@@ -6,7 +6,8 @@
 
 #include <source/primitive/primitive.h>
 
-enum { BIAS = 1, LANE_TILES = 2 }; /* flags of the variant, besides TN__LARGE */
+enum { BIAS = 1, LANE_TILES = 2 }; /* values of tn__variant.flags, besides
+                                    * TN__LARGE */
 /* A further kind, after those of TN_CONV_...: the launch that adds the partial
  * sums (lanes) of a gradient. */
 enum { ADD_LANES = TN_CONV_WEIGHT + 1 };

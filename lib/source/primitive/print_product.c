@@ -6,7 +6,8 @@
 #include <base/fpu.h>
 #include <source/primitive/primitive.h>
 
-enum { B_UNIT = 1, PACKED = 2 }; /* flags of the variant, besides TN__LARGE */
+enum { B_UNIT = 1, PACKED = 2 }; /* values of tn__variant.flags, besides
+                                  * TN__LARGE */
 
 /* Returns the bits of alpha or beta, converted to the register type, as an
  * argument word. */

@@ -17,9 +17,9 @@
 
 #include <source/primitive/primitive.h>
 
-/* Flags of the variant. SORTED selects scatter_sorted.cl, and SHARED without
- * SORTED selects scatter_shared.cl. LARGE gives it twice as much local memory
- * for dst. */
+/* Values of tn__variant.flags. SORTED selects scatter_sorted.cl, and SHARED
+ * without SORTED selects scatter_shared.cl. LARGE gives it twice as much local
+ * memory for dst. */
 enum { SORTED = 1, WIDE_POSITIONS = 2, NARROW = 4, SHARED = 2, LARGE = 4 };
 
 /* Limits for choosing a kernel. They follow from estimates, not measurements:
@@ -40,9 +40,12 @@ enum { SORTED = 1, WIDE_POSITIONS = 2, NARROW = 4, SHARED = 2, LARGE = 4 };
 #define SHARED_SLOTS 2048
 #define SHARED_BYTES 16384 /* bytes of dst in local memory; twice as many with
                             * LARGE */
-#define SHARED_SPARSE 4 /* largest number of elements of dst for each index */
-#define SHARED_ALONE 16384 /* if a line has at most this many indices, there may
-                            * be as few as one line */
+#define SHARED_SPARSE 4 /* The kernel is used only if dst has at most this many
+                         * elements for each index, because it loads and stores
+                         * all of dst. */
+#define SHARED_ALONE 16384 /* The kernel is used only if a line has at most this
+                            * many indices, or there are enough lines to use
+                            * most of the device. */
 
 /* Returns the strides that give the row-major index of an element in the
  * scatter, for fault reports. */
@@ -94,8 +97,9 @@ static tn_status plan_lines(const tn_target *target, const tn_scatter_args *s,
     return tn__primitive_end(&p, p.outer.count, 16);
 }
 
-/* Returns the flags for scatter_shared.cl if a line of dst fits into local
- * memory, else 0. */
+/* Returns the flags for scatter_shared.cl, or 0 if it should not be used. A
+ * line of dst must fit into local memory, lines must be contiguous, and there
+ * must be enough of them. */
 static unsigned shared_flags(const tn_target *target, const tn_scatter_args *s)
 {
     const int64_t units = target->units ? target->units : 1;

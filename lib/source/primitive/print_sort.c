@@ -15,12 +15,13 @@
  * positions of a batch. */
 #include <source/primitive/primitive.h>
 
-/* kernels; each kind of variant is for one of them */
+/* the kernels, as values of tn__variant.kind */
 enum { MERGE, FEW, GROUP, COUNT, SUM, MOVE };
-enum { SMALL = 1 }; /* flag of GROUP: the work-group has only SMALL_GROUP
-                     * work-items */
+enum { SMALL = 1 }; /* a value of tn__variant.flags, for the kernel GROUP: the
+                     * work-group has only SMALL_GROUP work-items */
 enum { WANTS_OUT = 1, WANTS_INDEX = 2 };
-enum { DIGIT, WITH_PREFIX, COMPARED }; /* values of TK_MODE in sort.cl */
+enum { DIGIT, WITH_PREFIX, COMPARED }; /* what a launch counts or sorts by:
+                                        * values of TK_MODE in sort.cl */
 
 /* Longest line for sort_few.cl. The limit is an estimate, not measured: finding
  * the rank of an element among FEW_MOST elements takes FEW_MOST loads, while
