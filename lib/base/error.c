@@ -39,8 +39,8 @@ static const char *plain_words(void)
     }
 }
 
-/* Returns the storage of the pending error; NULL if no error is pending or it
- * has no storage. */
+/* Returns the storage of the pending error. Returns NULL if no error is
+ * pending, or if memory for it ran out. */
 static struct tn__error_storage *stored(void)
 {
     return tn__me.pending ? tn__me.error : NULL;

@@ -28,7 +28,7 @@ static inline bool tn__timeline_is_live(void)
 
 /* Amounts of device work that a thread has submitted. */
 typedef struct tn__tally {
-    /* computed by device/tally.c */
+    /* amounts of work, which device/tally.c computes */
     double bytes, operations, instructions, multiplies;
     int64_t calls;   /* number of calls of plugins (launches, copies, matrix
                       * products ...) */

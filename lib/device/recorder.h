@@ -30,7 +30,7 @@ typedef struct tn__record {
     size_t draw_count, draw_room;
     /* The segments that the device captured (command.h), and the plugin's
      * functions that captured them. */
-    tn__segment *segments; /* owned list */
+    tn__segment *segments; /* linked list, owned */
     const tn_graph_replay_extension *extension;
 } tn__record;
 

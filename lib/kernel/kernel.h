@@ -106,11 +106,11 @@ const tn_program *tn__kernel_program(const tn__kernel *kernel);
 
 /* Returns the gradient of `kernel` with respect to input `wrt`, as a kernel
  * with the same parameters. It may read the inputs and outputs of `kernel` and
- * the gradients of its outputs. It has as inputs only those that it reads:
- * used[i] tells which tensor its input i is, as a number u in this list:
- *   0 <= u < input_count            input u of `kernel`
- *   input_count <= u < + outputs    output u - input_count
- *   then                            gradient of output u - ...
+ * the gradients of its outputs. It has as inputs only those that it reads. Its
+ * input i is tensor number used[i] in this list:
+ *   first   the inputs of `kernel`
+ *   then    the outputs of `kernel`
+ *   then    the gradients of these outputs
  *
  * The gradient has the dtype of input `wrt`. If that input has one value per
  * row, the gradient is summed over the row and has one value per row too. If

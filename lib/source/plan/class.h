@@ -76,10 +76,12 @@ static inline uint32_t tn__launch_class_team(const tn__launch_class *class)
 /* For each argument of the kernel, its index in the array of 64-bit argument
  * words. */
 typedef struct tn__launch_words {
-    uint32_t count, length;     /* count: number of elements, or of rows.
-                                 * length: number of elements of a row */
-    uint32_t extent;            /* extents of the dimensions across rows, then
-                                 * of those within a row */
+    uint32_t count, length;     /* index of the number of elements or rows
+                                 * (count), and of the number of elements of a
+                                 * row (length) */
+    uint32_t extent;            /* index of the first extent. Those of the
+                                 * dimensions across rows come first, then those
+                                 * within a row */
     uint32_t offset[TN_PLAN_BUFFERS];
     uint32_t stride[TN_PLAN_BUFFERS]; /* index of the first stride of each
                                        * operand; its further strides follow, in
