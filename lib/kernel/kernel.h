@@ -161,14 +161,15 @@ const tn__kernel *tn__kernel_compose(const tn__kernel *consumer, int at,
 /* Returns a copy of a kernel that reads values per row but does not reduce over
  * rows. In the copy, all inputs and outputs have one value per element, so it
  * can be composed with a kernel of other rows. Each call makes a new kernel,
- * which is never freed. If the kernel reduces over rows or has an output with
- * one value per row, returns NULL without an error. */
+ * which is never freed. Returns NULL without an error if the kernel reduces
+ * over rows, reads the length of a row, or has an output with one value per
+ * row. */
 const tn__kernel *tn__kernel_without_rows(const tn__kernel *kernel);
 
-/* Returns a copy of a kernel whose inputs all have one value per row. In the
- * copy, the outputs have one value per row too, so it runs once per row. Each
- * call makes a new kernel, which is never freed. If an input has one value per
- * element, returns NULL without an error. */
+/* Returns a copy of a kernel whose inputs all have one value per row and which
+ * does not reduce. In the copy, the outputs have one value per row too, so it
+ * runs once per row. Each call makes a new kernel, which is never freed. For
+ * any other kernel, returns NULL without an error. */
 const tn__kernel *tn__kernel_once_a_row(const tn__kernel *kernel);
 
 /* ---- execution and printing -------------------------------------------- */

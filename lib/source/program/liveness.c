@@ -1,6 +1,7 @@
 /* liveness.c: finds which instructions are live, in the whole program and in
- * each stage. An instruction is live if a store or a reduction depends on it.
- * Only live instructions are printed. */
+ * each stage. An instruction is live if a store depends on it. Within a stage,
+ * an instruction is also live if a live reduction depends on it. Only live
+ * instructions are printed. */
 #include <string.h>
 
 #include <base/memory.h>
@@ -64,12 +65,12 @@ typedef struct part {
                          * it was stored before; TN_NONE if there is none */
 } part;
 
-/* Marks in live[] the instructions of a list on which its stores and reductions
- * depend and, for a function, its result. Other instructions are not printed,
- * since compilers warn about unused variables. `listed` is scratch space of the
- * same size as `live`. `of` has the live instructions of the whole program, and
- * then only reductions that are live there count. It is NULL when these are
- * being found. */
+/* Marks in live[] the instructions of a list that are needed: its stores, for a
+ * function its result, and all on which these depend. `of` has the live
+ * instructions of the whole program; the reductions of the list that are live
+ * there are needed, too. `of` is NULL if the list is the whole program or a
+ * function. Other instructions are not printed, since compilers warn about
+ * unused variables. `listed` is scratch space of the same size as `live`. */
 static void find_live(const part *list, uint32_t result, const bool *of,
                       bool *listed, bool *live)
 {
