@@ -1,5 +1,5 @@
 /* native_registers.c: register allocation. A node's value is in memory, in a
- * register or on the stack. The functions here move it between them. */
+ * register or on the stack. The functions here move it between these places. */
 #include <stdlib.h>
 
 #include "native_code.h"
