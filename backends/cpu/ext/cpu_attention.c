@@ -24,7 +24,7 @@ enum {
     /* Queries of a forward task. The task transposes the keys once for all of
      * them. */
     TASK_ROWS = 1024,
-    FULL = 1 << 30    /* means "all keys of a block are visible" */
+    FULL = 1 << 30 /* means "all keys of a block are visible" */
 };
 
 typedef struct attention {

@@ -20,7 +20,7 @@ typedef struct pooling {
     unsigned type; /* CPU_F32 or CPU_F64 */
     /* number of all planes; number of planes of one task */
     int64_t planes, planes_per_task;
-    int64_t band;       /* number of output rows of a band */
+    int64_t band; /* number of output rows of a band */
     /* For means: the divisor of window (i, j) is count[0][i] * count[1][j]. */
     int64_t *count[2];
     /* For maxima with indices: place[k] is the offset of window k of a band in

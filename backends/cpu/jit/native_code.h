@@ -38,7 +38,7 @@ enum {
     POOL = R11,
     PREFETCH_AT = R15, /* holds the next address to prefetch */
     /* Number of registers that hold pointers of cpu_native_call.at. The last of
-     * them is R15, so prefetching leaves one fewer. */
+     * them is R15, unless prefetching needs it as PREFETCH_AT. */
     POINTERS = 9
 };
 extern const uint8_t tn__jit_pointer_register[POINTERS];
@@ -101,8 +101,8 @@ bool tn__jit_is_single(const emitter *m, uint32_t node);
 bool tn__jit_reads(const cpu_node *n, uint32_t node);
 
 /* per_copy() returns the number of pointers in cpu_native_call.at for each
- * copy. argument() returns the place of pointer `number` of a copy in the
- * cpu_native_call. */
+ * copy. argument() returns the memory operand of pointer `number` of a copy,
+ * which is in the cpu_native_call. */
 uint32_t tn__jit_per_copy(const emitter *m);
 x86_memory tn__jit_argument(const emitter *m, uint32_t copy, uint32_t number);
 /* Returns the register that holds a pointer. If the pointer has no register of

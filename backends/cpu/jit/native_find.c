@@ -135,8 +135,8 @@ static bool is_read_once(const cpu_code *code, uint32_t slot)
     return reads == 1;
 }
 
-/* Returns whether a slot's value is stored to an operand and not read
- * otherwise. Machine code can then write it to the operand by non-temporal
+/* Returns whether a slot's value is stored to an operand and has no other
+ * reader. Machine code can then write it to the operand by non-temporal
  * stores. */
 static bool is_stored_alone(const native_finder *f, uint32_t slot)
 {
@@ -149,11 +149,11 @@ static bool is_stored_alone(const native_finder *f, uint32_t slot)
            is_read_once(code, slot);
 }
 
-/* Makes the input of a reduction an operand of the segment, so that the segment
- * computes the reduction. Only if rows are longer than a block. For shorter
- * rows a routine is faster if the segment has nothing but the reduction:
- * layer_norm of 2048 x 512 takes 157 us with machine code and 147 us with
- * routines (Zen 5). */
+/* If rows are longer than a block, makes the input of a reduction an operand of
+ * the segment, so that the segment computes the reduction. For shorter rows a
+ * routine is faster if the segment has nothing but the reduction: layer_norm of
+ * 2048 x 512 takes 157 us with machine code and 147 us with routines (Zen
+ * 5). */
 static void join_fold(native_finder *f, const cpu_op *op)
 {
     const cpu_reduce *reduce = &f->code->reduce[op->index];
@@ -203,7 +203,7 @@ static bool find_results(native_finder *f)
     }
     n->wide = f->width == 8;
     s->work = work_of(n);
-    /* For a single operation, the routine is as fast as machine code. */
+    /* A segment of a single operation is not faster than its routine. */
     return f->joined_count + n->fold_count > 1 || f->joined_count == 0 ||
            f->code->op[f->joined[0]].code == CPU_MATH ||
            is_stored_alone(f, f->code->op[f->joined[0]].out);
@@ -307,8 +307,9 @@ static cpu_part keep_part(native_finder *f, cpu_part part)
     return rebuilt;
 }
 
-/* Updates flags of operations. BROADCAST and FILL have fewer readers now, and
- * some stored values now come from machine code. */
+/* Updates flags of operations after the search. Some readers of BROADCAST and
+ * FILL operations are now in segments, and segments now compute some of the
+ * stored values. */
 static void update_flags(cpu_code *code)
 {
     for (uint32_t i = 0; i < code->op_count; i++) {
@@ -356,7 +357,8 @@ tn_status tn__cpu_find_native(const tn_program *program,
                               const tn_cpu_routines *routines, bool keep,
                               cpu_code *code)
 {
-    /* A new list of operations would make the distances of jumps wrong. */
+    /* Code with loops is left as it is, because in a new list of operations the
+     * distances of jumps would be wrong. */
     if (code->loop_depth > 0)
         return TN_OK;
     size_t slots = code->slot_count + 1u, ops = code->op_count + 1u;
@@ -364,8 +366,8 @@ tn_status tn__cpu_find_native(const tn_program *program,
                        .program = program,
                        .exp = hash_of(routines, "exp_f32"),
                        .keep = keep};
-    /* The new list has one more operation for each segment that only reduces,
-     * and there is at most one such segment for each reduction. */
+    /* Besides the other operations, the new list contains the segments that
+     * only reduce. There is at most one of them for each reduction. */
     f.rebuilt = malloc((ops + code->reduce_count) * sizeof *f.rebuilt);
     f.maker = calloc(3 * slots + 2 * ops, sizeof *f.maker);
     f.deferred = calloc(slots, sizeof *f.deferred);

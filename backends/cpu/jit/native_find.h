@@ -3,7 +3,8 @@
  * native_find_nodes.c turns them into nodes.
  *
  * A segment is a list of operations that become one piece of machine code. Its
- * body (native_body.h) computes their values as a list of nodes. */
+ * body (native_body.h) computes their values as a list of nodes. A slot is the
+ * memory of one value of the program (program/code.h). */
 #ifndef TN_CPU_NATIVE_FIND_H
 #define TN_CPU_NATIVE_FIND_H
 

@@ -53,8 +53,8 @@ static int predicate_of(unsigned op, bool real)
     }
 }
 
-/* Returns the immediate of VRNDSCALE for FLOOR, CEIL, TRUNC or RINT, or -1. It
- * suppresses the inexact exception. */
+/* Returns the immediate of VRNDSCALE for FLOOR, CEIL, TRUNC or RINT, or -1.
+ * These immediates also suppress the inexact exception. */
 static int rounding_of(unsigned op)
 {
     switch (op) {
@@ -139,8 +139,8 @@ static bool ends(const emitter *m, uint32_t a, uint32_t b, uint32_t c)
 }
 
 /* Generates a fused multiply-add. The result takes the register of an operand
- * that is not read later. Another operand is read from memory if it is a single
- * value. */
+ * that is not read later. An operand that has one value for a whole row may be
+ * read from memory. */
 static void make_fma(emitter *m, const cpu_node *n)
 {
     enum { BY_132 = 0x98, BY_213 = 0xa8, BY_231 = 0xb8 };
@@ -223,8 +223,8 @@ static void make_cast(emitter *m, const cpu_node *n, const uint32_t keep[3])
                      X86_NO_IMM);
     } else {
         /* F32 to I32. The instruction returns INT32_MIN for NaN and for values
-         * out of range. For values above the range the code replaces it by
-         * INT32_MAX, and for NaN by 0. */
+         * out of range. Then the result becomes INT32_MAX for values above the
+         * range, and 0 for NaN. */
         tn__jit_emit(m, (x86_op){1, 2, 0x5b, false}, to, 0, tn__jit_in(from),
                      X86_NO_IMM);
         tn__jit_compare(m, SCRATCH_MASK, from, tn__jit_constant(m, 0x4f000000),

@@ -161,8 +161,8 @@ static void point(cpu_native_call *call, const row_layout *l, uint32_t each,
     }
 }
 
-/* Returns the range of memory for the next block with the most bytes left to
- * prefetch, or NULL if nothing is left. */
+/* Of the memory ranges that the next block reads, returns the one with the most
+ * bytes left to prefetch, or NULL if nothing is left. */
 static cpu_prefetch_range *most_ahead(cpu_task *t)
 {
     cpu_prefetch_range *most = NULL;
@@ -206,16 +206,18 @@ static bool is_chunked(const cpu_task *t)
 }
 
 /* Returns whether the code prefetches the next rows. If several stages run over
- * rows, the later stages read only caches, and memory would idle without
- * prefetches: softmax of 4096 x 4096 takes 7.1 ms without and 4.9 ms with
- * prefetches, layer_norm 4.7 and 3.6 ms.
+ * rows, only the first stage reads memory; the others read caches, and memory
+ * would idle without prefetches. softmax of 4096 x 4096 takes 7.1 ms without
+ * and 4.9 ms with prefetches, layer_norm 4.7 and 3.6 ms.
  *
  * Unless results use non-temporal stores, the code prefetches only if a vector
  * takes it longer than the last-level cache needs for a cache line. softmax of
  * 2048 x 512 with its gradients, alternating with other work, then takes 520
  * instead of 725 us. If all code prefetched, layer_norm alone would take 177
- * instead of 165 us (Zen 5). Prefetches between calls would be issued too many
- * at once. */
+ * instead of 165 us (Zen 5).
+ *
+ * The prefetches are part of the code. Between calls of the code, they would
+ * have to be issued too many at once. */
 static bool wants_prefetch(cpu_task *t, const cpu_segment *s)
 {
     enum { LONG = 16 };
@@ -223,8 +225,8 @@ static bool wants_prefetch(cpu_task *t, const cpu_segment *s)
            t->code->stage_count > 1 && most_ahead(t);
 }
 
-/* Prefetches part of the next block, if is_chunked(). The number of bytes is
- * that of the `elements` just processed, divided by the number of stages. */
+/* If is_chunked(), prefetches part of the next block: as many bytes as the
+ * `elements` that were just processed have, divided by the number of stages. */
 static void work_beside(cpu_task *t, int64_t elements)
 {
     enum { BYTES = 4, LINE = 64 };
@@ -245,7 +247,8 @@ typedef struct runner {
     cpu_task *t;
     const cpu_segment *s;
     const row_layout *l;
-    cpu_native_run *one, *some; /* some runs COPIES copies */
+    /* one: code for one copy; some: for COPIES copies */
+    cpu_native_run *one, *some;
     /* Code for COPIES copies with the option `parts`, or NULL. */
     cpu_native_run *parts;
     bool prefetch;
@@ -255,9 +258,9 @@ typedef struct runner {
 } runner;
 
 /* Makes the code of a call prefetch the next row, which has the same layout as
- * the current row. It uses the time in which results are stored to memory and
- * little is read. batch_norm of 8 x 64 x 56 x 56 with cold caches takes 0.37 ms
- * with and 0.40 ms without these prefetches (Zen 5). */
+ * the current row. Memory is then read while results are stored. batch_norm of
+ * 8 x 64 x 56 x 56 with cold caches takes 0.37 ms with and 0.40 ms without
+ * these prefetches (Zen 5). */
 static void point_next_row(const runner *f, cpu_native_call *call)
 {
     enum { VECTOR = 64 };
@@ -341,12 +344,13 @@ static void join_chunk(char *to, const char *line, int64_t next, int64_t bytes,
 }
 
 /* Sets the pointers of copy j of a call to the n elements of chunk `chunk` of a
- * row. If the chunk spans subrows, there are two cases:
- * - With `parts`, if it spans two subrows and the first one ends at a vector
- *   boundary, it is processed in two parts. The function returns the number of
- *   elements of the first part.
- * - Otherwise the chunk's elements are copied to contiguous memory. In all
- *   cases but the first, the function returns 0. */
+ * row, and returns 0. If the chunk spans subrows, its elements are first copied
+ * to contiguous memory.
+ *
+ * With `parts` there is an exception: if the chunk spans two subrows and the
+ * first one ends at a vector boundary, the chunk is processed in two parts
+ * without a copy. The function then returns the number of elements of the first
+ * part. */
 static int64_t point_chunk(cpu_native_call *call, const runner *f, uint32_t j,
                            int64_t row, int64_t chunk, int64_t n, bool parts)
 {
@@ -355,7 +359,7 @@ static int64_t point_chunk(cpu_native_call *call, const runner *f, uint32_t j,
     uint32_t each = l->pointers + f->s->native.fold_count;
     char **at = &call->at[j * each];
     int64_t first = chunk * TN_CHUNK, length = f->line, line = row;
-    /* index of the subrow that contains the chunk's first element */
+    /* line becomes the index of the subrow with the chunk's first element. */
     if (length > 0) {
         line = (l->first + first) / length;
         first = (l->first + first) % length;
@@ -379,9 +383,9 @@ static int64_t point_chunk(cpu_native_call *call, const runner *f, uint32_t j,
 }
 
 /* Runs the code with the option `parts` on COPIES chunks, some of which
- * continue in the next subrow. cut[j] is the number of elements of chunk j
- * before that, or 0 if the chunk is in one subrow. All chunks are cut into
- * parts at every such position. */
+ * continue in the next subrow. cut[j] is the number of elements of chunk j that
+ * are in its first subrow, or 0 if the whole chunk is in one subrow. All chunks
+ * are cut into parts at each of these positions. */
 static void run_parts(const runner *f, cpu_native_call part[COPIES + 1],
                       const int64_t cut[COPIES])
 {
@@ -517,8 +521,8 @@ static void fold_chunks(runner *f)
     }
 }
 
-/* Returns a set of operands: those that the code reads from their own memory
- * and that have different memory for each row. */
+/* Returns a bit for each operand that the code reads from the operand's own
+ * memory and that has different memory for each row. */
 static uint32_t streams_of(const cpu_segment *s, const row_layout *l)
 {
     uint32_t streams = 0;

@@ -10,8 +10,8 @@
 #include "../run/view.h"
 
 #define TASK_BYTES (256 << 10) /* bytes of output that one task writes */
-/* Least length of a row that repeats one element. Copies with shorter rows run
- * by blocks. */
+/* Least length of a row that repeats one element. Copies with shorter rows are
+ * left to the general code in run/. */
 #define MIN_REPEAT 256
 #define STRIP 256 /* elements of an output row that are transposed together */
 
@@ -61,7 +61,7 @@ typedef struct copy {
     int64_t bands, band;
     /* number of all pieces; number of pieces of one task */
     int64_t tasks, per_task;
-    bool stream;             /* use non-temporal stores */
+    bool stream; /* use non-temporal stores */
     /* Non-temporal copies prefetch their source this many bytes ahead. */
     int64_t prefetch_distance;
     /* Repeats one element along a row; NULL if rows are copied. */
@@ -217,8 +217,8 @@ static void run_pieces(void *context, int64_t i)
 }
 
 /* Returns the number of bytes from the first to the last element that the copy
- * writes. Gaps count, because other copies will write them: each copy of a cat
- * counts about as much as the whole output. */
+ * writes. Gaps count, because other copies will write them: each of the copies
+ * of a cat counts as the whole output. */
 static int64_t written_span(const copy *c)
 {
     int64_t last = 1;

@@ -19,8 +19,8 @@
  * L1. */
 #define NEAR (16 << 10)
 #define MAX_RUNS 32 /* most runs along one dimension */
-/* Least average length of a run. Launches with shorter runs are faster by
- * blocks. */
+/* Least average length of a run. The general code in run/ is faster for shorter
+ * runs. */
 #define MIN_RUN 8
 
 /* Returns whether the program is a LOAD by affine indices or tables, and a
@@ -104,7 +104,7 @@ typedef struct work {
     int64_t piece, pieces;
     /* number of all pieces; number of pieces of one task */
     int64_t count, per_task;
-    bool stream;             /* use non-temporal stores, through a buffer */
+    bool stream; /* use non-temporal stores, through a buffer */
     /* Use non-temporal stores for edged rows (see copy_edged), without a
      * buffer, which pays from half as many bytes on. */
     bool streams_edged;
@@ -182,7 +182,7 @@ static void find_affine_runs(const work *w, const dimension *d, axis *l,
 /* Finds the runs of a dimension along which a table varies. Along columns the
  * elements of a run must be contiguous. Returns false if the dimension is long,
  * if there are more than MAX_RUNS runs, or if an index is out of range. The
- * launch then runs by blocks, which report such an index. */
+ * general code in run/ then runs the launch, and reports such an index. */
 static bool find_table_runs(const work *w, const dimension *d, axis *l,
                             bool is_columns)
 {
@@ -374,7 +374,7 @@ static bool can_stream_edged(const work *w, const axis *columns)
 /* The rows of one point of the outer dimensions. */
 typedef struct point_rows {
     const axis *rows, *columns;
-    bool streamed;  /* edged rows use non-temporal stores */
+    bool streamed; /* edged rows use non-temporal stores */
     /* the point's first source element, or NULL if all its results are 0 */
     const char *in;
 } point_rows;

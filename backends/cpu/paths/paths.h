@@ -46,7 +46,7 @@ typedef struct cpu_taps {
     /* depth of the binary tree of additions that computes the sum */
     int depth;
     uint32_t leaves; /* bit i: leaf i of this tree, counted from left to right,
-                      * is a tap */
+                        is a tap */
 } cpu_taps;
 
 /* A program that computes one weighted sum for each row; a tap is one term of
@@ -69,7 +69,7 @@ typedef struct cpu_indexed_copy {
     struct {
         uint32_t operand;
         bool affine; /* true if the index is computed by OFFSET, as an affine
-                      * function of the coordinates; false if it is loaded */
+                        function of the coordinates; false if it is loaded */
     } index[3];
     bool zero; /* an index out of range reads 0 and is no error */
 } cpu_indexed_copy;
@@ -98,7 +98,8 @@ typedef struct cpu_path {
                    tn_status *status);
 } cpu_path;
 
-/* - direct: one instruction over contiguous operands (direct.c)
+/* The shortcuts:
+ * - direct: one instruction over contiguous operands (direct.c)
  * - copy: copies between any strides (copy.c)
  * - indexed_copy: copies by indices that form contiguous runs, such as padding
  *   and unfold (indexed_copy.c)

@@ -2,8 +2,8 @@
  * in[index[t]] * weight[t]. A tap is one of these terms.
  *
  * Blocks that share indices and weights (hoist.c) use tables, which say for
- * each tap and each result which input element to read and with which
- * weight. */
+ * each tap and each result which input element to read and with which weight.
+ * An entry of a table holds the taps of up to a vector of results. */
 #ifndef TN_CPU_TAPS_H
 #define TN_CPU_TAPS_H
 

@@ -21,15 +21,16 @@
 #define TASK 131072 /* results that one task computes */
 /* least number of rows for which a table pays (second case) */
 #define MIN_ROWS 4
-/* Results of at least this many bytes are prefetched for writing, since no near
- * cache holds them yet. Without prefetches Zen 5 takes 5 % longer. */
+/* Results of at least this many bytes are prefetched for writing, because L1
+ * and L2 do not hold them yet. Without prefetches Zen 5 takes 5 % longer. */
 #define PREFETCH_OUT_BYTES (4 << 20)
 
 typedef struct along {
     const tn_built *built;
     const float *in;
     float *out;
-    uint32_t ndim; /* dimensions outside of `rows`; dimension 0 is outermost */
+    /* number of dimensions outside of `rows`; dimension 0 is the outermost */
+    uint32_t ndim;
     int64_t extent[2 * TN_MAX_NDIM];
     int64_t in_stride[2 * TN_MAX_NDIM], out_stride[2 * TN_MAX_NDIM];
     tn_cpu_tap_rows rows;    /* all rows of one point of these dimensions */
@@ -92,7 +93,7 @@ static uint32_t find_own(const cpu_taps *taps, const tn_launch *launch)
 }
 
 /* Finds the rows and the dimensions outside of them. `own` is the tap
- * dimension. Returns false if the layout is none of the two cases. */
+ * dimension. Returns false if the layout is neither of the two cases. */
 static bool find_rows(along *a, const tn_launch *launch, uint32_t own)
 {
     const cpu_taps *taps = &a->built->taps;

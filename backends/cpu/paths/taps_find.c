@@ -92,9 +92,9 @@ static int depth_of(const tn_program *program, uint32_t n, int most)
     return 1 + (a > b ? a : b);
 }
 
-/* Adds all taps of the sum that value n is. A tree of additions of the given
- * depth computes the sum; its leaves are numbered from `leaf` on. Returns false
- * if a leaf is not a tap. */
+/* Adds all taps of the sum in value n. A tree of additions of the given depth
+ * computes the sum; its leaves are numbered from `leaf` on. Returns false if a
+ * leaf is not a tap. */
 static bool add_taps(tn_built *built, const tn_program *program, uint32_t n,
                      int leaf, int depth)
 {

@@ -33,7 +33,7 @@ typedef struct plane {
     /* The images that are read and those that are written. For WEIGHT, `to` is
      * out, which is read. */
     conv_images from, to;
-    int64_t width;           /* elements of a row */
+    int64_t width; /* elements of a row */
     /* low is the window's first row relative to the pixel's row. reach is the
      * distance from the window's first row to its last. */
     int64_t low, reach;

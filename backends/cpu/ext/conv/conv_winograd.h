@@ -22,7 +22,7 @@ typedef struct winograd {
     /* number of groups; channels of one group, in the images that are read and
      * in those that are written */
     int64_t groups, from_channels, to_channels;
-    int64_t high;                               /* rows of a tile: 2 or 1 */
+    int64_t high; /* rows of a tile: 2 or 1 */
     /* elements is the size of a window, 16 or 4. taps is the number of weights
      * of a filter, 9 or 3. */
     int64_t elements, taps;
@@ -43,7 +43,7 @@ typedef struct winograd {
     /* Number of elements of a plane of transformed filters. A plane is laid out
      * as [strip][channel][STRIP]. */
     int64_t plane;
-    float *filters;        /* transformed filters: [group][element][plane] */
+    float *filters; /* transformed filters: [group][element][plane] */
     atomic_int failed;
 } winograd;
 
