@@ -117,7 +117,8 @@ static tn_status run(tn_queue *queue, const tn_pool_args *args)
     else
         tn__cpu_host->parallel_for(tasks, run_task, &p);
     free(owned);
-    /* the core then uses primitives, which report the index */
+    /* If this extension declines, the core uses its primitives, which report
+     * the index. */
     if (atomic_load(&outside))
         return declined("an index is outside its plane");
     return atomic_load(&p.failed)

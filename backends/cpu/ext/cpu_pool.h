@@ -52,8 +52,9 @@ bool tn__cpu_pool_windows_inside(const tn_pool_args *args, int a, int64_t k,
  * time would be a strided access. */
 bool tn__cpu_pool_has_wide_windows(const pooling *p);
 
-/* Compute one plane of max pooling: with indices, without them, and the
- * gradient (cpu_pool_max.c). They return false if there is no memory. */
+/* Compute one plane of max pooling with indices, of max pooling without
+ * indices, and of the gradient of max pooling (cpu_pool_max.c). They return
+ * false if there is no memory. */
 bool tn__cpu_pool_max(const pooling *p, int64_t plane);
 bool tn__cpu_pool_max_only(const pooling *p, int64_t plane);
 bool tn__cpu_pool_max_backward(const pooling *p, int64_t plane);
@@ -64,8 +65,8 @@ void tn__cpu_pool_find_places(const pooling *p);
  * They return false if there is no memory. */
 bool tn__cpu_pool_mean(const pooling *p, int64_t plane);
 bool tn__cpu_pool_mean_backward(const pooling *p, int64_t plane);
-/* Returns how many of the TN_LANES partial sums in plugin.h's order of
- * summation the elements of a window occupy. */
+/* Returns how many of the TN_LANES partial sums a window uses in plugin.h's
+ * order of summation. */
 int64_t tn__cpu_pool_lane_count(const tn_pool_args *args);
 
 /* Returns the address of a plane. A view has any strides for n, c and h, and

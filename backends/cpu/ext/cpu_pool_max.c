@@ -29,8 +29,8 @@ void tn__cpu_pool_find_places(const pooling *p)
 
 /* Scratch memory for a band. */
 typedef struct max_work {
-    char *element; /* at[window]: the index of the maximum */
-    int32_t *at;   /* for each window, the index of the maximum */
+    char *element; /* one element of each window of the band */
+    int32_t *at;   /* at[window]: the index of the maximum */
 } max_work;
 
 /* Copies one element of the windows in rows y and columns x to out, without
@@ -221,10 +221,10 @@ bool tn__cpu_pool_max(const pooling *p, int64_t plane)
     return true;
 }
 
-/* Computes rows [low, high) of the output, without indices. It updates all
- * windows with one of their elements at a time, by the routine of TN_K_MAX. If
- * all windows have the first of these elements, that is copied to the output
- * instead. */
+/* Computes rows [low, high) of the output, without indices. For one element of
+ * the window after the other, it updates the maxima of all windows by the
+ * routine of TN_K_MAX. If all windows have the first of these elements, that
+ * element is copied to the output instead. */
 static void greatest_band(const pooling *p, const char *in, char *out,
                           char *element, int64_t low, int64_t high)
 {

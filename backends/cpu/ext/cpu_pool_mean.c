@@ -19,11 +19,11 @@ static void fold_lanes(const pooling *p, char *lane, int64_t lanes,
     }
 }
 
-/* Returns whether windows are adjacent and their width divides TN_LANES. A row
- * of the image then consists of `width` consecutive lanes of each window, so it
- * can be added as it is, from left to right. The row TN_LANES / width further
- * down belongs to the same lanes. Adding one element of all windows at a time
- * would be a strided access. */
+/* Returns whether windows are adjacent and their width divides TN_LANES. Each
+ * row of the image can then be added to the lanes as it is, from left to right:
+ * it has elements for `width` consecutive lanes of each window. The row
+ * TN_LANES / width further down has elements for the same lanes. Adding one
+ * element of all windows at a time would be a strided access. */
 static bool by_lines(const tn_pool_args *args)
 {
     int64_t width = args->kernel[1];
@@ -179,8 +179,8 @@ bool tn__cpu_pool_mean(const pooling *p, int64_t plane)
 /* Computes the gradient for windows that do not overlap. The gradient of an
  * element is the share of the window that contains it: the window's gradient
  * divided by its count, or 0 if there is no such window. All rows of a window
- * are equal. Shares are added to 0, as in a sum over several windows, so -0
- * becomes 0. */
+ * get the same values. Shares are added to 0, as in a sum over several windows,
+ * so -0 becomes 0. */
 static void spread_disjoint(const pooling *p, const char *share, char *in)
 {
     const tn_pool_args *args = p->args;

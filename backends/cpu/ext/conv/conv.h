@@ -141,7 +141,7 @@ conv_prefetch_state tn__cpu_conv_ahead(const conv_grid *grid, int64_t number,
 conv_prefetch_state tn__cpu_conv_ahead_pixels(const conv_grid *grid,
                                               int64_t number,
                                               const conv_source *source);
-/* Prefetches the next `lines` cache lines of a state. */
+/* Prefetches up to `lines` more cache lines, and advances the state. */
 void tn__cpu_conv_prefetch(conv_prefetch_state *ahead, int64_t lines);
 
 /* Calls visit for a block's pixels in each image.
@@ -168,10 +168,10 @@ void tn__cpu_conv_visit_rows(const conv_block *block,
                              const conv_placement *placement, conv_visit *visit,
                              void *context);
 
-/* A strip: the pixels of a block as one sequence, for loops with one pixel in
- * each lane (conv_strip.c). Pixel (n, i, j) is element n * plane + i * room[1]
- * + j of the sequence. The elements between rows and images are gaps, which no
- * pixel uses. */
+/* A strip: the pixels of a block as one sequence, for routines with one pixel
+ * in each lane (conv_strip.c). Pixel (n, i, j) is element n * plane + i *
+ * room[1] + j of the sequence. The elements between rows and images are gaps,
+ * which no pixel uses. */
 typedef struct conv_strip {
     /* room is the number of rows and columns of an image in the frame. plane is
      * the number of elements of these rows. */
@@ -179,8 +179,8 @@ typedef struct conv_strip {
     /* along each axis, the number of planes into which the stride splits an
      * image */
     int64_t phases[2];
-    /* elements of the strip, with gaps, rounded up to whole tiles of the
-     * loops */
+    /* elements of the strip, with gaps, rounded up to a multiple of
+     * tn_cpu_conv_routines.strip */
     int64_t pixels;
     int64_t elements; /* elements of the frame */
 } conv_strip;
@@ -213,8 +213,8 @@ void tn__cpu_conv_strip_mask(const conv_block *block, const conv_strip *s,
  * computes
  *     pixels[p * width + o] = images[o * channel + p * step]
  * and stores 0 for o in [channels, width). scatter also adds bias[o *
- * bias_step], unless bias is NULL. Squares are transposed in registers. gather
- * with step != 1 copies element by element. */
+ * bias_step], unless bias is NULL. Square blocks are transposed in registers.
+ * gather with step != 1 copies element by element. */
 typedef struct conv_transfer {
     const tn_cpu_routines *routines;
     size_t bytes; /* bytes of an element */

@@ -17,7 +17,8 @@ enum {
 typedef struct point {
     /* the product for all pixels of the first image and group */
     tn_cpu_product product;
-    int64_t batch, channel; /* strides of images in elements, in b and in c */
+    /* strides of images in elements: batch in b, channel in c */
+    int64_t batch, channel;
     /* strides of groups in elements, in each matrix; number of groups */
     int64_t b_group, c_group, a_group, groups;
     /* number of pixels in a task; number of tasks for each group of an image */

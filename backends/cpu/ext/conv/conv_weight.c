@@ -26,7 +26,8 @@ enum {
     /* The number of channels of a range is a multiple of this, so that the
      * loops compute whole tiles of rows. */
     CHANNELS = 8,
-    /* greatest number of elements of the sums of all shares but the first */
+    /* Greatest number of elements of additional sums: those of all shares but
+     * the first. This limits the number of shares. */
     SHARES_ELEMENTS = 2097152,
     /* greatest number of elements of the panels of `out` that are packed once
      * for all ranges */

@@ -34,7 +34,7 @@ enum {
     RESULTS = 32,
     BLOCK_ELEMENTS = 262144, /* elements of a block's windows: 1 MiB */
     /* Greatest number of tiles of a block if tiles have two rows. If they have
-     * one row, it is twice as large. */
+     * one row, the number is twice as large. */
     MAX_TILES = 128,
     /* least number of tiles of a block */
     MIN_TILES = 32,

@@ -29,11 +29,12 @@ enum {
      * read and written more often. */
     MIN_TILES = 64,
     /* Greatest number of tiles of a block if tiles have one row. If they have
-     * two rows, it is half as large. */
+     * two rows, the number is half as large. */
     MAX_TILES = 256,
     TASK_WORK = 2097152, /* multiply-adds of a task */
     MAX_TASKS = 64,
-    /* greatest number of elements of the sums of all shares but the first */
+    /* Greatest number of elements of additional sums: those of all shares but
+     * the first. This limits the number of shares. */
     SHARES_ELEMENTS = 2097152
 };
 

@@ -13,8 +13,10 @@
  * exchanged: a row of the product is a tap of one channel, and the sum is over
  * pixels. Vectors hold channels, so stride and dilation cost nothing and one
  * loop serves all three sums (routines_conv.c). If a group has few channels,
- * vectors hold pixels (conv_strip.c). Work is cut into blocks of pixels by
- * shape alone, so results do not depend on the number of threads. */
+ * vectors hold pixels (conv_strip.c). The right operand is packed into panels:
+ * the weights of a few adjacent columns, that is, channels of the result. Work
+ * is cut into blocks of pixels by shape alone, so results do not depend on the
+ * number of threads. */
 #include <stdlib.h>
 #include <string.h>
 
