@@ -115,15 +115,15 @@ typedef void tn_cpu_columns_products(void *lanes,
  * of elements that the lanes already hold, a multiple of TN_LANES. */
 typedef void tn_cpu_columns(void *lanes, const void *x, int64_t step,
                             int64_t open, int64_t n, int64_t rows);
-/* out = prefix sums of in[0 .. n) in the order by blocks of TN_LANES that
- * plugin.h defines, plus *before unless that is NULL. If n is a multiple of
- * TN_LANES, *total becomes the last sum without *before. stream: use
- * non-temporal stores if out is aligned. */
+/* out = prefix sums of in[0 .. n), plus *before unless that is NULL. plugin.h
+ * defines the order of the additions, by blocks of TN_LANES elements. If n is a
+ * multiple of TN_LANES, *total becomes the last sum without *before. stream:
+ * use non-temporal stores if out is aligned. */
 typedef void tn_cpu_scan(void *out, const void *in, int64_t n,
                          const void *before, void *total, int stream);
-/* Arguments of prefix sums of n adjacent sequences, in whole vectors. A call
- * computes four rows: elements k to k + 3 of all sequences, where k is a
- * multiple of 4. The other arrays are rows too:
+/* Arguments of prefix sums of n adjacent sequences, in whole vectors. A row is
+ * element k of all sequences. A call computes four rows, k to k + 3, where k is
+ * a multiple of 4. The other arrays are rows too:
  *
  *   low: the sums of the preceding four elements
  *   high: the sums of the preceding eight elements
@@ -208,25 +208,27 @@ typedef struct tn_cpu_conv_routines {
                         const void *x, const int64_t *at, const void *w,
                         int64_t tap, void *sums);
     int64_t min_columns;
-    /* The adjoint of filter_rows, or NULL: sums[i * lanes + t * tap ..] (+)=
-     * sum over r < rows and q < columns of x[i][at[r] + q + t] * w[(r * columns
-     * + q) * lanes ..], for i < count and t < 3. columns is at least 2. */
+    /* The adjoint of filter_rows: sums[i * lanes + t * tap ..] (+)= sum over r
+     * < rows and q < columns of x[i][at[r] + q + t] * w[(r * columns + q) *
+     * lanes ..], for i < count and t < 3. columns is at least 2. NULL where
+     * filter_rows is NULL. */
     void (*correlate_rows)(int64_t count, int64_t rows, int64_t columns,
                            const void *const *x, const int64_t *at,
                            const void *w, int64_t tap, void *sums, int add);
-    /* Windows of three columns with one pixel of a plane in each lane, or NULL:
-     * out[q] = bias + sum over i < rows and j < 3 of x[q + i * row + j] * w[3 *
-     * i + j], for q < count. Products with j = 0 and j = 2 count only where the
+    /* Windows of three columns, with one pixel of a plane in each lane: out[q]
+     * = bias + sum over i < rows and j < 3 of x[q + i * row + j] * w[3 * i +
+     * j], for q < count. Products with j = 0 and j = 2 count only where the
      * bits of mask[j * mask_step + q + j] are set. Reads up to 5 vectors beyond
-     * the end of x, and one vector before the beginning of mask. */
+     * the end of x, and one vector before the beginning of mask. NULL if the
+     * set has no such loop. */
     void (*filter_plane)(int64_t count, int64_t rows, int64_t row,
                          const void *x, const void *w, const void *mask,
                          int64_t mask_step, void *out, double bias);
-    /* The adjoint of filter_plane, or NULL: sums[3 * i + j] += sum over p <
-     * count of x[p + i * row] * y[p - j] where the bits of mask[j * mask_step +
-     * p] are set (elsewhere y is 0). count is a multiple of lanes. A sum is a
-     * vector, whose lanes the caller adds. sums has space for `rows` rounded up
-     * to a multiple of three. */
+    /* The adjoint of filter_plane: sums[3 * i + j] += sum over p < count of x[p
+     * + i * row] * y[p - j] where the bits of mask[j * mask_step + p] are set
+     * (elsewhere y is 0). count is a multiple of lanes. A sum is a vector,
+     * whose lanes the caller adds. sums has space for `rows` rounded up to a
+     * multiple of three. NULL where filter_plane is NULL. */
     void (*correlate_plane)(int64_t count, int64_t rows, int64_t row,
                             const void *x, const void *y, const void *mask,
                             int64_t mask_step, void *sums);
@@ -448,12 +450,12 @@ typedef struct tn_cpu_tap_rows {
  * bytes; 0 means no prefetch. */
 typedef struct tn_cpu_family {
     const char *name;
-    /* Sums and products of two operands use 64-byte vectors if the set has
-     * them. */
+    /* Whether sums and products of two operands use 64-byte vectors if the set
+     * has them. */
     int wide;
-    /* Programs of one stage that update a tensor in place prefetch. */
+    /* Whether programs of one stage that update a tensor in place prefetch. */
     int prefetches_in_place;
-    int prefetches_columns; /* reductions of columns prefetch their input */
+    int prefetches_columns; /* whether reductions of columns prefetch */
     int64_t reduce_ahead;   /* prefetch distance of reductions of rows */
     /* Prefetch distance of reductions of rows that exceed the last-level
      * cache. */
@@ -520,13 +522,13 @@ typedef struct tn_cpu_routines {
     void (*stream_edged)(char *to, const char *from, int64_t from_step,
                          int64_t rows, int64_t count,
                          const tn_cpu_edge *before, const tn_cpu_edge *after);
-    /* Indexed by the element size in bytes: 1, 2, 4, 8. */
+    /* transpose[b] is for elements of b bytes: 1, 2, 4 or 8. */
     tn_cpu_transpose *transpose[9];
     tn_cpu_stream *stream; /* NULL if not available */
     void (*fence)(void);
     /* Computes sort keys of n floats or int32: signed integers in the order of
-     * the values. NaN has the greatest key, -0 that of +0. The keys are XORed
-     * with flip. n is a multiple of TN_CPU_PARTS. */
+     * the values. NaN has the greatest key, and -0 has the same key as +0. The
+     * keys are XORed with flip. n is a multiple of TN_CPU_PARTS. */
     void (*keys)(int32_t *key, const void *block, int64_t n, int is_float,
                  int32_t flip);
     /* Collects all of n keys that may be among the `wanted` smallest. An item

@@ -151,7 +151,7 @@ FLOATS(f64, double, )
         {                                                                     \
             U u = bits_##suffix(a[i]) & ~SIGN, v = u - 1;                     \
             most = u > most ? u : most;                                       \
-            least = v < least ? v : least; /* 0 is not the least */           \
+            least = v < least ? v : least; /* v wraps around for 0 */          \
         }                                                                     \
         if (least < X_LOW || most > X_HIGH)                                   \
             return false;                                                     \

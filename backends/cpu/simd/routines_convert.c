@@ -254,9 +254,10 @@ add_leaf(vec_f32 *half, int leaf, vec_f32 x)
 /* Computes weighted sums by trees of additions with 2^depth leaves. If vectors
  * have 64 bytes, there is a version for trees of 8 leaves. depth is a constant
  * where this is inlined, so all values but those of large trees stay in
- * registers. A missing leaf is -0, which adds nothing. The taps of an entry are
- * loaded once and serve all rows. A store writes a whole vector, and the next
- * entry overwrites what exceeds the entry's points. */
+ * registers. A missing leaf is -0, which adds nothing. The taps of an entry
+ * (tap[entry]) are loaded once and serve all rows. A store writes a whole
+ * vector; if the entry has fewer sums, the store of the next entry overwrites
+ * the rest. */
 enum { HAS_DEPTH_3 = TN_CPU_VECTOR == 64 };
 #define HAS_LEAF(leaf) (whole || (leaves >> (leaf) & 1))
 static inline __attribute__((always_inline)) void

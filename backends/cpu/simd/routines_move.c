@@ -30,8 +30,9 @@
 #define LOW_16_1 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30
 #define HIGH_16_1 1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31
 
-/* Exchanges groups between row i and row i + width of a square of N rows. After
- * the exchanges of all widths the square is transposed. */
+/* Exchanges groups of `width` elements between row i and row i + width of a
+ * square of N rows. After the exchanges of all widths the square is
+ * transposed. */
 #define EXCHANGE(V, I, N, width)                                              \
     _Pragma("GCC unroll 16") for (int i = 0; i < N; i++) if (!(i & width))    \
     {                                                                         \

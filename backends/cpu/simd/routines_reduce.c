@@ -44,8 +44,8 @@ INT_MINMAX(min_vec_i64, vec_i64, <, min_epi64)
 #ifdef TN_CPU_PLAIN
 enum { ROUNDS = 1 };
 #else
-/* Three rounds of TN_LANES elements are unrolled, because a chunk has 63 rounds
- * after the first one. */
+/* Three rounds of TN_LANES elements are unrolled. After the first round, a
+ * chunk has 63 rounds, which three divides. */
 enum { ROUNDS = 3 };
 #endif
 #define FOLD(name, T, V, bits, many, single, none)                            \
@@ -327,6 +327,7 @@ FOLD_BOOL(fold_all, 1, &=)
  * four streams at a time, each of which ends after `rows` elements, so the
  * hardware prefetches them too late. If family.c says so, the next four streams
  * are prefetched, STRIP elements at a time (0: never). */
+
 /* Copied from family.c when the table is filled. */
 static bool prefetches_columns;
 #ifdef TN_CPU_PLAIN

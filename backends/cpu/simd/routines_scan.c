@@ -84,8 +84,8 @@
  * only chain, of one addition per block; everything else is computed before.
  * The input is prefetched: for 16 MiB that other work evicted, sums take 0.52
  * ms with a distance of 2 KiB, 0.47 ms with 4 and 0.44 ms with 8 or 12 KiB (Zen
- * 5). If *before is absent, the sums of whole blocks need six instead of seven
- * additions: 256 KiB in the caches take 5.3 us instead of 6.1 us. */
+ * 5). If `before` is NULL, whole blocks need six instead of seven additions:
+ * 256 KiB in the caches take 5.3 us instead of 6.1 us. */
 #define AHEAD 8192 /* prefetch distance in bytes */
 #ifdef TN_CPU_STREAMS
 #define STREAM(to, x) stream_vector(to, (vec_i32)(x))

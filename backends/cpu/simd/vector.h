@@ -85,8 +85,8 @@ TN_CPU_SUM(tn_cpu_sum_f64, double, vec_f64)
  * once. Each vector has three sums. */
 #define TN_CPU_PLANE_LINES (TN_CPU_TILE_ROWS / 2)
 
-/* TN_CPU_EVENS_...(a, b) takes every second one of 2 * L - 1 elements, where L
- * is the number of lanes, a holds the first L elements and b the last L. So
+/* TN_CPU_EVENS_...(a, b) selects every second one of 2 * L - 1 elements, where
+ * L is the number of lanes, a holds the first L elements and b the last L. So
  * nothing beyond the last element needed is read. TN_CPU_EVENS is not defined
  * if the compiler has no shuffles. */
 #if defined(__has_builtin)
