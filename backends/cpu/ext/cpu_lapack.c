@@ -22,7 +22,9 @@ typedef struct batch {
     const tn_lapack_args *args;
     tn_cpu_lapack *run;
     tn_cpu_transpose *transpose;
-    int64_t bytes, lanes; /* bytes of an element; number of lanes of a vector */
+    /* bytes is the size of an element, lanes the number of lanes of a
+     * vector. */
+    int64_t bytes, lanes;
     atomic_int failed;
 } batch;
 

@@ -18,7 +18,8 @@ typedef struct pooling {
     const tn_cpu_routines *all;
     int64_t bytes;
     unsigned type; /* CPU_F32 or CPU_F64 */
-    /* number of all planes; number of planes of one task */
+    /* planes is the number of all planes, planes_per_task the number of planes
+     * of one task. */
     int64_t planes, planes_per_task;
     int64_t band; /* number of output rows of a band */
     /* For means: the divisor of window (i, j) is count[0][i] * count[1][j]. */

@@ -46,10 +46,10 @@ void tn__cpu_find_no_memory(native_finder *f);
  * segment. BOOL fits every width. The first value that is not BOOL sets the
  * width of the segment. */
 bool tn__cpu_find_fits(native_finder *f, unsigned type);
-/* These return the index of a node, and add nodes as needed: the node of a
- * slot's value, of an instruction, and of a function's result. They return
- * TN_NONE if machine code does not support the operation, or if out of
- * memory. */
+/* slot_node() returns the node of a slot's value, instruction_node() the node
+ * of an instruction, and function_node() the node of a function's result. They
+ * add nodes as needed. They return TN_NONE if machine code does not support the
+ * operation, or if out of memory. */
 uint32_t tn__cpu_find_slot_node(native_finder *f, unsigned type, uint32_t slot);
 uint32_t tn__cpu_find_instruction_node(native_finder *f, unsigned op,
                                        unsigned type, unsigned from,

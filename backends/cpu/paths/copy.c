@@ -59,7 +59,8 @@ typedef struct copy {
      * at one point of the other dimensions. */
     int64_t strips, strip;
     int64_t bands, band;
-    /* number of all pieces; number of pieces of one task */
+    /* tasks is the number of all pieces, per_task the number of pieces of one
+     * task. */
     int64_t tasks, per_task;
     bool stream; /* use non-temporal stores */
     /* Non-temporal copies prefetch their source this many bytes ahead. */
@@ -277,7 +278,8 @@ static bool launch_copy(tn_built *built, const tn_launch *launch,
     c.bands = c.band = 1;
     if (c.across < c.ndim) {
         int64_t extent = c.dim[c.across].extent;
-        /* The narrower the strips, the longer the bands. */
+        /* The narrower the strips, the longer the bands, so that a piece has at
+         * least TASK_BYTES. */
         c.band = (TASK_BYTES / each / 64 + 1) * 64;
         c.bands = (extent + c.band - 1) / c.band;
         each *= tn__cpu_min(c.band, extent);

@@ -102,7 +102,8 @@ typedef struct work {
      * rows. pieces is the number of pieces of one point of the outer
      * dimensions. */
     int64_t piece, pieces;
-    /* number of all pieces; number of pieces of one task */
+    /* count is the number of all pieces, per_task the number of pieces of one
+     * task. */
     int64_t count, per_task;
     bool stream; /* use non-temporal stores, through a buffer */
     /* Use non-temporal stores for edged rows (see copy_edged), without a

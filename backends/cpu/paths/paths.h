@@ -35,7 +35,7 @@ typedef struct cpu_direct {
  * fills this struct for taps_along.c and taps_blocks.c. */
 typedef struct cpu_taps {
     uint32_t count;   /* number of taps; 0 if the program is of another kind */
-    uint32_t in, out; /* operand numbers */
+    uint32_t in, out; /* numbers of the input and the output operand */
     /* index[t] and weight[t]: numbers of the operands that hold the index and
      * the weight of tap t. */
     uint32_t index[TN_CPU_TAPS], weight[TN_CPU_TAPS];
@@ -65,7 +65,7 @@ typedef struct cpu_row_taps {
 typedef struct cpu_indexed_copy {
     uint32_t count;   /* number of indices; 0 if the program is of another
                          kind */
-    uint32_t in, out; /* operand numbers */
+    uint32_t in, out; /* numbers of the input and the output operand */
     struct {
         uint32_t operand;
         bool affine; /* true if the index is computed by OFFSET, as an affine
@@ -76,13 +76,13 @@ typedef struct cpu_indexed_copy {
 
 /* A program that stores what it loads, unchanged (copy.c). */
 typedef struct cpu_copy {
-    uint32_t in, out; /* operand numbers */
+    uint32_t in, out; /* numbers of the input and the output operand */
 } cpu_copy;
 
 /* A program that stores what it loads by one index (take.c). */
 typedef struct cpu_take {
     bool zero;               /* an index out of range reads 0 and is no error */
-    uint32_t in, index, out; /* operand numbers */
+    uint32_t in, index, out; /* numbers of the operands */
 } cpu_take;
 
 /* A shortcut: two functions that recognise and run some programs. */

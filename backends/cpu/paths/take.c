@@ -66,7 +66,8 @@ typedef struct take {
     /* The last dimension is cut into `blocks` blocks of `block` elements. A
      * piece is one block of one row. */
     int64_t blocks, block;
-    /* number of all pieces; number of pieces of one task */
+    /* pieces is the number of all pieces, per_task the number of pieces of one
+     * task. */
     int64_t pieces, per_task;
     /* by_rows: the index is constant along a row, so each row is one copy.
      * stream: use non-temporal stores. */

@@ -37,7 +37,8 @@ typedef struct along {
     int64_t unit_rows;       /* number of rows of a unit */
     /* number of units of one point of these dimensions */
     int64_t parts;
-    /* number of all units; number of units of one task */
+    /* units is the number of all units, per_task the number of units of one
+     * task. */
     int64_t units, per_task;
     /* number of entries of a row's table; 0 for sums of whole rows */
     int64_t entries;

@@ -135,7 +135,7 @@ typedef struct tn_cpu_scan_kept {
     const void *low, *high, *carry, *first;
     void *keep;
     int whole;
-    int64_t in_next, out_next; /* distance to the next four rows in bytes */
+    int64_t in_next, out_next; /* bytes to the next four rows */
 } tn_cpu_scan_kept;
 typedef void tn_cpu_scan_rows(void *const *out, const void *const *in,
                               const tn_cpu_scan_kept *kept, int64_t n);
@@ -382,7 +382,8 @@ typedef struct tn_cpu_attention_routines {
     /* out[i][..] /= sum[i], or = 0 if sum[i] is 0 */
     void (*normalize)(float *out, int64_t out_row, int64_t rows, int64_t values,
                       const float *sum);
-    /* For query i: s = exp(s - lse[i]), then d = s * (d - mean[i]). */
+    /* Gradient of the softmax for query i: s = exp(s - lse[i]), then d = s * (d
+     * - mean[i]). */
     void (*softmax_backward)(const tn_cpu_scores *scores, float *d,
                              const float *lse, const float *mean);
     /* out[i] = sum over j < n of x[i][j] * y[i][j] */
@@ -453,7 +454,8 @@ typedef struct tn_cpu_family {
     /* Whether sums and products of two operands use 64-byte vectors if the set
      * has them. */
     int wide;
-    /* Whether programs of one stage that update a tensor in place prefetch. */
+    /* Whether programs of one stage prefetch their operands if they update a
+     * tensor in place. */
     int prefetches_in_place;
     int prefetches_columns; /* whether reductions of columns prefetch */
     int64_t reduce_ahead;   /* prefetch distance of reductions of rows */

@@ -151,7 +151,7 @@ FLOATS(f64, double, )
         {                                                                     \
             U u = bits_##suffix(a[i]) & ~SIGN, v = u - 1;                     \
             most = u > most ? u : most;                                       \
-            least = v < least ? v : least; /* v wraps around for 0 */          \
+            least = v < least ? v : least; /* u == 0: v is the maximum */     \
         }                                                                     \
         if (least < X_LOW || most > X_HIGH)                                   \
             return false;                                                     \

@@ -38,8 +38,8 @@ typedef struct conv_grid {
     const conv_tap *tap;
     /* number of taps */
     int64_t taps;
-    /* Along each axis: the lowest position of a tap, and the distance from it
-     * to the highest one. */
+    /* low is the lowest position of a tap along each axis, span the distance
+     * from it to the highest one. */
     int64_t low[2], span[2];
     /* True if some pixel has a tap outside the images. Then blocks are copied
      * into a frame. */
@@ -121,10 +121,11 @@ typedef struct conv_prefetch_state {
     /* The next address to prefetch, and the end of the current channel. at is
      * NULL when everything has been prefetched. */
     const char *at, *end;
-    /* number of channels that remain in the current image; number of images
-     * that remain */
+    /* channels is the number of channels that remain in the current image,
+     * images the number of images that remain. */
     int64_t channels, images;
-    /* number of channels in an image; bytes of a channel */
+    /* count is the number of channels in an image, bytes the size of a
+     * channel. */
     int64_t count, bytes;
     /* bytes from channel to channel, and from image to image */
     int64_t channel, image;

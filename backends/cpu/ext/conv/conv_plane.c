@@ -37,7 +37,8 @@ typedef struct plane {
     /* low is the window's first row relative to the pixel's row. reach is the
      * distance from the window's first row to its last. */
     int64_t low, reach;
-    /* number of rows of a block; number of elements of a mask */
+    /* block is the number of rows of a block, room the number of elements of a
+     * mask. */
     int64_t block, room;
     int64_t planes_per_task; /* number of planes in a task */
     /* One vector, then masks[column][room] for a full block, then those for the
@@ -145,9 +146,9 @@ static void run_task(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Fills the masks of a block of `pixels` pixels: mask[j][p] has all bits set if
- * the pixel p - j reads, through column j of the window, an element of the
- * pixel's own row. */
+/* Fills the masks of a block of `pixels` pixels. mask[j][p] has all bits set if
+ * column j of the window of pixel p - j is in the pixel's own row, and no bits
+ * set if it is in the row before or after. */
 static void fill_masks(const plane *p, int64_t pixels, char *mask)
 {
     memset(mask, 0, (size_t)(3 * p->room) * 4);

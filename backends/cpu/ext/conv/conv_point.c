@@ -19,9 +19,11 @@ typedef struct point {
     tn_cpu_product product;
     /* strides of images in elements: batch in b, channel in c */
     int64_t batch, channel;
-    /* strides of groups in elements, in each matrix; number of groups */
+    /* ..._group is the stride of groups in a matrix, in elements. groups is the
+     * number of groups. */
     int64_t b_group, c_group, a_group, groups;
-    /* number of pixels in a task; number of tasks for each group of an image */
+    /* pixels is the number of pixels in a task, cuts the number of tasks for
+     * each group of an image. */
     int64_t pixels, cuts;
     const char *bias;
     int64_t bias_step;

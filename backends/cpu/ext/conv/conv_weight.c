@@ -4,8 +4,9 @@
  * The blocks of pixels are divided into shares, each with its own sums, and the
  * channels of `in` into ranges. A task computes one range of one share.
  * Afterwards the sums of the shares are added in order. Shares and ranges
- * depend on the shape alone, so results do not depend on the number of
- * threads. */
+ * depend on the shape alone, so results do not depend on the number of threads.
+ * A panel is a copy of some channels of `out` for the pixels of a block, with
+ * the channels of a pixel next to each other. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,7 +43,7 @@ typedef struct gradient {
     size_t bytes;
     conv_images in, out;
     conv_grid grid;
-    int64_t in_channels, out_channels; /* channels of a group */
+    int64_t in_channels, out_channels; /* numbers of channels of a group */
     /* true if vectors hold pixels, false if they hold channels */
     bool by_pixels;
     /* True if one vector holds all channels, and three adjacent taps are summed

@@ -19,8 +19,9 @@ typedef struct winograd {
     const tn_cpu_winograd_routines *routines;
     const tn_cpu_conv_routines *products;
     conv_images from, to;
-    /* number of groups; channels of one group, in the images that are read and
-     * in those that are written */
+    /* groups is the number of groups. from_channels and to_channels are the
+     * numbers of channels of one group in the images that are read and
+     * written. */
     int64_t groups, from_channels, to_channels;
     int64_t high; /* rows of a tile: 2 or 1 */
     /* elements is the size of a window, 16 or 4. taps is the number of weights
@@ -32,14 +33,16 @@ typedef struct winograd {
      * images */
     int64_t tiles[2], total;
     const float *weight;
-    /* strides of the weights in elements: between channels that are read,
-     * channels that are written, and groups */
+    /* Strides of the weights in elements: weight_from between channels that are
+     * read, weight_to between channels that are written, weight_group between
+     * groups. */
     int64_t weight_from, weight_to, weight_group;
     /* true if filters are rotated by 180 degrees, for INPUT */
     bool flipped;
     const float *bias;
     int64_t bias_stride;
-    int64_t block, blocks; /* number of tiles in a block; number of blocks */
+    /* block is the number of tiles in a block, blocks the number of blocks. */
+    int64_t block, blocks;
     /* Number of elements of a plane of transformed filters. A plane is laid out
      * as [strip][channel][STRIP]. */
     int64_t plane;

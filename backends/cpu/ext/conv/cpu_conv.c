@@ -65,14 +65,16 @@ typedef struct convolution {
     const tn_cpu_conv_routines *routines;
     size_t bytes; /* bytes of an element */
     conv_images from, to;
-    /* number of groups; channels of one group, in the images that are read and
-     * in those that are written */
+    /* groups is the number of groups. from_channels and to_channels are the
+     * numbers of channels of one group in the images that are read and
+     * written. */
     int64_t groups, from_channels, to_channels;
     /* distance between pixels of a class in `to` */
     int64_t step[2];
     const char *weight;
-    /* strides of the weights in elements: between channels that are read,
-     * channels that are written, and groups */
+    /* Strides of the weights in elements: weight_from between channels that are
+     * read, weight_to between channels that are written, weight_group between
+     * groups. */
     int64_t weight_from, weight_to, weight_group;
     const char *bias;
     int64_t bias_stride;
