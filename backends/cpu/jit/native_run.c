@@ -521,8 +521,8 @@ static void fold_chunks(runner *f)
     }
 }
 
-/* Returns a bit for each operand that the code reads from the operand's own
- * memory and that has different memory for each row. */
+/* Returns a bit for each operand that the code reads in place, without a copy,
+ * and that has different memory for each row. */
 static uint32_t streams_of(const cpu_segment *s, const row_layout *l)
 {
     uint32_t streams = 0;

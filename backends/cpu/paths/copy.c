@@ -278,8 +278,8 @@ static bool launch_copy(tn_built *built, const tn_launch *launch,
     c.bands = c.band = 1;
     if (c.across < c.ndim) {
         int64_t extent = c.dim[c.across].extent;
-        /* The narrower the strips, the longer the bands, so that a piece has at
-         * least TASK_BYTES. */
+        /* The narrower the strips, the longer the bands, so that a piece has
+         * about TASK_BYTES. */
         c.band = (TASK_BYTES / each / 64 + 1) * 64;
         c.bands = (extent + c.band - 1) / c.band;
         each *= tn__cpu_min(c.band, extent);

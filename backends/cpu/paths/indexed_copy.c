@@ -287,8 +287,7 @@ static bool find_runs(work *w)
         return false; /* take.c copies whole rows */
     for (uint32_t k = 0; k < copy->count && !copy->zero; k++)
         if (is_affine(w, k) || (k != w->rows.index && k != w->columns.index))
-            /* this file cannot report an index that is out of range */
-            return false;
+            return false; /* nothing here checks the range of such an index */
     return w->rows.index == TN_CPU_NONE || w->rows.index != w->columns.index;
 }
 

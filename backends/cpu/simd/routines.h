@@ -86,8 +86,9 @@ typedef void tn_cpu_stream(void *memory, const void *block, int64_t bytes,
  * plugin.h defines. Prefetches x `ahead` bytes ahead. */
 typedef void tn_cpu_fold(void *out, const void *x, int64_t n, int64_t count,
                          int64_t stride, int64_t ahead);
-/* One factor of the products below: element k of sequence i is at[i * step + k]
- * - center[i * center_step]. If center is NULL, nothing is subtracted. */
+/* One factor of the products below. Element k of sequence i is
+ *     at[i * step + k] - center[i * center_step]
+ * If center is NULL, nothing is subtracted. */
 typedef struct tn_cpu_factor {
     const void *at, *center;
     int64_t step, center_step;
@@ -97,8 +98,9 @@ typedef struct tn_cpu_factor {
  * added. */
 typedef void tn_cpu_fold_products(void *out, const tn_cpu_factor *factor,
                                   int64_t n, int64_t count);
-/* Products in columns: element i of column c is ((x[i * x_step + c] - center[i
- * * center_step]) * y[i * y_step + c]) * scale[i * scale_step]. */
+/* Products in columns. Element i of column c is
+ *     (x[i * x_step + c] - center[i * center_step]) *
+ *         y[i * y_step + c] * scale[i * scale_step] */
 typedef struct tn_cpu_column_products {
     const void *x, *y, *center, *scale;
     int64_t x_step, y_step, center_step, scale_step;
@@ -191,57 +193,64 @@ typedef struct tn_cpu_conv_routines {
     /* Number of pixels that loops with one pixel in each lane compute at a
      * time. */
     int64_t strip;
-    /* sums[i][..] (+)= alpha * sum over p < depth of x[i][at[p]] * w[p][..],
-     * for i < count. w_row and sums_row are the strides of w and sums in
-     * elements. */
+    /* Computes tiles of a matrix product, for i < count:
+     *     sums[i][..] (+)= alpha * sum over p < depth of x[i][at[p]] * w[p][..]
+     * w_row and sums_row are the strides of w and sums in elements. */
     void (*tiles)(int64_t count, int64_t vectors, int64_t depth,
                   const void *const *x, const int64_t *at, const void *w,
                   int64_t w_row, void *sums, int64_t sums_row, double alpha,
                   int how);
-    /* Windows of three columns over adjacent pixels, where the channels of a
-     * pixel are one vector: sums[q][..] = sum over r < rows, p < depth and t <
-     * 3 of x[at[i] + q + t] * w[i * lanes + t * tap ..] with i = 3 * r * depth
-     * + p, for q < count. tap is the stride of the three taps in w. count is at
-     * least min_columns. NULL for float64 and the generic set, where the loop
-     * is not worth its size. */
+    /* Windows of three columns over adjacent pixels. The channels of a pixel
+     * are one vector. Computes, for q < count, with i = 3 * r * depth + p:
+     *     sums[q][..] = sum over r < rows, p < depth and t < 3 of
+     *         x[at[i] + q + t] * w[i * lanes + t * tap ..]
+     * tap is the stride of the three taps in w. count is at least min_columns.
+     * NULL for float64 and the generic set, where the loop is not worth its
+     * size. */
     void (*filter_rows)(int64_t count, int64_t rows, int64_t depth,
                         const void *x, const int64_t *at, const void *w,
                         int64_t tap, void *sums);
     int64_t min_columns;
-    /* The adjoint of filter_rows: sums[i * lanes + t * tap ..] (+)= sum over r
-     * < rows and q < columns of x[i][at[r] + q + t] * w[(r * columns + q) *
-     * lanes ..], for i < count and t < 3. columns is at least 2. NULL where
-     * filter_rows is NULL. */
+    /* The adjoint of filter_rows. Computes, for i < count and t < 3:
+     *     sums[i * lanes + t * tap ..] (+)=
+     *         sum over r < rows and q < columns of
+     *         x[i][at[r] + q + t] * w[(r * columns + q) * lanes ..]
+     * columns is at least 2. NULL where filter_rows is NULL. */
     void (*correlate_rows)(int64_t count, int64_t rows, int64_t columns,
                            const void *const *x, const int64_t *at,
                            const void *w, int64_t tap, void *sums, int add);
-    /* Windows of three columns, with one pixel of a plane in each lane: out[q]
-     * = bias + sum over i < rows and j < 3 of x[q + i * row + j] * w[3 * i +
-     * j], for q < count. Products with j = 0 and j = 2 count only where the
-     * bits of mask[j * mask_step + q + j] are set. Reads up to 5 vectors beyond
-     * the end of x, and one vector before the beginning of mask. NULL if the
-     * set has no such loop. */
+    /* Windows of three columns, with one pixel of a plane in each lane.
+     * Computes, for q < count:
+     *     out[q] = bias + sum over i < rows and j < 3 of
+     *         x[q + i * row + j] * w[3 * i + j]
+     * Products with j = 0 and j = 2 count only where the bits of mask[j *
+     * mask_step + q + j] are set. Reads up to 5 vectors beyond the end of x,
+     * and one vector before the beginning of mask. NULL if the set has no such
+     * loop. */
     void (*filter_plane)(int64_t count, int64_t rows, int64_t row,
                          const void *x, const void *w, const void *mask,
                          int64_t mask_step, void *out, double bias);
-    /* The adjoint of filter_plane: sums[3 * i + j] += sum over p < count of x[p
-     * + i * row] * y[p - j] where the bits of mask[j * mask_step + p] are set
-     * (elsewhere y is 0). count is a multiple of lanes. A sum is a vector,
+    /* The adjoint of filter_plane. Computes
+     *     sums[3 * i + j] += sum over p < count of x[p + i * row] * y[p - j]
+     * where the bits of mask[j * mask_step + p] are set (elsewhere y is 0).
+     * Reads whole vectors, so the last one may exceed count. A sum is a vector,
      * whose lanes the caller adds. sums has space for `rows` rounded up to a
      * multiple of three. NULL where filter_plane is NULL. */
     void (*correlate_plane)(int64_t count, int64_t rows, int64_t row,
                             const void *x, const void *y, const void *mask,
                             int64_t mask_step, void *sums);
-    /* One pixel in each lane: sums[v * next + q] = bias[v * bias_step] (0 if
-     * bias is NULL) + sum over p < depth of x[q + at[p]] * w[p * vectors + v],
-     * for v < vectors <= 4 and q < count. count is a multiple of strip. */
+    /* One pixel in each lane. Computes, for v < vectors <= 4 and q < count:
+     *     sums[v * next + q] = bias[v * bias_step] +
+     *         sum over p < depth of x[q + at[p]] * w[p * vectors + v]
+     * bias may be NULL. count is a multiple of strip. */
     void (*filter_strip)(int64_t count, int64_t vectors, int64_t depth,
                          const void *x, const int64_t *at, const void *w,
                          void *sums, int64_t next, const void *bias,
                          int64_t bias_step);
-    /* sums[t * sums_step] += sum over q < count of x[q + at[t]] * y[q] where
-     * the bits of mask[q] are set, for t < taps. count is a multiple of lanes.
-     * Elsewhere y[q] is 0 and x may be anything. */
+    /* The adjoint of filter_strip, for t < taps:
+     *     sums[t * sums_step] += sum over q < count of x[q + at[t]] * y[q]
+     * where the bits of mask[q] are set. Elsewhere y[q] is 0 and x may be
+     * anything. count is a multiple of lanes. */
     void (*correlate_strip)(int64_t taps, int64_t count, const void *x,
                             const int64_t *at, const void *y, const void *mask,
                             void *sums, int64_t sums_step);
@@ -256,8 +265,8 @@ typedef struct tn_cpu_conv_routines {
  * Plane p holds element p of all tiles; `plane` is the stride of planes in
  * elements. */
 typedef struct tn_cpu_winograd_routines {
-    /* Splits rows into even and odd columns: out[2 * half * i + half * (k % 2)
-     * + k / 2] = in[i][j] with k = first + j. */
+    /* Splits rows into even and odd columns. With k = first + j:
+     *     out[2 * half * i + half * (k % 2) + k / 2] = in[i][j] */
     void (*split)(float *out, int64_t half, const float *in, int64_t in_row,
                   int64_t rows, int64_t columns, int64_t first);
     /* Transforms the windows (4 or 4 x 4 elements of split rows) of `count`
@@ -272,9 +281,10 @@ typedef struct tn_cpu_winograd_routines {
     /* Transforms the weights of eight adjacent filters: tap t of filter f is
      * in[t * step + f]. */
     void (*filters)(float *out, int64_t plane, const float *in, int64_t step);
-    /* Transforms gradients of the results: the rows of count tiles, 2 * count
-     * pixels of `width` channels each. width is a multiple of the vector
-     * length. The result is out[p * plane + tile * width + channel]. */
+    /* Transforms the gradients of the results. `in` holds the rows of `count`
+     * tiles: 2 * count pixels with `width` channels each. width is a multiple
+     * of the vector length. The result is out[p * plane + tile * width +
+     * channel]. */
     void (*cotangents)(float *out, int64_t plane, const float *in,
                        int64_t in_row, int64_t width, int64_t count);
     /* Transforms sums of products to the gradients of the weights of `width`
@@ -482,8 +492,8 @@ typedef struct tn_cpu_routines {
     /* op[operation][type of the operands]. */
     tn_cpu_run *op[TN_K_END][CPU_TYPE_COUNT];
     /* pair[F32 or F64][first][second]: two operations in one pass. `first`
-     * computes t = a + b, a - b or a * b, and `second` computes t + c, t - c, c
-     * - t or t * c. Each of a, b and c may be one value. */
+     * computes t as a + b, a - b or a * b, and `second` computes t + c, t - c,
+     * c - t or t * c. Each of a, b and c may be one value. */
     tn_cpu_run *const (*pair[2])[4];
     tn_cpu_run *cast[CPU_TYPE_COUNT][CPU_TYPE_COUNT]; /* [from][to] */
     tn_cpu_pair *philox_pair;
