@@ -41,7 +41,7 @@ static bool is_known(const cpu_op *op)
 }
 
 /* Adds operation `number` to the current segment. Returns false if machine code
- * does not support it or the segment has no room for it. */
+ * does not support it, or if it does not fit into the segment. */
 static bool join(native_finder *f, uint32_t number)
 {
     const cpu_op *op = &f->code->op[number];
