@@ -307,6 +307,11 @@ enum {
 
 enum { TN_LEVEL_UNIFORM, TN_LEVEL_ROW, TN_LEVEL_ELEM };
 enum { TN_LOAD_ZERO = 1 }; /* sub of LOAD: outside reads 0, without a fault */
+/* sub of SELECT, a hint: the select is weighted(x, w), where a is w == 0, b is
+ * 0 and c is x * w. Interpolations and adaptive pools are sums of such terms,
+ * which an executor may compute by a routine of its own. Executors may ignore
+ * the hint. */
+enum { TN_SELECT_WEIGHTED = 1 };
 enum { TN_BITCAST_ANY_NAN = 1 }; /* sub of BITCAST, in functions: the result
                                     does not depend on the bits of a NaN */
 
@@ -314,8 +319,8 @@ typedef struct tn_kernel_ins {
     uint8_t op;    /* TN_K_... */
     uint8_t dtype; /* register type of the result; of a for STORE */
     uint8_t level; /* TN_LEVEL_... */
-    uint8_t sub;   /* reduction kind, flags of LOAD and BITCAST, dtype of
-                      NARROW */
+    uint8_t sub;   /* reduction kind; dtype of NARROW; flags of LOAD and BITCAST;
+                      hint of SELECT */
     uint32_t a, b, c;
     union {
         int64_t i;

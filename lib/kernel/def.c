@@ -67,7 +67,23 @@ static bool parse_param_type(tn__parser *parser, tn_dtype *dtype)
             return tn__parser_advance(parser);
         }
     return tn__parser_expected(
-        parser, "a type: f32, f64, i32, i64, bool, float or int");
+        parser, "a type: f32, f64, i32, i64, bool, float, int or type");
+}
+
+/* Makes the name that was bound last the name of a type parameter, which needs
+ * no slot. */
+static bool parse_type_param(tn__parser *parser, tn__def *def,
+                             tn__binding *binding)
+{
+    if (def->input_count + def->type_count == TN__KERNEL_MAX_INPUTS)
+        return tn__parser_fail(parser, &parser->token,
+                               "at most %d inputs and type parameters",
+                               TN__KERNEL_MAX_INPUTS);
+    binding->type = true;
+    binding->slot = (uint32_t)def->type_count++;
+    parser->slot_count--;
+    def->param_count--;
+    return tn__parser_advance(parser);
 }
 
 static bool parse_param(tn__parser *parser, tn__def *def)
@@ -83,8 +99,11 @@ static bool parse_param(tn__parser *parser, tn__def *def)
     def->param[i].name = binding->name;
     if (parser->token.kind != ':')
         return true;
-    return tn__parser_advance(parser) &&
-           parse_param_type(parser, &def->param[i].dtype);
+    if (!tn__parser_advance(parser))
+        return false;
+    return tn__parser_is_name(parser, "type")
+               ? parse_type_param(parser, def, binding)
+               : parse_param_type(parser, &def->param[i].dtype);
 }
 
 static bool parse_list(tn__parser *parser, tn__def *def,
@@ -321,6 +340,11 @@ int tn__def_input_count(const tn__def *def)
     return def->input_count;
 }
 
+int tn__def_type_count(const tn__def *def)
+{
+    return def->type_count;
+}
+
 int tn__def_param_count(const tn__def *def)
 {
     return def->param_count;
@@ -356,19 +380,18 @@ static const tn__kernel *find(const tn__def *def, uint64_t dtypes)
     return NULL;
 }
 
-const tn__kernel *tn__def_kernel(const tn__def *def,
-                                 const tn_dtype *input_dtype)
+const tn__kernel *tn__def_kernel(const tn__def *def, const tn_dtype *dtype)
 {
     uint64_t dtypes = 0;
-    for (int i = 0; i < def->input_count; i++)
-        if (!def->input[i].offset)
-            dtypes |= (uint64_t)(input_dtype[i] & 15) << 4 * i;
+    for (int i = 0; i < def->input_count + def->type_count; i++)
+        if (i >= def->input_count || !def->input[i].offset)
+            dtypes |= (uint64_t)(dtype[i] & 15) << 4 * i;
     const tn__kernel *kernel = find(def, dtypes);
     if (kernel)
         return kernel;
     tn__lock_take(&lock);
     kernel = find(def, dtypes);
-    if (!kernel && (kernel = tn__def_type(def, input_dtype))) {
+    if (!kernel && (kernel = tn__def_type(def, dtype))) {
         /* the list is a cache, so def may be const */
         tn__def *cache = (tn__def *)def;
         tn__def_entry *entry = tn__alloc(sizeof *entry);

@@ -20,6 +20,7 @@ enum tn__node_kind {
     TN__NODE_UNARY,   /* op is the token; kid[0] is the operand */
     TN__NODE_BINARY,  /* op is the token; kid[0] op kid[1] */
     TN__NODE_CALL,    /* name is the function's; kids are the arguments */
+    TN__NODE_CONVERT, /* kid[0] converted to type parameter number slot */
     TN__NODE_LOAD,    /* slot is an input's; kids are the indices; op is 1 if
                        * elements outside are read as 0 */
     TN__NODE_BLOCK,   /* kids are LETs, at most one WHILE, and the value */
@@ -51,7 +52,8 @@ typedef struct tn__node {
 #define TN__MAX_LOOPS 3
 
 typedef struct tn__def_entry { /* one kernel of a definition */
-    uint64_t dtypes;           /* dtypes of the inputs, four bits each */
+    uint64_t dtypes;           /* four bits for each dtype: of the inputs,
+                                * then of the type parameters */
     const tn__kernel *kernel;
     struct tn__def_entry *next;
 } tn__def_entry;
@@ -60,7 +62,7 @@ typedef struct tn__def_entry { /* one kernel of a definition */
 
 struct tn__def {
     const char *name, *where;
-    int input_count, param_count, output_count;
+    int input_count, type_count, param_count, output_count;
     struct {
         const char *name;
         bool row, offset;
@@ -94,7 +96,7 @@ void tn__def_levels(const tn__def *def, uint8_t *level);
 
 enum tn__builtin {
 #define TN__BUILTIN_MAP(X)                                                     \
-    X(where, 3)                                                                \
+    X(where, 3) X(weighted, 2)                                                 \
     X(min, 2) X(max, 2) X(abs, 1) X(neg, 1) X(floor, 1) X(ceil, 1) X(trunc, 1) \
         X(rint, 1) X(sqrt, 1) X(fma, 3) X(div, 2) X(rem, 2) X(shl, 2)          \
             X(shr, 2) X(shrl, 2) X(mulhi, 2) X(bits, 1) X(from_bits, 1)        \

@@ -34,6 +34,7 @@ void tn__def_drop(const tn__def *def);
 
 const char *tn__def_name(const tn__def *def);
 int tn__def_input_count(const tn__def *def);
+int tn__def_type_count(const tn__def *def);
 int tn__def_param_count(const tn__def *def);
 int tn__def_output_count(const tn__def *def);
 const char *tn__def_input_name(const tn__def *def, int i);
@@ -85,11 +86,11 @@ typedef struct tn__kernel {
     uint64_t key[2];
 } tn__kernel;
 
-/* Returns the kernel of def for inputs of these dtypes. Params without a type
- * get the float type of the computation (f32 for half types). A kernel is made
- * once for each combination of dtypes; later calls take no lock. */
-const tn__kernel *tn__def_kernel(const tn__def *def,
-                                 const tn_dtype *input_dtype);
+/* Returns the kernel of def for these dtypes: one for each input, then one for
+ * each type parameter, at most TN__KERNEL_MAX_INPUTS in all. Params without a
+ * type get the float type of the computation (f32 for half types). A kernel is
+ * made once for each combination of dtypes; later calls take no lock. */
+const tn__kernel *tn__def_kernel(const tn__def *def, const tn_dtype *dtype);
 
 /* Returns the staged program of a kernel, which is made once. The program's
  * operands are the inputs, then the outputs. */

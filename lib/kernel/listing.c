@@ -81,6 +81,8 @@ static void add_ins(tn__text *text, const tn_kernel_ins *ins, uint32_t i,
         tn__text_add(text, " else 0");
     if (ins->op == TN_K_LOAD && ins->sub & TN__LOAD_GUARD)
         tn__text_add(text, " guard");
+    if (ins->op == TN_K_SELECT && ins->sub == TN_SELECT_WEIGHTED)
+        tn__text_add(text, " weighted");
     tn__text_add(text, " : %s %s\n", short_name(ins->dtype),
                  level_name[ins->level % 3]);
 }

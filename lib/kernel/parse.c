@@ -38,6 +38,27 @@ static bool parse_list(tn__parser *parser, tn__nodes *list, int close,
 
 /* ---- names, calls and loads -------------------------------------------- */
 
+/* Parses the conversion dtype(x) to a type parameter. */
+static tn__node *parse_conversion(tn__parser *parser, const tn__token *name,
+                                  const tn__binding *type)
+{
+    if (parser->token.kind != '(') {
+        tn__parser_fail(parser, name, "'%s' is a type: write %s(x)", type->name,
+                        type->name);
+        return NULL;
+    }
+    const uint32_t number = type->slot;
+    if (!tn__parser_advance(parser))
+        return NULL;
+    tn__node *kid = tn__node_single(parser, tn__parse_expr(parser));
+    if (!kid || !tn__parser_take(parser, ')', "')'"))
+        return NULL;
+    tn__node *node = tn__node_new(parser, TN__NODE_CONVERT, name, &kid, 1);
+    if (node)
+        node->slot = number;
+    return node;
+}
+
 static tn__node *parse_call(tn__parser *parser, const tn__token *name)
 {
     char text[64] = {0};
@@ -155,9 +176,11 @@ static tn__node *parse_name(tn__parser *parser)
     }
     if (!tn__parser_advance(parser))
         return NULL;
+    tn__binding *binding = tn__parser_find(parser, name.text, name.length);
+    if (binding && binding->type)
+        return parse_conversion(parser, &name, binding);
     if (parser->token.kind == '(')
         return parse_call(parser, &name);
-    tn__binding *binding = tn__parser_find(parser, name.text, name.length);
     if (!binding) {
         char names[128];
         tn__parser_fail(parser, &name, "there is no '%.*s'%s", (int)name.length,

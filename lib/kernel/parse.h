@@ -11,6 +11,7 @@ typedef struct tn__binding {
     uint32_t slot;
     int line, column;
     bool input, offset;
+    bool type; /* the name of a type parameter; slot is its number */
 } tn__binding;
 
 typedef struct tn__parser {

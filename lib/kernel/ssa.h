@@ -151,7 +151,7 @@ static inline tn__kernel_box *tn__kernel_box_of(const tn__kernel *kernel)
 
 /* Types a definition for inputs of these dtypes. Each call makes a new kernel;
  * tn__def_kernel caches kernels. */
-const tn__kernel *tn__def_type(const tn__def *def, const tn_dtype *input_dtype);
+const tn__kernel *tn__def_type(const tn__def *def, const tn_dtype *dtype);
 
 /* Types the body of a `fn` for a register type. Returns false with the error
  * recorded if that fails. */

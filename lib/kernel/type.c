@@ -274,6 +274,12 @@ bool tn__type_value(tn__typer *typer, const tn__node *node, tn__value *out)
         return tn__type_binary(typer, node, node->op, arg, out);
     case TN__NODE_CALL:
         return type_call(typer, node, out);
+    case TN__NODE_CONVERT:
+        if (!tn__type_value(typer, node->kid[0], &arg[0]))
+            return false;
+        typer->at = node;
+        *out = tn__type_convert(typer, arg[0], typer->type[node->slot]);
+        return true;
     case TN__NODE_LOAD:
         return type_load(typer, node, out);
     default: /* a block or a loop; the parser checked that it has one value */
@@ -328,6 +334,20 @@ static bool set_inputs(tn__typer *typer, const tn__def *def,
     return true;
 }
 
+/* Sets typer->type to the dtypes of the type parameters. */
+static bool set_types(tn__typer *typer, const tn__def *def,
+                      const tn_dtype *type)
+{
+    typer->type = type;
+    for (int t = 0; t < def->type_count; t++)
+        if (!tn__register_type(type[t])) {
+            tn__fail(TN_ERR_DTYPE, "%s: kernels do not convert to %s",
+                     def->name, tn_dtype_name(type[t]));
+            return false;
+        }
+    return true;
+}
+
 static void set_params(tn__typer *typer, const tn__def *def)
 {
     tn__ssa *ssa = typer->ssa;
@@ -348,7 +368,7 @@ static void set_params(tn__typer *typer, const tn__def *def)
     }
 }
 
-const tn__kernel *tn__def_type(const tn__def *def, const tn_dtype *input_dtype)
+const tn__kernel *tn__def_type(const tn__def *def, const tn_dtype *dtype)
 {
     tn__ssa ssa;
     tn__kernel *kernel = NULL;
@@ -360,7 +380,8 @@ const tn__kernel *tn__def_type(const tn__def *def, const tn_dtype *input_dtype)
                        .real = TN_F32,
                        .slot =
                            tn__calloc(def->slot_count + 1, sizeof *typer.slot)};
-    if (typer.slot && set_inputs(&typer, def, input_dtype)) {
+    if (typer.slot && set_inputs(&typer, def, dtype) &&
+        set_types(&typer, def, dtype + def->input_count)) {
         set_params(&typer, def);
         if (type_values(&typer, def->body, out)) {
             ssa.output_count = def->output_count;

@@ -20,6 +20,7 @@ typedef struct tn__typer {
     tn__ssa *ssa;
     const char *where;
     tn__value *slot;
+    const tn_dtype *type; /* dtypes of the definition's type parameters */
     tn_dtype real; /* float type of the computation */
     int inlined;   /* nesting depth of inlined `def`s */
     bool in_loop, in_fn;

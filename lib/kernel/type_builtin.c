@@ -170,7 +170,9 @@ bool tn__type_unary(tn__typer *typer, const tn__node *node, int sign,
 
 /* ---- built-in functions ------------------------------------------------ */
 
-static bool type_select(tn__typer *typer, const tn__value *arg, tn__value *out)
+/* Types where(arg[0], arg[1], arg[2]). hint: 0 or TN_SELECT_WEIGHTED. */
+static bool type_select(tn__typer *typer, uint8_t hint, const tn__value *arg,
+                        tn__value *out)
 {
     uint32_t condition = tn__type_bool(typer, &arg[0]);
     tn__common_type m = tn__type_common(typer, &arg[1], 2);
@@ -180,10 +182,27 @@ static bool type_select(tn__typer *typer, const tn__value *arg, tn__value *out)
                                          * type is not F64 */
     uint32_t b = tn__type_to_common(typer, &arg[1], &m);
     uint32_t c = tn__type_to_common(typer, &arg[2], &m);
-    *out = (tn__value){
-        tn__ssa_op(typer->ssa, TN_K_SELECT, m.type, condition, b, c), m.dtype,
-        m.weak};
+    const tn_kernel_ins select = {.op = TN_K_SELECT,
+                                  .dtype = (uint8_t)m.type,
+                                  .sub = hint,
+                                  .a = condition,
+                                  .b = b,
+                                  .c = c};
+    *out = (tn__value){tn__ssa_add(typer->ssa, select), m.dtype, m.weak};
     return true;
+}
+
+/* Types weighted(x, w), whose value is where(w == 0, 0, x * w). */
+static bool type_weighted(tn__typer *typer, const tn__value arg[2],
+                          tn__value *out)
+{
+    tn__ssa *ssa = typer->ssa;
+    const tn__value zero = {tn__ssa_integer(ssa, TN_I64, 0), TN_I64, true};
+    tn__value part[3] = {[1] = zero};
+    if (!type_comparison(typer, TN_K_EQ, &arg[1], &zero, &part[0]) ||
+        !type_operator(typer, TN_K_MUL, arg, 2, false, &part[2]))
+        return false;
+    return type_select(typer, TN_SELECT_WEIGHTED, part, out);
 }
 
 static bool type_bits(tn__typer *typer, const tn__node *node, tn__value arg,
@@ -407,7 +426,9 @@ bool tn__type_builtin(tn__typer *typer, const tn__node *node,
 {
     switch (builtin) {
     case TN__BUILTIN_where:
-        return type_select(typer, arg, out);
+        return type_select(typer, 0, arg, out);
+    case TN__BUILTIN_weighted:
+        return type_weighted(typer, arg, out);
     case TN__BUILTIN_min:
         return type_operator(typer, TN_K_MIN, arg, 2, false, out);
     case TN__BUILTIN_max:

@@ -188,23 +188,15 @@ static char *definition(const tn_op *op, const char *body)
             tn__text_add(&text, "%s%s", before, op->arg[i].name);
             before = ", ";
         }
+    for (int i = 0; i < op->arg_count; i++)
+        if (op->role[i] == TN__ROLE_DTYPE) {
+            tn__text_add(&text, "%s%s: type", before, op->arg[i].name);
+            before = ", ";
+        }
     if (strchr(op->extra, 'r'))
         tn__text_add(&text, "%sseed: i64, call: i64", before);
     tn__text_add(&text, ") = ");
-    while (*body) {
-        size_t word = strspn(body, "abcdefghijklmnopqrstuvwxyz_"
-                                   "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789");
-        bool converts = false;
-        for (int i = 0; i < op->arg_count; i++)
-            converts = converts || (op->role[i] == TN__ROLE_DTYPE &&
-                                    strlen(op->arg[i].name) == word &&
-                                    memcmp(op->arg[i].name, body, word) == 0);
-        if (converts)
-            tn__text_add(&text, "f32");
-        else
-            tn__text_add_bytes(&text, body, word ? word : 1);
-        body += word ? word : 1;
-    }
+    tn__text_add(&text, "%s", body);
     return tn__text_finish(&text);
 }
 
@@ -284,6 +276,8 @@ static bool add_row(printed_list *list, const tn_target *target,
     const tn__kernel *kernel = NULL;
     for (int k = 0; def && k < tn__def_input_count(def); k++)
         dtypes[k] = tn__def_input_is_offset(def, k) ? TN_DTYPE_NONE : dtype;
+    for (int t = 0; def && t < tn__def_type_count(def); t++)
+        dtypes[tn__def_input_count(def) + t] = TN_F32;
     if (def)
         kernel = tn__def_kernel(def, dtypes);
     tn_error_clear();

@@ -390,9 +390,70 @@ static void test_once(void)
        "dtypes change a key");
 }
 
+/* A type parameter is a dtype that is given after those of the inputs. */
+static void test_type_parameter(void)
+{
+    tn__def *def = tn__def_parse("f(x; p: int, t: type, u: type) = "
+                                 "u(t(x) + p)", "t");
+    if (!def)
+        bail_out("%s", tn_error());
+    const tn_dtype half[] = {TN_F32, TN_F16, TN_F64}, byte[] = {TN_F32, TN_I8,
+                                                                TN_BOOL};
+    is_int(tn__def_type_count(def), 2, "a definition has two type parameters");
+    is_int(tn__def_param_count(def), 1, "which are no parameters of a launch");
+    const tn__kernel *k = tn__def_kernel(def, half);
+    is_int(k ? (int)k->out[0].dtype : -1, TN_F64, "the result is converted");
+    const tn__kernel *same = kernel_of("f(x; p: int) = f64(f16(x) + p)", TN_F32,
+                                       0);
+    ok(k && same && k->key[0] == same->key[0] && k->key[1] == same->key[1],
+       "the kernel is that of a text with the names of the dtypes");
+    const tn__kernel *other = tn__def_kernel(def, byte);
+    ok(other && other != k && other->out[0].dtype == TN_BOOL,
+       "another dtype makes another kernel");
+    ok(tn__def_kernel(def, half) == k, "which are both cached");
+    const tn_dtype none[] = {TN_F32, TN_F16, TN_DTYPE_NONE};
+    ok(!tn__def_kernel(def, none), "no dtype is refused");
+    is_int(tn_error_code(), TN_ERR_DTYPE, "%s", tn_error());
+    tn_error_clear();
+}
+
+/* Returns the listing of the kernel `text` without the word " weighted". */
+static char *plain_listing(const char *text, tn_dtype dtype, bool *found)
+{
+    const tn__kernel *kernel = kernel_of(text, dtype, dtype);
+    if (!kernel)
+        bail_out("%s", tn_error());
+    char *listing = tn__kernel_text(kernel);
+    char *word = strstr(listing, " weighted");
+    *found = word;
+    if (word)
+        memmove(word, word + strlen(" weighted"),
+                strlen(word + strlen(" weighted")) + 1);
+    return listing;
+}
+
+static void test_weighted(void)
+{
+    static const tn_dtype dtypes[] = {TN_F32, TN_F64, TN_F16, TN_I32};
+    for (int i = 0; i < 4; i++) {
+        bool hint, none;
+        char *weighted = plain_listing("f(x, y) = weighted(x, y)", dtypes[i],
+                                       &hint);
+        char *where = plain_listing("f(x, y) = where(y == 0, 0, x * y)",
+                                    dtypes[i], &none);
+        ok(hint && !none, "%s: only weighted has the hint",
+           tn_dtype_name(dtypes[i]));
+        is_str(weighted, where, "it is a select otherwise");
+        tn__free(weighted);
+        tn__free(where);
+    }
+}
+
 int main(void)
 {
     plan_later();
+    test_weighted();
+    test_type_parameter();
     test_messages();
     test_results();
     test_levels();

@@ -475,6 +475,11 @@ static void check_null_and_names(void)
     refused(tn_op_define("relu(x) = max(x, 0)"), TN_ERR_ARGUMENT,
             "op_define: there is an operator relu already; choose another "
             "name");
+    refused(tn_op_define("own_none(; p) = p"), TN_ERR_ARGUMENT,
+            "own_none: an operator takes at least one tensor");
+    refused(tn_op_define("own_cast(x; t: type) = t(x)"), TN_ERR_UNSUPPORTED,
+            "own_cast: operators of a program have no parameters of type "
+            "`type`; name the dtype in the text, as in f32(x)");
 }
 
 /* Results written into given tensors: each must fit, not only the first. */

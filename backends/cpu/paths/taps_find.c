@@ -30,22 +30,17 @@ typedef struct tap_operands {
     uint32_t in, index, weight, flags;
 } tap_operands;
 
-/* Returns whether instruction n computes a tap, where(w == 0, 0, x[i] * w), and
- * fills *tap. */
+/* Returns whether instruction n computes a tap, weighted(x[i], w), of float32
+ * operands x and w, and fills *tap. */
 static bool read_tap(const tn_program *program, uint32_t n, tap_operands *tap)
 {
     const tn_kernel_ins *all = program->ins, *select = &all[n];
-    if (select->op != TN_K_SELECT)
+    if (select->op != TN_K_SELECT || select->sub != TN_SELECT_WEIGHTED)
         return false;
-    const tn_kernel_ins *is_zero = &all[select->a], *zero = &all[select->b];
-    const tn_kernel_ins *product = &all[select->c];
-    if (is_zero->op != TN_K_EQ || is_zero->b != select->b ||
-        zero->op != TN_K_CONST || zero->imm.i != 0 ||
-        product->op != TN_K_MUL)
+    const tn_kernel_ins *is_zero = &all[select->a], *product = &all[select->c];
+    if (is_zero->op != TN_K_EQ || product->op != TN_K_MUL)
         return false;
     uint32_t w = is_zero->a, x = product->a == w ? product->b : product->a;
-    if (product->a != w && product->b != w)
-        return false;
     const tn_kernel_ins *weight = plain_load(program, w), *value = &all[x];
     const tn_kernel_ins *index =
         value->op == TN_K_LOAD ? plain_load(program, value->a) : NULL;

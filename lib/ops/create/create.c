@@ -118,20 +118,27 @@ tn_status tn__run_create(tn__call *call)
         !tn__call_has(call, dtype_arg))
         dtype = number_dtype(&call->value[fill]);
 
-    /* The kernel is looked up with a key in which the dtype is given. */
+    /* The kernel is looked up with a key (define.h) in which the dtype is
+     * given. */
     tn_value value[TN__OP_MAX_ARGS];
-    uint64_t key = dtype;
+    uint64_t key = 1;
     for (int i = 0; i < op->arg_count; i++) {
         value[i] = i == dtype_arg ? tn__value_dtype(dtype) : call->value[i];
-        if (op->role[i] == TN__ROLE_PARAM)
-            key = key << 4 | (uint64_t)(value[i].kind == TN_VALUE_NUMBER
-                                            ? TN__KEY_NUMBER + value[i].count
-                                        : value[i].kind == TN_VALUE_FLOAT
-                                            ? TN__KEY_NUMBER + TN_SCALAR_FLOAT
-                                            : TN__KEY_NUMBER);
         if (value[i].kind == TN_VALUE_TENSOR)
             value[i] = tn__value_none(); /* the kernel does not read it */
+        uint64_t code = 0;
+        if (op->role[i] == TN__ROLE_PARAM)
+            code = (uint64_t)(value[i].kind == TN_VALUE_NUMBER
+                                  ? TN__KEY_NUMBER + value[i].count
+                              : value[i].kind == TN_VALUE_FLOAT
+                                  ? TN__KEY_NUMBER + TN_SCALAR_FLOAT
+                                  : TN__KEY_NUMBER);
+        else if (op->role[i] == TN__ROLE_DTYPE)
+            code = dtype;
+        if (op->role[i] != TN__ROLE_NONE)
+            key = key << 4 | code;
     }
+    key <<= 4; /* no dtype to which the result is converted */
     tn__op_entry *entry = tn__op_entry_find(op->cache, key);
     if (!entry)
         entry = tn__op_entry_make(op, value, TN_DTYPE_NONE, key);

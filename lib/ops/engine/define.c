@@ -38,6 +38,12 @@ static user_op *user_make(const char *text)
                  tn__def_name(def), USER_MAX_ARGS);
         goto fail;
     }
+    if (tn__def_type_count(def)) {
+        tn__fail(TN_ERR_UNSUPPORTED, "%s: operators of a program have no "
+                 "parameters of type `type`; name the dtype in the text, as in "
+                 "f32(x)", tn__def_name(def));
+        goto fail;
+    }
     for (int i = 0; i < inputs; i++) {
         const char *name = tn__def_input_name(def, i);
         if (tn__def_input_is_offset(def, i))

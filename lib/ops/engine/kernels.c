@@ -2,15 +2,12 @@
  * from the operator's text and the dtypes of the call.
  *
  * The text in the table is the body of the kernel. Here it gets a head that
- * fits the call: tensors become inputs, numbers become parameters, and the name
- * of a dtype argument becomes the conversion to that dtype. A whole number
- * becomes an `int` parameter, so that an integer tensor plus 2 stays an integer
- * tensor.
+ * fits the call: tensors become inputs, numbers become parameters, and dtype
+ * arguments become type parameters. A whole number becomes an `int` parameter,
+ * so that an integer tensor plus 2 stays an integer tensor.
  *
- * The completed text does not depend on the dtypes of tensors. It is parsed
- * once, and a kernel is made from the parsed definition for each combination of
- * dtypes. A dtype argument that is given (`sum(x, .dtype = ...)`) makes another
- * text. */
+ * The completed text does not depend on dtypes. It is parsed once, and a kernel
+ * is made from the parsed definition for each combination of dtypes. */
 #include <base/error.h>
 #include <base/lock.h>
 #include <base/memory.h>
@@ -23,60 +20,7 @@
 
 static tn__lock lock = TN__LOCK_INIT;
 
-static const char *conversion(tn_dtype dtype)
-{
-    switch (dtype) {
-    case TN_F32: return "f32";
-    case TN_F64: return "f64";
-    case TN_F16: return "f16";
-    case TN_BF16: return "bf16";
-    case TN_F8E4M3: return "f8e4m3";
-    case TN_F8E5M2: return "f8e5m2";
-    case TN_I64: return "i64";
-    case TN_I32: return "i32";
-    case TN_I16: return "i16";
-    case TN_I8: return "i8";
-    case TN_U8: return "u8";
-    case TN_BOOL: return "bool";
-    default: return NULL;
-    }
-}
-
 /* ---- the text ------------------------------------------------------------ */
-
-/* Adds the body to the text. The name of a dtype argument in the body is
- * replaced by the conversion to that dtype. */
-static tn_status add_body(tn__text *text, const tn_op *op,
-                          const tn_value *value, const char *body)
-{
-    for (const char *c = body; *c;) {
-        if (!isalpha((unsigned char)*c) && *c != '_') {
-            tn__text_add_bytes(text, c++, 1);
-            continue;
-        }
-        size_t length = strspn(c, "abcdefghijklmnopqrstuvwxyz_"
-                                  "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789");
-        const char *word = NULL;
-        for (int i = 0; i < op->arg_count && !word; i++) {
-            if (op->role[i] != TN__ROLE_DTYPE ||
-                strlen(op->arg[i].name) != length ||
-                memcmp(op->arg[i].name, c, length) != 0)
-                continue;
-            tn_dtype dtype = (tn_dtype)value[i].of.i;
-            word = conversion(dtype);
-            if (!word)
-                return tn__fail(TN_ERR_UNSUPPORTED,
-                                "%s: kernels do not convert to %s", op->name,
-                                tn_dtype_name(dtype));
-        }
-        if (word)
-            tn__text_add(text, "%s", word);
-        else
-            tn__text_add_bytes(text, c, length);
-        c += length;
-    }
-    return TN_OK;
-}
 
 /* Returns whether the alternative body op->with is used: whether argument
  * op->with_arg is given with a value other than its default. */
@@ -92,10 +36,10 @@ static bool uses_with(const tn_op *op, const tn_value *value)
 }
 
 /* Writes the complete definition, head and body, to text. Stores in entry which
- * arguments the inputs come from. */
-static tn_status make_text(tn__text *text, const tn_op *op,
-                           const tn_value *value, tn_dtype out_dtype,
-                           tn__op_entry *entry)
+ * arguments the inputs come from. If `converts` is set, the result is converted
+ * to a dtype, which is the last type parameter. */
+static void make_text(tn__text *text, const tn_op *op, const tn_value *value,
+                      bool converts, tn__op_entry *entry)
 {
     const char *body = uses_with(op, value) ? op->with : op->kernel;
     int inputs = 0, params = 0;
@@ -137,19 +81,14 @@ static tn_status make_text(tn__text *text, const tn_op *op,
     }
     entry->draws = strchr(op->extra, 'r') != NULL;
     if (entry->draws)
-        tn__text_add(text, "%sseed: i64, call: i64", params ? ", " : "; ");
-    tn__text_add(text, ") = ");
-    if (out_dtype) {
-        const char *word = conversion(out_dtype);
-        if (!word)
-            return tn__fail(TN_ERR_UNSUPPORTED, "%s: kernels do not convert "
-                            "to %s", op->name, tn_dtype_name(out_dtype));
-        tn__text_add(text, "%s(", word);
-    }
-    tn_status status = add_body(text, op, value, body);
-    if (out_dtype)
-        tn__text_add(text, ")");
-    return status;
+        tn__text_add(text, "%sseed: i64, call: i64", params++ ? ", " : "; ");
+    for (int i = 0; i < op->arg_count; i++)
+        if (op->role[i] == TN__ROLE_DTYPE && value[i].kind != TN_VALUE_NONE)
+            tn__text_add(text, "%s%s: type", params++ ? ", " : "; ",
+                         op->arg[i].name);
+    if (converts)
+        tn__text_add(text, "%sto_result: type", params ? ", " : "; ");
+    tn__text_add(text, converts ? ") = to_result(%s)" : ") = %s", body);
 }
 
 /* ---- the entry ----------------------------------------------------------- */
@@ -166,14 +105,17 @@ static void feed_user_def(tn__op_entry *entry)
 }
 
 /* Returns the part of a call's key that determines the text: the key with code
- * 1 in place of the dtype of each tensor. */
+ * 1 in place of each dtype. */
 static uint64_t text_key(const tn_op *op, const tn_value *value, uint64_t key)
 {
     int shift = 4; /* the last 4 bits are the code of out_dtype */
+    if (key & 15)
+        key = (key & ~(uint64_t)15) | 1;
     for (int i = op->arg_count; i-- > 0;) {
         if (op->role[i] == TN__ROLE_NONE)
             continue;
-        if (value[i].kind == TN_VALUE_TENSOR)
+        if (value[i].kind == TN_VALUE_TENSOR ||
+            (op->role[i] == TN__ROLE_DTYPE && value[i].kind != TN_VALUE_NONE))
             key = (key & ~((uint64_t)15 << shift)) | (uint64_t)1 << shift;
         shift += 4;
     }
@@ -202,14 +144,25 @@ static tn_status parse_def(tn__op_entry *entry, const tn_op *op,
                            const tn_value *value, tn_dtype out_dtype)
 {
     tn__text text = {0};
-    tn_status status = make_text(&text, op, value, out_dtype, entry);
+    make_text(&text, op, value, out_dtype != TN_DTYPE_NONE, entry);
     char *whole = tn__text_finish(&text);
-    if (status >= 0 && whole)
+    if (whole)
         entry->def = tn__def_parse(whole, op->name);
     tn__free(whole);
-    return status < 0 ? status
-           : !whole   ? TN_ERR_MEMORY
-                      : entry->def ? TN_OK : tn_error_code();
+    return !whole ? TN_ERR_MEMORY : entry->def ? TN_OK : tn_error_code();
+}
+
+/* Writes the dtypes of the type parameters to type: those of the dtype
+ * arguments that are given, then out_dtype. */
+static void list_types(const tn_op *op, const tn_value *value,
+                       tn_dtype out_dtype, tn_dtype *type)
+{
+    int count = 0;
+    for (int i = 0; i < op->arg_count; i++)
+        if (op->role[i] == TN__ROLE_DTYPE && value[i].kind != TN_VALUE_NONE)
+            type[count++] = (tn_dtype)value[i].of.i;
+    if (out_dtype)
+        type[count] = out_dtype;
 }
 
 /* Fills entry with the definition, the kernel and the program for this call.
@@ -227,9 +180,11 @@ static tn_status fill_entry(tn__op_entry *entry, const tn_op *op,
             return status;
         *owns = true;
     }
+    const int input_count = tn__def_input_count(entry->def);
     tn_dtype dtype[TN__KERNEL_MAX_INPUTS];
+    list_types(op, value, out_dtype, dtype + input_count);
     entry->pointwise = true;
-    for (int k = 0; k < tn__def_input_count(entry->def); k++) {
+    for (int k = 0; k < input_count; k++) {
         int arg = entry->input_arg[k];
         dtype[k] = arg >= 0 ? value[arg].of.tensor->dtype : 0u;
         entry->pointwise &= arg >= 0;

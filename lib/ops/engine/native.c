@@ -16,25 +16,9 @@ tn_status tn__check_same_dtype(const char *name, const tn_tensor *a,
 static tn_status copy(tn_tensor *dst, tn_tensor *src, uint32_t flags,
                       const char *what)
 {
-    static tn__formula convert[TN_DTYPE_END] = {
-        [TN_F32] = TN__FORMULA("copy(x) = f32(x)"),
-        [TN_F64] = TN__FORMULA("copy(x) = f64(x)"),
-        [TN_F16] = TN__FORMULA("copy(x) = f16(x)"),
-        [TN_BF16] = TN__FORMULA("copy(x) = bf16(x)"),
-        [TN_F8E4M3] = TN__FORMULA("copy(x) = f8e4m3(x)"),
-        [TN_F8E5M2] = TN__FORMULA("copy(x) = f8e5m2(x)"),
-        [TN_I64] = TN__FORMULA("copy(x) = i64(x)"),
-        [TN_I32] = TN__FORMULA("copy(x) = i32(x)"),
-        [TN_I16] = TN__FORMULA("copy(x) = i16(x)"),
-        [TN_I8] = TN__FORMULA("copy(x) = i8(x)"),
-        [TN_U8] = TN__FORMULA("copy(x) = u8(x)"),
-        [TN_BOOL] = TN__FORMULA("copy(x) = bool(x)"),
-    };
-    if (!convert[dst->dtype].text)
-        return tn__fail(TN_ERR_UNSUPPORTED, "%s: kernels do not convert to %s",
-                        what, tn_dtype_name(dst->dtype));
-    tn_dtype dtype = src->dtype;
-    const tn__kernel *kernel = tn__formula_kernel(&convert[dst->dtype], &dtype);
+    static tn__formula convert = TN__FORMULA("copy(x; to: type) = to(x)");
+    const tn_dtype dtype[] = {src->dtype, dst->dtype};
+    const tn__kernel *kernel = tn__formula_kernel(&convert, dtype);
     if (!kernel)
         return tn_error_code();
     tn__shape shape = {.ndim = dst->ndim};
@@ -60,24 +44,9 @@ tn_status tn__copy_for_update(tn_tensor *dst, tn_tensor *src, const char *what)
 
 tn_status tn__fill(tn_tensor *dst, double number, const char *what)
 {
-    static tn__formula fill[TN_DTYPE_END] = {
-        [TN_F32] = TN__FORMULA("fill(; x: f64) = f32(x)"),
-        [TN_F64] = TN__FORMULA("fill(; x: f64) = f64(x)"),
-        [TN_F16] = TN__FORMULA("fill(; x: f64) = f16(x)"),
-        [TN_BF16] = TN__FORMULA("fill(; x: f64) = bf16(x)"),
-        [TN_F8E4M3] = TN__FORMULA("fill(; x: f64) = f8e4m3(x)"),
-        [TN_F8E5M2] = TN__FORMULA("fill(; x: f64) = f8e5m2(x)"),
-        [TN_I64] = TN__FORMULA("fill(; x: f64) = i64(x)"),
-        [TN_I32] = TN__FORMULA("fill(; x: f64) = i32(x)"),
-        [TN_I16] = TN__FORMULA("fill(; x: f64) = i16(x)"),
-        [TN_I8] = TN__FORMULA("fill(; x: f64) = i8(x)"),
-        [TN_U8] = TN__FORMULA("fill(; x: f64) = u8(x)"),
-        [TN_BOOL] = TN__FORMULA("fill(; x: f64) = bool(x)"),
-    };
-    if (!fill[dst->dtype].text)
-        return tn__fail(TN_ERR_UNSUPPORTED, "%s: kernels do not convert to %s",
-                        what, tn_dtype_name(dst->dtype));
-    const tn__kernel *kernel = tn__formula_kernel(&fill[dst->dtype], NULL);
+    static tn__formula fill = TN__FORMULA("fill(; x: f64, to: type) = to(x)");
+    const tn_dtype dtype = dst->dtype;
+    const tn__kernel *kernel = tn__formula_kernel(&fill, &dtype);
     if (!kernel)
         return tn_error_code();
     tn__shape shape = {.ndim = dst->ndim};

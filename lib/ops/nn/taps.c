@@ -205,10 +205,10 @@ static void add_out(tn__space *space, tn_tensor *out)
  * kernel runs over adjacent outputs. With more taps, the taps of an output are
  * a row that is summed. A tap of weight 0 does not count, even if its element
  * is NaN. */
-#define TAP(n) "where(w" #n " == 0, 0, x[i" #n "] * w" #n ")"
+#define TAP(n) "weighted(x[i" #n "], w" #n ")"
 enum { WRITTEN_OUT = 4 };
 static tn__formula resample[WRITTEN_OUT + 1] = {
-    TN__FORMULA("resample(x, i, w) = rsum(where(w == 0, 0, x[i] * w))"),
+    TN__FORMULA("resample(x, i, w) = rsum(weighted(x[i], w))"),
     TN__FORMULA("resample(x, i0, w0) = " TAP(0)),
     TN__FORMULA("resample(x, i0, w0, i1, w1) = " TAP(0) " + " TAP(1)),
     TN__FORMULA("resample(x, i0, w0, i1, w1, i2, w2) = " TAP(0) " + " TAP(1)
