@@ -48,7 +48,7 @@ typedef struct cpu_node {
     uint8_t sub;
     uint32_t a, b, c; /* operands: indices of earlier nodes, or TN_NONE */
     uint32_t number;
-    uint64_t bits; /* value of a CONST */
+    uint64_t bits; /* the value of a CONST node */
 } cpu_node;
 
 /* The argument of the code. The code runs `lines` iterations, and each
@@ -119,7 +119,8 @@ typedef struct cpu_native {
     uint32_t fold[TN_CPU_NATIVE_FOLDS];
     uint8_t fold_kind[TN_CPU_NATIVE_FOLDS]; /* TN_REDUCE_SUM to TN_REDUCE_MIN */
     bool wide;                              /* values have 8 bytes, not 4 */
-    _Atomic(cpu_native_variant *) variants; /* owned: a list that only grows */
+    /* owned list; variants are only added */
+    _Atomic(cpu_native_variant *) variants;
 } cpu_native;
 
 /* Returns whether the processor is x86-64 and the system allows written memory

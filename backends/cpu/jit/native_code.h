@@ -94,8 +94,8 @@ typedef struct emitter {
 
 const cpu_node *tn__jit_node_of(const emitter *m, uint32_t node);
 bool tn__jit_is_mask(const emitter *m, uint32_t node);
-/* Returns whether a node is a single value. Instructions may broadcast such a
- * value from memory. */
+/* Returns whether a node is a single value: one value for all elements of a
+ * row. Instructions may broadcast it from memory. */
 bool tn__jit_is_single(const emitter *m, uint32_t node);
 /* Returns whether instruction n reads `node`. */
 bool tn__jit_reads(const cpu_node *n, uint32_t node);

@@ -117,7 +117,7 @@ static int readers(const native_finder *f, uint32_t slot)
             continue;
         if (op->jump == 0)
             return BY_OTHER;
-        by = BY_FOLD; /* a reduction that the segment computes */
+        by = BY_FOLD; /* op is a reduction that the segment computes */
     }
     return by;
 }

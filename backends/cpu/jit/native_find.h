@@ -37,7 +37,7 @@ typedef struct native_finder {
      * special code. 0 if there is no such function. */
     uint64_t exp;
     uint8_t width; /* bytes of a value in the segment; 0 if not known yet */
-    bool keep;     /* a block holds whole rows (plan "kept") */
+    bool keep;     /* true if blocks hold whole rows (plan "kept") */
     tn_status status;
 } native_finder;
 

@@ -254,7 +254,7 @@ typedef struct runner {
     bool prefetch;
     /* Number of elements of a subrow if subrows are not adjacent, else 0. */
     int64_t line;
-    int64_t first; /* index of the current batch's first chunk */
+    int64_t first; /* chunk at which the current batch of chunks begins */
 } runner;
 
 /* Makes the code of a call prefetch the next row, which has the same layout as

@@ -62,7 +62,7 @@ typedef struct copy {
     /* tasks is the number of all pieces, per_task the number of pieces of one
      * task. */
     int64_t tasks, per_task;
-    bool stream; /* use non-temporal stores */
+    bool stream; /* whether to use non-temporal stores */
     /* Non-temporal copies prefetch their source this many bytes ahead. */
     int64_t prefetch_distance;
     /* Repeats one element along a row; NULL if rows are copied. */

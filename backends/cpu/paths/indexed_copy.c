@@ -94,7 +94,7 @@ typedef struct work {
     char *out;
     int64_t bytes; /* element size in bytes */
     dimension dim[TN_MAX_NDIM * 2];
-    uint32_t ndim; /* at least 2 */
+    uint32_t ndim; /* number of dimensions, at least 2 */
     /* The runs along the last two dimensions. If the index is affine, run_count
      * is 0, and the runs are found for each point of the outer dimensions. */
     axis rows, columns;
@@ -105,9 +105,9 @@ typedef struct work {
     /* count is the number of all pieces, per_task the number of pieces of one
      * task. */
     int64_t count, per_task;
-    bool stream; /* use non-temporal stores, through a buffer */
-    /* Use non-temporal stores for edged rows (see copy_edged), without a
-     * buffer, which pays from half as many bytes on. */
+    bool stream; /* whether to use non-temporal stores, through a buffer */
+    /* Whether to use non-temporal stores for edged rows (see copy_edged),
+     * without a buffer. They pay from half as many bytes on. */
     bool streams_edged;
 } work;
 
@@ -374,7 +374,7 @@ static bool can_stream_edged(const work *w, const axis *columns)
 /* The rows of one point of the outer dimensions. */
 typedef struct point_rows {
     const axis *rows, *columns;
-    bool streamed; /* edged rows use non-temporal stores */
+    bool streamed; /* whether edged rows use non-temporal stores */
     /* the point's first source element, or NULL if all its results are 0 */
     const char *in;
 } point_rows;

@@ -62,15 +62,15 @@ typedef struct take {
      * extent. */
     int64_t bytes, step, extent;
     dimension dim[TN_MAX_NDIM * 2];
-    uint32_t ndim; /* at least 1 */
+    uint32_t ndim; /* number of dimensions, at least 1 */
     /* The last dimension is cut into `blocks` blocks of `block` elements. A
      * piece is one block of one row. */
     int64_t blocks, block;
     /* pieces is the number of all pieces, per_task the number of pieces of one
      * task. */
     int64_t pieces, per_task;
-    /* by_rows: the index is constant along a row, so each row is one copy.
-     * stream: use non-temporal stores. */
+    /* by_rows: whether the index is constant along a row, so that each row is
+     * one copy. stream: whether to use non-temporal stores. */
     bool by_rows, stream;
     atomic_flag lock;
     tn_fault fault; /* the first index out of range */

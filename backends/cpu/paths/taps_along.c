@@ -48,8 +48,8 @@ typedef struct along {
      * arrays and the table are one allocation. */
     int64_t *at;
     float *weight;
-    bool stream;         /* write results by non-temporal stores */
-    bool prefetches_out; /* prefetch results for writing */
+    bool stream;         /* whether to write results by non-temporal stores */
+    bool prefetches_out; /* whether to prefetch results for writing */
 } along;
 
 /* Returns the number of points of the dimensions outside of rows. */

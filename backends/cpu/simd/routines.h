@@ -495,7 +495,7 @@ typedef struct tn_cpu_routines {
      * computes t as a + b, a - b or a * b, and `second` computes t + c, t - c,
      * c - t or t * c. Each of a, b and c may be one value. */
     tn_cpu_run *const (*pair[2])[4];
-    tn_cpu_run *cast[CPU_TYPE_COUNT][CPU_TYPE_COUNT]; /* [from][to] */
+    tn_cpu_run *cast[CPU_TYPE_COUNT][CPU_TYPE_COUNT]; /* cast[from][to] */
     tn_cpu_pair *philox_pair;
     tn_cpu_run *narrow[TN_DTYPE_END];
     tn_cpu_run *fill[CPU_TYPE_COUNT]; /* out[i] = *a */
@@ -536,7 +536,7 @@ typedef struct tn_cpu_routines {
                          const tn_cpu_edge *before, const tn_cpu_edge *after);
     /* transpose[b] is for elements of b bytes: 1, 2, 4 or 8. */
     tn_cpu_transpose *transpose[9];
-    tn_cpu_stream *stream; /* NULL if not available */
+    tn_cpu_stream *stream; /* NULL if the set has no such stores */
     void (*fence)(void);
     /* Computes sort keys of n floats or int32: signed integers in the order of
      * the values. NaN has the greatest key, and -0 has the same key as +0. The

@@ -223,7 +223,7 @@ typedef struct conv_transfer {
     char *images;               /* the element of channel 0 and pixel 0 */
     int64_t channel, row, step; /* strides of images, in elements */
     char *pixels;               /* pixels whose channels are adjacent */
-    int64_t width;              /* elements from pixel to pixel in pixels[] */
+    int64_t width;              /* stride of pixels in pixels[], in elements */
 } conv_transfer;
 void tn__cpu_conv_gather(const conv_transfer *t);
 void tn__cpu_conv_scatter(const conv_transfer *t, const char *bias,

@@ -147,7 +147,7 @@ static void pack_block(void *context, int64_t i)
 typedef struct row_sums {
     int64_t channels;
     const void *const *x;
-    const int64_t *at; /* offset of each row of pixels of the block */
+    const int64_t *at; /* at[i]: offset of row i of the block's pixels */
     const char *panel;
     char *sums;
     bool add;
@@ -335,7 +335,7 @@ static void cut(gradient *w)
     double rows = (double)(w->grid.taps * w->in_channels);
     double work = rows * (double)w->width * (double)w->grid.count *
                   (double)(w->grid.size[0] * w->grid.size[1]);
-    double tasks = work / TASK_WORK; /* tasks for one group */
+    double tasks = work / TASK_WORK; /* number of tasks for one group */
     double room =
         SHARES_ELEMENTS / (rows * (double)w->width * (double)w->args->groups) +
         1;

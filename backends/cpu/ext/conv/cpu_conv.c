@@ -355,7 +355,7 @@ typedef struct block_job {
     int64_t group;
     const pixel_run *run;
     int64_t runs;
-    const int64_t *at; /* at[tap][channel]: offsets in a view */
+    const int64_t *at; /* at[tap][channel]: offset in the block's view */
     char *sums;
     conv_prefetch_state ahead; /* to prefetch what the next block reads */
 } block_job;
