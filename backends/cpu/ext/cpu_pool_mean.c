@@ -78,12 +78,12 @@ static void sum_elements(const pooling *p, const char *in, char *lane,
     }
 }
 
-/* Adds the elements of the windows in rows [low, high) of the output, if
- * by_lines(). Row k of a window is added to line[k % lines], which holds
- * `width` lanes of each window. Then these lines are added up and transposed to
- * lane[lane][window]. Returns the number of lanes that remain. The hardware
- * prefetcher does not predict these accesses, so rows of the next plane are
- * prefetched in between. */
+/* Sums the elements of the windows in rows [low, high) of the output into
+ * lane[lane][window], if by_lines(). First adds row k of all windows to line[k
+ * % lines], an array with `width` lanes of each window. Then adds these arrays
+ * up and transposes the result. Returns the number of lanes that remain. The
+ * hardware prefetcher does not predict these accesses, so rows of the next
+ * plane are prefetched in between. */
 static int64_t sum_lines(const pooling *p, const char *in, char *line,
                          char *lane, int64_t low, int64_t high)
 {
