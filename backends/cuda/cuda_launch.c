@@ -85,14 +85,14 @@ tn_status tn__cuda_launch(tn_queue *queue, tn_built *built,
                      launch->tag);
 }
 
-#define PRIMITIVE(name)                                                       \
-    tn_status tn__cuda_##name(tn_queue *queue, const tn_##name##_args *args)  \
+#define PRIMITIVE(function, next, arguments)                                  \
+    tn_status function(tn_queue *queue, const arguments *args)                \
     {                                                                         \
-        return run_steps(queue, tn__next_##name, NULL, args, args->tag);      \
+        return run_steps(queue, next, NULL, args, args->tag);                 \
     }
-PRIMITIVE(scatter)
-PRIMITIVE(scan)
-PRIMITIVE(sort)
+PRIMITIVE(tn__cuda_scatter, tn__next_scatter, tn_scatter_args)
+PRIMITIVE(tn__cuda_scan, tn__next_scan, tn_scan_args)
+PRIMITIVE(tn__cuda_sort, tn__next_sort, tn_sort_args)
 
 /* ---- attention, convolutions --------------------------------------------- */
 

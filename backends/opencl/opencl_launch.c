@@ -234,13 +234,14 @@ tn_status tn__opencl_matmul_own(tn_queue *queue, const tn_matmul_args *args)
                      args->tag);
 }
 
-#define PRIMITIVE(name)                                                       \
-    tn_status tn__opencl_##name(tn_queue *queue, const tn_##name##_args *args)\
+#define PRIMITIVE(function, next, arguments)                                  \
+    tn_status function(tn_queue *queue, const arguments *args)                \
     {                                                                         \
-        return run_steps(queue, queue->device->targets, tn__next_##name, NULL,\
-                         args, args->tag);                                    \
+        return run_steps(queue, queue->device->targets, next, NULL, args,     \
+                         args->tag);                                          \
     }
-PRIMITIVE(scatter)
-PRIMITIVE(scan)
-PRIMITIVE(sort)
-PRIMITIVE(conv) /* conv is an extension, not a primitive */
+PRIMITIVE(tn__opencl_scatter, tn__next_scatter, tn_scatter_args)
+PRIMITIVE(tn__opencl_scan, tn__next_scan, tn_scan_args)
+PRIMITIVE(tn__opencl_sort, tn__next_sort, tn_sort_args)
+/* an extension, which is run like a primitive */
+PRIMITIVE(tn__opencl_conv, tn__next_conv, tn_conv_args)

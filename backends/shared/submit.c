@@ -9,20 +9,19 @@ tn_status tn__next_program(const tn_target *target, const tn_program *program,
 }
 
 /* Primitives and extensions have no program. */
-#define NEXT(name)                                                            \
-    tn_status tn__next_##name(const tn_target *target,                        \
-                              const tn_program *program, const void *args,    \
-                              tn_plan *plan)                                  \
+#define NEXT(function, plan_slot)                                             \
+    tn_status function(const tn_target *target, const tn_program *program,    \
+                       const void *args, tn_plan *plan)                       \
     {                                                                         \
         (void)program;                                                        \
-        return tn__host->plan_##name(target, args, plan);                     \
+        return tn__host->plan_slot(target, args, plan);                       \
     }
-NEXT(matmul)
-NEXT(scatter)
-NEXT(scan)
-NEXT(sort)
-NEXT(conv)
-NEXT(attention)
+NEXT(tn__next_matmul, plan_matmul)
+NEXT(tn__next_scatter, plan_scatter)
+NEXT(tn__next_scan, plan_scan)
+NEXT(tn__next_sort, plan_sort)
+NEXT(tn__next_conv, plan_conv)
+NEXT(tn__next_attention, plan_attention)
 
 bool tn__copy_is_flat(const tn_copy_args *c)
 {

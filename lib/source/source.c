@@ -76,25 +76,25 @@ static tn_status check_known(const char *call, int is_known)
 /* tn_matmul_args has neither kinds nor flags. */
 #define tn_matmul_is_known(args) true
 
-#define PLAN(name, NAME)                                                      \
-    static tn_status plan_##name(const tn_target *target,                     \
-                                 const tn_##name##_args *args, tn_plan *plan) \
+#define PLAN(function, planner, name, NAME)                                   \
+    static tn_status function(const tn_target *target,                        \
+                              const tn_##name##_args *args, tn_plan *plan)    \
     {                                                                         \
-        static const char call[] = "plan_" #name;                             \
+        static const char call[] = #function;                                 \
         tn_status status = check_plan(call, target, plan);                    \
         if (!status)                                                          \
             status = check(call, "tn_" #name "_args", args->size,             \
                            TN_##NAME##_ARGS_SIZE_1_0);                        \
         if (!status)                                                          \
             status = check_known(call, tn_##name##_is_known(args));           \
-        return status ? status : tn__plan_##name(target, args, plan);         \
+        return status ? status : planner(target, args, plan);                 \
     }
-PLAN(matmul, MATMUL)
-PLAN(scatter, SCATTER)
-PLAN(scan, SCAN)
-PLAN(sort, SORT)
-PLAN(attention, ATTENTION)
-PLAN(conv, CONV)
+PLAN(plan_matmul, tn__plan_matmul, matmul, MATMUL)
+PLAN(plan_scatter, tn__plan_scatter, scatter, SCATTER)
+PLAN(plan_scan, tn__plan_scan, scan, SCAN)
+PLAN(plan_sort, tn__plan_sort, sort, SORT)
+PLAN(plan_attention, tn__plan_attention, attention, ATTENTION)
+PLAN(plan_conv, tn__plan_conv, conv, CONV)
 
 static tn_status print(const tn_target *target, const tn_program *program,
                        const tn_plan *plan, tn_source *source)
