@@ -2,8 +2,8 @@
  * a tensor as a slice (slice_backward). */
 #include <ops/engine/native.h>
 
-/* Sets *part to the slice of dst along dim that starts at `start` and has
- * `size` elements, `step` apart. Only the fields that describe a view are
+/* Sets *part to a slice of dst along dim: the `size` elements at start, start +
+ * step, start + 2 * step and so on. Only the fields that describe a view are
  * set. */
 static void set_part(tn_tensor *part, const tn_tensor *dst, int dim,
                      int64_t start, int64_t step, int64_t size)
