@@ -41,7 +41,8 @@ libtenon_la_SOURCES += \
 EXTRA_DIST += lib/ops/README.md lib/ops/TABLE.md
 
 # The operator table as C. One run of awk makes four files, and table.c is the
-# target for all of them. If another one is missing, its rule makes table.c again.
+# target for all of them. If another file is missing, its rule makes table.c
+# again.
 ops_tables = \
 	lib/ops/nn/activation.def \
 	lib/ops/nn/attention.def \

@@ -132,9 +132,9 @@ static tn_status run_native(tn__call *call, int64_t largest)
     return status;
 }
 
-/* Checks a call that writes into given tensors (in place, or with out=). No
- * error may be pending, the tensors must be live, the operator must support it,
- * and no gradient may be lost. */
+/* Checks a call that writes into given tensors (in place, or with out=): no
+ * error is pending, no tensor has been freed, the operator supports it, and no
+ * gradient would be lost. */
 static tn_status check_write(const tn_op *op, tn_tensor *const *into,
                              int into_count, bool requires_grad)
 {

@@ -360,9 +360,9 @@ typedef struct tn__formula {
     _Atomic(const tn__def *) def;
 } tn__formula;
 #define TN__FORMULA(text) {text, NULL}
-/* Returns the kernel of the formula for these dtypes (as tn__def_kernel takes
- * them: of the inputs, then of the type parameters), or NULL with the error
- * recorded. */
+/* Returns the kernel of the formula for these dtypes: first the dtypes of the
+ * inputs, then those of the type parameters. Returns NULL on failure, with the
+ * error recorded. */
 const tn__kernel *tn__formula_kernel(tn__formula *formula,
                                      const tn_dtype *dtype);
 

@@ -1,7 +1,8 @@
-/* window.c: iteration spaces over the windows of images. window.h says which
- * element of the image a tap is. Without padding, its position is a sum of
- * coordinates times strides, so a kernel reads the image by strides. With
- * padding, the kernel computes the row and the column and reads by index. */
+/* window.c: iteration spaces over the windows of images. A tap is one of the
+ * kH * kW positions of a window. Without padding, the address of a tap is a sum
+ * of coordinates times strides, so a kernel reads the image by strides. With
+ * padding, the kernel computes the row and the column of the tap and reads by
+ * index. */
 #include <base/memory.h>
 #include <ops/nn/window.h>
 

@@ -1,5 +1,5 @@
-/* join.c: concatenation (PyTorch's cat), and the gradient of slices: zeros with
- * a tensor as a slice (slice_backward). */
+/* join.c: concatenation (PyTorch's cat), and slice_backward, the gradient of a
+ * slice: a tensor of zeros in which one slice is replaced. */
 #include <ops/engine/native.h>
 
 /* Sets *part to a slice of dst along dim: the `size` elements at start, start +
