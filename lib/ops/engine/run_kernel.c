@@ -477,7 +477,7 @@ static bool can_store(tn_dtype from, tn_dtype to)
            !(from != TN_BOOL && to == TN_BOOL);
 }
 
-/* ---- the operator -------------------------------------------------------- */
+/* ---- finding the kernel and running the call ----------------------------- */
 
 static tn__op_entry *find_entry(const tn__call *call, uint64_t key,
                                 tn_dtype out_dtype)

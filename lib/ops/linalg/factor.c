@@ -339,9 +339,9 @@ tn_status tn__run_ldl_solve_batch(tn__call *call)
 
 /* ---- QR ------------------------------------------------------------------ */
 
-/* Factors matrix `at` of j->a. R replaces its elements on and above the
- * diagonal. The first columns of Q replace matrix `at` of j->b, which must be
- * those of the identity. */
+/* Factors matrix `at` of j->a into Q R. R replaces its elements on and above
+ * the diagonal. Matrix `at` of j->b holds the first columns of the identity on
+ * entry, and those of Q on return. */
 static void qr(tn__job *j, int64_t at)
 {
     int m = j->a.rows;
