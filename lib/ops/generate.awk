@@ -3,8 +3,8 @@
 #   awk -v header=ops.h -v source=table.c -v externs=table.h \
 #       -v gradients=gradient_table.c -f needs.awk -f generate.awk */*.def
 #
-# It makes one pass: each row is read, checked, and added to the text of each output.
-# END writes the outputs. README.md describes the table.
+# It makes one pass: each row is read, checked, and added to the text of each
+# output. END writes the outputs. README.md describes the table.
 
 function fail(text)
 {
@@ -59,7 +59,7 @@ function replace_g(text, by,    out)
     }
     return out text
 }
-# Does the kernel text mention this word?
+# Returns whether the kernel text mentions this word.
 function mentions(text, word)
 {
     return (" " text " ") ~ ("[^A-Za-z0-9_.]" word "[^A-Za-z0-9_]")
@@ -289,8 +289,9 @@ function finish_row(    n, sorts, i, parts)
     reset_row()
 }
 
-# The arguments that must be floating, a bit each: those that a line floats
-# names, or all operands of a kernel with that flag.
+# Returns a mask with a bit for each argument that must be floating. These are
+# the arguments in the line `floats`, or with the flag `floating` all operands
+# of a kernel.
 function floats_mask(role,    i, n, parts, mask)
 {
     mask = 0
@@ -303,7 +304,8 @@ function floats_mask(role,    i, n, parts, mask)
     return mask
 }
 
-# Adds the row that follows an inner element-wise row: its mean.
+# Emits the row x_mean after the inner element-wise row x_each. It computes the
+# mean of the result of x_each.
 function emit_mean(    i)
 {
     if (!sub(/_each$/, "_mean", name) || flags !~ / inner /)
@@ -315,9 +317,10 @@ function emit_mean(    i)
     emit_row()
 }
 
-# What the gradient function of a row needs, as an initializer. There is a bit for
-# each input and each output, for port 0, for port 1, and for all later ports
-# together.
+# Returns the lines `saves` as an initializer: which tensors the gradient
+# function of the row needs. A port is the number of a tensor argument whose
+# gradient is wanted. There is one mask of inputs and outputs for port 0, one
+# for port 1, and one for all later ports together.
 function saved(    i, k, n, m, at, line_, ports, words, p, bit, inputs, outputs,
                port, text)
 {
@@ -381,7 +384,7 @@ function kind_bits(i,    bits, k, n, part)
     return bits
 }
 
-# A default as a tn_value initializer.
+# Returns the default of argument i as an initializer of a tn_value.
 function fallback_value(i,    v, n, part, k, list)
 {
     v = fallback[i]
@@ -416,7 +419,8 @@ function dims_id(v)
     return v
 }
 
-# The options of a row as members of its struct: type, name, default as C.
+# Adds a member to the option struct of the row. `type` and `value`, its
+# default, are C text.
 function add_option(type, member, value, comment)
 {
     option_type[++option_count] = type
@@ -469,7 +473,8 @@ function option_kind(k)
     return option_type[k] ~ /^int64_t/ ? "TN_OPTION_WHOLE" : \
         option_type[k] ~ /^double/ ? "TN_OPTION_NUMBER" : "TN_OPTION_PLAIN"
 }
-# The comment of option k: its default, and a note on dims.
+# Returns the comment of option k: its default, and a note if it is a list of
+# dimensions.
 function option_note(k,    value)
 {
     value = option_default[k]
@@ -478,7 +483,8 @@ function option_note(k,    value)
     return value (option_comment[k] == "" ? "" : "; " option_comment[k])
 }
 
-# The struct of a row's options, for C and for C++, and its defaults.
+# Returns the declaration of a row's option struct, for C and for C++, with its
+# defaults.
 function options_struct(    i, k, text, type)
 {
     option_count = 0
@@ -498,7 +504,7 @@ function options_struct(    i, k, text, type)
     return text
 }
 
-# The descriptors of the options, for the library.
+# Returns the descriptors of the options, by which the library checks them.
 function options_type(    i, k, text, type, arguments)
 {
     type = "tn_" name "_options"
@@ -517,8 +523,8 @@ function options_type(    i, k, text, type, arguments)
         ", " option_count "};\nTN_OPTIONS_LISTED(type_" name ");\n"
 }
 
-# A line "bounds ARG: >= 0", with >, >=, <= or !=, and a number or an argument;
-# or "bounds ARG: = word|word".
+# Returns an initializer for a line `bounds`: "bounds ARG: >= 0", with >, >=, <=
+# or != and a number or an argument, or "bounds ARG: = word|word".
 function bound_row(option, rest,    sign, how)
 {
     sign = rest
@@ -536,8 +542,10 @@ function bound_row(option, rest,    sign, how)
         ", TN__NEED_" how ", NULL, " (rest ~ /^[a-z]/ ? 0 : rest) "},\n"
 }
 
-# The list of lines "needs OPTION: OTHER", "needs OPTION: !OTHER" and "needs
-# OPTION: OTHER = word|word": other is given, is not given, is one of the words.
+# Returns the initializers for the lines `bounds` and `needs` of a row:
+#   needs OPTION: OTHER              OTHER must be given
+#   needs OPTION: !OTHER             OTHER must be absent
+#   needs OPTION: OTHER = word|word  OTHER must be one of the words
 # Bounds come first, so that a misspelt word is reported as such and not as a
 # missing option.
 function need_rows(    i, at, option, other, how, words, text)
@@ -568,8 +576,8 @@ function need_rows(    i, at, option, other, how, words, text)
     return text
 }
 
-# Rejects an option that only calls by name can use, because it changes the number
-# of outputs: "named ARG: what to call from C".
+# Returns C code that rejects the option in a line "named ARG: what to call from
+# C". Only calls by name can use it, because it changes the number of outputs.
 function refuse_named(    at, arg)
 {
     if (!("named" in field))
@@ -582,7 +590,8 @@ function refuse_named(    at, arg)
         "tensor; call " trim(substr(field["named"], at + 1)) "\");\n"
 }
 
-# The tn_value of option i, from the struct o_ points to.
+# Returns a C expression for the tn_value of option i, read from the struct that
+# o_ points to.
 function option_value(i,    n, make)
 {
     n = arg_name[i]
@@ -607,7 +616,8 @@ function option_value(i,    n, make)
         "(o_->" n ")"
 }
 
-# Positional argument i as a parameter of the C function.
+# Returns the declaration of positional argument i as a parameter of the C
+# function.
 function parameter(i, number)
 {
     if (number)
@@ -654,7 +664,8 @@ function parameter_value(i, number)
 
 # ---- the functions of a row --------------------------------------------------
 
-# choice: bit k is set if the k-th argument of kinds tensor|number is a number.
+# Returns the name of the C function for one choice of tensors and numbers. Bit
+# k of `choice` is set if the k-th argument of kinds tensor|number is a number.
 function function_name(choice, both,    base)
 {
     base = name
@@ -707,7 +718,7 @@ function emit_function(choice, both,    cname, i, k, number, list, call, plain, 
     plain = cname
     if (has_options && !sub(/_$/, "_with_", plain))
         plain = plain "_with"
-    # declaration and macros
+    # the declaration and the macros
     h = h "TN_API " returns plain "(" (list == "" ? "void" : list) \
         (has_options ? ", const tn_" options_name "_options *options" : "") \
         ");\n"
@@ -728,7 +739,7 @@ function emit_function(choice, both,    cname, i, k, number, list, call, plain, 
             "inline " returns cname "(" cpp ")\n{\n    return " cname "(" \
             macro ");\n}\n"
     }
-    # definition
+    # the definition
     c = c "\n" returns "(" plain ")(" (list == "" ? "void" : list) \
         (has_options ? ",\n    const tn_" options_name "_options *options" : "") \
         ")\n{\n"
@@ -761,7 +772,7 @@ function emit_function(choice, both,    cname, i, k, number, list, call, plain, 
     }
 }
 
-# The comment of a function: the doc, then the arguments that are no plain tensors.
+# Breaks the text into lines that start with `first` and then with `next_lines`.
 function wrap(text, first, next_lines,    words, n, i, line_text, out)
 {
     n = split(text, words, " ")
@@ -856,7 +867,7 @@ function emit_row(    i, k, both, choice, sig, role, extra, text, n, parts, \
         extern_text = extern_text "tn_status " run "(tn__call *call);\n"
     extern_ids = extern_ids "    TN__OP_ID_" toupper(name) " = " id ",\n"
 
-    # Descriptors.
+    # The descriptors of the row.
     sig = name "("
     tensor_count = 0
     leading = 1
@@ -899,8 +910,8 @@ function emit_row(    i, k, both, choice, sig, role, extra, text, n, parts, \
                 (grad_text[arg_name[i]] == "none" ? "" : " " arg_name[i])
         grads = grads "    " (g ? quote(grad_text[arg_name[i]]) : "NULL") ",\n"
     }
-    # An argument that only a gradient names is an input of the kernel too, since
-    # only inputs have gradients.
+    # An argument that only a gradient names is an input of the kernel too,
+    # since only inputs have gradients.
     role = ""
     for (i = 1; i <= arg_count; i++) {
         if (body == "" || !mentions(text, arg_name[i]))
@@ -977,7 +988,7 @@ function emit_row(    i, k, both, choice, sig, role, extra, text, n, parts, \
         "        .grad = " (any_grad ? "grad_" name : "NULL") \
         ", .cache = &cache[" id "],\n    },\n"
 
-    # By name: PyTorch's and the C one.
+    # The names by which programs find the row: PyTorch's names and the C name.
     n = split(torch_names() " " name, parts, " ")
     delete own
     for (i = 1; i <= n; i++)
@@ -988,7 +999,7 @@ function emit_row(    i, k, both, choice, sig, role, extra, text, n, parts, \
                 sprintf("%d%05d", parts[i] != name, id)
         }
 
-    # Gradient functions, in autograd.
+    # The gradient function in autograd.
     if (differentiable == "true" && !any_grad && \
         (("native" in field) || ("rule" in field))) {
         gradient_externs = gradient_externs "TN__GRADIENT(" name ");\n"
@@ -999,7 +1010,7 @@ function emit_row(    i, k, both, choice, sig, role, extra, text, n, parts, \
         gradient_rows = gradient_rows "    {NULL, {{0, 0}, {0, 0}, {0, 0}}}, /* " name " */\n"
     }
 
-    # Functions: one for each choice of tensor or number.
+    # The C functions: one for each choice of tensor or number.
     if (flags ~ / inner /)
         return
     both = numbers = 0
@@ -1016,7 +1027,8 @@ function emit_row(    i, k, both, choice, sig, role, extra, text, n, parts, \
     }
     last_choice = both == 2 ? 3 : both
     for (choice = 0; choice <= last_choice; choice++) {
-        # There must be a tensor, and an input that is written must be one.
+        # At least one argument must be a tensor, and so must an input that is
+        # written in place.
         if (both == 2 && choice == 3 && !numbers)
             continue
         if (both == 2 && choice == 1 && emit_row_inplace)
@@ -1095,8 +1107,8 @@ END {
     close(gradients)
 }
 
-# Sorts by bytes (the rule sets LC_ALL=C), like strcmp. The blank after a name sorts
-# before all characters of names.
+# Sorts by bytes (the rule sets LC_ALL=C), like strcmp. The blank after a name
+# sorts before all characters of names.
 function sort_names(    i, j, word)
 {
     for (i = 2; i <= name_count; i++) {

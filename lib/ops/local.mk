@@ -40,8 +40,9 @@ libtenon_la_SOURCES += \
 	lib/ops/index/put.c lib/ops/math/gamma.c
 EXTRA_DIST += lib/ops/README.md lib/ops/TABLE.md
 
-# The operator table as C: one run of awk makes four files. table.c stands for
-# them all; the others only follow it, and make it anew where they are missing.
+# The operator table as C. One run of awk makes four files, and table.c is the
+# target for all of them. If another file is missing, its rule makes table.c
+# again.
 ops_tables = \
 	lib/ops/nn/activation.def \
 	lib/ops/nn/attention.def \
@@ -92,7 +93,7 @@ lib/ops/table.c: $(ops_tables) lib/ops/generate.awk lib/ops/needs.awk
 	    -f $(srcdir)/lib/ops/needs.awk -f $(srcdir)/lib/ops/generate.awk \
 	    $$files && \
 	mv lib/ops/table.c.part lib/ops/table.c && touch $(ops_made)
-# The operator reference for people.
+# The operator reference in the manual.
 dist_manual_DATA += docs/operators.md
 MAINTAINERCLEANFILES += docs/operators.md
 EXTRA_DIST += build-aux/operators.awk
@@ -121,7 +122,7 @@ check_PROGRAMS += tests/ops/test_pool
 
 dist_check_SCRIPTS += tests/ops/test_generate.sh
 
-# Every row, misused.
+# Calls every operator with wrong arguments.
 check_PROGRAMS += tests/ops/test_misuse
 tests_ops_test_misuse_SOURCES = tests/ops/test_misuse.c tests/ops/misuse.c \
 	tests/ops/misuse.h tests/ops/work.c tests/ops/work.h

@@ -1,6 +1,6 @@
-# needs.awk: what generate.awk (the headers) and operators.awk (the manual) share
-# of the words about a row: its lines "needs" and "bounds" as words, and its doc
-# as a sentence.
+# needs.awk: words about a row that generate.awk prints in the headers and
+# operators.awk in the manual. Its functions turn the lines "needs" and "bounds"
+# into phrases, and the doc into a sentence.
 #
 #   needs  norm_type: max_norm     norm_type: with max_norm only
 #   needs  dx: !x                  dx: without x only
@@ -8,7 +8,7 @@
 #   bounds lambd: >= 0             lambd: at least 0
 #   bounds mode: = sum|mean|max    mode: sum, mean or max
 
-# The argument that a line is about, and the rest of it.
+# Return the argument before the colon of a line, and the text after the colon.
 function need_option(text)
 {
     sub(/[ \t]*:.*/, "", text)
@@ -19,7 +19,7 @@ function need_rest(text)
     sub(/^[^:]*:[ \t]*/, "", text)
     return text
 }
-# "sum, mean or max" of "sum|mean|max".
+# Returns "sum, mean or max" for "sum|mean|max".
 function need_list(words)
 {
     if (match(words, /[|][^|]*$/))
@@ -41,8 +41,8 @@ function need_words(word, text,    rest)
         sub(/^>/, "above", rest)
     return rest
 }
-# A row's doc with a capital letter, unless it begins with a formula or with the
-# name of an argument of op, the row's signature.
+# Returns a row's doc with a capital letter, unless it begins with a formula or
+# with the name of an argument. op is the row's signature.
 function capitalised(doc, op,    first)
 {
     if (!match(doc, /^[a-z]+/))

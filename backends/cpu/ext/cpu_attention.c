@@ -2,8 +2,9 @@
  * its gradient, for float32 without dropout.
  *
  * A block of queries is multiplied with one block of keys after the other. The
- * scores stay in L1 between the product that computes them and the product that
- * uses them (arXiv:2205.14135). Keys, and for the gradient values, are
+ * scores (products of queries and keys) stay in L1 between the multiplication
+ * that computes them and the multiplication that uses them, as in
+ * FlashAttention (arXiv:2205.14135). Keys, and for the gradient values, are
  * transposed once for all queries of a task. Blocks that a causal mask hides
  * completely are skipped. The divisor of each row's softmax is accumulated over
  * the blocks, and the division comes last. */
@@ -16,24 +17,25 @@
 #include "../prim/float_product.h"
 
 enum {
-    QUERIES = 32,     /* queries of a block, whose 32 x 256 scores are 32 KiB */
+    /* queries of a block, whose 32 x 256 scores take 32 KiB */
+    QUERIES = 32,
     /* keys of a block */
     KEYS = 256,
-    /* queries of a forward task, which transposes the keys once for all of
-     * them */
+    /* Queries of a forward task. The task transposes the keys once for all of
+     * them. */
     TASK_ROWS = 1024,
-    FULL = 1 << 30    /* stands for "all keys of a block are visible" */
+    FULL = 1 << 30 /* means "all keys of a block are visible" */
 };
 
 typedef struct attention {
     const tn_attention_args *args;
     const tn_cpu_routines *routines;
-    int64_t parts; /* forward tasks for each head: parts of its queries */
+    int64_t parts; /* number of forward tasks of one head */
     atomic_int failed;
 } attention;
 
-/* A head's matrix with contiguous rows. row is the stride between rows in
- * elements. */
+/* A matrix of one head (queries, keys, ...) with contiguous rows. row is the
+ * stride between rows in elements. */
 typedef struct matrix {
     float *at;
     int64_t row;
@@ -66,7 +68,7 @@ static operand transpose_of(matrix x)
     return (operand){x.at, 1, x.row};
 }
 
-/* The sizes of a product of matrices (m, k) and (k, n). */
+/* The sizes of a product of an m x k and a k x n matrix. */
 typedef struct sizes {
     int64_t m, n, k;
 } sizes;
@@ -100,7 +102,7 @@ static void transpose_keys(const attention *t, float *to, matrix x,
                                   0);
 }
 
-/* The block of transposed keys that begins at key j. */
+/* Returns the block of transposed keys that begins at key j. */
 static matrix transposed_block(float *transposed, int64_t j, int64_t features)
 {
     return (matrix){transposed + j * features, KEYS};
@@ -111,21 +113,22 @@ static int64_t keys_to_whole(int64_t keys)
     return (keys + KEYS - 1) / KEYS * KEYS;
 }
 
-/* The number of keys that some query before `end` sees. */
+/* Returns the number of keys that at least one query before `end` sees. */
 static int64_t keys_before(const tn_attention_args *a, int64_t end)
 {
     return a->flags & TN_ATTENTION_CAUSAL ? tn__cpu_min(end, a->keys)
                                           : a->keys;
 }
 
-/* The number of keys from j on that query i sees. It may be negative, or more
- * than there are. */
+/* Returns the number of keys, from key j on, that query i sees. The result may
+ * be negative, or greater than the number of keys. */
 static int64_t visible_keys(const tn_attention_args *a, int64_t i, int64_t j)
 {
     return a->flags & TN_ATTENTION_CAUSAL ? i + 1 - j : FULL;
 }
 
-/* Queries [i, i + rows) of one head and one element of the batch. */
+/* A block of queries: [i, i + rows) of one head and one element of the
+ * batch. */
 typedef struct query_block {
     int64_t batch, head, i, rows;
 } query_block;
@@ -151,8 +154,10 @@ static void mask(const attention *t, const query_block *q, int64_t j,
 
 /* ---- forward ------------------------------------------------------------- */
 
-/* Computes out and lse for queries [i, i + rows). transposed holds the keys,
- * scores is scratch memory. Returns false if there is no memory. */
+/* Computes out, and lse (the logarithm of the sum of exponentials of each row
+ * of scores), for queries [i, i + rows) of head h in element b of the batch.
+ * transposed holds the keys, scores is scratch memory. Returns false if there
+ * is no memory. */
 static bool forward_block(const attention *t, int64_t b, int64_t h, int64_t i,
                           int64_t rows, float *transposed, float *scores)
 {
@@ -191,8 +196,8 @@ static bool forward_block(const attention *t, int64_t b, int64_t h, int64_t i,
     return true;
 }
 
-/* Computes TASK_ROWS queries of one head. Returns false if there is no
- * memory. */
+/* Computes a forward task: up to TASK_ROWS queries of one head. Returns false
+ * if there is no memory. */
 static bool forward(const attention *t, int64_t task)
 {
     const tn_attention_args *a = t->args;
@@ -221,7 +226,7 @@ static bool forward(const attention *t, int64_t task)
 /* Scratch memory of a backward task. */
 typedef struct workspace {
     float *keys, *values; /* transposed keys and values of the head */
-    /* scores and their gradient: QUERIES x KEYS elements each */
+    /* scores, and their gradient (flow): QUERIES x KEYS elements each */
     float *scores, *flow;
     /* a contiguous copy of a block of g, the gradient of out */
     float *g;
@@ -243,8 +248,9 @@ static matrix gradient_of(const attention *t, int64_t b, int64_t h, int64_t i,
     return (matrix){m->g, values};
 }
 
-/* Adds the gradients that come from queries [i, i + rows). Returns false if
- * there is no memory. */
+/* Computes dq for queries [i, i + rows) of head h in element b of the batch,
+ * and adds their contributions to dk and dv. Returns false if there is no
+ * memory. */
 static bool backward_block(const attention *t, int64_t b, int64_t h, int64_t i,
                            int64_t rows, const workspace *m)
 {
@@ -295,8 +301,8 @@ static void clear(matrix x, int64_t rows, int64_t columns)
         memset(x.at + i * x.row, 0, (size_t)columns * 4);
 }
 
-/* Computes the gradients of one head of keys and values, and of all heads of
- * queries that use it. Returns false if there is no memory. */
+/* Computes the gradients of keys and values of one head, and of the queries of
+ * all heads that use these keys. Returns false if there is no memory. */
 static bool backward(const attention *t, int64_t task)
 {
     const tn_attention_args *a = t->args;

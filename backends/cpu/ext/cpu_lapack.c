@@ -3,17 +3,18 @@
  *
  * LAPACK factors matrices one after another, and each is too small to fill
  * vectors. Here a task interleaves as many matrices as a vector has lanes,
- * factors them at once (routines_lapack.c) and copies the results back. */
+ * factors all of them at once (routines_lapack.c) and copies the results
+ * back. */
 #include <stdatomic.h>
 #include <string.h>
 
 #include "../cpu_device.h"
 
 enum {
-    /* minimum number of matrices, or the number of a vector's lanes if that is
-     * larger, because LAPACK is faster for fewer matrices */
+    /* Least number of matrices in a batch, unless a vector has more lanes.
+     * LAPACK is faster for fewer matrices. */
     MIN_BATCH = 4,
-    /* maximum number of right-hand sides */
+    /* greatest number of right-hand sides */
     MAX_SIDES = 64
 };
 
@@ -21,22 +22,26 @@ typedef struct batch {
     const tn_lapack_args *args;
     tn_cpu_lapack *run;
     tn_cpu_transpose *transpose;
-    int64_t bytes, lanes; /* bytes of an element, and lanes of a vector */
+    /* bytes is the size of an element, lanes the number of lanes of a
+     * vector. */
+    int64_t bytes, lanes;
     atomic_int failed;
 } batch;
 
-/* The matrices of a batch. A line is a row or a column, whichever is contiguous.
- * Each matrix has `lines` lines of `length` elements; from one line to the next
- * there are `step` elements. lanes[element][lane] is the interleaved copy: lane
- * l holds matrix l. */
+/* An operand of a batch of matrices. A line is a row or a column of a matrix,
+ * whichever is contiguous. Each matrix has `lines` lines of `length` elements,
+ * and `step` elements from the beginning of one line to the next.
+ * lanes[element][lane] is the interleaved copy, in which lane l holds matrix
+ * l. */
 typedef struct operand {
     const tn_strided *x;
     int64_t lines, length, step;
     char *lanes;
-    int64_t row, column; /* strides of lanes[], in vectors */
+    /* strides of rows and columns in lanes[], in vectors */
+    int64_t row, column;
 } operand;
 
-/* Describes a batch of matrices whose rows or columns are contiguous. */
+/* Describes an operand whose rows or columns are contiguous. */
 static operand operand_of(const tn_strided *x, int64_t rows, int64_t columns)
 {
     if (x->stride[2] == 1)
@@ -44,8 +49,8 @@ static operand operand_of(const tn_strided *x, int64_t rows, int64_t columns)
     return (operand){x, rows, columns, x->stride[2], NULL, columns, 1};
 }
 
-/* Copies `count` matrices from `first` on to lanes, or back. Lanes without a
- * matrix get a copy of matrix `first`. */
+/* Copies `count` matrices, from matrix `first` on, to o->lanes, or back to the
+ * tensor. Lanes without a matrix get a copy of matrix `first`. */
 static void move_lanes(const batch *t, const operand *o, int64_t first,
                        int64_t count, bool back)
 {
@@ -69,16 +74,18 @@ static void move_lanes(const batch *t, const operand *o, int64_t first,
     }
 }
 
-/* Integers of a batch: `width` for each matrix. Integers in the tensor are
- * larger by `by` than in lanes (pivots are counted from 1 there). */
+/* Integers of a batch, pivots or info: `width` integers for each matrix. In the
+ * tensor they are larger by `by` than in the interleaved copy, because LAPACK
+ * counts pivots from 1. */
 typedef struct ints {
     const tn_strided *x;
     int64_t width;
     int32_t by;
-    int32_t *in; /* the integers as in[i][lane] */
+    int32_t *in; /* the interleaved copy, in[i][lane] */
 } ints;
 
-/* Copies the integers of `count` matrices from `first` on to lanes, or back. */
+/* Copies the integers of `count` matrices, from matrix `first` on, to n->in, or
+ * back to the tensor. */
 static void move_ints(const batch *t, const ints *n, int64_t first,
                       int64_t count, bool back)
 {
@@ -121,7 +128,7 @@ static void operands_of(const tn_lapack_args *args, unsigned *reads,
     }
 }
 
-/* Computes as many matrices as a vector has lanes: group `number` of the batch.
+/* Computes group `number` of the batch: as many matrices as a vector has lanes.
  * Returns false if there is no memory. */
 static bool group(const batch *t, int64_t number)
 {

@@ -12,8 +12,10 @@
 #include "cpu_pool.h"
 
 enum {
-    TASK_WORK = 65536, /* elements that a task reads, about 10 us */
-    /* maximum elements of a window for means: one chunk of the fixed order */
+    /* elements that one task reads, which takes about 10 us */
+    TASK_WORK = 65536,
+    /* Greatest number of elements of a window for means: a window must be one
+     * chunk in plugin.h's order of summation. */
     MAX_AREA = 1024,
 };
 
@@ -115,7 +117,9 @@ static tn_status run(tn_queue *queue, const tn_pool_args *args)
     else
         tn__cpu_host->parallel_for(tasks, run_task, &p);
     free(owned);
-    if (atomic_load(&outside)) /* the core's primitives report which index */
+    /* If this extension declines, the core uses its primitives, which report
+     * the index. */
+    if (atomic_load(&outside))
         return declined("an index is outside its plane");
     return atomic_load(&p.failed)
                ? tn__cpu_host->fail(TN_ERR_MEMORY, "pool: out of memory")

@@ -3,10 +3,11 @@
 
 #include "cpu_pool.h"
 
-enum { MIN_WINDOWS = 4 }; /* minimum windows of a row for a vector of windows */
+/* least number of windows in a row for max_windows() */
+enum { MIN_WINDOWS = 4 };
 
-/* The coordinate along axis a of the first element of window i that is within
- * the image. */
+/* Returns the coordinate along axis a of the first element of window i that is
+ * within the image. */
 static int64_t first_inside(const tn_pool_args *args, int a, int64_t i)
 {
     int64_t at = i * args->stride[a] - args->pad[a], d = args->dilation[a];
@@ -29,7 +30,7 @@ void tn__cpu_pool_find_places(const pooling *p)
 /* Scratch memory for a band. */
 typedef struct max_work {
     char *element; /* one element of each window of the band */
-    int32_t *at;   /* for each window, the index of the maximum */
+    int32_t *at;   /* at[window]: the index of the maximum */
 } max_work;
 
 /* Copies one element of the windows in rows y and columns x to out, without
@@ -88,8 +89,9 @@ static void max_band(const pooling *p, const char *in, char *out,
 }
 
 /* Computes a plane of wide windows. First takes the maximum of each column over
- * the rows of a window. Then transposes these maxima and merges those of a
- * window's columns. index is NULL if indices are not requested. */
+ * the rows of a window. Then transposes these maxima, so that those of a
+ * window's columns are in different rows, and merges them. index is NULL if
+ * indices are not requested. */
 static bool max_wide(const pooling *p, const float *in, float *out,
                      int64_t *index)
 {
@@ -129,9 +131,10 @@ static bool max_wide(const pooling *p, const float *in, float *out,
     return true;
 }
 
-/* Returns true if a vector of windows is computed at a time: windows start at
- * every position or every second one. For windows of two or three elements
- * without indices the set-up would cost more. */
+/* Returns whether max_windows() computes the plane, a vector of windows at a
+ * time. This is possible if windows start at every column or at every second
+ * one. For windows of two or three elements without indices the preparation
+ * would cost more than it saves. */
 static bool by_windows(const pooling *p)
 {
     const int64_t area = p->args->kernel[0] * p->args->kernel[1];
@@ -140,8 +143,8 @@ static bool by_windows(const pooling *p)
            p->args->in.stride[2] > 0 && p->args->out_size[1] >= MIN_WINDOWS;
 }
 
-/* The number of elements of a view that are in memory before a plane, at
- * least. */
+/* Returns how many elements are certainly in memory before a plane. They belong
+ * to other planes of the view and may be read. */
 static int64_t planes_before(const tn_strided *view, const tn_pool_args *args,
                              int64_t plane)
 {
@@ -218,8 +221,10 @@ bool tn__cpu_pool_max(const pooling *p, int64_t plane)
     return true;
 }
 
-/* Computes rows [low, high) of the output without indices, by the loop of
- * TN_K_MAX. The first element of the windows is copied to the result itself. */
+/* Computes rows [low, high) of the output, without indices. For one element of
+ * the window after the other, it updates the maxima of all windows by the
+ * routine of TN_K_MAX. If all windows have the first of these elements, that
+ * element is copied to the output instead. */
 static void greatest_band(const pooling *p, const char *in, char *out,
                           char *element, int64_t low, int64_t high)
 {

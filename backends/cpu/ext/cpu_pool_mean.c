@@ -1,7 +1,8 @@
 /* cpu_pool_mean.c: avg_pool2d and its gradient, in the fixed order of summation
- * of plugin.h. Element k of a window is added to lane k % TN_LANES; afterwards
- * lanes are added by halves. Here each lane is an array with one value for each
- * window. */
+ * of plugin.h. That order has TN_LANES partial sums, called lanes. Element k of
+ * a window is added to lane k % TN_LANES, and finally the lanes are added by
+ * halves. Here each lane is an array with one value for each window:
+ * lane[l][window]. */
 #include <string.h>
 
 #include "cpu_pool.h"
@@ -18,11 +19,11 @@ static void fold_lanes(const pooling *p, char *lane, int64_t lanes,
     }
 }
 
-/* Returns true if windows are adjacent and their width divides TN_LANES. Then a
- * row of the image holds, in place, `width` consecutive lanes of each window,
- * and the row TN_LANES / width further down has the same lanes. Vectors read
- * rows from left to right, where one element of all windows at a time would be
- * a strided access. */
+/* Returns whether windows are adjacent and their width divides TN_LANES. Each
+ * row of the image can then be added to the lanes as it is, from left to right:
+ * it has elements for `width` consecutive lanes of each window. The row
+ * TN_LANES / width further down has elements for the same lanes. Adding one
+ * element of all windows at a time would be a strided access. */
 static bool by_lines(const tn_pool_args *args)
 {
     int64_t width = args->kernel[1];
@@ -31,7 +32,7 @@ static bool by_lines(const tn_pool_args *args)
            args->kernel[0] * width > TN_LANES;
 }
 
-/* Returns true if windows are adjacent, one or two columns wide, and all within
+/* Returns whether windows are adjacent, one or two columns wide, and all within
  * the image, and have at most TN_LANES elements, so that each element has its
  * own lane. */
 static bool by_narrow_windows(const tn_pool_args *args)
@@ -77,12 +78,12 @@ static void sum_elements(const pooling *p, const char *in, char *lane,
     }
 }
 
-/* Adds the elements of the windows in rows [low, high) of the output if
- * by_lines(). Row k of the image is added to line[k % lines], which holds
- * `width` lanes of each window. Then these rows are added up and transposed to
- * lane[lane][window]. Returns the number of lanes that remain. The hardware
- * does not predict these accesses, so rows of the next plane are prefetched in
- * between. */
+/* Sums the elements of the windows in rows [low, high) of the output into
+ * lane[lane][window], if by_lines(). First adds row k of all windows to line[k
+ * % lines], an array with `width` lanes of each window. Then adds these arrays
+ * up and transposes the result. Returns the number of lanes that remain. The
+ * hardware prefetcher does not predict these accesses, so rows of the next
+ * plane are prefetched in between. */
 static int64_t sum_lines(const pooling *p, const char *in, char *line,
                          char *lane, int64_t low, int64_t high)
 {
@@ -118,8 +119,8 @@ static int64_t sum_lines(const pooling *p, const char *in, char *line,
     return width;
 }
 
-/* Returns true if the only window is the whole plane. It is then summed as a
- * row. */
+/* Returns whether the only window is the whole plane. The plane is then summed
+ * as one row. */
 static bool is_whole(const tn_pool_args *args)
 {
     return args->out_size[0] == 1 && args->out_size[1] == 1 &&
@@ -175,9 +176,10 @@ bool tn__cpu_pool_mean(const pooling *p, int64_t plane)
     return true;
 }
 
-/* Computes the gradient for disjoint windows: an element is in at most one
- * window, whose share (gradient divided by count) it gets. All rows of a window
- * are equal. Shares are added to 0, as in a sum whose other terms are absent,
+/* Computes the gradient for windows that do not overlap. The gradient of an
+ * element is the share of the window that contains it: the window's gradient
+ * divided by its count, or 0 if there is no such window. All rows of a window
+ * get the same values. Shares are added to 0, as in a sum over several windows,
  * so -0 becomes 0. */
 static void spread_disjoint(const pooling *p, const char *share, char *in)
 {
@@ -189,7 +191,8 @@ static void spread_disjoint(const pooling *p, const char *share, char *in)
     for (int64_t k = 0; k < args->kernel[0]; k++) {
         if (!tn__cpu_pool_windows_inside(args, 0, k, 0, windows[0], &y))
             continue;
-        /* the first window whose row k has a row of the same window above it */
+        /* From window `first` on, row k of a window equals the row above it,
+         * which belongs to the same window, and is copied from there. */
         int64_t first = k == 0 ? y.end : y.first;
         if (k > 0 && y.first * args->stride[0] + y.at == 0)
             first++;
@@ -210,9 +213,10 @@ static void spread_disjoint(const pooling *p, const char *share, char *in)
     }
 }
 
-/* Computes the gradient of a plane. Each element is the sum of the shares
- * (gradient divided by count) of the windows that contain it. A share is added
- * in the lane of the element's index in that window. */
+/* Computes the gradient of a plane. The gradient of an element is the sum of
+ * the shares of the windows that contain it; a share is a window's gradient
+ * divided by its count. If the element has index i in a window, that window's
+ * share is added in lane i % TN_LANES. */
 bool tn__cpu_pool_mean_backward(const pooling *p, int64_t plane)
 {
     const tn_pool_args *args = p->args;

@@ -2,12 +2,12 @@
  * AVX-512 code that computes several operations of a program in one loop, as
  * torch.compile does for pointwise kernels.
  *
- * A body is a list of nodes in SSA form. A node loads an operand, is a
- * constant, or is an instruction of TN_KERNEL_MAP. All values of a body have
- * one width: F32 and I32, or F64 and I64. BOOL is allowed with either width.
- * The code keeps all values of an element in registers and stores each result
- * once. Each instruction rounds as its routine (routines.h) does, so results
- * have the same bits.
+ * A body is the computation of one such loop: a list of nodes in SSA form. A
+ * node loads an operand, is a constant, or is an instruction of TN_KERNEL_MAP.
+ * All values of a body have one width: F32 and I32, or F64 and I64. BOOL is
+ * allowed with either width. The code keeps all values of an element in
+ * registers and stores each result once. Each instruction rounds as its routine
+ * (routines.h) does, so results have the same bits.
  *
  * A fold is a reduction of a node's value over a row: a sum, product, maximum
  * or minimum. A copy is one of the rows, or chunks of TN_CHUNK elements, that
@@ -32,97 +32,105 @@ enum {
     TN_CPU_NATIVE_NODES = 1024 /* maximum number of nodes of a body */
 };
 
-/* cpu_node.sub of MIN and MAX of floats: the instruction returns the second
- * operand if neither is less, that is for equal operands and for NaN (MINPS,
- * MAXPS). */
+/* A value of cpu_node.sub for MIN and MAX of floats. The instruction returns
+ * its second operand if neither operand is less than the other, as MINPS and
+ * MAXPS do: for equal operands, and if one is NaN. */
 enum { CPU_SECOND = 1 };
 
 typedef struct cpu_node {
-    /* The instruction, TN_K_.... For LOAD, `number` is the operand. The only
-     * function that CALL may call is exp. */
+    /* The instruction, TN_K_.... A LOAD reads operand `number`. A CALL calls
+     * exp, the only supported function. */
     uint8_t op;
-    /* CPU_...: register types of the value and of operand a. */
+    /* Register types (CPU_F32 ...) of the value and of operand a. */
     uint8_t type, from;
-    /* BITCAST: the instruction's `sub`. MIN and MAX: CPU_SECOND or 0. */
+    /* A BITCAST has TN_BITCAST_ANY_NAN or 0 here. MIN and MAX have CPU_SECOND
+     * or 0. */
     uint8_t sub;
     uint32_t a, b, c; /* operands: indices of earlier nodes, or TN_NONE */
     uint32_t number;
-    uint64_t bits; /* value of a CONST */
+    uint64_t bits; /* the value of a CONST node */
 } cpu_node;
 
-/* The argument of the code. The code runs `lines` iterations. An iteration
- * processes `copies` rows of n elements. n and lines are at least 1.
+/* The argument of the code. The code runs `lines` iterations, and each
+ * iteration processes `copies` rows of n elements. n and lines are at least 1.
  *
- * With w = operands + results + folds, at[copy * w + i] points to the current
- * row of operand i, then of the results, then of the folds, which are one float
- * for each row. next[i] is the stride in bytes from one iteration to the next.
- * The code changes at[] and lines.
+ * at[copy * w + i] points to the current row of operand i. The operands are
+ * followed by the results, then by the folds, so w = operands + results +
+ * folds. A fold has one float for each row. next[i] is the stride in bytes from
+ * one iteration to the next. The code changes at[] and lines.
  *
  * With the option `parts`, the argument is an array of calls that describe
- * consecutive ranges of the same rows. The folds are stored after the last
+ * consecutive ranges of the same rows. The code stores the folds after the last
  * range. call[p].lines is the number of calls from p on. In all calls but the
  * last, n is a multiple of the lanes of a vector. */
 typedef struct cpu_native_call {
     int64_t n, lines;
-    const char *prefetch; /* memory to prefetch, 64 bytes for each vector */
-    /* Bytes from the end of one row's prefetches to the beginning of the next
-     * row's. */
+    /* Memory to prefetch. The code prefetches 64 bytes of it for each vector
+     * that it computes. */
+    const char *prefetch;
+    /* Distance in bytes from the last prefetch of one row to the first prefetch
+     * of the next row. */
     int64_t prefetch_next;
     int64_t next[TN_CPU_NATIVE_POINTERS];
     char *at[TN_CPU_NATIVE_COPIES * TN_CPU_NATIVE_POINTERS];
 } cpu_native_call;
 typedef void cpu_native_run(cpu_native_call *call);
 
-/* The options of a variant. */
+/* The options for which a variant is generated. */
 typedef struct cpu_native_options {
     uint32_t single; /* bit i: operand i has one value for a whole row */
     /* Bit i: result i is written by non-temporal stores. Its rows begin at
      * multiples of 64 bytes. */
     uint32_t streamed;
-    /* Number of rows or chunks that the code processes at the same time. */
+    /* Number of copies: rows or chunks that the code processes at the same
+     * time. */
     uint8_t copies;
-    /* The code computes the folds. It does not store results that only folds
-     * read. */
+    /* Whether the code computes the folds. It then does not store results that
+     * only folds read. */
     bool folds;
-    /* Bits: which operands, then which results, the code prefetches. */
+    /* Bit i: the code prefetches operand i, or from bit operand_count on,
+     * result i - operand_count. */
     uint64_t prefetch_operands;
-    int32_t ahead; /* distance of these prefetches in bytes */
-    /* The code prefetches cpu_native_call.prefetch. */
+    int32_t ahead; /* how many bytes ahead it prefetches them */
+    /* Whether the code prefetches the memory at cpu_native_call.prefetch. */
     bool prefetch;
-    /* With folds: the argument is an array of calls (see cpu_native_call). */
+    /* Whether the argument is an array of calls (see cpu_native_call). Only
+     * with folds. */
     bool parts;
 } cpu_native_options;
 
 typedef struct cpu_native_variant {
     struct cpu_native_variant *next;
     cpu_native_run *run;
-    /* The memory of the code, and its size. */
+    /* The executable memory that holds the code, and its size in bytes. */
     void *pages;
     size_t bytes;
     cpu_native_options options;
 } cpu_native_variant;
 
 typedef struct cpu_native {
-    cpu_node *node; /* owned */
+    cpu_node *node; /* owned: node_count nodes */
     uint32_t node_count;
     uint32_t operand_count, result_count, fold_count;
     uint32_t result[TN_CPU_NATIVE_RESULTS]; /* the node of each result */
-    /* Whether only folds read the result. */
+    /* folded[i]: whether only folds read result i. */
     bool folded[TN_CPU_NATIVE_RESULTS];
-    uint32_t fold[TN_CPU_NATIVE_FOLDS];     /* the node of each fold, an F32 */
-    uint8_t fold_kind[TN_CPU_NATIVE_FOLDS]; /* TN_REDUCE_SUM .. MIN */
+    /* the F32 node that each fold reduces */
+    uint32_t fold[TN_CPU_NATIVE_FOLDS];
+    uint8_t fold_kind[TN_CPU_NATIVE_FOLDS]; /* TN_REDUCE_SUM to TN_REDUCE_MIN */
     bool wide;                              /* values have 8 bytes, not 4 */
-    _Atomic(cpu_native_variant *) variants; /* owned; only added to */
+    /* owned list; variants are only added */
+    _Atomic(cpu_native_variant *) variants;
 } cpu_native;
 
-/* Returns whether the system is x86-64 and allows memory that is made
- * executable after it was written. */
+/* Returns whether the processor is x86-64 and the system allows written memory
+ * to be made executable. */
 bool tn__cpu_native_available(void);
-/* Returns whether the compiler has code for this instruction with a result of
- * `type` and a first operand of type `from`. */
+/* Returns whether the JIT compiler supports an instruction whose result has
+ * register type `type` and whose first operand has type `from`. */
 bool tn__cpu_native_supports(unsigned op, unsigned type, unsigned from);
-/* Returns the code of a body for these options and generates it if it does not
- * exist yet. Returns NULL if out of memory. */
+/* Returns the code of a body for these options, and generates it on first use.
+ * Returns NULL if out of memory. */
 cpu_native_run *tn__cpu_native_get(cpu_native *native,
                                    cpu_native_options options);
 void tn__cpu_native_release(cpu_native *native);

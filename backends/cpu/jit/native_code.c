@@ -1,12 +1,12 @@
-/* native_code.c: generates the machine code of a variant from the nodes of its
- * body (native_body.h).
+/* native_code.c: generates the machine code of a body for one set of options
+ * (native_body.h).
  *
  * The code is a loop over vectors of 64 bytes. A value stays in a register from
  * its definition to its last use, or is spilled to the stack if no register is
  * free. A value that is the same for a whole row has a register during the
  * whole loop, or instructions broadcast it from memory. Results are stored
- * last, because they may overwrite operands. The last elements are processed
- * under a mask. */
+ * after all operands are loaded, because results may overwrite operands. The
+ * last elements are processed under a mask. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -49,8 +49,8 @@ static void find_last(emitter *m)
 }
 
 /* Finds the nodes that have one value for a whole row: single values and, if
- * m->hoists, instructions that read only such nodes. Such instructions run once
- * for each row. Masks are never among these nodes. */
+ * m->hoists, instructions that read only such nodes. These instructions run
+ * once for each row. Masks are never among these nodes. */
 static void find_fixed(emitter *m)
 {
     for (uint32_t i = 0; i < m->native->node_count; i++) {
@@ -73,8 +73,8 @@ static bool is_ahead(const emitter *m, uint32_t node)
            m->last[node] != TN_NONE;
 }
 
-/* Returns whether the loop over elements reads the node, or the node is a
- * result or a fold. */
+/* Returns whether the loop over elements needs the node's value: an instruction
+ * in the loop reads it, or it is a result or a fold. */
 static bool is_wanted(const emitter *m, uint32_t node)
 {
     bool wanted = m->last[node] == m->native->node_count;
@@ -135,8 +135,9 @@ static int32_t lanes_of(const emitter *m)
     return m->wide ? 8 : 16;
 }
 
-/* Generates the nodes of one copy: either those before the loop, or those in
- * the loop for `turns` vectors. */
+/* Generates the nodes of one copy. With `ahead`, these are the nodes that are
+ * computed before the loop. Otherwise they are the nodes in the loop, for
+ * `turns` vectors. */
 static void make_nodes(emitter *m, bool ahead, uint32_t turns)
 {
     const cpu_native *n = m->native;
@@ -163,8 +164,8 @@ static void make_nodes(emitter *m, bool ahead, uint32_t turns)
 
 enum { LINE = 64 };
 
-/* Prefetches 64 bytes of cpu_native_call.prefetch for each vector that is
- * computed. */
+/* Prefetches 64 bytes of cpu_native_call.prefetch for the vector `disp`
+ * elements after INDEX. */
 static void emit_prefetch(emitter *m, int32_t disp)
 {
     int32_t copies = m->options->copies;
@@ -174,8 +175,8 @@ static void emit_prefetch(emitter *m, int32_t disp)
     tn__x86_prefetch(&m->x, X86_SECOND, &prefetch);
 }
 
-/* Prefetches the operands of options->prefetch_operands for `turns` vectors of
- * the current copy. */
+/* Prefetches the operands of options->prefetch_operands that `turns` vectors of
+ * the current copy read. */
 static void emit_operand_prefetches(emitter *m, uint32_t turns)
 {
     int32_t disp = m->disp;
@@ -194,7 +195,7 @@ static void emit_operand_prefetches(emitter *m, uint32_t turns)
 }
 
 /* Generates the body of the loop: all nodes, folds and results for `turns`
- * vectors of each copy. disp: elements from INDEX to the first vector. */
+ * vectors of each copy. The first vector begins at element INDEX + disp. */
 static void make_body(emitter *m, bool tail, uint32_t turns, int32_t disp)
 {
     const cpu_native *n = m->native;
@@ -222,8 +223,8 @@ static void make_body(emitter *m, bool tail, uint32_t turns, int32_t disp)
 }
 
 /* Loads the constants of exp into the `left` free registers below register
- * `next`. Without registers an exp would read fourteen operands from memory,
- * and the processor can read two in a cycle. */
+ * `next`. Without these registers, exp would read 14 operands from memory, and
+ * the processor can read only two in a cycle. */
 static void pin_exp(emitter *m, uint32_t left, uint32_t next)
 {
     bool any = false;
@@ -240,7 +241,7 @@ static void pin_exp(emitter *m, uint32_t left, uint32_t next)
 
 /* Reserves registers for the whole loop: first for nodes computed before the
  * loop, then for constants, then for operands with one value for each row.
- * Returns false if the registers do not suffice for the nodes computed before
+ * Returns false if there are too few registers for the nodes computed before
  * the loop. */
 static bool make_pins(emitter *m)
 {
@@ -272,8 +273,9 @@ static bool make_pins(emitter *m)
     return enough;
 }
 
-/* Generates the code that loads a row's operands with one value into their
- * pinned registers, and computes the nodes before the loop. */
+/* Generates the code before the loop: it loads operands that have one value for
+ * the row into their pinned registers, and computes the nodes that do not
+ * change in the loop. */
 static void load_pins(emitter *m)
 {
     m->tail = false;
@@ -290,7 +292,7 @@ static void load_pins(emitter *m)
     }
 }
 
-/* Generates RCX = INDEX + lanes, and compares RCX with COUNT. */
+/* Generates code that sets RCX = INDEX + lanes and compares RCX with COUNT. */
 static void make_compare(emitter *m, int32_t lanes)
 {
     enum { CMP = 0x39 };
@@ -350,8 +352,8 @@ static void load_pointers(emitter *m)
     }
 }
 
-/* Generates the code that advances all pointers to the next row, and jumps to
- * top if a row is left. */
+/* Generates the code that advances all pointers to the next row and jumps to
+ * `top` if rows are left. */
 static void make_next(emitter *m, size_t top)
 {
     enum { JNE = 0x85 };
@@ -379,8 +381,8 @@ static void make_next(emitter *m, size_t top)
     tn__x86_jump_back(x, JNE, top);
 }
 
-/* Generates the code that goes to the next cpu_native_call of an array (option
- * `parts`), and jumps to top if a call is left. */
+/* Generates the code that goes to the next cpu_native_call of the array (option
+ * `parts`) and jumps to `top` if calls are left. */
 static void make_next_part(emitter *m, size_t top)
 {
     enum { JE = 0x84, JNE = 0x85 };
@@ -391,15 +393,17 @@ static void make_next_part(emitter *m, size_t top)
     size_t done = tn__x86_jump(x, JE);
     tn__x86_add(x, ARGUMENTS, sizeof(cpu_native_call));
     load_pointers(m);
-    /* Always taken: the sum, an address, is not 0. */
+    /* Always taken: the addition to ARGUMENTS set the flags, and its result, an
+     * address, is not 0. */
     tn__x86_jump_back(x, JNE, top);
     tn__x86_jump_here(x, done);
 }
 
-/* The first pointers are in registers that a callee need not save. */
+/* The registers of the first three pointers need not be saved, because the
+ * System V ABI lets a callee overwrite them. */
 enum { FREE_POINTERS = 3 };
 
-/* Generates the whole function. Returns false if the registers do not suffice
+/* Generates the whole function. Returns false if there are too few registers
  * for the nodes computed before the loop. */
 static bool make_all(emitter *m, uint32_t unroll)
 {
@@ -468,8 +472,8 @@ static bool make_all(emitter *m, uint32_t unroll)
     return true;
 }
 
-/* Copies the code to pages of its own. These are first writable, then
- * executable, never both. */
+/* Copies the code to its own pages, which are first writable and then
+ * executable, never both. Returns false if out of memory. */
 static bool place(const x86 *x, cpu_native_variant *variant)
 {
     variant->bytes = x->count;
@@ -486,10 +490,10 @@ static bool place(const x86 *x, cpu_native_variant *variant)
     return true;
 }
 
-/* Builds a body that computes two vectors, in `both`: each instruction follows
- * for the first vector, then for the second one, which hides latency. Nodes
- * with one value for a row appear once. map: space for two entries for each
- * node of `one`. */
+/* Builds a body (`both`) that computes two vectors of `one`. Each instruction
+ * appears twice in succession, for the first and for the second vector, so that
+ * the two hide each other's latency. Nodes with one value for a row appear
+ * once. map has space for two entries for each node of `one`. */
 static void pair(emitter *m, cpu_native *both, const cpu_native *one,
                  uint32_t *map)
 {
@@ -523,8 +527,8 @@ static void pair(emitter *m, cpu_native *both, const cpu_native *one,
 }
 
 /* Generates the code with as many pinned registers as possible: halves their
- * number until no value spills. Returns false if that needs fewer than
- * `least`. */
+ * number until no value is spilled to the stack. Returns false if that needs
+ * fewer than `least` pinned registers. */
 static bool make_code(emitter *m, uint32_t unroll, uint32_t least)
 {
     enum { PINS = 18 };

@@ -1,23 +1,23 @@
-/* native_exp.c: generates exp of float32 (elementary.def). Nearly always all
- * results of a vector are normal numbers. The code then adds the power of two
- * to the exponent without special cases, in half the instructions. Other
- * vectors jump to code after the loop and back. The results have the same bits
- * as the routine's (math_table.c), which makes the same distinction for
- * blocks. */
+/* native_exp.c: generates code for exp of float32. If all results of a vector
+ * are normal numbers, as is usual, the code adds the power of two to the
+ * exponent without special cases, which takes half the instructions. Otherwise
+ * it jumps to slower code after the loop, and back. The results have the same
+ * bits as those of the routine for exp (math_table.c), which also has a fast
+ * and a general version. */
 #include <stdlib.h>
 
 #include "native_code.h"
 
-/* Floats, given by their bits, and counts. */
+/* Floats, given by their bits. FRACTION_BITS is an integer. */
 enum {
     LOG2_E = 0x3fb8aa3b,
-    /* 1.5 * 2^23: adding this number removes the fraction. */
+    /* 1.5 * 2^23: adding this number to a float rounds it to an integer. */
     ROUNDER = 0x4b400000,
     MINUS_LN_2 = (int)0xbf317218,
     LN_2_REST = 0x3102e308,
     HALF = 0x3f000000,
     ONE = 0x3f800000,
-    WIDEST = 0x42ae0000,      /* 87: the greatest |x| of the common case */
+    WIDEST = 0x42ae0000,      /* 87: the fast code needs |x| <= 87 */
     LOWEST = (int)0xc2d00000, /* -104: exp(x) is 0 for smaller x */
     HIGHEST = 0x42b20000,     /* 89: exp(x) is infinite for greater x */
     FRACTION_BITS = 23
@@ -36,12 +36,13 @@ enum {
 };
 enum { SCALE = SCRATCH, OTHER, RESULT }; /* scratch registers */
 
-/* Constants of the common case. They are in registers if enough are free. */
+/* The constants of the fast code. They are in registers if enough are free. */
 static const uint32_t usual[EXP_NUMBERS] = {
     INT32_MAX,  WIDEST,     ROUNDER,    LOG2_E,        (uint32_t)MINUS_LN_2,
     LN_2_REST,  0x394f0614, 0x3ab6a1b9, 0x3c088983,    0x3d2aaa78,
     0x3e2aaaaa, HALF,       ONE,        FRACTION_BITS};
-/* Coefficients of the polynomial, in usual[], except the last two. */
+/* usual[FIRST] to usual[LAST] are coefficients of the polynomial for exp, from
+ * the highest power down. The last two coefficients are 1. */
 enum { FIRST = 6, LAST = 11 };
 
 uint32_t tn__jit_exp_number(int i)
@@ -91,9 +92,9 @@ static void shift(emitter *m, unsigned opcode, unsigned to, unsigned a,
                  X86_NO_IMM);
 }
 
-/* Generates exp of the remainder of x. Register `to` holds x, then the
- * remainder. SCALE becomes ROUNDER + log2(e) x, whose low bits are the power of
- * two. RESULT becomes exp of the remainder. */
+/* Generates exp(r), where x = n ln 2 + r and n is an integer. Register `to`
+ * holds x, then r. SCALE becomes ROUNDER + n, whose low bits are n. RESULT
+ * becomes exp(r). */
 static void make_polynomial(emitter *m, unsigned to)
 {
     x86_source rest = tn__jit_in(to);
@@ -141,8 +142,8 @@ void tn__jit_make_exp(emitter *m, unsigned to, unsigned from)
     add_rare(m, there, to, from);
 }
 
-/* Generates exp of any x. The power of two is split into two factors, since it
- * may exceed the exponents of normal numbers. */
+/* Generates exp of any x as exp(r) times 2^n. 2^n is split into two factors,
+ * because it may be outside the range of normal numbers. */
 static void make_any(emitter *m, unsigned to, unsigned from)
 {
     enum {

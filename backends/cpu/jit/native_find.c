@@ -1,12 +1,12 @@
-/* native_find.c: finds operations of a program that can run as one segment of
- * machine code (native_body.h).
+/* native_find.c: finds operations of a program that can run together as one
+ * piece of machine code, a segment (native_find.h).
  *
  * Operations are visited in order. An operation that machine code supports
- * joins the current segment if none of its operands comes from an operation
- * that must follow the segment. Operations that read the segment's results
- * follow it, and so do stores and reductions. All other operations precede it.
- * Where rows are long, the segment also computes sums, products, minima and
- * maxima of its values and operands. */
+ * joins the current segment, unless it reads a value of an operation that must
+ * follow the segment. Operations that read the segment's results follow it, and
+ * so do stores and reductions. All other operations precede it. Where rows are
+ * long, the segment also computes sums, products, minima and maxima of its
+ * values and operands. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,8 +31,8 @@ static bool begin(native_finder *f)
     return true;
 }
 
-/* Returns whether machine code may support an operation. A function may still
- * contain an unsupported instruction. */
+/* Returns whether machine code may support an operation. If the operation is a
+ * function, its body may still contain an unsupported instruction. */
 static bool is_known(const cpu_op *op)
 {
     return op->code == CPU_MATH ||
@@ -40,8 +40,8 @@ static bool is_known(const cpu_op *op)
             tn__cpu_native_supports(op->kernel, op->type, op->from));
 }
 
-/* Adds operation `number` to the current segment. Returns false if that is not
- * possible. */
+/* Adds operation `number` to the current segment. Returns false if machine code
+ * does not support it, or if it does not fit into the segment. */
 static bool join(native_finder *f, uint32_t number)
 {
     const cpu_op *op = &f->code->op[number];
@@ -87,8 +87,8 @@ static bool is_joined(const native_finder *f, uint32_t number)
     return false;
 }
 
-/* Returns the node that a reduction of floats reads, if the segment computes or
- * loads its operand, else TN_NONE. */
+/* If an operation is a reduction of floats whose input the segment computes or
+ * loads, returns the node of that input. Otherwise returns TN_NONE. */
 static uint32_t folded_node(const native_finder *f, const cpu_op *op)
 {
     const cpu_native *n = &f->current->native;
@@ -117,7 +117,7 @@ static int readers(const native_finder *f, uint32_t slot)
             continue;
         if (op->jump == 0)
             return BY_OTHER;
-        by = BY_FOLD; /* a reduction that this segment computes */
+        by = BY_FOLD; /* op is a reduction that the segment computes */
     }
     return by;
 }
@@ -135,8 +135,9 @@ static bool is_read_once(const cpu_code *code, uint32_t slot)
     return reads == 1;
 }
 
-/* Returns whether a slot is only stored. With non-temporal stores, machine code
- * stores it directly to memory. */
+/* Returns whether a slot's value is stored to an operand and has no other
+ * reader. Machine code can then write it to the operand by non-temporal
+ * stores. */
 static bool is_stored_alone(const native_finder *f, uint32_t slot)
 {
     const cpu_code *code = f->code;
@@ -148,11 +149,11 @@ static bool is_stored_alone(const native_finder *f, uint32_t slot)
            is_read_once(code, slot);
 }
 
-/* Adds the operand of a reduction to a segment if rows are longer than a block,
- * so that all reductions run the same way over subrows (native_run.c). For rows
- * that fit a block a routine is faster if the segment has nothing but the
- * reduction: layer_norm of 2048 x 512 takes 157 us with machine code and 147 us
- * with routines (Zen 5). */
+/* If rows are longer than a block, makes the input of a reduction an operand of
+ * the segment, so that the segment computes the reduction. For shorter rows a
+ * routine is faster if the segment has nothing but the reduction: layer_norm of
+ * 2048 x 512 takes 157 us with machine code and 147 us with routines (Zen
+ * 5). */
 static void join_fold(native_finder *f, const cpu_op *op)
 {
     const cpu_reduce *reduce = &f->code->reduce[op->index];
@@ -172,9 +173,9 @@ static uint32_t work_of(const cpu_native *n)
     return work;
 }
 
-/* Finds the segment's folds and the results that operations outside read.
- * Returns false if there are too many results, or if the segment is not faster
- * than routines. */
+/* Finds the segment's folds, and its results: the values that operations
+ * outside the segment read. Returns false if there are too many results, or if
+ * the segment is not faster than routines. */
 static bool find_results(native_finder *f)
 {
     cpu_segment *s = f->current;
@@ -202,14 +203,14 @@ static bool find_results(native_finder *f)
     }
     n->wide = f->width == 8;
     s->work = work_of(n);
-    /* The routine of a single operation is as fast as machine code. */
+    /* A segment of a single operation is not faster than its routine. */
     return f->joined_count + n->fold_count > 1 || f->joined_count == 0 ||
            f->code->op[f->joined[0]].code == CPU_MATH ||
            is_stored_alone(f, f->code->op[f->joined[0]].out);
 }
 
-/* Ends the current segment: appends it and the operations that follow it to the
- * new list. */
+/* Ends the current segment: appends the segment, then the operations that
+ * follow it, to the new list. */
 static void end(native_finder *f)
 {
     cpu_code *code = f->code;
@@ -245,9 +246,9 @@ static void end(native_finder *f)
     f->current = NULL;
 }
 
-/* Finds out whether an operation reads a value of the current segment (made),
- * and whether it reads a value of an operation that follows the segment
- * (deferred). */
+/* Sets *made if an operation reads a value that the current segment computes,
+ * and *deferred if it reads a value of an operation that must follow the
+ * segment. */
 static void classify_reads(const native_finder *f, const cpu_op *op, bool *made,
                            bool *deferred)
 {
@@ -306,8 +307,9 @@ static cpu_part keep_part(native_finder *f, cpu_part part)
     return rebuilt;
 }
 
-/* Updates flags: slots of BROADCAST and FILL now have fewer readers, and
- * machine code now computes some slots that are stored. */
+/* Updates flags of operations after the search. Some readers of BROADCAST and
+ * FILL operations are now in segments, and segments now compute some of the
+ * stored values. */
 static void update_flags(cpu_code *code)
 {
     for (uint32_t i = 0; i < code->op_count; i++) {
@@ -355,7 +357,8 @@ tn_status tn__cpu_find_native(const tn_program *program,
                               const tn_cpu_routines *routines, bool keep,
                               cpu_code *code)
 {
-    /* The new list would change the distances of jumps. */
+    /* Code with loops is left as it is, because in a new list of operations the
+     * distances of jumps would be wrong. */
     if (code->loop_depth > 0)
         return TN_OK;
     size_t slots = code->slot_count + 1u, ops = code->op_count + 1u;
@@ -363,8 +366,8 @@ tn_status tn__cpu_find_native(const tn_program *program,
                        .program = program,
                        .exp = hash_of(routines, "exp_f32"),
                        .keep = keep};
-    /* A segment that only reduces is an additional operation. There is at most
-     * one such segment for each reduction. */
+    /* Besides the other operations, the new list contains the segments that
+     * only reduce. There is at most one of them for each reduction. */
     f.rebuilt = malloc((ops + code->reduce_count) * sizeof *f.rebuilt);
     f.maker = calloc(3 * slots + 2 * ops, sizeof *f.maker);
     f.deferred = calloc(slots, sizeof *f.deferred);

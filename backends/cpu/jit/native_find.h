@@ -1,7 +1,10 @@
 /* native_find.h: the state of the search for operations that become machine
- * code, shared by native_find.c (which operations join) and native_find_nodes.c
- * (their nodes). A segment is a list of operations that one body
- * (native_body.h) computes. */
+ * code. native_find.c decides which operations join a segment, and
+ * native_find_nodes.c turns them into nodes.
+ *
+ * A segment is a list of operations that become one piece of machine code. Its
+ * body (native_body.h) computes their values as a list of nodes. A slot is the
+ * memory of one value of the program (program/code.h). */
 #ifndef TN_CPU_NATIVE_FIND_H
 #define TN_CPU_NATIVE_FIND_H
 
@@ -10,47 +13,51 @@
 typedef struct native_finder {
     cpu_code *code;
     const tn_program *program;
-    cpu_op *rebuilt; /* the new list of operations */
+    cpu_op *rebuilt; /* the new list of operations, including segments */
     uint32_t rebuilt_count;
     /* maker[slot]: 1 + the index of the BROADCAST or FILL operation that writes
-     * it, or 0. */
+     * the slot, or 0. */
     uint32_t *maker;
-    /* node[slot]: the node of a slot that a segment computes. */
+    /* node[slot]: index of the node that computes the slot's value, if a
+     * segment does. */
     uint32_t *node;
-    /* segment[slot]: 1 + the index of the segment that computes it, or 0. */
+    /* segment[slot]: 1 + the index of the segment that computes the slot's
+     * value, or 0. */
     uint32_t *segment;
-    /* deferred[slot]: an operation that follows the current segment computes
-     * it. */
+    /* deferred[slot]: whether an operation that follows the current segment
+     * computes the slot's value. */
     bool *deferred;
-    /* Operations of the current segment, in order. */
+    /* Indices of the operations in the current segment, in ascending order. */
     uint32_t *joined, joined_count;
-    /* Operations that follow the current segment. */
+    /* Indices of the operations that must run after the current segment. */
     uint32_t *waiting, waiting_count;
     cpu_segment *current;
     size_t node_room;
-    /* Hash of exp_f32, which has its own machine code; 0 if there is no such
-     * function. */
+    /* Hash of the function exp_f32, for which the JIT compiler generates
+     * special code. 0 if there is no such function. */
     uint64_t exp;
     uint8_t width; /* bytes of a value in the segment; 0 if not known yet */
-    bool keep;     /* a block holds whole rows (plan "kept") */
+    bool keep;     /* true if blocks hold whole rows (plan "kept") */
     tn_status status;
 } native_finder;
 
 void tn__cpu_find_no_memory(native_finder *f);
-/* Returns whether a value of this type has the width of the current segment.
- * The first value that is not BOOL fixes that width. */
+/* Returns whether a value of this type has the same width as the current
+ * segment. BOOL fits every width. The first value that is not BOOL sets the
+ * width of the segment. */
 bool tn__cpu_find_fits(native_finder *f, unsigned type);
-/* These return the node of a slot's value, of an instruction, and of a
- * function's result, and add nodes as needed. They return TN_NONE if machine
- * code does not support the operation, or if out of memory. */
+/* slot_node() returns the node of a slot's value, instruction_node() the node
+ * of an instruction, and function_node() the node of a function's result. They
+ * add nodes as needed. They return TN_NONE if machine code does not support the
+ * operation, or if out of memory. */
 uint32_t tn__cpu_find_slot_node(native_finder *f, unsigned type, uint32_t slot);
 uint32_t tn__cpu_find_instruction_node(native_finder *f, unsigned op,
                                        unsigned type, unsigned from,
                                        const uint32_t operand[3]);
 uint32_t tn__cpu_find_function_node(native_finder *f, const tn_kernel_fn *fn,
                                     const uint32_t argument[3]);
-/* The number of operands of an instruction, and the register type of operand i
- * of an operation. */
+/* operand_count() returns the number of operands of an instruction.
+ * operand_type() returns the register type of operand i of an operation. */
 uint32_t tn__cpu_find_operand_count(unsigned op);
 unsigned tn__cpu_find_operand_type(const native_finder *f, const cpu_op *op,
                                    uint32_t i);

@@ -1,5 +1,5 @@
-/* native_find_nodes.c: turns the operations of a segment into nodes of a
- * body. */
+/* native_find_nodes.c: turns the operations of a segment into nodes, the SSA
+ * instructions that the JIT compiler translates (native_body.h). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,7 +86,7 @@ uint32_t tn__cpu_find_slot_node(native_finder *f, unsigned type, uint32_t slot)
     if (f->segment[slot] == code->segment_count + 1u)
         return f->node[slot];
     uint32_t narrow = slot;
-    if (f->maker[slot] > 0) /* BROADCAST or FILL */
+    if (f->maker[slot] > 0) /* a BROADCAST or FILL writes it */
         narrow = code->op[f->maker[slot] - 1].a;
     const cpu_slot *from = &code->slot[narrow];
     if (from->space == CPU_CONSTANT)
@@ -106,9 +106,10 @@ uint32_t tn__cpu_find_operand_count(unsigned op)
     return count[op];
 }
 
-/* where(a < b, a, b) is one MINPS, and where(a < b, b, a) one MAXPS: for two
- * zeros, and for NaN and a number, both forms return the second operand.
- * Returns TN_K_MIN, TN_K_MAX, or 0 if a SELECT has neither form. */
+/* Recognises a SELECT that the instructions MINPS or MAXPS compute: returns
+ * TN_K_MIN for where(a < b, a, b), TN_K_MAX for where(a < b, b, a), and 0 for
+ * others. Like these expressions, the instructions return the second operand
+ * for two zeros, and if one operand is NaN. */
 static unsigned minmax_of(const native_finder *f, const uint32_t operand[3])
 {
     const cpu_node *less = &f->current->native.node[operand[0]];
@@ -147,8 +148,8 @@ uint32_t tn__cpu_find_instruction_node(native_finder *f, unsigned op,
                                   .c = count > 2 ? operand[2] : TN_NONE});
 }
 
-/* Inlines the body of a function whose arguments are nodes. exp_f32 becomes one
- * CALL node. */
+/* Inlines the instructions of a function whose arguments are nodes. The
+ * function exp_f32 becomes one CALL node instead. */
 uint32_t tn__cpu_find_function_node(native_finder *f, const tn_kernel_fn *fn,
                                     const uint32_t argument[3])
 {

@@ -1,6 +1,7 @@
-/* native_fold.c: generates folds: sums, products, minima and maxima of a row of
- * a body's values. Each fold of each copy has its own vector register. Its
- * lanes are combined at the end of the row. */
+/* native_fold.c: generates the code of folds: sums, products, minima and maxima
+ * of a value over a row. Each fold of each copy (row or chunk processed at the
+ * same time) accumulates in its own vector register. The lanes of that register
+ * are combined at the end of the row. */
 #include "native_code.h"
 
 static unsigned fold_register(const emitter *m, uint32_t fold)
@@ -19,7 +20,7 @@ static void fold_op(emitter *m, unsigned kind, unsigned to, unsigned by)
     }
 }
 
-/* The neutral element of a fold. */
+/* Returns the neutral element of a reduction. */
 static x86_source neutral(emitter *m, unsigned kind)
 {
     static const uint32_t bits[] = {0x80000000, 0x3f800000, 0xff800000,
@@ -52,7 +53,8 @@ void tn__jit_begin_folds(emitter *m)
         }
 }
 
-/* Combines lanes by halves: i with i + 8, then with i + 4, and so on. */
+/* Combines the lanes of each register by halves: lane i with lane i + 8, then
+ * with lane i + 4, and so on. */
 void tn__jit_end_folds(emitter *m)
 {
     static const struct {

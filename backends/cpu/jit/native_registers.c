@@ -1,5 +1,5 @@
 /* native_registers.c: register allocation. A node's value is in memory, in a
- * register or on the stack. The functions here move it between them. */
+ * register or on the stack. The functions here move it between these places. */
 #include <stdlib.h>
 
 #include "native_code.h"
@@ -239,7 +239,7 @@ static void load_mask(emitter *m, unsigned to, const cpu_node *n)
         form = full;
     }
     tn__x86_vector(&m->x, (x86_op){2, 1, m->wide ? 0x32 : 0x31, false}, form,
-                   SCRATCH, 0, &from, X86_NO_IMM); /* VPMOVZXBD, -BQ */
+                   SCRATCH, 0, &from, X86_NO_IMM); /* VPMOVZXBD or VPMOVZXBQ */
     tn__jit_emit(m, tn__jit_packed(m, 2, 0x27), to, SCRATCH,
                  tn__jit_in(SCRATCH), X86_NO_IMM);
 }

@@ -1,12 +1,13 @@
 /* native_run.c: runs a segment's machine code over a block. The code runs row
- * by row if an operand has one value for each row, or the same row for all
- * rows. Code with folds (reductions, native_body.h) processes COPIES rows, or
- * COPIES chunks of one row, at once, which hides the latency of the additions.
+ * by row if an operand has one value for each row, or if all rows of an operand
+ * are the same memory. Code that reduces rows processes COPIES rows, or COPIES
+ * chunks of one row, at once, which hides the latency of the additions. A
+ * reduction that machine code computes is called a fold.
  *
  * A chunk is TN_CHUNK consecutive elements of a row, which a fold reduces to
- * one partial result. A subrow is one of the contiguous segments of equal
- * length of which a row consists. The parts of a chunk are in different
- * subrows. */
+ * one partial result. Subrows are the contiguous pieces of equal length of
+ * which a row may consist. A chunk that spans subrows is processed in parts,
+ * one for each subrow. */
 #include <string.h>
 
 #include "../run/plan.h"
@@ -15,21 +16,21 @@
 enum { COPIES = TN_CPU_NATIVE_COPIES };
 enum { PIECE = 1024 }; /* elements processed between two prefetches */
 
-/* The block of a segment as `count` rows of `length` elements. The arrays are
- * indexed by operand, then by result. */
+/* The block of a segment as `count` rows of `length` elements. The first three
+ * arrays are indexed by operand, followed by the results. */
 typedef struct row_layout {
     char *at[TN_CPU_NATIVE_POINTERS];     /* address of the first row */
     int64_t next[TN_CPU_NATIVE_POINTERS]; /* stride of rows in bytes */
-    /* Element size in bytes; 0: one value for a row. */
+    /* Element size in bytes; 0 if there is one value for a row. */
     int64_t bytes[TN_CPU_NATIVE_POINTERS];
-    /* pointers: number of operands and results. single and streamed are options
-     * of the code (cpu_native_options). */
+    /* pointers is the number of operands and results. The options of the code
+     * are single and streamed (cpu_native_options). */
     uint32_t pointers, single, streamed;
     int64_t count, length;
-    /* In subrows: position of the block's first element within its subrow.
-     * next[] is then the stride of subrows. */
+    /* Used with subrows: the position of the block's first element within its
+     * subrow. next[] is then the stride of subrows. */
     int64_t first;
-    /* Operand whose next row is prefetched, or TN_CPU_NONE. */
+    /* The operand whose next row is prefetched, or TN_CPU_NONE. */
     uint32_t prefetch;
 } row_layout;
 
@@ -38,9 +39,9 @@ bool tn__cpu_native_folds(const cpu_task *t)
     return !t->columns && t->by_rows;
 }
 
-/* Returns whether machine code can run a stage over subrows in place: operands
- * are read from their memory, each result goes directly to its destination, and
- * reductions are folds. */
+/* Returns whether machine code can run a stage over subrows in place: it reads
+ * operands from their memory, writes each result directly to its destination,
+ * and computes all reductions. */
 static bool takes_subrows(const cpu_code *code, const cpu_stage *stage)
 {
     enum { OPERANDS = TN_CPU_CHUNKS_BYTES / (4 * COPIES * TN_CHUNK) };
@@ -137,7 +138,7 @@ static void find_lines(const cpu_task *t, const cpu_segment *s, row_layout *l)
     }
 }
 
-/* Joins the rows to one if they are contiguous. */
+/* Merges all rows into one if they are contiguous. */
 static void join_lines(row_layout *l)
 {
     for (uint32_t i = 0; i < l->pointers; i++)
@@ -147,8 +148,8 @@ static void join_lines(row_layout *l)
     l->count = 1;
 }
 
-/* Points a call at element `element` of rows line .. line + copies - 1. each:
- * number of pointers of a copy. */
+/* Sets the pointers of a call so that copy j processes row line + j, beginning
+ * at element `element`. `each` is the number of pointers of a copy. */
 static void point(cpu_native_call *call, const row_layout *l, uint32_t each,
                   int64_t copies, int64_t line, int64_t element)
 {
@@ -160,8 +161,8 @@ static void point(cpu_native_call *call, const row_layout *l, uint32_t each,
     }
 }
 
-/* Returns the operand of the next block with the most bytes left to prefetch,
- * or NULL if nothing is left. */
+/* Of the memory ranges that the next block reads, returns the one with the most
+ * bytes left to prefetch, or NULL if nothing is left. */
 static cpu_prefetch_range *most_ahead(cpu_task *t)
 {
     cpu_prefetch_range *most = NULL;
@@ -174,9 +175,9 @@ static cpu_prefetch_range *most_ahead(cpu_task *t)
     return most;
 }
 
-/* Points the code's prefetches at the next block, and marks the memory as
- * prefetched that the vectors of the call prefetch. If nothing is left, points
- * them at an operand that the code reads anyway. */
+/* Makes the code of a call prefetch memory of the next block, and marks that
+ * memory as prefetched. If nothing is left to prefetch, the code prefetches an
+ * operand that it reads anyway. */
 static void point_prefetch(cpu_task *t, const cpu_segment *s,
                            cpu_native_call *call, int64_t copies)
 {
@@ -194,24 +195,29 @@ static void point_prefetch(cpu_task *t, const cpu_segment *s,
 }
 
 /* Returns whether rows are processed PIECE elements at a time, with prefetches
- * between them. This pays for updates in place that read more streams than the
- * hardware prefetcher follows. Other programs lose: rms_norm of 2048 x 512
- * takes 160 us with these prefetches and 112 us without (Zen 5). */
+ * between the pieces. This pays for updates in place that read more streams
+ * than the hardware prefetcher follows. Other programs become slower: rms_norm
+ * of 2048 x 512 takes 160 us with these prefetches and 112 us without (Zen
+ * 5). */
 static bool is_chunked(const cpu_task *t)
 {
     return t->plan->traffic.bytes_per_op > 0 && t->plan->traffic.ahead &&
            t->plan->in_place;
 }
 
-/* Returns whether the code prefetches the next rows. With several stages over
- * rows memory would idle while code works in the cache: softmax of 4096 x 4096
- * takes 7.1 ms, and 4.9 ms with prefetches; layer_norm takes 4.7 and 3.6 ms.
+/* Returns whether the code prefetches the next rows. If several stages run over
+ * rows, only the first stage reads memory; the others read caches, and memory
+ * would idle without prefetches. softmax of 4096 x 4096 takes 7.1 ms without
+ * and 4.9 ms with prefetches, layer_norm 4.7 and 3.6 ms.
  *
- * Without non-temporal stores the code prefetches only if it spends longer on a
- * vector than the last-level cache on a cache line. softmax of 2048 x 512 with
- * its gradients then takes 520 instead of 725 us, alternating with other work.
- * If all code prefetched, layer_norm alone would take 177 instead of 165 us
- * (Zen 5). Prefetches between calls would come too many at once. */
+ * Unless results use non-temporal stores, the code prefetches only if a vector
+ * takes it longer than the last-level cache needs for a cache line. softmax of
+ * 2048 x 512 with its gradients, alternating with other work, then takes 520
+ * instead of 725 us. If all code prefetched, layer_norm alone would take 177
+ * instead of 165 us (Zen 5).
+ *
+ * The prefetches are part of the code. Between calls of the code, they would
+ * have to be issued too many at once. */
 static bool wants_prefetch(cpu_task *t, const cpu_segment *s)
 {
     enum { LONG = 16 };
@@ -219,8 +225,8 @@ static bool wants_prefetch(cpu_task *t, const cpu_segment *s)
            t->code->stage_count > 1 && most_ahead(t);
 }
 
-/* Prefetches part of the next block: as many bytes as `elements` processed
- * elements have, divided by the number of stages. */
+/* If is_chunked(), prefetches part of the next block: as many bytes as the
+ * `elements` that were just processed have, divided by the number of stages. */
 static void work_beside(cpu_task *t, int64_t elements)
 {
     enum { BYTES = 4, LINE = 64 };
@@ -241,17 +247,18 @@ typedef struct runner {
     cpu_task *t;
     const cpu_segment *s;
     const row_layout *l;
-    cpu_native_run *one, *some; /* some: code for COPIES copies */
+    /* one: code for one copy; some: for COPIES copies */
+    cpu_native_run *one, *some;
     /* Code for COPIES copies with the option `parts`, or NULL. */
     cpu_native_run *parts;
     bool prefetch;
-    /* Elements of a subrow if subrows are not contiguous, else 0. */
+    /* Number of elements of a subrow if subrows are not adjacent, else 0. */
     int64_t line;
-    int64_t first; /* index of the current batch's first chunk */
+    int64_t first; /* chunk at which the current batch of chunks begins */
 } runner;
 
-/* Points the code's prefetches at the next row, which has the layout of this
- * one. While results are stored to memory, the code reads little. batch_norm of
+/* Makes the code of a call prefetch the next row, which has the same layout as
+ * the current row. Memory is then read while results are stored. batch_norm of
  * 8 x 64 x 56 x 56 with cold caches takes 0.37 ms with and 0.40 ms without
  * these prefetches (Zen 5). */
 static void point_next_row(const runner *f, cpu_native_call *call)
@@ -322,9 +329,10 @@ static void fold_rows(const runner *f)
 
 enum { BATCH = TN_CPU_FOLD_BATCH };
 
-/* Copies n elements that span several subrows to contiguous memory. They begin
- * at element `first` of the first subrow. Subrows have `length` elements of
- * `bytes` bytes, and their stride is `next` bytes. */
+/* Copies n consecutive elements of a row, which span several subrows, to
+ * contiguous memory. The first of them is element `first` of the subrow at
+ * `line`. Subrows have `length` elements of `bytes` bytes, and their stride is
+ * `next` bytes. */
 static void join_chunk(char *to, const char *line, int64_t next, int64_t bytes,
                        int64_t first, int64_t n, int64_t length)
 {
@@ -335,12 +343,14 @@ static void join_chunk(char *to, const char *line, int64_t next, int64_t bytes,
     }
 }
 
-/* Points copy j of a call at n elements of chunk `chunk` of a row. If the chunk
- * spans two subrows, `parts` is set and the first subrow ends at a vector
- * boundary, the chunk is processed in two parts. The function then returns the
- * number of elements of the first part. Other chunks that span subrows are
- * copied to contiguous memory. The function then returns 0, as for chunks in
- * one subrow. */
+/* Sets the pointers of copy j of a call to the n elements of chunk `chunk` of a
+ * row, and returns 0. If the chunk spans subrows, its elements are first copied
+ * to contiguous memory.
+ *
+ * With `parts` there is an exception: if the chunk spans two subrows and the
+ * first one ends at a vector boundary, the chunk is processed in two parts
+ * without a copy. The function then returns the number of elements of the first
+ * part. */
 static int64_t point_chunk(cpu_native_call *call, const runner *f, uint32_t j,
                            int64_t row, int64_t chunk, int64_t n, bool parts)
 {
@@ -349,7 +359,7 @@ static int64_t point_chunk(cpu_native_call *call, const runner *f, uint32_t j,
     uint32_t each = l->pointers + f->s->native.fold_count;
     char **at = &call->at[j * each];
     int64_t first = chunk * TN_CHUNK, length = f->line, line = row;
-    /* line: index of the subrow with the chunk's first element. */
+    /* line becomes the index of the subrow with the chunk's first element. */
     if (length > 0) {
         line = (l->first + first) / length;
         first = (l->first + first) % length;
@@ -372,9 +382,10 @@ static int64_t point_chunk(cpu_native_call *call, const runner *f, uint32_t j,
     return 0;
 }
 
-/* Runs COPIES chunks with the option `parts`. If cut[j] is not 0, chunk j
- * continues in the next subrow after cut[j] elements. A part ends at each cut
- * of any chunk. */
+/* Runs the code with the option `parts` on COPIES chunks, some of which
+ * continue in the next subrow. cut[j] is the number of elements of chunk j that
+ * are in its first subrow, or 0 if the whole chunk is in one subrow. All chunks
+ * are cut into parts at each of these positions. */
 static void run_parts(const runner *f, cpu_native_call part[COPIES + 1],
                       const int64_t cut[COPIES])
 {
@@ -403,9 +414,10 @@ static void run_parts(const runner *f, cpu_native_call part[COPIES + 1],
     f->parts(part);
 }
 
-/* Returns how many calls of COPIES chunks can be joined to one, and sets its
- * strides. The first call begins with chunk c of row r. The joined chunks are
- * adjacent in one row, or are those of whole rows. */
+/* Returns how many calls of COPIES chunks can be combined into one call with
+ * several iterations, and sets that call's strides. The first call begins with
+ * chunk c of row r. The chunks of the combined call are adjacent in one row, or
+ * are all chunks of adjacent rows. */
 static int64_t join_calls(const runner *f, cpu_native_call *call, int64_t r,
                           int64_t count, int64_t c, int64_t from, int64_t to)
 {
@@ -433,10 +445,10 @@ static int64_t join_calls(const runner *f, cpu_native_call *call, int64_t r,
 }
 
 /* Reduces chunks [from, to) of `count` rows, COPIES chunks at a time. All
- * chunks have n elements. If fewer than COPIES chunks remain, the call repeats
- * the last of them, unless the code has other results, which might overwrite
- * its operands. value[fold][(c - f->first) * count + r] is the result for chunk
- * c of row r. */
+ * chunks have n elements. If fewer than COPIES chunks remain, the call
+ * processes the last of them several times, unless the code also stores
+ * results, which might overwrite its operands. value[fold][(c - f->first) *
+ * count + r] is the result for chunk c of row r. */
 static void fold_like(const runner *f, int64_t line, int64_t count,
                       int64_t from, int64_t to, int64_t n, float value[][BATCH])
 {
@@ -509,8 +521,8 @@ static void fold_chunks(runner *f)
     }
 }
 
-/* Returns a bit for each operand that is read from its own memory and whose
- * rows differ. */
+/* Returns a bit for each operand that the code reads in place, without a copy,
+ * and that has different memory for each row. */
 static uint32_t streams_of(const cpu_segment *s, const row_layout *l)
 {
     uint32_t streams = 0;
@@ -523,15 +535,16 @@ static uint32_t streams_of(const cpu_segment *s, const row_layout *l)
 
 /* Chooses what the code prefetches.
  *
- * Results: storing to a cache line waits for memory as reading does, and the
- * hardware prefetcher follows fewer streams of stores. layer_norm of 4096 x
- * 1024 with cold caches takes 0.90 ms with a distance of 2048 bytes and 1.05 ms
- * with 3584. One result of one stage needs no prefetch: exp of 16 MiB takes
- * 0.65 ms without and 0.69 ms with it.
+ * Code with several stages or results prefetches the memory of its results,
+ * because a store to a cache line that is not cached waits for memory, and the
+ * hardware prefetcher follows fewer streams of stores than of loads. layer_norm
+ * of 4096 x 1024 with cold caches takes 0.90 ms if it prefetches 2048 bytes
+ * ahead and 1.05 ms with 3584. A single result of a single stage needs no
+ * prefetch: exp of 16 MiB takes 0.65 ms without and 0.69 ms with it.
  *
  * Updates in place prefetch their operands, which they then overwrite. SGD with
- * momentum and Adam on four tensors of 4 MiB take 1.19 and 1.65 ms with a
- * distance of 4096 bytes, 1.21 and 1.65 ms with 3072, 1.27 and 1.89 ms with
+ * momentum and Adam on four tensors of 4 MiB take 1.19 and 1.65 ms if they
+ * prefetch 4096 bytes ahead, 1.21 and 1.65 ms with 3072, 1.27 and 1.89 ms with
  * 6144. They take 1.28 and 1.81 ms if they prefetch their results 3584 bytes
  * ahead (Zen 5).
  *
@@ -561,9 +574,9 @@ static void choose_prefetch(cpu_native_options *options, const cpu_task *t,
     }
 }
 
-/* Prepares folds over subrows. Returns the length of the subrows if they are
- * not contiguous. Otherwise returns 0, and the subrows are processed as one
- * row. */
+/* Prepares the reduction of rows that consist of subrows. If the subrows are
+ * adjacent in memory, returns 0, and the code processes them as one row.
+ * Otherwise returns their length. */
 static int64_t subrow_length(const cpu_task *t, const cpu_segment *s,
                              row_layout *l)
 {

@@ -1,6 +1,6 @@
-/* native_variants.c: caches the variants of a body's machine code, which are
- * generated when first needed, and tests whether the system allows such
- * code. */
+/* native_variants.c: caches the machine code of a body, one variant for each
+ * set of options. A variant is generated when it is first needed. The file also
+ * tests whether the system allows generated code. */
 #include "native_body.h"
 
 #include <pthread.h>
@@ -25,8 +25,8 @@ bool tn__cpu_native_available(void)
 #endif
 }
 
-/* This lock is held while a variant is generated. A fork waits for it, so that
- * the child can generate code. */
+/* Held while a variant is generated. A fork waits for it, so that the lock is
+ * free in the child and the child can generate code. */
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 

@@ -1,5 +1,5 @@
-/* x86.c: encodes instructions: EVEX for vectors, VEX for masks, REX for the few
- * integer instructions. */
+/* x86.c: encodes instructions. Vector instructions have EVEX prefixes, mask
+ * instructions VEX prefixes, and the few integer instructions REX prefixes. */
 #include "x86.h"
 
 #include <stdlib.h>
@@ -28,8 +28,9 @@ void tn__x86_word(x86 *x, uint32_t word)
         tn__x86_byte(x, word >> 8 * i & 255);
 }
 
-/* Emits ModRM, SIB and displacement. unit: scale of a short displacement in
- * bytes. */
+/* Emits a memory operand: the bytes ModRM, SIB and displacement. A displacement
+ * takes one byte if it is a multiple of `unit` bytes between -128 and 127
+ * units. */
 static void address(x86 *x, unsigned reg, const x86_memory *m, unsigned unit)
 {
     static const uint8_t log[] = {0, 0, 1, 0, 2, 0, 0, 0, 3};

@@ -9,12 +9,14 @@
 #include "../program/program.h"
 #include "../run/view.h"
 
-#define TASK_BYTES (256 << 10) /* bytes of the output of a task */
-/* Least number of repeats of one element: shorter ones run by blocks. */
+#define TASK_BYTES (256 << 10) /* bytes of output that one task writes */
+/* Least length of a row that repeats one element. Copies with shorter rows are
+ * left to the general code in run/. */
 #define MIN_REPEAT 256
-#define STRIP 256 /* elements of an output row that are written together */
+#define STRIP 256 /* elements of an output row that are transposed together */
 
-/* Is the program a LOAD without an index and a STORE of the loaded value? */
+/* Returns whether the program is a LOAD without an index and a STORE of the
+ * loaded value. Stores the operand numbers in built->copy. */
 static bool recognise(tn_built *built, const tn_program *program)
 {
     const tn_kernel_ins *load = NULL, *store = NULL;
@@ -34,8 +36,8 @@ static bool recognise(tn_built *built, const tn_program *program)
     return dtype == program->operand[store->imm.i].dtype && dtype != TN_BOOL;
 }
 
-/* A dimension. in and out are the strides of the source and the output, in
- * elements. */
+/* A dimension of the copy: its extent, and the strides of the source (in) and
+ * the output (out) in elements. */
 typedef struct dimension {
     int64_t extent, in, out;
 } dimension;
@@ -44,9 +46,10 @@ typedef struct copy {
     const tn_cpu_routines *routines;
     char *out;
     const char *in;
-    int64_t bytes; /* element size */
+    int64_t bytes; /* element size in bytes */
     dimension dim[TN_MAX_NDIM * 2];
-    /* At least 1. The output is contiguous along the last dimension. */
+    /* Number of dimensions, at least 1. The output is contiguous along the last
+     * one. */
     uint32_t ndim;
     /* The dimension along which the source is contiguous, if that is not the
      * last one. Otherwise ndim. */
@@ -56,9 +59,11 @@ typedef struct copy {
      * at one point of the other dimensions. */
     int64_t strips, strip;
     int64_t bands, band;
-    int64_t tasks, per_task; /* number of pieces; pieces of a task */
-    bool stream;             /* use non-temporal stores */
-    /* Bytes by which non-temporal copies prefetch their source. */
+    /* tasks is the number of all pieces, per_task the number of pieces of one
+     * task. */
+    int64_t tasks, per_task;
+    bool stream; /* whether to use non-temporal stores */
+    /* Non-temporal copies prefetch their source this many bytes ahead. */
     int64_t prefetch_distance;
     /* Repeats one element along a row; NULL if rows are copied. */
     tn_cpu_run *fill;
@@ -95,10 +100,11 @@ static void order_dimensions(copy *c, const tn_launch *launch,
     c->ndim = last + 1;
 }
 
-/* A point of the dimensions other than the last one and `across`: coordinates,
- * and offsets in the source and the output. They are incremented from point to
- * point: if they were computed by division, copying rows of 224 bytes would
- * take 1.5 times as long (Zen 5). */
+/* A point is one combination of coordinates of the dimensions other than the
+ * last one and `across`. This struct holds its coordinates, and its offsets in
+ * the source and the output. They are incremented from point to point: if they
+ * were computed by division, copying rows of 224 bytes would take 1.5 times as
+ * long (Zen 5). */
 typedef struct position {
     int64_t at[TN_MAX_NDIM * 2], in, out;
 } position;
@@ -117,8 +123,8 @@ static void position_begin(position *p, const copy *c, int64_t point)
     }
 }
 
-/* Advances the position by `steps` points, at most to the end of the innermost
- * of its dimensions. */
+/* Advances the position by `steps` points. They must not exceed the end of the
+ * position's innermost dimension. */
 static void position_advance(position *p, const copy *c, int64_t steps)
 {
     for (uint32_t d = c->ndim - 1; d-- > 0; steps = 1) {
@@ -135,7 +141,7 @@ static void position_advance(position *p, const copy *c, int64_t steps)
     }
 }
 
-/* Copies piece number `piece` of a point. */
+/* Copies one piece (one strip of one band) of a point. */
 static void copy_piece(const copy *c, const position *p, int64_t piece)
 {
     const dimension *last = &c->dim[c->ndim - 1];
@@ -162,8 +168,9 @@ static void copy_piece(const copy *c, const position *p, int64_t piece)
         memmove(to, from, (size_t)(count * c->bytes));
 }
 
-/* Copies up to `most` rows, each the whole last dimension, but not past the end
- * of the second last dimension. Returns the number of rows copied. */
+/* Copies up to `most` rows. A row is the whole last dimension, and the rows
+ * follow each other along the second last dimension, whose end is not exceeded.
+ * Returns the number of rows copied. */
 static int64_t copy_rows(const copy *c, const position *p, int64_t most)
 {
     const int64_t bytes = c->dim[c->ndim - 1].extent * c->bytes;
@@ -210,9 +217,9 @@ static void run_pieces(void *context, int64_t i)
         c->routines->fence();
 }
 
-/* Returns the bytes from the first element written to the last. If the copy
- * leaves out memory in between, other copies will write that: one input of cat
- * counts as the whole output. */
+/* Returns the number of bytes from the first to the last element that the copy
+ * writes. Gaps count, because other copies will write them: each of the copies
+ * of a cat counts as the whole output. */
 static int64_t written_span(const copy *c)
 {
     int64_t last = 1;
@@ -271,7 +278,8 @@ static bool launch_copy(tn_built *built, const tn_launch *launch,
     c.bands = c.band = 1;
     if (c.across < c.ndim) {
         int64_t extent = c.dim[c.across].extent;
-        /* Bands are long if the strips are narrow. */
+        /* The narrower the strips, the longer the bands, so that a piece has
+         * about TASK_BYTES. */
         c.band = (TASK_BYTES / each / 64 + 1) * 64;
         c.bands = (extent + c.band - 1) / c.band;
         each *= tn__cpu_min(c.band, extent);

@@ -7,8 +7,8 @@
 
 #include "../program/program.h"
 
-#define TASK_ELEMENTS 65536 /* elements of the output of a task */
-#define MIN_ROW 64          /* least elements of a row that are worth a call */
+#define TASK_ELEMENTS 65536 /* elements that one task computes */
+#define MIN_ROW 64          /* for shorter rows, a call per row does not pay */
 
 /* Stores the register type of a dtype whose values have the same bits in
  * registers as in memory. Returns false for other dtypes. */
@@ -32,7 +32,7 @@ static bool type_as_stored(tn_dtype dtype, uint8_t *type)
     }
 }
 
-/* Fills direct->in[i] with the instruction that computes `value`. Returns false
+/* Fills direct->in[i] from the instruction that computes input i. Returns false
  * unless that is a load without an index, a parameter or a constant. */
 static bool read_input(cpu_direct *direct, uint32_t i,
                        const tn_program *program, uint32_t value)
@@ -55,8 +55,9 @@ static bool read_input(cpu_direct *direct, uint32_t i,
     return ins->op == TN_K_CONST || ins->op == TN_K_PARAM;
 }
 
-/* Is the program one instruction of the list below, or none, on loads,
- * parameters and constants, and a STORE of the result? */
+/* Returns whether the program is a STORE of the result of one instruction of
+ * the list below, or of a scalar. The inputs must be loads, parameters and
+ * constants. Fills built->direct. */
 static bool recognise(tn_built *built, const tn_program *program)
 {
     const tn_kernel_ins *store = NULL, *work = NULL;
@@ -150,8 +151,9 @@ static int shape_of(const tn_launch *launch, const int64_t *stride)
     return flat ? 1 : single ? 0 : -1;
 }
 
-/* Returns the length of a row if an operand is one row for all rows, or, with
- * *is_number set, one scalar per row. Returns 0 if it is neither. */
+/* Returns the length of a row if all rows of an operand are the same memory,
+ * or, with *is_number set, if each row of the operand is one scalar. Returns 0
+ * otherwise. */
 static int64_t row_of(const tn_launch *launch, const int64_t *stride,
                       bool *is_number)
 {
@@ -180,16 +182,16 @@ typedef struct pass {
     const char *in[3];
     /* Bytes from one element to the next; 0 for a scalar. */
     size_t out_bytes, bytes[3];
-    /* Elements of the launch; elements of a row, or 0 if all inputs are
-     * contiguous or scalars. */
+    /* count is the number of elements of the launch. length is the number of
+     * elements of a row, or 0 if all inputs are contiguous or scalars. */
     int64_t count, length;
     size_t row_bytes[3];   /* bytes from one row of an input to the next */
-    unsigned scalar;       /* bits: inputs that are scalars within a row */
-    tn_cpu_stream *stream; /* non-temporal stores; NULL for ordinary stores */
+    unsigned scalar;       /* bit i: input i is a scalar within a row */
+    tn_cpu_stream *stream; /* routine for non-temporal stores, or NULL */
     void (*fence)(void);
 } pass;
 
-/* Computes elements [first, first + count) to out. */
+/* Computes elements [first, first + count) and stores them from `out` on. */
 static void run_some(const pass *p, void *out, int64_t first, int64_t count)
 {
     size_t at = (size_t)first;
@@ -211,8 +213,8 @@ static void run_some(const pass *p, void *out, int64_t first, int64_t count)
 }
 
 /* Computes elements [first, end) and writes them by non-temporal stores,
- * through a buffer of 4 KiB. Adding 2^24 floats takes 3.6 ms, with a buffer of
- * 8 KiB 4.3 ms and with one of 2 KiB 4.0 ms (Zen 5). */
+ * through a buffer of 4 KiB. Adding 2^24 floats takes 3.6 ms this way, 4.3 ms
+ * with a buffer of 8 KiB and 4.0 ms with one of 2 KiB (Zen 5). */
 static void run_streamed(const pass *p, int64_t first, int64_t end)
 {
     _Alignas(64) uint64_t block[512];
@@ -240,9 +242,10 @@ static void run_pass(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Describes the inputs of a pass as rows: some are one row for all rows or one
- * scalar per row. shape[i]: result of shape_of for input i. Returns false if
- * the inputs have no common row length, or if rows are short. */
+/* Describes the inputs as rows, because at least one of them is one row for all
+ * rows or one scalar per row. shape[i] is the result of shape_of() for input i.
+ * Returns false if the inputs have different row lengths, or if rows are
+ * short. */
 static bool set_rows(pass *p, const cpu_direct *direct, const tn_launch *launch,
                      const int shape[3])
 {
@@ -268,12 +271,13 @@ static bool set_rows(pass *p, const cpu_direct *direct, const tn_launch *launch,
     return true;
 }
 
-/* Is the result large enough for non-temporal stores? If the program has
- * machine code, half the size is enough, since machine code stores as it
- * computes (cut_plan.c): such a launch is left to it. Adding 2^24 floats takes
- * 7.8 ms by machine code and 12.5 ms through a buffer. Adding a row to
- * 4096 x 1024 floats takes 0.75 ms by machine code and 1.4 ms by ordinary
- * stores (Zen 4, with other work between). */
+/* Returns whether the result is large enough for non-temporal stores. If the
+ * program has machine code, half the size is enough, and the launch is then
+ * left to the machine code, which uses such stores without a buffer
+ * (cut_plan.c). Adding 2^24 floats takes 7.8 ms by machine code and 12.5 ms
+ * through a buffer. Adding a row to 4096 x 1024 floats takes 0.75 ms by machine
+ * code and 1.4 ms by ordinary stores (Zen 4, with other work between the
+ * calls). */
 static bool is_streamed(const tn_built *built, int64_t bytes)
 {
     int64_t part = built->kept.segment_count > 0 ? 2 : 1;

@@ -1,27 +1,30 @@
 /* indexed_copy.c: copies by indices that form contiguous runs, such as pad and
  * unfold.
  *
- * A row of the output then consists of a few runs of the source and of zeros.
- * Adjacent rows have the same runs, so each run is copied for many rows at
- * once. An index is either an affine function of the coordinates or a table (a
- * loaded operand). Along each of the last two dimensions ("rows" and "columns")
- * at most one index may vary. If this index is a table, it must vary along that
+ * A row of the output then consists of a few runs: ranges of elements that are
+ * contiguous in the source, or all 0. Adjacent rows have the same runs, so each
+ * run is copied for many rows at once.
+ *
+ * An index is either an affine function of the coordinates or a table (a loaded
+ * operand). Along each of the last two dimensions ("rows" and "columns") at
+ * most one index may vary. If this index is a table, it must vary along that
  * dimension only. Along the outer dimensions any index may vary. */
 #include <string.h>
 
 #include "../program/program.h"
 #include "../run/view.h"
 
-#define TASK_BYTES (128 << 10) /* bytes of the output of a task */
-/* Bytes of the rows that are copied together: they and their source fit in
+#define TASK_BYTES (128 << 10) /* bytes of output that one task writes */
+/* Bytes of the rows that are copied together. The rows and their source fit in
  * L1. */
 #define NEAR (16 << 10)
 #define MAX_RUNS 32 /* most runs along one dimension */
-/* Least elements of a run on average: shorter runs are faster by blocks. */
+/* Least average length of a run. The general code in run/ is faster for shorter
+ * runs. */
 #define MIN_RUN 8
 
-/* Is the program a LOAD by affine indices or tables, and a STORE of the loaded
- * value? */
+/* Returns whether the program is a LOAD by affine indices or tables, and a
+ * STORE of the loaded value. Fills built->indexed_copy. */
 static bool recognise(tn_built *built, const tn_program *program)
 {
     const tn_kernel_ins *load = NULL, *store = NULL;
@@ -69,7 +72,7 @@ typedef struct dimension {
 } dimension;
 
 /* A run: coordinates [at, at + count) of a dimension. Coordinate at + i gets
- * source element from + i * step, or zeros. */
+ * source element from + i * step, or 0 if `zero` is set. */
 typedef struct run {
     int64_t at, count, from, step;
     bool zero;
@@ -89,35 +92,38 @@ typedef struct work {
     const tn_cpu_routines *routines;
     const char *in;
     char *out;
-    int64_t bytes; /* element size */
+    int64_t bytes; /* element size in bytes */
     dimension dim[TN_MAX_NDIM * 2];
-    uint32_t ndim; /* at least 2 */
-    /* The runs along the last two dimensions. run_count is 0 if the index is
-     * affine: such runs are found for each outer point. */
+    uint32_t ndim; /* number of dimensions, at least 2 */
+    /* The runs along the last two dimensions. If the index is affine, run_count
+     * is 0, and the runs are found for each point of the outer dimensions. */
     axis rows, columns;
-    /* A piece is a few rows that are copied together: number of its rows, and
-     * number of pieces of one outer point. */
+    /* A piece is a few rows that are copied together. piece is its number of
+     * rows. pieces is the number of pieces of one point of the outer
+     * dimensions. */
     int64_t piece, pieces;
-    int64_t count, per_task; /* all pieces; pieces of a task */
-    bool stream;             /* use non-temporal stores, through a buffer */
-    /* Use non-temporal stores for edged rows (copy_edged), without a buffer.
-     * They pay from half as many bytes on. */
+    /* count is the number of all pieces, per_task the number of pieces of one
+     * task. */
+    int64_t count, per_task;
+    bool stream; /* whether to use non-temporal stores, through a buffer */
+    /* Whether to use non-temporal stores for edged rows (see copy_edged),
+     * without a buffer. They pay from half as many bytes on. */
     bool streams_edged;
 } work;
 
-/* The second last dimension. */
+/* Returns the second last dimension. */
 static const dimension *rows_of(const work *w)
 {
     return &w->dim[w->ndim - 2];
 }
 
-/* The last dimension. */
+/* Returns the last dimension. */
 static const dimension *columns_of(const work *w)
 {
     return &w->dim[w->ndim - 1];
 }
 
-/* The operand of an index. */
+/* Returns the operand that holds an index. */
 static const tn_launch_operand *operand_of(const work *w, uint32_t index)
 {
     return &w->launch->operand[w->built->indexed_copy.index[index].operand];
@@ -142,14 +148,14 @@ static int64_t value(const work *w, uint32_t index, int64_t at)
                : *((const int64_t *)tn__cpu_at(of->buffer, of->offset, 8) + at);
 }
 
-/* Is a value of the index out of range? */
+/* Returns whether a value of the index is out of range. */
 static bool is_outside(const work *w, uint32_t index, int64_t value)
 {
     return (uint64_t)value >= (uint64_t)source(w)->index_extent[index];
 }
 
-/* Finds the runs of a dimension along which an affine index varies. first:
- * offset of the index at coordinate 0. */
+/* Finds the runs of a dimension along which an affine index varies. `first` is
+ * the offset of the index at coordinate 0. */
 static void find_affine_runs(const work *w, const dimension *d, axis *l,
                              int64_t first)
 {
@@ -176,8 +182,8 @@ static void find_affine_runs(const work *w, const dimension *d, axis *l,
 
 /* Finds the runs of a dimension along which a table varies. Along columns the
  * elements of a run must be contiguous. Returns false if the dimension is long,
- * if there are more than MAX_RUNS runs, or if an index is out of range: then
- * the launch goes element by element, which reports the index. */
+ * if there are more than MAX_RUNS runs, or if an index is out of range. The
+ * general code in run/ then runs the launch, and reports such an index. */
 static bool find_table_runs(const work *w, const dimension *d, axis *l,
                             bool is_columns)
 {
@@ -209,8 +215,8 @@ static bool find_table_runs(const work *w, const dimension *d, axis *l,
     return true;
 }
 
-/* Moves the longest run to the front: once it is copied, most cache lines of
- * the other runs are in the cache. */
+/* Moves the longest run to the front, because copying it loads most cache lines
+ * that the other runs need. */
 static void longest_first(axis *l)
 {
     for (uint32_t i = 1; i < l->run_count; i++)
@@ -281,11 +287,11 @@ static bool find_runs(work *w)
         return false; /* take.c copies whole rows */
     for (uint32_t k = 0; k < copy->count && !copy->zero; k++)
         if (is_affine(w, k) || (k != w->rows.index && k != w->columns.index))
-            return false; /* nothing here reports an index out of range */
+            return false; /* nothing here checks the range of such an index */
     return w->rows.index == TN_CPU_NONE || w->rows.index != w->columns.index;
 }
 
-/* Stores `rows` rows of zeros. */
+/* Stores `rows` rows of zeros, each of `bytes` bytes. */
 static void zero_rows(const work *w, char *to, int64_t to_step, int64_t rows,
                       int64_t bytes)
 {
@@ -296,15 +302,15 @@ static void zero_rows(const work *w, char *to, int64_t to_step, int64_t rows,
     }
 }
 
-/* `count` rows of the output and their sources. The steps are strides between
- * rows, in bytes. */
+/* `count` rows of the output (to) and their sources (from). The steps are the
+ * strides between rows in bytes. */
 typedef struct rows_at {
     char *to;
     const char *from;
     int64_t to_step, from_step, count;
 } rows_at;
 
-/* Copies one run of columns for many rows. */
+/* Copies one run of columns in each of the given rows. */
 static void copy_run(const work *w, const run *r, const rows_at *rows)
 {
     char *to = rows->to + r->at * w->bytes;
@@ -316,9 +322,10 @@ static void copy_run(const work *w, const run *r, const rows_at *rows)
                                rows->count, r->count * w->bytes);
 }
 
-/* Copies edged rows: one long run and, in the same pass, one or two elements
- * beside it, as in padding by 1. Separate passes would access cache lines again
- * that are already on their way to memory. */
+/* Copies edged rows. An edged row is one long run with one or two single
+ * elements beside it, as in padding by 1. One pass copies the whole row,
+ * because a second pass would access cache lines again that have already been
+ * evicted. */
 static void copy_edged(const work *w, const axis *columns, bool streamed,
                        const rows_at *r)
 {
@@ -344,7 +351,7 @@ static void copy_edged(const work *w, const axis *columns, bool streamed,
                                 edge);
 }
 
-/* Are the rows edged (copy_edged)? */
+/* Returns whether the rows are edged (see copy_edged). */
 static bool is_edged(const work *w, const axis *columns)
 {
     const run *r = columns->run;
@@ -354,8 +361,8 @@ static bool is_edged(const work *w, const axis *columns)
            (columns->run_count == 2 || r[2].count == 1);
 }
 
-/* May edged rows use non-temporal stores? They may if there is at most one edge
- * on each side. */
+/* Returns whether edged rows may use non-temporal stores. They may if there is
+ * at most one single element on each side. */
 static bool can_stream_edged(const work *w, const axis *columns)
 {
     const run *r = columns->run;
@@ -367,11 +374,12 @@ static bool can_stream_edged(const work *w, const axis *columns)
 /* The rows of one point of the outer dimensions. */
 typedef struct point_rows {
     const axis *rows, *columns;
-    bool streamed;  /* edged rows use non-temporal stores */
-    const char *in; /* first element of the source; NULL for zeros */
+    bool streamed; /* whether edged rows use non-temporal stores */
+    /* the point's first source element, or NULL if all its results are 0 */
+    const char *in;
 } point_rows;
 
-/* Stores rows [low, high) of an outer point. */
+/* Stores rows [low, high) of one point of the outer dimensions. */
 static void copy_point(const work *w, const point_rows *p, char *out,
                        int64_t out_step, int64_t low, int64_t high)
 {
@@ -402,9 +410,10 @@ static void copy_point(const work *w, const point_rows *p, char *out,
     }
 }
 
-/* Returns where the source of an outer point begins, in *out where its
- * destination begins, and in first[] the offsets of the indices. Returns NULL
- * if an index that is constant for the point is out of range. */
+/* Returns the address of the source of one point of the outer dimensions. Sets
+ * *out to the address of its destination and first[] to the offsets of the
+ * indices. Returns NULL if an index that has one value for the whole point is
+ * out of range. */
 static const char *point_begin(const work *w, int64_t point, char **out,
                                int64_t first[3])
 {
@@ -465,8 +474,8 @@ static void run_task(void *context, int64_t i)
 }
 
 /* Merges adjacent dimensions where the strides of all operands allow it, but
- * leaves at least two. Returns the number of elements, or 0 if there is none or
- * only one. */
+ * leaves at least two. Returns the number of elements, or 0 if there are fewer
+ * than two. */
 static int64_t merge_dimensions(work *w)
 {
     const tn_launch *l = w->launch;
@@ -526,7 +535,7 @@ static bool launch_runs(tn_built *built, const tn_launch *launch,
     w.per_task = w.per_task > 0 ? w.per_task : 1;
     /* Padding images of 56 x 56, 13 MiB in all, takes 480 us by ordinary stores
      * row by row and 370 us by non-temporal stores (Zen 5, with other work
-     * between). */
+     * between the calls). */
     w.streams_edged = total * w.bytes >= built->stream_bytes / 2 &&
                       rows_of(&w)->out * w.bytes == length &&
                       w.routines->stream_edged;

@@ -6,81 +6,86 @@
 
 #include "../cpu.h"
 
-/* What direct.c needs of a program of one instruction over loaded values, such
- * as out = x + y. Operands are numbers of the program's operands. */
+/* How direct.c runs a program of one instruction over loaded values, such as
+ * out = x + y. `out` and `operand` are numbers of the program's operands. */
 typedef struct cpu_direct {
-    tn_cpu_run *run; /* the routine; NULL if the program is of another kind */
-    /* Converts the scalar with which run fills the output; NULL if the scalar
-     * already has the output's type. */
+    /* the routine that computes the output; NULL if the program is of another
+     * kind */
+    tn_cpu_run *run;
+    /* If the program fills the output with a scalar of another type, the
+     * routine that converts the scalar. Else NULL. */
     tn_cpu_run *convert;
     bool fills;       /* run stores one scalar in all elements (full, zeros) */
-    unsigned allowed; /* bits: inputs that may be a scalar */
-    uint32_t out;     /* output operand */
+    unsigned allowed; /* bit i: input i may be a scalar */
+    uint32_t out;     /* number of the output operand */
     uint32_t in_count;
     struct {
-        /* Input operand. NONE: the input is parameter `number`, or a
-         * constant. */
+        /* Number of the operand that is loaded. NONE: the input is launch
+         * parameter `number` or a constant. */
         uint32_t operand;
         bool is_param;
-        uint8_t type;      /* register type */
+        uint8_t type;      /* register type of the input */
         uint32_t number;   /* number of the parameter */
         uint64_t constant; /* the constant, in its register type */
     } in[3];
 } cpu_direct;
 
-/* A tap is one term of a short sum, as in interpolation: in[index] * weight, or
- * 0 if the weight is 0. What taps_along.c and taps_blocks.c need of a program
- * whose output is a sum of a few taps (taps_find.c). */
+/* A program whose output is a short weighted sum, as in interpolation. A tap is
+ * one term of the sum: in[index] * weight, or 0 if the weight is 0. taps_find.c
+ * fills this struct for taps_along.c and taps_blocks.c. */
 typedef struct cpu_taps {
     uint32_t count;   /* number of taps; 0 if the program is of another kind */
-    uint32_t in, out; /* operand numbers */
-    /* Operand numbers of each tap's index and weight. */
+    uint32_t in, out; /* numbers of the input and the output operand */
+    /* index[t] and weight[t]: numbers of the operands that hold the index and
+     * the weight of tap t. */
     uint32_t index[TN_CPU_TAPS], weight[TN_CPU_TAPS];
-    /* Numbers of the operations of hoisted code that load each tap's element
-     * and weight. */
+    /* load[t] and weight_load[t]: numbers of the operations that load the input
+     * element and the weight of tap t, in the code for blocks that share
+     * indices (hoist.c). */
     uint32_t load[TN_CPU_TAPS], weight_load[TN_CPU_TAPS];
-    int depth;       /* depth of the binary tree of additions */
-    uint32_t leaves; /* bits: which leaves of the tree, from left to right, are
-                        taps */
+    /* depth of the binary tree of additions that computes the sum */
+    int depth;
+    uint32_t leaves; /* bit i: leaf i of this tree, counted from left to right,
+                        is a tap */
 } cpu_taps;
 
-/* What taps_rows.c needs of a program that sums the taps of each row. For rows
- * of a few taps it is replaced by a program without a reduction, in which the
- * sum is unrolled. */
+/* A program that computes one weighted sum for each row; a tap is one term of
+ * the sum. If rows have only a few taps, taps_rows.c replaces the program by
+ * one without a reduction, in which the sum is unrolled. */
 typedef struct cpu_row_taps {
-    /* Operand numbers; TN_LOAD_... flags of the load of `in`. */
+    /* Operand numbers, and the TN_LOAD_... flags of the load of `in`. */
     uint32_t in, index, weight, out, flags;
     /* written[n]: the unrolled program for rows of n taps, compiled when first
      * needed, or NULL. */
     _Atomic(tn_built *) written[TN_CPU_TAPS + 1];
 } cpu_row_taps;
 
-/* What indexed_copy.c needs of a program that stores what it loads by up to
- * three indices. */
+/* A program that stores what it loads by up to three indices
+ * (indexed_copy.c). */
 typedef struct cpu_indexed_copy {
     uint32_t count;   /* number of indices; 0 if the program is of another
                          kind */
-    uint32_t in, out; /* operand numbers */
+    uint32_t in, out; /* numbers of the input and the output operand */
     struct {
         uint32_t operand;
-        bool affine; /* the index is an affine function of the coordinates (an
-                        OFFSET operand); otherwise it is loaded */
+        bool affine; /* true if the index is computed by OFFSET, as an affine
+                        function of the coordinates; false if it is loaded */
     } index[3];
     bool zero; /* an index out of range reads 0 and is no error */
 } cpu_indexed_copy;
 
-/* What copy.c needs of a program that stores what it loads, unchanged. */
+/* A program that stores what it loads, unchanged (copy.c). */
 typedef struct cpu_copy {
-    uint32_t in, out; /* operand numbers */
+    uint32_t in, out; /* numbers of the input and the output operand */
 } cpu_copy;
 
-/* What take.c needs of a program that stores what it loads by one index. */
+/* A program that stores what it loads by one index (take.c). */
 typedef struct cpu_take {
     bool zero;               /* an index out of range reads 0 and is no error */
-    uint32_t in, index, out; /* operand numbers */
+    uint32_t in, index, out; /* numbers of the operands */
 } cpu_take;
 
-/* A shortcut. */
+/* A shortcut: two functions that recognise and run some programs. */
 typedef struct cpu_path {
     const char *name;
     /* Returns whether the shortcut can run the program, and stores in `built`
@@ -93,13 +98,14 @@ typedef struct cpu_path {
                    tn_status *status);
 } cpu_path;
 
-/* - direct: one instruction over contiguous operands (direct.c)
+/* The shortcuts:
+ * - direct: one instruction over contiguous operands (direct.c)
  * - copy: copies between any strides (copy.c)
  * - indexed_copy: copies by indices that form contiguous runs, such as padding
  *   and unfold (indexed_copy.c)
  * - take: gathers by one index (take.c)
- * - row_taps: sums of taps over each row (taps_rows.c)
- * - taps_along: sums of taps along one dimension (taps_along.c) */
+ * - row_taps: short weighted sums over each row (taps_rows.c)
+ * - taps_along: interpolation along one dimension (taps_along.c) */
 extern const cpu_path tn__cpu_path_direct, tn__cpu_path_copy,
     tn__cpu_path_indexed_copy, tn__cpu_path_take, tn__cpu_path_row_taps,
     tn__cpu_path_taps_along;

@@ -6,14 +6,14 @@
 #include "../program/program.h"
 #include "../run/view.h"
 
-#define TASK_ELEMENTS 32768 /* elements of the output of a task */
+#define TASK_ELEMENTS 32768 /* elements of output that one task copies */
 #define BLOCK 256  /* indices that are checked, and then gathered, together */
 #define GROUP 16   /* elements that are gathered between prefetches */
 #define AHEAD 1536 /* prefetch distance of the index, in elements */
 #define LINE 64    /* bytes of a cache line */
 
-/* Is the program a LOAD of an index, a LOAD by this index, and a STORE of the
- * loaded value? */
+/* Returns whether the program is a LOAD of an index, a LOAD by this index, and
+ * a STORE of the loaded value. Fills built->take. */
 static bool recognise(tn_built *built, const tn_program *program)
 {
     const tn_kernel_ins *index = NULL, *load = NULL, *store = NULL;
@@ -57,22 +57,26 @@ typedef struct take {
     const char *in;
     const int64_t *index;
     char *out;
-    /* Element size; stride of the source, in elements, and extent of the
-     * dimension that the index selects from. */
+    /* bytes is the element size. step and extent describe the dimension of the
+     * source that the index selects from: its stride in elements, and its
+     * extent. */
     int64_t bytes, step, extent;
     dimension dim[TN_MAX_NDIM * 2];
-    uint32_t ndim; /* at least 1 */
+    uint32_t ndim; /* number of dimensions, at least 1 */
     /* The last dimension is cut into `blocks` blocks of `block` elements. A
      * piece is one block of one row. */
     int64_t blocks, block;
-    int64_t pieces, per_task; /* all pieces; pieces of a task */
-    /* by_rows: a row is one copy. stream: use non-temporal stores. */
+    /* pieces is the number of all pieces, per_task the number of pieces of one
+     * task. */
+    int64_t pieces, per_task;
+    /* by_rows: whether the index is constant along a row, so that each row is
+     * one copy. stream: whether to use non-temporal stores. */
     bool by_rows, stream;
     atomic_flag lock;
     tn_fault fault; /* the first index out of range */
 } take;
 
-/* Records an index that is out of range, unless such an index reads 0. */
+/* Records an index that is out of range, unless the program reads 0 there. */
 static void raise_fault(take *t, int64_t index, int64_t position)
 {
     if (t->built->take.zero)
@@ -94,13 +98,14 @@ static void raise_fault(take *t, int64_t index, int64_t position)
  * the row-major position in the launch, all in elements. */
 typedef struct place {
     int64_t in, index, out, position;
-    /* Memory of the source that the next piece reads, to be prefetched, since
-     * no hardware predicts the order of its elements; or NULL. */
+    /* Memory that the next piece reads. It is prefetched by software, because
+     * the hardware cannot predict the order of its elements. NULL: nothing is
+     * prefetched. */
     const char *next;
     int64_t next_bytes;
 } place;
 
-/* Copies n elements of a row with one index. */
+/* Copies n elements of a row, all of which have the same index. */
 static void take_row(take *t, place p, int64_t n)
 {
     int64_t at = t->index[p.index];
@@ -287,7 +292,8 @@ static int64_t merge_dimensions(take *t)
     return total;
 }
 
-/* Returns the number of elements of the index in memory. */
+/* Returns the number of different elements of the index. Dimensions along which
+ * the index is broadcast do not count. */
 static int64_t distinct_indices(const take *t)
 {
     int64_t own = 1;
@@ -296,8 +302,8 @@ static int64_t distinct_indices(const take *t)
     return own;
 }
 
-/* Are the indices the same for many rows? Then blocks that share indices are
- * faster (hoist.c), because they check each index once. */
+/* Returns whether many rows have the same indices. Blocks that share indices
+ * (hoist.c) are then faster, because they check each index once. */
 static bool shares_indices(const take *t, int64_t total)
 {
     return t->dim[t->ndim - 1].index != 0 && total / distinct_indices(t) >= 16;

@@ -1,44 +1,53 @@
 /* taps.h: short weighted sums, as in interpolation: out = sum over t of
- * in[index[t]] * weight[t]. A tap is one of these terms. */
+ * in[index[t]] * weight[t]. A tap is one of these terms.
+ *
+ * Blocks that share indices and weights (hoist.c) use tables, which say for
+ * each tap and each result which input element to read and with which weight.
+ * An entry of a table holds the taps of up to a vector of results. */
 #ifndef TN_CPU_TAPS_H
 #define TN_CPU_TAPS_H
 
 #include "../run/plan.h"
 
-/* Does the program compute such sums for each element, or one for each row
- * (taps_find.c)? If so, fill built->taps or built->row_taps. */
+/* Return whether the program computes such a sum for each element (find_taps)
+ * or for each row (find_row_taps). Fill built->taps or built->row_taps
+ * (taps_find.c). */
 bool tn__cpu_find_taps(tn_built *built, const tn_program *program);
 bool tn__cpu_find_row_taps(tn_built *built, const tn_program *program);
 
-/* Blocks that share indices and weights (taps_blocks.c). Do the plan's blocks
- * share them? */
+/* Returns whether the plan's blocks share indices and weights, so that they can
+ * use tables (taps_blocks.c). */
 bool tn__cpu_taps_shared(const cpu_plan *plan);
-/* Returns the number of results of a block. */
+/* Returns the number of results of a block that uses a table. */
 int64_t tn__cpu_taps_block(const tn_built *built);
-/* Returns the bytes of a task's tables. */
+/* Returns the number of bytes of a task's tables. */
 size_t tn__cpu_taps_bytes(const cpu_plan *plan);
-/* Gives the task memory for its tables. */
+/* Makes `memory` the memory of the task's tables. */
 void tn__cpu_taps_place(cpu_task *task, void *memory);
-/* Computes the task's current block by the table. Returns false, with nothing
- * done, if the table does not exist or does not suit. */
+/* Computes the results of the task's current block from its table. Returns
+ * false, with nothing done, if the block has no table or its results are not
+ * contiguous. */
 bool tn__cpu_run_taps(cpu_task *task);
 
-/* Offsets and weights of the taps of a list of results (points): tap t of point
- * i has the offset where[t][i] and the weight weight[t][i * step[t]]. */
+/* Offsets and weights of the taps for a list of results (points). Tap t of
+ * point i has the offset where[t][i] and the weight weight[t][i * step[t]]. */
 typedef struct cpu_tap_lists {
     const int64_t *where[TN_CPU_TAPS];
     const float *weight[TN_CPU_TAPS];
-    int64_t step[TN_CPU_TAPS]; /* 1, or 0 if all weights are equal */
-    int count;                 /* number of taps */
+    /* 1, or 0 if tap t has the same weight for all points */
+    int64_t step[TN_CPU_TAPS];
+    int count; /* number of taps */
 } cpu_tap_lists;
-/* Returns how many of the n points from point `at` on have all their offsets
- * within a range of `most` elements. */
+/* Starting with point `at`, counts the consecutive points whose taps all have
+ * offsets within a range of `most` elements. Returns that number, at most n. */
 int64_t tn__cpu_tap_span(const cpu_tap_lists *lists, int64_t at, int64_t n,
                          int64_t most);
-/* Fills one table entry, tap[0 .. count), for n points from point `at` on. */
+/* Fills tap[0 .. count), one entry of a table, with the taps of n points from
+ * point `at` on. */
 void tn__cpu_tap_fill(tn_cpu_tap *tap, const cpu_tap_lists *lists, int64_t at,
                       int64_t n);
 
-#define TN_CPU_LEAST_POINTS 4096 /* least results that are worth the set-up */
+/* with fewer results, preparing a table does not pay */
+#define TN_CPU_LEAST_POINTS 4096
 
 #endif

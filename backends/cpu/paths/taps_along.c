@@ -1,47 +1,55 @@
 /* taps_along.c: interpolation along one dimension, as in interpolate (resizing
  * an image): weighted sums of a few elements whose indices and weights depend
- * on one dimension only, here called the tap dimension. taps.h defines a tap.
+ * on one dimension only, here called the tap dimension. A tap is one term of
+ * such a sum.
  *
  * The indices are checked once. There are two cases:
  * - If contiguous dimensions follow the tap dimension, a row of results is a
  *   weighted sum of whole rows of the input. No element needs an index.
  * - If the tap dimension is the last one, all rows use the same table of
  *   offsets and weights (taps_blocks.c). An entry of the table stays in
- *   registers while all rows pass.
+ *   registers while the routine computes its results in all rows.
  *
  * A unit is a few rows of results that one call of a routine computes. */
 #include "taps.h"
 
-#define UNIT 4096 /* most results of a unit: a quarter of an L1 */
-/* Most elements of a unit's rows if a table is used: the prefetched rows of the
- * next unit need L1, too. */
+#define UNIT 4096 /* most results of a unit, which take a quarter of an L1 */
+/* Most elements of a unit's rows if a table is used. The prefetched rows of the
+ * next unit must also fit in L1. */
 #define MAX_ROW_INPUT 2048
-#define MIN_LINE 4  /* least elements of a row of results (first case) */
-#define TASK 131072 /* results of a task */
-#define MIN_ROWS 4  /* least rows that are worth a table (second case) */
-/* Results of at least this many bytes are prefetched for writing, since no near
- * cache holds them yet. Without prefetches Zen 5 takes 5 % longer. */
+#define MIN_LINE 4  /* least length of a row of results (first case) */
+#define TASK 131072 /* results that one task computes */
+/* least number of rows for which a table pays (second case) */
+#define MIN_ROWS 4
+/* Results of at least this many bytes are prefetched for writing, because L1
+ * and L2 do not hold them yet. Without prefetches Zen 5 takes 5 % longer. */
 #define PREFETCH_OUT_BYTES (4 << 20)
 
 typedef struct along {
     const tn_built *built;
     const float *in;
     float *out;
-    uint32_t ndim; /* dimensions outside of `rows`; dimension 0 is outermost */
+    /* number of dimensions outside of `rows`; dimension 0 is the outermost */
+    uint32_t ndim;
     int64_t extent[2 * TN_MAX_NDIM];
     int64_t in_stride[2 * TN_MAX_NDIM], out_stride[2 * TN_MAX_NDIM];
     tn_cpu_tap_rows rows;    /* all rows of one point of these dimensions */
-    int64_t unit_rows;       /* rows of a unit */
-    int64_t parts;           /* units of one point */
-    int64_t units, per_task; /* all units; units of a task */
-    int64_t entries; /* entries of a row's table; 0 for sums of whole rows */
+    int64_t unit_rows;       /* number of rows of a unit */
+    /* number of units of one point of these dimensions */
+    int64_t parts;
+    /* units is the number of all units, per_task the number of units of one
+     * task. */
+    int64_t units, per_task;
+    /* number of entries of a row's table; 0 for sums of whole rows */
+    int64_t entries;
     tn_cpu_tap *tap; /* the table, tap[entry][tap number] */
-    /* Offset in `in` and weight of each tap of each result, or of each row of
-     * results. These arrays and the table are one allocation. */
+    /* Offset in `in` and weight of each tap. In the first case each row of
+     * results has its own taps, in the second case each result of a row. These
+     * arrays and the table are one allocation. */
     int64_t *at;
     float *weight;
-    bool stream;         /* results use non-temporal stores */
-    bool prefetches_out; /* results are prefetched for writing */
+    bool stream;         /* whether to write results by non-temporal stores */
+    bool prefetches_out; /* whether to prefetch results for writing */
 } along;
 
 /* Returns the number of points of the dimensions outside of rows. */
@@ -85,8 +93,8 @@ static uint32_t find_own(const cpu_taps *taps, const tn_launch *launch)
     return own;
 }
 
-/* Finds the rows and the dimensions outside of them. own: the tap dimension.
- * Returns false if the layout does not suit either case. */
+/* Finds the rows and the dimensions outside of them. `own` is the tap
+ * dimension. Returns false if the layout is neither of the two cases. */
 static bool find_rows(along *a, const tn_launch *launch, uint32_t own)
 {
     const cpu_taps *taps = &a->built->taps;
@@ -125,10 +133,11 @@ static bool find_rows(along *a, const tn_launch *launch, uint32_t own)
     return true;
 }
 
-/* Reads the offsets and weights of the taps. Tap t of result k is
- * at[t * n + k], where n is the extent of the tap dimension. For sums of whole
- * rows, tap t of row k is at[k * count + t]. Returns false if an index is out
- * of range. */
+/* Reads the offsets and weights of the taps, with n the extent of the tap
+ * dimension and count the number of taps. With a table, tap t of result k has
+ * the offset at[t * n + k]. For sums of whole rows, tap t of row k has the
+ * offset at[k * count + t]. weight[] has the same layout. Returns false if an
+ * index is out of range. */
 static bool read_tables(along *a, const tn_launch *launch, uint32_t own)
 {
     const cpu_taps *taps = &a->built->taps;
@@ -153,15 +162,15 @@ static bool read_tables(along *a, const tn_launch *launch, uint32_t own)
     return true;
 }
 
-/* Most entries of a row's table. */
+/* Returns the greatest number of entries of a row's table. */
 static int64_t max_entries(const along *a)
 {
     return 3 * (a->rows.n / a->built->routines->tap_points + 1);
 }
 
-/* Fills the table of a row. The last entry may overlap the one before if it is
- * then a whole vector of results. Returns false if there would be so many
- * entries that a table is not worth it (taps_blocks.c). */
+/* Fills the table of a row. The last entry may overlap the previous one if that
+ * makes it a whole vector of results. Returns false if there would be so many
+ * entries that a table does not pay (max_entries). */
 static bool fill_entries(along *a)
 {
     const int64_t n = a->rows.n, lanes = a->built->routines->tap_points;

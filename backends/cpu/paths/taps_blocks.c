@@ -1,5 +1,6 @@
 /* taps_blocks.c: weighted sums of a few elements, as in grid_sample and
- * interpolate. taps.h defines a tap; a point is one result.
+ * interpolate. A tap is one term of such a sum: an input element times a
+ * weight. A point is one result.
  *
  * Blocks that share indices (hoist.c) share the weights too. The first of these
  * blocks fills a table. The table has an entry for each vector of points. For
@@ -10,7 +11,7 @@
 
 #include "taps.h"
 
-#define TABLE_BYTES 24576 /* bytes of a block's table: half an L1 */
+#define TABLE_BYTES 24576 /* bytes of a block's table: about half an L1 */
 #define MAX_POINTS 2048   /* most points of a block */
 
 int64_t tn__cpu_taps_block(const tn_built *built)
@@ -20,10 +21,11 @@ int64_t tn__cpu_taps_block(const tn_built *built)
     return points < 256 ? 256 : tn__cpu_min(points / 256 * 256, MAX_POINTS);
 }
 
-/* Returns the most entries of a table: three for each vector of points. A
- * vector needs more than one entry if its offsets are far apart, as when it
- * crosses the end of a row: with rows of 24 elements every other vector does.
- * With more entries a table is not worth it. */
+/* Returns the greatest number of entries of a table: three for each vector of
+ * points. A vector needs more than one entry if the offsets of its points are
+ * far apart, as at the end of a row. For example, with rows of 24 elements
+ * every other vector contains the end of a row. With more entries a table does
+ * not pay. */
 static int64_t max_entries(const cpu_plan *plan)
 {
     return 3 * (plan->block / plan->routines->tap_points + 1);
@@ -90,9 +92,9 @@ void tn__cpu_tap_fill(tn_cpu_tap *tap, const cpu_tap_lists *lists, int64_t at,
     }
 }
 
-/* Fills the table for blocks of the current size. Whole blocks have one table,
- * and shorter blocks at the end of a dimension another. The number of entries
- * stays 0 if no table is possible: an index is out of range, or there would be
+/* Fills the table for blocks of the current size. All whole blocks use one
+ * table, and the shorter blocks at the end of a dimension use another. The
+ * number of entries stays 0 if an index is out of range, or if there would be
  * too many entries. */
 static void fill_table(cpu_task *task, cpu_tap_table *table)
 {

@@ -1,9 +1,10 @@
-/* taps_find.c: recognises programs that compute short weighted sums of loads by
- * an index, such as interpolation. taps.h defines a tap. */
+/* taps_find.c: recognises programs that compute short weighted sums, such as
+ * interpolation. A tap is one term of such a sum: in[index] * weight. */
 #include "taps.h"
 
-/* Returns the hoistable LOAD of an operand by the index in slot `index` (NONE:
- * without an index), or NULL. */
+/* Returns the operation of hoisted code (hoist.c) that loads `operand`, by the
+ * index in slot `index` or without an index if that is NONE. Returns NULL if
+ * there is none. */
 static const cpu_op *find_load(const cpu_code *code, uint32_t operand,
                                uint32_t index)
 {
@@ -23,13 +24,14 @@ static const tn_kernel_ins *plain_load(const tn_program *program, uint32_t n)
     return ins && ins->op == TN_K_LOAD && ins->a == TN_NONE ? ins : NULL;
 }
 
-/* Operand numbers of a tap, and TN_LOAD_... flags of its load by an index. */
+/* Operand numbers of a tap's input, index and weight, and the TN_LOAD_... flags
+ * of the load by that index. */
 typedef struct tap_operands {
     uint32_t in, index, weight, flags;
 } tap_operands;
 
-/* Whether instruction n computes a tap, weighted(x[i], w), of float32 operands
- * x and w. If so, fills *tap. */
+/* Returns whether instruction n computes a tap, weighted(x[i], w), of float32
+ * operands x and w, and fills *tap. */
 static bool read_tap(const tn_program *program, uint32_t n, tap_operands *tap)
 {
     const tn_kernel_ins *all = program->ins, *select = &all[n];
@@ -50,8 +52,8 @@ static bool read_tap(const tn_program *program, uint32_t n, tap_operands *tap)
            program->operand[tap->weight].dtype == TN_F32;
 }
 
-/* Adds the tap that instruction n computes to built->taps. Returns false if it
- * computes none, or if there are too many taps. */
+/* Adds the tap that instruction n computes to built->taps. Returns false if the
+ * instruction does not compute a tap, or if there are too many taps. */
 static bool add_tap(tn_built *built, const tn_program *program, uint32_t n)
 {
     cpu_taps *taps = &built->taps;
@@ -85,9 +87,9 @@ static int depth_of(const tn_program *program, uint32_t n, int most)
     return 1 + (a > b ? a : b);
 }
 
-/* Adds the taps of the sum that value n is: a tree of additions of the given
- * depth, whose leaves are numbered from `leaf` on. Returns false if a leaf is
- * no tap. */
+/* Adds all taps of the sum in value n. A tree of additions of the given depth
+ * computes the sum; its leaves are numbered from `leaf` on. Returns false if a
+ * leaf is not a tap. */
 static bool add_taps(tn_built *built, const tn_program *program, uint32_t n,
                      int leaf, int depth)
 {
@@ -104,7 +106,7 @@ static bool add_taps(tn_built *built, const tn_program *program, uint32_t n,
                     depth - 1);
 }
 
-/* Returns the only STORE of a program, if the program stores float32 and the
+/* Returns the STORE of a program if it is the only one, stores float32, and the
  * instruction set has a routine for sums of taps. Returns NULL otherwise. */
 static const tn_kernel_ins *only_store(const tn_built *built,
                                        const tn_program *program)

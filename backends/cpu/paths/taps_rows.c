@@ -1,5 +1,5 @@
 /* taps_rows.c: weighted sums over short rows: out[row] = sum over t of
- * in[index[row][t]] * weight[row][t]. taps.h defines a tap.
+ * in[index[row][t]] * weight[row][t]. A tap is one term of such a sum.
  *
  * For each length of rows that occurs, a second program without a reduction is
  * built, in which the sum is unrolled to a tree of additions. The launch then
@@ -62,8 +62,8 @@ static tn_status build_written(const tn_built *built, int count,
     return status;
 }
 
-/* Returns the unrolled program in *written, built on the first call. Any thread
- * may call. */
+/* Sets *written to the unrolled program for rows of `count` taps. The first
+ * call builds it. Several threads may call this at the same time. */
 static tn_status find_written(tn_built *built, int count, tn_built **written)
 {
     _Atomic(tn_built *) *at = &built->row_taps.written[count];
@@ -80,9 +80,9 @@ static tn_status find_written(tn_built *built, int count, tn_built **written)
     return status;
 }
 
-/* Checks that all indices are in [0, extent). Returns false if one is not, or
- * if the indices vary along more than one outer dimension. The launch then goes
- * row by row, which reports an index that is out of range. */
+/* Returns whether all indices are in [0, extent). Also returns false if the
+ * indices vary along more than one outer dimension. If it returns false, the
+ * original program runs, which reports an index that is out of range. */
 static bool all_inside(const tn_launch *launch, const tn_launch_operand *at,
                        uint32_t row, int64_t extent)
 {

@@ -60,8 +60,8 @@ static const tn_cpu_family full_width = {
 
 /* Returns the table of this processor. AMD's families 17h to 19h (up to Zen 4)
  * execute 512-bit vectors in two halves. CPUID leaf 8000001Ah has a bit for
- * full-width 512-bit units, but KVM hides it. Its bit for 256-bit units
- * identifies AMD's processors. */
+ * full-width 512-bit units, but KVM hides it. The leaf's bit for 256-bit units
+ * is set only on AMD's processors. */
 const tn_cpu_family *tn__cpu_family_here(void)
 {
 #if defined(__x86_64__)

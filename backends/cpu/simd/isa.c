@@ -83,7 +83,8 @@ static void detect(void)
         if (!sets[i].available)
             continue;
         int native = sets[i].table.native;
-        /* v4 and jit start as copies of v3's table (TN_CPU_SPARE). */
+        /* v4 and jit start as copies of v3's table, whose entries they keep
+         * where they have no loop of their own (TN_CPU_SPARE). */
         if (i > 1) {
             sets[i].table = sets[1].table;
             sets[i].table.narrower = &sets[1].table;

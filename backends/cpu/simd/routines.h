@@ -22,7 +22,8 @@
  * result so far (float_product.c). */
 #define TN_CPU_DEPTH 192
 
-/* Register types: the types of a block's elements, numbered from 0. */
+/* Register types: the types in which blocks of values are computed. Loads
+ * convert the storage types (tn_dtype) to them. */
 enum { CPU_F32, CPU_F64, CPU_I32, CPU_I64, CPU_BOOL, CPU_TYPE_COUNT };
 
 /* out[i] = f(a[i], b[i], c[i]). If bit 0, 1 or 2 of scalar is set, then a, b or
@@ -31,13 +32,13 @@ enum { CPU_F32, CPU_F64, CPU_I32, CPU_I64, CPU_BOOL, CPU_TYPE_COUNT };
 typedef void tn_cpu_run(void *out, const void *a, const void *b,
                         const void *c, int64_t n, unsigned scalar);
 
-/* A mathematical function, whose C is generated from its definition. out must
- * not overlap an operand. */
+/* A mathematical function. Its C code is generated from its definition. out
+ * must not overlap an operand. */
 typedef void tn_cpu_math(void *out, const void *a, const void *b,
                          const void *c, int64_t n);
 
-/* out[i] = PHILOX of a[i], next[i] = PHILOX of a[i] + 1. b (the key) and c are
- * one value each. */
+/* Two draws of the random generator: out[i] = PHILOX(a[i], b, c) and next[i] =
+ * PHILOX(a[i] + 1, b, c). b (the key) and c are one value each. */
 typedef void tn_cpu_pair(void *out, void *next, const void *a, const void *b,
                          const void *c, int64_t n);
 
@@ -47,8 +48,9 @@ typedef void tn_cpu_load(void *out, const void *memory, int64_t stride,
                          int64_t n);
 typedef void tn_cpu_store(void *memory, const void *in, int64_t stride,
                           int64_t n);
-/* out[i * columns + j] = memory[i * row + j * column]. Reads column by column,
- * for memory in which the stride of rows is smaller than that of columns. */
+/* Loads a tile: out[i * columns + j] = memory[i * row + j * column]. Reads
+ * column by column, for memory in which the stride of rows is smaller than that
+ * of columns. */
 typedef void tn_cpu_load_tile(void *out, const void *memory, int64_t rows,
                               int64_t columns, int64_t row, int64_t column);
 /* out[i] = memory[offset[i]]; 0 if the offset is TN_CPU_OUTSIDE. */
@@ -60,14 +62,14 @@ typedef void tn_cpu_gather(void *out, const void *memory,
  * whether an index is not in [0, extent). */
 typedef int tn_cpu_place(int64_t *where, const int64_t *index, int64_t stride,
                          int64_t extent, int64_t n);
-/* out[j * out_step + i] = memory[i * in_step + j] for i < rows, j < columns.
- * stream: use non-temporal stores. */
+/* Transposes a matrix: out[j * out_step + i] = memory[i * in_step + j] for i <
+ * rows, j < columns. stream: use non-temporal stores. */
 typedef void tn_cpu_transpose(void *out, int64_t out_step, const void *memory,
                               int64_t in_step, int64_t rows, int64_t columns,
                               int stream);
-/* Four bytes that are copied beside each row. at: offset from the beginning of
- * the row in bytes. from: source for the first row. step: stride of the source
- * in bytes. */
+/* An edge: one 4-byte element beside each row of a copy, as in padding by 1.
+ * at: its offset in bytes from the beginning of the row. from: its source for
+ * the first row. step: stride in bytes from one row's source to the next. */
 typedef struct tn_cpu_edge {
     int64_t at;
     const char *from;
@@ -80,28 +82,32 @@ typedef void tn_cpu_stream(void *memory, const void *block, int64_t bytes,
                            int64_t later);
 
 /* out[i] = reduction of the n elements from x[i * stride] on, for i < count and
- * 0 < n <= TN_CHUNK, in the order by lanes that plugin.h defines. Prefetches x
- * `ahead` bytes ahead. */
+ * 0 < n <= TN_CHUNK, in the order of TN_LANES partial results (lanes) that
+ * plugin.h defines. Prefetches x `ahead` bytes ahead. */
 typedef void tn_cpu_fold(void *out, const void *x, int64_t n, int64_t count,
                          int64_t stride, int64_t ahead);
-/* One factor of the products below: element k of sequence i is at[i * step + k]
- * - center[i * center_step]. If center is NULL, nothing is subtracted. */
+/* One factor of the products below. Element k of sequence i is
+ *     at[i * step + k] - center[i * center_step]
+ * If center is NULL, nothing is subtracted. */
 typedef struct tn_cpu_factor {
     const void *at, *center;
     int64_t step, center_step;
 } tn_cpu_factor;
-/* out[i] = sum over k < n of factor[0] * factor[1], for sequence i < count.
- * Each product is rounded. */
+/* Dot products: out[i] = sum over k < n of the product of both factors' element
+ * k of sequence i, for i < count. Each product is rounded before it is
+ * added. */
 typedef void tn_cpu_fold_products(void *out, const tn_cpu_factor *factor,
                                   int64_t n, int64_t count);
-/* Products in columns: element i of column c is ((x[i * x_step + c] - center[i
- * * center_step]) * y[i * y_step + c]) * scale[i * scale_step]. */
+/* Products in columns. Element i of column c is
+ *     (x[i * x_step + c] - center[i * center_step]) *
+ *         y[i * y_step + c] * scale[i * scale_step] */
 typedef struct tn_cpu_column_products {
     const void *x, *y, *center, *scale;
     int64_t x_step, y_step, center_step, scale_step;
 } tn_cpu_column_products;
-/* Adds n elements of such products to the lanes of their columns, as
- * tn_cpu_columns does with elements of memory. */
+/* Adds n elements of these products to the partial sums of their columns,
+ * lanes[TN_LANES][rows]: element k belongs to lane k % TN_LANES. open: number
+ * of elements that the lanes already hold. */
 typedef void tn_cpu_columns_products(void *lanes,
                                      const tn_cpu_column_products *lines,
                                      int64_t open, int64_t n, int64_t rows);
@@ -111,15 +117,15 @@ typedef void tn_cpu_columns_products(void *lanes,
  * of elements that the lanes already hold, a multiple of TN_LANES. */
 typedef void tn_cpu_columns(void *lanes, const void *x, int64_t step,
                             int64_t open, int64_t n, int64_t rows);
-/* out = prefix sums of in[0 .. n) in the order by blocks of TN_LANES that
- * plugin.h defines, plus *before unless that is NULL. If n is a multiple of
- * TN_LANES, *total becomes the last sum without *before. stream: use
- * non-temporal stores if out is aligned. */
+/* out = prefix sums of in[0 .. n), plus *before unless that is NULL. plugin.h
+ * defines the order of the additions, by blocks of TN_LANES elements. If n is a
+ * multiple of TN_LANES, *total becomes the last sum without *before. stream:
+ * use non-temporal stores if out is aligned. */
 typedef void tn_cpu_scan(void *out, const void *in, int64_t n,
                          const void *before, void *total, int stream);
-/* Arguments of prefix sums of n adjacent sequences, in whole vectors. A call
- * computes four rows: elements k to k + 3 of all sequences, where k is a
- * multiple of 4. The other arrays are rows too:
+/* Arguments of prefix sums of n adjacent sequences, in whole vectors. A row is
+ * element k of all sequences. A call computes four rows, k to k + 3, where k is
+ * a multiple of 4. The other arrays are rows too:
  *
  *   low: the sums of the preceding four elements
  *   high: the sums of the preceding eight elements
@@ -131,7 +137,7 @@ typedef struct tn_cpu_scan_kept {
     const void *low, *high, *carry, *first;
     void *keep;
     int whole;
-    int64_t in_next, out_next; /* distance to the next four rows in bytes */
+    int64_t in_next, out_next; /* bytes to the next four rows */
 } tn_cpu_scan_kept;
 typedef void tn_cpu_scan_rows(void *const *out, const void *const *in,
                               const tn_cpu_scan_kept *kept, int64_t n);
@@ -146,8 +152,8 @@ typedef int64_t tn_cpu_scan_unchanged(void *x, int64_t *place, int64_t n,
  * position k. fresh: best[0] holds no value yet. */
 typedef void tn_cpu_arg(void *best, int64_t *place, const void *x, int64_t n,
                         int64_t k, int fresh);
-/* The same for n adjacent rows: x[i] is element k of row i. best[i] and
- * place[i] belong to row i. */
+/* Updates the argmax or argmin of n adjacent rows with one element of each row:
+ * x[i] is element k of row i. best[i] and place[i] belong to row i. */
 typedef void tn_cpu_arg_columns(void *best, int64_t *place, const void *x,
                                 int64_t n, int64_t k, int fresh);
 
@@ -184,18 +190,20 @@ enum { TN_CPU_TILE_ADD = 1, TN_CPU_TILE_PREFETCH = 2 };
  * TN_CPU_TILE_ADD, adds. */
 typedef struct tn_cpu_conv_routines {
     int64_t lanes;
-    /* Pixels of a tile in the loops that process one pixel in each lane. */
+    /* Number of pixels that loops with one pixel in each lane compute at a
+     * time. */
     int64_t strip;
-    /* sums[i][..] (+)= alpha * sum over p < depth of x[i][at[p]] * w[p][..],
-     * for i < count. w_row and sums_row are the strides of w and sums in
-     * elements. */
+    /* Computes tiles of a matrix product, for i < count:
+     *     sums[i][..] (+)= alpha * sum over p < depth of x[i][at[p]] * w[p][..]
+     * w_row and sums_row are the strides of w and sums in elements. */
     void (*tiles)(int64_t count, int64_t vectors, int64_t depth,
                   const void *const *x, const int64_t *at, const void *w,
                   int64_t w_row, void *sums, int64_t sums_row, double alpha,
                   int how);
-    /* Windows of three columns over adjacent pixels, one vector for each:
-     * sums[q][..] = sum over r < rows, p < depth and t < 3 of x[at[i] + q + t]
-     * * w[i * lanes + t * tap ..] with i = 3 * r * depth + p, for q < count.
+    /* Windows of three columns over adjacent pixels. The channels of a pixel
+     * are one vector. Computes, for q < count, with i = 3 * r * depth + p:
+     *     sums[q][..] = sum over r < rows, p < depth and t < 3 of
+     *         x[at[i] + q + t] * w[i * lanes + t * tap ..]
      * tap is the stride of the three taps in w. count is at least min_columns.
      * NULL for float64 and the generic set, where the loop is not worth its
      * size. */
@@ -203,38 +211,46 @@ typedef struct tn_cpu_conv_routines {
                         const void *x, const int64_t *at, const void *w,
                         int64_t tap, void *sums);
     int64_t min_columns;
-    /* The adjoint of filter_rows, or NULL: sums[i * lanes + t * tap ..] (+)=
-     * sum over r < rows and q < columns of x[i][at[r] + q + t] * w[(r * columns
-     * + q) * lanes ..], for i < count and t < 3. columns is at least 2. */
+    /* The adjoint of filter_rows. Computes, for i < count and t < 3:
+     *     sums[i * lanes + t * tap ..] (+)=
+     *         sum over r < rows and q < columns of
+     *         x[i][at[r] + q + t] * w[(r * columns + q) * lanes ..]
+     * columns is at least 2. NULL where filter_rows is NULL. */
     void (*correlate_rows)(int64_t count, int64_t rows, int64_t columns,
                            const void *const *x, const int64_t *at,
                            const void *w, int64_t tap, void *sums, int add);
-    /* Windows of three columns with one pixel of a plane in each lane, or NULL:
-     * out[q] = bias + sum over i < rows and j < 3 of x[q + i * row + j] * w[3 *
-     * i + j], for q < count. Products with j = 0 and j = 2 count only where the
-     * bits of mask[j * mask_step + q + j] are set. Reads up to 5 vectors beyond
-     * the end of x, and one vector before the beginning of mask. */
+    /* Windows of three columns, with one pixel of a plane in each lane.
+     * Computes, for q < count:
+     *     out[q] = bias + sum over i < rows and j < 3 of
+     *         x[q + i * row + j] * w[3 * i + j]
+     * Products with j = 0 and j = 2 count only where the bits of mask[j *
+     * mask_step + q + j] are set. Reads up to 5 vectors beyond the end of x,
+     * and one vector before the beginning of mask. NULL if the set has no such
+     * loop. */
     void (*filter_plane)(int64_t count, int64_t rows, int64_t row,
                          const void *x, const void *w, const void *mask,
                          int64_t mask_step, void *out, double bias);
-    /* The adjoint of filter_plane, or NULL: sums[3 * i + j] += sum over p <
-     * count of x[p + i * row] * y[p - j] where the bits of mask[j * mask_step +
-     * p] are set (elsewhere y is 0). count is a multiple of lanes. A sum is a
-     * vector, whose lanes the caller adds. sums has space for `rows` rounded up
-     * to a multiple of three. */
+    /* The adjoint of filter_plane. Computes
+     *     sums[3 * i + j] += sum over p < count of x[p + i * row] * y[p - j]
+     * where the bits of mask[j * mask_step + p] are set (elsewhere y is 0).
+     * Reads whole vectors, so the last one may exceed count. A sum is a vector,
+     * whose lanes the caller adds. sums has space for `rows` rounded up to a
+     * multiple of three. NULL where filter_plane is NULL. */
     void (*correlate_plane)(int64_t count, int64_t rows, int64_t row,
                             const void *x, const void *y, const void *mask,
                             int64_t mask_step, void *sums);
-    /* One pixel in each lane: sums[v * next + q] = bias[v * bias_step] (0 if
-     * bias is NULL) + sum over p < depth of x[q + at[p]] * w[p * vectors + v],
-     * for v < vectors <= 4 and q < count. count is a multiple of strip. */
+    /* One pixel in each lane. Computes, for v < vectors <= 4 and q < count:
+     *     sums[v * next + q] = bias[v * bias_step] +
+     *         sum over p < depth of x[q + at[p]] * w[p * vectors + v]
+     * bias may be NULL. count is a multiple of strip. */
     void (*filter_strip)(int64_t count, int64_t vectors, int64_t depth,
                          const void *x, const int64_t *at, const void *w,
                          void *sums, int64_t next, const void *bias,
                          int64_t bias_step);
-    /* sums[t * sums_step] += sum over q < count of x[q + at[t]] * y[q] where
-     * the bits of mask[q] are set, for t < taps. count is a multiple of lanes.
-     * Elsewhere y[q] is 0 and x may be anything. */
+    /* The adjoint of filter_strip, for t < taps:
+     *     sums[t * sums_step] += sum over q < count of x[q + at[t]] * y[q]
+     * where the bits of mask[q] are set. Elsewhere y[q] is 0 and x may be
+     * anything. count is a multiple of lanes. */
     void (*correlate_strip)(int64_t taps, int64_t count, const void *x,
                             const int64_t *at, const void *y, const void *mask,
                             void *sums, int64_t sums_step);
@@ -249,8 +265,8 @@ typedef struct tn_cpu_conv_routines {
  * Plane p holds element p of all tiles; `plane` is the stride of planes in
  * elements. */
 typedef struct tn_cpu_winograd_routines {
-    /* Splits rows into even and odd columns: out[2 * half * i + half * (k % 2)
-     * + k / 2] = in[i][j] with k = first + j. */
+    /* Splits rows into even and odd columns. With k = first + j:
+     *     out[2 * half * i + half * (k % 2) + k / 2] = in[i][j] */
     void (*split)(float *out, int64_t half, const float *in, int64_t in_row,
                   int64_t rows, int64_t columns, int64_t first);
     /* Transforms the windows (4 or 4 x 4 elements of split rows) of `count`
@@ -265,9 +281,10 @@ typedef struct tn_cpu_winograd_routines {
     /* Transforms the weights of eight adjacent filters: tap t of filter f is
      * in[t * step + f]. */
     void (*filters)(float *out, int64_t plane, const float *in, int64_t step);
-    /* Transforms gradients of the results: the rows of count tiles, 2 * count
-     * pixels of `width` channels each. width is a multiple of the vector
-     * length. The result is out[p * plane + tile * width + channel]. */
+    /* Transforms the gradients of the results. `in` holds the rows of `count`
+     * tiles: 2 * count pixels with `width` channels each. width is a multiple
+     * of the vector length. The result is out[p * plane + tile * width +
+     * channel]. */
     void (*cotangents)(float *out, int64_t plane, const float *in,
                        int64_t in_row, int64_t width, int64_t count);
     /* Transforms sums of products to the gradients of the weights of `width`
@@ -292,14 +309,15 @@ typedef struct tn_cpu_pool_routines {
     void (*divide)(void *out, int64_t out_row, const void *in, int64_t in_row,
                    int64_t rows, int64_t columns, const int64_t *row_count,
                    const int64_t *column_count);
-    /* The means of rows x columns windows of `lines` x `width` elements each,
-     * where width is 1 or 2. Windows of consecutive rows are in_step elements
-     * apart. The divisor is `count`. room: memory for `lines` rows of sums. */
+    /* Computes the means of rows x columns windows of `lines` x `width`
+     * elements each, where width is 1 or 2. The stride from one row of windows
+     * to the next is in_step elements. The divisor is `count`. room: memory for
+     * `lines` rows of sums. */
     void (*mean)(void *out, const void *in, int64_t in_row, int64_t in_step,
                  int64_t lines, int64_t width, int64_t rows, int64_t columns,
                  void *room, int64_t count);
-    /* The gradient of the mean. The windows may have any width and must cover
-     * out exactly. */
+    /* Computes the gradient of mean(). The windows may have any width and must
+     * cover out exactly. */
     void (*mean_backward)(void *out, int64_t lines, int64_t width,
                           const void *in, int64_t in_row, int64_t rows,
                           int64_t columns, int64_t count);
@@ -310,15 +328,16 @@ typedef struct tn_cpu_pool_routines {
 
 /* Windows of float32 with at least WIDE columns use the loops of
  * tn_cpu_window_routines if the widths of all windows of a row add up to at
- * least WIDE_LEAST. That is a vector of every instruction set. */
+ * least WIDE_LEAST, which fills a vector of every instruction set. */
 #define TN_CPU_WIDE 4
 #define TN_CPU_WIDE_LEAST 16
 /* One row of adjacent windows of a plane. Element (k, l) of window j is in[from
  * + k * in_row + j * step + l * apart]. Elements [low, there) of `in` may be
  * read. */
 typedef struct tn_cpu_pool_row {
-    /* in: the plane. lines, width: rows and columns of a window. line_places:
-     * difference of the indices of two consecutive rows of a window. */
+    /* in: the plane. lines, width: numbers of rows and columns of a window.
+     * line_places: difference of the indices of the first elements of two
+     * consecutive rows of a window. */
     const float *in;
     int64_t low, there, from, in_row, lines, line_places, width, apart;
     int64_t step; /* stride of windows in elements, 1 or 2 */
@@ -328,24 +347,25 @@ typedef struct tn_cpu_pool_row {
     /* first[j]: the column of the first element of window j that is in the
      * image. */
     const int32_t *first;
-    /* row: index of the first element of the image row. place: index of element
-     * (0, 0) of window 0. */
+    /* row: index in the plane of the first element of the first image row that
+     * the windows read. place: index that the first element of window 0 has or
+     * would have in that row. */
     int32_t row, place;
 } tn_cpu_pool_row;
 typedef struct tn_cpu_window_routines {
     /* out[j] = the maximum of window j, and index[j] = its index unless index
-     * is NULL. NULL: the set has no such loop. */
+     * is NULL. The pointer is NULL if the set has no such loop. */
     void (*max_windows)(float *out, int64_t *index, const tn_cpu_pool_row *row);
     /* best[j] = the maximum of column j of `lines` rows. at[j] = step * the
      * first row that has this maximum. */
     void (*max_columns)(float *best, int32_t *at, const float *in,
                         int64_t in_row, int64_t lines, int32_t step, int64_t n);
-    /* Merges best and at with the maxima in[j], whose indices are place[j] +
-     * first. */
+    /* Merges the maxima in[j], whose indices are place[j] + first, into best[j]
+     * and at[j]. Of equal values the one with the lower index wins. */
     void (*merge_max)(float *best, int32_t *at, const float *in,
                       const int32_t *place, int32_t first, int64_t n);
-    /* out[j] = the sum of column j of `lines` rows. Row k belongs to lane k %
-     * lanes. */
+    /* out[j] = the sum of column j of `lines` rows. Row k is first added to
+     * partial sum k % lanes, and then the partial sums are added by halves. */
     void (*sum_columns)(float *out, const float *in, int64_t in_row,
                         int64_t lines, int64_t lanes, int64_t n);
 } tn_cpu_window_routines;
@@ -369,10 +389,11 @@ typedef struct tn_cpu_attention_routines {
      * to the new most[i]. Then adds the new s to sum[i]. */
     void (*softmax_block)(const tn_cpu_scores *scores, float *most, float *sum,
                           float *out, int64_t out_row, int64_t values);
-    /* out[i][..] /= sum[i]; 0 if sum[i] is 0 */
+    /* out[i][..] /= sum[i], or = 0 if sum[i] is 0 */
     void (*normalize)(float *out, int64_t out_row, int64_t rows, int64_t values,
                       const float *sum);
-    /* For query i: s = exp(s - lse[i]), then d = s * (d - mean[i]). */
+    /* Gradient of the softmax for query i: s = exp(s - lse[i]), then d = s * (d
+     * - mean[i]). */
     void (*softmax_backward)(const tn_cpu_scores *scores, float *d,
                              const float *lse, const float *mean);
     /* out[i] = sum over j < n of x[i][j] * y[i][j] */
@@ -382,8 +403,8 @@ typedef struct tn_cpu_attention_routines {
 
 /* Factorisations of small matrices, one matrix in each lane of a vector.
  * plugin.h defines the operations. Element (i, j) of all matrices is the vector
- * at[i * row + j * column]. Pivots, here counted from 0, and info are stored
- * lane by lane. */
+ * at[i * row + j * column]. Pivots, here counted from 0, are
+ * pivots[i][lane]. */
 typedef struct tn_cpu_lanes {
     void *at;
     int64_t row, column;
@@ -392,8 +413,9 @@ typedef struct tn_cpu_lapack_work {
     uint32_t kind, flags; /* TN_LAPACK_... */
     int m, n, sides;
     tn_cpu_lanes a, b, c;
-    /* values: n vectors. room: memory for min(m, n) vectors in QR and SVD, for
-     * n x n vectors in EIGH with VECTORS. */
+    /* values: n vectors of eigenvalues or singular values. room: scratch
+     * memory, min(m, n) vectors for QR and SVD, n x n vectors for EIGH with
+     * VECTORS. */
     void *values, *room;
     int32_t *pivots, *info;
 } tn_cpu_lapack_work;
@@ -407,27 +429,28 @@ typedef struct tn_cpu_math_entry {
     tn_cpu_math *run;
 } tn_cpu_math_entry;
 
-/* Number of interleaved parts of a sequence of keys (routines_order.c). */
+/* The routines for keys divide a sequence into this many interleaved parts
+ * (routines_order.c). */
 #define TN_CPU_PARTS 64
 
-/* One tap of weighted sums (interpolation), for up to a vector of results
- * ("points", taps_blocks.c). The tap of point i is in[low + at[i]] * weight[i].
- * `there` elements from in[low] on may be read, at most two vectors. All taps
- * of a sum have the same low, there and points. */
 /* Greatest number of taps of a sum, which then has 26 operands. */
 #define TN_CPU_TAPS 12
 /* Greatest depth of the tree of additions, which then has 16 leaves. */
 #define TN_CPU_TAP_DEPTH 4
+/* One tap of each of up to a vector of weighted sums, as in interpolation. The
+ * tap of sum i is in[low + at[i]] * weight[i], for i < points. Only the `there`
+ * elements from in[low] on may be read, which are at most two vectors. All taps
+ * of a sum have the same low, there and points. */
 typedef struct tn_cpu_tap {
     float weight[16];
     uint8_t at[16];
     int64_t low, points;
     uint32_t there;
 } tn_cpu_tap;
-/* The arguments of `count` rows of n sums each. An input row has `from`
+/* Rows of weighted sums: `count` rows of n sums each. An input row has `from`
  * elements. in_step and out_step are strides of rows in elements. Memory before
- * `end` may be read. Prefetches `count` input rows from `next` on and output
- * rows from `next_out` on, unless these are NULL. */
+ * `end` may be read. The routines prefetch `count` input rows from `next` on
+ * and output rows from `next_out` on, unless these are NULL. */
 typedef struct tn_cpu_tap_rows {
     float *out;
     const float *in, *end, *next, *next_out;
@@ -438,12 +461,13 @@ typedef struct tn_cpu_tap_rows {
  * bytes; 0 means no prefetch. */
 typedef struct tn_cpu_family {
     const char *name;
-    /* Sums and products of two operands use 64-byte vectors if the set has
-     * them. */
+    /* Whether sums and products of two operands use 64-byte vectors if the set
+     * has them. */
     int wide;
-    /* Programs of one stage that update a tensor in place prefetch. */
+    /* Whether programs of one stage prefetch their operands if they update a
+     * tensor in place. */
     int prefetches_in_place;
-    int prefetches_columns; /* reductions of columns prefetch their input */
+    int prefetches_columns; /* whether reductions of columns prefetch */
     int64_t reduce_ahead;   /* prefetch distance of reductions of rows */
     /* Prefetch distance of reductions of rows that exceed the last-level
      * cache. */
@@ -457,71 +481,72 @@ typedef struct tn_cpu_family {
 const tn_cpu_family *tn__cpu_family_here(void);
 
 typedef struct tn_cpu_routines {
-    /* A comment such as "F32, F64" lists the register types that have an entry.
-     * The entries of other types are NULL. */
+    /* In this struct, a comment such as "F32, F64" lists the register types
+     * that have an entry. The entries of other types are NULL. */
     const char *isa;
-    /* The JIT compiler complements this set (native_body.h). */
+    /* true if the JIT compiler complements this set (native_body.h) */
     int native;
     const tn_cpu_family *family;
-    /* The processor has fast string instructions (ERMS). */
+    /* true if the processor has fast string instructions (ERMS) */
     int strings;
     /* op[operation][type of the operands]. */
     tn_cpu_run *op[TN_K_END][CPU_TYPE_COUNT];
-    /* pair[F32, F64][t = a + b, a - b, a * b][t + c, t - c, c - t, t * c]: two
-     * operations in one pass. Each of the three operands may be one value. */
+    /* pair[F32 or F64][first][second]: two operations in one pass. `first`
+     * computes t as a + b, a - b or a * b, and `second` computes t + c, t - c,
+     * c - t or t * c. Each of a, b and c may be one value. */
     tn_cpu_run *const (*pair[2])[4];
-    tn_cpu_run *cast[CPU_TYPE_COUNT][CPU_TYPE_COUNT]; /* [from][to] */
+    tn_cpu_run *cast[CPU_TYPE_COUNT][CPU_TYPE_COUNT]; /* cast[from][to] */
     tn_cpu_pair *philox_pair;
     tn_cpu_run *narrow[TN_DTYPE_END];
     tn_cpu_run *fill[CPU_TYPE_COUNT]; /* out[i] = *a */
     tn_cpu_load *load[TN_DTYPE_END];
     tn_cpu_store *store[TN_DTYPE_END];
-    /* NULL: there is none, use load. */
+    /* NULL if there is no such loop; use load then. */
     tn_cpu_load_tile *load_tile[TN_DTYPE_END];
     tn_cpu_gather *gather[TN_DTYPE_END];
     tn_cpu_place *place;
-    /* Weighted sums in rows that all use the same taps. An entry is the taps of
-     * one vector of points: one tn_cpu_tap for each bit of `leaves` that is
-     * set. These taps are the leaves of a tree of additions of the given depth.
-     * Entries follow each other, except that the last one ends where a row
-     * ends. */
+    /* Computes weighted sums in rows that all use the same taps. tap[entry][..]
+     * is the taps of one vector of sums: one tn_cpu_tap for each bit of
+     * `leaves` that is set. These taps are the leaves of a tree of additions of
+     * the given depth. Each entry continues where the previous one ends, except
+     * that the last one ends where a row ends. */
     void (*taps)(const tn_cpu_tap_rows *rows, const tn_cpu_tap *tap,
                  int64_t entries, int depth, uint32_t leaves);
-    /* The same for sums of whole rows: tap t of row r is the row that begins at
-     * in[at[r * taps + t]], times weight[r * taps + t]. taps is the number of
-     * bits of `leaves` that are set. */
+    /* Computes weighted sums of whole rows: tap t of row r is the row that
+     * begins at in[at[r * taps + t]], times weight[r * taps + t]. taps is the
+     * number of bits of `leaves` that are set. */
     void (*tap_lines)(const tn_cpu_tap_rows *rows, const int64_t *at,
                       const float *weight, int depth, uint32_t leaves);
-    /* Number of points of an entry; 0 if the set has no such routines. */
+    /* Number of sums of an entry; 0 if the set has no such routines. */
     int64_t tap_points;
     /* Returns whether one of n indices is not in [0, extent). */
     int (*outside)(const int64_t *index, int64_t extent, int64_t n);
     /* Copies rows of `bytes` bytes. Steps are strides in bytes. */
     void (*copy_rows)(char *to, int64_t to_step, const char *from,
                       int64_t from_step, int64_t rows, int64_t bytes);
-    /* Copies rows of at least 16 bytes, and two edges beside each of them. */
+    /* Copies rows of at least 16 bytes, and two edges beside each row. */
     void (*copy_edged)(char *to, int64_t to_step, const char *from,
                        int64_t from_step, int64_t rows, int64_t bytes,
                        const tn_cpu_edge edge[2]);
-    /* Writes contiguous rows by non-temporal stores. A row is the element
-     * `before` unless that is NULL, `count` floats, at least 16, and the
-     * element `after` unless that is NULL. NULL: not available. */
+    /* Writes contiguous rows by non-temporal stores. A row consists of the edge
+     * `before`, `count` floats (at least 16) and the edge `after`. `before` or
+     * `after` may be NULL. The pointer is NULL if the set has no such loop. */
     void (*stream_edged)(char *to, const char *from, int64_t from_step,
                          int64_t rows, int64_t count,
                          const tn_cpu_edge *before, const tn_cpu_edge *after);
-    /* Indexed by the element size in bytes: 1, 2, 4, 8. */
+    /* transpose[b] is for elements of b bytes: 1, 2, 4 or 8. */
     tn_cpu_transpose *transpose[9];
-    tn_cpu_stream *stream; /* NULL: not available */
+    tn_cpu_stream *stream; /* NULL if the set has no such stores */
     void (*fence)(void);
     /* Computes sort keys of n floats or int32: signed integers in the order of
-     * the values. NaN has the greatest key, -0 that of +0. The keys are XORed
-     * with flip. n is a multiple of TN_CPU_PARTS. */
+     * the values. NaN has the greatest key, and -0 has the same key as +0. The
+     * keys are XORed with flip. n is a multiple of TN_CPU_PARTS. */
     void (*keys)(int32_t *key, const void *block, int64_t n, int is_float,
                  int32_t flip);
     /* Collects all of n keys that may be among the `wanted` smallest. An item
-     * is the key with its highest bit flipped in the upper 32 bits, and its
-     * index in the lower. Returns the number of items, at least wanted. n is a
-     * multiple of TN_CPU_PARTS, and wanted < TN_CPU_PARTS. */
+     * holds the key, with its highest bit flipped, in the upper 32 bits and its
+     * index in the lower. Returns the number of items, which is at least
+     * `wanted`. n is a multiple of TN_CPU_PARTS, and wanted < TN_CPU_PARTS. */
     int64_t (*firsts)(uint64_t *items, const int32_t *key, int64_t n,
                       int32_t wanted);
     /* Returns the index of the element at position `rank` in the stable order
@@ -529,8 +554,8 @@ typedef struct tn_cpu_routines {
      * keys. */
     int64_t (*place_at)(const int32_t *key, int64_t n, int64_t rank,
                         int32_t *room);
-    /* Writes the indices of bytes that are not 0, or are 0 with is_zero, at
-     * most `room` of them. Returns their number. */
+    /* Writes the indices of the bytes that are not 0, or with is_zero of those
+     * that are 0, but at most `room` indices. Returns their number. */
     int64_t (*places)(int64_t *out, int64_t room, const uint8_t *x, int64_t n,
                       int is_zero);
     /* out[i] = first + i * step */
@@ -541,19 +566,20 @@ typedef struct tn_cpu_routines {
     tn_cpu_columns *columns[TN_REDUCE_END][CPU_TYPE_COUNT];
     tn_cpu_scan *scan[CPU_TYPE_COUNT];           /* F32, F64 */
     tn_cpu_scan_rows *scan_rows[CPU_TYPE_COUNT]; /* F32, F64 */
-    /* [0 for MAX, 1 for MIN][type]; NULL: not available. */
+    /* unchanged[0] is for MAX, unchanged[1] for MIN. NULL if not available. */
     tn_cpu_scan_unchanged *unchanged[2][CPU_TYPE_COUNT];
     tn_cpu_arg *arg[TN_REDUCE_END][CPU_TYPE_COUNT];
     tn_cpu_arg_columns *arg_columns[TN_REDUCE_END][CPU_TYPE_COUNT];
     tn_cpu_gemm *gemm[CPU_TYPE_COUNT]; /* I32, I64, BOOL */
     const tn_cpu_product_routines *product[CPU_TYPE_COUNT]; /* F32, F64 */
     const tn_cpu_conv_routines *conv[CPU_TYPE_COUNT]; /* F32, F64 */
-    /* For F32, indexed by the rows of a tile - 1; NULL: not available. */
+    /* For F32: winograd[0] has tiles of one row, winograd[1] has tiles of two
+     * rows. NULL if not available. */
     const tn_cpu_winograd_routines *winograd[2];
     const tn_cpu_pool_routines *pool[CPU_TYPE_COUNT]; /* F32, F64 */
     const tn_cpu_window_routines *windows;
     const tn_cpu_attention_routines *attention;
-    tn_cpu_lapack *lapack[CPU_TYPE_COUNT]; /* F32, F64; NULL: not available */
+    tn_cpu_lapack *lapack[CPU_TYPE_COUNT]; /* F32, F64; NULL if not available */
     int64_t lapack_lanes[CPU_TYPE_COUNT];  /* number of matrices of one call */
     const tn_cpu_math_entry *math;
     uint32_t math_count;
@@ -591,8 +617,8 @@ const tn_cpu_routines *tn__cpu_routines_for(const char *name);
 const tn_cpu_math_entry *tn__cpu_math_find(const tn_cpu_routines *routines,
                                            uint64_t hash);
 
-/* Returns which operands of an operation may be one value (tn_cpu_run): bits 0,
- * 1, 2 are a, b, c. */
+/* Returns which operands of an operation may be one value for all elements
+ * (tn_cpu_run). Bits 0, 1 and 2 stand for a, b and c. */
 static inline unsigned tn__cpu_scalar_allowed(unsigned op)
 {
     switch (op) {

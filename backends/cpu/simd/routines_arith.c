@@ -137,11 +137,11 @@ FLOATS(f64, double, )
 
 /* Divides many x by one y with multiplications. r is 1 / y, rounded. If q is
  * next to x / y, then q + (x - q y) r is x / y correctly rounded (Markstein,
- * doi:10.1147/rd.341.0111). x times 1 / y in two parts is such a q. Zeros get
- * their sign. Between the bounds all intermediate results are normal numbers.
- * The function returns false for a block with an x outside the bounds, which is
- * divided. 16 floats take 5 cycles this way, and 10 cycles of Golden Cove's
- * divider. */
+ * doi:10.1147/rd.341.0111). The product of x and a two-part 1 / y (r and rest)
+ * is such a q. The sign is set separately, for zeros. If x and y are within the
+ * bounds, all intermediate results are normal numbers. multiply_...() returns
+ * false for a block with an x outside the bounds; its caller then divides. 16
+ * floats take 5 cycles this way, and 10 cycles with Golden Cove's divider. */
 #if defined __FMA__ || defined __aarch64__
 #define QUOTIENT(suffix, T, U, f, of, SIGN, X_LOW, X_HIGH, Y_LOW, Y_HIGH)     \
     static bool multiply_##suffix(T *o, const T *a, T y, int64_t n)           \
@@ -151,7 +151,7 @@ FLOATS(f64, double, )
         {                                                                     \
             U u = bits_##suffix(a[i]) & ~SIGN, v = u - 1;                     \
             most = u > most ? u : most;                                       \
-            least = v < least ? v : least; /* 0 is not the least */           \
+            least = v < least ? v : least; /* u == 0: v is the maximum */     \
         }                                                                     \
         if (least < X_LOW || most > X_HIGH)                                   \
             return false;                                                     \
@@ -236,7 +236,7 @@ TERNARY(select_4, uint8_t, uint32_t, uint32_t, x ? y : z)
 TERNARY(select_8, uint8_t, uint64_t, uint64_t, x ? y : z)
 
 /* BITCAST of floats to integers. Every NaN becomes the positive quiet NaN,
- * since which NaN an operation returns depends on the processor. */
+ * because which NaN an operation returns depends on the processor. */
 UNARY(bits_of_f32, uint32_t, uint32_t,
       (x & 0x7fffffffu) > 0x7f800000u ? 0x7fc00000u : x)
 UNARY(bits_of_f64, uint64_t, uint64_t,

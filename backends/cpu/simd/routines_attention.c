@@ -23,8 +23,8 @@ static inline vec_f32 splat(float x)
     return (vec_f32){0} + x;
 }
 
-/* exp(x), but 0 for x < -87. With fma it has the bits of exp_f32
- * (math_table.c). */
+/* Returns exp(x), but 0 for x < -87. With fma the result has the bits of
+ * exp_f32 (math_table.c). */
 #if FUSED
 static inline vec_f32 exp_flushed(vec_f32 x)
 {
@@ -63,8 +63,8 @@ static inline int64_t visible_keys(int64_t i, int64_t first, int64_t width)
     return first + i < 0 ? 0 : min_i64(first + i, width);
 }
 
-/* Sets the elements after these keys to x, up to the end of the vector. Returns
- * the number of vectors of the row. */
+/* Sets the elements of row i after its visible keys to x, up to the end of a
+ * vector. Returns the number of vectors with visible keys. */
 static inline int64_t pad_row(float *s, int64_t i, int64_t first,
                               int64_t width, float x)
 {
@@ -88,7 +88,7 @@ static inline float row_max(const float *s, int64_t vectors, float least_of)
     vec_f32 m = splat(least_of), other = m;
     int64_t v = 0;
     for (; v + 2 <= vectors; v += 2) {
-        /* NaN is ignored here, but its exp is NaN. */
+        /* NaN is ignored here, but exp_and_sum() turns it into NaN. */
         m = greater_vec_f32(x[v], m);
         other = greater_vec_f32(x[v + 1], other);
     }
@@ -102,7 +102,8 @@ static inline float row_max(const float *s, int64_t vectors, float least_of)
     return m[0];
 }
 
-/* s = exp(s - base). Returns the sum of the new elements. */
+/* Replaces each element s of a row by exp(s - base). Returns the sum of the new
+ * elements. */
 static inline float exp_and_sum(float *s, int64_t vectors, float base)
 {
     loose_f32 *x = (loose_f32 *)s;
@@ -196,16 +197,16 @@ static void softmax_backward(const tn_cpu_scores *scores, float *d,
             p[v] = w;
             g[v] = w * (g[v] - mean[i]);
         }
-        /* If base is NaN, exp is NaN for hidden keys too. These must be 0 for
-         * the loops that follow, whatever their vectors. */
+        /* If base is NaN, exp is NaN for hidden keys too. The products that
+         * follow need 0 there. */
         clear_tail(s, visible_keys(i, first, width), width);
         clear_tail(d, visible_keys(i, first, width), width);
     }
 }
 
-/* Sums in the order of matrix products (float_product.c). The gradient of the
- * scores of a row with one weight 1, the others 0, is then exactly 0. Several
- * rows are summed at once. */
+/* Computes dot products of rows, in the order of matrix products
+ * (float_product.c). For a row with one weight 1 and all others 0, the gradient
+ * of the scores is then exactly 0. Several rows are summed at once. */
 static void row_dots(const float *x, int64_t x_row, const float *y,
                      int64_t y_row, int64_t rows, int64_t n, float *out)
 {

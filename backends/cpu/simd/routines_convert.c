@@ -1,7 +1,7 @@
 /* routines_convert.c: conversions between register types, loads and stores of
- * all storage types (narrow types are widened and narrowed), gathers, and
- * weighted sums of a few elements (taps, routines.h). Conversions are bit
- * arithmetic without branches, which a compiler can vectorise. */
+ * all storage types (narrow types are widened and narrowed), gathers, and short
+ * weighted sums as in interpolation, whose terms are called taps. Conversions
+ * are bit arithmetic without branches, which a compiler can vectorise. */
 #include <math.h>
 #include <string.h>
 
@@ -12,9 +12,9 @@
 
 /* ---- narrow floating types ----------------------------------------------- */
 
-/* float16 to float32. For normal numbers the exponent changes by the difference
- * of the biases. For subnormal numbers the value is the mantissa times a power
- * of two. */
+/* Converts float16 to float32. For normal numbers the exponent changes by the
+ * difference of the biases. For subnormal numbers the value is the mantissa
+ * times a power of two. */
 static inline float f16_widen(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, u = h & 0x7fff;
@@ -24,9 +24,10 @@ static inline float f16_widen(uint16_t h)
     return float_of(sign | (u < 0x0400 ? small : normal));
 }
 
-/* float32 to float16, rounded to nearest even. Adds half of the last place that
- * stays, minus one if that place is even. For subnormal results, a float
- * addition of a number with the same last place rounds. */
+/* Converts float32 to float16, rounded to nearest even. For normal results,
+ * adds half of the last bit that is kept, or a little less if that bit is 0,
+ * and truncates. For subnormal results, adds 0.5, whose last bit has the same
+ * weight as the last bit of the result, so the addition rounds. */
 static inline uint16_t f16_narrow(float x)
 {
     uint32_t b = bits_f32(x), sign = b >> 16 & 0x8000, u = b & 0x7fffffff;
@@ -107,7 +108,7 @@ PLAIN(i16, int16_t, int32_t)
 PLAIN(i8, int8_t, int32_t)
 PLAIN(u8, uint8_t, int32_t)
 
-/* Every byte but 0 is true: memory of a program may hold any byte. */
+/* Every byte except 0 is true, because a user's memory may hold any byte. */
 static inline uint8_t bool_widen(uint8_t x)
 {
     return x != 0;
@@ -193,7 +194,7 @@ STORAGE(i8, int8_t, int32_t)
 STORAGE(u8, uint8_t, int32_t)
 STORAGE(bool, uint8_t, uint8_t)
 
-/* A gather tests RUN elements together. If these are contiguous, they are
+/* Gathers RUN elements at a time. If their offsets are contiguous, they are
  * copied as a vector. */
 #define RUN 16
 #define GATHER_RUNS(name, T)                                                  \
@@ -250,12 +251,13 @@ add_leaf(vec_f32 *half, int leaf, vec_f32 x)
     half[k] = x;
 }
 
-/* Weighted sums by trees of additions with 2^depth leaves. Trees of 8 leaves
- * have loops of their own if vectors have 64 bytes. depth is a constant where
- * this is inlined, so all values but those of large trees stay in registers. A
- * missing leaf is -0, which adds nothing. The taps of an entry serve all rows.
- * A store writes a whole vector, and the next entry overwrites what exceeds the
- * entry's points. */
+/* Computes weighted sums by trees of additions with 2^depth leaves. If vectors
+ * have 64 bytes, there is a version for trees of 8 leaves. depth is a constant
+ * where this is inlined, so all values but those of large trees stay in
+ * registers. A missing leaf is -0, which adds nothing. The taps of an entry
+ * (tap[entry]) are loaded once and serve all rows. A store writes a whole
+ * vector; if the entry has fewer sums, the store of the next entry overwrites
+ * the rest. */
 enum { HAS_DEPTH_3 = TN_CPU_VECTOR == 64 };
 #define HAS_LEAF(leaf) (whole || (leaves >> (leaf) & 1))
 static inline __attribute__((always_inline)) void
@@ -265,8 +267,9 @@ sum_taps(const tn_cpu_tap_rows *rows, const tn_cpu_tap *tap, int64_t entries,
     enum { L = TN_CPU_VECTOR / sizeof(float) };
     const int64_t in_step = rows->in_step, out_step = rows->out_step;
     const int64_t line = 64 / sizeof(float);
-    /* elements of the next input and output rows to prefetch; share, share_out:
-     * the part of them for each entry */
+    /* row, row_out: number of elements of the next input and output rows to
+     * prefetch. share, share_out: the part of them that is prefetched for each
+     * entry. */
     const int64_t row = rows->next ? rows->from : 0;
     const int64_t row_out = rows->next_out ? rows->n : 0;
     const int64_t share = (row / entries + line - 1) / line * line;
@@ -343,8 +346,8 @@ static void taps(const tn_cpu_tap_rows *rows, const tn_cpu_tap *tap,
         sum_taps(rows, tap, entries, TN_CPU_TAP_DEPTH, leaves, 0);
 }
 
-/* Weighted sums of whole rows. The last vector of a row overlaps the one
- * before. */
+/* Computes weighted sums of whole rows. The last vector of a row overlaps the
+ * one before. */
 static inline __attribute__((always_inline)) void sum_rows_of_taps(
     const tn_cpu_tap_rows *rows, const int64_t *at, const float *weight,
     const int depth, const uint32_t leaves, const int whole)
@@ -402,8 +405,8 @@ GATHER_RUNS(w4, uint32_t)
 #endif
 GATHER_RUNS(w8, uint64_t)
 
-/* Loads a tile, eight columns at a time. Then reads and writes stay within few
- * cache lines. */
+/* Loads a tile, eight columns at a time, so that reads and writes stay within
+ * few cache lines. */
 #define TILE(name, S, T)                                                      \
     static void load_tile_##name(void *out, const void *memory, int64_t rows, \
                                  int64_t columns, int64_t row,                \
@@ -562,7 +565,7 @@ void TN_CPU_NAME(tn__cpu_convert)(tn_cpu_routines *table)
     SET(I32, w4)
     SET(U8, u8)
     SET(BOOL, bool)
-    if (!TN_CPU_IS_SPARE) { /* rare types */
+    if (!TN_CPU_IS_SPARE) { /* v4 keeps v3's loops for these rare types */
         SET(F8E4M3, f8e4m3)
         SET(F8E5M2, f8e5m2)
         SET(I16, i16)

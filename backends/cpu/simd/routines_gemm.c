@@ -2,10 +2,10 @@
  * products (float_product.c) except the tiles, which convolution shares
  * (conv_loops.inc).
  *
- * Integers: b is copied to panels of PANEL columns and at most DEPTH rows,
+ * For integers, b is copied to panels of PANEL columns and at most DEPTH rows,
  * which stay in L1. The loop multiplies ROWS rows of a by a panel, and the ROWS
- * x PANEL sums stay in registers. A deeper product adds the product of one
- * panel after another to c. */
+ * x PANEL sums stay in registers. If k exceeds DEPTH, the products of several
+ * panels are added to c one after the other. */
 #include <string.h>
 
 #include "isa.h"
@@ -97,8 +97,8 @@ TILE(gemm_i32, uint32_t, 2, PLUS, TIMES)
 TILE(gemm_i64, uint64_t, 2, PLUS, TIMES)
 TILE(gemm_bool, uint8_t, 1, EITHER, BOTH)
 
-/* The code around the tiles would gain little from vectorised variants for all
- * strides. */
+/* The code around the tiles is compiled with O2. Vectorised versions of it for
+ * all strides would gain little. */
 #if defined(__OPTIMIZE__) && !defined(__clang__)
 #pragma GCC push_options
 #pragma GCC optimize("O2")
@@ -136,7 +136,7 @@ STORE(store_f64, double)
  * rows of 9216 floats then take 50 us instead of 66 us. For 784 floats one row
  * at a time is faster (2.1 instead of 3.0 us). */
 enum {
-    /* Number of rows whose sums stay in registers. */
+    /* number of rows whose sums stay in registers */
     DOTS_ROWS = TN_CPU_TILE_ROWS == 8 ? 4 : 2,
     DOTS_BYTES = 16384
 };

@@ -1,7 +1,7 @@
 /* routines_lapack.c: factorisations of small matrices (torch.linalg), with one
- * matrix in each lane of a vector. So 4 to 16 matrices share the square roots,
- * the quotients and the ends of short columns, which dominate the time of a
- * single matrix. Nothing is summed across lanes. */
+ * matrix in each lane of a vector. Square roots, quotients and the ends of
+ * short columns dominate the time of a small matrix, and here 4 to 16 matrices
+ * share them. Nothing is summed across lanes. */
 #include <float.h>
 #include <tenon/plugin.h>
 
@@ -18,7 +18,8 @@
 #endif
 #endif
 
-/* A few loops do nearly all the work (HOT). The rest is optimised for size. */
+/* A few loops do nearly all the work and are optimised for speed (HOT). The
+ * rest is optimised for size. */
 #if defined(__OPTIMIZE__) && !defined(__clang__)
 #pragma GCC optimize("Os")
 #define HOT __attribute__((optimize("O2")))

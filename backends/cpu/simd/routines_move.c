@@ -30,8 +30,9 @@
 #define LOW_16_1 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30
 #define HIGH_16_1 1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31
 
-/* Exchanges groups between row i and row i + width of a square of N rows. After
- * the exchanges of all widths the square is transposed. */
+/* Exchanges groups of `width` elements between row i and row i + width of a
+ * square of N rows. After the exchanges of all widths the square is
+ * transposed. */
 #define EXCHANGE(V, I, N, width)                                              \
     _Pragma("GCC unroll 16") for (int i = 0; i < N; i++) if (!(i & width))    \
     {                                                                         \
@@ -65,7 +66,7 @@
  * and odd elements (apart == 1), N elements of each at a time. The last vectors
  * overlap the vectors before them. Rows of fewer than N elements are not
  * changed, and the function returns 0. It uses explicit shuffles, because a
- * compiler generates 2 KiB of code from each such loop. */
+ * compiler would generate 2 KiB of code from each such loop. */
 #define LACE_4 0, 4, 1, 5
 #define LACE_4_HIGH 2, 6, 3, 7
 #define EVENS_4 0, 2, 4, 6
@@ -124,13 +125,13 @@ static int transpose_pairs(uint32_t *o, int64_t out_step, const uint32_t *m,
 
 /* Transposes a matrix by strips of N columns. A strip becomes N contiguous
  * rows, which are written in whole cache lines as non-temporal stores need. The
- * last square of a strip and the last strip overlap the ones before. Fewer than
- * N columns are loaded as partial vectors where the set has these.
+ * last square of a strip and the last strip overlap the previous ones. Fewer
+ * than N columns are loaded as partial vectors where the set has these.
  *
- * No hardware prefetcher follows one cache line of each row, so transpositions
- * with non-temporal stores prefetch the next strip. 4096 x 1024 floats take
- * 0.56 ms and 2048 x 2048 floats 0.45 ms. Prefetches 64 rows ahead in the same
- * strip would give 0.65 and 0.54 ms (Zen 5). */
+ * The hardware prefetcher does not follow accesses to one cache line of each
+ * row, so transpositions with non-temporal stores prefetch the next strip. 4096
+ * x 1024 floats then take 0.56 ms and 2048 x 2048 floats 0.45 ms. Prefetches 64
+ * rows ahead in the same strip would give 0.65 and 0.54 ms (Zen 5). */
 #if defined(__AVX512F__)
 #define HAS_PARTS 1
 #define LOAD_PART(bits, V, x, m, n) x = (V)load_part_##bits(m, n)
@@ -211,7 +212,8 @@ TRANSPOSE(transpose_4, uint32_t, 32, vec_u32, 4)
 TRANSPOSE(transpose_8, uint64_t, 64, vec_u64, 2)
 #endif
 
-/* Greatest row in bytes that is copied inline; longer rows use memmove. */
+/* greatest number of bytes of a row that is copied inline; longer rows use
+ * memmove */
 enum { MOVED = 1024 };
 
 /* Copies rows of at least W bytes in pieces of W bytes. The last piece may
@@ -253,8 +255,9 @@ static void copy_rows(char *to, int64_t to_step, const char *from,
         memcpy(to, from, (size_t)bytes);
 }
 
-/* The same, with the edges copied in the same pass. Another pass for each edge
- * would take half as long as the copy. */
+/* Copies rows as ROWS(W) does, and two edges (tn_cpu_edge) beside each row in
+ * the same pass. Another pass for each edge would take half as long as the
+ * copy. */
 #define EDGED_ROWS(W)                                                         \
     if (bytes >= W) {                                                         \
         typedef char piece                                                    \
@@ -330,8 +333,8 @@ static void stream_edged(char *memory, const char *from, int64_t from_step,
     const uint32_t all = (uint32_t)((1ull << LANES) - 1);
     const int64_t a = before != NULL, b = after != NULL;
     const int64_t length = a + count + b;
-    /* at, row: where the cache line and the row begin, in elements relative to
-     * memory */
+    /* at: where the current cache line begins; row: where the current row
+     * begins. Both are in elements relative to memory. */
     int64_t at = -(int64_t)((uintptr_t)memory % TN_CPU_VECTOR / 4), row = 0;
     int32_t *to = (int32_t *)(void *)memory;
     for (int64_t r = 0; r <= rows; r++, row += length, from += from_step) {

@@ -1,7 +1,7 @@
-/* routines_order.c: selection by 32-bit keys, which are signed integers in the
- * requested order. It finds the keys that may be among the first of a sequence
- * (torch.topk), the key at a rank (torch.kthvalue, torch.median), and the
- * indices of bytes that are not 0 (torch.nonzero). */
+/* routines_order.c: selection from a sequence of 32-bit keys: signed integers
+ * whose order is the requested order. It finds the keys that may be among the
+ * first of a sequence (torch.topk), the key at a rank (torch.kthvalue,
+ * torch.median), and the indices of bytes that are not 0 (torch.nonzero). */
 #include <string.h>
 
 #include "isa.h"
@@ -16,7 +16,7 @@ static inline vec_i32 select_by(vec_i32 mask, vec_i32 x, vec_i32 y)
     return (x & mask) | (y & ~mask);
 }
 
-/* Keys order -0 like +0, and NaN after all numbers. */
+/* Computes keys. They order -0 like +0, and NaN after all numbers. */
 static void keys(int32_t *key, const void *block, int64_t n, int is_float,
                  int32_t flip)
 {
@@ -155,7 +155,7 @@ keep_between(int32_t *to, const int32_t *from, int64_t n,
 #else
     for (int64_t k = 0; k < n; k++) {
         const int32_t x = from[k];
-        to[have] = x; /* the next one overwrites it if it is not wanted */
+        to[have] = x; /* overwritten by the next key if it is not wanted */
         have += (x >= low) & (x <= high);
         below += x < low;
     }
@@ -166,12 +166,14 @@ keep_between(int32_t *to, const int32_t *from, int64_t n,
 
 /* Returns the key at a rank, and sets *less to the number of smaller keys. Two
  * keys of a sample become bounds, so that few keys are between them, usually
- * the wanted one too. If the wanted key is outside the bounds, the search goes
- * on there. If all keys are between the bounds, the midpoint divides them. */
+ * with the wanted one. If the wanted key is outside the bounds, the search
+ * continues there. If all keys are between the bounds, the range between the
+ * bounds is halved. */
 static int32_t key_at(const int32_t *key, int64_t n, int64_t rank,
                       int32_t *room, int64_t *less)
 {
-    /* Of 64 samples: 1.5 standard deviations of the rank of the median. */
+    /* Distance of the bounds from the wanted rank, in ranks of the sample. This
+     * is 1.5 standard deviations of the rank of the median in 64 samples. */
     enum { MARGIN = 6 };
     int32_t *to = room, *other = room + n;
     ranked part;
@@ -263,7 +265,8 @@ static int64_t places(int64_t *out, int64_t room, const uint8_t *x, int64_t n,
         }
 #else
         for (int64_t i = k; i < k + STEP; i++) {
-            out[have] = i; /* the next one overwrites it if it is not wanted */
+            /* overwritten by the next index if it is not wanted */
+            out[have] = i;
             have += (x[i] == 0) == is_zero;
         }
 #endif

@@ -1,7 +1,7 @@
-/* routines_pair.c: two arithmetic operations in one pass. Each operation is
- * rounded, and the first result stays in a register (fuse.c). If an operand is
- * one value, the loop reads a vector filled with it, so there are no separate
- * loops for such operands. */
+/* routines_pair.c: two arithmetic operations in one pass (fuse.c). Each
+ * operation rounds its result, and the first result stays in a register. If an
+ * operand is one value, the loop reads a vector filled with it, so there are no
+ * separate loops for such operands. */
 #include "routines.h"
 #include "vector.h"
 

@@ -1,13 +1,14 @@
-/* routines_pool.c: the loops of max and mean pooling (cpu_pool.c). They process
- * one element of all windows of a plane at a time. */
+/* routines_pool.c: the loops of max and mean pooling (cpu_pool.c). Most of them
+ * process one element of all windows of a plane at a time. max_windows()
+ * processes a vector of windows at a time. */
 #include <string.h>
 
 #include "routines.h"
 #include "scalar.h"
 #include "vector_ops.h"
 
-/* out[2 * j] = in[j]. Other tasks write the elements between, so the store is
- * masked. Storing one element at a time takes four times as long. */
+/* out[2 * j] = in[j]. Other tasks write the elements in between, so the store
+ * is masked. Storing one element at a time would take four times as long. */
 #if defined(__AVX512VL__)
 #define HAS_STORE_EVENS 1
 static void store_evens(void *out, const void *in, int64_t n)
@@ -76,7 +77,7 @@ static inline running_max update_max(running_max w, vec_f32 x, vec_i32 number)
 
 /* Two vectors of maxima stay in registers for all rows. They are independent,
  * which hides the latency of each maximum. If fewer columns remain, the last
- * vectors overlap the ones before. */
+ * vectors overlap the previous ones. */
 static void max_columns(float *best, int32_t *at, const float *in,
                         int64_t in_row, int64_t lines, int32_t step, int64_t n)
 {
@@ -101,9 +102,9 @@ static void max_columns(float *best, int32_t *at, const float *in,
     }
 }
 
-/* Adds rows k, k + lanes, k + 2 * lanes and so on one after the other. Then
- * adds these sums by halves. This is the order of summation that plugin.h fixes
- * for a column. */
+/* Adds rows k, k + lanes, k + 2 * lanes and so on to partial sum k. Then adds
+ * the partial sums by halves. This is the order of summation that plugin.h
+ * defines for a column. */
 static void sum_columns(float *out, const float *in, int64_t in_row,
                         int64_t lines, int64_t lanes, int64_t n)
 {
@@ -187,7 +188,8 @@ static inline int is_special(seen_f32 seen, vec_f32 x)
 }
 #endif
 
-/* Loads only the elements that may be read. The other lanes are 0. */
+/* Loads a vector of windows' elements, but only those that may be read. The
+ * other lanes are 0. */
 static __attribute__((noinline)) vec_f32
 load_within(const tn_cpu_pool_row *row, int64_t at)
 {
@@ -198,11 +200,11 @@ load_within(const tn_cpu_pool_row *row, int64_t at)
     return x;
 }
 
-/* Computes the maxima of one vector of windows from window j on, visiting the
- * elements of all windows in order. On entry w->of holds the indices of the
- * windows' first elements. Columns outside the image count as -inf, which never
- * becomes a maximum. Without `exact`, returns 0 if there was a NaN or a maximum
- * is -0. The caller then repeats the call with `exact`. */
+/* Computes the maxima of one vector of windows from window j on. On entry w->of
+ * holds the indices of the windows' first elements. Columns outside the image
+ * count as -inf, which never becomes a maximum. Without `exact`, returns 0 if
+ * there was a NaN or a maximum is -0. The caller then repeats the call with
+ * `exact`. */
 static inline __attribute__((always_inline)) int
 vector_of_windows(const tn_cpu_pool_row *row, int64_t j, vec_i32 lane,
                   running_max *w, const int plain, const int indexed,

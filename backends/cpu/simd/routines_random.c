@@ -1,8 +1,8 @@
-/* routines_random.c: the instruction PHILOX over blocks: Philox4x32-10 (Salmon
- * et al., SC 2011, doi:10.1145/2063384.2063405). Element i is random word a[i]
- * % 4 of counter a[i] / 4. A run is a sequence of consecutive indices a, or of
- * every other index. Its words come from consecutive counters, a vector of
- * which is processed at once. */
+/* routines_random.c: the random generator PHILOX over blocks: Philox4x32-10
+ * (Salmon et al., SC 2011, doi:10.1145/2063384.2063405). Element i is word a[i]
+ * % 4 of the four random words of counter a[i] / 4. A run is a sequence of
+ * consecutive indices a, or of every other index. Its words come from
+ * consecutive counters, and a vector of counters is processed at once. */
 #include <string.h>
 
 #include "isa.h"
@@ -12,8 +12,8 @@
 enum { LANES = TN_CPU_VECTOR / 8 };
 #define LOW UINT64_C(0xffffffff)
 
-/* Returns the 64-bit products of the low halves. That is one instruction, where
- * a product of 64-bit factors takes three. */
+/* Returns the 64-bit products of the low halves of x with y. That is one
+ * instruction, while a product of 64-bit factors takes three. */
 static inline vec_u64 times(vec_u64 x, uint32_t y)
 {
 #if defined(__AVX512F__)
@@ -45,9 +45,9 @@ static inline void keys_of(uint64_t key, keys *out)
     }
 }
 
-/* Computes the four words of each counter. They are in the low halves; the high
- * halves are undefined. Two vectors at once hide the latency of the
- * products. */
+/* Computes the four words of each counter, in the low halves of the lanes. The
+ * high halves are undefined. Two vectors at once hide the latency of the
+ * multiplications. */
 static inline __attribute__((always_inline)) void
 words(const vec_u64 *counter, const int vectors, const keys *key,
       uint64_t call, vec_u64 (*word)[4])
@@ -107,7 +107,8 @@ static inline void counters_from(uint64_t a, vec_u64 counter[2])
 }
 
 /* Returns how many of n indices form a run with the given step. A run begins
- * with the first words of a counter. 0 or 1 means that there is no run. */
+ * with one of the first `step` words of a counter. 0 or 1 means that there is
+ * no run. */
 static int64_t run_length(const uint64_t *a, uint64_t step, int64_t n)
 {
     const vec_u64 lane = FIRST_LANES;
@@ -129,7 +130,8 @@ static int64_t run_length(const uint64_t *a, uint64_t step, int64_t n)
 }
 
 /* Computes the n words of a run that begins at index a, with step 1 or 2.
- * Unless o1 is NULL, o1[i] becomes the word after that of o[i]. */
+ * Unless o1 is NULL, o1[i] becomes the word that follows o[i] in its
+ * counter. */
 static void philox_run(int32_t *o, int32_t *o1, uint64_t a, uint64_t step,
                        int64_t n, uint64_t key, uint64_t call)
 {
@@ -185,8 +187,8 @@ philox_any(int32_t *out, const uint64_t *a, uint64_t key, uint64_t call,
         out[k] = (int32_t)chosen[k];
 }
 
-/* Returns how many indices philox_any processes next: one, to reach the next
- * counter, or up to LANES if they form no run. */
+/* Returns how many indices philox_any processes next: one, if the next indices
+ * may begin a run, or else up to LANES. */
 static int64_t unordered_count(const uint64_t *a, int64_t n)
 {
     return n < LANES ? n : a[1] - a[0] - 1 < 2 ? 1 : LANES;

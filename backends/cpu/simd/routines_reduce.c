@@ -1,6 +1,7 @@
-/* routines_reduce.c: reductions of contiguous rows by TN_LANES lanes in
- * plugin.h's order, and of columns, where lane l of all rows is a vector. Also
- * argmax and argmin. */
+/* routines_reduce.c: reductions (sum, product, minimum, maximum) of contiguous
+ * rows and of columns, with TN_LANES partial results (lanes) in plugin.h's
+ * order. Columns are adjacent rows whose elements are strided in memory; lane l
+ * of all rows is then an array. Also argmax and argmin. */
 #include <stdbool.h>
 #include <string.h>
 
@@ -8,9 +9,9 @@
 #include "scalar.h"
 #include "vector_ops.h"
 
-/* Integer maximum and minimum in one instruction. A compiler generates a
- * comparison and a select of several cycles each, and a reduction is a chain of
- * these. */
+/* Integer maximum and minimum in one instruction. For x > y ? x : y, a compiler
+ * generates a comparison and a select of several cycles each, and a reduction
+ * is a chain of such operations. */
 #if defined(__AVX512F__)
 #define INT_MINMAX(name, V, op, instruction)                                  \
     static inline V name(V x, V y)                                            \
@@ -36,14 +37,15 @@ INT_MINMAX(min_vec_i64, vec_i64, <, min_epi64)
 /* FOLD defines the reduction of rows. A vector V holds PER elements of T.
  * `many` combines vectors, `single` combines elements. `none` is the neutral
  * element, for lanes beyond the end of a row. A reduction is a chain of
- * dependent operations, one for TN_LANES elements. The processor begins the
- * next row before the chain ends. Rows are read one after the other, with
- * prefetches: reading two rows at once takes 2.1 ms for 16 M elements instead
- * of 1.65 ms (Zen 5). */
+ * dependent operations, one for each TN_LANES elements, and the processor
+ * begins the next row before the chain ends. Rows are read one after the other,
+ * with prefetches: reading two rows at once takes 2.1 ms for 16 M elements
+ * instead of 1.65 ms (Zen 5). */
 #ifdef TN_CPU_PLAIN
 enum { ROUNDS = 1 };
 #else
-/* Unrolled three times: a chunk has 63 rounds after the first one. */
+/* Three rounds of TN_LANES elements are unrolled. After the first round, a
+ * chunk has 63 rounds, which three divides. */
 enum { ROUNDS = 3 };
 #endif
 #define FOLD(name, T, V, bits, many, single, none)                            \
@@ -124,9 +126,9 @@ enum { ROUNDS = 3 };
     }
 
 /* Minimum and maximum do not depend on the order. So the loops for floats use
- * more accumulators, and a cheaper comparison that ignores NaN and the sign of
+ * more accumulators, and a faster comparison that ignores NaN and the sign of
  * 0. If there was a NaN, or the result is 0, the row is read again to find the
- * first NaN, or the zero that wins. */
+ * first NaN, or whether the result is -0 or +0. */
 #define FLOAT_MINMAX(name, suffix, T, many, op, single, zero)                 \
     static T name##_one(const T *m, int64_t n, int64_t ahead)                 \
     {                                                                         \
@@ -206,10 +208,10 @@ FOLD(fold_prod_i64, uint64_t, vec_u64, 64, TIMES, TIMES, 1)
 INT_FOLDS(i32, int32_t, 32)
 INT_FOLDS(i64, int64_t, 64)
 
-/* out[i] = sum over k of (x[k] - p) * (y[k] - q) of row i, with each product
- * rounded. The factors are in the caches, so several rows are summed at once,
- * which hides the latency of the additions. A factor without a center gets
- * center 0, which changes no bit. */
+/* Defines dot products: out[i] = sum over k of (x[k] - p) * (y[k] - q) of row
+ * i, where each product is rounded. The factors are in the caches, so several
+ * rows are summed at once, which hides the latency of the additions. A factor
+ * without a center gets center 0, which changes no bit. */
 #define FOLD_PRODUCTS(name, T, V, bits, sum)                                  \
     static __attribute__((noinline)) void name##_end(                         \
         T *out, const void *lanes, const T *x, T p, const T *y, T q,          \
@@ -319,11 +321,13 @@ FOLD_BOOL(fold_all, 1, &=)
 
 /* ---- columns ------------------------------------------------------------- */
 
-/* COLUMNS adds elements to the lanes of all rows, from element `open` on. It
- * processes four rounds of TN_LANES elements at a time, because the lanes of
- * many rows are in L2. These are four streams, and each ends after a row, so
- * the hardware prefetches them too late. Where family.c says so, the next four
- * are prefetched STRIP elements at a time (0: never). */
+/* COLUMNS defines the reduction of columns. It adds elements, from element
+ * `open` on, to the lanes of all rows. Four rounds of TN_LANES elements are
+ * added at a time, because the lanes of many rows are in L2. The loop reads
+ * four streams at a time, each of which ends after `rows` elements, so the
+ * hardware prefetches them too late. If family.c says so, the next four streams
+ * are prefetched, STRIP elements at a time (0: never). */
+
 /* Copied from family.c when the table is filled. */
 static bool prefetches_columns;
 #ifdef TN_CPU_PLAIN
@@ -398,7 +402,7 @@ COLUMNS(columns_min_i64, int64_t, min_i64, 0)
 COLUMNS(columns_any, uint8_t, OR, 0)
 COLUMNS(columns_all, uint8_t, AND, 0)
 
-/* Adds products, each rounded, to the lanes of their columns. */
+/* Adds products, each of which is rounded, to the lanes of their columns. */
 static void columns_products(void *lanes, const tn_cpu_column_products *lines,
                              int64_t open, int64_t n, int64_t rows)
 {
@@ -420,7 +424,8 @@ static void columns_products(void *lanes, const tn_cpu_column_products *lines,
 
 /* ---- argmax and argmin --------------------------------------------------- */
 
-/* Tells whether x is better than best: greater or less, or the first NaN. */
+/* True if x replaces best: x is greater or less (according to op), or the first
+ * NaN. */
 #define BETTER(x, best, op) ((x)op(best) || ((x) != (x) && (best) == (best)))
 
 /* ARG defines argmax or argmin. A fast reduction finds the best value. Only if

@@ -53,7 +53,8 @@ static inline int64_t width_around(int64_t left)
     return left <= 4 || WIDEST == 4 ? 4 : left <= 8 || WIDEST == 8 ? 8 : 16;
 }
 
-/* The last vectors of a row overlap the vectors before them. */
+/* Splits rows into even and odd columns. The last vectors of a row overlap the
+ * vectors before them. */
 static void split(float *out, int64_t half, const float *in, int64_t in_row,
                   int64_t rows, int64_t columns, int64_t first)
 {
@@ -87,9 +88,8 @@ static void split(float *out, int64_t half, const float *in, int64_t in_row,
     }
 }
 
-/* The transform of windows: B^T d B, where the rows of B^T are (1, 0, -1, 0),
- * (0, 1, 1, 0), (0, -1, 1, 0), (0, 1, 0, -1). For windows of one row it is d
- * B. */
+/* Transforms windows to B^T d B, where the rows of B^T are (1, 0, -1, 0), (0,
+ * 1, 1, 0), (0, -1, 1, 0), (0, 1, 0, -1). Windows of one row become d B. */
 #define WINDOWS(width)                                                        \
     static inline __attribute__((always_inline)) void row_##width(            \
         loose_##width h[4], const float *in, int64_t half)                    \
@@ -125,8 +125,8 @@ static void split(float *out, int64_t half, const float *in, int64_t in_row,
         }                                                                     \
     }
 
-/* The transform to results: A^T m A, where the rows of A^T are (1, 1, 1, 0),
- * (0, 1, -1, -1). For tiles of one row it is m A. */
+/* Transforms sums back to results, A^T m A, where the rows of A^T are (1, 1, 1,
+ * 0), (0, 1, -1, -1). For tiles of one row it is m A. */
 #define RESULTS(width)                                                        \
     static inline __attribute__((always_inline)) void pixels_##width(         \
         float *out, const loose_##width s[4], float bias)                     \
@@ -206,7 +206,7 @@ static void line_windows(float *out, int64_t plane, const float *in,
     }
 }
 
-/* Stores rows x columns results of a tile or of a row of tiles. */
+/* Stores rows x columns results, of which `in` holds more. */
 static void store_some(float *out, int64_t out_row, int64_t rows,
                        int64_t columns, const float *in, int64_t in_row)
 {
@@ -223,7 +223,7 @@ results_of(const int high, float *out, int64_t out_row, int64_t rows,
     const int64_t count = (columns + 1) / 2;
     for (int64_t q = 0, width; q < count; q += width) {
         width = width_within(count - q);
-        /* Computes some results of the previous step again. */
+        /* The last step computes some results of the previous step again. */
         if (count - q < 4 && q > 0)
             q = count - 4;
         const int64_t left = columns - 2 * q;
@@ -255,8 +255,8 @@ static void results(float *out, int64_t out_row, int64_t rows,
     results_of(2, out, out_row, rows, columns, in, plane, bias);
 }
 
-/* The transform of eight adjacent filters of one row: G g, with the rows of G
- * below. */
+/* Transforms eight adjacent filters of one row to G g, where the rows of G are
+ * (1, 0, 0), (1/2, 1/2, 1/2), (1/2, -1/2, 1/2), (0, 0, 1). */
 static void line_filters(float *out, int64_t plane, const float *in,
                          int64_t step)
 {
@@ -269,8 +269,8 @@ static void line_filters(float *out, int64_t plane, const float *in,
     *(loose_8 *)(out + 3 * plane) = g2;
 }
 
-/* The transform of eight adjacent filters of 3 x 3: G g G^T, where the rows of
- * G are (1, 0, 0), (1/2, 1/2, 1/2), (1/2, -1/2, 1/2), (0, 0, 1). */
+/* Transforms eight adjacent filters of 3 x 3 to G g G^T, where the rows of G
+ * are (1, 0, 0), (1/2, 1/2, 1/2), (1/2, -1/2, 1/2), (0, 0, 1). */
 static void filters(float *out, int64_t plane, const float *in, int64_t step)
 {
     loose_8 h[4][3];
@@ -292,8 +292,8 @@ static void filters(float *out, int64_t plane, const float *in, int64_t step)
     }
 }
 
-/* The transform of gradients of the results: A dy for two adjacent pixels, with
- * one channel in each lane. */
+/* Transforms the gradients of two adjacent results to A dy, with one channel in
+ * each lane. */
 static void line_cotangents(float *out, int64_t plane, const float *in,
                             int64_t in_row, int64_t width, int64_t count)
 {
@@ -310,8 +310,8 @@ static void line_cotangents(float *out, int64_t plane, const float *in,
         }
 }
 
-/* The transform of gradients of the results: A dY A^T for 2 x 2 pixels, with
- * one channel in each lane. */
+/* Transforms the gradients of 2 x 2 results to A dY A^T, with one channel in
+ * each lane. */
 static void cotangents(float *out, int64_t plane, const float *in,
                        int64_t in_row, int64_t width, int64_t count)
 {
@@ -337,8 +337,8 @@ static void cotangents(float *out, int64_t plane, const float *in,
         }
 }
 
-/* The gradients of the weights of filters of one row: G^T s, with one filter in
- * each lane. Writes three rows of out. */
+/* Computes the gradients of the weights of filters of one row, G^T s, with one
+ * filter in each lane. Writes three rows of out. */
 static void line_taps(float *out, int64_t width, const float *in,
                       int64_t plane)
 {
@@ -352,8 +352,8 @@ static void line_taps(float *out, int64_t width, const float *in,
     }
 }
 
-/* The gradients of the weights of filters of 3 x 3: G^T s G, with one filter in
- * each lane. Writes nine rows of out. */
+/* Computes the gradients of the weights of filters of 3 x 3, G^T s G, with one
+ * filter in each lane. Writes nine rows of out. */
 static void taps(float *out, int64_t width, const float *in, int64_t plane)
 {
     for (int64_t o = 0; o < width; o += WIDEST) {

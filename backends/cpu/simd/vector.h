@@ -69,30 +69,31 @@ TN_CPU_SUM(tn_cpu_sum_f64, double, vec_f64)
 #define TN_CPU_HOLD(x) (void)(x)
 #endif
 
-/* Hides a pointer's origin, so that the compiler increments it. */
+/* Hides from the compiler how a pointer was computed. The compiler then
+ * increments the pointer instead of computing each address from an index. */
 #define TN_CPU_STEP(p) __asm__("" : "+r"(p))
 
-/* Number of rows of a tile. The sums of a row are two vectors, and all sums of
- * a tile stay in registers. */
+/* Number of rows of a tile: the part of a matrix product or convolution whose
+ * sums stay in registers. The sums of a row are two vectors. */
 #if defined(__AVX512F__) || defined(__aarch64__)
 #define TN_CPU_TILE_ROWS 8 /* the set has 32 vector registers */
 #else
 #define TN_CPU_TILE_ROWS 6 /* the set has 16 vector registers */
 #endif
 
-/* Number of vectors of a plane that a loop processes at once. Each vector has
- * three sums. */
+/* Number of vectors of pixels that filter_plane() (conv_loops.inc) processes at
+ * once. Each vector has three sums. */
 #define TN_CPU_PLANE_LINES (TN_CPU_TILE_ROWS / 2)
 
-/* TN_CPU_EVENS_...(a, b) takes every second one of 2 * L - 1 elements, where L
- * is the number of lanes, a holds the first L elements and b the last L. So
+/* TN_CPU_EVENS_...(a, b) selects every second one of 2 * L - 1 elements, where
+ * L is the number of lanes, a holds the first L elements and b the last L. So
  * nothing beyond the last element needed is read. TN_CPU_EVENS is not defined
  * if the compiler has no shuffles. */
 #if defined(__has_builtin)
 #if __has_builtin(__builtin_shufflevector)
 #define TN_CPU_EVENS 1
 #if TN_CPU_VECTOR == 64
-/* The same for vectors of half the width. */
+/* Vectors of half the width, and the same operation for them. */
 typedef float half_f32 __attribute__((vector_size(32), aligned(4), may_alias));
 typedef double half_f64 __attribute__((vector_size(32), aligned(8),
                                        may_alias));

@@ -46,9 +46,9 @@ typedef uint64_t vec_u64 __attribute__((vector_size(TN_CPU_VECTOR)));
 #endif
 
 /* Loads the first n elements of a vector, 0 < n <= lanes. The other elements
- * are 0, and their memory is not accessed. (If the last elements of a row were
- * instead assembled one by one in memory, the next load would wait for those
- * stores.) */
+ * are 0, and their memory is not accessed. Copying the n elements to memory one
+ * by one and loading them from there would be slow, because the load would wait
+ * for these stores. */
 #if defined(__AVX512F__)
 static inline vec_i32 load_part_32(const void *memory, int64_t n)
 {
@@ -297,8 +297,8 @@ static inline void store_first(float *memory, vec_f32 x, head_mask_f32 which)
 }
 #endif
 
-/* KEEP_PART: the first n elements of x, with `none` in place of the other
- * elements. */
+/* KEEP_PART returns the first n elements of x, with `none` in place of the
+ * other elements. */
 #define TN_CPU_PART_MASK(bits, ...)                                           \
     static inline vec_i##bits part_mask_##bits(int64_t n)                     \
     {                                                                         \
@@ -313,8 +313,8 @@ TN_CPU_PART_MASK(64, 0, 1, 2, 3, 4, 5, 6, 7)
     (V)((part_mask_##bits(n) & (vec_i##bits)(x)) |                            \
         (~part_mask_##bits(n) & (vec_i##bits)((none) - (V){0})))
 
-/* greater_vec_...: x > y ? x : y. lesser_vec_...: x < y ? x : y. If x or y is
- * NaN, the result is y. */
+/* greater_vec_...() returns x > y ? x : y. lesser_vec_...() returns x < y ? x :
+ * y. If x or y is NaN, both return y. */
 #if defined(__AVX512F__)
 #define TN_CPU_PICK(name, suffix, letter, op, N)                              \
     static inline vec_##suffix name##_vec_##suffix(vec_##suffix x,            \

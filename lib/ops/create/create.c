@@ -14,9 +14,10 @@ static int arg_named(const tn_op *op, const char *name)
     return -1;
 }
 
-/* Finds the shape, dtype and device of the new tensor from the arguments. An
- * argument `input` gives those that are not given otherwise. An operator may
- * have the argument count, or n and m, in place of size. */
+/* Finds the shape, dtype and device of the new tensor from the arguments of the
+ * call. If the operator has an argument `input`, its shape, dtype and device
+ * are used where the call gives none. An operator may have the argument
+ * `count`, or `n` and `m`, in place of `size`. */
 static tn_status plan(const tn__call *call, tn__shape *shape, tn_dtype *dtype,
                       tn_device **device)
 {
@@ -56,8 +57,8 @@ static tn_status plan(const tn__call *call, tn__shape *shape, tn_dtype *dtype,
     return *device ? TN_OK : tn_error_code();
 }
 
-/* Returns the dtype that full has without an argument dtype: that of its
- * number. */
+/* Returns the dtype of the result of full without an argument dtype. It follows
+ * from the kind of the number. */
 static tn_dtype number_dtype(const tn_value *v)
 {
     return v->count == TN_SCALAR_INT    ? TN_I64
@@ -81,7 +82,7 @@ tn_status tn__run_empty(tn__call *call)
     return TN_OK;
 }
 
-/* Stores the parameters of the kernel for this call in param[], in the kernel's
+/* Stores in param[] the values of the kernel's parameters, in the kernel's
  * order, and returns their number. */
 static int take_numbers(const tn__call *call, const tn__op_entry *entry,
                         tn_number *param)
@@ -118,8 +119,8 @@ tn_status tn__run_create(tn__call *call)
         !tn__call_has(call, dtype_arg))
         dtype = number_dtype(&call->value[fill]);
 
-    /* The kernel is looked up with a key (define.h) in which the dtype is
-     * given. */
+    /* Computes the key of the kernel (define.h), in which the dtype counts as
+     * given. So there is one kernel for each dtype. */
     tn_value value[TN__OP_MAX_ARGS];
     uint64_t key = 1;
     for (int i = 0; i < op->arg_count; i++) {
@@ -160,7 +161,7 @@ tn_status tn__run_create(tn__call *call)
     return tn__kernel_launch(device, entry->kernel, &space, param, op->name);
 }
 
-/* ---- composites ---------------------------------------------------------- */
+/* ---- operators composed of others ---------------------------------------- */
 
 static tn_status give(tn__call *call, tn_tensor *out)
 {
@@ -215,7 +216,8 @@ tn_status tn__run_arange(tn__call *call)
         return tn__fail(TN_ERR_ARGUMENT, "arange: {step} %g from {start} %g to "
                         "{end} %g: %g numbers are too many", s, a, b, count);
     if (!whole && !tn_dtype_is_floating((tn_dtype)dtype.of.i)) {
-        a = trunc(a); /* as in PyTorch, only after counting */
+        a = trunc(a); /* as in PyTorch, start and step are truncated after
+                         `count` has been computed */
         s = trunc(s);
     }
     tn_value value[] = {
@@ -290,7 +292,7 @@ tn_status tn__run_randint(tn__call *call)
     return give(call, tn__op_run1(&tn__op_table[row], value, 5));
 }
 
-/* ---- even steps ---- */
+/* ---- linspace and logspace ----------------------------------------------- */
 
 /* Runs linspace, and logspace with a base. As in PyTorch, integer results start
  * and end at integers. */

@@ -18,8 +18,8 @@ tn_status tn__run_to(tn__call *call)
     if (device == x->storage->device) {
         out = tn__tensor_alias(x);
     } else {
-        /* The source device makes a view contiguous before the transfer, unless
-         * the host can access both sides. */
+        /* A view is made contiguous by its own device before the transfer,
+         * unless the host can access the memory of both devices. */
         const tn_tensor *src = x;
         if (!x->contiguous &&
             !(x->storage->device->host_visible && device->host_visible))

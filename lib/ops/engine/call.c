@@ -2,10 +2,10 @@
  * lets autograd record the call, and gives the outputs to the open scope. Every
  * call takes this path.
  *
- * The generated functions pass values that are right in number and kind. The
- * short path confirms that with one test for each value. All other calls go
- * through tn__values_normalise: those with defaults to fill in, an int in place
- * of a list, or mistakes. */
+ * Generated functions pass values that have the right number and kinds. The
+ * short path, run_plain, confirms that with one test for each value. Calls with
+ * defaults to fill in, with an int in place of a list, or with mistakes go
+ * through tn__values_normalise. */
 #include <base/context.h>
 #include <base/fpu.h>
 #include <base/error.h>
@@ -19,12 +19,12 @@
 #include <string.h>
 #include <tenon/ops.h>
 
-/* ---- running ------------------------------------------------------------- */
+/* ---- running a call ------------------------------------------------------ */
 
-/* Checks that all tensors of the call are live and on one device. Sets
- * *requires_grad to whether one of them requires a gradient, and *largest to
- * the number of elements of the largest. The values have been converted to the
- * kinds of the arguments. */
+/* Checks that no tensor of the call has been freed and that all tensors are on
+ * one device. Sets *requires_grad to whether one of them requires a gradient,
+ * and *largest to the number of elements of the largest tensor. The values have
+ * been converted to the kinds of the arguments. */
 static tn_status check_tensors(const tn_op *op, const tn_value *value,
                                bool *requires_grad, int64_t *largest)
 {
@@ -132,9 +132,9 @@ static tn_status run_native(tn__call *call, int64_t largest)
     return status;
 }
 
-/* Checks a call that writes into given tensors (in place, or with out=). No
- * error may be pending, the tensors must be live, the operator must support it,
- * and no gradient may be lost. */
+/* Checks a call that writes into given tensors (in place, or with out=): no
+ * error is pending, no tensor has been freed, the operator supports it, and no
+ * gradient would be lost. */
 static tn_status check_write(const tn_op *op, tn_tensor *const *into,
                              int into_count, bool requires_grad)
 {
@@ -255,7 +255,7 @@ static tn_status own_outputs(tn__call *call)
     for (int i = 0; i < call->out_count; i++) {
         call->out[i]->made_by = call->running.name;
         if (TN__UNLIKELY(!tn__scope_own(call->out[i]))) {
-            /* The scope keeps the outputs before i. */
+            /* The scope already owns the outputs before i. */
             for (int k = i + 1; k < call->out_count; k++)
                 tn__unref(call->out[k]);
             return TN_ERR_MEMORY;
@@ -386,12 +386,12 @@ static void add_shapes(char *text, size_t room, const tn_value *value,
     }
 }
 
-/* Runs the call while a trace is recorded. */
+/* Runs a call and adds it to the trace that is being recorded. */
 static __attribute__((noinline, cold)) tn_status
 run_timed(tn__call *call, int count, tn_tensor *const *into, int into_count)
 {
     char shapes[TN__SHAPE_TEXT] = "";
-    const tn_value *value = call->value; /* kept, as run_plain may set
+    const tn_value *value = call->value; /* saved, because run_plain may replace
                                             call->value */
     tn__span span;
     tn__span_begin(&span);
@@ -402,8 +402,8 @@ run_timed(tn__call *call, int count, tn_tensor *const *into, int into_count)
     return status;
 }
 
-/* Runs a call from beginning to end. `given` says that a program filled in the
- * values by hand, so that they are checked first. */
+/* Runs a call from beginning to end. If `given` is true, a program filled in
+ * the values by hand, so they are checked first. */
 static inline tn_status run(tn__call *call, int count, bool given,
                             tn_tensor *const *into, int into_count)
 {

@@ -21,7 +21,8 @@ typedef struct user_op {
     char role[TN__OP_MAX_ARGS + 1];
 } user_op;
 
-/* The key of a call, of 64 bits, has four bits for each argument. */
+/* The maximum number of arguments. The key of a call has 64 bits, four for each
+ * argument, four for the dtype of the results and a leading 1. */
 #define USER_MAX_ARGS 14
 
 static user_op *user_make(const char *text)
@@ -107,8 +108,9 @@ const tn_op *tn_op_define(const char *text)
 /* ---- tn__apply_kernel ---------------------------------------------------- */
 
 /* An operator that stands for a kernel when autograd records a call of
- * tn__apply_kernel. There is one for each kernel that was recorded. The
- * arguments are the kernel's inputs. They are few, and are never freed. */
+ * tn__apply_kernel. Its arguments are the kernel's inputs. There is one such
+ * operator for each recorded kernel. They are never freed, because they are
+ * few. */
 typedef struct apply_op {
     tn_op op;
     const tn__kernel *kernel;

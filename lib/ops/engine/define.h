@@ -7,34 +7,39 @@
 #include <ops/engine/ops.h>
 #include <stdatomic.h>
 
-/* Stand in place of an argument's number for kernel inputs that are no
- * arguments: the number of the element in the space, and its position within
- * the row. */
+/* Values of tn__op_entry.input_arg for kernel inputs that are not arguments of
+ * the operator: the row-major number of the element in the iteration space, and
+ * its position within the row. */
 enum { TN__INPUT_ELEMENT = -1, TN__INPUT_POSITION = -2 };
 
 /* One kernel of an operator. An entry does not change once it is in the cache's
  * list, except that `built` is filled in later. */
 typedef struct tn__op_entry {
     struct tn__op_entry *next;
-    uint64_t key;      /* dtypes and kinds of numbers: see TN__KEY_NUMBER */
+    uint64_t key;      /* encodes the dtypes and the kinds of numbers of a call,
+                          as TN__KEY_NUMBER below describes */
     uint64_t text_key; /* the part of the key that determines the kernel's text.
                           Entries with the same text_key share `def`. */
-    const tn__def *def;        /* the parsed text */
-    const tn__kernel *kernel;  /* the text with the dtypes of the key */
-    const tn_program *program; /* the kernel as instructions for devices */
+    const tn__def *def;        /* the parsed definition */
+    const tn__kernel *kernel;  /* `def` with the dtypes that `key` encodes */
+    const tn_program *program; /* the kernel as a program for devices */
     int out_count;    /* the number of outputs */
-    bool draws;       /* the kernel draws random numbers: its last parameters
-                         are `seed` and `call` of the generator */
-    bool pointwise;   /* the kernel has no rows, no indices and no inputs other
-                         than arguments, so the short path can run it */
-    int8_t input_arg[TN__KERNEL_MAX_INPUTS]; /* for each input: the number of
-                                                its argument, or
-                                                TN__INPUT_... */
-    uint8_t param_float[TN__KERNEL_MAX_PARAMS]; /* for each parameter: whether
-                                                   it is a float, not an int */
-    _Atomic(tn_built *) built[TN__MAX_DEVICES]; /* built programs by the
-                                                   device's id, NULL until first
-                                                   use */
+    bool draws;       /* true if the kernel draws random numbers. Its last two
+                         parameters are then `seed` and `call` of the
+                         generator. */
+    bool pointwise;   /* true if the kernel has no rows, no indices and no
+                         inputs other than arguments. Such a kernel can take the
+                         short path (run_flat). */
+    int8_t input_arg[TN__KERNEL_MAX_INPUTS]; /* input_arg[k] is the number of
+                                                the argument that input k reads,
+                                                or one of TN__INPUT_... */
+    uint8_t param_float[TN__KERNEL_MAX_PARAMS]; /* param_float[k] is 1 if
+                                                   parameter k is a float, 0 if
+                                                   it is an integer */
+    _Atomic(tn_built *) built[TN__MAX_DEVICES]; /* built[id] is the program as
+                                                   built for the device with
+                                                   this id, NULL until the
+                                                   device first runs it */
 } tn__op_entry;
 
 struct tn__op_cache {

@@ -19,7 +19,7 @@
 #include <string.h>
 #include <tenon/ops.h>
 
-/* ---- the tensors --------------------------------------------------------- */
+/* ---- the tensors of a call ----------------------------------------------- */
 
 /* Returns the tensors of a value and sets *count to their number. The value is
  * as the caller gave it, so a list may be NULL and the kind may be wrong. */
@@ -68,9 +68,9 @@ static int argument_called(const tn_op *op, const char *name)
 
 /* Returns the number of the argument at fault, or -1 if it is unknown. It is
  * the argument that the failing code marked as at fault. Code that serves
- * several operators may mark one that op does not have; then it is the first
- * marked argument that op has. Sets *index to the element at fault of a list,
- * or -1. */
+ * several operators may mark an argument that op does not have. Then the first
+ * marked argument that op has is returned. Sets *index to the element at fault
+ * if the argument is a list, else to -1. */
 static int argument_at_fault(const tn__error_facts *facts, const tn_op *op,
                              int *index)
 {
@@ -84,7 +84,8 @@ static int argument_at_fault(const tn__error_facts *facts, const tn_op *op,
     return at;
 }
 
-/* Fills in the operator, the tensors of the call and the argument at fault. */
+/* Fills in the fields of *facts for the operator, the tensors of the call and
+ * the argument at fault. */
 static void describe(tn__error_facts *facts, const tn_op *op,
                      const tn_value *value, int count)
 {
@@ -102,8 +103,8 @@ static void describe(tn__error_facts *facts, const tn_op *op,
 
 /* ---- errors of inner operators ------------------------------------------- */
 
-/* Returns whether x is the tensor `of`, or has the same storage, shape and
- * dtype. */
+/* Returns whether x is the tensor `of`, or another view with the same storage,
+ * shape and dtype. */
 static bool is_whole(const struct tn__error_tensor *x,
                      const struct tn__error_tensor *of)
 {
@@ -112,10 +113,10 @@ static bool is_whole(const struct tn__error_tensor *x,
             tn__shape_equal(x->ndim, x->shape, of->ndim, of->shape));
 }
 
-/* Returns the number of the tensor in `to` that x is, or is a view of, or -1.
- * Sets *whole to whether x is that tensor as it was given, not a part of it. If
- * the tensor was given for several arguments, the argument with the same name
- * as x is preferred, else the first. */
+/* Returns the position in `to` of the tensor that x is, or that x is a view of.
+ * Returns -1 if there is none. Sets *whole to whether x is that whole tensor,
+ * not a part of it. If the tensor was given for several arguments, the argument
+ * with the same name as x is preferred, else the first. */
 static int find_tensor(const tn__error_facts *to,
                        const struct tn__error_tensor *x, bool *whole)
 {
@@ -134,10 +135,10 @@ static int find_tensor(const tn__error_facts *to,
     return found;
 }
 
-/* Returns the number of the tensor in `to` from which the inner operator's
+/* Returns the position in `to` of the tensor from which the inner operator's
  * tensor at fault comes, or -1. It is the tensor at fault itself, or the only
- * tensor from which that can have been computed. Sets *whole to whether it is
- * the tensor at fault itself, not a part of it. */
+ * tensor from which it can have been computed. Sets *whole to whether it is
+ * the whole tensor at fault, not a part of it. */
 static int find_origin(const tn__error_facts *to, const tn__error_facts *inner,
                        bool *whole)
 {
@@ -152,7 +153,8 @@ static int find_origin(const tn__error_facts *to, const tn__error_facts *inner,
     return at;
 }
 
-/* Returns the number of the tensor that mark m of the message names, or -1. */
+/* Returns the position in `facts` of the tensor that the m-th argument name in
+ * the message stands for, or -1. */
 static int marked_tensor(const tn__error_facts *facts, int m)
 {
     const tn__error_mark *mark = &facts->mark[m];
@@ -189,9 +191,10 @@ static bool translate(const tn__error_facts *from, const tn__error_facts *to)
     return named || all;
 }
 
-/* Takes over an error that an inner operator has reported. The message and the
- * tensors become those of this call as far as possible. Returns whether the
- * tensor at fault is an argument of this call as it was given. */
+/* Makes the error that an inner operator has reported an error of this call.
+ * The message and the tensors become those of this call as far as possible.
+ * Returns whether the tensor at fault is an argument of this call,
+ * unchanged. */
 static bool adopt(tn__error_facts *facts, const char *name, const tn_op *op,
                   const tn_value *value, int count)
 {
@@ -203,9 +206,9 @@ static bool adopt(tn__error_facts *facts, const char *name, const tn_op *op,
     bool speaks = outer_words || tn__error_is_from(inner.op);
     bool whole = false;
     add_tensors(facts, op, value, count, -1, 0);
-    /* If this call is of an operator that the program registered in C, the
-     * message keeps the name of the inner operator, since the program knows
-     * which operators its own code calls. */
+    /* If the program registered this call's operator in C, the message keeps
+     * the name of the inner operator, since the program knows which operators
+     * its own code calls. */
     bool own = !inner.foreign && !tn__op_rule(op) && speaks &&
                translate(&inner, facts);
     if (own)
@@ -230,7 +233,7 @@ static bool adopt(tn__error_facts *facts, const char *name, const tn_op *op,
     return whole;
 }
 
-/* ---- indices ------------------------------------------------------------- */
+/* ---- positions of wrong indices ------------------------------------------ */
 
 /* Returns the row-major number of the first element of x that equals v, or
  * -1. */
@@ -288,8 +291,8 @@ void tn__call_failed(const tn__call *call, const tn_value *value, int count)
     tn__error_facts *facts = tn__error_within(&call->running);
     if (!facts)
         return;
-    /* op->name may be another one, because a select function may have replaced
-     * the operator (select.c). */
+    /* call->op may be another operator than the one called, because a select
+     * function may have replaced it (select.c). */
     const char *name = call->running.name;
     if (call->index_arg >= 0)
         tn__report_indices(call, op->name, op->arg[call->index_arg].name,

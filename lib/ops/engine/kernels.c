@@ -1,10 +1,11 @@
 /* kernels.c: makes the kernel that an operator of the table needs for a call,
  * from the operator's text and the dtypes of the call.
  *
- * The text in the table is the body of the kernel. Here it gets a head that
- * fits the call: tensors become inputs, numbers become parameters, and dtype
- * arguments become type parameters. A whole number becomes an `int` parameter,
- * so that an integer tensor plus 2 stays an integer tensor.
+ * The text in the table is the body of the kernel. Here a head with the inputs
+ * and parameters of the call is put before it: tensors become inputs, numbers
+ * become parameters, and dtype arguments become type parameters. A whole number
+ * becomes an `int` parameter, so that an integer tensor plus 2 stays an integer
+ * tensor.
  *
  * The completed text does not depend on dtypes. It is parsed once, and a kernel
  * is made from the parsed definition for each combination of dtypes. */
@@ -20,7 +21,7 @@
 
 static tn__lock lock = TN__LOCK_INIT;
 
-/* ---- the text ------------------------------------------------------------ */
+/* ---- the text of a kernel ------------------------------------------------ */
 
 /* Returns whether the alternative body op->with is used: whether argument
  * op->with_arg is given with a value other than its default. */
@@ -35,9 +36,9 @@ static bool uses_with(const tn_op *op, const tn_value *value)
              v->of.i == plain->of.i);
 }
 
-/* Writes the complete definition, head and body, to text. Stores in entry which
- * arguments the inputs come from. If `converts` is set, the result is converted
- * to a dtype, which is the last type parameter. */
+/* Writes the complete definition, head and body, to text. Stores in
+ * entry->input_arg which arguments the inputs come from. If `converts` is true,
+ * the result is converted to the dtype that is the last type parameter. */
 static void make_text(tn__text *text, const tn_op *op, const tn_value *value,
                       bool converts, tn__op_entry *entry)
 {
@@ -91,10 +92,9 @@ static void make_text(tn__text *text, const tn_op *op, const tn_value *value,
     tn__text_add(text, converts ? ") = to_result(%s)" : ") = %s", body);
 }
 
-/* ---- the entry ----------------------------------------------------------- */
+/* ---- the entry in the cache ---------------------------------------------- */
 
-/* Stores in entry which arguments the inputs come from, for an operator made by
- * tn_op_define. */
+/* Sets entry->input_arg for an operator made by tn_op_define. */
 static void feed_user_def(tn__op_entry *entry)
 {
     int arg = 0;
@@ -104,11 +104,11 @@ static void feed_user_def(tn__op_entry *entry)
     }
 }
 
-/* Returns the part of a call's key that determines the text: the key with code
- * 1 in place of each dtype. */
+/* Returns the part of a call's key that determines the text. It is the key with
+ * the code 1 in place of each dtype. */
 static uint64_t text_key(const tn_op *op, const tn_value *value, uint64_t key)
 {
-    int shift = 4; /* the last 4 bits are the code of out_dtype */
+    int shift = 4; /* skips the last 4 bits, the code of out_dtype */
     if (key & 15)
         key = (key & ~(uint64_t)15) | 1;
     for (int i = op->arg_count; i-- > 0;) {
@@ -152,8 +152,8 @@ static tn_status parse_def(tn__op_entry *entry, const tn_op *op,
     return !whole ? TN_ERR_MEMORY : entry->def ? TN_OK : tn_error_code();
 }
 
-/* Writes the dtypes of the type parameters to type: those of the dtype
- * arguments that are given, then out_dtype. */
+/* Stores in type[] the dtypes of the type parameters: those of the dtype
+ * arguments that are given, then out_dtype if it is not 0. */
 static void list_types(const tn_op *op, const tn_value *value,
                        tn_dtype out_dtype, tn_dtype *type)
 {

@@ -17,16 +17,16 @@
 
 /* ---- messages ------------------------------------------------------------ */
 
-/* Sets place[] to the coordinates of an element of the argument. The element is
- * `away` elements in memory from the element at coordinates 0. The dimension
- * with the largest stride is resolved first. Returns false if there is no such
- * element. */
+/* Finds the element of the argument that is `away` elements in memory from the
+ * element at coordinates 0, and stores its coordinates in place[]. The
+ * dimension with the largest stride is resolved first. Returns false if there
+ * is no such element. */
 static bool find_place(const tn__deferred_error *late, int64_t away,
                        int64_t place[TN_MAX_NDIM])
 {
     bool done[TN_MAX_NDIM] = {false};
-    /* With negative strides, the distance is measured from the lowest address
-     * instead. */
+    /* If a stride is negative, the element with the lowest address has other
+     * coordinates than 0. The distance is then measured from that element. */
     for (int d = 0; d < late->of_ndim; d++)
         if (late->of_stride[d] < 0)
             away -= (late->of_shape[d] - 1) * late->of_stride[d];
@@ -63,7 +63,9 @@ static tn_status report(const tn__deferred_error *late, const tn_fault *fault,
             "%s: index %lld at position %s is outside [0, %lld)%s", name,
             (long long)at.value, tn__shape_text(text, at.ndim, at.position),
             (long long)at.bound, suffix);
-    if (at.value < 0) /* undoes the conversion of an index from the end */
+    if (at.value < 0) /* at.value was a negative index, to which the operator
+                         added the size. at.low is minus the size, so the sum is
+                         the caller's index. */
         at.value += at.low;
     int64_t away = late->base;
     for (int d = 0; d < late->ndim; d++)
@@ -99,16 +101,16 @@ static tn_status report(const tn__deferred_error *late, const tn_fault *fault,
     return TN_ERR_INDEX;
 }
 
-/* ---- what is stored ------------------------------------------------------ */
+/* ---- the description of submitted work ----------------------------------- */
 
 static bool holds_indices(const tn_tensor *x)
 {
     return x && !tn_dtype_is_floating(x->dtype) && x->dtype != TN_BOOL;
 }
 
-/* Returns the number of the call's argument that shares its storage and dtype
- * with `of`. If there is none but only one argument holds integers, sets
- * *guessed and returns that argument. Else returns -1. */
+/* Returns the number of the argument of the call that has the storage and dtype
+ * of `of`. If there is none but exactly one argument holds integers, returns
+ * that argument and sets *guessed. Else returns -1. */
 static int argument_with(const tn__call *call, const tn_tensor *of,
                          bool *guessed)
 {
@@ -132,7 +134,7 @@ static void note_argument(tn__deferred_error *late, const tn_tensor *index,
     const tn_tensor *of = index;
     bool guessed = false;
     for (const tn__running_op *d = tn__me.location.running; d; d = d->outer) {
-        /* `running` is the first member of tn__call. */
+        /* `running` is the first member of tn__call, so d points to a call. */
         const tn__call *call = (const void *)d;
         int at = call->index_arg >= 0 ? call->index_arg
                                  : argument_with(call, of, &guessed);

@@ -6,12 +6,14 @@
 #include <device/deferred_error.h>
 #include <ops/engine/ops.h>
 
-/* Describes the launch of kernel over space in *late and returns late. Returns
- * NULL if the kernel cannot report an error, because it uses no index. */
+/* Stores in *late a description of the launch of kernel over space, and returns
+ * late. Returns NULL if the kernel reads nothing by index, and so cannot report
+ * an error. */
 const tn__deferred_error *tn__late_of_kernel(tn__deferred_error *late, const tn__kernel *kernel,
                                    const tn__space *space);
-/* Describes a scatter in *late and returns late. A fault's position is then a
- * position in `index`. */
+/* Stores in *late a description of a scatter by the tensor `index`, and returns
+ * late. If the device reports a fault, the fault's position is the row-major
+ * number of an element of `index`. */
 const tn__deferred_error *tn__late_of_index(tn__deferred_error *late,
                                             const tn_tensor *index);
 

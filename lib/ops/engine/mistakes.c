@@ -21,7 +21,7 @@ const char *tn__shape_text(char text[TN__SHAPE_TEXT], int ndim,
 const char *tn__op_outer(const char *name)
 {
     for (const tn__running_op *d = tn__me.location.running; d; d = d->outer) {
-        /* `running` is the first member of tn__call. */
+        /* `running` is the first member of tn__call, so d points to a call. */
         if (tn__op_rule(((const tn__call *)(const void *)d)->op))
             break;
         name = d->name;
@@ -42,7 +42,7 @@ tn_status tn__fail_dim(const char *name, const char *argument, int64_t dim,
         shown ? shown + 1 : argument, (long long)dim, -count, count - 1);
 }
 
-/* Describes one tensor in a message: "other (2, 3) is on cpu". */
+/* Appends one tensor to a message: "other (2, 3) is on cpu". */
 static void add_place(tn__text *text, const char *name, int number,
                       bool is_at_fault, const tn_tensor *x)
 {
@@ -157,7 +157,8 @@ tn_status tn__fail_dtypes(const tn_op *op, const tn_value *value)
     if (tn_error_code() != TN_ERR_DTYPE)
         return tn_error_code();
     tn__error_take(&error);
-    const char *why = strstr(error.text, ": "); /* skips line and column */
+    const char *why = strstr(error.text, ": "); /* skips the line and the column
+                                                   in the kernel's text */
     /* The message names op even if another operator called it, because the
      * arguments in the message are those of op. */
     bool within = tn__me.location.running && tn__me.location.running->outer;

@@ -21,8 +21,8 @@ TN__COLD tn_status tn__fail_dim(const char *name, const char *argument,
  * each tensor with its shape and device, and the call of tn_to that moves
  * one. */
 TN__COLD tn_status tn__fail_devices(const tn_op *op, const tn_value *value);
-/* Reports that x, argument i of op, is no live tensor. If the argument is a
- * list of tensors, x is element k of the list. Else k is -1. */
+/* Reports that x, argument i of op, is NULL or a freed tensor. If the argument
+ * is a list of tensors, x is element k of the list. Else k is -1. */
 TN__COLD tn_status tn__fail_dead(const tn_op *op, int i, int k,
                                  const tn_tensor *x);
 /* Reports that all operands are numbers, so that there is no tensor to give the
@@ -36,11 +36,12 @@ TN__COLD tn_status tn__fail_kind(const tn_op *op, int i, const tn_value *v);
  * message about the arguments, since the caller did not write the text. */
 TN__COLD tn_status tn__fail_dtypes(const tn_op *op, const tn_value *value);
 /* Reports that the optional argument i is absent while an error is pending. The
- * caller may have passed the NULL of a function that failed. */
+ * caller may have passed the NULL that a failed function returned. */
 TN__COLD tn_status tn__fail_left_out(const tn_op *op, int i);
-/* Checks the lines `needs` and `bounds` of op. An option that has no effect
- * must have its default value, and numbers must be in their bounds. The values
- * have been converted to the kinds of the arguments. */
+/* Checks the lines `needs` and `bounds` that op has in the table: an option
+ * that has no effect in this call must have its default value, and numbers must
+ * be within their bounds. The values have been converted to the kinds of the
+ * arguments. */
 tn_status tn__check_needs(const tn_op *op, const tn_value *value);
 /* Reports that the shapes of the operands do not broadcast. names[k] and
  * tensor[k] are the name and the tensor of operand k. */
@@ -54,9 +55,9 @@ TN__COLD tn_status tn__fail_broadcast(const char *name, int count,
 TN__COLD tn_status tn__fail_index(const char *name, const char *argument,
                                   const tn_fault *fault, int ndim,
                                   const int64_t *extent);
-/* Reports that a guard in the kernel rejected an element of an input
- * (kernel.h). The message names the input and the position of the element, and
- * ends in `suffix`. */
+/* Reports that a guard in the kernel, which is a check of input elements such
+ * as divisor != 0, rejected an element. The message names the input and the
+ * position of the element, and ends in `suffix`. */
 TN__COLD tn_status tn__fail_guard(const char *name, const tn__kernel *kernel,
                                   const tn_fault *fault, int ndim,
                                   const int64_t *extent, const char *suffix);
@@ -76,9 +77,9 @@ tn_status tn__report_indices(const tn__call *call, const char *name,
                              const char *argument, tn_tensor *x, int64_t low,
                              int64_t bound);
 
-/* Fills in the details (tn_error_info) of the pending error as it leaves this
- * call, whose first `count` values are known. Does nothing if the error arose
- * outside of the call. */
+/* Completes the details (tn_error_info) of the pending error when it leaves
+ * this call. value[] has the `count` values of the call that are known. Does
+ * nothing if the error arose outside of the call. */
 void tn__call_failed(const tn__call *call, const tn_value *value, int count);
 
 #endif

@@ -58,8 +58,9 @@ tn_status tn__check_same_dtype(const char *name, const tn_tensor *a,
 /* Copies src into dst, converted to the dtype of dst. src may have any strides,
  * and is broadcast to the shape of dst. */
 tn_status tn__copy_into(tn_tensor *dst, tn_tensor *src, const char *what);
-/* Does the same as tn__copy_into where a scatter or a matrix product updates
- * dst next. */
+/* Copies src into dst like tn__copy_into, and hints to the device that dst is
+ * read again soon, so that it keeps dst in its caches. Used where a scatter or
+ * a matrix product updates dst next. */
 tn_status tn__copy_for_update(tn_tensor *dst, tn_tensor *src, const char *what);
 /* Fills dst with a number. */
 tn_status tn__fill(tn_tensor *dst, double number, const char *what);

@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-/* ---- attributes ---------------------------------------------------------- */
+/* ---- attributes of an operator ------------------------------------------- */
 
 const char *tn_op_name(const tn_op *op)
 {
@@ -42,7 +42,7 @@ bool tn_op_is_differentiable(const tn_op *op)
     return op && op->differentiable;
 }
 
-/* ---- calling ------------------------------------------------------------- */
+/* ---- calling an operator ------------------------------------------------- */
 
 int tn_op_call(const tn_op *op, const tn_value *values, int count,
                tn_tensor **out, int room)

@@ -54,7 +54,7 @@ enum {
                                keepdim, size or device */
     TN__ROLE_OPERAND = 'O', /* a tensor is an input of the kernel, a number is a
                                parameter */
-    TN__ROLE_PARAM = 'P',   /* a parameter of the kernel */
+    TN__ROLE_PARAM = 'P',   /* a number that is a parameter of the kernel */
     TN__ROLE_DTYPE = 'T'    /* a dtype. In the kernel's body the name of the
                                argument is the conversion to this dtype. */
 };
@@ -76,9 +76,10 @@ enum {
  * words for a string. */
 typedef struct tn__op_need {
     int option; /* the number of the argument that is checked */
-    /* The number of another argument. `needs`: the argument that must be given,
-     * absent or have a value. `bounds`: the argument whose value is the bound,
-     * or -1 if the field `bound` is. */
+    /* The number of another argument. For a line `needs`, it is the argument
+     * that must be given, be absent or have a certain value. For a line
+     * `bounds`, it is the argument whose value is the bound, or -1 if the bound
+     * is the field `bound`. */
     int other;
     /* The first three are conditions of `needs`, under which `option` may
      * differ from its default. The others are the conditions of `bounds`. */
@@ -100,18 +101,22 @@ typedef struct tn__op_need {
 struct tn_op {
     int id;             /* number in the table. Operators that a program adds
                            get the numbers after the table's. */
-    uint8_t sort;       /* TN__OP_KERNEL ... */
-    bool inplace;       /* writes into its first argument (name ends in _) */
-    bool view;          /* the outputs share the input's storage */
-    bool creates;       /* makes a new tensor: its rule is `create` */
+    uint8_t sort;       /* TN__OP_KERNEL, TN__OP_NATIVE or TN__OP_COMPOSITE */
+    bool inplace;       /* the operator writes into its first argument (its name
+                           ends in _) */
+    bool view;          /* the outputs share the storage of the input */
+    bool creates;       /* the operator makes a tensor whose elements depend on
+                           no tensor, as zeros does */
     bool differentiable;
-    bool nonempty;      /* rejects a call whose rows have no elements */
+    bool nonempty;      /* the operator rejects a call whose rows have no
+                           elements */
     uint32_t floats;    /* bit i is set if argument i must be floating */
-    bool widen;         /* COMPOSITE: half types are computed in float32 and
-                           rounded once, at the end */
-    bool inner;         /* internal: has no C function for programs */
-    uint8_t mask;       /* KERNEL: 1 + the number of the argument that must be
-                           bool, or 0 if there is no such argument */
+    bool widen;         /* a COMPOSITE computes half types in float32 and rounds
+                           once, at the end */
+    bool inner;         /* the operator is internal and has no C function for
+                           programs */
+    uint8_t mask;       /* 1 + the number of the argument of a KERNEL that must
+                           be bool, or 0 if there is no such argument */
     uint8_t autocast;   /* TN__AUTOCAST_... */
     uint8_t need_count; /* the number of elements of `need` */
     const char *name;   /* the name in C, as "max_dim" */
@@ -123,67 +128,78 @@ struct tn_op {
     const tn_op_arg *arg;
     const tn_value *fallback; /* fallback[i] is the default of argument i, of
                                  kind TN_VALUE_NONE if there is no default */
-    tn__op_run_fn run;     /* runs a call. KERNEL: tn__run_kernel, or a rule
-                              that lays out the iteration space */
+    tn__op_run_fn run;     /* the function that runs a call. For a KERNEL it is
+                              tn__run_kernel, or a C function that lays out the
+                              iteration space itself. */
     tn__op_run_fn host;    /* if run is tn__run_host_row, the function that
                               computes the operator on the host. Else NULL. */
     const struct tn_op_rule *rule; /* the rule of an operator that the program
                                       registered in C. Else NULL. */
-    const char *kernel;    /* KERNEL: the body in the kernel language */
-    const char *with;      /* KERNEL: the body that is used instead if argument
+    const char *kernel;    /* the body of a KERNEL in the kernel language */
+    const char *with;      /* the body that a KERNEL uses instead if argument
                               with_arg is given and differs from its default.
                               NULL if there is no other body. */
-    int with_arg;          /* the number of that argument, or -1 */
+    int with_arg;          /* the number of the argument that selects `with`, or
+                              -1 */
     const char *role;      /* role[i] is the TN__ROLE_ of argument i */
     const char *extra;     /* what the body may name without an argument: 'e'
                               for the input `element`, 'p' for the input
                               `position`, 'r' for the parameters `seed` and
                               `call` */
     int rows;              /* the number of the argument that names the row
-                              dimensions. -1: all dimensions are rows */
+                              dimensions. If it is -1, all dimensions are row
+                              dimensions. */
     int keepdim;           /* the number of the argument that keeps the row
                               dimensions with size 1, or -1 */
     uint32_t row_inputs;   /* bit i is set if argument i has one value for all
                               elements of a row */
-    const char *const *grad; /* KERNEL: grad[i] is the gradient of argument i as
-                                a kernel text. "none": there is no gradient.
-                                NULL: the gradient is derived from the body. */
+    const char *const *grad; /* the gradients of a KERNEL. grad[i] is the
+                                gradient of argument i as a kernel text. It is
+                                "none" if there is no gradient, and NULL if the
+                                gradient is derived from the body. */
     struct tn__op_cache *cache; /* the kernels for the dtypes seen so far */
-    const tn__op_need *need;    /* the lines `needs` and `bounds` */
+    const tn__op_need *need;    /* the requirements of the lines `needs` and
+                                   `bounds` */
 };
 
 struct tn__call {
-    tn__running_op running;  /* the running operator that messages and the
-                                origins of tensors name. Must be the first
-                                member. */
+    tn__running_op running;  /* the entry of this call in the thread's list of
+                                running operators. Error messages and the
+                                origins of tensors name the operators of this
+                                list. Must be the first member. */
     const tn_op *op;
     const tn_value *value;   /* the op->arg_count values, with the defaults
                                 filled in */
     /* The number of the argument for which index errors are reported, and the
-     * range [index_low, index_bound) of its indices. Set by composites that
-     * compute other indices from those of the argument, and -1 elsewhere. */
+     * range [index_low, index_bound) of its indices. A composite sets them if
+     * it computes other indices from those of the argument. Else index_arg is
+     * -1. */
     int index_arg;
     int64_t index_low, index_bound;
     int out_count;
-    tn_tensor **out;         /* the outputs, room for TN__OP_MAX_OUTPUTS */
+    tn_tensor **out;         /* the outputs, an array with room for
+                                TN__OP_MAX_OUTPUTS */
     tn_tensor *const *into;  /* the tensors into which the results are written
                                 (out= in PyTorch), or NULL */
     int into_count;          /* the number of tensors in `into` */
     struct tn_op_context *context; /* the context of an operator that the
-                                      program registered in C, counted. NULL
-                                      for other operators. */
+                                      program registered in C, to which the call
+                                      holds a reference. NULL for other
+                                      operators. */
     bool records;            /* autograd will record this in-place call */
     tn_tensor *original;     /* a copy of the tensor that an in-place call
-                                overwrites, made before the call and counted.
-                                NULL if the gradient does not need the copy. */
-    /* KERNEL: what ran, for the gradient. */
+                                overwrites, made before the call. The call holds
+                                a reference to it. NULL if the gradient does not
+                                need the copy. */
+    /* The kernel that a KERNEL operator ran. Autograd needs it for the
+     * gradient. */
     const tn__kernel *kernel;
     const tn_number *param;  /* the parameters of the kernel */
     int param_count;
     struct tn__space *space; /* the iteration space of the kernel */
-    /* KERNEL without a rule: the shape to which the inputs broadcast. NULL for
-     * a kernel with a rule, whose gradient is a function in autograd, as for
-     * NATIVE. */
+    /* For KERNEL without a rule: the shape to which the inputs broadcast. For
+     * KERNEL with a rule and for NATIVE it is NULL, because their gradients are
+     * C functions in autograd. */
     const tn__shape *shape;
     uint32_t row_dims;       /* bit d is set if dimension d of `shape` is a row
                                 dimension */
@@ -211,15 +227,15 @@ static inline void tn__call_begin(tn__call *call, tn_tensor *const *into,
     call->row_dims = 0;
 }
 
-/* ---- the path ------------------------------------------------------------ */
+/* ---- the path of a call -------------------------------------------------- */
 
 /* Runs one call of op from beginning to end: validates the values, runs, lets
  * autograd record, and gives the outputs to the open scope. Stores at most
  * `room` outputs in out and returns their number, or a negative status. */
 int tn__op_run(const tn_op *op, const tn_value *value, int count,
                tn_tensor **out, int room);
-/* Does the same with values that a program filled in by hand, which may have
- * kinds that do not exist or NULL pointers. */
+/* Runs one call as tn__op_run does, but with values that a program filled in by
+ * hand. They may have kinds that do not exist or NULL pointers. */
 int tn__op_run_given(const tn_op *op, const tn_value *value, int count,
                      tn_tensor **out, int room);
 /* Runs one call and returns its first output, or NULL on failure. The generated
@@ -240,8 +256,9 @@ tn_tensor *tn__op_run_outputs(const tn_op *op, const tn_value *value,
  * counts the call. */
 tn_status tn__run_host_row(tn__call *call);
 /* Returns the name of the operator that messages of this thread name: the
- * outermost one that is running. Operators outside of one that the program
- * registered in C are not considered. Returns `name` if none is running. */
+ * outermost one that is running. The search stops at an operator that the
+ * program registered in C, so that the operators which its code calls are named
+ * themselves. Returns `name` if none is running. */
 const char *tn__op_outer(const char *name);
 
 /* ---- the dtypes in which calls compute (precision.c) --------------------- */
@@ -285,8 +302,9 @@ typedef struct tn__op_hooks {
      * before an operator writes into x. */
     tn_status (*check_inplace)(const tn_op *op, tn_tensor *x,
                                bool requires_grad);
-    /* Is shown the results of a call that the program made (not another
-     * operator). Called while tn__me.modes.watched is set. */
+    /* Receives the results of a call that the program made, as opposed to a
+     * call that another operator made. Called while tn__me.modes.watched is
+     * set. */
     tn_status (*watch)(const tn__call *call, tn_tensor *const *out, int count);
 } tn__op_hooks;
 extern tn__op_hooks tn__hooks;
@@ -298,10 +316,13 @@ extern tn__op_hooks tn__hooks;
  * a point is offset + sum over d of coordinate[d] * stride[d]. */
 typedef struct tn__operand {
     tn_tensor *tensor;            /* NULL for an offset operand */
-    int64_t offset;               /* in elements, added to the offset of the
-                                     tensor */
-    int64_t stride[TN_MAX_NDIM];  /* in elements: of the outer dimensions, then
-                                     of the row dimensions */
+    int64_t offset;               /* for a tensor, a number of elements that is
+                                     added to the tensor's own offset. For an
+                                     offset operand, its value at coordinates
+                                     0. */
+    int64_t stride[TN_MAX_NDIM];  /* strides in elements, of the outer
+                                     dimensions first, then of the row
+                                     dimensions */
     /* Strides and sizes of the dimensions that the kernel addresses by index,
      * in the order of its indices. */
     int64_t index_stride[3], index_extent[3];
@@ -309,16 +330,17 @@ typedef struct tn__operand {
 
 typedef struct tn__space {
     int outer_ndim, row_ndim;     /* numbers of outer and row dimensions */
-    int64_t extent[TN_MAX_NDIM];  /* sizes: the outer dimensions first */
+    int64_t extent[TN_MAX_NDIM];  /* sizes of the outer dimensions, then of the
+                                     row dimensions */
     uint32_t flags;               /* TN_LAUNCH_... */
     int operand_count;
     /* The kernel's inputs, then its outputs. */
     tn__operand operand[TN__KERNEL_MAX_INPUTS + TN__KERNEL_MAX_OUTPUTS];
 } tn__space;
 
-/* Launches kernel over space on device. Merges dimensions where all strides
- * allow it, and finds the program built for the device. `what` names the
- * operator in messages. */
+/* Launches kernel over space on device. First merges dimensions where
+ * all strides allow it, and finds the program that was built for the device.
+ * `what` names the operator in messages. */
 tn_status tn__kernel_launch(tn_device *device, const tn__kernel *kernel,
                             tn__space *space, const tn_number *param,
                             const char *what);
@@ -338,9 +360,9 @@ typedef struct tn__formula {
     _Atomic(const tn__def *) def;
 } tn__formula;
 #define TN__FORMULA(text) {text, NULL}
-/* Returns the kernel of the formula for these dtypes (as tn__def_kernel takes
- * them: of the inputs, then of the type parameters), or NULL with the error
- * recorded. */
+/* Returns the kernel of the formula for these dtypes: first the dtypes of the
+ * inputs, then those of the type parameters. Returns NULL on failure, with the
+ * error recorded. */
 const tn__kernel *tn__formula_kernel(tn__formula *formula,
                                      const tn_dtype *dtype);
 
@@ -348,12 +370,13 @@ const tn__kernel *tn__formula_kernel(tn__formula *formula,
  * kernel, over tensors that broadcast. Autograd can record this call too, for
  * gradients of gradients.
  *
- * Bit d of row_dims marks dimension d of the broadcast shape as a row
- * dimension. An output with one value per row has size 1 in the row dimensions.
- * An output with one value per element has the broadcast shape. `shape` is the
- * broadcast shape. NULL means the one to which the inputs broadcast; a larger
- * shape is given if all inputs have one value per row, as in the gradient of a
- * sum. The open scope owns the results, which are stored in out[]. */
+ * `shape` is the broadcast shape. NULL means the shape to which the inputs
+ * broadcast. A larger shape is given if all inputs have one value per row, as
+ * in the gradient of a sum. Bit d of row_dims marks dimension d of the
+ * broadcast shape as a row dimension. An output with one value per row has size
+ * 1 in the row dimensions. An output with one value per element has the
+ * broadcast shape. The open scope owns the results, which are stored in
+ * out[]. */
 tn_status tn__apply_kernel(const tn__kernel *kernel, tn_tensor *const *input,
                            const tn_number *param, const tn__shape *shape,
                            uint32_t row_dims, const char *what,
@@ -380,7 +403,8 @@ static inline void tn__call_set_indices(tn__call *call, int i, int64_t low,
     call->index_low = low;
     call->index_bound = bound;
 }
-/* Returns the value of argument i, a float or any number, as a double. */
+/* Returns the value of argument i, which is a number of any kind, as a
+ * double. */
 double tn__call_float(const tn__call *call, int i);
 /* Returns argument i as a dimension in [0, ndim). Negative dimensions count
  * from the end. Returns -1 if the dimension does not exist, with
@@ -400,7 +424,8 @@ tn_status tn__values_check(const tn_op *op, const tn_value *values, int count);
 tn_status tn__values_normalise(const tn_op *op, const tn_value *given,
                                int count, tn_value *value, tn_dims_list *dims);
 
-/* Each of these makes a tn_value. The generated functions use them. */
+/* The functions tn__value_... make a tn_value of one kind. The generated
+ * functions use them to pass their arguments. */
 static inline tn_value tn__value_tensor(tn_tensor *x)
 {
     return (tn_value){TN_VALUE_TENSOR, 0, {.tensor = x}};
@@ -464,14 +489,16 @@ static inline tn_value tn__value_none(void)
 {
     return (tn_value){TN_VALUE_NONE, 0, {.i = 0}};
 }
-/* Returns the list with the mark behind its dimensions that tells a list in an
- * option struct from an absent one (tn_dims_list). */
+/* Returns the list with TN_DIMS_MARK stored after its dimensions. The mark
+ * shows that a list in an option struct was given, and not left out
+ * (tn_dims_list). */
 static inline tn_dims_list tn__marked(tn_dims_list list)
 {
     list.dim[TN_MAX_NDIM] = TN_DIMS_MARK;
     return list;
 }
-/* Make values of options that may be absent. */
+/* Make the value of an option that may be absent: TN_NONE_INT or TN_NONE_FLOAT
+ * yields a value of kind NONE. */
 static inline tn_value tn__value_optional_int(int64_t i)
 {
     return i == TN_NONE_INT ? tn__value_none() : tn__value_int(i);
@@ -481,8 +508,8 @@ static inline tn_value tn__value_optional_float(double x)
     return tn_is_none_float(x) ? tn__value_none() : tn__value_float(x);
 }
 /* Makes the value of an argument that takes dimensions as one number or as a
- * list. The list is used if it has a count of 0 or more. list_of_one is memory
- * for a list that holds the number. */
+ * list. `all` is used if its count is 0 or more, else `one`. list_of_one is
+ * memory for a list that holds `one`. */
 static inline tn_value tn__value_axes(int64_t one, const tn_dims_list *all,
                                       tn_dims_list *list_of_one)
 {

@@ -2,13 +2,15 @@
  * tensors. These are composites with the flag `widen`, which compute half types
  * in float32, and calls under autocast (PyTorch's torch.autocast).
  *
- * The line `autocast` of an operator in the table says which dtype autocast
- * converts its tensors to. A call is converted once, before autograd records
- * it. The conversions are recorded as to_dtype, so gradients come back in the
- * dtype of the caller's tensors. An operator with such a line runs with
- * autocast off. So does every operator that is no composite, since the
- * operators it calls are its implementation. The operators that a composite
- * without the line calls apply their own lines. */
+ * The line `autocast` of an operator in the table says to which dtype autocast
+ * converts its tensors. A call is converted once, before autograd records it.
+ * The conversions are recorded as to_dtype, so gradients come back in the dtype
+ * of the caller's tensors.
+ *
+ * An operator with such a line runs with autocast off. So does every KERNEL or
+ * NATIVE operator, since the operators that it calls are its implementation. A
+ * composite without the line runs with autocast on, and the operators that it
+ * calls apply their own lines. */
 #include <base/context.h>
 #include <base/error.h>
 #include <base/memory.h>
@@ -18,7 +20,7 @@
 #include <tenon/autocast.h>
 #include <tenon/ops.h>
 
-/* ---- the tensors of a call, converted ------------------------------------ */
+/* ---- conversion of the tensors of a call --------------------------------- */
 
 /* Returns the tensors of a value, which is a tensor, a list of tensors or
  * something else. Sets *count to their number. */
@@ -247,20 +249,21 @@ tn_dtype tn_autocast_set(tn_dtype dtype)
  * recorded by autograd needs a converted tensor whose conversion was recorded,
  * and one that is not recorded needs one whose conversion was not. */
 
-/* An entry of the cache. All three tensors are counted. */
+/* An entry of the cache. It holds a reference to each of its three tensors. */
 typedef struct entry {
     tn_tensor *leaf;  /* the parameter, or NULL in an unused entry */
     tn_tensor *seen;  /* an alias of the parameter as it was when it was
                          converted, which keeps the storage alive */
     tn_tensor *made;  /* the parameter in the half type */
-    uint32_t version; /* the storage's version when it was converted */
+    uint32_t version; /* the storage's version (its count of writes) when the
+                         parameter was converted */
     bool recorded;    /* autograd recorded the conversion */
 } entry;
 
 /* The cache of one thread: a hash table with linear probing that is at most
  * half full. */
 typedef struct store {
-    size_t count, room; /* the numbers of used and of all entries */
+    size_t count, room; /* the numbers of used entries and of all entries */
     entry *slot;
 } store;
 

@@ -91,7 +91,7 @@ tn_status tn_op_context_save(tn_op_context *context, tn_tensor *x)
     return TN_OK;
 }
 
-/* ---- running ------------------------------------------------------------- */
+/* ---- running an operator ------------------------------------------------- */
 
 /* Adds x, result o of forward, to the call. If x is an argument or an earlier
  * result, an alias of x is added, so that each output is a tensor object of its
@@ -144,7 +144,7 @@ static tn_status run(tn__call *call)
     return status;
 }
 
-/* ---- registering --------------------------------------------------------- */
+/* ---- registering an operator --------------------------------------------- */
 
 static char *copy_text(const char *text)
 {

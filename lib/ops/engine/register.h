@@ -6,25 +6,27 @@
 #include <ops/engine/ops.h>
 #include <tenon/op_register.h>
 
-/* What the forward and the backward function of one call share. The data of the
- * program, rule->bytes bytes, follow the struct in memory. */
+/* The context of one call, which its forward and backward functions share
+ * (PyTorch's ctx). rule->bytes bytes for data of the program follow the struct
+ * in memory. */
 struct tn_op_context {
     tn__object object;
     const tn_op *op;
     const tn__call *call;  /* the call while forward runs, then NULL */
     const void *node;      /* the autograd node that holds this context. NULL if
                               the call has not been recorded. */
-    /* Returns the value of argument i that the node keeps. Tensor arguments are
-     * not kept. */
+    /* Returns the value of argument i that the autograd node has stored. Tensor
+     * arguments are not stored. */
     tn_value (*node_value)(const void *node, int i);
-    tn_tensor **save;      /* the saved tensors, each counted. They move to the
-                              node when there is one. */
+    tn_tensor **save;      /* the tensors that forward saved, with one reference
+                              to each. They move to the autograd node once the
+                              call is recorded. */
     int save_count;
     size_t save_room;      /* the number of elements allocated for `save` */
 };
 
-/* Returns whether context is live, and records an error if it is not. NULL
- * returns false without an error. `call` is the function that the error
+/* Returns whether context is a context that has not been freed. Records an
+ * error if it is not, unless it is NULL. `call` is the function that the error
  * names. */
 bool tn__op_context_is(const tn_op_context *context, const char *call);
 

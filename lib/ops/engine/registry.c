@@ -7,7 +7,7 @@
 #include <ops/table.h>
 #include <string.h>
 
-/* ---- the program's ------------------------------------------------------- */
+/* ---- operators that the program has added -------------------------------- */
 
 static tn__lock lock = TN__LOCK_INIT;
 static tn_op **user;
@@ -40,7 +40,7 @@ static const tn_op *user_at(int i)
     return op;
 }
 
-/* ---- all ----------------------------------------------------------------- */
+/* ---- all operators ------------------------------------------------------- */
 
 /* Returns the position of the first alias with this name, or -1. The aliases
  * are sorted by name. */

@@ -1,9 +1,10 @@
 /* run_kernel.c: runs calls of KERNEL operators: broadcasts the inputs, promotes
  * their dtypes, makes the outputs and launches the kernel.
  *
- * Most calls are element-wise over contiguous operands of one shape. These take
- * run_flat, which makes the outputs and launches a flat program. It allocates
- * nothing besides the outputs and takes no lock. All others lay out a space. */
+ * Most calls are element-wise over contiguous operands of one shape. run_flat
+ * makes their outputs and launches the kernel over one dimension. It allocates
+ * nothing besides the outputs and takes no lock. run_space runs all other
+ * calls: it builds an iteration space first. */
 #include <base/error.h>
 #include <base/platform.h>
 #include <ops/engine/define.h>
@@ -21,7 +22,8 @@ typedef struct operands {
     int count;
     const tn_value *number[TN__KERNEL_MAX_PARAMS];
     int number_count;
-    uint64_t key; /* finds the kernel: see TN__KEY_NUMBER */
+    uint64_t key; /* the key of the call, by which its kernel is found
+                     (TN__KEY_NUMBER) */
     bool flat;    /* all tensors are contiguous and have the same shape */
 } operands;
 
@@ -31,7 +33,7 @@ static bool is_default(const tn_value *v, const tn_value *fallback)
            v->of.i == fallback->of.i;
 }
 
-/* Fills *of from the values of a call. */
+/* Collects the tensors and numbers of a call in *of, and computes the key. */
 static inline tn_status gather(const tn__call *call, operands *of)
 {
     const tn_op *op = call->op;
@@ -154,7 +156,7 @@ static tn_status run_flat(tn__call *call, const operands *of,
                              call->op->name, NULL, &fault);
 }
 
-/* ---- over a space -------------------------------------------------------- */
+/* ---- the path over an iteration space ------------------------------------ */
 
 /* Returns the dtype to which tensor k is converted before the kernel runs. In
  * PyTorch's promotion the dtype of a 0-d tensor counts only if its category
@@ -246,16 +248,15 @@ static tn_status row_mask(const tn__call *call, int ndim, uint32_t *mask)
     return TN_OK;
 }
 
-/* Returns how many of the last dimensions of input k the kernel addresses by
- * index. */
+/* Returns how many dimensions of input k the kernel addresses by index. They
+ * are the last ones. */
 static int indices_of(const tn__kernel *kernel, int k)
 {
     return kernel->input[k].guarded ? 0 : kernel->input[k].index_count;
 }
 
-/* Sets *shape to the shape to which the inputs broadcast. The dimensions that
- * the kernel addresses by index, the last ones of an input, do not take
- * part. */
+/* Sets *shape to the shape to which the inputs broadcast, without the last
+ * dimensions of inputs that the kernel addresses by index. */
 static tn_status broadcast(const tn__call *call, const operands *of,
                            const tn__op_entry *entry, tn__shape *shape)
 {
@@ -384,10 +385,10 @@ static tn_status run_space(tn__call *call, const operands *of,
                              call->param, op->name);
 }
 
-/* ---- in place ------------------------------------------------------------ */
+/* ---- writing into given tensors ------------------------------------------ */
 
-/* Returns whether several elements of x have the same address. Only strides of
- * 0, as expand makes them, are considered. */
+/* Returns whether several elements of x have the same address because a stride
+ * is 0, as after expand. Other overlaps are not found. */
 static bool repeats(const tn_tensor *x)
 {
     bool repeated = false;
@@ -400,10 +401,10 @@ static bool repeats(const tn_tensor *x)
 }
 
 /* Returns whether writing result o could overwrite elements of the operand x
- * that are read later. If x and the result are the same view, this is safe:
- * each element is read just before it is overwritten, and never again. The
- * exceptions are kernels that read inputs by index and results with one value
- * per row. */
+ * that are read later. If x and the result are the same view, this is safe,
+ * because each element is read just before it is overwritten, and never again.
+ * It is not safe if the kernel reads an input by index, or if the result has
+ * one value per row. */
 static bool collides(const tn__call *call, const tn__op_entry *entry, int o,
                      const tn_tensor *x)
 {
@@ -476,7 +477,7 @@ static bool can_store(tn_dtype from, tn_dtype to)
            !(from != TN_BOOL && to == TN_BOOL);
 }
 
-/* ---- entry --------------------------------------------------------------- */
+/* ---- finding the kernel and running the call ----------------------------- */
 
 static tn__op_entry *find_entry(const tn__call *call, uint64_t key,
                                 tn_dtype out_dtype)

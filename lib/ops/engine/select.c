@@ -172,10 +172,10 @@ tn_status tn__select_any(tn__call *call)
                        : tn__run_kernel(call);
 }
 
-/* Runs clamp_min and clamp_max. If the bound is a number, an operator with a
- * gradient of its own is selected: an element that equals the bound gets 0. If
- * the bound is a tensor, input and bound each get half of the gradient of equal
- * elements. */
+/* Runs clamp_min and clamp_max. If the bound is a tensor, input and bound each
+ * get half of the gradient of an element that equals the bound. If the bound is
+ * a number, such an element gets no gradient, so an operator with another
+ * gradient is selected. */
 static tn_status select_clamp(tn__call *call, int by_number, int inplace)
 {
     if (call->value[1].kind == TN_VALUE_TENSOR)

@@ -27,7 +27,7 @@ static tn_status complain(const reader *r, const char *wanted)
                     r->whole, (int)(r->at - r->text) + 1, wanted);
 }
 
-/* Skips blanks and returns the next character, without reading it. */
+/* Skips blanks and returns the next character without consuming it. */
 static char look(reader *r)
 {
     while ((r->end ? r->end : *r->at) == ' ') {
@@ -65,7 +65,7 @@ static const char *name(reader *r)
     return start;
 }
 
-/* ---- kinds and defaults -------------------------------------------------- */
+/* ---- kinds and defaults of arguments ------------------------------------- */
 
 static uint32_t kind_of(const char *word)
 {
@@ -171,7 +171,7 @@ static tn_status read_default(reader *r, tn_op_arg *arg, tn_value *v,
     return TN_OK;
 }
 
-/* ---- the whole ----------------------------------------------------------- */
+/* ---- the whole signature ------------------------------------------------- */
 
 static tn_status read_argument(reader *r, tn__signature *s, bool keyword)
 {

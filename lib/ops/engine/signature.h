@@ -6,13 +6,13 @@
 #include <ops/engine/ops.h>
 
 typedef struct tn__signature {
-    char *text;  /* an owned copy of the text. Names and defaults point into
+    char *text;  /* a copy of the text, owned. Names and defaults point into
                     it. */
     const char *name;
     int arg_count, tensor_count, out_count;
     tn_op_arg arg[TN__OP_MAX_ARGS];
     tn_value fallback[TN__OP_MAX_ARGS];
-    tn_dims_list dims[TN__OP_MAX_ARGS]; /* a default of kind dims points here */
+    tn_dims_list dims[TN__OP_MAX_ARGS]; /* memory for defaults of kind dims */
 } tn__signature;
 
 /* Parses text, a signature as lib/ops/README.md describes it, into *out. Lists

@@ -11,7 +11,7 @@
 #include <ops/engine/space.h>
 #include <string.h>
 
-/* ---- layout -------------------------------------------------------------- */
+/* ---- building a space ---------------------------------------------------- */
 
 void tn__space_begin(tn__space *space, const tn__shape *shape, uint32_t rows,
                      bool has_row)
@@ -46,8 +46,8 @@ tn__operand *tn__space_add_bare(tn__space *space, tn_tensor *x)
     return operand;
 }
 
-/* Sets the strides of the operand. stride[d] belongs to dimension d of shape.
- * They are stored in the order of the space: the outer dimensions, then the row
+/* Sets operand->stride from stride[d], the strides by dimension of shape. They
+ * are stored in the order of the space: the outer dimensions, then the row
  * dimensions. */
 static void place(tn__operand *operand, const tn__shape *shape, uint32_t rows,
                   const int64_t *stride)
@@ -131,11 +131,14 @@ void tn__space_add_out(tn__space *space, const tn__shape *shape, uint32_t rows,
 /* Returns whether two views of one storage have an element in common. Two
  * columns of a matrix, for example, have none.
  *
- * The strides of both views together are taken as the steps of one grid,
- * largest first. In this grid each view is a box of size[view][i] points along
- * step i. at[i] is the position of b's first element in the box of a. The views
- * are apart if the boxes are. If the steps form no grid, because smaller steps
- * reach over a larger one, the answer is true. */
+ * Both views are described on one grid, whose axes are the distinct strides of
+ * the two, largest first. On this grid each view is a box with size[view][i]
+ * points along axis i, and at[i] is the position of b's first element in the
+ * box of a. The views have an element in common if and only if the boxes
+ * intersect.
+ *
+ * That is only true if the smaller strides of a box together span less than the
+ * next larger stride. If they span more, the function returns true. */
 static bool boxes_intersect(const tn_tensor *a, const tn_tensor *b)
 {
     if (a->offset > b->offset)
@@ -170,8 +173,8 @@ static bool boxes_intersect(const tn_tensor *a, const tn_tensor *b)
         rest %= step[i];
     }
     bool apart = rest != 0;
-    int64_t reach = rest; /* the largest distance that steps after i span. In a
-                             grid it is less than step[i]. */
+    int64_t reach = rest; /* the largest distance in elements that the axes
+                             after i span. On a grid it is less than step[i]. */
     for (int i = count - 1; i >= 0; i--) {
         if (reach >= step[i])
             return true;
@@ -206,7 +209,7 @@ bool tn__tensor_overlaps(const tn_tensor *written, const tn_tensor *read)
     return written->dtype != read->dtype || boxes_intersect(written, read);
 }
 
-/* ---- merging ------------------------------------------------------------- */
+/* ---- merging dimensions -------------------------------------------------- */
 
 typedef struct merged {
     int outer_ndim, row_ndim;
@@ -249,8 +252,8 @@ static void merge(merged *m, const tn__space *space)
     int at = merge_range(m, space, 0, space->outer_ndim, 0);
     m->outer_ndim = at;
     at = merge_range(m, space, space->outer_ndim, ndim, at);
-    /* merge_range drops dimensions of size 1. If all row dimensions are
-     * dropped, one is kept, because the kernel expects a row. */
+    /* merge_range drops dimensions of size 1. If it has dropped all row
+     * dimensions, one is added again, because the kernel expects a row. */
     if (space->row_ndim && at == m->outer_ndim) {
         m->extent[at] = 1;
         for (int k = 0; k < space->operand_count; k++)

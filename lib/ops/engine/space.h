@@ -9,9 +9,9 @@
 
 #include <ops/engine/ops.h>
 
-/* Starts a space of this shape without operands. If has_row is true, the kernel
- * reduces or scans: then the space has a row dimension, of size 1, even if
- * `rows` is 0. */
+/* Starts a space of this shape without operands. has_row says that the kernel
+ * reduces or scans. Such a space has a row dimension, of size 1, even if `rows`
+ * is 0. */
 void tn__space_begin(tn__space *space, const tn__shape *shape, uint32_t rows,
                      bool has_row);
 /* Returns the number of elements of a row. */
@@ -29,8 +29,9 @@ void tn__space_add_indexed(tn__space *space, const tn__shape *shape,
  * guard, which rejects invalid elements (kernel.h). */
 void tn__space_add_guarded(tn__space *space, const tn__shape *shape,
                            uint32_t rows, tn_tensor *x);
-/* Adds an offset operand whose value at a point is the row-major number of the
- * point in shape, or its number within its row if within_row is true. */
+/* Adds an offset operand (ops.h) whose value at a point is the row-major number
+ * of the point in shape. If within_row is true, the value is the number of the
+ * point within its row. */
 void tn__space_add_number(tn__space *space, const tn__shape *shape,
                           uint32_t rows, bool within_row);
 /* Adds an operand whose strides are all 0 and returns it, so that the caller

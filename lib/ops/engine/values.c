@@ -29,8 +29,8 @@ tn_value tn__value_number_of(double x)
     return (tn_value){TN_VALUE_NUMBER, TN_SCALAR_FLOAT, {.f = x}};
 }
 
-/* Converts a value to one of `kinds`, a bit for each kind. Returns false if
- * that is not possible. dims is memory for a list. */
+/* Converts *v to one of the kinds whose bits are set in `kinds`. Returns false
+ * if that is not possible. If *v becomes a list, *dims is the memory for it. */
 static bool convert(tn_value *v, uint32_t kinds, tn_dims_list *dims)
 {
     if (kinds >> v->kind & 1)

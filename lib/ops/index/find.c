@@ -16,20 +16,20 @@ static tn_tensor *as_list(tn_tensor *x)
     return tn_reshape(x, tn_dims(-1));
 }
 
-/* ---- indices of elements ------------------------------------------------- */
+/* ---- nonzero and argwhere ------------------------------------------------ */
 
-/* The rank of each element of a mask: the number of true elements up to it. The
- * mask is reshaped to rows of RANK_ROW elements, of which the last is padded
- * with false. The rank is within + before. A prefix sum over all elements would
- * be one chain of additions, while the sums of the rows are independent and fit
- * into int32. */
+/* The rank of each element of a mask, which is the number of true elements up
+ * to and including it. It is computed in rows: the mask is reshaped to rows of
+ * RANK_ROW elements, and the last row is padded with false. rank[r][i] =
+ * before[r] + within[r][i]. A prefix sum over all elements would be one chain
+ * of additions. The sums of the rows are independent and fit into int32. */
 enum { RANK_ROW = 1024 };
 typedef struct ranks {
-    tn_tensor *mask;   /* mask[rows][RANK_ROW] */
-    tn_tensor *within; /* within[rows][RANK_ROW]: the number of true elements of
-                          the row up to each element */
-    tn_tensor *before; /* before[rows][1], int64: the number of true elements in
-                          all earlier rows */
+    tn_tensor *mask;   /* the mask, of shape (rows, RANK_ROW) */
+    tn_tensor *within; /* within[r][i] is the number of true elements among the
+                          elements 0 to i of row r */
+    tn_tensor *before; /* before[r][0] is the number of true elements in the
+                          rows before r, as int64 */
     int64_t count;     /* the number of elements without the padding */
 } ranks;
 
@@ -52,8 +52,7 @@ static bool rank_rows(ranks *r, tn_tensor *mask)
     return r->before != NULL;
 }
 
-/* Returns the number of true elements up to each element of mask, as a 1-d
- * tensor. */
+/* Returns the rank of each element of mask (see ranks), as a 1-d tensor. */
 static tn_tensor *rank_of_each(tn_tensor *mask)
 {
     ranks r;
@@ -62,9 +61,10 @@ static tn_tensor *rank_of_each(tn_tensor *mask)
     return tn_narrow(as_list(tn_add(r.before, r.within)), 0, 0, r.count);
 }
 
-/* Writes the number of each true element of the mask into `places`, in order.
- * The last element of `places` is extra: the numbers of false elements, and of
- * true elements that do not fit, go there. */
+/* Writes the row-major numbers of the true elements of the mask into `places`,
+ * in ascending order. `places` has one element more than its result. The
+ * numbers of false elements, and of true elements that do not fit, are written
+ * there. */
 static tn_tensor *place_numbers(const ranks *r, tn_tensor *places)
 {
     if (!places)
@@ -82,7 +82,8 @@ static tn_tensor *place_numbers(const ranks *r, tn_tensor *places)
     return tn_narrow(places, 0, 0, size);
 }
 
-/* Returns the numbers of the true elements of mask, in ascending order. */
+/* Returns the row-major numbers of the true elements of mask, in ascending
+ * order. */
 static tn_tensor *true_numbers(tn_tensor *mask)
 {
     tn_tensor *list = mask ? as_list(mask) : NULL, *out[2];
@@ -115,8 +116,8 @@ static tn_tensor *coordinate(tn_tensor *number, int ndim, const int64_t *shape,
     return number ? tn__row(TN__OP_ID_COORDINATE, value, 3) : NULL;
 }
 
-/* Returns the coordinates in x of the elements with these row-major numbers,
- * one row for each element. */
+/* Returns the coordinates in x of the elements with these row-major numbers.
+ * Row k of the result has the coordinates of element k. */
 static tn_tensor *coordinates(tn_tensor *number, const tn_tensor *x)
 {
     tn_tensor *column[TN_MAX_NDIM];
@@ -218,7 +219,7 @@ tn_status tn__run_unravel_index(tn__call *call)
     return TN_OK;
 }
 
-/* ---- by a mask ---- */
+/* ---- masked_select and masked_scatter ------------------------------------ */
 
 static tn_status check_mask(const char *name, const tn_tensor *mask)
 {
@@ -279,7 +280,7 @@ tn_status tn__run_masked_scatter(tn__call *call)
                                    both[0]));
 }
 
-/* ---- distinct elements --------------------------------------------------- */
+/* ---- unique -------------------------------------------------------------- */
 
 /* Returns a matrix whose rows are the slices of x along dim. If `slices` is
  * false, the rows are the elements of x. */
@@ -341,7 +342,8 @@ struct uniques {
     int dim;
 };
 
-/* Returns the elements of x, or the slices along u->dim, with these numbers. */
+/* Returns the elements of x with these row-major numbers. If u->slices is true,
+ * returns the slices along u->dim with these numbers. */
 static tn_tensor *chosen(tn_tensor *x, const struct uniques *u,
                          tn_tensor *number)
 {
@@ -398,9 +400,9 @@ static tn_status give_unique(tn__call *call, tn_tensor *x,
     return status;
 }
 
-/* Returns whether x holds integers in so small a range that unique counts them
- * instead of sorting: the result is then the integers of the range that occur.
- * Sets *low to the start of the range and *size to its length. */
+/* Returns whether x holds integers in so small a range that unique can count
+ * how often each integer occurs, instead of sorting. Sets *low to the start of
+ * the range and *size to its length. */
 static bool is_small_range(tn_tensor *x, int64_t *low, int64_t *size)
 {
     enum { LEAST = 64 };
@@ -478,7 +480,7 @@ tn_status tn__run_unique_consecutive(tn__call *call)
     return give_unique(call, x, &u, false);
 }
 
-/* ---- equality of whole tensors ---- */
+/* ---- allclose and equal -------------------------------------------------- */
 
 tn_status tn__run_allclose(tn__call *call)
 {
@@ -515,9 +517,9 @@ static int64_t binomial(int64_t n, int64_t r)
     return ways;
 }
 
-/* Writes the numbers of the elements of each combination, r numbers in number[]
- * for each of the `ways` combinations. `again` allows an element to be chosen
- * several times. */
+/* Stores the `ways` combinations of r of n elements in number[]. Each
+ * combination takes r numbers of elements. If `again` is true, an element can
+ * be chosen several times. */
 static void write_combinations(int64_t *number, int64_t ways, int64_t n,
                                int64_t r, bool again)
 {

@@ -1,7 +1,7 @@
 /* index.c: operators that read elements by index (PyTorch's gather, take,
- * index_select, embedding and others), by one kernel: x[i]. In its iteration
- * space the operand x has stride 0 along the indexed dimension, where the index
- * says which element is read. */
+ * index_select, embedding and others). They run one kernel, x[i]. In its
+ * iteration space the operand x has stride 0 along the indexed dimension, and
+ * the index says which element along this dimension is read. */
 #include <ops/index/index.h>
 
 tn_status tn__index_check_dtype(const char *name, const char *argument,
@@ -63,7 +63,7 @@ static tn_status gather_into(const gather *g, tn_tensor *out)
                              g->name);
 }
 
-/* ---- gathers ------------------------------------------------------------- */
+/* ---- gather, index_select and embedding ---------------------------------- */
 
 tn_status tn__index_check_shape(const char *name, const tn_tensor *index,
                                 const char *other_name, const tn_tensor *other,
@@ -227,9 +227,9 @@ static tn_tensor *row_scales(tn_tensor *w, tn_tensor *index, double max_norm,
     return tn_unsqueeze(scale, 1);
 }
 
-/* Scales the rows of weight that are looked up to a norm of at most max_norm,
- * in place. Autograd does not record it: as in PyTorch, gradients are those at
- * the scaled rows. */
+/* Scales the rows of weight that are looked up, in place, to a norm of at most
+ * max_norm. Autograd does not record the scaling. As in PyTorch, gradients are
+ * those at the scaled rows. */
 tn_status tn__run_embedding_renorm(tn__call *call)
 {
     tn_tensor *index = tn__call_tensor(call, TN__ARG_EMBEDDING_RENORM_INPUT);

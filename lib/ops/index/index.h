@@ -8,7 +8,8 @@
 /* Checks that index has an integer dtype. Fails with TN_ERR_DTYPE otherwise. */
 tn_status tn__index_check_dtype(const char *name, const char *argument,
                                 const tn_tensor *index);
-/* Checks that index is no larger than `other` in all dimensions except dim. */
+/* Checks that index has as many dimensions as `other` and is no larger in any
+ * dimension except dim. */
 tn_status tn__index_check_shape(const char *name, const tn_tensor *index,
                                 const char *other_name, const tn_tensor *other,
                                 int dim);

@@ -49,11 +49,11 @@ tn_status tn__run_put(tn__call *call)
     return tn__give(call, tn_reshape_as(out, x));
 }
 
-/* ---- by several indices ---- */
+/* ---- indexing with several index tensors --------------------------------- */
 
 /* Appends an index tensor to list, which has `count` elements, and returns the
- * new number. A bool index becomes one index tensor for each of its
- * dimensions. */
+ * new number of elements. A bool index (a mask) becomes one index tensor for
+ * each of its dimensions. */
 static int add_index(tn_tensor *index, tn_tensor **list, int count)
 {
     tn_tensor *parts[TN_MAX_NDIM];
@@ -67,7 +67,8 @@ static int add_index(tn_tensor *index, tn_tensor **list, int count)
     return found < 0 ? found : count + found;
 }
 
-/* Checks index tensor k, which applies to the dimensions of x from dim on. */
+/* Checks index tensor number k. It applies to dimension dim of x, and if it is
+ * a mask also to the following dimensions. */
 static tn_status check_within(const char *name, tn_tensor *index, int k,
                               const tn_tensor *x, int dim)
 {
@@ -94,8 +95,9 @@ static int dims_taken(tn_tensor *const *index, int count)
     return taken;
 }
 
-/* Returns the row-major numbers, over the first dimensions of x, of the slices
- * that the index tensors select together. */
+/* Returns the numbers of the slices that the index tensors select together.
+ * Slices are numbered in row-major order over the first dimensions of x, those
+ * to which the index tensors apply. */
 static tn_tensor *slice_numbers(const char *name, const tn_tensor *x,
                                 tn_tensor *const *index, int count)
 {
@@ -168,8 +170,8 @@ tn_status tn__run_index_put(tn__call *call)
                   x));
 }
 
-/* Stores the dimensions of x to which the index tensors apply in taken[], in
- * ascending order, and returns their number. */
+/* Stores in taken[], in ascending order, the dimensions of x to which the index
+ * tensors apply. Returns their number. */
 static int dims_indexed(const tn__call *call, const tn_tensor *x,
                         int64_t *taken)
 {
@@ -202,10 +204,10 @@ static int dims_indexed(const tn__call *call, const tn_tensor *x,
     return count;
 }
 
-/* Computes x[..., index, ..., index, ...]: moves the indexed dimensions to the
+/* Computes x[..., index, ..., index, ...]. Moves the indexed dimensions to the
  * front, merges them, and selects slices. If the indexed dimensions were
- * adjacent, the dimensions that replace them are moved back to where those
- * were. */
+ * adjacent, the dimensions that replace them are then moved back to that
+ * place. */
 tn_status tn__run_index(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_INDEX_INPUT);
@@ -249,7 +251,7 @@ tn_status tn__run_index(tn__call *call)
     return tn__give(call, tn_permute(tn_reshape(picked, shape), back));
 }
 
-/* ---- along a dimension ---- */
+/* ---- index_fill ---------------------------------------------------------- */
 
 tn_status tn__run_index_fill(tn__call *call)
 {
@@ -286,7 +288,7 @@ tn_status tn__run_index_fill(tn__call *call)
     return tn__give(call, tn_reshape_as(out, x));
 }
 
-/* ---- reductions ---------------------------------------------------------- */
+/* ---- scatter_reduce and index_reduce ------------------------------------- */
 
 /* Returns the neutral element of a reduction, as 0 for a sum. */
 static tn_scalar identity(const char *reduce, tn_dtype dtype)
@@ -306,8 +308,8 @@ static tn_scalar identity(const char *reduce, tn_dtype dtype)
 static tn_tensor *mean_of(tn_tensor *x, int dim, tn_tensor *index,
                           tn_tensor *source, bool with_own)
 {
-    /* `one` is one element that is expanded to the whole size, without memory
-     * of its own. scatter copies it. */
+    /* `one` is a single element, expanded to the shape of x without more
+     * memory. scatter makes a full copy of it. */
     tn_tensor *one = tn_ones((tn_dims_list){0}, .dtype = x->dtype,
                              .device = x->storage->device);
     tn_tensor *own = tn_expand_as(one, x);
@@ -322,8 +324,9 @@ static tn_tensor *mean_of(tn_tensor *x, int dim, tn_tensor *index,
                                           : tn_floor_divide(sum, count);
 }
 
-/* Computes scatter_reduce: x with the elements of source reduced into it, each
- * at its index along dim. with_own says that the elements of x take part. */
+/* Computes scatter_reduce: reduces each element of source into the element of x
+ * at its index along dim. If with_own is false, the reduction ignores the
+ * former values of these elements of x. */
 static tn_tensor *reduced(const char *name, tn_tensor *x, int dim,
                           tn_tensor *index, tn_tensor *source,
                           const char *reduce, bool with_own)

@@ -1,6 +1,6 @@
 /* scatter.c: operators that write elements at indices, or reduce them into the
- * elements there (PyTorch's scatter, scatter_add, scatter_reduce), by the
- * device's primitive scatter. */
+ * elements there (PyTorch's scatter, scatter_add, scatter_reduce). The device
+ * runs them as its primitive `scatter`. */
 #include <device/work.h>
 #include <ops/engine/late.h>
 #include <ops/index/index.h>
@@ -15,7 +15,7 @@ static tn_strided strided(const tn_tensor *x)
     return view;
 }
 
-/* Reports an index error if the destination is empty, so that every index is
+/* Reports an index error. The destination is empty, so that every index is
  * wrong. The message names the first index, since an expanded index tensor may
  * have more elements than can be searched. */
 static tn_status fail_no_place(const char *name, const tn_tensor *index)

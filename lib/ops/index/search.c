@@ -3,10 +3,10 @@
 #include <math.h>
 #include <ops/engine/native.h>
 
-/* ---- searches ---- */
+/* ---- searchsorted and bucketize ------------------------------------------ */
 
-/* Returns how often a range of `size` positions must be halved until one is
- * left. */
+/* Returns how often a range of `size` elements must be halved until one
+ * position is left. */
 static int64_t rounds_for(int64_t size)
 {
     int64_t rounds = 1;
@@ -16,9 +16,9 @@ static int64_t rounds_for(int64_t size)
 }
 
 /* The kernel of a binary search for v in s, with a fixed number of rounds. Once
- * lo = hi, a further round reads the element at hi again and changes nothing.
- * The exception is hi = n, where the round reads the last element and may
- * increase lo to n + 1. So the result is min(lo, n). */
+ * lo = hi, a further round compares the element at hi again and changes
+ * nothing, unless hi = n. Then the round compares the last element instead and
+ * may increase lo to n + 1. So the result is min(lo, n). */
 #define SEARCH(up)                                                            \
     TN__FORMULA("search(s, v; n: i64, rounds: i64) = "                        \
                 "let (lo, hi) = loop(k < rounds; lo = i64(0), hi = n)"        \
@@ -188,7 +188,7 @@ tn_status tn__run_isin(tn__call *call)
                               ? tn_logical_not(found) : found);
 }
 
-/* ---- counts ---- */
+/* ---- histograms ---------------------------------------------------------- */
 
 /* Returns how often each integer in [0, size) occurs in `place`, or the sum of
  * the weights of its occurrences if weight is not NULL. */
@@ -273,8 +273,8 @@ static tn_tensor *count_bins(tn_tensor *place, int64_t bins, tn_tensor *weight,
                                   tn__size_add(bins, 1)), 0, 0, bins);
 }
 
-/* Returns the number of elements of x, or the sum of their weights, between
- * adjacent edges. The last edge is inclusive. */
+/* Returns, for each pair of adjacent edges, how many elements of x are between
+ * them, or the sum of their weights. The last edge is inclusive. */
 static tn_tensor *count_between(tn_tensor *edges, tn_tensor *x,
                                 tn_tensor *weight)
 {
@@ -291,8 +291,9 @@ static tn_tensor *count_between(tn_tensor *edges, tn_tensor *x,
                       weight, edges->dtype);
 }
 
-/* Returns the number of elements of x in each of `bins` equal bins of the range
- * [low, high]. As in PyTorch, the range is rounded to the dtype of x. */
+/* Returns the number of elements of x in each of `bins` bins of equal width
+ * over the range [low, high]. As in PyTorch, the range is rounded to the dtype
+ * of x. */
 static tn_tensor *count_evenly(tn_tensor *x, double low, double high,
                                int64_t bins)
 {

@@ -30,10 +30,10 @@ static double scale(const tn__staged *a, int64_t k, double by)
     return most;
 }
 
-/* Returns the factor by which a matrix with this largest absolute value is
- * scaled, so that squares neither overflow nor underflow. The bounds are those
- * of LAPACK's syevd. As in syevd, the factor is 0 for infinities, which makes
- * all values NaN. */
+/* Returns the factor by which a matrix whose largest absolute value is `most`
+ * is scaled, so that squares neither overflow nor underflow. The bounds are
+ * those of LAPACK's syevd. As in syevd, the factor is 0 for infinities, which
+ * makes all values NaN. */
 static double scale_for(double most, bool single)
 {
     double low = sqrt(single ? FLT_MIN / FLT_EPSILON : DBL_MIN / DBL_EPSILON);
@@ -42,7 +42,7 @@ static double scale_for(double most, bool single)
     return most > 1 / low ? 1 / low / most : 1;
 }
 
-/* Allocates the workspace of the LAPACK calls in eigh_all. */
+/* Allocates the workspace for LAPACK's sytrd and stedc. */
 static tn_status eigh_workspace(tn__job *j, int *room, int *ints)
 {
     int n = j->a.rows, ask = -1;
@@ -158,7 +158,8 @@ tn_status tn__run_linalg_eigvalsh(tn__call *call)
 
 /* ---- singular values ----------------------------------------------------- */
 
-/* Returns whether all elements are finite. If not, LAPACK may not return. */
+/* Returns whether all elements are finite. LAPACK's SVD may never return if
+ * they are not. */
 static bool is_finite(const tn__staged *s)
 {
     size_t count = (size_t)s->batch * (size_t)s->rows * (size_t)s->columns;

@@ -4,9 +4,10 @@
 #include <base/memory.h>
 #include <ops/engine/native.h>
 
-/* A label says which dimensions belong together. It is the number of a letter
- * of the equation, or LETTERS + k for the dimension of "..." that has k more
- * dimensions of "..." behind it. */
+/* A label is a small integer that says which dimensions of the operands belong
+ * together. It is the number of a letter of the equation. The dimensions for
+ * which "..." stands have the labels LETTERS + k, where the last of them has k
+ * = 0, the last but one k = 1, and so on. */
 enum { LETTERS = 52, LABELS = LETTERS + TN_MAX_NDIM };
 
 /* An operand: a tensor and the labels of its dimensions. */
@@ -50,8 +51,8 @@ static tn_status fail_text(const char *equation, const char *why)
 
 /* Reads the labels of one operand, or of the result, from *at up to a comma,
  * "->" or the end. Stores them in label[] and returns their number. "..."
- * stands for `dots` dimensions, or if dots is -1 for those that are missing to
- * `count`, the number of dimensions of the operand. */
+ * stands for `dots` dimensions. If dots is -1, it stands for the dimensions
+ * that have no letter, in an operand of `count` dimensions. */
 static int read_labels(const char **at, const char *equation, int dots,
                        int count, int *label)
 {
@@ -120,11 +121,11 @@ static tn_status sum_others(term *t, const bool *keep)
     return t->x ? TN_OK : tn_error_code();
 }
 
-/* ---- two operands -------------------------------------------------------- */
+/* ---- products of two operands -------------------------------------------- */
 
-/* The labels of a pair of operands, grouped by where they occur. Labels that
- * occur in both operands are in both_kept if they are kept, else in summed.
- * Labels that occur in one operand only are in left or right. */
+/* The labels of a pair of operands, grouped by where they occur. Labels of one
+ * operand only are in left or right. Labels of both operands are in both_kept
+ * if the result or a later operand has them, too. Else they are in summed. */
 typedef struct groups {
     int both_kept[TN_MAX_NDIM], summed[TN_MAX_NDIM];
     int left[TN_MAX_NDIM], right[TN_MAX_NDIM];
@@ -151,8 +152,8 @@ static tn_tensor *permuted(const term *t, const int *group[3],
     return tn_reshape(tn_permute(t->x, order), shape);
 }
 
-/* Drops the dimensions of t that have size 1 but another size in the other
- * operand, along which t broadcasts. */
+/* Drops the dimensions of t that broadcast against the other operand: those
+ * that have size 1 in t and another size there. */
 static tn_status drop_ones(term *t, const term *other)
 {
     int n = 0, ndim = t->x->ndim, at = 0;
@@ -192,8 +193,8 @@ static void sort_labels(const term *a, const term *b, const bool *keep,
             g->right[g->right_count++] = b->label[d];
 }
 
-/* Converts two integer operands to a common dtype, since a sum of integers has
- * a wider dtype than the operands. */
+/* Converts two integer operands to a common dtype. They may differ because
+ * sum_others returns int64. */
 static tn_status promote_pair(term *a, term *b)
 {
     tn_dtype dtype = tn_dtype_promote(a->x->dtype, b->x->dtype);
@@ -247,7 +248,7 @@ static tn_status multiply(term *a, term *b, const bool *keep)
     return out.x ? TN_OK : tn_error_code();
 }
 
-/* ---- the whole ----------------------------------------------------------- */
+/* ---- einsum -------------------------------------------------------------- */
 
 typedef struct equation {
     const char *text;
@@ -290,8 +291,9 @@ static tn_status read_operands(equation *e, tn_tensor *const *x,
                        : TN_OK;
 }
 
-/* Reads the labels of the result, which are behind "->". If the equation has no
- * "->", they are "..." and the letters that occur once. */
+/* Reads the labels of the result, which follow "->". If the equation has no
+ * "->", the result has the dimensions of "..." and the letters that occur
+ * once. */
 static tn_status read_result(equation *e, const char *at)
 {
     bool given = strncmp(at, "->", 2) == 0;
@@ -322,8 +324,8 @@ static tn_status read_result(equation *e, const char *at)
     return e->out_count < 0 ? TN_ERR_ARGUMENT : TN_OK;
 }
 
-/* Sets keep[k] to whether the result, or an operand from number `next` on, has
- * label k. */
+/* Sets keep[k] to whether label k occurs in the result or in one of the
+ * operands from number `next` on. */
 static void find_needed(const equation *e, int next, bool *keep)
 {
     memset(keep, 0, LABELS * sizeof *keep);
@@ -399,7 +401,8 @@ static tn_tensor *as_matrix(tn_tensor *x, const tn_dims_list *summed, bool last,
 }
 
 /* If *a or *b has size 1 in a summed dimension and the other operand has not,
- * sums the other operand over this dimension first. */
+ * sums the other operand over this dimension. This is what broadcasting would
+ * give. */
 static tn_status sum_beside_ones(tn_tensor **a, const tn_dims_list *left,
                                  tn_tensor **b, const tn_dims_list *right)
 {
@@ -454,7 +457,7 @@ tn_status tn__run_tensordot(tn__call *call)
     return tn__give(call, tn_reshape(tn_matmul(x, y), shape));
 }
 
-/* ---- chains -------------------------------------------------------------- */
+/* ---- multi_dot ----------------------------------------------------------- */
 
 /* Sets split[i * n + j] to k if the product of the matrices i to j is best
  * split behind matrix k, so that it takes the fewest multiplications: Cormen
@@ -527,7 +530,7 @@ tn_status tn__run_linalg_multi_dot(tn__call *call)
     return status;
 }
 
-/* ---- powers -------------------------------------------------------------- */
+/* ---- linalg.vander ------------------------------------------------------- */
 
 tn_status tn__run_linalg_vander(tn__call *call)
 {

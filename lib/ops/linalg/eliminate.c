@@ -1,9 +1,7 @@
 /* eliminate.c: LU factorisation and triangular solves on the host. The columns
  * are halved recursively, down to FEW columns (eliminate.inc). All other work
- * is matrix products by BLAS. OpenBLAS's own routines (0.3.21, AVX-512,
- * float32) take twice as long for triangles and for an LU of 16 x 16, and a
- * third longer for an LU of 256 x 256, because they use narrow products between
- * their blocks. */
+ * is matrix products by BLAS. OpenBLAS's own routines (0.3.21) are slower,
+ * because they use narrow products between their blocks. */
 #include <float.h>
 #include <math.h>
 #include <ops/linalg/lapack.h>

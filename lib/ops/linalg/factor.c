@@ -8,9 +8,10 @@
 
 /* ---- Cholesky ------------------------------------------------------------ */
 
-/* Returns the status of a Cholesky factorisation: the number of the first
+/* Returns the status of a Cholesky factorisation. It is the number of the first
  * diagonal element of the factor that is not positive and finite, counted from
- * 1, or else info, LAPACK's status. LAPACK does not report NaN and inf. */
+ * 1. If there is none, it is info, LAPACK's status. LAPACK itself does not
+ * report NaN and inf. */
 static int cholesky_info(const void *a, bool single, int n, int info)
 {
     int end = info > 0 && info <= n ? info - 1 : n;
@@ -90,8 +91,7 @@ tn_status tn__run_linalg_lu_factor_ex(tn__call *call)
 }
 
 /* Computes the order of rows that results from the pivots of an LU
- * factorisation. Pivot i is the row with which row i was exchanged, for each i
- * in turn. */
+ * factorisation: exchanges row i with row pivots[i], for each i in turn. */
 tn_status tn__run_lu_order(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_LU_ORDER_PIVOTS);
@@ -149,10 +149,9 @@ tn_status tn__run_lu_order(tn__call *call)
 
 /* ---- linear systems ------------------------------------------------------ */
 
-/* Stages argument arg, the right-hand sides B of A X = B, or of X A = B if left
- * is false, as j->b. Checks that B has the batch of A and fits its rows or
- * columns. A X = B is solved as X^T A^T = B^T, so it is the transposes that are
- * staged. */
+/* Stages argument arg, the right-hand sides B, as j->b. They are those of A X =
+ * B if left is true, else of X A = B. Checks that B has the batch of A and fits
+ * its rows or columns. */
 static tn_status stage_sides(tn__job *j, const tn__call *call, int arg,
                              bool left, tn__staging how)
 {
@@ -181,8 +180,9 @@ static void solve_right(tn__job *j, int64_t k, tn__triangle t)
                     tn__staged_at(&j->a, k), tn__staged_at(&j->b, k));
 }
 
-/* Exchanges column i of matrix k of j->b with column pivots[i], for each i in
- * turn, the last one first. */
+/* Undoes row exchanges in the columns of matrix k of j->b: exchanges column i
+ * with column pivots[i] (counted from 1), for each i in turn, the last one
+ * first. */
 static void put_back(tn__job *j, int64_t k, const int *pivots)
 {
     size_t bytes = (size_t)j->b.rows * j->b.element;
@@ -246,8 +246,8 @@ tn_status tn__run_solve_triangle(tn__call *call)
     if (status >= 0)
         status = stage_sides(&j, call, TN__ARG_SOLVE_TRIANGLE_B, left,
                              left ? TN__STAGE_TRANSPOSED : TN__STAGE);
-    /* A X = B is solved as X^T A^T = B^T, where T is A^T, which j.a holds. X A
-     * = B is solved directly, where T is A, the transpose of what j.a holds. */
+    /* A X = B is solved as X^T T = B^T with T = A^T, the matrix in j.a. X A = B
+     * is solved as X T = B with T = A, the transpose of the matrix in j.a. */
     const tn__triangle t = {.upper = left != upper, .unit = unit,
                             .transposed = !left};
     for (int64_t k = 0; k < j.matrices && status >= 0; k++)
@@ -258,7 +258,7 @@ tn_status tn__run_solve_triangle(tn__call *call)
     return status;
 }
 
-/* ---- symmetric indefinite ------------------------------------------------ */
+/* ---- symmetric indefinite matrices --------------------------------------- */
 
 tn_status tn__run_linalg_ldl_factor_ex(tn__call *call)
 {
@@ -339,9 +339,9 @@ tn_status tn__run_ldl_solve_batch(tn__call *call)
 
 /* ---- QR ------------------------------------------------------------------ */
 
-/* Factors matrix `at` of j->a. R replaces its elements on and above the
- * diagonal. The first columns of Q replace matrix `at` of j->b, which must be
- * those of the identity. */
+/* Factors matrix `at` of j->a into Q R. R replaces its elements on and above
+ * the diagonal. Matrix `at` of j->b holds the first columns of the identity on
+ * entry, and those of Q on return. */
 static void qr(tn__job *j, int64_t at)
 {
     int m = j->a.rows;
@@ -392,7 +392,7 @@ tn_status tn__run_linalg_qr(tn__call *call)
 
 /* ---- least squares ------------------------------------------------------- */
 
-/* Extends the matrices to `rows` rows, with zeros in the new ones. */
+/* Appends rows of zeros to the matrices, so that they have `rows` rows. */
 static tn_status lengthen(tn__staged *s, int64_t rows)
 {
     tn__staged longer;

@@ -10,11 +10,12 @@
 typedef struct tn__job {
     const tn__lapack *lapack;
     const char *name; /* the operator that messages name */
-    tn__staged a, b;  /* the matrices to work on: b is the right-hand sides or a
-                         second result */
+    tn__staged a, b;  /* the matrices to work on: a from an argument, b the
+                         right-hand sides or a second result */
     int64_t matrices; /* the number of matrices in a, or 0 if they have no
                          elements */
-    int *info, *pivots, *iwork; /* info[k] is LAPACK's status of matrix k */
+    int *info, *pivots, *iwork; /* info[k] is LAPACK's status of matrix k. The
+                                   other two are pivots and workspace. */
     void *work, *extra;
 } tn__job;
 
@@ -32,15 +33,15 @@ tn_status tn__job_square(const tn__job *j, const tn_tensor *x,
  * that failed. */
 tn_status tn__job_refuse(const tn__job *j, const char *why);
 
-/* Allocate `count` integers that are 0, and workspace for `count` elements of
- * the dtype of j->a. */
+/* Allocate memory that the job owns: tn__job_ints `count` integers that are 0,
+ * tn__job_workspace `count` elements of the dtype of j->a. */
 tn_status tn__job_ints(int **list, int64_t count);
 tn_status tn__job_workspace(void **room, const tn__job *j, int64_t count);
 
-/* Add an output to the call: tn__job_give the matrices s, tn__job_give_rows the
- * first `rows` rows of each matrix, tn__job_give_ints `width` integers for each
- * matrix of j->a, which are 0 if the matrices have no elements
- * (tn__unstage_ints). */
+/* Add one output to the call. tn__job_give adds the matrices s.
+ * tn__job_give_rows adds the first `rows` rows of each matrix.
+ * tn__job_give_ints adds `width` integers for each matrix of j->a, or zeros if
+ * the matrices have no elements (tn__unstage_ints). */
 tn_status tn__job_give(tn__call *call, const tn__staged *s);
 tn_status tn__job_give_rows(tn__call *call, const tn__staged *s, int64_t rows);
 tn_status tn__job_give_ints(tn__call *call, const tn__job *j, const int *number,

@@ -76,7 +76,7 @@ tn_status tn__lapack_refuse_nan(const char *name, const tn_tensor *x)
                     tn__shape_text(text, x->ndim, x->shape));
 }
 
-/* ---- matrices ------------------------------------------------------------ */
+/* ---- staging matrices ---------------------------------------------------- */
 
 /* Sets s->data to memory that the host can access. If load is true, it has the
  * elements of s->tensor, else zeros. */

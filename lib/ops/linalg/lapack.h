@@ -41,11 +41,12 @@ typedef struct tn__staged {
     bool transposed;   /* these are the transposes of the matrices in the
                           caller's tensor */
     size_t element;    /* element size in bytes */
-    char *data;        /* the elements: in the memory of `tensor`, or `copy` */
-    void *copy;        /* owned host memory. NULL if the host can access the
-                          memory of the device. */
-    tn_tensor *tensor; /* owned: the matrices as a contiguous tensor (...,
-                          columns, rows) on the device */
+    char *data;        /* the elements, in the memory of `tensor` or in
+                          `copy` */
+    void *copy;        /* host memory for the elements, owned. NULL if the host
+                          can access the memory of the device. */
+    tn_tensor *tensor; /* the matrices as a contiguous tensor (..., columns,
+                          rows) on the device, owned */
 } tn__staged;
 
 /* How matrices are staged. The memory of a row-major matrix, read in
@@ -68,7 +69,7 @@ tn_status tn__stage(tn__staged *s, tn_tensor *x, tn__staging how,
 tn_status tn__stage_new(tn__staged *s, const tn__staged *like, int64_t rows,
                         int64_t columns);
 void tn__staged_free(tn__staged *s);
-/* Returns matrix k. */
+/* Returns the address of matrix k. */
 static inline void *tn__staged_at(const tn__staged *s, int64_t k)
 {
     size_t at = (size_t)k * (size_t)s->rows * (size_t)s->columns * s->element;
@@ -111,12 +112,13 @@ void tn__solve_right(const tn__lapack *lapack, bool single,
 /* Replaces a by its LU factors, like LAPACK's getrf. a is contiguous, with m
  * rows and n columns, both at least 1. Sets pivots[i] to the row with which row
  * i was exchanged, counted from 1. If pivot is false, no rows are exchanged.
- * Returns 0, or the number of the first pivot that is 0, counted from 1. */
+ * Returns 0, or if a pivot is 0, the number of the first such pivot, counted
+ * from 1. */
 int tn__lu(const tn__lapack *lapack, bool single, bool pivot, int m, int n,
            void *a, int *pivots);
 
-/* Returns the number of elements of the workspace `room` of the next two
- * functions. */
+/* Returns the number of elements that the workspace `room` of tn__qr and
+ * tn__reflect must have. */
 int64_t tn__reflect_workspace(int m, int columns);
 /* Replaces a, contiguous with m rows and n columns, by its QR factors, like
  * LAPACK's geqrf. tau gets the factors of the reflections. */
@@ -131,7 +133,8 @@ void tn__reflect(const tn__lapack *lapack, bool single, int m, int count,
                  int ldc, bool from_unit, void *room);
 
 /* Computes c = alpha op_a(a) op_b(b) + beta c by BLAS, in float32 if single is
- * true, else in float64. An op is "N" (none) or "T" (transpose). */
+ * true, else in float64. op_a and op_b are "N" (no change) or "T"
+ * (transpose). */
 static inline void tn__gemm(const tn__lapack *lapack, bool single,
                             const char *op_a, const char *op_b, int m, int n,
                             int k, double alpha, const void *a, int lda,

@@ -13,7 +13,8 @@
 typedef struct work {
     tn__call *call;
     const char *name;
-    tn_tensor *x, *info; /* argument 0, and the status of each matrix */
+    tn_tensor *x, *info; /* x is argument 0 of the call. info has the status of
+                            each matrix. */
     bool by_rows;        /* the device also accepts row-major matrices */
     tn_lapack_args args;
 } work;
@@ -38,17 +39,17 @@ static tn_tensor *new_matrices(const work *w, tn_dtype dtype, int64_t columns,
     return tn_empty(size, .dtype = dtype, .device = w->x->storage->device);
 }
 
-/* Makes matrices (..., columns, rows) for the device. If the device accepts
- * row-major matrices, the result is a transposed view of (..., rows,
- * columns). */
+/* Makes matrices with `rows` rows and `columns` columns for the device: a
+ * tensor (..., columns, rows). If the device accepts row-major matrices, this
+ * is a transposed view of a contiguous tensor (..., rows, columns). */
 static tn_tensor *new_columns(const work *w, int64_t columns, int64_t rows)
 {
     return w->by_rows ? transposed(new_matrices(w, w->x->dtype, rows, columns))
                       : new_matrices(w, w->x->dtype, columns, rows);
 }
 
-/* Returns the matrices of x as the device sees them, (..., columns, rows), in a
- * copy that may be overwritten. */
+/* Returns a copy of the matrices of x that may be overwritten, in the form
+ * (..., columns, rows) in which the device sees matrices. */
 static tn_tensor *by_column(const work *w, tn_tensor *x)
 {
     return w->by_rows ? transposed(tn_clone(x)) : tn_clone(transposed(x));
@@ -59,8 +60,8 @@ static tn_tensor *copied(tn_tensor *x)
     return tn_clone(x);
 }
 
-/* Returns (..., rows, columns) from (..., columns, rows). Nothing is copied if
- * the result is contiguous already. */
+/* Returns the matrices (..., columns, rows) in the form (..., rows, columns).
+ * Nothing is copied if the result is contiguous already. */
 static tn_tensor *by_row(tn_tensor *columns)
 {
     return tn_contiguous(transposed(columns));
@@ -85,8 +86,8 @@ static tn_strided dense_rows(const tn_tensor *x, int64_t width)
                         .dtype = x->dtype, .ndim = 2, .stride = {width, 1}};
 }
 
-/* Calls the device. The operand `a` is described here. The caller has described
- * the other operands in w->args. */
+/* Calls the device. Describes the matrices `a` in w->args. The caller has
+ * described all other operands there. */
 static tn_status run(work *w, uint32_t kind, uint32_t flags, tn_tensor *a)
 {
     if (!a || !w->info)
@@ -116,10 +117,10 @@ static tn_status refuse(const work *w, const char *why)
     return status;
 }
 
-/* ---- the operators ------------------------------------------------------- */
+/* ---- operators by the device --------------------------------------------- */
 
-/* Each function runs one operator and stores the outputs in out[]. The open
- * scope owns them. */
+/* Each of the following functions runs one operator and stores the outputs in
+ * out[]. The open scope owns them. */
 
 static tn_status cholesky(work *w, tn_tensor **out)
 {
@@ -237,9 +238,9 @@ static tn_status qr(work *w, tn_tensor **out)
 }
 
 /* Solves least-squares problems by QR without pivoting. An upper bound of the
- * condition of R is computed from the square sums of R and R^-1. If it is small
- * enough, LAPACK's QR with pivoting would find full rank, too. Otherwise
- * returns TN_ERR_UNSUPPORTED, without an error recorded. */
+ * condition of R is computed from the sums of squares of R and R^-1. If the
+ * bound is small enough, LAPACK's QR with pivoting would find full rank, too.
+ * Otherwise returns TN_ERR_UNSUPPORTED, without an error recorded. */
 static tn_status least_squares(work *w, tn_tensor **out)
 {
     tn_tensor *b = tn__call_tensor(w->call, TN__ARG_LSTSQ_BATCH_B);
@@ -319,10 +320,10 @@ static tn_status eigvalsh(work *w, tn_tensor **out)
     return eigen(w, false, out);
 }
 
-/* Computes the singular value decomposition. The device requires matrices with
- * at least as many rows as columns. If A has fewer, the device gets A^T = V S
- * U^T, which is what it sees in the memory of A. Its column-major factors are
- * then the row-major factors of A. */
+/* Computes the singular value decomposition A = U S V^T. The device requires
+ * matrices with at least as many rows as columns. If A has fewer, the device
+ * gets the memory of A, in which it sees A^T = V S U^T. Its column-major
+ * factors are then the row-major factors of A. */
 static tn_status svd(work *w, bool vectors, bool full, tn_tensor **out)
 {
     if (tn_item(tn_all(tn_isfinite(w->x))) == 0)
@@ -374,9 +375,9 @@ static tn_status svd_values(work *w, tn_tensor **out)
 
 /* ---- which operators the device runs ------------------------------------- */
 
-/* Returns whether the right-hand sides b have the dtype and batch of x and have
- * `rows` rows, or `rows` columns if left is false. Sets w->args.sides to their
- * number. */
+/* Returns whether the right-hand sides b have the dtype and batch of x, and
+ * `rows` rows (if left is false, `rows` columns). Sets w->args.sides to the
+ * number of right-hand sides. */
 static bool sides_fit(work *w, const tn_tensor *b, int64_t rows, bool left)
 {
     const tn_tensor *x = w->x;

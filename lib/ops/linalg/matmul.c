@@ -6,9 +6,8 @@
 #include <device/work.h>
 
 /* Describes x in *view as matrices with batch_ndim batch dimensions, to which
- * its own batch dimensions broadcast. The strides of further dimensions stay
- * uninitialised, here and below, since clearing and copying them took a third
- * of the time of a small product. */
+ * the batch dimensions of x broadcast. Strides of more dimensions stay
+ * uninitialised, because to clear them would slow down small products. */
 static void matrices(tn_strided *view, const tn_tensor *x, int batch_ndim)
 {
     view->buffer = tn__tensor_buffer(x);
@@ -25,8 +24,8 @@ static void matrices(tn_strided *view, const tn_tensor *x, int batch_ndim)
     view->stride[batch_ndim + 1] = x->stride[own + 1];
 }
 
-/* Returns the scale factor `by` as devices take it. For integer tensors it is
- * limited to the range of int64, since devices truncate it. */
+/* Returns the scale factor `by` in the form that devices require. For integer
+ * tensors it is limited to the range of int64, since devices truncate it. */
 static double factor(double by, tn_dtype dtype)
 {
     const double most = 0x1.fffffffffffffp62; /* the largest double below

@@ -4,10 +4,10 @@
 #include <math.h>
 #include <ops/engine/native.h>
 
-/* A norm is given by its order, or by the name "fro" or "nuc". */
+/* The kind of a norm: a numeric order, or the name "fro" or "nuc". */
 enum { BY_NUMBER, FROBENIUS, NUCLEAR };
 
-/* The options of a norm. `order` is used if kind is BY_NUMBER. */
+/* The options of a norm. `order` is only used if kind is BY_NUMBER. */
 typedef struct norm {
     int kind;
     double order;
@@ -128,7 +128,7 @@ static tn_tensor *matrix_norm(const tn__call *call, tn_tensor *x,
     return NULL;
 }
 
-/* ---- the operators ------------------------------------------------------- */
+/* ---- matrix_norm and norm ------------------------------------------------ */
 
 tn_status tn__run_linalg_matrix_norm(tn__call *call)
 {
@@ -149,9 +149,9 @@ tn_status tn__run_linalg_matrix_norm_by(tn__call *call)
     return tn__give(call, matrix_norm(call, tn__call_tensor(call, 0), &n));
 }
 
-/* Computes PyTorch's linalg.norm. Without an order, all elements are one
- * vector. With an order, two dimensions in dim, or a 2-d input without dim,
- * mean a matrix norm. */
+/* Computes PyTorch's linalg.norm. Without an order, the tensor counts as one
+ * vector of all its elements. With an order, a matrix norm is computed if dim
+ * has two dimensions, or if dim is absent and the input is 2-d. */
 tn_status tn__run_linalg_norm(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_LINALG_NORM_A);
@@ -193,8 +193,8 @@ tn_status tn__run_norm(tn__call *call)
                           call->value[TN__ARG_NORM_DTYPE]));
 }
 
-/* torch.norm with a named order. "fro" is the square root of the sum of
- * squares, for any number of dimensions. */
+/* Computes torch.norm with a named order. "fro" is the square root of the sum
+ * of squares, for any number of dimensions. */
 tn_status tn__run_norm_by(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_NORM_BY_INPUT);
@@ -208,7 +208,7 @@ tn_status tn__run_norm_by(tn__call *call)
                               : vector_norm(x, 2, n.dim, n.keepdim, n.dtype));
 }
 
-/* ---- condition ----------------------------------------------------------- */
+/* ---- linalg.cond --------------------------------------------------------- */
 
 static tn_status condition(tn__call *call, norm n)
 {

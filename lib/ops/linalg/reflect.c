@@ -57,8 +57,8 @@ static void set(const work *k, void *list, int i, double x)
         ((double *)list)[i] = x;
 }
 
-/* Computes V and T of `count` reflections. Reflection j is column j of a below
- * the diagonal, with 1 on the diagonal. */
+/* Computes V and T of `count` reflections. Column j of V is column j of a below
+ * the diagonal, with 1 on the diagonal and 0 above. */
 static void form(const work *k, int m, int count, const void *a, int lda,
                  const void *tau)
 {
@@ -72,7 +72,7 @@ static void form(const work *k, int m, int count, const void *a, int lda,
     }
     tn__gemm(k->lapack, k->single, "T", "N", count, count, m, 1, k->v, m, k->v,
              m, 0, k->dots, BLOCK);
-    double t[BLOCK][BLOCK] = {{0}}; /* T: t[column][row] */
+    double t[BLOCK][BLOCK] = {{0}}; /* t[column][row] holds the matrix T */
     for (int j = 0; j < count; j++) {
         double by = get(k, tau, j);
         for (int p = 0; p < j; p++) {

@@ -265,7 +265,7 @@ tn_status tn__run_linalg_matrix_rank_by(tn__call *call)
                 tn__call_int(call, TN__ARG_LINALG_MATRIX_RANK_BY_HERMITIAN)));
 }
 
-/* ---- polar, roots -------------------------------------------------------- */
+/* ---- polar decomposition, square root ------------------------------------ */
 
 tn_status tn__run_linalg_polar(tn__call *call)
 {
@@ -369,7 +369,7 @@ tn_status tn__run_logdet(tn__call *call)
                               out[1], tn_lt_scalar(out[0], 0), NAN));
 }
 
-/* ---- powers -------------------------------------------------------------- */
+/* ---- powers and the exponential ------------------------------------------ */
 
 tn_status tn__run_linalg_matrix_power(tn__call *call)
 {
@@ -445,13 +445,17 @@ static tn_tensor *series(tn_tensor *a)
 }
 
 /* Returns e^A by scaling and squaring: e^A = (e^(A / 2^s))^(2^s), where the
- * inner power is computed by Taylor's series. Each matrix has its own s. The
- * backward error of the series is below half the epsilon of the dtype for norms
- * up to `reach`. This is the largest x for which log(e^-x times the series),
- * with absolute values of its coefficients, stays below x times half of
- * epsilon. (Bader, Blanes and Casas, "Computing the matrix exponential with an
- * optimized Taylor polynomial approximation", 2019, give it for series of other
- * lengths.) */
+ * inner power is computed by Taylor's series. Each matrix has its own s.
+ *
+ * `reach` is the largest norm for which the backward error of the series is
+ * below half the epsilon of the dtype. It is the largest x with
+ *
+ *     sum over k of abs(c[k]) * x^k < x * epsilon / 2
+ *
+ * where c[k] are the coefficients of log(e^-x * series(x)). The method is that
+ * of Bader, Blanes and Casas, "Computing the matrix exponential with an
+ * optimized Taylor polynomial approximation" (2019), who give such limits for
+ * series of other lengths. */
 static tn_tensor *exponential(tn_tensor *a)
 {
     const double reach = a->dtype == TN_F64 ? 0.7802 : 2.478;
@@ -465,7 +469,8 @@ static tn_tensor *exponential(tn_tensor *a)
     if (!least || !most)
         return NULL;
     double all = tn_item(least), squarings = tn_item(most);
-    if (!(squarings < 1100)) /* the norm is not finite, nor is the series */
+    if (!(squarings < 1100)) /* if the norm is not finite, neither is the
+                                result */
         squarings = 0;
     tn_tensor *sum = series(tn_mul(a, tn_exp2(tn_neg(times))));
     for (int k = 0; k < squarings && sum; k++) {

@@ -30,8 +30,9 @@ static tn_status check_matrices(const tn__call *call, const tn_tensor *x,
                     tn__shape_text(text, x->ndim, x->shape));
 }
 
-/* Expands *a and *b to common batch dimensions. The last skip_a dimensions of
- * *a and the last skip_b of *b are no batch dimensions. */
+/* Expands *a and *b to common batch dimensions. The batch dimensions are those
+ * before the last skip_a dimensions of *a and before the last skip_b dimensions
+ * of *b. */
 static tn_status broadcast_batches(const char *name, tn_tensor **a, int skip_a,
                                    tn_tensor **b, int skip_b)
 {
@@ -63,7 +64,7 @@ static tn_status broadcast_batches(const char *name, tn_tensor **a, int skip_a,
     return TN_OK;
 }
 
-/* ---- triangles ----------------------------------------------------------- */
+/* ---- triangular systems -------------------------------------------------- */
 
 static tn_tensor *solve_triangle(tn_tensor *a, tn_tensor *b, bool upper,
                                  bool left, bool unit)
@@ -117,7 +118,7 @@ tn_status tn__run_triangular_solve(tn__call *call)
     return status < 0 ? status : tn__give(call, tn_clone(a));
 }
 
-/* ---- from a Cholesky factor ---------------------------------------------- */
+/* ---- solving by a Cholesky factor ---------------------------------------- */
 
 /* Returns X with A X = B, from a Cholesky factor: A = L L^T, or A = U^T U if
  * the factor is upper. */
@@ -294,8 +295,8 @@ tn_status tn__run_linalg_lu(tn__call *call)
     return status < 0 ? status : unpack(call, out[0], out[1], true, true);
 }
 
-/* Returns b with its rows in this order, where row i is row order[i] of b. If
- * `back` is true, undoes such an order. */
+/* Returns b with its rows permuted: row i of the result is row order[i] of b.
+ * If `back` is true, applies the inverse permutation. */
 static tn_tensor *permute_rows(tn_tensor *b, tn_tensor *order, bool back)
 {
     if (!b || !order)
@@ -374,8 +375,8 @@ tn_status tn__run_lu_solve(tn__call *call)
 
 /* ---- square systems ------------------------------------------------------ */
 
-/* Returns whether b counts as one vector for each matrix of a, as in NumPy, not
- * as matrices. */
+/* Returns whether b holds one vector for each matrix of a, not a matrix. The
+ * rule is NumPy's. */
 static bool is_vectors(const tn_tensor *a, const tn_tensor *b)
 {
     return b->ndim == 1 ||
@@ -456,7 +457,7 @@ tn_status tn__run_linalg_inv_ex(tn__call *call)
                   true);
 }
 
-/* ---- symmetric indefinite ------------------------------------------------ */
+/* ---- symmetric indefinite matrices --------------------------------------- */
 
 tn_status tn__run_linalg_ldl_factor(tn__call *call)
 {
@@ -488,9 +489,9 @@ tn_status tn__run_linalg_ldl_solve(tn__call *call)
 
 /* ---- least squares ------------------------------------------------------- */
 
-/* The drivers of lstsq, and which of PyTorch's results each returns. A driver
- * that is `spectral` uses singular values. The others use QR with pivoting,
- * which takes a fraction of the time. */
+/* The drivers of lstsq, and which of PyTorch's results each returns. If
+ * `spectral` is true, the driver uses singular values. Otherwise it uses QR
+ * with pivoting, which is faster. */
 static const struct driver {
     const char *name;
     bool residuals, rank, spectral;

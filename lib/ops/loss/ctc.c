@@ -29,8 +29,8 @@ static tn__shape state_shape(const tn_tensor *log_probs, int64_t count)
 }
 
 /* Adds the operand x (..., N, columns). The kernel sees its last two dimensions
- * as (N, states), where state s is column `column` + s. `at` is the offset in
- * elements of the part of x that is read. */
+ * as (N, states), where state s is column s + `column`. `at` is the position,
+ * in elements, at which the part of x that is read begins. */
 static tn__operand *add_columns(tn__space *space, tn_tensor *x, int64_t at,
                                 int64_t column)
 {
@@ -41,8 +41,8 @@ static tn__operand *add_columns(tn__space *space, tn_tensor *x, int64_t at,
     return operand;
 }
 
-/* Adds the log-probabilities of time t as an operand that the kernel reads by
- * class. */
+/* Adds log_probs[t] (N, C) as an operand that the kernel reads by the number of
+ * the class. */
 static void add_classes(tn__space *space, tn_tensor *log_probs, int64_t t)
 {
     tn__operand *operand = tn__space_add_bare(space, log_probs);
@@ -143,12 +143,13 @@ tn_status tn__run_ctc_labels(tn__call *call)
                              "ctc_loss");
 }
 
-/* ---- forward ------------------------------------------------------------- */
+/* ---- the forward pass ---------------------------------------------------- */
 
 /* Computes alpha[t + 1] from alpha[t]. A state is reached from itself, from the
  * state before it, and from the second state before it if that has another
- * label. alpha[t + 1] belongs to time t. alpha[0] belongs to a time before the
- * first, at which only the first state is possible. */
+ * label. In this array the index is shifted by one: alpha[t + 1] holds the
+ * values of time t, and alpha[0] those before the first time, when only the
+ * first state is possible. */
 static tn_status forward_step(tn_tensor *log_probs, tn_tensor *label,
                               tn_tensor *alpha, int64_t t)
 {
@@ -175,8 +176,9 @@ static tn_status forward_step(tn_tensor *log_probs, tn_tensor *label,
                              "ctc_loss");
 }
 
-/* Computes the loss from alpha of the last two states at the last time. An
- * invalid length becomes an index out of range, which the device reports. */
+/* Computes the loss from alpha of the last two states at the last time of each
+ * sequence. An invalid length makes the kernel read at an index out of range,
+ * which the device reports. */
 static tn_status final_loss(tn_tensor *alpha, tn_tensor *input_length,
                             tn_tensor *target_length, tn_tensor *loss)
 {
@@ -249,7 +251,7 @@ tn_status tn__run_ctc_forward(tn__call *call)
                       : final_loss(alpha, input_length, target_length, loss);
 }
 
-/* ---- backward ------------------------------------------------------------ */
+/* ---- the backward pass --------------------------------------------------- */
 
 /* The tensors of the backward pass: the arguments of ctc_backward, then those
  * that the pass makes. */
@@ -284,8 +286,8 @@ static tn_status start_beta(const backward *b, tn_tensor *beta)
                              "ctc_loss");
 }
 
-/* Computes beta of time t from beta of time t + 1, and share[t]: minus alpha
- * times beta over the total likelihood. */
+/* Computes beta of time t from beta of time t + 1. Also computes share[t],
+ * which is minus alpha times beta over the total likelihood. */
 static tn_status backward_step(const backward *b, int64_t t)
 {
     static tn__formula formula = TN__FORMULA(
@@ -323,9 +325,10 @@ static tn_status backward_step(const backward *b, int64_t t)
                              "ctc_loss");
 }
 
-/* Fills out with exp(log_probs) at the times within each sequence, and 0 at
- * later times. subtract_shares then subtracts the probabilities of the states.
- * If no path leads to the target, the value is NaN, or 0 with zero_infinity. */
+/* Fills out[t] with exp(log_probs[t]) at the times within each sequence, and
+ * with 0 at later times. subtract_shares then subtracts the probabilities of
+ * the states. If no path yields the target, fills out with NaN, or with 0 if
+ * zero_infinity is set. */
 static tn_status fill_probabilities(const backward *b)
 {
     static tn__formula formula = TN__FORMULA(
@@ -427,7 +430,7 @@ tn_status tn__run_ctc_backward(tn__call *call)
     return status;
 }
 
-/* ---- the loss ------------------------------------------------------------ */
+/* ---- ctc_loss ------------------------------------------------------------ */
 
 static bool is_whole(const tn_tensor *x)
 {

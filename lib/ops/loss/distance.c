@@ -114,7 +114,7 @@ tn_status tn__run_kl_div(tn__call *call)
     return tn__give(call, loss);
 }
 
-/* ---- cross entropies of two classes ---- */
+/* ---- binary cross entropy ------------------------------------------------ */
 
 tn_status tn__run_binary_cross_entropy(tn__call *call)
 {
@@ -174,7 +174,7 @@ tn_status tn__run_multilabel_soft_margin_loss(tn__call *call)
     return tn__give(call, tn__reduce(loss, reduction));
 }
 
-/* ---- distances of vectors ---- */
+/* ---- losses by distances of vectors -------------------------------------- */
 
 tn_status tn__run_cosine_embedding_loss(tn__call *call)
 {

@@ -18,9 +18,10 @@ int64_t tn__linear_nll_rows(int64_t results_a_row)
 
 /* ---- a block of rows ----------------------------------------------------- */
 
-/* Computes the outputs for one block from the results x (K, n, C): log_softmax
- * at each target, or 0 for an ignored target, and lse. Both outputs are (K, N).
- * The block is their columns from `at` on. */
+/* Computes the outputs for one block from its results x (K, n, C) of the linear
+ * layer. The outputs are log_softmax at each target, or 0 for an ignored
+ * target, and lse. Both are (K, N), and the block is their columns [at, at +
+ * n). */
 static tn_status finish_block(tn__call *call, tn_tensor *x, int64_t at)
 {
     static tn__formula formula = TN__FORMULA(
@@ -105,12 +106,14 @@ tn_status tn__run_linear_nll(tn__call *call)
     return status;
 }
 
-/* ---- the operator -------------------------------------------------------- */
+/* ---- linear_cross_entropy ------------------------------------------------ */
 
-/* The arguments of a call. w is (C, d1, ..., D), or (C, D). */
+/* The arguments of a call. w is (C, d1, ..., D), or (C, D). C is the number of
+ * classes, D that of features. */
 typedef struct parts {
     tn_tensor *x, *w, *bias, *target, *weight;
-    int64_t classes, places; /* C, and K = d1 * ... */
+    int64_t classes, places; /* C, and the product K of d1 and the other
+                                dimensions between C and D */
     tn_dims_list each;       /* the shape of the losses, (N, d1, ...) */
     tn_dims_list logits;     /* the shape of the layer's results, (N, C, d1,
                                 ...) */

@@ -94,7 +94,7 @@ tn_status tn__run_mse_loss(tn__call *call)
                                           reduction));
 }
 
-/* ---- classes ------------------------------------------------------------- */
+/* ---- nll_loss ------------------------------------------------------------ */
 
 static int class_dim(const tn_tensor *x)
 {

@@ -15,12 +15,13 @@ typedef enum tn__reduction {
 bool tn__find_reduction(const tn__call *call, int arg,
                         tn__reduction *reduction);
 
-/* Returns the sum or the mean of loss, or loss itself. */
+/* Returns the sum or the mean of loss, or loss itself, as `reduction` says. */
 tn_tensor *tn__reduce(tn_tensor *loss, tn__reduction reduction);
 
-/* Calls the operator with number `each`, which has the flag `means`, and
- * reduces its result. The mean of floating elements is computed in the same
- * kernel, so that the elements are not stored. */
+/* Calls the element-wise operator `each` and reduces its result. If its
+ * elements are floating, the mean is computed by a second operator, which
+ * generate.awk derives from one with the flag `means`. Its kernel includes the
+ * mean, so the elements are not stored. */
 tn_tensor *tn__reduce_each(int each, const tn_value *value, int count,
                            tn__reduction reduction);
 
@@ -30,8 +31,8 @@ tn_tensor *tn__reduce_each(int each, const tn_value *value, int count,
  * logged once for each combination of operator, module and shapes. */
 void tn__warn_broadcast(const tn__call *call);
 
-/* Returns how many rows of the linear layer's results linear_cross_entropy
- * keeps in memory at once, if a row has `results_a_row` elements. */
+/* Returns how many rows of the linear layer's output linear_cross_entropy keeps
+ * in memory at once, if a row has `results_a_row` elements. */
 int64_t tn__linear_nll_rows(int64_t results_a_row);
 
 #endif

@@ -32,10 +32,10 @@ tn_status tn__run_normalize(tn__call *call)
 
 /* ---- distances ----------------------------------------------------------- */
 
-/* Returns the Euclidean distances of the rows of a and b by a matrix product:
- * |a - b|^2 = |a|^2 + |b|^2 - 2 a b is the product of the rows (-2 a, |a|^2, 1)
- * and (b, 1, |b|^2). For rows that are almost equal the terms cancel and digits
- * are lost, as in PyTorch. */
+/* Returns the Euclidean distances of the rows of a and b by one matrix product.
+ * |a - b|^2 = |a|^2 + |b|^2 - 2 a b is the scalar product of the vectors (-2 a,
+ * |a|^2, 1) and (b, 1, |b|^2). For rows that are almost equal the terms cancel
+ * and digits are lost, as in PyTorch. */
 static tn_tensor *euclid_by_product(tn_tensor *a, tn_tensor *b)
 {
     const tn_dims_list last = tn_dims(-1);
@@ -121,7 +121,7 @@ tn_status tn__run_pdist(tn__call *call)
     return tn__give(call, norm_of(d, p, -1, false));
 }
 
-/* ---- vectors of three ---------------------------------------------------- */
+/* ---- cross products ------------------------------------------------------ */
 
 static tn_status give_cross(tn__call *call, tn_tensor *a, tn_tensor *b,
                             int64_t dim)
@@ -173,7 +173,7 @@ tn_status tn__run_cross(tn__call *call)
                     tn__shape_text(text, a->ndim, a->shape));
 }
 
-/* ---- classes in pairs ---------------------------------------------------- */
+/* ---- margin losses ------------------------------------------------------- */
 
 static tn_status fail_classes(tn__call *call, const tn_tensor *x,
                               const tn_tensor *target, const char *wanted)
@@ -286,15 +286,14 @@ tn_status tn__run_multilabel_margin_loss(tn__call *call)
     tn_tensor *labels = true_labels(call, target, count, classes);
     if (!labels)
         return tn_error_code();
-    /* valid is 1 for the labels before the first -1, else 0. at is such a
-     * label, or 0. */
+    /* valid is 1 for the labels before the first -1, else 0. at is the label
+     * where valid is 1, else 0. */
     tn_tensor *valid = tn_cumprod(
         tn_to_dtype(tn_ge_scalar(labels, 0), TN_I64), 1);
     tn_tensor *at = tn_mul(labels, valid);
     tn_tensor *is_target = tn_gt_scalar(
         tn_scatter_add(tn_zeros_like(valid), 1, at, valid), 0);
-    /* z[n][j][i] is how much the score of class i exceeds that of the j-th
-     * target minus 1. */
+    /* z[n][j][i] = max(0, 1 + rows[n][i] - rows[n][at[n][j]]) */
     tn_tensor *own = tn_unsqueeze(tn_gather(rows, 1, at), 2);
     tn_tensor *z = tn_clamp_min_scalar(
         tn_add_scalar(tn_sub(tn_unsqueeze(rows, 1), own), 1), 0);

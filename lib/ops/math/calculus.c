@@ -24,7 +24,7 @@ static tn_tensor *to_last_but_one(tn_tensor *x, int dim)
     return x ? tn_narrow(x, dim, 0, x->shape[dim] - 1) : NULL;
 }
 
-/* ---- differences ---- */
+/* ---- diff ---------------------------------------------------------------- */
 
 static tn_tensor *difference(tn_tensor *x, int dim)
 {
@@ -50,8 +50,8 @@ tn_status tn__run_diff(tn__call *call)
         x = join(tn__call_tensor(call, TN__ARG_DIFF_PREPEND), x, dim);
     if (tn__call_has(call, TN__ARG_DIFF_APPEND))
         x = join(x, tn__call_tensor(call, TN__ARG_DIFF_APPEND), dim);
-    /* Without elements, because another dimension has size 0, all n steps are
-     * done at once. */
+    /* If another dimension has size 0, there are no elements, and all n steps
+     * are done at once. */
     if (x && x->numel == 0)
         x = tn_clone(tn_narrow(x, dim, 0,
                                n < x->shape[dim] ? x->shape[dim] - n : 0));
@@ -60,7 +60,7 @@ tn_status tn__run_diff(tn__call *call)
     return tn__give(call, x);
 }
 
-/* ---- integrals ---- */
+/* ---- trapezoid ----------------------------------------------------------- */
 
 /* Returns twice the areas of the trapezoids between adjacent elements of y
  * along dim. */
@@ -125,7 +125,7 @@ tn_status tn__run_cumulative_trapezoid(tn__call *call)
                     tn_mul_scalar(tn_cumsum(areas(call, dim), dim), 0.5));
 }
 
-/* ---- slopes ---- */
+/* ---- gradient ------------------------------------------------------------ */
 
 /* Returns weight[0] * x[i] + weight[1] * x[i + 1] + weight[2] * x[i + 2] along
  * dim, for the `count` positions i from `from` on. */
@@ -141,9 +141,9 @@ static tn_tensor *weighted(tn_tensor *x, int dim, int64_t from, int64_t count,
     return sum;
 }
 
-/* Sets weight[0..2] to the weights of three points for the derivative of the
- * parabola through them, at point `at`. The distances of the points are p and
- * q: Fornberg, Math. Comp. 51 (1988). */
+/* Sets weight[0..2] to the weights of three points x0, x1, x2 in the derivative
+ * of the parabola through them, at point number `at`. p = x1 - x0 and q = x2 -
+ * x1. Fornberg, Math. Comp. 51 (1988). */
 static void parabola(tn_tensor *p, tn_tensor *q, int at, tn_tensor **weight)
 {
     tn_tensor *both = tn_add(p, q), *product = tn_mul(p, q);
@@ -202,9 +202,9 @@ static tn_tensor *slope(tn_tensor *x, tn_tensor *step, int dim, int64_t order)
     return join(out, slope_at_end(x, step, dim, true, order), dim);
 }
 
-/* Returns the distances of adjacent points along dim, in a tensor with size 1
- * in all other dimensions. They are all `step`, or the differences of the
- * coordinates `places` if that is not NULL. */
+/* Returns the distances of adjacent points along dim, as a tensor with size 1
+ * in all other dimensions. If `places` holds coordinates, the distances are
+ * their differences. If it is NULL, they are all `step`. */
 static tn_tensor *steps_of(const tn_tensor *x, int dim, double step,
                            tn_tensor *places)
 {
@@ -299,7 +299,7 @@ tn_status tn__run_gradient_at(tn__call *call)
     return give_slopes(call);
 }
 
-/* ---- covariances ---- */
+/* ---- cov and corrcoef ---------------------------------------------------- */
 
 static tn_status check_weights(const tn__call *call, int arg, int64_t count)
 {
@@ -337,8 +337,8 @@ static tn_status check_weight_values(const tn__call *call, tn_tensor *w)
 }
 
 /* Returns the divisor of the covariance: the sum of the weights, reduced by the
- * correction, but at least 0. `less` is the correction, w the product of the
- * weights, a the argument aweights; w and a may be NULL. */
+ * correction `less`, but at least 0. w is the product of the weights, and a the
+ * argument aweights. Both may be NULL. */
 static tn_tensor *degrees_of_freedom(double less, tn_tensor *w, tn_tensor *a,
                                      const tn_tensor *x)
 {
@@ -377,8 +377,8 @@ tn_status tn__run_cov(tn__call *call)
     tn_tensor *f = tn__call_tensor(call, TN__ARG_COV_FWEIGHTS);
     tn_tensor *a = tn__call_tensor(call, TN__ARG_COV_AWEIGHTS);
     /* With aweights, cov is computed in float64. The gradient by a weight is a
-     * difference of terms that grow as the degrees of freedom shrink. With two
-     * observations the terms cancel completely. */
+     * difference of terms that become larger as the degrees of freedom become
+     * fewer. With two observations the terms cancel completely. */
     tn_dtype dtype = a ? tn_dtype_promote(x->dtype, a->dtype) : x->dtype;
     if (a) {
         x = tn_to_dtype(x, TN_F64);
@@ -413,15 +413,17 @@ tn_status tn__run_corrcoef(tn__call *call)
     return tn__give(call, tn_clamp_max_scalar(tn_clamp_min_scalar(c, -1), 1));
 }
 
-/* ---- sums of exponentials ---- */
+/* ---- logcumsumexp -------------------------------------------------------- */
 
 /* Returns logcumsumexp of x along dim by a parallel scan: Brent and Kung, IEEE
- * Trans. Comp. 31 (1982). The logaddexp of adjacent pairs of elements, which
- * are half as many, are scanned recursively. The results are the odd elements
- * of the whole result. Each even element follows from the odd one before it and
- * one element of x. To subtract a common maximum and use cumsum instead would
- * underflow at the beginning of a row that rises by more than the range of
- * exp. */
+ * Trans. Comp. 31 (1982).
+ *
+ *   y[k] = logaddexp(x[2 k], x[2 k + 1])
+ *   out[2 k + 1] = logcumsumexp(y)[k]
+ *   out[2 k] = logaddexp(out[2 k - 1], x[2 k])
+ *
+ * To subtract the maximum of the row and use cumsum would underflow at the
+ * beginning of a row that rises by more than the range of exp. */
 static tn_tensor *log_sums(tn_tensor *x, int dim)
 {
     int64_t size = x && x->ndim ? x->shape[dim] : 1, pairs = size / 2;
@@ -473,7 +475,7 @@ tn_status tn__run_logcumsumexp(tn__call *call)
     return tn__give(call, narrow ? tn_to_dtype(sum, dtype) : sum);
 }
 
-/* ---- norms of slices ---- */
+/* ---- renorm -------------------------------------------------------------- */
 
 tn_status tn__run_renorm(tn__call *call)
 {

@@ -229,7 +229,7 @@ tn_status tn__run_one_hot(tn__call *call)
     return tn__give(call, tn__row(TN__OP_ID_ONE_HOT_DRAW, value, 2));
 }
 
-/* ---- numbers that depend on the dtype ------------------------------------ */
+/* ---- round and nan_to_num ------------------------------------------------ */
 
 tn_status tn__run_round_decimals(tn__call *call)
 {

@@ -3,7 +3,8 @@
 #include <math.h>
 #include <ops/engine/native.h>
 
-/* Computes polygamma: (-1)^(n + 1) * n! * zeta(n + 1, x) (DLMF 25.11.12). */
+/* Computes polygamma(n, x) = (-1)^(n + 1) * n! * zeta(n + 1, x) (DLMF
+ * 25.11.12). */
 tn_status tn__run_polygamma(tn__call *call)
 {
     int64_t n = tn__call_int(call, TN__ARG_POLYGAMMA_N);

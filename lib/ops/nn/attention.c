@@ -52,8 +52,8 @@ static tn_status check_mask(const tn__call *call, const tn_tensor *q,
     return TN_OK;
 }
 
-/* Returns the integers first, first + 1, ... for the positions along dimension
- * dim of scores. dim is negative: it counts from the end. */
+/* Returns the integers first, first + 1, ..., one for each position along
+ * dimension dim of scores. dim is negative and counts from the end. */
 static tn_tensor *positions(const tn_tensor *scores, int dim, int64_t first)
 {
     return tn_arange((double)first,
@@ -181,8 +181,8 @@ typedef struct lookup {
     double scale;
 } lookup;
 
-/* Computes attention for all queries of a at once. `first` is the position of
- * the first query. */
+/* Computes attention for all queries in a->x at once. `first` is the position
+ * of the first query. */
 static tn_tensor *attend(const lookup *a, int64_t first)
 {
     tn_tensor *q = a->x[QUERY], *keys_t = a->x[KEYS_T], *v = a->x[VALUE];
@@ -200,12 +200,13 @@ static int64_t size_from_end(const tn_tensor *x, int dim)
     return x && x->ndim >= dim ? x->shape[x->ndim - dim] : 1;
 }
 
-/* Returns the dimension, where 1 is the last one, along which to split the
- * attention into parts of *size, so that the scores of a part fit into the
- * cache. Returns 0 if it need not be split. A part has at most QUERIES queries.
- * On a synchronous device it also has so few heads that their scores fit into
- * the second-level cache. On an asynchronous device each part is a launch, so
- * splitting costs more. */
+/* Chooses how attention is split, so that the scores of a part fit into the
+ * cache. Returns the dimension to split, counted from the end starting at 1,
+ * and sets *size to the size of a part. Returns 0 if no split is needed. On a
+ * synchronous device a dimension of heads or of the batch is split if there is
+ * one. Else the queries are split into parts of QUERIES, or more if there would
+ * be too many parts. On an asynchronous device only the queries are split,
+ * because each part is a launch. */
 static int find_cut(const lookup *a, int64_t *size)
 {
     enum { QUERIES = 128, SCORES = 131072 };

@@ -6,7 +6,7 @@
 
 #include <ops/engine/ops.h>
 
-/* The options of a call of attention. */
+/* The options of one call of scaled dot-product attention. */
 typedef struct tn__attention {
     tn_tensor *mask;       /* NULL if there is no mask */
     double dropout, scale; /* the scale is not 0 */
@@ -14,10 +14,11 @@ typedef struct tn__attention {
                                      heads of query (PyTorch's enable_gqa) */
 } tn__attention;
 
-/* Returns x, a key or value, expanded to the batch dimensions of q, if the
- * device of q has the extension and the expansion repeats elements of x. With
- * shared heads, the dimension of the heads is not expanded. Else returns x
- * itself. Returns NULL on failure, with the error recorded. */
+/* Returns x, a key or value, expanded to the batch dimensions of q. With
+ * shares_heads, the dimension of the heads stays as it is. Returns x itself if
+ * its batch dimensions equal those of q, if they do not broadcast to them, or
+ * if the device of q lacks the extension `attention`. Returns NULL on failure,
+ * with the error recorded. */
 tn_tensor *tn__attention_widen(tn_tensor *x, const tn_tensor *q,
                                bool shares_heads);
 /* Returns whether the device of q supports this attention, forward and

@@ -1,18 +1,19 @@
-/* bag.c: embedding_bag: looks up rows of a table and reduces them bag by bag.
- * Input (bags, length) has bags of equal length, which are reduced along a
- * dimension. If offsets split a list into bags, the rows are added in ascending
- * order to the sum of their bag. */
+/* bag.c: embedding_bag, which looks up rows of a table and reduces them bag by
+ * bag. An input of shape (bags, length) has bags of equal length, which are
+ * reduced along dimension 1. If offsets split a one-dimensional input into
+ * bags, the rows are added to the sum of their bag in ascending order. */
 #include <ops/engine/native.h>
 
 enum mode { SUM, MEAN, MAX };
 
 /* The bags of a call, with N indices in all. */
 typedef struct bags {
-    tn_tensor *index;   /* (N): the rows of weight to look up, bag after bag */
-    tn_tensor *ignored; /* (N), bool: true for indices that are padding_idx.
-                           NULL if there is no padding_idx. */
-    tn_tensor *starts;  /* (count): the position in index where each bag starts.
-                           NULL if all bags have `length` indices. */
+    tn_tensor *index;   /* the rows of weight to look up, bag after bag, of
+                           shape (N) */
+    tn_tensor *ignored; /* bool of shape (N), true for indices that are
+                           padding_idx. NULL if there is no padding_idx. */
+    tn_tensor *starts;  /* the position in index where each bag starts, of shape
+                           (count). NULL if all bags have `length` indices. */
     int64_t count, length, padding; /* number of bags, their length, and
                                        padding_idx */
 } bags;
@@ -99,10 +100,10 @@ static tn_tensor *max_by_bag(const bags *b, tn_tensor *x)
                : NULL;
 }
 
-/* ---- sums ---------------------------------------------------------------- */
+/* ---- the sum of each bag ------------------------------------------------- */
 
-/* Returns the number of the bag of each index: the number of bags that start at
- * or before the index, minus one. */
+/* Returns, for each index, the number of the bag to which it belongs. It is one
+ * less than the number of bags that start at or before the index. */
 static tn_tensor *bag_of_each(const bags *b)
 {
     tn_tensor *place = tn_arange(0, b->index->numel, 1, .dtype = TN_I64,
@@ -153,7 +154,7 @@ static tn_tensor *reduced(const bags *b, tn_tensor *x, enum mode mode)
     return tn_div(sum, tn_unsqueeze(counted, 1));
 }
 
-/* ---- the operator -------------------------------------------------------- */
+/* ---- embedding_bag ------------------------------------------------------- */
 
 /* Returns the reduction that the argument mode names. The operator's line
  * `bounds` has checked that the name exists. */
@@ -210,7 +211,7 @@ static bool find_starts(const tn__call *call, bags *b, tn_tensor *offsets)
         return tn__report_indices(call, "embedding_bag", "offsets", offsets, 0,
                                   b->index->numel + 1), false;
     const int64_t pairs = offsets->numel - 1;
-    if (pairs > 0) { /* the starts must not fall, or bags would overlap */
+    if (pairs > 0) { /* the starts must not descend, or bags would overlap */
         const tn_value value[] = {tn__value_optional(
             tn_sub(tn_narrow(b->starts, 0, 1, pairs),
                    tn_narrow(b->starts, 0, 0, pairs)))};
@@ -328,8 +329,8 @@ tn_status tn__run_embedding_bag(tn__call *call)
     if (x && tn__call_has(call, TN__ARG_EMBEDDING_BAG_PER_SAMPLE_WEIGHTS))
         x = tn_mul(x, tn_unsqueeze(tn_reshape(scale, tn_dims(-1)), 1));
     tn_tensor *out = reduced(&b, x, mode);
-    if (!out && x && b.starts) /* if the first bag does not start at 0, says
-                                  so */
+    if (!out && x && b.starts) /* report it if the first bag does not start at
+                                  0 */
         return tn__report_indices(
             call, "embedding_bag", "offsets",
             tn_narrow(tn__call_tensor(call, TN__ARG_EMBEDDING_BAG_OFFSETS), 0,

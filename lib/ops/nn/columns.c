@@ -32,8 +32,9 @@ tn_status tn__columns_write(const tn__images *x, const tn__window *w,
     return tn__kernel_launch(out->storage->device, kernel, &space, NULL, what);
 }
 
-/* Reads the arguments that im2col and col2im share into *w. From number `first`
- * on they are kernel_size, dilation, padding, stride and out. */
+/* Reads the arguments that im2col and col2im share into *w. They are
+ * kernel_size, dilation, padding, stride and out, from argument number `first`
+ * on. */
 static tn_status take_window(const tn__call *call, int first, tn__window *w)
 {
     int64_t *pair[] = {w->kernel, w->dilation, w->pad, w->stride, w->out};
@@ -77,9 +78,9 @@ tn_status tn__run_im2col(tn__call *call)
     return tn__columns_write(&images, &w, out, "im2col");
 }
 
-/* A call of col2im: out[n][c][h][w] is the sum of the elements of the columns x
- * that belong to this element of the image. The order of the sum is fixed,
- * which it would not be if the columns were scattered. */
+/* A call of col2im. out[n][c][h][w] is the sum of the elements of the columns x
+ * that were copied from [n][c][h][w] by im2col. Each sum is computed in a fixed
+ * order. Scattering the columns into the image would not fix the order. */
 typedef struct fold {
     const tn__window *w;
     tn_tensor *x, *out; /* x is (N, C * kH * kW, oH * oW) */
@@ -87,9 +88,9 @@ typedef struct fold {
     int64_t batch, column, place; /* the strides of x's three dimensions */
 } fold;
 
-/* Computes the elements [low, high) of each image. `inside` says that the
- * stride is 1 and that each of these elements belongs to a window at every tap,
- * so that the columns are read by strides alone. */
+/* Computes the elements [low, high) of each image. If `inside` is true, the
+ * stride is 1 and each of these elements is covered kH * kW times, once by each
+ * tap (window.h). Then the columns are read by strides alone. */
 static tn_status fold_part(const fold *f, tn__formula *formula,
                            const int64_t *low, const int64_t *high,
                            bool inside)
@@ -99,8 +100,9 @@ static tn_status fold_part(const fold *f, tn__formula *formula,
     const tn__kernel *kernel = tn__formula_kernel(formula, dtype);
     if (!kernel)
         return tn_error_code();
-    /* The space is (N, C, H, W) with the row dimensions (kH, kW). Element h is
-     * tap ki of window oi if h + pad - ki * dilation = oi * stride. */
+    /* The space is (N, C, H, W) with the row dimensions (kH, kW). Image row h
+     * is tap ki of window oi if h + pad - ki * dilation = oi * stride. The same
+     * holds for columns. */
     tn__space space = {.outer_ndim = 4, .row_ndim = 2,
                        .extent = {f->count, f->channels, high[0] - low[0],
                                   high[1] - low[1], w->kernel[0],
@@ -141,9 +143,10 @@ static tn_status fold_part(const fold *f, tn__formula *formula,
                                    steps ? param : NULL, "col2im");
 }
 
-/* Computes whole images. In a large image, the interior is computed first,
- * whose elements are in a window at every tap. Then come the borders above,
- * below, left and right of it. */
+/* Computes whole images. If the stride is 1 and the image is large, the
+ * interior, whose elements are covered by every tap, is computed first and
+ * without index checks. Then come the borders above, below, left and right of
+ * it. */
 static tn_status fold_image(const fold *f)
 {
     static tn__formula steps = TN__FORMULA(
@@ -155,8 +158,8 @@ static tn_status fold_image(const fold *f)
         "col2im(x, h: offset, w: offset) = like(rsum(x[h, w; 0]), x)");
     static tn__formula whole =
         TN__FORMULA("col2im(x) = like(rsum(x), x)");
-    enum { LARGE = 16384 }; /* the result is one launch if it has fewer
-                               elements */
+    enum { LARGE = 16384 }; /* results with fewer elements are computed by a
+                               single launch */
     const tn__window *w = f->w;
     const int64_t none[2] = {0, 0}, *all = w->in;
     if (w->stride[0] != 1 || w->stride[1] != 1)

@@ -6,12 +6,12 @@
 #include <ops/nn/window.h>
 #include <device/work.h>
 
-/* The most bytes of columns that are made at a time, for as many whole images
- * as fit. This is small enough to stay in the caches and large enough that a
- * product is worth a launch. */
+/* The maximum size, in bytes, of the columns that are made at a time. They hold
+ * as many whole images as fit. The size is small enough for the caches and
+ * large enough for a product to be worth a launch. */
 #define COLUMNS_BYTES (32 << 20)
 
-/* ---- the call ------------------------------------------------------------ */
+/* ---- reading the arguments ----------------------------------------------- */
 
 typedef struct conv {
     tn__images x;
@@ -119,7 +119,7 @@ static tn_status take_conv(const tn__call *call, conv *c)
     return status < 0 ? status : take_geometry(call, c);
 }
 
-/* ---- by the device ------------------------------------------------------- */
+/* ---- convolution by the device ------------------------------------------- */
 
 static tn_strided strided(const tn_tensor *x, int ndim)
 {
@@ -135,16 +135,17 @@ static tn_strided strided(const tn_tensor *x, int ndim)
 /* What a device computes: a convolution, or its gradient by input or by
  * weight. */
 typedef struct device_conv {
-    uint32_t kind; /* TN_CONV_...: which of in, weight and out is computed */
+    uint32_t kind; /* TN_CONV_..., says which of in, weight and out is
+                      computed */
     const tn__window *w;
     int64_t groups;
     const tn_tensor *in, *weight, *out, *bias; /* bias may be NULL */
     const char *what; /* the name of the operator in error messages */
 } device_conv;
 
-/* Computes one of in, weight and out from the other two, as c->kind says.
- * Returns TN_ERR_UNSUPPORTED, without an error recorded, if the device lacks
- * the extension or declines. */
+/* Computes one of in, weight and out from the other two, as c->kind says, by
+ * the device's extension `conv`. Returns TN_ERR_UNSUPPORTED, without an error
+ * recorded, if the device lacks the extension or declines the call. */
 static tn_status by_extension(const device_conv *c)
 {
     const tn__window *w = c->w;
@@ -172,7 +173,7 @@ static tn_status by_extension(const device_conv *c)
     return tn__device_work(device, TN__WORK_CONV, &args, c->what, NULL, NULL);
 }
 
-/* ---- by columns ---------------------------------------------------------- */
+/* ---- convolution by columns and matrix products -------------------------- */
 
 /* Returns how many of the `count` images are made into columns at a time. numel
  * is the number of elements of the columns of one image. */
@@ -183,8 +184,8 @@ static int64_t images_at_once(int64_t count, int64_t numel, tn_dtype dtype)
     return most < 1 ? 1 : most < count ? most : count;
 }
 
-/* Computes the images [first, first + count) of out by a product of the weight
- * and their columns, of shape (count, C * kH * kW, oH * oW). */
+/* Computes the images [first, first + count) of out: the weight times the
+ * columns of these images, of shape (count, C * kH * kW, oH * oW). */
 static tn_status multiply(const conv *c, tn_tensor *columns, tn_tensor *out,
                           int64_t first, int64_t count)
 {
@@ -211,8 +212,8 @@ static tn_status multiply(const conv *c, tn_tensor *columns, tn_tensor *out,
                            "conv2d", NULL, NULL);
 }
 
-/* Fills each channel of out with its bias, to which the product is then
- * added. */
+/* Fills each channel of out with its bias. The product is added to it
+ * afterwards. */
 static tn_status write_bias(const conv *c, tn_tensor *out)
 {
     tn_tensor view;
@@ -257,8 +258,8 @@ static tn_status run_conv(const conv *c, tn_tensor *out)
     return status;
 }
 
-/* Computes the convolution by the device. If the device declines it, the
- * convolution without bias is tried, and the bias is added by an operator. */
+/* Computes the convolution by the device. If the device declines, asks it for
+ * the convolution without bias, and adds the bias by an operator. */
 static tn_status forward_device(const conv *c, tn_tensor *out)
 {
     device_conv d = {.kind = TN_CONV_FORWARD, .w = &c->w, .groups = c->groups,
@@ -313,7 +314,7 @@ tn_status tn__run_conv2d(tn__call *call)
     return out->numel == 0 ? TN_OK : forward(&c, out);
 }
 
-/* ---- one of the three from the others ------------------------------------ */
+/* ---- input, weight or out from the other two ----------------------------- */
 
 /* The operators conv2d_out, conv2d_input and conv2d_weight compute one of
  * input, weight and out from the other two. They have the same arguments: those
@@ -327,8 +328,8 @@ typedef struct part {
     int64_t groups;
 } part;
 
-/* Returns whether the channels of the two given tensors match for this number
- * of groups. */
+/* Returns whether the numbers of channels of the two given tensors match for
+ * p->groups. */
 static bool fits(const part *p)
 {
     const int64_t *x = p->input ? p->input->shape : NULL,
@@ -364,8 +365,8 @@ static tn_status check_part(const tn__call *call, const part *p,
     return TN_OK;
 }
 
-/* Checks that the windows are within the padded input. The padding "same" may
- * have one more element behind the input than before it. */
+/* Checks that the windows are within the padded input. With padding "same", the
+ * padding after the input may be one element larger than the one before it. */
 static tn_status check_reach(const tn__call *call, const tn__window *w)
 {
     for (int a = 0; a < 2; a++) {
@@ -413,8 +414,9 @@ static tn_dims_list two(const int64_t *pair)
     return tn_dims(pair[0], pair[1]);
 }
 
-/* Computes the gradient by input: W^T G, whose columns are summed into images
- * (col2im). W is the weight as a matrix, G is the gradient of the output. */
+/* Computes the gradient by input. With W the weight as a matrix and G the
+ * gradient of the output, W^T G gives columns, which are summed into images
+ * (col2im). */
 static tn_tensor *input_by_columns(const part *p)
 {
     const int64_t *w = p->weight->shape, *o = p->out->shape;
@@ -434,8 +436,8 @@ static tn_tensor *input_by_columns(const part *p)
     return tn__row(TN__OP_ID_COL2IM, value, 7);
 }
 
-/* Computes the gradient by weight: G X^T, summed over the images. X is the
- * columns of the input (im2col), G is the gradient of the output. */
+/* Computes the gradient by weight: G X^T, summed over the images, where X is
+ * the columns of the input (im2col) and G the gradient of the output. */
 static tn_tensor *weight_by_columns(const part *p)
 {
     const int64_t *x = p->input->shape, *o = p->out->shape;
@@ -473,8 +475,8 @@ static tn_tensor *out_by_columns(const part *p)
     return out && (out->numel == 0 || run_conv(&c, out) >= 0) ? out : NULL;
 }
 
-/* Computes a gradient a few images at a time, so that the columns of all images
- * never exist at once. */
+/* Computes a gradient for a few images at a time, to limit the memory for the
+ * columns. */
 static tn_tensor *in_steps(const part *p, uint32_t kind)
 {
     tn_tensor *(*const of)(const part *) =
@@ -519,8 +521,7 @@ static tn_tensor *by_columns(part *p, uint32_t kind)
     tn_tensor **side[] = {&p->input, &p->weight, &p->out};
     tn_dtype dtype = (p->out ? p->out : p->weight)->dtype;
     bool half = kind != TN_CONV_FORWARD && tn_dtype_bytes(dtype) == 2;
-    /* Half types are computed in float32, since the results of products are
-     * summed again. */
+    /* Half types are computed in float32, since several products are summed. */
     for (int i = 0; i < 3 && half; i++)
         if (*side[i] && !(*side[i] = tn_to_dtype(*side[i], TN_F32)))
             return NULL;

@@ -57,11 +57,12 @@ static tn_status give_batch(tn__call *call, tn_tensor *y, const tn_tensor *x)
                     y && x->ndim == 4 ? tn_squeeze(y, .dim = 0) : y);
 }
 
-/* ---- forward ------------------------------------------------------------- */
+/* ---- conv3d -------------------------------------------------------------- */
 
 typedef struct volumes {
     int64_t stride[AXES], dilation[AXES];
-    int64_t low[AXES], high[AXES]; /* padding before and after the volume */
+    int64_t low[AXES], high[AXES]; /* padding before and after the volume, in
+                                      elements */
 } volumes;
 
 /* Reads the argument padding, which is numbers or a name. If "same" needs an
@@ -93,9 +94,9 @@ static tn_status take_padding(const tn__call *call, const tn_tensor *w,
     return TN_OK;
 }
 
-/* Returns x with the padding that conv2d cannot do: along the depth, and of
- * different sizes before and after. Sets the padding in *v that conv2d still
- * has to do. */
+/* Pads x along the depth, and wherever the padding before and after differs,
+ * since conv2d cannot do that. Returns the padded x and sets the padding in *v
+ * that is left for conv2d. */
 static tn_tensor *padded(tn_tensor *x, volumes *v)
 {
     bool even = v->low[HEIGHT] == v->high[HEIGHT] &&
@@ -111,8 +112,8 @@ static tn_tensor *padded(tn_tensor *x, volumes *v)
     return tn_constant_pad_nd(x, pad, 0);
 }
 
-/* Returns x (N, C, D, H, W) as images (N * windows, C * kD, H, W), where
- * `windows` is the number of windows along the depth, and size is kD. */
+/* Returns x (N, C, D, H, W) as images (N * windows, C * kD, H, W). `windows` is
+ * the number of windows along the depth, and size is kD. */
 static tn_tensor *depth_as_channels(tn_tensor *x, int64_t size,
                                     const volumes *v)
 {
@@ -177,7 +178,7 @@ tn_status tn__run_conv3d(tn__call *call)
     return give_batch(call, tn_contiguous(tn_transpose(y, 1, 2)), x);
 }
 
-/* ---- transposed ---------------------------------------------------------- */
+/* ---- conv_transpose3d ---------------------------------------------------- */
 
 typedef struct transposed {
     int64_t stride[AXES], pad[AXES], more[AXES], dilation[AXES], groups;

@@ -18,13 +18,13 @@ static const int taps_of[] = {[BILINEAR] = 2, [NEAREST] = 1, [BICUBIC] = 4};
 typedef struct sampling {
     int mode, padding;
     bool align_corners;
-    tn_tensor *x, *grid; /* x[N][C][sizes of the image],
-                            grid[N][sizes of the output][axes] */
+    tn_tensor *x, *grid; /* x has the shape (N, C, sizes of the image), grid has
+                            (N, sizes of the output, axes) */
     int axes;            /* 2 for images, 3 for volumes */
     int64_t places;      /* P, the number of positions per image */
 } sampling;
 
-/* ---- one axis ---- */
+/* ---- the taps along one axis --------------------------------------------- */
 
 static tn_tensor *binary(int row, tn_tensor *a, tn_tensor *b)
 {
@@ -92,11 +92,11 @@ static tn_tensor *taps(const sampling *s, int k, int64_t size,
                                          : NULL;
 }
 
-/* ---- all axes ---- */
+/* ---- the taps of all axes combined --------------------------------------- */
 
-/* Combines the taps of one more axis, with index `tap` and weight `own`, with
- * those of the earlier axes, in *index and *weight. The new index is row-major:
- * *index * size + tap. */
+/* Combines the taps of the earlier axes, in *index and *weight, with those of
+ * one more axis. The latter have the index `tap` and the weight `own`. The new
+ * index is row-major: *index * size + tap. */
 static tn_status join(const sampling *s, tn_tensor **index,
                       tn_tensor **weight, tn_tensor *tap, tn_tensor *own,
                       int64_t size)
@@ -147,7 +147,7 @@ static tn_tensor *sampled(const sampling *s)
     return tn_reshape(tn__row(TN__OP_ID_TAP_SUM, value, 3), shape);
 }
 
-/* ---- arguments ---- */
+/* ---- checks of arguments ------------------------------------------------- */
 
 static tn_status check(const tn__call *call, sampling *s)
 {
@@ -182,8 +182,8 @@ static tn_status check(const tn__call *call, sampling *s)
     return TN_OK;
 }
 
-/* Returns the number of the name that argument arg gives, or -1 with the error
- * recorded if names[] does not have it. */
+/* Returns the position in names[] of the name that argument arg gives. Returns
+ * -1, with the error recorded, if names[] does not have it. */
 static int find(const tn__call *call, int arg, const char *const *names)
 {
     const char *text = call->value[arg].of.string;
@@ -233,7 +233,7 @@ tn_status tn__run_grid_sampler(tn__call *call)
     return tn__give(call, sampled(&s));
 }
 
-/* ---- affine maps ---- */
+/* ---- affine_grid --------------------------------------------------------- */
 
 /* Returns the coordinates of `size` elements evenly spaced in [-1, 1], as a
  * tensor (size, 1, ..., 1) with `behind` dimensions of size 1. */
@@ -282,7 +282,7 @@ tn_status tn__run_affine_grid(tn__call *call)
     return tn__give(call, sum);
 }
 
-/* ---- taps ---- */
+/* ---- the operators that sum taps ----------------------------------------- */
 
 /* Checks the shapes and dtypes of the tensors of a sum of taps. `across` is the
  * size that dimension 1 of factor must have, or -1 if it must be that of
@@ -350,10 +350,9 @@ static tn_status launch(tn__call *call, tn__formula *formula,
                              tn__op_outer(call->op->name));
 }
 
-/* The kernels of tap_sum sum four taps, or one. A launch handles four taps, and
- * the remaining taps have a launch each. All launches but the first add to the
- * result. With a loop over the taps in the kernel, the cpu took twice as
- * long. */
+/* tap_sum launches a kernel that sums four taps for every four taps, and a
+ * kernel of one tap for each remaining tap. All launches but the first add to
+ * the result. */
 #define TAP(n) "where(i" #n " < 0, 0, x[i" #n "; 0] * w" #n ")"
 #define ONE TAP(0)
 #define FOUR TAP(0) " + " TAP(1) " + " TAP(2) " + " TAP(3)

@@ -4,9 +4,9 @@
  * gradient of conv2d by its input. */
 #include <ops/nn/window.h>
 
-/* ---- sequences ----------------------------------------------------------- */
+/* ---- conv1d -------------------------------------------------------------- */
 
-/* Reads argument arg, a list of one number for L, and sets *list to (first,
+/* Reads argument arg, a list of one number for L. Sets *list to (first,
  * number), the list for images of height 1. */
 static tn_status along(const tn__call *call, int arg, int64_t first,
                        tn_dims_list *list)
@@ -83,7 +83,7 @@ tn_status tn__run_conv1d(tn__call *call)
     return tn__give(call, y ? tn_squeeze(y, .dim = -2) : NULL);
 }
 
-/* ---- transposed ---------------------------------------------------------- */
+/* ---- transposed convolutions --------------------------------------------- */
 
 typedef struct transposed {
     tn_tensor *x, *weight, *bias; /* x is (N, C, H, W) */
@@ -219,7 +219,7 @@ tn_status tn__run_conv_transpose1d(tn__call *call)
     return tn__give(call, y ? tn_squeeze(y, .dim = -2) : NULL);
 }
 
-/* ---- others -------------------------------------------------------------- */
+/* ---- pixel_shuffle, channel_shuffle, bilinear ---------------------------- */
 
 tn_status tn__run_pixel_shuffle(tn__call *call)
 {

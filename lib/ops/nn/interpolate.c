@@ -124,9 +124,10 @@ static tn_status fill_antialiased(const stretch *s, tn__taps *taps)
 
 /* Converts the weights to integers for uint8 images, and returns the number of
  * bits by which the sums must be shifted right. The integers are the weights
- * times a power of 2, of which the largest has 15 bits. Each dimension is
- * rounded to bytes. This is Pillow's method too. An input that occurs twice
- * among the taps of an output gets a single weight. */
+ * times a power of 2, which is chosen so that the largest integer has 15 bits.
+ * The results are rounded to bytes after each dimension. Both are Pillow's
+ * method. An input that occurs twice among the taps of an output gets a single
+ * weight. */
 static int make_whole(tn__taps *taps)
 {
     double most = 0;
@@ -186,11 +187,12 @@ static tn_tensor *stretch_dim(const stretch *s, tn_tensor *x, int dim,
     return whole ? to_bytes(y, bits) : y;
 }
 
-/* ---- arguments ----------------------------------------------------------- */
+/* ---- reading the arguments ----------------------------------------------- */
 
 static const struct {
     const char *name;
-    int ndim; /* dimensions that the input must have; 0 means 3, 4 or 5 */
+    int ndim; /* the number of dimensions that the input must have. 0 means 3, 4
+                 or 5. */
     int mode;
 } modes[] = {{"nearest", 0, NEAREST},      {"nearest-exact", 0, NEAREST_EXACT},
              {"linear", 3, LINEAR},        {"bilinear", 4, LINEAR},

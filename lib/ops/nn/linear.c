@@ -1,9 +1,11 @@
-/* linear.c: computes input @ weight^T + bias (PyTorch's linear), and an
- * activation after it.
+/* linear.c: computes input @ weight^T + bias (PyTorch's linear), and optionally
+ * relu or gelu of it.
  *
- * If the device has the extension "product", one call of the device does all of
- * it, and also stores what the gradient of the activation needs. If the device
- * declines, the same is computed by other operators. */
+ * If the device has the extension "product", one call of the device computes
+ * all of it, and also stores what the gradient of the activation needs. If the
+ * device declines, other operators compute the same. In this file, `words` is
+ * the activation as flags: TN_PRODUCT_RELU, TN_PRODUCT_GELU,
+ * TN_PRODUCT_GELU_TANH, or 0 for none. */
 #include <device/device.h>
 #include <ops/engine/native.h>
 #include <device/work.h>
@@ -34,7 +36,7 @@ static tn_status check(const char *name, const tn_tensor *x,
     return TN_OK;
 }
 
-/* ---- by operators -------------------------------------------------------- */
+/* ---- computed by other operators ----------------------------------------- */
 
 static bool is_half(const tn_tensor *x)
 {
@@ -64,8 +66,7 @@ static tn_tensor *plain(tn_tensor *x, tn_tensor *w, tn_tensor *b)
     return sum;
 }
 
-/* Applies to x the activation that `words` names: TN_PRODUCT_RELU,
- * TN_PRODUCT_GELU, TN_PRODUCT_GELU_TANH, or 0 for none. */
+/* Applies the activation `words` to x. */
 static tn_tensor *activated(tn_tensor *x, uint32_t words)
 {
     return words == TN_PRODUCT_RELU   ? tn_relu(x)
@@ -74,10 +75,10 @@ static tn_tensor *activated(tn_tensor *x, uint32_t words)
                                       : x;
 }
 
-/* Computes product, bias and activation by operators. After the product, one
- * kernel adds the bias and applies the activation, except in two cases. With
- * half types the bias is added by the product, so that the sum is rounded once.
- * For gelu by tanh there is no such kernel. */
+/* Computes product, bias and activation by operators. One kernel adds the bias
+ * and applies the activation after the product, except in two cases. With half
+ * types the product adds the bias, so that the sum is rounded once. For gelu by
+ * tanh there is no such kernel. */
 static tn_tensor *by_operators(tn_tensor *x, tn_tensor *w, tn_tensor *b,
                                uint32_t words)
 {
@@ -94,7 +95,7 @@ static tn_tensor *by_operators(tn_tensor *x, tn_tensor *w, tn_tensor *b,
     return y;
 }
 
-/* ---- by the device ------------------------------------------------------- */
+/* ---- computed by the device ---------------------------------------------- */
 
 static tn_strided matrix(const tn_tensor *x, int64_t down, int64_t across)
 {
@@ -136,8 +137,9 @@ static bool has_product(const tn_tensor *x)
            (x->dtype == TN_F32 || is_half(x));
 }
 
-/* Returns whether the device may compute a product of these operands. The
- * operators of this file can be called by name with any operands. */
+/* Returns whether the device may compute a product of these operands. This is
+ * checked because a program can call the operators of this file by name, with
+ * any operands. */
 static bool fits_product(const tn_tensor *x, const tn_tensor *w,
                          const tn_tensor *b)
 {
@@ -160,8 +162,8 @@ static tn_tensor *result_like(const tn_tensor *x, int64_t last, tn_dtype dtype,
 }
 
 /* Makes the tensor in which the device stores what the derivative of the
- * activation needs: for relu one bit for each element of out, else a tensor
- * like out. */
+ * activation needs. For relu it has one bit for each element of out. For gelu
+ * it is a tensor like out. */
 static tn_tensor *aux_for(const tn_tensor *out, uint32_t words, int64_t rows,
                           const char *name)
 {
@@ -276,7 +278,7 @@ static tn_status refuse(const tn__call *call, const tn_tensor *g,
                     tn__shape_text(second, x->ndim, x->shape));
 }
 
-/* Returns whether x is contiguous and has the dtype of `rows` and its shape,
+/* Returns whether x is contiguous, has the dtype of `rows`, and has its shape
  * except that the last size is `last`. */
 static bool is_result(const tn_tensor *x, const tn_tensor *rows, int64_t last)
 {
@@ -286,7 +288,8 @@ static bool is_result(const tn_tensor *x, const tn_tensor *rows, int64_t last)
            x->shape[at] == last && tn_tensor_is_contiguous(x);
 }
 
-/* Returns whether x has the dtype and shape that aux_for gives. */
+/* Returns whether x has the dtype and shape of the tensor that aux_for
+ * makes. */
 static bool is_aux(const tn_tensor *x, const tn_tensor *kept, uint32_t words)
 {
     const int64_t n = kept->shape[kept->ndim - 1];
@@ -382,7 +385,7 @@ tn_status tn__run_linear_weight(tn__call *call)
     return status;
 }
 
-/* ---- the operators ------------------------------------------------------- */
+/* ---- linear, with and without an activation ------------------------------ */
 
 static tn_tensor *linear(tn_tensor *x, tn_tensor *w, tn_tensor *b,
                          uint32_t words)

@@ -8,8 +8,8 @@
 
 #include <float.h>
 
-/* Returns whether x, which broadcasts to ndim dimensions, has one value per row
- * along dims: whether its size is 1 in these dimensions. */
+/* Returns whether x has size 1 in the dimensions dims, so that it has one value
+ * per row. x broadcasts to ndim dimensions. */
 static bool is_one_a_row(const tn_tensor *x, const tn_dims_list *dims, int ndim)
 {
     for (int i = 0; i < dims->count; i++) {
@@ -152,7 +152,7 @@ static tn_status check_channels(const tn__call *call, const tn_tensor *x)
     return TN_OK;
 }
 
-/* ---- running statistics -------------------------------------------------- */
+/* ---- batch_norm and instance_norm ---------------------------------------- */
 
 /* Computes running = (1 - momentum) * running + momentum * batch in place.
  * Autograd does not record it. running may be NULL. */
@@ -311,7 +311,7 @@ tn_status tn__run_instance_norm(tn__call *call)
     return tn__give(call, y);
 }
 
-/* ---- by the last dimensions ---------------------------------------------- */
+/* ---- layer_norm and rms_norm --------------------------------------------- */
 
 /* Checks that the last sizes of x are normalized_shape, which is argument arg.
  * Stores the numbers of these dimensions in *dims. */
@@ -397,7 +397,7 @@ tn_status tn__run_rms_norm(tn__call *call)
                                   value, 4));
 }
 
-/* ---- by groups ----------------------------------------------------------- */
+/* ---- group_norm ---------------------------------------------------------- */
 
 /* Views x (N, C, ...) as (N, groups, C / groups, product of the other sizes)
  * and normalises the last two dimensions. */
@@ -437,7 +437,7 @@ tn_status tn__run_group_norm(tn__call *call)
     return tn__give(call, tn_reshape(y, whole));
 }
 
-/* ---- local response ------------------------------------------------------ */
+/* ---- local_response_norm ------------------------------------------------- */
 
 /* Divides x by a power of the mean of the squares of adjacent channels:
  * Krizhevsky and others, "ImageNet classification with deep convolutional
@@ -456,7 +456,7 @@ tn_status tn__run_local_response_norm(tn__call *call)
     tn_tensor *wide = tn_dtype_bytes(dtype) < 4 || dtype != x->dtype
                           ? tn_to_dtype(x, TN_F32)
                           : x;
-    if (x->numel == 0) /* as in PyTorch, the result has the dtype of the
+    if (x->numel == 0) /* as in PyTorch, an empty result has the dtype of the
                           input */
         return tn__give(call, tn_clone(x));
     if (!wide)

@@ -48,8 +48,8 @@ static tn_status check_pad(const tn__call *call, const tn_tensor *x,
     return TN_OK;
 }
 
-/* Narrows the view `part` of x in dimension d to `size` elements. It starts
- * `skip` elements later if skip is positive. */
+/* Narrows the view `part` of x in dimension d to `size` elements. If skip is
+ * positive, the view starts `skip` elements later. */
 static void cut(tn_tensor *part, const tn_tensor *x, int d, int64_t skip,
                 int64_t size)
 {
@@ -70,10 +70,10 @@ static void same_view(tn_tensor *part, const tn_tensor *x)
     }
 }
 
-/* Launches a kernel over all elements of out, which reads x by index in each
- * dimension d whose bit in `by` is set. index[d] holds the indices of dimension
- * d. If index is NULL, the index is the coordinate in out minus the padding
- * before x. */
+/* Launches a kernel over all elements of out. The kernel reads x by index in
+ * each dimension d whose bit in `by` is set. index[d] holds the indices of
+ * dimension d. If index is NULL, the index is the coordinate in out minus the
+ * padding before x. */
 static tn_status take_places(tn_tensor *out, tn_tensor *x, uint32_t by,
                              tn_tensor *const *index, const tn_dims_list *pad,
                              const tn__kernel *kernel, const char *name)
@@ -103,9 +103,9 @@ static tn_status take_places(tn_tensor *out, tn_tensor *x, uint32_t by,
     return tn__kernel_launch(out->storage->device, kernel, &space, NULL, name);
 }
 
-/* Writes x with zeros around it into out by one kernel, in which an index out
- * of range reads as 0. Bit d of `edge` is set if dimension d is padded. There
- * are `count` such dimensions, at most three. */
+/* Writes x with zeros around it into out. One kernel does it, which reads 0
+ * where an index is out of range. Bit d of `edge` is set if dimension d is
+ * padded. There are `count` such dimensions, at most three. */
 static tn_status put_among_zeros(tn_tensor *out, tn_tensor *x,
                                  const tn_dims_list *pad, uint32_t edge,
                                  int count, const char *name)
@@ -170,19 +170,20 @@ tn_status tn__run_constant_pad_nd(tn__call *call)
                       name);
 }
 
-/* ---- elements of the input -------------------------------------------------
+/* ---- padding by elements of the input ------------------------------------
  *
- * The result is the input with copies of its edges around it. In every
- * dimension a position of the result is before, within or after the input. Each
- * combination of these is a part of the result, which is a copy of a view of
- * the input with steps of 1, -1 or 0. So each element is copied once. Padding
- * one dimension after the other would copy all elements for each dimension.
+ * The result is the input with copies of its edges around it. Along each
+ * dimension, a position of the result is before, within or after the input.
+ * Each combination of these is a part of the result. A part is a copy of a view
+ * of the input with steps of 1, -1 or 0. So each element is copied once.
+ * Padding one dimension after the other would copy all elements for each
+ * dimension.
  *
  * The last three dimensions are not split into parts but copied together, by
- * index tensors for the padded ones. Separate parts would load cache lines of
- * the result several times. While a graph of device work is recorded for
- * replay, these dimensions are split too, because the index tensors are made on
- * the host, whose work is not replayed. */
+ * index tensors for the padded ones. Separate parts would write to the same
+ * cache lines of the result several times. While a graph of device work is
+ * recorded for replay, these dimensions are split too, because the host makes
+ * the index tensors, and its work is not replayed. */
 
 enum { CONSTANT, REFLECT, REPLICATE, CIRCULAR };
 static const char *const mode_names[] = {"constant", "reflect", "replicate",
@@ -200,8 +201,9 @@ static int find_mode(const char *text)
 
 /* Returns the index in the input from which element i of the padded dimension
  * is copied. i counts from element 0 of the input, and is negative in the
- * padding before it. n is the size of the input. With negative padding,
- * circular wraps around the elements that are left, as in PyTorch. */
+ * padding before it. n is the size of the input. low and high are the padding.
+ * With negative padding, circular wraps around the elements that are left, as
+ * in PyTorch. */
 static int64_t source(int mode, int64_t i, int64_t n, int64_t low,
                       int64_t high)
 {
@@ -219,22 +221,22 @@ typedef tn_status edges_part(const edges *e, tn_tensor *inner,
                              tn_tensor *outer, bool is_input);
 
 /* A tensor `inner` and its padded version `outer`. The function `part` is
- * called for each part of them: it copies from inner to outer, or in the
- * gradient adds from outer to inner. */
+ * called for each part of them (see above). In the forward pass it copies from
+ * inner to outer. In the backward pass it adds from outer to inner. */
 struct edges {
     int mode;
     const tn_dims_list *pad;
     const tn_tensor *inner, *outer;
     edges_part *part;
-    int whole; /* the first of the dimensions that are copied together, or the
-                  number of dimensions if none is */
-    /* index[d] holds the indices in inner from which dimension d is copied, for
-     * d >= whole. NULL if dimension d is not padded. */
+    int whole; /* the first of the dimensions that are copied together. If none
+                  is, the number of dimensions. */
+    /* index[d], for d >= whole, holds the indices in inner from which dimension
+     * d is copied. NULL if dimension d is not padded. */
     tn_tensor *index[TN_MAX_NDIM];
 };
 
-/* `count` consecutive positions of a padded dimension, which are copied from
- * elements of inner that start at `from` and are `step` apart. */
+/* A run of `count` consecutive positions of a padded dimension. They are copied
+ * from elements of inner that start at `from` and are `step` apart. */
 typedef struct run {
     int64_t from, count, step;
     bool is_input; /* the positions are within the input, not padding */
@@ -322,8 +324,8 @@ static tn_status check_edges(const tn__call *call, const tn_tensor *x,
     return status;
 }
 
-/* Copies a part by index: out[..., i, j] = x[..., index[i], index[j]] for the
- * dimensions that have an index tensor, one to three. */
+/* Copies a part by index: out[..., i, j] = x[..., index[i], index[j]]. One to
+ * three dimensions have an index tensor. */
 static tn_status take_part(tn_tensor *x, const edges *e, tn_tensor *out)
 {
     static tn__formula take[] = {
@@ -431,8 +433,8 @@ static tn_status launch_sum(tn__formula *formula, tn_tensor *a, tn_tensor *b,
 }
 
 /* Adds a part of the gradient to the elements of inner from which the part was
- * copied. If several positions were copied from one element, they are summed
- * first. */
+ * copied. If several positions of a part were copied from one element, their
+ * gradients are summed first. */
 static tn_status add_part(const edges *e, tn_tensor *inner, tn_tensor *outer,
                           bool is_input)
 {

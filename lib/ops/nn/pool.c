@@ -59,8 +59,9 @@ static tn_status take_pool(const tn__call *call, tn_tensor *x,
                             "elements, the padded {input} has %lld", name,
                             (long long)(w->dilation[a] * (w->kernel[a] - 1) + 1),
                             (long long)(w->in[a] + 2 * w->pad[a]));
-        /* Taps outside the image in every window change nothing. With ceil_mode
-         * there may be billions of them. */
+        /* A tap that is outside of the image in every window does not change
+         * the result, so such taps are cut off. With ceil_mode there may be
+         * billions of them. */
         int64_t taps = (w->in[a] + 2 * w->pad[a] - 1) / w->dilation[a] + 1;
         if (w->kernel[a] > taps)
             w->kernel[a] = taps;
@@ -101,7 +102,7 @@ static void add_origin(tn__space *space, const tn__window *w, int axis)
     at->stride[2 + axis] = w->stride[axis];
 }
 
-/* ---- by the device ------------------------------------------------------- */
+/* ---- pooling by the device ----------------------------------------------- */
 
 static tn_strided planes(const tn_tensor *x)
 {
@@ -141,8 +142,7 @@ tn_status tn__pool_by_extension(tn_pool_args args, const tn__window *w,
 
 /* ---- max pooling --------------------------------------------------------- */
 
-/* max_pool2d and max_pool2d_with_indices have the same arguments in the same
- * order, except that max_pool2d has one more at the end. */
+/* max_pool2d_with_indices has the first MAX_ARGS arguments of max_pool2d. */
 enum { MAX_ARGS = TN__ARG_MAX_POOL2D_RETURN_INDICES };
 
 tn_status tn__run_max_pool2d(tn__call *call)
@@ -189,7 +189,7 @@ tn_status tn__run_max_pool2d_greatest(tn__call *call)
         return tn_error_code();
     status = tn__window_all_padding(&w)
                  ? TN_ERR_UNSUPPORTED /* a device may require that each window
-                                         has an element */
+                                         has an element of the image */
                  : tn__pool_by_extension(
                        (tn_pool_args){.kind = TN_POOL_GREATEST}, &w, x, out,
                        NULL, "max_pool2d");
@@ -207,10 +207,10 @@ tn_status tn__run_max_pool2d_greatest(tn__call *call)
     return count < 0 ? tn_error_code() : TN_OK;
 }
 
-/* The maximum of each window and its index in the image, where `least` is the
- * value of padding. A window of padding alone gets the index of its first tap
- * that is not above or left of the image, even if that is behind the image's
- * end, as in PyTorch. */
+/* Computes the maximum of each window and its index in the image. `least` is
+ * the value of padding. A window of padding alone gets the index of its first
+ * tap that is not above or left of the image, even if the tap is below or right
+ * of it, as in PyTorch. */
 #define MAX_PADDED(least)                                                     \
     TN__FORMULA("max_pool2d(x, r: offset, c: offset, i: row offset,"          \
                 " j: row offset; h: i64, w: i64, kw: i64, dh: i64, dw: i64) =" \
@@ -278,10 +278,10 @@ tn_status tn__run_max_pool2d_with_indices(tn__call *call)
                              param + plain, "max_pool2d");
 }
 
-/* ---- the mean ------------------------------------------------------------ */
+/* ---- average pooling ----------------------------------------------------- */
 
-/* The head of the kernels of avg_pool2d. They divide the sum of each window by
- * the number of its elements. */
+/* The text with which the kernels of avg_pool2d begin. They divide the sum of
+ * each window by its number of elements. */
 #define POOL_HEAD                                                             \
     "avg_pool2d(x, r: offset, c: offset, i: row offset, j: row offset;"       \
     " h: i64, w: i64, kh: i64, kw: i64, ph: i64, pw: i64) ="

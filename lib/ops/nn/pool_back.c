@@ -1,6 +1,6 @@
 /* pool_back.c: the gradients of max_pool2d and avg_pool2d. They are operators
  * of their own, so that a device may compute them (the extension `pool`). They
- * are linear, and their gradient is a forward pooling. */
+ * are linear in the gradient g, so their own gradient is a forward pooling. */
 #include <base/memory.h>
 #include <ops/nn/window.h>
 
@@ -25,8 +25,8 @@ static tn_status check_images(const tn__call *call, const tn_tensor *g,
 /* ---- max pooling --------------------------------------------------------- */
 
 /* Returns images of this size that are zero except that each element of g is
- * added at its index. The gradients of windows that chose the same element are
- * summed. */
+ * added at its index. If several windows chose the same element, their
+ * gradients are summed. */
 static tn_tensor *scattered(tn_tensor *g, tn_tensor *indices,
                             const int64_t *size)
 {
@@ -34,8 +34,8 @@ static tn_tensor *scattered(tn_tensor *g, tn_tensor *indices,
     int64_t each = g->shape[g->ndim - 2] * g->shape[g->ndim - 1];
     for (int d = 0; d < g->ndim - 2; d++)
         images *= g->shape[d];
-    /* `zero` is one element that is expanded to the whole size, without memory
-     * of its own. scatter_add copies it. */
+    /* `zero` is a single element, expanded to the size of the images without
+     * more memory. scatter_add makes a full copy of it. */
     tn_tensor *zero = tn_zeros(tn_dims(1, 1), .dtype = g->dtype,
                                .device = g->storage->device);
     tn_tensor *flat = zero ? tn_expand(zero, tn_dims(images, area)) : NULL;
@@ -55,8 +55,9 @@ static tn_tensor *new_images(const tn_tensor *g, const int64_t *size,
     return tn__tensor_new(g->storage->device, g->dtype, g->ndim, shape, what);
 }
 
-/* Calls make, which computes the result by other operators, and adds the result
- * to the call in the shape of `made`. Frees `made`. */
+/* Frees `made`, which the device could not fill, and calls `make`, which
+ * computes the result by other operators. Adds that result to the call, in the
+ * shape of `made`. */
 static tn_status replace(tn__call *call, tn_tensor *made,
                          tn_tensor *(*make)(const tn__call *call))
 {
@@ -114,7 +115,7 @@ tn_status tn__run_max_pool2d_back(tn__call *call)
     return status;
 }
 
-/* ---- the mean ------------------------------------------------------------ */
+/* ---- average pooling ----------------------------------------------------- */
 
 enum {
     G = TN__ARG_AVG_POOL2D_BACK_G,
@@ -149,8 +150,9 @@ static tn_status take_windows(const tn__call *call, tn__window *w)
                             (long long)w->out[a], (long long)w->kernel[a],
                             (long long)w->stride[a], (long long)w->pad[a],
                             (long long)w->in[a]);
-        /* Taps outside of the image in every window change nothing. With
-         * ceil_mode there may be billions of them. */
+        /* A tap that is outside of the image in every window does not change
+         * the result, so such taps are cut off. With ceil_mode there may be
+         * billions of them. */
         int64_t taps = w->in[a] + 2 * w->pad[a];
         if (w->kernel[a] > taps)
             w->kernel[a] = taps;
@@ -189,7 +191,7 @@ static tn_tensor *divisors(const tn_tensor *g, const tn__window *w,
 }
 
 /* Computes the gradient of avg_pool2d by col2im: each element of a window gets
- * g divided by the number of elements. */
+ * g divided by the number of elements of the window. */
 static tn_tensor *avg_by_primitives(const tn__call *call)
 {
     tn_tensor *g = tn__call_tensor(call, G);

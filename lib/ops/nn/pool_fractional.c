@@ -132,7 +132,8 @@ static tn_tensor *starts(const fraction *f, tn_tensor *samples, int a)
     tn_tensor *at = tn_sub(
         tn_to_dtype(tn_mul(tn_add(i, sample), step), TN_I64),
         tn_to_dtype(tn_mul(sample, step), TN_I64));
-    /* Given numbers outside of [0, 1) must not lead out of the plane. */
+    /* The caller may have given random numbers outside of [0, 1). The clamp
+     * keeps their windows within the plane. */
     tn_tensor *all[] = {tn_clamp_scalars(at, 0, last), end};
     return tn_cat(all, 2, 1);
 }

@@ -2,15 +2,17 @@
  * pooling (pool_nd.h).
  *
  * Windows of equal size and distance are pooled by max_pool2d and avg_pool2d,
- * since a device may have kernels for these. The last two dimensions are pooled
- * at once, then the depth, for which each slice (H, W) is reshaped to one row
- * of an image. All other windows are pooled one dimension after the other, by a
- * table of the elements of each window (taps.h). Half types stay in float32
- * until the end. */
+ * since a device may have kernels for them. With three axes, the last two are
+ * pooled first. Then each slice (H, W) is reshaped to one row of an image, and
+ * the depth is pooled.
+ *
+ * All other windows are pooled one dimension after the other, by a table of the
+ * elements of each window (taps.h). Half types stay in float32 until the
+ * end. */
 #include <ops/nn/pool_nd.h>
 
-/* Stands for TN_NONE_INT in a list: the size of the output is that of the
- * input. */
+/* Replaces TN_NONE_INT in a list of output sizes. It means that the output has
+ * the size of the input. */
 enum { KEEP_SIZE = INT32_MIN };
 
 tn_status tn__windows_list(const tn__call *call, int arg, int axes,
@@ -49,7 +51,8 @@ tn_status tn__windows_check_input(const tn__call *call, const tn_tensor *x,
                     axes + 2);
 }
 
-/* Sets w->out[a] to the number of windows along axis a. up is ceil_mode. */
+/* Sets w->out[a] to the number of windows along axis a. `up` is the argument
+ * ceil_mode. */
 static tn_status count_windows(const char *name, tn__windows *w, int a, bool up)
 {
     int64_t span = w->dilation[a] * (w->kernel[a] - 1) + 1;
@@ -100,7 +103,7 @@ tn_status tn__windows_read(const tn__call *call, const tn_tensor *x,
     return status;
 }
 
-/* ---- windows that cover evenly ------------------------------------------- */
+/* ---- adaptive windows ---------------------------------------------------- */
 
 int tn__windows_axes(const tn__call *call)
 {
@@ -133,7 +136,7 @@ tn_status tn__windows_read_adaptive(const tn__call *call, const tn_tensor *x,
     return status;
 }
 
-/* The start and the end of adaptive window i: floor(i * in / out) and
+/* Return the start and the end of adaptive window i: floor(i * in / out) and
  * ceil((i + 1) * in / out). The quotient and the remainder of in / out are
  * multiplied separately, so that no product exceeds 64 bits. */
 static int64_t even_start(int64_t i, int64_t in, int64_t out)
@@ -164,7 +167,7 @@ tn_status tn__windows_even_taps(const tn__windows *w, int a, bool mean,
     return status;
 }
 
-/* ---- as images ----------------------------------------------------------- */
+/* ---- pooling by max_pool2d and avg_pool2d -------------------------------- */
 
 bool tn__windows_make_regular(tn__windows *w)
 {
@@ -197,13 +200,15 @@ bool tn__windows_all_padding(const tn__windows *w)
 bool tn__windows_suit_images(const tn_tensor *x, const tn__windows *w)
 {
     if (w->axes == 3 &&
-        tn__windows_all_padding(w)) /* the depth is pooled in another pass,
-                                       which cannot see the padding */
+        tn__windows_all_padding(w)) /* the depth is pooled in a second pass,
+                                       which does not know that a maximum of the
+                                       first pass is padding */
         return false;
     for (int a = 0; a < w->axes; a++)
-        /* With dilation, this pooling allows more padding than max_pool2d and
-         * avg_pool2d. A kernel larger than the padded input is excluded because
-         * max_pool2d reads each tap. */
+        /* max_pool2d and avg_pool2d compute the limit of the padding from the
+         * kernel without dilation, which is lower than the limit here. A kernel
+         * larger than the padded input is excluded because max_pool2d reads
+         * each tap. */
         if (w->pad[a] > w->kernel[a] / 2 ||
             w->kernel[a] > w->in[a] + 2 * w->pad[a])
             return false;

@@ -1,8 +1,12 @@
 /* pool_nd.h: the windows of pooling in one and three dimensions, and of
  * adaptive pooling in one to three dimensions (PyTorch's max_pool1d,
- * avg_pool3d, adaptive_avg_pool2d and others). Axis a is dimension x->ndim -
- * axes + a of the input x. A tap of a window is one of its positions
- * (window.h). */
+ * avg_pool3d, adaptive_avg_pool2d and others).
+ *
+ * An axis is one of the pooled dimensions, which are the last ones: axis a is
+ * dimension x->ndim - axes + a of the input x. A tap of a window is one of its
+ * positions. Tap k of window i has this coordinate along axis a:
+ *
+ *     i * stride[a] + k * dilation[a] - pad[a] */
 #ifndef TN_LIB_OPS_POOL_ND_H
 #define TN_LIB_OPS_POOL_ND_H
 
@@ -11,8 +15,8 @@
 
 enum { TN__WINDOWS_AXES = 3 };
 
-/* Windows along each of the last `axes` dimensions. Element a of each field is
- * for axis a. `in` is the size of the input, `out` the number of windows. */
+/* The windows of a pooling operator. Element a of each array is for axis a.
+ * `in` is the size of the input, `out` the number of windows. */
 typedef struct tn__windows {
     int axes;
     int64_t in[TN__WINDOWS_AXES], out[TN__WINDOWS_AXES],
@@ -31,9 +35,9 @@ tn_status tn__windows_list(const tn__call *call, int arg, int axes,
  * optional batch dimension. */
 tn_status tn__windows_check_input(const tn__call *call, const tn_tensor *x,
                                   int axes);
-/* Fills *w from the arguments of a call. args has the numbers of the arguments
- * kernel_size, stride, padding and dilation; the last is -1 if the operator has
- * no dilation. ceil_mode is the number of that argument. */
+/* Fills *w from the arguments of a call. args[] has the numbers of the
+ * arguments kernel_size, stride, padding and dilation, and ceil_mode is the
+ * number of that argument. args[3] is -1 if the operator has no dilation. */
 tn_status tn__windows_read(const tn__call *call, const tn_tensor *x, int axes,
                            const int args[4], int ceil_mode, tn__windows *w);
 /* Fills in, out and axes of *w from the arguments of a call of adaptive
@@ -42,9 +46,9 @@ tn_status tn__windows_read_adaptive(const tn__call *call, const tn_tensor *x,
                                     tn__windows *w);
 
 /* Makes a table (taps.h) of the elements of each adaptive window along axis a.
- * Windows differ in size by one element. If mean is true, the weights are 1 /
- * size. Else the table is for a maximum: a shorter window lists its first
- * element twice. */
+ * The sizes of the windows differ by at most one element. If mean is true, the
+ * weights are 1 / size. Else the table is for a maximum, and a shorter window
+ * lists its first element twice. */
 tn_status tn__windows_even_taps(const tn__windows *w, int a, bool mean,
                                 tn__taps *taps);
 
@@ -55,8 +59,9 @@ int64_t tn__windows_first_tap(const tn__windows *w, int a, int64_t i);
 /* Returns whether some window consists of padding alone. */
 bool tn__windows_all_padding(const tn__windows *w);
 
-/* Sets kernel and stride of adaptive windows that all have the same size and
- * distance. Returns false if they do not. */
+/* If all adaptive windows have the same size and distance, sets kernel, stride,
+ * pad and dilation of *w to describe them, and returns true. Else returns
+ * false. */
 bool tn__windows_make_regular(tn__windows *w);
 /* Returns whether max_pool2d and avg_pool2d can compute this pooling of x. */
 bool tn__windows_suit_images(const tn_tensor *x, const tn__windows *w);

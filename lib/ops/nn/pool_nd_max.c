@@ -10,8 +10,8 @@
 static tn_status fill_window_taps(const tn__windows *w, int a, tn__taps *taps)
 {
     int64_t in = w->in[a], step = w->dilation[a];
-    int64_t within = (in - 1) / step + 1; /* the most taps of a window that are
-                                             within the input */
+    int64_t within = (in - 1) / step + 1; /* the maximum number of taps of a
+                                             window that are within the input */
     int64_t reach = w->kernel[a] < within ? w->kernel[a] : within;
     tn_status status = tn__taps_new(taps, in, w->out[a], reach);
     for (int64_t i = 0; i < w->out[a] && status >= 0; i++) {
@@ -33,9 +33,9 @@ static tn_status fill_window_taps(const tn__windows *w, int a, tn__taps *taps)
 }
 
 /* Computes the maximum of each window by tables: first along the last
- * dimension, then along the dimension before it, and so on. Of equal elements
- * the first one wins each time, so the result is the first one in row-major
- * order. `even` says that the windows are adaptive. */
+ * dimension, then along the dimension before it, and so on. The first of
+ * several equal elements is chosen in each dimension, so the result is the
+ * first one in row-major order. `even` says that the windows are adaptive. */
 static tn_status max_by_tables(tn_tensor *x, const tn__windows *w, bool even,
                                tn_tensor **values, tn_tensor **indices)
 {
@@ -66,9 +66,9 @@ static tn_status max_by_tables(tn_tensor *x, const tn__windows *w, bool even,
     return TN_OK;
 }
 
-/* Sets the results of windows of padding alone, as in PyTorch: the value is the
- * smallest of the dtype, and the index is that of the first tap of the window
- * that is not before the start of the input. */
+/* Sets the results of windows that consist of padding alone, as in PyTorch. The
+ * value is the minimum of the dtype. The index is that of the window's first
+ * tap that is not before the start of the input. */
 static tn_status fill_padding_windows(const tn__windows *w, tn_tensor **values,
                                       tn_tensor **indices)
 {
@@ -100,7 +100,7 @@ static tn_status fill_padding_windows(const tn__windows *w, tn_tensor **values,
 }
 
 /* Computes the maximum of each window by max_pool2d. `up` is passed on as
- * ceil_mode, since windows may extend beyond the end. */
+ * ceil_mode, with which windows may extend beyond the end. */
 static tn_status max_of_images(tn_tensor *x, const tn__windows *w, bool up,
                                tn_tensor **values, tn_tensor **indices)
 {

@@ -6,7 +6,7 @@
 #include <ops/nn/pool_nd.h>
 
 /* Computes the mean of each window by avg_pool2d, or its sum if `sums` is true.
- * `up` is ceil_mode. */
+ * `up` is the argument ceil_mode. */
 static tn_tensor *mean_of_images(tn_tensor *x, const tn__windows *w, bool up,
                                  bool count_pad, bool sums)
 {
@@ -26,7 +26,7 @@ static tn_tensor *mean_of_images(tn_tensor *x, const tn__windows *w, bool up,
     return tn__windows_shape(y, x, w);
 }
 
-/* Applies to each axis of x the linear map whose table `fill` makes
+/* Applies a linear map to each axis of x. `fill` makes the table of the map
  * (taps.h). */
 static tn_tensor *map_axes(tn_tensor *x, const tn__windows *w,
                            tn_status (*fill)(const tn__windows *w, int a,
@@ -181,7 +181,7 @@ tn_status tn__run_avg_pool3d(tn__call *call)
 }
 
 /* Adds the maximum of abs(x) in each window to the call, or the minimum if
- * `least` is true: lp_pool with a norm of plus or minus infinity. */
+ * `least` is true. They are lp_pool with a norm of plus or minus infinity. */
 static tn_status give_magnitude(tn__call *call, tn_tensor *x, int axes,
                                 bool least)
 {
@@ -201,9 +201,12 @@ static tn_status give_magnitude(tn__call *call, tn_tensor *x, int axes,
     return tn__give(call, least && out ? tn_neg(out) : out);
 }
 
-/* Power-average pooling: (mean of x^norm * number of elements of a full
- * window)^(1 / norm). The root has no derivative at 0, so for a window of zeros
- * the root of 1 is computed instead. */
+/* Computes power-average pooling:
+ *
+ *     (mean of x^norm * number of elements of a full window)^(1 / norm)
+ *
+ * The root has no derivative at 0. So for a window of zeros the root of 1 is
+ * computed and then replaced by 0. */
 tn_status tn__run_lp_pool(tn__call *call)
 {
     int id = call->op->id;

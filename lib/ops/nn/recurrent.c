@@ -3,11 +3,15 @@
  *
  * A layer multiplies the whole sequence by the input weights at once. Each time
  * step then adds the product of the hidden state and the hidden weights, and
- * runs one element-wise kernel. One call of the operator `apart` splits the
- * sequence into steps, and one call splits the gates of a step. The gradient of
- * such a call is a single cat. If each part had a gradient of its own, each
- * gradient would write the whole tensor. An LSTM whose tensors share one dtype
- * is run by the operator lstm_sequence, which splits nothing. */
+ * runs one element-wise kernel.
+ *
+ * The operator `apart` returns all parts of a split. One call splits the
+ * sequence into steps, and one call per step splits the gates. The gradient of
+ * such a call is a single cat. If each part were a view with its own gradient,
+ * each of these gradients would write the whole tensor.
+ *
+ * An LSTM whose tensors share one dtype is run by the operator lstm_sequence,
+ * which splits nothing. */
 #include <base/context.h>
 #include <base/memory.h>
 #include <ops/engine/native.h>
@@ -85,7 +89,7 @@ tn_status tn__run_lstm_gates(tn__call *call)
     return status < 0 ? tn_error_code() : TN_OK;
 }
 
-/* ---- one step ------------------------------------------------------------ */
+/* ---- one time step ------------------------------------------------------- */
 
 enum cell { TANH, RELU, GRU, LSTM };
 
@@ -94,14 +98,14 @@ static int gates_of(enum cell kind)
     return kind == LSTM ? 4 : kind == GRU ? 3 : 1;
 }
 
-/* The hidden state h and, for LSTM, the cell state c. c is NULL for other
+/* The hidden state h, and the cell state c of an LSTM. c is NULL for other
  * cells. */
 typedef struct state {
     tn_tensor *h, *c;
 } state;
 
-/* The arguments of a call. Operators without a cell state have the arguments
- * after the state one position earlier. */
+/* The arguments of a call. An LSTM has one more argument than the other cells,
+ * the cell state, so its later arguments have higher numbers. */
 typedef struct arguments {
     tn_tensor *x, *w_ih, *w_hh, *b_ih, *b_hh, *w_hr;
     tn_tensor *transposed; /* the transpose of w_hh, made once for all steps */
@@ -110,8 +114,8 @@ typedef struct arguments {
     int at; /* the number of the argument w_ih */
 } arguments;
 
-/* Returns h times the hidden weights, plus addend, which may be NULL. Product
- * and sum are one call if no dtype must be converted. */
+/* Returns h times the hidden weights, plus addend, which may be NULL. If no
+ * dtype must be converted, one operator computes product and sum. */
 static tn_tensor *plus_hidden(const arguments *a, tn_tensor *h,
                               tn_tensor *addend)
 {
@@ -125,7 +129,7 @@ static tn_tensor *plus_hidden(const arguments *a, tn_tensor *h,
     return tn__row(TN__OP_ID_MATMUL_ADD, value, 3);
 }
 
-/* Computes the next state from *s in place. x is the input of this step times
+/* Replaces the state *s by the next state. x is the input of this step times
  * the input weights, of shape (batch, gates * hidden). x includes both biases.
  * For GRU it includes only b_ih, because a gate uses b_hh separately. */
 static bool step(const arguments *a, tn_tensor *x, state *s)
@@ -172,7 +176,7 @@ static tn_tensor *project_input(enum cell kind, tn_tensor *x, tn_tensor *w_ih,
     return tn_linear(x, w_ih, b_ih);
 }
 
-/* ---- checks -------------------------------------------------------------- */
+/* ---- reading and checking the arguments ---------------------------------- */
 
 static arguments read_arguments(const tn__call *call, enum cell kind)
 {
@@ -201,7 +205,7 @@ static tn_status check_shape(const tn__call *call, int arg, const tn_tensor *x,
 }
 
 /* Checks the shapes and dtypes of the arguments. a->x has `lead` dimensions
- * before the features, the last of which is the batch. */
+ * before the features: the batch, or the time and the batch. */
 static tn_status check(const tn__call *call, const arguments *a, int lead)
 {
     char text[TN__SHAPE_TEXT];
@@ -269,7 +273,7 @@ tn_status tn__run_lstm_cell(tn__call *call)
     return run_cell(call, LSTM);
 }
 
-/* ---- sequences ----------------------------------------------------------- */
+/* ---- layers over whole sequences ----------------------------------------- */
 
 /* Runs `count` steps of a layer, from state *s, which is updated. x[t] is the
  * projected input and out[t] the output of step t, both of shape (1, batch,
@@ -347,10 +351,10 @@ static bool is_uniform(const arguments *a)
     return fits;
 }
 
-/* Returns the transpose of w, for many small products. The rows of the result
- * are 16 elements longer in memory than in shape. Without that, a hidden size
- * that is a power of two would put the rows at power-of-two distances, of which
- * a cache holds few (8 % of the time at hidden size 256). */
+/* Returns the transpose of w, with each row padded in memory by 16 elements.
+ * Without the padding, a hidden size that is a power of two would put the rows
+ * at distances that are multiples of it. Such rows map to the same few sets of
+ * a cache and evict each other in each of the many small products. */
 static tn_tensor *padded_transpose(tn_tensor *w)
 {
     enum { APART = 16 };
@@ -365,9 +369,9 @@ static tn_tensor *padded_transpose(tn_tensor *w)
 
 /* Runs the steps of lstm_sequence. gates, of shape (time, batch, 4 * hidden),
  * holds the projected input of all steps. Each step adds the product of its
- * hidden state to its gates, and writes its results into out and cells. The
- * views are made once and moved from step to step, so a step allocates
- * nothing. */
+ * hidden state and the hidden weights to its gates, and writes its results into
+ * out and cells. The views of a step are made once and moved from step to step,
+ * so a step allocates nothing. */
 static tn_status run_sequence(const arguments *a, tn_tensor *gates,
                               tn_tensor *out, tn_tensor *cells, bool reverse)
 {
@@ -405,7 +409,7 @@ static tn_status run_sequence(const arguments *a, tn_tensor *gates,
 }
 
 /* Returns the projected input of all steps, of shape (time, batch, 4 * hidden).
- * x must be contiguous, so that one product computes it. */
+ * A single product computes it, so x must be contiguous. */
 static tn_tensor *project_inputs(const arguments *a)
 {
     const tn_tensor *x = a->x;

@@ -46,8 +46,8 @@ void tn__taps_free(tn__taps *taps)
     tn__free(taps->weight);
 }
 
-/* Makes the transposed table: its taps for input j are the outputs to which j
- * contributes, in order, with the same weights. */
+/* Makes the transposed table. Its taps for input j are the outputs to which j
+ * contributes, in ascending order, with the same weights. */
 static tn_status turn_around(const tn__taps *taps, tn__taps *back)
 {
     int64_t total = taps->out * taps->reach, most = 1;
@@ -183,8 +183,9 @@ static void add_indexed(tn__space *space, tn_tensor *x, int dim)
     from->index_extent[0] = x->shape[dim];
 }
 
-/* Adds the operand table[out][reach]. If the space has a row, the taps of an
- * output are the row, and t is 0. Else the operand is tap t of each output. */
+/* Adds the table table[out][reach] as an operand. If the space has a row
+ * dimension, the row is the taps of an output, and t is 0. Else the operand is
+ * tap t of each output. */
 static void add_table(tn__space *space, tn_tensor *table, int dim, int64_t t)
 {
     tn__operand *at = tn__space_add_bare(space, table);
@@ -202,8 +203,8 @@ static void add_out(tn__space *space, tn_tensor *out)
 }
 
 /* With up to four taps, the kernel's text has one term for each tap, and the
- * kernel runs over adjacent outputs. With more taps, the taps of an output are
- * a row that is summed. A tap of weight 0 does not count, even if its element
+ * kernel runs over adjacent outputs. With more taps, the taps of an output form
+ * a row, which the kernel sums. A tap of weight 0 adds 0, even if its element
  * is NaN. */
 #define TAP(n) "weighted(x[i" #n "], w" #n ")"
 enum { WRITTEN_OUT = 4 };

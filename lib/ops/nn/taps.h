@@ -15,9 +15,9 @@
 typedef struct tn__taps {
     int64_t in, out; /* sizes of the dimension before and after the map */
     int reach;       /* number of taps of each output */
-    int64_t *index;  /* index[out][reach] in [0, in), owned */
-    double *weight;  /* weight[out][reach], owned. An output that needs fewer
-                        taps has weights of 0. */
+    int64_t *index;  /* index[i][t] is the input of tap t of output i, owned */
+    double *weight;  /* weight[i][t] is its weight, owned. It is 0 for the taps
+                        that an output does not need. */
 } tn__taps;
 
 /* Makes a table in which all weights are 0. The caller frees it with
@@ -42,9 +42,9 @@ tn_status tn__taps_check_memory(const tn_tensor *x, int dim, int64_t out);
  * it. */
 tn_tensor *tn__taps_sum(tn_tensor *x, int dim, const tn__taps *taps);
 /* Sets *values to the maximum of the taps of each output, whatever their
- * weights, and *places to the index of the maximum along dim. Of equal elements
- * the first one counts. An output that needs fewer than `reach` taps lists one
- * of its taps several times. */
+ * weights, and *places to the index of the maximum along dim. If several
+ * elements are equal, the first one is taken. An output that needs fewer than
+ * `reach` taps lists one of its taps several times. */
 tn_status tn__taps_max(tn_tensor *x, int dim, const tn__taps *taps,
                        tn_tensor **values, tn_tensor **places);
 

@@ -1,7 +1,7 @@
-/* unfold.c: sliding windows of a tensor as a new dimension: views (PyTorch's
- * Tensor.unfold), their gradient, which sums overlapping windows, and windows
- * of images as columns (nn.functional.unfold and fold). Tap k of a window is
- * its element k. */
+/* unfold.c: sliding windows as a new dimension of a tensor (PyTorch's
+ * Tensor.unfold), the gradient of that view, which sums overlapping windows,
+ * and windows of images as columns (nn.functional.unfold and fold). Tap k of a
+ * window is its element k. */
 #include <ops/nn/window.h>
 
 static tn_status check_windows(const char *name, const tn_tensor *x, int dim,
@@ -61,8 +61,10 @@ tn_status tn__run_unfold(tn__call *call)
     return tn__give(call, tn__row(TN__OP_ID_WINDOWS, value, 5));
 }
 
-/* A call of windows_backward: each element of out is the sum of the elements of
- * the windows g along dim that cover it. */
+/* A call of windows_backward. Along dimension dim, each element of out is the
+ * sum of all elements of g that the view showed at its position:
+ *
+ *     out[p] = sum of g[q][k] over all q, k with q * step + k * dilation = p */
 typedef struct sum_back {
     tn_tensor *g, *out;
     int dim;
@@ -70,10 +72,9 @@ typedef struct sum_back {
     const char *name;
 } sum_back;
 
-/* Computes the elements [from, end) of the dimension. Each is the sum of a row
- * over the taps k: the row has the element of g that belongs to tap k of the
- * window which covers this element. If `indexed` is true, g is read by
- * index. */
+/* Computes the elements [from, end) along the dimension. Each one is the sum of
+ * a row of g[q][k] over the taps k, where window q has the element as its tap
+ * k. If `indexed` is true, g is read by index. */
 static tn_status sum_places(const sum_back *s, tn__formula *formula,
                             int64_t from, int64_t end, bool indexed)
 {
@@ -111,9 +112,9 @@ static tn_status sum_places(const sum_back *s, tn__formula *formula,
 }
 
 /* Computes the elements [from, end) for windows of three elements. Each element
- * is covered by `count` windows, at the taps k[]. The kernel's text has one
- * term for each of them, in the order in which a row would be summed, and the
- * kernel runs over adjacent elements. */
+ * is covered by `count` windows, as their taps k[]. The kernel's text has one
+ * term for each of these taps, in the order in which a row would be summed, and
+ * the kernel runs over adjacent elements. */
 static tn_status sum_written(const sum_back *s, int64_t from, int64_t end,
                              const int *k, int count)
 {
@@ -145,8 +146,8 @@ static tn_status sum_written(const sum_back *s, int64_t from, int64_t end,
 }
 
 /* Computes all elements that windows of three elements cover, and sets *end to
- * the end of their range. The first and the last elements are covered by one or
- * two windows. */
+ * the end of their range. The elements at both ends are covered by fewer than
+ * three windows. */
 static tn_status sum_threes(const sum_back *s, int64_t windows, int64_t *end)
 {
     const int64_t d = s->dilation;
@@ -167,8 +168,8 @@ static tn_status sum_threes(const sum_back *s, int64_t windows, int64_t *end)
 }
 
 /* Sums the windows. Element p of the dimension is tap k of window q if p = q *
- * step + k * dilation. If the step is 1, most elements are covered by a window
- * at every tap. For these, g is read by strides alone. */
+ * step + k * dilation. If the step is 1, most elements are covered by every tap
+ * of some window. For these elements g is read by strides alone. */
 static tn_status sum_windows(const sum_back *s)
 {
     static tn__formula steps = TN__FORMULA(
@@ -238,7 +239,7 @@ tn_status tn__run_windows_backward(tn__call *call)
     return size == 0 ? tn__fill(s.out, 0, s.name) : sum_windows(&s);
 }
 
-/* ---- columns ------------------------------------------------------------- */
+/* ---- unfold and fold of images ------------------------------------------- */
 
 enum { KERNEL, DILATION, PADDING, STRIDE, LISTS };
 

@@ -2,9 +2,9 @@
  * 3d): puts each value at its index, with zeros elsewhere. */
 #include <ops/nn/pool_nd.h>
 
-/* Sets the size of the output along axis k: *given, or if given is NULL the
- * smallest size that pools to the input. An error is recorded if pooling *given
- * elements with these windows does not yield the size of the input. */
+/* Sets the size of the output along axis k to *given. If given is NULL, sets it
+ * to the smallest size that pools to the input. Records an error if pooling
+ * *given elements with these windows does not yield the size of the input. */
 static tn_status unpooled_axis(const char *name, tn__windows *w, int k,
                                const int64_t *given)
 {
@@ -94,8 +94,8 @@ tn_status tn__run_max_unpool(tn__call *call)
     tn_dims_list flat = {lead + 1, {0}}, shape = {x->ndim, {0}};
     for (int d = 0; d < x->ndim; d++)
         shape.dim[d] = d < lead ? x->shape[d] : w.out[d - lead];
-    /* `zero` is one element that is expanded to the whole size, without memory
-     * of its own. scatter copies it. */
+    /* `zero` is a single element, expanded to the whole shape without more
+     * memory. scatter makes a full copy of it. */
     tn_tensor *zero = tn_zeros((tn_dims_list){0}, .dtype = x->dtype,
                                .device = x->storage->device);
     if (!tn_expand(zero, shape))

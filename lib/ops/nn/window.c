@@ -1,7 +1,7 @@
-/* window.c: iteration spaces over the windows of images (window.h). Tap (ki,
- * kj) of output (oi, oj) is in row oi * stride + ki * dilation - pad of the
- * image. Without padding, this is a sum of strides, by which a kernel reads the
- * image. With padding, the kernel computes the row and column and reads by
+/* window.c: iteration spaces over the windows of images. A tap is one of the
+ * kH * kW positions of a window. Without padding, the address of a tap is a sum
+ * of coordinates times strides, so a kernel reads the image by strides. With
+ * padding, the kernel computes the row and the column of the tap and reads by
  * index. */
 #include <base/memory.h>
 #include <ops/nn/window.h>
@@ -101,8 +101,8 @@ tn_status tn__images_of(const char *name, tn_tensor *x, tn__images *images)
     return TN_OK;
 }
 
-/* Sets *out to the dimension of oH in the space and *kernel to that of kH. oW
- * and kW are the next dimensions. */
+/* Sets *out to the number of the dimension oH in the space and *kernel to that
+ * of kH. The dimensions oW and kW follow them. */
 static void places(const tn__space *space, int *out, int *kernel)
 {
     *out = space->row_ndim ? 2 : 4;

@@ -1,5 +1,5 @@
 /* random.c: the random generator of each thread. Its state is a seed and the
- * number of calls so far. The kernels compute random numbers from these two and
+ * number of calls so far. Kernels compute random numbers from the state and
  * from the row-major number of the element. */
 #include <base/context.h>
 #include <device/recorder.h>

@@ -1,6 +1,6 @@
-/* norms.c: vector norms (PyTorch's linalg.vector_norm and weight_norm). Each
- * order that needs no powers, as 1, 2 or infinity, has an operator of its
- * own. */
+/* norms.c: vector norms (PyTorch's linalg.vector_norm and weight_norm). There
+ * is a separate operator for each order whose norm needs no powers, as 1, 2 or
+ * infinity. */
 #include <math.h>
 #include <ops/engine/native.h>
 

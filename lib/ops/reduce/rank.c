@@ -1,7 +1,7 @@
 /* rank.c: order statistics along a dimension (PyTorch's kthvalue, median, mode,
  * quantile and others). The index of the element is found by sorting, which can
- * stop once the element of one rank is known. The sort is not recorded by
- * autograd. The gradient is that of the gather which reads the element. */
+ * stop once the element of the wanted rank is known. Autograd does not record
+ * the sort. The element is then read by a gather, which gives the gradient. */
 #include <math.h>
 #include <ops/engine/native.h>
 
@@ -145,9 +145,9 @@ tn_status tn__run_nanmedian_dim(tn__call *call)
 /* ---- mode ---------------------------------------------------------------- */
 
 /* Returns the index of the most frequent value along dim. The elements are
- * sorted, and within each run of equal elements they are numbered. The largest
- * number is at the end of the longest run. Of several such runs, the first
- * holds the smallest value. */
+ * sorted, and the elements of each run of equal ones are numbered from 0. The
+ * largest number is at the end of the longest run. If several runs have this
+ * length, the first of them is chosen, which has the smallest value. */
 static tn_tensor *mode_index(tn_tensor *x, int dim)
 {
     tn_tensor *order = NULL, *where = NULL;
@@ -230,8 +230,8 @@ static tn_tensor *parts_of(const tn__call *call, const tn_tensor *x)
                    .device = x->storage->device);
 }
 
-/* Returns the rank of each quantile q in each row of the sorted last dimension,
- * which need not be an integer. NaN is last in the order. In a row with NaN,
+/* Returns the rank of each quantile q in each row of the sorted last dimension.
+ * A rank need not be an integer. NaN is last in the order. In a row with NaN,
  * all quantiles have the last rank, unless ignore_nan is true. */
 static tn_tensor *ranks_of(tn_tensor *x, tn_tensor *q, bool ignore_nan)
 {
@@ -248,13 +248,14 @@ static tn_tensor *ranks_of(tn_tensor *x, tn_tensor *q, bool ignore_nan)
     return tn_masked_fill_scalar(tn_mul_scalar(q, top), any, top);
 }
 
-/* A tensor x whose elements at some ranks along the last dimension are
- * wanted. */
+/* A tensor x from which elements are read by their rank along the last
+ * dimension. */
 typedef struct ranked {
-    tn_tensor *sorted; /* x sorted along its last dimension. NULL if there is a
-                          single rank, which is the same in rows without NaN. */
-    tn_tensor *x, *nan, *top; /* x, whether each row has NaN, and the last
-                                 rank */
+    tn_tensor *sorted; /* x sorted along its last dimension. NULL if only one
+                          rank is read, which is `known` in rows without NaN. */
+    tn_tensor *x, *nan, *top; /* x itself, a mask of the rows that have NaN, and
+                                 the index of the element with the last rank in
+                                 each row */
     double known;      /* the single rank, if sorted is NULL */
 } ranked;
 
@@ -342,7 +343,8 @@ static tn_status give_quantile(tn__call *call, bool ignore_nan)
     tn_tensor *order = NULL;
     if (ignore_nan || tn__call_tensor(call, TN__ARG_QUANTILE_Q)) {
         r.sorted = tn_sort(x, last, false, &order);
-    } else { /* the rank is the same product as in ranks_of */
+    } else { /* computes the rank q * (size - 1) in the dtype of x, as ranks_of
+                does */
         int64_t top = x->shape[last] - 1;
         double part = tn__call_float(call, TN__ARG_QUANTILE_Q);
         r.known = x->dtype == TN_F64 ? part * (double)top

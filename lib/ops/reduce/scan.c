@@ -1,7 +1,7 @@
 /* scan.c: prefix sums (PyTorch's cumsum, cumprod, cummax and others) and
  * sorting (sort, argsort, topk) along a dimension, by the device's primitives
- * scan and sort. These work along the last dimension, so a view with dim in the
- * last place is passed to them. */
+ * scan and sort. The primitives work along the last dimension, so they get a
+ * view in which dim is the last dimension. */
 #include <base/memory.h>
 #include <device/device.h>
 #include <ops/engine/native.h>
@@ -124,8 +124,8 @@ tn_status tn__run_cumprod(tn__call *call)
 
 /* ---- sorting ------------------------------------------------------------- */
 
-/* Replaces output o of the call by its last element along dim. The other
- * elements are undefined, so they must not be visible. */
+/* Replaces output o of the call by its last element along dim. The sort has not
+ * set the elements before it, so callers must not see them. */
 static tn_status leave_last(tn__call *call, int o, int dim)
 {
     tn_tensor *all = call->out[o];

@@ -105,7 +105,7 @@ tn_status tn__run_diagonal_backward(tn__call *call)
     return status < 0 ? status : tn__copy_into(&view, x, "diagonal");
 }
 
-/* ---- composites ---- */
+/* ---- operators composed of diagonals ------------------------------------- */
 
 /* Calls an operator with the arguments of diagonal. The public C function is
  * not called, because there an offset of INT64_MIN means that none is given. */
@@ -205,8 +205,9 @@ static int64_t columns_below(int64_t r, int64_t columns, int64_t offset)
 /* Returns how many elements of all rows are on or below a diagonal. */
 static int64_t elements_below(int64_t rows, int64_t columns, int64_t offset)
 {
-    /* In the rows [some, full), a part of the elements counts. In later rows
-     * all elements count. */
+    /* Rows before `some` have no element on or below the diagonal. In the rows
+     * [some, full), row r has r + offset + 1 such elements. In later rows all
+     * elements count. */
     int64_t some = offset < 0 ? -offset : 0;
     int64_t full = columns - offset - 1;
     some = some > rows ? rows : some;
@@ -277,9 +278,10 @@ tn_status tn__run_triu_indices(tn__call *call)
     return triangle_indices(call, false);
 }
 
-/* ---- a part replaced ----------------------------------------------------- */
+/* ---- copies with a part replaced ----------------------------------------- */
 
-/* Adds to the call x with the elements of `placed` where `mask` is not 0. */
+/* Adds a tensor to the call: x, with the elements of `placed` where `mask` is
+ * not 0. */
 static tn_status put_in(tn__call *call, tn_tensor *x, tn_tensor *placed,
                         tn_tensor *mask)
 {

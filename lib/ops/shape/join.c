@@ -1,9 +1,9 @@
-/* join.c: concatenation (PyTorch's cat), and the gradient of slices: zeros with
- * a tensor as a slice (slice_backward). */
+/* join.c: concatenation (PyTorch's cat), and slice_backward, the gradient of a
+ * slice: a tensor of zeros in which one slice is replaced. */
 #include <ops/engine/native.h>
 
-/* Sets *part to the slice of dst along dim that starts at `start` and has
- * `size` elements, `step` apart. Only the fields that describe a view are
+/* Sets *part to a slice of dst along dim: the `size` elements at start, start +
+ * step, start + 2 * step and so on. Only the fields that describe a view are
  * set. */
 static void set_part(tn_tensor *part, const tn_tensor *dst, int dim,
                      int64_t start, int64_t step, int64_t size)

@@ -19,7 +19,7 @@ static tn_tensor *join(tn_tensor *const *part, int count, int dim)
     return tn__row(TN__OP_ID_CAT, value, 2);
 }
 
-/* ---- another shape ---- */
+/* ---- reshaping ----------------------------------------------------------- */
 
 tn_status tn__run_ravel(tn__call *call)
 {
@@ -165,10 +165,10 @@ tn_status tn__run_reverse_dims(tn__call *call)
     return tn__give(call, tn_permute(x, order));
 }
 
-/* ---- repeated ---- */
+/* ---- repetition ---------------------------------------------------------- */
 
-/* Returns x repeated `times` times along dim. The copies of x follow one
- * another, or if `each` is true the copies of each slice do. */
+/* Returns x repeated `times` times along dim. If `each` is true, every slice is
+ * repeated in its place. Else whole copies of x follow one another. */
 static tn_tensor *repeated(tn_tensor *x, int dim, int64_t times, bool each)
 {
     tn_dims_list size = size_of(x), wide = {x->ndim + 1, {0}};
@@ -349,7 +349,7 @@ tn_status tn__run_repeat_interleave_by(tn__call *call)
     return tn__give(call, tn_index_select(x, dim, number));
 }
 
-/* ---- rotated ------------------------------------------------------------- */
+/* ---- flips, rolls and rotations ------------------------------------------ */
 
 tn_status tn__run_flip(tn__call *call)
 {
@@ -461,7 +461,7 @@ tn_status tn__run_rot90(tn__call *call)
     }
 }
 
-/* ---- of several ---- */
+/* ---- block matrices and Cartesian products ------------------------------- */
 
 tn_status tn__run_block_diag(tn__call *call)
 {

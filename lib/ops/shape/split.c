@@ -26,7 +26,7 @@ static int dim_of(const tn__call *call, int i, const tn_tensor *x)
     return -1;
 }
 
-/* ---- parts of one size ---- */
+/* ---- split, chunk and unbind --------------------------------------------- */
 
 static tn_status split_evenly(tn__call *call, tn_tensor *x, int dim,
                               int64_t size)
@@ -216,7 +216,7 @@ tn_status tn__run_dsplit(tn__call *call)
     return split_along(call, 2, 3);
 }
 
-/* ---- several of one shape ---- */
+/* ---- broadcast_tensors, meshgrid and atleast_nd -------------------------- */
 
 tn_status tn__run_broadcast_tensors(tn__call *call)
 {
@@ -363,7 +363,7 @@ tn_status tn__run_column_stack(tn__call *call)
     return join(call, 1, 1, true);
 }
 
-/* ---- views as copies ---- */
+/* ---- the operators named ..._copy ---------------------------------------- */
 
 /* Runs an operator x_copy: calls the operator x and copies its results. */
 tn_status tn__run_copied(tn__call *call)

@@ -1,5 +1,5 @@
 /* strided.c: views whose sizes and strides the caller gives (PyTorch's
- * as_strided), and copies in which such a view is replaced
+ * as_strided), and copies of a tensor in which such a view has new elements
  * (as_strided_scatter). */
 #include <ops/engine/native.h>
 #include <tensor/tensor.h>
@@ -7,8 +7,8 @@
 /* A view of the storage of x, as the arguments of a call describe it. */
 typedef struct strided {
     const tn_dims_list *size;
-    tn_dims_list stride; /* the strides. 0 in dimensions of size 0 or 1, where
-                            the caller may give any stride. */
+    tn_dims_list stride; /* the strides, set to 0 in dimensions of size 0 or 1,
+                            where the caller may give any stride */
     int64_t offset;    /* the position in the storage of the element at
                           coordinates 0 */
     int64_t low, high; /* the first and the last position in the storage that
@@ -24,8 +24,8 @@ static bool reach_further(int64_t size, int64_t stride, int64_t *end)
            !__builtin_add_overflow(*end, reach, end);
 }
 
-/* Reads the arguments size, stride and storage_offset, which are number `first`
- * and the next ones, into *out. Checks that size and stride have the same
+/* Reads the arguments size, stride and storage_offset into *out. Their numbers
+ * are first, first + 1 and first + 2. Checks that size and stride have the same
  * length, and that the view stays within the storage of x. */
 static tn_status read_strided(const tn__call *call, const tn_tensor *x,
                               int first, strided *out)

@@ -49,7 +49,7 @@ static void remove_dim(frame *f, int dim)
     }
 }
 
-/* ---- shape --------------------------------------------------------------- */
+/* ---- view, reshape and flatten ------------------------------------------- */
 
 /* Checks that a tensor with the number of elements of x can have the shape
  * `given`, and stores it in *shape, with the size that -1 stands for. */
@@ -94,9 +94,10 @@ static bool view_strides(const tn_tensor *x, const tn__shape *shape,
         tn__shape_contiguous_strides(shape->ndim, shape->dim, stride);
         return true;
     }
-    /* The dimensions of x are split into groups that are contiguous among
-     * themselves. Each group must be made of whole dimensions of the new
-     * shape. */
+    /* Splits the dimensions of x into groups. The dimensions of a group are
+     * contiguous relative to each other, so they can be merged to one. The
+     * product of their sizes must equal the product of the sizes of some
+     * adjacent dimensions of the new shape. */
     int d = x->ndim - 1, n = shape->ndim - 1;
     while (d >= 0 || n >= 0) {
         while (d >= 0 && x->shape[d] == 1)
@@ -201,7 +202,7 @@ tn_status tn__run_flatten(tn__call *call)
     return give(call, tn_reshape(x, shape));
 }
 
-/* ---- order of dimensions ------------------------------------------------- */
+/* ---- permutations of dimensions ------------------------------------------ */
 
 tn_status tn__run_transpose(tn__call *call)
 {
@@ -262,7 +263,7 @@ tn_status tn__run_permute(tn__call *call)
     return give_view(call, x, &f);
 }
 
-/* ---- dimensions of size 1 ------------------------------------------------ */
+/* ---- unsqueeze, squeeze and expand --------------------------------------- */
 
 tn_status tn__run_unsqueeze(tn__call *call)
 {
@@ -327,7 +328,7 @@ tn_status tn__run_expand(tn__call *call)
     return give_view(call, x, &f);
 }
 
-/* ---- parts --------------------------------------------------------------- */
+/* ---- select, narrow and slice -------------------------------------------- */
 
 tn_status tn__run_select(tn__call *call)
 {

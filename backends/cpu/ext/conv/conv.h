@@ -1,5 +1,9 @@
 /* conv.h: types and functions that the files of convolution share.
  *
+ * The three kinds of work are FORWARD (conv2d), and INPUT and WEIGHT, its
+ * gradients in the images and in the weights. `in` and `out` are the images
+ * that FORWARD reads and writes.
+ *
  * A pixel is one position (n, h, w) of a batch of images, with all its
  * channels. A tap is one element of the window: its position relative to a
  * pixel, and its weights. A grid is the pixels to compute with their taps. A
@@ -10,8 +14,8 @@
 
 #include "../../cpu.h"
 
-/* Images in memory: size[] is height and width. stride[] counts elements, for
- * n, c, h and w. */
+/* Images in memory. size[] is the height and width. stride[] has the strides of
+ * n, c, h and w in elements. */
 typedef struct conv_images {
     char *memory;
     int64_t size[2];
@@ -34,8 +38,8 @@ typedef struct conv_grid {
     const conv_tap *tap;
     /* number of taps */
     int64_t taps;
-    /* along each axis: the lowest position of a tap, and the distance from it
-     * to the highest */
+    /* low is the lowest position of a tap along each axis, span the distance
+     * from it to the highest one. */
     int64_t low[2], span[2];
     /* True if some pixel has a tap outside the images. Then blocks are copied
      * into a frame. */
@@ -52,18 +56,18 @@ typedef struct conv_grid {
 void tn__cpu_conv_grid_init(conv_grid *grid, const conv_images *from);
 void tn__cpu_conv_grid_cut(conv_grid *grid, int64_t pixels);
 
-/* Checks whether taps form groups of three that are adjacent in a row, for
- * pixels that are adjacent too. Returns the position of the leftmost tap in
- * each group, 0, or 2 if taps go from right to left. Returns -1 if taps do not
- * form such groups. */
+/* Checks whether taps form groups of three that are adjacent in a row, and
+ * whether the pixels of a row are adjacent. If so, returns the index of the
+ * leftmost tap in each group: 0, or 2 if taps go from right to left. Otherwise
+ * returns -1. */
 int64_t tn__cpu_conv_row_taps(const conv_grid *grid, const conv_images *from);
-/* The number of columns in the narrowest block, which is the last one of a
- * row. */
+/* Returns the number of columns of the narrowest block, which is the last one
+ * of a row. */
 int64_t tn__cpu_conv_min_columns(const conv_grid *grid);
 
 typedef struct conv_block {
-    /* the block's first image, row and column, and its size in images, rows and
-     * columns */
+    /* The block's first image, row and column, and its number of images, rows
+     * and columns. */
     int64_t first[3], size[3];
     int64_t pixels;
 } conv_block;
@@ -79,8 +83,9 @@ typedef struct conv_source {
     size_t bytes; /* bytes of an element */
 } conv_source;
 
-/* What a block reads, with strides of n, c, h and w in elements. Element 0 is
- * what the block's first pixel reads through its lowest tap. */
+/* Where a block finds what it reads, with strides of n, c, h and w in elements.
+ * Element 0 is what the block's first pixel reads at the lowest position of a
+ * tap (conv_grid.low). */
 typedef struct conv_view {
     const char *base;
     int64_t stride[4];
@@ -109,17 +114,18 @@ void tn__cpu_conv_pixels(const conv_grid *grid, const conv_block *block,
 void tn__cpu_conv_taps(const conv_grid *grid, const conv_view *view,
                        int64_t channels, int64_t *at);
 
-/* What the next block reads, which is prefetched while the current block is
- * computed. Channels are far apart in memory, and the hardware predicts few of
- * these accesses. */
+/* State of the prefetches of what the next block reads, which are issued while
+ * the current block is computed. Channels are far apart in memory, and the
+ * hardware predicts few of these accesses. */
 typedef struct conv_prefetch_state {
     /* The next address to prefetch, and the end of the current channel. at is
      * NULL when everything has been prefetched. */
     const char *at, *end;
-    /* number of channels that remain in the current image, and of images that
-     * remain */
+    /* channels is the number of channels that remain in the current image,
+     * images the number of images that remain. */
     int64_t channels, images;
-    /* number of channels in an image, and bytes of a channel */
+    /* count is the number of channels in an image, bytes the size of a
+     * channel. */
     int64_t count, bytes;
     /* bytes from channel to channel, and from image to image */
     int64_t channel, image;
@@ -127,15 +133,16 @@ typedef struct conv_prefetch_state {
     int64_t lines;
 } conv_prefetch_state;
 
-/* Returns the state for block `number`. tn__cpu_conv_ahead covers what the
- * block reads, tn__cpu_conv_ahead_pixels the block's own pixels. The state is
- * empty if there is no such block or rows are not contiguous. */
+/* These return the state for prefetching block `number`. tn__cpu_conv_ahead
+ * prefetches what the block reads, tn__cpu_conv_ahead_pixels the block's own
+ * pixels. The state is empty if there is no such block or rows are not
+ * contiguous. */
 conv_prefetch_state tn__cpu_conv_ahead(const conv_grid *grid, int64_t number,
                                        const conv_source *source);
 conv_prefetch_state tn__cpu_conv_ahead_pixels(const conv_grid *grid,
                                               int64_t number,
                                               const conv_source *source);
-/* Prefetches the next `lines` cache lines. */
+/* Prefetches up to `lines` more cache lines, and advances the state. */
 void tn__cpu_conv_prefetch(conv_prefetch_state *ahead, int64_t lines);
 
 /* Calls visit for a block's pixels in each image.
@@ -162,21 +169,24 @@ void tn__cpu_conv_visit_rows(const conv_block *block,
                              const conv_placement *placement, conv_visit *visit,
                              void *context);
 
-/* A block's pixels as one sequence, whose vectors hold pixels (conv_strip.c).
- * Pixel (n, i, j) is element n * plane + i * room[1] + j. The elements between
- * rows and images are gaps. */
+/* A strip: the pixels of a block as one sequence, for routines with one pixel
+ * in each lane (conv_strip.c). Pixel (n, i, j) is element n * plane + i *
+ * room[1] + j of the sequence. The elements between rows and images are gaps,
+ * which no pixel uses. */
 typedef struct conv_strip {
     /* room is the number of rows and columns of an image in the frame. plane is
-     * the number of their elements. */
+     * the number of elements of these rows. */
     int64_t room[2], plane;
     /* along each axis, the number of planes into which the stride splits an
      * image */
     int64_t phases[2];
-    int64_t pixels;   /* pixels of the strip, with gaps, in whole tiles */
+    /* elements of the strip, with gaps, rounded up to a multiple of
+     * tn_cpu_conv_routines.strip */
+    int64_t pixels;
     int64_t elements; /* elements of the frame */
 } conv_strip;
 
-/* Computes the layout of a strip for `channels` channels. */
+/* Computes the layout of a block's strip for `channels` channels. */
 conv_strip tn__cpu_conv_strip(const conv_grid *grid, const conv_block *block,
                               int64_t channels,
                               const tn_cpu_conv_routines *routines);
@@ -204,8 +214,8 @@ void tn__cpu_conv_strip_mask(const conv_block *block, const conv_strip *s,
  * computes
  *     pixels[p * width + o] = images[o * channel + p * step]
  * and stores 0 for o in [channels, width). scatter also adds bias[o *
- * bias_step], unless bias is NULL. Squares are transposed in registers. gather
- * with step != 1 copies element by element. */
+ * bias_step], unless bias is NULL. Square blocks are transposed in registers.
+ * gather with step != 1 copies element by element. */
 typedef struct conv_transfer {
     const tn_cpu_routines *routines;
     size_t bytes; /* bytes of an element */
@@ -213,7 +223,7 @@ typedef struct conv_transfer {
     char *images;               /* the element of channel 0 and pixel 0 */
     int64_t channel, row, step; /* strides of images, in elements */
     char *pixels;               /* pixels whose channels are adjacent */
-    int64_t width;              /* elements from pixel to pixel in pixels[] */
+    int64_t width;              /* stride of pixels in pixels[], in elements */
 } conv_transfer;
 void tn__cpu_conv_gather(const conv_transfer *t);
 void tn__cpu_conv_scatter(const conv_transfer *t, const char *bias,
@@ -228,23 +238,24 @@ static inline unsigned conv_type(size_t bytes)
 tn_status tn__cpu_conv_weight(const tn_conv_args *args,
                               const tn_cpu_routines *routines, size_t bytes);
 
-/* Computes FORWARD and INPUT with windows of 1 x 1 (conv_point.c). Returns
- * false, and does nothing, if the arguments do not suit this method. Else sets
- * *status. */
+/* Computes FORWARD and INPUT for windows of 1 x 1 (conv_point.c). Returns
+ * false, and does nothing, if the arguments do not suit this method. Otherwise
+ * sets *status. */
 bool tn__cpu_conv_point(const tn_conv_args *args,
                         const tn_cpu_routines *routines, size_t bytes,
                         tn_status *status);
 
-/* Computes depthwise convolutions (conv_plane.c). Returns false, and does
- * nothing, if the arguments do not suit this method or the dtype is not
- * float32. Else sets *status. */
+/* Computes depthwise convolutions of float32 (conv_plane.c). Returns false, and
+ * does nothing, if the arguments do not suit this method. Otherwise sets
+ * *status. */
 bool tn__cpu_conv_plane(const tn_conv_args *args,
                         const tn_cpu_conv_routines *routines,
                         tn_status *status);
 
 /* Computes float32 convolutions with windows of 3 x 3 and 1 x 3 by Winograd's
  * transforms (conv_winograd.c). Returns false, and does nothing, if the
- * arguments do not suit this method or it does not pay. Else sets *status. */
+ * arguments do not suit this method or it does not pay. Otherwise sets
+ * *status. */
 bool tn__cpu_conv_winograd(const tn_conv_args *args,
                            const tn_cpu_routines *routines,
                            conv_choice choice, tn_status *status);
@@ -257,8 +268,8 @@ conv_images tn__cpu_conv_images(const tn_strided *view, const int64_t *size,
 void tn__cpu_conv_forward_grid(conv_grid *grid, const tn_conv_args *args,
                                conv_tap *tap);
 
-/* Returns true if channels are so few that vectors of pixels are fuller than
- * vectors of channels. */
+/* Returns whether vectors should hold pixels instead of channels, because there
+ * are too few channels to fill vectors. */
 static inline bool conv_by_pixels(int64_t channels,
                                   const tn_cpu_conv_routines *routines)
 {

@@ -55,7 +55,7 @@ void tn__cpu_conv_grid_cut(conv_grid *grid, int64_t pixels)
     grid->block_count = 1;
     for (int d = 3; d-- > 0;) {
         grid->block[d] = tn__cpu_min(room, extent[d]);
-        /* Makes blocks of about the same size. */
+        /* The blocks get about the same size. */
         grid->blocks[d] =
             (extent[d] + grid->block[d] - 1) / grid->block[d];
         grid->block[d] =
@@ -117,8 +117,8 @@ int64_t tn__cpu_conv_frame_size(const conv_grid *grid, const conv_block *block,
 }
 
 /* What a block reads along each axis. room is the number of rows (or columns)
- * with padding. size is the number of those within the images. The latter begin
- * at row `start` in the images and at row `skip` in the frame. */
+ * with padding. size is the number of rows within the images. These begin at
+ * row `start` of the images and at row `skip` of the frame. */
 typedef struct reached {
     int64_t room[2], start[2], skip[2], size[2];
 } reached;
@@ -212,7 +212,8 @@ conv_view tn__cpu_conv_view(const conv_grid *grid, const conv_block *block,
                 : (conv_view){frame, {count * plane, plane, r.room[1], 1}};
 }
 
-/* Returns the state for rows [row, row + rows) of the block's images. */
+/* Returns a state that prefetches rows [row, row + rows) of the block's
+ * images. */
 static conv_prefetch_state prefetch_state_of(const conv_source *source,
                                              const conv_block *block,
                                              int64_t row, int64_t rows)
@@ -343,8 +344,8 @@ void tn__cpu_conv_gather(const conv_transfer *t)
                (size_t)(t->width - t->channels) * t->bytes);
 }
 
-/* tn__cpu_conv_scatter for step != 1: transposes some rows of some channels to
- * a buffer, then copies them to the images. */
+/* Does the work of tn__cpu_conv_scatter for step != 1: transposes some rows of
+ * some channels to a buffer, then copies them to the images. */
 static void scatter_strided(const conv_transfer *t, const char *bias,
                             int64_t bias_step)
 {

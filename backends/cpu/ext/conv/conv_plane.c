@@ -14,16 +14,17 @@
 #include "../../cpu_device.h"
 
 enum {
-    /* minimum number of groups, below which cpu_conv.c is used, because it cuts
-     * images too */
+    /* Least number of groups. With fewer, cpu_conv.c is used, which also
+     * divides the images among threads. */
     MIN_GROUPS = 8,
-    BLOCK_PIXELS =
-        2048,     /* pixels of a block, about: 8 KiB, and as much of masks */
-    MAX_ROWS = 9, /* maximum rows of a window, a multiple of three */
+    /* Approximate number of pixels of a block. They take 8 KiB, and their masks
+     * take some more. */
+    BLOCK_PIXELS = 2048,
+    MAX_ROWS = 9, /* greatest number of rows of a window, a multiple of three */
     MAX_LANES = 16,
-    /* elements that vectors read beyond the last element used */
+    /* number of elements that vectors read beyond the last element used */
     READ_BEYOND = 6 * MAX_LANES,
-    TASK_WORK = 524288           /* multiply-adds of a task */
+    TASK_WORK = 524288 /* multiply-adds of a task */
 };
 
 typedef struct plane {
@@ -32,19 +33,22 @@ typedef struct plane {
     /* The images that are read and those that are written. For WEIGHT, `to` is
      * out, which is read. */
     conv_images from, to;
-    int64_t width;           /* elements of a row */
-    /* low is the row of the window's first row relative to the pixel. reach is
-     * the distance to the window's last row. */
+    int64_t width; /* elements of a row */
+    /* low is the window's first row relative to the pixel's row. reach is the
+     * distance from the window's first row to its last. */
     int64_t low, reach;
-    int64_t block, room;     /* rows of a block, and elements of a mask */
+    /* block is the number of rows of a block, room the number of elements of a
+     * mask. */
+    int64_t block, room;
     int64_t planes_per_task; /* number of planes in a task */
-    /* One vector, then masks[column][room] of a full block, then those of the
+    /* One vector, then masks[column][room] for a full block, then those for the
      * last block. The vector comes first because loops read before a mask. */
     char *memory;
     atomic_int failed;
 } plane;
 
-/* The address of a weight. tap = 3 * row + column. */
+/* Returns the address of the weight in row `tap / 3` and column `tap % 3` of a
+ * group's window. */
 static float *weight_at(const plane *p, int64_t group, int64_t tap)
 {
     const tn_strided *w = &p->args->weight;
@@ -70,8 +74,8 @@ static void fill_rows(const plane *p, const char *from, int64_t first,
            (size_t)((end - last) * row + READ_BEYOND * 4 - 4));
 }
 
-/* Computes one plane. w holds the weights. For WEIGHT it holds the sums, each
- * of them a vector whose lanes are added later. */
+/* Computes one plane. w holds the weights. For WEIGHT, w receives the sums
+ * instead; each sum is a vector, whose lanes are added later. */
 static void run_plane(const plane *p, int64_t image, int64_t group,
                       char *frame, char *y, float *w, float bias)
 {
@@ -100,8 +104,8 @@ static void run_plane(const plane *p, int64_t image, int64_t group,
     }
 }
 
-/* Computes some consecutive planes as task i. For WEIGHT, task i is one channel
- * of all images. */
+/* Computes the planes of task i: some consecutive planes, or for WEIGHT, one
+ * channel of all images. */
 static void run_task(void *context, int64_t i)
 {
     plane *p = context;
@@ -142,9 +146,9 @@ static void run_task(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Fills the masks of a block of `pixels` pixels: mask[j][p] has all bits set if
- * the pixel p - j reads, through column j of the window, an element of the
- * pixel's own row. */
+/* Fills the masks of a block of `pixels` pixels. mask[j][p] has all bits set if
+ * column j of the window of pixel p - j is in the pixel's own row, and no bits
+ * set if it is in the row before or after. */
 static void fill_masks(const plane *p, int64_t pixels, char *mask)
 {
     memset(mask, 0, (size_t)(3 * p->room) * 4);
@@ -156,7 +160,7 @@ static void fill_masks(const plane *p, int64_t pixels, char *mask)
     }
 }
 
-/* Returns true if rows are contiguous and follow each other without gaps. */
+/* Returns whether rows are contiguous and follow each other without gaps. */
 static bool is_whole(const tn_strided *images, const int64_t *size)
 {
     return images->stride[3] == 1 && images->stride[2] == size[1];

@@ -1,27 +1,29 @@
-/* conv_point.c: conv2d with windows of 1 x 1 and the gradient of its images, as
- * matrix products. An image with contiguous planes is a matrix
+/* conv_point.c: conv2d with windows of 1 x 1, and the gradient in its images,
+ * as matrix products. An image with contiguous planes is a matrix
  * [channel][pixel]. The result and the gradient are products of the weights and
  * these matrices, image by image, without any transposition. */
 #include "conv.h"
 #include "../../prim/float_product.h"
 
 enum {
-    MIN_CHANNELS = 8, /* minimum channels of a group, in both in and out */
-    MIN_PIXELS =
-        /* minimum pixels of an image, below which cpu_conv.c is used, because
-         * it joins the pixels of several images */
-        512,
+    /* least number of channels of a group, in both in and out */
+    MIN_CHANNELS = 8,
+    /* Least number of pixels of an image. For smaller images cpu_conv.c is
+     * used, because it joins the pixels of several images. */
+    MIN_PIXELS = 512,
     TASK_WORK = 2097152 /* multiply-adds of a task */
 };
 
 typedef struct point {
     /* the product for all pixels of the first image and group */
     tn_cpu_product product;
-    int64_t batch, channel; /* elements between images, of b and of c */
-    /* elements from group to group in each matrix, and the number of groups */
+    /* strides of images in elements: batch in b, channel in c */
+    int64_t batch, channel;
+    /* ..._group is the stride of groups in a matrix, in elements. groups is the
+     * number of groups. */
     int64_t b_group, c_group, a_group, groups;
-    /* number of pixels in a task, and number of tasks for each group of an
-     * image */
+    /* pixels is the number of pixels in a task, cuts the number of tasks for
+     * each group of an image. */
     int64_t pixels, cuts;
     const char *bias;
     int64_t bias_step;

@@ -29,13 +29,15 @@ conv_strip tn__cpu_conv_strip(const conv_grid *grid, const conv_block *block,
     return s;
 }
 
-/* The rows (or columns) of a phase that are within the images: the first one's
- * position in the frame (skip) and in the images (start), and their number. */
+/* The rows (or columns) of a phase that are within the images: position of the
+ * first one in the frame (skip) and in the images (start), and their number. */
 typedef struct places {
     int64_t skip, start, count;
 } places;
 
-/* low is the position in the images of the frame's first element. */
+/* Returns the rows (or columns) of a phase that are within the images. low is
+ * the position in the images of the frame's first row. room and size are the
+ * numbers of rows in the frame and in the images. */
 static places places_of(int64_t low, int64_t step, int64_t room, int64_t size)
 {
     int64_t skip = low < 0 ? (step - 1 - low) / step : 0;

@@ -3,8 +3,10 @@
  *
  * The blocks of pixels are divided into shares, each with its own sums, and the
  * channels of `in` into ranges. A task computes one range of one share.
- * Afterwards the sums of the shares are added in order. Both are cut by shape
- * alone, so bits do not depend on the number of threads. */
+ * Afterwards the sums of the shares are added in order. Shares and ranges
+ * depend on the shape alone, so results do not depend on the number of threads.
+ * A panel is a copy of some channels of `out` for the pixels of a block, with
+ * the channels of a pixel next to each other. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,19 +14,24 @@
 #include "../../cpu_device.h"
 
 enum {
-    /* pixels of a block: 25 KiB of a panel of out, two vectors wide */
+    /* Pixels of a block. A panel of `out` that is two vectors wide then takes
+     * 25 KiB. */
     BLOCK_PIXELS = 200,
-    /* rows of sums between prefetches of the next block */
+    /* rows of sums that are computed between two prefetches */
     ROWS_AT_ONCE = 48,
-    STRIP_ELEMENTS = 16384, /* elements of a strip: frame, out and mask */
-    TASK_WORK = 2097152,    /* multiply-adds of a task */
-    /* minimum rows of sums (taps x channels) of a range */
+    /* elements of a strip's frame, `out` and mask together */
+    STRIP_ELEMENTS = 16384,
+    TASK_WORK = 2097152, /* multiply-adds of a task */
+    /* least number of rows of sums (taps x channels) of a range */
     MIN_ROWS = 128,
-    /* the channels of a range are a multiple of this: whole tiles of rows */
+    /* The number of channels of a range is a multiple of this, so that the
+     * loops compute whole tiles of rows. */
     CHANNELS = 8,
-    SHARES_ELEMENTS =
-        2097152, /* maximum elements of the sums of all shares but the first */
-    /* maximum elements of panels of out that are packed once for all ranges */
+    /* Greatest number of elements of additional sums: those of all shares but
+     * the first. This limits the number of shares. */
+    SHARES_ELEMENTS = 2097152,
+    /* greatest number of elements of the panels of `out` that are packed once
+     * for all ranges */
     PACKED_ELEMENTS = 1048576,
     MAX_TASKS = 64
 };
@@ -36,11 +43,11 @@ typedef struct gradient {
     size_t bytes;
     conv_images in, out;
     conv_grid grid;
-    int64_t in_channels, out_channels; /* channels of a group */
+    int64_t in_channels, out_channels; /* numbers of channels of a group */
     /* true if vectors hold pixels, false if they hold channels */
     bool by_pixels;
-    /* true if three adjacent taps are summed together, for one vector of
-     * channels */
+    /* True if one vector holds all channels, and three adjacent taps are summed
+     * together (correlate_rows). */
     bool by_rows;
     /* panel is the number of channels in a panel of out. width is the number of
      * channels of the sums: out_channels rounded up to whole vectors. */
@@ -57,7 +64,7 @@ typedef struct gradient {
     atomic_int failed;
 } gradient;
 
-/* The number of elements of one group's sums. */
+/* Returns the number of elements of one group's sums. */
 static int64_t group_sums(const gradient *w)
 {
     return w->ranges * w->range * w->grid.taps * w->width;
@@ -75,7 +82,7 @@ typedef struct gathering {
     const gradient *w;
     char *panel;
     /* pixels is the number of pixels in the block. first and width are the
-     * panel's first channel and number of channels. */
+     * panel's first channel and its number of channels. */
     int64_t pixels, first, width;
 } gathering;
 
@@ -100,7 +107,7 @@ static void gather_rows(void *context, const conv_rows *r)
             .width = g->width});
 }
 
-/* Packs the channels of a block's pixels from channel o on, as one panel. */
+/* Packs the panel that begins with channel o of a block's pixels. */
 static void pack_panel(const gradient *w, const conv_block *block,
                        int64_t group, int64_t o, char *panel)
 {
@@ -113,7 +120,8 @@ static void pack_panel(const gradient *w, const conv_block *block,
     tn__cpu_conv_visit_rows(block, &placement, gather_rows, &g);
 }
 
-/* The address of a packed panel of block `number`. */
+/* Returns the address of the packed panel that begins with channel o of block
+ * `number`. */
 static char *packed_panel(const gradient *w, const conv_block *block,
                           int64_t group, int64_t number, int64_t o)
 {
@@ -134,18 +142,19 @@ static void pack_block(void *context, int64_t i)
 }
 
 /* Arguments of add_rows, which adds a block's products to the sums of groups of
- * three adjacent taps. Group i of a channel has three rows of sums. The groups
- * are numbered by taps first, then channels. */
+ * three adjacent taps. Group i of a channel has three rows of sums. Groups are
+ * numbered as [three taps][channel]. */
 typedef struct row_sums {
     int64_t channels;
     const void *const *x;
-    const int64_t *at; /* the offset of each row of the block's pixels */
+    const int64_t *at; /* at[i]: offset of row i of the block's pixels */
     const char *panel;
     char *sums;
     bool add;
 } row_sums;
 
-/* Adds a block's products to the sums of groups [first, first + count). */
+/* Adds a block's products to the sums of the groups of three taps [first, first
+ * + count). */
 static void add_rows(const gradient *w, const conv_block *block, int64_t first,
                      int64_t count, const row_sums *r)
 {
@@ -159,8 +168,9 @@ static void add_rows(const gradient *w, const conv_block *block, int64_t first,
     }
 }
 
-/* Adds the products of block `number` to sums, or stores them if add is false.
- * Returns false if there is no memory. */
+/* Adds the products of block `number` to the sums of channels [first, first +
+ * channels) of a group, or stores them if add is false. Returns false if there
+ * is no memory. */
 static bool add_block(const gradient *w, int64_t number, int64_t group,
                       int64_t first, int64_t channels, char *sums, bool add)
 {
@@ -185,7 +195,7 @@ static bool add_block(const gradient *w, int64_t number, int64_t group,
         tn__cpu_conv_view(grid, &block, &source, CONV_PLANES, memory);
     tn__cpu_conv_pixels(grid, &block, &view, at);
     for (int64_t i = 0; i < block.pixels && w->by_rows; i += block.size[2])
-        at[i / block.size[2]] = at[i]; /* only the offsets of rows are needed */
+        at[i / block.size[2]] = at[i]; /* keeps only the offsets of rows */
     tn__cpu_conv_taps(grid, &view, channels, row);
     for (int64_t i = 0; i < rows; i++)
         x[i] = view.base + row[i] * bytes;
@@ -224,8 +234,7 @@ static bool add_block(const gradient *w, int64_t number, int64_t group,
     return true;
 }
 
-/* Adds the products of block `number` to sums, as add_block does, but with
- * pixels as lanes. */
+/* Does the same work as add_block, but with pixels as lanes. */
 static bool add_strip(const gradient *w, int64_t number, int64_t group,
                       int64_t first, int64_t channels, char *sums, bool add)
 {
@@ -326,7 +335,7 @@ static void cut(gradient *w)
     double rows = (double)(w->grid.taps * w->in_channels);
     double work = rows * (double)w->width * (double)w->grid.count *
                   (double)(w->grid.size[0] * w->grid.size[1]);
-    double tasks = work / TASK_WORK; /* tasks for one group */
+    double tasks = work / TASK_WORK; /* number of tasks for one group */
     double room =
         SHARES_ELEMENTS / (rows * (double)w->width * (double)w->args->groups) +
         1;
@@ -347,7 +356,7 @@ static void cut(gradient *w)
     w->shares = tn__cpu_min((int64_t)shares, w->grid.block_count);
     int64_t each = (w->grid.block_count + w->shares - 1) / w->shares;
     w->shares = (w->grid.block_count + each - 1) / each; /* no share is empty */
-    /* There are more ranges if there are few images. */
+    /* If there are few images and so few shares, there are more ranges. */
     ranges = (int64_t)(tasks / (double)w->shares);
     ranges = ranges < 1 ? 1 : tn__cpu_min(ranges, w->in_channels);
     w->range = (w->in_channels + ranges - 1) / ranges;

@@ -2,57 +2,63 @@
  * its images, with fewer multiplications by Winograd's method.
  *
  * A tile of 2 x 2 pixels reads a window of 4 x 4 pixels. It takes 16
- * multiplications a channel instead of 36 (Winograd's F(2 x 2, 3 x 3): Lavin
+ * multiplications per channel instead of 36 (Winograd's F(2 x 2, 3 x 3): Lavin
  * and Gray, arXiv:1509.09308). For 1 x 3, two adjacent pixels of a row read a
  * window of 4 pixels and take 4 multiplications instead of 6:
  *
  *     Y = A^T [(G g G^T) * (B^T d B)] A        y = A^T [(G g) * (B^T d)]
  *
  * where g is the filter, d the window and * is elementwise. Summed over
- * channels, each of the 16 (4) elements is a matrix product, which the tile
- * loops of convolution compute. Filters are transformed once a call. A task
- * transforms the windows of a block of tiles, with tiles as lanes. The windows
- * stay in an outer cache while the products read them, for RESULTS channels of
- * the result at a time. A result depends only on its own window, so a NaN does
- * not spread. Sums are cut into parts short enough that their error is no
- * larger than that of direct convolution (docs/performance.md). */
+ * channels, each of the 16 (4) elements is a matrix product, which the routine
+ * `tiles` of convolution computes.
+ *
+ * Filters are transformed once per call. A task transforms the windows of a
+ * block of tiles, with tiles as lanes. The windows stay in an outer cache while
+ * the products read them, for RESULTS channels of the result at a time. A
+ * result depends only on its own window, so a NaN does not spread. Sums are cut
+ * into parts short enough that their error is no larger than that of direct
+ * convolution (docs/performance.md). */
 #include <string.h>
 
 #include "conv_winograd.h"
 #include "../../cpu_device.h"
 
 enum {
-    /* filters that are transformed together and stored next to each other */
+    /* number of filters that are transformed together and stored next to each
+     * other */
     STRIP = 8,
-    /* channels that are summed before their sum is added to the result */
+    /* number of channels that are summed before their sum is added to the
+     * result */
     DEPTH = 64,
-    /* channels of the result that are computed at a time */
+    /* number of channels of the result that are computed at a time */
     RESULTS = 32,
     BLOCK_ELEMENTS = 262144, /* elements of a block's windows: 1 MiB */
-    /* maximum tiles of a block if tiles have two rows, and half of it if they
-     * have one */
+    /* Greatest number of tiles of a block if tiles have two rows. If they have
+     * one row, the number is twice as large. */
     MAX_TILES = 128,
-    /* minimum tiles of a block */
+    /* least number of tiles of a block */
     MIN_TILES = 32,
     /* Blocks are made smaller until there are MIN_BLOCKS of them, as long as
      * each has MIN_WORK multiply-adds, about 10 us. */
     MIN_BLOCKS = 16,
     MIN_WORK = 524288,
-    /* below this number of elements one thread transforms all filters */
+    /* With fewer elements than this, one thread transforms all filters. */
     FILTERS_WORK = 65536,
     MAX_CHANNELS = 65536,
     /* The estimated costs of transforms, in quarters of a multiply-add of
-     * vectors: for each row of tiles of a channel, for each four tiles of such
-     * a row, for a filter, and for the gradient of a filter. */
+     * vectors: for each row of tiles of a channel (COST_ROW), for each four
+     * tiles of such a row (COST_TILES), for a filter (COST_FILTER), and for the
+     * gradient of a filter (COST_TAPS). */
     COST_ROW = 160,
     COST_TILES = 60,
     COST_FILTER = 60,
     COST_TAPS = 16,
-    /* for tiles of one row, the costs but COST_ROW are divided by this */
+    /* If tiles have one row, all costs except COST_ROW are divided by this. */
     COST_PART = 4
 };
 
-/* Transforms strip i of the filters, counted over all groups. */
+/* Transforms strip i of the filters, where i counts over all groups. A strip is
+ * STRIP adjacent filters of a group. */
 static void transform_filters(void *context, int64_t i)
 {
     const winograd *w = context;
@@ -167,7 +173,7 @@ static void run_task(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Returns true if Winograd's method is estimated to be cheaper than direct
+/* Returns whether Winograd's method is estimated to be cheaper than direct
  * convolution. Both costs are in quarters of a multiply-add of vectors. */
 static bool pays(const winograd *w, uint32_t kind)
 {
@@ -178,7 +184,7 @@ static bool pays(const winograd *w, uint32_t kind)
     double rows = tiles / (double)w->tiles[1];
     double fours = (double)((w->tiles[1] + 3) / 4);
     double part = w->high == 2 ? 1 : 1.0 / COST_PART;
-    /* multiply-adds of a tile for one pair of channels */
+    /* number of multiply-adds of a tile for one pair of channels */
     double pixels = (double)(2 * w->high * w->taps);
     double direct = 4 * pixels * pairs * tiles / lanes;
     double whole = (double)conv_round_up(w->total, w->products->lanes);

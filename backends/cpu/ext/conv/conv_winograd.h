@@ -19,40 +19,47 @@ typedef struct winograd {
     const tn_cpu_winograd_routines *routines;
     const tn_cpu_conv_routines *products;
     conv_images from, to;
-    /* channels of a group, of the images that are read and that are written */
+    /* groups is the number of groups. from_channels and to_channels are the
+     * numbers of channels of one group in the images that are read and
+     * written. */
     int64_t groups, from_channels, to_channels;
-    int64_t high;                               /* rows of a tile: 2 or 1 */
+    int64_t high; /* rows of a tile: 2 or 1 */
     /* elements is the size of a window, 16 or 4. taps is the number of weights
      * of a filter, 9 or 3. */
     int64_t elements, taps;
-    /* number of rows and columns of zeros before the images */
+    /* number of rows and columns of zeros before an image */
     int64_t pad[2];
     /* rows and columns of tiles in an image, and the number of tiles in all
      * images */
     int64_t tiles[2], total;
     const float *weight;
-    /* strides of weights in elements */
+    /* Strides of the weights in elements: weight_from between channels that are
+     * read, weight_to between channels that are written, weight_group between
+     * groups. */
     int64_t weight_from, weight_to, weight_group;
     /* true if filters are rotated by 180 degrees, for INPUT */
     bool flipped;
     const float *bias;
     int64_t bias_stride;
-    int64_t block, blocks; /* tiles of a block, and number of blocks */
-    /* elements of a plane of transformed filters, [strip][channel][STRIP] */
+    /* block is the number of tiles in a block, blocks the number of blocks. */
+    int64_t block, blocks;
+    /* Number of elements of a plane of transformed filters. A plane is laid out
+     * as [strip][channel][STRIP]. */
     int64_t plane;
-    float *filters;        /* transformed filters: [group][element][plane] */
+    float *filters; /* transformed filters: [group][element][plane] */
     atomic_int failed;
 } winograd;
 
-/* The stride between planes of the elements of a window: an odd number of cache
- * lines and pages, so that the planes do not fall into the same cache set. */
+/* Returns the stride between planes: a whole number of 4096-byte pages plus 256
+ * bytes. Planes whose distance is a multiple of 4096 bytes would map to the
+ * same L1 cache sets and evict each other. */
 static inline int64_t winograd_plane(int64_t elements)
 {
     return conv_round_up(elements, 1024) + 64;
 }
 
-/* Adjacent tiles of one row: image, row and column of the first one, and their
- * number. */
+/* A run of adjacent tiles in one row of tiles: image, row and column of the
+ * first tile, and number of tiles. */
 typedef struct tile_run {
     int64_t image, row, column, count;
 } tile_run;
@@ -67,7 +74,7 @@ static inline tile_run winograd_tile_run(const winograd *w, int64_t tile,
     return run;
 }
 
-/* Returns true if windows are computed for parts of a row of tiles, because a
+/* Returns whether windows are computed for parts of a row of tiles, because a
  * row has more tiles than a block. Otherwise windows are computed for whole
  * rows. */
 static inline bool winograd_is_wide(const winograd *w)
@@ -75,8 +82,9 @@ static inline bool winograd_is_wide(const winograd *w)
     return w->tiles[1] > w->block;
 }
 
-/* The number of elements of one channel's frame: the pixels that `rows` rows of
- * tiles read, with even and odd columns separated. */
+/* Returns the number of elements of one channel's frame. A frame is a copy of
+ * the pixels that `rows` rows of tiles read, with even and odd columns
+ * separated. */
 static inline int64_t winograd_frame(const winograd *w, int64_t rows)
 {
     const int64_t columns = tn__cpu_min(w->tiles[1], w->block) + 1;
@@ -84,8 +92,8 @@ static inline int64_t winograd_frame(const winograd *w, int64_t rows)
            2 * WINOGRAD_BEYOND;
 }
 
-/* The maximum of winograd_frame over the parts of a block. A part is within one
- * image, or within one row of tiles if rows are wide. */
+/* Returns the greatest winograd_frame() of all parts of a block. A part is
+ * within one image, or within one row of tiles if winograd_is_wide(). */
 static inline int64_t winograd_max_frame(const winograd *w)
 {
     int64_t rows = winograd_is_wide(w)
@@ -94,9 +102,9 @@ static inline int64_t winograd_max_frame(const winograd *w)
     return conv_round_up(winograd_frame(w, rows), 16);
 }
 
-/* Arguments for the transformed windows of channels [channel, channel +
- * channels) and tiles [first, end). Element e of channel c and tile t is stored
- * at
+/* Arguments for the function that transforms windows: those of channels
+ * [channel, channel + channels) and tiles [first, end). It stores element e of
+ * the window of channel c and tile t at
  *     v[e * plane + c * step + t - first] */
 typedef struct winograd_windows {
     int64_t channel, channels, first, end;
@@ -107,7 +115,8 @@ typedef struct winograd_windows {
 void tn__cpu_winograd_windows(const winograd *w,
                               const winograd_windows *windows);
 
-/* Computes WEIGHT (conv_winograd_weight.c). conv_winograd.c has filled w. */
+/* Computes the gradient of the weights (conv_winograd_weight.c).
+ * conv_winograd.c has filled w. */
 tn_status tn__cpu_winograd_weight(winograd *w, const tn_conv_args *args);
 
 #endif

@@ -1,45 +1,48 @@
 /* conv_winograd_weight.c: the gradient of conv2d's weights for windows of 3 x 3
- * and 1 x 3, by Winograd's method. It is the adjoint of conv_winograd.c in the
- * weights:
+ * and 1 x 3, by Winograd's method. It is the adjoint of conv_winograd.c with
+ * respect to the weights:
  *
  *     dg = G^T [sum over tiles of (A dY A^T) * (B^T d B)] G
  *
- * Each of the 16 (4) elements of the sum is a matrix product over tiles:
- * window[channel][tile], whose elements are broadcast, times
- * cotangent[tile][channel], with channels as lanes. A cotangent is the
- * transformed gradient of a tile's pixels. Blocks of tiles are divided into
- * shares, each with its own sums, and the channels of `in` into ranges. A task
- * computes one range of one share. Afterwards the sums of the shares are added
- * in order. */
+ * A tile is 2 x 2 pixels of the result (or 2 pixels of a row), d the window of
+ * pixels that it reads, and dY the gradient of its pixels. A dY A^T is called a
+ * cotangent. Each of the 16 (4) elements of the sum is a matrix product over
+ * tiles: window[channel][tile], whose elements are broadcast, times
+ * cotangent[tile][channel], with channels as lanes.
+ *
+ * Blocks of tiles are divided into shares, each with its own sums, and the
+ * channels of `in` into ranges. A task computes one range of one share.
+ * Afterwards the sums of the shares are added in order. */
 #include <string.h>
 
 #include "conv_winograd.h"
 #include "../../cpu_device.h"
 
 enum {
-    /* tiles that are summed before their sum is added to the result, as DEPTH
-     * channels are in conv_winograd.c */
+    /* Number of tiles that are summed before their sum is added to the result.
+     * Short sums keep the rounding error small. */
     SUMMED = 32,
-    RANGE = 64,              /* channels of `in` in a range */
-    /* elements of a block's windows and cotangents, about */
+    RANGE = 64, /* number of channels of `in` in a range */
+    /* approximate number of elements of a block's windows and cotangents */
     BLOCK_ELEMENTS = 262144,
-    /* minimum tiles of a block, because smaller blocks would pass over the sums
-     * more often */
+    /* Least number of tiles of a block. With smaller blocks, the sums would be
+     * read and written more often. */
     MIN_TILES = 64,
-    /* maximum tiles of a block if tiles have one row, and half of it if they
-     * have two */
+    /* Greatest number of tiles of a block if tiles have one row. If they have
+     * two rows, the number is half as large. */
     MAX_TILES = 256,
-    TASK_WORK = 2097152,     /* multiply-adds of a task */
+    TASK_WORK = 2097152, /* multiply-adds of a task */
     MAX_TASKS = 64,
-    SHARES_ELEMENTS =
-        2097152 /* maximum elements of the sums of all shares but the first */
+    /* Greatest number of elements of additional sums: those of all shares but
+     * the first. This limits the number of shares. */
+    SHARES_ELEMENTS = 2097152
 };
 
 typedef struct gradient {
     const winograd *w;
     const tn_conv_args *args;
     /* width is the number of channels of the sums, in whole vectors. panel is
-     * the number of channels in a panel of them. */
+     * the number of channels in a panel of these sums. */
     int64_t width, panel;
     /* number of shares, number of channels in a range, and number of ranges */
     int64_t shares, range, ranges;
@@ -84,8 +87,8 @@ static void gather_run(const gradient *g, const tile_run *run, int64_t group,
             .width = width});
 }
 
-/* Adds a block's products of element e to sums[channel][..], or stores them if
- * add is false. */
+/* Adds a block's products for element e of the windows to sums[channel][..], or
+ * stores them if add is false. */
 static void multiply(const gradient *g, const winograd_windows *v, int64_t e,
                      const float *y, float *sums, bool add)
 {
@@ -163,8 +166,8 @@ static void run_task(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Adds the sums of all shares for one channel of a group, transforms them back
- * and writes them to the gradient. */
+/* Adds the sums of all shares for one channel of a group, transforms the result
+ * back and writes it to the gradient. */
 static void write_channel(void *context, int64_t i)
 {
     gradient *g = context;

@@ -1,9 +1,9 @@
 /* cpu_conv.c: the extension `conv`: conv2d and its two gradients, without
  * im2col.
  *
- * Each of the three sums is a matrix product whose left operand is never
- * stored. Element (i, p) of that operand is x[i][at[p]] of the images. Images
- * are copied into a frame of zeros if windows reach beyond them.
+ * Each of these is a sum of products: a matrix product whose left operand is
+ * never stored. Element (i, p) of that operand is x[i][at[p]] of the images.
+ * Images are copied into a frame of zeros if windows reach beyond them.
  *
  *     FORWARD  out[pixel][o]     = in[pixel + tap, c]   x  weight[tap, c][o]
  *     INPUT    in[pixel][c]      = out[pixel + tap, o]  x  weight[tap, o][c]
@@ -13,8 +13,10 @@
  * exchanged: a row of the product is a tap of one channel, and the sum is over
  * pixels. Vectors hold channels, so stride and dilation cost nothing and one
  * loop serves all three sums (routines_conv.c). If a group has few channels,
- * vectors hold pixels (conv_strip.c). Work is cut into blocks of pixels, by
- * shape alone. */
+ * vectors hold pixels (conv_strip.c). The right operand is packed into panels:
+ * the weights of a few adjacent columns, that is, channels of the result. Work
+ * is cut into blocks of pixels by shape alone, so results do not depend on the
+ * number of threads. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,23 +24,26 @@
 #include "../../cpu_device.h"
 
 enum {
-    /* maximum elements of a block's sums: 256 KiB of an L2 */
+    /* greatest number of elements of a block's sums: 256 KiB, part of an L2 */
     BLOCK_SUMS = 65536,
     BLOCK_WORK = 524288, /* multiply-adds of a block, about 10 us */
-    /* maximum and minimum pixels of a block */
+    /* greatest and least number of pixels of a block */
     MAX_PIXELS = 1024,
     MIN_PIXELS = 256,
-    STRIP_ELEMENTS = 16384, /* elements of a strip's frame and sums */
-    /* rows of a panel that are multiplied at a time: 32 KiB of weights, which
-     * serve consecutive tiles of pixels */
+    STRIP_ELEMENTS = 16384, /* elements of a strip's frame and sums together */
+    /* Rows of a panel of weights that are multiplied at a time. These 32 KiB
+     * are reused for consecutive tiles of pixels. */
     DEPTH = 256,
-    /* minimum number of adjacent taps that are packed by transposing squares */
+    /* Least number of taps with adjacent weights for which a panel is packed by
+     * transposing square blocks. */
     MIN_TAPS = 6,
-    /* minimum columns of a block whose rows skip taps outside the images */
+    /* In blocks with at least this many columns, each row of pixels skips the
+     * taps outside the images. */
     MIN_COLUMNS = 8,
-    /* minimum number of channels that are copied next to each other */
+    /* If there are at least this many channels, the frame has the channels of a
+     * pixel next to each other. */
     LAST_CHANNELS = 8,
-    /* maximum number of pixel classes */
+    /* greatest number of pixel classes */
     MAX_CLASSES = 64
 };
 
@@ -49,8 +54,8 @@ typedef struct pixel_class {
     int64_t first[2]; /* position of the class's pixel (0, 0) in the images */
     /* index of the first task of the class */
     int64_t first_task;
-    /* The position of the leftmost tap among three adjacent taps, 0 or 2, if
-     * the class is computed by rows. Otherwise -1. */
+    /* If the class is computed by filter_rows(), for three adjacent taps at a
+     * time: the index of the leftmost of them, 0 or 2. Otherwise -1. */
     int64_t line;
     char *panels; /* packed weights: [group][panel][tap][channel][width] */
 } pixel_class;
@@ -60,25 +65,29 @@ typedef struct convolution {
     const tn_cpu_conv_routines *routines;
     size_t bytes; /* bytes of an element */
     conv_images from, to;
-    /* channels of a group, of the images that are read and that are written */
+    /* groups is the number of groups. from_channels and to_channels are the
+     * numbers of channels of one group in the images that are read and
+     * written. */
     int64_t groups, from_channels, to_channels;
-    /* distance between a class's pixels in `to` */
+    /* distance between pixels of a class in `to` */
     int64_t step[2];
     const char *weight;
-    /* strides of weights in elements */
+    /* Strides of the weights in elements: weight_from between channels that are
+     * read, weight_to between channels that are written, weight_group between
+     * groups. */
     int64_t weight_from, weight_to, weight_group;
     const char *bias;
     int64_t bias_stride;
     /* true if vectors hold pixels, false if they hold channels */
     bool by_pixels;
-    /* True if `to` is cleared first. Then classes without taps have no
+    /* True if `to` is set to zero first. Then classes without taps have no
      * tasks. */
     bool cleared;
-    /* channels of a panel: as many as two vectors hold, or 4 if vectors hold
-     * pixels */
+    /* Number of written channels in a panel of weights: as many as two vectors
+     * hold, or 4 if vectors hold pixels. */
     int64_t panel;
-    /* Channels of the sums: to_channels rounded up to whole vectors, or exactly
-     * to_channels if vectors hold pixels. */
+    /* Number of channels of the sums: to_channels rounded up to whole vectors,
+     * or exactly to_channels if vectors hold pixels. */
     int64_t width;
     int64_t class_count, tasks;
     pixel_class class[MAX_CLASSES];
@@ -102,9 +111,10 @@ static void take_forward(convolution *c, const tn_conv_args *args,
     tn__cpu_conv_forward_grid(&c->class[0].grid, args, tap);
 }
 
-/* Returns true if pixels r, r + stride, r + 2 * stride ... of `in` use element
- * k of the window along axis a. They do if r + pad - k * dilation is a multiple
- * of the stride. Then pixel r + i * stride reads element *at + i of `out`. */
+/* Returns whether the pixels r, r + stride, r + 2 * stride ... of `in` use
+ * element k of the window along axis a. They do if r + pad - k * dilation is a
+ * multiple of the stride. Then pixel r + i * stride reads element *at + i of
+ * `out`. */
 static bool tap_reaches(const tn_conv_args *args, int a, int64_t r, int64_t k,
                         int64_t *at)
 {
@@ -152,7 +162,7 @@ static void take_input(convolution *c, const tn_conv_args *args, conv_tap *tap)
             tap = take_class(&c->class[c->class_count++], args, i, j, tap);
 }
 
-/* Returns the number of pixels of a block whose vectors hold pixels. */
+/* Returns the number of pixels of a block if vectors hold pixels. */
 static int64_t pixels_of_strip(const convolution *c, const conv_grid *grid)
 {
     int64_t frames = c->from_channels * tn__cpu_min(grid->step[0], 4) *
@@ -161,9 +171,10 @@ static int64_t pixels_of_strip(const convolution *c, const conv_grid *grid)
     return pixels < MIN_PIXELS ? MIN_PIXELS : pixels;
 }
 
-/* Returns true if the images that are written are cleared as a whole. Some
- * pixels use no tap if the stride exceeds the window. If planes are contiguous,
- * all images are cleared first, and these pixels need no tasks. */
+/* Returns whether all images that are written are set to zero first. If the
+ * stride exceeds the window, some pixels use no tap and are 0. If also planes
+ * are contiguous, all images are set to zero, and these pixels need no
+ * tasks. */
 static bool can_clear(const convolution *c)
 {
     bool some = false;
@@ -218,7 +229,8 @@ static int64_t panels_bytes(const convolution *c, const pixel_class *class)
            (int64_t)c->bytes;
 }
 
-/* Packs panel i, counted over panels, groups and classes, from the weights. */
+/* Packs the weights of panel i, where i counts over panels, groups and
+ * classes. */
 static void pack_panel(void *context, int64_t i)
 {
     const convolution *c = context;
@@ -238,8 +250,8 @@ static void pack_panel(void *context, int64_t i)
     bool squares = channels == width && grid->taps >= MIN_TAPS;
     for (int64_t t = 1; t < grid->taps && squares; t++)
         squares = grid->tap[t].weight == grid->tap[0].weight + t;
-    /* If the weights of taps are adjacent, the taps of a channel are transposed
-     * by squares. */
+    /* If the weights of all taps of a channel are adjacent, they are packed by
+     * transposing square blocks. */
     for (int64_t p = 0; p < c->from_channels && squares; p++)
         c->general->transpose[bytes](
             to + p * row, c->from_channels * width,
@@ -265,10 +277,10 @@ typedef struct scattering {
     const convolution *c;
     char *sums;
     const char *bias;
-    int64_t channel; /* elements between channels of `to` */
+    int64_t channel; /* stride of the channels of `to` in elements */
 } scattering;
 
-/* Writes sums to rows of the images. */
+/* Writes the sums of some rows of pixels to the images. */
 static void scatter_rows(void *context, const conv_rows *r)
 {
     const scattering *s = context;
@@ -288,8 +300,9 @@ static void scatter_rows(void *context, const conv_rows *r)
     tn__cpu_conv_scatter(&t, s->bias, c->bias_stride);
 }
 
-/* Consecutive pixels of a block that use the same range [from, end) of taps and
- * channels. Rows at the images' edges use fewer taps. */
+/* Consecutive pixels of a block that use the same range [from, end) of
+ * products, which are numbered tap * from_channels + channel. Rows at the
+ * images' edges use fewer taps. */
 typedef struct pixel_run {
     int64_t first, count, from, end;
 } pixel_run;
@@ -342,12 +355,12 @@ typedef struct block_job {
     int64_t group;
     const pixel_run *run;
     int64_t runs;
-    const int64_t *at; /* offsets in a view: at[tap][channel] */
+    const int64_t *at; /* at[tap][channel]: offset in the block's view */
     char *sums;
-    conv_prefetch_state ahead; /* what the next block reads */
+    conv_prefetch_state ahead; /* to prefetch what the next block reads */
 } block_job;
 
-/* Computes the sums of a block. x[] points at the block's pixels. */
+/* Computes the sums of a block. x[i] is the address of the block's pixel i. */
 static void multiply(block_job *j, const void *const *x)
 {
     const convolution *c = j->c;
@@ -375,8 +388,8 @@ static void multiply(block_job *j, const void *const *x)
             }
 }
 
-/* Computes the sums of a block by rows. The pixels of a row are adjacent in the
- * view, and taps form groups of three (filter_rows). */
+/* Computes the sums of a block row by row with filter_rows(). The pixels of a
+ * row are adjacent in the view, and taps form groups of three. */
 static void multiply_rows(block_job *j, const conv_block *block,
                           const conv_view *view)
 {
@@ -583,7 +596,7 @@ static tn_status run_images(const tn_conv_args *args,
     return panels && !atomic_load(&c.failed) ? TN_OK : out_of_memory(args);
 }
 
-/* Returns true if windows cover far more than the images. Then blocks would be
+/* Returns whether windows cover far more than the images. Blocks would then be
  * copied into huge frames of zeros. */
 static bool is_mostly_outside(const tn_conv_args *args)
 {

@@ -1,11 +1,12 @@
-/* winograd_windows.c: transforms the windows of tiles, for conv_winograd.c and
- * conv_winograd_weight.c (conv_winograd.h defines tile and window). */
+/* winograd_windows.c: transforms the windows of Winograd's convolution, for
+ * conv_winograd.c and conv_winograd_weight.c. A tile is 2 x 2 pixels of the
+ * result, or 2 pixels of a row. Its window is the pixels that it reads. */
 #include <string.h>
 
 #include "conv_winograd.h"
 
 /* Transforms the windows of tiles [first, end), which are within one image, or
- * within one row of tiles if rows are wide. */
+ * within one row of tiles if winograd_is_wide(). */
 static void transform_image(const winograd *w, const winograd_windows *x,
                             int64_t first, int64_t end)
 {
