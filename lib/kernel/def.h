@@ -88,9 +88,9 @@ struct tn__def {
     uint32_t slot_count;
     const tn__node *body;
     bool of_gradient;
-    int used[TN__KERNEL_MAX_INPUTS]; /* For a gradient: which tensor input i is.
-                                      * The numbers are those that
-                                      * tn__def_gradient_used returns. */
+    int used[TN__KERNEL_MAX_INPUTS]; /* For a gradient: the tensor that is its
+                                      * input i, as a number in the list of
+                                      * tn__kernel_gradient. */
     _Atomic(tn__def_entry *) entries;
     tn__arena arena; /* memory of this definition and of its tree */
     tn__def *next;   /* next in the list of all definitions, through which leak

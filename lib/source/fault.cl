@@ -40,8 +40,8 @@ TK_FN tk_fault tk_fault_at(tk_fault f, tk_i64 position, tk_i32 order,
     return f;
 }
 
-/* Returns which of two faults comes first in the order above: by element, then
- * by instruction. */
+/* Returns the first of two faults: that of the element with the lower row-major
+ * index or, at the same element, that of the earlier instruction. */
 TK_FN tk_fault tk_fault_first(tk_fault f, tk_fault g)
 {
     return g.position < 0 ? f

@@ -147,8 +147,8 @@ static bool needs_wide(const tn_program *program, const tn_launch *launch,
  * 64 shares and 3.4 ms in 1024; an empty launch took 29 us. */
 #define SHARES_PER_UNIT 16
 #define SHARE_ELEMENTS 2048
-#define BALANCED 16 /* factor by which the number of work-groups is raised (see
-                     * below) */
+#define BALANCED 16 /* factor by which the number of work-groups is raised so
+                     * that the device can balance their load */
 
 static void size_launch(tn_plan *plan, const tn_target *target,
                         const tn__launch_class *class,

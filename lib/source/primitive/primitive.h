@@ -49,9 +49,9 @@ void tn__primitive_init(tn__primitive *p, const tn_target *target,
 /* Adds the extents of all dimensions except the inner dimension `without`. */
 void tn__primitive_extents(tn__primitive *p, const int64_t *extent,
                            uint32_t ndim, uint32_t without);
-/* Adds an operand whose dimensions are those of tn__primitive_extents.
- * `without` is the inner dimension, along which `length` elements of the
- * operand are accessed. */
+/* Adds an operand. Its dimensions have the extents that were added with
+ * tn__primitive_extents. `without` is the inner dimension, along which `length`
+ * elements of the operand are accessed. */
 void tn__primitive_operand(tn__primitive *p, const tn_strided *s,
                            uint32_t without, int64_t length);
 void tn__primitive_buffer(tn__primitive *p, tn_buffer *buffer);

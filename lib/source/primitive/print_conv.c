@@ -29,10 +29,13 @@ typedef struct arguments {
     int64_t start[2], size[2]; /* start: added to each coordinate in b. size:
                                 * extents of b */
     int64_t step[2];           /* coordinates in b are divided by it, for the
-                                * gradient of a strided input */
+                                * gradient of the input of a strided
+                                * convolution */
     int64_t limit[2];          /* extents of c in h and w */
     int64_t c_row, c_j[3];
-    int64_t next[3];           /* coordinates of k = TN__SIDE */
+    int64_t next[3];           /* TN__SIDE, the step from one k of a work-item
+                                * to its next, as coordinates of the dimensions
+                                * of k */
     int64_t bias, bias_row;
 } arguments;
 
@@ -134,8 +137,9 @@ static void describe_weight(const tn_conv_args *v, arguments *w)
     }
 }
 
-/* Adds the operands a, b and c, with groups and phases as outer dimensions
- * (conv.cl). Sets p->reach to the greatest distance of an accessed element from
+/* Adds the operands a, b and c, with groups and phases as outer dimensions. (A
+ * phase is the position of a row or column of the result modulo the stride, see
+ * conv.cl.) Sets p->reach to the greatest distance of an accessed element from
  * the start of its tensor. */
 static void add_operands(tn__primitive *p, const tn_conv_args *v,
                          const arguments *w)
