@@ -98,8 +98,8 @@ void *tn__memory_take(size_t bytes, bool zeroed);
  * how many of them were not freed yet. Blocks of pools are not included. */
 void tn__memory_block_counts(int64_t *made, int64_t *live);
 
-/* Removes a block from the count of live blocks before it is freed. free() gets
- * it later. */
+/* Removes a block from the count of live blocks. The caller passes the block to
+ * free() later. */
 void tn__memory_uncount(void);
 
 /* Free what a thread has when the thread ends (scope.c, object_pool.c,
