@@ -69,6 +69,7 @@ cat >"$scratch/rooms.awk" <<'AWK'
                   "optim", order, " ")
         for (i = 1; i <= n; i++) room_of[order[i] ".h"] = order[i]
         room_of["types.h"] = room_of["plugin.h"] = "abi"
+        room_of["plugin_program.h"] = room_of["plugin_primitives.h"] = "abi"
         room_of["plugin_extensions.h"] = "abi"
         room_of["error.h"] = room_of["options.h"] = "base"
         room_of["schedule.h"] = room_of["grad_scaler.h"] = "optim"
