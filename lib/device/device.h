@@ -131,11 +131,12 @@ tn_status tn__device_launch(tn_device *device, const tn_program *program,
                             tn_fault *fault);
 
 /* Submits work that is not a launch or a copy. `kind` is a constant of work.h,
- * such as TN__WORK_MATMUL, and args is the kind's argument struct of plugin.h.
- * `deferred` and `fault` have the meaning they have for tn__device_launch; both
- * are NULL if the work cannot fault. A plugin may decline some kinds. Then no
- * error is recorded, the result is TN_ERR_UNSUPPORTED, and the caller does the
- * work by other operators. */
+ * such as TN__WORK_MATMUL, and args is the kind's argument struct of
+ * <tenon/plugin_primitives.h> or <tenon/plugin_extensions.h>. `deferred` and
+ * `fault` have the meaning they have for tn__device_launch; both are NULL if
+ * the work cannot fault. A plugin may decline some kinds. Then no error is
+ * recorded, the result is TN_ERR_UNSUPPORTED, and the caller does the work by
+ * other operators. */
 tn_status tn__device_work(tn_device *device, int kind, void *args,
                           const char *what, const tn__deferred_error *deferred,
                           tn_fault *fault);

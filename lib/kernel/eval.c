@@ -1,6 +1,6 @@
 /* eval.c: computes one scalar instruction. It is the table TN_KERNEL_MAP of
- * plugin.h as C code. The interpreter and constant folding both use it, so
- * folding never changes a bit.
+ * plugin_program.h as C code. The interpreter and constant folding both use it,
+ * so folding never changes a bit.
  *
  * A float32 value is stored as a double, which is exact. An operation that
  * rounds is computed in float. A 32-bit integer is stored sign-extended to 64

@@ -1,7 +1,7 @@
 /* interpret.c: runs a program over host memory, one scalar at a time, as
- * plugin.h defines it. It is the reference that every device is compared with,
- * so it is simple rather than fast. It shares the definition of each
- * instruction with constant folding (eval.c).
+ * plugin_program.h defines it. It is the reference that every device is
+ * compared with, so it is simple rather than fast. It shares the definition of
+ * each instruction with constant folding (eval.c).
  *
  * Rows are processed in row-major order. For each row, each stage loops over
  * all elements and computes again what it needs. Memory is allocated only at

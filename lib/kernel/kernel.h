@@ -52,7 +52,8 @@ const char *tn__def_param_name(const tn__def *def, int i);
 #define TN__LOAD_GUARD 2
 
 /* A kernel as typed SSA over inputs (tensors), parameters (scalars) and
- * outputs. The instructions are those of plugin.h, with these differences:
+ * outputs. The instructions are those of plugin_program.h, with these
+ * differences:
  * - There are no stages. Instructions are numbered in the order they run.
  * - LOAD and OFFSET name inputs by number.
  * - There are no STOREs: out[] names the values to store.
@@ -185,9 +186,9 @@ int64_t tn__interpret_count(void);
  * have set the size. */
 void tn__fault_fill(tn_fault *to, const tn_fault *from);
 
-/* Computes one scalar instruction, as the table in plugin.h defines it. An F32
- * value is stored in the field .f, as a double. The interpreter and constant
- * folding call this function. */
+/* Computes one scalar instruction, as the table in plugin_program.h defines it.
+ * An F32 value is stored in the field .f, as a double. The interpreter and
+ * constant folding call this function. */
 tn_number tn__kernel_eval(const tn_kernel_ins *ins, tn_number a, tn_number b,
                           tn_number c, tn_dtype a_dtype);
 
@@ -202,7 +203,7 @@ char *tn__kernel_text(const tn__kernel *kernel);
  *
  * In the body of a function, the imm.i of a CALL is such a number, for
  * tn__math_fn_at. In a kernel or a program, imm.i is an index into its own list
- * of functions (plugin.h). */
+ * of functions (plugin_program.h). */
 const tn_kernel_fn *tn__math_fn(const char *name, tn_dtype type);
 /* Types all mathematical functions and returns how many there are. Records an
  * error and returns 0 if one is invalid. */

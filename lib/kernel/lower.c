@@ -1,6 +1,6 @@
 /* lower.c: lowers a kernel to a program, whose instructions are arranged in
- * stages (plugin.h). A stage loops over the elements of a row, then computes
- * the values per row.
+ * stages (plugin_program.h). A stage loops over the elements of a row, then
+ * computes the values per row.
  *
  * When an instruction per element needs the result of a reduction, a new stage
  * begins. If a later stage needs a value per element, it computes the value

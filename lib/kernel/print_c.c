@@ -179,8 +179,8 @@ static void print_call(printer *p, const tn_kernel_ins *ins)
     tn__text_add(&p->text, ")");
 }
 
-/* For BOOL operands, plugin.h defines + and max as "or", and * and min as
- * "and". Returns the equivalent operation. */
+/* For BOOL operands, plugin_program.h defines + and max as "or", and * and min
+ * as "and". Returns the equivalent operation. */
 static unsigned bool_op(unsigned op)
 {
     switch (op) {

@@ -1,13 +1,13 @@
 /* reduction.h: the reference implementation of row reductions (REDUCE of
- * plugin.h: sum, prod, max, min, argmax, argmin). Elements are added one after
- * the other.
+ * plugin_program.h: sum, prod, max, min, argmax, argmin). Elements are added
+ * one after the other.
  *
- * SUM and PROD add in the order that plugin.h fixes, without storing the row.
- * The row is divided into chunks of TN_CHUNK elements. Element i of a chunk is
- * added to partial result i % TN_LANES of the chunk, called a lane. At the end
- * of a chunk, its lanes are combined. The chunks are then combined pairwise, as
- * a binary counter carries: if bit j of `chunks` is set, tree[j] is the result
- * of 2^j neighbouring chunks. */
+ * SUM and PROD add in the order that plugin_program.h fixes, without storing
+ * the row. The row is divided into chunks of TN_CHUNK elements. Element i of a
+ * chunk is added to partial result i % TN_LANES of the chunk, called a lane. At
+ * the end of a chunk, its lanes are combined. The chunks are then combined
+ * pairwise, as a binary counter carries: if bit j of `chunks` is set, tree[j]
+ * is the result of 2^j neighbouring chunks. */
 #ifndef TN_LIB_KERNEL_REDUCTION_H
 #define TN_LIB_KERNEL_REDUCTION_H
 

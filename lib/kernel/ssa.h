@@ -2,10 +2,10 @@
  * composition appends instructions. Appending folds constants, applies
  * identities that change no bit, and merges equal values.
  *
- * Until tn__ssa_finish, instructions differ from those of plugin.h in two
- * points. The imm.i of a CALL is a function's number for tn__math_fn_at. A CAST
- * to the type of its operand is stop(x), which is x without a gradient. Those
- * CASTs remain in tn__kernel, and tn__kernel_program removes them.
+ * Until tn__ssa_finish, instructions differ from those of plugin_program.h in
+ * two points. The imm.i of a CALL is a function's number for tn__math_fn_at. A
+ * CAST to the type of its operand is stop(x), which is x without a gradient.
+ * Those CASTs remain in tn__kernel, and tn__kernel_program removes them.
  *
  * If memory runs out, `failed` is set. Later calls then do nothing, and
  * tn__ssa_finish returns NULL. */

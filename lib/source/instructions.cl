@@ -1,7 +1,8 @@
 /* instructions.cl: the instructions of the kernel language (TN_KERNEL_MAP in
- * <tenon/plugin.h>). Each is a function tk_<instruction>_<result type> that is
- * defined for every input. An instruction for which C's operator is defined for
- * every input is printed as that operator and has no function here. */
+ * <tenon/plugin_program.h>). Each is a function tk_<instruction>_<result type>
+ * that is defined for every input. An instruction for which C's operator is
+ * defined for every input is printed as that operator and has no function
+ * here. */
 
 #define TK_COMPARISON(T)                                                      \
     TK_FN tk_bool tk_eq_##T(tk_##T x, tk_##T y)                               \

@@ -1,8 +1,8 @@
 /* storage.cl: the storage types of elements, with conversions to and from
- * register types (NARROW, LOAD and STORE of <tenon/plugin.h>). A narrow float
- * type (f16, bf16, f8) is described by the width of its mantissa, the exponent
- * of its smallest normal number, and the codes at the top of its range. A code
- * is the bit pattern of a value. The conversions use only integer
+ * register types (NARROW, LOAD and STORE of <tenon/plugin_program.h>). A narrow
+ * float type (f16, bf16, f8) is described by the width of its mantissa, the
+ * exponent of its smallest normal number, and the codes at the top of its
+ * range. A code is the bit pattern of a value. The conversions use only integer
  * operations. */
 
 TK_FN tk_u32 tk_encode(tk_f32 x, tk_i32 mantissa, tk_i32 least, tk_u32 sign,

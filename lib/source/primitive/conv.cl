@@ -16,7 +16,7 @@
  *
  * The bits are those of im2col with a matrix product (lib/ops/nn/columns.c):
  * the sum over k is a chain of fma in rising order, beginning with 0. The sum
- * over f has the order of REDUCE for one chunk (plugin.h). */
+ * over f has the order of REDUCE for one chunk (plugin_program.h). */
 #define TK_M ((tk_idx)TK_OWN(0))
 #define TK_N ((tk_idx)TK_OWN(1))
 #define TK_K ((tk_idx)TK_OWN(2))

@@ -5,7 +5,7 @@
  *     chunks, there are three launches.
  *   - scan_line.cl: a work-group has a line of a few chunks.
  *   - scan_sum.cl: a work-item has a line, for sums of floats in the order that
- *     plugin.h fixes.
+ *     plugin_primitives.h fixes.
  *   - scan.cl: a work-item has a line, in rising order.
  *
  * Integers could be scanned in a single pass (decoupled look-back). With three

@@ -1,9 +1,9 @@
-/* rows.cl: reductions in the order that <tenon/plugin.h> fixes. Element k of a
- * row is in chunk k / 1024 and lane k % 16. The elements of a lane are combined
- * in rising order. The 16 lanes of a chunk are combined by halves: lane i with
- * lane i + 8, then with i + 4, and so on. The chunks are combined pairwise in
- * their order. A missing element is replaced by a value that changes no bit
- * (-0.0 for sums).
+/* rows.cl: reductions in the order that <tenon/plugin_program.h> fixes. Element
+ * k of a row is in chunk k / 1024 and lane k % 16. The elements of a lane are
+ * combined in rising order. The 16 lanes of a chunk are combined by halves:
+ * lane i with lane i + 8, then with i + 4, and so on. The chunks are combined
+ * pairwise in their order. A missing element is replaced by a value that
+ * changes no bit (-0.0 for sums).
  *
  * The chunks are combined as a binary counter carries: if bit j of the number
  * of finished chunks is set, tree[j] is the result of 2^j chunks. */
