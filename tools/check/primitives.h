@@ -14,8 +14,9 @@ enum {
 };
 extern const char *const primitive_names[PRIMITIVE_COUNT];
 
-/* Runs the case that the seed determines. False, with why (of room bytes)
- * filled, if the device's result is wrong. Call from one thread. */
+/* Runs the random case that the seed determines. If the device's result is
+ * wrong, writes the reason to why, which has `room` bytes, and returns false.
+ * Must not be called from several threads at the same time. */
 bool primitive_case(const by_hand *h, int primitive, uint64_t seed, char *why,
                     size_t room);
 

@@ -3,8 +3,8 @@
 #include <ops/table.h>
 #include <tenon/ops.h>
 
-/* d(A B) = dA B + A dB, so the gradients are G B^T and A^T G. For s A B they
- * are multiplied by s. */
+/* For s A B the gradient of A is s G B^T, and that of B is s A^T G, where G is
+ * the cotangent of the result. */
 
 static tn_tensor *matrix_transpose(tn_tensor *x)
 {

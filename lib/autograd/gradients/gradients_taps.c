@@ -91,7 +91,8 @@ TN__GRADIENT(windows_backward)
         *tn__node_value(node, 4)};
     tn_tensor *view =
         tn__op_run1(&tn__op_table[TN__OP_ID_WINDOWS], value, 5);
-    /* The dimension may be long enough for more windows than g's node had. */
+    /* The dimension may be long enough for more windows than the input of the
+     * forward call had. */
     return set_result(out, view && view->shape[dim] > windows
                                ? tn_narrow(view, dim, 0, windows)
                                : view);
