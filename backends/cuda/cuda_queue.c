@@ -55,7 +55,8 @@ tn_status tn__cuda_queue_sync(tn_queue *queue, tn_fault *fault)
     if (error)
         return tn__cuda_fail_deferred(queue, error, fault);
     queue->pending.count = 0;
-    /* An allocation has failed. The core calls sync before it tries again. */
+    /* A buffer could not be allocated, so scratch memory is freed. The core
+     * calls sync before it tries the allocation again. */
     if (queue->scratch &&
         atomic_exchange(&queue->device->short_of_memory, false)) {
         release(&queue->scratch);
@@ -114,8 +115,8 @@ tn_status tn__cuda_event_record(tn_queue *queue, tn_event *event)
     return tn__cuda_check(queue->device, "cuEventRecord", error);
 }
 
-/* Sets *done to 1 if the event has happened. An event that was never recorded
- * counts as done, as the driver defines it. */
+/* Sets *done to 1 if the work before the event is complete, otherwise to 0. For
+ * an event that was never recorded it is 1, as the driver defines. */
 tn_status tn__cuda_event_query(tn_event *event, uint32_t *done)
 {
     TN_CUDA_ENTER(event->device);
