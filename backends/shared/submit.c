@@ -1,5 +1,5 @@
 /* submit.c: calls the core's functions that plan the steps of programs,
- * primitives and extensions. Copies row by row. */
+ * primitives and extensions, and makes copies row by row. */
 #include "shared.h"
 
 tn_status tn__next_program(const tn_target *target, const tn_program *program,
@@ -8,7 +8,8 @@ tn_status tn__next_program(const tn_target *target, const tn_program *program,
     return tn__host->plan_program(target, program, args, plan);
 }
 
-/* Primitives and extensions have no program. */
+/* Defines the planning function of a primitive or extension, which has no
+ * program. */
 #define NEXT(name)                                                            \
     tn_status tn__next_##name(const tn_target *target,                        \
                               const tn_program *program, const void *args,    \
