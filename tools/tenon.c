@@ -26,7 +26,7 @@
 static const struct {
     const char *name;
     const char *forms; /* command lines, each ended by a newline */
-    const char *help;  /* whole lines */
+    const char *help;  /* help text, which ends with a newline */
 } command_table[] = {
     {"devices", "tenon devices [-v]\n",
      "Lists the devices that TENON_DEVICE can name.\n"

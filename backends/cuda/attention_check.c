@@ -22,7 +22,7 @@ typedef struct class {
     /* bit 0 is set if the mask is broadcast over the batch, bit 1 if it is
      * broadcast over the heads */
     uint32_t shared;
-    /* several heads of queries use the same keys and values */
+    /* 1 if several query heads share a head of keys and values, else 0 */
     uint32_t is_grouped;
     uint32_t features, values;
 } class;
@@ -64,7 +64,7 @@ typedef struct trial {
     tn_attention_args args[BOTH];
     tn_buffer buffer[BOTH]; /* one buffer with all tensors of OWN, and one with
                                those of DNN */
-    /* elements of each tensor, or 0 if the tensor does not exist */
+    /* number of elements of each tensor, 0 if the tensor does not exist */
     int64_t count[SIDES];
     uint64_t begin[SIDES], bytes; /* offset of each tensor in its buffer, and
                                      size of a buffer, in bytes */
@@ -138,7 +138,8 @@ static void describe(trial *t, const class *c)
  * magnitude is between 1/8 and 2. */
 static uint32_t random_bits(trial *t, uint32_t dtype)
 {
-    t->random ^= t->random << 13; /* G. Marsaglia, "Xorshift RNGs" */
+    t->random ^= t->random << 13; /* xorshift generator: G. Marsaglia, "Xorshift
+                                     RNGs" (2003) */
     t->random ^= t->random >> 17;
     t->random ^= t->random << 5;
     const uint32_t r = t->random, sign = r >> 31, power = r >> 8 & 3;

@@ -16,7 +16,7 @@ typedef struct tn_lt_opaque *tn_lt_operation; /* cublasLtMatmulDesc_t */
 typedef struct tn_lt_opaque *tn_lt_layout;    /* cublasLtMatrixLayout_t */
 typedef struct tn_lt_opaque *tn_lt_preference;
 
-/* cublasLtMatmulAlgo_t */
+/* The struct cublasLtMatmulAlgo_t, whose contents only cuBLASLt knows. */
 typedef struct tn_lt_algorithm {
     uint64_t data[8];
 } tn_lt_algorithm;
@@ -33,12 +33,12 @@ typedef struct tn_lt_found {
 enum { TN_LT_NOT_INITIALIZED = 1, TN_LT_ALLOC_FAILED = 3,
        TN_LT_INVALID_VALUE = 7, TN_LT_NOT_SUPPORTED = 15 };
 
-/* cudaDataType */
+/* Values of cudaDataType. */
 enum { TN_LT_R_32F = 0, TN_LT_R_64F = 1, TN_LT_R_16F = 2, TN_LT_R_16BF = 14,
        TN_LT_R_E4M3 = 28, TN_LT_R_E5M2 = 29 };
 
-/* cublasComputeType_t. 32F multiplies in full float32 precision. TF32 (19 bits)
- * is only used if it is requested. */
+/* Values of cublasComputeType_t. 32F multiplies in full float32 precision. TF32
+ * (19 bits) is used only if it is requested. */
 enum { TN_LT_COMPUTE_32F = 68, TN_LT_COMPUTE_64F = 70,
        TN_LT_COMPUTE_TF32 = 77 };
 
@@ -60,11 +60,11 @@ enum { TN_LT_PLAIN = 0, TN_LT_TRANSPOSED = 1 };
  * float32, never in the dtype of the output. */
 enum { TN_LT_REDUCE_WIDE = 2 };
 
-/* cublasLtEpilogue_t: what is done with the result before it is stored. BIAS,
- * one of RELU and GELU, and KEEP may be combined. KEEP also stores what the
- * gradient of the activation needs. The bias has one element for each row of
- * cuBLASLt's column-major matrix, which is a column of Tenon's row-major one.
- * GELU is the tanh approximation. */
+/* Values of cublasLtEpilogue_t: what is done with the result before it is
+ * stored. BIAS, one of RELU and GELU, and KEEP may be combined. KEEP also
+ * stores what the gradient of the activation needs. The bias has one element
+ * for each row of cuBLASLt's column-major matrix, which is a column of Tenon's
+ * row-major one. GELU is the tanh approximation. */
 enum { TN_LT_EPILOGUE_NONE = 1, TN_LT_RELU = 2, TN_LT_BIAS = 4,
        TN_LT_GELU = 32, TN_LT_KEEP = 128, TN_LT_RELU_BACK = 8 | 128,
        TN_LT_GELU_BACK = 64 | 128, TN_LT_SUMS_A = 256, TN_LT_SUMS_B = 512 };

@@ -74,19 +74,19 @@ typedef struct tn_cuda_compilation tn_cuda_compilation;
 
 struct tn_plugin_device {
     const tn_cuda_listed *listed;
-    tn_cu_context context; /* the primary context of the device, retained */
+    tn_cu_context context; /* owned reference: the device's primary context */
     tn_target target;
     bool blocking;  /* option `blocking`: waits after each piece of work */
     bool wants_ptx; /* option `code` is "ptx": NVRTC makes PTX, which the driver
                        compiles */
-    /* own_products is set by option `matmul` "own", which never uses cuBLASLt.
-     * lt_wanted is set by `matmul` "cublaslt", which makes a missing cuBLASLt
-     * an error. tf32 is set by option `tf32`, which multiplies float32 in TF32
-     * (19 bits). */
+    /* The first two are set by the option `matmul`. With "own" (own_products)
+     * cuBLASLt is never used. With "cublaslt" (lt_wanted) a missing cuBLASLt is
+     * an error. tf32 is set by the option `tf32`: float32 matrices are
+     * multiplied in TF32 (19 bits). */
     bool own_products, lt_wanted, tf32;
-    /* own_attention is set by option `attention` "own", which never uses cuDNN.
-     * dnn_attention is set by `attention` "cudnn", which uses cuDNN without a
-     * check. */
+    /* Set by the option `attention`. With "own" (own_attention) cuDNN is never
+     * used. With "cudnn" (dnn_attention) it is used without checking its
+     * results. */
     bool own_attention, dnn_attention;
     _Atomic bool lt_failed;               /* cuBLASLt could not be opened */
     _Atomic(struct cublasLtContext *) lt; /* owned; NULL until it is created */
@@ -98,15 +98,15 @@ struct tn_plugin_device {
     char arch[48];      /* option for NVRTC, such as
                            "--gpu-architecture=sm_90" */
     int driver_version; /* CUDA version of the driver; 13000 means 13.0 */
-    /* build_lock guards changes to the table of kernels and to the list of
-     * kernels that threads compile at this moment. Threads compile without it.
-     * `compiled` is signalled when a kernel is done. */
+    /* build_lock guards changes of the table of kernels and of the list of
+     * compilations in progress. It is not held during a compilation. `compiled`
+     * is signalled at the end of each compilation. */
     pthread_mutex_t build_lock;
     pthread_cond_t compiled;
     struct tn_cuda_compilation *compilations;
-    /* owned; NULL if there is no kernel yet */
+    /* owned: the table of compiled kernels; NULL until one is compiled */
     _Atomic(tn_cuda_table *) kernels;
-    /* bit i is set if peer access to device i was requested */
+    /* mask of the devices to which peer access was requested */
     _Atomic uint64_t peers;
     /* Set when a buffer could not be allocated. The next sync then frees
      * scratch memory. */
@@ -142,9 +142,9 @@ struct tn_queue {
     /* Owned: the CUDA graph that is capturing the queue's work. NULL if work is
      * executed instead. */
     tn_recorded *capture;
-    tn_cuda_choices *choices; /* owned; NULL if there are none yet */
-    tn_cuda_plans *plans;     /* owned; NULL if there are none yet */
-    tn_cuda_checks *checks;   /* owned; NULL if there are none yet */
+    tn_cuda_choices *choices; /* owned; NULL until the first product */
+    tn_cuda_plans *plans;     /* owned; NULL until cuDNN is first used */
+    tn_cuda_checks *checks;   /* owned; NULL until the first check */
     tn_pending pending;
 };
 
@@ -158,14 +158,15 @@ typedef struct tn_cuda_memory {
 struct tn_recorded {
     tn_cu_graph_exec exec;  /* owned */
     tn_cuda_memory *memory; /* owned */
-    /* true if one of its kernels may record index faults */
+    /* whether one of its kernels may report an index out of range */
     bool may_fault;
     /* The queue's values before the capture, which are restored when it
      * ends. */
     tn_cu_pointer scratch;
     uint64_t scratch_bytes;
     bool queue_may_fault;
-    tn_cu_stream copy_stream; /* for copies that are not captured */
+    tn_cu_stream copy_stream; /* stream for copies that are executed during the
+                                 capture */
 };
 
 struct tn_event {

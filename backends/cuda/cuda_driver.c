@@ -45,7 +45,8 @@ typedef struct library {
     const char *missing;
     const char *lacks;    /* text that follows "NAME has no FUNCTION" in the
                              error message for an old library */
-    const entry *entry;   /* the functions; in the last entry symbol is NULL */
+    const entry *entry;   /* list of the functions, which ends with symbol
+                             NULL */
     /* Returns whether the driver can work with this file. If not, writes why to
      * reason, and the search continues. The pointer is NULL if any file can be
      * used. */
@@ -120,7 +121,7 @@ static void library_fill(library *l)
 {
     void *file = file_open(l);
     if (file)
-        /* clear the reasons why earlier files were rejected */
+        /* The reasons why earlier files were rejected do not matter now. */
         l->error[0] = 0;
     if (!file && !l->error[0]) {
         const char *reason = dlerror();

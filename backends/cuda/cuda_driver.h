@@ -28,7 +28,7 @@ typedef struct tn_cu_uuid {
     char bytes[16];
 } tn_cu_uuid;
 
-enum { TN_CU_HOST = 1, TN_CU_DEVICE = 2 }; /* CUmemorytype */
+enum { TN_CU_HOST = 1, TN_CU_DEVICE = 2 }; /* values of CUmemorytype */
 
 /* CUDA_MEMCPY2D: a rectangle of `height` rows of `width` bytes. */
 typedef struct tn_cu_rectangle {
@@ -63,18 +63,18 @@ enum { TN_CU_INVALID_VALUE = 1, TN_CU_OUT_OF_MEMORY = 2,
        TN_CU_INVALID_PC = 718, TN_CU_LAUNCH_FAILED = 719,
        TN_CU_TENSOR_MEMORY_LEAK = 721, TN_CU_MPS_CLIENT_TERMINATED = 810,
        TN_CU_UPDATE_FAILURE = 910, TN_CU_EXTERNAL_DEVICE = 911,
-       /* Not a code of the driver: the process was forked from one that had
-        * initialised the driver (cuda_driver.c). */
+       /* The plugin's own code for calls in a process that was forked from one
+        * that had initialised the driver. */
        TN_CU_FORKED = -1 };
 
-/* CUdevice_attribute */
+/* Values of CUdevice_attribute. */
 enum { TN_CU_MAX_THREADS_PER_BLOCK = 1, TN_CU_SHARED_PER_BLOCK = 8,
        TN_CU_MULTIPROCESSORS = 16, TN_CU_INTEGRATED = 18,
        TN_CU_COMPUTE_MODE = 20, /* 2 is "prohibited" */ TN_CU_PCI_BUS = 33,
        TN_CU_PCI_DEVICE = 34, TN_CU_PCI_DOMAIN = 50, TN_CU_MAJOR = 75,
        TN_CU_MINOR = 76 };
 
-/* CU_STREAM_NON_BLOCKING, CU_EVENT_DISABLE_TIMING */
+/* The flags CU_STREAM_NON_BLOCKING and CU_EVENT_DISABLE_TIMING. */
 enum { TN_CU_NON_BLOCKING = 1, TN_CU_NO_TIMING = 2 };
 
 /* The functions of the driver, each as X(name of the field, symbol,

@@ -12,12 +12,12 @@ static const tn_cu_result losses[] = {
     TN_CU_CONTEXT_IS_DESTROYED, /* other code called cuDevicePrimaryCtxReset */
     TN_CU_ECC_UNCORRECTABLE,    /* memory may hold wrong values */
     TN_CU_NVLINK_UNCORRECTABLE, /* data from another GPU may be wrong */
-    /* one of the two errors above, which affects only this process */
+    /* an uncorrectable memory or NVLink error that affects only this process */
     TN_CU_CONTAINED,
-    /* a kernel caused this error, or one of those up to INVALID_PC */
+    /* From here to TN_CU_INVALID_PC: a kernel caused the error. */
     TN_CU_ILLEGAL_ADDRESS,
     TN_CU_LAUNCH_TIMEOUT,
-    TN_CU_ASSERT, /* "the context cannot be used anymore" */
+    TN_CU_ASSERT, /* cuda.h: "the context cannot be used anymore" */
     TN_CU_HARDWARE_STACK_ERROR,
     TN_CU_ILLEGAL_INSTRUCTION,
     TN_CU_MISALIGNED_ADDRESS,
@@ -26,7 +26,8 @@ static const tn_cu_result losses[] = {
     TN_CU_LAUNCH_FAILED,         /* a kernel caused an error without a code */
     TN_CU_TENSOR_MEMORY_LEAK,    /* a kernel of sm_100 leaked tensor memory */
     TN_CU_MPS_CLIENT_TERMINATED, /* the MPS server ended this client */
-    TN_CU_EXTERNAL_DEVICE,       /* a device that shares memory or semaphores */
+    TN_CU_EXTERNAL_DEVICE,       /* an external device that shares memory or
+                                    semaphores reported an error */
 };
 
 static tn_status status_of(tn_cu_result error)

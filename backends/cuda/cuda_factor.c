@@ -59,7 +59,7 @@ typedef struct work {
     int m, n, nrhs, least, lda, ldb;
     int triangle, transpose;
     bool single, vectors;
-    int lwork;             /* elements of the routine's workspace */
+    int lwork;             /* number of elements of the routine's workspace */
     void *scratch, *extra; /* addresses on the device */
     int *unused_info;
 } work;

@@ -65,7 +65,8 @@ static tn_status run_steps(tn_queue *queue, tn_plan_next *next,
 
 /* Builds a program. Its source depends on the launches, for example on whether
  * operands are contiguous, so nothing can be compiled yet. The program itself
- * serves as the built form, because the core frees the built form first. */
+ * serves as the built form. This is possible because the core frees the built
+ * form before the program. */
 tn_status tn__cuda_program_build(tn_plugin_device *device,
                                  const tn_program *program, tn_built **out)
 {
@@ -76,7 +77,7 @@ tn_status tn__cuda_program_build(tn_plugin_device *device,
 
 void tn__cuda_program_free(tn_plugin_device *device, tn_built *built)
 {
-    (void)device; /* compiled kernels stay cached for equal programs */
+    (void)device; /* nothing is freed: equal programs use the kernels again */
     (void)built;
 }
 

@@ -32,10 +32,11 @@ typedef struct shape {
     int64_t m, n, k;              /* sizes of c' */
     /* strides in elements: between columns, and between matrices */
     int64_t ld[3], stride[3];
-    /* leading dimension of aux, in elements, or in bits for a mask */
+    /* leading dimension of aux in elements; in bits if aux is a mask */
     int64_t aux_ld;
     int32_t count;                /* number of matrices */
-    uint8_t dtype[3], transposed[3];   /* transposed[C] is 0 */
+    uint8_t dtype[3], transposed[3];   /* of A, B and C; C is never
+                                          transposed */
     /* alignments in bytes: of the matrices, and of bias and aux */
     uint16_t align[3], extra_align[2];
     /* a cublasLtEpilogue_t, or 0 if there is no epilogue */
@@ -59,8 +60,8 @@ struct tn_cuda_choices {
 
 /* ---- the library --------------------------------------------------------- */
 
-static _Atomic(const char *) missing; /* why cuBLASLt cannot be opened, or
-                                         NULL */
+static _Atomic(const char *) missing; /* the reason why cuBLASLt cannot be
+                                         opened, or NULL */
 
 const char *tn__cuda_cublaslt_error(void)
 {
@@ -110,7 +111,7 @@ void tn__cuda_cublaslt_close(tn_plugin_device *device)
 typedef struct product {
     shape shape;
     const tn_strided *view[3]; /* the operands of c', in the order A, B, C */
-    const tn_strided *bias, *aux, *scale[2]; /* NULL if there is none */
+    const tn_strided *bias, *aux, *scale[2]; /* NULL if not used */
     /* number of leading batch dimensions that are looped over: each index in
      * them is one call of cuBLASLt */
     uint32_t outer_ndim;

@@ -24,7 +24,8 @@ struct tn_dnn_plan {
     tn_dnn_descriptor whole, config, plan;
     /* size of the workspace, and number of the engine for the log */
     int64_t workspace_bytes, engine;
-    unsigned notes;                  /* the engine's notes, one bit for each */
+    unsigned notes;                  /* the engine's notes, as a mask of
+                                        1 << note */
     uint64_t key[];
 };
 

@@ -15,8 +15,8 @@ typedef int tn_dnn_status; /* cudnnStatus_t; 0 is success */
 typedef struct cudnnContext *tn_dnn_handle;
 typedef void *tn_dnn_descriptor; /* cudnnBackendDescriptor_t */
 
-/* cudnnDataType_t, cudnnConvolutionMode_t, cudnnBackendHeurMode_t,
- * cudnnBackendNumericalNote_t */
+/* Values of cudnnDataType_t. Then values of cudnnConvolutionMode_t and
+ * cudnnBackendHeurMode_t, and values of cudnnBackendNumericalNote_t. */
 enum { TN_DNN_FLOAT = 0, TN_DNN_DOUBLE = 1, TN_DNN_HALF = 2,
        TN_DNN_INT32 = 4, TN_DNN_BF16 = 9, TN_DNN_BOOLEAN = 11 };
 enum { TN_DNN_CROSS_CORRELATION = 1, TN_DNN_HEUR_FALLBACK = 2,
@@ -25,13 +25,13 @@ enum { TN_DNN_TENSOR_CORE = 0, TN_DNN_DOWN_CONVERTS = 1,
        TN_DNN_REDUCED_SUMS = 2, TN_DNN_NONDETERMINISTIC = 4,
        TN_DNN_NOTES = 16 /* maximum number of notes that are read */ };
 
-/* cudnnPointwiseMode_t, cudnnReduceTensorOp_t */
+/* Values of cudnnPointwiseMode_t, and values of cudnnReduceTensorOp_t. */
 enum { TN_DNN_ADD = 0, TN_DNN_MUL = 1, TN_DNN_DIV = 6, TN_DNN_SUB = 9,
        TN_DNN_EXP = 13, TN_DNN_LOG = 15, TN_DNN_GREATER_EQUAL = 303,
        TN_DNN_INDEX = 501, TN_DNN_SELECT = 601 };
 enum { TN_DNN_SUM = 0, TN_DNN_MAX = 3 };
 
-/* cudnnBackendDescriptorType_t */
+/* Values of cudnnBackendDescriptorType_t, the types of descriptors. */
 enum { TN_DNN_POINT = 0, TN_DNN_CONV = 1, TN_DNN_ENGINE = 2,
        TN_DNN_CONFIG = 3, TN_DNN_HEUR = 4, TN_DNN_PLAN = 5,
        TN_DNN_OP_FORWARD = 10, TN_DNN_OP_WEIGHT = 11, TN_DNN_OP_INPUT = 12,
@@ -39,7 +39,8 @@ enum { TN_DNN_POINT = 0, TN_DNN_CONV = 1, TN_DNN_ENGINE = 2,
        TN_DNN_TENSOR = 17, TN_DNN_PRODUCT = 18, TN_DNN_OP_PRODUCT = 19,
        TN_DNN_REDUCE = 21, TN_DNN_OP_REDUCE = 22, TN_DNN_OP_RESHAPE = 31 };
 
-/* cudnnBackendAttributeType_t, the type of an attribute's elements */
+/* Values of cudnnBackendAttributeType_t, the types of an attribute's
+ * elements. */
 enum { TN_DNN_IS_HANDLE = 0, TN_DNN_IS_DATA_TYPE = 1, TN_DNN_IS_BOOL = 2,
        TN_DNN_IS_INT64 = 3, TN_DNN_IS_FLOAT = 4, TN_DNN_IS_DOUBLE = 5,
        TN_DNN_IS_POINTER = 6, TN_DNN_IS_CONV_MODE = 7,
@@ -47,7 +48,7 @@ enum { TN_DNN_IS_HANDLE = 0, TN_DNN_IS_DATA_TYPE = 1, TN_DNN_IS_BOOL = 2,
        TN_DNN_IS_POINT_MODE = 14, TN_DNN_IS_DESCRIPTOR = 15,
        TN_DNN_IS_REDUCE_MODE = 18 };
 
-/* cudnnBackendAttributeName_t */
+/* Values of cudnnBackendAttributeName_t, the attributes of descriptors. */
 enum { TN_DNN_POINT_MODE = 0, TN_DNN_POINT_COMPUTE = 1, TN_DNN_POINT_AXIS = 9,
        TN_DNN_POINT_DESC = 750, TN_DNN_POINT_X = 751, TN_DNN_POINT_B = 752,
        TN_DNN_POINT_Y = 753, TN_DNN_POINT_T = 758, TN_DNN_CONV_COMPUTE = 100,
@@ -110,7 +111,7 @@ extern tn_dnn tn__dnn;
 
 /* ---- graphs (cudnn.c) ---------------------------------------------------- */
 
-#define TN_DNN_MAX_DESCRIPTORS 96 /* maximum descriptors of a graph */
+#define TN_DNN_MAX_DESCRIPTORS 96 /* maximum number of descriptors in a graph */
 #define TN_DNN_MAX_OPS 32
 
 /* A graph of cuDNN operations under construction. `status` holds the first

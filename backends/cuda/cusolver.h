@@ -16,11 +16,11 @@ typedef struct cublasContext *tn_blas_handle;
 typedef struct syevjInfo *tn_solver_jacobi; /* parameters of the Jacobi method
                                              * for eigenvalues */
 
-/* CUSOLVER_STATUS_ALLOC_FAILED, CUBLAS_STATUS_ALLOC_FAILED */
+/* The values CUSOLVER_STATUS_ALLOC_FAILED and CUBLAS_STATUS_ALLOC_FAILED. */
 enum { TN_SOLVER_ALLOC_FAILED = 2, TN_BLAS_ALLOC_FAILED = 3 };
 
-/* cublasFillMode_t, cublasOperation_t, cublasSideMode_t, cublasDiagType_t,
- * cusolverEigMode_t */
+/* Values of cublasFillMode_t, cublasOperation_t, cublasSideMode_t,
+ * cublasDiagType_t and cusolverEigMode_t, two of each. */
 enum { TN_SOLVER_LOWER = 0, TN_SOLVER_UPPER = 1, TN_SOLVER_PLAIN = 0,
        TN_SOLVER_TRANSPOSED = 1, TN_SOLVER_LEFT = 0, TN_SOLVER_RIGHT = 1,
        TN_SOLVER_ANY_DIAGONAL = 0, TN_SOLVER_UNIT = 1, TN_SOLVER_VALUES = 0,

@@ -18,7 +18,7 @@ enum { UNKNOWN, OWN, CLBLAST };
 enum { ROUNDS = 3 };
 #define DECLINED TN_ERR_UNSUPPORTED /* CLBlast could not compute a product */
 
-/* Held while a class is measured and the result stored. */
+/* This lock is held while a class is measured and the result is stored. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 void tn__opencl_products_init(tn_plugin_device *device)

@@ -36,7 +36,7 @@ static GEMM(gemm_f64, double);
 static int (*clear_cache)(void);
 static bool is_open;
 
-/* Held around every call of CLBlast. */
+/* This lock is held during every call of CLBlast. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static bool find(void *library, const char *name, void *function)

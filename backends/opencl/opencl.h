@@ -84,7 +84,7 @@ struct tn_plugin_device {
     pthread_mutex_t lock;
     tn_opencl_kernel *kernels; /* owned: a hash table with open addressing */
     size_t kernel_count, kernel_capacity;
-    tn_opencl_mapped *mapped; /* mapped host memory in use */
+    tn_opencl_mapped *mapped; /* list of the blocks of mapped host memory */
 };
 
 struct tn_buffer {
@@ -94,10 +94,12 @@ struct tn_buffer {
 struct tn_queue {
     tn_plugin_device *device;
     cl_command_queue queue; /* owned; executes in order */
-    cl_mem faults;          /* owned; NULL until a launch may fault */
-    cl_mem scratch;         /* owned; as large as the largest request */
+    cl_mem faults;          /* owned: the buffer of index faults; NULL until a
+                               launch may fault */
+    cl_mem scratch;         /* owned: temporary memory, as large as the largest
+                               request so far */
     uint64_t scratch_bytes;
-    unsigned unflushed; /* pieces of work since the last flush */
+    unsigned unflushed; /* number of pieces of work since the last flush */
     tn_pending pending;
 };
 
@@ -191,24 +193,24 @@ tn_status tn__opencl_launch_for(tn_queue *queue, const tn_target *target,
 
 /* ---- the plugin's functions, by the file that defines them --------------- */
 
-/* opencl_device.c */
+/* These are defined in opencl_device.c. */
 tn_status tn__opencl_device_count(uint32_t *count);
 tn_status tn__opencl_device_info(uint32_t i, tn_device_info *info);
 tn_status tn__opencl_device_open(uint32_t i, tn_plugin_device **device);
 void tn__opencl_device_close(tn_plugin_device *device);
 
-/* opencl_memory.c */
+/* These are defined in opencl_memory.c. */
 tn_status tn__opencl_buffer_alloc(tn_plugin_device *device, uint64_t bytes,
                                   tn_buffer **buffer);
 void tn__opencl_buffer_free(tn_plugin_device *device, tn_buffer *buffer);
 tn_status tn__opencl_copy(tn_queue *queue, const tn_copy_args *copy);
 
-/* opencl_host.c */
+/* These are defined in opencl_host.c. */
 tn_status tn__opencl_host_alloc(tn_plugin_device *device, uint64_t bytes,
                                 void **memory);
 void tn__opencl_host_free(tn_plugin_device *device, void *memory);
 
-/* opencl_queue.c */
+/* These are defined in opencl_queue.c. */
 tn_status tn__opencl_queue_open(tn_plugin_device *device, tn_queue **queue);
 void tn__opencl_queue_close(tn_queue *queue);
 tn_status tn__opencl_queue_sync(tn_queue *queue, tn_fault *fault);
@@ -218,14 +220,14 @@ tn_status tn__opencl_event_record(tn_queue *queue, tn_event *event);
 tn_status tn__opencl_event_query(tn_event *event, uint32_t *done);
 tn_status tn__opencl_queue_wait(tn_queue *queue, tn_event *event);
 
-/* tune.c */
+/* This is defined in tune.c. */
 tn_status tn__opencl_launch(tn_queue *queue, tn_built *built,
                             const tn_launch *launch);
 
-/* choose.c */
+/* This is defined in choose.c. */
 tn_status tn__opencl_matmul(tn_queue *queue, const tn_matmul_args *matmul);
 
-/* opencl_launch.c */
+/* These are defined in opencl_launch.c. */
 tn_status tn__opencl_program_build(tn_plugin_device *device,
                                    const tn_program *program,
                                    tn_built **built);

@@ -60,7 +60,7 @@ static uint32_t kind_of(cl_device_type type)
  * constants are those of OpenCL's extensions, whose headers may be missing. */
 static void uid_of(tn_opencl_listed *l, char *out, size_t out_bytes)
 {
-    cl_uint pci[4]; /* domain, bus, device, function */
+    cl_uint pci[4]; /* PCI address: domain, bus, device and function */
     unsigned char uuid[16];
     if (has_extension(l->device, "cl_khr_pci_bus_info") &&
         !cl.GetDeviceInfo(l->device, 0x410f, sizeof pci, pci, NULL)) {

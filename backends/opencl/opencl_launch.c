@@ -223,7 +223,7 @@ tn_status tn__opencl_program_build(tn_plugin_device *device,
 
 void tn__opencl_program_free(tn_plugin_device *device, tn_built *built)
 {
-    (void)device; /* compiled kernels stay cached for equal programs */
+    (void)device; /* kernels are not freed: equal programs use them again */
     free(built);
 }
 

@@ -71,7 +71,7 @@ typedef struct tn_binary {
     size_t count;
 } tn_binary;
 
-/* A kernel's source, and how the plugin builds it. */
+/* The source of a kernel and the functions by which the plugin builds it. */
 typedef struct tn_build {
     const char *plugin;      /* name of the plugin, such as "cuda" */
     /* suffix of a file with source, such as ".cu"; a source that does not
@@ -169,7 +169,7 @@ void tn__pending_fault(const tn_pending *pending, tn_status code,
 
 /* ---- submitting work (submit.c) ------------------------------------------ */
 
-/* Plans step number plan->step of a piece of work. */
+/* Plans one step of a piece of work, the one with the number plan->step. */
 typedef tn_status tn_plan_next(const tn_target *target,
                                const tn_program *program, const void *args,
                                tn_plan *plan);

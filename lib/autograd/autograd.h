@@ -105,9 +105,9 @@ const tn_value *tn__node_value(const tn__node *node, int i);
  * non-negative number. */
 int tn__node_dim(const tn__node *node, int i, int port);
 const char *tn__node_name(const tn__node *node);
-/* Return the strides and the offset of port 0 in its storage, in elements. Only
- * for calls that returned a view and operators whose `saves` line says
- * `layout`: other nodes do not record them. */
+/* Return the strides and the storage offset of input 0, in elements. A node
+ * records them only if the call returned a view or the `saves` line of the
+ * operator says `layout`. */
 const int64_t *tn__node_strides(const tn__node *node);
 int64_t tn__node_offset(const tn__node *node);
 

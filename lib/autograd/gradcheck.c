@@ -10,14 +10,15 @@
 static const double eps = 1e-6, atol = 1e-5, rtol = 1e-3;
 
 struct check {
-    const char *name; /* of the public function, for messages */
+    const char *name; /* name of the public function, for messages */
     tn_gradcheck_fn fn;
     void *context;
     tn_tensor *const *input;
     int count;
     int64_t out_numel;
     double *analytic; /* owned: the Jacobian, analytic[out_numel][in_numel] */
-    int64_t in_numel; /* elements of all inputs that require a gradient */
+    int64_t in_numel; /* number of elements of all inputs that require a
+                         gradient */
 };
 
 /* Calls fn and copies the out_numel elements of its output to out. */

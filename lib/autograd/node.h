@@ -15,7 +15,7 @@
 
 /* ---- plans: what all calls of one operator and kernel share ------------- */
 
-/* How the gradient of one port is computed by a kernel. */
+/* Describes the kernel that computes the gradient of one port (input tensor). */
 typedef struct tn__plan_port {
     const tn__kernel *kernel; /* computes the gradient; NULL if zero or failed
                                  is set */
@@ -49,12 +49,14 @@ typedef struct tn__plan {
     tn__gradient_fn gradient;    /* the C function, or NULL */
     const tn__saves *saves;      /* values that the C function needs, or NULL
                                     if it needs none */
-    bool saves_layout;           /* it needs the strides of input 0 */
-    bool adds;                   /* it adds to the sums passed in out[] */
+    bool saves_layout;           /* the C function needs the strides of input
+                                    0 */
+    bool adds;                   /* the C function adds to the sums passed in
+                                    out[] */
     int port_count;              /* here a list of tensors counts as one port */
-    uint8_t port_arg[TN__PLAN_PORTS]; /* the argument that is the port */
-    uint8_t input_port[TN__KERNEL_MAX_INPUTS]; /* the port that is read as
-                                                  input i of the kernel */
+    uint8_t port_arg[TN__PLAN_PORTS]; /* argument number of each port */
+    uint8_t input_port[TN__KERNEL_MAX_INPUTS]; /* port that each input of the
+                                                  kernel reads */
     /* Each entry is made on first use and then never changes. */
     _Atomic(tn__plan_port *) port[TN__PLAN_PORTS];
 } tn__plan;
@@ -136,7 +138,7 @@ struct tn__node {
     const tn_path *made_in; /* path of the module that made the call */
     const tn__plan *plan;
     uint8_t size_class;   /* memory pool from which the node was allocated */
-    bool is_view;         /* its output shares the memory of port 0 */
+    bool is_view;         /* the output is a view of input 0 */
     uint16_t port_count, out_count, save_count, value_count;
     uint32_t row_dims;    /* dimensions that the kernel reduces, as a mask */
     int32_t ndim;         /* number of dimensions of shape; -1 if the gradient

@@ -117,7 +117,7 @@ static int used_by_name(const tn__kernel *kernel, const char *name)
     if (strncmp(name, "out", 3) == 0)
         digits = name + 3;
     else
-        at += kernel->output_count; /* "g" */
+        at += kernel->output_count; /* the name begins with "g" */
     return at + (*digits ? *digits - '0' : 0);
 }
 

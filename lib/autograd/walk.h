@@ -18,9 +18,9 @@ typedef struct tn__slot {
 
 typedef struct tn__walk {
     tn__slot **heap;       /* all entries, as a max-heap by priority */
-    size_t count, room;    /* entries in the heap, and space for them */
+    size_t count, room;    /* number of entries, and space in the array */
     tn__slot **bucket;     /* hash table that finds the entry of a node */
-    size_t bucket_count;   /* a power of two */
+    size_t bucket_count;   /* number of hash buckets, a power of two */
 } tn__walk;
 
 /* Returns the entry of node, and adds one if the queue has none. Later calls

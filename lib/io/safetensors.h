@@ -40,7 +40,7 @@ typedef struct tn__safetensors_header {
     size_t count;
     size_t *by_name;              /* owned: the indices of all entries, sorted
                                      by their names */
-    char **metadata;              /* owned: keys and texts in turn */
+    char **metadata;              /* owned: key 0, text 0, key 1, text 1 ... */
     size_t metadata_count;        /* number of pairs of key and text */
 } tn__safetensors_header;
 

@@ -156,7 +156,8 @@ static bool read_text(reader *r, const char **text, size_t *bytes)
             to += r->at - from;
         }
     }
-    r->text[to] = '\0'; /* overwrites the closing quote or a character before
+    r->text[to] = '\0'; /* the text is not longer than its escaped form, so this
+                           overwrites the closing quote or a character before
                            it */
     r->at++;
     *text = r->text + begin;

@@ -16,14 +16,16 @@
 #define EDGE_ITEMS 3
 #define LINE_WIDTH 80
 #define INDENT 7 /* length of "tensor(" */
-#define NUMBER_TEXT 400 /* %.4f of the largest double has 314 characters */
+#define NUMBER_TEXT 400 /* size of a number's text; the largest double printed
+                           with %.4f has 314 characters */
 
 typedef struct printer {
     const tn_tensor *x;
     tn__host_view view;
     tn__text text;
     bool summarize, floating;
-    bool whole, scientific; /* format of floating-point elements */
+    bool whole, scientific; /* print floats without digits after the point, or
+                               in scientific notation */
     int width;
     size_t line; /* length of the last line, by which suffixes such as dtype=
                     are put on this line or a new one */
@@ -83,7 +85,8 @@ static void each_shown(printer *p, int dim, int64_t offset,
 
 /* ---- choosing the format ------------------------------------------------- */
 
-/* The range of the finite non-zero elements that are shown. */
+/* The smallest and the largest magnitude of the finite non-zero elements that
+ * are shown. */
 typedef struct range {
     double least, greatest;
     bool any, whole;

@@ -379,7 +379,7 @@ tn_tensor *tn_tensor_wrap(void *data, tn_dtype dtype, tn_dims_list shape,
     if (!x)
         goto fail_storage;
     x->made_by = "tensor_wrap";
-    /* From here on, freeing the storage calls `release`. */
+    /* From here on `release` is called when the storage is freed. */
     storage->wrapped = true;
     storage->release = release;
     storage->context = context;

@@ -115,7 +115,7 @@ tn_number reference_load(const tn_strided *view, int64_t at)
         return (tn_number){.i = *(const int8_t *)from};
     case TN_U8:
         return (tn_number){.i = *(const uint8_t *)from};
-    default: /* TN_BOOL */
+    default: /* the dtype is TN_BOOL */
         return (tn_number){.i = *(const uint8_t *)from != 0};
     }
 }
@@ -150,7 +150,7 @@ void reference_store(const tn_strided *view, int64_t at, tn_number x)
     case TN_BOOL:
         *(uint8_t *)to = x.i != 0;
         break;
-    default: /* TN_I8, TN_U8 */
+    default: /* the dtype is TN_I8 or TN_U8 */
         *(uint8_t *)to = (uint8_t)x.i;
         break;
     }
@@ -160,7 +160,7 @@ static double min_or_max(bool greater, double x, double y)
 {
     if (isnan(x) || isnan(y))
         return NAN;
-    if (x == y) /* equal or zeros; -0 counts as less than +0 */
+    if (x == y) /* for zeros of different sign, -0 counts as less than +0 */
         return (signbit(x) != 0) == greater ? y : x;
     return (x > y) == greater ? x : y;
 }

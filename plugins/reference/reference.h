@@ -39,7 +39,8 @@ int64_t reference_numel(const int64_t *extent, uint32_t ndim);
 /* ---- the primitives ------------------------------------------------------ */
 
 tn_status reference_matmul(const tn_matmul_args *matmul);
-/* Returns TN_ERR_INDEX, with *fault filled, if an index is out of range. */
+/* If an index is out of range, reference_scatter fills *fault and returns
+ * TN_ERR_INDEX. */
 tn_status reference_scatter(const tn_scatter_args *scatter, tn_fault *fault);
 tn_status reference_scan(const tn_scan_args *scan);
 tn_status reference_sort(const tn_sort_args *sort);

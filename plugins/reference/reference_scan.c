@@ -1,6 +1,7 @@
-/* reference_scan.c: the primitive scan: cumsum, cumprod, cummax and cummin along
- * the last dimension. A row is scanned from its first element to the last. Only
- * sums of floats are added in another order, which <tenon/plugin.h> defines. */
+/* reference_scan.c: the primitive scan: cumsum, cumprod, cummax and cummin
+ * along the last dimension. A row is scanned from its first element to the
+ * last. Only sums of floats are added in another order, which <tenon/plugin.h>
+ * defines. */
 #include "reference.h"
 
 #include <math.h>

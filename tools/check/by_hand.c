@@ -293,9 +293,9 @@ void by_hand_fpu(bool hostile)
         return;
     fesetround(FE_UPWARD);
 #if defined(__x86_64__)
-    tn__fpu_restore(tn__fpu_read() | 0x8040); /* FTZ, DAZ */
+    tn__fpu_restore(tn__fpu_read() | 0x8040); /* set the bits FTZ and DAZ */
 #elif defined(__aarch64__)
-    tn__fpu_restore(tn__fpu_read() | 1 << 24); /* FZ */
+    tn__fpu_restore(tn__fpu_read() | 1 << 24); /* set the bit FZ */
 #endif
 }
 

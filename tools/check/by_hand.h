@@ -24,11 +24,12 @@ typedef struct by_hand_how {
                             TN_ABI_MAJOR */
     uint32_t host_size;  /* size in the host table in bytes; 0 means
                             sizeof(tn_host) */
-    bool no_interpreter; /* the host's interpreter returns an error */
+    bool no_interpreter; /* if the plugin calls the host's interpreter, it gets
+                            an error */
     /* Returns the host table to pass to the plugin; NULL to pass the normal
      * one. */
     const tn_host *(*wrap_host)(const tn_host *host, uint32_t bytes);
-    /* Replaces slots of the plugin's table by wrappers, or NULL. */
+    /* Replaces functions in the plugin's table by wrappers. May be NULL. */
     void (*wrap)(tn_plugin *table);
     uint32_t group;      /* maximum work-group size for which programs are
                             planned; 0 means the device's own limit */

@@ -63,7 +63,8 @@ typedef struct report {
     char name[64], version[64], uid[64]; /* name and version of the plugin and
                                             identifier of the device, if
                                             known */
-    int64_t interpreted; /* launches that ran in the host's interpreter */
+    int64_t interpreted; /* number of launches that ran in the host's
+                            interpreter */
 } report;
 
 /* Runs the check in a new process. The optional functions and extensions named

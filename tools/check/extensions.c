@@ -533,7 +533,7 @@ static int case_attention(const void *table, int64_t *wrong)
         attention_forward(&args, all);
     for (int o = 0; o < ATTENTION_OPERANDS; o++)
         *wrong += all[o] ? operand_receive(all[o]) : 0;
-    in.view.dtype = dtype; /* for what is said */
+    in.view.dtype = dtype; /* for messages */
     return leaves;
 }
 
@@ -541,7 +541,7 @@ static int case_attention(const void *table, int64_t *wrong)
 
 static int case_lapack(const void *table, int64_t *wrong)
 {
-    in.view.dtype = TN_F32; /* for what is said */
+    in.view.dtype = TN_F32; /* for messages */
     return declined(lapack_case(table, wrong), "lapack");
 }
 

@@ -36,7 +36,8 @@ enum {
 typedef struct place {
     const char *call; /* name of the call that last used this place */
     atomic_flag runs; /* set while the place is in use */
-    bool is_in_call;  /* the same, for the signal handler to read */
+    bool is_in_call;  /* the call has not returned; the signal handler reads
+                         this field */
     uint32_t bytes;   /* size of the struct in this place */
 } place;
 
@@ -116,7 +117,8 @@ static void touched(int number, siginfo_t *info, void *context)
 {
     (void)context;
     const unsigned char *at = info->si_addr;
-    signal(number, SIG_DFL); /* the repeated access then ends the process */
+    signal(number, SIG_DFL); /* after this function the access is repeated and
+                                ends the process */
     if (!area || at < area || at >= area + (HOST + 1) * (size_t)PLACE)
         return;
     const place *p = &places[(size_t)(at - area) / PLACE];

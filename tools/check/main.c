@@ -62,7 +62,8 @@ static void print_field(const char *name, const char *text)
     print_json(text);
 }
 
-/* Prints text without '#', which TAP reserves for directives. */
+/* Prints text with '+' in place of '#', because '#' begins a directive in
+ * TAP. */
 static void print_tap(const char *text)
 {
     for (; *text; text++)

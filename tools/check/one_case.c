@@ -231,7 +231,8 @@ random_case *one_case_new(const one_form *form, int layout)
     if (form->op == TN_K_CALL) {
         uint32_t count = 0;
         uint32_t f = random_library_put(c, (int)form->number, &count);
-        if (f == TN_NONE) { /* too long for a program; no function is yet */
+        if (f == TN_NONE) { /* the function is too long for a program, which no
+                               library function is at present */
             random_case_free(c);
             return NULL;
         }

@@ -59,7 +59,8 @@ static int operand_count(unsigned op)
     return counts[op];
 }
 
-/* Returns the i-th register type of these kinds, or 0 after the last one. */
+/* Returns the i-th register type whose kind is in the mask `kinds`, or 0 after
+ * the last one. */
 static uint8_t register_at(int kinds, int i)
 {
     for (int r = 0; r < REGISTERS; r++)

@@ -17,8 +17,10 @@
 
 /* What has happened since the process began. */
 typedef struct origin_counts {
-    int threads;        /* started by the plugin, including ended ones */
-    int vendor_threads; /* started by vendors' libraries */
+    int threads;        /* number of threads that the plugin has started,
+                           including those that have ended */
+    int vendor_threads; /* number of threads that vendors' libraries have
+                           started */
     unsigned long vendor_environment; /* by how much vendors' libraries have
                                        * changed process_environment() */
 } origin_counts;

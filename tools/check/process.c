@@ -29,7 +29,7 @@ int process_threads(void)
     while (readdir(tasks))
         count++;
     closedir(tasks);
-    return count - 2; /* . and .. */
+    return count - 2; /* without the entries . and .. */
 }
 
 unsigned long process_environment(void)

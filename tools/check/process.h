@@ -11,7 +11,8 @@
 
 #include "origin.h"
 
-/* Sanitizers interpose the C library's functions already. */
+/* HAS_SANITIZER is set if the kit is built with a sanitizer, which interposes
+ * functions of the C library itself. */
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ||     \
     __has_feature(memory_sanitizer)

@@ -385,7 +385,7 @@ static void emit_any(builder *b)
 static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t count)
 {
     const unsigned char *at = bytes;
-    for (size_t i = 0; i < count; i++) /* FNV-1a */
+    for (size_t i = 0; i < count; i++) /* the hash function FNV-1a */
         hash = (hash ^ at[i]) * 0x100000001b3;
     return hash;
 }

@@ -11,7 +11,7 @@ typedef struct random_source {
 } random_source;
 
 uint64_t random_bits(random_source *r);
-uint32_t random_below(random_source *r, uint32_t n); /* 0 .. n - 1 */
+uint32_t random_below(random_source *r, uint32_t n); /* in [0, n) */
 bool random_chance(random_source *r, uint32_t percent);
 int64_t random_between(random_source *r, int64_t low, int64_t high);
 /* Return a random number. Tame numbers are small and finite; others may have

@@ -19,9 +19,10 @@ typedef struct outcome {
     tn_status status;
     tn_fault fault;
     unsigned char *memory[RANDOM_MAX_OPERANDS]; /* contents of each operand's
-                                                 * buffer with GUARD bytes on
-                                                 * both sides; owned by the
-                                                 * operand that is its home */
+                                                 * buffer, with GUARD bytes on
+                                                 * both sides; operands that
+                                                 * share memory have the same
+                                                 * pointer */
 } outcome;
 
 static bool has_memory(const random_case *c, uint32_t k)
@@ -221,7 +222,8 @@ bool run_case(const by_hand *h, const random_case *c, char *why, size_t room)
 static bool ins_fit(const by_hand *h, const tn_kernel_ins *ins, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
-        if (ins[i].dtype != TN_DTYPE_NONE && /* an ENDLOOP has none */
+        if (ins[i].dtype != TN_DTYPE_NONE && /* the instruction ENDLOOP has no
+                                                dtype */
             !(h->info.register_types >> ins[i].dtype & 1))
             return false;
     return true;

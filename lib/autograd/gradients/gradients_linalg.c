@@ -24,7 +24,8 @@ static tn_tensor *transposed(tn_tensor *x)
     return x ? tn_transpose(x, -1, -2) : NULL;
 }
 
-/* a^T b and a b^T, named as in BLAS */
+/* matmul_tn computes a^T b, and matmul_nt a b^T. The letters are those of BLAS:
+ * t for a transposed operand, n for one that is not. */
 static tn_tensor *matmul_tn(tn_tensor *a, tn_tensor *b)
 {
     return tn_matmul(transposed(a), b);
@@ -44,7 +45,7 @@ static tn_tensor *add_optional(tn_tensor *a, tn_tensor *b)
     return a && b ? tn_add(a, b) : a ? a : b;
 }
 
-/* x with its diagonal multiplied by a number. */
+/* Multiplies the diagonal of x by a number. */
 static tn_tensor *diagonal_times(tn_tensor *x, double by)
 {
     tn_tensor *d = x ? tn_diagonal(x, .dim1 = -2, .dim2 = -1) : NULL;
@@ -288,7 +289,7 @@ static tn_tensor *with_unit_diagonal(tn_tensor *e)
              : NULL;
 }
 
-/* v x v^T */
+/* Computes v x v^T. */
 static tn_tensor *congruence(tn_tensor *v, tn_tensor *x)
 {
     return tn_matmul(v, matmul_nt(x, v));
@@ -553,7 +554,7 @@ TN__GRADIENT(linalg_det)
 TN__GRADIENT(linalg_slogdet)
 {
     tn_tensor *a = tn__node_input(node, 0);
-    if (!g[1]) /* a sign has gradient 0 */
+    if (!g[1]) /* only the sign is used, whose gradient is 0 */
         return TN_OK;
     tn_tensor *inverse = a ? tn_linalg_inv(a) : NULL;
     return set_result(

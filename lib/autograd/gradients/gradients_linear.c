@@ -54,10 +54,10 @@ static tn_tensor *before_activation(const tn__node *node, tn_tensor *const *g)
     return dz && other ? tn_add(dz, other) : other ? other : dz;
 }
 
-/* Returns the node of the layer that made this layer's input, if this layer can
- * return the gradient of that layer's activation input directly. Returns NULL
- * if it cannot: there is no such layer, or a hook, tn_grad or create_graph
- * needs the gradient of the activation's output. */
+/* Returns the node of the previous layer, whose output is this layer's input,
+ * if the gradient of that output need not be computed. Returns NULL if it must
+ * be: a hook, tn_grad or create_graph needs it, or the input was not made by a
+ * layer with an activation. */
 static const tn__node *skipped(const tn__node *node)
 {
     const tn__port *port = &node->port[0];

@@ -55,7 +55,7 @@ typedef struct linear {
 static tn_tensor *block_back(linear *l, int64_t at, int64_t size)
 {
     tn_tensor *x = tn_narrow(l->x, 0, at, size);
-    tn_tensor *y = tn_matmul(x, tn_transpose(l->w, 1, 2)); /* (K, n, C) */
+    tn_tensor *y = tn_matmul(x, tn_transpose(l->w, 1, 2)); /* y[K][size][C] */
     if (l->bias)
         y = tn_add_(y, tn_unsqueeze(l->bias, 1));
     const tn_value value[] = {
@@ -79,7 +79,7 @@ static tn_tensor *block_back(linear *l, int64_t at, int64_t size)
     }
     if (!result || !tn__node_wants(l->node, 0))
         return result;
-    tn_tensor *by_x = tn_matmul(d, l->w); /* (K, n, D) */
+    tn_tensor *by_x = tn_matmul(d, l->w); /* by_x[K][size][D] */
     return l->w->shape[0] == 1 ? tn_squeeze(by_x, .dim = 0)
                                : tn_sum(by_x, .dim = 0);
 }

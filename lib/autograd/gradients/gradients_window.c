@@ -178,7 +178,8 @@ static tn_status part_gradient(const tn__node *node, const derivative of[2],
     return TN_OK;
 }
 
-TN__GRADIENT(conv2d_out) /* of conv2d_out(input, weight) */
+/* The gradient of conv2d_out(input, weight), the forward convolution. */
+TN__GRADIENT(conv2d_out)
 {
     tn_tensor *x = tn__node_input(node, 0), *w = tn__node_input(node, 1);
     const derivative of[2] = {{TN__OP_ID_CONV2D_INPUT, g[0], w},
@@ -186,7 +187,8 @@ TN__GRADIENT(conv2d_out) /* of conv2d_out(input, weight) */
     return part_gradient(node, of, out);
 }
 
-TN__GRADIENT(conv2d_input) /* of conv2d_input(output, weight) */
+/* The gradient of conv2d_input(output, weight). */
+TN__GRADIENT(conv2d_input)
 {
     tn_tensor *o = tn__node_input(node, 0), *w = tn__node_input(node, 1);
     const derivative of[2] = {{TN__OP_ID_CONV2D_OUT, g[0], w},
@@ -194,7 +196,8 @@ TN__GRADIENT(conv2d_input) /* of conv2d_input(output, weight) */
     return part_gradient(node, of, out);
 }
 
-TN__GRADIENT(conv2d_weight) /* of conv2d_weight(input, output) */
+/* The gradient of conv2d_weight(input, output). */
+TN__GRADIENT(conv2d_weight)
 {
     tn_tensor *x = tn__node_input(node, 0), *o = tn__node_input(node, 1);
     const derivative of[2] = {{TN__OP_ID_CONV2D_INPUT, o, g[0]},
