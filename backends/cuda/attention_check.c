@@ -14,8 +14,8 @@
 #include "cuda.h"
 #include "cudnn.h"
 
-/* A class of attentions: all that the accuracy of cuDNN's results may depend
- * on. */
+/* A class of attentions. It has all properties on which the accuracy of cuDNN's
+ * results may depend. */
 typedef struct class {
     /* mask is the dtype of the mask, or 0 if there is none */
     uint32_t kind, dtype, is_causal, mask;

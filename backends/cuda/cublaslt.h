@@ -42,12 +42,9 @@ enum { TN_LT_R_32F = 0, TN_LT_R_64F = 1, TN_LT_R_16F = 2, TN_LT_R_16BF = 14,
 enum { TN_LT_COMPUTE_32F = 68, TN_LT_COMPUTE_64F = 70,
        TN_LT_COMPUTE_TF32 = 77 };
 
-/* The first group has the attributes of an operation, the second those of a
- * matrix layout, the third those of a preference. The fourth has the values of
- * cublasOperation_t. Most attributes are int32_t in the first group and
- * uint32_t in the third. EPILOGUE is uint32_t, AUX_LD and BATCH_STRIDE are
- * int64_t, MAX_WORKSPACE is uint64_t, BATCH_COUNT is int32_t. The names with
- * POINTER or SCALE are device pointers. */
+/* Attributes of an operation (cublasLtMatmulDescAttributes_t). TRANSPOSE_A and
+ * TRANSPOSE_B are int32_t, EPILOGUE is uint32_t and AUX_LD is int64_t. The
+ * others are device pointers. */
 enum { TN_LT_TRANSPOSE_A = 3, TN_LT_TRANSPOSE_B = 4, TN_LT_EPILOGUE = 7,
        TN_LT_BIAS_POINTER = 8, TN_LT_AUX_POINTER = 11, TN_LT_AUX_LD = 12,
        TN_LT_SCALE_A = 17, TN_LT_SCALE_B = 18 };

@@ -133,10 +133,10 @@ static inline void *tn__cuda_address(const tn_strided *x, int64_t element)
 struct tn_queue {
     tn_plugin_device *device;
     tn_cu_stream stream; /* owned */
-    /* Owned memory on the device, 0 until it is needed. faults is the buffer of
-     * index faults. scratch is temporary memory, as large as the largest
-     * request so far. words holds kernel arguments that are too long to be
-     * passed in a launch. */
+    /* Owned memory on the device, 0 until it is needed. faults is the buffer in
+     * which kernels report indices that are out of range. scratch is temporary
+     * memory, as large as the largest request so far. words holds kernel
+     * arguments that are too long to be passed in a launch. */
     tn_cu_pointer faults, scratch, words;
     uint64_t scratch_bytes;
     /* Owned: the CUDA graph that is capturing the queue's work. NULL if work is
@@ -275,9 +275,9 @@ tn_status tn__cuda_attention_cudnn(tn_queue *queue,
 tn_status tn__cuda_attention_try(tn_queue *queue,
                                  const tn_attention_args *attention,
                                  const char **why);
-/* Returns true if cuDNN gives the results of Tenon's own kernels for attentions
- * of this class. Runs a test attention the first time. The device's context is
- * current. */
+/* Returns whether cuDNN gives the results of Tenon's own kernels for attentions
+ * of this kind. The first time it computes a small attention in both ways and
+ * compares them. The device's context must be current. */
 tn_cuda_is_accurate tn__cuda_attention_is_accurate;
 void tn__cuda_checks_free(tn_cuda_checks *checks);
 extern const tn_attention_extension tn__cuda_attention; /* attention_choose.c */
@@ -299,8 +299,8 @@ static inline tn_cu_result tn__cuda_faults_ready(tn_queue *queue)
 }
 /* Makes queue->scratch at least `bytes` bytes large. */
 tn_cu_result tn__cuda_scratch_ready(tn_queue *queue, uint64_t bytes);
-/* Copies the argument words of a plan to the device and sets *out to their
- * address. */
+/* Copies the kernel arguments of a plan, which are too long to be passed in a
+ * launch, to the device and sets *out to their address. */
 tn_cu_result tn__cuda_words_ready(tn_queue *queue, const tn_plan *plan,
                                   tn_cu_pointer *out);
 

@@ -3,8 +3,9 @@
  * capture mode is not executed but becomes the nodes of a graph.
  *
  * The kernels of a graph keep the addresses that they were captured with. The
- * scratch memory and the argument words of a queue may move later. So during a
- * capture such memory is allocated separately, and the graph owns it. */
+ * queue's memory for temporary data and long kernel arguments may be
+ * reallocated later. So during a capture such memory is allocated separately,
+ * and the graph owns it. */
 #include <stdlib.h>
 
 #include "cuda.h"

@@ -1,4 +1,5 @@
-/* cuda_queue.c: queues, which are CUDA streams, and events. */
+/* cuda_queue.c: opens, closes and waits for queues, which are CUDA streams, and
+ * records events. */
 #include <stdlib.h>
 
 #include "cuda.h"

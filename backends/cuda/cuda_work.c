@@ -53,9 +53,9 @@ static tn_cu_result capture_memory(tn_queue *queue, uint64_t bytes,
     return 0;
 }
 
-/* Copies argument words to memory that the captured graph owns. The copy is
- * made on another stream and thus executed now, not captured, so that the words
- * are there when the graph runs. */
+/* Copies long kernel arguments to memory that the captured graph owns. The copy
+ * is made on another stream. So it is not captured but executed now, and the
+ * arguments are there when the graph runs. */
 static tn_cu_result capture_words(tn_queue *queue, const void *words,
                                   uint64_t bytes, tn_cu_pointer *out)
 {
@@ -89,9 +89,9 @@ tn_cu_result tn__cuda_scratch_ready(tn_queue *queue, uint64_t bytes)
     return error;
 }
 
-/* Copies argument words that are too long for a launch to the device, as work
- * on the stream. They are in pageable memory, from which the driver copies
- * before the call returns. */
+/* Copies kernel arguments that are too long for a launch to the device, as work
+ * on the stream. They are in pageable memory, which the driver has read when
+ * the call returns, so the caller may change them then. */
 tn_cu_result tn__cuda_words_ready(tn_queue *queue, const tn_plan *plan,
                                   tn_cu_pointer *out)
 {

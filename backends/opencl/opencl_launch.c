@@ -119,8 +119,8 @@ static cl_int set_memory(cl_kernel kernel, cl_uint *i, cl_mem memory)
     return cl.SetKernelArg(kernel, (*i)++, sizeof memory, &memory);
 }
 
-/* Passes the argument words of a plan to the kernel, either by value or in a
- * new buffer, which is stored in *words. */
+/* Passes the arguments of a plan to the kernel, either by value or, if they are
+ * too long, in a new buffer, which is stored in *words. */
 static cl_int set_words(tn_queue *queue, cl_kernel kernel, cl_uint *i,
                         const tn_plan *plan, cl_mem *words)
 {
@@ -128,7 +128,7 @@ static cl_int set_words(tn_queue *queue, cl_kernel kernel, cl_uint *i,
     if (!(plan->flags & TN_PLAN_WORDS_IN_BUFFER))
         return cl.SetKernelArg(kernel, (*i)++, plan->argument_bytes,
                                plan->argument);
-    /* The cast is safe, because the driver only reads the words. */
+    /* The cast is safe, because the driver only reads the arguments. */
     *words = cl.CreateBuffer(queue->device->context,
                              CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR,
                              plan->argument_bytes,

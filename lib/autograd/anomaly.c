@@ -1,8 +1,10 @@
-/* anomaly.c: finds the operator that produced the first NaN.
+/* anomaly.c: finds the operator that produced the first NaN, as PyTorch's
+ * anomaly mode does.
  *
- * The results of operators that the program calls are checked, not those of the
- * operators within a composite: a composite may compute a NaN and then discard
- * it. Likewise in backward, the gradient of one call is checked as a whole. */
+ * Only the results of operators that the program calls are checked. An operator
+ * may call other operators, which may compute a NaN that does not reach its
+ * result. In backward, only the final gradients of each recorded call are
+ * checked, for the same reason. */
 #include <math.h>
 #include <string.h>
 #include <base/context.h>

@@ -67,15 +67,15 @@ enum { TN__SAVES_LAYOUT = 0x80, TN__SAVES_ADDS = 0x40 };
 typedef struct tn__gradient_row {
     tn__gradient_fn run; /* NULL if the gradient is a kernel or does not
                             exist */
-    tn__saves by[3]; /* values needed for the gradient of port 0, of port 1 and
-                        of any later port */
+    tn__saves by[3]; /* values needed for the gradient of input 0, of input 1
+                        and of any later input */
 } tn__gradient_row;
 extern const tn__gradient_row tn__gradient_table[];
 extern const int tn__gradient_table_count;
 
-/* Returns whether the gradient function must compute the gradient of this port:
- * its tensor requires a gradient and, during tn_grad, was computed from one of
- * the inputs given to tn_grad. */
+/* Returns whether the gradient function must compute the gradient of input
+ * `port`: this tensor requires a gradient and, during tn_grad, was computed
+ * from one of the inputs given to tn_grad. */
 bool tn__node_wants(const tn__node *node, int port);
 /* Return a saved input or output; the node keeps the reference. They return
  * NULL and record TN_ERR_STATE if an earlier backward freed the graph or if the
@@ -83,16 +83,16 @@ bool tn__node_wants(const tn__node *node, int port);
  * is connected to its graph, so that the gradient can be differentiated. */
 tn_tensor *tn__node_input(const tn__node *node, int port);
 tn_tensor *tn__node_output(const tn__node *node, int out);
-/* Return shape, dtype and device of a port's tensor, which every node records,
- * whether or not it saved the tensor itself. ndim and the list's count are -1
- * if the argument was omitted. */
+/* Return shape, dtype and device of an input (port). They are known even if the
+ * node did not save the tensor. ndim and the list's count are -1 if the
+ * argument was omitted. */
 tn_dims_list tn__node_shape(const tn__node *node, int port);
 int tn__node_ndim(const tn__node *node, int port);
 int64_t tn__node_size(const tn__node *node, int port, int dim);
-/* Returns whether the port's tensor was the transpose (in the last two
- * dimensions) of a contiguous matrix, as a layer's weights are. A gradient
- * function then returns a transposed gradient too, so that the gradient of the
- * contiguous matrix is contiguous. */
+/* Returns whether an input (port) was the transpose (in the last two
+ * dimensions) of a contiguous matrix, as a layer's weights often are. Then the
+ * gradient function returns a transposed gradient too, so that the gradient of
+ * the contiguous matrix is contiguous. */
 bool tn__node_is_transposed(const tn__node *node, int port);
 tn_dtype tn__node_dtype(const tn__node *node, int port);
 tn_device *tn__node_device(const tn__node *node, int port);
@@ -101,7 +101,7 @@ int tn__node_port_count(const tn__node *node);
  * a list of tensors, .of.i is the first port and .count the number of tensors.
  * Lists and strings are copies that the node owns. */
 const tn_value *tn__node_value(const tn__node *node, int i);
-/* Returns argument i, which is a dimension of the port's tensor, as a
+/* Returns argument i of the call, which is a dimension of input `port`, as a
  * non-negative number. */
 int tn__node_dim(const tn__node *node, int i, int port);
 const char *tn__node_name(const tn__node *node);

@@ -50,7 +50,8 @@ static tn_status add_to(struct tn__job *job, tn_tensor **sum, tn_tensor *g)
     return TN_OK;
 }
 
-/* Returns whether the port's shape can be broadcast to g's shape. */
+/* Returns whether the shape of an input (port) can be broadcast to g's
+ * shape. */
 static bool broadcasts_to(const tn__port *port, const tn_tensor *g)
 {
     int lead = g->ndim - port->ndim;
@@ -68,8 +69,8 @@ static void add_tensor(tn__text *text, int ndim, const int64_t *shape,
                  device->name);
 }
 
-/* Records the error that gradient g does not have the port's shape, dtype or
- * device, which is a bug in a gradient function. Returns NULL. */
+/* Records the error that gradient g does not fit the shape, dtype or device of
+ * its input (port), which is a bug in a gradient function. Returns NULL. */
 static tn_tensor *refuse_gradient(const tn__node *node, const tn__port *port,
                                   const tn_tensor *g)
 {
@@ -90,7 +91,7 @@ static tn_tensor *refuse_gradient(const tn__node *node, const tn__port *port,
     return NULL;
 }
 
-/* Converts g to the shape and dtype of the port's tensor: sums it over
+/* Converts gradient g to the shape and dtype of its input (port): sums it over
  * broadcast dimensions and converts its dtype. */
 static tn_tensor *match_port(const tn__node *node, const tn__port *port,
                              tn_tensor *g)
@@ -124,8 +125,8 @@ static bool any_needed(const struct tn__job *job, const tn__node *node)
     return false;
 }
 
-/* Adds g, the gradient of a port's tensor, to the cotangent of output `index`
- * of the node that made this tensor. */
+/* Adds g, the gradient of an input (port), to the cotangent of output `index`
+ * of the node that made this input. */
 static tn_status propagate_to(struct tn__job *job, const tn__node *node,
                               const tn__port *port, uint32_t index,
                               tn_tensor *g)
@@ -139,8 +140,9 @@ static tn_status propagate_to(struct tn__job *job, const tn__node *node,
     return slot ? add_to(job, &slot->g[index], g) : TN_ERR_MEMORY;
 }
 
-/* Returns the sum of the gradients received so far for a port's tensor. Returns
- * NULL if it has received none or its gradient is not needed. */
+/* Returns the sum of the gradients that other calls have computed so far for an
+ * input (port). Returns NULL if there are none or its gradient is not
+ * needed. */
 static tn_tensor *pending_sum(const struct tn__job *job, const tn__port *port)
 {
     if (!port->node || !is_needed(job, port->node))
@@ -149,7 +151,8 @@ static tn_tensor *pending_sum(const struct tn__job *job, const tn__port *port)
     return slot ? slot->g[port->index] : NULL;
 }
 
-/* `offered` is a mask with one bit for each of the first 32 ports of a node. */
+/* `offered` is a mask with one bit for each of the first 32 inputs of a
+ * call. */
 #define OFFERED_PORTS 32
 
 static bool was_offered(uint32_t offered, int port)
@@ -159,7 +162,7 @@ static bool was_offered(uint32_t offered, int port)
 
 /* Lets a gradient function add to existing sums. For each input of node whose
  * gradient sum may be overwritten, stores that sum in out[]. Returns the mask
- * of these ports. Without this, each call that uses a weight would write a new
+ * of these inputs. Without this, each call that uses a weight would write a new
  * gradient, which would then be read again and added. */
 static uint32_t offer_sums(const struct tn__job *job, const tn__node *node,
                            tn_tensor **out)
@@ -178,8 +181,9 @@ static uint32_t offer_sums(const struct tn__job *job, const tn__node *node,
 }
 
 /* Adds the gradients out[] of a node's inputs to the cotangents of these
- * inputs. `offered` is the mask from offer_sums. If such a port still holds the
- * sum it was given, the gradient function has already added to it. */
+ * inputs. `offered` is the mask from offer_sums. If out[p] of such an input is
+ * still the sum that offer_sums stored, the gradient function has added to it
+ * in place. */
 static tn_status propagate(struct tn__job *job, const tn__node *node,
                            tn_tensor *const *out, uint32_t offered)
 {

@@ -27,8 +27,9 @@ struct tn__grad_hook {
 
 /* Makes a hook that is in no list yet. The open scope owns it. */
 struct tn__grad_hook *tn__hook_new(int kind, uint32_t index, void *context);
-/* Appends hook and takes over one reference to it. Drops hooks that were
- * removed, unless this thread is running hooks. */
+/* Appends hook to the node's list and takes over one reference to it. Frees
+ * hooks of the list that were marked as removed, unless this thread is running
+ * hooks. */
 void tn__hook_append(tn__node *node, struct tn__grad_hook *hook);
 
 #endif

@@ -15,14 +15,15 @@
 
 /* ---- plans: what all calls of one operator and kernel share ------------- */
 
-/* Describes the kernel that computes the gradient of one port (input tensor). */
+/* Describes the kernel that computes the gradient of one port (input
+ * tensor). */
 typedef struct tn__plan_port {
     const tn__kernel *kernel; /* computes the gradient; NULL if zero or failed
                                  is set */
     bool zero;      /* the gradient is always zero */
     bool failed;    /* there is no derivative; tn__plan_port_fail reports why */
-    int input;      /* input of the forward kernel that reads the port's
-                       tensor */
+    int input;      /* number of this tensor among the forward kernel's
+                       inputs */
     int used[TN__KERNEL_MAX_INPUTS]; /* which value each operand of the gradient
                                         kernel is, numbered as
                                         tn__kernel_gradient does */
@@ -34,9 +35,9 @@ typedef struct tn__plan_port {
     bool copies_cotangent; /* the kernel only copies a cotangent */
     const tn__kernel *summed; /* the kernel fused with the sum over broadcast
                                  dimensions; NULL if they need two launches */
-    const tn__kernel *per_row; /* the kernel computed once for each row of a
-                                  reduction, because its result is the same for
-                                  all elements of a row; NULL if it is not */
+    const tn__kernel *per_row; /* a kernel that computes the gradient once for
+                                  each row of a reduction; NULL if elements of a
+                                  row have different gradients */
 } tn__plan_port;
 
 #define TN__PLAN_PORTS 16
@@ -54,9 +55,10 @@ typedef struct tn__plan {
     bool adds;                   /* the C function adds to the sums passed in
                                     out[] */
     int port_count;              /* here a list of tensors counts as one port */
-    uint8_t port_arg[TN__PLAN_PORTS]; /* argument number of each port */
-    uint8_t input_port[TN__KERNEL_MAX_INPUTS]; /* port that each input of the
-                                                  kernel reads */
+    uint8_t port_arg[TN__PLAN_PORTS]; /* for each port, its argument number */
+    uint8_t input_port[TN__KERNEL_MAX_INPUTS]; /* for each input of the forward
+                                                  kernel, the port that it
+                                                  reads */
     /* Each entry is made on first use and then never changes. */
     _Atomic(tn__plan_port *) port[TN__PLAN_PORTS];
 } tn__plan;
@@ -64,11 +66,12 @@ typedef struct tn__plan {
 /* Returns the plan for an operator and a kernel, and makes it on first use.
  * Plans are never freed. Returns NULL and records an error on failure. */
 const tn__plan *tn__plan_find(const tn_op *op, const tn__kernel *kernel);
-/* Returns how a kernel computes the gradient of a port, and derives that kernel
- * on first use. The plan must have no C function. Returns NULL only if memory
- * runs out. */
+/* Returns the description of the kernel that computes the gradient of an input
+ * (port), and derives this kernel on first use. The plan must not have a C
+ * function. Returns NULL only if memory runs out. */
 const tn__plan_port *tn__plan_port_find(const tn__plan *plan, int port);
-/* Records the error that explains why this port has no gradient. */
+/* Records the error that explains why an input (port) has no gradient, and
+ * returns its status. */
 tn_status tn__plan_port_fail(const tn__plan *plan, int port);
 /* Finds the values that a node must save so that the gradients of the ports in
  * the mask `wanted` can be computed. Sets two masks: *inputs has one bit per
@@ -118,7 +121,8 @@ typedef struct tn__port {
     int8_t output;     /* if forward saved one of its outputs, the number of
                           that output; -1 for any other value */
     uint8_t dtype;
-    bool transposed;      /* the transpose of a contiguous matrix */
+    bool transposed;      /* the tensor is the transpose of a contiguous
+                             matrix */
     const int64_t *shape; /* points into the node's own memory block */
     tn_device *device;
     tn__saved_value saved; /* the tensor, if the gradient needs it */

@@ -37,10 +37,10 @@ static bool names_port(const tn__plan *plan, int p, const char *name)
            strcmp(name, plan->op->arg[plan->port_arg[p]].name) == 0;
 }
 
-/* Returns the port whose tensor is read as an input of the kernel: that of the
- * argument with the same name. The port with the same number is tried first,
- * because kernels of higher derivatives have several inputs called g. Returns
- * -1 if there is none. */
+/* Returns the port (input tensor of the call) that an input of the kernel
+ * reads: the one whose argument has the same name. The port with the same
+ * number is tried first, because kernels of higher derivatives have several
+ * inputs called g. Returns -1 if there is none. */
 static int port_of_input(const tn__plan *plan, int input)
 {
     const char *name = plan->kernel->input[input].name;

@@ -73,8 +73,9 @@ static bool rerun_saves(tn__saved_value *saved, tn_tensor *x, uint32_t version,
                         bool *keep)
 {
     struct tn__run *run = tn__me.recompute;
-    *keep = !run || run->again; /* the function may call tn_grad itself, so the
-                                   second run's nodes need their values too */
+    /* The nodes of the second run also need their values, because the function
+     * may call tn_grad itself. So only the first run does not keep them. */
+    *keep = !run || run->again;
     if (!run)
         return true;
     return run->again ? fill_value(run, x, version)

@@ -239,7 +239,7 @@ typedef struct loaded {
     int64_t updates;
 } loaded;
 
-/* A group of tensors to load: the module's or its averages. */
+/* A group of tensors to load: the module's tensors, or their averages. */
 typedef struct section {
     const char *what;
     tn_safetensors *file;

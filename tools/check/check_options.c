@@ -1,4 +1,4 @@
-/* check_options.c: the command line of tenon-plugin-check. */
+/* check_options.c: reads the command line of tenon-plugin-check. */
 #include <ctype.h>
 #include <errno.h>
 #include <getopt.h>

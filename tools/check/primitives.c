@@ -108,8 +108,8 @@ static int64_t check_scan(void)
     uint32_t ndim = 1 + random_below(&now.source, 3);
     int64_t extent[TN_MAX_NDIM];
     any_extents(extent, ndim);
-    if (ndim < 3 && random_chance(&now.source, 10)) { /* a long row, of several
-                                                         chunks */
+    if (ndim < 3 && random_chance(&now.source, 10)) { /* sometimes scans a row
+                                                         of several TN_CHUNK */
         extent[0] = 1;
         extent[ndim - 1] = random_between(&now.source, 1000, OPERAND_POINTS);
     }

@@ -30,8 +30,9 @@ typedef struct builder {
     uint32_t region;                    /* the outermost open LOOP, or
                                            TN_NONE */
     int depth;                          /* number of nested open loops */
-    int level;                          /* TN_LEVEL_ value of the current
-                                           part */
+    int level;                          /* where the next instruction runs:
+                                           once, for each element or for each
+                                           row (TN_LEVEL_) */
     int stage;
     int fn_count; /* number of functions that may be called */
     bool is_fn;   /* a function is being generated, not the program */
@@ -562,8 +563,8 @@ static void mark(const builder *b, bool *needed, uint32_t n, int level)
     mark(b, needed, ins->a, level);
     mark(b, needed, ins->b, level);
     mark(b, needed, ins->c, level);
-    if (b->region_of[n] != TN_NONE) { /* if one instruction of a loop is needed,
-                                         the whole loop is */
+    if (b->region_of[n] != TN_NONE) { /* n is in a loop, all of whose
+                                         instructions are then needed */
         uint32_t first = b->region_of[n];
         for (uint32_t i = first; i <= (uint32_t)b->ins[first].imm.i; i++)
             mark(b, needed, i, level);

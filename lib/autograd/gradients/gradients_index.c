@@ -48,8 +48,8 @@ static tn_tensor *narrow_to_index(tn_tensor *source, const tn_tensor *index)
 }
 
 /* gather and the scatter functions have the arguments (input, dim, index,
- * source). DIM is an argument number. INDEX and SOURCE are port numbers, which
- * count only tensors. */
+ * source). DIM counts all arguments. INDEX and SOURCE count only tensors, as
+ * the numbers of a node's inputs do. */
 enum { DIM = 1, INDEX = 1, SOURCE = 2 };
 
 TN__GRADIENT(gather)
