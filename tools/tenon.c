@@ -178,8 +178,8 @@ static void row(const char *name, const char *value, const char *variable)
            set && *set ? "=" : " is not set", set ? set : "");
 }
 
-/* Reports what programs get in this environment. Opens the device that they
- * would use and no other plugin. */
+/* Prints what a program would use in this environment: the version, the device
+ * and the number of threads. Opens only this device, no other plugin. */
 static int info(void)
 {
     char text[64];

@@ -48,9 +48,14 @@ enum { TN_LT_COMPUTE_32F = 68, TN_LT_COMPUTE_64F = 70,
 enum { TN_LT_TRANSPOSE_A = 3, TN_LT_TRANSPOSE_B = 4, TN_LT_EPILOGUE = 7,
        TN_LT_BIAS_POINTER = 8, TN_LT_AUX_POINTER = 11, TN_LT_AUX_LD = 12,
        TN_LT_SCALE_A = 17, TN_LT_SCALE_B = 18 };
+/* Attributes of a matrix layout (cublasLtMatrixLayoutAttribute_t). BATCH_COUNT
+ * is int32_t and BATCH_STRIDE is int64_t. */
 enum { TN_LT_BATCH_COUNT = 5, TN_LT_BATCH_STRIDE = 6 };
+/* Attributes of a preference (cublasLtMatmulPreferenceAttributes_t).
+ * MAX_WORKSPACE is uint64_t, the others are uint32_t. */
 enum { TN_LT_MAX_WORKSPACE = 1, TN_LT_REDUCTIONS = 3, TN_LT_ALIGN_A = 5,
        TN_LT_ALIGN_B = 6, TN_LT_ALIGN_C = 7, TN_LT_ALIGN_D = 8 };
+/* Values of cublasOperation_t. */
 enum { TN_LT_PLAIN = 0, TN_LT_TRANSPOSED = 1 };
 
 /* CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE. Partial sums over k are added in

@@ -173,9 +173,9 @@ static void batch_collapse(const tn_matmul_args *mm, product *p)
     p->shape.count = (int32_t)count;
 }
 
-/* Returns the alignment in bytes, at most 256, that x has in all calls of the
- * loop over outer batch dimensions. cuBLASLt checks the strides within a call
- * itself. */
+/* Returns the alignment of x in bytes, at most 256. A product with outer batch
+ * dimensions makes several calls of cuBLASLt, so this is the alignment that the
+ * operand has in all of these calls. */
 static uint16_t align_of(const product *p, const tn_strided *x)
 {
     uint64_t places = 256 | (uintptr_t)tn__cuda_address(x, 0);

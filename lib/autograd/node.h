@@ -156,7 +156,7 @@ struct tn__node {
     tn__port *port;       /* port_count inputs, then out_count outputs, then
                              save_count values that forward saved */
     tn_value *value;      /* arguments of the call */
-    tn_number *param;     /* parameters of the kernel */
+    tn_number *param;     /* scalar parameters of the kernel */
     /* The following fields are set for a leaf. */
     tn_tensor *grad;      /* owned reference: the gradient. tn__leaf_lock guards
                              it. It is released with the last tensor of this

@@ -1,5 +1,5 @@
-/* record.c: autograd's hooks into the dispatch of operators, and the attributes
- * of tensors that belong to autograd. */
+/* record.c: the functions by which operators record their calls for backward,
+ * and the autograd attributes of tensors (requires_grad, grad, grad_fn). */
 #include <ctype.h>
 #include <string.h>
 #include <base/context.h>
