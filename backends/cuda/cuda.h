@@ -18,9 +18,9 @@
 #include "../shared/shared.h"
 #include "cuda_driver.h"
 
-/* Rounds x to the nearest float, whatever the caller's rounding mode. The
- * volatile variables keep the compiler from moving the conversion out of the
- * two mode changes. */
+/* Rounds x to the nearest float, whatever the caller's rounding mode is. The
+ * variables are volatile so that the compiler cannot move the conversion before
+ * the mode is set or after it is restored. */
 static inline float tn__cuda_to_float(double x)
 {
     fenv_t before;
@@ -181,7 +181,8 @@ struct tn_event {
 tn_status tn__cuda_check(const tn_plugin_device *device, const char *what,
                         tn_cu_result error);
 
-/* Records a failure of work that was submitted before, and fills *fault. */
+/* Records a failure of work that was submitted earlier, fills *fault and
+ * returns the status of the failure. */
 tn_status tn__cuda_fail_deferred(tn_queue *queue, tn_cu_result error,
                                  tn_fault *fault);
 
@@ -235,15 +236,15 @@ void tn__cuda_kernels_free(tn_plugin_device *device);
  * recording an error if the caller should use Tenon's own kernel. */
 tn_status tn__cuda_product(tn_queue *queue, const tn_matmul_args *matmul);
 extern const tn_product_extension tn__cuda_product_extension;
-/* Returns true if cuBLASLt computes this device's products. */
+/* Returns whether cuBLASLt computes this device's matrix products. */
 bool tn__cuda_has_cublaslt(tn_plugin_device *device);
-/* Returns why cuBLASLt cannot be opened; NULL if it is open or was not needed
- * yet. */
+/* Returns a text that says why cuBLASLt cannot be opened. Returns NULL if it is
+ * open or has not been needed yet. */
 const char *tn__cuda_cublaslt_error(void);
 void tn__cuda_cublaslt_close(tn_plugin_device *device);
 void tn__cuda_choices_free(tn_cuda_choices *choices);
 
-/* Returns a hash of `bytes` bytes, a multiple of 8. */
+/* Returns a hash of an array. Its size in bytes must be a multiple of 8. */
 static inline size_t tn__cuda_hash(const void *words, size_t bytes)
 {
     const unsigned char *at = words;
@@ -260,7 +261,8 @@ static inline size_t tn__cuda_hash(const void *words, size_t bytes)
 
 void tn__cuda_plans_free(tn_cuda_plans *plans);
 extern const tn_conv_extension tn__cuda_conv;
-/* Returns true if cuDNN's results are accurate for attentions like this one. */
+/* A function that returns whether cuDNN's results are accurate for attentions
+ * like this one. */
 typedef bool tn_cuda_is_accurate(tn_queue *queue,
                                  const tn_attention_args *attention);
 /* Computes an attention by cuDNN if is_accurate returns true for it. Returns
@@ -269,9 +271,9 @@ typedef bool tn_cuda_is_accurate(tn_queue *queue,
 tn_status tn__cuda_attention_cudnn(tn_queue *queue,
                                    const tn_attention_args *attention,
                                    tn_cuda_is_accurate *is_accurate);
-/* Computes an attention by cuDNN without that check. The device's context is
- * current. If cuDNN cannot compute it, returns TN_ERR_UNSUPPORTED with *why
- * set, without recording an error. */
+/* Computes an attention by cuDNN without checking its accuracy. The device's
+ * context must be current. If cuDNN cannot compute it, sets *why to the reason
+ * and returns TN_ERR_UNSUPPORTED without recording an error. */
 tn_status tn__cuda_attention_try(tn_queue *queue,
                                  const tn_attention_args *attention,
                                  const char **why);
@@ -292,7 +294,8 @@ void tn__cuda_factor_close(tn_plugin_device *device);
 /* The functions that allocate, clear and read the fault buffer of a queue. */
 extern const tn_fault_buffer tn__cuda_faults;
 
-/* Makes the fault buffer ready before a launch that may record index faults. */
+/* Prepares the fault buffer before a launch that may report an index out of
+ * range. */
 static inline tn_cu_result tn__cuda_faults_ready(tn_queue *queue)
 {
     return tn__faults_ready(&tn__cuda_faults, queue, &queue->pending);

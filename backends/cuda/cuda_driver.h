@@ -30,7 +30,8 @@ typedef struct tn_cu_uuid {
 
 enum { TN_CU_HOST = 1, TN_CU_DEVICE = 2 }; /* values of CUmemorytype */
 
-/* CUDA_MEMCPY2D: a rectangle of `height` rows of `width` bytes. */
+/* The struct CUDA_MEMCPY2D, which describes a copy of `height` rows of `width`
+ * bytes. */
 typedef struct tn_cu_rectangle {
     size_t src_x, src_y;
     int src_type;

@@ -47,7 +47,7 @@ typedef struct shape {
 /* The algorithm chosen for a shape. */
 typedef struct choice {
     shape shape;
-    bool usable; /* false if cuBLASLt has no algorithm */
+    bool usable; /* false if cuBLASLt has no algorithm for the shape */
     tn_lt_operation operation; /* owned, as are the layouts */
     tn_lt_layout layout[3];
     tn_lt_found found;

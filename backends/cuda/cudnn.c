@@ -31,7 +31,8 @@ struct tn_dnn_plan {
 
 struct tn_cuda_plans {
     tn_dnn_handle handle;     /* owned */
-    tn_dnn_plan *slot[PLANS]; /* owned; the latest plan for each hash */
+    tn_dnn_plan *slot[PLANS]; /* owned: a hash table that keeps the latest plan
+                                 for each hash value */
 };
 
 /* ---- descriptors --------------------------------------------------------- */

@@ -73,8 +73,9 @@ struct tn_plugin_device {
     /* The faster implementation for each class of products; 0 if it has not
      * been measured (choose.c). */
     _Atomic uint8_t product[TN_OPENCL_PRODUCTS];
-    /* Dtypes, as bits 1 << dtype, for which CLBlast has compiled its kernels,
-     * and dtypes for which it failed. Guarded by the lock of clblast.c. */
+    /* Masks (1 << dtype) of the dtypes for which CLBlast has compiled its
+     * kernels, and of those for which this failed. The lock in clblast.c guards
+     * them. */
     uint32_t clblast_compiled, clblast_failed;
 
     pthread_mutex_t cpu_lock; /* on CPU devices, held during each call */

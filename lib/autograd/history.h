@@ -18,8 +18,9 @@ struct tn__history {
     tn__node *node;         /* owned reference: node of the call that made the
                                base's current values */
     uint32_t index;         /* which output of node the base is */
-    _Atomic uint64_t count; /* number of the last change, counted over all
-                               storages */
+    _Atomic uint64_t count; /* number of the last in-place change of this
+                               storage; changes of all storages are numbered
+                               consecutively */
     tn_dtype dtype;         /* dtype of the base */
     struct tn__place base;
 };

@@ -203,7 +203,8 @@ static void add_array(printer *p, int dim, int64_t offset, int indent)
 
 /* ---- suffixes ------------------------------------------------------------ */
 
-/* Measures the last line: its length plus 2, as in PyTorch. */
+/* Sets p->line to the length of the last line plus 2, which is how PyTorch
+ * measures it. */
 static void measure_line(printer *p)
 {
     const char *line = p->text.data ? strrchr(p->text.data, '\n') : NULL;

@@ -236,8 +236,8 @@ FLAT(sort, tn_sort_args)
 typedef struct built {
     tn_built *real;            /* what the plugin returned */
     const tn_program *program; /* what it was built from */
-    place *place; /* place of the copy of program that the plugin was given;
-                     NULL if no place was free and it was given program */
+    place *place; /* place of the copy of program that was passed to the plugin;
+                     NULL if no place was free, so that no copy was made */
 } built;
 
 static const tn_program *keep_program(built *b)

@@ -5,8 +5,8 @@
  * Every struct that a check passes to the plugin is copied to pages of its own.
  * The page after it is inaccessible. During the call the struct's pages are
  * read-only, unless the plugin is to fill the struct. After the call they are
- * inaccessible. Every other struct is longer than in this header, as a later
- * host's would be. */
+ * inaccessible. Every second struct is made longer than its type, as the struct
+ * of a later version would be. */
 #ifndef TN_CHECK_GUARD_H
 #define TN_CHECK_GUARD_H
 

@@ -24,7 +24,7 @@ enum {
 typedef struct operand_case {
     random_source source;
     const by_hand *device;
-    uint64_t fpu;      /* floating-point state before the call */
+    uint64_t fpu;      /* the caller's floating-point state before the call */
     char trouble[256]; /* message of the first failed call; "" if none failed */
     char what[160];    /* description of the tested call, for messages */
     char wrong[160];   /* description of the first wrong element or byte */

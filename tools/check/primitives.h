@@ -1,5 +1,6 @@
-/* primitives.h: checks matmul, scatter, scan and sort on random shapes and
- * strides and all dtypes, against plain loops. */
+/* primitives.h: checks a plugin's primitives matmul, scatter, scan and sort on
+ * operands with random shapes, strides and dtypes. The results are compared
+ * with those of plain loops. */
 #ifndef TN_CHECK_PRIMITIVES_H
 #define TN_CHECK_PRIMITIVES_H
 

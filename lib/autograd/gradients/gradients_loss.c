@@ -1,4 +1,5 @@
-/* gradients_loss.c: gradients of losses that are not kernels. */
+/* gradients_loss.c: gradients of those loss functions that are not written in
+ * the kernel language. */
 #include <autograd/autograd.h>
 #include <base/error.h>
 #include <base/memory.h>
