@@ -8,8 +8,7 @@ tn_status tn__next_program(const tn_target *target, const tn_program *program,
     return tn__host->plan_program(target, program, args, plan);
 }
 
-/* Defines the planning function of a primitive or extension, which has no
- * program. */
+/* Primitives and extensions have no program. */
 #define NEXT(name)                                                            \
     tn_status tn__next_##name(const tn_target *target,                        \
                               const tn_program *program, const void *args,    \
