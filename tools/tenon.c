@@ -21,12 +21,12 @@
 
 #include "tenon_trace.h"
 
-/* The commands, for the usage, `tenon help COMMAND` and the search for the
- * nearest command to a misspelt one. */
+/* The commands. The table serves the usage, `tenon help COMMAND`, and the
+ * suggestion of a similar name for an unknown command. */
 static const struct {
     const char *name;
     const char *forms; /* command lines, each ended by a newline */
-    const char *help;  /* whole lines */
+    const char *help;  /* help text, which ends with a newline */
 } command_table[] = {
     {"devices", "tenon devices [-v]\n",
      "Lists the devices that TENON_DEVICE can name.\n"
@@ -51,7 +51,8 @@ static const struct {
 };
 enum { COMMAND_COUNT = sizeof command_table / sizeof *command_table };
 
-/* The command lines of command i, below "usage:" if they come first. */
+/* Prints the command lines of command i. If `first` is true, "usage:" precedes
+ * them. */
 static void print_forms(FILE *file, int i, bool first)
 {
     for (const char *line = command_table[i].forms; *line;) {
@@ -77,8 +78,9 @@ static int find_command(const char *name)
     return -1;
 }
 
-/* The Levenshtein distance: how many characters to insert, delete or replace to
- * make a into b. Only the first ROOM - 1 characters of b are used. */
+/* Returns the Levenshtein distance of a and b: how many characters must be
+ * inserted, deleted or replaced to make a into b. Uses only the first ROOM - 1
+ * characters of b. */
 static int edit_distance(const char *a, const char *b)
 {
     enum { ROOM = 32 };
@@ -119,7 +121,8 @@ static int unknown(const char *name)
     return 2;
 }
 
-/* name: NULL for all commands. */
+/* Prints the help text of a command, or the usage if name is NULL. Returns the
+ * exit status. */
 static int help(const char *name)
 {
     if (!name) {
@@ -141,8 +144,9 @@ static int complain(void)
     return 1;
 }
 
-/* The report has a line for each plugin and, below it and indented, one for
- * each of its devices. */
+/* Prints the devices or, if verbose, the whole load report. The report has a
+ * line for each plugin and, indented below it, a line for each device of the
+ * plugin. */
 static int devices(bool verbose)
 {
     const char *report = tn_load_report();
@@ -165,7 +169,8 @@ static int devices(bool verbose)
     return !found;
 }
 
-/* "2 (TENON_NUM_THREADS is not set)": a value and the variable that sets it. */
+/* Prints a value and the environment variable that sets it, for example
+ * "2 (TENON_NUM_THREADS is not set)". */
 static void row(const char *name, const char *value, const char *variable)
 {
     const char *set = getenv(variable);
@@ -173,8 +178,8 @@ static void row(const char *name, const char *value, const char *variable)
            set && *set ? "=" : " is not set", set ? set : "");
 }
 
-/* Reports what programs get in this environment. Opens the device that they
- * would use and no other plugin. */
+/* Prints what a program would use in this environment: the version, the device
+ * and the number of threads. Opens only this device, no other plugin. */
 static int info(void)
 {
     char text[64];

@@ -1,9 +1,10 @@
-/* tenon_trace.c: `tenon trace`: runs a program with a trace, or summarizes one.
+/* tenon_trace.c: the command `tenon trace`. Runs a program and records a trace,
+ * or summarizes a trace in a table.
  *
- * An event's own time is its duration less that of the events within it, so
- * each microsecond is counted once. The same holds for bytes and operations.
- * Time that a device reports belongs to the innermost event that submitted the
- * work. */
+ * An event of a trace is one call. Its own time is its duration minus the
+ * durations of the events within it, so that each microsecond is counted once.
+ * Bytes and operations are counted in the same way. Time that a device reports
+ * belongs to the innermost event that submitted the work. */
 #include "tenon_trace.h"
 
 #include <json/json.h>
@@ -14,16 +15,17 @@
 #include <unistd.h>
 
 typedef struct event {
-    const char *name, *category, *module, *shapes; /* owned by the JSON */
-    double begin, took;      /* microseconds */
+    const char *name, *category, *module, *shapes; /* owned by the parsed
+                                                      JSON */
+    double begin, took;      /* start time and duration in microseconds */
     double bytes, operations;
     double device; /* device time in microseconds */
     long long thread;
-    bool given; /* device work; begin and thread are those of the
+    bool given; /* the event is device work; begin and thread are those of the
                  * call that submitted it */
 } event;
 
-/* A line of the table. */
+/* A line of the table: the sums over all events with the same key. */
 typedef struct line {
     char *key; /* owned */
     double took, device, bytes, operations;
@@ -43,8 +45,8 @@ static int complain(const char *path, const char *why)
 
 /* ---- reading ------------------------------------------------------------------ */
 
-/* The file's text, with space for a bracket after it; NULL if it cannot be
- * read. */
+/* Reads the file, with space for a closing bracket after its text. Returns NULL
+ * if it cannot be read. */
 static char *read_text(const char *path, size_t *length)
 {
     FILE *file = fopen(path, "rb");
@@ -73,8 +75,8 @@ static char *read_text(const char *path, size_t *length)
 }
 
 /* Parses a trace. If the traced program was killed, the closing bracket is
- * missing: parse then cuts the text after its last whole line and adds one.
- * Parsing overwrites the text. */
+ * missing. Then parse cuts the text after its last complete line and adds the
+ * bracket. Parsing overwrites the text. */
 static const tn__json_value *parse(tn__json *json, char *text, size_t length)
 {
     char *whole = malloc(length + 1);
@@ -117,7 +119,8 @@ static const char *string(const tn__json_value *object, const char *name)
     return text ? text : "";
 }
 
-/* Returns *count events, owned by the caller; NULL if memory runs out. */
+/* Returns an array of *count events, which the caller frees. Returns NULL if
+ * memory runs out. */
 static event *take_events(const tn__json_value *events, size_t *count)
 {
     event *list = calloc(events->count + 1, sizeof *list);
@@ -150,8 +153,8 @@ static event *take_events(const tn__json_value *events, size_t *count)
     return list;
 }
 
-/* Orders by thread, then by beginning. An event comes before those within it.
- */
+/* Compares events for qsort: by thread, then by start time. An event comes
+ * before the events within it. */
 static int by_time(const void *a, const void *b)
 {
     const event *x = a, *y = b;
@@ -162,9 +165,10 @@ static int by_time(const void *a, const void *b)
     return x->took > y->took ? -1 : x->took < y->took;
 }
 
-/* Subtracts from each event what the events within it took. Returns the total
- * in microseconds; *device is that of the devices. Device work that was
- * submitted outside of all events keeps its own line. */
+/* Subtracts from each event the time, bytes and operations of the events within
+ * it. Returns the total host time in microseconds and sets *device to the total
+ * device time. Device work that was submitted outside of all events gets a line
+ * of its own in the table. */
 static double take_own(event *list, size_t count, double *device)
 {
     enum { DEPTH = 1024 };
@@ -246,7 +250,8 @@ static bool add(table *t, const char *key, const event *e)
     return true;
 }
 
-/* Orders by device time, then by host time. */
+/* Compares lines for qsort: by device time, then by host time, the longest
+ * first. */
 static int by_took(const void *a, const void *b)
 {
     const line *x = a, *y = b;
@@ -255,7 +260,8 @@ static int by_took(const void *a, const void *b)
     return x->took > y->took ? -1 : x->took < y->took;
 }
 
-/* device: total device time in microseconds; 0 if no device reports it. */
+/* Prints the table. `all` is the total host time and `device` the total device
+ * time, in microseconds; `device` is 0 if no device reports times. */
 static void print(const table *t, const char *by, double all, double device,
                   const tn__json_value *limits)
 {
@@ -274,7 +280,7 @@ static void print(const table *t, const char *by, double all, double device,
            "Gop/s", "limit", by);
     for (size_t i = 0; i < t->count; i++) {
         const line *l = &t->line[i];
-        /* Without device time (a wait, for example), use the host's. */
+        /* A line without device time, such as a wait, uses the host time. */
         double mine = l->device > 0 ? l->device : l->took;
         double took = mine > 1e-3 ? mine : 1e-3;
         printf("%10.3f ", l->took * 1e-3);

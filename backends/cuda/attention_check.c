@@ -1,8 +1,11 @@
-/* attention_check.c: checks whether cuDNN's attention gives the results of the
- * core's own kernels. The check runs once for each class of shapes, before
- * cuDNN is first used for the class: cuDNN and the core's kernels compute a
- * small attention of random numbers, and the results are compared. The core's
- * disk cache stores the outcome for this GPU, driver and version of cuDNN. */
+/* attention_check.c: checks that cuDNN's attention gives the results of Tenon's
+ * own kernels, because some versions of cuDNN compute wrong results.
+ *
+ * Attentions with the same dtype, mask and number of features form a class. The
+ * check runs once for each class, before cuDNN is first used for it. cuDNN and
+ * the own kernels compute a small attention of random numbers, and the results
+ * are compared. Tenon's disk cache stores the outcome for this GPU, driver and
+ * version of cuDNN. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,14 +14,15 @@
 #include "cuda.h"
 #include "cudnn.h"
 
-/* A class of attentions: all that the accuracy of cuDNN's results may depend
- * on. */
+/* A class of attentions. It has all properties on which the accuracy of cuDNN's
+ * results may depend. */
 typedef struct class {
-    /* mask: dtype of the mask, 0 if there is none */
+    /* mask is the dtype of the mask, or 0 if there is none */
     uint32_t kind, dtype, is_causal, mask;
-    /* bits: 1 if the mask is broadcast over the batch, 2 if over heads */
+    /* bit 0 is set if the mask is broadcast over the batch, bit 1 if it is
+     * broadcast over the heads */
     uint32_t shared;
-    /* several heads of queries use the same keys and values */
+    /* 1 if several query heads share a head of keys and values, else 0 */
     uint32_t is_grouped;
     uint32_t features, values;
 } class;
@@ -48,20 +52,22 @@ static class class_of(const tn_attention_args *a)
 
 /* ---- a small attention --------------------------------------------------- */
 
-/* No extent is a multiple of a tile. With a causal mask some rows see all
- * keys. */
+/* Neither extent is a multiple of a kernel's tile size. There are more queries
+ * than keys, so that with a causal mask the last queries still see all keys. */
 enum { HEADS = 2, QUERIES = 200, KEYS = 136 };
-/* the tensors of an attention */
+/* The tensors of an attention, and their number. */
 enum { Q, K, V, MASK, G, OUT, LSE, DQ, DK, DV, SIDES };
-/* computed by the core's own kernels, and by cuDNN */
+/* The two computations that are compared: Tenon's own kernels and cuDNN. */
 enum { OWN, DNN, BOTH };
 
 typedef struct trial {
     tn_attention_args args[BOTH];
-    tn_buffer buffer[BOTH]; /* all tensors of OWN, and of DNN */
-    /* elements of each tensor, or 0 if the tensor does not exist */
+    tn_buffer buffer[BOTH]; /* one buffer with all tensors of OWN, and one with
+                               those of DNN */
+    /* number of elements of each tensor, 0 if the tensor does not exist */
     int64_t count[SIDES];
-    uint64_t begin[SIDES], bytes; /* offsets and size in bytes */
+    uint64_t begin[SIDES], bytes; /* offset of each tensor in its buffer, and
+                                     size of a buffer, in bytes */
     unsigned char *image[BOTH];   /* owned: copies of the buffers on the host */
     uint32_t random;
 } trial;
@@ -128,11 +134,12 @@ static void describe(trial *t, const class *c)
 
 /* ---- random numbers ------------------------------------------------------ */
 
-/* Returns a number of magnitude 1/8 to 2 with random sign, exponent and
- * fraction. */
+/* Returns the bits of a float with random sign, exponent and fraction, whose
+ * magnitude is between 1/8 and 2. */
 static uint32_t random_bits(trial *t, uint32_t dtype)
 {
-    t->random ^= t->random << 13; /* G. Marsaglia, "Xorshift RNGs" */
+    t->random ^= t->random << 13; /* xorshift generator: G. Marsaglia, "Xorshift
+                                     RNGs" (2003) */
     t->random ^= t->random >> 17;
     t->random ^= t->random << 5;
     const uint32_t r = t->random, sign = r >> 31, power = r >> 8 & 3;
@@ -178,10 +185,11 @@ static float number(const trial *t, int which, int side, int64_t i)
     return x;
 }
 
-/* Returns the greatest difference between the tensor's values of OWN and DNN.
- * The unit is the largest difference that rounding explains: OWN and DNN round
- * weights and results at different places. (tests/cuda/test_dnn_attention.c
- * uses the same measure.) */
+/* Returns the greatest difference between the values of OWN and DNN in a
+ * tensor, divided by the largest difference that rounding can explain. OWN and
+ * DNN round intermediate values at different places. So a result above 1 means
+ * that cuDNN is wrong. tests/cuda/test_dnn_attention.c uses the same
+ * measure. */
 static double error_of(const trial *t, int side)
 {
     const double unit = t->args[OWN].q.dtype == TN_F16 ? 0x1p-9 : 0x1p-6;
@@ -208,8 +216,8 @@ static void release(trial *t)
     }
 }
 
-/* Copies the same numbers to the buffers of OWN and DNN, on the queue's
- * stream. */
+/* Fills the input tensors with random numbers and copies them to the buffers of
+ * OWN and DNN, on the queue's stream. */
 static tn_cu_result begin(tn_queue *queue, trial *t)
 {
     tn_cu_result error = 0;
@@ -225,8 +233,8 @@ static tn_cu_result begin(tn_queue *queue, trial *t)
     return error ? error : tn__cu.stream_sync(queue->stream);
 }
 
-/* Runs OWN and DNN. Gradients of both read the forward results of the own
- * kernels. */
+/* Computes the attention with the own kernels and with cuDNN. For gradients
+ * both use the forward results of the own kernels. */
 static tn_status compute(tn_queue *queue, trial *t, const char **why)
 {
     tn_status status = TN_OK;
@@ -253,8 +261,9 @@ static tn_cu_result fetch(tn_queue *queue, trial *t)
     return error ? error : tn__cu.stream_sync(queue->stream);
 }
 
-/* Returns the error of cuDNN in the unit of error_of. Sets *why to NULL, or to
- * why cuDNN cannot compute the class. */
+/* Runs the comparison for a class. Returns the largest error of cuDNN, divided
+ * by what rounding can explain. Sets *why to the reason if cuDNN cannot compute
+ * the class, otherwise to NULL. */
 static double try_class(tn_queue *queue, const class *c, const char **why)
 {
     trial t = {.random = 2463534242u};
@@ -280,7 +289,7 @@ static double try_class(tn_queue *queue, const class *c, const char **why)
 
 /* ---- the result ---------------------------------------------------------- */
 
-/* Writes a class's name to out, such as "gradient of attention of float16,
+/* Writes the name of a class to out, such as "gradient of attention of float16,
  * causal, 64 and 64 features". */
 static void name_of(const class *c, char *out, size_t out_bytes)
 {
@@ -302,8 +311,8 @@ static uint32_t load_error(void *context, const void *value, uint64_t bytes)
     return bytes == sizeof(double);
 }
 
-/* Returns whether cuDNN is accurate for the class: from the disk cache, else by
- * running the trial. */
+/* Returns whether cuDNN is accurate for the class. Reads the outcome from the
+ * disk cache or, if it is not there, runs the comparison. */
 static bool class_check(tn_queue *queue, const class *c)
 {
     char name[128], key[512];
@@ -344,7 +353,9 @@ bool tn__cuda_attention_is_accurate(tn_queue *queue, const tn_attention_args *a)
     for (uint32_t i = 0; i < count && i < CLASSES; i++)
         if (memcmp(&checks->entry[i], &c, sizeof c) == 0)
             return checks->is_right[i];
-    if (queue->capture) { /* the core runs work once before it captures it */
+    if (queue->capture) { /* a check cannot run during a capture; normally it
+                             has run before, because the core runs work once
+                             before it captures it */
         tn__host->log(2, "cuda: a captured attention uses the own kernels: "
                          "cuDNN was not checked before the capture");
         return false;
@@ -353,8 +364,8 @@ bool tn__cuda_attention_is_accurate(tn_queue *queue, const tn_attention_args *a)
         checks = queue->checks = calloc(1, sizeof *checks);
     if (!checks)
         return false;
-    /* The trial has waited for all earlier work of the queue. The next sync
-     * reports the faults of that work and of the trial. */
+    /* The comparison waits for all earlier work of the queue, but must not hide
+     * its faults: the next sync reports them. */
     const tn_pending pending = queue->pending;
     const bool right = class_check(queue, &c);
     queue->pending.last_tag = pending.last_tag;

@@ -1,5 +1,5 @@
-/* attention_choose.c: the extension "attention" chooses cuDNN where cuDNN
- * supports the attention and is accurate, else the core's own kernels. */
+/* attention_choose.c: the extension "attention". Uses cuDNN if cuDNN supports
+ * the attention and is accurate, otherwise Tenon's own kernels. */
 #include "cuda.h"
 
 static tn_status attention_fits(tn_plugin_device *device,

@@ -1,8 +1,10 @@
-/* cublaslt.h: declarations of cuBLASLt, which is opened at the first matrix
- * product (cuda_driver.c). Types and numbers are those of cublasLt.h,
- * cublas_api.h and library_types.h, CUDA 11 and later.
- * tests/cuda/declarations.c compares them with a toolkit's headers.
- * Enumerations are ints there. */
+/* cublaslt.h: declares the functions, types and constants of cuBLASLt, so that
+ * the plugin builds without the CUDA toolkit. cuda_driver.c opens the library
+ * at the first matrix product. The values are those of cublasLt.h, cublas_api.h
+ * and library_types.h of CUDA 11 and later. The comments name NVIDIA's type of
+ * each group of constants. Enumeration types of NVIDIA are declared as int
+ * here. tests/cuda/declarations.c compares all of them with the toolkit's
+ * headers. */
 #ifndef TN_CUDA_CUBLASLT_H
 #define TN_CUDA_CUBLASLT_H
 
@@ -14,7 +16,7 @@ typedef struct tn_lt_opaque *tn_lt_operation; /* cublasLtMatmulDesc_t */
 typedef struct tn_lt_opaque *tn_lt_layout;    /* cublasLtMatrixLayout_t */
 typedef struct tn_lt_opaque *tn_lt_preference;
 
-/* cublasLtMatmulAlgo_t, cublasLtMatmulHeuristicResult_t */
+/* The struct cublasLtMatmulAlgo_t, whose contents only cuBLASLt knows. */
 typedef struct tn_lt_algorithm {
     uint64_t data[8];
 } tn_lt_algorithm;
@@ -31,35 +33,40 @@ typedef struct tn_lt_found {
 enum { TN_LT_NOT_INITIALIZED = 1, TN_LT_ALLOC_FAILED = 3,
        TN_LT_INVALID_VALUE = 7, TN_LT_NOT_SUPPORTED = 15 };
 
-/* cudaDataType */
+/* Values of cudaDataType. */
 enum { TN_LT_R_32F = 0, TN_LT_R_64F = 1, TN_LT_R_16F = 2, TN_LT_R_16BF = 14,
        TN_LT_R_E4M3 = 28, TN_LT_R_E5M2 = 29 };
 
-/* cublasComputeType_t. 32F multiplies exactly in float32; TF32 has to be
- * requested. */
+/* Values of cublasComputeType_t. 32F multiplies in full float32 precision. TF32
+ * (19 bits) is used only if it is requested. */
 enum { TN_LT_COMPUTE_32F = 68, TN_LT_COMPUTE_64F = 70,
        TN_LT_COMPUTE_TF32 = 77 };
 
-/* Attributes of an operation: int32_t, except EPILOGUE (uint32_t), AUX_LD
- * (int64_t) and device pointers. Then attributes of a layout: BATCH_COUNT
- * (int32_t), BATCH_STRIDE (int64_t). Then attributes of a preference:
- * MAX_WORKSPACE (uint64_t), the others uint32_t. Last, values of
- * cublasOperation_t. */
+/* Attributes of an operation (cublasLtMatmulDescAttributes_t). TRANSPOSE_A and
+ * TRANSPOSE_B are int32_t, EPILOGUE is uint32_t and AUX_LD is int64_t. The
+ * others are device pointers. */
 enum { TN_LT_TRANSPOSE_A = 3, TN_LT_TRANSPOSE_B = 4, TN_LT_EPILOGUE = 7,
        TN_LT_BIAS_POINTER = 8, TN_LT_AUX_POINTER = 11, TN_LT_AUX_LD = 12,
        TN_LT_SCALE_A = 17, TN_LT_SCALE_B = 18 };
+/* Attributes of a matrix layout (cublasLtMatrixLayoutAttribute_t). BATCH_COUNT
+ * is int32_t and BATCH_STRIDE is int64_t. */
 enum { TN_LT_BATCH_COUNT = 5, TN_LT_BATCH_STRIDE = 6 };
+/* Attributes of a preference (cublasLtMatmulPreferenceAttributes_t).
+ * MAX_WORKSPACE is uint64_t, the others are uint32_t. */
 enum { TN_LT_MAX_WORKSPACE = 1, TN_LT_REDUCTIONS = 3, TN_LT_ALIGN_A = 5,
        TN_LT_ALIGN_B = 6, TN_LT_ALIGN_C = 7, TN_LT_ALIGN_D = 8 };
+/* Values of cublasOperation_t. */
 enum { TN_LT_PLAIN = 0, TN_LT_TRANSPOSED = 1 };
 
-/* CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE: partial sums over k are added in
- * float32, never in the type of the output. */
+/* CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE. Partial sums over k are added in
+ * float32, never in the dtype of the output. */
 enum { TN_LT_REDUCE_WIDE = 2 };
 
-/* cublasLtEpilogue_t. BIAS, one of RELU and GELU, and KEEP may be combined. The
- * bias has one element for each row, which is a column for the core. GELU is
- * the tanh approximation. */
+/* Values of cublasLtEpilogue_t: what is done with the result before it is
+ * stored. BIAS, one of RELU and GELU, and KEEP may be combined. KEEP also
+ * stores what the gradient of the activation needs. The bias has one element
+ * for each row of cuBLASLt's column-major matrix, which is a column of Tenon's
+ * row-major one. GELU is the tanh approximation. */
 enum { TN_LT_EPILOGUE_NONE = 1, TN_LT_RELU = 2, TN_LT_BIAS = 4,
        TN_LT_GELU = 32, TN_LT_KEEP = 128, TN_LT_RELU_BACK = 8 | 128,
        TN_LT_GELU_BACK = 64 | 128, TN_LT_SUMS_A = 256, TN_LT_SUMS_B = 512 };

@@ -1,6 +1,10 @@
-/* cuda.h: types and functions that the files of the CUDA plugin share. A piece
- * of work is what one call of the core submits to a queue: a launch of a
- * program, a primitive, a copy or a call of an extension. */
+/* cuda.h: types and functions that the files of the CUDA plugin share.
+ *
+ * The core is the library libtenon, which calls the plugin. A piece of work is
+ * what one call of the core submits to a queue: a launch of a program, a
+ * primitive, a copy or a call of an extension. A queue is a CUDA stream. The
+ * own kernels are those that the core prints as source, in contrast to those of
+ * NVIDIA's libraries. */
 #ifndef TN_CUDA_CUDA_H
 #define TN_CUDA_CUDA_H
 
@@ -14,9 +18,9 @@
 #include "../shared/shared.h"
 #include "cuda_driver.h"
 
-/* Rounds x to the nearest float, whatever the caller's rounding mode. The
- * volatile variables keep the compiler from moving the conversion out of the
- * two mode changes. */
+/* Rounds x to the nearest float, whatever the caller's rounding mode is. The
+ * variables are volatile so that the compiler cannot move the conversion before
+ * the mode is set or after it is restored. */
 static inline float tn__cuda_to_float(double x)
 {
     fenv_t before;
@@ -28,7 +32,8 @@ static inline float tn__cuda_to_float(double x)
     return single;
 }
 
-/* The number of records in the fault buffer of a queue: 2.5 MiB. */
+/* The number of records in a queue's fault buffer, in which kernels report
+ * indices that are out of range. The buffer takes 2.5 MiB. */
 #define TN_CUDA_FAULTS 65536
 
 /* A device that the driver lists. Listing a device does not open it. */
@@ -39,17 +44,19 @@ typedef struct tn_cuda_listed {
     tn_device_info info;
 } tn_cuda_listed;
 
-/* A compiled kernel in a hash table that is read without a lock. When a slot is
- * filled, its function is stored last. A table that has become too small is
- * freed only when the device is closed, because threads may still read it. */
+/* An entry of the hash table of compiled kernels, which is read without a lock.
+ * When an entry is filled, its function is stored last. A table that has become
+ * too small is freed only when the device is closed, because threads may still
+ * read it. */
 typedef struct tn_cuda_kernel {
     uint64_t key[2];
     tn_cu_module module; /* owned */
-    _Atomic(tn_cu_function) function; /* NULL if the slot is free */
+    _Atomic(tn_cu_function) function; /* NULL if the entry is free */
 } tn_cuda_kernel;
 
 typedef struct tn_cuda_table {
-    struct tn_cuda_table *older; /* owned */
+    struct tn_cuda_table *older; /* owned: the smaller table that this one
+                                    replaced */
     size_t capacity, count;      /* capacity is a power of two */
     tn_cuda_kernel slot[];       /* a hash table with open addressing */
 } tn_cuda_table;
@@ -58,45 +65,48 @@ typedef struct tn_cuda_table {
  * (cudnn.c). Each queue has its own. */
 typedef struct tn_cuda_choices tn_cuda_choices;
 typedef struct tn_cuda_plans tn_cuda_plans;
-/* The classes of attention for which cuDNN was compared with Tenon's own
- * kernels, and the outcomes (attention_check.c). */
+/* The kinds of attention for which cuDNN was compared with Tenon's own kernels,
+ * and whether its results were right (attention_check.c). */
 typedef struct tn_cuda_checks tn_cuda_checks;
 
-typedef struct tn_cuda_compilation tn_cuda_compilation; /* see cuda_compile.c */
+/* A kernel that a thread is compiling (cuda_compile.c). */
+typedef struct tn_cuda_compilation tn_cuda_compilation;
 
 struct tn_plugin_device {
     const tn_cuda_listed *listed;
-    tn_cu_context context; /* the primary context of the device, retained */
+    tn_cu_context context; /* owned reference: the device's primary context */
     tn_target target;
-    bool blocking;  /* option `blocking`, wait after each piece of work */
-    bool wants_ptx; /* option `code` is ptx, so the driver compiles PTX */
-    /* own_products is set by option `matmul` "own", which never uses cuBLASLt.
-     * lt_wanted is set by `matmul` "cublaslt", which makes a missing cuBLASLt
-     * an error. tf32 is set by option `tf32`, which multiplies float32 in TF32
-     * (19 bits). */
+    bool blocking;  /* option `blocking`: waits after each piece of work */
+    bool wants_ptx; /* option `code` is "ptx": NVRTC makes PTX, which the driver
+                       compiles */
+    /* The first two are set by the option `matmul`. With "own" (own_products)
+     * cuBLASLt is never used. With "cublaslt" (lt_wanted) a missing cuBLASLt is
+     * an error. tf32 is set by the option `tf32`: float32 matrices are
+     * multiplied in TF32 (19 bits). */
     bool own_products, lt_wanted, tf32;
-    /* own_attention is set by option `attention` "own", which never uses cuDNN.
-     * dnn_attention is set by `attention` "cudnn", which uses cuDNN without a
-     * check. */
+    /* Set by the option `attention`. With "own" (own_attention) cuDNN is never
+     * used. With "cudnn" (dnn_attention) it is used without checking its
+     * results. */
     bool own_attention, dnn_attention;
     _Atomic bool lt_failed;               /* cuBLASLt could not be opened */
     _Atomic(struct cublasLtContext *) lt; /* owned; NULL until it is created */
-    /* Handles for factorisations: owned, NULL until needed, used under
-     * build_lock. */
+    /* Owned handles for factorisations. They are NULL until the first
+     * factorisation and guarded by build_lock. */
     struct syevjInfo *jacobi;
     struct cusolverDnContext *solver;
     struct cublasContext *blas;
-    char arch[48];      /* NVRTC's option, "--gpu-architecture=sm_90" */
-    int driver_version; /* CUDA version of the driver: 13000 is 13.0 */
-    /* build_lock guards changes to the table of kernels and to the list of
-     * kernels that threads compile at this moment. Threads compile without it.
-     * `compiled` is signalled when a kernel is done. */
+    char arch[48];      /* option for NVRTC, such as
+                           "--gpu-architecture=sm_90" */
+    int driver_version; /* CUDA version of the driver; 13000 means 13.0 */
+    /* build_lock guards changes of the table of kernels and of the list of
+     * compilations in progress. It is not held during a compilation. `compiled`
+     * is signalled at the end of each compilation. */
     pthread_mutex_t build_lock;
     pthread_cond_t compiled;
     struct tn_cuda_compilation *compilations;
-    /* owned; NULL if there is no kernel yet */
+    /* owned: the table of compiled kernels; NULL until one is compiled */
     _Atomic(tn_cuda_table *) kernels;
-    /* bit i is set if peer access to device i was requested */
+    /* mask of the devices to which peer access was requested */
     _Atomic uint64_t peers;
     /* Set when a buffer could not be allocated. The next sync then frees
      * scratch memory. */
@@ -109,8 +119,8 @@ struct tn_buffer {
     uint64_t bytes;
 };
 
-/* The device address of an element of x; `element` counts from x->offset. The
- * host never reads this memory. */
+/* Returns the device address of an element of x, where `element` counts from
+ * x->offset. The host must not dereference it. */
 static inline void *tn__cuda_address(const tn_strided *x, int64_t element)
 {
 #define TN_CUDA_BYTES(name, code, text, bytes, kind, reg) [code] = bytes,
@@ -123,16 +133,18 @@ static inline void *tn__cuda_address(const tn_strided *x, int64_t element)
 struct tn_queue {
     tn_plugin_device *device;
     tn_cu_stream stream; /* owned */
-    /* Memory on the device, owned, 0 until needed. faults is the fault buffer.
-     * scratch is scratch memory, as large as the largest request. words holds
-     * argument words that are too long for a launch. */
+    /* Owned memory on the device, 0 until it is needed. faults is the buffer in
+     * which kernels report indices that are out of range. scratch is temporary
+     * memory, as large as the largest request so far. words holds kernel
+     * arguments that are too long to be passed in a launch. */
     tn_cu_pointer faults, scratch, words;
     uint64_t scratch_bytes;
-    /* The graph that captures the queue's work, owned. NULL if work runs. */
+    /* Owned: the CUDA graph that is capturing the queue's work. NULL if work is
+     * executed instead. */
     tn_recorded *capture;
-    tn_cuda_choices *choices; /* owned; NULL if there are none yet */
-    tn_cuda_plans *plans;     /* owned; NULL if there are none yet */
-    tn_cuda_checks *checks;   /* owned; NULL if there are none yet */
+    tn_cuda_choices *choices; /* owned; NULL until the first product */
+    tn_cuda_plans *plans;     /* owned; NULL until cuDNN is first used */
+    tn_cuda_checks *checks;   /* owned; NULL until the first check */
     tn_pending pending;
 };
 
@@ -146,13 +158,15 @@ typedef struct tn_cuda_memory {
 struct tn_recorded {
     tn_cu_graph_exec exec;  /* owned */
     tn_cuda_memory *memory; /* owned */
-    /* true if one of its kernels may record index faults */
+    /* whether one of its kernels may report an index out of range */
     bool may_fault;
-    /* The queue's values, restored when the capture ends. */
+    /* The queue's values before the capture, which are restored when it
+     * ends. */
     tn_cu_pointer scratch;
     uint64_t scratch_bytes;
     bool queue_may_fault;
-    tn_cu_stream copy_stream; /* for copies that are not captured */
+    tn_cu_stream copy_stream; /* stream for copies that are executed during the
+                                 capture */
 };
 
 struct tn_event {
@@ -162,19 +176,20 @@ struct tn_event {
 
 /* ---- errors (cuda_error.c) ----------------------------------------------- */
 
-/* Converts a result of the driver's function `what` ("cuMemAlloc") to a status.
- * If it is an error, records the error. Returns TN_OK for success. */
+/* Converts a result of the driver to a status and, if it is an error, records
+ * it. `what` is the name of the driver's function, such as "cuMemAlloc". */
 tn_status tn__cuda_check(const tn_plugin_device *device, const char *what,
                         tn_cu_result error);
 
-/* Records a failure of work that was submitted before, and fills *fault. */
+/* Records a failure of work that was submitted earlier, fills *fault and
+ * returns the status of the failure. */
 tn_status tn__cuda_fail_deferred(tn_queue *queue, tn_cu_result error,
                                  tn_fault *fault);
 
-/* Between TN_CUDA_ENTER(device) and the end of the block, the device's context
- * is the thread's current one. Then the previous context is restored, because
- * other code in the process may use CUDA. entered.error is 0 or the driver's
- * error. */
+/* TN_CUDA_ENTER(device) makes the device's context the thread's current one
+ * until the end of the block. Then the previous context is restored, because
+ * other code in the process may use CUDA. It declares the variable `entered`,
+ * whose field error is 0 or the driver's error. */
 typedef struct tn_cuda_entered {
     tn_cu_context before;
     tn_cu_result error;
@@ -205,10 +220,10 @@ static inline void tn__cuda_leave(const tn_cuda_entered *e)
 
 /* ---- kernels (cuda_compile.c) -------------------------------------------- */
 
-/* Chooses the architecture to compile for. Fails if this NVRTC makes no code
- * that the driver can load. */
+/* Chooses the GPU architecture to compile for and sets device->arch. Fails if
+ * the installed NVRTC cannot produce code that the driver can load. */
 tn_status tn__cuda_arch_choose(tn_plugin_device *device);
-/* Returns the function of a plan in *out. Compiles it if it is not in the
+/* Sets *out to the compiled kernel of a plan. Compiles it if it is not in the
  * table. program is NULL for a primitive. */
 tn_status tn__cuda_kernel(tn_plugin_device *device, const tn_program *program,
                           const tn_plan *plan, tn_cu_function *out);
@@ -221,15 +236,15 @@ void tn__cuda_kernels_free(tn_plugin_device *device);
  * recording an error if the caller should use Tenon's own kernel. */
 tn_status tn__cuda_product(tn_queue *queue, const tn_matmul_args *matmul);
 extern const tn_product_extension tn__cuda_product_extension;
-/* Returns true if cuBLASLt computes this device's products. */
+/* Returns whether cuBLASLt computes this device's matrix products. */
 bool tn__cuda_has_cublaslt(tn_plugin_device *device);
-/* Returns why cuBLASLt cannot be opened; NULL if it is open or was not needed
- * yet. */
+/* Returns a text that says why cuBLASLt cannot be opened. Returns NULL if it is
+ * open or has not been needed yet. */
 const char *tn__cuda_cublaslt_error(void);
 void tn__cuda_cublaslt_close(tn_plugin_device *device);
 void tn__cuda_choices_free(tn_cuda_choices *choices);
 
-/* Returns a hash of `bytes` bytes, a multiple of 8. */
+/* Returns a hash of an array. Its size in bytes must be a multiple of 8. */
 static inline size_t tn__cuda_hash(const void *words, size_t bytes)
 {
     const unsigned char *at = words;
@@ -246,7 +261,8 @@ static inline size_t tn__cuda_hash(const void *words, size_t bytes)
 
 void tn__cuda_plans_free(tn_cuda_plans *plans);
 extern const tn_conv_extension tn__cuda_conv;
-/* Returns true if cuDNN's results are accurate for attentions like this one. */
+/* A function that returns whether cuDNN's results are accurate for attentions
+ * like this one. */
 typedef bool tn_cuda_is_accurate(tn_queue *queue,
                                  const tn_attention_args *attention);
 /* Computes an attention by cuDNN if is_accurate returns true for it. Returns
@@ -255,15 +271,15 @@ typedef bool tn_cuda_is_accurate(tn_queue *queue,
 tn_status tn__cuda_attention_cudnn(tn_queue *queue,
                                    const tn_attention_args *attention,
                                    tn_cuda_is_accurate *is_accurate);
-/* Computes an attention by cuDNN without that check. The device's context is
- * current. If cuDNN cannot compute it, returns TN_ERR_UNSUPPORTED with *why
- * set, without recording an error. */
+/* Computes an attention by cuDNN without checking its accuracy. The device's
+ * context must be current. If cuDNN cannot compute it, sets *why to the reason
+ * and returns TN_ERR_UNSUPPORTED without recording an error. */
 tn_status tn__cuda_attention_try(tn_queue *queue,
                                  const tn_attention_args *attention,
                                  const char **why);
-/* Returns true if cuDNN gives the results of Tenon's own kernels for attentions
- * of this class. Runs a test attention the first time. The device's context is
- * current. */
+/* Returns whether cuDNN gives the results of Tenon's own kernels for attentions
+ * of this kind. The first time it computes a small attention in both ways and
+ * compares them. The device's context must be current. */
 tn_cuda_is_accurate tn__cuda_attention_is_accurate;
 void tn__cuda_checks_free(tn_cuda_checks *checks);
 extern const tn_attention_extension tn__cuda_attention; /* attention_choose.c */
@@ -275,22 +291,24 @@ void tn__cuda_factor_close(tn_plugin_device *device);
 
 /* ---- what work needs of its queue (cuda_work.c) -------------------------- */
 
-/* How the fault buffer of a queue is allocated, cleared and read. */
+/* The functions that allocate, clear and read the fault buffer of a queue. */
 extern const tn_fault_buffer tn__cuda_faults;
 
-/* Makes the fault buffer ready before a launch that may record index faults. */
+/* Prepares the fault buffer before a launch that may report an index out of
+ * range. */
 static inline tn_cu_result tn__cuda_faults_ready(tn_queue *queue)
 {
     return tn__faults_ready(&tn__cuda_faults, queue, &queue->pending);
 }
 /* Makes queue->scratch at least `bytes` bytes large. */
 tn_cu_result tn__cuda_scratch_ready(tn_queue *queue, uint64_t bytes);
-/* Copies a plan's argument words to the device; *out is their address. */
+/* Copies the kernel arguments of a plan, which are too long to be passed in a
+ * launch, to the device and sets *out to their address. */
 tn_cu_result tn__cuda_words_ready(tn_queue *queue, const tn_plan *plan,
                                   tn_cu_pointer *out);
 
-/* Called after a piece of work was submitted. With option `blocking`, waits for
- * the work and reports its failure. */
+/* Must be called after a piece of work was submitted. With option `blocking` it
+ * waits for the work and reports its failure. */
 tn_status tn__cuda_queue_submitted(tn_queue *queue, uint64_t tag);
 
 /* ---- graphs (cuda_graph.c) ----------------------------------------------- */
@@ -303,7 +321,7 @@ tn_status tn__cuda_conv_own(tn_queue *queue, const tn_conv_args *args);
 tn_status tn__cuda_attention_own(tn_queue *queue,
                                  const tn_attention_args *attention);
 
-/* ---- slots of the plugin's table, by the file that fills them ------------ */
+/* ---- the plugin's functions, by the file that defines them --------------- */
 
 #define TN_CUDA_SLOTS(X)                                                      \
     /* cuda_device.c */                                                       \
@@ -318,7 +336,8 @@ tn_status tn__cuda_attention_own(tn_queue *queue,
     X(program_build) X(program_free) X(launch) X(matmul) X(scatter) X(scan)   \
     X(sort)
 
-/* Declares tn__cuda_<slot> with the type that plugin.h gives to the slot. */
+/* Declares the function tn__cuda_<slot>, where slot is a function pointer in
+ * tn_plugin, with the type of that pointer. */
 #define TN_CUDA_DECLARE(slot)                                                 \
     __typeof__(*((tn_plugin *)0)->slot) tn__cuda_##slot;
 TN_CUDA_SLOTS(TN_CUDA_DECLARE)

@@ -1,33 +1,35 @@
-/* cuda_attention.c: scaled_dot_product_attention and its gradient by cuDNN. The
- * graph has the operations in the order in which NVIDIA's cudnn-frontend
- * describes attention to cuDNN 9. cuDNN recognises them and runs one kernel.
- * For the gradient only engines with a fixed order of summation are used. The
- * core's own kernels compute what this file declines, all attention with
- * dropout, and what attention_check.c finds wrong. */
+/* cuda_attention.c: computes scaled_dot_product_attention and its gradient by
+ * cuDNN.
+ *
+ * Attention is described as a graph of operations, in the order in which
+ * NVIDIA's cudnn-frontend describes it to cuDNN 9. cuDNN recognises this graph
+ * and runs one kernel. For the gradient only engines with a fixed order of
+ * summation are used. Tenon's own kernels compute attention with dropout, what
+ * cuDNN does not support, and what attention_check.c finds to be wrong. */
 #include <math.h>
 #include <string.h>
 
 #include "cuda.h"
 #include "cudnn.h"
 
-/* The oldest version of cuDNN that is used, 9.16.0. Earlier versions need
- * explicit sequence lengths for the gradient if the number of keys is no
+/* The oldest version of cuDNN that is used is 9.16.0. Earlier versions need
+ * explicit sequence lengths for the gradient if the number of keys is not a
  * multiple of 128, and some are known to compute wrong results. */
 #define OLDEST 91600
 
 #define ALIGN 16
 
-/* Ids of tensors. Tensors Q to ONE have an address; tensors from FIRST_VIRTUAL
- * on are virtual: they exist only inside the graph. */
+/* Ids of the graph's tensors. Tensors from Q to ONE have an address. Tensors
+ * from FIRST_VIRTUAL on are virtual: they exist only within the graph. */
 enum { Q = 1, K, V, MASK, OUT, G, DQ, DK, DV, LSE, SUMS, SCALE, MINUS_INF, ONE,
        FIRST_VIRTUAL };
 
-/* All that a plan depends on. There is no padding, because the bytes are
- * compared. */
+/* The properties of an attention that its plan depends on. The struct has no
+ * padding, because its bytes are compared. */
 typedef struct shape {
-    int64_t size[LSE][4], stride[LSE][4]; /* of the tensors Q to DV */
-    /* extents of the scores, and of a tensor with one number for each row of
-     * scores */
+    int64_t size[LSE][4], stride[LSE][4]; /* indexed by tensor, Q to DV */
+    /* extents of the score matrices, and of a tensor with one element for each
+     * row of scores */
     int64_t all[4], row[4];
     uint32_t kind, type, mask_type, causal;
 } shape;
@@ -59,7 +61,7 @@ static tensor virtual_tensor(builder *b, uint32_t type, const int64_t *size)
                           TN_DNN_VIRTUAL);
 }
 
-/* Describes a tensor from Q to DV, or its transpose. */
+/* Describes one of the tensors Q to DV, or its transpose. */
 static tensor stored_tensor(builder *b, int id, bool transposed)
 {
     const int64_t *n = b->s->size[id], *m = b->s->stride[id];
@@ -70,7 +72,8 @@ static tensor stored_tensor(builder *b, int id, bool transposed)
                           size, stride, id, ALIGN, TN_DNN_STORED);
 }
 
-/* Describes LSE or SUMS, or a scalar that is passed by value (SCALE to ONE). */
+/* Describes a float32 tensor: LSE, SUMS, or a scalar that is passed by value
+ * (SCALE to ONE). */
 static tensor float_tensor(builder *b, int id)
 {
     static const int64_t one[] = {1, 1, 1, 1};
@@ -81,8 +84,9 @@ static tensor float_tensor(builder *b, int id)
                           size == one ? TN_DNN_BY_VALUE : TN_DNN_STORED);
 }
 
-/* For each kind of operation: its type, and the descriptor type and attribute
- * names of its description. LAYOUT has no description. */
+/* The kinds of operation. For each kind the table has the operation's type, and
+ * the type and the attribute names of its description in cuDNN. LAYOUT has no
+ * description. */
 enum { POINT, REDUCE, PRODUCT, LAYOUT };
 static const struct {
     int op, description, mode, mode_type, compute, desc, x, other, y;
@@ -99,12 +103,12 @@ static const struct {
     [LAYOUT] = {TN_DNN_OP_RESHAPE, 0, 0, 0, 0, 0, TN_DNN_RESHAPE_X, 0,
                 TN_DNN_RESHAPE_Y}};
 
-/* Modes of operations that give the index of the row or the column:
- * TN_DNN_INDEX and the axis in the upper 16 bits. */
+/* Modes of pointwise operations that return the row or column index of each
+ * element. The axis is in the upper 16 bits. */
 enum { ROW = TN_DNN_INDEX | 2 << 16, COLUMN = TN_DNN_INDEX | 3 << 16 };
 
-/* Appends y = operation(x, other) and returns y. With a condition, y is x where
- * the condition is true, else other. */
+/* Appends y = operation(x, other) to the graph and returns y. If `condition` is
+ * not NULL, y = condition ? x : other for each element. */
 static tensor op(builder *b, int kind, int mode, tensor x, tensor other,
                  tensor condition, tensor y)
 {
@@ -136,14 +140,14 @@ static tensor op(builder *b, int kind, int mode, tensor x, tensor other,
     return y;
 }
 
-/* Appends a pointwise operation on tensors of the scores' extents. */
+/* Appends a pointwise operation on tensors with the extents of the scores. */
 static tensor point(builder *b, int mode, tensor x, tensor other)
 {
     return op(b, POINT, mode, x, other, NULL,
               virtual_tensor(b, TN_DNN_FLOAT, b->s->all));
 }
 
-/* Appends Q K^T * scale + mask. */
+/* Appends the operations Q K^T * scale + mask. */
 static tensor scores(builder *b, tensor q, tensor keys)
 {
     tensor x = op(b, PRODUCT, 0, q, keys, NULL,
@@ -154,7 +158,8 @@ static tensor scores(builder *b, tensor q, tensor keys)
                : x;
 }
 
-/* Replaces scores by minus infinity where the key comes after the query. */
+/* Appends the causal mask: replaces x[...][i][j] by minus infinity where key j
+ * comes after query i. */
 static tensor causal(builder *b, tensor x)
 {
     const int64_t *all = b->s->all;
@@ -189,8 +194,8 @@ static void forward(builder *b)
        stored_tensor(b, OUT, false));
 }
 
-/* Appends the gradient of keys or values: transpose(x) * other, summed over the
- * heads of queries that use the same keys and values. */
+/* Appends the gradient of the keys or the values, transpose(x) * other. It is
+ * summed over all query heads that share a head of keys and values. */
 static void shared_gradient(builder *b, tensor x, tensor other, int id)
 {
     const int64_t *all = b->s->all, *of = b->s->size[id];
@@ -210,8 +215,8 @@ static void shared_gradient(builder *b, tensor x, tensor other, int id)
     op(b, REDUCE, TN_DNN_SUM, x, NULL, NULL, y);
 }
 
-/* Appends the gradient. SUMS holds the row sums of g * out; it is in scratch
- * memory before the workspace. */
+/* Appends the operations of the gradient. The tensor SUMS holds the row sums of
+ * g * out. It is stored in scratch memory, before the workspace. */
 static void backward(builder *b)
 {
     const shape *s = b->s;
@@ -246,9 +251,10 @@ static void describe(tn_dnn_graph *graph, const void *key)
 
 /* ---- what is supported --------------------------------------------------- */
 
-/* Sets extents and strides of x. Returns false if cuDNN does not support the
- * layout: rows must be contiguous, and each must begin at a multiple of ALIGN
- * bytes. A mask has extent 1 for batch and heads where its stride is 0. */
+/* Sets extents and strides of tensor x in s. Returns false if cuDNN does not
+ * support the layout: rows must be contiguous, and each must begin at a
+ * multiple of ALIGN bytes. If the mask is broadcast over the batch or the
+ * heads, its extent there is set to 1. */
 static bool side_fit(shape *s, int id, const tn_strided *x, int64_t heads,
                      int64_t length, int64_t width)
 {
@@ -338,15 +344,15 @@ static const tn_dnn_plan *plan_of(tn_queue *queue, const shape *s,
         .scratch_bytes = back ? (rows * 4 + 255) / 256 * 256 : 0,
         .name = back ? "gradient of attention" : "attention",
         .size = s->size[Q],
-        /* Deterministic engines sum gradients in parts, whose workspace is 0.5
-         * and 1 GiB in bench/cuda. */
+        /* Deterministic engines compute partial sums of gradients in their
+         * workspace. It takes 0.5 to 1 GiB in the benchmarks of bench/cuda. */
         .workspace_limit = queue->device->listed->info.memory_total / 16};
     return tn__dnn_plan(queue, &problem, why);
 }
 
-/* Returns true if cuDNN is tried for this attention, and sets s. Gradients are
- * not tried on GPUs from Blackwell on, where no heuristic recommends the
- * deterministic engine. */
+/* Sets s and returns whether cuDNN is tried for this attention. On Blackwell
+ * GPUs and later, gradients are not tried, because cuDNN's heuristics recommend
+ * no deterministic engine there. */
 static bool is_supported(const tn_queue *queue, const tn_attention_args *a,
                          shape *s)
 {
@@ -379,8 +385,8 @@ tn_status tn__cuda_attention_cudnn(tn_queue *queue, const tn_attention_args *a,
     TN_CUDA_ENTER(device);
     if (entered.error)
         return tn__cuda_check(device, "cuCtxSetCurrent", entered.error);
-    /* is_accurate is called before plan_of, because the plan of the trial may
-     * evict this plan. */
+    /* is_accurate is called before plan_of, because the plan for its comparison
+     * may evict this plan from the cache. */
     if (!device->dnn_attention && !is_accurate(queue, a))
         return TN_ERR_UNSUPPORTED;
     const tn_dnn_plan *plan = plan_of(queue, &s, a, &why);

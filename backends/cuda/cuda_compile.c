@@ -1,5 +1,6 @@
-/* cuda_compile.c: the kernel of a plan, from the table of compiled kernels, the
- * core's disk cache, or NVRTC. */
+/* cuda_compile.c: finds or compiles the kernel of a plan. It searches the table
+ * of compiled kernels, then the core's disk cache, and then compiles the source
+ * with NVRTC. */
 #include <fenv.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,18 +8,20 @@
 
 #include "cuda.h"
 
-/* Required for the reference's bits: no contraction, correctly rounded division
- * and square root, subnormal numbers. */
+/* With these options kernels compute the same bits as Tenon's interpreter: no
+ * fused multiply-add, correctly rounded division and square root, and subnormal
+ * numbers. */
 static const char *const options[] = {"--fmad=false", "--prec-div=true",
                                       "--prec-sqrt=true", "--ftz=false"};
 #define OPTIONS (sizeof options / sizeof *options)
 
 /* ---- NVRTC --------------------------------------------------------------- */
 
-/* Chooses what NVRTC compiles for. If this NVRTC knows the device's own
- * architecture, that is machine code for it. A driver loads machine code of its
- * own major version of CUDA or an earlier one. Otherwise it is PTX for the
- * latest earlier architecture. The driver compiles PTX, but not PTX of a later
+/* Chooses the target for which NVRTC compiles. If the installed NVRTC knows the
+ * device's architecture, the target is machine code for it, which the driver
+ * can load if NVRTC's major version of CUDA is not later than its own.
+ * Otherwise the target is PTX for the latest architecture that NVRTC knows and
+ * that precedes the device's. The driver compiles PTX, but not PTX of a later
  * version of CUDA than its own. */
 tn_status tn__cuda_arch_choose(tn_plugin_device *device)
 {
@@ -85,7 +88,7 @@ static tn_status image_read(const tn_plugin_device *device,
 typedef struct building {
     tn_build build;
     const tn_plugin_device *device;
-    tn_cu_module module; /* the result */
+    tn_cu_module module; /* the compiled and loaded module */
 } building;
 
 static tn_status compile_text(const building *b, tn_binary *out)
@@ -124,7 +127,8 @@ static tn_status module_compile(void *context, tn_binary *binary)
     return status;
 }
 
-/* Loads stored code as a module. Returns 0 if the driver rejects the code. */
+/* Loads code from the disk cache as a module. Returns 1, or 0 if the driver
+ * rejects the code. */
 static uint32_t module_load(void *context, const void *value, uint64_t bytes)
 {
     building *b = context;
@@ -145,8 +149,8 @@ static tn_status module_make(const tn_plugin_device *device,
                             .compile = module_compile,
                             .context = &b},
                   .device = device};
-    /* The code depends on all of this. The version of NVRTC changes no bit of
-     * the results. */
+    /* The key of the disk cache. It has everything that the code depends on,
+     * except the version of NVRTC, which does not change the results. */
     snprintf(head, sizeof head, "cuda 1\n%d.%d %s\n%s %s %s %s\n",
              device->listed->major, device->listed->minor,
              device->wants_ptx ? "ptx" : "cubin", options[0], options[1],
@@ -191,8 +195,9 @@ static void table_put(tn_cuda_table *table, const uint64_t key[2],
     atomic_store_explicit(&slot->function, function, memory_order_release);
 }
 
-/* Returns a table with a free slot, enlarged if necessary. Other threads may
- * read the table at the same time. Returns NULL if there is no memory. */
+/* Returns a table with a free entry. If the table is too full, makes a larger
+ * one; other threads may still read the old one. Returns NULL if memory runs
+ * out. */
 static tn_cuda_table *table_reserve(tn_plugin_device *device)
 {
     tn_cuda_table *old =
@@ -216,8 +221,8 @@ static tn_cuda_table *table_reserve(tn_plugin_device *device)
     return grown;
 }
 
-/* Stores the module in the table, or unloads the module if there is no memory
- * for it. */
+/* Stores the module in the table. If there is no memory for that, unloads the
+ * module and returns an error. */
 static tn_status kernel_store(tn_plugin_device *device, const uint64_t key[2],
                               tn_cu_module module, tn_cu_function function)
 {
@@ -252,16 +257,16 @@ void tn__cuda_kernels_free(tn_plugin_device *device)
 
 /* ---- compiling a kernel -------------------------------------------------- */
 
-/* Prints and compiles the kernel of a plan. The caller holds no lock: NVRTC and
- * the driver can compile several sources at once. */
+/* Prints the source of a plan's kernel and compiles it. The caller holds no
+ * lock, so that several threads can compile at the same time. */
 static tn_status plan_compile(tn_plugin_device *device,
                               const tn_program *program, const tn_plan *plan,
                               tn_cu_module *module, tn_cu_function *out)
 {
     tn_source source = {.size = sizeof source};
     fenv_t callers;
-    /* The core's printer and the compiler round constants in the thread's
-     * rounding mode. */
+    /* The printer and the compiler round constants in the thread's rounding
+     * mode, so the default mode is set. */
     fegetenv(&callers);
     fesetenv(FE_DFL_ENV);
     tn_status status = tn__host->print(&device->target, program, plan, &source);
@@ -280,8 +285,8 @@ static tn_status plan_compile(tn_plugin_device *device,
     return status;
 }
 
-/* A kernel that a thread compiles at this moment. The struct is on that
- * thread's stack. */
+/* A kernel that a thread is compiling. The struct is on that thread's stack and
+ * linked in device->compilations. */
 struct tn_cuda_compilation {
     struct tn_cuda_compilation *next;
     const uint64_t *key;
@@ -306,10 +311,9 @@ static void compilation_end(tn_plugin_device *device,
     pthread_cond_broadcast(&device->compiled);
 }
 
-/* Returns the kernel of a plan. Each kernel is compiled once: a thread that
- * needs a kernel which another thread compiles waits for that thread. If that
- * compilation fails, the waiting thread compiles the kernel itself to report
- * the error. */
+/* Returns the kernel of a plan in *out. Each kernel is compiled once: if
+ * another thread is compiling it, this thread waits. If that compilation fails,
+ * this thread compiles the kernel again, so that it reports the error too. */
 tn_status tn__cuda_kernel(tn_plugin_device *device, const tn_program *program,
                           const tn_plan *plan, tn_cu_function *out)
 {

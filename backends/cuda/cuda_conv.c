@@ -1,19 +1,21 @@
-/* cuda_conv.c: the extension "conv": conv2d and its gradients by cuDNN graphs
- * of one operation. Two kinds of engines are excluded: those whose sums change
- * from run to run, and those that round their factors. The core's own kernel
- * (conv.cl) computes what this file declines, and everything where cuDNN is
- * missing. */
+/* cuda_conv.c: the extension "conv": computes conv2d and its gradients by
+ * cuDNN, with graphs of one operation.
+ *
+ * Two kinds of cuDNN's engines are excluded: those whose sums change from run
+ * to run, and those that round the operands to a shorter dtype. Tenon's own
+ * kernel (conv.cl) computes what cuDNN does not support, and everything if
+ * cuDNN is not installed. */
 #include <string.h>
 
 #include "cuda.h"
 #include "cudnn.h"
 
-#define WORKSPACE (256ull << 20) /* maximum bytes of a plan's workspace */
+#define WORKSPACE (256ull << 20) /* maximum size of a workspace in bytes */
 
 enum { IN, WEIGHT, OUT, SIDES };
 
-/* All that a plan depends on. There is no padding, because the bytes are
- * compared. */
+/* The properties of a convolution that its plan depends on. The struct has no
+ * padding, because its bytes are compared. */
 typedef struct shape {
     int64_t size[SIDES][4], stride[SIDES][4];
     int64_t step[2], dilation[2], before[2], padding_after[2];
@@ -49,7 +51,8 @@ static tn_dnn_descriptor conv_make(tn_dnn_graph *g, const shape *s)
     return conv;
 }
 
-/* For each kind: the operation's type and the names of its attributes. */
+/* For each kind of convolution, the type of cuDNN's operation and the names of
+ * its attributes. */
 static const struct {
     const char *name;
     int type, alpha, beta, conv, side[SIDES];
@@ -95,9 +98,10 @@ static void describe(tn_dnn_graph *g, const void *key)
 
 /* ---- a convolution ------------------------------------------------------- */
 
-/* Returns the padding after an axis. If the padding before the axis gives as
- * many outputs, returns that, because more engines support equal paddings.
- * Otherwise returns how far the last window reaches beyond the input. */
+/* Returns the padding at the end of an axis. If the same padding as at the
+ * beginning gives the right number of outputs, returns that, because more
+ * engines support equal paddings. Otherwise returns how far the last window
+ * reaches beyond the input. */
 static int64_t padding_after(const tn_conv_args *args, int axis)
 {
     const int64_t reach = args->dilation[axis] * (args->kernel[axis] - 1) + 1;
@@ -109,10 +113,10 @@ static int64_t padding_after(const tn_conv_args *args, int axis)
     return last > behind ? last - behind : 0;
 }
 
-/* Sets the strides of a contiguous tensor whose channels come second or last.
- * The strides of a dimension of extent 1 are computed, not taken from the view.
- * Returns false for other strides: engines accept these but compute wrong
- * results (seen with cuDNN 9.19 on an H200). */
+/* Sets the strides of a tensor that is contiguous in the order (N, C, H, W) or
+ * (N, H, W, C). The stride of a dimension of extent 1 is computed, not taken
+ * from the view. Returns false for all other strides, because engines accept
+ * them but compute wrong results (seen with cuDNN 9.19 on an H200). */
 static bool packed_strides(int64_t stride[4], const int64_t size[4],
                            const int64_t given[4])
 {
@@ -132,8 +136,8 @@ static bool packed_strides(int64_t stride[4], const int64_t size[4],
     return false;
 }
 
-/* Fills *out for a convolution. Returns false if a tensor has strides for which
- * no engine is tried. */
+/* Fills *out for a convolution. Returns false if a tensor has strides that are
+ * not supported. */
 static bool shape_of(const tn_plugin_device *device, const tn_conv_args *args,
                      shape *out)
 {
@@ -163,8 +167,8 @@ static bool shape_of(const tn_plugin_device *device, const tn_conv_args *args,
     return packed;
 }
 
-/* Returns the notes of engines that violate what plugin.h guarantees, one bit
- * for each. */
+/* Returns which notes of an engine show that it would violate a guarantee of
+ * plugin.h, as a mask with one bit for each note. */
 static unsigned refused_notes(const shape *s)
 {
     unsigned notes = 1u << TN_DNN_NONDETERMINISTIC | 1u << TN_DNN_REDUCED_SUMS;
@@ -177,13 +181,13 @@ static unsigned refused_notes(const shape *s)
 
 _Static_assert(sizeof(shape) % sizeof(uint64_t) == 0, "hashed by words");
 
-/* Up to this number of filters, convolutions of half types run by the core's
- * own kernel instead of as columns and a matrix product. The own kernel has no
- * tensor cores; cuBLASLt has. Writing and reading columns costs 4 bytes for
- * each element, which is 1 ps of an H200's memory bandwidth. The slower of the
- * two kernels (some 25 TFLOP/s) takes 0.08 ps for each multiplication of an
- * element. Above this number of filters columns are faster. The number is
- * computed, not measured. */
+/* If cuDNN cannot compute a convolution of 16-bit floats, there are two other
+ * ways. Tenon's own kernel does not use tensor cores. im2col and a matrix
+ * product do (cuBLASLt), but write and read the columns. The own kernel is used
+ * up to this number of filters. The number is estimated, not measured: writing
+ * and reading 4 bytes for each column element takes about 1 ps at an H200's
+ * memory bandwidth, and the own kernel (some 25 TFLOP/s) takes 0.08 ps for each
+ * element and filter. */
 #define FEW_FILTERS 16
 
 static bool prefers_columns(tn_plugin_device *device, const tn_conv_args *args)
@@ -227,8 +231,8 @@ static tn_status run(tn_queue *queue, const tn_conv_args *args)
         return e ? tn__dnn_failed(queue, e)
                  : tn__cuda_queue_submitted(queue, args->tag);
     }
-    /* If there is a bias, the core calls again without it and adds it
-     * itself. */
+    /* If the call had a bias and is declined, the core calls again without the
+     * bias and adds it itself. */
     return plan || prefers_columns(device, args) ||
                    !TN_HAS(tn_host, tn__host, plan_conv)
                ? tn__host->fail(TN_ERR_UNSUPPORTED, "%s",

@@ -1,5 +1,5 @@
 /* cuda_device.c: lists the devices in the driver's order and opens them.
- * Listing calls cuInit and creates nothing else. */
+ * Listing devices calls cuInit but creates no context. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +52,7 @@ static void describe(tn_cuda_listed *l)
     tn__cu.device_memory(&bytes, l->device);
     info->kind = TN_KIND_GPU;
     info->caps = TN_CAP_ASYNC | TN_CAP_BIT_EXACT | TN_CAP_PEER;
-    info->align = 256; /* the alignment of cuMemAlloc */
+    info->align = 256; /* alignment in bytes that cuMemAlloc guarantees */
     info->register_types = 1u << TN_F32 | 1u << TN_F64 | 1u << TN_I32 |
                            1u << TN_I64 | 1u << TN_BOOL;
     info->storage_types = (1u << TN_DTYPE_END) - 2;
@@ -60,7 +60,8 @@ static void describe(tn_cuda_listed *l)
     snprintf(info->name, sizeof info->name, "%.48s (sm_%d%d)", name, l->major,
              l->minor);
     uid_of(l->device, info->uid, sizeof info->uid);
-    /* The oldest architecture that the oldest tested NVRTC can compile for. */
+    /* 7.5 is the oldest compute capability for which the oldest tested NVRTC
+     * can compile. */
     if (l->major * 10 + l->minor < 75)
         snprintf(info->note, sizeof info->note,
                  "unusable: compute capability %d.%d, older than 7.5",
@@ -139,8 +140,8 @@ tn_status tn__cuda_device_open(uint32_t i, tn_plugin_device **out)
                               l->info.note);
     if (tn__cuda_forked)
         return tn__host->fail(TN_ERR_NO_DEVICE, TN_CUDA_FORKED);
-    /* Without NVRTC no kernel can run. This error makes `auto` choose another
-     * device. */
+    /* Without NVRTC no kernel can be compiled. With this error code,
+     * TENON_DEVICE=auto chooses another device. */
     const char *why = tn__cuda_open(TN_CUDA_NVRTC);
     if (why)
         return tn__host->fail(TN_ERR_NO_DEVICE, "%s", why);
@@ -176,7 +177,8 @@ tn_status tn__cuda_device_open(uint32_t i, tn_plugin_device **out)
 
 void tn__cuda_device_close(tn_plugin_device *device)
 {
-    /* after a fork the parent process owns all of this */
+    /* In a forked child the driver cannot be used, and the parent process still
+     * owns these objects. */
     if (!tn__cuda_forked) {
         TN_CUDA_ENTER(device);
         tn__cuda_cublaslt_close(device);

@@ -38,25 +38,27 @@ typedef struct entry {
 
 typedef struct library {
     const char *name;
-    /* option that names the library's file; NULL if it is not part of the
-     * toolkit */
+    /* plugin option that names the library's file; NULL for the driver */
     const char *option;
     const char *files[4]; /* file names, tried in this order */
-    /* error if no file is found; %s stands for dlerror() */
+    /* error message if no file is found; %s stands for dlerror() */
     const char *missing;
-    const char *lacks;    /* text after "NAME has no FUNCTION" in an error */
-    const entry *entry;   /* the functions; the last entry has symbol NULL */
-    /* Returns true if this driver can use the file. If not, writes why to
-     * reason, and the search continues. NULL if any file will do. */
+    const char *lacks;    /* text that follows "NAME has no FUNCTION" in the
+                             error message for an old library */
+    const entry *entry;   /* list of the functions, which ends with symbol
+                             NULL */
+    /* Returns whether the driver can work with this file. If not, writes why to
+     * reason, and the search continues. The pointer is NULL if any file can be
+     * used. */
     bool (*accepts)(void *file, char *reason, size_t reason_bytes);
-    /* Further initialisation after opening, or NULL. */
+    /* Does further initialisation after opening. May be NULL. */
     void (*init)(struct library *l, void *file);
     atomic_bool tried;
     char error[512]; /* why opening failed; "" once the library is open */
 } library;
 
-/* Opens a file. Returns NULL if the file cannot be opened, or if it cannot be
- * used. In the second case l->error says why. */
+/* Opens a file. Returns NULL if the file cannot be opened, or if the driver
+ * cannot work with it. In the second case writes the reason to l->error. */
 static void *try_file(library *l, const char *path)
 {
     char reason[sizeof l->error];
@@ -68,8 +70,8 @@ static void *try_file(library *l, const char *path)
     return NULL;
 }
 
-/* Tries the file names in a folder, whose name has `length` bytes. Length 0
- * stands for the loader's search path. */
+/* Tries to open each of the library's file names in a folder. The folder's name
+ * has `length` bytes; 0 means the search path of dlopen. */
 static void *try_folder(library *l, const char *folder, size_t length)
 {
     char path[4096];
@@ -83,8 +85,9 @@ static void *try_folder(library *l, const char *folder, size_t length)
     return file;
 }
 
-/* Searches the loader's path, then the folders of option `libs`, then the
- * toolkit's folder. */
+/* Opens the file that the option names. Without the option, searches the path
+ * of dlopen, then the folders of option `libs`, then the folder of the CUDA
+ * toolkit. */
 static void *file_open(library *l)
 {
     const char *asked = l->option ? tn__host->option(l->option) : NULL;
@@ -111,13 +114,14 @@ static void log_file(const library *l, void *file)
         tn__host->log(3, "cuda: %s is loaded from %s", l->name, folder);
 }
 
-/* Opens the library and finds its functions. POSIX guarantees that an object
- * pointer can hold a function's address; ISO C does not. */
+/* Opens the library and finds its functions. dlsym returns an object pointer,
+ * which ISO C does not allow to convert to a function pointer. POSIX guarantees
+ * that copying its bytes works. */
 static void library_fill(library *l)
 {
     void *file = file_open(l);
     if (file)
-        /* forget the errors of files that were rejected before */
+        /* The reasons why earlier files were rejected do not matter now. */
         l->error[0] = 0;
     if (!file && !l->error[0]) {
         const char *reason = dlerror();
@@ -150,8 +154,8 @@ static const entry lt_entries[] = {TN_LT_MAP(AT){NULL, NULL}};
 static const entry dnn_entries[] = {
     TN_DNN_MAP(AT){"cudnnGetVersion", &tn__dnn.version}, {NULL, NULL}};
 #undef AT
-/* dlsym finds the functions of cuBLAS, too: cuSOLVER's library has loaded
- * it. */
+/* dlsym on cuSOLVER's library also finds the functions of cuBLAS, because
+ * cuSOLVER links cuBLAS. */
 #define AT(field, symbol, parameters) {#symbol, &tn__solver.field},
 #define BOTH(field, before, behind, parameters)                               \
     {#before "D" #behind, &tn__solver.field[0]},                              \
@@ -188,9 +192,8 @@ static void driver_init(library *l, void *file)
                  : "");
 }
 
-/* Returns true if the driver can load what this NVRTC compiles. A driver cannot
- * load what a later major version of CUDA has compiled. The driver is open when
- * this is called. */
+/* Returns whether the driver can load what this NVRTC compiles. A driver cannot
+ * load code of a later major version of CUDA. The driver must be open. */
 static bool nvrtc_accepts(void *file, char *reason, size_t reason_bytes)
 {
     int major, minor, driver;
@@ -209,10 +212,10 @@ static bool nvrtc_accepts(void *file, char *reason, size_t reason_bytes)
     return false;
 }
 
-/* Opens NVRTC's second file, libnvrtc-builtins. NVRTC opens it by name on the
- * loader's path, which need not have the folder that NVRTC itself is in, but
- * NVRTC finds a file that is open already. If the file is missing, the first
- * compilation reports that. */
+/* Opens NVRTC's second file, libnvrtc-builtins, in the folder of NVRTC. NVRTC
+ * itself opens it by name, and dlopen finds only files on its search path or
+ * files that are open already. If the file is missing, the first compilation
+ * reports that. */
 static void nvrtc_builtins_open(library *l, void *file)
 {
     (void)l;

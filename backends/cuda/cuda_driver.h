@@ -1,7 +1,6 @@
-/* cuda_driver.h: declarations of the CUDA driver and of its run-time compiler
- * NVRTC. Both are opened when they are first needed. Nothing is linked, and the
- * build needs no toolkit. The lists below name each function that the plugin
- * uses, with its type.
+/* cuda_driver.h: declares the functions, types and constants of the CUDA driver
+ * and of the run-time compiler NVRTC. Both libraries are opened when they are
+ * first needed. Nothing is linked, and the build needs no CUDA toolkit.
  *
  * The types are those of the driver's ABI (cuda.h and nvrtc.h of CUDA 11.4 and
  * later). NVIDIA keeps that ABI: a changed function gets a new symbol
@@ -29,9 +28,10 @@ typedef struct tn_cu_uuid {
     char bytes[16];
 } tn_cu_uuid;
 
-enum { TN_CU_HOST = 1, TN_CU_DEVICE = 2 }; /* CUmemorytype */
+enum { TN_CU_HOST = 1, TN_CU_DEVICE = 2 }; /* values of CUmemorytype */
 
-/* CUDA_MEMCPY2D: a rectangle of `height` rows of `width` bytes. */
+/* The struct CUDA_MEMCPY2D, which describes a copy of `height` rows of `width`
+ * bytes. */
 typedef struct tn_cu_rectangle {
     size_t src_x, src_y;
     int src_type;
@@ -64,18 +64,18 @@ enum { TN_CU_INVALID_VALUE = 1, TN_CU_OUT_OF_MEMORY = 2,
        TN_CU_INVALID_PC = 718, TN_CU_LAUNCH_FAILED = 719,
        TN_CU_TENSOR_MEMORY_LEAK = 721, TN_CU_MPS_CLIENT_TERMINATED = 810,
        TN_CU_UPDATE_FAILURE = 910, TN_CU_EXTERNAL_DEVICE = 911,
-       /* Not a code of the driver: the process was forked from one that had
-        * initialised the driver (cuda_driver.c). */
+       /* The plugin's own code for calls in a process that was forked from one
+        * that had initialised the driver. */
        TN_CU_FORKED = -1 };
 
-/* CUdevice_attribute */
+/* Values of CUdevice_attribute. */
 enum { TN_CU_MAX_THREADS_PER_BLOCK = 1, TN_CU_SHARED_PER_BLOCK = 8,
        TN_CU_MULTIPROCESSORS = 16, TN_CU_INTEGRATED = 18,
-       TN_CU_COMPUTE_MODE = 20, /* 2: prohibited */ TN_CU_PCI_BUS = 33,
+       TN_CU_COMPUTE_MODE = 20, /* 2 is "prohibited" */ TN_CU_PCI_BUS = 33,
        TN_CU_PCI_DEVICE = 34, TN_CU_PCI_DOMAIN = 50, TN_CU_MAJOR = 75,
        TN_CU_MINOR = 76 };
 
-/* CU_STREAM_NON_BLOCKING, CU_EVENT_DISABLE_TIMING */
+/* The flags CU_STREAM_NON_BLOCKING and CU_EVENT_DISABLE_TIMING. */
 enum { TN_CU_NON_BLOCKING = 1, TN_CU_NO_TIMING = 2 };
 
 /* The functions of the driver, each as X(name of the field, symbol,
@@ -144,8 +144,8 @@ enum { TN_CU_NON_BLOCKING = 1, TN_CU_NO_TIMING = 2 };
       (tn_cu_stream stream, tn_cu_graph *graph))                              \
     X(graph_instantiate, cuGraphInstantiateWithFlags,                         \
       (tn_cu_graph_exec *exec, tn_cu_graph graph, unsigned long long flags))  \
-    /* The parameters of CUDA 11. CUDA 12 has others as _v2, and this function\
-     * too. */                                                                \
+    /* CUDA 12 adds a function with other parameters and the suffix _v2. It   \
+     * still has this one, which CUDA 11 has too. */                          \
     X(graph_update, cuGraphExecUpdate,                                        \
       (tn_cu_graph_exec exec, tn_cu_graph graph, void **node, int *result))   \
     X(graph_launch, cuGraphLaunch,                                            \
@@ -171,21 +171,22 @@ typedef struct tn_cuda_driver {
 
 extern tn_cuda_driver tn__cu;
 
-/* The libraries, each a struct of functions: tn__cu, tn__nvrtc, and tn__lt,
- * tn__dnn and tn__solver of cublaslt.h, cudnn.h and cusolver.h. */
+/* The libraries that the plugin opens. The functions of each are in a struct of
+ * pointers: tn__cu, tn__nvrtc, tn__lt (cublaslt.h), tn__dnn (cudnn.h) and
+ * tn__solver (cusolver.h). */
 typedef enum tn_cuda_library {
     TN_CUDA_DRIVER, /* opening it also calls cuInit */
     TN_CUDA_NVRTC, TN_CUDA_LT, TN_CUDA_DNN, TN_CUDA_SOLVER
 } tn_cuda_library;
 
-/* Opens the library and fills its struct. Returns NULL, or why opening
- * failed. */
+/* Opens the library and fills its struct of pointers. Returns NULL on success,
+ * otherwise a text that says why opening failed. */
 const char *tn__cuda_open(tn_cuda_library which);
 
-/* True if the process was forked from one that had called cuInit. The driver
- * refuses every call in such a process. */
+/* Whether the process was forked from one that had called cuInit. The driver
+ * rejects every call in such a process. */
 extern bool tn__cuda_forked;
-/* The text of the error of each call in such a process. */
+/* The error message of calls in a process that was forked in this way. */
 #define TN_CUDA_FORKED                                                        \
     "the process was forked after CUDA was initialised; open devices in the " \
     "child only, or start it with exec"

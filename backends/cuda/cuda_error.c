@@ -1,9 +1,10 @@
-/* cuda_error.c: turns errors of the driver into the core's status and text. */
+/* cuda_error.c: converts errors of the driver to a Tenon status and a
+ * message. */
 #include "cuda.h"
 
-/* Errors after which the device is lost to the process: "any further CUDA work
- * will return the same error" (cuda.h of CUDA 13.0), or for the reason given.
- * All other errors concern one call only. */
+/* Errors after which the process can no longer use the device. Either "any
+ * further CUDA work will return the same error" (cuda.h of CUDA 13.0), or the
+ * comment gives the reason. All other errors concern one call only. */
 static const tn_cu_result losses[] = {
     TN_CU_FORKED,
     TN_CU_DEINITIALIZED,        /* the driver is shutting down */
@@ -11,21 +12,22 @@ static const tn_cu_result losses[] = {
     TN_CU_CONTEXT_IS_DESTROYED, /* other code called cuDevicePrimaryCtxReset */
     TN_CU_ECC_UNCORRECTABLE,    /* memory may hold wrong values */
     TN_CU_NVLINK_UNCORRECTABLE, /* data from another GPU may be wrong */
-    /* one of the two errors above, contained to this process */
+    /* an uncorrectable memory or NVLink error that affects only this process */
     TN_CU_CONTAINED,
-    /* this and the errors up to INVALID_PC are faults of a kernel */
+    /* From here to TN_CU_INVALID_PC: a kernel caused the error. */
     TN_CU_ILLEGAL_ADDRESS,
     TN_CU_LAUNCH_TIMEOUT,
-    TN_CU_ASSERT, /* "the context cannot be used anymore" */
+    TN_CU_ASSERT, /* cuda.h: "the context cannot be used anymore" */
     TN_CU_HARDWARE_STACK_ERROR,
     TN_CU_ILLEGAL_INSTRUCTION,
     TN_CU_MISALIGNED_ADDRESS,
     TN_CU_INVALID_ADDRESS_SPACE,
     TN_CU_INVALID_PC,
-    TN_CU_LAUNCH_FAILED,         /* a fault without a code */
+    TN_CU_LAUNCH_FAILED,         /* a kernel caused an error without a code */
     TN_CU_TENSOR_MEMORY_LEAK,    /* a kernel of sm_100 leaked tensor memory */
     TN_CU_MPS_CLIENT_TERMINATED, /* the MPS server ended this client */
-    TN_CU_EXTERNAL_DEVICE,       /* a device that shares memory or semaphores */
+    TN_CU_EXTERNAL_DEVICE,       /* an external device that shares memory or
+                                    semaphores reported an error */
 };
 
 static tn_status status_of(tn_cu_result error)
@@ -57,8 +59,9 @@ tn_status tn__cuda_check(const tn_plugin_device *device, const char *what,
     return error ? report(device, what, error, "") : TN_OK;
 }
 
-/* Records a failure of work that was submitted before, and fills *fault. The
- * operator is known only if one piece of work was pending. */
+/* Records a failure of work that was submitted earlier, and fills *fault. The
+ * message can name the operator only if exactly one piece of work was
+ * pending. */
 tn_status tn__cuda_fail_deferred(tn_queue *queue, tn_cu_result error,
                                  tn_fault *fault)
 {

@@ -1,15 +1,16 @@
-/* cuda_factor.c: the extension "lapack" by cuSOLVER: Cholesky, LU, QR, eigh,
- * SVD and solvers, one matrix of the batch after the other. All calls are work
- * of the stream. The status of each matrix is a number on the device, which the
- * core reads when it needs it.
+/* cuda_factor.c: the extension "lapack": computes Cholesky, LU, QR, eigh, SVD
+ * and linear systems by cuSOLVER. The matrices of a batch are computed one
+ * after the other. All calls run asynchronously on the queue's stream. The
+ * status of each matrix (LAPACK's info) is written to an int on the device,
+ * which the core reads when it needs it.
  *
  * Eigenvalues are computed by the Jacobi method (syevj). Divide and conquer
  * (syevd of CUDA 13.0, on an H100) is faster but gives eigenvectors that are
  * not orthogonal where eigenvalues are equal, without an error: off by 0.12 for
  * a 17 x 17 matrix of ones in float64 (docs/gpu.md).
  *
- * The device owns cuSOLVER's handle, creates it at its first factorisation and
- * uses it under its lock. Most often the core has one queue. */
+ * The device owns cuSOLVER's handle. It is created at the first factorisation
+ * and used under the device's lock, because queues share it. */
 #include <string.h>
 
 #include "cuda.h"
@@ -46,9 +47,9 @@ void tn__cuda_factor_close(tn_plugin_device *device)
 
 /* ---- a batch ------------------------------------------------------------- */
 
-/* The factorisation of a batch. Scratch memory holds the routine's workspace of
- * lwork elements, then `extra` (tau, and values that are not used), then
- * unused_info. */
+/* The factorisation of a batch. The queue's scratch memory holds the workspace
+ * of cuSOLVER's routine (lwork elements), then `extra` (the scalar factors tau
+ * of QR, and results that are not needed), then unused_info. */
 typedef struct work {
     tn_queue *queue;
     const tn_lapack_args *args;
@@ -58,7 +59,7 @@ typedef struct work {
     int m, n, nrhs, least, lda, ldb;
     int triangle, transpose;
     bool single, vectors;
-    int lwork;             /* elements of the routine's workspace */
+    int lwork;             /* number of elements of the routine's workspace */
     void *scratch, *extra; /* addresses on the device */
     int *unused_info;
 } work;
@@ -68,7 +69,7 @@ static int least(int64_t a, int64_t b)
     return (int)(a < b ? a : b);
 }
 
-/* The address of matrix k of x. */
+/* Returns the device address of matrix k of x. */
 static void *matrix_at(const tn_strided *x, int64_t k)
 {
     return tn__cuda_address(x, k * x->stride[0]);
@@ -79,7 +80,7 @@ static int leading_dim(const tn_strided *x)
     return x->buffer ? (int)x->stride[1] : 1;
 }
 
-/* Sets lwork to the number of elements that the routines need. */
+/* Sets w->lwork to the number of workspace elements that the routines need. */
 static tn_solver_status workspace_query(work *w)
 {
     const tn_lapack_args *args = w->args;
@@ -114,8 +115,9 @@ static tn_solver_status workspace_query(work *w)
     }
 }
 
-/* Computes the QR factorisation: R, and then the first columns of Q from the
- * reflectors below R. */
+/* Computes a QR factorisation. The first routine writes R and, below it, the
+ * Householder reflectors. The second computes the first columns of Q from
+ * them. */
 static tn_solver_status qr(const work *w, void *a, void *b, int *info)
 {
     tn_solver_status e = tn__solver.geqrf[w->single](
@@ -136,7 +138,7 @@ static tn_solver_status qr(const work *w, void *a, void *b, int *info)
                                        w->unused_info);
 }
 
-/* Converts a status of cuBLAS, whose codes differ, to a status of cuSOLVER. */
+/* Converts a status of cuBLAS to a status of cuSOLVER, whose codes differ. */
 static tn_solver_status from_blas(tn_solver_status e)
 {
     return e == TN_BLAS_ALLOC_FAILED ? TN_SOLVER_ALLOC_FAILED : e;

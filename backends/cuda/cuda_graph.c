@@ -1,9 +1,11 @@
-/* cuda_graph.c: the extension "graph-replay" by CUDA graphs. Work that is
- * submitted to a stream in capture mode becomes the nodes of a graph.
+/* cuda_graph.c: the extension "graph-replay": records the work of a queue as a
+ * CUDA graph, which can be run again. Work that is submitted to a stream in
+ * capture mode is not executed but becomes the nodes of a graph.
  *
  * The kernels of a graph keep the addresses that they were captured with. The
- * queue's scratch memory and argument words may move later, so while a queue
- * captures, the graph owns such memory. */
+ * queue's memory for temporary data and long kernel arguments may be
+ * reallocated later. So during a capture such memory is allocated separately,
+ * and the graph owns it. */
 #include <stdlib.h>
 
 #include "cuda.h"
@@ -29,8 +31,8 @@ static tn_status begin(tn_queue *queue)
     tn_recorded *r = calloc(1, sizeof *r);
     if (!r)
         return tn__host->fail(TN_ERR_MEMORY, "no memory for a graph");
-    /* Clearing the fault buffer is work of the stream, so it has to precede the
-     * capture. */
+    /* Clearing the fault buffer is work on the stream, so it must be done
+     * before the capture begins. */
     r->queue_may_fault = queue->pending.may_fault;
     TN_CUDA_ENTER(queue->device);
     tn_cu_result error = entered.error;
@@ -57,8 +59,8 @@ static tn_status begin(tn_queue *queue)
     return TN_OK;
 }
 
-/* Ends a capture. If into is not NULL, updates that graph; otherwise returns a
- * new graph in *out. */
+/* Ends a capture. If `into` is not NULL, updates that graph. Otherwise returns
+ * a new graph in *out. */
 static tn_status end_in(tn_queue *queue, tn_recorded *into, tn_recorded **out)
 {
     tn_recorded *r = queue->capture;
@@ -94,7 +96,8 @@ static tn_status end_in(tn_queue *queue, tn_recorded *into, tn_recorded **out)
         recorded_free(r);
         return tn__cuda_check(queue->device, what, error);
     }
-    /* No graph uses the memory of the previous capture now, so it is freed. */
+    /* The updated graph uses the memory of the new capture, so that of the
+     * previous one is freed. */
     if (into) {
         const tn_recorded old = *into;
         *into = *r;

@@ -1,7 +1,9 @@
-/* cuda_launch.c: launches the core's kernels. The core plans each step of a
- * piece of work (plugin.h, "Programs and primitives as source"): which kernel
- * runs, with how many thread blocks and which arguments. Programs and
- * primitives all take the same path here. */
+/* cuda_launch.c: launches Tenon's own kernels.
+ *
+ * A piece of work consists of one or several steps. The core plans each step:
+ * which kernel runs, with how many thread blocks and which arguments (plugin.h,
+ * "Programs and primitives as source"). run_steps executes the plan of each
+ * step, for programs as well as for primitives and extensions. */
 #include "cuda.h"
 
 /* ---- a step -------------------------------------------------------------- */
@@ -9,7 +11,7 @@
 static tn_status run(tn_queue *queue, const tn_target *target,
                      const tn_program *program, tn_plan *plan)
 {
-    (void)target; /* target is &device->target */
+    (void)target; /* it is always &device->target */
     tn_plugin_device *device = queue->device;
     void *parameters[TN_PLAN_BUFFERS + 3];
     tn_cu_pointer nothing = 0, words = 0;
@@ -61,9 +63,10 @@ static tn_status run_steps(tn_queue *queue, tn_plan_next *next,
 
 /* ---- the five primitives ------------------------------------------------- */
 
-/* Builds a program. Its source depends on the classes of the launches, so
- * nothing can be compiled yet. The program itself serves as the built form: it
- * outlives the use of the built form. */
+/* Builds a program. Its source depends on the launches, for example on whether
+ * operands are contiguous, so nothing can be compiled yet. The program itself
+ * serves as the built form. This is possible because the core frees the built
+ * form before the program. */
 tn_status tn__cuda_program_build(tn_plugin_device *device,
                                  const tn_program *program, tn_built **out)
 {
@@ -74,7 +77,7 @@ tn_status tn__cuda_program_build(tn_plugin_device *device,
 
 void tn__cuda_program_free(tn_plugin_device *device, tn_built *built)
 {
-    (void)device; /* the device's kernels stay cached for equal programs */
+    (void)device; /* nothing is freed: equal programs use the kernels again */
     (void)built;
 }
 

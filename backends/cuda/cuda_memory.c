@@ -1,6 +1,6 @@
-/* cuda_memory.c: buffers, and copies between host and device and between
- * buffers. The core seldom allocates: it allocates slabs of megabytes and
- * divides them itself, so plain cuMemAlloc is fast enough. */
+/* cuda_memory.c: allocates buffers and copies between host and device and
+ * between buffers. Plain cuMemAlloc is fast enough, because the core allocates
+ * slabs of megabytes and divides them itself. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,7 +35,8 @@ tn_status tn__cuda_buffer_alloc(tn_plugin_device *device, uint64_t bytes,
         device->listed->info.name, (unsigned long long)bytes, left, total);
 }
 
-/* Frees a buffer. cuMemFree waits for work that may use its memory. */
+/* Frees a buffer. cuMemFree first waits for all work that may use its
+ * memory. */
 void tn__cuda_buffer_free(tn_plugin_device *device, tn_buffer *buffer)
 {
     TN_CUDA_ENTER(device);
@@ -44,7 +45,8 @@ void tn__cuda_buffer_free(tn_plugin_device *device, tn_buffer *buffer)
     free(buffer);
 }
 
-/* Allocates page-locked host memory, whose copies are asynchronous. */
+/* Allocates page-locked host memory, which the driver can copy
+ * asynchronously. */
 tn_status tn__cuda_host_alloc(tn_plugin_device *device, uint64_t bytes,
                               void **memory)
 {
@@ -62,8 +64,8 @@ void tn__cuda_host_free(tn_plugin_device *device, void *memory)
         tn__cu.host_free(memory);
 }
 
-/* Copies from another device. The first copy enables peer access; if the
- * devices do not support that, the driver copies through the host. */
+/* Copies from another device. The first copy enables peer access. If the
+ * devices do not support peer access, the driver copies through the host. */
 static tn_cu_result copy_peer(tn_plugin_device *device, tn_cu_stream stream,
                               const tn_copy_args *c, uint64_t dst,
                               uint64_t src, uint64_t bytes)
@@ -96,8 +98,8 @@ static int copy_flat(tn_queue *queue, const tn_copy_args *c, void *host,
     }
 }
 
-/* Returns true if cuMemcpy2D can do the copy: rows do not overlap, and the
- * pitches are within the hardware's limit. */
+/* Returns whether cuMemcpy2D can do the copy: rows do not overlap, and the
+ * distances between rows are within the hardware's limit. */
 static bool is_rectangle(const tn_copy_args *c)
 {
     return c->dst_pitch >= c->bytes && c->src_pitch >= c->bytes &&

@@ -1,4 +1,5 @@
-/* cuda_plugin.c: the plugin's table, and the one exported symbol. */
+/* cuda_plugin.c: the plugin's function table, and tenon_plugin_v1, the only
+ * exported symbol. */
 #include <string.h>
 
 #include "cuda.h"

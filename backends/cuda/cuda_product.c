@@ -1,44 +1,45 @@
-/* cuda_product.c: matrix products by cuBLASLt, with bias, activation and scales
- * (the extension "product"). What cuBLASLt does not support (integers, matrices
- * that are contiguous in neither dimension, empty sums) is left to the core's
- * own kernel, as is everything where the library is missing.
+/* cuda_product.c: computes matrix products by cuBLASLt, with bias, activation
+ * and scales (the extension "product"). Tenon's own kernel computes what
+ * cuBLASLt does not support (integers, matrices that are contiguous in neither
+ * dimension, empty sums), and everything if cuBLASLt is not installed.
  *
- * cuBLASLt is column-major: a matrix whose rows are contiguous is for it the
- * transpose of one whose columns are. So c' = b' a' is computed, and a, b and c
- * are passed without copies.
+ * cuBLASLt expects column-major matrices. A row-major matrix x is for it the
+ * transpose, which the comments call x'. So instead of c = a b it computes
+ * c' = b' a', and no matrix is copied.
  *
- * The algorithm for a shape is chosen once and cached by the queue, whose calls
- * the core makes one at a time. Two kinds of algorithms are excluded: those
- * that add partial sums in the output's type, and those whose order of
- * summation changes from run to run. */
+ * The algorithm for a shape is chosen once and cached by the queue. The core
+ * makes the calls on one queue one at a time, so the cache needs no lock. Two
+ * kinds of algorithms are excluded: those that add partial sums in the dtype of
+ * the output, and those whose order of summation changes from run to run. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "cublaslt.h"
 #include "cuda.h"
 
-/* Bytes of workspace: NVIDIA's recommendation for compute capability 9.0, the
- * largest of its recommendations. Algorithms use what they are given. */
+/* Size of the workspace in bytes. It is the largest of NVIDIA's
+ * recommendations, the one for compute capability 9.0. */
 #define WORKSPACE (32u << 20)
 #define CHOICES 512 /* number of cached choices; a power of two */
-#define PROBES 4    /* slots of the cache that are tried for a shape */
+#define PROBES 4    /* number of cache entries that are searched for a shape */
 #define ALIGN 16    /* required alignment of bias and aux in bytes */
 
 enum { A, B, C };
 
-/* All that a choice depends on. There is no padding, because the bytes are
- * compared. */
+/* The properties of a product that the choice of an algorithm depends on. The
+ * struct has no padding, because its bytes are compared. */
 typedef struct shape {
     int64_t m, n, k;              /* sizes of c' */
     /* strides in elements: between columns, and between matrices */
     int64_t ld[3], stride[3];
-    /* leading dimension of aux, in elements, or in bits for a mask */
+    /* leading dimension of aux in elements; in bits if aux is a mask */
     int64_t aux_ld;
     int32_t count;                /* number of matrices */
-    uint8_t dtype[3], transposed[3];   /* transposed[C] is 0 */
-    /* alignments in bytes; extra_align is for bias and aux */
+    uint8_t dtype[3], transposed[3];   /* of A, B and C; C is never
+                                          transposed */
+    /* alignments in bytes: of the matrices, and of bias and aux */
     uint16_t align[3], extra_align[2];
-    /* cuBLASLt's number of the epilogue; 0 if there is none */
+    /* a cublasLtEpilogue_t, or 0 if there is no epilogue */
     uint16_t epilogue;
     uint8_t scaled[2];
 } shape;
@@ -46,27 +47,29 @@ typedef struct shape {
 /* The algorithm chosen for a shape. */
 typedef struct choice {
     shape shape;
-    bool usable; /* false if cuBLASLt has no algorithm */
-    tn_lt_operation operation; /* owned, like the layouts */
+    bool usable; /* false if cuBLASLt has no algorithm for the shape */
+    tn_lt_operation operation; /* owned, as are the layouts */
     tn_lt_layout layout[3];
     tn_lt_found found;
 } choice;
 
 struct tn_cuda_choices {
-    choice *slot[CHOICES]; /* owned; each hash has its latest choices */
+    choice *slot[CHOICES]; /* owned: a hash table that keeps the latest
+                              choices */
 };
 
 /* ---- the library --------------------------------------------------------- */
 
-static _Atomic(const char *) missing; /* why there is no cuBLASLt */
+static _Atomic(const char *) missing; /* the reason why cuBLASLt cannot be
+                                         opened, or NULL */
 
 const char *tn__cuda_cublaslt_error(void)
 {
     return atomic_load(&missing);
 }
 
-/* Returns the device's handle, which is created at its first product. Returns
- * NULL if there is no cuBLASLt. */
+/* Returns the device's handle of cuBLASLt, which is created at the first
+ * product. Returns NULL if cuBLASLt is not installed. */
 static tn_lt_handle handle_of(tn_plugin_device *device)
 {
     tn_lt_handle handle =
@@ -108,10 +111,11 @@ void tn__cuda_cublaslt_close(tn_plugin_device *device)
 typedef struct product {
     shape shape;
     const tn_strided *view[3]; /* the operands of c', in the order A, B, C */
-    const tn_strided *bias, *aux, *scale[2]; /* NULL if there is none */
-    /* number of leading batch dimensions; each of their points is one call */
+    const tn_strided *bias, *aux, *scale[2]; /* NULL if not used */
+    /* number of leading batch dimensions that are looped over: each index in
+     * them is one call of cuBLASLt */
     uint32_t outer_ndim;
-    /* true if c is computed, false if its transpose c' is */
+    /* whether cuBLASLt computes c, and not its transpose c' */
     bool by_column;
 } product;
 
@@ -122,9 +126,10 @@ static const struct {
     [TN_F16] = {2, TN_LT_R_16F},     [TN_BF16] = {2, TN_LT_R_16BF},
     [TN_F8E4M3] = {1, TN_LT_R_E4M3}, [TN_F8E5M2] = {1, TN_LT_R_E5M2}};
 
-/* Sets the leading dimension of x' for cuBLASLt, and whether x' is transposed.
- * rows and columns are those of x. Returns false if neither dimension is
- * contiguous. */
+/* Sets *ld to the leading dimension of x' and *transposed to whether x' is
+ * stored transposed. rows and columns are the extents of x. If `turn` is true,
+ * the transpose of x takes the place of x. Returns false if neither dimension
+ * of x is contiguous. */
 static bool layout_of(const tn_matmul_args *mm, const tn_strided *x, bool turn,
                       int64_t rows, int64_t columns, int64_t *ld,
                       uint8_t *transposed)
@@ -141,8 +146,9 @@ static bool layout_of(const tn_matmul_args *mm, const tn_strided *x, bool turn,
     return (down == 1 || rows == 1) && (across >= rows || columns == 1);
 }
 
-/* Merges inner batch dimensions into one as long as a, b and c each have a
- * single stride for them. */
+/* Merges as many of the inner batch dimensions as possible into one, which
+ * cuBLASLt can process in one call. They can be merged while a, b and c each
+ * have a single stride for them. */
 static void batch_collapse(const tn_matmul_args *mm, product *p)
 {
     int64_t count = 1;
@@ -167,8 +173,9 @@ static void batch_collapse(const tn_matmul_args *mm, product *p)
     p->shape.count = (int32_t)count;
 }
 
-/* Returns the alignment of x in bytes over all calls, at most 256. cuBLASLt
- * checks the strides within a call itself. */
+/* Returns the alignment of x in bytes, at most 256. A product with outer batch
+ * dimensions makes several calls of cuBLASLt, so this is the alignment that the
+ * operand has in all of these calls. */
 static uint16_t align_of(const product *p, const tn_strided *x)
 {
     uint64_t places = 256 | (uintptr_t)tn__cuda_address(x, 0);
@@ -182,14 +189,14 @@ static bool is_f8(uint32_t dtype)
     return kinds[dtype].bytes == 1;
 }
 
-/* Returns true if cuBLASLt supports these dtypes. A product of f8 types needs
- * scales and a wider output. */
+/* Returns whether cuBLASLt supports these dtypes. A product of float8 matrices
+ * needs scales and a wider output. */
 static bool dtypes_fit(const tn_matmul_args *mm, const tn_product_args *with)
 {
     uint32_t a = mm->a.dtype, b = mm->b.dtype, c = mm->c.dtype;
     if (!kinds[c].bytes || is_f8(c))
         return false;
-    /* cuBLASLt's GELU of float64 has only float32's precision. */
+    /* cuBLASLt computes GELU of float64 only with float32 precision. */
     if (with && c == TN_F64 &&
         with->epilogue & (TN_PRODUCT_GELU | TN_PRODUCT_GELU_TANH))
         return false;
@@ -209,8 +216,8 @@ static bool product_of(const tn_matmul_args *mm, product *p)
     s->ld[C] = ld;
     s->k = mm->k;
     p->by_column = by_column;
-    /* If rows of c are contiguous, they are the columns of c'. Else the columns
-     * of c are contiguous, and c itself is computed. */
+    /* If the rows of c are contiguous, cuBLASLt computes c'. If the columns
+     * are, it computes c itself. */
     p->view[A] = by_column ? &mm->a : &mm->b;
     p->view[B] = by_column ? &mm->b : &mm->a;
     p->view[C] = &mm->c;
@@ -229,8 +236,8 @@ static bool product_of(const tn_matmul_args *mm, product *p)
     return true;
 }
 
-/* Returns cuBLASLt's epilogue for flags TN_PRODUCT_..., or 0 if there is
- * none. */
+/* Returns cuBLASLt's epilogue for a mask of TN_PRODUCT_ flags, or 0 if cuBLASLt
+ * has none for it. */
 static uint16_t epilogue_of(uint32_t flags, bool by_column)
 {
     const bool relu = flags & TN_PRODUCT_RELU;
@@ -238,9 +245,9 @@ static uint16_t epilogue_of(uint32_t flags, bool by_column)
         return TN_LT_EPILOGUE_NONE;
     if (flags & TN_PRODUCT_SUMS)
         return by_column ? TN_LT_SUMS_A : TN_LT_SUMS_B;
-    /* If c itself is computed, a bias would have one element for each row of c,
-     * where the core has one for each column. cuBLASLt's GELU is the tanh
-     * approximation. */
+    /* If c itself is computed, cuBLASLt's bias would have one element for each
+     * row of c, but the core's has one for each column. cuBLASLt's GELU is the
+     * tanh approximation, so it has no exact GELU. */
     if (by_column || flags & TN_PRODUCT_GELU)
         return 0;
     if (flags & TN_PRODUCT_BACK)
@@ -252,8 +259,8 @@ static uint16_t epilogue_of(uint32_t flags, bool by_column)
                       (flags & TN_PRODUCT_KEEP ? TN_LT_KEEP : 0));
 }
 
-/* Adds the epilogue to the product. Returns why cuBLASLt cannot compute it, or
- * NULL. */
+/* Adds the epilogue to the product. Returns NULL, or why cuBLASLt cannot
+ * compute it. */
 static const char *epilogue_fit(product *p, const tn_product_args *with)
 {
     shape *s = &p->shape;
@@ -312,7 +319,8 @@ void tn__cuda_choices_free(tn_cuda_choices *choices)
 static tn_lt_status layout_make(const shape *s, int i, int type,
                                 tn_lt_layout *out)
 {
-    /* The extents as stored, before a transposition. */
+    /* rows and columns are those that cuBLASLt sees after transposing. down and
+     * across are those of the stored matrix. */
     int64_t rows = i == B ? s->k : s->m, columns = i == A ? s->k : s->n;
     uint64_t down = (uint64_t)(s->transposed[i] ? columns : rows);
     uint64_t across = (uint64_t)(s->transposed[i] ? rows : columns);
@@ -383,8 +391,8 @@ static tn_lt_status epilogue_set(const choice *c, const product *p)
     return e ? e : pointers_set(c, p);
 }
 
-/* Asks cuBLASLt for an algorithm for the product's shape. Returns NULL if there
- * is no memory. */
+/* Asks cuBLASLt for an algorithm for the product's shape. Returns NULL if
+ * memory runs out. */
 static choice *choice_make(const tn_plugin_device *device,
                            tn_lt_handle handle, const product *p)
 {
@@ -450,7 +458,7 @@ static const choice *choice_of(tn_queue *queue, tn_lt_handle handle,
 
 /* ---- a product ----------------------------------------------------------- */
 
-/* Runs the product, with one call for each point of the outer batch
+/* Runs the product, with one call of cuBLASLt for each index in the outer batch
  * dimensions. */
 static tn_lt_status call(tn_queue *queue, tn_lt_handle handle,
                          const tn_matmul_args *mm, const product *p,
@@ -495,8 +503,9 @@ static bool has_points(const tn_matmul_args *mm)
     return true;
 }
 
-/* Computes a product by cuBLASLt. with is NULL for a plain product. If cuBLASLt
- * does not support the product, returns TN_ERR_UNSUPPORTED with *why set. */
+/* Computes a product by cuBLASLt. `with` describes its epilogue, or is NULL for
+ * a plain product. If cuBLASLt does not support the product, sets *why to the
+ * reason and returns TN_ERR_UNSUPPORTED. */
 static tn_status multiply(tn_queue *queue, const tn_matmul_args *mm,
                           const tn_product_args *with, const char **why)
 {
@@ -519,8 +528,8 @@ static tn_status multiply(tn_queue *queue, const tn_matmul_args *mm,
     }
     const choice *c = choice_of(queue, handle, &p);
     *why = c ? "no memory for its workspace" : "cuBLASLt has no algorithm";
-    /* If there is no memory for the workspace, the core's own kernel computes
-     * the product, because it needs none. */
+    /* If there is no memory for the workspace, the product is computed by
+     * Tenon's own kernel, which needs none. */
     if (!c || tn__cuda_scratch_ready(queue, c->found.workspace_bytes))
         return TN_ERR_UNSUPPORTED;
     tn_lt_status e = pointers_set(c, &p);

@@ -1,4 +1,5 @@
-/* cuda_queue.c: queues, which are CUDA streams, and events. */
+/* cuda_queue.c: opens, closes and waits for queues, which are CUDA streams, and
+ * records events. */
 #include <stdlib.h>
 
 #include "cuda.h"
@@ -55,7 +56,8 @@ tn_status tn__cuda_queue_sync(tn_queue *queue, tn_fault *fault)
     if (error)
         return tn__cuda_fail_deferred(queue, error, fault);
     queue->pending.count = 0;
-    /* An allocation has failed. The core calls sync before it tries again. */
+    /* A buffer could not be allocated, so scratch memory is freed. The core
+     * calls sync before it tries the allocation again. */
     if (queue->scratch &&
         atomic_exchange(&queue->device->short_of_memory, false)) {
         release(&queue->scratch);
@@ -114,8 +116,8 @@ tn_status tn__cuda_event_record(tn_queue *queue, tn_event *event)
     return tn__cuda_check(queue->device, "cuEventRecord", error);
 }
 
-/* Sets *done to 1 if the event has happened. An event that was never recorded
- * counts as done, as the driver defines it. */
+/* Sets *done to 1 if the work before the event is complete, otherwise to 0. For
+ * an event that was never recorded it is 1, as the driver defines. */
 tn_status tn__cuda_event_query(tn_event *event, uint32_t *done)
 {
     TN_CUDA_ENTER(event->device);

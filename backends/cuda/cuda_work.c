@@ -1,6 +1,6 @@
-/* cuda_work.c: what a queue provides for a piece of work besides the work's own
- * buffers: the fault buffer, scratch memory, and memory for long argument
- * words. Also what follows a submission. */
+/* cuda_work.c: the memory that a queue provides for a piece of work: the buffer
+ * of index faults, scratch memory, and memory for long kernel arguments. Also
+ * what is done after work was submitted. */
 #include <stdlib.h>
 
 #include "cuda.h"
@@ -53,9 +53,9 @@ static tn_cu_result capture_memory(tn_queue *queue, uint64_t bytes,
     return 0;
 }
 
-/* Copies argument words to memory that the captured graph owns. The copy is not
- * captured but done immediately, so that the words are there before the graph
- * runs. */
+/* Copies long kernel arguments to memory that the captured graph owns. The copy
+ * is made on another stream. So it is not captured but executed now, and the
+ * arguments are there when the graph runs. */
 static tn_cu_result capture_words(tn_queue *queue, const void *words,
                                   uint64_t bytes, tn_cu_pointer *out)
 {
@@ -68,10 +68,11 @@ static tn_cu_result capture_words(tn_queue *queue, const void *words,
 
 /* ---- scratch memory, argument words -------------------------------------- */
 
-/* Makes scratch memory of at least `bytes` bytes available. The work of a
- * stream runs in order, so all of it uses one scratch buffer. The buffer grows
- * to the largest request and is freed when memory is short (cuda_queue.c).
- * cuMemFree waits for work that uses the previous buffer. */
+/* Makes at least `bytes` bytes of scratch memory available. The work of a
+ * stream runs in order, so that all of it can use the same scratch buffer. The
+ * buffer grows to the largest request and is freed when memory is short
+ * (cuda_queue.c). Freeing the old buffer by cuMemFree waits for the work that
+ * uses it. */
 tn_cu_result tn__cuda_scratch_ready(tn_queue *queue, uint64_t bytes)
 {
     if (queue->scratch_bytes >= bytes)
@@ -88,9 +89,9 @@ tn_cu_result tn__cuda_scratch_ready(tn_queue *queue, uint64_t bytes)
     return error;
 }
 
-/* Copies argument words that are too long for a launch to the device, in the
- * order of the stream. They are copied from pageable memory, so the driver has
- * read them when the call returns. */
+/* Copies kernel arguments that are too long for a launch to the device, as work
+ * on the stream. They are in pageable memory, which the driver has read when
+ * the call returns, so the caller may change them then. */
 tn_cu_result tn__cuda_words_ready(tn_queue *queue, const tn_plan *plan,
                                   tn_cu_pointer *out)
 {

@@ -1,7 +1,10 @@
-/* cudnn.c: graphs of cuDNN's operations, and plans that run them, which cuDNN's
- * heuristics recommend. The queue caches plans, as it caches the algorithms of
- * cuda_product.c. Where cuDNN has no engine, or is missing, the core's own
- * kernel is used. */
+/* cudnn.c: builds graphs of cuDNN's operations, and makes and caches the plans
+ * that compute them.
+ *
+ * An engine is cuDNN's implementation of a kind of graph. cuDNN's heuristics
+ * recommend engines for a graph. A plan is an engine prepared to compute one
+ * graph. Each queue has its own cache of plans. If cuDNN is not installed or
+ * has no engine for a graph, callers use Tenon's own kernels. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,24 +12,27 @@
 #include "cudnn.h"
 
 #define PLANS 256               /* number of cached plans; a power of two */
-#define CONFIGS 16              /* engines tried for each heuristic */
+#define CONFIGS 16              /* maximum number of engines that are tried from
+                                   each heuristic */
 
 struct tn_dnn_plan {
     tn_dnn_problem problem; /* its key points to the array key[] below */
-    bool usable;       /* false if cuDNN has no engine for it */
+    bool usable;       /* false if cuDNN has no engine for the problem */
     tn_dnn_graph graph;
-    /* owned: the finished graph, the engine configuration that was chosen, and
-     * its plan */
+    /* owned descriptors: the finished graph, the chosen configuration of an
+     * engine, and the plan */
     tn_dnn_descriptor whole, config, plan;
-    /* bytes of the workspace, and the engine's number for the log */
+    /* size of the workspace, and number of the engine for the log */
     int64_t workspace_bytes, engine;
-    unsigned notes;                  /* the engine's notes, one bit for each */
+    unsigned notes;                  /* the engine's notes, as a mask of
+                                        1 << note */
     uint64_t key[];
 };
 
 struct tn_cuda_plans {
     tn_dnn_handle handle;     /* owned */
-    tn_dnn_plan *slot[PLANS]; /* owned; the latest plan for each hash */
+    tn_dnn_plan *slot[PLANS]; /* owned: a hash table that keeps the latest plan
+                                 for each hash value */
 };
 
 /* ---- descriptors --------------------------------------------------------- */
@@ -38,7 +44,7 @@ static void drop(tn_dnn_descriptor *descriptor)
     *descriptor = NULL;
 }
 
-/* Sets an attribute, unless *e already has an error. */
+/* Sets an attribute of a descriptor, unless *e already holds an error. */
 static void set(tn_dnn_status *e, tn_dnn_descriptor descriptor, int name,
                 int type, int64_t count, const void *elements)
 {
@@ -114,8 +120,8 @@ tn_dnn_descriptor tn__dnn_tensor(tn_dnn_graph *graph, int type,
 
 /* ---- engines ------------------------------------------------------------- */
 
-/* Returns true if the engine's notes are compatible with what plugin.h
- * guarantees. */
+/* Reads the notes of an engine, which state its numerical properties. Returns
+ * whether it has none of the problem's refused notes. */
 static bool notes_allow(tn_dnn_plan *p, tn_dnn_descriptor config)
 {
     int note[TN_DNN_NOTES];
@@ -139,8 +145,8 @@ static bool notes_allow(tn_dnn_plan *p, tn_dnn_descriptor config)
     return !e && !(p->notes & p->problem.refused_notes);
 }
 
-/* Makes the plan with an engine configuration. Returns false if that is not
- * possible or not allowed. */
+/* Makes the plan with one engine configuration. Returns false if the engine
+ * cannot be used or its notes are refused. */
 static bool plan_try(tn_dnn_plan *p, tn_dnn_handle handle,
                      tn_dnn_descriptor config)
 {
@@ -202,8 +208,8 @@ static void plan_free(tn_dnn_plan *p)
     free(p);
 }
 
-/* Makes a plan for a problem, usable or not. Returns NULL if there is no
- * memory. */
+/* Makes the plan for a problem and sets `usable`. Returns NULL if memory runs
+ * out. */
 static tn_dnn_plan *plan_make(tn_dnn_handle handle, const tn_dnn_problem *of)
 {
     tn_dnn_plan *p = calloc(1, sizeof *p + of->bytes);
@@ -243,8 +249,9 @@ void tn__cuda_plans_free(tn_cuda_plans *plans)
     free(plans);
 }
 
-/* Returns the queue's plans, with a handle for its stream. Returns NULL with
- * *why set if that fails. */
+/* Returns the queue's cache of plans, and makes it with a cuDNN handle for the
+ * queue's stream on first use. On failure sets *why to the reason and returns
+ * NULL. */
 static tn_cuda_plans *plans_of(tn_queue *queue, const char **why)
 {
     if (queue->plans || (*why = tn__cuda_open(TN_CUDA_DNN)))

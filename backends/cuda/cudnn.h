@@ -1,7 +1,9 @@
-/* cudnn.h: declarations of cuDNN's backend interface, which is opened when it
- * is first needed (cuda_driver.c), and the functions of cudnn.c. Types and
- * numbers are those of cudnn_graph.h, cuDNN 9. tests/cuda/declarations.c
- * compares them with NVIDIA's header. Enumerations are ints there. */
+/* cudnn.h: declares the backend interface of cuDNN and the functions of
+ * cudnn.c. cuda_driver.c opens cuDNN when it is first needed; no header of
+ * NVIDIA is used. The constants are those of cudnn_graph.h of cuDNN 9, and the
+ * comments name NVIDIA's type of each group. Enumeration types of NVIDIA are
+ * declared as int here. tests/cuda/declarations.c compares all of them with
+ * NVIDIA's header. */
 #ifndef TN_CUDA_CUDNN_H
 #define TN_CUDA_CUDNN_H
 
@@ -13,8 +15,8 @@ typedef int tn_dnn_status; /* cudnnStatus_t; 0 is success */
 typedef struct cudnnContext *tn_dnn_handle;
 typedef void *tn_dnn_descriptor; /* cudnnBackendDescriptor_t */
 
-/* cudnnDataType_t, cudnnConvolutionMode_t, cudnnBackendHeurMode_t,
- * cudnnBackendNumericalNote_t */
+/* Values of cudnnDataType_t. Then values of cudnnConvolutionMode_t and
+ * cudnnBackendHeurMode_t, and values of cudnnBackendNumericalNote_t. */
 enum { TN_DNN_FLOAT = 0, TN_DNN_DOUBLE = 1, TN_DNN_HALF = 2,
        TN_DNN_INT32 = 4, TN_DNN_BF16 = 9, TN_DNN_BOOLEAN = 11 };
 enum { TN_DNN_CROSS_CORRELATION = 1, TN_DNN_HEUR_FALLBACK = 2,
@@ -23,13 +25,13 @@ enum { TN_DNN_TENSOR_CORE = 0, TN_DNN_DOWN_CONVERTS = 1,
        TN_DNN_REDUCED_SUMS = 2, TN_DNN_NONDETERMINISTIC = 4,
        TN_DNN_NOTES = 16 /* maximum number of notes that are read */ };
 
-/* cudnnPointwiseMode_t, cudnnReduceTensorOp_t */
+/* Values of cudnnPointwiseMode_t, and values of cudnnReduceTensorOp_t. */
 enum { TN_DNN_ADD = 0, TN_DNN_MUL = 1, TN_DNN_DIV = 6, TN_DNN_SUB = 9,
        TN_DNN_EXP = 13, TN_DNN_LOG = 15, TN_DNN_GREATER_EQUAL = 303,
        TN_DNN_INDEX = 501, TN_DNN_SELECT = 601 };
 enum { TN_DNN_SUM = 0, TN_DNN_MAX = 3 };
 
-/* cudnnBackendDescriptorType_t */
+/* Values of cudnnBackendDescriptorType_t, the types of descriptors. */
 enum { TN_DNN_POINT = 0, TN_DNN_CONV = 1, TN_DNN_ENGINE = 2,
        TN_DNN_CONFIG = 3, TN_DNN_HEUR = 4, TN_DNN_PLAN = 5,
        TN_DNN_OP_FORWARD = 10, TN_DNN_OP_WEIGHT = 11, TN_DNN_OP_INPUT = 12,
@@ -37,7 +39,8 @@ enum { TN_DNN_POINT = 0, TN_DNN_CONV = 1, TN_DNN_ENGINE = 2,
        TN_DNN_TENSOR = 17, TN_DNN_PRODUCT = 18, TN_DNN_OP_PRODUCT = 19,
        TN_DNN_REDUCE = 21, TN_DNN_OP_REDUCE = 22, TN_DNN_OP_RESHAPE = 31 };
 
-/* cudnnBackendAttributeType_t: the type of an attribute's elements */
+/* Values of cudnnBackendAttributeType_t, the types of an attribute's
+ * elements. */
 enum { TN_DNN_IS_HANDLE = 0, TN_DNN_IS_DATA_TYPE = 1, TN_DNN_IS_BOOL = 2,
        TN_DNN_IS_INT64 = 3, TN_DNN_IS_FLOAT = 4, TN_DNN_IS_DOUBLE = 5,
        TN_DNN_IS_POINTER = 6, TN_DNN_IS_CONV_MODE = 7,
@@ -45,7 +48,7 @@ enum { TN_DNN_IS_HANDLE = 0, TN_DNN_IS_DATA_TYPE = 1, TN_DNN_IS_BOOL = 2,
        TN_DNN_IS_POINT_MODE = 14, TN_DNN_IS_DESCRIPTOR = 15,
        TN_DNN_IS_REDUCE_MODE = 18 };
 
-/* cudnnBackendAttributeName_t */
+/* Values of cudnnBackendAttributeName_t, the attributes of descriptors. */
 enum { TN_DNN_POINT_MODE = 0, TN_DNN_POINT_COMPUTE = 1, TN_DNN_POINT_AXIS = 9,
        TN_DNN_POINT_DESC = 750, TN_DNN_POINT_X = 751, TN_DNN_POINT_B = 752,
        TN_DNN_POINT_Y = 753, TN_DNN_POINT_T = 758, TN_DNN_CONV_COMPUTE = 100,
@@ -101,23 +104,23 @@ typedef struct tn_dnn {
 #define TN_DNN_FIELD(field, symbol, parameters)                               \
     tn_dnn_status(*field) parameters;
     TN_DNN_MAP(TN_DNN_FIELD)
-    size_t (*version)(void); /* 91900 is 9.19.0 */
+    size_t (*version)(void); /* returns 91900 for version 9.19.0 */
 } tn_dnn;
 
 extern tn_dnn tn__dnn;
 
 /* ---- graphs (cudnn.c) ---------------------------------------------------- */
 
-#define TN_DNN_MAX_DESCRIPTORS 96 /* maximum descriptors of a graph */
+#define TN_DNN_MAX_DESCRIPTORS 96 /* maximum number of descriptors in a graph */
 #define TN_DNN_MAX_OPS 32
 
-/* A graph under construction. After the first error, which `status` holds, no
- * more functions of cuDNN are called. */
+/* A graph of cuDNN operations under construction. `status` holds the first
+ * error, after which no more functions of cuDNN are called. */
 typedef struct tn_dnn_graph {
     tn_dnn_status status;
     int descriptor_count, op_count;
     tn_dnn_descriptor descriptors[TN_DNN_MAX_DESCRIPTORS]; /* owned */
-    /* the operations among the descriptors */
+    /* those descriptors that are operations */
     tn_dnn_descriptor op[TN_DNN_MAX_OPS];
 } tn_dnn_graph;
 
@@ -134,14 +137,15 @@ void tn__dnn_end(tn_dnn_graph *graph, tn_dnn_descriptor descriptor);
 /* Ends a descriptor and appends it to the graph's operations. */
 void tn__dnn_end_op(tn_dnn_graph *graph, tn_dnn_descriptor op);
 
-/* Describes a tensor of four dimensions and finishes its descriptor. A virtual
- * tensor exists only between operations. A tensor by value is a scalar on the
- * host. */
+/* How a tensor of a graph is stored: in memory on the device, not at all
+ * because it exists only between two operations (virtual), or as a scalar on
+ * the host (by value). */
 typedef enum {
     TN_DNN_STORED,
     TN_DNN_VIRTUAL = TN_DNN_TENSOR_IS_VIRTUAL,
     TN_DNN_BY_VALUE = TN_DNN_TENSOR_IS_BY_VALUE
 } tn_dnn_storage;
+/* Describes a tensor of four dimensions and finishes its descriptor. */
 tn_dnn_descriptor tn__dnn_tensor(tn_dnn_graph *graph, int type,
                                  const int64_t *size, const int64_t *stride,
                                  int64_t id, int64_t align,
@@ -149,35 +153,39 @@ tn_dnn_descriptor tn__dnn_tensor(tn_dnn_graph *graph, int type,
 
 /* ---- plans --------------------------------------------------------------- */
 
-/* What a plan depends on. key has no padding; its bytes, a multiple of 8, are
- * compared. describe builds the graph for a key. */
+/* A computation for which cuDNN is asked for a plan. A plan is an engine of
+ * cuDNN that computes a graph. Problems with equal keys share a plan. The key
+ * is a struct without padding, because its bytes are compared. Its size is a
+ * multiple of 8 bytes. describe builds the graph for a key. */
 typedef struct tn_dnn_problem {
     const void *key;
     size_t bytes;
     void (*describe)(tn_dnn_graph *graph, const void *key);
-    /* minimum version of cuDNN; an older one makes no plan */
+    /* minimum version of cuDNN; no plan is made with an older one */
     size_t min_version;
-    /* bytes of scratch memory before the plan's workspace */
+    /* bytes of scratch memory that precede the plan's workspace */
     uint64_t scratch_bytes;
-    uint64_t workspace_limit; /* maximum bytes of the plan's workspace */
-    /* bits 1 << note; engines with one of these notes are rejected */
+    uint64_t workspace_limit; /* maximum size of the plan's workspace in
+                                 bytes */
+    /* mask of notes (1 << note); an engine that has one of them is rejected */
     unsigned refused_notes;
-    const char *name;         /* what the plan computes, for the log */
-    const int64_t *size;      /* 4 extents, for the log */
+    const char *name;         /* name of the computation, for the log */
+    const int64_t *size;      /* four extents, for the log */
 } tn_dnn_problem;
 
 typedef struct tn_dnn_plan tn_dnn_plan;
 
-/* Returns the queue's plan for a problem, with its workspace allocated. Makes
- * the plan the first time. Returns NULL with *why set if there is none. A queue
- * that captures makes no new plan. */
+/* Returns the queue's plan for a problem and allocates its workspace. Makes the
+ * plan the first time, but not while the queue's work is captured as a graph.
+ * If there is no plan, sets *why to the reason and returns NULL. */
 const tn_dnn_plan *tn__dnn_plan(tn_queue *queue, const tn_dnn_problem *problem,
                                 const char **why);
 /* Runs a plan. pointers[i] is the address of the tensor with id ids[i]. */
 tn_dnn_status tn__dnn_plan_run(tn_queue *queue, const tn_dnn_plan *plan,
                                int64_t count, const int64_t *ids,
                                void *const *pointers);
-/* Records the error that the run of a plan returned. */
+/* Records the error that tn__dnn_plan_run returned, and returns its Tenon
+ * status. */
 tn_status tn__dnn_failed(const tn_queue *queue, tn_dnn_status status);
 
 #endif

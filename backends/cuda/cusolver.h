@@ -1,8 +1,9 @@
-/* cusolver.h: declarations of the dense part of cuSOLVER, which is opened at
- * the first factorisation (cuda_driver.c), and of the triangular solver of
- * cuBLAS, which cuSOLVER links. Types and numbers are those of cusolverDn.h and
- * cublas_api.h, CUDA 11 and later. tests/cuda/declarations.c compares them with
- * a toolkit's headers. Enumerations are ints there. */
+/* cusolver.h: declares the functions of cuSOLVER for dense matrices and the
+ * triangular solver of cuBLAS, which cuSOLVER links. cuda_driver.c opens the
+ * library at the first factorisation. The constants are those of cusolverDn.h
+ * and cublas_api.h of CUDA 11 and later. Enumeration types of NVIDIA are
+ * declared as int here. tests/cuda/declarations.c compares all of them with the
+ * toolkit's headers. */
 #ifndef TN_CUDA_CUSOLVER_H
 #define TN_CUDA_CUSOLVER_H
 
@@ -15,11 +16,11 @@ typedef struct cublasContext *tn_blas_handle;
 typedef struct syevjInfo *tn_solver_jacobi; /* parameters of the Jacobi method
                                              * for eigenvalues */
 
-/* CUSOLVER_STATUS_ALLOC_FAILED, CUBLAS_STATUS_ALLOC_FAILED */
+/* The values CUSOLVER_STATUS_ALLOC_FAILED and CUBLAS_STATUS_ALLOC_FAILED. */
 enum { TN_SOLVER_ALLOC_FAILED = 2, TN_BLAS_ALLOC_FAILED = 3 };
 
-/* cublasFillMode_t, cublasOperation_t, cublasSideMode_t, cublasDiagType_t,
- * cusolverEigMode_t */
+/* Values of cublasFillMode_t, cublasOperation_t, cublasSideMode_t,
+ * cublasDiagType_t and cusolverEigMode_t, two of each. */
 enum { TN_SOLVER_LOWER = 0, TN_SOLVER_UPPER = 1, TN_SOLVER_PLAIN = 0,
        TN_SOLVER_TRANSPOSED = 1, TN_SOLVER_LEFT = 0, TN_SOLVER_RIGHT = 1,
        TN_SOLVER_ANY_DIAGONAL = 0, TN_SOLVER_UNIT = 1, TN_SOLVER_VALUES = 0,
@@ -39,9 +40,10 @@ enum { TN_SOLVER_LOWER = 0, TN_SOLVER_UPPER = 1, TN_SOLVER_PLAIN = 0,
     X(blas_stream_set, cublasSetStream_v2,                                    \
       (tn_blas_handle handle, tn_cu_stream stream))
 
-/* Functions that exist for D (float64) and S (float32), each as X(name of the
- * field, symbol before that letter, symbol after that letter, parameters).
- * lwork counts elements of that type. */
+/* Functions that exist in two versions, whose symbols contain the letter D for
+ * float64 or S for float32. Each is X(name of the field, symbol before the
+ * letter, symbol after the letter, parameters). lwork counts elements of
+ * float64 or float32. */
 #define TN_SOLVER_TYPED_MAP(X)                                                \
     X(potrf_workspace, cusolverDn, potrf_bufferSize,                          \
       (tn_solver_handle handle, int triangle, int n, void *a, int lda,        \
@@ -92,7 +94,7 @@ typedef struct tn_solver {
     tn_solver_status(*field) parameters;
     TN_SOLVER_MAP(TN_SOLVER_FIELD)
 #define TN_SOLVER_TYPED_FIELD(field, before, behind, parameters)              \
-    tn_solver_status(*field[2]) parameters; /* [0] F64, [1] F32 */
+    tn_solver_status(*field[2]) parameters; /* [0] float64, [1] float32 */
     TN_SOLVER_TYPED_MAP(TN_SOLVER_TYPED_FIELD)
 } tn_solver;
 

@@ -1,12 +1,14 @@
-/* choose.c: chooses between the core's own kernel and CLBlast for a matrix
+/* choose.c: chooses between Tenon's own kernel and CLBlast for a matrix
  * product.
  *
  * Which of the two is faster depends on the device, its driver and the
- * product's shape, so it is measured. The first product of a class (type,
- * transpositions, each extent within a factor of four, one matrix or a batch)
- * runs three times in both ways. The faster way computes all products of that
- * class from then on. The result is stored in the disk cache. A product that
- * adds to c cannot be repeated, so it uses a known result, or CLBlast. */
+ * product's shape, so it is measured. Products form a class if they have the
+ * same dtype and transpositions, extents of similar size (within a factor of
+ * four), and are all batched or all not. The first product of a class runs
+ * three times with each implementation. From then on the faster one computes
+ * all products of the class. The result is stored in the disk cache. A product
+ * that adds to c cannot be repeated. If its class has not been measured, it
+ * uses CLBlast. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,9 +16,9 @@
 
 enum { UNKNOWN, OWN, CLBLAST };
 enum { ROUNDS = 3 };
-#define DECLINED TN_ERR_UNSUPPORTED /* CLBlast has declined */
+#define DECLINED TN_ERR_UNSUPPORTED /* CLBlast could not compute a product */
 
-/* Held while a result is measured and stored. */
+/* This lock is held while a class is measured and the result is stored. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 void tn__opencl_products_init(tn_plugin_device *device)
@@ -30,8 +32,8 @@ void tn__opencl_products_init(tn_plugin_device *device)
 
 /* ---- classes ------------------------------------------------------------- */
 
-/* Returns the class of an extent: 0 up to 16, 1 up to 64, and so on, 4 above
- * 1024. */
+/* Returns the size class of an extent: 0 for at most 16, 1 for at most 64, and
+ * so on, 4 for more than 1024. */
 static unsigned size_class(int64_t extent)
 {
     unsigned class = 0;
@@ -66,14 +68,14 @@ static tn_status work(tn_queue *queue, void *context, uint8_t variant)
                               : tn__opencl_matmul_own(queue, mm);
 }
 
-/* Measures both ways and returns the faster one. Returns UNKNOWN if CLBlast
- * does not support the product, or if something failed. */
+/* Measures both implementations and returns the faster one. Returns UNKNOWN if
+ * CLBlast does not support the product, or if a call failed. */
 static uint8_t measure(tn_queue *queue, const tn_matmul_args *mm,
                        tn_status *status)
 {
     double least[3] = {0};
     void *context = (void *)(uintptr_t)mm; /* `work` does not write it */
-    /* round -1 compiles and does not count */
+    /* In round -1 the kernels are compiled, so its time is ignored. */
     for (int round = -1; round < ROUNDS; round++)
         for (uint8_t variant = CLBLAST; variant >= OWN; variant--) {
             double time =
@@ -93,8 +95,8 @@ static uint8_t measure(tn_queue *queue, const tn_matmul_args *mm,
     return least[OWN] <= least[CLBLAST] ? OWN : CLBLAST;
 }
 
-/* Returns the choice for a class, from the disk cache or by measuring. The
- * caller holds the lock. */
+/* Returns the choice for a class of products. Reads it from the disk cache or
+ * measures. The caller holds the lock. */
 static uint8_t choice_find(tn_queue *queue, const tn_matmul_args *mm,
                            unsigned class, tn_status *status)
 {

@@ -1,18 +1,19 @@
-/* clblast.c: matrix products by CLBlast, where choose.c chooses it.
+/* clblast.c: computes matrix products by CLBlast, if choose.c chooses it.
  *
- * CLBlast has kernels tuned for some hundred GPUs. On CPUs the core's own
- * product is better: it has the reference's bits, compiles in 0.5 s where
+ * CLBlast has kernels tuned for some hundred GPUs. On CPUs Tenon's own kernel
+ * is better: it gives the same bits as the interpreter, compiles in 0.5 s where
  * CLBlast takes 5 to 40 s, and is faster (docs/opencl.md). So CPUs use CLBlast
- * only if option `matmul` says so.
+ * only if option `matmul` requests it.
  *
- * The core's own kernel computes what CLBlast does not support: other types
- * (CLBlast sums half products in half, the core in float), matrices that are
- * contiguous in neither dimension, and batches without a single stride.
+ * Tenon's own kernel computes what CLBlast does not support: dtypes other than
+ * float32 and float64 (CLBlast would sum float16 products in float16), matrices
+ * that are contiguous in neither dimension, and batches without a single
+ * stride.
  *
- * A lock is held around each call, which only submits work. First calls may not
- * be concurrent, because CLBlast fills its database of devices without a lock
- * and crashes (CNugteren/CLBlast#486). Later calls use shared lists of
- * programs. */
+ * A lock is held during each call of CLBlast, which only submits work. Two
+ * threads must not make their first calls at the same time, because CLBlast
+ * fills its database of devices without a lock and then crashes
+ * (CNugteren/CLBlast#486). Later calls also use shared lists of programs. */
 #include <dlfcn.h>
 #include <string.h>
 
@@ -35,7 +36,7 @@ static GEMM(gemm_f64, double);
 static int (*clear_cache)(void);
 static bool is_open;
 
-/* Held around every call of CLBlast. */
+/* This lock is held during every call of CLBlast. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static bool find(void *library, const char *name, void *function)
@@ -63,8 +64,9 @@ static void open_library(void)
                       name);
 }
 
-/* CLBlast's programs keep the context alive, so they are freed with the device.
- * Programs of other devices are loaded again from their drivers' caches. */
+/* Frees CLBlast's cached programs, because they hold references to the device's
+ * context. This also frees the programs of other devices, which CLBlast then
+ * loads again from the caches of their drivers. */
 void tn__opencl_clblast_close(tn_plugin_device *device)
 {
     pthread_mutex_lock(&lock);
@@ -75,15 +77,15 @@ void tn__opencl_clblast_close(tn_plugin_device *device)
 
 /* ---- what is supported --------------------------------------------------- */
 
-/* A matrix of a batch in CLBlast's terms. */
+/* The layout of the matrices of a batch, as CLBlast describes it. */
 typedef struct matrix {
-    /* leading dimension, and elements from matrix to matrix */
+    /* leading dimension, and distance between matrices, in elements */
     size_t ld, stride;
-    bool by_row;       /* true if rows are contiguous, false if columns are */
+    bool by_row;       /* the rows are contiguous, and not the columns */
 } matrix;
 
-/* Finds the single stride between all matrices of a batch. Returns false if
- * there is none. */
+/* Sets *out to the distance between consecutive matrices of a batch. Returns
+ * false if the distance is not always the same. */
 static bool batch_stride(const tn_matmul_args *mm, const tn_strided *x,
                          int64_t *out)
 {
@@ -103,8 +105,9 @@ static bool batch_stride(const tn_matmul_args *mm, const tn_strided *x,
     return *out >= 0;
 }
 
-/* Describes a matrix for CLBlast. If rows and columns are both contiguous,
- * prefer_row decides. Returns false if neither is. */
+/* Describes the layout of a matrix for CLBlast. If both its rows and its
+ * columns are contiguous, prefer_row decides which are used. Returns false if
+ * neither are. */
 static bool matrix_of(const tn_matmul_args *mm, const tn_strided *x,
                       int64_t rows, int64_t columns, bool prefer_row,
                       matrix *out)
@@ -139,7 +142,7 @@ static bool fits(const tn_matmul_args *mm, matrix *a, matrix *b, matrix *c,
            matrix_of(mm, &mm->a, mm->m, mm->k, c->by_row, a) &&
            matrix_of(mm, &mm->b, mm->k, mm->n, c->by_row, b);
     if (does && *count == 1)
-        c->stride = 1; /* unused, but may not be 0 */
+        c->stride = 1; /* CLBlast does not use it but rejects 0 */
     return does;
 }
 
@@ -164,7 +167,8 @@ static int call(tn_queue *queue, const tn_matmul_args *mm, const matrix *a,
 }
 
 /* Computes the first product of a dtype, for which CLBlast compiles its
- * kernels. So it needs the lock and the signal handling of opencl_compile.c. */
+ * kernels. As in every compilation, a lock among processes is held and the
+ * signal handlers are restored afterwards. */
 static int call_first(tn_queue *queue, const tn_matmul_args *mm,
                       const matrix *a, const matrix *b, const matrix *c,
                       size_t count)

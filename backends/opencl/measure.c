@@ -1,5 +1,6 @@
-/* measure.c: measures implementations of the same work, and stores which one
- * was chosen in the disk cache, under the device and its driver's version. */
+/* measure.c: measures the time of different implementations of the same work.
+ * Stores which one was chosen in the disk cache, for this device and driver
+ * version. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -14,8 +15,8 @@ static uint32_t load_choice(void *context, const void *value, uint64_t bytes)
     return 1;
 }
 
-/* Returns the cache key of a choice. Like the key of a binary it contains the
- * driver's version, so another driver measures again. */
+/* Returns the key of a choice in the disk cache. It contains the driver's
+ * version, so that it is measured again with another driver. */
 static char *key_of(const tn_plugin_device *device, const char *what,
                     size_t *bytes)
 {

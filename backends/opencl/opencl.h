@@ -1,6 +1,9 @@
-/* opencl.h: types and functions that the files of the OpenCL plugin share. A
- * piece of work is what one call of the core submits to a queue: a launch of a
- * program, a primitive, a copy or a call of an extension. */
+/* opencl.h: types and functions that the files of the OpenCL plugin share.
+ *
+ * The core is the library libtenon, which calls the plugin. A piece of work is
+ * what one call of the core submits to a queue: a launch of a program, a
+ * primitive, a copy or a call of an extension. The own kernels are those that
+ * the core prints as source, in contrast to those of CLBlast. */
 #ifndef TN_OPENCL_OPENCL_H
 #define TN_OPENCL_OPENCL_H
 
@@ -13,16 +16,18 @@
 #include "../shared/shared.h"
 #include "opencl_driver.h"
 
-/* The number of records in the fault buffer of a queue. It limits the
- * work-groups of a launch that may fault. 65536 records are 2.5 MiB; no GPU
- * runs so many groups at once. */
+/* The number of records in a queue's fault buffer, in which kernels report
+ * indices that are out of range. Each work-group has a record, so a launch that
+ * may fault has at most this many work-groups. That is more than any GPU runs
+ * at once. The buffer takes 2.5 MiB. */
 #define TN_OPENCL_FAULTS 65536
 
-/* The number of classes of matrix products (choose.c). */
+/* The number of classes of matrix products for which the faster implementation
+ * is measured (choose.c). */
 #define TN_OPENCL_PRODUCTS 2000
 
-/* The number of variants of a launch's layout, and of kinds of launches: over
- * elements and over rows (tune.c). */
+/* The number of choices for the size of work-groups, and of kinds of launches
+ * for which a choice is made: over elements and over rows (tune.c). */
 enum { TN_OPENCL_VARIANTS = 4, TN_OPENCL_KINDS = 2 };
 
 /* A device that a driver lists. Listing a device does not open it. */
@@ -39,42 +44,48 @@ typedef struct tn_opencl_listed {
 /* A built program of one kernel. */
 typedef struct tn_opencl_kernel {
     uint64_t key[2];
-    cl_program program; /* owned; NULL if the slot is free */
+    cl_program program; /* owned; NULL if this entry of the table is free */
     cl_kernel kernel;   /* owned */
 } tn_opencl_kernel;
 
-typedef struct tn_opencl_mapped tn_opencl_mapped; /* see opencl_host.c */
+/* A block of mapped host memory (opencl_host.c). */
+typedef struct tn_opencl_mapped tn_opencl_mapped;
 
 struct tn_plugin_device {
     const tn_opencl_listed *listed;
     cl_context context;
-    cl_command_queue queue; /* for work outside the core's queues */
+    cl_command_queue queue; /* for the plugin's own work, outside the core's
+                               queues */
     uint64_t max_buffer_bytes;
-    bool blocking;     /* option `blocking`, wait after each piece of work */
-    /* options of the compiler, including those of the plugin's option
+    bool blocking;     /* option `blocking`: waits after each piece of work */
+    /* options for the OpenCL compiler, including those of the plugin's option
      * `options` */
     char options[256];
-    /* One target for each variant. All work but programs uses targets[0]. */
+    /* One target for each variant of work-group sizes. Only programs use others
+     * than targets[0]. */
     tn_target targets[TN_OPENCL_VARIANTS];
-    /* 1 + the best variant for each kind; 0 if it is not measured yet */
+    /* 1 + the best variant for each kind of launch; 0 if it has not been
+     * measured */
     _Atomic uint8_t variant[TN_OPENCL_KINDS];
-    bool clblast;  /* use CLBlast for matrix products that it supports */
-    bool measures; /* use it only where it is faster than the own kernel */
-    /* The faster implementation for each class of products; 0 if it is not
-     * measured yet (choose.c). */
+    bool clblast;  /* CLBlast is used for matrix products that it supports */
+    bool measures; /* CLBlast is used only if it is faster than the own
+                      kernel */
+    /* The faster implementation for each class of products; 0 if it has not
+     * been measured (choose.c). */
     _Atomic uint8_t product[TN_OPENCL_PRODUCTS];
-    /* Dtypes, as bits 1 << dtype, for which CLBlast has compiled its kernels,
-     * and dtypes for which it failed. Guarded by the lock of clblast.c. */
+    /* Masks (1 << dtype) of the dtypes for which CLBlast has compiled its
+     * kernels, and of those for which this failed. The lock in clblast.c guards
+     * them. */
     uint32_t clblast_compiled, clblast_failed;
 
-    pthread_mutex_t cpu_lock; /* on CPUs, allows one call at a time */
+    pthread_mutex_t cpu_lock; /* on CPU devices, held during each call */
 
-    /* Guards the fields below, and the arguments of kernels: an argument is
-     * part of the kernel object until a launch has read it. */
+    /* Guards the fields below and the arguments of kernels. An argument is part
+     * of the kernel object until a launch has read it. */
     pthread_mutex_t lock;
     tn_opencl_kernel *kernels; /* owned: a hash table with open addressing */
     size_t kernel_count, kernel_capacity;
-    tn_opencl_mapped *mapped; /* mapped host memory in use */
+    tn_opencl_mapped *mapped; /* list of the blocks of mapped host memory */
 };
 
 struct tn_buffer {
@@ -84,40 +95,44 @@ struct tn_buffer {
 struct tn_queue {
     tn_plugin_device *device;
     cl_command_queue queue; /* owned; executes in order */
-    cl_mem faults;          /* owned; NULL until a launch may fault */
-    cl_mem scratch;         /* owned; as large as the largest request */
+    cl_mem faults;          /* owned: the buffer of index faults; NULL until a
+                               launch may fault */
+    cl_mem scratch;         /* owned: temporary memory, as large as the largest
+                               request so far */
     uint64_t scratch_bytes;
-    unsigned unflushed; /* pieces of work since the last flush */
+    unsigned unflushed; /* number of pieces of work since the last flush */
     tn_pending pending;
 };
 
 struct tn_built {
-    const tn_program *program; /* not owned; outlives its built form */
+    const tn_program *program; /* not owned: the core frees it after this
+                                  struct */
 };
 
 struct tn_event {
-    cl_event event; /* owned; NULL if it is not recorded yet */
+    cl_event event; /* owned; NULL if the event was never recorded */
 };
 
 /* ---- errors (opencl_queue.c) --------------------------------------------- */
 
-/* Records the error of a driver's call, such as what = "clFinish", and returns
- * its status. */
+/* Records the error that a call of the driver returned, and returns its Tenon
+ * status. `what` names the call, such as "clFinish". */
 tn_status tn__opencl_fail(const tn_plugin_device *device, const char *what,
                           cl_int error);
 
-/* How the fault buffer of a queue is allocated, cleared and read. */
+/* The functions that allocate, clear and read the fault buffer of a queue. */
 extern const tn_fault_buffer tn__opencl_faults;
 
-/* Called after a piece of work was submitted. Flushes the queue now and then.
- * With option `blocking`, waits for the work and reports its failure. */
+/* Must be called after a piece of work was submitted. Flushes the queue now and
+ * then. With option `blocking` it waits for the work and reports its
+ * failure. */
 tn_status tn__opencl_queue_submitted(tn_queue *queue, uint64_t tag);
 
 /* ---- signals (opencl_driver.c) ------------------------------------------- */
 
-/* The signal handlers of the process. Compilers inside drivers install handlers
- * (LLVM does). Calls that may compile are enclosed by these two functions,
- * which restore the program's own handlers. */
+/* The signal handlers of the process. Compilers within drivers, such as LLVM,
+ * install handlers. So before a call that may compile the handlers are saved,
+ * and after it they are restored. */
 typedef struct tn_opencl_signals {
     struct sigaction action[32];
 } tn_opencl_signals;
@@ -126,16 +141,17 @@ void tn__opencl_signals_restore(const tn_opencl_signals *signals);
 
 /* ---- programs (opencl_launch.c, opencl_compile.c) ------------------------ */
 
-/* Makes the program of a source, from the disk cache or by the compiler. */
+/* Makes the OpenCL program of a source, from the disk cache or by the
+ * compiler. */
 tn_status tn__opencl_compile(const tn_plugin_device *device,
                              const tn_source *source, cl_program *out);
-/* Writes the head of a cache key: all that a binary depends on besides its
- * source. */
+/* Writes the head of a key for the disk cache. It contains everything that a
+ * binary depends on besides its source. */
 void tn__opencl_cache_head(const tn_plugin_device *device, char *out,
                            size_t out_bytes);
-enum { TN_OPENCL_HEAD = 1024 }; /* bytes of a head */
-/* Takes a lock for one source among all processes. Returns -1 if no lock was
- * taken. */
+enum { TN_OPENCL_HEAD = 1024 }; /* maximum size of a head in bytes */
+/* Takes a lock that only one process can hold for this source. Returns the
+ * lock's handle, or -1 if none was taken. */
 int32_t tn__opencl_text_lock(const tn_source *source);
 void tn__opencl_text_unlock(int32_t hold);
 void tn__opencl_kernels_release(tn_plugin_device *device);
@@ -145,27 +161,28 @@ void tn__opencl_kernels_release(tn_plugin_device *device);
 void tn__opencl_products_init(tn_plugin_device *device);
 void tn__opencl_clblast_close(tn_plugin_device *device);
 
-/* Returns true if CLBlast supports this product, by option, dtype and
- * strides. */
+/* Returns whether CLBlast is enabled and supports the dtype and strides of this
+ * product. */
 bool tn__opencl_clblast_fits(const tn_plugin_device *device,
                              const tn_matmul_args *matmul);
 
-/* Submits the product by CLBlast. Returns false if the caller should use the
- * core's own kernel. */
+/* Submits a matrix product by CLBlast. Returns false if it failed and the
+ * caller should use the own kernel. */
 bool tn__opencl_clblast(tn_queue *queue, const tn_matmul_args *matmul);
 tn_status tn__opencl_matmul_own(tn_queue *queue, const tn_matmul_args *matmul);
 
 /* ---- choices (measure.c, tune.c) ----------------------------------------- */
 
-/* Returns the choice, 1 to most, that the disk cache holds for `what`; 0 if
- * there is none. */
+/* Returns the choice, from 1 to most, that is stored for `what` in the disk
+ * cache, or 0 if none is. */
 uint8_t tn__opencl_choice_load(const tn_plugin_device *device,
                                const char *what, uint8_t most);
 void tn__opencl_choice_store(const tn_plugin_device *device, const char *what,
                             uint8_t choice);
 
-/* Runs the work in one variant and returns its seconds, from an idle queue to
- * an idle queue. The result is valid only if *status is TN_OK. */
+/* Runs the work in one variant and returns the time in seconds that it takes.
+ * The queue is idle before and after it. The result is valid only if *status is
+ * TN_OK. */
 typedef tn_status tn_opencl_work(tn_queue *queue, void *context,
                                  uint8_t variant);
 double tn__opencl_time(tn_queue *queue, tn_opencl_work *work, void *context,
@@ -175,26 +192,26 @@ void tn__opencl_tune_init(tn_plugin_device *device);
 tn_status tn__opencl_launch_for(tn_queue *queue, const tn_target *target,
                                 tn_built *built, const tn_launch *launch);
 
-/* ---- slots of the plugin's table, by the file that fills them ------------ */
+/* ---- the plugin's functions, by the file that defines them --------------- */
 
-/* opencl_device.c */
+/* These are defined in opencl_device.c. */
 tn_status tn__opencl_device_count(uint32_t *count);
 tn_status tn__opencl_device_info(uint32_t i, tn_device_info *info);
 tn_status tn__opencl_device_open(uint32_t i, tn_plugin_device **device);
 void tn__opencl_device_close(tn_plugin_device *device);
 
-/* opencl_memory.c */
+/* These are defined in opencl_memory.c. */
 tn_status tn__opencl_buffer_alloc(tn_plugin_device *device, uint64_t bytes,
                                   tn_buffer **buffer);
 void tn__opencl_buffer_free(tn_plugin_device *device, tn_buffer *buffer);
 tn_status tn__opencl_copy(tn_queue *queue, const tn_copy_args *copy);
 
-/* opencl_host.c */
+/* These are defined in opencl_host.c. */
 tn_status tn__opencl_host_alloc(tn_plugin_device *device, uint64_t bytes,
                                 void **memory);
 void tn__opencl_host_free(tn_plugin_device *device, void *memory);
 
-/* opencl_queue.c */
+/* These are defined in opencl_queue.c. */
 tn_status tn__opencl_queue_open(tn_plugin_device *device, tn_queue **queue);
 void tn__opencl_queue_close(tn_queue *queue);
 tn_status tn__opencl_queue_sync(tn_queue *queue, tn_fault *fault);
@@ -204,14 +221,14 @@ tn_status tn__opencl_event_record(tn_queue *queue, tn_event *event);
 tn_status tn__opencl_event_query(tn_event *event, uint32_t *done);
 tn_status tn__opencl_queue_wait(tn_queue *queue, tn_event *event);
 
-/* tune.c */
+/* This is defined in tune.c. */
 tn_status tn__opencl_launch(tn_queue *queue, tn_built *built,
                             const tn_launch *launch);
 
-/* choose.c */
+/* This is defined in choose.c. */
 tn_status tn__opencl_matmul(tn_queue *queue, const tn_matmul_args *matmul);
 
-/* opencl_launch.c */
+/* These are defined in opencl_launch.c. */
 tn_status tn__opencl_program_build(tn_plugin_device *device,
                                    const tn_program *program,
                                    tn_built **built);

@@ -1,5 +1,5 @@
-/* opencl_compile.c: makes an OpenCL program of a source, through the core's
- * disk cache. */
+/* opencl_compile.c: builds an OpenCL program from the source of a kernel.
+ * Binaries are stored in the core's disk cache. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -48,11 +48,11 @@ void tn__opencl_cache_head(const tn_plugin_device *device, char *out,
 typedef struct building {
     tn_build build;
     const tn_plugin_device *device;
-    cl_program program; /* the result */
+    cl_program program; /* the built program */
 } building;
 
-/* Loads a stored binary as a program. Returns 0 if the driver rejects the
- * binary. */
+/* Loads a binary from the disk cache as a program. Returns 1, or 0 if the
+ * driver rejects the binary. */
 static uint32_t binary_load(void *context, const void *value, uint64_t bytes)
 {
     building *b = context;
@@ -73,8 +73,8 @@ static uint32_t binary_load(void *context, const void *value, uint64_t bytes)
     return 1;
 }
 
-/* Reads the binary of a program. *out stays empty if the driver does not return
- * one. */
+/* Reads the binary of a program from the driver. *out stays empty if the driver
+ * does not return one. */
 static void binary_read(cl_program program, tn_binary *out)
 {
     size_t bytes = 0;
@@ -116,10 +116,11 @@ static tn_status compile_text(void *context, tn_binary *binary)
     return status;
 }
 
-/* Takes a lock for one source among all processes. Drivers have caches of their
- * own, and some fail when two processes compile the same program. PoCL before
- * 6.0 removes a cache file before it writes the file again. Meanwhile the other
- * process reads no file and fails, or stores a binary without it. */
+/* Takes a lock that only one process can hold for this source. Drivers have
+ * caches of their own, and some fail when two processes compile the same
+ * program. PoCL before 6.0 removes a cache file before it writes the file
+ * again. A process that reads the cache in between fails or stores an
+ * incomplete binary. */
 int32_t tn__opencl_text_lock(const tn_source *source)
 {
     return TN_HAS(tn_host, tn__host, cache_release)

@@ -1,10 +1,10 @@
 /* opencl_device.c: lists the devices of all drivers in a fixed order, and opens
  * them.
  *
- * The loader returns drivers in the order of directory entries, which differs
- * between machines. So devices are sorted: GPUs first, CPUs last; then by the
- * platform's name; then in the driver's own order. Listing creates no context
- * and no queue. */
+ * libOpenCL returns drivers in the order of directory entries, which differs
+ * between machines. So devices are sorted: GPUs first and CPUs last, then by
+ * the name of their platform, then in the order of their driver. Listing
+ * devices creates no context and no queue. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,8 +28,8 @@ static void device_text(cl_device_id device, cl_device_info what, char *out,
     snprintf(out, out_bytes, "%s", text + strspn(text, " "));
 }
 
-/* Returns an integer property of up to 64 bits; 0 if the driver does not report
- * it. */
+/* Returns an integer property of a device, of up to 64 bits. Returns 0 if the
+ * driver does not report it. */
 static uint64_t device_number(cl_device_id device, cl_device_info what)
 {
     uint64_t value = 0;
@@ -55,12 +55,12 @@ static uint32_t kind_of(cl_device_type type)
     return type & CL_DEVICE_TYPE_CPU ? TN_KIND_CPU : TN_KIND_ACCELERATOR;
 }
 
-/* Writes the device's uid: its location, which does not change when other
- * devices are added or removed. The numeric constants are from the headers of
- * the extensions. */
+/* Writes the device's uid, which does not change when other devices are added
+ * or removed. If possible it is the location on the PCI bus. The numeric
+ * constants are those of OpenCL's extensions, whose headers may be missing. */
 static void uid_of(tn_opencl_listed *l, char *out, size_t out_bytes)
 {
-    cl_uint pci[4]; /* domain, bus, device, function */
+    cl_uint pci[4]; /* PCI address: domain, bus, device and function */
     unsigned char uuid[16];
     if (has_extension(l->device, "cl_khr_pci_bus_info") &&
         !cl.GetDeviceInfo(l->device, 0x410f, sizeof pci, pci, NULL)) {
@@ -82,7 +82,8 @@ static void uid_of(tn_opencl_listed *l, char *out, size_t out_bytes)
     }
 }
 
-/* Sets the capabilities, and why the device is unusable or not bit-exact. */
+/* Sets the capabilities of a device. Sets info.note to the reason if the device
+ * is unusable or not bit-exact. */
 static void capabilities(tn_opencl_listed *l)
 {
     tn_device_info *info = &l->info;
@@ -235,8 +236,8 @@ tn_status tn__opencl_device_info(uint32_t i, tn_device_info *info)
 
 /* ---- an open device ------------------------------------------------------ */
 
-/* Logs a message of the driver about a context. The driver calls this on a
- * thread of its own. */
+/* Logs a message of the driver about a context. The driver calls this function
+ * from one of its own threads. */
 static void CL_CALLBACK context_says(const char *text, const void *more,
                                      size_t bytes, void *context)
 {
@@ -244,8 +245,9 @@ static void CL_CALLBACK context_says(const char *text, const void *more,
     tn__host->log(2, "opencl: the driver reports: %s", text);
 }
 
-/* Fills the target for which kernels are printed. Some options are for tests:
- * they hide a feature of the device or choose another order of work. */
+/* Describes the device as a target for which the core prints kernels. Some
+ * options exist only for tests. They hide a feature of the device or choose
+ * another order of work. */
 static void target_fill(tn_plugin_device *device)
 {
     cl_device_id id = device->listed->device;

@@ -20,8 +20,8 @@ static void driver_open(void)
         return;
     }
     void *symbol;
-    /* POSIX guarantees that an object pointer can hold a function's address;
-     * ISO C does not. */
+    /* dlsym returns an object pointer. ISO C does not allow converting it to a
+     * function pointer, but POSIX guarantees that copying its bytes works. */
 #define FIND(name)                                                            \
     if ((symbol = dlsym(library, "cl" #name))) {                              \
         memcpy(&cl.name, &symbol, sizeof symbol);                             \

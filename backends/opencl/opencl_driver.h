@@ -1,6 +1,6 @@
-/* opencl_driver.h: declarations of the OpenCL driver. libOpenCL is opened when
- * it is first needed; nothing is linked. The list below names each function
- * that the plugin uses. */
+/* opencl_driver.h: pointers to the functions of libOpenCL. The library is
+ * opened when it is first needed and not linked. The list below names each
+ * function that the plugin uses. */
 #ifndef TN_OPENCL_DRIVER_H
 #define TN_OPENCL_DRIVER_H
 
@@ -23,7 +23,7 @@
     X(CreateKernel) X(ReleaseKernel) X(SetKernelArg)                          \
     X(GetKernelWorkGroupInfo) X(EnqueueNDRangeKernel)
 
-/* cl.Finish is clFinish, and so on. */
+/* The functions of libOpenCL: cl.Finish points to clFinish, and so on. */
 typedef struct tn_opencl_driver {
 #define TN_OPENCL_DRIVER_FIELD(name) __typeof__(&cl##name) name;
     TN_OPENCL_DRIVER_MAP(TN_OPENCL_DRIVER_FIELD)
@@ -32,7 +32,8 @@ typedef struct tn_opencl_driver {
 
 extern tn_opencl_driver cl;
 
-/* Opens the driver and fills cl. Returns NULL, or why opening failed. */
+/* Opens libOpenCL and fills `cl`. Returns NULL on success, otherwise a text
+ * that says why opening failed. */
 const char *tn__opencl_driver_open(void);
 
 /* Returns the name of an error, such as "CL_OUT_OF_RESOURCES". */

@@ -1,7 +1,9 @@
-/* opencl_launch.c: launches the core's kernels. The core plans each step of a
- * piece of work (plugin.h, "Programs and primitives as source"): which kernel
- * runs, with how many work-groups and which arguments. Programs and primitives
- * all take the same path here. */
+/* opencl_launch.c: launches Tenon's own kernels.
+ *
+ * A piece of work consists of one or several steps. The core plans each step:
+ * which kernel runs, with how many work-groups and which arguments (plugin.h,
+ * "Programs and primitives as source"). run_steps executes the plan of each
+ * step, for programs as well as for primitives and extensions. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,8 +21,8 @@ static size_t slot_of(const tn_plugin_device *device, const uint64_t key[2])
     return i;
 }
 
-/* Finds a kernel. Returns NULL if the table has no such kernel. The caller
- * holds the lock. */
+/* Finds a kernel in the device's table. Returns NULL if the table does not have
+ * it. The caller holds the device's lock. */
 static cl_kernel kernel_find(const tn_plugin_device *device,
                              const uint64_t key[2])
 {
@@ -59,8 +61,9 @@ void tn__opencl_kernels_release(tn_plugin_device *device)
     device->kernels = NULL;
 }
 
-/* Prints, builds and stores the kernel of a plan. The caller holds the lock, so
- * that each kernel is built once. */
+/* Prints the source of a plan's kernel, builds it and stores it in the device's
+ * table. The caller holds the device's lock, so that each kernel is built only
+ * once. */
 static tn_status kernel_make(tn_plugin_device *device,
                              const tn_target *target,
                              const tn_program *program, const tn_plan *plan)
@@ -94,8 +97,8 @@ static tn_status kernel_make(tn_plugin_device *device,
 /* ---- arguments ----------------------------------------------------------- */
 
 /* Makes queue->scratch at least `bytes` bytes large. The work of a queue runs
- * in order, so all of it uses one scratch buffer. A driver keeps a released
- * buffer until the work that uses it is done. */
+ * in order, so that all of it can use the same scratch buffer. A smaller buffer
+ * is released; the driver frees it when the work that uses it is complete. */
 static cl_int scratch_ready(tn_queue *queue, uint64_t bytes)
 {
     cl_int error = CL_SUCCESS;
@@ -116,7 +119,8 @@ static cl_int set_memory(cl_kernel kernel, cl_uint *i, cl_mem memory)
     return cl.SetKernelArg(kernel, (*i)++, sizeof memory, &memory);
 }
 
-/* Sets the argument words, by value or in a buffer of their own (*words). */
+/* Passes the arguments of a plan to the kernel, either by value or, if they are
+ * too long, in a new buffer, which is stored in *words. */
 static cl_int set_words(tn_queue *queue, cl_kernel kernel, cl_uint *i,
                         const tn_plan *plan, cl_mem *words)
 {
@@ -124,7 +128,7 @@ static cl_int set_words(tn_queue *queue, cl_kernel kernel, cl_uint *i,
     if (!(plan->flags & TN_PLAN_WORDS_IN_BUFFER))
         return cl.SetKernelArg(kernel, (*i)++, plan->argument_bytes,
                                plan->argument);
-    /* the driver only reads them */
+    /* The cast is safe, because the driver only reads the arguments. */
     *words = cl.CreateBuffer(queue->device->context,
                              CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR,
                              plan->argument_bytes,
@@ -164,7 +168,9 @@ static tn_status run(tn_queue *queue, const tn_target *target,
     tn_opencl_signals signals;
     pthread_mutex_lock(&device->lock);
     cl_kernel kernel = kernel_find(device, plan->key);
-    bool is_new = !kernel; /* some drivers compile at the first launch */
+    bool is_new = !kernel; /* for a new kernel, signal handlers are restored
+                              after the launch, because some drivers compile at
+                              the first launch */
     if (is_new) {
         tn__opencl_signals_save(&signals);
         status = kernel_make(device, target, program, plan);
@@ -196,8 +202,8 @@ static tn_status run_steps(tn_queue *queue, const tn_target *target,
 
 /* ---- the five primitives ------------------------------------------------- */
 
-/* Builds a program. Its source depends on the classes of the launches, so
- * nothing can be compiled yet. */
+/* Builds a program. Its source depends on the launches, for example on whether
+ * operands are contiguous, so nothing can be compiled yet. */
 tn_status tn__opencl_program_build(tn_plugin_device *device,
                                    const tn_program *program, tn_built **out)
 {
@@ -217,7 +223,7 @@ tn_status tn__opencl_program_build(tn_plugin_device *device,
 
 void tn__opencl_program_free(tn_plugin_device *device, tn_built *built)
 {
-    (void)device; /* the device's kernels stay cached for equal programs */
+    (void)device; /* kernels are not freed: equal programs use them again */
     free(built);
 }
 

@@ -1,13 +1,14 @@
-/* opencl_memory.c: buffers, and copies between host and device and between
- * buffers. */
+/* opencl_memory.c: allocates buffers and copies between host and device and
+ * between buffers. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "opencl.h"
 
-/* Makes the driver allocate a buffer's memory now. Drivers allocate memory at
- * the first use, where a failure would be reported for some launch. Migrating
- * the buffer to the device, with undefined content, allocates it. */
+/* Makes the driver allocate a buffer's memory now. Otherwise drivers allocate
+ * it at the first use, so that a lack of memory would be reported as the
+ * failure of a launch. Migrating the buffer to the device, with undefined
+ * content, allocates it. */
 static cl_int make_resident(tn_plugin_device *device, cl_mem memory)
 {
     cl_int error = cl.EnqueueMigrateMemObjects(
@@ -66,8 +67,9 @@ static int copy_flat(tn_queue *queue, const tn_copy_args *c, void *host,
     }
 }
 
-/* Returns true if OpenCL can copy the rectangle: its rows do not overlap, and
- * within one buffer source and destination have the same pitch. */
+/* Returns whether OpenCL's rectangular copy can be used: the rows do not
+ * overlap, and the copy is not within one buffer, where OpenCL would require
+ * the same pitch for source and destination. */
 static bool is_rectangle(const tn_copy_args *c)
 {
     return c->dst_pitch >= c->bytes && c->src_pitch >= c->bytes &&

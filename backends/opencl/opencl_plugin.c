@@ -1,4 +1,5 @@
-/* opencl_plugin.c: the plugin's table, and the one exported symbol. */
+/* opencl_plugin.c: the plugin's function table, and tenon_plugin_v1, the only
+ * exported symbol. */
 #include <fenv.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,16 +9,16 @@
 
 /* ---- calls that enter a driver ------------------------------------------- */
 
-/* What a call of the driver changes and restores.
+/* The state that a call of the plugin sets while it calls the driver.
  *
  * The driver of a CPU may compute within a call, in the caller's rounding mode,
- * and threads that it starts inherit that mode. So the slots below set the
- * floating-point state that programs are defined for, and restore the caller's
- * state.
+ * and threads that it starts inherit that mode. So each function below sets the
+ * default floating-point state and restores the caller's state at the end.
  *
- * PoCL's device `basic` (3.1) may run commands of another thread within a call.
- * It deadlocks if a command of one thread depends on a command that another
- * thread's call is running. So on CPUs, calls hold a lock. */
+ * PoCL's device `basic` (version 3.1) may run commands of another thread within
+ * a call. It deadlocks if a command of one thread depends on a command that
+ * another thread's call is running. So on CPUs only one thread at a time calls
+ * the driver. */
 typedef struct call_state {
     fenv_t before;
     pthread_mutex_t *cpu_lock; /* NULL if the lock was not taken */
@@ -41,9 +42,9 @@ static tn_status call_end(const call_state *made, tn_status status)
     return status;
 }
 
-/* True in a child of fork. A child has neither the threads nor the device files
- * of a driver, so a call would wait for ever. In a child no call enters a
- * driver. */
+/* Whether this is a forked child of the process that loaded the plugin. A child
+ * does not have the driver's threads and device files, so a call of the driver
+ * would wait for ever. All functions below return without calling it. */
 static bool is_forked;
 
 static void after_fork(void)
@@ -65,8 +66,9 @@ static tn_status refuse(const tn_plugin_device *device)
         device ? device->listed->info.name : "", device ? ": " : "");
 }
 
-/* Defines slot `slot` as a call of tn__opencl_<slot>. device is a device or
- * NULL. */
+/* Defines the function for slot `slot` of the plugin's table. It sets the state
+ * described above and calls tn__opencl_<slot>. device is the device that is
+ * used, or NULL. */
 #define DRIVER_CALL(slot, device, declared, passed)                           \
     static tn_status slot declared                                            \
     {                                                                         \
@@ -77,7 +79,8 @@ static tn_status refuse(const tn_plugin_device *device)
     }
 static tn_status device_count(uint32_t *count)
 {
-    /* the list was filled once, maybe by the parent process */
+    /* This works in a forked child too, because the list is filled only once,
+     * possibly by the parent process. */
     call_state made = call_begin(NULL);
     return call_end(&made, tn__opencl_device_count(count));
 }
@@ -125,8 +128,8 @@ DRIVER_CALL(queue_wait, queue->device, (tn_queue * queue, tn_event *event),
 DRIVER_CALL(conv, queue->device, (tn_queue * queue, const tn_conv_args *args),
             (queue, args))
 
-/* Closes a device. In a child of fork the driver's objects belong to the
- * parent, and only the plugin's own struct is freed. */
+/* Closes a device. In a forked child nothing is released, because the driver's
+ * objects belong to the parent process. */
 static void device_close(tn_plugin_device *device)
 {
     if (!is_forked)
@@ -149,7 +152,8 @@ static void event_close(tn_event *event)
         tn__opencl_event_close(event);
 }
 
-/* Returns whether an event is done. A child of fork has no pending work. */
+/* Sets *done to whether an event is complete. In a forked child every event is,
+ * because it has no pending work. */
 static tn_status event_query(tn_event *event, uint32_t *done)
 {
     *done = 1;

@@ -1,14 +1,16 @@
-/* opencl_queue.c: in-order queues, their errors, and events. */
+/* opencl_queue.c: opens and waits for in-order queues, reports the errors of
+ * submitted work, and records events. */
 #include <stdlib.h>
 
 #include "opencl.h"
 
-/* A queue is flushed after this many pieces of work, because drivers may
- * collect work until a flush. With this number flushes cost nothing noticeable,
- * and the device need not wait until the host reads a result. */
+/* A queue is flushed after this many pieces of work. Drivers may collect work
+ * until a flush, so that without flushes the device would be idle until the
+ * host waits for a result. Flushing this rarely takes no noticeable time. */
 #define FLUSH_EVERY 16
 
-/* Maximum bytes of scratch memory that survive a sync. */
+/* Scratch memory of more bytes than this is freed when the host waits for the
+ * queue. */
 #define SCRATCH_CACHED (16u << 20)
 
 /* ---- errors -------------------------------------------------------------- */
@@ -40,9 +42,10 @@ tn_status tn__opencl_fail(const tn_plugin_device *device, const char *what,
                               : "");
 }
 
-/* Records a failure of work that was submitted before, and fills *fault. The
- * driver reports no more than that something failed, and the context is useless
- * from then on. The operator is known only if one piece of work was pending. */
+/* Records a failure of work that was submitted earlier, and fills *fault. The
+ * driver reports only that something failed, and the context cannot be used any
+ * more. The message can name the operator only if exactly one piece of work was
+ * pending. */
 static tn_status fail_deferred(tn_queue *queue, cl_int error, tn_fault *fault)
 {
     const tn_plugin_device *device = queue->device;
@@ -178,7 +181,8 @@ tn_status tn__opencl_event_record(tn_queue *queue, tn_event *event)
         if (event->event)
             cl.ReleaseEvent(event->event);
         event->event = recorded;
-        /* Another queue may wait for the event, so it has to be submitted. */
+        /* Another queue may wait for the event, so it must not stay in the
+         * driver's unsubmitted work. */
         error = cl.Flush(queue->queue);
         queue->unflushed = 0;
     }
@@ -186,8 +190,8 @@ tn_status tn__opencl_event_record(tn_queue *queue, tn_event *event)
                  : TN_OK;
 }
 
-/* Sets *done to 1 if the event has happened. An event that was never recorded
- * counts as done, as in CUDA. */
+/* Sets *done to 1 if the work before the event is complete, otherwise to 0. For
+ * an event that was never recorded it is 1, as in CUDA. */
 tn_status tn__opencl_event_query(tn_event *event, uint32_t *done)
 {
     cl_int state = CL_COMPLETE;

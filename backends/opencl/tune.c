@@ -1,28 +1,31 @@
-/* tune.c: chooses the number of work-items in a work-group and of work-groups
- * on a compute unit, for programs on devices other than CPUs.
+/* tune.c: chooses how many work-items a work-group has and how many work-groups
+ * run on a compute unit, for programs on devices other than CPUs.
  *
- * The best choice differs between devices, by 10 to 20 % in time. So the first
- * large launch over elements, and the first over rows, runs in each of a few
- * variants. The fastest variant is used for all launches of that kind. Results
- * do not depend on the variant. Only a launch that can be repeated is measured:
- * it writes nothing that it reads, and it cannot have an index fault. */
+ * The best choice differs between devices and changes the time by 10 to 20 %.
+ * So the first large launch over elements, and the first large launch over
+ * rows, is run with each of a few variants. The fastest variant is used for all
+ * launches of that kind. Results do not depend on the variant. Only a launch
+ * that can be repeated is measured: one that does not overwrite its operands
+ * and cannot have an index out of range. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "opencl.h"
 
-/* Work-items of a work-group, and a factor for the number of groups. The first
- * variant is the default. */
+/* For each variant, the number of work-items in a work-group, and the factor by
+ * which the number of work-groups is multiplied. The first variant is the
+ * default. */
 static const struct {
     uint32_t items, times;
 } variants[TN_OPENCL_VARIANTS] = {{256, 1}, {128, 2}, {64, 4}, {256, 4}};
 
-/* elements of a large launch, which runs longer than its submission */
+/* Minimum number of elements of a launch that is measured. Such a launch takes
+ * longer than its submission. */
 enum { LARGE = 1 << 20 };
 enum { ROUNDS = 3 };
-/* A variant has to take less than this fraction of the first variant's time to
- * be chosen, so that noise does not decide. */
+/* A variant replaces the best one so far only if it takes less than this
+ * fraction of its time, so that noise does not decide. */
 static const double BETTER = 0.95;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -81,7 +84,8 @@ static tn_status work(tn_queue *queue, void *context, uint8_t variant)
                                  r->built, r->launch);
 }
 
-/* Measures all variants and returns 1 + the index of the fastest. */
+/* Measures all variants and returns the number of the fastest, counted from
+ * 1. */
 static uint8_t measure(tn_queue *queue, repeat *r, tn_status *status)
 {
     double least[TN_OPENCL_VARIANTS];
@@ -90,7 +94,8 @@ static uint8_t measure(tn_queue *queue, repeat *r, tn_status *status)
          variant++)
         for (int round = -1; round < ROUNDS && !*status; round++) {
             double time = tn__opencl_time(queue, work, r, variant, status);
-            /* Round -1 compiles, so the time of round 0 replaces its time. */
+            /* In round -1 the kernel is compiled, so the time of round 0
+             * replaces its time. */
             if (round <= 0 || time < least[variant - 1])
                 least[variant - 1] = time;
         }
@@ -108,8 +113,8 @@ static uint8_t measure(tn_queue *queue, repeat *r, tn_status *status)
     return best;
 }
 
-/* Returns 1 + the variant for that kind, from the disk cache or by measuring.
- * If measuring failed, *status is its status. */
+/* Returns the variant for this kind of launch, counted from 1. Reads it from
+ * the disk cache or measures. If measuring fails, sets *status. */
 static uint8_t choice_find(tn_queue *queue, repeat *r, int kind,
                            tn_status *status)
 {

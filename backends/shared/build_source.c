@@ -1,5 +1,6 @@
-/* build_source.c: makes a binary of a kernel's source, by the disk cache or the
- * driver's compiler, and reports sources that do not compile. */
+/* build_source.c: builds a kernel from its source. Loads the binary from the
+ * disk cache or calls the driver's compiler. Reports sources that do not
+ * compile. */
 #include "shared.h"
 
 #include <stdio.h>
@@ -64,8 +65,9 @@ static void source_save(char *path, size_t path_bytes, const tn_build *b,
     fclose(file);
 }
 
-/* Returns the first line with "error:"; if there is none, the first with
- * "error"; if there is none, the first line. */
+/* Returns the line of a compiler's output that best describes an error: the
+ * first line with "error:", otherwise the first with "error", otherwise the
+ * first line. */
 static const char *first_error(const char *log)
 {
     const char *line = strstr(log, "error:");

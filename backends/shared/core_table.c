@@ -1,5 +1,5 @@
-/* core_table.c: the table that the core gives to the plugin, its options and
- * its disk cache. */
+/* core_table.c: checks the function table that the core gives to the plugin,
+ * reads the plugin's options, and makes keys for the core's disk cache. */
 #include "shared.h"
 
 #include <stdlib.h>

@@ -1,5 +1,4 @@
-/* device_list.c: the list of a driver's devices, which is made once in each
- * process. */
+/* device_list.c: lists the devices of a driver once in each process. */
 #include "shared.h"
 
 tn_status tn__device_list_count(tn_device_list *list, uint32_t *count)

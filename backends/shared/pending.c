@@ -1,6 +1,6 @@
-/* pending.c: reports failures of work that was submitted before: index faults,
- * which kernels record in the queue's fault buffer, and failures that the
- * driver returns from a wait. */
+/* pending.c: reports failures of work that was submitted earlier: indices out
+ * of range, which kernels report in the queue's fault buffer, and errors that
+ * the driver returns when the host waits for the queue. */
 #include "shared.h"
 
 #include <stdlib.h>
@@ -23,8 +23,8 @@ tn_status tn__faults_read(const tn_fault_buffer *buffer, tn_queue *queue,
     pending->may_fault = false;
     if (status != TN_ERR_INDEX)
         return status;
-    /* If the buffer cannot be cleared below, the next launch that needs it
-     * tries again. */
+    /* If clearing the buffer fails below, this makes the next launch clear
+     * it. */
     pending->faults_empty = false;
     void *records = malloc(bytes);
     if (!records)

@@ -1,9 +1,12 @@
-/* shared.h: what the plugins share whose driver compiles the kernels that the
- * core prints as source (cuda, opencl). These files are compiled into each of
- * the plugins. They include <tenon/plugin.h> alone: a plugin passes functions
- * that call its driver. A piece of work is what one call of the core submits to
- * a queue: a launch of a program, a primitive, a copy or a call of an
- * extension. */
+/* shared.h: functions that the plugins cuda and opencl share. In both plugins
+ * the driver compiles kernels, whose source the core prints.
+ *
+ * The core is the library libtenon, which calls the plugin. A piece of work is
+ * what one call of the core submits to a queue: a launch of a program, a
+ * primitive, a copy or a call of an extension. The files of this folder are
+ * compiled into each of the plugins and include only <tenon/plugin.h>. Where
+ * they need the driver, the plugin passes them a pointer to a function that
+ * calls it. */
 #ifndef TN_SHARED_SHARED_H
 #define TN_SHARED_SHARED_H
 
@@ -13,76 +16,78 @@
 
 /* ---- the core's table (core_table.c) ------------------------------------- */
 
-/* The core's table. tn__host_accept sets it. */
+/* The core's function table. tn__host_accept sets it. */
 extern const tn_host *tn__host;
 
-/* Checks that this core prints kernels and has this plugin's ABI version, and
- * sets tn__host. Returns false if not; then an error is recorded if the core
- * can do that. */
+/* Checks that the core has the plugin's ABI version and can print kernels, and
+ * sets tn__host. Otherwise returns false and records an error, if the core has
+ * a function for that. */
 bool tn__host_accept(const tn_host *host, const char *plugin);
 
 /* Records the error that `call` has a kind or flag that this version of the
  * plugin does not know, and returns the status. */
 tn_status tn__refuse_unknown(const char *call);
 
-/* Returns true if the plugin's option `key` has exactly this value. */
+/* Returns whether the plugin's option `key` has exactly this value. */
 bool tn__option_is(const char *key, const char *value);
 
-/* Returns true if the core has a disk cache. */
+/* Returns whether the core has a disk cache. */
 static inline bool tn__cache_exists(void)
 {
     return TN_HAS(tn_host, tn__host, cache_write) && tn__host->cache_read;
 }
 
-/* Returns a key for the disk cache: head, then text. The caller frees it.
- * Returns NULL if there is no cache or no memory. */
+/* Returns a key for the disk cache, which is head followed by text. The caller
+ * frees it. Returns NULL if there is no cache or memory runs out. */
 char *tn__cache_key(const char *head, const char *text, uint64_t text_bytes,
                     size_t *key_bytes);
 
 /* ---- the list of devices (device_list.c) --------------------------------- */
 
-/* The devices that a driver lists. The plugin has an array of its own for them;
- * this struct has their number. */
+/* The state of the list of a driver's devices. The devices themselves are in an
+ * array of the plugin. */
 typedef struct tn_device_list {
     void (*fill)(void);  /* lists the devices; called once */
     pthread_once_t once; /* initialised to PTHREAD_ONCE_INIT */
-    uint32_t count;
+    uint32_t count;      /* number of devices */
     char error[320]; /* why there is no device, if count is 0 */
 } tn_device_list;
 
-/* Implements the plugin's slot device_count. Returns TN_OK; if there is no
- * device, records the reason. */
+/* Implements the plugin's function device_count. Always returns TN_OK, but
+ * records the reason if there is no device. */
 tn_status tn__device_list_count(tn_device_list *list, uint32_t *count);
 
-/* Returns true if device i exists. If not, records an error. */
+/* Returns whether device i exists, and records an error if it does not. */
 bool tn__device_list_has(tn_device_list *list, uint32_t i);
 
-/* Copies *from to *out, whose struct may be that of an older core. */
+/* Copies *from to *out, which may be the shorter struct of an older core. */
 void tn__device_info_copy(const tn_device_info *from, tn_device_info *out);
 
 /* ---- from source to binary (build_source.c) ------------------------------ */
 
-/* The result of a compiler. The caller frees bytes. */
+/* Compiled code. The caller frees `bytes`. */
 typedef struct tn_binary {
     void *bytes;
     size_t count;
 } tn_binary;
 
-/* A kernel's source, and how the plugin builds it. */
+/* The source of a kernel and the functions by which the plugin builds it. */
 typedef struct tn_build {
     const char *plugin;      /* name of the plugin, such as "cuda" */
-    /* suffix of the file that holds a source which does not compile, such as
-     * ".cu" */
+    /* suffix of a file with source, such as ".cu"; a source that does not
+     * compile is saved in such a file */
     const char *suffix;
     const char *device_name; /* name of the device, for the log */
-    /* all that a binary depends on besides its source */
+    /* first part of the key in the disk cache: everything that a binary depends
+     * on besides its source */
     const char *key_head;
     const tn_source *source;
     /* Loads a binary from the disk cache. Returns 0 if the driver rejects
      * it. */
     uint32_t (*load)(void *context, const void *binary, uint64_t bytes);
-    /* Compiles the source and loads the result. Fills *binary, or leaves it
-     * empty. binary is NULL if there is no cache. */
+    /* Compiles the source and loads the result. If binary is not NULL, also
+     * stores the compiled code there, which may not be possible. binary is NULL
+     * if there is no disk cache. */
     tn_status (*compile)(void *context, tn_binary *binary);
     void *context;
 } tn_build;
@@ -91,10 +96,10 @@ typedef struct tn_build {
  * Otherwise compiles the source and stores the binary there. */
 tn_status tn__build(const tn_build *build);
 
-/* Records that the source did not compile, and returns the status. compiler is
- * the name of the compiler ("NVRTC"). The error has the first line of the
- * compiler's output that contains an error, and the path of a file with the
- * source and the whole output. log is NULL or "" if there was no output. */
+/* Records the error that a source did not compile, and returns its status.
+ * compiler is the name of the compiler, such as "NVRTC". log is the compiler's
+ * output; it may be NULL or "". The message quotes the first error in the log
+ * and names a file to which the source and the log are saved. */
 tn_status tn__build_failed(const tn_build *build, const char *compiler,
                            const char *log);
 
@@ -102,14 +107,16 @@ tn_status tn__build_failed(const tn_build *build, const char *compiler,
 
 /* The work that was submitted to a queue since its last sync. */
 typedef struct tn_pending {
-    /* tag of the last piece of work, and the number of pieces of work */
+    /* tag of the last piece of work, and number of pieces of work */
     uint64_t last_tag, count;
-    bool may_fault;    /* a launch may have recorded an index fault */
-    bool faults_empty; /* the fault buffer holds no record */
+    bool may_fault;    /* a launch may have reported an index out of range */
+    bool faults_empty; /* the fault buffer has been cleared and not used
+                          since */
 } tn_pending;
 
-/* The fault buffer of a queue: TN_FAULT_BYTES(records) bytes of device
- * memory. */
+/* The functions by which a plugin manages the fault buffer of a queue. Kernels
+ * report indices that are out of range in this buffer. It is device memory of
+ * TN_FAULT_BYTES(records) bytes. */
 typedef struct tn_fault_buffer {
     uint32_t records;
     /* Allocates the buffer if it does not exist. Returns 0 or the driver's
@@ -117,8 +124,8 @@ typedef struct tn_fault_buffer {
     int (*alloc)(tn_queue *queue);
     /* Fills the buffer with zeros. Returns 0 or the driver's error. */
     int (*clear)(tn_queue *queue);
-    /* Copies the buffer's first bytes to the host, after all work of the
-     * queue. */
+    /* Waits for all work of the queue and copies the first `bytes` bytes of the
+     * buffer to the host. */
     tn_status (*read)(tn_queue *queue, void *to, size_t bytes);
 } tn_fault_buffer;
 
@@ -129,10 +136,10 @@ static inline void tn__pending_add(tn_pending *pending, uint64_t tag)
     pending->count++;
 }
 
-/* Makes the fault buffer ready for a launch that may record an index fault:
- * allocates it, and clears it if it was not cleared after the last sync. So a
- * launch never finds the records of another. Returns 0, or the error of alloc
- * or clear. */
+/* Prepares the fault buffer for a launch that may report an index out of range.
+ * Allocates the buffer, and clears it if that was not done after the last sync,
+ * so that it contains no old records. Returns 0, or the error of alloc or
+ * clear. */
 static inline int tn__faults_ready(const tn_fault_buffer *buffer,
                                    tn_queue *queue, tn_pending *pending)
 {
@@ -144,30 +151,32 @@ static inline int tn__faults_ready(const tn_fault_buffer *buffer,
     return error;
 }
 
-/* Waits for the queue. Returns TN_ERR_INDEX, without recording an error, if a
- * launch has recorded a fault; the next sync reports the fault. */
+/* Waits for the queue. If a launch has reported an index out of range, returns
+ * TN_ERR_INDEX without recording an error. The next sync reports it. */
 tn_status tn__faults_check(const tn_fault_buffer *buffer, tn_queue *queue,
                            const tn_pending *pending);
 
-/* Called at a sync. Stores the first index fault, if there is one, in *fault
- * (which may be NULL), and clears the buffer. */
+/* Is called when the host waits for the queue. If a launch has reported an
+ * index out of range, stores the first such report in *fault, unless fault is
+ * NULL. Clears the buffer. */
 tn_status tn__faults_read(const tn_fault_buffer *buffer, tn_queue *queue,
                           tn_pending *pending, tn_fault *fault);
 
-/* Fills *fault (which may be NULL) for work that failed after it was submitted.
- * The tag of that work is known only if one piece of work was pending. */
+/* Fills *fault, unless fault is NULL, for work that failed after it was
+ * submitted. Its tag is known only if exactly one piece of work was pending. */
 void tn__pending_fault(const tn_pending *pending, tn_status code,
                        tn_fault *fault);
 
 /* ---- submitting work (submit.c) ------------------------------------------ */
 
-/* Plans step number plan->step of a piece of work. */
+/* Plans one step of a piece of work, the one with the number plan->step. */
 typedef tn_status tn_plan_next(const tn_target *target,
                                const tn_program *program, const void *args,
                                tn_plan *plan);
 
-/* These plan by the core's function of the same name. args is a tn_launch,
- * tn_matmul_args, and so on. */
+/* Functions that plan a step by calling the core's planning function of the
+ * same name. args is a tn_launch for a program, a tn_matmul_args for matmul,
+ * and so on. */
 tn_plan_next tn__next_program, tn__next_matmul, tn__next_scatter,
     tn__next_scan, tn__next_sort, tn__next_conv, tn__next_attention;
 
@@ -182,7 +191,8 @@ static inline tn_status tn__run_steps(tn_queue *queue, const tn_target *target,
                                       const tn_program *program,
                                       const void *args, tn_plan_launch *launch)
 {
-    tn_plan plan; /* 8 KiB; the core fills only what a step uses */
+    tn_plan plan; /* not initialised as a whole, because it takes 8 KiB and the
+                     core sets all fields that a step uses */
     tn_status status;
     plan.size = sizeof plan;
     plan.step = 0;
@@ -194,15 +204,17 @@ static inline tn_status tn__run_steps(tn_queue *queue, const tn_target *target,
     return status;
 }
 
-/* Returns true if the rows of a copy are contiguous in source and
- * destination. */
+/* Returns whether the rows of a copy are contiguous in source and destination,
+ * so that they can be copied at once. */
 bool tn__copy_is_flat(const tn_copy_args *copy);
 
-/* tn__copy_rows copies row by row. For each row it calls flat, which copies
- * `bytes` bytes from offset src to offset dst. If source or destination is host
- * memory, host is the row's address there. Returns flat's first error, or 0. */
+/* Copies one row: `bytes` bytes from offset src to offset dst. If source or
+ * destination is host memory, host is the address of the row there. Returns 0
+ * or an error. */
 typedef int tn_copy_flat(tn_queue *queue, const tn_copy_args *copy, void *host,
                          uint64_t dst, uint64_t src, uint64_t bytes);
+/* Makes a copy row by row, by calling flat for each row. Returns the first
+ * error of flat, or 0. */
 int tn__copy_rows(tn_queue *queue, const tn_copy_args *copy,
                   tn_copy_flat *flat);
 

@@ -1,8 +1,10 @@
-/* anomaly.c: finds the operator that produced the first NaN.
+/* anomaly.c: finds the operator that produced the first NaN, as PyTorch's
+ * anomaly mode does.
  *
- * The results of operators that the program calls are checked, not those of the
- * operators within a composite: a composite may compute a NaN and then discard
- * it. Likewise in backward, the gradient of one call is checked as a whole. */
+ * Only the results of operators that the program calls are checked. An operator
+ * may call other operators, which may compute a NaN that does not reach its
+ * result. In backward, only the final gradients of each recorded call are
+ * checked, for the same reason. */
 #include <math.h>
 #include <string.h>
 #include <base/context.h>
@@ -37,8 +39,8 @@ void tn__anomaly_end(bool was_watched)
 
 /* ---- checking ----------------------------------------------------------- */
 
-/* The number of the first element that is NaN; -1 if none is. Records neither
- * an error nor a node. */
+/* Returns the index of the first element of x that is NaN, or -1 if none is.
+ * Neither errors nor calls of this check are recorded. */
 static int64_t first_nan(tn_tensor *x)
 {
     if (!x || !tn_dtype_is_floating(x->dtype) || !x->numel)
@@ -60,7 +62,8 @@ static int64_t first_nan(tn_tensor *x)
     return at;
 }
 
-/* "(2, 3) is NaN at (0, 1)" */
+/* Appends x's shape and the position of element `at`, for example
+ * "(2, 3) is NaN at (0, 1)". */
 static void add_place(tn__text *text, const tn_tensor *x, int64_t at)
 {
     int64_t position[TN_MAX_NDIM];
@@ -82,7 +85,7 @@ static bool is_nan_number(const tn_value *v)
            isnan(v->of.f);
 }
 
-/* Has the call overwritten x with results? */
+/* Returns whether the call has written its results into x's memory. */
 static bool is_written(const tn__call *call, const tn_tensor *x)
 {
     bool written = false;
@@ -91,7 +94,9 @@ static bool is_written(const tn__call *call, const tn_tensor *x)
     return written;
 }
 
-/* The first argument that has a NaN; NULL if none has one. */
+/* Returns the first tensor argument that contains a NaN, or NULL if none does.
+ * Sets its argument number, its index in a list of tensors (-1 if it is in
+ * none) and the index of the NaN. */
 static tn_tensor *find_source(const tn__call *call, int *argument, int *index,
                               int64_t *at)
 {
@@ -157,7 +162,8 @@ static tn_status watch(const tn__call *call, tn_tensor *const *out, int count)
 
 /* ---- backward ----------------------------------------------------------- */
 
-/* The argument that feeds a port. The ports of a list share one. */
+/* Returns the name of the argument that input `port` of the call was passed
+ * as. */
 static const char *port_name(const tn__node *node, int port)
 {
     const tn__plan *plan = node->plan;

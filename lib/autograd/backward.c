@@ -1,4 +1,5 @@
-/* backward.c: tn_backward and tn_grad: their arguments and results. */
+/* backward.c: tn_backward and tn_grad. Checks their arguments and returns their
+ * results; backward_walk.c computes the gradients. */
 #include <string.h>
 #include <tenon/ops.h>
 
@@ -29,7 +30,7 @@ static tn_status refuse_mismatch(const char *name, const tn_tensor *gradient,
     return tn_error_code();
 }
 
-/* Can a walk start at root with this gradient? */
+/* Checks that a backward pass can start at root with this gradient. */
 static tn_status check_root(const char *name, tn_tensor *root,
                             const tn_tensor *gradient)
 {
@@ -86,7 +87,7 @@ tn_status tn_backward_with(tn_tensor *root, const tn_backward_options *options)
     return status;
 }
 
-/* Do elements of x share memory, as in an expanded gradient? */
+/* Returns whether elements of x share memory, as in an expanded gradient. */
 static bool is_expanded(const tn_tensor *x)
 {
     for (int d = 0; d < x->ndim; d++)
@@ -136,7 +137,8 @@ static tn_status check_inputs(tn_tensor *const *input, int count)
     return TN_OK;
 }
 
-/* Takes over the references of all results, also on failure. */
+/* Stores the results of tn_grad in out[]. Takes over the references in
+ * job->result, also on failure. */
 static tn_status return_results(struct tn__job *job, tn_tensor **out,
                                 bool allow_unused)
 {

@@ -1,11 +1,14 @@
-/* backward_walk.c: the walk from a root to the leaves.
+/* backward_walk.c: runs the backward pass from a root to the leaves.
  *
- * One loop: take the queued node with the greatest sequence, run its gradient
- * in a scope, add the results to the cotangents of its inputs' nodes, and
- * release the values that it saved. Leaves come last (their sequence is 0).
- * Their gradients change only after everything else has succeeded, so a failed
+ * A loop takes the queued node of the latest call, computes the gradients of
+ * the call's inputs, adds them to the cotangents of the nodes that made these
+ * inputs, and releases the values that the node saved. Leaves come last. Their
+ * gradients change only after everything else has succeeded, so a failed
  * backward leaves all gradients as they were. Only leaves with post-accumulate
- * hooks are updated earlier, directly after the last call that adds to them. */
+ * hooks are updated earlier, directly after the last call that contributes to
+ * their gradient.
+ *
+ * A port is an input tensor of a recorded call (autograd.h). */
 #include <string.h>
 #include <tenon/ops.h>
 
@@ -21,14 +24,16 @@ bool tn__walk_captures(void)
 
 /* ---- adding up ---------------------------------------------------------- */
 
-/* May x be written? Only if it and its storage have no other reference. */
+/* Returns whether x may be overwritten: it is contiguous, and neither it nor
+ * its storage has another reference. */
 static bool is_exclusive(const tn_tensor *x)
 {
     return atomic_load(&x->object.references) == 1 &&
            atomic_load(&x->storage->references) == 1 && x->contiguous;
 }
 
-/* Adds g to *sum, which is counted. */
+/* Adds g to *sum, which owns a reference. *sum may be NULL, which means zero.
+ * Adds in place if possible. */
 static tn_status add_to(struct tn__job *job, tn_tensor **sum, tn_tensor *g)
 {
     if (!*sum) {
@@ -45,7 +50,8 @@ static tn_status add_to(struct tn__job *job, tn_tensor **sum, tn_tensor *g)
     return TN_OK;
 }
 
-/* Does the port's shape broadcast to g's? */
+/* Returns whether the shape of an input (port) can be broadcast to g's
+ * shape. */
 static bool broadcasts_to(const tn__port *port, const tn_tensor *g)
 {
     int lead = g->ndim - port->ndim;
@@ -63,7 +69,8 @@ static void add_tensor(tn__text *text, int ndim, const int64_t *shape,
                  device->name);
 }
 
-/* Reports a result that does not fit its port: a bug in a gradient rule. */
+/* Records the error that gradient g does not fit the shape, dtype or device of
+ * its input (port), which is a bug in a gradient function. Returns NULL. */
 static tn_tensor *refuse_gradient(const tn__node *node, const tn__port *port,
                                   const tn_tensor *g)
 {
@@ -84,7 +91,8 @@ static tn_tensor *refuse_gradient(const tn__node *node, const tn__port *port,
     return NULL;
 }
 
-/* g with the shape and dtype of the port. */
+/* Converts gradient g to the shape and dtype of its input (port): sums it over
+ * broadcast dimensions and converts its dtype. */
 static tn_tensor *match_port(const tn__node *node, const tn__port *port,
                              tn_tensor *g)
 {
@@ -102,7 +110,8 @@ static tn_tensor *match_port(const tn__node *node, const tn__port *port,
     return g;
 }
 
-/* Does node lead to an input of tn_grad? Always true in tn_backward. */
+/* Returns whether tn_grad needs the gradient of node, because node depends on
+ * one of its inputs. In tn_backward it is always true. */
 static bool is_needed(const struct tn__job *job, const tn__node *node)
 {
     return !job->input_count || tn__node_set_has(&job->needed, node);
@@ -116,7 +125,8 @@ static bool any_needed(const struct tn__job *job, const tn__node *node)
     return false;
 }
 
-/* Adds g to the cotangent of a port's node, for its output `index`. */
+/* Adds g, the gradient of an input (port), to the cotangent of output `index`
+ * of the node that made this input. */
 static tn_status propagate_to(struct tn__job *job, const tn__node *node,
                               const tn__port *port, uint32_t index,
                               tn_tensor *g)
@@ -130,7 +140,9 @@ static tn_status propagate_to(struct tn__job *job, const tn__node *node,
     return slot ? add_to(job, &slot->g[index], g) : TN_ERR_MEMORY;
 }
 
-/* The sum received so far for a port's tensor. NULL: none, or not needed. */
+/* Returns the sum of the gradients that other calls have computed so far for an
+ * input (port). Returns NULL if there are none or its gradient is not
+ * needed. */
 static tn_tensor *pending_sum(const struct tn__job *job, const tn__port *port)
 {
     if (!port->node || !is_needed(job, port->node))
@@ -139,7 +151,8 @@ static tn_tensor *pending_sum(const struct tn__job *job, const tn__port *port)
     return slot ? slot->g[port->index] : NULL;
 }
 
-/* offered: a mask of a node's first ports. */
+/* `offered` is a mask with one bit for each of the first 32 inputs of a
+ * call. */
 #define OFFERED_PORTS 32
 
 static bool was_offered(uint32_t offered, int port)
@@ -147,10 +160,10 @@ static bool was_offered(uint32_t offered, int port)
     return port < OFFERED_PORTS && offered >> port & 1;
 }
 
-/* Stores in out[], for a gradient function that adds to sums, the sums received
- * so far for the node's inputs that may be written. Without this, a weight that
- * many calls use would have as many gradients stored and read again. Returns
- * the mask of those ports. */
+/* Lets a gradient function add to existing sums. For each input of node whose
+ * gradient sum may be overwritten, stores that sum in out[]. Returns the mask
+ * of these inputs. Without this, each call that uses a weight would write a new
+ * gradient, which would then be read again and added. */
 static uint32_t offer_sums(const struct tn__job *job, const tn__node *node,
                            tn_tensor **out)
 {
@@ -167,8 +180,10 @@ static uint32_t offer_sums(const struct tn__job *job, const tn__node *node,
     return offered;
 }
 
-/* Adds the results of a node to the cotangents of its inputs. offered: ports
- * whose results the gradient may already have added. */
+/* Adds the gradients out[] of a node's inputs to the cotangents of these
+ * inputs. `offered` is the mask from offer_sums. If out[p] of such an input is
+ * still the sum that offer_sums stored, the gradient function has added to it
+ * in place. */
 static tn_status propagate(struct tn__job *job, const tn__node *node,
                            tn_tensor *const *out, uint32_t offered)
 {
@@ -186,7 +201,7 @@ static tn_status propagate(struct tn__job *job, const tn__node *node,
 
 /* ---- one node ----------------------------------------------------------- */
 
-/* Names in the error the operator whose gradient failed. */
+/* Adds the name of the operator whose gradient failed to the pending error. */
 static void name_operator(const tn__node *node)
 {
     const char *name = tn__node_name(node);
@@ -246,8 +261,9 @@ static tn_status run(struct tn__job *job, tn__slot *slot)
 
 /* ---- gradients of leaves ------------------------------------------------ */
 
-/* The leaf's new gradient: a tensor that neither another leaf nor the caller
- * holds. The caller owns one reference. */
+/* Returns the leaf's new gradient: the old one plus the computed one. It is a
+ * tensor of its own, which no other leaf and no program variable refers to. The
+ * caller owns one reference. */
 static tn_tensor *leaf_grad(struct tn__job *job, const struct pending *pending)
 {
     tn_tensor *old = pending->leaf->grad, *g = pending->grad;
@@ -257,7 +273,7 @@ static tn_tensor *leaf_grad(struct tn__job *job, const struct pending *pending)
     return tn__ref(grad);
 }
 
-/* Updates the gradients of all leaves, or of none. */
+/* Updates the gradients of `count` leaves. On failure none of them changes. */
 static tn_status commit(struct tn__job *job, const struct pending *leaf,
                         size_t count)
 {
@@ -272,7 +288,7 @@ static tn_status commit(struct tn__job *job, const struct pending *leaf,
     }
     for (size_t i = 0; i < count && status >= 0; i++) {
         if (!atomic_load(&leaf[i].leaf->tensors))
-            continue; /* no tensor can read it */
+            continue; /* all tensors of this leaf have been freed */
         tn_tensor *old = leaf[i].leaf->grad;
         leaf[i].leaf->grad = grad[i];
         grad[i] = old;
@@ -285,14 +301,16 @@ static tn_status commit(struct tn__job *job, const struct pending *leaf,
     return status;
 }
 
-/* The gradient of a leaf is complete: runs its hooks now, or stores the
- * gradient until all others are complete. */
+/* Handles a leaf whose gradient is complete. A leaf with post-accumulate hooks
+ * is updated and its hooks run now. For other leaves the gradient is stored
+ * until the walk has ended. */
 static tn_status reach_leaf(struct tn__job *job, tn__slot *slot)
 {
     struct pending pending = {slot->node, slot->g[0]};
     slot->g[0] = NULL;
     if (!pending.grad)
-        return TN_OK; /* queued for its hooks, but received nothing */
+        return TN_OK; /* it was queued because of its hooks, but received no
+                         gradient */
     if (TN__UNLIKELY(tn__hooks_has_post_accumulate(slot->node))) {
         tn_status status = commit(job, &pending, 1);
         tn__unref(pending.grad);
@@ -310,7 +328,8 @@ static tn_status reach_leaf(struct tn__job *job, tn__slot *slot)
 
 /* ---- the walk ----------------------------------------------------------- */
 
-/* tn_grad: stores the cotangents of its inputs. */
+/* In tn_grad, stores the cotangents of those inputs that are outputs of this
+ * node. */
 static void capture(struct tn__job *job, const tn__slot *slot)
 {
     for (int i = 0; i < job->input_count; i++) {
@@ -361,14 +380,14 @@ static bool is_input(const struct tn__job *job, const tn__node *node)
     return false;
 }
 
-/* All nodes below root, in descending sequence. */
+/* Lists root and all nodes that it depends on, latest call first. */
 static tn_status list_nodes(tn__node *root, tn__node ***list, size_t *count)
 {
     tn__walk walk = {0};
     size_t room = 0;
     bool fits = tn__walk_slot(&walk, root) != NULL;
     for (tn__slot *slot; fits && (slot = tn__walk_next(&walk));) {
-        tn__node *node = slot->node; /* root holds it */
+        tn__node *node = slot->node; /* root keeps a reference to it */
         tn__slot_free(slot);
         fits = tn__grow(list, &room, *count, sizeof **list);
         if (fits)
@@ -381,8 +400,9 @@ static tn_status list_nodes(tn__node *root, tn__node ***list, size_t *count)
     return fits ? TN_OK : TN_ERR_MEMORY;
 }
 
-/* In ascending sequence: a node is needed if it is an input's node or leads to
- * a needed one. */
+/* Fills job->needed for tn_grad. A node is needed if it is the node of one of
+ * tn_grad's inputs or depends on a needed node. The earliest calls are visited
+ * first, so that all nodes on which a node depends are decided before it. */
 static tn_status mark_needed(struct tn__job *job, tn__node *root)
 {
     tn__node **list = NULL;
@@ -396,8 +416,9 @@ static tn_status mark_needed(struct tn__job *job, tn__node *root)
     return status;
 }
 
-/* Queues the leaves with post-accumulate hooks, each after the last call that
- * adds to it: the first such call in ascending sequence. */
+/* Queues each leaf with post-accumulate hooks directly after the last call of
+ * the walk that contributes to its gradient. The walk starts with the latest
+ * call, so this is the earliest call that uses the leaf. */
 static tn_status queue_hooked(struct tn__job *job, tn__node *root)
 {
     tn__node **list = NULL;
@@ -416,12 +437,12 @@ static tn_status queue_hooked(struct tn__job *job, tn__node *root)
 
 /* ---- a whole job -------------------------------------------------------- */
 
-/* Sets the root's cotangent and walks. */
+/* Sets the root's cotangent and runs the walk. */
 static tn_status seed_and_walk(struct tn__job *job, tn_tensor *root,
                                tn_tensor *gradient)
 {
-    /* Without create_graph, the graph of `gradient` is not used: it would
-     * exclude fused kernels that have no derivative. */
+    /* Without create_graph the graph of `gradient` is detached. Otherwise
+     * gradient functions would avoid fused kernels that have no derivative. */
     if (!gradient)
         gradient = tn_ones_like(root);
     else if (!job->create && tn__tensor_tracks(gradient))
@@ -442,8 +463,9 @@ tn_status tn__job_run(struct tn__job *job, tn_tensor *root, tn_tensor *gradient)
         return TN_ERR_MEMORY;
     bool mode = tn_grad_mode_set(job->create), captured = tn__me.captures;
     tn__me.captures = job->input_count > 0;
-    /* Gradients have the dtypes of their calls. The parameters that autocast
-     * has cached have nodes that this walk may release. */
+    /* Autocast is off during backward: gradients are computed in the dtypes of
+     * the forward calls. Autocast's cache of converted parameters is cleared,
+     * because this walk may release the nodes of the cached tensors. */
     tn_dtype autocast = tn__autocast_swap(TN_DTYPE_NONE);
     tn__autocast_forget();
     bool watched = tn__anomaly_begin();
@@ -454,8 +476,8 @@ tn_status tn__job_run(struct tn__job *job, tn_tensor *root, tn_tensor *gradient)
         status = queue_hooked(job, root->grad->node);
     if (status >= 0)
         status = seed_and_walk(job, root, gradient);
-    tn_scope_close(scope); /* before commit: is_exclusive reads reference
-                              counts */
+    tn_scope_close(scope); /* before commit, so that the scope's references do
+                              not make is_exclusive return false */
     if (status >= 0 && !job->input_count)
         status = commit(job, job->leaf, job->leaf_count);
     tn_grad_mode_set(mode);

@@ -1,17 +1,19 @@
-/* grad_cycle.c: finds gradients that would own a reference to their own tensor.
+/* grad_cycle.c: rejects a gradient that would own a reference to its own
+ * tensor, because such a reference cycle could never be freed.
  *
  * A tensor owns its gradient. A gradient with a graph owns the nodes of that
- * graph. A node owns the gradients of its leaf and those that hooks retain. If
- * this chain leads back to the tensor, no scope could free any of it. A
- * gradient whose graph reaches the tensor's node, as with create_graph, is not
- * such a cycle: the node releases its gradient when the tensor is freed. */
+ * graph. The node of a leaf owns the leaf's gradient, and any node owns the
+ * gradients that its hooks retain. The search follows these references and
+ * fails if they lead back to the tensor. If the graph only reaches the tensor's
+ * node, as with create_graph, there is no such cycle: the node releases its
+ * gradient when the tensor is freed. */
 #include <autograd/node.h>
 #include <autograd/walk.h>
 
 typedef struct search {
     const tn_tensor *x;
     tn__node_set seen;
-    const tn__node **todo; /* owned */
+    const tn__node **todo; /* nodes still to be searched; this array is owned */
     size_t count, room;
     bool found;
 } search;

@@ -1,4 +1,5 @@
-/* grad_mode.c: whether this thread records calls. */
+/* grad_mode.c: gets and sets whether this thread records operator calls for
+ * backward. */
 #include <base/context.h>
 #include <tenon/autograd.h>
 

@@ -1,7 +1,7 @@
-/* gradcheck.c: compares gradients with central differences.
+/* gradcheck.c: checks gradients against central finite differences.
  *
- * The whole Jacobian is compared, element by element, with the defaults of
- * PyTorch's gradcheck: eps 1e-6, atol 1e-5, rtol 1e-3. */
+ * The whole Jacobian is compared, element by element. The step and the
+ * tolerances are the defaults of PyTorch's gradcheck. */
 #include <math.h>
 #include <string.h>
 
@@ -10,17 +10,18 @@
 static const double eps = 1e-6, atol = 1e-5, rtol = 1e-3;
 
 struct check {
-    const char *name; /* "gradcheck" */
+    const char *name; /* name of the public function, for messages */
     tn_gradcheck_fn fn;
     void *context;
     tn_tensor *const *input;
     int count;
     int64_t out_numel;
-    double *analytic; /* owned; out_numel x in_numel */
-    int64_t in_numel; /* elements of all inputs that require a gradient */
+    double *analytic; /* owned: the Jacobian, analytic[out_numel][in_numel] */
+    int64_t in_numel; /* number of elements of all inputs that require a
+                         gradient */
 };
 
-/* Writes fn's output, out_numel numbers, to out. */
+/* Calls fn and copies the out_numel elements of its output to out. */
 static tn_status evaluate(const struct check *check, double *out)
 {
     tn_scope *scope = tn_scope_open();
@@ -37,7 +38,8 @@ static tn_status evaluate(const struct check *check, double *out)
     return status;
 }
 
-/* Row j of the Jacobian: the gradient with cotangent 1 at element j of y. */
+/* Computes row j of the Jacobian by backward: the gradient of element j of
+ * y. */
 static tn_status analytic_row(struct check *check, tn_tensor *y, int64_t j,
                               double *cotangent, tn_tensor **wanted,
                               tn_tensor **grad, int wanted_count)
@@ -74,7 +76,7 @@ static tn_status analytic(struct check *check, tn_tensor *y,
     tn_tensor **grad = tn__calloc((size_t)wanted_count, sizeof *grad);
     tn_status status =
         check->analytic && cotangent && grad ? TN_OK : TN_ERR_MEMORY;
-    /* If y depends on no input, the Jacobian stays zero. */
+    /* If y does not depend on the inputs, the Jacobian stays zero. */
     for (int64_t j = 0; j < y->numel && status >= 0 && y->requires_grad; j++) {
         tn_scope *scope = tn_scope_open();
         status = scope ? analytic_row(check, y, j, cotangent, wanted, grad,
@@ -103,7 +105,8 @@ static tn_status compare(const struct check *check, int input, int64_t element,
     return TN_OK;
 }
 
-/* Changes each element of one input by +eps and -eps. */
+/* Computes the Jacobian's columns for one input by finite differences and
+ * compares them. Each element of the input is changed by +eps and by -eps. */
 static tn_status differences(const struct check *check, int input,
                              int64_t first_column, double *x, double *up,
                              double *down)
@@ -178,7 +181,8 @@ static tn_status check_inputs(struct check *check, tn_tensor **wanted,
     return TN_OK;
 }
 
-/* Computes the output, its Jacobian, then the differences. */
+/* Calls fn, computes the Jacobian by backward, and compares it with finite
+ * differences. */
 static tn_status check_output(struct check *check, bool may_be_constant)
 {
     tn_tensor **wanted = tn__calloc((size_t)check->count + 1, sizeof *wanted);
@@ -241,12 +245,13 @@ tn_status tn_gradcheck(tn_gradcheck_fn fn, tn_tensor *const *inputs, int count,
 
 /* ---- second order ------------------------------------------------------- */
 
-/* Makes the gradient of one input a function of all inputs and of the
- * cotangent, which is the last of them. */
+/* The context of a function that returns the gradient of one input of fn. Its
+ * arguments are the inputs of fn, then the cotangent. Checking the gradient of
+ * this function checks second derivatives of fn. */
 struct second {
     tn_gradcheck_fn fn;
     void *context;
-    int which;
+    int which; /* number of the input */
 };
 
 static tn_tensor *first_gradient(tn_tensor *const *inputs, int count,
@@ -266,13 +271,14 @@ static tn_tensor *first_gradient(tn_tensor *const *inputs, int count,
     return tn_tensor_from_array(&zero, TN_F64, TN_SCALAR);
 }
 
-/* A cotangent of y's shape: fixed pseudorandom numbers in [-1, 1). */
+/* Returns a cotangent of y's shape. Its elements are pseudorandom numbers in
+ * [-1, 1), the same in each run. */
 static tn_tensor *cotangent_like(const tn_tensor *y)
 {
     double *data = tn__calloc((size_t)y->numel, sizeof *data);
     if (!data)
         return NULL;
-    uint64_t state = 12345; /* Knuth's MMIX generator */
+    uint64_t state = 12345; /* Knuth's MMIX linear congruential generator */
     for (int64_t i = 0; i < y->numel; i++) {
         state = state * 6364136223846793005u + 1442695040888963407u;
         data[i] = (double)(int64_t)state * 0x1p-63;

@@ -1,17 +1,19 @@
-/* history.c: memory that several tensors share and that is changed in place
- * while gradients are recorded.
+/* history.c: gradients of tensors that share memory, when one of them is
+ * changed in place.
  *
- * After the first such change the storage has a history: its base, the tensor
- * of which all others are views, and the node from which the base has its
- * values. A change of a part of the base, such as x[0] += w, is recorded as
- * as_strided_scatter of x[0]'s new values into the base. The gradient of that
- * row takes the part's share out of the base's cotangent and passes it to the
- * addition. A tensor whose node is older than the last change gets a new node
- * when it is next used: as_strided of the base. PyTorch also rebases the base
- * and regenerates the views' nodes; its views each hold the base as a tensor.
- * Here a view costs nothing until one is written to.
+ * The base of a storage is the tensor of which all others are views. The first
+ * in-place change gives the storage a history: where the base lies, and the
+ * node of the call that made its values. A change of a part of the base, such
+ * as x[0] += w, is recorded as as_strided_scatter, which writes the new values
+ * of x[0] into the base. The gradient of as_strided_scatter passes the part of
+ * the base's cotangent that belongs to x[0] on to the addition. A tensor whose
+ * node is older than the last change gets a new node when it is next used. This
+ * node records an as_strided view of the base. PyTorch also replaces the nodes
+ * of base and views, but each of its views keeps a reference to the base
+ * tensor. Here a view costs nothing until one is written to.
  *
- * Nothing is computed for this: the two rows are only recorded. */
+ * The two operators are only recorded for backward. They compute nothing in
+ * the forward pass. */
 #include <base/lock.h>
 #include <ops/table.h>
 #include <string.h>
@@ -19,8 +21,8 @@
 #include <autograd/history.h>
 #include <autograd/node.h>
 
-/* Guards all histories except their counts. One lock is enough: histories are
- * few. */
+/* Guards the fields of all histories except `count`. One lock is enough,
+ * because few storages have a history. */
 static tn__lock lock = TN__LOCK_INIT;
 static uint64_t last_count;
 
@@ -55,8 +57,9 @@ static bool is_place_of(const struct tn__place *place, const tn_tensor *x)
            tn__shape_equal(place->ndim, place->stride, x->ndim, x->stride);
 }
 
-/* The node below the recorded views that lead to x, or NULL. *place: place of
- * the tensor that this node made; *index: which output of it that is. */
+/* Follows the recorded view calls from x back to the tensor that is no view.
+ * Returns the node that made this tensor, or NULL if there is none. Sets *place
+ * to the tensor's place in the storage and *index to its output number. */
 static tn__node *find_base(const tn_tensor *x, struct tn__place *place,
                            uint32_t *index)
 {
@@ -86,8 +89,8 @@ bool tn__tensor_views_leaf(const tn_tensor *x)
 
 /* ---- recording ---------------------------------------------------------- */
 
-/* A tensor at that place of x's storage, an output of node (NULL: of none). The
- * caller owns one reference. */
+/* Makes a tensor at the given place in x's storage and, unless node is NULL,
+ * makes it output `index` of node. The caller owns one reference. */
 static tn_tensor *stand_in(const tn_tensor *x, const struct tn__place *place,
                            tn__node *node, uint32_t index)
 {
@@ -107,8 +110,9 @@ static tn_dims_list list_of(int ndim, const int64_t *dim)
     return list;
 }
 
-/* The node of a call of row `id` with the arguments: `tensors` tensors, then
- * x's size, stride and offset. Its output is out. */
+/* Makes a node for a call of operator `id` that is not executed. The call's
+ * arguments are the given tensors, then size, stride and offset of x. Its
+ * output is out. */
 static tn__node *record(int id, tn_tensor *const *tensor, int tensors,
                         const tn_tensor *x, tn_tensor *out)
 {
@@ -126,8 +130,9 @@ static tn__node *record(int id, tn_tensor *const *tensor, int tensors,
     return plan ? tn__node_record(plan, &call) : NULL;
 }
 
-/* The base's node after `node` wrote x, a part of the base; the caller owns one
- * reference. base_node: the base's node before, or NULL. */
+/* Returns the new node of the base after the call of `node` has written x, a
+ * part of the base. base_node is the base's old node, or NULL. The caller owns
+ * one reference. */
 static tn__node *scatter_into(const struct tn__place *base, tn__node *base_node,
                               uint32_t index, const tn_tensor *x,
                               tn__node *node)
@@ -146,7 +151,8 @@ static tn__node *scatter_into(const struct tn__place *base, tn__node *base_node,
     return made;
 }
 
-/* x's node as a view of the base; the caller owns one reference. */
+/* Makes a node that records x as a view of the base. The caller owns one
+ * reference. */
 static tn__node *view_of(const tn__history *history, tn_tensor *x)
 {
     tn_tensor *base = stand_in(x, &history->base, history->node,
@@ -159,15 +165,16 @@ static tn__node *view_of(const tn__history *history, tn_tensor *x)
 
 /* ---- writing and using shared memory ------------------------------------ */
 
-/* Does x cover all of its storage contiguously? Then it can be the base. */
+/* Returns whether x contiguously covers all of its storage, so that it can be
+ * the base. */
 static bool is_whole(const tn_tensor *x)
 {
     return x->contiguous && x->offset == 0 &&
            (uint64_t)x->numel * tn_dtype_bytes(x->dtype) == x->storage->bytes;
 }
 
-/* A history for memory that had none, made before x's node is replaced: its
- * node is the base's old one, or NULL. */
+/* Makes the history of x's storage before the first in-place change is
+ * recorded. history->node is the node that made the base, or NULL. */
 static tn__history *history_new(const tn_tensor *x)
 {
     tn__history *history = tn__calloc(1, sizeof *history);
@@ -177,7 +184,8 @@ static tn__history *history_new(const tn_tensor *x)
     history->node =
         tn__ref(find_base(x, &history->base, &history->index));
     if (!history->node && !is_whole(x)) {
-        /* The base is unknown and holds constants: take all of the storage. */
+        /* No view was recorded, so the base's values are constants. Use a 1-d
+         * tensor over the whole storage as the base. */
         int64_t count = (int64_t)(x->storage->bytes / tn_dtype_bytes(x->dtype));
         history->base =
             (struct tn__place){.ndim = 1, .shape = {count}, .stride = {1}};

@@ -1,22 +1,27 @@
-/* history.h: the record of in-place changes of a storage. */
+/* history.h: the record of in-place changes of a storage whose memory several
+ * tensors share. history.c describes it. */
 #ifndef TN_LIB_AUTOGRAD_HISTORY_H
 #define TN_LIB_AUTOGRAD_HISTORY_H
 
 #include <autograd/autograd.h>
 
-/* A tensor's place in its storage. */
+/* The elements of a storage that a tensor covers. */
 struct tn__place {
     int ndim;
     int64_t offset;
     int64_t shape[TN_MAX_NDIM], stride[TN_MAX_NDIM];
 };
 
+/* The history of a storage. Its base is the tensor of which all others that use
+ * the storage are views. */
 struct tn__history {
-    tn__node *node;         /* counted: the node that made the base's values, */
-    uint32_t index;         /*   as this output of it */
-    _Atomic uint64_t count; /* number of the last change, counted over all
-                               storages */
-    tn_dtype dtype;
+    tn__node *node;         /* owned reference: node of the call that made the
+                               base's current values */
+    uint32_t index;         /* which output of node the base is */
+    _Atomic uint64_t count; /* number of the last in-place change of this
+                               storage; changes of all storages are numbered
+                               consecutively */
+    tn_dtype dtype;         /* dtype of the base */
     struct tn__place base;
 };
 
@@ -25,7 +30,8 @@ static inline tn__history *tn__history_of(const tn_tensor *x)
     return atomic_load_explicit(&x->storage->history, memory_order_acquire);
 }
 
-/* Number of the last in-place change of x's memory; 0: none. */
+/* Returns the number of the last in-place change of x's memory, or 0 if it was
+ * never changed. */
 static inline uint64_t tn__history_count(const tn_tensor *x)
 {
     tn__history *history = tn__history_of(x);

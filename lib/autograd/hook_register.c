@@ -1,10 +1,11 @@
-/* hook_register.c: the calls that register hooks on tensors and retain their
- * gradients. */
+/* hook_register.c: the public functions that register hooks on tensors and
+ * retain gradients. */
 #include <tenon/hook.h>
 
 #include <autograd/hooks.h>
 
-/* x's gradient data. NULL with the error recorded if x requires no gradient. */
+/* Returns the autograd data of x. Records an error and returns NULL if x does
+ * not require a gradient. */
 static tn__grad_meta *data_of(tn_tensor *x, const char *name)
 {
     if (tn__error_pending())

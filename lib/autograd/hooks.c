@@ -1,8 +1,9 @@
-/* hooks.c: hooks on gradients, and gradients of tensors that are no leaves.
+/* hooks.c: runs hooks on gradients and retains gradients of non-leaf tensors
+ * (retain_grad in PyTorch).
  *
- * The node whose output the tensor is has a list of hooks, in order of
- * registration. Removing a hook only marks it. Marked hooks leave the list when
- * the next one is registered, unless a walk of this thread is running hooks. */
+ * Each node has a list of hooks on its outputs, in order of registration.
+ * Removing a hook only marks it. The next registration takes marked hooks out
+ * of the list, unless this thread is running hooks at that time. */
 #include <string.h>
 #include <base/context.h>
 #include <tenon/hook.h>
@@ -10,8 +11,8 @@
 
 #include <autograd/hooks.h>
 
-/* Post-accumulate hooks in the process. While it is 0, no walk searches for
- * them. */
+/* Number of post-accumulate hooks in the process. While it is 0, backward does
+ * not search for leaves with such hooks. */
 static _Atomic size_t post_accumulate_count;
 
 bool tn__hooks_any_post_accumulate(void)

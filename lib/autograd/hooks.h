@@ -9,22 +9,27 @@ enum { TN__HOOK_GRAD, TN__HOOK_RETAIN, TN__HOOK_POST_ACCUMULATE };
 
 struct tn__grad_hook {
     tn_hook base;
-    struct tn__grad_hook *next; /* counted */
-    int kind;
-    uint32_t index;                  /* which output of the node */
-    tn_grad_hook run;                /* TN__HOOK_GRAD */
-    tn_accumulated_hook accumulated; /* TN__HOOK_POST_ACCUMULATE, called */
-    tn_tensor *x;              /* with this leaf: lent, until it is freed; */
-    const tn__grad_meta *meta; /* identifies the leaf when it is freed */
-    void *context;
-    void (*release)(void *context); /* or NULL */
-    tn_tensor *grad;                /* TN__HOOK_RETAIN: counted */
+    struct tn__grad_hook *next; /* owned reference: next hook of the node */
+    int kind;                   /* one of the TN__HOOK_ constants */
+    uint32_t index;             /* the node's output that the hook observes */
+    tn_grad_hook run;           /* the function of a TN__HOOK_GRAD */
+    tn_accumulated_hook accumulated; /* the function of a
+                                        TN__HOOK_POST_ACCUMULATE */
+    tn_tensor *x;              /* the leaf passed to `accumulated`; not owned:
+                                  the hook is removed when x is freed */
+    const tn__grad_meta *meta; /* gradient data of x, by which the hook is found
+                                  when x is freed */
+    void *context;             /* passed to the function */
+    void (*release)(void *context); /* frees context, or NULL */
+    tn_tensor *grad;           /* owned reference: the gradient stored by a
+                                  TN__HOOK_RETAIN */
 };
 
-/* A hook that is in no list yet, owned by the open scope. */
+/* Makes a hook that is in no list yet. The open scope owns it. */
 struct tn__grad_hook *tn__hook_new(int kind, uint32_t index, void *context);
-/* Appends hook and takes over one reference to it. Drops hooks that were
- * removed, unless this thread is running hooks. */
+/* Appends hook to the node's list and takes over one reference to it. Frees
+ * hooks of the list that were marked as removed, unless this thread is running
+ * hooks. */
 void tn__hook_append(tn__node *node, struct tn__grad_hook *hook);
 
 #endif

@@ -1,4 +1,4 @@
-/* node.c: nodes, their memory, and the values they save.
+/* node.c: allocates and frees graph nodes.
  *
  * A node is one block of memory: the struct, then its ports, shapes, parameters
  * and copies of attributes. Blocks come from pools of a few sizes, because each
@@ -80,7 +80,7 @@ tn__node *tn__node_alloc(size_t bytes)
 
 tn__node *tn__node_leaf(void)
 {
-    /* sequence 0: walked after all calls */
+    /* Its sequence is 0, so backward reaches it after all calls. */
     return tn__node_alloc(sizeof(tn__node));
 }
 

@@ -1,4 +1,9 @@
-/* node.h: the structure of nodes, for the files of this room alone. */
+/* node.h: the internal structure of graph nodes. Only lib/autograd uses it.
+ *
+ * A node records one operator call. A port is one input tensor of that call;
+ * autograd.h explains how ports are numbered. A row is one operator of the
+ * operator table. "Owned reference" means that the struct holds one count of a
+ * reference-counted object and releases it when it is freed. */
 #ifndef TN_LIB_AUTOGRAD_NODE_H
 #define TN_LIB_AUTOGRAD_NODE_H
 
@@ -8,51 +13,69 @@
 #include <base/platform.h>
 #include <tenon/hook.h>
 
-/* ---- plans: what all calls of one row and kernel share ------------------ */
+/* ---- plans: what all calls of one operator and kernel share ------------- */
 
-/* The gradient with respect to one port. */
+/* Describes the kernel that computes the gradient of one port (input
+ * tensor). */
 typedef struct tn__plan_port {
-    const tn__kernel *kernel; /* NULL: zero or failed */
-    bool zero;
-    bool failed;    /* no derivative; tn__plan_port_fail reports why */
-    int input;      /* the kernel's input that the port feeds */
-    int used[TN__KERNEL_MAX_INPUTS]; /* operands of the gradient kernel, as
-                                        tn__kernel_gradient returns them */
-    int param[TN__KERNEL_MAX_PARAMS]; /* indices of the forward kernel's
-                                         parameters */
-    uint32_t inputs, outputs; /* saved values it needs: one bit per port, one
-                                 per output */
-    bool copies_cotangent; /* the kernel copies its one input, a cotangent */
-    const tn__kernel *summed; /* kernel fused with a sum over a row, for an
-                                 input that was broadcast. NULL: run as two
-                                 launches */
-    const tn__kernel *per_row; /* kernel computed once per row, if all elements
-                                  of a row are equal. NULL: they are not */
+    const tn__kernel *kernel; /* computes the gradient; NULL if zero or failed
+                                 is set */
+    bool zero;      /* the gradient is always zero */
+    bool failed;    /* there is no derivative; tn__plan_port_fail reports why */
+    int input;      /* number of this tensor among the forward kernel's
+                       inputs */
+    int used[TN__KERNEL_MAX_INPUTS]; /* which value each operand of the gradient
+                                        kernel is, numbered as
+                                        tn__kernel_gradient does */
+    int param[TN__KERNEL_MAX_PARAMS]; /* for each parameter of the gradient
+                                         kernel, its index among those of the
+                                         forward kernel */
+    uint32_t inputs, outputs; /* saved values that it needs, as two masks: one
+                                 bit per port, one bit per output */
+    bool copies_cotangent; /* the kernel only copies a cotangent */
+    const tn__kernel *summed; /* the kernel fused with the sum over broadcast
+                                 dimensions; NULL if they need two launches */
+    const tn__kernel *per_row; /* a kernel that computes the gradient once for
+                                  each row of a reduction; NULL if elements of a
+                                  row have different gradients */
 } tn__plan_port;
 
 #define TN__PLAN_PORTS 16
+/* What all calls of one operator with one kernel share. Either `kernel` is set,
+ * and gradients are kernels derived from it, or `gradient` is a C function. */
 typedef struct tn__plan {
-    struct tn__plan *next; /* in its bucket */
+    struct tn__plan *next;       /* next plan in the same hash bucket */
     const tn_op *op;
-    const tn__kernel *kernel;    /* NULL if gradient is a C function */
-    tn__gradient_fn gradient;
-    const tn__saves *saves;      /* of gradient; NULL: it needs no values */
-    bool saves_layout;           /* it needs the layout of input 0 */
-    bool adds;                   /* it adds to the sums it is given */
-    int port_count;              /* a list counts as one */
-    uint8_t port_arg[TN__PLAN_PORTS];   /* argument that feeds the port */
-    uint8_t input_port[TN__KERNEL_MAX_INPUTS]; /* kernel's input -> port */
-    /* Made on first use; written once. */
+    const tn__kernel *kernel;    /* the forward kernel, or NULL */
+    tn__gradient_fn gradient;    /* the C function, or NULL */
+    const tn__saves *saves;      /* values that the C function needs, or NULL
+                                    if it needs none */
+    bool saves_layout;           /* the C function needs the strides of input
+                                    0 */
+    bool adds;                   /* the C function adds to the sums passed in
+                                    out[] */
+    int port_count;              /* here a list of tensors counts as one port */
+    uint8_t port_arg[TN__PLAN_PORTS]; /* for each port, its argument number */
+    uint8_t input_port[TN__KERNEL_MAX_INPUTS]; /* for each input of the forward
+                                                  kernel, the port that it
+                                                  reads */
+    /* Each entry is made on first use and then never changes. */
     _Atomic(tn__plan_port *) port[TN__PLAN_PORTS];
 } tn__plan;
 
-/* Never freed. NULL with the error recorded. */
+/* Returns the plan for an operator and a kernel, and makes it on first use.
+ * Plans are never freed. Returns NULL and records an error on failure. */
 const tn__plan *tn__plan_find(const tn_op *op, const tn__kernel *kernel);
-/* For a plan without a C function. NULL only if memory runs out. */
+/* Returns the description of the kernel that computes the gradient of an input
+ * (port), and derives this kernel on first use. The plan must not have a C
+ * function. Returns NULL only if memory runs out. */
 const tn__plan_port *tn__plan_port_find(const tn__plan *plan, int port);
-/* Records the error that explains why this port has no gradient. */
+/* Records the error that explains why an input (port) has no gradient, and
+ * returns its status. */
 tn_status tn__plan_port_fail(const tn__plan *plan, int port);
-/* The values to save if the ports of this mask are wanted. */
+/* Finds the values that a node must save so that the gradients of the ports in
+ * the mask `wanted` can be computed. Sets two masks: *inputs has one bit per
+ * port, *outputs one bit per output. */
 tn_status tn__plan_saves(const tn__plan *plan, uint32_t wanted,
                          uint32_t *inputs, uint32_t *outputs);
 
@@ -62,89 +85,99 @@ tn_status tn__plan_saves(const tn__plan *plan, uint32_t wanted,
  * needs them (recompute.c). */
 typedef struct tn__rerun tn__rerun;
 
-/* A value that a gradient needs later: stored, or value number `version` of a
- * recomputed call. Both pointers are NULL if there is none or it was
- * released. */
+/* A value that a gradient needs later. Either `value` holds it, or `rerun` can
+ * compute it again. Both pointers are NULL if nothing was saved or the value
+ * was released. */
 typedef struct tn__saved_value {
-    tn_tensor *value; /* counted: an alias without a graph */
-    tn__rerun *rerun; /* counted */
-    uint32_t version; /* of value's storage when it was saved */
+    tn_tensor *value; /* owned reference: an alias without a graph */
+    tn__rerun *rerun; /* owned reference: the call to recompute */
+    uint32_t version; /* with `value`: the version counter of its storage when
+                         it was saved; with `rerun`: the number of this value
+                         among those that the call saves */
 } tn__saved_value;
 
-/* Saves x. Inside a function that will be recomputed, it saves only a number.
- * False if memory runs out. */
+/* Saves x. Inside tn_recompute it stores only the number of the value. Returns
+ * false if memory runs out. */
 bool tn__saved_value_set(tn__saved_value *saved, tn_tensor *x,
                          uint32_t version);
-/* Lent. NULL with the error recorded if the value was released, was changed in
- * place since, or cannot be recomputed. who: the operator that saved it. */
+/* Returns the saved value, recomputing it if necessary; `saved` keeps the
+ * reference. Returns NULL and records an error if the value was released, was
+ * changed in place since it was saved, or cannot be recomputed. who is the name
+ * of the operator that saved it, for the message. */
 tn_tensor *tn__saved_value_get(const tn__saved_value *saved, const char *who);
 void tn__saved_value_release(tn__saved_value *saved);
 
 /* ---- nodes -------------------------------------------------------------- */
 
-/* What a node records of a tensor: an input or an output of the call. */
+/* What a node records of one tensor. The node has such a struct for each input
+ * (its ports), for each output, and for each value that the forward function of
+ * an operator written in C saved. */
 typedef struct tn__port {
-    tn__node *node;    /* counted: the node that receives the gradient of an
-                          input; NULL: none */
-    uint32_t index;    /* output of that node; unused for an output port */
-    int8_t ndim;       /* -1: omitted */
-    int8_t output;     /* for a value that a C operator's forward saved: the
-                          output that it was, or -1 */
+    tn__node *node;    /* owned reference: the node that made this input, which
+                          receives its gradient; NULL if there is none */
+    uint32_t index;    /* which output of that node this input is */
+    int8_t ndim;       /* number of dimensions; -1 if the argument was
+                          omitted */
+    int8_t output;     /* if forward saved one of its outputs, the number of
+                          that output; -1 for any other value */
     uint8_t dtype;
-    bool transposed;      /* a contiguous matrix with its last two dimensions
-                             swapped */
-    const int64_t *shape; /* in the node's block */
+    bool transposed;      /* the tensor is the transpose of a contiguous
+                             matrix */
+    const int64_t *shape; /* points into the node's own memory block */
     tn_device *device;
-    tn__saved_value saved;
+    tn__saved_value saved; /* the tensor, if the gradient needs it */
 } tn__port;
 
-/* A tensor's place in its storage, in elements. */
+/* Offset and strides of a tensor in its storage, in elements. */
 typedef struct tn__layout {
     int64_t offset, stride[TN_MAX_NDIM];
 } tn__layout;
 
 struct tn__node {
     tn__object object;
-    const tn_op *op;      /* NULL: a leaf */
-    uint64_t sequence;    /* greater than those of all nodes below it */
-    /* a call has: */
-    const tn_path *made_in; /* path of the module that ran it */
+    const tn_op *op;      /* the operator; NULL for the node of a leaf tensor */
+    uint64_t sequence;    /* number of the call; greater than those of all calls
+                             that its inputs depend on; 0 for a leaf */
+    /* The following fields are set for a call. */
+    const tn_path *made_in; /* path of the module that made the call */
     const tn__plan *plan;
-    uint8_t size_class;
-    bool is_view;         /* its output shares the memory of port 0 */
+    uint8_t size_class;   /* memory pool from which the node was allocated */
+    bool is_view;         /* the output is a view of input 0 */
     uint16_t port_count, out_count, save_count, value_count;
-    uint32_t row_dims;
-    int32_t ndim;         /* of shape; -1 for a row with a C function */
+    uint32_t row_dims;    /* dimensions that the kernel reduces, as a mask */
+    int32_t ndim;         /* number of dimensions of shape; -1 if the gradient
+                             is a C function */
     const int64_t *shape; /* iteration space of the kernel */
-    const tn__layout *layout; /* of port 0, with one stride per dimension; NULL:
-                                 not recorded */
-    tn_hook *hook;        /* counted: the first registered hook */
-    struct tn_op_context *context; /* counted: for an operator that the program
-                                      wrote in C, or NULL */
+    const tn__layout *layout; /* strides and offset of input 0; NULL if not
+                                 recorded */
+    tn_hook *hook;        /* owned reference: the first registered hook */
+    struct tn_op_context *context; /* owned reference: for an operator that the
+                                      program wrote in C, else NULL */
     tn__port *port;       /* port_count inputs, then out_count outputs, then
                              save_count values that forward saved */
-    tn_value *value;
-    tn_number *param;
-    /* a leaf has: */
-    tn_tensor *grad;      /* the gradient; counted; guarded by tn__leaf_lock.
-                             Released with the last tensor of this leaf. With
-                             create_graph the gradient's graph holds this node,
-                             so the two would hold each other. */
-    _Atomic uint32_t tensors; /* tensors whose leaf this is */
+    tn_value *value;      /* arguments of the call */
+    tn_number *param;     /* scalar parameters of the kernel */
+    /* The following fields are set for a leaf. */
+    tn_tensor *grad;      /* owned reference: the gradient. tn__leaf_lock guards
+                             it. It is released with the last tensor of this
+                             leaf, because with create_graph the gradient's
+                             graph refers back to this node. */
+    _Atomic uint32_t tensors; /* number of tensors that share this leaf */
 };
 
-/* A tensor's gradient data. */
+/* The part of a tensor that belongs to autograd. */
 struct tn__grad_meta {
-    tn__node *node;   /* counted: its leaf, or the call that made it */
-    uint32_t index;   /* output of node */
-    uint64_t seen;    /* the last in-place change of its memory that node
-                         accounts for */
-    tn_hook *retained; /* counted: hook that stores the gradient of a non-leaf
-                          tensor (retain_grad), or NULL */
+    tn__node *node;   /* owned reference: its leaf node, or the node of the call
+                         that made it */
+    uint32_t index;   /* which output of node the tensor is */
+    uint64_t seen;    /* number of the last in-place change of its memory that
+                         node takes into account */
+    tn_hook *retained; /* owned reference: hook that stores the gradient of a
+                          non-leaf tensor (retain_grad), or NULL */
 };
 
-/* TN_ERR_STATE if x would own a reference to itself with grad as its gradient
- * (grad_cycle.c). */
+/* Checks that x may get grad as its gradient. Returns TN_ERR_STATE if x would
+ * then own a reference to itself (grad_cycle.c). */
 tn_status tn__grad_check_cycle(tn_tensor *x, tn_tensor *grad);
 
 /* ---- in-place changes of shared memory (history.c) ---------------------- */
@@ -152,40 +185,44 @@ tn_status tn__grad_check_cycle(tn_tensor *x, tn_tensor *grad);
 /* Replaces x's node if x's memory was written to since the node was
  * recorded. */
 tn_status tn__tensor_refresh(tn_tensor *x);
-/* Call after an in-place operator: node recorded it, x was written. x and all
- * tensors that share its memory take their gradient from node from now on. */
+/* Must be called after an in-place operator has written x. node is the node of
+ * that call. From now on, gradients of x and of all tensors that share its
+ * memory pass through node. */
 tn_status tn__history_write(tn_tensor *x, tn__node *node);
-/* Does any tensor other than x and the values that graphs saved use x's
- * memory? */
+/* Returns whether another tensor uses x's memory. Values that graphs have saved
+ * do not count. */
 bool tn__tensor_is_shared(const tn_tensor *x);
-/* According to the recorded views, is x a view of a leaf? */
+/* Returns whether the recorded view calls show that x is a view of a leaf. */
 bool tn__tensor_views_leaf(const tn_tensor *x);
 void tn__history_release(tn__history *history);
 
 /* ---- operators that the program wrote in C (registered.c) --------------- */
 
+/* Runs the gradient function of such an operator. */
 tn_status tn__registered_gradient(const tn__node *node, tn_tensor *const *g,
                                   tn_tensor **out);
 /* Moves the values that forward saved into the node. */
 tn_status tn__registered_save(tn__node *node, const tn__call *call);
-/* Saved value i, lent. NULL without an error if NULL was saved. */
+/* Returns value i that forward saved; the node keeps the reference. Returns
+ * NULL without an error if forward saved NULL. */
 tn_tensor *tn__node_saved(const tn__node *node, int i);
 
 /* ---- hooks (hooks.c) ---------------------------------------------------- */
 
-/* Runs the hooks of node's output `index` on *g (counted; may be replaced). */
+/* Runs the hooks of node's output `index` on its cotangent *g. A hook may
+ * replace *g, which owns a reference. */
 tn_status tn__hooks_run(const tn__node *node, uint32_t index, tn_tensor **g);
-/* Has this leaf, or has any leaf, a post-accumulate hook? */
+/* Return whether this leaf, or any leaf, has a post-accumulate hook. */
 bool tn__hooks_has_post_accumulate(const tn__node *leaf);
 bool tn__hooks_any_post_accumulate(void);
 /* Runs the post-accumulate hooks of a leaf whose gradient is complete. */
 tn_status tn__hooks_run_post_accumulate(const tn__node *leaf);
-/* A tensor that retains its gradient got a new node: moves its hook there. */
+/* Moves the hook that retains a tensor's gradient to the tensor's new node. */
 void tn__hook_move(tn_hook *hook, tn__node *from, tn__node *to,
                    uint32_t index);
-/* The tensor that retained its gradient was freed. */
+/* Removes the hook of a tensor that retained its gradient and was freed. */
 void tn__hook_forget_retained(tn_hook *hook);
-/* Retained gradient number i of node; NULL: no more. */
+/* Returns the i-th retained gradient of node, or NULL if it has fewer. */
 tn_tensor *tn__hooks_retained_grad(const tn__node *node, int i);
 tn_tensor *tn__hook_retained(const tn_hook *hook);
 void tn__hook_set_retained(tn_hook *hook, tn_tensor *grad);
@@ -194,34 +231,36 @@ void tn__hooks_forget(tn__node *node, const tn__grad_meta *meta);
 
 /* ---- making nodes, and the node of a tensor ----------------------------- */
 
-/* A node in a block of `bytes`, with a zeroed struct. NULL if memory runs
- * out. */
+/* Allocates `bytes` for a node and zeroes the struct tn__node at its start.
+ * Returns NULL if memory runs out. */
 tn__node *tn__node_alloc(size_t bytes);
-/* A leaf's node. NULL if memory runs out. */
+/* Makes the node of a leaf. Returns NULL if memory runs out. */
 tn__node *tn__node_leaf(void);
-/* The node of a finished call; the caller owns one reference. */
+/* Makes the node of a finished call. The caller owns one reference. */
 tn__node *tn__node_record(const tn__plan *plan, tn__call *call);
 /* Releases the values that the node saved. */
 void tn__node_release(tn__node *node);
 
-/* Makes x an output of node. Takes its own reference. */
+/* Makes x output `index` of node. x takes its own reference to node. */
 tn_status tn__tensor_set_node(tn_tensor *x, tn__node *node, uint32_t index);
 void tn__grad_meta_release(tn__grad_meta *meta);
 
-/* Serialises changes of gradients of leaves. */
+/* Lock and unlock the one lock that guards the gradients of all leaves. */
 void tn__leaf_lock(void);
 void tn__leaf_unlock(void);
 
-/* In anomaly mode: an error if node's gradient produced a NaN from g. Else
- * TN_OK. */
+/* In anomaly mode, returns an error if one of the gradients out of node
+ * contains a NaN. The message says whether the cotangents g already had one.
+ * Otherwise returns TN_OK. */
 tn_status tn__anomaly_check(const tn__node *node, tn_tensor *const *g,
                             tn_tensor *const *out);
-/* The walk checks gradients itself, so its operators are not checked between
- * _begin and _end. Returns whether they were before. */
+/* Suspend and restore the checks of single operators in anomaly mode. The
+ * backward walk checks each gradient as a whole instead. _begin returns whether
+ * the checks were on before; that value is passed to _end. */
 bool tn__anomaly_begin(void);
 void tn__anomaly_end(bool was_watched);
 
-/* Runs node's gradient. out has port_count + 1 elements. */
+/* Computes the gradients of node's inputs. out has port_count + 1 elements. */
 tn_status tn__node_run(const tn__node *node, tn_tensor *const *g,
                        tn_tensor **out);
 

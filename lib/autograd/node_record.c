@@ -6,10 +6,12 @@
 
 #include <autograd/node.h>
 
-/* Numbers calls in the order of all threads. The backward walk follows it. */
+/* Number of the next call. All threads share this counter, and the backward
+ * walk visits nodes in descending order of these numbers. */
 static _Atomic uint64_t next_sequence = 1;
 
-/* Takes the next `bytes` of the block. */
+/* Returns the current position in a memory block and advances it by `bytes`,
+ * rounded up to a multiple of 8. */
 static void *carve(char **at, size_t bytes)
 {
     char *piece = *at;
@@ -22,8 +24,8 @@ static size_t padded(size_t bytes)
     return (bytes + 7) & ~(size_t)7;
 }
 
-/* Bytes behind a value's pointer that the node must copy, because the caller's
- * are valid during the call only. */
+/* Returns the size of the array or string that an argument points to. The node
+ * must copy it, because the caller's copy is valid only during the call. */
 static size_t copied_bytes(const tn_value *value)
 {
     switch (value->kind) {
@@ -61,7 +63,8 @@ static void copy_value(tn_value *to, const tn_value *from, char **at)
     }
 }
 
-/* The tensors of one argument. */
+/* Sets *list to the tensors of one argument and returns their number. An
+ * omitted tensor counts as one, which is NULL. */
 static int tensors_of(const tn_value *value, tn_tensor *const **list)
 {
     if (value->kind == TN_VALUE_TENSORS) {
@@ -77,8 +80,9 @@ struct sizes {
     size_t ports, dims, copied, layout;
 };
 
-/* The tensor of port 0 if the call returns a view of it or the gradient needs
- * its layout, else NULL. */
+/* Returns the first input tensor if its strides and offset must be recorded:
+ * the call returned a view of it, or the gradient needs its layout. Otherwise
+ * returns NULL. */
 static const tn_tensor *layout_source(const tn__plan *plan,
                                       const tn__call *call, bool *is_view)
 {
@@ -90,8 +94,8 @@ static const tn_tensor *layout_source(const tn__plan *plan,
     return *is_view || plan->saves_layout ? x : NULL;
 }
 
-/* The iteration space of a kernel call. If all operands have one shape,
- * call->shape is not set and the output has that shape. */
+/* The iteration space of a kernel call. call->shape is NULL if all operands
+ * have the same shape; then it is the output's shape. */
 struct extent {
     int ndim;
     const int64_t *dim;
@@ -141,7 +145,8 @@ static void describe(tn__port *port, const tn_tensor *x, char **at)
                        x->stride[x->ndim - 1] == x->shape[x->ndim - 2];
     port->device = x->storage->device;
     int64_t *shape = carve(at, x->ndim * sizeof *shape);
-    for (int d = 0; d < x->ndim; d++) /* few: cheaper than a memcpy call */
+    for (int d = 0; d < x->ndim; d++) /* a memcpy call would take longer for so
+                                         few elements */
         shape[d] = x->shape[d];
     port->shape = shape;
 }
@@ -159,10 +164,11 @@ static uint32_t version_of(const tn_tensor *x)
     return atomic_load_explicit(&x->storage->version, memory_order_relaxed);
 }
 
-/* Saves the values that the wanted ports need. An in-place call has already
- * changed its first argument and left a copy of the original. Values of other
- * views of the same memory are lost: they are saved with the old version, so
- * that using them is an error. */
+/* Saves the inputs and outputs that the gradients will need. An in-place call
+ * has already overwritten its first argument, so call->original, a copy made
+ * before, is saved instead. Other inputs that share the overwritten memory have
+ * lost their values. They are saved with the previous version number, so that
+ * backward reports an error when it needs them. */
 static tn_status save_values(tn__node *node, const tn__plan *plan,
                              const tn__call *call)
 {

@@ -1,4 +1,5 @@
-/* node_values.c: what gradient functions read of a node. */
+/* node_values.c: the functions by which gradient functions read a node: saved
+ * values, shapes and arguments of the recorded call. */
 #include <base/context.h>
 
 #include <autograd/walk.h>
@@ -10,8 +11,8 @@ bool tn__node_wants(const tn__node *node, int port)
             tn__node_set_has(tn__me.walk_asked, node->port[port].node));
 }
 
-/* A saved value. Under create_graph it is connected to the node that made
- * it. */
+/* Returns a saved value. Under create_graph the value becomes output `index` of
+ * the node `maker` again, so that the gradient can be differentiated. */
 static tn_tensor *unpack(const tn__node *node, const tn__port *port,
                          tn__node *maker, uint32_t index)
 {

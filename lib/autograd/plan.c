@@ -1,13 +1,16 @@
-/* plan.c: what all calls of one row with one kernel share: the argument that
- * feeds each port, the gradient kernel of each port, and the values that a node
- * must save. Lookup takes no lock, because every recorded call does it. */
+/* plan.c: finds or makes the plan that all calls of one operator with one
+ * kernel share. A plan holds the argument that each port (input tensor) is
+ * passed as, the kernel that computes each port's gradient, and which values a
+ * node must save. Every recorded call looks up a plan, so that lookup takes no
+ * lock. */
 #include <base/lock.h>
 #include <ops/engine/register.h>
 #include <string.h>
 
 #include <autograd/node.h>
 
-#define BUCKETS 1024 /* rows times dtype combinations of a large program */
+#define BUCKETS 1024 /* a large program uses about this many combinations of
+                        operators and dtypes */
 static _Atomic(tn__plan *) bucket[BUCKETS];
 static tn__lock making = TN__LOCK_INIT;
 
@@ -34,9 +37,10 @@ static bool names_port(const tn__plan *plan, int p, const char *name)
            strcmp(name, plan->op->arg[plan->port_arg[p]].name) == 0;
 }
 
-/* The port that feeds an input of the kernel: the argument of the same name.
- * The port of the same number is tried first, because kernels of higher
- * derivatives have several inputs called g. */
+/* Returns the port (input tensor of the call) that an input of the kernel
+ * reads: the one whose argument has the same name. The port with the same
+ * number is tried first, because kernels of higher derivatives have several
+ * inputs called g. Returns -1 if there is none. */
 static int port_of_input(const tn__plan *plan, int input)
 {
     const char *name = plan->kernel->input[input].name;
@@ -100,8 +104,9 @@ const tn__plan *tn__plan_find(const tn_op *op, const tn__kernel *kernel)
 
 /* ---- the gradient of one port ------------------------------------------- */
 
-/* Number of a written gradient's input, by its name: one of the kernel's
- * inputs, an output (out, out0 ...) or a cotangent (g, g0 ...). */
+/* Returns which value an input of a gradient kernel refers to by its name: one
+ * of the forward kernel's inputs, an output (out, out0 ...) or a cotangent (g,
+ * g0 ...). Inputs are numbered first, then outputs, then cotangents. */
 static int used_by_name(const tn__kernel *kernel, const char *name)
 {
     for (int k = 0; k < kernel->input_count; k++)
@@ -112,7 +117,7 @@ static int used_by_name(const tn__kernel *kernel, const char *name)
     if (strncmp(name, "out", 3) == 0)
         digits = name + 3;
     else
-        at += kernel->output_count; /* "g" */
+        at += kernel->output_count; /* the name begins with "g" */
     return at + (*digits ? *digits - '0' : 0);
 }
 
@@ -122,7 +127,8 @@ static bool has_written_gradient(const tn__plan *plan, int input)
     return plan->op->grad && plan->op->grad[arg];
 }
 
-/* The gradient in the row's `grad` line. */
+/* Returns the gradient kernel written in the `grad` line of the operator
+ * table. */
 static const tn__kernel *written_gradient(const tn__plan *plan, int input,
                                           int *used, bool *zero)
 {
@@ -169,7 +175,7 @@ static void set_needs(const tn__plan *plan, tn__plan_port *port)
     for (int i = 0; i < port->kernel->input_count; i++) {
         int u = port->used[i];
         if (u < kernel->input_count) {
-            if (kernel->input[u].dtype) /* else an offset operand */
+            if (kernel->input[u].dtype) /* an offset operand has no tensor */
                 port->inputs |= 1u << plan->input_port[u];
         } else if (u < kernel->input_count + kernel->output_count) {
             port->outputs |= 1u << (u - kernel->input_count);
@@ -193,14 +199,16 @@ static bool copies_cotangent(const tn__plan *plan, const tn__plan_port *port)
                plan->kernel->input_count + plan->kernel->output_count;
 }
 
-/* The gradient kernel fused with a sum. For 16-bit floats the sum is in float32
- * and of gradients that were not rounded. */
+/* Returns the gradient kernel fused with a sum over broadcast dimensions, or
+ * NULL if they cannot be fused. For 16-bit floats the sum is computed in
+ * float32, from gradients that have not been rounded to 16 bits. */
 static const tn__kernel *summed(const tn__kernel *kernel)
 {
     static tn__formula sum = TN__FORMULA("sum(input) = rsum(input)");
     for (int i = 0; i < kernel->input_count; i++)
         if (!kernel->input[i].dtype || kernel->input[i].index_count)
-            return NULL; /* element numbers within a row would differ */
+            return NULL; /* the kernel uses element indices within a row, which
+                            would change in the fused kernel */
     if (kernel->has_row && !(kernel = tn__kernel_without_rows(kernel)))
         return NULL;
     tn_dtype dtype = kernel->out[0].dtype;
@@ -223,8 +231,8 @@ static tn__plan_port *plan_port_new(const tn__plan *plan, int p)
         port->zero = true;
         return port;
     }
-    /* A missing derivative is no error of the recorded call. Backward reports
-     * it if it needs this port. */
+    /* If there is no derivative, the forward call must not fail. Backward
+     * reports the error if it needs this gradient. */
     tn__error pending;
     tn__error_hide(&pending);
     port->kernel = derive(plan, port->input, port->used, &port->zero);
@@ -235,7 +243,8 @@ static tn__plan_port *plan_port_new(const tn__plan *plan, int p)
         port->summed = summed(port->kernel);
         port->per_row = tn__kernel_once_a_row(port->kernel);
     }
-    /* Out of memory is not stored: the next call tries again. */
+    /* After running out of memory nothing is stored, so that the next call
+     * tries again. */
     const bool no_memory = tn_error_code() == TN_ERR_MEMORY;
     tn__error_restore(&pending);
     if (no_memory) {

@@ -1,13 +1,16 @@
-/* recompute.c: functions whose saved values are recomputed.
+/* recompute.c: tn_recompute, as torch.utils.checkpoint in PyTorch: runs a
+ * function, and runs it again in backward instead of storing the values that
+ * its gradient needs.
  *
- * While such a function runs, its calls record nodes as usual. Each value that
- * they would save gets a number in the function's rerun instead. When a
- * gradient first needs one of them, the function runs again on the inputs that
- * the rerun stored. The values saved in this second run, in the same order,
- * fill the rerun, and its graph is discarded. So the gradient is that of the
- * first graph, and parameters, hooks, tn_grad and higher derivatives work
- * without special cases. A function within a function has its inputs among the
- * values that the outer one recomputes. */
+ * A tn__rerun describes one call of tn_recompute. In the first run the
+ * operators record nodes as usual, but each value that a node would save only
+ * gets a number in the rerun. When a gradient first needs such a value, the
+ * function runs again on the inputs stored in the rerun. The second run saves
+ * its values in the same order, so they get the same numbers and are stored in
+ * the rerun. The graph of the second run is discarded. So backward walks the
+ * graph of the first run, and parameters, hooks, tn_grad and higher derivatives
+ * work without special cases. If tn_recompute is called within such a function,
+ * the inner call's inputs are values that the outer function recomputes. */
 #include <base/context.h>
 
 #include <autograd/rerun.h>
@@ -58,7 +61,7 @@ static tn__rerun *rerun_new(tn_tensor *const *inputs, int count)
 
 /* ---- running again ------------------------------------------------------ */
 
-/* An input as a leaf of the second run's graph. */
+/* Returns a stored input as a new leaf, which starts the second run's graph. */
 static tn_tensor *open_input(const struct tn__rerun_input *input)
 {
     tn_tensor *value = tn__saved_value_get(&input->saved, "recompute");
@@ -73,7 +76,7 @@ static tn_tensor *open_input(const struct tn__rerun_input *input)
     return status < 0 ? NULL : x;
 }
 
-/* Adds to the pending error that it occurred in the second run. */
+/* Adds to the pending error's message that it occurred in the second run. */
 static void report_rerun(tn_status status)
 {
     if (tn__error_pending())
@@ -128,8 +131,9 @@ static tn_status run_again(tn__rerun *rerun)
             tn_rng_restore(rng);
         tn_grad_mode_set(mode);
         tn__autocast_swap(autocast);
-        tn__autocast_forget(); /* it refers to the graph that is freed */
-        if (run.differs) /* the error is recorded */
+        tn__autocast_forget(); /* autocast's cache refers to the second run's
+                                  graph, which is freed */
+        if (run.differs) /* fill_value has recorded the error */
             status = TN_ERR_STATE;
         else if (status < 0 || tn__error_pending())
             report_rerun(status < 0 ? status : tn_error_code());
@@ -143,7 +147,7 @@ static tn_status run_again(tn__rerun *rerun)
 
 /* ---- the call ----------------------------------------------------------- */
 
-/* Runs fn in its own scope; only the outputs outlive it. */
+/* Runs fn in its own scope. Only the outputs outlive that scope. */
 static tn_status call(tn_recompute_fn fn, void *context,
                       tn_tensor *const *inputs, int count,
                       tn_tensor **outputs, int out_count)

@@ -1,5 +1,5 @@
-/* record.c: autograd's hooks into the dispatch of operators, and the attributes
- * of tensors that belong to autograd. */
+/* record.c: the functions by which operators record their calls for backward,
+ * and the autograd attributes of tensors (requires_grad, grad, grad_fn). */
 #include <ctype.h>
 #include <string.h>
 #include <base/context.h>
@@ -14,8 +14,8 @@ static bool is_leaf(const tn_tensor *x)
 
 /* ---- hooks -------------------------------------------------------------- */
 
-/* Updates the nodes of the call's tensors. *any: does one of them require a
- * gradient? */
+/* Updates the nodes of the call's input tensors after in-place changes. Sets
+ * *any to whether one of them requires a gradient. */
 static tn_status refresh_inputs(const tn__call *call, bool *any)
 {
     *any = false;
@@ -52,7 +52,7 @@ static tn_status set_outputs(tn__call *call, tn__node *node)
 static tn_status record(tn__call *call)
 {
     if (!call->out_count)
-        return TN_OK; /* parts of a tensor without elements */
+        return TN_OK; /* a split of an empty tensor may have no outputs */
     bool any;
     tn_status status = refresh_inputs(call, &any);
     if (status < 0 || !any)
@@ -68,7 +68,8 @@ static tn_status record(tn__call *call)
     return status;
 }
 
-/* Rejects in-place changes whose gradients would be wrong without an error. */
+/* Returns an error for an in-place change of x that gradients could not take
+ * into account. */
 static tn_status refuse_inplace(const tn_op *op, tn_tensor *x,
                                 bool requires_grad)
 {
@@ -134,7 +135,8 @@ static tn_status keep_original(tn__call *call)
     return call->original ? TN_OK : tn_error_code();
 }
 
-/* "AddBackward" for an output of add, as in PyTorch. */
+/* Writes the name of x's gradient function as PyTorch prints it: "AddBackward"
+ * for an output of add. */
 static void grad_fn(tn_tensor *x, char *text)
 {
     *text = '\0';
@@ -151,8 +153,8 @@ static void grad_fn(tn_tensor *x, char *text)
     memcpy(text + at, "Backward", sizeof "Backward");
 }
 
-/* ops calls this room only through these hooks, so it can be linked without
- * it. */
+/* lib/ops calls autograd only through these function pointers, so that lib/ops
+ * can be linked without autograd. */
 __attribute__((constructor)) static void install_hooks(void)
 {
     tn__hooks.recording = tn_grad_mode;
@@ -167,7 +169,8 @@ __attribute__((constructor)) static void install_hooks(void)
 
 /* ---- attributes --------------------------------------------------------- */
 
-/* The node that accumulates the gradient of the leaf x; made on first use. */
+/* Returns the node that accumulates the gradient of leaf x, and makes it on
+ * first use. */
 static tn__node *leaf_of(tn_tensor *x)
 {
     if (x->grad)

@@ -1,6 +1,6 @@
-/* registered.c: gradients of operators that a program wrote in C. The values
- * that their forward saved are ports of the node, after those of the
- * outputs. */
+/* registered.c: gradients of operators that a program wrote in C, like
+ * torch.autograd.Function in PyTorch. node->port[] holds the inputs, then the
+ * outputs, then the values that the operator's forward function saved. */
 #include <base/error.h>
 #include <ops/engine/register.h>
 #include <string.h>
@@ -12,7 +12,8 @@ static const tn__node *node_of(const tn_op_context *context)
     return context->node;
 }
 
-/* The first port of argument i; -1: none. */
+/* Returns the first port (input tensor) of argument i, or -1 if the argument is
+ * no tensor. */
 static int port_of(const tn__plan *plan, int i)
 {
     for (int p = 0; p < plan->port_count; p++)
@@ -21,7 +22,8 @@ static int port_of(const tn__plan *plan, int i)
     return -1;
 }
 
-/* Argument i as the node stores it, for tn_op_context_... */
+/* Returns argument i of the recorded call, for the tn_op_context_ functions. A
+ * tensor argument is NULL: only the values saved by forward are available. */
 static tn_value value_of(const void *kept, int i)
 {
     const tn__node *node = kept;
@@ -57,7 +59,8 @@ tn_tensor *tn_op_context_saved(const tn_op_context *context, int i)
 
 /* ---- the gradient ------------------------------------------------------- */
 
-/* Is x a valid gradient of port p: does the port's shape broadcast to x's? */
+/* Checks that x is a valid gradient of input p: the input's shape can be
+ * broadcast to x's shape. */
 static tn_status check_result(const tn__node *node, int p, const tn_tensor *x)
 {
     const tn__port *port = &node->port[p];
@@ -106,8 +109,8 @@ tn_status tn__registered_gradient(const tn__node *node, tn_tensor *const *g,
 
 /* ---- what forward saved ------------------------------------------------- */
 
-/* Connects the port of saved value x: to the node of the input or to the output
- * that it is. */
+/* If the saved value x is an input or an output of the call, connects it to the
+ * node that made it, so that it can be differentiated under create_graph. */
 static void connect(tn__node *node, const tn__call *call, tn__port *port,
                     const tn_tensor *x)
 {

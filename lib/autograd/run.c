@@ -1,5 +1,5 @@
-/* run.c: the gradient of one call: its C function, or the gradient kernels of
- * its kernel, run over the call's iteration space. */
+/* run.c: computes the gradients of one recorded call, by its C function or by
+ * gradient kernels that run over the iteration space of the forward kernel. */
 #include <tenon/ops.h>
 
 #include <autograd/node.h>
@@ -34,7 +34,7 @@ tn_tensor *tn__zeros_expanded(tn_dims_list shape, tn_dtype dtype,
                      shape);
 }
 
-/* Zeros of the shape of output out, for a cotangent that is NULL. */
+/* Makes zeros of the shape of output `out`, in place of a NULL cotangent. */
 static tn_tensor *node_zeros(const tn__node *node, int out)
 {
     const tn__port *port = &node->port[node->port_count + out];
@@ -42,7 +42,8 @@ static tn_tensor *node_zeros(const tn__node *node, int out)
                     .dtype = port->dtype, .device = port->device);
 }
 
-/* x, an output or its cotangent, with row dimensions of size 1 inserted. */
+/* Inserts dimensions of size 1 into x for the dimensions that the forward
+ * kernel reduced. x is an output or the cotangent of an output. */
 static tn_tensor *with_row_dims(const tn__node *node, tn_tensor *x)
 {
     if (!x || x->ndim == node->ndim)
@@ -54,7 +55,9 @@ static tn_tensor *with_row_dims(const tn__node *node, tn_tensor *x)
     return tn_reshape(x, shape);
 }
 
-/* Operand u of a gradient kernel, numbered as tn__kernel_gradient does. */
+/* Returns value u, which a gradient kernel reads. Values are numbered as
+ * tn__kernel_gradient does: the forward kernel's inputs, then its outputs, then
+ * their cotangents. */
 static tn_tensor *operand(const tn__node *node, tn_tensor *const *g, int u)
 {
     const tn__plan *plan = node->plan;
@@ -68,8 +71,8 @@ static tn_tensor *operand(const tn__node *node, tn_tensor *const *g, int u)
     return with_row_dims(node, g[u] ? g[u] : node_zeros(node, u));
 }
 
-/* Mask of the node's dimensions along which the input of port p was
- * broadcast. */
+/* Returns the dimensions of the iteration space along which input p was
+ * broadcast, as a mask. */
 static uint32_t broadcast_dims(const tn__node *node, int p)
 {
     const tn__port *port = &node->port[p];
@@ -101,14 +104,16 @@ static tn_tensor *kernel_gradient(const tn__node *node, tn_tensor *const *g,
         tn_tensor *same = operand(node, g, port->used[0]);
         if (!same || tn__shape_equal(same->ndim, same->shape, node->ndim,
                                      node->shape))
-            return same; /* else one number per row, to be broadcast */
+            return same; /* otherwise it has one element per row, and the
+                            kernel expands it */
     }
-    /* Not under create_graph: the derivative of the fused kernel would have to
-     * be derived again. */
+    /* Under create_graph the fused kernel is not used: it would have to be
+     * differentiated anew, although the derivative of the plain kernel may
+     * already exist. */
     uint32_t broadcast = tn_grad_mode() ? 0 : broadcast_dims(node, p);
     bool summing = broadcast && port->summed;
-    /* The gradient of a reduction: one number per row, expanded to all of its
-     * elements. */
+    /* The gradient of a reduction is the same for all elements of a row: it is
+     * computed once per row and expanded. */
     bool rowwise = !tn_grad_mode() && !broadcast && port->per_row;
     const tn__kernel *kernel = summing   ? port->summed
                                : rowwise ? port->per_row

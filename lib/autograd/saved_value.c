@@ -1,5 +1,7 @@
-/* saved_value.c: values that are stored, or recomputed, until a gradient needs
- * them. */
+/* saved_value.c: saves the tensors that a gradient needs. A tensor is either
+ * stored or, inside tn_recompute, only numbered. A numbered tensor is stored
+ * when backward runs the function a second time. rerun.h describes both
+ * runs. */
 #include <base/context.h>
 #include <ops/engine/mistakes.h>
 
@@ -7,7 +9,8 @@
 
 /* ---- values of recomputed functions ------------------------------------- */
 
-/* In the first run: assigns a number. */
+/* In the first run of a recomputed function, gives x the next number and
+ * records its dtype, device and shape. */
 static bool assign_number(tn__rerun *rerun, tn__saved_value *saved,
                           const tn_tensor *x)
 {
@@ -26,7 +29,8 @@ static bool assign_number(tn__rerun *rerun, tn__saved_value *saved,
     return true;
 }
 
-/* The gradient reads the value with the first run's shape. */
+/* Returns whether x has the dtype, device and shape that the value had in the
+ * first run, because the gradient relies on them. */
 static bool matches_first_run(const struct tn__rerun_entry *entry,
                               const tn_tensor *x)
 {
@@ -35,7 +39,7 @@ static bool matches_first_run(const struct tn__rerun_entry *entry,
                            entry->shape.dim);
 }
 
-/* In the second run: stores the value of the next number. */
+/* In the second run, stores x as the value with the next number. */
 static bool fill_value(struct tn__run *run, tn_tensor *x, uint32_t version)
 {
     uint32_t number = run->next++;
@@ -58,7 +62,7 @@ static bool fill_value(struct tn__run *run, tn_tensor *x, uint32_t version)
     if (!entry->wanted)
         return true;
     struct tn__run *outer = tn__me.recompute;
-    tn__me.recompute = NULL; /* save it as outside of such a function */
+    tn__me.recompute = NULL; /* store the tensor instead of numbering it */
     bool saved = tn__saved_value_set(&entry->saved, x, version);
     tn__me.recompute = outer;
     run->failed |= !saved;
@@ -69,7 +73,9 @@ static bool rerun_saves(tn__saved_value *saved, tn_tensor *x, uint32_t version,
                         bool *keep)
 {
     struct tn__run *run = tn__me.recompute;
-    *keep = !run || run->again; /* the second run may walk its own graph */
+    /* The nodes of the second run also need their values, because the function
+     * may call tn_grad itself. So only the first run does not keep them. */
+    *keep = !run || run->again;
     if (!run)
         return true;
     return run->again ? fill_value(run, x, version)
@@ -118,7 +124,7 @@ bool tn__saved_value_set(tn__saved_value *saved, tn_tensor *x, uint32_t version)
     saved->version = version;
     if (!saved->value)
         return false;
-    saved->value->apart = true; /* in-place changes do not update it */
+    saved->value->apart = true; /* in-place changes give it no new node */
     atomic_fetch_add_explicit(&x->storage->saved, 1, memory_order_relaxed);
     return true;
 }

@@ -1,11 +1,12 @@
-/* set_data.c: replaces a leaf's contents while it stays the same object, so
- * that a model can be moved without a new optimizer. */
+/* set_data.c: tn_tensor_set_data, which replaces the memory of a leaf tensor,
+ * like assigning to x.data in PyTorch. The tensor stays the same object, so an
+ * optimizer keeps working after a model has moved to another device. */
 #include <base/error.h>
 #include <string.h>
 #include <tenon/autograd.h>
 #include <tensor/tensor.h>
 
-/* Copies everything that describes the view. */
+/* Copies storage, offset, shape, strides and dtype. */
 static void take_view(tn_tensor *to, const tn_tensor *from)
 {
     to->storage = from->storage;
@@ -36,7 +37,7 @@ tn_status tn_tensor_set_data(tn_tensor *x, tn_tensor *data)
         tn_tensor_set_grad(x, NULL);
     tn__storage *old = x->storage;
     take_view(x, view);
-    view->storage = old; /* freed with the alias */
+    view->storage = old; /* the old storage is released with `view` */
     x->storage->has_leaf |= x->requires_grad;
     tn__unref(view);
     return TN_OK;

@@ -1,11 +1,12 @@
-/* tensor_node.c: the gradient data of a tensor: the node whose output it is. */
+/* tensor_node.c: connects a tensor with the graph node whose output it is. */
 #include <autograd/history.h>
 #include <autograd/node.h>
 
 static tn__pool meta_pool = {"grad meta", sizeof(tn__grad_meta), 0};
 
-/* One tensor fewer refers to node. A leaf's gradient is freed with the last
- * one, even if a graph still holds the leaf. */
+/* Releases a tensor's reference to node. When the last tensor of a leaf is
+ * released, frees the leaf's gradient, even if a graph still refers to the
+ * leaf's node. */
 static void release_tensor_node(tn__node *node)
 {
     if (node && !node->op &&

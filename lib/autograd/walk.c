@@ -1,15 +1,17 @@
-/* walk.c: a priority queue of nodes, in descending order of sequence.
+/* walk.c: the priority queue of a backward walk, ordered by the sequence number
+ * of the nodes.
  *
- * A call's sequence is greater than those of all calls whose outputs it used.
- * So no node that is still to be queued can add to the cotangents of the queued
- * node with the greatest sequence. No pass that counts dependencies is needed,
- * and the queue holds only the front of the walk: one node for a chain of a
- * million. */
+ * A call has a greater sequence number than all calls whose outputs it used. So
+ * when the queued node with the greatest number is taken out, all calls that
+ * contribute to its cotangents have already run. No pass that counts
+ * dependencies is needed. The queue holds only nodes that have received a
+ * cotangent: one node at a time for a chain of a million calls. */
 #include <string.h>
 
 #include <autograd/walk.h>
 
-/* Slots for calls with one output, as nearly all have. */
+/* Entries for calls with one output come from a pool, because nearly all calls
+ * have one output. */
 static tn__pool slot_pool = {"slot", sizeof(tn__slot) + sizeof(tn_tensor *),
                              0};
 
@@ -126,7 +128,8 @@ static tn__slot *find_or_queue(tn__walk *walk, tn__node *node,
     return slot;
 }
 
-/* Twice the sequence, so that a leaf can be queued between two calls. */
+/* A call's priority is twice its sequence number, so that a leaf can be queued
+ * between two calls. */
 tn__slot *tn__walk_slot(tn__walk *walk, tn__node *node)
 {
     return find_or_queue(walk, node, 2 * node->sequence);
@@ -161,7 +164,9 @@ void tn__walk_release(tn__walk *walk)
     tn__free(walk->bucket);
 }
 
-/* ---- sets: open addressing, at most half full --------------------------- */
+/* ---- sets of nodes ------------------------------------------------------ */
+
+/* A set is a hash table with open addressing that is at most half full. */
 
 static void insert(const tn__node **table, size_t room, const tn__node *node)
 {

@@ -1,49 +1,54 @@
-/* walk.h: the queue of a backward walk: nodes that have received cotangents,
- * taken out in descending order. */
+/* walk.h: the priority queue of a backward walk. It holds the nodes that have
+ * received cotangents. The node of the latest call is taken out first. */
 #ifndef TN_LIB_AUTOGRAD_WALK_H
 #define TN_LIB_AUTOGRAD_WALK_H
 
 #include <autograd/node.h>
 
-/* A queued node with its cotangents. */
+/* An entry of the queue: a node and the sums of the cotangents that its outputs
+ * have received so far. */
 typedef struct tn__slot {
-    struct tn__slot *next; /* in its bucket */
-    tn__node *node;        /* counted */
-    uint64_t priority;     /* the highest comes first */
-    int out_count;
-    tn_tensor *g[];        /* counted; NULL: none received */
+    struct tn__slot *next; /* next entry in the same hash bucket */
+    tn__node *node;        /* owned reference */
+    uint64_t priority;     /* the entry with the highest is taken first */
+    int out_count;         /* number of elements of g */
+    tn_tensor *g[];        /* owned references: the cotangent of each output;
+                              NULL if it has received none */
 } tn__slot;
 
 typedef struct tn__walk {
-    tn__slot **heap;       /* a max-heap by priority */
-    size_t count, room;
-    tn__slot **bucket;     /* hash table by node */
-    size_t bucket_count;   /* a power of two */
+    tn__slot **heap;       /* all entries, as a max-heap by priority */
+    size_t count, room;    /* number of entries, and space in the array */
+    tn__slot **bucket;     /* hash table that finds the entry of a node */
+    size_t bucket_count;   /* number of hash buckets, a power of two */
 } tn__walk;
 
-/* The slot of node, made and queued if it has none. A call's priority follows
- * its sequence; leaves come after all calls. NULL if memory runs out. */
+/* Returns the entry of node, and adds one if the queue has none. Later calls
+ * have a higher priority; leaves come after all calls. Returns NULL if memory
+ * runs out. */
 tn__slot *tn__walk_slot(tn__walk *walk, tn__node *node);
-/* The slot of node, or NULL. Cannot fail. */
+/* Returns the entry of node, or NULL if the queue has none. */
 tn__slot *tn__walk_find(const tn__walk *walk, const tn__node *node);
-/* The slot of a leaf, queued directly after the call `last` if it has none. */
+/* Returns the entry of a leaf. If the queue has none, adds one that comes
+ * directly after the call `last`. Returns NULL if memory runs out. */
 tn__slot *tn__walk_slot_after(tn__walk *walk, tn__node *leaf,
                               const tn__node *last);
-/* Removes and returns the slot with the highest priority; NULL if the queue is
- * empty. The caller frees it. */
+/* Removes the entry with the highest priority and returns it, or NULL if the
+ * queue is empty. The caller frees it with tn__slot_free. */
 tn__slot *tn__walk_next(tn__walk *walk);
 void tn__slot_free(tn__slot *slot);
-/* Frees all slots that are still queued. */
+/* Frees the queue and all entries in it. */
 void tn__walk_release(tn__walk *walk);
 
-/* Is this thread's walk one of tn_grad, which returns cotangents of inner
- * nodes? */
+/* Returns whether this thread is in a backward walk of tn_grad, which may
+ * return the gradients of non-leaf tensors. */
 bool tn__walk_captures(void);
 
-/* A set of nodes, for the nodes that lead to an input of tn_grad. */
+/* A hash set of nodes. */
 typedef struct tn__node_set {
-    const tn__node **node;
-    size_t count, room;    /* room: 0 or a power of two */
+    const tn__node **node; /* the hash table; free entries are NULL */
+    size_t count, room;    /* entries in use, and entries of the table: 0 or a
+                              power of two */
 } tn__node_set;
 bool tn__node_set_add(tn__node_set *set, const tn__node *node);
 bool tn__node_set_has(const tn__node_set *set, const tn__node *node);

@@ -1,4 +1,5 @@
-/* graph.c: recording, updating and replaying steps: <tenon/graph.h>. */
+/* graph.c: records the device work of a step, such as a training step, and
+ * replays it, as CUDA graphs do in PyTorch. */
 #include <base/context.h>
 #include <base/error.h>
 #include <base/memory.h>
@@ -24,7 +25,9 @@ static void destroy(tn__object *object)
 static const tn__class graph_class = {.name = "graph",
                                       .destroy = destroy};
 
-/* what: the function that was called. */
+/* Runs the program's function `step` in a new scope. If it fails without
+ * recording an error, records one that begins with `what`, the name of the
+ * public function. */
 static tn_status run_step(const char *what, tn_graph_fn step, void *context)
 {
     tn_scope *scope = tn_scope_open();
@@ -35,8 +38,8 @@ static tn_status run_step(const char *what, tn_graph_fn step, void *context)
     return tn__error_pending() ? tn_error_code() : TN_OK;
 }
 
-/* Runs a step and records the work that it submits to the current device. NULL
- * with the error recorded. */
+/* Runs a step and records the work that it submits to the current device.
+ * Records an error and returns NULL on failure. */
 static tn__record *record_step(const char *what, tn_graph_fn step,
                                void *context)
 {

@@ -1,8 +1,9 @@
-/* csv.c: tables in text files, gzipped or not.
+/* csv.c: reads tables from CSV files, which may be gzipped.
  *
- * A row is first split into cells (RFC 4180: quotes, doubled quotes, line
- * breaks within quotes). Only then are cells converted to numbers: the last
- * column is not known before the end of the row. */
+ * A row is first split into cells according to RFC 4180, which allows quoted
+ * cells with doubled quotes and line breaks. Cells are converted to numbers
+ * only at the end of the row, because only then is it known which cell is the
+ * last one, the label. */
 #include <io/csv.h>
 
 #include <base/error.h>
@@ -13,14 +14,14 @@
 #include <string.h>
 #include <tenon/ops.h>
 
-/* Greatest length of a row in bytes. A longer one means that the file is not a
- * table, for example because a quote is never closed. */
+/* The maximum length of a row in bytes. If a row is longer, the file is no
+ * table, or a quote was not closed. */
 enum { MAX_ROW_BYTES = 1 << 26, BUFFER_BYTES = 1 << 16 };
 enum { END = -1, FAILED = -2 };
 
 typedef struct cell {
-    size_t begin, end; /* in text; text[end] is 0 */
-    int64_t line;      /* line where it begins, from 1 */
+    size_t begin, end; /* position in reader.text, where text[end] is 0 */
+    int64_t line;      /* number of the line where the cell begins, from 1 */
     bool quoted;
 } cell;
 
@@ -31,21 +32,24 @@ typedef struct reader {
     bool label;
     int64_t line;
     int lookahead; /* a character that was read ahead, or END */
-    char *text; /* owned; the text of the row's cells */
+    char *text; /* owned: the text of all cells of the current row */
     size_t text_count, text_room;
     cell *cell; /* owned */
     size_t cell_count, cell_room;
     size_t value_count, number_room, integer_room, label_room;
-    int64_t all_columns, category; /* all_columns includes the label; category
-                                      -1: none */
+    int64_t all_columns, category; /* number of columns including the label, and
+                                      the column with names of categories, or
+                                      -1 */
     tn__csv_table *table;
-    size_t next, limit; /* positions in bytes */
+    size_t next, limit; /* positions in bytes[]: of the next character, and of
+                           the end of what was read */
     unsigned char bytes[BUFFER_BYTES];
 } reader;
 
 /* ---- characters --------------------------------------------------------- */
 
-/* The next character; END; FAILED with the error recorded. */
+/* Returns the next character of the file, END, or FAILED after recording an
+ * error. */
 static int next_char(reader *r)
 {
     if (r->lookahead != END) {
@@ -70,7 +74,8 @@ static int next_char(reader *r)
     return FAILED;
 }
 
-/* Converts "\r" and "\r\n" to '\n'. */
+/* Returns '\n' for any line end: if c is '\r', also takes a following '\n'.
+ * Returns other characters unchanged. */
 static int take_line_end(reader *r, int c)
 {
     if (c == '\r') {
@@ -113,8 +118,8 @@ static bool is_blank(const reader *r, int c)
     return (c == ' ' || c == '\t') && c != r->o->delimiter;
 }
 
-/* Reads from after an opening quote to the closing one. Returns the character
- * after it, or FAILED. */
+/* Reads a quoted cell, whose opening quote has been read. Returns the character
+ * after the closing quote, or FAILED. */
 static int read_quoted(reader *r, int64_t line)
 {
     for (;;) {
@@ -127,7 +132,8 @@ static int read_quoted(reader *r, int64_t line)
         }
         if (c == '"' && (c = next_char(r)) != '"')
             return c;
-        /* A doubled quote is one quote; line breaks are kept as they are. */
+        /* A doubled quote stands for one quote. Line breaks are part of the
+         * cell. */
         if (c == '\n')
             r->line++;
         if (!append(r, c))
@@ -135,8 +141,8 @@ static int read_quoted(reader *r, int64_t line)
     }
 }
 
-/* Reads one cell into text. Returns the character after it (a delimiter, '\n',
- * END), or FAILED. */
+/* Reads one cell into reader.text. Returns the character after it (a delimiter,
+ * '\n' or END), or FAILED. */
 static int read_cell(reader *r)
 {
     cell at = {.begin = r->text_count, .line = r->line};
@@ -176,8 +182,8 @@ static int read_cell(reader *r)
     return c;
 }
 
-/* Returns 1 for a row, 0 at the end, or a negative status. Skips empty
- * lines. */
+/* Reads the cells of the next row. Skips empty lines. Returns 1, or 0 at the
+ * end of the file, or a negative status. */
 static int read_row(reader *r)
 {
     for (;;) {
@@ -201,7 +207,8 @@ static int read_row(reader *r)
 
 /* ---- values ------------------------------------------------------------- */
 
-/* The value of an empty cell; false if it has none. */
+/* Sets *out to the value that the options give to empty cells. Returns false if
+ * they give none. */
 static bool empty_value(const reader *r, tn_dtype dtype, tn__csv_number *out)
 {
     double value = r->o->empty;
@@ -282,7 +289,8 @@ static tn_status add_label(reader *r, tn__csv_number value)
     return TN_OK;
 }
 
-/* The first row determines the number of columns. */
+/* Checks that a row has as many cells as the first row, which determines the
+ * number of columns. */
 static tn_status check_columns(reader *r)
 {
     int64_t count = (int64_t)r->cell_count;
@@ -395,7 +403,7 @@ static tn_status check_options(const tn_options_type *type,
                         call, o->delimiter);
     if (o->categories && !tn__categories_check(o->categories, call))
         return tn_error_code();
-    /* category and categories need each other. */
+    /* The options category and categories may only be used together. */
     const tn_option_need need[] = {
         {"category", o->categories != NULL, "without categories, which take "
                                             "the names",

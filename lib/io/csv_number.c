@@ -1,8 +1,7 @@
-/* csv_number.c: converts the text of a cell to a number of a dtype.
- *
- * Nothing is lost silently: a number that an integer dtype cannot represent, or
- * that is outside the range of a float dtype, is rejected. Digits beyond a
- * float's precision are rounded, as in C. */
+/* csv_number.c: converts the text of a cell to a number of a dtype. A number
+ * that an integer dtype cannot represent, or that is outside the range of a
+ * float dtype, is an error. Digits beyond the precision of a float dtype are
+ * rounded, as in C. */
 #include <base/plain.h>
 #include <io/csv.h>
 
@@ -12,11 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The range of an integer dtype. For a float dtype, the magnitude from which
- * numbers round to infinity, or to NaN in float8_e4m3. */
+/* The range of each dtype. For integers it is from least to most. For floats,
+ * numbers whose magnitude is `overflow` or more would round to infinity or, in
+ * float8_e4m3, to NaN. */
 static const struct {
     tn_dtype dtype;
-    int64_t least, most; /* most is 0 for floats */
+    int64_t least, most; /* both are 0 for floats */
     double overflow;
 } range[] = {
     {TN_I64, INT64_MIN, INT64_MAX, 0}, {TN_I32, INT32_MIN, INT32_MAX, 0},
@@ -40,8 +40,8 @@ bool tn__csv_fits(int64_t integer, tn_dtype dtype)
     int i = range_of(dtype);
     if (range[i].most)
         return integer >= range[i].least && integer <= range[i].most;
-    /* 2^p, p the bits of the significand: greater integers are not all
-     * representable. */
+    /* A float with p bits of significand represents all integers up to 2^p, but
+     * not all greater ones. */
     int digits = dtype == TN_F64    ? 53
                  : dtype == TN_F32  ? 24
                  : dtype == TN_F16  ? 11
@@ -59,7 +59,8 @@ static bool bad(char problem[TN__CSV_PROBLEM], const char *text,
     return false;
 }
 
-/* Is end, after skipping blanks, the end of the text? */
+/* Returns whether a number that ends at `end` is the whole text, apart from
+ * blanks after it. */
 static bool is_end(const char *end, const char *text, size_t count)
 {
     if (end == text)
@@ -84,7 +85,8 @@ bool tn__csv_parse(tn__csv_number *out, const char *text, size_t count,
                    bad(problem, text, "outside the range of ", dtype);
     }
     errno = 0;
-    /* Parsed directly as float32: through float64 it would be rounded twice. */
+    /* A float32 is parsed directly, because through float64 it would be rounded
+     * twice. */
     double value = dtype == TN_F32 ? (double)tn__read_float(text, &end)
                                    : tn__read_double(text, &end);
     bool too_large = errno == ERANGE && isinf(value);
@@ -96,7 +98,8 @@ bool tn__csv_parse(tn__csv_number *out, const char *text, size_t count,
                 (isinf(value) || !(fabs(value) >= range[in].overflow))) ||
                bad(problem, text, "beyond the range of ", dtype);
     }
-    /* "1e3" and "2.0" are integers. From 2^53 on, a float64 may be rounded. */
+    /* "1e3" and "2.0" are accepted as integers. From 2^53 on they are not,
+     * because the float64 may have been rounded. */
     if (value != trunc(value))
         return bad(problem, text, "not a value of ", dtype);
     if (!(fabs(value) < 0x1p53) || value < (double)range[in].least ||

@@ -1,4 +1,4 @@
-/* file.c: opening and reading regular files. */
+/* file.c: opens and reads regular files. */
 #include <io/file.h>
 
 #include <base/error.h>
@@ -29,9 +29,10 @@ static tn_status check_regular(const struct stat *info, const char *path,
 
 static int open_regular(const char *path, const char *what, struct stat *info)
 {
-    /* Opening a device can change it (a tape is rewound), so the kind is
-     * checked first. Between the two calls path may become a FIFO. So open does
-     * not wait, and the opened file is checked again. */
+    /* Opening a device can change it (a tape is rewound), so stat checks the
+     * kind of file first. Another process may replace the file by a FIFO before
+     * open is called. So open must not wait, and the opened file is checked
+     * again. */
     if (stat(path, info) < 0)
         return tn__file_fail(what, path);
     tn_status status = check_regular(info, path, what);

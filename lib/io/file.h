@@ -1,10 +1,11 @@
-/* file.h: files: opened and unpacked for reading, atomically replaced for
- * writing.
+/* file.h: opens and reads files, unpacks gzipped files, and replaces files
+ * atomically.
  *
- * Files are not mapped: if a mapped file is truncated, the process gets SIGBUS.
- * What these functions read is a copy, or they fail.
+ * Files are not mapped, because a process that accesses a mapped file gets
+ * SIGBUS if the file was truncated. These functions copy what they read.
  *
- * what: the call that error messages begin with ("safetensors_open"). */
+ * The parameter `what` is the name of the public function with which error
+ * messages begin, such as "safetensors_open". */
 #ifndef TN_LIB_IO_FILE_H
 #define TN_LIB_IO_FILE_H
 
@@ -13,58 +14,64 @@
 #include <sys/stat.h>
 #include <tenon/types.h>
 
-/* Records errno as an error about path: TN_ERR_MEMORY for ENOMEM, else
- * TN_ERR_IO. */
+/* Records the error in errno about path and returns its status: TN_ERR_MEMORY
+ * for ENOMEM, otherwise TN_ERR_IO. */
 tn_status tn__file_fail(const char *what, const char *path);
 
-/* Opens a regular file for reading. Anything else (a FIFO, a device, a folder)
- * is rejected without waiting. Returns the descriptor and stores the result of
- * fstat in info unless it is NULL; a negative status on failure. */
+/* Opens a regular file for reading and returns its descriptor. Rejects anything
+ * else (a FIFO, a device, a folder) without waiting. Stores the result of fstat
+ * in *info, unless info is NULL. Returns a negative status on failure. */
 int tn__file_open(const char *path, const char *what, struct stat *info);
 
-/* Reads exactly `bytes` bytes at offset; fails if the file ends before. */
+/* Reads exactly `bytes` bytes at offset. Fails if the file is shorter. */
 tn_status tn__file_read_at(int fd, const char *path, const char *what,
                            void *out, size_t bytes, uint64_t offset);
 
 /* ---- sequential reading, unpacked if gzipped ---------------------------- */
 
 typedef struct tn__unpacker tn__unpacker;
-/* NULL with the error recorded. */
+/* Opens a file for sequential reading. Records an error and returns NULL on
+ * failure. */
 tn__unpacker *tn__unpacker_open(const char *path, const char *what);
-/* Reads up to room of the next bytes; *got is 0 only at the end. Fails for a
- * gzipped file that is truncated, damaged, followed by other data, or longer
- * than tn_unpack_limit_set allows once unpacked. */
+/* Reads at most `room` of the next bytes and sets *got to their number, which
+ * is 0 only at the end of the file. Fails if a gzipped file is truncated,
+ * damaged or followed by other data, or if its unpacked size exceeds the limit
+ * of tn_unpack_limit_set. */
 tn_status tn__unpacker_read(tn__unpacker *unpacker, void *out, size_t room,
                             size_t *got);
 void tn__unpacker_close(tn__unpacker *unpacker); /* NULL is allowed */
 
-/* The whole file, unpacked if it is gzipped, in new memory (free with
- * tn__free). On failure *data is unchanged. */
+/* Reads a whole file, unpacked if it is gzipped, into new memory, which the
+ * caller frees with tn__free. On failure *data is unchanged. */
 tn_status tn__file_read(const char *path, const char *what,
                         unsigned char **data, size_t *bytes);
 
 /* ---- writing ------------------------------------------------------------ */
 
-/* A file that replaces path only when it is complete: written next to it,
- * synced, renamed. After a crash at any moment the old or the new file is
- * there. Symbolic links are followed and stay; the old file's mode is kept. */
+/* Writes a file that replaces the file at path only when it is complete. The
+ * data is written to a temporary file in the same folder, synced to disk, and
+ * renamed. So after a crash either the old or the new file exists. If path is a
+ * symbolic link, the file that it leads to is replaced. The new file gets the
+ * mode of the old one. */
 typedef struct tn__file_writer {
     int fd;
-    char *path, *temporary; /* owned; path: after following links */
-    const char *named;      /* the caller's path, for messages; lent */
+    char *path, *temporary; /* owned paths: of the file after following links,
+                               and of the temporary file */
+    const char *named;      /* the caller's path, for messages; not owned */
     const char *what;
-    bool open;              /* between open and commit or abandon; the thread
-                               cannot be cancelled */
-    bool replaces;          /* an old file exists */
-    struct stat old;        /* and its fstat */
+    bool open;              /* the temporary file exists; until commit or
+                               abandon the thread cannot be cancelled */
+    bool replaces;          /* there is an old file */
+    struct stat old;        /* fstat of the old file */
 } tn__file_writer;
 tn_status tn__file_writer_open(tn__file_writer *writer, const char *path,
                                const char *what);
 tn_status tn__file_writer_write(tn__file_writer *writer, const void *data,
                                 size_t bytes);
-/* Replaces the old file. On failure the temporary file is removed. */
+/* Replaces the old file by the temporary file. On failure removes the temporary
+ * file. */
 tn_status tn__file_writer_commit(tn__file_writer *writer);
-/* Discards the temporary file. */
+/* Removes the temporary file and leaves the old file unchanged. */
 void tn__file_writer_abandon(tn__file_writer *writer);
 
 #endif

@@ -1,9 +1,9 @@
-/* gzip.c: sequential reading of a file, unpacked if it is gzipped.
+/* gzip.c: reads a file sequentially and unpacks it if it is gzipped.
  *
- * zlib's gzread ignores data after the last gzip member and unpacks as long as
- * there is memory. So inflate is called here directly, with the library's
- * allocator. A thousand bytes can unpack to a million, so the unpacked bytes
- * are counted against a limit. */
+ * zlib's gzread is not used, because it ignores data after the last gzip member
+ * and does not limit the unpacked size. A thousand bytes can unpack to a
+ * million. So this file calls inflate and counts the unpacked bytes against a
+ * limit. zlib allocates its memory by Tenon's allocator. */
 #include <io/file.h>
 
 #include <base/error.h>
@@ -37,8 +37,9 @@ tn_status tn_unpack_limit_set(int64_t bytes)
     return TN_OK;
 }
 
-/* 0: no limit. Negative with the error recorded if TENON_UNPACK_LIMIT is
- * invalid. */
+/* Returns the current limit in bytes, or 0 if there is none. If
+ * TENON_UNPACK_LIMIT is invalid, records an error and returns a negative
+ * number. */
 static int64_t limit_now(const char *what)
 {
     int64_t limit = atomic_load(&limit_set);
@@ -65,12 +66,13 @@ int64_t tn_unpack_limit(void)
 
 struct tn__unpacker {
     int fd;
-    const char *path, *what; /* lent */
+    const char *path, *what; /* not owned */
     bool gzipped;
-    bool member_ended; /* at the end of a gzip member */
-    bool ended;   /* the file has no bytes beyond those in z */
-    int64_t limit, total_out;
-    z_stream z;   /* next_in and avail_in are used for plain files too */
+    bool member_ended; /* the reader is at the end of a gzip member */
+    bool ended;   /* all bytes of the file have been read into in[] */
+    int64_t limit, total_out; /* limit, and number of unpacked bytes so far */
+    z_stream z;   /* next_in and avail_in are also used for files that are not
+                     gzipped */
     unsigned char in[IN_BYTES];
 };
 
@@ -86,7 +88,7 @@ static void zlib_free(voidpf context, voidpf block)
     tn__free(block);
 }
 
-/* Reads more of the file if the buffer is empty. */
+/* Reads the next bytes of the file into in[] if all bytes there are used. */
 static tn_status refill(tn__unpacker *u)
 {
     ssize_t got = 0;
@@ -108,7 +110,8 @@ tn__unpacker *tn__unpacker_open(const char *path, const char *what)
     int64_t limit = limit_now(what);
     if (limit < 0)
         return NULL;
-    tn__cancel_hold(); /* until tn__unpacker_close */
+    tn__cancel_hold(); /* the thread cannot be cancelled until
+                          tn__unpacker_close */
     int fd = tn__file_open(path, what, NULL);
     tn__unpacker *u = fd < 0 ? NULL : tn__alloc(sizeof *u);
     if (!u) {
@@ -129,7 +132,8 @@ tn__unpacker *tn__unpacker_open(const char *path, const char *what)
         return NULL;
     }
     u->gzipped = u->z.avail_in > 1 && u->in[0] == 0x1f && u->in[1] == 0x8b;
-    /* 15: the largest window; 16: with gzip's header and checksum. */
+    /* 15 selects the largest window. Adding 16 selects gzip's header and
+     * checksum. */
     if (u->gzipped && inflateInit2(&u->z, 15 + 16) != Z_OK) {
         u->gzipped = false;
         tn__fail(TN_ERR_MEMORY, "%s: {path:}%s: out of memory", what, path);
@@ -185,7 +189,7 @@ static tn_status read_gzipped(tn__unpacker *u, void *out, size_t room,
         if (status < 0)
             return status;
         if (u->member_ended && !u->z.avail_in)
-            break; /* end of file */
+            break; /* the file ends after a complete member */
         if (u->member_ended)
             inflateReset(&u->z);
         int result = inflate(&u->z, Z_NO_FLUSH);

@@ -1,8 +1,10 @@
-/* idx.c: IDX files, the format of the MNIST digits: two zero bytes, a type, the
- * number of dimensions, their sizes, then the elements, all big-endian.
+/* idx.c: reads IDX files, the format of the MNIST digits. A file consists of
+ * two zero bytes, a byte for the dtype, a byte for the number of dimensions,
+ * their sizes, and the elements. All numbers are big-endian.
  *
- * The sizes in the header are used only after the file has been read and found
- * to be that long, so a short file with a large header allocates nothing. */
+ * A tensor is allocated only after the whole file has been read and its length
+ * compared with the sizes in the header. So a short file that claims large
+ * sizes cannot cause a large allocation. */
 #include <io/idx.h>
 
 #include <base/error.h>
@@ -99,7 +101,8 @@ tn_status tn__idx_parse(tn__idx *idx, const unsigned char *bytes, size_t count,
     return TN_OK;
 }
 
-/* Converts the elements to this machine's byte order. */
+/* Converts elements of `width` bytes from big-endian to this machine's byte
+ * order. */
 static void to_host_order(unsigned char *data, size_t bytes, size_t width)
 {
     for (size_t at = 0; width > 1 && at < bytes; at += width) {

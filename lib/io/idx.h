@@ -1,4 +1,4 @@
-/* idx.h: the header of IDX files. */
+/* idx.h: parses the header of an IDX file, the format of the MNIST digits. */
 #ifndef TN_LIB_IO_IDX_H
 #define TN_LIB_IO_IDX_H
 
@@ -7,12 +7,14 @@
 typedef struct tn__idx {
     tn_dtype dtype;
     tn_dims_list shape;
-    size_t header_bytes; /* the elements follow, big-endian */
-    size_t data_bytes;
+    size_t header_bytes; /* size of the header, after which the elements follow
+                            in big-endian order */
+    size_t data_bytes;   /* size of all elements */
 } tn__idx;
 
-/* Parses and checks the bytes of a whole file. Accesses nothing else, so a
- * fuzzer can drive it. where: the file's name for messages. */
+/* Parses the header of a file, all of which is in `bytes`, and checks that the
+ * file has the right size. Uses only its arguments, so that a fuzzer can call
+ * it. `where` is the name of the file, for messages. */
 tn_status tn__idx_parse(tn__idx *idx, const unsigned char *bytes, size_t count,
                         const char *where);
 

@@ -1,11 +1,12 @@
-/* replace.c: writes a temporary file next to the old one and replaces it.
+/* replace.c: replaces a file atomically. The new contents are written to a
+ * temporary file in the same folder, which is then renamed.
  *
- * A process that is killed leaves its temporary file. Each is locked (flock)
- * while its writer lives, and the system releases the lock when the process
+ * A process that is killed leaves its temporary file behind. A writer locks its
+ * temporary file by flock, and the system releases the lock when the process
  * ends. The next writer to the same path removes temporary files that are not
- * locked. Not every network file system shares locks between machines. So a
- * file that another machine made must also be an hour old; the machine is part
- * of the name. */
+ * locked. Not every network file system shares locks between machines. So the
+ * name of a temporary file contains a hash of the machine's name, and a file of
+ * another machine is removed only if it is also an hour old. */
 #include <io/file.h>
 
 #include <base/error.h>
@@ -24,8 +25,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A file name has at most 255 bytes. Temporary names use at most MAX_STEM bytes
- * of the original. */
+/* A file name has at most 255 bytes. So the name of a temporary file contains
+ * at most MAX_STEM bytes of the original name. */
 enum { MAX_LINKS = 40, MAX_STEM = 180, MAX_TAIL = 64, MAX_TRIES = 1000 };
 enum { OLD_SECONDS = 3600 };
 
@@ -37,8 +38,8 @@ static const char *base_of(const char *path)
 
 /* ---- the target --------------------------------------------------------- */
 
-/* Follows one symbolic link: path, a buffer of PATH_MAX bytes, becomes its
- * target. False with errno set if path is not a link. */
+/* Replaces path, a buffer of PATH_MAX bytes, by the target of the symbolic link
+ * that it names. If it names no link, sets errno and returns false. */
 static bool follow_once(char *path, char *room)
 {
     ssize_t length = readlink(path, room, PATH_MAX - 1);
@@ -54,21 +55,24 @@ static bool follow_once(char *path, char *room)
     return true;
 }
 
-/* Follows a chain of links to a file or a free name. */
+/* Follows a chain of symbolic links until w->path names a file or nothing. Sets
+ * w->replaces and w->old if there is a file. */
 static tn_status find_target(tn__file_writer *w)
 {
-    /* w->temporary serves as buffer; it gets the temporary name later. */
+    /* w->temporary serves as a buffer here. It gets the name of the temporary
+     * file later. */
     int links = 0;
     while (links < MAX_LINKS && follow_once(w->path, w->temporary))
         links++;
     if (links == MAX_LINKS)
         errno = ELOOP;
-    if (errno != EINVAL && errno != ENOENT) /* EINVAL: not a link; ENOENT:
-                                               nothing there */
+    if (errno != EINVAL && errno != ENOENT) /* EINVAL means that it is no link,
+                                               ENOENT that nothing is there */
         return tn__file_fail(w->what, w->named);
-    /* stat uses the caller's name: a link in /proc can lead to a file without a
-     * name. Both names are compared until they agree, because another writer
-     * may replace the file in between. */
+    /* A link in /proc can lead to a file that has no name any more. So stat is
+     * called with the caller's path too, and both results must be the same
+     * file. Another writer may replace the file between the two calls, so this
+     * is tried several times. */
     struct stat end;
     bool agree = false;
     for (int tries = 0; tries < MAX_TRIES && !agree; tries++) {
@@ -97,7 +101,8 @@ static tn_status find_target(tn__file_writer *w)
 
 /* ---- temporary files ---------------------------------------------------- */
 
-/* The common start of path's temporary names: "model.st.tmp-". */
+/* Writes how the names of all temporary files for path begin, for example
+ * "model.st.tmp-". */
 static int stem_of(char *out, size_t room, const char *path)
 {
     return snprintf(out, room, "%.*s.tmp-", MAX_STEM, base_of(path));
@@ -113,7 +118,8 @@ static uint32_t machine_hash(void)
     return (uint32_t)hash[0];
 }
 
-/* Parses "<machine>-<process>-<number>", the rest of such a name. */
+/* Parses the rest of the name of a temporary file,
+ * "<machine>-<process>-<number>", and sets *from to the hash of the machine. */
 static bool read_tail(const char *tail, uint32_t *from)
 {
     int end = 0;
@@ -138,8 +144,8 @@ static void remove_if_stale(int folder, const char *name, uint32_t from)
     close(fd);
 }
 
-/* Removes stale temporary files of path. Files that cannot be examined or
- * removed are left. */
+/* Removes temporary files for path whose writer has ended. Ignores files that
+ * cannot be examined or removed. */
 static void remove_stale(char *path)
 {
     char stem[MAX_STEM + MAX_TAIL];
@@ -159,7 +165,8 @@ static void remove_stale(char *path)
         closedir(list);
 }
 
-/* Makes a new temporary file, locked if the file system supports it. */
+/* Creates a new temporary file and locks it if the file system supports that.
+ * Returns its descriptor, or -1. */
 static int open_temporary(tn__file_writer *w)
 {
     static _Atomic unsigned next;
@@ -167,8 +174,9 @@ static int open_temporary(tn__file_writer *w)
     memcpy(w->temporary, w->path, folder);
     char *name = w->temporary + folder;
     int stem = stem_of(name, MAX_STEM + MAX_TAIL, w->path);
-    /* Other users must not read the replacement of a private file, not even
-     * temporarily. The mode of a new file is left to the umask. */
+    /* The replacement of an existing file is private until it gets the old
+     * file's mode, because the old file may be private. The mode of a new file
+     * depends on the umask. */
     mode_t mode = w->replaces ? 0600 : 0666;
     for (int i = 0; i < MAX_TRIES; i++) {
         snprintf(name + stem, MAX_TAIL, "%08" PRIx32 "-%ld-%u", machine_hash(),
@@ -179,9 +187,9 @@ static int open_temporary(tn__file_writer *w)
             continue;
         if (fd < 0)
             return -1;
-        /* Between the two calls another writer may have taken the file for a
-         * stale one. Then that writer holds the lock, or the file was
-         * removed. */
+        /* Between open and flock the file is not locked, so another writer may
+         * treat it as left behind. Then that writer holds the lock or has
+         * removed the file, and another name is tried. */
         struct stat info;
         bool locked = flock(fd, LOCK_EX | LOCK_NB) == 0;
         bool taken = !locked && errno == EWOULDBLOCK;
@@ -242,8 +250,9 @@ tn_status tn__file_writer_write(tn__file_writer *w, const void *data,
     return TN_OK;
 }
 
-/* Gives the new file owner, group and mode of the old one, as far as this user
- * may. If the group cannot be set, it gets no more rights than others. */
+/* Gives the new file the owner, group and mode of the old one, as far as the
+ * user is allowed to. If the group cannot be set, the new group gets only the
+ * rights that all other users have. */
 static bool copy_mode(const tn__file_writer *w)
 {
     mode_t mode = w->old.st_mode & 0777;
@@ -266,7 +275,7 @@ static bool sync_file(int fd)
     return result == 0;
 }
 
-/* Syncs the folder, which makes the rename durable. */
+/* Syncs the folder to disk, so that the rename survives a crash. */
 static void sync_folder(char *path)
 {
     size_t folder = (size_t)(base_of(path) - path);
@@ -280,8 +289,8 @@ static void sync_folder(char *path)
 
 tn_status tn__file_writer_commit(tn__file_writer *w)
 {
-    /* Closing the descriptor releases the lock, so it stays open until the file
-     * is renamed. */
+    /* Closing the descriptor would release the lock, so it stays open until the
+     * file is renamed. */
     if ((w->replaces && !copy_mode(w)) || !sync_file(w->fd) ||
         rename(w->temporary, w->path) < 0) {
         tn_status status = tn__file_fail(w->what, w->named);

@@ -1,8 +1,9 @@
-/* safetensors.c: reading files of named tensors.
+/* safetensors.c: reads safetensors files, which contain named tensors.
  *
- * The header is read when the file is opened, a tensor when it is requested.
- * The file is not mapped, for the reason in file.h. safetensors_header.c checks
- * the header, safetensors_save.c writes files. */
+ * Opening a file reads its header. A tensor is read when the program requests
+ * it. The file is not mapped, because a process gets SIGBUS if a mapped file is
+ * truncated. safetensors_header.c checks the header, and safetensors_save.c
+ * writes files. */
 #include <io/safetensors.h>
 
 #include <base/error.h>
@@ -15,16 +16,17 @@
 #include <tensor/tensor.h>
 #include <unistd.h>
 
-/* Greatest size of a header in bytes, defined by the format. */
+/* The maximum size of a header in bytes, which the format defines. */
 enum { MAX_HEADER_BYTES = 100 * 1000 * 1000 };
 
 struct tn_safetensors {
     tn__object object;
     char *path;  /* owned */
-    int fd;      /* owned; -1 for a part */
-    struct stat info; /* when it was opened */
-    struct tn_safetensors *whole; /* of a part: the file; one reference */
-    uint64_t data; /* offset of the data in the file, in bytes */
+    int fd;      /* owned; -1 if this is a part (tn_safetensors_part) */
+    struct stat info; /* fstat of the file when it was opened */
+    struct tn_safetensors *whole; /* owned reference: the file that this is a
+                                     part of, or NULL */
+    uint64_t data; /* where the elements begin in the file, in bytes */
     tn__safetensors_header header;
 };
 
@@ -129,7 +131,8 @@ tn_safetensors *tn_safetensors_part(tn_safetensors *file, const char *prefix)
     return tn__scope_own(part);
 }
 
-/* For attributes: NULL is not an error. */
+/* Checks the argument of a function that reads an attribute. For NULL it
+ * returns false without recording an error. */
 static bool is_file(const tn_safetensors *file, const char *call)
 {
     return tn__object_has(file, &safetensors_class, call, "file");
@@ -171,7 +174,8 @@ const char *tn_safetensors_metadata(const tn_safetensors *file,
     return NULL;
 }
 
-/* For attributes: NULL if there is none. */
+/* Returns the entry with this name, for a function that reads an attribute.
+ * Returns NULL without an error if there is none. */
 static const tn__safetensors_entry *entry_of(const tn_safetensors *file,
                                              const char *name,
                                              const char *call)
@@ -221,9 +225,10 @@ find_entry(tn_safetensors *file, const char *name, const char *call)
     return entry;
 }
 
-/* Reads bytes of the file as it was when it was opened, or fails. A file that
- * was replaced by rename, as tn_safetensors_save does, is still readable here.
- * One that was written in place may be neither the old nor the new one. */
+/* Reads the data of a tensor. Fails if the file was changed since it was
+ * opened, because the data could then be partly old and partly new. If the file
+ * was replaced by renaming another, as tn_safetensors_save does, the old file
+ * can still be read. */
 static tn_status read_data(const tn_safetensors *file,
                            const tn__safetensors_entry *entry,
                            const char *call, void *out)
@@ -232,7 +237,7 @@ static tn_status read_data(const tn_safetensors *file,
     if (!bytes)
         return TN_OK;
     const tn_safetensors *whole = file->whole ? file->whole : file;
-    while (whole->whole) /* a part of a part */
+    while (whole->whole) /* a part may be a part of another part */
         whole = whole->whole;
     tn_status status = tn__file_read_at(whole->fd, file->path, call, out,
                                         bytes, file->data + entry->begin);

@@ -1,11 +1,12 @@
-/* safetensors.h: a checked header, used by reading and writing. */
+/* safetensors.h: the parsed header of a safetensors file, which lists its
+ * tensors. */
 #ifndef TN_LIB_IO_SAFETENSORS_H
 #define TN_LIB_IO_SAFETENSORS_H
 
 #include <tenon/io.h>
 
-/* The format's dtypes: name, bytes per element, Tenon's dtype (TN_DTYPE_NONE:
- * none). */
+/* The dtypes of the format, each as X(name in the format, bytes per element,
+ * Tenon's dtype or TN_DTYPE_NONE if Tenon does not have it). */
 #define TN__SAFETENSORS_DTYPE_MAP(X)                                          \
     X("F64", 8, TN_F64)                                                       \
     X("F32", 4, TN_F32)                                                       \
@@ -26,36 +27,37 @@
 
 typedef struct tn__safetensors_entry {
     char *name;        /* owned */
-    const char *type;  /* the format's name of the dtype; static */
+    const char *type;  /* name of the dtype in the format; a static string */
     tn_dtype dtype;    /* Tenon's dtype, or TN_DTYPE_NONE */
     int ndim;
     int64_t shape[TN_MAX_NDIM];
-    uint64_t begin, end; /* in bytes, from the start of the data */
+    uint64_t begin, end; /* position of the tensor, in bytes from the end of the
+                            header */
 } tn__safetensors_entry;
 
 typedef struct tn__safetensors_header {
-    tn__safetensors_entry *entry; /* owned; in order of their data */
+    tn__safetensors_entry *entry; /* owned; ordered by position */
     size_t count;
-    size_t *by_name;              /* owned; indices of entries, sorted by
-                                     name */
-    char **metadata;              /* owned; key, text, key, text ... */
-    size_t metadata_count;        /* pairs */
+    size_t *by_name;              /* owned: the indices of all entries, sorted
+                                     by their names */
+    char **metadata;              /* owned: key 0, text 0, key 1, text 1 ... */
+    size_t metadata_count;        /* number of pairs of key and text */
 } tn__safetensors_header;
 
-/* Parses the JSON header and checks it against the size of the data that
- * follows it. Accesses nothing else, so a fuzzer can drive it. text is
- * overwritten, including one byte after its end. where: the file's name for
- * messages. */
+/* Parses the JSON header and checks that its tensors cover exactly the
+ * data_bytes bytes that follow it in the file. Uses only its arguments, so that
+ * a fuzzer can call it. Overwrites text, including one byte after its end.
+ * `where` is the name of the file, for messages. */
 tn_status tn__safetensors_parse(tn__safetensors_header *header, char *text,
                                 size_t bytes, uint64_t data_bytes,
                                 const char *where);
-/* The entries and metadata whose names begin with prefix, with the prefix
- * removed. */
+/* Sets *part to the entries and metadata whose names begin with prefix. The
+ * prefix is removed from the names. */
 tn_status tn__safetensors_select(tn__safetensors_header *part,
                                  const tn__safetensors_header *whole,
                                  const char *prefix);
 void tn__safetensors_release(tn__safetensors_header *header);
-/* Entry of that name, or NULL. */
+/* Returns the entry with this name, or NULL if there is none. */
 const tn__safetensors_entry *
 tn__safetensors_find(const tn__safetensors_header *header, const char *name);
 

@@ -1,8 +1,7 @@
-/* safetensors_header.c: parses and checks the JSON header of an untrusted file.
- *
- * Only these checks stand between a file and memory: every size is computed
- * with overflow checks, and every byte of the data must belong to exactly one
- * tensor. */
+/* safetensors_header.c: parses and checks the JSON header of a safetensors
+ * file, which may come from an untrusted source. The code that reads tensors
+ * relies on these checks: all sizes are computed without overflow, and every
+ * byte of the data belongs to exactly one tensor. */
 #include <io/safetensors.h>
 
 #include <base/error.h>
@@ -29,7 +28,8 @@ static tn_status fail_tensor(const char *where, const char *name,
                     name, what);
 }
 
-/* The size of a tensor of that type and shape in bytes; false on overflow. */
+/* Computes the size in bytes of a tensor of this shape, whose elements have
+ * `bytes` bytes. Returns false on overflow. */
 static bool entry_bytes(const tn__safetensors_entry *entry, unsigned bytes,
                         uint64_t *out)
 {
@@ -150,13 +150,14 @@ static int compare_begin(const void *a, const void *b)
     const tn__safetensors_entry *x = a, *y = b;
     if (x->begin != y->begin)
         return x->begin < y->begin ? -1 : 1;
-    if (x->end != y->end) /* empty tensors before others at the same offset */
+    if (x->end != y->end) /* an empty tensor comes before another tensor at the
+                             same position */
         return x->end < y->end ? -1 : 1;
     return strcmp(x->name, y->name);
 }
 
-/* qsort passes no context to the comparison, so pairs of name and index are
- * sorted. */
+/* A name and the index of its entry. These pairs are sorted, because qsort does
+ * not pass the array of entries to the comparison function. */
 typedef struct name_number {
     const char *name;
     size_t number;
@@ -266,7 +267,8 @@ tn_status tn__safetensors_parse(tn__safetensors_header *header, char *text,
     return status;
 }
 
-/* The rest of name after prefix; NULL if name does not begin with it. */
+/* Returns the rest of name after prefix, or NULL if name does not begin with
+ * prefix. */
 static const char *without_prefix(const char *name, const char *prefix)
 {
     size_t length = strlen(prefix);

@@ -1,4 +1,4 @@
-/* safetensors_save.c: writes named tensors to a file. */
+/* safetensors_save.c: writes named tensors to a safetensors file. */
 #include <io/safetensors.h>
 
 #include <base/error.h>
@@ -35,7 +35,8 @@ static void add_metadata(tn__json_writer *header,
     tn__json_add(header, "}");
 }
 
-/* Adds the entry of a tensor at byte *at and advances *at past it. */
+/* Adds the entry of a tensor whose data begins at byte *at, and advances *at to
+ * the end of its data. */
 static tn_status add_entry(tn__json_writer *header, const char *name,
                            tn_tensor *x, uint64_t *at)
 {
@@ -63,7 +64,8 @@ static tn_status add_entry(tn__json_writer *header, const char *name,
     return TN_OK;
 }
 
-/* The header's text (free with tn__free); NULL with the error recorded. */
+/* Returns the text of the header, which the caller frees with tn__free. Records
+ * an error and returns NULL on failure. */
 static char *header_text(const char *const *names, tn_tensor *const *tensors,
                          int count, const char *const (*metadata)[2],
                          int metadata_count)
@@ -101,8 +103,9 @@ static tn_status write_tensor(tn__file_writer *writer, tn_tensor *x)
     return status;
 }
 
-/* Pads the header with spaces so that the data begins at a multiple of 64
- * bytes: a reader that maps the file can use every tensor in place. */
+/* Writes the header, padded with spaces so that the data begins at a multiple
+ * of 64 bytes. Then a program that maps the file can use the tensors without a
+ * copy. */
 static tn_status write_header(tn__file_writer *writer, const char *text)
 {
     static const char spaces[64] = "                                "
@@ -125,7 +128,8 @@ static int compare_texts(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Checks that count texts, every step-th of a list, are distinct. */
+/* Checks that the texts text[0], text[step], ..., text[(count - 1) * step] are
+ * distinct. */
 static tn_status check_unique(const char *const *text, int count, int step,
                               const char *what)
 {

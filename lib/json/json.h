@@ -1,4 +1,4 @@
-/* json.h: parsing and writing JSON (RFC 8259).
+/* json.h: parses and writes JSON (RFC 8259). An example of parsing:
  *
  *     tn__json json = {.take = malloc, .give = free};
  *     const tn__json_value *root = tn__json_read(&json, text, bytes);
@@ -14,13 +14,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { TN__JSON_MOST_DEPTH = 512 }; /* of nested lists and objects */
+enum { TN__JSON_MOST_DEPTH = 512 }; /* maximum depth to which lists and objects
+                                       may be nested */
 
 typedef enum tn__json_kind {
     TN__JSON_NULL,
     TN__JSON_FALSE,
     TN__JSON_TRUE,
-    TN__JSON_INTEGER, /* no point or exponent, and fits in int64_t */
+    TN__JSON_INTEGER, /* a number without point and exponent that fits in
+                         int64_t; other numbers are REAL */
     TN__JSON_REAL,
     TN__JSON_TEXT,
     TN__JSON_LIST,
@@ -30,13 +32,16 @@ typedef enum tn__json_kind {
 typedef struct tn__json_value {
     tn__json_kind kind;
     size_t key_bytes;
-    const char *key; /* of an object's member, NUL-terminated; else NULL */
-    const struct tn__json_value *next; /* in the same list or object */
+    const char *key; /* name of the member if the value is in an object, else
+                        NULL; ends with a NUL */
+    const struct tn__json_value *next; /* next value of the same list or
+                                          object */
     union {
         int64_t integer;
         double real;
         struct {
-            const char *text; /* UTF-8, NUL-terminated; may contain NULs */
+            const char *text; /* UTF-8 text that ends with a NUL and may contain
+                                 others */
             size_t bytes;
         };
         struct {
@@ -47,31 +52,36 @@ typedef struct tn__json_value {
 } tn__json_value;
 
 typedef struct tn__json {
-    void *(*take)(size_t bytes); /* set by the caller */
-    void (*give)(void *);
-    char error[112]; /* "": out of memory */
-    size_t line, column; /* of the error, from 1; columns count bytes */
+    void *(*take)(size_t bytes); /* allocates memory; set by the caller */
+    void (*give)(void *);        /* frees memory; set by the caller */
+    char error[112]; /* message of the error; "" if memory ran out */
+    size_t line, column; /* position of the error; both count from 1, the column
+                            in bytes */
     struct tn__json_block *blocks;
 } tn__json;
 
-/* Parses a text; NULL with json->error set on failure. The text is modified,
- * including one byte after its end, and values point into it. It must exist
- * until tn__json_free, which the caller must call in any case. */
+/* Parses a text and returns its outermost value. On failure sets json->error
+ * and returns NULL. The text is modified, including one byte after its end, and
+ * values point into it, so it must exist until tn__json_free. The caller must
+ * call tn__json_free also after a failure. */
 const tn__json_value *tn__json_read(tn__json *json, char *text, size_t bytes);
 void tn__json_free(tn__json *json);
 
-/* These accept any value, NULL too. The member of that name, or the i-th value
- * of a list; NULL if there is none. The text of a string without NULs, else
- * NULL. */
+/* The following functions accept any value and also NULL. tn__json_get returns
+ * the member of an object with this name, and tn__json_at the i-th value of a
+ * list. tn__json_text returns the text of a string that contains no NUL. They
+ * return NULL if there is no such value. */
 const tn__json_value *tn__json_get(const tn__json_value *object,
                                    const char *key);
 const tn__json_value *tn__json_at(const tn__json_value *list, size_t i);
 const char *tn__json_text(const tn__json_value *value);
 bool tn__json_is(const tn__json_value *value, tn__json_kind kind);
-/* Accepts integers too. */
+/* Sets *out to the value of a number, which may be an integer. Returns false
+ * for any other value. */
 bool tn__json_real(const tn__json_value *value, double *out);
 
-/* Iterates over the values of a list or an object; other values have none. */
+/* Iterates over the values of a list or an object. Does nothing for other
+ * values. */
 #define TN__JSON_EACH(v, in)                                                  \
     for (const tn__json_value *v = tn__json_first(in); v; v = v->next)
 const tn__json_value *tn__json_first(const tn__json_value *in);
@@ -79,13 +89,15 @@ const tn__json_value *tn__json_first(const tn__json_value *in);
 /* ---- writing ------------------------------------------------------------- */
 
 typedef struct tn__json_writer {
-    void *(*grow)(void *old, size_t bytes); /* set by the caller: as realloc */
-    char *text; /* owned by the caller; NUL-terminated; NULL if empty */
+    void *(*grow)(void *old, size_t bytes); /* works like realloc; set by the
+                                               caller */
+    char *text; /* the text so far, which the caller frees; NULL if it is
+                   empty */
     size_t count, room;
-    bool failed; /* memory ran out: the text is incomplete */
+    bool failed; /* memory ran out, so the text is incomplete */
 } tn__json_writer;
 
-/* Appends text as it is. */
+/* Appends a piece of JSON without changing it. */
 void tn__json_add(tn__json_writer *writer, const char *piece);
 /* Appends a UTF-8 text as a quoted string. */
 void tn__json_add_text(tn__json_writer *writer, const char *text);

@@ -1,7 +1,8 @@
-/* json_read.c: parses JSON from untrusted sources.
+/* json_read.c: parses JSON, which may come from untrusted sources.
  *
- * Strings are unescaped in place, which never makes them longer. The
- * terminating NUL replaces the closing quote, or is before it. */
+ * Escape sequences in strings are replaced in place, because the result is
+ * never longer. The terminating NUL takes the place of the closing quote or of
+ * a character before it. */
 #include <json/json.h>
 
 #include <base/plain.h>
@@ -24,7 +25,8 @@ typedef struct reader {
     size_t bytes, at;
     size_t line, line_begin;
     int depth;
-    /* Open lists and objects, and the last value of each. */
+    /* The lists and objects whose end has not been reached, the innermost last,
+     * and the last value of each. */
     struct {
         tn__json_value *in, *last;
     } open[TN__JSON_MOST_DEPTH];
@@ -43,7 +45,7 @@ static bool fail(reader *r, const char *why)
     return fail_at(r, r->at, why);
 }
 
-/* NULL: out of memory. */
+/* Allocates a value. Returns NULL if memory runs out. */
 static tn__json_value *value_new(tn__json *json)
 {
     tn__json_block *block = json->blocks;
@@ -70,7 +72,8 @@ static int digit_of(char c)
                                   : -1;
 }
 
-/* The four hexadecimal digits at `at`; -1 if they are invalid. */
+/* Returns the value of the four hexadecimal digits at `at`, or -1 if they are
+ * invalid. */
 static int32_t hex_at(const reader *r, size_t at)
 {
     int32_t code = 0;
@@ -85,8 +88,9 @@ static int32_t hex_at(const reader *r, size_t at)
     return code;
 }
 
-/* Reads a \u escape, whose first digit is at r->at; two escapes for a surrogate
- * pair. */
+/* Reads a \u escape, whose first digit is at r->at. If it is the first half of
+ * a surrogate pair, also reads the second. Writes the character as UTF-8 at
+ * *to. */
 static bool read_code(reader *r, size_t *to)
 {
     const size_t begin = r->at - 2;
@@ -123,7 +127,7 @@ static bool read_escape(reader *r, size_t *to)
     return true;
 }
 
-/* Reads a string; r->at is at its opening quote. */
+/* Reads the string whose opening quote is at r->at. */
 static bool read_text(reader *r, const char **text, size_t *bytes)
 {
     const size_t begin = r->at + 1;
@@ -152,7 +156,9 @@ static bool read_text(reader *r, const char **text, size_t *bytes)
             to += r->at - from;
         }
     }
-    r->text[to] = '\0'; /* at the closing quote, or before it */
+    r->text[to] = '\0'; /* the text is not longer than its escaped form, so this
+                           overwrites the closing quote or a character before
+                           it */
     r->at++;
     *text = r->text + begin;
     *bytes = to - begin;
@@ -173,7 +179,8 @@ static size_t skip_digits(const reader *r, size_t at)
     return at;
 }
 
-/* The end of the number at r->at; 0 if it is invalid. */
+/* Returns the position after the number at r->at, or 0 if the number is
+ * invalid. Sets *whole to whether it has neither point nor exponent. */
 static size_t number_end(const reader *r, bool *whole)
 {
     size_t at = r->at + (r->text[r->at] == '-');
@@ -198,7 +205,7 @@ static size_t number_end(const reader *r, bool *whole)
     return at;
 }
 
-/* False: it does not fit in 64 bits. */
+/* Converts an integer. Returns false if it does not fit in int64_t. */
 static bool read_integer(const char *text, size_t bytes, int64_t *out)
 {
     const bool negative = *text == '-';
@@ -223,7 +230,9 @@ static bool read_number(reader *r, tn__json_value *v)
     v->kind = TN__JSON_INTEGER;
     if (whole && read_integer(r->text + begin, end - begin, &v->integer))
         return true;
-    const char behind = r->text[end]; /* may be the byte after the whole text */
+    const char behind = r->text[end]; /* the character after the number, which
+                                         may be the byte after the whole
+                                         text */
     r->text[end] = '\0';
     v->kind = TN__JSON_REAL;
     v->real = tn__read_double(r->text + begin, NULL);
@@ -263,7 +272,8 @@ static int compare_keys(const void *left, const void *right)
     return memcmp(a->key, b->key, a->key_bytes);
 }
 
-/* Finds a duplicate name by sorting, for many members. False: out of memory. */
+/* Finds a member of an object whose name occurs twice, by sorting the names.
+ * Returns false if memory runs out. */
 static bool find_twice(const reader *r, const tn__json_value *object,
                        const tn__json_value **twice)
 {
@@ -281,7 +291,8 @@ static bool find_twice(const reader *r, const tn__json_value *object,
     return true;
 }
 
-/* Fails if an object, whose end was reached, has duplicate names. */
+/* Checks that the names of an object's members are distinct. Is called at the
+ * end of the object. */
 static bool check_keys(reader *r, const tn__json_value *object)
 {
     const tn__json_value *twice = NULL;
@@ -295,7 +306,8 @@ static bool check_keys(reader *r, const tn__json_value *object)
     }
     if (!twice)
         return true;
-    int shown = 0; /* bytes of the name in the message, in whole characters */
+    int shown = 0; /* how many bytes of the name the message shows, without
+                      cutting a UTF-8 character */
     for (int i = 0; i <= 40 && (size_t)i <= twice->key_bytes; i++)
         if ((twice->key[i] & 0xc0) != 0x80)
             shown = i;
@@ -335,7 +347,8 @@ static bool read_key(reader *r, tn__json_value *v)
     return true;
 }
 
-/* Reads the value at r->at. Of a list or an object, only its beginning. */
+/* Reads the value at r->at. If it is a list or an object, reads only its
+ * opening bracket. */
 static bool read_value(reader *r, tn__json_value *v)
 {
     const char c = peek(r);
@@ -358,7 +371,7 @@ static bool read_value(reader *r, tn__json_value *v)
     return true;
 }
 
-/* Reads another value of the innermost list or object. */
+/* Reads the next value of the innermost open list or object. */
 static bool read_child(reader *r)
 {
     tn__json_value *in = r->open[r->depth - 1].in;
@@ -375,8 +388,8 @@ static bool read_child(reader *r)
     return (in->kind == TN__JSON_LIST || read_key(r, v)) && read_value(r, v);
 }
 
-/* After a value or an opening bracket: reads the next value, or the end of the
- * list or object. */
+/* Reads what follows a value or an opening bracket: the next value, or the end
+ * of the list or object. */
 static bool read_on(reader *r)
 {
     const tn__json_value *in = r->open[r->depth - 1].in;

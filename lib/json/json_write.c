@@ -1,4 +1,4 @@
-/* json_write.c: writes JSON into a growing text. */
+/* json_write.c: appends JSON to a text that grows as needed. */
 #include <json/json.h>
 
 #include <base/plain.h>

@@ -9,10 +9,10 @@
 
 /* ---- elements ------------------------------------------------------------ */
 
-/* Returns the value of a narrow floating-point number with sign, exponent and
- * mantissa fields. If `ieee`, the highest exponent is infinity and NaN.
- * Otherwise (float8_e4m3fn) the only NaN is the number whose bits are all
- * ones. */
+/* Returns the value of an 8-bit or 16-bit float from its bits. If `ieee` is
+ * true, the highest exponent stands for infinity and NaN. If it is false
+ * (float8_e4m3fn), there is no infinity, and NaN has all exponent and mantissa
+ * bits set. */
 static double narrow_value(uint32_t code, int exponent_bits, int mantissa_bits,
                            bool ieee)
 {
@@ -97,8 +97,8 @@ int64_t tn__element_int(tn_dtype dtype, const void *element)
         READ(uint8_t);
         return value != 0;
     }
-    default: { /* converted as CAST in kernels: toward zero, saturating, NaN to
-                * 0 */
+    default: { /* a float is converted as by CAST in kernels: it is truncated
+                * and clamped to the range, and NaN gives 0 */
         double x = tn__element_double(dtype, element);
         if (isnan(x))
             return 0;
@@ -113,8 +113,9 @@ int64_t tn__element_int(tn_dtype dtype, const void *element)
 
 /* ---- strided walks on the host ------------------------------------------- */
 
-/* Copies n elements whose stride in the view is `step` bytes. With a constant
- * size, memcpy becomes a move. */
+/* One case of the switch in walk_line, which copies n elements that are `step`
+ * bytes apart in the view. Because the element size is a constant in each case,
+ * the compiler turns memcpy into one load and store. */
 #define LINE(bytes)                                                           \
     case bytes:                                                               \
         for (int64_t i = 0; i < n; i++, at += step, flat += bytes)            \
@@ -132,9 +133,9 @@ static char *walk_line(char *at, char *flat, size_t element, int64_t n,
     }
 }
 
-/* Copies between the strided view at `at` and the row-major array at `flat`. If
- * `in`, copies from flat into the view. Returns the end of the part of flat
- * that was used. */
+/* Copies between a strided view, whose element 0 is at `at`, and a row-major
+ * array at `flat`: into the view if `in` is true, otherwise out of it. Returns
+ * the address after the last element of flat that was used. */
 static char *walk(char *at, char *flat, size_t element, int ndim,
                   const int64_t *shape, const int64_t *stride, bool in)
 {
@@ -216,7 +217,7 @@ tn_tensor *tn_tensor_from_array(const void *data, tn_dtype dtype,
     return tn__scope_own(x);
 }
 
-/* Checks that `bytes` is the size of x as an array. */
+/* Checks that `bytes` is the size of an array with the elements of x. */
 static bool check_bytes(const tn_tensor *x, const void *array, size_t bytes,
                         const char *what, const char *name)
 {
@@ -281,9 +282,9 @@ tn_status tn_tensor_set_array(tn_tensor *x, const void *data, size_t bytes)
                                     (uint64_t)x->offset * element, data,
                                     bytes);
     } else {
-        /* The memory between the elements of a view is not the view's. So the
-         * memory from its first to its last element is read, changed and, if it
-         * is a copy, written back. */
+        /* The memory between the elements of a strided view must not change. So
+         * the memory from its first to its last element is read, the elements
+         * are changed in it, and it is written back if it is a copy. */
         tn__host_view view;
         status = tn__host_view_open(&view, x);
         if (status < 0)

@@ -1,9 +1,9 @@
 /* print.c: prints tensors as PyTorch does (torch/_tensor_str.py): in columns of
- * equal width, with four digits. Scientific notation is used if the largest and
- * smallest numbers have a ratio above 1000 or are very large or small. Beyond
- * 1000 elements only three at each end of a dimension are shown. In
- * grad_fn=<AddBackward> the final number is missing by which PyTorch
- * distinguishes overloads. */
+ * equal width, with four digits. Scientific notation is used if numbers are
+ * very large or small, or if the ratio of the largest to the smallest is above
+ * 1000. If a tensor has more than 1000 elements, only the first and last three
+ * of each dimension are shown. PyTorch appends a number to the name of a
+ * gradient function (AddBackward0); here it is printed without that number. */
 #include <base/error.h>
 #include <base/memory.h>
 #include <base/plain.h>
@@ -16,16 +16,19 @@
 #define EDGE_ITEMS 3
 #define LINE_WIDTH 80
 #define INDENT 7 /* length of "tensor(" */
-#define NUMBER_TEXT 400 /* %.4f of the largest double has 314 characters */
+#define NUMBER_TEXT 400 /* size of a number's text; the largest double printed
+                           with %.4f has 314 characters */
 
 typedef struct printer {
     const tn_tensor *x;
     tn__host_view view;
     tn__text text;
     bool summarize, floating;
-    bool whole, scientific; /* format of floating-point elements */
+    bool whole, scientific; /* print floats without digits after the point, or
+                               in scientific notation */
     int width;
-    size_t line; /* length of the last line, to place the suffixes */
+    size_t line; /* length of the last line, by which suffixes such as dtype=
+                    are put on this line or a new one */
 } printer;
 
 /* ---- numbers ------------------------------------------------------------- */
@@ -35,7 +38,7 @@ static const char *element_at(const printer *p, int64_t offset)
     return p->view.base + offset * (int64_t)tn_dtype_bytes(p->x->dtype);
 }
 
-/* Writes an element without padding. Returns the length. */
+/* Writes an element as text without padding. Returns the length of the text. */
 static int write_number(const printer *p, const char *element,
                         char out[NUMBER_TEXT])
 {
@@ -58,7 +61,8 @@ static int write_number(const printer *p, const char *element,
 
 /* ---- elements shown ------------------------------------------------------ */
 
-/* Returns the index that is shown after i in a dimension of that size. */
+/* Returns the index that is shown after index i in a dimension of this size,
+ * which skips the omitted elements. */
 static int64_t next_shown(const printer *p, int64_t i, int64_t size)
 {
     bool skip = p->summarize && size > 2 * EDGE_ITEMS && i == EDGE_ITEMS - 1;
@@ -81,7 +85,8 @@ static void each_shown(printer *p, int dim, int64_t offset,
 
 /* ---- choosing the format ------------------------------------------------- */
 
-/* The range of the finite non-zero elements that are shown. */
+/* The smallest and the largest magnitude of the finite non-zero elements that
+ * are shown. */
 typedef struct range {
     double least, greatest;
     bool any, whole;
@@ -198,7 +203,8 @@ static void add_array(printer *p, int dim, int64_t offset, int indent)
 
 /* ---- suffixes ------------------------------------------------------------ */
 
-/* Measures the last line: its length plus 2, as in PyTorch. */
+/* Sets p->line to the length of the last line plus 2, which is how PyTorch
+ * measures it. */
 static void measure_line(printer *p)
 {
     const char *line = p->text.data ? strrchr(p->text.data, '\n') : NULL;
@@ -244,8 +250,8 @@ static void add_suffixes(printer *p)
     }
     char made_by[TN__GRAD_FN_BYTES] = "";
     if (tn__tensor_tracks(x) && tn__tensor_hook.grad_fn)
-        /* this brings the tensor's history up to date, which does not change
-         * the tensor */
+        /* The cast is safe: grad_fn may replace the tensor's graph node, but
+         * does not change the tensor's value. */
         tn__tensor_hook.grad_fn((tn_tensor *)(uintptr_t)x, made_by);
     if (*made_by) {
         snprintf(suffix, sizeof suffix, "grad_fn=<%s>", made_by);
@@ -255,7 +261,7 @@ static void add_suffixes(printer *p)
     }
 }
 
-/* Returns the text of x, which the caller frees with tn__free. */
+/* Returns x as text, which the caller frees with tn__free. */
 static char *text_of(const tn_tensor *x)
 {
     printer p = {.x = x, .summarize = x->numel > THRESHOLD,

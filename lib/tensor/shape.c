@@ -1,4 +1,5 @@
-/* shape.c: computes with shapes and strides, without tensors. */
+/* shape.c: computes with shapes and strides: broadcasting, contiguous strides,
+ * the span of a view. */
 #include <string.h>
 #include <tensor/tensor.h>
 
@@ -55,8 +56,7 @@ void tn__shape_contiguous_strides(int ndim, const int64_t *shape,
     int64_t step = 1;
     for (int d = ndim - 1; d >= 0; d--) {
         stride[d] = step;
-        /* An empty dimension counts as 1, so that strides are not 0, as in
-         * PyTorch. */
+        /* As in PyTorch, a size of 0 counts as 1, so that no stride is 0. */
         step = tn__size_mul(step, shape[d] > 1 ? shape[d] : 1);
     }
 }
@@ -82,7 +82,8 @@ void tn__shape_span(int ndim, const int64_t *shape, const int64_t *stride,
 {
     *low = *high = 0;
     for (int d = 0; d < ndim; d++)
-        if (shape[d] == 0) { /* the strides of an empty view do not matter */
+        if (shape[d] == 0) { /* an empty view has no elements, whatever its
+                                strides */
             *high = -1;
             return;
         }
@@ -97,15 +98,15 @@ void tn__shape_span(int ndim, const int64_t *shape, const int64_t *stride,
 
 bool tn__shape_repeats(int ndim, const int64_t *shape, const int64_t *stride)
 {
-    int64_t reach = 0, beyond = -1; /* `reach` is the span of the strides up to
-                                     * `beyond` */
+    int64_t reach = 0, beyond = -1; /* `reach` is the span of all dimensions
+                                     * with strides up to `beyond` */
     for (int round = 0; round < ndim; round++) {
-        /* find the smallest stride greater than `beyond` */
+        /* Finds the smallest stride greater than `beyond`. */
         int64_t next = INT64_MAX, moved = 0;
         int count = 0;
         for (int d = 0; d < ndim; d++) {
-            if (shape[d] < 2) /* the stride of such a dimension does not
-                               * matter */
+            if (shape[d] < 2) /* the stride of a dimension with one element has
+                               * no effect */
                 continue;
             int64_t step = stride[d] < 0 ? -stride[d] : stride[d];
             if (step <= beyond || step > next)

@@ -1,9 +1,9 @@
 /* tensor.c: makes and frees storages and tensors, and reads attributes of
  * tensors.
  *
- * Every operator makes a tensor. So storages and tensors come from per-thread
- * free lists. Each field is written once; of arrays only the used elements are
- * written. */
+ * Every operator makes a tensor, so making one must be fast. Storages and
+ * tensors are allocated from per-thread free lists. Each field is written only
+ * once, and of the arrays shape and stride only the elements that are used. */
 #include <base/context.h>
 #include <base/error.h>
 #include <base/lock.h>
@@ -43,18 +43,18 @@ static tn__storage *storage_new(tn_device *device, tn__block *block,
 
 static bool give_reference(tn__storage *storage)
 {
-    /* The last holder needs no read-modify-write, since no other thread can add
-     * a reference. */
+    /* If this is the only reference, no other thread can add or release one. So
+     * no atomic decrement is needed. */
     return atomic_load_explicit(&storage->references, memory_order_acquire) ==
                1 ||
            atomic_fetch_sub_explicit(&storage->references, 1,
                                      memory_order_acq_rel) == 1;
 }
 
-/* Drops a reference to a storage with a history, as give_reference does. The
- * history is freed when only saved values hold the storage. This runs under a
- * lock, so that the last caller reads `references` and `saved` consistently. A
- * saved value decrements `saved` before its reference. */
+/* Releases a reference to a storage with a history. Returns whether it was the
+ * last one. Frees the history when all other references belong to saved values.
+ * A lock is held, so that `references` and `saved` are read consistently. A
+ * saved value decrements `saved` before it releases its reference. */
 static __attribute__((noinline)) bool
 give_with_history(tn__storage *storage)
 {
@@ -66,7 +66,7 @@ give_with_history(tn__storage *storage)
         history = atomic_exchange(&storage->history, NULL);
     bool last = give_reference(storage);
     tn__lock_give(&lock);
-    if (history) /* this may free other tensors, so it is not under the lock */
+    if (history) /* without the lock, because this may free other tensors */
         tn__tensor_hook.release_history(history);
     return last;
 }
@@ -83,7 +83,7 @@ static void storage_unref(tn__storage *storage)
         tn_device *device = storage->device;
         tn__error pending;
         tn__error_hide(&pending);
-        tn_device_synchronize(device); /* work may still use this memory */
+        tn_device_synchronize(device); /* pending work may use this memory */
         tn__error_restore(&pending);
         device->plugin->buffer_free(device->handle, storage->block->buffer);
         tn__free(storage->block);
@@ -140,8 +140,8 @@ static tn_tensor *tensor_over(tn__storage *storage, tn_dtype dtype, int ndim)
 
 /* ---- recorded work ------------------------------------------------------- */
 
-/* The recording's reference counts as a saved value's, since it needs no
- * history. */
+/* The reference that a recorded graph keeps is also counted in `saved`, because
+ * it does not need the history of the storage. */
 void tn__tensor_recorded(const tn_tensor *x)
 {
     tn__storage *storage = x->storage;
@@ -158,8 +158,9 @@ void tn__tensor_recorded_drop(void *kept)
     storage_unref(storage);
 }
 
-/* Reuses memory that recorded work used for a value that has been freed.
- * Returns NULL if there is no such memory of that size. */
+/* While a graph is recorded, returns the storage of a freed tensor that the
+ * recorded work used, so that its memory is used again. Returns NULL if there
+ * is none of this size. */
 static tn__storage *storage_reuse(tn_device *device, uint64_t bytes)
 {
     const tn__record *record = tn__me.recording;
@@ -179,8 +180,8 @@ static tn__storage *storage_reuse(tn_device *device, uint64_t bytes)
     return NULL;
 }
 
-/* Whether the device cannot store the dtype. This is one bit test, because
- * every new tensor needs it. */
+/* Returns whether the device does not support the dtype. It tests one bit,
+ * because it is called for every new tensor. */
 static inline bool is_refused(const tn_device *device, tn_dtype dtype)
 {
     return TN__UNLIKELY(!(device->storage_types & 1u << dtype));
@@ -237,8 +238,8 @@ static bool check_shape(tn_dtype dtype, int ndim, const int64_t *shape,
         }
         empty = empty || shape[d] == 0;
     }
-    /* Strides, and products over some of the sizes, must fit for empty tensors
-     * too. In these products an empty dimension counts as 1. */
+    /* Strides must not overflow, even if the tensor is empty. So a size of 0
+     * counts as 1 in this product. */
     uint64_t total = empty ? 1 : element;
     for (int d = 0; d < ndim; d++) {
         uint64_t size = shape[d] ? (uint64_t)shape[d] : 1;
@@ -301,7 +302,8 @@ tn_tensor *tn__tensor_view(const tn_tensor *base, tn_dtype dtype, int ndim,
     if (ndim > TN_MAX_NDIM)
         return tn__fail_null(TN_ERR_SHAPE, "%d dimensions; at most %d", ndim,
                              TN_MAX_NDIM);
-    /* With strides of 0 the number of elements may not fit in int64_t. */
+    /* A view with strides of 0 may have more elements than int64_t can
+     * count. */
     int64_t numel = 1;
     bool empty = false, many = false;
     for (int d = 0; d < ndim; d++) {
@@ -377,7 +379,7 @@ tn_tensor *tn_tensor_wrap(void *data, tn_dtype dtype, tn_dims_list shape,
     if (!x)
         goto fail_storage;
     x->made_by = "tensor_wrap";
-    /* From here on the storage calls `release`. */
+    /* From here on `release` is called when the storage is freed. */
     storage->wrapped = true;
     storage->release = release;
     storage->context = context;

@@ -1,5 +1,5 @@
-/* tensor_errors.c: adds tensors to the details of errors, and records errors of
- * code that is built on Tenon. */
+/* tensor_errors.c: adds the shapes and dtypes of tensors to the details of
+ * errors, and records errors for programs and libraries that use Tenon. */
 #include <tensor/tensor.h>
 
 #include <base/context.h>
@@ -23,8 +23,9 @@ void tn__error_add_tensor(tn__error_facts *facts, const char *argument,
     to->requires_grad = x->requires_grad;
 }
 
-/* Records "name: text" and returns the error's details. No error may be pending
- * before. Returns NULL with the error recorded if name is NULL. */
+/* Records an error with a message that begins with the name of a function, and
+ * returns the error's details. No error may be pending before. If name is NULL,
+ * records the error without it and returns NULL. */
 static tn__error_facts *refuse(tn_status code, const char *name,
                                const char *format, va_list args)
 {
@@ -96,7 +97,7 @@ void tn_error_rename(const char *from, const char *call, const char *argument)
     if (!facts || (facts->op && strcmp(facts->op, from) != 0))
         return;
     tn__error_attribute(call);
-    if (facts->op || argument) /* otherwise the text says enough */
+    if (facts->op || argument) /* an error without these details gets none */
         facts->called = facts->op = call;
     if (argument)
         facts->argument = argument;

@@ -1,5 +1,6 @@
-/* trace.c: starting and stopping a trace, peak rates of the device, and
- * ranges. */
+/* trace.c: starts and stops a trace, which records timed events of a program
+ * (as torch.profiler does), measures the peak rates of the device, and records
+ * the ranges that a program marks by push and pop. */
 #include <base/error.h>
 #include <base/context.h>
 #include <base/lock.h>
@@ -22,9 +23,10 @@ static double now(void)
 
 typedef tn_tensor *work_function(tn_tensor *x);
 
-/* The least time of several runs of work, in seconds. The first runs compile
- * programs, allocate memory and raise the clock rate of the processor. Work of
- * more than a second runs twice only. */
+/* Runs work several times and returns the shortest time in seconds. The first
+ * runs take longer, because they compile programs, allocate memory and raise
+ * the processor's clock rate. Work that takes more than a second runs only
+ * twice. */
 static double best_of(work_function *work, tn_tensor *x, tn_device *device)
 {
     enum { LONG = 1 };
@@ -52,9 +54,10 @@ static tn_tensor *multiply(tn_tensor *x)
     return tn_matmul(x, x);
 }
 
-/* The peak rates of the current device, measured once. If that fails, for lack
- * of memory perhaps, they are unknown and the trace has none. The measurement
- * does not belong to the operator or module that the thread is running. */
+/* Returns the peak rates of the current device: bytes and operations per
+ * second. They are measured once. If the measurement fails, for example because
+ * memory runs out, the trace does not contain them. In the trace the measuring
+ * calls do not belong to the operator or module that the thread is running. */
 static tn__limits measure(void)
 {
     enum { ELEMENTS = 1 << 24, SIDE = 1024 };
@@ -110,8 +113,9 @@ tn_status tn_trace_stop(void)
     return tn__timeline_stop();
 }
 
-/* Starts the trace of TENON_TRACE at the first operator. A file that cannot be
- * written is logged, and is not an error of that operator. */
+/* Starts the trace that the environment variable TENON_TRACE requests. Is
+ * called at the first operator. If the file cannot be written, this is logged,
+ * but the operator does not fail. */
 static void start_wanted(void)
 {
     tn__error before;
@@ -144,15 +148,15 @@ void tn_trace_push(const char *name)
     struct tn__ranges *ranges = tn__me.ranges;
     if (depth >= DEPTH)
         return;
-    /* Counted without a trace too: a trace may start or end between push and
-     * pop. */
+    /* Ranges are counted even if no trace is running, because a trace may start
+     * or end between push and pop. */
     if (ranges)
         ranges->open[depth].span.trace = 0;
     if (!tn__timeline_is_live())
         return;
     if (!ranges)
         ranges = tn__context_alloc(&tn__me.ranges, sizeof *ranges);
-    if (ranges) { /* else memory ran out, and the trace lacks the range */
+    if (ranges) { /* if memory ran out, the trace does not show the range */
         ranges->open[depth].name = name ? name : "";
         tn__span_open(&ranges->open[depth].span);
     }

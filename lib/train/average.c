@@ -1,5 +1,6 @@
-/* average.c: averaged weights: one tensor for each of a module's parameters and
- * buffers. */
+/* average.c: averages the weights of a module over training steps, as
+ * torch.optim.swa_utils.AveragedModel does. There is one averaged tensor for
+ * each parameter and buffer of the module. */
 #include <fenv.h>
 #include <string.h>
 #include <tenon/autograd.h>
@@ -8,13 +9,13 @@
 
 struct tn_average {
     tn_object object;
-    tn_parameter_list *model; /* kept: parameters and buffers */
+    tn_parameter_list *model; /* owned: the module's parameters and buffers */
     double decay;
     int64_t updates;
     bool swapped;
     struct entry {
-        tn_tensor *tensor; /* kept */
-        bool averaged;     /* else copied */
+        tn_tensor *tensor; /* owned: the average */
+        bool averaged;     /* if false, the latest value is copied instead */
     } entry[];
 };
 
@@ -126,8 +127,8 @@ tn_status tn_average_update(tn_average *average)
             TN_ERR_STATE, "average_update", NULL,
             "the module holds the averages: call tn_average_swap first");
     status = check_devices(average);
-    const int rounding = fegetround(); /* the program may have set another
-                                          mode */
+    const int rounding = fegetround(); /* the program may have set another mode
+                                          than rounding to nearest */
     fesetround(FE_TONEAREST);
     const volatile double share = average->decay >= 0
                        ? 1 - average->decay
@@ -170,7 +171,8 @@ tn_status tn_average_swap(tn_average *average)
     return status;
 }
 
-/* For attributes: NULL is not an error. */
+/* Checks the argument of a function that reads an attribute. For NULL it
+ * returns false without recording an error. */
 static bool is_average(const tn_average *average, const char *call)
 {
     return average && tn_object_check(average, &average_class, call, "average");

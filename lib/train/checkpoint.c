@@ -1,9 +1,11 @@
-/* checkpoint.c: a training run in one safetensors file.
+/* checkpoint.c: saves and loads the state of a training run (module, optimizer,
+ * averages, loader, schedule, random numbers) in one safetensors file.
  *
- * Loading has two phases. The first reads and checks everything and changes
- * nothing; it needs host memory for all tensors of the module. The second
- * copies. It begins with the optimizer, whose own loading either succeeds
- * completely or changes nothing. After that only the device can fail. */
+ * A part is one of these objects. Loading has two phases. The first reads and
+ * checks everything and changes nothing. It needs host memory for all tensors
+ * of the module. The second phase copies the state to the objects. It begins
+ * with the optimizer, because loading it either succeeds completely or changes
+ * nothing. After that only an error of the device can make loading fail. */
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -18,7 +20,8 @@ static const char loader_key[] = "loader", schedule_key[] = "schedule",
                   scaler_key[] = "scaler", average_key[] = "average.updates";
 
 enum { TEXT_BYTES = 160, MAX_TEXTS = 8 };
-/* The smallest struct: that of versions without a scaler. */
+/* The size of the smallest tn_checkpoint, that of versions before the field
+ * scaler. */
 enum { MIN_SIZE = offsetof(tn_checkpoint, scaler) };
 
 static tn_status check_arguments(const char *call, const char *path,
@@ -37,7 +40,8 @@ static tn_status check_arguments(const char *call, const char *path,
     return TN_OK;
 }
 
-/* The caller's struct, which may be of an older version. */
+/* Copies the caller's struct, which may be of an older and thus shorter
+ * version. Missing fields are NULL or 0. */
 static tn_checkpoint known_part(const tn_checkpoint *theirs)
 {
     tn_checkpoint c = {.size = 0};
@@ -45,7 +49,8 @@ static tn_checkpoint known_part(const tn_checkpoint *theirs)
     return c;
 }
 
-/* Is each part NULL or an object of its kind? */
+/* Checks that each part of a checkpoint is NULL or an object of the right
+ * kind. */
 static tn_status check_kinds(const char *call, const tn_checkpoint *c)
 {
     const struct {
@@ -67,14 +72,15 @@ static tn_status check_kinds(const char *call, const tn_checkpoint *c)
 
 /* ---- saving ------------------------------------------------------------- */
 
-/* Tensors with names: counted first, then gathered. */
+/* A list of tensors and their names. The tensors are visited twice: the first
+ * time they are counted, the second time they are added to the list. */
 typedef struct gather {
-    const char *prefix;
-    size_t name_bytes;
+    const char *prefix;  /* precedes the names of the current part */
+    size_t name_bytes;   /* size of all names */
     int count;
-    tn_tensor **tensor; /* NULL while counting */
+    tn_tensor **tensor;  /* NULL while tensors are counted */
     const char **name;
-    char *next_name;
+    char *next_name;     /* where the next name is written */
 } gather;
 
 static void gather_one(const char *name, tn_tensor *x, void *context)
@@ -92,8 +98,8 @@ static void gather_one(const char *name, tn_tensor *x, void *context)
     g->name_bytes += prefix + length;
 }
 
-/* Gathers all tensors of c. Returns the optimizer's text, malloc'ed, or
- * NULL. */
+/* Visits all tensors of checkpoint c. Returns the optimizer's state that is not
+ * in tensors, as a text that the caller frees, or NULL. */
 static char *gather_all(gather *g, const tn_checkpoint *c,
                         const tn_parameter_list *state)
 {
@@ -114,7 +120,8 @@ static const tn_object_class list_class = {sizeof list_class,
                                            "checkpoint's list",
                                            sizeof(tn_object), NULL};
 
-/* Allocates space for what was counted, owned by the open scope. */
+/* Allocates the list for the tensors that were counted. The open scope owns
+ * it. */
 static bool make_room(gather *g)
 {
     size_t count = (size_t)g->count;
@@ -164,7 +171,8 @@ static void write_texts(texts *t, const tn_checkpoint *c,
     if (c->schedule)
         snprintf(add_text(t, schedule_key), TEXT_BYTES, "%" PRId64,
                  tn_schedule_steps(c->schedule));
-    if (c->scaler) { /* doubles as bits: independent of the locale */
+    if (c->scaler) { /* doubles are written as their bits in hexadecimal, which
+                        does not depend on the locale */
         tn_grad_scaler_state s = tn_grad_scaler_snapshot(c->scaler);
         snprintf(add_text(t, scaler_key), TEXT_BYTES,
                  "%" PRId64 " %" PRId64 " %" PRIx64 " %" PRIx64 " %" PRIx64,
@@ -221,8 +229,9 @@ tn_status tn_checkpoint_save(const char *path, const tn_checkpoint *checkpoint)
 typedef struct loaded {
     const char *path;
     tn_safetensors *file, *module, *optim, *averages;
-    tn_parameter_list *state; /* of the module; NULL for none */
-    char *data; /* lent by the scope: the tensors of all sections, in order */
+    tn_parameter_list *state; /* the module's parameters and buffers; NULL if
+                                 there is no module */
+    char *data; /* contents of all tensors to load, owned by the open scope */
     int64_t step, schedule_steps;
     tn_rng_state rng;
     tn_loader_state loader;
@@ -230,12 +239,13 @@ typedef struct loaded {
     int64_t updates;
 } loaded;
 
-/* Tensors to load: the module's, or its averages. */
+/* A group of tensors to load: the module's tensors, or their averages. */
 typedef struct section {
     const char *what;
     tn_safetensors *file;
-    const tn_parameter_list *list;
-    const tn_average *average; /* NULL: the tensors of the list */
+    const tn_parameter_list *list; /* the module's parameters and buffers */
+    const tn_average *average; /* if not NULL, the averages of the list's
+                                  tensors are loaded */
 } section;
 
 enum { MODULE, AVERAGES, SECTIONS };
@@ -265,7 +275,8 @@ static const char *section_name(const section *p, int i)
                       : tn_parameters_name(p->list, i);
 }
 
-/* Reads `count` integers from a metadata text that holds nothing else. */
+/* Reads `count` integers from the metadata text `key`, which must not contain
+ * anything else. */
 static tn_status read_numbers(const loaded *l, const char *key, int count,
                               uint64_t *out)
 {
@@ -285,7 +296,8 @@ static tn_status read_numbers(const loaded *l, const char *key, int count,
         l->path, key);
 }
 
-/* Is a part in both file and checkpoint, or in neither? */
+/* Checks that a part is in both the file and the checkpoint struct, or in
+ * neither. */
 static tn_status check_part(const loaded *l, const char *part, bool wanted,
                             bool found)
 {
@@ -368,7 +380,8 @@ static size_t section_bytes(const section *p, int i)
     return (size_t)tn_tensor_numel(x) * tn_dtype_bytes(tn_tensor_dtype(x));
 }
 
-/* Calls visit(section, i, data) for each tensor with its place in l->data. */
+/* Calls visit(section, i, data) for each tensor to load, where data is the
+ * address of its contents in l->data. */
 static tn_status each_tensor(const loaded *l, const tn_checkpoint *c,
                              tn_status (*visit)(const section *p, int i,
                                                 char *data))
@@ -394,7 +407,8 @@ static tn_status read_tensor(const section *p, int i, char *data)
 
 static tn_status read_tensors(loaded *l, const tn_checkpoint *c)
 {
-    size_t bytes = 0; /* cannot overflow: the tensors are in memory */
+    size_t bytes = 0; /* cannot overflow, because tensors of this size are in
+                         memory */
     for (int k = 0; k < SECTIONS; k++) {
         section p = section_of(l, c, k);
         for (int i = 0; i < section_count(&p); i++)
@@ -407,7 +421,8 @@ static tn_status read_tensors(loaded *l, const tn_checkpoint *c)
     return each_tensor(l, c, read_tensor);
 }
 
-/* Checks that the loader accepts the state: restores it, then the old one. */
+/* Checks that the loader accepts the state in the file, by restoring it and
+ * then the loader's old state. */
 static tn_status check_loader(const loaded *l, tn_loader *loader)
 {
     tn_loader_state before = tn_loader_snapshot(loader);
@@ -444,7 +459,8 @@ static tn_status read_scaler(loaded *l)
     memcpy(&s->scale, &scale, sizeof s->scale);
     memcpy(&s->growth_factor, &growth, sizeof s->growth_factor);
     memcpy(&s->backoff_factor, &backoff, sizeof s->backoff_factor);
-    /* Checks that a scaler accepts it, with one that the scope frees. */
+    /* Checks that a scaler accepts the state, by restoring it in a new scaler,
+     * which the scope frees. */
     tn_grad_scaler *probe = tn_grad_scaler_new();
     return probe ? tn_grad_scaler_restore(probe, *s) : tn_error_code();
 }
@@ -526,8 +542,9 @@ static tn_status apply_all(const loaded *l, const tn_checkpoint *c)
     return status;
 }
 
-/* An error of a part is about the file, or about the checkpoint that has the
- * part. */
+/* If loading a part has recorded an error, replaces the name of the function
+ * that failed by checkpoint_load, which the program called. Names the argument
+ * at fault: `checkpoint` if the state does not fit its objects, else `path`. */
 static void rename_error(void)
 {
     static const char *const part[] = {

@@ -1,6 +1,6 @@
-/* numbers.c: what the other files of this plugin use: the core's table; loads,
- * stores and the four reductions for any dtype; iteration over strided
- * views. */
+/* numbers.c: functions that the other files of this plugin use. They load and
+ * store elements of any dtype, compute one step of a reduction, and iterate
+ * over strided views. */
 #include "reference.h"
 
 #include <math.h>
@@ -10,12 +10,13 @@ const tn_host *reference_host;
 
 /* ---- narrow floats ------------------------------------------------------- */
 
-/* A narrow float format: the bits of its mantissa, its smallest normal
- * exponent, and these codes: the sign bit, the greatest finite number,
- * infinity, the result of an overflow, NaN. */
+/* An 8-bit or 16-bit float format. The fields after min_exponent are bit
+ * patterns. */
 typedef struct narrow {
-    int mantissa_bits, min_exponent;
-    uint32_t sign, max_finite, infinity, overflow, nan;
+    int mantissa_bits, min_exponent; /* min_exponent is the smallest exponent of
+                                        a normal number */
+    uint32_t sign, max_finite, infinity, overflow, nan; /* overflow is the
+                                        result if a number is too large */
 } narrow;
 
 static narrow narrow_of(tn_dtype dtype)
@@ -25,10 +26,12 @@ static narrow narrow_of(tn_dtype dtype)
         return (narrow){10, -14, 0x8000, 0x7bff, 0x7c00, 0x7c00, 0x7e00};
     case TN_BF16:
         return (narrow){7, -126, 0x8000, 0x7f7f, 0x7f80, 0x7f80, 0x7fc0};
-    /* overflow gives the greatest finite number; infinity stays */
+    /* A number that is too large becomes the greatest finite number; infinity
+     * stays infinity. */
     case TN_F8E5M2:
         return (narrow){2, -14, 0x80, 0x7b, 0x7c, 0x7b, 0x7e};
-    /* TN_F8E4M3: overflow and infinity give the greatest finite number */
+    /* TN_F8E4M3 has no infinity. Infinity and numbers that are too large become
+     * the greatest finite number. */
     default:
         return (narrow){3, -6, 0x80, 0x7e, 0x7e, 0x7e, 0x7f};
     }
@@ -41,16 +44,17 @@ static uint32_t encode(narrow n, float x)
         return sign | n.nan;
     if (isinf(x))
         return sign | n.infinity;
-    /* Rounds to a multiple of the distance between adjacent numbers at x, which
-     * does not fall below the distance at the smallest normal number. x is
-     * scaled so that the distance is 1. Then rint rounds to nearest even. */
+    /* x is rounded to a multiple of the distance between neighbouring numbers
+     * of the format at x. For subnormal numbers this is the distance at the
+     * smallest normal number. x is scaled so that the distance becomes 1, and
+     * rint rounds to nearest even. */
     int exponent = x == 0 ? n.min_exponent : ilogb(x);
     if (exponent < n.min_exponent)
         exponent = n.min_exponent;
     uint32_t steps =
         (uint32_t)rint(ldexp(fabs((double)x), n.mantissa_bits - exponent));
-    /* In a normal number the leading one of `steps` adds 1 to the exponent
-     * field. */
+    /* The leading 1 bit of a normal number is not stored. In this sum it adds 1
+     * to the exponent field, which is 0 for subnormal numbers. */
     uint32_t code =
         steps + ((uint32_t)(exponent - n.min_exponent) << n.mantissa_bits);
     return sign | (code > n.max_finite ? n.overflow : code);
@@ -59,7 +63,7 @@ static uint32_t encode(narrow n, float x)
 static tn_number decode(narrow n, uint32_t code)
 {
     uint32_t magnitude = code & (n.sign - 1), one = 1u << n.mantissa_bits;
-    /* exponent field; 0 if the number is subnormal */
+    /* the exponent field, which is 0 if the number is subnormal */
     int field = (int)(magnitude / one);
     double x =
         field ? ldexp(magnitude % one + one, field - 1) : (double)magnitude;
@@ -111,7 +115,7 @@ tn_number reference_load(const tn_strided *view, int64_t at)
         return (tn_number){.i = *(const int8_t *)from};
     case TN_U8:
         return (tn_number){.i = *(const uint8_t *)from};
-    default: /* TN_BOOL */
+    default: /* the dtype is TN_BOOL */
         return (tn_number){.i = *(const uint8_t *)from != 0};
     }
 }
@@ -146,7 +150,7 @@ void reference_store(const tn_strided *view, int64_t at, tn_number x)
     case TN_BOOL:
         *(uint8_t *)to = x.i != 0;
         break;
-    default: /* TN_I8, TN_U8 */
+    default: /* the dtype is TN_I8 or TN_U8 */
         *(uint8_t *)to = (uint8_t)x.i;
         break;
     }
@@ -156,7 +160,7 @@ static double min_or_max(bool greater, double x, double y)
 {
     if (isnan(x) || isnan(y))
         return NAN;
-    if (x == y) /* -0 is less than +0 */
+    if (x == y) /* for zeros of different sign, -0 counts as less than +0 */
         return (signbit(x) != 0) == greater ? y : x;
     return (x > y) == greater ? x : y;
 }
@@ -164,7 +168,7 @@ static double min_or_max(bool greater, double x, double y)
 tn_number reference_combine(unsigned kind, tn_dtype dtype, tn_number x,
                             tn_number y)
 {
-    /* unsigned, so that overflow wraps */
+    /* Integers are unsigned here, so that an overflow wraps. */
     uint64_t xi = (uint64_t)x.i, yi = (uint64_t)y.i;
     bool is_float = reference_is_float(dtype);
     switch (kind) {

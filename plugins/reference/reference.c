@@ -1,15 +1,17 @@
-/* reference.c: the smallest complete plugin. It has one device and is plain
- * scalar C. Every call has finished when it returns. Other devices are compared
- * with this one. It is also a template: copy the folder, rename `reference`,
- * and replace one primitive after the other. */
+/* reference.c: the smallest complete plugin. It has one device, which computes
+ * in plain scalar C. All work is synchronous. Tests compare other devices with
+ * this one. It is also a template for a new plugin: copy the folder, rename
+ * `reference`, and replace one primitive after the other.
+ *
+ * The core is the library libtenon, which calls the plugin. */
 #include "reference.h"
 
 #include <fenv.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A device with state would keep that state here. A queue would keep its
- * pending work. */
+/* A plugin defines these structs for its own use. Here they are empty: the
+ * device has no state, and a queue has no pending work. */
 struct tn_plugin_device {
     char unused;
 };
@@ -18,13 +20,15 @@ struct tn_queue {
 };
 
 struct tn_built {
-    const tn_program *program; /* not owned; outlives its built form */
+    const tn_program *program; /* not owned: the core frees it after this
+                                  struct */
 };
 
-/* The first index fault since the last sync. Several threads call a synchronous
- * device at once, and the thread whose call failed asks for the details, so
- * each thread has its own. The struct is this plugin's version of tn_fault. The
- * core's may be shorter or longer, so tn_struct_copy fills it. */
+/* The first index out of range since the last queue_sync. Several threads may
+ * call a synchronous device at the same time. The thread whose call failed asks
+ * for the details, so each thread has its own variable. The core's struct
+ * tn_fault may be shorter or longer than the plugin's, so tn_struct_copy copies
+ * it. */
 static _Thread_local tn_fault first_fault;
 
 static tn_status allocated(const void *object)
@@ -166,8 +170,8 @@ static void program_free(tn_plugin_device *device, tn_built *built)
     free(built);
 }
 
-/* Stores the fault of a call that returns TN_ERR_INDEX. Returns the call's
- * status. */
+/* Stores the details if a call returned TN_ERR_INDEX. Returns the status of
+ * the call. */
 static tn_status note_fault(tn_status status, const tn_fault *fault)
 {
     if (status == TN_ERR_INDEX && first_fault.code == TN_OK)
@@ -175,8 +179,8 @@ static tn_status note_fault(tn_status status, const tn_fault *fault)
     return status;
 }
 
-/* Launches a program. Here the core's interpreter does the work. A plugin with
- * kernels of its own calls them here. */
+/* Launches a program. This plugin lets the core's interpreter run it. Another
+ * plugin would run its own kernels here. */
 static tn_status launch(tn_queue *queue, tn_built *built,
                         const tn_launch *launch)
 {
@@ -195,9 +199,9 @@ static tn_status launch(tn_queue *queue, tn_built *built,
     return note_fault(status, &fault);
 }
 
-/* Sets the default floating-point state and returns the caller's, which is
- * restored afterwards. The primitives need subnormal numbers and rounding to
- * nearest, whatever mode the calling program has set. */
+/* Sets the default floating-point state and returns the caller's, so that it
+ * can be restored. The primitives need subnormal numbers and rounding to
+ * nearest, but the program may have set another mode. */
 static fenv_t default_fpu(void)
 {
     fenv_t before;

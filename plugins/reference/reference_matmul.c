@@ -1,18 +1,20 @@
-/* reference_matmul.c: c = alpha * a b + beta * c, one matrix of the batch after
- * the other. Each sum is computed in order of increasing k by fused
- * multiply-adds. They are in float for f32 and all narrower floats, in double
- * for f64, and in wrapping 64-bit integers otherwise. (Sums of f32 in double
- * would be more exact, but would differ more from those of all other devices.)
+/* reference_matmul.c: the primitive matmul, c = alpha * a @ b + beta * c for a
+ * batch of matrices.
  *
- * A row of c is computed at a time, by adding a[i, k] * b[k, :] for each k.
- * That keeps the order of each sum, and a compiler can vectorise over the
- * columns. */
+ * Each sum over k is computed in increasing order of k by fused multiply-adds:
+ * in float for f32 and narrower floats, in double for f64, and in wrapping
+ * 64-bit integers for all other dtypes. (Summing f32 in double would be more
+ * exact, but would differ more from all other devices.)
+ *
+ * A row of c is computed at a time, by adding a[i][k] * b[k][j] to all sums
+ * sum[j] for each k. So the order of each sum is kept, and a compiler can
+ * vectorise the loop over j. */
 #include "reference.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-/* An array of numbers in the type that products of a dtype are computed in: the
+/* An array of numbers in the type in which products are computed. It holds the
  * sums of one row of c, or a copy of b. */
 typedef union vector {
     double *f64;
@@ -51,8 +53,8 @@ static void add_multiple(vector sum, vector b, int64_t from, tn_dtype dtype,
     }
 }
 
-/* Returns alpha * sum[j], plus beta * c unless beta is 0. Each step is
- * rounded. */
+/* Returns alpha * sum[j] + beta * c. If beta is 0, c is not used, since it may
+ * be NaN. Each operation is rounded. */
 static tn_number blend(const tn_matmul_args *mm, vector sum, int64_t j,
                        tn_number c)
 {
@@ -74,8 +76,8 @@ static tn_number blend(const tn_matmul_args *mm, vector sum, int64_t j,
         .i = (int64_t)(alpha * sum.u64[j] + beta * (uint64_t)c.i)};
 }
 
-/* Computes one matrix of the batch. a, b and c are the indices at which the
- * matrices begin. */
+/* Computes one matrix of the batch. a, b and c are the offsets in memory at
+ * which the matrices begin. */
 static void multiply(const tn_matmul_args *mm, int64_t a, int64_t b, int64_t c,
                      vector sum, vector packed)
 {
@@ -87,7 +89,7 @@ static void multiply(const tn_matmul_args *mm, int64_t a, int64_t b, int64_t c,
                                            j * mm->b.stride[column]));
     for (int64_t i = 0; i < mm->m; i++) {
         for (int64_t j = 0; j < mm->n; j++)
-            /* all bits 0 are also the number 0.0 */
+            /* .i = 0 also sets .f to 0.0, whose bits are all 0. */
             set(sum, mm->c.dtype, j, (tn_number){.i = 0});
         for (int64_t k = 0; k < mm->k; k++)
             add_multiple(sum, packed, k * mm->n, mm->c.dtype,

@@ -1,14 +1,15 @@
-/* reference_scan.c: inclusive scans (cumsum, cumprod, cummax, cummin) along the
- * last dimension, in order of increasing index. Sums of floats are added in the
- * order that <tenon/plugin.h> fixes. */
+/* reference_scan.c: the primitive scan: cumsum, cumprod, cummax and cummin
+ * along the last dimension. A row is scanned from its first element to the
+ * last. Only sums of floats are added in another order, which <tenon/plugin.h>
+ * defines. */
 #include "reference.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-/* Returns true if x replaces the current minimum or maximum, so that its
- * position is reported. Of equal elements the last one does (-0 equals +0).
- * After a NaN only another NaN does. */
+/* Returns whether element x becomes the running minimum or maximum in place of
+ * `best`, so that its position is reported. An element that equals best does
+ * (-0 equals +0). After a NaN only another NaN does. */
 static bool is_new_best(unsigned kind, tn_dtype dtype, tn_number x,
                         tn_number best)
 {
@@ -19,10 +20,11 @@ static bool is_new_best(unsigned kind, tn_dtype dtype, tn_number x,
     return kind == TN_REDUCE_MAX ? x.f >= best.f : x.f <= best.f;
 }
 
-/* Replaces x[0 .. n) by its prefix sums. Within each block of TN_LANES
- * elements, the prefix sums of h elements become prefix sums of 2 h: the last
- * sum of the left half is added to each sum of the right half. Then the last
- * sum of the block before is added to each sum. */
+/* Replaces the n numbers x[] by their prefix sums. In each block of TN_LANES
+ * elements, prefix sums over groups of h elements are turned into prefix sums
+ * over groups of 2 h elements, by adding the last sum of the left group to each
+ * sum of the right group. Then the last sum of the preceding block is added to
+ * each sum of the block. */
 static void sum_in_blocks(tn_dtype dtype, tn_number *x, int64_t n)
 {
     for (int64_t first = 0; first < n; first += TN_LANES) {
@@ -40,9 +42,9 @@ static void sum_in_blocks(tn_dtype dtype, tn_number *x, int64_t n)
     }
 }
 
-/* Replaces a whole row by its prefix sums. Each chunk is summed separately.
- * Then the prefix sums of the chunks' totals are computed and added to the
- * chunks after them. */
+/* Replaces a row by its prefix sums. They are first computed within each chunk
+ * of TN_CHUNK elements. Then the sum of all preceding chunks is added to each
+ * element. These are the prefix sums of the chunks' totals. */
 static void sum_row(tn_dtype dtype, tn_number *x, int64_t n, tn_number *total)
 {
     int64_t chunks = (n + TN_CHUNK - 1) / TN_CHUNK;

@@ -1,5 +1,6 @@
-/* reference_scatter.c: an indexed store with a reduction (scatter, scatter_add,
- * index_add ...). It visits points in row-major order, so sources of the same
+/* reference_scatter.c: the primitive scatter: stores at computed indices, with
+ * or without a reduction (scatter, scatter_add, index_add and others). Source
+ * elements are visited in row-major order. So elements with the same
  * destination are combined in that order. */
 #include "reference.h"
 

@@ -1,5 +1,5 @@
-/* reference_sort.c: a stable merge sort along the last dimension (sort,
- * argsort, topk). */
+/* reference_sort.c: the primitive sort: a stable merge sort along the last
+ * dimension, for sort, argsort and topk. */
 #include "reference.h"
 
 #include <math.h>
@@ -10,7 +10,8 @@ typedef struct item {
     int64_t at; /* the element's position in the input */
 } item;
 
-/* Returns true if x is less than y. NaN is greatest, and -0 equals +0. */
+/* Returns whether x is less than y. NaN is greater than all numbers, and -0
+ * equals +0. */
 static bool is_less(tn_dtype dtype, tn_number x, tn_number y)
 {
     if (!reference_is_float(dtype))
@@ -26,9 +27,10 @@ static bool comes_first(const tn_sort_args *s, item a, item b)
                                          : is_less(s->in.dtype, a.x, b.x);
 }
 
-/* Merge sort. Merges sorted segments of 1 element, then of 2, of 4 and so on,
- * back and forth between two arrays. Returns the array with the result. Of
- * equal elements the one of the left segment goes first, which makes the sort
+/* Sorts the elements of `from` by merge sort. Merges pairs of sorted segments
+ * of 1 element, then of 2, of 4 and so on. Each round reads one of the two
+ * arrays and writes the other. Returns the array with the result. Of equal
+ * elements the one of the left segment comes first, which makes the sort
  * stable. */
 static item *merge_sort(const tn_sort_args *s, item *from, item *to,
                         int64_t count)

@@ -1,4 +1,5 @@
-/* by_hand.c: see by_hand.h. */
+/* by_hand.c: opens a plugin directly, without libtenon's plugin loader, and
+ * gives it a host table whose functions record what the plugin does. */
 #include "by_hand.h"
 
 #include <tenon/error.h>
@@ -16,7 +17,7 @@
 #include "source/source.h"
 #include "kernel/kernel.h"
 
-/* The slots that a plugin may leave NULL. */
+/* The functions of the plugin table that a plugin may leave NULL. */
 #define OPTIONAL_MAP(X)                                                        \
     X(buffer_map)                                                              \
     X(buffer_wrap) X(event_open) X(event_close) X(event_record) X(event_query) \
@@ -26,7 +27,8 @@
 static const char *(*chosen_option)(const char *key);
 static bool may_interpret;
 static atomic_llong interpreted, shared;
-static uint32_t most_items; /* of a group; 0: the device's */
+static uint32_t most_items; /* maximum work-group size; 0 means the device's
+                               limit */
 static _Thread_local char failure[512];
 
 /* ---- the host table ----------------------------------------------------- */
@@ -69,8 +71,8 @@ static const void *host_extension(const char *name, uint32_t version)
     return NULL;
 }
 
-/* The core's reason is its pending error; a plugin's is what it passed to
- * host_fail. */
+/* Passes a failure of the core on to the plugin's way of reporting errors: the
+ * message of the pending error is passed to host_fail. */
 static tn_status told(tn_status status)
 {
     if (!status)
@@ -107,7 +109,8 @@ PLAN(sort)
 PLAN(attention)
 PLAN(conv)
 
-/* With space after it, since options may state a greater size. */
+/* The host table. It is followed by unused space, because a caller may state a
+ * greater size in by_hand_how. */
 static struct {
     tn_host table;
     unsigned char more[256];
@@ -206,7 +209,8 @@ static const void *seen_extension(const char *name, uint32_t version)
                                         : opened->extension(name, version);
 }
 
-/* The plugin's table without what the mask names, and wrapped. */
+/* Returns a copy of the plugin's table. The functions that the mask names are
+ * NULL in it, and how->wrap may have replaced others. */
 static const tn_plugin *seen(const tn_plugin *plugin, const by_hand_how *how)
 {
     static tn_plugin copy;
@@ -244,7 +248,8 @@ bool by_hand_load(by_hand *h, const by_hand_how *how)
         host_fail(TN_ERR_PLUGIN, "has no symbol tenon_plugin_v1");
         return false;
     }
-    /* POSIX promises what ISO C does not: an object pointer holds it. */
+    /* ISO C does not allow converting the object pointer from dlsym to a
+     * function pointer. POSIX guarantees that copying its bytes works. */
     memcpy(&entry, &symbol, sizeof entry);
     chosen_option = how->option;
     may_interpret = !how->no_interpreter;
@@ -288,16 +293,16 @@ void by_hand_fpu(bool hostile)
         return;
     fesetround(FE_UPWARD);
 #if defined(__x86_64__)
-    tn__fpu_restore(tn__fpu_read() | 0x8040); /* FTZ, DAZ */
+    tn__fpu_restore(tn__fpu_read() | 0x8040); /* set the bits FTZ and DAZ */
 #elif defined(__aarch64__)
-    tn__fpu_restore(tn__fpu_read() | 1 << 24); /* FZ */
+    tn__fpu_restore(tn__fpu_read() | 1 << 24); /* set the bit FZ */
 #endif
 }
 
 uint64_t by_hand_fpu_bits(void)
 {
 #if defined(__x86_64__)
-    return tn__fpu_read() & ~UINT64_C(0x3f); /* but what has been met */
+    return tn__fpu_read() & ~UINT64_C(0x3f); /* without the exception flags */
 #else
     return tn__fpu_read();
 #endif

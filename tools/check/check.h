@@ -1,4 +1,5 @@
-/* check.h: what the parts of tenon-plugin-check share.
+/* check.h: the functions and structs that the files of tenon-plugin-check
+ * share.
  *
  * A check is a function that runs in a process of its own: a plugin that
  * crashes, hangs, prints or ends the program fails that check and no other.
@@ -17,7 +18,8 @@
 typedef struct check {
     int level;
     char name[48];
-    const char *rule; /* of <tenon/plugin.h>, that is checked */
+    const char *rule; /* the rule of <tenon/plugin.h> that it checks, as text
+                         for the report */
     void (*body)(int argument);
     int argument;
     bool is_vital; /* if it fails, no other check is meaningful */
@@ -26,75 +28,86 @@ typedef struct check {
 /* ---- check_options.c: the command line ---------------------------------------- */
 
 typedef struct check_options {
-    char path[4096]; /* of the plugin, absolute */
-    int level;       /* the highest to be checked */
+    char path[4096]; /* absolute path of the plugin */
+    int level;       /* highest level to be checked */
     bool json, verbose;
-    const char *mask; /* slots and extensions to mask, or "all"; NULL: none */
-    const char *only; /* the one check to run; NULL: all */
-    uint64_t seed;    /* of random programs and primitives */
-    int64_t programs; /* how many random programs */
+    const char *mask; /* optional functions and extensions to hide from the
+                         checks, "all" for all of them, or NULL for none */
+    const char *only; /* name of the only check to run, or NULL to run all */
+    uint64_t seed;    /* seed of random programs and operands */
+    int64_t programs; /* number of random programs to run */
     int timeout;      /* time limit of a check in seconds */
     uint32_t device;
 } check_options;
 
 extern check_options options;
-/* Returns -1, or the exit status with which the program should end. */
+/* Reads the command line into `options`. Returns -1 if the checks should run,
+ * or the exit status with which the program should end now. */
 int options_read(int argc, char **argv);
-/* The variable TENON_<NAME>_<KEY> for tn_<name>.so, looked up as the core does.
- */
+/* Returns the value of the environment variable TENON_<NAME>_<KEY>, where the
+ * plugin's file is tn_<name>.so, or NULL if it is not set. */
 const char *options_of_plugin(const char *key);
 
 /* ---- child.c: a check in its process ------------------------------------ */
 
-/* What the process of a check reports. */
+/* The result of a check. Its process writes it to shared memory. */
 typedef struct report {
-    bool ended; /* the body ran to its end */
+    bool ended; /* the check's function has returned */
     bool failed, skipped;
-    char why[1024];     /* what did not hold, or why it was skipped */
-    char trying[512];   /* the last step */
-    char rule[256];     /* the broken rule, if it is not the check's */
-    char detail[16384]; /* the program, for --verbose */
-    char noted[512];    /* what is reported but is no failure */
-    char name[64], version[64], uid[64]; /* of the plugin, when known */
-    int64_t interpreted; /* launches that ran the host's interpreter */
+    char why[1024];     /* the expectation that did not hold, or why the check
+                           was skipped */
+    char trying[512];   /* the step that was begun last */
+    char rule[256];     /* the broken rule, if it is not that of the check */
+    char detail[16384]; /* the failed program as text, for --verbose */
+    char noted[512];    /* a note that is reported but is no failure */
+    char name[64], version[64], uid[64]; /* name and version of the plugin and
+                                            identifier of the device, if
+                                            known */
+    int64_t interpreted; /* number of launches that ran in the host's
+                            interpreter */
 } report;
 
-/* Runs the check with these slots masked. The report is valid until the next
- * call. */
+/* Runs the check in a new process. The optional functions and extensions named
+ * in mask are hidden. The report is valid until the next call. */
 const report *child_run(const check *c, const char *mask);
 
-/* Within a check: */
+/* The following functions are called by the function of a check. */
 #define CHECK_PRINTF(f, a) __attribute__((format(printf, f, a)))
 CHECK_PRINTF(1, 2) void trying(const char *format, ...);
-/* Returns held. If it is false, the check has failed. */
+/* Fails the check with this message if held is false. Returns held. */
 CHECK_PRINTF(2, 3) bool expect(bool held, const char *format, ...);
-/* Sets the rule that later expectations are about; NULL: the check's own. */
+/* Sets the rule that the following expectations check. NULL means the rule of
+ * the check itself. */
 void rule(const char *text);
 CHECK_PRINTF(1, 2) void leave_out(const char *format, ...);
-/* Reports what libraries of vendors did so far (origin.h). */
+/* Adds a note about the threads that libraries of the device's vendor started
+ * and the environment variables that they set (origin.h). */
 void note_vendors(void);
 bool has_failed(void);
-void report_case(const random_case *c); /* for --verbose */
-/* Sets the device that the closing line names. */
+/* Stores the program of a failed case, which --verbose prints. */
+void report_case(const random_case *c);
+/* Sets the device that the last line of the output names. */
 void report_device(const tn_device_info *info);
-/* Expects a valid description, without which the other checks are
- * meaningless. */
+/* Checks that the plugin's description of a device is valid. Without a valid
+ * description the other checks are meaningless. */
 bool expect_device(const tn_device_info *info);
-/* Opens the plugin as the options say. False: the check has failed. */
+/* Opens the plugin as the options say. Fails the check and returns false if the
+ * plugin cannot be opened. */
 bool open_table(by_hand *h);
-/* Opens the plugin and the device. False: the check has failed, or it is
- * skipped because there is no device. */
+/* Opens the plugin and the device. Returns false if that fails, which fails the
+ * check, or if there is no device, which skips it. */
 bool open_device(by_hand *h);
 
 /* ---- the checks --------------------------------------------------------- */
 
-/* Each appends its checks to a list of `count` and returns the new count. */
+/* Each of the following functions appends checks to a list that has `count`
+ * entries and returns the new number of entries. */
 enum { MAX_CHECKS = 128 };
 int level0_checks(check *list, int count);
 int level1_checks(check *list, int count);
-int event_checks(check *list, int count); /* of level 1 */
-int launch_checks(check *list, int count); /* of level 2 */
-int unknown_checks(check *list, int count); /* likewise */
+int event_checks(check *list, int count); /* they belong to level 1 */
+int launch_checks(check *list, int count); /* they belong to level 2 */
+int unknown_checks(check *list, int count); /* they belong to level 2 */
 int level2_checks(check *list, int count);
 int check_add(check *list, int count, int level, const char *name,
               const char *rule, void (*body)(int argument), int argument);

@@ -1,4 +1,5 @@
-/* check_attention.c: see check_attention.h. */
+/* check_attention.c: computes attention and its gradient by plain loops in
+ * double precision, as reference for the extension "attention". */
 #include "check_attention.h"
 
 #include <math.h>
@@ -6,7 +7,8 @@
 
 #include "kernel/philox.h"
 
-/* One row of the scores: of head h of image b, query i. */
+/* One row of the score matrix: the scores of query i with all keys, in head h
+ * of batch element b. */
 typedef struct row {
     const tn_attention_args *args;
     operand *const *o;
@@ -19,7 +21,8 @@ static int64_t line_of(const row *r)
     return (r->b * r->args->heads + r->h) * r->args->queries + r->i;
 }
 
-/* The row of k and v that key j is, of this head. */
+/* Returns the row of operands k and v that holds key j of this head. Several
+ * query heads may share one head of k and v. */
 static int64_t key_of(const row *r, int64_t j)
 {
     const tn_attention_args *a = r->args;
@@ -94,15 +97,15 @@ static double dropped(const row *r, double x, int64_t j)
     return bits < (float)a->dropout ? 0 : x / (1 - (double)(float)a->dropout);
 }
 
-/* The rounding of a half type, for weights and results. */
+/* Returns the relative rounding error of a 16-bit float dtype, 0 for others. */
 static double unit(tn_dtype dtype)
 {
     return dtype == TN_F16 ? 0x1p-10 : dtype == TN_BF16 ? 0x1p-7 : 0;
 }
 
-/* Sets a result from its sum and the sum of its terms' absolute values. The
- * tolerance allows each term one rounding for each of `terms` numbers that it
- * or the sum is made of. */
+/* Sets the expected value at index `at` to sum, and its tolerance. `size` is
+ * the sum of the absolute values of the terms of sum. The tolerance is the
+ * error bound of `terms` + 16 roundings of each term. */
 static void put(operand *o, int64_t at, double sum, double size,
                 int64_t terms)
 {
@@ -112,7 +115,7 @@ static void put(operand *o, int64_t at, double sum, double size,
                        (o->view.dtype == TN_F16 ? 0x1p-24 : 0x1p-120);
 }
 
-/* Every row, in order. */
+/* Calls `does` for each row of the score matrix, in order. */
 static void each_row(const tn_attention_args *args, operand *const *o,
                      void (*does)(row *r))
 {
@@ -150,7 +153,8 @@ void attention_forward(const tn_attention_args *args, operand *const *o)
     each_row(args, o, forward_row);
 }
 
-/* Sums of dq, dk and dv, and of the absolute values of their terms. */
+/* The expected dq, dk and dv, and the sums of the absolute values of their
+ * terms, from which the tolerance follows. */
 static double sum[3][OPERAND_POINTS], size[3][OPERAND_POINTS];
 
 static void add(int of, int64_t at, double x, double its_size)

@@ -1,4 +1,5 @@
-/* check_attention.h: the definition of the extension "attention", in double. */
+/* check_attention.h: computes attention and its gradient in double precision,
+ * as reference for the extension "attention". */
 #ifndef TN_CHECK_ATTENTION_H
 #define TN_CHECK_ATTENTION_H
 
@@ -10,9 +11,10 @@ enum {
     ATTENTION_OPERANDS
 };
 
-/* Sets the expected results of FORWARD. */
+/* Computes the expected outputs of TN_ATTENTION_FORWARD. */
 void attention_forward(const tn_attention_args *args, operand *const *o);
-/* Sets the expected results of BACKWARD, from the given out and lse. */
+/* Computes the expected gradients of TN_ATTENTION_BACKWARD from the operands,
+ * which include out and lse of the forward call. */
 void attention_backward(const tn_attention_args *args, operand *const *o);
 
 #endif

@@ -1,4 +1,6 @@
-/* check_lapack.c: see check_lapack.h. */
+/* check_lapack.c: checks the extension "lapack". A factorisation may not be
+ * unique, so results are checked by their properties: the product of the
+ * factors is the matrix, and factors are triangular or orthogonal. */
 #include "check_lapack.h"
 
 #include <math.h>
@@ -9,7 +11,7 @@ static double was_a[OPERAND_POINTS], was_b[OPERAND_POINTS];
 static tn_lapack_args args;
 static int64_t batch, m, n, sides, least;
 
-/* The index in value[] of row i, column j of matrix k. */
+/* Returns the index in value[] of row i, column j of matrix k of the batch. */
 static int64_t place(const operand *o, int64_t k, int64_t i, int64_t j)
 {
     return (k * o->extent[1] + j) * o->extent[2] + i;
@@ -27,8 +29,9 @@ static bool has(uint32_t flag)
 
 /* ---- the matrices ------------------------------------------------------- */
 
-/* Numbers in [-1, 1]. A matrix that must be well conditioned gets more on its
- * diagonal (SOLVE: on the antidiagonal, so that rows are exchanged). */
+/* Returns a random element (i, j) in [-1, 1]. If the matrix must be well
+ * conditioned, diagonal elements are larger. For SOLVE the antidiagonal
+ * elements are larger instead, so that pivoting exchanges rows. */
 static double any_number(const operand *o, int64_t i, int64_t j)
 {
     double x = (double)random_between(&now.source, -999, 999) / 1000;
@@ -56,7 +59,8 @@ static void fill(operand *o, double *was)
     operand_read(o);
 }
 
-/* Column-major, or row-major if the device accepts that. */
+/* Lays out an operand column-major. If by_rows is true, which means that the
+ * device accepts row-major matrices, chooses row-major in half of the cases. */
 static void lay_out(operand *o, tn_dtype dtype, int64_t columns, int64_t rows,
                     bool by_rows)
 {
@@ -68,7 +72,8 @@ static void lay_out(operand *o, tn_dtype dtype, int64_t columns, int64_t rows,
     }
 }
 
-/* Many small matrices, or few larger ones. */
+/* Chooses the arguments of a random case: many small matrices or a few larger
+ * ones. */
 static void any_case(bool by_rows)
 {
     const bool many = random_chance(&now.source, 50);
@@ -111,7 +116,8 @@ static void any_case(bool by_rows)
     fill(&b, was_b);
 }
 
-/* Reads the result. The memory beside it is compared later. */
+/* Reads a result from the device into value[]. Restores memory[], so that a
+ * later comparison finds writes beside the result. */
 static void look(operand *o)
 {
     static unsigned char before[OPERAND_ROOM];
@@ -131,8 +137,8 @@ static int64_t differs(double x, double y)
     return !(fabs(x - y) <= step * (double)(m + n) * (1 + fabs(y)));
 }
 
-/* An element of the chosen triangle, 0 elsewhere; with UNIT, 1 on the
- * diagonal. */
+/* Returns element (i, j) of matrix k of a, read as an upper or lower triangular
+ * matrix. If `unit` is true, its diagonal is 1. */
 static double triangle(int64_t k, int64_t i, int64_t j, bool upper, bool unit)
 {
     if (i == j && unit)
@@ -140,7 +146,8 @@ static double triangle(int64_t k, int64_t i, int64_t j, bool upper, bool unit)
     return (upper ? i <= j : i >= j) ? at(&a, k, i, j) : 0;
 }
 
-/* Are the columns of x orthonormal? */
+/* Returns how many inner products of two columns of x are wrong. The columns
+ * must be orthonormal. */
 static int64_t skewed(const operand *x, int64_t k, int64_t rows,
                       int64_t columns)
 {
@@ -155,7 +162,7 @@ static int64_t skewed(const operand *x, int64_t k, int64_t rows,
     return wrong;
 }
 
-/* Element (i, j) of the product of the factors. */
+/* Returns element (i, j) of the product of the factors of matrix k. */
 static double product(int64_t k, int64_t i, int64_t j)
 {
     const bool upper = has(TN_LAPACK_UPPER);
@@ -188,7 +195,8 @@ static double product(int64_t k, int64_t i, int64_t j)
     return sum;
 }
 
-/* The order of rows after the exchanges. */
+/* Sets row[i] to the original number of the row that is at position i after
+ * all row exchanges of the pivots. */
 static void exchange(int64_t k, int64_t *row)
 {
     for (int64_t i = 0; i < m; i++)
@@ -224,7 +232,8 @@ static int64_t factored(int64_t k)
     return wrong;
 }
 
-/* Checks the solution x for b; a is the matrix before the call. */
+/* Multiplies matrix k of a, as it was before the call, by the solution. Returns
+ * how many elements differ from the right-hand side. */
 static int64_t solved(int64_t k)
 {
     const bool right = args.kind == TN_LAPACK_TRIANGLE;

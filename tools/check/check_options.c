@@ -1,4 +1,4 @@
-/* check_options.c: the command line of tenon-plugin-check. */
+/* check_options.c: reads the command line of tenon-plugin-check. */
 #include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
@@ -35,7 +35,8 @@ static int complain(const char *what, const char *value)
     return 2;
 }
 
-/* A whole number within [least, most]. */
+/* Parses text as an integer within [least, most]. Returns false if it is
+ * none. */
 static bool number(const char *text, int64_t least, int64_t most, int64_t *out)
 {
     char *end;

@@ -178,9 +178,10 @@ static _Noreturn void be_child(const check *c, int output)
     origin_watch();
     c->body(c->argument);
     shared->interpreted = by_hand_interpreted();
-    fflush(NULL); /* what the plugin left in a buffer counts as printed */
+    fflush(NULL); /* what the plugin printed may still be in a buffer of
+                     stdio */
     shared->ended = true;
-    exit(0); /* run its atexit handlers, too */
+    exit(0); /* not _exit, so that the plugin's atexit handlers run */
 }
 
 /* ---- from outside ------------------------------------------------------- */
@@ -200,7 +201,8 @@ CHECK_PRINTF(1, 2) static void fail(const char *format, ...)
     shared->skipped = false;
 }
 
-/* Reads the first line that the process printed. False: it printed nothing. */
+/* Reads the first line that the process printed. Returns false if it printed
+ * nothing. */
 static bool printed(int output, char *line, size_t room)
 {
     ssize_t length = pread(output, line, room - 1, 0);
@@ -209,8 +211,8 @@ static bool printed(int output, char *line, size_t room)
     return length > 0;
 }
 
-/* Waits until the process ends, which closes its end of the pipe. False: it did
- * not end in time and was killed. */
+/* Waits until the process ends, which closes its end of the pipe `alive`. If it
+ * does not end within the time limit, kills it and returns false. */
 static bool ends_in_time(pid_t child, int alive, int *status)
 {
     struct pollfd end = {.fd = alive};

@@ -1,5 +1,6 @@
-/* elf_file.c: see elf_file.h. Every offset read from the file is checked
- * against its length before it is used. */
+/* elf_file.c: reads the exported symbols and the needed libraries of a shared
+ * object in ELF format. Every offset in the file is compared with the file's
+ * length before it is used. */
 #include "elf_file.h"
 
 #include <elf.h>
@@ -13,7 +14,7 @@
 #include <unistd.h>
 
 typedef struct image {
-    const unsigned char *bytes; /* mapped */
+    const unsigned char *bytes; /* the file, mapped into memory */
     size_t size;
 } image;
 
@@ -23,7 +24,8 @@ static const void *part(const image *file, uint64_t from, uint64_t bytes)
                                                             : NULL;
 }
 
-/* The name at this offset of a string table; NULL if it is not within it. */
+/* Returns the name at offset `at` of a string table, or NULL if it does not end
+ * within the table. */
 static const char *name_at(const image *file, const ElfW(Shdr) * names,
                            uint64_t at)
 {
@@ -41,7 +43,8 @@ static bool visit_symbols(const image *file, const ElfW(Shdr) * section,
     const ElfW(Sym) *symbol = part(file, section->sh_offset, section->sh_size);
     size_t count = section->sh_size / sizeof *symbol;
     for (size_t i = 0; symbol && i < count; i++) {
-        /* binding and visibility are encoded alike in 32 and 64 bits */
+        /* ELF encodes binding and visibility in the same way for 32 and 64
+         * bits. */
         unsigned bind = ELF64_ST_BIND(symbol[i].st_info);
         const char *name = name_at(file, names, symbol[i].st_name);
         if (symbol[i].st_shndx != SHN_UNDEF && bind != STB_LOCAL && name &&

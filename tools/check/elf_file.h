@@ -1,16 +1,18 @@
-/* elf_file.h: the symbols and dependencies of a shared object, read without
- * loading it. */
+/* elf_file.h: reads which symbols a shared object exports and which libraries
+ * it needs, without loading it. */
 #ifndef TN_CHECK_ELF_FILE_H
 #define TN_CHECK_ELF_FILE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Called for each name with the caller's pointer. Returns false to stop. */
+/* A callback that receives one name and the caller's pointer. It returns false
+ * to end the enumeration. */
 typedef bool elf_visit(const char *name, void *context);
 
-/* The symbols that the file exports, and the libraries that it needs. False
- * with why filled: it is no shared object of this machine. */
+/* Call visit for each symbol that the file exports, or for each library that it
+ * needs. If the file is no shared object for this machine, they write the
+ * reason to why and return false. */
 bool elf_exports(const char *path, elf_visit *visit, void *context, char *why,
                  size_t room);
 bool elf_needs(const char *path, elf_visit *visit, void *context, char *why,

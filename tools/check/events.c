@@ -1,6 +1,8 @@
-/* events.c: checks the order between queues. An asynchronous device is kept
- * busy with copies of a large buffer, so that work that another queue waits for
- * takes some time. The memory that the work writes shows whether it is done. */
+/* events.c: checks the events by which one queue waits for work of another.
+ *
+ * An asynchronous device is kept busy with copies of a large buffer, so that
+ * work submitted after them stays pending for some time. Then the check looks
+ * at the memory that this work writes, to see whether it was done too early. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,9 +19,11 @@ typedef struct busy {
     by_hand h;
     tn_queue *second;
     tn_buffer *large, *small;
-    unsigned char *host; /* owned: LARGE bytes, all of one value */
-    unsigned char *back; /* likewise: for copies to the host */
-    int times;           /* copies that take LEAST_MS */
+    unsigned char *host; /* owned array of LARGE equal bytes, the source of
+                            copies */
+    unsigned char *back; /* owned array of LARGE bytes, the destination of
+                            copies to the host */
+    int times;           /* number of copies that together take LEAST_MS */
 } busy;
 
 static double now_ms(void)
@@ -67,7 +71,7 @@ static bool well(tn_status status, const char *what)
                   by_hand_failure());
 }
 
-/* Gives the queue LEAST_MS of work. */
+/* Submits copies to the queue that take LEAST_MS milliseconds. */
 static bool keep_busy(const busy *b, tn_queue *queue)
 {
     for (int i = 0; i < b->times; i++)
@@ -76,7 +80,8 @@ static bool keep_busy(const busy *b, tn_queue *queue)
     return true;
 }
 
-/* False: the check failed, or is skipped because there are no events. */
+/* Opens the device and measures how many copies take LEAST_MS. Returns false if
+ * the check has failed, or is skipped because the device has no events. */
 static bool begin(busy *b)
 {
     *b = (busy){.times = 1};
@@ -101,7 +106,7 @@ static bool begin(busy *b)
         !keep_busy(b, b->h.queue) || !finish(b, b->h.queue))
         return false;
     if (!(b->h.info.caps & TN_CAP_ASYNC))
-        return true; /* every call waits for its work */
+        return true; /* a synchronous device needs no measurement */
     double from = now_ms();
     if (!keep_busy(b, b->h.queue) || !finish(b, b->h.queue))
         return false;
@@ -180,8 +185,9 @@ static void waits(int argument)
     end(&b);
 }
 
-/* queue_wait waits for the event's last record before the call. Here a later
- * record follows, which cannot complete before the wait is over. */
+/* Checks that queue_wait waits for the last record of the event that was made
+ * before queue_wait. A record is made after queue_wait that cannot complete
+ * before the wait ends. A queue that waited for this record would hang. */
 static void captures(int argument)
 {
     (void)argument;
@@ -208,7 +214,8 @@ static void captures(int argument)
 /* ---- event_query -------------------------------------------------------- */
 
 /* Records the event after a large copy to the host and calls event_query until
- * it is done. Then the copy's last byte must be there. */
+ * it reports that the event is complete. Then the last byte of the copy must
+ * have arrived. */
 static void ask(const busy *b, tn_event *event)
 {
     memset(b->back, 0, LARGE);
@@ -251,11 +258,12 @@ static void queries(int argument)
     end(&b);
 }
 
-/* Records an event after work, and again on an idle queue. The second record is
- * done while the first is not. A second event, recorded where the first was,
- * shows whether the work is still pending. A round shows nothing if the work
- * was done too early, as on a loaded machine, or if the device's queues wait
- * for each other. */
+/* Checks that recording an event again replaces its first record. The event is
+ * recorded behind long work and then on an idle queue. It must be complete
+ * while the work is pending. A second event, recorded behind the same work,
+ * shows whether it is still pending. A round proves nothing if the work ended
+ * too early, as on a loaded machine, or if the device's queues wait for each
+ * other. */
 static void rerecords(int argument)
 {
     (void)argument;
@@ -289,8 +297,9 @@ static void rerecords(int argument)
 
 /* ---- the end of an event ------------------------------------------------ */
 
-/* Closes an event while its record and a wait for it are pending behind long
- * work. Other events of the same size then reuse its memory. */
+/* Closes an event while its record, and another queue's wait for it, are
+ * pending behind long work. New events, which may reuse its memory, must not
+ * disturb that wait. */
 static void closes(int argument)
 {
     (void)argument;
@@ -333,7 +342,8 @@ static void closes(int argument)
 
 /* ---- timed events -------------------------------------------------------- */
 
-/* Two timed events, with a copy between them. */
+/* Records two timed events with a copy between them and checks the time between
+ * them. */
 static void timed(int argument)
 {
     (void)argument;
@@ -370,8 +380,9 @@ static void timed(int argument)
 
 /* ---- memory ------------------------------------------------------------- */
 
-/* Frees a buffer while work that uses it is pending; other buffers reuse its
- * memory. The pending work must neither fail nor write to them. */
+/* Frees a buffer while work that uses it is pending, and allocates buffers that
+ * may reuse its memory. The pending work must not fail and must not write to
+ * the new buffers. */
 static void frees(int argument)
 {
     (void)argument;

@@ -1,4 +1,5 @@
-/* extensions.c: see extensions.h. */
+/* extensions.c: runs random cases of a plugin's extensions and compares the
+ * results with those of plain loops. */
 #include "extensions.h"
 
 #include <inttypes.h>
@@ -13,7 +14,8 @@
 
 static operand in, weight, out, bias, index_of;
 
-/* Most operands are contiguous, the case that extensions are made for. */
+/* Lays out an operand. Most operands are contiguous, because extensions are
+ * made for these. */
 static void lay_out(operand *o, tn_dtype dtype, uint32_t ndim,
                     const int64_t *extent, bool dense, bool writes)
 {
@@ -34,7 +36,8 @@ static tn_dtype any_float(void)
     return dtype;
 }
 
-/* Fetches all operands. Returns how many elements are wrong. */
+/* Copies all operands back from the device. Returns how many elements are
+ * wrong. */
 static int64_t receive_all(operand *const *all, int count)
 {
     int64_t wrong = 0;
@@ -43,7 +46,8 @@ static int64_t receive_all(operand *const *all, int count)
     return wrong;
 }
 
-/* Whether the call declined, as it may. Then nothing may have changed. */
+/* Returns whether the plugin declined the call with TN_ERR_UNSUPPORTED, which
+ * is allowed. It must not have changed any operand then. */
 static bool declined(tn_status status, const char *name)
 {
     if (status != TN_ERR_UNSUPPORTED) {
@@ -79,7 +83,8 @@ static void any_conv(tn_conv_args *args, int64_t extent[3][4])
             args->dilation[a] = dilation;
             args->stride[a] = random_between(&now.source, 1, 3);
             args->pad[a] = random_between(&now.source, 0, reach);
-            /* padding at the end, as far as windows reach */
+            /* `behind` is the padding at the end. It is at most as long as a
+             * window. */
             int64_t behind = random_between(&now.source, 0, reach);
             int64_t room = random_between(&now.source, 0, 8);
             args->in_size[a] = reach + 1 + room - (args->pad[a] + behind) / 2;
@@ -108,7 +113,8 @@ static int case_conv(const void *table, int64_t *wrong)
     tn_conv_args args;
     int64_t extent[3][4];
     any_conv(&args, extent);
-    const uint32_t written[] = {2, 0, 1}; /* by kind, of `all` */
+    const uint32_t written[] = {2, 0, 1}; /* for each kind, the index in `all`
+                                             of the operand that it writes */
     tn_dtype dtype = any_float();
     bool dense = random_chance(&now.source, 70);
     for (uint32_t o = 0; o < 3; o++)
@@ -117,7 +123,8 @@ static int case_conv(const void *table, int64_t *wrong)
     bool has_bias =
         args.kind == TN_CONV_FORWARD && random_chance(&now.source, 50);
     for (int o = 0; o < 4; o++) {
-        operand_fill(all[o], true); /* sums are compared within rounding */
+        operand_fill(all[o], true); /* tame numbers, because sums are compared
+                                       with a tolerance for rounding */
         operand_send(all[o]);
     }
     args.in = in.view;
@@ -162,7 +169,8 @@ static void any_pool(tn_pool_args *args, int64_t extent[2][4])
                 (args->in_size[a] + 2 * args->pad[a] - reach - 1) /
                     args->stride[a] +
                 1;
-            /* one more, that ends beyond the padding (ceil_mode) */
+            /* Sometimes adds a window that ends beyond the padding, as
+             * ceil_mode does. */
             if (random_chance(&now.source, 30) &&
                 windows * args->stride[a] < args->in_size[a] + args->pad[a])
                 windows++;
@@ -215,7 +223,7 @@ static int case_pool(const void *table, int64_t *wrong)
 
 static operand left, right, around, scales[2];
 
-/* Contiguous and aligned, as a new tensor is. */
+/* Lays out an operand contiguously and aligned, like a new tensor. */
 static void lay_out_new(operand *o, tn_dtype dtype, uint32_t ndim,
                         const int64_t *extent)
 {
@@ -227,7 +235,8 @@ static void lay_out_new(operand *o, tn_dtype dtype, uint32_t ndim,
     operand_fill(o, true);
 }
 
-/* An activation of s, or its derivative. */
+/* Returns the activation of s that the flags `words` select, or its
+ * derivative. */
 static double bent(uint32_t words, double s, bool derivative)
 {
     const double inner = 0.7978845608028654 * (s + 0.044715 * s * s * s);
@@ -245,8 +254,8 @@ static double bent(uint32_t words, double s, bool derivative)
     return derivative ? 0.5 * (1 + phi + s * slope) : 0.5 * s * (1 + phi);
 }
 
-/* The expected values of out, with their tolerance: the rounding of the sums,
- * and that of storing numbers as large as the sum. */
+/* Computes the expected values of out. The tolerance allows for rounding in the
+ * sums and for rounding when a sum is stored. */
 static void product_plain(const tn_product_args *args, double scale)
 {
     const tn_dtype dtype = out.view.dtype;
@@ -287,8 +296,8 @@ static bool stores(tn_dtype dtype)
     return now.device->info.storage_types >> dtype & 1;
 }
 
-/* Lays out the operands of a random product. Returns the product of the
- * scales. */
+/* Chooses the arguments of a random matrix product and lays out its operands.
+ * Returns the product of the scale factors of both matrices. */
 static double any_product(tn_product_args *args)
 {
     static const uint32_t bends[] = {0, TN_PRODUCT_RELU, TN_PRODUCT_GELU,
@@ -298,7 +307,7 @@ static double any_product(tn_product_args *args)
     const bool f8 = stores(TN_F8E4M3) && stores(TN_F8E5M2) &&
                     dtype != TN_F64 && random_chance(&now.source, 30);
     int64_t at = 16;
-    in.view.dtype = dtype; /* for what is said */
+    in.view.dtype = dtype; /* for messages */
     *args = (tn_product_args){.size = sizeof *args, .epilogue = bend,
                               .m = 8 * random_between(&now.source, 1, 5),
                               .n = 8 * random_between(&now.source, 1, 5),
@@ -327,7 +336,9 @@ static double any_product(tn_product_args *args)
     return f8 ? scales[0].value[0].f * scales[1].value[0].f : 1;
 }
 
-/* After a call with KEEP, calls BACK on the same sums. */
+/* Runs one case of the extension "product". If the call had the flag KEEP,
+ * which stores values for the gradient, then calls the extension with BACK on
+ * the same operands. */
 static int case_product(const void *table, int64_t *wrong)
 {
     const tn_product_extension *product = table;
@@ -361,7 +372,7 @@ static int case_product(const void *table, int64_t *wrong)
 
 /* ---- graph-replay ------------------------------------------------------- */
 
-/* Records a copy, changes the memory, and runs the record twice. */
+/* Records a copy as a graph, changes the source, and runs the graph twice. */
 static int case_graph_replay(const void *table, int64_t *wrong)
 {
     const tn_graph_replay_extension *graph = table;
@@ -446,7 +457,8 @@ static void any_attention(tn_attention_args *args, int64_t extent[4][4])
                  OPERAND_POINTS);
 }
 
-/* Numbers in [-1, 1], so that rounding matters and no score dominates. */
+/* Fills an operand with numbers in [-1, 1]. Then results depend on correct
+ * rounding, and no score is so large that softmax ignores the others. */
 static void fill_small(operand *o)
 {
     for (int64_t i = 0; i < o->count; i++)
@@ -466,7 +478,8 @@ static int case_attention(const void *table, int64_t *wrong)
     int64_t extent[4][4];
     any_attention(&args, extent);
     const bool back = args.kind == TN_ATTENTION_BACKWARD;
-    /* Which shape each operand has; -1: that of mask, -2: that of lse. */
+    /* For each operand, the index of its shape in extent[]. -1 stands for the
+     * shape of mask, -2 for that of lse. */
     static const int shape[] = {0, 1, 2, -1, 3, -2, 3, 0, 1, 2};
     tn_strided *const view[] = {&args.q,   &args.k,   &args.v, &args.mask,
                                 &args.out, &args.lse, &args.g, &args.dq,
@@ -494,7 +507,7 @@ static int case_attention(const void *table, int64_t *wrong)
     }
     if (!masked)
         all[ATTENTION_MASK] = NULL;
-    if (back) /* of the forward pass */
+    if (back) /* sets out and lse, which backward reads */
         attention_forward(&args, all);
     for (int o = ATTENTION_OUT; back && o <= ATTENTION_LSE; o++) {
         for (int64_t i = 0; i < all[o]->count; i++)
@@ -520,7 +533,7 @@ static int case_attention(const void *table, int64_t *wrong)
         attention_forward(&args, all);
     for (int o = 0; o < ATTENTION_OPERANDS; o++)
         *wrong += all[o] ? operand_receive(all[o]) : 0;
-    in.view.dtype = dtype; /* for what is said */
+    in.view.dtype = dtype; /* for messages */
     return leaves;
 }
 
@@ -528,7 +541,7 @@ static int case_attention(const void *table, int64_t *wrong)
 
 static int case_lapack(const void *table, int64_t *wrong)
 {
-    in.view.dtype = TN_F32; /* for what is said */
+    in.view.dtype = TN_F32; /* for messages */
     return declined(lapack_case(table, wrong), "lapack");
 }
 

@@ -1,5 +1,9 @@
-/* guard.c: see guard.h. Arguments are copied to slots of a ring. The arguments of
- * a call stay inaccessible until the ring returns to their slot. */
+/* guard.c: checks that a plugin only reads the argument structs of a call, only
+ * during the call, and only as far as their size fields say.
+ *
+ * The wrapper of each plugin function copies its arguments to a place: pages of
+ * their own, followed by an inaccessible page. 64 places are used in turn.
+ * After a call its place is inaccessible until it is used again. */
 #include "guard.h"
 
 #include <errno.h>
@@ -15,23 +19,26 @@
 #include "process.h"
 
 enum {
-    PAGE = 65536, /* no machine's pages are larger */
-    PLACES = 64,
-    PLACE = 2 * PAGE,         /* for arguments, before the inaccessible page */
-    PROGRAMS = 16,            /* places out of turn: programs that are built, */
-    HOST = PLACES + PROGRAMS, /* and the host table */
-    LONGER = 40,              /* bytes that a later version has appended */
-    MARGIN = 64,              /* guard bytes before a struct */
-    FILL = 0xa5
+    PAGE = 65536, /* size in bytes; no machine has larger pages */
+    PLACES = 64,  /* places that calls use in turn */
+    PLACE = 2 * PAGE,         /* size of a place: one page for arguments, then
+                                 one that is inaccessible */
+    PROGRAMS = 16,            /* further places, for programs that are built */
+    HOST = PLACES + PROGRAMS, /* number of the place for the host table */
+    LONGER = 40,              /* bytes by which a later version's struct is
+                                 longer */
+    MARGIN = 64,              /* bytes before a struct that must not change */
+    FILL = 0xa5               /* value of the bytes in a margin */
 };
 
 /* ---- places ------------------------------------------------------------- */
 
 typedef struct place {
-    const char *call; /* the call that it was last passed to */
-    atomic_flag runs; /* the call has not returned */
-    bool is_in_call;  /* likewise, for the signal handler */
-    uint32_t bytes;   /* as its struct says */
+    const char *call; /* name of the call that last used this place */
+    atomic_flag runs; /* set while the place is in use */
+    bool is_in_call;  /* the call has not returned; the signal handler reads
+                         this field */
+    uint32_t bytes;   /* size of the struct in this place */
 } place;
 
 static unsigned char *area;
@@ -46,7 +53,7 @@ static unsigned char *start_of(const place *p)
 static void allow(const place *p, int protection)
 {
     if (mprotect(start_of(p), PAGE, protection) != 0)
-        abort(); /* pages of our own */
+        abort(); /* cannot happen: the pages are this file's own */
 }
 
 static place *begin(place *p, const char *call)
@@ -57,7 +64,7 @@ static place *begin(place *p, const char *call)
     return p;
 }
 
-/* Takes the next place, writable until protect(). */
+/* Takes the next free place for a call. It is writable until protect(). */
 static place *take(const char *call)
 {
     place *p;
@@ -67,7 +74,8 @@ static place *take(const char *call)
     return begin(p, call);
 }
 
-/* Ends there; the next one before it. */
+/* Copies `bytes` from `from` to the memory that ends at *end, and moves *end to
+ * the beginning of the copy. So copies are placed one before the other. */
 static void *put(unsigned char **end, const void *from, size_t bytes)
 {
     *end -= (bytes + 7) & ~(size_t)7;
@@ -76,7 +84,8 @@ static void *put(unsigned char **end, const void *from, size_t bytes)
     return *end;
 }
 
-/* Copies a struct with a size field; in some turns a later version's. */
+/* Copies a struct that begins with a size field to the end of a place. In every
+ * other place the struct is made longer, as a later version's would be. */
 static void *put_struct(place *p, unsigned char **end, const void *from,
                         uint32_t bytes)
 {
@@ -102,13 +111,14 @@ static tn_status end(place *p, tn_status status)
     return status;
 }
 
-/* ---- what touches them -------------------------------------------------- */
+/* ---- detecting accesses ------------------------------------------------- */
 
 static void touched(int number, siginfo_t *info, void *context)
 {
     (void)context;
     const unsigned char *at = info->si_addr;
-    signal(number, SIG_DFL); /* the repeated access then ends the process */
+    signal(number, SIG_DFL); /* after this function the access is repeated and
+                                ends the process */
     if (!area || at < area || at >= area + (HOST + 1) * (size_t)PLACE)
         return;
     const place *p = &places[(size_t)(at - area) / PLACE];
@@ -129,8 +139,9 @@ static void touched(int number, siginfo_t *info, void *context)
 }
 
 #if defined(__GLIBC__) && !defined(HAS_SANITIZER)
-/* Interposes pthread_sigmask: a plugin's threads block all signals, as they
- * must, but an access of theirs must be reported, too. */
+/* Interposes pthread_sigmask so that SIGSEGV and SIGBUS are never blocked. A
+ * plugin's threads must block all signals, but the kit has to catch their
+ * invalid accesses. */
 static int mask_signals(int how, const sigset_t *set, sigset_t *before)
 {
     sigset_t most;
@@ -202,7 +213,8 @@ void guard_next_bytes(uint32_t bytes)
     next_bytes = bytes;
 }
 
-/* Wraps a primitive whose arguments are one flat struct. */
+/* Defines the wrapper of a function whose arguments are one struct without
+ * pointers to other structs. */
 #define FLAT(slot, type)                                                       \
     static tn_status guard_##slot(tn_queue *queue, const type *args)           \
     {                                                                          \
@@ -219,11 +231,13 @@ FLAT(scan, tn_scan_args)
 FLAT(sort, tn_sort_args)
 #undef FLAT
 
-/* A built program, and what it was built from. */
+/* A built program. The plugin may read the struct that it was built from until
+ * program_free. */
 typedef struct built {
-    tn_built *real;
-    const tn_program *program;
-    place *place; /* of the program, until program_free; NULL: none was free */
+    tn_built *real;            /* what the plugin returned */
+    const tn_program *program; /* what it was built from */
+    place *place; /* place of the copy of program that was passed to the plugin;
+                     NULL if no place was free, so that no copy was made */
 } built;
 
 static const tn_program *keep_program(built *b)
@@ -292,7 +306,8 @@ static tn_status guard_launch(tn_queue *queue, tn_built *what,
     return end(p, real.launch(queue, b->real, mine));
 }
 
-/* Prepares a struct that the plugin fills: its bytes but for the size field. */
+/* Prepares a struct that the plugin is to fill. Sets its size field, and all
+ * other bytes to `before`. */
 static unsigned char *put_filled(place *p, uint32_t known, int before)
 {
     const uint32_t bytes =
@@ -307,7 +322,8 @@ static unsigned char *put_filled(place *p, uint32_t known, int before)
     return at;
 }
 
-/* Checks what the plugin filled in. */
+/* Checks that the plugin has filled the struct as it should, and copies it to
+ * `to`, of which `known` bytes are known to this version. */
 static void take_filled(const place *p, const unsigned char *at, void *to,
                         uint32_t known)
 {
@@ -362,7 +378,8 @@ static tn_status guard_sync(tn_queue *queue, tn_fault *fault)
 
 /* ---- extensions --------------------------------------------------------- */
 
-/* Those whose run is given one flat struct. */
+/* The extensions whose function `run` takes one struct without pointers to
+ * other structs. */
 #define EXTENSIONS(X) X(conv) X(pool) X(attention) X(product) X(lapack)
 
 #define RUN(name)                                                              \

@@ -13,7 +13,8 @@
 
 /* ---- a case on the device ----------------------------------------------- */
 
-/* Cases of this file have a buffer for each operand. */
+/* A case with its operands in buffers on the device. In this file each operand
+ * has its own buffer. */
 typedef struct placed {
     const random_case *c;
     tn_buffer *buffer[RANDOM_MAX_OPERANDS];
@@ -51,7 +52,8 @@ static void remove_placed(const by_hand *h, placed *p)
         h->plugin->buffer_free(h->device, p->buffer[k]);
 }
 
-/* A synchronous device also returns the fault at once. */
+/* Launches a program and checks the returned status. If the program has an
+ * index out of range, a synchronous device may return TN_ERR_INDEX at once. */
 static bool launched(const by_hand *h, tn_built *built, const placed *p,
                      uint64_t tag, bool faults)
 {
@@ -65,7 +67,8 @@ static bool launched(const by_hand *h, tn_built *built, const placed *p,
 
 /* ---- faults ------------------------------------------------------------- */
 
-/* The fault that the interpreter reports for the case. */
+/* Runs the case in the interpreter, in the case's own memory. Returns the fault
+ * that the interpreter reports. */
 static tn_fault fault_of(const random_case *c)
 {
     void *memory[RANDOM_MAX_OPERANDS] = {NULL};
@@ -95,7 +98,8 @@ static void expect_fault(const tn_fault *got, const tn_fault *want,
            (long long)want->extent, (long long)want->position);
 }
 
-/* Two launches fail, and one between them does not. */
+/* Makes two launches that fail, with one between them that does not. The fault
+ * of the first must be reported. */
 static void first_fault(int argument)
 {
     (void)argument;
@@ -139,7 +143,7 @@ static void first_fault(int argument)
     by_hand_close(&h);
 }
 
-/* tn_fault structs of earlier and later hosts. */
+/* Passes tn_fault structs of the sizes that older and newer hosts use. */
 static void fault_sizes(int argument)
 {
     (void)argument;
@@ -182,7 +186,8 @@ static void fault_sizes(int argument)
 
 enum { LARGE = 4 << 20, COPIES = 12 };
 
-/* Compares operand k's memory with the interpreter's. */
+/* Checks that operand k's memory on the device has the contents `want`, which
+ * the interpreter computed. */
 static void expect_result(const by_hand *h, const placed *p, uint32_t k,
                           const void *want)
 {
@@ -197,9 +202,9 @@ static void expect_result(const by_hand *h, const placed *p, uint32_t k,
     free(got);
 }
 
-/* Builds a program twice and frees the first; the second must not depend on it.
+/* Builds a program twice and frees the first build. The second must still work.
  * Then frees the second while its launch is pending behind long work, and
- * overwrites the program as soon as program_free has returned. */
+ * overwrites the program's description as soon as program_free has returned. */
 static void freed_programs(int argument)
 {
     (void)argument;
@@ -219,7 +224,8 @@ static void freed_programs(int argument)
         return;
     if (!place(&h, c, &p))
         return;
-    fault_of(c); /* c->data[2] is now the expected result */
+    fault_of(c); /* runs the interpreter, so that c->data[2] holds the expected
+                    result */
     memcpy(ins, c->program.ins, c->program.ins_count * sizeof *ins);
     *program = c->program;
     program->ins = ins;

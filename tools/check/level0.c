@@ -1,4 +1,5 @@
-/* level0.c: checks of the file and its table, before a device is opened. */
+/* level0.c: the checks of level 0: the plugin's file and its function table,
+ * before a device is opened. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +12,7 @@
 
 typedef struct name_list {
     char text[512];
-    bool entry; /* tenon_plugin_v1 is among them */
+    bool entry; /* the symbol tenon_plugin_v1 was found */
 } name_list;
 
 static void append(name_list *list, const char *name)
@@ -21,7 +22,8 @@ static void append(name_list *list, const char *name)
              length ? " " : "", name);
 }
 
-/* Symbols that the linker and compilers' runtimes add are no interface. */
+/* Appends an exported symbol to the list. Symbols that the linker and the
+ * compiler's runtime add are ignored. */
 static bool note_export(const char *name, void *context)
 {
     name_list *list = context;
@@ -115,7 +117,8 @@ static void slots(int argument)
 #undef REQUIRED
 }
 
-/* A host of another major version is refused, with a reason. */
+/* Checks that the plugin rejects a host with another major version and reports
+ * a reason. */
 static void wrong_major(int argument)
 {
     (void)argument;
@@ -129,8 +132,9 @@ static void wrong_major(int argument)
            "refuses a host of another version without a reason");
 }
 
-/* Host tables of later versions are longer; that of 1.0 is the shortest. The
- * page after the table is inaccessible. */
+/* Loads the plugin with a host table of the given size in bytes. The table of
+ * version 1.0 is the shortest, those of later versions are longer. The page
+ * after the table is inaccessible. */
 static void host_table(int size)
 {
     by_hand h;
@@ -152,7 +156,8 @@ static void host_table(int size)
 
 /* ---- devices ------------------------------------------------------------ */
 
-/* Calls device_info with structs of earlier and later hosts. */
+/* Calls device_info with structs of the sizes that older and newer hosts
+ * use. */
 static void devices(int argument)
 {
     (void)argument;
@@ -213,7 +218,8 @@ static void devices(int argument)
     }
 }
 
-/* Loading and describing devices do not change the process. */
+/* Checks that loading the plugin and calling device_info do not change the
+ * state of the process. */
 static void state(int argument)
 {
     (void)argument;
@@ -228,7 +234,7 @@ static void state(int argument)
     trying("what loading leaves");
     expect(process_same(&before, &now, why, sizeof why), "%s", why);
     if (h.plugin->device_count(&count) != TN_OK)
-        return; /* another check reports it */
+        return; /* another check reports this failure */
     trying("the process after device_info");
     for (uint32_t i = 0; i < count; i++) {
         tn_device_info info = {.size = sizeof info};

@@ -1,4 +1,4 @@
-/* level1.c: memory and queues. */
+/* level1.c: the checks of level 1: memory, copies, queues and threads. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +25,8 @@ static tn_buffer *alloc(const by_hand *h, uint64_t bytes)
     return status == TN_OK ? buffer : NULL;
 }
 
-/* Buffers of odd sizes, all alive at once, do not overlap. */
+/* Checks that buffers of odd sizes that exist at the same time do not
+ * overlap. */
 static void sizes(int argument)
 {
     (void)argument;
@@ -63,7 +64,8 @@ static void sizes(int argument)
     by_hand_close(&h);
 }
 
-/* A size that no machine has is TN_ERR_MEMORY, and the device stays usable. */
+/* Checks that allocating more memory than any machine has gives TN_ERR_MEMORY,
+ * and that the device can be used afterwards. */
 static void too_large(int argument)
 {
     (void)argument;
@@ -158,10 +160,11 @@ static void wrapped(int argument)
 
 /* ---- copies ------------------------------------------------------------- */
 
-enum { PLANE = 1500 }; /* bytes of each side of a copy, margins included */
+enum { PLANE = 1500 }; /* size in bytes of the source and of the destination of
+                          a copy, with margins */
 
-/* Makes one pitched copy in a direction and compares every byte of both
- * sides. */
+/* Makes one random copy of rows with a pitch (distance between rows). Compares
+ * every byte of source and destination with the expected contents. */
 static void pitched_copy(const by_hand *h, random_source *r, int direction,
                          tn_buffer *dst, tn_buffer *src)
 {
@@ -237,10 +240,11 @@ static void copies(int direction)
 enum { THREADS = 8, ROUNDS = 30 };
 
 typedef struct worker {
-    by_hand h; /* with the queue that it uses */
+    by_hand h; /* the plugin, and the queue that this thread uses */
     uint64_t seed;
-    tn_buffer *left; /* made here, for another thread to read and free */
-    char why[512];   /* "": all was well */
+    tn_buffer *left; /* buffer that this thread makes and another thread reads
+                        and frees */
+    char why[512];   /* message of the failure; "" if there was none */
 } worker;
 
 #define LEFT UINT64_C(0x0123456789abcdef)
@@ -253,7 +257,7 @@ static void leave_buffer(worker *w)
         snprintf(w->why, sizeof w->why, "a buffer: %s", by_hand_failure());
 }
 
-/* Runs in several threads at the same time. */
+/* Opens and closes a queue, while other threads do the same. */
 static bool open_queue(worker *w)
 {
     tn_queue *own;
@@ -265,7 +269,8 @@ static bool open_queue(worker *w)
     return true;
 }
 
-/* The queue was opened by another thread, and will be closed by it. */
+/* Runs random programs in a new thread, on a queue that the main thread opened
+ * and will close. */
 static void *work(void *context)
 {
     worker *w = context;
@@ -286,7 +291,7 @@ static void *work(void *context)
     return NULL;
 }
 
-/* Reads and frees, in this thread, the buffer that another thread left. */
+/* Reads and frees, in the main thread, the buffer that a worker thread made. */
 static void take_buffer(const worker *w)
 {
     uint64_t read = 0;
@@ -299,8 +304,8 @@ static void take_buffer(const worker *w)
     w->h.plugin->buffer_free(w->h.device, w->left);
 }
 
-/* Threads with a queue each; or, if the device is synchronous, with one queue,
- * as the core has. */
+/* Starts threads that each use their own queue or, if one_queue is true, share
+ * one. libtenon uses a synchronous device with a single queue. */
 static void threads(int one_queue)
 {
     by_hand h;
@@ -359,7 +364,7 @@ static void use_event(const by_hand *h,
         h->plugin->event_close(event);
 }
 
-/* Opens a device, gives it work, and closes it. */
+/* Opens a device, runs work on it, and closes it. */
 static bool whole_round(by_hand *h)
 {
     char why[512];
@@ -384,8 +389,9 @@ static bool whole_round(by_hand *h)
     return !has_failed();
 }
 
-/* What the first rounds allocate or start may stay. Later rounds must add
- * nothing. */
+/* Checks for leaks by opening, using and closing the device repeatedly. What
+ * the first rounds allocate or start may remain. Later rounds must not leave
+ * further memory blocks or threads. */
 static void leaks(int argument)
 {
     (void)argument;
@@ -412,8 +418,8 @@ static void leaks(int argument)
                process_blocks() - blocks, COUNTED);
 }
 
-/* Opening and using a device does not change handlers, the locale and the like.
- * It may start threads. */
+/* Checks that opening and using a device does not change signal handlers, the
+ * locale and other state of the process. It may start threads. */
 static void used_state(int argument)
 {
     (void)argument;

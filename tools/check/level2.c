@@ -1,4 +1,5 @@
-/* level2.c: checks the results of programs and primitives. */
+/* level2.c: the checks of level 2: the results of kernel programs and
+ * primitives. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -12,7 +13,8 @@
 #include "random_source.h"
 #include "run_case.h"
 
-/* Runs and frees a case; false: it failed, or there is no memory for it. */
+/* Runs a case on the plugin and frees it. Returns false if it failed or if
+ * memory ran out. */
 static bool holds(const by_hand *h, random_case *c)
 {
     char why[512] = "";
@@ -71,7 +73,8 @@ static void ranks(int argument)
     by_hand_close(&h);
 }
 
-/* Rows that end just before, at and after multiples of lanes and chunks. */
+/* Checks one kind of reduction for rows whose lengths are multiples of TN_LANES
+ * or TN_CHUNK, or a little less or more. */
 static void reduction(int kind)
 {
     static const int64_t lengths[] = {0,    1,    2,    15,   16,   17,   31,
@@ -132,7 +135,7 @@ static void loops(int argument)
 
 /* ---- the floating-point state ------------------------------------------- */
 
-/* A program, then each primitive and extension. */
+/* Runs a random program, then a random case of each primitive and extension. */
 static void compute(by_hand *h, uint64_t seed, const char *how)
 {
     char why[512] = "";
@@ -161,9 +164,9 @@ static void compute(by_hand *h, uint64_t seed, const char *how)
     }
 }
 
-/* The caller may round upward and flush subnormals to zero, both when it opens
- * the device and its queue and when it calls. Results must not depend on that,
- * and the caller's state must not change. */
+/* Checks that results do not depend on the caller's floating-point state, and
+ * that the plugin does not change it. The caller rounds upward and flushes
+ * subnormals to zero, when it opens the device and when it makes calls. */
 static void rounding(int argument)
 {
     (void)argument;

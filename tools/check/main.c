@@ -2,8 +2,9 @@
  * one plugin, runs the checks of each level, and prints one closing line with
  * the highest level that the plugin passes.
  *
- * The reference is the core's interpreter, linked into this program. The
- * verdict does not depend on an installed libtenon. */
+ * Results are compared with those of Tenon's interpreter for kernel programs,
+ * which is linked into this program. So the verdict does not depend on an
+ * installed libtenon. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +17,8 @@ enum { LEVELS = 3 };
 static check checks[MAX_CHECKS];
 static int check_count;
 
-/* How many checks were run and how many passed, by level. */
+/* How many checks of each level have passed and have been run, and the number
+ * of the current check. */
 static int passed[LEVELS], run[LEVELS], number;
 static int64_t interpreted;
 static char plugin_name[64] = "(none)", plugin_version[64], device_uid[64];
@@ -24,7 +26,7 @@ static char plugin_name[64] = "(none)", plugin_version[64], device_uid[64];
 int check_add_all(check *list, int count, const check *more, size_t more_count)
 {
     if (count + more_count > MAX_CHECKS)
-        abort(); /* MAX_CHECKS is too small: the first run shows it */
+        abort(); /* MAX_CHECKS must be increased */
     memcpy(list + count, more, more_count * sizeof *more);
     return count + (int)more_count;
 }
@@ -60,7 +62,8 @@ static void print_field(const char *name, const char *text)
     print_json(text);
 }
 
-/* Prints text without '#', which TAP reserves for directives. */
+/* Prints text with '+' in place of '#', because '#' begins a directive in
+ * TAP. */
 static void print_tap(const char *text)
 {
     for (; *text; text++)
@@ -121,7 +124,7 @@ static void report_lines(const check *c, const char *mask, const report *r)
     putchar('\n');
     printf("# replay: tenon-plugin-check --only '%s'", c->name);
     const char *seed = strstr(r->trying, "--seed");
-    if (seed) /* the step names its own seed */
+    if (seed) /* the failed step names the seed that it used */
         printf(" %.*s", (int)strcspn(seed, ","), seed);
     else
         printf(" --seed %" PRIu64, options.seed);
@@ -143,7 +146,7 @@ static void keep(char *to, size_t room, const char *from)
         snprintf(to, room, "%s", from);
 }
 
-/* The vital check that failed, after which no check is run. */
+/* The vital check that failed, or NULL. No further checks are run after it. */
 static const check *stopped_by;
 
 static void run_check(const check *c, const char *mask)
@@ -176,7 +179,8 @@ static void run_all(const char *mask)
             run_check(&checks[i], mask);
 }
 
-/* Runs the checks without each slot of the mask, then without all of them. */
+/* Runs the checks once for each optional function or extension in the mask,
+ * with this one hidden, and then once with all of them hidden. */
 static void run_masked(void)
 {
     char all[256] = "", slot[64];
@@ -197,8 +201,9 @@ static void run_masked(void)
         run_all(all);
 }
 
-/* The highest level that passes together with all below it; -1: none does. A
- * level of which no check could be run does not pass. */
+/* Returns the highest level that the plugin passes. It must also pass all lower
+ * levels. A level of which no check was run does not pass. Returns -1 if the
+ * plugin passes no level. */
 static int level_held(void)
 {
     int held = -1;

@@ -1,5 +1,6 @@
-/* one_case.c: see one_case.h. Cases are random_cases filled by hand, so the
- * same functions run, compare and print them. */
+/* one_case.c: makes small programs that each test one instruction, reduction or
+ * loop. Each is a random_case whose arrays this file fills, so that the
+ * functions for random programs also run, compare and print it. */
 #include "one_case.h"
 
 #include <stdlib.h>
@@ -17,7 +18,8 @@ const char *const one_layout_names[ONE_LAYOUTS] = {
 
 /* ---- building ----------------------------------------------------------- */
 
-/* Appends an instruction to the list and to the order. */
+/* Appends an instruction to the program and to its execution order. Returns its
+ * number. */
 static uint32_t put(random_case *c, unsigned op, tn_dtype dtype, int level,
                     uint32_t x, uint32_t y, uint32_t z)
 {
@@ -67,8 +69,9 @@ static void set_extents(random_case *c, uint32_t outer, uint32_t row,
         c->extent[d] = extent[d];
 }
 
-/* Strides of operand k, contiguous in this order of dimensions, the last one
- * innermost. Dimensions whose bit is set in `flips` get a negative stride. */
+/* Sets the strides of operand k so that its dimensions are contiguous in the
+ * given order, with the last one innermost and a distance of `step` elements.
+ * Dimensions whose bit is set in `flips` get a negative stride. */
 static void set_strides(random_case *c, uint32_t k, const uint32_t *order,
                         int64_t step, uint32_t flips)
 {
@@ -76,14 +79,15 @@ static void set_strides(random_case *c, uint32_t k, const uint32_t *order,
     for (uint32_t i = ndim; i-- > 0;) {
         uint32_t d = order[i];
         if (c->operand[k].level == TN_LEVEL_ROW && d >= outer)
-            continue; /* stays 0 */
+            continue; /* its stride stays 0 */
         c->stride[k][d] = flips >> d & 1 ? -step : step;
         step *= c->extent[d] ? c->extent[d] : 1;
     }
 }
 
-/* Completes the case: fills memory, and makes the program one stage, whose
- * elements follow the first `uniform` instructions of the order. */
+/* Completes the case and fills its memory. The first `uniform` instructions are
+ * executed once for a launch. All others belong to one stage and are executed
+ * for each element. */
 static random_case *finish(random_case *c, random_source *r, uint32_t uniform)
 {
     c->seed = r->state;
@@ -125,7 +129,7 @@ static void lay_out(random_case *c, uint32_t k, int layout)
     uint32_t ndim = c->launch.outer_ndim, order[TN_MAX_NDIM];
     bool permutes = layout == ONE_PERMUTED || layout == ONE_RANK_12;
     for (uint32_t i = 0; i < ndim;
-         i++) /* each operand in an order of its own */
+         i++) /* each operand gets a different order */
         order[i] = permutes ? (i + 1 + k) % ndim : i;
     set_strides(c, k, order, layout == ONE_STEPPED ? 3 : 1,
                 layout == ONE_NEGATIVE ? 3 - k % 3 : 0);
@@ -133,9 +137,9 @@ static void lay_out(random_case *c, uint32_t k, int layout)
         c->stride[k][k % 2] = 0;
 }
 
-/* Fills operand k of the form on contiguous memory with corner cases: the first
- * operand cycles through all, the second advances once per cycle of the first,
- * the third mixes. */
+/* Fills a contiguous operand k with special values. The first operand cycles
+ * through all of them. The second advances once for each cycle of the first, so
+ * that all pairs occur. The third mixes both orders. */
 static void fill_corners(random_case *c, uint32_t k)
 {
     tn_dtype dtype = c->operand[k].dtype;
@@ -173,7 +177,8 @@ static tn_number corner_of(const one_form *form)
     return x;
 }
 
-/* Instructions without operands are uniform over the launch, except OFFSET. */
+/* Appends an instruction that has no operands. Such an instruction is executed
+ * once for a launch, except OFFSET, which differs for each element. */
 static uint32_t put_leaf(random_case *c, const one_form *form)
 {
     int level = form->op == TN_K_OFFSET ? TN_LEVEL_ELEM : TN_LEVEL_UNIFORM;
@@ -226,7 +231,8 @@ random_case *one_case_new(const one_form *form, int layout)
     if (form->op == TN_K_CALL) {
         uint32_t count = 0;
         uint32_t f = random_library_put(c, (int)form->number, &count);
-        if (f == TN_NONE) { /* too long for a case: none is today */
+        if (f == TN_NONE) { /* the function is too long for a program, which no
+                               library function is at present */
             random_case_free(c);
             return NULL;
         }
@@ -267,7 +273,8 @@ random_case *one_rank_case(uint32_t rank, uint64_t seed)
         uint32_t order[TN_MAX_NDIM];
         add_operand(c, dtype, k < 2 ? TN_OPERAND_READ : TN_OPERAND_WRITE,
                     TN_LEVEL_ELEM);
-        for (uint32_t i = 0; i < rank; i++) { /* shuffled from inside out */
+        for (uint32_t i = 0; i < rank; i++) { /* a random permutation, by the
+                                                 inside-out shuffle */
             uint32_t j = random_below(&r, i + 1);
             order[i] = order[j];
             order[j] = i;
@@ -314,8 +321,9 @@ random_case *one_reduce_case(unsigned kind, tn_dtype dtype, int64_t length,
     return finish(c, &r, 0);
 }
 
-/* The indices of a gather: both ends of the extent in turn and, if `outside`,
- * indices just beyond it and far beyond it. */
+/* Returns index number i of a gather: the first and the last valid index in
+ * turn. If `outside` is true, some are just outside or far outside the
+ * extent. */
 static int64_t index_at(uint64_t i, int64_t extent, bool outside)
 {
     if (outside && i % 5 == 3) {

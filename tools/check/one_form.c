@@ -1,4 +1,5 @@
-/* one_form.c: the types for which each instruction is defined. */
+/* one_form.c: lists the forms of each instruction: the combinations of dtypes
+ * for which it is defined. */
 #include "kernel/kernel.h"
 #include "one_case.h"
 #include "random_source.h"
@@ -11,8 +12,8 @@ static int kind_of(tn_dtype dtype)
     return random_is_float(dtype) ? F : dtype == TN_BOOL ? B : I;
 }
 
-/* For an instruction whose operands and result all have the same type: returns
- * the kinds that this type may have, as bits. */
+/* Returns the kinds of type (F, I, B) that an instruction accepts, as bits. Its
+ * operands and its result all have the same type. */
 static int kinds_of(unsigned op)
 {
     switch (op) {
@@ -58,7 +59,8 @@ static int operand_count(unsigned op)
     return counts[op];
 }
 
-/* The i-th register type of these kinds; 0 after the last one. */
+/* Returns the i-th register type whose kind is in the mask `kinds`, or 0 after
+ * the last one. */
 static uint8_t register_at(int kinds, int i)
 {
     for (int r = 0; r < REGISTERS; r++)

@@ -1,4 +1,5 @@
-/* operand.c: see operand.h. */
+/* operand.c: makes random strided operands, copies them to the device and back,
+ * and compares them with the expected values. */
 #include "operand.h"
 
 #include <inttypes.h>
@@ -170,8 +171,9 @@ static void init(operand *o, tn_dtype dtype, uint32_t ndim,
     memset(o->tolerance, 0, (size_t)o->count * sizeof o->tolerance[0]);
 }
 
-/* Allocates what is between low and high, in elements from the first one, and a
- * margin. */
+/* Sets up the memory of an operand with margins on both sides, and fills it.
+ * low and high are the smallest and the largest offset of an element, relative
+ * to the first one. */
 static void init_memory(operand *o, int64_t low, int64_t high, bool tame)
 {
     o->view.offset = OPERAND_BEFORE - low;

@@ -1,4 +1,6 @@
-/* origin.c: see origin.h. */
+/* origin.c: finds out whether the plugin or a library of its vendor starts a
+ * thread or changes the environment, by interposing the C library's functions
+ * and reading the call stack. */
 #include "origin.h"
 
 #include <dlfcn.h>
@@ -20,7 +22,8 @@ enum { VENDORS = 8 };
 typedef struct deeds {
     char file[64];
     int threads;
-    char variables[128]; /* their names, with ", " between */
+    char variables[128]; /* names of the variables that it changed, separated
+                            by ", " */
 } deeds;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -30,7 +33,8 @@ static int seen_count;
 
 /* ---- whose call is it? -------------------------------------------------- */
 
-/* The runtime's libraries act for their callers. */
+/* Returns whether a file is a library of the C, C++ or OpenMP runtime, which
+ * acts on behalf of its caller. */
 static bool is_runtime(const char *file)
 {
     static const char *const runtime[] = {
@@ -48,7 +52,7 @@ static const char *name_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* Is the file in the plugin's folder? */
+/* Returns whether the file is in the plugin's folder. */
 static bool is_beside_plugin(const char *path)
 {
     size_t folder = (size_t)(name_of(options.path) - options.path);
@@ -56,8 +60,9 @@ static bool is_beside_plugin(const char *path)
            strncmp(path, options.path, folder) == 0;
 }
 
-/* The vendor's file that made the call; NULL: the plugin made it. Frames 0 and
- * 1 are in this file. */
+/* Returns the path of the vendor's library that called the interposed function,
+ * or NULL if the plugin called it. Stack frames 0 and 1 are functions of this
+ * file. */
 static __attribute__((noinline)) const char *vendor(void)
 {
     enum { FRAMES = 32 };
@@ -67,7 +72,8 @@ static __attribute__((noinline)) const char *vendor(void)
     if (!dladdr(seen, &kit))
         return NULL;
     for (int i = 2; i < count; i++) {
-        /* a return address may belong to the next function */
+        /* Looks up the byte before the return address, because the return
+         * address may already belong to the next function. */
         if (!dladdr((char *)frame[i] - 1, &at) ||
             is_runtime(name_of(at.dli_fname)))
             continue;
@@ -80,8 +86,9 @@ static __attribute__((noinline)) const char *vendor(void)
 
 /* ---- noting it ---------------------------------------------------------- */
 
-/* Call with the lock held. If there are too many vendors, the last entry counts
- * for all others. */
+/* Returns the entry of a library, and adds one if there is none. The caller
+ * holds the lock. If there are too many libraries, the last entry stands for
+ * all others. */
 static deeds *deeds_of(const char *path)
 {
     const char *file = name_of(path);
@@ -106,7 +113,8 @@ static void note_thread(const char *path)
     pthread_mutex_unlock(&lock);
 }
 
-/* length is that of the variable's name. */
+/* Records that a library changed the variable whose name is the first `length`
+ * characters of name. */
 static void note_variable(const char *path, const char *name, size_t length)
 {
     char *all = deeds_of(path)->variables;
@@ -123,7 +131,8 @@ bool origin_is_known(void)
 void origin_watch(void)
 {
     void *frame[1];
-    backtrace(frame, 1); /* the first call loads a library, and allocates */
+    backtrace(frame, 1); /* the first call loads a library and allocates
+                            memory, so it is made before anything is counted */
 }
 
 origin_counts origin_read(void)
@@ -156,11 +165,13 @@ bool origin_vendors(char *text, size_t room)
 
 /* ---- in front of the C library ------------------------------------------ */
 
-/* Libraries that are opened later must see these, in spite of the default
- * visibility. */
+/* Marks a function that replaces one of the C library. It must be exported, so
+ * that libraries opened later call it. The build hides symbols by default. */
 #define IN_FRONT __attribute__((visibility("default")))
 
-/* POSIX promises what ISO C does not: an object pointer holds a function. */
+/* Sets `real` to the C library's function. ISO C does not allow converting an
+ * object pointer to a function pointer, but POSIX guarantees that copying its
+ * bytes works. */
 #define BEHIND(name)                                                           \
     static __typeof__(name) *real;                                             \
     if (!real) {                                                               \
@@ -187,8 +198,9 @@ IN_FRONT int thrd_create(thrd_t *thread, thrd_start_t start, void *argument)
     return result;
 }
 
-/* Records a change by a vendor's library, and what it adds to
- * process_environment. */
+/* Defines the replacement of a function that changes an environment variable.
+ * If a vendor's library calls it, records the variable and the difference that
+ * it makes to process_environment(). */
 #define CHANGES(name, declared, passed, variable)                              \
     IN_FRONT int name declared                                                 \
     {                                                                          \

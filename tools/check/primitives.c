@@ -1,5 +1,5 @@
-/* primitives.c: see primitives.h. The definitions of plugin.h, as plain loops
- * over value[], without regard to speed. */
+/* primitives.c: checks matmul, scatter, scan and sort against the definitions
+ * in <tenon/plugin.h>, written as plain loops over value[]. */
 #include "primitives.h"
 
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 
 #include "operand.h"
 
-/* value[i] after a store and a load. */
+/* Sets value[i] to x, rounded as by storing and loading it. */
 static void settle(operand *o, int64_t i, tn_number x)
 {
     o->value[i] = operand_rounded(o->view.dtype, x);
@@ -40,7 +40,9 @@ static void name(const char *of_a, const char *of_b, const char *of_c)
     c.name = of_c;
 }
 
-/* Replaces x[0 .. n) by its prefix sums, in blocks. */
+/* Replaces the n numbers x[] by their prefix sums. Adds in the order that
+ * plugin.h defines: first a tree within each block of TN_LANES numbers, then
+ * the last sum of the preceding block. */
 static void sum_by_blocks(tn_dtype dtype, tn_number *x, int64_t n)
 {
     for (int64_t h = 1; h < TN_LANES; h *= 2)
@@ -53,8 +55,8 @@ static void sum_by_blocks(tn_dtype dtype, tn_number *x, int64_t n)
                             x[k / TN_LANES * TN_LANES - 1], x[k]);
 }
 
-/* The prefix sum of a row of floats: within each chunk, then plus the sum of
- * the chunks before it. */
+/* Computes the prefix sums of a row of floats: first within each chunk of
+ * TN_CHUNK elements, then adds the sum of all preceding chunks. */
 static void sum_line(tn_dtype dtype, tn_number *x, int64_t n)
 {
     tn_number final[OPERAND_POINTS / TN_CHUNK + 1];
@@ -70,7 +72,8 @@ static void sum_line(tn_dtype dtype, tn_number *x, int64_t n)
                             x[k]);
 }
 
-/* Scans a row, in rising order except for sums of floats. index[] becomes the
+/* Computes a prefix scan of a row. Sums of floats are added in a defined order;
+ * other scans go from the first element to the last. index[] receives the
  * position of the running minimum or maximum. */
 static void scan_line(unsigned kind, tn_number *x, tn_number *index, int64_t n)
 {
@@ -105,7 +108,8 @@ static int64_t check_scan(void)
     uint32_t ndim = 1 + random_below(&now.source, 3);
     int64_t extent[TN_MAX_NDIM];
     any_extents(extent, ndim);
-    if (ndim < 3 && random_chance(&now.source, 10)) { /* of several chunks */
+    if (ndim < 3 && random_chance(&now.source, 10)) { /* sometimes scans a row
+                                                         of several TN_CHUNK */
         extent[0] = 1;
         extent[ndim - 1] = random_between(&now.source, 1000, OPERAND_POINTS);
     }
@@ -144,8 +148,8 @@ static int64_t check_scan(void)
            operand_receive(&c);
 }
 
-/* Is x sorted before y because of its value? (The caller breaks ties by
- * position.) */
+/* Returns whether x sorts before y by its value. The caller breaks ties by
+ * position. */
 static bool precedes(const operand *o, tn_number x, tn_number y, bool falling)
 {
     if (falling) {
@@ -209,8 +213,8 @@ static int64_t check_scatter(void)
     args.dst_extent = random_between(&now.source, 1, 8);
     const bool is_long = random_chance(&now.source, 30);
     const bool is_dense = is_long && random_chance(&now.source, 40);
-    if (is_long) { /* long enough for devices that sort indices of a byte or
-                    * two, or that hold a row in local memory */
+    if (is_long) { /* long rows test that a device does not rely on 8-bit or
+                    * 16-bit indices, or on a row fitting into local memory */
         for (uint32_t d = 0; d < ndim; d++)
             extent[d] = extent[d] > 2 ? 2 : extent[d];
         args.dim = is_dense ? ndim - 1 : args.dim;
@@ -230,7 +234,8 @@ static int64_t check_scatter(void)
     } else {
         operand_init(&a, dtype, ndim, extent, false);
         operand_init(&b, TN_I64, ndim, extent, false);
-        for (uint32_t d = 0; d < ndim; d++) /* indices that rows share */
+        for (uint32_t d = 0; d < ndim; d++) /* sometimes all rows share their
+                                               indices */
             if (is_long && d != args.dim && random_chance(&now.source, 50))
                 b.view.stride[d] = 0;
         operand_init(&c, dtype, ndim, dst_extent, true);
@@ -245,13 +250,15 @@ static int64_t check_scatter(void)
                 &b, operand_offset(&b, i),
                 (tn_number){
                     .i = random_below(&now.source, (uint32_t)args.dst_extent)});
-    int64_t inner = 1; /* points between two of dimension dim */
+    int64_t inner = 1; /* distance between neighbours along dim, in row-major
+                          order */
     for (uint32_t d = args.dim + 1; d < ndim; d++)
         inner *= extent[d];
     for (int64_t i = 0; i < a.count; i++) {
         static const uint8_t kind[] = {0, TN_REDUCE_SUM, TN_REDUCE_PROD,
                                        TN_REDUCE_MIN, TN_REDUCE_MAX};
-        /* if b's strides repeat an element, the last store counts */
+        /* b's strides may repeat an element, so its stored value is read back
+         * instead of using the one that was written. */
         int64_t index = operand_load(&b, operand_offset(&b, i)).i;
         b.value[i].i = index;
         if (index < 0 || index >= args.dst_extent) {
@@ -334,15 +341,16 @@ static int64_t check_matmul(void)
     operand_words("matmul", "beta", (int64_t)args.beta, &c);
     operand *all[] = {&a, &b, &c};
     for (int o = 0; o < 3 && operand_is_float(&c); o++)
-        operand_fill(all[o], true); /* sums are compared within rounding:
-                                     * nothing infinite */
+        operand_fill(all[o], true); /* small numbers, because sums are compared
+                                     * with a tolerance for rounding */
     for (int64_t i = 0; i < c.count && args.beta == 0 && operand_is_float(&c);
          i++) {
-        c.value[i].f = (double)NAN; /* is never read */
+        c.value[i].f = (double)NAN; /* with beta == 0, c must not be read */
         operand_store(&c, operand_offset(&c, i), c.value[i]);
     }
-    /* |result| <= 3 * 20 * 16 + 12 < 2^10: half a unit there for the store,
-     * and as much for the sum in f32 (f64: in double) before it. */
+    /* |result| <= 3 * 20 * 16 + 12 < 2^10. The tolerance is one unit in the
+     * last place of a number of this size: half for rounding the stored result
+     * and half for rounding in the sum. */
     double tolerance = dtype == TN_F64    ? 0x1p-40
                        : dtype == TN_F32  ? 0x1p-10
                        : dtype == TN_F16  ? 0x1p-1

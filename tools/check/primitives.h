@@ -1,5 +1,6 @@
-/* primitives.h: checks matmul, scatter, scan and sort on random shapes and
- * strides and all dtypes, against plain loops. */
+/* primitives.h: checks a plugin's primitives matmul, scatter, scan and sort on
+ * operands with random shapes, strides and dtypes. The results are compared
+ * with those of plain loops. */
 #ifndef TN_CHECK_PRIMITIVES_H
 #define TN_CHECK_PRIMITIVES_H
 
@@ -14,8 +15,9 @@ enum {
 };
 extern const char *const primitive_names[PRIMITIVE_COUNT];
 
-/* Runs the case that the seed determines. False, with why (of room bytes)
- * filled, if the device's result is wrong. Call from one thread. */
+/* Runs the random case that the seed determines. If the device's result is
+ * wrong, writes the reason to why, which has `room` bytes, and returns false.
+ * Must not be called from several threads at the same time. */
 bool primitive_case(const by_hand *h, int primitive, uint64_t seed, char *why,
                     size_t room);
 

@@ -1,6 +1,9 @@
-/* process.c: see process.h. Memory is counted by interposing malloc: a
- * program's symbols come before those of the C library, for libraries that are
- * opened later, too. Sanitizers interpose it already. */
+/* process.c: reads process-wide state and counts allocated memory blocks.
+ *
+ * Blocks are counted by interposing malloc. The dynamic linker searches the
+ * program's symbols before those of the C library, also for libraries that are
+ * opened later. With sanitizers nothing is counted, because they interpose
+ * malloc themselves. */
 #include "process.h"
 
 #include <dirent.h>
@@ -22,11 +25,11 @@ int process_threads(void)
     DIR *tasks = opendir("/proc/self/task");
     int count = 0;
     if (!tasks)
-        return 0; /* cannot be read: always the same */
+        return 0; /* if it cannot be read, the count never changes */
     while (readdir(tasks))
         count++;
     closedir(tasks);
-    return count - 2; /* . and .. */
+    return count - 2; /* without the entries . and .. */
 }
 
 unsigned long process_environment(void)
@@ -76,9 +79,10 @@ bool process_same_fpu(const process_state *before, const process_state *now)
 #endif
 }
 
-/* Threads that a vendor's library started may have ended. If there are more
- * threads than those explain, one was started without pthread_create being
- * seen; it counts as the plugin's. */
+/* Checks that the plugin started no threads between before and now. Threads of
+ * vendors' libraries are allowed and may have ended. If there are more threads
+ * than were counted, one was started without pthread_create and counts as the
+ * plugin's. */
 static bool same_threads(const process_state *before, const process_state *now,
                          char *why, size_t room)
 {
@@ -137,15 +141,16 @@ bool process_counts_memory(void)
     return true;
 }
 
-/* glibc's own allocator, under the names that it keeps for replacements. */
+/* glibc's own allocator. glibc exports it under these names too, for programs
+ * that replace malloc. */
 extern void *__libc_malloc(size_t bytes);
 extern void *__libc_calloc(size_t count, size_t bytes);
 extern void *__libc_realloc(void *block, size_t bytes);
 extern void *__libc_memalign(size_t align, size_t bytes);
 extern void __libc_free(void *block);
 
-/* Libraries that are opened later must see these, in spite of the default
- * visibility. */
+/* Marks a function that replaces one of the C library. It must be exported, so
+ * that libraries opened later call it. The build hides symbols by default. */
 #define IN_FRONT __attribute__((visibility("default")))
 
 static void *counted(void *block)
@@ -170,7 +175,7 @@ IN_FRONT void *realloc(void *block, size_t bytes)
     if (!block)
         return malloc(bytes);
     void *moved = __libc_realloc(block, bytes);
-    if (!moved && bytes == 0) /* freed */
+    if (!moved && bytes == 0) /* realloc has freed the block */
         blocks--;
     return moved;
 }

@@ -1,5 +1,5 @@
-/* random_layout.c: the iteration space of a random case, and its operands'
- * strides and memory. */
+/* random_layout.c: chooses the iteration space of a random program and the
+ * strides and memory of its operands. */
 #include "random_layout.h"
 
 #include <stdlib.h>
@@ -20,8 +20,9 @@ void random_layout_extents(random_source *r, random_case *c, bool rows)
     int64_t limit = random_chance(r, 4)    ? 40000
                     : random_chance(r, 30) ? 5000
                                            : 500;
-    /* one long dimension, for rows of several chunks and for vectors with all
-     * kinds of remainders */
+    /* One dimension is long. So a row may have several chunks of TN_CHUNK
+     * elements, and any number of elements may remain after the last full
+     * vector. */
     uint32_t ndim = outer + row, longest = ndim ? random_below(r, ndim) : 0;
     int64_t numel = 1;
     for (uint32_t d = 0; d < ndim; d++) {
@@ -75,8 +76,8 @@ static void shuffle(random_source *r, uint32_t *item, uint32_t count)
     }
 }
 
-/* Sets the strides of operand k over the iteration space, the number of
- * elements that they span, and the offset of the first one. */
+/* Chooses the strides of operand k over the iteration space. Sets the number of
+ * elements in memory that they span and the offset of the first element. */
 static void generate_strides(random_source *r, random_case *c, uint32_t k)
 {
     uint32_t outer = c->launch.outer_ndim, ndim = outer + c->launch.row_ndim;
@@ -87,7 +88,8 @@ static void generate_strides(random_source *r, random_case *c, uint32_t k)
         order[i] = ndim - 1 - i;
     if (!c->aligned && random_chance(r, 25))
         shuffle(r, order, ndim);
-    bool plain = random_chance(r, c->aligned ? 80 : 40); /* contiguous */
+    bool plain = random_chance(r, c->aligned ? 80 : 40); /* make it
+                                                            contiguous */
     int64_t step = plain || random_chance(r, 70) ? 1 : random_between(r, 2, 3);
     bool flips = !plain && random_chance(r, 30);
     bool drops = !plain && !writes && random_chance(r, 40);
@@ -95,7 +97,7 @@ static void generate_strides(random_source *r, random_case *c, uint32_t k)
     for (uint32_t i = 0; i < ndim; i++) {
         uint32_t d = order[i];
         if (operand->level == TN_LEVEL_ROW && d >= outer)
-            continue; /* stays 0 */
+            continue; /* its stride stays 0 */
         int64_t stride = overlaps ? random_between(r, -2, 2) : step;
         if (drops && random_chance(r, 50))
             stride = 0;
@@ -181,7 +183,8 @@ bool random_layout_memory(random_source *r, random_case *c, uint32_t k)
     return true;
 }
 
-/* An output may take an input's memory, element for element. */
+/* Lets output `out` share the memory of an input, as in an in-place operation:
+ * both then have the same strides. */
 static void share_memory(random_source *r, random_case *c, uint32_t out)
 {
     uint32_t ndim = c->launch.outer_ndim + c->launch.row_ndim;
@@ -193,10 +196,11 @@ static void share_memory(random_source *r, random_case *c, uint32_t out)
                         random_dtype_bytes(c->operand[out].dtype) &&
                     c->home[k] == k;
         for (uint32_t i = k + 1; i < out; i++)
-            fits = fits && c->home[i] != k; /* taken by another output */
+            fits = fits && c->home[i] != k; /* no other output shares it */
         if (!fits || !random_chance(r, 40))
             continue;
-        /* The output's layout repeats no element: use it for the input. */
+        /* Both use the output's layout, because an output's elements do not
+         * overlap. */
         free(c->data[k]);
         c->data[k] = c->data[out];
         c->bytes[k] = c->bytes[out];

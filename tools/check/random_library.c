@@ -1,5 +1,6 @@
-/* random_library.c: puts functions of the kernel language into random programs,
- * so that an executor's routines for them are compared with their bodies. */
+/* random_library.c: adds functions of the kernel language's library, such as
+ * erf, to random programs. A plugin may implement them by routines of its own,
+ * whose results are then compared with those of the interpreter. */
 #include "random_library.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* random_print.c: prints a random case, and compares its results. */
+/* random_print.c: prints a random program and compares its results. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -117,7 +117,8 @@ static bool is_nan_at(tn_dtype dtype, const unsigned char *at)
 int64_t random_case_difference(const random_case *c, uint32_t k,
                                const void *got, const void *want)
 {
-    /* An input whose memory an output shares holds the output's numbers. */
+    /* If an output shares the memory of this input, the memory holds elements
+     * of the output's dtype. */
     tn_dtype dtype = c->operand[k].dtype;
     for (uint32_t i = k + 1; i < c->program.operand_count; i++)
         if (c->home[i] == k)

@@ -1,7 +1,11 @@
-/* random_program.c: see random_program.h. Instructions are generated part by
- * part: the uniform part, then each stage's elements, reductions and rows. An
- * instruction's operands are values that are visible in its part. Instructions
- * that no store needs are then left out of `order`, as lowering does. */
+/* random_program.c: makes random valid kernel programs.
+ *
+ * A program has a uniform part, which runs once for a launch, and stages. Each
+ * stage has a part that runs for each element, reductions over rows, and a part
+ * that runs once for each row. Instructions are generated in this order. Their
+ * operands are values of earlier instructions that are visible in the current
+ * part. At the end, instructions that no store needs are left out of the
+ * execution order. */
 #include "random_program.h"
 
 #include <stdlib.h>
@@ -11,27 +15,32 @@
 #include "random_library.h"
 #include "random_source.h"
 
-/* The state of generation: an instruction list, of the program or of a
- * function, and the values that the next instruction may use. */
+/* The state of the generator: the instructions of the program or of a function,
+ * and the values that the next instruction may use. */
 typedef struct builder {
     random_source *random;
     random_case *c;
     tn_kernel_ins *ins;
     uint32_t ins_count;
     uint32_t visible[RANDOM_MAX_INS], visible_count;
-    bool used[RANDOM_MAX_INS]; /* some instruction uses it */
+    bool used[RANDOM_MAX_INS]; /* an instruction uses this value */
     uint8_t stage_of[RANDOM_MAX_INS];
-    uint32_t region_of[RANDOM_MAX_INS]; /* the outermost LOOP, or TN_NONE */
-    uint32_t region;                    /* the current part */
-    int depth;                          /* of loops */
-    int level;                          /* of the current part */
+    uint32_t region_of[RANDOM_MAX_INS]; /* the outermost LOOP that contains the
+                                           instruction, or TN_NONE */
+    uint32_t region;                    /* the outermost open LOOP, or
+                                           TN_NONE */
+    int depth;                          /* number of nested open loops */
+    int level;                          /* where the next instruction runs:
+                                           once, for each element or for each
+                                           row (TN_LEVEL_) */
     int stage;
-    int fn_count; /* functions that may be called */
-    bool is_fn;
+    int fn_count; /* number of functions that may be called */
+    bool is_fn;   /* a function is being generated, not the program */
     bool has_rows;
-    bool may_fault; /* indices may be left unchecked */
-    bool rereads;   /* stages use the loads of those before, as softmax does */
-    int room;       /* how many more instructions this list may get */
+    bool may_fault; /* indices may be out of range */
+    bool rereads;   /* stages use elements that earlier stages loaded, as
+                       softmax does */
+    int room;       /* how many more instructions may be generated */
 } builder;
 
 static tn_dtype random_type(builder *b)
@@ -53,7 +62,7 @@ static uint32_t emit(builder *b, unsigned op, tn_dtype dtype, int level,
                      uint32_t x, uint32_t y, uint32_t z)
 {
     if (b->ins_count == RANDOM_MAX_INS)
-        abort(); /* a limit on `room` is wrong */
+        abort(); /* cannot happen: `room` limits the number of instructions */
     uint32_t number = b->ins_count++;
     b->ins[number] = (tn_kernel_ins){.op = (uint8_t)op,
                                      .dtype = (uint8_t)dtype,
@@ -93,18 +102,19 @@ static uint32_t emit_const_i64(builder *b, int64_t value)
     return number;
 }
 
-/* May the current part use value n? */
+/* Returns whether the current part may use value n. */
 static bool is_ready(const builder *b, uint32_t n)
 {
     if (b->ins[n].level > b->level)
         return false;
-    /* A stage's elements run before its row values exist. */
+    /* The element part of a stage runs before its row values are computed. */
     return b->is_fn || b->level != TN_LEVEL_ELEM ||
            b->ins[n].level != TN_LEVEL_ROW || b->stage_of[n] != b->stage;
 }
 
-/* A visible value of dtype (NONE: of any). Prefers one that nothing uses yet,
- * so that chains grow long, or a recent one. TN_NONE if there is none. */
+/* Chooses a visible value of dtype, or of any dtype for TN_DTYPE_NONE. Prefers
+ * values that are recent or not yet used, so that long chains of instructions
+ * result. Returns TN_NONE if there is no such value. */
 static uint32_t pick_visible(builder *b, tn_dtype dtype, int least_level)
 {
     uint32_t found[RANDOM_MAX_INS], unused[RANDOM_MAX_INS];
@@ -127,8 +137,8 @@ static uint32_t pick_visible(builder *b, tn_dtype dtype, int least_level)
     return found[count - 1 - random_below(b->random, recent)];
 }
 
-/* An operand of dtype: rarely a new constant, mostly a varying value, converted
- * if none has that dtype. */
+/* Returns an operand of dtype: sometimes a new constant, mostly a value that
+ * differs between elements. If no value has this dtype, converts one. */
 static uint32_t pick(builder *b, tn_dtype dtype)
 {
     if (random_chance(b->random, 6))
@@ -210,7 +220,8 @@ static void emit_narrow(builder *b)
 
 static void emit_call(builder *b)
 {
-    /* Nested loops through function calls would take too long. */
+    /* Within a loop of a function no function is called, because nested loops
+     * would take too long. */
     if (b->fn_count == 0 || (b->is_fn && b->depth > 0))
         return;
     uint32_t f = random_below(b->random, (uint32_t)b->fn_count);
@@ -225,13 +236,15 @@ static void emit_call(builder *b)
 
 static void emit_any(builder *b);
 
-/* A region with one to three carried values and perhaps an early end. */
+/* Generates a loop that carries one to three values from one iteration to the
+ * next and may end early. */
 static void emit_loop(builder *b)
 {
     uint32_t rounds = TN_NONE;
     if (!b->is_fn && b->c->program.param_count > 0 &&
         random_chance(b->random, 30)) {
-        /* parameter 0 is kept for this: an I64 of at most 6 */
+        /* Parameter 0 is reserved as the number of iterations: an I64 of at
+         * most 6. */
         rounds = emit(b, TN_K_PARAM, TN_I64, TN_LEVEL_UNIFORM, TN_NONE, TN_NONE,
                       TN_NONE);
         b->ins[rounds].imm.i = 0;
@@ -262,7 +275,7 @@ static void emit_loop(builder *b)
     for (uint32_t i = 0; i < carries; i++) {
         tn_dtype dtype = b->ins[carry[i]].dtype;
         uint32_t next = pick(b, dtype);
-        /* the value to carry is a later instruction of the region */
+        /* The value for the next iteration must be computed within the loop. */
         if (next < body || b->ins[next].level != b->level) {
             emit_simple(b, dtype);
             next = b->ins_count - 1;
@@ -274,13 +287,14 @@ static void emit_loop(builder *b)
         emit(b, TN_K_ENDLOOP, TN_I64, b->level, TN_NONE, TN_NONE, TN_NONE);
     b->depth--;
     b->region = around;
-    b->visible_count = first_visible; /* what follows sees the carries alone */
+    b->visible_count = first_visible; /* after the loop only the carried values
+                                         are visible */
     for (uint32_t i = 0; i < carries; i++)
         b->visible[b->visible_count++] = carry[i];
 }
 
-/* An I64 that is often within [0, extent). It always is, unless faults are
- * wanted or the load reads zero outside. */
+/* Returns an I64 index. If `checked` is true, it is always within [0, extent),
+ * otherwise it often is. */
 static uint32_t emit_index(builder *b, int64_t extent, bool checked)
 {
     uint32_t i = pick(b, TN_I64);
@@ -296,7 +310,8 @@ static uint32_t emit_index(builder *b, int64_t extent, bool checked)
     return i;
 }
 
-/* A load of, or the offset in, a random operand of this level. */
+/* Generates a load from a random operand of the current level, or an
+ * instruction that returns the element offset in it. */
 static void emit_access(builder *b)
 {
     random_case *c = b->c;
@@ -304,7 +319,8 @@ static void emit_access(builder *b)
     const tn_kernel_operand *operand = &c->operand[k];
     if (b->is_fn || operand->access == TN_OPERAND_WRITE)
         return;
-    /* A program without rows reads row operands with its elements. */
+    /* In a program without rows, the element part also reads operands of the
+     * row level. */
     if (operand->level != b->level && b->has_rows)
         return;
     if (operand->access == TN_OPERAND_OFFSET) {
@@ -317,7 +333,7 @@ static void emit_access(builder *b)
     uint32_t index[3] = {TN_NONE, TN_NONE, TN_NONE};
     for (uint32_t d = 0; d < operand->index_count; d++)
         if (c->index_extent[k][d] == 0 && !b->may_fault)
-            zero = true; /* no index is inside */
+            zero = true; /* no index is valid, so the load must read zero */
     for (uint32_t d = 0; d < operand->index_count; d++)
         index[d] = emit_index(
             b, c->index_extent[k][d],
@@ -370,7 +386,7 @@ static void emit_any(builder *b)
 static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t count)
 {
     const unsigned char *at = bytes;
-    for (size_t i = 0; i < count; i++) /* FNV-1a */
+    for (size_t i = 0; i < count; i++) /* the hash function FNV-1a */
         hash = (hash ^ at[i]) * 0x100000001b3;
     return hash;
 }
@@ -405,7 +421,7 @@ static void generate_fn(builder *outer, int f)
     fn->hash =
         hash_bytes(0xcbf29ce484222325, b.ins, b.ins_count * sizeof *b.ins);
     fn->hash = hash_bytes(fn->hash, &fn->result, sizeof fn->result);
-    for (int i = 0; i < f; i++) /* it may call any of these */
+    for (int i = 0; i < f; i++) /* the function may call any earlier one */
         fn->hash = hash_bytes(fn->hash, &c->fn[i].hash, sizeof fn->hash);
 }
 
@@ -474,7 +490,8 @@ static void generate_stores(builder *b)
     }
 }
 
-/* Combines a load of an earlier stage with another value. */
+/* Generates an instruction that combines an element loaded in an earlier stage
+ * with another value. */
 static void emit_again(builder *b)
 {
     static const uint8_t ops[] = {TN_K_ADD, TN_K_SUB, TN_K_MUL, TN_K_MAX};
@@ -535,7 +552,8 @@ static void generate_stages(builder *b, bool rows)
 
 /* ---- order -------------------------------------------------------------- */
 
-/* Marks what n needs; with `part`, only what is in that part of a stage. */
+/* Marks instruction n and all instructions that it depends on. If level >= 0,
+ * marks only those of that level. */
 static void mark(const builder *b, bool *needed, uint32_t n, int level)
 {
     if (n == TN_NONE || needed[n] || (level >= 0 && b->ins[n].level != level))
@@ -545,7 +563,8 @@ static void mark(const builder *b, bool *needed, uint32_t n, int level)
     mark(b, needed, ins->a, level);
     mark(b, needed, ins->b, level);
     mark(b, needed, ins->c, level);
-    if (b->region_of[n] != TN_NONE) { /* a region is needed whole */
+    if (b->region_of[n] != TN_NONE) { /* n is in a loop, all of whose
+                                         instructions are then needed */
         uint32_t first = b->region_of[n];
         for (uint32_t i = first; i <= (uint32_t)b->ins[first].imm.i; i++)
             mark(b, needed, i, level);
@@ -647,8 +666,8 @@ static random_case *make(uint64_t seed, bool of_chunks)
     b.may_fault = random_chance(b.random, 25);
     c->seed = seed;
     random_layout_extents(&source, c, rows);
-    /* from a random source of its own, so that other seeds' programs do not
-     * change */
+    /* This choice uses its own random source. It was added later, and the
+     * programs of existing seeds must not change. */
     random_source apart = {~seed};
     b.rereads = rows && random_chance(&apart, 15);
     if (of_chunks)

@@ -1,11 +1,11 @@
-/* random_program.h: random valid programs with their launch and memory, for
- * comparing executors with each other. The same seed gives the same case on
- * every machine.
+/* random_program.h: makes random valid kernel programs with launch arguments
+ * and memory. Running them on a plugin and in the interpreter must give the
+ * same results. The same seed gives the same case on every machine.
  *
- * A case uses all instructions, register and storage types; pointwise and
- * staged programs; functions, loops, indexed loads (some with index faults),
- * offsets; broadcast, negative, transposed and overlapping strides, empty
- * extents; outputs in the memory of an input. */
+ * The cases use all instructions and dtypes, pointwise programs and programs
+ * with reductions, functions, loops, indexed loads (some with an index out of
+ * range) and element offsets. Operands are broadcast, transposed, overlapping
+ * or empty, have negative strides, or are outputs in the memory of an input. */
 #ifndef TN_CHECK_RANDOM_PROGRAM_H
 #define TN_CHECK_RANDOM_PROGRAM_H
 
@@ -26,16 +26,19 @@ enum {
 typedef struct random_case {
     uint64_t seed;
     tn_program program;
-    tn_launch launch; /* operands' buffers are NULL: the runner's to fill */
+    tn_launch launch; /* buffers of operands are NULL; the caller sets them */
 
-    /* Memory of each operand: its bytes before the launch (owned; NULL for
-     * offsets), and the operand whose memory it shares, or itself. */
-    unsigned char *data[RANDOM_MAX_OPERANDS];
-    size_t bytes[RANDOM_MAX_OPERANDS];
-    uint32_t home[RANDOM_MAX_OPERANDS];
-    bool aligned; /* operands, and contiguous rows, begin at multiples of 16 */
+    unsigned char *data[RANDOM_MAX_OPERANDS]; /* owned: contents of each
+                                                 operand's memory before the
+                                                 launch, or NULL */
+    size_t bytes[RANDOM_MAX_OPERANDS];        /* size of data[k] */
+    uint32_t home[RANDOM_MAX_OPERANDS]; /* the operand whose data this operand
+                                           uses: itself, or an input whose
+                                           memory this output shares */
+    bool aligned; /* operands and contiguous rows begin at multiples of 16
+                     bytes */
 
-    /* What program and launch point to. */
+    /* The arrays that program and launch point to. */
     tn_kernel_ins ins[RANDOM_MAX_INS];
     tn_kernel_operand operand[RANDOM_MAX_OPERANDS];
     uint8_t param_dtype[RANDOM_MAX_PARAMS];
@@ -52,24 +55,26 @@ typedef struct random_case {
     tn_number param[RANDOM_MAX_PARAMS];
 } random_case;
 
-/* NULL only if memory runs out. */
+/* Makes the random case that the seed determines. Returns NULL only if memory
+ * runs out. */
 random_case *random_case_new(uint64_t seed);
-/* A staged program over few rows of several chunks. */
+/* Makes a random case with reductions over a few rows that are longer than
+ * TN_CHUNK elements, the unit in which plugins reduce a row. */
 random_case *random_case_of_chunks(uint64_t seed);
 void random_case_free(random_case *c);
-/* Completes a case made by hand: makes the program, its key and its launch from
- * the arrays. */
+/* Completes a case whose arrays the caller has filled: sets program, its hash
+ * key and launch. */
 void random_case_finish(random_case *c);
 
 /* Prints the program, its layout and its parameters as TAP comments. */
 void random_case_print(const random_case *c, FILE *out);
 
-/* Compares two states of operand k's memory, all NaNs equal. Returns the
- * first element (counted from the start of the memory) that differs, or -1. */
+/* Compares two versions of operand k's memory. Any NaN equals any other.
+ * Returns the index of the first element in memory that differs, or -1. */
 int64_t random_case_difference(const random_case *c, uint32_t k,
                                const void *got, const void *want);
 
-/* Bytes of one element of operand k's memory. */
+/* Returns the size of an element of operand k in bytes. */
 size_t random_case_element_bytes(const random_case *c, uint32_t k);
 
 #endif

@@ -1,10 +1,10 @@
-/* random_source.c: see random_source.h. */
+/* random_source.c: generates random numbers that depend only on the seed. */
 #include "random_source.h"
 
 #include <math.h>
 #include <string.h>
 
-/* splitmix64 (Steele, Lea, Flood, OOPSLA 2014). */
+/* The generator is splitmix64 (Steele, Lea, Flood, OOPSLA 2014). */
 uint64_t random_bits(random_source *r)
 {
     uint64_t z = r->state += 0x9e3779b97f4a7c15;
@@ -28,8 +28,8 @@ int64_t random_between(random_source *r, int64_t low, int64_t high)
     return low + random_below(r, (uint32_t)(high - low + 1));
 }
 
-/* The limits of types, ties of rounding to half types, and other values that
- * implementations get wrong. */
+/* Values that implementations often get wrong: the limits of dtypes, values
+ * halfway between two 16-bit floats, infinities, NaN and others. */
 static const double float_corners[] = {0.0,
                                        -0.0,
                                        1.0,

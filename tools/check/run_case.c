@@ -1,4 +1,5 @@
-/* run_case.c: see run_case.h. */
+/* run_case.c: runs a program on a plugin and in the interpreter, and compares
+ * the results. */
 #include "run_case.h"
 
 #include <inttypes.h>
@@ -8,17 +9,20 @@
 #include "kernel/kernel.h"
 #include "random_source.h"
 
-/* Guard bytes before and after an operand in its buffer, so that a write beside
- * the operand is detected even if the case has no margin. A multiple of every
- * element's size. */
+/* The number of guard bytes before and after an operand in its buffer. They
+ * show writes beside the operand, also if the case itself has no margin. GUARD
+ * is a multiple of every element size. */
 enum { GUARD = 64, GUARD_BYTE = 0xa5 };
 
-/* The results of a run. */
+/* The results of running a case. */
 typedef struct outcome {
     tn_status status;
     tn_fault fault;
-    unsigned char *memory[RANDOM_MAX_OPERANDS]; /* owned where home; GUARD
-                                                 * bytes on both sides */
+    unsigned char *memory[RANDOM_MAX_OPERANDS]; /* contents of each operand's
+                                                 * buffer, with GUARD bytes on
+                                                 * both sides; operands that
+                                                 * share memory have the same
+                                                 * pointer */
 } outcome;
 
 static bool has_memory(const random_case *c, uint32_t k)
@@ -67,8 +71,8 @@ static void run_oracle(const random_case *c, outcome *o)
 
 /* ---- the plugin --------------------------------------------------------- */
 
-/* Builds, launches, waits, and copies all memory back. False: a call failed
- * that must not. */
+/* Builds and launches the case, waits for it, and copies all memory back.
+ * Returns false if a call failed that must not fail. */
 static bool run_launch(const by_hand *h, const random_case *c, outcome *o,
                        tn_buffer **buffer, char *why, size_t room)
 {
@@ -218,7 +222,8 @@ bool run_case(const by_hand *h, const random_case *c, char *why, size_t room)
 static bool ins_fit(const by_hand *h, const tn_kernel_ins *ins, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
-        if (ins[i].dtype != TN_DTYPE_NONE && /* an ENDLOOP has none */
+        if (ins[i].dtype != TN_DTYPE_NONE && /* the instruction ENDLOOP has no
+                                                dtype */
             !(h->info.register_types >> ins[i].dtype & 1))
             return false;
     return true;

@@ -1,5 +1,6 @@
-/* unknown.c: values that a later version may add. A plugin of today refuses
- * them, so that a core of tomorrow can offer them first and do without. */
+/* unknown.c: checks that a plugin rejects kinds and flags that it does not
+ * know. A later version of Tenon may add such values. It can try them on an old
+ * plugin and use other calls if the plugin rejects them. */
 #include <string.h>
 
 #include "check.h"
@@ -7,7 +8,8 @@
 
 enum { FLOATS = 64, LATER = 1 << 30 };
 
-/* Two buffers: operands that are read, and one that may not be written. */
+/* The device and two buffers: one for operands that are read, and one for the
+ * result, which a rejected call must not write. */
 typedef struct scene {
     by_hand h;
     tn_buffer *source, *target;
@@ -50,7 +52,8 @@ static void take_down(scene *s)
     by_hand_close(&s->h);
 }
 
-/* The call gave this status: a refusal with a reason, and nothing written. */
+/* Checks that a call with this status was rejected: the status is
+ * TN_ERR_UNSUPPORTED, the plugin reported a reason, and nothing was written. */
 static bool refused(scene *s, tn_status status)
 {
     float now[FLOATS];

@@ -1,4 +1,5 @@
-/* windows.c: see windows.h. */
+/* windows.c: computes convolution and pooling by plain loops, as reference for
+ * the extensions "conv" and "pool". */
 #include "windows.h"
 
 #include <math.h>
@@ -6,8 +7,8 @@
 
 /* ---- convolution -------------------------------------------------------- */
 
-/* For each element that is written: the sum of its products, the sum of their
- * absolute values, and their number. */
+/* For each element of the result: the sum of products (sum), the sum of their
+ * absolute values (size), and the number of products (terms). */
 static double sum[OPERAND_POINTS], size[OPERAND_POINTS];
 static int64_t terms[OPERAND_POINTS];
 
@@ -18,7 +19,8 @@ static void add_term(int64_t to, double x)
     terms[to]++;
 }
 
-/* The position along axis a of element k of window i. False: outside. */
+/* Sets *at to the position, along axis a of the image, of element k of window
+ * i. Returns false if it is outside the image. */
 static bool meets(const tn_conv_args *args, int a, int64_t i, int64_t k,
                   int64_t *at)
 {
@@ -26,7 +28,7 @@ static bool meets(const tn_conv_args *args, int a, int64_t i, int64_t k,
     return *at >= 0 && *at < args->in_size[a];
 }
 
-/* All products of filter o with image n. */
+/* Adds all products of the convolution of image n with filter o. */
 static void filter_image(const tn_conv_args *args, int64_t n, int64_t o,
                          const operand *in, const operand *weight,
                          const operand *out)
@@ -66,9 +68,10 @@ static void filter_image(const tn_conv_args *args, int64_t n, int64_t o,
                     }
 }
 
-/* The tolerance of a sum in any order: for each term, one unit in the last
- * place of the sum of absolute values (Higham, 2002, 4.2, proves half of that),
- * and one unit of the result for its store. */
+/* Returns the tolerance of sum[i], whose terms may be added in any order: for
+ * each term, one unit in the last place of the sum of absolute values (Higham
+ * 2002, section 4.2, proves half of that), plus one unit in the last place of
+ * the result for storing it. */
 static double allowed(tn_dtype dtype, int64_t i)
 {
     double by_sum = (double)(terms[i] + 2) * size[i] *
@@ -103,7 +106,8 @@ void windows_conv(const tn_conv_args *args, operand *in, operand *weight,
 
 /* ---- pooling ------------------------------------------------------------ */
 
-/* The sum of `count` numbers in the order of REDUCE, of one chunk. */
+/* Sums `count` numbers in the order that plugin.h defines for a reduction
+ * within one chunk. */
 static tn_number sum_row(tn_dtype dtype, const tn_number *x, int64_t count)
 {
     tn_number lane[TN_LANES] = {{.i = 0}};
@@ -119,7 +123,8 @@ static tn_number sum_row(tn_dtype dtype, const tn_number *x, int64_t count)
     return lane[0];
 }
 
-/* The point of element (y, x) of a plane; -1: outside. */
+/* Returns the index of element (y, x) of a plane in row-major order, or -1 if
+ * it is outside the plane. */
 static int64_t in_plane(const tn_pool_args *args, int64_t plane, int64_t y,
                         int64_t x)
 {
@@ -158,7 +163,8 @@ static void max_window(const tn_pool_args *args, int64_t plane, int64_t i,
         index->value[q].i = best % area;
 }
 
-/* The divisor of a window along an axis (average pooling). */
+/* Returns how many elements of window i along axis a count for the divisor of
+ * average pooling. */
 static int64_t counted(const tn_pool_args *args, int a, int64_t i)
 {
     int64_t pad = args->count_pad ? args->pad[a] : 0;
@@ -194,7 +200,8 @@ static void avg_window(const tn_pool_args *args, int64_t plane, int64_t i,
         divided(args, dtype, sum_row(dtype, row, count), i, j);
 }
 
-/* The window along an axis whose element k is at `at`; -1: there is none. */
+/* Returns the number of the window along axis a whose element k is at position
+ * `at`, or -1 if there is none. */
 static int64_t window_at(const tn_pool_args *args, int a, int64_t at, int64_t k)
 {
     int64_t from = at + args->pad[a] - k, i = from / args->stride[a];

@@ -1,6 +1,6 @@
-/* gradients_attention.c: the gradient of attention that the device computed: by
- * the device's backward, or by operators if the gradient itself is to be
- * differentiated. */
+/* gradients_attention.c: the gradient of scaled dot-product attention that the
+ * device computed in one call. The device's backward computes it, or operators
+ * do if the gradient itself is to be differentiated. */
 #include <autograd/autograd.h>
 #include <device/device.h>
 #include <ops/table.h>
@@ -8,7 +8,8 @@
 
 enum { QUERY, KEY, VALUE, MASK, DROPOUT, CAUSAL, SCALE, SEED, CALL };
 
-/* Repeats each head of x, so that x has as many heads as `like`. */
+/* Repeats each head of x so that x has as many heads as `like` (grouped-query
+ * attention). The heads are dimension -3. */
 static tn_tensor *repeat_heads(tn_tensor *x, const tn_tensor *like)
 {
     if (like->ndim < 3 ||
@@ -20,7 +21,8 @@ static tn_tensor *repeat_heads(tn_tensor *x, const tn_tensor *like)
                                 .dim = -3);
 }
 
-/* Sums the gradients of heads that were repeated. */
+/* Sums the gradients of all copies of each head that repeat_heads made. shape
+ * is the shape before the repetition. */
 static tn_tensor *sum_heads(tn_tensor *g, tn_dims_list shape)
 {
     int heads = shape.count - 3;
@@ -33,7 +35,7 @@ static tn_tensor *sum_heads(tn_tensor *g, tn_dims_list shape)
     return tn_sum(tn_reshape(g, wide), .dim = heads + 1);
 }
 
-/* Dropout of x with the random numbers of the forward call. */
+/* Applies dropout to x with the random numbers of the forward call. */
 static tn_tensor *apply_dropout(const tn__node *node, tn_tensor *x)
 {
     double p = tn__node_value(node, DROPOUT)->of.f;
@@ -79,7 +81,8 @@ TN__GRADIENT(attention_forward)
     if (g[1] || !g[0])
         return tn__fail(TN_ERR_UNSUPPORTED, "attention_forward: logsumexp has "
                         "no gradient: use tn_logsumexp of the scores");
-    /* or if the device no longer has attention (tn_device_mask) */
+    /* Operators are also used if the program has disabled the device's
+     * attention since the forward call (tn_device_mask). */
     bool by_ops = tn__tensor_tracks(g[0]) ||
                   !atomic_load(&tn__node_device(node, QUERY)->attention);
     for (int i = QUERY; i <= MASK; i++) {

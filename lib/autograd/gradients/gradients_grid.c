@@ -1,10 +1,17 @@
-/* gradients_grid.c: sums of taps. The sum over n, c, t, p of
+/* gradients_grid.c: gradients of the two operators that grid_sample consists
+ * of, tap_sum and tap_dots. Each output position p is a weighted sum of a few
+ * input elements. One element and its weight are called a tap, numbered t:
  *
- *   g[n, c, p] * x[n, c, index[n, t, p]] * w[n, t, p]
+ *   tap_sum:  out[n,c,p] = sum over t of x[n,c,index[n,t,p]] * w[n,t,p]
+ *   tap_dots: out[n,t,p] = sum over c of x[n,c,index[n,t,p]] * g[n,c,p]
  *
- * is linear in g, x and w. tap_sum is its derivative with respect to g,
- * tap_dots with respect to w, scatter_taps with respect to x. So the gradients
- * of each are the other two. */
+ * tap_sum is the derivative of the sum over n, c, t, p of
+ *
+ *   g[n,c,p] * x[n,c,index[n,t,p]] * w[n,t,p]
+ *
+ * with respect to g, tap_dots the one with respect to w, and scatter_taps the
+ * one with respect to x. The sum is linear in each factor, so the gradient of
+ * any of the three functions consists of the other two. */
 #include <autograd/autograd.h>
 #include <base/error.h>
 #include <ops/table.h>
@@ -17,7 +24,8 @@ static tn_tensor *run_row(int id, tn_tensor *a, tn_tensor *b, tn_tensor *c)
     return a && b && c ? tn__op_run1(&tn__op_table[id], value, 3) : NULL;
 }
 
-/* Adds each g[n, c, p] * w[n, t, p] to element index[n, t, p] of zeros. */
+/* Computes zeros[n,c,index[n,t,p]] += g[n,c,p] * w[n,t,p]. A negative index
+ * adds nothing. */
 static tn_tensor *scatter_taps(tn_tensor *zeros, tn_tensor *g, tn_tensor *w,
                                tn_tensor *index)
 {
@@ -39,8 +47,9 @@ static tn_tensor *zeros_of(const tn__node *node)
                               tn__node_device(node, 0));
 }
 
-/* The gradients of (input, index, factor). `other` is the row with g in place
- * of factor. */
+/* Computes the gradients of an operator with the arguments (input, index,
+ * factor). `other` is the operator that computes the gradient of factor. `sum`
+ * is true for tap_sum and false for tap_dots. */
 static tn_status by_input_and_factor(const tn__node *node, int other, bool sum,
                                      tn_tensor *g, tn_tensor **out)
 {

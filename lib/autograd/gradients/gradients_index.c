@@ -1,12 +1,13 @@
-/* gradients_index.c: elements selected by index: gathers and scatters are each
- * other's gradients. */
+/* gradients_index.c: gradients of gather, scatter, embedding, sorting and
+ * prefix scans. The gradient of a gather is a scatter and vice versa. */
 #include <autograd/autograd.h>
 #include <base/error.h>
 #include <base/memory.h>
 #include <ops/table.h>
 #include <tenon/ops.h>
 
-/* Zeros of a port's shape, to which elements of g are added. */
+/* Makes zeros of the shape of input `port`, to which elements of g can be
+ * added. */
 static tn_tensor *zeros_of(const tn__node *node, int port, const tn_tensor *g)
 {
     return g ? tn__zeros_expanded(tn__node_shape(node, port), g->dtype,
@@ -14,15 +15,16 @@ static tn_tensor *zeros_of(const tn__node *node, int port, const tn_tensor *g)
              : NULL;
 }
 
-/* Sets one result; fails if x is NULL. */
+/* Sets *out to x. Returns the pending error if x is NULL. */
 static tn_status set_result(tn_tensor **out, tn_tensor *x)
 {
     *out = x;
     return x ? TN_OK : tn_error_code();
 }
 
-/* The gradient of a source: part, which has the shape of index, padded with
- * zeros for the elements that index does not reach. */
+/* Returns the gradient of a scatter's source. `part` is the gradient of those
+ * elements that were scattered and has the shape of index. It is padded with
+ * zeros to the shape of the source, which may be larger than index. */
 static tn_tensor *pad_to_source(const tn__node *node, tn_tensor *part)
 {
     tn_dims_list shape = tn__node_shape(node, 2), pad = {2 * shape.count, {0}};
@@ -35,7 +37,8 @@ static tn_tensor *pad_to_source(const tn__node *node, tn_tensor *part)
     return reached ? part : tn_constant_pad_nd(part, pad, 0);
 }
 
-/* The part of a source that index reaches. */
+/* Returns the elements of a scatter's source that are scattered: those within
+ * the shape of index. */
 static tn_tensor *narrow_to_index(tn_tensor *source, const tn_tensor *index)
 {
     for (int d = 0; source && d < source->ndim; d++)
@@ -44,7 +47,9 @@ static tn_tensor *narrow_to_index(tn_tensor *source, const tn_tensor *index)
     return source;
 }
 
-/* In gather and its relatives argument 1 is dim, port 1 the index. */
+/* gather and the scatter functions have the arguments (input, dim, index,
+ * source). DIM counts all arguments. INDEX and SOURCE count only tensors, as
+ * the numbers of a node's inputs do. */
 enum { DIM = 1, INDEX = 1, SOURCE = 2 };
 
 TN__GRADIENT(gather)
@@ -95,8 +100,8 @@ TN__GRADIENT(index_select)
                       tn_index_add(zeros_of(node, 0, wide), dim, index, wide));
 }
 
-/* Divides each row of part (N, D) by the number of times that its index occurs
- * in index (N). */
+/* Divides row i of part (N, D) by the number of times that index[i] occurs in
+ * index (N). */
 static tn_tensor *divide_by_counts(tn_tensor *part, tn_tensor *index,
                                    int64_t rows)
 {
@@ -108,8 +113,9 @@ static tn_tensor *divide_by_counts(tn_tensor *part, tn_tensor *index,
     return tn_div(part, tn_to_dtype(tn_unsqueeze(count, 1), part->dtype));
 }
 
-/* The gradients of a weight row are added in the order of the indices. Argument
- * `scale` says whether they are divided by the number of occurrences. */
+/* Computes the gradient of an embedding's weight. Gradients for the same row of
+ * the weight are added in the order of the indices. `scale` is the number of
+ * the argument scale_grad_by_freq. */
 static tn_status embedding(const tn__node *node, int scale,
                            tn_tensor *const *g, tn_tensor **out)
 {
@@ -143,8 +149,8 @@ TN__GRADIENT(embedding_renorm)
                      out);
 }
 
-/* Selects one element of each row of the last dimension; an ignored index
- * contributes nothing. */
+/* pick selects one element of each row along the last dimension. Its gradient
+ * adds g to these elements. A row whose index is the ignored one gets 0. */
 TN__GRADIENT(pick)
 {
     tn_tensor *index = tn__node_input(node, 1);
@@ -158,7 +164,9 @@ TN__GRADIENT(pick)
 
 /* ---- sorting and prefix scans ------------------------------------------- */
 
-/* Each value came from the element that output 1, the indices, names. */
+/* Computes the gradient of an operator that returns elements of its input and,
+ * as output 1, their indices along dim: adds g to the elements at these
+ * indices. */
 static tn_status scatter_back(const tn__node *node, tn_tensor *const *g,
                               tn_tensor **out)
 {
@@ -209,10 +217,11 @@ static tn_tensor *shift(tn_tensor *x, int64_t dim, int64_t by, double value)
     return x ? tn_constant_pad_nd(x, pad, value) : NULL;
 }
 
-/* The gradient of the products without a division, so that it can be
- * differentiated where elements are 0. The recurrence s[k] = g[k] + x[k + 1]
- * s[k + 1] is solved in log2(size) steps, each of which composes pairs of such
- * maps: Hillis and Steele, Comm. ACM 29 (1986). */
+/* Computes the gradient of cumprod without a division, so that it can be
+ * differentiated where elements are 0. The gradient of x[k] is
+ * x[0] ... x[k - 1] * s[k], where s[k] = g[k] + x[k + 1] * s[k + 1]. This
+ * recurrence is solved as a parallel scan in log2(size) steps, as in Hillis
+ * and Steele, Comm. ACM 29 (1986). */
 static tn_tensor *scan_prod_by_operators(tn_tensor *x, tn_tensor *g,
                                          int64_t dim)
 {
@@ -232,10 +241,10 @@ static tn_tensor *scan_prod_by_operators(tn_tensor *x, tn_tensor *g,
     return tn_mul(before, sum);
 }
 
-/* If no element is 0: the sum of the products that contain an element, divided
- * by it. At the first 0 of a row the division is impossible: its gradient uses
- * the products computed again with 1 in its place. After the first 0 all
- * products are 0, and so are the gradients. */
+/* The gradient of cumprod, where y = cumprod(x). Before the first 0 along dim,
+ * the gradient of x[k] is the sum of g[j] * y[j] over j >= k, divided by x[k].
+ * For the first 0 the products are computed again with 1 in its place. After
+ * the first 0 all products and all gradients are 0. */
 TN__GRADIENT(scan_prod)
 {
     int64_t dim = tn__node_dim(node, DIM, 0);
@@ -278,8 +287,8 @@ TN__GRADIENT(cat)
     int64_t at = 0;
     for (int p = 0; p < tn__node_port_count(node); p++) {
         if (tn__node_ndim(node, p) != ndim)
-            continue; /* as in torch, 1-d tensors without elements are
-                         allowed */
+            continue; /* an empty 1-d tensor, which cat accepts with tensors of
+                         any shape, as PyTorch does */
         int64_t size = tn__node_size(node, p, dim);
         if (tn__node_wants(node, p) &&
             set_result(&out[p], tn_narrow(g[0], dim, at, size)) < 0)
@@ -291,8 +300,9 @@ TN__GRADIENT(cat)
 
 /* ---- scatter reductions ------------------------------------------------- */
 
-/* Maximum and minimum: the gradient is divided equally among ties, as in
- * reductions over rows. */
+/* Computes the gradient of scatter_reduce with "amax" or "amin". If several
+ * elements are equal to the result, each gets an equal share of its
+ * gradient. */
 static tn_status share_among_ties(const tn__node *node, tn_tensor *g,
                                   tn_tensor **out)
 {
@@ -333,8 +343,9 @@ static tn_tensor *scatter_prod(tn_tensor *x, int64_t dim, tn_tensor *index,
                : NULL;
 }
 
-/* The product of the other factors, by division. Where a factor is 0, it is
- * replaced by 1 and the product is computed again. */
+/* Computes the gradient of scatter_reduce with "prod". The gradient of a factor
+ * is the product of the other factors, computed by dividing the whole product
+ * by the factor. Factors that are 0 are replaced by 1 before the division. */
 static tn_status scatter_prod_gradient(const tn__node *node, tn_tensor *g,
                                        tn_tensor **out)
 {
@@ -360,11 +371,12 @@ static tn_status scatter_prod_gradient(const tn__node *node, tn_tensor *g,
         zero, tn_eq_scalar(tn_gather(zeros, dim, index), 1));
     tn_tensor *filled = tn_masked_fill_scalar(source, zero, 1);
     tn_tensor *product = tn_mul(g, scatter_prod(input, dim, index, filled));
-    /* If a group has exactly one 0, this is the product of the others. If it
-     * has none, every factor divides the product. If it has more, the gradient
-     * is 0. */
+    /* `part` is right for a 0 that is the only 0 among the factors of its
+     * product, and for all factors of a product without a 0. All other
+     * gradients are 0. */
     tn_tensor *part = tn_div(tn_gather(product, dim, index), filled);
-    if (tn_grad_mode()) { /* a gradient of 0 can have a derivative */
+    if (tn_grad_mode()) { /* a gradient that is 0 may have a derivative that is
+                             not 0, so it is computed from source here */
         tn_tensor *none = tn_zeros_like(input);
         tn_tensor *pair = tn_scatter_add(none, dim, index,
                                          tn_where_scalar(zero, source, 0));

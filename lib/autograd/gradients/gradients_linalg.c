@@ -24,7 +24,8 @@ static tn_tensor *transposed(tn_tensor *x)
     return x ? tn_transpose(x, -1, -2) : NULL;
 }
 
-/* a^T b and a b^T, named as in BLAS */
+/* matmul_tn computes a^T b, and matmul_nt a b^T. The letters are those of BLAS:
+ * t for a transposed operand, n for one that is not. */
 static tn_tensor *matmul_tn(tn_tensor *a, tn_tensor *b)
 {
     return tn_matmul(transposed(a), b);
@@ -44,7 +45,7 @@ static tn_tensor *add_optional(tn_tensor *a, tn_tensor *b)
     return a && b ? tn_add(a, b) : a ? a : b;
 }
 
-/* x with its diagonal multiplied by a number. */
+/* Multiplies the diagonal of x by a number. */
 static tn_tensor *diagonal_times(tn_tensor *x, double by)
 {
     tn_tensor *d = x ? tn_diagonal(x, .dim1 = -2, .dim2 = -1) : NULL;
@@ -64,8 +65,9 @@ static tn_tensor *solve_triangle(tn_tensor *a, tn_tensor *b, bool upper,
 
 /* ---- Cholesky ----------------------------------------------------------- */
 
-/* gA = sym(L^-T phi(L^T g) L^-1), where phi takes the lower triangle with half
- * the diagonal and sym(X) = (X + X^T) / 2, since A is symmetric. */
+/* For A = L L^T the gradient of A is sym(L^-T phi(L^T g) L^-1). phi(X) is the
+ * lower triangle of X with its diagonal halved. sym(X) = (X + X^T) / 2, because
+ * A is symmetric. */
 TN__GRADIENT(linalg_cholesky_ex)
 {
     bool upper = tn__node_value(node, 1)->of.i;
@@ -82,8 +84,9 @@ TN__GRADIENT(linalg_cholesky_ex)
     return set_result(out, tn_mul_scalar(tn_add(phi, transposed(phi)), 0.5));
 }
 
-/* The gradient of L (A = L L^T, or L^T L if upper), where common is minus the
- * gradient of A, symmetrised and doubled. */
+/* Computes the gradient of the Cholesky factor from the gradient gA of the
+ * matrix A = L L^T (L^T L if upper). common = -(gA + gA^T), and the result is
+ * -common L (-L common if upper). */
 static tn_tensor *cholesky_chain(tn_tensor *common, tn_tensor *l, bool upper)
 {
     return tn_neg(upper ? tn_matmul(l, common) : tn_matmul(common, l));
@@ -163,8 +166,9 @@ TN__GRADIENT(solve_triangle)
 
 /* ---- LU ----------------------------------------------------------------- */
 
-/* P^T A = L U. The rows or columns beyond the square part are L or U alone;
- * their gradients also contribute to the gradient of the square part. */
+/* P^T A = L U for an m x n matrix A. The leading square block of lu stores both
+ * L and U. Any further rows belong to L, any further columns to U, and their
+ * gradients also contribute to the gradient of the square block. */
 TN__GRADIENT(linalg_lu_factor_ex)
 {
     tn_tensor *lu = tn__node_output(node, 0);
@@ -214,12 +218,14 @@ TN__GRADIENT(linalg_lu_factor_ex)
 
 /* ---- QR ----------------------------------------------------------------- */
 
-/* The part of A's gradient that passes through dQ. dQ = Q K + (a part
- * orthogonal to Q), where K is skew and its part below the diagonal is that of
- * Q^T dA U^-1; U: the first columns of R. So gR contributes Q gR, without a
- * solve in which R would have to cancel. The rest is (Q S + (I - Q Q^T) gQ)
- * U^-T, where S is the part of M - M^T below the diagonal and M = Q^T gQ - gR
- * R^T. */
+/* For A = Q R the gradient of A is
+ *
+ *   Q gR + (Q S + (I - Q Q^T) gQ) U^-T
+ *
+ * U is the square block of the first columns of R. S is the part of M - M^T
+ * below the diagonal, where M = Q^T gQ - gR R^T. This function computes the
+ * second term. The formula follows from dQ = Q K + (a matrix orthogonal to Q),
+ * where K is skew-symmetric and equals Q^T dA U^-1 below the diagonal. */
 static tn_tensor *qr_through_q(tn_tensor *q, tn_tensor *r, tn_tensor *gq,
                                tn_tensor *gr)
 {
@@ -253,7 +259,7 @@ TN__GRADIENT(linalg_qr)
         return tn_error_code();
     tn_tensor *gr = g[1] ? tn_triu(g[1]) : NULL;
     tn_tensor *a = qr_through_q(q, r, g[0], gr);
-    if (a && n > m) /* the other columns do not contribute to Q */
+    if (a && n > m) /* columns of A from m on do not influence Q */
         a = tn_cat(((tn_tensor *[]){
                        a, tn_zeros_like(tn_matmul(
                               q, tn_narrow(r, -1, m, n - m)))}),
@@ -263,19 +269,19 @@ TN__GRADIENT(linalg_qr)
 
 /* ---- eigenvalues -------------------------------------------------------- */
 
-/* The matrix s_j - s_i, i its rows, j its columns. */
+/* Returns the matrix d[i][j] = s[j] - s[i]. */
 static tn_tensor *differences(tn_tensor *s)
 {
     return tn_sub(tn_unsqueeze(s, -2), tn_unsqueeze(s, -1));
 }
 
-/* The matrix s_i + s_j. */
+/* Returns the matrix d[i][j] = s[i] + s[j]. */
 static tn_tensor *sums(tn_tensor *s)
 {
     return tn_add(tn_unsqueeze(s, -2), tn_unsqueeze(s, -1));
 }
 
-/* e, whose diagonal is 0, with a diagonal of ones. */
+/* Sets the diagonal of e, which is 0, to 1. */
 static tn_tensor *with_unit_diagonal(tn_tensor *e)
 {
     return e ? tn_add(e, tn_eye(size_from_end(e, 1), .dtype = e->dtype,
@@ -283,7 +289,7 @@ static tn_tensor *with_unit_diagonal(tn_tensor *e)
              : NULL;
 }
 
-/* v x v^T */
+/* Computes v x v^T. */
 static tn_tensor *congruence(tn_tensor *v, tn_tensor *x)
 {
     return tn_matmul(v, matmul_nt(x, v));
@@ -294,8 +300,8 @@ static tn_tensor *skew(tn_tensor *x)
     return x ? tn_sub(x, transposed(x)) : NULL;
 }
 
-/* A change of A rotates the eigenvectors into each other. The component of gV
- * that is no such rotation has no effect. */
+/* For symmetric A the gradient is V (diag(gS) + E) V^T. With M = V^T gV,
+ * E[i][j] = (M - M^T)[i][j] / (2 (s[j] - s[i])) for i != j, and E[i][i] = 0. */
 TN__GRADIENT(linalg_eigh)
 {
     tn_tensor *s = tn__node_output(node, 0), *v = tn__node_output(node, 1);
@@ -327,9 +333,10 @@ TN__GRADIENT(linalg_eigvalsh)
 
 /* ---- singular values ---------------------------------------------------- */
 
-/* The contribution of gU and gV within the span of the singular vectors. The
- * gaps s_j^2 - s_i^2 are computed as products: the difference of two close
- * squares would lose digits. */
+/* Computes the part of A's gradient that comes from gU and gV and lies in the
+ * span of the singular vectors. The denominators s[j]^2 - s[i]^2 are computed
+ * as (s[j] - s[i]) * (s[j] + s[i]), because subtracting two close squares would
+ * lose digits. */
 static tn_tensor *svd_inner(tn_tensor *u, tn_tensor *s, tn_tensor *vh,
                             tn_tensor *gu, tn_tensor *gvh)
 {
@@ -353,8 +360,8 @@ TN__GRADIENT(linalg_svd)
         return tn_error_code();
     int64_t k = size_from_end(s, 1), m = size_from_end(u, 2),
             n = size_from_end(vh, 1);
-    /* The vectors that complete the bases are arbitrary: their gradients are
-     * ignored. */
+    /* With full_matrices, U and Vh have more columns or rows than there are
+     * singular values. These are arbitrary, so their gradients are ignored. */
     u = tn_narrow(u, -1, 0, k);
     vh = tn_narrow(vh, -2, 0, k);
     gu = gu ? tn_narrow(gu, -1, 0, k) : NULL;
@@ -376,7 +383,8 @@ TN__GRADIENT(linalg_svd)
     return set_result(out, ga);
 }
 
-/* part: U, S, Vh of the node's input. */
+/* Computes the singular value decomposition of the node's input. Sets part[] to
+ * U, S and Vh. */
 static tn_status svd_of_input(const tn__node *node, tn_tensor *part[3])
 {
     tn_tensor *a = tn__node_input(node, 0);
@@ -402,9 +410,10 @@ static tn_tensor *symmetric(tn_tensor *x)
     return x ? tn_mul_scalar(tn_add(x, transposed(x)), 0.5) : NULL;
 }
 
-/* A = U H. H H = A^T A gives dH H + H dH = dA^T A + A^T dA, which is solved in
- * the basis V, and dU = (dA - U dH) H^-1. So gU contributes gU H^-1 to the
- * gradient of A and -U^T gU H^-1 to that of H. */
+/* Polar decomposition A = U H, with H H = A^T A. The derivatives satisfy
+ * dH H + H dH = dA^T A + A^T dA, which is solved in the basis of the right
+ * singular vectors V, and dU = (dA - U dH) H^-1. So gU adds gU H^-1 to the
+ * gradient of A and -U^T gU H^-1 to the gradient of H. */
 TN__GRADIENT(linalg_polar)
 {
     tn_tensor *part[3];
@@ -424,7 +433,8 @@ TN__GRADIENT(linalg_polar)
     return set_result(out, add_optional(ga, tn_mul_scalar(tn_matmul(a, y), 2)));
 }
 
-/* X X = A gives dX X + X dX = dA, which is solved in A's eigenbasis. */
+/* X is the square root of A. X X = A gives dX X + X dX = dA, which is solved in
+ * the basis of A's eigenvectors. */
 TN__GRADIENT(linalg_matrix_sqrth)
 {
     tn_tensor *a = tn__node_input(node, 0), *part[2];
@@ -442,8 +452,9 @@ TN__GRADIENT(linalg_matrix_sqrth)
 
 /* ---- pseudo-inverse ----------------------------------------------------- */
 
-/* Golub and Pereyra's (4.12), for constant rank. p: the pseudo-inverse; g: its
- * cotangent. */
+/* Computes the gradient of a from p, the pseudo-inverse of a, and its cotangent
+ * g. This is equation (4.12) of Golub and Pereyra; it assumes that the rank of
+ * a does not change. */
 static tn_tensor *pinv_chain(tn_tensor *a, tn_tensor *p, tn_tensor *g)
 {
     if (!a || !p || !g)
@@ -470,7 +481,8 @@ TN__GRADIENT(linalg_pinv)
                                       tn__node_output(node, 0), g[0]));
 }
 
-/* X = P B, P the pseudo-inverse of A */
+/* The least-squares solution is X = P B, where P is the pseudo-inverse of
+ * A. */
 TN__GRADIENT(lstsq_batch)
 {
     tn_tensor *a = tn__node_input(node, 0);
@@ -495,14 +507,15 @@ TN__GRADIENT(lstsq_batch)
 
 /* ---- determinants ------------------------------------------------------- */
 
-/* One number per matrix, shaped to broadcast over the matrices. */
+/* Reshapes x, which has one element per matrix of a batch, so that it
+ * broadcasts over the matrices. */
 static tn_tensor *over_matrices(tn_tensor *x)
 {
     return tn_unsqueeze(tn_unsqueeze(x, -1), -1);
 }
 
-/* For each singular value the product of the others: of those before it times
- * those after it. */
+/* Returns for each singular value the product of all others: the product of
+ * those before it times the product of those after it. */
 static tn_tensor *products_of_others(tn_tensor *s)
 {
     int64_t k = size_from_end(s, 1);
@@ -513,8 +526,9 @@ static tn_tensor *products_of_others(tn_tensor *s)
     return k ? tn_mul(before, tn_flip(behind, tn_dims(-1))) : s;
 }
 
-/* g det(A) A^-T. If a matrix is singular, the cofactors from the singular
- * values: det(U V^T) U diag(products of the others) V^T. */
+/* The gradient is g det(A) A^-T. If a matrix is singular, it is g times the
+ * cofactor matrix det(U V^T) U diag(q) V^T, where q[i] is the product of all
+ * singular values except the i-th. */
 TN__GRADIENT(linalg_det)
 {
     tn_tensor *a = tn__node_input(node, 0), *det = tn__node_output(node, 0);
@@ -540,7 +554,7 @@ TN__GRADIENT(linalg_det)
 TN__GRADIENT(linalg_slogdet)
 {
     tn_tensor *a = tn__node_input(node, 0);
-    if (!g[1]) /* a sign has gradient 0 */
+    if (!g[1]) /* only the sign is used, whose gradient is 0 */
         return TN_OK;
     tn_tensor *inverse = a ? tn_linalg_inv(a) : NULL;
     return set_result(
@@ -549,8 +563,9 @@ TN__GRADIENT(linalg_slogdet)
 
 /* ---- exponential -------------------------------------------------------- */
 
-/* The upper right block of e^[[A^T, G], [0, A^T]]: Najfeld and Havel,
- * "Derivatives of the matrix exponential and their computation" (1995). */
+/* The gradient is the upper right block of exp([[A^T, G], [0, A^T]]), where G
+ * is the cotangent: Najfeld and Havel, "Derivatives of the matrix exponential
+ * and their computation" (1995). */
 TN__GRADIENT(linalg_matrix_exp)
 {
     tn_tensor *a = transposed(tn__node_input(node, 0));

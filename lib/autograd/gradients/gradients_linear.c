@@ -1,11 +1,13 @@
-/* gradients_linear.c: linear fused with an activation, on a device with the
- * extension "product".
+/* gradients_linear.c: gradients of linear layers that a device computes in one
+ * call with their activation (extension "product").
  *
- * If a layer with an activation made the input of a layer, and the program does
- * not observe that input's gradient, the product that computes this gradient
- * also multiplies it by the activation's derivative. The result is
- * out[port_count]. The walk adds it to the cotangent of the maker's output 1,
- * the input of the activation. */
+ * Two such layers often follow each other: layer 2 computes
+ * linear(activation(z)), where z is the result of the product in layer 1. The
+ * gradient of layer 2's input is a matrix product. If nothing else needs this
+ * gradient, the same device call multiplies it by the activation's derivative,
+ * which gives the gradient of z. Layer 2 returns it in out[port_count]. The
+ * backward walk passes it to layer 1 as the cotangent of layer 1's output 1,
+ * and layer 1 then skips its activation. */
 #include <ops/table.h>
 #include <tenon/ops.h>
 
@@ -16,7 +18,8 @@ static tn_tensor *row(int id, const tn_value *value, int count)
     return tn__op_run1(&tn__op_table[id], value, count);
 }
 
-/* The activation of a node's call: TN_PRODUCT_..., or 0. */
+/* Returns the activation of a recorded layer as a TN_PRODUCT_ flag, or 0 if it
+ * has none. */
 static uint32_t activation_of(const tn__node *node)
 {
     if (node->op == &tn__op_table[TN__OP_ID_LINEAR_RELU])
@@ -28,7 +31,9 @@ static uint32_t activation_of(const tn__node *node)
                : TN_PRODUCT_GELU;
 }
 
-/* The cotangent of the activation's input. */
+/* Returns the gradient of the activation's input: g[0] multiplied by the
+ * activation's derivative, plus g[1], which the next layer has multiplied
+ * already. */
 static tn_tensor *before_activation(const tn__node *node, tn_tensor *const *g)
 {
     const uint32_t words = activation_of(node);
@@ -49,9 +54,10 @@ static tn_tensor *before_activation(const tn__node *node, tn_tensor *const *g)
     return dz && other ? tn_add(dz, other) : other ? other : dz;
 }
 
-/* The node that made port 0, if the gradient can skip its activation: not if a
- * hook, tn_grad or create_graph needs the gradient of the activation's
- * output. */
+/* Returns the node of the previous layer, whose output is this layer's input,
+ * if the gradient of that output need not be computed. Returns NULL if it must
+ * be: a hook, tn_grad or create_graph needs it, or the input was not made by a
+ * layer with an activation. */
 static const tn__node *skipped(const tn__node *node)
 {
     const tn__port *port = &node->port[0];

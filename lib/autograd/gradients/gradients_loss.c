@@ -1,4 +1,5 @@
-/* gradients_loss.c: gradients of losses that are not kernels. */
+/* gradients_loss.c: gradients of those loss functions that are not written in
+ * the kernel language. */
 #include <autograd/autograd.h>
 #include <base/error.h>
 #include <base/memory.h>
@@ -6,8 +7,9 @@
 #include <ops/table.h>
 #include <tenon/ops.h>
 
-/* g[0] has one number per sequence, (N); the gradient is (T, N, C). The second
- * output, log_alpha, serves this function only. */
+/* g[0] has one element per sequence, shape (N). The gradient has shape
+ * (T, N, C). The forward operator returns its second output, log_alpha, only
+ * for this function. */
 TN__GRADIENT(ctc_forward)
 {
     tn_value value[7];
@@ -34,22 +36,27 @@ TN__GRADIENT(ctc_backward)
 
 /* ---- linear_nll --------------------------------------------------------- */
 
-/* A call's inputs, the cotangents of its results, and the gradients so far. */
+/* The state of the gradient of linear_nll, which computes log-probabilities of
+ * linear(x) for a batch of N rows without storing all of them. K is the number
+ * of weight matrices, each of C rows (classes) and D columns. */
 typedef struct linear {
     const tn__node *node;
     tn_tensor *x, *w, *bias, *target, *lse;
-    tn_tensor *g;     /* of the target's log-probability, (K, N, 1) */
-    tn_tensor *share; /* factor of the softmax, (K, N, 1) */
-    tn_tensor *by_w, *by_bias;
+    tn_tensor *g;     /* cotangent of the target's log-probability, shape
+                         (K, N, 1) */
+    tn_tensor *share; /* factor by which the softmax is multiplied in the
+                         gradient, shape (K, N, 1) */
+    tn_tensor *by_w, *by_bias; /* gradients of w and bias so far */
 } linear;
 
-/* Rows at to at + size - 1: computes their results again and from them the
- * gradients. Adds to by_w and by_bias, which the first block makes. Returns the
- * input's gradient or, if it is not wanted, any tensor; NULL on failure. */
+/* Processes the block of rows at, ..., at + size - 1 of x. Computes their
+ * outputs again and from them the gradients. Adds to by_w and by_bias, which
+ * the first block makes. Returns the gradient of these rows of x or, if it is
+ * not needed, any non-NULL tensor. Returns NULL on failure. */
 static tn_tensor *block_back(linear *l, int64_t at, int64_t size)
 {
     tn_tensor *x = tn_narrow(l->x, 0, at, size);
-    tn_tensor *y = tn_matmul(x, tn_transpose(l->w, 1, 2)); /* (K, n, C) */
+    tn_tensor *y = tn_matmul(x, tn_transpose(l->w, 1, 2)); /* y[K][size][C] */
     if (l->bias)
         y = tn_add_(y, tn_unsqueeze(l->bias, 1));
     const tn_value value[] = {
@@ -73,13 +80,14 @@ static tn_tensor *block_back(linear *l, int64_t at, int64_t size)
     }
     if (!result || !tn__node_wants(l->node, 0))
         return result;
-    tn_tensor *by_x = tn_matmul(d, l->w); /* (K, n, D) */
+    tn_tensor *by_x = tn_matmul(d, l->w); /* by_x[K][size][D] */
     return l->w->shape[0] == 1 ? tn_squeeze(by_x, .dim = 0)
                                : tn_sum(by_x, .dim = 0);
 }
 
-/* Processes block after block. Tensors that outlive a block go to the open
- * scope. */
+/* Processes all blocks of x, each in its own scope. Tensors that must outlive
+ * the block are moved to the scope of the caller. Stores the gradient of each
+ * block of x in part[]. */
 static tn_status all_blocks(linear *l, int64_t rows, tn_tensor **part)
 {
     int64_t n = l->x->shape[0];
@@ -146,8 +154,9 @@ TN__GRADIENT(linear_nll)
 
 /* ---- class_nll ---------------------------------------------------------- */
 
-/* The gradient through `most` is omitted: the value is subtracted and added
- * again, so nothing depends on it. */
+/* `most` is the maximum that the forward operator subtracts before exp and adds
+ * again after log. The result does not depend on it, so its gradient is
+ * omitted. */
 TN__GRADIENT(class_nll)
 {
     enum { LOGP, TOTAL, MOST, LOGSUM };
@@ -210,7 +219,8 @@ TN__GRADIENT(class_nll_back)
 
 /* ---- bags --------------------------------------------------------------- */
 
-/* Each value came from the row in output 1; an empty bag has -1 there. */
+/* The values are maxima over rows of the input. Output 1 holds the index of the
+ * row that each value was taken from, or -1 for an empty bag. */
 TN__GRADIENT(bag_max)
 {
     tn_tensor *place = tn__node_output(node, 1);

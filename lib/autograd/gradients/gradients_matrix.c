@@ -1,17 +1,17 @@
-/* gradients_matrix.c: matrix products. */
+/* gradients_matrix.c: gradients of matrix products. */
 #include <autograd/autograd.h>
 #include <ops/table.h>
 #include <tenon/ops.h>
 
-/* d(A B) = dA B + A dB, so the gradients are G B^T and A^T G. For s A B they
- * are multiplied by s. */
+/* For s A B the gradient of A is s G B^T, and that of B is s A^T G, where G is
+ * the cotangent of the result. */
 
 static tn_tensor *matrix_transpose(tn_tensor *x)
 {
     return tn_transpose(x, -1, -2);
 }
 
-/* scale a b, added to sum in place unless sum is NULL. */
+/* Computes scale * a @ b. Unless sum is NULL, adds it to sum in place. */
 static tn_tensor *product(tn_tensor *a, tn_tensor *b, double scale,
                           tn_tensor *sum)
 {
@@ -30,7 +30,8 @@ static tn_tensor *product(tn_tensor *a, tn_tensor *b, double scale,
                                     value, 3);
 }
 
-/* The same for a port: if the port is a transposed matrix, so is the result. */
+/* Computes scale * a @ b, the gradient of input `port`. If that input is the
+ * transpose of a contiguous matrix, so is the result. */
 static tn_tensor *product_for_port(const tn__node *node, int port, tn_tensor *a,
                                    tn_tensor *b, double scale, tn_tensor *sum)
 {
@@ -40,13 +41,15 @@ static tn_tensor *product_for_port(const tn__node *node, int port, tn_tensor *a,
                : product(a, b, scale, sum);
 }
 
-/* x as a matrix: a 1-d operand is a row on the left, a column on the right. */
+/* Turns a 1-d operand into a matrix: a row if it is the left operand, a column
+ * if it is the right one. */
 static tn_tensor *as_matrix(tn_tensor *x, bool left)
 {
     return x && x->ndim == 1 ? tn_unsqueeze(x, left ? 0 : 1) : x;
 }
 
-/* g with the dimensions that 1-d operands removed. */
+/* Restores in g the dimensions that matmul removes from the result if an
+ * operand is 1-d. */
 static tn_tensor *matrix_cotangent(const tn__node *node, tn_tensor *g)
 {
     if (tn__node_ndim(node, 1) == 1)
@@ -56,8 +59,9 @@ static tn_tensor *matrix_cotangent(const tn__node *node, tn_tensor *g)
     return g;
 }
 
-/* A^T G for a B that is one matrix for the whole batch: the batch becomes rows
- * of one product, instead of many products and a sum. */
+/* Computes A^T G if B is a single matrix used for the whole batch. The batch
+ * dimensions are merged into the rows, so that one product replaces many
+ * products and a sum. */
 static tn_tensor *weight_product(const tn__node *node, tn_tensor *a,
                                  tn_tensor *g, double scale, tn_tensor *sum)
 {
@@ -66,9 +70,10 @@ static tn_tensor *weight_product(const tn__node *node, tn_tensor *a,
     return product_for_port(node, 1, matrix_transpose(a), g, scale, sum);
 }
 
-/* Has whole more matrices than the port? Then the walk sums them. Products of
- * 16-bit floats are computed in float32 then, so that the sum is rounded
- * once. */
+/* Returns whether the input was broadcast: `whole`, the cotangent, has more
+ * matrices than the input. The backward walk then sums the gradients of all
+ * these matrices. Products of 16-bit floats are computed in float32 in that
+ * case, so that the sum is rounded only once. */
 static bool is_summed(const tn__node *node, int port, const tn_tensor *whole)
 {
     int64_t matrices = 1, batch = 1;
@@ -79,7 +84,8 @@ static bool is_summed(const tn__node *node, int port, const tn_tensor *whole)
     return batch > matrices;
 }
 
-/* The sum received so far, if products with whole can be added to it. */
+/* Returns sum if it has the same batch dimensions as `whole`, so that the
+ * product can be added to it in place. Otherwise returns NULL. */
 static tn_tensor *usable_sum(tn_tensor *sum, const tn_tensor *whole)
 {
     bool fits = sum && sum->ndim == whole->ndim;
@@ -121,7 +127,7 @@ static tn_status product_gradient(const tn__node *node, tn_tensor *const *g,
                                    tn__widen_half(whole), scale, NULL)
                          : product_for_port(node, 1, matrix_transpose(a), whole,
                                             scale, usable_sum(sum[1], whole));
-        if (tn__node_ndim(node, 1) == 1) /* back to 1-d */
+        if (tn__node_ndim(node, 1) == 1) /* input 1 was 1-d */
             out[1] = tn_squeeze(out[1], .dim = -1);
         if (!out[1])
             return tn_error_code();
@@ -134,7 +140,8 @@ TN__GRADIENT(matmul)
     return product_gradient(node, g, 1, out);
 }
 
-/* The walk sums the addend's gradient to its shape. */
+/* The addend's gradient is g. The backward walk sums it over the dimensions
+ * along which the addend was broadcast. */
 TN__GRADIENT(matmul_add)
 {
     if (tn__node_wants(node, 2))
@@ -142,7 +149,8 @@ TN__GRADIENT(matmul_add)
     return product_gradient(node, g, 1, out);
 }
 
-/* No gradient, as in PyTorch: the operands were rounded to a few digits. */
+/* There is no gradient, as in PyTorch, because the operands are float8 values
+ * with only a few digits. */
 TN__GRADIENT(scaled_mm)
 {
     (void)node, (void)g, (void)out;

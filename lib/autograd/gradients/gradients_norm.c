@@ -1,12 +1,15 @@
-/* gradients_norm.c: rows normalized, then multiplied by a weight plus a bias.
+/* gradients_norm.c: gradients of layer_norm, group_norm and rms_norm.
  *
- * The time depends on how many launches read x and its cotangent. The smallest
- * number depends on the dimensions along which weight and bias are constant. */
+ * A row is the set of elements that are normalized together. Each row is
+ * normalized, multiplied by a weight and added to a bias. The gradient is
+ * limited by memory bandwidth, so its time depends on how many kernels read x
+ * and the cotangent. Different kernels are used, depending on the dimensions
+ * along which weight and bias are constant. */
 #include <autograd/autograd.h>
 #include <ops/table.h>
 #include <tenon/ops.h>
 
-/* The normalized dimensions. */
+/* Returns the dimensions that are normalized together. */
 static const tn_dims_list *row_dims(const tn__node *node)
 {
     enum { DIM = TN__ARG_NORMALIZE_ROWS_AFFINE_DIM };
@@ -15,7 +18,8 @@ static const tn_dims_list *row_dims(const tn__node *node)
     return tn__node_value(node, DIM)->of.dims;
 }
 
-/* x, one number per row, with row dimensions of size 1 inserted. */
+/* Reshapes x, which has one element per row, so that it broadcasts over the
+ * elements of a row. */
 static tn_tensor *with_dims(const tn__node *node, tn_tensor *x)
 {
     const tn_dims_list *dims = row_dims(node);
@@ -25,14 +29,15 @@ static tn_tensor *with_dims(const tn__node *node, tn_tensor *x)
     return x ? tn_reshape(x, shape) : NULL;
 }
 
-/* What the gradient functions work on. */
+/* The saved values that the gradient functions use. */
 typedef struct rows {
     tn_tensor *x, *weight, *mean, *rstd;
     const tn_dims_list *dims;
 } rows;
 
-/* By operators: used under create_graph, or if mean, var or rstd has a
- * cotangent. The formula is that of normalize_rows_each_back in the table. */
+/* Computes the gradient by separate operators. This is used under create_graph,
+ * or if mean, var or rstd has a cotangent. The formula is that of the operator
+ * normalize_rows_each_back. */
 static tn_status by_operators(const tn__node *node, const rows *of,
                               tn_tensor *const *g, tn_tensor **out)
 {
@@ -58,7 +63,7 @@ static tn_status by_operators(const tn__node *node, const rows *of,
     return out[0] && out[1] ? TN_OK : tn_error_code();
 }
 
-/* Calls a row of the table. */
+/* Calls the operator with this id. */
 static tn_status run_row(int id, const tn_value *value, int count,
                          tn_tensor **out, int outputs)
 {
@@ -67,8 +72,7 @@ static tn_status run_row(int id, const tn_value *value, int count,
                : TN_OK;
 }
 
-/* Masks of dimensions: those of a row; those of x along which the tensor of a
- * port has size 1. */
+/* Returns the normalized dimensions as a mask. */
 static uint32_t row_bits(const rows *of)
 {
     uint32_t bits = 0;
@@ -77,6 +81,8 @@ static uint32_t row_bits(const rows *of)
     return bits;
 }
 
+/* Returns the dimensions of x along which an input (weight or bias) has size 1,
+ * as a mask. */
 static uint32_t single_bits(const rows *of, const tn__node *node, int port)
 {
     const tn_dims_list y = tn__node_shape(node, port);
@@ -97,8 +103,9 @@ static tn_dims_list dims_of(uint32_t bits)
     return dims;
 }
 
-/* One weight per row: all gradients are sums over a row or computed from
- * them. */
+/* Computes the gradients if all elements of a row have the same weight. One
+ * kernel suffices, because all gradients are sums over a row or computed from
+ * such sums. */
 static tn_status by_rows(const rows *of, tn_tensor *g, tn_tensor **out)
 {
     const tn_value value[] = {
@@ -109,7 +116,8 @@ static tn_status by_rows(const rows *of, tn_tensor *g, tn_tensor **out)
     return run_row(TN__OP_ID_NORMALIZE_ROWS_BY_BACK, value, 7, out, 3);
 }
 
-/* One weight per element of a row. */
+/* Computes the gradients if each element of a row has its own weight, which is
+ * the same for all rows, as in layer_norm. */
 static tn_status by_elements(const tn__node *node, const rows *of, tn_tensor *g,
                              uint32_t single, tn_tensor **out)
 {
@@ -128,8 +136,10 @@ static tn_status by_elements(const tn__node *node, const rows *of, tn_tensor *g,
     return run_row(TN__OP_ID_NORMALIZE_WEIGHTS_BACK, column, 6, out + 1, 2);
 }
 
-/* One weight per plane of a row, as in group_norm: x and g are read once for
- * the sums of planes and again to apply what these sums give. */
+/* Computes the gradients if a row consists of planes with one weight each, as
+ * the channels in group_norm. One kernel reads x and g to sum over each plane.
+ * A second kernel reads them again and computes the gradient from these
+ * sums. */
 static tn_status by_planes(const tn__node *node, const rows *of, tn_tensor *g,
                            uint32_t plane, uint32_t single, tn_tensor **out)
 {
@@ -200,7 +210,8 @@ static tn_status rms_by_operators(const tn__node *node, const rows *of,
         double length = count > 0 ? (double)of->x->numel / count : 1;
         b = tn_add(b, tn_div_scalar(with_dims(node, g[1]), length));
     }
-    /* r^3 may overflow float32 where the product does not. */
+    /* The factors are multiplied one by one, because r^3 may overflow float32
+     * although the product does not. */
     b = tn_mul(r, tn_mul(r, tn_mul(r, b)));
     out[0] = tn_sub(tn_mul(r, q), tn_mul(of->x, b));
     out[1] = tn_mul(tn_mul(g0, of->x), r);

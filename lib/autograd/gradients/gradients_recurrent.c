@@ -1,12 +1,14 @@
-/* gradients_recurrent.c: recurrent layers: their gates, whole sequences, and
- * the row that splits a tensor into parts. */
+/* gradients_recurrent.c: gradients of recurrent layers: of the gates of one
+ * step, of whole sequences, and of `apart`, which splits a tensor into equal
+ * parts. */
 #include <autograd/autograd.h>
 #include <base/memory.h>
 #include <ops/engine/native.h>
 #include <ops/table.h>
 #include <tenon/ops.h>
 
-/* The concatenated cotangents of all parts; zeros for those without one. */
+/* Concatenates the cotangents of all parts, with zeros for parts that have
+ * none. */
 TN__GRADIENT(apart)
 {
     int dim = tn__node_dim(node, TN__ARG_APART_DIM, 0);
@@ -36,9 +38,10 @@ static tn_tensor *or_zeros(tn_tensor *g, tn_tensor *like)
     return g ? g : tn_zeros_like(like);
 }
 
-/* The cotangents of all gates and of the cell in one launch, which computes
- * each gate's function once. Without create_graph, the cotangents of the gates
- * are written directly into one tensor. */
+/* One kernel computes the cotangents of all gates and of the cell, so that each
+ * gate's function is computed only once. Without create_graph the kernel writes
+ * the cotangents of all gates into one tensor, so that they need not be
+ * concatenated. */
 TN__GRADIENT(lstm_gates)
 {
     tn_tensor *gates = tn__node_input(node, TN__ARG_LSTM_GATES_GATES);
@@ -78,25 +81,27 @@ TN__GRADIENT(lstm_gates)
 
 /* ---- a whole sequence --------------------------------------------------- */
 
-/* The state of the walk back through the steps of a sequence. g: the cotangents
- * of the outputs. d_gates: the cotangents of the gates of all steps. d_hidden,
- * d_cell: those of the states before the first step. */
+/* The state of backpropagation through the time steps of a sequence. */
 typedef struct sequence {
-    tn_tensor *const *g;
+    tn_tensor *const *g;            /* cotangents of the outputs */
     tn_tensor *cell, *w_hh, *cells, *gates;
-    tn_tensor *d_gates, *d_hidden, *d_cell;
-    int64_t count;
+    tn_tensor *d_gates, *d_hidden, *d_cell; /* cotangents of the gates of all
+                                               steps, and of the hidden and cell
+                                               state before the first step */
+    int64_t count;                  /* number of steps */
     bool reverse, wants_hidden;
 } sequence;
 
-/* Time of the i-th step of the walk back. */
+/* Returns the time index of the i-th step of backpropagation, which starts with
+ * the last step that the forward call computed. */
 static int64_t step_at(const sequence *s, int64_t i)
 {
     return s->reverse ? i : s->count - 1 - i;
 }
 
-/* Adds step t of cotangent o to *sum, the gradient from the following step.
- * Either may be NULL; false on failure. */
+/* Adds step t of the cotangent of output o to *sum, which is the gradient that
+ * the following step has computed. A NULL cotangent or *sum means zero. Returns
+ * false on failure. */
 static bool add_step_cotangent(const sequence *s, int o, int64_t t,
                                tn_tensor **sum)
 {
@@ -107,8 +112,9 @@ static bool add_step_cotangent(const sequence *s, int o, int64_t t,
     return *sum != NULL;
 }
 
-/* The i-th step back, by operators. gh, gc: the cotangents of the states after
- * the step, replaced by those before it. Returns the cotangent of its gates. */
+/* Computes the i-th step of backpropagation by operators. On entry *gh and *gc
+ * are the cotangents of the hidden and cell state after the time step, on
+ * return those before it. Returns the cotangent of the gates. */
 static tn_tensor *step_back(const sequence *s, int64_t i, tn_tensor **gh,
                             tn_tensor **gc)
 {
@@ -139,7 +145,8 @@ static tn_tensor *step_back(const sequence *s, int64_t i, tn_tensor **gh,
     return *gh ? whole : NULL;
 }
 
-/* For create_graph. */
+/* Backpropagates through all steps by operators that can be differentiated
+ * again, for create_graph. */
 static tn_status backward_by_operators(sequence *s)
 {
     tn_tensor **d_gate = tn__calloc((size_t)s->count, sizeof *d_gate);
@@ -163,8 +170,9 @@ static tn_tensor *empty_as(const tn_tensor *x)
                     .dtype = x->dtype, .device = x->storage->device);
 }
 
-/* The same, written in place: a few views are moved through time, so that no
- * tensor is made for a step. */
+/* Backpropagates through all steps and writes the results in place. A few views
+ * are moved from one time step to the next, so that no tensor is made for a
+ * step. */
 static tn_status backward_in_place(sequence *s)
 {
     const int64_t hidden = s->cell->shape[1];
@@ -216,7 +224,8 @@ static tn_status backward_in_place(sequence *s)
     return TN_OK;
 }
 
-/* The hidden states before each step, (time * batch, hidden). */
+/* Returns the hidden state before each step, as a matrix of shape
+ * (time * batch, hidden). */
 static tn_tensor *states_before(const tn__node *node, const sequence *s)
 {
     enum { HIDDEN = TN__ARG_LSTM_SEQUENCE_HIDDEN };
@@ -227,8 +236,9 @@ static tn_tensor *states_before(const tn__node *node, const sequence *s)
     return tn_reshape(tn_cat(part, 2, 0), tn_dims(-1, s->cell->shape[1]));
 }
 
-/* The steps compute the cotangents of all gates. Each other gradient is one
- * product of them. */
+/* Backpropagation computes the cotangents of the gates of all steps. The
+ * gradients of the input and of each weight are then one matrix product with
+ * them. */
 TN__GRADIENT(lstm_sequence)
 {
     enum {

@@ -1,9 +1,10 @@
-/* gradients_shape.c: views, and rows that only move elements. */
+/* gradients_shape.c: gradients of views and of other operators that only move
+ * elements. */
 #include <autograd/autograd.h>
 #include <ops/table.h>
 #include <tenon/ops.h>
 
-/* Sets out[0]; fails if x is NULL. */
+/* Sets out[0] to x. Returns the pending error if x is NULL. */
 static tn_status set_result(tn_tensor **out, tn_tensor *x)
 {
     out[0] = x;
@@ -61,7 +62,7 @@ TN__GRADIENT(alias)
     return set_result(out, g[0]);
 }
 
-/* The walk sums over the expanded dimensions. */
+/* The backward walk sums the result over the expanded dimensions. */
 TN__GRADIENT(expand)
 {
     (void)node;
@@ -75,8 +76,9 @@ TN__GRADIENT(to)
 
 /* ---- parts -------------------------------------------------------------- */
 
-/* Zeros of this size with g as a slice. If sum is given, adds g to that slice
- * of it instead: slices of one tensor then share one gradient, which is cleared
+/* Returns the gradient of a sliced tensor: zeros of shape `size` with g written
+ * into the slice. If sum is not NULL, adds g to the slice of sum instead. Then
+ * all slices of one tensor share one gradient, which is set to zero only
  * once. */
 static tn_tensor *slice_backward(tn_tensor *g, tn_dims_list size, int64_t dim,
                                  int64_t start, int64_t step, tn_tensor *sum)
@@ -105,8 +107,8 @@ TN__GRADIENT(select)
                                           1, out[0]));
 }
 
-/* The gradient of a slice along one dimension from `start`, which counts from
- * the end if it is negative. */
+/* Computes the gradient of a slice along one dimension. A negative start counts
+ * from the end of the dimension. */
 static tn_status part(const tn__node *node, tn_tensor *g, int64_t start,
                       int64_t step, tn_tensor **out)
 {

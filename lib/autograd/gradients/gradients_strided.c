@@ -1,27 +1,29 @@
-/* gradients_strided.c: views by strides, and writes through them.
+/* gradients_strided.c: gradients of as_strided, which makes a view with given
+ * strides, and of as_strided_scatter, which writes a tensor into such a view.
  *
- * Both gradients work on flat memory with the layout of the input's storage. A
- * cotangent is copied into it with the input's strides. Then the elements that
- * the view sees are added to it, read from it or cleared in it. If the input is
- * contiguous, the copy is only a reshape. */
+ * Both gradients use a 1-d tensor, called flat, whose element i corresponds to
+ * element i of the input's storage. A cotangent is copied to flat with the
+ * strides of the input. Then the elements of the view are added to flat, read
+ * from it or set to zero in it. If the input is contiguous, the copy is only a
+ * reshape. */
 #include <autograd/autograd.h>
 #include <base/error.h>
 #include <base/memory.h>
 #include <ops/table.h>
 #include <tenon/ops.h>
 
-/* A place in a storage. */
+/* The elements of a storage that a tensor covers. */
 struct place {
     tn_dims_list shape, stride;
     int64_t offset;
 };
 
-/* Elements low to high of the storage. */
+/* The elements low, ..., high of the storage; empty if high < low. */
 struct span {
     int64_t low, high;
 };
 
-/* The place of port 0, the input. */
+/* Returns the place of input 0 in its storage. */
 static struct place input_place(const tn__node *node)
 {
     struct place place = {tn__node_shape(node, 0), {0, {0}},
@@ -48,14 +50,14 @@ static struct span span_of(const struct place *place)
     struct span span;
     tn__shape_span(place->shape.count, place->shape.dim, place->stride.dim,
                    &span.low, &span.high);
-    if (span.high < span.low) /* empty, whatever its offset */
+    if (span.high < span.low) /* an empty span needs no offset */
         return span;
     span.low += place->offset;
     span.high += place->offset;
     return span;
 }
 
-/* The smallest span that contains both. */
+/* Returns the smallest span that contains both places. */
 static struct span span_of_both(const struct place *a, const struct place *b)
 {
     struct span x = span_of(a), y = span_of(b);
@@ -74,7 +76,8 @@ static bool fills(const struct place *place, struct span span)
                                    place->stride.dim);
 }
 
-/* flat, which is contiguous and as long as the span, viewed as place; */
+/* Returns a view of flat with the shape and strides of place. Element 0 of flat
+ * corresponds to element span.low of the storage. */
 static tn_tensor *view_of_flat(tn_tensor *flat, const struct place *place,
                                struct span span)
 {
@@ -85,7 +88,7 @@ static tn_tensor *view_of_flat(tn_tensor *flat, const struct place *place,
                          .storage_offset = offset);
 }
 
-/* and a copy of it in which that view holds src. */
+/* Returns a copy of flat in which the elements of place are replaced by src. */
 static tn_tensor *scatter(tn_tensor *flat, tn_tensor *src,
                           const struct place *place, struct span span)
 {
@@ -96,16 +99,17 @@ static tn_tensor *scatter(tn_tensor *flat, tn_tensor *src,
                                  .storage_offset = offset);
 }
 
-/* Zeros that are not written to. */
+/* Makes zeros with the dtype and device of `like`, which must not be written
+ * to. */
 static tn_tensor *zeros(tn_dims_list shape, const tn_tensor *like)
 {
     return tn__zeros_expanded(shape, (tn_dtype)like->dtype,
                               like->storage->device);
 }
 
-/* ---- views with several elements in one place --------------------------- */
+/* ---- views whose elements share memory ---------------------------------- */
 
-/* For each element of the view, its index in the span. */
+/* Returns for each element of the view its index in the span. */
 static tn_tensor *element_numbers(const struct place *place, struct span span,
                                   int64_t numel)
 {
@@ -149,7 +153,7 @@ static tn_status refuse_repeats(const tn__node *node)
                     tn__node_name(node));
 }
 
-/* g copied to flat memory with the layout of place. */
+/* Copies g to a flat tensor with the strides of place. */
 static tn_tensor *to_flat(tn_tensor *g, const struct place *place,
                           struct span span)
 {
@@ -172,8 +176,8 @@ static tn_tensor *from_flat(tn_tensor *flat, const struct place *place,
                               : view_of_flat(flat, place, span);
 }
 
-/* The gradient of an element is the sum over all places where the view sees
- * it. */
+/* An element of the input may occur several times in the view. Its gradient is
+ * the sum of the gradients of all these occurrences. */
 TN__GRADIENT(as_strided)
 {
     struct place input = input_place(node), view = view_place(node, 1);
@@ -187,7 +191,9 @@ TN__GRADIENT(as_strided)
     return out[0] ? TN_OK : tn_error_code();
 }
 
-/* src gets the cotangent of its place, input that of the rest. */
+/* The gradient of src consists of the cotangent's elements that src was written
+ * to. The gradient of the input is the cotangent with these elements set to
+ * zero. */
 TN__GRADIENT(as_strided_scatter)
 {
     struct place input = input_place(node), view = view_place(node, 2);

@@ -1,5 +1,6 @@
-/* gradients_taps.c: linear maps along one dimension, padding, and sliding
- * windows. The adjoint of each is itself or another row. */
+/* gradients_taps.c: gradients of linear maps along one dimension: resampling,
+ * padding and sliding windows. Each is a linear map, so its gradient is the
+ * transposed map, which is the same operator or another one. */
 #include <autograd/autograd.h>
 #include <base/error.h>
 #include <ops/table.h>
@@ -11,7 +12,9 @@ static tn_status set_result(tn_tensor **out, tn_tensor *x)
     return x ? TN_OK : tn_error_code();
 }
 
-/* The adjoint is the same row with the two tables exchanged. */
+/* resample takes two pairs of index and weight tables, one for the map and one
+ * for its transpose. So its gradient is resample with the two pairs
+ * exchanged. */
 TN__GRADIENT(resample)
 {
     enum { INDEX = 1, WEIGHT, BACK_INDEX, BACK_WEIGHT, DIM };
@@ -39,7 +42,8 @@ TN__GRADIENT(constant_pad_nd)
     return set_result(out, tn_constant_pad_nd(g[0], back, 0));
 }
 
-/* 16-bit floats are summed in float32 and rounded once. */
+/* The gradients of copies of an element are summed. For 16-bit floats the sum
+ * is computed in float32 and rounded once. */
 TN__GRADIENT(pad_edges)
 {
     tn_dtype dtype = tn_tensor_dtype(g[0]);
@@ -87,7 +91,8 @@ TN__GRADIENT(windows_backward)
         *tn__node_value(node, 4)};
     tn_tensor *view =
         tn__op_run1(&tn__op_table[TN__OP_ID_WINDOWS], value, 5);
-    /* The length may fit more windows than there were. */
+    /* The dimension may be long enough for more windows than the input of the
+     * forward call had. The others are dropped. */
     return set_result(out, view && view->shape[dim] > windows
                                ? tn_narrow(view, dim, 0, windows)
                                : view);

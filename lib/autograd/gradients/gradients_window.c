@@ -1,13 +1,15 @@
-/* gradients_window.c: convolution, by its two adjoints, and pooling, by its
- * backward rows. im2col copies windows to columns; col2im is its adjoint. All
- * are rows with gradients, so these gradients can be differentiated again. */
+/* gradients_window.c: gradients of convolution, pooling, im2col and col2im.
+ * im2col (unfold in PyTorch) copies windows of an image to columns; col2im
+ * (fold) adds columns to an image. Every gradient here calls operators that
+ * have gradients themselves, so it can be differentiated again. */
 #include <autograd/autograd.h>
 #include <base/memory.h>
 #include <ops/table.h>
 #include <ops/nn/window.h>
 #include <tenon/ops.h>
 
-/* The windows over an image; each list is (h, w). */
+/* The windows over an image. Each list has two elements, for height and
+ * width. */
 typedef struct windows {
     tn_dims_list kernel, dilation, padding, stride, out;
 } windows;
@@ -37,7 +39,8 @@ static tn_tensor *col2im(tn_tensor *x, tn_dims_list size, const windows *w)
     return tn__op_run1(&tn__op_table[TN__OP_ID_COL2IM], value, 7);
 }
 
-/* The five lists that start at argument `first`, in the order of both rows. */
+/* Reads the five lists from the arguments `first` to first + 4 of the call.
+ * im2col and col2im have them in the same order. */
 static windows windows_at(const tn__node *node, int first)
 {
     return (windows){*tn__node_value(node, first)->of.dims,
@@ -63,8 +66,8 @@ TN__GRADIENT(col2im)
     return out[0] ? TN_OK : tn_error_code();
 }
 
-/* A list of one or two numbers as (h, w); `none` for a string or an empty
- * list. */
+/* Returns an argument that is a list of one or two numbers as (h, w). Returns
+ * (none, none) for a string or an empty list. */
 static tn_dims_list pair(const tn_value *value, int64_t none)
 {
     if (value->kind != TN_VALUE_DIMS || value->of.dims->count == 0)
@@ -84,8 +87,10 @@ typedef struct conv_params {
     int64_t groups;
 } conv_params;
 
-/* One of conv2d_out, conv2d_input, conv2d_weight. Each computes one of output,
- * input and weight from the other two; size: its last two sizes. */
+/* Calls the operator conv2d_out, conv2d_input or conv2d_weight. conv2d_out
+ * computes the convolution, the other two its gradients. Each computes one of
+ * output, input and weight from the other two, a and b. `size` is the height
+ * and width of the result. */
 static tn_tensor *conv_part(int id, tn_tensor *a, tn_tensor *b,
                             tn_dims_list size, const conv_params *w)
 {
@@ -100,7 +105,7 @@ static tn_tensor *conv_part(int id, tn_tensor *a, tn_tensor *b,
     return tn__op_run1(&tn__op_table[id], value, 7);
 }
 
-/* The last two sizes of an input. */
+/* Returns height and width of an input, its last two dimensions. */
 static tn_dims_list last_two(const tn__node *node, int input)
 {
     int ndim = tn__node_ndim(node, input);
@@ -116,14 +121,15 @@ static conv_params describe_convolution(const tn__node *node)
                      .groups = tn__node_value(node, GROUPS)->of.i};
     const tn_value *rule = tn__node_value(node, PADDING);
     if (rule->kind == TN_VALUE_STRING && rule->of.string[0] == 's')
-        for (int d = 0; d < 2; d++) /* "same": the smaller half before */
+        for (int d = 0; d < 2; d++) /* padding "same" divides an odd total so
+                                       that the smaller half comes first */
             w.padding.dim[d] =
                 w.dilation.dim[d] * (tn__node_size(node, WEIGHT, 2 + d) - 1) /
                 2;
     return w;
 }
 
-/* (C, H, W) is one image. */
+/* Adds a batch dimension to a single image (C, H, W). */
 static tn_tensor *as_images(tn_tensor *x)
 {
     return x && x->ndim == 3 ? tn_unsqueeze(x, 0) : x;
@@ -150,8 +156,9 @@ TN__GRADIENT(conv2d)
     return TN_OK;
 }
 
-/* Each of the three is linear in both factors, and its derivatives are the
- * other two. */
+/* The gradient of one factor of conv2d_out, conv2d_input or conv2d_weight. Each
+ * of these operators is linear in both of its factors a and b, and its
+ * gradients are computed by the other two operators. */
 typedef struct derivative {
     int id;
     tn_tensor *a, *b;
@@ -171,7 +178,8 @@ static tn_status part_gradient(const tn__node *node, const derivative of[2],
     return TN_OK;
 }
 
-TN__GRADIENT(conv2d_out) /* of input and weight */
+/* The gradient of conv2d_out(input, weight), the forward convolution. */
+TN__GRADIENT(conv2d_out)
 {
     tn_tensor *x = tn__node_input(node, 0), *w = tn__node_input(node, 1);
     const derivative of[2] = {{TN__OP_ID_CONV2D_INPUT, g[0], w},
@@ -179,7 +187,8 @@ TN__GRADIENT(conv2d_out) /* of input and weight */
     return part_gradient(node, of, out);
 }
 
-TN__GRADIENT(conv2d_input) /* of out and weight */
+/* The gradient of conv2d_input(output, weight). */
+TN__GRADIENT(conv2d_input)
 {
     tn_tensor *o = tn__node_input(node, 0), *w = tn__node_input(node, 1);
     const derivative of[2] = {{TN__OP_ID_CONV2D_OUT, g[0], w},
@@ -187,7 +196,8 @@ TN__GRADIENT(conv2d_input) /* of out and weight */
     return part_gradient(node, of, out);
 }
 
-TN__GRADIENT(conv2d_weight) /* of input and out */
+/* The gradient of conv2d_weight(input, output). */
+TN__GRADIENT(conv2d_weight)
 {
     tn_tensor *x = tn__node_input(node, 0), *o = tn__node_input(node, 1);
     const derivative of[2] = {{TN__OP_ID_CONV2D_INPUT, o, g[0]},
@@ -197,8 +207,9 @@ TN__GRADIENT(conv2d_weight) /* of input and out */
 
 /* ---- pooling ------------------------------------------------------------ */
 
-/* A window that covers padding alone selected no element, whatever its index
- * says: sets its cotangent and index to 0. */
+/* Sets the cotangent and the index to 0 for each max-pooling window that covers
+ * only padding. Such a window selected no element, so its index has no
+ * meaning. */
 static tn_status mask_padding_windows(const tn__node *node,
                                       const tn_dims_list *size, tn_tensor **g,
                                       tn_tensor **index)
@@ -244,7 +255,8 @@ TN__GRADIENT(max_pool2d_with_indices)
     return out[0] ? TN_OK : tn_error_code();
 }
 
-/* Gathers each g from the element to which it was added. */
+/* max_pool2d_back adds each cotangent to the element that its window selected.
+ * Its gradient gathers from these elements. */
 TN__GRADIENT(max_pool2d_back)
 {
     tn_tensor *index = tn__node_input(node, 1);
@@ -268,7 +280,7 @@ TN__GRADIENT(avg_pool2d)
     const tn_dims_list size = last_two(node, 0);
     const tn_dims_list kernel = pair(tn__node_value(node, POOL_KERNEL), 1);
     const tn_dims_list padding = pair(tn__node_value(node, POOL_PADDING), 0);
-    /* The stride of a pool defaults to its kernel size. */
+    /* The stride of a pooling operator defaults to its kernel size. */
     const tn_value *given = tn__node_value(node, POOL_STRIDE);
     const tn_value *by = tn__node_value(node, POOL_DIVISOR);
     const bool strides = given->kind == TN_VALUE_DIMS && given->of.dims->count;
@@ -288,7 +300,7 @@ TN__GRADIENT(avg_pool2d)
     return out[0] ? TN_OK : tn_error_code();
 }
 
-/* The forward operator again. */
+/* avg_pool2d_back is linear, and its transpose is average pooling itself. */
 TN__GRADIENT(avg_pool2d_back)
 {
     const tn_value *by = tn__node_value(node, 7);
