@@ -161,6 +161,9 @@ about 'lib/(graph|trace|io|data|dist)/' \
 about 'lib/(nn|optim|train)/' "nn, optim and train use public headers only"
 about 'backends/|plugins/' "plugins include <tenon/plugin.h> only"
 about 'tools/|examples/|bench/' "programs use public headers alone"
+is_empty "$(awk -F '\t' '$2 ~ /^device\/memory\// &&
+    $1 !~ /^lib\/device\/memory\// { print $1 ": " $2 }' "$scratch/includes")" \
+    "only the allocator's files include its headers"
 
 # ---- symbols -----------------------------------------------------------------
 
