@@ -68,7 +68,7 @@ then
     done_testing
 fi
 succeeds "the simulated device is listed and opened" tools/tenon info
-# An NVRTC that the driver takes: tests/sim/nvrtc has one of a told version.
+# An NVRTC that the driver takes: tests/sim/nvrtc has one whose version TENON_SIM_NVRTC sets.
 refuses "newer than the driver (CUDA 10.0), which cannot load its code" \
     "no compiler that the driver takes" env TENON_SIM_VERSION=10000 \
     tools/tenon info
