@@ -6,11 +6,13 @@ libtenon_la_SOURCES += \
 	lib/optim/adamax.c \
 	lib/optim/asgd.c \
 	lib/optim/clip.c \
+	lib/optim/compose.c \
 	lib/optim/cycle.c \
 	lib/optim/lbfgs.c \
 	lib/optim/muon.c \
 	lib/optim/nadam.c \
 	lib/optim/optim.c lib/optim/optim.h \
+	lib/optim/plateau.c \
 	lib/optim/radam.c \
 	lib/optim/rmsprop.c \
 	lib/optim/rprop.c \

@@ -49,6 +49,7 @@ typedef struct tn__optim_group {
     const tn_optim *optim;         /* lent: it owns its groups */
     tn_parameter_list *parameters; /* kept */
     tn__optim_rates rates;
+    tn__optim_rates before; /* a schedule's step; restored if the step fails */
     tn__optim_state state[]; /* one for each parameter */
 } tn__optim_group;
 

@@ -29,7 +29,7 @@
 static tn_tensor *x, *list[2];
 static tn_module *linear, *transformer, *modules[2];
 static tn_optim *optim;
-static tn_schedule *schedule;
+static tn_schedule *schedule, *schedules[2];
 static tn_grad_scaler *scaler;
 static tn_average *average;
 static tn_dataset *set;
@@ -109,6 +109,12 @@ static tn_tensor *module_hook(tn_module *module, tn_tensor *input,
 {
     (void)module, (void)input, (void)context;
     return output;
+}
+
+static double schedule_function(int64_t step, int group, void *context)
+{
+    (void)step, (void)group, (void)context;
+    return 1;
 }
 
 static double closure(void *context)
@@ -221,6 +227,12 @@ static void release(void *context)
 #define PLAUSIBLE_tn_parameter_list_p tn_parameters(linear)
 #define PLAUSIBLE_tn_optim_p optim
 #define PLAUSIBLE_tn_schedule_p schedule
+#define PLAUSIBLE_tn_schedule_p_p schedules
+#define PLAUSIBLE_tn_schedule_function schedule_function
+#define PLAUSIBLE_tn_schedule_state tn_schedule_snapshot(schedule)
+#define PLAUSIBLE_schedule_sequential_lr_count 2
+#define PLAUSIBLE_schedule_step_metric_schedule                               \
+    tn_schedule_reduce_lr_on_plateau(optim)
 #define PLAUSIBLE_tn_grad_scaler_p scaler
 #define PLAUSIBLE_tn_average_p average
 #define PLAUSIBLE_tn_checkpoint_p &checkpoint
@@ -311,6 +323,7 @@ static const struct meant {
      "op_is_differentiable.op op_next.op op_next.name optim_lr.optim "
      "optim_group_count.optim parameters_count.list parameters_at.list "
      "parameters_name.list schedule_steps.schedule "
+     "schedule_snapshot.schedule "
      "device_is_available.specification"},
     {"an attribute of nothing, as all calls are outside of their operator",
      "op_context_tensor.call op_context_value.call op_context_needs_grad.call "
@@ -570,6 +583,8 @@ static bool make_values(void)
     modules[0] = modules[1] = tn_nn_relu();
     optim = tn_optim_sgd(tn_parameters(linear), .lr = 0.1);
     schedule = tn_schedule_step_lr(optim, 1);
+    schedules[0] = tn_schedule_step_lr(optim, 1);
+    schedules[1] = tn_schedule_step_lr(optim, 2);
     scaler = tn_grad_scaler_new();
     average = tn_average_new(linear);
     set = tn_dataset_from_tensors(tn_ones(tn_dims(4, 2)), NULL);

@@ -21,7 +21,7 @@ enum { USUAL = 10 };
 static tn_tensor *x, *list[4];
 static tn_module *linear, *modules[4];
 static tn_optim *optim;
-static tn_schedule *schedule;
+static tn_schedule *schedule, *schedules[4];
 static tn_grad_scaler *scaler;
 static tn_average *average;
 static tn_dataset *set;
@@ -68,6 +68,12 @@ static tn_status recomputed(tn_tensor *const *inputs, int count,
     return TN_OK;
 }
 
+static double schedule_function(int64_t step, int group, void *context)
+{
+    (void)group, (void)context;
+    return 1 / (1 + (double)step);
+}
+
 static tn_tensor *results[64];
 
 #define PLAUSIBLE_FILE_p stdout
@@ -99,6 +105,7 @@ static tn_tensor *results[64];
 #define PLAUSIBLE_tn_parameter_list_p tn_parameters(linear)
 #define PLAUSIBLE_tn_optim_p optim
 #define PLAUSIBLE_tn_schedule_p schedule
+#define PLAUSIBLE_tn_schedule_p_p schedules
 #define PLAUSIBLE_tn_grad_scaler_p scaler
 #define PLAUSIBLE_tn_average_p average
 #define PLAUSIBLE_tn_dataset_p set
@@ -189,6 +196,9 @@ static uint64_t bits(draws *d)
 #define VALUE_tn_rng_state(d, name, n) ((tn_rng_state){bits(d), bits(d)})
 #define VALUE_tn_loader_state(d, name, n)                                      \
     ((tn_loader_state){bits(d), bits(d), draw_int(d), draw_int(d), draw_int(d)})
+#define VALUE_tn_schedule_function(d, name, n) ((void)(d), schedule_function)
+#define VALUE_tn_schedule_state(d, name, n)                                    \
+    ((tn_schedule_state){draw_int(d), draw_int(d), draw_int(d), draw_float(d)})
 #define VALUE_tn_grad_scaler_state(d, name, n)                                 \
     ((tn_grad_scaler_state){draw_float(d), draw_float(d), draw_float(d),       \
                             draw_int(d), draw_int(d)})
@@ -340,6 +350,8 @@ static void make_values(void)
     linear = tn_nn_linear(3, 2);
     optim = tn_optim_sgd(tn_parameters(linear));
     schedule = tn_schedule_exponential_lr(optim, 0.5);
+    for (int i = 0; i < 4; i++)
+        schedules[i] = tn_schedule_step_lr(optim, i + 1);
     scaler = tn_grad_scaler_new();
     average = tn_average_new(linear);
     set = tn_dataset_from_tensors(tn_ones(tn_dims(4, 3)), NULL);
