@@ -96,11 +96,27 @@ TN_API tn_status tn_optim_load_part(tn_optim *optim,
 
 /* ---- gradient clipping --------------------------------------------------- */
 
-/* Scales all gradients so that the 2-norm of all of them together is at most
- * max_norm. Returns the norm before; NAN, with an error, on failure. Source:
+/*   norm_type           order of the norm: 1, 2, any other number, INFINITY (the
+ *                       largest element), -INFINITY, or 0 (elements that are
+ *                       not 0)
+ *   error_if_nonfinite  an infinite or NaN norm is TN_ERR_NAN, which names the
+ *                       parameter. Waits for the device either way. */
+#define TN_CLIP_GRAD_NORM_OPTIONS_LIST(X)                                     \
+    X(double, norm_type, 2)                                                   \
+    X(bool, error_if_nonfinite, false)
+TN_OPTIONS_STRUCT(tn_clip_grad_norm, TN_CLIP_GRAD_NORM_OPTIONS_LIST);
+#define TN_CLIP_GRAD_NORM_OPTIONS                                             \
+    TN_OPTIONS_DEFAULTS(tn_clip_grad_norm, TN_CLIP_GRAD_NORM_OPTIONS_LIST)
+/* Scales all gradients so that the norm of all of them together is at most
+ * max_norm: by min(1, max_norm / (norm + 1e-6)). The norm is that of the norms
+ * of the gradients, in float64 if a gradient is float64, otherwise in float32.
+ * Gradients without elements are left out. Returns the norm before; NAN, with
+ * an error and nothing changed, on failure. Without error_if_nonfinite, a NaN
+ * in one gradient makes all of them NaN. Source:
  * torch.nn.utils.clip_grad_norm_. */
-TN_API double tn_clip_grad_norm(const tn_parameter_list *parameters,
-                                double max_norm);
+TN_API double tn_clip_grad_norm_with(const tn_parameter_list *parameters,
+                                     double max_norm,
+                                     const tn_clip_grad_norm_options *options);
 /* Clamps each element of the gradients to [-value, value]. Source:
  * torch.nn.utils.clip_grad_value_. */
 TN_API tn_status tn_clip_grad_value(const tn_parameter_list *parameters,
@@ -315,6 +331,7 @@ TN_API tn_optim *tn_optim_lbfgs_with(tn_parameter_list *parameters,
 
 #ifndef __cplusplus
 #define tn_optim_add_group(...) TN_CALL_2(tn_optim_add_group, __VA_ARGS__, )
+#define tn_clip_grad_norm(...) TN_CALL_2(tn_clip_grad_norm, __VA_ARGS__, )
 #define tn_optim_sgd(...) TN_CALL_1(tn_optim_sgd, __VA_ARGS__, )
 #define tn_optim_adam(...) TN_CALL_1(tn_optim_adam, __VA_ARGS__, )
 #define tn_optim_adamw(...) TN_CALL_1(tn_optim_adamw, __VA_ARGS__, )
@@ -331,6 +348,7 @@ TN_API tn_optim *tn_optim_lbfgs_with(tn_parameter_list *parameters,
 #else
 } /* extern "C" */
 TN_OVERLOAD_2(tn_status, tn_optim_add_group, tn_optim *, tn_parameter_list *)
+TN_OVERLOAD_2(double, tn_clip_grad_norm, const tn_parameter_list *, double)
 TN_OVERLOAD_1(tn_optim *, tn_optim_sgd, tn_parameter_list *)
 TN_OVERLOAD_1(tn_optim *, tn_optim_adam, tn_parameter_list *)
 TN_OVERLOAD_1(tn_optim *, tn_optim_adamw, tn_parameter_list *)

@@ -16,9 +16,8 @@ double tn__schedule_factor(const tn_schedule *schedule, int group)
                                     schedule->of.function.context);
 }
 
-static tn_schedule *function_new(const tn__schedule_kind *kind,
-                                 tn_optim *optim, tn_schedule_function function,
-                                 void *context)
+static tn_schedule *function_new(const tn__schedule_kind *kind, tn_optim *optim,
+                                 tn_schedule_function function, void *context)
 {
     if (tn_error())
         return NULL;
@@ -238,8 +237,7 @@ tn_schedule *tn_schedule_chained(tn_schedule *const *schedules, int count)
     if (!check_list(kind, schedules, count) ||
         !tn__schedule_is(schedules[0], kind->name, "schedules[0]"))
         return NULL;
-    tn_schedule *chain =
-        group_new(kind, schedules[0]->optim, schedules, count);
+    tn_schedule *chain = group_new(kind, schedules[0]->optim, schedules, count);
     for (int i = 0; chain && i < count; i++)
         chain->of.group.number[i] = schedules[i]->steps;
     return chain;

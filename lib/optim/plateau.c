@@ -79,8 +79,7 @@ static bool is_better(const tn_schedule *schedule, double metric)
 
 static void reduce(const tn_schedule *schedule)
 {
-    const tn_schedule_reduce_lr_on_plateau_options *o =
-        &schedule->of.plateau.o;
+    const tn_schedule_reduce_lr_on_plateau_options *o = &schedule->of.plateau.o;
     for (tn__optim_group *g = schedule->optim->first; g; g = g->next) {
         const double lr = fmax(g->rates.lr * o->factor, o->min_lr);
         if (g->rates.lr - lr > o->eps)
@@ -90,8 +89,7 @@ static void reduce(const tn_schedule *schedule)
 
 static void watch(tn_schedule *schedule, double metric)
 {
-    const tn_schedule_reduce_lr_on_plateau_options *o =
-        &schedule->of.plateau.o;
+    const tn_schedule_reduce_lr_on_plateau_options *o = &schedule->of.plateau.o;
     int64_t *bad = &schedule->of.plateau.bad_steps;
     int64_t *cooldown = &schedule->of.plateau.cooldown;
     if (is_better(schedule, metric)) {
