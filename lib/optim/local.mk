@@ -1,6 +1,7 @@
 # What this room adds to the build: see the head of Makefile.am.
 libtenon_la_SOURCES += \
 	lib/optim/adadelta.c \
+	lib/optim/adafactor.c \
 	lib/optim/adagrad.c \
 	lib/optim/adam.c \
 	lib/optim/adamax.c \
@@ -8,7 +9,9 @@ libtenon_la_SOURCES += \
 	lib/optim/clip.c \
 	lib/optim/compose.c \
 	lib/optim/cycle.c \
+	lib/optim/layerwise.c \
 	lib/optim/lbfgs.c \
+	lib/optim/lion.c \
 	lib/optim/muon.c \
 	lib/optim/nadam.c \
 	lib/optim/optim.c lib/optim/optim.h \

@@ -94,6 +94,8 @@ static list *state_of(const tn_optim *optim)
             if (state->progress.steps == 0)
                 continue;
             for (int k = 0; k < optim->rule->slots; k++) {
+                if (!state->slot[k])
+                    continue;
                 l->tensor[l->count] = state->slot[k];
                 add_name(l, group, tn_parameters_name(g->parameters, i),
                          optim->rule->slot_name[k]);
@@ -352,9 +354,10 @@ static tn_status read_metadata(saved *s, const tn_optim *optim,
 }
 
 /* The tensor of that name on its parameter's device; NULL if its shape or dtype
- * differs. */
+ * differs from the slot's. */
 static tn_tensor *read_slot(tn_safetensors *file, const char *path,
-                            const char *name, tn_tensor *p)
+                            const char *name, const tn_dims_list *shape,
+                            tn_tensor *p)
 {
     if (!tn_safetensors_has(file, name)) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, "optim_load", "path",
@@ -365,9 +368,9 @@ static tn_tensor *read_slot(tn_safetensors *file, const char *path,
     if (!x)
         return NULL;
     bool same = tn_tensor_dtype(x) == tn_tensor_dtype(p) &&
-                tn_tensor_ndim(x) == tn_tensor_ndim(p);
-    for (int i = 0; same && i < tn_tensor_ndim(p); i++)
-        same = tn_tensor_shape(x)[i] == tn_tensor_shape(p)[i];
+                tn_tensor_ndim(x) == shape->count;
+    for (int i = 0; same && i < shape->count; i++)
+        same = tn_tensor_shape(x)[i] == shape->dim[i];
     if (!same) {
         tn_error_refuse_argument(
             TN_ERR_SHAPE, "optim_load", "path",
@@ -390,12 +393,15 @@ static tn_status read_all(const tn_optim *optim, const saved *s,
             if (s->steps[first + (size_t)i] == 0)
                 continue;
             for (int k = 0; k < optim->rule->slots; k++) {
+                tn_tensor *p = tn_parameters_at(g->parameters, i);
+                tn_dims_list shape;
+                if (!tn__optim_slot_shape(optim->rule, p, k, &shape))
+                    continue;
                 int at = l->count;
                 const char *name =
                     add_name(l, group, tn_parameters_name(g->parameters, i),
                              optim->rule->slot_name[k]);
-                l->tensor[at] = read_slot(file, path, name,
-                                          tn_parameters_at(g->parameters, i));
+                l->tensor[at] = read_slot(file, path, name, &shape, p);
                 if (!l->tensor[at])
                     return tn_error_code();
             }
@@ -425,10 +431,13 @@ static void apply_all(tn_optim *optim, const saved *s, const list *l)
             state->progress.steps = s->steps[parameter];
             state->progress.memory = s->memory[parameter];
             for (int k = 0; k < optim->rule->slots; k++) {
+                tn_dims_list shape;
+                bool here = state->progress.steps &&
+                            tn__optim_slot_shape(
+                                optim->rule,
+                                tn_parameters_at(g->parameters, i), k, &shape);
                 tn_drop(state->slot[k]);
-                state->slot[k] = state->progress.steps
-                                     ? tn_keep(l->tensor[next++])
-                                     : NULL;
+                state->slot[k] = here ? tn_keep(l->tensor[next++]) : NULL;
             }
         }
     }

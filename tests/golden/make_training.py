@@ -119,6 +119,114 @@ def schedules(to):
               "milestones": [7]})
 
 
+# ---- optimizers: eight steps, in float32 and float64 --------------------------
+
+
+def lion(p, g, s, t, lr=1e-4, betas=(0.9, 0.99), weight_decay=0,
+         maximize=False):
+    g = -g if maximize else g
+    p = p * (1 - lr * weight_decay)
+    p = p - lr * torch.sign(s["m"] * betas[0] + g * (1 - betas[0]))
+    s["m"] = s["m"] * betas[1] + g * (1 - betas[1])
+    return p
+
+
+def lars(p, g, s, t, lr=1, momentum=0.9, weight_decay=0,
+         trust_coefficient=1e-3, eps=1e-8, maximize=False):
+    g = -g if maximize else g
+    pn, gn = p.norm(), g.norm()
+    local = 1
+    if pn > 0 and gn > 0:
+        local = trust_coefficient * pn / (gn + weight_decay * pn + eps)
+    s["m"] = momentum * s["m"] + lr * local * (g + weight_decay * p)
+    return p - s["m"]
+
+
+def lamb(p, g, s, t, lr=1e-3, betas=(0.9, 0.999), eps=1e-6, weight_decay=0,
+         maximize=False):
+    g = -g if maximize else g
+    s["m"] = betas[0] * s["m"] + (1 - betas[0]) * g
+    s["v"] = betas[1] * s["v"] + (1 - betas[1]) * g * g
+    u = s["m"] / (1 - betas[0] ** t)
+    u = u / ((s["v"] / (1 - betas[1] ** t)).sqrt() + eps) + weight_decay * p
+    pn, un = p.norm(), u.norm()
+    return p - lr * (pn / un if pn > 0 and un > 0 else 1) * u
+
+
+class Formula(torch.optim.Optimizer):
+    """A function of the above as an optimizer."""
+    def __init__(self, parameters, function, args):
+        super().__init__(parameters, {})
+        self.function, self.args, self.t = function, args, 0
+
+    @torch.no_grad()
+    def step(self):
+        self.t += 1
+        for p in self.param_groups[0]["params"]:
+            s = self.state[p]
+            if not s:
+                s.update(m=torch.zeros_like(p), v=torch.zeros_like(p))
+            p.copy_(self.function(p, p.grad, s, self.t, **self.args))
+
+
+FORMULAS = {"Lion": lion, "LARS": lars, "LAMB": lamb}
+
+
+def optimizer(to, file, name, args, dtype=torch.float32):
+    start = [torch.randn(4, 3, dtype=dtype), torch.randn(5, dtype=dtype)]
+    target = [torch.randn(4, 3, dtype=dtype), torch.randn(5, dtype=dtype)]
+    if file.endswith("zero"):
+        start[1] = torch.zeros(5, dtype=dtype)
+    p = [x.clone().requires_grad_() for x in start]
+    optim = (Formula(p, FORMULAS[name], args) if name in FORMULAS
+             else getattr(torch.optim, name)(p, foreach=False, **args))
+    tensors = {"p0.start": start[0], "p1.start": start[1],
+               "target0": target[0], "target1": target[1]}
+    losses = []
+    for step in range(8):
+        optim.zero_grad()
+        loss = (0.5 * ((p[0] - target[0]) ** 2).sum()
+                + ((p[1] - target[1]) ** 4).mean())
+        loss.backward()
+        losses.append(loss.item())
+        optim.step()
+        for i in range(2):
+            tensors[f"p{i}.step{step}"] = p[i].detach().clone()
+    if "betas" in args:
+        args = dict(args, betas=list(args["betas"]))
+    write(f"{to}/optim/{file}.safetensors", tensors,
+          {"optimizer": name, "args": json.dumps(args),
+           "loss": "0.5*sum((p0-target0)^2) + mean((p1-target1)^4)",
+           "losses": json.dumps(losses)})
+
+
+def optimizers(to):
+    f64 = torch.float64
+    for suffix, dtype in (("", torch.float32), ("_f64", f64)):
+        optimizer(to, "adafactor" + suffix, "Adafactor", {"lr": 0.1}, dtype)
+        optimizer(to, "lion" + suffix, "Lion", {"lr": 0.05}, dtype)
+        optimizer(to, "lars" + suffix, "LARS",
+                  {"lr": 10, "weight_decay": 0.1}, dtype)
+        optimizer(to, "lamb" + suffix, "LAMB",
+                  {"lr": 0.05, "weight_decay": 0.1}, dtype)
+    optimizer(to, "adafactor_options", "Adafactor",
+              {"lr": 0.5, "beta2_decay": -0.5, "eps": [1e-4, 0.05], "d": 1.5,
+               "weight_decay": 0.2})
+    optimizer(to, "adafactor_maximize", "Adafactor",
+              {"lr": 0.02, "maximize": True})
+    optimizer(to, "lion_decay", "Lion",
+              {"lr": 0.05, "betas": (0.8, 0.95), "weight_decay": 0.3})
+    optimizer(to, "lion_maximize", "Lion", {"lr": 0.01, "maximize": True})
+    optimizer(to, "lars_zero", "LARS", {"lr": 5, "momentum": 0.5})
+    optimizer(to, "lars_maximize", "LARS",
+              {"lr": 2, "trust_coefficient": 0.01, "eps": 0.1,
+               "maximize": True})
+    optimizer(to, "lamb_zero", "LAMB", {"lr": 0.05, "betas": (0.8, 0.99)})
+    optimizer(to, "lamb_maximize", "LAMB",
+              {"lr": 0.01, "eps": 0.01, "maximize": True})
+
+
 if __name__ == "__main__":
     torch.manual_seed(0)
     schedules(sys.argv[1])
+    optimizers(sys.argv[1])

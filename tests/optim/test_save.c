@@ -72,6 +72,22 @@ static tn_optim *muon(tn_parameter_list *list)
 {
     return tn_optim_muon(list, .lr = 0.1);
 }
+static tn_optim *adafactor(tn_parameter_list *list)
+{
+    return tn_optim_adafactor(list, .lr = 0.1);
+}
+static tn_optim *lion(tn_parameter_list *list)
+{
+    return tn_optim_lion(list, .lr = 0.1);
+}
+static tn_optim *lars(tn_parameter_list *list)
+{
+    return tn_optim_lars(list, .lr = 3);
+}
+static tn_optim *lamb(tn_parameter_list *list)
+{
+    return tn_optim_lamb(list, .lr = 0.1);
+}
 
 static const struct {
     const char *name;
@@ -83,7 +99,9 @@ static const struct {
     {"Adadelta", adadelta}, {"Adamax", adamax},
     {"NAdam", nadam},       {"RAdam", radam},
     {"ASGD", asgd},         {"Rprop", rprop},
-    {"Muon", muon},
+    {"Muon", muon},         {"Adafactor", adafactor},
+    {"Lion", lion},         {"LARS", lars},
+    {"LAMB", lamb},
 };
 
 /* Two groups; the last parameter has no gradient before step 4. */
@@ -114,6 +132,33 @@ static void train(run *r, int from, int to)
         }
         tn_optim_step(r->optim);
     }
+}
+
+/* Adafactor's state has other shapes than its parameter. */
+static void test_factors(void)
+{
+    tn_tensor *p[3] = {matrix(0), tn_requires_grad(tn_ones(tn_dims(4))),
+                       tn_requires_grad(tn_ones(tn_dims(2, 3, 4)))};
+    tn_optim *optim = tn_optim_adafactor(tn_parameters_from(p, 3));
+    for (int i = 0; i < 3; i++)
+        tn_tensor_set_grad(p[i], tn_full_like(p[i], 0.5));
+    tn_optim_step(optim);
+    is_int(tn_optim_save(optim, path), TN_OK, "Adafactor: saved");
+    tn_safetensors *file = tn_safetensors_open(path);
+    is_int(tn_safetensors_count(file), 5, "Adafactor: five tensors");
+    const int64_t *shape = tn_safetensors_shape(file, "0.2.col_var");
+    ok(shape && shape[0] == 2 && shape[1] == 1 && shape[2] == 4,
+       "Adafactor: one value for each column");
+    ok(tn_safetensors_has(file, "0.1.variance") &&
+           !tn_safetensors_has(file, "0.1.row_var"),
+       "Adafactor: a vector has no rows");
+    is_int(tn_optim_load(optim, path), TN_OK, "Adafactor: loaded");
+    tn_tensor *q[3] = {p[0], p[1],
+                       tn_requires_grad(tn_ones(tn_dims(2, 3, 5)))};
+    tn_optim *other = tn_optim_adafactor(tn_parameters_from(q, 3));
+    ok(tn_optim_load(other, path) < 0, "Adafactor: another shape is refused");
+    is_int(tn_error_code(), TN_ERR_SHAPE, "with TN_ERR_SHAPE");
+    tn_error_clear();
 }
 
 static void test_same_bits(void)
@@ -167,7 +212,8 @@ static void test_no_momentum(void)
         const char *name;
         tn_optim *(*make)(tn_parameter_list *list);
     } without[] = {{"SGD", sgd},   {"Adagrad", adagrad}, {"Adadelta", adadelta},
-                   {"ASGD", asgd}, {"Rprop", rprop}};
+                   {"ASGD", asgd}, {"Rprop", rprop},
+                   {"Adafactor", adafactor}};
     for (size_t i = 0; i < sizeof without / sizeof *without; i++) {
         tn_tensor *p = matrix(0);
         tn_optim *optim = without[i].make(tn_parameters_from(&p, 1));
@@ -343,6 +389,7 @@ int main(void)
         bail_out("no room for a file in /tmp");
     close(fd);
     test_same_bits();
+    test_factors();
     test_no_momentum();
     test_groups();
     test_refused_step();
