@@ -135,6 +135,7 @@ static tn_scope *bad_scope(void)
 #define BAD_tn_grad_scaler_p bad(bad_grad_scaler)
 #define BAD_tn_average_p bad(bad_average)
 #define BAD_tn_dataset_p bad(bad_dataset)
+#define BAD_tn_dataset_p_p_list bad_list(bad_dataset)
 #define BAD_tn_loader_p bad(bad_loader)
 #define BAD_tn_text_p bad(bad_text)
 #define BAD_tn_hook_p bad(bad_hook)
@@ -163,6 +164,8 @@ static tn_scope *bad_scope(void)
 #define NO_OBJECT_tn_object_class_p
 #define NO_OBJECT_tn_module_class_p
 #define NO_OBJECT_tn_dataset_class_p
+#define NO_OBJECT_tn_dataset_p_p /* written */
+#define NO_OBJECT_tn_stream_class_p
 #define NO_OBJECT_tn_op_rule_p
 
 /* "function.argument": a value that is bad elsewhere is valid here. */

@@ -32,7 +32,7 @@ static tn_optim *optim;
 static tn_schedule *schedule, *schedules[2];
 static tn_grad_scaler *scaler;
 static tn_average *average;
-static tn_dataset *set;
+static tn_dataset *set, *sets[4];
 static tn_loader *loader;
 static tn_text *text;
 static tn_hook *hook;
@@ -62,6 +62,20 @@ static int get_nothing(void *context, int64_t i, tn_tensor **fields)
 }
 static const tn_dataset_class set_class = {sizeof set_class, 1, get_nothing,
                                            NULL};
+
+static tn_status begin_stream(void *context, uint64_t epoch)
+{
+    (void)context, (void)epoch;
+    return TN_OK;
+}
+
+static int end_stream(void *context, tn_tensor **fields)
+{
+    (void)context, (void)fields;
+    return 0;
+}
+static const tn_stream_class stream_class = {sizeof stream_class, begin_stream,
+                                             end_stream, NULL};
 
 static tn_tensor *module_forward(tn_module *self, tn_tensor *input)
 {
@@ -237,6 +251,10 @@ static void release(void *context)
 #define PLAUSIBLE_tn_average_p average
 #define PLAUSIBLE_tn_checkpoint_p &checkpoint
 #define PLAUSIBLE_tn_dataset_p set
+#define PLAUSIBLE_tn_dataset_p_p sets
+#define PLAUSIBLE_tn_stream_class_p &stream_class
+#define PLAUSIBLE_dataset_k_fold_with_folds 2
+#define PLAUSIBLE_dataset_k_fold_with_set tn_dataset_concat(sets, 2)
 #define PLAUSIBLE_tn_loader_p loader
 #define PLAUSIBLE_tn_text_p text
 #define PLAUSIBLE_tn_batch_p &batch
@@ -588,6 +606,8 @@ static bool make_values(void)
     scaler = tn_grad_scaler_new();
     average = tn_average_new(linear);
     set = tn_dataset_from_tensors(tn_ones(tn_dims(4, 2)), NULL);
+    for (int i = 0; i < 4; i++)
+        sets[i] = set;
     loader = tn_loader_new(set);
     text = tn_text_from_string("abcabc");
     hook = tn_tensor_register_hook(x, keep_grad, NULL);

@@ -24,7 +24,7 @@ static tn_optim *optim;
 static tn_schedule *schedule, *schedules[4];
 static tn_grad_scaler *scaler;
 static tn_average *average;
-static tn_dataset *set;
+static tn_dataset *set, *sets[4];
 static tn_loader *loader;
 static tn_text *text;
 static tn_safetensors *file;
@@ -32,6 +32,7 @@ static tn_categories *categories;
 static tn_module_call begun;
 static tn_value values[4];
 static const char *texts[4] = {"a", "b", "c", "d"};
+static double reals[64];
 static int64_t wholes[4] = {0, 1, 0, 1};
 
 static const tn_object_class object_class = {sizeof object_class, "thing",
@@ -80,6 +81,7 @@ static tn_tensor *results[64];
 #define PLAUSIBLE_char_p "overflow-nowhere.tmp"
 #define PLAUSIBLE_char_p_p texts
 #define PLAUSIBLE_int64_t_p wholes
+#define PLAUSIBLE_double_p reals
 #define PLAUSIBLE_void_p linear
 #define PLAUSIBLE_tn_module_p linear
 #define PLAUSIBLE_tensor_from_array_data NULL
@@ -109,6 +111,8 @@ static tn_tensor *results[64];
 #define PLAUSIBLE_tn_grad_scaler_p scaler
 #define PLAUSIBLE_tn_average_p average
 #define PLAUSIBLE_tn_dataset_p set
+#define PLAUSIBLE_tn_dataset_p_p sets
+#define PLAUSIBLE_collate_pad_context NULL
 #define PLAUSIBLE_tn_loader_p loader
 #define PLAUSIBLE_tn_text_p text
 #define PLAUSIBLE_tn_progress_p NULL
@@ -196,6 +200,7 @@ static uint64_t bits(draws *d)
 #define VALUE_tn_rng_state(d, name, n) ((tn_rng_state){bits(d), bits(d)})
 #define VALUE_tn_loader_state(d, name, n)                                      \
     ((tn_loader_state){bits(d), bits(d), draw_int(d), draw_int(d), draw_int(d)})
+#define VALUE_tn_collate(d, name, n) ((void)(d), (tn_collate)NULL)
 #define VALUE_tn_schedule_function(d, name, n) ((void)(d), schedule_function)
 #define VALUE_tn_schedule_state(d, name, n)                                    \
     ((tn_schedule_state){draw_int(d), draw_int(d), draw_int(d), draw_float(d)})
@@ -355,6 +360,8 @@ static void make_values(void)
     scaler = tn_grad_scaler_new();
     average = tn_average_new(linear);
     set = tn_dataset_from_tensors(tn_ones(tn_dims(4, 3)), NULL);
+    for (int i = 0; i < 4; i++)
+        sets[i] = set;
     loader = tn_loader_new(set, .batch_size = 2);
     text = tn_text_from_string("abcabc");
 }
