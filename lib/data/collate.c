@@ -100,7 +100,7 @@ static tn_status check_same(const tn__samples *s, int64_t i, int f)
     return tn_error_code();
 }
 
-int tn__samples_stack(const tn__samples *s, tn_tensor **fields)
+static int stack(const tn__samples *s, tn_tensor **fields)
 {
     tn_tensor **column = tn__alloc_many(s->count, sizeof *column);
     if (!column)
@@ -128,7 +128,7 @@ int tn__dataset_stack(tn_dataset *set, const int64_t *index, int64_t count,
         return tn_error_code();
     int got = tn__samples_fetch(&s, set, index, count);
     if (got > 0)
-        got = tn__samples_stack(&s, fields);
+        got = stack(&s, fields);
     tn__samples_free(&s);
     return got;
 }
@@ -137,7 +137,7 @@ int tn__samples_collate(const tn__samples *s, tn_collate collate, void *context,
                         tn_tensor **fields)
 {
     if (!collate)
-        return tn__samples_stack(s, fields);
+        return stack(s, fields);
     const int got =
         collate(s->tensor, s->count, s->field_count, context, fields);
     if (got < 0)
@@ -210,7 +210,7 @@ int tn_collate_pad(tn_tensor *const *samples, int64_t count, int field_count,
                 status = tn_error_code();
         }
     }
-    const int got = status < 0 ? (int)status : tn__samples_stack(&s, fields);
+    const int got = status < 0 ? (int)status : stack(&s, fields);
     tn__samples_free(&s);
     return got;
 }

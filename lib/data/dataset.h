@@ -92,7 +92,6 @@ int tn__samples_fetch(tn__samples *samples, tn_dataset *set,
                       const int64_t *index, int64_t count);
 /* Stacks each field, or calls collate unless it is NULL. Returns the number of
  * fields, or a negative status. */
-int tn__samples_stack(const tn__samples *samples, tn_tensor **fields);
 int tn__samples_collate(const tn__samples *samples, tn_collate collate,
                         void *context, tn_tensor **fields);
 

@@ -10,12 +10,6 @@ static const tn__schedule_kind lambda_kind = {.name = "schedule_lambda_lr"};
 static const tn__schedule_kind multiplicative_kind = {
     .name = "schedule_multiplicative_lr", .relative = true};
 
-double tn__schedule_factor(const tn_schedule *schedule, int group)
-{
-    return schedule->of.function.of(schedule->steps, group,
-                                    schedule->of.function.context);
-}
-
 static tn_schedule *function_new(const tn__schedule_kind *kind, tn_optim *optim,
                                  tn_schedule_function function, void *context)
 {
@@ -56,7 +50,7 @@ static bool check_child(const tn__schedule_kind *kind, const tn_optim *optim,
     snprintf(name, sizeof name, "schedules[%d]", i);
     if (!tn__schedule_is(schedules[i], kind->name, name))
         return false;
-    if (tn__schedule_is_plateau(schedules[i]))
+    if (schedules[i]->kind->metric)
         tn_error_refuse_argument(
             TN_ERR_ARGUMENT, kind->name, name,
             "%s is %s, whose step has a metric: step it separately", name,

@@ -6,12 +6,7 @@
 #include <string.h>
 
 static const tn__schedule_kind plateau_kind = {
-    .name = "schedule_reduce_lr_on_plateau"};
-
-bool tn__schedule_is_plateau(const tn_schedule *schedule)
-{
-    return schedule->kind == &plateau_kind;
-}
+    .name = "schedule_reduce_lr_on_plateau", .metric = true};
 
 static bool is_one_of(const char *option, const char *text, const char *first,
                       const char *second)
@@ -116,7 +111,7 @@ tn_status tn_schedule_step_metric(tn_schedule *schedule, double metric)
         return TN_ERR_STATE;
     if (!tn__schedule_is(schedule, call, "schedule"))
         return tn_error_code();
-    if (!tn__schedule_is_plateau(schedule))
+    if (!schedule->kind->metric)
         return tn_error_refuse_argument(
             TN_ERR_ARGUMENT, call, "schedule",
             "a step of %s has no metric: call tn_schedule_step",

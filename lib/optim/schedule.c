@@ -55,6 +55,12 @@ static tn_status check_rate(const tn_schedule *schedule, int group, double lr)
         group, lr, (long long)schedule->steps);
 }
 
+static double factor_of(const tn_schedule *schedule, int group)
+{
+    return schedule->of.function.of(schedule->steps, group,
+                                    schedule->of.function.context);
+}
+
 /* first: step 0 of a new schedule, not of one that follows in a sequence. */
 static tn_status advance_groups(tn_schedule *schedule, bool first)
 {
@@ -70,9 +76,9 @@ static tn_status advance_groups(tn_schedule *schedule, bool first)
         if (kind->advance)
             kind->advance(schedule, schedule->steps, r);
         else if (!kind->relative)
-            r->lr = r->initial_lr * tn__schedule_factor(schedule, number);
+            r->lr = r->initial_lr * factor_of(schedule, number);
         else if (!first)
-            r->lr *= tn__schedule_factor(schedule, number);
+            r->lr *= factor_of(schedule, number);
         tn__optim_nearest_end(rounding);
         if (!kind->advance)
             status = check_rate(schedule, number, r->lr);
@@ -180,7 +186,7 @@ tn_status tn_schedule_step(tn_schedule *schedule)
         return TN_ERR_STATE;
     if (!tn__schedule_is(schedule, "schedule_step", "schedule"))
         return tn_error_code();
-    if (tn__schedule_is_plateau(schedule))
+    if (schedule->kind->metric)
         return tn_error_refuse_argument(
             TN_ERR_ARGUMENT, "schedule_step", "schedule",
             "a step of %s has a metric: call tn_schedule_step_metric",
@@ -224,7 +230,7 @@ tn_schedule_state tn_schedule_snapshot(const tn_schedule *schedule)
         !tn__schedule_is(schedule, "schedule_snapshot", "schedule"))
         return state;
     state.steps = schedule->steps;
-    if (tn__schedule_is_plateau(schedule)) {
+    if (schedule->kind->metric) {
         state.bad_steps = schedule->of.plateau.bad_steps;
         state.cooldown = schedule->of.plateau.cooldown;
         state.best = schedule->of.plateau.best;
@@ -247,7 +253,7 @@ tn_status tn_schedule_restore(tn_schedule *schedule, tn_schedule_state state)
             (long long)state.steps, (long long)state.bad_steps,
             (long long)state.cooldown, state.best);
     set_steps(schedule, state.steps);
-    if (tn__schedule_is_plateau(schedule)) {
+    if (schedule->kind->metric) {
         schedule->of.plateau.bad_steps = state.bad_steps;
         schedule->of.plateau.cooldown = state.cooldown;
         schedule->of.plateau.best = state.best;

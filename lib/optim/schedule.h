@@ -21,6 +21,7 @@ typedef struct tn__schedule_kind {
      * begun, or has ended. */
     int64_t (*child_steps)(const tn_schedule *schedule, int i, int64_t steps);
     bool relative; /* in a sequence it begins with the current learning rate */
+    bool metric;   /* its step has a metric, and its state is of.plateau */
 } tn__schedule_kind;
 
 struct tn_schedule {
@@ -84,8 +85,6 @@ tn_schedule *tn__schedule_start(tn_schedule *schedule);
 /* Is it a schedule? If not, records an error. */
 bool tn__schedule_is(const tn_schedule *schedule, const char *call,
                      const char *argument);
-/* Is it a tn_schedule_reduce_lr_on_plateau? */
-bool tn__schedule_is_plateau(const tn_schedule *schedule);
 /* One more step, of a schedule within another, too. Does not undo a failure. */
 tn_status tn__schedule_advance(tn_schedule *schedule);
 /* Step 0 of a schedule within another. first: the sequence begins with it, so
@@ -93,8 +92,6 @@ tn_status tn__schedule_advance(tn_schedule *schedule);
 tn_status tn__schedule_restart(tn_schedule *schedule, bool first);
 /* Sets the learning rates of all groups to the initial ones. */
 void tn__schedule_reset_lr(tn_optim *optim);
-/* The factor of a schedule with a function. */
-double tn__schedule_factor(const tn_schedule *schedule, int group);
 /* The learning rates and steps before a call that may fail, and its undoing. */
 void tn__schedule_remember(tn_optim *optim);
 void tn__schedule_recall(tn_optim *optim);
