@@ -226,7 +226,84 @@ def optimizers(to):
               {"lr": 0.01, "eps": 0.01, "maximize": True})
 
 
+# ---- distributions: values and gradients --------------------------------------
+
+
+def distribution(to, file, kind, p, q, value, dtype=torch.float32,
+                 gradients=True):
+    """p and q: parameters by name; value: where log_prob is taken."""
+    make = getattr(torch.distributions, kind)
+    tensors, sets = {}, []
+    for side, parameters in (("p", p), ("q", q)):
+        leaves = {k: torch.as_tensor(v, dtype=dtype).requires_grad_()
+                  for k, v in parameters.items()}
+        tensors.update({f"{side}.{k}": x.detach().clone()
+                        for k, x in leaves.items()})
+        sets.append(leaves)
+    value = torch.as_tensor(value)
+    if value.is_floating_point():
+        value = value.to(dtype)
+    tensors["value"] = value
+    for name, result in (
+            ("log_prob", lambda a, b: a.log_prob(value)),
+            ("entropy", lambda a, b: a.entropy()),
+            ("kl", torch.distributions.kl_divergence)):
+        out = result(*(make(**s, validate_args=False) for s in sets))
+        tensors[name] = out.detach().clone()
+        if not gradients:
+            continue
+        cotangent = torch.randn_like(out)
+        tensors[f"{name}.cotangent"] = cotangent
+        leaves = [(f"{side}.{k}", x) for side, s in zip("pq", sets)
+                  for k, x in s.items()]
+        grads = torch.autograd.grad(out, [x for _, x in leaves], cotangent,
+                                    allow_unused=True)
+        for (key, _), g in zip(leaves, grads):
+            if g is not None:
+                tensors[f"{name}.grad.{key}"] = g
+    write(f"{to}/distributions/{file}.safetensors", tensors,
+          {"distribution": kind, "parameters": json.dumps(list(p))})
+
+
+def distributions(to):
+    r, f64 = torch.rand, torch.float64
+    n = torch.randn
+    for suffix, dtype in (("", torch.float32), ("_f64", f64)):
+        distribution(to, "normal" + suffix, "Normal",
+                     {"loc": n(3, 1), "scale": 0.3 + r(4)},
+                     {"loc": n(4), "scale": 0.5 + r(3, 1)}, n(2, 3, 4), dtype)
+        distribution(to, "uniform" + suffix, "Uniform",
+                     {"low": -r(3, 1), "high": r(4) + 0.1},
+                     {"low": -1 - r(4), "high": 1.5 + r(3, 1)}, n(2, 3, 4),
+                     dtype)
+        distribution(to, "bernoulli_probs" + suffix, "Bernoulli",
+                     {"probs": 0.1 + 0.8 * r(3, 4)},
+                     {"probs": 0.1 + 0.8 * r(3, 4)},
+                     (r(2, 3, 4) > 0.5).float(), dtype)
+        distribution(to, "bernoulli_logits" + suffix, "Bernoulli",
+                     {"logits": 3 * n(3, 4)}, {"logits": 3 * n(3, 4)},
+                     (r(2, 3, 4) > 0.5).float(), dtype)
+        distribution(to, "categorical_probs" + suffix, "Categorical",
+                     {"probs": 0.1 + r(3, 5)}, {"probs": 0.1 + r(5)},
+                     torch.randint(5, (2, 3)), dtype)
+        distribution(to, "categorical_logits" + suffix, "Categorical",
+                     {"logits": 3 * n(3, 5)}, {"logits": 3 * n(5)},
+                     torch.randint(5, (2, 1)), dtype)
+    distribution(to, "uniform_outside", "Uniform",
+                 {"low": [-1.0, 0, 0], "high": [1.0, 1, 2]},
+                 {"low": [-0.5, 0, 0], "high": [1.0, 1, 1]},
+                 [[-1.0, 1, 3], [1, 0.0, -1]], gradients=False)
+    distribution(to, "bernoulli_certain", "Bernoulli",
+                 {"probs": [0.0, 1, 0, 1, 0.5, 0.5]},
+                 {"probs": [0.0, 1, 1, 0, 0, 1]},
+                 [0.0, 0, 1, 1, 0, 1], gradients=False)
+    distribution(to, "categorical_certain", "Categorical",
+                 {"probs": [[0.0, 1, 1], [0, 0, 2]]},
+                 {"probs": [[1.0, 1, 0], [0, 1, 1]]}, [0, 2], gradients=False)
+
+
 if __name__ == "__main__":
     torch.manual_seed(0)
     schedules(sys.argv[1])
     optimizers(sys.argv[1])
+    distributions(sys.argv[1])

@@ -18,6 +18,7 @@ static int bad_now;
     KIND(optim, tn_optim_sgd(tn_parameters(linear), .lr = 0.1))               \
     KIND(schedule, tn_schedule_step_lr(optim, 1))                             \
     KIND(grad_scaler, tn_grad_scaler_new())                                   \
+    KIND(distribution, tn_distribution_normal(x, x))                          \
     KIND(average, tn_average_new(linear))                                     \
     KIND(dataset, tn_dataset_from_tensors(x, NULL))                           \
     KIND(loader, tn_loader_new(set))                                          \
@@ -133,6 +134,7 @@ static tn_scope *bad_scope(void)
 #define BAD_tn_schedule_p bad(bad_schedule)
 #define BAD_tn_schedule_p_p_list bad_list(bad_schedule)
 #define BAD_tn_grad_scaler_p bad(bad_grad_scaler)
+#define BAD_tn_distribution_p bad(bad_distribution)
 #define BAD_tn_average_p bad(bad_average)
 #define BAD_tn_dataset_p bad(bad_dataset)
 #define BAD_tn_dataset_p_p_list bad_list(bad_dataset)

@@ -247,6 +247,9 @@ static void release(void *context)
 #define PLAUSIBLE_schedule_sequential_lr_count 2
 #define PLAUSIBLE_schedule_step_metric_schedule                               \
     tn_schedule_reduce_lr_on_plateau(optim)
+#define PLAUSIBLE_tn_distribution_p tn_distribution_normal(x, x)
+#define PLAUSIBLE_distribution_bernoulli_logits NULL
+#define PLAUSIBLE_distribution_categorical_logits NULL
 #define PLAUSIBLE_tn_grad_scaler_p scaler
 #define PLAUSIBLE_tn_average_p average
 #define PLAUSIBLE_tn_checkpoint_p &checkpoint
@@ -371,7 +374,8 @@ static const struct meant {
      "object_check_kind.call object_check_kind.argument"},
     {"none is needed",
      "*.masks *.src_masks *.tgt_masks *.memory_masks "
-     "nn_embedding_bag_forward.offsets "
+     "distribution_bernoulli.logits "
+     "distribution_categorical.logits nn_embedding_bag_forward.offsets "
      "nn_embedding_bag_forward.per_sample_weights nn_rnn_forward.h0 "
      "nn_lstm_forward.h0 nn_lstm_forward.c0 nn_rnn_cell_forward.h "
      "nn_lstm_cell_forward.h nn_lstm_cell_forward.c"},

@@ -22,6 +22,7 @@ static tn_tensor *x, *list[4];
 static tn_module *linear, *modules[4];
 static tn_optim *optim;
 static tn_schedule *schedule, *schedules[4];
+static tn_distribution *distribution;
 static tn_grad_scaler *scaler;
 static tn_average *average;
 static tn_dataset *set, *sets[4];
@@ -108,6 +109,7 @@ static tn_tensor *results[64];
 #define PLAUSIBLE_tn_optim_p optim
 #define PLAUSIBLE_tn_schedule_p schedule
 #define PLAUSIBLE_tn_schedule_p_p schedules
+#define PLAUSIBLE_tn_distribution_p distribution
 #define PLAUSIBLE_tn_grad_scaler_p scaler
 #define PLAUSIBLE_tn_average_p average
 #define PLAUSIBLE_tn_dataset_p set
@@ -357,6 +359,7 @@ static void make_values(void)
     schedule = tn_schedule_exponential_lr(optim, 0.5);
     for (int i = 0; i < 4; i++)
         schedules[i] = tn_schedule_step_lr(optim, i + 1);
+    distribution = tn_distribution_normal(x, x);
     scaler = tn_grad_scaler_new();
     average = tn_average_new(linear);
     set = tn_dataset_from_tensors(tn_ones(tn_dims(4, 3)), NULL);
