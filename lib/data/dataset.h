@@ -2,6 +2,12 @@
 #ifndef TN_LIB_DATA_DATASET_H
 #define TN_LIB_DATA_DATASET_H
 
+/* The code of this room runs once for each sample or batch, around operators.
+ * gcc's -Os makes it a seventh smaller. */
+#if defined(__OPTIMIZE__) && defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("Os")
+#endif
+
 #include <base/object.h>
 #include <tenon/data.h>
 

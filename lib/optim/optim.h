@@ -2,6 +2,12 @@
 #ifndef TN_LIB_OPTIM_OPTIM_H
 #define TN_LIB_OPTIM_OPTIM_H
 
+/* The code of this room runs once for each parameter and step, around kernels.
+ * gcc's -Os makes it a seventh smaller. */
+#if defined(__OPTIMIZE__) && defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("Os")
+#endif
+
 #include <fenv.h>
 #include <tenon/op.h>
 #include <tenon/optim.h>

@@ -1,5 +1,11 @@
 /* average.c: averaged weights: one tensor for each of a module's parameters and
  * buffers. */
+/* This code runs once for each tensor and step, around operators.
+ * gcc's -Os makes it a seventh smaller. */
+#if defined(__OPTIMIZE__) && defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("Os")
+#endif
+
 #include <fenv.h>
 #include <string.h>
 #include <tenon/autograd.h>
