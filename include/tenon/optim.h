@@ -74,8 +74,8 @@ TN_API tn_status tn_optim_group_set_lr(tn_optim *optim, int group, double lr);
 /* Writes the state of the rule as safetensors: each tensor as
  * "0.conv1.weight.exp_avg" (group, parameter, PyTorch's name), and the rest
  * (steps, learning rates) as JSON in the metadata under "optimizer". Atomic.
- * TN_ERR_STATE while an error is pending; TN_ERR_UNSUPPORTED for LBFGS;
- * TN_ERR_IO. */
+ * LBFGS saves its history under "history.". TN_ERR_STATE while an error is
+ * pending; TN_ERR_IO. */
 TN_API tn_status tn_optim_save(const tn_optim *optim, const char *path);
 /* Reads the state into an optimizer made in the same way. If rule, groups or
  * parameters differ from the file (TN_ERR_ARGUMENT, TN_ERR_SHAPE), nothing is

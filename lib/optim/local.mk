@@ -10,7 +10,7 @@ libtenon_la_SOURCES += \
 	lib/optim/compose.c \
 	lib/optim/cycle.c \
 	lib/optim/layerwise.c \
-	lib/optim/lbfgs.c \
+	lib/optim/lbfgs.c lib/optim/lbfgs.h \
 	lib/optim/lion.c \
 	lib/optim/muon.c \
 	lib/optim/nadam.c \

@@ -76,6 +76,8 @@ static void lbfgs(problem *at)
 {
     use(at, tn_optim_lbfgs(tn_parameters_from(at->p, 2), .max_iter = 3,
                            .history_size = 2, .lr = 0.3));
+    tn_optim_save(at->optim, path);
+    tn_optim_load(at->optim, path);
 }
 
 static tn_status run(void (*body)(problem *at))
