@@ -42,7 +42,7 @@ typedef struct tn_checkpoint {
     tn_module *module;     /* parameters and buffers */
     tn_optim *optim;       /* its state and learning rates */
     tn_loader *loader;     /* its position */
-    tn_schedule *schedule; /* its step count */
+    tn_schedule *schedule; /* its state */
     int64_t step;          /* a number for your use */
     tn_grad_scaler *scaler;/* its scale */
     tn_average *average;   /* averages and their count; must not be swapped */

@@ -321,7 +321,9 @@ static tn_tensor *draw_category(const tn_distribution *d, tn_dims_list sample,
     for (int i = 0; i < sample.count; i++)
         if (__builtin_mul_overflow(count, sample.dim[i], &count))
             count = INT64_MAX; /* which tn_multinomial rejects */
-    if (!probs || count == 0 || tn_tensor_numel(probs) == 0)
+    if (!probs)
+        return NULL;
+    if (count == 0 || tn_tensor_numel(probs) == 0)
         return tn_zeros(shape, .dtype = TN_I64,
                         .device = tn_tensor_device(d->a));
     tn_tensor *rows = tn_reshape(probs, tn_dims(-1, size_from_end(d->a, 0)));

@@ -1,5 +1,6 @@
 # What this room adds to the build: see the head of Makefile.am.
 check_PROGRAMS += \
+	tests/data/test_faults \
 	tests/data/test_loader \
 	tests/data/test_samplers \
 	tests/data/test_sets \
@@ -12,3 +13,4 @@ tests_data_test_text_SOURCES = tests/data/test_text.c
 tests_data_test_upload_SOURCES = tests/data/test_upload.c
 tests_data_test_workers_SOURCES = tests/data/test_workers.c
 tests_data_test_sets_SOURCES = tests/data/test_sets.c
+tests_data_test_faults_SOURCES = tests/data/test_faults.c

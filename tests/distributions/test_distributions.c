@@ -1,6 +1,7 @@
 /* Samples of distributions by their moments and by the Kolmogorov-Smirnov
  * statistic; gradients of samples; users' mistakes. (tests/golden compares
  * densities, entropies and divergences with PyTorch's.) */
+#include <base/memory.h>
 #include <math.h>
 #include <stdlib.h>
 #include <tenon/tenon.h>
@@ -245,6 +246,47 @@ static void test_mistakes(void)
     tn_error_clear();
 }
 
+/* Every allocation fails in turn. */
+static tn_tensor *use_all(void)
+{
+    tn_distribution *d[] = {
+        tn_distribution_normal(ROW(0, 1), ROW(1, 2)),
+        tn_distribution_uniform(ROW(0, 1), ROW(1, 2)),
+        tn_distribution_bernoulli(ROW(0.5f), NULL),
+        tn_distribution_categorical(NULL, ROW(1, 2))};
+    tn_tensor *x = NULL;
+    for (int i = 0; i < 4 && !tn_error(); i++) {
+        x = tn_distribution_sample(d[i], tn_dims(3));
+        tn_distribution_entropy(d[i]);
+        tn_distribution_kl(d[i], d[i]);
+        x = x ? tn_distribution_log_prob(d[i], x) : NULL;
+    }
+    return x;
+}
+
+static void test_memory(void)
+{
+    use_all();
+    int failures = 0, wrong = 0;
+    for (int n = 1; n < 5000; n++) {
+        int64_t before = tn__memory_count();
+        tn_scope *scope = tn_scope_open();
+        tn__memory_fail_at(n);
+        tn_tensor *x = scope ? use_all() : NULL;
+        bool failed = tn_error() != NULL;
+        bool reached = failed || tn__memory_count() - before >= n;
+        tn__memory_fail_at(0);
+        wrong += failed && (x || tn_error_code() != TN_ERR_MEMORY);
+        tn_scope_close(scope);
+        tn_error_clear();
+        if (!reached)
+            break;
+        failures++;
+    }
+    ok(failures > 20 && !wrong, "%d allocations failed, %d without an error",
+       failures, wrong);
+}
+
 int main(void)
 {
     plan_later();
@@ -256,6 +298,7 @@ int main(void)
     test_rsample();
     test_shapes();
     test_mistakes();
+    test_memory();
     ok(tn_error() == NULL, "no error is left%s%s", tn_error() ? ": " : "",
        tn_error() ? tn_error() : "");
     return done_testing();
