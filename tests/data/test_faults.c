@@ -111,7 +111,13 @@ static void test_failing(const char *name, void (*body)(void), bool one_thread)
     is_int(left, 0, "%s: none left an object behind", name);
     int64_t live = tn__memory_live();
     is_int(run(body), TN_OK, "%s: works again", name);
-    is_int(tn__memory_live(), live, "%s: and leaves no memory", name);
+    for (int i = 0; i < 30; i++)
+        run(body);
+    /* Threads move blocks of freed objects between their pools, which may need
+     * another block now and then. */
+    const int64_t more = tn__memory_live() - live;
+    ok(one_thread ? more == 0 : more < 15,
+       "%s: 31 runs leave %d allocations", name, (int)more);
 }
 
 int main(void)
