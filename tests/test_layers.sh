@@ -53,8 +53,8 @@ is_empty "$(awk -F '\t' '/^lib\// && $3 { print $1 ": \"" $2 "\"" }' \
     "$scratch/includes")" "lib includes its own as <room/header.h>"
 
 # The rank of every room, and the room of every public header. A room may
-# include what ranks lower, and itself; nn and optim ignore each other, and
-# train is for what needs both; each may read JSON. Of
+# include what ranks lower, and itself; nn, optim and distributions ignore each
+# other, and train is for what needs several; each may read JSON. Of
 # graph to dist, which share a storey, each may use those to its left (data
 # reads files through io). kernel needs base and the plugin ABI alone.
 cat >"$scratch/rooms.awk" <<'AWK'
@@ -62,11 +62,11 @@ cat >"$scratch/rooms.awk" <<'AWK'
         n = split("base json device tensor kernel source ops autograd graph trace io " \
                   "data dist", order, " ")
         for (i = 1; i <= n; i++) rank[order[i]] = i
-        n = split("nn optim", order, " ")
+        n = split("nn optim distributions", order, " ")
         for (i = 1; i <= n; i++) rank[order[i]] = 20
 
         n = split("base device tensor autograd graph trace io data dist nn " \
-                  "optim", order, " ")
+                  "optim distributions", order, " ")
         for (i = 1; i <= n; i++) room_of[order[i] ".h"] = order[i]
         room_of["types.h"] = room_of["plugin.h"] = "abi"
         room_of["plugin_program.h"] = room_of["plugin_primitives.h"] = "abi"
