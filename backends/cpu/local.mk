@@ -60,8 +60,8 @@ tn_cpu_la_SOURCES = \
 	backends/cpu/program/code.h backends/cpu/program/compile_loops.c \
 	backends/cpu/program/compile_program.c \
 	backends/cpu/program/compile_program.h backends/cpu/program/emit.c \
-	backends/cpu/program/fuse.c backends/cpu/program/place_slots.c \
-	backends/cpu/program/program.h \
+	backends/cpu/program/fuse.c backends/cpu/program/mark_ops.c \
+	backends/cpu/program/place_slots.c backends/cpu/program/program.h \
 	backends/cpu/run/block.c backends/cpu/run/block.h \
 	backends/cpu/run/block_load.c backends/cpu/run/block_reduce.c backends/cpu/run/block_size.c \
 	backends/cpu/run/cpu_launch.c backends/cpu/run/cut_plan.c \
