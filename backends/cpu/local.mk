@@ -101,6 +101,7 @@ tn_cpu_la_SOURCES = \
 	backends/cpu/ext/conv/conv_plane.c \
 	backends/cpu/ext/conv/conv_point.c \
 	backends/cpu/ext/conv/conv_strip.c \
+	backends/cpu/ext/conv/conv_sum.c backends/cpu/ext/conv/conv_sum.h \
 	backends/cpu/ext/conv/conv_weight.c \
 	backends/cpu/ext/conv/conv_winograd.c \
 	backends/cpu/ext/conv/conv_winograd.h \
