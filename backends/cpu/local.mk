@@ -89,7 +89,8 @@ tn_cpu_la_SOURCES = \
 	backends/cpu/simd/family.c backends/cpu/simd/isa.c \
 	backends/cpu/prim/cpu_matmul.c backends/cpu/prim/cpu_scan.c \
 	backends/cpu/prim/cpu_scatter.c backends/cpu/prim/cpu_sort.c \
-	backends/cpu/prim/float_product.c \
+	backends/cpu/prim/float_product.c backends/cpu/prim/product_job.h \
+	backends/cpu/prim/shared_product.c \
 	backends/cpu/prim/scan_sums.c backends/cpu/prim/scan_sums.h \
 	backends/cpu/prim/float_product.h \
 	backends/cpu/prim/sort_orders.inc \
