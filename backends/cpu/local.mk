@@ -6,7 +6,9 @@ dist_tenonplugin_DATA += backends/cpu/tn_cpu.conf
 EXTRA_DIST += backends/cpu/README.md
 
 CPU_ROUTINES = \
-	backends/cpu/simd/routines.h backends/cpu/simd/isa.h backends/cpu/simd/vector_ops.h \
+	backends/cpu/simd/routines.h backends/cpu/simd/routines_conv.h \
+	backends/cpu/simd/routines_pool.h \
+	backends/cpu/simd/isa.h backends/cpu/simd/vector_ops.h \
 	backends/cpu/simd/scalar.h \
 	backends/cpu/simd/math_table.h backends/cpu/simd/math_ops.h \
 	backends/cpu/simd/routines_arith.c backends/cpu/simd/routines_random.c \
@@ -63,7 +65,8 @@ tn_cpu_la_SOURCES = \
 	backends/cpu/program/fuse.c backends/cpu/program/mark_ops.c \
 	backends/cpu/program/place_slots.c backends/cpu/program/program.h \
 	backends/cpu/run/block.c backends/cpu/run/block.h \
-	backends/cpu/run/block_load.c backends/cpu/run/block_reduce.c backends/cpu/run/block_size.c \
+	backends/cpu/run/block_load.c backends/cpu/run/block_reduce.c \
+	backends/cpu/run/block_size.c \
 	backends/cpu/run/cpu_launch.c backends/cpu/run/cut_plan.c \
 	backends/cpu/run/fold_rows.c backends/cpu/run/fold_rows.h \
 	backends/cpu/run/hoist.c backends/cpu/run/subrows.c \
