@@ -556,25 +556,7 @@ tn_status tn__cpu_sort(tn_queue *queue, const tn_sort_args *sort)
     work w = {.s = sort, .routines = queue->routines};
     if (!tn_sort_is_known(sort))
         return tn__cpu_unknown("sort");
-    switch (sort->in.dtype) {
-    case TN_F64:
-        w.type = CPU_F64;
-        break;
-    case TN_I64:
-        w.type = CPU_I64;
-        break;
-    case TN_I32:
-    case TN_I16:
-    case TN_I8:
-    case TN_U8:
-        w.type = CPU_I32;
-        break;
-    case TN_BOOL:
-        w.type = CPU_BOOL;
-        break;
-    default:
-        w.type = CPU_F32;
-    }
+    w.type = tn__cpu_register_type[sort->in.dtype];
     w.key_bits = w.type == CPU_F64 || w.type == CPU_I64 ? 64
                  : w.type == CPU_BOOL                   ? 1
                                                         : 32;

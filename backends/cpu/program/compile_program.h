@@ -68,8 +68,6 @@ typedef struct compiler {
     tn_status status;
 } compiler;
 
-/* Bytes of a value of each register type. */
-extern const uint8_t tn__cpu_type_bytes[CPU_TYPE_COUNT];
 uint8_t tn__cpu_type_of(tn_dtype dtype);
 
 /* Makes room in an array for one more than `count` items of `bytes` bytes
