@@ -47,8 +47,8 @@ backends/cpu/simd/math_routines.inc: $(top_srcdir)/build-aux/print_math.c \
 
 # Nothing is thrown through the plugin: tables for unwinding would be 70 KB.
 CPU_PLAIN_FLAGS = -fno-asynchronous-unwind-tables
-CPU_FLAGS = $(TN_CFLAGS) $(TN_WARN_CFLAGS) -O3 -fno-math-errno -fno-trapping-math \
-	$(CPU_PLAIN_FLAGS)
+CPU_FLAGS = $(TN_CFLAGS) $(TN_WARN_CFLAGS) -O3 -fno-math-errno \
+	-fno-trapping-math $(CPU_PLAIN_FLAGS)
 CPU_CPPFLAGS = -D_GNU_SOURCE -I$(top_srcdir)/include \
 	-I$(top_builddir)/backends/cpu/simd
 

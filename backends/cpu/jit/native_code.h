@@ -1,7 +1,7 @@
 /* native_code.h: the state of the JIT compiler while it generates code for one
  * body (native_body.h defines body, node, fold and copy). native_code.c (the
- * loop), native_uses.c (which nodes it needs), native_nodes.c (instructions) and
- * native_registers.c (register allocation) share it.
+ * loop), native_uses.c (which nodes it needs), native_nodes.c (instructions)
+ * and native_registers.c (register allocation) share it.
  *
  * A pinned register holds the same value during the whole loop. A single value
  * is one value for all elements of a row: a constant, or an operand in

@@ -1,7 +1,8 @@
 /* compile_program.h: the state of the compiler that turns a program's
  * instructions into block operations. Operations and slots are in emit.c,
  * instructions in compile_program.c, loops in compile_loops.c, flags of the
- * finished operations in mark_ops.c. code.h explains slots, stages and parts. */
+ * finished operations in mark_ops.c. code.h explains slots, stages and
+ * parts. */
 #ifndef TN_CPU_COMPILE_H
 #define TN_CPU_COMPILE_H
 
