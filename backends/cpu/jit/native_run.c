@@ -9,7 +9,7 @@
 
 bool tn__cpu_native_folds(const cpu_task *t)
 {
-    return !t->columns && t->by_rows;
+    return !t->layout.columns && t->layout.by_rows;
 }
 
 /* Returns whether machine code can run a stage over subrows in place: it reads
@@ -52,7 +52,7 @@ bool tn__cpu_native_takes_subrows(const cpu_code *code)
 static bool lies_across(const cpu_task *t, const cpu_segment *s)
 {
     for (uint32_t i = 0; i < s->native.operand_count; i++)
-        if (s->operand[i].lent && t->step[s->operand[i].wide] != t->rows)
+        if (s->operand[i].lent && t->step[s->operand[i].wide] != t->group.rows)
             return true;
     return false;
 }
@@ -82,13 +82,14 @@ static void find_lines(const cpu_task *t, const cpu_segment *s, row_layout *l)
 {
     l->count = 1;
     if (t->subrows.length > 0 && s->native.fold_count == 0)
-        l->count = t->count / t->subrows.length;
-    else if (t->columns && t->across_columns && lies_across(t, s))
-        l->count = t->count / t->rows;
-    else if (!t->columns && t->by_rows)
-        l->count = t->rows;
-    l->length = t->count / l->count;
-    l->first = t->subrows.length > 0 ? t->first_elem % t->subrows.length : 0;
+        l->count = t->block.count / t->subrows.length;
+    else if (t->layout.columns && t->layout.across_columns && lies_across(t, s))
+        l->count = t->block.count / t->group.rows;
+    else if (!t->layout.columns && t->layout.by_rows)
+        l->count = t->group.rows;
+    l->length = t->block.count / l->count;
+    l->first =
+        t->subrows.length > 0 ? t->block.first_elem % t->subrows.length : 0;
     l->pointers = l->single = 0;
     l->prefetch = TN_CPU_NONE;
     for (uint32_t i = 0; i < s->native.operand_count; i++) {

@@ -128,9 +128,9 @@ bool tn__cpu_cut_shared(cpu_plan *plan, cpu_hoist *h)
     plan->hoist = h;
     plan->code = code;
     plan->block = h->box * box;
-    plan->group_count = h->chunks;
+    plan->groups.count = h->chunks;
     for (uint32_t k = 0; k < d; k++)
-        plan->group_count *= h->extent[k];
+        plan->groups.count *= h->extent[k];
     return true;
 }
 
@@ -163,7 +163,7 @@ void tn__cpu_task_shared(cpu_task *task, int64_t group)
     int64_t box = tn__cpu_min(h->box, h->extent[b] - point[b]);
     int64_t count = box * h->number[b];
     bool known = task->shared.outer == outer && count <= task->shared.count;
-    bool same = known && count == task->count;
+    bool same = known && count == task->block.count;
     task->tile.at = 0;
     for (uint32_t d = 0; d <= b; d++)
         task->tile.at += point[d] * h->number[d];
@@ -191,6 +191,6 @@ void tn__cpu_task_shared(cpu_task *task, int64_t group)
         task->shared.count = count;
     }
     task->view = task->own_view;
-    task->at = 0;
-    task->count = count;
+    task->block.at = 0;
+    task->block.count = count;
 }
