@@ -124,14 +124,11 @@ static void join_lines(row_layout *l)
 
 /* Returns whether the code prefetches the next rows. If several stages run over
  * rows, only the first stage reads memory; the others read caches, and memory
- * would idle without prefetches. softmax of 4096 x 4096 takes 7.1 ms without
- * and 4.9 ms with prefetches, layer_norm 4.7 and 3.6 ms.
+ * would idle without prefetches.
  *
  * Unless results use non-temporal stores, the code prefetches only if a vector
- * takes it longer than the last-level cache needs for a cache line. softmax of
- * 2048 x 512 with its gradients, alternating with other work, then takes 520
- * instead of 725 us. If all code prefetched, layer_norm alone would take 177
- * instead of 165 us (Zen 5).
+ * takes it longer than the last-level cache needs for a cache line. If all code
+ * prefetched, layer_norm would become slower.
  *
  * The prefetches are part of the code. Between calls of the code, they would
  * have to be issued too many at once. */
@@ -143,9 +140,7 @@ static bool wants_prefetch(cpu_task *t, const cpu_segment *s)
 }
 
 /* Makes the code of a call prefetch the next row, which has the same layout as
- * the current row. Memory is then read while results are stored. batch_norm of
- * 8 x 64 x 56 x 56 with cold caches takes 0.37 ms with and 0.40 ms without
- * these prefetches (Zen 5). */
+ * the current row. Memory is then read while results are stored. */
 static void point_next_row(const runner *f, cpu_native_call *call)
 {
     enum { VECTOR = 64 };
@@ -195,15 +190,12 @@ static uint32_t streams_of(const cpu_segment *s, const row_layout *l)
  * Code with several stages or results prefetches the memory of its results,
  * because a store to a cache line that is not cached waits for memory, and the
  * hardware prefetcher follows fewer streams of stores than of loads. layer_norm
- * of 4096 x 1024 with cold caches takes 0.90 ms if it prefetches 2048 bytes
- * ahead and 1.05 ms with 3584. A single result of a single stage needs no
- * prefetch: exp of 16 MiB takes 0.65 ms without and 0.69 ms with it.
+ * of 4096 x 1024 takes 0.90 ms with WRITTEN and 1.05 ms with 3584 bytes. A
+ * single result of a single stage needs no prefetch.
  *
- * Updates in place prefetch their operands, which they then overwrite. SGD with
- * momentum and Adam on four tensors of 4 MiB take 1.19 and 1.65 ms if they
- * prefetch 4096 bytes ahead, 1.21 and 1.65 ms with 3072, 1.27 and 1.89 ms with
- * 6144. They take 1.28 and 1.81 ms if they prefetch their results 3584 bytes
- * ahead (Zen 5).
+ * Updates in place prefetch their operands, which they then overwrite. Adam on
+ * four tensors of 4 MiB takes 1.65 ms with IN_PLACE and 1.89 ms with 6144 bytes
+ * (both Zen 5, 2026-11).
  *
  * With non-temporal stores the hardware may prefetch a single input stream too
  * late. simd/family.c has the distances for that case. */

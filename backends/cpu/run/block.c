@@ -98,9 +98,8 @@ static void run_by_rows(cpu_task *t, const cpu_op *op, unsigned single)
  * the chunk has are prefetched for the next block, because memory would idle
  * during the function. If stream_to is set, the chunk's results are then
  * written by non-temporal stores. exp of 64 MiB takes 6.4 ms in chunks of 128
- * elements, 8.3 ms in chunks of 512 and 11 ms in chunks of 1024 (Sapphire
- * Rapids). If the result stays in the cache for a later stage, longer chunks
- * are better: softmax of 4096 x 4096 takes 14.4 ms instead of 16.6. */
+ * elements and 8.3 ms in chunks of 512 (Sapphire Rapids, 2026-11). If the
+ * result stays in the cache for a later stage, longer chunks are better. */
 static void run_math(cpu_task *t, const cpu_op *op, int64_t n)
 {
     enum { PAST_PIECE = 128, PIECE = 256 };

@@ -73,14 +73,10 @@ static void find_overlap(cpu_plan *plan)
  * line before they overwrite it. They pay if the launch writes so much that no
  * cache would hold it for the next reader (stream_bytes).
  * - In a program of several stages half of stream_bytes is enough, because
- *   memory would idle during stages that do not store: layer_norm of 4096 x
- *   1024 takes 1.28 ms instead of 1.60.
- * - In machine code half is enough, because it stores while it computes:
- *   batch_norm_eval of 16 x 64 x 56 x 56 takes 0.35 ms instead of 0.43,
- *   group_norm with its gradients 1.95 ms instead of 2.55.
- * - If both hold, a quarter is enough: relu(batch_norm) of 8 x 64 x 56 x 56
- *   with its gradients takes 1.42 ms instead of 1.87, softmax of 2048 x 1024
- *   0.54 ms instead of 0.72 (all on Zen 5). */
+ *   memory would idle during stages that do not store.
+ * - In machine code half is enough, because it stores while it computes.
+ * - If both hold, a quarter is enough: softmax of 2048 x 1024 takes 0.54 ms
+ *   instead of 0.72 (Zen 5, 2026-11). */
 static bool wants_stream(const cpu_plan *plan)
 {
     const tn_built *built = plan->built;
@@ -97,9 +93,8 @@ static bool wants_stream(const cpu_plan *plan)
 }
 
 /* Returns whether each block prefetches the next one. It pays if the launch has
- * more data than an L2 holds: softmax of 4096 x 4096 takes 7.5 ms with
- * prefetches and 9.6 without (Zen 4). Some processor families are faster
- * without prefetches in programs of one stage that update in place. */
+ * more data than an L2 holds. Some processor families are faster without
+ * prefetches in programs of one stage that update in place. */
 static bool wants_prefetch(const cpu_plan *plan)
 {
     bool useless = !plan->routines->family->prefetches_in_place &&
@@ -189,7 +184,7 @@ static bool wants_columns(const cpu_plan *plan)
  * too long for one block. In programs of several stages the slots of a block
  * may exceed L1 and stay in L2. That costs less than starting more operations.
  * group_norm of 16 x 64 x 56 x 56 takes 1.23 ms in blocks of 1024 elements,
- * 0.97 ms in blocks of 4096 and 1.05 ms in blocks of 8192 (Zen 5). */
+ * 0.97 ms in blocks of 4096 and 1.05 ms in blocks of 8192 (Zen 5, 2026-11). */
 static int64_t streamed_block(const cpu_code *code)
 {
     int64_t bytes =
@@ -279,13 +274,9 @@ static void shrink_tasks(cpu_plan *plan)
 /* Returns how many bytes to prefetch before each operation of an in-place
  * update. Such an update reads more streams than the hardware prefetcher
  * follows. Therefore the whole next block is prefetched, in equal parts before
- * each operation.
- * Times in ms for four tensors of 4 MiB (Zen 5), with as many bytes as returned
- * here, half as many, twice as many and none:
- *   SGD with momentum, eight operations on blocks of 4 KiB: 1.4, 3.0, 1.5, 1.7
- *   Adam, seventeen operations:                             2.6, 4.7, 3.4, 4.4
- * Two streams need no prefetches: SGD without momentum takes 0.8 ms, and 1.0
- * with them. */
+ * each operation. Adam on four tensors of 4 MiB takes 2.6 ms with as many bytes
+ * as returned here, 4.7 ms with half as many, 3.4 ms with twice as many and 4.4
+ * ms with none (Zen 5, 2026-11). Two streams need no prefetches. */
 static int64_t even_prefetch(const cpu_plan *plan)
 {
     enum { LINE = 64, GUESSED = 2 };

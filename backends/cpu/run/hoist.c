@@ -95,9 +95,9 @@ bool tn__cpu_cut_shared(cpu_plan *plan, cpu_hoist *h)
     merge(plan, h);
     uint32_t indexed = find_dims(plan, h, op_dims), outer = 0;
     /* The slots of a block may exceed L1 and stay in L2, because shared values
-     * are rarely computed. With half this block size, this size and twice this
-     * size, bilinear grid_sample of 8 x 64 x 28 x 28 takes 3.4, 2.85 and 2.85
-     * ms, unfold of 16 x 16 x 32 x 32 takes 0.76, 0.65 and 0.98 ms (Zen 5). */
+     * are rarely computed. unfold of 16 x 16 x 32 x 32 takes 0.65 ms with this
+     * block size, 0.76 ms with half and 0.98 ms with twice of it (Zen 5,
+     * 2026-11). */
     int64_t block = plan->built->taps.count > 0
                         ? tn__cpu_taps_block(plan->built)
                         : 2 * tn__cpu_block_size(code, false);
