@@ -19,7 +19,7 @@ struct cpu_plan {
     int64_t block; /* largest number of elements of a block */
     struct {
         int64_t rows; /* largest number of rows of a group */
-        int64_t per_task, count;
+        int64_t per_task, count; /* groups of a task, and of the launch */
         /* With columns: the number of adjacent rows that are cut into groups.
          * They are the points of the innermost outer dimensions that merge to
          * one, or the points of the box. */
