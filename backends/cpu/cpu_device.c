@@ -15,12 +15,12 @@
 
 /* Results of at least this many bytes are written by non-temporal stores. An
  * ordinary store reads each cache line before it overwrites it, and a large
- * result evicts everything else from the caches. Measured for an addition on an
- * AMD EPYC (Zen 4, 32 MiB of L3), one thread: 64 MiB take 4.4 ms with ordinary
- * and 3.2 ms with non-temporal stores; 16 MiB take 0.40 and 0.78 ms. The size
- * is a constant. It does not depend on the size of the last-level cache that
- * the system reports, because virtual machines often report a cache that many
- * of them share. */
+ * result evicts everything else from the caches. An addition of 64 MiB takes
+ * 4.4 ms with ordinary and 3.2 ms with non-temporal stores, one of 16 MiB 0.40
+ * and 0.78 ms (Zen 4, 32 MiB of L3, 1 thread, 2026-11). The size is a constant.
+ * It does not depend on the size of the last-level cache that the system
+ * reports, because virtual machines often report a cache that many of them
+ * share. */
 #define STREAM_BYTES (24 << 20)
 
 tn_status tn__cpu_device_count(uint32_t *count)
@@ -29,8 +29,7 @@ tn_status tn__cpu_device_count(uint32_t *count)
     return TN_OK;
 }
 
-/* Writes the processor's name, such as "AMD EPYC 9554 64-Core Processor", if
- * the system reports one, else "CPU". */
+/* Writes the processor's name if the system reports one, else "CPU". */
 static void processor_name(char *name, size_t room)
 {
     char line[256];

@@ -102,9 +102,8 @@ static void order_dimensions(copy *c, const tn_launch *launch,
 
 /* A point is one combination of coordinates of the dimensions other than the
  * last one and `across`. This struct holds its coordinates, and its offsets in
- * the source and the output. They are incremented from point to point: if they
- * were computed by division, copying rows of 224 bytes would take 1.5 times as
- * long (Zen 5). */
+ * the source and the output. They are incremented from point to point, because
+ * divisions would take half as long as the copy of a short row. */
 typedef struct position {
     int64_t at[TN_MAX_NDIM * 2], in, out;
 } position;
@@ -258,13 +257,10 @@ static bool launch_copy(tn_built *built, const tn_launch *launch,
         return false;
     c.out = tn__cpu_at(to->buffer, to->offset, (size_t)c.bytes);
     c.in = tn__cpu_at(from->buffer, from->offset, (size_t)c.bytes);
-    /* Non-temporal stores pay from half of stream_bytes on. Copying scattered
-     * rows of 16 MiB in all takes 2.5 ms by ordinary stores and 1.3 ms by
-     * non-temporal ones (Zen 4, one thread), cat of two contiguous tensors of
-     * 16 MiB 1.35 and 0.87 ms (Zen 5, with other work between). Results that
-     * are read again soon (TN_LAUNCH_SOON) are better left in the caches up to
-     * stream_bytes: index_add of 4096 x 1024 then takes 1.24 ms instead of
-     * 1.44. */
+    /* Non-temporal stores pay from half of stream_bytes on: copying scattered
+     * rows of 16 MiB in all takes 2.5 ms by ordinary and 1.3 ms by non-temporal
+     * stores (Zen 4, 1 thread, 2026-11). Results that are read again soon
+     * (TN_LAUNCH_SOON) are better left in the caches up to stream_bytes. */
     c.stream = c.in != c.out &&
                (c.across < c.ndim ? total * c.bytes : written_span(&c)) >=
                    built->stream_bytes /

@@ -213,8 +213,8 @@ static void run_some(const pass *p, void *out, int64_t first, int64_t count)
 }
 
 /* Computes elements [first, end) and writes them by non-temporal stores,
- * through a buffer of 4 KiB. Adding 2^24 floats takes 3.6 ms this way, 4.3 ms
- * with a buffer of 8 KiB and 4.0 ms with one of 2 KiB (Zen 5). */
+ * through a buffer of 4 KiB. Adding 2^24 floats takes 3.6 ms, and 4.0 ms with
+ * 2 KiB and 4.3 ms with 8 KiB (Zen 5, 2026-11). */
 static void run_streamed(const pass *p, int64_t first, int64_t end)
 {
     _Alignas(64) uint64_t block[512];
@@ -274,10 +274,7 @@ static bool set_rows(pass *p, const cpu_direct *direct, const tn_launch *launch,
 /* Returns whether the result is large enough for non-temporal stores. If the
  * program has machine code, half the size is enough, and the launch is then
  * left to the machine code, which uses such stores without a buffer
- * (cut_plan.c). Adding 2^24 floats takes 7.8 ms by machine code and 12.5 ms
- * through a buffer. Adding a row to 4096 x 1024 floats takes 0.75 ms by machine
- * code and 1.4 ms by ordinary stores (Zen 4, with other work between the
- * calls). */
+ * (cut_plan.c). */
 static bool is_streamed(const tn_built *built, int64_t bytes)
 {
     int64_t part = built->kept.segment_count > 0 ? 2 : 1;

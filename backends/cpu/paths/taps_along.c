@@ -22,7 +22,7 @@
 /* least number of rows for which a table pays (second case) */
 #define MIN_ROWS 4
 /* Results of at least this many bytes are prefetched for writing, because L1
- * and L2 do not hold them yet. Without prefetches Zen 5 takes 5 % longer. */
+ * and L2 do not hold them yet. */
 #define PREFETCH_OUT_BYTES (4 << 20)
 
 typedef struct along {

@@ -19,8 +19,7 @@
 #define TASK_POINTS 32768 /* least number of points of a task */
 /* Lines that run side by side prefetch the point that comes this many points
  * later in each line, because the points of a line are then far apart in
- * memory. scatter of 1024 x 1024 along its rows takes 1.02 ms, and 1.15 ms
- * without prefetches; 8 points ahead are as fast (Zen 5). */
+ * memory. 8 points ahead are as fast (Zen 5, 2026-11). */
 #define ROWS_AHEAD 4
 #define ROW_BLOCK 256     /* rows of src that are processed at a time */
 /* Elements of a block of rows if two threads share the rows. */
@@ -131,8 +130,7 @@ static void raise_at(work *w, const line *l, const int64_t *point, int64_t i,
  * that destination are prefetched. If all of it were prefetched before the line
  * begins, there would be more cache misses than a processor can handle at once,
  * and memory would idle afterwards. scatter_add of 4096 x 1024 takes 2.8 ms,
- * 3.6 ms with all prefetches at the beginning, and 2.9 ms with src and index
- * 512 points ahead (Zen 5). */
+ * and 2.9 ms with AHEAD = 512 (Zen 5, 2026-11). */
 enum { GROUP = 16, BLOCK = 256, AHEAD = 1536 /* in points */ };
 
 typedef struct ahead {
@@ -382,9 +380,7 @@ static void run_rows(void *context, int64_t i)
 /* Processes all rows by two threads, block by block. Thread 0 adds to
  * destinations of even index, thread 1 to those of odd index. While a thread
  * runs alone, it processes all rows of a block, because rows of one parity
- * leave gaps in memory that cost as much as the data. index_add of 4096 x 1024
- * by one thread takes 1.3 ms by parity, and 1.0 ms like this; it takes 1.45 ms
- * if each thread adds one half of every row (Zen 5). */
+ * leave gaps in memory that cost as much as the data. */
 static void run_half(void *context, int64_t own)
 {
     work *w = context;
@@ -465,8 +461,7 @@ static int64_t lines_side_by_side(const work *w)
  * if that pays. If the rows of a destination are a power of two apart, they use
  * only a few sets of the cache and evict each other. In a compact copy the rows
  * follow each other without gaps. Two copies, there and back, pay if about as
- * many points are added as the destination has elements. scatter_reduce of 1024
- * x 1024 along its rows takes 1.5 ms, and 4.9 ms without the copy (Zen 5). */
+ * many points are added as the destination has elements. */
 static void run_compacted(work *w, const line *l, const int64_t *point)
 {
     const size_t bytes = tn__cpu_dtype_bytes[w->s->dst.dtype];

@@ -35,8 +35,7 @@
     SHUFFLE(V, I, x, x, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15,   \
             15, 15, 15)
 #if TN_CPU_VECTOR == 64
-/* Masked additions change only the elements to which something is added: a
- * block of TN_LANES elements takes 1.07 ns instead of 1.19 ns (Zen 5). */
+/* Masked additions change only the elements to which something is added. */
 #define OF(i, h) (((i) & ~(2 * (h) - 1)) + (h) - 1)
 #define MASKED_16(V, x, h, mask)                                              \
     x = (V)_mm512_mask_add_ps(                                                \
@@ -82,11 +81,11 @@
 
 /* SCAN defines prefix sums of one sequence. The sums of whole blocks form the
  * only chain, of one addition per block; everything else is computed before.
- * The input is prefetched: for 16 MiB that other work evicted, sums take 0.52
- * ms with a distance of 2 KiB, 0.47 ms with 4 and 0.44 ms with 8 or 12 KiB (Zen
- * 5). If `before` is NULL, whole blocks need six instead of seven additions:
- * 256 KiB in the caches take 5.3 us instead of 6.1 us. */
-#define AHEAD 8192 /* prefetch distance in bytes */
+ * If `before` is NULL, whole blocks need six instead of seven additions. The
+ * input is prefetched. */
+/* Prefetch distance in bytes. Sums of 16 MiB take 0.44 ms, and 0.47 ms with 4
+ * KiB and 0.52 ms with 2 KiB (Zen 5, 2026-11). */
+#define AHEAD 8192
 #ifdef TN_CPU_STREAMS
 #define STREAM(to, x) stream_vector(to, (vec_i32)(x))
 #else
@@ -166,8 +165,7 @@ SCAN(scan_f64, double, f64, 64)
 
 /* ROWS defines prefix sums of adjacent sequences, four rows at a time. Rows
  * whose distance is a multiple of 4096 bytes map to the same L1 cache set, and
- * more of them would evict each other. The next four rows are prefetched: 4096
- * x 1024 floats take 0.84 ms instead of 1.11 ms (Zen 5). */
+ * more of them would evict each other. The next four rows are prefetched. */
 #define PREFETCH_NEXT(at, next, writes)                                       \
     __builtin_prefetch((const char *)(at) + (next), writes, 3);
 #define ROWS(name, T, B, V)                                                   \
