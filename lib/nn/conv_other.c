@@ -131,10 +131,24 @@ static tn_module *make_conv(const conv_kind *kind, int64_t in_channels,
     return tn_scope_result(scope, made ? &c->base : NULL);
 }
 
+/* One description of the options for all, as their structs are alike: it has
+ * 1 KB. */
+typedef conv_options tn__options_here;
+static const conv_options shared_defaults =
+    TN_OPTIONS_DEFAULTS(conv, TN_NN_CONV_OPTIONS_LIST);
+static const tn_option shared_option[] = {
+    TN_NN_CONV_OPTIONS_LIST(TN__OPTION_ROW)};
+
 #define CONV(function, class_name, axes, transposed, forward)                 \
-    TN_OPTIONS_TYPE(tn_nn_##function, "nn_" #function,                        \
-                    "in_channels, out_channels, kernel_size",                 \
-                    TN_NN_CONV_OPTIONS_LIST)                                  \
+    static const tn_options_type function##_type = {                          \
+        sizeof(tn_options_type),                                              \
+        "nn_" #function,                                                      \
+        "in_channels, out_channels, kernel_size",                             \
+        &shared_defaults,                                                     \
+        sizeof shared_defaults,                                               \
+        shared_option,                                                        \
+        sizeof shared_option / sizeof *shared_option};                        \
+    TN_OPTIONS_LISTED(function##_type);                                       \
     tn_module *tn_nn_##function##_with(                                       \
         int64_t in_channels, int64_t out_channels, int64_t kernel_size,       \
         const tn_nn_##function##_options *options)                            \
@@ -142,8 +156,7 @@ static tn_module *make_conv(const conv_kind *kind, int64_t in_channels,
         static const tn_module_class type = {sizeof type,  class_name,        \
                                              sizeof(conv), forward,           \
                                              describe,     NULL};             \
-        const conv_kind kind = {&type, tn_nn_##function##_type(), axes,       \
-                                transposed};                                  \
+        const conv_kind kind = {&type, &function##_type, axes, transposed};   \
         return make_conv(&kind, in_channels, out_channels, kernel_size,       \
                          options);                                            \
     }
