@@ -1,5 +1,5 @@
 /* <tenon/nn_conv.h>: convolutions in 1 and 3 dimensions, transposed
- * convolutions, pooling and upsampling. Part of <tenon/nn.h>.
+ * convolutions and upsampling. Part of <tenon/nn.h>.
  *
  * Each returns a module owned by the open scope. Shapes are documented with the
  * operator of the same name in <tenon/ops.h>. Source: torch.nn.
@@ -65,27 +65,6 @@ TN_API tn_module *tn_nn_conv_transpose3d_with(
     int64_t in_channels, int64_t out_channels, int64_t kernel_size,
     const tn_nn_conv_transpose3d_options *options);
 
-/* (N, C, H, W) to (N, C, H', W'). count_include_pad: zeros of the padding count
- * as elements of the mean. divisor_override: the divisor of the sums; not 0. */
-#define TN_NN_AVG_POOL2D_OPTIONS_LIST(X)                                      \
-    X(int64_t, stride, TN_NONE_INT) /* none: kernel_size */                   \
-    X(int64_t, padding, 0)                                                    \
-    X(bool, ceil_mode, false)                                                 \
-    X(bool, count_include_pad, true)                                          \
-    X(int64_t, divisor_override, TN_NONE_INT) /* none: the count */
-TN_OPTIONS_STRUCT(tn_nn_avg_pool2d, TN_NN_AVG_POOL2D_OPTIONS_LIST);
-#define TN_NN_AVG_POOL2D_OPTIONS                                              \
-    TN_OPTIONS_DEFAULTS(tn_nn_avg_pool2d, TN_NN_AVG_POOL2D_OPTIONS_LIST)
-TN_API tn_module *tn_nn_avg_pool2d_with(
-    int64_t kernel_size, const tn_nn_avg_pool2d_options *options);
-
-/* (..., H, W) to (..., height, width): means over windows of nearly equal size.
- * TN_NONE_INT keeps a size. */
-TN_API tn_module *tn_nn_adaptive_avg_pool2d(int64_t height, int64_t width);
-
-/* (N, C r r, H, W) to (N, C, H r, W r), with r = upscale_factor. */
-TN_API tn_module *tn_nn_pixel_shuffle(int64_t upscale_factor);
-
 /* (N, C, ...) resized by scale_factor, or, if that is TN_NONE_FLOAT, to
  * output_size. mode as in tn_interpolate. align_corners is for the modes
  * linear, bilinear, trilinear and bicubic. */
@@ -109,7 +88,6 @@ TN_API tn_module *tn_nn_upsample_with(double scale_factor,
 #define tn_nn_conv3d(...) TN_CALL_3(tn_nn_conv3d, __VA_ARGS__, )
 #define tn_nn_conv_transpose3d(...)                                           \
     TN_CALL_3(tn_nn_conv_transpose3d, __VA_ARGS__, )
-#define tn_nn_avg_pool2d(...) TN_CALL_1(tn_nn_avg_pool2d, __VA_ARGS__, )
 #define tn_nn_upsample(...) TN_CALL_1(tn_nn_upsample, __VA_ARGS__, )
 #else
 } /* extern "C" */
@@ -118,7 +96,6 @@ TN_OVERLOAD_3(tn_module *, tn_nn_conv_transpose1d, int64_t, int64_t, int64_t)
 TN_OVERLOAD_3(tn_module *, tn_nn_conv_transpose2d, int64_t, int64_t, int64_t)
 TN_OVERLOAD_3(tn_module *, tn_nn_conv3d, int64_t, int64_t, int64_t)
 TN_OVERLOAD_3(tn_module *, tn_nn_conv_transpose3d, int64_t, int64_t, int64_t)
-TN_OVERLOAD_1(tn_module *, tn_nn_avg_pool2d, int64_t)
 TN_OVERLOAD_1(tn_module *, tn_nn_upsample, double)
 extern "C" {
 #endif

@@ -1,4 +1,4 @@
-/* nn_conv.c: convolution over images, and max pooling. */
+/* nn_conv.c: convolution over images. */
 #include <nn/init.h>
 #include <nn/tree.h>
 
@@ -170,70 +170,4 @@ tn_module *tn_nn_conv2d_with(int64_t in_channels, int64_t out_channels,
     bool made =
         c && configure(c, kernel_size, &o) && make_parameters(c, o.bias);
     return tn_scope_result(scope, made ? &c->base : NULL);
-}
-
-/* ---- pooling ------------------------------------------------------------ */
-
-typedef struct max_pool2d {
-    tn_module base;
-    int64_t kernel_size, stride, padding, dilation;
-    bool ceil_mode;
-} max_pool2d;
-
-static tn_tensor *pool_forward(tn_module *self, tn_tensor *input)
-{
-    max_pool2d *p = (max_pool2d *)self;
-    return tn_max_pool2d(input, tn_dims(p->kernel_size, p->kernel_size),
-                         .stride = p->stride, .padding = p->padding,
-                         .dilation = p->dilation, .ceil_mode = p->ceil_mode);
-}
-
-static void pool_describe(const tn_module *self, char *text, size_t room)
-{
-    const max_pool2d *p = (const max_pool2d *)self;
-    snprintf(text, room,
-             "kernel_size=%" PRId64 ", stride=%" PRId64 ", padding=%" PRId64
-             ", dilation=%" PRId64 ", ceil_mode=%s",
-             p->kernel_size, p->stride, p->padding, p->dilation,
-             p->ceil_mode ? "True" : "False");
-}
-
-static const tn_module_class max_pool2d_class = {
-    sizeof max_pool2d_class, "MaxPool2d",   sizeof(max_pool2d),
-    pool_forward,            pool_describe, NULL};
-
-TN_OPTIONS_TYPE(tn_nn_max_pool2d, "nn_max_pool2d", "kernel_size",
-                TN_NN_MAX_POOL2D_OPTIONS_LIST)
-
-tn_module *tn_nn_max_pool2d_with(int64_t kernel_size,
-                                 const tn_nn_max_pool2d_options *options)
-{
-    tn_nn_max_pool2d_options o;
-    if (tn_options_take(tn_nn_max_pool2d_type(), &o, options) < 0)
-        return NULL;
-    if (o.stride == TN_NONE_INT)
-        o.stride = kernel_size;
-    if (kernel_size < 1 || o.stride < 1 || o.padding < 0 || o.dilation < 1 ||
-        o.padding > kernel_size / 2) {
-        tn_error_refuse_argument(TN_ERR_ARGUMENT, "nn_max_pool2d",
-                                 kernel_size < 1  ? "kernel_size"
-                                 : o.stride < 1   ? "stride"
-                                 : o.dilation < 1 ? "dilation"
-                                                  : "padding",
-                                 "kernel_size %" PRId64 ", stride %" PRId64
-                                 ", padding %" PRId64 ", dilation %" PRId64
-                                 ": positive numbers are wanted, and padding "
-                                 "of at most half the kernel_size",
-                                 kernel_size, o.stride, o.padding, o.dilation);
-        return NULL;
-    }
-    max_pool2d *p = tn_module_new(&max_pool2d_class);
-    if (!p)
-        return NULL;
-    p->kernel_size = kernel_size;
-    p->stride = o.stride;
-    p->padding = o.padding;
-    p->dilation = o.dilation;
-    p->ceil_mode = o.ceil_mode;
-    return &p->base;
 }

@@ -21,7 +21,7 @@ tests_golden_run_SOURCES = tests/golden/run.c $(golden_ops) \
 	tests/golden/optim_file.c \
 	tests/golden/schedule_file.c \
 	tests/golden/training_file.c
-tests_golden_run_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) \
+tests_golden_run_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_builddir)/tests $(JANSSON_CFLAGS) \
 	-DGOLDEN_TOP='"$(abs_top_srcdir)"'
 tests_golden_run_LDADD = libtenon.la $(JANSSON_LIBS) -lm
 
