@@ -10,9 +10,6 @@
 #include <tenon/nn.h>
 #include <tenon/ops.h>
 
-/* Code that runs once for each layer is compiled for size. */
-#define COLD __attribute__((cold))
-
 #include <nn/layers.inc>
 
 static tn__nn_setting *find(tn__nn_layer *layer, const char *name,
@@ -53,8 +50,9 @@ static void set_number(tn__nn_setting *s, double f)
 
 /* ---- reading the call --------------------------------------------------- */
 
-COLD static void read_arguments(tn__nn_layer *layer, const tn__nn_row *row,
-                                va_list arguments)
+TN__NN_SMALL static void read_arguments(tn__nn_layer *layer,
+                                        const tn__nn_row *row,
+                                        va_list arguments)
 {
     const char *name = texts + row->arguments;
     for (const char *kind = texts + row->kinds; *kind; kind++) {
@@ -73,16 +71,16 @@ COLD static void read_arguments(tn__nn_layer *layer, const tn__nn_row *row,
 }
 
 /* The list form of an option or argument is given as the value of that. */
-COLD static void read_list(tn__nn_layer *layer, const char *name,
-                           const tn_dims_list *list)
+TN__NN_SMALL static void read_list(tn__nn_layer *layer, const char *name,
+                                   const tn_dims_list *list)
 {
     tn__nn_setting *s = find(layer, name, strlen(name) - 1);
     if (s && list->count >= 0)
         set_list(s, list);
 }
 
-COLD static bool read_option(tn__nn_layer *layer, const tn_option *option,
-                             const char *own)
+TN__NN_SMALL static bool read_option(tn__nn_layer *layer,
+                                     const tn_option *option, const char *own)
 {
     const void *at = own + option->offset;
     tn_tensor *tensor = NULL;
@@ -112,8 +110,9 @@ COLD static bool read_option(tn__nn_layer *layer, const tn_option *option,
 }
 
 /* A kernel_size and kernel_sizes: exactly one is given. */
-COLD static bool check_kernel(const tn__nn_row *row, const tn__nn_layer *layer,
-                              const char *own)
+TN__NN_SMALL static bool check_kernel(const tn__nn_row *row,
+                                      const tn__nn_layer *layer,
+                                      const char *own)
 {
     const char *place = strchr(texts + row->kinds, 's');
     if (!place)
@@ -129,8 +128,8 @@ COLD static bool check_kernel(const tn__nn_row *row, const tn__nn_layer *layer,
 
 /* ---- checks ------------------------------------------------------------- */
 
-COLD static bool refuse(const tn__nn_row *row, const tn__nn_setting *s,
-                        const char *value, const char *wanted)
+TN__NN_SMALL static bool refuse(const tn__nn_row *row, const tn__nn_setting *s,
+                                const char *value, const char *wanted)
 {
     tn_error_refuse_argument(TN_ERR_ARGUMENT, texts + row->name, s->name,
                              "%s is %s; %s is wanted", s->name, value, wanted);
@@ -138,7 +137,7 @@ COLD static bool refuse(const tn__nn_row *row, const tn__nn_setting *s,
 }
 
 /* The numbers of s one after the other; false after the last. */
-COLD static bool number_at(const tn__nn_setting *s, int i, double *to)
+TN__NN_SMALL static bool number_at(const tn__nn_setting *s, int i, double *to)
 {
     bool one = i == 0;
     if (s->value.kind == TN_VALUE_DIMS && (one = i < s->list.count))
@@ -152,8 +151,9 @@ COLD static bool number_at(const tn__nn_setting *s, int i, double *to)
     return one;
 }
 
-COLD static bool check_numbers(const tn__nn_row *row, const tn__nn_setting *s,
-                               const char *rule)
+TN__NN_SMALL static bool check_numbers(const tn__nn_row *row,
+                                       const tn__nn_setting *s,
+                                       const char *rule)
 {
     static const char *const wanted[] = {
         "at least 1", "at least 0", "a number greater than 0", "another number",
@@ -175,8 +175,8 @@ COLD static bool check_numbers(const tn__nn_row *row, const tn__nn_setting *s,
 }
 
 /* Is the word of s among the words a|b|c? */
-COLD static bool check_word(const tn__nn_row *row, const tn__nn_setting *s,
-                            const char *words)
+TN__NN_SMALL static bool check_word(const tn__nn_row *row,
+                                    const tn__nn_setting *s, const char *words)
 {
     char wanted[64], value[TN__NN_NAME + 2];
     size_t length = strlen(s->word), all = strcspn(words, " ");
@@ -193,8 +193,9 @@ COLD static bool check_word(const tn__nn_row *row, const tn__nn_setting *s,
     return refuse(row, s, value, wanted);
 }
 
-COLD static bool check_half(const tn__nn_row *row, const tn__nn_setting *s,
-                            const tn__nn_setting *kernel)
+TN__NN_SMALL static bool check_half(const tn__nn_row *row,
+                                    const tn__nn_setting *s,
+                                    const tn__nn_setting *kernel)
 {
     double x = 0, k = 0;
     for (int i = 0; number_at(s, i, &x); i++) {
@@ -211,8 +212,9 @@ COLD static bool check_half(const tn__nn_row *row, const tn__nn_setting *s,
 }
 
 /* Exactly one of a and b is given. */
-COLD static bool check_either(const tn__nn_row *row, const tn__nn_setting *a,
-                              const tn__nn_setting *b)
+TN__NN_SMALL static bool check_either(const tn__nn_row *row,
+                                      const tn__nn_setting *a,
+                                      const tn__nn_setting *b)
 {
     bool has_a = a->value.kind != TN_VALUE_NONE;
     bool has_b = b->value.kind != TN_VALUE_NONE;
@@ -226,8 +228,8 @@ COLD static bool check_either(const tn__nn_row *row, const tn__nn_setting *a,
 }
 
 /* One rule of texts + row->check. */
-COLD static bool check_rule(tn__nn_layer *layer, const tn__nn_row *row,
-                            const char *rule)
+TN__NN_SMALL static bool check_rule(tn__nn_layer *layer, const tn__nn_row *row,
+                                    const char *rule)
 {
     size_t length = strcspn(rule, "<>!=%/^@ ");
     tn__nn_setting *s = find(layer, rule, length);
@@ -251,7 +253,7 @@ COLD static bool check_rule(tn__nn_layer *layer, const tn__nn_row *row,
 }
 
 /* A list has a number for each axis; a padding one, or two for each. */
-COLD static bool check_lists(tn__nn_layer *layer, const tn__nn_row *row)
+TN__NN_SMALL static bool check_lists(tn__nn_layer *layer, const tn__nn_row *row)
 {
     for (int i = 0; i < layer->count; i++) {
         tn__nn_setting *s = &layer->setting[i];
@@ -278,7 +280,7 @@ COLD static bool check_lists(tn__nn_layer *layer, const tn__nn_row *row)
 }
 
 /* Arguments of kind axis become one output_size. */
-COLD static bool join_axes(tn__nn_layer *layer, const tn__nn_row *row)
+TN__NN_SMALL static bool join_axes(tn__nn_layer *layer, const tn__nn_row *row)
 {
     tn_dims_list size = TN_SCALAR;
     if (texts[row->kinds] != 'a')
@@ -304,7 +306,8 @@ COLD static bool join_axes(tn__nn_layer *layer, const tn__nn_row *row)
 /* ---- making ------------------------------------------------------------- */
 
 /* Has a setting this name of an operator's argument? */
-COLD static tn__nn_setting *for_argument(tn__nn_layer *layer, const char *name)
+TN__NN_SMALL static tn__nn_setting *for_argument(tn__nn_layer *layer,
+                                                 const char *name)
 {
     tn__nn_setting *s = find(layer, name, strlen(name));
     if (!s && strcmp(name, "size") == 0)
@@ -322,7 +325,7 @@ static bool is_input(const tn_op_arg *argument)
 }
 
 /* From where each argument of the operator gets its value. */
-COLD static void map_arguments(tn__nn_layer *layer)
+TN__NN_SMALL static void map_arguments(tn__nn_layer *layer)
 {
     int count = layer->op ? tn_op_arg_count(layer->op) : 0;
     for (int i = 0; i < count && i < TN__NN_OP_ARGUMENTS; i++) {
@@ -336,8 +339,8 @@ COLD static void map_arguments(tn__nn_layer *layer)
     }
 }
 
-COLD static bool fill(tn__nn_layer *layer, const tn__nn_row *row,
-                      const char *own, va_list arguments)
+TN__NN_SMALL static bool fill(tn__nn_layer *layer, const tn__nn_row *row,
+                              const char *own, va_list arguments)
 {
     layer->row = row;
     layer->op = texts[row->op] ? tn_op_find(texts + row->op) : NULL;
@@ -361,8 +364,8 @@ COLD static bool fill(tn__nn_layer *layer, const tn__nn_row *row,
 
 static const tn_module_class *class_of(const tn__nn_row *row);
 
-COLD tn_module *tn__nn_layer_new(const tn__nn_row *row, const void *options,
-                                 ...)
+TN__NN_SMALL tn_module *tn__nn_layer_new(const tn__nn_row *row,
+                                         const void *options, ...)
 {
     _Alignas(max_align_t) char own[TN__NN_OPTION_BYTES];
     va_list arguments;
@@ -414,8 +417,8 @@ static tn_value as_argument(const tn__nn_layer *layer, tn__nn_setting *s,
     return v;
 }
 
-COLD static void refuse_inputs(const tn_module *layer, int given, int wanted,
-                               const char *names)
+TN__NN_SMALL static void refuse_inputs(const tn_module *layer, int given,
+                                       int wanted, const char *names)
 {
     tn_error_refuse_argument(TN_ERR_ARGUMENT, layer->type->name, "inputs",
                              "%d input%s given; %d %s wanted: "
@@ -424,7 +427,7 @@ COLD static void refuse_inputs(const tn_module *layer, int given, int wanted,
                              wanted == 1 ? "is" : "are", names);
 }
 
-COLD static void refuse_count(const tn__nn_layer *layer, int given)
+TN__NN_SMALL static void refuse_count(const tn__nn_layer *layer, int given)
 {
     char names[120] = "input";
     size_t at = 0;
@@ -552,7 +555,7 @@ tn_tensor *tn_nn_pool_forward(tn_module *any, tn_tensor *input,
 
 /* A number as Python prints it: the shortest digits that read back as x, and
  * 1.0 for a whole one. */
-COLD static void print_float(char text[32], double x)
+TN__NN_SMALL static void print_float(char text[32], double x)
 {
     if (floor(x) == x && fabs(x) < 1e15) {
         snprintf(text, 32, "%.1f", x);
@@ -565,8 +568,8 @@ COLD static void print_float(char text[32], double x)
     }
 }
 
-COLD static size_t print_list(const tn__nn_setting *s, int axes, char *text,
-                              size_t room)
+TN__NN_SMALL static size_t print_list(const tn__nn_setting *s, int axes,
+                                      char *text, size_t room)
 {
     size_t at = 0;
     int count = s->value.kind == TN_VALUE_DIMS && s->list.count > 1
@@ -589,8 +592,8 @@ COLD static size_t print_list(const tn__nn_setting *s, int axes, char *text,
 }
 
 /* Prints the value of a setting; all: as a list of so many numbers. */
-COLD static size_t print_value(const tn__nn_setting *s, int all, char *text,
-                               size_t room)
+TN__NN_SMALL static size_t print_value(const tn__nn_setting *s, int all,
+                                       char *text, size_t room)
 {
     char number[32] = "None";
     const tn_value *v = &s->value;
@@ -607,7 +610,8 @@ COLD static size_t print_value(const tn__nn_setting *s, int all, char *text,
     return (size_t)snprintf(text, room, "%s", number);
 }
 
-COLD void tn__nn_layer_describe(const tn_module *self, char *text, size_t room)
+TN__NN_SMALL void tn__nn_layer_describe(const tn_module *self, char *text,
+                                        size_t room)
 {
     tn__nn_layer *layer = (tn__nn_layer *)(uintptr_t)self;
     const tn__nn_row *row = layer->row;
@@ -642,7 +646,7 @@ enum { ROWS = sizeof rows / sizeof *rows };
 
 /* The module class of a row. The first call makes those of all rows; a thread
  * that comes meanwhile waits for it. */
-COLD static const tn_module_class *class_of(const tn__nn_row *row)
+TN__NN_SMALL static const tn_module_class *class_of(const tn__nn_row *row)
 {
     enum { NONE, BEGUN, MADE };
     static _Atomic int state;

@@ -11,6 +11,9 @@
 
 struct tn__nn_layer;
 
+/* Of functions whose own time does not matter: compiled for size. */
+#define TN__NN_SMALL __attribute__((cold))
+
 /* A row as C; generate.awk writes it. To keep the library small its texts are
  * offsets into one text, and its module class is made at the first use. */
 typedef struct tn__nn_row {

@@ -7,18 +7,18 @@
 #include <tenon/nn.h>
 #include <tenon/ops.h>
 
-static const tn_dims_list *list_of(const tn__nn_layer *layer)
+TN__NN_SMALL static const tn_dims_list *list_of(const tn__nn_layer *layer)
 {
     return &layer->setting[0].list;
 }
 
-static double number_of(const tn__nn_layer *layer, int i)
+TN__NN_SMALL static double number_of(const tn__nn_layer *layer, int i)
 {
     return layer->setting[i].value.of.f;
 }
 
-static bool check_ndim(const tn__nn_layer *layer, tn_tensor *input, int least,
-                       int most, const char *wanted)
+TN__NN_SMALL static bool check_ndim(const tn__nn_layer *layer, tn_tensor *input,
+                                    int least, int most, const char *wanted)
 {
     char text[TN__NN_SHAPE_TEXT];
     int ndim = tn_tensor_ndim(input);
@@ -32,8 +32,8 @@ static bool check_ndim(const tn__nn_layer *layer, tn_tensor *input, int least,
 
 /* ---- padding ------------------------------------------------------------ */
 
-static tn_tensor *pad(const tn__nn_layer *layer, tn_tensor *input,
-                      const char *mode, double value)
+TN__NN_SMALL static tn_tensor *pad(const tn__nn_layer *layer, tn_tensor *input,
+                                   const char *mode, double value)
 {
     tn_dims_list sides = *list_of(layer);
     for (; sides.count < 2 * layer->row->axes; sides.count++)
@@ -41,30 +41,34 @@ static tn_tensor *pad(const tn__nn_layer *layer, tn_tensor *input,
     return tn_pad(input, sides, .mode = mode, .value = value);
 }
 
-tn_tensor *tn__nn_pad_constant(tn__nn_layer *layer, tn_tensor *input)
+TN__NN_SMALL tn_tensor *tn__nn_pad_constant(tn__nn_layer *layer,
+                                            tn_tensor *input)
 {
     return pad(layer, input, "constant",
                layer->count > 1 ? number_of(layer, 1) : 0);
 }
 
-tn_tensor *tn__nn_pad_reflect(tn__nn_layer *layer, tn_tensor *input)
+TN__NN_SMALL tn_tensor *tn__nn_pad_reflect(tn__nn_layer *layer,
+                                           tn_tensor *input)
 {
     return pad(layer, input, "reflect", 0);
 }
 
-tn_tensor *tn__nn_pad_replicate(tn__nn_layer *layer, tn_tensor *input)
+TN__NN_SMALL tn_tensor *tn__nn_pad_replicate(tn__nn_layer *layer,
+                                             tn_tensor *input)
 {
     return pad(layer, input, "replicate", 0);
 }
 
-tn_tensor *tn__nn_pad_circular(tn__nn_layer *layer, tn_tensor *input)
+TN__NN_SMALL tn_tensor *tn__nn_pad_circular(tn__nn_layer *layer,
+                                            tn_tensor *input)
 {
     return pad(layer, input, "circular", 0);
 }
 
 /* ---- over channels ------------------------------------------------------ */
 
-tn_tensor *tn__nn_softmax2d(tn__nn_layer *layer, tn_tensor *input)
+TN__NN_SMALL tn_tensor *tn__nn_softmax2d(tn__nn_layer *layer, tn_tensor *input)
 {
     return check_ndim(layer, input, 3, 4, "(N, C, H, W) or (C, H, W)")
                ? tn_softmax(input, -3)
@@ -73,7 +77,7 @@ tn_tensor *tn__nn_softmax2d(tn__nn_layer *layer, tn_tensor *input)
 
 /* PyTorch's sum runs from the first channel on: it adds the next square and
  * subtracts the last one, but never that of channel 0, which stays in it. */
-tn_tensor *tn__nn_cross_map(tn__nn_layer *layer, tn_tensor *input)
+TN__NN_SMALL tn_tensor *tn__nn_cross_map(tn__nn_layer *layer, tn_tensor *input)
 {
     if (!check_ndim(layer, input, 4, 4, "(N, C, H, W)"))
         return NULL;
@@ -98,7 +102,7 @@ tn_tensor *tn__nn_cross_map(tn__nn_layer *layer, tn_tensor *input)
 
 /* ---- random ------------------------------------------------------------- */
 
-tn_tensor *tn__nn_rrelu(tn__nn_layer *layer, tn_tensor *input)
+TN__NN_SMALL tn_tensor *tn__nn_rrelu(tn__nn_layer *layer, tn_tensor *input)
 {
     double lower = number_of(layer, 0), upper = number_of(layer, 1);
     if (!layer->base.training)
@@ -109,7 +113,7 @@ tn_tensor *tn__nn_rrelu(tn__nn_layer *layer, tn_tensor *input)
 }
 
 /* Ones for each channel of the input: (N, C, 1 ...), or (C, 1 ...). */
-static tn_tensor *channel_ones(tn_tensor *input, bool batched)
+TN__NN_SMALL static tn_tensor *channel_ones(tn_tensor *input, bool batched)
 {
     tn_dims_list shape = TN_SCALAR;
     for (int i = 0; i < tn_tensor_ndim(input); i++)
@@ -119,7 +123,8 @@ static tn_tensor *channel_ones(tn_tensor *input, bool batched)
                    .device = tn_tensor_device(input));
 }
 
-tn_tensor *tn__nn_dropout_channels(tn__nn_layer *layer, tn_tensor *input)
+TN__NN_SMALL tn_tensor *tn__nn_dropout_channels(tn__nn_layer *layer,
+                                                tn_tensor *input)
 {
     static const char *const wanted[] = {"(N, C, L) or (C, L)",
                                          "(N, C, H, W) or (N, C, L)",
@@ -136,7 +141,8 @@ tn_tensor *tn__nn_dropout_channels(tn__nn_layer *layer, tn_tensor *input)
 
 /* arXiv:1706.02515: a dropped element gets SELU's limit, -lambda alpha; then a
  * scale and a shift restore mean 0 and variance 1. */
-tn_tensor *tn__nn_alpha_dropout(tn__nn_layer *layer, tn_tensor *input)
+TN__NN_SMALL tn_tensor *tn__nn_alpha_dropout(tn__nn_layer *layer,
+                                             tn_tensor *input)
 {
     const double limit = -1.7580993408473766, p = number_of(layer, 0);
     const bool channels = strcmp(layer->base.type->name, "AlphaDropout") != 0;

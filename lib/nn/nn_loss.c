@@ -10,7 +10,8 @@
 
 /* The library's own copy of a reduction. NULL, with an error, for an unknown
  * one. */
-static const char *find_reduction(const char *name, const char *layer)
+TN__NN_SMALL static const char *find_reduction(const char *name,
+                                               const char *layer)
 {
     static const char *const known[] = {"none", "mean", "sum"};
     for (int i = 0; i < 3; i++)
@@ -23,8 +24,8 @@ static const char *find_reduction(const char *name, const char *layer)
     return NULL;
 }
 
-static bool check_sizes(const char *layer, const char *a, int64_t n,
-                        const char *b, int64_t m)
+TN__NN_SMALL static bool check_sizes(const char *layer, const char *a,
+                                     int64_t n, const char *b, int64_t m)
 {
     if (n >= 1 && m >= 1)
         return true;
@@ -34,7 +35,8 @@ static bool check_sizes(const char *layer, const char *a, int64_t n,
     return false;
 }
 
-static tn_tensor *no_single_forward(tn_module *self, tn_tensor *input)
+TN__NN_SMALL static tn_tensor *no_single_forward(tn_module *self,
+                                                 tn_tensor *input)
 {
     (void)input;
     tn_error_refuse_argument(TN_ERR_ARGUMENT, self->type->name, "inputs",
@@ -61,14 +63,16 @@ static const tn_module_class triplet_class = {sizeof triplet_class,
                                               NULL,
                                               NULL};
 
-static tn_tensor *distance(const triplet *t, tn_tensor *a, tn_tensor *b)
+TN__NN_SMALL static tn_tensor *distance(const triplet *t, tn_tensor *a,
+                                        tn_tensor *b)
 {
     return t->distance ? t->distance(a, b, t->context)
                        : tn_pairwise_distance(a, b);
 }
 
-static tn_tensor *run_triplet(const triplet *t, tn_tensor *anchor,
-                              tn_tensor *positive, tn_tensor *negative)
+TN__NN_SMALL static tn_tensor *run_triplet(const triplet *t, tn_tensor *anchor,
+                                           tn_tensor *positive,
+                                           tn_tensor *negative)
 {
     tn_tensor *near = distance(t, anchor, positive);
     tn_tensor *far = distance(t, anchor, negative);
@@ -85,7 +89,7 @@ TN_OPTIONS_TYPE(tn_nn_triplet_margin_with_distance_loss,
                 "nn_triplet_margin_with_distance_loss", "",
                 TN_NN_TRIPLET_DISTANCE_OPTIONS_LIST)
 
-tn_module *tn_nn_triplet_margin_with_distance_loss_with(
+TN__NN_SMALL tn_module *tn_nn_triplet_margin_with_distance_loss_with(
     const tn_nn_triplet_margin_with_distance_loss_options *options)
 {
     const tn_options_type *type =
@@ -134,8 +138,9 @@ static const tn_module_class linear_loss_class = {sizeof linear_loss_class,
                                                   NULL,
                                                   NULL};
 
-static tn_tensor *run_linear_loss(const linear_loss *l, tn_tensor *input,
-                                  tn_tensor *target)
+TN__NN_SMALL static tn_tensor *run_linear_loss(const linear_loss *l,
+                                               tn_tensor *input,
+                                               tn_tensor *target)
 {
     tn_dims_list bias_shape = l->shape;
     bias_shape.count--;
@@ -156,7 +161,7 @@ TN_OPTIONS_TYPE(tn_nn_linear_cross_entropy_loss, "nn_linear_cross_entropy_loss",
                 "in_features, num_classes",
                 TN_NN_LINEAR_CROSS_ENTROPY_LOSS_OPTIONS_LIST)
 
-tn_module *tn_nn_linear_cross_entropy_loss_with(
+TN__NN_SMALL tn_module *tn_nn_linear_cross_entropy_loss_with(
     int64_t in_features, int64_t num_classes,
     const tn_nn_linear_cross_entropy_loss_options *options)
 {
@@ -210,13 +215,13 @@ typedef struct adaptive {
     tn_dims_list cut; /* the cutoffs, and the number of classes */
 } adaptive;
 
-static int cluster_count(const adaptive *a)
+TN__NN_SMALL static int cluster_count(const adaptive *a)
 {
     return a->cut.count - 1;
 }
 
 /* The log-probabilities of all classes. */
-static tn_tensor *all_classes(tn_module *self, tn_tensor *input)
+TN__NN_SMALL static tn_tensor *all_classes(tn_module *self, tn_tensor *input)
 {
     const adaptive *a = (const adaptive *)self;
     tn_tensor *part[TN_MAX_NDIM + 1];
@@ -235,7 +240,8 @@ static const tn_module_class adaptive_class = {sizeof adaptive_class,
                                                NULL,
                                                NULL};
 
-static bool check_batch(const adaptive *a, tn_tensor *input, tn_tensor *target)
+TN__NN_SMALL static bool check_batch(const adaptive *a, tn_tensor *input,
+                                     tn_tensor *target)
 {
     char text[2][TN__NN_SHAPE_TEXT];
     int ndim = tn_tensor_ndim(target);
@@ -265,9 +271,9 @@ static bool check_batch(const adaptive *a, tn_tensor *input, tn_tensor *target)
 
 /* The log-probabilities of the targets within their clusters go into output,
  * and the head's entry of each target into entry. */
-static bool run_cluster(const adaptive *a, int i, tn_tensor *input,
-                        tn_tensor *target, tn_tensor **output,
-                        tn_tensor **entry)
+TN__NN_SMALL static bool run_cluster(const adaptive *a, int i, tn_tensor *input,
+                                     tn_tensor *target, tn_tensor **output,
+                                     tn_tensor **entry)
 {
     int64_t low = a->cut.dim[i], high = a->cut.dim[i + 1];
     tn_tensor *rows = NULL;
@@ -287,8 +293,9 @@ static bool run_cluster(const adaptive *a, int i, tn_tensor *input,
     return *output && *entry;
 }
 
-static tn_tensor *run_adaptive(const adaptive *a, tn_tensor *input,
-                               tn_tensor *target, tn_tensor **out_loss)
+TN__NN_SMALL static tn_tensor *run_adaptive(const adaptive *a, tn_tensor *input,
+                                            tn_tensor *target,
+                                            tn_tensor **out_loss)
 {
     if (!check_batch(a, input, target))
         return NULL;
@@ -311,10 +318,10 @@ static tn_tensor *run_adaptive(const adaptive *a, tn_tensor *input,
     return single ? tn_squeeze(output, .dim = 0) : output;
 }
 
-tn_tensor *tn_nn_adaptive_log_softmax_forward(tn_module *module,
-                                              tn_tensor *input,
-                                              tn_tensor *target,
-                                              tn_tensor **out_loss)
+TN__NN_SMALL tn_tensor *tn_nn_adaptive_log_softmax_forward(tn_module *module,
+                                                           tn_tensor *input,
+                                                           tn_tensor *target,
+                                                           tn_tensor **out_loss)
 {
     const char *what = "nn_adaptive_log_softmax_forward";
     if (!tn__nn_is_kind(module, &adaptive_class, NULL, what) ||
@@ -330,8 +337,8 @@ tn_tensor *tn_nn_adaptive_log_softmax_forward(tn_module *module,
     return out[0];
 }
 
-static bool check_cutoffs(const char *layer, int64_t n_classes,
-                          const tn_dims_list *cut)
+TN__NN_SMALL static bool check_cutoffs(const char *layer, int64_t n_classes,
+                                       const tn_dims_list *cut)
 {
     bool fine = cut->count > 0 && cut->count < TN_MAX_NDIM;
     for (int i = 0; i < cut->count && fine; i++)
@@ -346,7 +353,8 @@ static bool check_cutoffs(const char *layer, int64_t n_classes,
 }
 
 /* Contains the clusters, so that their paths are those of PyTorch. */
-static tn_module *make_tail(adaptive *a, int64_t in_features, double div_value)
+TN__NN_SMALL static tn_module *make_tail(adaptive *a, int64_t in_features,
+                                         double div_value)
 {
     static const tn_module_class list_class = {
         sizeof list_class, "ModuleList", sizeof(tn_module),
@@ -372,7 +380,7 @@ TN_OPTIONS_TYPE(tn_nn_adaptive_log_softmax_with_loss,
                 "in_features, n_classes, cutoffs",
                 TN_NN_ADAPTIVE_LOG_SOFTMAX_OPTIONS_LIST)
 
-tn_module *tn_nn_adaptive_log_softmax_with_loss_with(
+TN__NN_SMALL tn_module *tn_nn_adaptive_log_softmax_with_loss_with(
     int64_t in_features, int64_t n_classes, tn_dims_list cutoffs,
     const tn_nn_adaptive_log_softmax_with_loss_options *options)
 {
@@ -412,7 +420,7 @@ tn_module *tn_nn_adaptive_log_softmax_with_loss_with(
 
 /* ---- their part of tn_nn_apply ------------------------------------------ */
 
-int tn__nn_loss_inputs(const tn_module *module)
+TN__NN_SMALL int tn__nn_loss_inputs(const tn_module *module)
 {
     return module->type == &triplet_class ? 3
            : module->type == &linear_loss_class ||
@@ -421,7 +429,7 @@ int tn__nn_loss_inputs(const tn_module *module)
                : 0;
 }
 
-tn_tensor *tn__nn_loss_run(tn_module *module, tn_tensor *const *in)
+TN__NN_SMALL tn_tensor *tn__nn_loss_run(tn_module *module, tn_tensor *const *in)
 {
     tn_tensor *loss = NULL;
     if (module->type == &triplet_class)
