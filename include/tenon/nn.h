@@ -242,30 +242,6 @@ TN_OPTIONS_STRUCT(tn_nn_linear, TN_NN_LINEAR_OPTIONS_LIST);
 TN_API tn_module *tn_nn_linear_with(int64_t in_features, int64_t out_features,
                                     const tn_nn_linear_options *options);
 
-/* A number applies to both axes; a list has a number for each: (h, w).
- * padding_mode: "zeros", or one of tn_pad's: "reflect", "replicate",
- * "circular". */
-#define TN_NN_CONV2D_OPTIONS_LIST(X)                                           \
-    X(int64_t, stride, 1)                                                      \
-    X(tn_dims_list, strides, TN_NONE_DIMS)                                     \
-    X(int64_t, padding, 0)                                                     \
-    X(tn_dims_list, paddings, TN_NONE_DIMS)                                    \
-    X(bool, padding_same, false) /* keeps the size; stride 1 */                \
-    X(int64_t, dilation, 1)                                                    \
-    X(tn_dims_list, dilations, TN_NONE_DIMS)                                   \
-    X(int64_t, groups, 1)                                                      \
-    X(bool, bias, true)                                                        \
-    X(const char *, padding_mode, "zeros")                                     \
-    X(tn_dims_list, kernel_sizes, TN_NONE_DIMS) /* kernel_size: TN_NONE_INT */
-TN_OPTIONS_STRUCT(tn_nn_conv2d, TN_NN_CONV2D_OPTIONS_LIST);
-#define TN_NN_CONV2D_OPTIONS                                                  \
-    TN_OPTIONS_DEFAULTS(tn_nn_conv2d, TN_NN_CONV2D_OPTIONS_LIST)
-/* (N, in, H, W) to (N, out, H', W'). Parameters: weight (out, in / groups, kh,
- * kw), bias (out). Source: torch.nn.Conv2d. */
-TN_API tn_module *tn_nn_conv2d_with(int64_t in_channels, int64_t out_channels,
-                                    int64_t kernel_size,
-                                    const tn_nn_conv2d_options *options);
-
 /* In training mode, sets elements to 0 with probability p and scales the others
  * by 1 / (1 - p). Source: torch.nn.Dropout. */
 TN_API tn_module *tn_nn_dropout(double p);
@@ -276,7 +252,6 @@ TN_API tn_module *tn_nn_sequential_with(tn_module *const *modules, int count);
 
 #ifndef __cplusplus
 #define tn_nn_linear(...) TN_CALL_2(tn_nn_linear, __VA_ARGS__, )
-#define tn_nn_conv2d(...) TN_CALL_3(tn_nn_conv2d, __VA_ARGS__, )
 #define tn_nn_sequential(...)                                                 \
     tn_nn_sequential_with(                                                    \
         (tn_module *[]){__VA_ARGS__},                                         \
@@ -284,7 +259,6 @@ TN_API tn_module *tn_nn_sequential_with(tn_module *const *modules, int count);
 #else
 } /* extern "C" */
 TN_OVERLOAD_2(tn_module *, tn_nn_linear, int64_t, int64_t)
-TN_OVERLOAD_3(tn_module *, tn_nn_conv2d, int64_t, int64_t, int64_t)
 template <typename... Modules>
 inline tn_module *tn_nn_sequential(Modules... modules)
 {

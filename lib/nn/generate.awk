@@ -330,7 +330,7 @@ function write_source(    l, i, n, table, names, kinds, call, op, rows, at)
         print "" >source
         wrap(prototype(l, n, member_count > 0), source)
         print "{" >source
-        print "    return tn__nn_layer_new(&rows[" l - 1 "], " \
+        print "    return make(&rows[" l - 1 "], " \
               (member_count ? "options" : "NULL") call ");" >source
         print "}" >source
     }

@@ -10,6 +10,12 @@
 #include <tenon/nn.h>
 #include <tenon/ops.h>
 
+static tn_tensor *forward(tn_module *self, tn_tensor *input);
+/* A layer of the row with these options (a struct of the row's type, or NULL)
+ * and its arguments: int64_t, int, double or const tn_dims_list * each. NULL
+ * with an error that names layer, argument, value and what is allowed. */
+static tn_module *make(const tn__nn_row *row, const void *options, ...);
+
 #include <nn/layers.inc>
 
 static tn__nn_setting *find(tn__nn_layer *layer, const char *name,
@@ -364,8 +370,8 @@ TN__NN_SMALL static bool fill(tn__nn_layer *layer, const tn__nn_row *row,
 
 static const tn_module_class *class_of(const tn__nn_row *row);
 
-TN__NN_SMALL tn_module *tn__nn_layer_new(const tn__nn_row *row,
-                                         const void *options, ...)
+TN__NN_SMALL static tn_module *make(const tn__nn_row *row, const void *options,
+                                    ...)
 {
     _Alignas(max_align_t) char own[TN__NN_OPTION_BYTES];
     va_list arguments;
@@ -474,14 +480,14 @@ static tn_tensor *run(tn__nn_layer *layer, tn_tensor *const *input, int count,
     return out[0];
 }
 
-tn_tensor *tn__nn_layer_forward(tn_module *self, tn_tensor *input)
+static tn_tensor *forward(tn_module *self, tn_tensor *input)
 {
     return run((tn__nn_layer *)self, &input, 1, NULL);
 }
 
 static bool is_layer(const tn_module *module)
 {
-    return module->type->forward == tn__nn_layer_forward;
+    return module->type->forward == forward;
 }
 
 tn_tensor *tn_nn_apply_with(tn_module *any, tn_tensor *const *inputs, int count)
@@ -610,8 +616,8 @@ TN__NN_SMALL static size_t print_value(const tn__nn_setting *s, int all,
     return (size_t)snprintf(text, room, "%s", number);
 }
 
-TN__NN_SMALL void tn__nn_layer_describe(const tn_module *self, char *text,
-                                        size_t room)
+TN__NN_SMALL static void describe(const tn_module *self, char *text,
+                                  size_t room)
 {
     tn__nn_layer *layer = (tn__nn_layer *)(uintptr_t)self;
     const tn__nn_row *row = layer->row;
@@ -656,10 +662,12 @@ TN__NN_SMALL static const tn_module_class *class_of(const tn__nn_row *row)
         return &class[row - rows];
     if (atomic_compare_exchange_strong(&state, &none, BEGUN)) {
         for (int i = 0; i < ROWS; i++)
-            class[i] = (tn_module_class){
-                sizeof(tn_module_class), texts + rows[i].class_name,
-                sizeof(tn__nn_layer),    tn__nn_layer_forward,
-                tn__nn_layer_describe,   NULL};
+            class[i] = (tn_module_class){sizeof(tn_module_class),
+                                         texts + rows[i].class_name,
+                                         sizeof(tn__nn_layer),
+                                         forward,
+                                         describe,
+                                         NULL};
         atomic_store(&state, MADE);
     }
     while (atomic_load(&state) != MADE)

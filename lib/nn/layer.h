@@ -63,15 +63,6 @@ typedef struct tn__nn_layer {
     tn__nn_setting setting[TN__NN_PARAMETERS];
 } tn__nn_layer;
 
-/* A layer of the row with these options (a struct of the row's type, or NULL)
- * and its arguments: int64_t, double or const tn_dims_list * each. NULL with an
- * error that names layer, argument, value and what is allowed. */
-tn_module *tn__nn_layer_new(const tn__nn_row *row, const void *options, ...);
-
-/* The members of its class. */
-tn_tensor *tn__nn_layer_forward(tn_module *self, tn_tensor *input);
-void tn__nn_layer_describe(const tn_module *self, char *text, size_t room);
-
 /* The functions that rows name by `run` (layer_run.c). */
 tn_tensor *tn__nn_pad_constant(tn__nn_layer *layer, tn_tensor *input);
 tn_tensor *tn__nn_pad_reflect(tn__nn_layer *layer, tn_tensor *input);

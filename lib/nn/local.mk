@@ -2,7 +2,7 @@
 libtenon_la_SOURCES += \
 	lib/nn/nn_activation.c \
 	lib/nn/nn_attention.c \
-	lib/nn/nn_conv.c lib/nn/conv_other.c \
+	lib/nn/nn_conv.c \
 	lib/nn/embedding.c \
 	lib/nn/nn_hooks.c \
 	lib/nn/init.c lib/nn/init.h \

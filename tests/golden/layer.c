@@ -127,14 +127,6 @@ static int64_t number_only(const json_t *args, const char *name,
     return is_list(args, name) ? fallback : whole(args, name, fallback);
 }
 
-/* The layers have no padding by a rule, and none with other values than zeros.
- */
-static bool plain_padding(const json_t *args)
-{
-    const char *mode = text(args, "padding_mode");
-    return !text(args, "padding") && (!mode || strcmp(mode, "zeros") == 0);
-}
-
 static tn_dims_list list_only(const json_t *args, const char *name)
 {
     if (!is_list(args, name))
@@ -143,31 +135,11 @@ static tn_dims_list list_only(const json_t *args, const char *name)
     return tn_dims_from_array(list.dim, list.count);
 }
 
-static tn_module *make_conv2d(const json_t *args)
-{
-    const char *rule = text(args, "padding");
-    bool same = rule && strcmp(rule, "same") == 0;
-    if (rule && !same && strcmp(rule, "valid") != 0)
-        return NULL;
-    return tn_nn_conv2d(
-        whole(args, "in_channels", 0), whole(args, "out_channels", 0),
-        number_only(args, "kernel_size", TN_NONE_INT),
-        .stride = number_only(args, "stride", 1),
-        .padding = number_only(args, "padding", 0),
-        .dilation = number_only(args, "dilation", 1),
-        .groups = whole(args, "groups", 1),
-        .kernel_sizes = list_only(args, "kernel_size"),
-        .strides = list_only(args, "stride"),
-        .paddings = list_only(args, "padding"),
-        .dilations = list_only(args, "dilation"),
-        .bias = truth(args, "bias", true), .padding_same = same,
-        .padding_mode = word(args, "padding_mode", "zeros"));
-}
-
 #define CONV(function)                                                        \
     static tn_module *make_##function(const json_t *args)                     \
     {                                                                         \
-        if (!plain_padding(args))                                             \
+        const char *rule = text(args, "padding");                             \
+        if (rule && strcmp(rule, "same") != 0 && strcmp(rule, "valid") != 0)  \
             return NULL;                                                      \
         return tn_nn_##function(                                              \
             whole(args, "in_channels", 0), whole(args, "out_channels", 0),    \
@@ -182,9 +154,12 @@ static tn_module *make_conv2d(const json_t *args)
             .paddings = list_only(args, "padding"),                           \
             .dilations = list_only(args, "dilation"),                         \
             .output_paddings = list_only(args, "output_padding"),             \
+            .padding_same = rule && strcmp(rule, "same") == 0,                \
+            .padding_mode = word(args, "padding_mode", "zeros"),              \
             .bias = truth(args, "bias", true));                               \
     }
 CONV(conv1d)
+CONV(conv2d)
 CONV(conv_transpose1d)
 CONV(conv_transpose2d)
 CONV(conv3d)

@@ -273,6 +273,11 @@ def cases():
              num_features=planes[d][0].size(1), affine=False, momentum=None)
         case("Conv%dd" % d, planes[d], "t", in_channels=planes[d][0].size(1),
              out_channels=3, kernel_size=2, stride=2)
+        case("Conv%dd" % d, alone[d], "t", in_channels=alone[d][0].size(0),
+             out_channels=2, kernel_size=[2, 3, 2][:d], padding="same")
+        case("Conv%dd" % d, alone[d], "t", in_channels=alone[d][0].size(0),
+             out_channels=1, kernel_size=3, padding=[1, 0, 2][:d],
+             padding_mode="circular", bias=False)
         case("ConvTranspose%dd" % d, [planes[d][0][..., :3]], "t",
              in_channels=planes[d][0].size(1), out_channels=2, kernel_size=3,
              stride=2, padding=1, output_padding=1)

@@ -86,6 +86,22 @@ static void test_sizes(void)
             "nn_alpha_dropout: p is 1.5; a probability in [0, 1] is wanted");
 }
 
+static void test_convolutions(void)
+{
+    refused(tn_nn_conv1d(1, 1, 3, .padding_mode = "mirror"),
+            "nn_conv1d: padding_mode \"mirror\" is none of zeros, reflect, "
+            "replicate, circular");
+    refused(tn_nn_conv3d(1, 1, 3, .padding_same = true, .stride = 2),
+            "nn_conv3d: padding_same with a stride of 2: only 1 keeps the "
+            "size");
+    refused(tn_nn_conv1d(1, 1, 3, .padding_same = true, .padding = 1),
+            "nn_conv1d: give padding or padding_same, not both");
+    refused(tn_nn_conv_transpose2d(1, 1, 3, .padding_same = true),
+            "nn_conv_transpose2d: .padding_same has no effect in a transposed "
+            "convolution: make an nn_conv1d, 2d or 3d, or leave .padding_same "
+            "out");
+}
+
 static void test_losses(void)
 {
     refused(tn_nn_mse_loss(.reduction = "average"),
@@ -203,6 +219,14 @@ static void test_print(void)
     prints(tn_nn_adaptive_avg_pool1d(5), "AdaptiveAvgPool1d(output_size=5)");
     prints(tn_nn_adaptive_avg_pool3d(5, TN_NONE_INT, 3),
            "AdaptiveAvgPool3d(output_size=(5, None, 3))");
+    prints(tn_nn_conv1d(4, 2, 3, .padding = 2, .padding_mode = "reflect",
+                        .bias = false),
+           "Conv1d(4, 2, kernel_size=(3,), stride=(1,), padding=(2,), "
+           "bias=False, padding_mode=reflect)");
+    prints(tn_nn_conv_transpose3d(4, 2, 3, .dilation = 2, .groups = 2,
+                                  .output_padding = 1),
+           "ConvTranspose3d(4, 2, kernel_size=(3, 3, 3), stride=(1, 1, 1), "
+           "dilation=(2, 2, 2), output_padding=(1, 1, 1), groups=2)");
     prints(tn_nn_zero_pad1d(tn_dims(2)), "ZeroPad1d((2, 2))");
     prints(tn_nn_constant_pad2d(tn_dims(1), 3.5),
            "ConstantPad2d(padding=(1, 1, 1, 1), value=3.5)");
@@ -335,6 +359,8 @@ static void test_alpha(bool channels)
     double count = channels ? 40000 : 160000;
     near(mean_of(y), 0, 1, count, "alpha dropout keeps the mean");
     near(variance_of(y), 1, 2, count, "and the variance");
+    /* Of positive inputs, dropped elements alone are at the limit. */
+    y = tn_forward(layer, tn_add_scalar(tn_abs(x), 1));
     tn_tensor *dropped = tn_to_dtype(
         tn_lt_scalar(tn_abs(tn_sub_scalar(y, low)), 1e-5), TN_F32);
     near(mean_of(dropped), p, sqrt(p * (1 - p)), count,
@@ -420,6 +446,7 @@ int main(void)
     tn_manual_seed(seed);
     printf("# seed %llu\n", (unsigned long long)seed);
     test_sizes();
+    test_convolutions();
     test_losses();
     test_inputs();
     test_print();
