@@ -405,7 +405,44 @@ function write_makers(    l, i, n, m, call, lists)
               (l < count ? " \\" : "") >makers
 }
 
+# Fails unless each word of the lines `check` and `print` begins with the name of
+# an argument of layer l, or is printed as it is.
+function check_names(l,    n, i, word, k, known)
+{
+    n = split_arguments(given[l] (options[l] == "" ? "" : \
+        trim(given[l]) == "" ? options[l] : "," options[l]))
+    if (n > 8)
+        wrong(l, "has more than 8 arguments (TN__NN_PARAMETERS)")
+    for (i = 1; i <= n; i++) {
+        known[what[i]]
+        if (length(what[i]) > 19)
+            wrong(l, what[i] " is too long (TN__NN_NAME)")
+        if (type[i] == "axis")
+            known["output_size"]
+        if (what[i] == "output_size")
+            known["size"]
+    }
+    n = split(row[l, "check"] " " row[l, "print"], word, " ")
+    for (i = 1; i <= n; i++) {
+        k = word[i]
+        sub(/^!/, "", k)
+        if (k ~ /^[a-z_]+='?[A-Za-z]+'?$/ && k !~ /\|/)
+            continue
+        sub(/[^a-z_0-9].*/, "", k)
+        if (!(k in known))
+            wrong(l, word[i] " names no argument")
+    }
+}
+
+function wrong(l, why)
+{
+    printf "layers.def: %s: %s\n", name[l], why >"/dev/stderr"
+    failed = 1
+}
+
 END {
+    for (l = 1; l <= count && !failed; l++)
+        check_names(l)
     if (failed)
         exit 1
     if (header)
