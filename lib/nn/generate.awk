@@ -203,8 +203,7 @@ function write_header(    l, i, n, upper, list, macros, overloads, s)
     macros = overloads = ""
     for (l = 1; l <= count; l++) {
         if (l in section) {
-            if (l > 1)
-                print "" >header
+            print "" >header
             s = "/* ---- " section[l] " "
             while (length(s) < 76)
                 s = s "-"
@@ -221,8 +220,10 @@ function write_header(    l, i, n, upper, list, macros, overloads, s)
             print "    TN_OPTIONS_DEFAULTS(tn_nn_" name[l] ", \\" >header
             print "                        " list ")" >header
         }
-        comment(toupper(substr(row[l, "doc"], 1, 1)) substr(row[l, "doc"], 2) \
-                ". Source: torch.nn." class[l] ".", header)
+        s = row[l, "doc"]
+        if (s ~ /^[a-z]+[ :,]/) # no formula
+            s = toupper(substr(s, 1, 1)) substr(s, 2)
+        comment(s ". Source: torch.nn." class[l] ".", header)
         wrap("TN_API " prototype(l, n, member_count > 0) ";", header)
         if (!member_count)
             continue
