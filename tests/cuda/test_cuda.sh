@@ -176,6 +176,9 @@ succeeds "layers, optimizers, schedules, a training run: PyTorch's results" \
     tests/golden/run tests/golden/samples/modules tests/golden/samples/optim \
     tests/golden/samples/schedulers $one
 tail -n 3 "$scratch/output" | note
+succeeds "the first sample of every layer: PyTorch's results" \
+    tests/golden/run tests/golden/samples/layers/*_1.safetensors
+tail -n 1 "$scratch/output" | note
 for file in tests/golden/samples/ops/* tests/golden/samples/training/*; do
     case "$whole$one " in
     *" $file "*) ;;

@@ -187,6 +187,7 @@ static uint64_t bits(draws *d)
 }
 
 #define VALUE_tn_error_handler(d, name, n) ((void)(d), (tn_error_handler)NULL)
+#define VALUE_tn_nn_distance(d, name, n) ((void)(d), (tn_nn_distance)NULL)
 #define VALUE_int(d, name, n) ((int)value_int(d, name, n))
 #define VALUE_int64_t(d, name, n) value_int(d, name, n)
 #define VALUE_uint64_t(d, name, n) ((uint64_t)value_int(d, name, n))
