@@ -100,8 +100,8 @@ typedef struct tn__saved_value {
  * false if memory runs out. */
 bool tn__saved_value_set(tn__saved_value *saved, tn_tensor *x,
                          uint32_t version);
-/* Returns the saved value, recomputing it if necessary; `saved` keeps the
- * reference. Returns NULL and records an error if the value was released, was
+/* Returns the saved value, recomputing it if necessary. `saved` continues to
+ * own it. Returns NULL and records an error if the value was released, was
  * changed in place since it was saved, or cannot be recomputed. who is the name
  * of the operator that saved it, for the message. */
 tn_tensor *tn__saved_value_get(const tn__saved_value *saved, const char *who);
@@ -203,7 +203,7 @@ tn_status tn__registered_gradient(const tn__node *node, tn_tensor *const *g,
                                   tn_tensor **out);
 /* Moves the values that forward saved into the node. */
 tn_status tn__registered_save(tn__node *node, const tn__call *call);
-/* Returns value i that forward saved; the node keeps the reference. Returns
+/* Returns value i that forward saved, which the node continues to own. Returns
  * NULL without an error if forward saved NULL. */
 tn_tensor *tn__node_saved(const tn__node *node, int i);
 

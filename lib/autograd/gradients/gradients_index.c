@@ -48,8 +48,8 @@ static tn_tensor *narrow_to_index(tn_tensor *source, const tn_tensor *index)
 }
 
 /* gather and the scatter functions have the arguments (input, dim, index,
- * source). DIM counts all arguments. INDEX and SOURCE count only tensors, as
- * the numbers of a node's inputs do. */
+ * source). DIM is an argument number. INDEX and SOURCE are the numbers of
+ * inputs of the node, which count only tensor arguments. */
 enum { DIM = 1, INDEX = 1, SOURCE = 2 };
 
 TN__GRADIENT(gather)
@@ -243,8 +243,9 @@ static tn_tensor *scan_prod_by_operators(tn_tensor *x, tn_tensor *g,
 
 /* The gradient of cumprod, where y = cumprod(x). Before the first 0 along dim,
  * the gradient of x[k] is the sum of g[j] * y[j] over j >= k, divided by x[k].
- * For the first 0 the products are computed again with 1 in its place. After
- * the first 0 all products and all gradients are 0. */
+ * The gradient of the first 0 itself is computed without a division, from
+ * products with 1 in its place. After the first 0 all products and all
+ * gradients are 0. */
 TN__GRADIENT(scan_prod)
 {
     int64_t dim = tn__node_dim(node, DIM, 0);

@@ -361,7 +361,8 @@ TN__GRADIENT(linalg_svd)
     int64_t k = size_from_end(s, 1), m = size_from_end(u, 2),
             n = size_from_end(vh, 1);
     /* With full_matrices, U and Vh have more columns or rows than there are
-     * singular values. These are arbitrary, so their gradients are ignored. */
+     * singular values. The additional vectors are arbitrary, so their gradients
+     * are ignored. */
     u = tn_narrow(u, -1, 0, k);
     vh = tn_narrow(vh, -2, 0, k);
     gu = gu ? tn_narrow(gu, -1, 0, k) : NULL;

@@ -170,9 +170,9 @@ static tn_tensor *empty_as(const tn_tensor *x)
                     .dtype = x->dtype, .device = x->storage->device);
 }
 
-/* Backpropagates through all steps and writes the results in place. A few views
- * are moved from one time step to the next, so that no tensor is made for a
- * step. */
+/* Backpropagates through all steps and writes the results in place. The same
+ * few view tensors are moved from each time step to the next, so that no tensor
+ * is made for a step. */
 static tn_status backward_in_place(sequence *s)
 {
     const int64_t hidden = s->cell->shape[1];
