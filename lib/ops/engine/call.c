@@ -193,7 +193,8 @@ check_dtypes(const tn__call *call)
 }
 
 /* Runs a call whose values have been converted to the kinds of the arguments,
- * and lets autograd record it. Fills call->out and call->out_count. */
+ * and lets autograd record it. Stores the outputs in call->out and their number
+ * in call->out_count. */
 static tn_status run_checked(tn__call *call, tn_tensor *const *into,
                              int into_count, bool requires_grad,
                              int64_t largest)
@@ -306,8 +307,9 @@ static tn_status run_new(tn__call *call)
     return run_as_given(call, NULL, 0);
 }
 
-/* Runs a call while autocast is on. A composite without the line `autocast`
- * runs unchanged, and the operators that it calls apply their own lines. */
+/* Runs a call while autocast is on. A composite without the line `autocast` in
+ * the operator table runs unchanged. Autocast then applies to the operators
+ * that it calls. */
 static __attribute__((noinline)) tn_status run_autocast(tn__call *call)
 {
     const tn_op *op = call->op;
@@ -402,8 +404,8 @@ run_timed(tn__call *call, int count, tn_tensor *const *into, int into_count)
     return status;
 }
 
-/* Runs a call from beginning to end. If `given` is true, a program filled in
- * the values by hand, so they are checked first. */
+/* Runs a call from beginning to end. If `given` is true, the values come from
+ * the program (tn_op_call) and are checked first. */
 static inline tn_status run(tn__call *call, int count, bool given,
                             tn_tensor *const *into, int into_count)
 {

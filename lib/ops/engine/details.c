@@ -1,15 +1,15 @@
 /* details.c: fills in the details of an error besides its message
  * (tn_error_info) when the error leaves a call. The code that failed has marked
- * the names of arguments in the message (tn__fail). Here the marked names are
- * matched with the values of the call.
+ * the names of arguments in the message, as "{input}" (tn__fail). Here these
+ * names are matched with the values of the call.
  *
  * An error may arise in an inner operator, one that the called operator uses.
- * It is then reported for the called operator, one step outwards at a time. The
- * tensors that the message names are looked up among the arguments of the outer
- * call. If all are found, the message gets the names of those arguments. If one
- * is not found, because it is an intermediate tensor, the message keeps the
- * names of the inner operator's arguments, and starts with the name of the
- * called operator. */
+ * The error is then rewritten as an error of the called operator. Each tensor
+ * that the message names is looked up among the arguments of the outer call. If
+ * all are found, the message gets the names of those arguments. If one is not
+ * found, because it is an intermediate tensor, the message keeps the names of
+ * the inner operator's arguments, and starts with the name of the called
+ * operator. */
 #include <base/context.h>
 #include <base/error.h>
 #include <ops/engine/mistakes.h>
@@ -191,10 +191,10 @@ static bool translate(const tn__error_facts *from, const tn__error_facts *to)
     return named || all;
 }
 
-/* Makes the error that an inner operator has reported an error of this call.
- * The message and the tensors become those of this call as far as possible.
- * Returns whether the tensor at fault is an argument of this call,
- * unchanged. */
+/* Turns the error that an inner operator has reported into an error of this
+ * call. The message and the tensors become those of this call as far as
+ * possible. Returns whether the tensor at fault is an argument of this call,
+ * and not a part of one or computed from one. */
 static bool adopt(tn__error_facts *facts, const char *name, const tn_op *op,
                   const tn_value *value, int count)
 {

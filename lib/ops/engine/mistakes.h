@@ -70,9 +70,9 @@ tn_status tn__check_indices(const char *name, const char *argument, int number,
                             tn_tensor *x, int64_t low, int64_t bound);
 
 /* Replaces a pending index error of this call by the error of
- * tn__check_indices, if x has an element outside of [low, bound). Operators
- * that compute other indices from those that the caller gave in x use this.
- * Returns the code of the pending error. */
+ * tn__check_indices, if x has an element outside of [low, bound). It is for
+ * operators that compute other indices from the caller's indices x. Returns the
+ * code of the pending error. */
 tn_status tn__report_indices(const tn__call *call, const char *name,
                              const char *argument, tn_tensor *x, int64_t low,
                              int64_t bound);

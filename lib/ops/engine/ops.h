@@ -32,8 +32,9 @@
 
 typedef struct tn__call tn__call;
 
-/* Runs a call whose values are validated. Fills call->out and call->out_count.
- * Each output has one reference, which no scope owns yet. */
+/* Runs a call whose values are validated. Stores the outputs in call->out and
+ * their number in call->out_count. Each output has one reference, which no
+ * scope owns yet. */
 typedef tn_status (*tn__op_run_fn)(tn__call *call);
 /* A run function returns TN__DONE in place of TN_OK if the outputs came from
  * another call, which has recorded them for autograd and given them to the open
@@ -197,9 +198,9 @@ struct tn__call {
     const tn_number *param;  /* the parameters of the kernel */
     int param_count;
     struct tn__space *space; /* the iteration space of the kernel */
-    /* For KERNEL without a rule: the shape to which the inputs broadcast. For
-     * KERNEL with a rule and for NATIVE it is NULL, because their gradients are
-     * C functions in autograd. */
+    /* For a KERNEL whose iteration space is not laid out by a C function: the
+     * shape to which the inputs broadcast. For all other operators it is NULL,
+     * because their gradients are C functions in autograd. */
     const tn__shape *shape;
     uint32_t row_dims;       /* bit d is set if dimension d of `shape` is a row
                                 dimension */
@@ -234,16 +235,16 @@ static inline void tn__call_begin(tn__call *call, tn_tensor *const *into,
  * `room` outputs in out and returns their number, or a negative status. */
 int tn__op_run(const tn_op *op, const tn_value *value, int count,
                tn_tensor **out, int room);
-/* Runs one call as tn__op_run does, but with values that a program filled in by
- * hand. They may have kinds that do not exist or NULL pointers. */
+/* Runs one call as tn__op_run does, but with values that the program passed to
+ * tn_op_call. They may have kinds that do not exist or NULL pointers. */
 int tn__op_run_given(const tn_op *op, const tn_value *value, int count,
                      tn_tensor **out, int room);
 /* Runs one call and returns its first output, or NULL on failure. The generated
  * functions of operators with one output call this. */
 tn_tensor *tn__op_run1(const tn_op *op, const tn_value *value, int count);
 
-/* Runs one call with values that a program filled in by hand, and writes the
- * results into the tensors in `into`. */
+/* Runs one call with values that the program passed, which are checked first,
+ * and writes the results into the tensors in `into`. */
 tn_status tn__op_run_into(const tn_op *op, const tn_value *value, int count,
                           tn_tensor *const *into, int into_count);
 /* Runs one call and returns its first output, or NULL on failure. Stores output
@@ -251,8 +252,9 @@ tn_status tn__op_run_into(const tn_op *op, const tn_value *value, int count,
 tn_tensor *tn__op_run_outputs(const tn_op *op, const tn_value *value,
                               int count, tn_tensor **const *others,
                               int other_count);
-/* Runs an operator with the flag `host` on the device, if the device has the
- * extension `lapack` (lapack_device.c). Else runs op->host, and tn_host_runs()
+/* Runs an operator that has the flag `host` in the operator table. If the
+ * device has the extension `lapack`, it computes the operator
+ * (lapack_device.c). Else op->host computes it on the host, and tn_host_runs()
  * counts the call. */
 tn_status tn__run_host_row(tn__call *call);
 /* Returns the name of the operator that messages of this thread name: the
@@ -266,9 +268,9 @@ const char *tn__op_outer(const char *name);
 /* Runs a COMPOSITE operator with the flag `widen`: converts half-type tensors
  * to float32 before, and the results back after. */
 tn_status tn__run_wide(tn__call *call);
-/* Calls run(call) with the tensors converted as the operator's line `autocast`
- * says. lower is the half type of the autocast scope. The open scope owns the
- * results. */
+/* Calls run(call) with the tensors converted as the line `autocast` of the
+ * operator table says. lower is the half type of the autocast scope. The open
+ * scope owns the results. */
 tn_status tn__autocast_run(tn__call *call, tn_dtype lower,
                            tn_status (*run)(tn__call *call));
 /* Sets the dtype of autocast in this thread and returns the former dtype.
@@ -345,8 +347,9 @@ tn_status tn__kernel_launch(tn_device *device, const tn__kernel *kernel,
                             tn__space *space, const tn_number *param,
                             const char *what);
 
-/* Runs a call of a KERNEL operator without a rule: broadcasts the inputs,
- * promotes their dtypes, makes the outputs and launches the kernel. */
+/* Runs a call of a KERNEL operator that has no function of its own for the
+ * iteration space: broadcasts the inputs, promotes their dtypes, makes the
+ * outputs and launches the kernel. */
 tn_status tn__run_kernel(tn__call *call);
 
 /* Returns the parsed definition from which op made this kernel, or NULL with
@@ -415,8 +418,8 @@ static inline bool tn__call_has(const tn__call *call, int i)
     return call->value[i].kind != TN_VALUE_NONE;
 }
 
-/* Checks values that a caller filled in by hand, as bindings of other languages
- * do: that their kinds exist and that no pointer is NULL. */
+/* Checks values that the program passed to tn_op_call, as bindings of other
+ * languages do: that their kinds exist and that no pointer is NULL. */
 tn_status tn__values_check(const tn_op *op, const tn_value *values, int count);
 /* Converts the values in `given` to the kinds that the arguments take, fills in
  * defaults, and stores the result in value[]. dims[i] is memory for a list that

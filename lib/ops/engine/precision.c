@@ -245,9 +245,9 @@ tn_dtype tn_autocast_set(tn_dtype dtype)
 /* ---- converted parameters ---------------------------------------------------
  * A parameter that several calls use is converted to the half type once. The
  * converted tensor in the cache is valid while the parameter is the same view
- * of the same memory and its elements have not been written. A call that is
- * recorded by autograd needs a converted tensor whose conversion was recorded,
- * and one that is not recorded needs one whose conversion was not. */
+ * of the same memory and its elements have not been written. The entry says
+ * whether autograd recorded the conversion. Calls that autograd records use
+ * only recorded conversions, all other calls only unrecorded ones. */
 
 /* An entry of the cache. It holds a reference to each of its three tensors. */
 typedef struct entry {

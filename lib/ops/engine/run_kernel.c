@@ -248,8 +248,8 @@ static tn_status row_mask(const tn__call *call, int ndim, uint32_t *mask)
     return TN_OK;
 }
 
-/* Returns how many dimensions of input k the kernel addresses by index. They
- * are the last ones. */
+/* Returns how many of the last dimensions of input k the kernel addresses by
+ * index. */
 static int indices_of(const tn__kernel *kernel, int k)
 {
     return kernel->input[k].guarded ? 0 : kernel->input[k].index_count;

@@ -2,8 +2,8 @@
  * launches kernels over them. An operand becomes a list of strides. Before a
  * launch, dimensions are merged where the strides of all operands allow it.
  *
- * Only adjacent dimensions are merged, so the row-major number of a point is
- * the same before and after. So the position of a fault can be reported in the
+ * Only adjacent dimensions are merged, which does not change the row-major
+ * number of any point. So the position of a fault can be reported in the
  * caller's coordinates, and the elements of a row keep their order. */
 #include <base/guard.h>
 #include <ops/engine/late.h>
