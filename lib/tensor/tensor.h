@@ -152,8 +152,8 @@ tn_tensor *tn__tensor_new_like(const tn_tensor *x, tn_dtype dtype);
  * no graph. */
 tn_tensor *tn__tensor_alias(const tn_tensor *x);
 
-/* Must be called when x was written in place. Increments the version counter of
- * its storage. */
+/* Must be called after x was written in place. Increments the version counter
+ * of its storage. */
 static inline void tn__tensor_changed(tn_tensor *x)
 {
     atomic_fetch_add_explicit(&x->storage->version, 1, memory_order_relaxed);

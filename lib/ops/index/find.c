@@ -62,9 +62,9 @@ static tn_tensor *rank_of_each(tn_tensor *mask)
 }
 
 /* Writes the row-major numbers of the true elements of the mask into `places`,
- * in ascending order. `places` has one element more than its result. The
+ * in ascending order. `places` has one additional element at the end. The
  * numbers of false elements, and of true elements that do not fit, are written
- * there. */
+ * into this element. */
 static tn_tensor *place_numbers(const ranks *r, tn_tensor *places)
 {
     if (!places)

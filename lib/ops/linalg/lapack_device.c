@@ -1,9 +1,9 @@
 /* lapack_device.c: runs operators with the flag `host` on a device that has the
- * extension `lapack`. The transpositions, zeroing and checks around a
- * factorisation are other operators, so only the status of a factorisation
- * comes to the host. The extension works on column-major matrices. The memory
- * of a row-major matrix, read in column-major order, is the transpose of the
- * matrix. */
+ * extension `lapack`. The device also runs the transpositions, zeroing and
+ * checks around a factorisation, as other operators. Only the status of the
+ * factorisation is copied to the host. The extension works on column-major
+ * matrices. The memory of a row-major matrix, read in column-major order, is
+ * the transpose of the matrix. */
 #include <base/memory.h>
 #include <float.h>
 #include <limits.h>

@@ -1,9 +1,9 @@
 /* linear_loss.c: linear_cross_entropy: the cross entropy of the results of a
- * linear layer, without storing them. For the last layer of a language model
- * these N * C numbers take gigabytes. They are computed for one block of rows
- * at a time, in the forward pass and again in the backward pass. In between,
- * only one number per row is stored: lse, the logarithm of the sum by which
- * softmax divides. */
+ * linear layer, without storing them. For N tokens and C classes these are N *
+ * C numbers, which take gigabytes in the last layer of a language model. They
+ * are computed for one block of rows at a time, in the forward pass and again
+ * in the backward pass. In between, only one number per row is stored: lse, the
+ * logarithm of the sum by which softmax divides. */
 #include <ops/loss/loss.h>
 #include <ops/engine/native.h>
 

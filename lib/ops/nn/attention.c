@@ -86,9 +86,8 @@ static tn_tensor *weights(tn_tensor *q, tn_tensor *keys_t, tn_tensor *mask,
         return NULL;
     if (scale == 0)
         scale = 1 / sqrt((double)q->shape[q->ndim - 1]);
-    /* The product is scaled, not q. If a scaled q were rounded, the errors
-     * would grow with the scores, and exp turns an error of a score into a
-     * factor of the weight. */
+    /* The product is scaled, not q: to round a scaled q would add an error to
+     * each score, which exp turns into a relative error of the weight. */
     const tn_value product[] = {tn__value_tensor(q), tn__value_tensor(keys_t),
                                 tn__value_float(scale)};
     tn_tensor *scores = tn__row(TN__OP_ID_MATMUL_SCALED, product, 3);

@@ -188,8 +188,9 @@ static void report_negative_length(const tn__call *call, tn_tensor *lengths)
         tn__error_restore(&before);
 }
 
-/* Sets b->count and b->starts from the argument offsets. A kernel checks the
- * starts by reading a tensor at these indices. */
+/* Sets b->count and b->starts from the argument offsets. To check the starts, a
+ * kernel reads a tensor at these indices, which reports an index that is out of
+ * range. */
 static bool find_starts(const tn__call *call, bags *b, tn_tensor *offsets)
 {
     bool last = tn__call_int(call, TN__ARG_EMBEDDING_BAG_INCLUDE_LAST_OFFSET);

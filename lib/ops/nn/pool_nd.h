@@ -35,13 +35,13 @@ tn_status tn__windows_list(const tn__call *call, int arg, int axes,
  * optional batch dimension. */
 tn_status tn__windows_check_input(const tn__call *call, const tn_tensor *x,
                                   int axes);
-/* Fills *w from the arguments of a call. args[] has the numbers of the
- * arguments kernel_size, stride, padding and dilation, and ceil_mode is the
- * number of that argument. args[3] is -1 if the operator has no dilation. */
+/* Sets *w from the arguments of a call. args[] has the numbers of the arguments
+ * kernel_size, stride, padding and dilation, and ceil_mode is the number of
+ * that argument. args[3] is -1 if the operator has no dilation. */
 tn_status tn__windows_read(const tn__call *call, const tn_tensor *x, int axes,
                            const int args[4], int ceil_mode, tn__windows *w);
-/* Fills in, out and axes of *w from the arguments of a call of adaptive
- * pooling. */
+/* Sets the fields `in`, `out` and `axes` of *w from the arguments of a call of
+ * adaptive pooling. */
 tn_status tn__windows_read_adaptive(const tn__call *call, const tn_tensor *x,
                                     tn__windows *w);
 

@@ -463,9 +463,9 @@ static tn_status run_whole(tn__call *call, const arguments *a, bool reverse)
     if (tn__op_run(&tn__op_table[TN__OP_ID_LSTM_SEQUENCE], value, 7, out, 3) <
         0)
         return tn_error_code();
-    /* The last states are copies. So a program that keeps them does not keep
-     * the whole sequence in memory, and writing into them does not change
-     * it. */
+    /* The last states are copies. So a program that holds them does not hold
+     * the whole sequence in memory, and writing into them does not change the
+     * sequence. */
     tn__give(call, out[0]);
     tn_status status = tn__give(call, tn_clone(tn_select(out[0], 0, last)));
     return status < 0

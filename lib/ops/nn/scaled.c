@@ -2,9 +2,9 @@
  * elements of a matrix were brought into the range of float8 by a scale.
  *
  * If the device has the extension "product" and supports float8, it multiplies
- * the matrices. The scales stay in the device's memory, so nothing waits for
- * their values. Otherwise the product is computed in float32, in which each
- * float8 number and each product of two of them is exact. */
+ * the matrices. The scales stay in the device's memory, so the host does not
+ * wait for their values. Otherwise the product is computed in float32, in which
+ * each float8 number and each product of two of them is exact. */
 #include <device/device.h>
 #include <ops/engine/native.h>
 #include <device/work.h>
