@@ -401,9 +401,10 @@ static tn_status list_nodes(tn__node *root, tn__node ***list, size_t *count)
     return fits ? TN_OK : TN_ERR_MEMORY;
 }
 
-/* Fills job->needed for tn_grad. A node is needed if it is the node of one of
- * tn_grad's inputs or depends on a needed node. The earliest calls are visited
- * first, so that all nodes on which a node depends are decided before it. */
+/* Stores in job->needed the nodes whose gradients tn_grad needs: the nodes of
+ * its inputs, and all nodes that depend on one of them. The earliest calls are
+ * visited first, so that a node is visited after all nodes that it depends
+ * on. */
 static tn_status mark_needed(struct tn__job *job, tn__node *root)
 {
     tn__node **list = NULL;

@@ -27,9 +27,9 @@ typedef struct tn__plan_port {
     int used[TN__KERNEL_MAX_INPUTS]; /* which value each operand of the gradient
                                         kernel is, numbered as
                                         tn__kernel_gradient does */
-    int param[TN__KERNEL_MAX_PARAMS]; /* for each parameter of the gradient
-                                         kernel, its index among those of the
-                                         forward kernel */
+    int param[TN__KERNEL_MAX_PARAMS]; /* param[k] is the number of the forward
+                                         kernel's parameter that is parameter k
+                                         of the gradient kernel */
     uint32_t inputs, outputs; /* saved values that it needs, as two masks: one
                                  bit per port, one bit per output */
     bool copies_cotangent; /* the kernel only copies a cotangent */
@@ -93,7 +93,7 @@ typedef struct tn__saved_value {
     tn__rerun *rerun; /* owned reference: the call to recompute */
     uint32_t version; /* with `value`: the version counter of its storage when
                          it was saved; with `rerun`: the number of this value
-                         among those that the call saves */
+                         among all values that the call saves */
 } tn__saved_value;
 
 /* Saves x. Inside tn_recompute it stores only the number of the value. Returns
@@ -109,7 +109,7 @@ void tn__saved_value_release(tn__saved_value *saved);
 
 /* ---- nodes -------------------------------------------------------------- */
 
-/* What a node records of one tensor. The node has such a struct for each input
+/* What a node records of one tensor. The node has a tn__port for each input
  * (its ports), for each output, and for each value that the forward function of
  * an operator written in C saved. */
 typedef struct tn__port {

@@ -22,8 +22,8 @@ static tn_status set_result(tn_tensor **out, tn_tensor *x)
     return x ? TN_OK : tn_error_code();
 }
 
-/* Returns the gradient of a scatter's source. `part` is the gradient of those
- * elements that were scattered and has the shape of index. It is padded with
+/* Returns the gradient of a scatter's source. `part`, which has the shape of
+ * index, is the gradient of the elements that were scattered. It is padded with
  * zeros to the shape of the source, which may be larger than index. */
 static tn_tensor *pad_to_source(const tn__node *node, tn_tensor *part)
 {
@@ -207,8 +207,8 @@ TN__GRADIENT(scan_sum)
                       reverse_cumsum(g[0], tn__node_value(node, DIM)->of.i));
 }
 
-/* Shifts x by `by` elements towards the front along dim; fills the end with
- * value. */
+/* Shifts x by `by` elements towards the front along dim. Sets the last `by`
+ * elements to value. */
 static tn_tensor *shift(tn_tensor *x, int64_t dim, int64_t by, double value)
 {
     tn_dims_list pad = {2 * x->ndim, {0}};

@@ -114,7 +114,7 @@ static bool add_step_cotangent(const sequence *s, int o, int64_t t,
 
 /* Computes the i-th step of backpropagation by operators. On entry *gh and *gc
  * are the cotangents of the hidden and cell state after the time step, on
- * return those before it. Returns the cotangent of the gates. */
+ * return those of the states before it. Returns the cotangent of the gates. */
 static tn_tensor *step_back(const sequence *s, int64_t i, tn_tensor **gh,
                             tn_tensor **gc)
 {
