@@ -80,9 +80,9 @@ static bool is_recording(void)
     return tn__me.native_depth == 0 && tn__hooks.recording && tn__hooks.recording();
 }
 
-/* Sets the flag `apart` of outputs that share memory with an input, if autograd
- * does not record the call. Writing into such an output does not change the
- * gradient history of the input. */
+/* If autograd does not record the call, sets the flag `apart` of outputs that
+ * share memory with an input. Writing into these outputs then does not change
+ * the gradient history of the input. */
 static void mark_detached(tn__call *call)
 {
     if (call->into || (call->op->differentiable && is_recording()))
@@ -95,10 +95,10 @@ static void mark_detached(tn__call *call)
     }
 }
 
-/* Rejects tensors with more elements than a device can iterate over, 2^56,
- * which a view made by expand may have. View operators accept them. reshape
- * does too, since it copies with a kernel, and a kernel checks its iteration
- * space. */
+/* Rejects tensors with more than 2^56 elements, over which a device cannot
+ * iterate. A view made by expand may have so many elements. View operators
+ * accept it, and so does reshape, which checks its iteration space when it
+ * copies. */
 static __attribute__((noinline, cold)) tn_status
 check_spans(const tn__call *call)
 {

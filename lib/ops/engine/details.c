@@ -113,10 +113,10 @@ static bool is_whole(const struct tn__error_tensor *x,
             tn__shape_equal(x->ndim, x->shape, of->ndim, of->shape));
 }
 
-/* Returns the position in `to` of the tensor that x is, or that x is a view of.
- * Returns -1 if there is none. Sets *whole to whether x is that whole tensor,
- * not a part of it. If the tensor was given for several arguments, the argument
- * with the same name as x is preferred, else the first. */
+/* Returns the position in `to` of the tensor x, or of a tensor that x is a view
+ * of. Returns -1 if there is none. Sets *whole to whether x is that whole
+ * tensor, not a part of it. If the tensor was given for several arguments, the
+ * argument with the same name as x is preferred, else the first. */
 static int find_tensor(const tn__error_facts *to,
                        const struct tn__error_tensor *x, bool *whole)
 {

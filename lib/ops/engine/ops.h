@@ -243,8 +243,8 @@ int tn__op_run_given(const tn_op *op, const tn_value *value, int count,
  * functions of operators with one output call this. */
 tn_tensor *tn__op_run1(const tn_op *op, const tn_value *value, int count);
 
-/* Runs one call with values that the program passed, which are checked first,
- * and writes the results into the tensors in `into`. */
+/* Runs one call with values that may be invalid, as tn__op_run_given does, and
+ * writes the results into the tensors in `into`. */
 tn_status tn__op_run_into(const tn_op *op, const tn_value *value, int count,
                           tn_tensor *const *into, int into_count);
 /* Runs one call and returns its first output, or NULL on failure. Stores output
@@ -313,9 +313,9 @@ extern tn__op_hooks tn__hooks;
 
 /* ---- kernels over a space ------------------------------------------------ */
 
-/* How an operand of a kernel is addressed in the iteration space. An operand is
- * a tensor, or an offset operand. An offset operand has no memory: its value at
- * a point is offset + sum over d of coordinate[d] * stride[d]. */
+/* How an operand of a kernel is addressed in the iteration space. Most operands
+ * are tensors. An offset operand has no memory: its value at a point is offset
+ * + sum over d of coordinate[d] * stride[d]. */
 typedef struct tn__operand {
     tn_tensor *tensor;            /* NULL for an offset operand */
     int64_t offset;               /* for a tensor, a number of elements that is
@@ -352,9 +352,9 @@ tn_status tn__kernel_launch(tn_device *device, const tn__kernel *kernel,
  * outputs and launches the kernel. */
 tn_status tn__run_kernel(tn__call *call);
 
-/* Returns the parsed definition from which op made this kernel, or NULL with
- * the error recorded. Autograd parses the texts in op->grad against the
- * definition. */
+/* Returns the parsed definition from which op made this kernel. Autograd needs
+ * it to parse the texts in op->grad. Returns NULL on failure, with the error
+ * recorded. */
 const tn__def *tn__op_def(const tn_op *op, const tn__kernel *kernel);
 
 /* A kernel text in the library's own C code, which is parsed on first use. */
@@ -373,13 +373,12 @@ const tn__kernel *tn__formula_kernel(tn__formula *formula,
  * kernel, over tensors that broadcast. Autograd can record this call too, for
  * gradients of gradients.
  *
- * `shape` is the broadcast shape. NULL means the shape to which the inputs
- * broadcast. A larger shape is given if all inputs have one value per row, as
- * in the gradient of a sum. Bit d of row_dims marks dimension d of the
- * broadcast shape as a row dimension. An output with one value per row has size
- * 1 in the row dimensions. An output with one value per element has the
- * broadcast shape. The open scope owns the results, which are stored in
- * out[]. */
+ * `shape` is the iteration space, or NULL for the shape to which the inputs
+ * broadcast. It is larger than that shape if all inputs have one value per row,
+ * as in the gradient of a sum. Bit d of row_dims marks dimension d of the
+ * iteration space as a row dimension. An output with one value per row has size
+ * 1 in the row dimensions. Any other output has the shape of the iteration
+ * space. The open scope owns the results, which are stored in out[]. */
 tn_status tn__apply_kernel(const tn__kernel *kernel, tn_tensor *const *input,
                            const tn_number *param, const tn__shape *shape,
                            uint32_t row_dims, const char *what,
@@ -396,9 +395,10 @@ static inline int64_t tn__call_int(const tn__call *call, int i)
 {
     return call->value[i].of.i;
 }
-/* Declares that a composite computes other indices from those of argument i,
+/* Declares that a composite computes the indices that it uses from argument i,
  * element by element. An index error is then reported for argument i, whose
- * indices must be in [low, bound). */
+ * indices must be in [low, bound). the tn_op_rule (C functions) of an operator
+ * that the program registered. Else NULL. */
 static inline void tn__call_set_indices(tn__call *call, int i, int64_t low,
                                         int64_t bound)
 {

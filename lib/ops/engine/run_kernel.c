@@ -158,11 +158,11 @@ static tn_status run_flat(tn__call *call, const operands *of,
 
 /* ---- the path over an iteration space ------------------------------------ */
 
-/* Returns the dtype to which tensor k is converted before the kernel runs. In
- * PyTorch's promotion the dtype of a 0-d tensor counts only if its category
- * (bool, integer, float) is higher than that of the tensors with dimensions.
- * The kernel language has no 0-d tensors. So a 0-d tensor of the same category
- * is converted to the dtype of the tensors with dimensions. */
+/* Returns the dtype to which tensor k is converted before the kernel runs. As
+ * in PyTorch, a 0-d tensor does not affect the dtype of the result if a tensor
+ * with dimensions has the same category (integer, float). The kernel language
+ * does not know this rule, so the 0-d tensor is converted to the dtype of the
+ * tensors with dimensions. Other tensors are not converted. */
 static tn_dtype promoted(const operands *of, int k)
 {
     const tn_tensor *x = of->tensor[k];

@@ -46,9 +46,9 @@ tn__operand *tn__space_add_bare(tn__space *space, tn_tensor *x)
     return operand;
 }
 
-/* Sets operand->stride from stride[d], the strides by dimension of shape. They
- * are stored in the order of the space: the outer dimensions, then the row
- * dimensions. */
+/* Copies stride[], which has the strides in the order of the dimensions of
+ * shape, to operand->stride, in the order of the space: first the outer
+ * dimensions, then the row dimensions. */
 static void place(tn__operand *operand, const tn__shape *shape, uint32_t rows,
                   const int64_t *stride)
 {

@@ -152,8 +152,8 @@ static tn_tensor *permuted(const term *t, const int *group[3],
     return tn_reshape(tn_permute(t->x, order), shape);
 }
 
-/* Drops the dimensions of t that broadcast against the other operand: those
- * that have size 1 in t and another size there. */
+/* Drops the dimensions of t that broadcast against the other operand. They have
+ * size 1 in t and another size in `other`. */
 static tn_status drop_ones(term *t, const term *other)
 {
     int n = 0, ndim = t->x->ndim, at = 0;

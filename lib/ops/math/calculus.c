@@ -463,9 +463,9 @@ tn_status tn__run_logcumsumexp(tn__call *call)
         return tn__fail(TN_ERR_DTYPE, "logcumsumexp: {input} is %s; convert it "
                         "to a floating dtype with tn_to_dtype",
                         tn_dtype_name(x->dtype));
-    /* The sums are computed in a wider dtype. Near a sum of 1e4, float32 has
-     * three decimal digits after the point, and each gradient is exp of a
-     * difference of such sums. */
+    /* The sums are computed in a wider dtype, because each gradient is exp of a
+     * difference of two sums. Near 1e4, float32 has only three digits after the
+     * decimal point. */
     tn_dtype dtype = x->dtype, wide = dtype == TN_F32 ? TN_F64 : TN_F32;
     bool narrow = dtype != TN_F64;
     tn_tensor *sum = narrow ? tn_to_dtype(x, wide) : x;

@@ -201,11 +201,12 @@ static int64_t size_from_end(const tn_tensor *x, int dim)
 
 /* Chooses how attention is split, so that the scores of a part fit into the
  * cache. Returns the dimension to split, counted from the end starting at 1,
- * and sets *size to the size of a part. Returns 0 if no split is needed. On a
- * synchronous device a dimension of heads or of the batch is split if there is
- * one. Else the queries are split into parts of QUERIES, or more if there would
- * be too many parts. On an asynchronous device only the queries are split,
- * because each part is a launch. */
+ * and sets *size to the size of a part. Returns 0 if no split is needed.
+ *
+ * On a synchronous device a dimension of heads or of the batch is split if
+ * there is one. Else the queries are split into parts of QUERIES, or more if
+ * there would be too many parts. On an asynchronous device only the queries are
+ * split, because each part is a launch. */
 static int find_cut(const lookup *a, int64_t *size)
 {
     enum { QUERIES = 128, SCORES = 131072 };

@@ -317,9 +317,9 @@ tn_status tn__run_conv2d(tn__call *call)
 /* ---- input, weight or out from the other two ----------------------------- */
 
 /* The operators conv2d_out, conv2d_input and conv2d_weight compute one of
- * input, weight and out from the other two. They have the same arguments: those
- * two tensors, both with 4 dimensions, the last two sizes of the third, and
- * then stride, padding, dilation and groups. */
+ * input, weight and out from the other two. Their arguments are the two given
+ * tensors, both with 4 dimensions, the last two sizes of the tensor to compute,
+ * and then stride, padding, dilation and groups. */
 enum { SIZE = 2, STRIDE, PADDING, DILATION, GROUPS };
 
 typedef struct part {

@@ -71,8 +71,8 @@ typedef struct tn__image_pass {
     tn_dims_list kernel, stride, pad, dilation;
 } tn__image_pass;
 /* Plans the passes that pool x and returns their number. The first pass pools
- * the last two dimensions. With one axis, x becomes images of height 1 instead.
- * With three axes, the second pass pools the depth. */
+ * the last two dimensions. With one axis, x is first reshaped to images of
+ * height 1. With three axes, the second pass pools the depth. */
 int tn__windows_plan(const tn_tensor *x, const tn__windows *w,
                      tn__image_pass pass[2]);
 /* Returns `made`, the result of the passes, reshaped to the shape of x with the

@@ -7,8 +7,8 @@
  *
  * The operator `apart` returns all parts of a split. One call splits the
  * sequence into steps, and one call per step splits the gates. The gradient of
- * such a call is a single cat. If each part were a view with its own gradient,
- * each of these gradients would write the whole tensor.
+ * `apart` is a single cat. If the parts were separate views, the gradient of
+ * each view would write the whole tensor.
  *
  * An LSTM whose tensors share one dtype is run by the operator lstm_sequence,
  * which splits nothing. */
