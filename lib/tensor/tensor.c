@@ -118,8 +118,8 @@ const tn__class tn__tensor_class = {.name = "tensor",
                                     .destroy = tensor_destroy,
                                     .origin = tensor_origin};
 
-/* Makes a tensor whose shape, strides, numel and contiguous the caller sets.
- * Takes over a reference to storage. */
+/* Makes a tensor over storage, whose reference it takes over. The caller sets
+ * the fields shape, stride, numel and contiguous. */
 static tn_tensor *tensor_over(tn__storage *storage, tn_dtype dtype, int ndim)
 {
     tn_tensor *x = tn__pool_take_object(&tensor_pool);

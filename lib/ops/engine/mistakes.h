@@ -78,7 +78,7 @@ tn_status tn__report_indices(const tn__call *call, const char *name,
                              int64_t bound);
 
 /* Completes the details (tn_error_info) of the pending error when it leaves
- * this call. value[] has the `count` values of the call that are known. Does
+ * this call. value[] holds the first `count` arguments of the call. Does
  * nothing if the error arose outside of the call. */
 void tn__call_failed(const tn__call *call, const tn_value *value, int count);
 

@@ -82,8 +82,9 @@ typedef struct tn__op_need {
      * `bounds`, it is the argument whose value is the bound, or -1 if the bound
      * is the field `bound`. */
     int other;
-    /* The first three are conditions of `needs`, under which `option` may
-     * differ from its default. The others are the conditions of `bounds`. */
+    /* GIVEN, ABSENT and VALUE are conditions of `needs`, under which `option`
+     * may differ from its default. All other values are conditions of
+     * `bounds`. */
     enum {
         TN__NEED_GIVEN,    /* other is given */
         TN__NEED_ABSENT,   /* other is not given */
@@ -258,9 +259,9 @@ tn_tensor *tn__op_run_outputs(const tn_op *op, const tn_value *value,
  * counts the call. */
 tn_status tn__run_host_row(tn__call *call);
 /* Returns the name of the operator that messages of this thread name: the
- * outermost one that is running. The search stops at an operator that the
- * program registered in C, so that the operators which its code calls are named
- * themselves. Returns `name` if none is running. */
+ * outermost operator that is running. The search stops at an operator that the
+ * program registered in C, so that messages name the operators that its code
+ * calls. Returns `name` if no operator is running. */
 const char *tn__op_outer(const char *name);
 
 /* ---- the dtypes in which calls compute (precision.c) --------------------- */

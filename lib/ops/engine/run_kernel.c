@@ -401,10 +401,10 @@ static bool repeats(const tn_tensor *x)
 }
 
 /* Returns whether writing result o could overwrite elements of the operand x
- * that are read later. If x and the result are the same view, this is safe,
- * because each element is read just before it is overwritten, and never again.
- * It is not safe if the kernel reads an input by index, or if the result has
- * one value per row. */
+ * that are read later. If x and the result are the same view, a kernel normally
+ * reads each element just before it overwrites it, and never again. That is not
+ * so if the kernel reads an input by index, or if the result has one value per
+ * row. */
 static bool collides(const tn__call *call, const tn__op_entry *entry, int o,
                      const tn_tensor *x)
 {

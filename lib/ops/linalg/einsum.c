@@ -459,9 +459,9 @@ tn_status tn__run_tensordot(tn__call *call)
 
 /* ---- multi_dot ----------------------------------------------------------- */
 
-/* Sets split[i * n + j] to k if the product of the matrices i to j is best
- * split behind matrix k, so that it takes the fewest multiplications: Cormen
- * and others, "Introduction to Algorithms", 15.2. */
+/* Sets split[i * n + j] to k if the product of the matrices i to j takes the
+ * fewest multiplications when it is computed as (i to k) times (k + 1 to j):
+ * Cormen and others, "Introduction to Algorithms", 15.2. */
 static void best_splits(tn_tensor *const *x, int n, double *cost, int *split)
 {
     for (int i = 0; i < n; i++)

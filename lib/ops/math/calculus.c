@@ -376,9 +376,10 @@ tn_status tn__run_cov(tn__call *call)
         return status;
     tn_tensor *f = tn__call_tensor(call, TN__ARG_COV_FWEIGHTS);
     tn_tensor *a = tn__call_tensor(call, TN__ARG_COV_AWEIGHTS);
-    /* With aweights, cov is computed in float64. The gradient by a weight is a
-     * difference of terms that become larger as the degrees of freedom become
-     * fewer. With two observations the terms cancel completely. */
+    /* With aweights, cov is computed in float64. The gradient with respect to a
+     * weight is a difference of terms that become larger as the degrees of
+     * freedom become fewer. With two observations the terms cancel
+     * completely. */
     tn_dtype dtype = a ? tn_dtype_promote(x->dtype, a->dtype) : x->dtype;
     if (a) {
         x = tn_to_dtype(x, TN_F64);

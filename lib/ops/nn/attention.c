@@ -102,7 +102,7 @@ static tn_tensor *weights(tn_tensor *q, tn_tensor *keys_t, tn_tensor *mask,
         return tn__row(mask ? TN__OP_ID_SOFTMAX_OR_ZERO : TN__OP_ID_SOFTMAX,
                        value, 2);
     }
-    /* In a causal mask, a query attends to no key behind its own position. */
+    /* In a causal mask, a query attends to no key after its own position. */
     tn_tensor *key = positions(scores, -1, 0);
     tn_tensor *query = tn_unsqueeze(positions(scores, -2, first), 1);
     const tn_value value[] = {tn__value_tensor(scores), tn__value_tensor(key),

@@ -1,8 +1,9 @@
-/* conv.c: 2-d convolution (PyTorch's conv2d) and its gradients by input and by
- * weight. The device computes them if it has the extension `conv`. Otherwise
- * they are matrix products: the windows of the images become columns (im2col),
- * and weight times columns is the output. Chellapilla, Puri, Simard, "High
- * performance convolutional neural networks for document processing", 2006. */
+/* conv.c: 2-d convolution (PyTorch's conv2d) and its gradients with respect to
+ * input and weight. The device computes them if it has the extension `conv`.
+ * Otherwise they are matrix products: the windows of the images become columns
+ * (im2col), and weight times columns is the output. Chellapilla, Puri, Simard,
+ * "High performance convolutional neural networks for document processing",
+ * 2006. */
 #include <ops/nn/window.h>
 #include <device/work.h>
 
@@ -414,9 +415,9 @@ static tn_dims_list two(const int64_t *pair)
     return tn_dims(pair[0], pair[1]);
 }
 
-/* Computes the gradient by input. With W the weight as a matrix and G the
- * gradient of the output, W^T G gives columns, which are summed into images
- * (col2im). */
+/* Computes the gradient with respect to the input. With W the weight as a
+ * matrix and G the gradient of the output, W^T G gives columns, which are
+ * summed into images (col2im). */
 static tn_tensor *input_by_columns(const part *p)
 {
     const int64_t *w = p->weight->shape, *o = p->out->shape;
@@ -436,8 +437,9 @@ static tn_tensor *input_by_columns(const part *p)
     return tn__row(TN__OP_ID_COL2IM, value, 7);
 }
 
-/* Computes the gradient by weight: G X^T, summed over the images, where X is
- * the columns of the input (im2col) and G the gradient of the output. */
+/* Computes the gradient with respect to the weight: G X^T, summed over the
+ * images, where X is the columns of the input (im2col) and G the gradient of
+ * the output. */
 static tn_tensor *weight_by_columns(const part *p)
 {
     const int64_t *x = p->input->shape, *o = p->out->shape;

@@ -50,8 +50,8 @@ static tn_status take_pool(const tn__call *call, tn_tensor *x,
                         ? 0
                         : (room + (up ? w->stride[a] - 1 : 0)) / w->stride[a] +
                               1;
-        /* With ceil_mode, the last window is dropped if it starts behind the
-         * image, in the padding. */
+        /* With ceil_mode, the last window is dropped if it starts in the
+         * padding after the image. */
         if (up && (w->out[a] - 1) * w->stride[a] >= w->in[a] + w->pad[a])
             w->out[a]--;
         if (w->out[a] < 1)

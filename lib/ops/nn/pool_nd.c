@@ -69,8 +69,8 @@ static tn_status count_windows(const char *name, tn__windows *w, int a, bool up)
     w->out[a] = room < 0 && !(up && room + w->stride[a] > 0)
                     ? 0
                     : (room + (up ? w->stride[a] - 1 : 0)) / w->stride[a] + 1;
-    /* With ceil_mode, the last window is dropped if it starts behind the input,
-     * in the padding. */
+    /* With ceil_mode, the last window is dropped if it starts in the padding
+     * after the input. */
     if (up && (w->out[a] - 1) * w->stride[a] >= w->in[a] + w->pad[a])
         w->out[a]--;
     if (w->out[a] < 1 || w->in[a] < 1)

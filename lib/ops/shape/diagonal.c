@@ -217,7 +217,8 @@ static int64_t elements_below(int64_t rows, int64_t columns, int64_t offset)
 }
 
 /* Writes the row numbers of the `count` elements on one side of a diagonal into
- * row[0 .. count - 1], and their column numbers behind them. */
+ * row[0 .. count - 1], and their column numbers into the next `count` elements
+ * of row. */
 static void list_triangle(int64_t rows, int64_t columns, int64_t offset,
                           bool lower, int64_t count, int64_t *row)
 {
