@@ -93,9 +93,9 @@ tn_dims_list tn__node_shape(const tn__node *node, int port);
 int tn__node_ndim(const tn__node *node, int port);
 int64_t tn__node_size(const tn__node *node, int port, int dim);
 /* Returns whether an input (port) was the transpose (in the last two
- * dimensions) of a contiguous matrix, as a layer's weights often are. Then the
- * gradient function returns a transposed gradient too, so that the gradient of
- * the contiguous matrix is contiguous. */
+ * dimensions) of a contiguous matrix, as a layer's weights often are. The
+ * gradient function then makes the gradient the transpose of a contiguous
+ * matrix, too. */
 bool tn__node_is_transposed(const tn__node *node, int port);
 tn_dtype tn__node_dtype(const tn__node *node, int port);
 tn_device *tn__node_device(const tn__node *node, int port);

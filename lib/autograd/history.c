@@ -58,9 +58,10 @@ static bool is_place_of(const struct tn__place *place, const tn_tensor *x)
            tn__shape_equal(place->ndim, place->stride, x->ndim, x->stride);
 }
 
-/* Follows the recorded view calls from x back to the tensor that is no view.
- * Returns the node that made this tensor, or NULL if there is none. Sets *place
- * to the tensor's place in the storage and *index to its output number. */
+/* Follows the recorded view calls from x back to the tensor of which x is a
+ * view. Returns the node that made this tensor, or NULL if there is none. Sets
+ * *place to the tensor's place in the storage and *index to its output
+ * number. */
 static tn__node *find_base(const tn_tensor *x, struct tn__place *place,
                            uint32_t *index)
 {

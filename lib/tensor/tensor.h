@@ -216,8 +216,8 @@ bool tn__shape_repeats(int ndim, const int64_t *shape, const int64_t *stride);
 
 /* ---- errors -------------------------------------------------------------- */
 
-/* Adds x to the tensors in the details of an error. The error must have fewer
- * than TN_ERROR_TENSORS of them. */
+/* Adds x to the tensors in the details of an error, which must contain fewer
+ * than TN_ERROR_TENSORS tensors before. */
 void tn__error_add_tensor(tn__error_facts *facts, const char *argument,
                           int index, const tn_tensor *x);
 

@@ -300,8 +300,9 @@ static tn_tensor *skew(tn_tensor *x)
     return x ? tn_sub(x, transposed(x)) : NULL;
 }
 
-/* For symmetric A the gradient is V (diag(gS) + E) V^T. With M = V^T gV,
- * E[i][j] = (M - M^T)[i][j] / (2 (s[j] - s[i])) for i != j, and E[i][i] = 0. */
+/* For symmetric A = V diag(s) V^T the gradient is V (diag(gS) + E) V^T. With M
+ * = V^T gV, E[i][j] = (M - M^T)[i][j] / (2 (s[j] - s[i])) for i != j, and
+ * E[i][i] = 0. */
 TN__GRADIENT(linalg_eigh)
 {
     tn_tensor *s = tn__node_output(node, 0), *v = tn__node_output(node, 1);

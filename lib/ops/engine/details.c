@@ -67,10 +67,10 @@ static int argument_called(const tn_op *op, const char *name)
 }
 
 /* Returns the number of the argument at fault, or -1 if it is unknown. It is
- * the argument that the failing code marked as at fault. Code that serves
- * several operators may mark an argument that op does not have. Then the first
- * marked argument that op has is returned. Sets *index to the element at fault
- * if the argument is a list, else to -1. */
+ * the argument that the failing code marked as at fault. If op does not have
+ * this argument, because the code serves several operators, it is the first
+ * marked argument that op has. Sets *index to the element at fault if the
+ * argument is a list, else to -1. */
 static int argument_at_fault(const tn__error_facts *facts, const tn_op *op,
                              int *index)
 {
@@ -136,9 +136,9 @@ static int find_tensor(const tn__error_facts *to,
 }
 
 /* Returns the position in `to` of the tensor from which the inner operator's
- * tensor at fault comes, or -1. It is the tensor at fault itself, or the only
- * tensor from which it can have been computed. Sets *whole to whether it is
- * the whole tensor at fault, not a part of it. */
+ * tensor at fault comes, or -1. This is the tensor at fault itself, or the only
+ * tensor from which it can have been computed. Sets *whole to whether it is the
+ * whole tensor at fault, not a part of it. */
 static int find_origin(const tn__error_facts *to, const tn__error_facts *inner,
                        bool *whole)
 {

@@ -137,8 +137,9 @@ void tn__space_add_out(tn__space *space, const tn__shape *shape, uint32_t rows,
  * box of a. The views have an element in common if and only if the boxes
  * intersect.
  *
- * That is only true if the smaller strides of a box together span less than the
- * next larger stride. If they span more, the function returns true. */
+ * This requires that the smaller strides of a box together span less than the
+ * next larger stride. If they span more, the function returns true without a
+ * further check. */
 static bool boxes_intersect(const tn_tensor *a, const tn_tensor *b)
 {
     if (a->offset > b->offset)

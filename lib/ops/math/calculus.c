@@ -423,8 +423,8 @@ tn_status tn__run_corrcoef(tn__call *call)
  *   out[2 k + 1] = logcumsumexp(y)[k]
  *   out[2 k] = logaddexp(out[2 k - 1], x[2 k])
  *
- * To subtract the maximum of the row and use cumsum would underflow at the
- * beginning of a row that rises by more than the range of exp. */
+ * exp(x - maximum of the row) and cumsum would not do: if a row rises by more
+ * than the range of exp, its first elements would underflow. */
 static tn_tensor *log_sums(tn_tensor *x, int dim)
 {
     int64_t size = x && x->ndim ? x->shape[dim] : 1, pairs = size / 2;

@@ -1,7 +1,7 @@
 /* bag.c: embedding_bag, which looks up rows of a table and reduces them bag by
  * bag. An input of shape (bags, length) has bags of equal length, which are
  * reduced along dimension 1. If offsets split a one-dimensional input into
- * bags, the rows are added to the sum of their bag in ascending order. */
+ * bags, each row is added to the sum of its bag, in the order of the input. */
 #include <ops/engine/native.h>
 
 enum mode { SUM, MEAN, MAX };

@@ -351,10 +351,10 @@ static bool is_uniform(const arguments *a)
     return fits;
 }
 
-/* Returns the transpose of w, with each row padded in memory by 16 elements.
- * Without the padding, a hidden size that is a power of two would put the rows
- * at distances that are multiples of it. Such rows map to the same few sets of
- * a cache and evict each other in each of the many small products. */
+/* Returns the transpose of w, with 16 unused elements after each row. Without
+ * them, if the hidden size is a power of two, the rows would map to the same
+ * few sets of a cache and evict each other in each of the many small
+ * products. */
 static tn_tensor *padded_transpose(tn_tensor *w)
 {
     enum { APART = 16 };
