@@ -302,8 +302,8 @@ TN__GRADIENT(cat)
 /* ---- scatter reductions ------------------------------------------------- */
 
 /* Computes the gradient of scatter_reduce with "amax" or "amin". If several
- * elements are equal to the result, each gets an equal share of its
- * gradient. */
+ * elements are equal to the result, each of them gets an equal share of the
+ * result's gradient. */
 static tn_status share_among_ties(const tn__node *node, tn_tensor *g,
                                   tn_tensor **out)
 {

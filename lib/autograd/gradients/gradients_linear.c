@@ -54,10 +54,10 @@ static tn_tensor *before_activation(const tn__node *node, tn_tensor *const *g)
     return dz && other ? tn_add(dz, other) : other ? other : dz;
 }
 
-/* Returns the node of the previous layer if this layer may return the gradient
- * of that layer's product, without the gradient of the layer's output. Returns
- * NULL if a hook, tn_grad or create_graph needs the gradient of the output, or
- * if the input was not made by a layer with an activation. */
+/* Returns the node of layer 1 (see above) if layer 2, the layer of `node`, may
+ * compute the gradient of z without the gradient of layer 1's output. Returns
+ * NULL if a hook, tn_grad or create_graph needs the gradient of that output, or
+ * if no layer with an activation made layer 2's input. */
 static const tn__node *skipped(const tn__node *node)
 {
     const tn__port *port = &node->port[0];

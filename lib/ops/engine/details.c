@@ -194,7 +194,7 @@ static bool translate(const tn__error_facts *from, const tn__error_facts *to)
 /* Turns the error that an inner operator has reported into an error of this
  * call. The message and the tensors become those of this call as far as
  * possible. Returns whether the tensor at fault is an argument of this call,
- * and not a part of one or computed from one. */
+ * and not a part of an argument or computed from one. */
 static bool adopt(tn__error_facts *facts, const char *name, const tn_op *op,
                   const tn_value *value, int count)
 {

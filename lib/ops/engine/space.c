@@ -134,12 +134,12 @@ void tn__space_add_out(tn__space *space, const tn__shape *shape, uint32_t rows,
  * Both views are described on one grid, whose axes are the distinct strides of
  * the two, largest first. On this grid each view is a box with size[view][i]
  * points along axis i, and at[i] is the position of b's first element in the
- * box of a. The views have an element in common if and only if the boxes
- * intersect.
+ * box of a.
  *
- * This requires that the smaller strides of a box together span less than the
- * next larger stride. If they span more, the function returns true without a
- * further check. */
+ * If the smaller strides of a box together span less than the next larger
+ * stride, the views have an element in common if and only if the boxes
+ * intersect. If they span more, the function returns true without a further
+ * check. */
 static bool boxes_intersect(const tn_tensor *a, const tn_tensor *b)
 {
     if (a->offset > b->offset)

@@ -32,7 +32,7 @@ tn_status tn__columns_write(const tn__images *x, const tn__window *w,
     return tn__kernel_launch(out->storage->device, kernel, &space, NULL, what);
 }
 
-/* Reads the arguments that im2col and col2im share into *w. They are
+/* Reads into *w the arguments that im2col and col2im have in common:
  * kernel_size, dilation, padding, stride and out, from argument number `first`
  * on. */
 static tn_status take_window(const tn__call *call, int first, tn__window *w)
