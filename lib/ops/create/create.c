@@ -57,8 +57,8 @@ static tn_status plan(const tn__call *call, tn__shape *shape, tn_dtype *dtype,
     return *device ? TN_OK : tn_error_code();
 }
 
-/* Returns the dtype of the result of full without an argument dtype. It follows
- * from the kind of the number. */
+/* Returns the dtype of the result of full without an argument dtype. This dtype
+ * follows from the kind of the number. */
 static tn_dtype number_dtype(const tn_value *v)
 {
     return v->count == TN_SCALAR_INT    ? TN_I64

@@ -237,7 +237,8 @@ static inline void tn__call_begin(tn__call *call, tn_tensor *const *into,
 int tn__op_run(const tn_op *op, const tn_value *value, int count,
                tn_tensor **out, int room);
 /* Runs one call as tn__op_run does, but with values that the program passed to
- * tn_op_call. They may have kinds that do not exist or NULL pointers. */
+ * tn_op_call. These values may be NULL pointers or have kinds that do not
+ * exist. */
 int tn__op_run_given(const tn_op *op, const tn_value *value, int count,
                      tn_tensor **out, int room);
 /* Runs one call and returns its first output, or NULL on failure. The generated

@@ -67,8 +67,8 @@ static int add_index(tn_tensor *index, tn_tensor **list, int count)
     return found < 0 ? found : count + found;
 }
 
-/* Checks index tensor number k. It applies to dimension dim of x, and if it is
- * a mask also to the following dimensions. */
+/* Checks index tensor number k, which applies to dimension dim of x and, if it
+ * is a mask, also to the following dimensions. */
 static tn_status check_within(const char *name, tn_tensor *index, int k,
                               const tn_tensor *x, int dim)
 {

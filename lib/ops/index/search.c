@@ -247,8 +247,8 @@ tn_status tn__run_bincount(tn__call *call)
                                        size > least ? size : least));
 }
 
-/* Sets *low and *high to the minimum and maximum of x. They stay as they are if
- * x has no elements. */
+/* Sets *low and *high to the minimum and maximum of x. If x has no elements,
+ * *low and *high are unchanged. */
 static tn_status range_of(tn_tensor *x, double *low, double *high)
 {
     if (x->numel == 0)

@@ -401,8 +401,8 @@ static tn_tensor *as_matrix(tn_tensor *x, const tn_dims_list *summed, bool last,
 }
 
 /* If *a or *b has size 1 in a summed dimension and the other operand has not,
- * sums the other operand over this dimension. This is what broadcasting would
- * give. */
+ * sums the other operand over this dimension. The result is the same as if the
+ * dimension of size 1 had been broadcast. */
 static tn_status sum_beside_ones(tn_tensor **a, const tn_dims_list *left,
                                  tn_tensor **b, const tn_dims_list *right)
 {

@@ -413,7 +413,7 @@ static double step_of(const tn__staged *s)
 }
 
 /* Solves the least-squares problems of all matrices. j->b holds B on entry and
- * X on return. It has as many rows as A or X, whichever has more. */
+ * X on return. j->b has as many rows as A or X, whichever has more. */
 static tn_status lstsq_all(tn__job *j, double rcond, int *rank)
 {
     int m = j->a.rows, n = j->a.columns, sides = j->b.columns, room = -1;

@@ -8,8 +8,8 @@
 #include <ops/engine/native.h>
 
 /* Returns the number of rows of a block. A block has about 4 million results,
- * which is enough work for a matrix product. It has at least 256 rows, since
- * each block reads the weight once. */
+ * which is enough work for a matrix product. But a block has at least 256 rows,
+ * since each block reads the whole weight. */
 int64_t tn__linear_nll_rows(int64_t results_a_row)
 {
     int64_t rows = results_a_row ? (1 << 22) / results_a_row : 256;

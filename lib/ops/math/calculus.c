@@ -337,8 +337,8 @@ static tn_status check_weight_values(const tn__call *call, tn_tensor *w)
 }
 
 /* Returns the divisor of the covariance: the sum of the weights, reduced by the
- * correction `less`, but at least 0. w is the product of the weights, and a the
- * argument aweights. Both may be NULL. */
+ * correction `less`, but at least 0. w is the product of the weights, and a is
+ * the argument aweights. w and a may be NULL. */
 static tn_tensor *degrees_of_freedom(double less, tn_tensor *w, tn_tensor *a,
                                      const tn_tensor *x)
 {

@@ -7,9 +7,9 @@
 #include <ops/nn/window.h>
 #include <device/work.h>
 
-/* The maximum size, in bytes, of the columns that are made at a time. They hold
- * as many whole images as fit. The size is small enough for the caches and
- * large enough for a product to be worth a launch. */
+/* The maximum size, in bytes, of the columns that are made at a time. The
+ * columns hold as many whole images as fit. The size is small enough for the
+ * caches and large enough for a product to be worth a launch. */
 #define COLUMNS_BYTES (32 << 20)
 
 /* ---- reading the arguments ----------------------------------------------- */

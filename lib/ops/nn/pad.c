@@ -234,8 +234,9 @@ struct edges {
     tn_tensor *index[TN_MAX_NDIM];
 };
 
-/* A run of `count` consecutive positions of a padded dimension. They are copied
- * from elements of inner that start at `from` and are `step` apart. */
+/* A run of `count` consecutive positions of a padded dimension. These positions
+ * are copied from elements of inner that start at `from` and are `step`
+ * apart. */
 typedef struct run {
     int64_t from, count, step;
     bool is_input; /* the positions are within the input, not padding */

@@ -11,8 +11,8 @@
  * end. */
 #include <ops/nn/pool_nd.h>
 
-/* Replaces TN_NONE_INT in a list of output sizes. It means that the output has
- * the size of the input. */
+/* KEEP_SIZE replaces TN_NONE_INT in a list of output sizes, where it means that
+ * the output has the size of the input. */
 enum { KEEP_SIZE = INT32_MIN };
 
 tn_status tn__windows_list(const tn__call *call, int arg, int axes,

@@ -30,8 +30,8 @@ static tn_status check_matrices(const tn_tensor *a, const tn_tensor *b)
     return TN_OK;
 }
 
-/* Checks the argument `which`, a scale. It is one number, or one for each row
- * or each column of the product. */
+/* Checks the argument `which`, a scale. A scale is one number, or one number
+ * for each row or each column of the product. */
 static tn_status check_scale(const char *which, const tn_tensor *scale,
                              int64_t rows, int64_t columns)
 {

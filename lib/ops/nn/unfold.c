@@ -72,9 +72,9 @@ typedef struct sum_back {
     const char *name;
 } sum_back;
 
-/* Computes the elements [from, end) along the dimension. Each one is the sum of
- * a row of g[q][k] over the taps k, where window q has the element as its tap
- * k. If `indexed` is true, g is read by index. */
+/* Computes the elements [from, end) along the dimension. Each of these elements
+ * is the sum over the taps k of g[q][k], where q is the window in which the
+ * element is tap k. If `indexed` is true, g is read by index. */
 static tn_status sum_places(const sum_back *s, tn__formula *formula,
                             int64_t from, int64_t end, bool indexed)
 {
