@@ -189,8 +189,8 @@ static void report_negative_length(const tn__call *call, tn_tensor *lengths)
 }
 
 /* Sets b->count and b->starts from the argument offsets. To check the starts, a
- * kernel reads a tensor at these indices, which reports an index that is out of
- * range. */
+ * kernel reads a tensor at these indices. It reports an error if an index is
+ * out of range. */
 static bool find_starts(const tn__call *call, bags *b, tn_tensor *offsets)
 {
     bool last = tn__call_int(call, TN__ARG_EMBEDDING_BAG_INCLUDE_LAST_OFFSET);

@@ -90,7 +90,7 @@ typedef struct fold {
 
 /* Computes the elements [low, high) of each image. If `inside` is true, the
  * stride is 1 and each of these elements is covered kH * kW times, once by each
- * tap (window.h). Then the columns are read by strides alone. */
+ * tap (window.h). The columns are then read by strides, without indices. */
 static tn_status fold_part(const fold *f, tn__formula *formula,
                            const int64_t *low, const int64_t *high,
                            bool inside)
