@@ -186,8 +186,8 @@ static tn__history *history_new(const tn_tensor *x)
     history->node =
         tn__ref(find_base(x, &history->base, &history->index));
     if (!history->node && !is_whole(x)) {
-        /* x is no recorded view and has no node, so the base's values are
-         * constants. Use a 1-d tensor over the whole storage as the base. */
+        /* No recorded call made the base, so its values are constants. Use a
+         * 1-d tensor over the whole storage as the base. */
         int64_t count = (int64_t)(x->storage->bytes / tn_dtype_bytes(x->dtype));
         history->base =
             (struct tn__place){.ndim = 1, .shape = {count}, .stride = {1}};
