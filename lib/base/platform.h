@@ -38,8 +38,8 @@
 #define TN__UNPOISON(address, bytes) ((void)(address), (void)(bytes))
 #endif
 
-/* Makes memory inaccessible, as TN__POISON does, also if the program runs in
- * valgrind. Takes some nanoseconds. */
+/* Makes memory inaccessible, as TN__POISON does, but under valgrind as well as
+ * under AddressSanitizer. Takes some nanoseconds. */
 #if !defined(TN__ASAN) && defined(__has_include)
 #if __has_include(<valgrind/memcheck.h>)
 #include <valgrind/memcheck.h>

@@ -36,7 +36,8 @@ typedef struct tn__record {
 
 /* Begins to record the work that this thread submits to the device. `drop`
  * releases the objects that are passed to tn__record_keep. Returns NULL with
- * TN_ERR_MEMORY, or with TN_ERR_STATE if this thread is already recording. */
+ * TN_ERR_STATE if this thread is already recording, or with TN_ERR_MEMORY if
+ * memory runs out. */
 tn__record *tn__record_begin(tn_device *device, void (*drop)(void *kept));
 /* Ends the recording of this thread. */
 void tn__record_end(tn__record *record);
@@ -60,7 +61,8 @@ tn_status tn__record_run(tn__record *record,
 
 /* Keeps an object alive until the record is freed. Returns true if the record
  * has taken over the caller's reference. Returns false if the record already
- * keeps the object, or if memory ran out; then the error is recorded. */
+ * keeps the object. Also returns false, with the error recorded, if memory ran
+ * out. */
 bool tn__record_keep(void *object);
 /* Records that a random draw was made. The launches that have this seed and
  * call number as parameters (those of the operator and of its gradient) get new

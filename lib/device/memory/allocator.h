@@ -120,8 +120,8 @@ void tn__small_free(tn__allocator *a, tn__block *block);
  * that their slabs can be released. Takes the lock itself. */
 void tn__small_flush(tn__allocator *a);
 
-/* Writes which operators hold most memory, as "; largest holders: 8.00 MiB by
- * zeros (2)". Writes "" if no operator is known. */
+/* Writes which operators hold the most memory, as "; largest holders: 8.00 MiB
+ * by zeros (2)". Writes "" if no operator is known. */
 void tn__holders_text(const tn__allocator *a, char *text, size_t room);
 
 /* Writes a size as text, such as "10.00 MiB", and returns `out`. Needs no
