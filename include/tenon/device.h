@@ -44,8 +44,8 @@ TN_API tn_device *tn_device_current(void);
 TN_API tn_status tn_device_set(tn_device *device);
 
 /* Returns the number of devices that a plugin offers: tn_device_count("cuda").
- * For NULL, counts those of all plugins. Opens no device. If it is 0,
- * tn_load_report() has the reason. */
+ * For NULL, returns the number for all plugins together. Opens no device. If
+ * the number is 0, tn_load_report() has the reason. */
 TN_API int tn_device_count(const char *plugin);
 
 /* Returns whether this specification can be opened. Opens the device, and
@@ -129,7 +129,7 @@ typedef struct tn_memory_stats {
 
 /* In the four calls below, a device of NULL means the current one. */
 
-/* Writes the first stats->size bytes of *stats. Set stats->size = sizeof *stats
+/* Fills the first stats->size bytes of *stats. Set stats->size = sizeof *stats
  * first. Blocks of up to 1 KiB are counted in batches of some tens, so
  * peak_bytes may be off by that many blocks. Fails with TN_ERR_ARGUMENT if
  * stats is NULL or its size is invalid. */
@@ -156,10 +156,11 @@ TN_API int64_t tn_programs_compiled(void);
 TN_API tn_status tn_cache_folder_set(const char *path);
 
 /* Returns the number of operator calls that ran on the host with LAPACK. These
- * are matrix factorisations (`host` rows of the operator table) for which the
- * device's plugin has no extension "lapack", or whose extension declines them.
- * Their inputs are copied to the host. The cpu's extension handles batches of
- * small matrices; those calls are not counted. Cannot fail. */
+ * are matrix factorisations (`host` rows of the operator table) that the
+ * device's plugin cannot run, because it has no extension "lapack" or the
+ * extension declines the call. Their inputs are copied to the host. The cpu's
+ * extension runs batches of small matrices; those calls are not counted. Cannot
+ * fail. */
 TN_API int64_t tn_host_runs(void);
 /* Allows or forbids calls that run on the host (tn_host_runs). By default they
  * are allowed, unless TENON_HOST_OPS=error is set. Cannot fail. */

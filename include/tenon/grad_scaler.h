@@ -53,7 +53,8 @@ TN_API tn_grad_scaler *
 tn_grad_scaler_new_with(const tn_grad_scaler_new_options *options);
 
 /* Returns loss times the scale. Differentiable. A loss of a half type is
- * converted to float32, whose range it needs. Returns NULL for NULL. */
+ * converted to float32, because the product may exceed the range of the half
+ * type. Returns NULL for NULL. */
 TN_API tn_tensor *tn_grad_scaler_scale(tn_grad_scaler *scaler,
                                        tn_tensor *loss);
 
@@ -66,9 +67,9 @@ TN_API tn_status tn_grad_scaler_unscale(tn_grad_scaler *scaler,
                                         tn_optim *optim);
 
 /* Calls tn_optim_step, unless an unscaled gradient is infinite or NaN. Returns
- * 1 if it did, 0 if not, or a negative status on failure. Waits for the device.
- * Fails with TN_ERR_STATE if optim was stepped since the last update, or while
- * an error is pending. */
+ * 1 if the step was done, 0 if it was skipped, or a negative status on failure.
+ * Waits for the device. Fails with TN_ERR_STATE if optim was stepped since the
+ * last update, or while an error is pending. */
 TN_API int tn_grad_scaler_step(tn_grad_scaler *scaler, tn_optim *optim);
 
 /* Adjusts the scale, after the steps of all optimizers. The scale never falls

@@ -32,8 +32,8 @@
  *  - Later versions add values of kinds, flags and directions. A plugin refuses
  *    values that its header does not have: it returns TN_ERR_UNSUPPORTED,
  *    passes a reason to host->fail, and writes nothing. tn_scatter_is_known and
- *    similar functions check each struct for this. A core that uses a new value
- *    works without it where a plugin refuses it. The flags of a launch are
+ *    similar functions check each struct for this. If a plugin refuses a new
+ *    value, the core does the work in another way. The flags of a launch are
  *    hints: ignore those that you do not know. The fields that a longer struct
  *    adds never change the meaning of its older fields.
  *  - A struct without `size` is closed: it does not change within major 1.
@@ -291,9 +291,10 @@ typedef struct tn_plan {
     uint64_t argument[TN_PLAN_WORDS];
 } tn_plan;
 
-/* A kernel in plain C. Runs work-groups first to end - 1 of `count`, which is
- * plan.group_count. pointer[] has the buffers, then the scratch memory and the
- * fault buffer if the plan has them. word is plan.argument. */
+/* A kernel in plain C. Runs the work-groups from `first` up to but not
+ * including `end`. count is plan.group_count. pointer[] has the buffers, then
+ * the scratch memory and the fault buffer if the plan has them. word is
+ * plan.argument. */
 typedef void tn_kernel_c(void *const *pointer, const uint64_t *word,
                          uint64_t first, uint64_t end, uint64_t count);
 
@@ -416,9 +417,10 @@ typedef struct tn_host {
     /* Locks the key until cache_release. Waits while another thread holds it,
      * in any process with the same cache. Returns the argument of
      * cache_release, which is -1 if nothing is locked, because there is no
-     * cache or the file cannot be locked. A text that is compiled under the
-     * lock is compiled once. Also, compilers with temporary files never compile
-     * the same text at the same time. A thread holds at most one key. */
+     * cache or the file cannot be locked. A plugin that compiles a text under
+     * the lock compiles it only once, and never in two processes at the same
+     * time, which some compilers' temporary files do not allow. A thread holds
+     * at most one key. */
     int32_t (*cache_hold)(const void *key, uint64_t key_bytes);
     void (*cache_release)(int32_t hold);
     /* Fills *plan for the extension "attention", like plan_program for a
@@ -428,10 +430,10 @@ typedef struct tn_host {
                                 const struct tn_attention_args *attention,
                                 tn_plan *plan);
     /* Fills *plan for the extension "conv", on devices without
-     * TN_TARGET_CHUNKED. The bits are those of the core's method by columns
-     * (im2col) with plan_matmul. The exception is a gradient of weights over
-     * more than 1024 images, or over more columns than that method makes at
-     * once. */
+     * TN_TARGET_CHUNKED. The results have the same bits as those of im2col
+     * followed by plan_matmul, as the core does it. The exception is a gradient
+     * of weights over more than 1024 images, or over more columns than the core
+     * makes at once. */
     tn_status (*plan_conv)(const tn_target *target,
                            const struct tn_conv_args *conv, tn_plan *plan);
 } tn_host;
@@ -487,13 +489,13 @@ typedef struct tn_plugin {
      *   event_query  sets *done to 1 if all of that work is done, else to 0.
      *   queue_wait   lets work submitted to this queue afterwards start when
      *                the event's work, on whichever queue, is done. It refers
-     *                to the last record made before it: a later one does not
-     *                move it. The calling thread does not wait.
+     *                to the last record made before it; a later record does
+     *                not change that. The calling thread does not wait.
      * An event that was never recorded is done, and queue_wait then waits for
      * nothing. A new record replaces the one before: event_query then reports
-     * only the new one. event_close may be called while a record or a wait is
-     * pending: they stay in force. Threads says which calls may run
-     * concurrently. */
+     * only the new one. If event_close is called while a record or a wait is
+     * pending, the record or wait is still carried out. The rules under
+     * "Threads" say which calls may run concurrently. */
     tn_status (*event_open)(tn_plugin_device *device, tn_event **event);
     void (*event_close)(tn_event *event);
     tn_status (*event_record)(tn_queue *queue, tn_event *event);
@@ -501,10 +503,10 @@ typedef struct tn_plugin {
     tn_status (*queue_wait)(tn_queue *queue, tn_event *event);
     const void *(*extension)(const char *name, uint32_t version);
     /* Allocates page-locked host memory, which the device's copies can read and
-     * write while other queues work. A plugin has both functions, or none. A
-     * device with events whose copies run independently from any memory needs
-     * neither: its batches come from ordinary memory. When host_free is called,
-     * no copy uses the memory any more. */
+     * write while other queues work. A plugin has both functions, or none. It
+     * needs neither if its copies from ordinary memory already run while other
+     * queues work; the core then uses ordinary memory. When host_free is
+     * called, no copy uses the memory any more. */
     tn_status (*host_alloc)(tn_plugin_device *device, uint64_t bytes,
                             void **memory);
     void (*host_free)(tn_plugin_device *device, void *memory);

@@ -90,12 +90,12 @@ typedef struct tn_conv_extension {
  *             over all windows that contain the element
  *   GREATEST  MAX without index, used when no gradient is recorded
  * A sum has the order of REDUCE over the elements of a window, in row-major
- * order. For AVG_BACK it is the order over the positions that the element has
- * in its windows, with 0 for positions without a window. Each term is rounded
- * to the dtype, and then the sum. in and out have the same floating dtype.
- * Windows of AVG and AVG_BACK have dilation 1. Each window of MAX and GREATEST
- * contains an element of the plane. A plugin declines a kind that it does not
- * know. */
+ * order. For AVG_BACK it is the order over the windows that contain the
+ * element, by the element's position (k, l) in the window, with 0 for positions
+ * without a window. Each term is rounded to the dtype, and then the sum. in and
+ * out have the same floating dtype. Windows of AVG and AVG_BACK have dilation
+ * 1. Each window of MAX and GREATEST contains an element of the plane. A plugin
+ * declines a kind that it does not know. */
 enum {
     TN_POOL_MAX,
     TN_POOL_MAX_BACK,
@@ -338,8 +338,8 @@ enum { TN_LAPACK_BY_ROWS = 1 };
 
 typedef struct tn_lapack_extension {
     uint32_t size, flags; /* TN_LAPACK_BY_ROWS */
-    /* Returns TN_OK if run supports all of this on each queue of the device,
-     * except what `takes` declines. */
+    /* Returns TN_OK if run supports all of these kinds on each queue of the
+     * device, except calls that `takes` declines. */
     tn_status (*fits)(tn_plugin_device *device);
     tn_status (*run)(tn_queue *queue, const tn_lapack_args *args);
     /* Optional. Returns TN_OK if run supports args, of which kind, VECTORS,

@@ -72,9 +72,9 @@ static inline int tn_scatter_is_known(const tn_scatter_args *args)
  * last one of equal elements, as in PyTorch's cummax. After a NaN the result
  * stays NaN; only another NaN changes the position.
  *
- * Floating SUM has its own fixed order, in which the elements of a vector and
- * the chunks of a line need not wait for each other. A line is one sequence
- * along the last dimension. A sequence x is summed by blocks as follows:
+ * Floating SUM has its own fixed order, which can be computed with SIMD and
+ * with several chunks at a time. A line is one sequence along the last
+ * dimension. A sequence x is summed by blocks as follows:
  *   1. x is cut into blocks of TN_LANES elements. For h = 1, 2, 4, 8 in turn,
  *      each element whose position j in its block has bit h set becomes
  *      x[(j & ~(2 * h - 1)) + h - 1] + x[j].
@@ -89,9 +89,10 @@ static inline int tn_scatter_is_known(const tn_scatter_args *args)
  * Elements beyond a line's end are skipped, and not replaced by a neutral
  * element (-0.0 gives the same bits).
  *
- * Floating PROD multiplies in rising order: in blocks, the product of a part
- * could overflow where a 0 before it makes the line 0, and 0 * inf is NaN. The
- * other cases do not depend on the order. */
+ * Floating PROD multiplies in rising order. In the order of SUM, the elements
+ * after a 0 could overflow to inf before they are multiplied by it, and 0 * inf
+ * is NaN instead of 0. The results of the other cases do not depend on the
+ * order. */
 typedef struct tn_scan_args {
     /* kind is TN_REDUCE_SUM, PROD, MAX or MIN. flags is 0. */
     uint32_t size, ndim, kind, flags;

@@ -57,9 +57,9 @@ extern "C" {
  * is valid JSON after tn_trace_stop, or when the program ends. After a crash
  * the last 0.1 s and the closing bracket are missing, which the viewers accept.
  * Programs that a traced program starts inherit TENON_TRACE, and the one that
- * starts last writes the file. Fails with TN_ERR_ARGUMENT for NULL, with
+ * starts last writes the file. Fails with TN_ERR_ARGUMENT for NULL,
  * TN_ERR_STATE while a trace is running (also one of TENON_TRACE) or an error
- * is pending, and with TN_ERR_IO. */
+ * is pending, or TN_ERR_IO if the file cannot be written. */
 TN_API tn_status tn_trace_start(const char *path);
 
 /* Ends the trace. Fails with TN_ERR_STATE if none is running, and with

@@ -59,8 +59,8 @@ static inline uint32_t tn__narrow_encode(tn_dtype dtype, float x)
     int exponent = subnormal ? -126 : (int)(magnitude >> 23) - 127;
     uint32_t significand = (magnitude & 0x7fffff) | (subnormal ? 0 : 1u << 23);
 
-    /* Numbers below the smallest normal number all have the same spacing, so
-     * they are shifted further to the right. With a shift of 25, everything is
+    /* Subnormal numbers of the narrow type all have the same spacing, so they
+     * are shifted further to the right. With a shift of 25, everything is
      * rounded to 0. */
     int above = exponent - format.min_exponent;
     int shift = 23 - format.mantissa_bits + (above < 0 ? -above : 0);
@@ -71,9 +71,10 @@ static inline uint32_t tn__narrow_encode(tn_dtype dtype, float x)
     if (rest > half || (rest == half && (kept & 1)))
         kept++;
 
-    /* Adding the significand's leading one increments the exponent field of the
-     * code. If rounding carries to the next power of two, that increments it
-     * too. */
+    /* `kept` includes the significand's leading one, which is the lowest bit of
+     * the exponent field of the code, so that field is 1 already. If rounding
+     * carries to the next power of two, the field is one more, as it must
+     * be. */
     uint32_t code = kept;
     if (above > 0)
         code += (uint32_t)above << format.mantissa_bits;

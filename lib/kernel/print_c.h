@@ -20,9 +20,9 @@
  *
  * The text uses <math.h>, <stdint.h>, and four macros. FN and RUN stand for
  * "static inline" and "static" with attributes. EACH(i, n) is the head of the
- * loop. WHOLE (math_table.c) computes the values that do not fill a vector and
- * returns the number of the others. Everything else that the text uses is in
- * backends/cpu/simd/math_ops.h.
+ * loop. WHOLE (math_table.c) computes the last values, which do not fill a
+ * vector, and returns how many values are before them. Everything else that the
+ * text uses is in backends/cpu/simd/math_ops.h.
  *
  * The caller frees the text with tn__free. If memory runs out, records an error
  * and returns NULL. If the body has a NARROW, PHILOX or ROWLEN instruction,

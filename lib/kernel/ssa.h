@@ -139,8 +139,8 @@ bool tn__fn_mark_nans(const tn_kernel_fn *fn, tn_kernel_ins *ins);
 
 typedef struct tn__kernel_gradient_entry tn__kernel_gradient_entry;
 
-/* A tn__kernel with what was made from it later: its program and gradients.
- * Both are allocated together. */
+/* A kernel, together with its program and its gradients, which are made when
+ * they are first needed. */
 typedef struct tn__kernel_box {
     tn__kernel kernel;         /* the first member, since a pointer to it is
                                 * converted to the box */

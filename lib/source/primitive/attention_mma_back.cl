@@ -5,9 +5,9 @@
  * Both have the same structure. A work-group has 64 rows of two operands:
  * queries and output gradients or, with TK_BACK_KEY, keys and values. It loops
  * over tiles of the other two operands. Products of its own rows with the other
- * rows are the scores and the gradients of the weights. From them follow the
- * gradients of the scores. Their product with the other rows is added to the
- * gradient of its own rows. */
+ * rows are the scores and the gradients of the weights. The gradients of the
+ * scores are computed from both. The product of these gradients with the other
+ * rows is added to the gradient of its own rows. */
 #define TK_MINE 64
 #ifdef TK_BACK_KEY
 #define TK_OTHERS TK_ROWS

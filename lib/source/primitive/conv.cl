@@ -132,8 +132,8 @@ TK_FN TK_VALUE tk_window_element(TK_G const TK_STORED *b, tk_idx at, tk_idx h,
 #ifdef TK_REDUCED
 
 /* For one lane: sums over every 16th index f, beginning with f = lane. (A lane
- * is one of 16 partial sums.) The sum is -0, which does not change a sum, if
- * there is no such index. */
+ * is one of 16 partial sums.) If there is no such index, the sum is -0, which
+ * changes no bit when it is added to another sum. */
 #define TK_LANE_BEGIN(lane)                                                   \
     for (tk_i32 y = 0; y < TK_EACH; y++)                                      \
         for (tk_i32 x = 0; x < TK_EACH; x++)                                  \

@@ -23,8 +23,8 @@ typedef struct arguments {
                                     * dimensions of k, along those of f */
     int64_t b_k, b_f, b_j, b_side[2];
     struct {
-        int64_t k, f, p; /* factors of k, f and the position in c in the
-                          * coordinate in b */
+        int64_t k, f, p; /* the coordinate in b is the sum of k, f and the
+                            position p in c, each times its factor */
     } side[2];
     int64_t start[2], size[2]; /* start: added to each coordinate in b. size:
                                 * extents of b */

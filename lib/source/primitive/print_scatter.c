@@ -18,8 +18,8 @@
 #include <source/primitive/primitive.h>
 
 /* Values of tn__variant.flags. SORTED selects scatter_sorted.cl, and SHARED
- * without SORTED selects scatter_shared.cl. LARGE gives it twice as much local
- * memory for dst. */
+ * without SORTED selects scatter_shared.cl. LARGE gives scatter_shared.cl twice
+ * as much local memory for dst. */
 enum { SORTED = 1, WIDE_POSITIONS = 2, NARROW = 4, SHARED = 2, LARGE = 4 };
 
 /* Limits for choosing a kernel. They follow from estimates, not measurements:

@@ -104,7 +104,8 @@ void tn__print_offsets(tn__printer *p, uint32_t used, const char *name,
 }
 
 /* The offsets are first printed into a buffer, to find out which coordinates
- * they use. These have to be declared before. */
+ * they use. The declarations of these coordinates are printed before the
+ * offsets. */
 void tn__print_point_offsets(tn__printer *p, const char *number, uint32_t used,
                              const char *name, const char *start,
                              uint32_t first, uint32_t ndim, uint32_t wanted)
