@@ -293,8 +293,8 @@ static void emit_loop(builder *b)
         b->visible[b->visible_count++] = carry[i];
 }
 
-/* Returns an I64 index. If `checked` is true, it is always within [0, extent),
- * otherwise it often is. */
+/* Returns an I64 index. If `checked` is true, it is always within [0, extent);
+ * otherwise it may be outside. */
 static uint32_t emit_index(builder *b, int64_t extent, bool checked)
 {
     uint32_t i = pick(b, TN_I64);
