@@ -59,10 +59,10 @@ typedef tn_status (*tn_graph_fn)(void *context);
 TN_API tn_graph *tn_graph_record(tn_graph_fn step, void *context);
 
 /* Records step again and replaces the contents of graph, with new shapes,
- * memory and numbers. If the new recording has as many operations of the same
- * kinds, a device with CUDA graphs updates its graph in place, which costs less
- * than a new one. Fails as tn_graph_record does, and then leaves graph
- * unchanged. */
+ * memory and numbers. If the new recording has the same number of operations,
+ * of the same kinds, a device with CUDA graphs updates its graph in place,
+ * which costs less than a new one. Fails as tn_graph_record does, and then
+ * leaves graph unchanged. */
 TN_API tn_status tn_graph_update(tn_graph *graph, tn_graph_fn step,
                                  void *context);
 

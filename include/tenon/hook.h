@@ -67,8 +67,8 @@ TN_API tn_hook *tn_tensor_register_hook_with(
     tn_tensor *x, tn_grad_hook hook, void *context,
     const tn_tensor_register_hook_options *options);
 
-/* A hook that is called with a leaf whose gradient (tn_tensor_grad) is
- * complete, in a scope of its own. */
+/* A hook that is called with a leaf when its gradient (tn_tensor_grad) is
+ * complete. The call runs in a scope of its own. */
 typedef tn_status (*tn_accumulated_hook)(tn_tensor *x, void *context);
 
 /* Registers a hook that is called once in each tn_backward that adds to the

@@ -67,9 +67,9 @@ TN_API const char *tn_safetensors_metadata(const tn_safetensors *file,
                                            const char *key);
 
 /* Return the dtype, number of dimensions and shape of a tensor, without reading
- * its elements. The dtype is TN_DTYPE_NONE if Tenon does not have it. If there
- * is no such tensor, they are TN_DTYPE_NONE, 0 and NULL. The shape is valid
- * while file lives. Cannot fail. */
+ * its elements. The dtype is TN_DTYPE_NONE if Tenon does not have it. If file
+ * has no tensor of that name, the calls return TN_DTYPE_NONE, 0 and NULL. The
+ * shape is valid while file lives. Cannot fail. */
 TN_API tn_dtype tn_safetensors_dtype(const tn_safetensors *file,
                                      const char *name);
 TN_API int tn_safetensors_ndim(const tn_safetensors *file, const char *name);
@@ -77,9 +77,10 @@ TN_API const int64_t *tn_safetensors_shape(const tn_safetensors *file,
                                            const char *name);
 
 /* Reads the tensor of that name to the current device. The open scope owns the
- * result. Returns NULL on failure: TN_ERR_ARGUMENT (no such name), TN_ERR_DTYPE
- * (a dtype that Tenon does not have), TN_ERR_IO (the file cannot be read, or
- * was written to since it was opened), TN_ERR_MEMORY. */
+ * result. Returns NULL with TN_ERR_ARGUMENT if there is no tensor of that name,
+ * TN_ERR_DTYPE if Tenon does not have its dtype, TN_ERR_IO if the file cannot
+ * be read or was written to since it was opened, or TN_ERR_MEMORY if memory
+ * runs out. */
 TN_API tn_tensor *tn_safetensors_tensor(tn_safetensors *file,
                                         const char *name);
 /* Reads the elements of a tensor to out, in row-major order. bytes is the size

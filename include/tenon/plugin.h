@@ -149,9 +149,9 @@ extern "C" {
 #define TN_END(T, f) ((uint32_t)(offsetof(T, f) + sizeof(((T *)0)->f)))
 #define TN_HAS(T, p, f) ((p)->size >= TN_END(T, f))
 
-/* Copies the fields that both sides know from *from to *to. Both are structs of
- * the same type that begin with their size. Sets the other fields of *to to 0.
- * Leaves the size of *to unchanged, and writes nothing beyond it. */
+/* Copies the fields that both sides know from *from to *to. *from and *to are
+ * structs of the same type, and begin with their size. Sets the other fields of
+ * *to to 0. Leaves the size of *to unchanged, and writes nothing beyond it. */
 static inline void tn_struct_copy(void *to, const void *from)
 {
     uint32_t room, known;
@@ -237,11 +237,12 @@ enum {
                                * a row or, if there are few long rows, a part
                                * of one */
     TN_TARGET_EXACT_DIVIDE = 4, /* f32 division and square root are correctly
-                                * rounded: always in CUDA C built with
-                                * --prec-div=true --prec-sqrt=true; in OpenCL C
-                                * with -cl-fp32-correctly-rounded-divide-sqrt
-                                * if the device supports it. Without the flag,
-                                * they are computed in double or in integers */
+                                 * rounded: always in CUDA C built with
+                                 * --prec-div=true --prec-sqrt=true; in OpenCL C
+                                 * with -cl-fp32-correctly-rounded-divide-sqrt
+                                 * if the device supports it. Without the flag,
+                                 * the printed text computes division and square
+                                 * root in double or in integers */
     TN_TARGET_MMA = 8,         /* mma.sync multiplies half types: CUDA C for
                                 * compute capability 8.0 and later */
     TN_TARGET_PLAIN = 16,      /* C11; only as a part of TN_TARGET_C */
@@ -326,12 +327,12 @@ typedef struct tn_device_info {
     uint32_t size, kind, caps;
     uint32_t align; /* alignment of buffers in bytes, a power of two up to
                        65536 */
-    /* Masks of one bit (1 << dtype) for each dtype. Programs compute in the
-     * register_types. Buffers contain elements of the storage_types: every
-     * program and primitive loads, stores and computes these as this header
-     * says, and the core makes no tensor of another dtype. F32 is in both
-     * masks. register_types contains the register type (TN_DTYPE_MAP) of each
-     * of the storage_types. */
+    /* Masks of one bit (1 << dtype) for each dtype. register_types are the
+     * dtypes in which programs compute. storage_types are the dtypes of
+     * elements in buffers: every program and primitive must support all of
+     * them, and the core makes no tensor of another dtype. F32 is in both
+     * masks. If a dtype is in storage_types, its register type (TN_DTYPE_MAP)
+     * is in register_types. */
     uint32_t register_types;
     uint32_t storage_types;
     uint64_t memory_total, memory_free; /* in bytes; 0 if unknown */
@@ -393,7 +394,7 @@ typedef struct tn_host {
     tn_status (*plan_sort)(const tn_target *target, const tn_sort_args *sort,
                            tn_plan *plan);
     /* Prints the text of a plan's kernel to *source, until print_free. program
-     * is NULL if the plan is that of a primitive. */
+     * is NULL if the plan is for a primitive. */
     tn_status (*print)(const tn_target *target, const tn_program *program,
                        const tn_plan *plan, tn_source *source);
     void (*print_free)(tn_source *source);
@@ -514,15 +515,15 @@ typedef struct tn_plugin {
      * reached. Such events may cost more. */
     tn_status (*event_open_timed)(tn_plugin_device *device, tn_event **event);
     /* Stores the device's time from one timed event to another in *ns, in
-     * nanoseconds. Both were recorded on queues of one device, and are done.
-     * Otherwise the call fails and leaves *ns unchanged. A plugin has this
+     * nanoseconds. If the events were not recorded on queues of one device, or
+     * are not done, the call fails and leaves *ns unchanged. A plugin has this
      * function together with event_open_timed and the five event functions
      * above, or not at all. */
     tn_status (*event_elapsed)(tn_event *from, tn_event *to, double *ns);
 } tn_plugin;
 
 /* The minimum sizes of structs. They never change; tests/device/test_abi.c has
- * the numbers. Those of extensions are in plugin_extensions.h. */
+ * the numbers. The minimum sizes for extensions are in plugin_extensions.h. */
 #define TN_PROGRAM_SIZE_1_0 TN_END(tn_program, key)
 #define TN_LAUNCH_SIZE_1_0 TN_END(tn_launch, tag)
 #define TN_FAULT_SIZE_1_0 TN_END(tn_fault, position)

@@ -338,8 +338,8 @@ enum { TN_LAPACK_BY_ROWS = 1 };
 
 typedef struct tn_lapack_extension {
     uint32_t size, flags; /* TN_LAPACK_BY_ROWS */
-    /* Returns TN_OK if run supports all of these kinds on each queue of the
-     * device, except calls that `takes` declines. */
+    /* Returns TN_OK if run supports all kinds of TN_LAPACK_... on each queue of
+     * the device, except calls that `takes` declines. */
     tn_status (*fits)(tn_plugin_device *device);
     tn_status (*run)(tn_queue *queue, const tn_lapack_args *args);
     /* Optional. Returns TN_OK if run supports args, of which kind, VECTORS,

@@ -20,16 +20,16 @@ typedef struct tn_strided {
     int64_t stride[TN_MAX_NDIM];
 } tn_strided;
 
-/* c[b.., m, n] = alpha * sum_k a[b.., m, k] * b[b.., k, n] + beta * c.
- * The strides of a, b and c are those of the batch dimensions, then the two of
- * the matrix, so a transposition is a choice of strides. a, b and c have the
- * same dtype. f16 and bf16 sum in f32 and round once. Integers wrap; alpha and
- * beta are converted to int64. For bool, the product is "and", the sum is
- * "any", and alpha and beta mean "is not 0". k = 0 gives beta * c. beta = 0
- * never reads c. The device chooses the order of the sum over k. plan_matmul
- * and the reference plugin use the plain order, and so have the same bits:
- * start at 0, add each product in order of rising k by one fma; then compute
- * alpha * sum + (beta * c) and round each operation. */
+/* c[b.., m, n] = alpha * sum_k a[b.., m, k] * b[b.., k, n] + beta * c. Each of
+ * a, b and c has the strides of the batch dimensions and then the row and
+ * column stride of the matrix, so a transposed matrix only has other strides.
+ * a, b and c have the same dtype. f16 and bf16 sum in f32 and round once.
+ * Integers wrap; alpha and beta are converted to int64. For bool, the product
+ * is "and", the sum is "any", and alpha and beta mean "is not 0". k = 0 gives
+ * beta * c. beta = 0 never reads c. The device chooses the order of the sum
+ * over k. plan_matmul and the reference plugin use the plain order, and so have
+ * the same bits: start at 0, add each product in order of rising k by one fma;
+ * then compute alpha * sum + (beta * c) and round each operation. */
 typedef struct tn_matmul_args {
     uint32_t size, batch_ndim;
     int64_t batch[TN_MAX_NDIM];
@@ -111,8 +111,8 @@ static inline int tn_scan_is_known(const tn_scan_args *args)
 /* Stable sort along the last dimension. NaN is the greatest value, and -0
  * equals +0. If keep is below the size of the last dimension, only the first
  * keep elements in sorted order are written (top-k). out_index (I64) holds
- * positions in the input. With TN_SORT_LAST the core reads only the last one of
- * these keep elements, so a device need not compute the others. */
+ * positions in the input. With TN_SORT_LAST the core reads only element keep -
+ * 1 of the result, so a device need not compute the others. */
 enum { TN_SORT_DESCENDING = 1, TN_SORT_LAST = 2 };
 typedef struct tn_sort_args {
     uint32_t size, ndim, flags, reserved;

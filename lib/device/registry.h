@@ -186,8 +186,8 @@ bool tn__dtypes_check(tn_device_info *info, char *reason, size_t room);
 tn_status tn__device_check_program(const tn_device *device,
                                    const tn_program *program);
 
-/* Sets the pointers to the extension tables of a new device. Those of
- * extensions listed in TENON_MASK are NULL. */
+/* Sets the pointers to the extension tables of a new device. The pointers of
+ * extensions that TENON_MASK lists are NULL. */
 tn_status tn__extensions_open(tn_device *device);
 /* Implement the public functions tn_device_has_extension and tn_device_mask. */
 bool tn__device_has_extension(const tn_device *device, const char *name);

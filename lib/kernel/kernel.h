@@ -43,12 +43,11 @@ const char *tn__def_param_name(const tn__def *def, int i);
 
 /* ---- typed kernels ----------------------------------------------------- */
 
-/* Flag in the field `sub` of a LOAD in a tn__kernel. (In a tn_program, these
- * LOADs have no flag.) It marks a guard, a LOAD that checks a value. Its index
- * is 0 if the value is valid, else a constant of base/guard.h that says what is
- * wrong. The operand of a guard has index stride 0 and index extent
- * TN__GUARD_EXTENT, so an invalid value is reported as an index out of
- * range. */
+/* Flag in the field `sub` of a LOAD in a tn__kernel (a tn_program does not have
+ * it). It marks a guard, which is a LOAD that checks a value. Its index is 0 if
+ * the value is valid, else a constant of base/guard.h that says what is wrong.
+ * The operand of a guard has index stride 0 and index extent TN__GUARD_EXTENT,
+ * so an invalid value is reported as an index out of range. */
 #define TN__LOAD_GUARD 2
 
 /* A kernel as typed SSA over inputs (tensors), parameters (scalars) and
@@ -107,8 +106,8 @@ const tn_program *tn__kernel_program(const tn__kernel *kernel);
 
 /* Returns the gradient of `kernel` with respect to input `wrt`, as a kernel
  * with the same parameters. It may read the inputs and outputs of `kernel` and
- * the gradients of its outputs. It has as inputs only those that it reads. Its
- * input i is tensor number used[i] in this list:
+ * the gradients of its outputs; its inputs are the tensors that it does read.
+ * Input i of the gradient is tensor number used[i] in this list:
  *   first   the inputs of `kernel`
  *   then    the outputs of `kernel`
  *   then    the gradients of these outputs
@@ -201,9 +200,9 @@ char *tn__kernel_text(const tn__kernel *kernel);
  * register type, such as "exp" and TN_F32. Returns NULL without an error if
  * there is none. A function is typed and gets a number when it is first used.
  *
- * In the body of a function, the imm.i of a CALL is such a number, for
- * tn__math_fn_at. In a kernel or a program, imm.i is an index into its own list
- * of functions (plugin_program.h). */
+ * In the body of a function, the imm.i of a CALL is the number of the called
+ * function, for tn__math_fn_at. In a kernel or a program, imm.i is an index
+ * into its own list of functions (plugin_program.h). */
 const tn_kernel_fn *tn__math_fn(const char *name, tn_dtype type);
 /* Types all mathematical functions and returns how many there are. Records an
  * error and returns 0 if one is invalid. */

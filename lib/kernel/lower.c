@@ -10,9 +10,9 @@
  *
  * A value per row that does not come from a reduction (such as the mean in the
  * gradient of layer_norm) is loaded after the elements of the first stage. A
- * sum that uses it is then in the second stage. If another sum does not use it,
- * both are put into the second stage, so that the elements are read only once.
- * An example is the sums of g and of g * (x - mean). */
+ * sum that uses it is then in the second stage. A sum that does not use it is
+ * put into the second stage too, so that the elements are read only once. An
+ * example is the sums of g and of g * (x - mean). */
 #include <string.h>
 
 #include <base/lock.h>

@@ -120,7 +120,7 @@ tn_dtype tn__register_type(tn_dtype dtype);
 
 /* Removes dead code, moves values that do not change in a loop to before the
  * loop, and returns the kernel. If `used` is NULL, all inputs stay. Otherwise
- * only those that are read stay, and used[i] is set to the old number of input
+ * only inputs that are read stay, and used[i] is set to the old number of input
  * i. `name` is copied. */
 tn__kernel *tn__ssa_finish(tn__ssa *ssa, const char *name, int *used);
 /* Frees a kernel that no other code has seen yet. */

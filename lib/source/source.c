@@ -1,6 +1,7 @@
 /* source.c: prints the kernel source of programs and primitives, and fills the
  * entries of the host table (the functions that the core offers to plugins)
- * that plan and print. These check the sizes of the plugin's structs. */
+ * that plan and print. These functions check the sizes of the plugin's
+ * structs. */
 #include <base/error.h>
 #include <base/fpu.h>
 #include <base/memory.h>

@@ -174,11 +174,10 @@ uint32_t tn__split_steps(const tn_program *program);
 uint32_t tn__split_stage(const tn_program *program, uint32_t step);
 
 /* For a plan in which several work-groups share a row: lists the instructions
- * of the launch that runs `stage`. These are the instructions per row of all
- * earlier stages without their stores, then the instructions per element of the
- * stage. If `stage` is stage_count, lists the instructions per row of all
- * stages. `order` has space for order_count numbers. Returns the length of the
- * list. */
+ * of the launch that runs `stage`. The list has the instructions per row of all
+ * earlier stages, without stores, then the instructions per element of `stage`.
+ * If `stage` is stage_count, lists the instructions per row of all stages.
+ * `order` has space for order_count numbers. Returns the length of the list. */
 uint32_t tn__split_order(const tn_program *program, uint32_t stage,
                          uint32_t *order);
 

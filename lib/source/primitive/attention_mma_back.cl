@@ -2,12 +2,13 @@
  * the macros of attention_tensor.cl. It computes the gradient of the queries
  * or, with TK_BACK_KEY, of the keys and values.
  *
- * Both have the same structure. A work-group has 64 rows of two operands:
- * queries and output gradients or, with TK_BACK_KEY, keys and values. It loops
- * over tiles of the other two operands. Products of its own rows with the other
- * rows are the scores and the gradients of the weights. The gradients of the
- * scores are computed from both. The product of these gradients with the other
- * rows is added to the gradient of its own rows. */
+ * Both kernels have the same structure. A work-group has 64 rows of two
+ * operands: queries and output gradients or, with TK_BACK_KEY, keys and values.
+ * It loops over tiles of the other two operands. Products of its own rows with
+ * the other rows are the scores and the gradients of the weights. From the
+ * scores and the gradients of the weights, the gradients of the scores are
+ * computed. The product of these gradients with the other rows is added to the
+ * gradient of its own rows. */
 #define TK_MINE 64
 #ifdef TK_BACK_KEY
 #define TK_OTHERS TK_ROWS

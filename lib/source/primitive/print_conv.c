@@ -20,7 +20,8 @@ typedef struct arguments {
     /* extents of the inner dimensions that f, k and j stand for */
     int64_t f_fast, k_fast[2], j_fast[2];
     int64_t a_row, a_k[3], a_f[2]; /* strides of a: from row to row, along the
-                                    * dimensions of k, along those of f */
+                                    * dimensions of k, along the dimensions of
+                                    * f */
     int64_t b_k, b_f, b_j, b_side[2];
     struct {
         int64_t k, f, p; /* the coordinate in b is the sum of k, f and the

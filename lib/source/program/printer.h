@@ -34,10 +34,11 @@ typedef struct tn__printer {
                                * the coordinate of dimension d */
     bool in_row_part;         /* true while a row part is printed, which all
                                * work-items of a team run */
-    uint32_t vectors;         /* bit k is set if the element of operand k is
-                               * x<k>.e[l], in a vector */
-    uint32_t local;           /* bit k is set if the element of operand k is
-                               * local<k>[here<k>], in local memory */
+    uint32_t vectors;         /* bit k is set if operand k is loaded as a vector
+                               * x<k>, so that its element is x<k>.e[l] */
+    uint32_t local;           /* bit k is set if operand k is read from local
+                               * memory, where its element is
+                               * local<k>[here<k>] */
     uint32_t cached;          /* bit k is set if the row of operand k is in
                                * local memory */
     /* An instruction whose value for each element is saved in local memory;

@@ -10,8 +10,8 @@
  *   - If memory is contiguous from row to row, a team has slots * 4 work-items
  *     with four lanes each.
  *   - A short row belongs to one work-item.
- *   - If several work-groups share a row (row_split.c), a team has its share in
- *     one of these ways.
+ *   - If several work-groups share a row (row_split.c), each work-group assigns
+ *     its part of the row in one of the ways above.
  *
  * All give the same bits, since the order of a reduction depends only on the
  * row. */
