@@ -38,8 +38,8 @@ extern "C" {
 #endif
 
 /* Marks a leaf with a floating dtype as requiring a gradient, and returns it.
- * Returns NULL on failure: TN_ERR_DTYPE for an integer tensor, TN_ERR_STATE for
- * the result of an operator. */
+ * Returns NULL with TN_ERR_DTYPE if x has an integer dtype, or with
+ * TN_ERR_STATE if x is the result of an operator. */
 TN_API tn_tensor *tn_requires_grad(tn_tensor *x);
 /* Sets whether a leaf requires a gradient. Fails as tn_requires_grad does. */
 TN_API tn_status tn_tensor_set_requires_grad(tn_tensor *x, bool on);

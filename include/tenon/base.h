@@ -111,9 +111,9 @@ typedef struct tn_object_class {
 } tn_object_class;
 
 /* Makes a zeroed instance, followed by `extra` bytes. The open scope owns it.
- * type must be valid until the process ends. Returns NULL on failure:
- * TN_ERR_MEMORY, or TN_ERR_ARGUMENT if type->bytes is less than
- * sizeof(tn_object). */
+ * type must be valid until the process ends. Returns NULL with TN_ERR_ARGUMENT
+ * if type->bytes is less than sizeof(tn_object), or with TN_ERR_MEMORY if
+ * memory runs out. */
 TN_API void *tn_object_new(const tn_object_class *type, size_t extra);
 
 /* Returns whether object is alive and was made by tn_object_new with this

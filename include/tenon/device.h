@@ -29,14 +29,15 @@ typedef struct tn_device tn_device;
 
 /* Opens the device of a specification: "cpu", "cuda:1", "opencl:geforce" (a
  * part of the device's name or uid), "/path/tn_mine.so:0", "auto", or a list
- * "cuda;cpu". Returns NULL on failure: TN_ERR_NO_DEVICE, with the reason for
- * each device that was tried, or TN_ERR_MEMORY. The library owns the device,
- * which lives until the process ends. */
+ * "cuda;cpu". If no device can be opened, returns NULL with TN_ERR_NO_DEVICE,
+ * and the message has the reason for each device that was tried. Returns NULL
+ * with TN_ERR_MEMORY if memory runs out. The library owns the device, which
+ * lives until the process ends. */
 TN_API tn_device *tn_device_open(const char *specification);
 
 /* Returns the calling thread's current device. If none was set, it is the
- * process's default (TENON_DEVICE). Returns NULL (TN_ERR_NO_DEVICE) if that
- * cannot be opened. */
+ * process's default (TENON_DEVICE). Returns NULL (TN_ERR_NO_DEVICE) if the
+ * default device cannot be opened. */
 TN_API tn_device *tn_device_current(void);
 
 /* Makes device the calling thread's current one. NULL restores the default.
@@ -67,10 +68,10 @@ typedef struct tn_mark tn_mark;
 
 /* Sets a mark after all work that device has been given so far. NULL means the
  * current device. On a device with timing events (CUDA) the call does not wait.
- * On the others it waits for the work and reads the host's clock. The open
- * scope owns the mark. Returns NULL on failure: TN_ERR_MEMORY; TN_ERR_STATE
- * while a graph is recorded or an error is pending; or an error of the
- * device. */
+ * On other devices it waits for the work and reads the host's clock. The open
+ * scope owns the mark. Returns NULL with TN_ERR_STATE while a graph is recorded
+ * or an error is pending, with TN_ERR_MEMORY if memory runs out, or with an
+ * error of the device. */
 TN_API tn_mark *tn_mark_set(tn_device *device);
 
 /* Stores the seconds on the device between two marks in *out_seconds. They are

@@ -52,10 +52,11 @@ typedef tn_status (*tn_graph_fn)(void *context);
  * with its scope, unless the step keeps them. Kept tensors, and older tensors
  * that are written in place (parameters, gradients), get new values with each
  * replay. All memory that the step uses stays allocated until the graph is
- * freed. The open scope owns the graph. Returns NULL on failure: the error of
- * step; TN_ERR_STATE if the step does what cannot be replayed, if a graph is
- * being recorded, or if an error is pending; TN_ERR_ARGUMENT for NULL;
- * TN_ERR_MEMORY. */
+ * freed. The open scope owns the graph. Returns NULL with the error of step if
+ * step fails. Returns NULL with TN_ERR_STATE if the step does what cannot be
+ * replayed, if a graph is being recorded, or if an error is pending; with
+ * TN_ERR_ARGUMENT if step is NULL; and with TN_ERR_MEMORY if memory runs
+ * out. */
 TN_API tn_graph *tn_graph_record(tn_graph_fn step, void *context);
 
 /* Records step again and replaces the contents of graph, with new shapes,

@@ -54,9 +54,9 @@ TN_API tn_safetensors *tn_safetensors_part(tn_safetensors *file,
  * Cannot fail. */
 TN_API const char *tn_safetensors_path(const tn_safetensors *file);
 
-/* Return the number of tensors, and the name of tensor i, in the order of their
- * data, or NULL if i is out of range. The name is valid while file lives.
- * Cannot fail. */
+/* Return the number of tensors, and the name of tensor i, or NULL if i is out
+ * of range. Tensors are numbered in the order of their data in the file. The
+ * name is valid while file lives. Cannot fail. */
 TN_API int tn_safetensors_count(const tn_safetensors *file);
 TN_API const char *tn_safetensors_name(const tn_safetensors *file, int i);
 /* Returns whether there is a tensor of that name. Cannot fail. */
@@ -91,9 +91,10 @@ TN_API tn_status tn_safetensors_read(tn_safetensors *file, const char *name,
                                      void *out, size_t bytes);
 
 /* Writes count tensors with their names, and metadata_count pairs of key and
- * text (0 and NULL for none). On failure the old file is unchanged:
- * TN_ERR_ARGUMENT (a name is repeated or not UTF-8), TN_ERR_IO, TN_ERR_MEMORY,
- * TN_ERR_STATE (an error is pending). */
+ * text (0 and NULL for none). On failure the old file is unchanged. Fails with
+ * TN_ERR_ARGUMENT if a name is repeated or not UTF-8, TN_ERR_IO if the file
+ * cannot be written, TN_ERR_STATE while an error is pending, or TN_ERR_MEMORY
+ * if memory runs out. */
 TN_API tn_status tn_safetensors_save(const char *path,
                                      const char *const *names,
                                      tn_tensor *const *tensors, int count,
@@ -171,8 +172,9 @@ TN_OPTIONS_STRUCT(tn_csv_load, TN_CSV_LOAD_OPTIONS_LIST);
 
 /* Loads the numbers of a CSV file, which may be gzipped, as a tensor of shape
  * (rows, columns). The tensor is on the current device, and the open scope owns
- * it. Returns NULL on failure: TN_ERR_IO, TN_ERR_FORMAT (with line and column),
- * TN_ERR_MEMORY. After a failure categories is unchanged. options may be
+ * it. Returns NULL with TN_ERR_IO if the file cannot be read, TN_ERR_FORMAT
+ * (with line and column) if its contents are invalid, or TN_ERR_MEMORY if
+ * memory runs out. After a failure categories is unchanged. options may be
  * NULL. */
 TN_API tn_tensor *tn_csv_load_with(const char *path,
                                    const tn_csv_load_options *options);

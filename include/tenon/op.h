@@ -195,10 +195,10 @@ TN_API tn_tensor *tn_call(const char *name, tn_tensor *first, ...);
  * tensor arguments, and its parameters become number arguments without default.
  * An input marked `offset` is no argument: its value is the index of the
  * element in the output. In a row reduction, the row is the last dimension. If
- * an input is read by index, as in x[i, j], the indices are those of its last
+ * an input is read by index, as in x[i, j], the indices select along its last
  * dimensions, and it gets no gradient. The name must be new. The operator is
- * valid until the process ends. Returns NULL on failure: TN_ERR_FORMAT, with
- * line, column and the mistake. */
+ * valid until the process ends. If the text is invalid, returns NULL with
+ * TN_ERR_FORMAT; the message has line, column and the mistake. */
 TN_API const tn_op *tn_op_define(const char *text);
 
 /* Calls op with an array of its tensor arguments and an array of its number

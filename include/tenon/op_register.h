@@ -74,8 +74,8 @@ typedef struct tn_op_rule {
 
 /* Registers an operator for tn_op_find, tn_op_call, tn_call and tn_op_apply.
  * Its name must be new. The operator is valid until the process ends. Returns
- * NULL on failure: TN_ERR_FORMAT if the signature is malformed, TN_ERR_ARGUMENT
- * if the name exists. Source: torch.autograd.Function,
+ * NULL with TN_ERR_FORMAT if the signature is malformed, or with
+ * TN_ERR_ARGUMENT if the name exists. Source: torch.autograd.Function,
  * torch.library.custom_op. */
 TN_API const tn_op *tn_op_register(const tn_op_rule *rule);
 
@@ -99,7 +99,8 @@ TN_API void *tn_op_context_data(tn_op_context *call);
  * NULL. */
 TN_API tn_status tn_op_context_save(tn_op_context *call, tn_tensor *x);
 /* In backward: returns saved tensor number i (lent), or NULL (TN_ERR_STATE) if
- * it was changed in place since, or the graph was freed. */
+ * the tensor was changed in place after it was saved, or the graph was
+ * freed. */
 TN_API tn_tensor *tn_op_context_saved(const tn_op_context *call,
                                           int i);
 

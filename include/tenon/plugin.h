@@ -431,10 +431,10 @@ typedef struct tn_host {
                                 const struct tn_attention_args *attention,
                                 tn_plan *plan);
     /* Fills *plan for the extension "conv", on devices without
-     * TN_TARGET_CHUNKED. The results have the same bits as those of im2col
-     * followed by plan_matmul, as the core does it. The exception is a gradient
-     * of weights over more than 1024 images, or over more columns than the core
-     * makes at once. */
+     * TN_TARGET_CHUNKED. The results have the same bits as im2col followed by a
+     * matrix product of plan_matmul. The exception is a gradient of weights
+     * over more than 1024 images, or over more columns than the core makes at
+     * once. */
     tn_status (*plan_conv)(const tn_target *target,
                            const struct tn_conv_args *conv, tn_plan *plan);
 } tn_host;

@@ -134,7 +134,7 @@ typedef struct tn_pool_extension {
  * and host memory is not copied. The core has run the same work before, so
  * kernels are compiled. run submits the recorded work to the queue in its
  * order, with the buffers, offsets and scalars of the recording. Index faults
- * are reported like those of launches, with tag 0. */
+ * are reported like the faults of a launch with tag 0. */
 typedef struct tn_recorded tn_recorded;
 typedef struct tn_graph_replay_extension {
     uint32_t size, reserved;

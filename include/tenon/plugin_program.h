@@ -285,7 +285,7 @@ typedef struct tn_fault {
                          * determine it */
     /* The fields below are set for TN_ERR_INDEX. */
     uint32_t operand;   /* number of the operand; 0 for a scatter */
-    uint32_t dim;       /* number of the index among those of the LOAD */
+    uint32_t dim;       /* number of the index among the indices of the LOAD */
     int64_t index;      /* value of the index */
     int64_t extent;     /* bound of the index */
     int64_t position;   /* row-major position of the element in the iteration

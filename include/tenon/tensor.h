@@ -30,9 +30,9 @@ typedef struct tn_tensor tn_tensor;
 
 /* Makes a contiguous tensor of dtype and shape on the current device, and
  * copies its elements from data, which holds them in row-major order. The open
- * scope owns the result. Returns NULL on failure: TN_ERR_DTYPE or TN_ERR_SHAPE
- * if dtype or shape is invalid, TN_ERR_ARGUMENT if data is NULL, TN_ERR_MEMORY,
- * or the error of opening the device. */
+ * scope owns the result. Returns NULL with TN_ERR_DTYPE if dtype is invalid,
+ * TN_ERR_SHAPE if shape is invalid, TN_ERR_ARGUMENT if data is NULL,
+ * TN_ERR_MEMORY if memory runs out, or the error of opening the device. */
 TN_API tn_tensor *tn_tensor_from_array(const void *data, tn_dtype dtype,
                                        tn_dims_list shape);
 

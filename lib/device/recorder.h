@@ -22,8 +22,8 @@ typedef struct tn__record {
     void (*drop)(void *kept);
     /* The random draws of the recording, in order. A draw is one call of the
      * random number generator, identified by a seed and the number of the call.
-     * seed and call are the recorded values, seed_now and call_now those of the
-     * current replay. */
+     * seed and call are the recorded values, seed_now and call_now the values
+     * of the current replay. */
     struct tn__draw {
         uint64_t seed, call, seed_now, call_now;
     } *draws; /* owned array */
@@ -65,8 +65,8 @@ tn_status tn__record_run(tn__record *record,
  * out. */
 bool tn__record_keep(void *object);
 /* Records that a random draw was made. The launches that have this seed and
- * call number as parameters (those of the operator and of its gradient) get new
- * values at each replay. */
+ * call number as parameters (the launches of the operator and of its gradient)
+ * get new values at each replay. */
 void tn__record_drew(uint64_t seed, uint64_t call);
 
 /* Records one submission of work. `kind` is a constant of work.h and args the

@@ -141,11 +141,11 @@ int tn__def_gradient_used(const tn__def *gradient,
  * that input. So a half-type result that feeds a float32 input is not rounded
  * to the half type.
  *
- * The inputs of the result are the other inputs of the consumer, then those of
- * the producer. same[] lists pairs of inputs that are the same tensor, as
- * numbers in that list, and ends with -1. The second input of each pair is left
- * out. `same` may be NULL. The parameters are those of the consumer, then those
- * of the producer. The outputs are those of the consumer.
+ * The result has the other inputs of the consumer, then the inputs of the
+ * producer. same[] has pairs of numbers of inputs in this list that are the
+ * same tensor, and ends with -1. The second input of each pair is left out.
+ * `same` may be NULL. The result has the parameters of the consumer, then the
+ * parameters of the producer. It has the outputs of the consumer.
  *
  * A kernel that works on rows (has_row) can be composed with a pointwise
  * kernel. A pointwise consumer of one value per row then runs once per row

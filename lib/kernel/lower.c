@@ -114,8 +114,8 @@ static void find_loops(layout *l)
     }
 }
 
-/* Returns the first stage whose instructions can read value u: the instructions
- * per element if `elem` is set, else those per row. */
+/* Returns the first stage whose instructions can read value u: its instructions
+ * per element if `elem` is set, else its instructions per row. */
 static uint32_t stage_for(const layout *l, uint32_t u, bool elem)
 {
     if (u == TN_NONE || l->ins[u].level == TN_LEVEL_UNIFORM)

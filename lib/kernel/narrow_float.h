@@ -20,7 +20,7 @@ typedef struct tn__narrow_format {
     uint32_t overflow; /* code for a finite number that is rounded to more than
                         * max_finite */
     uint32_t nan;      /* code of the NaN that conversions produce; all codes
-                        * above that of infinity are NaN */
+                        * above the code of infinity are NaN */
 } tn__narrow_format;
 
 static inline tn__narrow_format tn__narrow_format_of(tn_dtype dtype)

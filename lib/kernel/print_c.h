@@ -15,8 +15,8 @@
  * exp_f32 computes one value. run_exp_f32 computes out[i] for n values, in a
  * loop that the compiler can vectorize. It is printed only if with_run is set.
  * `out` must not overlap an argument. If the text is compiled without
- * contraction to fma, the bits are those of tn__kernel_eval. Functions that
- * `fn` calls have to be printed before it.
+ * contraction to fma, the results have the same bits as tn__kernel_eval.
+ * Functions that `fn` calls have to be printed before it.
  *
  * The text uses <math.h>, <stdint.h>, and four macros. FN and RUN stand for
  * "static inline" and "static" with attributes. EACH(i, n) is the head of the

@@ -30,9 +30,9 @@ void tn__print_free(tn_source *source)
 
 /* ---- the host table ---------------------------------------------------- */
 
-/* Checks that the field `size` of a plugin's struct is at least that of version
- * 1.0. A plugin that has not set it must fail, because the library could not
- * tell which fields of the struct the plugin knows. */
+/* Checks that the field `size` of a plugin's struct is at least the size of the
+ * struct in version 1.0. A plugin that has not set it must fail, because the
+ * library could not tell which fields of the struct the plugin knows. */
 static tn_status check(const char *call, const char *type, uint32_t size,
                        uint32_t least)
 {

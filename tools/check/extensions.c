@@ -1,5 +1,5 @@
 /* extensions.c: runs random cases of a plugin's extensions and compares the
- * results with those of plain loops. */
+ * results with the results of plain loops. */
 #include "extensions.h"
 
 #include <inttypes.h>

@@ -553,7 +553,7 @@ static void generate_stages(builder *b, bool rows)
 /* ---- order -------------------------------------------------------------- */
 
 /* Marks instruction n and all instructions that it depends on. If level >= 0,
- * marks only those of that level. */
+ * marks only instructions of that level. */
 static void mark(const builder *b, bool *needed, uint32_t n, int level)
 {
     if (n == TN_NONE || needed[n] || (level >= 0 && b->ins[n].level != level))

@@ -79,9 +79,9 @@ typedef struct tn__launch_words {
     uint32_t count, length;     /* index of the number of elements or rows
                                  * (count), and of the number of elements of a
                                  * row (length) */
-    uint32_t extent;            /* index of the first extent. Those of the
-                                 * dimensions across rows come first, then those
-                                 * within a row */
+    uint32_t extent;            /* index of the first extent. First come the
+                                 * extents of the dimensions across rows, then
+                                 * the extents of the dimensions within a row */
     uint32_t offset[TN_PLAN_BUFFERS];
     uint32_t stride[TN_PLAN_BUFFERS]; /* index of the first stride of each
                                        * operand; its further strides follow, in
@@ -91,8 +91,8 @@ typedef struct tn__launch_words {
     uint32_t param;
     uint32_t tag, launch, room; /* arguments of fault reports (fault.cl) */
     uint32_t share, shares;     /* if several work-groups share a row: number of
-                                 * elements of each one's share, and number of
-                                 * shares of a row */
+                                 * elements of a work-group's share, and number
+                                 * of shares of a row */
     uint32_t total;
 } tn__launch_words;
 

@@ -97,7 +97,7 @@ void tn__print_elements(tn__printer *p);
 uint32_t tn__vectors_of(const tn__printer *p, uint32_t used);
 void tn__print_vector_types(tn__printer *p, uint32_t operands);
 /* Prints the loads of vectors and the beginning of the loop over their elements
- * l. The operands in p->vectors are loaded from offset from<k>, those in
+ * l. The operands in p->vectors are loaded from offset from<k>, the operands in
  * p->cached from local memory at here<k>. In the loop, the other operands have
  * the offset at<k>. tn__print_vectors_close ends the loop and stores the
  * vectors that were written. */

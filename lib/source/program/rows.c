@@ -26,9 +26,9 @@ static bool part_stores(const tn__printer *p, uint32_t first, uint32_t count)
     return false;
 }
 
-/* Prints a barrier if one is needed. A work-item sees what the others of its
- * team have stored only after a barrier, and it must not overwrite what they
- * have yet to read. */
+/* Prints a barrier if one is needed. A work-item sees what other work-items of
+ * its team have stored only after a barrier. It must also not overwrite what
+ * they have yet to read. */
 static void print_barrier(tn__printer *p, bool is_needed)
 {
     if (is_needed && tn__printer_has_team(p))
