@@ -88,8 +88,8 @@ TN_API const char *tn_device_name(const tn_device *device);
  * string is valid until the process ends. */
 TN_API const char *tn_device_description(const tn_device *device);
 
-/* Returns whether generated kernels give the same bits here as on the reference
- * device. Results of a vendor's library (matmul ...) agree within
+/* Returns whether generated kernels give the same bits on this device as on the
+ * reference device. Results of a vendor's library (matmul ...) agree within
  * tolerances. */
 TN_API bool tn_device_is_bit_exact(const tn_device *device);
 

@@ -52,7 +52,7 @@ TK_FN tk_fault tk_fault_first(tk_fault f, tk_fault g)
 
 /* Reports a fault at the end of a kernel, which all work-items of a work-group
  * must reach. If any work-item has a fault, the work-items take turns to
- * compare theirs with the first one so far. */
+ * compare their faults with the first fault found so far. */
 #define TK_FAULT_REPORT(buffer, fault, tag, launch, room)                     \
     TK_SHARED(tk_fault, fault_of_group, 1);                                   \
     TK_SHARED(tk_u32, faults_of_group, 1);                                    \

@@ -174,8 +174,8 @@ extern "C" __global__ void __launch_bounds__(32 * TK_WARPS)
                 TK_BARRIER();
             }
         }
-        tk_copies_wait(); /* needed if there was no other tile, and so no wait
-                           * for the copies yet */
+        tk_copies_wait(); /* needed if the loop had no iteration, and so did not
+                           * wait for the copies */
 #pragma unroll
         for (int h = 0; h < 2; h++) {
             const tk_idx i = row + 8 * h;

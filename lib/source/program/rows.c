@@ -13,8 +13,8 @@
  *   - If several work-groups share a row (row_split.c), each work-group assigns
  *     its part of the row in one of the ways above.
  *
- * All give the same bits, since the order of a reduction depends only on the
- * row. */
+ * All these ways give the same bits, since the order of a reduction depends
+ * only on the row. */
 #include <source/program/rows.h>
 
 static bool part_stores(const tn__printer *p, uint32_t first, uint32_t count)
