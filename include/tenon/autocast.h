@@ -54,9 +54,13 @@ TN_API tn_dtype tn_autocast_dtype(void);
  * run. The converted copy of a parameter is cached until autocast is switched
  * off, the parameter changes, or a backward pass begins. */
 TN_API tn_dtype tn_autocast_set(tn_dtype dtype);
-/* A region with autocast to dtype (base.h). TN_AUTOCAST(TN_BF16) { ... }
- * applies to the statement that follows; TN_AUTOCAST_HERE(TN_BF16); applies to
- * the rest of the block. Regions nest. */
+/* A region with autocast to dtype (base.h). Regions nest.
+ *
+ *     TN_AUTOCAST(TN_BF16) {         // the statement that follows
+ *         loss = tn_cross_entropy(tn_forward(net, x), y);
+ *     }
+ *     TN_AUTOCAST_HERE(TN_BF16);     // the rest of the block
+ */
 #ifndef __cplusplus
 static inline tn_region tn_autocast_begin(tn_dtype dtype)
 {

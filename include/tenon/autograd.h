@@ -121,9 +121,13 @@ extern "C" {
 TN_API bool tn_grad_mode(void);
 /* Switches recording on or off, and returns the previous mode. Cannot fail. */
 TN_API bool tn_grad_mode_set(bool on);
-/* A region without recording (base.h). TN_NO_GRAD { accuracy = test(net); }
- * applies to the statement that follows; TN_NO_GRAD_HERE; applies to the rest
- * of the block. */
+/* A region without recording (base.h):
+ *
+ *     TN_NO_GRAD {                   // the statement that follows
+ *         accuracy = test(net);
+ *     }
+ *     TN_NO_GRAD_HERE;               // the rest of the block
+ */
 #ifndef __cplusplus
 static inline tn_region tn_no_grad_begin(void)
 {
@@ -155,9 +159,13 @@ TN_API bool tn_anomaly_mode(void);
 /* Switches anomaly mode on or off, and returns the previous mode. Cannot
  * fail. */
 TN_API bool tn_anomaly_mode_set(bool on);
-/* A region in anomaly mode (base.h). TN_DETECT_ANOMALY {
- * tn_backward(tn_sum(tn_forward(net, x))); } applies to the statement that
- * follows; TN_DETECT_ANOMALY_HERE; applies to the rest of the block. */
+/* A region in anomaly mode (base.h):
+ *
+ *     TN_DETECT_ANOMALY {            // the statement that follows
+ *         tn_backward(tn_sum(tn_forward(net, x)));
+ *     }
+ *     TN_DETECT_ANOMALY_HERE;        // the rest of the block
+ */
 #ifndef __cplusplus
 static inline tn_region tn_detect_anomaly_begin(void)
 {

@@ -264,8 +264,8 @@ TN_API size_t tn_dtype_bytes(tn_dtype dtype);
  * Cannot fail. */
 TN_API bool tn_dtype_is_floating(tn_dtype dtype);
 /* Returns the dtype of a result of operands a and b, like torch.promote_types.
- * Returns TN_DTYPE_NONE if PyTorch has none: for float8 with any other. Cannot
- * fail. */
+ * Returns TN_DTYPE_NONE if a or b is a float8 type and the other has another
+ * dtype, as PyTorch has no result for them. Cannot fail. */
 TN_API tn_dtype tn_dtype_promote(tn_dtype a, tn_dtype b);
 
 /* ---- the process ----------------------------------------------------- */

@@ -418,10 +418,10 @@ typedef struct tn_host {
     /* Locks the key until cache_release. Waits while another thread holds it,
      * in any process with the same cache. Returns the argument of
      * cache_release, which is -1 if nothing is locked, because there is no
-     * cache or the file cannot be locked. A plugin that compiles a text under
-     * the lock compiles it only once, and never in two processes at the same
-     * time, which some compilers' temporary files do not allow. A thread holds
-     * at most one key. */
+     * cache or the file cannot be locked. If plugins compile a text only under
+     * the lock, it is compiled only once, and never in two processes at the
+     * same time. Some compilers do not support that because of their temporary
+     * files. A thread holds at most one key. */
     int32_t (*cache_hold)(const void *key, uint64_t key_bytes);
     void (*cache_release)(int32_t hold);
     /* Fills *plan for the extension "attention", like plan_program for a

@@ -51,8 +51,7 @@ const char *tn__def_param_name(const tn__def *def, int i);
 #define TN__LOAD_GUARD 2
 
 /* A kernel as typed SSA over inputs (tensors), parameters (scalars) and
- * outputs. The instructions are those of plugin_program.h, with these
- * differences:
+ * outputs. plugin_program.h defines the instructions, with these differences:
  * - There are no stages. Instructions are numbered in the order they run.
  * - LOAD and OFFSET name inputs by number.
  * - There are no STOREs: out[] names the values to store.

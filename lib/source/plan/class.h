@@ -33,10 +33,11 @@ typedef struct tn__launch_class {
     uint32_t slots;    /* Number of chunks that a team reduces at once. 0 with
                         * TN_TARGET_CHUNKED, where a row belongs to one
                         * work-item. */
-    /* Number of lanes (partial results of a reduction) that a work-item has,
-     * and so of its independent loads. If it is 1, neighbouring work-items have
-     * neighbouring lanes. If it is 4 (memory is contiguous from row to row) or
-     * 16 (short rows), neighbouring work-items have neighbouring rows. */
+    /* Number of lanes (partial results of a reduction) that a work-item has. A
+     * work-item has as many independent loads. If it is 1, neighbouring
+     * work-items have neighbouring lanes. If it is 4 (memory is contiguous from
+     * row to row) or 16 (short rows), neighbouring work-items have neighbouring
+     * rows. */
     uint32_t lanes;
     bool cached;       /* true if a team first copies the operands that several
                         * stages load into local memory (row_cache.c) */
