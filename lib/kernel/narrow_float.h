@@ -71,10 +71,10 @@ static inline uint32_t tn__narrow_encode(tn_dtype dtype, float x)
     if (rest > half || (rest == half && (kept & 1)))
         kept++;
 
-    /* `kept` includes the significand's leading one, which is the lowest bit of
-     * the exponent field of the code, so that field is 1 already. If rounding
-     * carries to the next power of two, the field is one more, as it must
-     * be. */
+    /* If the result is a normal number, the leading one of `kept` is the lowest
+     * bit of the code's exponent field, so the field is 1 before `above` is
+     * added. If rounding carries to the next power of two, the field becomes
+     * one greater. */
     uint32_t code = kept;
     if (above > 0)
         code += (uint32_t)above << format.mantissa_bits;

@@ -25,10 +25,10 @@ TK_FN tk_u32 tk_encode(tk_f32 x, tk_i32 mantissa, tk_i32 least, tk_u32 sign,
     tk_u32 kept = significand >> shift, middle = 1u << (shift - 1);
     tk_u32 rest = significand & ((1u << shift) - 1u);
     kept += rest > middle || (rest == middle && (kept & 1u) != 0u) ? 1u : 0u;
-    /* `kept` includes the significand's leading one, which is the lowest bit of
-     * the exponent field of the code, so that field is 1 already. If rounding
-     * carries to the next power of two, the field is one more, as it must
-     * be. */
+    /* If the result is a normal number, the leading one of `kept` is the lowest
+     * bit of the code's exponent field, so the field is 1 before `above` is
+     * added. If rounding carries to the next power of two, the field becomes
+     * one greater. */
     tk_u32 code = kept + (above > 0 ? (tk_u32)above << mantissa : 0u);
     code = code > finite ? overflow : code;
     code = magnitude == 0x7f800000u ? infinity : code;

@@ -12,9 +12,9 @@
  * innermost dimension.
  *
  * Elements may be computed in any order, so the plan exchanges dimensions where
- * needed: the innermost one becomes that along which the outputs are
- * contiguous. Programs that may report faults have no tiles, because a fault is
- * reported with the row-major index of the element. */
+ * needed: the dimension along which the outputs are contiguous becomes the
+ * innermost one. Programs that may report faults have no tiles, because a fault
+ * is reported with the row-major index of the element. */
 #include <stdio.h>
 
 #include <source/program/printer.h>
