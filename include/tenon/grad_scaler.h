@@ -58,11 +58,12 @@ tn_grad_scaler_new_with(const tn_grad_scaler_new_options *options);
 TN_API tn_tensor *tn_grad_scaler_scale(tn_grad_scaler *scaler,
                                        tn_tensor *loss);
 
-/* Divides the gradients of optim's parameters by the scale, in place. You need
- * it only to read or change the gradients before the step (tn_clip_grad_norm);
- * otherwise the step does it. Fails with TN_ERR_STATE if it was done since the
- * last update, or if no parameter has a gradient. Fails with TN_ERR_DTYPE if a
- * gradient is float16, because parameters must stay float32. */
+/* Divides the gradients of optim's parameters by the scale, in place. The step
+ * divides them itself, so this call is needed only to read or change the
+ * gradients before the step (tn_clip_grad_norm). Fails with TN_ERR_STATE if
+ * optim was unscaled since the last update, or if no parameter has a gradient.
+ * Fails with TN_ERR_DTYPE if a gradient is float16, because parameters must
+ * stay float32. */
 TN_API tn_status tn_grad_scaler_unscale(tn_grad_scaler *scaler,
                                         tn_optim *optim);
 

@@ -344,7 +344,7 @@ typedef struct tn_lapack_extension {
     tn_status (*run)(tn_queue *queue, const tn_lapack_args *args);
     /* Optional. Returns TN_OK if run supports args, of which kind, VECTORS,
      * batch, m, n, sides and a's dtype are set. The answer for SOLVE also
-     * applies to its LU. */
+     * applies to the LU that computes its operands. */
     tn_status (*takes)(tn_plugin_device *device, const tn_lapack_args *args);
 } tn_lapack_extension;
 

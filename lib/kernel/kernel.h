@@ -147,8 +147,8 @@ int tn__def_gradient_used(const tn__def *gradient,
  * parameters of the producer. It has the outputs of the consumer.
  *
  * A kernel that works on rows (has_row) can be composed with a pointwise
- * kernel. A pointwise consumer of one value per row then runs once per row
- * itself, and so does a pointwise producer of one value per row. Two kernels
+ * kernel. A pointwise consumer of one value per row then runs once per row. A
+ * pointwise producer of one value per row also runs once per row. Two kernels
  * that work on rows can be composed if the output and the input are both per
  * element or both per row; the caller makes sure that they have the same rows.
  * If the kernels cannot be composed, records TN_ERR_UNSUPPORTED and returns
