@@ -77,7 +77,7 @@ static inline bool tn_is_none_float(double x)
 /* Writes all defaults, size and given = "*" into a struct of options. name is
  * the call without tn_: "sum", "nn_conv2d", "optim_adam", "loader_new". bytes
  * is the size of the caller's struct. Fails with TN_ERR_ARGUMENT if there is no
- * such call, if bytes is too small for the members given and size, or if it is
+ * such call, if bytes is too small for the first two members, or if it is
  * larger than this library's struct. */
 TN_API tn_status tn_options_init(const char *name, void *options,
                                  size_t bytes);

@@ -420,8 +420,8 @@ typedef struct tn_host {
      * cache_release, which is -1 if nothing is locked, because there is no
      * cache or the file cannot be locked. If plugins compile a text only under
      * the lock, it is compiled only once, and never in two processes at the
-     * same time. Some compilers do not support that because of their temporary
-     * files. A thread holds at most one key. */
+     * same time. Some compilers' temporary files would collide if two processes
+     * compiled the same text. A thread holds at most one key. */
     int32_t (*cache_hold)(const void *key, uint64_t key_bytes);
     void (*cache_release)(int32_t hold);
     /* Fills *plan for the extension "attention", like plan_program for a

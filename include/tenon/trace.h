@@ -29,7 +29,8 @@
  * If the device was idle, an operation starts with its first timing event, so
  * the host's time to launch it is included. Other asynchronous devices (OpenCL)
  * are waited for after each operator, so that its event shows the device's
- * time. The program as a whole is slower then, the operators are not.
+ * time. The times of the operators stay the same, but the whole program is
+ * slower.
  *
  * The limit of an operator is the longer of two times. One is the time for
  * copying the same number of bytes, at the speed of a copy of 64 MiB. The other
