@@ -34,9 +34,9 @@ typedef struct arguments {
                                 * convolution */
     int64_t limit[2];          /* extents of c in h and w */
     int64_t c_row, c_j[3];
-    int64_t next[3];           /* TN__SIDE, the step from one k of a work-item
-                                * to its next, as coordinates of the dimensions
-                                * of k */
+    int64_t next[3];           /* the step TN__SIDE by which a work-item
+                                * advances k, as coordinates of the dimensions
+                                * that k stands for */
     int64_t bias, bias_row;
 } arguments;
 
