@@ -1,6 +1,6 @@
 /* timeline.h: measures spans of time for a trace (<tenon/trace.h>, as
  * torch.profiler). A span is the time from tn__span_begin to tn__span_end.
- * While no trace runs, it costs the load of one flag.
+ * While no trace runs, a span costs the load of one flag.
  *
  *     tn__span span;
  *     tn__span_begin(&span);

@@ -30,9 +30,9 @@ static bool mark_operands(const tn_kernel_ins *ins, uint32_t i,
     return more;
 }
 
-/* Marks a loop as live if an instruction inside it is live. Then what
- * determines the number of iterations is live, too. Returns true if anything
- * new was marked. */
+/* Marks a loop as live if an instruction inside it is live. The instructions
+ * that determine the number of iterations are then live, too. Returns true if
+ * anything new was marked. */
 static bool mark_loop(const tn_kernel_ins *ins, uint32_t loop,
                       const bool *listed, bool *live)
 {
