@@ -1,10 +1,9 @@
-/* fill.c: stores one scalar in many elements (full, zeros). If the elements
- * take more memory than an L2 holds, string instructions (rep stos) are used:
- * with them the processor overwrites whole cache lines, while ordinary stores
- * first read each line. 4 MiB take 32 us instead of 42, 16 MiB 128 us instead
- * of 290. Non-temporal stores take 400 us for 16 MiB, unless the scalar is 0.
- * Below 1 MiB ordinary stores are as fast or faster (Zen 5, with other work
- * between the calls). */
+/* fill.c: stores one scalar in many elements (full, zeros). Large fills use
+ * string instructions (rep stos). With these the processor overwrites whole
+ * cache lines, while ordinary stores first read each line. 4 MiB take 32 us
+ * instead of 42, 16 MiB 128 us instead of 290. Below 1 MiB ordinary stores are
+ * as fast or faster. Non-temporal stores take 400 us for 16 MiB, unless the
+ * scalar is 0 (Zen 5, with other work between the calls). */
 #include "paths.h"
 
 #if defined(__x86_64__)

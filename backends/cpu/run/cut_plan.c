@@ -70,9 +70,10 @@ static void find_overlap(cpu_plan *plan)
 }
 
 /* Returns whether results use non-temporal stores, which do not read a cache
- * line before they overwrite it. They are faster if the results are larger than
- * the cache, which is decided by a limit in bytes, stream_bytes. - In a program
- * of several stages half of stream_bytes is enough, because
+ * line before they overwrite it. Such stores are faster if the results have at
+ * least stream_bytes bytes, so that no cache would hold them for the next
+ * reader.
+ * - In a program of several stages half of stream_bytes is enough, because
  *   memory would idle during stages that do not store: layer_norm of 4096 x
  *   1024 takes 1.28 ms instead of 1.60.
  * - In machine code half is enough, because it stores while it computes:
