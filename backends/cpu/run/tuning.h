@@ -53,14 +53,14 @@
 #define TN_CPU_FOLD_BLOCK 32768
 /* In a program of several stages, this many bytes of each operand are
  * prefetched before each operation, and as many bytes of deferred stores are
- * issued. Otherwise memory would idle while a stage works on rows in L1. - With
- * 384 bytes, layer_norm of 4096 x 1024 takes 2.6 ms instead of 4.8,
+ * issued. Otherwise memory would idle while a stage works on rows in L1.
+ * - With 384 bytes, layer_norm of 4096 x 1024 takes 2.6 ms instead of 4.8,
  *   group_norm with its gradients 13.5 ms instead of 16 (Sapphire Rapids).
  * - With 512 bytes, softmax of 4096 x 4096 takes 6.6 ms instead of 8.4 ms with
  *   384, log_softmax of 4096 x 1024 1.73 ms instead of 2.1 (Zen 5).
- * - 768 and 1024 bytes gain no more and slow group_norm down. In a program of
- * one stage the hardware prefetcher is enough: batch_norm of 16 x 64 x 56 x 56
- * takes 0.68 ms, and 1.2 ms with prefetches (Zen 5). */
+ * - 768 and 1024 bytes gain no more and slow group_norm down.
+ * In a program of one stage the hardware prefetcher is enough: batch_norm of 16
+ * x 64 x 56 x 56 takes 0.68 ms, and 1.2 ms with prefetches (Zen 5). */
 #define TN_CPU_STAGED_BYTES 512
 /* Replaces TN_CPU_STAGED_BYTES in a program of one stage that uses non-temporal
  * stores. */
