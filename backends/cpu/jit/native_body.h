@@ -53,14 +53,16 @@ typedef struct cpu_node {
 
 /* The argument of the code. The code runs `lines` iterations, and each
  * iteration processes `copies` rows of n elements. n and lines are at least 1.
- * * at[copy * w + i] points to the current row of operand i. The operands are
+ *
+ * at[copy * w + i] points to the current row of operand i. The operands are
  * followed by the results, then by the folds, so w = operands + results +
  * folds. A fold has one float for each row. next[i] is the stride in bytes from
- * one iteration to the next. The code changes at[] and lines. * With the option
- * `parts`, the argument is an array of calls that describe consecutive ranges
- * of the same rows. The code stores the folds after the last range.
- * call[p].lines is the number of calls from p on. In all calls but the last, n
- * is a multiple of the lanes of a vector. */
+ * one iteration to the next. The code changes at[] and lines.
+ *
+ * With the option `parts`, the argument is an array of cpu_native_call. call[p]
+ * describes range p of the same rows, and the code stores the folds after the
+ * last range. call[p].lines is the number of entries from call[p] to the end.
+ * In all entries but the last, n is a multiple of the lanes of a vector. */
 typedef struct cpu_native_call {
     int64_t n, lines;
     /* Memory to prefetch. The code prefetches 64 bytes of it for each vector

@@ -140,8 +140,9 @@ void tn__jit_compare(emitter *m, unsigned mask, unsigned a, x86_source b,
 void tn__jit_minmax(emitter *m, unsigned to, unsigned a, x86_source b,
                     bool greater);
 
-/* Allocates a register for a node. If none is free, evicts the value whose next
- * use is furthest away, but never the values of the nodes in keep. */
+/* Allocates a register for a node. If no register is free, evicts the value
+ * whose next use is furthest away. Never evicts the values of the nodes in
+ * keep[]. */
 unsigned tn__jit_take(emitter *m, uint32_t node, const uint32_t keep[3]);
 /* need() returns a register with the node's value. If the value has no
  * register, need() allocates one and generates a load. source_of() returns the
