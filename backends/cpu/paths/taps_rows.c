@@ -1,8 +1,9 @@
 /* taps_rows.c: weighted sums over short rows: out[row] = sum over t of
- * in[index[row][t]] * weight[row][t]. A tap is one term of such a sum. * For
- * each row length that occurs, a second program is built, in which the sum is
- * unrolled to a tree of additions. The launch then runs this program, which has
- * no reduction. */
+ * in[index[row][t]] * weight[row][t]. A tap is one term of such a sum.
+ *
+ * For each row length that occurs, a second program is built, in which the sum
+ * is unrolled to a tree of additions. The launch then runs this program, which
+ * has no reduction. */
 #include "taps.h"
 
 /* Builds the unrolled program for rows of `count` taps. It adds in the same

@@ -6,9 +6,11 @@
  * depend on the number of threads or on the other rows and columns. The
  * exception is a product of only one row or one column, which has its own order
  * (float_product.c). A product with few rows and columns uses few threads,
- * because k is not cut. * Half types, and matrices of floats without a unit
- * stride, are first copied to contiguous memory as f32 or f64 ("packed"). Large
- * products of floats pack their operands once for all tiles. */
+ * because k is not cut.
+ *
+ * Half types, and matrices of floats without a unit stride, are first copied to
+ * contiguous memory as f32 or f64 ("packed"). Large products of floats pack
+ * their operands once for all tiles. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,13 +1,14 @@
 /* cpu_scan.c: cumsum, cumprod, cummax and cummin: inclusive prefix reductions
- * along the last dimension. * A line is one sequence of elements along that
- * dimension. A task computes whole lines. Sums of floats are computed in
- * chunks, in the order that plugin.h fixes (scan_sums.c). In all other
- * reductions each element depends on the element before. Computing several
- * lines at a time hides the latency of that dependency. If the dtype needs no
- * conversion, there are two ways. Lines are adjacent if their elements of equal
- * index are contiguous: they run as vectors. Lines whose own elements are
- * contiguous run interleaved. All other lines run one by one, in blocks that
- * are converted to the register type. */
+ * along the last dimension.
+ *
+ * A line is one sequence of elements along that dimension. A task computes
+ * whole lines. Sums of floats are computed in chunks, in the order that
+ * plugin.h fixes (scan_sums.c). In all other reductions each element depends on
+ * the element before. Computing several lines at a time hides the latency of
+ * that dependency. If the dtype needs no conversion, there are two ways. Lines
+ * are adjacent if their elements of equal index are contiguous: they run as
+ * vectors. Lines whose own elements are contiguous run interleaved. All other
+ * lines run one by one, in blocks that are converted to the register type. */
 #include <string.h>
 
 #include "../cpu_device.h"

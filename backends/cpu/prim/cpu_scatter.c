@@ -1,9 +1,11 @@
 /* cpu_scatter.c: the primitive scatter, of which scatter, scatter_add,
  * scatter_reduce, index_add and others consist: dst[index[i]] op= src[i] along
- * dimension `dim`. * A point is one element of src. A line is all points along
- * dim at one position of the other dimensions. Points of different lines never
- * have the same destination. A task processes some lines, each in order of
- * increasing position. There are two faster ways:
+ * dimension `dim`.
+ *
+ * A point is one element of src. A line is all points along dim at one position
+ * of the other dimensions. Points of different lines never have the same
+ * destination. A task processes some lines, each in order of increasing
+ * position. There are two faster ways:
  * - Rows. If adjacent lines have the same indices (index_add adds whole rows),
  *   their points at one position form a row, which one vector loop processes.
  * - Side by side. If lines are adjacent in memory, several are processed

@@ -1,10 +1,11 @@
 /* block_load.c: loads an operand's elements of a block. If the layout allows,
  * the slot points to the operand's memory ("in place"). Otherwise the elements
  * are copied to the slot's own memory. Columns are adjacent rows, stored as
- * value[element][column]. Subrows are the contiguous pieces of a row. * Each
- * function load_... below handles one kind of layout and returns false if the
- * operand has another. The slot may point to the operand's memory only if the
- * argument may_lend is true. */
+ * value[element][column]. Subrows are the contiguous pieces of a row.
+ *
+ * Each function load_... below handles one kind of layout and returns false if
+ * the operand has another. The slot may point to the operand's memory only if
+ * the argument may_lend is true. */
 #include "block.h"
 
 /* Returns the row-major position in the iteration space of point i of the

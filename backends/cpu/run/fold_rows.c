@@ -1,10 +1,11 @@
 /* fold_rows.c: reductions (sum, prod, max, min, argmax, argmin) over blocks, in
- * the order of summation that plugin.h fixes. * Contiguous rows are reduced
- * several chunks at a time. Columns are rows that are interleaved in memory,
- * x[element][row]. They are reduced together, in lanes[lane][row]. In both
- * cases a binary tree combines the results of a row's chunks. tree[level] holds
- * the result of 2^level chunks. Two results of the same level are combined to
- * one of the next level. */
+ * the order of summation that plugin.h fixes.
+ *
+ * Contiguous rows are reduced several chunks at a time. Columns are rows that
+ * are interleaved in memory, x[element][row]. They are reduced together, in
+ * lanes[lane][row]. In both cases a binary tree combines the results of a row's
+ * chunks. tree[level] holds the result of 2^level chunks. Two results of the
+ * same level are combined to one of the next level. */
 #include <math.h>
 #include <string.h>
 

@@ -1,12 +1,15 @@
 /* hoist.c: elementwise work with loads by an index (gathers), where the indices
  * are constant along some dimensions. In grid_sample the indices are the same
- * for all channels, in interpolate for all images and channels. * Blocks that
- * differ only in these dimensions run one after another. The first block
- * computes the indices, the values computed from indices, and the offsets of
- * the elements to load. The later blocks use these results and skip the
- * operations. * A block is a box: all points of some inner dimensions, and
- * `box` coordinates of the next outer dimension. Therefore offsets relative to
- * the block's first element are the same in each block. */
+ * for all channels, in interpolate for all images and channels.
+ *
+ * Blocks that differ only in these dimensions run one after another. The first
+ * block computes the indices, the values computed from indices, and the offsets
+ * of the elements to load. The later blocks use these results and skip the
+ * operations.
+ *
+ * A block is a box: all points of some inner dimensions, and `box` coordinates
+ * of the next outer dimension. Therefore offsets relative to the block's first
+ * element are the same in each block. */
 #include "../paths/taps.h"
 #include "plan.h"
 
