@@ -1,12 +1,13 @@
 /* cpu_matmul.c: batched matrix products c = alpha a b + beta c (the primitive
- * matmul), where a is m x k, b is k x n and c is m x n. * c is cut into tiles.
- * One thread computes each tile, by float_product.c for floats and by
- * routines_gemm.c for integers. The order in which an element's products are
- * summed depends only on k and the strides. Therefore a result's bits do not
- * depend on the number of threads or on the other rows and columns. The
- * exception is a product of only one row or one column, which has its own order
- * (float_product.c). A product with few rows and columns uses few threads,
- * because k is not cut.
+ * matmul), where a is m x k, b is k x n and c is m x n.
+ *
+ * c is cut into tiles. One thread computes each tile, by float_product.c for
+ * floats and by routines_gemm.c for integers. The order in which an element's
+ * products are summed depends only on k and the strides. Therefore a result's
+ * bits do not depend on the number of threads or on the other rows and columns.
+ * The exception is a product of only one row or one column, which has its own
+ * order (float_product.c). A product with few rows and columns uses few
+ * threads, because k is not cut.
  *
  * Half types, and matrices of floats without a unit stride, are first copied to
  * contiguous memory as f32 or f64 ("packed"). Large products of floats pack

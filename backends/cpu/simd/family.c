@@ -1,7 +1,7 @@
-/* family.c: constants that depend on the processor family, as one table for
- * each family, with their measurements. To support another family, add a table.
- * Constants for all families are in run/tuning.h and beside the loops that use
- * them. */
+/* family.c: constants that depend on the processor family, with their
+ * measurements. Each family has one table. To support another family, add a
+ * table. Constants for all families are in run/tuning.h and beside the loops
+ * that use them. */
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
@@ -35,17 +35,17 @@ static const tn_cpu_family double_pumped = {
  * use this table too.
  *
  *   prefetches_columns: sums of 1024 columns of 4096 elements take 252 us
- *     with and 300 us without prefetches, minima and maxima 338 and 530 us.
+ *     with prefetches and 300 us without, minima and maxima 338 and 530 us.
  *   reduce_ahead: sums of rows in the last-level cache take 40.5 us for 4 MiB
  *     with a distance of 6 KiB, and 41 to 43 us with 12 to 24 KiB. For 8 MiB
- *     they take 82 and 84 to 88 us.
+ *     they take 82 us, and 84 to 88 us.
  *   reduce_far_ahead: sums of 16 MiB, partly cached, take 184 to 192 us with
  *     distances of 12 to 24 KiB and 212 us with 6 KiB. For 32 MiB they take
- *     601 to 615 and 638 us.
- *   copy_ahead: clone of 16 MiB takes 0.45 ms with and 0.6 ms without
- *     prefetches.
- *   stream_ahead: adding a row to 4096 x 1024 takes 0.45 ms with and 0.57 ms
- *     without prefetches, exp of 64 MiB 2.4 and 3.0 ms. Programs with two
+ *     601 to 615 us, and 638 us.
+ *   copy_ahead: clone of 16 MiB takes 0.45 ms with prefetches and 0.6 ms
+ *     without.
+ *   stream_ahead: adding a row to 4096 x 1024 takes 0.45 ms with prefetches
+ *     and 0.57 ms without, exp of 64 MiB 2.4 and 3.0 ms. Programs with two
  *     input streams take the same time either way. */
 static const tn_cpu_family full_width = {
     .name = "64-byte vectors at once, and all others",
@@ -60,8 +60,8 @@ static const tn_cpu_family full_width = {
 
 /* Returns the table of this processor. AMD's families 17h to 19h (up to Zen 4)
  * execute 512-bit vectors in two halves. CPUID leaf 8000001Ah has a bit for
- * full-width 512-bit units, but KVM hides it. The leaf's bit for 256-bit units
- * is set only on AMD's processors. */
+ * full-width 512-bit units, but KVM hides it, so the family number decides. The
+ * leaf's bit for 256-bit units shows that the processor is AMD's. */
 const tn_cpu_family *tn__cpu_family_here(void)
 {
 #if defined(__x86_64__)

@@ -1,16 +1,17 @@
 /* routines_scan.c: prefix sums of floats (torch.cumsum) by blocks of TN_LANES,
- * in plugin.h's order, of one sequence or of adjacent sequences. Also running
- * minima and maxima (torch.cummin, torch.cummax), for elements that do not
- * change them. */
+ * in plugin.h's order, of one sequence or of adjacent sequences. Also a loop
+ * for running minima and maxima (torch.cummin, torch.cummax), which processes
+ * elements that do not change them. */
 #include <string.h>
 
 #include "routines.h"
 #include "vector_ops.h"
 
-/* A prefix sum within a vector of P elements adds, in step h = 1, 2, 4 ..., the
- * last element of each h elements to the following h elements. FROM(i, h, P) is
- * the source of what is added to element i: an element of x, or element i of a
- * vector that adds nothing. */
+/* A prefix sum within a vector of P elements has steps h = 1, 2, 4 ... In each
+ * step, the elements are grouped by h, and the last element of each even group
+ * is added to all elements of the next group. FROM(i, h, P) is the shuffle
+ * index of the value that is added to element i: an element of x, or element i
+ * of a vector that adds nothing. */
 #define FROM(i, h, P) ((i) & (h) ? ((i) & ~(2 * (h) - 1)) + (h) - 1 : (P) + (i))
 #define STEP_2(V, I, x, none, h)                                              \
     x = SHUFFLE(V, I, x, none, FROM(0, h, 2), FROM(1, h, 2)) + x
@@ -35,8 +36,8 @@
     SHUFFLE(V, I, x, x, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15,   \
             15, 15, 15)
 #if TN_CPU_VECTOR == 64
-/* Masked additions change only the elements to which something is added: a
- * block of TN_LANES elements takes 1.07 ns instead of 1.19 ns (Zen 5). */
+/* With masked additions, nothing is added to the other elements. A block of
+ * TN_LANES elements then takes 1.07 ns instead of 1.19 ns (Zen 5). */
 #define OF(i, h) (((i) & ~(2 * (h) - 1)) + (h) - 1)
 #define MASKED_16(V, x, h, mask)                                              \
     x = (V)_mm512_mask_add_ps(                                                \
@@ -80,12 +81,12 @@
 #define LAST_64(V, x) LAST_2(V, vec_i64, x)
 #endif
 
-/* SCAN defines prefix sums of one sequence. The sums of whole blocks form the
- * only chain, of one addition per block; everything else is computed before.
- * The input is prefetched: for 16 MiB that other work evicted, sums take 0.52
- * ms with a distance of 2 KiB, 0.47 ms with 4 and 0.44 ms with 8 or 12 KiB (Zen
- * 5). If `before` is NULL, whole blocks need six instead of seven additions:
- * 256 KiB in the caches take 5.3 us instead of 6.1 us. */
+/* SCAN defines prefix sums of one sequence. Only the sums of whole blocks
+ * depend on each other, with one addition per block. The input is prefetched:
+ * for 16 MiB that other work evicted, sums take 0.52 ms with a distance of 2
+ * KiB, 0.47 ms with 4 and 0.44 ms with 8 or 12 KiB (Zen 5). If `before` is
+ * NULL, whole blocks need six additions instead of seven: 256 KiB in the caches
+ * take 5.3 us instead of 6.1 us. */
 #define AHEAD 8192 /* prefetch distance in bytes */
 #ifdef TN_CPU_STREAMS
 #define STREAM(to, x) stream_vector(to, (vec_i32)(x))
@@ -164,9 +165,9 @@
 SCAN(scan_f32, float, f32, 32)
 SCAN(scan_f64, double, f64, 64)
 
-/* ROWS defines prefix sums of adjacent sequences, four rows at a time. Rows
- * whose distance is a multiple of 4096 bytes map to the same L1 cache set, and
- * more of them would evict each other. The next four rows are prefetched: 4096
+/* ROWS defines prefix sums of adjacent sequences, four rows at a time. More
+ * rows could evict each other from L1: rows whose distance is a multiple of
+ * 4096 bytes map to the same cache set. The next four rows are prefetched: 4096
  * x 1024 floats take 0.84 ms instead of 1.11 ms (Zen 5). */
 #define PREFETCH_NEXT(at, next, writes)                                       \
     __builtin_prefetch((const char *)(at) + (next), writes, 3);
@@ -204,9 +205,9 @@ SCAN(scan_f64, double, f64, 64)
 ROWS(rows_f32, float, vec_i32, loose_f32)
 ROWS(rows_f64, double, vec_i64, loose_f64)
 
-/* UNCHANGED defines a running minimum or maximum that seldom changes, one
- * vector at a time. The loop ends at a vector with an element that changes it,
- * or that is NaN. */
+/* UNCHANGED defines a loop that returns how many elements do not change a
+ * running minimum or maximum, one vector at a time. The loop ends at a vector
+ * in which an element changes it or is NaN. */
 #if TN_CPU_VECTOR == 64
 #define ALL_f32(x, y, is)                                                     \
     (_mm512_cmp_ps_mask((__m512)(x), (__m512)(y), is) == 0xffff)
