@@ -178,7 +178,8 @@ float tn__cpu_round_f32(double x)
     float same = (float)x;
     if ((double)same == x)
         return same;
-    /* Volatile keeps the conversion between the two calls. */
+    /* The variables are volatile so that the compiler cannot move the
+     * conversion before or after these calls. */
     volatile double from = x;
     unsigned fpu = tn__cpu_fpu_set();
     volatile float single = (float)from;

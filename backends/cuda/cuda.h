@@ -2,9 +2,9 @@
  *
  * The core is the library libtenon, which calls the plugin. A piece of work is
  * what one call of the core submits to a queue: a launch of a program, a
- * primitive, a copy or a call of an extension. A queue is a CUDA stream. The
- * own kernels are those that the core prints as source, in contrast to those of
- * NVIDIA's libraries. */
+ * primitive, a copy or a call of an extension. A queue is a CUDA stream. "Own
+ * kernels" are Tenon's kernels, whose source the core prints. All other kernels
+ * are in NVIDIA's libraries. */
 #ifndef TN_CUDA_CUDA_H
 #define TN_CUDA_CUDA_H
 

@@ -95,8 +95,8 @@ static uint8_t measure(tn_queue *queue, const tn_matmul_args *mm,
     return least[OWN] <= least[CLBLAST] ? OWN : CLBLAST;
 }
 
-/* Returns the choice for a class of products. Reads it from the disk cache or
- * measures. The caller holds the lock. */
+/* Returns the choice for a class of products. Reads it from the disk cache, or
+ * measures it if the cache does not have it. The caller holds the lock. */
 static uint8_t choice_find(tn_queue *queue, const tn_matmul_args *mm,
                            unsigned class, tn_status *status)
 {

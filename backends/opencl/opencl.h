@@ -2,8 +2,8 @@
  *
  * The core is the library libtenon, which calls the plugin. A piece of work is
  * what one call of the core submits to a queue: a launch of a program, a
- * primitive, a copy or a call of an extension. The own kernels are those that
- * the core prints as source, in contrast to those of CLBlast. */
+ * primitive, a copy or a call of an extension. "Own kernels" are Tenon's
+ * kernels, whose source the core prints. All other kernels are CLBlast's. */
 #ifndef TN_OPENCL_OPENCL_H
 #define TN_OPENCL_OPENCL_H
 

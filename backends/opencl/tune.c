@@ -114,7 +114,8 @@ static uint8_t measure(tn_queue *queue, repeat *r, tn_status *status)
 }
 
 /* Returns the variant for this kind of launch, counted from 1. Reads it from
- * the disk cache or measures. If measuring fails, sets *status. */
+ * the disk cache, or measures it if the cache does not have it. If measuring
+ * fails, sets *status. */
 static uint8_t choice_find(tn_queue *queue, repeat *r, int kind,
                            tn_status *status)
 {

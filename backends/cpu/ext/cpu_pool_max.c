@@ -222,7 +222,8 @@ bool tn__cpu_pool_max(const pooling *p, int64_t plane)
 
 /* Computes rows [low, high) of the output, without indices. For each element of
  * the window in turn, updates the maxima of all windows by the routine of
- * TN_K_MAX. The first element initialises the output if all windows have it. */
+ * TN_K_MAX. The first element is copied to the output instead, if it is within
+ * the image for all rows of windows. */
 static void greatest_band(const pooling *p, const char *in, char *out,
                           char *element, int64_t low, int64_t high)
 {

@@ -157,7 +157,7 @@ static bool is_outside(const work *w, uint32_t index, int64_t value)
 }
 
 /* Finds the runs of a dimension along which an affine index varies. `first` is
- * the value of the index at coordinate 0. */
+ * the offset of the index's element at coordinate 0 of the dimension. */
 static void find_affine_runs(const work *w, const dimension *d, axis *l,
                              int64_t first)
 {

@@ -47,7 +47,7 @@ int64_t tn__cpu_tap_span(const cpu_tap_lists *lists, int64_t at, int64_t n,
 void tn__cpu_tap_fill(tn_cpu_tap *tap, const cpu_tap_lists *lists, int64_t at,
                       int64_t n);
 
-/* with fewer results, preparing a table does not pay */
+/* for fewer results, making a table takes longer than it saves */
 #define TN_CPU_LEAST_POINTS 4096
 
 #endif

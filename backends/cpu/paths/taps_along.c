@@ -19,7 +19,7 @@
 #define MAX_ROW_INPUT 2048
 #define MIN_LINE 4  /* least length of a row of results (first case) */
 #define TASK 131072 /* results that one task computes */
-/* least number of rows for which a table pays (second case) */
+/* for fewer rows, making a table takes longer than it saves (second case) */
 #define MIN_ROWS 4
 /* Results of at least this many bytes are prefetched for writing, because L1
  * and L2 do not hold them yet. Without these prefetches the work takes 5 %

@@ -287,7 +287,8 @@ static bool prepare(product *p, side *s, const tn_strided *view, int64_t rows,
     return true;
 }
 
-/* Fills p for a call. Returns false if c has no elements. */
+/* Sets the fields of p that do not depend on packing. Returns false if c has no
+ * elements. */
 static bool set_up(product *p, const tn_matmul_args *m)
 {
     p->dtype = m->c.dtype;

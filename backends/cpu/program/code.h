@@ -109,10 +109,10 @@ enum {
     /* In addition to STORE_DIRECT: machine code computes the value. It may use
      * non-temporal stores if every row begins at a vector boundary. */
     STORE_STREAMED = 1 << 6,
-    /* The result of this RUN is read only by the REDUCE that is `jump`
-     * operations later. If that reduction computes the RUN itself, the RUN is
-     * skipped. With RUN_FACTORS this is so for reductions of rows, with
-     * RUN_COLUMNS for reductions of columns. */
+    /* The result of this RUN operation is read only by the REDUCE that is
+     * `jump` operations later. A REDUCE may compute the result itself, and the
+     * RUN is then skipped. With RUN_FACTORS a reduction of rows does this, with
+     * RUN_COLUMNS a reduction of columns. */
     RUN_FACTORS = 1 << 7,
     RUN_COLUMNS = 1 << 8,
     /* At least one operation needs the result of this BROADCAST as a whole

@@ -39,8 +39,8 @@ static unsigned single_operands(const cpu_task *t, const cpu_op *op)
     return bits;
 }
 
-/* Returns whether the operation reads an operand in place whose stride between
- * element indices differs from that of a block of columns. */
+/* Returns whether the operation reads, in place, an operand whose stride
+ * between element indices is not that of a block of columns, t->rows. */
 static bool reads_strided(const cpu_task *t, const cpu_op *op)
 {
     const uint32_t slot[3] = {op->a, op->b, op->c};
@@ -95,11 +95,11 @@ static void run_by_rows(cpu_task *t, const cpu_op *op, unsigned single)
     }
 }
 
-/* Runs a mathematical function in chunks. Each chunk is followed by prefetches
- * of as many bytes for the next block, because memory would idle during the
- * function. If stream_to is set, non-temporal stores then write the chunk's
- * results. exp of 64 MiB takes 6.4 ms in chunks of 128 elements, 8.3 ms in
- * chunks of 512 and 11 ms in chunks of 1024 (Sapphire Rapids). If the result
+/* Runs a mathematical function in chunks. After each chunk, as many bytes of
+ * the next block are prefetched as the chunk has, because memory would
+ * otherwise idle. If stream_to is set, non-temporal stores then write the
+ * chunk's results. exp of 64 MiB takes 6.4 ms in chunks of 128 elements, 8.3 ms
+ * in chunks of 512 and 11 ms in chunks of 1024 (Sapphire Rapids). If the result
  * stays in the cache for a later stage, longer chunks are better: softmax of
  * 4096 x 4096 takes 14.4 ms instead of 16.6. */
 static void run_math(cpu_task *t, const cpu_op *op, int64_t n)

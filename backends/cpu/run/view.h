@@ -23,8 +23,8 @@ void tn__cpu_view_init(cpu_view *view, const tn_kernel_operand *operand,
                        const tn_launch_operand *given);
 /* Moves the view by `offset` elements in memory. */
 void tn__cpu_view_move(cpu_view *view, int64_t offset);
-/* Adds an innermost dimension, merged with the former innermost dimension if
- * their strides allow it. */
+/* Adds an innermost dimension, or merges it with the current innermost
+ * dimension if their strides allow it. */
 void tn__cpu_view_push(cpu_view *view, int64_t extent, int64_t stride);
 /* Returns the address of points [p, p + n) if they are contiguous in memory,
  * else NULL. */

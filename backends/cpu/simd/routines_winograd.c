@@ -207,7 +207,7 @@ static void line_windows(float *out, int64_t plane, const float *in,
     }
 }
 
-/* Stores rows x columns results, of which `in` holds more. */
+/* Stores the first rows x columns results of `in` to out. */
 static void store_some(float *out, int64_t out_row, int64_t rows,
                        int64_t columns, const float *in, int64_t in_row)
 {
