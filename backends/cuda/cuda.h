@@ -304,7 +304,7 @@ static inline tn_cu_result tn__cuda_faults_ready(tn_queue *queue)
 /* Makes queue->scratch at least `bytes` bytes large. */
 tn_cu_result tn__cuda_scratch_ready(tn_queue *queue, uint64_t bytes);
 /* Copies a plan's kernel arguments to the device and sets *out to their
- * address. For arguments that are too long to be passed in a launch. */
+ * address. Used for arguments that are too long to be passed in a launch. */
 tn_cu_result tn__cuda_words_ready(tn_queue *queue, const tn_plan *plan,
                                   tn_cu_pointer *out);
 

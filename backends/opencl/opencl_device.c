@@ -247,8 +247,8 @@ static void CL_CALLBACK context_says(const char *text, const void *more,
 }
 
 /* Describes the device as a target for which the core prints kernels. The
- * options are for tests: they hide a feature of the device or choose another
- * order of work. */
+ * options that are read here are for tests: they hide a feature of the device
+ * or choose another order of work. */
 static void target_fill(tn_plugin_device *device)
 {
     cl_device_id id = device->listed->device;

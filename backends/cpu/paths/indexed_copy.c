@@ -414,9 +414,9 @@ static void copy_point(const work *w, const point_rows *p, char *out,
 }
 
 /* Returns the address of the source of one point of the outer dimensions. Sets
- * *out to the address of the output and first[k] to the offset of index k.
- * Returns NULL if an index that has one value for the whole point is out of
- * range. */
+ * *out to the address of the output, and first[k] to the offset of the point's
+ * first element of index k. Returns NULL if an index that has one value for the
+ * whole point is out of range. */
 static const char *point_begin(const work *w, int64_t point, char **out,
                                int64_t first[3])
 {

@@ -5,8 +5,8 @@
 #include "../cpu.h"
 
 /* A matrix of floats. Element (i, j) is memory[i * row + j * column], with
- * strides in elements. Stride 1 is required of row or column, unless one of the
- * dimensions has a single element. */
+ * strides in elements. One of the strides is 1, unless the matrix has a single
+ * row or column. */
 typedef struct tn_cpu_matrix {
     char *memory;
     int64_t row, column;

@@ -224,8 +224,8 @@ typedef struct cpu_code {
     /* The elem parts only load values, reduce them, and compute the expressions
      * of column_form, so reductions of columns need no other operation. */
     bool folds_columns;
-    bool hoisted; /* this is hoisted code: values with `hoistable` set stay in
-                     their slots for the next block */
+    bool hoisted; /* this is hoisted code: results of operations with
+                     `hoistable` set stay in their slots for the next block */
     uint32_t loop_depth; /* deepest nesting of loops */
     cpu_part uniform;    /* operations that run once per launch */
 } cpu_code;

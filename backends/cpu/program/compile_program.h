@@ -102,8 +102,8 @@ void tn__cpu_value_set(const compiler *c, frame *f, uint32_t value,
  * by_rows is true if the reader accepts one scalar per row when rows are
  * long. */
 uint32_t tn__cpu_whole(compiler *c, uint32_t slot, bool by_rows);
-/* Returns such a slot for value number `value`, for a reader that needs a whole
- * block. */
+/* Calls tn__cpu_whole for the slot of value number `value`. The reader needs a
+ * whole block, so by_rows is false. */
 uint32_t tn__cpu_whole_value(compiler *c, const frame *f, uint32_t value);
 
 /* Compiles the LOOP instruction list[at] and the CARRYs that follow it

@@ -134,8 +134,8 @@ static void plan_stream_blocks(cpu_plan *plan)
 /* ---- cutting the space --------------------------------------------------- */
 
 /* Returns the number of consecutive rows that have one stride from row to row
- * in every operand. It is the extent of the innermost outer dimensions,
- * merged. */
+ * in every operand. It is the extent of those innermost outer dimensions that
+ * can be merged to one. */
 static int64_t adjacent_rows(const cpu_plan *plan)
 {
     const tn_launch *launch = plan->launch;

@@ -205,9 +205,10 @@ static void softmax_backward(const tn_cpu_scores *scores, float *d,
     }
 }
 
-/* Computes dot products of rows, in the same order as matrix products
- * (float_product.c). If a row has one weight of 1 and all others are 0, the
- * gradient of its scores is then exactly 0. Several rows are summed at once. */
+/* Computes dot products of rows, in the same order of summation as matrix
+ * products (float_product.c). Therefore the gradient of a row's scores is
+ * exactly 0 if the softmax is 1 for one key and 0 for the others. Several rows
+ * are summed at once. */
 static void row_dots(const float *x, int64_t x_row, const float *y,
                      int64_t y_row, int64_t rows, int64_t n, float *out)
 {
