@@ -48,9 +48,9 @@ static operand operand_of(const tn_strided *x, int64_t rows, int64_t columns)
     return (operand){x, rows, columns, x->stride[2], NULL, columns, 1};
 }
 
-/* Copies `count` matrices, from matrix `first` on, to o->lanes, or from there
- * to the tensor with `back`. Lanes without a matrix get a copy of matrix
- * `first`. */
+/* Copies `count` matrices, beginning with matrix `first`, from the tensor to
+ * o->lanes, or the other way if `back` is set. Lanes without a matrix get a
+ * copy of matrix `first`. */
 static void move_lanes(const batch *t, const operand *o, int64_t first,
                        int64_t count, bool back)
 {
@@ -84,8 +84,8 @@ typedef struct ints {
     int32_t *in; /* the interleaved copy, in[i][lane] */
 } ints;
 
-/* Copies the integers of `count` matrices, from matrix `first` on, to n->in, or
- * from there to the tensor with `back`. */
+/* Copies the integers of `count` matrices, beginning with matrix `first`, from
+ * the tensor to n->in, or the other way if `back` is set. */
 static void move_ints(const batch *t, const ints *n, int64_t first,
                       int64_t count, bool back)
 {

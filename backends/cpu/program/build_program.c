@@ -49,9 +49,9 @@ static uint32_t maker(const cpu_code *code, uint32_t slot, uint32_t before)
     return TN_CPU_NONE;
 }
 
-/* Returns a bit mask of operands: those that are loaded and whose values are
- * read by operation number `from` or a later one. The loaded value may still be
- * in the operand's memory, which must not change before that read. */
+/* Returns a bit mask of the operands whose loaded values are read by operation
+ * number `from` or by a later operation. A loaded value may still be in the
+ * operand's memory, which must not change before that read. */
 static uint32_t read_from(const cpu_code *code, uint32_t from)
 {
     uint32_t bits = 0;

@@ -116,12 +116,12 @@ enum {
     RUN_FACTORS = 1 << 7,
     RUN_COLUMNS = 1 << 8,
     /* At least one operation needs the result of this BROADCAST as a whole
-     * block, because it cannot read one scalar per row. */
+     * block, because that operation cannot read one scalar per row. */
     BROADCAST_NEEDED = 1 << 9
 };
 
-/* Values of column_form. They name the expression that the operation before a
- * REDUCE computes, or the two operations before it. */
+/* Values of column_form: the expression that is computed by the operation
+ * before a REDUCE, or by the two operations before it. */
 enum {
     CPU_PRODUCT = 1,    /* a * b */
     CPU_CENTERED,       /* (a - b) * c */
