@@ -189,7 +189,7 @@ static bool is_f8(uint32_t dtype)
 }
 
 /* Returns whether cuBLASLt supports these dtypes. A product of float8 matrices
- * needs scales and a wider output. */
+ * needs scales, and an output wider than float8. */
 static bool dtypes_fit(const tn_matmul_args *mm, const tn_product_args *with)
 {
     uint32_t a = mm->a.dtype, b = mm->b.dtype, c = mm->c.dtype;

@@ -152,7 +152,7 @@ void tn__opencl_cache_head(const tn_plugin_device *device, char *out,
                            size_t out_bytes);
 enum { TN_OPENCL_HEAD = 1024 }; /* maximum size of a head in bytes */
 /* Acquires a lock for this source that only one process can hold. Returns the
- * lock's handle, or -1 if there is no such lock. */
+ * lock's handle, or -1 if the lock could not be acquired. */
 int32_t tn__opencl_text_lock(const tn_source *source);
 void tn__opencl_text_unlock(int32_t hold);
 void tn__opencl_kernels_release(tn_plugin_device *device);

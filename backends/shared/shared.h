@@ -139,9 +139,9 @@ static inline void tn__pending_add(tn_pending *pending, uint64_t tag)
 }
 
 /* Prepares the fault buffer for a launch that may report an index out of range.
- * Allocates the buffer. Clears it, unless this was done since the last sync, so
- * that it contains no old records. Returns 0, or the error of alloc or
- * clear. */
+ * Allocates the buffer if it does not exist. Clears it, unless this was done
+ * since the last sync, so that it contains no old records. Returns 0, or the
+ * error of alloc or clear. */
 static inline int tn__faults_ready(const tn_fault_buffer *buffer,
                                    tn_queue *queue, tn_pending *pending)
 {

@@ -24,8 +24,8 @@ typedef struct pooling {
     int64_t band; /* number of output rows of a band */
     /* For means: the divisor of window (i, j) is count[0][i] * count[1][j]. */
     int64_t *count[2];
-    /* For maxima with indices: place[k] is the offset in its plane of the first
-     * element of window k of a band, relative to window 0 of the band. */
+    /* For maxima with indices: place[k] is the position of window k of a band
+     * in the plane, as an offset from the band's first window. */
     int32_t *place;
     /* For maxima with indices: first[j] is the first column of window j that is
      * within the image. */

@@ -102,9 +102,9 @@ bool tn__jit_is_single(const emitter *m, uint32_t node);
 /* Returns whether instruction n reads `node`. */
 bool tn__jit_reads(const cpu_node *n, uint32_t node);
 
-/* per_copy() returns the number of pointers in cpu_native_call.at for each
- * copy. argument() returns the memory operand for cpu_native_call.at[], the
- * pointer `number` of a copy. */
+/* per_copy() returns the number of pointers that cpu_native_call.at has for
+ * each copy. argument() returns the memory operand of an instruction that reads
+ * pointer `number` of a copy from cpu_native_call.at. */
 uint32_t tn__jit_per_copy(const emitter *m);
 x86_memory tn__jit_argument(const emitter *m, uint32_t copy, uint32_t number);
 /* Returns the register that holds a pointer. If the pointer has no register of

@@ -123,8 +123,8 @@ static void position_begin(position *p, const copy *c, int64_t point)
     }
 }
 
-/* Advances the position by `steps` points, which must not go beyond the end of
- * the innermost of these dimensions. */
+/* Advances the position by `steps` points, at most to the end of the innermost
+ * dimension of at[]. */
 static void position_advance(position *p, const copy *c, int64_t steps)
 {
     for (uint32_t d = c->ndim - 1; d-- > 0; steps = 1) {
@@ -168,9 +168,9 @@ static void copy_piece(const copy *c, const position *p, int64_t piece)
         memmove(to, from, (size_t)(count * c->bytes));
 }
 
-/* Copies up to `most` rows. A row is the whole last dimension. The rows follow
- * each other along the second last dimension. At most all rows up to its end
- * are copied. Returns the number of rows copied. */
+/* Copies up to `most` rows. A row is the whole last dimension, and the rows
+ * follow each other along the second last dimension. Stops at the end of that
+ * dimension. Returns the number of rows copied. */
 static int64_t copy_rows(const copy *c, const position *p, int64_t most)
 {
     const int64_t bytes = c->dim[c->ndim - 1].extent * c->bytes;
@@ -218,8 +218,8 @@ static void run_pieces(void *context, int64_t i)
 }
 
 /* Returns the number of bytes from the first to the last element that the copy
- * writes. This includes gaps, because other copies will write them: in cat,
- * each input's copy counts the whole output. */
+ * writes. This includes gaps, because other copies will write them: in cat, the
+ * copy of each input spans about the whole output. */
 static int64_t written_span(const copy *c)
 {
     int64_t last = 1;

@@ -154,7 +154,7 @@ static int shape_of(const tn_launch *launch, const int64_t *stride)
 
 /* Returns the length of a row if all rows of the operand are the same memory.
  * If each row of the operand is one scalar, returns the row length and sets
- * *is_number. Returns 0 otherwise. */
+ * *is_number to true. Returns 0 otherwise. */
 static int64_t row_of(const tn_launch *launch, const int64_t *stride,
                       bool *is_number)
 {

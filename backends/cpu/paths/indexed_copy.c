@@ -109,7 +109,7 @@ typedef struct work {
     int64_t count, per_task;
     bool stream; /* whether to use non-temporal stores, through a buffer */
     /* Whether edged rows (see copy_edged) use non-temporal stores, without a
-     * buffer. These stores are faster for half as many bytes. */
+     * buffer. Such stores are used from half of stream_bytes on. */
     bool streams_edged;
 } work;
 

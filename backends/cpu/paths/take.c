@@ -57,8 +57,8 @@ typedef struct take {
     const char *in;
     const int64_t *index;
     char *out;
-    /* bytes is the element size. step and extent belong to the source's
-     * dimension that the index selects from: its stride in elements and its
+    /* bytes is the element size. The index selects from one dimension of the
+     * source: step is the stride of that dimension in elements, extent its
      * extent. */
     int64_t bytes, step, extent;
     dimension dim[TN_MAX_NDIM * 2];

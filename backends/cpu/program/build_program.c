@@ -68,11 +68,11 @@ static uint32_t read_from(const cpu_code *code, uint32_t from)
 }
 
 /* Sets read_after_write[k], for each output k, to a bit mask of the operands
- * that the program still reads after it has written an element of k. If k is
- * updated in place (an optimizer's step) and its bit is not set, the update
- * needs no copy of the old values. A RUN or NATIVE operation may write its
- * result over an operand that it reads for the last time, a mathematical
- * function may not. */
+ * that the program still reads after it has written an element of k. In an
+ * in-place update, such as an optimizer's step, output k and an input are the
+ * same memory. If that input's bit is not set, the update needs no copy. A RUN
+ * or NATIVE operation may write its result over an operand that it reads for
+ * the last time, a mathematical function may not. */
 static void find_read_after_write(tn_built *b)
 {
     const cpu_code *code = &b->kept;

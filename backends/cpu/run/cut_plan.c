@@ -266,8 +266,9 @@ static void cut_runs(cpu_plan *plan)
     plan->group_count = total / plan->run * plan->run_blocks;
 }
 
-/* Makes tasks four times smaller if an element is much work, and sixteen times
- * smaller if it is very much, such as several mathematical functions. */
+/* Makes tasks four times smaller if computing an element is much work, and
+ * sixteen times smaller if it is very much, such as several mathematical
+ * functions. */
 static void shrink_tasks(cpu_plan *plan)
 {
     enum { MORE = 16, MUCH = 40 };
@@ -392,10 +393,10 @@ static int64_t contiguous_rows(const cpu_view *view, int64_t length)
     return view->stride[last - 1] == 0 ? view->extent[last - 1] : 0;
 }
 
-/* Returns the number of rows of a group, reduced so that a group ends where the
- * contiguous rows of an operand end. Keeps `rows` if groups would become too
- * small. Without this, cdist of 512 rows of 64 elements, p = 1, takes 2,460 us,
- * because it copies both operands for each pair of rows. */
+/* Returns the number of rows of a group, at most `rows`, such that a group ends
+ * where the contiguous rows of an operand end. Returns `rows` if groups would
+ * become too small. Otherwise cdist of 512 rows of 64 elements, p = 1, would
+ * take 2,460 us, because it would copy both operands for each pair of rows. */
 static int64_t align_to_contiguous_rows(const cpu_plan *plan, int64_t rows,
                                         int64_t length)
 {

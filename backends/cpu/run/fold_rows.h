@@ -30,7 +30,7 @@ typedef struct cpu_fold {
 /* Returns how many bytes the states of all reductions of code need. */
 size_t tn__cpu_fold_bytes(const cpu_code *code, int64_t rows, bool columns);
 /* Initialises the states of all reductions. memory has tn__cpu_fold_bytes
- * bytes. ahead is the distance in bytes of prefetches. */
+ * bytes. ahead is the prefetch distance in bytes. */
 void tn__cpu_fold_place(cpu_fold *fold, const cpu_code *code,
                         const tn_cpu_routines *routines, int64_t rows,
                         bool columns, int64_t ahead, char *memory);

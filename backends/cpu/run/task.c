@@ -160,9 +160,9 @@ void tn__cpu_task_group(cpu_task *task, int64_t group)
 
 /* Returns the length of the subrows if elements [k, end) of a streamed row can
  * be processed subrow by subrow, else 0. Stages with reductions accept
- * incomplete subrows at both ends, other stages do not. A stage whose results
- * use non-temporal stores is only processed so if machine code can issue the
- * stores itself. */
+ * incomplete subrows at both ends, other stages do not. If the results of a
+ * stage use non-temporal stores, machine code must be able to issue the stores
+ * itself. */
 static int64_t subrow_at(const cpu_plan *plan, const cpu_stage *stage,
                          int64_t k, int64_t end)
 {

@@ -189,8 +189,8 @@ static inline int is_special(seen_f32 seen, vec_f32 x)
 }
 #endif
 
-/* Loads one element of each of a vector of windows, if the element may be read.
- * The other lanes are 0. */
+/* Loads one element of each window of a vector of windows. Lanes whose element
+ * may not be read are 0. */
 static __attribute__((noinline)) vec_f32
 load_within(const tn_cpu_pool_row *row, int64_t at)
 {

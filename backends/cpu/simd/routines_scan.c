@@ -8,7 +8,7 @@
 #include "vector_ops.h"
 
 /* A prefix sum within a vector of P elements has steps h = 1, 2, 4 ... In each
- * step, the elements are grouped by h, and the last element of each even group
+ * step, the elements form groups of h, and the last element of each even group
  * is added to all elements of the next group. FROM(i, h, P) is the shuffle
  * index of the value that is added to element i: an element of x, or element i
  * of a vector that adds nothing. */

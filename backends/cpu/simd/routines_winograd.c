@@ -89,8 +89,9 @@ static void split(float *out, int64_t half, const float *in, int64_t in_row,
     }
 }
 
-/* Transforms windows to B^T d B, where the rows of B^T are (1, 0, -1, 0), (0,
- * 1, 1, 0), (0, -1, 1, 0), (0, 1, 0, -1). Windows of one row become d B. */
+/* Transforms each window d to B^T d B, where the rows of B^T are (1, 0, -1, 0),
+ * (0, 1, 1, 0), (0, -1, 1, 0), (0, 1, 0, -1). A window of one row becomes d
+ * B. */
 #define WINDOWS(width)                                                        \
     static inline __attribute__((always_inline)) void row_##width(            \
         loose_##width h[4], const float *in, int64_t half)                    \
@@ -126,8 +127,8 @@ static void split(float *out, int64_t half, const float *in, int64_t in_row,
         }                                                                     \
     }
 
-/* Transforms sums back to pixels, A^T m A, where the rows of A^T are (1, 1, 1,
- * 0), (0, 1, -1, -1). For tiles of one row the result is m A. */
+/* Transforms the sums m of a tile to its pixels A^T m A, where the rows of A^T
+ * are (1, 1, 1, 0), (0, 1, -1, -1). For tiles of one row the pixels are m A. */
 #define RESULTS(width)                                                        \
     static inline __attribute__((always_inline)) void pixels_##width(         \
         float *out, const loose_##width s[4], float bias)                     \
@@ -256,8 +257,8 @@ static void results(float *out, int64_t out_row, int64_t rows,
     results_of(2, out, out_row, rows, columns, in, plane, bias);
 }
 
-/* Transforms eight adjacent filters of one row to G g. The rows of G are (1, 0,
- * 0), (1/2, 1/2, 1/2), (1/2, -1/2, 1/2), (0, 0, 1). */
+/* Transforms each of eight adjacent filters g of one row to G g. The rows of G
+ * are (1, 0, 0), (1/2, 1/2, 1/2), (1/2, -1/2, 1/2), (0, 0, 1). */
 static void line_filters(float *out, int64_t plane, const float *in,
                          int64_t step)
 {
@@ -270,8 +271,8 @@ static void line_filters(float *out, int64_t plane, const float *in,
     *(loose_8 *)(out + 3 * plane) = g2;
 }
 
-/* Transforms eight adjacent filters of 3 x 3 to G g G^T. The rows of G are (1,
- * 0, 0), (1/2, 1/2, 1/2), (1/2, -1/2, 1/2), (0, 0, 1). */
+/* Transforms each of eight adjacent filters g of 3 x 3 to G g G^T. The rows of
+ * G are (1, 0, 0), (1/2, 1/2, 1/2), (1/2, -1/2, 1/2), (0, 0, 1). */
 static void filters(float *out, int64_t plane, const float *in, int64_t step)
 {
     loose_8 h[4][3];

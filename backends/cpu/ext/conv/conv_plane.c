@@ -58,9 +58,9 @@ static float *weight_at(const plane *p, int64_t group, int64_t tap)
            tap % 3 * w->stride[3];
 }
 
-/* Copies the rows that pixels of rows [first, first + count) read to frame.
- * Rows outside the plane, and the elements that vectors read past the end, are
- * zeros. */
+/* Copies to frame the rows of the plane that the pixels of rows [first, first +
+ * count) read. Rows outside the plane, and the elements that vectors read past
+ * the end, are zeros. */
 static void fill_rows(const plane *p, const char *from, int64_t first,
                       int64_t count, char *frame)
 {
