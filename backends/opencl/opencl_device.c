@@ -55,9 +55,10 @@ static uint32_t kind_of(cl_device_type type)
     return type & CL_DEVICE_TYPE_CPU ? TN_KIND_CPU : TN_KIND_ACCELERATOR;
 }
 
-/* Writes the device's uid: its location on the PCI bus, if the driver reports
- * it. The uid does not change when other devices are added or removed. The
- * numeric constants are those of OpenCL's extensions, whose headers may be
+/* Writes the device's uid. If the driver reports them, this is the location on
+ * the PCI bus or the UUID, which do not change when other devices are added or
+ * removed. Otherwise it is the platform's name and the device's index there.
+ * The numeric constants are those of OpenCL's extensions, whose headers may be
  * missing. */
 static void uid_of(tn_opencl_listed *l, char *out, size_t out_bytes)
 {
