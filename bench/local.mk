@@ -43,7 +43,7 @@ endif
 
 # lanes.c is compiled by hand, once for each width, as its head says.
 EXTRA_DIST += bench/README.md bench/lanes.c bench/sass.py bench/sass.json bench/compare.py bench/compare_basic.py \
-	bench/compare_families.py bench/compare_networks.py bench/libtorch.cpp bench/memory.py bench/char_gpt.py bench/chart.awk
+	bench/compare_families.py bench/compare_networks.py bench/libtorch.cpp bench/memory.py bench/start_onnx.py bench/char_gpt.py bench/chart.awk
 dist_manual_DATA += docs/performance.md docs/performance.svg docs/performance.tsv
 
 dist_check_SCRIPTS += tests/test_bench.sh tests/test_sass.sh

@@ -114,7 +114,10 @@ END {
         box(out[i], i == 2 ? "programs, on public headers" : "", \
             left + (i - 1) * 279, y, 270, 44, "out")
     y += 52; draw_room("train", left, y, width, 50, 8)
-    y += 58; draw_room("nn", left, y, 410, 50, 7); draw_room("optim", left + 418, y, 410, 50, 7)
+    y += 58
+    n = split("nn optim distributions", storey, " ")
+    for (i = 1; i <= n; i++)
+        draw_room(storey[i], left + (i - 1) * 279, y, 270, 50, 7)
     y += 58
     n = split("graph trace io data", storey, " ")
     for (i = 1; i <= n; i++)

@@ -31,6 +31,11 @@ AC_DEFUN([TN_SMALL_FLAGS], [
     TN_CC_FLAG([TN_SMALL_CFLAGS], [$tn_small])
   done
   AC_SUBST([TN_SMALL_CFLAGS])
+  TN_ROOM_CFLAGS=
+  case " $CFLAGS " in
+    *" -O2 "* | *" -O3 "*) TN_ROOM_CFLAGS=-Os ;;
+  esac
+  AC_SUBST([TN_ROOM_CFLAGS])
 ])
 
 dnl --enable-werror, and the warnings that the code is free of with gcc and

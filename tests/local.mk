@@ -28,10 +28,12 @@ dist_check_SCRIPTS += \
 
 # At most 2 MB each.
 golden_samples = \
+	tests/golden/samples_layers.tar.xz \
 	tests/golden/samples_ops_a_m.tar.xz \
 	tests/golden/samples_ops_n.tar.xz \
 	tests/golden/samples_ops_o_z.tar.xz \
-	tests/golden/samples_training.tar.xz
+	tests/golden/samples_training.tar.xz \
+	tests/golden/samples_training_more.tar.xz
 check_DATA += tests/golden/samples/.stamp
 tests/golden/samples/.stamp: $(golden_samples)
 	$(AM_V_GEN)rm -rf $(@D) && $(MKDIR_P) $(@D)

@@ -53,8 +53,8 @@ is_empty "$(awk -F '\t' '/^lib\// && $3 { print $1 ": \"" $2 "\"" }' \
     "$scratch/includes")" "lib includes its own as <room/header.h>"
 
 # The rank of every room, and the room of every public header. A room may
-# include what ranks lower, and itself; nn and optim ignore each other, and
-# train is for what needs both; each may read JSON. Of
+# include what ranks lower, and itself; nn, optim and distributions ignore each
+# other, and train is for what needs several; each may read JSON. Of
 # graph to dist, which share a storey, each may use those to its left (data
 # reads files through io). kernel needs base and the plugin ABI alone.
 cat >"$scratch/rooms.awk" <<'AWK'
@@ -62,11 +62,11 @@ cat >"$scratch/rooms.awk" <<'AWK'
         n = split("base json device tensor kernel source ops autograd graph trace io " \
                   "data dist", order, " ")
         for (i = 1; i <= n; i++) rank[order[i]] = i
-        n = split("nn optim", order, " ")
+        n = split("nn optim distributions", order, " ")
         for (i = 1; i <= n; i++) rank[order[i]] = 20
 
         n = split("base device tensor autograd graph trace io data dist nn " \
-                  "optim", order, " ")
+                  "optim distributions", order, " ")
         for (i = 1; i <= n; i++) room_of[order[i] ".h"] = order[i]
         room_of["types.h"] = room_of["plugin.h"] = "abi"
         room_of["plugin_program.h"] = room_of["plugin_primitives.h"] = "abi"
@@ -76,7 +76,7 @@ cat >"$scratch/rooms.awk" <<'AWK'
         room_of["hook.h"] = room_of["recompute.h"] = "autograd"
         n = split("ops op op_register random autocast", family, " ")
         for (i = 1; i <= n; i++) room_of[family[i] ".h"] = "ops"
-        n = split("activation norm recurrent attention conv embedding", family, " ")
+        n = split("activation norm recurrent attention conv embedding layers loss", family, " ")
         for (i = 1; i <= n; i++) room_of["nn_" family[i] ".h"] = "nn"
         # what nn gives and optim takes, in words of tensor.h
         room_of["parameters.h"] = "parameters"
@@ -161,6 +161,9 @@ about 'lib/(graph|trace|io|data|dist)/' \
 about 'lib/(nn|optim|train)/' "nn, optim and train use public headers only"
 about 'backends/|plugins/' "plugins include <tenon/plugin.h> only"
 about 'tools/|examples/|bench/' "programs use public headers alone"
+is_empty "$(awk -F '\t' '$2 ~ /^device\/memory\// &&
+    $1 !~ /^lib\/device\/memory\// { print $1 ": " $2 }' "$scratch/includes")" \
+    "only the allocator's files include its headers"
 
 # ---- symbols -----------------------------------------------------------------
 

@@ -99,6 +99,10 @@ static inline void tn__cpu_prefetch(const void *from, int64_t bytes)
 }
 
 extern const uint8_t tn__cpu_dtype_bytes[TN_DTYPE_END];
+/* The register type in which values of a dtype are computed. */
+extern const uint8_t tn__cpu_register_type[TN_DTYPE_END];
+/* Bytes of a value of each register type. */
+extern const uint8_t tn__cpu_type_bytes[CPU_TYPE_COUNT];
 /* Converts a number to a register type (CPU_F32 ...) and writes it to `at`,
  * padded with zeros to 8 bytes. */
 void tn__cpu_number_store(void *at, unsigned type, tn_number number);

@@ -16,10 +16,11 @@
 /* Results of at least this many bytes are written by non-temporal stores. An
  * ordinary store reads each cache line before it overwrites it, and a large
  * result evicts everything else from the caches. An addition of 64 MiB takes
- * 4.4 ms with ordinary and 3.2 ms with non-temporal stores, an addition of 16
- * MiB 0.40 and 0.78 ms (AMD EPYC, Zen 4, 32 MiB of L3, one thread). The size is
- * a constant, because the cache size that the system reports is unreliable:
- * virtual machines often report a cache that many of them share. */
+ * 4.4 ms with ordinary and 3.2 ms with non-temporal stores, one of 16 MiB 0.40
+ * ms with ordinary and 0.78 ms with non-temporal stores (Zen 4, 32 MiB of L3, 1
+ * thread, 2026-11). The size is a constant, because the cache size that the
+ * system reports is unreliable: virtual machines often report a cache that many
+ * of them share. */
 #define STREAM_BYTES (24 << 20)
 
 tn_status tn__cpu_device_count(uint32_t *count)
@@ -28,8 +29,8 @@ tn_status tn__cpu_device_count(uint32_t *count)
     return TN_OK;
 }
 
-/* Writes the processor's name, such as "AMD EPYC 9554 64-Core Processor", to
- * `name`. Writes "CPU" if the system does not report the name. */
+/* Writes the processor's name to `name`, or "CPU" if the system does not report
+ * the name. */
 static void processor_name(char *name, size_t room)
 {
     char line[256];

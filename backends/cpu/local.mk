@@ -6,7 +6,9 @@ dist_tenonplugin_DATA += backends/cpu/tn_cpu.conf
 EXTRA_DIST += backends/cpu/README.md
 
 CPU_ROUTINES = \
-	backends/cpu/simd/routines.h backends/cpu/simd/isa.h backends/cpu/simd/vector_ops.h \
+	backends/cpu/simd/routines.h backends/cpu/simd/routines_conv.h \
+	backends/cpu/simd/routines_pool.h \
+	backends/cpu/simd/isa.h backends/cpu/simd/vector_ops.h \
 	backends/cpu/simd/scalar.h \
 	backends/cpu/simd/math_table.h backends/cpu/simd/math_ops.h \
 	backends/cpu/simd/routines_arith.c backends/cpu/simd/routines_random.c \
@@ -45,8 +47,8 @@ backends/cpu/simd/math_routines.inc: $(top_srcdir)/build-aux/print_math.c \
 
 # Nothing is thrown through the plugin: tables for unwinding would be 70 KB.
 CPU_PLAIN_FLAGS = -fno-asynchronous-unwind-tables
-CPU_FLAGS = $(TN_CFLAGS) $(TN_WARN_CFLAGS) -O3 -fno-math-errno -fno-trapping-math \
-	$(CPU_PLAIN_FLAGS)
+CPU_FLAGS = $(TN_CFLAGS) $(TN_WARN_CFLAGS) -O3 -fno-math-errno \
+	-fno-trapping-math $(CPU_PLAIN_FLAGS)
 CPU_CPPFLAGS = -D_GNU_SOURCE -I$(top_srcdir)/include \
 	-I$(top_builddir)/backends/cpu/simd
 
@@ -60,10 +62,11 @@ tn_cpu_la_SOURCES = \
 	backends/cpu/program/code.h backends/cpu/program/compile_loops.c \
 	backends/cpu/program/compile_program.c \
 	backends/cpu/program/compile_program.h backends/cpu/program/emit.c \
-	backends/cpu/program/fuse.c backends/cpu/program/place_slots.c \
-	backends/cpu/program/program.h \
+	backends/cpu/program/fuse.c backends/cpu/program/mark_ops.c \
+	backends/cpu/program/place_slots.c backends/cpu/program/program.h \
 	backends/cpu/run/block.c backends/cpu/run/block.h \
-	backends/cpu/run/block_load.c backends/cpu/run/block_reduce.c backends/cpu/run/block_size.c \
+	backends/cpu/run/block_load.c backends/cpu/run/block_reduce.c \
+	backends/cpu/run/block_size.c \
 	backends/cpu/run/cpu_launch.c backends/cpu/run/cut_plan.c \
 	backends/cpu/run/fold_rows.c backends/cpu/run/fold_rows.h \
 	backends/cpu/run/hoist.c backends/cpu/run/subrows.c \
@@ -84,12 +87,15 @@ tn_cpu_la_SOURCES = \
 	backends/cpu/jit/native_find_nodes.c backends/cpu/jit/native_fold.c \
 	backends/cpu/jit/native_nodes.c \
 	backends/cpu/jit/native_registers.c backends/cpu/jit/native_run.c \
-	backends/cpu/jit/native_run.h backends/cpu/jit/native_variants.c \
+	backends/cpu/jit/native_run.h backends/cpu/jit/native_run_folds.c \
+	backends/cpu/jit/native_runner.h backends/cpu/jit/native_uses.c \
+	backends/cpu/jit/native_variants.c \
 	backends/cpu/jit/x86.c backends/cpu/jit/x86.h \
 	backends/cpu/simd/family.c backends/cpu/simd/isa.c \
 	backends/cpu/prim/cpu_matmul.c backends/cpu/prim/cpu_scan.c \
 	backends/cpu/prim/cpu_scatter.c backends/cpu/prim/cpu_sort.c \
-	backends/cpu/prim/float_product.c \
+	backends/cpu/prim/float_product.c backends/cpu/prim/product_job.h \
+	backends/cpu/prim/shared_product.c \
 	backends/cpu/prim/scan_sums.c backends/cpu/prim/scan_sums.h \
 	backends/cpu/prim/float_product.h \
 	backends/cpu/prim/sort_orders.inc \
@@ -101,6 +107,7 @@ tn_cpu_la_SOURCES = \
 	backends/cpu/ext/conv/conv_plane.c \
 	backends/cpu/ext/conv/conv_point.c \
 	backends/cpu/ext/conv/conv_strip.c \
+	backends/cpu/ext/conv/conv_sum.c backends/cpu/ext/conv/conv_sum.h \
 	backends/cpu/ext/conv/conv_weight.c \
 	backends/cpu/ext/conv/conv_winograd.c \
 	backends/cpu/ext/conv/conv_winograd.h \

@@ -42,7 +42,7 @@ typedef struct tn_checkpoint {
     tn_module *module;     /* its parameters and buffers are saved */
     tn_optim *optim;       /* its state and learning rates are saved */
     tn_loader *loader;     /* its position is saved */
-    tn_schedule *schedule; /* its step count is saved */
+    tn_schedule *schedule; /* its state is saved */
     int64_t step;          /* a number for your use */
     tn_grad_scaler *scaler;/* its scale is saved */
     tn_average *average;   /* the averages and their count are saved; they must

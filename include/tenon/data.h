@@ -39,7 +39,8 @@ TN_API tn_dataset *tn_dataset_from_fields(tn_tensor *const *fields,
 
 /* A data set of your own, with `count` samples. get sets fields[] to the
  * tensors of sample i, owned by the open scope, and returns their number, or a
- * negative status with the error set. Samples are stacked into batches.
+ * negative status with the error set. Samples are stacked into batches. The
+ * error's message then begins with the sample: "dataset_batch: sample 17: ...".
  * release(context) is called when the data set is freed; it may be NULL. A
  * loader with workers calls get from several threads at once. Random operators
  * in get use a generator that depends only on the loader's seed, the epoch and
@@ -51,6 +52,35 @@ typedef struct tn_dataset_class {
     void (*release)(void *context);
 } tn_dataset_class;
 TN_API tn_dataset *tn_dataset_new(const tn_dataset_class *type, void *context);
+
+/* A data set without indices: samples come one after another, from a socket or
+ * a file that is too long to be indexed. tn_dataset_count is 0. Only a loader
+ * reads it: it accepts .batch_size, .drop_last, .workers, .collate, .device,
+ * .num_replicas, .rank and .drop_uneven; a shuffled order would need all
+ * samples.
+ *
+ *   begin    starts the samples of an epoch, counted from 0. Returns TN_OK, or a
+ *            negative status with the error set.
+ *   next     sets fields[] to the tensors of the next sample, owned by the open
+ *            scope, and returns their number: 0 after the last sample, or a
+ *            negative status with the error set.
+ *   release  is called when the data set is freed; it may be NULL.
+ *
+ * Sharding: begin and next are called by one thread at a time, and batches are
+ * taken in their order, so that the samples do not depend on the number of
+ * workers. Workers overlap only what follows: collating and copying. Work that
+ * should run in parallel belongs into .collate. With .num_replicas, sample i is
+ * in the batches of rank i % num_replicas; each loader calls next for all of
+ * them. A snapshot restores the position by calling begin, then next for the
+ * samples before it. A stream has one loop at a time. Source: IterableDataset. */
+typedef struct tn_stream_class {
+    size_t size;
+    tn_status (*begin)(void *context, uint64_t epoch);
+    int (*next)(void *context, tn_tensor **fields);
+    void (*release)(void *context);
+} tn_stream_class;
+TN_API tn_dataset *tn_dataset_from_stream(const tn_stream_class *type,
+                                          void *context);
 
 /* A data set from a CSV file, which may be gzipped. The last column is the
  * label, int64; a value that is no integer (1.7) is rejected. The other columns
@@ -73,6 +103,35 @@ TN_API tn_dataset *tn_dataset_shuffle(tn_dataset *set, uint64_t seed);
  * be repeated. Copies index, keeps set. NULL: TN_ERR_INDEX. */
 TN_API tn_dataset *tn_dataset_subset(tn_dataset *set, const int64_t *index,
                                      int64_t count);
+
+/* The samples of several sets, one set after another; keeps the sets. A batch
+ * with samples of two sets stacks them, so their shapes must be equal. Source:
+ * ConcatDataset. */
+TN_API tn_dataset *tn_dataset_concat(tn_dataset *const *sets, int count);
+
+/* Splits set into count random parts, which depend on seed only, and stores them
+ * in out_parts[]. lengths are numbers of samples whose sum is the set's count,
+ * or fractions whose sum is 1; samples that are left over by fractions go to the
+ * first parts, one each. TN_ERR_ARGUMENT for other lengths. Source:
+ * random_split. */
+TN_API tn_status tn_dataset_random_split(tn_dataset *set, const double *lengths,
+                                         int count, uint64_t seed,
+                                         tn_dataset **out_parts);
+
+#define TN_DATASET_K_FOLD_OPTIONS_LIST(X)                                     \
+    X(bool, shuffle, false) /* otherwise a fold is a range */                 \
+    X(uint64_t, seed, 0)
+TN_OPTIONS_STRUCT(tn_dataset_k_fold, TN_DATASET_K_FOLD_OPTIONS_LIST);
+#define TN_DATASET_K_FOLD_OPTIONS                                             \
+    TN_OPTIONS_DEFAULTS(tn_dataset_k_fold, TN_DATASET_K_FOLD_OPTIONS_LIST)
+/* Cross-validation: fold number `fold` of `folds` is the test set, the other
+ * samples are the training set. The first count % folds folds have one sample
+ * more than the others. TN_ERR_ARGUMENT if folds is below 2 or above the set's
+ * count, or fold is out of range. Source: sklearn.model_selection.KFold. */
+TN_API tn_status tn_dataset_k_fold_with(tn_dataset *set, int folds, int fold,
+                                        tn_dataset **out_train,
+                                        tn_dataset **out_test,
+                                        const tn_dataset_k_fold_options *options);
 
 /* The number of samples; 0 for NULL. Cannot fail. */
 TN_API int64_t tn_dataset_count(const tn_dataset *set);
@@ -132,10 +191,13 @@ TN_API char *tn_text_decode(const tn_text *text, const tn_tensor *ids);
 TN_API tn_dataset *tn_dataset_from_text(tn_text *text, int64_t length);
 
 #ifndef __cplusplus
+#define tn_dataset_k_fold(...) TN_CALL_5(tn_dataset_k_fold, __VA_ARGS__, )
 #define tn_text_load(...) TN_CALL_1(tn_text_load, __VA_ARGS__, )
 #define tn_text_from_string(...) TN_CALL_1(tn_text_from_string, __VA_ARGS__, )
 #else
 } /* extern "C" */
+TN_OVERLOAD_5(tn_status, tn_dataset_k_fold, tn_dataset *, int, int,
+              tn_dataset **, tn_dataset **)
 TN_OVERLOAD_1(tn_text *, tn_text_load, const char *)
 TN_OVERLOAD_1(tn_text *, tn_text_from_string, const char *)
 extern "C" {
@@ -144,6 +206,19 @@ extern "C" {
 /* ---- loaders ------------------------------------------------------------ */
 
 typedef struct tn_loader tn_loader;
+
+/* Makes a batch: sets fields[] to its tensors, owned by the open scope, and
+ * returns their number, 1 .. TN_MAX_FIELDS, or a negative status with the error
+ * set. Field f of sample i is samples[i * field_count + f], lent. Workers call
+ * it from several threads at once. */
+typedef int (*tn_collate)(tn_tensor *const *samples, int64_t count,
+                          int field_count, void *context, tn_tensor **fields);
+/* A tn_collate that extends the first dimension of each field to that of the
+ * longest sample, at its end, then stacks. context points to a double for each
+ * field, the value of the added elements; NULL: 0. Fields without dimensions are
+ * stacked. TN_ERR_SHAPE if other dimensions differ. */
+TN_API int tn_collate_pad(tn_tensor *const *samples, int64_t count,
+                          int field_count, void *context, tn_tensor **fields);
 
 /* The order of samples in an epoch. PyTorch's samplers correspond to:
  *
@@ -155,6 +230,7 @@ typedef struct tn_loader tn_loader;
  *   WeightedRandomSampler    .weights, .sample_count; .distinct draws no
  *                            sample twice
  *   DistributedSampler       any of these with .num_replicas and .rank
+ *   batches of like lengths  any of these with .lengths
  *
  * The samples drawn depend only on the seed, the epoch number and the position
  * in the epoch. They are the same on every machine, for any number of workers,
@@ -180,6 +256,16 @@ typedef struct tn_loader tn_loader;
  *                    rank + num_replicas ...
  *   drop_uneven      makes the loaders' shares equal by omitting the last
  *                    samples; otherwise the first samples are repeated
+ *   lengths          the length of each sample; length_count is the set's
+ *                    count; copied. The samples of a batch, and of the batches
+ *                    that replicas make at the same time, get similar lengths,
+ *                    so that padding is short: within every bucket_batches
+ *                    batches (of all replicas) samples are sorted by descending
+ *                    length. With shuffle, the batches are shuffled afterwards
+ *   bucket_batches   1 or more: small for a random order, large for equal
+ *                    lengths
+ *   collate          makes a batch of single samples, with collate_context; NULL
+ *                    stacks them
  *   device           copies batches to this device (tn_to of each field). With
  *                    workers, and an asynchronous device with events (CUDA,
  *                    OpenCL), a batch is copied while the device computes on
@@ -202,7 +288,12 @@ typedef struct tn_loader tn_loader;
     X(int, num_replicas, 1)                                                   \
     X(int, rank, 0)                                                           \
     X(bool, drop_uneven, false)                                               \
-    X(tn_device *, device, NULL)
+    X(tn_device *, device, NULL)                                              \
+    X(const int64_t *, lengths, NULL)                                         \
+    X(int64_t, length_count, 0)                                               \
+    X(int64_t, bucket_batches, 50)                                            \
+    X(tn_collate, collate, NULL)                                              \
+    X(void *, collate_context, NULL)
 TN_OPTIONS_STRUCT(tn_loader_new, TN_LOADER_NEW_OPTIONS_LIST);
 #define TN_LOADER_NEW_OPTIONS                                                 \
     TN_OPTIONS_DEFAULTS(tn_loader_new, TN_LOADER_NEW_OPTIONS_LIST)
@@ -212,7 +303,8 @@ TN_OPTIONS_STRUCT(tn_loader_new, TN_LOADER_NEW_OPTIONS_LIST);
  * index outside of the set. */
 TN_API tn_loader *tn_loader_new_with(tn_dataset *set,
                                      const tn_loader_new_options *options);
-/* The number of batches in an epoch; 0 for NULL. Cannot fail. */
+/* The number of batches in an epoch; 0 for NULL and for a stream, whose end is
+ * not known. Cannot fail. */
 TN_API int64_t tn_loader_count(const tn_loader *loader);
 
 /* The position of a loader: the next batch, and the values that another loader

@@ -229,8 +229,9 @@ TN_API tn_status tn_module_load(tn_module *module, const char *path);
  * Each returns a module owned by the open scope, with its parameters on the
  * current device. Shapes are documented with the operator of the same name in
  * <tenon/ops.h>. NULL: TN_ERR_ARGUMENT or TN_ERR_SHAPE for a size or an option
- * that is not allowed, TN_ERR_MEMORY. More layers: nn_activation.h,
- * nn_attention.h, nn_conv.h, nn_embedding.h, nn_norm.h, nn_recurrent.h. */
+ * that is not allowed, TN_ERR_MEMORY. More layers: nn_layers.h,
+ * nn_activation.h, nn_attention.h, nn_conv.h, nn_embedding.h, nn_loss.h,
+ * nn_norm.h, nn_recurrent.h. */
 
 #define TN_NN_LINEAR_OPTIONS_LIST(X) X(bool, bias, true)
 TN_OPTIONS_STRUCT(tn_nn_linear, TN_NN_LINEAR_OPTIONS_LIST);
@@ -240,45 +241,6 @@ TN_OPTIONS_STRUCT(tn_nn_linear, TN_NN_LINEAR_OPTIONS_LIST);
  * bias (out). Source: torch.nn.Linear. */
 TN_API tn_module *tn_nn_linear_with(int64_t in_features, int64_t out_features,
                                     const tn_nn_linear_options *options);
-
-/* A number applies to both axes; a list has a number for each: (h, w).
- * padding_mode: "zeros", or one of tn_pad's: "reflect", "replicate",
- * "circular". */
-#define TN_NN_CONV2D_OPTIONS_LIST(X)                                           \
-    X(int64_t, stride, 1)                                                      \
-    X(tn_dims_list, strides, TN_NONE_DIMS)                                     \
-    X(int64_t, padding, 0)                                                     \
-    X(tn_dims_list, paddings, TN_NONE_DIMS)                                    \
-    X(bool, padding_same, false) /* keeps the size; stride 1 */                \
-    X(int64_t, dilation, 1)                                                    \
-    X(tn_dims_list, dilations, TN_NONE_DIMS)                                   \
-    X(int64_t, groups, 1)                                                      \
-    X(bool, bias, true)                                                        \
-    X(const char *, padding_mode, "zeros")                                     \
-    X(tn_dims_list, kernel_sizes, TN_NONE_DIMS) /* kernel_size: TN_NONE_INT */
-TN_OPTIONS_STRUCT(tn_nn_conv2d, TN_NN_CONV2D_OPTIONS_LIST);
-#define TN_NN_CONV2D_OPTIONS                                                  \
-    TN_OPTIONS_DEFAULTS(tn_nn_conv2d, TN_NN_CONV2D_OPTIONS_LIST)
-/* (N, in, H, W) to (N, out, H', W'). Parameters: weight (out, in / groups, kh,
- * kw), bias (out). Source: torch.nn.Conv2d. */
-TN_API tn_module *tn_nn_conv2d_with(int64_t in_channels, int64_t out_channels,
-                                    int64_t kernel_size,
-                                    const tn_nn_conv2d_options *options);
-
-#define TN_NN_MAX_POOL2D_OPTIONS_LIST(X)                                      \
-    X(int64_t, stride, TN_NONE_INT) /* none: kernel_size */                   \
-    X(int64_t, padding, 0)                                                    \
-    X(int64_t, dilation, 1)                                                   \
-    X(bool, ceil_mode, false)
-TN_OPTIONS_STRUCT(tn_nn_max_pool2d, TN_NN_MAX_POOL2D_OPTIONS_LIST);
-#define TN_NN_MAX_POOL2D_OPTIONS                                              \
-    TN_OPTIONS_DEFAULTS(tn_nn_max_pool2d, TN_NN_MAX_POOL2D_OPTIONS_LIST)
-/* (N, C, H, W) to (N, C, H', W'). Source: torch.nn.MaxPool2d. */
-TN_API tn_module *tn_nn_max_pool2d_with(
-    int64_t kernel_size, const tn_nn_max_pool2d_options *options);
-
-/* (N, ...) to (N, product of the rest). Source: torch.nn.Flatten. */
-TN_API tn_module *tn_nn_flatten(void);
 
 /* In training mode, sets elements to 0 with probability p and scales the others
  * by 1 / (1 - p). Source: torch.nn.Dropout. */
@@ -290,8 +252,6 @@ TN_API tn_module *tn_nn_sequential_with(tn_module *const *modules, int count);
 
 #ifndef __cplusplus
 #define tn_nn_linear(...) TN_CALL_2(tn_nn_linear, __VA_ARGS__, )
-#define tn_nn_conv2d(...) TN_CALL_3(tn_nn_conv2d, __VA_ARGS__, )
-#define tn_nn_max_pool2d(...) TN_CALL_1(tn_nn_max_pool2d, __VA_ARGS__, )
 #define tn_nn_sequential(...)                                                 \
     tn_nn_sequential_with(                                                    \
         (tn_module *[]){__VA_ARGS__},                                         \
@@ -299,8 +259,6 @@ TN_API tn_module *tn_nn_sequential_with(tn_module *const *modules, int count);
 #else
 } /* extern "C" */
 TN_OVERLOAD_2(tn_module *, tn_nn_linear, int64_t, int64_t)
-TN_OVERLOAD_3(tn_module *, tn_nn_conv2d, int64_t, int64_t, int64_t)
-TN_OVERLOAD_1(tn_module *, tn_nn_max_pool2d, int64_t)
 template <typename... Modules>
 inline tn_module *tn_nn_sequential(Modules... modules)
 {
@@ -318,6 +276,8 @@ extern "C" {
 #include <tenon/nn_attention.h>
 #include <tenon/nn_conv.h>
 #include <tenon/nn_embedding.h>
+#include <tenon/nn_layers.h>
+#include <tenon/nn_loss.h>
 #include <tenon/nn_norm.h>
 #include <tenon/nn_recurrent.h>
 

@@ -1,5 +1,6 @@
-/* <tenon/nn_activation.h>: activations as layers, for sequences. Part of
- * <tenon/nn.h>. The operators of the same names are in <tenon/ops.h>.
+/* <tenon/nn_activation.h>: activations without numbers as layers, for
+ * sequences (with numbers: nn_layers.h). Part of <tenon/nn.h>. The operators of
+ * the same names are in <tenon/ops.h>.
  *
  * Each returns a module owned by the open scope. The output has the shape of
  * the input. Source: torch.nn.
@@ -30,23 +31,6 @@ TN_API tn_module *tn_nn_hardsigmoid(void);
 TN_API tn_module *tn_nn_logsigmoid(void);
 TN_API tn_module *tn_nn_softsign(void);
 TN_API tn_module *tn_nn_tanhshrink(void);
-
-/* With numbers; PyTorch's defaults are in brackets. */
-TN_API tn_module *tn_nn_elu(double alpha);                  /* [1] */
-TN_API tn_module *tn_nn_celu(double alpha);                 /* [1] */
-TN_API tn_module *tn_nn_leaky_relu(double negative_slope);  /* [0.01] */
-TN_API tn_module *tn_nn_hardshrink(double lambd);           /* [0.5] */
-TN_API tn_module *tn_nn_softshrink(double lambd);           /* [0.5] */
-TN_API tn_module *tn_nn_softplus(double beta, double threshold); /* [1, 20] */
-TN_API tn_module *tn_nn_hardtanh(double min_val, double max_val); /* [-1, 1] */
-TN_API tn_module *tn_nn_threshold(double threshold, double value);
-
-/* Along dimension dim; a negative one counts from the end. glu halves the size
- * of dim. */
-TN_API tn_module *tn_nn_softmax(int dim);
-TN_API tn_module *tn_nn_log_softmax(int dim);
-TN_API tn_module *tn_nn_softmin(int dim);
-TN_API tn_module *tn_nn_glu(int dim); /* [-1] */
 
 /* A learned slope for negative inputs: one, or one for each channel (dimension
  * 1). The initial value is init [0.25]. Parameter: weight (num_parameters). */

@@ -1,5 +1,4 @@
-/* <tenon/nn_conv.h>: convolutions in 1 and 3 dimensions, transposed
- * convolutions, pooling and upsampling. Part of <tenon/nn.h>.
+/* <tenon/nn_conv.h>: convolutions, transposed convolutions and upsampling. Part of <tenon/nn.h>.
  *
  * Each returns a module owned by the open scope. Shapes are documented with the
  * operator of the same name in <tenon/ops.h>. Source: torch.nn.
@@ -16,13 +15,17 @@ extern "C" {
 
 /* Parameters: weight (out, in / groups, kernel...), transposed (in, out /
  * groups, kernel...); bias (out). A number applies to each axis; a list has a
- * number for each. output_padding is for transposed convolutions; the others
- * reject it. */
+ * number for each. output_padding is for transposed convolutions, padding_same
+ * and padding_mode are for the others; each rejects what is not for it.
+ * padding_mode: "zeros", or one of tn_pad's: "reflect", "replicate",
+ * "circular". */
 #define TN_NN_CONV_OPTIONS_LIST(X)                                             \
     X(int64_t, stride, 1)                                                      \
     X(tn_dims_list, strides, TN_NONE_DIMS)                                     \
     X(int64_t, padding, 0)                                                     \
     X(tn_dims_list, paddings, TN_NONE_DIMS)                                    \
+    X(bool, padding_same, false) /* keeps the size; stride 1 */                \
+    X(const char *, padding_mode, "zeros")                                     \
     X(int64_t, output_padding, 0)                                              \
     X(tn_dims_list, output_paddings, TN_NONE_DIMS)                             \
     X(int64_t, dilation, 1)                                                    \
@@ -33,6 +36,9 @@ extern "C" {
 TN_OPTIONS_STRUCT(tn_nn_conv1d, TN_NN_CONV_OPTIONS_LIST);
 #define TN_NN_CONV1D_OPTIONS                                                  \
     TN_OPTIONS_DEFAULTS(tn_nn_conv1d, TN_NN_CONV_OPTIONS_LIST)
+TN_OPTIONS_STRUCT(tn_nn_conv2d, TN_NN_CONV_OPTIONS_LIST);
+#define TN_NN_CONV2D_OPTIONS                                                  \
+    TN_OPTIONS_DEFAULTS(tn_nn_conv2d, TN_NN_CONV_OPTIONS_LIST)
 TN_OPTIONS_STRUCT(tn_nn_conv_transpose1d, TN_NN_CONV_OPTIONS_LIST);
 #define TN_NN_CONV_TRANSPOSE1D_OPTIONS                                        \
     TN_OPTIONS_DEFAULTS(tn_nn_conv_transpose1d, TN_NN_CONV_OPTIONS_LIST)
@@ -54,6 +60,9 @@ TN_API tn_module *tn_nn_conv_transpose1d_with(
     int64_t in_channels, int64_t out_channels, int64_t kernel_size,
     const tn_nn_conv_transpose1d_options *options);
 /* (N, in, H, W) to (N, out, H', W'). */
+TN_API tn_module *tn_nn_conv2d_with(
+    int64_t in_channels, int64_t out_channels, int64_t kernel_size,
+    const tn_nn_conv2d_options *options);
 TN_API tn_module *tn_nn_conv_transpose2d_with(
     int64_t in_channels, int64_t out_channels, int64_t kernel_size,
     const tn_nn_conv_transpose2d_options *options);
@@ -64,27 +73,6 @@ TN_API tn_module *tn_nn_conv3d_with(
 TN_API tn_module *tn_nn_conv_transpose3d_with(
     int64_t in_channels, int64_t out_channels, int64_t kernel_size,
     const tn_nn_conv_transpose3d_options *options);
-
-/* (N, C, H, W) to (N, C, H', W'). count_include_pad: zeros of the padding count
- * as elements of the mean. divisor_override: the divisor of the sums; not 0. */
-#define TN_NN_AVG_POOL2D_OPTIONS_LIST(X)                                      \
-    X(int64_t, stride, TN_NONE_INT) /* none: kernel_size */                   \
-    X(int64_t, padding, 0)                                                    \
-    X(bool, ceil_mode, false)                                                 \
-    X(bool, count_include_pad, true)                                          \
-    X(int64_t, divisor_override, TN_NONE_INT) /* none: the count */
-TN_OPTIONS_STRUCT(tn_nn_avg_pool2d, TN_NN_AVG_POOL2D_OPTIONS_LIST);
-#define TN_NN_AVG_POOL2D_OPTIONS                                              \
-    TN_OPTIONS_DEFAULTS(tn_nn_avg_pool2d, TN_NN_AVG_POOL2D_OPTIONS_LIST)
-TN_API tn_module *tn_nn_avg_pool2d_with(
-    int64_t kernel_size, const tn_nn_avg_pool2d_options *options);
-
-/* (..., H, W) to (..., height, width): means over windows of nearly equal size.
- * TN_NONE_INT keeps a size. */
-TN_API tn_module *tn_nn_adaptive_avg_pool2d(int64_t height, int64_t width);
-
-/* (N, C r r, H, W) to (N, C, H r, W r), with r = upscale_factor. */
-TN_API tn_module *tn_nn_pixel_shuffle(int64_t upscale_factor);
 
 /* (N, C, ...) resized by scale_factor, or, if that is TN_NONE_FLOAT, to
  * output_size. mode as in tn_interpolate. align_corners is for the modes
@@ -102,6 +90,7 @@ TN_API tn_module *tn_nn_upsample_with(double scale_factor,
 
 #ifndef __cplusplus
 #define tn_nn_conv1d(...) TN_CALL_3(tn_nn_conv1d, __VA_ARGS__, )
+#define tn_nn_conv2d(...) TN_CALL_3(tn_nn_conv2d, __VA_ARGS__, )
 #define tn_nn_conv_transpose1d(...)                                           \
     TN_CALL_3(tn_nn_conv_transpose1d, __VA_ARGS__, )
 #define tn_nn_conv_transpose2d(...)                                           \
@@ -109,16 +98,15 @@ TN_API tn_module *tn_nn_upsample_with(double scale_factor,
 #define tn_nn_conv3d(...) TN_CALL_3(tn_nn_conv3d, __VA_ARGS__, )
 #define tn_nn_conv_transpose3d(...)                                           \
     TN_CALL_3(tn_nn_conv_transpose3d, __VA_ARGS__, )
-#define tn_nn_avg_pool2d(...) TN_CALL_1(tn_nn_avg_pool2d, __VA_ARGS__, )
 #define tn_nn_upsample(...) TN_CALL_1(tn_nn_upsample, __VA_ARGS__, )
 #else
 } /* extern "C" */
 TN_OVERLOAD_3(tn_module *, tn_nn_conv1d, int64_t, int64_t, int64_t)
+TN_OVERLOAD_3(tn_module *, tn_nn_conv2d, int64_t, int64_t, int64_t)
 TN_OVERLOAD_3(tn_module *, tn_nn_conv_transpose1d, int64_t, int64_t, int64_t)
 TN_OVERLOAD_3(tn_module *, tn_nn_conv_transpose2d, int64_t, int64_t, int64_t)
 TN_OVERLOAD_3(tn_module *, tn_nn_conv3d, int64_t, int64_t, int64_t)
 TN_OVERLOAD_3(tn_module *, tn_nn_conv_transpose3d, int64_t, int64_t, int64_t)
-TN_OVERLOAD_1(tn_module *, tn_nn_avg_pool2d, int64_t)
 TN_OVERLOAD_1(tn_module *, tn_nn_upsample, double)
 extern "C" {
 #endif

@@ -7,8 +7,10 @@
  *     tn_clip_grad_norm(tn_parameters(net), 1.0);
  *     tn_optim_step(opt);
  *
- * Rules, names and defaults are PyTorch's. A step runs one kernel for each
- * parameter, in place. Parameters without a gradient are skipped.
+ * Rules, names and defaults are PyTorch's; Lion, LARS and LAMB, which PyTorch
+ * lacks, are their papers'. torch.optim.SparseAdam has no counterpart, because
+ * there are no sparse tensors. Most steps run one kernel for each parameter, in
+ * place. Parameters without a gradient are skipped.
  * <tenon/schedule.h> changes the learning rate during training.
  *
  * Threads: An optimizer, its parameters and their gradients belong to one
@@ -72,8 +74,8 @@ TN_API tn_status tn_optim_group_set_lr(tn_optim *optim, int group, double lr);
 /* Writes the state of the rule as safetensors: each tensor as
  * "0.conv1.weight.exp_avg" (group, parameter, PyTorch's name), and the rest
  * (steps, learning rates) as JSON in the metadata under "optimizer". Atomic.
- * TN_ERR_STATE while an error is pending; TN_ERR_UNSUPPORTED for LBFGS;
- * TN_ERR_IO. */
+ * LBFGS saves its history under "history.". TN_ERR_STATE while an error is
+ * pending; TN_ERR_IO. */
 TN_API tn_status tn_optim_save(const tn_optim *optim, const char *path);
 /* Reads the state into an optimizer made in the same way. If rule, groups or
  * parameters differ from the file (TN_ERR_ARGUMENT, TN_ERR_SHAPE), nothing is
@@ -96,11 +98,27 @@ TN_API tn_status tn_optim_load_part(tn_optim *optim,
 
 /* ---- gradient clipping --------------------------------------------------- */
 
-/* Scales all gradients so that the 2-norm of all of them together is at most
- * max_norm. Returns the norm before; NAN, with an error, on failure. Source:
+/*   norm_type           order of the norm: 1, 2, any other number, INFINITY (the
+ *                       largest element), -INFINITY, or 0 (elements that are
+ *                       not 0)
+ *   error_if_nonfinite  an infinite or NaN norm is TN_ERR_NAN, which names the
+ *                       parameter. Waits for the device either way. */
+#define TN_CLIP_GRAD_NORM_OPTIONS_LIST(X)                                     \
+    X(double, norm_type, 2)                                                   \
+    X(bool, error_if_nonfinite, false)
+TN_OPTIONS_STRUCT(tn_clip_grad_norm, TN_CLIP_GRAD_NORM_OPTIONS_LIST);
+#define TN_CLIP_GRAD_NORM_OPTIONS                                             \
+    TN_OPTIONS_DEFAULTS(tn_clip_grad_norm, TN_CLIP_GRAD_NORM_OPTIONS_LIST)
+/* Scales all gradients so that the norm of all of them together is at most
+ * max_norm: by min(1, max_norm / (norm + 1e-6)). The norm is that of the norms
+ * of the gradients, in float64 if a gradient is float64, otherwise in float32.
+ * Gradients without elements are left out. Returns the norm before; NAN, with
+ * an error and nothing changed, on failure. Without error_if_nonfinite, a NaN
+ * in one gradient makes all of them NaN. Source:
  * torch.nn.utils.clip_grad_norm_. */
-TN_API double tn_clip_grad_norm(const tn_parameter_list *parameters,
-                                double max_norm);
+TN_API double tn_clip_grad_norm_with(const tn_parameter_list *parameters,
+                                     double max_norm,
+                                     const tn_clip_grad_norm_options *options);
 /* Clamps each element of the gradients to [-value, value]. Source:
  * torch.nn.utils.clip_grad_value_. */
 TN_API tn_status tn_clip_grad_value(const tn_parameter_list *parameters,
@@ -311,10 +329,80 @@ TN_OPTIONS_STRUCT(tn_optim_lbfgs, TN_OPTIM_LBFGS_OPTIONS_LIST);
 TN_API tn_optim *tn_optim_lbfgs_with(tn_parameter_list *parameters,
                                      const tn_optim_lbfgs_options *options);
 
+#define TN_OPTIM_ADAFACTOR_OPTIONS_LIST(X)                                    \
+    X(double, lr, 1e-2)                                                       \
+    X(double, beta2_decay, -0.8) /* at most 0 */                              \
+    X(double, eps1, TN_NONE_FLOAT) /* none: the epsilon of the dtype */       \
+    X(double, eps2, 1e-3) /* least size of a parameter, for its step */       \
+    X(double, d, 1) /* clips updates above this size; at least 1 */           \
+    X(double, weight_decay, 0)                                                \
+    X(bool, maximize, false)
+TN_OPTIONS_STRUCT(tn_optim_adafactor, TN_OPTIM_ADAFACTOR_OPTIONS_LIST);
+#define TN_OPTIM_ADAFACTOR_OPTIONS                                            \
+    TN_OPTIONS_DEFAULTS(tn_optim_adafactor, TN_OPTIM_ADAFACTOR_OPTIONS_LIST)
+/* Adafactor, arXiv:1804.04235: Adam's second moment as a product of a row and a
+ * column, so that a matrix of R x C elements has a state of R + C. eps1 and eps2
+ * are PyTorch's eps = (eps1, eps2). Source: torch.optim.Adafactor. */
+TN_API tn_optim *
+tn_optim_adafactor_with(tn_parameter_list *parameters,
+                        const tn_optim_adafactor_options *options);
+
+#define TN_OPTIM_LION_OPTIONS_LIST(X)                                         \
+    X(double, lr, 1e-4)                                                       \
+    X(double, beta1, 0.9)                                                     \
+    X(double, beta2, 0.99)                                                    \
+    X(double, weight_decay, 0)                                                \
+    X(bool, maximize, false)
+TN_OPTIONS_STRUCT(tn_optim_lion, TN_OPTIM_LION_OPTIONS_LIST);
+#define TN_OPTIM_LION_OPTIONS                                                 \
+    TN_OPTIONS_DEFAULTS(tn_optim_lion, TN_OPTIM_LION_OPTIONS_LIST)
+/* Lion, arXiv:2302.06675: each element moves by lr in the direction of
+ * sign(beta1 m + (1 - beta1) grad); then m = beta2 m + (1 - beta2) grad. Weight
+ * decay is decoupled. Source: lion_pytorch.py of github.com/google/automl. */
+TN_API tn_optim *tn_optim_lion_with(tn_parameter_list *parameters,
+                                    const tn_optim_lion_options *options);
+
+#define TN_OPTIM_LARS_OPTIONS_LIST(X)                                         \
+    X(double, lr, 1)                                                          \
+    X(double, momentum, 0.9)                                                  \
+    X(double, weight_decay, 0)                                                \
+    X(double, trust_coefficient, 1e-3)                                        \
+    X(double, eps, 1e-8)                                                      \
+    X(bool, maximize, false)
+TN_OPTIONS_STRUCT(tn_optim_lars, TN_OPTIM_LARS_OPTIONS_LIST);
+#define TN_OPTIM_LARS_OPTIONS                                                 \
+    TN_OPTIONS_DEFAULTS(tn_optim_lars, TN_OPTIM_LARS_OPTIONS_LIST)
+/* LARS, for SGD with large batches. With norms over a whole parameter p:
+ *     local = trust_coefficient |p| / (|grad| + weight_decay |p| + eps)
+ *     b = momentum b + lr local (grad + weight_decay p),   p = p - b
+ * local is 1 if a norm is 0. Biases and the parameters of normalisation layers
+ * usually belong to another optimizer (tn_optim_sgd). Source:
+ * arXiv:1708.03888, algorithm 1; eps as in NVIDIA's apex.parallel.LARC. */
+TN_API tn_optim *tn_optim_lars_with(tn_parameter_list *parameters,
+                                    const tn_optim_lars_options *options);
+
+#define TN_OPTIM_LAMB_OPTIONS_LIST(X)                                         \
+    X(double, lr, 1e-3)                                                       \
+    X(double, beta1, 0.9)                                                     \
+    X(double, beta2, 0.999)                                                   \
+    X(double, eps, 1e-6)                                                      \
+    X(double, weight_decay, 0)                                                \
+    X(bool, maximize, false)
+TN_OPTIONS_STRUCT(tn_optim_lamb, TN_OPTIM_LAMB_OPTIONS_LIST);
+#define TN_OPTIM_LAMB_OPTIONS                                                 \
+    TN_OPTIONS_DEFAULTS(tn_optim_lamb, TN_OPTIM_LAMB_OPTIONS_LIST)
+/* LAMB, for Adam with large batches: p = p - lr (|p| / |u|) u, where u is Adam's
+ * bias-corrected update plus weight_decay p. The quotient is 1 if a norm is 0.
+ * Source: arXiv:1904.00962, algorithm 2, with the identity as phi; defaults of
+ * optax.lamb. */
+TN_API tn_optim *tn_optim_lamb_with(tn_parameter_list *parameters,
+                                    const tn_optim_lamb_options *options);
+
 /* ---- calls with options by name ------------------------------------------ */
 
 #ifndef __cplusplus
 #define tn_optim_add_group(...) TN_CALL_2(tn_optim_add_group, __VA_ARGS__, )
+#define tn_clip_grad_norm(...) TN_CALL_2(tn_clip_grad_norm, __VA_ARGS__, )
 #define tn_optim_sgd(...) TN_CALL_1(tn_optim_sgd, __VA_ARGS__, )
 #define tn_optim_adam(...) TN_CALL_1(tn_optim_adam, __VA_ARGS__, )
 #define tn_optim_adamw(...) TN_CALL_1(tn_optim_adamw, __VA_ARGS__, )
@@ -328,9 +416,14 @@ TN_API tn_optim *tn_optim_lbfgs_with(tn_parameter_list *parameters,
 #define tn_optim_rprop(...) TN_CALL_1(tn_optim_rprop, __VA_ARGS__, )
 #define tn_optim_muon(...) TN_CALL_1(tn_optim_muon, __VA_ARGS__, )
 #define tn_optim_lbfgs(...) TN_CALL_1(tn_optim_lbfgs, __VA_ARGS__, )
+#define tn_optim_adafactor(...) TN_CALL_1(tn_optim_adafactor, __VA_ARGS__, )
+#define tn_optim_lion(...) TN_CALL_1(tn_optim_lion, __VA_ARGS__, )
+#define tn_optim_lars(...) TN_CALL_1(tn_optim_lars, __VA_ARGS__, )
+#define tn_optim_lamb(...) TN_CALL_1(tn_optim_lamb, __VA_ARGS__, )
 #else
 } /* extern "C" */
 TN_OVERLOAD_2(tn_status, tn_optim_add_group, tn_optim *, tn_parameter_list *)
+TN_OVERLOAD_2(double, tn_clip_grad_norm, const tn_parameter_list *, double)
 TN_OVERLOAD_1(tn_optim *, tn_optim_sgd, tn_parameter_list *)
 TN_OVERLOAD_1(tn_optim *, tn_optim_adam, tn_parameter_list *)
 TN_OVERLOAD_1(tn_optim *, tn_optim_adamw, tn_parameter_list *)
@@ -344,6 +437,10 @@ TN_OVERLOAD_1(tn_optim *, tn_optim_asgd, tn_parameter_list *)
 TN_OVERLOAD_1(tn_optim *, tn_optim_rprop, tn_parameter_list *)
 TN_OVERLOAD_1(tn_optim *, tn_optim_muon, tn_parameter_list *)
 TN_OVERLOAD_1(tn_optim *, tn_optim_lbfgs, tn_parameter_list *)
+TN_OVERLOAD_1(tn_optim *, tn_optim_adafactor, tn_parameter_list *)
+TN_OVERLOAD_1(tn_optim *, tn_optim_lion, tn_parameter_list *)
+TN_OVERLOAD_1(tn_optim *, tn_optim_lars, tn_parameter_list *)
+TN_OVERLOAD_1(tn_optim *, tn_optim_lamb, tn_parameter_list *)
 extern "C" {
 #endif
 

@@ -10,7 +10,8 @@
  * Names, defaults and values are those of torch.optim.lr_scheduler. Making a
  * schedule sets the first learning rate; each tn_schedule_step sets the next
  * one, in every group of the optimizer. As in PyTorch, several schedules of one
- * optimizer multiply. A schedule keeps its optimizer.
+ * optimizer multiply. tn_schedule_chained steps them by one call, and
+ * tn_schedule_sequential_lr one after another. A schedule keeps its optimizer.
  *
  * Threads: A schedule and its optimizer belong to one thread at a time.
  */
@@ -25,14 +26,39 @@ extern "C" {
 
 typedef struct tn_schedule tn_schedule;
 
-/* Sets the next learning rate. TN_ERR_STATE while an error is pending. */
+/* Sets the next learning rate. TN_ERR_STATE while an error is pending;
+ * TN_ERR_ARGUMENT for tn_schedule_reduce_lr_on_plateau, whose step has a
+ * metric. A step that fails changes nothing. */
 TN_API tn_status tn_schedule_step(tn_schedule *schedule);
+/* A step of tn_schedule_reduce_lr_on_plateau with the metric that it watches, a
+ * validation loss for example. A metric that is NaN is no improvement. Errors
+ * as for tn_schedule_step; TN_ERR_ARGUMENT for another schedule. */
+TN_API tn_status tn_schedule_step_metric(tn_schedule *schedule, double metric);
 
 /* The number of steps so far. To resume training: make optimizer and schedule
  * as before, call tn_optim_load, then set the steps. Setting changes the count
- * only, because the optimizer's file has the learning rates. */
+ * only, because the optimizer's file has the learning rates. The schedules in a
+ * chain or sequence are set, too. */
 TN_API int64_t tn_schedule_steps(const tn_schedule *schedule);
 TN_API tn_status tn_schedule_set_steps(tn_schedule *schedule, int64_t steps);
+
+/* The saved state of a schedule (PyTorch's state_dict); <tenon/checkpoint.h>
+ * saves it. It determines all later learning rates, together with those in the
+ * optimizer's file. A function of yours is not saved: make the schedule with
+ * the same one. The last three members are those of
+ * tn_schedule_reduce_lr_on_plateau, and 0 for the others. Closed. */
+typedef struct tn_schedule_state {
+    int64_t steps;
+    int64_t bad_steps; /* steps since the last improvement */
+    int64_t cooldown;  /* steps before it counts bad steps again */
+    double best;       /* metric */
+} tn_schedule_state;
+/* Reads the state; zeros for NULL. Cannot fail. */
+TN_API tn_schedule_state tn_schedule_snapshot(const tn_schedule *schedule);
+/* Sets the state, as tn_schedule_set_steps does. TN_ERR_ARGUMENT, with nothing
+ * changed, if a value is out of range. */
+TN_API tn_status tn_schedule_restore(tn_schedule *schedule,
+                                     tn_schedule_state state);
 
 /* ---- the schedules -------------------------------------------------------
  * Each row: type, name, default. Each call returns a schedule owned by the open
@@ -176,6 +202,68 @@ tn_schedule_one_cycle_lr_with(tn_optim *optim, double max_lr,
                               int64_t total_steps,
                               const tn_schedule_one_cycle_lr_options *options);
 
+/* Returns the factor of a group's learning rate at a step; both count from 0. A
+ * function that fails sets the error (tn_error_set). */
+typedef double (*tn_schedule_function)(int64_t step, int group, void *context);
+/* Multiplies the initial learning rate by function(step). The call makes step
+ * 0. function and context must remain valid as long as the schedule. A step is
+ * TN_ERR_ARGUMENT if the learning rate would be negative or not finite. Source:
+ * LambdaLR. */
+TN_API tn_schedule *tn_schedule_lambda_lr(tn_optim *optim,
+                                          tn_schedule_function function,
+                                          void *context);
+/* Multiplies the current learning rate by function(step), from step 1. Source:
+ * MultiplicativeLR. */
+TN_API tn_schedule *tn_schedule_multiplicative_lr(tn_optim *optim,
+                                                  tn_schedule_function function,
+                                                  void *context);
+
+/*   mode            "min": the metric should fall; "max": it should rise
+ *   factor          of the learning rate, below 1
+ *   patience        steps without an improvement that are tolerated
+ *   threshold       a smaller change is no improvement
+ *   threshold_mode  "rel": as a fraction of the best metric; "abs": a difference
+ *   cooldown        steps after a reduction that are not counted
+ *   min_lr          lower bound
+ *   eps             a change of the rate by less is not made */
+#define TN_SCHEDULE_REDUCE_LR_ON_PLATEAU_OPTIONS_LIST(X)                      \
+    X(const char *, mode, "min")                                              \
+    X(double, factor, 0.1)                                                    \
+    X(int64_t, patience, 10)                                                  \
+    X(double, threshold, 1e-4)                                                \
+    X(const char *, threshold_mode, "rel")                                    \
+    X(int64_t, cooldown, 0)                                                   \
+    X(double, min_lr, 0)                                                      \
+    X(double, eps, 1e-8)
+TN_OPTIONS_STRUCT(tn_schedule_reduce_lr_on_plateau,
+                  TN_SCHEDULE_REDUCE_LR_ON_PLATEAU_OPTIONS_LIST);
+#define TN_SCHEDULE_REDUCE_LR_ON_PLATEAU_OPTIONS                              \
+    TN_OPTIONS_DEFAULTS(tn_schedule_reduce_lr_on_plateau,                     \
+                        TN_SCHEDULE_REDUCE_LR_ON_PLATEAU_OPTIONS_LIST)
+/* Multiplies it by factor when a metric has stopped improving. Steps are
+ * tn_schedule_step_metric. Source: ReduceLROnPlateau. */
+TN_API tn_schedule *tn_schedule_reduce_lr_on_plateau_with(
+    tn_optim *optim, const tn_schedule_reduce_lr_on_plateau_options *options);
+
+/* ---- schedules of schedules ------------------------------------------------
+ * They keep the schedules, which are of one optimizer (TN_ERR_ARGUMENT) and are
+ * not stepped by themselves from then on. None may be a
+ * tn_schedule_reduce_lr_on_plateau (TN_ERR_ARGUMENT). The same state restores
+ * them as others. */
+
+/* Runs schedules[0] until step milestones[0], then schedules[1], and so on. Each
+ * begins with its step 0 and the initial learning rate. milestones has count - 1
+ * steps, which do not fall. The initial learning rate is that of the optimizer
+ * before its first schedule, also if a OneCycleLR or CyclicLR is among them
+ * (PyTorch uses their first learning rate). Source: SequentialLR. */
+TN_API tn_schedule *tn_schedule_sequential_lr(tn_optim *optim,
+                                              tn_schedule *const *schedules,
+                                              int count,
+                                              const int64_t *milestones);
+/* Steps all of them, in their order. Source: ChainedScheduler. */
+TN_API tn_schedule *tn_schedule_chained(tn_schedule *const *schedules,
+                                        int count);
+
 /* ---- calls with options by name ------------------------------------------ */
 
 #ifndef __cplusplus
@@ -196,6 +284,8 @@ tn_schedule_one_cycle_lr_with(tn_optim *optim, double max_lr,
     TN_CALL_3(tn_schedule_cyclic_lr, __VA_ARGS__, )
 #define tn_schedule_one_cycle_lr(...)                                         \
     TN_CALL_3(tn_schedule_one_cycle_lr, __VA_ARGS__, )
+#define tn_schedule_reduce_lr_on_plateau(...)                                 \
+    TN_CALL_1(tn_schedule_reduce_lr_on_plateau, __VA_ARGS__, )
 #else
 } /* extern "C" */
 TN_OVERLOAD_2(tn_schedule *, tn_schedule_step_lr, tn_optim *, int64_t)
@@ -211,6 +301,7 @@ TN_OVERLOAD_2(tn_schedule *, tn_schedule_cosine_annealing_warm_restarts,
 TN_OVERLOAD_3(tn_schedule *, tn_schedule_cyclic_lr, tn_optim *, double, double)
 TN_OVERLOAD_3(tn_schedule *, tn_schedule_one_cycle_lr,
               tn_optim *, double, int64_t)
+TN_OVERLOAD_1(tn_schedule *, tn_schedule_reduce_lr_on_plateau, tn_optim *)
 extern "C" {
 #endif
 

@@ -3,8 +3,8 @@
  * In reading order: error.h, base.h (scopes), device.h, tensor.h, ops.h (the
  * operators), options.h, random.h, op.h (operators by name), op_register.h
  * (operators of your own), autograd.h, hook.h, recompute.h, autocast.h, nn.h,
- * optim.h, schedule.h, grad_scaler.h, average.h, graph.h, data.h, io.h,
- * checkpoint.h, trace.h.
+ * optim.h, schedule.h, grad_scaler.h, average.h, distributions.h, graph.h,
+ * data.h, io.h, checkpoint.h, trace.h.
  *
  * Some phrases have a fixed meaning in all headers. "Lent": the pointer belongs
  * to the library; do not free it. "The open scope owns the result", or "owned
@@ -28,6 +28,7 @@
 #include <tenon/checkpoint.h>
 #include <tenon/data.h>
 #include <tenon/device.h>
+#include <tenon/distributions.h>
 #include <tenon/error.h>
 #include <tenon/grad_scaler.h>
 #include <tenon/graph.h>

@@ -47,9 +47,9 @@ typedef struct tn__node tn__node;
  * it by a result that the backward walk adds. */
 typedef tn_status (*tn__gradient_fn)(const tn__node *node, tn_tensor *const *g,
                                      tn_tensor **out);
-#define TN__GRADIENT(name)                                                    \
-    tn_status tn__grad_##name(const tn__node *node, tn_tensor *const *g,      \
-                              tn_tensor **out)
+#define TN__GRADIENT(function)                                                \
+    tn_status function(const tn__node *node, tn_tensor *const *g,             \
+                       tn_tensor **out)
 
 /* A set of values that a gradient function needs, so that the node must save
  * them. Bit p of inputs stands for input p, bit o of outputs for output o. */

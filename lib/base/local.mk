@@ -7,6 +7,7 @@ libtenon_la_SOURCES += \
 	lib/base/plain.c lib/base/plain.h \
 	lib/base/lock.c lib/base/lock.h \
 	lib/base/text.c lib/base/log.c \
+	lib/base/bytes.c lib/base/bytes.h \
 	lib/base/memory.c lib/base/raw_memory.c lib/base/memory.h lib/base/size.h \
 	lib/base/state.c lib/base/state.h \
 	lib/base/object_pool.c \

@@ -5,7 +5,6 @@
 
 #include <base/error.h>
 #include <base/memory.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <io/csv.h>
 #include <string.h>
@@ -25,7 +24,13 @@ static const tn__class dataset_class = {.name = "dataset",
 
 bool tn__dataset_check(const tn_dataset *set, const char *call)
 {
-    return tn__object_check(set, &dataset_class, call, "set");
+    return tn__dataset_check_as(set, call, "set");
+}
+
+bool tn__dataset_check_as(const tn_dataset *set, const char *call,
+                          const char *argument)
+{
+    return tn__object_check(set, &dataset_class, call, argument);
 }
 
 tn_dataset *tn__dataset_new(const tn__dataset_kind *kind, int64_t count)
@@ -91,7 +96,8 @@ static void tensors_release(tn_dataset *set)
         tn__unref(set->of.tensors.field[f]);
 }
 
-static const tn__dataset_kind tensors_kind = {tensors_batch, tensors_release};
+static const tn__dataset_kind tensors_kind = {tensors_batch, tensors_release,
+                                              NULL};
 
 static tn_status check_fields(tn_tensor *const *fields, int count)
 {
@@ -148,83 +154,28 @@ tn_dataset *tn_dataset_from_tensors(tn_tensor *x, tn_tensor *y)
 
 /* ---- a user's class ----------------------------------------------------- */
 
-/* Calls get for each sample; field f of sample i goes to fetched[i *
- * TN_MAX_FIELDS + f]. */
-static int fetch_all(tn_dataset *set, const int64_t *index, int64_t count,
-                     tn_tensor **fetched)
+static int user_sample(tn_dataset *set, int64_t i, tn_tensor **fields)
 {
-    int field_count = 0;
-    for (int64_t i = 0; i < count; i++) {
-        tn_tensor **sample = fetched + i * TN_MAX_FIELDS;
-        int got = set->of.user.type.get(set->of.user.context, index[i],
-                                        sample);
-        if (got < 0)
-            return tn_error()
-                       ? got
-                       : tn__fail(
-                             got,
-                             "dataset_batch: {set:}get(%lld) failed with %s",
-                             (long long)index[i], tn_status_name(got));
-        if (got < 1 || got > TN_MAX_FIELDS)
-            return tn__fail(
-                TN_ERR_ARGUMENT,
-                "dataset_batch: {set:}get(%lld) returned %d fields; 1 to %d "
-                "are allowed",
-                (long long)index[i], got, TN_MAX_FIELDS);
-        for (int f = 0; f < got; f++) {
-            char name[64];
-            snprintf(name, sizeof name, "field %d of get(%lld)", f,
-                     (long long)index[i]);
-            if (!tn__tensor_check(sample[f], "dataset_batch", name))
-                return tn_error_code();
-        }
-        if (i == 0)
-            field_count = got;
-        if (got != field_count)
-            return tn__fail(
-                TN_ERR_ARGUMENT,
-                "dataset_batch: {set:}get(%lld) returned %d fields; get(%lld) "
-                "returned %d",
-                (long long)index[i], got, (long long)index[0], field_count);
+    const int got = set->of.user.type.get(set->of.user.context, i, fields);
+    if (got < 0 && tn_error()) {
+        tn__error_prefix("dataset_batch: sample %lld", (long long)i);
+        return got;
     }
-    return field_count;
-}
-
-static int stack_fields(tn_tensor **fetched, int64_t count, int field_count,
-                        tn_tensor **fields)
-{
-    tn_tensor **column = tn__alloc_many(count, sizeof *column);
-    if (!column)
-        return TN_ERR_MEMORY;
-    for (int f = 0; f < field_count; f++) {
-        for (int64_t i = 0; i < count; i++)
-            column[i] = fetched[i * TN_MAX_FIELDS + f];
-        fields[f] = tn_stack(column, (int)count, 0);
-        if (!fields[f]) {
-            field_count = tn_error_code();
-            break;
-        }
+    if (got < 0)
+        return tn__fail(got, "dataset_batch: {set:}get(%lld) failed with %s",
+                        (long long)i, tn_status_name(got));
+    if (got < 1 || got > TN_MAX_FIELDS)
+        return tn__fail(
+            TN_ERR_ARGUMENT,
+            "dataset_batch: {set:}get(%lld) returned %d fields; 1 to %d are "
+            "allowed",
+            (long long)i, got, TN_MAX_FIELDS);
+    for (int f = 0; f < got; f++) {
+        char name[64];
+        snprintf(name, sizeof name, "field %d of get(%lld)", f, (long long)i);
+        if (!tn__tensor_check(fields[f], "dataset_batch", name))
+            return tn_error_code();
     }
-    tn__free(column);
-    return field_count;
-}
-
-static int user_batch(tn_dataset *set, const int64_t *index, int64_t count,
-                      tn_tensor **fields)
-{
-    if (count > INT_MAX)
-        return tn__fail(TN_ERR_ARGUMENT,
-                        "dataset_batch: {count} is %lld; at "
-                        "most %d samples are stacked",
-                        (long long)count, INT_MAX);
-    tn_tensor **fetched =
-        tn__calloc((size_t)count * TN_MAX_FIELDS + 1, sizeof *fetched);
-    if (!fetched)
-        return TN_ERR_MEMORY;
-    int got = fetch_all(set, index, count, fetched);
-    if (got > 0)
-        got = stack_fields(fetched, count, got, fields);
-    tn__free(fetched);
     return got;
 }
 
@@ -234,7 +185,8 @@ static void user_release(tn_dataset *set)
         set->of.user.type.release(set->of.user.context);
 }
 
-static const tn__dataset_kind user_kind = {user_batch, user_release};
+static const tn__dataset_kind user_kind = {tn__dataset_stack, user_release,
+                                           user_sample};
 
 tn_dataset *tn_dataset_new(const tn_dataset_class *type, void *context)
 {
@@ -272,12 +224,19 @@ static int range_batch(tn_dataset *set, const int64_t *index, int64_t count,
     return got;
 }
 
+static int range_sample(tn_dataset *set, int64_t i, tn_tensor **fields)
+{
+    return tn__dataset_sample(set->of.range.base, i + set->of.range.begin,
+                              fields);
+}
+
 static void range_release(tn_dataset *set)
 {
     tn__unref(set->of.range.base);
 }
 
-static const tn__dataset_kind range_kind = {range_batch, range_release};
+static const tn__dataset_kind range_kind = {range_batch, range_release,
+                                            range_sample};
 
 tn_dataset *tn_dataset_range(tn_dataset *set, int64_t begin, int64_t end)
 {
@@ -314,13 +273,20 @@ static int choice_batch(tn_dataset *set, const int64_t *index, int64_t count,
     return got;
 }
 
+static int choice_sample(tn_dataset *set, int64_t i, tn_tensor **fields)
+{
+    return tn__dataset_sample(set->of.choice.base, set->of.choice.index[i],
+                              fields);
+}
+
 static void choice_release(tn_dataset *set)
 {
     tn__unref(set->of.choice.base);
     tn__free(set->of.choice.index);
 }
 
-static const tn__dataset_kind choice_kind = {choice_batch, choice_release};
+static const tn__dataset_kind choice_kind = {choice_batch, choice_release,
+                                             choice_sample};
 
 /* A selection of count samples; the caller fills its index. */
 static tn_dataset *choice_new(tn_dataset *base, int64_t count)

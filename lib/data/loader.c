@@ -2,6 +2,7 @@
  * position in an epoch; the scope of each batch. */
 #include <data/dataset.h>
 #include <data/order.h>
+#include <data/stream.h>
 #include <data/upload.h>
 #include <data/workers.h>
 
@@ -29,6 +30,14 @@ struct tn_loader {
     int64_t base_count;
     int64_t drawn_count; /* samples of an epoch, over all replicas */
     int num_replicas, rank;
+    int64_t *lengths;  /* owned; of all samples; NULL: no buckets */
+    tn__order_length *bucket; /* owned; space for one bucket */
+    int64_t bucket_count;     /* its samples */
+    tn_collate collate; /* NULL: samples are stacked */
+    void *collate_context; /* lent */
+    tn__stream *stream; /* the set's; NULL if it has indices */
+    tn__stream_share share;
+    uint64_t stream_loop;
     int64_t *order;    /* owned; this replica's order_count samples of the
                           current epoch */
     int64_t order_count;
@@ -52,6 +61,8 @@ static void destroy(tn__object *object)
     tn__free(loader->weights);
     tn__free(loader->tree);
     tn__free(loader->base_order);
+    tn__free(loader->lengths);
+    tn__free(loader->bucket);
     tn__free(loader->order);
     tn__object_free(loader, sizeof *loader);
 }
@@ -173,20 +184,64 @@ static tn_status check_needs(const tn_loader_new_options *all)
     const tn_option_need need[] = {
         {"sample_count", drawn, "without shuffle, replacement or weights",
          "give one of them"},
-        {"distinct", all->weights != NULL, "without weights", "give weights"}};
-    return tn_options_check_needs(tn_loader_new_type(), all, need, 2);
+        {"distinct", all->weights != NULL, "without weights", "give weights"},
+        {"bucket_batches", all->lengths != NULL, "without lengths",
+         "give lengths"},
+        {"collate_context", all->collate != NULL, "without collate",
+         "give collate"}};
+    return tn_options_check_needs(tn_loader_new_type(), all, need, 4);
 }
 
 /* A list that is NULL with a count could not be made. */
 static tn_status check_lists(const tn_loader_new_options *options)
 {
-    bool order = !options->order && options->order_count != 0;
-    if (!order && (options->weights || options->weight_count == 0))
-        return TN_OK;
-    return tn__fail(
-        TN_ERR_ARGUMENT, "loader_new: {%s} is NULL, %s_count %lld",
-        order ? "order" : "weights", order ? "order" : "weight",
-        (long long)(order ? options->order_count : options->weight_count));
+    const struct {
+        const void *list;
+        int64_t count;
+        const char *name, *count_name;
+    } all[] = {
+        {options->order, options->order_count, "order", "order_count"},
+        {options->weights, options->weight_count, "weights", "weight_count"},
+        {options->lengths, options->length_count, "lengths", "length_count"}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (!all[i].list && all[i].count != 0)
+            return tn__fail(TN_ERR_ARGUMENT,
+                            "loader_new: {%s} is NULL, %s %lld", all[i].name,
+                            all[i].count_name, (long long)all[i].count);
+    }
+    return TN_OK;
+}
+
+static tn_status check_lengths(const tn_dataset *set,
+                               const tn_loader_new_options *all)
+{
+    if (all->lengths && all->length_count != set->count)
+        return tn__fail(
+            TN_ERR_ARGUMENT,
+            "loader_new: {length_count:}%lld lengths for a set of %lld samples",
+            (long long)all->length_count, (long long)set->count);
+    if (all->bucket_batches < 1)
+        return tn__fail(TN_ERR_ARGUMENT,
+                        "loader_new: {bucket_batches} is %lld; 1 or more is "
+                        "wanted",
+                        (long long)all->bucket_batches);
+    return TN_OK;
+}
+
+/* A stream has no order. */
+static tn_status check_stream(const tn_loader_new_options *all)
+{
+    const char *name = all->shuffle       ? "shuffle"
+                       : all->order       ? "order"
+                       : all->replacement ? "replacement"
+                       : all->weights     ? "weights"
+                       : all->lengths     ? "lengths"
+                                          : NULL;
+    return name ? tn__fail(TN_ERR_ARGUMENT,
+                           "loader_new: {%s} is given for a stream, whose "
+                           "samples come in their own order",
+                           name)
+                : TN_OK;
 }
 
 static tn_status check(const tn_dataset *set, const tn_loader_new_options *all)
@@ -203,6 +258,10 @@ static tn_status check(const tn_dataset *set, const tn_loader_new_options *all)
     tn_status status = check_lists(all);
     if (status == TN_OK)
         status = check_needs(all);
+    if (status == TN_OK && tn__dataset_stream(set))
+        status = check_stream(all);
+    if (status == TN_OK)
+        status = check_lengths(set, all);
     if (status == TN_OK)
         status = check_choice(all);
     if (status == TN_OK && all->order)
@@ -239,6 +298,30 @@ static void *copy_of(const void *list, int64_t count, size_t bytes)
     return copy;
 }
 
+/* Samples of one batch, of all replicas. */
+static int64_t unit_of(const tn_loader *loader)
+{
+    int64_t unit;
+    return __builtin_mul_overflow(loader->batch_size,
+                                  (int64_t)loader->num_replicas, &unit)
+               ? INT64_MAX
+               : unit;
+}
+
+static bool take_lengths(tn_loader *loader, const tn_loader_new_options *all)
+{
+    int64_t run;
+    if (__builtin_mul_overflow(unit_of(loader), all->bucket_batches, &run) ||
+        run > loader->drawn_count)
+        run = loader->drawn_count;
+    loader->bucket_count = run > 0 ? run : 1;
+    loader->lengths =
+        copy_of(all->lengths, all->length_count, sizeof *loader->lengths);
+    loader->bucket =
+        tn__alloc_many(loader->bucket_count, sizeof *loader->bucket);
+    return loader->lengths && loader->bucket;
+}
+
 /* Copies the lists of checked options. False if memory runs out. */
 static bool take_lists(tn_loader *loader, const tn_loader_new_options *all)
 {
@@ -254,6 +337,8 @@ static bool take_lists(tn_loader *loader, const tn_loader_new_options *all)
     if (all->order &&
         !(loader->base_order = copy_of(all->order, all->order_count,
                                        sizeof *loader->base_order)))
+        return false;
+    if (all->lengths && !take_lengths(loader, all))
         return false;
     if (!all->weights)
         return true;
@@ -294,6 +379,11 @@ tn_loader *tn_loader_new_with(tn_dataset *set,
     loader->workers = all.workers;
     loader->device = all.device;
     loader->seed = all.seed;
+    loader->collate = all.collate;
+    loader->collate_context = all.collate_context;
+    loader->stream = tn__dataset_stream(set);
+    loader->share = (tn__stream_share){all.num_replicas, all.rank,
+                                       all.drop_uneven};
     loader->base_count = all.order ? all.order_count : set->count;
     loader->drawn_count =
         has_count(&all) ? all.sample_count : loader->base_count;
@@ -318,6 +408,12 @@ int64_t tn_loader_count(const tn_loader *loader)
     int64_t full = loader->order_count / loader->batch_size;
     bool rest = loader->order_count % loader->batch_size != 0;
     return full + (rest && !loader->drop_last);
+}
+
+/* The batch after the last one. */
+static int64_t end_of(const tn_loader *loader)
+{
+    return loader->stream ? INT64_MAX : tn_loader_count(loader);
 }
 
 /* ---- position ----------------------------------------------------------- */
@@ -353,12 +449,12 @@ tn_status tn_loader_restore(tn_loader *loader, tn_loader_state state)
             "%lld",
             (long long)state.sample_count, (long long)state.batch_size,
             (long long)loader->order_count, (long long)loader->batch_size);
-    if (state.batch < 0 || state.batch > tn_loader_count(loader))
+    if (state.batch < 0 || state.batch > end_of(loader))
         return tn__fail(
             TN_ERR_ARGUMENT,
             "loader_restore: {state:}batch %lld is outside the epoch's "
             "[0, %lld]",
-            (long long)state.batch, (long long)tn_loader_count(loader));
+            (long long)state.batch, (long long)end_of(loader));
     loader->seed = state.seed;
     loader->epoch = state.epoch;
     loader->next = state.batch;
@@ -373,18 +469,63 @@ static int64_t batch_samples(const tn_loader *loader, int64_t k)
     return left < loader->batch_size ? left : loader->batch_size;
 }
 
-/* Batch k of the current epoch. Does not change the loader: workers call it
- * concurrently. */
+static void seed_batch(const tn_loader *loader, int64_t k)
+{
+    tn_rng_restore((tn_rng_state){
+        tn__order_batch_seed(k, loader->seed, loader->epoch), 0});
+}
+
+/* The samples of batch k; none after the end of a stream. */
+static tn_status take_samples(const tn_loader *loader, int64_t k,
+                              tn__samples *s)
+{
+    if (loader->stream)
+        return tn__stream_take(loader->stream, loader->stream_loop, k,
+                               loader->batch_size, &loader->share, s);
+    return tn__samples_fetch(s, loader->set,
+                             loader->order + k * loader->batch_size,
+                             batch_samples(loader, k)) < 0
+               ? tn_error_code()
+               : TN_OK;
+}
+
+/* A batch that is made of single samples. */
+static int collate_batch(const tn_loader *loader, int64_t k, tn_tensor **fields)
+{
+    tn__samples s;
+    const int64_t count = loader->stream ? loader->batch_size
+                                         : batch_samples(loader, k);
+    if (tn__error_pending() || tn__samples_make(&s, count) < 0) {
+        if (loader->stream)
+            tn__stream_fail(loader->stream, loader->stream_loop, k);
+        return tn_error_code();
+    }
+    int got = take_samples(loader, k, &s);
+    const bool none = s.count == 0 ||
+                      (loader->drop_last && s.count < loader->batch_size);
+    if (got >= 0)
+        got = none ? 0
+                   : tn__samples_collate(&s, loader->collate,
+                                         loader->collate_context, fields);
+    tn__samples_free(&s);
+    return got;
+}
+
+/* Batch k of the current epoch; no fields after the end of a stream. Does not
+ * change the loader: workers call it concurrently. */
 static int make_batch(void *context, int64_t k, tn_tensor **fields)
 {
     tn_loader *loader = context;
-    tn_rng_restore((tn_rng_state){
-        tn__order_batch_seed(k, loader->seed, loader->epoch), 0});
-    int got = tn_dataset_batch(loader->set,
-                               loader->order + k * loader->batch_size,
-                               batch_samples(loader, k), fields);
+    seed_batch(loader, k);
+    int got = loader->collate || loader->stream
+                  ? collate_batch(loader, k, fields)
+                  : tn_dataset_batch(loader->set,
+                                     loader->order + k * loader->batch_size,
+                                     batch_samples(loader, k), fields);
     if (got >= 0 && tn__error_pending())
         return tn_error_code();
+    if (got == 0)
+        return 0;
     if (loader->upload)
         return tn__upload_send(loader->upload, k, fields, got);
     for (int f = 0; loader->device && f < got; f++)
@@ -435,17 +576,45 @@ static void choose_samples(tn_loader *loader)
             order[i] = i;
     for (int64_t i = 0; loader->base_order && i < count; i++)
         order[i] = loader->base_order[order[i]];
+    if (loader->lengths && count > 0)
+        tn__order_bucket(order, count, loader->lengths, loader->bucket_count,
+                         unit_of(loader), loader->shuffle, loader->bucket, seed,
+                         epoch);
     if (loader->num_replicas > 1)
         tn__order_shard(order, count, loader->order_count, loader->num_replicas,
                         loader->rank);
+}
+
+/* Begins a stream, and skips the batches before the next one. */
+static tn_status begin_stream(tn_loader *loader)
+{
+    const tn_rng_state own = tn_rng_snapshot();
+    loader->stream_loop = tn__stream_begin(loader->stream, loader->epoch);
+    tn_status status = tn__error_pending() ? tn_error_code() : TN_OK;
+    for (int64_t k = 0; k < loader->next && status == TN_OK; k++) {
+        tn_scope *scope = tn_scope_open();
+        tn__samples s;
+        seed_batch(loader, k);
+        status = tn__samples_make(&s, loader->batch_size);
+        if (status == TN_OK) {
+            status = take_samples(loader, k, &s);
+            tn__samples_free(&s);
+        }
+        tn_scope_close(scope);
+    }
+    tn_rng_restore(own);
+    return status;
 }
 
 static tn_status begin_epoch(tn_loader *loader)
 {
     if (loader->running)
         end_epoch(loader); /* the last loop was left without tn_batch_end */
-    choose_samples(loader);
-    int64_t end = tn_loader_count(loader);
+    if (loader->stream && begin_stream(loader) < 0)
+        return tn_error_code();
+    if (!loader->stream)
+        choose_samples(loader);
+    int64_t end = end_of(loader);
     if (loader->workers && loader->next < end) {
         if (loader->device && !loader->upload)
             loader->upload = tn__upload_new(
@@ -519,7 +688,6 @@ void tn_batch_begin_with(tn_batch *batch, tn_loader *loader)
 static bool fill(tn_batch *batch, tn_loader *loader, const void *caller)
 {
     batch->index = loader->next++;
-    batch->count = batch_samples(loader, batch->index);
     batch->scope = tn__scope_open_at(caller);
     if (!batch->scope)
         return false;
@@ -528,8 +696,12 @@ static bool fill(tn_batch *batch, tn_loader *loader, const void *caller)
     if (got >= 0 && loader->upload &&
         tn__upload_taken(loader->upload, batch->index) < 0)
         return false;
-    if (got < 0)
+    if (got <= 0)
         return false;
+    batch->count = loader->stream
+                       ? tn__stream_batch_count(loader->stream, batch->index,
+                                                loader->batch_size)
+                       : batch_samples(loader, batch->index);
     batch->field_count = got;
     batch->x = batch->field[0];
     batch->y = got > 1 ? batch->field[1] : NULL;
@@ -550,7 +722,7 @@ bool tn_batch_next(tn_batch *batch)
         more = false;
     }
     tn_trace_push("batch_next");
-    more = more && loader->next < tn_loader_count(loader) &&
+    more = more && loader->next < end_of(loader) &&
            fill(batch, loader, __builtin_return_address(0));
     tn_trace_pop();
     if (!more)

@@ -1,9 +1,12 @@
 # What this room adds to the build: see the head of Makefile.am.
 libtenon_la_SOURCES += \
+	lib/data/collate.c \
 	lib/data/dataset.c lib/data/dataset.h \
 	lib/data/loader.c \
 	lib/data/order.c lib/data/order.h \
+	lib/data/parts.c \
 	lib/data/progress.c \
+	lib/data/stream.c lib/data/stream.h \
 	lib/data/text_file.c \
 	lib/data/upload.c lib/data/upload.h \
 	lib/data/workers.c lib/data/workers.h

@@ -1,7 +1,7 @@
 /* order.c: orders of samples that depend on a seed and an epoch alone. */
 #include <data/order.h>
 
-#include <stdbool.h>
+#include <stdlib.h>
 
 #include <kernel/philox.h>
 
@@ -107,6 +107,39 @@ void tn__order_draw_distinct(int64_t *order, int64_t count,
         order[i] = at - leaves;
         for (tree[at] = 0; at > 1; at /= 2)
             tree[at / 2] = tree[at & ~INT64_C(1)] + tree[at | 1];
+    }
+}
+
+static int longer_first(const void *a, const void *b)
+{
+    const tn__order_length *x = a, *y = b;
+    return x->length != y->length ? (x->length < y->length) -
+                                        (x->length > y->length)
+                                  : (x->at > y->at) - (x->at < y->at);
+}
+
+void tn__order_bucket(int64_t *order, int64_t count, const int64_t *lengths,
+                      int64_t run, int64_t unit, bool mix,
+                      tn__order_length *space, uint64_t seed, uint64_t epoch)
+{
+    for (int64_t begin = 0; begin < count; begin += run) {
+        const int64_t n = count - begin < run ? count - begin : run;
+        for (int64_t i = 0; i < n; i++)
+            space[i] = (tn__order_length){lengths[order[begin + i]], i,
+                                          order[begin + i]};
+        qsort(space, (size_t)n, sizeof *space, longer_first);
+        for (int64_t i = 0; i < n; i++)
+            order[begin + i] = space[i].sample;
+    }
+    /* Other counters than those of the order of samples. */
+    const int64_t apart = INT64_C(1) << 62;
+    for (int64_t i = count / unit - 1; mix && i > 0; i--) {
+        const int64_t j = draw(apart + i, i + 1, seed, epoch);
+        for (int64_t k = 0; k < unit && i != j; k++) {
+            const int64_t other = order[j * unit + k];
+            order[j * unit + k] = order[i * unit + k];
+            order[i * unit + k] = other;
+        }
     }
 }
 

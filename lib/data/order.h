@@ -2,6 +2,7 @@
 #ifndef TN_LIB_DATA_ORDER_H
 #define TN_LIB_DATA_ORDER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Fills order[0, count) with a permutation of 0 .. count - 1, drawn by Philox
@@ -27,6 +28,18 @@ int64_t tn__order_tree_size(int64_t count);
 void tn__order_draw_distinct(int64_t *order, int64_t count,
                              const double *weights, int64_t bound, double *tree,
                              uint64_t seed, uint64_t epoch);
+
+/* A sample to be put into a batch of similar lengths. */
+typedef struct tn__order_length {
+    int64_t length, at, sample; /* at: the position before */
+} tn__order_length;
+/* Sorts each run of `run` numbers of order[0, count) by descending length, and
+ * keeps the order of equal ones. space has `run` elements. If mix, units of
+ * `unit` numbers are shuffled afterwards; one at the end that is not full stays
+ * there. */
+void tn__order_bucket(int64_t *order, int64_t count, const int64_t *lengths,
+                      int64_t run, int64_t unit, bool mix,
+                      tn__order_length *space, uint64_t seed, uint64_t epoch);
 
 /* Selects one replica's share: order[0, own) becomes elements rank, rank +
  * replicas ... of order[0, count), which is extended by its own beginning.

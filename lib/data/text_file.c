@@ -323,7 +323,8 @@ static void windows_release(tn_dataset *set)
     tn__unref(set->of.windows.text);
 }
 
-static const tn__dataset_kind windows_kind = {windows_batch, windows_release};
+static const tn__dataset_kind windows_kind = {windows_batch, windows_release,
+                                              NULL};
 
 tn_dataset *tn_dataset_from_text(tn_text *text, int64_t length)
 {

@@ -24,7 +24,8 @@ enum { SLOTS_PER_WORKER = 2 };
 
 typedef struct slot {
     bool full;
-    int count; /* number of fields, or a negative status with error set */
+    int count; /* number of fields; 0 after the end of a stream; or a negative
+                  status with error set */
     tn_tensor *field[TN_MAX_FIELDS]; /* kept */
     tn__error error;
 } slot;
@@ -57,8 +58,9 @@ int64_t tn__team_ahead(int count)
 static void fill_slot(tn__team *team, int64_t k, slot *s)
 {
     tn_scope *scope = tn_scope_open();
-    s->count = scope ? team->make(team->context, k, s->field)
-                     : tn_error_code();
+    /* Without a scope an error is pending, and make fails: a stream must know
+     * that the batch is not taken. */
+    s->count = team->make(team->context, k, s->field);
     for (int f = 0; f < s->count; f++)
         tn_keep(s->field[f]);
     tn__error_take(&s->error);
@@ -83,7 +85,7 @@ static void *work(void *argument)
         fill_slot(team, k, s);
         tn__lock_take(&team->lock);
         s->full = true;
-        if (s->count < 0)
+        if (s->count <= 0)
             team->end = team->next; /* the caller stops at this batch */
         pthread_cond_signal(&team->filled);
     }

@@ -9,14 +9,14 @@ libtenon_la_SOURCES += \
 	lib/device/dtypes.c \
 	lib/device/probe.c lib/device/report.c \
 	lib/device/memory/allocator.c lib/device/memory/slab.c lib/device/memory/large.c lib/device/memory/holders.c \
-	lib/device/memory/small.c lib/device/memory/stats.c lib/device/memory/bytes.c \
+	lib/device/memory/small.c lib/device/memory/stats.c \
 	lib/device/transfer.c lib/device/transfer.h \
 	lib/device/recorder.c lib/device/replay.c lib/device/command.h \
 	lib/device/built.c lib/device/plugin_errors.c lib/device/copies.c lib/device/work.c lib/device/work.h lib/device/recorder.h \
 	lib/device/launch.c lib/device/cache.c lib/device/extension.c \
 	lib/device/tally.c lib/device/tally.h \
 	lib/device/lane.c lib/device/lane.h lib/device/mark.c
-EXTRA_DIST += lib/device/README.md
+EXTRA_DIST += lib/device/README.md lib/device/memory/README.md
 check_PROGRAMS += tests/device/test_abi tests/device/test_plugins \
 	tests/device/test_spec tests/device/test_allocator \
 	tests/device/test_launch tests/device/test_manifest \

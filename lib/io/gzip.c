@@ -6,11 +6,11 @@
  * limit. zlib allocates its memory by Tenon's allocator. */
 #include <io/file.h>
 
+#include <base/bytes.h>
 #include <base/error.h>
 #include <base/lock.h>
 #include <base/memory.h>
 #include <base/platform.h>
-#include <device/memory/allocator.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>

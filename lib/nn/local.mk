@@ -2,15 +2,17 @@
 libtenon_la_SOURCES += \
 	lib/nn/nn_activation.c \
 	lib/nn/nn_attention.c \
-	lib/nn/nn_conv.c lib/nn/conv_other.c \
+	lib/nn/nn_conv.c \
 	lib/nn/embedding.c \
 	lib/nn/nn_hooks.c \
 	lib/nn/init.c lib/nn/init.h \
+	lib/nn/layer.c lib/nn/layer.h lib/nn/layer_run.c \
 	lib/nn/nn_linear.c \
 	lib/nn/module.c lib/nn/module_call.c lib/nn/tree.h \
+	lib/nn/nn_loss.c \
 	lib/nn/nn_norm.c \
 	lib/nn/parameters.c \
-	lib/nn/nn_pool.c \
+	lib/nn/upsample.c \
 	lib/nn/nn_recurrent.c \
 	lib/nn/sequential.c \
 	lib/nn/nn_state.c \
@@ -18,12 +20,32 @@ libtenon_la_SOURCES += \
 tenoninclude_HEADERS += include/tenon/nn.h include/tenon/nn_activation.h \
 	include/tenon/nn_attention.h include/tenon/nn_conv.h \
 	include/tenon/nn_embedding.h include/tenon/nn_recurrent.h \
-	include/tenon/nn_norm.h include/tenon/parameters.h
+	include/tenon/nn_loss.h include/tenon/nn_norm.h \
+	include/tenon/parameters.h
 EXTRA_DIST += lib/nn/README.md
+
+# The table of layers: a header, its rows in C, and the makers of tests/golden.
+layers_made = include/tenon/nn_layers.h tests/golden/layers.inc
+tenoninclude_HEADERS += include/tenon/nn_layers.h
+BUILT_SOURCES += lib/nn/layers.inc $(layers_made)
+MAINTAINERCLEANFILES += lib/nn/layers.inc $(layers_made)
+EXTRA_DIST += lib/nn/layers.def lib/nn/generate.awk lib/nn/nn_layers.h.in \
+	lib/nn/layers.inc tests/golden/layers.inc
+lib/nn/layers.inc: lib/nn/layers.def lib/nn/generate.awk lib/nn/nn_layers.h.in
+	$(AM_V_GEN)$(MKDIR_P) include/tenon lib/nn tests/golden && \
+	LC_ALL=C $(AWK) -v head=$(srcdir)/lib/nn/nn_layers.h.in \
+	    -v header=include/tenon/nn_layers.h \
+	    -v makers=tests/golden/layers.inc -v source=lib/nn/layers.inc.part \
+	    -f $(srcdir)/lib/nn/generate.awk $(srcdir)/lib/nn/layers.def && \
+	mv lib/nn/layers.inc.part lib/nn/layers.inc && touch $(layers_made)
+$(layers_made): lib/nn/layers.inc
+	@test -f $@ || { rm -f lib/nn/layers.inc; \
+	  $(MAKE) $(AM_MAKEFLAGS) lib/nn/layers.inc; }
 
 check_PROGRAMS += tests/nn/test_no_module tests/nn/test_module \
 	tests/nn/test_error_info tests/nn/test_memory tests/nn/test_hooks \
-	tests/nn/test_options tests/nn/test_error_calls
+	tests/nn/test_options tests/nn/test_error_calls tests/nn/test_layers
+tests_nn_test_layers_SOURCES = tests/nn/test_layers.c
 tests_nn_test_error_calls_SOURCES = tests/nn/test_error_calls.c
 tests_nn_test_hooks_SOURCES = tests/nn/test_hooks.c
 tests_nn_test_no_module_SOURCES = tests/nn/test_no_module.c

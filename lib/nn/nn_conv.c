@@ -1,148 +1,176 @@
-/* nn_conv.c: convolution over images, and max pooling. */
+/* nn_conv.c: convolutions over sequences, images and volumes, and transposed
+ * ones. */
 #include <nn/init.h>
-#include <nn/tree.h>
 
 #include <inttypes.h>
 #include <string.h>
 #include <tenon/nn.h>
 #include <tenon/ops.h>
 
-typedef struct conv2d {
+typedef struct conv {
     tn_module base;
-    tn_tensor *weight; /* (out, in / groups, kernel h, kernel w) */
-    tn_tensor *bias;   /* (out) or NULL */
+    tn_tensor *weight, *bias; /* bias may be NULL */
     int64_t in_channels, out_channels, groups;
-    int64_t kernel[2], stride[2], dilation[2];
-    int64_t padding[2], after[2]; /* before and after each dimension */
-    const char *mode; /* padding mode; NULL: zeros */
-} conv2d;
+    tn_dims_list kernel, stride, padding, output_padding, dilation;
+    tn_dims_list sides; /* for tn_pad, before the operator; empty: none */
+    const char *mode;   /* of tn_pad; NULL: zeros */
+} conv;
 
-static tn_tensor *forward(tn_module *self, tn_tensor *input)
-{
-    conv2d *c = (conv2d *)self;
-    tn_dims_list paddings = tn_dims(c->padding[0], c->padding[1]);
-    bool even = c->padding[0] == c->after[0] && c->padding[1] == c->after[1];
-    if (c->mode) {
-        input = tn_pad(input, tn_dims(c->padding[1], c->after[1],
-                                      c->padding[0], c->after[0]),
-                       .mode = c->mode);
-        paddings = tn_dims(0, 0);
-    } else if (!even) {
-        return tn_conv2d(input, c->weight, c->bias, .padding_rule = "same",
-                         .dilations = tn_dims(c->dilation[0], c->dilation[1]),
-                         .groups = c->groups);
+#define FORWARD(function, ...)                                                 \
+    static tn_tensor *function##_forward(tn_module *self, tn_tensor *input)    \
+    {                                                                          \
+        conv *c = (conv *)self;                                                \
+        if (c->sides.count)                                                    \
+            input = tn_pad(input, c->sides,                                    \
+                           .mode = c->mode ? c->mode : "constant");            \
+        return tn_##function(input, c->weight, c->bias, .strides = c->stride,  \
+                             .paddings = c->padding, .dilations = c->dilation, \
+                             __VA_ARGS__);                                     \
     }
-    return tn_conv2d(input, c->weight, c->bias,
-                     .strides = tn_dims(c->stride[0], c->stride[1]),
-                     .paddings = paddings,
-                     .dilations = tn_dims(c->dilation[0], c->dilation[1]),
-                     .groups = c->groups);
+FORWARD(conv1d, .groups = c->groups)
+FORWARD(conv2d, .groups = c->groups)
+FORWARD(conv3d, .groups = c->groups)
+FORWARD(conv_transpose1d, .groups = c->groups,
+        .output_paddings = c->output_padding)
+FORWARD(conv_transpose2d, .groups = c->groups,
+        .output_paddings = c->output_padding)
+FORWARD(conv_transpose3d, .groups = c->groups,
+        .output_paddings = c->output_padding)
+
+/* ", name=(1, 2)", unless all numbers are `usual`. */
+static size_t add_list(char *text, size_t room, size_t at, const char *name,
+                       const tn_dims_list *list, int64_t usual)
+{
+    bool shown = false;
+    for (int i = 0; i < list->count; i++)
+        shown = shown || list->dim[i] != usual;
+    for (int i = 0; i < list->count && shown && at < room; i++)
+        at += (size_t)snprintf(text + at, room - at, "%s%s%s%" PRId64, ", ",
+                               i ? "" : name, i ? "" : "=(", list->dim[i]);
+    return shown && at < room
+               ? at + (size_t)snprintf(text + at, room - at, "%s",
+                                       list->count > 1 ? ")" : ",)")
+               : at;
 }
 
 static void describe(const tn_module *self, char *text, size_t room)
 {
-    const conv2d *c = (const conv2d *)self;
-    snprintf(text, room,
-             "%" PRId64 ", %" PRId64 ", kernel_size=(%" PRId64 ", %" PRId64
-             "), stride=(%" PRId64 ", %" PRId64 ")",
-             c->in_channels, c->out_channels, c->kernel[0], c->kernel[1],
-             c->stride[0], c->stride[1]);
-    size_t at = strlen(text);
-    if ((c->padding[0] || c->padding[1]) && at < room)
-        snprintf(text + at, room - at, ", padding=(%" PRId64 ", %" PRId64 ")",
-                 c->padding[0], c->padding[1]);
-    at = strlen(text);
-    if (c->groups != 1 && at < room)
-        snprintf(text + at, room - at, ", groups=%" PRId64, c->groups);
-    at = strlen(text);
-    if (!c->bias && at < room)
-        snprintf(text + at, room - at, ", bias=False");
-    at = strlen(text);
-    if (c->mode && at < room)
+    const conv *c = (const conv *)self;
+    tn_dims_list padding = c->padding;
+    for (int i = 0; i < c->sides.count; i += 2)
+        padding.dim[padding.count - 1 - i / 2] = c->sides.dim[i];
+    size_t at = (size_t)snprintf(text, room, "%" PRId64 ", %" PRId64,
+                                 c->in_channels, c->out_channels);
+    at = add_list(text, room, at, "kernel_size", &c->kernel, 0);
+    at = add_list(text, room, at, "stride", &c->stride, 0);
+    at = add_list(text, room, at, "padding", &padding, 0);
+    at = add_list(text, room, at, "dilation", &c->dilation, 1);
+    at = add_list(text, room, at, "output_padding", &c->output_padding, 0);
+    if (at < room && c->groups != 1)
+        at += (size_t)snprintf(text + at, room - at, ", groups=%" PRId64,
+                               c->groups);
+    if (at < room && !c->bias)
+        at += (size_t)snprintf(text + at, room - at, ", bias=False");
+    if (at < room && c->mode)
         snprintf(text + at, room - at, ", padding_mode=%s", c->mode);
 }
 
-static const tn_module_class conv2d_class = {
-    sizeof conv2d_class, "Conv2d", sizeof(conv2d), forward, describe, NULL};
+/* The options that all of these layers share. */
+TN_OPTIONS_STRUCT(conv, TN_NN_CONV_OPTIONS_LIST);
 
-static bool take_pair(int64_t to[2], const tn__nn_axes_option *option)
+static bool configure_padding(conv *c, const char *name, const conv_options *o);
+
+static bool configure(conv *c, const char *name, int axes, int64_t kernel_size,
+                      const conv_options *o)
 {
-    tn_dims_list both;
-    if (!tn__nn_take_axes(&both, 2, option, "nn_conv2d"))
+    c->groups = o->groups;
+    if (!tn__nn_check_channels(name, c->in_channels, c->out_channels,
+                               c->groups))
         return false;
-    to[0] = both.dim[0];
-    to[1] = both.dim[1];
-    return true;
-}
-
-/* Stores the library's own copy of the name; NULL for "zeros". False, with an
- * error, for an unknown name. */
-static bool take_mode(const char **to, const char *name)
-{
-    static const char *const modes[] = {"reflect", "replicate", "circular"};
-    *to = NULL;
-    if (strcmp(name, "zeros") == 0)
-        return true;
-    for (int i = 0; i < 3; i++)
-        if (strcmp(modes[i], name) == 0)
-            return *to = modes[i], true;
-    tn_error_refuse_argument(
-        TN_ERR_ARGUMENT, "nn_conv2d", "padding_mode",
-        "padding_mode \"%s\" is none of zeros, reflect, replicate, circular",
-        name);
-    return false;
-}
-
-static bool configure(conv2d *c, int64_t kernel_size,
-                      const tn_nn_conv2d_options *o)
-{
     const tn__nn_axes_option option[] = {
         {"kernel_size", "kernel_sizes", kernel_size, &o->kernel_sizes, 1},
         {"stride", "strides", o->stride, &o->strides, 1},
         {"padding", "paddings", o->padding, &o->paddings, 0},
+        {"output_padding", "output_paddings", o->output_padding,
+         &o->output_paddings, 0},
         {"dilation", "dilations", o->dilation, &o->dilations, 1}};
-    int64_t *const to[] = {c->kernel, c->stride, c->padding, c->dilation};
-    c->groups = o->groups;
-    if (!tn__nn_check_channels("nn_conv2d", c->in_channels, c->out_channels,
-                               c->groups) ||
-        !tn__nn_check_kernel(kernel_size, &o->kernel_sizes, "nn_conv2d"))
-        return false;
-    for (int i = 0; i < 4; i++)
-        if (!take_pair(to[i], &option[i]))
+    tn_dims_list *const to[] = {&c->kernel, &c->stride, &c->padding,
+                                &c->output_padding, &c->dilation};
+    for (int i = 0; i < 5; i++)
+        if (!tn__nn_take_axes(to[i], axes, &option[i], name))
             return false;
-    if (!take_mode(&c->mode, o->padding_mode))
+    return configure_padding(c, name, o);
+}
+
+/* Stores the library's own copy of the name; NULL for "zeros". False, with an
+ * error, for an unknown name. */
+static bool take_mode(const char **to, const char *mode, const char *name)
+{
+    static const char *const modes[] = {"reflect", "replicate", "circular"};
+    *to = NULL;
+    if (strcmp(mode, "zeros") == 0)
+        return true;
+    for (int i = 0; i < 3; i++)
+        if (strcmp(modes[i], mode) == 0)
+            return *to = modes[i], true;
+    tn_error_refuse_argument(
+        TN_ERR_ARGUMENT, name, "padding_mode",
+        "padding_mode \"%s\" is none of zeros, reflect, replicate, circular",
+        mode);
+    return false;
+}
+
+/* Padding that keeps the size, or that is not with zeros: what the operator
+ * cannot do, tn_pad does before. */
+static bool configure_padding(conv *c, const char *name, const conv_options *o)
+{
+    bool even = true;
+    if (!take_mode(&c->mode, o->padding_mode, name))
         return false;
-    if (o->padding_same && (c->stride[0] != 1 || c->stride[1] != 1)) {
-        tn_error_refuse_argument(TN_ERR_ARGUMENT, "nn_conv2d", "padding_same",
-                                 "padding_same with a stride of %" PRId64
-                                 ", %" PRId64 ": only 1 keeps the size",
-                                 c->stride[0], c->stride[1]);
-        return false;
-    }
+    for (int i = 0; i < c->stride.count && o->padding_same; i++)
+        if (c->stride.dim[i] != 1) {
+            tn_error_refuse_argument(TN_ERR_ARGUMENT, name, "padding_same",
+                                     "padding_same with a stride of %" PRId64
+                                     ": only 1 keeps the size",
+                                     c->stride.dim[i]);
+            return false;
+        }
     if (o->padding_same && (o->padding != 0 || o->paddings.count >= 0)) {
-        tn_error_refuse_argument(TN_ERR_ARGUMENT, "nn_conv2d", "padding_same",
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, name, "padding_same",
                                  "give padding or padding_same, not both");
         return false;
     }
-    for (int i = 0; i < 2; i++) {
-        int64_t all = c->dilation[i] * (c->kernel[i] - 1);
-        if (o->padding_same)
-            c->padding[i] = all / 2;
-        c->after[i] = o->padding_same ? all - all / 2 : c->padding[i];
+    tn_dims_list sides = TN_SCALAR;
+    for (int i = c->kernel.count - 1; i >= 0; i--) {
+        int64_t after = c->padding.dim[i];
+        if (o->padding_same) {
+            int64_t all =
+                tn__nn_product(c->dilation.dim[i], c->kernel.dim[i] - 1);
+            c->padding.dim[i] = all / 2;
+            after = all - all / 2;
+            even = even && all % 2 == 0;
+        }
+        sides.dim[sides.count++] = c->padding.dim[i];
+        sides.dim[sides.count++] = after;
+    }
+    if (c->mode || !even) {
+        c->sides = sides;
+        memset(c->padding.dim, 0, (size_t)c->padding.count * sizeof(int64_t));
     }
     return true;
 }
 
-static bool make_parameters(conv2d *c, bool bias)
+static bool make_parameters(conv *c, bool transposed, bool bias)
 {
-    int64_t inner = c->in_channels / c->groups;
-    int64_t fan_in = tn__nn_product(tn__nn_product(inner, c->kernel[0]),
-                                    c->kernel[1]);
-    c->weight = tn_module_add_parameter(
-        &c->base, "weight",
-        tn__nn_init_fan_in(
-            tn_dims(c->out_channels, inner, c->kernel[0], c->kernel[1]),
-            fan_in));
+    tn_dims_list shape =
+        transposed ? tn_dims(c->in_channels, c->out_channels / c->groups)
+                   : tn_dims(c->out_channels, c->in_channels / c->groups);
+    int64_t fan_in = shape.dim[1];
+    for (int i = 0; i < c->kernel.count; i++)
+        fan_in =
+            tn__nn_product(fan_in, shape.dim[shape.count++] = c->kernel.dim[i]);
+    c->weight = tn_module_add_parameter(&c->base, "weight",
+                                        tn__nn_init_fan_in(shape, fan_in));
     if (bias)
         c->bias = tn_module_add_parameter(
             &c->base, "bias",
@@ -150,90 +178,75 @@ static bool make_parameters(conv2d *c, bool bias)
     return c->weight && (c->bias || !bias);
 }
 
-TN_OPTIONS_TYPE(tn_nn_conv2d, "nn_conv2d",
-                "in_channels, out_channels, kernel_size",
-                TN_NN_CONV2D_OPTIONS_LIST)
+/* A layer of this file. */
+typedef struct conv_kind {
+    const tn_module_class *type;
+    const tn_options_type *options;
+    int axes;
+    bool transposed;
+} conv_kind;
 
-tn_module *tn_nn_conv2d_with(int64_t in_channels, int64_t out_channels,
-                             int64_t kernel_size,
-                             const tn_nn_conv2d_options *options)
+static tn_module *make_conv(const conv_kind *kind, int64_t in_channels,
+                            int64_t out_channels, int64_t kernel_size,
+                            const void *options)
 {
-    tn_nn_conv2d_options o;
-    if (tn_options_take(tn_nn_conv2d_type(), &o, options) < 0)
+    const char *name = kind->options->name;
+    conv_options o;
+    const char *why = "in a convolution that is not transposed";
+    const char *mend = "make an nn_conv_transpose1d, 2d or 3d";
+    const char *why_not = "in a transposed convolution";
+    const char *instead = "make an nn_conv1d, 2d or 3d";
+    const tn_option_need need[] = {
+        {"output_padding", kind->transposed, why, mend},
+        {"output_paddings", kind->transposed, why, mend},
+        {"padding_same", !kind->transposed, why_not, instead},
+        {"padding_mode", !kind->transposed, why_not, instead}};
+    if (tn_options_take(kind->options, &o, options) < 0 ||
+        tn_options_check_needs(kind->options, &o, need, 4) < 0 ||
+        !tn__nn_check_kernel(kernel_size, &o.kernel_sizes, name))
         return NULL;
     tn_scope *scope = tn_scope_open();
-    conv2d *c = tn_module_new(&conv2d_class);
+    conv *c = tn_module_new(kind->type);
     if (c) {
         c->in_channels = in_channels;
         c->out_channels = out_channels;
     }
-    bool made =
-        c && configure(c, kernel_size, &o) && make_parameters(c, o.bias);
+    bool made = c && configure(c, name, kind->axes, kernel_size, &o) &&
+                make_parameters(c, kind->transposed, o.bias);
     return tn_scope_result(scope, made ? &c->base : NULL);
 }
 
-/* ---- pooling ------------------------------------------------------------ */
+/* One description of the options for all, as their structs are alike: it has
+ * 1 KB. */
+typedef conv_options tn__options_here;
+static const conv_options shared_defaults =
+    TN_OPTIONS_DEFAULTS(conv, TN_NN_CONV_OPTIONS_LIST);
+static const tn_option shared_option[] = {
+    TN_NN_CONV_OPTIONS_LIST(TN__OPTION_ROW)};
 
-typedef struct max_pool2d {
-    tn_module base;
-    int64_t kernel_size, stride, padding, dilation;
-    bool ceil_mode;
-} max_pool2d;
-
-static tn_tensor *pool_forward(tn_module *self, tn_tensor *input)
-{
-    max_pool2d *p = (max_pool2d *)self;
-    return tn_max_pool2d(input, tn_dims(p->kernel_size, p->kernel_size),
-                         .stride = p->stride, .padding = p->padding,
-                         .dilation = p->dilation, .ceil_mode = p->ceil_mode);
-}
-
-static void pool_describe(const tn_module *self, char *text, size_t room)
-{
-    const max_pool2d *p = (const max_pool2d *)self;
-    snprintf(text, room,
-             "kernel_size=%" PRId64 ", stride=%" PRId64 ", padding=%" PRId64
-             ", dilation=%" PRId64 ", ceil_mode=%s",
-             p->kernel_size, p->stride, p->padding, p->dilation,
-             p->ceil_mode ? "True" : "False");
-}
-
-static const tn_module_class max_pool2d_class = {
-    sizeof max_pool2d_class, "MaxPool2d",   sizeof(max_pool2d),
-    pool_forward,            pool_describe, NULL};
-
-TN_OPTIONS_TYPE(tn_nn_max_pool2d, "nn_max_pool2d", "kernel_size",
-                TN_NN_MAX_POOL2D_OPTIONS_LIST)
-
-tn_module *tn_nn_max_pool2d_with(int64_t kernel_size,
-                                 const tn_nn_max_pool2d_options *options)
-{
-    tn_nn_max_pool2d_options o;
-    if (tn_options_take(tn_nn_max_pool2d_type(), &o, options) < 0)
-        return NULL;
-    if (o.stride == TN_NONE_INT)
-        o.stride = kernel_size;
-    if (kernel_size < 1 || o.stride < 1 || o.padding < 0 || o.dilation < 1 ||
-        o.padding > kernel_size / 2) {
-        tn_error_refuse_argument(TN_ERR_ARGUMENT, "nn_max_pool2d",
-                                 kernel_size < 1  ? "kernel_size"
-                                 : o.stride < 1   ? "stride"
-                                 : o.dilation < 1 ? "dilation"
-                                                  : "padding",
-                                 "kernel_size %" PRId64 ", stride %" PRId64
-                                 ", padding %" PRId64 ", dilation %" PRId64
-                                 ": positive numbers are wanted, and padding "
-                                 "of at most half the kernel_size",
-                                 kernel_size, o.stride, o.padding, o.dilation);
-        return NULL;
+#define CONV(function, class_name, axes, transposed, forward)                  \
+    static const tn_options_type function##_type = {                           \
+        sizeof(tn_options_type),                                               \
+        "nn_" #function,                                                       \
+        "in_channels, out_channels, kernel_size",                              \
+        &shared_defaults,                                                      \
+        sizeof shared_defaults,                                                \
+        shared_option,                                                         \
+        sizeof shared_option / sizeof *shared_option};                         \
+    TN_OPTIONS_LISTED(function##_type);                                        \
+    tn_module *tn_nn_##function##_with(                                        \
+        int64_t in_channels, int64_t out_channels, int64_t kernel_size,        \
+        const tn_nn_##function##_options *options)                             \
+    {                                                                          \
+        static const tn_module_class type = {                                  \
+            sizeof type, class_name, sizeof(conv), forward, describe, NULL};   \
+        const conv_kind kind = {&type, &function##_type, axes, transposed};    \
+        return make_conv(&kind, in_channels, out_channels, kernel_size,        \
+                         options);                                             \
     }
-    max_pool2d *p = tn_module_new(&max_pool2d_class);
-    if (!p)
-        return NULL;
-    p->kernel_size = kernel_size;
-    p->stride = o.stride;
-    p->padding = o.padding;
-    p->dilation = o.dilation;
-    p->ceil_mode = o.ceil_mode;
-    return &p->base;
-}
+CONV(conv1d, "Conv1d", 1, false, conv1d_forward)
+CONV(conv_transpose1d, "ConvTranspose1d", 1, true, conv_transpose1d_forward)
+CONV(conv_transpose2d, "ConvTranspose2d", 2, true, conv_transpose2d_forward)
+CONV(conv2d, "Conv2d", 2, false, conv2d_forward)
+CONV(conv3d, "Conv3d", 3, false, conv3d_forward)
+CONV(conv_transpose3d, "ConvTranspose3d", 3, true, conv_transpose3d_forward)

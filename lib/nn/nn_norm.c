@@ -114,7 +114,7 @@ static tn_tensor *instance_forward(tn_module *self, tn_tensor *input)
     tn_tensor *y = tn_instance_norm(
         batch, n->running_mean, n->running_var, n->weight, n->bias,
         .use_input_stats = use_batch, .momentum = n->momentum, .eps = n->eps);
-    y = count_batch(n, y);
+    /* num_batches_tracked stays 0, as in PyTorch. */
     return batch == input ? y : tn_squeeze(y, .dim = 0);
 }
 

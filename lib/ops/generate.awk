@@ -1002,7 +1002,7 @@ function emit_row(    i, k, both, choice, sig, role, extra, text, n, parts, \
     # The gradient function in autograd.
     if (differentiable == "true" && !any_grad && \
         (("native" in field) || ("rule" in field))) {
-        gradient_externs = gradient_externs "TN__GRADIENT(" name ");\n"
+        gradient_externs = gradient_externs "TN__GRADIENT(tn__grad_" name ");\n"
         gradient_rows = gradient_rows "    {tn__grad_" name saved() "},\n"
     } else {
         if (save_count)

@@ -2,43 +2,87 @@
 #include <optim/optim.h>
 
 #include <math.h>
+#include <stdlib.h>
 #include <tenon/autograd.h>
 #include <tenon/ops.h>
 #include <tenon/optim.h>
 
-/* The sum of a gradient's squares, in float32 at least. */
-static tn_tensor *square_sum(tn_tensor *g)
-{
-    if (tn_tensor_dtype(g) != TN_F64)
-        g = tn_to_dtype(g, TN_F32);
-    return tn_sum(tn_square(g));
-}
+/* The norms of single gradients, on the first one's device. */
+typedef struct norms {
+    tn_tensor **norm; /* owned array; the scope owns the tensors */
+    int *of;          /* indices of their parameters */
+    int count;
+    tn_dtype dtype;   /* of all: float64 if one is */
+} norms;
 
-static double item_or_zero(tn_tensor *x)
+static tn_status find_norms(norms *n, const tn_parameter_list *parameters,
+                            double order)
 {
-    return x ? tn_item(x) : 0;
-}
-
-/* The 2-norm of all gradients. Sums stay on the device and are read only when
- * the device or dtype changes: each read waits for the device. */
-static double norm_of(const tn_parameter_list *parameters)
-{
-    double total = 0;
-    tn_tensor *sum = NULL;
+    n->dtype = TN_F32;
     for (int i = 0; i < tn_parameters_count(parameters); i++) {
         tn_tensor *g = tn_tensor_grad(tn_parameters_at(parameters, i));
-        if (!g)
+        if (!g || tn_tensor_numel(g) == 0)
             continue;
-        tn_tensor *next = square_sum(g);
-        if (sum && tn_tensor_device(sum) == tn_tensor_device(next) &&
-            tn_tensor_dtype(sum) == tn_tensor_dtype(next)) {
-            sum = tn_add(sum, next);
-        } else {
-            total += item_or_zero(sum);
-            sum = next;
+        const bool wide = tn_tensor_dtype(g) == TN_F64;
+        tn_tensor *norm = tn_vector_norm(g, .ord = order,
+                                         .dtype = wide ? TN_F64 : TN_F32);
+        if (n->count)
+            norm = tn_to(norm, tn_tensor_device(n->norm[0]));
+        if (!norm)
+            return tn_error_code();
+        n->dtype = wide ? TN_F64 : n->dtype;
+        n->of[n->count] = i;
+        n->norm[n->count++] = norm;
+    }
+    return TN_OK;
+}
+
+static double combine(const norms *n, double order)
+{
+    if (n->count == 0)
+        return 0;
+    for (int i = 0; i < n->count; i++)
+        n->norm[i] = tn_to_dtype(n->norm[i], n->dtype);
+    return tn_item(
+        tn_vector_norm(tn_stack(n->norm, n->count, 0), .ord = order));
+}
+
+static void refuse_norm(const norms *n, const tn_parameter_list *parameters,
+                        double total)
+{
+    for (int i = 0; i < n->count; i++) {
+        const double norm = tn_item(n->norm[i]);
+        if (tn_error())
+            return;
+        if (!isfinite(norm)) {
+            tn_error_refuse_argument(
+                TN_ERR_NAN, "clip_grad_norm", "parameters",
+                "the gradient of parameter \"%s\" has norm %g: lower the "
+                "learning rate, or find its cause with TN_DETECT_ANOMALY",
+                tn_parameters_name(parameters, n->of[i]), norm);
+            return;
         }
     }
-    return sqrt(total + item_or_zero(sum));
+    tn_error_refuse_argument(TN_ERR_NAN, "clip_grad_norm", "parameters",
+                             "the norm of all gradients is %g, although that "
+                             "of each is finite",
+                             total);
+}
+
+/* PyTorch divides by a reciprocal, in the norm's dtype. */
+static double factor_for(double norm, double max_norm, tn_dtype dtype)
+{
+    const int rounding = tn__optim_nearest_begin();
+    /* 1e-6 as in PyTorch, against a norm of 0. */
+    double factor;
+    if (dtype == TN_F64) {
+        factor = 1 / (norm + 1e-6) * max_norm;
+    } else {
+        const float share = 1 / ((float)norm + 1e-6f);
+        factor = (double)(share * (float)max_norm);
+    }
+    tn__optim_nearest_end(rounding);
+    return factor;
 }
 
 /* Multiplies a gradient by factor, in place. */
@@ -88,20 +132,43 @@ static tn_status check_limit(const char *call,
     return TN_OK;
 }
 
-double tn_clip_grad_norm(const tn_parameter_list *parameters, double max_norm)
+TN_OPTIONS_TYPE(tn_clip_grad_norm, "clip_grad_norm", "parameters, max_norm",
+                TN_CLIP_GRAD_NORM_OPTIONS_LIST)
+
+double tn_clip_grad_norm_with(const tn_parameter_list *parameters,
+                              double max_norm,
+                              const tn_clip_grad_norm_options *options)
 {
     if (check_limit("clip_grad_norm", parameters, "max_norm", max_norm) < 0)
         return NAN;
+    tn_clip_grad_norm_options o;
+    if (tn_options_take(tn_clip_grad_norm_type(), &o, options) < 0)
+        return NAN;
+    if (isnan(o.norm_type)) {
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, "clip_grad_norm", "norm_type",
+                                 "norm_type is nan; it must be a number");
+        return NAN;
+    }
+    const size_t count = (size_t)tn_parameters_count(parameters);
+    norms n = {.norm = calloc(count + 1, sizeof *n.norm),
+               .of = calloc(count + 1, sizeof *n.of)};
     double norm = 0;
     tn_scope *scope = tn_scope_open();
-    TN_NO_GRAD {
-        norm = norm_of(parameters);
+    if (!n.norm || !n.of)
+        tn_error_refuse_argument(TN_ERR_MEMORY, "clip_grad_norm", NULL,
+                                 "out of memory");
+    else TN_NO_GRAD {
+        if (find_norms(&n, parameters, o.norm_type) == TN_OK)
+            norm = combine(&n, o.norm_type);
+        if (o.error_if_nonfinite && !isfinite(norm) && !tn_error())
+            refuse_norm(&n, parameters, norm);
     }
     tn_scope_close(scope);
+    free(n.norm);
+    free(n.of);
     if (tn_error())
         return NAN;
-    /* 1e-6 as in PyTorch, against a norm of 0. */
-    double factor = max_norm / (norm + 1e-6);
+    const double factor = factor_for(norm, max_norm, n.dtype);
     if (!(factor >= 1) && each_grad(parameters, scale, factor) < 0)
         return NAN;
     return norm;

@@ -50,8 +50,8 @@ static void cyclic_advance(const tn_schedule *schedule, int64_t step,
             o->max_momentum - (o->max_momentum - o->base_momentum) * share;
 }
 
-static const tn__schedule_kind cyclic_kind = {"schedule_cyclic_lr",
-                                              cyclic_advance};
+static const tn__schedule_kind cyclic_kind = {
+    .name = "schedule_cyclic_lr", .advance = cyclic_advance};
 
 TN_OPTIONS_TYPE(tn_schedule_cyclic_lr, "schedule_cyclic_lr",
                 "optim, base_lr, max_lr", TN_SCHEDULE_CYCLIC_LR_OPTIONS_LIST)
@@ -144,8 +144,8 @@ static void one_cycle_advance(const tn_schedule *schedule, int64_t step,
         rates->momentum = interpolate(all[i].momentum, share, o->linear);
 }
 
-static const tn__schedule_kind one_cycle_kind = {"schedule_one_cycle_lr",
-                                                 one_cycle_advance};
+static const tn__schedule_kind one_cycle_kind = {
+    .name = "schedule_one_cycle_lr", .advance = one_cycle_advance};
 
 TN_OPTIONS_TYPE(tn_schedule_one_cycle_lr, "schedule_one_cycle_lr",
                 "optim, max_lr, total_steps",

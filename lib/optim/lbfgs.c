@@ -3,30 +3,15 @@
  *
  * All parameters are treated as one long vector. The curvature is approximated
  * from the last pairs of a step s and the change y of the gradient along it. */
-#include <optim/optim.h>
+#include <optim/lbfgs.h>
 
 #include <math.h>
 #include <tenon/autograd.h>
 #include <tenon/ops.h>
 
-typedef struct pair {
-    tn_tensor *y, *s; /* kept */
-    double rho;       /* 1 / (y . s) */
-} pair;
-
-typedef struct history {
-    tn_object object;
-    int64_t iterations;
-    double t, scale;             /* last step size; y . s / y . y */
-    double loss;                 /* before the last step */
-    tn_tensor *direction, *grad; /* kept: of the last step */
-    int first, count, capacity;  /* of the ring of pairs */
-    pair ring[];
-} history;
-
 static void history_release(void *object)
 {
-    history *p = object;
+    tn__lbfgs *p = object;
     tn_drop(p->direction);
     tn_drop(p->grad);
     for (int i = 0; i < p->capacity; i++) {
@@ -36,7 +21,7 @@ static void history_release(void *object)
 }
 
 static const tn_object_class history_class = {
-    sizeof history_class, "LBFGS history", sizeof(history), history_release};
+    sizeof history_class, "LBFGS history", sizeof(tn__lbfgs), history_release};
 
 /* *slot keeps x instead of its old tensor. */
 static void replace(tn_tensor **slot, tn_tensor *x)
@@ -114,7 +99,7 @@ static tn_tensor *add_scaled(tn_tensor *x, double factor, tn_tensor *y)
 /* ---- the direction ------------------------------------------------------ */
 
 /* Adds the last step to the ring if the curvature along it is positive. */
-static void add_pair(history *p, tn_tensor *grad)
+static void add_pair(tn__lbfgs *p, tn_tensor *grad)
 {
     tn_tensor *y = add_scaled(grad, -1, p->grad);
     tn_tensor *s = tn_mul_scalar(p->direction, p->t);
@@ -132,19 +117,14 @@ static void add_pair(history *p, tn_tensor *grad)
     p->scale = ys / dot(y, y);
 }
 
-static const pair *pair_at(const history *p, int i)
-{
-    return &p->ring[(p->first + i) % p->capacity];
-}
-
 /* Minus the inverse Hessian times grad, by Nocedal's two-loop recursion. One
  * recursive call per pair, newest first, holds the numbers of the first
  * loop. */
-static tn_tensor *two_loops(const history *p, tn_tensor *q, int i)
+static tn_tensor *two_loops(tn__lbfgs *p, tn_tensor *q, int i)
 {
     if (i < 0)
         return tn_mul_scalar(q, p->scale);
-    const pair *one = pair_at(p, i);
+    const tn__lbfgs_pair *one = tn__lbfgs_pair_at(p, i);
     double al = dot(one->s, q) * one->rho;
     tn_tensor *r = two_loops(p, add_scaled(q, -al, one->y), i - 1);
     double be = dot(one->y, r) * one->rho;
@@ -154,7 +134,7 @@ static tn_tensor *two_loops(const history *p, tn_tensor *q, int i)
 /* ---- a step ------------------------------------------------------------- */
 
 /* Runs one iteration; true if it changed the parameters. */
-static bool iterate(history *p, const tn__optim_group *group, tn_tensor *grad,
+static bool iterate(tn__lbfgs *p, const tn__optim_group *group, tn_tensor *grad,
                     double loss)
 {
     const tn_optim_lbfgs_options *o = &group->optim->options.lbfgs;
@@ -178,18 +158,22 @@ static bool iterate(history *p, const tn__optim_group *group, tn_tensor *grad,
     return moved && !tn_error();
 }
 
-static history *history_of(tn_optim *optim)
+tn__lbfgs *tn__lbfgs_new(int capacity)
 {
-    if (!optim->history) {
-        int capacity = optim->options.lbfgs.history_size;
-        history *p =
-            tn_object_new(&history_class, (size_t)capacity * sizeof(pair));
-        if (!p)
-            return NULL;
+    tn__lbfgs *p =
+        tn_object_new(&history_class, (size_t)capacity * sizeof *p->ring);
+    if (p) {
         p->capacity = capacity;
         p->scale = 1;
-        optim->history = tn_keep(p);
     }
+    return p;
+}
+
+static tn__lbfgs *history_of(tn_optim *optim)
+{
+    if (!optim->history)
+        optim->history =
+            tn_keep(tn__lbfgs_new(optim->options.lbfgs.history_size));
     return optim->history;
 }
 
@@ -207,7 +191,7 @@ static tn_tensor *gather_now(const tn__optim_group *group, double *out_largest)
 }
 
 /* Was the last step too small, or is the gradient small enough, to go on? */
-static bool has_converged(const history *p, const tn_optim_lbfgs_options *o,
+static bool has_converged(const tn__lbfgs *p, const tn_optim_lbfgs_options *o,
                           double loss, double steepest)
 {
     double change = 0;
@@ -223,7 +207,7 @@ static double step(tn_optim *optim, tn_optim_closure closure, void *context)
     const tn_optim_lbfgs_options *o = &optim->options.lbfgs;
     const tn__optim_group *group = optim->first;
     tn_scope *scope = tn_scope_open();
-    history *p = history_of(optim);
+    tn__lbfgs *p = history_of(optim);
     double steepest = 0, first_loss = p ? closure(context) : NAN;
     double loss = first_loss;
     tn_tensor *grad = p && !tn_error() ? gather_now(group, &steepest) : NULL;

@@ -1,16 +1,21 @@
 # What this room adds to the build: see the head of Makefile.am.
 libtenon_la_SOURCES += \
 	lib/optim/adadelta.c \
+	lib/optim/adafactor.c \
 	lib/optim/adagrad.c \
 	lib/optim/adam.c \
 	lib/optim/adamax.c \
 	lib/optim/asgd.c \
 	lib/optim/clip.c \
+	lib/optim/compose.c \
 	lib/optim/cycle.c \
-	lib/optim/lbfgs.c \
+	lib/optim/layerwise.c \
+	lib/optim/lbfgs.c lib/optim/lbfgs.h \
+	lib/optim/lion.c \
 	lib/optim/muon.c \
 	lib/optim/nadam.c \
 	lib/optim/optim.c lib/optim/optim.h \
+	lib/optim/plateau.c \
 	lib/optim/radam.c \
 	lib/optim/rmsprop.c \
 	lib/optim/rprop.c \

@@ -237,17 +237,39 @@ bool tn__optim_check(const char *call, const char *option, double number,
 
 /* ---- stepping ----------------------------------------------------------- */
 
+bool tn__optim_slot_shape(const tn__optim_rule *rule, const tn_tensor *p,
+                          int slot, tn_dims_list *shape)
+{
+    if (rule->slot_shape)
+        return rule->slot_shape(p, slot, shape);
+    shape->count = tn_tensor_ndim(p);
+    for (int i = 0; i < shape->count; i++)
+        shape->dim[i] = tn_tensor_shape(p)[i];
+    return true;
+}
+
+tn_tensor *tn__optim_norm(tn_tensor *x)
+{
+    const tn_dtype dtype = tn_tensor_dtype(x) == TN_F64 ? TN_F64 : TN_F32;
+    return tn_vector_norm(x, .dtype = dtype);
+}
+
 static tn_status make_state(const tn__optim_group *group,
                             tn__optim_state *state, tn_tensor *parameter)
 {
     const tn__optim_rule *rule = group->optim->rule;
     for (int k = 0; k < rule->slots; k++) {
-        if (state->slot[k])
+        tn_dims_list shape;
+        if (state->slot[k] ||
+            !tn__optim_slot_shape(rule, parameter, k, &shape))
             continue;
         double initial = rule->initial ? rule->initial(group, k) : 0;
-        state->slot[k] =
-            tn_keep(initial == 0 ? tn_zeros_like(parameter)
-                                 : tn_full_like(parameter, initial));
+        state->slot[k] = tn_keep(
+            rule->slot_shape
+                ? tn_zeros(shape, .dtype = tn_tensor_dtype(parameter),
+                           .device = tn_tensor_device(parameter))
+            : initial == 0 ? tn_zeros_like(parameter)
+                           : tn_full_like(parameter, initial));
         if (!state->slot[k])
             return tn_error_code();
     }
@@ -259,7 +281,9 @@ static tn_status make_state(const tn__optim_group *group,
 static tn_status check_device(const tn__optim_group *group, int i,
                               tn_tensor *p)
 {
-    tn_tensor *slot = group->state[i].slot[0];
+    tn_tensor *slot = NULL;
+    for (int k = 0; k < TN__OPTIM_SLOTS && !slot; k++)
+        slot = group->state[i].slot[k];
     if (!slot || tn_tensor_device(slot) == tn_tensor_device(p))
         return TN_OK;
     return tn_error_refuse_argument(

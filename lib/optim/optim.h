@@ -31,7 +31,7 @@ typedef struct tn__optim_progress {
 } tn__optim_progress;
 
 typedef struct tn__optim_state {
-    tn_tensor *slot[TN__OPTIM_SLOTS]; /* kept */
+    tn_tensor *slot[TN__OPTIM_SLOTS]; /* kept; NULL: none (slot_shape) */
     tn__optim_progress progress;
 } tn__optim_state;
 
@@ -49,6 +49,7 @@ typedef struct tn__optim_group {
     const tn_optim *optim;         /* lent: it owns its groups */
     tn_parameter_list *parameters; /* kept */
     tn__optim_rates rates;
+    tn__optim_rates before; /* a schedule's step; restored if the step fails */
     tn__optim_state state[]; /* one for each parameter */
 } tn__optim_group;
 
@@ -70,6 +71,9 @@ typedef struct tn__optim_rule {
      * with the memory of the step before. It is stored if the step succeeds. */
     void (*numbers_of)(const tn__optim_group *group, tn__optim_progress *next,
                        double *numbers);
+    /* The shape of a slot; false if a parameter has none. NULL: all slots have
+     * the parameter's. */
+    bool (*slot_shape)(const tn_tensor *p, int slot, tn_dims_list *shape);
     /* Initial value of a slot; NULL: zeros. */
     double (*initial)(const tn__optim_group *group, int slot);
     tn_status (*step)(const tn__optim_group *group, tn__optim_state *state,
@@ -107,6 +111,10 @@ struct tn_optim {
         tn_optim_rprop_options rprop;
         tn_optim_muon_options muon;
         tn_optim_lbfgs_options lbfgs;
+        tn_optim_adafactor_options adafactor;
+        tn_optim_lion_options lion;
+        tn_optim_lars_options lars;
+        tn_optim_lamb_options lamb;
     } options;
 };
 
@@ -119,6 +127,14 @@ bool tn__optim_is_list(const tn_parameter_list *list, const char *call);
  * options. */
 tn_optim *tn__optim_new(tn__optim_rule *rule, tn_parameter_list *parameters,
                         double lr, double momentum, double weight_decay);
+
+/* The shape of a slot of parameter p; false if p has none. */
+bool tn__optim_slot_shape(const tn__optim_rule *rule, const tn_tensor *p,
+                          int slot, tn_dims_list *shape);
+
+/* The 2-norm of x on its device: 0-d, in float64 for float64, otherwise in
+ * float32, so that squares of half types do not overflow. */
+tn_tensor *tn__optim_norm(tn_tensor *x);
 
 /* The kernel of a text, defined on first use and stored in *op. */
 const tn_op *tn__optim_op(const char *text, const tn_op **op);

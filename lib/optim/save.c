@@ -1,7 +1,7 @@
 /* save.c: an optimizer's state in a safetensors file. Each tensor is named
  * after its parameter. Steps and rates are JSON in the metadata; 17 digits
  * restore every double exactly. */
-#include <optim/optim.h>
+#include <optim/lbfgs.h>
 
 #include <json/json.h>
 #include <limits.h>
@@ -44,6 +44,33 @@ static size_t slot_file_name(char *out, size_t room, int group,
     return (size_t)snprintf(out, room, "%d.%s.%s", group, parameter, slot) + 1;
 }
 
+/* The history of LBFGS: 2 + 2 * pairs tensors, with PyTorch's names. */
+static tn__lbfgs *history_of(const tn_optim *optim)
+{
+    tn__lbfgs *h = optim->rule->closure ? optim->history : NULL;
+    return h && h->iterations > 0 ? h : NULL;
+}
+
+static tn_tensor **history_tensor(tn__lbfgs *h, int i)
+{
+    if (i < 2)
+        return i ? &h->grad : &h->direction;
+    tn__lbfgs_pair *one = tn__lbfgs_pair_at(h, (i - 2) / 2);
+    return i % 2 ? &one->s : &one->y;
+}
+
+static size_t history_name(char *out, size_t room, int i)
+{
+    const char *name = i == 0   ? "d"
+                       : i == 1 ? "prev_flat_grad"
+                       : i % 2  ? "old_stps"
+                                : "old_dirs";
+    return (size_t)(i < 2 ? snprintf(out, room, "history.%s", name)
+                          : snprintf(out, room, "history.%s.%d", name,
+                                     (i - 2) / 2)) +
+           1;
+}
+
 static tn_status out_of_memory(const char *call)
 {
     return tn_error_refuse_argument(TN_ERR_MEMORY, call, NULL, "out of memory");
@@ -62,6 +89,10 @@ static list *list_new(const tn_optim *optim)
                                         optim->rule->slot_name[k]);
         }
     }
+    const int more =
+        optim->rule->closure ? 2 + 2 * optim->options.lbfgs.history_size : 0;
+    for (int i = 0; i < more; i++, count++)
+        bytes += history_name(NULL, 0, i);
     list *l = tn_object_new(&list_class, count * 2 * sizeof(void *) + bytes);
     if (!l)
         return NULL;
@@ -81,6 +112,14 @@ static const char *add_name(list *l, int group, const char *parameter,
     return name;
 }
 
+static const char *add_history_name(list *l, int i)
+{
+    const char *name = l->names;
+    l->names += history_name(l->names, INT_MAX, i);
+    l->name[l->count++] = name;
+    return name;
+}
+
 /* ---- saving ------------------------------------------------------------- */
 
 static list *state_of(const tn_optim *optim)
@@ -94,11 +133,18 @@ static list *state_of(const tn_optim *optim)
             if (state->progress.steps == 0)
                 continue;
             for (int k = 0; k < optim->rule->slots; k++) {
+                if (!state->slot[k])
+                    continue;
                 l->tensor[l->count] = state->slot[k];
                 add_name(l, group, tn_parameters_name(g->parameters, i),
                          optim->rule->slot_name[k]);
             }
         }
+    }
+    tn__lbfgs *h = history_of(optim);
+    for (int i = 0; l && h && i < 2 + 2 * h->count; i++) {
+        l->tensor[l->count] = *history_tensor(h, i);
+        add_history_name(l, i);
     }
     return l;
 }
@@ -153,6 +199,31 @@ static void add_group(tn__json_writer *t, const tn__optim_group *group,
     tn__json_add(t, "}");
 }
 
+static void add_number(tn__json_writer *t, const char *name, double value,
+                       bool *finite)
+{
+    tn__json_add_text(t, name);
+    tn__json_add(t, ":");
+    add_real(t, value, finite);
+    tn__json_add(t, ",");
+}
+
+static void add_history(tn__json_writer *t, tn__lbfgs *h, bool *finite)
+{
+    tn__json_add(t, ",\"history\":{\"iterations\":");
+    tn__json_add_integer(t, h->iterations);
+    tn__json_add(t, ",");
+    add_number(t, "loss", h->loss, finite);
+    add_number(t, "scale", h->scale, finite);
+    add_number(t, "t", h->t, finite);
+    tn__json_add(t, "\"rho\":[");
+    for (int i = 0; i < h->count; i++) {
+        tn__json_add(t, i ? "," : "");
+        add_real(t, tn__lbfgs_pair_at(h, i)->rho, finite);
+    }
+    tn__json_add(t, "]}");
+}
+
 /* The text for the metadata, malloc'ed; NULL with the error recorded. */
 static char *text_of(const tn_optim *optim, const char *call)
 {
@@ -163,7 +234,10 @@ static char *text_of(const tn_optim *optim, const char *call)
         tn__json_add(&t, g == optim->first ? "" : ",");
         add_group(&t, g, &finite);
     }
-    tn__json_add(&t, "],\"rule\":");
+    tn__json_add(&t, "]");
+    if (history_of(optim))
+        add_history(&t, history_of(optim), &finite);
+    tn__json_add(&t, ",\"rule\":");
     tn__json_add_text(&t, optim->rule->name);
     tn__json_add(&t, "}");
     if (!t.failed && finite)
@@ -178,7 +252,6 @@ static char *text_of(const tn_optim *optim, const char *call)
     return NULL;
 }
 
-/* The history of LBFGS is not a state of single parameters. */
 static tn_status check_call(const char *call, const tn_optim *optim,
                             const char *path)
 {
@@ -187,10 +260,6 @@ static tn_status check_call(const char *call, const tn_optim *optim,
     if (!path)
         return tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "path",
                                         "path is NULL");
-    if (optim->rule->closure)
-        return tn_error_refuse_argument(TN_ERR_UNSUPPORTED, call, "optim",
-                                        "the history of %s is not saved",
-                                        optim->rule->name);
     return TN_OK;
 }
 
@@ -227,11 +296,12 @@ static tn_status bad_file(const char *path, const char *what)
 }
 
 /* The metadata of the file: rates of each group, steps and memory of each
- * parameter, in the optimizer's order. */
+ * parameter, in the optimizer's order; and the history of LBFGS. */
 typedef struct saved {
     double (*rates)[RATE_FIELDS];
     int64_t *steps;
     double *memory;
+    tn__lbfgs *history; /* lent by the scope; NULL: none */
 } saved;
 
 static bool saved_make(saved *s, const tn_optim *optim)
@@ -289,6 +359,39 @@ static tn_status read_group(saved *s, const tn__optim_group *group, int number,
     return TN_OK;
 }
 
+/* The numbers of the history of LBFGS. */
+static tn_status read_history(saved *s, const tn_optim *optim,
+                              const tn__json_value *json, const char *path)
+{
+    if (!json)
+        return TN_OK;
+    const tn__json_value *iterations = tn__json_get(json, "iterations");
+    const tn__json_value *rho = tn__json_get(json, "rho");
+    if (!optim->rule->closure || !tn__json_is(rho, TN__JSON_LIST) ||
+        !tn__json_is(iterations, TN__JSON_INTEGER) || iterations->integer < 1 ||
+        iterations->integer > INT64_MAX / 2)
+        return bad_file(path, "\"history\" is not that of an optimizer");
+    const int capacity = optim->options.lbfgs.history_size;
+    if (rho->count > (size_t)capacity)
+        return tn_error_refuse_argument(
+            TN_ERR_ARGUMENT, "optim_load", "path",
+            "%s: a history of %zu steps; the optimizer's history_size is %d",
+            path, rho->count, capacity);
+    tn__lbfgs *h = tn__lbfgs_new(capacity);
+    if (!h)
+        return tn_error_code();
+    h->iterations = iterations->integer;
+    if (!tn__json_real(tn__json_get(json, "loss"), &h->loss) ||
+        !tn__json_real(tn__json_get(json, "scale"), &h->scale) ||
+        !tn__json_real(tn__json_get(json, "t"), &h->t))
+        return bad_file(path, "\"history\" lacks a number");
+    TN__JSON_EACH(value, rho)
+        if (!tn__json_real(value, &h->ring[h->count++].rho))
+            return bad_file(path, "\"rho\" holds a value that is not a number");
+    s->history = h;
+    return TN_OK;
+}
+
 /* Reads the metadata if rule and groups are those of the optimizer. */
 static tn_status read_text(saved *s, const tn_optim *optim,
                            const tn__json_value *top, const char *path)
@@ -323,7 +426,9 @@ static tn_status read_text(saved *s, const tn_optim *optim,
         status = read_group(s, g, number, first, json, path);
         first += (size_t)tn_parameters_count(g->parameters);
     }
-    return status;
+    return status == TN_OK ? read_history(s, optim,
+                                          tn__json_get(top, "history"), path)
+                           : status;
 }
 
 /* Metadata that is not JSON was not written by tn_optim_save. */
@@ -352,9 +457,10 @@ static tn_status read_metadata(saved *s, const tn_optim *optim,
 }
 
 /* The tensor of that name on its parameter's device; NULL if its shape or dtype
- * differs. */
+ * differs from the slot's. */
 static tn_tensor *read_slot(tn_safetensors *file, const char *path,
-                            const char *name, tn_tensor *p)
+                            const char *name, const tn_dims_list *shape,
+                            tn_tensor *p)
 {
     if (!tn_safetensors_has(file, name)) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, "optim_load", "path",
@@ -365,9 +471,9 @@ static tn_tensor *read_slot(tn_safetensors *file, const char *path,
     if (!x)
         return NULL;
     bool same = tn_tensor_dtype(x) == tn_tensor_dtype(p) &&
-                tn_tensor_ndim(x) == tn_tensor_ndim(p);
-    for (int i = 0; same && i < tn_tensor_ndim(p); i++)
-        same = tn_tensor_shape(x)[i] == tn_tensor_shape(p)[i];
+                tn_tensor_ndim(x) == shape->count;
+    for (int i = 0; same && i < shape->count; i++)
+        same = tn_tensor_shape(x)[i] == shape->dim[i];
     if (!same) {
         tn_error_refuse_argument(
             TN_ERR_SHAPE, "optim_load", "path",
@@ -390,17 +496,34 @@ static tn_status read_all(const tn_optim *optim, const saved *s,
             if (s->steps[first + (size_t)i] == 0)
                 continue;
             for (int k = 0; k < optim->rule->slots; k++) {
+                tn_tensor *p = tn_parameters_at(g->parameters, i);
+                tn_dims_list shape;
+                if (!tn__optim_slot_shape(optim->rule, p, k, &shape))
+                    continue;
                 int at = l->count;
                 const char *name =
                     add_name(l, group, tn_parameters_name(g->parameters, i),
                              optim->rule->slot_name[k]);
-                l->tensor[at] = read_slot(file, path, name,
-                                          tn_parameters_at(g->parameters, i));
+                l->tensor[at] = read_slot(file, path, name, &shape, p);
                 if (!l->tensor[at])
                     return tn_error_code();
             }
         }
         first += (size_t)count;
+    }
+    if (s->history) {
+        tn_tensor *p = tn_parameters_at(optim->first->parameters, 0);
+        tn_dims_list shape = {1, {0}};
+        for (int i = 0; i < tn_parameters_count(optim->first->parameters); i++)
+            shape.dim[0] += tn_tensor_numel(
+                tn_parameters_at(optim->first->parameters, i));
+        for (int i = 0; i < 2 + 2 * s->history->count; i++) {
+            const char *name = add_history_name(l, i);
+            tn_tensor *x = read_slot(file, path, name, &shape, p);
+            if (!x)
+                return tn_error_code();
+            *history_tensor(s->history, i) = tn_keep(x);
+        }
     }
     if (tn_safetensors_count(file) != l->count)
         return tn_error_refuse_argument(TN_ERR_ARGUMENT, "optim_load", "path",
@@ -415,6 +538,10 @@ static void apply_all(tn_optim *optim, const saved *s, const list *l)
 {
     int group = 0, next = 0;
     size_t parameter = 0;
+    if (optim->rule->closure) {
+        tn_drop(optim->history);
+        optim->history = tn_keep(s->history);
+    }
     for (tn__optim_group *g = optim->first; g; g = g->next, group++) {
         for (int i = 0; i < RATE_FIELDS; i++)
             memcpy((char *)&g->rates + rate_fields[i].at, &s->rates[group][i],
@@ -425,10 +552,13 @@ static void apply_all(tn_optim *optim, const saved *s, const list *l)
             state->progress.steps = s->steps[parameter];
             state->progress.memory = s->memory[parameter];
             for (int k = 0; k < optim->rule->slots; k++) {
+                tn_dims_list shape;
+                bool here = state->progress.steps &&
+                            tn__optim_slot_shape(
+                                optim->rule,
+                                tn_parameters_at(g->parameters, i), k, &shape);
                 tn_drop(state->slot[k]);
-                state->slot[k] = state->progress.steps
-                                     ? tn_keep(l->tensor[next++])
-                                     : NULL;
+                state->slot[k] = here ? tn_keep(l->tensor[next++]) : NULL;
             }
         }
     }

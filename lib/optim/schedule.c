@@ -13,11 +13,20 @@ static const double pi = 3.14159265358979323846;
 static void schedule_release(void *object)
 {
     tn_schedule *schedule = object;
+    for (int i = 0; schedule->kind->child_steps && i < schedule->of.group.count;
+         i++)
+        tn_drop(schedule->of.group.child[i]);
     tn_drop(schedule->optim);
 }
 
 static const tn_object_class schedule_class = {
     sizeof schedule_class, "schedule", sizeof(tn_schedule), schedule_release};
+
+bool tn__schedule_is(const tn_schedule *schedule, const char *call,
+                     const char *argument)
+{
+    return tn_object_check(schedule, &schedule_class, call, argument);
+}
 
 tn_schedule *tn__schedule_new(const tn__schedule_kind *kind, tn_optim *optim,
                               size_t extra)
@@ -33,22 +42,101 @@ tn_schedule *tn__schedule_new(const tn__schedule_kind *kind, tn_optim *optim,
     return schedule;
 }
 
-static void advance_groups(tn_schedule *schedule)
+static tn_status check_rate(const tn_schedule *schedule, int group, double lr)
 {
-    for (tn__optim_group *g = schedule->optim->first; g; g = g->next) {
-        if (g->rates.initial_lr < 0)
-            g->rates.initial_lr = g->rates.lr;
+    if (tn_error())
+        return tn_error_code();
+    if (lr >= 0 && isfinite(lr))
+        return TN_OK;
+    return tn_error_refuse_argument(
+        TN_ERR_ARGUMENT, schedule->kind->name, "function",
+        "the function's factor makes the learning rate of group %d %g at step "
+        "%lld; it must be finite and at least 0",
+        group, lr, (long long)schedule->steps);
+}
+
+static double factor_of(const tn_schedule *schedule, int group)
+{
+    return schedule->of.function.of(schedule->steps, group,
+                                    schedule->of.function.context);
+}
+
+/* first: step 0 of a new schedule, not of one that follows in a sequence. */
+static tn_status advance_groups(tn_schedule *schedule, bool first)
+{
+    const tn__schedule_kind *kind = schedule->kind;
+    tn_status status = TN_OK;
+    int number = 0;
+    for (tn__optim_group *g = schedule->optim->first; g && status == TN_OK;
+         g = g->next, number++) {
+        tn__optim_rates *r = &g->rates;
+        if (r->initial_lr < 0)
+            r->initial_lr = r->lr;
         const int rounding = tn__optim_nearest_begin();
-        schedule->kind->advance(schedule, schedule->steps, &g->rates);
+        if (kind->advance)
+            kind->advance(schedule, schedule->steps, r);
+        else if (!kind->relative)
+            r->lr = r->initial_lr * factor_of(schedule, number);
+        else if (!first)
+            r->lr *= factor_of(schedule, number);
         tn__optim_nearest_end(rounding);
+        if (!kind->advance)
+            status = check_rate(schedule, number, r->lr);
     }
+    return status;
+}
+
+void tn__schedule_reset_lr(tn_optim *optim)
+{
+    for (tn__optim_group *g = optim->first; g; g = g->next) {
+        if (g->rates.initial_lr >= 0)
+            g->rates.lr = g->rates.initial_lr;
+    }
+}
+
+void tn__schedule_remember(tn_optim *optim)
+{
+    for (tn__optim_group *g = optim->first; g; g = g->next)
+        g->before = g->rates;
+}
+
+void tn__schedule_recall(tn_optim *optim)
+{
+    for (tn__optim_group *g = optim->first; g; g = g->next)
+        g->rates = g->before;
 }
 
 tn_schedule *tn__schedule_start(tn_schedule *schedule)
 {
-    if (schedule)
-        advance_groups(schedule);
-    return schedule;
+    if (!schedule)
+        return NULL;
+    tn__schedule_remember(schedule->optim);
+    if (advance_groups(schedule, true) == TN_OK)
+        return schedule;
+    tn__schedule_recall(schedule->optim);
+    tn_drop(schedule);
+    return NULL;
+}
+
+tn_status tn__schedule_restart(tn_schedule *schedule, bool first)
+{
+    if (!first && !schedule->kind->relative)
+        tn__schedule_reset_lr(schedule->optim);
+    schedule->steps = 0;
+    return schedule->kind->restart ? schedule->kind->restart(schedule)
+                                   : advance_groups(schedule, first);
+}
+
+tn_status tn__schedule_advance(tn_schedule *schedule)
+{
+    if (schedule->limit && schedule->steps >= schedule->limit)
+        return tn_error_refuse_argument(TN_ERR_STATE, "schedule_step", NULL,
+                                        "step %lld, but total_steps is %lld",
+                                        (long long)schedule->steps + 1,
+                                        (long long)schedule->limit);
+    schedule->steps++;
+    return schedule->kind->step ? schedule->kind->step(schedule)
+                                : advance_groups(schedule, false);
 }
 
 bool tn__schedule_check(const tn__schedule_kind *kind, const char *option,
@@ -67,27 +155,55 @@ bool tn__schedule_check(const tn__schedule_kind *kind, const char *option,
     return false;
 }
 
+/* Is `steps` within the limits of the schedule and of those in it? */
+static bool is_within(const tn_schedule *schedule, int64_t steps)
+{
+    if (steps < 0 || (schedule->limit && steps > schedule->limit))
+        return false;
+    for (int i = 0; schedule->kind->child_steps && i < schedule->of.group.count;
+         i++) {
+        const int64_t own = schedule->kind->child_steps(schedule, i, steps);
+        if (own >= 0 && !is_within(schedule->of.group.child[i], own))
+            return false;
+    }
+    return true;
+}
+
+static void set_steps(tn_schedule *schedule, int64_t steps)
+{
+    schedule->steps = steps;
+    for (int i = 0; schedule->kind->child_steps && i < schedule->of.group.count;
+         i++) {
+        const int64_t own = schedule->kind->child_steps(schedule, i, steps);
+        if (own >= 0)
+            set_steps(schedule->of.group.child[i], own);
+    }
+}
+
 tn_status tn_schedule_step(tn_schedule *schedule)
 {
     if (tn_error())
         return TN_ERR_STATE;
-    if (!tn_object_check(schedule, &schedule_class, "schedule_step",
-                         "schedule"))
+    if (!tn__schedule_is(schedule, "schedule_step", "schedule"))
         return tn_error_code();
-    if (schedule->limit && schedule->steps >= schedule->limit)
-        return tn_error_refuse_argument(TN_ERR_STATE, "schedule_step", NULL,
-                                        "step %lld, but total_steps is %lld",
-                                        (long long)schedule->steps + 1,
-                                        (long long)schedule->limit);
-    schedule->steps++;
-    advance_groups(schedule);
-    return TN_OK;
+    if (schedule->kind->metric)
+        return tn_error_refuse_argument(
+            TN_ERR_ARGUMENT, "schedule_step", "schedule",
+            "a step of %s has a metric: call tn_schedule_step_metric",
+            schedule->kind->name);
+    const int64_t before = schedule->steps;
+    tn__schedule_remember(schedule->optim);
+    tn_status status = tn__schedule_advance(schedule);
+    if (status < 0) {
+        tn__schedule_recall(schedule->optim);
+        set_steps(schedule, before);
+    }
+    return status;
 }
 
 int64_t tn_schedule_steps(const tn_schedule *schedule)
 {
-    return schedule && tn_object_check(schedule, &schedule_class,
-                                       "schedule_steps", "schedule")
+    return schedule && tn__schedule_is(schedule, "schedule_steps", "schedule")
                ? schedule->steps
                : 0;
 }
@@ -96,15 +212,52 @@ tn_status tn_schedule_set_steps(tn_schedule *schedule, int64_t steps)
 {
     if (tn_error())
         return TN_ERR_STATE;
-    if (!tn_object_check(schedule, &schedule_class, "schedule_set_steps",
-                         "schedule"))
+    if (!tn__schedule_is(schedule, "schedule_set_steps", "schedule"))
         return tn_error_code();
-    if (steps < 0 || (schedule->limit && steps > schedule->limit))
+    if (!is_within(schedule, steps))
         return tn_error_refuse_argument(
             TN_ERR_ARGUMENT, "schedule_set_steps", "steps",
             "steps is %lld; it must be at least 0 and at most total_steps",
             (long long)steps);
-    schedule->steps = steps;
+    set_steps(schedule, steps);
+    return TN_OK;
+}
+
+tn_schedule_state tn_schedule_snapshot(const tn_schedule *schedule)
+{
+    tn_schedule_state state = {0};
+    if (!schedule ||
+        !tn__schedule_is(schedule, "schedule_snapshot", "schedule"))
+        return state;
+    state.steps = schedule->steps;
+    if (schedule->kind->metric) {
+        state.bad_steps = schedule->of.plateau.bad_steps;
+        state.cooldown = schedule->of.plateau.cooldown;
+        state.best = schedule->of.plateau.best;
+    }
+    return state;
+}
+
+tn_status tn_schedule_restore(tn_schedule *schedule, tn_schedule_state state)
+{
+    if (tn_error())
+        return TN_ERR_STATE;
+    if (!tn__schedule_is(schedule, "schedule_restore", "schedule"))
+        return tn_error_code();
+    if (!is_within(schedule, state.steps) || state.bad_steps < 0 ||
+        state.cooldown < 0 || isnan(state.best))
+        return tn_error_refuse_argument(
+            TN_ERR_ARGUMENT, "schedule_restore", "state",
+            "steps is %lld, bad_steps %lld, cooldown %lld, best %g; they must "
+            "be at least 0, steps at most total_steps, and best no NaN",
+            (long long)state.steps, (long long)state.bad_steps,
+            (long long)state.cooldown, state.best);
+    set_steps(schedule, state.steps);
+    if (schedule->kind->metric) {
+        schedule->of.plateau.bad_steps = state.bad_steps;
+        schedule->of.plateau.cooldown = state.cooldown;
+        schedule->of.plateau.best = state.best;
+    }
     return TN_OK;
 }
 
@@ -117,7 +270,8 @@ static void step_advance(const tn_schedule *schedule, int64_t step,
         rates->lr *= schedule->of.step.gamma;
 }
 
-static const tn__schedule_kind step_kind = {"schedule_step_lr", step_advance};
+static const tn__schedule_kind step_kind = {
+    .name = "schedule_step_lr", .advance = step_advance};
 
 TN_OPTIONS_TYPE(tn_schedule_step_lr, "schedule_step_lr", "optim, step_size",
                 TN_SCHEDULE_STEP_LR_OPTIONS_LIST)
@@ -150,8 +304,8 @@ static void multi_step_advance(const tn_schedule *schedule, int64_t step,
     }
 }
 
-static const tn__schedule_kind multi_step_kind = {"schedule_multi_step_lr",
-                                                  multi_step_advance};
+static const tn__schedule_kind multi_step_kind = {
+    .name = "schedule_multi_step_lr", .advance = multi_step_advance};
 
 TN_OPTIONS_TYPE(tn_schedule_multi_step_lr, "schedule_multi_step_lr",
                 "optim, milestones, count",
@@ -191,8 +345,8 @@ static void exponential_advance(const tn_schedule *schedule, int64_t step,
         rates->lr *= schedule->of.gamma;
 }
 
-static const tn__schedule_kind exponential_kind = {"schedule_exponential_lr",
-                                                   exponential_advance};
+static const tn__schedule_kind exponential_kind = {
+    .name = "schedule_exponential_lr", .advance = exponential_advance};
 
 tn_schedule *tn_schedule_exponential_lr(tn_optim *optim, double gamma)
 {
@@ -216,8 +370,8 @@ static void constant_advance(const tn_schedule *schedule, int64_t step,
         rates->lr *= 1 / o->factor;
 }
 
-static const tn__schedule_kind constant_kind = {"schedule_constant_lr",
-                                                constant_advance};
+static const tn__schedule_kind constant_kind = {
+    .name = "schedule_constant_lr", .advance = constant_advance};
 
 /* A factor of 0 has no reciprocal. */
 static bool is_factor(const tn__schedule_kind *kind, const char *option,
@@ -263,8 +417,8 @@ static void linear_advance(const tn_schedule *schedule, int64_t step,
                                   (double)(step - 1) * slope);
 }
 
-static const tn__schedule_kind linear_kind = {"schedule_linear_lr",
-                                              linear_advance};
+static const tn__schedule_kind linear_kind = {
+    .name = "schedule_linear_lr", .advance = linear_advance};
 
 TN_OPTIONS_TYPE(tn_schedule_linear_lr, "schedule_linear_lr", "optim",
                 TN_SCHEDULE_LINEAR_LR_OPTIONS_LIST)
@@ -298,8 +452,8 @@ static void polynomial_advance(const tn_schedule *schedule, int64_t step,
                          o->power);
 }
 
-static const tn__schedule_kind polynomial_kind = {"schedule_polynomial_lr",
-                                                  polynomial_advance};
+static const tn__schedule_kind polynomial_kind = {
+    .name = "schedule_polynomial_lr", .advance = polynomial_advance};
 
 TN_OPTIONS_TYPE(tn_schedule_polynomial_lr, "schedule_polynomial_lr", "optim",
                 TN_SCHEDULE_POLYNOMIAL_LR_OPTIONS_LIST)
@@ -340,8 +494,8 @@ static void cosine_advance(const tn_schedule *schedule, int64_t step,
                     low;
 }
 
-static const tn__schedule_kind cosine_kind = {"schedule_cosine_annealing_lr",
-                                              cosine_advance};
+static const tn__schedule_kind cosine_kind = {
+    .name = "schedule_cosine_annealing_lr", .advance = cosine_advance};
 
 TN_OPTIONS_TYPE(tn_schedule_cosine_annealing_lr,
                 "schedule_cosine_annealing_lr", "optim, T_max",
@@ -383,7 +537,7 @@ static void restarts_advance(const tn_schedule *schedule, int64_t step,
 }
 
 static const tn__schedule_kind restarts_kind = {
-    "schedule_cosine_annealing_warm_restarts", restarts_advance};
+    .name = "schedule_cosine_annealing_warm_restarts", .advance = restarts_advance};
 
 TN_OPTIONS_TYPE(tn_schedule_cosine_annealing_warm_restarts,
                 "schedule_cosine_annealing_warm_restarts", "optim, T_0",

@@ -168,11 +168,14 @@ static void write_texts(texts *t, const tn_checkpoint *c,
                  "%" PRIu64 " %" PRIu64 " %" PRId64 " %" PRId64 " %" PRId64,
                  s.seed, s.epoch, s.batch, s.batch_size, s.sample_count);
     }
-    if (c->schedule)
-        snprintf(add_text(t, schedule_key), TEXT_BYTES, "%" PRId64,
-                 tn_schedule_steps(c->schedule));
-    if (c->scaler) { /* doubles are written as their bits in hexadecimal, which
-                        does not depend on the locale */
+    if (c->schedule) { /* the best metric as bits, in hexadecimal */
+        tn_schedule_state s = tn_schedule_snapshot(c->schedule);
+        snprintf(add_text(t, schedule_key), TEXT_BYTES,
+                 "%" PRId64 " %" PRId64 " %" PRId64 " %" PRIu64, s.steps,
+                 s.bad_steps, s.cooldown, bits_of(s.best));
+    }
+    if (c->scaler) { /* doubles as bits in hexadecimal: independent of
+                        the locale */
         tn_grad_scaler_state s = tn_grad_scaler_snapshot(c->scaler);
         snprintf(add_text(t, scaler_key), TEXT_BYTES,
                  "%" PRId64 " %" PRId64 " %" PRIx64 " %" PRIx64 " %" PRIx64,
@@ -232,7 +235,8 @@ typedef struct loaded {
     tn_parameter_list *state; /* the module's parameters and buffers; NULL if
                                  there is no module */
     char *data; /* contents of all tensors to load, owned by the open scope */
-    int64_t step, schedule_steps;
+    int64_t step;
+    tn_schedule_state schedule;
     tn_rng_state rng;
     tn_loader_state loader;
     tn_grad_scaler_state scaler;
@@ -430,17 +434,19 @@ static tn_status check_loader(const loaded *l, tn_loader *loader)
     return status == TN_OK ? tn_loader_restore(loader, before) : status;
 }
 
-static tn_status read_schedule(loaded *l)
+/* Checks that the schedule accepts the state: restores it, then the old one. */
+static tn_status read_schedule(loaded *l, tn_schedule *schedule)
 {
-    uint64_t steps = 0;
-    tn_status status = read_numbers(l, schedule_key, 1, &steps);
-    l->schedule_steps = (int64_t)steps;
-    if (status == TN_OK && l->schedule_steps < 0)
-        status =
-            tn_error_refuse_argument(TN_ERR_FORMAT, "checkpoint_load", "path",
-                                     "%s: a schedule of %lld steps", l->path,
-                                     (long long)l->schedule_steps);
-    return status;
+    uint64_t n[4] = {0};
+    tn_status status = read_numbers(l, schedule_key, 4, n);
+    if (status < 0)
+        return status;
+    l->schedule =
+        (tn_schedule_state){(int64_t)n[0], (int64_t)n[1], (int64_t)n[2], 0};
+    memcpy(&l->schedule.best, &n[3], sizeof l->schedule.best);
+    tn_schedule_state before = tn_schedule_snapshot(schedule);
+    status = tn_schedule_restore(schedule, l->schedule);
+    return status == TN_OK ? tn_schedule_restore(schedule, before) : status;
 }
 
 static tn_status read_scaler(loaded *l)
@@ -504,7 +510,7 @@ static tn_status read_file(loaded *l, const tn_checkpoint *c)
     if (status == TN_OK)
         status = check_parts(l, c);
     if (status == TN_OK && c->schedule)
-        status = read_schedule(l);
+        status = read_schedule(l, c->schedule);
     if (status == TN_OK && c->loader)
         status = read_loader(l, c->loader);
     if (status == TN_OK && c->scaler)
@@ -530,7 +536,7 @@ static tn_status apply_all(const loaded *l, const tn_checkpoint *c)
     if (status == TN_OK)
         status = each_tensor(l, c, copy_tensor);
     if (status == TN_OK && c->schedule)
-        status = tn_schedule_set_steps(c->schedule, l->schedule_steps);
+        status = tn_schedule_restore(c->schedule, l->schedule);
     if (status == TN_OK && c->loader)
         status = tn_loader_restore(c->loader, l->loader);
     if (status == TN_OK && c->scaler)
@@ -549,7 +555,7 @@ static void rename_error(void)
 {
     static const char *const part[] = {
         "safetensors_open",    "safetensors_tensor", "optim_load_part",
-        "schedule_set_steps",  "loader_restore",     "grad_scaler_restore",
+        "schedule_restore",    "loader_restore",     "grad_scaler_restore",
         "average_set_updates",
     };
     for (size_t i = 0; i < sizeof part / sizeof *part; i++)

@@ -65,13 +65,13 @@ check_PROGRAMS += tests/cuda/test_dnn_conv
 tests_cuda_test_dnn_conv_SOURCES = tests/cuda/test_dnn_conv.c \
 	tests/plugins/folder.h
 tests_cuda_test_dnn_conv_LDADD = libtenon.la $(TN_LIBS)
-check_LTLIBRARIES += cuda_told.la
-cuda_told_la_SOURCES = tests/cuda/told_driver.c
-cuda_told_la_LDFLAGS = $(cuda_sim_la_LDFLAGS)
-check_DATA += tests/sim/told/libcuda.so.1
-tests/sim/told/libcuda.so.1: cuda_told.la
+check_LTLIBRARIES += cuda_accepting.la
+cuda_accepting_la_SOURCES = tests/cuda/accepting_driver.c
+cuda_accepting_la_LDFLAGS = $(cuda_sim_la_LDFLAGS)
+check_DATA += tests/sim/accepting/libcuda.so.1
+tests/sim/accepting/libcuda.so.1: cuda_accepting.la
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && rm -f $@ && \
-	  $(LN_S) ../../../.libs/cuda_told.so $@
+	  $(LN_S) ../../../.libs/cuda_accepting.so $@
 check_PROGRAMS += tests/cuda/test_compile
 tests_cuda_test_compile_SOURCES = tests/cuda/test_compile.c \
 	tests/cuda/on_sim.h tests/device/by_name.h tests/plugins/folder.h \

@@ -68,7 +68,7 @@ then
     done_testing
 fi
 succeeds "the simulated device is listed and opened" tools/tenon info
-# An NVRTC that the driver takes: tests/sim/nvrtc has one of a told version.
+# An NVRTC that the driver takes: tests/sim/nvrtc has one whose version TENON_SIM_NVRTC sets.
 refuses "newer than the driver (CUDA 10.0), which cannot load its code" \
     "no compiler that the driver takes" env TENON_SIM_VERSION=10000 \
     tools/tenon info
@@ -176,6 +176,9 @@ succeeds "layers, optimizers, schedules, a training run: PyTorch's results" \
     tests/golden/run tests/golden/samples/modules tests/golden/samples/optim \
     tests/golden/samples/schedulers $one
 tail -n 3 "$scratch/output" | note
+succeeds "the first sample of every layer: PyTorch's results" \
+    tests/golden/run tests/golden/samples/layers/*_1.safetensors
+tail -n 1 "$scratch/output" | note
 for file in tests/golden/samples/ops/* tests/golden/samples/training/*; do
     case "$whole$one " in
     *" $file "*) ;;

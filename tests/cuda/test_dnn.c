@@ -1,8 +1,8 @@
 /* NVIDIA's cuDNN, if it is installed, accepts the graphs that conv.c and
  * attention.c describe. No GPU is needed: since 9.8 its heuristics and plans
  * work from a description of a GPU. It chooses engines and compiles their
- * kernels; the driver of tests/cuda/told_driver.c accepts these. The last call,
- * which would run them, is intercepted. */
+ * kernels; the driver of tests/cuda/accepting_driver.c accepts these. The last
+ * call, which would run them, is intercepted. */
 #include <dlfcn.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -124,7 +124,7 @@ const char *tn__cuda_open(tn_cuda_library which)
     return NULL;
 }
 
-/* ---- a GPU that is told of ---------------------------------------------- */
+/* ---- a GPU that cuDNN knows by its description --------------------------- */
 
 /* CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, CUDNN_TYPE_CHAR, and attributes:
  * DEVICEPROP_JSON_REPRESENTATION, ENGINEHEUR_DEVICEPROP,
@@ -140,9 +140,9 @@ typedef struct gpu {
 static const gpu gpus[] = {{"NVIDIA A100", 800, 108, 166912},
                            {"NVIDIA H200", 900, 132, 232448},
                            {"NVIDIA B200", 1000, 148, 232448}};
-static tn_dnn_descriptor told;
+static tn_dnn_descriptor description;
 
-static bool tell(const gpu *g)
+static bool describe_gpu(const gpu *g)
 {
     char text[1024];
     snprintf(text, sizeof text,
@@ -160,11 +160,11 @@ static bool tell(const gpu *g)
              "\"warpSize\":32,\"memoryBusWidth\":5120,\"smCountOrigin\":1,"
              "\"oversizedSharedMemoryPerBlock\":0}",
              g->name, g->version, g->units, g->shared, 80ll << 30);
-    tn_dnn_status e = library.create(GPU, &told);
+    tn_dnn_status e = library.create(GPU, &description);
     if (!e)
-        e = library.set(told, GPU_TEXT, IS_CHAR, (int64_t)strlen(text) + 1,
-                        text);
-    return !e && !library.finalize(told);
+        e = library.set(description, GPU_TEXT, IS_CHAR,
+                        (int64_t)strlen(text) + 1, text);
+    return !e && !library.finalize(description);
 }
 
 static int
@@ -172,7 +172,7 @@ static int
 
 static tn_dnn_status handle_create(tn_dnn_handle *handle)
 {
-    *handle = (tn_dnn_handle)(void *)&told;
+    *handle = (tn_dnn_handle)(void *)&description;
     return 0;
 }
 
@@ -197,13 +197,13 @@ static tn_dnn_status set(tn_dnn_descriptor descriptor, int name, int type,
         return 0;
     if (name == TN_DNN_PLAN_HANDLE)
         return library.set(descriptor, PLAN_GPU, TN_DNN_IS_DESCRIPTOR, 1,
-                           &told);
+                           &description);
     if (name == TN_DNN_PACK_IDS)
         ran = (int)count;
     tn_dnn_status e = library.set(descriptor, name, type, count, elements);
     return !e && name == TN_DNN_HEUR_GRAPH
                ? library.set(descriptor, HEUR_GPU, TN_DNN_IS_DESCRIPTOR, 1,
-                             &told)
+                             &description)
                : e;
 }
 
@@ -456,14 +456,14 @@ static void check_conv(tn_queue *queue, const gpu *g, const conv *c)
 
 /* Restarts the program with the driver that accepts everything, and with the
  * folders in which the plugin searches cuDNN, and cuDNN searches NVRTC. */
-static void on_told_driver(char **argv)
+static void on_accepting_driver(char **argv)
 {
     const char *build = getenv("top_builddir"), *now = getenv("LD_LIBRARY_PATH");
     const char *libs = getenv("TENON_CUDA_LIBS");
     char path[8192];
     if (getenv("TN_TEST_TOLD"))
         return;
-    snprintf(path, sizeof path, "%s/tests/sim/told%s%s%s%s:%s/lib64",
+    snprintf(path, sizeof path, "%s/tests/sim/accepting%s%s%s%s:%s/lib64",
              build ? build : ".", now ? ":" : "", now ? now : "",
              libs ? ":" : "", libs ? libs : "", TENON_CUDA_FOLDER);
     setenv("LD_LIBRARY_PATH", path, 1);
@@ -472,22 +472,22 @@ static void on_told_driver(char **argv)
     bail_out("the program does not start again");
 }
 
-/* Is it the driver of told_driver.c? A real one loads no kernel that was compiled
+/* Whether the driver is accepting_driver.c. A real one loads no kernel compiled
  * for another GPU than its own. */
-static bool is_told(void)
+static bool is_accepting(void)
 {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    return driver && dlsym(driver, "tn_told_driver");
+    return driver && dlsym(driver, "tn_accepting_driver");
 }
 
 int main(int argc, char **argv)
 {
     (void)argc;
     plan_later();
-    on_told_driver(argv);
-    if (!is_told()) {
+    on_accepting_driver(argv);
+    if (!is_accepting()) {
         skip(1, "libcuda.so.1 is a driver of NVIDIA's, which takes kernels of "
-                "its own GPU alone: tests/sim/told is not in this tree");
+                "its own GPU alone: tests/sim/accepting is not in this tree");
         return done_testing();
     }
     if (!open_library()) {
@@ -499,7 +499,7 @@ int main(int argc, char **argv)
         tn_queue queue = {.device = &device};
         listed.major = gpus[i].version / 100;
         listed.info.memory_total = 80ull << 30;
-        if (!ok(tell(&gpus[i]), "cuDNN accepts %s", gpus[i].name))
+        if (!ok(describe_gpu(&gpus[i]), "cuDNN accepts %s", gpus[i].name))
             continue;
         for (size_t k = 0; k < sizeof attentions / sizeof *attentions; k++)
             check_attention(&queue, &gpus[i], &attentions[k]);
@@ -507,7 +507,7 @@ int main(int argc, char **argv)
             check_conv(&queue, &gpus[i], &convs[k]);
         check_declined(&queue);
         tn__cuda_plans_free(queue.plans);
-        library.destroy(told);
+        library.destroy(description);
     }
     return done_testing();
 }

@@ -316,8 +316,9 @@ static bool is_one_of(const char *name, const char *const *list)
     return *list != NULL;
 }
 
-/* "cuMemAlloc_v2: told, then works"; "": there is no such call (told: an error
- * was reported). */
+/* Prints what a failure of the current call causes, such as "cuMemAlloc_v2:
+ * reported, then works": an error was reported, and the next call worked. Prints
+ * nothing if the program makes no such call. */
 static void print_what_happens(void)
 {
     static const char *const once[] = {"cuInit", "cuDeviceGetCount",
@@ -337,7 +338,7 @@ static void print_what_happens(void)
         return;
     printf("%s: %s", name,
            first                  ? "does without"
-           : *by_hand_failure()   ? "told"
+           : *by_hand_failure()   ? "reported"
                                   : "FAILS WITHOUT A WORD");
     sim_reports(said, sizeof said);
     if (*said && !is_one_of(name, gives_back))
@@ -448,7 +449,7 @@ typedef struct tally {
 
 static void test_error(int error, const char *name)
 {
-    tally tallies[] = {{"told", 0},       {"does without", 0},
+    tally tallies[] = {{"reported", 0},       {"does without", 0},
                        {", works", 0},    {", lost", 0},
                        {"not listed", 0}, {"WITHOUT A WORD", 0},
                        {"LEAVES", 0},     {"WORKS NO MORE", 0},

@@ -183,7 +183,7 @@ static void test_own(void)
     }
     is_int(batches, 2, "a sample that fails ends the epoch");
     ok(last == 26, "5 * 5 + 1");
-    is_str(tn_error(), "sample 7 is torn", "and its error is the caller's");
+    is_str(tn_error(), "dataset_batch: sample 7: sample 7 is torn", "and its error is the caller's");
     tn_error_clear();
     tn_scope_close(scope);
     is_int(released, 1, "its context is released once");

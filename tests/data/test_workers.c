@@ -238,7 +238,7 @@ static void test_errors(void)
         ok(!tn_error(), "comes without an error");
     }
     is_int(bodies, 10, "ten batches come before the eleventh is torn");
-    is_str(tn_error(), "sample 42 is torn",
+    is_str(tn_error(), "dataset_batch: sample 42: sample 42 is torn",
            "whose error the caller gets at that batch");
     is_int(tn_error_code(), TN_ERR_IO, "with its code");
     tn_error_clear();

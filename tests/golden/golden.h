@@ -2,8 +2,8 @@
  *
  * The runner (run.c) walks folders of safetensors files made by PyTorch. A
  * file is an operator's samples (op_file.c), a layer, an optimizer
- * (optim_file.c), a schedule (schedule_file.c) or a training run
- * (training_file.c); each gives a verdict. Nothing depends on the names of
+ * (optim_file.c), a schedule (schedule_file.c), a distribution
+ * (distribution_file.c) or a training run (training_file.c); each gives a verdict. Nothing depends on the names of
  * samples or seeds. */
 #ifndef TN_TESTS_GOLDEN_GOLDEN_H
 #define TN_TESTS_GOLDEN_GOLDEN_H
@@ -27,6 +27,7 @@ verdict op_file_run(tn_safetensors *file);
 verdict module_file_run(tn_safetensors *file);
 verdict optim_file_run(tn_safetensors *file);
 verdict schedule_file_run(tn_safetensors *file);
+verdict distribution_file_run(tn_safetensors *file);
 verdict training_file_run(tn_safetensors *file, const char *name);
 
 /* Computes the outputs of an operator's sample and the gradients of its inputs.

@@ -50,6 +50,28 @@ static tn_dims_list dims(const json_t *args, const char *name)
     return list;
 }
 
+/* Size i of the count of an output_size: a number is that of each. */
+static int64_t axis(const json_t *args, int count, int i)
+{
+    const json_t *value = json_object_get(args, "output_size");
+    if (json_is_array(value) && count > 1)
+        value = json_array_get(value, (size_t)i);
+    if (json_is_array(value))
+        value = json_array_get(value, 0);
+    return json_is_integer(value) ? json_integer_value(value) : TN_NONE_INT;
+}
+
+/* A tensor of ones of the shape {"shape": [2, 3]}, whose values the state
+ * holds. */
+static tn_tensor *ones(const json_t *args, const char *name)
+{
+    const json_t *shape = json_object_get(json_object_get(args, name), "shape");
+    tn_dims_list list = TN_SCALAR;
+    for (size_t i = 0; i < json_array_size(shape) && i < TN_MAX_NDIM; i++)
+        list.dim[list.count++] = json_integer_value(json_array_get(shape, i));
+    return shape ? tn_ones(list) : NULL;
+}
+
 /* ---- activations ----------------------------------------------------------------- */
 
 #define PLAIN(function)                                                       \
@@ -70,65 +92,12 @@ PLAIN(hardsigmoid)
 PLAIN(logsigmoid)
 PLAIN(softsign)
 PLAIN(tanhshrink)
-PLAIN(flatten)
 
 static tn_module *make_gelu(const json_t *args)
 {
     const char *approximate = text(args, "approximate");
     return approximate && strcmp(approximate, "tanh") == 0 ? tn_nn_gelu_tanh()
                                                            : tn_nn_gelu();
-}
-
-static tn_module *make_elu(const json_t *args)
-{
-    return tn_nn_elu(number(args, "alpha", 1));
-}
-
-static tn_module *make_celu(const json_t *args)
-{
-    return tn_nn_celu(number(args, "alpha", 1));
-}
-
-static tn_module *make_leaky_relu(const json_t *args)
-{
-    return tn_nn_leaky_relu(number(args, "negative_slope", 0.01));
-}
-
-static tn_module *make_hardshrink(const json_t *args)
-{
-    return tn_nn_hardshrink(number(args, "lambd", 0.5));
-}
-
-static tn_module *make_softshrink(const json_t *args)
-{
-    return tn_nn_softshrink(number(args, "lambd", 0.5));
-}
-
-static tn_module *make_softplus(const json_t *args)
-{
-    return tn_nn_softplus(number(args, "beta", 1),
-                          number(args, "threshold", 20));
-}
-
-static tn_module *make_hardtanh(const json_t *args)
-{
-    return tn_nn_hardtanh(number(args, "min_val", -1),
-                          number(args, "max_val", 1));
-}
-
-static tn_module *make_softmax(const json_t *args)
-{
-    return tn_nn_softmax((int)whole(args, "dim", -1));
-}
-
-static tn_module *make_log_softmax(const json_t *args)
-{
-    return tn_nn_log_softmax((int)whole(args, "dim", -1));
-}
-
-static tn_module *make_glu(const json_t *args)
-{
-    return tn_nn_glu((int)whole(args, "dim", -1));
 }
 
 static tn_module *make_prelu(const json_t *args)
@@ -146,15 +115,6 @@ static tn_module *make_linear(const json_t *args)
                         .bias = truth(args, "bias", true));
 }
 
-static tn_module *make_max_pool2d(const json_t *args)
-{
-    return tn_nn_max_pool2d(whole(args, "kernel_size", 0),
-                            .stride = whole(args, "stride", TN_NONE_INT),
-                            .padding = whole(args, "padding", 0),
-                            .dilation = whole(args, "dilation", 1),
-                            .ceil_mode = truth(args, "ceil_mode", false));
-}
-
 /* One number for all axes, or a list; the other one is none, or the default. */
 static bool is_list(const json_t *args, const char *name)
 {
@@ -167,14 +127,6 @@ static int64_t number_only(const json_t *args, const char *name,
     return is_list(args, name) ? fallback : whole(args, name, fallback);
 }
 
-/* The layers have no padding by a rule, and none with other values than zeros.
- */
-static bool plain_padding(const json_t *args)
-{
-    const char *mode = text(args, "padding_mode");
-    return !text(args, "padding") && (!mode || strcmp(mode, "zeros") == 0);
-}
-
 static tn_dims_list list_only(const json_t *args, const char *name)
 {
     if (!is_list(args, name))
@@ -183,31 +135,11 @@ static tn_dims_list list_only(const json_t *args, const char *name)
     return tn_dims_from_array(list.dim, list.count);
 }
 
-static tn_module *make_conv2d(const json_t *args)
-{
-    const char *rule = text(args, "padding");
-    bool same = rule && strcmp(rule, "same") == 0;
-    if (rule && !same && strcmp(rule, "valid") != 0)
-        return NULL;
-    return tn_nn_conv2d(
-        whole(args, "in_channels", 0), whole(args, "out_channels", 0),
-        number_only(args, "kernel_size", TN_NONE_INT),
-        .stride = number_only(args, "stride", 1),
-        .padding = number_only(args, "padding", 0),
-        .dilation = number_only(args, "dilation", 1),
-        .groups = whole(args, "groups", 1),
-        .kernel_sizes = list_only(args, "kernel_size"),
-        .strides = list_only(args, "stride"),
-        .paddings = list_only(args, "padding"),
-        .dilations = list_only(args, "dilation"),
-        .bias = truth(args, "bias", true), .padding_same = same,
-        .padding_mode = word(args, "padding_mode", "zeros"));
-}
-
 #define CONV(function)                                                        \
     static tn_module *make_##function(const json_t *args)                     \
     {                                                                         \
-        if (!plain_padding(args))                                             \
+        const char *rule = text(args, "padding");                             \
+        if (rule && strcmp(rule, "same") != 0 && strcmp(rule, "valid") != 0)  \
             return NULL;                                                      \
         return tn_nn_##function(                                              \
             whole(args, "in_channels", 0), whole(args, "out_channels", 0),    \
@@ -222,9 +154,12 @@ static tn_module *make_conv2d(const json_t *args)
             .paddings = list_only(args, "padding"),                           \
             .dilations = list_only(args, "dilation"),                         \
             .output_paddings = list_only(args, "output_padding"),             \
+            .padding_same = rule && strcmp(rule, "same") == 0,                \
+            .padding_mode = word(args, "padding_mode", "zeros"),              \
             .bias = truth(args, "bias", true));                               \
     }
 CONV(conv1d)
+CONV(conv2d)
 CONV(conv_transpose1d)
 CONV(conv_transpose2d)
 CONV(conv3d)
@@ -238,28 +173,6 @@ static tn_module *make_upsample(const json_t *args)
                           .output_sizes = list_only(args, "size"),
                           .mode = word(args, "mode", "nearest"),
                           .align_corners = truth(args, "align_corners", false));
-}
-
-static tn_module *make_avg_pool2d(const json_t *args)
-{
-    return tn_nn_avg_pool2d(
-        whole(args, "kernel_size", 0),
-        .stride = whole(args, "stride", TN_NONE_INT),
-        .padding = whole(args, "padding", 0),
-        .ceil_mode = truth(args, "ceil_mode", false),
-        .count_include_pad = truth(args, "count_include_pad", true),
-        .divisor_override = whole(args, "divisor_override", TN_NONE_INT));
-}
-
-static tn_module *make_adaptive(const json_t *args)
-{
-    tn_dims_list size = dims(args, "output_size");
-    return tn_nn_adaptive_avg_pool2d(size.dim[0], size.dim[size.count > 1]);
-}
-
-static tn_module *make_pixel_shuffle(const json_t *args)
-{
-    return tn_nn_pixel_shuffle(whole(args, "upscale_factor", 0));
 }
 
 /* ---- embedding --------------------------------------------------------------------- */
@@ -463,6 +376,22 @@ static tn_module *make_transformer(const json_t *args)
                              TRANSFORMER_OPTIONS(args));
 }
 
+static tn_module *make_encoder(const json_t *args)
+{
+    return tn_nn_transformer_encoder(
+        whole(args, "d_model", 0), whole(args, "nhead", 0),
+        (int)whole(args, "num_layers", 1), TRANSFORMER_OPTIONS(args),
+        .final_norm = truth(args, "final_norm", false));
+}
+
+static tn_module *make_decoder(const json_t *args)
+{
+    return tn_nn_transformer_decoder(
+        whole(args, "d_model", 0), whole(args, "nhead", 0),
+        (int)whole(args, "num_layers", 1), TRANSFORMER_OPTIONS(args),
+        .final_norm = truth(args, "final_norm", false));
+}
+
 static int run_decoder(tn_module *module, tn_tensor **in, tn_tensor **out)
 {
     out[0] = tn_nn_transformer_decoder_forward_with(module, in[0], in[1],
@@ -477,6 +406,60 @@ static int run_transformer(tn_module *module, tn_tensor **in,
                                             NULL);
     return out[0] ? 1 : 0;
 }
+
+/* ---- losses of nn_loss.h -------------------------------------------------------- */
+
+static tn_module *make_dropout(const json_t *args)
+{
+    return tn_nn_dropout(number(args, "p", 0.5));
+}
+
+static tn_module *make_triplet_distance(const json_t *args)
+{
+    return tn_nn_triplet_margin_with_distance_loss(
+        .margin = number(args, "margin", 1), .swap = truth(args, "swap", false),
+        .reduction = word(args, "reduction", "mean"));
+}
+
+static tn_module *make_linear_loss(const json_t *args)
+{
+    return tn_nn_linear_cross_entropy_loss(
+        whole(args, "in_features", 0), whole(args, "num_classes", 0),
+        .out_features = list_only(args, "out_features"),
+        .bias = truth(args, "bias", false), .weight = ones(args, "weight"),
+        .reduction = word(args, "reduction", "mean"),
+        .ignore_index = whole(args, "ignore_index", -100),
+        .label_smoothing = number(args, "label_smoothing", 0));
+}
+
+static tn_module *make_adaptive_softmax(const json_t *args)
+{
+    return tn_nn_adaptive_log_softmax_with_loss(
+        whole(args, "in_features", 0), whole(args, "n_classes", 0),
+        dims(args, "cutoffs"), .div_value = number(args, "div_value", 4),
+        .head_bias = truth(args, "head_bias", false));
+}
+
+static int run_adaptive_softmax(tn_module *module, tn_tensor **in,
+                                tn_tensor **out)
+{
+    out[0] = tn_nn_adaptive_log_softmax_forward(module, in[0], in[1], &out[1]);
+    return out[0] ? 2 : 0;
+}
+
+/* ---- the rows of lib/nn/layers.def ----------------------------------------------- */
+
+/* Runs a layer on as many inputs as the sample has. */
+static int run_row(tn_module *module, tn_tensor **in, tn_tensor **out)
+{
+    int count = 0;
+    while (count < LAYER_MOST && in[count])
+        count++;
+    out[0] = tn_nn_apply_with(module, in, count);
+    return out[0] ? 1 : 0;
+}
+
+#include <golden/layers.inc>
 
 /* ---- the table ---------------------------------------------------------------------- */
 
@@ -493,21 +476,9 @@ static const layer layers[] = {
     {"LogSigmoid", make_logsigmoid, NULL},
     {"Softsign", make_softsign, NULL},
     {"Tanhshrink", make_tanhshrink, NULL},
-    {"Flatten", make_flatten, NULL},
     {"GELU", make_gelu, NULL},
-    {"ELU", make_elu, NULL},
-    {"CELU", make_celu, NULL},
-    {"LeakyReLU", make_leaky_relu, NULL},
-    {"Hardshrink", make_hardshrink, NULL},
-    {"Softshrink", make_softshrink, NULL},
-    {"Softplus", make_softplus, NULL},
-    {"Hardtanh", make_hardtanh, NULL},
-    {"Softmax", make_softmax, NULL},
-    {"LogSoftmax", make_log_softmax, NULL},
-    {"GLU", make_glu, NULL},
     {"PReLU", make_prelu, NULL},
     {"Linear", make_linear, NULL},
-    {"MaxPool2d", make_max_pool2d, NULL},
     {"Conv1d", make_conv1d, NULL},
     {"Conv2d", make_conv2d, NULL},
     {"ConvTranspose1d", make_conv_transpose1d, NULL},
@@ -515,9 +486,6 @@ static const layer layers[] = {
     {"Conv3d", make_conv3d, NULL},
     {"ConvTranspose3d", make_conv_transpose3d, NULL},
     {"Upsample", make_upsample, NULL},
-    {"AvgPool2d", make_avg_pool2d, NULL},
-    {"AdaptiveAvgPool2d", make_adaptive, NULL},
-    {"PixelShuffle", make_pixel_shuffle, NULL},
     {"Embedding", make_embedding, NULL},
     {"EmbeddingBag", make_embedding_bag, NULL},
     {"Bilinear", make_bilinear, run_bilinear},
@@ -540,6 +508,13 @@ static const layer layers[] = {
     {"TransformerEncoderLayer", make_encoder_layer, NULL},
     {"TransformerDecoderLayer", make_decoder_layer, run_decoder},
     {"Transformer", make_transformer, run_transformer},
+    {"TransformerEncoder", make_encoder, NULL},
+    {"TransformerDecoder", make_decoder, run_decoder},
+    {"Dropout", make_dropout, NULL},
+    {"TripletMarginWithDistanceLoss", make_triplet_distance, run_row},
+    {"LinearCrossEntropyLoss", make_linear_loss, run_row},
+    {"AdaptiveLogSoftmaxWithLoss", make_adaptive_softmax, run_adaptive_softmax},
+    LAYER_ROWS
 };
 
 const layer *layer_find(const char *name)

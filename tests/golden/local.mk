@@ -10,7 +10,8 @@ golden_ops = tests/golden/golden.h tests/golden/op_file.c \
 	tests/golden/host.def
 
 dist_check_SCRIPTS += tests/test_golden.sh
-EXTRA_DIST += tests/golden/README.md
+EXTRA_DIST += tests/golden/README.md tests/golden/make_training.py \
+	tests/golden/make_modules.py tests/golden/modules.txt
 
 if HAVE_JANSSON
 # The runner takes any folder of reference samples: built by `make`, so that it
@@ -19,9 +20,9 @@ noinst_PROGRAMS += tests/golden/run
 tests_golden_run_SOURCES = tests/golden/run.c $(golden_ops) \
 	tests/golden/module_file.c tests/golden/layer.c tests/golden/layer.h \
 	tests/golden/optim_file.c \
-	tests/golden/schedule_file.c \
+	tests/golden/schedule_file.c tests/golden/distribution_file.c \
 	tests/golden/training_file.c
-tests_golden_run_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) \
+tests_golden_run_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_builddir)/tests $(JANSSON_CFLAGS) \
 	-DGOLDEN_TOP='"$(abs_top_srcdir)"'
 tests_golden_run_LDADD = libtenon.la $(JANSSON_LIBS) -lm
 

@@ -34,6 +34,7 @@ static void number(arguments *a, const char *name, double *to)
         {"beta1", "betas", 0},         {"beta2", "betas", 1},
         {"eta_minus", "etas", 0},      {"eta_plus", "etas", 1},
         {"step_min", "step_sizes", 0}, {"step_max", "step_sizes", 1},
+        {"eps1", "eps", 0},            {"eps2", "eps", 1},
     };
     const json_t *value = NULL;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
@@ -93,7 +94,11 @@ static void flag(arguments *a, const char *name, bool *to)
     X(ASGD, asgd, ASGD)                                                        \
     X(Rprop, rprop, RPROP)                                                     \
     X(Muon, muon, MUON)                                                        \
-    X(LBFGS, lbfgs, LBFGS)
+    X(LBFGS, lbfgs, LBFGS)                                                     \
+    X(Adafactor, adafactor, ADAFACTOR)                                         \
+    X(Lion, lion, LION)                                                        \
+    X(LARS, lars, LARS)                                                        \
+    X(LAMB, lamb, LAMB)
 
 #define MAKE(theirs, ours, OPTIONS)                                            \
     static tn_optim *make_##ours(tn_parameter_list *list, arguments *a)        \
@@ -175,7 +180,7 @@ static bool loss_near(double got, double want, tolerance within)
 static bool check_step(verdict *v, tn_safetensors *file, problem *at, int step,
                        double want, double first)
 {
-    tolerance within = tolerance_for("optimizer", TN_F32);
+    tolerance within = tolerance_for("optimizer", tn_tensor_dtype(at->p[0]));
     double loss = tn_optim_step_closure(at->optim, closure, at);
     if (tn_error()) {
         verdict_fail(v, "step %d: %s", step, tn_error());

@@ -32,6 +32,8 @@ static verdict run_file(tn_safetensors *file, const char *name)
         return optim_file_run(file);
     if (tn_safetensors_metadata(file, "scheduler"))
         return schedule_file_run(file);
+    if (tn_safetensors_metadata(file, "distribution"))
+        return distribution_file_run(file);
     verdict v = {.unsupported = 1};
     snprintf(v.detail, sizeof v.detail, "no runner for this kind of file");
     return v;

@@ -134,6 +134,113 @@ static tn_schedule *one_cycle_lr(tn_optim *optim, const json_t *args)
         .max_momentum = number_or(args, "max_momentum", 0.95));
 }
 
+/* The functions that the files name: of the step alone. */
+static double reciprocal(int64_t step, int group, void *context)
+{
+    (void)group, (void)context;
+    return 1 / (1 + (double)step);
+}
+
+static double power(int64_t step, int group, void *context)
+{
+    (void)group, (void)context;
+    return pow(0.95, (double)step);
+}
+
+static double constant(int64_t step, int group, void *context)
+{
+    (void)step, (void)group, (void)context;
+    return 0.9;
+}
+
+static double falling(int64_t step, int group, void *context)
+{
+    (void)group, (void)context;
+    return 1.1 - 0.05 * (double)step;
+}
+
+static tn_schedule_function function_of(const json_t *args)
+{
+    static const struct {
+        const char *text;
+        tn_schedule_function function;
+    } known[] = {{"1 / (1 + step)", reciprocal},
+                 {"0.95 ** step", power},
+                 {"0.9", constant},
+                 {"1.1 - 0.05 * step", falling}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (says(args, "lr_lambda", known[i].text))
+            return known[i].function;
+    }
+    return NULL;
+}
+
+static tn_schedule *lambda_lr(tn_optim *optim, const json_t *args)
+{
+    tn_schedule_function f = function_of(args);
+    return f ? tn_schedule_lambda_lr(optim, f, NULL) : NULL;
+}
+
+static tn_schedule *multiplicative_lr(tn_optim *optim, const json_t *args)
+{
+    tn_schedule_function f = function_of(args);
+    return f ? tn_schedule_multiplicative_lr(optim, f, NULL) : NULL;
+}
+
+static tn_schedule *plateau(tn_optim *optim, const json_t *args)
+{
+    return tn_schedule_reduce_lr_on_plateau(
+        optim, .mode = says(args, "mode", "max") ? "max" : "min",
+        .factor = number_or(args, "factor", 0.1),
+        .patience = whole_or(args, "patience", 10),
+        .threshold = number_or(args, "threshold", 1e-4),
+        .threshold_mode = says(args, "threshold_mode", "abs") ? "abs" : "rel",
+        .cooldown = whole_or(args, "cooldown", 0),
+        .min_lr = number_or(args, "min_lr", 0),
+        .eps = number_or(args, "eps", 1e-8));
+}
+
+enum { MOST_SCHEDULES = 8 };
+static tn_schedule *schedule_named(tn_optim *optim, const char *name,
+                                   json_t *args);
+
+/* The list "schedulers": pairs of a name and arguments. Their number; 0 if one
+ * is not known. */
+static int schedules_of(tn_optim *optim, const json_t *args, tn_schedule **out)
+{
+    const json_t *list = json_object_get(args, "schedulers");
+    const size_t count = json_array_size(list);
+    for (size_t i = 0; i < count && i < MOST_SCHEDULES; i++) {
+        const json_t *pair = json_array_get(list, i);
+        out[i] = schedule_named(optim,
+                                json_string_value(json_array_get(pair, 0)),
+                                json_array_get(pair, 1));
+        if (!out[i])
+            return 0;
+    }
+    return count > MOST_SCHEDULES ? 0 : (int)count;
+}
+
+static tn_schedule *sequential_lr(tn_optim *optim, const json_t *args)
+{
+    tn_schedule *all[MOST_SCHEDULES];
+    const int count = schedules_of(optim, args, all);
+    const json_t *list = json_object_get(args, "milestones");
+    int64_t milestones[MOST_SCHEDULES] = {0};
+    if (!count || (int)json_array_size(list) != count - 1)
+        return NULL;
+    for (int i = 0; i < count - 1; i++)
+        milestones[i] = json_integer_value(json_array_get(list, (size_t)i));
+    return tn_schedule_sequential_lr(optim, all, count, milestones);
+}
+
+static tn_schedule *chained(tn_optim *optim, const json_t *args)
+{
+    tn_schedule *all[MOST_SCHEDULES];
+    const int count = schedules_of(optim, args, all);
+    return count ? tn_schedule_chained(all, count) : NULL;
+}
+
 /* Each with the names of the arguments it understands. */
 static const struct {
     const char *name;
@@ -154,6 +261,12 @@ static const struct {
     {"OneCycleLR", one_cycle_lr,
      " max_lr total_steps pct_start anneal_strategy cycle_momentum "
      "base_momentum max_momentum div_factor final_div_factor three_phase "},
+    {"LambdaLR", lambda_lr, " lr_lambda "},
+    {"MultiplicativeLR", multiplicative_lr, " lr_lambda "},
+    {"ReduceLROnPlateau", plateau,
+     " mode factor patience threshold threshold_mode cooldown min_lr eps "},
+    {"SequentialLR", sequential_lr, " schedulers milestones "},
+    {"ChainedScheduler", chained, " schedulers "},
 };
 
 static bool all_known(json_t *args, const char *known)
@@ -170,17 +283,24 @@ static bool all_known(json_t *args, const char *known)
 }
 
 /* NULL without an error: no such schedule, or an argument it has not. */
+static tn_schedule *schedule_named(tn_optim *optim, const char *name,
+                                   json_t *args)
+{
+    for (size_t i = 0; name && i < sizeof schedules / sizeof *schedules; i++) {
+        if (strcmp(schedules[i].name, name) == 0)
+            return all_known(args, schedules[i].known)
+                       ? schedules[i].make(optim, args)
+                       : NULL;
+    }
+    return NULL;
+}
+
 static tn_schedule *schedule_of(tn_safetensors *file, tn_optim *optim)
 {
-    const char *name = tn_safetensors_metadata(file, "scheduler");
     const char *text = tn_safetensors_metadata(file, "args");
     json_t *args = json_loads(text ? text : "{}", 0, NULL);
-    tn_schedule *schedule = NULL;
-    for (size_t i = 0; i < sizeof schedules / sizeof *schedules; i++) {
-        if (strcmp(schedules[i].name, name) == 0 &&
-            all_known(args, schedules[i].known))
-            schedule = schedules[i].make(optim, args);
-    }
+    tn_schedule *schedule = schedule_named(
+        optim, tn_safetensors_metadata(file, "scheduler"), args);
     json_decref(args);
     return schedule;
 }
@@ -199,12 +319,15 @@ verdict schedule_file_run(tn_safetensors *file)
         snprintf(v.detail, sizeof v.detail, "no such schedule or argument");
         return v;
     }
+    const char *text = tn_safetensors_metadata(file, "metrics");
+    json_t *metrics = text ? json_loads(text, 0, NULL) : NULL;
     tn_tensor *lr = golden_tensor(file, "lr", NULL);
     double want[64] = {0};
     int64_t count = tn_tensor_numel(lr);
     if (count < 1 || count > 64 ||
         tn_tensor_to_array(lr, want, (size_t)count * sizeof *want) < 0) {
         verdict_fail(&v, "%s", tn_error() ? tn_error() : "no rates");
+        json_decref(metrics);
         return v;
     }
     for (int64_t i = 0; i < count && !v.failed; i++) {
@@ -214,9 +337,14 @@ verdict schedule_file_run(tn_safetensors *file)
         else if (fabs(got - want[i]) > within * fabs(want[i]))
             verdict_fail(&v, "lr %d is %.17g, wanted %.17g", (int)i, got,
                          want[i]);
-        if (i + 1 < count)
+        if (i + 1 < count && metrics)
+            tn_schedule_step_metric(schedule,
+                                    json_number_value(json_array_get(
+                                        metrics, (size_t)i)));
+        else if (i + 1 < count)
             tn_schedule_step(schedule);
     }
+    json_decref(metrics);
     v.passed = !v.failed;
     return v;
 }

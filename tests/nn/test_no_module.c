@@ -36,6 +36,12 @@ static bool call_walk(void *m)
     return seen > 0;
 }
 
+static bool call_pool(void *m)
+{
+    tn_tensor *indices = NULL;
+    return tn_nn_pool_forward(m, x, &indices) || indices;
+}
+
 static bool call_zero_grad(void *m)
 {
     tn_module_zero_grad(m);
@@ -74,7 +80,11 @@ static bool call_zero_grad(void *m)
     X(nn_rnn_forward, tn_nn_rnn_forward(m, x, NULL, NULL))                    \
     X(nn_embedding_bag_forward,                                               \
       tn_nn_embedding_bag_forward(m, x, NULL, NULL))                          \
-    X(nn_bilinear_forward, tn_nn_bilinear_forward(m, x, x))
+    X(nn_bilinear_forward, tn_nn_bilinear_forward(m, x, x))                   \
+    X(nn_apply, tn_nn_apply(m, x, x))                                         \
+    X(nn_pool_forward, call_pool(m))                                          \
+    X(nn_adaptive_log_softmax_forward,                                        \
+      tn_nn_adaptive_log_softmax_forward(m, x, x, NULL))
 
 /* Call number `number`, counted from 0; *name is NULL behind the last. */
 static bool attempt(int number, void *m, const char **name)
@@ -128,6 +138,11 @@ static void try_others(void)
             "module_add_parameter: value is NULL");
     refused(tn_module_add_buffer(linear, "a", NULL),
             "module_add_buffer: value is NULL");
+    refused(tn_nn_apply_with(linear, NULL, 1), "nn_apply: inputs is NULL");
+    refused(tn_nn_apply(tn_nn_mse_loss(), x, NULL),
+            "nn_apply: inputs is NULL");
+    refused(tn_nn_pool_forward(tn_nn_max_pool1d(2), x, NULL),
+            "nn_pool_forward: out_indices is NULL");
     refused(tn_module_child(linear, NULL), "module_child: path is NULL");
     refused(tn_module_parameter(linear, NULL),
             "module_parameter: path is NULL");

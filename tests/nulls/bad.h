@@ -18,6 +18,7 @@ static int bad_now;
     KIND(optim, tn_optim_sgd(tn_parameters(linear), .lr = 0.1))               \
     KIND(schedule, tn_schedule_step_lr(optim, 1))                             \
     KIND(grad_scaler, tn_grad_scaler_new())                                   \
+    KIND(distribution, tn_distribution_normal(x, x))                          \
     KIND(average, tn_average_new(linear))                                     \
     KIND(dataset, tn_dataset_from_tensors(x, NULL))                           \
     KIND(loader, tn_loader_new(set))                                          \
@@ -131,9 +132,12 @@ static tn_scope *bad_scope(void)
 #define BAD_tn_parameter_list_p bad(bad_parameter_list)
 #define BAD_tn_optim_p bad(bad_optim)
 #define BAD_tn_schedule_p bad(bad_schedule)
+#define BAD_tn_schedule_p_p_list bad_list(bad_schedule)
 #define BAD_tn_grad_scaler_p bad(bad_grad_scaler)
+#define BAD_tn_distribution_p bad(bad_distribution)
 #define BAD_tn_average_p bad(bad_average)
 #define BAD_tn_dataset_p bad(bad_dataset)
+#define BAD_tn_dataset_p_p_list bad_list(bad_dataset)
 #define BAD_tn_loader_p bad(bad_loader)
 #define BAD_tn_text_p bad(bad_text)
 #define BAD_tn_hook_p bad(bad_hook)
@@ -162,6 +166,8 @@ static tn_scope *bad_scope(void)
 #define NO_OBJECT_tn_object_class_p
 #define NO_OBJECT_tn_module_class_p
 #define NO_OBJECT_tn_dataset_class_p
+#define NO_OBJECT_tn_dataset_p_p /* written */
+#define NO_OBJECT_tn_stream_class_p
 #define NO_OBJECT_tn_op_rule_p
 
 /* "function.argument": a value that is bad elsewhere is valid here. */

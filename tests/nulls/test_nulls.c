@@ -29,10 +29,10 @@
 static tn_tensor *x, *list[2];
 static tn_module *linear, *transformer, *modules[2];
 static tn_optim *optim;
-static tn_schedule *schedule;
+static tn_schedule *schedule, *schedules[2];
 static tn_grad_scaler *scaler;
 static tn_average *average;
-static tn_dataset *set;
+static tn_dataset *set, *sets[4];
 static tn_loader *loader;
 static tn_text *text;
 static tn_hook *hook;
@@ -62,6 +62,20 @@ static int get_nothing(void *context, int64_t i, tn_tensor **fields)
 }
 static const tn_dataset_class set_class = {sizeof set_class, 1, get_nothing,
                                            NULL};
+
+static tn_status begin_stream(void *context, uint64_t epoch)
+{
+    (void)context, (void)epoch;
+    return TN_OK;
+}
+
+static int end_stream(void *context, tn_tensor **fields)
+{
+    (void)context, (void)fields;
+    return 0;
+}
+static const tn_stream_class stream_class = {sizeof stream_class, begin_stream,
+                                             end_stream, NULL};
 
 static tn_tensor *module_forward(tn_module *self, tn_tensor *input)
 {
@@ -109,6 +123,12 @@ static tn_tensor *module_hook(tn_module *module, tn_tensor *input,
 {
     (void)module, (void)input, (void)context;
     return output;
+}
+
+static double schedule_function(int64_t step, int group, void *context)
+{
+    (void)step, (void)group, (void)context;
+    return 1;
 }
 
 static double closure(void *context)
@@ -221,10 +241,23 @@ static void release(void *context)
 #define PLAUSIBLE_tn_parameter_list_p tn_parameters(linear)
 #define PLAUSIBLE_tn_optim_p optim
 #define PLAUSIBLE_tn_schedule_p schedule
+#define PLAUSIBLE_tn_schedule_p_p schedules
+#define PLAUSIBLE_tn_schedule_function schedule_function
+#define PLAUSIBLE_tn_schedule_state tn_schedule_snapshot(schedule)
+#define PLAUSIBLE_schedule_sequential_lr_count 2
+#define PLAUSIBLE_schedule_step_metric_schedule                               \
+    tn_schedule_reduce_lr_on_plateau(optim)
+#define PLAUSIBLE_tn_distribution_p tn_distribution_normal(x, x)
+#define PLAUSIBLE_distribution_bernoulli_logits NULL
+#define PLAUSIBLE_distribution_categorical_logits NULL
 #define PLAUSIBLE_tn_grad_scaler_p scaler
 #define PLAUSIBLE_tn_average_p average
 #define PLAUSIBLE_tn_checkpoint_p &checkpoint
 #define PLAUSIBLE_tn_dataset_p set
+#define PLAUSIBLE_tn_dataset_p_p sets
+#define PLAUSIBLE_tn_stream_class_p &stream_class
+#define PLAUSIBLE_dataset_k_fold_with_folds 2
+#define PLAUSIBLE_dataset_k_fold_with_set tn_dataset_concat(sets, 2)
 #define PLAUSIBLE_tn_loader_p loader
 #define PLAUSIBLE_tn_text_p text
 #define PLAUSIBLE_tn_batch_p &batch
@@ -311,6 +344,7 @@ static const struct meant {
      "op_is_differentiable.op op_next.op op_next.name optim_lr.optim "
      "optim_group_count.optim parameters_count.list parameters_at.list "
      "parameters_name.list schedule_steps.schedule "
+     "schedule_snapshot.schedule "
      "device_is_available.specification"},
     {"an attribute of nothing, as all calls are outside of their operator",
      "op_context_tensor.call op_context_value.call op_context_needs_grad.call "
@@ -340,7 +374,8 @@ static const struct meant {
      "object_check_kind.call object_check_kind.argument"},
     {"none is needed",
      "*.masks *.src_masks *.tgt_masks *.memory_masks "
-     "nn_embedding_bag_forward.offsets "
+     "distribution_bernoulli.logits "
+     "distribution_categorical.logits nn_embedding_bag_forward.offsets "
      "nn_embedding_bag_forward.per_sample_weights nn_rnn_forward.h0 "
      "nn_lstm_forward.h0 nn_lstm_forward.c0 nn_rnn_cell_forward.h "
      "nn_lstm_cell_forward.h nn_lstm_cell_forward.c"},
@@ -570,9 +605,13 @@ static bool make_values(void)
     modules[0] = modules[1] = tn_nn_relu();
     optim = tn_optim_sgd(tn_parameters(linear), .lr = 0.1);
     schedule = tn_schedule_step_lr(optim, 1);
+    schedules[0] = tn_schedule_step_lr(optim, 1);
+    schedules[1] = tn_schedule_step_lr(optim, 2);
     scaler = tn_grad_scaler_new();
     average = tn_average_new(linear);
     set = tn_dataset_from_tensors(tn_ones(tn_dims(4, 2)), NULL);
+    for (int i = 0; i < 4; i++)
+        sets[i] = set;
     loader = tn_loader_new(set);
     text = tn_text_from_string("abcabc");
     hook = tn_tensor_register_hook(x, keep_grad, NULL);

@@ -18,4 +18,7 @@ succeeds "each operator's first sample has the reference's bits" \
 is_str "$(grep -c ' 0 within tolerance' "$scratch/output")" 1 \
     "in matrix products and convolutions, too"
 note <"$scratch/output"
+TENON_DEVICE=opencl succeeds "the first sample of every layer: PyTorch's results" \
+    tests/golden/run tests/golden/samples/layers/*_1.safetensors
+tail -n 1 "$scratch/output" | note
 done_testing

@@ -50,10 +50,34 @@ static void muon(problem *at)
     use(at, tn_optim_muon(tn_parameters_from(at->p, 2)));
 }
 
+static void adafactor(problem *at)
+{
+    tn_optim *optim = tn_optim_adafactor(tn_parameters_from(at->p, 2));
+    tn_schedule *all[2] = {
+        tn_schedule_exponential_lr(optim, 0.5),
+        tn_schedule_linear_lr(optim)};
+    tn_schedule *both = tn_schedule_sequential_lr(optim, all, 2,
+                                                  (int64_t[]){1});
+    tn_schedule_reduce_lr_on_plateau(optim);
+    use(at, optim);
+    if (both)
+        tn_schedule_step(both);
+    tn_optim_save(optim, path);
+    tn_optim_load(optim, path);
+}
+
+static void layerwise(problem *at)
+{
+    use(at, tn_optim_lars(tn_parameters_from(&at->p[0], 1)));
+    use(at, tn_optim_lamb(tn_parameters_from(at->p, 2)));
+}
+
 static void lbfgs(problem *at)
 {
     use(at, tn_optim_lbfgs(tn_parameters_from(at->p, 2), .max_iter = 3,
                            .history_size = 2, .lr = 0.3));
+    tn_optim_save(at->optim, path);
+    tn_optim_load(at->optim, path);
 }
 
 static tn_status run(void (*body)(problem *at))
@@ -107,6 +131,8 @@ int main(void)
     close(fd);
     test_failing("Adam", adam);
     test_failing("Muon", muon);
+    test_failing("Adafactor", adafactor);
+    test_failing("LARS and LAMB", layerwise);
     test_failing("LBFGS", lbfgs);
     unlink(path);
     return done_testing();

@@ -244,6 +244,59 @@ static void test_muon(void)
     }
 }
 
+static tn_optim *adafactor_of(tn_parameter_list *list)
+{
+    return tn_optim_adafactor(list, .lr = 0.5);
+}
+static tn_optim *lars_of(tn_parameter_list *list)
+{
+    return tn_optim_lars(list, .lr = 10);
+}
+static tn_optim *lamb_of(tn_parameter_list *list)
+{
+    return tn_optim_lamb(list, .lr = 0.1);
+}
+static tn_optim *lion_of(tn_parameter_list *list)
+{
+    return tn_optim_lion(list, .lr = 0.1);
+}
+
+/* Rules that need norms: parameters of any number of dimensions and of half
+ * types, without elements, and a gradient of zeros. */
+static void test_shapes(void)
+{
+    static const tn_dtype dtypes[] = {TN_F32, TN_F16, TN_BF16, TN_F64};
+    tn_optim *(*const make[])(tn_parameter_list *) = {adafactor_of, lars_of,
+                                                      lamb_of, lion_of};
+    static const char *const name[] = {"Adafactor", "LARS", "LAMB", "Lion"};
+    for (int rule = 0; rule < 4; rule++) {
+        for (int d = 0; d < 4; d++) {
+            const tn_dtype dtype = dtypes[d];
+            tn_tensor *p[] = {
+                tn_requires_grad(tn_ones(TN_SCALAR, .dtype = dtype)),
+                tn_requires_grad(tn_ones(tn_dims(2, 3, 4), .dtype = dtype)),
+                tn_requires_grad(tn_ones(tn_dims(3, 0), .dtype = dtype)),
+                tn_requires_grad(tn_ones(tn_dims(3, 2), .dtype = dtype))};
+            tn_optim *optim = make[rule](tn_parameters_from(p, 4));
+            for (int i = 0; i < 4; i++)
+                tn_tensor_set_grad(p[i], tn_full_like(p[i], i < 3 ? 200 : 0));
+            is_int(tn_optim_step(optim), TN_OK, "%s of %s: a step%s%s",
+                   name[rule], tn_dtype_name(dtype), tn_error() ? ": " : "",
+                   tn_error() ? tn_error() : "");
+            tn_optim_step(optim);
+            for (int i = 0; i < 2; i++)
+                ok(tn_item(tn_max(tn_to_dtype(p[i], TN_F64))) < 1,
+                   "%s of %s: parameter %d falls", name[rule],
+                   tn_dtype_name(dtype), i);
+            ok(tn_item(tn_max(tn_to_dtype(p[3], TN_F64))) == 1,
+               "%s of %s: a gradient of zeros changes nothing", name[rule],
+               tn_dtype_name(dtype));
+            ok(tn_tensor_dtype(p[0]) == dtype && !tn_error(), "no error");
+            tn_error_clear();
+        }
+    }
+}
+
 /* ---- LBFGS -------------------------------------------------------------- */
 
 typedef struct bowl {
@@ -341,6 +394,18 @@ static void test_mistakes(void)
     REFUSED(tn_optim_muon(list), TN_ERR_SHAPE,
             "optim_muon: parameter \"0\" has 1 dimension; Muon changes matrices "
             "alone: give the others to tn_optim_adamw");
+    REFUSED(tn_optim_adafactor(list, .beta2_decay = 0.5), TN_ERR_ARGUMENT,
+            "optim_adafactor: beta2_decay is 0.5; it must be at most 0");
+    REFUSED(tn_optim_adafactor(list, .d = 0.5), TN_ERR_ARGUMENT,
+            "optim_adafactor: d is 0.5; it must be at least 1");
+    REFUSED(tn_optim_adafactor(list, .eps1 = -1), TN_ERR_ARGUMENT,
+            "optim_adafactor: eps1 is -1; it must be at least 0");
+    REFUSED(tn_optim_lion(list, .beta2 = 1), TN_ERR_ARGUMENT,
+            "optim_lion: beta2 is 1; it must be at least 0 and below 1");
+    REFUSED(tn_optim_lars(list, .trust_coefficient = -1), TN_ERR_ARGUMENT,
+            "optim_lars: trust_coefficient is -1; it must be at least 0");
+    REFUSED(tn_optim_lamb(list, .eps = NAN), TN_ERR_ARGUMENT,
+            "optim_lamb: eps is nan; it must be at least 0");
     REFUSED(tn_optim_lbfgs(list, .history_size = -1), TN_ERR_ARGUMENT,
             "optim_lbfgs: history_size is -1; it must be at least 1");
     REFUSED(tn_optim_lbfgs(list, .history_size = 0), TN_ERR_ARGUMENT,
@@ -362,6 +427,7 @@ int main(void)
         bail_out("%s", tn_error());
     test_options();
     test_muon();
+    test_shapes();
     test_lbfgs();
     test_mistakes();
     ok(tn_error() == NULL, "no error is left%s%s", tn_error() ? ": " : "",

@@ -72,6 +72,22 @@ static tn_optim *muon(tn_parameter_list *list)
 {
     return tn_optim_muon(list, .lr = 0.1);
 }
+static tn_optim *adafactor(tn_parameter_list *list)
+{
+    return tn_optim_adafactor(list, .lr = 0.1);
+}
+static tn_optim *lion(tn_parameter_list *list)
+{
+    return tn_optim_lion(list, .lr = 0.1);
+}
+static tn_optim *lars(tn_parameter_list *list)
+{
+    return tn_optim_lars(list, .lr = 3);
+}
+static tn_optim *lamb(tn_parameter_list *list)
+{
+    return tn_optim_lamb(list, .lr = 0.1);
+}
 
 static const struct {
     const char *name;
@@ -83,7 +99,9 @@ static const struct {
     {"Adadelta", adadelta}, {"Adamax", adamax},
     {"NAdam", nadam},       {"RAdam", radam},
     {"ASGD", asgd},         {"Rprop", rprop},
-    {"Muon", muon},
+    {"Muon", muon},         {"Adafactor", adafactor},
+    {"Lion", lion},         {"LARS", lars},
+    {"LAMB", lamb},
 };
 
 /* Two groups; the last parameter has no gradient before step 4. */
@@ -114,6 +132,104 @@ static void train(run *r, int from, int to)
         }
         tn_optim_step(r->optim);
     }
+}
+
+/* ---- LBFGS -------------------------------------------------------------- */
+
+typedef struct valley {
+    tn_tensor *p[2];
+    tn_optim *optim;
+} valley;
+
+static double descend(void *context)
+{
+    valley *v = context;
+    tn_optim_zero_grad(v->optim);
+    tn_tensor *a = v->p[0], *b = v->p[1];
+    tn_tensor *loss =
+        tn_add(tn_sum(tn_square(tn_sub(b, tn_square(a)))),
+               tn_mul_scalar(tn_sum(tn_square(tn_rsub_scalar(a, 1))), 0.25));
+    tn_backward(loss);
+    return tn_item(loss);
+}
+
+static valley valley_start(float shift, int history)
+{
+    valley v = {.p = {matrix(shift), matrix(-shift)}};
+    v.optim = tn_optim_lbfgs(tn_parameters_from(v.p, 2), .lr = 0.1,
+                             .max_iter = 3, .history_size = history);
+    return v;
+}
+
+/* Saved before the first step, and while the ring of pairs fills and turns. */
+static void test_lbfgs(void)
+{
+    for (int stop = 0; stop < 5; stop++) {
+        valley one = valley_start(0, 4), two = valley_start(3, 4);
+        for (int t = 0; t < stop; t++)
+            tn_optim_step_closure(one.optim, descend, &one);
+        for (int t = 0; t < 2; t++)
+            tn_optim_step_closure(two.optim, descend, &two);
+        is_int(tn_optim_save(one.optim, path), TN_OK, "LBFGS: saved");
+        is_int(tn_optim_load(two.optim, path), TN_OK, "LBFGS: loaded");
+        float now[6], want[6], got[6];
+        TN_NO_GRAD {
+            for (int i = 0; i < 2; i++) {
+                tn_tensor_to_array(one.p[i], now, sizeof now);
+                tn_tensor_set_array(two.p[i], now, sizeof now);
+            }
+        }
+        for (int t = 0; t < 4; t++) {
+            tn_optim_step_closure(one.optim, descend, &one);
+            tn_optim_step_closure(two.optim, descend, &two);
+        }
+        for (int i = 0; i < 2; i++) {
+            tn_tensor_to_array(one.p[i], want, sizeof want);
+            tn_tensor_to_array(two.p[i], got, sizeof got);
+            ok(memcmp(got, want, sizeof got) == 0 && isfinite(want[0]),
+               "LBFGS: parameter %d has the same bits after step %d", i, stop);
+        }
+        ok(!tn_error(), "LBFGS: %s", tn_error() ? tn_error() : "no error");
+        tn_error_clear();
+    }
+    valley small = valley_start(0, 2);
+    is_int(tn_optim_load(small.optim, path), TN_ERR_ARGUMENT,
+           "LBFGS: a longer history is refused");
+    ok(strstr(tn_error(), ": a history of 4 steps; the optimizer's "
+                          "history_size is 2"),
+       "%s", tn_error());
+    tn_error_clear();
+    tn_tensor *p = matrix(0);
+    is_int(tn_optim_load(tn_optim_lbfgs(tn_parameters_from(&p, 1)), path),
+           TN_ERR_ARGUMENT, "LBFGS: other parameters are refused");
+    tn_error_clear();
+}
+
+/* Adafactor's state has other shapes than its parameter. */
+static void test_factors(void)
+{
+    tn_tensor *p[3] = {matrix(0), tn_requires_grad(tn_ones(tn_dims(4))),
+                       tn_requires_grad(tn_ones(tn_dims(2, 3, 4)))};
+    tn_optim *optim = tn_optim_adafactor(tn_parameters_from(p, 3));
+    for (int i = 0; i < 3; i++)
+        tn_tensor_set_grad(p[i], tn_full_like(p[i], 0.5));
+    tn_optim_step(optim);
+    is_int(tn_optim_save(optim, path), TN_OK, "Adafactor: saved");
+    tn_safetensors *file = tn_safetensors_open(path);
+    is_int(tn_safetensors_count(file), 5, "Adafactor: five tensors");
+    const int64_t *shape = tn_safetensors_shape(file, "0.2.col_var");
+    ok(shape && shape[0] == 2 && shape[1] == 1 && shape[2] == 4,
+       "Adafactor: one value for each column");
+    ok(tn_safetensors_has(file, "0.1.variance") &&
+           !tn_safetensors_has(file, "0.1.row_var"),
+       "Adafactor: a vector has no rows");
+    is_int(tn_optim_load(optim, path), TN_OK, "Adafactor: loaded");
+    tn_tensor *q[3] = {p[0], p[1],
+                       tn_requires_grad(tn_ones(tn_dims(2, 3, 5)))};
+    tn_optim *other = tn_optim_adafactor(tn_parameters_from(q, 3));
+    ok(tn_optim_load(other, path) < 0, "Adafactor: another shape is refused");
+    is_int(tn_error_code(), TN_ERR_SHAPE, "with TN_ERR_SHAPE");
+    tn_error_clear();
 }
 
 static void test_same_bits(void)
@@ -167,7 +283,8 @@ static void test_no_momentum(void)
         const char *name;
         tn_optim *(*make)(tn_parameter_list *list);
     } without[] = {{"SGD", sgd},   {"Adagrad", adagrad}, {"Adadelta", adadelta},
-                   {"ASGD", asgd}, {"Rprop", rprop}};
+                   {"ASGD", asgd}, {"Rprop", rprop},
+                   {"Adafactor", adafactor}};
     for (size_t i = 0; i < sizeof without / sizeof *without; i++) {
         tn_tensor *p = matrix(0);
         tn_optim *optim = without[i].make(tn_parameters_from(&p, 1));
@@ -301,10 +418,6 @@ static void test_mistakes(void)
     is_refused(tn_optim_load(other, path) < 0, TN_ERR_SHAPE,
                "\"0.0.exp_avg\" has another shape or dtype than its parameter",
                "another shape");
-    is_refused(tn_optim_save(tn_optim_lbfgs(list), path) < 0,
-               TN_ERR_UNSUPPORTED,
-               "optim_save: the history of optim_lbfgs is not saved",
-               "LBFGS in a file");
     const char *const metadata[][2] = {
         {"optimizer", "{\"rule\":\"optim_adam\",\"groups\":[{\"lr\":1e999}]}"}};
     const char *const endless[][2] = {
@@ -343,6 +456,8 @@ int main(void)
         bail_out("no room for a file in /tmp");
     close(fd);
     test_same_bits();
+    test_factors();
+    test_lbfgs();
     test_no_momentum();
     test_groups();
     test_refused_step();

@@ -129,6 +129,178 @@ static void test_resume(void)
     unlink(path);
 }
 
+/* ---- functions, plateaus, sequences and chains ------------------------------ */
+
+typedef struct told {
+    int calls, group;
+    int64_t step;
+    double factor;
+    bool fails;
+} told;
+
+static double of_group(int64_t step, int group, void *context)
+{
+    told *t = context;
+    t->calls++;
+    t->step = step;
+    t->group = group;
+    if (t->fails)
+        tn_error_set(TN_ERR_IO, "no table of rates");
+    return group == 1 ? t->factor / 2 : t->factor;
+}
+
+static void test_functions(void)
+{
+    told t = {.factor = 0.5};
+    tn_optim *optim = tn_optim_sgd(parameters(), .lr = 0.1);
+    tn_optim_add_group(optim, parameters(), .lr = 0.4);
+    tn_schedule *schedule = tn_schedule_lambda_lr(optim, of_group, &t);
+    is_int(t.calls, 2, "LambdaLR: one call for each group");
+    is_double_near(tn_optim_group_lr(optim, 1), 0.1, 1e-15,
+                   "a function may treat groups differently");
+    is_int(tn_schedule_step(schedule), TN_OK, "a step");
+    ok(t.step == 1 && t.group == 1, "with step and group");
+
+    t.factor = -1;
+    is_int(tn_schedule_step(schedule), TN_ERR_ARGUMENT,
+           "a negative learning rate is refused");
+    is_str(tn_error(),
+           "schedule_lambda_lr: the function's factor makes the learning rate "
+           "of group 0 -0.1 at step 2; it must be finite and at least 0",
+           "and its message");
+    tn_error_clear();
+    is_int(tn_schedule_steps(schedule), 1, "and is not counted");
+    is_double_near(tn_optim_lr(optim), 0.05, 1e-15, "and changes no rate");
+    t = (told){.factor = 1, .fails = true};
+    is_int(tn_schedule_step(schedule), TN_ERR_IO, "a function that fails");
+    is_str(tn_error(), "no table of rates", "has its own message");
+    tn_error_clear();
+    t = (told){.factor = NAN};
+    ok(tn_schedule_multiplicative_lr(optim, of_group, &t) != NULL,
+       "MultiplicativeLR does not ask at step 0");
+    ok(!tn_schedule_lambda_lr(optim, of_group, &t), "LambdaLR does");
+    is_int(tn_error_code(), TN_ERR_ARGUMENT, "and refuses NaN");
+    tn_error_clear();
+    is_double_near(tn_optim_lr(optim), 0.05, 1e-15, "without a change");
+}
+
+/* A second group that is near its lower bound; NaN is no improvement. */
+static void test_plateau(void)
+{
+    tn_optim *optim = tn_optim_sgd(parameters(), .lr = 1);
+    tn_optim_add_group(optim, parameters(), .lr = 0.2);
+    tn_schedule *schedule = tn_schedule_reduce_lr_on_plateau(
+        optim, .factor = 0.5, .patience = 1, .min_lr = 0.15);
+    is_double_near(tn_optim_lr(optim), 1, 0, "making it changes no rate");
+    const double metrics[] = {2, 1, NAN, NAN, NAN, NAN};
+    const double want[][2] = {{1, 0.2},    {1, 0.2},      {1, 0.2},
+                              {0.5, 0.15}, {0.5, 0.15}, {0.25, 0.15}};
+    for (int i = 0; i < 6; i++) {
+        is_int(tn_schedule_step_metric(schedule, metrics[i]), TN_OK, "step");
+        for (int g = 0; g < 2; g++)
+            is_double_near(tn_optim_group_lr(optim, g), want[i][g], 1e-15,
+                           "ReduceLROnPlateau: step %d, group %d", i, g);
+    }
+    tn_schedule_state state = tn_schedule_snapshot(schedule);
+    ok(state.steps == 6 && state.bad_steps == 0 && state.cooldown == 0 &&
+           state.best == 1,
+       "its state can be read");
+}
+
+static tn_schedule *warm_and_fall(tn_optim *optim)
+{
+    tn_schedule *pair[2] = {
+        tn_schedule_linear_lr(optim, .start_factor = 0.25, .total_iters = 3),
+        tn_schedule_exponential_lr(optim, 0.9)};
+    tn_schedule *all[3] = {
+        tn_schedule_chained(pair, 2),
+        tn_schedule_cosine_annealing_lr(optim, 3, .eta_min = 0.01),
+        tn_schedule_multi_step_lr(optim, (int64_t[]){2}, 1)};
+    return tn_schedule_sequential_lr(optim, all, 3, (int64_t[]){4, 9});
+}
+
+static tn_schedule *plateau(tn_optim *optim)
+{
+    return tn_schedule_reduce_lr_on_plateau(optim, .patience = 1,
+                                            .cooldown = 1, .factor = 0.7);
+}
+
+static double metric(int64_t step)
+{
+    return 1 / (1 + (double)step) + (step % 3 ? 0.5 : 0);
+}
+
+static void step_any(tn_schedule *schedule)
+{
+    if (tn_schedule_step(schedule) == TN_OK)
+        return;
+    tn_error_clear();
+    tn_schedule_step_metric(schedule, metric(tn_schedule_steps(schedule)));
+}
+
+/* Stopped at each step: a checkpoint continues with the same bits. */
+static void test_resume_all(void)
+{
+    char path[] = "/tmp/tenon-test-schedules-XXXXXX";
+    int fd = mkstemp(path);
+    if (fd < 0)
+        bail_out("no room for a file in /tmp");
+    close(fd);
+    tn_schedule *(*const make[])(tn_optim *) = {warm_and_fall, plateau};
+    for (int k = 0; k < 2; k++) {
+        double want[16];
+        tn_optim *optim = tn_optim_sgd(parameters(), .lr = 0.3);
+        tn_schedule *schedule = make[k](optim);
+        for (int i = 0; i < 16; i++) {
+            step_any(schedule);
+            want[i] = tn_optim_lr(optim);
+        }
+        bool same = true;
+        for (int stop = 0; stop < 15; stop++) {
+            optim = tn_optim_sgd(parameters(), .lr = 0.3);
+            schedule = make[k](optim);
+            for (int i = 0; i < stop; i++)
+                step_any(schedule);
+            tn_checkpoint run = {
+                sizeof run, .optim = optim, .schedule = schedule};
+            same &= tn_checkpoint_save(path, &run) == TN_OK;
+            optim = tn_optim_sgd(parameters(), .lr = 0.7);
+            schedule = make[k](optim);
+            tn_checkpoint again = {
+                sizeof again, .optim = optim, .schedule = schedule};
+            same &= tn_checkpoint_load(path, &again) == TN_OK;
+            for (int i = stop; i < 16; i++) {
+                step_any(schedule);
+                same &= tn_optim_lr(optim) == want[i];
+            }
+        }
+        ok(same && !tn_error(),
+           "schedule %d: the same rates after a stop at each step%s%s", k,
+           tn_error() ? ": " : "", tn_error() ? tn_error() : "");
+    }
+    unlink(path);
+}
+
+/* The second schedule of a chain or sequence fails: the first is undone. */
+static void test_undone(void)
+{
+    tn_optim *optim = tn_optim_sgd(parameters(), .lr = 0.1, .momentum = 0.9);
+    tn_schedule *pair[2] = {tn_schedule_exponential_lr(optim, 0.5),
+                            tn_schedule_one_cycle_lr(optim, 1, 1)};
+    tn_schedule *chain = tn_schedule_chained(pair, 2);
+    is_int(tn_schedule_step(chain), TN_OK, "the last step of a cycle");
+    const double lr = tn_optim_lr(optim);
+    is_int(tn_schedule_step(chain), TN_ERR_STATE, "none is left");
+    tn_error_clear();
+    is_int(tn_schedule_steps(chain), 1, "a chain's step is undone");
+    is_int(tn_schedule_steps(pair[0]), 1, "in each schedule");
+    ok(tn_optim_lr(optim) == lr, "and in the optimizer");
+    is_int(tn_schedule_set_steps(chain, 2), TN_ERR_ARGUMENT,
+           "nor can it be set there");
+    tn_error_clear();
+    is_int(tn_schedule_steps(pair[0]), 1, "and nothing is set");
+}
+
 #define REFUSED(make, code, text)                                             \
     do {                                                                      \
         ok(!(make), "refused: " #make);                                       \
@@ -185,6 +357,82 @@ static void test_mistakes(void)
     ok(tn_optim_lr(optim) == now, "and changes nothing");
 }
 
+static void test_new_mistakes(void)
+{
+    tn_optim *optim = tn_optim_sgd(parameters(), .lr = 0.1);
+    tn_optim *other = tn_optim_sgd(parameters(), .lr = 0.1);
+    tn_schedule *plain = tn_schedule_step_lr(optim, 2);
+    tn_schedule *watching = tn_schedule_reduce_lr_on_plateau(optim);
+    tn_schedule *strange[] = {plain, tn_schedule_step_lr(other, 2)};
+    tn_schedule *twice[] = {plain, plain};
+    tn_schedule *with_metric[] = {plain, watching};
+    tn_schedule *none[] = {plain, NULL};
+    tn_schedule *two[] = {plain, tn_schedule_step_lr(optim, 3)};
+    REFUSED(tn_schedule_lambda_lr(optim, NULL, NULL), TN_ERR_ARGUMENT,
+            "schedule_lambda_lr: function is NULL");
+    REFUSED(tn_schedule_multiplicative_lr(NULL, of_group, NULL),
+            TN_ERR_ARGUMENT, "schedule_multiplicative_lr: optim is NULL");
+    REFUSED(tn_schedule_chained(NULL, 1), TN_ERR_ARGUMENT,
+            "schedule_chained: schedules is NULL");
+    REFUSED(tn_schedule_chained(two, 0), TN_ERR_ARGUMENT,
+            "schedule_chained: count is 0; it must be at least 1");
+    REFUSED(tn_schedule_chained(none, 2), TN_ERR_ARGUMENT,
+            "schedule_chained: schedules[1] is NULL");
+    REFUSED(tn_schedule_chained(strange, 2), TN_ERR_ARGUMENT,
+            "schedule_chained: schedules[1] is of another optimizer");
+    REFUSED(tn_schedule_chained(twice, 2), TN_ERR_ARGUMENT,
+            "schedule_chained: schedules[1] is schedules[0] again");
+    REFUSED(tn_schedule_sequential_lr(optim, with_metric, 2, (int64_t[]){1}),
+            TN_ERR_ARGUMENT,
+            "schedule_sequential_lr: schedules[1] is "
+            "schedule_reduce_lr_on_plateau, whose step has a metric: step it "
+            "separately");
+    REFUSED(tn_schedule_sequential_lr(optim, two, 2, NULL), TN_ERR_ARGUMENT,
+            "schedule_sequential_lr: milestones is NULL; 2 schedules have 1");
+    REFUSED(tn_schedule_sequential_lr(optim, two, 2, (int64_t[]){-1}),
+            TN_ERR_ARGUMENT,
+            "schedule_sequential_lr: milestones[0] is -1; it must be at least "
+            "0");
+    REFUSED(tn_schedule_sequential_lr(other, two, 2, (int64_t[]){1}),
+            TN_ERR_ARGUMENT,
+            "schedule_sequential_lr: schedules[0] is of another optimizer");
+    REFUSED(tn_schedule_reduce_lr_on_plateau(optim, .mode = "best"),
+            TN_ERR_ARGUMENT,
+            "schedule_reduce_lr_on_plateau: mode is \"best\"; it must be "
+            "\"min\" or \"max\"");
+    REFUSED(tn_schedule_reduce_lr_on_plateau(optim, .threshold_mode = "x"),
+            TN_ERR_ARGUMENT,
+            "schedule_reduce_lr_on_plateau: threshold_mode is \"x\"; it must "
+            "be \"rel\" or \"abs\"");
+    REFUSED(tn_schedule_reduce_lr_on_plateau(optim, .factor = 1),
+            TN_ERR_ARGUMENT,
+            "schedule_reduce_lr_on_plateau: factor is 1; it must be at least 0 "
+            "and below 1");
+    REFUSED(tn_schedule_reduce_lr_on_plateau(optim, .patience = -1),
+            TN_ERR_ARGUMENT,
+            "schedule_reduce_lr_on_plateau: patience is -1; it must be at "
+            "least 0");
+    REFUSED(tn_schedule_step(watching) == TN_OK, TN_ERR_ARGUMENT,
+            "schedule_step: a step of schedule_reduce_lr_on_plateau has a "
+            "metric: call tn_schedule_step_metric");
+    REFUSED(tn_schedule_step_metric(plain, 1) == TN_OK, TN_ERR_ARGUMENT,
+            "schedule_step_metric: a step of schedule_step_lr has no metric: "
+            "call tn_schedule_step");
+    tn_schedule_state bad = {.steps = 1, .bad_steps = -2};
+    REFUSED(tn_schedule_restore(watching, bad) == TN_OK, TN_ERR_ARGUMENT,
+            "schedule_restore: steps is 1, bad_steps -2, cooldown 0, best 0; "
+            "they must be at least 0, steps at most total_steps, and best no "
+            "NaN");
+    ok(isinf(tn_schedule_snapshot(watching).best), "and nothing is set");
+    is_int(tn_schedule_snapshot(NULL).steps, 0, "no schedule has no state");
+    tn_error_set(TN_ERR_IO, "a batch is gone");
+    ok(!tn_schedule_chained(two, 2) &&
+           tn_schedule_step_metric(watching, 1) == TN_ERR_STATE &&
+           tn_schedule_restore(plain, (tn_schedule_state){0}) == TN_ERR_STATE,
+       "nothing is done while an error is pending");
+    tn_error_clear();
+}
+
 int main(void)
 {
     plan_later();
@@ -195,6 +443,11 @@ int main(void)
     test_momentum();
     test_resume();
     test_mistakes();
+    test_functions();
+    test_plateau();
+    test_resume_all();
+    test_undone();
+    test_new_mistakes();
     ok(tn_error() == NULL, "no error is left%s%s", tn_error() ? ": " : "",
        tn_error() ? tn_error() : "");
     return done_testing();

@@ -21,10 +21,11 @@ enum { USUAL = 10 };
 static tn_tensor *x, *list[4];
 static tn_module *linear, *modules[4];
 static tn_optim *optim;
-static tn_schedule *schedule;
+static tn_schedule *schedule, *schedules[4];
+static tn_distribution *distribution;
 static tn_grad_scaler *scaler;
 static tn_average *average;
-static tn_dataset *set;
+static tn_dataset *set, *sets[4];
 static tn_loader *loader;
 static tn_text *text;
 static tn_safetensors *file;
@@ -32,6 +33,7 @@ static tn_categories *categories;
 static tn_module_call begun;
 static tn_value values[4];
 static const char *texts[4] = {"a", "b", "c", "d"};
+static double reals[64];
 static int64_t wholes[4] = {0, 1, 0, 1};
 
 static const tn_object_class object_class = {sizeof object_class, "thing",
@@ -68,12 +70,19 @@ static tn_status recomputed(tn_tensor *const *inputs, int count,
     return TN_OK;
 }
 
+static double schedule_function(int64_t step, int group, void *context)
+{
+    (void)group, (void)context;
+    return 1 / (1 + (double)step);
+}
+
 static tn_tensor *results[64];
 
 #define PLAUSIBLE_FILE_p stdout
 #define PLAUSIBLE_char_p "overflow-nowhere.tmp"
 #define PLAUSIBLE_char_p_p texts
 #define PLAUSIBLE_int64_t_p wholes
+#define PLAUSIBLE_double_p reals
 #define PLAUSIBLE_void_p linear
 #define PLAUSIBLE_tn_module_p linear
 #define PLAUSIBLE_tensor_from_array_data NULL
@@ -99,9 +108,13 @@ static tn_tensor *results[64];
 #define PLAUSIBLE_tn_parameter_list_p tn_parameters(linear)
 #define PLAUSIBLE_tn_optim_p optim
 #define PLAUSIBLE_tn_schedule_p schedule
+#define PLAUSIBLE_tn_schedule_p_p schedules
+#define PLAUSIBLE_tn_distribution_p distribution
 #define PLAUSIBLE_tn_grad_scaler_p scaler
 #define PLAUSIBLE_tn_average_p average
 #define PLAUSIBLE_tn_dataset_p set
+#define PLAUSIBLE_tn_dataset_p_p sets
+#define PLAUSIBLE_collate_pad_context NULL
 #define PLAUSIBLE_tn_loader_p loader
 #define PLAUSIBLE_tn_text_p text
 #define PLAUSIBLE_tn_progress_p NULL
@@ -174,6 +187,7 @@ static uint64_t bits(draws *d)
 }
 
 #define VALUE_tn_error_handler(d, name, n) ((void)(d), (tn_error_handler)NULL)
+#define VALUE_tn_nn_distance(d, name, n) ((void)(d), (tn_nn_distance)NULL)
 #define VALUE_int(d, name, n) ((int)value_int(d, name, n))
 #define VALUE_int64_t(d, name, n) value_int(d, name, n)
 #define VALUE_uint64_t(d, name, n) ((uint64_t)value_int(d, name, n))
@@ -189,6 +203,10 @@ static uint64_t bits(draws *d)
 #define VALUE_tn_rng_state(d, name, n) ((tn_rng_state){bits(d), bits(d)})
 #define VALUE_tn_loader_state(d, name, n)                                      \
     ((tn_loader_state){bits(d), bits(d), draw_int(d), draw_int(d), draw_int(d)})
+#define VALUE_tn_collate(d, name, n) ((void)(d), (tn_collate)NULL)
+#define VALUE_tn_schedule_function(d, name, n) ((void)(d), schedule_function)
+#define VALUE_tn_schedule_state(d, name, n)                                    \
+    ((tn_schedule_state){draw_int(d), draw_int(d), draw_int(d), draw_float(d)})
 #define VALUE_tn_grad_scaler_state(d, name, n)                                 \
     ((tn_grad_scaler_state){draw_float(d), draw_float(d), draw_float(d),       \
                             draw_int(d), draw_int(d)})
@@ -340,9 +358,14 @@ static void make_values(void)
     linear = tn_nn_linear(3, 2);
     optim = tn_optim_sgd(tn_parameters(linear));
     schedule = tn_schedule_exponential_lr(optim, 0.5);
+    for (int i = 0; i < 4; i++)
+        schedules[i] = tn_schedule_step_lr(optim, i + 1);
+    distribution = tn_distribution_normal(x, x);
     scaler = tn_grad_scaler_new();
     average = tn_average_new(linear);
     set = tn_dataset_from_tensors(tn_ones(tn_dims(4, 3)), NULL);
+    for (int i = 0; i < 4; i++)
+        sets[i] = set;
     loader = tn_loader_new(set, .batch_size = 2);
     text = tn_text_from_string("abcabc");
 }

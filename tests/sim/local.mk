@@ -79,6 +79,6 @@ endif
 
 clean-local: clean-sim
 clean-sim:
-	-rm -rf tests/sim/driver tests/sim/nvrtc tests/sim/told \
+	-rm -rf tests/sim/driver tests/sim/nvrtc tests/sim/accepting \
 	  tests/sim/counting
 .PHONY: clean-sim

@@ -7,6 +7,7 @@ check_PROGRAMS += \
 	tests/training/test_long \
 	tests/training/test_save_faults \
 	tests/training/test_shared \
+	tests/training/test_states \
 	tests/training/test_threads
 tests_training_test_amp_SOURCES = tests/training/test_amp.c
 tests_training_test_average_SOURCES = tests/training/test_average.c
@@ -15,6 +16,7 @@ tests_training_test_faults_SOURCES = tests/training/test_faults.c
 tests_training_test_long_SOURCES = tests/training/test_long.c
 tests_training_test_save_faults_SOURCES = tests/training/test_save_faults.c
 tests_training_test_shared_SOURCES = tests/training/test_shared.c
+tests_training_test_states_SOURCES = tests/training/test_states.c
 tests_training_test_threads_SOURCES = tests/training/test_threads.c
 
 # Run by test_resume.sh, which kills it.

@@ -135,6 +135,49 @@ static void reading(void)
     add_tensor("numbers of a CSV file", x);
 }
 
+/* Random numbers and the initial values of layers. */
+static void initial_values(void)
+{
+    static const char *const names[] = {"conv2d", "lstm", "embedding",
+                                        "an encoder layer"};
+    tn_module *net[] = {tn_nn_conv2d(3, 4, 3), tn_nn_lstm(3, 5),
+                        tn_nn_embedding(7, 3),
+                        tn_nn_transformer_encoder_layer(8, 2)};
+    for (int i = 0; i < 4; i++)
+        add_tensor(names[i], tn_parameters_at(tn_parameters(net[i]), 0));
+    add_tensor("normal", tn_normal(tn_zeros(tn_dims(99)), tn_ones(tn_dims(99))));
+    add_tensor("bernoulli", tn_bernoulli(tn_full(tn_dims(99), 0.3)));
+    add_tensor("randperm", tn_randperm(99));
+    add_tensor("dropout", tn_dropout(tn_ones(tn_dims(99)), 0.3, true));
+}
+
+typedef struct fit {
+    tn_optim *optim;
+    tn_module *net;
+    tn_tensor *x, *y;
+} fit;
+
+static double closure(void *context)
+{
+    const fit *f = context;
+    tn_optim_zero_grad(f->optim);
+    tn_tensor *loss = tn_mse_loss(tn_forward(f->net, f->x), f->y);
+    tn_backward(loss);
+    return tn_item(loss);
+}
+
+static void quasi_newton(void)
+{
+    tn_module *net = tn_nn_sequential(tn_nn_linear(4, 6), tn_nn_tanh(),
+                                      tn_nn_linear(6, 1));
+    tn_parameter_list *parameters = tn_parameters(net);
+    fit f = {tn_optim_lbfgs(parameters, .lr = 0.3, .max_iter = 6), net,
+             tn_randn(tn_dims(20, 4)), tn_randn(tn_dims(20, 1))};
+    for (int i = 0; i < 2; i++)
+        tn_optim_step_closure(f.optim, closure, &f);
+    add_tensor("a training by LBFGS", tn_parameters_at(parameters, 0));
+}
+
 static void training(void)
 {
     tn_module *net = tn_nn_sequential(
@@ -224,6 +267,8 @@ static int in_mode(int mode, result *out)
         definitions();
         printing();
         reading();
+        initial_values();
+        quasi_newton();
         training();
         if (tn_error())
             fprintf(stderr, "# %s: %s\n", modes[mode].name, tn_error());

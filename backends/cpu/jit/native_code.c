@@ -13,77 +13,6 @@
 
 #include "native_code.h"
 
-/* ---- the loop ------------------------------------------------------------ */
-
-static void note_use(emitter *m, uint32_t node, uint32_t by)
-{
-    if (node != TN_NONE && (m->last[node] == TN_NONE || m->last[node] < by))
-        m->last[node] = by;
-}
-
-static bool is_made(const emitter *m, uint32_t result)
-{
-    return !(m->options->folds && m->native->folded[result]);
-}
-
-/* Finds the last reader of each node. No code is generated for nodes without
- * readers. */
-static void find_last(emitter *m)
-{
-    const cpu_native *n = m->native;
-    memset(m->last, 0xff, n->node_count * sizeof *m->last);
-    for (uint32_t i = 0; i < n->result_count; i++)
-        if (is_made(m, i))
-            note_use(m, n->result[i], n->node_count);
-    for (uint32_t i = 0; m->options->folds && i < n->fold_count; i++)
-        note_use(m, n->fold[i], n->node_count);
-    for (uint32_t i = n->node_count; i-- > 0;) {
-        const cpu_node *node = tn__jit_node_of(m, i);
-        if (m->last[i] == TN_NONE || node->op == TN_K_LOAD ||
-            node->op == TN_K_CONST)
-            continue;
-        note_use(m, node->a, i);
-        note_use(m, node->b, i);
-        note_use(m, node->c, i);
-    }
-}
-
-/* Finds the nodes that have one value for a whole row: single values and, if
- * m->hoists, instructions that read only such nodes. These instructions run
- * once for each row. Masks are never among these nodes. */
-static void find_fixed(emitter *m)
-{
-    for (uint32_t i = 0; i < m->native->node_count; i++) {
-        const cpu_node *n = tn__jit_node_of(m, i);
-        const uint32_t read[3] = {n->a, n->b, n->c};
-        m->fixed[i] =
-            !tn__jit_is_mask(m, i) &&
-            (tn__jit_is_single(m, i) || (n->op != TN_K_LOAD && m->hoists));
-        for (int j = 0; j < 3; j++)
-            if (read[j] != TN_NONE)
-                m->fixed[i] = m->fixed[i] && m->fixed[read[j]];
-    }
-}
-
-/* Returns whether a node is computed once for each row, before the loop over
- * elements. */
-static bool is_ahead(const emitter *m, uint32_t node)
-{
-    return m->fixed[node] && !tn__jit_is_single(m, node) &&
-           m->last[node] != TN_NONE;
-}
-
-/* Returns whether the loop over elements needs the node's value: an instruction
- * in the loop reads it, or it is a result or a fold. */
-static bool is_wanted(const emitter *m, uint32_t node)
-{
-    bool wanted = m->last[node] == m->native->node_count;
-    for (uint32_t i = node + 1; i < m->native->node_count; i++)
-        wanted = wanted || (m->last[i] != TN_NONE && !m->fixed[i] &&
-                            tn__jit_reads(tn__jit_node_of(m, i), node));
-    return wanted;
-}
-
 static uint8_t *pin_of(emitter *m, uint32_t copy, uint32_t node)
 {
     /* A constant is the same in all copies. */
@@ -146,12 +75,13 @@ static void make_nodes(emitter *m, bool ahead, uint32_t turns)
     memset(m->holder, 0xff, sizeof m->holder);
     for (uint32_t i = 0; i < n->node_count; i++)
         m->reg[i] =
-            ahead && is_ahead(m, i) ? NO_REGISTER : *pin_of(m, m->copy, i);
+            ahead && tn__jit_is_ahead(m, i) ? NO_REGISTER
+                                            : *pin_of(m, m->copy, i);
     for (m->at = 0; m->at < n->node_count; m->at++) {
         const cpu_node *node = tn__jit_node_of(m, m->at);
         uint8_t pin = *pin_of(m, m->copy, m->at);
         if (m->last[m->at] == TN_NONE || node->op == TN_K_LOAD ||
-            node->op == TN_K_CONST || is_ahead(m, m->at) != ahead ||
+            node->op == TN_K_CONST || tn__jit_is_ahead(m, m->at) != ahead ||
             m->turn[m->at] >= turns)
             continue;
         m->disp = disp + m->turn[m->at] * lanes_of(m);
@@ -214,7 +144,7 @@ static void make_body(emitter *m, bool tail, uint32_t turns, int32_t disp)
             tn__jit_make_fold(m, i, none);
         for (uint32_t i = 0; i < turns * m->results; i++) {
             m->disp = disp + (int32_t)(i / m->results) * lanes_of(m);
-            if (is_made(m, i))
+            if (tn__jit_is_made(m, i))
                 make_result(m, i, none);
         }
         m->disp = disp;
@@ -258,7 +188,7 @@ static bool make_pins(emitter *m)
                         op = tn__jit_node_of(m, i)->op;
                 int kind = op == TN_K_CONST ? 1 : op == TN_K_LOAD ? 2 : 0;
                 if (kind != turn || !m->fixed[i] || m->last[i] == TN_NONE ||
-                    *pin != NO_REGISTER || !is_wanted(m, i))
+                    *pin != NO_REGISTER || !tn__jit_is_wanted(m, i))
                     continue;
                 enough = enough && (kind > 0 || left > 0);
                 if (left == 0)
@@ -490,42 +420,6 @@ static bool place(const x86 *x, cpu_native_variant *variant)
     return true;
 }
 
-/* Builds a body (`both`) that computes two vectors of `one`. Each instruction
- * appears twice in succession, for the first and for the second vector, so that
- * the two hide each other's latency. Nodes with one value for a row appear
- * once. map has space for two entries for each node of `one`. */
-static void pair(emitter *m, cpu_native *both, const cpu_native *one,
-                 uint32_t *map)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < one->node_count; i++) {
-        cpu_node n = one->node[i];
-        const uint32_t read[3] = {n.a, n.b, n.c};
-        bool varies =
-            n.op == TN_K_LOAD && !(m->options->single >> n.number & 1);
-        for (int j = 0; j < 3; j++)
-            varies = varies || (read[j] != TN_NONE &&
-                                map[2 * read[j]] != map[2 * read[j] + 1]);
-        for (uint32_t turn = 0; turn < 2; turn++) {
-            map[2 * i + turn] = count;
-            if (turn < 1 && !varies)
-                continue;
-            uint32_t *const to[3] = {&n.a, &n.b, &n.c};
-            for (int j = 0; j < 3; j++)
-                if (read[j] != TN_NONE)
-                    *to[j] = map[2 * read[j] + turn];
-            m->turn[count] = varies ? (uint8_t)turn : 0;
-            both->node[count++] = n;
-        }
-    }
-    both->node_count = count;
-    for (uint32_t r = 0; r < one->result_count; r++)
-        for (uint32_t turn = 0; turn < 2; turn++)
-            both->result[turn * one->result_count + r] =
-                map[2 * one->result[r] + turn];
-    both->result_count = 2 * one->result_count;
-}
-
 /* Generates the code with as many pinned registers as possible: halves their
  * number until no value is spilled to the stack. Returns false if that needs
  * fewer than `least` pinned registers. */
@@ -533,13 +427,13 @@ static bool make_code(emitter *m, uint32_t unroll, uint32_t least)
 {
     enum { PINS = 18 };
     uint32_t folds = m->options->folds ? m->native->fold_count : 0;
-    find_last(m);
+    tn__jit_find_last(m);
     m->hoists = true;
     m->pins = folds * m->options->copies < PINS
                   ? PINS - folds * m->options->copies
                   : 0;
     for (;; m->pins /= 2) {
-        find_fixed(m);
+        tn__jit_find_fixed(m);
         bool made = make_all(m, unroll);
         if (m->x.failed || (made && (!m->spilled || m->pins == 0)))
             return true;
@@ -581,7 +475,7 @@ bool tn__cpu_native_make(const cpu_native *native, cpu_native_variant *variant)
         if (turns > 1) {
             m.native = &both;
             m.turns = turns;
-            pair(&m, &both, native, m.last);
+            tn__jit_pair(&m, &both, native, m.last);
             paired = make_code(&m, turns, PAIR_PINS);
         }
         if (!paired) {

@@ -1,7 +1,7 @@
 /* native_code.h: the state of the JIT compiler while it generates code for one
  * body. native_body.h defines body, node, fold and copy. native_code.c (the
- * loop), native_nodes.c (instructions) and native_registers.c (register
- * allocation) share the state.
+ * loop), native_uses.c (which nodes the loop needs), native_nodes.c
+ * (instructions) and native_registers.c (register allocation) share the state.
  *
  * A pinned register holds the same value during the whole loop. A single value
  * is one value for all elements of a row: a constant, or an operand in
@@ -153,6 +153,31 @@ x86_source tn__jit_source_of(emitter *m, uint32_t node, const uint32_t keep[3]);
 /* Frees a node's register if the node whose code is being generated is its last
  * reader. */
 void tn__jit_release(emitter *m, uint32_t node);
+
+/* ---- native_uses.c ------------------------------------------------------- */
+
+/* Finds the last reader of each node. No code is generated for nodes without
+ * readers. */
+void tn__jit_find_last(emitter *m);
+/* Returns whether the code stores a result. It does not store results that are
+ * only reduced. */
+bool tn__jit_is_made(const emitter *m, uint32_t result);
+/* Finds the nodes that have one value for a whole row: single values and, if
+ * m->hoists, instructions that read only such nodes. These instructions run
+ * once for each row. Masks are never among these nodes. */
+void tn__jit_find_fixed(emitter *m);
+/* Returns whether a node is computed once for each row, before the loop over
+ * elements. */
+bool tn__jit_is_ahead(const emitter *m, uint32_t node);
+/* Returns whether the loop over elements needs the node's value: an instruction
+ * in the loop reads it, or it is a result or a fold. */
+bool tn__jit_is_wanted(const emitter *m, uint32_t node);
+/* Builds a body (`both`) that computes two vectors of `one`. Each instruction
+ * appears twice in succession, for the first and for the second vector, so that
+ * the two hide each other's latency. Nodes with one value for a row appear
+ * once. map has space for two entries for each node of `one`. */
+void tn__jit_pair(emitter *m, cpu_native *both, const cpu_native *one,
+                  uint32_t *map);
 
 /* ---- native_fold.c ------------------------------------------------------- */
 

@@ -103,8 +103,8 @@ static void order_dimensions(copy *c, const tn_launch *launch,
 /* A point is one combination of coordinates of the dimensions other than the
  * last one and `across`. This struct has the coordinates of a point and its
  * offsets in the source and the output. Going to the next point increments
- * them: with divisions, copying rows of 224 bytes would take 1.5 times as long
- * (Zen 5). */
+ * them, because divisions would take half as long as the copy of a short
+ * row. */
 typedef struct position {
     int64_t at[TN_MAX_NDIM * 2], in, out;
 } position;
@@ -259,13 +259,10 @@ static bool launch_copy(tn_built *built, const tn_launch *launch,
     c.out = tn__cpu_at(to->buffer, to->offset, (size_t)c.bytes);
     c.in = tn__cpu_at(from->buffer, from->offset, (size_t)c.bytes);
     /* Non-temporal stores are faster if the output has at least half of
-     * stream_bytes. Copying scattered rows of 16 MiB in all takes 1.3 ms, and
-     * 2.5 ms by ordinary stores (Zen 4, one thread). cat of two contiguous
-     * tensors of 16 MiB takes 0.87 ms, and 1.35 ms by ordinary stores (Zen 5,
-     * with other work between). Results that are read again soon
-     * (TN_LAUNCH_SOON) stay in the caches if they are smaller than
-     * stream_bytes: index_add of 4096 x 1024 then takes 1.24 ms instead of
-     * 1.44. */
+     * stream_bytes: copying scattered rows of 16 MiB in all takes 2.5 ms by
+     * ordinary and 1.3 ms by non-temporal stores (Zen 4, 1 thread, 2026-11).
+     * Results that are read again soon (TN_LAUNCH_SOON) stay in the caches if
+     * they are smaller than stream_bytes. */
     c.stream = c.in != c.out &&
                (c.across < c.ndim ? total * c.bytes : written_span(&c)) >=
                    built->stream_bytes /

@@ -215,8 +215,7 @@ static void run_some(const pass *p, void *out, int64_t first, int64_t count)
 
 /* Computes elements [first, end) in pieces of 4 KiB in a buffer, and copies
  * each piece to the output by non-temporal stores. Adding 2^24 floats takes 3.6
- * ms this way, 4.3 ms with a buffer of 8 KiB and 4.0 ms with a buffer of 2 KiB
- * (Zen 5). */
+ * ms, 4.0 ms with a buffer of 2 KiB and 4.3 ms with 8 KiB (Zen 5, 2026-11). */
 static void run_streamed(const pass *p, int64_t first, int64_t end)
 {
     _Alignas(64) uint64_t block[512];
@@ -275,9 +274,7 @@ static bool set_rows(pass *p, const cpu_direct *direct, const tn_launch *launch,
 /* Returns whether the result is large enough for non-temporal stores:
  * stream_bytes, or half of it if the program has machine code. Machine code
  * uses such stores without a buffer (cut_plan.c), so the launch is then left to
- * it. Adding 2^24 floats takes 7.8 ms by machine code and 12.5 ms through a
- * buffer. Adding a row to 4096 x 1024 floats takes 0.75 ms by machine code and
- * 1.4 ms by ordinary stores (Zen 4, with other work between the calls). */
+ * it. */
 static bool is_streamed(const tn_built *built, int64_t bytes)
 {
     int64_t part = built->kept.segment_count > 0 ? 2 : 1;

@@ -536,9 +536,8 @@ static bool launch_runs(tn_built *built, const tn_launch *launch,
     w.count = total / columns_of(&w)->extent / rows_of(&w)->extent * w.pieces;
     w.per_task = TASK_BYTES / (w.piece * length);
     w.per_task = w.per_task > 0 ? w.per_task : 1;
-    /* Padding images of 56 x 56, 13 MiB in all, takes 480 us by ordinary stores
-     * row by row and 370 us by non-temporal stores (Zen 5, with other work
-     * between the calls). */
+    /* Padded images of 13 MiB in all take 480 us by ordinary and 370 us by
+     * non-temporal stores (Zen 5, 2026-11). */
     w.streams_edged = total * w.bytes >= built->stream_bytes / 2 &&
                       rows_of(&w)->out * w.bytes == length &&
                       w.routines->stream_edged;

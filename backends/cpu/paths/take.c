@@ -125,9 +125,7 @@ static void take_row(take *t, place p, int64_t n)
 /* Gathers n elements of a piece. If the indices are contiguous, BLOCK of them
  * are checked together, and the elements are then gathered without checks. In
  * between, the source of the next piece is prefetched a little at a time, since
- * a core can wait for only a few cache lines at once. gather of 4096 x 1024
- * takes 1.8 ms, and 2.0 ms if everything is prefetched before each piece (Zen
- * 5). */
+ * a core can wait for only a few cache lines at once. */
 #define TAKE(name, T)                                                         \
     static void name(take *t, place p, int64_t n)                             \
     {                                                                         \
@@ -330,7 +328,7 @@ static bool launch_take(tn_built *built, const tn_launch *launch,
     t.by_rows = last->in == 1 && last->index == 0 && last->out == 1;
     /* Random reads leave memory idle. Therefore non-temporal stores are faster
      * from half of stream_bytes on: index_select of 4096 x 1024 takes 0.58 ms
-     * instead of 0.88, gather 2.7 ms instead of 3.0 (Zen 5). */
+     * instead of 0.88 (Zen 5, 2026-11). */
     t.stream = last->out == 1 && total * t.bytes >= built->stream_bytes / 2;
     t.block = tn__cpu_min(TASK_ELEMENTS, last->extent);
     t.blocks = (last->extent + t.block - 1) / t.block;

@@ -22,8 +22,7 @@
 /* for fewer rows, making a table takes longer than it saves (second case) */
 #define MIN_ROWS 4
 /* Results of at least this many bytes are prefetched for writing, because L1
- * and L2 do not hold them yet. Without these prefetches the work takes 5 %
- * longer (Zen 5). */
+ * and L2 do not hold them yet. */
 #define PREFETCH_OUT_BYTES (4 << 20)
 
 typedef struct along {

@@ -111,8 +111,8 @@ static void fill_table(cpu_task *task, cpu_tap_table *table)
         lists.step[t] = task->step[slot] != TN_CPU_ONE_VALUE;
     }
     int64_t entries = 0;
-    for (int64_t at = 0, n; at < task->count; at += n, entries++) {
-        n = tn__cpu_min(points, task->count - at);
+    for (int64_t at = 0, n; at < task->block.count; at += n, entries++) {
+        n = tn__cpu_min(points, task->block.count - at);
         n = tn__cpu_tap_span(&lists, at, n, 2 * points);
         if (n == 0 || entries == most)
             return;
@@ -134,23 +134,24 @@ void tn__cpu_taps_place(cpu_task *task, void *memory)
 bool tn__cpu_run_taps(cpu_task *task)
 {
     const cpu_taps *taps = &task->plan->built->taps;
-    cpu_tap_table *table = &task->taps[task->count < task->plan->block];
+    cpu_tap_table *table = &task->taps[task->block.count < task->plan->block];
     if (!task->shared.skip) /* the first block computes indices and weights */
         return false;
     if (table->outer != task->shared.outer)
         fill_table(task, table);
-    char *out = tn__cpu_view_flat(&task->view[taps->out], 0, task->count);
+    char *out = tn__cpu_view_flat(&task->view[taps->out], 0, task->block.count);
     if (!out || table->entries == 0)
         return false;
     char *to = task->plan->traffic.stream ? task->temporary : out;
-    const tn_cpu_tap_rows row = {.out = (float *)(void *)to,
-                                 .in = (const float *)(const void *)
-                                     task->view[taps->in].base,
-                                 .count = 1, .n = task->count};
+    const tn_cpu_tap_rows row = {
+        .out = (float *)(void *)to,
+        .in = (const float *)(const void *)task->view[taps->in].base,
+        .count = 1,
+        .n = task->block.count};
     task->routines->taps(&row, table->tap, table->entries, taps->depth,
                          taps->leaves);
     if (to != out)
-        task->routines->stream(out, to, task->count * (int64_t)sizeof(float),
-                               0);
+        task->routines->stream(out, to,
+                               task->block.count * (int64_t)sizeof(float), 0);
     return true;
 }

@@ -292,27 +292,8 @@ static bool prepare(product *p, side *s, const tn_strided *view, int64_t rows,
 static bool set_up(product *p, const tn_matmul_args *m)
 {
     p->dtype = m->c.dtype;
-    switch (p->dtype) {
-    case TN_F64:
-        p->type = CPU_F64;
-        break;
-    case TN_I64:
-        p->type = CPU_I64;
-        break;
-    case TN_I32:
-    case TN_I16:
-    case TN_I8:
-    case TN_U8:
-        p->type = CPU_I32;
-        break;
-    case TN_BOOL:
-        p->type = CPU_BOOL;
-        break;
-    default:
-        p->type = CPU_F32;
-    }
-    static const uint8_t bytes[CPU_TYPE_COUNT] = {4, 8, 4, 8, 1};
-    p->bytes = bytes[p->type];
+    p->type = tn__cpu_register_type[p->dtype];
+    p->bytes = tn__cpu_type_bytes[p->type];
     if (!is_float(p)) {
         tn__cpu_number_store(&p->alpha, p->type,
                              (tn_number){.i = (int64_t)m->alpha});

@@ -235,8 +235,7 @@ static int32_t key_of(uint64_t item)
 
 /* Writes the first `keep` items of the order to heap, sorted, without storing
  * the others. Compares GROUP keys at a time with the last of the best items so
- * far. Most groups have no key before it. 100 of a million elements take 0.38
- * ms, and 1.34 ms with all items stored (Zen 5). */
+ * far. Most groups have no key before it. */
 static void read_first(const reader *r, int64_t keep, uint64_t *heap)
 {
     int64_t block[BLOCK] = {0}, have = 0;
@@ -287,8 +286,7 @@ static int64_t read_keys(const reader *r, int32_t *key)
  * into TN_CPU_PARTS parts. The keep-th smallest of the parts' minima is at
  * least the keep-th smallest key of the line. Only keys up to that minimum are
  * sorted, and usually these are few more than `keep`. items[] must have room
- * for all items, then for the keys. 10 of 1024 elements take 0.47 us, and 1.9
- * us with a heap (Zen 5). */
+ * for all items, then for the keys. */
 static const uint64_t *read_short(const reader *r, int64_t keep,
                                   uint64_t *items)
 {
@@ -299,8 +297,8 @@ static const uint64_t *read_short(const reader *r, int64_t keep,
 }
 
 /* Returns the index of the element at position `rank` of the order. Compares
- * keys with a sample of them. key is memory for the padded keys, twice. For a
- * line of 1024 elements this takes 0.55 us, and 2.7 us with at_rank (Zen 5). */
+ * keys with a sample of them, which takes a fifth of at_rank's time. key is
+ * memory for the padded keys, twice. */
 static int64_t place_at(const reader *r, int64_t rank, int32_t *key)
 {
     int64_t n = read_keys(r, key);
@@ -462,9 +460,8 @@ enum {
 };
 
 /* Returns how many adjacent lines are transposed and sorted at a time, or 0 to
- * sort each line without transposing. Sorting the columns of 1024 x 1024 floats
- * takes 8.3 ms, and 29 ms if the elements of a column are read and written with
- * their stride (Zen 5). */
+ * sort each line without transposing. Reading and writing the elements of a
+ * column with their stride takes longer than sorting them. */
 static int64_t lines_at_a_time(const tn_sort_args *s)
 {
     const uint32_t last = s->ndim - 1;
@@ -556,25 +553,7 @@ tn_status tn__cpu_sort(tn_queue *queue, const tn_sort_args *sort)
     work w = {.s = sort, .routines = queue->routines};
     if (!tn_sort_is_known(sort))
         return tn__cpu_unknown("sort");
-    switch (sort->in.dtype) {
-    case TN_F64:
-        w.type = CPU_F64;
-        break;
-    case TN_I64:
-        w.type = CPU_I64;
-        break;
-    case TN_I32:
-    case TN_I16:
-    case TN_I8:
-    case TN_U8:
-        w.type = CPU_I32;
-        break;
-    case TN_BOOL:
-        w.type = CPU_BOOL;
-        break;
-    default:
-        w.type = CPU_F32;
-    }
+    w.type = tn__cpu_register_type[sort->in.dtype];
     w.key_bits = w.type == CPU_F64 || w.type == CPU_I64 ? 64
                  : w.type == CPU_BOOL                   ? 1
                                                         : 32;

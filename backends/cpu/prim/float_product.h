@@ -1,4 +1,5 @@
-/* float_product.h: products of two matrices of floats (float_product.c). */
+/* float_product.h: products of two matrices of floats (float_product.c,
+ * shared_product.c). */
 #ifndef TN_CPU_PRODUCT_H
 #define TN_CPU_PRODUCT_H
 

@@ -1,7 +1,8 @@
 /* compile_program.h: the state of the compiler that turns a program's
  * instructions into block operations. emit.c adds operations and slots,
- * compile_program.c compiles instructions, compile_loops.c loops. code.h
- * explains slots, stages and parts. */
+ * compile_program.c compiles instructions, compile_loops.c loops. mark_ops.c
+ * sets flags of the finished operations. code.h explains slots, stages and
+ * parts. */
 #ifndef TN_CPU_COMPILE_H
 #define TN_CPU_COMPILE_H
 
@@ -68,8 +69,6 @@ typedef struct compiler {
     tn_status status;
 } compiler;
 
-/* Bytes of a value of each register type. */
-extern const uint8_t tn__cpu_type_bytes[CPU_TYPE_COUNT];
 uint8_t tn__cpu_type_of(tn_dtype dtype);
 
 /* Makes space in an array for at least count + 1 items of `bytes` bytes
@@ -112,5 +111,15 @@ uint32_t tn__cpu_compile_loop(compiler *c, frame *f, const uint32_t *list,
                               uint32_t at, uint32_t count);
 /* Compiles the ENDLOOP of the innermost open loop. */
 void tn__cpu_compile_end(compiler *c, frame *f);
+
+/* Sets the LOAD_FOLDED, LOAD_LENT and LOAD_SINGLE flags of each load, according
+ * to the operations that read the loaded value. Sets the `lent` bits of these
+ * operations. */
+void tn__cpu_mark_loads(compiler *c);
+/* Sets `hoistable` of the operations whose result does not depend on a gather
+ * (a load by an index). A store is never hoistable, because it runs for each
+ * block. Returns whether hoisted code is useful: the program has a gather whose
+ * indices are hoistable, is small, and has no loops. */
+bool tn__cpu_mark_hoistable(compiler *c);
 
 #endif

@@ -6,8 +6,6 @@
 
 #include "compile_program.h"
 
-const uint8_t tn__cpu_type_bytes[CPU_TYPE_COUNT] = {4, 8, 4, 8, 1};
-
 uint8_t tn__cpu_type_of(tn_dtype dtype)
 {
     switch (dtype) {

@@ -12,15 +12,15 @@ static void run_broadcast(cpu_task *t, const cpu_op *op, int64_t n)
     size_t bytes = t->code->slot[op->out].bytes;
     const char *from = t->slot[op->a];
     char *to = t->slot[op->out];
-    if (t->rows == 1) {
+    if (t->group.rows == 1) {
         op->run(to, from, NULL, NULL, n, 0);
-    } else if (t->columns) {
-        size_t all = bytes * (size_t)t->rows;
-        for (int64_t i = 0; i < n; i += t->rows, to += all)
+    } else if (t->layout.columns) {
+        size_t all = bytes * (size_t)t->group.rows;
+        for (int64_t i = 0; i < n; i += t->group.rows, to += all)
             memcpy(to, from, all);
     } else {
-        int64_t length = n / t->rows;
-        for (int64_t r = 0; r < t->rows; r++)
+        int64_t length = n / t->group.rows;
+        for (int64_t r = 0; r < t->group.rows; r++)
             op->run(to + (size_t)(r * length) * bytes,
                     from + (size_t)r * bytes, NULL, NULL, length, 0);
     }
@@ -45,7 +45,7 @@ static bool reads_strided(const cpu_task *t, const cpu_op *op)
 {
     const uint32_t slot[3] = {op->a, op->b, op->c};
     for (unsigned i = 0; op->lent && i < 3; i++)
-        if (op->lent >> i & 1 && t->step[slot[i]] != t->rows)
+        if (op->lent >> i & 1 && t->step[slot[i]] != t->group.rows)
             return true;
     return false;
 }
@@ -58,12 +58,12 @@ static void run_by_rows(cpu_task *t, const cpu_op *op, unsigned single)
     const uint32_t wide[3] = {op->a, op->b, op->c};
     const char *in[3];
     size_t in_bytes[3], out_bytes = t->code->slot[op->out].bytes;
-    int64_t rows = t->by_rows          ? t->rows
-                   : t->across_columns ? t->count / t->rows
-                                       : 1;
-    int64_t length = t->count / rows;
-    unsigned row_bits = t->by_rows ? op->row : 0, each = row_bits;
-    for (unsigned i = 0; t->across_columns && i < 3; i++)
+    int64_t rows = t->layout.by_rows          ? t->group.rows
+                   : t->layout.across_columns ? t->block.count / t->group.rows
+                                              : 1;
+    int64_t length = t->block.count / rows;
+    unsigned row_bits = t->layout.by_rows ? op->row : 0, each = row_bits;
+    for (unsigned i = 0; t->layout.across_columns && i < 3; i++)
         if (op->lent >> i & 1 && t->step[wide[i]] == TN_CPU_ONE_EACH)
             each |= 1u << i;
     unsigned scalar = op->scalar | each | single;
@@ -98,10 +98,9 @@ static void run_by_rows(cpu_task *t, const cpu_op *op, unsigned single)
 /* Runs a mathematical function in chunks. After each chunk, as many bytes of
  * the next block are prefetched as the chunk has, because memory would
  * otherwise idle. If stream_to is set, non-temporal stores then write the
- * chunk's results. exp of 64 MiB takes 6.4 ms in chunks of 128 elements, 8.3 ms
- * in chunks of 512 and 11 ms in chunks of 1024 (Sapphire Rapids). If the result
- * stays in the cache for a later stage, longer chunks are better: softmax of
- * 4096 x 4096 takes 14.4 ms instead of 16.6. */
+ * chunk's results. exp of 64 MiB takes 6.4 ms in chunks of 128 elements and 8.3
+ * ms in chunks of 512 (Sapphire Rapids, 2026-11). If the result stays in the
+ * cache for a later stage, longer chunks are better. */
 static void run_math(cpu_task *t, const cpu_op *op, int64_t n)
 {
     enum { PAST_PIECE = 128, PIECE = 256 };
@@ -157,10 +156,10 @@ static bool can_stream(const cpu_task *t, const cpu_op *op, const cpu_span *s,
 {
     enum { VECTOR_BYTES = 64 };
     int64_t bytes = s->view[op->index].bytes, line = 0;
-    if (t->columns)
-        line = t->across_columns ? t->rows : 0;
-    else if (t->by_rows)
-        line = t->count / t->rows;
+    if (t->layout.columns)
+        line = t->layout.across_columns ? t->group.rows : 0;
+    else if (t->layout.by_rows)
+        line = t->block.count / t->group.rows;
     return (op->flags & STORE_STREAMED) && bytes > 1 &&
            ((uintptr_t)flat | (uintptr_t)(line * bytes)) % VECTOR_BYTES == 0;
 }
@@ -174,7 +173,7 @@ static void point_slots(cpu_task *t, cpu_part part, const cpu_span *s)
     for (uint32_t i = 0; i < t->code->group_slot_count; i++) {
         uint32_t slot = t->code->group_slot[i];
         t->slot[slot] =
-            t->base[slot] + t->first_elem * t->code->slot[slot].bytes;
+            t->base[slot] + t->block.first_elem * t->code->slot[slot].bytes;
     }
     const cpu_op *op = t->code->op + part.first;
     t->deferred.slot = TN_CPU_NONE;
@@ -183,8 +182,8 @@ static void point_slots(cpu_task *t, cpu_part part, const cpu_span *s)
         if (op[i].code != CPU_STORE || !(op[i].flags & STORE_DIRECT))
             continue;
         if (t->subrows.length > 0) {
-            t->slot[op[i].a] = tn__cpu_find_subrow(t, &s->view[op[i].index],
-                                                   t->at, &t->step[op[i].a]);
+            t->slot[op[i].a] = tn__cpu_find_subrow(
+                t, &s->view[op[i].index], t->block.at, &t->step[op[i].a]);
             t->stream_to[op[i].a] =
                 t->plan->traffic.stream ? t->slot[op[i].a] : NULL;
             continue;
@@ -259,9 +258,13 @@ void tn__cpu_run_part(cpu_task *t, cpu_part part, unsigned level)
 {
     const cpu_op *ops = t->code->op + part.first;
     char **slot = t->slot;
-    cpu_span s = {.view = t->view, .at = t->at, .n = t->count, .level = level};
+    cpu_span s = {.view = t->view,
+                  .at = t->block.at,
+                  .n = t->block.count,
+                  .level = level};
     if (level == CPU_ROW)
-        s = (cpu_span){t->plan->row_view, t->first_row, t->rows, level};
+        s = (cpu_span){t->plan->row_view, t->group.first_row, t->group.rows,
+                       level};
     else if (level == CPU_UNIFORM)
         s = (cpu_span){NULL, 0, 1, level};
     else
@@ -280,12 +283,12 @@ void tn__cpu_run_part(cpu_task *t, cpu_part part, unsigned level)
                                           : t->plan->traffic.bytes_per_op);
         switch (op->code) {
         case CPU_RUN: {
-            if ((op->flags & (t->columns ? RUN_COLUMNS : RUN_FACTORS)) &&
+            if ((op->flags & (t->layout.columns ? RUN_COLUMNS : RUN_FACTORS)) &&
                 tn__cpu_reduce_takes_operands(t, op + op->jump))
                 break;
             unsigned single = single_operands(t, op);
-            if (single || ((op->row | op->lent) && t->by_rows) ||
-                (t->across_columns && reads_strided(t, op))) {
+            if (single || ((op->row | op->lent) && t->layout.by_rows) ||
+                (t->layout.across_columns && reads_strided(t, op))) {
                 run_by_rows(t, op, single);
                 break;
             }
@@ -307,7 +310,7 @@ void tn__cpu_run_part(cpu_task *t, cpu_part part, unsigned level)
                                      s.n);
             break;
         case CPU_BROADCAST:
-            if (!t->by_rows || (op->flags & BROADCAST_NEEDED))
+            if (!t->layout.by_rows || (op->flags & BROADCAST_NEEDED))
                 run_broadcast(t, op, s.n);
             break;
         case CPU_FILL:

@@ -16,14 +16,14 @@ static int64_t position(const cpu_task *t, const cpu_span *s, int64_t i)
     if (plan->hoist)
         return t->tile.at + i; /* a block has all points of inner dimensions */
     if (s->level == CPU_ROW)
-        return (t->first_row + i) * plan->row_length;
+        return (t->group.first_row + i) * plan->row_length;
     if (plan->tiled)
         return t->tile.at + i / t->tile.width * t->tile.step[0] +
                i % t->tile.width * t->tile.step[1];
-    if (!t->columns)
-        return t->at + i;
-    return (t->first_row + i % t->rows) * plan->row_length + t->first_elem +
-           i / t->rows;
+    if (!t->layout.columns)
+        return t->block.at + i;
+    return (t->group.first_row + i % t->group.rows) * plan->row_length +
+           t->block.first_elem + i / t->group.rows;
 }
 
 /* Adds index[i] * stride to where[i], the offset of element i. If index[i] is
@@ -55,11 +55,11 @@ static bool load_columns(cpu_task *t, const cpu_op *op, const cpu_span *s,
 {
     const cpu_view *view = &s->view[op->index];
     if (!may_lend || view->ndim != 2 || view->stride[1] != 1 ||
-        view->extent[1] != t->rows)
+        view->extent[1] != t->group.rows)
         return false;
     t->step[op->out] = view->stride[0];
     t->slot[op->out] =
-        view->base + s->at / t->rows * view->stride[0] * view->bytes;
+        view->base + s->at / t->group.rows * view->stride[0] * view->bytes;
     return true;
 }
 
@@ -68,7 +68,7 @@ static bool load_columns(cpu_task *t, const cpu_op *op, const cpu_span *s,
 static bool load_row(cpu_task *t, const cpu_op *op, const cpu_view *view,
                      int64_t at, int64_t n, bool may_lend)
 {
-    int64_t length = t->count / t->rows;
+    int64_t length = t->block.count / t->group.rows;
     if (!may_lend || view->ndim < 2 || at % length != 0)
         return false;
     uint32_t across = view->ndim - 2;
@@ -106,11 +106,11 @@ static void prefetch_next_row(cpu_task *t, const cpu_op *op,
     int64_t step;
     const cpu_plan *plan = t->plan;
     if (!plan->traffic.ahead || t->subrows.next_row != 0 ||
-        t->first_row + 1 == plan->row_count)
+        t->group.first_row + 1 == plan->row_count)
         return;
     t->subrows.next_slot = op->out;
     t->subrows.next_row =
-        tn__cpu_find_subrow(t, view, t->at + plan->row_length, &step) -
+        tn__cpu_find_subrow(t, view, t->block.at + plan->row_length, &step) -
         t->slot[op->out];
 }
 
@@ -128,10 +128,12 @@ static bool load_column_block(cpu_task *t, const cpu_op *op, const cpu_span *s,
     const int64_t *stride = view->stride + across;
     bool is_each =
         stride[0] == 1 && stride[1] == 0 && (op->flags & LOAD_SINGLE);
-    if (view->extent[across + 1] != t->rows || (!is_each && stride[1] != 1))
+    if (view->extent[across + 1] != t->group.rows ||
+        (!is_each && stride[1] != 1))
         return false;
-    int64_t line = s->at / t->rows, offset = 0;
-    if (line % view->extent[across] + s->n / t->rows > view->extent[across])
+    int64_t line = s->at / t->group.rows, offset = 0;
+    if (line % view->extent[across] + s->n / t->group.rows >
+        view->extent[across])
         return false;
     for (uint32_t d = across + 1; d-- > 0; line /= view->extent[d])
         offset += line % view->extent[d] * view->stride[d];
@@ -162,14 +164,15 @@ static bool load_group(cpu_task *t, const cpu_op *op, const cpu_view *view,
                        bool may_lend)
 {
     char *flat =
-        may_lend ? tn__cpu_view_flat(view, t->group_at, t->group_count) : NULL;
+        may_lend ? tn__cpu_view_flat(view, t->group.at, t->group.count) : NULL;
     char *base = flat ? flat : t->home[op->out];
     t->base[op->out] = base;
-    t->slot[op->out] = base + t->first_elem * t->code->slot[op->out].bytes;
+    t->slot[op->out] =
+        base + t->block.first_elem * t->code->slot[op->out].bytes;
     if (flat)
         tn__cpu_prefetch_next_block(t, op, t->slot[op->out],
-                                    t->count * view->bytes,
-                                    t->group_count * view->bytes);
+                                    t->block.count * view->bytes,
+                                    t->group.count * view->bytes);
     return flat != NULL;
 }
 
@@ -209,14 +212,15 @@ void tn__cpu_run_load(cpu_task *t, const cpu_op *op, const cpu_span *s)
     bool may_lend =
         plain && tn__cpu_is_as_stored(view->dtype) && !t->plan->overlap;
     /* The stride of values that are copied. In-place loads set another. */
-    t->step[op->out] =
-        op->flags & LOAD_LENT && !t->columns ? t->count / t->rows : t->rows;
+    t->step[op->out] = op->flags & LOAD_LENT && !t->layout.columns
+                           ? t->block.count / t->group.rows
+                           : t->group.rows;
     if (t->code->slot[op->out].space == CPU_GROUP) {
         if (load_group(t, op, view, may_lend))
             return;
         if ((op->flags & LOAD_LENT) && !(op->flags & LOAD_FOLDED) &&
-            t->plan->kept && t->by_rows &&
-            load_row(t, op, view, t->group_at, t->group_count, may_lend)) {
+            t->plan->kept && t->layout.by_rows &&
+            load_row(t, op, view, t->group.at, t->group.count, may_lend)) {
             t->base[op->out] = t->slot[op->out];
             return;
         }
@@ -227,7 +231,7 @@ void tn__cpu_run_load(cpu_task *t, const cpu_op *op, const cpu_span *s)
     char *to = t->slot[op->out];
     if (t->subrows.length > 0 && !load_single(t, op, s, may_lend)) {
         t->slot[op->out] =
-            tn__cpu_find_subrow(t, view, t->at, &t->step[op->out]);
+            tn__cpu_find_subrow(t, view, t->block.at, &t->step[op->out]);
         if (view->ndim > 1 && view->stride[view->ndim - 1] == 0)
             t->step[op->out] = TN_CPU_ONE_EACH;
         else
@@ -238,14 +242,15 @@ void tn__cpu_run_load(cpu_task *t, const cpu_op *op, const cpu_span *s)
         return;
     if (plain) {
         bool folded = op->flags & LOAD_FOLDED;
-        bool across_columns = !(op->flags & LOAD_LENT) || t->across_columns;
-        if (folded && t->columns && across_columns &&
+        bool across_columns =
+            !(op->flags & LOAD_LENT) || t->layout.across_columns;
+        if (folded && t->layout.columns && across_columns &&
             load_columns(t, op, s, may_lend))
             return;
-        if ((op->flags & LOAD_LENT) && !folded && t->by_rows &&
+        if ((op->flags & LOAD_LENT) && !folded && t->layout.by_rows &&
             load_row(t, op, view, s->at, s->n, may_lend))
             return;
-        if ((op->flags & LOAD_LENT) && t->across_columns &&
+        if ((op->flags & LOAD_LENT) && t->layout.across_columns &&
             load_column_block(t, op, s, may_lend))
             return;
         if ((op->flags & LOAD_SINGLE) && load_single(t, op, s, may_lend))

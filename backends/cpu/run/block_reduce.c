@@ -14,7 +14,7 @@ static bool find_column_factor(const cpu_task *t, const cpu_op *op, unsigned i,
     const uint32_t slots[3] = {op->a, op->b, op->c};
     bool lent = op->lent >> i & 1;
     *at = t->slot[slots[i]];
-    *step = lent ? t->step[slots[i]] : t->rows;
+    *step = lent ? t->step[slots[i]] : t->group.rows;
     bool single = (op->scalar >> i & 1) || *step == TN_CPU_ONE_VALUE;
     bool each = single || *step == TN_CPU_ONE_EACH;
     if (each)
@@ -54,7 +54,7 @@ static bool find_column_products(const cpu_task *t, const cpu_op *op,
 bool tn__cpu_reduce_takes_operands(const cpu_task *t, const cpu_op *op)
 {
     tn_cpu_column_products products;
-    if (t->columns)
+    if (t->layout.columns)
         return op->column_form != 0 && find_column_products(t, op, &products);
     return op->b != TN_CPU_NONE &&
            !((op->lent & 2) && t->step[op->b] == TN_CPU_ONE_VALUE) &&
@@ -67,21 +67,21 @@ void tn__cpu_run_reduce(cpu_task *t, const cpu_op *op)
     cpu_fold *fold = &t->fold[op->index];
     tn_cpu_column_products products;
     bool takes = tn__cpu_reduce_takes_operands(t, op);
-    if (takes && t->columns) {
+    if (takes && t->layout.columns) {
         find_column_products(t, op, &products);
         if (t->plan->kept)
             tn__cpu_fold_begin(fold);
-        tn__cpu_fold_column_products(fold, products, t->count / t->rows,
-                                     t->rows);
+        tn__cpu_fold_column_products(
+            fold, products, t->block.count / t->group.rows, t->group.rows);
         if (t->plan->kept)
-            tn__cpu_fold_end(fold, t->rows, t->slot[reduce->out]);
+            tn__cpu_fold_end(fold, t->group.rows, t->slot[reduce->out]);
         return;
     }
     const char *x = t->slot[op->a];
-    int64_t step = op->flags & LOAD_FOLDED ? t->step[op->a] : t->rows;
+    int64_t step = op->flags & LOAD_FOLDED ? t->step[op->a] : t->group.rows;
     if (takes) {
         const uint32_t from[2] = {op->b, op->c};
-        int64_t length = t->count / t->rows;
+        int64_t length = t->block.count / t->group.rows;
         tn_cpu_factor factor[2];
         for (int i = 0; i < 2; i++) {
             uint32_t center = op->narrow[i + 1];
@@ -91,16 +91,17 @@ void tn__cpu_run_reduce(cpu_task *t, const cpu_op *op)
                 op->lent & 2 << i ? t->step[from[i]] : length, 1};
         }
         if (t->plan->kept)
-            tn__cpu_fold_product_rows(fold, factor, t->rows, length,
+            tn__cpu_fold_product_rows(fold, factor, t->group.rows, length,
                                       t->slot[reduce->out]);
         else
-            tn__cpu_fold_products(fold, factor, t->count);
+            tn__cpu_fold_products(fold, factor, t->block.count);
         return;
     }
     if (t->plan->kept)
-        tn__cpu_fold_rows(fold, x, step, t->rows, t->plan->row_length,
-                          t->columns, t->slot[reduce->out]);
+        tn__cpu_fold_rows(fold, x, step, t->group.rows, t->plan->row_length,
+                          t->layout.columns, t->slot[reduce->out]);
     else
-        tn__cpu_fold_block(fold, x, step, t->first_elem, t->count / t->rows,
-                           t->rows, t->columns);
+        tn__cpu_fold_block(fold, x, step, t->block.first_elem,
+                           t->block.count / t->group.rows, t->group.rows,
+                           t->layout.columns);
 }

@@ -10,11 +10,11 @@
 static void run_group_kept(cpu_task *task)
 {
     const cpu_plan *plan = task->plan;
-    task->at = task->group_at;
-    task->count = task->group_count;
+    task->block.at = task->group.at;
+    task->block.count = task->group.count;
     for (uint32_t s = 0; s < plan->code->stage_count; s++) {
         const cpu_stage *stage = &plan->code->stage[s];
-        if (task->count > 0)
+        if (task->block.count > 0)
             tn__cpu_run_part(task, stage->elem, CPU_ELEM);
         else
             for (uint32_t i = 0; i < stage->reduce_count; i++) {
@@ -22,7 +22,8 @@ static void run_group_kept(cpu_task *task)
                     &plan->code->reduce[stage->reduce_first + i];
                 cpu_fold *fold = &task->fold[stage->reduce_first + i];
                 tn__cpu_fold_begin(fold);
-                tn__cpu_fold_end(fold, task->rows, task->slot[reduce->out]);
+                tn__cpu_fold_end(fold, task->group.rows,
+                                 task->slot[reduce->out]);
             }
         tn__cpu_run_part(task, stage->row, CPU_ROW);
     }
@@ -38,7 +39,7 @@ static void run_group_streamed(cpu_task *task)
         for (uint32_t i = 0; i < stage->reduce_count; i++) {
             uint32_t number = stage->reduce_first + i;
             const cpu_reduce *reduce = &plan->code->reduce[number];
-            tn__cpu_fold_end(&task->fold[number], task->rows,
+            tn__cpu_fold_end(&task->fold[number], task->group.rows,
                              task->slot[reduce->out]);
         }
         tn__cpu_run_part(task, stage->row, CPU_ROW);
@@ -52,9 +53,9 @@ static void run_task(void *context, int64_t i)
     cpu_task task;
     unsigned fpu = tn__cpu_fpu_set();
     if (tn__cpu_task_init(&task, plan)) {
-        int64_t first = i * plan->groups_per_task;
+        int64_t first = i * plan->groups.per_task;
         int64_t end =
-            tn__cpu_min(first + plan->groups_per_task, plan->group_count);
+            tn__cpu_min(first + plan->groups.per_task, plan->groups.count);
         for (int64_t g = first; g < end; g++) {
             if (plan->tiled || plan->hoist) {
                 (plan->hoist ? tn__cpu_task_shared : tn__cpu_task_tile)(&task,
@@ -65,12 +66,14 @@ static void run_task(void *context, int64_t i)
                 continue;
             }
             if (!plan->built->has_rows) {
-                int64_t in_run = g % plan->run_blocks * plan->block;
-                task.at = g / plan->run_blocks * plan->run + in_run;
-                task.count = tn__cpu_min(plan->block, plan->run - in_run);
+                int64_t in_run = g % plan->run.blocks * plan->block;
+                task.block.at =
+                    g / plan->run.blocks * plan->run.length + in_run;
+                task.block.count =
+                    tn__cpu_min(plan->block, plan->run.length - in_run);
                 if (plan->subrow > 0) {
-                    task.columns = task.across_columns = true;
-                    task.rows = plan->subrow;
+                    task.layout.columns = task.layout.across_columns = true;
+                    task.group.rows = plan->subrow;
                 }
                 tn__cpu_run_part(&task, plan->code->stage[0].elem, CPU_ELEM);
                 continue;
@@ -98,9 +101,12 @@ static tn_status run_plan(cpu_plan *plan)
                                   "launch: out of memory for %zu bytes", bytes);
     char *memory = big ? big : small;
     plan->uniform = memory + slots * sizeof(char *);
-    cpu_task task = {.plan = plan, .code = plan->code,
-                     .routines = plan->routines, .rows = 1,
-                     .slot = (char **)memory, .home = (char **)memory};
+    cpu_task task = {.plan = plan,
+                     .code = plan->code,
+                     .routines = plan->routines,
+                     .group.rows = 1,
+                     .slot = (char **)memory,
+                     .home = (char **)memory};
     for (uint32_t s = 0; s < plan->code->slot_count; s++) {
         const cpu_slot *slot = &plan->code->slot[s];
         char *at = NULL; /* the uniform part uses no ROW or ELEM slots */
@@ -112,10 +118,10 @@ static tn_status run_plan(cpu_plan *plan)
     }
     tn__cpu_run_part(&task, plan->code->uniform, CPU_UNIFORM);
 
-    if (plan->groups_per_task < 1)
-        plan->groups_per_task = 1;
-    int64_t tasks = (plan->group_count + plan->groups_per_task - 1) /
-                    plan->groups_per_task;
+    if (plan->groups.per_task < 1)
+        plan->groups.per_task = 1;
+    int64_t tasks = (plan->groups.count + plan->groups.per_task - 1) /
+                    plan->groups.per_task;
     if (tn__cpu_wants_split(plan))
         tn__cpu_run_split(plan);
     else if (tasks == 1)
@@ -127,8 +133,9 @@ static tn_status run_plan(cpu_plan *plan)
         return tn__cpu_host->fail(TN_ERR_MEMORY,
                                   "launch: out of memory for a thread's "
                                   "blocks or for machine code");
-    return plan->fault.code == TN_OK ? TN_OK
-                                     : tn__cpu_fault_raise(&plan->fault);
+    return plan->fault.first.code == TN_OK
+               ? TN_OK
+               : tn__cpu_fault_raise(&plan->fault.first);
 }
 
 tn_status tn__cpu_run(tn_built *built, const tn_launch *launch)
@@ -141,7 +148,7 @@ tn_status tn__cpu_run(tn_built *built, const tn_launch *launch)
     plan.shared_rows = NULL;
     plan.hoist = NULL;
     plan.columns = plan.tiled = plan.taps = false;
-    plan.column_extent = 1;
+    plan.groups.column_extent = 1;
     plan.row_count = tn__cpu_numel(launch->extent, launch->outer_ndim);
     plan.row_length =
         tn__cpu_numel(launch->extent + launch->outer_ndim, launch->row_ndim);

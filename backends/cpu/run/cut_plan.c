@@ -74,14 +74,10 @@ static void find_overlap(cpu_plan *plan)
  * least stream_bytes bytes, so that no cache would hold them for the next
  * reader.
  * - In a program of several stages half of stream_bytes is enough, because
- *   memory would idle during stages that do not store: layer_norm of 4096 x
- *   1024 takes 1.28 ms instead of 1.60.
- * - In machine code half is enough, because it stores while it computes:
- *   batch_norm_eval of 16 x 64 x 56 x 56 takes 0.35 ms instead of 0.43,
- *   group_norm with its gradients 1.95 ms instead of 2.55.
- * - If both hold, a quarter is enough: relu(batch_norm) of 8 x 64 x 56 x 56
- *   with its gradients takes 1.42 ms instead of 1.87, softmax of 2048 x 1024
- *   0.54 ms instead of 0.72 (all on Zen 5). */
+ *   memory would idle during stages that do not store.
+ * - In machine code half is enough, because it stores while it computes.
+ * - If both hold, a quarter is enough: softmax of 2048 x 1024 takes 0.54 ms
+ *   instead of 0.72 (Zen 5, 2026-11). */
 static bool wants_stream(const cpu_plan *plan)
 {
     const tn_built *built = plan->built;
@@ -98,9 +94,8 @@ static bool wants_stream(const cpu_plan *plan)
 }
 
 /* Returns whether each block prefetches the next one. Prefetching is faster if
- * the launch has more data than an L2 holds: softmax of 4096 x 4096 takes 7.5
- * ms with prefetches and 9.6 without (Zen 4). Some processor families are
- * faster without prefetches in programs of one stage that update in place. */
+ * the launch has more data than an L2 holds. Some processor families are faster
+ * without prefetches in programs of one stage that update in place. */
 static bool wants_prefetch(const cpu_plan *plan)
 {
     bool useless = !plan->routines->family->prefetches_in_place &&
@@ -192,7 +187,8 @@ static bool wants_columns(const cpu_plan *plan)
  * too long for one block. In programs of several stages the slots of a block
  * may exceed L1 and stay in L2, because smaller blocks would mean more calls of
  * routines. group_norm of 16 x 64 x 56 x 56 takes 1.23 ms in blocks of 1024
- * elements, 0.97 ms in blocks of 4096 and 1.05 ms in blocks of 8192 (Zen 5). */
+ * elements, 0.97 ms in blocks of 4096 and 1.05 ms in blocks of 8192 (Zen 5,
+ * 2026-11). */
 static int64_t streamed_block(const cpu_code *code)
 {
     int64_t bytes =
@@ -223,9 +219,9 @@ static bool merge_runs(cpu_plan *plan)
 {
     enum { MOST = 32768 };
     const cpu_code *code = plan->code;
-    int64_t runs = plan->row_count * plan->row_length / plan->run;
-    int64_t lines = tn__cpu_min(MOST / plan->run, runs);
-    bool able = code->segment_count > 0 && plan->run_blocks == 1 && lines > 1;
+    int64_t runs = plan->row_count * plan->row_length / plan->run.length;
+    int64_t lines = tn__cpu_min(MOST / plan->run.length, runs);
+    bool able = code->segment_count > 0 && plan->run.blocks == 1 && lines > 1;
     while (able && runs % lines != 0)
         lines--;
     for (uint32_t i = 0; able && i < code->op_count; i++)
@@ -234,15 +230,15 @@ static bool merge_runs(cpu_plan *plan)
         const cpu_view *view = &plan->view[k];
         if (view->ndim < 2)
             continue;
-        able = view->extent[view->ndim - 1] == plan->run;
+        able = view->extent[view->ndim - 1] == plan->run.length;
         while (able && view->extent[view->ndim - 2] % lines != 0)
             lines--;
     }
     if (!able || lines < 2)
         return false;
-    plan->subrow = plan->run;
-    plan->run *= lines;
-    plan->block = plan->run;
+    plan->subrow = plan->run.length;
+    plan->run.length *= lines;
+    plan->block = plan->run.length;
     return true;
 }
 
@@ -252,18 +248,18 @@ static void cut_runs(cpu_plan *plan)
 {
     plan->subrow = 0;
     int64_t total = plan->row_count * plan->row_length;
-    plan->run = shortest_run(plan);
-    plan->run_blocks = (plan->run + plan->block - 1) / plan->block;
-    if (plan->run < TN_CPU_LONG_ROW || !merge_runs(plan)) {
-        if (plan->run < TN_CPU_MIN_RUN)
-            plan->run = total;
-        plan->run_blocks = (plan->run + plan->block - 1) / plan->block;
-        if (plan->run < total)
+    plan->run.length = shortest_run(plan);
+    plan->run.blocks = (plan->run.length + plan->block - 1) / plan->block;
+    if (plan->run.length < TN_CPU_LONG_ROW || !merge_runs(plan)) {
+        if (plan->run.length < TN_CPU_MIN_RUN)
+            plan->run.length = total;
+        plan->run.blocks = (plan->run.length + plan->block - 1) / plan->block;
+        if (plan->run.length < total)
             plan->block = tn__cpu_min(
-                plan->block, (plan->run + plan->run_blocks * 16 - 1) /
-                                 plan->run_blocks / 16 * 16);
+                plan->block, (plan->run.length + plan->run.blocks * 16 - 1) /
+                                 plan->run.blocks / 16 * 16);
     }
-    plan->group_count = total / plan->run * plan->run_blocks;
+    plan->groups.count = total / plan->run.length * plan->run.blocks;
 }
 
 /* Makes tasks four times smaller if computing an element is much work, and
@@ -273,20 +269,17 @@ static void shrink_tasks(cpu_plan *plan)
 {
     enum { MORE = 16, MUCH = 40 };
     if (plan->code->work > MORE)
-        plan->groups_per_task = (plan->groups_per_task + 3) / 4;
+        plan->groups.per_task = (plan->groups.per_task + 3) / 4;
     if (plan->code->work > MUCH)
-        plan->groups_per_task = (plan->groups_per_task + 3) / 4;
+        plan->groups.per_task = (plan->groups.per_task + 3) / 4;
 }
 
 /* Returns how many bytes to prefetch before each operation of an in-place
  * update. Such an update reads more arrays than the hardware prefetcher
  * follows. Therefore the whole next block is prefetched, in equal parts before
- * each operation. Times in ms for four tensors of 4 MiB (Zen 5), with as many
- * bytes as returned here, half as many, twice as many and none:
- *   SGD with momentum, eight operations on blocks of 4 KiB: 1.4, 3.0, 1.5, 1.7
- *   Adam, seventeen operations:                             2.6, 4.7, 3.4, 4.4
- * Two arrays need no prefetches: SGD without momentum takes 0.8 ms, and 1.0
- * with them. */
+ * each operation. Adam on four tensors of 4 MiB takes 2.6 ms with as many bytes
+ * as returned here, 4.7 ms with half as many, 3.4 ms with twice as many and 4.4
+ * ms with none (Zen 5, 2026-11). Two arrays need no prefetches. */
 static int64_t even_prefetch(const cpu_plan *plan)
 {
     enum { LINE = 64, GUESSED = 2 };
@@ -303,7 +296,7 @@ static void cut_elements(cpu_plan *plan, cpu_hoist *hoist)
 {
     plan->code = &plan->built->kept;
     plan->kept = true;
-    plan->group_rows = 1;
+    plan->groups.rows = 1;
     plan->block = tn__cpu_block_size(plan->code, false);
     if (plan->code->segment_count > 0)
         plan->block = tn__cpu_native_takes_subrows(plan->code)
@@ -318,7 +311,7 @@ static void cut_elements(cpu_plan *plan, cpu_hoist *hoist)
             cut_runs(plan);
     }
     plan->taps = tn__cpu_taps_shared(plan);
-    plan->groups_per_task =
+    plan->groups.per_task =
         (plan->taps ? TN_CPU_TAPS_WORK : TN_CPU_TASK_WORK) /
         (plan->tiled ? plan->tile.extent[0] * plan->tile.extent[1]
                      : plan->block);
@@ -339,8 +332,8 @@ static void take_box(cpu_plan *plan, int64_t most)
     if (rows < TN_CPU_LEAST_COLUMNS)
         return;
     plan->columns = true;
-    plan->box_first = first;
-    plan->column_extent = rows;
+    plan->groups.box_first = first;
+    plan->groups.column_extent = rows;
 }
 
 /* Returns whether the program only reduces its operands and all operands are
@@ -420,15 +413,16 @@ static void cut_rows(cpu_plan *plan)
 {
     const cpu_code *kept = &plan->built->kept;
     int64_t length = plan->row_length > 0 ? plan->row_length : 1;
-    plan->run = length;
-    plan->column_extent = adjacent_rows(plan);
+    plan->run.length = length;
+    plan->groups.column_extent = adjacent_rows(plan);
     /* A short row does not fill the lanes of a vector. Therefore many short
      * rows are reduced at once, as columns, even if each row is contiguous. */
     bool is_short = length > 1 && length <= TN_CPU_SHORT_ROW;
     int64_t most = tn__cpu_block_size(kept, true) / length;
-    plan->columns = is_short ? plan->column_extent >= 64
-                             : wants_columns(plan) && plan->column_extent >= 4;
-    plan->box_first = plan->launch->outer_ndim;
+    plan->columns =
+        is_short ? plan->groups.column_extent >= 64
+                 : wants_columns(plan) && plan->groups.column_extent >= 4;
+    plan->groups.box_first = plan->launch->outer_ndim;
     if (is_short && !plan->columns)
         take_box(plan,
                  most < TN_CPU_LEAST_COLUMNS ? TN_CPU_LEAST_COLUMNS : most);
@@ -459,42 +453,44 @@ static void cut_rows(cpu_plan *plan)
     if (plan->kept && !plan->columns)
         rows = align_to_contiguous_rows(plan, rows, length);
     if (plan->kept)
-        plan->group_rows = rows < least_rows ? least_rows : rows;
+        plan->groups.rows = rows < least_rows ? least_rows : rows;
     else
-        plan->group_rows = !plan->columns                    ? 1
-                           : folds_columns(plan, plan->code) ? 1024
-                                                             : 256;
-    int64_t across = plan->columns ? plan->column_extent : plan->row_count;
-    plan->group_rows = tn__cpu_min(plan->group_rows, across);
-    plan->group_count =
-        (across + plan->group_rows - 1) / plan->group_rows *
-        (plan->columns ? plan->row_count / plan->column_extent : 1);
+        plan->groups.rows = !plan->columns                    ? 1
+                            : folds_columns(plan, plan->code) ? 1024
+                                                              : 256;
+    int64_t across =
+        plan->columns ? plan->groups.column_extent : plan->row_count;
+    plan->groups.rows = tn__cpu_min(plan->groups.rows, across);
+    plan->groups.count =
+        (across + plan->groups.rows - 1) / plan->groups.rows *
+        (plan->columns ? plan->row_count / plan->groups.column_extent : 1);
     if (plan->kept) {
-        plan->block = plan->group_rows * length;
+        plan->block = plan->groups.rows * length;
     } else if (plan->columns) {
         int64_t steps = (folds_columns(plan, plan->code) ? 65536 : 2048) /
-                        plan->group_rows / TN_LANES;
-        plan->block = plan->group_rows * TN_LANES * (steps < 1 ? 1 : steps);
+                        plan->groups.rows / TN_LANES;
+        plan->block = plan->groups.rows * TN_LANES * (steps < 1 ? 1 : steps);
     } else {
         plan->block = flat ? 4 * TN_CPU_FOLD_BLOCK : streamed_block(plan->code);
         int64_t run = shortest_run(plan), most_run = 2 * plan->block;
         if (run >= TN_CPU_MIN_RUN && length % run == 0)
-            plan->run = run;
-        if (plan->run < length && plan->run <= most_run)
-            plan->block = (plan->run + TN_CHUNK - 1) / TN_CHUNK * TN_CHUNK;
+            plan->run.length = run;
+        if (plan->run.length < length && plan->run.length <= most_run)
+            plan->block =
+                (plan->run.length + TN_CHUNK - 1) / TN_CHUNK * TN_CHUNK;
     }
-    plan->groups_per_task = TN_CPU_TASK_WORK / (plan->group_rows * length);
+    plan->groups.per_task = TN_CPU_TASK_WORK / (plan->groups.rows * length);
     shrink_tasks(plan);
-    if (plan->groups_per_task < plan->group_count / TN_CPU_MOST_TASKS)
-        plan->groups_per_task = plan->group_count / TN_CPU_MOST_TASKS;
+    if (plan->groups.per_task < plan->groups.count / TN_CPU_MOST_TASKS)
+        plan->groups.per_task = plan->groups.count / TN_CPU_MOST_TASKS;
 }
 
 void tn__cpu_plan_cut(cpu_plan *plan, cpu_hoist *hoist)
 {
     const tn_built *built = plan->built;
     atomic_init(&plan->failed, TN_OK);
-    atomic_flag_clear(&plan->fault_lock);
-    plan->fault.code = TN_OK;
+    atomic_flag_clear(&plan->fault.lock);
+    plan->fault.first.code = TN_OK;
     plan_views(plan);
     find_overlap(plan);
     plan->traffic.stream = wants_stream(plan);
@@ -512,7 +508,7 @@ void tn__cpu_plan_cut(cpu_plan *plan, cpu_hoist *hoist)
     plan->traffic.block_bytes = 0;
     if (plan->traffic.stream) {
         plan_stream_blocks(plan);
-        if (plan->groups_per_task < plan->group_count / TN_CPU_STREAM_TASKS)
-            plan->groups_per_task = plan->group_count / TN_CPU_STREAM_TASKS;
+        if (plan->groups.per_task < plan->groups.count / TN_CPU_STREAM_TASKS)
+            plan->groups.per_task = plan->groups.count / TN_CPU_STREAM_TASKS;
     }
 }

@@ -13,8 +13,6 @@
 
 #define LEVELS 44 /* 2^44 chunks are 2^54 elements: no row is longer */
 
-static const uint8_t type_bytes[CPU_TYPE_COUNT] = {4, 8, 4, 8, 1};
-
 /* Returns whether the reduction is an ARGMAX or ARGMIN. */
 static bool is_arg(const cpu_reduce *reduce)
 {
@@ -30,7 +28,7 @@ size_t tn__cpu_fold_bytes(const cpu_code *code, int64_t rows, bool columns)
 {
     size_t bytes = 0, r = (size_t)rows;
     for (uint32_t i = 0; i < code->reduce_count; i++) {
-        size_t value = type_bytes[code->reduce[i].type];
+        size_t value = tn__cpu_type_bytes[code->reduce[i].type];
         bytes += round_up((columns ? TN_LANES : 1) * r * value);
         bytes += round_up(LEVELS * r * value) + round_up(8 * r);
     }
@@ -43,7 +41,7 @@ void tn__cpu_fold_place(cpu_fold *fold, const cpu_code *code,
 {
     size_t r = (size_t)rows;
     for (uint32_t i = 0; i < code->reduce_count; i++) {
-        size_t value = type_bytes[code->reduce[i].type];
+        size_t value = tn__cpu_type_bytes[code->reduce[i].type];
         fold[i].reduce = &code->reduce[i];
         fold[i].routines = routines;
         fold[i].ahead = ahead;
@@ -111,7 +109,7 @@ static void close_chunk(cpu_fold *fold, tn_cpu_run *run, size_t bytes,
 static void block_columns(cpu_fold *fold, const char *x, int64_t step,
                           int64_t count, int64_t rows)
 {
-    size_t bytes = type_bytes[fold->reduce->type];
+    size_t bytes = tn__cpu_type_bytes[fold->reduce->type];
     tn_cpu_columns *take =
         fold->routines->columns[fold->reduce->kind][fold->reduce->type];
     while (count > 0) {
@@ -129,7 +127,7 @@ static void block_columns(cpu_fold *fold, const char *x, int64_t step,
 static void block_arg(cpu_fold *fold, const char *x, int64_t step, int64_t k,
                       int64_t count, int64_t rows, bool columns)
 {
-    size_t bytes = type_bytes[fold->reduce->type];
+    size_t bytes = tn__cpu_type_bytes[fold->reduce->type];
     int64_t run = columns ? 1 : TN_CHUNK;
     for (int64_t i = 0; i < count; i += run) {
         const char *at = x + i * (columns ? step : 1) * (ptrdiff_t)bytes;
@@ -202,8 +200,8 @@ static void push_chunks(cpu_fold *fold, tn_cpu_run *run, size_t bytes,
 void tn__cpu_fold_push(cpu_fold *fold, int64_t rows, void *value,
                        int64_t chunks)
 {
-    push_chunks(fold, combine(fold), type_bytes[fold->reduce->type], rows,
-                value, chunks);
+    push_chunks(fold, combine(fold), tn__cpu_type_bytes[fold->reduce->type],
+                rows, value, chunks);
 }
 
 void tn__cpu_fold_block(cpu_fold *fold, const void *x, int64_t step, int64_t k,
@@ -217,7 +215,7 @@ void tn__cpu_fold_block(cpu_fold *fold, const void *x, int64_t step, int64_t k,
         block_columns(fold, x, step, count, rows);
         return;
     }
-    size_t bytes = type_bytes[fold->reduce->type];
+    size_t bytes = tn__cpu_type_bytes[fold->reduce->type];
     tn_cpu_run *run = combine(fold);
     tn_cpu_fold *fold_chunks =
         fold->routines->fold[fold->reduce->kind][fold->reduce->type];
@@ -261,7 +259,7 @@ void tn__cpu_fold_column_products(cpu_fold *fold,
 void tn__cpu_fold_products(cpu_fold *fold, const tn_cpu_factor *factor,
                            int64_t count)
 {
-    size_t bytes = type_bytes[fold->reduce->type];
+    size_t bytes = tn__cpu_type_bytes[fold->reduce->type];
     tn_cpu_factor at[2] = {factor[0], factor[1]};
     at[0].center_step = at[1].center_step = 0;
     while (count > 0) {
@@ -282,7 +280,7 @@ void tn__cpu_fold_products(cpu_fold *fold, const tn_cpu_factor *factor,
 void tn__cpu_fold_product_rows(cpu_fold *fold, const tn_cpu_factor *factor,
                                int64_t rows, int64_t length, void *out)
 {
-    size_t bytes = type_bytes[fold->reduce->type];
+    size_t bytes = tn__cpu_type_bytes[fold->reduce->type];
     if (length > 0 && length <= TN_CHUNK) {
         fold->routines->fold_products[fold->reduce->type](out, factor, length,
                                                           rows);
@@ -304,7 +302,7 @@ void tn__cpu_fold_product_rows(cpu_fold *fold, const tn_cpu_factor *factor,
 void tn__cpu_fold_join(cpu_fold *fold, const cpu_fold *part, char *part_value,
                        int64_t rows)
 {
-    size_t bytes = type_bytes[fold->reduce->type];
+    size_t bytes = tn__cpu_type_bytes[fold->reduce->type];
     if (!is_arg(fold->reduce)) {
         push(fold, combine(fold), bytes, rows, part_value, 0);
         return;
@@ -342,7 +340,7 @@ static void write_empty(const cpu_reduce *reduce, uint8_t *value)
 
 void tn__cpu_fold_end(cpu_fold *fold, int64_t rows, void *out)
 {
-    size_t bytes = type_bytes[fold->reduce->type];
+    size_t bytes = tn__cpu_type_bytes[fold->reduce->type];
     uint8_t empty[8];
     if (is_arg(fold->reduce)) {
         if (fold->chunks > 0)
@@ -376,7 +374,7 @@ void tn__cpu_fold_end(cpu_fold *fold, int64_t rows, void *out)
 void tn__cpu_fold_rows(cpu_fold *fold, const void *x, int64_t step,
                        int64_t rows, int64_t length, bool columns, void *out)
 {
-    size_t bytes = type_bytes[fold->reduce->type];
+    size_t bytes = tn__cpu_type_bytes[fold->reduce->type];
     if (columns) {
         tn__cpu_fold_begin(fold);
         tn__cpu_fold_block(fold, x, step, 0, length, rows, true);

@@ -93,10 +93,9 @@ bool tn__cpu_cut_shared(cpu_plan *plan, cpu_hoist *h)
     merge(plan, h);
     uint32_t indexed = find_dims(plan, h, op_dims), outer = 0;
     /* The slots of a block may exceed L1 and stay in L2, because the shared
-     * values are computed for few blocks. With half this block size, this size
-     * and twice this size, bilinear grid_sample of 8 x 64 x 28 x 28 takes 3.4,
-     * 2.85 and 2.85 ms, unfold of 16 x 16 x 32 x 32 takes 0.76, 0.65 and 0.98
-     * ms (Zen 5). */
+     * values are computed for few blocks. unfold of 16 x 16 x 32 x 32 takes
+     * 0.65 ms with this block size, 0.76 ms with half of it and 0.98 ms with
+     * twice as much (Zen 5, 2026-11). */
     int64_t block = plan->built->taps.count > 0
                         ? tn__cpu_taps_block(plan->built)
                         : 2 * tn__cpu_block_size(code, false);
@@ -127,9 +126,9 @@ bool tn__cpu_cut_shared(cpu_plan *plan, cpu_hoist *h)
     plan->hoist = h;
     plan->code = code;
     plan->block = h->box * box;
-    plan->group_count = h->chunks;
+    plan->groups.count = h->chunks;
     for (uint32_t k = 0; k < d; k++)
-        plan->group_count *= h->extent[k];
+        plan->groups.count *= h->extent[k];
     return true;
 }
 
@@ -162,7 +161,7 @@ void tn__cpu_task_shared(cpu_task *task, int64_t group)
     int64_t box = tn__cpu_min(h->box, h->extent[b] - point[b]);
     int64_t count = box * h->number[b];
     bool known = task->shared.outer == outer && count <= task->shared.count;
-    bool same = known && count == task->count;
+    bool same = known && count == task->block.count;
     task->tile.at = 0;
     for (uint32_t d = 0; d <= b; d++)
         task->tile.at += point[d] * h->number[d];
@@ -190,6 +189,6 @@ void tn__cpu_task_shared(cpu_task *task, int64_t group)
         task->shared.count = count;
     }
     task->view = task->own_view;
-    task->at = 0;
-    task->count = count;
+    task->block.at = 0;
+    task->block.count = count;
 }

@@ -16,18 +16,20 @@ struct cpu_plan {
      * or NULL. */
     char *shared_rows;
     int64_t row_count, row_length; /* number of rows; elements of a row */
-    /* The largest number of rows in a group, and of elements in a block. */
-    int64_t group_rows, block;
-    /* With columns: the number of adjacent rows that are cut into groups. They
-     * are the points of the innermost outer dimensions that merge to one, or
-     * the points of the box. */
-    int64_t column_extent;
-    /* With columns: the box is the set of outer dimensions from box_first on,
-     * and a group has some or all of its points. If box_first is outer_ndim,
-     * there is no box, and groups are cut from the innermost outer
-     * dimension. */
-    uint32_t box_first;
-    int64_t groups_per_task, group_count;
+    int64_t block; /* largest number of elements of a block */
+    struct {
+        int64_t rows; /* largest number of rows of a group */
+        int64_t per_task, count; /* groups of a task, and of the launch */
+        /* With columns: the number of adjacent rows that are cut into groups.
+         * They are the points of the innermost outer dimensions that merge to
+         * one, or the points of the box. */
+        int64_t column_extent;
+        /* With columns: the box is the set of outer dimensions from box_first
+         * on, and a group has some or all of its points. If box_first is
+         * outer_ndim, there is no box, and groups are cut from the innermost
+         * outer dimension. */
+        uint32_t box_first;
+    } groups;
     struct {
         uint32_t dim[2];   /* the two dimensions that tiles are cut from */
         int64_t extent[2]; /* largest number of elements along each of them */
@@ -60,17 +62,20 @@ struct cpu_plan {
         int64_t block_bytes;
     } traffic;
     /* A run is a sequence of points along which each operand has one stride.
-     * `run` is the number of elements of a run, run_blocks the number of its
-     * blocks. In elementwise programs no block crosses the end of a run. In
-     * streamed rows no block of a stage without reductions does. */
-    int64_t run, run_blocks;
+     * In elementwise programs no block crosses the end of a run. In streamed
+     * rows no block of a stage without reductions does. */
+    struct {
+        int64_t length, blocks; /* elements and blocks of a run */
+    } run;
     /* The length of the contiguous pieces (subrows) of which a streamed row
      * consists, or a block of an elementwise program. 0 if there are none. */
     int64_t subrow;
     atomic_int failed; /* TN_OK, or the status of a task that failed */
-    atomic_flag fault_lock; /* held to read or write fault */
-    tn_fault fault; /* the index out of range with the lowest position; its
-                       code is TN_OK if there is none */
+    struct {
+        atomic_flag lock; /* held to read or write `first` */
+        tn_fault first;   /* the index out of range with the lowest position;
+                             its code is TN_OK if there is none */
+    } fault;
     /* view[operand] has all elements of an operand, row_view[operand] one
      * element per row. */
     cpu_view view[TN_CPU_MAX_OPERANDS], row_view[TN_CPU_MAX_OPERANDS];

@@ -32,8 +32,8 @@ static size_t round_up(size_t bytes)
 bool tn__cpu_wants_split(cpu_plan *plan)
 {
     return plan->built->has_rows && plan->code != &plan->built->kept &&
-           plan->group_count < 8 &&
-           plan->row_length * plan->group_rows >= SPLIT_LENGTH;
+           plan->groups.count < 8 &&
+           plan->row_length * plan->groups.rows >= SPLIT_LENGTH;
 }
 
 /* Returns the address of the results of a segment's reduction: value[row] and,
@@ -43,7 +43,7 @@ static char *part_at(const split *s, int64_t segment, uint32_t reduce)
 {
     return s->part + segment * s->part_bytes +
            (int64_t)(reduce - s->stage->reduce_first) * 16 *
-               s->plan->group_rows;
+               s->plan->groups.rows;
 }
 
 /* Runs the current stage over segment number i of the current group. */
@@ -63,12 +63,12 @@ static void run_segment(void *context, int64_t i)
             uint32_t n = s->stage->reduce_first + j;
             const cpu_reduce *reduce = &plan->code->reduce[n];
             char *value = part_at(s, i, n);
-            char *place = value + 8 * plan->group_rows;
+            char *place = value + 8 * plan->groups.rows;
             if (reduce->kind >= TN_REDUCE_ARGMAX) {
-                memcpy(value, task.fold[n].tree, 8 * (size_t)task.rows);
-                memcpy(place, task.fold[n].place, 8 * (size_t)task.rows);
+                memcpy(value, task.fold[n].tree, 8 * (size_t)task.group.rows);
+                memcpy(place, task.fold[n].place, 8 * (size_t)task.group.rows);
             } else {
-                tn__cpu_fold_end(&task.fold[n], task.rows, value);
+                tn__cpu_fold_end(&task.fold[n], task.group.rows, value);
             }
         }
         tn__cpu_task_finish(&task);
@@ -92,11 +92,11 @@ static void finish_stage(split *s, int64_t segments)
         for (int64_t i = 0; i < segments; i++) {
             char *value = part_at(s, i, n);
             cpu_fold part = {.tree = value,
-                             .place = (int64_t *)(value +
-                                                  8 * plan->group_rows)};
-            tn__cpu_fold_join(fold, &part, value, task.rows);
+                             .place =
+                                 (int64_t *)(value + 8 * plan->groups.rows)};
+            tn__cpu_fold_join(fold, &part, value, task.group.rows);
         }
-        tn__cpu_fold_end(fold, task.rows, task.slot[reduce->out]);
+        tn__cpu_fold_end(fold, task.group.rows, task.slot[reduce->out]);
     }
     tn__cpu_run_part(&task, s->stage->row, CPU_ROW);
 }
@@ -104,13 +104,13 @@ static void finish_stage(split *s, int64_t segments)
 void tn__cpu_run_split(cpu_plan *plan)
 {
     int64_t segment = TN_CHUNK;
-    while (segment * plan->group_rows < SEGMENT)
+    while (segment * plan->groups.rows < SEGMENT)
         segment *= 2;
     int64_t segments = (plan->row_length + segment - 1) / segment;
     size_t part =
-        16 * (size_t)plan->group_rows * (plan->code->reduce_count + 1u);
+        16 * (size_t)plan->groups.rows * (plan->code->reduce_count + 1u);
     size_t row_bytes =
-        round_up((size_t)plan->group_rows) * plan->code->row_bytes + 64;
+        round_up((size_t)plan->groups.rows) * plan->code->row_bytes + 64;
     char *memory = malloc(part * (size_t)segments + row_bytes);
     if (!memory) {
         atomic_store(&plan->failed, TN_ERR_MEMORY);
@@ -119,7 +119,7 @@ void tn__cpu_run_split(cpu_plan *plan)
     plan->shared_rows = memory;
     split s = {.plan = plan, .segment = segment,
                .part_bytes = (int64_t)part, .part = memory + row_bytes};
-    for (s.group = 0; s.group < plan->group_count; s.group++)
+    for (s.group = 0; s.group < plan->groups.count; s.group++)
         for (uint32_t i = 0; i < plan->code->stage_count; i++) {
             if (atomic_load(&plan->failed))
                 break;

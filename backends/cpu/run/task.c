@@ -34,16 +34,16 @@ bool tn__cpu_task_init(cpu_task *task, cpu_plan *plan)
     const cpu_code *code = plan->code;
     size_t slots = code->slot_count + 1u;
     size_t block = round_up((size_t)plan->block);
-    size_t group = round_up((size_t)(plan->group_rows * plan->row_length));
+    size_t group = round_up((size_t)(plan->groups.rows * plan->row_length));
     group = code->group_bytes > 0 ? group : 0;
-    size_t rows = round_up((size_t)plan->group_rows);
+    size_t rows = round_up((size_t)plan->groups.rows);
     size_t folds = code->reduce_count;
     size_t views =
         plan->columns || plan->tiled || plan->hoist
             ? plan->built->operand_count
             : 0;
     size_t fold_bytes =
-        tn__cpu_fold_bytes(code, plan->group_rows, plan->columns);
+        tn__cpu_fold_bytes(code, plan->groups.rows, plan->columns);
     size_t later_bytes = round_up((size_t)plan->traffic.block_bytes);
     size_t taps_bytes = round_up(tn__cpu_taps_bytes(plan));
     size_t chunks = folds > 0 && plan->subrow > 0 ? TN_CPU_CHUNKS_BYTES : 0;
@@ -63,8 +63,8 @@ bool tn__cpu_task_init(cpu_task *task, cpu_plan *plan)
                        .code = code,
                        .routines = plan->routines,
                        .view = plan->view,
-                       .columns = plan->columns,
-                       .rows = 1,
+                       .layout.columns = plan->columns,
+                       .group.rows = 1,
                        .deferred.slot = TN_CPU_NONE,
                        .shared.outer = -1};
     task->slot = (char **)memory;
@@ -88,7 +88,7 @@ bool tn__cpu_task_init(cpu_task *task, cpu_plan *plan)
     char *row = whole + group * code->group_bytes;
     char *fold = row + rows * code->row_bytes;
     if (folds > 0)
-        tn__cpu_fold_place(task->fold, code, plan->routines, plan->group_rows,
+        tn__cpu_fold_place(task->fold, code, plan->routines, plan->groups.rows,
                            plan->columns, fold_ahead(plan), fold);
     for (uint32_t i = 0; i < plan->traffic.blocks; i++)
         task->deferred.block[i].room =
@@ -118,22 +118,24 @@ void tn__cpu_task_group(cpu_task *task, int64_t group)
 {
     cpu_plan *plan = task->plan;
     if (!plan->columns) {
-        task->first_row = group * plan->group_rows;
-        task->rows =
-            tn__cpu_min(plan->group_rows, plan->row_count - task->first_row);
-        task->by_rows = task->rows == 1 || plan->row_length >= TN_CPU_LONG_ROW;
-        task->group_at = task->first_row * plan->row_length;
-        task->group_count = task->rows * plan->row_length;
+        task->group.first_row = group * plan->groups.rows;
+        task->group.rows = tn__cpu_min(plan->groups.rows,
+                                       plan->row_count - task->group.first_row);
+        task->layout.by_rows =
+            task->group.rows == 1 || plan->row_length >= TN_CPU_LONG_ROW;
+        task->group.at = task->group.first_row * plan->row_length;
+        task->group.count = task->group.rows * plan->row_length;
         return;
     }
-    int64_t tiles =
-        (plan->column_extent + plan->group_rows - 1) / plan->group_rows;
-    int64_t column = group % tiles * plan->group_rows;
-    task->rows = tn__cpu_min(plan->group_rows, plan->column_extent - column);
-    task->across_columns = task->rows >= TN_CPU_LONG_ROW;
-    task->first_row = group / tiles * plan->column_extent + column;
-    task->group_at = 0;
-    task->group_count = task->rows * plan->row_length;
+    int64_t tiles = (plan->groups.column_extent + plan->groups.rows - 1) /
+                    plan->groups.rows;
+    int64_t column = group % tiles * plan->groups.rows;
+    task->group.rows =
+        tn__cpu_min(plan->groups.rows, plan->groups.column_extent - column);
+    task->layout.across_columns = task->group.rows >= TN_CPU_LONG_ROW;
+    task->group.first_row = group / tiles * plan->groups.column_extent + column;
+    task->group.at = 0;
+    task->group.count = task->group.rows * plan->row_length;
 
     const tn_launch *launch = plan->launch;
     uint32_t outer = launch->outer_ndim, inner = outer;
@@ -144,16 +146,16 @@ void tn__cpu_task_group(cpu_task *task, int64_t group)
         cpu_view *view = &task->own_view[k];
         tn__cpu_view_init(view, &plan->built->operand[k],
                           &launch->operand[k]);
-        int64_t left = task->first_row, offset = 0;
+        int64_t left = task->group.first_row, offset = 0;
         for (uint32_t d = outer; d-- > 0; left /= launch->extent[d])
             offset += left % launch->extent[d] * stride[d];
         tn__cpu_view_move(view, offset);
         for (uint32_t d = outer; d < outer + launch->row_ndim; d++)
             tn__cpu_view_push(view, launch->extent[d], stride[d]);
-        for (uint32_t d = plan->box_first; d < outer; d++)
+        for (uint32_t d = plan->groups.box_first; d < outer; d++)
             tn__cpu_view_push(view, launch->extent[d], stride[d]);
-        if (plan->box_first == outer)
-            tn__cpu_view_push(view, task->rows, stride[inner - 1]);
+        if (plan->groups.box_first == outer)
+            tn__cpu_view_push(view, task->group.rows, stride[inner - 1]);
     }
     task->view = task->own_view;
 }
@@ -177,13 +179,13 @@ void tn__cpu_task_stream(cpu_task *task, const cpu_stage *stage,
                          int64_t first, int64_t end)
 {
     const cpu_plan *plan = task->plan;
-    int64_t step = plan->columns ? plan->block / plan->group_rows
-                                 : plan->block;
+    int64_t step =
+        plan->columns ? plan->block / plan->groups.rows : plan->block;
     /* In stages without reductions a block ends where a run ends, because an
      * operand may have one scalar for each run, such as a channel's bias. In
      * stages with reductions a block must consist of whole chunks, so it
      * ignores runs. */
-    int64_t run = stage->reduce_count > 0 ? end : plan->run;
+    int64_t run = stage->reduce_count > 0 ? end : plan->run.length;
     int64_t pieces = (run + step - 1) / step;
     if (run < plan->row_length && stage->reduce_count == 0)
         step = ((run + pieces - 1) / pieces + 15) / 16 * 16;
@@ -198,9 +200,9 @@ void tn__cpu_task_stream(cpu_task *task, const cpu_stage *stage,
             n = stage->reduce_count > 0
                     ? end - k
                     : (end - k) / task->subrows.length * task->subrows.length;
-        task->first_elem = k;
-        task->at = task->group_at + k * task->rows;
-        task->count = n * task->rows;
+        task->block.first_elem = k;
+        task->block.at = task->group.at + k * task->group.rows;
+        task->block.count = n * task->group.rows;
         tn__cpu_run_part(task, stage->elem, CPU_ELEM);
     }
     task->subrows.length = 0;

@@ -47,9 +47,9 @@ typedef struct cpu_tap_table {
     int64_t outer, entries;
 } cpu_tap_table;
 
-/* One thread's work on a plan. A block has `count` points, which belong to
- * `rows` rows. Its values are stored as value[row][element], or with `columns`
- * as value[element][row]. */
+/* One thread's work on a plan. A block has block.count points, which belong to
+ * group.rows rows. Its values are stored as value[row][element], or with
+ * layout.columns as value[element][row]. */
 typedef struct cpu_task {
     cpu_plan *plan;
     const cpu_code *code;
@@ -73,19 +73,26 @@ typedef struct cpu_task {
                              columns, tiles or shared indices, or NULL */
     char *temporary;      /* 8 bytes for each element of a block */
     struct cpu_fold *fold; /* fold[reduction]: state of each reduction */
-    /* First row of the group, and number of its rows. */
-    int64_t first_row, rows;
-    /* First point of the block in the views, and number of its points. */
-    int64_t at, count;
-    /* Index of the block's first element in its row. */
-    int64_t first_elem;
-    /* First point of the group in the views, and number of its points. */
-    int64_t group_at, group_count;
-    bool columns;        /* blocks are value[element][row] */
-    bool by_rows;        /* rows are long, so routines are called once per
-                            row */
-    bool across_columns; /* there are many columns, so routines are called once
-                            per element index */
+    struct {
+        /* The first row of the group, and the number of its rows. */
+        int64_t first_row, rows;
+        /* The first point of the group in the views, and the number of its
+         * points. */
+        int64_t at, count;
+    } group;
+    struct {
+        /* The first point of the block in the views, and the number of its
+         * points. */
+        int64_t at, count;
+        int64_t first_elem; /* index of the first element in its row */
+    } block;
+    struct {
+        bool columns;        /* blocks are value[element][row] */
+        bool by_rows;        /* rows are long, so routines are called once per
+                                row */
+        bool across_columns; /* there are many columns, so routines are called
+                                once per element index */
+    } layout;
     struct {
         /* The length of the contiguous subrows of which the block of a streamed
          * row consists, or 0 if it has none. The first and the last subrow may

@@ -58,9 +58,9 @@ bool tn__cpu_cut_tiles(cpu_plan *plan)
     plan->tile.extent[0] = tn__cpu_min(TILE, launch->extent[across]);
     plan->tile.extent[1] =
         tn__cpu_min(plan->block / plan->tile.extent[0], launch->extent[inner]);
-    plan->group_count = 1;
+    plan->groups.count = 1;
     for (uint32_t d = 0; d < ndim; d++)
-        plan->group_count *= tiles_along(plan, d);
+        plan->groups.count *= tiles_along(plan, d);
     return true;
 }
 
@@ -105,6 +105,6 @@ void tn__cpu_task_tile(cpu_task *task, int64_t group)
                               stride[plan->tile.dim[side]]);
     }
     task->view = task->own_view;
-    task->at = 0;
-    task->count = extent[0] * extent[1];
+    task->block.at = 0;
+    task->block.count = extent[0] * extent[1];
 }

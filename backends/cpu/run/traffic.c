@@ -17,9 +17,8 @@ void tn__cpu_prefetch_next_block(cpu_task *t, const cpu_op *op,
 
 /* Prefetches up to `bytes` of each operand's next block to L2. Without
  * prefetches each block would first wait for memory and then leave memory idle
- * while it computes: softmax of 4096 x 4096 takes 10.6 ms instead of 7.7 (Zen
- * 5). A whole block is not prefetched at once, because that would fill the
- * core's queue of cache misses and the operations would wait. */
+ * while it computes. A whole block is not prefetched at once, because that
+ * would fill the core's queue of cache misses and the operations would wait. */
 static void prefetch_some(cpu_task *t, int64_t bytes)
 {
     enum { LINE = 64 };
@@ -35,8 +34,7 @@ static void prefetch_some(cpu_task *t, int64_t bytes)
 
 /* Issues up to `bytes` of deferred stores. If a group's last stage stored its
  * results at once, the core would wait for memory during that stage, and memory
- * would idle during the others: softmax of 16384 x 1024 takes 20.0 ms instead
- * of 16.5 (Sapphire Rapids). */
+ * would idle during the others. */
 static void stream_deferred(cpu_task *t, int64_t bytes)
 {
     while (bytes > 0 && t->deferred.sent != t->deferred.made) {

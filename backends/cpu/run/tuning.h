@@ -1,7 +1,7 @@
 /* tuning.h: sizes of blocks, groups and tasks, with the measurements behind
- * them. All processor families use these values. Constants that depend on the
- * family are in simd/family.c. program/code.h defines blocks, groups, columns
- * and slots. */
+ * them, taken in 2026-11. All processor families use these values. Constants
+ * that depend on the family are in simd/family.c. program/code.h defines
+ * blocks, groups, columns and slots. */
 #ifndef TN_CPU_TUNING_H
 #define TN_CPU_TUNING_H
 

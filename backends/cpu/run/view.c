@@ -5,14 +5,6 @@
 
 #include "view.h"
 
-static const uint8_t register_type[TN_DTYPE_END] = {
-    [TN_F32] = CPU_F32,    [TN_F64] = CPU_F64,    [TN_F16] = CPU_F32,
-    [TN_BF16] = CPU_F32,   [TN_F8E4M3] = CPU_F32, [TN_F8E5M2] = CPU_F32,
-    [TN_I64] = CPU_I64,    [TN_I32] = CPU_I32,    [TN_I16] = CPU_I32,
-    [TN_I8] = CPU_I32,     [TN_U8] = CPU_I32,     [TN_BOOL] = CPU_BOOL,
-};
-static const uint8_t register_bytes[CPU_TYPE_COUNT] = {4, 8, 4, 8, 1};
-
 void tn__cpu_view_init(cpu_view *view, const tn_kernel_operand *operand,
                        const tn_launch_operand *given)
 {
@@ -124,7 +116,8 @@ static void load_run(const cpu_view *view, const tn_cpu_routines *routines,
     }
     uint64_t one;
     routines->load[view->dtype](&one, memory, 1, 1);
-    routines->fill[register_type[view->dtype]](out, &one, NULL, NULL, n, 0);
+    routines->fill[tn__cpu_register_type[view->dtype]](out, &one, NULL, NULL,
+                                                       n, 0);
 }
 
 void tn__cpu_view_load(const cpu_view *view, const tn_cpu_routines *routines,
@@ -137,7 +130,7 @@ void tn__cpu_view_load(const cpu_view *view, const tn_cpu_routines *routines,
         return;
     }
     if (ndim == 2 && view->stride[0] == 1 &&
-        register_bytes[register_type[view->dtype]] == view->bytes &&
+        tn__cpu_type_bytes[tn__cpu_register_type[view->dtype]] == view->bytes &&
         view->dtype != TN_BOOL && n == view->extent[0] * view->extent[1]) {
         routines->transpose[view->bytes](out, view->extent[1], view->base,
                                          view->stride[1], view->extent[1],
@@ -152,7 +145,7 @@ void tn__cpu_view_load(const cpu_view *view, const tn_cpu_routines *routines,
                                          view->stride[1]);
         return;
     }
-    int64_t bytes = register_bytes[register_type[view->dtype]];
+    int64_t bytes = tn__cpu_type_bytes[tn__cpu_register_type[view->dtype]];
     walk w;
     walk_begin(&w, view, p);
     for (char *to = out; n > 0;) {
@@ -174,7 +167,7 @@ void tn__cpu_view_store(const cpu_view *view, const tn_cpu_routines *routines,
         store(view->base + p * stride * view->bytes, in, stride, n);
         return;
     }
-    int64_t bytes = register_bytes[register_type[view->dtype]];
+    int64_t bytes = tn__cpu_type_bytes[tn__cpu_register_type[view->dtype]];
     walk w;
     walk_begin(&w, view, p);
     for (const char *from = in; n > 0;) {

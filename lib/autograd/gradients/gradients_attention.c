@@ -74,7 +74,7 @@ static tn_status by_operators(const tn__node *node, tn_tensor *g,
     return out[QUERY] && out[KEY] && out[VALUE] ? TN_OK : tn_error_code();
 }
 
-TN__GRADIENT(attention_forward)
+TN__GRADIENT(tn__grad_attention_forward)
 {
     tn_tensor *in[4] = {NULL}, *result = tn__node_output(node, 0);
     tn_tensor *lse = tn__node_output(node, 1);

@@ -66,12 +66,12 @@ static tn_status by_input_and_factor(const tn__node *node, int other, bool sum,
     return !tn__node_wants(node, 2) || out[2] ? TN_OK : tn_error_code();
 }
 
-TN__GRADIENT(tap_sum)
+TN__GRADIENT(tn__grad_tap_sum)
 {
     return by_input_and_factor(node, TN__OP_ID_TAP_DOTS, true, g[0], out);
 }
 
-TN__GRADIENT(tap_dots)
+TN__GRADIENT(tn__grad_tap_dots)
 {
     return by_input_and_factor(node, TN__OP_ID_TAP_SUM, false, g[0], out);
 }

@@ -52,7 +52,7 @@ static tn_tensor *narrow_to_index(tn_tensor *source, const tn_tensor *index)
  * the numbers of a node's inputs do. */
 enum { DIM = 1, INDEX = 1, SOURCE = 2 };
 
-TN__GRADIENT(gather)
+TN__GRADIENT(tn__grad_gather)
 {
     tn_tensor *wide = tn__widen_half(g[0]);
     return set_result(out, tn_scatter_add(zeros_of(node, 0, wide),
@@ -60,7 +60,7 @@ TN__GRADIENT(gather)
                                           tn__node_input(node, INDEX), wide));
 }
 
-TN__GRADIENT(scatter)
+TN__GRADIENT(tn__grad_scatter)
 {
     int64_t dim = tn__node_value(node, DIM)->of.i;
     tn_tensor *index = tn__node_input(node, INDEX);
@@ -81,7 +81,7 @@ TN__GRADIENT(scatter)
     return status;
 }
 
-TN__GRADIENT(scatter_add)
+TN__GRADIENT(tn__grad_scatter_add)
 {
     out[0] = g[0];
     if (!tn__node_wants(node, SOURCE))
@@ -91,7 +91,7 @@ TN__GRADIENT(scatter_add)
     return set_result(&out[SOURCE], pad_to_source(node, part));
 }
 
-TN__GRADIENT(index_select)
+TN__GRADIENT(tn__grad_index_select)
 {
     int64_t dim = tn__node_value(node, DIM)->of.i;
     tn_tensor *index = tn__node_input(node, INDEX);
@@ -138,12 +138,12 @@ static tn_status embedding(const tn__node *node, int scale,
                       tn_index_add(zeros_of(node, 1, part), 0, index, part));
 }
 
-TN__GRADIENT(embedding)
+TN__GRADIENT(tn__grad_embedding)
 {
     return embedding(node, TN__ARG_EMBEDDING_SCALE_GRAD_BY_FREQ, g, out);
 }
 
-TN__GRADIENT(embedding_renorm)
+TN__GRADIENT(tn__grad_embedding_renorm)
 {
     return embedding(node, TN__ARG_EMBEDDING_RENORM_SCALE_GRAD_BY_FREQ, g,
                      out);
@@ -151,7 +151,7 @@ TN__GRADIENT(embedding_renorm)
 
 /* pick selects one element of each row along the last dimension. Its gradient
  * adds g to these elements. A row whose index is the ignored one gets 0. */
-TN__GRADIENT(pick)
+TN__GRADIENT(tn__grad_pick)
 {
     tn_tensor *index = tn__node_input(node, 1);
     tn_tensor *ignored = tn_eq_scalar(index, tn__node_value(node, 2)->of.i);
@@ -176,22 +176,22 @@ static tn_status scatter_back(const tn__node *node, tn_tensor *const *g,
                                           tn__node_output(node, 1), wide));
 }
 
-TN__GRADIENT(sort_first)
+TN__GRADIENT(tn__grad_sort_first)
 {
     return scatter_back(node, g, out);
 }
 
-TN__GRADIENT(cummax)
+TN__GRADIENT(tn__grad_cummax)
 {
     return scatter_back(node, g, out);
 }
 
-TN__GRADIENT(cummin)
+TN__GRADIENT(tn__grad_cummin)
 {
     return scatter_back(node, g, out);
 }
 
-TN__GRADIENT(window_max)
+TN__GRADIENT(tn__grad_window_max)
 {
     return scatter_back(node, g, out);
 }
@@ -201,7 +201,7 @@ static tn_tensor *reverse_cumsum(tn_tensor *x, int64_t dim)
     return tn_flip(tn_cumsum(tn_flip(x, tn_dims(dim)), dim), tn_dims(dim));
 }
 
-TN__GRADIENT(scan_sum)
+TN__GRADIENT(tn__grad_scan_sum)
 {
     return set_result(out,
                       reverse_cumsum(g[0], tn__node_value(node, DIM)->of.i));
@@ -245,7 +245,7 @@ static tn_tensor *scan_prod_by_operators(tn_tensor *x, tn_tensor *g,
  * the gradient of x[k] is the sum of g[j] * y[j] over j >= k, divided by x[k].
  * For the first 0 the products are computed again with 1 in its place. After
  * the first 0 all products and all gradients are 0. */
-TN__GRADIENT(scan_prod)
+TN__GRADIENT(tn__grad_scan_prod)
 {
     int64_t dim = tn__node_dim(node, DIM, 0);
     tn_tensor *x = tn__node_input(node, 0);
@@ -268,19 +268,19 @@ TN__GRADIENT(scan_prod)
 
 /* ---- parts of matrices, joined tensors ---------------------------------- */
 
-TN__GRADIENT(tril)
+TN__GRADIENT(tn__grad_tril)
 {
     int64_t diagonal = tn__node_value(node, 1)->of.i;
     return set_result(out, tn_tril(g[0], .diagonal = diagonal));
 }
 
-TN__GRADIENT(triu)
+TN__GRADIENT(tn__grad_triu)
 {
     int64_t diagonal = tn__node_value(node, 1)->of.i;
     return set_result(out, tn_triu(g[0], .diagonal = diagonal));
 }
 
-TN__GRADIENT(cat)
+TN__GRADIENT(tn__grad_cat)
 {
     int ndim = g[0]->ndim;
     int dim = tn__shape_dim(ndim, tn__node_value(node, 1)->of.i);
@@ -393,7 +393,7 @@ static tn_status scatter_prod_gradient(const tn__node *node, tn_tensor *g,
     return set_result(&out[SOURCE], pad_to_source(node, part));
 }
 
-TN__GRADIENT(scatter_fold)
+TN__GRADIENT(tn__grad_scatter_fold)
 {
     return tn__node_value(node, 4)->of.string[0] == 'p'
                ? scatter_prod_gradient(node, g[0], out)

@@ -68,7 +68,7 @@ static tn_tensor *solve_triangle(tn_tensor *a, tn_tensor *b, bool upper,
 /* For A = L L^T the gradient of A is sym(L^-T phi(L^T g) L^-1). phi(X) is the
  * lower triangle of X with its diagonal halved. sym(X) = (X + X^T) / 2, because
  * A is symmetric. */
-TN__GRADIENT(linalg_cholesky_ex)
+TN__GRADIENT(tn__grad_linalg_cholesky_ex)
 {
     bool upper = tn__node_value(node, 1)->of.i;
     tn_tensor *l = tn__node_output(node, 0);
@@ -92,7 +92,7 @@ static tn_tensor *cholesky_chain(tn_tensor *common, tn_tensor *l, bool upper)
     return tn_neg(upper ? tn_matmul(l, common) : tn_matmul(common, l));
 }
 
-TN__GRADIENT(cholesky_solve)
+TN__GRADIENT(tn__grad_cholesky_solve)
 {
     bool upper = tn__node_value(node, 2)->of.i;
     tn_tensor *l = tn__node_input(node, 1);
@@ -108,7 +108,7 @@ TN__GRADIENT(cholesky_solve)
     return set_result(&out[1], cholesky_chain(common, l, upper));
 }
 
-TN__GRADIENT(cholesky_inverse)
+TN__GRADIENT(tn__grad_cholesky_inverse)
 {
     bool upper = tn__node_value(node, 1)->of.i;
     tn_tensor *l = tn__node_input(node, 0);
@@ -130,7 +130,7 @@ static tn_tensor *solve_square(tn_tensor *a, tn_tensor *b)
     return tn__op_run1(&tn__op_table[TN__OP_ID_SOLVE_SQUARE], value, 2);
 }
 
-TN__GRADIENT(solve_square)
+TN__GRADIENT(tn__grad_solve_square)
 {
     if (!g[0])
         return TN_OK;
@@ -144,7 +144,7 @@ TN__GRADIENT(solve_square)
     return set_result(out, tn_neg(matmul_nt(gb, tn__node_output(node, 0))));
 }
 
-TN__GRADIENT(solve_triangle)
+TN__GRADIENT(tn__grad_solve_triangle)
 {
     enum { UPPER = 2, LEFT, UNIT };
     bool upper = tn__node_value(node, UPPER)->of.i;
@@ -169,7 +169,7 @@ TN__GRADIENT(solve_triangle)
 /* P^T A = L U for an m x n matrix A. The leading square block of lu stores both
  * L and U. Any further rows belong to L, any further columns to U, and their
  * gradients also contribute to the gradient of the square block. */
-TN__GRADIENT(linalg_lu_factor_ex)
+TN__GRADIENT(tn__grad_linalg_lu_factor_ex)
 {
     tn_tensor *lu = tn__node_output(node, 0);
     tn_tensor *pivots = tn__node_output(node, 1);
@@ -241,7 +241,7 @@ static tn_tensor *qr_through_q(tn_tensor *q, tn_tensor *r, tn_tensor *gq,
                           false, false);
 }
 
-TN__GRADIENT(linalg_qr)
+TN__GRADIENT(tn__grad_linalg_qr)
 {
     const char *mode = tn__node_value(node, 1)->of.string;
     tn_tensor *q = tn__node_output(node, 0), *r = tn__node_output(node, 1);
@@ -302,7 +302,7 @@ static tn_tensor *skew(tn_tensor *x)
 
 /* For symmetric A the gradient is V (diag(gS) + E) V^T. With M = V^T gV,
  * E[i][j] = (M - M^T)[i][j] / (2 (s[j] - s[i])) for i != j, and E[i][i] = 0. */
-TN__GRADIENT(linalg_eigh)
+TN__GRADIENT(tn__grad_linalg_eigh)
 {
     tn_tensor *s = tn__node_output(node, 0), *v = tn__node_output(node, 1);
     if (!s || !v)
@@ -318,7 +318,7 @@ TN__GRADIENT(linalg_eigh)
     return set_result(out, congruence(v, inner));
 }
 
-TN__GRADIENT(linalg_eigvalsh)
+TN__GRADIENT(tn__grad_linalg_eigvalsh)
 {
     tn_tensor *a = tn__node_input(node, 0), *part[2];
     if (!a)
@@ -352,7 +352,7 @@ static tn_tensor *svd_inner(tn_tensor *u, tn_tensor *s, tn_tensor *vh,
     return inner;
 }
 
-TN__GRADIENT(linalg_svd)
+TN__GRADIENT(tn__grad_linalg_svd)
 {
     tn_tensor *u = tn__node_output(node, 0), *s = tn__node_output(node, 1);
     tn_tensor *vh = tn__node_output(node, 2), *gu = g[0], *gvh = g[2];
@@ -396,7 +396,7 @@ static tn_status svd_of_input(const tn__node *node, tn_tensor *part[3])
     return count < 0 ? count : TN_OK;
 }
 
-TN__GRADIENT(linalg_svdvals)
+TN__GRADIENT(tn__grad_linalg_svdvals)
 {
     tn_tensor *part[3];
     if (svd_of_input(node, part) < 0)
@@ -414,7 +414,7 @@ static tn_tensor *symmetric(tn_tensor *x)
  * dH H + H dH = dA^T A + A^T dA, which is solved in the basis of the right
  * singular vectors V, and dU = (dA - U dH) H^-1. So gU adds gU H^-1 to the
  * gradient of A and -U^T gU H^-1 to the gradient of H. */
-TN__GRADIENT(linalg_polar)
+TN__GRADIENT(tn__grad_linalg_polar)
 {
     tn_tensor *part[3];
     if (svd_of_input(node, part) < 0)
@@ -435,7 +435,7 @@ TN__GRADIENT(linalg_polar)
 
 /* X is the square root of A. X X = A gives dX X + X dX = dA, which is solved in
  * the basis of A's eigenvectors. */
-TN__GRADIENT(linalg_matrix_sqrth)
+TN__GRADIENT(tn__grad_linalg_matrix_sqrth)
 {
     tn_tensor *a = tn__node_input(node, 0), *part[2];
     if (!a)
@@ -475,7 +475,7 @@ static tn_tensor *pinv_chain(tn_tensor *a, tn_tensor *p, tn_tensor *g)
     return tn_sub(ga, tn_matmul(tn_matmul(ptk, p), a));
 }
 
-TN__GRADIENT(linalg_pinv)
+TN__GRADIENT(tn__grad_linalg_pinv)
 {
     return set_result(out, pinv_chain(tn__node_input(node, 0),
                                       tn__node_output(node, 0), g[0]));
@@ -483,7 +483,7 @@ TN__GRADIENT(linalg_pinv)
 
 /* The least-squares solution is X = P B, where P is the pseudo-inverse of
  * A. */
-TN__GRADIENT(lstsq_batch)
+TN__GRADIENT(tn__grad_lstsq_batch)
 {
     tn_tensor *a = tn__node_input(node, 0);
     if (!g[0])
@@ -529,7 +529,7 @@ static tn_tensor *products_of_others(tn_tensor *s)
 /* The gradient is g det(A) A^-T. If a matrix is singular, it is g times the
  * cofactor matrix det(U V^T) U diag(q) V^T, where q[i] is the product of all
  * singular values except the i-th. */
-TN__GRADIENT(linalg_det)
+TN__GRADIENT(tn__grad_linalg_det)
 {
     tn_tensor *a = tn__node_input(node, 0), *det = tn__node_output(node, 0);
     tn_tensor *part[3];
@@ -551,7 +551,7 @@ TN__GRADIENT(linalg_det)
                                   tn_matmul(inner, part[2])));
 }
 
-TN__GRADIENT(linalg_slogdet)
+TN__GRADIENT(tn__grad_linalg_slogdet)
 {
     tn_tensor *a = tn__node_input(node, 0);
     if (!g[1]) /* only the sign is used, whose gradient is 0 */
@@ -566,7 +566,7 @@ TN__GRADIENT(linalg_slogdet)
 /* The gradient is the upper right block of exp([[A^T, G], [0, A^T]]), where G
  * is the cotangent: Najfeld and Havel, "Derivatives of the matrix exponential
  * and their computation" (1995). */
-TN__GRADIENT(linalg_matrix_exp)
+TN__GRADIENT(tn__grad_linalg_matrix_exp)
 {
     tn_tensor *a = transposed(tn__node_input(node, 0));
     if (!a)

@@ -128,17 +128,17 @@ static tn_status linear_gradient(const tn__node *node, tn_tensor *const *g,
     return status;
 }
 
-TN__GRADIENT(linear_product)
+TN__GRADIENT(tn__grad_linear_product)
 {
     return linear_gradient(node, g, out);
 }
 
-TN__GRADIENT(linear_relu)
+TN__GRADIENT(tn__grad_linear_relu)
 {
     return linear_gradient(node, g, out);
 }
 
-TN__GRADIENT(linear_gelu)
+TN__GRADIENT(tn__grad_linear_gelu)
 {
     return linear_gradient(node, g, out);
 }

@@ -10,7 +10,7 @@
 /* g[0] has one element per sequence, shape (N). The gradient has shape
  * (T, N, C). The forward operator returns its second output, log_alpha, only
  * for this function. */
-TN__GRADIENT(ctc_forward)
+TN__GRADIENT(tn__grad_ctc_forward)
 {
     tn_value value[7];
     for (int p = 0; p < 6; p++) {
@@ -27,7 +27,7 @@ TN__GRADIENT(ctc_forward)
     return out[0] ? TN_OK : tn_error_code();
 }
 
-TN__GRADIENT(ctc_backward)
+TN__GRADIENT(tn__grad_ctc_backward)
 {
     (void)node, (void)g, (void)out;
     return tn__fail(TN_ERR_UNSUPPORTED, "ctc_loss: its gradient has no "
@@ -111,7 +111,7 @@ static tn_status all_blocks(linear *l, int64_t rows, tn_tensor **part)
     return TN_OK;
 }
 
-TN__GRADIENT(linear_nll)
+TN__GRADIENT(tn__grad_linear_nll)
 {
     bool has_bias = tn__node_ndim(node, 2) >= 0;
     linear l = {.node = node, .x = tn__node_input(node, 0),
@@ -157,7 +157,7 @@ TN__GRADIENT(linear_nll)
 /* `most` is the maximum that the forward operator subtracts before exp and adds
  * again after log. The result does not depend on it, so its gradient is
  * omitted. */
-TN__GRADIENT(class_nll)
+TN__GRADIENT(tn__grad_class_nll)
 {
     enum { LOGP, TOTAL, MOST, LOGSUM };
     tn_tensor *x = tn__node_input(node, 0), *target = tn__node_input(node, 1);
@@ -193,7 +193,7 @@ TN__GRADIENT(class_nll)
     return out[0] ? TN_OK : tn_error_code();
 }
 
-TN__GRADIENT(class_nll_back)
+TN__GRADIENT(tn__grad_class_nll_back)
 {
     enum { INPUT, TARGET, MOST, LOGSUM, OWN, SHARE, EACH };
     tn_tensor *in[SHARE + 1];
@@ -221,7 +221,7 @@ TN__GRADIENT(class_nll_back)
 
 /* The values are maxima over rows of the input. Output 1 holds the index of the
  * row that each value was taken from, or -1 for an empty bag. */
-TN__GRADIENT(bag_max)
+TN__GRADIENT(tn__grad_bag_max)
 {
     tn_tensor *place = tn__node_output(node, 1);
     if (!place || !g[0])
@@ -237,7 +237,7 @@ TN__GRADIENT(bag_max)
 
 /* ---- multi_margin_loss -------------------------------------------------- */
 
-TN__GRADIENT(margin_rows)
+TN__GRADIENT(tn__grad_margin_rows)
 {
     enum { INPUT, TARGET, MARGIN, P };
     tn_tensor *x = tn__node_input(node, INPUT);

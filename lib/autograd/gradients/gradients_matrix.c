@@ -135,14 +135,14 @@ static tn_status product_gradient(const tn__node *node, tn_tensor *const *g,
     return TN_OK;
 }
 
-TN__GRADIENT(matmul)
+TN__GRADIENT(tn__grad_matmul)
 {
     return product_gradient(node, g, 1, out);
 }
 
 /* The addend's gradient is g. The backward walk sums it over the dimensions
  * along which the addend was broadcast. */
-TN__GRADIENT(matmul_add)
+TN__GRADIENT(tn__grad_matmul_add)
 {
     if (tn__node_wants(node, 2))
         out[2] = g[0];
@@ -151,14 +151,14 @@ TN__GRADIENT(matmul_add)
 
 /* There is no gradient, as in PyTorch, because the operands are float8 values
  * with only a few digits. */
-TN__GRADIENT(scaled_mm)
+TN__GRADIENT(tn__grad_scaled_mm)
 {
     (void)node, (void)g, (void)out;
     return tn__fail(TN_ERR_UNSUPPORTED, "scaled_mm: it has no gradient: use "
                     "tn_linear or tn_matmul where one is needed");
 }
 
-TN__GRADIENT(matmul_scaled)
+TN__GRADIENT(tn__grad_matmul_scaled)
 {
     const tn_value *scale = tn__node_value(node, TN__ARG_MATMUL_SCALED_SCALE);
     return product_gradient(node, g, scale->of.f, out);

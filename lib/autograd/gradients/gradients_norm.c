@@ -175,7 +175,7 @@ static tn_status by_planes(const tn__node *node, const rows *of, tn_tensor *g,
     return run_row(TN__OP_ID_PLANE_WEIGHTS, weights, 5, out + 1, 2);
 }
 
-TN__GRADIENT(normalize_rows_affine)
+TN__GRADIENT(tn__grad_normalize_rows_affine)
 {
     const rows of = {
         tn__node_input(node, 0), tn__node_input(node, 1),
@@ -218,7 +218,7 @@ static tn_status rms_by_operators(const tn__node *node, const rows *of,
     return out[0] && out[1] ? TN_OK : tn_error_code();
 }
 
-TN__GRADIENT(rms_norm_rows_affine)
+TN__GRADIENT(tn__grad_rms_norm_rows_affine)
 {
     const rows of = {tn__node_input(node, 0), tn__node_input(node, 1), NULL,
                      with_dims(node, tn__node_output(node, 1)),

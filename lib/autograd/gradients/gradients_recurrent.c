@@ -9,7 +9,7 @@
 
 /* Concatenates the cotangents of all parts, with zeros for parts that have
  * none. */
-TN__GRADIENT(apart)
+TN__GRADIENT(tn__grad_apart)
 {
     int dim = tn__node_dim(node, TN__ARG_APART_DIM, 0);
     int64_t size = tn__node_value(node, TN__ARG_APART_SIZE)->of.i;
@@ -42,7 +42,7 @@ static tn_tensor *or_zeros(tn_tensor *g, tn_tensor *like)
  * gate's function is computed only once. Without create_graph the kernel writes
  * the cotangents of all gates into one tensor, so that they need not be
  * concatenated. */
-TN__GRADIENT(lstm_gates)
+TN__GRADIENT(tn__grad_lstm_gates)
 {
     tn_tensor *gates = tn__node_input(node, TN__ARG_LSTM_GATES_GATES);
     tn_tensor *cell = tn__node_input(node, TN__ARG_LSTM_GATES_CELL);
@@ -239,7 +239,7 @@ static tn_tensor *states_before(const tn__node *node, const sequence *s)
 /* Backpropagation computes the cotangents of the gates of all steps. The
  * gradients of the input and of each weight are then one matrix product with
  * them. */
-TN__GRADIENT(lstm_sequence)
+TN__GRADIENT(tn__grad_lstm_sequence)
 {
     enum {
         INPUT = TN__ARG_LSTM_SEQUENCE_INPUT,

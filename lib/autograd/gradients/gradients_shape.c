@@ -13,33 +13,33 @@ static tn_status set_result(tn_tensor **out, tn_tensor *x)
 
 /* ---- the same elements in another shape --------------------------------- */
 
-TN__GRADIENT(reshape)
+TN__GRADIENT(tn__grad_reshape)
 {
     return set_result(out, tn_reshape(g[0], tn__node_shape(node, 0)));
 }
 
-TN__GRADIENT(view)
+TN__GRADIENT(tn__grad_view)
 {
     return set_result(out, tn_reshape(g[0], tn__node_shape(node, 0)));
 }
 
-TN__GRADIENT(unsqueeze)
+TN__GRADIENT(tn__grad_unsqueeze)
 {
     return set_result(out, tn_reshape(g[0], tn__node_shape(node, 0)));
 }
 
-TN__GRADIENT(squeeze)
+TN__GRADIENT(tn__grad_squeeze)
 {
     return set_result(out, tn_reshape(g[0], tn__node_shape(node, 0)));
 }
 
-TN__GRADIENT(transpose)
+TN__GRADIENT(tn__grad_transpose)
 {
     return set_result(out, tn_transpose(g[0], tn__node_value(node, 1)->of.i,
                                         tn__node_value(node, 2)->of.i));
 }
 
-TN__GRADIENT(permute)
+TN__GRADIENT(tn__grad_permute)
 {
     const tn_dims_list *dims = tn__node_value(node, 1)->of.dims;
     tn_dims_list back = {dims->count, {0}};
@@ -50,26 +50,26 @@ TN__GRADIENT(permute)
 
 /* ---- the same elements -------------------------------------------------- */
 
-TN__GRADIENT(contiguous)
+TN__GRADIENT(tn__grad_contiguous)
 {
     (void)node;
     return set_result(out, g[0]);
 }
 
-TN__GRADIENT(alias)
+TN__GRADIENT(tn__grad_alias)
 {
     (void)node;
     return set_result(out, g[0]);
 }
 
 /* The backward walk sums the result over the expanded dimensions. */
-TN__GRADIENT(expand)
+TN__GRADIENT(tn__grad_expand)
 {
     (void)node;
     return set_result(out, g[0]);
 }
 
-TN__GRADIENT(to)
+TN__GRADIENT(tn__grad_to)
 {
     return set_result(out, tn_to(g[0], tn__node_device(node, 0)));
 }
@@ -95,7 +95,7 @@ static tn_tensor *slice_backward(tn_tensor *g, tn_dims_list size, int64_t dim,
     return tn__op_run1(&tn__op_table[TN__OP_ID_SLICE_BACKWARD], value, 5);
 }
 
-TN__GRADIENT(select)
+TN__GRADIENT(tn__grad_select)
 {
     int dim = tn__node_dim(node, 1, 0);
     int64_t size = tn__node_size(node, 0, dim);
@@ -124,18 +124,18 @@ static tn_status part(const tn__node *node, tn_tensor *g, int64_t start,
                                           start, step, out[0]));
 }
 
-TN__GRADIENT(narrow)
+TN__GRADIENT(tn__grad_narrow)
 {
     return part(node, g[0], tn__node_value(node, 2)->of.i, 1, out);
 }
 
-TN__GRADIENT(slice)
+TN__GRADIENT(tn__grad_slice)
 {
     return part(node, g[0], tn__node_value(node, 2)->of.i,
                 tn__node_value(node, 4)->of.i, out);
 }
 
-TN__GRADIENT(slice_backward)
+TN__GRADIENT(tn__grad_slice_backward)
 {
     const tn_dims_list *size = tn__node_value(node, 1)->of.dims;
     int64_t dim = tn__node_value(node, 2)->of.i;
@@ -146,12 +146,12 @@ TN__GRADIENT(slice_backward)
         out, tn_narrow(part, dim, 0, tn__node_size(node, 0, (int)dim)));
 }
 
-TN__GRADIENT(flip)
+TN__GRADIENT(tn__grad_flip)
 {
     return set_result(out, tn_flip(g[0], *tn__node_value(node, 1)->of.dims));
 }
 
-TN__GRADIENT(diagonal)
+TN__GRADIENT(tn__grad_diagonal)
 {
     tn_dims_list size = tn__node_shape(node, 0);
     const tn_value value[] = {tn__value_tensor(g[0]), tn__value_dims(&size),
@@ -162,7 +162,7 @@ TN__GRADIENT(diagonal)
         out, tn__op_run1(&tn__op_table[TN__OP_ID_DIAGONAL_BACKWARD], value, 5));
 }
 
-TN__GRADIENT(diagonal_backward)
+TN__GRADIENT(tn__grad_diagonal_backward)
 {
     const tn_value value[] = {tn__value_tensor(g[0]),
                               *tn__node_value(node, 2),

@@ -178,7 +178,7 @@ static tn_tensor *from_flat(tn_tensor *flat, const struct place *place,
 
 /* An element of the input may occur several times in the view. Its gradient is
  * the sum of the gradients of all these occurrences. */
-TN__GRADIENT(as_strided)
+TN__GRADIENT(tn__grad_as_strided)
 {
     struct place input = input_place(node), view = view_place(node, 1);
     if (has_repeats(&input))
@@ -194,7 +194,7 @@ TN__GRADIENT(as_strided)
 /* The gradient of src consists of the cotangent's elements that src was written
  * to. The gradient of the input is the cotangent with these elements set to
  * zero. */
-TN__GRADIENT(as_strided_scatter)
+TN__GRADIENT(tn__grad_as_strided_scatter)
 {
     struct place input = input_place(node), view = view_place(node, 2);
     if (has_repeats(&input))

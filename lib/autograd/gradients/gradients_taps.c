@@ -15,7 +15,7 @@ static tn_status set_result(tn_tensor **out, tn_tensor *x)
 /* resample takes two pairs of index and weight tables, one for the map and one
  * for its transpose. So its gradient is resample with the two pairs
  * exchanged. */
-TN__GRADIENT(resample)
+TN__GRADIENT(tn__grad_resample)
 {
     enum { INDEX = 1, WEIGHT, BACK_INDEX, BACK_WEIGHT, DIM };
     if (tn__node_wants(node, WEIGHT) || tn__node_wants(node, BACK_WEIGHT))
@@ -34,7 +34,7 @@ TN__GRADIENT(resample)
                       tn__op_run1(&tn__op_table[TN__OP_ID_RESAMPLE], value, 6));
 }
 
-TN__GRADIENT(constant_pad_nd)
+TN__GRADIENT(tn__grad_constant_pad_nd)
 {
     tn_dims_list back = *tn__node_value(node, 1)->of.dims;
     for (int k = 0; k < back.count; k++)
@@ -44,7 +44,7 @@ TN__GRADIENT(constant_pad_nd)
 
 /* The gradients of copies of an element are summed. For 16-bit floats the sum
  * is computed in float32 and rounded once. */
-TN__GRADIENT(pad_edges)
+TN__GRADIENT(tn__grad_pad_edges)
 {
     tn_dtype dtype = tn_tensor_dtype(g[0]);
     bool half = tn_dtype_bytes(dtype) == 2;
@@ -58,7 +58,7 @@ TN__GRADIENT(pad_edges)
     return set_result(out, half ? tn_to_dtype(back, dtype) : back);
 }
 
-TN__GRADIENT(pad_edges_backward)
+TN__GRADIENT(tn__grad_pad_edges_backward)
 {
     const tn_value value[] = {tn__value_tensor(g[0]), *tn__node_value(node, 1),
                               *tn__node_value(node, 2)};
@@ -66,7 +66,7 @@ TN__GRADIENT(pad_edges_backward)
         out, tn__op_run1(&tn__op_table[TN__OP_ID_PAD_EDGES], value, 3));
 }
 
-TN__GRADIENT(windows)
+TN__GRADIENT(tn__grad_windows)
 {
     int ndim = tn__node_ndim(node, 0);
     if (ndim == 0)
@@ -80,7 +80,7 @@ TN__GRADIENT(windows)
         out, tn__op_run1(&tn__op_table[TN__OP_ID_WINDOWS_BACKWARD], value, 5));
 }
 
-TN__GRADIENT(windows_backward)
+TN__GRADIENT(tn__grad_windows_backward)
 {
     int last = tn__node_ndim(node, 0) - 1;
     int dim = tn__shape_dim(last, tn__node_value(node, 1)->of.i);

@@ -50,7 +50,7 @@ static windows windows_at(const tn__node *node, int first)
                      *tn__node_value(node, first + 4)->of.dims};
 }
 
-TN__GRADIENT(im2col)
+TN__GRADIENT(tn__grad_im2col)
 {
     windows w = windows_at(node, 1);
     tn_dims_list size = tn_dims(tn__node_size(node, 0, 2),
@@ -59,7 +59,7 @@ TN__GRADIENT(im2col)
     return out[0] ? TN_OK : tn_error_code();
 }
 
-TN__GRADIENT(col2im)
+TN__GRADIENT(tn__grad_col2im)
 {
     windows w = windows_at(node, 2);
     out[0] = im2col(g[0], &w);
@@ -135,7 +135,7 @@ static tn_tensor *as_images(tn_tensor *x)
     return x && x->ndim == 3 ? tn_unsqueeze(x, 0) : x;
 }
 
-TN__GRADIENT(conv2d)
+TN__GRADIENT(tn__grad_conv2d)
 {
     conv_params w = describe_convolution(node);
     tn_tensor *whole = as_images(g[0]);
@@ -179,7 +179,7 @@ static tn_status part_gradient(const tn__node *node, const derivative of[2],
 }
 
 /* The gradient of conv2d_out(input, weight), the forward convolution. */
-TN__GRADIENT(conv2d_out)
+TN__GRADIENT(tn__grad_conv2d_out)
 {
     tn_tensor *x = tn__node_input(node, 0), *w = tn__node_input(node, 1);
     const derivative of[2] = {{TN__OP_ID_CONV2D_INPUT, g[0], w},
@@ -188,7 +188,7 @@ TN__GRADIENT(conv2d_out)
 }
 
 /* The gradient of conv2d_input(output, weight). */
-TN__GRADIENT(conv2d_input)
+TN__GRADIENT(tn__grad_conv2d_input)
 {
     tn_tensor *o = tn__node_input(node, 0), *w = tn__node_input(node, 1);
     const derivative of[2] = {{TN__OP_ID_CONV2D_OUT, g[0], w},
@@ -197,7 +197,7 @@ TN__GRADIENT(conv2d_input)
 }
 
 /* The gradient of conv2d_weight(input, output). */
-TN__GRADIENT(conv2d_weight)
+TN__GRADIENT(tn__grad_conv2d_weight)
 {
     tn_tensor *x = tn__node_input(node, 0), *o = tn__node_input(node, 1);
     const derivative of[2] = {{TN__OP_ID_CONV2D_INPUT, o, g[0]},
@@ -241,7 +241,7 @@ static tn_status mask_padding_windows(const tn__node *node,
     return *g && *index ? TN_OK : tn_error_code();
 }
 
-TN__GRADIENT(max_pool2d_with_indices)
+TN__GRADIENT(tn__grad_max_pool2d_with_indices)
 {
     tn_tensor *index = tn__node_output(node, 1), *grad = g[0];
     if (!index || !grad)
@@ -257,7 +257,7 @@ TN__GRADIENT(max_pool2d_with_indices)
 
 /* max_pool2d_back adds each cotangent to the element that its window selected.
  * Its gradient gathers from these elements. */
-TN__GRADIENT(max_pool2d_back)
+TN__GRADIENT(tn__grad_max_pool2d_back)
 {
     tn_tensor *index = tn__node_input(node, 1);
     if (!index || !g[0])
@@ -275,7 +275,7 @@ TN__GRADIENT(max_pool2d_back)
 enum { POOL_KERNEL = 1, POOL_STRIDE, POOL_PADDING, POOL_CEIL, POOL_COUNT,
        POOL_DIVISOR };
 
-TN__GRADIENT(avg_pool2d)
+TN__GRADIENT(tn__grad_avg_pool2d)
 {
     const tn_dims_list size = last_two(node, 0);
     const tn_dims_list kernel = pair(tn__node_value(node, POOL_KERNEL), 1);
@@ -301,7 +301,7 @@ TN__GRADIENT(avg_pool2d)
 }
 
 /* avg_pool2d_back is linear, and its transpose is average pooling itself. */
-TN__GRADIENT(avg_pool2d_back)
+TN__GRADIENT(tn__grad_avg_pool2d_back)
 {
     const tn_value *by = tn__node_value(node, 7);
     if (!g[0])

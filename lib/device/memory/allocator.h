@@ -7,11 +7,11 @@
  *   small.c       blocks up to 1 KiB: lists of equal blocks, without a lock
  *   allocator.c   chooses between large.c and small.c
  *   holders.c     names operators that hold memory, for out-of-memory errors
- *   stats.c       the statistics and the limit, for programs
- *   bytes.c       converts sizes to text ("10.00 MiB") and back */
+ *   stats.c       the statistics and the limit, for programs */
 #ifndef TN_LIB_DEVICE_ALLOCATOR_H
 #define TN_LIB_DEVICE_ALLOCATOR_H
 
+#include <base/bytes.h>
 #include <base/lock.h>
 #include <device/registry.h>
 
@@ -124,13 +124,6 @@ void tn__small_flush(tn__allocator *a);
  * zeros (2)". Writes "" if no operator is known. */
 void tn__holders_text(const tn__allocator *a, char *text, size_t room);
 
-/* Writes a size as text, such as "10.00 MiB", and returns `out`. Needs no
- * lock. */
-#define TN__BYTES_TEXT 32
-const char *tn__bytes_text(char out[TN__BYTES_TEXT], uint64_t bytes);
-/* Parses a size such as "512M" or "4GiB". Returns a negative number if the text
- * is not a size. */
-int64_t tn__bytes_parse(const char *text);
 
 /* Returns the bytes in use by all threads, and updates the peak. */
 static inline int64_t tn__allocator_used(tn__allocator *a)

@@ -515,10 +515,9 @@ static tn_tensor *labels_of(tn_tensor *target, tn_tensor *length,
         }
         start = tn_sub(end, length);
     }
-    const tn_value value[] = {tn__value_tensor(target),
-                              tn__value_tensor(start),
-                              tn__value_tensor(length), tn__value_int(most),
-                              tn__value_int(blank)};
+    const tn_value value[] = {
+        tn__value_tensor(target), tn__value_tensor(start),
+        tn__value_tensor(length), tn__value_int(most), tn__value_int(blank)};
     return start ? tn__row(TN__OP_ID_CTC_LABELS, value, 5) : NULL;
 }
 
@@ -544,8 +543,7 @@ static tn_status ctc_loss(tn__call *call)
         return status;
     /* float32 is computed in float64. A log-likelihood of 100 has five decimal
      * digits after the point in float32, and each step of the recursion loses
-     * some accuracy. After fifty steps the relative error of a gradient would
-     * be 1e-4. */
+     * some: after fifty steps the relative error of a gradient would be 1e-4. */
     tn_dtype dtype = x->dtype;
     if (dtype == TN_F32)
         x = tn_to_dtype(x, TN_F64);

@@ -20,256 +20,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "conv.h"
+#include "conv_sum.h"
 #include "../../cpu_device.h"
 
 enum {
-    /* greatest number of elements of a block's sums: 256 KiB, part of an L2 */
-    BLOCK_SUMS = 65536,
-    BLOCK_WORK = 524288, /* multiply-adds of a block, about 10 us */
-    /* greatest and least number of pixels of a block */
-    MAX_PIXELS = 1024,
-    MIN_PIXELS = 256,
-    STRIP_ELEMENTS = 16384, /* elements of a strip's frame and sums together */
     /* Rows of a panel of weights that are multiplied at a time. These 32 KiB
      * are reused for consecutive tiles of pixels. */
     DEPTH = 256,
-    /* Least number of taps with adjacent weights for which a panel is packed by
-     * transposing square blocks. */
-    MIN_TAPS = 6,
     /* In blocks with at least this many columns, each row of pixels skips the
      * taps outside the images. */
     MIN_COLUMNS = 8,
     /* If there are at least this many channels, the frame has the channels of a
      * pixel next to each other. */
-    LAST_CHANNELS = 8,
-    /* greatest number of pixel classes */
-    MAX_CLASSES = 64
+    LAST_CHANNELS = 8
 };
-
-/* Pixels that use the same taps. For INPUT with stride s, pixels h with equal h
- * mod s, along both axes, form one class. FORWARD has one class. */
-typedef struct pixel_class {
-    conv_grid grid;
-    int64_t first[2]; /* position of the class's pixel (0, 0) in the images */
-    /* index of the first task of the class */
-    int64_t first_task;
-    /* If the class is computed by filter_rows(), for three adjacent taps at a
-     * time: the index of the leftmost of them, 0 or 2. Otherwise -1. */
-    int64_t line;
-    char *panels; /* packed weights: [group][panel][tap][channel][width] */
-} pixel_class;
-
-typedef struct convolution {
-    const tn_cpu_routines *general;
-    const tn_cpu_conv_routines *routines;
-    size_t bytes; /* bytes of an element */
-    conv_images from, to;
-    /* groups is the number of groups. from_channels and to_channels are the
-     * numbers of channels of one group in the images that are read and
-     * written. */
-    int64_t groups, from_channels, to_channels;
-    /* distance between pixels of a class in `to` */
-    int64_t step[2];
-    const char *weight;
-    /* Strides of the weights in elements: weight_from between channels that are
-     * read, weight_to between channels that are written, weight_group between
-     * groups. */
-    int64_t weight_from, weight_to, weight_group;
-    const char *bias;
-    int64_t bias_stride;
-    /* true if vectors hold pixels, false if they hold channels */
-    bool by_pixels;
-    /* True if `to` is set to zero first. Then classes without taps have no
-     * tasks. */
-    bool cleared;
-    /* Number of written channels in a panel of weights: as many as two vectors
-     * hold, or 4 if vectors hold pixels. */
-    int64_t panel;
-    /* Number of channels of the sums: to_channels rounded up to whole vectors,
-     * or exactly to_channels if vectors hold pixels. */
-    int64_t width;
-    int64_t class_count, tasks;
-    pixel_class class[MAX_CLASSES];
-    atomic_int failed;
-} convolution;
-
-/* ---- describing the sum -------------------------------------------------- */
-
-static void take_forward(convolution *c, const tn_conv_args *args,
-                         conv_tap *tap)
-{
-    c->from = tn__cpu_conv_images(&args->in, args->in_size, c->bytes);
-    c->to = tn__cpu_conv_images(&args->out, args->out_size, c->bytes);
-    c->from_channels = args->in_channels / args->groups;
-    c->to_channels = args->out_channels / args->groups;
-    c->weight_from = args->weight.stride[1];
-    c->weight_to = args->weight.stride[0];
-    c->step[0] = c->step[1] = 1;
-    c->class_count = 1;
-    c->class[0].first[0] = c->class[0].first[1] = 0;
-    tn__cpu_conv_forward_grid(&c->class[0].grid, args, tap);
-}
-
-/* Returns whether the pixels r, r + stride, r + 2 * stride ... of `in` use
- * element k of the window along axis a. They do if r + pad - k * dilation is a
- * multiple of the stride. Then pixel r + i * stride reads element *at + i of
- * `out`. */
-static bool tap_reaches(const tn_conv_args *args, int a, int64_t r, int64_t k,
-                        int64_t *at)
-{
-    int64_t place = r + args->pad[a] - k * args->dilation[a];
-    *at = place / args->stride[a];
-    return place % args->stride[a] == 0;
-}
-
-/* Makes the class of pixels (r0 + i * stride, r1 + j * stride), with its taps
- * from `tap` on. Returns the end of the taps. */
-static conv_tap *take_class(pixel_class *class, const tn_conv_args *args,
-                            int64_t r0, int64_t r1, conv_tap *tap)
-{
-    conv_grid *grid = &class->grid;
-    const int64_t r[2] = {r0, r1};
-    *grid = (conv_grid){.count = args->count, .step = {1, 1}, .tap = tap};
-    for (int a = 0; a < 2; a++) {
-        class->first[a] = r[a];
-        grid->size[a] =
-            (args->in_size[a] - r[a] + args->stride[a] - 1) / args->stride[a];
-    }
-    for (int64_t i = 0; i < args->kernel[0]; i++)
-        for (int64_t j = 0; j < args->kernel[1]; j++) {
-            conv_tap t = {.weight = i * args->weight.stride[2] +
-                                    j * args->weight.stride[3]};
-            if (tap_reaches(args, 0, r0, i, &t.at[0]) &&
-                tap_reaches(args, 1, r1, j, &t.at[1]))
-                tap[grid->taps++] = t;
-        }
-    return tap + grid->taps;
-}
-
-static void take_input(convolution *c, const tn_conv_args *args, conv_tap *tap)
-{
-    c->from = tn__cpu_conv_images(&args->out, args->out_size, c->bytes);
-    c->to = tn__cpu_conv_images(&args->in, args->in_size, c->bytes);
-    c->from_channels = args->out_channels / args->groups;
-    c->to_channels = args->in_channels / args->groups;
-    c->weight_from = args->weight.stride[0];
-    c->weight_to = args->weight.stride[1];
-    memcpy(c->step, args->stride, sizeof c->step);
-    c->class_count = 0;
-    for (int64_t i = 0; i < args->stride[0] && i < args->in_size[0]; i++)
-        for (int64_t j = 0; j < args->stride[1] && j < args->in_size[1]; j++)
-            tap = take_class(&c->class[c->class_count++], args, i, j, tap);
-}
-
-/* Returns the number of pixels of a block if vectors hold pixels. */
-static int64_t pixels_of_strip(const convolution *c, const conv_grid *grid)
-{
-    int64_t frames = c->from_channels * tn__cpu_min(grid->step[0], 4) *
-                     tn__cpu_min(grid->step[1], 4);
-    int64_t pixels = STRIP_ELEMENTS / (frames + c->to_channels);
-    return pixels < MIN_PIXELS ? MIN_PIXELS : pixels;
-}
-
-/* Returns whether all images that are written are set to zero first. If the
- * stride exceeds the window, some pixels use no tap and are 0. If also planes
- * are contiguous, all images are set to zero, and these pixels need no
- * tasks. */
-static bool can_clear(const convolution *c)
-{
-    bool some = false;
-    for (int64_t i = 0; i < c->class_count; i++)
-        some |= c->class[i].grid.taps == 0;
-    return some && c->to.stride[3] == 1 && c->to.stride[2] == c->to.size[1];
-}
-
-static void clear_plane(void *context, int64_t i)
-{
-    const convolution *c = context;
-    int64_t channels = c->groups * c->to_channels, n = i / channels;
-    memset(c->to.memory + (n * c->to.stride[0] +
-                           (i - n * channels) * c->to.stride[1]) *
-                              (int64_t)c->bytes,
-           0, (size_t)(c->to.size[0] * c->to.size[1]) * c->bytes);
-}
-
-/* Cuts every class into blocks. Each pair of a group and a block is a task. */
-static void cut(convolution *c)
-{
-    c->tasks = 0;
-    for (int64_t i = 0; i < c->class_count; i++) {
-        pixel_class *class = &c->class[i];
-        int64_t depth = class->grid.taps * c->from_channels;
-        int64_t pixels = BLOCK_WORK / (depth * c->width + 1);
-        pixels =
-            pixels < MIN_PIXELS ? MIN_PIXELS : tn__cpu_min(pixels, MAX_PIXELS);
-        if (c->by_pixels)
-            pixels = pixels_of_strip(c, &class->grid);
-        else if (pixels * c->width > BLOCK_SUMS)
-            pixels = BLOCK_SUMS / c->width;
-        tn__cpu_conv_grid_init(&class->grid, &c->from);
-        tn__cpu_conv_grid_cut(&class->grid, pixels);
-        class->line = c->routines->filter_rows &&
-                              c->width == c->routines->lanes &&
-                              tn__cpu_conv_min_columns(&class->grid) >=
-                                  c->routines->min_columns
-                          ? tn__cpu_conv_row_taps(&class->grid, &c->from)
-                          : -1;
-        class->first_task = c->tasks;
-        if (class->grid.taps > 0 || !c->cleared)
-            c->tasks += c->groups * class->grid.block_count;
-    }
-}
-
-/* ---- weights ------------------------------------------------------------- */
-
-static int64_t panels_bytes(const convolution *c, const pixel_class *class)
-{
-    return class->grid.taps * c->from_channels * c->width * c->groups *
-           (int64_t)c->bytes;
-}
-
-/* Packs the weights of panel i, where i counts over panels, groups and
- * classes. */
-static void pack_panel(void *context, int64_t i)
-{
-    const convolution *c = context;
-    int64_t panels = (c->width + c->panel - 1) / c->panel;
-    int64_t group = i / panels % c->groups, first = i % panels * c->panel;
-    const pixel_class *class = &c->class[i / panels / c->groups];
-    const conv_grid *grid = &class->grid;
-    int64_t depth = grid->taps * c->from_channels;
-    int64_t width = tn__cpu_min(c->panel, c->width - first);
-    char *to = class->panels +
-               (group * c->width + first) * depth * (int64_t)c->bytes;
-    const char *from =
-        c->weight + (group * c->weight_group + first * c->weight_to) *
-                        (int64_t)c->bytes;
-    const int64_t bytes = (int64_t)c->bytes, row = width * bytes;
-    int64_t channels = tn__cpu_min(width, c->to_channels - first);
-    bool squares = channels == width && grid->taps >= MIN_TAPS;
-    for (int64_t t = 1; t < grid->taps && squares; t++)
-        squares = grid->tap[t].weight == grid->tap[0].weight + t;
-    /* If the weights of all taps of a channel are adjacent, they are packed by
-     * transposing square blocks. */
-    for (int64_t p = 0; p < c->from_channels && squares; p++)
-        c->general->transpose[bytes](
-            to + p * row, c->from_channels * width,
-            from + (grid->tap[0].weight + p * c->weight_from) * bytes,
-            c->weight_to, channels, grid->taps, 0);
-    for (int64_t t = 0; t < grid->taps && !squares; t++)
-        tn__cpu_conv_gather(&(conv_transfer){
-            .routines = c->general,
-            .bytes = c->bytes,
-            .channels = channels,
-            .rows = 1,
-            .columns = c->from_channels,
-            .images = (char *)(uintptr_t)from + grid->tap[t].weight * bytes,
-            .channel = c->weight_to,
-            .step = c->weight_from,
-            .pixels = to + t * c->from_channels * row,
-            .width = width});
-}
 
 /* ---- blocks -------------------------------------------------------------- */
 
@@ -528,6 +292,16 @@ static void run_task(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
+static void clear_plane(void *context, int64_t i)
+{
+    const convolution *c = context;
+    int64_t channels = c->groups * c->to_channels, n = i / channels;
+    memset(c->to.memory + (n * c->to.stride[0] +
+                           (i - n * channels) * c->to.stride[1]) *
+                              (int64_t)c->bytes,
+           0, (size_t)(c->to.size[0] * c->to.size[1]) * c->bytes);
+}
+
 static void run_all(int64_t count, void (*body)(void *, int64_t),
                     void *context, bool serial)
 {
@@ -556,36 +330,21 @@ static tn_status run_images(const tn_conv_args *args,
                            sizeof *tap);
     if (!tap)
         return out_of_memory(args);
-    if (args->kind == TN_CONV_FORWARD)
-        take_forward(&c, args, tap);
-    else
-        take_input(&c, args, tap);
-    c.weight = tn__cpu_at(args->weight.buffer, args->weight.offset, bytes);
-    c.weight_group = args->out_channels / args->groups * args->weight.stride[0];
-    if (args->kind == TN_CONV_FORWARD && args->bias.buffer) {
-        c.bias = tn__cpu_at(args->bias.buffer, args->bias.offset, bytes);
-        c.bias_stride = args->bias.stride[0];
-    }
-    c.by_pixels = conv_by_pixels(c.to_channels, routines);
-    c.panel = c.by_pixels ? 4 : 2 * routines->lanes;
-    c.width = c.by_pixels ? c.to_channels
-                          : conv_round_up(c.to_channels, routines->lanes);
-    c.cleared = can_clear(&c);
-    cut(&c);
+    tn__cpu_conv_describe(&c, args, tap);
 
     int64_t room = 0;
     for (int64_t i = 0; i < c.class_count; i++)
-        room += panels_bytes(&c, &c.class[i]);
+        room += tn__cpu_conv_panels_bytes(&c, &c.class[i]);
     char *panels = tn__cpu_memory_acquire((size_t)room);
     if (panels) {
         char *at = panels;
         for (int64_t i = 0; i < c.class_count; i++) {
             c.class[i].panels = at;
-            at += panels_bytes(&c, &c.class[i]);
+            at += tn__cpu_conv_panels_bytes(&c, &c.class[i]);
         }
         run_all(c.class_count * c.groups *
                     ((c.width + c.panel - 1) / c.panel),
-                pack_panel, &c, room < 65536);
+                tn__cpu_conv_pack_panel, &c, room < 65536);
         if (c.cleared)
             run_all(args->count * args->in_channels, clear_plane, &c,
                     c.tasks <= 1);
@@ -625,12 +384,12 @@ static tn_status run(tn_queue *queue, const tn_conv_args *args)
     if (args->kind == TN_CONV_INPUT &&
         tn__cpu_min(args->stride[0], args->in_size[0]) *
                 tn__cpu_min(args->stride[1], args->in_size[1]) >
-            MAX_CLASSES)
+            TN_CPU_CONV_CLASSES)
         return tn__cpu_host->fail(
             TN_ERR_UNSUPPORTED, "conv: the gradient of in at stride (%lld, "
             "%lld): the product of the strides exceeds %d",
             (long long)args->stride[0], (long long)args->stride[1],
-            MAX_CLASSES);
+            TN_CPU_CONV_CLASSES);
     size_t bytes = type == CPU_F32 ? 4 : 8;
     tn_status status;
     if (tn__cpu_conv_point(args, queue->routines, bytes, &status) ||

@@ -7,8 +7,8 @@
 #define SEEN __attribute__((visibility("default")))
 
 /* By which test_dnn.c knows it. */
-SEEN extern const int tn_told_driver;
-const int tn_told_driver = 1;
+SEEN extern const int tn_accepting_driver;
+const int tn_accepting_driver = 1;
 
 #define ABSENT(name)                                                          \
     SEEN int name(void);                                                      \

@@ -1,5 +1,5 @@
 /* bytes.c: converts sizes in bytes to text and back. */
-#include <device/memory/allocator.h>
+#include <base/bytes.h>
 
 #include <ctype.h>
 #include <stdio.h>

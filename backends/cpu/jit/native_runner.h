@@ -1,0 +1,125 @@
+/* native_runner.h: the state of one run of a segment's machine code over a
+ * block, and what native_run.c and native_run_folds.c both do for each call. */
+#ifndef TN_CPU_NATIVE_RUNNER_H
+#define TN_CPU_NATIVE_RUNNER_H
+
+#include "../run/plan.h"
+#include "native_run.h"
+
+enum { COPIES = TN_CPU_NATIVE_COPIES };
+enum { PIECE = 1024 }; /* elements processed between two prefetches */
+
+/* The block of a segment as `count` rows of `length` elements. The first three
+ * arrays are indexed by operand, followed by the results. */
+typedef struct row_layout {
+    char *at[TN_CPU_NATIVE_POINTERS];     /* address of the first row */
+    int64_t next[TN_CPU_NATIVE_POINTERS]; /* stride of rows in bytes */
+    /* Element size in bytes; 0 if there is one value for a row. */
+    int64_t bytes[TN_CPU_NATIVE_POINTERS];
+    /* pointers is the number of operands and results. The options of the code
+     * are single and streamed (cpu_native_options). */
+    uint32_t pointers, single, streamed;
+    int64_t count, length;
+    /* Used with subrows: the position of the block's first element within its
+     * subrow. next[] is then the stride of subrows. */
+    int64_t first;
+    /* The operand whose next row is prefetched, or TN_CPU_NONE. */
+    uint32_t prefetch;
+} row_layout;
+
+typedef struct runner {
+    cpu_task *t;
+    const cpu_segment *s;
+    const row_layout *l;
+    /* one: code for one copy; some: for COPIES copies */
+    cpu_native_run *one, *some;
+    /* Code for COPIES copies with the option `parts`, or NULL. */
+    cpu_native_run *parts;
+    bool prefetch;
+    /* Number of elements of a subrow if subrows are not adjacent, else 0. */
+    int64_t line;
+    int64_t first; /* chunk at which the current batch of chunks begins */
+} runner;
+
+/* Sets the pointers of a call so that copy j processes row line + j, beginning
+ * at element `element`. `each` is the number of pointers of a copy. */
+static inline void point(cpu_native_call *call, const row_layout *l,
+                         uint32_t each, int64_t copies, int64_t line,
+                         int64_t element)
+{
+    for (uint32_t i = 0; i < l->pointers; i++) {
+        call->next[i] = copies * l->next[i];
+        for (int64_t j = 0; j < copies; j++)
+            call->at[j * each + i] =
+                l->at[i] + (line + j) * l->next[i] + element * l->bytes[i];
+    }
+}
+
+/* Of the memory ranges that the next block reads, returns the one with the most
+ * bytes left to prefetch, or NULL if nothing is left. */
+static inline cpu_prefetch_range *most_ahead(cpu_task *t)
+{
+    cpu_prefetch_range *most = NULL;
+    for (int i = 0; t->plan->traffic.ahead && i < TN_CPU_PREFETCH_RANGES; i++) {
+        cpu_prefetch_range *ahead = &t->ahead[i];
+        if (ahead->at < ahead->end &&
+            (!most || ahead->end - ahead->at > most->end - most->at))
+            most = ahead;
+    }
+    return most;
+}
+
+/* Makes the code of a call prefetch memory of the next block, and marks that
+ * memory as prefetched. If nothing is left to prefetch, the code prefetches an
+ * operand that it reads anyway. */
+static inline void point_prefetch(cpu_task *t, const cpu_segment *s,
+                                  cpu_native_call *call, int64_t copies)
+{
+    enum { VECTOR = 64 };
+    cpu_prefetch_range *ahead = most_ahead(t);
+    call->prefetch = call->at[0];
+    call->prefetch_next = 0;
+    if (!ahead)
+        return;
+    call->prefetch = ahead->at;
+    ahead->at +=
+        call->n / (s->native.wide ? 8 : 16) * copies * call->lines * VECTOR;
+    if (ahead->at > ahead->end)
+        ahead->at = ahead->end;
+}
+
+/* Returns whether rows are processed PIECE elements at a time, with prefetches
+ * between the pieces. This pays for updates in place that read more streams
+ * than the hardware prefetcher follows. Other programs become slower. */
+static inline bool is_chunked(const cpu_task *t)
+{
+    return t->plan->traffic.bytes_per_op > 0 && t->plan->traffic.ahead &&
+           t->plan->in_place;
+}
+
+/* If is_chunked(), prefetches part of the next block: as many bytes as the
+ * `elements` that were just processed have, divided by the number of stages. */
+static inline void work_beside(cpu_task *t, int64_t elements)
+{
+    enum { BYTES = 4, LINE = 64 };
+    if (is_chunked(t))
+        tn__cpu_overlap_memory(
+            t,
+            (elements * BYTES / t->code->stage_count + LINE - 1) / LINE * LINE);
+}
+
+/* Returns how many of `left` rows one call processes. */
+static inline int64_t some_lines(const cpu_task *t, const row_layout *l,
+                                 int64_t left)
+{
+    int64_t some = is_chunked(t) ? PIECE / l->length : left;
+    return tn__cpu_min(some > 1 ? some : 1, left);
+}
+
+/* Reduce rows (native_run_folds.c). fold_rows() is for whole rows of at most
+ * TN_CHUNK elements, fold_chunks() for rows of several chunks, or the current
+ * block of a longer row. */
+void tn__cpu_native_fold_rows(const runner *f);
+void tn__cpu_native_fold_chunks(runner *f);
+
+#endif

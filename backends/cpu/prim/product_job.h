@@ -1,0 +1,95 @@
+/* product_job.h: a float product, or a tile of one, while a thread computes it.
+ * float_product.c defines the functions, and shared_product.c runs them on all
+ * threads. */
+#ifndef TN_CPU_PRODUCT_JOB_H
+#define TN_CPU_PRODUCT_JOB_H
+
+#include "float_product.h"
+
+enum {
+    LINE = 64,
+    PANEL = 2 * 64,       /* largest number of bytes in a row of a panel */
+    DEPTH = TN_CPU_DEPTH, /* rows of a panel, which has 24 KiB */
+    GROUP = 4,            /* number of panels packed at a time */
+    BLOCK = 128,          /* rows of c whose pointers and sums are stored */
+    STRIP = 8,            /* number of rows of a that are packed together */
+    /* A matrix a with contiguous rows is packed if these are FAR_ROW_BYTES or
+     * more apart and b has at least FAR_COLUMNS columns that use them. A matrix
+     * a with contiguous columns is packed if DEPTH columns exceed L1. */
+    FAR_ROW_BYTES = 4096,
+    FAR_COLUMNS = 256
+};
+
+typedef struct job {
+    tn_cpu_product p;
+    const tn_cpu_conv_routines *tiles;
+    const tn_cpu_product_routines *loops;
+    tn_cpu_transpose *transpose;
+    int64_t bytes;        /* bytes of an element */
+    int64_t whole;        /* number of columns of a full panel */
+    int64_t first, depth; /* the current range of k: [first, first + depth) */
+    /* The packed operands. a is NULL if it is read in place. */
+    char *a, *panels;
+    /* b is read in place, except for a panel whose last vector is partial. */
+    bool in_place;
+    /* at[q]: offset in elements of element q of a row of a. */
+    int64_t at[DEPTH];
+    /* row[i]: address of row i of a, in the current block of rows. */
+    const void *row[BLOCK];
+    _Alignas(64) char sums[PANEL * BLOCK], transposed[PANEL * BLOCK];
+} job;
+
+static inline char *element(const job *g, const tn_cpu_matrix *x, int64_t i,
+                            int64_t j)
+{
+    return x->memory + (i * x->row + j * x->column) * g->bytes;
+}
+
+static inline int64_t vectors_of(const job *g, int64_t columns)
+{
+    return (columns + g->tiles->lanes - 1) / g->tiles->lanes;
+}
+
+/* Returns the bytes of a strip, which has STRIP rows of a, packed as
+ * strip[column][row]. After each strip follows a cache line of padding. Without
+ * it, the same column of many strips would map to the same set of L1. */
+static inline int64_t strip_bytes(const job *g, int64_t depth)
+{
+    return depth * STRIP * g->bytes + LINE;
+}
+
+static inline char *strip_of(const job *g, int64_t row)
+{
+    return g->a + row / STRIP * strip_bytes(g, g->depth);
+}
+
+/* Returns whether the rows of a are so far apart that packing them pays if n
+ * columns use them. Closer rows are read as fast in place. */
+static inline bool is_far(const job *g, int64_t n)
+{
+    return n >= FAR_COLUMNS && g->p.a.row * g->bytes >= FAR_ROW_BYTES;
+}
+
+/* Initialises the job for product p. */
+void tn__cpu_product_open(job *g, const tn_cpu_product *p);
+/* Transposes the whole product if packing is then cheaper. */
+void tn__cpu_product_choose_panels(job *g);
+/* Sets g->at[]. step is the offset from one element of a row of a to the
+ * next. */
+void tn__cpu_product_set_offsets(job *g, int64_t step);
+/* Packs the current range of a's columns into strips. If columns of a are
+ * contiguous, reads them column by column. */
+void tn__cpu_product_pack_a(job *g);
+/* Packs the panels of columns [j, j + width) of b, at most GROUP of them. Full
+ * panels are packed together, row by row: their rows are adjacent in a row of
+ * b, while consecutive rows of b may be in different memory pages. */
+void tn__cpu_product_pack_b(const job *g, int64_t j, int64_t width);
+/* Points g->row[] at rows [i, i + rows) of a. */
+void tn__cpu_product_point_rows(job *g, int64_t i, int64_t rows);
+/* Adds the products of the current range of k to rows [i, i + rows) and columns
+ * [j, j + width) of c. g->row[] must point to these rows of a. */
+void tn__cpu_product_run_block(job *g, const char *panel, int64_t panel_row,
+                               int64_t i, int64_t rows, int64_t j,
+                               int64_t width);
+
+#endif

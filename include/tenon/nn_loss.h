@@ -1,0 +1,117 @@
+/* <tenon/nn_loss.h>: losses that are more than one operator; the others are in
+ * <tenon/nn_layers.h>. Part of <tenon/nn.h>. Each returns a module owned by the
+ * open scope. Source: torch.nn.
+ *
+ *     tn_module *loss = tn_nn_triplet_margin_with_distance_loss(.margin = 0.5);
+ *     tn_backward(tn_nn_apply(loss, anchor, positive, negative));
+ *
+ * Threads: As for all layers: <tenon/nn.h>. */
+#ifndef TENON_NN_LOSS_H
+#define TENON_NN_LOSS_H
+
+#include <tenon/nn.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The distances of a and b, one for each sample, made by differentiable calls
+ * and owned by the open scope; NULL, with an error, on failure. */
+typedef tn_tensor *(*tn_nn_distance)(tn_tensor *a, tn_tensor *b, void *context);
+
+/* max(0, margin + d(anchor, positive) - d(anchor, negative)), reduced by
+ * "mean", "sum" or "none", for inputs (N, ...).
+ *
+ *   distance_function  d; NULL: pairwise_distance
+ *   context            passed to it; lent
+ *   margin             greater than 0
+ *   swap               the lesser of d(anchor, negative) and d(positive,
+ *                      negative) counts
+ *
+ * Source: torch.nn.TripletMarginWithDistanceLoss. */
+#define TN_NN_TRIPLET_DISTANCE_OPTIONS_LIST(X)                                \
+    X(tn_nn_distance, distance_function, NULL)                                \
+    X(void *, context, NULL)                                                  \
+    X(double, margin, 1)                                                      \
+    X(bool, swap, false)                                                      \
+    X(const char *, reduction, "mean")
+TN_OPTIONS_STRUCT(tn_nn_triplet_margin_with_distance_loss,
+                  TN_NN_TRIPLET_DISTANCE_OPTIONS_LIST);
+#define TN_NN_TRIPLET_MARGIN_WITH_DISTANCE_LOSS_OPTIONS                       \
+    TN_OPTIONS_DEFAULTS(tn_nn_triplet_margin_with_distance_loss,              \
+                        TN_NN_TRIPLET_DISTANCE_OPTIONS_LIST)
+TN_API tn_module *tn_nn_triplet_margin_with_distance_loss_with(
+    const tn_nn_triplet_margin_with_distance_loss_options *options);
+
+/* cross_entropy(linear(input), target) without storing the result of linear,
+ * for input (N, in_features) or (in_features). With out_features (d1, ...),
+ * target holds classes (N, d1, ...) or probabilities (N, C, d1, ...) with C =
+ * num_classes. Parameters: linear.weight (C d1 ..., in_features) and, with
+ * bias, linear.bias. Buffer, if given: weight (C). Other options as in
+ * tn_nn_cross_entropy_loss. Source: torch.nn.LinearCrossEntropyLoss. */
+#define TN_NN_LINEAR_CROSS_ENTROPY_LOSS_OPTIONS_LIST(X)                       \
+    X(tn_dims_list, out_features, TN_NONE_DIMS)                               \
+    X(bool, bias, false)                                                      \
+    X(tn_tensor *, weight, NULL)                                              \
+    X(const char *, reduction, "mean")                                        \
+    X(int64_t, ignore_index, -100)                                            \
+    X(double, label_smoothing, 0)
+TN_OPTIONS_STRUCT(tn_nn_linear_cross_entropy_loss,
+                  TN_NN_LINEAR_CROSS_ENTROPY_LOSS_OPTIONS_LIST);
+#define TN_NN_LINEAR_CROSS_ENTROPY_LOSS_OPTIONS                               \
+    TN_OPTIONS_DEFAULTS(tn_nn_linear_cross_entropy_loss,                      \
+                        TN_NN_LINEAR_CROSS_ENTROPY_LOSS_OPTIONS_LIST)
+TN_API tn_module *tn_nn_linear_cross_entropy_loss_with(
+    int64_t in_features, int64_t num_classes,
+    const tn_nn_linear_cross_entropy_loss_options *options);
+
+/* An approximation of softmax for many classes, of which the first are the most
+ * frequent (arXiv:1609.04309). cutoffs (c1, c2, ...) rises within [1, n_classes
+ * - 1]: a head scores the classes below c1 and a cluster for each further
+ * range; cluster i projects its input to in_features / div_value ** i features
+ * first. Children: head, tail.0.0, tail.0.1, tail.1.0, ... Source:
+ * torch.nn.AdaptiveLogSoftmaxWithLoss. */
+#define TN_NN_ADAPTIVE_LOG_SOFTMAX_OPTIONS_LIST(X)                            \
+    X(double, div_value, 4)                                                   \
+    X(bool, head_bias, false)
+TN_OPTIONS_STRUCT(tn_nn_adaptive_log_softmax_with_loss,
+                  TN_NN_ADAPTIVE_LOG_SOFTMAX_OPTIONS_LIST);
+#define TN_NN_ADAPTIVE_LOG_SOFTMAX_WITH_LOSS_OPTIONS                          \
+    TN_OPTIONS_DEFAULTS(tn_nn_adaptive_log_softmax_with_loss,                 \
+                        TN_NN_ADAPTIVE_LOG_SOFTMAX_OPTIONS_LIST)
+TN_API tn_module *tn_nn_adaptive_log_softmax_with_loss_with(
+    int64_t in_features, int64_t n_classes, tn_dims_list cutoffs,
+    const tn_nn_adaptive_log_softmax_with_loss_options *options);
+/* For input (N, in_features) and target, classes (N): the log-probabilities of
+ * the targets (N), and in *out_loss (may be NULL) the mean of their negatives.
+ * An input (in_features) has a target (). The numbers of targets in the
+ * clusters are read back, which waits for the device. tn_nn_apply returns the
+ * log-probabilities, too. Both are owned by the open scope. On failure NULL,
+ * with *out_loss unchanged. tn_forward of the module returns the
+ * log-probabilities of all classes, (N, n_classes). Their tn_argmax along
+ * dimension 1 is the most probable class. */
+TN_API tn_tensor *tn_nn_adaptive_log_softmax_forward(tn_module *module,
+                                                     tn_tensor *input,
+                                                     tn_tensor *target,
+                                                     tn_tensor **out_loss);
+
+#ifndef __cplusplus
+#define tn_nn_triplet_margin_with_distance_loss(...)                          \
+    TN_CALL_0(tn_nn_triplet_margin_with_distance_loss, __VA_ARGS__)
+#define tn_nn_linear_cross_entropy_loss(...)                                  \
+    TN_CALL_2(tn_nn_linear_cross_entropy_loss, __VA_ARGS__, )
+#define tn_nn_adaptive_log_softmax_with_loss(...)                             \
+    TN_CALL_3(tn_nn_adaptive_log_softmax_with_loss, __VA_ARGS__, )
+#else
+} /* extern "C" */
+TN_OVERLOAD_0(tn_module *, tn_nn_triplet_margin_with_distance_loss)
+TN_OVERLOAD_2(tn_module *, tn_nn_linear_cross_entropy_loss, int64_t, int64_t)
+TN_OVERLOAD_3(tn_module *, tn_nn_adaptive_log_softmax_with_loss, int64_t,
+              int64_t, tn_dims_list)
+extern "C" {
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,676 @@
+/* layer.c: layers that are a row of layers.def: made, checked, run, printed. */
+#include <nn/init.h>
+#include <nn/layer.h>
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tenon/nn.h>
+#include <tenon/ops.h>
+
+static tn_tensor *forward(tn_module *self, tn_tensor *input);
+/* A layer of the row with these options (a struct of the row's type, or NULL)
+ * and its arguments: int64_t, int, double or const tn_dims_list * each. NULL
+ * with an error that names layer, argument, value and what is allowed. */
+static tn_module *make(const tn__nn_row *row, const void *options, ...);
+
+#include <nn/layers.inc>
+
+static tn__nn_setting *find(tn__nn_layer *layer, const char *name,
+                            size_t length)
+{
+    for (int i = 0; i < layer->count; i++)
+        if (strncmp(layer->setting[i].name, name, length) == 0 &&
+            !layer->setting[i].name[length])
+            return &layer->setting[i];
+    return NULL;
+}
+
+static tn__nn_setting *add(tn__nn_layer *layer, const char *name, size_t length)
+{
+    tn__nn_setting *s = &layer->setting[layer->count++];
+    memcpy(s->name, name, length);
+    return s;
+}
+
+static void set_list(tn__nn_setting *s, const tn_dims_list *list)
+{
+    s->list = *list;
+    s->is_list = true;
+    s->value.kind = TN_VALUE_DIMS;
+}
+
+static void set_whole(tn__nn_setting *s, int64_t i)
+{
+    s->value.kind = i == TN_NONE_INT ? TN_VALUE_NONE : TN_VALUE_INT;
+    s->value.of.i = i;
+}
+
+static void set_number(tn__nn_setting *s, double f)
+{
+    s->value.kind = tn_is_none_float(f) ? TN_VALUE_NONE : TN_VALUE_FLOAT;
+    s->value.of.f = f;
+}
+
+/* ---- reading the call --------------------------------------------------- */
+
+TN__NN_SMALL static void read_arguments(tn__nn_layer *layer,
+                                        const tn__nn_row *row,
+                                        va_list arguments)
+{
+    const char *name = texts + row->arguments;
+    for (const char *kind = texts + row->kinds; *kind; kind++) {
+        size_t length = strcspn(name, ",");
+        tn__nn_setting *s = add(layer, name, length);
+        name += length + (name[length] ? 2 : 0);
+        if (*kind == 'f')
+            set_number(s, va_arg(arguments, double));
+        else if (*kind == 'l' || *kind == 'p')
+            set_list(s, va_arg(arguments, const tn_dims_list *));
+        else if (*kind == 'd')
+            set_whole(s, va_arg(arguments, int));
+        else
+            set_whole(s, va_arg(arguments, int64_t));
+    }
+}
+
+/* The list form of an option or argument is given as the value of that. */
+TN__NN_SMALL static void read_list(tn__nn_layer *layer, const char *name,
+                                   const tn_dims_list *list)
+{
+    tn__nn_setting *s = find(layer, name, strlen(name) - 1);
+    if (s && list->count >= 0)
+        set_list(s, list);
+}
+
+TN__NN_SMALL static bool read_option(tn__nn_layer *layer,
+                                     const tn_option *option, const char *own)
+{
+    const void *at = own + option->offset;
+    tn_tensor *tensor = NULL;
+    if (option->kind == TN_OPTION_LIST) {
+        read_list(layer, option->name, at);
+        return true;
+    }
+    tn__nn_setting *s = add(layer, option->name, strlen(option->name));
+    if (option->kind == TN_OPTION_WHOLE) {
+        set_whole(s, *(const int64_t *)at);
+    } else if (option->kind == TN_OPTION_NUMBER) {
+        set_number(s, *(const double *)at);
+    } else if (option->kind == TN_OPTION_STRING) {
+        snprintf(s->word, sizeof s->word, "%s", *(const char *const *)at);
+        s->value.kind = TN_VALUE_STRING;
+    } else if (option->bytes == sizeof(bool)) {
+        s->value.kind = TN_VALUE_BOOL;
+        s->value.of.i = *(const bool *)at;
+    } else if ((tensor = *(tn_tensor *const *)at) != NULL) {
+        s->value.kind = TN_VALUE_TENSOR;
+        return tn_module_add_buffer(&layer->base, option->name, tensor);
+    } else {
+        return !tn_error(); /* a weight that could not be made is not taken for
+                               an omitted one */
+    }
+    return true;
+}
+
+/* A kernel_size and kernel_sizes: exactly one is given. */
+TN__NN_SMALL static bool check_kernel(const tn__nn_row *row,
+                                      const tn__nn_layer *layer,
+                                      const char *own)
+{
+    const char *place = strchr(texts + row->kinds, 's');
+    if (!place)
+        return true;
+    const tn_options_type *type = row->options;
+    const tn_option *lists = &type->option[type->option_count - 1];
+    const tn__nn_setting *s = &layer->setting[place - (texts + row->kinds)];
+    return tn__nn_check_kernel(
+        s->value.of.i,
+        (const tn_dims_list *)(const void *)(own + lists->offset),
+        texts + row->name);
+}
+
+/* ---- checks ------------------------------------------------------------- */
+
+TN__NN_SMALL static bool refuse(const tn__nn_row *row, const tn__nn_setting *s,
+                                const char *value, const char *wanted)
+{
+    tn_error_refuse_argument(TN_ERR_ARGUMENT, texts + row->name, s->name,
+                             "%s is %s; %s is wanted", s->name, value, wanted);
+    return false;
+}
+
+/* The numbers of s one after the other; false after the last. */
+TN__NN_SMALL static bool number_at(const tn__nn_setting *s, int i, double *to)
+{
+    bool one = i == 0;
+    if (s->value.kind == TN_VALUE_DIMS && (one = i < s->list.count))
+        *to = (double)s->list.dim[i];
+    else if (s->value.kind == TN_VALUE_INT)
+        *to = (double)s->value.of.i;
+    else if (s->value.kind == TN_VALUE_FLOAT)
+        *to = s->value.of.f;
+    else
+        one = false;
+    return one;
+}
+
+TN__NN_SMALL static bool check_numbers(const tn__nn_row *row,
+                                       const tn__nn_setting *s,
+                                       const char *rule)
+{
+    static const char *const wanted[] = {
+        "at least 1", "at least 0", "a number greater than 0", "another number",
+        "a probability in [0, 1]"};
+    int kind = rule[0] == '%'   ? 4
+               : rule[0] == '!' ? 3
+               : rule[1] != '=' ? 2
+                                : rule[2] == '0';
+    double x = 0;
+    for (int i = 0; number_at(s, i, &x); i++) {
+        const bool fine[] = {x >= 1, x >= 0, x > 0, x == x && x != 0,
+                             x >= 0 && x <= 1};
+        char value[40];
+        snprintf(value, sizeof value, "%.15g", x);
+        if (!fine[kind])
+            return refuse(row, s, value, wanted[kind]);
+    }
+    return true;
+}
+
+/* Is the word of s among the words a|b|c? */
+TN__NN_SMALL static bool check_word(const tn__nn_row *row,
+                                    const tn__nn_setting *s, const char *words)
+{
+    char wanted[64], value[TN__NN_NAME + 2];
+    size_t length = strlen(s->word), all = strcspn(words, " ");
+    for (const char *at = words; at < words + all;) {
+        size_t here = strcspn(at, "| ");
+        if (here == length && strncmp(at, s->word, length) == 0)
+            return true;
+        at += here + 1;
+    }
+    snprintf(wanted, sizeof wanted, "one of %.*s", (int)all, words);
+    for (char *bar; (bar = strchr(wanted, '|'));)
+        *bar = '/';
+    snprintf(value, sizeof value, "\"%s\"", s->word);
+    return refuse(row, s, value, wanted);
+}
+
+TN__NN_SMALL static bool check_half(const tn__nn_row *row,
+                                    const tn__nn_setting *s,
+                                    const tn__nn_setting *kernel)
+{
+    double x = 0, k = 0;
+    for (int i = 0; number_at(s, i, &x); i++) {
+        for (int j = i; !number_at(kernel, j, &k); j = 0)
+            if (j == 0)
+                return true;
+        char value[100];
+        snprintf(value, sizeof value, "%.15g with a %s of %.15g", x,
+                 kernel->name, k);
+        if (x > floor(k / 2))
+            return refuse(row, s, value, "at most half of that");
+    }
+    return true;
+}
+
+/* Exactly one of a and b is given. */
+TN__NN_SMALL static bool check_either(const tn__nn_row *row,
+                                      const tn__nn_setting *a,
+                                      const tn__nn_setting *b)
+{
+    bool has_a = a->value.kind != TN_VALUE_NONE;
+    bool has_b = b->value.kind != TN_VALUE_NONE;
+    if (has_a != has_b)
+        return true;
+    tn_error_refuse_argument(
+        TN_ERR_ARGUMENT, texts + row->name, has_a ? b->name : a->name,
+        has_a ? "give %s or %s, not both" : "%s or %s is wanted", a->name,
+        b->name);
+    return false;
+}
+
+/* One rule of texts + row->check. */
+TN__NN_SMALL static bool check_rule(tn__nn_layer *layer, const tn__nn_row *row,
+                                    const char *rule)
+{
+    size_t length = strcspn(rule, "<>!=%/^@ ");
+    tn__nn_setting *s = find(layer, rule, length);
+    rule += length;
+    tn__nn_setting *other = find(layer, rule + 1, strcspn(rule + 1, " "));
+    if (*rule == '=')
+        return check_word(row, s, rule + 1);
+    if (*rule == '/')
+        return check_half(row, s, other);
+    if (*rule == '^')
+        return check_either(row, s, other);
+    if (*rule != '@')
+        return check_numbers(row, s, rule);
+    if (s->value.kind == TN_VALUE_NONE) {
+        char name[TN__NN_NAME];
+        memcpy(name, s->name, sizeof name);
+        *s = *other;
+        memcpy(s->name, name, sizeof name);
+    }
+    return true;
+}
+
+/* A list has a number for each axis; a padding one, or two for each. */
+TN__NN_SMALL static bool check_lists(tn__nn_layer *layer, const tn__nn_row *row)
+{
+    for (int i = 0; i < layer->count; i++) {
+        tn__nn_setting *s = &layer->setting[i];
+        const char kind =
+            i < (int)strlen(texts + row->kinds) ? texts[row->kinds + i] : 's';
+        const int count = s->list.count;
+        if (s->value.kind != TN_VALUE_DIMS)
+            continue;
+        const int want = kind == 'p' ? 2 * layer->row->axes : layer->row->axes;
+        if (want ? count == want || (count == 1 && kind != 's')
+                 : count > 0 && count <= TN_MAX_NDIM)
+            continue;
+        char value[40], wanted[64];
+        snprintf(value, sizeof value, "a list of %d number%s", count,
+                 count == 1 ? "" : "s");
+        snprintf(wanted, sizeof wanted, "%s%d",
+                 !want         ? "one of 1 to "
+                 : kind == 's' ? "one of "
+                               : "one number or a list of ",
+                 want ? want : TN_MAX_NDIM);
+        return refuse(row, s, value, wanted);
+    }
+    return true;
+}
+
+/* Arguments of kind axis become one output_size. */
+TN__NN_SMALL static bool join_axes(tn__nn_layer *layer, const tn__nn_row *row)
+{
+    tn_dims_list size = TN_SCALAR;
+    if (texts[row->kinds] != 'a')
+        return true;
+    for (int i = 0; i < layer->row->axes; i++) {
+        const tn__nn_setting *s = &layer->setting[i];
+        int64_t n = s->value.of.i;
+        char value[24];
+        snprintf(value, sizeof value, "%" PRId64, n);
+        if (n < 0 && n != TN_NONE_INT)
+            return refuse(row, s, value,
+                          "0 or more (TN_NONE_INT keeps the size)");
+        size.dim[size.count++] = n;
+    }
+    layer->count = 0;
+    memset(layer->setting, 0, sizeof layer->setting);
+    tn__nn_setting *s = add(layer, "output_size", strlen("output_size"));
+    set_list(s, &size);
+    s->is_list = layer->row->axes > 1;
+    return true;
+}
+
+/* ---- making ------------------------------------------------------------- */
+
+/* Has a setting this name of an operator's argument? */
+TN__NN_SMALL static tn__nn_setting *for_argument(tn__nn_layer *layer,
+                                                 const char *name)
+{
+    tn__nn_setting *s = find(layer, name, strlen(name));
+    if (!s && strcmp(name, "size") == 0)
+        s = find(layer, "output_size", strlen("output_size"));
+    if (!s && strcmp(name, "sizes") == 0)
+        s = find(layer, "unflattened_size", strlen("unflattened_size"));
+    return s;
+}
+
+/* Is the argument an input of the layer? */
+static bool is_input(const tn_op_arg *argument)
+{
+    return argument->kinds & 1u << TN_VALUE_TENSOR && !argument->optional &&
+           !argument->keyword;
+}
+
+/* From where each argument of the operator gets its value. */
+TN__NN_SMALL static void map_arguments(tn__nn_layer *layer)
+{
+    int count = layer->op ? tn_op_arg_count(layer->op) : 0;
+    for (int i = 0; i < count && i < TN__NN_OP_ARGUMENTS; i++) {
+        const tn_op_arg *argument = tn_op_arg_at(layer->op, i);
+        tn__nn_setting *s = for_argument(layer, argument->name);
+        layer->from[i] = s                    ? (int8_t)(s - layer->setting)
+                         : is_input(argument) ? TN__NN_FROM_INPUT
+                         : strcmp(argument->name, "return_indices") == 0
+                             ? TN__NN_FROM_INDICES
+                             : TN__NN_FROM_DEFAULT;
+    }
+}
+
+TN__NN_SMALL static bool fill(tn__nn_layer *layer, const tn__nn_row *row,
+                              const char *own, va_list arguments)
+{
+    layer->row = row;
+    layer->op = texts[row->op] ? tn_op_find(texts + row->op) : NULL;
+    read_arguments(layer, row, arguments);
+    if (!check_kernel(row, layer, own) || !join_axes(layer, row))
+        return false;
+    for (int i = 0; row->options && i < row->options->option_count; i++)
+        if (!read_option(layer, &row->options->option[i], own))
+            return false;
+    if (!check_lists(layer, row))
+        return false;
+    for (const char *rule = texts + row->check; *rule;) {
+        if (!check_rule(layer, row, rule))
+            return false;
+        rule += strcspn(rule, " ");
+        rule += *rule == ' ';
+    }
+    map_arguments(layer);
+    return true;
+}
+
+static const tn_module_class *class_of(const tn__nn_row *row);
+
+TN__NN_SMALL static tn_module *make(const tn__nn_row *row, const void *options,
+                                    ...)
+{
+    _Alignas(max_align_t) char own[TN__NN_OPTION_BYTES];
+    va_list arguments;
+    if (row->options && tn_options_take(row->options, own, options) < 0)
+        return NULL;
+    tn_scope *scope = tn_scope_open();
+    tn__nn_layer *layer = tn_module_new(class_of(row));
+    va_start(arguments, options);
+    bool made = layer && fill(layer, row, own, arguments);
+    va_end(arguments);
+    return tn_scope_result(scope, made ? &layer->base : NULL);
+}
+
+/* ---- running ------------------------------------------------------------ */
+
+/* The lists and the repeated number that values of a call refer to. */
+typedef struct lent {
+    tn_dims_list list[TN__NN_PARAMETERS];
+    double factor[3];
+} lent;
+
+/* The value of a setting as the operator's argument. */
+static tn_value as_argument(const tn__nn_layer *layer, tn__nn_setting *s,
+                            const tn_op_arg *argument, lent *l)
+{
+    tn_value v = s->value;
+    tn_dims_list *list = &l->list[s - layer->setting];
+    if (v.kind == TN_VALUE_TENSOR) {
+        v.of.tensor = tn_module_buffer(&layer->base, s->name);
+    } else if (v.kind == TN_VALUE_STRING) {
+        v.of.string = s->word;
+    } else if (v.kind == TN_VALUE_DIMS) {
+        v.of.dims = &s->list;
+    } else if (v.kind == TN_VALUE_INT &&
+               !(argument->kinds & 1u << TN_VALUE_INT)) {
+        *list = tn_dims(v.of.i);
+        v = (tn_value){TN_VALUE_DIMS, 0, {.dims = list}};
+    } else if (v.kind == TN_VALUE_FLOAT &&
+               argument->kinds & 1u << TN_VALUE_NUMBER) {
+        v.kind = TN_VALUE_NUMBER;
+        v.count = TN_SCALAR_FLOAT;
+    } else if (v.kind == TN_VALUE_FLOAT &&
+               argument->kinds & 1u << TN_VALUE_FLOATS) {
+        int axes = layer->row->axes;
+        for (int i = 0; i < axes; i++)
+            l->factor[i] = v.of.f;
+        v = (tn_value){TN_VALUE_FLOATS, axes, {.floats = l->factor}};
+    }
+    return v;
+}
+
+TN__NN_SMALL static void refuse_inputs(const tn_module *layer, int given,
+                                       int wanted, const char *names)
+{
+    tn_error_refuse_argument(TN_ERR_ARGUMENT, layer->type->name, "inputs",
+                             "%d input%s given; %d %s wanted: "
+                             "tn_nn_apply(layer, %s)",
+                             given, given == 1 ? " is" : "s are", wanted,
+                             wanted == 1 ? "is" : "are", names);
+}
+
+TN__NN_SMALL static void refuse_count(const tn__nn_layer *layer, int given)
+{
+    char names[120] = "input";
+    size_t at = 0;
+    int wanted = layer->op ? 0 : 1;
+    int count = layer->op ? tn_op_arg_count(layer->op) : 0;
+    for (int i = 0; i < count; i++) {
+        const tn_op_arg *argument = tn_op_arg_at(layer->op, i);
+        if (layer->from[i] == TN__NN_FROM_INPUT && at < sizeof names)
+            at += (size_t)snprintf(names + at, sizeof names - at, "%s%s",
+                                   wanted++ ? ", " : "", argument->name);
+    }
+    refuse_inputs(&layer->base, given, wanted, names);
+}
+
+/* Runs the layer on count inputs; out_indices (may be NULL) asks for them. */
+static tn_tensor *run(tn__nn_layer *layer, tn_tensor *const *input, int count,
+                      tn_tensor **out_indices)
+{
+    tn_value value[TN__NN_OP_ARGUMENTS] = {{0}};
+    tn_tensor *out[2] = {NULL};
+    lent l;
+    int used = 0, arguments = layer->op ? tn_op_arg_count(layer->op) : 0;
+    for (int i = 0; i < arguments; i++) {
+        int from = layer->from[i];
+        if (from >= 0)
+            value[i] = as_argument(layer, &layer->setting[from],
+                                   tn_op_arg_at(layer->op, i), &l);
+        else if (from == TN__NN_FROM_INPUT && used++ < count)
+            value[i] =
+                (tn_value){TN_VALUE_TENSOR, 0, {.tensor = input[used - 1]}};
+        else if (from == TN__NN_FROM_INDICES && out_indices)
+            value[i] = (tn_value){TN_VALUE_BOOL, 0, {.i = 1}};
+    }
+    if ((layer->op ? used : 1) != count) {
+        refuse_count(layer, count);
+        return NULL;
+    }
+    if (!layer->op)
+        return layer->row->run(layer, input[0]);
+    if (tn_op_call(layer->op, value, arguments, out, 2) < 0)
+        return NULL;
+    if (out_indices)
+        *out_indices = out[1];
+    return out[0];
+}
+
+static tn_tensor *forward(tn_module *self, tn_tensor *input)
+{
+    return run((tn__nn_layer *)self, &input, 1, NULL);
+}
+
+static bool is_layer(const tn_module *module)
+{
+    return module->type->forward == forward;
+}
+
+tn_tensor *tn_nn_apply_with(tn_module *any, tn_tensor *const *inputs, int count)
+{
+    enum { MOST = 8 };
+    const char *what = "nn_apply";
+    tn_tensor *in[MOST] = {NULL}, *y = NULL;
+    tn_module *layer = tn__nn_module(any, what);
+    if (!layer || !tn__nn_not_null(inputs, what, "inputs"))
+        return NULL;
+    const int own = tn__nn_loss_inputs(layer);
+    if (!is_layer(layer) && !own && count == 1)
+        return tn_forward(layer, inputs[0]);
+    if (!is_layer(layer) && !own) {
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, what, "module",
+                                 "the module is a %s; a layer of nn_layers.h "
+                                 "or nn_loss.h is wanted",
+                                 layer->type->name);
+        return NULL;
+    }
+    if (own && count != own) {
+        refuse_inputs(layer, count, own,
+                      own == 2 ? "input, target"
+                               : "anchor, positive, negative");
+        return NULL;
+    }
+    if (count < 1 || count > MOST) {
+        refuse_count((tn__nn_layer *)layer, count);
+        return NULL;
+    }
+    for (int i = 0; i < count; i++)
+        if (!tn__nn_tensor(in[i] = inputs[i], what, "inputs"))
+            return NULL;
+    tn_module_call call = tn_module_begin(layer, in, count);
+    if (in[0])
+        y = own ? tn__nn_loss_run(layer, in)
+                : run((tn__nn_layer *)layer, in, count, NULL);
+    tn_module_end(layer, &call, &y, 1);
+    return y;
+}
+
+tn_tensor *tn_nn_pool_forward(tn_module *any, tn_tensor *input,
+                              tn_tensor **out_indices)
+{
+    const char *what = "nn_pool_forward";
+    tn_tensor *out[2] = {NULL};
+    tn_module *pool = tn__nn_module(any, what);
+    if (!pool || !tn__nn_tensor(input, what, "input") ||
+        !tn__nn_not_null(out_indices, what, "out_indices"))
+        return NULL;
+    tn__nn_layer *layer = (tn__nn_layer *)pool;
+    bool has_indices = false;
+    for (int i = 0; is_layer(pool) && i < TN__NN_OP_ARGUMENTS; i++)
+        has_indices = has_indices || layer->from[i] == TN__NN_FROM_INDICES;
+    if (!has_indices) {
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, what, "module",
+                                 "the module is a %s; a layer of maxima is "
+                                 "wanted, such as nn_max_pool2d",
+                                 pool->type->name);
+        return NULL;
+    }
+    tn_module_call call = tn_module_begin(pool, &input, 1);
+    if (input)
+        out[0] = run(layer, &input, 1, &out[1]);
+    if (tn_module_end(pool, &call, out, 2))
+        *out_indices = out[1];
+    return out[0];
+}
+
+/* ---- printing ----------------------------------------------------------- */
+
+/* A number as Python prints it: the shortest digits that read back as x, and
+ * 1.0 for a whole one. */
+TN__NN_SMALL static void print_float(char text[32], double x)
+{
+    if (floor(x) == x && fabs(x) < 1e15) {
+        snprintf(text, 32, "%.1f", x);
+        return;
+    }
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(text, 32, "%.*g", digits, x);
+        if (strtod(text, NULL) == x)
+            break;
+    }
+}
+
+TN__NN_SMALL static size_t print_list(const tn__nn_setting *s, int axes,
+                                      char *text, size_t room)
+{
+    size_t at = 0;
+    int count = s->value.kind == TN_VALUE_DIMS && s->list.count > 1
+                    ? s->list.count
+                : s->is_list && s->list.count == 1 && axes < 2 ? 1
+                                                               : axes;
+    for (int i = 0; i < count && at < room; i++) {
+        int64_t n = s->value.kind != TN_VALUE_DIMS ? s->value.of.i
+                    : s->list.count == 1           ? s->list.dim[0]
+                                                   : s->list.dim[i];
+        char one[24] = "None";
+        if (n != TN_NONE_INT)
+            snprintf(one, sizeof one, "%" PRId64, n);
+        at +=
+            (size_t)snprintf(text + at, room - at, "%s%s", i ? ", " : "(", one);
+    }
+    if (at < room)
+        at += (size_t)snprintf(text + at, room - at, count == 1 ? ",)" : ")");
+    return at;
+}
+
+/* Prints the value of a setting; all: as a list of so many numbers. */
+TN__NN_SMALL static size_t print_value(const tn__nn_setting *s, int all,
+                                       char *text, size_t room)
+{
+    char number[32] = "None";
+    const tn_value *v = &s->value;
+    if (all || (s->is_list && s->list.count > 1))
+        return print_list(s, all, text, room);
+    if (v->kind == TN_VALUE_DIMS && s->list.dim[0] != TN_NONE_INT)
+        snprintf(number, sizeof number, "%" PRId64, s->list.dim[0]);
+    else if (v->kind == TN_VALUE_INT)
+        snprintf(number, sizeof number, "%" PRId64, v->of.i);
+    else if (v->kind == TN_VALUE_FLOAT)
+        print_float(number, v->of.f);
+    else if (v->kind == TN_VALUE_BOOL)
+        strcpy(number, v->of.i ? "True" : "False");
+    return (size_t)snprintf(text, room, "%s", number);
+}
+
+TN__NN_SMALL static void describe(const tn_module *self, char *text,
+                                  size_t room)
+{
+    tn__nn_layer *layer = (tn__nn_layer *)(uintptr_t)self;
+    const tn__nn_row *row = layer->row;
+    size_t at = 0;
+    text[0] = '\0';
+    for (const char *word = texts + row->print; *word && at < room;) {
+        size_t all = strcspn(word, " "), skip = *word == '!';
+        bool list = word[all - 1] == '*';
+        tn__nn_setting *s = find(layer, word + skip, all - skip - list);
+        if (!s && all == strlen("size") && strncmp(word, "size", all) == 0)
+            s = find(layer, "output_size", strlen("output_size"));
+        /* of a factor and a size, the one that was given */
+        bool left_out = s && s->value.kind == TN_VALUE_NONE &&
+                        strchr(texts + row->check, '^');
+        if (!left_out) {
+            at += (size_t)snprintf(text + at, room - at, "%s%.*s%s",
+                                   at ? ", " : "", skip ? 0 : (int)(all - list),
+                                   word, skip || !s ? "" : "=");
+            int axes = layer->row->axes == 0      ? 1
+                       : texts[row->kinds] == 'p' ? 2 * layer->row->axes
+                                                  : layer->row->axes;
+            if (s && at < room)
+                at += print_value(s, list ? axes : 0, text + at, room - at);
+        }
+        word += all + (word[all] == ' ');
+    }
+}
+
+/* ---- classes ------------------------------------------------------------ */
+
+enum { ROWS = sizeof rows / sizeof *rows };
+
+/* The module class of a row. The first call makes those of all rows; a thread
+ * that comes meanwhile waits for it. */
+TN__NN_SMALL static const tn_module_class *class_of(const tn__nn_row *row)
+{
+    enum { NONE, BEGUN, MADE };
+    static _Atomic int state;
+    static tn_module_class class[ROWS];
+    int none = NONE;
+    if (atomic_load(&state) == MADE)
+        return &class[row - rows];
+    if (atomic_compare_exchange_strong(&state, &none, BEGUN)) {
+        for (int i = 0; i < ROWS; i++)
+            class[i] = (tn_module_class){sizeof(tn_module_class),
+                                         texts + rows[i].class_name,
+                                         sizeof(tn__nn_layer),
+                                         forward,
+                                         describe,
+                                         NULL};
+        atomic_store(&state, MADE);
+    }
+    while (atomic_load(&state) != MADE)
+        ;
+    return &class[row - rows];
+}
