@@ -21,8 +21,8 @@ typedef struct event {
     double bytes, operations;
     double device; /* device time in microseconds */
     long long thread;
-    bool given; /* the event is device work; begin and thread are those of the
-                 * call that submitted it */
+    bool given; /* the event is device work; begin and thread say when and in
+                 * which thread it was submitted */
 } event;
 
 /* A line of the table: the sums over all events with the same key. */

@@ -20,14 +20,14 @@
  *   the half type   matmul and similar products, linear, convolutions,
  *                   attention, prelu, recurrent cells and layers
  *   float32         softmax, losses, norms, exp, log, pow and others whose
- *                   values or sums exceed the range of a half type; what LAPACK
- *                   computes
+ *                   values or sums exceed the range of a half type; operators
+ *                   that use LAPACK
  *   the widest      of the inputs' dtypes and the half type: cat, addcmul, dot,
  *                   scatter_add and others of several tensors
  *
  * All other operators keep the dtypes of their inputs. float64 and integer
- * tensors are not converted, nor are the tensors of operators in place or with
- * a given output. An explicit dtype (tn_sum(x, .dtype = TN_F16)) is used. A
+ * tensors are not converted. Operators in place, or with a given output,
+ * convert nothing. An explicit dtype (tn_sum(x, .dtype = TN_F16)) is used. A
  * loss that takes the result of a sigmoid (tn_binary_cross_entropy) is rejected
  * in float16, because its gradient exceeds float16's range.
  *
@@ -50,12 +50,17 @@ TN_API tn_dtype tn_autocast_dtype(void);
 /* Switches autocast to TN_F16 or TN_BF16, or off with TN_DTYPE_NONE. Returns
  * the previous dtype. Records TN_ERR_DTYPE, with nothing changed, for other
  * dtypes. A backward pass runs with autocast off, in the dtypes of the forward
- * pass. What tn_recompute runs again has the mode of the first run. A parameter
- * that was converted is cached until autocast is switched off, the parameter
- * changes, or a backward pass begins. */
+ * pass. The second run of a function by tn_recompute uses the mode of its first
+ * run. The converted copy of a parameter is cached until autocast is switched
+ * off, the parameter changes, or a backward pass begins. */
 TN_API tn_dtype tn_autocast_set(tn_dtype dtype);
-/* A region with autocast to dtype (base.h): TN_AUTOCAST(TN_BF16) { ... }, or
- * TN_AUTOCAST_HERE(TN_BF16); to the end of the block. Regions nest. */
+/* A region with autocast to dtype (base.h). Regions nest.
+ *
+ *     TN_AUTOCAST(TN_BF16) {         // the statement that follows
+ *         loss = tn_cross_entropy(tn_forward(net, x), y);
+ *     }
+ *     TN_AUTOCAST_HERE(TN_BF16);     // the rest of the block
+ */
 #ifndef __cplusplus
 static inline tn_region tn_autocast_begin(tn_dtype dtype)
 {

@@ -14,11 +14,12 @@
  *     tn_add_scalar_(tn_select(y, 0, 0), 1);     // y[0] += 1
  *     tn_copy_(tn_select(rows, 0, i), h);        // rows[i] = h
  *
- * Two changes in place are rejected while recording, because gradients would be
- * wrong: of a leaf that requires a gradient, or a view of it (TN_ERR_STATE);
- * and of memory shared with a detached tensor, or with a view made while
- * nothing was recorded (TN_ERR_UNSUPPORTED). If a value that a gradient needs
- * was changed in place, the backward pass fails (TN_ERR_STATE).
+ * While recording, two kinds of changes in place are rejected, because
+ * gradients would be wrong. Changing a leaf that requires a gradient, or a view
+ * of it, fails with TN_ERR_STATE. Changing memory shared with a detached
+ * tensor, or with a view made while nothing was recorded, fails with
+ * TN_ERR_UNSUPPORTED. If a value that a gradient needs was changed in place,
+ * the backward pass fails (TN_ERR_STATE).
  *
  * Threads: Recording mode, anomaly mode and the backward pass belong to the
  * calling thread. Several threads may record from the same tensors and run
@@ -37,8 +38,8 @@ extern "C" {
 #endif
 
 /* Marks a leaf with a floating dtype as requiring a gradient, and returns it.
- * Returns NULL on failure: TN_ERR_DTYPE for an integer tensor, TN_ERR_STATE for
- * the result of an operator. */
+ * Returns NULL with TN_ERR_DTYPE if x has an integer dtype, or with
+ * TN_ERR_STATE if x is the result of an operator. */
 TN_API tn_tensor *tn_requires_grad(tn_tensor *x);
 /* Sets whether a leaf requires a gradient. Fails as tn_requires_grad does. */
 TN_API tn_status tn_tensor_set_requires_grad(tn_tensor *x, bool on);
@@ -53,9 +54,10 @@ TN_API bool tn_tensor_is_leaf(const tn_tensor *x);
  * tn_tensor_retain_grad (hook.h), or NULL if there is none. The gradient is
  * lent: valid while x lives, until the next backward pass or zeroing. */
 TN_API tn_tensor *tn_tensor_grad(const tn_tensor *x);
-/* Sets the gradient of x, which keeps grad. NULL removes it. grad must have the
- * shape, dtype and device of x. Fails with TN_ERR_STATE if grad is x, or if the
- * graph of grad holds x: such a cycle would never be freed. */
+/* Sets the gradient of x to grad, to which x then holds a reference. NULL
+ * removes the gradient. grad must have the shape, dtype and device of x. Fails
+ * with TN_ERR_STATE if grad is x, or if the graph of grad refers to x: such a
+ * cycle would never be freed. */
 TN_API tn_status tn_tensor_set_grad(tn_tensor *x, tn_tensor *grad);
 
 /* Makes the leaf x a view of data's storage, with data's shape, dtype and
@@ -79,11 +81,11 @@ TN_OPTIONS_STRUCT(tn_backward, TN_BACKWARD_OPTIONS_LIST);
 /* Adds the derivative of root to the gradient of every leaf that requires one.
  * Fails with TN_ERR_SHAPE if root has more than one element and no gradient is
  * given. Fails with TN_ERR_STATE if root does not require a gradient, the graph
- * was freed by an earlier backward pass, or a value that it needs was changed
- * in place. After a failure all gradients are as before, except those of leaves
- * whose post-accumulate hooks have run (hook.h), and the graph may have been
- * freed. With create_graph, the gradient of a leaf has a graph, which lives
- * until the gradient is removed or the leaf is freed. */
+ * was freed by an earlier backward pass, or a value that the pass needs was
+ * changed in place. After a failure all gradients are as before, except those
+ * of leaves whose post-accumulate hooks have run (hook.h), and the graph may
+ * have been freed. With create_graph, the gradient of a leaf has a graph, which
+ * lives until the gradient is removed or the leaf is freed. */
 TN_API tn_status tn_backward_with(tn_tensor *root,
                                   const tn_backward_options *options);
 
@@ -119,8 +121,13 @@ extern "C" {
 TN_API bool tn_grad_mode(void);
 /* Switches recording on or off, and returns the previous mode. Cannot fail. */
 TN_API bool tn_grad_mode_set(bool on);
-/* A region without recording (base.h): TN_NO_GRAD { accuracy = test(net); }, or
- * TN_NO_GRAD_HERE; to the end of the block. */
+/* A region without recording (base.h):
+ *
+ *     TN_NO_GRAD {                   // the statement that follows
+ *         accuracy = test(net);
+ *     }
+ *     TN_NO_GRAD_HERE;               // the rest of the block
+ */
 #ifndef __cplusplus
 static inline tn_region tn_no_grad_begin(void)
 {
@@ -145,16 +152,20 @@ typedef tn_region_of<bool, tn_grad_mode_set> tn_no_grad;
  * contains a NaN. The message names the operator, its module, the position in
  * the result, and whether the NaN came from an argument. In a backward pass it
  * names the operator whose gradient has the NaN. The mode is slow, because each
- * result is read back. It does not check operators that make a tensor from
- * numbers (tn_full), nor numbers that are NaN themselves. Source:
+ * result is read back. Operators that make a tensor from numbers (tn_full) are
+ * not checked. A NaN that is given as a number is no error. Source:
  * torch.autograd.set_detect_anomaly. */
 TN_API bool tn_anomaly_mode(void);
 /* Switches anomaly mode on or off, and returns the previous mode. Cannot
  * fail. */
 TN_API bool tn_anomaly_mode_set(bool on);
 /* A region in anomaly mode (base.h):
- * TN_DETECT_ANOMALY { tn_backward(tn_sum(tn_forward(net, x))); }, or
- * TN_DETECT_ANOMALY_HERE; to the end of the block. */
+ *
+ *     TN_DETECT_ANOMALY {            // the statement that follows
+ *         tn_backward(tn_sum(tn_forward(net, x)));
+ *     }
+ *     TN_DETECT_ANOMALY_HERE;        // the rest of the block
+ */
 #ifndef __cplusplus
 static inline tn_region tn_detect_anomaly_begin(void)
 {
@@ -181,7 +192,8 @@ typedef tn_region_of<bool, tn_anomaly_mode_set> tn_detect_anomaly;
 
 /* Compares the gradients of fn(inputs) with central differences. inputs are
  * float64 leaves. fn returns one tensor of any shape. Returns TN_OK if they
- * agree, or TN_ERR_INTERNAL with the input, the element and both values. */
+ * agree. Otherwise returns TN_ERR_INTERNAL, with a message that has the input,
+ * the element and both values. */
 typedef tn_tensor *(*tn_gradcheck_fn)(tn_tensor *const *inputs, int count,
                                       void *context);
 TN_API tn_status tn_gradcheck(tn_gradcheck_fn fn, tn_tensor *const *inputs,

@@ -42,15 +42,16 @@ TN_OPTIONS_STRUCT(tn_average_new, TN_AVERAGE_NEW_OPTIONS_LIST);
 #define TN_AVERAGE_NEW_OPTIONS                                                \
     TN_OPTIONS_DEFAULTS(tn_average_new, TN_AVERAGE_NEW_OPTIONS_LIST)
 /* Makes averages of the module's parameters, in their dtypes and on their
- * devices. The initial values are copies. The open scope owns the result, which
- * keeps the module's tensors. Returns NULL on failure: NULL was given,
- * TN_ERR_ARGUMENT, TN_ERR_MEMORY. */
+ * devices. The initial values are copies of the parameters. The open scope owns
+ * the result, which holds references to the module's tensors. Returns NULL with
+ * TN_ERR_ARGUMENT if module is NULL or an option is invalid, or with
+ * TN_ERR_MEMORY if memory runs out. */
 TN_API tn_average *tn_average_new_with(tn_module *module,
                                        const tn_average_new_options *options);
 
-/* Adds the current weights to the average. The first update copies them. Fails
- * with TN_ERR_STATE while the averages are swapped in or an error is pending,
- * and with TN_ERR_DEVICE if the module has moved to another device. */
+/* Adds the current weights to the average; the first update copies the weights.
+ * Fails with TN_ERR_STATE while the averages are swapped in or an error is
+ * pending, and with TN_ERR_DEVICE if the module has moved to another device. */
 TN_API tn_status tn_average_update(tn_average *average);
 
 /* Exchanges weights and averages without a copy; the tensors stay the same
@@ -68,7 +69,8 @@ TN_API tn_status tn_average_set_updates(tn_average *average, int64_t count);
 
 /* Return the number of averages, average i, and its name as in tn_module_state,
  * or NULL if i is out of range. Tensor and name are lent: valid while average
- * lives. While swapped, these tensors are the weights. Cannot fail. */
+ * lives. While the averages are swapped into the module, tn_average_at returns
+ * the weights. Cannot fail. */
 TN_API int tn_average_count(const tn_average *average);
 TN_API tn_tensor *tn_average_at(const tn_average *average, int i);
 TN_API const char *tn_average_name(const tn_average *average, int i);

@@ -56,8 +56,8 @@ TN_API void *tn_keep(void *object);
  * thread's scopes is freed at once. Does nothing for NULL. Dropping an object
  * that you neither kept nor own records TN_ERR_STATE. tn_keep and tn_drop
  * record TN_ERR_ARGUMENT for a pointer to something that is not reference
- * counted (a device, an operator). They also do so for a freed object, if its
- * memory has not been reused. */
+ * counted (a device, an operator). They record the same error for a freed
+ * object whose memory has not been reused. */
 TN_API void tn_drop(void *object);
 
 /* Undoes one tn_keep and makes the open scope the owner of object. If a scope
@@ -111,9 +111,9 @@ typedef struct tn_object_class {
 } tn_object_class;
 
 /* Makes a zeroed instance, followed by `extra` bytes. The open scope owns it.
- * type must be valid until the process ends. Returns NULL on failure:
- * TN_ERR_MEMORY, or TN_ERR_ARGUMENT if type->bytes is less than
- * sizeof(tn_object). */
+ * type must be valid until the process ends. Returns NULL with TN_ERR_ARGUMENT
+ * if type->bytes is less than sizeof(tn_object), or with TN_ERR_MEMORY if
+ * memory runs out. */
 TN_API void *tn_object_new(const tn_object_class *type, size_t extra);
 
 /* Returns whether object is alive and was made by tn_object_new with this
@@ -131,9 +131,9 @@ typedef void (*tn_release_fn)(void *context);
 TN_API bool tn_object_check(const void *object, const tn_object_class *type,
                             const char *call, const char *argument);
 /* Records name ("Linear") as the maker of object, for the messages of
- * TENON_DEBUG=scopes. If it is not set, they name the module that was running.
- * The library stores each different name until the process ends, so use few.
- * NULL and "" change nothing. For tensors see tn_tensor_set_maker. */
+ * TENON_DEBUG=scopes. Without this call, the messages name the module that was
+ * running. The library stores each different name until the process ends, so
+ * use few. NULL and "" change nothing. For tensors see tn_tensor_set_maker. */
 TN_API void tn_object_set_maker(void *object, const char *name);
 
 /* Like tn_object_check, for a class of the library, given by its name:
@@ -264,8 +264,8 @@ TN_API size_t tn_dtype_bytes(tn_dtype dtype);
  * Cannot fail. */
 TN_API bool tn_dtype_is_floating(tn_dtype dtype);
 /* Returns the dtype of a result of operands a and b, like torch.promote_types.
- * Returns TN_DTYPE_NONE if PyTorch has none: for float8 with any other. Cannot
- * fail. */
+ * Returns TN_DTYPE_NONE if a or b is a float8 type and the other has another
+ * dtype, as PyTorch has no result for them. Cannot fail. */
 TN_API tn_dtype tn_dtype_promote(tn_dtype a, tn_dtype b);
 
 /* ---- the process ----------------------------------------------------- */

@@ -51,18 +51,19 @@ typedef struct tn_checkpoint {
 
 /* Writes the file atomically: a reader finds the complete old or the complete
  * new file. <tenon/io.h> describes how, and what happens to links and file
- * modes. Fails with TN_ERR_IO, TN_ERR_MEMORY, or TN_ERR_STATE while an error is
- * pending. */
+ * modes. Fails with TN_ERR_IO if the file cannot be written, TN_ERR_MEMORY if
+ * memory runs out, or TN_ERR_STATE while an error is pending. */
 TN_API tn_status tn_checkpoint_save(const char *path,
                                     const tn_checkpoint *checkpoint);
 
 /* Restores all parts in place, and sets step. The file must contain exactly the
  * parts of checkpoint, with the same names, shapes and dtypes. Fails with
- * TN_ERR_IO, TN_ERR_FORMAT, TN_ERR_ARGUMENT or TN_ERR_SHAPE (what differs), or
- * TN_ERR_MEMORY. After a failure nothing is changed, unless the device fails
- * while weights are copied to it. All weights are read to host memory first,
- * which must have space for them. Must not be called in a loop over the
- * loader. */
+ * TN_ERR_IO if the file cannot be read, TN_ERR_FORMAT if it is no valid
+ * checkpoint, TN_ERR_ARGUMENT or TN_ERR_SHAPE if it does not fit the parts (the
+ * message says what differs), or TN_ERR_MEMORY. After a failure nothing is
+ * changed, unless the device fails while weights are copied to it. All weights
+ * are read to host memory first, which must have space for them. Must not be
+ * called in a loop over the loader. */
 TN_API tn_status tn_checkpoint_load(const char *path,
                                     tn_checkpoint *checkpoint);
 

@@ -29,14 +29,15 @@ typedef struct tn_device tn_device;
 
 /* Opens the device of a specification: "cpu", "cuda:1", "opencl:geforce" (a
  * part of the device's name or uid), "/path/tn_mine.so:0", "auto", or a list
- * "cuda;cpu". Returns NULL on failure: TN_ERR_NO_DEVICE, with the reason for
- * each device that was tried, or TN_ERR_MEMORY. The library owns the device,
- * which lives until the process ends. */
+ * "cuda;cpu". If no device can be opened, returns NULL with TN_ERR_NO_DEVICE,
+ * and the message has the reason for each device that was tried. Returns NULL
+ * with TN_ERR_MEMORY if memory runs out. The library owns the device, which
+ * lives until the process ends. */
 TN_API tn_device *tn_device_open(const char *specification);
 
 /* Returns the calling thread's current device. If none was set, it is the
- * process's default (TENON_DEVICE). Returns NULL (TN_ERR_NO_DEVICE) if that
- * cannot be opened. */
+ * process's default (TENON_DEVICE). Returns NULL (TN_ERR_NO_DEVICE) if the
+ * default device cannot be opened. */
 TN_API tn_device *tn_device_current(void);
 
 /* Makes device the calling thread's current one. NULL restores the default.
@@ -44,8 +45,8 @@ TN_API tn_device *tn_device_current(void);
 TN_API tn_status tn_device_set(tn_device *device);
 
 /* Returns the number of devices that a plugin offers: tn_device_count("cuda").
- * For NULL, counts those of all plugins. Opens no device. If it is 0,
- * tn_load_report() has the reason. */
+ * For NULL, returns the number for all plugins together. Opens no device. If
+ * the number is 0, tn_load_report() has the reason. */
 TN_API int tn_device_count(const char *plugin);
 
 /* Returns whether this specification can be opened. Opens the device, and
@@ -67,10 +68,10 @@ typedef struct tn_mark tn_mark;
 
 /* Sets a mark after all work that device has been given so far. NULL means the
  * current device. On a device with timing events (CUDA) the call does not wait.
- * On the others it waits for the work and reads the host's clock. The open
- * scope owns the mark. Returns NULL on failure: TN_ERR_MEMORY; TN_ERR_STATE
- * while a graph is recorded or an error is pending; or an error of the
- * device. */
+ * On other devices it waits for the work and reads the host's clock. The open
+ * scope owns the mark. Returns NULL with TN_ERR_STATE while a graph is recorded
+ * or an error is pending, with TN_ERR_MEMORY if memory runs out, or with an
+ * error of the device. */
 TN_API tn_mark *tn_mark_set(tn_device *device);
 
 /* Stores the seconds on the device between two marks in *out_seconds. They are
@@ -87,8 +88,8 @@ TN_API const char *tn_device_name(const tn_device *device);
  * string is valid until the process ends. */
 TN_API const char *tn_device_description(const tn_device *device);
 
-/* Returns whether generated kernels give the same bits here as on the reference
- * device. Results of a vendor's library (matmul ...) agree within
+/* Returns whether generated kernels give the same bits on this device as on the
+ * reference device. Results of a vendor's library (matmul ...) agree within
  * tolerances. */
 TN_API bool tn_device_is_bit_exact(const tn_device *device);
 
@@ -129,7 +130,7 @@ typedef struct tn_memory_stats {
 
 /* In the four calls below, a device of NULL means the current one. */
 
-/* Writes the first stats->size bytes of *stats. Set stats->size = sizeof *stats
+/* Fills the first stats->size bytes of *stats. Set stats->size = sizeof *stats
  * first. Blocks of up to 1 KiB are counted in batches of some tens, so
  * peak_bytes may be off by that many blocks. Fails with TN_ERR_ARGUMENT if
  * stats is NULL or its size is invalid. */
@@ -156,10 +157,11 @@ TN_API int64_t tn_programs_compiled(void);
 TN_API tn_status tn_cache_folder_set(const char *path);
 
 /* Returns the number of operator calls that ran on the host with LAPACK. These
- * are matrix factorisations (`host` rows of the operator table) for which the
- * device's plugin has no extension "lapack", or whose extension declines them.
- * Their inputs are copied to the host. The cpu's extension handles batches of
- * small matrices; those calls are not counted. Cannot fail. */
+ * are matrix factorisations (`host` rows of the operator table) that the
+ * device's plugin cannot run, because it has no extension "lapack" or the
+ * extension declines the call. Their inputs are copied to the host. The cpu's
+ * extension runs batches of small matrices; those calls are not counted. Cannot
+ * fail. */
 TN_API int64_t tn_host_runs(void);
 /* Allows or forbids calls that run on the host (tn_host_runs). By default they
  * are allowed, unless TENON_HOST_OPS=error is set. Cannot fail. */

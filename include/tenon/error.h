@@ -2,10 +2,10 @@
  *
  * A failed call returns NULL or a negative status. The first message of a
  * thread stays in tn_error() until tn_error_clear(). A call that gets NULL for
- * a required argument fails, too. If an error is pending, its message stays;
- * if none is, the message is "optim_step: optim is NULL". Attributes of NULL
- * are NULL or 0 and record no error. The contents of the message are available
- * as data:
+ * a required argument fails, too. If an error is pending, its message stays; if
+ * none is, the message is "optim_step: optim is NULL". A call that only reads
+ * an attribute of an object returns NULL or 0 for NULL, and records no error.
+ * The contents of the message are available as data:
  *
  *     const tn_error_details *e = tn_error_info();
  *     if (e && e->code == TN_ERR_SHAPE && e->odd >= 0)
@@ -58,11 +58,12 @@ TN_API tn_status tn_error_set(tn_status code, const char *format, ...)
  *
  * The handler is called once for each error, and not again when the error is
  * passed on or reported to the thread that waits for a worker. The final text
- * in tn_error() may differ: the operator that the program called puts in its
- * own name. The handler is not called for a failure that the library recovers
- * from, nor for one while an error is pending. message is lent until the
- * handler returns. Several threads may call the handler at once. It may call
- * the library; errors in those calls do not call it.
+ * in tn_error() may differ, because the operator that the program called puts
+ * its own name at the beginning. The handler is not called for a failure that
+ * the library recovers from, nor for a failure while an error is pending.
+ * message is lent until the handler returns. Several threads may call the
+ * handler at once. It may call the library; for errors in those calls it is not
+ * called.
  *
  *     static void stop(tn_status code, const char *message, void *context)
  *     {

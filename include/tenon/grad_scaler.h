@@ -53,22 +53,24 @@ TN_API tn_grad_scaler *
 tn_grad_scaler_new_with(const tn_grad_scaler_new_options *options);
 
 /* Returns loss times the scale. Differentiable. A loss of a half type is
- * converted to float32, whose range it needs. Returns NULL for NULL. */
+ * converted to float32, because the product may exceed the range of the half
+ * type. Returns NULL for NULL. */
 TN_API tn_tensor *tn_grad_scaler_scale(tn_grad_scaler *scaler,
                                        tn_tensor *loss);
 
-/* Divides the gradients of optim's parameters by the scale, in place. You need
- * it only to read or change the gradients before the step (tn_clip_grad_norm);
- * otherwise the step does it. Fails with TN_ERR_STATE if it was done since the
- * last update, or if no parameter has a gradient. Fails with TN_ERR_DTYPE if a
- * gradient is float16, because parameters must stay float32. */
+/* Divides the gradients of optim's parameters by the scale, in place. The step
+ * divides them itself, so this call is needed only to read or change the
+ * gradients before the step (tn_clip_grad_norm). Fails with TN_ERR_STATE if
+ * optim was unscaled since the last update, or if no parameter has a gradient.
+ * Fails with TN_ERR_DTYPE if a gradient is float16, because parameters must
+ * stay float32. */
 TN_API tn_status tn_grad_scaler_unscale(tn_grad_scaler *scaler,
                                         tn_optim *optim);
 
 /* Calls tn_optim_step, unless an unscaled gradient is infinite or NaN. Returns
- * 1 if it did, 0 if not, or a negative status on failure. Waits for the device.
- * Fails with TN_ERR_STATE if optim was stepped since the last update, or while
- * an error is pending. */
+ * 1 if the step was done, 0 if it was skipped, or a negative status on failure.
+ * Waits for the device. Fails with TN_ERR_STATE if optim was stepped since the
+ * last update, or while an error is pending. */
 TN_API int tn_grad_scaler_step(tn_grad_scaler *scaler, tn_optim *optim);
 
 /* Adjusts the scale, after the steps of all optimizers. The scale never falls

@@ -51,25 +51,27 @@ typedef tn_status (*tn_graph_fn)(void *context);
  * gives to the calling thread's device. Tensors that the step makes are freed
  * with its scope, unless the step keeps them. Kept tensors, and older tensors
  * that are written in place (parameters, gradients), get new values with each
- * replay. The graph keeps all memory that the step uses, until the graph is
- * freed. The open scope owns the graph. Returns NULL on failure: the error of
- * step; TN_ERR_STATE if the step does what cannot be replayed, if a graph is
- * being recorded, or if an error is pending; TN_ERR_ARGUMENT for NULL;
- * TN_ERR_MEMORY. */
+ * replay. All memory that the step uses stays allocated until the graph is
+ * freed. The open scope owns the graph. Returns NULL with the error of step if
+ * step fails. Returns NULL with TN_ERR_STATE if the step does what cannot be
+ * replayed, if a graph is being recorded, or if an error is pending; with
+ * TN_ERR_ARGUMENT if step is NULL; and with TN_ERR_MEMORY if memory runs
+ * out. */
 TN_API tn_graph *tn_graph_record(tn_graph_fn step, void *context);
 
 /* Records step again and replaces the contents of graph, with new shapes,
- * memory and numbers. If the new recording has as many operations of the same
- * kinds, a device with CUDA graphs updates its graph in place, which costs less
- * than a new one. Fails as tn_graph_record does, and then leaves graph
- * unchanged. */
+ * memory and numbers. If the new recording has the same number of operations,
+ * of the same kinds, a device with CUDA graphs updates its graph in place,
+ * which costs less than a new one. Fails as tn_graph_record does, and then
+ * leaves graph unchanged. */
 TN_API tn_status tn_graph_update(tn_graph *graph, tn_graph_fn step,
                                  void *context);
 
 /* Runs the recorded work again. Autograd does not notice the changes in place
- * that it makes, so no pending backward pass may need the overwritten values.
- * Fails with TN_ERR_STATE while an error is pending or a graph is recorded, and
- * with those errors of the operators that depend on values (TN_ERR_INDEX). */
+ * that the replay makes, so no pending backward pass may need the overwritten
+ * values. Fails with TN_ERR_STATE while an error is pending or a graph is
+ * recorded. Also fails if an operator finds an invalid value, such as an index
+ * out of range (TN_ERR_INDEX). */
 TN_API tn_status tn_graph_replay(tn_graph *graph);
 
 /* Returns the number of recorded operations, or 0 for NULL. Cannot fail. */

@@ -42,10 +42,11 @@ typedef struct tn_hook {
 TN_API void tn_hook_remove(tn_hook *hook);
 
 /* A hook is called with the complete gradient of a tensor, which is lent,
- * before the gradient is passed to the tensor's inputs or added to a leaf. It
- * returns a replacement with the same shape, dtype and device, or NULL to leave
- * the gradient as it is. To fail, it records an error (tn_error_set), which
- * ends the backward pass. Recording is off except with create_graph. */
+ * before the gradient is passed to the operator that made the tensor, or added
+ * to a leaf. It returns a replacement with the same shape, dtype and device, or
+ * NULL to leave the gradient as it is. To fail, it records an error
+ * (tn_error_set), which ends the backward pass. Recording is off except with
+ * create_graph. */
 typedef tn_tensor *(*tn_grad_hook)(tn_tensor *grad, void *context);
 
 /* Option of tn_tensor_register_hook: release is called once with context, when
@@ -66,8 +67,8 @@ TN_API tn_hook *tn_tensor_register_hook_with(
     tn_tensor *x, tn_grad_hook hook, void *context,
     const tn_tensor_register_hook_options *options);
 
-/* A hook that is called with a leaf whose gradient (tn_tensor_grad) is
- * complete, in a scope of its own. */
+/* A hook that is called with a leaf when its gradient (tn_tensor_grad) is
+ * complete. The call runs in a scope of its own. */
 typedef tn_status (*tn_accumulated_hook)(tn_tensor *x, void *context);
 
 /* Registers a hook that is called once in each tn_backward that adds to the
@@ -82,20 +83,20 @@ typedef tn_status (*tn_accumulated_hook)(tn_tensor *x, void *context);
  *         return tn_tensor_set_grad(x, NULL);
  *     }
  *
- * A negative status of the hook ends the backward pass. After a failure here or
- * later, leaves whose hooks have run stay changed; the gradients of all other
- * leaves are as before. Returns NULL on failure (TN_ERR_STATE if x is not a
- * leaf that requires a gradient).
+ * A negative status of the hook ends the backward pass. If this hook or a later
+ * part of the pass fails, leaves whose hooks have run stay changed; the
+ * gradients of all other leaves are as before. Returns NULL on failure
+ * (TN_ERR_STATE if x is not a leaf that requires a gradient).
  * Source: torch.Tensor.register_post_accumulate_grad_hook. */
 TN_API tn_hook *
 tn_tensor_register_post_accumulate_grad_hook(tn_tensor *x,
                                              tn_accumulated_hook hook,
                                              void *context);
 
-/* Makes x, which is no leaf, keep its gradient like a leaf: tn_tensor_grad
- * returns it, and later passes add to it. It is the gradient after x's hooks.
- * Does nothing for a leaf. Fails with TN_ERR_STATE if x does not require a
- * gradient. Source: torch.Tensor.retain_grad. */
+/* Makes a tensor x that is no leaf keep its gradient like a leaf:
+ * tn_tensor_grad returns it, and later passes add to it. It is the gradient
+ * after x's hooks. Does nothing for a leaf. Fails with TN_ERR_STATE if x does
+ * not require a gradient. Source: torch.Tensor.retain_grad. */
 TN_API tn_status tn_tensor_retain_grad(tn_tensor *x);
 /* Returns whether tn_tensor_retain_grad was called for x. Cannot fail. */
 TN_API bool tn_tensor_retains_grad(const tn_tensor *x);

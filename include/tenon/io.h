@@ -37,25 +37,26 @@ extern "C" {
 typedef struct tn_safetensors tn_safetensors;
 
 /* Opens a file and checks its whole header: sizes, offsets without gap or
- * overlap, known dtypes, unique names. The file stays open as long as the
- * result, which the open scope owns. Returns NULL on failure: TN_ERR_IO (cannot
- * be read), TN_ERR_FORMAT (the mistake and its position), TN_ERR_MEMORY.
- * Source: the safetensors format description, version 0.4. */
+ * overlap, known dtypes, unique names. The file stays open until the result is
+ * freed. The open scope owns the result. Returns NULL with TN_ERR_IO if the
+ * file cannot be read, TN_ERR_FORMAT if the header is invalid (the message has
+ * the mistake and its position), or TN_ERR_MEMORY if memory runs out. Source:
+ * the safetensors format description, version 0.4. */
 TN_API tn_safetensors *tn_safetensors_open(const char *path);
 
 /* Returns an object with those tensors and metadata of file whose names begin
  * with prefix, which is removed from their names. This separates objects that
- * were saved in one file. The result keeps file. The open scope owns the
- * result. */
+ * were saved in one file. The result holds a reference to file. The open scope
+ * owns the result. */
 TN_API tn_safetensors *tn_safetensors_part(tn_safetensors *file,
                                            const char *prefix);
 /* Returns the path as it was opened. The string is valid while file lives.
  * Cannot fail. */
 TN_API const char *tn_safetensors_path(const tn_safetensors *file);
 
-/* Return the number of tensors, and the name of tensor i, in the order of their
- * data, or NULL if i is out of range. The name is valid while file lives.
- * Cannot fail. */
+/* Return the number of tensors, and the name of tensor i, or NULL if i is out
+ * of range. Tensors are numbered in the order of their data in the file. The
+ * name is valid while file lives. Cannot fail. */
 TN_API int tn_safetensors_count(const tn_safetensors *file);
 TN_API const char *tn_safetensors_name(const tn_safetensors *file, int i);
 /* Returns whether there is a tensor of that name. Cannot fail. */
@@ -66,9 +67,9 @@ TN_API const char *tn_safetensors_metadata(const tn_safetensors *file,
                                            const char *key);
 
 /* Return the dtype, number of dimensions and shape of a tensor, without reading
- * its elements. The dtype is TN_DTYPE_NONE if Tenon does not have it. If there
- * is no such tensor, they are TN_DTYPE_NONE, 0 and NULL. The shape is valid
- * while file lives. Cannot fail. */
+ * its elements. The dtype is TN_DTYPE_NONE if Tenon does not have it. If file
+ * has no tensor of that name, the calls return TN_DTYPE_NONE, 0 and NULL. The
+ * shape is valid while file lives. Cannot fail. */
 TN_API tn_dtype tn_safetensors_dtype(const tn_safetensors *file,
                                      const char *name);
 TN_API int tn_safetensors_ndim(const tn_safetensors *file, const char *name);
@@ -76,22 +77,24 @@ TN_API const int64_t *tn_safetensors_shape(const tn_safetensors *file,
                                            const char *name);
 
 /* Reads the tensor of that name to the current device. The open scope owns the
- * result. Returns NULL on failure: TN_ERR_ARGUMENT (no such name), TN_ERR_DTYPE
- * (a dtype that Tenon does not have), TN_ERR_IO (the file cannot be read, or
- * was written to since it was opened), TN_ERR_MEMORY. */
+ * result. Returns NULL with TN_ERR_ARGUMENT if there is no tensor of that name,
+ * TN_ERR_DTYPE if Tenon does not have its dtype, TN_ERR_IO if the file cannot
+ * be read or was written to since it was opened, or TN_ERR_MEMORY if memory
+ * runs out. */
 TN_API tn_tensor *tn_safetensors_tensor(tn_safetensors *file,
                                         const char *name);
 /* Reads the elements of a tensor to out, in row-major order. bytes is the size
- * of out. Fails with TN_ERR_ARGUMENT if it is not numel * element size. Works
- * for dtypes that Tenon does not have, too. After a failure the contents of out
- * are unspecified. */
+ * of out. Fails with TN_ERR_ARGUMENT if bytes is not numel * element size.
+ * Works for dtypes that Tenon does not have, too. After a failure the contents
+ * of out are unspecified. */
 TN_API tn_status tn_safetensors_read(tn_safetensors *file, const char *name,
                                      void *out, size_t bytes);
 
 /* Writes count tensors with their names, and metadata_count pairs of key and
- * text (0 and NULL for none). On failure the old file is unchanged:
- * TN_ERR_ARGUMENT (a name is repeated or not UTF-8), TN_ERR_IO, TN_ERR_MEMORY,
- * TN_ERR_STATE (an error is pending). */
+ * text (0 and NULL for none). On failure the old file is unchanged. Fails with
+ * TN_ERR_ARGUMENT if a name is repeated or not UTF-8, TN_ERR_IO if the file
+ * cannot be written, TN_ERR_STATE while an error is pending, or TN_ERR_MEMORY
+ * if memory runs out. */
 TN_API tn_status tn_safetensors_save(const char *path,
                                      const char *const *names,
                                      tn_tensor *const *tensors, int count,
@@ -115,9 +118,9 @@ TN_API tn_status tn_unpack_limit_set(int64_t bytes);
 
 /* Loads the tensor in an IDX file, which may be gzipped: uint8, int8, int16,
  * int32, float32 or float64, as the file says. The tensor is on the current
- * device, and the open scope owns it. Returns NULL on failure: TN_ERR_IO,
- * TN_ERR_FORMAT, TN_ERR_MEMORY. Source: Y. LeCun's description of the MNIST
- * files. */
+ * device, and the open scope owns it. Returns NULL with TN_ERR_IO if the file
+ * cannot be read, TN_ERR_FORMAT if it is no valid IDX file, or TN_ERR_MEMORY if
+ * memory runs out. Source: Y. LeCun's description of the MNIST files. */
 TN_API tn_tensor *tn_idx_load(const char *path);
 
 /* ---- comma-separated values ---------------------------------------------
@@ -126,8 +129,8 @@ TN_API tn_tensor *tn_idx_load(const char *path);
  * a UTF-8 byte order mark, and blanks and tabs around a cell are ignored.
  *
  * A cell is a number as strtod reads it in the C locale: "1", "-2.5e3", "inf",
- * "nan", "0x1p4". If dtype cannot represent it exactly, a floating value is
- * rounded once (float16 and narrower types: from float64). A value out of
+ * "nan", "0x1p4". A number that a floating dtype cannot represent exactly is
+ * rounded once (float16 and narrower types: from float64). A number out of
  * range, or a fraction for an integer dtype, is rejected: 300 and 1.5 as uint8,
  * 1e999 as float32. */
 
@@ -169,8 +172,10 @@ TN_OPTIONS_STRUCT(tn_csv_load, TN_CSV_LOAD_OPTIONS_LIST);
 
 /* Loads the numbers of a CSV file, which may be gzipped, as a tensor of shape
  * (rows, columns). The tensor is on the current device, and the open scope owns
- * it. Returns NULL on failure: TN_ERR_IO, TN_ERR_FORMAT (with line and column),
- * TN_ERR_MEMORY. categories is then unchanged. options may be NULL. */
+ * it. Returns NULL with TN_ERR_IO if the file cannot be read, TN_ERR_FORMAT
+ * (with line and column) if its contents are invalid, or TN_ERR_MEMORY if
+ * memory runs out. After a failure categories is unchanged. options may be
+ * NULL. */
 TN_API tn_tensor *tn_csv_load_with(const char *path,
                                    const tn_csv_load_options *options);
 

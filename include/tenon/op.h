@@ -185,24 +185,25 @@ TN_API tn_status tn_op_call_into(const tn_op *op, const tn_value *values,
                                  int count, tn_tensor *const *out,
                                  int out_count);
 
-/* Calls an operator by name, with tensors only: tn_call("relu", x). Reads as
- * many tensors as the operator has. Options have their defaults. Returns the
- * first output, which the open scope owns, or NULL on failure. */
+/* Calls an operator by name, with tensors only: tn_call("relu", x). Takes as
+ * many tensors as the operator has tensor arguments. Options have their
+ * defaults. Returns the first output, which the open scope owns, or NULL on
+ * failure. */
 TN_API tn_tensor *tn_call(const char *name, tn_tensor *first, ...);
 
-/* Defines an operator from a line of the kernel language. Inputs become tensor
- * arguments. Parameters become number arguments without default. `offset`
- * inputs are no arguments: their value is the index of the element in the
- * output. In a row reduction, the row is the last dimension. For an input read
- * by index, x[i, j], the indices are those of the last dimensions, and the
- * input gets no gradient. The name must be new. The operator is valid until the
- * process ends. Returns NULL on failure: TN_ERR_FORMAT, with line, column and
- * the mistake. */
+/* Defines an operator from a line of the kernel language. Its inputs become
+ * tensor arguments, and its parameters become number arguments without default.
+ * An input marked `offset` is no argument: its value is the index of the
+ * element in the output. In a row reduction, the row is the last dimension. If
+ * an input is read by index, as in x[i, j], the indices select along its last
+ * dimensions, and it gets no gradient. The name must be new. The operator is
+ * valid until the process ends. If the text is invalid, returns NULL with
+ * TN_ERR_FORMAT; the message has line, column and the mistake. */
 TN_API const tn_op *tn_op_define(const char *text);
 
-/* Calls op with as many tensors and numbers as it has: tn_op_apply(swish2,
- * (tn_tensor *[]){x}, (double[]){2.0}). Returns the first output, which the
- * open scope owns, or NULL on failure. */
+/* Calls op with an array of its tensor arguments and an array of its number
+ * arguments: tn_op_apply(swish2, (tn_tensor *[]){x}, (double[]){2.0}). Returns
+ * the first output, which the open scope owns, or NULL on failure. */
 TN_API tn_tensor *tn_op_apply(const tn_op *op, tn_tensor *const *tensors,
                               const double *numbers);
 

@@ -40,8 +40,9 @@
 extern "C" {
 #endif
 
-/* One call of such an operator: its arguments, and what forward saves for
- * backward. It lives as long as the graph that may call backward. */
+/* One call of an operator that was defined by tn_op_register: its arguments,
+ * and what forward saves for backward. It lives as long as the graph that may
+ * call backward. */
 typedef struct tn_op_context tn_op_context;
 
 /* What tn_op_register registers. */
@@ -62,8 +63,9 @@ typedef struct tn_op_rule {
     tn_status (*forward)(tn_op_context *call, tn_tensor **out);
     /* Sets out[i] to the gradient of argument i, for each tensor argument that
      * requires one. grad[o] is the gradient of result o, or NULL if there is
-     * none. An out[i] left NULL means 0. A gradient with broadcast dimensions
-     * is summed over them. If backward is NULL, there is no gradient. */
+     * none. If out[i] stays NULL, the gradient is 0. A gradient with broadcast
+     * dimensions is summed over them. If backward is NULL, there is no
+     * gradient. */
     tn_status (*backward)(tn_op_context *call, tn_tensor *const *grad,
                           tn_tensor **out);
     size_t bytes;                /* size of your data per call, zeroed */
@@ -72,20 +74,22 @@ typedef struct tn_op_rule {
 
 /* Registers an operator for tn_op_find, tn_op_call, tn_call and tn_op_apply.
  * Its name must be new. The operator is valid until the process ends. Returns
- * NULL on failure: TN_ERR_FORMAT if the signature is malformed, TN_ERR_ARGUMENT
- * if the name exists. Source: torch.autograd.Function,
+ * NULL with TN_ERR_FORMAT if the signature is malformed, or with
+ * TN_ERR_ARGUMENT if the name exists. Source: torch.autograd.Function,
  * torch.library.custom_op. */
 TN_API const tn_op *tn_op_register(const tn_op_rule *rule);
 
 /* In forward: returns tensor argument i (lent), or NULL if it was left out. In
  * backward: returns NULL. */
 TN_API tn_tensor *tn_op_context_tensor(const tn_op_context *call, int i);
-/* In both: returns argument i, or TN_VALUE_NONE if there is no such argument. A
- * tensor argument is NULL in backward. Lists and texts are lent. */
+/* In forward and backward: returns argument i, or TN_VALUE_NONE if there is no
+ * such argument. A tensor argument is NULL in backward. Lists and texts are
+ * lent. */
 TN_API tn_value tn_op_context_value(const tn_op_context *call, int i);
-/* In both: returns whether argument i needs a gradient. */
+/* In forward and backward: returns whether argument i needs a gradient. */
 TN_API bool tn_op_context_needs_grad(const tn_op_context *call, int i);
-/* In both: returns the rule's `bytes` bytes of data for this call. */
+/* In forward and backward: returns the rule's `bytes` bytes of data for this
+ * call. */
 TN_API void *tn_op_context_data(tn_op_context *call);
 
 /* In forward: saves x for backward. The saved tensors have the numbers 0, 1,
@@ -95,7 +99,8 @@ TN_API void *tn_op_context_data(tn_op_context *call);
  * NULL. */
 TN_API tn_status tn_op_context_save(tn_op_context *call, tn_tensor *x);
 /* In backward: returns saved tensor number i (lent), or NULL (TN_ERR_STATE) if
- * it was changed in place since, or the graph was freed. */
+ * the tensor was changed in place after it was saved, or the graph was
+ * freed. */
 TN_API tn_tensor *tn_op_context_saved(const tn_op_context *call,
                                           int i);
 

@@ -77,8 +77,8 @@ static inline bool tn_is_none_float(double x)
 /* Writes all defaults, size and given = "*" into a struct of options. name is
  * the call without tn_: "sum", "nn_conv2d", "optim_adam", "loader_new". bytes
  * is the size of the caller's struct. Fails with TN_ERR_ARGUMENT if there is no
- * such call, or if bytes is less than given and size need, or more than this
- * library knows. */
+ * such call, if bytes is too small for the first two members, or if it is
+ * larger than this library's struct. */
 TN_API tn_status tn_options_init(const char *name, void *options,
                                  size_t bytes);
 
@@ -89,11 +89,12 @@ TN_API tn_status tn_options_init(const char *name, void *options,
     (TN__ANY(__VA_ARGS__)                                                     \
          ? &(type){__VA_ARGS__ .size = sizeof(type), .given = #__VA_ARGS__}   \
          : (const type *)0)
-/* Tells whether there is a comma among the arguments. The 65th token of the
- * arguments and the list below is "?" if there is no comma, and "1" for up to
- * 63 commas. With more commas it is one of the arguments, none of which begins
- * with "?". The arguments are expanded only once, because expanding them twice
- * would double their length at each level of nested calls. */
+/* Tells whether the arguments contain a comma. For this it takes the 65th item
+ * of a list: the arguments, followed by 1, 1, ... and "?". The 65th item is "?"
+ * if there is no comma, and 1 for up to 63 commas. With more commas it is one
+ * of the arguments, none of which begins with "?". The arguments are expanded
+ * only once, because expanding them twice would double their length at each
+ * level of nested calls. */
 #define TN__ANY(...)                                                          \
     (*TN__AT_65(__VA_ARGS__, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,  \
     1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,      \

@@ -16,9 +16,10 @@ extern "C" {
 typedef struct tn_parameter_list tn_parameter_list;
 
 /* Makes a list of your own tensors: count distinct leaves that require
- * gradients. The open scope owns the list, which keeps the tensors. Returns
- * NULL on failure: one of them is NULL, TN_ERR_STATE if one is no such leaf,
- * TN_ERR_ARGUMENT if one occurs twice. */
+ * gradients. The open scope owns the list, which holds references to the
+ * tensors. Returns NULL with TN_ERR_STATE if a tensor is not a leaf that
+ * requires a gradient, or with TN_ERR_ARGUMENT if a tensor is NULL or occurs
+ * twice. */
 TN_API tn_parameter_list *tn_parameters_from(tn_tensor *const *tensors,
                                              int count);
 

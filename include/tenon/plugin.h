@@ -32,8 +32,8 @@
  *  - Later versions add values of kinds, flags and directions. A plugin refuses
  *    values that its header does not have: it returns TN_ERR_UNSUPPORTED,
  *    passes a reason to host->fail, and writes nothing. tn_scatter_is_known and
- *    similar functions check each struct for this. A core that uses a new value
- *    works without it where a plugin refuses it. The flags of a launch are
+ *    similar functions check each struct for this. If a plugin refuses a new
+ *    value, the core does the work in another way. The flags of a launch are
  *    hints: ignore those that you do not know. The fields that a longer struct
  *    adds never change the meaning of its older fields.
  *  - A struct without `size` is closed: it does not change within major 1.
@@ -149,9 +149,9 @@ extern "C" {
 #define TN_END(T, f) ((uint32_t)(offsetof(T, f) + sizeof(((T *)0)->f)))
 #define TN_HAS(T, p, f) ((p)->size >= TN_END(T, f))
 
-/* Copies the fields that both sides know from *from to *to. Both are structs of
- * the same type that begin with their size. Sets the other fields of *to to 0.
- * Leaves the size of *to unchanged, and writes nothing beyond it. */
+/* Copies the fields that both sides know from *from to *to. *from and *to are
+ * structs of the same type, and begin with their size. Sets the other fields of
+ * *to to 0. Leaves the size of *to unchanged, and writes nothing beyond it. */
 static inline void tn_struct_copy(void *to, const void *from)
 {
     uint32_t room, known;
@@ -237,11 +237,12 @@ enum {
                                * a row or, if there are few long rows, a part
                                * of one */
     TN_TARGET_EXACT_DIVIDE = 4, /* f32 division and square root are correctly
-                                * rounded: always in CUDA C built with
-                                * --prec-div=true --prec-sqrt=true; in OpenCL C
-                                * with -cl-fp32-correctly-rounded-divide-sqrt
-                                * if the device supports it. Without the flag,
-                                * they are computed in double or in integers */
+                                 * rounded: always in CUDA C built with
+                                 * --prec-div=true --prec-sqrt=true; in OpenCL C
+                                 * with -cl-fp32-correctly-rounded-divide-sqrt
+                                 * if the device supports it. Without the flag,
+                                 * the printed text computes division and square
+                                 * root in double or in integers */
     TN_TARGET_MMA = 8,         /* mma.sync multiplies half types: CUDA C for
                                 * compute capability 8.0 and later */
     TN_TARGET_PLAIN = 16,      /* C11; only as a part of TN_TARGET_C */
@@ -291,9 +292,10 @@ typedef struct tn_plan {
     uint64_t argument[TN_PLAN_WORDS];
 } tn_plan;
 
-/* A kernel in plain C. Runs work-groups first to end - 1 of `count`, which is
- * plan.group_count. pointer[] has the buffers, then the scratch memory and the
- * fault buffer if the plan has them. word is plan.argument. */
+/* A kernel in plain C. Runs the work-groups from `first` up to but not
+ * including `end`. count is plan.group_count. pointer[] has the buffers, then
+ * the scratch memory and the fault buffer if the plan has them. word is
+ * plan.argument. */
 typedef void tn_kernel_c(void *const *pointer, const uint64_t *word,
                          uint64_t first, uint64_t end, uint64_t count);
 
@@ -325,12 +327,12 @@ typedef struct tn_device_info {
     uint32_t size, kind, caps;
     uint32_t align; /* alignment of buffers in bytes, a power of two up to
                        65536 */
-    /* Masks of one bit (1 << dtype) for each dtype. Programs compute in the
-     * register_types. Buffers contain elements of the storage_types: every
-     * program and primitive loads, stores and computes these as this header
-     * says, and the core makes no tensor of another dtype. F32 is in both
-     * masks. register_types contains the register type (TN_DTYPE_MAP) of each
-     * of the storage_types. */
+    /* Masks of one bit (1 << dtype) for each dtype. register_types are the
+     * dtypes in which programs compute. storage_types are the dtypes of
+     * elements in buffers: every program and primitive must support all of
+     * them, and the core makes no tensor of another dtype. F32 is in both
+     * masks. If a dtype is in storage_types, its register type (TN_DTYPE_MAP)
+     * is in register_types. */
     uint32_t register_types;
     uint32_t storage_types;
     uint64_t memory_total, memory_free; /* in bytes; 0 if unknown */
@@ -392,7 +394,7 @@ typedef struct tn_host {
     tn_status (*plan_sort)(const tn_target *target, const tn_sort_args *sort,
                            tn_plan *plan);
     /* Prints the text of a plan's kernel to *source, until print_free. program
-     * is NULL if the plan is that of a primitive. */
+     * is NULL if the plan is for a primitive. */
     tn_status (*print)(const tn_target *target, const tn_program *program,
                        const tn_plan *plan, tn_source *source);
     void (*print_free)(tn_source *source);
@@ -416,9 +418,10 @@ typedef struct tn_host {
     /* Locks the key until cache_release. Waits while another thread holds it,
      * in any process with the same cache. Returns the argument of
      * cache_release, which is -1 if nothing is locked, because there is no
-     * cache or the file cannot be locked. A text that is compiled under the
-     * lock is compiled once. Also, compilers with temporary files never compile
-     * the same text at the same time. A thread holds at most one key. */
+     * cache or the file cannot be locked. If plugins compile a text only under
+     * the lock, it is compiled only once, and never in two processes at the
+     * same time. Some compilers' temporary files would collide if two processes
+     * compiled the same text. A thread holds at most one key. */
     int32_t (*cache_hold)(const void *key, uint64_t key_bytes);
     void (*cache_release)(int32_t hold);
     /* Fills *plan for the extension "attention", like plan_program for a
@@ -428,9 +431,9 @@ typedef struct tn_host {
                                 const struct tn_attention_args *attention,
                                 tn_plan *plan);
     /* Fills *plan for the extension "conv", on devices without
-     * TN_TARGET_CHUNKED. The bits are those of the core's method by columns
-     * (im2col) with plan_matmul. The exception is a gradient of weights over
-     * more than 1024 images, or over more columns than that method makes at
+     * TN_TARGET_CHUNKED. The results have the same bits as im2col followed by a
+     * matrix product of plan_matmul. The exception is a gradient of weights
+     * over more than 1024 images, or over more columns than the core makes at
      * once. */
     tn_status (*plan_conv)(const tn_target *target,
                            const struct tn_conv_args *conv, tn_plan *plan);
@@ -487,13 +490,13 @@ typedef struct tn_plugin {
      *   event_query  sets *done to 1 if all of that work is done, else to 0.
      *   queue_wait   lets work submitted to this queue afterwards start when
      *                the event's work, on whichever queue, is done. It refers
-     *                to the last record made before it: a later one does not
-     *                move it. The calling thread does not wait.
+     *                to the last record made before it; a later record does
+     *                not change that. The calling thread does not wait.
      * An event that was never recorded is done, and queue_wait then waits for
      * nothing. A new record replaces the one before: event_query then reports
-     * only the new one. event_close may be called while a record or a wait is
-     * pending: they stay in force. Threads says which calls may run
-     * concurrently. */
+     * only the new one. If event_close is called while a record or a wait is
+     * pending, the record or wait is still carried out. The rules under
+     * "Threads" say which calls may run concurrently. */
     tn_status (*event_open)(tn_plugin_device *device, tn_event **event);
     void (*event_close)(tn_event *event);
     tn_status (*event_record)(tn_queue *queue, tn_event *event);
@@ -501,10 +504,10 @@ typedef struct tn_plugin {
     tn_status (*queue_wait)(tn_queue *queue, tn_event *event);
     const void *(*extension)(const char *name, uint32_t version);
     /* Allocates page-locked host memory, which the device's copies can read and
-     * write while other queues work. A plugin has both functions, or none. A
-     * device with events whose copies run independently from any memory needs
-     * neither: its batches come from ordinary memory. When host_free is called,
-     * no copy uses the memory any more. */
+     * write while other queues work. A plugin has both functions, or none. It
+     * needs neither if its copies from ordinary memory already run while other
+     * queues work; the core then uses ordinary memory. When host_free is
+     * called, no copy uses the memory any more. */
     tn_status (*host_alloc)(tn_plugin_device *device, uint64_t bytes,
                             void **memory);
     void (*host_free)(tn_plugin_device *device, void *memory);
@@ -512,15 +515,15 @@ typedef struct tn_plugin {
      * reached. Such events may cost more. */
     tn_status (*event_open_timed)(tn_plugin_device *device, tn_event **event);
     /* Stores the device's time from one timed event to another in *ns, in
-     * nanoseconds. Both were recorded on queues of one device, and are done.
-     * Otherwise the call fails and leaves *ns unchanged. A plugin has this
+     * nanoseconds. If the events were not recorded on queues of one device, or
+     * are not done, the call fails and leaves *ns unchanged. A plugin has this
      * function together with event_open_timed and the five event functions
      * above, or not at all. */
     tn_status (*event_elapsed)(tn_event *from, tn_event *to, double *ns);
 } tn_plugin;
 
 /* The minimum sizes of structs. They never change; tests/device/test_abi.c has
- * the numbers. Those of extensions are in plugin_extensions.h. */
+ * the numbers. The minimum sizes for extensions are in plugin_extensions.h. */
 #define TN_PROGRAM_SIZE_1_0 TN_END(tn_program, key)
 #define TN_LAUNCH_SIZE_1_0 TN_END(tn_launch, tag)
 #define TN_FAULT_SIZE_1_0 TN_END(tn_fault, position)

@@ -90,12 +90,12 @@ typedef struct tn_conv_extension {
  *             over all windows that contain the element
  *   GREATEST  MAX without index, used when no gradient is recorded
  * A sum has the order of REDUCE over the elements of a window, in row-major
- * order. For AVG_BACK it is the order over the positions that the element has
- * in its windows, with 0 for positions without a window. Each term is rounded
- * to the dtype, and then the sum. in and out have the same floating dtype.
- * Windows of AVG and AVG_BACK have dilation 1. Each window of MAX and GREATEST
- * contains an element of the plane. A plugin declines a kind that it does not
- * know. */
+ * order. For AVG_BACK it is the order over the windows that contain the
+ * element, by the element's position (k, l) in the window, with 0 for positions
+ * without a window. Each term is rounded to the dtype, and then the sum. in and
+ * out have the same floating dtype. Windows of AVG and AVG_BACK have dilation
+ * 1. Each window of MAX and GREATEST contains an element of the plane. A plugin
+ * declines a kind that it does not know. */
 enum {
     TN_POOL_MAX,
     TN_POOL_MAX_BACK,
@@ -134,7 +134,7 @@ typedef struct tn_pool_extension {
  * and host memory is not copied. The core has run the same work before, so
  * kernels are compiled. run submits the recorded work to the queue in its
  * order, with the buffers, offsets and scalars of the recording. Index faults
- * are reported like those of launches, with tag 0. */
+ * are reported like the faults of a launch with tag 0. */
 typedef struct tn_recorded tn_recorded;
 typedef struct tn_graph_replay_extension {
     uint32_t size, reserved;
@@ -338,13 +338,13 @@ enum { TN_LAPACK_BY_ROWS = 1 };
 
 typedef struct tn_lapack_extension {
     uint32_t size, flags; /* TN_LAPACK_BY_ROWS */
-    /* Returns TN_OK if run supports all of this on each queue of the device,
-     * except what `takes` declines. */
+    /* Returns TN_OK if run supports all kinds of TN_LAPACK_... on each queue of
+     * the device, except calls that `takes` declines. */
     tn_status (*fits)(tn_plugin_device *device);
     tn_status (*run)(tn_queue *queue, const tn_lapack_args *args);
     /* Optional. Returns TN_OK if run supports args, of which kind, VECTORS,
      * batch, m, n, sides and a's dtype are set. The answer for SOLVE also
-     * applies to its LU. */
+     * applies to the LU that computes its operands. */
     tn_status (*takes)(tn_plugin_device *device, const tn_lapack_args *args);
 } tn_lapack_extension;
 

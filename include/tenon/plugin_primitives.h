@@ -20,16 +20,16 @@ typedef struct tn_strided {
     int64_t stride[TN_MAX_NDIM];
 } tn_strided;
 
-/* c[b.., m, n] = alpha * sum_k a[b.., m, k] * b[b.., k, n] + beta * c.
- * The strides of a, b and c are those of the batch dimensions, then the two of
- * the matrix, so a transposition is a choice of strides. a, b and c have the
- * same dtype. f16 and bf16 sum in f32 and round once. Integers wrap; alpha and
- * beta are converted to int64. For bool, the product is "and", the sum is
- * "any", and alpha and beta mean "is not 0". k = 0 gives beta * c. beta = 0
- * never reads c. The device chooses the order of the sum over k. plan_matmul
- * and the reference plugin use the plain order, and so have the same bits:
- * start at 0, add each product in order of rising k by one fma; then compute
- * alpha * sum + (beta * c) and round each operation. */
+/* c[b.., m, n] = alpha * sum_k a[b.., m, k] * b[b.., k, n] + beta * c. Each of
+ * a, b and c has the strides of the batch dimensions and then the row and
+ * column stride of the matrix, so a transposed matrix only has other strides.
+ * a, b and c have the same dtype. f16 and bf16 sum in f32 and round once.
+ * Integers wrap; alpha and beta are converted to int64. For bool, the product
+ * is "and", the sum is "any", and alpha and beta mean "is not 0". k = 0 gives
+ * beta * c. beta = 0 never reads c. The device chooses the order of the sum
+ * over k. plan_matmul and the reference plugin use the plain order, and so have
+ * the same bits: start at 0, add each product in order of rising k by one fma;
+ * then compute alpha * sum + (beta * c) and round each operation. */
 typedef struct tn_matmul_args {
     uint32_t size, batch_ndim;
     int64_t batch[TN_MAX_NDIM];
@@ -72,9 +72,9 @@ static inline int tn_scatter_is_known(const tn_scatter_args *args)
  * last one of equal elements, as in PyTorch's cummax. After a NaN the result
  * stays NaN; only another NaN changes the position.
  *
- * Floating SUM has its own fixed order, in which the elements of a vector and
- * the chunks of a line need not wait for each other. A line is one sequence
- * along the last dimension. A sequence x is summed by blocks as follows:
+ * Floating SUM has its own fixed order, which can be computed with SIMD and
+ * with several chunks at a time. A line is one sequence along the last
+ * dimension. A sequence x is summed by blocks as follows:
  *   1. x is cut into blocks of TN_LANES elements. For h = 1, 2, 4, 8 in turn,
  *      each element whose position j in its block has bit h set becomes
  *      x[(j & ~(2 * h - 1)) + h - 1] + x[j].
@@ -89,9 +89,10 @@ static inline int tn_scatter_is_known(const tn_scatter_args *args)
  * Elements beyond a line's end are skipped, and not replaced by a neutral
  * element (-0.0 gives the same bits).
  *
- * Floating PROD multiplies in rising order: in blocks, the product of a part
- * could overflow where a 0 before it makes the line 0, and 0 * inf is NaN. The
- * other cases do not depend on the order. */
+ * Floating PROD multiplies in rising order. In the order of SUM, the elements
+ * after a 0 could overflow to inf before they are multiplied by it, and 0 * inf
+ * is NaN instead of 0. The results of the other cases do not depend on the
+ * order. */
 typedef struct tn_scan_args {
     /* kind is TN_REDUCE_SUM, PROD, MAX or MIN. flags is 0. */
     uint32_t size, ndim, kind, flags;
@@ -110,8 +111,8 @@ static inline int tn_scan_is_known(const tn_scan_args *args)
 /* Stable sort along the last dimension. NaN is the greatest value, and -0
  * equals +0. If keep is below the size of the last dimension, only the first
  * keep elements in sorted order are written (top-k). out_index (I64) holds
- * positions in the input. With TN_SORT_LAST the core reads only the last one of
- * these keep elements, so a device need not compute the others. */
+ * positions in the input. With TN_SORT_LAST the core reads only element keep -
+ * 1 of the result, so a device need not compute the others. */
 enum { TN_SORT_DESCENDING = 1, TN_SORT_LAST = 2 };
 typedef struct tn_sort_args {
     uint32_t size, ndim, flags, reserved;

@@ -158,9 +158,9 @@ enum {
 enum { TN_LEVEL_UNIFORM, TN_LEVEL_ROW, TN_LEVEL_ELEM };
 enum { TN_LOAD_ZERO = 1 }; /* in `sub` of a LOAD: an index out of range reads 0
                               and is no fault */
-/* In `sub` of a SELECT, a hint: the SELECT computes weighted(x, w) =
- * (w == 0 ? 0 : x * w), with w == 0 as a, 0 as b and x * w as c. Interpolations
- * and adaptive pools are sums of such terms, which an executor may compute by a
+/* In `sub` of a SELECT, a hint: the SELECT computes weighted(x, w) = (w == 0 ?
+ * 0 : x * w), with w == 0 as a, 0 as b and x * w as c. Interpolations and
+ * adaptive pools are sums of weighted(x, w), which an executor may compute by a
  * routine of its own. Executors may ignore the hint. */
 enum { TN_SELECT_WEIGHTED = 1 };
 enum { TN_BITCAST_ANY_NAN = 1 }; /* in `sub` of a BITCAST in a function: the
@@ -272,11 +272,11 @@ typedef struct tn_launch {
 } tn_launch;
 
 /* The first failure on a queue, in the queue's order, since the last sync. If
- * several launches failed, it is that of the launch submitted first. If one
- * launch has several index faults, it is the one at the lowest position. An
- * index fault does not stop a queue: the launch still writes its outputs, and
- * later work runs. After any other failure, work submitted later may be left
- * undone until the sync. */
+ * several launches failed, it is the failure of the launch that was submitted
+ * first. If one launch has several index faults, it is the index fault at the
+ * lowest position. An index fault does not stop a queue: the launch still
+ * writes its outputs, and later work runs. After any other failure, work
+ * submitted later may be left undone until the sync. */
 typedef struct tn_fault {
     uint32_t size;
     tn_status code;
@@ -285,7 +285,7 @@ typedef struct tn_fault {
                          * determine it */
     /* The fields below are set for TN_ERR_INDEX. */
     uint32_t operand;   /* number of the operand; 0 for a scatter */
-    uint32_t dim;       /* number of the index among those of the LOAD */
+    uint32_t dim;       /* number of the index among the indices of the LOAD */
     int64_t index;      /* value of the index */
     int64_t extent;     /* bound of the index */
     int64_t position;   /* row-major position of the element in the iteration

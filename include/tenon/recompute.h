@@ -1,11 +1,11 @@
 /* <tenon/recompute.h>: activation checkpointing: recompute activations instead
  * of storing them.
  *
- * The values that a long function saves for its gradient may exceed the
- * memory. If tn_recompute runs the function, it saves its inputs only, and runs
- * again when the backward pass first needs one of its values. Gradients have
- * the same bits as without tn_recompute, because the second run draws the same
- * random numbers.
+ * The values that a long function saves for its gradient may exceed the memory.
+ * If tn_recompute runs the function, only the function's inputs are saved. The
+ * function runs again when the backward pass first needs one of its values.
+ * Gradients have the same bits as without tn_recompute, because the second run
+ * draws the same random numbers.
  *
  *     static tn_status block(tn_tensor *const *in, int count, tn_tensor **out,
  *                            int out_count, void *net)
@@ -52,13 +52,13 @@ TN_OPTIONS_STRUCT(tn_recompute, TN_RECOMPUTE_OPTIONS_LIST);
     TN_OPTIONS_DEFAULTS(tn_recompute, TN_RECOMPUTE_OPTIONS_LIST)
 
 /* Calls fn(inputs) and sets outputs[], which the open scope owns. Parameters
- * that fn uses besides its inputs get gradients, too. If recording is off, this
- * is a plain call. inputs[] is read during the call only. context must be valid
- * until the graph is freed (see release). If an input is changed in place
- * later, tn_backward fails. It also fails (TN_ERR_STATE) if the second run
- * saves other values than the first; the message includes the error of fn, if
- * any. fn must not run a backward pass through tensors that it has made itself.
- * Source: torch.utils.checkpoint.checkpoint(use_reentrant=False). */
+ * that fn uses besides its inputs get gradients, too. If recording is off,
+ * tn_recompute only calls fn. inputs[] is read during the call only. context
+ * must be valid until the graph is freed (see release). If an input is changed
+ * in place later, tn_backward fails. It also fails (TN_ERR_STATE) if the second
+ * run saves other values than the first; the message includes the error of fn,
+ * if any. fn must not run a backward pass through tensors that it has made
+ * itself. Source: torch.utils.checkpoint.checkpoint(use_reentrant=False). */
 TN_API tn_status tn_recompute_with(tn_recompute_fn fn, void *context,
                                    tn_tensor *const *inputs, int count,
                                    tn_tensor **outputs, int out_count,

@@ -30,9 +30,9 @@ typedef struct tn_tensor tn_tensor;
 
 /* Makes a contiguous tensor of dtype and shape on the current device, and
  * copies its elements from data, which holds them in row-major order. The open
- * scope owns the result. Returns NULL on failure: TN_ERR_DTYPE, TN_ERR_SHAPE,
- * TN_ERR_ARGUMENT (data is NULL), TN_ERR_MEMORY, or the error of opening the
- * device. */
+ * scope owns the result. Returns NULL with TN_ERR_DTYPE if dtype is invalid,
+ * TN_ERR_SHAPE if shape is invalid, TN_ERR_ARGUMENT if data is NULL,
+ * TN_ERR_MEMORY if memory runs out, or the error of opening the device. */
 TN_API tn_tensor *tn_tensor_from_array(const void *data, tn_dtype dtype,
                                        tn_dims_list shape);
 
@@ -47,13 +47,13 @@ TN_API tn_tensor *tn_tensor_wrap(void *data, tn_dtype dtype,
                                  void *context);
 
 /* Copies the elements of x, in row-major order, to out. bytes is the size of
- * out. Fails with TN_ERR_ARGUMENT if it is not numel * element size. Waits for
- * the device. */
+ * out. Fails with TN_ERR_ARGUMENT if bytes is not numel * element size. Waits
+ * for the device. */
 TN_API tn_status tn_tensor_to_array(const tn_tensor *x, void *out,
                                     size_t bytes);
 
 /* Copies elements in row-major order from data into x, in place. bytes is the
- * size of data. Fails with TN_ERR_ARGUMENT if it is not numel * element
+ * size of data. Fails with TN_ERR_ARGUMENT if bytes is not numel * element
  * size. */
 TN_API tn_status tn_tensor_set_array(tn_tensor *x, const void *data,
                                      size_t bytes);
@@ -144,9 +144,10 @@ TN_API tn_status tn_error_refuse_argument(tn_status code, const char *name,
 /* Renames the pending error of call `from` to an error of `call`, which has
  * called it: "safetensors_open: ..." becomes "module_load: ...". op and called
  * in tn_error_info change, too. argument names the argument of `call` that is
- * wrong. If it is NULL, the name in `from` stays. All three are string
- * constants. Does nothing if no error is pending, or the error of another call.
- * Records TN_ERR_ARGUMENT if from or call is NULL. */
+ * wrong. If it is NULL, the argument that the error names stays. All three are
+ * string constants. Does nothing if no error is pending, or if the pending
+ * error is not one of `from`. Records TN_ERR_ARGUMENT if from or call is
+ * NULL. */
 TN_API void tn_error_rename(const char *from, const char *call,
                             const char *argument);
 

@@ -16,10 +16,10 @@
  * each module, optimizer step, wait for a loader, and compiled program. An
  * operator's event has its shapes and its module, the bytes moved, the
  * operations computed (and how many of them multiply), and the fraction of the
- * machine's limit that it reached. For all but products, convolutions and
- * attention it also has the least number of 4-byte instructions that they need.
- * An event costs about 1 us. Without a trace an operator costs one test of a
- * flag.
+ * machine's limit that the operator reached (of_limit). For operators other
+ * than products, convolutions and attention, the event also has the least
+ * number of 4-byte instructions that the operator needs. An event costs about 1
+ * us. Without a trace an operator costs one test of a flag.
  *
  * An asynchronous device with timing events (CUDA) has a track of its own,
  * "cuda:0". It shows each operation on the device, between two timing events,
@@ -29,13 +29,15 @@
  * If the device was idle, an operation starts with its first timing event, so
  * the host's time to launch it is included. Other asynchronous devices (OpenCL)
  * are waited for after each operator, so that its event shows the device's
- * time. The program as a whole is slower then, the operators are not.
+ * time. The times of the operators stay the same, but the whole program is
+ * slower.
  *
- * The limit is the longer of two times: that of a copy of the same number of
- * bytes, at the speed of a copy of 64 MiB, and that of the same number of
- * operations, at the speed of a float32 matrix product of 1024 x 1024. Both
- * speeds are measured when a thread first traces a device. Data in a cache is
- * faster than the limit: of_limit is then above 1.
+ * The limit of an operator is the longer of two times. One is the time for
+ * copying the same number of bytes, at the speed of a copy of 64 MiB. The other
+ * is the time for the same number of operations, at the speed of a float32
+ * matrix product of 1024 x 1024. Both speeds are measured when a thread first
+ * traces a device. If an operator reads data from a cache, it can be faster
+ * than the limit: of_limit is then above 1.
  * Source: torch.profiler, NVTX.
  *
  * Threads: A trace belongs to the process: any thread may start and stop it,
@@ -57,9 +59,9 @@ extern "C" {
  * is valid JSON after tn_trace_stop, or when the program ends. After a crash
  * the last 0.1 s and the closing bracket are missing, which the viewers accept.
  * Programs that a traced program starts inherit TENON_TRACE, and the one that
- * starts last writes the file. Fails with TN_ERR_ARGUMENT for NULL, with
+ * starts last writes the file. Fails with TN_ERR_ARGUMENT for NULL,
  * TN_ERR_STATE while a trace is running (also one of TENON_TRACE) or an error
- * is pending, and with TN_ERR_IO. */
+ * is pending, or TN_ERR_IO if the file cannot be written. */
 TN_API tn_status tn_trace_start(const char *path);
 
 /* Ends the trace. Fails with TN_ERR_STATE if none is running, and with

@@ -40,7 +40,8 @@ void tn__anomaly_end(bool was_watched)
 /* ---- checking ----------------------------------------------------------- */
 
 /* Returns the index of the first element of x that is NaN, or -1 if none is.
- * Neither errors nor calls of this check are recorded. */
+ * The operators called here are not recorded for backward, and their errors are
+ * discarded. */
 static int64_t first_nan(tn_tensor *x)
 {
     if (!x || !tn_dtype_is_floating(x->dtype) || !x->numel)
@@ -95,8 +96,9 @@ static bool is_written(const tn__call *call, const tn_tensor *x)
 }
 
 /* Returns the first tensor argument that contains a NaN, or NULL if none does.
- * Sets its argument number, its index in a list of tensors (-1 if it is in
- * none) and the index of the NaN. */
+ * Sets *argument to the number of the argument, *at to the index of the NaN,
+ * and *index to the tensor's position if the argument is a list of tensors,
+ * else to -1. */
 static tn_tensor *find_source(const tn__call *call, int *argument, int *index,
                               int64_t *at)
 {
@@ -162,8 +164,8 @@ static tn_status watch(const tn__call *call, tn_tensor *const *out, int count)
 
 /* ---- backward ----------------------------------------------------------- */
 
-/* Returns the name of the argument that input `port` of the call was passed
- * as. */
+/* Returns the name of the argument that input number `port` of the call was
+ * passed as. */
 static const char *port_name(const tn__node *node, int port)
 {
     const tn__plan *plan = node->plan;

@@ -10,12 +10,13 @@
  * A port of a node is one input tensor of the call. Each argument that may be a
  * tensor has a port, in the order of the arguments, whether it was passed or
  * omitted. An argument that is a list of tensors has one port for each of them.
- * The tensor arguments that precede all others have the same port number and
- * argument number.
+ * So if the first arguments of an operator are single tensors, their port
+ * numbers are their argument numbers.
  *
- * Each operator is one row of the operator table. The gradient of a KERNEL row
- * is a kernel, which is derived automatically or written in the table. The
- * gradient of a NATIVE row, or of a row with a `rule`, is a C function
+ * Each operator is one row of the operator table. If the table defines the
+ * operator by a text in the kernel language, its gradient is a kernel, which is
+ * derived automatically or written in the table. If a C function computes the
+ * operator or lays out its iteration space, its gradient is a C function
  *
  *     tn_status tn__grad_<name>(const tn__node *node, tn_tensor *const *g,
  *                               tn_tensor **out);
@@ -35,16 +36,17 @@ typedef struct tn__node tn__node;
 /* Computes the gradients of a call's inputs. g[o] is the cotangent of output o.
  * It is NULL if the cotangent is zero, but at least one is not NULL. The
  * function sets out[p] for each port p for which tn__node_wants is true. NULL
- * means a zero gradient. The backward walk opens a scope around each call,
- * which owns the results. If an input was broadcast, the function may return
- * the gradient of the broadcast tensor: the backward walk sums it over the
- * broadcast dimensions. Only gradients_linear.c uses out[number of ports].
+ * means a zero gradient. The scope in which the function runs owns the results.
+ * If an input was broadcast, the function may return the gradient of the
+ * broadcast tensor: the backward walk sums it over the broadcast dimensions.
+ * out[] has one element more than there are ports, which only
+ * gradients_linear.c uses.
  *
  * If the `saves` line of the operator says `adds`, out[p] may hold on entry the
  * sum of the gradients that other calls computed for the same tensor. The sum
  * has the port's shape and dtype, and nothing else refers to it. The function
- * then either adds to that tensor in place and leaves it in out[p], or replaces
- * it by a result that the backward walk adds. */
+ * either adds its gradient to the sum in place, or sets out[p] to its gradient,
+ * which the backward walk then adds. */
 typedef tn_status (*tn__gradient_fn)(const tn__node *node, tn_tensor *const *g,
                                      tn_tensor **out);
 #define TN__GRADIENT(function)                                                \
@@ -62,8 +64,9 @@ typedef struct tn__saves {
  * tn__gradient_fn. */
 enum { TN__SAVES_LAYOUT = 0x80, TN__SAVES_ADDS = 0x40 };
 
-/* The gradient function of an operator and what its `saves` lines say. The
- * table is indexed by operator id and generated from the operator table. */
+/* The gradient function of an operator, and the values that the node must save
+ * for it (the `saves` lines of the operator table). The table is indexed by
+ * operator id and generated from the operator table. */
 typedef struct tn__gradient_row {
     tn__gradient_fn run; /* NULL if the gradient is a kernel or does not
                             exist */
@@ -74,10 +77,10 @@ extern const tn__gradient_row tn__gradient_table[];
 extern const int tn__gradient_table_count;
 
 /* Returns whether the gradient function must compute the gradient of input
- * `port`: this tensor requires a gradient and, during tn_grad, was computed
- * from one of the inputs given to tn_grad. */
+ * `port`. The input must require a gradient. During tn_grad it must also be one
+ * of the inputs given to tn_grad or depend on one. */
 bool tn__node_wants(const tn__node *node, int port);
-/* Return a saved input or output; the node keeps the reference. They return
+/* Return a saved input or output, which the node continues to own. They return
  * NULL and record TN_ERR_STATE if an earlier backward freed the graph or if the
  * value was changed in place since it was saved. Under create_graph the value
  * is connected to its graph, so that the gradient can be differentiated. */
@@ -90,9 +93,9 @@ tn_dims_list tn__node_shape(const tn__node *node, int port);
 int tn__node_ndim(const tn__node *node, int port);
 int64_t tn__node_size(const tn__node *node, int port, int dim);
 /* Returns whether an input (port) was the transpose (in the last two
- * dimensions) of a contiguous matrix, as a layer's weights often are. Then the
- * gradient function returns a transposed gradient too, so that the gradient of
- * the contiguous matrix is contiguous. */
+ * dimensions) of a contiguous matrix, as a layer's weights often are. The
+ * gradient function then makes the gradient the transpose of a contiguous
+ * matrix, too. */
 bool tn__node_is_transposed(const tn__node *node, int port);
 tn_dtype tn__node_dtype(const tn__node *node, int port);
 tn_device *tn__node_device(const tn__node *node, int port);

@@ -97,8 +97,8 @@ static bool is_expanded(const tn_tensor *x)
 }
 
 /* Gives a result of tn_grad to the open scope. If another scope owns the tensor
- * already, the caller gets an alias. Elements that share memory are copied, so
- * that each can be written. */
+ * already, the caller gets an alias. An expanded tensor is copied, so that the
+ * caller can write each of its elements. */
 static tn_tensor *own_result(tn_tensor *result)
 {
     if (is_expanded(result)) {

@@ -110,8 +110,9 @@ static tn_tensor *match_port(const tn__node *node, const tn__port *port,
     return g;
 }
 
-/* Returns whether tn_grad needs the gradient of node, because node depends on
- * one of its inputs. In tn_backward it is always true. */
+/* Returns whether the gradient of node is needed. tn_backward needs the
+ * gradients of all nodes. tn_grad needs only those of nodes that depend on one
+ * of the inputs given to it. */
 static bool is_needed(const struct tn__job *job, const tn__node *node)
 {
     return !job->input_count || tn__node_set_has(&job->needed, node);
@@ -141,8 +142,8 @@ static tn_status propagate_to(struct tn__job *job, const tn__node *node,
 }
 
 /* Returns the sum of the gradients that other calls have computed so far for an
- * input (port). Returns NULL if there are none or its gradient is not
- * needed. */
+ * input (port). Returns NULL if there are none, or if tn_grad does not need the
+ * input's gradient. */
 static tn_tensor *pending_sum(const struct tn__job *job, const tn__port *port)
 {
     if (!port->node || !is_needed(job, port->node))
@@ -151,8 +152,8 @@ static tn_tensor *pending_sum(const struct tn__job *job, const tn__port *port)
     return slot ? slot->g[port->index] : NULL;
 }
 
-/* `offered` is a mask with one bit for each of the first 32 inputs of a
- * call. */
+/* Bit p of `offered` is set if offer_sums stored a sum in out[p]. Only the
+ * first 32 inputs of a call have a bit. */
 #define OFFERED_PORTS 32
 
 static bool was_offered(uint32_t offered, int port)
@@ -160,10 +161,10 @@ static bool was_offered(uint32_t offered, int port)
     return port < OFFERED_PORTS && offered >> port & 1;
 }
 
-/* Lets a gradient function add to existing sums. For each input of node whose
- * gradient sum may be overwritten, stores that sum in out[]. Returns the mask
- * of these inputs. Without this, each call that uses a weight would write a new
- * gradient, which would then be read again and added. */
+/* Lets a gradient function add to existing sums in place: for each input of
+ * node whose gradient sum may be overwritten, stores this sum in out[]. Returns
+ * the mask of these inputs. This saves memory traffic where many calls use one
+ * weight. */
 static uint32_t offer_sums(const struct tn__job *job, const tn__node *node,
                            tn_tensor **out)
 {
@@ -181,9 +182,9 @@ static uint32_t offer_sums(const struct tn__job *job, const tn__node *node,
 }
 
 /* Adds the gradients out[] of a node's inputs to the cotangents of these
- * inputs. `offered` is the mask from offer_sums. If out[p] of such an input is
- * still the sum that offer_sums stored, the gradient function has added to it
- * in place. */
+ * inputs. If bit p of `offered` is set and out[p] is still the sum that
+ * offer_sums stored, the gradient function has added to this sum in place
+ * already. */
 static tn_status propagate(struct tn__job *job, const tn__node *node,
                            tn_tensor *const *out, uint32_t offered)
 {
@@ -400,9 +401,10 @@ static tn_status list_nodes(tn__node *root, tn__node ***list, size_t *count)
     return fits ? TN_OK : TN_ERR_MEMORY;
 }
 
-/* Fills job->needed for tn_grad. A node is needed if it is the node of one of
- * tn_grad's inputs or depends on a needed node. The earliest calls are visited
- * first, so that all nodes on which a node depends are decided before it. */
+/* Stores in job->needed the nodes whose gradients tn_grad needs: the nodes of
+ * its inputs, and all nodes that depend on one of them. The earliest calls are
+ * visited first, so that a node is visited after all nodes that it depends
+ * on. */
 static tn_status mark_needed(struct tn__job *job, tn__node *root)
 {
     tn__node **list = NULL;
@@ -441,8 +443,9 @@ static tn_status queue_hooked(struct tn__job *job, tn__node *root)
 static tn_status seed_and_walk(struct tn__job *job, tn_tensor *root,
                                tn_tensor *gradient)
 {
-    /* Without create_graph the graph of `gradient` is detached. Otherwise
-     * gradient functions would avoid fused kernels that have no derivative. */
+    /* Without create_graph, `gradient` is detached. If it required a gradient,
+     * gradient functions would have to use operators that can be
+     * differentiated, which are slower than fused kernels. */
     if (!gradient)
         gradient = tn_ones_like(root);
     else if (!job->create && tn__tensor_tracks(gradient))

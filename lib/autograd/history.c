@@ -2,18 +2,19 @@
  * changed in place.
  *
  * The base of a storage is the tensor of which all others are views. The first
- * in-place change gives the storage a history: where the base lies, and the
- * node of the call that made its values. A change of a part of the base, such
- * as x[0] += w, is recorded as as_strided_scatter, which writes the new values
- * of x[0] into the base. The gradient of as_strided_scatter passes the part of
- * the base's cotangent that belongs to x[0] on to the addition. A tensor whose
- * node is older than the last change gets a new node when it is next used. This
- * node records an as_strided view of the base. PyTorch also replaces the nodes
- * of base and views, but each of its views keeps a reference to the base
- * tensor. Here a view costs nothing until one is written to.
+ * in-place change gives the storage a history, which describes the base's shape
+ * and strides and refers to the node of the call that made the base's values.
  *
- * The two operators are only recorded for backward. They compute nothing in
- * the forward pass. */
+ * A change of a part of the base, such as x[0] += w, is recorded as
+ * as_strided_scatter, which writes the new values of x[0] into the base. Its
+ * gradient passes the part of the base's cotangent that belongs to x[0] on to
+ * the addition. If a tensor's node is older than the last change, the tensor
+ * gets a new node when it is next used, which records it as an as_strided view
+ * of the base. Unlike in PyTorch, a view does not refer to a base tensor, so
+ * views cost nothing until one is written to.
+ *
+ * as_strided and as_strided_scatter are only recorded for backward. They
+ * compute nothing in the forward pass. */
 #include <base/lock.h>
 #include <ops/table.h>
 #include <string.h>
@@ -57,9 +58,10 @@ static bool is_place_of(const struct tn__place *place, const tn_tensor *x)
            tn__shape_equal(place->ndim, place->stride, x->ndim, x->stride);
 }
 
-/* Follows the recorded view calls from x back to the tensor that is no view.
- * Returns the node that made this tensor, or NULL if there is none. Sets *place
- * to the tensor's place in the storage and *index to its output number. */
+/* Follows the recorded view calls from x back to the tensor of which x is a
+ * view. Returns the node that made this tensor, or NULL if there is none. Sets
+ * *place to the tensor's place in the storage and *index to its output
+ * number. */
 static tn__node *find_base(const tn_tensor *x, struct tn__place *place,
                            uint32_t *index)
 {
@@ -184,8 +186,8 @@ static tn__history *history_new(const tn_tensor *x)
     history->node =
         tn__ref(find_base(x, &history->base, &history->index));
     if (!history->node && !is_whole(x)) {
-        /* No view was recorded, so the base's values are constants. Use a 1-d
-         * tensor over the whole storage as the base. */
+        /* No recorded call made the base, so its values are constants. Use a
+         * 1-d tensor over the whole storage as the base. */
         int64_t count = (int64_t)(x->storage->bytes / tn_dtype_bytes(x->dtype));
         history->base =
             (struct tn__place){.ndim = 1, .shape = {count}, .stride = {1}};

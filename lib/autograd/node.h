@@ -27,9 +27,9 @@ typedef struct tn__plan_port {
     int used[TN__KERNEL_MAX_INPUTS]; /* which value each operand of the gradient
                                         kernel is, numbered as
                                         tn__kernel_gradient does */
-    int param[TN__KERNEL_MAX_PARAMS]; /* for each parameter of the gradient
-                                         kernel, its index among those of the
-                                         forward kernel */
+    int param[TN__KERNEL_MAX_PARAMS]; /* param[k] is the number of the forward
+                                         kernel's parameter that is parameter k
+                                         of the gradient kernel */
     uint32_t inputs, outputs; /* saved values that it needs, as two masks: one
                                  bit per port, one bit per output */
     bool copies_cotangent; /* the kernel only copies a cotangent */
@@ -93,15 +93,15 @@ typedef struct tn__saved_value {
     tn__rerun *rerun; /* owned reference: the call to recompute */
     uint32_t version; /* with `value`: the version counter of its storage when
                          it was saved; with `rerun`: the number of this value
-                         among those that the call saves */
+                         among all values that the call saves */
 } tn__saved_value;
 
 /* Saves x. Inside tn_recompute it stores only the number of the value. Returns
  * false if memory runs out. */
 bool tn__saved_value_set(tn__saved_value *saved, tn_tensor *x,
                          uint32_t version);
-/* Returns the saved value, recomputing it if necessary; `saved` keeps the
- * reference. Returns NULL and records an error if the value was released, was
+/* Returns the saved value, recomputing it if necessary. `saved` continues to
+ * own it. Returns NULL and records an error if the value was released, was
  * changed in place since it was saved, or cannot be recomputed. who is the name
  * of the operator that saved it, for the message. */
 tn_tensor *tn__saved_value_get(const tn__saved_value *saved, const char *who);
@@ -109,7 +109,7 @@ void tn__saved_value_release(tn__saved_value *saved);
 
 /* ---- nodes -------------------------------------------------------------- */
 
-/* What a node records of one tensor. The node has such a struct for each input
+/* What a node records of one tensor. The node has a tn__port for each input
  * (its ports), for each output, and for each value that the forward function of
  * an operator written in C saved. */
 typedef struct tn__port {
@@ -203,7 +203,7 @@ tn_status tn__registered_gradient(const tn__node *node, tn_tensor *const *g,
                                   tn_tensor **out);
 /* Moves the values that forward saved into the node. */
 tn_status tn__registered_save(tn__node *node, const tn__call *call);
-/* Returns value i that forward saved; the node keeps the reference. Returns
+/* Returns value i that forward saved, which the node continues to own. Returns
  * NULL without an error if forward saved NULL. */
 tn_tensor *tn__node_saved(const tn__node *node, int i);
 

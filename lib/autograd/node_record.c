@@ -94,8 +94,8 @@ static const tn_tensor *layout_source(const tn__plan *plan,
     return *is_view || plan->saves_layout ? x : NULL;
 }
 
-/* The iteration space of a kernel call. call->shape is NULL if all operands
- * have the same shape; then it is the output's shape. */
+/* The iteration space of a kernel call. It is call->shape, or the output's
+ * shape if call->shape is NULL because all operands have the same shape. */
 struct extent {
     int ndim;
     const int64_t *dim;

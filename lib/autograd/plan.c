@@ -38,9 +38,9 @@ static bool names_port(const tn__plan *plan, int p, const char *name)
 }
 
 /* Returns the port (input tensor of the call) that an input of the kernel
- * reads: the one whose argument has the same name. The port with the same
- * number is tried first, because kernels of higher derivatives have several
- * inputs called g. Returns -1 if there is none. */
+ * reads, or -1 if there is none. It is the port whose argument has the name of
+ * the kernel's input. The port with the number `input` is tried first, because
+ * kernels of higher derivatives have several inputs called g. */
 static int port_of_input(const tn__plan *plan, int input)
 {
     const char *name = plan->kernel->input[input].name;

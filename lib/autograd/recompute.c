@@ -7,10 +7,11 @@
  * gets a number in the rerun. When a gradient first needs such a value, the
  * function runs again on the inputs stored in the rerun. The second run saves
  * its values in the same order, so they get the same numbers and are stored in
- * the rerun. The graph of the second run is discarded. So backward walks the
- * graph of the first run, and parameters, hooks, tn_grad and higher derivatives
- * work without special cases. If tn_recompute is called within such a function,
- * the inner call's inputs are values that the outer function recomputes. */
+ * the rerun. The graph of the second run is discarded. Backward walks only the
+ * graph of the first run, so hooks, tn_grad and higher derivatives work as
+ * usual. If the function itself calls tn_recompute, the inputs of the inner
+ * call are numbered values too, which the second run of the outer function
+ * recomputes. */
 #include <base/context.h>
 
 #include <autograd/rerun.h>

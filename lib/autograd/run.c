@@ -55,9 +55,9 @@ static tn_tensor *with_row_dims(const tn__node *node, tn_tensor *x)
     return tn_reshape(x, shape);
 }
 
-/* Returns value u, which a gradient kernel reads. Values are numbered as
- * tn__kernel_gradient does: the forward kernel's inputs, then its outputs, then
- * their cotangents. */
+/* Returns operand u of a gradient kernel. The operands are numbered: first the
+ * forward kernel's inputs, then its outputs, then the cotangents of these
+ * outputs. */
 static tn_tensor *operand(const tn__node *node, tn_tensor *const *g, int u)
 {
     const tn__plan *plan = node->plan;

@@ -73,8 +73,9 @@ static bool rerun_saves(tn__saved_value *saved, tn_tensor *x, uint32_t version,
                         bool *keep)
 {
     struct tn__run *run = tn__me.recompute;
-    /* The nodes of the second run also need their values, because the function
-     * may call tn_grad itself. So only the first run does not keep them. */
+    /* In the first run the nodes do not store their values. In the second run
+     * they do, because the function may call tn_grad itself, which needs the
+     * values. */
     *keep = !run || run->again;
     if (!run)
         return true;

@@ -79,8 +79,9 @@ static bool is_float8(tn_dtype dtype)
 
 /* Returns the result type of two dtypes, as torch.promote_types. A float wins
  * over an integer, and an integer over bool. Of two floats or two integers the
- * wider wins. Of two with the same size (f16 and bf16, u8 and i8) neither can
- * represent the other, so the result is a wider type. */
+ * wider wins. If two types have the same size (f16 and bf16, u8 and i8),
+ * neither of them can represent all values of the other, so the result is a
+ * wider type. */
 tn_dtype tn_dtype_promote(tn_dtype a, tn_dtype b)
 {
     if (!is_dtype(a) || !is_dtype(b))

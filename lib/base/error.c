@@ -365,7 +365,8 @@ bool tn__error_is_from(const char *name)
 }
 
 /* Replaces `length` bytes of the pending error's text, from byte `at` on, by
- * `text`. The positions of the marked names behind them are moved too. */
+ * `text`. Adjusts the stored positions of the argument names that come later in
+ * the text. */
 static void replace(int at, int length, const char *text)
 {
     int more = (int)strlen(text), whole = (int)strlen(tn__me.error->words);

@@ -102,9 +102,9 @@ typedef struct tn__error_facts {
               * it begins with no name */
     int mark_count;
     tn__error_mark mark[TN__ERROR_MARKS];
-    /* At first the operator that was running when the error arose. When the
-     * call of that operator has added its details, this is the operator that
-     * called it. */
+    /* The operator whose call adds its details next. At first it is the
+     * operator that was running when the error arose. After its call has added
+     * details, it is the operator around it. */
     const tn__running_op *running;
     const tn_path *path;
     /* `called` to `argument` mean the same as in tn_error_details */
@@ -150,8 +150,8 @@ void tn__error_rename(int m, const char *argument, int index);
  * but after the module path. */
 void tn__error_prefix(const char *format, ...) TN__PRINTF(1, 2);
 /* Replaces the text of the pending error and keeps its code and other details.
- * The format may mark argument names as that of tn__fail. Its arguments may
- * point into the text that is replaced. */
+ * The format may mark argument names as in tn__fail. Its arguments may point
+ * into the text that is replaced. */
 void tn__error_reword(const char *format, ...) TN__PRINTF(1, 2);
 /* Returns the pending message without the module path. */
 const char *tn__error_words(void);

@@ -1,7 +1,7 @@
 /* guard.h: how a kernel reports a value that it must not use, such as a divisor
- * of 0 or a probability outside [0, 1]. It reports an index fault with a
- * special index and extent, defined below. The code that launches the kernel
- * recognises them and writes another message. */
+ * of 0 or a probability outside [0, 1]. The kernel reports an index out of
+ * range (an index fault), with the special index and extent defined below. The
+ * code that launches the kernel recognises them and writes another message. */
 #ifndef TN_BASE_GUARD_H
 #define TN_BASE_GUARD_H
 

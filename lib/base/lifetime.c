@@ -3,8 +3,8 @@
  *
  * An error about an object that was used after its scope was closed can then
  * name the object and the scope. For that, the memory of freed objects is not
- * reused, and a hash table from addresses to records has every object. That is
- * slow and takes much memory, so it is off by default. */
+ * reused, and a hash table has a record for each object. This mode is slow and
+ * takes much memory, so it is off by default. */
 #include <base/error.h>
 #include <base/context.h>
 #include <base/lock.h>

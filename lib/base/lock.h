@@ -32,9 +32,9 @@ void tn__lock_give(tn__lock *lock);
 void tn__lock_wait(tn__lock *lock, pthread_cond_t *condition);
 
 /* tn__cancel_hold disables cancellation of this thread (pthread_cancel) until
- * the matching tn__cancel_release. The calls may nest. They are for code that
- * owns memory or files and makes system calls, at which a thread can be
- * cancelled. */
+ * the matching tn__cancel_release. The calls may nest. They protect code that
+ * owns memory or open files and makes system calls, because a thread can be
+ * cancelled at a system call. */
 void tn__cancel_hold(void);
 void tn__cancel_release(void);
 

@@ -49,10 +49,10 @@ static const char *better_kernels(const char *taken)
 }
 
 /* Loads the library again with other kernels, whose name can only be passed in
- * the environment. This is not safe if another thread calls getenv at the same
- * time and the program has added variables: before glibc 2.41, that thread may
- * read freed memory. A program with such threads should start with
- * OPENBLAS_CORETYPE set. */
+ * the environment. Changing the environment is not safe if another thread calls
+ * getenv at the same time: before glibc 2.41, that thread may read freed
+ * memory. A program with such threads should start with OPENBLAS_CORETYPE
+ * set. */
 static void *open_again(void *library, const char *taken, const char *kernels)
 {
     tn__log(2, "OpenBLAS took its %s kernels for this processor: loaded again "

@@ -202,8 +202,8 @@ static bool read_text(const tn_options_type *type, const char *text,
 
 /* An entry of the cache, which is a hash table: a text and the options that it
  * sets. Entries are written once and never removed, so threads read them
- * without a lock. A text can be stored in TRIES entries of the table; if all of
- * them are occupied, the text is parsed at each call. */
+ * without a lock. A text is stored in one of TRIES entries; if all of them are
+ * occupied, the text is parsed at each call. */
 typedef struct known_text {
     const tn_options_type *type;
     uint64_t given;  /* bit i is set if the text sets option i */

@@ -119,7 +119,7 @@ void tn__file_let_go(int fd)
 bool tn__library_folder(char *out, size_t room)
 {
     Dl_info info;
-    /* An address within the library. It is that of data, since ISO C has no
+    /* An address within the library. A variable is used, since ISO C has no
      * cast from a function to void *. */
     static const char here = 0;
     if (!dladdr(&here, &info) || !info.dli_fname)

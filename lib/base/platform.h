@@ -38,8 +38,8 @@
 #define TN__UNPOISON(address, bytes) ((void)(address), (void)(bytes))
 #endif
 
-/* Makes memory inaccessible, as TN__POISON does, also if the program runs in
- * valgrind. Takes some nanoseconds. */
+/* Makes memory inaccessible, as TN__POISON does, but under valgrind as well as
+ * under AddressSanitizer. Takes some nanoseconds. */
 #if !defined(TN__ASAN) && defined(__has_include)
 #if __has_include(<valgrind/memcheck.h>)
 #include <valgrind/memcheck.h>
@@ -79,9 +79,9 @@ static inline void tn__cpu_relax(void)
  * unset or empty, or if the program is setuid or setgid. */
 const char *tn__env(const char *name);
 
-/* Lets the system reclaim the memory pages that lie completely within this
- * memory, which malloc allocated. Their contents become zero or stay as they
- * are. */
+/* Lets the system reclaim the pages that lie completely within this memory,
+ * which malloc allocated. The contents of these pages become zero or stay as
+ * they are. */
 void tn__memory_discard(void *address, size_t bytes);
 
 /* Writes a code address as "train+0x1234": the program or library that contains

@@ -41,8 +41,7 @@
                    * sleeps; 20 to 60 us as measured */
 /* How long a worker spins before it sleeps, in microseconds, if each thread has
  * a processor. The parts of a training step that run on one thread take 20 to
- * 100 us. With SPIN alone, a worker fell asleep before 74 of the 391 jobs of a
- * step of the character GPT (two threads, Zen 5). */
+ * 100 us, so a worker should not fall asleep during such a part. */
 #define SPIN_US 300
 #define SPINS_PER_CLOCK 100 /* number of reads of the counter for each read of
                              * the clock */
@@ -108,8 +107,8 @@ static void fork_watch(void)
     pthread_atfork(NULL, NULL, after_fork);
 }
 
-/* Runs iterations of a job as thread `number`; the caller is number 0. Begins
- * with the thread's own share. */
+/* Runs iterations of a job as thread `number`; the thread that started the job
+ * is number 0. Begins with the thread's own share. */
 static void run_parts(job *j, int number)
 {
     for (int k = 0; k < j->share_count; k++) {

@@ -301,8 +301,8 @@ void tn__async_span_end(tn__async_span *span)
 }
 
 /* The thread number of lane 0 in the file. A lane shows the work of one device.
- * Viewers show it as a thread, so its number must differ from those of real
- * threads. */
+ * Viewers show it as a thread, so its number must differ from the numbers of
+ * real threads. */
 enum { LANE = 10000 };
 
 static void put_lane(int id, const char *name)

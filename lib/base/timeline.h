@@ -1,6 +1,6 @@
 /* timeline.h: measures spans of time for a trace (<tenon/trace.h>, as
  * torch.profiler). A span is the time from tn__span_begin to tn__span_end.
- * While no trace runs, it costs the load of one flag.
+ * While no trace runs, a span costs the load of one flag.
  *
  *     tn__span span;
  *     tn__span_begin(&span);
@@ -64,8 +64,9 @@ static inline void tn__span_end(const tn__span *span, const char *category,
         tn__span_close(span, category, name, shapes);
 }
 
-/* Adds work that the calling thread submitted to a device, in bytes and
- * operations. `device` is only compared with tn__limits.device. */
+/* Adds to the counts of the calling thread the bytes and operations of work
+ * that it submitted to a device. `device` is only compared with
+ * tn__limits.device. */
 void tn__timeline_count(const void *device, double bytes, double operations);
 /* Adds the number of instructions of the work that was added last, and how many
  * of them are multiplications. */
@@ -80,8 +81,9 @@ typedef struct tn__async_span {
     tn__tally did;
 } tn__async_span;
 
-/* Called before and after submitting work. If no trace is running, set
- * host.trace to 0 and do not start one, even if TENON_TRACE is set. */
+/* A caller calls tn__async_span_begin before it submits work to a device and
+ * tn__async_span_end afterwards. If no trace is running, they set host.trace to
+ * 0. Unlike tn__span_begin, they do not start a trace if TENON_TRACE is set. */
 void tn__async_span_begin(tn__async_span *span, const char *name);
 void tn__async_span_end(tn__async_span *span);
 /* Writes the span of executed work to the trace, if the trace is still running.

@@ -275,10 +275,10 @@ uint32_t tn__cache_read(const void *key, uint64_t key_bytes,
 
 /* ---- exclusive locks ---------------------------------------------------- */
 
-/* Takes an exclusive lock for a key, so that of several processes only one
- * compiles the program. All keys share one lock file. A key locks one byte
- * range of that file (fcntl), at an offset computed from its hash; the file's
- * content is never written. No cache entry can have the lock file's name. */
+/* Takes an exclusive lock for a key, so that several processes do not compile
+ * the same program. All keys share one lock file. A key locks one byte range of
+ * that file (fcntl), at an offset computed from its hash; the file's content is
+ * never written. No cache entry can have the lock file's name. */
 int32_t tn__cache_hold(const void *key, uint64_t key_bytes)
 {
     uint64_t h[2] = {0, 0};

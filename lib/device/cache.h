@@ -16,8 +16,8 @@ void tn__cache_write(const void *key, uint64_t key_bytes, const void *value,
                      uint64_t value_bytes);
 
 /* cache_hold and cache_release of the host table, the functions that the core
- * offers to plugins. They take and release the lock of one key between
- * processes. */
+ * offers to plugins. They take and release a lock for one key, which excludes
+ * other threads and processes. */
 int32_t tn__cache_hold(const void *key, uint64_t key_bytes);
 void tn__cache_release(int32_t hold);
 

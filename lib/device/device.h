@@ -171,8 +171,8 @@ typedef tn_status tn__host_interpret(const tn_program *program,
  * host->interpret returns TN_ERR_UNSUPPORTED. */
 void tn__host_set_interpret(tn__host_interpret *interpret);
 /* Sets those functions of the host table (the functions that the core offers to
- * plugins) that print kernel source, from plan_program to fault_read. Plugins
- * that were loaded before the call do not get them. */
+ * plugins) that print kernel source, which are the members from plan_program to
+ * fault_read. Plugins that were loaded before the call do not get them. */
 void tn__host_set_source(const tn_host *functions);
 
 #endif

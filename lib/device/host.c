@@ -90,8 +90,8 @@ const char *tn__option_value(const tn__plugin *plugin, const char *key)
     return NULL;
 }
 
-/* Returns the value of option `key` of plugin i: the value that was set, else
- * that of the environment variable TENON_<PLUGIN>_<KEY>. */
+/* Returns the value of option `key` of plugin i: the value that was set for the
+ * plugin, else the value of the environment variable TENON_<PLUGIN>_<KEY>. */
 static const char *option_of(int i, const char *key)
 {
     const tn__plugin *plugin = tn__registry_at(i);

@@ -1,9 +1,10 @@
 /* lane.c: measures when a device executed its work, for a trace. Each piece of
- * work has an event before and after it (as torch.cuda.Event). One more event
- * is recorded just before a synchronisation, and has been reached when the
- * synchronisation returns, so its time is the host's current time. The device
- * reports how long before that event each other event was reached. This
- * converts the device's times to the host's clock. */
+ * work has an event before and after it (as torch.cuda.Event).
+ *
+ * The device reports only times between two of its events, so they are
+ * converted to the host's clock. For that, one more event is recorded just
+ * before a synchronisation. It has been reached when the synchronisation
+ * returns, so its time is taken to be the host's time then. */
 #include <device/lane.h>
 
 #include <base/error.h>
@@ -12,9 +13,9 @@
 #include <device/registry.h>
 
 /* MAX_WORK is the largest number of pieces of work that wait to be written to
- * the trace. LONGEST is the longest time that one may wait, in microseconds.
- * Devices report the time between events in milliseconds as float32; at 100 ms
- * that resolves 0.01 us. */
+ * the trace. LONGEST is the longest time that a piece of work may wait, in
+ * microseconds. Devices report the time between events in milliseconds as
+ * float32, whose resolution at 100 ms is 0.01 us. */
 enum { MAX_WORK = 512 };
 #define LONGEST 1e5
 

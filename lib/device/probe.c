@@ -1,9 +1,9 @@
 /* probe.c: asks a plugin for its devices in a child process.
  *
  * Some vendor libraries abort the process or print on machines that they do not
- * support (an example is two copies of LLVM in one process, pocl#474). Because
- * of the child process, a program that lists devices gets an entry with the
- * reason instead of crashing. */
+ * support. An example is two copies of LLVM in one process (pocl#474). If that
+ * happens in the child process, the program that lists devices does not crash,
+ * and shows the reason for that plugin. */
 #include <device/registry.h>
 
 #include <base/plain.h>

@@ -22,8 +22,8 @@ typedef struct tn__record {
     void (*drop)(void *kept);
     /* The random draws of the recording, in order. A draw is one call of the
      * random number generator, identified by a seed and the number of the call.
-     * seed and call are the recorded values, seed_now and call_now those of the
-     * current replay. */
+     * seed and call are the recorded values, seed_now and call_now the values
+     * of the current replay. */
     struct tn__draw {
         uint64_t seed, call, seed_now, call_now;
     } *draws; /* owned array */
@@ -36,7 +36,8 @@ typedef struct tn__record {
 
 /* Begins to record the work that this thread submits to the device. `drop`
  * releases the objects that are passed to tn__record_keep. Returns NULL with
- * TN_ERR_MEMORY, or with TN_ERR_STATE if this thread is already recording. */
+ * TN_ERR_STATE if this thread is already recording, or with TN_ERR_MEMORY if
+ * memory runs out. */
 tn__record *tn__record_begin(tn_device *device, void (*drop)(void *kept));
 /* Ends the recording of this thread. */
 void tn__record_end(tn__record *record);
@@ -60,11 +61,12 @@ tn_status tn__record_run(tn__record *record,
 
 /* Keeps an object alive until the record is freed. Returns true if the record
  * has taken over the caller's reference. Returns false if the record already
- * keeps the object, or if memory ran out; then the error is recorded. */
+ * keeps the object. Also returns false, with the error recorded, if memory ran
+ * out. */
 bool tn__record_keep(void *object);
 /* Records that a random draw was made. The launches that have this seed and
- * call number as parameters (those of the operator and of its gradient) get new
- * values at each replay. */
+ * call number as parameters (the launches of the operator and of its gradient)
+ * get new values at each replay. */
 void tn__record_drew(uint64_t seed, uint64_t call);
 
 /* Records one submission of work. `kind` is a constant of work.h and args the

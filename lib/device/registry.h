@@ -69,9 +69,9 @@ typedef struct tn__plugin {
 } tn__plugin;
 
 /* Guards the list of plugins and everything declared below. Public functions
- * take the lock; the functions declared here expect it to be held. Functions of
- * the host table do not need it. A thread that holds it must not wait for other
- * threads. */
+ * take the lock; the functions declared here expect it to be held. The
+ * functions that the core offers to plugins do not need it. A thread that holds
+ * it must not wait for other threads. */
 extern tn__lock tn__registry_lock;
 
 /* Searches the folders for plugins on the first call. Later calls do nothing,
@@ -139,8 +139,8 @@ typedef struct tn__spec {
  * reason on failure. */
 bool tn__spec_next(const char **text, tn__spec *out, char *reason,
                    size_t room);
-/* Opens the first device of a specification that can be opened. Returns NULL,
- * with why each failed in *reasons, if none can. */
+/* Opens the first device of a specification that can be opened. If none can,
+ * returns NULL and appends to *reasons why each of them failed. */
 tn_device *tn__spec_open(const char *specification, tn__text *reasons);
 
 /* What a plugin reports about itself when it is queried in a child process. */
@@ -186,8 +186,8 @@ bool tn__dtypes_check(tn_device_info *info, char *reason, size_t room);
 tn_status tn__device_check_program(const tn_device *device,
                                    const tn_program *program);
 
-/* Sets the pointers to the extension tables of a new device. Those of
- * extensions listed in TENON_MASK are NULL. */
+/* Sets the pointers to the extension tables of a new device. The pointers of
+ * extensions that TENON_MASK lists are NULL. */
 tn_status tn__extensions_open(tn_device *device);
 /* Implement the public functions tn_device_has_extension and tn_device_mask. */
 bool tn__device_has_extension(const tn_device *device, const char *name);

@@ -1,5 +1,5 @@
 /* report.c: lists all plugins for the user: which files were found, which
- * plugins can be used, and what to do about the others. */
+ * plugins can be used, and how to make the other plugins usable. */
 #include <device/registry.h>
 
 #include <base/lock.h>

@@ -78,7 +78,7 @@ enum { MAX_INS = 2048 };
 typedef struct counted {
     const tn_program *program;
     const tn_launch *launch;
-    /* Bit sets of dimensions: those across rows, and all. */
+    /* Bit sets: the dimensions across rows, and all dimensions. */
     uint32_t rows, all;
     uint32_t along[MAX_INS];
 } counted;

@@ -1,7 +1,7 @@
 /* tally.h: computes, for a trace, how many bytes a call of a plugin moves and
- * how many operations it executes (base/timeline.h). Both follow from the
- * call's arguments. Each element of an operand counts once, even if the device
- * reads it several times. */
+ * how many operations it executes (base/timeline.h). Both numbers are computed
+ * from the call's arguments. Each element of an operand counts once, even if
+ * the device reads it several times. */
 #ifndef TN_LIB_DEVICE_TALLY_H
 #define TN_LIB_DEVICE_TALLY_H
 

@@ -24,9 +24,9 @@ tn_event *tn__transfer_event(tn__transfer *transfer);
 void tn__transfer_event_close(tn__transfer *transfer, tn_event *event);
 
 /* One copy from `memory`, which tn__transfer_memory returned, to a block on the
- * device. tn__transfer_copy submits several copies. They begin after the event
- * `after`, or at once if it is NULL. The event `done` is recorded after them;
- * `memory` must stay unchanged until `done` is reached. */
+ * device. tn__transfer_copy submits several copies. The copies begin after the
+ * event `after`, or at once if `after` is NULL. The event `done` is recorded
+ * after them; `memory` must stay unchanged until `done` is reached. */
 typedef struct tn__upload_copy {
     tn__block *block;
     uint64_t offset, bytes;

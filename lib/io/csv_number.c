@@ -98,8 +98,8 @@ bool tn__csv_parse(tn__csv_number *out, const char *text, size_t count,
                 (isinf(value) || !(fabs(value) >= range[in].overflow))) ||
                bad(problem, text, "beyond the range of ", dtype);
     }
-    /* "1e3" and "2.0" are accepted as integers. From 2^53 on they are not,
-     * because the float64 may have been rounded. */
+    /* "1e3" and "2.0" are accepted as integers. Magnitudes of 2^53 or more are
+     * not, because the float64 may have been rounded. */
     if (value != trunc(value))
         return bad(problem, text, "not a value of ", dtype);
     if (!(fabs(value) < 0x1p53) || value < (double)range[in].least ||

@@ -48,11 +48,11 @@ tn_status tn__file_read(const char *path, const char *what,
 
 /* ---- writing ------------------------------------------------------------ */
 
-/* Writes a file that replaces the file at path only when it is complete. The
- * data is written to a temporary file in the same folder, synced to disk, and
- * renamed. So after a crash either the old or the new file exists. If path is a
- * symbolic link, the file that it leads to is replaced. The new file gets the
- * mode of the old one. */
+/* A file that is being written and replaces the file at path only when it is
+ * complete. The data is written to a temporary file in the same folder, which
+ * is then synced to disk and renamed. So after a crash either the old or the
+ * new file exists. If path is a symbolic link, the file that it leads to is
+ * replaced. The new file gets the mode of the old one. */
 typedef struct tn__file_writer {
     int fd;
     char *path, *temporary; /* owned paths: of the file after following links,

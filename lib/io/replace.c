@@ -188,8 +188,8 @@ static int open_temporary(tn__file_writer *w)
         if (fd < 0)
             return -1;
         /* Between open and flock the file is not locked, so another writer may
-         * treat it as left behind. Then that writer holds the lock or has
-         * removed the file, and another name is tried. */
+         * take it for a file of an ended process. Then that writer holds the
+         * lock or has removed the file, and another name is tried. */
         struct stat info;
         bool locked = flock(fd, LOCK_EX | LOCK_NB) == 0;
         bool taken = !locked && errno == EWOULDBLOCK;

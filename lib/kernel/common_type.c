@@ -90,8 +90,8 @@ uint32_t tn__type_to_common(tn__typer *typer, const tn__value *value,
                             const tn__common_type *common)
 {
     uint32_t id = tn__ssa_cast(typer->ssa, value->id, common->type);
-    /* A promoted value fits into the narrow integer, but a literal or parameter
-     * may not. It wraps. */
+    /* A promoted value fits into the narrow integer. A literal or parameter
+     * that does not fit wraps. */
     if (value->weak && is_narrow_integer(common->dtype))
         id = tn__ssa_narrow(typer->ssa, id, common->dtype);
     return id;

@@ -122,8 +122,8 @@ static const tn__kernel *compose(const tn__kernel *consumer, int at,
                                  const int *same)
 {
     /* If the producer's output has one value per row, a pointwise consumer runs
-     * once per row too. If the consumer's input has one value per row, so does
-     * a pointwise producer. */
+     * once per row too. If the consumer's input has one value per row, a
+     * pointwise producer runs once per row too. */
     bool consumer_per_row = !consumer->has_row && producer->has_row &&
                             producer->out[from].level == TN_LEVEL_ROW;
     bool producer_per_row =

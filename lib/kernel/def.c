@@ -70,8 +70,8 @@ static bool parse_param_type(tn__parser *parser, tn_dtype *dtype)
         parser, "a type: f32, f64, i32, i64, bool, float, int or type");
 }
 
-/* Turns the name that was bound last into the name of a type parameter. It
- * needs no slot, because it is not a value. */
+/* Turns the name that was bound last into the name of a type parameter. The
+ * name needs no slot (number of a value), because it is not a value. */
 static bool parse_type_param(tn__parser *parser, tn__def *def,
                              tn__binding *binding)
 {

@@ -28,7 +28,7 @@ enum tn__node_kind {
     TN__NODE_LOAD,    /* loads an element of the input in `slot`. The kids are
                        * the indices. `op` is 1 if elements outside the tensor
                        * are read as 0, else 0. */
-    TN__NODE_BLOCK,   /* the kids are LETs, at most one WHILE, and at last the
+    TN__NODE_BLOCK,   /* the kids are LETs, at most one WHILE, and finally the
                        * value */
     TN__NODE_LET,     /* defines local names: assigns the values of kid[0] to
                        * the slots from `slot` on; `integer` is the number of

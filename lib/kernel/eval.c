@@ -237,8 +237,8 @@ static int64_t shift(unsigned op, int64_t x, int64_t y, int width)
     switch (op) {
     case TN_K_SHL:
         return inside ? (int64_t)((uint64_t)x << y) : 0;
-    case TN_K_SHR: /* C does not define it, but all compilers of Tenon shift in
-                    * the sign bit */
+    case TN_K_SHR: /* C does not define >> of a negative number, but all
+                      compilers of Tenon shift in the sign bit */
         return inside ? x >> y : x < 0 ? -1 : 0;
     default:
         if (!inside)

@@ -151,8 +151,8 @@ static void emit(cleaner *c, uint32_t i)
         c->map[i] = tn__ssa_add(c->to, ins);
 }
 
-/* Appends the live instructions between `first` and `end` that belong directly
- * into `loop`: not before it and not into an inner loop. */
+/* Appends the live instructions between `first` and `end` that must be computed
+ * in `loop` itself: not before it and not in an inner loop. */
 static void emit_region(cleaner *c, uint32_t first, uint32_t end,
                         uint32_t loop);
 

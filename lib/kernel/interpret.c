@@ -150,8 +150,8 @@ typedef struct run {
      * element (elem_at), in elements. `position` is the row-major index of the
      * current element. */
     int64_t *row_at, *elem_at;
-    const int64_t *at; /* row_at while the instructions per row of a stage run,
-                        * elem_at while those per element run */
+    const int64_t *at; /* row_at while a stage runs its instructions per row,
+                        * elem_at while it runs its instructions per element */
     int64_t position;
     int64_t row_length;
     const tn_number *arg; /* arguments of the function that is running */

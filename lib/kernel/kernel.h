@@ -43,17 +43,15 @@ const char *tn__def_param_name(const tn__def *def, int i);
 
 /* ---- typed kernels ----------------------------------------------------- */
 
-/* Flag in the field `sub` of a LOAD in a tn__kernel. (In a tn_program, these
- * LOADs have no flag.) It marks a guard, a LOAD that checks a value. Its index
- * is 0 if the value is valid, else a constant of base/guard.h that says what is
- * wrong. The operand of a guard has index stride 0 and index extent
- * TN__GUARD_EXTENT, so an invalid value is reported as an index out of
- * range. */
+/* Flag in the field `sub` of a LOAD in a tn__kernel (a tn_program does not have
+ * it). It marks a guard, which is a LOAD that checks a value. Its index is 0 if
+ * the value is valid, else a constant of base/guard.h that says what is wrong.
+ * The operand of a guard has index stride 0 and index extent TN__GUARD_EXTENT,
+ * so an invalid value is reported as an index out of range. */
 #define TN__LOAD_GUARD 2
 
 /* A kernel as typed SSA over inputs (tensors), parameters (scalars) and
- * outputs. The instructions are those of plugin_program.h, with these
- * differences:
+ * outputs. plugin_program.h defines the instructions, with these differences:
  * - There are no stages. Instructions are numbered in the order they run.
  * - LOAD and OFFSET name inputs by number.
  * - There are no STOREs: out[] names the values to store.
@@ -107,8 +105,8 @@ const tn_program *tn__kernel_program(const tn__kernel *kernel);
 
 /* Returns the gradient of `kernel` with respect to input `wrt`, as a kernel
  * with the same parameters. It may read the inputs and outputs of `kernel` and
- * the gradients of its outputs. It has as inputs only those that it reads. Its
- * input i is tensor number used[i] in this list:
+ * the gradients of its outputs; its inputs are the tensors that it does read.
+ * Input i of the gradient is tensor number used[i] in this list:
  *   first   the inputs of `kernel`
  *   then    the outputs of `kernel`
  *   then    the gradients of these outputs
@@ -142,15 +140,15 @@ int tn__def_gradient_used(const tn__def *gradient,
  * that input. So a half-type result that feeds a float32 input is not rounded
  * to the half type.
  *
- * The inputs of the result are the other inputs of the consumer, then those of
- * the producer. same[] lists pairs of inputs that are the same tensor, as
- * numbers in that list, and ends with -1. The second input of each pair is left
- * out. `same` may be NULL. The parameters are those of the consumer, then those
- * of the producer. The outputs are those of the consumer.
+ * The result has the other inputs of the consumer, then the inputs of the
+ * producer. same[] has pairs of numbers of inputs in this list that are the
+ * same tensor, and ends with -1. The second input of each pair is left out.
+ * `same` may be NULL. The result has the parameters of the consumer, then the
+ * parameters of the producer. It has the outputs of the consumer.
  *
  * A kernel that works on rows (has_row) can be composed with a pointwise
- * kernel. A pointwise consumer of one value per row then runs once per row
- * itself, and so does a pointwise producer of one value per row. Two kernels
+ * kernel. A pointwise consumer of one value per row then runs once per row. A
+ * pointwise producer of one value per row also runs once per row. Two kernels
  * that work on rows can be composed if the output and the input are both per
  * element or both per row; the caller makes sure that they have the same rows.
  * If the kernels cannot be composed, records TN_ERR_UNSUPPORTED and returns
@@ -201,9 +199,9 @@ char *tn__kernel_text(const tn__kernel *kernel);
  * register type, such as "exp" and TN_F32. Returns NULL without an error if
  * there is none. A function is typed and gets a number when it is first used.
  *
- * In the body of a function, the imm.i of a CALL is such a number, for
- * tn__math_fn_at. In a kernel or a program, imm.i is an index into its own list
- * of functions (plugin_program.h). */
+ * In the body of a function, the imm.i of a CALL is the number of the called
+ * function, for tn__math_fn_at. In a kernel or a program, imm.i is an index
+ * into its own list of functions (plugin_program.h). */
 const tn_kernel_fn *tn__math_fn(const char *name, tn_dtype type);
 /* Types all mathematical functions and returns how many there are. Records an
  * error and returns 0 if one is invalid. */

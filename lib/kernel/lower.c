@@ -10,9 +10,9 @@
  *
  * A value per row that does not come from a reduction (such as the mean in the
  * gradient of layer_norm) is loaded after the elements of the first stage. A
- * sum that uses it is then in the second stage. If another sum does not use it,
- * both are put into the second stage, so that the elements are read only once.
- * An example is the sums of g and of g * (x - mean). */
+ * sum that uses it is then in the second stage. A sum that does not use it is
+ * put into the second stage too, so that the elements are read only once. An
+ * example is the sums of g and of g * (x - mean). */
 #include <string.h>
 
 #include <base/lock.h>
@@ -114,8 +114,8 @@ static void find_loops(layout *l)
     }
 }
 
-/* Returns the first stage whose instructions can read value u: the instructions
- * per element if `elem` is set, else those per row. */
+/* Returns the first stage whose instructions can read value u: its instructions
+ * per element if `elem` is set, else its instructions per row. */
 static uint32_t stage_for(const layout *l, uint32_t u, bool elem)
 {
     if (u == TN_NONE || l->ins[u].level == TN_LEVEL_UNIFORM)

@@ -5,8 +5,8 @@
  * bits takes two more instructions. They can be left out under two conditions.
  * First, the value is NaN only if the function's argument is NaN. Second, if
  * the argument is NaN, the function's result does not depend on the NaN's bits.
- * Both can be proved for most functions that take the bits of their one
- * argument apart. */
+ * For most functions that extract the sign, exponent or mantissa from the bits
+ * of their one argument, both conditions can be proved. */
 #include <math.h>
 #include <string.h>
 
@@ -158,8 +158,8 @@ static bool nan_of_argument(const tn_kernel_fn *fn, uint32_t value)
 }
 
 /* What is known about a value if the function's argument is NaN: it is NaN; it
- * is the bits of a NaN; it is false; it is true; it is the same for all NaNs;
- * or it depends on the NaN's bits. */
+ * is the bits of a NaN; it is false; it is true; it has the same value for all
+ * NaNs; or it depends on the NaN's bits. */
 typedef enum nan_state {
     IS_NAN,
     NAN_BITS,

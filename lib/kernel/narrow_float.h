@@ -20,7 +20,7 @@ typedef struct tn__narrow_format {
     uint32_t overflow; /* code for a finite number that is rounded to more than
                         * max_finite */
     uint32_t nan;      /* code of the NaN that conversions produce; all codes
-                        * above that of infinity are NaN */
+                        * above the code of infinity are NaN */
 } tn__narrow_format;
 
 static inline tn__narrow_format tn__narrow_format_of(tn_dtype dtype)
@@ -59,8 +59,8 @@ static inline uint32_t tn__narrow_encode(tn_dtype dtype, float x)
     int exponent = subnormal ? -126 : (int)(magnitude >> 23) - 127;
     uint32_t significand = (magnitude & 0x7fffff) | (subnormal ? 0 : 1u << 23);
 
-    /* Numbers below the smallest normal number all have the same spacing, so
-     * they are shifted further to the right. With a shift of 25, everything is
+    /* Subnormal numbers of the narrow type all have the same spacing, so they
+     * are shifted further to the right. With a shift of 25, everything is
      * rounded to 0. */
     int above = exponent - format.min_exponent;
     int shift = 23 - format.mantissa_bits + (above < 0 ? -above : 0);
@@ -71,9 +71,10 @@ static inline uint32_t tn__narrow_encode(tn_dtype dtype, float x)
     if (rest > half || (rest == half && (kept & 1)))
         kept++;
 
-    /* Adding the significand's leading one increments the exponent field of the
-     * code. If rounding carries to the next power of two, that increments it
-     * too. */
+    /* If the result is a normal number, the leading one of `kept` is the lowest
+     * bit of the code's exponent field, so the field is 1 before `above` is
+     * added. If rounding carries to the next power of two, the field becomes
+     * one greater. */
     uint32_t code = kept;
     if (above > 0)
         code += (uint32_t)above << format.mantissa_bits;

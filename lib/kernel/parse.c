@@ -205,8 +205,8 @@ static bool parse_let(tn__parser *parser, tn__nodes *into)
     if (!tn__parser_advance(parser))
         return false;
     /* A name is in scope only after its own expression. But its number (slot)
-     * must be lower than those of names inside the expression. So the names are
-     * bound first, and hidden while the expression is parsed. */
+     * must be lower than the numbers of names inside the expression. So the
+     * names are bound first, and hidden while the expression is parsed. */
     bool list = parser->token.kind == '(';
     uint32_t first = parser->binding_count, slot = parser->slot_count;
     if (list && !tn__parser_advance(parser))

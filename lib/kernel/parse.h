@@ -31,8 +31,8 @@ typedef struct tn__parser {
 
 void tn__parser_init(tn__parser *parser, const char *text, const char *where,
                      tn__arena *arena);
-/* On failure, all functions below record an error. Those that make nodes then
- * return NULL, the others return false. */
+/* On failure, all functions below record an error. Functions that return a node
+ * then return NULL, and functions that return bool return false. */
 bool tn__parser_advance(tn__parser *parser);
 /* Records the error "expected X, found Y", where Y is the current token.
  * Returns false. */

@@ -140,7 +140,8 @@ static void print_arithmetic(printer *p, const tn_kernel_ins *ins,
 }
 
 /* Prints a shift. If the count is a constant less than the width, prints C's
- * operator. */
+ * operator; else prints a call of a function that is defined for every
+ * count. */
 static void print_shift(printer *p, const tn_kernel_ins *ins)
 {
     const tn_kernel_ins *by = &p->fn->ins[ins->b];
@@ -338,9 +339,9 @@ static bool print_definition(printer *p, uint32_t i)
     return good;
 }
 
-/* Prints the declarations of a loop's variables, before the loop, since they
- * are also read after it. Returns the number of the first instruction of the
- * loop's body. */
+/* Prints the declarations of a loop's variables. They are printed before the
+ * loop, since the variables are also read after it. Returns the number of the
+ * first instruction of the loop's body. */
 static uint32_t print_carries(printer *p, uint32_t loop)
 {
     uint32_t i = loop + 1;

@@ -15,14 +15,14 @@
  * exp_f32 computes one value. run_exp_f32 computes out[i] for n values, in a
  * loop that the compiler can vectorize. It is printed only if with_run is set.
  * `out` must not overlap an argument. If the text is compiled without
- * contraction to fma, the bits are those of tn__kernel_eval. Functions that
- * `fn` calls have to be printed before it.
+ * contraction to fma, the results have the same bits as tn__kernel_eval.
+ * Functions that `fn` calls have to be printed before it.
  *
  * The text uses <math.h>, <stdint.h>, and four macros. FN and RUN stand for
  * "static inline" and "static" with attributes. EACH(i, n) is the head of the
- * loop. WHOLE (math_table.c) computes the values that do not fill a vector and
- * returns the number of the others. Everything else that the text uses is in
- * backends/cpu/simd/math_ops.h.
+ * loop. WHOLE (math_table.c) computes the last values, which do not fill a
+ * vector, and returns how many values are before them. Everything else that the
+ * text uses is in backends/cpu/simd/math_ops.h.
  *
  * The caller frees the text with tn__free. If memory runs out, records an error
  * and returns NULL. If the body has a NARROW, PHILOX or ROWLEN instruction,

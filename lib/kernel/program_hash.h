@@ -8,7 +8,7 @@
 #include <tenon/plugin.h>
 
 /* Adds an instruction to a hash. Its level (per element, per row or once) is
- * left out, since it follows from the rest. */
+ * left out, since the operands determine it. */
 static inline void tn__hash_ins(uint64_t h[2], const tn_kernel_ins *ins)
 {
     tn__hash_word(h, (uint64_t)ins->op | (uint64_t)ins->dtype << 8 |

@@ -120,7 +120,7 @@ tn_dtype tn__register_type(tn_dtype dtype);
 
 /* Removes dead code, moves values that do not change in a loop to before the
  * loop, and returns the kernel. If `used` is NULL, all inputs stay. Otherwise
- * only those that are read stay, and used[i] is set to the old number of input
+ * only inputs that are read stay, and used[i] is set to the old number of input
  * i. `name` is copied. */
 tn__kernel *tn__ssa_finish(tn__ssa *ssa, const char *name, int *used);
 /* Frees a kernel that no other code has seen yet. */
@@ -139,8 +139,8 @@ bool tn__fn_mark_nans(const tn_kernel_fn *fn, tn_kernel_ins *ins);
 
 typedef struct tn__kernel_gradient_entry tn__kernel_gradient_entry;
 
-/* A tn__kernel with what was made from it later: its program and gradients.
- * Both are allocated together. */
+/* A kernel, together with its program and its gradients, which are made when
+ * they are first needed. */
 typedef struct tn__kernel_box {
     tn__kernel kernel;         /* the first member, since a pointer to it is
                                 * converted to the box */

@@ -49,8 +49,8 @@ bool tn__is_integer(tn_dtype dtype); /* returns false for bool */
 /* Types a node, which must have exactly one value. */
 bool tn__type_value(tn__typer *typer, const tn__node *node, tn__value *out);
 
-/* Returns the common type of `count` values. If there is none, records an error
- * and marks the SSA as failed; then the result is any type. */
+/* Returns the common type of `count` values. If there is none, records an
+ * error, marks the SSA as failed, and returns an arbitrary type. */
 tn__common_type tn__type_common(const tn__typer *typer, const tn__value *value,
                                 int count);
 /* Returns the common type of a single value of this dtype that is not weak. */

@@ -1,10 +1,10 @@
 /* fault.cl: reports indices that are out of range (faults). A work-item
- * remembers its first fault: the one at the element with the lowest row-major
- * index and, at that element, of the instruction that comes first in the
- * program. At the end, each work-group appends the first fault of its
- * work-items to a buffer of the queue, unless an earlier launch on the queue
- * has already failed. The host reports the fault with the lowest index. The
- * buffer has space for one fault of each work-group.
+ * remembers its first fault. This is the fault at the element with the lowest
+ * row-major index. If an element has several faults, it is the fault of the
+ * instruction that comes first in the program. At the end, each work-group
+ * appends the first fault of its work-items to a buffer of the queue, unless an
+ * earlier launch on the queue has already failed. The host reports the fault
+ * with the lowest index. The buffer has space for one fault of each work-group.
  *
  * The buffer begins with two 32-bit numbers: the number of the launch that
  * failed (0 if none) and the number of faults. Then come the faults, five
@@ -40,8 +40,9 @@ TK_FN tk_fault tk_fault_at(tk_fault f, tk_i64 position, tk_i32 order,
     return f;
 }
 
-/* Returns the first of two faults: that of the element with the lower row-major
- * index or, at the same element, that of the earlier instruction. */
+/* Returns the first of two faults: the fault at the element with the lower
+ * row-major index or, at the same element, the fault of the earlier
+ * instruction. */
 TK_FN tk_fault tk_fault_first(tk_fault f, tk_fault g)
 {
     return g.position < 0 ? f
@@ -51,7 +52,7 @@ TK_FN tk_fault tk_fault_first(tk_fault f, tk_fault g)
 
 /* Reports a fault at the end of a kernel, which all work-items of a work-group
  * must reach. If any work-item has a fault, the work-items take turns to
- * compare theirs with the first one so far. */
+ * compare their faults with the first fault found so far. */
 #define TK_FAULT_REPORT(buffer, fault, tag, launch, room)                     \
     TK_SHARED(tk_fault, fault_of_group, 1);                                   \
     TK_SHARED(tk_u32, faults_of_group, 1);                                    \

@@ -1,6 +1,7 @@
 /* source.c: prints the kernel source of programs and primitives, and fills the
  * entries of the host table (the functions that the core offers to plugins)
- * that plan and print. These check the sizes of the plugin's structs. */
+ * that plan and print. These functions check the sizes of the plugin's
+ * structs. */
 #include <base/error.h>
 #include <base/fpu.h>
 #include <base/memory.h>
@@ -29,9 +30,9 @@ void tn__print_free(tn_source *source)
 
 /* ---- the host table ---------------------------------------------------- */
 
-/* Checks that the field `size` of a plugin's struct is at least that of version
- * 1.0. A plugin that left it unset must fail now: with later versions, its
- * version could not be known. */
+/* Checks that the field `size` of a plugin's struct is at least the size of the
+ * struct in version 1.0. A plugin that has not set it must fail, because the
+ * library could not tell which fields of the struct the plugin knows. */
 static tn_status check(const char *call, const char *type, uint32_t size,
                        uint32_t least)
 {

@@ -16,8 +16,8 @@ TK_FN tk_u32 tk_encode(tk_f32 x, tk_i32 mantissa, tk_i32 least, tk_u32 sign,
     tk_u32 significand =
         (magnitude & 0x7fffffu) | (field == 0 ? 0u : 0x800000u);
 
-    /* Numbers below the smallest normal number all have the same spacing, so
-     * they are shifted further to the right. With a shift of 25, everything is
+    /* Subnormal numbers of the narrow type all have the same spacing, so they
+     * are shifted further to the right. With a shift of 25, everything is
      * rounded to 0. */
     tk_i32 above = exponent - least;
     tk_i32 shift = 23 - mantissa + (above < 0 ? -above : 0);
@@ -25,9 +25,10 @@ TK_FN tk_u32 tk_encode(tk_f32 x, tk_i32 mantissa, tk_i32 least, tk_u32 sign,
     tk_u32 kept = significand >> shift, middle = 1u << (shift - 1);
     tk_u32 rest = significand & ((1u << shift) - 1u);
     kept += rest > middle || (rest == middle && (kept & 1u) != 0u) ? 1u : 0u;
-    /* Adding the significand's leading one increments the exponent field of the
-     * code. If rounding carries to the next power of two, that increments it
-     * too. */
+    /* If the result is a normal number, the leading one of `kept` is the lowest
+     * bit of the code's exponent field, so the field is 1 before `above` is
+     * added. If rounding carries to the next power of two, the field becomes
+     * one greater. */
     tk_u32 code = kept + (above > 0 ? (tk_u32)above << mantissa : 0u);
     code = code > finite ? overflow : code;
     code = magnitude == 0x7f800000u ? infinity : code;

@@ -24,7 +24,8 @@ const char *tn__source_entry(tn__text *text, const tn_target *target,
                              const char *kernel);
 
 /* Prints the kernel source of a primitive (a matrix product, scan, sort,
- * scatter or convolution). tn__print calls it if there is no program. */
+ * scatter or convolution). tn__print calls it if its argument `program` is
+ * NULL. */
 tn_status tn__print_primitive(const tn_target *target, const tn_plan *plan,
                               tn_source *source);
 

@@ -97,8 +97,8 @@ int64_t tn__element_int(tn_dtype dtype, const void *element)
         READ(uint8_t);
         return value != 0;
     }
-    default: { /* a float is converted as by CAST in kernels: it is truncated
-                * and clamped to the range, and NaN gives 0 */
+    default: { /* a float is converted as the CAST of kernels does: it is
+                  truncated and clamped to the range, and NaN gives 0 */
         double x = tn__element_double(dtype, element);
         if (isnan(x))
             return 0;

@@ -27,8 +27,8 @@ typedef struct printer {
     bool whole, scientific; /* print floats without digits after the point, or
                                in scientific notation */
     int width;
-    size_t line; /* length of the last line, by which suffixes such as dtype=
-                    are put on this line or a new one */
+    size_t line; /* length of the last line, which decides whether a suffix such
+                    as dtype= is put on it or on a new line */
 } printer;
 
 /* ---- numbers ------------------------------------------------------------- */

@@ -118,8 +118,8 @@ const tn__class tn__tensor_class = {.name = "tensor",
                                     .destroy = tensor_destroy,
                                     .origin = tensor_origin};
 
-/* Makes a tensor whose shape, strides, numel and contiguous the caller sets.
- * Takes over a reference to storage. */
+/* Makes a tensor over storage, whose reference it takes over. The caller sets
+ * the fields shape, stride, numel and contiguous. */
 static tn_tensor *tensor_over(tn__storage *storage, tn_dtype dtype, int ndim)
 {
     tn_tensor *x = tn__pool_take_object(&tensor_pool);
@@ -140,8 +140,8 @@ static tn_tensor *tensor_over(tn__storage *storage, tn_dtype dtype, int ndim)
 
 /* ---- recorded work ------------------------------------------------------- */
 
-/* The reference that a recorded graph keeps is also counted in `saved`, because
- * it does not need the history of the storage. */
+/* The graph's reference is also counted in storage->saved, as references of
+ * saved values are, because the graph does not need the storage's history. */
 void tn__tensor_recorded(const tn_tensor *x)
 {
     tn__storage *storage = x->storage;

@@ -26,9 +26,9 @@ typedef struct tn__storage {
     const char *changed_by;   /* name of the last operator that wrote in place,
                                * for messages; NULL if there was none.
                                * lib/autograd sets it. */
-    /* Owned; NULL if there was no in-place change of shared memory. It is freed
-     * when only saved values still refer to the storage, because a history
-     * refers to nodes and nodes refer to saved values. */
+    /* Owned; NULL if there was no in-place change of shared memory. The history
+     * is freed when only saved values still refer to the storage, because a
+     * history refers to nodes and nodes refer to saved values. */
     _Atomic(tn__history *) history;
     bool has_leaf;            /* a tensor of this storage is a leaf that
                                * requires a gradient */
@@ -152,8 +152,8 @@ tn_tensor *tn__tensor_new_like(const tn_tensor *x, tn_dtype dtype);
  * no graph. */
 tn_tensor *tn__tensor_alias(const tn_tensor *x);
 
-/* Must be called when x was written in place. Increments the version counter of
- * its storage. */
+/* Must be called after x was written in place. Increments the version counter
+ * of its storage. */
 static inline void tn__tensor_changed(tn_tensor *x)
 {
     atomic_fetch_add_explicit(&x->storage->version, 1, memory_order_relaxed);
@@ -181,7 +181,7 @@ typedef struct tn__tensor_hooks {
 } tn__tensor_hooks;
 extern tn__tensor_hooks tn__tensor_hook;
 
-/* Copies src to dst, which is on another device. They have the same dtype and
+/* Copies src to dst, which is on another device. Both have the same dtype and
  * shape, and dst is contiguous. The caller ensures that src is contiguous or
  * that the CPU can access the memory of both devices. */
 tn_status tn__tensor_transfer(tn_tensor *dst, const tn_tensor *src);
@@ -209,15 +209,15 @@ bool tn__shape_is_contiguous(int ndim, const int64_t *shape,
 void tn__shape_span(int ndim, const int64_t *shape, const int64_t *stride,
                     int64_t *low, int64_t *high);
 
-/* Returns whether several elements of a view may share memory. It is certain
- * that they do not if each stride is larger than the span of all dimensions
+/* Returns whether several elements of a view may share memory. The elements
+ * certainly do not if each stride is larger than the span of all dimensions
  * with smaller strides. */
 bool tn__shape_repeats(int ndim, const int64_t *shape, const int64_t *stride);
 
 /* ---- errors -------------------------------------------------------------- */
 
-/* Adds x to the tensors in the details of an error. The error must have fewer
- * than TN_ERROR_TENSORS of them. */
+/* Adds x to the tensors in the details of an error, which must contain fewer
+ * than TN_ERROR_TENSORS tensors before. */
 void tn__error_add_tensor(tn__error_facts *facts, const char *argument,
                           int index, const tn_tensor *x);
 

@@ -45,7 +45,7 @@ static uint32_t encode(narrow n, float x)
     if (isinf(x))
         return sign | n.infinity;
     /* x is rounded to a multiple of the distance between neighbouring numbers
-     * of the format at x. For subnormal numbers this is the distance at the
+     * of the format at x. All subnormal numbers have the same distance as the
      * smallest normal number. x is scaled so that the distance becomes 1, and
      * rint rounds to nearest even. */
     int exponent = x == 0 ? n.min_exponent : ilogb(x);

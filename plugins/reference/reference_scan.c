@@ -7,9 +7,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Returns whether element x becomes the running minimum or maximum in place of
- * `best`, so that its position is reported. An element that equals best does
- * (-0 equals +0). After a NaN only another NaN does. */
+/* Returns whether element x replaces `best` as the running minimum or maximum,
+ * so that its position is reported. An element that equals `best` replaces it,
+ * and -0 equals +0. A NaN is replaced only by another NaN. */
 static bool is_new_best(unsigned kind, tn_dtype dtype, tn_number x,
                         tn_number best)
 {
@@ -44,7 +44,8 @@ static void sum_in_blocks(tn_dtype dtype, tn_number *x, int64_t n)
 
 /* Replaces a row by its prefix sums. They are first computed within each chunk
  * of TN_CHUNK elements. Then the sum of all preceding chunks is added to each
- * element. These are the prefix sums of the chunks' totals. */
+ * element. The sums of preceding chunks are the prefix sums of the chunks'
+ * totals. */
 static void sum_row(tn_dtype dtype, tn_number *x, int64_t n, tn_number *total)
 {
     int64_t chunks = (n + TN_CHUNK - 1) / TN_CHUNK;

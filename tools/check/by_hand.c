@@ -71,8 +71,8 @@ static const void *host_extension(const char *name, uint32_t version)
     return NULL;
 }
 
-/* Passes a failure of the core on to the plugin's way of reporting errors: the
- * message of the pending error is passed to host_fail. */
+/* If `status` is a failure of a core function, reports it through the host
+ * table's function `fail`, with the core's message. Returns `status`. */
 static tn_status told(tn_status status)
 {
     if (!status)

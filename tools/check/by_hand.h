@@ -72,8 +72,9 @@ bool by_hand_is_optional(const char *slot, size_t length);
  * last one. */
 const char *by_hand_optional(int i);
 
-/* Sets the calling thread's floating-point state. If hostile is true, it rounds
- * upward and flushes subnormals to zero. Otherwise it is the default state. */
+/* Sets the calling thread's floating-point state. If hostile is true, the state
+ * rounds upward and flushes subnormals to zero. Otherwise it is the default
+ * state. */
 void by_hand_fpu(bool hostile);
 /* Returns the control bits of the calling thread's floating-point state, which
  * a plugin must not change. */

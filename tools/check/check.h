@@ -94,8 +94,8 @@ bool expect_device(const tn_device_info *info);
 /* Opens the plugin as the options say. Fails the check and returns false if the
  * plugin cannot be opened. */
 bool open_table(by_hand *h);
-/* Opens the plugin and the device. Returns false if that fails, which fails the
- * check, or if there is no device, which skips it. */
+/* Opens the plugin and the device. If that fails, fails the check and returns
+ * false. If there is no device, skips the check and returns false. */
 bool open_device(by_hand *h);
 
 /* ---- the checks --------------------------------------------------------- */

@@ -116,8 +116,9 @@ static void any_case(bool by_rows)
     fill(&b, was_b);
 }
 
-/* Reads a result from the device into value[]. Restores memory[], so that a
- * later comparison finds writes beside the result. */
+/* Reads a result from the device into value[], and leaves memory[] as it was.
+ * Then memory[] can still be compared with the device's memory, to find writes
+ * beside the result. */
 static void look(operand *o)
 {
     static unsigned char before[OPERAND_ROOM];

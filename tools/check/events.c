@@ -186,8 +186,9 @@ static void waits(int argument)
 }
 
 /* Checks that queue_wait waits for the last record of the event that was made
- * before queue_wait. A record is made after queue_wait that cannot complete
- * before the wait ends. A queue that waited for this record would hang. */
+ * before queue_wait. After queue_wait the event is recorded again, at a point
+ * that is reached only when the wait has ended. So a queue that waits for this
+ * second record hangs. */
 static void captures(int argument)
 {
     (void)argument;

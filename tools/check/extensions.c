@@ -1,5 +1,5 @@
 /* extensions.c: runs random cases of a plugin's extensions and compares the
- * results with those of plain loops. */
+ * results with the results of plain loops. */
 #include "extensions.h"
 
 #include <inttypes.h>
@@ -479,7 +479,7 @@ static int case_attention(const void *table, int64_t *wrong)
     any_attention(&args, extent);
     const bool back = args.kind == TN_ATTENTION_BACKWARD;
     /* For each operand, the index of its shape in extent[]. -1 stands for the
-     * shape of mask, -2 for that of lse. */
+     * shape of mask, -2 for the shape of lse. */
     static const int shape[] = {0, 1, 2, -1, 3, -2, 3, 0, 1, 2};
     tn_strided *const view[] = {&args.q,   &args.k,   &args.v, &args.mask,
                                 &args.out, &args.lse, &args.g, &args.dq,

@@ -1,6 +1,6 @@
 /* extensions.h: checks a plugin's extensions on operands with random shapes and
- * strides. The results are compared with those of plain loops, which follow the
- * definitions in plugin_extensions.h. */
+ * strides. The results are compared with the results of plain loops, which
+ * follow the definitions in plugin_extensions.h. */
 #ifndef TN_CHECK_EXTENSIONS_H
 #define TN_CHECK_EXTENSIONS_H
 

@@ -1,9 +1,9 @@
 /* guard.c: checks that a plugin only reads the argument structs of a call, only
  * during the call, and only as far as their size fields say.
  *
- * The wrapper of each plugin function copies its arguments to a place: pages of
- * their own, followed by an inaccessible page. 64 places are used in turn.
- * After a call its place is inaccessible until it is used again. */
+ * The wrapper of each plugin function copies its arguments to a place, which is
+ * a few pages of memory followed by an inaccessible page. 64 places are used in
+ * turn. After a call its place is inaccessible until it is used again. */
 #include "guard.h"
 
 #include <errno.h>
@@ -75,7 +75,7 @@ static place *take(const char *call)
 }
 
 /* Copies `bytes` from `from` to the memory that ends at *end, and moves *end to
- * the beginning of the copy. So copies are placed one before the other. */
+ * the beginning of the copy. So each copy lies just before the previous one. */
 static void *put(unsigned char **end, const void *from, size_t bytes)
 {
     *end -= (bytes + 7) & ~(size_t)7;

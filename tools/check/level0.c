@@ -133,7 +133,7 @@ static void wrong_major(int argument)
 }
 
 /* Loads the plugin with a host table of the given size in bytes. The table of
- * version 1.0 is the shortest, those of later versions are longer. The page
+ * version 1.0 is the shortest; tables of later versions are longer. The page
  * after the table is inaccessible. */
 static void host_table(int size)
 {

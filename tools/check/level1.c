@@ -304,8 +304,9 @@ static void take_buffer(const worker *w)
     w->h.plugin->buffer_free(w->h.device, w->left);
 }
 
-/* Starts threads that each use their own queue or, if one_queue is true, share
- * one. libtenon uses a synchronous device with a single queue. */
+/* Starts threads that each use a queue of their own or, if one_queue is true,
+ * share one. libtenon has a single queue for a synchronous device, which all
+ * threads share. */
 static void threads(int one_queue)
 {
     by_hand h;

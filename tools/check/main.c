@@ -2,9 +2,9 @@
  * one plugin, runs the checks of each level, and prints one closing line with
  * the highest level that the plugin passes.
  *
- * Results are compared with those of Tenon's interpreter for kernel programs,
- * which is linked into this program. So the verdict does not depend on an
- * installed libtenon. */
+ * Tenon's interpreter for kernel programs is linked into this program, and
+ * computes the expected results. So the verdict does not depend on an installed
+ * libtenon. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -137,9 +137,10 @@ static void lay_out(random_case *c, uint32_t k, int layout)
         c->stride[k][k % 2] = 0;
 }
 
-/* Fills a contiguous operand k with special values. The first operand cycles
- * through all of them. The second advances once for each cycle of the first, so
- * that all pairs occur. The third mixes both orders. */
+/* Fills a contiguous operand k with special values. The first operand runs
+ * through all special values again and again. The second takes its next value
+ * after each run of the first, so that all pairs occur. The third mixes both
+ * orders. */
 static void fill_corners(random_case *c, uint32_t k)
 {
     tn_dtype dtype = c->operand[k].dtype;

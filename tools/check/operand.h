@@ -55,8 +55,8 @@ void operand_init(operand *o, tn_dtype dtype, uint32_t ndim,
                   const int64_t *extent, bool writes);
 void operand_init_dense(operand *o, tn_dtype dtype, uint32_t ndim,
                         const int64_t *extent);
-/* Fills an operand with random numbers. Tame numbers are small and finite;
- * otherwise they may be infinite, NaN or subnormal. */
+/* Fills an operand with random numbers. If `tame` is true, the numbers are
+ * small and finite; otherwise they may be infinite, NaN or subnormal. */
 void operand_fill(operand *o, bool tame);
 /* Sets value[] to the elements in memory[]. */
 void operand_read(operand *o);

@@ -40,9 +40,10 @@ static void name(const char *of_a, const char *of_b, const char *of_c)
     c.name = of_c;
 }
 
-/* Replaces the n numbers x[] by their prefix sums. Adds in the order that
- * plugin.h defines: first a tree within each block of TN_LANES numbers, then
- * the last sum of the preceding block. */
+/* Replaces the n numbers x[] by their prefix sums, in the order that plugin.h
+ * defines. First computes the prefix sums within each block of TN_LANES
+ * numbers, as a tree. Then adds to each block the last sum of the preceding
+ * block. */
 static void sum_by_blocks(tn_dtype dtype, tn_number *x, int64_t n)
 {
     for (int64_t h = 1; h < TN_LANES; h *= 2)
@@ -257,8 +258,9 @@ static int64_t check_scatter(void)
     for (int64_t i = 0; i < a.count; i++) {
         static const uint8_t kind[] = {0, TN_REDUCE_SUM, TN_REDUCE_PROD,
                                        TN_REDUCE_MIN, TN_REDUCE_MAX};
-        /* b's strides may repeat an element, so its stored value is read back
-         * instead of using the one that was written. */
+        /* The strides of b may give several elements the same memory, so a
+         * later write may have replaced this element. Therefore its value is
+         * read from memory. */
         int64_t index = operand_load(&b, operand_offset(&b, i)).i;
         b.value[i].i = index;
         if (index < 0 || index >= args.dst_extent) {

@@ -1,6 +1,6 @@
 /* primitives.h: checks a plugin's primitives matmul, scatter, scan and sort on
  * operands with random shapes, strides and dtypes. The results are compared
- * with those of plain loops. */
+ * with the results of plain loops. */
 #ifndef TN_CHECK_PRIMITIVES_H
 #define TN_CHECK_PRIMITIVES_H
 

@@ -141,8 +141,8 @@ bool process_counts_memory(void)
     return true;
 }
 
-/* glibc's own allocator. glibc exports it under these names too, for programs
- * that replace malloc. */
+/* glibc's own allocator. glibc exports its functions under these names too, for
+ * programs that replace malloc. */
 extern void *__libc_malloc(size_t bytes);
 extern void *__libc_calloc(size_t count, size_t bytes);
 extern void *__libc_realloc(void *block, size_t bytes);

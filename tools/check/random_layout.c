@@ -77,7 +77,8 @@ static void shuffle(random_source *r, uint32_t *item, uint32_t count)
 }
 
 /* Chooses the strides of operand k over the iteration space. Sets the number of
- * elements in memory that they span and the offset of the first element. */
+ * elements in memory that the operand spans, and the offset of its first
+ * element. */
 static void generate_strides(random_source *r, random_case *c, uint32_t k)
 {
     uint32_t outer = c->launch.outer_ndim, ndim = outer + c->launch.row_ndim;

@@ -9,11 +9,11 @@
 /* Chooses the extents of the iteration space. If `rows` is true, some of its
  * dimensions may be reduced (row dimensions). */
 void random_layout_extents(random_source *r, random_case *c, bool rows);
-/* Replaces the extents by those of several contiguous rows of at least 64
- * elements. */
+/* Replaces the extents, so that the iteration space has several contiguous rows
+ * of at least 64 elements. */
 void random_layout_long_rows(random_source *r, random_case *c);
-/* Replaces the extents by those of at most three rows of a few thousand
- * elements. */
+/* Replaces the extents, so that the iteration space has at most three rows of a
+ * few thousand elements. */
 void random_layout_rows_of_chunks(random_source *r, random_case *c);
 /* Chooses operands and their strides, and allocates and fills their memory.
  * Returns false if memory runs out. */

@@ -1,6 +1,6 @@
 /* random_library.c: adds functions of the kernel language's library, such as
  * erf, to random programs. A plugin may implement them by routines of its own,
- * whose results are then compared with those of the interpreter. */
+ * whose results are then compared with the interpreter's. */
 #include "random_library.h"
 
 #include <string.h>

@@ -293,8 +293,8 @@ static void emit_loop(builder *b)
         b->visible[b->visible_count++] = carry[i];
 }
 
-/* Returns an I64 index. If `checked` is true, it is always within [0, extent),
- * otherwise it often is. */
+/* Returns an I64 index. If `checked` is true, it is always within [0, extent);
+ * otherwise it may be outside. */
 static uint32_t emit_index(builder *b, int64_t extent, bool checked)
 {
     uint32_t i = pick(b, TN_I64);
@@ -553,7 +553,7 @@ static void generate_stages(builder *b, bool rows)
 /* ---- order -------------------------------------------------------------- */
 
 /* Marks instruction n and all instructions that it depends on. If level >= 0,
- * marks only those of that level. */
+ * marks only instructions of that level. */
 static void mark(const builder *b, bool *needed, uint32_t n, int level)
 {
     if (n == TN_NONE || needed[n] || (level >= 0 && b->ins[n].level != level))

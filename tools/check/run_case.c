@@ -21,8 +21,8 @@ typedef struct outcome {
     unsigned char *memory[RANDOM_MAX_OPERANDS]; /* contents of each operand's
                                                  * buffer, with GUARD bytes on
                                                  * both sides; operands that
-                                                 * share memory have the same
-                                                 * pointer */
+                                                 * share memory also share the
+                                                 * array */
 } outcome;
 
 static bool has_memory(const random_case *c, uint32_t k)

@@ -81,8 +81,9 @@ TN__GRADIENT(tn__grad_attention_forward)
     if (g[1] || !g[0])
         return tn__fail(TN_ERR_UNSUPPORTED, "attention_forward: logsumexp has "
                         "no gradient: use tn_logsumexp of the scores");
-    /* Operators are also used if the program has disabled the device's
-     * attention since the forward call (tn_device_mask). */
+    /* Operators compute the gradient if it must be differentiable, or if the
+     * program has disabled the device's attention since the forward call
+     * (tn_device_mask). */
     bool by_ops = tn__tensor_tracks(g[0]) ||
                   !atomic_load(&tn__node_device(node, QUERY)->attention);
     for (int i = QUERY; i <= MASK; i++) {

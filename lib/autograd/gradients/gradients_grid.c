@@ -5,13 +5,14 @@
  *   tap_sum:  out[n,c,p] = sum over t of x[n,c,index[n,t,p]] * w[n,t,p]
  *   tap_dots: out[n,t,p] = sum over c of x[n,c,index[n,t,p]] * g[n,c,p]
  *
- * tap_sum is the derivative of the sum over n, c, t, p of
+ * All gradients follow from the sum over n, c, t and p of
  *
  *   g[n,c,p] * x[n,c,index[n,t,p]] * w[n,t,p]
  *
- * with respect to g, tap_dots the one with respect to w, and scatter_taps the
- * one with respect to x. The sum is linear in each factor, so the gradient of
- * any of the three functions consists of the other two. */
+ * Its derivative with respect to g is tap_sum, with respect to w it is
+ * tap_dots, and with respect to x it is scatter_taps. The sum is linear in each
+ * factor, so the gradient of any of the three functions consists of the other
+ * two. */
 #include <autograd/autograd.h>
 #include <base/error.h>
 #include <ops/table.h>

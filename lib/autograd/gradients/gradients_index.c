@@ -22,8 +22,8 @@ static tn_status set_result(tn_tensor **out, tn_tensor *x)
     return x ? TN_OK : tn_error_code();
 }
 
-/* Returns the gradient of a scatter's source. `part` is the gradient of those
- * elements that were scattered and has the shape of index. It is padded with
+/* Returns the gradient of a scatter's source. `part`, which has the shape of
+ * index, is the gradient of the elements that were scattered. It is padded with
  * zeros to the shape of the source, which may be larger than index. */
 static tn_tensor *pad_to_source(const tn__node *node, tn_tensor *part)
 {
@@ -48,8 +48,8 @@ static tn_tensor *narrow_to_index(tn_tensor *source, const tn_tensor *index)
 }
 
 /* gather and the scatter functions have the arguments (input, dim, index,
- * source). DIM counts all arguments. INDEX and SOURCE count only tensors, as
- * the numbers of a node's inputs do. */
+ * source). DIM is an argument number. INDEX and SOURCE are the numbers of
+ * inputs of the node, which count only tensor arguments. */
 enum { DIM = 1, INDEX = 1, SOURCE = 2 };
 
 TN__GRADIENT(tn__grad_gather)
@@ -207,8 +207,8 @@ TN__GRADIENT(tn__grad_scan_sum)
                       reverse_cumsum(g[0], tn__node_value(node, DIM)->of.i));
 }
 
-/* Shifts x by `by` elements towards the front along dim; fills the end with
- * value. */
+/* Shifts x by `by` elements towards the front along dim. Sets the last `by`
+ * elements to value. */
 static tn_tensor *shift(tn_tensor *x, int64_t dim, int64_t by, double value)
 {
     tn_dims_list pad = {2 * x->ndim, {0}};
@@ -243,8 +243,9 @@ static tn_tensor *scan_prod_by_operators(tn_tensor *x, tn_tensor *g,
 
 /* The gradient of cumprod, where y = cumprod(x). Before the first 0 along dim,
  * the gradient of x[k] is the sum of g[j] * y[j] over j >= k, divided by x[k].
- * For the first 0 the products are computed again with 1 in its place. After
- * the first 0 all products and all gradients are 0. */
+ * The gradient of the first 0 itself is computed without a division, from
+ * products with 1 in its place. After the first 0 all products and all
+ * gradients are 0. */
 TN__GRADIENT(tn__grad_scan_prod)
 {
     int64_t dim = tn__node_dim(node, DIM, 0);
@@ -301,8 +302,8 @@ TN__GRADIENT(tn__grad_cat)
 /* ---- scatter reductions ------------------------------------------------- */
 
 /* Computes the gradient of scatter_reduce with "amax" or "amin". If several
- * elements are equal to the result, each gets an equal share of its
- * gradient. */
+ * elements are equal to the result, each of them gets an equal share of the
+ * result's gradient. */
 static tn_status share_among_ties(const tn__node *node, tn_tensor *g,
                                   tn_tensor **out)
 {

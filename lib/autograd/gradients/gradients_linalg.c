@@ -300,8 +300,9 @@ static tn_tensor *skew(tn_tensor *x)
     return x ? tn_sub(x, transposed(x)) : NULL;
 }
 
-/* For symmetric A the gradient is V (diag(gS) + E) V^T. With M = V^T gV,
- * E[i][j] = (M - M^T)[i][j] / (2 (s[j] - s[i])) for i != j, and E[i][i] = 0. */
+/* For symmetric A = V diag(s) V^T the gradient is V (diag(gS) + E) V^T. With M
+ * = V^T gV, E[i][j] = (M - M^T)[i][j] / (2 (s[j] - s[i])) for i != j, and
+ * E[i][i] = 0. */
 TN__GRADIENT(tn__grad_linalg_eigh)
 {
     tn_tensor *s = tn__node_output(node, 0), *v = tn__node_output(node, 1);
@@ -361,7 +362,8 @@ TN__GRADIENT(tn__grad_linalg_svd)
     int64_t k = size_from_end(s, 1), m = size_from_end(u, 2),
             n = size_from_end(vh, 1);
     /* With full_matrices, U and Vh have more columns or rows than there are
-     * singular values. These are arbitrary, so their gradients are ignored. */
+     * singular values. The additional vectors are arbitrary, so their gradients
+     * are ignored. */
     u = tn_narrow(u, -1, 0, k);
     vh = tn_narrow(vh, -2, 0, k);
     gu = gu ? tn_narrow(gu, -1, 0, k) : NULL;

@@ -7,7 +7,7 @@
  * gradient, the same device call multiplies it by the activation's derivative,
  * which gives the gradient of z. Layer 2 returns it in out[port_count]. The
  * backward walk passes it to layer 1 as the cotangent of layer 1's output 1,
- * and layer 1 then skips its activation. */
+ * and layer 1 does not multiply it by the derivative again. */
 #include <ops/table.h>
 #include <tenon/ops.h>
 
@@ -31,9 +31,9 @@ static uint32_t activation_of(const tn__node *node)
                : TN_PRODUCT_GELU;
 }
 
-/* Returns the gradient of the activation's input: g[0] multiplied by the
- * activation's derivative, plus g[1], which the next layer has multiplied
- * already. */
+/* Returns the gradient of the activation's input. It is g[0] multiplied by the
+ * activation's derivative, plus g[1], which the next layer has already
+ * multiplied by it. */
 static tn_tensor *before_activation(const tn__node *node, tn_tensor *const *g)
 {
     const uint32_t words = activation_of(node);
@@ -54,10 +54,10 @@ static tn_tensor *before_activation(const tn__node *node, tn_tensor *const *g)
     return dz && other ? tn_add(dz, other) : other ? other : dz;
 }
 
-/* Returns the node of the previous layer, whose output is this layer's input,
- * if the gradient of that output need not be computed. Returns NULL if it must
- * be: a hook, tn_grad or create_graph needs it, or the input was not made by a
- * layer with an activation. */
+/* Returns the node of layer 1 (see above) if layer 2, the layer of `node`, may
+ * compute the gradient of z without the gradient of layer 1's output. Returns
+ * NULL if a hook, tn_grad or create_graph needs the gradient of that output, or
+ * if no layer with an activation made layer 2's input. */
 static const tn__node *skipped(const tn__node *node)
 {
     const tn__port *port = &node->port[0];

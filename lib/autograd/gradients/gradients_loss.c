@@ -49,10 +49,11 @@ typedef struct linear {
     tn_tensor *by_w, *by_bias; /* gradients of w and bias so far */
 } linear;
 
-/* Processes the block of rows at, ..., at + size - 1 of x. Computes their
- * outputs again and from them the gradients. Adds to by_w and by_bias, which
- * the first block makes. Returns the gradient of these rows of x or, if it is
- * not needed, any non-NULL tensor. Returns NULL on failure. */
+/* Processes the rows from `at` to at + size - 1 of x. Computes their outputs
+ * again and from them the gradients. Adds the gradients of weight and bias to
+ * by_w and by_bias, which the first block makes. Returns the gradient of these
+ * rows of x, or any non-NULL tensor if it is not needed. Returns NULL on
+ * failure. */
 static tn_tensor *block_back(linear *l, int64_t at, int64_t size)
 {
     tn_tensor *x = tn_narrow(l->x, 0, at, size);

@@ -104,8 +104,8 @@ static tn_dims_list dims_of(uint32_t bits)
 }
 
 /* Computes the gradients if all elements of a row have the same weight. One
- * kernel suffices, because all gradients are sums over a row or computed from
- * such sums. */
+ * kernel suffices, because all gradients can be computed from sums over a
+ * row. */
 static tn_status by_rows(const rows *of, tn_tensor *g, tn_tensor **out)
 {
     const tn_value value[] = {
@@ -136,10 +136,9 @@ static tn_status by_elements(const tn__node *node, const rows *of, tn_tensor *g,
     return run_row(TN__OP_ID_NORMALIZE_WEIGHTS_BACK, column, 6, out + 1, 2);
 }
 
-/* Computes the gradients if a row consists of planes with one weight each, as
- * the channels in group_norm. One kernel reads x and g to sum over each plane.
- * A second kernel reads them again and computes the gradient from these
- * sums. */
+/* Computes the gradients if a row consists of planes with one weight each (the
+ * channels in group_norm). One kernel reads x and g to sum over each plane. A
+ * second kernel reads them again and computes the gradient from these sums. */
 static tn_status by_planes(const tn__node *node, const rows *of, tn_tensor *g,
                            uint32_t plane, uint32_t single, tn_tensor **out)
 {

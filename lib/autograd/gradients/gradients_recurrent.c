@@ -114,7 +114,7 @@ static bool add_step_cotangent(const sequence *s, int o, int64_t t,
 
 /* Computes the i-th step of backpropagation by operators. On entry *gh and *gc
  * are the cotangents of the hidden and cell state after the time step, on
- * return those before it. Returns the cotangent of the gates. */
+ * return those of the states before it. Returns the cotangent of the gates. */
 static tn_tensor *step_back(const sequence *s, int64_t i, tn_tensor **gh,
                             tn_tensor **gc)
 {
@@ -170,9 +170,9 @@ static tn_tensor *empty_as(const tn_tensor *x)
                     .dtype = x->dtype, .device = x->storage->device);
 }
 
-/* Backpropagates through all steps and writes the results in place. A few views
- * are moved from one time step to the next, so that no tensor is made for a
- * step. */
+/* Backpropagates through all steps and writes the results in place. The same
+ * few view tensors are moved from each time step to the next, so that no tensor
+ * is made for a step. */
 static tn_status backward_in_place(sequence *s)
 {
     const int64_t hidden = s->cell->shape[1];

@@ -92,7 +92,7 @@ TN__GRADIENT(tn__grad_windows_backward)
     tn_tensor *view =
         tn__op_run1(&tn__op_table[TN__OP_ID_WINDOWS], value, 5);
     /* The dimension may be long enough for more windows than the input of the
-     * forward call had. The others are dropped. */
+     * forward call had. The additional windows are dropped. */
     return set_result(out, view && view->shape[dim] > windows
                                ? tn_narrow(view, dim, 0, windows)
                                : view);

@@ -39,8 +39,8 @@ static tn_tensor *col2im(tn_tensor *x, tn_dims_list size, const windows *w)
     return tn__op_run1(&tn__op_table[TN__OP_ID_COL2IM], value, 7);
 }
 
-/* Reads the five lists from the arguments `first` to first + 4 of the call.
- * im2col and col2im have them in the same order. */
+/* Reads the lists of struct windows from the arguments `first` to first + 4 of
+ * the call. im2col and col2im have them in the same order. */
 static windows windows_at(const tn__node *node, int first)
 {
     return (windows){*tn__node_value(node, first)->of.dims,

@@ -53,9 +53,9 @@ typedef struct tn__batch {
  * power of two is divided into four ranges. */
 #define TN__BINS 256
 
-/* The free small blocks that a thread keeps for its own use, and its part of
- * the statistics, for one device. Only that thread writes the statistics; all
- * threads may read them. */
+/* For one thread and one device: the free small blocks that only this thread
+ * uses, and the thread's part of the statistics. Only that thread writes the
+ * statistics; all threads may read them. */
 typedef struct tn__cache {
     tn__block *head[TN__SMALL_CLASSES];
     int count[TN__SMALL_CLASSES];
@@ -112,16 +112,16 @@ void tn__slabs_trim(tn__allocator *a);
 tn__block *tn__large_alloc(tn__allocator *a, uint64_t bytes);
 void tn__large_free(tn__allocator *a, tn__block *block);
 
-/* Allocate and free small blocks. The caller does not hold the lock. Both take
- * it only if the thread's cache is empty or full. */
+/* Allocate and free small blocks. The caller does not hold the lock. The
+ * functions take the lock only if the thread's cache is empty or full. */
 tn__block *tn__small_alloc(tn__allocator *a, uint64_t bytes);
 void tn__small_free(tn__allocator *a, tn__block *block);
 /* Moves the free blocks that this thread caches to the allocator's lists, so
  * that their slabs can be released. Takes the lock itself. */
 void tn__small_flush(tn__allocator *a);
 
-/* Writes which operators hold most memory, as "; largest holders: 8.00 MiB by
- * zeros (2)". Writes "" if no operator is known. */
+/* Writes which operators hold the most memory, as "; largest holders: 8.00 MiB
+ * by zeros (2)". Writes "" if no operator is known. */
 void tn__holders_text(const tn__allocator *a, char *text, size_t room);
 
 

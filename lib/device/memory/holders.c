@@ -1,6 +1,7 @@
-/* holders.c: finds which operators and modules hold most memory, for
+/* holders.c: finds which operators and modules hold the most memory, for
  * out-of-memory errors. The origin of a block is the operator and module that
- * allocated it. The used blocks above 1 KiB are added up by origin. */
+ * allocated it. The sizes of used blocks above 1 KiB are added up for each
+ * origin. */
 #include <device/memory/allocator.h>
 
 #include <stdio.h>

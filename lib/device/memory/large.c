@@ -2,8 +2,8 @@
  * allocated and joined with adjacent free blocks when freed.
  *
  * Free blocks are in bins by size (bins.h). The bin of the requested size is
- * searched for the best fit. In later bins every block is large enough, and the
- * first block is nearly the best. */
+ * searched for the best fit. If it has no block that is large enough, the first
+ * block of the next non-empty bin is taken. */
 #include <device/memory/bins.h>
 
 #include <base/context.h>
@@ -108,7 +108,8 @@ tn__block *tn__large_alloc(tn__allocator *a, uint64_t bytes)
         tn__slabs_trim(a);
         block = slab_for(a, sort, bytes);
     }
-    /* As a last resort, uses a free block of a slab of the other size. */
+    /* As a last resort, uses a free block of a slab of the other kind (medium
+     * or large). */
     if (!block)
         block = tn__bin_best(a, sort == TN__SLAB_LARGE ? TN__SLAB_MEDIUM
                                                    : TN__SLAB_LARGE, bytes);

@@ -20,8 +20,8 @@ typedef struct tn__math_item {
     int arg_count; /* Number of arguments. In the body, the values with numbers
                     * 0 to arg_count - 1 are the arguments. In a `d`, value
                     * arg_count is the function's result. */
-    /* type of each argument; TN_DTYPE_NONE for the common type of all these
-     * arguments */
+    /* type of each argument; TN_DTYPE_NONE if it has the common type of all
+     * arguments whose type is not given */
     tn_dtype arg_type[TN__MATH_MAX_ARGS];
     uint32_t slot_count;
     const tn__node *body; /* syntax tree of the body; in a `d`, a LIST of one

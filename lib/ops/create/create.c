@@ -57,8 +57,8 @@ static tn_status plan(const tn__call *call, tn__shape *shape, tn_dtype *dtype,
     return *device ? TN_OK : tn_error_code();
 }
 
-/* Returns the dtype of the result of full without an argument dtype. It follows
- * from the kind of the number. */
+/* Returns the dtype of the result of full without an argument dtype. This dtype
+ * follows from the kind of the number. */
 static tn_dtype number_dtype(const tn_value *v)
 {
     return v->count == TN_SCALAR_INT    ? TN_I64
@@ -119,8 +119,8 @@ tn_status tn__run_create(tn__call *call)
         !tn__call_has(call, dtype_arg))
         dtype = number_dtype(&call->value[fill]);
 
-    /* Computes the key of the kernel (define.h), in which the dtype counts as
-     * given. So there is one kernel for each dtype. */
+    /* Computes the key of the kernel (define.h) as if the caller had given the
+     * dtype, so that there is one kernel for each dtype. */
     tn_value value[TN__OP_MAX_ARGS];
     uint64_t key = 1;
     for (int i = 0; i < op->arg_count; i++) {
@@ -171,8 +171,7 @@ static tn_status give(tn__call *call, tn_tensor *out)
     return TN_OK;
 }
 
-/* Returns argument i, a dtype, for the operator that a composite calls. If the
- * argument is absent, returns `dtype`. */
+/* Returns argument i, which is a dtype. If it is absent, returns `dtype`. */
 static tn_value dtype_or(const tn__call *call, int i, tn_dtype dtype)
 {
     return tn__call_has(call, i) ? call->value[i] : tn__value_dtype(dtype);
@@ -193,8 +192,8 @@ tn_status tn__run_arange(tn__call *call)
     if (s == 0 || isnan(s) || isnan(a) || isnan(b))
         return tn__fail(TN_ERR_ARGUMENT, "arange: {step} %g from %g to %g", s,
                         a, b);
-    /* Whole numbers are counted in int64, since a double cannot represent every
-     * integer above 2^53. */
+    /* If all three numbers are integers, end - start is computed in int64,
+     * because a double cannot represent every integer above 2^53. */
     int64_t span = 0, by = whole ? tn__call_int(call, step) : 1;
     bool exact = whole && !__builtin_sub_overflow(tn__call_int(call, end),
                                                   tn__call_int(call, start),
@@ -286,8 +285,8 @@ tn_status tn__run_randint(tn__call *call)
                             (long long)high, tn_dtype_name(dtype),
                             (long long)least, (long long)most);
     }
-    /* For a range of up to 2^53, the remainder of 62 random bits is uniform
-     * enough: the relative error of a probability is 2^-9. */
+    /* Up to a range of 2^53 the remainder of 62 random bits is uniform enough:
+     * the relative error of a probability is at most 2^-9. */
     int row = range >> 53 ? TN__OP_ID_RANDINT_WIDE : TN__OP_ID_RANDINT_BELOW;
     return give(call, tn__op_run1(&tn__op_table[row], value, 5));
 }

@@ -80,9 +80,9 @@ static bool is_recording(void)
     return tn__me.native_depth == 0 && tn__hooks.recording && tn__hooks.recording();
 }
 
-/* Sets the flag `apart` of outputs that share memory with an input, if autograd
- * does not record the call. Writing into such an output does not change the
- * gradient history of the input. */
+/* If autograd does not record the call, sets the flag `apart` of outputs that
+ * share memory with an input. Writing into these outputs then does not change
+ * the gradient history of the input. */
 static void mark_detached(tn__call *call)
 {
     if (call->into || (call->op->differentiable && is_recording()))
@@ -95,10 +95,10 @@ static void mark_detached(tn__call *call)
     }
 }
 
-/* Rejects tensors with more elements than a device can iterate over, 2^56,
- * which a view made by expand may have. View operators accept them. reshape
- * does too, since it copies with a kernel, and a kernel checks its iteration
- * space. */
+/* Rejects tensors with more than 2^56 elements, over which a device cannot
+ * iterate. A view made by expand may have so many elements. View operators
+ * accept it, and so does reshape, which checks its iteration space when it
+ * copies. */
 static __attribute__((noinline, cold)) tn_status
 check_spans(const tn__call *call)
 {
@@ -193,7 +193,8 @@ check_dtypes(const tn__call *call)
 }
 
 /* Runs a call whose values have been converted to the kinds of the arguments,
- * and lets autograd record it. Fills call->out and call->out_count. */
+ * and lets autograd record it. Stores the outputs in call->out and their number
+ * in call->out_count. */
 static tn_status run_checked(tn__call *call, tn_tensor *const *into,
                              int into_count, bool requires_grad,
                              int64_t largest)
@@ -306,8 +307,9 @@ static tn_status run_new(tn__call *call)
     return run_as_given(call, NULL, 0);
 }
 
-/* Runs a call while autocast is on. A composite without the line `autocast`
- * runs unchanged, and the operators that it calls apply their own lines. */
+/* Runs a call while autocast is on. A composite without the line `autocast` in
+ * the operator table runs unchanged. Autocast then applies to the operators
+ * that it calls. */
 static __attribute__((noinline)) tn_status run_autocast(tn__call *call)
 {
     const tn_op *op = call->op;
@@ -402,8 +404,8 @@ run_timed(tn__call *call, int count, tn_tensor *const *into, int into_count)
     return status;
 }
 
-/* Runs a call from beginning to end. If `given` is true, a program filled in
- * the values by hand, so they are checked first. */
+/* Runs a call from beginning to end. If `given` is true, the values come from
+ * the program (tn_op_call) and are checked first. */
 static inline tn_status run(tn__call *call, int count, bool given,
                             tn_tensor *const *into, int into_count)
 {

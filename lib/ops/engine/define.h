@@ -49,11 +49,12 @@ struct tn__op_cache {
                            are made from its text. */
 };
 
-/* The key of a call has four bits for each argument whose role is not NONE, in
- * order. For a tensor or a dtype these four bits are the code of the dtype, for
- * a number they are TN__KEY_NUMBER + kind (TN_SCALAR_...), for an absent
- * argument they are 0. The last four bits are the dtype to which the results
- * are converted, or 0 if they are not converted. */
+/* The key of a call has four bits for each argument whose role is not NONE
+ * (TN__ROLE_NONE), in order. For a tensor or a dtype these four bits are the
+ * code of the dtype, for a number they are TN__KEY_NUMBER + kind
+ * (TN_SCALAR_...), for an absent argument they are 0. The last four bits are
+ * the dtype to which the results are converted, or 0 if they are not
+ * converted. */
 #define TN__KEY_NUMBER 13
 
 static inline tn__op_entry *tn__op_entry_find(const struct tn__op_cache *cache,

@@ -1,15 +1,15 @@
 /* details.c: fills in the details of an error besides its message
  * (tn_error_info) when the error leaves a call. The code that failed has marked
- * the names of arguments in the message (tn__fail). Here the marked names are
- * matched with the values of the call.
+ * the names of arguments in the message, as "{input}" (tn__fail). Here these
+ * names are matched with the values of the call.
  *
  * An error may arise in an inner operator, one that the called operator uses.
- * It is then reported for the called operator, one step outwards at a time. The
- * tensors that the message names are looked up among the arguments of the outer
- * call. If all are found, the message gets the names of those arguments. If one
- * is not found, because it is an intermediate tensor, the message keeps the
- * names of the inner operator's arguments, and starts with the name of the
- * called operator. */
+ * The error is then rewritten as an error of the called operator. Each tensor
+ * that the message names is looked up among the arguments of the outer call. If
+ * all are found, the message gets the names of those arguments. If one is not
+ * found, because it is an intermediate tensor, the message keeps the names of
+ * the inner operator's arguments, and starts with the name of the called
+ * operator. */
 #include <base/context.h>
 #include <base/error.h>
 #include <ops/engine/mistakes.h>
@@ -67,10 +67,10 @@ static int argument_called(const tn_op *op, const char *name)
 }
 
 /* Returns the number of the argument at fault, or -1 if it is unknown. It is
- * the argument that the failing code marked as at fault. Code that serves
- * several operators may mark an argument that op does not have. Then the first
- * marked argument that op has is returned. Sets *index to the element at fault
- * if the argument is a list, else to -1. */
+ * the argument that the failing code marked as at fault. If op does not have
+ * this argument, because the code serves several operators, it is the first
+ * marked argument that op has. Sets *index to the element at fault if the
+ * argument is a list, else to -1. */
 static int argument_at_fault(const tn__error_facts *facts, const tn_op *op,
                              int *index)
 {
@@ -113,10 +113,10 @@ static bool is_whole(const struct tn__error_tensor *x,
             tn__shape_equal(x->ndim, x->shape, of->ndim, of->shape));
 }
 
-/* Returns the position in `to` of the tensor that x is, or that x is a view of.
- * Returns -1 if there is none. Sets *whole to whether x is that whole tensor,
- * not a part of it. If the tensor was given for several arguments, the argument
- * with the same name as x is preferred, else the first. */
+/* Returns the position in `to` of the tensor x, or of a tensor that x is a view
+ * of. Returns -1 if there is none. Sets *whole to whether x is that whole
+ * tensor, not a part of it. If the tensor was given for several arguments, the
+ * argument with the same name as x is preferred, else the first. */
 static int find_tensor(const tn__error_facts *to,
                        const struct tn__error_tensor *x, bool *whole)
 {
@@ -136,9 +136,9 @@ static int find_tensor(const tn__error_facts *to,
 }
 
 /* Returns the position in `to` of the tensor from which the inner operator's
- * tensor at fault comes, or -1. It is the tensor at fault itself, or the only
- * tensor from which it can have been computed. Sets *whole to whether it is
- * the whole tensor at fault, not a part of it. */
+ * tensor at fault comes, or -1. This is the tensor at fault itself, or the only
+ * tensor from which it can have been computed. Sets *whole to whether it is the
+ * whole tensor at fault, not a part of it. */
 static int find_origin(const tn__error_facts *to, const tn__error_facts *inner,
                        bool *whole)
 {
@@ -191,10 +191,10 @@ static bool translate(const tn__error_facts *from, const tn__error_facts *to)
     return named || all;
 }
 
-/* Makes the error that an inner operator has reported an error of this call.
- * The message and the tensors become those of this call as far as possible.
- * Returns whether the tensor at fault is an argument of this call,
- * unchanged. */
+/* Turns the error that an inner operator has reported into an error of this
+ * call. The message and the tensors become those of this call as far as
+ * possible. Returns whether the tensor at fault is an argument of this call,
+ * and not a part of an argument or computed from one. */
 static bool adopt(tn__error_facts *facts, const char *name, const tn_op *op,
                   const tn_value *value, int count)
 {

@@ -165,8 +165,8 @@ static void list_types(const tn_op *op, const tn_value *value,
         type[count] = out_dtype;
 }
 
-/* Fills entry with the definition, the kernel and the program for this call.
- * Sets *owns to true if the definition was parsed for this entry. */
+/* Sets the definition, the kernel and the program of entry for this call. Sets
+ * *owns to true if the definition was parsed for this entry. */
 static tn_status fill_entry(tn__op_entry *entry, const tn_op *op,
                             const tn_value *value, tn_dtype out_dtype,
                             bool *owns)
@@ -249,8 +249,8 @@ const tn__def *tn__op_def(const tn_op *op, const tn__kernel *kernel)
 }
 
 /* Passes the kernel interpreter and the printer of kernel source to device/,
- * which lends them to plugins. device/ cannot call them itself, because it is
- * built below kernel/ and source/. */
+ * from which plugins get them. device/ is a lower layer than kernel/ and
+ * source/, so it cannot refer to them itself. */
 __attribute__((constructor)) static void lend_kernels(void)
 {
     tn__host_set_interpret(tn__interpret);

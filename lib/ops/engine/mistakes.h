@@ -49,9 +49,9 @@ TN__COLD tn_status tn__fail_broadcast(const char *name, int count,
                                       const char *const *names,
                                       tn_tensor *const *tensor);
 /* Reports an index that is out of range. fault->position is a row-major
- * position in the shape extent[ndim]. `argument` names the argument that has
- * this shape. It is NULL if the shape is that of the iteration space and the
- * argument is not known yet. */
+ * position in the shape extent[ndim]. `argument` is the name of the argument
+ * that has this shape, or NULL if the shape is that of the iteration space and
+ * the argument is not known yet. */
 TN__COLD tn_status tn__fail_index(const char *name, const char *argument,
                                   const tn_fault *fault, int ndim,
                                   const int64_t *extent);
@@ -71,14 +71,14 @@ tn_status tn__check_indices(const char *name, const char *argument, int number,
 
 /* Replaces a pending index error of this call by the error of
  * tn__check_indices, if x has an element outside of [low, bound). Operators
- * that compute other indices from those that the caller gave in x use this.
- * Returns the code of the pending error. */
+ * call it if they compute other indices from the caller's indices x. Returns
+ * the code of the pending error. */
 tn_status tn__report_indices(const tn__call *call, const char *name,
                              const char *argument, tn_tensor *x, int64_t low,
                              int64_t bound);
 
 /* Completes the details (tn_error_info) of the pending error when it leaves
- * this call. value[] has the `count` values of the call that are known. Does
+ * this call. value[] holds the first `count` arguments of the call. Does
  * nothing if the error arose outside of the call. */
 void tn__call_failed(const tn__call *call, const tn_value *value, int count);
 

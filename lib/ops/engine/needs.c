@@ -7,7 +7,8 @@
  * is allowed.
  *
  * "bounds lambd: >= 0" and "bounds mode: = sum|mean|max" reject a number or a
- * word that PyTorch rejects. They are checked before all needs. */
+ * word that PyTorch rejects. All lines "bounds" are checked before the lines
+ * "needs". */
 #include <base/options.h>
 #include <base/plain.h>
 #include <ops/engine/mistakes.h>

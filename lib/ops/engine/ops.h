@@ -32,8 +32,9 @@
 
 typedef struct tn__call tn__call;
 
-/* Runs a call whose values are validated. Fills call->out and call->out_count.
- * Each output has one reference, which no scope owns yet. */
+/* Runs a call whose values are validated. Stores the outputs in call->out and
+ * their number in call->out_count. Each output has one reference, which no
+ * scope owns yet. */
 typedef tn_status (*tn__op_run_fn)(tn__call *call);
 /* A run function returns TN__DONE in place of TN_OK if the outputs came from
  * another call, which has recorded them for autograd and given them to the open
@@ -81,8 +82,9 @@ typedef struct tn__op_need {
      * `bounds`, it is the argument whose value is the bound, or -1 if the bound
      * is the field `bound`. */
     int other;
-    /* The first three are conditions of `needs`, under which `option` may
-     * differ from its default. The others are the conditions of `bounds`. */
+    /* GIVEN, ABSENT and VALUE are conditions of `needs`, under which `option`
+     * may differ from its default. All other values are conditions of
+     * `bounds`. */
     enum {
         TN__NEED_GIVEN,    /* other is given */
         TN__NEED_ABSENT,   /* other is not given */
@@ -197,9 +199,9 @@ struct tn__call {
     const tn_number *param;  /* the parameters of the kernel */
     int param_count;
     struct tn__space *space; /* the iteration space of the kernel */
-    /* For KERNEL without a rule: the shape to which the inputs broadcast. For
-     * KERNEL with a rule and for NATIVE it is NULL, because their gradients are
-     * C functions in autograd. */
+    /* For a KERNEL whose iteration space is not laid out by a C function: the
+     * shape to which the inputs broadcast. For all other operators it is NULL,
+     * because their gradients are C functions in autograd. */
     const tn__shape *shape;
     uint32_t row_dims;       /* bit d is set if dimension d of `shape` is a row
                                 dimension */
@@ -234,16 +236,17 @@ static inline void tn__call_begin(tn__call *call, tn_tensor *const *into,
  * `room` outputs in out and returns their number, or a negative status. */
 int tn__op_run(const tn_op *op, const tn_value *value, int count,
                tn_tensor **out, int room);
-/* Runs one call as tn__op_run does, but with values that a program filled in by
- * hand. They may have kinds that do not exist or NULL pointers. */
+/* Runs one call as tn__op_run does, but with values that the program passed to
+ * tn_op_call. These values may be NULL pointers or have kinds that do not
+ * exist. */
 int tn__op_run_given(const tn_op *op, const tn_value *value, int count,
                      tn_tensor **out, int room);
 /* Runs one call and returns its first output, or NULL on failure. The generated
  * functions of operators with one output call this. */
 tn_tensor *tn__op_run1(const tn_op *op, const tn_value *value, int count);
 
-/* Runs one call with values that a program filled in by hand, and writes the
- * results into the tensors in `into`. */
+/* Runs one call with values that may be invalid, as tn__op_run_given does, and
+ * writes the results into the tensors in `into`. */
 tn_status tn__op_run_into(const tn_op *op, const tn_value *value, int count,
                           tn_tensor *const *into, int into_count);
 /* Runs one call and returns its first output, or NULL on failure. Stores output
@@ -251,14 +254,15 @@ tn_status tn__op_run_into(const tn_op *op, const tn_value *value, int count,
 tn_tensor *tn__op_run_outputs(const tn_op *op, const tn_value *value,
                               int count, tn_tensor **const *others,
                               int other_count);
-/* Runs an operator with the flag `host` on the device, if the device has the
- * extension `lapack` (lapack_device.c). Else runs op->host, and tn_host_runs()
+/* Runs an operator that has the flag `host` in the operator table. If the
+ * device has the extension `lapack`, it computes the operator
+ * (lapack_device.c). Else op->host computes it on the host, and tn_host_runs()
  * counts the call. */
 tn_status tn__run_host_row(tn__call *call);
 /* Returns the name of the operator that messages of this thread name: the
- * outermost one that is running. The search stops at an operator that the
- * program registered in C, so that the operators which its code calls are named
- * themselves. Returns `name` if none is running. */
+ * outermost operator that is running. The search stops at an operator that the
+ * program registered in C, so that messages name the operators that its code
+ * calls. Returns `name` if no operator is running. */
 const char *tn__op_outer(const char *name);
 
 /* ---- the dtypes in which calls compute (precision.c) --------------------- */
@@ -266,9 +270,9 @@ const char *tn__op_outer(const char *name);
 /* Runs a COMPOSITE operator with the flag `widen`: converts half-type tensors
  * to float32 before, and the results back after. */
 tn_status tn__run_wide(tn__call *call);
-/* Calls run(call) with the tensors converted as the operator's line `autocast`
- * says. lower is the half type of the autocast scope. The open scope owns the
- * results. */
+/* Calls run(call) with the tensors converted as the line `autocast` of the
+ * operator table says. lower is the half type of the autocast scope. The open
+ * scope owns the results. */
 tn_status tn__autocast_run(tn__call *call, tn_dtype lower,
                            tn_status (*run)(tn__call *call));
 /* Sets the dtype of autocast in this thread and returns the former dtype.
@@ -311,9 +315,9 @@ extern tn__op_hooks tn__hooks;
 
 /* ---- kernels over a space ------------------------------------------------ */
 
-/* How an operand of a kernel is addressed in the iteration space. An operand is
- * a tensor, or an offset operand. An offset operand has no memory: its value at
- * a point is offset + sum over d of coordinate[d] * stride[d]. */
+/* How an operand of a kernel is addressed in the iteration space. Most operands
+ * are tensors. An offset operand has no memory: its value at a point is offset
+ * + sum over d of coordinate[d] * stride[d]. */
 typedef struct tn__operand {
     tn_tensor *tensor;            /* NULL for an offset operand */
     int64_t offset;               /* for a tensor, a number of elements that is
@@ -345,13 +349,14 @@ tn_status tn__kernel_launch(tn_device *device, const tn__kernel *kernel,
                             tn__space *space, const tn_number *param,
                             const char *what);
 
-/* Runs a call of a KERNEL operator without a rule: broadcasts the inputs,
- * promotes their dtypes, makes the outputs and launches the kernel. */
+/* Runs a call of a KERNEL operator that has no function of its own for the
+ * iteration space: broadcasts the inputs, promotes their dtypes, makes the
+ * outputs and launches the kernel. */
 tn_status tn__run_kernel(tn__call *call);
 
-/* Returns the parsed definition from which op made this kernel, or NULL with
- * the error recorded. Autograd parses the texts in op->grad against the
- * definition. */
+/* Returns the parsed definition from which op made this kernel. Autograd needs
+ * it to parse the texts in op->grad. Returns NULL on failure, with the error
+ * recorded. */
 const tn__def *tn__op_def(const tn_op *op, const tn__kernel *kernel);
 
 /* A kernel text in the library's own C code, which is parsed on first use. */
@@ -370,13 +375,12 @@ const tn__kernel *tn__formula_kernel(tn__formula *formula,
  * kernel, over tensors that broadcast. Autograd can record this call too, for
  * gradients of gradients.
  *
- * `shape` is the broadcast shape. NULL means the shape to which the inputs
- * broadcast. A larger shape is given if all inputs have one value per row, as
- * in the gradient of a sum. Bit d of row_dims marks dimension d of the
- * broadcast shape as a row dimension. An output with one value per row has size
- * 1 in the row dimensions. An output with one value per element has the
- * broadcast shape. The open scope owns the results, which are stored in
- * out[]. */
+ * `shape` is the iteration space, or NULL for the shape to which the inputs
+ * broadcast. It is larger than that shape if all inputs have one value per row,
+ * as in the gradient of a sum. Bit d of row_dims marks dimension d of the
+ * iteration space as a row dimension. An output with one value per row has size
+ * 1 in the row dimensions. Any other output has the shape of the iteration
+ * space. The open scope owns the results, which are stored in out[]. */
 tn_status tn__apply_kernel(const tn__kernel *kernel, tn_tensor *const *input,
                            const tn_number *param, const tn__shape *shape,
                            uint32_t row_dims, const char *what,
@@ -393,9 +397,10 @@ static inline int64_t tn__call_int(const tn__call *call, int i)
 {
     return call->value[i].of.i;
 }
-/* Declares that a composite computes other indices from those of argument i,
+/* Declares that a composite computes the indices that it uses from argument i,
  * element by element. An index error is then reported for argument i, whose
- * indices must be in [low, bound). */
+ * indices must be in [low, bound). the tn_op_rule (C functions) of an operator
+ * that the program registered. Else NULL. */
 static inline void tn__call_set_indices(tn__call *call, int i, int64_t low,
                                         int64_t bound)
 {
@@ -415,8 +420,8 @@ static inline bool tn__call_has(const tn__call *call, int i)
     return call->value[i].kind != TN_VALUE_NONE;
 }
 
-/* Checks values that a caller filled in by hand, as bindings of other languages
- * do: that their kinds exist and that no pointer is NULL. */
+/* Checks values that the program passed to tn_op_call, as bindings of other
+ * languages do: that their kinds exist and that no pointer is NULL. */
 tn_status tn__values_check(const tn_op *op, const tn_value *values, int count);
 /* Converts the values in `given` to the kinds that the arguments take, fills in
  * defaults, and stores the result in value[]. dims[i] is memory for a list that

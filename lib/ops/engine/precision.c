@@ -1,16 +1,16 @@
-/* precision.c: runs calls that compute in other dtypes than those of their
- * tensors. These are composites with the flag `widen`, which compute half types
- * in float32, and calls under autocast (PyTorch's torch.autocast).
+/* precision.c: runs calls that compute in another dtype than their tensors
+ * have: composites with the flag `widen`, which compute half types in float32,
+ * and calls under autocast (PyTorch's torch.autocast).
  *
  * The line `autocast` of an operator in the table says to which dtype autocast
  * converts its tensors. A call is converted once, before autograd records it.
  * The conversions are recorded as to_dtype, so gradients come back in the dtype
  * of the caller's tensors.
  *
- * An operator with such a line runs with autocast off. So does every KERNEL or
- * NATIVE operator, since the operators that it calls are its implementation. A
- * composite without the line runs with autocast on, and the operators that it
- * calls apply their own lines. */
+ * An operator with a line `autocast` runs with autocast off. So does every
+ * KERNEL or NATIVE operator, since the operators that it calls are its
+ * implementation. A composite without the line runs with autocast on, and the
+ * operators that it calls apply their own lines. */
 #include <base/context.h>
 #include <base/error.h>
 #include <base/memory.h>
@@ -245,9 +245,9 @@ tn_dtype tn_autocast_set(tn_dtype dtype)
 /* ---- converted parameters ---------------------------------------------------
  * A parameter that several calls use is converted to the half type once. The
  * converted tensor in the cache is valid while the parameter is the same view
- * of the same memory and its elements have not been written. A call that is
- * recorded by autograd needs a converted tensor whose conversion was recorded,
- * and one that is not recorded needs one whose conversion was not. */
+ * of the same memory and its elements have not been written. The entry says
+ * whether autograd recorded the conversion. Calls that autograd records use
+ * only recorded conversions, all other calls only unrecorded ones. */
 
 /* An entry of the cache. It holds a reference to each of its three tensors. */
 typedef struct entry {

@@ -158,11 +158,11 @@ static tn_status run_flat(tn__call *call, const operands *of,
 
 /* ---- the path over an iteration space ------------------------------------ */
 
-/* Returns the dtype to which tensor k is converted before the kernel runs. In
- * PyTorch's promotion the dtype of a 0-d tensor counts only if its category
- * (bool, integer, float) is higher than that of the tensors with dimensions.
- * The kernel language has no 0-d tensors. So a 0-d tensor of the same category
- * is converted to the dtype of the tensors with dimensions. */
+/* Returns the dtype to which tensor k is converted before the kernel runs. As
+ * in PyTorch, a 0-d tensor does not affect the dtype of the result if a tensor
+ * with dimensions has the same category (integer, float). The kernel language
+ * does not know this rule, so the 0-d tensor is converted to the dtype of the
+ * tensors with dimensions. Other tensors are not converted. */
 static tn_dtype promoted(const operands *of, int k)
 {
     const tn_tensor *x = of->tensor[k];
@@ -248,8 +248,8 @@ static tn_status row_mask(const tn__call *call, int ndim, uint32_t *mask)
     return TN_OK;
 }
 
-/* Returns how many dimensions of input k the kernel addresses by index. They
- * are the last ones. */
+/* Returns how many of the last dimensions of input k the kernel addresses by
+ * index. */
 static int indices_of(const tn__kernel *kernel, int k)
 {
     return kernel->input[k].guarded ? 0 : kernel->input[k].index_count;
@@ -401,10 +401,10 @@ static bool repeats(const tn_tensor *x)
 }
 
 /* Returns whether writing result o could overwrite elements of the operand x
- * that are read later. If x and the result are the same view, this is safe,
- * because each element is read just before it is overwritten, and never again.
- * It is not safe if the kernel reads an input by index, or if the result has
- * one value per row. */
+ * that are read later. If x and the result are the same view, a kernel normally
+ * reads each element just before it overwrites it, and never again. That is not
+ * so if the kernel reads an input by index, or if the result has one value per
+ * row. */
 static bool collides(const tn__call *call, const tn__op_entry *entry, int o,
                      const tn_tensor *x)
 {

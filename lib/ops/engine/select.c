@@ -172,10 +172,10 @@ tn_status tn__select_any(tn__call *call)
                        : tn__run_kernel(call);
 }
 
-/* Runs clamp_min and clamp_max. If the bound is a tensor, input and bound each
- * get half of the gradient of an element that equals the bound. If the bound is
- * a number, such an element gets no gradient, so an operator with another
- * gradient is selected. */
+/* Runs clamp_min and clamp_max. Their gradient where an element equals the
+ * bound depends on the kind of the bound. If it is a tensor, input and bound
+ * each get half of the gradient. If it is a number, input gets no gradient
+ * there, so an operator with this gradient is selected. */
 static tn_status select_clamp(tn__call *call, int by_number, int inplace)
 {
     if (call->value[1].kind == TN_VALUE_TENSOR)

@@ -3,7 +3,8 @@
  * This parser is for operators that a program registers. The signatures of the
  * table are read by generate.awk when Tenon is built. The parser works on a
  * copy of the text and ends each word with a NUL that it writes into the copy.
- * The character that the NUL has replaced is kept until it has been read. */
+ * It remembers the character that the NUL has replaced until it reads this
+ * character. */
 #include <base/error.h>
 #include <base/memory.h>
 #include <base/plain.h>

@@ -2,8 +2,8 @@
  * launches kernels over them. An operand becomes a list of strides. Before a
  * launch, dimensions are merged where the strides of all operands allow it.
  *
- * Only adjacent dimensions are merged, so the row-major number of a point is
- * the same before and after. So the position of a fault can be reported in the
+ * Only adjacent dimensions are merged, which does not change the row-major
+ * number of any point. So the position of a fault can be reported in the
  * caller's coordinates, and the elements of a row keep their order. */
 #include <base/guard.h>
 #include <ops/engine/late.h>
@@ -46,9 +46,9 @@ tn__operand *tn__space_add_bare(tn__space *space, tn_tensor *x)
     return operand;
 }
 
-/* Sets operand->stride from stride[d], the strides by dimension of shape. They
- * are stored in the order of the space: the outer dimensions, then the row
- * dimensions. */
+/* Copies stride[], which has the strides in the order of the dimensions of
+ * shape, to operand->stride, in the order of the space: first the outer
+ * dimensions, then the row dimensions. */
 static void place(tn__operand *operand, const tn__shape *shape, uint32_t rows,
                   const int64_t *stride)
 {
@@ -134,11 +134,12 @@ void tn__space_add_out(tn__space *space, const tn__shape *shape, uint32_t rows,
  * Both views are described on one grid, whose axes are the distinct strides of
  * the two, largest first. On this grid each view is a box with size[view][i]
  * points along axis i, and at[i] is the position of b's first element in the
- * box of a. The views have an element in common if and only if the boxes
- * intersect.
+ * box of a.
  *
- * That is only true if the smaller strides of a box together span less than the
- * next larger stride. If they span more, the function returns true. */
+ * If the smaller strides of a box together span less than the next larger
+ * stride, the views have an element in common if and only if the boxes
+ * intersect. If they span more, the function returns true without a further
+ * check. */
 static bool boxes_intersect(const tn_tensor *a, const tn_tensor *b)
 {
     if (a->offset > b->offset)

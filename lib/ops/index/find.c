@@ -18,11 +18,10 @@ static tn_tensor *as_list(tn_tensor *x)
 
 /* ---- nonzero and argwhere ------------------------------------------------ */
 
-/* The rank of each element of a mask, which is the number of true elements up
- * to and including it. It is computed in rows: the mask is reshaped to rows of
- * RANK_ROW elements, and the last row is padded with false. rank[r][i] =
- * before[r] + within[r][i]. A prefix sum over all elements would be one chain
- * of additions. The sums of the rows are independent and fit into int32. */
+/* The rank of an element of a mask is the number of true elements up to and
+ * including it. The mask is reshaped to rows of RANK_ROW elements, and the last
+ * row is padded with false. Then rank[r][i] = before[r] + within[r][i]. The
+ * sums within rows do not depend on each other and fit into int32. */
 enum { RANK_ROW = 1024 };
 typedef struct ranks {
     tn_tensor *mask;   /* the mask, of shape (rows, RANK_ROW) */
@@ -62,9 +61,9 @@ static tn_tensor *rank_of_each(tn_tensor *mask)
 }
 
 /* Writes the row-major numbers of the true elements of the mask into `places`,
- * in ascending order. `places` has one element more than its result. The
+ * in ascending order. `places` has one additional element at the end. The
  * numbers of false elements, and of true elements that do not fit, are written
- * there. */
+ * into this element. */
 static tn_tensor *place_numbers(const ranks *r, tn_tensor *places)
 {
     if (!places)

@@ -67,8 +67,8 @@ static int add_index(tn_tensor *index, tn_tensor **list, int count)
     return found < 0 ? found : count + found;
 }
 
-/* Checks index tensor number k. It applies to dimension dim of x, and if it is
- * a mask also to the following dimensions. */
+/* Checks index tensor number k, which applies to dimension dim of x and, if it
+ * is a mask, also to the following dimensions. */
 static tn_status check_within(const char *name, tn_tensor *index, int k,
                               const tn_tensor *x, int dim)
 {
@@ -95,9 +95,9 @@ static int dims_taken(tn_tensor *const *index, int count)
     return taken;
 }
 
-/* Returns the numbers of the slices that the index tensors select together.
- * Slices are numbered in row-major order over the first dimensions of x, those
- * to which the index tensors apply. */
+/* Returns the numbers of the slices that the index tensors select together. The
+ * index tensors apply to the first dimensions of x. Slices are numbered in
+ * row-major order over these dimensions. */
 static tn_tensor *slice_numbers(const char *name, const tn_tensor *x,
                                 tn_tensor *const *index, int count)
 {

@@ -16,9 +16,9 @@ static int64_t rounds_for(int64_t size)
 }
 
 /* The kernel of a binary search for v in s, with a fixed number of rounds. Once
- * lo = hi, a further round compares the element at hi again and changes
- * nothing, unless hi = n. Then the round compares the last element instead and
- * may increase lo to n + 1. So the result is min(lo, n). */
+ * lo = hi < n, further rounds change nothing. Once lo = hi = n, a further round
+ * compares the last element and may increase lo to n + 1. So the result is
+ * min(lo, n). */
 #define SEARCH(up)                                                            \
     TN__FORMULA("search(s, v; n: i64, rounds: i64) = "                        \
                 "let (lo, hi) = loop(k < rounds; lo = i64(0), hi = n)"        \
@@ -247,8 +247,8 @@ tn_status tn__run_bincount(tn__call *call)
                                        size > least ? size : least));
 }
 
-/* Sets *low and *high to the minimum and maximum of x. They stay as they are if
- * x has no elements. */
+/* Sets *low and *high to the minimum and maximum of x. If x has no elements,
+ * *low and *high are unchanged. */
 static tn_status range_of(tn_tensor *x, double *low, double *high)
 {
     if (x->numel == 0)

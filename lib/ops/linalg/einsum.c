@@ -152,8 +152,8 @@ static tn_tensor *permuted(const term *t, const int *group[3],
     return tn_reshape(tn_permute(t->x, order), shape);
 }
 
-/* Drops the dimensions of t that broadcast against the other operand: those
- * that have size 1 in t and another size there. */
+/* Drops the dimensions of t that broadcast against the other operand. They have
+ * size 1 in t and another size in `other`. */
 static tn_status drop_ones(term *t, const term *other)
 {
     int n = 0, ndim = t->x->ndim, at = 0;
@@ -401,8 +401,8 @@ static tn_tensor *as_matrix(tn_tensor *x, const tn_dims_list *summed, bool last,
 }
 
 /* If *a or *b has size 1 in a summed dimension and the other operand has not,
- * sums the other operand over this dimension. This is what broadcasting would
- * give. */
+ * sums the other operand over this dimension. The result is the same as if the
+ * dimension of size 1 had been broadcast. */
 static tn_status sum_beside_ones(tn_tensor **a, const tn_dims_list *left,
                                  tn_tensor **b, const tn_dims_list *right)
 {
@@ -459,9 +459,9 @@ tn_status tn__run_tensordot(tn__call *call)
 
 /* ---- multi_dot ----------------------------------------------------------- */
 
-/* Sets split[i * n + j] to k if the product of the matrices i to j is best
- * split behind matrix k, so that it takes the fewest multiplications: Cormen
- * and others, "Introduction to Algorithms", 15.2. */
+/* Sets split[i * n + j] to k if the product of the matrices i to j takes the
+ * fewest multiplications when it is computed as (i to k) times (k + 1 to j):
+ * Cormen and others, "Introduction to Algorithms", 15.2. */
 static void best_splits(tn_tensor *const *x, int n, double *cost, int *split)
 {
     for (int i = 0; i < n; i++)

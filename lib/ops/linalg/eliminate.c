@@ -60,8 +60,7 @@ static void subtract(const work *w, const char *op, int m, int n, int k,
              ldc);
 }
 
-/* Solves X T = B for X, which replaces B in b. T is described by w->t and is in
- * a. */
+/* Solves X T = B for X, which replaces B in b. a holds T as w->t describes. */
 static void right(const work *w, int m, int n, const void *a, void *b, int ldb)
 {
     const tn__triangle *t = w->t;

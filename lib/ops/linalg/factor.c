@@ -149,9 +149,9 @@ tn_status tn__run_lu_order(tn__call *call)
 
 /* ---- linear systems ------------------------------------------------------ */
 
-/* Stages argument arg, the right-hand sides B, as j->b. They are those of A X =
- * B if left is true, else of X A = B. Checks that B has the batch of A and fits
- * its rows or columns. */
+/* Stages argument arg, the right-hand sides B, as j->b. The equation is A X = B
+ * if left is true, else X A = B. Checks that B has the batch of A and fits its
+ * rows or columns. */
 static tn_status stage_sides(tn__job *j, const tn__call *call, int arg,
                              bool left, tn__staging how)
 {
@@ -341,7 +341,7 @@ tn_status tn__run_ldl_solve_batch(tn__call *call)
 
 /* Factors matrix `at` of j->a into Q R. R replaces its elements on and above
  * the diagonal. Matrix `at` of j->b holds the first columns of the identity on
- * entry, and those of Q on return. */
+ * entry, and the first columns of Q on return. */
 static void qr(tn__job *j, int64_t at)
 {
     int m = j->a.rows;
@@ -413,7 +413,7 @@ static double step_of(const tn__staged *s)
 }
 
 /* Solves the least-squares problems of all matrices. j->b holds B on entry and
- * X on return. It has as many rows as A or X, whichever has more. */
+ * X on return. j->b has as many rows as A or X, whichever has more. */
 static tn_status lstsq_all(tn__job *j, double rcond, int *rank)
 {
     int m = j->a.rows, n = j->a.columns, sides = j->b.columns, room = -1;

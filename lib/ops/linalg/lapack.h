@@ -2,10 +2,10 @@
  * operator with the flag `host`, and matrices in the form that LAPACK requires:
  * column-major, in host memory.
  *
- * To stage a matrix is to bring it into this form. Such an operator stages its
- * inputs, calls one LAPACK routine for each matrix of the batch, and copies the
- * results back to the device of its input. Matrices are transposed for that on
- * the device. */
+ * To stage a matrix is to bring it into this form. An operator with the flag
+ * `host` stages its inputs, calls one LAPACK routine for each matrix of the
+ * batch, and copies the results back to the device of its input. Matrices are
+ * transposed on the device. */
 #ifndef TN_LIB_OPS_LAPACK_H
 #define TN_LIB_OPS_LAPACK_H
 

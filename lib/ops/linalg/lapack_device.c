@@ -1,9 +1,9 @@
 /* lapack_device.c: runs operators with the flag `host` on a device that has the
- * extension `lapack`. The transpositions, zeroing and checks around a
- * factorisation are other operators, so only the status of a factorisation
- * comes to the host. The extension works on column-major matrices. The memory
- * of a row-major matrix, read in column-major order, is the transpose of the
- * matrix. */
+ * extension `lapack`. The device also runs the transpositions, zeroing and
+ * checks around a factorisation, as other operators. Only the status of the
+ * factorisation is copied to the host. The extension works on column-major
+ * matrices. The memory of a row-major matrix, read in column-major order, is
+ * the transpose of the matrix. */
 #include <base/memory.h>
 #include <float.h>
 #include <limits.h>
@@ -237,10 +237,10 @@ static tn_status qr(work *w, tn_tensor **out)
     return status;
 }
 
-/* Solves least-squares problems by QR without pivoting. An upper bound of the
- * condition of R is computed from the sums of squares of R and R^-1. If the
- * bound is small enough, LAPACK's QR with pivoting would find full rank, too.
- * Otherwise returns TN_ERR_UNSUPPORTED, without an error recorded. */
+/* Solves least-squares problems by QR without pivoting, if all matrices
+ * certainly have full rank. An upper bound of the condition of R is computed
+ * from the sums of squares of R and R^-1. If the bound is too large, returns
+ * TN_ERR_UNSUPPORTED, without an error recorded. */
 static tn_status least_squares(work *w, tn_tensor **out)
 {
     tn_tensor *b = tn__call_tensor(w->call, TN__ARG_LSTSQ_BATCH_B);
@@ -286,9 +286,9 @@ static tn_status least_squares(work *w, tn_tensor **out)
 }
 
 /* Computes the eigenvalues of symmetric matrices A, and eigenvectors if
- * `vectors` is true. A device that accepts row-major matrices gets A. Another
- * device sees A^T in the memory of A, and the lower triangle of A^T is the
- * upper one of A. */
+ * `vectors` is true. A device that accepts row-major matrices gets A. Any other
+ * device sees A^T in the memory of A, so it is told to read the opposite
+ * triangle. */
 static tn_status eigen(work *w, bool vectors, tn_tensor **out)
 {
     const char *uplo =

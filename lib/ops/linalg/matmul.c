@@ -152,7 +152,7 @@ static tn_status give_product(tn__call *call, const tn_tensor *x,
     int batch = shape.ndim - 2;
 
     /* The result is allocated as matrices. Afterwards the dimensions of size 1
-     * that 1-d operands got are dropped. */
+     * that as_matrix inserted for 1-d operands are dropped. */
     tn_tensor *out = tn__tensor_new(x->storage->device, x->dtype, batch + 2,
                                     shape.dim, name);
     if (!out)

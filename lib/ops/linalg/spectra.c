@@ -1,7 +1,8 @@
 /* spectra.c: operators composed of eigenvalues, singular values, LU and matrix
  * products (PyTorch's svd, pinv, matrix_rank, det, matrix_exp and others). Some
- * are NATIVE operators that call others: their gradients are formulas of their
- * own, which hold where the gradients of the factorisations do not. */
+ * have a gradient formula of their own (NATIVE operators). This formula also
+ * holds where the gradients of the factorisations that they call do not
+ * exist. */
 #include <float.h>
 #include <math.h>
 #include <ops/engine/native.h>

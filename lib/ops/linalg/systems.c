@@ -375,8 +375,8 @@ tn_status tn__run_lu_solve(tn__call *call)
 
 /* ---- square systems ------------------------------------------------------ */
 
-/* Returns whether b holds one vector for each matrix of a, not a matrix. The
- * rule is NumPy's. */
+/* Returns whether b holds one vector for each matrix of a, as opposed to
+ * matrices. The rule is NumPy's. */
 static bool is_vectors(const tn_tensor *a, const tn_tensor *b)
 {
     return b->ndim == 1 ||

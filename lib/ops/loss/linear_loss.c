@@ -1,15 +1,15 @@
 /* linear_loss.c: linear_cross_entropy: the cross entropy of the results of a
- * linear layer, without storing them. For the last layer of a language model
- * these N * C numbers take gigabytes. They are computed for one block of rows
- * at a time, in the forward pass and again in the backward pass. In between,
- * only one number per row is stored: lse, the logarithm of the sum by which
- * softmax divides. */
+ * linear layer, without storing them. For N tokens and C classes these are N *
+ * C numbers, which take gigabytes in the last layer of a language model. They
+ * are computed for one block of rows at a time, in the forward pass and again
+ * in the backward pass. In between, only one number per row is stored: lse, the
+ * logarithm of the sum by which softmax divides. */
 #include <ops/loss/loss.h>
 #include <ops/engine/native.h>
 
 /* Returns the number of rows of a block. A block has about 4 million results,
- * which is enough work for a matrix product. It has at least 256 rows, since
- * each block reads the weight once. */
+ * which is enough work for a matrix product. But a block has at least 256 rows,
+ * since each block reads the whole weight. */
 int64_t tn__linear_nll_rows(int64_t results_a_row)
 {
     int64_t rows = results_a_row ? (1 << 22) / results_a_row : 256;

@@ -172,8 +172,8 @@ static tn_tensor *count_of(tn_tensor *target, int64_t ignore, tn_dtype dtype)
     return tn_sum(tn_to_dtype(tn_ne_scalar(target, ignore), dtype));
 }
 
-/* Reduces the losses of all targets. The mean is over the targets that are not
- * ignored, each with its weight if weights is not NULL. */
+/* Reduces the losses of all targets. The mean is taken over the targets that
+ * are not ignored, and is weighted if weights is not NULL. */
 static tn_tensor *reduce_weighted(tn_tensor *loss, tn_tensor *weights,
                                   tn_tensor *target, int64_t ignore,
                                   tn__reduction reduction)

@@ -18,10 +18,10 @@ bool tn__find_reduction(const tn__call *call, int arg,
 /* Returns the sum or the mean of loss, or loss itself, as `reduction` says. */
 tn_tensor *tn__reduce(tn_tensor *loss, tn__reduction reduction);
 
-/* Calls the element-wise operator `each` and reduces its result. If its
- * elements are floating, the mean is computed by a second operator, which
- * generate.awk derives from one with the flag `means`. Its kernel includes the
- * mean, so the elements are not stored. */
+/* Calls the element-wise operator `each` and reduces its result. The mean of
+ * floating-point elements is computed by another operator, which generate.awk
+ * makes for each operator with the flag `means`. Its kernel computes the
+ * elements and their mean together, so the elements are not stored. */
 tn_tensor *tn__reduce_each(int each, const tn_value *value, int count,
                            tn__reduction reduction);
 

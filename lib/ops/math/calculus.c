@@ -337,8 +337,8 @@ static tn_status check_weight_values(const tn__call *call, tn_tensor *w)
 }
 
 /* Returns the divisor of the covariance: the sum of the weights, reduced by the
- * correction `less`, but at least 0. w is the product of the weights, and a the
- * argument aweights. Both may be NULL. */
+ * correction `less`, but at least 0. w is the product of the weights, and a is
+ * the argument aweights. w and a may be NULL. */
 static tn_tensor *degrees_of_freedom(double less, tn_tensor *w, tn_tensor *a,
                                      const tn_tensor *x)
 {
@@ -376,9 +376,10 @@ tn_status tn__run_cov(tn__call *call)
         return status;
     tn_tensor *f = tn__call_tensor(call, TN__ARG_COV_FWEIGHTS);
     tn_tensor *a = tn__call_tensor(call, TN__ARG_COV_AWEIGHTS);
-    /* With aweights, cov is computed in float64. The gradient by a weight is a
-     * difference of terms that become larger as the degrees of freedom become
-     * fewer. With two observations the terms cancel completely. */
+    /* With aweights, cov is computed in float64. The gradient with respect to a
+     * weight is a difference of terms that become larger as the degrees of
+     * freedom become fewer. With two observations the terms cancel
+     * completely. */
     tn_dtype dtype = a ? tn_dtype_promote(x->dtype, a->dtype) : x->dtype;
     if (a) {
         x = tn_to_dtype(x, TN_F64);
@@ -422,8 +423,8 @@ tn_status tn__run_corrcoef(tn__call *call)
  *   out[2 k + 1] = logcumsumexp(y)[k]
  *   out[2 k] = logaddexp(out[2 k - 1], x[2 k])
  *
- * To subtract the maximum of the row and use cumsum would underflow at the
- * beginning of a row that rises by more than the range of exp. */
+ * exp(x - maximum of the row) and cumsum would not do: if a row rises by more
+ * than the range of exp, its first elements would underflow. */
 static tn_tensor *log_sums(tn_tensor *x, int dim)
 {
     int64_t size = x && x->ndim ? x->shape[dim] : 1, pairs = size / 2;
@@ -463,9 +464,9 @@ tn_status tn__run_logcumsumexp(tn__call *call)
         return tn__fail(TN_ERR_DTYPE, "logcumsumexp: {input} is %s; convert it "
                         "to a floating dtype with tn_to_dtype",
                         tn_dtype_name(x->dtype));
-    /* The sums are computed in a wider dtype. Near a sum of 1e4, float32 has
-     * three decimal digits after the point, and each gradient is exp of a
-     * difference of such sums. */
+    /* The sums are computed in a wider dtype, because each gradient is exp of a
+     * difference of two sums. Near 1e4, float32 has only three digits after the
+     * decimal point. */
     tn_dtype dtype = x->dtype, wide = dtype == TN_F32 ? TN_F64 : TN_F32;
     bool narrow = dtype != TN_F64;
     tn_tensor *sum = narrow ? tn_to_dtype(x, wide) : x;

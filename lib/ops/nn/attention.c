@@ -86,9 +86,8 @@ static tn_tensor *weights(tn_tensor *q, tn_tensor *keys_t, tn_tensor *mask,
         return NULL;
     if (scale == 0)
         scale = 1 / sqrt((double)q->shape[q->ndim - 1]);
-    /* The product is scaled, not q. If a scaled q were rounded, the errors
-     * would grow with the scores, and exp turns an error of a score into a
-     * factor of the weight. */
+    /* The product is scaled, not q: to round a scaled q would add an error to
+     * each score, which exp turns into a relative error of the weight. */
     const tn_value product[] = {tn__value_tensor(q), tn__value_tensor(keys_t),
                                 tn__value_float(scale)};
     tn_tensor *scores = tn__row(TN__OP_ID_MATMUL_SCALED, product, 3);
@@ -103,7 +102,7 @@ static tn_tensor *weights(tn_tensor *q, tn_tensor *keys_t, tn_tensor *mask,
         return tn__row(mask ? TN__OP_ID_SOFTMAX_OR_ZERO : TN__OP_ID_SOFTMAX,
                        value, 2);
     }
-    /* In a causal mask, a query attends to no key behind its own position. */
+    /* In a causal mask, a query attends to no key after its own position. */
     tn_tensor *key = positions(scores, -1, 0);
     tn_tensor *query = tn_unsqueeze(positions(scores, -2, first), 1);
     const tn_value value[] = {tn__value_tensor(scores), tn__value_tensor(key),
@@ -202,11 +201,12 @@ static int64_t size_from_end(const tn_tensor *x, int dim)
 
 /* Chooses how attention is split, so that the scores of a part fit into the
  * cache. Returns the dimension to split, counted from the end starting at 1,
- * and sets *size to the size of a part. Returns 0 if no split is needed. On a
- * synchronous device a dimension of heads or of the batch is split if there is
- * one. Else the queries are split into parts of QUERIES, or more if there would
- * be too many parts. On an asynchronous device only the queries are split,
- * because each part is a launch. */
+ * and sets *size to the size of a part. Returns 0 if no split is needed.
+ *
+ * On a synchronous device a dimension of heads or of the batch is split if
+ * there is one. Else the queries are split into parts of QUERIES, or more if
+ * there would be too many parts. On an asynchronous device only the queries are
+ * split, because each part is a launch. */
 static int find_cut(const lookup *a, int64_t *size)
 {
     enum { QUERIES = 128, SCORES = 131072 };

@@ -15,10 +15,10 @@ typedef struct tn__attention {
 } tn__attention;
 
 /* Returns x, a key or value, expanded to the batch dimensions of q. With
- * shares_heads, the dimension of the heads stays as it is. Returns x itself if
- * its batch dimensions equal those of q, if they do not broadcast to them, or
- * if the device of q lacks the extension `attention`. Returns NULL on failure,
- * with the error recorded. */
+ * shares_heads, the dimension of the heads is not expanded. Returns x itself if
+ * its batch dimensions equal those of q or do not broadcast to them, or if the
+ * device of q lacks the extension `attention`. Returns NULL on failure, with
+ * the error recorded. */
 tn_tensor *tn__attention_widen(tn_tensor *x, const tn_tensor *q,
                                bool shares_heads);
 /* Returns whether the device of q supports this attention, forward and

@@ -1,6 +1,6 @@
-/* attention_device.c: computes scaled dot-product attention and its gradient by
- * the device, if it has the extension `attention`. The device never stores all
- * scores (as in FlashAttention). */
+/* attention_device.c: scaled dot-product attention and its gradient, computed
+ * by the device if it has the extension `attention`. The device never stores
+ * all scores (as in FlashAttention). */
 #include <ops/nn/attention.h>
 
 #include <ops/engine/native.h>
@@ -183,8 +183,9 @@ static bool is_result(const tn_attention_args *args, const tn_tensor *x,
            size_of(x, -2) == args->queries && size_of(x, -1) == args->values;
 }
 
-/* Computes the gradients by query, key and value. The tensor arguments are, in
- * order: g, query, key, value, out, logsumexp and attn_mask. */
+/* Computes the gradients with respect to query, key and value. The tensor
+ * arguments are, in order: g, query, key, value, out, logsumexp and
+ * attn_mask. */
 tn_status tn__run_attention_backward(tn__call *call)
 {
     tn_tensor *in[7];

@@ -1,7 +1,7 @@
 /* bag.c: embedding_bag, which looks up rows of a table and reduces them bag by
  * bag. An input of shape (bags, length) has bags of equal length, which are
  * reduced along dimension 1. If offsets split a one-dimensional input into
- * bags, the rows are added to the sum of their bag in ascending order. */
+ * bags, each row is added to the sum of its bag, in the order of the input. */
 #include <ops/engine/native.h>
 
 enum mode { SUM, MEAN, MAX };
@@ -188,8 +188,9 @@ static void report_negative_length(const tn__call *call, tn_tensor *lengths)
         tn__error_restore(&before);
 }
 
-/* Sets b->count and b->starts from the argument offsets. A kernel checks the
- * starts by reading a tensor at these indices. */
+/* Sets b->count and b->starts from the argument offsets. To check the starts, a
+ * kernel reads a tensor at these indices. It reports an error if an index is
+ * out of range. */
 static bool find_starts(const tn__call *call, bags *b, tn_tensor *offsets)
 {
     bool last = tn__call_int(call, TN__ARG_EMBEDDING_BAG_INCLUDE_LAST_OFFSET);

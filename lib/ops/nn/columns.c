@@ -32,7 +32,7 @@ tn_status tn__columns_write(const tn__images *x, const tn__window *w,
     return tn__kernel_launch(out->storage->device, kernel, &space, NULL, what);
 }
 
-/* Reads the arguments that im2col and col2im share into *w. They are
+/* Reads into *w the arguments that im2col and col2im have in common:
  * kernel_size, dilation, padding, stride and out, from argument number `first`
  * on. */
 static tn_status take_window(const tn__call *call, int first, tn__window *w)
@@ -90,7 +90,7 @@ typedef struct fold {
 
 /* Computes the elements [low, high) of each image. If `inside` is true, the
  * stride is 1 and each of these elements is covered kH * kW times, once by each
- * tap (window.h). Then the columns are read by strides alone. */
+ * tap (window.h). The columns are then read by strides, without indices. */
 static tn_status fold_part(const fold *f, tn__formula *formula,
                            const int64_t *low, const int64_t *high,
                            bool inside)

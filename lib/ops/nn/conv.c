@@ -1,14 +1,15 @@
-/* conv.c: 2-d convolution (PyTorch's conv2d) and its gradients by input and by
- * weight. The device computes them if it has the extension `conv`. Otherwise
- * they are matrix products: the windows of the images become columns (im2col),
- * and weight times columns is the output. Chellapilla, Puri, Simard, "High
- * performance convolutional neural networks for document processing", 2006. */
+/* conv.c: 2-d convolution (PyTorch's conv2d) and its gradients with respect to
+ * input and weight. The device computes them if it has the extension `conv`.
+ * Otherwise they are matrix products: the windows of the images become columns
+ * (im2col), and weight times columns is the output. Chellapilla, Puri, Simard,
+ * "High performance convolutional neural networks for document processing",
+ * 2006. */
 #include <ops/nn/window.h>
 #include <device/work.h>
 
-/* The maximum size, in bytes, of the columns that are made at a time. They hold
- * as many whole images as fit. The size is small enough for the caches and
- * large enough for a product to be worth a launch. */
+/* The maximum size, in bytes, of the columns that are made at a time. The
+ * columns hold as many whole images as fit. The size is small enough for the
+ * caches and large enough for a product to be worth a launch. */
 #define COLUMNS_BYTES (32 << 20)
 
 /* ---- reading the arguments ----------------------------------------------- */
@@ -317,9 +318,9 @@ tn_status tn__run_conv2d(tn__call *call)
 /* ---- input, weight or out from the other two ----------------------------- */
 
 /* The operators conv2d_out, conv2d_input and conv2d_weight compute one of
- * input, weight and out from the other two. They have the same arguments: those
- * two tensors, both with 4 dimensions, the last two sizes of the third, and
- * then stride, padding, dilation and groups. */
+ * input, weight and out from the other two. Their arguments are the two given
+ * tensors, both with 4 dimensions, the last two sizes of the tensor to compute,
+ * and then stride, padding, dilation and groups. */
 enum { SIZE = 2, STRIDE, PADDING, DILATION, GROUPS };
 
 typedef struct part {
@@ -414,9 +415,9 @@ static tn_dims_list two(const int64_t *pair)
     return tn_dims(pair[0], pair[1]);
 }
 
-/* Computes the gradient by input. With W the weight as a matrix and G the
- * gradient of the output, W^T G gives columns, which are summed into images
- * (col2im). */
+/* Computes the gradient with respect to the input. With W the weight as a
+ * matrix and G the gradient of the output, W^T G gives columns, which are
+ * summed into images (col2im). */
 static tn_tensor *input_by_columns(const part *p)
 {
     const int64_t *w = p->weight->shape, *o = p->out->shape;
@@ -436,8 +437,9 @@ static tn_tensor *input_by_columns(const part *p)
     return tn__row(TN__OP_ID_COL2IM, value, 7);
 }
 
-/* Computes the gradient by weight: G X^T, summed over the images, where X is
- * the columns of the input (im2col) and G the gradient of the output. */
+/* Computes the gradient with respect to the weight: G X^T, summed over the
+ * images, where X is the columns of the input (im2col) and G the gradient of
+ * the output. */
 static tn_tensor *weight_by_columns(const part *p)
 {
     const int64_t *x = p->input->shape, *o = p->out->shape;

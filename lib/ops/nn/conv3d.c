@@ -94,9 +94,9 @@ static tn_status take_padding(const tn__call *call, const tn_tensor *w,
     return TN_OK;
 }
 
-/* Pads x along the depth, and wherever the padding before and after differs,
- * since conv2d cannot do that. Returns the padded x and sets the padding in *v
- * that is left for conv2d. */
+/* Pads x along the depth. If the padding before and after differs along height
+ * or width, also pads both of these, since conv2d pads both sides equally.
+ * Returns the padded x and sets the padding in *v that is left for conv2d. */
 static tn_tensor *padded(tn_tensor *x, volumes *v)
 {
     bool even = v->low[HEIGHT] == v->high[HEIGHT] &&

@@ -94,9 +94,9 @@ static tn_tensor *taps(const sampling *s, int k, int64_t size,
 
 /* ---- the taps of all axes combined --------------------------------------- */
 
-/* Combines the taps of the earlier axes, in *index and *weight, with those of
- * one more axis. The latter have the index `tap` and the weight `own`. The new
- * index is row-major: *index * size + tap. */
+/* Combines the taps of the earlier axes, in *index and *weight, with the taps
+ * of one more axis, whose indices are `tap` and whose weights are `own`. The
+ * new index is row-major: *index * size + tap. */
 static tn_status join(const sampling *s, tn_tensor **index,
                       tn_tensor **weight, tn_tensor *tap, tn_tensor *own,
                       int64_t size)
@@ -350,9 +350,8 @@ static tn_status launch(tn__call *call, tn__formula *formula,
                              tn__op_outer(call->op->name));
 }
 
-/* tap_sum launches a kernel that sums four taps for every four taps, and a
- * kernel of one tap for each remaining tap. All launches but the first add to
- * the result. */
+/* tap_sum launches one kernel for each group of four taps, and one for each
+ * remaining tap. All launches but the first add to the result. */
 #define TAP(n) "where(i" #n " < 0, 0, x[i" #n "; 0] * w" #n ")"
 #define ONE TAP(0)
 #define FOUR TAP(0) " + " TAP(1) " + " TAP(2) " + " TAP(3)

@@ -1,7 +1,7 @@
 /* image.c: convolutions in one dimension (PyTorch's conv1d), transposed
  * convolutions (conv_transpose1d and 2d), pixel_shuffle, channel_shuffle and
  * bilinear. The convolutions are composed of conv2d and of conv2d_input, the
- * gradient of conv2d by its input. */
+ * gradient of conv2d with respect to its input. */
 #include <ops/nn/window.h>
 
 /* ---- conv1d -------------------------------------------------------------- */
@@ -91,7 +91,7 @@ typedef struct transposed {
 } transposed;
 
 /* Computes a transposed convolution by conv2d_input, since a transposed
- * convolution is the gradient of a convolution by its input. */
+ * convolution is the gradient of a convolution with respect to its input. */
 static tn_tensor *transpose(transposed *t)
 {
     tn_dtype dtype = t->x->dtype;

@@ -1,7 +1,8 @@
 /* interpolate.c: resizes the last dimensions of a tensor, one after the other
  * (PyTorch's interpolate and upsample). Positions and weights are those of
- * PyTorch (aten/src/ATen/native/UpSample.h). For each dimension they are a
- * table of the input elements and weights of each output: its taps (taps.h). */
+ * PyTorch (aten/src/ATen/native/UpSample.h). For each dimension a table lists
+ * the taps of each output element: the input elements that it is computed from,
+ * and their weights (taps.h). */
 #include <math.h>
 #include <ops/nn/taps.h>
 
@@ -14,8 +15,8 @@ typedef struct stretch {
                       sizes */
 } stretch;
 
-/* Returns the distance in the input, in elements, of the positions of adjacent
- * elements of the output. */
+/* Returns how many input elements apart the positions of two adjacent output
+ * elements are. */
 static double step_of(const stretch *s, int64_t in, int64_t out)
 {
     bool aligned = s->align_corners && s->mode != NEAREST &&
@@ -25,8 +26,9 @@ static double step_of(const stretch *s, int64_t in, int64_t out)
     return s->factor > 0 ? 1 / s->factor : (double)in / (double)out;
 }
 
-/* Fills the table for the nearest element. Which element is nearest depends on
- * float rounding, so the positions are computed in float as in PyTorch. */
+/* Sets the tap of each output element to the nearest input element. Which
+ * element is nearest depends on float rounding, so the positions are computed
+ * in float as in PyTorch. */
 static tn_status fill_nearest(const stretch *s, tn__taps *taps)
 {
     float step = (float)step_of(s, taps->in, taps->out);
@@ -125,9 +127,9 @@ static tn_status fill_antialiased(const stretch *s, tn__taps *taps)
 /* Converts the weights to integers for uint8 images, and returns the number of
  * bits by which the sums must be shifted right. The integers are the weights
  * times a power of 2, which is chosen so that the largest integer has 15 bits.
- * The results are rounded to bytes after each dimension. Both are Pillow's
- * method. An input that occurs twice among the taps of an output gets a single
- * weight. */
+ * The results are rounded to bytes after each dimension. Pillow uses the same
+ * power of 2 and the same rounding. An input that occurs twice among the taps
+ * of an output gets a single weight. */
 static int make_whole(tn__taps *taps)
 {
     double most = 0;

@@ -302,8 +302,8 @@ static bool is_aux(const tn_tensor *x, const tn_tensor *kept, uint32_t words)
                      is_result(x, kept, n);
 }
 
-/* Computes the gradient by input, g @ weight, times the derivative of the
- * activation that made the input. */
+/* Computes the gradient with respect to the input, g @ weight, times the
+ * derivative of the activation that made the input. */
 tn_status tn__run_linear_back(tn__call *call)
 {
     tn_tensor *g = tn__call_tensor(call, TN__ARG_LINEAR_BACK_G);
@@ -345,8 +345,8 @@ tn_status tn__run_linear_back(tn__call *call)
     return status;
 }
 
-/* Computes the gradient by weight, g^T @ input, and the gradient by bias, the
- * sums of the columns of g. */
+/* Computes the gradient with respect to the weight, g^T @ input, and the
+ * gradient with respect to the bias, the sums of the columns of g. */
 tn_status tn__run_linear_weight(tn__call *call)
 {
     tn_tensor *g = tn__call_tensor(call, TN__ARG_LINEAR_WEIGHT_G);

@@ -103,9 +103,9 @@ static tn_status take_places(tn_tensor *out, tn_tensor *x, uint32_t by,
     return tn__kernel_launch(out->storage->device, kernel, &space, NULL, name);
 }
 
-/* Writes x with zeros around it into out. One kernel does it, which reads 0
- * where an index is out of range. Bit d of `edge` is set if dimension d is
- * padded. There are `count` such dimensions, at most three. */
+/* Writes x with zeros around it into out, by one kernel that reads 0 where an
+ * index is out of range. Bit d of `edge` is set if dimension d is padded.
+ * `count` is the number of padded dimensions, at most three. */
 static tn_status put_among_zeros(tn_tensor *out, tn_tensor *x,
                                  const tn_dims_list *pad, uint32_t edge,
                                  int count, const char *name)
@@ -174,10 +174,9 @@ tn_status tn__run_constant_pad_nd(tn__call *call)
  *
  * The result is the input with copies of its edges around it. Along each
  * dimension, a position of the result is before, within or after the input.
- * Each combination of these is a part of the result. A part is a copy of a view
- * of the input with steps of 1, -1 or 0. So each element is copied once.
- * Padding one dimension after the other would copy all elements for each
- * dimension.
+ * Each combination of these cases is a part of the result. A part is a copy of
+ * a view of the input with steps of 1, -1 or 0. So each element is copied once,
+ * and not once for each padded dimension.
  *
  * The last three dimensions are not split into parts but copied together, by
  * index tensors for the padded ones. Separate parts would write to the same
@@ -235,8 +234,9 @@ struct edges {
     tn_tensor *index[TN_MAX_NDIM];
 };
 
-/* A run of `count` consecutive positions of a padded dimension. They are copied
- * from elements of inner that start at `from` and are `step` apart. */
+/* A run of `count` consecutive positions of a padded dimension. These positions
+ * are copied from elements of inner that start at `from` and are `step`
+ * apart. */
 typedef struct run {
     int64_t from, count, step;
     bool is_input; /* the positions are within the input, not padding */

@@ -50,8 +50,8 @@ static tn_status take_pool(const tn__call *call, tn_tensor *x,
                         ? 0
                         : (room + (up ? w->stride[a] - 1 : 0)) / w->stride[a] +
                               1;
-        /* With ceil_mode, the last window is dropped if it starts behind the
-         * image, in the padding. */
+        /* With ceil_mode, the last window is dropped if it starts in the
+         * padding after the image. */
         if (up && (w->out[a] - 1) * w->stride[a] >= w->in[a] + w->pad[a])
             w->out[a]--;
         if (w->out[a] < 1)
@@ -280,8 +280,8 @@ tn_status tn__run_max_pool2d_with_indices(tn__call *call)
 
 /* ---- average pooling ----------------------------------------------------- */
 
-/* The text with which the kernels of avg_pool2d begin. They divide the sum of
- * each window by its number of elements. */
+/* The text with which the kernels of avg_pool2d begin. The kernels divide the
+ * sum of each window by its number of elements. */
 #define POOL_HEAD                                                             \
     "avg_pool2d(x, r: offset, c: offset, i: row offset, j: row offset;"       \
     " h: i64, w: i64, kh: i64, kw: i64, ph: i64, pw: i64) ="

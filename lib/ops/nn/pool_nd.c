@@ -11,8 +11,8 @@
  * end. */
 #include <ops/nn/pool_nd.h>
 
-/* Replaces TN_NONE_INT in a list of output sizes. It means that the output has
- * the size of the input. */
+/* KEEP_SIZE replaces TN_NONE_INT in a list of output sizes, where it means that
+ * the output has the size of the input. */
 enum { KEEP_SIZE = INT32_MIN };
 
 tn_status tn__windows_list(const tn__call *call, int arg, int axes,
@@ -69,8 +69,8 @@ static tn_status count_windows(const char *name, tn__windows *w, int a, bool up)
     w->out[a] = room < 0 && !(up && room + w->stride[a] > 0)
                     ? 0
                     : (room + (up ? w->stride[a] - 1 : 0)) / w->stride[a] + 1;
-    /* With ceil_mode, the last window is dropped if it starts behind the input,
-     * in the padding. */
+    /* With ceil_mode, the last window is dropped if it starts in the padding
+     * after the input. */
     if (up && (w->out[a] - 1) * w->stride[a] >= w->in[a] + w->pad[a])
         w->out[a]--;
     if (w->out[a] < 1 || w->in[a] < 1)

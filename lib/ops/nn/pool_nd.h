@@ -35,13 +35,13 @@ tn_status tn__windows_list(const tn__call *call, int arg, int axes,
  * optional batch dimension. */
 tn_status tn__windows_check_input(const tn__call *call, const tn_tensor *x,
                                   int axes);
-/* Fills *w from the arguments of a call. args[] has the numbers of the
- * arguments kernel_size, stride, padding and dilation, and ceil_mode is the
- * number of that argument. args[3] is -1 if the operator has no dilation. */
+/* Sets *w from the arguments of a call. args[] has the numbers of the arguments
+ * kernel_size, stride, padding and dilation, and ceil_mode is the number of
+ * that argument. args[3] is -1 if the operator has no dilation. */
 tn_status tn__windows_read(const tn__call *call, const tn_tensor *x, int axes,
                            const int args[4], int ceil_mode, tn__windows *w);
-/* Fills in, out and axes of *w from the arguments of a call of adaptive
- * pooling. */
+/* Sets the fields `in`, `out` and `axes` of *w from the arguments of a call of
+ * adaptive pooling. */
 tn_status tn__windows_read_adaptive(const tn__call *call, const tn_tensor *x,
                                     tn__windows *w);
 
@@ -53,8 +53,8 @@ tn_status tn__windows_even_taps(const tn__windows *w, int a, bool mean,
                                 tn__taps *taps);
 
 /* Returns the coordinate along axis a of the first tap of window i that is not
- * before the start of the input. If the tap is behind the end of the input, the
- * whole window is padding. */
+ * before the start of the input. If this coordinate is past the end of the
+ * input, the whole window is padding. */
 int64_t tn__windows_first_tap(const tn__windows *w, int a, int64_t i);
 /* Returns whether some window consists of padding alone. */
 bool tn__windows_all_padding(const tn__windows *w);
@@ -71,8 +71,8 @@ typedef struct tn__image_pass {
     tn_dims_list kernel, stride, pad, dilation;
 } tn__image_pass;
 /* Plans the passes that pool x and returns their number. The first pass pools
- * the last two dimensions. With one axis, x becomes images of height 1 instead.
- * With three axes, the second pass pools the depth. */
+ * the last two dimensions. With one axis, x is first reshaped to images of
+ * height 1. With three axes, the second pass pools the depth. */
 int tn__windows_plan(const tn_tensor *x, const tn__windows *w,
                      tn__image_pass pass[2]);
 /* Returns `made`, the result of the passes, reshaped to the shape of x with the

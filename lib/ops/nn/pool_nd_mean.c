@@ -181,7 +181,7 @@ tn_status tn__run_avg_pool3d(tn__call *call)
 }
 
 /* Adds the maximum of abs(x) in each window to the call, or the minimum if
- * `least` is true. They are lp_pool with a norm of plus or minus infinity. */
+ * `least` is true. This is lp_pool with a norm of plus or minus infinity. */
 static tn_status give_magnitude(tn__call *call, tn_tensor *x, int axes,
                                 bool least)
 {

@@ -7,8 +7,8 @@
  *
  * The operator `apart` returns all parts of a split. One call splits the
  * sequence into steps, and one call per step splits the gates. The gradient of
- * such a call is a single cat. If each part were a view with its own gradient,
- * each of these gradients would write the whole tensor.
+ * `apart` is a single cat. If the parts were separate views, the gradient of
+ * each view would write the whole tensor.
  *
  * An LSTM whose tensors share one dtype is run by the operator lstm_sequence,
  * which splits nothing. */
@@ -351,10 +351,10 @@ static bool is_uniform(const arguments *a)
     return fits;
 }
 
-/* Returns the transpose of w, with each row padded in memory by 16 elements.
- * Without the padding, a hidden size that is a power of two would put the rows
- * at distances that are multiples of it. Such rows map to the same few sets of
- * a cache and evict each other in each of the many small products. */
+/* Returns the transpose of w, with 16 unused elements after each row. Without
+ * them, if the hidden size is a power of two, the rows would map to the same
+ * few sets of a cache and evict each other in each of the many small
+ * products. */
 static tn_tensor *padded_transpose(tn_tensor *w)
 {
     enum { APART = 16 };
@@ -463,9 +463,9 @@ static tn_status run_whole(tn__call *call, const arguments *a, bool reverse)
     if (tn__op_run(&tn__op_table[TN__OP_ID_LSTM_SEQUENCE], value, 7, out, 3) <
         0)
         return tn_error_code();
-    /* The last states are copies. So a program that keeps them does not keep
-     * the whole sequence in memory, and writing into them does not change
-     * it. */
+    /* The last states are copies. So a program that holds them does not hold
+     * the whole sequence in memory, and writing into them does not change the
+     * sequence. */
     tn__give(call, out[0]);
     tn_status status = tn__give(call, tn_clone(tn_select(out[0], 0, last)));
     return status < 0

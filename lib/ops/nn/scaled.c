@@ -2,9 +2,9 @@
  * elements of a matrix were brought into the range of float8 by a scale.
  *
  * If the device has the extension "product" and supports float8, it multiplies
- * the matrices. The scales stay in the device's memory, so nothing waits for
- * their values. Otherwise the product is computed in float32, in which each
- * float8 number and each product of two of them is exact. */
+ * the matrices. The scales stay in the device's memory, so the host does not
+ * wait for their values. Otherwise the product is computed in float32, in which
+ * each float8 number and each product of two of them is exact. */
 #include <device/device.h>
 #include <ops/engine/native.h>
 #include <device/work.h>
@@ -30,8 +30,8 @@ static tn_status check_matrices(const tn_tensor *a, const tn_tensor *b)
     return TN_OK;
 }
 
-/* Checks the argument `which`, a scale. It is one number, or one for each row
- * or each column of the product. */
+/* Checks the argument `which`, a scale. A scale is one number, or one number
+ * for each row or each column of the product. */
 static tn_status check_scale(const char *which, const tn_tensor *scale,
                              int64_t rows, int64_t columns)
 {

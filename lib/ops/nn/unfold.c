@@ -72,9 +72,9 @@ typedef struct sum_back {
     const char *name;
 } sum_back;
 
-/* Computes the elements [from, end) along the dimension. Each one is the sum of
- * a row of g[q][k] over the taps k, where window q has the element as its tap
- * k. If `indexed` is true, g is read by index. */
+/* Computes the elements [from, end) along the dimension. Each of these elements
+ * is the sum over the taps k of g[q][k], where q is the window in which the
+ * element is tap k. If `indexed` is true, g is read by index. */
 static tn_status sum_places(const sum_back *s, tn__formula *formula,
                             int64_t from, int64_t end, bool indexed)
 {
@@ -112,9 +112,9 @@ static tn_status sum_places(const sum_back *s, tn__formula *formula,
 }
 
 /* Computes the elements [from, end) for windows of three elements. Each element
- * is covered by `count` windows, as their taps k[]. The kernel's text has one
- * term for each of these taps, in the order in which a row would be summed, and
- * the kernel runs over adjacent elements. */
+ * is covered by `count` windows, in which it is tap k[0], k[1] and so on. The
+ * kernel's text has one term for each of these windows, in the order in which a
+ * row would be summed, and the kernel runs over adjacent elements. */
 static tn_status sum_written(const sum_back *s, int64_t from, int64_t end,
                              const int *k, int count)
 {
@@ -168,8 +168,9 @@ static tn_status sum_threes(const sum_back *s, int64_t windows, int64_t *end)
 }
 
 /* Sums the windows. Element p of the dimension is tap k of window q if p = q *
- * step + k * dilation. If the step is 1, most elements are covered by every tap
- * of some window. For these elements g is read by strides alone. */
+ * step + k * dilation. If the step is 1, the elements from `first` up to the
+ * number of windows have a window for every tap, so g is read by strides
+ * alone. */
 static tn_status sum_windows(const sum_back *s)
 {
     static tn__formula steps = TN__FORMULA(

@@ -251,8 +251,9 @@ static tn_tensor *ranks_of(tn_tensor *x, tn_tensor *q, bool ignore_nan)
 /* A tensor x from which elements are read by their rank along the last
  * dimension. */
 typedef struct ranked {
-    tn_tensor *sorted; /* x sorted along its last dimension. NULL if only one
-                          rank is read, which is `known` in rows without NaN. */
+    tn_tensor *sorted; /* x sorted along its last dimension. NULL if each row is
+                          read at one rank only: at `known`, or at the last rank
+                          if the row has NaN. */
     tn_tensor *x, *nan, *top; /* x itself, a mask of the rows that have NaN, and
                                  the index of the element with the last rank in
                                  each row */

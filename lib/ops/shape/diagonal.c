@@ -217,7 +217,8 @@ static int64_t elements_below(int64_t rows, int64_t columns, int64_t offset)
 }
 
 /* Writes the row numbers of the `count` elements on one side of a diagonal into
- * row[0 .. count - 1], and their column numbers behind them. */
+ * row[0 .. count - 1], and their column numbers into the next `count` elements
+ * of row. */
 static void list_triangle(int64_t rows, int64_t columns, int64_t offset,
                           bool lower, int64_t count, int64_t *row)
 {
@@ -280,8 +281,8 @@ tn_status tn__run_triu_indices(tn__call *call)
 
 /* ---- copies with a part replaced ----------------------------------------- */
 
-/* Adds a tensor to the call: x, with the elements of `placed` where `mask` is
- * not 0. */
+/* Adds a copy of x to the call in which elements are replaced by those of
+ * `placed` where `mask` is not 0. */
 static tn_status put_in(tn__call *call, tn_tensor *x, tn_tensor *placed,
                         tn_tensor *mask)
 {

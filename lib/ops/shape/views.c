@@ -16,7 +16,7 @@ static tn_status give(tn__call *call, tn_tensor *out)
     return TN_OK;
 }
 
-/* The shape, strides and offset of a view under construction. It starts as
+/* The shape, strides and offset of a view under construction. At first they are
  * those of the input. */
 typedef struct frame {
     int ndim;

@@ -33,10 +33,11 @@ typedef struct tn__launch_class {
     uint32_t slots;    /* Number of chunks that a team reduces at once. 0 with
                         * TN_TARGET_CHUNKED, where a row belongs to one
                         * work-item. */
-    /* Number of lanes (partial results of a reduction) that a work-item has,
-     * and so of its independent loads. If it is 1, neighbouring work-items have
-     * neighbouring lanes. If it is 4 (memory is contiguous from row to row) or
-     * 16 (short rows), neighbouring work-items have neighbouring rows. */
+    /* Number of lanes (partial results of a reduction) that a work-item has. A
+     * work-item has as many independent loads. If it is 1, neighbouring
+     * work-items have neighbouring lanes. If it is 4 (memory is contiguous from
+     * row to row) or 16 (short rows), neighbouring work-items have neighbouring
+     * rows. */
     uint32_t lanes;
     bool cached;       /* true if a team first copies the operands that several
                         * stages load into local memory (row_cache.c) */
@@ -79,9 +80,9 @@ typedef struct tn__launch_words {
     uint32_t count, length;     /* index of the number of elements or rows
                                  * (count), and of the number of elements of a
                                  * row (length) */
-    uint32_t extent;            /* index of the first extent. Those of the
-                                 * dimensions across rows come first, then those
-                                 * within a row */
+    uint32_t extent;            /* index of the first extent. First come the
+                                 * extents of the dimensions across rows, then
+                                 * the extents of the dimensions within a row */
     uint32_t offset[TN_PLAN_BUFFERS];
     uint32_t stride[TN_PLAN_BUFFERS]; /* index of the first stride of each
                                        * operand; its further strides follow, in
@@ -91,8 +92,8 @@ typedef struct tn__launch_words {
     uint32_t param;
     uint32_t tag, launch, room; /* arguments of fault reports (fault.cl) */
     uint32_t share, shares;     /* if several work-groups share a row: number of
-                                 * elements of each one's share, and number of
-                                 * shares of a row */
+                                 * elements of a work-group's share, and number
+                                 * of shares of a row */
     uint32_t total;
 } tn__launch_words;
 
@@ -174,11 +175,10 @@ uint32_t tn__split_steps(const tn_program *program);
 uint32_t tn__split_stage(const tn_program *program, uint32_t step);
 
 /* For a plan in which several work-groups share a row: lists the instructions
- * of the launch that runs `stage`. These are the instructions per row of all
- * earlier stages without their stores, then the instructions per element of the
- * stage. If `stage` is stage_count, lists the instructions per row of all
- * stages. `order` has space for order_count numbers. Returns the length of the
- * list. */
+ * of the launch that runs `stage`. The list has the instructions per row of all
+ * earlier stages, without stores, then the instructions per element of `stage`.
+ * If `stage` is stage_count, lists the instructions per row of all stages.
+ * `order` has space for order_count numbers. Returns the length of the list. */
 uint32_t tn__split_order(const tn_program *program, uint32_t stage,
                          uint32_t *order);
 

@@ -1,7 +1,6 @@
 /* launch_space.h: the iteration space of a launch, in which adjacent dimensions
- * are merged where possible, and the size of work-groups. Both kinds of plans
- * use it: those of programs and those of primitives (matrix products, scans,
- * sorts). */
+ * are merged where possible, and the size of work-groups. It is used for
+ * programs and for primitives (matrix products, scans, sorts). */
 #ifndef TN_LIB_SOURCE_LAUNCH_SPACE_H
 #define TN_LIB_SOURCE_LAUNCH_SPACE_H
 

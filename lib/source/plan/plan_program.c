@@ -170,8 +170,8 @@ static void size_launch(tn_plan *plan, const tn_target *target,
                            : class->group * class->vector;
         int64_t things = class->tile ? tn__tiles_count(class, space)
                                      : tn__divide_up(count, each);
-        /* A device balances the load better if there are more, smaller
-         * work-groups. That matters if their speed differs. */
+        /* If some work-groups take longer than others, a device balances the
+         * load better with more, smaller work-groups. */
         int64_t most = tn__target_max_groups(target);
         if (class->cached || class->tile)
             most *= BALANCED;

@@ -16,12 +16,11 @@
  * that tree at level j, and the last share is what remains. The shares are then
  * combined pairwise in their order, as in the tree.
  *
- * Every work-group of a later step computes the instructions per row again. So
- * values per row are stored only in the last step, and loads per row always
- * read the same values. They do, because an output shares memory with an input
- * either element by element or not at all, and an output per element never
- * shares memory with an operand per row. Programs that may report faults are
- * not split, since repeated loads would report a fault several times. */
+ * Every work-group of a later step computes the instructions per row again, so
+ * their loads must read the same values each time. For that, values per row are
+ * stored only in the last step. Stores per element change no operand per row,
+ * since the two never share memory. Programs that may report faults are not
+ * split, since repeated loads would report a fault several times. */
 #include <source/plan/class.h>
 #include <source/plan/launch_space.h>
 
@@ -30,8 +29,9 @@
  * further launch could begin: a span takes a work-group about 10 us (estimated
  * from the latency of its loads, not measured). */
 #define LEAST_SPANS 4
-/* A row is split only if it has at least this many shares. With fewer, whole
- * rows keep most of the device busy. */
+/* A row is split only if the device has enough work-groups for at least this
+ * many shares of each row. Otherwise there are nearly as many rows as
+ * work-groups, so whole rows keep most of the device busy. */
 #define LEAST_SHARES 4
 /* Largest number of steps (launches of a plan) that tn__launch_class_pack can
  * store. */

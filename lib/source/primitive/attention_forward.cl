@@ -93,8 +93,8 @@ TK_KERNEL tn_attention(TK_G const TK_STORED *q, TK_G const TK_STORED *k,
                      TK_PITCH(TK_KEYS), 1, TK_KEYS, others, TK_VALUES)
             TK_BARRIER();
         }
-        /* Adds up the weights of each row: each work-item of the row has the
-         * sum of a part of them. */
+        /* Adds up the weights of each row. Each work-item of the row has
+         * already summed a part of the row. */
         for (tk_i32 i = 0; i < TK_ROWS / TK_SIDE; i++)
             scores[(y + TK_SIDE * i) * TK_PITCH(TK_KEYS) + x] = whole[i];
         TK_BARRIER();

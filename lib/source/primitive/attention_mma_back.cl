@@ -2,11 +2,12 @@
  * the macros of attention_tensor.cl. It computes the gradient of the queries
  * or, with TK_BACK_KEY, of the keys and values.
  *
- * Both have the same structure. A work-group has 64 rows of two operands:
- * queries and output gradients or, with TK_BACK_KEY, keys and values. It loops
- * over tiles of the other two operands. Products of its own rows with the other
- * rows are the scores and the gradients of the weights. From them follow the
- * gradients of the scores. Their product with the other rows is added to the
+ * Both kernels have the same structure. A work-group has 64 rows of two
+ * operands: queries and output gradients or, with TK_BACK_KEY, keys and values.
+ * It loops over tiles of the other two operands. Products of its own rows with
+ * the other rows are the scores and the gradients of the weights. From the
+ * scores and the gradients of the weights, the gradients of the scores are
+ * computed. The product of these gradients with the other rows is added to the
  * gradient of its own rows. */
 #define TK_MINE 64
 #ifdef TK_BACK_KEY
@@ -173,8 +174,8 @@ extern "C" __global__ void __launch_bounds__(32 * TK_WARPS)
                 TK_BARRIER();
             }
         }
-        tk_copies_wait(); /* needed if there was no other tile, and so no wait
-                           * for the copies yet */
+        tk_copies_wait(); /* needed if the loop had no iteration, and so did not
+                           * wait for the copies */
 #pragma unroll
         for (int h = 0; h < 2; h++) {
             const tk_idx i = row + 8 * h;

@@ -14,9 +14,10 @@
  * - 1) is an outer dimension. So all elements of a tile meet the same positions
  * of the window. There is one matrix product for each group and phase.
  *
- * The bits are those of im2col with a matrix product (lib/ops/nn/columns.c):
- * the sum over k is a chain of fma in rising order, beginning with 0. The sum
- * over f has the order of REDUCE for one chunk (plugin_program.h). */
+ * The results have the same bits as im2col with a matrix product
+ * (lib/ops/nn/columns.c): the sum over k is a chain of fma in rising order,
+ * beginning with 0. The sum over f has the order of REDUCE for one chunk
+ * (plugin_program.h). */
 #define TK_M ((tk_idx)TK_OWN(0))
 #define TK_N ((tk_idx)TK_OWN(1))
 #define TK_K ((tk_idx)TK_OWN(2))
@@ -96,8 +97,8 @@ TK_FN tk_digits tk_digits_of(tk_idx number, tk_idx middle, tk_idx fast)
         w_j[e] = d.fast * (tk_idx)TK_OWN(25);                                 \
     }
 
-/* For an index f: computes what it adds to the offset in a, and to the offset
- * and coordinates in b. */
+/* Computes what a given index f adds to the offset in a, and to the offset and
+ * coordinates in b. */
 #define TK_F_BEGIN(f)                                                         \
     const tk_idx f_slow = (f) / TK_F_FAST, f_fast = (f) % TK_F_FAST;          \
     const tk_idx f_a = at_a + f_slow * (tk_idx)TK_OWN(13) +                   \
@@ -132,8 +133,8 @@ TK_FN TK_VALUE tk_window_element(TK_G const TK_STORED *b, tk_idx at, tk_idx h,
 #ifdef TK_REDUCED
 
 /* For one lane: sums over every 16th index f, beginning with f = lane. (A lane
- * is one of 16 partial sums.) The sum is -0, which does not change a sum, if
- * there is no such index. */
+ * is one of 16 partial sums.) If there is no such index, the sum is -0, which
+ * changes no bit when it is added to another sum. */
 #define TK_LANE_BEGIN(lane)                                                   \
     for (tk_i32 y = 0; y < TK_EACH; y++)                                      \
         for (tk_i32 x = 0; x < TK_EACH; x++)                                  \

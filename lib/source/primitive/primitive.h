@@ -95,8 +95,9 @@ int64_t tn__tile_sums(const tn_target *target, int64_t matrices, int64_t m,
  * 64 bits with the sign bit inverted. A position has 32 or 64 bits. The lines
  * are sorted in batches. */
 typedef struct tn__sorted {
-    bool is_ready;             /* true if this launch finds the indices sorted;
-                                * false if it is one of those that sort them */
+    bool is_ready;             /* true if this launch can use the sorted
+                                * indices; false if this launch is a part of the
+                                * sort */
     bool is_wide;              /* true if positions have 64 bits */
     int64_t first_line, lines; /* first line, and number of lines, of the batch
                                 * of this launch */

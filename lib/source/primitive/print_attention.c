@@ -60,8 +60,8 @@ static variant unpack(uint64_t word)
                        * attention_mma.cl */
 #define LONGEST 128
 
-/* Return the number of rows in a tile of queries and in a tile of keys. They
- * are as large as fits into 48 KiB of local memory. */
+/* Return the number of rows in a tile of queries and in a tile of keys. The
+ * tiles are as large as fits into 48 KiB of local memory. */
 static int64_t tile_queries(const variant *v)
 {
     bool is_long = v->size > 64 || v->values > 64;

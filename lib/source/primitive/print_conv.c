@@ -20,11 +20,12 @@ typedef struct arguments {
     /* extents of the inner dimensions that f, k and j stand for */
     int64_t f_fast, k_fast[2], j_fast[2];
     int64_t a_row, a_k[3], a_f[2]; /* strides of a: from row to row, along the
-                                    * dimensions of k, along those of f */
+                                    * dimensions of k, along the dimensions of
+                                    * f */
     int64_t b_k, b_f, b_j, b_side[2];
     struct {
-        int64_t k, f, p; /* factors of k, f and the position in c in the
-                          * coordinate in b */
+        int64_t k, f, p; /* the coordinate in b is the sum of k, f and the
+                            position p in c, each times its factor */
     } side[2];
     int64_t start[2], size[2]; /* start: added to each coordinate in b. size:
                                 * extents of b */
@@ -33,9 +34,9 @@ typedef struct arguments {
                                 * convolution */
     int64_t limit[2];          /* extents of c in h and w */
     int64_t c_row, c_j[3];
-    int64_t next[3];           /* TN__SIDE, the step from one k of a work-item
-                                * to its next, as coordinates of the dimensions
-                                * of k */
+    int64_t next[3];           /* the step TN__SIDE by which a work-item
+                                * advances k, as coordinates of the dimensions
+                                * that k stands for */
     int64_t bias, bias_row;
 } arguments;
 

@@ -22,10 +22,11 @@ enum { WITH_INDEX = 1, STEP = 1, STEP_ALL = 3, STEP_LINE = 4 };
                   * would be idle */
 #define MOST_CHUNKS 8 /* largest number of chunks of a line in scan_line.cl */
 
-/* Returns whether several work-items share a line. They cannot for products of
- * floats, which must be computed in rising order. They should not if lines are
- * strided and there are many: then neighbouring lines are usually adjacent in
- * memory, and one work-item for each line reads them well. */
+/* Returns whether several work-items share a line. They cannot share it for
+ * products of floats, which must be computed in rising order. They do not share
+ * it if lines are strided and there are many. Neighbouring lines are then
+ * usually adjacent in memory, so that a work-item for each line gives coalesced
+ * accesses. */
 static bool suits_team(const tn__primitive *p, const tn_scan_args *s)
 {
     const uint32_t last = s->ndim - 1;

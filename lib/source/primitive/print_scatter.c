@@ -18,8 +18,8 @@
 #include <source/primitive/primitive.h>
 
 /* Values of tn__variant.flags. SORTED selects scatter_sorted.cl, and SHARED
- * without SORTED selects scatter_shared.cl. LARGE gives it twice as much local
- * memory for dst. */
+ * without SORTED selects scatter_shared.cl. LARGE gives scatter_shared.cl twice
+ * as much local memory for dst. */
 enum { SORTED = 1, WIDE_POSITIONS = 2, NARROW = 4, SHARED = 2, LARGE = 4 };
 
 /* Limits for choosing a kernel. They follow from estimates, not measurements:
@@ -125,12 +125,12 @@ static unsigned shared_flags(const tn_target *target, const tn_scatter_args *s)
 /* ---- scatter_sorted.cl --------------------------------------------------- */
 
 /* The scatter with its dimensions reordered. First come the dimensions along
- * which the indices differ, then those along which lines have the same indices,
- * then the dimension of the scatter. */
+ * which the indices differ, then the dimensions along which lines have the same
+ * indices, then the dimension of the scatter. */
 typedef struct reordered {
     uint32_t ndim;
     /* keys: number of points of the dimensions along which indices differ.
-     * width: number of points of those along which lines have the same
+     * width: number of points of the dimensions along which lines have the same
      * indices */
     int64_t extent[TN_MAX_NDIM], keys, width;
     tn_strided dst, index, src, position;

@@ -74,8 +74,8 @@ typedef struct work {
     bool keeps_keys;        /* true if the results stay in scratch memory, for a
                              * scatter */
     uint32_t passes, steps; /* steps: number of launches for each batch */
-    blocks all, kept;       /* how a line is divided into blocks, and how the
-                             * kept elements of a line are */
+    blocks all, kept;       /* all: how a line is divided into blocks; kept: how
+                             * the kept elements of a line are divided */
     bool selects;
     /* Offsets in scratch memory, in units of 8 bytes. */
     int64_t keys[2], positions[2], table, totals, end;

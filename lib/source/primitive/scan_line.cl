@@ -2,7 +2,7 @@
  * that has only a few chunks of 1024 elements, which is read and written once.
  * A work-group has a line. Each of the TK_CHUNKS chunks belongs to 64 of its
  * work-items. The operations and their order are the same as in the three
- * launches of scan_team.cl. Its argument words are those of scan.cl. */
+ * launches of scan_team.cl. It has the same argument words as scan.cl. */
 #define TK_TEAM 64
 #define TK_AT(i) ((i) + (i) / 16) /* padded, so that blocks begin in different
                                    * banks */

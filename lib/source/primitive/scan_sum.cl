@@ -4,7 +4,7 @@
  * chunk of 64 blocks of 16. A block is scanned by scan_block.cl. The blocks of
  * a chunk are added in rising order. The sums of chunks are combined pairwise,
  * as a binary counter carries: if bit j of the number of chunks is set, tree[j]
- * is the sum of 2^j chunks. The argument words are those of scan.cl. */
+ * is the sum of 2^j chunks. It has the same argument words as scan.cl. */
 TK_KERNEL tn_scan(TK_G const TK_STORED *in, TK_G TK_STORED *out, TK_WORDS)
 {
     const tk_idx lines = (tk_idx)TK_WORD(0), length = (tk_idx)TK_OWN(0);

@@ -7,8 +7,8 @@
  * type of a position in a line, is defined before this text.
  *
  * The sort compares only as many low digits as valid indices have. So an index
- * out of range may be among those of a valid destination. Therefore each index
- * is compared with the destination in full. */
+ * out of range may lie between equal valid indices. Therefore each index is
+ * compared in full with the destination. */
 #define TK_COUNT ((tk_idx)TK_OWN(0)) /* length of a line of indices */
 #define TK_SRC_STRIDE ((tk_idx)TK_OWN(1))
 #define TK_DST_STRIDE ((tk_idx)TK_OWN(2))

@@ -79,9 +79,9 @@
 #define TK_UNPADDED(i) (i)
 
 /* An exclusive prefix sum: replaces each of the TK_SIZE * per numbers of
- * `array` by the sum of those before it, plus `first`. Sets `total` to the sum
- * of all. Each work-item first adds its own `per` numbers. `sums` has 2 *
- * TK_SIZE elements. */
+ * `array` by the sum of the numbers before it, plus `first`. Sets `total` to
+ * the sum of all. Each work-item first adds its own `per` numbers. `sums` has 2
+ * * TK_SIZE elements. */
 #define TK_PREFIX_SUMS(array, type, pad, per, first)                          \
     {                                                                         \
         tk_idx own = 0;                                                       \

@@ -30,9 +30,9 @@ static bool mark_operands(const tn_kernel_ins *ins, uint32_t i,
     return more;
 }
 
-/* Marks a loop as live if an instruction inside it is live. Then what
- * determines the number of iterations is live, too. Returns true if anything
- * new was marked. */
+/* Marks a loop as live if an instruction inside it is live. The instructions
+ * that determine the number of iterations are then live, too. Returns true if
+ * anything new was marked. */
 static bool mark_loop(const tn_kernel_ins *ins, uint32_t loop,
                       const bool *listed, bool *live)
 {
@@ -65,12 +65,13 @@ typedef struct part {
                          * it was stored before; TN_NONE if there is none */
 } part;
 
-/* Marks in live[] the instructions of a list that are needed: its stores, for a
- * function its result, and all on which these depend. `of` has the live
- * instructions of the whole program; the reductions of the list that are live
- * there are needed, too. `of` is NULL if the list is the whole program or a
- * function. Other instructions are not printed, since compilers warn about
- * unused variables. `listed` is scratch space of the same size as `live`. */
+/* Marks in live[] the instructions of a list that are needed: its stores or,
+ * for a function, its result, and all instructions on which they depend. `of`
+ * has the live instructions of the whole program; the reductions of the list
+ * that are live there are needed, too. `of` is NULL if the list is the whole
+ * program or a function. Other instructions are not printed, since compilers
+ * warn about unused variables. `listed` is scratch space of the same size as
+ * `live`. */
 static void find_live(const part *list, uint32_t result, const bool *of,
                       bool *listed, bool *live)
 {

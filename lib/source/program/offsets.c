@@ -55,8 +55,9 @@ static void add_term(tn__printer *p, char *out, size_t room, uint32_t k,
 }
 
 /* Prints declarations of the coordinates c<d> of the dimensions d from first up
- * to first + ndim whose bits are set in `wanted`. They are computed from the
- * row-major index of a point, the C expression `number`. */
+ * to first + ndim whose bits are set in `wanted`. The printed code computes the
+ * coordinates from the row-major index of a point, which is the C expression
+ * `number`. */
 static void print_coordinates(tn__printer *p, const char *number,
                               uint32_t first, uint32_t ndim, uint32_t wanted)
 {
@@ -104,7 +105,8 @@ void tn__print_offsets(tn__printer *p, uint32_t used, const char *name,
 }
 
 /* The offsets are first printed into a buffer, to find out which coordinates
- * they use. These have to be declared before. */
+ * they use. The declarations of these coordinates are printed before the
+ * offsets. */
 void tn__print_point_offsets(tn__printer *p, const char *number, uint32_t used,
                              const char *name, const char *start,
                              uint32_t first, uint32_t ndim, uint32_t wanted)

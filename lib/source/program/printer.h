@@ -34,10 +34,11 @@ typedef struct tn__printer {
                                * the coordinate of dimension d */
     bool in_row_part;         /* true while a row part is printed, which all
                                * work-items of a team run */
-    uint32_t vectors;         /* bit k is set if the element of operand k is
-                               * x<k>.e[l], in a vector */
-    uint32_t local;           /* bit k is set if the element of operand k is
-                               * local<k>[here<k>], in local memory */
+    uint32_t vectors;         /* bit k is set if operand k is loaded as a vector
+                               * x<k>, so that its element is x<k>.e[l] */
+    uint32_t local;           /* bit k is set if operand k is read from local
+                               * memory, where its element is
+                               * local<k>[here<k>] */
     uint32_t cached;          /* bit k is set if the row of operand k is in
                                * local memory */
     /* An instruction whose value for each element is saved in local memory;
@@ -96,7 +97,7 @@ void tn__print_elements(tn__printer *p);
 uint32_t tn__vectors_of(const tn__printer *p, uint32_t used);
 void tn__print_vector_types(tn__printer *p, uint32_t operands);
 /* Prints the loads of vectors and the beginning of the loop over their elements
- * l. The operands in p->vectors are loaded from offset from<k>, those in
+ * l. The operands in p->vectors are loaded from offset from<k>, the operands in
  * p->cached from local memory at here<k>. In the loop, the other operands have
  * the offset at<k>. tn__print_vectors_close ends the loop and stores the
  * vectors that were written. */

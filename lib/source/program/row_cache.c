@@ -48,9 +48,9 @@ static bool is_in_loop(const tn__printer *p, uint32_t i)
 
 /* Returns whether the value of instruction i, computed in stage s, can replace
  * the row of `operand` in local memory. The types must be equal, stage s must
- * load the operand only before i, and no later stage may load the operand if it
- * has the value. If so, the later stages are marked anew in `marks` (which
- * instructions are live), as if they had the value. */
+ * load the operand only before i, and later stages that read the saved value
+ * must not need the operand. If so, sets in `marks` which instructions of the
+ * later stages are live when they read the saved value. */
 static bool can_replace(tn__printer *p, uint32_t i, uint32_t s,
                         uint32_t operand, bool *marks)
 {

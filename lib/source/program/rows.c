@@ -10,11 +10,11 @@
  *   - If memory is contiguous from row to row, a team has slots * 4 work-items
  *     with four lanes each.
  *   - A short row belongs to one work-item.
- *   - If several work-groups share a row (row_split.c), a team has its share in
- *     one of these ways.
+ *   - If several work-groups share a row (row_split.c), each work-group assigns
+ *     its part of the row in one of the ways above.
  *
- * All give the same bits, since the order of a reduction depends only on the
- * row. */
+ * All these ways give the same bits, since the order of a reduction depends
+ * only on the row. */
 #include <source/program/rows.h>
 
 static bool part_stores(const tn__printer *p, uint32_t first, uint32_t count)
@@ -26,9 +26,9 @@ static bool part_stores(const tn__printer *p, uint32_t first, uint32_t count)
     return false;
 }
 
-/* Prints a barrier if one is needed. A work-item sees what the others of its
- * team have stored only after a barrier, and it must not overwrite what they
- * have yet to read. */
+/* Prints a barrier if one is needed. A work-item sees what other work-items of
+ * its team have stored only after a barrier. It must also not overwrite what
+ * they have yet to read. */
 static void print_barrier(tn__printer *p, bool is_needed)
 {
     if (is_needed && tn__printer_has_team(p))

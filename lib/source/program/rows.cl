@@ -13,9 +13,9 @@
 /* A row belongs to a team of TK_SLOTS * TK_WIDTH work-items. A team reduces
  * TK_SLOTS chunks at once, with TK_WIDTH work-items for each. A work-group has
  * TK_TEAMS teams. TK_ITEM is a work-item's number within its team. TK_SELF is
- * its number in local memory, where each team is contiguous, and TK_LEAD is
- * that of the team's first work-item. With TK_COLUMNS, neighbouring work-items
- * belong to neighbouring rows. */
+ * the work-item's index in arrays in local memory, where a team's elements are
+ * contiguous. TK_LEAD is the index of the team's first work-item. With
+ * TK_COLUMNS, neighbouring work-items belong to neighbouring rows. */
 #ifdef TK_TEAMS
 #define TK_TEAM (TK_SLOTS * TK_WIDTH)
 #ifdef TK_COLUMNS

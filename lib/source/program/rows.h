@@ -1,7 +1,8 @@
 /* rows.h: functions that are shared by the files that print loops over rows.
  * Local memory is the memory of a work-group (shared memory in CUDA). A stage's
- * elem part is its instructions per element, its row part those per row. A lane
- * is one of the 16 partial results of a reduction. */
+ * elem part is its instructions that run for each element. Its row part is its
+ * instructions that run once for each row. A lane is one of the 16 partial
+ * results of a reduction. */
 #ifndef TN_LIB_SOURCE_ROWS_H
 #define TN_LIB_SOURCE_ROWS_H
 

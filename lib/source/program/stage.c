@@ -72,8 +72,8 @@ static bool is_cheap(const tn__printer *p, const tn__stage_use *use)
     return taken <= CHEAP_INSTRUCTIONS;
 }
 
-/* Prints the statements for each element k that the work-item processes at
- * once, one for each of its lanes l (partial results). */
+/* Prints a loop over the lanes l (partial results) of the work-item, with the
+ * statements for the lane's next element k. */
 static void print_lanes(tn__printer *p, const tn__stage_use *use, bool guarded)
 {
     tn__text_add(&p->body, "#pragma unroll\n");

@@ -2,18 +2,19 @@
  * operands are contiguous along different dimensions, as in the copy of a
  * transposed matrix.
  *
- * Neighbouring work-items should access neighbouring addresses. If the
- * work-items are neighbours along the innermost dimension, their addresses are
- * far apart in an operand that is contiguous along the second innermost one. So
- * a work-group processes a square tile over these two dimensions. It first
- * loads such operands into local memory, with neighbours along the second
- * innermost dimension. Then it computes with neighbours along the innermost
- * dimension.
+ * Neighbouring work-items should access neighbouring addresses. If work-items
+ * are neighbours along the innermost dimension, they access addresses that are
+ * far apart in an operand that is contiguous along the second innermost
+ * dimension. So a work-group processes a square tile over these two dimensions.
+ * It first loads operands that are contiguous along the second innermost
+ * dimension into local memory, with work-items that are neighbours along that
+ * dimension. Then it computes with work-items that are neighbours along the
+ * innermost dimension.
  *
  * Elements may be computed in any order, so the plan exchanges dimensions where
- * needed: the innermost one becomes that along which the outputs are
- * contiguous. Programs that may report faults have no tiles, because a fault is
- * reported with the row-major index of the element. */
+ * needed: the dimension along which the outputs are contiguous becomes the
+ * innermost one. Programs that may report faults have no tiles, because a fault
+ * is reported with the row-major index of the element. */
 #include <stdio.h>
 
 #include <source/program/printer.h>
