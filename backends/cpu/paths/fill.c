@@ -5,8 +5,9 @@
 #include "paths.h"
 
 #if defined(__x86_64__)
-/* Bytes from which on string instructions pay. 16 MiB take 128 us with them,
- * 290 us with ordinary and 400 us with non-temporal stores (Zen 5, 2026-11). */
+/* Fills of at least this many bytes use string instructions. 16 MiB take 128 us
+ * with them, 290 us with ordinary and 400 us with non-temporal stores (Zen 5,
+ * 2026-11). */
 enum { MUCH = 1 << 20 };
 
 #define FILL(name, T, words)                                                  \
