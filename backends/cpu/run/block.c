@@ -40,7 +40,8 @@ static unsigned single_operands(const cpu_task *t, const cpu_op *op)
 }
 
 /* Returns whether the operation reads, in place, an operand whose stride
- * between element indices is not that of a block of columns, t->rows. */
+ * between element indices is not that of a block of columns: the number of rows
+ * of the group. */
 static bool reads_strided(const cpu_task *t, const cpu_op *op)
 {
     const uint32_t slot[3] = {op->a, op->b, op->c};

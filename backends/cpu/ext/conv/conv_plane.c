@@ -17,8 +17,8 @@ enum {
     /* Least number of groups. With fewer groups cpu_conv.c is used, which also
      * divides the images among threads. */
     MIN_GROUPS = 8,
-    /* Approximate number of pixels of a block: 8 KiB, and some more for
-     * masks. */
+    /* Approximate number of pixels of a block. They have 8 KiB, and their masks
+     * some more. */
     BLOCK_PIXELS = 2048,
     MAX_ROWS = 9, /* greatest number of rows of a window, a multiple of three */
     MAX_LANES = 16,
