@@ -14,8 +14,8 @@
 
 extern const tn_host *tn__cpu_host;
 
-/* Sets and returns the error that `call`, a function of the plugin's table, got
- * a kind or flag that this version of the plugin does not know. */
+/* Sets and returns an error: `call`, a function of the plugin's table, got a
+ * kind or flag that this version of the plugin does not know. */
 tn_status tn__cpu_unknown(const char *call);
 
 #define TN_CPU_ALIGN 64
@@ -54,9 +54,8 @@ struct tn_queue {
 
 /* tn__cpu_fault_raise records a fault, such as an index out of range, for the
  * calling thread, unless one is pending. tn__cpu_fault_take returns the pending
- * fault and clears it. Faults belong to threads, because calls of this
- * synchronous plugin may run concurrently on one queue, and the thread that
- * made a call also asks for its fault (queue_sync). */
+ * fault and clears it. Each thread has its own fault, because several threads
+ * may call the plugin on one queue at the same time. */
 tn_status tn__cpu_fault_raise(const tn_fault *fault);
 tn_status tn__cpu_fault_take(tn_fault *fault);
 
@@ -66,15 +65,15 @@ tn_status tn__cpu_fault_take(tn_fault *fault);
 void *tn__cpu_scratch(size_t bytes);
 
 /* Returns memory for all tasks of one call of the plugin, or NULL if out of
- * memory. A thread may hold one such block at a time, and releases it before
+ * memory. A thread may have one such block at a time, and releases it before
  * the call returns. The block is cached for the thread's next call, because
  * fresh memory from the system costs a page fault for each 4 KiB. */
 void *tn__cpu_memory_acquire(size_t bytes);
 void tn__cpu_memory_release(void *memory);
 
 /* tn__cpu_fpu_set sets the floating-point state that programs need: round to
- * nearest, subnormals not flushed to zero. It returns the thread's previous
- * state, which tn__cpu_fpu_restore restores. */
+ * nearest, and do not flush subnormals to zero. It returns the thread's
+ * previous state, which tn__cpu_fpu_restore restores. */
 unsigned tn__cpu_fpu_set(void);
 void tn__cpu_fpu_restore(unsigned state);
 /* Rounds x to float in the state that tn__cpu_fpu_set sets. */
@@ -104,11 +103,11 @@ extern const uint8_t tn__cpu_dtype_bytes[TN_DTYPE_END];
 extern const uint8_t tn__cpu_register_type[TN_DTYPE_END];
 /* Bytes of a value of each register type. */
 extern const uint8_t tn__cpu_type_bytes[CPU_TYPE_COUNT];
-/* Converts a number to a register type (CPU_F32 ...) and writes it to `at`.
- * Fills 8 bytes: the value, then zeros. */
+/* Converts a number to a register type (CPU_F32 ...) and writes it to `at`,
+ * padded with zeros to 8 bytes. */
 void tn__cpu_number_store(void *at, unsigned type, tn_number number);
-/* Returns whether elements of this dtype have the same bytes in a register
- * block as in memory. */
+/* Returns whether elements of this dtype have the same bytes in memory as in
+ * the blocks in which programs compute. */
 static inline bool tn__cpu_is_as_stored(unsigned dtype)
 {
     return dtype == TN_F32 || dtype == TN_F64 || dtype == TN_I32 ||

@@ -8,19 +8,19 @@
 
 #include "cpu_device.h"
 
-/* Buffers of at least this size ask the system for huge pages. Writing to 64
- * MiB of fresh memory takes 18 ms with pages of 4 KiB and 3 ms with pages of 2
- * MiB. */
+/* For buffers of at least this size the system is asked for huge pages. Writing
+ * to 64 MiB of fresh memory takes 18 ms with pages of 4 KiB and 3 ms with pages
+ * of 2 MiB. */
 #define HUGE_BYTES (2u << 20)
 
 /* Results of at least this many bytes are written by non-temporal stores. An
  * ordinary store reads each cache line before it overwrites it, and a large
  * result evicts everything else from the caches. An addition of 64 MiB takes
  * 4.4 ms with ordinary and 3.2 ms with non-temporal stores, one of 16 MiB 0.40
- * and 0.78 ms (Zen 4, 32 MiB of L3, 1 thread, 2026-11). The size is a constant.
- * It does not depend on the size of the last-level cache that the system
- * reports, because virtual machines often report a cache that many of them
- * share. */
+ * ms with ordinary and 0.78 ms with non-temporal stores (Zen 4, 32 MiB of L3, 1
+ * thread, 2026-11). The size is a constant, because the cache size that the
+ * system reports is unreliable: virtual machines often report a cache that many
+ * of them share. */
 #define STREAM_BYTES (24 << 20)
 
 tn_status tn__cpu_device_count(uint32_t *count)
@@ -29,7 +29,8 @@ tn_status tn__cpu_device_count(uint32_t *count)
     return TN_OK;
 }
 
-/* Writes the processor's name if the system reports one, else "CPU". */
+/* Writes the processor's name to `name`, or "CPU" if the system does not report
+ * the name. */
 static void processor_name(char *name, size_t room)
 {
     char line[256];

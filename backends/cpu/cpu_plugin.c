@@ -1,5 +1,5 @@
-/* cpu_plugin.c: the plugin's table of functions, which the core calls, and the
- * plugin's only exported symbol. */
+/* cpu_plugin.c: the plugin's table of functions, which the core calls. The
+ * function that returns this table is the plugin's only exported symbol. */
 #include <stddef.h>
 #include <string.h>
 

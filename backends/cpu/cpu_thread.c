@@ -1,7 +1,7 @@
 /* cpu_thread.c: per-thread state: scratch memory, memory for the tasks of a
  * call, the pending fault and the floating-point state. Memory is cached from
- * launch to launch, so most launches allocate nothing. It is freed when the
- * thread ends. */
+ * launch to launch and freed when the thread ends, so most launches allocate
+ * nothing. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +12,9 @@
 #include <xmmintrin.h>
 #endif
 
-/* Blocks of tn__cpu_memory_acquire with more bytes are not cached. The largest
- * common block holds the partial sums of a convolution's weight gradient, up to
- * 8 MiB, and one task's sums in addition. */
+/* Larger blocks of tn__cpu_memory_acquire are not cached. The largest common
+ * block has the partial sums of a convolution's weight gradient, up to 8 MiB,
+ * and one task's sums. */
 enum { MAX_CACHED = 16 << 20 };
 
 typedef struct thread_state {
@@ -119,9 +119,9 @@ tn_status tn__cpu_fault_take(tn_fault *fault)
 
 #if defined(__x86_64__)
 
-/* A value of the register MXCSR: all exceptions masked, round to nearest,
- * subnormals not flushed to zero. The low six bits of MXCSR record exceptions
- * and are ignored in comparisons. */
+/* The value of the register MXCSR that programs need: all exceptions masked,
+ * round to nearest, subnormals not flushed to zero. The low six bits of MXCSR
+ * record exceptions, so comparisons ignore them. */
 #define FPU_NORMAL 0x1f80u
 
 unsigned tn__cpu_fpu_set(void)
@@ -140,8 +140,8 @@ void tn__cpu_fpu_restore(unsigned state)
 
 #elif defined(__aarch64__)
 
-/* A value of 0 in the register FPCR means: round to nearest, subnormals not
- * flushed to zero, no traps. */
+/* The value 0 of the register FPCR means round to nearest, subnormals not
+ * flushed to zero, and no traps. */
 unsigned tn__cpu_fpu_set(void)
 {
     uint64_t state;
@@ -178,7 +178,8 @@ float tn__cpu_round_f32(double x)
     float same = (float)x;
     if ((double)same == x)
         return same;
-    /* Volatile keeps the conversion between the two calls. */
+    /* The variables are volatile so that the compiler cannot move the
+     * conversion before or after these calls. */
     volatile double from = x;
     unsigned fpu = tn__cpu_fpu_set();
     volatile float single = (float)from;

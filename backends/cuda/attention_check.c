@@ -14,13 +14,13 @@
 #include "cuda.h"
 #include "cudnn.h"
 
-/* A class of attentions. It has all properties on which the accuracy of cuDNN's
+/* A class of attentions: all properties on which the accuracy of cuDNN's
  * results may depend. */
 typedef struct class {
     /* mask is the dtype of the mask, or 0 if there is none */
     uint32_t kind, dtype, is_causal, mask;
-    /* bit 0 is set if the mask is broadcast over the batch, bit 1 if it is
-     * broadcast over the heads */
+    /* bit 0 is set if all batch elements share the mask, bit 1 if all heads
+     * share it */
     uint32_t shared;
     /* 1 if several query heads share a head of keys and values, else 0 */
     uint32_t is_grouped;
@@ -52,8 +52,9 @@ static class class_of(const tn_attention_args *a)
 
 /* ---- a small attention --------------------------------------------------- */
 
-/* Neither extent is a multiple of a kernel's tile size. There are more queries
- * than keys, so that with a causal mask the last queries still see all keys. */
+/* QUERIES and KEYS are not multiples of a kernel's tile size. There are more
+ * queries than keys, so that with a causal mask the last queries still see all
+ * keys. */
 enum { HEADS = 2, QUERIES = 200, KEYS = 136 };
 /* The tensors of an attention, and their number. */
 enum { Q, K, V, MASK, G, OUT, LSE, DQ, DK, DV, SIDES };
@@ -186,10 +187,9 @@ static float number(const trial *t, int which, int side, int64_t i)
 }
 
 /* Returns the greatest difference between the values of OWN and DNN in a
- * tensor, divided by the largest difference that rounding can explain. OWN and
- * DNN round intermediate values at different places. So a result above 1 means
- * that cuDNN is wrong. tests/cuda/test_dnn_attention.c uses the same
- * measure. */
+ * tensor, divided by the largest difference that rounding can explain. A result
+ * above 1 means that cuDNN is wrong. tests/cuda/test_dnn_attention.c uses the
+ * same measure. */
 static double error_of(const trial *t, int side)
 {
     const double unit = t->args[OWN].q.dtype == TN_F16 ? 0x1p-9 : 0x1p-6;
@@ -261,9 +261,9 @@ static tn_cu_result fetch(tn_queue *queue, trial *t)
     return error ? error : tn__cu.stream_sync(queue->stream);
 }
 
-/* Runs the comparison for a class. Returns the largest error of cuDNN, divided
- * by what rounding can explain. Sets *why to the reason if cuDNN cannot compute
- * the class, otherwise to NULL. */
+/* Runs the comparison for a class. Returns the largest error_of() of its
+ * tensors. If cuDNN cannot compute the class, sets *why to the reason,
+ * otherwise to NULL. */
 static double try_class(tn_queue *queue, const class *c, const char **why)
 {
     trial t = {.random = 2463534242u};
@@ -312,7 +312,7 @@ static uint32_t load_error(void *context, const void *value, uint64_t bytes)
 }
 
 /* Returns whether cuDNN is accurate for the class. Reads the outcome from the
- * disk cache or, if it is not there, runs the comparison. */
+ * disk cache, or runs the comparison if the cache does not have it. */
 static bool class_check(tn_queue *queue, const class *c)
 {
     char name[128], key[512];
@@ -353,9 +353,9 @@ bool tn__cuda_attention_is_accurate(tn_queue *queue, const tn_attention_args *a)
     for (uint32_t i = 0; i < count && i < CLASSES; i++)
         if (memcmp(&checks->entry[i], &c, sizeof c) == 0)
             return checks->is_right[i];
-    if (queue->capture) { /* a check cannot run during a capture; normally it
+    if (queue->capture) { /* a check cannot run during a capture. Normally it
                              has run before, because the core runs work once
-                             before it captures it */
+                             before it captures the work */
         tn__host->log(2, "cuda: a captured attention uses the own kernels: "
                          "cuDNN was not checked before the capture");
         return false;
@@ -364,8 +364,8 @@ bool tn__cuda_attention_is_accurate(tn_queue *queue, const tn_attention_args *a)
         checks = queue->checks = calloc(1, sizeof *checks);
     if (!checks)
         return false;
-    /* The comparison waits for all earlier work of the queue, but must not hide
-     * its faults: the next sync reports them. */
+    /* The comparison waits for all earlier work of the queue, but must not
+     * clear the faults of that work, which the next sync reports. */
     const tn_pending pending = queue->pending;
     const bool right = class_check(queue, &c);
     queue->pending.last_tag = pending.last_tag;

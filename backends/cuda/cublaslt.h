@@ -1,10 +1,9 @@
 /* cublaslt.h: declares the functions, types and constants of cuBLASLt, so that
  * the plugin builds without the CUDA toolkit. cuda_driver.c opens the library
  * at the first matrix product. The values are those of cublasLt.h, cublas_api.h
- * and library_types.h of CUDA 11 and later. The comments name NVIDIA's type of
- * each group of constants. Enumeration types of NVIDIA are declared as int
- * here. tests/cuda/declarations.c compares all of them with the toolkit's
- * headers. */
+ * and library_types.h of CUDA 11 and later. A comment at each group of
+ * constants names NVIDIA's type, an enumeration, which is declared as int here.
+ * tests/cuda/declarations.c compares all of them with the toolkit's headers. */
 #ifndef TN_CUDA_CUBLASLT_H
 #define TN_CUDA_CUBLASLT_H
 
@@ -38,7 +37,7 @@ enum { TN_LT_R_32F = 0, TN_LT_R_64F = 1, TN_LT_R_16F = 2, TN_LT_R_16BF = 14,
        TN_LT_R_E4M3 = 28, TN_LT_R_E5M2 = 29 };
 
 /* Values of cublasComputeType_t. 32F multiplies in full float32 precision. TF32
- * (19 bits) is used only if it is requested. */
+ * (19 bits) is used only if the option `tf32` requests it. */
 enum { TN_LT_COMPUTE_32F = 68, TN_LT_COMPUTE_64F = 70,
        TN_LT_COMPUTE_TF32 = 77 };
 
@@ -58,15 +57,15 @@ enum { TN_LT_MAX_WORKSPACE = 1, TN_LT_REDUCTIONS = 3, TN_LT_ALIGN_A = 5,
 /* Values of cublasOperation_t. */
 enum { TN_LT_PLAIN = 0, TN_LT_TRANSPOSED = 1 };
 
-/* CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE. Partial sums over k are added in
+/* CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE: partial sums over k are added in
  * float32, never in the dtype of the output. */
 enum { TN_LT_REDUCE_WIDE = 2 };
 
 /* Values of cublasLtEpilogue_t: what is done with the result before it is
  * stored. BIAS, one of RELU and GELU, and KEEP may be combined. KEEP also
- * stores what the gradient of the activation needs. The bias has one element
- * for each row of cuBLASLt's column-major matrix, which is a column of Tenon's
- * row-major one. GELU is the tanh approximation. */
+ * stores the values that the gradient of the activation needs. The bias has one
+ * element for each row of cuBLASLt's column-major matrix, which is a column of
+ * Tenon's row-major matrix. GELU is the tanh approximation. */
 enum { TN_LT_EPILOGUE_NONE = 1, TN_LT_RELU = 2, TN_LT_BIAS = 4,
        TN_LT_GELU = 32, TN_LT_KEEP = 128, TN_LT_RELU_BACK = 8 | 128,
        TN_LT_GELU_BACK = 64 | 128, TN_LT_SUMS_A = 256, TN_LT_SUMS_B = 512 };

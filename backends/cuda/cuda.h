@@ -2,9 +2,9 @@
  *
  * The core is the library libtenon, which calls the plugin. A piece of work is
  * what one call of the core submits to a queue: a launch of a program, a
- * primitive, a copy or a call of an extension. A queue is a CUDA stream. The
- * own kernels are those that the core prints as source, in contrast to those of
- * NVIDIA's libraries. */
+ * primitive, a copy or a call of an extension. A queue is a CUDA stream. "Own
+ * kernels" are Tenon's kernels, whose source the core prints. All other kernels
+ * are in NVIDIA's libraries. */
 #ifndef TN_CUDA_CUDA_H
 #define TN_CUDA_CUDA_H
 
@@ -18,7 +18,7 @@
 #include "../shared/shared.h"
 #include "cuda_driver.h"
 
-/* Rounds x to the nearest float, whatever the caller's rounding mode is. The
+/* Rounds x to the nearest float in any rounding mode of the caller. The
  * variables are volatile so that the compiler cannot move the conversion before
  * the mode is set or after it is restored. */
 static inline float tn__cuda_to_float(double x)
@@ -45,9 +45,9 @@ typedef struct tn_cuda_listed {
 } tn_cuda_listed;
 
 /* An entry of the hash table of compiled kernels, which is read without a lock.
- * When an entry is filled, its function is stored last. A table that has become
- * too small is freed only when the device is closed, because threads may still
- * read it. */
+ * When an entry is made, its function is stored last. If a table becomes too
+ * small, a larger one replaces it. The old table is freed when the device is
+ * closed, because threads may still read it. */
 typedef struct tn_cuda_kernel {
     uint64_t key[2];
     tn_cu_module module; /* owned */
@@ -61,12 +61,12 @@ typedef struct tn_cuda_table {
     tn_cuda_kernel slot[];       /* a hash table with open addressing */
 } tn_cuda_table;
 
-/* Algorithms that cuBLASLt chose (cuda_product.c), and plans of cuDNN
- * (cudnn.c). Each queue has its own. */
+/* cached algorithms of cuBLASLt (cuda_product.c) and cached plans of cuDNN
+ * (cudnn.c) of a queue */
 typedef struct tn_cuda_choices tn_cuda_choices;
 typedef struct tn_cuda_plans tn_cuda_plans;
-/* The kinds of attention for which cuDNN was compared with Tenon's own kernels,
- * and whether its results were right (attention_check.c). */
+/* Kinds of attention for which cuDNN was compared with Tenon's own kernels, and
+ * whether its results were right (attention_check.c). */
 typedef struct tn_cuda_checks tn_cuda_checks;
 
 /* A kernel that a thread is compiling (cuda_compile.c). */
@@ -79,14 +79,14 @@ struct tn_plugin_device {
     bool blocking;  /* option `blocking`: waits after each piece of work */
     bool wants_ptx; /* option `code` is "ptx": NVRTC makes PTX, which the driver
                        compiles */
-    /* The first two are set by the option `matmul`. With "own" (own_products)
-     * cuBLASLt is never used. With "cublaslt" (lt_wanted) a missing cuBLASLt is
-     * an error. tf32 is set by the option `tf32`: float32 matrices are
-     * multiplied in TF32 (19 bits). */
+    /* own_products: cuBLASLt is never used (option `matmul` is "own").
+     * lt_wanted: a missing cuBLASLt is an error (option `matmul` is
+     * "cublaslt"). tf32: float32 matrices are multiplied in TF32, 19 bits
+     * (option `tf32`). */
     bool own_products, lt_wanted, tf32;
-    /* Set by the option `attention`. With "own" (own_attention) cuDNN is never
-     * used. With "cudnn" (dnn_attention) it is used without checking its
-     * results. */
+    /* own_attention: cuDNN is never used for attention (option `attention` is
+     * "own"). dnn_attention: cuDNN is used without checking its results (option
+     * `attention` is "cudnn"). */
     bool own_attention, dnn_attention;
     _Atomic bool lt_failed;               /* cuBLASLt could not be opened */
     _Atomic(struct cublasLtContext *) lt; /* owned; NULL until it is created */
@@ -99,8 +99,8 @@ struct tn_plugin_device {
                            "--gpu-architecture=sm_90" */
     int driver_version; /* CUDA version of the driver; 13000 means 13.0 */
     /* build_lock guards changes of the table of kernels and of the list of
-     * compilations in progress. It is not held during a compilation. `compiled`
-     * is signalled at the end of each compilation. */
+     * kernels that are being compiled. It is not held during a compilation.
+     * `compiled` is signalled at the end of each compilation. */
     pthread_mutex_t build_lock;
     pthread_cond_t compiled;
     struct tn_cuda_compilation *compilations;
@@ -119,8 +119,8 @@ struct tn_buffer {
     uint64_t bytes;
 };
 
-/* Returns the device address of an element of x, where `element` counts from
- * x->offset. The host must not dereference it. */
+/* Returns the device address of element number `element` of x, which begins at
+ * x->offset. The host must not dereference the address. */
 static inline void *tn__cuda_address(const tn_strided *x, int64_t element)
 {
 #define TN_CUDA_BYTES(name, code, text, bytes, kind, reg) [code] = bytes,
@@ -133,14 +133,14 @@ static inline void *tn__cuda_address(const tn_strided *x, int64_t element)
 struct tn_queue {
     tn_plugin_device *device;
     tn_cu_stream stream; /* owned */
-    /* Owned memory on the device, 0 until it is needed. faults is the buffer in
-     * which kernels report indices that are out of range. scratch is temporary
-     * memory, as large as the largest request so far. words holds kernel
-     * arguments that are too long to be passed in a launch. */
+    /* Memory on the device, owned, 0 until it is needed. faults is the buffer
+     * in which kernels report indices that are out of range. scratch is
+     * temporary memory, as large as the largest request so far. words contains
+     * kernel arguments that are too long to be passed in a launch. */
     tn_cu_pointer faults, scratch, words;
     uint64_t scratch_bytes;
-    /* Owned: the CUDA graph that is capturing the queue's work. NULL if work is
-     * executed instead. */
+    /* Owned: the CUDA graph that captures the queue's work. NULL if work is
+     * executed and not captured. */
     tn_recorded *capture;
     tn_cuda_choices *choices; /* owned; NULL until the first product */
     tn_cuda_plans *plans;     /* owned; NULL until cuDNN is first used */
@@ -181,8 +181,8 @@ struct tn_event {
 tn_status tn__cuda_check(const tn_plugin_device *device, const char *what,
                         tn_cu_result error);
 
-/* Records a failure of work that was submitted earlier, fills *fault and
- * returns the status of the failure. */
+/* Records a failure of work that was submitted earlier, sets *fault and returns
+ * the status of the failure. */
 tn_status tn__cuda_fail_deferred(tn_queue *queue, tn_cu_result error,
                                  tn_fault *fault);
 
@@ -223,8 +223,8 @@ static inline void tn__cuda_leave(const tn_cuda_entered *e)
 /* Chooses the GPU architecture to compile for and sets device->arch. Fails if
  * the installed NVRTC cannot produce code that the driver can load. */
 tn_status tn__cuda_arch_choose(tn_plugin_device *device);
-/* Sets *out to the compiled kernel of a plan. Compiles it if it is not in the
- * table. program is NULL for a primitive. */
+/* Sets *out to the compiled kernel of a plan, and compiles the kernel if the
+ * table does not have it. program is NULL for a primitive. */
 tn_status tn__cuda_kernel(tn_plugin_device *device, const tn_program *program,
                           const tn_plan *plan, tn_cu_function *out);
 void tn__cuda_kernels_unload(tn_plugin_device *device);
@@ -244,7 +244,8 @@ const char *tn__cuda_cublaslt_error(void);
 void tn__cuda_cublaslt_close(tn_plugin_device *device);
 void tn__cuda_choices_free(tn_cuda_choices *choices);
 
-/* Returns a hash of an array. Its size in bytes must be a multiple of 8. */
+/* Returns a hash of an array. The array's size in bytes must be a multiple of
+ * 8. */
 static inline size_t tn__cuda_hash(const void *words, size_t bytes)
 {
     const unsigned char *at = words;
@@ -265,9 +266,9 @@ extern const tn_conv_extension tn__cuda_conv;
  * like this one. */
 typedef bool tn_cuda_is_accurate(tn_queue *queue,
                                  const tn_attention_args *attention);
-/* Computes an attention by cuDNN if is_accurate returns true for it. Returns
- * TN_ERR_UNSUPPORTED without recording an error if the caller should use
- * Tenon's own kernel. */
+/* Computes an attention by cuDNN. Returns TN_ERR_UNSUPPORTED without recording
+ * an error if cuDNN does not support the attention or is_accurate returns false
+ * for it. The caller then uses Tenon's own kernel. */
 tn_status tn__cuda_attention_cudnn(tn_queue *queue,
                                    const tn_attention_args *attention,
                                    tn_cuda_is_accurate *is_accurate);
@@ -278,8 +279,8 @@ tn_status tn__cuda_attention_try(tn_queue *queue,
                                  const tn_attention_args *attention,
                                  const char **why);
 /* Returns whether cuDNN gives the results of Tenon's own kernels for attentions
- * of this kind. The first time it computes a small attention in both ways and
- * compares them. The device's context must be current. */
+ * of this kind. At the first call for a kind, computes a small attention in
+ * both ways and compares the results. The device's context must be current. */
 tn_cuda_is_accurate tn__cuda_attention_is_accurate;
 void tn__cuda_checks_free(tn_cuda_checks *checks);
 extern const tn_attention_extension tn__cuda_attention; /* attention_choose.c */
@@ -302,8 +303,8 @@ static inline tn_cu_result tn__cuda_faults_ready(tn_queue *queue)
 }
 /* Makes queue->scratch at least `bytes` bytes large. */
 tn_cu_result tn__cuda_scratch_ready(tn_queue *queue, uint64_t bytes);
-/* Copies the kernel arguments of a plan, which are too long to be passed in a
- * launch, to the device and sets *out to their address. */
+/* Copies a plan's kernel arguments to the device and sets *out to their
+ * address. Used for arguments that are too long to be passed in a launch. */
 tn_cu_result tn__cuda_words_ready(tn_queue *queue, const tn_plan *plan,
                                   tn_cu_pointer *out);
 

@@ -1,26 +1,27 @@
 /* cuda_attention.c: computes scaled_dot_product_attention and its gradient by
  * cuDNN.
  *
- * Attention is described as a graph of operations, in the order in which
- * NVIDIA's cudnn-frontend describes it to cuDNN 9. cuDNN recognises this graph
- * and runs one kernel. For the gradient only engines with a fixed order of
- * summation are used. Tenon's own kernels compute attention with dropout, what
- * cuDNN does not support, and what attention_check.c finds to be wrong. */
+ * Attention is described as a graph of operations, in the same order as in
+ * NVIDIA's cudnn-frontend. cuDNN 9 recognises this graph and runs one kernel.
+ * For the gradient only engines with a fixed order of summation are used.
+ * Tenon's own kernels compute attention with dropout, attention that cuDNN does
+ * not support, and attention for which attention_check.c finds cuDNN wrong. */
 #include <math.h>
 #include <string.h>
 
 #include "cuda.h"
 #include "cudnn.h"
 
-/* The oldest version of cuDNN that is used is 9.16.0. Earlier versions need
+/* The oldest version of cuDNN that is used, 9.16.0. Earlier versions need
  * explicit sequence lengths for the gradient if the number of keys is not a
- * multiple of 128, and some are known to compute wrong results. */
+ * multiple of 128, and some compute wrong results. */
 #define OLDEST 91600
 
 #define ALIGN 16
 
 /* Ids of the graph's tensors. Tensors from Q to ONE have an address. Tensors
- * from FIRST_VIRTUAL on are virtual: they exist only within the graph. */
+ * with ids from FIRST_VIRTUAL on are virtual: they exist only within the
+ * graph. */
 enum { Q = 1, K, V, MASK, OUT, G, DQ, DK, DV, LSE, SUMS, SCALE, MINUS_INF, ONE,
        FIRST_VIRTUAL };
 
@@ -72,8 +73,8 @@ static tensor stored_tensor(builder *b, int id, bool transposed)
                           size, stride, id, ALIGN, TN_DNN_STORED);
 }
 
-/* Describes a float32 tensor: LSE, SUMS, or a scalar that is passed by value
- * (SCALE to ONE). */
+/* Describes a float32 tensor: LSE, SUMS, or one of the scalars SCALE, MINUS_INF
+ * and ONE, which are passed by value. */
 static tensor float_tensor(builder *b, int id)
 {
     static const int64_t one[] = {1, 1, 1, 1};
@@ -84,8 +85,8 @@ static tensor float_tensor(builder *b, int id)
                           size == one ? TN_DNN_BY_VALUE : TN_DNN_STORED);
 }
 
-/* The kinds of operation. For each kind the table has the operation's type, and
- * the type and the attribute names of its description in cuDNN. LAYOUT has no
+/* The kinds of operation. For each kind the table has the operation's type in
+ * cuDNN, and the type and attribute names of its description. LAYOUT has no
  * description. */
 enum { POINT, REDUCE, PRODUCT, LAYOUT };
 static const struct {
@@ -158,8 +159,8 @@ static tensor scores(builder *b, tensor q, tensor keys)
                : x;
 }
 
-/* Appends the causal mask: replaces x[...][i][j] by minus infinity where key j
- * comes after query i. */
+/* Appends the causal mask to the graph: replaces x[...][i][j] by minus infinity
+ * if key j is after query i. */
 static tensor causal(builder *b, tensor x)
 {
     const int64_t *all = b->s->all;
@@ -194,7 +195,7 @@ static void forward(builder *b)
        stored_tensor(b, OUT, false));
 }
 
-/* Appends the gradient of the keys or the values, transpose(x) * other. It is
+/* Appends transpose(x) * other, the gradient of the keys or the values. It is
  * summed over all query heads that share a head of keys and values. */
 static void shared_gradient(builder *b, tensor x, tensor other, int id)
 {
@@ -215,8 +216,8 @@ static void shared_gradient(builder *b, tensor x, tensor other, int id)
     op(b, REDUCE, TN_DNN_SUM, x, NULL, NULL, y);
 }
 
-/* Appends the operations of the gradient. The tensor SUMS holds the row sums of
- * g * out. It is stored in scratch memory, before the workspace. */
+/* Appends the operations of the gradient. The tensor SUMS contains the row sums
+ * of g * out. It is in scratch memory, before the workspace. */
 static void backward(builder *b)
 {
     const shape *s = b->s;
@@ -254,7 +255,7 @@ static void describe(tn_dnn_graph *graph, const void *key)
 /* Sets extents and strides of tensor x in s. Returns false if cuDNN does not
  * support the layout: rows must be contiguous, and each must begin at a
  * multiple of ALIGN bytes. If the mask is broadcast over the batch or the
- * heads, its extent there is set to 1. */
+ * heads, its extent there is 1. */
 static bool side_fit(shape *s, int id, const tn_strided *x, int64_t heads,
                      int64_t length, int64_t width)
 {
@@ -350,9 +351,9 @@ static const tn_dnn_plan *plan_of(tn_queue *queue, const shape *s,
     return tn__dnn_plan(queue, &problem, why);
 }
 
-/* Sets s and returns whether cuDNN is tried for this attention. On Blackwell
- * GPUs and later, gradients are not tried, because cuDNN's heuristics recommend
- * no deterministic engine there. */
+/* Sets *s and returns whether cuDNN may compute this attention. On Blackwell
+ * GPUs and later it does not compute gradients, because cuDNN's heuristics
+ * recommend no deterministic engine there. */
 static bool is_supported(const tn_queue *queue, const tn_attention_args *a,
                          shape *s)
 {
@@ -385,8 +386,8 @@ tn_status tn__cuda_attention_cudnn(tn_queue *queue, const tn_attention_args *a,
     TN_CUDA_ENTER(device);
     if (entered.error)
         return tn__cuda_check(device, "cuCtxSetCurrent", entered.error);
-    /* is_accurate is called before plan_of, because the plan for its comparison
-     * may evict this plan from the cache. */
+    /* is_accurate is called before plan_of: it makes a plan for its comparison,
+     * which might evict the plan that plan_of returns from the cache. */
     if (!device->dnn_attention && !is_accurate(queue, a))
         return TN_ERR_UNSUPPORTED;
     const tn_dnn_plan *plan = plan_of(queue, &s, a, &why);

@@ -1,6 +1,6 @@
-/* cuda_compile.c: finds or compiles the kernel of a plan. It searches the table
- * of compiled kernels, then the core's disk cache, and then compiles the source
- * with NVRTC. */
+/* cuda_compile.c: finds or compiles the kernel of a plan. Searches the table of
+ * compiled kernels and then the core's disk cache. If neither has the kernel,
+ * compiles its source with NVRTC. */
 #include <fenv.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,12 +17,11 @@ static const char *const options[] = {"--fmad=false", "--prec-div=true",
 
 /* ---- NVRTC --------------------------------------------------------------- */
 
-/* Chooses the target for which NVRTC compiles. If the installed NVRTC knows the
- * device's architecture, the target is machine code for it, which the driver
- * can load if NVRTC's major version of CUDA is not later than its own.
- * Otherwise the target is PTX for the latest architecture that NVRTC knows and
- * that precedes the device's. The driver compiles PTX, but not PTX of a later
- * version of CUDA than its own. */
+/* Chooses the target for which NVRTC compiles. If NVRTC knows the device's
+ * architecture, the target is machine code. Otherwise the target is PTX for the
+ * latest architecture that NVRTC knows and that precedes the device's. The
+ * driver compiles PTX, but not PTX of a later version of CUDA than its own.
+ * Fails if no target is possible. */
 tn_status tn__cuda_arch_choose(tn_plugin_device *device)
 {
     int archs[64], count = 0, best = 0, major = 0, minor = 0;
@@ -127,8 +126,8 @@ static tn_status module_compile(void *context, tn_binary *binary)
     return status;
 }
 
-/* Loads code from the disk cache as a module. Returns 1, or 0 if the driver
- * rejects the code. */
+/* Loads code from the disk cache as a module. Returns 1 on success, or 0 if the
+ * driver rejects the code. */
 static uint32_t module_load(void *context, const void *value, uint64_t bytes)
 {
     building *b = context;
@@ -196,8 +195,8 @@ static void table_put(tn_cuda_table *table, const uint64_t key[2],
 }
 
 /* Returns a table with a free entry. If the table is too full, makes a larger
- * one; other threads may still read the old one. Returns NULL if memory runs
- * out. */
+ * table and keeps the old one, which other threads may still read. Returns NULL
+ * if out of memory. */
 static tn_cuda_table *table_reserve(tn_plugin_device *device)
 {
     tn_cuda_table *old =
@@ -221,8 +220,8 @@ static tn_cuda_table *table_reserve(tn_plugin_device *device)
     return grown;
 }
 
-/* Stores the module in the table. If there is no memory for that, unloads the
- * module and returns an error. */
+/* Stores the module in the table. If out of memory, unloads the module and
+ * returns an error. */
 static tn_status kernel_store(tn_plugin_device *device, const uint64_t key[2],
                               tn_cu_module module, tn_cu_function function)
 {
@@ -286,7 +285,7 @@ static tn_status plan_compile(tn_plugin_device *device,
 }
 
 /* A kernel that a thread is compiling. The struct is on that thread's stack and
- * linked in device->compilations. */
+ * is in the list device->compilations. */
 struct tn_cuda_compilation {
     struct tn_cuda_compilation *next;
     const uint64_t *key;
@@ -311,9 +310,9 @@ static void compilation_end(tn_plugin_device *device,
     pthread_cond_broadcast(&device->compiled);
 }
 
-/* Returns the kernel of a plan in *out. Each kernel is compiled once: if
- * another thread is compiling it, this thread waits. If that compilation fails,
- * this thread compiles the kernel again, so that it reports the error too. */
+/* Sets *out to the kernel of a plan. Each kernel is compiled once: if another
+ * thread is compiling it, this thread waits. If that compilation fails, this
+ * thread compiles the kernel too, so that it records the error. */
 tn_status tn__cuda_kernel(tn_plugin_device *device, const tn_program *program,
                           const tn_plan *plan, tn_cu_function *out)
 {

@@ -3,8 +3,8 @@
  *
  * Two kinds of cuDNN's engines are excluded: those whose sums change from run
  * to run, and those that round the operands to a shorter dtype. Tenon's own
- * kernel (conv.cl) computes what cuDNN does not support, and everything if
- * cuDNN is not installed. */
+ * kernel (conv.cl) computes convolutions that cuDNN does not support, and all
+ * convolutions if cuDNN is not installed. */
 #include <string.h>
 
 #include "cuda.h"
@@ -52,7 +52,7 @@ static tn_dnn_descriptor conv_make(tn_dnn_graph *g, const shape *s)
 }
 
 /* For each kind of convolution, the type of cuDNN's operation and the names of
- * its attributes. */
+ * the operation's attributes. */
 static const struct {
     const char *name;
     int type, alpha, beta, conv, side[SIDES];
@@ -98,10 +98,10 @@ static void describe(tn_dnn_graph *g, const void *key)
 
 /* ---- a convolution ------------------------------------------------------- */
 
-/* Returns the padding at the end of an axis. If the same padding as at the
- * beginning gives the right number of outputs, returns that, because more
- * engines support equal paddings. Otherwise returns how far the last window
- * reaches beyond the input. */
+/* Returns the padding at the end of an axis. That is the padding at the
+ * beginning if it gives the right number of outputs, because more engines
+ * support equal paddings. Otherwise it is the number of elements that the last
+ * window has beyond the input. */
 static int64_t padding_after(const tn_conv_args *args, int axis)
 {
     const int64_t reach = args->dilation[axis] * (args->kernel[axis] - 1) + 1;
@@ -115,7 +115,7 @@ static int64_t padding_after(const tn_conv_args *args, int axis)
 
 /* Sets the strides of a tensor that is contiguous in the order (N, C, H, W) or
  * (N, H, W, C). The stride of a dimension of extent 1 is computed, not taken
- * from the view. Returns false for all other strides, because engines accept
+ * from the view. Returns false for all other layouts, because engines accept
  * them but compute wrong results (seen with cuDNN 9.19 on an H200). */
 static bool packed_strides(int64_t stride[4], const int64_t size[4],
                            const int64_t given[4])
@@ -136,8 +136,8 @@ static bool packed_strides(int64_t stride[4], const int64_t size[4],
     return false;
 }
 
-/* Fills *out for a convolution. Returns false if a tensor has strides that are
- * not supported. */
+/* Sets *out for a convolution. Returns false if the strides of a tensor are not
+ * supported. */
 static bool shape_of(const tn_plugin_device *device, const tn_conv_args *args,
                      shape *out)
 {
@@ -167,8 +167,8 @@ static bool shape_of(const tn_plugin_device *device, const tn_conv_args *args,
     return packed;
 }
 
-/* Returns which notes of an engine show that it would violate a guarantee of
- * plugin.h, as a mask with one bit for each note. */
+/* Returns a mask with one bit for each note (property of an engine) that would
+ * violate a guarantee of plugin.h. */
 static unsigned refused_notes(const shape *s)
 {
     unsigned notes = 1u << TN_DNN_NONDETERMINISTIC | 1u << TN_DNN_REDUCED_SUMS;
@@ -182,12 +182,12 @@ static unsigned refused_notes(const shape *s)
 _Static_assert(sizeof(shape) % sizeof(uint64_t) == 0, "hashed by words");
 
 /* If cuDNN cannot compute a convolution of 16-bit floats, there are two other
- * ways. Tenon's own kernel does not use tensor cores. im2col and a matrix
- * product do (cuBLASLt), but write and read the columns. The own kernel is used
- * up to this number of filters. The number is estimated, not measured: writing
- * and reading 4 bytes for each column element takes about 1 ps at an H200's
- * memory bandwidth, and the own kernel (some 25 TFLOP/s) takes 0.08 ps for each
- * element and filter. */
+ * ways: Tenon's own kernel, which does not use tensor cores, and im2col with a
+ * matrix product by cuBLASLt, which writes and reads the columns. The own
+ * kernel is used for at most this many filters. The number is estimated, not
+ * measured. Writing and reading 4 bytes for each column element takes about 1
+ * ps at an H200's memory bandwidth. The own kernel (some 25 TFLOP/s) takes 0.08
+ * ps for each column element and filter. */
 #define FEW_FILTERS 16
 
 static bool prefers_columns(tn_plugin_device *device, const tn_conv_args *args)
@@ -231,8 +231,8 @@ static tn_status run(tn_queue *queue, const tn_conv_args *args)
         return e ? tn__dnn_failed(queue, e)
                  : tn__cuda_queue_submitted(queue, args->tag);
     }
-    /* If the call had a bias and is declined, the core calls again without the
-     * bias and adds it itself. */
+    /* If the call has a bias, the core calls again without the bias after this
+     * error, and adds the bias itself. */
     return plan || prefers_columns(device, args) ||
                    !TN_HAS(tn_host, tn__host, plan_conv)
                ? tn__host->fail(TN_ERR_UNSUPPORTED, "%s",

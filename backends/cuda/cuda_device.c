@@ -140,7 +140,7 @@ tn_status tn__cuda_device_open(uint32_t i, tn_plugin_device **out)
                               l->info.note);
     if (tn__cuda_forked)
         return tn__host->fail(TN_ERR_NO_DEVICE, TN_CUDA_FORKED);
-    /* Without NVRTC no kernel can be compiled. With this error code,
+    /* Without NVRTC no kernel can be compiled. After this error code,
      * TENON_DEVICE=auto chooses another device. */
     const char *why = tn__cuda_open(TN_CUDA_NVRTC);
     if (why)

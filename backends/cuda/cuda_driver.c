@@ -44,21 +44,22 @@ typedef struct library {
     /* error message if no file is found; %s stands for dlerror() */
     const char *missing;
     const char *lacks;    /* text that follows "NAME has no FUNCTION" in the
-                             error message for an old library */
+                             error message, for a library that is too old */
     const entry *entry;   /* list of the functions, which ends with symbol
                              NULL */
-    /* Returns whether the driver can work with this file. If not, writes why to
-     * reason, and the search continues. The pointer is NULL if any file can be
-     * used. */
+    /* Returns whether the driver can work with this file. If not, writes the
+     * reason to `reason`, and the search continues. This field is NULL if any
+     * file can be used. */
     bool (*accepts)(void *file, char *reason, size_t reason_bytes);
-    /* Does further initialisation after opening. May be NULL. */
+    /* Initialises the library further after its functions are found. May be
+     * NULL. */
     void (*init)(struct library *l, void *file);
     atomic_bool tried;
     char error[512]; /* why opening failed; "" once the library is open */
 } library;
 
 /* Opens a file. Returns NULL if the file cannot be opened, or if the driver
- * cannot work with it. In the second case writes the reason to l->error. */
+ * cannot work with it. If the driver cannot, writes the reason to l->error. */
 static void *try_file(library *l, const char *path)
 {
     char reason[sizeof l->error];
@@ -71,7 +72,7 @@ static void *try_file(library *l, const char *path)
 }
 
 /* Tries to open each of the library's file names in a folder. The folder's name
- * has `length` bytes; 0 means the search path of dlopen. */
+ * has `length` bytes. A length of 0 means the search path of dlopen. */
 static void *try_folder(library *l, const char *folder, size_t length)
 {
     char path[4096];
@@ -114,9 +115,9 @@ static void log_file(const library *l, void *file)
         tn__host->log(3, "cuda: %s is loaded from %s", l->name, folder);
 }
 
-/* Opens the library and finds its functions. dlsym returns an object pointer,
- * which ISO C does not allow to convert to a function pointer. POSIX guarantees
- * that copying its bytes works. */
+/* Opens the library and finds its functions. dlsym returns an object pointer.
+ * ISO C does not allow converting it to a function pointer, but POSIX
+ * guarantees that copying its bytes works. */
 static void library_fill(library *l)
 {
     void *file = file_open(l);
@@ -192,7 +193,7 @@ static void driver_init(library *l, void *file)
                  : "");
 }
 
-/* Returns whether the driver can load what this NVRTC compiles. A driver cannot
+/* Returns whether the driver can load code from this NVRTC. A driver cannot
  * load code of a later major version of CUDA. The driver must be open. */
 static bool nvrtc_accepts(void *file, char *reason, size_t reason_bytes)
 {
@@ -212,10 +213,9 @@ static bool nvrtc_accepts(void *file, char *reason, size_t reason_bytes)
     return false;
 }
 
-/* Opens NVRTC's second file, libnvrtc-builtins, in the folder of NVRTC. NVRTC
- * itself opens it by name, and dlopen finds only files on its search path or
- * files that are open already. If the file is missing, the first compilation
- * reports that. */
+/* Opens libnvrtc-builtins in the folder of NVRTC. NVRTC opens this file by
+ * name, and dlopen finds a file only if it is on the search path or is already
+ * open. If the file is missing, the first compilation reports that. */
 static void nvrtc_builtins_open(library *l, void *file)
 {
     (void)l;

@@ -48,8 +48,8 @@ typedef struct tn_cu_rectangle {
     size_t width, height;
 } tn_cu_rectangle;
 
-/* The CUresult values that this plugin distinguishes. cuda_error.c lists those
- * after which a device is lost. */
+/* The CUresult values that this plugin distinguishes. cuda_error.c lists the
+ * errors after which a device is lost. */
 enum { TN_CU_INVALID_VALUE = 1, TN_CU_OUT_OF_MEMORY = 2,
        TN_CU_NOT_INITIALIZED = 3, TN_CU_DEINITIALIZED = 4,
        TN_CU_STUB_LIBRARY = 34, TN_CU_NO_DEVICE = 100,
@@ -64,8 +64,8 @@ enum { TN_CU_INVALID_VALUE = 1, TN_CU_OUT_OF_MEMORY = 2,
        TN_CU_INVALID_PC = 718, TN_CU_LAUNCH_FAILED = 719,
        TN_CU_TENSOR_MEMORY_LEAK = 721, TN_CU_MPS_CLIENT_TERMINATED = 810,
        TN_CU_UPDATE_FAILURE = 910, TN_CU_EXTERNAL_DEVICE = 911,
-       /* The plugin's own code for calls in a process that was forked from one
-        * that had initialised the driver. */
+       /* The plugin's own code for calls in a forked process whose parent had
+        * initialised the driver. */
        TN_CU_FORKED = -1 };
 
 /* Values of CUdevice_attribute. */
@@ -179,7 +179,7 @@ typedef enum tn_cuda_library {
     TN_CUDA_NVRTC, TN_CUDA_LT, TN_CUDA_DNN, TN_CUDA_SOLVER
 } tn_cuda_library;
 
-/* Opens the library and fills its struct of pointers. Returns NULL on success,
+/* Opens the library and sets its struct of pointers. Returns NULL on success,
  * otherwise a text that says why opening failed. */
 const char *tn__cuda_open(tn_cuda_library which);
 

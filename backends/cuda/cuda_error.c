@@ -2,9 +2,10 @@
  * message. */
 #include "cuda.h"
 
-/* Errors after which the process can no longer use the device. Either "any
- * further CUDA work will return the same error" (cuda.h of CUDA 13.0), or the
- * comment gives the reason. All other errors concern one call only. */
+/* Errors after which the process can no longer use the device. After most of
+ * them, "any further CUDA work will return the same error" (cuda.h of CUDA
+ * 13.0). The comments give the reasons for the others. All errors that are not
+ * in this list concern one call only. */
 static const tn_cu_result losses[] = {
     TN_CU_FORKED,
     TN_CU_DEINITIALIZED,        /* the driver is shutting down */
@@ -59,9 +60,8 @@ tn_status tn__cuda_check(const tn_plugin_device *device, const char *what,
     return error ? report(device, what, error, "") : TN_OK;
 }
 
-/* Records a failure of work that was submitted earlier, and fills *fault. The
- * message can name the operator only if exactly one piece of work was
- * pending. */
+/* Records a failure of work that was submitted earlier, and sets *fault. The
+ * message names the operator only if exactly one piece of work was pending. */
 tn_status tn__cuda_fail_deferred(tn_queue *queue, tn_cu_result error,
                                  tn_fault *fault)
 {

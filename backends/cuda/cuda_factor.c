@@ -9,8 +9,9 @@
  * not orthogonal where eigenvalues are equal, without an error: off by 0.12 for
  * a 17 x 17 matrix of ones in float64 (docs/gpu.md).
  *
- * The device owns cuSOLVER's handle. It is created at the first factorisation
- * and used under the device's lock, because queues share it. */
+ * The device owns cuSOLVER's handle, which is created at the first
+ * factorisation. A lock of the device is held while the handle is used, because
+ * queues share it. */
 #include <string.h>
 
 #include "cuda.h"
@@ -47,9 +48,9 @@ void tn__cuda_factor_close(tn_plugin_device *device)
 
 /* ---- a batch ------------------------------------------------------------- */
 
-/* The factorisation of a batch. The queue's scratch memory holds the workspace
- * of cuSOLVER's routine (lwork elements), then `extra` (the scalar factors tau
- * of QR, and results that are not needed), then unused_info. */
+/* The factorisation of a batch. The queue's scratch memory has three parts: the
+ * workspace of cuSOLVER's routine (lwork elements), then `extra` (the scalar
+ * factors tau of QR, and results that are not needed), then unused_info. */
 typedef struct work {
     tn_queue *queue;
     const tn_lapack_args *args;
@@ -116,8 +117,8 @@ static tn_solver_status workspace_query(work *w)
 }
 
 /* Computes a QR factorisation. The first routine writes R and, below it, the
- * Householder reflectors. The second computes the first columns of Q from
- * them. */
+ * Householder reflectors. The second routine computes the first columns of Q
+ * from the reflectors. */
 static tn_solver_status qr(const work *w, void *a, void *b, int *info)
 {
     tn_solver_status e = tn__solver.geqrf[w->single](

@@ -2,10 +2,10 @@
  * CUDA graph, which can be run again. Work that is submitted to a stream in
  * capture mode is not executed but becomes the nodes of a graph.
  *
- * The kernels of a graph keep the addresses that they were captured with. The
- * queue's memory for temporary data and long kernel arguments may be
- * reallocated later. So during a capture such memory is allocated separately,
- * and the graph owns it. */
+ * The kernels of a graph use the addresses that they were captured with. The
+ * queue's own scratch memory may be reallocated later. Therefore memory for
+ * temporary data and long kernel arguments is allocated separately during a
+ * capture, and the graph owns it. */
 #include <stdlib.h>
 
 #include "cuda.h"
@@ -59,8 +59,8 @@ static tn_status begin(tn_queue *queue)
     return TN_OK;
 }
 
-/* Ends a capture. If `into` is not NULL, updates that graph. Otherwise returns
- * a new graph in *out. */
+/* Ends a capture. If `into` is not NULL, updates that graph. Otherwise sets
+ * *out to a new graph. */
 static tn_status end_in(tn_queue *queue, tn_recorded *into, tn_recorded **out)
 {
     tn_recorded *r = queue->capture;
@@ -81,7 +81,7 @@ static tn_status end_in(tn_queue *queue, tn_recorded *into, tn_recorded **out)
     if (!error) {
         what = "cuGraphInstantiate";
         /* If the driver cannot update the graph, for example because the number
-         * of kernels differs, a new one is instantiated. */
+         * of kernels differs, a new graph is instantiated. */
         if (into &&
             !tn__cu.graph_update(into->exec, graph, &node, &result)) {
             r->exec = into->exec;
@@ -96,8 +96,8 @@ static tn_status end_in(tn_queue *queue, tn_recorded *into, tn_recorded **out)
         recorded_free(r);
         return tn__cuda_check(queue->device, what, error);
     }
-    /* The updated graph uses the memory of the new capture, so that of the
-     * previous one is freed. */
+    /* The updated graph uses the memory of the new capture. The memory of the
+     * previous capture is freed. */
     if (into) {
         const tn_recorded old = *into;
         *into = *r;

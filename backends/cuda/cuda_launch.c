@@ -63,9 +63,9 @@ static tn_status run_steps(tn_queue *queue, tn_plan_next *next,
 
 /* ---- the five primitives ------------------------------------------------- */
 
-/* Builds a program. Its source depends on the launches, for example on whether
- * operands are contiguous, so nothing can be compiled yet. The program itself
- * serves as the built form. This is possible because the core frees the built
+/* Builds a program. Its kernels depend on the launches, for example on whether
+ * operands are contiguous, so nothing can be compiled yet. Returns the program
+ * itself as the built form. This is possible because the core frees the built
  * form before the program. */
 tn_status tn__cuda_program_build(tn_plugin_device *device,
                                  const tn_program *program, tn_built **out)

@@ -1,6 +1,6 @@
-/* cuda_memory.c: allocates buffers and copies between host and device and
- * between buffers. Plain cuMemAlloc is fast enough, because the core allocates
- * slabs of megabytes and divides them itself. */
+/* cuda_memory.c: allocates buffers, and copies between host and device and
+ * between buffers. Buffers are allocated by cuMemAlloc, which is fast enough,
+ * because the core allocates slabs of megabytes and divides them itself. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,9 +3,9 @@
  * cuBLASLt does not support (integers, matrices that are contiguous in neither
  * dimension, empty sums), and everything if cuBLASLt is not installed.
  *
- * cuBLASLt expects column-major matrices. A row-major matrix x is for it the
- * transpose, which the comments call x'. So instead of c = a b it computes
- * c' = b' a', and no matrix is copied.
+ * cuBLASLt expects column-major matrices. It reads a row-major matrix x as the
+ * transpose of x, which the comments call x'. Therefore it computes c' = b' a'
+ * instead of c = a b, and no matrix is copied.
  *
  * The algorithm for a shape is chosen once and cached by the queue. The core
  * makes the calls on one queue one at a time, so the cache needs no lock. Two
@@ -26,7 +26,7 @@
 
 enum { A, B, C };
 
-/* The properties of a product that the choice of an algorithm depends on. The
+/* All properties of a product on which the choice of an algorithm depends. The
  * struct has no padding, because its bytes are compared. */
 typedef struct shape {
     int64_t m, n, k;              /* sizes of c' */
@@ -112,10 +112,10 @@ typedef struct product {
     shape shape;
     const tn_strided *view[3]; /* the operands of c', in the order A, B, C */
     const tn_strided *bias, *aux, *scale[2]; /* NULL if not used */
-    /* number of leading batch dimensions that are looped over: each index in
-     * them is one call of cuBLASLt */
+    /* number of leading batch dimensions whose indices need separate calls of
+     * cuBLASLt */
     uint32_t outer_ndim;
-    /* whether cuBLASLt computes c, and not its transpose c' */
+    /* whether cuBLASLt computes c itself, not its transpose c' */
     bool by_column;
 } product;
 
@@ -128,8 +128,8 @@ static const struct {
 
 /* Sets *ld to the leading dimension of x' and *transposed to whether x' is
  * stored transposed. rows and columns are the extents of x. If `turn` is true,
- * the transpose of x takes the place of x. Returns false if neither dimension
- * of x is contiguous. */
+ * does this for the transpose of x. Returns false if neither dimension of x is
+ * contiguous. */
 static bool layout_of(const tn_matmul_args *mm, const tn_strided *x, bool turn,
                       int64_t rows, int64_t columns, int64_t *ld,
                       uint8_t *transposed)
@@ -146,9 +146,9 @@ static bool layout_of(const tn_matmul_args *mm, const tn_strided *x, bool turn,
     return (down == 1 || rows == 1) && (across >= rows || columns == 1);
 }
 
-/* Merges as many of the inner batch dimensions as possible into one, which
- * cuBLASLt can process in one call. They can be merged while a, b and c each
- * have a single stride for them. */
+/* Merges as many of the inner batch dimensions as possible to one, which
+ * cuBLASLt can process in one call. Dimensions can be merged if each of a, b
+ * and c has a single stride for them. */
 static void batch_collapse(const tn_matmul_args *mm, product *p)
 {
     int64_t count = 1;
@@ -173,9 +173,8 @@ static void batch_collapse(const tn_matmul_args *mm, product *p)
     p->shape.count = (int32_t)count;
 }
 
-/* Returns the alignment of x in bytes, at most 256. A product with outer batch
- * dimensions makes several calls of cuBLASLt, so this is the alignment that the
- * operand has in all of these calls. */
+/* Returns the alignment of x in bytes, at most 256. If a product needs several
+ * calls of cuBLASLt, this is the alignment that x has in all of them. */
 static uint16_t align_of(const product *p, const tn_strided *x)
 {
     uint64_t places = 256 | (uintptr_t)tn__cuda_address(x, 0);
@@ -190,7 +189,7 @@ static bool is_f8(uint32_t dtype)
 }
 
 /* Returns whether cuBLASLt supports these dtypes. A product of float8 matrices
- * needs scales and a wider output. */
+ * needs scales, and an output wider than float8. */
 static bool dtypes_fit(const tn_matmul_args *mm, const tn_product_args *with)
 {
     uint32_t a = mm->a.dtype, b = mm->b.dtype, c = mm->c.dtype;
@@ -216,8 +215,8 @@ static bool product_of(const tn_matmul_args *mm, product *p)
     s->ld[C] = ld;
     s->k = mm->k;
     p->by_column = by_column;
-    /* If the rows of c are contiguous, cuBLASLt computes c'. If the columns
-     * are, it computes c itself. */
+    /* If the rows of c are contiguous, cuBLASLt computes c'. If the columns of
+     * c are contiguous, it computes c itself. */
     p->view[A] = by_column ? &mm->a : &mm->b;
     p->view[B] = by_column ? &mm->b : &mm->a;
     p->view[C] = &mm->c;
@@ -237,7 +236,7 @@ static bool product_of(const tn_matmul_args *mm, product *p)
 }
 
 /* Returns cuBLASLt's epilogue for a mask of TN_PRODUCT_ flags, or 0 if cuBLASLt
- * has none for it. */
+ * has no such epilogue. */
 static uint16_t epilogue_of(uint32_t flags, bool by_column)
 {
     const bool relu = flags & TN_PRODUCT_RELU;
@@ -246,8 +245,8 @@ static uint16_t epilogue_of(uint32_t flags, bool by_column)
     if (flags & TN_PRODUCT_SUMS)
         return by_column ? TN_LT_SUMS_A : TN_LT_SUMS_B;
     /* If c itself is computed, cuBLASLt's bias would have one element for each
-     * row of c, but the core's has one for each column. cuBLASLt's GELU is the
-     * tanh approximation, so it has no exact GELU. */
+     * row of c, but the core's bias has one for each column. cuBLASLt's GELU is
+     * the tanh approximation, so there is no epilogue for the exact GELU. */
     if (by_column || flags & TN_PRODUCT_GELU)
         return 0;
     if (flags & TN_PRODUCT_BACK)
@@ -319,8 +318,8 @@ void tn__cuda_choices_free(tn_cuda_choices *choices)
 static tn_lt_status layout_make(const shape *s, int i, int type,
                                 tn_lt_layout *out)
 {
-    /* rows and columns are those that cuBLASLt sees after transposing. down and
-     * across are those of the stored matrix. */
+    /* rows and columns are the extents that cuBLASLt sees after transposing.
+     * down and across are the extents of the stored matrix. */
     int64_t rows = i == B ? s->k : s->m, columns = i == A ? s->k : s->n;
     uint64_t down = (uint64_t)(s->transposed[i] ? columns : rows);
     uint64_t across = (uint64_t)(s->transposed[i] ? rows : columns);
@@ -391,8 +390,8 @@ static tn_lt_status epilogue_set(const choice *c, const product *p)
     return e ? e : pointers_set(c, p);
 }
 
-/* Asks cuBLASLt for an algorithm for the product's shape. Returns NULL if
- * memory runs out. */
+/* Makes a cache entry with the algorithm that cuBLASLt chooses for the
+ * product's shape. Returns NULL if out of memory. */
 static choice *choice_make(const tn_plugin_device *device,
                            tn_lt_handle handle, const product *p)
 {
@@ -528,8 +527,8 @@ static tn_status multiply(tn_queue *queue, const tn_matmul_args *mm,
     }
     const choice *c = choice_of(queue, handle, &p);
     *why = c ? "no memory for its workspace" : "cuBLASLt has no algorithm";
-    /* If there is no memory for the workspace, the product is computed by
-     * Tenon's own kernel, which needs none. */
+    /* If there is no memory for the workspace, Tenon's own kernel computes the
+     * product, because it needs none. */
     if (!c || tn__cuda_scratch_ready(queue, c->found.workspace_bytes))
         return TN_ERR_UNSUPPORTED;
     tn_lt_status e = pointers_set(c, &p);

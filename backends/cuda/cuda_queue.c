@@ -56,8 +56,8 @@ tn_status tn__cuda_queue_sync(tn_queue *queue, tn_fault *fault)
     if (error)
         return tn__cuda_fail_deferred(queue, error, fault);
     queue->pending.count = 0;
-    /* A buffer could not be allocated, so scratch memory is freed. The core
-     * calls sync before it tries the allocation again. */
+    /* An allocation of a buffer has failed, so scratch memory is freed. The
+     * core calls sync before it tries the allocation again. */
     if (queue->scratch &&
         atomic_exchange(&queue->device->short_of_memory, false)) {
         release(&queue->scratch);

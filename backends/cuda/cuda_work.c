@@ -1,6 +1,6 @@
-/* cuda_work.c: the memory that a queue provides for a piece of work: the buffer
- * of index faults, scratch memory, and memory for long kernel arguments. Also
- * what is done after work was submitted. */
+/* cuda_work.c: the memory that a queue provides for a piece of work: the fault
+ * buffer, scratch memory, and memory for long kernel arguments. Also the
+ * function that is called after work was submitted. */
 #include <stdlib.h>
 
 #include "cuda.h"
@@ -54,8 +54,8 @@ static tn_cu_result capture_memory(tn_queue *queue, uint64_t bytes,
 }
 
 /* Copies long kernel arguments to memory that the captured graph owns. The copy
- * is made on another stream. So it is not captured but executed now, and the
- * arguments are there when the graph runs. */
+ * is on a stream that is not captured, so it is executed now, before the graph
+ * runs. */
 static tn_cu_result capture_words(tn_queue *queue, const void *words,
                                   uint64_t bytes, tn_cu_pointer *out)
 {
@@ -69,10 +69,9 @@ static tn_cu_result capture_words(tn_queue *queue, const void *words,
 /* ---- scratch memory, argument words -------------------------------------- */
 
 /* Makes at least `bytes` bytes of scratch memory available. The work of a
- * stream runs in order, so that all of it can use the same scratch buffer. The
- * buffer grows to the largest request and is freed when memory is short
- * (cuda_queue.c). Freeing the old buffer by cuMemFree waits for the work that
- * uses it. */
+ * stream runs in order, so all of it can use the same scratch buffer. The
+ * buffer grows to the largest request. It is freed when memory is short
+ * (cuda_queue.c). cuMemFree waits for the work that uses the old buffer. */
 tn_cu_result tn__cuda_scratch_ready(tn_queue *queue, uint64_t bytes)
 {
     if (queue->scratch_bytes >= bytes)
@@ -90,8 +89,8 @@ tn_cu_result tn__cuda_scratch_ready(tn_queue *queue, uint64_t bytes)
 }
 
 /* Copies kernel arguments that are too long for a launch to the device, as work
- * on the stream. They are in pageable memory, which the driver has read when
- * the call returns, so the caller may change them then. */
+ * on the stream. The arguments are in pageable memory. The driver reads them
+ * before the call returns, so the caller may then change them. */
 tn_cu_result tn__cuda_words_ready(tn_queue *queue, const tn_plan *plan,
                                   tn_cu_pointer *out)
 {

@@ -2,7 +2,7 @@
  * that compute them.
  *
  * An engine is cuDNN's implementation of a kind of graph. cuDNN's heuristics
- * recommend engines for a graph. A plan is an engine prepared to compute one
+ * recommend engines for a graph. A plan is an engine that is prepared for one
  * graph. Each queue has its own cache of plans. If cuDNN is not installed or
  * has no engine for a graph, callers use Tenon's own kernels. */
 #include <stdlib.h>
@@ -120,8 +120,8 @@ tn_dnn_descriptor tn__dnn_tensor(tn_dnn_graph *graph, int type,
 
 /* ---- engines ------------------------------------------------------------- */
 
-/* Reads the notes of an engine, which state its numerical properties. Returns
- * whether it has none of the problem's refused notes. */
+/* Returns whether an engine has none of the notes that the problem refuses.
+ * Notes are numerical properties of an engine. */
 static bool notes_allow(tn_dnn_plan *p, tn_dnn_descriptor config)
 {
     int note[TN_DNN_NOTES];
@@ -145,8 +145,8 @@ static bool notes_allow(tn_dnn_plan *p, tn_dnn_descriptor config)
     return !e && !(p->notes & p->problem.refused_notes);
 }
 
-/* Makes the plan with one engine configuration. Returns false if the engine
- * cannot be used or its notes are refused. */
+/* Makes the plan for one engine configuration. Returns false if the engine
+ * cannot be used or has a refused note. */
 static bool plan_try(tn_dnn_plan *p, tn_dnn_handle handle,
                      tn_dnn_descriptor config)
 {
@@ -167,7 +167,7 @@ static bool plan_try(tn_dnn_plan *p, tn_dnn_handle handle,
     return false;
 }
 
-/* Chooses the first usable engine among those that a heuristic recommends.
+/* Makes the plan with the first usable engine that a heuristic recommends.
  * Returns false if there is none. */
 static bool choose(tn_dnn_plan *p, tn_dnn_handle handle, int mode)
 {
@@ -208,8 +208,8 @@ static void plan_free(tn_dnn_plan *p)
     free(p);
 }
 
-/* Makes the plan for a problem and sets `usable`. Returns NULL if memory runs
- * out. */
+/* Makes the plan for a problem and sets `usable`. Returns NULL if out of
+ * memory. */
 static tn_dnn_plan *plan_make(tn_dnn_handle handle, const tn_dnn_problem *of)
 {
     tn_dnn_plan *p = calloc(1, sizeof *p + of->bytes);
@@ -249,9 +249,9 @@ void tn__cuda_plans_free(tn_cuda_plans *plans)
     free(plans);
 }
 
-/* Returns the queue's cache of plans, and makes it with a cuDNN handle for the
- * queue's stream on first use. On failure sets *why to the reason and returns
- * NULL. */
+/* Returns the queue's cache of plans. At the first call, creates the cache and
+ * a cuDNN handle for the queue's stream. On failure sets *why to the reason and
+ * returns NULL. */
 static tn_cuda_plans *plans_of(tn_queue *queue, const char **why)
 {
     if (queue->plans || (*why = tn__cuda_open(TN_CUDA_DNN)))

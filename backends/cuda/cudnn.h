@@ -1,8 +1,8 @@
 /* cudnn.h: declares the backend interface of cuDNN and the functions of
- * cudnn.c. cuda_driver.c opens cuDNN when it is first needed; no header of
- * NVIDIA is used. The constants are those of cudnn_graph.h of cuDNN 9, and the
- * comments name NVIDIA's type of each group. Enumeration types of NVIDIA are
- * declared as int here. tests/cuda/declarations.c compares all of them with
+ * cudnn.c. cuda_driver.c opens cuDNN when it is first needed. No header of
+ * NVIDIA is used. The constants are those of cudnn_graph.h of cuDNN 9. A
+ * comment at each group of constants names NVIDIA's type, an enumeration, which
+ * is declared as int here. tests/cuda/declarations.c compares all of them with
  * NVIDIA's header. */
 #ifndef TN_CUDA_CUDNN_H
 #define TN_CUDA_CUDNN_H
@@ -114,8 +114,8 @@ extern tn_dnn tn__dnn;
 #define TN_DNN_MAX_DESCRIPTORS 96 /* maximum number of descriptors in a graph */
 #define TN_DNN_MAX_OPS 32
 
-/* A graph of cuDNN operations under construction. `status` holds the first
- * error, after which no more functions of cuDNN are called. */
+/* A graph of cuDNN operations under construction. `status` is the first error.
+ * After an error no more functions of cuDNN are called. */
 typedef struct tn_dnn_graph {
     tn_dnn_status status;
     int descriptor_count, op_count;
@@ -137,9 +137,9 @@ void tn__dnn_end(tn_dnn_graph *graph, tn_dnn_descriptor descriptor);
 /* Ends a descriptor and appends it to the graph's operations. */
 void tn__dnn_end_op(tn_dnn_graph *graph, tn_dnn_descriptor op);
 
-/* How a tensor of a graph is stored: in memory on the device, not at all
- * because it exists only between two operations (virtual), or as a scalar on
- * the host (by value). */
+/* How a tensor of a graph is stored. STORED: in memory on the device. VIRTUAL:
+ * not at all, because it exists only between two operations. BY_VALUE: as a
+ * scalar on the host. */
 typedef enum {
     TN_DNN_STORED,
     TN_DNN_VIRTUAL = TN_DNN_TENSOR_IS_VIRTUAL,
@@ -153,10 +153,10 @@ tn_dnn_descriptor tn__dnn_tensor(tn_dnn_graph *graph, int type,
 
 /* ---- plans --------------------------------------------------------------- */
 
-/* A computation for which cuDNN is asked for a plan. A plan is an engine of
- * cuDNN that computes a graph. Problems with equal keys share a plan. The key
- * is a struct without padding, because its bytes are compared. Its size is a
- * multiple of 8 bytes. describe builds the graph for a key. */
+/* A computation that needs a plan. A plan is an engine of cuDNN that computes a
+ * graph. Problems with equal keys share a plan. The key is a struct without
+ * padding, because its bytes are compared. Its size is a multiple of 8 bytes.
+ * describe builds the graph for a key. */
 typedef struct tn_dnn_problem {
     const void *key;
     size_t bytes;
@@ -175,9 +175,10 @@ typedef struct tn_dnn_problem {
 
 typedef struct tn_dnn_plan tn_dnn_plan;
 
-/* Returns the queue's plan for a problem and allocates its workspace. Makes the
- * plan the first time, but not while the queue's work is captured as a graph.
- * If there is no plan, sets *why to the reason and returns NULL. */
+/* Returns the queue's plan for a problem and allocates the plan's workspace.
+ * The first call for a problem makes the plan, unless the queue's work is being
+ * captured as a graph. If there is no plan, sets *why to the reason and returns
+ * NULL. */
 const tn_dnn_plan *tn__dnn_plan(tn_queue *queue, const tn_dnn_problem *problem,
                                 const char **why);
 /* Runs a plan. pointers[i] is the address of the tensor with id ids[i]. */

@@ -1,9 +1,9 @@
-/* cusolver.h: declares the functions of cuSOLVER for dense matrices and the
- * triangular solver of cuBLAS, which cuSOLVER links. cuda_driver.c opens the
- * library at the first factorisation. The constants are those of cusolverDn.h
- * and cublas_api.h of CUDA 11 and later. Enumeration types of NVIDIA are
- * declared as int here. tests/cuda/declarations.c compares all of them with the
- * toolkit's headers. */
+/* cusolver.h: declares the functions of cuSOLVER for dense matrices, and the
+ * triangular solver of cuBLAS, a library that cuSOLVER is linked with.
+ * cuda_driver.c opens the library at the first factorisation. The constants are
+ * those of cusolverDn.h and cublas_api.h of CUDA 11 and later. Enumeration
+ * types of NVIDIA are declared as int here. tests/cuda/declarations.c compares
+ * all of them with the toolkit's headers. */
 #ifndef TN_CUDA_CUSOLVER_H
 #define TN_CUDA_CUSOLVER_H
 
@@ -40,10 +40,10 @@ enum { TN_SOLVER_LOWER = 0, TN_SOLVER_UPPER = 1, TN_SOLVER_PLAIN = 0,
     X(blas_stream_set, cublasSetStream_v2,                                    \
       (tn_blas_handle handle, tn_cu_stream stream))
 
-/* Functions that exist in two versions, whose symbols contain the letter D for
+/* Functions that exist in two versions. Their symbols contain the letter D for
  * float64 or S for float32. Each is X(name of the field, symbol before the
- * letter, symbol after the letter, parameters). lwork counts elements of
- * float64 or float32. */
+ * letter, symbol after the letter, parameters). lwork is a number of float64 or
+ * float32 elements. */
 #define TN_SOLVER_TYPED_MAP(X)                                                \
     X(potrf_workspace, cusolverDn, potrf_bufferSize,                          \
       (tn_solver_handle handle, int triangle, int n, void *a, int lda,        \

@@ -1,14 +1,14 @@
 /* choose.c: chooses between Tenon's own kernel and CLBlast for a matrix
  * product.
  *
- * Which of the two is faster depends on the device, its driver and the
- * product's shape, so it is measured. Products form a class if they have the
- * same dtype and transpositions, extents of similar size (within a factor of
- * four), and are all batched or all not. The first product of a class runs
- * three times with each implementation. From then on the faster one computes
- * all products of the class. The result is stored in the disk cache. A product
- * that adds to c cannot be repeated. If its class has not been measured, it
- * uses CLBlast. */
+ * The faster one depends on the device, its driver and the product's shape, so
+ * it is measured. Products form a class if they have the same dtype and
+ * transpositions, extents of similar size (within a factor of four), and are
+ * all batched or all not. The first product of a class runs three times with
+ * each implementation. All later products of the class use the faster one. The
+ * result is stored in the disk cache. A product that adds to c cannot be
+ * repeated, so it is not measured: it uses CLBlast if its class has no result
+ * yet. */
 #include <stdio.h>
 #include <string.h>
 
@@ -95,8 +95,8 @@ static uint8_t measure(tn_queue *queue, const tn_matmul_args *mm,
     return least[OWN] <= least[CLBLAST] ? OWN : CLBLAST;
 }
 
-/* Returns the choice for a class of products. Reads it from the disk cache or
- * measures. The caller holds the lock. */
+/* Returns the choice for a class of products. Reads it from the disk cache, or
+ * measures it if the cache does not have it. The caller holds the lock. */
 static uint8_t choice_find(tn_queue *queue, const tn_matmul_args *mm,
                            unsigned class, tn_status *status)
 {

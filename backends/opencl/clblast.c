@@ -1,19 +1,18 @@
 /* clblast.c: computes matrix products by CLBlast, if choose.c chooses it.
  *
  * CLBlast has kernels tuned for some hundred GPUs. On CPUs Tenon's own kernel
- * is better: it gives the same bits as the interpreter, compiles in 0.5 s where
- * CLBlast takes 5 to 40 s, and is faster (docs/opencl.md). So CPUs use CLBlast
- * only if option `matmul` requests it.
+ * is better: it gives the same bits as the interpreter, compiles in 0.5 s
+ * instead of 5 to 40 s, and is faster (docs/opencl.md). Therefore CPUs use
+ * CLBlast only if option `matmul` requests it.
  *
  * Tenon's own kernel computes what CLBlast does not support: dtypes other than
  * float32 and float64 (CLBlast would sum float16 products in float16), matrices
  * that are contiguous in neither dimension, and batches without a single
  * stride.
  *
- * A lock is held during each call of CLBlast, which only submits work. Two
- * threads must not make their first calls at the same time, because CLBlast
- * fills its database of devices without a lock and then crashes
- * (CNugteren/CLBlast#486). Later calls also use shared lists of programs. */
+ * A lock is held during each call of CLBlast, because CLBlast is not
+ * thread-safe: if two threads make their first calls at the same time, it may
+ * crash (CNugteren/CLBlast#486). */
 #include <dlfcn.h>
 #include <string.h>
 
@@ -64,9 +63,9 @@ static void open_library(void)
                       name);
 }
 
-/* Frees CLBlast's cached programs, because they hold references to the device's
- * context. This also frees the programs of other devices, which CLBlast then
- * loads again from the caches of their drivers. */
+/* Frees CLBlast's cached programs, which hold references to the device's
+ * context. This also frees the programs of other devices. CLBlast loads these
+ * again from the caches of their drivers. */
 void tn__opencl_clblast_close(tn_plugin_device *device)
 {
     pthread_mutex_lock(&lock);
@@ -84,8 +83,8 @@ typedef struct matrix {
     bool by_row;       /* the rows are contiguous, and not the columns */
 } matrix;
 
-/* Sets *out to the distance between consecutive matrices of a batch. Returns
- * false if the distance is not always the same. */
+/* Sets *out to the stride between consecutive matrices of a batch. Returns
+ * false if there is no single stride. */
 static bool batch_stride(const tn_matmul_args *mm, const tn_strided *x,
                          int64_t *out)
 {
@@ -105,9 +104,9 @@ static bool batch_stride(const tn_matmul_args *mm, const tn_strided *x,
     return *out >= 0;
 }
 
-/* Describes the layout of a matrix for CLBlast. If both its rows and its
- * columns are contiguous, prefer_row decides which are used. Returns false if
- * neither are. */
+/* Describes the layout of a matrix for CLBlast, by rows or by columns. If both
+ * are contiguous, prefer_row decides. Returns false if neither is
+ * contiguous. */
 static bool matrix_of(const tn_matmul_args *mm, const tn_strided *x,
                       int64_t rows, int64_t columns, bool prefer_row,
                       matrix *out)
@@ -167,8 +166,8 @@ static int call(tn_queue *queue, const tn_matmul_args *mm, const matrix *a,
 }
 
 /* Computes the first product of a dtype, for which CLBlast compiles its
- * kernels. As in every compilation, a lock among processes is held and the
- * signal handlers are restored afterwards. */
+ * kernels. During the compilation a lock excludes other processes. The signal
+ * handlers, which a compiler may change, are restored afterwards. */
 static int call_first(tn_queue *queue, const tn_matmul_args *mm,
                       const matrix *a, const matrix *b, const matrix *c,
                       size_t count)

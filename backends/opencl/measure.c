@@ -1,5 +1,5 @@
-/* measure.c: measures the time of different implementations of the same work.
- * Stores which one was chosen in the disk cache, for this device and driver
+/* measure.c: measures the time of different implementations of the same work,
+ * and stores the chosen one in the disk cache, for this device and driver
  * version. */
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +15,8 @@ static uint32_t load_choice(void *context, const void *value, uint64_t bytes)
     return 1;
 }
 
-/* Returns the key of a choice in the disk cache. It contains the driver's
- * version, so that it is measured again with another driver. */
+/* Returns the key of a choice in the disk cache. The key contains the driver's
+ * version, so that a new driver is measured again. */
 static char *key_of(const tn_plugin_device *device, const char *what,
                     size_t *bytes)
 {

@@ -2,8 +2,8 @@
  *
  * The core is the library libtenon, which calls the plugin. A piece of work is
  * what one call of the core submits to a queue: a launch of a program, a
- * primitive, a copy or a call of an extension. The own kernels are those that
- * the core prints as source, in contrast to those of CLBlast. */
+ * primitive, a copy or a call of an extension. "Own kernels" are Tenon's
+ * kernels, whose source the core prints. All other kernels are CLBlast's. */
 #ifndef TN_OPENCL_OPENCL_H
 #define TN_OPENCL_OPENCL_H
 
@@ -17,17 +17,18 @@
 #include "opencl_driver.h"
 
 /* The number of records in a queue's fault buffer, in which kernels report
- * indices that are out of range. Each work-group has a record, so a launch that
- * may fault has at most this many work-groups. That is more than any GPU runs
- * at once. The buffer takes 2.5 MiB. */
+ * indices that are out of range. Each work-group has a record. A launch that
+ * may report an index therefore has at most this many work-groups, which is
+ * more than any GPU runs at once. The buffer takes 2.5 MiB. */
 #define TN_OPENCL_FAULTS 65536
 
 /* The number of classes of matrix products for which the faster implementation
  * is measured (choose.c). */
 #define TN_OPENCL_PRODUCTS 2000
 
-/* The number of choices for the size of work-groups, and of kinds of launches
- * for which a choice is made: over elements and over rows (tune.c). */
+/* The number of variants of the work-group size, and the number of kinds of
+ * launches for which a variant is chosen: over elements and over rows
+ * (tune.c). */
 enum { TN_OPENCL_VARIANTS = 4, TN_OPENCL_KINDS = 2 };
 
 /* A device that a driver lists. Listing a device does not open it. */
@@ -64,24 +65,24 @@ struct tn_plugin_device {
     /* One target for each variant of work-group sizes. Only programs use others
      * than targets[0]. */
     tn_target targets[TN_OPENCL_VARIANTS];
-    /* 1 + the best variant for each kind of launch; 0 if it has not been
-     * measured */
+    /* 1 + the number of the best variant for each kind of launch, or 0 if it
+     * has not been measured */
     _Atomic uint8_t variant[TN_OPENCL_KINDS];
     bool clblast;  /* CLBlast is used for matrix products that it supports */
     bool measures; /* CLBlast is used only if it is faster than the own
                       kernel */
-    /* The faster implementation for each class of products; 0 if it has not
+    /* The faster implementation for each class of products, or 0 if it has not
      * been measured (choose.c). */
     _Atomic uint8_t product[TN_OPENCL_PRODUCTS];
-    /* Masks (1 << dtype) of the dtypes for which CLBlast has compiled its
-     * kernels, and of those for which this failed. The lock in clblast.c guards
-     * them. */
+    /* Bit masks of dtypes (1 << dtype): those for which CLBlast has compiled
+     * its kernels, and those for which this failed. The lock in clblast.c
+     * guards them. */
     uint32_t clblast_compiled, clblast_failed;
 
     pthread_mutex_t cpu_lock; /* on CPU devices, held during each call */
 
-    /* Guards the fields below and the arguments of kernels. An argument is part
-     * of the kernel object until a launch has read it. */
+    /* Guards the fields below. Also guards the kernels' arguments, which are
+     * set in the kernel object and read by the next launch. */
     pthread_mutex_t lock;
     tn_opencl_kernel *kernels; /* owned: a hash table with open addressing */
     size_t kernel_count, kernel_capacity;
@@ -123,16 +124,16 @@ tn_status tn__opencl_fail(const tn_plugin_device *device, const char *what,
 /* The functions that allocate, clear and read the fault buffer of a queue. */
 extern const tn_fault_buffer tn__opencl_faults;
 
-/* Must be called after a piece of work was submitted. Flushes the queue now and
- * then. With option `blocking` it waits for the work and reports its
+/* Must be called after a piece of work was submitted. Flushes the queue from
+ * time to time. With option `blocking` it waits for the work and reports its
  * failure. */
 tn_status tn__opencl_queue_submitted(tn_queue *queue, uint64_t tag);
 
 /* ---- signals (opencl_driver.c) ------------------------------------------- */
 
 /* The signal handlers of the process. Compilers within drivers, such as LLVM,
- * install handlers. So before a call that may compile the handlers are saved,
- * and after it they are restored. */
+ * install handlers. Therefore the handlers are saved before a call that may
+ * compile, and restored after it. */
 typedef struct tn_opencl_signals {
     struct sigaction action[32];
 } tn_opencl_signals;
@@ -141,17 +142,17 @@ void tn__opencl_signals_restore(const tn_opencl_signals *signals);
 
 /* ---- programs (opencl_launch.c, opencl_compile.c) ------------------------ */
 
-/* Makes the OpenCL program of a source, from the disk cache or by the
- * compiler. */
+/* Makes the OpenCL program of a source: loads its binary from the disk cache,
+ * or compiles it. */
 tn_status tn__opencl_compile(const tn_plugin_device *device,
                              const tn_source *source, cl_program *out);
-/* Writes the head of a key for the disk cache. It contains everything that a
- * binary depends on besides its source. */
+/* Writes the first part of a key for the disk cache. It contains everything
+ * that a binary depends on besides its source. */
 void tn__opencl_cache_head(const tn_plugin_device *device, char *out,
                            size_t out_bytes);
 enum { TN_OPENCL_HEAD = 1024 }; /* maximum size of a head in bytes */
-/* Takes a lock that only one process can hold for this source. Returns the
- * lock's handle, or -1 if none was taken. */
+/* Acquires a lock for this source that only one process can hold. Returns the
+ * lock's handle, or -1 if the lock could not be acquired. */
 int32_t tn__opencl_text_lock(const tn_source *source);
 void tn__opencl_text_unlock(int32_t hold);
 void tn__opencl_kernels_release(tn_plugin_device *device);
@@ -166,22 +167,22 @@ void tn__opencl_clblast_close(tn_plugin_device *device);
 bool tn__opencl_clblast_fits(const tn_plugin_device *device,
                              const tn_matmul_args *matmul);
 
-/* Submits a matrix product by CLBlast. Returns false if it failed and the
- * caller should use the own kernel. */
+/* Submits a matrix product by CLBlast. Returns false if this failed. The caller
+ * then uses Tenon's own kernel. */
 bool tn__opencl_clblast(tn_queue *queue, const tn_matmul_args *matmul);
 tn_status tn__opencl_matmul_own(tn_queue *queue, const tn_matmul_args *matmul);
 
 /* ---- choices (measure.c, tune.c) ----------------------------------------- */
 
-/* Returns the choice, from 1 to most, that is stored for `what` in the disk
- * cache, or 0 if none is. */
+/* Returns the choice that is stored for `what` in the disk cache, a number from
+ * 1 to most. Returns 0 if none is stored. */
 uint8_t tn__opencl_choice_load(const tn_plugin_device *device,
                                const char *what, uint8_t most);
 void tn__opencl_choice_store(const tn_plugin_device *device, const char *what,
                             uint8_t choice);
 
-/* Runs the work in one variant and returns the time in seconds that it takes.
- * The queue is idle before and after it. The result is valid only if *status is
+/* Runs the work in one variant and returns the time that it takes, in seconds.
+ * Waits for the queue before and after it. The time is valid only if *status is
  * TN_OK. */
 typedef tn_status tn_opencl_work(tn_queue *queue, void *context,
                                  uint8_t variant);

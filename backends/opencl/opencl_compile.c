@@ -51,8 +51,8 @@ typedef struct building {
     cl_program program; /* the built program */
 } building;
 
-/* Loads a binary from the disk cache as a program. Returns 1, or 0 if the
- * driver rejects the binary. */
+/* Loads a binary from the disk cache as a program. Returns 1 on success, or 0
+ * if the driver rejects the binary. */
 static uint32_t binary_load(void *context, const void *value, uint64_t bytes)
 {
     building *b = context;
@@ -116,11 +116,10 @@ static tn_status compile_text(void *context, tn_binary *binary)
     return status;
 }
 
-/* Takes a lock that only one process can hold for this source. Drivers have
- * caches of their own, and some fail when two processes compile the same
- * program. PoCL before 6.0 removes a cache file before it writes the file
- * again. A process that reads the cache in between fails or stores an
- * incomplete binary. */
+/* Acquires a lock for this source that only one process can hold. Drivers have
+ * caches of their own, and some fail if two processes compile the same program.
+ * PoCL before 6.0 removes a cache file before it writes the file again, so
+ * another process may read an incomplete cache. */
 int32_t tn__opencl_text_lock(const tn_source *source)
 {
     return TN_HAS(tn_host, tn__host, cache_release)

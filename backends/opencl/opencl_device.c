@@ -2,9 +2,9 @@
  * them.
  *
  * libOpenCL returns drivers in the order of directory entries, which differs
- * between machines. So devices are sorted: GPUs first and CPUs last, then by
- * the name of their platform, then in the order of their driver. Listing
- * devices creates no context and no queue. */
+ * between machines. Therefore devices are sorted: GPUs first and CPUs last,
+ * then by the name of their platform, then in the order of their driver.
+ * Listing devices creates no context and no queue. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,9 +55,11 @@ static uint32_t kind_of(cl_device_type type)
     return type & CL_DEVICE_TYPE_CPU ? TN_KIND_CPU : TN_KIND_ACCELERATOR;
 }
 
-/* Writes the device's uid, which does not change when other devices are added
- * or removed. If possible it is the location on the PCI bus. The numeric
- * constants are those of OpenCL's extensions, whose headers may be missing. */
+/* Writes the device's uid. If the driver reports them, this is the location on
+ * the PCI bus or the UUID, which do not change when other devices are added or
+ * removed. Otherwise it is the platform's name and the device's index there.
+ * The numeric constants are those of OpenCL's extensions, whose headers may be
+ * missing. */
 static void uid_of(tn_opencl_listed *l, char *out, size_t out_bytes)
 {
     cl_uint pci[4]; /* PCI address: domain, bus, device and function */
@@ -245,9 +247,9 @@ static void CL_CALLBACK context_says(const char *text, const void *more,
     tn__host->log(2, "opencl: the driver reports: %s", text);
 }
 
-/* Describes the device as a target for which the core prints kernels. Some
- * options exist only for tests. They hide a feature of the device or choose
- * another order of work. */
+/* Describes the device as a target for which the core prints kernels. The
+ * options that are read here are for tests: they hide a feature of the device
+ * or choose another order of work. */
 static void target_fill(tn_plugin_device *device)
 {
     cl_device_id id = device->listed->device;

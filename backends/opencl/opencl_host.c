@@ -1,5 +1,5 @@
 /* opencl_host.c: allocates host memory for fast copies. It is the memory of an
- * OpenCL buffer that stays mapped. On a GPU it is page-locked. */
+ * OpenCL buffer that stays mapped. For a GPU such memory is page-locked. */
 #include <stdlib.h>
 
 #include "opencl.h"

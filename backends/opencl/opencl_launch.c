@@ -61,9 +61,9 @@ void tn__opencl_kernels_release(tn_plugin_device *device)
     device->kernels = NULL;
 }
 
-/* Prints the source of a plan's kernel, builds it and stores it in the device's
- * table. The caller holds the device's lock, so that each kernel is built only
- * once. */
+/* Prints the source of a plan's kernel, builds the kernel and stores it in the
+ * device's table. The caller holds the device's lock, so that each kernel is
+ * built only once. */
 static tn_status kernel_make(tn_plugin_device *device,
                              const tn_target *target,
                              const tn_program *program, const tn_plan *plan)
@@ -97,8 +97,9 @@ static tn_status kernel_make(tn_plugin_device *device,
 /* ---- arguments ----------------------------------------------------------- */
 
 /* Makes queue->scratch at least `bytes` bytes large. The work of a queue runs
- * in order, so that all of it can use the same scratch buffer. A smaller buffer
- * is released; the driver frees it when the work that uses it is complete. */
+ * in order, so all of it can use the same scratch buffer. If the buffer is too
+ * small, it is released. The driver frees it when the work that uses it is
+ * complete. */
 static cl_int scratch_ready(tn_queue *queue, uint64_t bytes)
 {
     cl_int error = CL_SUCCESS;
@@ -119,8 +120,8 @@ static cl_int set_memory(cl_kernel kernel, cl_uint *i, cl_mem memory)
     return cl.SetKernelArg(kernel, (*i)++, sizeof memory, &memory);
 }
 
-/* Passes the arguments of a plan to the kernel, either by value or, if they are
- * too long, in a new buffer, which is stored in *words. */
+/* Passes the arguments of a plan to the kernel: by value, or in a new buffer if
+ * they are too long. The buffer is stored in *words. */
 static cl_int set_words(tn_queue *queue, cl_kernel kernel, cl_uint *i,
                         const tn_plan *plan, cl_mem *words)
 {
@@ -168,9 +169,9 @@ static tn_status run(tn_queue *queue, const tn_target *target,
     tn_opencl_signals signals;
     pthread_mutex_lock(&device->lock);
     cl_kernel kernel = kernel_find(device, plan->key);
-    bool is_new = !kernel; /* for a new kernel, signal handlers are restored
-                              after the launch, because some drivers compile at
-                              the first launch */
+    bool is_new = !kernel; /* for a new kernel, signal handlers are saved here
+                              and restored after the launch, because some
+                              drivers compile at the first launch */
     if (is_new) {
         tn__opencl_signals_save(&signals);
         status = kernel_make(device, target, program, plan);
@@ -202,7 +203,7 @@ static tn_status run_steps(tn_queue *queue, const tn_target *target,
 
 /* ---- the five primitives ------------------------------------------------- */
 
-/* Builds a program. Its source depends on the launches, for example on whether
+/* Builds a program. Its kernels depend on the launches, for example on whether
  * operands are contiguous, so nothing can be compiled yet. */
 tn_status tn__opencl_program_build(tn_plugin_device *device,
                                    const tn_program *program, tn_built **out)

@@ -6,9 +6,9 @@
 #include "opencl.h"
 
 /* Makes the driver allocate a buffer's memory now. Otherwise drivers allocate
- * it at the first use, so that a lack of memory would be reported as the
- * failure of a launch. Migrating the buffer to the device, with undefined
- * content, allocates it. */
+ * it at the first use, and a lack of memory would be reported as the failure of
+ * a launch. Migrating the buffer to the device, with undefined content,
+ * allocates its memory. */
 static cl_int make_resident(tn_plugin_device *device, cl_mem memory)
 {
     cl_int error = cl.EnqueueMigrateMemObjects(
@@ -67,8 +67,8 @@ static int copy_flat(tn_queue *queue, const tn_copy_args *c, void *host,
     }
 }
 
-/* Returns whether OpenCL's rectangular copy can be used: the rows do not
- * overlap, and the copy is not within one buffer, where OpenCL would require
+/* Returns whether OpenCL's rectangular copy can be used. The rows must not
+ * overlap. The copy must not be within one buffer, because OpenCL then requires
  * the same pitch for source and destination. */
 static bool is_rectangle(const tn_copy_args *c)
 {

@@ -9,16 +9,16 @@
 
 /* ---- calls that enter a driver ------------------------------------------- */
 
-/* The state that a call of the plugin sets while it calls the driver.
+/* The state of the calling thread while it calls the driver.
  *
  * The driver of a CPU may compute within a call, in the caller's rounding mode,
- * and threads that it starts inherit that mode. So each function below sets the
- * default floating-point state and restores the caller's state at the end.
+ * and threads that it starts inherit that mode. Therefore each function below
+ * sets the default floating-point state, and restores the caller's state at the
+ * end.
  *
- * PoCL's device `basic` (version 3.1) may run commands of another thread within
- * a call. It deadlocks if a command of one thread depends on a command that
- * another thread's call is running. So on CPUs only one thread at a time calls
- * the driver. */
+ * PoCL's device `basic` (version 3.1) may deadlock if two threads call it at
+ * the same time, because a call may run commands of another thread. Therefore
+ * on CPUs only one thread at a time calls the driver. */
 typedef struct call_state {
     fenv_t before;
     pthread_mutex_t *cpu_lock; /* NULL if the lock was not taken */
@@ -42,9 +42,10 @@ static tn_status call_end(const call_state *made, tn_status status)
     return status;
 }
 
-/* Whether this is a forked child of the process that loaded the plugin. A child
- * does not have the driver's threads and device files, so a call of the driver
- * would wait for ever. All functions below return without calling it. */
+/* Whether this process is a forked child of the process that loaded the plugin.
+ * A child does not have the driver's threads and device files, so a call of the
+ * driver would wait for ever. In a child, all functions below return without
+ * calling the driver. */
 static bool is_forked;
 
 static void after_fork(void)
@@ -66,9 +67,9 @@ static tn_status refuse(const tn_plugin_device *device)
         device ? device->listed->info.name : "", device ? ": " : "");
 }
 
-/* Defines the function for slot `slot` of the plugin's table. It sets the state
- * described above and calls tn__opencl_<slot>. device is the device that is
- * used, or NULL. */
+/* Defines the function for the field `slot` of the plugin's table. It sets the
+ * state described above and calls tn__opencl_<slot>. device is the device that
+ * the call uses, or NULL. */
 #define DRIVER_CALL(slot, device, declared, passed)                           \
     static tn_status slot declared                                            \
     {                                                                         \
@@ -152,8 +153,8 @@ static void event_close(tn_event *event)
         tn__opencl_event_close(event);
 }
 
-/* Sets *done to whether an event is complete. In a forked child every event is,
- * because it has no pending work. */
+/* Sets *done to whether an event is complete. In a forked child every event is
+ * complete, because the child has no pending work. */
 static tn_status event_query(tn_event *event, uint32_t *done)
 {
     *done = 1;

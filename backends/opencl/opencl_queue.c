@@ -5,12 +5,13 @@
 #include "opencl.h"
 
 /* A queue is flushed after this many pieces of work. Drivers may collect work
- * until a flush, so that without flushes the device would be idle until the
- * host waits for a result. Flushing this rarely takes no noticeable time. */
+ * until a flush, so without flushes the device would be idle until the host
+ * waits for a result. A flush for this many pieces of work takes no noticeable
+ * time. */
 #define FLUSH_EVERY 16
 
-/* Scratch memory of more bytes than this is freed when the host waits for the
- * queue. */
+/* When the host waits for the queue, scratch memory is freed if it has more
+ * bytes than this. */
 #define SCRATCH_CACHED (16u << 20)
 
 /* ---- errors -------------------------------------------------------------- */
@@ -42,9 +43,9 @@ tn_status tn__opencl_fail(const tn_plugin_device *device, const char *what,
                               : "");
 }
 
-/* Records a failure of work that was submitted earlier, and fills *fault. The
- * driver reports only that something failed, and the context cannot be used any
- * more. The message can name the operator only if exactly one piece of work was
+/* Records a failure of work that was submitted earlier, and sets *fault. The
+ * driver does not say which work failed, and the context cannot be used any
+ * more. The message names the operator only if exactly one piece of work was
  * pending. */
 static tn_status fail_deferred(tn_queue *queue, cl_int error, tn_fault *fault)
 {
@@ -181,8 +182,8 @@ tn_status tn__opencl_event_record(tn_queue *queue, tn_event *event)
         if (event->event)
             cl.ReleaseEvent(event->event);
         event->event = recorded;
-        /* Another queue may wait for the event, so it must not stay in the
-         * driver's unsubmitted work. */
+        /* Another queue may wait for the event. Therefore the work before it
+         * must not stay unsubmitted in the driver. */
         error = cl.Flush(queue->queue);
         queue->unflushed = 0;
     }

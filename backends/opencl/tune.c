@@ -2,18 +2,18 @@
  * run on a compute unit, for programs on devices other than CPUs.
  *
  * The best choice differs between devices and changes the time by 10 to 20 %.
- * So the first large launch over elements, and the first large launch over
- * rows, is run with each of a few variants. The fastest variant is used for all
- * launches of that kind. Results do not depend on the variant. Only a launch
- * that can be repeated is measured: one that does not overwrite its operands
- * and cannot have an index out of range. */
+ * Therefore a few variants are measured with the first large launch over
+ * elements, and again with the first large launch over rows. All later launches
+ * of that kind use the fastest variant. Results do not depend on the variant.
+ * Only a launch that can be repeated is measured: it must not overwrite its
+ * operands, and must have no index that could be out of range. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "opencl.h"
 
-/* For each variant, the number of work-items in a work-group, and the factor by
+/* Each variant has a number of work-items in a work-group, and a factor by
  * which the number of work-groups is multiplied. The first variant is the
  * default. */
 static const struct {
@@ -24,8 +24,8 @@ static const struct {
  * longer than its submission. */
 enum { LARGE = 1 << 20 };
 enum { ROUNDS = 3 };
-/* A variant replaces the best one so far only if it takes less than this
- * fraction of its time, so that noise does not decide. */
+/* A variant replaces the best variant so far only if its time is less than this
+ * fraction of the best time, so that noise does not decide. */
 static const double BETTER = 0.95;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -94,8 +94,8 @@ static uint8_t measure(tn_queue *queue, repeat *r, tn_status *status)
          variant++)
         for (int round = -1; round < ROUNDS && !*status; round++) {
             double time = tn__opencl_time(queue, work, r, variant, status);
-            /* In round -1 the kernel is compiled, so the time of round 0
-             * replaces its time. */
+            /* In round -1 the kernel is compiled. Therefore the time of round 0
+             * replaces the time of round -1. */
             if (round <= 0 || time < least[variant - 1])
                 least[variant - 1] = time;
         }
@@ -114,7 +114,8 @@ static uint8_t measure(tn_queue *queue, repeat *r, tn_status *status)
 }
 
 /* Returns the variant for this kind of launch, counted from 1. Reads it from
- * the disk cache or measures. If measuring fails, sets *status. */
+ * the disk cache, or measures it if the cache does not have it. If measuring
+ * fails, sets *status. */
 static uint8_t choice_find(tn_queue *queue, repeat *r, int kind,
                            tn_status *status)
 {

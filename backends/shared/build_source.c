@@ -1,6 +1,6 @@
-/* build_source.c: builds a kernel from its source. Loads the binary from the
- * disk cache or calls the driver's compiler. Reports sources that do not
- * compile. */
+/* build_source.c: builds a kernel from its source: loads the binary from the
+ * disk cache, or calls the driver's compiler. If a source does not compile,
+ * records an error and saves the source. */
 #include "shared.h"
 
 #include <stdio.h>
@@ -41,9 +41,9 @@ tn_status tn__build(const tn_build *b)
     return status;
 }
 
-/* Saves the source and, below it, the compiler's output, so that a user can
- * report the failure. Writes the file's path to path, or "" if the file cannot
- * be created. */
+/* Saves the source, followed by the compiler's output, to a file, so that a
+ * user can report the failure. Writes the file's path to path, or "" if the
+ * file cannot be created. */
 static void source_save(char *path, size_t path_bytes, const tn_build *b,
                         const char *log)
 {

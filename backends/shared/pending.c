@@ -1,6 +1,7 @@
-/* pending.c: reports failures of work that was submitted earlier: indices out
- * of range, which kernels report in the queue's fault buffer, and errors that
- * the driver returns when the host waits for the queue. */
+/* pending.c: reports failures of work that was submitted earlier. There are two
+ * kinds: indices out of range, which kernels record in the queue's fault
+ * buffer, and errors that the driver returns when the host waits for the
+ * queue. */
 #include "shared.h"
 
 #include <stdlib.h>

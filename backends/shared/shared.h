@@ -4,9 +4,9 @@
  * The core is the library libtenon, which calls the plugin. A piece of work is
  * what one call of the core submits to a queue: a launch of a program, a
  * primitive, a copy or a call of an extension. The files of this folder are
- * compiled into each of the plugins and include only <tenon/plugin.h>. Where
- * they need the driver, the plugin passes them a pointer to a function that
- * calls it. */
+ * compiled into each of the two plugins and include only <tenon/plugin.h>. If a
+ * function here needs the driver, the plugin passes it a pointer to a function
+ * that calls the driver. */
 #ifndef TN_SHARED_SHARED_H
 #define TN_SHARED_SHARED_H
 
@@ -19,13 +19,13 @@
 /* The core's function table. tn__host_accept sets it. */
 extern const tn_host *tn__host;
 
-/* Checks that the core has the plugin's ABI version and can print kernels, and
- * sets tn__host. Otherwise returns false and records an error, if the core has
- * a function for that. */
+/* Returns whether the core has the plugin's ABI version and can print kernels,
+ * and sets tn__host if so. Otherwise records an error, if the core has a
+ * function for that. */
 bool tn__host_accept(const tn_host *host, const char *plugin);
 
-/* Records the error that `call` has a kind or flag that this version of the
- * plugin does not know, and returns the status. */
+/* Records an error and returns its status: `call` has a kind or flag that this
+ * version of the plugin does not know. */
 tn_status tn__refuse_unknown(const char *call);
 
 /* Returns whether the plugin's option `key` has exactly this value. */
@@ -37,15 +37,15 @@ static inline bool tn__cache_exists(void)
     return TN_HAS(tn_host, tn__host, cache_write) && tn__host->cache_read;
 }
 
-/* Returns a key for the disk cache, which is head followed by text. The caller
- * frees it. Returns NULL if there is no cache or memory runs out. */
+/* Returns a key for the disk cache: head followed by text. The caller frees it.
+ * Returns NULL if there is no cache or if out of memory. */
 char *tn__cache_key(const char *head, const char *text, uint64_t text_bytes,
                     size_t *key_bytes);
 
 /* ---- the list of devices (device_list.c) --------------------------------- */
 
-/* The state of the list of a driver's devices. The devices themselves are in an
- * array of the plugin. */
+/* The list of a driver's devices: how it is made, their number and errors. The
+ * devices themselves are in an array of the plugin. */
 typedef struct tn_device_list {
     void (*fill)(void);  /* lists the devices; called once */
     pthread_once_t once; /* initialised to PTHREAD_ONCE_INIT */
@@ -53,14 +53,15 @@ typedef struct tn_device_list {
     char error[320]; /* why there is no device, if count is 0 */
 } tn_device_list;
 
-/* Implements the plugin's function device_count. Always returns TN_OK, but
- * records the reason if there is no device. */
+/* Implements the plugin's function device_count. Always returns TN_OK. If there
+ * is no device, records the reason. */
 tn_status tn__device_list_count(tn_device_list *list, uint32_t *count);
 
 /* Returns whether device i exists, and records an error if it does not. */
 bool tn__device_list_has(tn_device_list *list, uint32_t i);
 
-/* Copies *from to *out, which may be the shorter struct of an older core. */
+/* Copies *from to *out. An older core's struct may be shorter, so only the
+ * fields that it has are copied. */
 void tn__device_info_copy(const tn_device_info *from, tn_device_info *out);
 
 /* ---- from source to binary (build_source.c) ------------------------------ */
@@ -74,20 +75,21 @@ typedef struct tn_binary {
 /* The source of a kernel and the functions by which the plugin builds it. */
 typedef struct tn_build {
     const char *plugin;      /* name of the plugin, such as "cuda" */
-    /* suffix of a file with source, such as ".cu"; a source that does not
-     * compile is saved in such a file */
+    /* suffix of the file, such as ".cu", in which a source that does not
+     * compile is saved */
     const char *suffix;
     const char *device_name; /* name of the device, for the log */
-    /* first part of the key in the disk cache: everything that a binary depends
-     * on besides its source */
+    /* first part of the key in the disk cache. It contains everything that a
+     * binary depends on besides its source. */
     const char *key_head;
     const tn_source *source;
     /* Loads a binary from the disk cache. Returns 0 if the driver rejects
      * it. */
     uint32_t (*load)(void *context, const void *binary, uint64_t bytes);
     /* Compiles the source and loads the result. If binary is not NULL, also
-     * stores the compiled code there, which may not be possible. binary is NULL
-     * if there is no disk cache. */
+     * stores the compiled code in *binary, or leaves *binary empty if the
+     * driver does not return the code. binary is NULL if there is no disk
+     * cache. */
     tn_status (*compile)(void *context, tn_binary *binary);
     void *context;
 } tn_build;
@@ -98,7 +100,7 @@ tn_status tn__build(const tn_build *build);
 
 /* Records the error that a source did not compile, and returns its status.
  * compiler is the name of the compiler, such as "NVRTC". log is the compiler's
- * output; it may be NULL or "". The message quotes the first error in the log
+ * output, or NULL or "". The error message quotes the first error in the log
  * and names a file to which the source and the log are saved. */
 tn_status tn__build_failed(const tn_build *build, const char *compiler,
                            const char *log);
@@ -137,9 +139,9 @@ static inline void tn__pending_add(tn_pending *pending, uint64_t tag)
 }
 
 /* Prepares the fault buffer for a launch that may report an index out of range.
- * Allocates the buffer, and clears it if that was not done after the last sync,
- * so that it contains no old records. Returns 0, or the error of alloc or
- * clear. */
+ * Allocates the buffer if it does not exist. Clears it, unless this was done
+ * since the last sync, so that it contains no old records. Returns 0, or the
+ * error of alloc or clear. */
 static inline int tn__faults_ready(const tn_fault_buffer *buffer,
                                    tn_queue *queue, tn_pending *pending)
 {
@@ -152,24 +154,25 @@ static inline int tn__faults_ready(const tn_fault_buffer *buffer,
 }
 
 /* Waits for the queue. If a launch has reported an index out of range, returns
- * TN_ERR_INDEX without recording an error. The next sync reports it. */
+ * TN_ERR_INDEX without recording an error, because the next sync records it. */
 tn_status tn__faults_check(const tn_fault_buffer *buffer, tn_queue *queue,
                            const tn_pending *pending);
 
-/* Is called when the host waits for the queue. If a launch has reported an
- * index out of range, stores the first such report in *fault, unless fault is
- * NULL. Clears the buffer. */
+/* Called when the host waits for the queue. If a launch has reported an index
+ * out of range, stores the first such report in *fault, unless fault is NULL.
+ * Clears the buffer. */
 tn_status tn__faults_read(const tn_fault_buffer *buffer, tn_queue *queue,
                           tn_pending *pending, tn_fault *fault);
 
-/* Fills *fault, unless fault is NULL, for work that failed after it was
- * submitted. Its tag is known only if exactly one piece of work was pending. */
+/* Sets *fault, unless fault is NULL, for work that failed after it was
+ * submitted. The tag of that work is known only if exactly one piece of work
+ * was pending. */
 void tn__pending_fault(const tn_pending *pending, tn_status code,
                        tn_fault *fault);
 
 /* ---- submitting work (submit.c) ------------------------------------------ */
 
-/* Plans one step of a piece of work, the one with the number plan->step. */
+/* Plans step number plan->step of a piece of work. */
 typedef tn_status tn_plan_next(const tn_target *target,
                                const tn_program *program, const void *args,
                                tn_plan *plan);
@@ -204,8 +207,8 @@ static inline tn_status tn__run_steps(tn_queue *queue, const tn_target *target,
     return status;
 }
 
-/* Returns whether the rows of a copy are contiguous in source and destination,
- * so that they can be copied at once. */
+/* Returns whether the rows of a copy are contiguous in source and destination.
+ * They can then be copied as one row. */
 bool tn__copy_is_flat(const tn_copy_args *copy);
 
 /* Copies one row: `bytes` bytes from offset src to offset dst. If source or

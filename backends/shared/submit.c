@@ -1,5 +1,5 @@
-/* submit.c: calls the core's functions that plan the steps of programs,
- * primitives and extensions, and makes copies row by row. */
+/* submit.c: plans the steps of programs, primitives and extensions, by calling
+ * the core's planning functions, and makes copies row by row. */
 #include "shared.h"
 
 tn_status tn__next_program(const tn_target *target, const tn_program *program,

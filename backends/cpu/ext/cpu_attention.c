@@ -2,12 +2,11 @@
  * its gradient, for float32 without dropout.
  *
  * A block of queries is multiplied with one block of keys after the other. The
- * scores (products of queries and keys) stay in L1 between the multiplication
- * that computes them and the multiplication that uses them, as in
- * FlashAttention (arXiv:2205.14135). Keys, and for the gradient values, are
- * transposed once for all queries of a task. Blocks that a causal mask hides
- * completely are skipped. The divisor of each row's softmax is accumulated over
- * the blocks, and the division comes last. */
+ * scores (products of queries and keys) stay in L1 until the next product uses
+ * them, as in FlashAttention (arXiv:2205.14135). Keys, and for the gradient
+ * values, are transposed once for all queries of a task. Blocks that a causal
+ * mask hides completely are skipped. The divisor of each row's softmax is
+ * accumulated over the blocks, and the division comes last. */
 #include <math.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -21,8 +20,8 @@ enum {
     QUERIES = 32,
     /* keys of a block */
     KEYS = 256,
-    /* Queries of a forward task. The task transposes the keys once for all of
-     * them. */
+    /* The number of queries of a forward task. Keys are transposed once for all
+     * of them. */
     TASK_ROWS = 1024,
     FULL = 1 << 30 /* means "all keys of a block are visible" */
 };
@@ -73,8 +72,8 @@ typedef struct sizes {
     int64_t m, n, k;
 } sizes;
 
-/* Computes c = alpha a b, or c += alpha a b if adds. Returns false if there is
- * no memory. */
+/* Computes c = alpha a b, or c += alpha a b if `adds` is set. Returns false if
+ * out of memory. */
 static bool multiply(const attention *t, sizes size, operand a, operand b,
                      matrix c, double alpha, bool adds)
 {
@@ -120,8 +119,8 @@ static int64_t keys_before(const tn_attention_args *a, int64_t end)
                                           : a->keys;
 }
 
-/* Returns the number of keys, from key j on, that query i sees. The result may
- * be negative, or greater than the number of keys. */
+/* Returns how many of the keys from key j on query i may attend to. The result
+ * may be negative, or greater than the number of keys. */
 static int64_t visible_keys(const tn_attention_args *a, int64_t i, int64_t j)
 {
     return a->flags & TN_ATTENTION_CAUSAL ? i + 1 - j : FULL;
@@ -133,7 +132,7 @@ typedef struct query_block {
     int64_t batch, head, i, rows;
 } query_block;
 
-/* Applies the mask, if there is one, to the scores s of a block of queries and
+/* If there is a mask, applies it to s, the scores of a block of queries and of
  * keys [j, j + width). */
 static void mask(const attention *t, const query_block *q, int64_t j,
                  int64_t width, matrix s)
@@ -154,10 +153,10 @@ static void mask(const attention *t, const query_block *q, int64_t j,
 
 /* ---- forward ------------------------------------------------------------- */
 
-/* Computes out, and lse (the logarithm of the sum of exponentials of each row
- * of scores), for queries [i, i + rows) of head h in element b of the batch.
- * transposed holds the keys, scores is scratch memory. Returns false if there
- * is no memory. */
+/* Computes out and lse for queries [i, i + rows) of head h in element b of the
+ * batch. lse is the logarithm of the sum of exponentials of each row of scores.
+ * transposed has the transposed keys, and scores is scratch memory. Returns
+ * false if out of memory. */
 static bool forward_block(const attention *t, int64_t b, int64_t h, int64_t i,
                           int64_t rows, float *transposed, float *scores)
 {
@@ -197,7 +196,7 @@ static bool forward_block(const attention *t, int64_t b, int64_t h, int64_t i,
 }
 
 /* Computes a forward task: up to TASK_ROWS queries of one head. Returns false
- * if there is no memory. */
+ * if out of memory. */
 static bool forward(const attention *t, int64_t task)
 {
     const tn_attention_args *a = t->args;
@@ -232,8 +231,8 @@ typedef struct workspace {
     float *g;
 } workspace;
 
-/* Returns rows [i, i + rows) of g, the gradient of out, as contiguous rows: in
- * place, or copied to m->g. */
+/* Returns rows [i, i + rows) of g, the gradient of out, as a matrix with
+ * contiguous rows. If rows are not contiguous, copies them to m->g. */
 static matrix gradient_of(const attention *t, int64_t b, int64_t h, int64_t i,
                           int64_t rows, const workspace *m)
 {
@@ -249,8 +248,8 @@ static matrix gradient_of(const attention *t, int64_t b, int64_t h, int64_t i,
 }
 
 /* Computes dq for queries [i, i + rows) of head h in element b of the batch,
- * and adds their contributions to dk and dv. Returns false if there is no
- * memory. */
+ * and adds the contributions of these queries to dk and dv. Returns false if
+ * out of memory. */
 static bool backward_block(const attention *t, int64_t b, int64_t h, int64_t i,
                            int64_t rows, const workspace *m)
 {
@@ -302,7 +301,7 @@ static void clear(matrix x, int64_t rows, int64_t columns)
 }
 
 /* Computes the gradients of keys and values of one head, and of the queries of
- * all heads that use these keys. Returns false if there is no memory. */
+ * all heads that use these keys. Returns false if out of memory. */
 static bool backward(const attention *t, int64_t task)
 {
     const tn_attention_args *a = t->args;

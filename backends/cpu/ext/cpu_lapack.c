@@ -11,8 +11,8 @@
 #include "../cpu_device.h"
 
 enum {
-    /* Least number of matrices in a batch, unless a vector has more lanes.
-     * LAPACK is faster for fewer matrices. */
+    /* Least number of matrices in a batch. LAPACK is faster for fewer matrices.
+     * A vector with more lanes needs at least as many matrices as lanes. */
     MIN_BATCH = 4,
     /* greatest number of right-hand sides */
     MAX_SIDES = 64
@@ -30,9 +30,8 @@ typedef struct batch {
 
 /* An operand of a batch of matrices. A line is a row or a column of a matrix,
  * whichever is contiguous. Each matrix has `lines` lines of `length` elements,
- * and `step` elements from the beginning of one line to the next.
- * lanes[element][lane] is the interleaved copy, in which lane l holds matrix
- * l. */
+ * and the beginnings of two lines are `step` elements apart.
+ * lanes[element][lane] is the interleaved copy: lane l has matrix l. */
 typedef struct operand {
     const tn_strided *x;
     int64_t lines, length, step;
@@ -49,8 +48,9 @@ static operand operand_of(const tn_strided *x, int64_t rows, int64_t columns)
     return (operand){x, rows, columns, x->stride[2], NULL, columns, 1};
 }
 
-/* Copies `count` matrices, from matrix `first` on, to o->lanes, or back to the
- * tensor. Lanes without a matrix get a copy of matrix `first`. */
+/* Copies `count` matrices, beginning with matrix `first`, from the tensor to
+ * o->lanes, or the other way if `back` is set. Lanes without a matrix get a
+ * copy of matrix `first`. */
 static void move_lanes(const batch *t, const operand *o, int64_t first,
                        int64_t count, bool back)
 {
@@ -74,9 +74,9 @@ static void move_lanes(const batch *t, const operand *o, int64_t first,
     }
 }
 
-/* Integers of a batch, pivots or info: `width` integers for each matrix. In the
- * tensor they are larger by `by` than in the interleaved copy, because LAPACK
- * counts pivots from 1. */
+/* Integers of a batch (pivots or info): `width` integers for each matrix. Those
+ * in the tensor are greater by `by` than those in the interleaved copy, because
+ * LAPACK counts pivots from 1. */
 typedef struct ints {
     const tn_strided *x;
     int64_t width;
@@ -84,8 +84,8 @@ typedef struct ints {
     int32_t *in; /* the interleaved copy, in[i][lane] */
 } ints;
 
-/* Copies the integers of `count` matrices, from matrix `first` on, to n->in, or
- * back to the tensor. */
+/* Copies the integers of `count` matrices, beginning with matrix `first`, from
+ * the tensor to n->in, or the other way if `back` is set. */
 static void move_ints(const batch *t, const ints *n, int64_t first,
                       int64_t count, bool back)
 {
@@ -101,8 +101,8 @@ static void move_ints(const batch *t, const ints *n, int64_t first,
     }
 }
 
-/* Sets *reads and *writes to the operands that a kind of work reads and writes:
- * bits 0, 1 and 2 stand for a, b and c. */
+/* Sets *reads and *writes to bit masks of the operands that the computation
+ * reads and writes. Bits 0, 1 and 2 are operands a, b and c. */
 static void operands_of(const tn_lapack_args *args, unsigned *reads,
                         unsigned *writes)
 {
@@ -128,8 +128,8 @@ static void operands_of(const tn_lapack_args *args, unsigned *reads,
     }
 }
 
-/* Computes group `number` of the batch: as many matrices as a vector has lanes.
- * Returns false if there is no memory. */
+/* Computes group `number` of the batch. A group has as many matrices as a
+ * vector has lanes. Returns false if out of memory. */
 static bool group(const batch *t, int64_t number)
 {
     const tn_lapack_args *args = t->args;

@@ -1,11 +1,11 @@
 /* cpu_pool.c: the extension `pool`: max_pool2d, avg_pool2d and their gradients.
  *
  * A plane (one channel of one image) is computed a band of rows at a time.
- * Within a band the loops go over the elements of the window, and for each
- * element over all windows. The windows that have this element within the image
- * form a rectangle, so the inner loop needs no test. The elements of a window
- * are summed in the fixed order of a reduction (plugin.h), so results have the
- * same bits as those of the primitives. */
+ * Within a band, the outer loops go over the elements of the window and the
+ * inner loops over all windows. The windows that have a given element within
+ * the image form a rectangle, so the inner loops need no test. The elements of
+ * a window are summed in the fixed order of a reduction (plugin.h), so results
+ * have the same bits as those of the primitives. */
 #include <stdlib.h>
 
 #include "../cpu_device.h"
@@ -33,9 +33,10 @@ static void run_task(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Stores the factor of axis a in each window's divisor: the number of the
- * window's elements within the image, or within image and padding if count_pad.
- * If the caller gives a divisor, axis 0 has that divisor and axis 1 has 1. */
+/* The divisor of a window is the product of two factors, one for each axis.
+ * Stores the factors of axis a: the number of the window's elements along this
+ * axis within the image, or within image and padding if count_pad. If the
+ * caller gives a divisor, axis 0 has that divisor and axis 1 has 1. */
 static void count_elements(const tn_pool_args *args, int a, int64_t *count)
 {
     int64_t pad = args->pad[a], low = args->count_pad ? -pad : 0;

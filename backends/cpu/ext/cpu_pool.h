@@ -18,14 +18,14 @@ typedef struct pooling {
     const tn_cpu_routines *all;
     int64_t bytes;
     unsigned type; /* CPU_F32 or CPU_F64 */
-    /* planes is the number of all planes, planes_per_task the number of planes
-     * of one task. */
+    /* planes is the number of all planes. planes_per_task is the number of
+     * planes that one task computes. */
     int64_t planes, planes_per_task;
     int64_t band; /* number of output rows of a band */
     /* For means: the divisor of window (i, j) is count[0][i] * count[1][j]. */
     int64_t *count[2];
-    /* For maxima with indices: place[k] is the offset of window k of a band in
-     * its plane, relative to the band's first window. */
+    /* For maxima with indices: place[k] is the position of window k of a band
+     * in the plane, as an offset from the band's first window. */
     int32_t *place;
     /* For maxima with indices: first[j] is the first column of window j that is
      * within the image. */
@@ -37,37 +37,37 @@ typedef struct pooling {
     atomic_int *outside;
 } pooling;
 
-/* A range of windows along one axis: the windows i in [first, end) whose
- * element k is within the image. The position of this element along the axis is
- * i * step + at, where step is the stride of the windows. */
+/* The windows in [first, end) along one axis, of which element k is within the
+ * image. In window i this element has the coordinate i * step + at, where step
+ * is the stride of the windows. */
 typedef struct window_range {
     int64_t first, end, at;
 } window_range;
 
-/* Along axis a, finds the windows in [low, high) whose element k is within the
- * image. Returns false if there are none. */
+/* Along axis a, finds the windows in [low, high) of which element k is within
+ * the image. Returns false if there are none. */
 bool tn__cpu_pool_windows_inside(const tn_pool_args *args, int a, int64_t k,
                                  int64_t low, int64_t high, window_range *r);
 /* Returns whether windows are wide, adjacent and all within the image. Special
- * loops compute such windows, because reading one element of all windows at a
- * time would be a strided access. */
+ * loops compute such windows, because reading element k of all windows would be
+ * a strided access. */
 bool tn__cpu_pool_has_wide_windows(const pooling *p);
 
-/* Compute one plane of max pooling with indices, of max pooling without
- * indices, and of the gradient of max pooling (cpu_pool_max.c). They return
- * false if there is no memory. */
+/* Each of these computes one plane: of max pooling with indices, of max pooling
+ * without indices, and of the gradient of max pooling (cpu_pool_max.c). They
+ * return false if out of memory. */
 bool tn__cpu_pool_max(const pooling *p, int64_t plane);
 bool tn__cpu_pool_max_only(const pooling *p, int64_t plane);
 bool tn__cpu_pool_max_backward(const pooling *p, int64_t plane);
-/* Fills p->place and p->first, which are the same for all planes. */
+/* Sets p->place and p->first, which are the same for all planes. */
 void tn__cpu_pool_find_places(const pooling *p);
 
-/* Compute one plane of average pooling and of its gradient (cpu_pool_mean.c).
- * They return false if there is no memory. */
+/* Each of these computes one plane: of average pooling, and of its gradient
+ * (cpu_pool_mean.c). They return false if out of memory. */
 bool tn__cpu_pool_mean(const pooling *p, int64_t plane);
 bool tn__cpu_pool_mean_backward(const pooling *p, int64_t plane);
-/* Returns how many of the TN_LANES partial sums a window uses in plugin.h's
- * order of summation. */
+/* Returns how many of the TN_LANES partial sums receive an element of a window,
+ * in plugin.h's order of summation. */
 int64_t tn__cpu_pool_lane_count(const tn_pool_args *args);
 
 /* Returns the address of a plane. A view has any strides for n, c and h, and

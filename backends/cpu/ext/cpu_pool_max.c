@@ -14,7 +14,7 @@ static int64_t first_inside(const tn_pool_args *args, int a, int64_t i)
     return at >= 0 ? at : at + (-at + d - 1) / d * d;
 }
 
-/* Fills p->place and p->first, which are the same for all planes. */
+/* Sets p->place and p->first, which are the same for all planes. */
 void tn__cpu_pool_find_places(const pooling *p)
 {
     const tn_pool_args *args = p->args;
@@ -33,9 +33,9 @@ typedef struct max_work {
     int32_t *at;   /* at[window]: the index of the maximum */
 } max_work;
 
-/* Copies one element of the windows in rows y and columns x to out, without
- * gaps between rows. Windows of other columns, whose element is outside the
- * image, get the lowest value, which never becomes a maximum. */
+/* Copies one element of each window in rows y and columns x to out, without
+ * gaps between rows. Windows in other columns, of which this element is outside
+ * the image, get the lowest value, which never becomes a maximum. */
 static void read_element(const pooling *p, const char *in,
                          const window_range *y, const window_range *x,
                          char *out)
@@ -88,10 +88,10 @@ static void max_band(const pooling *p, const char *in, char *out,
                                    (high - low) * columns, 0);
 }
 
-/* Computes a plane of wide windows. First takes the maximum of each column over
- * the rows of a window. Then transposes these maxima, so that those of a
- * window's columns are in different rows, and merges them. index is NULL if
- * indices are not requested. */
+/* Computes a plane of wide windows. First computes the maximum of each column
+ * over the rows of a window. Then transposes these maxima, so that the columns
+ * of a window become rows, and computes the maximum of these rows. index is
+ * NULL if indices are not requested. */
 static bool max_wide(const pooling *p, const float *in, float *out,
                      int64_t *index)
 {
@@ -131,10 +131,9 @@ static bool max_wide(const pooling *p, const float *in, float *out,
     return true;
 }
 
-/* Returns whether max_windows() computes the plane, a vector of windows at a
- * time. This is possible if windows start at every column or at every second
- * one. For windows of two or three elements without indices the preparation
- * would cost more than it saves. */
+/* Returns whether max_windows() can compute the plane, a vector of windows at a
+ * time. Windows must begin at every column or at every second column. Small
+ * windows without indices are faster in other ways. */
 static bool by_windows(const pooling *p)
 {
     const int64_t area = p->args->kernel[0] * p->args->kernel[1];
@@ -143,8 +142,8 @@ static bool by_windows(const pooling *p)
            p->args->in.stride[2] > 0 && p->args->out_size[1] >= MIN_WINDOWS;
 }
 
-/* Returns how many elements are certainly in memory before a plane. They belong
- * to other planes of the view and may be read. */
+/* Returns how many elements of the view are in memory before a plane. They
+ * belong to other planes and may be read. */
 static int64_t planes_before(const tn_strided *view, const tn_pool_args *args,
                              int64_t plane)
 {
@@ -221,10 +220,10 @@ bool tn__cpu_pool_max(const pooling *p, int64_t plane)
     return true;
 }
 
-/* Computes rows [low, high) of the output, without indices. For one element of
- * the window after the other, it updates the maxima of all windows by the
- * routine of TN_K_MAX. If all windows have the first of these elements, that
- * element is copied to the output instead. */
+/* Computes rows [low, high) of the output, without indices. For each element of
+ * the window in turn, updates the maxima of all windows by the routine of
+ * TN_K_MAX. The first element is copied to the output instead, if it is within
+ * the image for all rows of windows. */
 static void greatest_band(const pooling *p, const char *in, char *out,
                           char *element, int64_t low, int64_t high)
 {

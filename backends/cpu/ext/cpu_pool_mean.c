@@ -7,7 +7,7 @@
 
 #include "cpu_pool.h"
 
-/* Adds the lanes of each window's sum into the first lane. */
+/* Adds the lanes of each window's sum to its first lane. */
 static void fold_lanes(const pooling *p, char *lane, int64_t lanes,
                        int64_t numel)
 {
@@ -20,10 +20,9 @@ static void fold_lanes(const pooling *p, char *lane, int64_t lanes,
 }
 
 /* Returns whether windows are adjacent and their width divides TN_LANES. Each
- * row of the image can then be added to the lanes as it is, from left to right:
- * it has elements for `width` consecutive lanes of each window. The row
- * TN_LANES / width further down has elements for the same lanes. Adding one
- * element of all windows at a time would be a strided access. */
+ * row of the image can then be added to the lanes from left to right, without
+ * strides: it has the elements for `width` consecutive lanes of each window.
+ * The row TN_LANES / width further down has elements for the same lanes. */
 static bool by_lines(const tn_pool_args *args)
 {
     int64_t width = args->kernel[1];
@@ -32,9 +31,9 @@ static bool by_lines(const tn_pool_args *args)
            args->kernel[0] * width > TN_LANES;
 }
 
-/* Returns whether windows are adjacent, one or two columns wide, and all within
- * the image, and have at most TN_LANES elements, so that each element has its
- * own lane. */
+/* Returns whether windows are adjacent, one or two columns wide, all within the
+ * image, and have at most TN_LANES elements. Each element of a window then has
+ * its own lane. */
 static bool by_narrow_windows(const tn_pool_args *args)
 {
     const int64_t *kernel = args->kernel, *windows = args->out_size;
@@ -78,12 +77,12 @@ static void sum_elements(const pooling *p, const char *in, char *lane,
     }
 }
 
-/* Sums the elements of the windows in rows [low, high) of the output into
+/* Sums the elements of the windows in rows [low, high) of the output to
  * lane[lane][window], if by_lines(). First adds row k of all windows to line[k
  * % lines], an array with `width` lanes of each window. Then adds these arrays
- * up and transposes the result. Returns the number of lanes that remain. The
- * hardware prefetcher does not predict these accesses, so rows of the next
- * plane are prefetched in between. */
+ * and transposes the result. Returns the number of lanes that remain. Rows of
+ * the next plane are prefetched in between, because the hardware prefetcher
+ * does not predict these accesses. */
 static int64_t sum_lines(const pooling *p, const char *in, char *line,
                          char *lane, int64_t low, int64_t high)
 {
@@ -119,8 +118,8 @@ static int64_t sum_lines(const pooling *p, const char *in, char *line,
     return width;
 }
 
-/* Returns whether the only window is the whole plane. The plane is then summed
- * as one row. */
+/* Returns whether there is only one window, the whole plane. The plane is then
+ * summed as one row. */
 static bool is_whole(const tn_pool_args *args)
 {
     return args->out_size[0] == 1 && args->out_size[1] == 1 &&
@@ -176,11 +175,10 @@ bool tn__cpu_pool_mean(const pooling *p, int64_t plane)
     return true;
 }
 
-/* Computes the gradient for windows that do not overlap. The gradient of an
- * element is the share of the window that contains it: the window's gradient
- * divided by its count, or 0 if there is no such window. All rows of a window
- * get the same values. Shares are added to 0, as in a sum over several windows,
- * so -0 becomes 0. */
+/* Computes the gradient for windows that do not overlap. A window's share is
+ * its gradient divided by its count. The gradient of an element is the share of
+ * the window that contains it, or 0 if none does. Shares are added to 0, as in
+ * a sum over several windows, so -0 becomes 0. */
 static void spread_disjoint(const pooling *p, const char *share, char *in)
 {
     const tn_pool_args *args = p->args;
@@ -191,8 +189,8 @@ static void spread_disjoint(const pooling *p, const char *share, char *in)
     for (int64_t k = 0; k < args->kernel[0]; k++) {
         if (!tn__cpu_pool_windows_inside(args, 0, k, 0, windows[0], &y))
             continue;
-        /* From window `first` on, row k of a window equals the row above it,
-         * which belongs to the same window, and is copied from there. */
+        /* In windows `first` and later, row k equals the row above it, which
+         * belongs to the same window. It is copied from there. */
         int64_t first = k == 0 ? y.end : y.first;
         if (k > 0 && y.first * args->stride[0] + y.at == 0)
             first++;
@@ -213,10 +211,10 @@ static void spread_disjoint(const pooling *p, const char *share, char *in)
     }
 }
 
-/* Computes the gradient of a plane. The gradient of an element is the sum of
- * the shares of the windows that contain it; a share is a window's gradient
- * divided by its count. If the element has index i in a window, that window's
- * share is added in lane i % TN_LANES. */
+/* Computes the gradient of a plane. A window's share is its gradient divided by
+ * its count. The gradient of an element is the sum of the shares of all windows
+ * that contain it. If the element has index i in a window, the share is added
+ * in lane i % TN_LANES. */
 bool tn__cpu_pool_mean_backward(const pooling *p, int64_t plane)
 {
     const tn_pool_args *args = p->args;

@@ -1,5 +1,5 @@
-/* cpu_pool_windows.c: which windows contain a given element within the image,
- * and whether windows are wide. */
+/* cpu_pool_windows.c: finds the windows of which a given element is within the
+ * image, and decides whether windows are wide. */
 #include "cpu_pool.h"
 
 bool tn__cpu_pool_windows_inside(const tn_pool_args *args, int a, int64_t k,

@@ -5,14 +5,14 @@
  * A body is the computation of one such loop: a list of nodes in SSA form. A
  * node loads an operand, is a constant, or is an instruction of TN_KERNEL_MAP.
  * All values of a body have one width: F32 and I32, or F64 and I64. BOOL is
- * allowed with either width. The code keeps all values of an element in
- * registers and stores each result once. Each instruction rounds as its routine
+ * allowed with either width. The code has all values of an element in registers
+ * and stores each result once. Each instruction rounds as its routine
  * (routines.h) does, so results have the same bits.
  *
  * A fold is a reduction of a node's value over a row: a sum, product, maximum
- * or minimum. A copy is one of the rows, or chunks of TN_CHUNK elements, that
- * the code processes at the same time. A variant is the code of a body for one
- * set of options. */
+ * or minimum. A copy is one of several rows, or chunks of TN_CHUNK elements,
+ * that the code processes at the same time. A variant is the code of a body for
+ * one set of options. */
 #ifndef TN_CPU_NATIVE_H
 #define TN_CPU_NATIVE_H
 
@@ -32,9 +32,9 @@ enum {
     TN_CPU_NATIVE_NODES = 1024 /* maximum number of nodes of a body */
 };
 
-/* A value of cpu_node.sub for MIN and MAX of floats. The instruction returns
- * its second operand if neither operand is less than the other, as MINPS and
- * MAXPS do: for equal operands, and if one is NaN. */
+/* A value of cpu_node.sub for MIN and MAX of floats. It selects the semantics
+ * of MINPS and MAXPS: the result is the second operand if the operands are
+ * equal or one is NaN. */
 enum { CPU_SECOND = 1 };
 
 typedef struct cpu_node {
@@ -59,10 +59,10 @@ typedef struct cpu_node {
  * folds. A fold has one float for each row. next[i] is the stride in bytes from
  * one iteration to the next. The code changes at[] and lines.
  *
- * With the option `parts`, the argument is an array of calls that describe
- * consecutive ranges of the same rows. The code stores the folds after the last
- * range. call[p].lines is the number of calls from p on. In all calls but the
- * last, n is a multiple of the lanes of a vector. */
+ * With the option `parts`, the argument is an array of cpu_native_call. call[p]
+ * describes range p of the same rows, and the code stores the folds after the
+ * last range. call[p].lines is the number of entries from call[p] to the end.
+ * In all entries but the last, n is a multiple of the lanes of a vector. */
 typedef struct cpu_native_call {
     int64_t n, lines;
     /* Memory to prefetch. The code prefetches 64 bytes of it for each vector
@@ -88,14 +88,13 @@ typedef struct cpu_native_options {
     /* Whether the code computes the folds. It then does not store results that
      * only folds read. */
     bool folds;
-    /* Bit i: the code prefetches operand i, or from bit operand_count on,
-     * result i - operand_count. */
+    /* Bit i: the code prefetches operand i. Bit operand_count + i: the code
+     * prefetches result i. */
     uint64_t prefetch_operands;
     int32_t ahead; /* how many bytes ahead it prefetches them */
-    /* Whether the code prefetches the memory at cpu_native_call.prefetch. */
+    /* whether the code prefetches the memory at cpu_native_call.prefetch */
     bool prefetch;
-    /* Whether the argument is an array of calls (see cpu_native_call). Only
-     * with folds. */
+    /* whether the argument is an array of cpu_native_call; requires `folds` */
     bool parts;
 } cpu_native_options;
 

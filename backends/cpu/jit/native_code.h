@@ -1,7 +1,7 @@
 /* native_code.h: the state of the JIT compiler while it generates code for one
- * body (native_body.h defines body, node, fold and copy). native_code.c (the
- * loop), native_uses.c (which nodes it needs), native_nodes.c (instructions)
- * and native_registers.c (register allocation) share it.
+ * body. native_body.h defines body, node, fold and copy. native_code.c (the
+ * loop), native_uses.c (which nodes the loop needs), native_nodes.c
+ * (instructions) and native_registers.c (register allocation) share the state.
  *
  * A pinned register holds the same value during the whole loop. A single value
  * is one value for all elements of a row: a constant, or an operand in
@@ -45,11 +45,11 @@ extern const uint8_t tn__jit_pointer_register[POINTERS];
 enum { LOAD = 0x8b, LEA = 0x8d, ADD = 0x03, ADD_TO = 0x01 };
 
 /* One computation of exp in the loop. If a vector contains a rare argument (|x|
- * > 87 or NaN), the code jumps to a slower version after the loop, which jumps
- * back when it is done. */
+ * > 87 or NaN), the code jumps to slower code after the loop. The slower code
+ * jumps back when it is done. */
 typedef struct rare_exp {
-    /* there: position of the jump to the slower version. back: position to
-     * which that version returns. */
+    /* there: position of the jump to the slower code. back: the position to
+     * which the slower code returns. */
     size_t there, back;
     uint8_t to, from;
 } rare_exp;
@@ -58,16 +58,18 @@ typedef struct emitter {
     const cpu_native *native;
     const cpu_native_options *options;
     x86 x;
-    /* last[node] is the index of the last node that reads it. It is node_count
-     * if the node is a result or a fold, and TN_NONE if nothing reads it. */
+    /* last[node] is the index of the last node that reads this node. It is
+     * node_count if the node is a result or the input of a fold, and TN_NONE if
+     * nothing reads the node. */
     uint32_t *last;
     uint8_t *reg; /* reg[node]: the register of its value, or NO_REGISTER */
     /* spill[node]: offset of the node's value on the stack, or NO_SPILL. */
     int32_t *spill;
     uint8_t *pin; /* pin[copy][node]: its pinned register, or NO_REGISTER */
     bool *fixed;  /* fixed[node]: it has one value for a whole row */
-    /* turn[node]: if each pass computes two vectors (turns == 2), 0 for a node
-     * of the first vector and 1 for a node of the second one. */
+    /* turn[node]: 0 if the node computes the first vector of a pass, 1 if it
+     * computes the second. All are 0 if a pass computes one vector (turns ==
+     * 1). */
     uint8_t *turn;
     uint64_t *pool; /* owned: the constant pool, one constant per entry */
     uint32_t pool_count, pool_room;
@@ -100,9 +102,9 @@ bool tn__jit_is_single(const emitter *m, uint32_t node);
 /* Returns whether instruction n reads `node`. */
 bool tn__jit_reads(const cpu_node *n, uint32_t node);
 
-/* per_copy() returns the number of pointers in cpu_native_call.at for each
- * copy. argument() returns the memory operand of pointer `number` of a copy,
- * which is in the cpu_native_call. */
+/* per_copy() returns the number of pointers that cpu_native_call.at has for
+ * each copy. argument() returns the memory operand of an instruction that reads
+ * pointer `number` of a copy from cpu_native_call.at. */
 uint32_t tn__jit_per_copy(const emitter *m);
 x86_memory tn__jit_argument(const emitter *m, uint32_t copy, uint32_t number);
 /* Returns the register that holds a pointer. If the pointer has no register of
@@ -117,9 +119,10 @@ x86_source tn__jit_constant(emitter *m, uint64_t bits);
 x86_source tn__jit_single_of(emitter *m, uint32_t node);
 x86_source tn__jit_in(unsigned reg);
 
-/* These return the encoding of an instruction by its opcode: floats() for
- * instructions with the suffix PS or PD, packed() for those with the mandatory
- * prefix 66. They set EVEX.W if the values of the body have 8 bytes. */
+/* These return the encoding of an instruction with the given opcode: floats()
+ * of an instruction with the suffix PS or PD, packed() of one with the
+ * mandatory prefix 66. They set EVEX.W if the values of the body have 8
+ * bytes. */
 x86_op tn__jit_floats(const emitter *m, unsigned opcode);
 x86_op tn__jit_packed(const emitter *m, unsigned map, unsigned opcode);
 void tn__jit_emit(emitter *m, x86_op op, unsigned to, unsigned second,
@@ -137,8 +140,9 @@ void tn__jit_compare(emitter *m, unsigned mask, unsigned a, x86_source b,
 void tn__jit_minmax(emitter *m, unsigned to, unsigned a, x86_source b,
                     bool greater);
 
-/* Allocates a register for a node. If none is free, evicts the value whose next
- * use is furthest away, but never the values of the nodes in keep. */
+/* Allocates a register for a node. If no register is free, evicts the value
+ * whose next use is furthest away. Never evicts the values of the nodes in
+ * keep[]. */
 unsigned tn__jit_take(emitter *m, uint32_t node, const uint32_t keep[3]);
 /* need() returns a register with the node's value. If the value has no
  * register, need() allocates one and generates a load. source_of() returns the
@@ -177,9 +181,9 @@ void tn__jit_pair(emitter *m, cpu_native *both, const cpu_native *one,
 
 /* ---- native_fold.c ------------------------------------------------------- */
 
-/* Generate the code of folds. begin_folds() initialises all folds of a row,
- * make_fold() adds a vector to one fold, and end_folds() combines the lanes and
- * stores the results. */
+/* begin_folds() generates the code that initialises all folds of a row,
+ * make_fold() the code that adds a vector to one fold, and end_folds() the code
+ * that combines the lanes and stores the results. */
 void tn__jit_begin_folds(emitter *m);
 void tn__jit_make_fold(emitter *m, uint32_t fold, const uint32_t keep[3]);
 void tn__jit_end_folds(emitter *m);

@@ -1,14 +1,13 @@
-/* native_exp.c: generates code for exp of float32. If all results of a vector
- * are normal numbers, as is usual, the code adds the power of two to the
- * exponent without special cases, which takes half the instructions. Otherwise
- * it jumps to slower code after the loop, and back. The results have the same
- * bits as those of the routine for exp (math_table.c), which also has a fast
- * and a general version. */
+/* native_exp.c: generates code for exp of float32. The code computes exp(x) as
+ * 2^n * exp(r). If all results of a vector are normal numbers, as is usual, it
+ * multiplies by 2^n by adding n to the exponent, which takes half the
+ * instructions. Otherwise it jumps to slower code after the loop, and back. The
+ * results have the same bits as those of the routine for exp (math_table.c). */
 #include <stdlib.h>
 
 #include "native_code.h"
 
-/* Floats, given by their bits. FRACTION_BITS is an integer. */
+/* The bits of floats. FRACTION_BITS is an integer. */
 enum {
     LOG2_E = 0x3fb8aa3b,
     /* 1.5 * 2^23: adding this number to a float rounds it to an integer. */
@@ -92,9 +91,9 @@ static void shift(emitter *m, unsigned opcode, unsigned to, unsigned a,
                  X86_NO_IMM);
 }
 
-/* Generates exp(r), where x = n ln 2 + r and n is an integer. Register `to`
- * holds x, then r. SCALE becomes ROUNDER + n, whose low bits are n. RESULT
- * becomes exp(r). */
+/* Generates exp(r), where x = n ln 2 + r and n is an integer. Before, register
+ * `to` holds x. After, `to` holds r, RESULT holds exp(r), and the low bits of
+ * SCALE are n (SCALE is ROUNDER + n as a float). */
 static void make_polynomial(emitter *m, unsigned to)
 {
     x86_source rest = tn__jit_in(to);
@@ -142,8 +141,9 @@ void tn__jit_make_exp(emitter *m, unsigned to, unsigned from)
     add_rare(m, there, to, from);
 }
 
-/* Generates exp of any x as exp(r) times 2^n. 2^n is split into two factors,
- * because it may be outside the range of normal numbers. */
+/* Generates exp of any x as exp(r) times 2^n. 2^n may be outside the range of
+ * normal numbers, so exp(r) is multiplied by two factors whose product is
+ * 2^n. */
 static void make_any(emitter *m, unsigned to, unsigned from)
 {
     enum {

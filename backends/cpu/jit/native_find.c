@@ -2,11 +2,11 @@
  * piece of machine code, a segment (native_find.h).
  *
  * Operations are visited in order. An operation that machine code supports
- * joins the current segment, unless it reads a value of an operation that must
- * follow the segment. Operations that read the segment's results follow it, and
- * so do stores and reductions. All other operations precede it. Where rows are
- * long, the segment also computes sums, products, minima and maxima of its
- * values and operands. */
+ * joins the current segment, unless it reads a value that is computed after the
+ * segment. Operations that read the segment's results run after it, as do
+ * stores and reductions. All other operations run before it. If rows are long,
+ * the segment also computes sums, products, minima and maxima of its values and
+ * operands. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,8 +31,8 @@ static bool begin(native_finder *f)
     return true;
 }
 
-/* Returns whether machine code may support an operation. If the operation is a
- * function, its body may still contain an unsupported instruction. */
+/* Returns whether machine code may support an operation. A function may still
+ * turn out to have an unsupported instruction. */
 static bool is_known(const cpu_op *op)
 {
     return op->code == CPU_MATH ||
@@ -87,8 +87,8 @@ static bool is_joined(const native_finder *f, uint32_t number)
     return false;
 }
 
-/* If an operation is a reduction of floats whose input the segment computes or
- * loads, returns the node of that input. Otherwise returns TN_NONE. */
+/* If the operation is a reduction of floats and its input is computed or loaded
+ * by the segment, returns the node of that input. Otherwise returns TN_NONE. */
 static uint32_t folded_node(const native_finder *f, const cpu_op *op)
 {
     const cpu_native *n = &f->current->native;
@@ -135,8 +135,8 @@ static bool is_read_once(const cpu_code *code, uint32_t slot)
     return reads == 1;
 }
 
-/* Returns whether a slot's value is stored to an operand and has no other
- * reader. Machine code can then write it to the operand by non-temporal
+/* Returns whether the only operation that reads a slot's value is a STORE.
+ * Machine code can then write the value to the operand by non-temporal
  * stores. */
 static bool is_stored_alone(const native_finder *f, uint32_t slot)
 {
@@ -150,8 +150,8 @@ static bool is_stored_alone(const native_finder *f, uint32_t slot)
 }
 
 /* If rows are longer than a block, makes the input of a reduction an operand of
- * the segment, so that the segment computes the reduction. For shorter rows a
- * routine is faster if the segment has nothing but the reduction. */
+ * the segment, so that the segment computes the reduction. If rows fit a block,
+ * a segment that only reduces is slower than a routine. */
 static void join_fold(native_finder *f, const cpu_op *op)
 {
     const cpu_reduce *reduce = &f->code->reduce[op->index];
@@ -171,9 +171,9 @@ static uint32_t work_of(const cpu_native *n)
     return work;
 }
 
-/* Finds the segment's folds, and its results: the values that operations
- * outside the segment read. Returns false if there are too many results, or if
- * the segment is not faster than routines. */
+/* Finds the segment's folds (reductions) and its results (the values that
+ * operations outside the segment read). Returns false if there are too many
+ * results, or if the segment is not faster than routines. */
 static bool find_results(native_finder *f)
 {
     cpu_segment *s = f->current;
@@ -207,8 +207,8 @@ static bool find_results(native_finder *f)
            is_stored_alone(f, f->code->op[f->joined[0]].out);
 }
 
-/* Ends the current segment: appends the segment, then the operations that
- * follow it, to the new list. */
+/* Ends the current segment: appends it to the new list of operations, followed
+ * by the operations that run after it. */
 static void end(native_finder *f)
 {
     cpu_code *code = f->code;
@@ -244,9 +244,8 @@ static void end(native_finder *f)
     f->current = NULL;
 }
 
-/* Sets *made if an operation reads a value that the current segment computes,
- * and *deferred if it reads a value of an operation that must follow the
- * segment. */
+/* Sets *made if the operation reads a value that the current segment computes.
+ * Sets *deferred if it reads a value that is computed after the segment. */
 static void classify_reads(const native_finder *f, const cpu_op *op, bool *made,
                            bool *deferred)
 {
@@ -305,9 +304,9 @@ static cpu_part keep_part(native_finder *f, cpu_part part)
     return rebuilt;
 }
 
-/* Updates flags of operations after the search. Some readers of BROADCAST and
- * FILL operations are now in segments, and segments now compute some of the
- * stored values. */
+/* Updates flags of operations after all segments are found. Operations in
+ * segments no longer read BROADCAST and FILL operations, and segments now
+ * compute some of the stored values. */
 static void update_flags(cpu_code *code)
 {
     for (uint32_t i = 0; i < code->op_count; i++) {
@@ -355,8 +354,8 @@ tn_status tn__cpu_find_native(const tn_program *program,
                               const tn_cpu_routines *routines, bool keep,
                               cpu_code *code)
 {
-    /* Code with loops is left as it is, because in a new list of operations the
-     * distances of jumps would be wrong. */
+    /* Code with loops is not changed: in a new list of operations the distances
+     * of its jumps would be wrong. */
     if (code->loop_depth > 0)
         return TN_OK;
     size_t slots = code->slot_count + 1u, ops = code->op_count + 1u;
@@ -364,8 +363,8 @@ tn_status tn__cpu_find_native(const tn_program *program,
                        .program = program,
                        .exp = hash_of(routines, "exp_f32"),
                        .keep = keep};
-    /* Besides the other operations, the new list contains the segments that
-     * only reduce. There is at most one of them for each reduction. */
+    /* The new list has at most as many operations as the old list, and one more
+     * segment for each reduction. */
     f.rebuilt = malloc((ops + code->reduce_count) * sizeof *f.rebuilt);
     f.maker = calloc(3 * slots + 2 * ops, sizeof *f.maker);
     f.deferred = calloc(slots, sizeof *f.deferred);

@@ -16,16 +16,16 @@ typedef struct native_finder {
     cpu_op *rebuilt; /* the new list of operations, including segments */
     uint32_t rebuilt_count;
     /* maker[slot]: 1 + the index of the BROADCAST or FILL operation that writes
-     * the slot, or 0. */
+     * the slot, or 0 if none does. */
     uint32_t *maker;
-    /* node[slot]: index of the node that computes the slot's value, if a
-     * segment does. */
+    /* node[slot]: the index of the node that computes the slot's value. Valid
+     * if segment[slot] is not 0. */
     uint32_t *node;
     /* segment[slot]: 1 + the index of the segment that computes the slot's
      * value, or 0. */
     uint32_t *segment;
-    /* deferred[slot]: whether an operation that follows the current segment
-     * computes the slot's value. */
+    /* deferred[slot]: whether the slot's value is computed after the current
+     * segment. */
     bool *deferred;
     /* Indices of the operations in the current segment, in ascending order. */
     uint32_t *joined, joined_count;
@@ -42,14 +42,14 @@ typedef struct native_finder {
 } native_finder;
 
 void tn__cpu_find_no_memory(native_finder *f);
-/* Returns whether a value of this type has the same width as the current
- * segment. BOOL fits every width. The first value that is not BOOL sets the
- * width of the segment. */
+/* Returns whether a value of this type has the width of the current segment's
+ * values. BOOL fits every width. The first other value sets the width of the
+ * segment. */
 bool tn__cpu_find_fits(native_finder *f, unsigned type);
 /* slot_node() returns the node of a slot's value, instruction_node() the node
- * of an instruction, and function_node() the node of a function's result. They
- * add nodes as needed. They return TN_NONE if machine code does not support the
- * operation, or if out of memory. */
+ * of an instruction, and function_node() the node of a function's result. If
+ * there is no such node yet, they add it. They return TN_NONE if machine code
+ * does not support the operation, or if out of memory. */
 uint32_t tn__cpu_find_slot_node(native_finder *f, unsigned type, uint32_t slot);
 uint32_t tn__cpu_find_instruction_node(native_finder *f, unsigned op,
                                        unsigned type, unsigned from,

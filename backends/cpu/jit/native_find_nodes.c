@@ -106,10 +106,10 @@ uint32_t tn__cpu_find_operand_count(unsigned op)
     return count[op];
 }
 
-/* Recognises a SELECT that the instructions MINPS or MAXPS compute: returns
+/* Recognises a SELECT that one MINPS or MAXPS instruction computes. Returns
  * TN_K_MIN for where(a < b, a, b), TN_K_MAX for where(a < b, b, a), and 0 for
- * others. Like these expressions, the instructions return the second operand
- * for two zeros, and if one operand is NaN. */
+ * others. Instruction and expression agree: both return the second operand if
+ * both operands are zeros or one is NaN. */
 static unsigned minmax_of(const native_finder *f, const uint32_t operand[3])
 {
     const cpu_node *less = &f->current->native.node[operand[0]];

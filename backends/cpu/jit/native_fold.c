@@ -1,7 +1,7 @@
 /* native_fold.c: generates the code of folds: sums, products, minima and maxima
- * of a value over a row. Each fold of each copy (row or chunk processed at the
- * same time) accumulates in its own vector register. The lanes of that register
- * are combined at the end of the row. */
+ * of a value over a row. A copy is a row or chunk that is processed at the same
+ * time as others. Each fold of each copy accumulates in its own vector
+ * register. The lanes of that register are combined at the end of the row. */
 #include "native_code.h"
 
 static unsigned fold_register(const emitter *m, uint32_t fold)
@@ -53,8 +53,8 @@ void tn__jit_begin_folds(emitter *m)
         }
 }
 
-/* Combines the lanes of each register by halves: lane i with lane i + 8, then
- * with lane i + 4, and so on. */
+/* Combines the 16 lanes of each register by halves: lane i with lane i + 8,
+ * then with lane i + 4, i + 2 and i + 1. */
 void tn__jit_end_folds(emitter *m)
 {
     static const struct {

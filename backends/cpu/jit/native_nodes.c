@@ -3,10 +3,10 @@
 
 /* ---- nodes --------------------------------------------------------------- */
 
-/* Binary operations. real is the opcode for floats, whole for 4-byte integers,
- * and whole_wide for 8-byte integers. An opcode of 0 means that there is no
- * such instruction. map is the opcode map of the integer instructions. turned
- * is set if the operation is commutative. */
+/* Binary operations. real is the opcode for floats, whole the opcode for 4-byte
+ * integers, whole_wide the opcode for 8-byte integers. An opcode of 0 means
+ * that there is no such instruction. map is the opcode map of the integer
+ * instructions. turned is set if the operation is commutative. */
 static const struct binary {
     uint8_t op, real, map, whole, whole_wide;
     bool turned;
@@ -34,9 +34,9 @@ static const struct binary *binary_of(unsigned op)
     return NULL;
 }
 
-/* Returns the immediate of VCMPPS and VPCMPD for a comparison, or -1. The
- * values are equal for floats and integers, except that LT and LE of floats
- * need the quiet forms, which raise no exception for NaN. */
+/* Returns the immediate of VCMPPS or VPCMPD for a comparison, or -1 for other
+ * operations. Floats and integers have the same immediates, except LT and LE:
+ * for floats these are the quiet forms, which raise no exception for NaN. */
 static int predicate_of(unsigned op, bool real)
 {
     switch (op) {
@@ -53,8 +53,8 @@ static int predicate_of(unsigned op, bool real)
     }
 }
 
-/* Returns the immediate of VRNDSCALE for FLOOR, CEIL, TRUNC or RINT, or -1.
- * These immediates also suppress the inexact exception. */
+/* Returns the immediate of VRNDSCALE for FLOOR, CEIL, TRUNC or RINT, or -1 for
+ * other operations. These immediates also suppress the inexact exception. */
 static int rounding_of(unsigned op)
 {
     switch (op) {
@@ -98,8 +98,8 @@ bool tn__cpu_native_supports(unsigned op, unsigned type, unsigned from)
     case TN_K_BITCAST:
         return type != CPU_BOOL && from != CPU_BOOL;
     case TN_K_CAST:
-        /* Supported casts: no change of type, from and to BOOL, between F32 and
-         * I32, and I64 to F64. */
+        /* Supported casts: from a type to itself, from and to BOOL, between F32
+         * and I32, and from I64 to F64. */
         return type == from || type == CPU_BOOL || from == CPU_BOOL ||
                (type == CPU_F32 && from == CPU_I32) ||
                (type == CPU_I32 && from == CPU_F32) ||
@@ -130,17 +130,18 @@ static uint64_t sign_bit(const emitter *m)
     return m->wide ? UINT64_C(1) << 63 : UINT64_C(1) << 31;
 }
 
-/* Returns whether the current node may overwrite the register of its operand a:
- * no later node reads a, and the operands b and c differ from it. */
+/* Returns whether the current node may overwrite the register of its operand a.
+ * This requires that no later node reads a, and that b and c are other
+ * nodes. */
 static bool ends(const emitter *m, uint32_t a, uint32_t b, uint32_t c)
 {
     return a != b && a != c && m->last[a] <= m->at &&
            m->reg[a] != NO_REGISTER && !m->pinned[m->reg[a]];
 }
 
-/* Generates a fused multiply-add. The result takes the register of an operand
- * that is not read later. An operand that has one value for a whole row may be
- * read from memory. */
+/* Generates a fused multiply-add. The result uses the register of an operand
+ * that no later node reads. An operand that has one value for a whole row may
+ * be read from memory. */
 static void make_fma(emitter *m, const cpu_node *n)
 {
     enum { BY_132 = 0x98, BY_213 = 0xa8, BY_231 = 0xb8 };
@@ -223,8 +224,8 @@ static void make_cast(emitter *m, const cpu_node *n, const uint32_t keep[3])
                      X86_NO_IMM);
     } else {
         /* F32 to I32. The instruction returns INT32_MIN for NaN and for values
-         * out of range. Then the result becomes INT32_MAX for values above the
-         * range, and 0 for NaN. */
+         * out of range. The code after it replaces this by INT32_MAX for values
+         * above the range, and by 0 for NaN. */
         tn__jit_emit(m, (x86_op){1, 2, 0x5b, false}, to, 0, tn__jit_in(from),
                      X86_NO_IMM);
         tn__jit_compare(m, SCRATCH_MASK, from, tn__jit_constant(m, 0x4f000000),

@@ -1,5 +1,6 @@
 /* native_registers.c: register allocation. A node's value is in memory, in a
- * register or on the stack. The functions here move it between these places. */
+ * register or on the stack. These functions move values from one of these to
+ * another. */
 #include <stdlib.h>
 
 #include "native_code.h"

@@ -25,8 +25,8 @@ bool tn__cpu_native_available(void)
 #endif
 }
 
-/* Held while a variant is generated. A fork waits for it, so that the lock is
- * free in the child and the child can generate code. */
+/* Held while a variant is generated. fork() first takes this lock and releases
+ * it in parent and child, so that the child can generate code. */
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 

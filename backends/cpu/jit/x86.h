@@ -81,22 +81,23 @@ void tn__x86_mask_store(x86 *x, unsigned mask, const x86_memory *to);
 void tn__x86_mask_of(x86 *x, unsigned mask, unsigned from);
 /* Emits KORTESTW, which sets the zero flag if all bits of the mask are 0. */
 void tn__x86_mask_test(x86 *x, unsigned mask);
-/* Emits a prefetch of a cache line: X86_FIRST into L1, X86_SECOND into L2,
- * X86_TO_WRITE for writing. */
+/* Emits a prefetch of a cache line: into L1 (X86_FIRST), into L2 (X86_SECOND)
+ * or for writing (X86_TO_WRITE). */
 typedef enum x86_fetch { X86_FIRST, X86_SECOND, X86_TO_WRITE } x86_fetch;
 void tn__x86_prefetch(x86 *x, x86_fetch fetch, const x86_memory *memory);
-/* Emits a 64-bit integer instruction with a memory operand. opcode 8B loads, 8D
- * computes the address, 03 adds memory to reg, 01 adds reg to memory. */
+/* Emits a 64-bit integer instruction with a memory operand. Opcode 8B loads
+ * reg, 8D loads the address into reg, 03 adds memory to reg, 01 adds reg to
+ * memory. */
 void tn__x86_memory(x86 *x, unsigned opcode, unsigned reg,
                     const x86_memory *memory);
 void tn__x86_add(x86 *x, unsigned to, int32_t number);
 void tn__x86_alu(x86 *x, unsigned opcode, unsigned to, unsigned from);
 void tn__x86_push(x86 *x, unsigned reg);
 void tn__x86_pop(x86 *x, unsigned reg);
-/* jump() emits a forward jump and returns its position. jump_here() makes the
- * code that follows the destination of the jump at that position. jump_back()
- * emits a jump back to position `to`. opcode is that of the form with a 4-byte
- * distance, without the 0F of conditional jumps. */
+/* jump() emits a forward jump and returns its position. jump_here() makes that
+ * jump lead to the code that is emitted next. jump_back() emits a jump back to
+ * position `to`. opcode is that of the form with a 4-byte distance, without the
+ * 0F of conditional jumps. */
 size_t tn__x86_jump(x86 *x, unsigned opcode);
 void tn__x86_jump_here(x86 *x, size_t jump);
 void tn__x86_jump_back(x86 *x, unsigned opcode, size_t to);

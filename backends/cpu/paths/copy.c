@@ -1,8 +1,8 @@
 /* copy.c: copies between operands of any strides, such as contiguous, expand,
- * cat (one copy for each input) and the copy of a transposed matrix. The order
- * in which elements are copied does not matter, so the dimensions are sorted by
- * the output's strides and merged. What remains are contiguous rows, one
- * element repeated along a row, or a transposed matrix. */
+ * cat (one copy for each input) and the copy of a transposed matrix. The
+ * dimensions are sorted by the output's strides and merged. After that there
+ * are three cases: contiguous rows, rows that repeat one element, and a
+ * transposed matrix. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,13 +10,13 @@
 #include "../run/view.h"
 
 #define TASK_BYTES (256 << 10) /* bytes of output that one task writes */
-/* Least length of a row that repeats one element. Copies with shorter rows are
- * left to the general code in run/. */
+/* Least length of a row that repeats one element. If rows are shorter, the
+ * general code in run/ runs the copy. */
 #define MIN_REPEAT 256
 #define STRIP 256 /* elements of an output row that are transposed together */
 
-/* Returns whether the program is a LOAD without an index and a STORE of the
- * loaded value. Stores the operand numbers in built->copy. */
+/* Returns whether the program consists of a LOAD without an index and a STORE
+ * of the loaded value. Stores the operand numbers in built->copy. */
 static bool recognise(tn_built *built, const tn_program *program)
 {
     const tn_kernel_ins *load = NULL, *store = NULL;
@@ -51,16 +51,16 @@ typedef struct copy {
     /* Number of dimensions, at least 1. The output is contiguous along the last
      * one. */
     uint32_t ndim;
-    /* The dimension along which the source is contiguous, if that is not the
-     * last one. Otherwise ndim. */
+    /* The dimension along which the source is contiguous, or ndim if that is
+     * the last dimension. */
     uint32_t across;
-    /* The last dimension is cut into strips of `strip` elements, dimension
-     * `across` into bands of `band` elements. A piece is one strip of one band
-     * at one point of the other dimensions. */
+    /* The last dimension is cut into `strips` strips of `strip` elements.
+     * Dimension `across` is cut into `bands` bands of `band` elements. A piece
+     * is one strip of one band at one point of the other dimensions. */
     int64_t strips, strip;
     int64_t bands, band;
-    /* tasks is the number of all pieces, per_task the number of pieces of one
-     * task. */
+    /* tasks is the number of all pieces. per_task is the number of pieces that
+     * one task copies. */
     int64_t tasks, per_task;
     bool stream; /* whether to use non-temporal stores */
     /* Non-temporal copies prefetch their source this many bytes ahead. */
@@ -101,9 +101,10 @@ static void order_dimensions(copy *c, const tn_launch *launch,
 }
 
 /* A point is one combination of coordinates of the dimensions other than the
- * last one and `across`. This struct holds its coordinates, and its offsets in
- * the source and the output. They are incremented from point to point, because
- * divisions would take half as long as the copy of a short row. */
+ * last one and `across`. This struct has the coordinates of a point and its
+ * offsets in the source and the output. Going to the next point increments
+ * them, because divisions would take half as long as the copy of a short
+ * row. */
 typedef struct position {
     int64_t at[TN_MAX_NDIM * 2], in, out;
 } position;
@@ -122,8 +123,8 @@ static void position_begin(position *p, const copy *c, int64_t point)
     }
 }
 
-/* Advances the position by `steps` points. They must not exceed the end of the
- * position's innermost dimension. */
+/* Advances the position by `steps` points, at most to the end of the innermost
+ * dimension of at[]. */
 static void position_advance(position *p, const copy *c, int64_t steps)
 {
     for (uint32_t d = c->ndim - 1; d-- > 0; steps = 1) {
@@ -168,8 +169,8 @@ static void copy_piece(const copy *c, const position *p, int64_t piece)
 }
 
 /* Copies up to `most` rows. A row is the whole last dimension, and the rows
- * follow each other along the second last dimension, whose end is not exceeded.
- * Returns the number of rows copied. */
+ * follow each other along the second last dimension. Stops at the end of that
+ * dimension. Returns the number of rows copied. */
 static int64_t copy_rows(const copy *c, const position *p, int64_t most)
 {
     const int64_t bytes = c->dim[c->ndim - 1].extent * c->bytes;
@@ -217,8 +218,8 @@ static void run_pieces(void *context, int64_t i)
 }
 
 /* Returns the number of bytes from the first to the last element that the copy
- * writes. Gaps count, because other copies will write them: each of the copies
- * of a cat counts as the whole output. */
+ * writes. This includes gaps, because other copies will write them: in cat, the
+ * copy of each input spans about the whole output. */
 static int64_t written_span(const copy *c)
 {
     int64_t last = 1;
@@ -257,10 +258,11 @@ static bool launch_copy(tn_built *built, const tn_launch *launch,
         return false;
     c.out = tn__cpu_at(to->buffer, to->offset, (size_t)c.bytes);
     c.in = tn__cpu_at(from->buffer, from->offset, (size_t)c.bytes);
-    /* Non-temporal stores pay from half of stream_bytes on: copying scattered
-     * rows of 16 MiB in all takes 2.5 ms by ordinary and 1.3 ms by non-temporal
-     * stores (Zen 4, 1 thread, 2026-11). Results that are read again soon
-     * (TN_LAUNCH_SOON) are better left in the caches up to stream_bytes. */
+    /* Non-temporal stores are faster if the output has at least half of
+     * stream_bytes: copying scattered rows of 16 MiB in all takes 2.5 ms by
+     * ordinary and 1.3 ms by non-temporal stores (Zen 4, 1 thread, 2026-11).
+     * Results that are read again soon (TN_LAUNCH_SOON) stay in the caches if
+     * they are smaller than stream_bytes. */
     c.stream = c.in != c.out &&
                (c.across < c.ndim ? total * c.bytes : written_span(&c)) >=
                    built->stream_bytes /
@@ -274,8 +276,8 @@ static bool launch_copy(tn_built *built, const tn_launch *launch,
     c.bands = c.band = 1;
     if (c.across < c.ndim) {
         int64_t extent = c.dim[c.across].extent;
-        /* The narrower the strips, the longer the bands, so that a piece has
-         * about TASK_BYTES. */
+        /* Narrow strips have long bands, so that a piece always has about
+         * TASK_BYTES. */
         c.band = (TASK_BYTES / each / 64 + 1) * 64;
         c.bands = (extent + c.band - 1) / c.band;
         each *= tn__cpu_min(c.band, extent);

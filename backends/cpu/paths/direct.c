@@ -1,8 +1,8 @@
-/* direct.c: programs of one instruction over contiguous operands, such as
- * a + b, and programs that fill a tensor with a scalar. An input may also be a
- * scalar, one row that is broadcast to all rows, or one scalar per row. Such
- * programs are most of what eager code runs. They run at memory speed, without
- * blocks, and small ones start fast. */
+/* direct.c: programs of one instruction over contiguous operands, such as a +
+ * b, and programs that fill a tensor with a scalar. An input may also be a
+ * scalar, one row that is broadcast to all rows, or one scalar per row. Most
+ * programs in eager code are of this kind. They run without blocks, so that
+ * small ones start fast. */
 #include <string.h>
 
 #include "../program/program.h"
@@ -32,8 +32,9 @@ static bool type_as_stored(tn_dtype dtype, uint8_t *type)
     }
 }
 
-/* Fills direct->in[i] from the instruction that computes input i. Returns false
- * unless that is a load without an index, a parameter or a constant. */
+/* Sets direct->in[i] to the source of input i: an operand that is loaded
+ * without an index, a parameter or a constant. Returns false if the instruction
+ * `value` is something else. */
 static bool read_input(cpu_direct *direct, uint32_t i,
                        const tn_program *program, uint32_t value)
 {
@@ -55,9 +56,9 @@ static bool read_input(cpu_direct *direct, uint32_t i,
     return ins->op == TN_K_CONST || ins->op == TN_K_PARAM;
 }
 
-/* Returns whether the program is a STORE of the result of one instruction of
- * the list below, or of a scalar. The inputs must be loads, parameters and
- * constants. Fills built->direct. */
+/* Returns whether the program is a STORE of a scalar, or of the result of one
+ * instruction of the list below. The inputs must be loads, parameters or
+ * constants. Sets built->direct. */
 static bool recognise(tn_built *built, const tn_program *program)
 {
     const tn_kernel_ins *store = NULL, *work = NULL;
@@ -151,9 +152,9 @@ static int shape_of(const tn_launch *launch, const int64_t *stride)
     return flat ? 1 : single ? 0 : -1;
 }
 
-/* Returns the length of a row if all rows of an operand are the same memory,
- * or, with *is_number set, if each row of the operand is one scalar. Returns 0
- * otherwise. */
+/* Returns the length of a row if all rows of the operand are the same memory.
+ * If each row of the operand is one scalar, returns the row length and sets
+ * *is_number to true. Returns 0 otherwise. */
 static int64_t row_of(const tn_launch *launch, const int64_t *stride,
                       bool *is_number)
 {
@@ -183,7 +184,7 @@ typedef struct pass {
     /* Bytes from one element to the next; 0 for a scalar. */
     size_t out_bytes, bytes[3];
     /* count is the number of elements of the launch. length is the number of
-     * elements of a row, or 0 if all inputs are contiguous or scalars. */
+     * elements of a row, or 0 if every input is contiguous or a scalar. */
     int64_t count, length;
     size_t row_bytes[3];   /* bytes from one row of an input to the next */
     unsigned scalar;       /* bit i: input i is a scalar within a row */
@@ -212,9 +213,9 @@ static void run_some(const pass *p, void *out, int64_t first, int64_t count)
     }
 }
 
-/* Computes elements [first, end) and writes them by non-temporal stores,
- * through a buffer of 4 KiB. Adding 2^24 floats takes 3.6 ms, and 4.0 ms with
- * 2 KiB and 4.3 ms with 8 KiB (Zen 5, 2026-11). */
+/* Computes elements [first, end) in pieces of 4 KiB in a buffer, and copies
+ * each piece to the output by non-temporal stores. Adding 2^24 floats takes 3.6
+ * ms, 4.0 ms with a buffer of 2 KiB and 4.3 ms with 8 KiB (Zen 5, 2026-11). */
 static void run_streamed(const pass *p, int64_t first, int64_t end)
 {
     _Alignas(64) uint64_t block[512];
@@ -242,10 +243,9 @@ static void run_pass(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Describes the inputs as rows, because at least one of them is one row for all
- * rows or one scalar per row. shape[i] is the result of shape_of() for input i.
- * Returns false if the inputs have different row lengths, or if rows are
- * short. */
+/* Sets the fields for inputs with rows: one row that all rows share, or one
+ * scalar per row. shape[i] is the result of shape_of() for input i. Returns
+ * false if the inputs have different row lengths, or if rows are short. */
 static bool set_rows(pass *p, const cpu_direct *direct, const tn_launch *launch,
                      const int shape[3])
 {
@@ -271,10 +271,10 @@ static bool set_rows(pass *p, const cpu_direct *direct, const tn_launch *launch,
     return true;
 }
 
-/* Returns whether the result is large enough for non-temporal stores. If the
- * program has machine code, half the size is enough, and the launch is then
- * left to the machine code, which uses such stores without a buffer
- * (cut_plan.c). */
+/* Returns whether the result is large enough for non-temporal stores:
+ * stream_bytes, or half of it if the program has machine code. Machine code
+ * uses such stores without a buffer (cut_plan.c), so the launch is then left to
+ * it. */
 static bool is_streamed(const tn_built *built, int64_t bytes)
 {
     int64_t part = built->kept.segment_count > 0 ? 2 : 1;

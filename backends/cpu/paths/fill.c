@@ -1,12 +1,13 @@
-/* fill.c: stores one scalar in many elements (full, zeros). If the elements
- * take more memory than an L2 holds, string instructions (rep stos) are used:
- * with them the processor overwrites whole cache lines, while ordinary stores
- * first read each line. */
+/* fill.c: stores one scalar in many elements (full, zeros). Fills that are
+ * larger than an L2 use string instructions (rep stos). With these the
+ * processor overwrites whole cache lines, while ordinary stores first read each
+ * line. */
 #include "paths.h"
 
 #if defined(__x86_64__)
-/* Bytes from which on string instructions pay. 16 MiB take 128 us with them,
- * 290 us with ordinary and 400 us with non-temporal stores (Zen 5, 2026-11). */
+/* Fills of at least this many bytes use string instructions. 16 MiB take 128 us
+ * with them, 290 us with ordinary and 400 us with non-temporal stores (Zen 5,
+ * 2026-11). */
 enum { MUCH = 1 << 20 };
 
 #define FILL(name, T, words)                                                  \

@@ -1,30 +1,30 @@
 /* indexed_copy.c: copies by indices that form contiguous runs, such as pad and
  * unfold.
  *
- * A row of the output then consists of a few runs: ranges of elements that are
- * contiguous in the source, or all 0. Adjacent rows have the same runs, so each
- * run is copied for many rows at once.
+ * A row of the output then consists of a few runs. A run is a range of elements
+ * that is contiguous in the source, or all 0. Adjacent rows have the same runs,
+ * so each run is copied for many rows at once.
  *
  * An index is either an affine function of the coordinates or a table (a loaded
- * operand). Along each of the last two dimensions ("rows" and "columns") at
- * most one index may vary. If this index is a table, it must vary along that
- * dimension only. Along the outer dimensions any index may vary. */
+ * operand). The last two dimensions are called rows and columns. Along each of
+ * them at most one index may vary. If this index is a table, it must vary along
+ * that dimension only. Along the outer dimensions any index may vary. */
 #include <string.h>
 
 #include "../program/program.h"
 #include "../run/view.h"
 
 #define TASK_BYTES (128 << 10) /* bytes of output that one task writes */
-/* Bytes of the rows that are copied together. The rows and their source fit in
- * L1. */
+/* The rows that are copied together have at most this many bytes, so that they
+ * and their source fit in L1. */
 #define NEAR (16 << 10)
 #define MAX_RUNS 32 /* most runs along one dimension */
-/* Least average length of a run. The general code in run/ is faster for shorter
- * runs. */
+/* Least average length of a run, in elements. For shorter runs the general code
+ * in run/ is faster. */
 #define MIN_RUN 8
 
 /* Returns whether the program is a LOAD by affine indices or tables, and a
- * STORE of the loaded value. Fills built->indexed_copy. */
+ * STORE of the loaded value. Sets built->indexed_copy. */
 static bool recognise(tn_built *built, const tn_program *program)
 {
     const tn_kernel_ins *load = NULL, *store = NULL;
@@ -65,14 +65,15 @@ static bool recognise(tn_built *built, const tn_program *program)
            dtype != TN_BOOL && dtype == program->operand[copy.out].dtype;
 }
 
-/* A dimension of the launch. in, out and index[] are the strides of the source,
- * the output and the indices, in elements. */
+/* A dimension of the launch. in, out and index[] are the strides, in elements,
+ * of the source, the output and the indices. */
 typedef struct dimension {
     int64_t extent, in, out, index[3];
 } dimension;
 
-/* A run: coordinates [at, at + count) of a dimension. Coordinate at + i gets
- * source element from + i * step, or 0 if `zero` is set. */
+/* A run covers coordinates [at, at + count) of a dimension. The output element
+ * at coordinate at + i is source element from + i * step, or 0 if `zero` is
+ * set. */
 typedef struct run {
     int64_t at, count, from, step;
     bool zero;
@@ -95,19 +96,20 @@ typedef struct work {
     int64_t bytes; /* element size in bytes */
     dimension dim[TN_MAX_NDIM * 2];
     uint32_t ndim; /* number of dimensions, at least 2 */
-    /* The runs along the last two dimensions. If the index is affine, run_count
-     * is 0, and the runs are found for each point of the outer dimensions. */
+    /* The runs along the last two dimensions. run_count is 0 if the index is
+     * affine. The runs are then found for each point of the outer
+     * dimensions. */
     axis rows, columns;
-    /* A piece is a few rows that are copied together. piece is its number of
-     * rows. pieces is the number of pieces of one point of the outer
+    /* A piece is a few rows that are copied together. piece is the number of
+     * its rows. pieces is the number of pieces at each point of the outer
      * dimensions. */
     int64_t piece, pieces;
-    /* count is the number of all pieces, per_task the number of pieces of one
-     * task. */
+    /* count is the number of all pieces. per_task is the number of pieces that
+     * one task copies. */
     int64_t count, per_task;
     bool stream; /* whether to use non-temporal stores, through a buffer */
-    /* Whether to use non-temporal stores for edged rows (see copy_edged),
-     * without a buffer. They pay from half as many bytes on. */
+    /* Whether edged rows (see copy_edged) use non-temporal stores, without a
+     * buffer. Such stores are used from half of stream_bytes on. */
     bool streams_edged;
 } work;
 
@@ -155,7 +157,7 @@ static bool is_outside(const work *w, uint32_t index, int64_t value)
 }
 
 /* Finds the runs of a dimension along which an affine index varies. `first` is
- * the offset of the index at coordinate 0. */
+ * the offset of the index's element at coordinate 0 of the dimension. */
 static void find_affine_runs(const work *w, const dimension *d, axis *l,
                              int64_t first)
 {
@@ -183,7 +185,8 @@ static void find_affine_runs(const work *w, const dimension *d, axis *l,
 /* Finds the runs of a dimension along which a table varies. Along columns the
  * elements of a run must be contiguous. Returns false if the dimension is long,
  * if there are more than MAX_RUNS runs, or if an index is out of range. The
- * general code in run/ then runs the launch, and reports such an index. */
+ * general code in run/ then runs the launch. It also reports an index that is
+ * out of range. */
 static bool find_table_runs(const work *w, const dimension *d, axis *l,
                             bool is_columns)
 {
@@ -215,8 +218,8 @@ static bool find_table_runs(const work *w, const dimension *d, axis *l,
     return true;
 }
 
-/* Moves the longest run to the front, because copying it loads most cache lines
- * that the other runs need. */
+/* Moves the longest run to the front. Copying it first loads most of the cache
+ * lines that the other runs need. */
 static void longest_first(axis *l)
 {
     for (uint32_t i = 1; i < l->run_count; i++)
@@ -227,9 +230,10 @@ static void longest_first(axis *l)
         }
 }
 
-/* Finds the index that varies along dimension d, and the runs along it unless
- * the index is affine. Returns false if more than one index varies along d, if
- * a table varies along another dimension too, or if there are too many runs. */
+/* Finds the index that varies along dimension d. Unless it is affine, also
+ * finds the runs along d. Returns false if more than one index varies along d,
+ * if a table that varies along d varies along another dimension too, or if
+ * there are too many runs. */
 static bool find_axis(const work *w, uint32_t d, axis *l, bool is_columns)
 {
     const dimension *x = &w->dim[d];
@@ -302,8 +306,8 @@ static void zero_rows(const work *w, char *to, int64_t to_step, int64_t rows,
     }
 }
 
-/* `count` rows of the output (to) and their sources (from). The steps are the
- * strides between rows in bytes. */
+/* `count` rows of the output (to) and their sources (from). to_step and
+ * from_step are the strides between rows, in bytes. */
 typedef struct rows_at {
     char *to;
     const char *from;
@@ -323,9 +327,8 @@ static void copy_run(const work *w, const run *r, const rows_at *rows)
 }
 
 /* Copies edged rows. An edged row is one long run with one or two single
- * elements beside it, as in padding by 1. One pass copies the whole row,
- * because a second pass would access cache lines again that have already been
- * evicted. */
+ * elements beside it, as in padding by 1. The whole row is copied in one pass:
+ * in a second pass its cache lines would no longer be in the cache. */
 static void copy_edged(const work *w, const axis *columns, bool streamed,
                        const rows_at *r)
 {
@@ -361,8 +364,8 @@ static bool is_edged(const work *w, const axis *columns)
            (columns->run_count == 2 || r[2].count == 1);
 }
 
-/* Returns whether edged rows may use non-temporal stores. They may if there is
- * at most one single element on each side. */
+/* Returns whether edged rows use non-temporal stores. This requires at most one
+ * single element on each side. */
 static bool can_stream_edged(const work *w, const axis *columns)
 {
     const run *r = columns->run;
@@ -411,9 +414,9 @@ static void copy_point(const work *w, const point_rows *p, char *out,
 }
 
 /* Returns the address of the source of one point of the outer dimensions. Sets
- * *out to the address of its destination and first[] to the offsets of the
- * indices. Returns NULL if an index that has one value for the whole point is
- * out of range. */
+ * *out to the address of the output, and first[k] to the offset of the point's
+ * first element of index k. Returns NULL if an index that has one value for the
+ * whole point is out of range. */
 static const char *point_begin(const work *w, int64_t point, char **out,
                                int64_t first[3])
 {
@@ -473,9 +476,9 @@ static void run_task(void *context, int64_t i)
         w->routines->fence();
 }
 
-/* Merges adjacent dimensions where the strides of all operands allow it, but
- * leaves at least two. Returns the number of elements, or 0 if there are fewer
- * than two. */
+/* Merges adjacent dimensions if the strides of all operands allow it, but
+ * leaves at least two dimensions. Returns the number of elements of the launch,
+ * or 0 if it has fewer than two dimensions. */
 static int64_t merge_dimensions(work *w)
 {
     const tn_launch *l = w->launch;

@@ -1,27 +1,27 @@
 /* paths.h: shortcuts for simple programs, such as one addition, a copy or a
- * gather, which run without the general machinery of blocks. Each shortcut is a
- * pair of functions: recognise looks at a program once, launch runs it. */
+ * gather. They run without blocks. Each shortcut has two functions: recognise
+ * is called once for each program that is built, launch for each launch. */
 #ifndef TN_CPU_PATHS_H
 #define TN_CPU_PATHS_H
 
 #include "../cpu.h"
 
 /* How direct.c runs a program of one instruction over loaded values, such as
- * out = x + y. `out` and `operand` are numbers of the program's operands. */
+ * out = x + y. Operands are given by their number in the program. */
 typedef struct cpu_direct {
-    /* the routine that computes the output; NULL if the program is of another
-     * kind */
+    /* the routine that computes the output, or NULL if direct.c does not
+     * support the program */
     tn_cpu_run *run;
     /* If the program fills the output with a scalar of another type, the
-     * routine that converts the scalar. Else NULL. */
+     * routine that converts the scalar, else NULL. */
     tn_cpu_run *convert;
     bool fills;       /* run stores one scalar in all elements (full, zeros) */
     unsigned allowed; /* bit i: input i may be a scalar */
     uint32_t out;     /* number of the output operand */
     uint32_t in_count;
     struct {
-        /* Number of the operand that is loaded. NONE: the input is launch
-         * parameter `number` or a constant. */
+        /* Number of the operand that is loaded, or NONE if the input is a
+         * launch parameter or a constant. */
         uint32_t operand;
         bool is_param;
         uint8_t type;      /* register type of the input */
@@ -32,31 +32,30 @@ typedef struct cpu_direct {
 
 /* A program whose output is a short weighted sum, as in interpolation. A tap is
  * one term of the sum: in[index] * weight, or 0 if the weight is 0. taps_find.c
- * fills this struct for taps_along.c and taps_blocks.c. */
+ * sets this struct for taps_along.c and taps_blocks.c. */
 typedef struct cpu_taps {
     uint32_t count;   /* number of taps; 0 if the program is of another kind */
     uint32_t in, out; /* numbers of the input and the output operand */
     /* index[t] and weight[t]: numbers of the operands that hold the index and
      * the weight of tap t. */
     uint32_t index[TN_CPU_TAPS], weight[TN_CPU_TAPS];
-    /* load[t] and weight_load[t]: numbers of the operations that load the input
-     * element and the weight of tap t, in the code for blocks that share
-     * indices (hoist.c). */
+    /* load[t] and weight_load[t]: the numbers of the operations of hoisted code
+     * (hoist.c) that load the input element and the weight of tap t. */
     uint32_t load[TN_CPU_TAPS], weight_load[TN_CPU_TAPS];
     /* depth of the binary tree of additions that computes the sum */
     int depth;
-    uint32_t leaves; /* bit i: leaf i of this tree, counted from left to right,
-                        is a tap */
+    uint32_t leaves; /* bit i: leaf i of this tree is a tap, where leaves are
+                        numbered from left to right */
 } cpu_taps;
 
-/* A program that computes one weighted sum for each row; a tap is one term of
- * the sum. If rows have only a few taps, taps_rows.c replaces the program by
- * one without a reduction, in which the sum is unrolled. */
+/* A program that computes one weighted sum for each row. A tap is one term of
+ * the sum. If rows have only a few taps, taps_rows.c runs another program
+ * instead, in which the sum is unrolled. */
 typedef struct cpu_row_taps {
     /* Operand numbers, and the TN_LOAD_... flags of the load of `in`. */
     uint32_t in, index, weight, out, flags;
-    /* written[n]: the unrolled program for rows of n taps, compiled when first
-     * needed, or NULL. */
+    /* written[n]: the unrolled program for rows of n taps, or NULL. It is
+     * compiled when first needed. */
     _Atomic(tn_built *) written[TN_CPU_TAPS + 1];
 } cpu_row_taps;
 
@@ -88,12 +87,12 @@ typedef struct cpu_take {
 /* A shortcut: two functions that recognise and run some programs. */
 typedef struct cpu_path {
     const char *name;
-    /* Returns whether the shortcut can run the program, and stores in `built`
-     * what launch needs. */
+    /* Returns whether the shortcut can run the program. If so, stores in
+     * `built` the data that its launches need. */
     bool (*recognise)(tn_built *built, const tn_program *program);
     /* Runs a launch and returns true. *status is TN_OK before the call and the
-     * result afterwards. Returns false, with nothing done, if the shortcut does
-     * not support the launch's shapes or strides. */
+     * launch's status after it. Returns false, with nothing done, if the
+     * shortcut does not support the launch's shapes or strides. */
     bool (*launch)(tn_built *built, const tn_launch *launch,
                    tn_status *status);
 } cpu_path;
@@ -110,8 +109,8 @@ extern const cpu_path tn__cpu_path_direct, tn__cpu_path_copy,
     tn__cpu_path_indexed_copy, tn__cpu_path_take, tn__cpu_path_row_taps,
     tn__cpu_path_taps_along;
 enum { CPU_PATHS = 6 };
-/* Fills built->path: the shortcuts that recognise the program, in the order in
- * which a launch tries them, then NULL. */
+/* Sets built->path to a list of the shortcuts that recognise the program, with
+ * NULL at the end. A launch tries them in this order. */
 void tn__cpu_paths_find(tn_built *built, const tn_program *program);
 
 /* Returns the fastest routine that stores one scalar of `bytes` bytes in

@@ -1,5 +1,5 @@
 /* take.c: copies by one index: gather, index_select, embedding. If the index is
- * constant along contiguous rows, as in embedding, each row is one copy.
+ * the same for a whole contiguous row, as in embedding, each row is one copy.
  * Otherwise elements are gathered one by one. */
 #include <string.h>
 
@@ -13,7 +13,7 @@
 #define LINE 64    /* bytes of a cache line */
 
 /* Returns whether the program is a LOAD of an index, a LOAD by this index, and
- * a STORE of the loaded value. Fills built->take. */
+ * a STORE of the loaded value. Sets built->take. */
 static bool recognise(tn_built *built, const tn_program *program)
 {
     const tn_kernel_ins *index = NULL, *load = NULL, *store = NULL;
@@ -57,20 +57,20 @@ typedef struct take {
     const char *in;
     const int64_t *index;
     char *out;
-    /* bytes is the element size. step and extent describe the dimension of the
-     * source that the index selects from: its stride in elements, and its
+    /* bytes is the element size. The index selects from one dimension of the
+     * source: step is the stride of that dimension in elements, extent its
      * extent. */
     int64_t bytes, step, extent;
     dimension dim[TN_MAX_NDIM * 2];
     uint32_t ndim; /* number of dimensions, at least 1 */
     /* The last dimension is cut into `blocks` blocks of `block` elements. A
-     * piece is one block of one row. */
+     * piece is one such block of one row. */
     int64_t blocks, block;
-    /* pieces is the number of all pieces, per_task the number of pieces of one
-     * task. */
+    /* pieces is the number of all pieces. per_task is the number of pieces that
+     * one task copies. */
     int64_t pieces, per_task;
-    /* by_rows: whether the index is constant along a row, so that each row is
-     * one copy. stream: whether to use non-temporal stores. */
+    /* by_rows: whether the index is the same for a whole row, so that each row
+     * is one copy. stream: whether to use non-temporal stores. */
     bool by_rows, stream;
     atomic_flag lock;
     tn_fault fault; /* the first index out of range */
@@ -94,13 +94,12 @@ static void raise_fault(take *t, int64_t index, int64_t position)
     atomic_flag_clear_explicit(&t->lock, memory_order_release);
 }
 
-/* Where a piece begins: offsets in the source, the index and the output, and
- * the row-major position in the launch, all in elements. */
+/* Where a piece begins: its offsets in the source, the index and the output,
+ * and its row-major position in the launch, all in elements. */
 typedef struct place {
     int64_t in, index, out, position;
-    /* Memory that the next piece reads. It is prefetched by software, because
-     * the hardware cannot predict the order of its elements. NULL: nothing is
-     * prefetched. */
+    /* Memory that the next piece reads, or NULL. It is prefetched by software,
+     * because hardware cannot predict which elements are read. */
     const char *next;
     int64_t next_bytes;
 } place;
@@ -124,9 +123,9 @@ static void take_row(take *t, place p, int64_t n)
 }
 
 /* Gathers n elements of a piece. If the indices are contiguous, BLOCK of them
- * are checked together, and the elements are then gathered without checks.
- * Meanwhile the source of the next piece is prefetched a little at a time,
- * since a processor can wait for only a few cache lines at once. */
+ * are checked together, and the elements are then gathered without checks. In
+ * between, the source of the next piece is prefetched a little at a time, since
+ * a core can wait for only a few cache lines at once. */
 #define TAKE(name, T)                                                         \
     static void name(take *t, place p, int64_t n)                             \
     {                                                                         \
@@ -183,8 +182,8 @@ static void take_one(take *t, place p, int64_t n)
         take_1(t, p, n);
 }
 
-/* Prefetches the beginning of the source of output row `row`. Source rows may
- * be anywhere, so hardware does not prefetch them. */
+/* Prefetches the beginning of the source row of output row `row`. Source rows
+ * are in any order, so hardware does not prefetch them. */
 static void prefetch_row(const take *t, int64_t row)
 {
     enum { MOST = 8 * LINE };
@@ -197,9 +196,9 @@ static void prefetch_row(const take *t, int64_t row)
         __builtin_prefetch(from + i, 0, 2);
 }
 
-/* Computes elements [first, first + n) of `count` rows from `row` on. The
- * coordinates are incremented from row to row: rows may be short, and divisions
- * would take long. */
+/* Copies elements [first, first + n) of `count` rows, beginning with row `row`.
+ * Coordinates are incremented from row to row, because divisions would take
+ * long if rows are short. */
 static void take_rows(take *t, int64_t row, int64_t count, int64_t first,
                       int64_t n)
 {
@@ -290,8 +289,8 @@ static int64_t merge_dimensions(take *t)
     return total;
 }
 
-/* Returns the number of different elements of the index. Dimensions along which
- * the index is broadcast do not count. */
+/* Returns the number of different elements of the index. A dimension along
+ * which the index is broadcast adds none. */
 static int64_t distinct_indices(const take *t)
 {
     int64_t own = 1;
@@ -300,8 +299,8 @@ static int64_t distinct_indices(const take *t)
     return own;
 }
 
-/* Returns whether many rows have the same indices. Blocks that share indices
- * (hoist.c) are then faster, because they check each index once. */
+/* Returns whether many rows have the same indices. The launch is then faster in
+ * blocks that share indices (hoist.c), because these check each index once. */
 static bool shares_indices(const take *t, int64_t total)
 {
     return t->dim[t->ndim - 1].index != 0 && total / distinct_indices(t) >= 16;
@@ -327,9 +326,9 @@ static bool launch_take(tn_built *built, const tn_launch *launch,
     if (shares_indices(&t, total))
         return false;
     t.by_rows = last->in == 1 && last->index == 0 && last->out == 1;
-    /* Random reads leave memory idle, so non-temporal stores pay from half of
-     * stream_bytes on: index_select of 4096 x 1024 takes 0.58 ms instead of
-     * 0.88 (Zen 5, 2026-11). */
+    /* Random reads leave memory idle. Therefore non-temporal stores are faster
+     * from half of stream_bytes on: index_select of 4096 x 1024 takes 0.58 ms
+     * instead of 0.88 (Zen 5, 2026-11). */
     t.stream = last->out == 1 && total * t.bytes >= built->stream_bytes / 2;
     t.block = tn__cpu_min(TASK_ELEMENTS, last->extent);
     t.blocks = (last->extent + t.block - 1) / t.block;

@@ -1,17 +1,17 @@
 /* taps.h: short weighted sums, as in interpolation: out = sum over t of
- * in[index[t]] * weight[t]. A tap is one of these terms.
+ * in[index[t]] * weight[t]. A tap is one of these terms. A point is one result.
  *
- * Blocks that share indices and weights (hoist.c) use tables, which say for
- * each tap and each result which input element to read and with which weight.
- * An entry of a table holds the taps of up to a vector of results. */
+ * Blocks that share indices and weights (hoist.c) use a table. An entry of the
+ * table holds the taps of up to a vector of points: which input elements to
+ * read, and their weights. */
 #ifndef TN_CPU_TAPS_H
 #define TN_CPU_TAPS_H
 
 #include "../run/plan.h"
 
-/* Return whether the program computes such a sum for each element (find_taps)
- * or for each row (find_row_taps). Fill built->taps or built->row_taps
- * (taps_find.c). */
+/* Each function returns whether the program computes such a sum,
+ * tn__cpu_find_taps for each element, tn__cpu_find_row_taps for each row
+ * (taps_find.c). They set built->taps and built->row_taps. */
 bool tn__cpu_find_taps(tn_built *built, const tn_program *program);
 bool tn__cpu_find_row_taps(tn_built *built, const tn_program *program);
 
@@ -24,13 +24,13 @@ int64_t tn__cpu_taps_block(const tn_built *built);
 size_t tn__cpu_taps_bytes(const cpu_plan *plan);
 /* Makes `memory` the memory of the task's tables. */
 void tn__cpu_taps_place(cpu_task *task, void *memory);
-/* Computes the results of the task's current block from its table. Returns
+/* Computes the results of the task's current block with the table. Returns
  * false, with nothing done, if the block has no table or its results are not
  * contiguous. */
 bool tn__cpu_run_taps(cpu_task *task);
 
-/* Offsets and weights of the taps for a list of results (points). Tap t of
- * point i has the offset where[t][i] and the weight weight[t][i * step[t]]. */
+/* Offsets and weights of the taps of many points. Tap t of point i has the
+ * offset where[t][i] and the weight weight[t][i * step[t]]. */
 typedef struct cpu_tap_lists {
     const int64_t *where[TN_CPU_TAPS];
     const float *weight[TN_CPU_TAPS];
@@ -38,16 +38,16 @@ typedef struct cpu_tap_lists {
     int64_t step[TN_CPU_TAPS];
     int count; /* number of taps */
 } cpu_tap_lists;
-/* Starting with point `at`, counts the consecutive points whose taps all have
- * offsets within a range of `most` elements. Returns that number, at most n. */
+/* Returns the largest number of points, at most n, from point `at` on, whose
+ * taps all have offsets within a range of `most` elements. */
 int64_t tn__cpu_tap_span(const cpu_tap_lists *lists, int64_t at, int64_t n,
                          int64_t most);
-/* Fills tap[0 .. count), one entry of a table, with the taps of n points from
- * point `at` on. */
+/* Sets tap[0 .. count), one entry of a table, to the taps of n points,
+ * beginning with point `at`. */
 void tn__cpu_tap_fill(tn_cpu_tap *tap, const cpu_tap_lists *lists, int64_t at,
                       int64_t n);
 
-/* with fewer results, preparing a table does not pay */
+/* for fewer results, making a table takes longer than it saves */
 #define TN_CPU_LEAST_POINTS 4096
 
 #endif

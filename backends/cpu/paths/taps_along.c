@@ -1,11 +1,11 @@
 /* taps_along.c: interpolation along one dimension, as in interpolate (resizing
- * an image): weighted sums of a few elements whose indices and weights depend
- * on one dimension only, here called the tap dimension. A tap is one term of
- * such a sum.
+ * an image). A result is a weighted sum of a few elements, and a tap is one
+ * term of the sum. The indices and weights depend on one dimension only, called
+ * the tap dimension.
  *
  * The indices are checked once. There are two cases:
  * - If contiguous dimensions follow the tap dimension, a row of results is a
- *   weighted sum of whole rows of the input. No element needs an index.
+ *   weighted sum of whole rows of the input.
  * - If the tap dimension is the last one, all rows use the same table of
  *   offsets and weights (taps_blocks.c). An entry of the table stays in
  *   registers while the routine computes its results in all rows.
@@ -14,12 +14,12 @@
 #include "taps.h"
 
 #define UNIT 4096 /* most results of a unit, which take a quarter of an L1 */
-/* Most elements of a unit's rows if a table is used. The prefetched rows of the
- * next unit must also fit in L1. */
+/* The largest number of elements of the rows of a unit if a table is used. The
+ * prefetched rows of the next unit must also fit in L1. */
 #define MAX_ROW_INPUT 2048
 #define MIN_LINE 4  /* least length of a row of results (first case) */
 #define TASK 131072 /* results that one task computes */
-/* least number of rows for which a table pays (second case) */
+/* for fewer rows, making a table takes longer than it saves (second case) */
 #define MIN_ROWS 4
 /* Results of at least this many bytes are prefetched for writing, because L1
  * and L2 do not hold them yet. */
@@ -37,15 +37,16 @@ typedef struct along {
     int64_t unit_rows;       /* number of rows of a unit */
     /* number of units of one point of these dimensions */
     int64_t parts;
-    /* units is the number of all units, per_task the number of units of one
-     * task. */
+    /* units is the number of all units. per_task is the number of units that
+     * one task computes. */
     int64_t units, per_task;
     /* number of entries of a row's table; 0 for sums of whole rows */
     int64_t entries;
     tn_cpu_tap *tap; /* the table, tap[entry][tap number] */
-    /* Offset in `in` and weight of each tap. In the first case each row of
-     * results has its own taps, in the second case each result of a row. These
-     * arrays and the table are one allocation. */
+    /* at[] and weight[]: the offset in `in` and the weight of each tap. In the
+     * first case the taps differ from row to row, in the second case from
+     * result to result of a row. Both arrays and the table are one
+     * allocation. */
     int64_t *at;
     float *weight;
     bool stream;         /* whether to write results by non-temporal stores */
@@ -58,8 +59,8 @@ static int64_t product_of(const along *a)
     return tn__cpu_numel(a->extent, a->ndim);
 }
 
-/* Adds an innermost dimension, merged with the former innermost dimension if
- * the strides allow it. */
+/* Adds an innermost dimension, or merges it with the current innermost
+ * dimension if the strides allow it. */
 static void push(along *a, int64_t extent, int64_t in, int64_t out)
 {
     const uint32_t last = a->ndim - 1;
@@ -73,8 +74,9 @@ static void push(along *a, int64_t extent, int64_t in, int64_t out)
     a->out_stride[a->ndim++] = out;
 }
 
-/* Returns the tap dimension: the one dimension on which indices and weights
- * depend. Returns the number of dimensions if there is none or several. */
+/* Returns the number of the tap dimension, the only dimension on which indices
+ * and weights depend. Returns the number of dimensions if there is none or more
+ * than one. */
 static uint32_t find_own(const cpu_taps *taps, const tn_launch *launch)
 {
     const uint32_t ndim = launch->outer_ndim + launch->row_ndim;
@@ -93,7 +95,7 @@ static uint32_t find_own(const cpu_taps *taps, const tn_launch *launch)
     return own;
 }
 
-/* Finds the rows and the dimensions outside of them. `own` is the tap
+/* Finds the rows and the dimensions outside of the rows. `own` is the tap
  * dimension. Returns false if the layout is neither of the two cases. */
 static bool find_rows(along *a, const tn_launch *launch, uint32_t own)
 {
@@ -133,11 +135,11 @@ static bool find_rows(along *a, const tn_launch *launch, uint32_t own)
     return true;
 }
 
-/* Reads the offsets and weights of the taps, with n the extent of the tap
- * dimension and count the number of taps. With a table, tap t of result k has
- * the offset at[t * n + k]. For sums of whole rows, tap t of row k has the
- * offset at[k * count + t]. weight[] has the same layout. Returns false if an
- * index is out of range. */
+/* Stores the offsets of the taps in at[] and their weights in weight[], in the
+ * same layout. n is the extent of the tap dimension, count the number of taps.
+ * With a table the layout is [tap][result], at[t * n + k]. For sums of whole
+ * rows it is [row][tap], at[k * count + t]. Returns false if an index is out of
+ * range. */
 static bool read_tables(along *a, const tn_launch *launch, uint32_t own)
 {
     const cpu_taps *taps = &a->built->taps;
@@ -168,9 +170,9 @@ static int64_t max_entries(const along *a)
     return 3 * (a->rows.n / a->built->routines->tap_points + 1);
 }
 
-/* Fills the table of a row. The last entry may overlap the previous one if that
- * makes it a whole vector of results. Returns false if there would be so many
- * entries that a table does not pay (max_entries). */
+/* Makes the table of a row. The last entry may overlap the previous entry, so
+ * that it too is a whole vector of results. Returns false if the table would
+ * have so many entries that it is slower than no table (max_entries). */
 static bool fill_entries(along *a)
 {
     const int64_t n = a->rows.n, lanes = a->built->routines->tap_points;

@@ -3,10 +3,10 @@
  * weight. A point is one result.
  *
  * Blocks that share indices (hoist.c) share the weights too. The first of these
- * blocks fills a table. The table has an entry for each vector of points. For
- * each tap, the entry says where in the input the vector's elements begin,
- * which of them each point reads, and with which weight. The later blocks
- * compute a vector of results at a time, in registers. */
+ * blocks makes a table with an entry for each vector of points. For each tap,
+ * the entry says where in the input the vector's elements begin, which of them
+ * each point reads, and with which weight. The later blocks compute a vector of
+ * points at a time, in registers. */
 #include <string.h>
 
 #include "taps.h"
@@ -21,11 +21,10 @@ int64_t tn__cpu_taps_block(const tn_built *built)
     return points < 256 ? 256 : tn__cpu_min(points / 256 * 256, MAX_POINTS);
 }
 
-/* Returns the greatest number of entries of a table: three for each vector of
- * points. A vector needs more than one entry if the offsets of its points are
- * far apart, as at the end of a row. For example, with rows of 24 elements
- * every other vector contains the end of a row. With more entries a table does
- * not pay. */
+/* Returns the largest number of entries of a table: three for each vector of
+ * points. With more entries a table is slower than no table. A vector needs
+ * more than one entry if the offsets of its points are far apart, as at the end
+ * of a row. */
 static int64_t max_entries(const cpu_plan *plan)
 {
     return 3 * (plan->block / plan->routines->tap_points + 1);
@@ -92,10 +91,10 @@ void tn__cpu_tap_fill(tn_cpu_tap *tap, const cpu_tap_lists *lists, int64_t at,
     }
 }
 
-/* Fills the table for blocks of the current size. All whole blocks use one
- * table, and the shorter blocks at the end of a dimension use another. The
- * number of entries stays 0 if an index is out of range, or if there would be
- * too many entries. */
+/* Makes the table for blocks of the current size. All whole blocks use one
+ * table. The shorter blocks at the end of a dimension use another. The number
+ * of entries stays 0 if an index is out of range, or if there would be too many
+ * entries. */
 static void fill_table(cpu_task *task, cpu_tap_table *table)
 {
     const cpu_taps *taps = &task->plan->built->taps;

@@ -2,9 +2,9 @@
  * interpolation. A tap is one term of such a sum: in[index] * weight. */
 #include "taps.h"
 
-/* Returns the operation of hoisted code (hoist.c) that loads `operand`, by the
- * index in slot `index` or without an index if that is NONE. Returns NULL if
- * there is none. */
+/* Returns the operation of hoisted code (hoist.c) that loads `operand` by the
+ * index in slot `index`, or without an index if `index` is NONE. Returns NULL
+ * if there is no such operation. */
 static const cpu_op *find_load(const cpu_code *code, uint32_t operand,
                                uint32_t index)
 {
@@ -24,14 +24,14 @@ static const tn_kernel_ins *plain_load(const tn_program *program, uint32_t n)
     return ins && ins->op == TN_K_LOAD && ins->a == TN_NONE ? ins : NULL;
 }
 
-/* Operand numbers of a tap's input, index and weight, and the TN_LOAD_... flags
- * of the load by that index. */
+/* The operand numbers of a tap's input, index and weight, and the TN_LOAD_...
+ * flags with which the input is loaded. */
 typedef struct tap_operands {
     uint32_t in, index, weight, flags;
 } tap_operands;
 
-/* Returns whether instruction n computes a tap, weighted(x[i], w), of float32
- * operands x and w, and fills *tap. */
+/* Returns whether instruction n computes a tap: weighted(x[i], w) of float32
+ * operands x and w. If so, sets *tap. */
 static bool read_tap(const tn_program *program, uint32_t n, tap_operands *tap)
 {
     const tn_kernel_ins *all = program->ins, *select = &all[n];
@@ -53,7 +53,7 @@ static bool read_tap(const tn_program *program, uint32_t n, tap_operands *tap)
 }
 
 /* Adds the tap that instruction n computes to built->taps. Returns false if the
- * instruction does not compute a tap, or if there are too many taps. */
+ * instruction computes no tap, or if there are too many taps. */
 static bool add_tap(tn_built *built, const tn_program *program, uint32_t n)
 {
     cpu_taps *taps = &built->taps;
@@ -75,8 +75,8 @@ static bool add_tap(tn_built *built, const tn_program *program, uint32_t n)
     return true;
 }
 
-/* Returns the depth of the tree of additions that computes value n, or a number
- * above `most` if the tree is deeper. */
+/* Returns the depth of the tree of additions that computes value n. If the tree
+ * is deeper than `most`, returns a number greater than `most`. */
 static int depth_of(const tn_program *program, uint32_t n, int most)
 {
     const tn_kernel_ins *ins = &program->ins[n];
@@ -87,9 +87,9 @@ static int depth_of(const tn_program *program, uint32_t n, int most)
     return 1 + (a > b ? a : b);
 }
 
-/* Adds all taps of the sum in value n. A tree of additions of the given depth
- * computes the sum; its leaves are numbered from `leaf` on. Returns false if a
- * leaf is not a tap. */
+/* Adds all taps of the sum that instruction n computes by a tree of additions
+ * of the given depth. `leaf` is the number of the tree's first leaf. Returns
+ * false if a leaf is not a tap. */
 static bool add_taps(tn_built *built, const tn_program *program, uint32_t n,
                      int leaf, int depth)
 {
@@ -106,8 +106,9 @@ static bool add_taps(tn_built *built, const tn_program *program, uint32_t n,
                     depth - 1);
 }
 
-/* Returns the STORE of a program if it is the only one, stores float32, and the
- * instruction set has a routine for sums of taps. Returns NULL otherwise. */
+/* Returns the STORE of the program. Returns NULL if there are several, if it
+ * does not store float32, or if the instruction set has no routine for sums of
+ * taps. */
 static const tn_kernel_ins *only_store(const tn_built *built,
                                        const tn_program *program)
 {

@@ -1,13 +1,13 @@
 /* taps_rows.c: weighted sums over short rows: out[row] = sum over t of
  * in[index[row][t]] * weight[row][t]. A tap is one term of such a sum.
  *
- * For each length of rows that occurs, a second program without a reduction is
- * built, in which the sum is unrolled to a tree of additions. The launch then
- * runs this elementwise program. */
+ * For each row length that occurs, a second program is built, in which the sum
+ * is unrolled to a tree of additions. The launch then runs this program, which
+ * has no reduction. */
 #include "taps.h"
 
-/* Builds the unrolled program for rows of `count` taps. The order of additions
- * is that of the lanes of a reduction (plugin.h). */
+/* Builds the unrolled program for rows of `count` taps. It adds in the same
+ * order as a reduction (plugin.h). */
 static tn_status build_written(const tn_built *built, int count,
                                tn_built **written)
 {
@@ -80,9 +80,9 @@ static tn_status find_written(tn_built *built, int count, tn_built **written)
     return status;
 }
 
-/* Returns whether all indices are in [0, extent). Also returns false if the
- * indices vary along more than one outer dimension. If it returns false, the
- * original program runs, which reports an index that is out of range. */
+/* Returns true if all indices are in [0, extent) and vary along at most one
+ * outer dimension. If it returns false, the original program runs, which
+ * reports an index that is out of range. */
 static bool all_inside(const tn_launch *launch, const tn_launch_operand *at,
                        uint32_t row, int64_t extent)
 {

@@ -3,14 +3,15 @@
  *
  * c is cut into tiles. One thread computes each tile, by float_product.c for
  * floats and by routines_gemm.c for integers. The order in which an element's
- * products are summed depends only on k and the strides. So bits do not depend
- * on the number of threads, nor on the other rows and columns. The exception is
- * a product of only one row or one column, which has its own order
- * (float_product.c). k is not cut, so a product with few rows and columns uses
- * few threads.
+ * products are summed depends only on k and the strides. Therefore a result's
+ * bits do not depend on the number of threads or on the other rows and columns.
+ * The exception is a product of only one row or one column, which has its own
+ * order (float_product.c). A product with few rows and columns uses few
+ * threads, because k is not cut.
  *
- * Half types, and floats without a unit stride, are first packed as f32 or f64.
- * Large products of floats pack their operands once for all tiles. */
+ * Half types, and matrices of floats without a unit stride, are first copied to
+ * contiguous memory as f32 or f64 ("packed"). Large products of floats pack
+ * their operands once for all tiles. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,11 +19,11 @@
 #include "../cpu_device.h"
 #include "float_product.h"
 
-/* Largest m * n * k of a tile, about 10 us of work. Tiles of the minimum size
- * (see below) may exceed it. */
+/* Largest m * n * k of a tile, about 10 us of work. A tile of the minimum size
+ * (see below) may have more. */
 #define TILE_WORK 1048576
-/* The minimum size of a tile is 64 rows and columns, because packed operands
- * should serve many rows and columns. It is 128 in products of more than
+/* The minimum size of a tile, so that packed operands serve many rows and
+ * columns. It is 64 rows and 64 columns, 128 in products of more than
  * MIDDLE_WORK multiply-adds, and 256 in products of more than LARGE_WORK. In
  * products of more than 8 * LARGE_WORK it is 512 columns. */
 #define MIDDLE_WORK 33554432
@@ -33,14 +34,14 @@
 #define SHARED_WORK 8388608
 #define SHARED_SIDE 64      /* least rows and columns of a large product */
 /* The large products of a batch run one after another if each c has at least
- * this many elements, which are enough to occupy all threads. */
+ * this many elements, which is enough work for all threads. */
 #define SHARED_BATCH 262144
 #define TASK_WORK 262144 /* least m * n * k of a task */
 /* Least number of elements that a packing task copies. */
 #define PACK_ELEMENTS 16384
 
-/* An operand as the loops see it, after packing: the matrix, and its strides
- * between batches in elements. */
+/* An operand of the product after packing: the matrix, and its strides between
+ * batches in elements. */
 typedef struct side {
     tn_cpu_matrix of;
     int64_t batch_stride[TN_MAX_NDIM];
@@ -85,8 +86,8 @@ static bool is_float(const product *p)
     return p->type == CPU_F32 || p->type == CPU_F64;
 }
 
-/* Returns the product that computes m rows from `row` on and n columns from
- * `column` on of c. */
+/* Returns the product for a tile of c: m rows from `row` on and n columns from
+ * `column` on. */
 static tn_cpu_product cut(const product *p, int64_t batch, int64_t row,
                           int64_t column, int64_t m, int64_t n)
 {
@@ -132,9 +133,8 @@ static void cut_tiles(product *p)
     int64_t least_m = work > LARGE_WORK ? 256 : work > MIDDLE_WORK ? 128 : 64;
     int64_t least_n = work > 8.0 * LARGE_WORK ? 512 : least_m;
     p->tile_m = m;
-    /* First cuts c into an upper and a lower half. Each is contiguous, and a
-     * later elementwise operation on c is distributed over threads in the same
-     * halves. */
+    /* First cuts c into an upper and a lower half, because a later elementwise
+     * operation on c is distributed over threads in the same halves. */
     if (p->batches == 1 && work > TILE_WORK && m >= 2 * least_m)
         p->tile_m = ((m + 1) / 2 + 15) & ~(int64_t)15;
     p->tile_n = n;
@@ -225,8 +225,8 @@ static void pack_task(void *context, int64_t task)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Returns whether the elements of a column are closer together than those of a
- * row. */
+/* Returns whether the stride between the elements of a column is smaller than
+ * the stride between the elements of a row. */
 static bool by_columns(const product *p, const tn_strided *view)
 {
     return llabs(view->stride[p->m->batch_ndim]) <
@@ -251,9 +251,9 @@ static void pack(const product *p, const tn_strided *view, int64_t rows,
         tn__cpu_host->parallel_for(tasks, pack_task, &k);
 }
 
-/* Points s to the view's memory if the loops can read it in place. Otherwise
- * makes a packed copy, points s to it, and stores its memory in *owned, which
- * the caller frees. With `load`, the copy has the view's elements. Returns
+/* Points s to the view's memory if the product can read it in place. Otherwise
+ * makes a packed matrix, points s to it, and stores its memory in *owned, which
+ * the caller frees. With `load`, copies the view's elements to it. Returns
  * false if out of memory. */
 static bool prepare(product *p, side *s, const tn_strided *view, int64_t rows,
                     int64_t columns, bool load, char **owned)
@@ -287,7 +287,8 @@ static bool prepare(product *p, side *s, const tn_strided *view, int64_t rows,
     return true;
 }
 
-/* Fills p for a call. Returns false if c has no elements. */
+/* Sets the fields of p that do not depend on packing. Returns false if c has no
+ * elements. */
 static bool set_up(product *p, const tn_matmul_args *m)
 {
     p->dtype = m->c.dtype;
@@ -303,8 +304,8 @@ static bool set_up(product *p, const tn_matmul_args *m)
     return p->batches > 0 && m->m > 0 && m->n > 0;
 }
 
-/* Merges batch dimensions along which b is the same into rows: the matrices a
- * of such a batch become one matrix with more rows. */
+/* Merges the batch dimensions along which b is the same into the rows of a and
+ * c. The matrices of such a batch become one matrix with more rows. */
 static void join_batches(tn_matmul_args *m)
 {
     while (m->batch_ndim > 0) {

@@ -4,11 +4,11 @@
  * A line is one sequence of elements along that dimension. A task computes
  * whole lines. Sums of floats are computed in chunks, in the order that
  * plugin.h fixes (scan_sums.c). In all other reductions each element depends on
- * the element before. Several lines at a time hide the latency of that
- * dependency. If the dtype needs no widening, adjacent lines (elements of equal
- * index are contiguous) run as vectors, and lines with contiguous elements run
- * interleaved. All other lines run one by one, in blocks that are converted to
- * the register type. */
+ * the element before. Computing several lines at a time hides the latency of
+ * that dependency. If the dtype needs no conversion, there are two ways. Lines
+ * are adjacent if their elements of equal index are contiguous: they run as
+ * vectors. Lines whose own elements are contiguous run interleaved. All other
+ * lines run one by one, in blocks that are converted to the register type. */
 #include <string.h>
 
 #include "../cpu_device.h"
@@ -18,8 +18,8 @@
 #define BLOCK TN_CHUNK
 #define TASK_POINTS 32768
 
-/* Replaces x[0 .. n) by its prefix reductions. `fold` is the reduction of the
- * line's elements before x[0]. k is the index of x[0] in the line. */
+/* Replaces x[0 .. n) by its prefix reductions. `fold` is the reduction of all
+ * earlier elements of the line. k is the index of x[0] in the line. */
 #define FOLD_ALL(expression)                                                  \
     for (int64_t i = 0; i < n; i++)                                           \
         if (k + i > 0)                                                        \
@@ -29,13 +29,13 @@
     break;
 /* Is true if x has an integer type. */
 #define WHOLE(x) ((__typeof__(x))0.5 == 0)
-/* Replaces x[0 .. n) by its prefix minima or maxima, and stores the index of
- * each in place[]. The last of equal values wins. After a NaN only another NaN
- * does. The minimum or maximum changes rarely, so elements are tested in groups
- * of RUN, most of which change nothing. In a group with a change, integers
- * update the result for every element without a branch, because the branch
- * would often be mispredicted. Floats test each element, because their update
- * takes several comparisons. */
+/* Replaces x[0 .. n) by its prefix minima or maxima, and stores their indices
+ * in place[]. Of equal values the last one wins. After a NaN only another NaN
+ * wins. Elements are tested in groups of RUN, because most groups do not change
+ * the minimum or maximum. If a group changes it, integers update the result for
+ * every element without a branch, because the branch would often be
+ * mispredicted. Floats test each element, because their update takes several
+ * comparisons. */
 #define FOLD_PLACED(fold_of, op, worse)                                       \
     for (int64_t i = 0, end; i < n; i = end) {                                \
         if (c->unchanged && k + i > 0)                                        \
@@ -111,12 +111,13 @@ static void scan_bool(unsigned kind, void *block, int64_t *place, int64_t n,
     c->fold.boolean = fold;
 }
 
-/* The number of lines that run interleaved. With their results they use 8 cache
- * lines at a time. An L1 with 8 ways holds these even if all of them map to the
- * same set. */
+/* The number of lines that run interleaved. Inputs and results of 4 lines are 8
+ * cache lines at a time. An L1 with 8 ways holds these even if all of them map
+ * to the same set. */
 #define TOGETHER 4
-/* Defines a function for the prefix reductions of TOGETHER contiguous lines,
- * interleaved. Line j begins at in[j * in_step] and out[j * out_step]. */
+/* Defines a function that computes the prefix reductions of TOGETHER lines,
+ * interleaved. The elements of a line are contiguous. Line j begins at in[j *
+ * in_step] and out[j * out_step]. */
 #define LINES(name, T, U, op)                                                 \
     static void name(void *out, int64_t out_step, const void *in,             \
                      int64_t in_step, int64_t count)                          \
@@ -146,8 +147,9 @@ static scan_together *const lines_of[2][CPU_TYPE_COUNT] = {
     {prod_lines_f32, prod_lines_f64, prod_lines_i32, prod_lines_i64, NULL},
 };
 
-/* Defines a function for the minimum or maximum with indices of adjacent lines,
- * element by element as vectors. The previous values are read from out. */
+/* Defines a function for the minimum or maximum with indices of adjacent lines.
+ * Element i of all lines is computed by vectors. The previous results are read
+ * from out. */
 #define PLACED_COLUMNS(name, T, fold_of, op)                                  \
     static void name(const placed *p)                                         \
     {                                                                         \
@@ -238,8 +240,8 @@ static void run_columns(const scan_work *w, int64_t first, int64_t end)
                    in + k * in_step, in, end - first, 0);
 }
 
-/* Computes TOGETHER lines from number `first` on, if their first elements are a
- * constant distance apart in memory. Otherwise returns false. */
+/* Computes TOGETHER lines, beginning with line `first`. Returns false, with
+ * nothing done, if the distances between their first elements differ. */
 static bool run_together(const scan_work *w, int64_t first)
 {
     const tn_scan_args *s = w->s;
@@ -304,8 +306,8 @@ static void run_lines(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Chooses how lines run. Only shape and layout decide, so that bits do not
- * depend on the number of threads. */
+/* Chooses the functions that compute the lines. Only shape and layout decide,
+ * so bits do not depend on the number of threads. */
 static void choose(scan_work *w, unsigned type)
 {
     static const uint8_t op[] = {[TN_REDUCE_SUM] = TN_K_ADD,

@@ -2,10 +2,10 @@
  * scatter_reduce, index_add and others consist: dst[index[i]] op= src[i] along
  * dimension `dim`.
  *
- * A point is one element of src. Two points can have the same destination only
- * if they differ in dimension `dim` alone. So the points form independent lines
- * along dim. A task processes some lines, each in order of increasing position.
- * There are two faster layouts:
+ * A point is one element of src. A line is all points along dim at one position
+ * of the other dimensions. Points of different lines never have the same
+ * destination. A task processes some lines, each in order of increasing
+ * position. There are two faster ways:
  * - Rows. If adjacent lines have the same indices (index_add adds whole rows),
  *   their points at one position form a row, which one vector loop processes.
  * - Side by side. If lines are adjacent in memory, several are processed
@@ -19,27 +19,27 @@
 #define TASK_POINTS 32768 /* least number of points of a task */
 /* Lines that run side by side prefetch the point that comes this many points
  * later in each line, because the points of a line are then far apart in
- * memory. 8 points ahead are as fast (Zen 5, 2026-11). */
+ * memory. A distance of 8 points is as fast (Zen 5, 2026-11). */
 #define ROWS_AHEAD 4
 #define ROW_BLOCK 256     /* rows of src that are processed at a time */
 /* Elements of a block of rows if two threads share the rows. */
 #define HALF_POINTS 65536
-/* Largest number of lines that run side by side. They fill whole cache lines,
- * and are few enough that a destination with thousands of rows of this length
- * still fits in L2. */
+/* Largest number of lines that run side by side. They fill whole cache lines.
+ * They are so few that even a destination with thousands of points per line
+ * fits in L2. */
 #define SIDE_BY_SIDE 64
-/* If the rows of a destination are a multiple of this many bytes apart, they
- * use only a few sets of the cache and evict each other. */
+/* If the distance between the rows of a destination is a multiple of this many
+ * bytes, the rows use only a few sets of the cache and evict each other. */
 #define REGULAR_STEP 1024
 /* Largest number of bytes of a compact copy of the destination. */
 #define COMPACT_BYTES 262144
 
 /* One of the two nested loops over the points of some lines. One loop runs
- * along dim, the other over lines. The loop along dim is the outer one if lines
- * run side by side, else the inner one. */
+ * along dim, the other from line to line. If lines run side by side, the loop
+ * along dim is the outer loop, else the inner loop. */
 typedef struct walk {
     /* The number of iterations, and the strides of dst, src and index in
-     * elements. The loop along dim has a dst of 0, because the index determines
+     * elements. In the loop along dim, dst is 0, because the index determines
      * the destination. */
     int64_t count, dst, src, index;
 } walk;
@@ -55,9 +55,9 @@ typedef struct line {
     bool side_by_side;
 } line;
 
-/* The state of one of two threads that share all rows. Thread 0 processes rows
- * whose destination has an even index, thread 1 those with an odd index. The
- * first `done` rows of the thread's parity are processed. */
+/* The state of one of two threads that together process all rows. Thread 0
+ * processes rows whose destination has an even index, thread 1 the others. The
+ * first `done` rows of src have been processed for this thread's parity. */
 typedef struct half {
     atomic_flag busy; /* held while rows of this parity are processed */
     int64_t done;
@@ -72,7 +72,8 @@ typedef struct work {
     /* The number of adjacent lines that may run side by side, or 1 if lines run
      * one by one. */
     int64_t side;
-    /* Combines two rows. NULL for TN_SCATTER_SET, which copies them. */
+    /* Combines a row of src with its destination. NULL for TN_SCATTER_SET,
+     * which copies rows. */
     tn_cpu_run *row_run;
     /* The number of elements of a row, or 0 if lines are not processed as
      * rows. */
@@ -83,8 +84,8 @@ typedef struct work {
     tn_fault fault;
 } work;
 
-/* Records that an index is out of range. If several are, the one at the lowest
- * position is kept. */
+/* Records that an index is out of range. If there are several such indices, the
+ * one with the lowest position is recorded. */
 static void raise_fault(work *w, int64_t index, int64_t position)
 {
     while (atomic_flag_test_and_set_explicit(&w->lock, memory_order_acquire))
@@ -111,8 +112,8 @@ static int64_t position_of(const tn_scatter_args *s, const int64_t *point,
     return position;
 }
 
-/* Records that the index of point (i, j) of the outer and inner loop is out of
- * range. */
+/* Records that an index is out of range. It is the index of the point in
+ * iteration i of the outer loop and iteration j of the inner loop. */
 static void raise_at(work *w, const line *l, const int64_t *point, int64_t i,
                      int64_t j, int64_t index)
 {
@@ -124,13 +125,13 @@ static void raise_at(work *w, const line *l, const int64_t *point, int64_t i,
                 position_of(w->s, at, l->side_by_side ? i : j));
 }
 
-/* What to prefetch while the points of a line are processed: src and index
- * AHEAD points ahead, and the destination of the next line, whose elements are
- * accessed in an unpredictable order. For each GROUP points, `share` bytes of
- * that destination are prefetched. If all of it were prefetched before the line
- * begins, there would be more cache misses than a processor can handle at once,
- * and memory would idle afterwards. scatter_add of 4096 x 1024 takes 2.8 ms,
- * and 2.9 ms with AHEAD = 512 (Zen 5, 2026-11). */
+/* What to prefetch while a line is processed: src and index AHEAD points ahead,
+ * and the destination of the next line, which is accessed in an unpredictable
+ * order. For each GROUP points, `share` bytes of that destination are
+ * prefetched. If all of it were prefetched before the line begins, the core
+ * would have to wait for its cache misses, and memory would idle afterwards.
+ * scatter_add of 4096 x 1024 takes 2.8 ms, and 2.9 ms with AHEAD = 512 (Zen 5,
+ * 2026-11). */
 enum { GROUP = 16, BLOCK = 256, AHEAD = 1536 /* in points */ };
 
 typedef struct ahead {
@@ -151,8 +152,8 @@ static ahead ahead_of(const work *w, const line *l)
 }
 
 /* Returns how many points, from point k on, are processed together. Sets *plain
- * if their indices are contiguous and all in range, and the number of points is
- * a multiple of GROUP. */
+ * to whether their indices are contiguous and in range, and their number is a
+ * multiple of GROUP. */
 static int64_t points_from(const work *w, const line *l, int64_t k, bool *plain)
 {
     int64_t n = l->inner.count - k;
@@ -167,8 +168,9 @@ static int64_t points_from(const work *w, const line *l, int64_t k, bool *plain)
 
 /* Unrolls the loop over points for the most common reductions. */
 #define FOUR _Pragma("GCC unroll 4")
-/* Processes points [k, k + m) of a line. If they are `plain`, no range checks
- * are needed. `expression` combines the source x with the destination y. */
+/* Processes points [k, k + m) of a line. If *plain was set for them, their
+ * indices need no range checks. `expression` combines the source x with the
+ * destination y. */
 #define EACH_POINT(T, expression, times)                                      \
     for (int64_t j = 0; plain && j < m; j += GROUP) {                         \
         const int64_t *index = l->index + k + j;                              \
@@ -209,7 +211,8 @@ static int64_t points_from(const work *w, const line *l, int64_t k, bool *plain)
     break;
 
 /* Defines line_<suffix>, which processes the points of a line of type T. U is
- * T, but the unsigned type for integers, whose overflow wraps. */
+ * the unsigned type for integers, whose overflow wraps, and T for other
+ * types. */
 #define TYPED(suffix, T, U)                                                   \
     static void line_##suffix(work *w, const line *l, const int64_t *point)   \
     {                                                                         \
@@ -242,8 +245,8 @@ TYPED(f64, double, double)
 TYPED(i32, int32_t, uint32_t)
 TYPED(i64, int64_t, uint64_t)
 
-/* Processes the points of a line whose dtype is narrower than the type in which
- * it is computed. Each element is widened, combined and narrowed. */
+/* Processes the points of a line whose dtype is narrower than its register
+ * type. Each element is widened, combined and narrowed. */
 static void line_narrow(work *w, const line *l, const int64_t *point)
 {
     static const uint8_t op[] = {
@@ -307,14 +310,16 @@ static int64_t offset_of(const tn_strided *view, const int64_t *point,
     return offset;
 }
 
-/* A row of src, by its index along dim, and the index of its destination. */
+/* A row of src: its index along dim (source), and the index of its destination
+ * (at). */
 typedef struct entry {
     int64_t source, at;
 } entry;
 
-/* Processes rows [low, high) along dim, in the dimensions' coordinates `point`.
- * Bit 0 of `of` selects rows with an even destination index, bit 1 those with
- * an odd one. Prefetches the sources and destinations of later rows. */
+/* Processes rows [low, high) along dim. point[] has the coordinates of the
+ * other dimensions. If bit 0 of `of` is set, rows with an even destination
+ * index are processed, if bit 1 is set, rows with an odd one. Prefetches the
+ * sources and destinations of later rows. */
 static void run_row_block(work *w, const int64_t *point, int64_t low,
                           int64_t high, unsigned of)
 {
@@ -358,8 +363,8 @@ static void run_row_block(work *w, const int64_t *point, int64_t low,
     }
 }
 
-/* Processes all rows along dim. i is their row-major position in the other
- * outer dimensions. */
+/* Processes all rows along dim, at one point of the other outer dimensions. i
+ * is the row-major position of this point. */
 static void run_rows(void *context, int64_t i)
 {
     work *w = context;
@@ -378,9 +383,10 @@ static void run_rows(void *context, int64_t i)
 }
 
 /* Processes all rows by two threads, block by block. Thread 0 adds to
- * destinations of even index, thread 1 to those of odd index. While a thread
- * runs alone, it processes all rows of a block, because rows of one parity
- * leave gaps in memory that cost as much as the data. */
+ * destinations with an even index, thread 1 to those with an odd index. While
+ * only one thread runs, it processes all rows of a block: rows of one parity
+ * alone leave gaps in memory, and reading the gaps takes as long as reading the
+ * data. */
 static void run_half(void *context, int64_t own)
 {
     work *w = context;
@@ -412,9 +418,9 @@ static void run_half(void *context, int64_t own)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Returns whether the lines of the innermost dimension except dim have the same
- * indices and are contiguous in dst and src. Such lines are processed as rows.
- * Sets w->row and w->row_run. */
+/* Returns whether lines are processed as rows, and sets w->row and w->row_run.
+ * This requires that the lines along the innermost dimension other than dim
+ * have the same indices and are contiguous in dst and src. */
 static bool takes_rows(work *w)
 {
     static const uint8_t op[] = {[TN_SCATTER_ADD] = TN_K_ADD,
@@ -440,9 +446,10 @@ static bool takes_rows(work *w)
     return true;
 }
 
-/* Returns how many adjacent lines run side by side, or 1 if none do. Lines run
- * side by side if adjacent lines are closer together in memory than the points
- * of a line, or if each line has one point. */
+/* Returns how many adjacent lines run side by side, or 1 if lines run one by
+ * one. Lines run side by side if the distance in memory between adjacent lines
+ * is smaller than the distance between the points of a line, or if each line
+ * has one point. */
 static int64_t lines_side_by_side(const work *w)
 {
     const tn_scatter_args *s = w->s;
@@ -457,11 +464,11 @@ static int64_t lines_side_by_side(const work *w)
     return side ? s->extent[e] : 1;
 }
 
-/* Processes lines that run side by side, in a compact copy of their destination
- * if that pays. If the rows of a destination are a power of two apart, they use
- * only a few sets of the cache and evict each other. In a compact copy the rows
- * follow each other without gaps. Two copies, there and back, pay if about as
- * many points are added as the destination has elements. */
+/* Processes lines that run side by side. If the distance between the rows of
+ * their destination is a power of two, the rows use only a few sets of the
+ * cache and evict each other. The destination is then copied to compact memory,
+ * without gaps between rows, and back. The two copies are worth their time if
+ * about as many points are added as the destination has elements. */
 static void run_compacted(work *w, const line *l, const int64_t *point)
 {
     const size_t bytes = tn__cpu_dtype_bytes[w->s->dst.dtype];

@@ -5,9 +5,9 @@
 
 #include "../cpu.h"
 
-/* A matrix of floats. Element (i, j) is memory[i * row + j * column], counted
- * in elements. At least one of row and column is 1 or belongs to a dimension of
- * one element. */
+/* A matrix of floats. Element (i, j) is memory[i * row + j * column], with
+ * strides in elements. One of the strides is 1, unless the matrix has a single
+ * row or column. */
 typedef struct tn_cpu_matrix {
     char *memory;
     int64_t row, column;
@@ -21,8 +21,8 @@ typedef struct tn_cpu_product {
     int64_t m, n, k;
     tn_cpu_matrix a, b, c;
     double alpha, beta;
-    /* The whole product, of which this may be a tile, has one row or one
-     * column. */
+    /* Whether the whole product has one row or one column. This product may be
+     * a tile of it. */
     bool alone;
 } tn_cpu_product;
 

@@ -3,20 +3,20 @@
  *
  * A line is one sequence of elements along the scanned dimension. It is cut
  * into chunks of TN_CHUNK elements, and prefix sums are computed within each
- * chunk. The last of them is the chunk's final element. To its elements a chunk
- * then adds the prefix sum of the final elements of all chunks before. These
- * final elements are themselves summed in blocks of TN_LANES. */
+ * chunk. The last of these is called the chunk's final element. Then the sum of
+ * the final elements of all earlier chunks is added to every element of the
+ * chunk. The final elements are themselves summed in blocks of TN_LANES. */
 #include <string.h>
 
 #include "scan_sums.h"
 
-/* Adjacent lines are processed in multiples of this number: whole vectors of
- * every instruction set. */
+/* Adjacent lines are processed in multiples of this number, which is whole
+ * vectors in every instruction set. */
 #define ROW_STEP 16
 
-/* The prefix sums of the final elements of the chunks so far. of[] holds the
- * final elements of the current block of chunks, and sums[] their prefix sums.
- * `last` is the last prefix sum of the block before. */
+/* The prefix sums of the final elements of the chunks so far. of[] has the
+ * final elements of the current block of TN_LANES chunks, sums[] their prefix
+ * sums. `last` is the last prefix sum of the previous block. */
 typedef struct finals {
     int64_t count;
     /* Doubles, or floats in the same memory. */
@@ -91,16 +91,16 @@ void tn__cpu_scan_sum_lines(const scan_work *w, int64_t first, int64_t end)
 /* Adjacent lines as rows: row k holds element k of all lines. A temporary row
  * has `wide` elements, which is `lines` rounded up to ROW_STEP. */
 typedef struct rows {
-    /* The number of lines (the length of a row), the length of a temporary row,
-     * and the bytes of an element. */
+    /* lines is the number of lines, wide the number of elements of a temporary
+     * row. bytes is the size of an element. */
     int64_t lines, wide, bytes;
     /* Temporary rows. All elements of `none` are -0.0. `low` and `high` hold
      * partial sums. `unused` receives results that are not needed. */
     char *none, *low, *high, *unused;
 } rows;
 
-/* Computes the last elements of four rows, those after the last multiple of
- * ROW_STEP, in a padded copy. */
+/* Computes the elements of four rows after the last multiple of ROW_STEP, in a
+ * copy that is padded to ROW_STEP elements. */
 static void end_rows(const scan_work *w, const rows *r, void *const *out,
                      const void *const *in, const tn_cpu_scan_kept *kept)
 {
@@ -129,9 +129,9 @@ typedef struct row_span {
     int64_t out_step, in_step, n;
 } row_span;
 
-/* Computes the prefix sums of the rows of a span, by blocks, and adds row
+/* Computes the prefix sums of the rows of a span, in blocks, and adds row
  * `before` to all of them. If the number of rows is a multiple of TN_LANES,
- * stores the last prefix sum, without `before`, in final. */
+ * stores in final the last prefix sum without `before`. */
 static void sum_rows(const scan_work *w, const rows *r, const row_span *s,
                      const char *before, char *final)
 {

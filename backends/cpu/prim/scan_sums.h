@@ -8,7 +8,8 @@
 #include "../cpu_device.h"
 
 /* The state of a line after some of its blocks: the reduction of the elements
- * so far, and for minima and maxima the index of the current one. */
+ * so far and, for minima and maxima, the index of the current minimum or
+ * maximum. */
 typedef struct carry {
     union {
         float f32;
@@ -18,13 +19,14 @@ typedef struct carry {
         uint8_t boolean;
     } fold;
     int64_t place;
-    /* A routine that counts the next elements that do not change the minimum or
-     * maximum, or NULL. */
+    /* A routine that returns how many of the next elements do not change the
+     * minimum or maximum, or NULL. */
     tn_cpu_scan_unchanged *unchanged;
 } carry;
 
-/* Arguments for the minimum or maximum with indices of adjacent lines. Strides
- * count elements and lead from one element of a line to the next. */
+/* Arguments of a function that computes the minimum or maximum with indices of
+ * adjacent lines. A step is the stride, in elements, between two elements of a
+ * line. */
 typedef struct placed {
     void *out;
     const void *in;
@@ -40,9 +42,9 @@ typedef void scan_together(void *out, int64_t out_step, const void *in,
                            int64_t in_step, int64_t count);
 /* Computes the minimum or maximum, with indices, of adjacent lines. */
 typedef void scan_placed(const placed *p);
-/* Replaces n values by their prefix reductions. The first of them is element k
- * of the line. If place is not NULL, place[i] receives the index of the minimum
- * or maximum. */
+/* A function that replaces n values by their prefix reductions. The first value
+ * is element k of the line. If place is not NULL, place[i] receives the index
+ * of the minimum or maximum. */
 typedef void scan_block(unsigned kind, void *block, int64_t *place, int64_t n,
                         int64_t k, carry *c);
 
@@ -50,8 +52,8 @@ typedef struct scan_work {
     const tn_scan_args *s;
     const tn_cpu_routines *routines;
     scan_block *run;
-    /* A routine that counts the next elements that do not change the minimum
-     * or maximum, or NULL. */
+    /* A routine that returns how many of the next elements do not change the
+     * minimum or maximum, or NULL. */
     tn_cpu_scan_unchanged *unchanged;
     int64_t lines, lines_per_task;
     /* The routine for prefix sums of floats, or NULL for other reductions. If
@@ -67,7 +69,7 @@ typedef struct scan_work {
     /* Finds the minimum or maximum with indices of adjacent lines, or NULL. */
     scan_placed *placed;
     int64_t side; /* number of adjacent lines, a divisor of `lines` */
-    bool streams; /* sums are written by non-temporal stores */
+    bool streams; /* whether sums are written by non-temporal stores */
 } scan_work;
 
 /* Returns the offset of a line's first element, in elements. */
@@ -80,8 +82,8 @@ static inline int64_t line_offset(const tn_scan_args *s,
     return offset;
 }
 
-/* Computes the prefix sums of floats of lines [first, end), whose first
- * elements are a constant distance apart. */
+/* Computes the prefix sums of floats of lines [first, end). The distance
+ * between the first elements of adjacent lines must be constant. */
 void tn__cpu_scan_sum_lines(const scan_work *w, int64_t first, int64_t end);
 /* Computes the prefix sums of floats of lines [first, end), which are adjacent
  * in memory. */

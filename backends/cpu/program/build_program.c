@@ -1,6 +1,6 @@
-/* build_program.c: compiles a program in all its forms: for rows that fit a
- * block, for longer rows, for rows of contiguous subrows, and for blocks that
- * share indices (program.h). */
+/* build_program.c: compiles a program to four forms (program.h): for rows that
+ * fit a block, for longer rows, for rows of contiguous subrows, and for blocks
+ * that share indices. The shapes of a launch decide which form runs. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,8 +39,8 @@ static bool makes(const cpu_code *code, const cpu_op *op, uint32_t slot)
     return op->out == slot;
 }
 
-/* Returns the number of the last operation before number `before` that writes a
- * slot, or TN_CPU_NONE. */
+/* Returns the number of the last operation that writes the slot and precedes
+ * operation number `before`, or TN_CPU_NONE. */
 static uint32_t maker(const cpu_code *code, uint32_t slot, uint32_t before)
 {
     while (before-- > 0)
@@ -49,9 +49,9 @@ static uint32_t maker(const cpu_code *code, uint32_t slot, uint32_t before)
     return TN_CPU_NONE;
 }
 
-/* Returns, as bits, the operands whose loaded values operation `from` or a
- * later operation reads. A load may leave its value in the operand's memory, so
- * this memory must not change before that read. */
+/* Returns a bit mask of the operands whose loaded values are read by operation
+ * number `from` or by a later operation. A loaded value may still be in the
+ * operand's memory, which must not change before that read. */
 static uint32_t read_from(const cpu_code *code, uint32_t from)
 {
     uint32_t bits = 0;
@@ -67,11 +67,12 @@ static uint32_t read_from(const cpu_code *code, uint32_t from)
     return bits;
 }
 
-/* Fills read_after_write[k] for each output k. An in-place update, such as an
- * optimizer's step, reads and writes the same memory. It needs no copy if each
- * element is written after the last use of the value that was loaded from
- * there. A RUN or NATIVE operation may write its result over an operand that it
- * reads for the last time. A mathematical function may not. */
+/* Sets read_after_write[k], for each output k, to a bit mask of the operands
+ * that the program still reads after it has written an element of k. In an
+ * in-place update, such as an optimizer's step, output k and an input are the
+ * same memory. If that input's bit is not set, the update needs no copy. A RUN
+ * or NATIVE operation may write its result over an operand that it reads for
+ * the last time, a mathematical function may not. */
 static void find_read_after_write(tn_built *b)
 {
     const cpu_code *code = &b->kept;
@@ -93,12 +94,11 @@ static void find_read_after_write(tn_built *b)
     }
 }
 
-/* Compiles the code for rows that are too long for a block. If reductions of
- * columns can read the factors of products in place, `streamed` uses routines,
- * because machine code would first write the products to a block. by_subrows is
- * then machine code, because it reduces chunks that span several subrows, which
- * a routine would first have to copy together. If they cannot, `streamed` is
- * machine code and by_subrows is empty. */
+/* Compiles the code for rows that are too long for a block, usually to machine
+ * code in `streamed`. The exception is a program whose reductions of columns
+ * can read the factors of products in place. There `streamed` uses routines,
+ * because machine code would first write the products to a block. The machine
+ * code is then in by_subrows. */
 static tn_status compile_streamed(const tn_program *program, tn_built *b)
 {
     tn_cpu_routines plain = *b->routines;

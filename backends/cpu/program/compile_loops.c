@@ -1,7 +1,7 @@
 /* compile_loops.c: compiles loops to block operations. All elements of a block
- * iterate together. A mask marks the active elements. A CARRY is a variable
- * that each iteration updates, and only where the element is active. The block
- * leaves the loop when no element is active. */
+ * iterate together. A mask marks the elements whose loop has not ended. A CARRY
+ * is a variable that each iteration updates, but only where the mask is set.
+ * The block leaves the loop when no element is active. */
 #include "compile_program.h"
 
 /* Copies the initial values of the CARRYs to their slots, then adds the
@@ -57,8 +57,8 @@ static bool is_carry(const frame *f, const loop *l, uint32_t value)
 }
 
 /* Adds the operations that update the CARRYs, then the CPU_END. Each CARRY gets
- * its new value where the element is active. If the new value is another CARRY
- * of the loop, that one's old value is copied first, before any CARRY
+ * its new value where the element is active. If that new value is itself
+ * another CARRY of the loop, its old value is copied before any CARRY
  * changes. */
 void tn__cpu_compile_end(compiler *c, frame *f)
 {

@@ -1,23 +1,23 @@
 /* compile_program.h: the state of the compiler that turns a program's
- * instructions into block operations. Operations and slots are in emit.c,
- * instructions in compile_program.c, loops in compile_loops.c, flags of the
- * finished operations in mark_ops.c. code.h explains slots, stages and
+ * instructions into block operations. emit.c adds operations and slots,
+ * compile_program.c compiles instructions, compile_loops.c loops. mark_ops.c
+ * sets flags of the finished operations. code.h explains slots, stages and
  * parts. */
 #ifndef TN_CPU_COMPILE_H
 #define TN_CPU_COMPILE_H
 
 #include "code.h"
 
-/* The instructions under compilation: those of the program, or of a function
- * that is inlined. A value is the result of an instruction and has its
- * number. */
+/* The instructions that are being compiled: those of the program, or of a
+ * function that is inlined. A value is the result of an instruction and has the
+ * same number. */
 typedef struct frame {
     const tn_kernel_ins *ins;
     uint32_t *narrow; /* narrow[value]: its CONSTANT, UNIFORM or ROW slot, or
                          NONE */
     uint32_t *wide;   /* wide[value]: its ELEM slot, or NONE */
     bool *done; /* done[number]: an earlier part has compiled the instruction,
-                   and its value is kept */
+                   and its value is still in its slot */
     const uint32_t *argument; /* slots of the function's arguments */
 } frame;
 
@@ -53,8 +53,8 @@ typedef struct compiler {
     size_t op_room, slot_room, reduce_room, constant_room; /* allocated items */
     /* spread[slot]: the ELEM slot to which the slot was broadcast, or NONE. */
     uint32_t *spread;
-    /* wanted[slot of a broadcast]: a reader needs the whole block, because it
-     * cannot read one scalar per row. */
+    /* wanted[slot]: the slot holds a broadcast, and at least one operation
+     * needs all of it because it cannot read one scalar per row. */
     bool *wanted;
     /* filled[slot]: the ROW slot to which the slot was broadcast, or NONE. */
     uint32_t *filled;
@@ -71,36 +71,38 @@ typedef struct compiler {
 
 uint8_t tn__cpu_type_of(tn_dtype dtype);
 
-/* Makes room in an array for one more than `count` items of `bytes` bytes
- * (emit.c). items_pointer is the address of the array's pointer, *room the
- * number of allocated items. Returns false and sets the status if out of
+/* Makes space in an array for at least count + 1 items of `bytes` bytes
+ * (emit.c). items_pointer is the address of the array's pointer. *room is the
+ * number of allocated items. Returns false and sets c->status if out of
  * memory. */
 bool tn__cpu_grow(compiler *c, void *items_pointer, size_t *room, size_t count,
                   size_t bytes);
-/* Adds a slot of a space (CPU_ROW ...) with scalars of `bytes` bytes. Returns
- * its number, or 0 with the status set if out of memory. */
+/* Adds a slot of the given space (CPU_ROW ...) whose scalars have `bytes`
+ * bytes. Returns the slot's number. Returns 0 and sets c->status if out of
+ * memory. */
 uint32_t tn__cpu_slot_add(compiler *c, unsigned space, unsigned bytes);
 /* Adds a slot with the value of a CONST instruction. Returns its number. */
 uint32_t tn__cpu_slot_constant(compiler *c, const tn_kernel_ins *ins);
 /* Adds an operation without operands at the end of the list. */
 cpu_op *tn__cpu_op_add(compiler *c, op_list *list, unsigned code);
-/* Adds a CPU_RUN that calls `run` to the body. `third` becomes operand c,
- * `scalar` the field of that name. */
+/* Adds a CPU_RUN that calls `run` to the body. a, b and `third` are its
+ * operands a, b and c. `scalar` is the cpu_op field of that name. */
 void tn__cpu_run_add(compiler *c, uint32_t out, tn_cpu_run *run, uint32_t a,
                      uint32_t b, uint32_t third, unsigned scalar);
-/* Returns the slot in which the current part reads a value. In an elem part
- * this is the value's ELEM slot if there is one. Otherwise it is the value's
- * narrow slot. */
+/* Returns the slot from which the current part reads a value. In an elem part
+ * this is the value's ELEM slot if it has one, else its CONSTANT, UNIFORM or
+ * ROW slot. */
 uint32_t tn__cpu_value_slot(const compiler *c, const frame *f, uint32_t value);
 /* Sets the slot of a value that the current part computes. */
 void tn__cpu_value_set(const compiler *c, frame *f, uint32_t value,
                        uint32_t slot);
-/* Returns a slot with the value of `slot` and as many scalars as the current
- * part processes. If `slot` has fewer, adds a broadcast. by_rows tells that the
- * reader accepts one scalar per row where rows are long. */
+/* Returns a slot that holds the value of `slot` for each row or element that
+ * the current part processes. If `slot` holds fewer scalars, adds a broadcast.
+ * by_rows is true if the reader accepts one scalar per row when rows are
+ * long. */
 uint32_t tn__cpu_whole(compiler *c, uint32_t slot, bool by_rows);
-/* Like tn__cpu_whole for the slot of a value. The reader needs the whole
- * block. */
+/* Calls tn__cpu_whole for the slot of value number `value`. The reader needs a
+ * whole block, so by_rows is false. */
 uint32_t tn__cpu_whole_value(compiler *c, const frame *f, uint32_t value);
 
 /* Compiles the LOOP instruction list[at] and the CARRYs that follow it

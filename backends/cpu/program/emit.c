@@ -1,6 +1,6 @@
-/* emit.c: adds slots and operations to the code under compilation. Adds a
- * broadcast where an operation on a block reads one scalar, or one scalar per
- * row. */
+/* emit.c: adds slots and operations to the code that is being compiled. If an
+ * operation on a block reads one scalar, or one scalar per row, a broadcast is
+ * added where the operation needs a whole block. */
 #include <stdlib.h>
 #include <string.h>
 

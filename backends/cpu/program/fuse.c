@@ -10,8 +10,8 @@
 #define SEVERAL UINT32_MAX /* the slot has more than one reader */
 
 /* Returns 0 for a floating-point addition, 1 for a subtraction, 2 for a
- * multiplication, and stores the register type in *type. The result is an index
- * of tn_cpu_routines.pair. Returns -1 for other operations. */
+ * multiplication and -1 for other operations. This is an index of
+ * tn_cpu_routines.pair. Stores the register type in *type. */
 static int kind_of(const tn_cpu_routines *routines, const cpu_op *op,
                    unsigned *type)
 {
@@ -27,7 +27,8 @@ static int kind_of(const tn_cpu_routines *routines, const cpu_op *op,
 }
 
 /* Sets reader[slot] to 1 + the number of the only operation that reads the
- * slot, to 0 if no operation does, or to SEVERAL. */
+ * slot. Sets it to 0 if no operation reads the slot, to SEVERAL if more than
+ * one does. */
 static void find_readers(const cpu_code *code, uint32_t *reader)
 {
     memset(reader, 0, (code->slot_count + 1u) * sizeof *reader);
@@ -46,16 +47,17 @@ static unsigned bit(unsigned bits, int from, int to)
     return (bits >> from & 1) << to;
 }
 
-/* Fuses two operations, of which `first` computes operand number `at` (0 for a,
- * 1 for b) of `second`. `second` becomes the fused operation. Its operands a
- * and b are those of `first`, and c is its own other operand. kind[0] and
- * kind[1] are the results of kind_of for first and second. */
+/* Fuses two operations. `first` computes operand a (at is 0) or b (at is 1) of
+ * `second`. `second` becomes the fused operation: its operands a and b are
+ * those of `first`, and c is the remaining operand of `second`. kind[0] and
+ * kind[1] are the results of kind_of for the two operations. */
 static void join(const tn_cpu_routines *routines, unsigned type,
                  const int kind[2], const cpu_op *first, cpu_op *second,
                  int at)
 {
-    /* The last index of pair[][][], where t is the result of `first`: 0 is t +
-     * c, 1 is t - c, 2 is c - t, 3 is t * c. c - t needs at == 1. */
+    /* The last index of pair[][][] selects the second operation, where t is the
+     * result of the first one: 0 is t + c, 1 is t - c, 2 is c - t, 3 is t * c.
+     * Index 2 is used if t is operand b of a subtraction. */
     static const uint8_t place[] = {0, 1, 3};
     int other = 1 - at;
     unsigned how = kind[1] == 1 && at == 1 ? 2 : place[kind[1]];
@@ -74,8 +76,8 @@ static void join(const tn_cpu_routines *routines, unsigned type,
 }
 
 /* Fuses pairs of operations within a part. maker[slot] is 1 + the number of the
- * operation of this part that computes the slot, or 0.
- * reader[slot] is the result of find_readers. */
+ * operation of this part that computes the slot, or 0 if there is none.
+ * find_readers has set reader[]. */
 static void fuse_part(const tn_cpu_routines *routines, cpu_code *code,
                       const cpu_part *part, const uint32_t *reader,
                       uint32_t *maker)
@@ -111,8 +113,8 @@ static bool is_block(const cpu_code *code, uint32_t slot)
     return code->slot[slot].space == CPU_ELEM;
 }
 
-/* Returns the CPU_RUN of the part that computes a slot and precedes operation
- * `end`, or NULL. */
+/* Returns the CPU_RUN that computes the slot, if it is in the part and precedes
+ * operation `end`. Returns NULL if there is none. */
 static cpu_op *maker_of(cpu_code *code, const cpu_part *part,
                         const cpu_op *end, uint32_t slot)
 {
@@ -123,8 +125,8 @@ static cpu_op *maker_of(cpu_code *code, const cpu_part *part,
 }
 
 /* Moves an operation to `distance` operations before the only reduction that
- * reads its result, so that all operations that this reduction makes
- * superfluous are adjacent. Adds `flags` to the operation. */
+ * reads its result. All operations that the reduction computes itself are then
+ * adjacent. Adds `flags` to the operation. */
 static void move_before(cpu_op *op, cpu_op *reduction, int distance,
                         uint16_t flags)
 {
@@ -136,8 +138,8 @@ static void move_before(cpu_op *op, cpu_op *reduction, int distance,
 }
 
 /* Returns CPU_PRODUCT, CPU_CENTERED or CPU_TRIPLE if the operation computes
- * that expression, else 0. A reduction of columns can then read the operation's
- * operands instead of its result. */
+ * that expression, else 0. A reduction of columns can compute these expressions
+ * itself. */
 static unsigned column_form_of(const tn_cpu_routines *routines,
                                const cpu_op *op)
 {
@@ -155,9 +157,9 @@ typedef struct fusion {
     uint32_t *reader; /* reader[slot]: the result of find_readers */
 } fusion;
 
-/* If factor = x - center, where center is a scalar per row: returns the slot of
- * x, and stores the slot of center in *center and the subtraction in *subtract.
- * Otherwise returns `factor`, with *center = TN_CPU_NONE. */
+/* If factor = x - center, where center is one scalar per row: returns the slot
+ * of x, sets *center to the slot of center and *subtract to the subtraction.
+ * Otherwise returns `factor` and sets *center to TN_CPU_NONE. */
 static uint32_t centered(const fusion *f, cpu_op *product, uint32_t factor,
                          uint32_t *center, cpu_op **subtract)
 {
@@ -173,18 +175,17 @@ static uint32_t centered(const fusion *f, cpu_op *product, uint32_t factor,
     return op->a;
 }
 
-/* Lets a sum of products read the factors if nothing else reads the products,
- * so that the products need no block. The reduction then computes, for rows
+/* Lets a sum of products compute the products itself if only the sum reads
+ * them. The products then need no block. A reduction of rows computes
  *
  *     sum over k of (x[k] - center_x) * (y[k] - center_y)
  *
- * as in a variance, where each center is one scalar per row or absent, and for
- * columns
+ * as in a variance. Each center is one scalar per row or absent. A reduction of
+ * columns computes
  *
  *     sum over k of (x[k] - center[k]) * y[k] * scale[k]
  *
- * as in the gradient of layer_norm's weight, where center and scale may be
- * absent. */
+ * as in the gradient of layer_norm's weight. center and scale may be absent. */
 static void fuse_reductions(const tn_cpu_routines *routines, cpu_code *code,
                             const cpu_part *part, uint32_t *reader)
 {

@@ -1,16 +1,15 @@
 /* place_slots.c: assigns memory to the slots of a compiled program, like a
- * register allocator. Slots with disjoint lifetimes share memory: the fewer
- * bytes the slots take per element, the more elements of a block fit in L1.
- * Slots with elements of different size (8, 4 or 1 bytes) never share memory.
- * So an operation may write its result, element by element, over an operand
- * that it reads for the last time: both elements have the same address and
- * size. */
+ * register allocator. Slots with disjoint lifetimes share memory. The fewer
+ * bytes the slots have per element, the more elements of a block fit in L1.
+ * Slots whose elements have different sizes (8, 4 or 1 bytes) never share
+ * memory. Therefore a RUN may write its result over an operand that it reads
+ * for the last time: element i of both has the same address. */
 #include <stdlib.h>
 
 #include "code.h"
 
-/* The lifetime of a slot: number of the operation that first writes the slot,
- * and of the last operation that reads it. */
+/* The lifetime of a slot: the number of the operation that first writes it, and
+ * the number of the operation that last reads it. */
 typedef struct life {
     uint32_t first, last;
 } life;
@@ -25,8 +24,8 @@ static void see(const cpu_code *code, life *lives, uint32_t slot, uint32_t at)
     lives[slot].last = at;
 }
 
-/* Extends lifetimes over loops. A slot that is written before a loop and read
- * in it must live to the end of the loop, because every iteration reads it. */
+/* Extends lifetimes over loops. If a slot is written before a loop and read in
+ * it, its lifetime ends with the loop, because every iteration reads it. */
 static void extend_over_loops(const cpu_code *code, life *lives)
 {
     for (uint32_t i = code->op_count; i-- > 0;) {
@@ -40,8 +39,8 @@ static void extend_over_loops(const cpu_code *code, life *lives)
     }
 }
 
-/* Extends a slot's lifetime to the whole code, so that it shares its memory
- * with no other slot. Later blocks read its value. */
+/* Extends a slot's lifetime to the whole code, because later blocks read its
+ * value. The slot then shares its memory with no other slot. */
 static void keep(const cpu_code *code, life *lives, uint32_t slot)
 {
     if (slot != TN_CPU_NONE && code->slot[slot].space == CPU_ELEM)
@@ -75,8 +74,8 @@ static tn_status place_group(cpu_code *code, life *lives)
             break;
         }
     }
-    /* A GROUP slot's value must be in its own memory, so no operation may write
-     * it to the store's destination instead. */
+    /* A GROUP slot's value must be in the slot's own memory. Therefore no
+     * operation may write the value to the operand of a STORE instead. */
     for (uint32_t i = 0; i < code->op_count; i++)
         if (code->op[i].code == CPU_STORE &&
             code->slot[code->op[i].a].space == CPU_GROUP)
@@ -91,8 +90,8 @@ typedef struct places {
     uint32_t count, bytes;
 } places;
 
-/* Returns the offset of free memory. If there is none, adds p->bytes to *total,
- * the bytes of all slots per element. */
+/* Returns the offset of memory that is free. If there is none, adds new memory
+ * of p->bytes bytes per element. *total is the sum of these bytes. */
 static uint32_t take(places *p, uint32_t *total)
 {
     if (p->count > 0)
@@ -108,9 +107,9 @@ static places *places_of(places *all, unsigned bytes)
 }
 
 /* Assigns an offset to each ELEM slot, operation by operation. begin[i] is the
- * head of the linked list of slots whose lifetimes begin at operation i, end[i]
- * of those whose lifetimes end there. next_begin[slot] and next_end[slot] link
- * the lists. */
+ * head of the linked list of slots whose lifetimes begin at operation i. end[i]
+ * is the head of the list of slots whose lifetimes end there. next_begin[slot]
+ * and next_end[slot] link the lists. */
 static void place(cpu_code *code, const life *lives, uint32_t *next_begin,
                   uint32_t *next_end, uint32_t *begin, uint32_t *end,
                   places *all)
@@ -125,9 +124,10 @@ static void place(cpu_code *code, const life *lives, uint32_t *next_begin,
     }
     for (uint32_t i = 0; i < code->op_count; i++) {
         const cpu_op *op = &code->op[i];
-        /* The result of a mathematical function must not overlap an operand,
-         * and the result of a broadcast is longer than its operand. Such
-         * results take their memory before the operands release theirs. */
+        /* The result of a mathematical function must not overlap an operand.
+         * The result of a broadcast is longer than its operand. Such results
+         * therefore get their memory before the memory of the operands is
+         * free. */
         bool apart = op->code != CPU_RUN && op->code != CPU_NATIVE;
         for (int pass = 0; pass < 2; pass++) {
             if ((pass == 0) == apart) {

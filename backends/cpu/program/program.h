@@ -12,28 +12,28 @@ struct tn_built {
      * stores. */
     int64_t stream_bytes;
     tn_kernel_operand *operand;
-    /* read_after_write[k]: a bit for each operand that is read after operand k
-     * is written. */
+    /* read_after_write[k]: a bit mask of the operands that the program still
+     * reads after it has written an element of operand k. */
     uint32_t *read_after_write;
     uint32_t operand_count;
     bool has_rows; /* the program has several stages, a reduction or a row
                       part */
-    /* The compiled forms. The shapes of a launch decide which one runs
+    /* The compiled forms. The shapes of a launch decide which of them runs
      * (cut_plan.c).
      * - kept: a block is a whole group of rows. Each value is computed once.
-     * - streamed: for rows that are too long for kept. A block is a piece of a
-     *   row, and every stage computes again what it needs.
-     * - by_subrows: a streamed form in machine code, for rows that consist of
-     *   contiguous pieces, the subrows (subrows.c). May be empty.
+     * - streamed: for rows that are too long for `kept`. A block is a piece of
+     *   a row, and every stage computes all values that it needs.
+     * - by_subrows: a second `streamed` form in machine code, for rows that
+     *   consist of contiguous pieces, the subrows (subrows.c). May be empty.
      * - hoisted: for elementwise programs with loads by an index. Blocks with
-     *   equal indices share what is computed from them (hoist.c). May be
-     *   empty. */
+     *   equal indices share the values computed from the indices (hoist.c). May
+     *   be empty. */
     cpu_code kept;
     cpu_code streamed;
     cpu_code by_subrows;
     cpu_code hoisted;
-    /* What each shortcut (a file of paths/) noted when it recognised the
-     * program. */
+    /* The data that each shortcut (a file of paths/) has stored for its
+     * launches when it recognised the program. */
     cpu_direct direct;
     cpu_indexed_copy indexed_copy;
     cpu_taps taps;

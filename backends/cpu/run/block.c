@@ -1,6 +1,6 @@
-/* block.c: runs the operations of a part of a program, in order, over one
- * block. A block has `rows` rows, stored as value[row][element]. If it is a
- * block of columns, it is stored as value[element][row]. */
+/* block.c: runs the operations of a part of a program (the operations on
+ * scalars, on rows or on elements) over one block, in order. A block of rows is
+ * stored as value[row][element], a block of columns as value[element][row]. */
 #include <string.h>
 
 #include "../jit/native_run.h"
@@ -26,8 +26,9 @@ static void run_broadcast(cpu_task *t, const cpu_op *op, int64_t n)
     }
 }
 
-/* Returns, as bits 0, 1, 2 for a, b, c, the operands whose slot points to one
- * scalar for the whole block. */
+/* Returns which operands are one scalar for the whole block, as a bit mask: bit
+ * 0 is a, bit 1 is b, bit 2 is c. Only operands that are read in place
+ * count. */
 static unsigned single_operands(const cpu_task *t, const cpu_op *op)
 {
     const uint32_t slot[3] = {op->a, op->b, op->c};
@@ -38,8 +39,9 @@ static unsigned single_operands(const cpu_task *t, const cpu_op *op)
     return bits;
 }
 
-/* Returns whether the operation reads an operand's memory with another stride
- * than a block of columns has. */
+/* Returns whether the operation reads, in place, an operand whose stride
+ * between element indices is not that of a block of columns: the number of rows
+ * of the group. */
 static bool reads_strided(const cpu_task *t, const cpu_op *op)
 {
     const uint32_t slot[3] = {op->a, op->b, op->c};
@@ -49,9 +51,9 @@ static bool reads_strided(const cpu_task *t, const cpu_op *op)
     return false;
 }
 
-/* Runs an operation with one call of the routine per row, or, for columns, one
- * call per element index. An operand may then be one scalar per row, one row
- * for all rows, or one scalar for the whole block (a bit of `single`). */
+/* Runs an operation with one call of the routine per row, or, for columns, with
+ * one call per element index. `single` has a bit for each operand that is one
+ * scalar for the whole block. */
 static void run_by_rows(cpu_task *t, const cpu_op *op, unsigned single)
 {
     const uint32_t wide[3] = {op->a, op->b, op->c};
@@ -66,8 +68,8 @@ static void run_by_rows(cpu_task *t, const cpu_op *op, unsigned single)
         if (op->lent >> i & 1 && t->step[wide[i]] == TN_CPU_ONE_EACH)
             each |= 1u << i;
     unsigned scalar = op->scalar | each | single;
-    /* Only fused pairs of operations accept scalars for both a and b. For other
-     * routines, a is broadcast to t->temporary. */
+    /* Most routines do not accept scalars for both a and b, so a is then
+     * broadcast to t->temporary. Fused pairs of operations accept both. */
     bool is_both = (scalar & 3) == 3 && op->allowed != 7;
     for (unsigned i = 0; i < 3; i++) {
         bool row = row_bits >> i & 1;
@@ -94,12 +96,12 @@ static void run_by_rows(cpu_task *t, const cpu_op *op, unsigned single)
     }
 }
 
-/* Runs a mathematical function in chunks. After each chunk, as many bytes as
- * the chunk has are prefetched for the next block, because memory would idle
- * during the function. If stream_to is set, the chunk's results are then
- * written by non-temporal stores. exp of 64 MiB takes 6.4 ms in chunks of 128
- * elements and 8.3 ms in chunks of 512 (Sapphire Rapids, 2026-11). If the
- * result stays in the cache for a later stage, longer chunks are better. */
+/* Runs a mathematical function in chunks. After each chunk, as many bytes of
+ * the next block are prefetched as the chunk has, because memory would
+ * otherwise idle. If stream_to is set, non-temporal stores then write the
+ * chunk's results. exp of 64 MiB takes 6.4 ms in chunks of 128 elements and 8.3
+ * ms in chunks of 512 (Sapphire Rapids, 2026-11). If the result stays in the
+ * cache for a later stage, longer chunks are better. */
 static void run_math(cpu_task *t, const cpu_op *op, int64_t n)
 {
     enum { PAST_PIECE = 128, PIECE = 256 };
@@ -128,8 +130,8 @@ static void run_math(cpu_task *t, const cpu_op *op, int64_t n)
     }
 }
 
-/* Begins a loop. Returns the number of operations to skip: those of the whole
- * loop if its bound is not positive, else 0. */
+/* Begins a loop. Returns 0, or, if the loop's bound is not positive, the number
+ * of operations of the loop, which are then skipped. */
 static uint32_t run_loop(cpu_task *t, const cpu_op *op, int64_t n)
 {
     int64_t bound, zero = 0;
@@ -147,8 +149,8 @@ static uint32_t run_loop(cpu_task *t, const cpu_op *op, int64_t n)
     return 0;
 }
 
-/* Returns whether machine code may write the result for this STORE by
- * non-temporal stores while it computes. Every row must begin at a vector
+/* Returns whether machine code that computes the value of this STORE may write
+ * it by non-temporal stores. This requires that every row begins at a vector
  * boundary. */
 static bool can_stream(const cpu_task *t, const cpu_op *op, const cpu_span *s,
                        const char *flat)
@@ -163,9 +165,10 @@ static bool can_stream(const cpu_task *t, const cpu_op *op, const cpu_span *s,
            ((uintptr_t)flat | (uintptr_t)(line * bytes)) % VECTOR_BYTES == 0;
 }
 
-/* Prepares slots before an elem part (operations on elements). Points GROUP
- * slots to the elements of this block. Points slots that are stored to
- * contiguous memory to that memory. */
+/* Prepares slots before operations on the elements of a block. GROUP slots hold
+ * the whole group, so they are pointed to the elements of this block. If a
+ * STORE writes a slot to contiguous memory, the slot is pointed to that
+ * memory. */
 static void point_slots(cpu_task *t, cpu_part part, const cpu_span *s)
 {
     for (uint32_t i = 0; i < t->code->group_slot_count; i++) {
@@ -205,7 +208,7 @@ static void point_slots(cpu_task *t, cpu_part part, const cpu_span *s)
 }
 
 /* Runs a STORE: writes the values of a slot to the operand. Does nothing if the
- * operation that computed them has written them there. */
+ * operation that computed the values has already written them there. */
 static void run_store(cpu_task *t, const cpu_op *op, const cpu_span *s)
 {
     const cpu_view *view = &s->view[op->index];

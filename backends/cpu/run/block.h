@@ -26,8 +26,8 @@ char *tn__cpu_find_subrow(const cpu_task *t, const cpu_view *view, int64_t at,
 /* Runs a REDUCE: reduces the rows of a block, or adds the block to the
  * reduction of longer rows (block_reduce.c). */
 void tn__cpu_run_reduce(cpu_task *t, const cpu_op *op);
-/* Returns whether the reduction reads the operands of the operations before it
- * (fuse.c). These operations are then skipped. */
+/* Returns whether the reduction computes the preceding operations itself, as in
+ * a sum of products (fuse.c). These operations are then skipped. */
 bool tn__cpu_reduce_takes_operands(const cpu_task *t, const cpu_op *op);
 
 #endif

@@ -3,9 +3,9 @@
  * are copied to the slot's own memory. Columns are adjacent rows, stored as
  * value[element][column]. Subrows are the contiguous pieces of a row.
  *
- * Each function load_... below tries one kind of layout and returns false if
- * the operand does not have it. The argument may_lend tells that the slot may
- * point to the operand's memory. */
+ * Each function load_... below handles one kind of layout and returns false if
+ * the operand has another. The slot may point to the operand's memory only if
+ * the argument may_lend is true. */
 #include "block.h"
 
 /* Returns the row-major position in the iteration space of point i of the
@@ -26,9 +26,10 @@ static int64_t position(const cpu_task *t, const cpu_span *s, int64_t i)
            t->block.first_elem + i / t->group.rows;
 }
 
-/* Adds index[i] * stride to the offset where[i] of each element. If index[i] is
- * out of range, sets where[i] to TN_CPU_OUTSIDE and records an error. There is
- * no error if the load has LOAD_ZERO or the element is not active in a loop. */
+/* Adds index[i] * stride to where[i], the offset of element i. If index[i] is
+ * out of range, sets where[i] to TN_CPU_OUTSIDE and records an error. No error
+ * is recorded if the load has the flag LOAD_ZERO or element i is inactive in a
+ * loop. */
 static void add_index(cpu_task *t, const cpu_op *op, const cpu_span *s,
                       uint32_t dim, const int64_t *index, int64_t *where)
 {
@@ -46,8 +47,9 @@ static void add_index(cpu_task *t, const cpu_op *op, const cpu_span *s,
                                position(t, s, i));
 }
 
-/* Points the slot to columns in the operand's memory, with any stride between
- * the elements of a column. Only reductions read such a slot. */
+/* Points the slot to columns in the operand's memory. The distance between the
+ * elements of a column may be any stride, since only reductions read the
+ * slot. */
 static bool load_columns(cpu_task *t, const cpu_op *op, const cpu_span *s,
                          bool may_lend)
 {
@@ -61,8 +63,8 @@ static bool load_columns(cpu_task *t, const cpu_op *op, const cpu_span *s,
     return true;
 }
 
-/* Points a slot to one contiguous row of memory if all rows in points [at, at +
- * n) are this same row, as in an operand that is broadcast over rows. */
+/* Points the slot to one contiguous row of memory if all rows in points [at, at
+ * + n) are this row. This is so for an operand that is broadcast over rows. */
 static bool load_row(cpu_task *t, const cpu_op *op, const cpu_view *view,
                      int64_t at, int64_t n, bool may_lend)
 {
@@ -96,7 +98,7 @@ char *tn__cpu_find_subrow(const cpu_task *t, const cpu_view *view, int64_t at,
     return view->base + offset * view->bytes;
 }
 
-/* Notes how far the operand's next row is from the current one, so that machine
+/* Records the distance from the operand's current row to its next row. Machine
  * code prefetches the next row. */
 static void prefetch_next_row(cpu_task *t, const cpu_op *op,
                               const cpu_view *view)
@@ -112,11 +114,10 @@ static void prefetch_next_row(cpu_task *t, const cpu_op *op,
         t->slot[op->out];
 }
 
-/* Points the slot to a block of columns in the operand's memory if the elements
- * of equal index are contiguous over all columns, or are one scalar for all
- * columns. Otherwise the gradient of layer_norm's weight would spend a third of
- * its time on copying the input and its gradient and on broadcasting the mean
- * and the standard deviation. */
+/* Points the slot to a block of columns in the operand's memory. This requires
+ * that for each element index the columns' elements are contiguous or all the
+ * same scalar. Without this function, the gradient of layer_norm's weight would
+ * spend a third of its time on copies and broadcasts. */
 static bool load_column_block(cpu_task *t, const cpu_op *op, const cpu_span *s,
                               bool may_lend)
 {
@@ -141,8 +142,8 @@ static bool load_column_block(cpu_task *t, const cpu_op *op, const cpu_span *s,
     return true;
 }
 
-/* Points the slot to one element if the whole block has this same element, such
- * as a channel's bias. */
+/* Points the slot to one element if all points of the block are this element,
+ * such as a channel's bias. */
 static bool load_single(cpu_task *t, const cpu_op *op, const cpu_span *s,
                         bool may_lend)
 {
@@ -155,9 +156,10 @@ static bool load_single(cpu_task *t, const cpu_op *op, const cpu_span *s,
     return true;
 }
 
-/* Loads a GROUP slot, which later stages read. If the whole group is
- * contiguous, points the slot to the operand's memory and returns true.
- * Otherwise points the slot to its own memory and returns false. */
+/* Loads an operand into a GROUP slot, which holds the values of a whole group
+ * for later stages. If the group is contiguous, points the slot to the
+ * operand's memory and returns true. Otherwise points the slot to its own
+ * memory and returns false: the elements must still be copied. */
 static bool load_group(cpu_task *t, const cpu_op *op, const cpu_view *view,
                        bool may_lend)
 {
@@ -186,9 +188,9 @@ static void compute_offsets(cpu_task *t, const cpu_op *op, const cpu_span *s,
             add_index(t, op, s, d, (const int64_t *)t->slot[index[d]], where);
 }
 
-/* Loads by an index whose stride is 0: the index only decides whether the
- * element may be read. If all indices are in range, which is quickly checked,
- * loads as if there were no index. */
+/* Runs a load by an index with a stride of 0, which does not change the address
+ * of the loaded element. If all indices are in range, loads as if there were no
+ * index. Otherwise returns false. */
 static bool load_unmoved(cpu_task *t, const cpu_op *op, const cpu_span *s)
 {
     const tn_launch_operand *operand = &t->plan->launch->operand[op->index];

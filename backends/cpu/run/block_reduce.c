@@ -1,14 +1,13 @@
-/* block_reduce.c: runs a reduction over a block. The reduction reads computed
- * values, or it reads the factors of products itself, so that no operation need
- * compute the products (fuse.c). Columns are adjacent rows, stored as
- * value[element][column]. */
+/* block_reduce.c: runs a reduction over a block. Some reductions also compute
+ * the preceding operations, such as the products of a sum of products (fuse.c).
+ * Columns are adjacent rows, stored as value[element][column]. */
 #include "block.h"
 
-/* Finds operand number i (0 for a, 1 for b, 2 for c) of an operation, for a
- * reduction of columns. Stores its address and its stride between element
- * indices. With is_each the operand must be scalar[element], the same for all
- * columns. Without it the operand must be value[element][column]. Returns false
- * if it is not. */
+/* Finds an operand of an operation, for a reduction of columns. i is 0 for
+ * operand a, 1 for b, 2 for c. Stores the operand's address and its stride
+ * between element indices. With is_each the operand must be scalar[element],
+ * the same for all columns, otherwise value[element][column]. Returns false if
+ * it is not. */
 static bool find_column_factor(const cpu_task *t, const cpu_op *op, unsigned i,
                                bool is_each, const void **at, int64_t *step)
 {
@@ -23,9 +22,9 @@ static bool find_column_factor(const cpu_task *t, const cpu_op *op, unsigned i,
     return each == is_each;
 }
 
-/* Finds the operands of the operations before a reduction of columns. From them
- * the reduction computes its input itself. Returns false if an operand has an
- * unsuitable layout. */
+/* Finds the operands from which a reduction of columns computes its input
+ * itself. They are the operands of the one or two operations before the
+ * reduction. Returns false if an operand has an unsuitable layout. */
 static bool find_column_products(const cpu_task *t, const cpu_op *op,
                                  tn_cpu_column_products *l)
 {

@@ -2,12 +2,12 @@
  * decides, so results do not depend on the number of threads.
  *
  * A group is a set of rows, or of elements if the program has no reductions. If
- * a group's rows fit a block, all stages run over this block and each value is
- * computed once: the rows are "kept". Longer rows are "streamed": each stage
- * passes over the row block by block. If the elements of adjacent rows are
- * contiguous in memory (as in a sum over the first dimension), a group is a set
- * of columns. A few very long rows are split among threads (split_rows.c).
- * A run is a sequence of points along which every operand has one stride. */
+ * a group's rows fit a block, each value is computed once for all stages: the
+ * rows are "kept". Longer rows are "streamed": each stage passes over the row
+ * block by block. If the elements of adjacent rows are contiguous in memory (as
+ * in a sum over the first dimension), a group is a set of columns. A few very
+ * long rows are split among threads (split_rows.c). A run is a sequence of
+ * points along which every operand has one stride. */
 #include <stdlib.h>
 
 #include "../jit/native_run.h"
@@ -48,9 +48,9 @@ static bool same_points(const cpu_view *a, const cpu_view *b)
     return same;
 }
 
-/* Sets in_place if an output begins at the address of an input. By contract
- * such operands are the same memory. Sets overlap if the program reads that
- * input after it writes the output. Loads must then copy. */
+/* Sets in_place if an output begins at the address of an input: the two are
+ * then the same memory. Sets overlap if the program reads that input after it
+ * writes the output. Loads must then copy. */
 static void find_overlap(cpu_plan *plan)
 {
     const tn_built *built = plan->built;
@@ -70,8 +70,9 @@ static void find_overlap(cpu_plan *plan)
 }
 
 /* Returns whether results use non-temporal stores, which do not read a cache
- * line before they overwrite it. They pay if the launch writes so much that no
- * cache would hold it for the next reader (stream_bytes).
+ * line before they overwrite it. Such stores are faster if the results have at
+ * least stream_bytes bytes, so that no cache would hold them for the next
+ * reader.
  * - In a program of several stages half of stream_bytes is enough, because
  *   memory would idle during stages that do not store.
  * - In machine code half is enough, because it stores while it computes.
@@ -92,9 +93,9 @@ static bool wants_stream(const cpu_plan *plan)
                built->stream_bytes / part;
 }
 
-/* Returns whether each block prefetches the next one. It pays if the launch has
- * more data than an L2 holds. Some processor families are faster without
- * prefetches in programs of one stage that update in place. */
+/* Returns whether each block prefetches the next one. Prefetching is faster if
+ * the launch has more data than an L2 holds. Some processor families are faster
+ * without prefetches in programs of one stage that update in place. */
 static bool wants_prefetch(const cpu_plan *plan)
 {
     bool useless = !plan->routines->family->prefetches_in_place &&
@@ -104,8 +105,9 @@ static bool wants_prefetch(const cpu_plan *plan)
 }
 
 /* Chooses the number and size of the buffers for results whose stores are
- * deferred. In a program of one stage they hold the results of the previous
- * block, in a program of several stages those of a group's last stage. */
+ * deferred. In a program of one stage the buffers hold the results of the
+ * previous block. In a program of several stages they hold the results of a
+ * group's last stage. */
 static void plan_stream_blocks(cpu_plan *plan)
 {
     int64_t blocks = 2, bytes = 0;
@@ -126,8 +128,9 @@ static void plan_stream_blocks(cpu_plan *plan)
 
 /* ---- cutting the space --------------------------------------------------- */
 
-/* Returns the number of adjacent rows between which every operand has one
- * stride: the extent of the innermost outer dimensions, merged. */
+/* Returns the number of consecutive rows that have one stride from row to row
+ * in every operand. It is the extent of those innermost outer dimensions that
+ * can be merged to one. */
 static int64_t adjacent_rows(const cpu_plan *plan)
 {
     const tn_launch *launch = plan->launch;
@@ -150,10 +153,10 @@ static int64_t adjacent_rows(const cpu_plan *plan)
     return extent;
 }
 
-/* Returns whether rows are processed as columns: for most inputs the stride
- * between adjacent rows is smaller than the stride between a row's elements.
- * Inputs with a stride of 0 have little memory, so they decide only if no other
- * input does. */
+/* Returns whether rows are processed as columns. Each input votes for columns
+ * if its stride between adjacent rows is smaller than its stride between a
+ * row's elements. Inputs with a stride of 0 have little memory, so they decide
+ * only if no other input does. */
 static bool wants_columns(const cpu_plan *plan)
 {
     const tn_launch *launch = plan->launch;
@@ -182,9 +185,10 @@ static bool wants_columns(const cpu_plan *plan)
 
 /* Returns the block size, a multiple of TN_CHUNK elements, for rows that are
  * too long for one block. In programs of several stages the slots of a block
- * may exceed L1 and stay in L2. That costs less than starting more operations.
- * group_norm of 16 x 64 x 56 x 56 takes 1.23 ms in blocks of 1024 elements,
- * 0.97 ms in blocks of 4096 and 1.05 ms in blocks of 8192 (Zen 5, 2026-11). */
+ * may exceed L1 and stay in L2, because smaller blocks would mean more calls of
+ * routines. group_norm of 16 x 64 x 56 x 56 takes 1.23 ms in blocks of 1024
+ * elements, 0.97 ms in blocks of 4096 and 1.05 ms in blocks of 8192 (Zen 5,
+ * 2026-11). */
 static int64_t streamed_block(const cpu_code *code)
 {
     int64_t bytes =
@@ -194,8 +198,8 @@ static int64_t streamed_block(const cpu_code *code)
     return count < TN_CHUNK ? TN_CHUNK : count > 4096 ? 4096 : count;
 }
 
-/* Returns the length of the shortest run: the number of consecutive points
- * along which every operand has one stride. */
+/* Returns the length of the shortest run. A run is a sequence of points along
+ * which an operand has one stride. */
 static int64_t shortest_run(const cpu_plan *plan)
 {
     int64_t run = plan->row_count * plan->row_length;
@@ -207,10 +211,10 @@ static int64_t shortest_run(const cpu_plan *plan)
     return run;
 }
 
-/* Makes one block of several short runs, which machine code processes as the
- * rows of the block. Returns false if the operands do not allow it. A run of
- * batch_norm_eval of 16 x 64 x 56 x 56 has so few elements that starting a
- * block for each would take as long as the work itself. */
+/* Puts several short runs into one block, as its rows, which machine code
+ * processes in one call. Returns false if the operands do not allow it. In
+ * batch_norm_eval of 16 x 64 x 56 x 56 a run has so few elements that starting
+ * a block takes as long as computing a run. */
 static bool merge_runs(cpu_plan *plan)
 {
     enum { MOST = 32768 };
@@ -239,8 +243,7 @@ static bool merge_runs(cpu_plan *plan)
 }
 
 /* Cuts each run into blocks of about the same length. No block crosses the end
- * of a run, so that every operand can be read in place, even one that has a
- * single value per run. */
+ * of a run, so every operand has one stride in a block and is read in place. */
 static void cut_runs(cpu_plan *plan)
 {
     plan->subrow = 0;
@@ -259,8 +262,8 @@ static void cut_runs(cpu_plan *plan)
     plan->groups.count = total / plan->run.length * plan->run.blocks;
 }
 
-/* Makes tasks four times smaller if an element takes much work, and sixteen
- * times smaller if it takes very much, such as several mathematical
+/* Makes tasks four times smaller if computing an element is much work, and
+ * sixteen times smaller if it is very much, such as several mathematical
  * functions. */
 static void shrink_tasks(cpu_plan *plan)
 {
@@ -272,11 +275,11 @@ static void shrink_tasks(cpu_plan *plan)
 }
 
 /* Returns how many bytes to prefetch before each operation of an in-place
- * update. Such an update reads more streams than the hardware prefetcher
+ * update. Such an update reads more arrays than the hardware prefetcher
  * follows. Therefore the whole next block is prefetched, in equal parts before
  * each operation. Adam on four tensors of 4 MiB takes 2.6 ms with as many bytes
  * as returned here, 4.7 ms with half as many, 3.4 ms with twice as many and 4.4
- * ms with none (Zen 5, 2026-11). Two streams need no prefetches. */
+ * ms with none (Zen 5, 2026-11). Two arrays need no prefetches. */
 static int64_t even_prefetch(const cpu_plan *plan)
 {
     enum { LINE = 64, GUESSED = 2 };
@@ -315,10 +318,10 @@ static void cut_elements(cpu_plan *plan, cpu_hoist *hoist)
     shrink_tasks(plan);
 }
 
-/* Makes the rows of a box the columns of a group. The box has all points of
- * some innermost outer dimensions, as many dimensions as together have at most
- * `most` points. This serves short rows whose outer dimensions do not merge,
- * such as pooling windows. Does nothing if the box has few rows. */
+/* Makes a group of columns from a box of rows: all points of the innermost
+ * outer dimensions, as many dimensions as together have at most `most` points.
+ * The box serves short rows whose outer dimensions do not merge, such as
+ * pooling windows. Does nothing if the box would have few rows. */
 static void take_box(cpu_plan *plan, int64_t most)
 {
     const tn_launch *launch = plan->launch;
@@ -333,9 +336,9 @@ static void take_box(cpu_plan *plan, int64_t most)
     plan->groups.column_extent = rows;
 }
 
-/* Returns whether only reductions read the operands and all operands are
- * contiguous. Groups may then be large, so that memory is read without a
- * pause. */
+/* Returns whether the program only reduces its operands and all operands are
+ * contiguous. Groups may then be large, since they need no memory for
+ * values. */
 static bool reduces_contiguous(const cpu_plan *plan, const cpu_code *code)
 {
     for (uint32_t k = 0; k < plan->built->operand_count; k++) {
@@ -350,9 +353,9 @@ static bool reduces_contiguous(const cpu_plan *plan, const cpu_code *code)
     return code->folds_loads && !plan->overlap;
 }
 
-/* Returns whether columns are processed without blocks of intermediate values.
- * This is so if the code only loads and reduces, or if its reductions read the
- * factors of products in place. Groups and blocks may then be larger. */
+/* Returns whether columns are reduced without storing intermediate values. The
+ * code must only load and reduce, or its reductions must read the factors of
+ * products in place. Groups and blocks may then be larger. */
 static bool folds_columns(const cpu_plan *plan, const cpu_code *code)
 {
     for (uint32_t k = 0; k < plan->built->operand_count; k++)
@@ -363,8 +366,8 @@ static bool folds_columns(const cpu_plan *plan, const cpu_code *code)
     return code->folds_loads || (code->folds_columns && !plan->overlap);
 }
 
-/* Returns the bytes that the slots of a group may take. With deferred stores a
- * group must be small, because its results wait in buffers of that size. */
+/* Returns the largest number of bytes of a group's slots. With deferred stores
+ * it is small, because the group's results wait in buffers. */
 static int64_t rows_bytes(const cpu_plan *plan)
 {
     bool many = plan->built->kept.segment_count > 0 && !plan->traffic.stream;
@@ -383,10 +386,10 @@ static int64_t contiguous_rows(const cpu_view *view, int64_t length)
     return view->stride[last - 1] == 0 ? view->extent[last - 1] : 0;
 }
 
-/* Returns the number of rows of a group, adjusted so that groups end where an
- * operand's contiguous_rows end, if groups stay large enough. Without this,
- * cdist of 512 rows of 64 elements, p = 1, takes 2,460 us, because it copies
- * both operands for each pair of rows. */
+/* Returns the number of rows of a group, at most `rows`, such that a group ends
+ * where the contiguous rows of an operand end. Returns `rows` if groups would
+ * become too small. Otherwise cdist of 512 rows of 64 elements, p = 1, would
+ * take 2,460 us, because it would copy both operands for each pair of rows. */
 static int64_t align_to_contiguous_rows(const cpu_plan *plan, int64_t rows,
                                         int64_t length)
 {
@@ -412,8 +415,8 @@ static void cut_rows(cpu_plan *plan)
     int64_t length = plan->row_length > 0 ? plan->row_length : 1;
     plan->run.length = length;
     plan->groups.column_extent = adjacent_rows(plan);
-    /* A short row does not fill the lanes of a vector, so many short rows are
-     * reduced at once, as columns, even if each row is contiguous. */
+    /* A short row does not fill the lanes of a vector. Therefore many short
+     * rows are reduced at once, as columns, even if each row is contiguous. */
     bool is_short = length > 1 && length <= TN_CPU_SHORT_ROW;
     int64_t most = tn__cpu_block_size(kept, true) / length;
     plan->columns =
@@ -428,7 +431,7 @@ static void cut_rows(cpu_plan *plan)
     if (plan->columns) /* a block of columns is a whole group */
         each += kept->elem_bytes;
     /* Rows of more than `most` elements are streamed. In a program of one stage
-     * streaming computes nothing twice, so the limit is low. */
+     * the limit is low, because streaming computes nothing twice. */
     most = kept->stage_count > 1 ? TN_CPU_KEPT_BYTES / each
            : flat                ? TN_CPU_FOLD_BLOCK
                                  : 1024;

@@ -3,9 +3,9 @@
  *
  * Contiguous rows are reduced several chunks at a time. Columns are rows that
  * are interleaved in memory, x[element][row]. They are reduced together, in
- * lanes[lane][row]. In both cases a binary tree combines the chunks of a row.
- * tree[level] holds the result of 2^level chunks, and chunks are added as in a
- * binary counter: two results of the same level make one of the next. */
+ * lanes[lane][row]. In both cases a binary tree combines the results of a row's
+ * chunks. tree[level] holds the result of 2^level chunks. Two results of the
+ * same level are combined to one of the next level. */
 #include <math.h>
 #include <string.h>
 
@@ -72,9 +72,9 @@ static tn_cpu_run *combine(const cpu_fold *fold)
     return fold->routines->op[op[fold->reduce->kind]][fold->reduce->type];
 }
 
-/* Adds the results value[row] of 2^height chunks to the tree. The number of
- * chunks already in the tree must be a multiple of 2^height. Overwrites
- * value. */
+/* Adds value[row], the results of the next 2^height chunks of each row, to the
+ * tree. The number of chunks already in the tree must be a multiple of
+ * 2^height. Overwrites value. */
 static void push(cpu_fold *fold, tn_cpu_run *run, size_t bytes, int64_t rows,
                  char *value, int height)
 {
@@ -146,11 +146,11 @@ static void block_arg(cpu_fold *fold, const char *x, int64_t step, int64_t k,
 enum { BATCH_HEIGHT = 6, BATCH = 1 << BATCH_HEIGHT };
 _Static_assert(BATCH == TN_CPU_FOLD_BATCH, "one number");
 
-/* Reduces value[0 .. 2^height), the results of chunks, pairwise by index (1
- * into 0, 3 into 2, then 2 into 0). Stores the final result in value[0]. The
- * values are first put in bit-reversed order. Then, at every level of the tree,
- * the first elements of all pairs are one half of the array and the second
- * elements the other half, so each level takes one call of the routine. */
+/* Reduces value[0 .. 2^height), the results of chunks, as a binary tree of
+ * neighbours: 1 into 0, 3 into 2, then 2 into 0. Stores the final result in
+ * value[0]. The values are first put in bit-reversed order. Each level of the
+ * tree then combines the first half of the array with the second half, in one
+ * call of the routine. */
 static void fold_batch(char *value, tn_cpu_run *run, size_t bytes, int height)
 {
 #define REVERSED_4(n) n, n + 32, n + 16, n + 48
@@ -175,8 +175,8 @@ static void fold_batch(char *value, tn_cpu_run *run, size_t bytes, int height)
     memcpy(value, half, bytes);
 }
 
-/* Adds value[chunk][row], the results of the rows' next chunks, to the tree.
- * For one row, first combines as many chunks as form a whole subtree.
+/* Adds value[chunk][row], the results of the rows' next chunks, to the tree. If
+ * there is one row, as many chunks as form a whole subtree are first combined.
  * Overwrites value. */
 static void push_chunks(cpu_fold *fold, tn_cpu_run *run, size_t bytes,
                         int64_t rows, char *value, int64_t chunks)

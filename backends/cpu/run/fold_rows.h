@@ -12,8 +12,8 @@
 typedef struct cpu_fold {
     const cpu_reduce *reduce;
     const tn_cpu_routines *routines;
-    /* The number of chunks in the tree. For ARGMAX and ARGMIN: 0 while tree and
-     * place hold no result, then positive. */
+    /* The number of chunks in the tree. For ARGMAX and ARGMIN, 0 if `tree` and
+     * `place` hold no result yet, else positive. */
     int64_t chunks;
     /* For columns: how many elements of the current chunk are in lanes. */
     int64_t open;
@@ -29,8 +29,8 @@ typedef struct cpu_fold {
 
 /* Returns how many bytes the states of all reductions of code need. */
 size_t tn__cpu_fold_bytes(const cpu_code *code, int64_t rows, bool columns);
-/* Initialises the states with memory of tn__cpu_fold_bytes bytes. ahead is
- * their prefetch distance in bytes. */
+/* Initialises the states of all reductions. memory has tn__cpu_fold_bytes
+ * bytes. ahead is the prefetch distance in bytes. */
 void tn__cpu_fold_place(cpu_fold *fold, const cpu_code *code,
                         const tn_cpu_routines *routines, int64_t rows,
                         bool columns, int64_t ahead, char *memory);
@@ -38,7 +38,7 @@ void tn__cpu_fold_place(cpu_fold *fold, const cpu_code *code,
 void tn__cpu_fold_begin(cpu_fold *fold);
 /* Reduces `count` more elements, from index k on, of the row or of each column.
  * k is a multiple of TN_CHUNK, or of TN_LANES for columns. step is the stride
- * between the elements of a column. */
+ * between the elements of a column, in elements. */
 void tn__cpu_fold_block(cpu_fold *fold, const void *x, int64_t step, int64_t k,
                         int64_t count, int64_t rows, bool columns);
 /* Adds `count` products of two factors to a sum over one row. */
@@ -58,8 +58,9 @@ void tn__cpu_fold_push(cpu_fold *fold, int64_t rows, void *value,
 #define TN_CPU_FOLD_BATCH 64 /* largest number of chunks of one call */
 /* Adds part_value[row], the results of the next segment of long rows, to the
  * tree (split_rows.c). All segments but the last have the same number of
- * chunks, a power of two, so the result is the same as that of one pass. For
- * ARGMAX and ARGMIN, part->tree and part->place hold the values and indices. */
+ * chunks, a power of two. Therefore the result is the same as that of one pass.
+ * For ARGMAX and ARGMIN, part->tree and part->place hold the values and
+ * indices. */
 void tn__cpu_fold_join(cpu_fold *fold, const cpu_fold *part, char *part_value,
                        int64_t rows);
 /* Writes the results out[row]. */

@@ -2,16 +2,14 @@
  * are constant along some dimensions. In grid_sample the indices are the same
  * for all channels, in interpolate for all images and channels.
  *
- * Blocks that differ only in these dimensions run one after another and share
- * their indices. The first of them computes everything that is the same in all
- * of them: the indices, values computed from the indices, and the offsets of
- * the elements to load. The later blocks skip these operations, and for them a
- * load by an index is one gather.
+ * Blocks that differ only in these dimensions run one after another. The first
+ * block computes the indices, the values computed from indices, and the offsets
+ * of the elements to load. The later blocks use these results and skip the
+ * operations.
  *
  * A block is a box: all points of some inner dimensions, and `box` coordinates
  * of the next outer dimension. Therefore offsets relative to the block's first
- * element are the same in each block. A shorter block at the end of a dimension
- * uses the first of these offsets. */
+ * element are the same in each block. */
 #include "../paths/taps.h"
 #include "plan.h"
 
@@ -60,8 +58,8 @@ static uint32_t dims_of(const uint32_t *dims, uint32_t slot)
     return slot == TN_CPU_NONE ? 0 : dims[slot];
 }
 
-/* Sets op_dims[operation] to the dimensions, as bits, along which the
- * operation's result varies. For a load by an index these are the dimensions
+/* Sets op_dims[operation] to a bit mask of the dimensions along which the
+ * operation's result varies. For a load by an index, these are the dimensions
  * along which its indices vary. Returns the dimensions along which any index
  * varies. */
 static uint32_t find_dims(const cpu_plan *plan, const cpu_hoist *h,
@@ -94,10 +92,10 @@ bool tn__cpu_cut_shared(cpu_plan *plan, cpu_hoist *h)
         return false;
     merge(plan, h);
     uint32_t indexed = find_dims(plan, h, op_dims), outer = 0;
-    /* The slots of a block may exceed L1 and stay in L2, because shared values
-     * are rarely computed. unfold of 16 x 16 x 32 x 32 takes 0.65 ms with this
-     * block size, 0.76 ms with half and 0.98 ms with twice of it (Zen 5,
-     * 2026-11). */
+    /* The slots of a block may exceed L1 and stay in L2, because the shared
+     * values are computed for few blocks. unfold of 16 x 16 x 32 x 32 takes
+     * 0.65 ms with this block size, 0.76 ms with half of it and 0.98 ms with
+     * twice as much (Zen 5, 2026-11). */
     int64_t block = plan->built->taps.count > 0
                         ? tn__cpu_taps_block(plan->built)
                         : 2 * tn__cpu_block_size(code, false);
@@ -134,7 +132,7 @@ bool tn__cpu_cut_shared(cpu_plan *plan, cpu_hoist *h)
     return true;
 }
 
-/* Sets coordinates in point[] from a row-major number. With `shared` these are
+/* Computes coordinates from a row-major number. With `shared`, point[] receives
  * the coordinates along the dimensions in which indices are constant, otherwise
  * those along the other dimensions. */
 static void decompose(const cpu_hoist *h, int64_t number, bool shared,

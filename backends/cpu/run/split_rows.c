@@ -1,8 +1,8 @@
 /* split_rows.c: runs a launch of a few very long rows, such as a sum over a
  * whole tensor. Each row (or set of columns) is cut into segments, which the
- * threads process. Then the calling thread combines the segments' results of
- * reductions in order. The number of chunks in a segment is a power of two, so
- * the tree of additions, and the result, are the same as in one pass. */
+ * threads reduce. Then the calling thread combines the results of the segments
+ * in order. The number of chunks in a segment is a power of two, so the tree of
+ * additions, and the result, are the same as in one pass. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,9 +36,9 @@ bool tn__cpu_wants_split(cpu_plan *plan)
            plan->row_length * plan->groups.rows >= SPLIT_LENGTH;
 }
 
-/* Returns where a segment stores the results of a reduction. They are
- * value[row] and, for ARGMAX and ARGMIN, index[row] after all values. Each has
- * 8 bytes. */
+/* Returns the address of the results of a segment's reduction: value[row] and,
+ * for ARGMAX and ARGMIN, index[row] after all values. Each value and each index
+ * has 8 bytes. */
 static char *part_at(const split *s, int64_t segment, uint32_t reduce)
 {
     return s->part + segment * s->part_bytes +

@@ -28,8 +28,8 @@ static bool is_read_by_maps_only(const cpu_code *code, uint32_t operand)
 }
 
 /* Returns whether each row of the operand consists of contiguous subrows of
- * `run` elements. An input may also be one scalar for the whole row. If only
- * stages without reductions read it, it may be one scalar per subrow. */
+ * `run` elements. An input may also be one scalar for the whole row, or, if no
+ * stage with reductions reads it, one scalar per subrow. */
 static bool is_in_subrows(const cpu_plan *plan, uint32_t operand, int64_t run)
 {
     const cpu_view *view = &plan->view[operand];
@@ -51,8 +51,8 @@ static bool is_in_subrows(const cpu_plan *plan, uint32_t operand, int64_t run)
            is_read_by_maps_only(tn__cpu_subrow_code(plan->built), operand);
 }
 
-/* Returns 0 for a row of a single subrow if there is separate code for subrows,
- * because routines reduce such a row as fast. */
+/* If a row is a single subrow, routines reduce it as fast as machine code.
+ * Therefore returns 0 for it if the program has separate code for subrows. */
 int64_t tn__cpu_subrow_length(const cpu_plan *plan, int64_t run)
 {
     const tn_built *built = plan->built;
@@ -70,7 +70,7 @@ int64_t tn__cpu_subrow_length(const cpu_plan *plan, int64_t run)
     return run;
 }
 
-/* Returns true only if every row and subrow of the results begins at a vector
+/* Returns whether every row and subrow of the results begins at a vector
  * boundary, which non-temporal stores require. */
 bool tn__cpu_subrows_can_stream(const cpu_plan *plan)
 {

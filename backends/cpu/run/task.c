@@ -13,8 +13,7 @@ static size_t round_up(size_t bytes)
 }
 
 /* Returns the prefetch distance of reductions, in bytes. It is 0 in programs of
- * several stages. These prefetch between operations (traffic.c), and more
- * prefetches would evict data from L1 that is read again. */
+ * several stages, which prefetch between operations instead (traffic.c). */
 static int64_t fold_ahead(const cpu_plan *plan)
 {
     enum { LAST_CACHE = 12 << 20 };
@@ -163,9 +162,9 @@ void tn__cpu_task_group(cpu_task *task, int64_t group)
 
 /* Returns the length of the subrows if elements [k, end) of a streamed row can
  * be processed subrow by subrow, else 0. Stages with reductions accept
- * incomplete subrows. Other stages need whole ones. If their results use
- * non-temporal stores, machine code must issue these itself, because deferred
- * stores need contiguous blocks. */
+ * incomplete subrows at both ends, other stages do not. If the results of a
+ * stage use non-temporal stores, machine code must be able to issue the stores
+ * itself. */
 static int64_t subrow_at(const cpu_plan *plan, const cpu_stage *stage,
                          int64_t k, int64_t end)
 {
@@ -182,10 +181,10 @@ void tn__cpu_task_stream(cpu_task *task, const cpu_stage *stage,
     const cpu_plan *plan = task->plan;
     int64_t step =
         plan->columns ? plan->block / plan->groups.rows : plan->block;
-    /* The blocks of a stage with reductions ignore runs, because a block must
-     * consist of whole chunks. Other stages end a block where a run ends,
-     * because an operand may have one scalar for each run, such as a channel's
-     * bias. */
+    /* In stages without reductions a block ends where a run ends, because an
+     * operand may have one scalar for each run, such as a channel's bias. In
+     * stages with reductions a block must consist of whole chunks, so it
+     * ignores runs. */
     int64_t run = stage->reduce_count > 0 ? end : plan->run.length;
     int64_t pieces = (run + step - 1) / step;
     if (run < plan->row_length && stage->reduce_count == 0)

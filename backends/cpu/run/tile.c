@@ -1,9 +1,9 @@
-/* tile.c: cuts elementwise work on operands of different layout, such as a +
+/* tile.c: cuts elementwise work on operands of different layouts, such as a +
  * b.T, into tiles. If the innermost dimension were processed from end to end,
  * each element of the transposed operand would come from another cache line,
- * and that line would be evicted before its next element is needed. So a group
- * is a tile of two dimensions: the innermost one, and the one along which the
- * transposed operand is contiguous. */
+ * and that line would be evicted before its next element is needed. Therefore a
+ * group is a tile of two dimensions: the innermost dimension, and the dimension
+ * along which the transposed operand is contiguous. */
 #include <stdlib.h>
 
 #include "plan.h"
@@ -14,9 +14,9 @@
 /* Tiles are used if the two dimensions have at least this many points. */
 #define TILE_FROM 4096
 
-/* Looks for a transposed operand: one with a stride other than 1 or 0 along the
- * innermost dimension and a stride of 1 along another. Returns that other
- * dimension, or NONE if there is no such operand. */
+/* Looks for a transposed operand: its stride is not 0, 1 or -1 along the
+ * innermost dimension, and 1 along another dimension. Returns that other
+ * dimension, or NONE if there is no transposed operand. */
 static uint32_t dense_dimension(const cpu_plan *plan, uint32_t inner)
 {
     const tn_launch *launch = plan->launch;

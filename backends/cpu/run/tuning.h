@@ -7,17 +7,18 @@
 
 /* The number of elements of a task, which are about 10 us of simple work. */
 #define TN_CPU_TASK_WORK 32768
-/* The number of elements of a task whose elements are weighted sums of a few
- * loads by an index (taps_blocks.c). Each element is little work. */
+/* The number of elements of a task in programs that compute weighted sums of a
+ * few loads by an index (taps_blocks.c). It is large because each element is
+ * little work. */
 #define TN_CPU_TAPS_WORK 262144
 /* Largest number of bytes that a group's slots may have: well within an L2. */
 #define TN_CPU_KEPT_BYTES 131072
-/* Rows of at least this many elements are long: routines are called once per
- * row. */
+/* Rows of at least this many elements are long. Routines are then called once
+ * per row. */
 #define TN_CPU_LONG_ROW 64
-/* Rows of at most this many elements are short. They are reduced as columns,
- * many rows at once. A row of 64 elements is faster if it is reduced alone,
- * with its elements in the lanes of a vector. */
+/* Rows of at most this many elements are short. Many short rows are reduced at
+ * once, as columns. Reducing a row of 64 elements alone, with its elements in
+ * the lanes of a vector, is faster. */
 #define TN_CPU_SHORT_ROW 32
 /* Least number of adjacent rows that form a group of columns. */
 #define TN_CPU_LEAST_COLUMNS 16
@@ -28,47 +29,46 @@
 #define TN_CPU_STREAM_TASKS 64
 /* The largest number of bytes of a block's slots, half an L1. */
 #define TN_CPU_BLOCK_BYTES 24576
-/* Largest number of elements of a block of an in-place update. The block's
- * slots and its operands, which are read in place, then take half an L1. */
+/* The largest number of elements of a block of an in-place update. The block's
+ * slots and operands then need half an L1. */
 #define TN_CPU_IN_PLACE_BLOCK 1024
-/* The number of elements of a block for machine code, which keeps its values in
+/* The number of elements of a block for machine code, which holds values in
  * registers. */
 #define TN_CPU_NATIVE_BLOCK 4096
-/* The number of elements of a block if machine code keeps all values of the
- * program in registers, so that no slot needs L1. Starting a block costs 60
- * ns. */
+/* The number of elements of a block if machine code holds all values of the
+ * program in registers, so that no slot needs L1. Large blocks are better,
+ * because starting a block takes 60 ns. */
 #define TN_CPU_NATIVE_ALONE 16384
 /* The largest number of bytes of the slots of a block of whole rows. Larger
  * blocks amortise the cost of starting an operation: layer_norm of 2048 x 512
- * takes 0.37 ms with half an L1 and 0.28 ms with this (Zen 5). */
+ * takes 0.28 ms, and 0.37 ms with half an L1 (Zen 5). */
 #define TN_CPU_ROWS_BYTES 98304
-/* Programs with machine code may use TN_CPU_NATIVE_ROWS times
- * TN_CPU_ROWS_BYTES, because most of their slots are operands in memory.
- * layer_norm of 2048 x 512 takes 145 us instead of 164, with gradients 505 us
- * instead of 558 (Zen 5). */
+/* The slots of a program with machine code may have TN_CPU_NATIVE_ROWS times
+ * TN_CPU_ROWS_BYTES bytes. Most of them point to operands, so they take no
+ * memory. layer_norm of 2048 x 512 takes 145 us instead of 164, with gradients
+ * 505 us instead of 558 (Zen 5). */
 #define TN_CPU_NATIVE_ROWS 4
 /* The number of elements of a block of contiguous rows that the program only
  * reduces. The block is read in place. */
 #define TN_CPU_FOLD_BLOCK 32768
-/* Bytes of each operand to prefetch, and of deferred stores to issue, before an
- * operation of a program with several stages. Memory would idle while a stage
- * works on rows in L1.
+/* In a program of several stages, this many bytes of each operand are
+ * prefetched before each operation, and as many bytes of deferred stores are
+ * issued. Otherwise memory would idle while a stage works on rows in L1.
  * - With 384 bytes, layer_norm of 4096 x 1024 takes 2.6 ms instead of 4.8,
  *   group_norm with its gradients 13.5 ms instead of 16 (Sapphire Rapids).
  * - With 512 bytes, softmax of 4096 x 4096 takes 6.6 ms instead of 8.4 ms with
  *   384, log_softmax of 4096 x 1024 1.73 ms instead of 2.1 (Zen 5).
  * - 768 and 1024 bytes gain no more and slow group_norm down.
- * In a program of one stage the hardware prefetcher is enough: prefetches take
- * batch_norm of 16 x 64 x 56 x 56 from 0.68 to 1.2 ms (Zen 5). */
+ * In a program of one stage the hardware prefetcher is enough: batch_norm of 16
+ * x 64 x 56 x 56 takes 0.68 ms, and 1.2 ms with prefetches (Zen 5). */
 #define TN_CPU_STAGED_BYTES 512
 /* Replaces TN_CPU_STAGED_BYTES in a program of one stage that uses non-temporal
  * stores. */
 #define TN_CPU_STREAM_STEP_BYTES 128
-/* Launches of at least this many elements prefetch their input. Their data does
- * not fit in an L2 that also holds other data. */
+/* Launches of at least this many elements prefetch their input, because their
+ * data does not fit in an L2 that also holds other data. */
 #define TN_CPU_PREFETCH_FROM 131072
-/* If rows have fewer elements, they are still in L2 when the next stage reads
- * them. */
+/* Rows of fewer elements are still in L2 when the next stage reads them. */
 #define TN_CPU_REREAD 65536
 /* The largest number of bytes of results whose stores are deferred at the same
  * time. */

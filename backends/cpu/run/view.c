@@ -38,8 +38,8 @@ void tn__cpu_view_push(cpu_view *view, int64_t extent, int64_t stride)
     view->ndim++;
 }
 
-/* The state of a walk over the points of a view: the coordinates of the current
- * point, and its offset in elements. */
+/* The state of an iteration over the points of a view: the coordinates of the
+ * current point, and its offset in elements. */
 typedef struct walk {
     int64_t coordinate[TN_MAX_NDIM];
     int64_t offset;
@@ -56,8 +56,8 @@ static void walk_begin(walk *w, const cpu_view *view, int64_t p)
     }
 }
 
-/* Returns the smaller of n and the number of points up to the end of the
- * innermost dimension. */
+/* Returns n or the number of points up to the end of the innermost dimension,
+ * whichever is smaller. */
 static int64_t walk_run(const walk *w, const cpu_view *view, int64_t n)
 {
     uint32_t d = view->ndim - 1;

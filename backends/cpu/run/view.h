@@ -6,13 +6,13 @@
 
 #include "../cpu.h"
 
-/* The coordinates c[] of point p are its row-major position in extent[]. Its
- * element is base[sum over d of c[d] * stride[d]]. Offsets and strides count
- * elements. */
+/* Point p has the coordinates c[] whose row-major position in extent[] is p.
+ * Its element is base[sum over d of c[d] * stride[d]]. Offsets and strides are
+ * in elements. */
 typedef struct cpu_view {
     char *base;
-    int64_t offset; /* offset of the first point if there is no base: the
-                       program only asks for offsets (CPU_OFFSET) */
+    int64_t offset; /* offset of the first point, used if base is NULL because
+                       the program only computes offsets (CPU_OFFSET) */
     uint32_t ndim;  /* number of dimensions after merging; 0 for one point */
     uint8_t dtype, bytes;
     int64_t extent[TN_MAX_NDIM], stride[TN_MAX_NDIM];
@@ -23,14 +23,15 @@ void tn__cpu_view_init(cpu_view *view, const tn_kernel_operand *operand,
                        const tn_launch_operand *given);
 /* Moves the view by `offset` elements in memory. */
 void tn__cpu_view_move(cpu_view *view, int64_t offset);
-/* Adds an innermost dimension, merged with the former innermost dimension if
- * their strides allow it. */
+/* Adds an innermost dimension, or merges it with the current innermost
+ * dimension if their strides allow it. */
 void tn__cpu_view_push(cpu_view *view, int64_t extent, int64_t stride);
 /* Returns the address of points [p, p + n) if they are contiguous in memory,
  * else NULL. */
 char *tn__cpu_view_flat(const cpu_view *view, int64_t p, int64_t n);
-/* view_load converts points [p, p + n) to their register type and writes them
- * to out. view_store converts back from in. */
+/* tn__cpu_view_load converts points [p, p + n) to their register type and
+ * writes them to out. tn__cpu_view_store converts the values of `in` back and
+ * writes them to these points. */
 void tn__cpu_view_load(const cpu_view *view, const tn_cpu_routines *routines,
                        int64_t p, int64_t n, void *out);
 void tn__cpu_view_store(const cpu_view *view, const tn_cpu_routines *routines,
@@ -40,8 +41,8 @@ void tn__cpu_view_offsets(const cpu_view *view,
                           const tn_cpu_routines *routines, int64_t p,
                           int64_t n, int64_t *out);
 
-/* Returns the address of the element that all points [p, p + n) share if their
- * stride is 0, else NULL. */
+/* Returns the address of the one element that points [p, p + n) have if all
+ * their strides are 0, else NULL. */
 char *tn__cpu_view_single(const cpu_view *view, int64_t p, int64_t n);
 
 #endif

@@ -1,7 +1,7 @@
-/* family.c: constants that depend on the processor family, as one table for
- * each family, with their measurements. To support another family, add a table.
- * Constants for all families are in run/tuning.h and beside the loops that use
- * them. */
+/* family.c: constants that depend on the processor family, with their
+ * measurements. Each family has one table. To support another family, add a
+ * table. Constants for all families are in run/tuning.h and beside the loops
+ * that use them. */
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
@@ -15,8 +15,8 @@
  *     last-level cache. With 4 MiB each they take 150 us with 32-byte vectors
  *     and 165 us with 64-byte vectors.
  *   prefetches_in_place: for four tensors of 4 MiB, SGD with momentum takes
- *     1.8 ms without prefetches and 2.45 ms with them; Adam takes 2.5 and 3.8
- *     ms.
+ *     1.8 ms without prefetches and 2.45 ms with them. Adam takes 2.5 ms
+ *     without prefetches and 3.8 ms with them.
  *   reduce_ahead: sums of 4 MiB in the last-level cache take 46 us if the
  *     next cache lines or nothing is prefetched, and 47 to 57 us with
  *     distances of 1 to 12 KiB. */
@@ -34,19 +34,18 @@ static const tn_cpu_family double_pumped = {
 /* Measured on AMD EPYC (Zen 5), 1 thread, 2026-11. Processors that were not
  * measured use this table too.
  *
- *   prefetches_columns: sums of 1024 columns of 4096 elements take 252 us
- *     with and 300 us without prefetches, minima and maxima 338 and 530 us.
+ *   prefetches_columns: with prefetches, sums of 1024 columns of 4096 elements
+ *     take 252 us instead of 300, minima and maxima 338 us instead of 530.
  *   reduce_ahead: sums of rows in the last-level cache take 40.5 us for 4 MiB
  *     with a distance of 6 KiB, and 41 to 43 us with 12 to 24 KiB. For 8 MiB
- *     they take 82 and 84 to 88 us.
+ *     they take 82 us with 6 KiB, and 84 to 88 us with 12 to 24 KiB.
  *   reduce_far_ahead: sums of 16 MiB, partly cached, take 184 to 192 us with
- *     distances of 12 to 24 KiB and 212 us with 6 KiB. For 32 MiB they take
- *     601 to 615 and 638 us.
- *   copy_ahead: clone of 16 MiB takes 0.45 ms with and 0.6 ms without
- *     prefetches.
- *   stream_ahead: adding a row to 4096 x 1024 takes 0.45 ms with and 0.57 ms
- *     without prefetches, exp of 64 MiB 2.4 and 3.0 ms. Programs with two
- *     input streams take the same time either way. */
+ *     distances of 12 to 24 KiB, and 212 us with 6 KiB. For 32 MiB they take
+ *     601 to 615 us with 12 to 24 KiB, and 638 us with 6 KiB.
+ *   copy_ahead: with prefetches, clone of 16 MiB takes 0.45 ms instead of 0.6.
+ *   stream_ahead: with prefetches, adding a row to 4096 x 1024 takes 0.45 ms
+ *     instead of 0.57, exp of 64 MiB 2.4 ms instead of 3.0. Programs with two
+ *     input streams take the same time with and without prefetches. */
 static const tn_cpu_family full_width = {
     .name = "64-byte vectors at once, and all others",
     .wide = 1,
@@ -60,8 +59,8 @@ static const tn_cpu_family full_width = {
 
 /* Returns the table of this processor. AMD's families 17h to 19h (up to Zen 4)
  * execute 512-bit vectors in two halves. CPUID leaf 8000001Ah has a bit for
- * full-width 512-bit units, but KVM hides it. The leaf's bit for 256-bit units
- * is set only on AMD's processors. */
+ * full-width 512-bit units, but KVM hides it, so the family number decides. The
+ * leaf's bit for 256-bit units shows that the processor is AMD's. */
 const tn_cpu_family *tn__cpu_family_here(void)
 {
 #if defined(__x86_64__)

@@ -1,5 +1,5 @@
-/* isa.c: finds the instruction sets that this machine supports, and fills their
- * tables of routines. */
+/* isa.c: finds the instruction sets that this machine supports, and makes the
+ * table of routines of each. */
 #include <pthread.h>
 #include <string.h>
 #if defined(__x86_64__)
@@ -31,7 +31,7 @@ typedef struct set {
       tn__cpu_order__##isa, tn__cpu_lapack__##isa},                           \
      tn__cpu_math__##isa, &tn__cpu_math_count__##isa, {0}}
 
-/* Ordered from the plainest set to the best one. The last available set is the
+/* From the plainest set to the best one. The last set that is available is the
  * default. */
 static set sets[] = {
     SET(generic, "nothing"),
@@ -77,14 +77,15 @@ static void detect(void)
 #endif
     for (int i = 0; i < SET_COUNT; i++)
         sets[i].table.family = tn__cpu_family_here();
-    /* A function that fills a table is compiled for that set and may use its
-     * instructions, so tables of sets that are not available stay empty. */
+    /* A function that fills a table is compiled for that table's instruction
+     * set and may use its instructions. Therefore tables of sets that are not
+     * available stay empty. */
     for (int i = 0; i < SET_COUNT; i++) {
         if (!sets[i].available)
             continue;
         int native = sets[i].table.native;
-        /* v4 and jit start as copies of v3's table, whose entries they keep
-         * where they have no loop of their own (TN_CPU_SPARE). */
+        /* The tables of v4 and jit begin as copies of v3's table. Entries for
+         * which v4 has no loop (TN_CPU_SPARE) stay copies. */
         if (i > 1) {
             sets[i].table = sets[1].table;
             sets[i].table.narrower = &sets[1].table;

@@ -1,21 +1,20 @@
-/* isa.h: macros for files that are compiled once for each instruction set, with
- * -DTN_CPU_SET=v3 and the like. */
+/* isa.h: macros for files that are compiled once for each instruction set. The
+ * compiler option -DTN_CPU_SET=v3, for example, selects the set v3. */
 #ifndef TN_CPU_ISA_H
 #define TN_CPU_ISA_H
 
-/* A user's -O2 follows this plugin's -O3 on the command line, and gcc's -O2
- * vectorises few loops, so this pragma asks for O3 again. -O0 stays in force
- * for debugging. TN_CPU_PLAIN is defined for the set `generic`, which is built
- * for small size rather than speed. */
+/* This plugin is built with -O3, but a user's -O2 follows it on the command
+ * line and replaces it. gcc vectorises few loops with -O2, so this pragma
+ * selects O3 again. -O0 stays in force for debugging. TN_CPU_PLAIN is defined
+ * for the set `generic`, which is optimised for size. */
 #if defined(__OPTIMIZE__) && !defined(__clang__) && !defined(TN_CPU_PLAIN)
 #pragma GCC optimize("O3")
 #endif
 
-/* TN_CPU_SPARE is defined for a set that the JIT compiler complements (v4). Its
- * table starts as a copy of the next narrower set's. Entries for rare loops,
- * and for what machine code does better (pairs of operations, functions of
- * float32 alone), stay copies and are not compiled again. RARE(loop) marks such
- * loops. */
+/* TN_CPU_SPARE is defined for v4, the set for which there is a JIT compiler.
+ * Its table begins as a copy of v3's table. Some entries stay copies and are
+ * not compiled again: rare loops, and loops that machine code replaces (pairs
+ * of operations, functions of float32). RARE(loop) marks such loops. */
 #ifdef TN_CPU_SPARE
 enum { TN_CPU_IS_SPARE = 1 };
 #else
@@ -37,8 +36,8 @@ enum { TN_CPU_IS_SPARE = 0 };
 #define TN_CPU_NAME(name) TN_CPU_JOIN(name, TN_CPU_SET)
 
 /* A loop whose iterations access only element i of each array. An output may be
- * an input, so the compiler is told that this does not prevent
- * vectorisation. */
+ * the same array as an input. The pragma tells the compiler that this does not
+ * prevent vectorisation. */
 #if defined(__clang__)
 #define EACH(i, n)                                                            \
     _Pragma("clang loop vectorize(assume_safety)") for (int64_t i = 0; i < n; \

@@ -1,7 +1,7 @@
 /* math_ops.h: the functions and macros that the generated mathematical
- * functions (math_routines.inc) use besides C's operators. They are the
- * instructions of TN_KERNEL_MAP that C leaves undefined or spells
- * differently. */
+ * functions (math_routines.inc) call. They are the instructions of
+ * TN_KERNEL_MAP that have no operator in C, or whose operator in C is undefined
+ * for some values. */
 #ifndef TN_CPU_MATH_OPS_H
 #define TN_CPU_MATH_OPS_H
 
@@ -14,12 +14,12 @@
 /* Functions are always inlined: a call would prevent vectorisation of the loop
  * around it. */
 #define FN static inline __attribute__((always_inline, unused))
-/* The loop of a mathematical function. The table may leave it out, so it may be
- * unused. */
+/* The loop of a mathematical function. It is marked as unused, because the
+ * table does not list all loops. */
 #define RUN static __attribute__((unused))
 
-/* Reinterpret the bits of a value. Every NaN gives the bits of the positive
- * quiet NaN. */
+/* Returns the bits of a value as an integer. Every NaN gives the bits of the
+ * positive quiet NaN. */
 FN int32_t bitcast_i32(float x)
 {
     return x != x ? 0x7fc00000 : (int32_t)bits_f32(x);
@@ -40,8 +40,8 @@ FN double bitcast_f64(int64_t i)
     return double_of((uint64_t)i);
 }
 
-/* Casts of floats to integers saturate, and NaN gives 0. x is compared with
- * 2^31 or 2^63 as floats, which are exact. */
+/* Casts of floats to integers saturate, and NaN becomes 0. x is compared with
+ * 2^31 or 2^63, which are exact as floats. */
 #define TN_CPU_SATURATE(R, T, suffix, from, low, high, two_to)                \
     FN R suffix##_of_##from(T x)                                              \
     {                                                                         \

@@ -1,14 +1,14 @@
 /* math_table.c: the mathematical functions (exp, sin, erf ...) for one
- * instruction set. Their C is generated at build time (build-aux/print_math.c).
- * This file provides what that code uses, and the table of functions. */
+ * instruction set. Their C code is generated at build time
+ * (build-aux/print_math.c). This file has the functions that the generated code
+ * calls, and the table of mathematical functions. */
 #include "isa.h"
 #include "math_ops.h"
 #include "math_table.h"
 
-/* The generated loops run over whole vectors only. Such a loop has a third of
- * the code of one for any count, which adds loops for narrower vectors and
- * single values. The values after the last whole vector run through the loop as
- * one more vector, padded with copies of the last value. */
+/* The generated loops process whole vectors only, which makes their code three
+ * times smaller. The values after the last whole vector are processed as one
+ * more vector, padded with copies of the last value. */
 #if defined(__FMA__) || defined(__aarch64__)
 enum { LANES = TN_CPU_VECTOR / 4 };
 #else
@@ -53,14 +53,14 @@ whole_vectors(tn_cpu_math *run, void *out, const void *a, const void *b,
 #include "math_routines.inc"
 #undef run_exp_f32
 
-/* Computes exp of float32 (elementary.def) as exp(r) times a power of two. If
- * all results of a block are normal numbers, as is usual, the power of two is
- * one factor, without special cases. The results have the same bits as those of
- * the general loop, which was tested for every such x. */
+/* Computes exp of float32 (elementary.def) as exp(r) times a power of two.
+ * Usually all results of a block are normal numbers. They are then computed
+ * without special cases. The results have the same bits as those of the general
+ * loop, which was tested for every such x. */
 RUN void run_exp_f32(void *out, const void *a, const void *b, const void *c,
                         int64_t n)
 {
-    /* WIDEST is 87: if |x| <= 87, all results are normal numbers. */
+    /* 87: if |x| <= 87, exp(x) is a normal number. */
     enum { BLOCK = 128, WIDEST = 0x42ae0000 };
     for (int64_t i = 0, m; i < n; i += m) {
         const float *x = (const float *)a + i;
@@ -93,10 +93,10 @@ RUN void run_exp_f32(void *out, const void *a, const void *b, const void *c,
     }
 }
 
-/* The generic set has no loops for functions that use float64. Programs run
- * these functions instruction by instruction. They are rare, consist mostly of
- * calls of fma() (lgamma of float32 takes 1.25 times as long this way), and
- * would add 70 KB. */
+/* The generic set has no loops for functions that use float64, which would add
+ * 70 KB. Programs run these rare functions instruction by instruction, which
+ * takes little longer (1.25 times for lgamma of float32), because most of their
+ * time is calls of fma(). */
 const tn_cpu_math_entry TN_CPU_NAME(tn__cpu_math)[] = {
 #if !defined(TN_CPU_SPARE)
     TN_CPU_MATH_F32_ROWS

@@ -1,7 +1,7 @@
-/* routines_arith.c: the arithmetic instructions of TN_KERNEL_MAP, one loop for
- * each instruction and register type. Small functions define an instruction for
- * one value. They select bits instead of branching, so that a compiler can
- * vectorise the loops. */
+/* routines_arith.c: the arithmetic instructions of TN_KERNEL_MAP, with one loop
+ * for each instruction and register type. Small functions define instructions
+ * for single values. They select bits instead of branching, so that a compiler
+ * can vectorise the loops. */
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
@@ -86,7 +86,7 @@ INTEGER_FUNCTIONS(i64, int64_t, uint64_t, 64)
         }                                                                     \
     }
 
-/* An instruction with three operands. A is the type of the first one. b and c
+/* An instruction with three operands a, b and c. A is the type of a. b and c
  * may be one value each. */
 #define TERNARY_LOOP(A, T, R, yi, zi, expression)                             \
     EACH(i, n)                                                                \
@@ -136,12 +136,13 @@ FLOATS(f32, float, f)
 FLOATS(f64, double, )
 
 /* Divides many x by one y with multiplications. r is 1 / y, rounded. If q is
- * next to x / y, then q + (x - q y) r is x / y correctly rounded (Markstein,
- * doi:10.1147/rd.341.0111). The product of x and a two-part 1 / y (r and rest)
- * is such a q. The sign is set separately, for zeros. If x and y are within the
- * bounds, all intermediate results are normal numbers. multiply_...() returns
- * false for a block with an x outside the bounds; its caller then divides. 16
- * floats take 5 cycles this way, and 10 cycles with Golden Cove's divider. */
+ * one of the floats next to x / y, then q + (x - q y) r is x / y correctly
+ * rounded (Markstein, doi:10.1147/rd.341.0111). q is the product of x and 1 / y
+ * in two parts (r and rest). The sign is set separately, for zeros. If x and y
+ * are within the bounds, all intermediate results are normal numbers.
+ * multiply_...() returns false if a block has an x outside the bounds. Its
+ * caller then divides. 16 floats take 5 cycles this way, and 10 cycles with the
+ * divider (Golden Cove). */
 #if defined __FMA__ || defined __aarch64__
 #define QUOTIENT(suffix, T, U, f, of, SIGN, X_LOW, X_HIGH, Y_LOW, Y_HIGH)     \
     static bool multiply_##suffix(T *o, const T *a, T y, int64_t n)           \
@@ -236,7 +237,7 @@ TERNARY(select_4, uint8_t, uint32_t, uint32_t, x ? y : z)
 TERNARY(select_8, uint8_t, uint64_t, uint64_t, x ? y : z)
 
 /* BITCAST of floats to integers. Every NaN becomes the positive quiet NaN,
- * because which NaN an operation returns depends on the processor. */
+ * because the bits of a NaN result depend on the processor. */
 UNARY(bits_of_f32, uint32_t, uint32_t,
       (x & 0x7fffffffu) > 0x7f800000u ? 0x7fc00000u : x)
 UNARY(bits_of_f64, uint64_t, uint64_t,

@@ -1,7 +1,7 @@
 /* routines_attention.c: the loops of scaled_dot_product_attention
  * (cpu_attention.c), over rows of scores that stay in L1. The length of a row
- * is a multiple of 16 elements, which whole vectors of each set divide. Loops
- * may overwrite the elements after the `width` keys of a row. */
+ * is a multiple of 16 elements, so it is a whole number of vectors in each set.
+ * A row has `width` keys. Loops may overwrite the elements after them. */
 #include <math.h>
 
 #include "routines.h"
@@ -23,8 +23,8 @@ static inline vec_f32 splat(float x)
     return (vec_f32){0} + x;
 }
 
-/* Returns exp(x), but 0 for x < -87. With fma the result has the bits of
- * exp_f32 (math_table.c). */
+/* Returns exp(x), or 0 if x < -87. If the set has fma, the result has the same
+ * bits as exp_f32 (math_table.c). */
 #if FUSED
 static inline vec_f32 exp_flushed(vec_f32 x)
 {
@@ -64,7 +64,8 @@ static inline int64_t visible_keys(int64_t i, int64_t first, int64_t width)
 }
 
 /* Sets the elements of row i after its visible keys to x, up to the end of a
- * vector. Returns the number of vectors with visible keys. */
+ * vector. Visible keys are those that the mask does not hide. Returns the
+ * number of vectors with visible keys. */
 static inline int64_t pad_row(float *s, int64_t i, int64_t first,
                               int64_t width, float x)
 {
@@ -197,16 +198,17 @@ static void softmax_backward(const tn_cpu_scores *scores, float *d,
             p[v] = w;
             g[v] = w * (g[v] - mean[i]);
         }
-        /* If base is NaN, exp is NaN for hidden keys too. The products that
-         * follow need 0 there. */
+        /* If base is NaN, exp is NaN for hidden keys too. It must be 0 there,
+         * because products with these elements follow. */
         clear_tail(s, visible_keys(i, first, width), width);
         clear_tail(d, visible_keys(i, first, width), width);
     }
 }
 
-/* Computes dot products of rows, in the order of matrix products
- * (float_product.c). For a row with one weight 1 and all others 0, the gradient
- * of the scores is then exactly 0. Several rows are summed at once. */
+/* Computes dot products of rows, in the same order of summation as matrix
+ * products (float_product.c). Therefore the gradient of a row's scores is
+ * exactly 0 if the softmax is 1 for one key and 0 for the others. Several rows
+ * are summed at once. */
 static void row_dots(const float *x, int64_t x_row, const float *y,
                      int64_t y_row, int64_t rows, int64_t n, float *out)
 {

@@ -1,7 +1,7 @@
 /* routines_conv.c: the loops of convolution (cpu_conv.c). The main loop is the
- * tile of a matrix product that reads its left operand through offsets. The
- * lanes of a vector are channels or pixels. Other loops arrange the
- * operands. */
+ * tile of a matrix product whose left operand is read through a table of
+ * offsets. The lanes of a vector are channels or pixels. Other loops copy the
+ * operands to the layout that it needs. */
 #include <stdbool.h>
 #include <string.h>
 

@@ -25,9 +25,9 @@ static inline float f16_widen(uint16_t h)
 }
 
 /* Converts float32 to float16, rounded to nearest even. For normal results,
- * adds half of the last bit that is kept, or a little less if that bit is 0,
- * and truncates. For subnormal results, adds 0.5, whose last bit has the same
- * weight as the last bit of the result, so the addition rounds. */
+ * adds half of the last bit that is kept (a little less if that bit is 0) and
+ * truncates. For subnormal results, adds 0.5: the last bit of the sum has the
+ * weight of the last bit of the result, so the addition rounds. */
 static inline uint16_t f16_narrow(float x)
 {
     uint32_t b = bits_f32(x), sign = b >> 16 & 0x8000, u = b & 0x7fffffff;
@@ -120,7 +120,8 @@ static inline uint8_t bool_narrow(uint8_t x)
 }
 
 /* Rounds values to a storage type by storing and loading PIECE elements at a
- * time. Both conversions in one loop would be a seventh of this file's code. */
+ * time, with the existing functions. A loop for each type would add a seventh
+ * to this file's code. */
 #if defined(__clang__)
 __attribute__((noinline))
 #else
@@ -142,8 +143,9 @@ static void round_trip(void *out, const void *in, size_t bytes, int64_t n,
     }
 }
 
-/* Defines the load, store, gather and rounding of a storage type S with
- * register type T. Unit strides have their own loops, which are vectorised. */
+/* Defines the load, store, gather and rounding functions of a storage type S
+ * with register type T. For stride 1 there are separate loops, which are
+ * vectorised. */
 #define STORAGE(name, S, T)                                                   \
     static void load_##name(void *out, const void *memory, int64_t stride,    \
                             int64_t n)                                        \
@@ -215,10 +217,9 @@ STORAGE(bool, uint8_t, uint8_t)
     }
 #ifdef TN_CPU_NEAR
 /* Gathers 4-byte elements. If the first and the last offset of some elements
- * are close, as for adjacent rows or the taps of an interpolation, the gather
- * is a permutation of two vectors (gather_near). Stops testing for that when
- * about a third of the tests fail, since each failure is a branch
- * misprediction. */
+ * are close, as in interpolation, the gather is a permutation of two vectors
+ * (gather_near). Stops testing for that when about a third of the tests fail,
+ * since each failure is a branch misprediction. */
 static void gather_w4(void *out, const void *memory, const int64_t *offset,
                       int64_t n)
 {
@@ -241,7 +242,8 @@ static void gather_w4(void *out, const void *memory, const int64_t *offset,
 }
 
 /* Adds a leaf to a tree of additions. half[k] is the last complete subtree of
- * 2^k leaves. */
+ * 2^k leaves. Two subtrees of the same size are added to one of twice the
+ * size. */
 static inline __attribute__((always_inline)) void
 add_leaf(vec_f32 *half, int leaf, vec_f32 x)
 {
@@ -251,13 +253,12 @@ add_leaf(vec_f32 *half, int leaf, vec_f32 x)
     half[k] = x;
 }
 
-/* Computes weighted sums by trees of additions with 2^depth leaves. If vectors
- * have 64 bytes, there is a version for trees of 8 leaves. depth is a constant
- * where this is inlined, so all values but those of large trees stay in
- * registers. A missing leaf is -0, which adds nothing. The taps of an entry
- * (tap[entry]) are loaded once and serve all rows. A store writes a whole
- * vector; if the entry has fewer sums, the store of the next entry overwrites
- * the rest. */
+/* Computes weighted sums by trees of additions with 2^depth leaves. depth is a
+ * constant where this function is inlined, so the values of small trees stay in
+ * registers. If vectors have 64 bytes, there is a version for trees of 8
+ * leaves. A missing leaf is -0, which adds nothing. The taps of an entry
+ * (tap[entry]) are loaded once for all rows. A store writes a whole vector. If
+ * the entry has fewer sums, the store of the next entry overwrites the rest. */
 enum { HAS_DEPTH_3 = TN_CPU_VECTOR == 64 };
 #define HAS_LEAF(leaf) (whole || (leaves >> (leaf) & 1))
 static inline __attribute__((always_inline)) void
@@ -267,9 +268,9 @@ sum_taps(const tn_cpu_tap_rows *rows, const tn_cpu_tap *tap, int64_t entries,
     enum { L = TN_CPU_VECTOR / sizeof(float) };
     const int64_t in_step = rows->in_step, out_step = rows->out_step;
     const int64_t line = 64 / sizeof(float);
-    /* row, row_out: number of elements of the next input and output rows to
-     * prefetch. share, share_out: the part of them that is prefetched for each
-     * entry. */
+    /* row and row_out are the numbers of elements of the next input and output
+     * row to prefetch. share and share_out are the parts of these rows to
+     * prefetch for each entry. */
     const int64_t row = rows->next ? rows->from : 0;
     const int64_t row_out = rows->next_out ? rows->n : 0;
     const int64_t share = (row / entries + line - 1) / line * line;
@@ -347,7 +348,7 @@ static void taps(const tn_cpu_tap_rows *rows, const tn_cpu_tap *tap,
 }
 
 /* Computes weighted sums of whole rows. The last vector of a row overlaps the
- * one before. */
+ * previous vector. */
 static inline __attribute__((always_inline)) void sum_rows_of_taps(
     const tn_cpu_tap_rows *rows, const int64_t *at, const float *weight,
     const int depth, const uint32_t leaves, const int whole)
@@ -405,8 +406,8 @@ GATHER_RUNS(w4, uint32_t)
 #endif
 GATHER_RUNS(w8, uint64_t)
 
-/* Loads a tile, eight columns at a time, so that reads and writes stay within
- * few cache lines. */
+/* Loads a tile eight columns at a time, so that reads and writes access few
+ * cache lines at a time. */
 #define TILE(name, S, T)                                                      \
     static void load_tile_##name(void *out, const void *memory, int64_t rows, \
                                  int64_t columns, int64_t row,                \
@@ -426,7 +427,7 @@ GATHER_RUNS(w8, uint64_t)
 TILE(w4, uint32_t, uint32_t)
 TILE(w8, uint64_t, uint64_t)
 
-/* Loads a tile of a half-precision type: collects the bits of 32 x 8 elements,
+/* Loads a tile of a half-precision type. Copies the bits of 32 x 8 elements,
  * then widens them together. */
 static void load_tile_half(float *out, const uint16_t *memory, int64_t rows,
                            int64_t columns, int64_t row, int64_t column,
@@ -479,8 +480,8 @@ TILE_HALF(bf16)
     }
 
 /* Casts floats to integers: truncates, clamps to the range, and turns NaN into
- * 0. The C conversion gets only values in range. limit is a power of two and
- * therefore exact. */
+ * 0. A value outside the range is replaced by 0 before the C conversion, which
+ * would be undefined for it. limit is a power of two and therefore exact. */
 #define SATURATE(name, A, R, limit, MIN, MAX)                                 \
     static inline R name(A x)                                                 \
     {                                                                         \

@@ -1,10 +1,10 @@
 /* routines_gemm.c: matrix products of integers and bool, and the loops of float
- * products (float_product.c) except the tiles, which convolution shares
- * (conv_loops.inc).
+ * products (float_product.c). The tiles of float products are in
+ * conv_loops.inc, because convolution uses them too.
  *
  * For integers, b is copied to panels of PANEL columns and at most DEPTH rows,
- * which stay in L1. The loop multiplies ROWS rows of a by a panel, and the ROWS
- * x PANEL sums stay in registers. If k exceeds DEPTH, the products of several
+ * which stay in L1. The loop multiplies ROWS rows of a by a panel. The ROWS x
+ * PANEL sums stay in registers. If k exceeds DEPTH, the products of several
  * panels are added to c one after the other. */
 #include <string.h>
 
@@ -19,7 +19,7 @@ enum { ROWS = 4, DEPTH = 256 };
 #define EITHER(x, y) ((x) | (y))
 #define BOTH(x, y) ((x) & (y))
 
-/* TILE multiplies ROWS rows of a by a panel, which has WIDE vectors of
+/* TILE multiplies ROWS rows of a by a panel. A panel has WIDE vectors of
  * columns. */
 #define TILE(name, T, WIDE, plus, times)                                      \
     typedef T name##_vec __attribute__((vector_size(TN_CPU_VECTOR)));         \
@@ -97,8 +97,8 @@ TILE(gemm_i32, uint32_t, 2, PLUS, TIMES)
 TILE(gemm_i64, uint64_t, 2, PLUS, TIMES)
 TILE(gemm_bool, uint8_t, 1, EITHER, BOTH)
 
-/* The code around the tiles is compiled with O2. Vectorised versions of it for
- * all strides would gain little. */
+/* The code around the tiles is compiled with O2, because vectorising it for all
+ * strides would gain little. */
 #if defined(__OPTIMIZE__) && !defined(__clang__)
 #pragma GCC push_options
 #pragma GCC optimize("O2")
@@ -130,11 +130,11 @@ GEMM(gemm_bool, uint8_t, 1, EITHER, BOTH)
 STORE(store_f32, float)
 STORE(store_f64, double)
 
-/* Dot products of one vector x with rows of memory. Each sum uses four vectors;
- * the elements after the last four vectors are added one by one. If x is so
- * long that it leaves no space in L1, several rows are processed at once: 128
- * rows of 9216 floats then take 50 us instead of 66 us. For 784 floats one row
- * at a time is faster (2.1 instead of 3.0 us). */
+/* Dot products of one vector x with rows of memory. Each sum uses four vectors.
+ * The elements after the last four vectors are added one by one. If x leaves no
+ * space in L1, several rows are processed at once, so that x is read less
+ * often: 128 rows of 9216 floats take 50 us instead of 66 us. Otherwise one row
+ * at a time is faster: 784 floats take 2.1 us instead of 3.0. */
 enum {
     /* number of rows whose sums stay in registers */
     DOTS_ROWS = TN_CPU_TILE_ROWS == 8 ? 4 : 2,

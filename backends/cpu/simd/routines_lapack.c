@@ -1,7 +1,7 @@
 /* routines_lapack.c: factorisations of small matrices (torch.linalg), with one
- * matrix in each lane of a vector. Square roots, quotients and the ends of
- * short columns dominate the time of a small matrix, and here 4 to 16 matrices
- * share them. Nothing is summed across lanes. */
+ * matrix in each lane of a vector. Most of the time of a small matrix is square
+ * roots, quotients and the ends of short columns. Here 4 to 16 matrices are
+ * computed by the same instructions. Nothing is summed across lanes. */
 #include <float.h>
 #include <tenon/plugin.h>
 
@@ -9,8 +9,8 @@
 #include "vector.h"
 #include "vector_ops.h"
 
-/* The code for a type has about 8 KB. With AVX-512 the float64 code of the set
- * v3 is used, for half as many lanes. */
+/* The code for each type has about 8 KB. To save space, AVX-512 has no float64
+ * code: v3's code is used, with half as many lanes. */
 #if !defined(TN_CPU_PLAIN)
 #define WITH_F32 1
 #if !defined(__AVX512F__)
@@ -18,8 +18,8 @@
 #endif
 #endif
 
-/* A few loops do nearly all the work and are optimised for speed (HOT). The
- * rest is optimised for size. */
+/* A few loops do nearly all the work. They are marked HOT and optimised for
+ * speed, the rest for size. */
 #if defined(__OPTIMIZE__) && !defined(__clang__)
 #pragma GCC optimize("Os")
 #define HOT __attribute__((optimize("O2")))

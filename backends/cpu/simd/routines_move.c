@@ -6,9 +6,9 @@
 #include "vector_ops.h"
 
 /* Indices of shuffles that exchange groups of `width` elements between two
- * vectors x and y of N elements. LOW_N_width: element i is x[i] if i & width is
- * 0, else y[i - width]. HIGH_N_width: element i is x[i + width] if i & width is
- * 0, else y[i]. */
+ * vectors x and y of N elements. Element i of LOW_N_width is x[i] if i & width
+ * is 0, else y[i - width]. Element i of HIGH_N_width is x[i + width] if i &
+ * width is 0, else y[i]. */
 #define LOW_2_1 0, 2
 #define HIGH_2_1 1, 3
 #define LOW_4_2 0, 1, 4, 5
@@ -31,8 +31,8 @@
 #define HIGH_16_1 1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31
 
 /* Exchanges groups of `width` elements between row i and row i + width of a
- * square of N rows. After the exchanges of all widths the square is
- * transposed. */
+ * square of N rows. Doing this for each width 1, 2, 4 ... N / 2 transposes the
+ * square. */
 #define EXCHANGE(V, I, N, width)                                              \
     _Pragma("GCC unroll 16") for (int i = 0; i < N; i++) if (!(i & width))    \
     {                                                                         \
@@ -62,11 +62,11 @@
 #define MAY_STREAM 0
 #endif
 
-/* pairs() interleaves two rows (apart == 0), or splits one row into its even
- * and odd elements (apart == 1), N elements of each at a time. The last vectors
- * overlap the vectors before them. Rows of fewer than N elements are not
- * changed, and the function returns 0. It uses explicit shuffles, because a
- * compiler would generate 2 KiB of code from each such loop. */
+/* pairs() interleaves two rows (apart is 0), or splits one row into its even
+ * and odd elements (apart is 1), N elements of each at a time. The last vectors
+ * of a row overlap the previous vectors. If rows have fewer than N elements,
+ * does nothing and returns 0. It uses explicit shuffles, because a compiler
+ * would generate 2 KiB of code for each such loop. */
 #define LACE_4 0, 4, 1, 5
 #define LACE_4_HIGH 2, 6, 3, 7
 #define EVENS_4 0, 2, 4, 6
@@ -126,11 +126,12 @@ static int transpose_pairs(uint32_t *o, int64_t out_step, const uint32_t *m,
 
 /* Transposes a matrix by strips of N columns. A strip becomes N contiguous
  * rows, which are written in whole cache lines as non-temporal stores need. The
- * last square of a strip and the last strip overlap the previous ones. Fewer
- * than N columns are loaded as partial vectors where the set has these.
+ * last square of a strip and the last strip overlap the previous ones. If fewer
+ * than N columns remain, they are loaded as partial vectors, if the set has
+ * these.
  *
- * The hardware prefetcher does not follow accesses to one cache line of each
- * row, so transpositions with non-temporal stores prefetch the next strip.
+ * Transpositions with non-temporal stores prefetch the next strip, because the
+ * hardware prefetcher does not follow accesses to one cache line of each row.
  * Prefetches 64 rows ahead in the same strip are slower. */
 #if defined(__AVX512F__)
 #define HAS_PARTS 1
@@ -216,8 +217,8 @@ TRANSPOSE(transpose_8, uint64_t, 64, vec_u64, 2)
  * memmove */
 enum { MOVED = 1024 };
 
-/* Copies rows of at least W bytes in pieces of W bytes. The last piece may
- * overlap the one before. */
+/* Copies rows of at least W bytes in pieces of W bytes. The last piece of a row
+ * may overlap the previous piece. */
 #define ROWS(W)                                                               \
     if (bytes >= W) {                                                         \
         typedef char piece                                                    \
@@ -255,9 +256,9 @@ static void copy_rows(char *to, int64_t to_step, const char *from,
         memcpy(to, from, (size_t)bytes);
 }
 
-/* Copies rows as ROWS(W) does, and two edges (tn_cpu_edge) beside each row in
- * the same pass. Another pass for each edge would take half as long as the
- * copy. */
+/* Copies rows as ROWS(W) does, and in the same pass the single elements beside
+ * each row (tn_cpu_edge). A separate pass for each edge would take half as long
+ * as the copy. */
 #define EDGED_ROWS(W)                                                         \
     if (bytes >= W) {                                                         \
         typedef char piece                                                    \
@@ -333,7 +334,7 @@ static void stream_edged(char *memory, const char *from, int64_t from_step,
     const uint32_t all = (uint32_t)((1ull << LANES) - 1);
     const int64_t a = before != NULL, b = after != NULL;
     const int64_t length = a + count + b;
-    /* at: where the current cache line begins; row: where the current row
+    /* at is where the current cache line begins. row is where the current row
      * begins. Both are in elements relative to memory. */
     int64_t at = -(int64_t)((uintptr_t)memory % TN_CPU_VECTOR / 4), row = 0;
     int32_t *to = (int32_t *)(void *)memory;

@@ -1,6 +1,6 @@
-/* routines_order.c: selection from a sequence of 32-bit keys: signed integers
- * whose order is the requested order. It finds the keys that may be among the
- * first of a sequence (torch.topk), the key at a rank (torch.kthvalue,
+/* routines_order.c: selection from a sequence of 32-bit keys, which are signed
+ * integers in the requested order. Finds the keys that may be among the
+ * smallest `wanted` ones (torch.topk), the key at a rank (torch.kthvalue,
  * torch.median), and the indices of bytes that are not 0 (torch.nonzero). */
 #include <string.h>
 
@@ -97,9 +97,9 @@ static int32_t greatest_of(const ranked *r, int32_t wanted)
     return bound;
 }
 
-/* Returns an upper bound of the first `wanted` keys. The keys are divided into
- * TN_CPU_PARTS interleaved parts, and the bound is the `wanted`-th smallest of
- * the minima of these parts. */
+/* Returns an upper bound of the `wanted` smallest keys. The keys are divided
+ * into TN_CPU_PARTS interleaved parts, and each part has a minimum. The bound
+ * is the `wanted`-th smallest of these minima. */
 static int32_t bound_of(const int32_t *key, int64_t n, int32_t wanted)
 {
     ranked part;
@@ -131,8 +131,8 @@ static int64_t firsts(uint64_t *items, const int32_t *key, int64_t n,
     return have;
 }
 
-/* Copies the keys in [low, high] in their order. Returns their number, and sets
- * *less to the number of keys below low. */
+/* Copies the keys in [low, high], without changing their order. Returns their
+ * number, and sets *less to the number of keys below low. */
 static __attribute__((noinline)) int64_t
 keep_between(int32_t *to, const int32_t *from, int64_t n,
              int32_t low, int32_t high, int64_t *less)
@@ -165,15 +165,16 @@ keep_between(int32_t *to, const int32_t *from, int64_t n,
 }
 
 /* Returns the key at a rank, and sets *less to the number of smaller keys. Two
- * keys of a sample become bounds, so that few keys are between them, usually
- * with the wanted one. If the wanted key is outside the bounds, the search
- * continues there. If all keys are between the bounds, the range between the
+ * keys of a sample become lower and upper bound, so that only few keys are
+ * between them. The search continues with these keys, or outside the bounds if
+ * the wanted key is there. If all keys are between the bounds, the range of the
  * bounds is halved. */
 static int32_t key_at(const int32_t *key, int64_t n, int64_t rank,
                       int32_t *room, int64_t *less)
 {
-    /* Distance of the bounds from the wanted rank, in ranks of the sample. This
-     * is 1.5 standard deviations of the rank of the median in 64 samples. */
+    /* The distance of the bounds from the wanted rank, in ranks of the sample.
+     * It is 1.5 times the standard deviation of the rank of the median in 64
+     * samples. */
     enum { MARGIN = 6 };
     int32_t *to = room, *other = room + n;
     ranked part;

@@ -1,7 +1,7 @@
-/* routines_pair.c: two arithmetic operations in one pass (fuse.c). Each
- * operation rounds its result, and the first result stays in a register. If an
- * operand is one value, the loop reads a vector filled with it, so there are no
- * separate loops for such operands. */
+/* routines_pair.c: pairs of arithmetic operations in one pass (fuse.c). Each
+ * operation rounds its result. The first result stays in a register. An operand
+ * that is one value is copied to all lanes of a vector, which the loop then
+ * reads at each step. */
 #include "routines.h"
 #include "vector.h"
 

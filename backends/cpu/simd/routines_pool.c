@@ -1,14 +1,15 @@
 /* routines_pool.c: the loops of max and mean pooling (cpu_pool.c). Most of them
  * process one element of all windows of a plane at a time. max_windows()
- * processes a vector of windows at a time. */
+ * processes whole windows, a vector of them at a time. */
 #include <string.h>
 
 #include "routines.h"
 #include "scalar.h"
 #include "vector_ops.h"
 
-/* out[2 * j] = in[j]. Other tasks write the elements in between, so the store
- * is masked. Storing one element at a time would take four times as long. */
+/* out[2 * j] = in[j]. The store is masked, because other tasks write the
+ * elements in between. Storing one element at a time would take four times as
+ * long. */
 #if defined(__AVX512VL__)
 #define HAS_STORE_EVENS 1
 static void store_evens(void *out, const void *in, int64_t n)
@@ -75,9 +76,10 @@ static inline running_max update_max(running_max w, vec_f32 x, vec_i32 number)
                          (better & number) | (~better & w.of)};
 }
 
-/* Two vectors of maxima stay in registers for all rows. They are independent,
- * which hides the latency of each maximum. If fewer columns remain, the last
- * vectors overlap the previous ones. */
+/* Computes two vectors of maxima at a time, which stay in registers for all
+ * rows. They do not depend on each other, which hides the latency of each
+ * maximum. If fewer columns remain, the last vectors overlap the previous
+ * ones. */
 static void max_columns(float *best, int32_t *at, const float *in,
                         int64_t in_row, int64_t lines, int32_t step, int64_t n)
 {
@@ -103,8 +105,7 @@ static void max_columns(float *best, int32_t *at, const float *in,
 }
 
 /* Adds rows k, k + lanes, k + 2 * lanes and so on to partial sum k. Then adds
- * the partial sums by halves. This is the order of summation that plugin.h
- * defines for a column. */
+ * the partial sums by halves. plugin.h defines this order of summation. */
 static void sum_columns(float *out, const float *in, int64_t in_row,
                         int64_t lines, int64_t lanes, int64_t n)
 {
@@ -188,8 +189,8 @@ static inline int is_special(seen_f32 seen, vec_f32 x)
 }
 #endif
 
-/* Loads a vector of windows' elements, but only those that may be read. The
- * other lanes are 0. */
+/* Loads one element of each window of a vector of windows. Lanes whose element
+ * may not be read are 0. */
 static __attribute__((noinline)) vec_f32
 load_within(const tn_cpu_pool_row *row, int64_t at)
 {
@@ -200,11 +201,11 @@ load_within(const tn_cpu_pool_row *row, int64_t at)
     return x;
 }
 
-/* Computes the maxima of one vector of windows from window j on. On entry w->of
- * holds the indices of the windows' first elements. Columns outside the image
- * count as -inf, which never becomes a maximum. Without `exact`, returns 0 if
- * there was a NaN or a maximum is -0. The caller then repeats the call with
- * `exact`. */
+/* Computes the maxima of one vector of windows, beginning with window j. Before
+ * the call, w->of has the indices of the windows' first elements. Columns
+ * outside the image are -inf, which never becomes a maximum. Without `exact`,
+ * returns 0 if there is a NaN or a maximum is -0. The caller then repeats the
+ * call with `exact`. */
 static inline __attribute__((always_inline)) int
 vector_of_windows(const tn_cpu_pool_row *row, int64_t j, vec_i32 lane,
                   running_max *w, const int plain, const int indexed,

@@ -1,8 +1,8 @@
 /* routines_random.c: the random generator PHILOX over blocks: Philox4x32-10
- * (Salmon et al., SC 2011, doi:10.1145/2063384.2063405). Element i is word a[i]
- * % 4 of the four random words of counter a[i] / 4. A run is a sequence of
- * consecutive indices a, or of every other index. Its words come from
- * consecutive counters, and a vector of counters is processed at once. */
+ * (Salmon et al., SC 2011, doi:10.1145/2063384.2063405). Each counter gives
+ * four random words. Element i is word a[i] % 4 of counter a[i] / 4. A run is a
+ * sequence of consecutive indices a, or of every second index. Its words come
+ * from consecutive counters, of which a vector is processed at once. */
 #include <string.h>
 
 #include "isa.h"
@@ -12,7 +12,7 @@
 enum { LANES = TN_CPU_VECTOR / 8 };
 #define LOW UINT64_C(0xffffffff)
 
-/* Returns the 64-bit products of the low halves of x with y. That is one
+/* Returns the 64-bit products of the low halves of x with y. This is one
  * instruction, while a product of 64-bit factors takes three. */
 static inline vec_u64 times(vec_u64 x, uint32_t y)
 {
@@ -45,9 +45,9 @@ static inline void keys_of(uint64_t key, keys *out)
     }
 }
 
-/* Computes the four words of each counter, in the low halves of the lanes. The
- * high halves are undefined. Two vectors at once hide the latency of the
- * multiplications. */
+/* Computes the four words of each counter. They are in the low halves of the
+ * lanes. The high halves are undefined. Two vectors at once hide the latency of
+ * the multiplications. */
 static inline __attribute__((always_inline)) void
 words(const vec_u64 *counter, const int vectors, const keys *key,
       uint64_t call, vec_u64 (*word)[4])
@@ -97,8 +97,7 @@ static inline vec_u64 join(vec_u64 first, vec_u64 second)
 #define INTERLEAVE_HIGH 1, 3
 #endif
 
-/* Fills two vectors with the counters of the indices a, a + 4, a + 8 and so
- * on. */
+/* Sets two vectors to the counters of the indices a, a + 4, a + 8 and so on. */
 static inline void counters_from(uint64_t a, vec_u64 counter[2])
 {
     const vec_u64 lane = FIRST_LANES;
@@ -106,9 +105,9 @@ static inline void counters_from(uint64_t a, vec_u64 counter[2])
     counter[1] = (a + 4 * LANES + 4 * lane) >> 2;
 }
 
-/* Returns how many of n indices form a run with the given step. A run begins
- * with one of the first `step` words of a counter. 0 or 1 means that there is
- * no run. */
+/* Returns how many of the next indices, at most n, form a run with the given
+ * step. 0 or 1 means that there is no run. A run begins with one of the first
+ * `step` words of a counter. */
 static int64_t run_length(const uint64_t *a, uint64_t step, int64_t n)
 {
     const vec_u64 lane = FIRST_LANES;
@@ -130,7 +129,7 @@ static int64_t run_length(const uint64_t *a, uint64_t step, int64_t n)
 }
 
 /* Computes the n words of a run that begins at index a, with step 1 or 2.
- * Unless o1 is NULL, o1[i] becomes the word that follows o[i] in its
+ * Unless o1 is NULL, o1[i] is set to the word after o[i] in the same
  * counter. */
 static void philox_run(int32_t *o, int32_t *o1, uint64_t a, uint64_t step,
                        int64_t n, uint64_t key, uint64_t call)
@@ -187,8 +186,8 @@ philox_any(int32_t *out, const uint64_t *a, uint64_t key, uint64_t call,
         out[k] = (int32_t)chosen[k];
 }
 
-/* Returns how many indices philox_any processes next: one, if the next indices
- * may begin a run, or else up to LANES. */
+/* Returns how many indices philox_any processes next: 1 if a run may begin at
+ * the second index, otherwise at most LANES. */
 static int64_t unordered_count(const uint64_t *a, int64_t n)
 {
     return n < LANES ? n : a[1] - a[0] - 1 < 2 ? 1 : LANES;
@@ -214,8 +213,8 @@ static void philox(void *out, const void *pa, const void *pb, const void *pc,
     }
 }
 
-/* Computes the words of the indices a[i] and a[i] + 1, which are usually words
- * of the same counters. */
+/* Computes the words of the indices a[i] and a[i] + 1. Usually both are in the
+ * same counter. */
 static void philox_pair(void *out, void *next, const void *pa, const void *pb,
                         const void *pc, int64_t n)
 {

@@ -1,7 +1,8 @@
-/* routines_reduce.c: reductions (sum, product, minimum, maximum) of contiguous
- * rows and of columns, with TN_LANES partial results (lanes) in plugin.h's
- * order. Columns are adjacent rows whose elements are strided in memory; lane l
- * of all rows is then an array. Also argmax and argmin. */
+/* routines_reduce.c: reductions (sum, product, minimum, maximum, argmin,
+ * argmax) of contiguous rows and of columns. There are TN_LANES partial
+ * results, called lanes, in plugin.h's order. Columns are adjacent rows whose
+ * elements of equal index are contiguous. Lane l of all these rows is then an
+ * array. */
 #include <stdbool.h>
 #include <string.h>
 
@@ -10,8 +11,7 @@
 #include "vector_ops.h"
 
 /* Integer maximum and minimum in one instruction. For x > y ? x : y, a compiler
- * generates a comparison and a select of several cycles each, and a reduction
- * is a chain of such operations. */
+ * generates a comparison and a select, several cycles each. */
 #if defined(__AVX512F__)
 #define INT_MINMAX(name, V, op, instruction)                                  \
     static inline V name(V x, V y)                                            \
@@ -34,17 +34,15 @@ INT_MINMAX(min_vec_i64, vec_i64, <, min_epi64)
 #define PLUS(x, y) ((x) + (y))
 #define TIMES(x, y) ((x) * (y))
 
-/* FOLD defines the reduction of rows. A vector V holds PER elements of T.
- * `many` combines vectors, `single` combines elements. `none` is the neutral
- * element, for lanes beyond the end of a row. A reduction is a chain of
- * dependent operations, one for each TN_LANES elements, and the processor
- * begins the next row before the chain ends. Rows are read one after the other,
- * with prefetches, which is faster than reading two rows at once. */
+/* FOLD defines the reduction of rows. A vector V has PER elements of T. `many`
+ * combines vectors, `single` combines elements. `none` is the neutral element,
+ * for lanes beyond the end of a row. Rows are read one after the other, with
+ * prefetches, which is faster than reading two rows at once. */
 #ifdef TN_CPU_PLAIN
 enum { ROUNDS = 1 };
 #else
-/* Three rounds of TN_LANES elements are unrolled. After the first round, a
- * chunk has 63 rounds, which three divides. */
+/* Three rounds of TN_LANES elements are unrolled. After its first round, a
+ * chunk has 63 rounds, a multiple of three. */
 enum { ROUNDS = 3 };
 #endif
 #define FOLD(name, T, V, bits, many, single, none)                            \
@@ -124,10 +122,11 @@ enum { ROUNDS = 3 };
             name##_short(o + i, m + i * stride, n);                           \
     }
 
-/* Minimum and maximum do not depend on the order. So the loops for floats use
- * more accumulators, and a faster comparison that ignores NaN and the sign of
- * 0. If there was a NaN, or the result is 0, the row is read again to find the
- * first NaN, or whether the result is -0 or +0. */
+/* Minimum and maximum do not depend on the order. Therefore the loops for
+ * floats use more accumulators, and a faster comparison that ignores NaN and
+ * the sign of 0. If there was a NaN, the row is read again to find the first
+ * NaN. If the result is 0, the row is read again to find whether it is -0 or
+ * +0. */
 #define FLOAT_MINMAX(name, suffix, T, many, op, single, zero)                 \
     static T name##_one(const T *m, int64_t n, int64_t ahead)                 \
     {                                                                         \
@@ -208,9 +207,9 @@ INT_FOLDS(i32, int32_t, 32)
 INT_FOLDS(i64, int64_t, 64)
 
 /* Defines dot products: out[i] = sum over k of (x[k] - p) * (y[k] - q) of row
- * i, where each product is rounded. The factors are in the caches, so several
- * rows are summed at once, which hides the latency of the additions. A factor
- * without a center gets center 0, which changes no bit. */
+ * i, where each product is rounded. Several rows are summed at once, which
+ * hides the latency of the additions. If a factor has no center, p or q is 0,
+ * which changes no bit. */
 #define FOLD_PRODUCTS(name, T, V, bits, sum)                                  \
     static __attribute__((noinline)) void name##_end(                         \
         T *out, const void *lanes, const T *x, T p, const T *y, T q,          \
@@ -320,12 +319,12 @@ FOLD_BOOL(fold_all, 1, &=)
 
 /* ---- columns ------------------------------------------------------------- */
 
-/* COLUMNS defines the reduction of columns. It adds elements, from element
- * `open` on, to the lanes of all rows. Four rounds of TN_LANES elements are
- * added at a time, because the lanes of many rows are in L2. The loop reads
- * four streams at a time, each of which ends after `rows` elements, so the
- * hardware prefetches them too late. If family.c says so, the next four streams
- * are prefetched, STRIP elements at a time (0: never). */
+/* COLUMNS defines the reduction of columns. It adds elements, beginning with
+ * element `open`, to the lanes of all rows. Four rounds of TN_LANES elements
+ * are added at a time, because the lanes of many rows are in L2. These are four
+ * input streams of `rows` elements, which is too short for the hardware
+ * prefetcher. If the processor family benefits (family.c), the next four
+ * streams are prefetched, STRIP elements at a time. */
 
 /* Copied from family.c when the table is filled. */
 static bool prefetches_columns;
@@ -423,13 +422,13 @@ static void columns_products(void *lanes, const tn_cpu_column_products *lines,
 
 /* ---- argmax and argmin --------------------------------------------------- */
 
-/* True if x replaces best: x is greater or less (according to op), or the first
- * NaN. */
+/* Whether x replaces best: x is greater or less (according to op), or x is the
+ * first NaN. */
 #define BETTER(x, best, op) ((x)op(best) || ((x) != (x) && (best) == (best)))
 
-/* ARG defines argmax or argmin. A fast reduction finds the best value. Only if
- * it is better than the known one does a search find its first position. -0 and
- * +0 are equal here. */
+/* ARG defines argmax or argmin. A fast reduction finds the best value of the
+ * elements. If it is better than the best value so far, a search finds its
+ * first position. -0 and +0 are equal here. */
 #define ARG(name, T, op, fold)                                                \
     static void name(void *best, int64_t *place, const void *memory,          \
                      int64_t n, int64_t k, int fresh)                         \

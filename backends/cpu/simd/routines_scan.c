@@ -1,16 +1,17 @@
 /* routines_scan.c: prefix sums of floats (torch.cumsum) by blocks of TN_LANES,
- * in plugin.h's order, of one sequence or of adjacent sequences. Also running
- * minima and maxima (torch.cummin, torch.cummax), for elements that do not
- * change them. */
+ * in plugin.h's order, of one sequence or of adjacent sequences. Also a loop
+ * for running minima and maxima (torch.cummin, torch.cummax), which processes
+ * elements that do not change them. */
 #include <string.h>
 
 #include "routines.h"
 #include "vector_ops.h"
 
-/* A prefix sum within a vector of P elements adds, in step h = 1, 2, 4 ..., the
- * last element of each h elements to the following h elements. FROM(i, h, P) is
- * the source of what is added to element i: an element of x, or element i of a
- * vector that adds nothing. */
+/* A prefix sum within a vector of P elements has steps h = 1, 2, 4 ... In each
+ * step, the elements form groups of h, and the last element of each even group
+ * is added to all elements of the next group. FROM(i, h, P) is the shuffle
+ * index of the value that is added to element i: an element of x, or element i
+ * of a vector that adds nothing. */
 #define FROM(i, h, P) ((i) & (h) ? ((i) & ~(2 * (h) - 1)) + (h) - 1 : (P) + (i))
 #define STEP_2(V, I, x, none, h)                                              \
     x = SHUFFLE(V, I, x, none, FROM(0, h, 2), FROM(1, h, 2)) + x
@@ -35,7 +36,7 @@
     SHUFFLE(V, I, x, x, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15,   \
             15, 15, 15)
 #if TN_CPU_VECTOR == 64
-/* Masked additions change only the elements to which something is added. */
+/* Masked additions do not change the elements to which nothing is added. */
 #define OF(i, h) (((i) & ~(2 * (h) - 1)) + (h) - 1)
 #define MASKED_16(V, x, h, mask)                                              \
     x = (V)_mm512_mask_add_ps(                                                \
@@ -79,12 +80,11 @@
 #define LAST_64(V, x) LAST_2(V, vec_i64, x)
 #endif
 
-/* SCAN defines prefix sums of one sequence. The sums of whole blocks form the
- * only chain, of one addition per block; everything else is computed before.
- * If `before` is NULL, whole blocks need six instead of seven additions. The
- * input is prefetched. */
-/* Prefetch distance in bytes. Sums of 16 MiB take 0.44 ms, and 0.47 ms with 4
- * KiB and 0.52 ms with 2 KiB (Zen 5, 2026-11). */
+/* SCAN defines prefix sums of one sequence. Only the sums of whole blocks
+ * depend on each other, with one addition per block. If `before` is NULL, whole
+ * blocks need six additions instead of seven. The input is prefetched. */
+/* Prefetch distance in bytes. Sums of 16 MiB take 0.44 ms with this distance,
+ * 0.47 ms with 4 KiB and 0.52 ms with 2 KiB (Zen 5, 2026-11). */
 #define AHEAD 8192
 #ifdef TN_CPU_STREAMS
 #define STREAM(to, x) stream_vector(to, (vec_i32)(x))
@@ -163,9 +163,9 @@
 SCAN(scan_f32, float, f32, 32)
 SCAN(scan_f64, double, f64, 64)
 
-/* ROWS defines prefix sums of adjacent sequences, four rows at a time. Rows
- * whose distance is a multiple of 4096 bytes map to the same L1 cache set, and
- * more of them would evict each other. The next four rows are prefetched. */
+/* ROWS defines prefix sums of adjacent sequences, four rows at a time. More
+ * rows could evict each other from L1: rows whose distance is a multiple of
+ * 4096 bytes map to the same cache set. The next four rows are prefetched. */
 #define PREFETCH_NEXT(at, next, writes)                                       \
     __builtin_prefetch((const char *)(at) + (next), writes, 3);
 #define ROWS(name, T, B, V)                                                   \
@@ -202,9 +202,9 @@ SCAN(scan_f64, double, f64, 64)
 ROWS(rows_f32, float, vec_i32, loose_f32)
 ROWS(rows_f64, double, vec_i64, loose_f64)
 
-/* UNCHANGED defines a running minimum or maximum that seldom changes, one
- * vector at a time. The loop ends at a vector with an element that changes it,
- * or that is NaN. */
+/* UNCHANGED defines a loop that returns how many elements do not change a
+ * running minimum or maximum, one vector at a time. The loop ends at a vector
+ * in which an element changes it or is NaN. */
 #if TN_CPU_VECTOR == 64
 #define ALL_f32(x, y, is)                                                     \
     (_mm512_cmp_ps_mask((__m512)(x), (__m512)(y), is) == 0xffff)

@@ -40,9 +40,10 @@ typedef float loose_16
 
 enum { WIDEST = TN_CPU_VECTOR / sizeof(float) };
 
-/* width_within() returns the lanes of the widest vector that `left` tiles fill,
- * at least 4. width_around() returns the lanes of the narrowest vector that
- * holds `left` tiles, or of the widest vector. */
+/* width_within() returns the number of lanes (16, 8 or 4) of the widest vector
+ * that `left` tiles fill, and 4 if they fill none. width_around() returns the
+ * number of lanes of the narrowest vector that holds `left` tiles, or of the
+ * widest vector if none does. */
 static inline int64_t width_within(int64_t left)
 {
     return WIDEST >= 16 && left >= 16 ? 16 : WIDEST >= 8 && left >= 8 ? 8 : 4;
@@ -54,7 +55,7 @@ static inline int64_t width_around(int64_t left)
 }
 
 /* Splits rows into even and odd columns. The last vectors of a row overlap the
- * vectors before them. */
+ * previous vectors. */
 static void split(float *out, int64_t half, const float *in, int64_t in_row,
                   int64_t rows, int64_t columns, int64_t first)
 {
@@ -88,8 +89,9 @@ static void split(float *out, int64_t half, const float *in, int64_t in_row,
     }
 }
 
-/* Transforms windows to B^T d B, where the rows of B^T are (1, 0, -1, 0), (0,
- * 1, 1, 0), (0, -1, 1, 0), (0, 1, 0, -1). Windows of one row become d B. */
+/* Transforms each window d to B^T d B, where the rows of B^T are (1, 0, -1, 0),
+ * (0, 1, 1, 0), (0, -1, 1, 0), (0, 1, 0, -1). A window of one row becomes d
+ * B. */
 #define WINDOWS(width)                                                        \
     static inline __attribute__((always_inline)) void row_##width(            \
         loose_##width h[4], const float *in, int64_t half)                    \
@@ -125,8 +127,8 @@ static void split(float *out, int64_t half, const float *in, int64_t in_row,
         }                                                                     \
     }
 
-/* Transforms sums back to results, A^T m A, where the rows of A^T are (1, 1, 1,
- * 0), (0, 1, -1, -1). For tiles of one row it is m A. */
+/* Transforms the sums m of a tile to its pixels A^T m A, where the rows of A^T
+ * are (1, 1, 1, 0), (0, 1, -1, -1). For tiles of one row the pixels are m A. */
 #define RESULTS(width)                                                        \
     static inline __attribute__((always_inline)) void pixels_##width(         \
         float *out, const loose_##width s[4], float bias)                     \
@@ -206,7 +208,7 @@ static void line_windows(float *out, int64_t plane, const float *in,
     }
 }
 
-/* Stores rows x columns results, of which `in` holds more. */
+/* Stores the first rows x columns results of `in` to out. */
 static void store_some(float *out, int64_t out_row, int64_t rows,
                        int64_t columns, const float *in, int64_t in_row)
 {
@@ -255,8 +257,8 @@ static void results(float *out, int64_t out_row, int64_t rows,
     results_of(2, out, out_row, rows, columns, in, plane, bias);
 }
 
-/* Transforms eight adjacent filters of one row to G g, where the rows of G are
- * (1, 0, 0), (1/2, 1/2, 1/2), (1/2, -1/2, 1/2), (0, 0, 1). */
+/* Transforms each of eight adjacent filters g of one row to G g. The rows of G
+ * are (1, 0, 0), (1/2, 1/2, 1/2), (1/2, -1/2, 1/2), (0, 0, 1). */
 static void line_filters(float *out, int64_t plane, const float *in,
                          int64_t step)
 {
@@ -269,8 +271,8 @@ static void line_filters(float *out, int64_t plane, const float *in,
     *(loose_8 *)(out + 3 * plane) = g2;
 }
 
-/* Transforms eight adjacent filters of 3 x 3 to G g G^T, where the rows of G
- * are (1, 0, 0), (1/2, 1/2, 1/2), (1/2, -1/2, 1/2), (0, 0, 1). */
+/* Transforms each of eight adjacent filters g of 3 x 3 to G g G^T. The rows of
+ * G are (1, 0, 0), (1/2, 1/2, 1/2), (1/2, -1/2, 1/2), (0, 0, 1). */
 static void filters(float *out, int64_t plane, const float *in, int64_t step)
 {
     loose_8 h[4][3];

@@ -1,5 +1,5 @@
-/* scalar.h: the bits of floats, and minimum and maximum of two values, in forms
- * that a compiler can vectorise. */
+/* scalar.h: conversions between floats and their bits, and minimum and maximum
+ * of two values, in forms that a compiler can vectorise. */
 #ifndef TN_CPU_SCALAR_H
 #define TN_CPU_SCALAR_H
 
@@ -34,9 +34,9 @@ static inline double double_of(uint64_t u)
     return x;
 }
 
-/* Maximum and minimum with -0 < +0. Equal values have the same bits, except -0
- * and +0: the AND of their bits is +0, the OR is -0. If x or y is NaN, x + y is
- * NaN. */
+/* Maximum and minimum, where -0 < +0. If x and y are equal, they have the same
+ * bits, except -0 and +0: the AND of their bits is +0, the OR is -0. If x or y
+ * is NaN, the result is x + y, which is NaN. */
 static inline float max_f32(float x, float y)
 {
     float equal = float_of(bits_f32(x) & bits_f32(y));

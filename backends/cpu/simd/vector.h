@@ -1,7 +1,7 @@
 /* vector.h: types and operations of the widest float and double vectors of an
- * instruction set. Loops that keep many vectors in registers use them, because
- * a compiler's own vectorisation spills. Files that are compiled once for each
- * set include this header. */
+ * instruction set. They are for loops with many vectors in registers, because a
+ * compiler's own vectorisation would move some of them to the stack. Files that
+ * are compiled once for each set include this header. */
 #ifndef TN_CPU_VECTOR_H
 #define TN_CPU_VECTOR_H
 
@@ -15,8 +15,8 @@
 
 typedef float vec_f32 __attribute__((vector_size(TN_CPU_VECTOR)));
 typedef double vec_f64 __attribute__((vector_size(TN_CPU_VECTOR)));
-/* Vectors in memory: they are aligned only as their elements are, and may alias
- * any type. */
+/* Vectors in memory. They need only the alignment of their elements, and may
+ * alias any type. */
 typedef float loose_f32 __attribute__((vector_size(TN_CPU_VECTOR),
                                        aligned(4), may_alias));
 typedef double loose_f64 __attribute__((vector_size(TN_CPU_VECTOR),
@@ -37,7 +37,8 @@ typedef double loose_f64 __attribute__((vector_size(TN_CPU_VECTOR),
 #define TN_CPU_FMA_F64(x, y, z) ((x) * (y) + (z))
 #endif
 
-/* The sum of the lanes: adds lane i + half to lane i, then halves again. */
+/* Returns the sum of the lanes: adds lane i + half to lane i, and repeats this
+ * with half as many lanes until one is left. */
 #if defined(__AVX512F__)
 #define TN_CPU_SUM_F32(x) _mm512_reduce_add_ps(x)
 #define TN_CPU_SUM_F64(x) _mm512_reduce_add_pd(x)
@@ -59,7 +60,7 @@ TN_CPU_SUM(tn_cpu_sum_f64, double, vec_f64)
 #define TN_CPU_SUM_F64(x) tn_cpu_sum_f64(x)
 #endif
 
-/* Makes the compiler load x once, to a register. Otherwise gcc loads it at each
+/* Makes the compiler load x to a register once. Otherwise gcc loads x at each
  * use, and a load that crosses cache lines costs as much as two. */
 #if defined(__x86_64__)
 #define TN_CPU_HOLD(x) __asm__("" : "+v"(x))
@@ -85,10 +86,10 @@ TN_CPU_SUM(tn_cpu_sum_f64, double, vec_f64)
  * once. Each vector has three sums. */
 #define TN_CPU_PLANE_LINES (TN_CPU_TILE_ROWS / 2)
 
-/* TN_CPU_EVENS_...(a, b) selects every second one of 2 * L - 1 elements, where
- * L is the number of lanes, a holds the first L elements and b the last L. So
- * nothing beyond the last element needed is read. TN_CPU_EVENS is not defined
- * if the compiler has no shuffles. */
+/* TN_CPU_EVENS_...(a, b) selects every second element of 2 * L - 1 elements,
+ * where L is the number of lanes. a has the first L elements and b the last L,
+ * so nothing beyond the last element is read. TN_CPU_EVENS is not defined if
+ * the compiler has no shuffles. */
 #if defined(__has_builtin)
 #if __has_builtin(__builtin_shufflevector)
 #define TN_CPU_EVENS 1

@@ -46,9 +46,9 @@ typedef uint64_t vec_u64 __attribute__((vector_size(TN_CPU_VECTOR)));
 #endif
 
 /* Loads the first n elements of a vector, 0 < n <= lanes. The other elements
- * are 0, and their memory is not accessed. Copying the n elements to memory one
- * by one and loading them from there would be slow, because the load would wait
- * for these stores. */
+ * are 0, and their memory is not accessed. Copying the n elements to a buffer
+ * one by one would be slow, because the load from the buffer would wait for
+ * these stores. */
 #if defined(__AVX512F__)
 static inline vec_i32 load_part_32(const void *memory, int64_t n)
 {
@@ -86,9 +86,9 @@ TN_CPU_LOAD_PART(32)
 TN_CPU_LOAD_PART(64)
 #endif
 
-/* load_bits() loads the elements whose bits are set. The other elements are 0,
- * and their memory is not accessed. bits_of() returns x in the elements whose
- * bits are set, and 0 in the others. */
+/* load_bits() loads element i if bit i is set. The other elements are 0, and
+ * their memory is not accessed. bits_of() returns x in the elements whose bit
+ * is set, and 0 in the others. */
 #if defined(__AVX512F__)
 #define TN_CPU_LOADS_BITS 1
 static inline vec_i32 load_bits(const void *memory, uint32_t bits)
@@ -117,11 +117,11 @@ static inline vec_i32 bits_of(int32_t x, uint32_t bits)
 }
 #endif
 
-/* Gathers out[i] = memory[offset[i]] for `count` elements, TN_CPU_NEAR or 16,
- * as a permutation of two vectors. Returns 0 without doing so if an offset is
- * not between the first and the last one, or if the first and the last one are
- * further apart than two vectors. Reads only memory between these two
- * offsets. */
+/* Gathers out[i] = memory[offset[i]] for `count` elements (TN_CPU_NEAR or 16)
+ * as a permutation of two vectors. All offsets must be between the first and
+ * the last offset, and these must be within two vectors. Otherwise returns 0
+ * without gathering. Reads only memory between the first and the last
+ * offset. */
 #if defined(__AVX512F__)
 #define TN_CPU_NEAR 8
 static inline _Bool gather_near(void *out, const uint32_t *memory,
@@ -149,7 +149,7 @@ static inline _Bool gather_near(void *out, const uint32_t *memory,
     return 1;
 }
 /* Two adjacent vectors in registers. load_window_part() loads only the first
- * `there` elements of the two. permute_window() returns x[at[i]] for each lane
+ * `there` elements of both. permute_window() returns x[at[i]] in each lane
  * i. */
 typedef struct window_f32 {
     __m512 low, high;
@@ -174,9 +174,9 @@ static inline vec_i32 widen_places(const uint8_t *at)
     return (vec_i32)_mm512_cvtepu8_epi32(
         _mm_loadu_si128((const __m128i *)at));
 }
-/* nonzero_weights() returns which weights are not 0. multiply_masked() returns
- * x * w in these lanes and 0 in the others, so that an infinity or NaN with
- * weight 0 has no effect. */
+/* nonzero_weights() returns a mask of the lanes whose weight is not 0.
+ * multiply_masked() returns x * w in these lanes and 0 in the others, so an
+ * infinity or NaN with weight 0 has no effect. */
 typedef __mmask16 lane_mask_f32;
 static inline lane_mask_f32 nonzero_weights(vec_f32 w)
 {
@@ -186,8 +186,8 @@ static inline vec_f32 multiply_masked(vec_f32 x, vec_f32 w, lane_mask_f32 which)
 {
     return (vec_f32)_mm512_maskz_mul_ps(which, (__m512)x, (__m512)w);
 }
-/* head_mask() returns a mask of the first n lanes of a vector, which
- * load_first() and store_first() access. */
+/* head_mask() returns a mask of the first n lanes of a vector. load_first() and
+ * store_first() access the lanes of this mask. */
 typedef __mmask16 head_mask_f32;
 static inline head_mask_f32 head_mask(int64_t n)
 {
@@ -286,8 +286,8 @@ static inline vec_f32 load_first(const float *memory, head_mask_f32 which)
 {
     return (vec_f32)_mm256_maskload_ps(memory, which);
 }
-/* A full vector is stored without the mask: masked stores are slow on AMD's
- * processors. */
+/* A full vector is stored without a mask, because masked stores are slow on
+ * AMD's processors. */
 static inline void store_first(float *memory, vec_f32 x, head_mask_f32 which)
 {
     if (_mm256_movemask_epi8(which) == -1)
@@ -297,8 +297,7 @@ static inline void store_first(float *memory, vec_f32 x, head_mask_f32 which)
 }
 #endif
 
-/* KEEP_PART returns the first n elements of x, with `none` in place of the
- * other elements. */
+/* KEEP_PART replaces the elements of x after the first n by those of `none`. */
 #define TN_CPU_PART_MASK(bits, ...)                                           \
     static inline vec_i##bits part_mask_##bits(int64_t n)                     \
     {                                                                         \
@@ -360,8 +359,9 @@ TN_CPU_PICK(lesser, f32, s, min, TN_CPU_NATIVE_F32)
 TN_CPU_PICK(greater, f64, d, max, TN_CPU_NATIVE_F64)
 TN_CPU_PICK(lesser, f64, d, min, TN_CPU_NATIVE_F64)
 
-/* see_nan_...() adds to `seen` whether x or y contains a NaN. One comparison
- * tests both vectors: two values are unordered if either is a NaN. */
+/* see_nan_...() updates `seen`, which tells whether there was a NaN so far,
+ * with two vectors x and y. One comparison tests both: two values are unordered
+ * if either is NaN. */
 #if defined(__AVX512F__)
 typedef __mmask16 seen_f32;
 typedef __mmask8 seen_f64;

@@ -1,14 +1,14 @@
 /* conv.h: types and functions that the files of convolution share.
  *
- * The three kinds of work are FORWARD (conv2d), and INPUT and WEIGHT, its
+ * There are three kinds of work. FORWARD is conv2d. INPUT and WEIGHT are its
  * gradients in the images and in the weights. `in` and `out` are the images
  * that FORWARD reads and writes.
  *
  * A pixel is one position (n, h, w) of a batch of images, with all its
  * channels. A tap is one element of the window: its position relative to a
- * pixel, and its weights. A grid is the pixels to compute with their taps. A
- * block is a part of a grid that one task computes. A frame is a copy of the
- * pixels that a block reads, padded with zeros. */
+ * pixel, and its weights. A grid is the set of pixels to compute, with their
+ * taps. A block is a part of a grid that one task computes. A frame is a copy
+ * of the pixels that a block reads, padded with zeros. */
 #ifndef TN_CPU_CONV_H
 #define TN_CPU_CONV_H
 
@@ -22,9 +22,9 @@ typedef struct conv_images {
     int64_t stride[4];
 } conv_images;
 
-/* One element of the window. at[] is the row and column that a pixel reads,
- * relative to the pixel's start in the images that are read. weight is the
- * offset of the tap's first weight in elements. */
+/* One element of the window. at[] is its row and column relative to a pixel's
+ * start in the images that are read. weight is the offset of its first weight
+ * in elements. */
 typedef struct conv_tap {
     int64_t at[2];
     int64_t weight;
@@ -38,14 +38,14 @@ typedef struct conv_grid {
     const conv_tap *tap;
     /* number of taps */
     int64_t taps;
-    /* low is the lowest position of a tap along each axis, span the distance
-     * from it to the highest one. */
+    /* low is the lowest position of a tap along each axis. span is the distance
+     * from the lowest to the highest position. */
     int64_t low[2], span[2];
-    /* True if some pixel has a tap outside the images. Then blocks are copied
-     * into a frame. */
+    /* True if some pixel has a tap outside the images. Blocks are then copied
+     * to a frame. */
     bool framed;
-    /* block is the size of a block in images, rows and columns. blocks is the
-     * number of blocks along each of them. */
+    /* The size of a block, and the number of blocks along each axis. The axes
+     * are images, rows and columns. */
     int64_t block[3], blocks[3];
     int64_t block_count;
 } conv_grid;
@@ -56,10 +56,9 @@ typedef struct conv_grid {
 void tn__cpu_conv_grid_init(conv_grid *grid, const conv_images *from);
 void tn__cpu_conv_grid_cut(conv_grid *grid, int64_t pixels);
 
-/* Checks whether taps form groups of three that are adjacent in a row, and
- * whether the pixels of a row are adjacent. If so, returns the index of the
- * leftmost tap in each group: 0, or 2 if taps go from right to left. Otherwise
- * returns -1. */
+/* Returns the index of the leftmost tap in groups of three taps that are
+ * adjacent in a row: 0, or 2 if taps go from right to left. Returns -1 if taps
+ * do not form such groups, or if the pixels of a row are not adjacent. */
 int64_t tn__cpu_conv_row_taps(const conv_grid *grid, const conv_images *from);
 /* Returns the number of columns of the narrowest block, which is the last one
  * of a row. */
@@ -83,43 +82,43 @@ typedef struct conv_source {
     size_t bytes; /* bytes of an element */
 } conv_source;
 
-/* Where a block finds what it reads, with strides of n, c, h and w in elements.
- * Element 0 is what the block's first pixel reads at the lowest position of a
- * tap (conv_grid.low). */
+/* The memory that a block reads, with strides of n, c, h and w in elements.
+ * base is the address that the block's first pixel reads at the lowest position
+ * of a tap (conv_grid.low). */
 typedef struct conv_view {
     const char *base;
     int64_t stride[4];
 } conv_view;
 
-/* The layout of a view. CONV_PLANES keeps each channel as a plane, and reads
- * images in place if no tap is outside them. CONV_CHANNELS_LAST copies the
- * channels of a pixel next to each other, for sums over channels, which would
- * otherwise read another cache line at each step. */
+/* The layout of a view. In CONV_PLANES each channel is a plane, and images are
+ * read in place if no tap is outside them. In CONV_CHANNELS_LAST the channels
+ * of a pixel are adjacent, because sums over channels would otherwise read
+ * another cache line at each step. */
 typedef enum conv_order { CONV_PLANES, CONV_CHANNELS_LAST } conv_order;
 
-/* Returns the number of elements of a block's frame for `channels` channels; 0
- * if the block is read in place. */
+/* Returns the number of elements of a block's frame for `channels` channels, or
+ * 0 if the block is read in place. */
 int64_t tn__cpu_conv_frame_size(const conv_grid *grid, const conv_block *block,
                                 int64_t channels, conv_order order);
-/* Returns a view of the source's channels for a block, in place or copied to
- * the frame. */
+/* Returns a view of the source's channels for a block. The view is in place, or
+ * refers to `frame`, to which the pixels are copied. */
 conv_view tn__cpu_conv_view(const conv_grid *grid, const conv_block *block,
                             const conv_source *source, conv_order order,
                             char *frame);
-/* tn__cpu_conv_pixels stores at[pixel], the offset of each pixel of a block in
- * a view. tn__cpu_conv_taps stores at[tap][channel], the offset of each channel
- * of each tap. */
+/* tn__cpu_conv_pixels stores the offset of each pixel of a block in a view:
+ * at[pixel]. tn__cpu_conv_taps stores the offset of each channel of each tap:
+ * at[tap][channel]. */
 void tn__cpu_conv_pixels(const conv_grid *grid, const conv_block *block,
                          const conv_view *view, int64_t *at);
 void tn__cpu_conv_taps(const conv_grid *grid, const conv_view *view,
                        int64_t channels, int64_t *at);
 
-/* State of the prefetches of what the next block reads, which are issued while
- * the current block is computed. Channels are far apart in memory, and the
- * hardware predicts few of these accesses. */
+/* The state of prefetching the memory that the next block reads, while the
+ * current block is computed. Channels are far apart in memory, and the hardware
+ * prefetcher predicts few of these accesses. */
 typedef struct conv_prefetch_state {
-    /* The next address to prefetch, and the end of the current channel. at is
-     * NULL when everything has been prefetched. */
+    /* at is the next address to prefetch, or NULL after the last one. end is
+     * the end of the current channel. */
     const char *at, *end;
     /* channels is the number of channels that remain in the current image,
      * images the number of images that remain. */
@@ -133,10 +132,9 @@ typedef struct conv_prefetch_state {
     int64_t lines;
 } conv_prefetch_state;
 
-/* These return the state for prefetching block `number`. tn__cpu_conv_ahead
- * prefetches what the block reads, tn__cpu_conv_ahead_pixels the block's own
- * pixels. The state is empty if there is no such block or rows are not
- * contiguous. */
+/* tn__cpu_conv_ahead returns the state for prefetching what block `number`
+ * reads, tn__cpu_conv_ahead_pixels the state for its own pixels. Nothing is
+ * prefetched if there is no such block or rows are not contiguous. */
 conv_prefetch_state tn__cpu_conv_ahead(const conv_grid *grid, int64_t number,
                                        const conv_source *source);
 conv_prefetch_state tn__cpu_conv_ahead_pixels(const conv_grid *grid,
@@ -147,12 +145,12 @@ void tn__cpu_conv_prefetch(conv_prefetch_state *ahead, int64_t lines);
 
 /* Calls visit for a block's pixels in each image.
  *
- * conv_placement says where the pixels are: the images that hold them, the
- * position first[2] of pixel (0, 0), and the distance step[2] between pixels.
- * conv_rows is the argument of visit: the address of channel 0 of the first
- * pixel, the strides in elements between rows (row) and between pixels (step),
- * the index of the first pixel in the block (pixel), and the number of rows and
- * columns. Contiguous rows are joined into one. */
+ * conv_placement describes the memory of the pixels: the images that contain
+ * them, the position first[2] of pixel (0, 0), and the distance step[2] between
+ * pixels. conv_rows is the argument of visit. It has the address of channel 0
+ * of the first pixel, the strides in elements between rows (row) and between
+ * pixels (step), the index of the first pixel in the block (pixel), and the
+ * number of rows and columns. Contiguous rows are joined to one row. */
 typedef struct conv_placement {
     const conv_images *images;
     const int64_t *first, *step;
@@ -190,9 +188,9 @@ typedef struct conv_strip {
 conv_strip tn__cpu_conv_strip(const conv_grid *grid, const conv_block *block,
                               int64_t channels,
                               const tn_cpu_conv_routines *routines);
-/* tn__cpu_conv_strip_fill copies what a block reads of the source's channels to
- * a frame. tn__cpu_conv_strip_taps stores at[tap][channel], the offsets in the
- * frame of what pixel 0 reads. */
+/* tn__cpu_conv_strip_fill copies the pixels that a block reads from the
+ * source's channels to a frame. tn__cpu_conv_strip_taps stores the offsets in
+ * the frame of the elements that pixel 0 reads: at[tap][channel]. */
 void tn__cpu_conv_strip_fill(const conv_grid *grid, const conv_block *block,
                              const conv_strip *s, const conv_source *source,
                              char *frame);
@@ -200,8 +198,8 @@ void tn__cpu_conv_strip_taps(const conv_grid *grid, const conv_block *block,
                              const conv_strip *s, int64_t channels,
                              int64_t *at);
 /* tn__cpu_conv_strip_copy copies one channel of a block's pixels from images to
- * a strip, or back. tn__cpu_conv_strip_mask sets all bits of the elements that
- * are pixels, and clears those of gaps. */
+ * a strip, or back. tn__cpu_conv_strip_mask sets all bits of mask[i] if element
+ * i of the strip is a pixel, and clears them if it is a gap. */
 void tn__cpu_conv_strip_copy(const conv_block *block, const conv_strip *s,
                              const conv_placement *placement,
                              const tn_cpu_routines *routines, char *strip,
@@ -210,12 +208,12 @@ void tn__cpu_conv_strip_mask(const conv_block *block, const conv_strip *s,
                              size_t bytes, char *mask);
 
 /* Arguments for tn__cpu_conv_gather, which copies pixels so that their channels
- * are adjacent, and tn__cpu_conv_scatter, which copies them back. gather
+ * are adjacent, and for tn__cpu_conv_scatter, which copies them back. gather
  * computes
  *     pixels[p * width + o] = images[o * channel + p * step]
  * and stores 0 for o in [channels, width). scatter also adds bias[o *
  * bias_step], unless bias is NULL. Square blocks are transposed in registers.
- * gather with step != 1 copies element by element. */
+ * With step != 1, gather copies element by element. */
 typedef struct conv_transfer {
     const tn_cpu_routines *routines;
     size_t bytes; /* bytes of an element */
@@ -254,7 +252,7 @@ bool tn__cpu_conv_plane(const tn_conv_args *args,
 
 /* Computes float32 convolutions with windows of 3 x 3 and 1 x 3 by Winograd's
  * transforms (conv_winograd.c). Returns false, and does nothing, if the
- * arguments do not suit this method or it does not pay. Otherwise sets
+ * arguments do not suit this method or it would not be faster. Otherwise sets
  * *status. */
 bool tn__cpu_conv_winograd(const tn_conv_args *args,
                            const tn_cpu_routines *routines,
@@ -263,13 +261,14 @@ bool tn__cpu_conv_winograd(const tn_conv_args *args,
 /* Describes a tensor (n, c, h, w) as images. size is (h, w). */
 conv_images tn__cpu_conv_images(const tn_strided *view, const int64_t *size,
                                 size_t bytes);
-/* Makes the grid of FORWARD: a window moves over args->in, and taps refer to
- * args->weight. tap has space for kernel[0] * kernel[1] taps. */
+/* Sets *grid to the grid of FORWARD: the pixels of args->out, each with a
+ * window in args->in and weights in args->weight. tap has space for kernel[0] *
+ * kernel[1] taps. */
 void tn__cpu_conv_forward_grid(conv_grid *grid, const tn_conv_args *args,
                                conv_tap *tap);
 
-/* Returns whether vectors should hold pixels instead of channels, because there
- * are too few channels to fill vectors. */
+/* Returns whether the lanes of vectors should hold pixels instead of channels,
+ * because the channels are too few to fill vectors. */
 static inline bool conv_by_pixels(int64_t channels,
                                   const tn_cpu_conv_routines *routines)
 {

@@ -1,6 +1,7 @@
-/* conv_grid.c: cuts the pixels of a convolution into blocks. Makes views of
- * what a block reads, in place or as a padded copy (its frame). Copies between
- * images and pixels whose channels are adjacent. conv.h defines the terms. */
+/* conv_grid.c: cuts the pixels of a convolution into blocks, makes views of the
+ * memory that a block reads, in place or as a padded copy (its frame), and
+ * copies between images and pixels whose channels are adjacent. conv.h defines
+ * these terms. */
 #include <string.h>
 
 #include "conv.h"
@@ -100,8 +101,8 @@ conv_block tn__cpu_conv_block(const conv_grid *grid, int64_t number)
     return block;
 }
 
-/* Returns the number of rows (a = 0) or columns (a = 1) of the images that a
- * block reads. */
+/* Returns the number of rows (a is 0) or columns (a is 1) of the images that a
+ * block reads, padding included. */
 static int64_t reach_of(const conv_grid *grid, const conv_block *block, int a)
 {
     return (block->size[1 + a] - 1) * grid->step[a] + grid->span[a] + 1;
@@ -116,9 +117,9 @@ int64_t tn__cpu_conv_frame_size(const conv_grid *grid, const conv_block *block,
                : 0;
 }
 
-/* What a block reads along each axis. room is the number of rows (or columns)
- * with padding. size is the number of rows within the images. These begin at
- * row `start` of the images and at row `skip` of the frame. */
+/* The pixels that a block reads along each axis. room is the number of rows (or
+ * columns) with padding. size is the number of rows within the images, which
+ * begin at row `start` of the images and at row `skip` of the frame. */
 typedef struct reached {
     int64_t room[2], start[2], skip[2], size[2];
 } reached;
@@ -161,8 +162,8 @@ static void frame_planes(const reached *r, const conv_source *source,
             from->stride[3], r->size[0], r->size[1], 0);
 }
 
-/* Copies the channels of one image to a frame, with the channels of a pixel
- * adjacent. */
+/* Copies the channels of one image to a frame in which the channels of a pixel
+ * are adjacent. */
 static void frame_channels_last(const reached *r, const conv_source *source,
                                 const char *at, char *to)
 {

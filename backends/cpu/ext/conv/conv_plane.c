@@ -1,12 +1,12 @@
 /* conv_plane.c: depthwise conv2d (groups = channels) and its gradients, in
- * float32, for windows of three columns, stride 1, results as large as the
- * images, and contiguous planes. A plane is one channel of one image.
+ * float32. It supports windows of three columns, stride 1, contiguous planes,
+ * and results as large as the images. A plane is one channel of one image.
  *
  * The rows of a plane follow each other without gaps, so the element of the
  * window in row i and column j has the same offset for all pixels of a plane.
- * At a row's first or last pixel the window reaches into the row before or
- * after; a mask removes these elements. All rows of a column of the window need
- * the same mask. */
+ * At the first and last pixel of a row, a column of the window is outside the
+ * image and would read the previous or next row. A mask sets these elements to
+ * 0. There is one mask for each column of the window. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,11 +14,11 @@
 #include "../../cpu_device.h"
 
 enum {
-    /* Least number of groups. With fewer, cpu_conv.c is used, which also
+    /* Least number of groups. With fewer groups cpu_conv.c is used, which also
      * divides the images among threads. */
     MIN_GROUPS = 8,
-    /* Approximate number of pixels of a block. They take 8 KiB, and their masks
-     * take some more. */
+    /* Approximate number of pixels of a block. They have 8 KiB, and their masks
+     * some more. */
     BLOCK_PIXELS = 2048,
     MAX_ROWS = 9, /* greatest number of rows of a window, a multiple of three */
     MAX_LANES = 16,
@@ -30,19 +30,20 @@ enum {
 typedef struct plane {
     const tn_conv_args *args;
     const tn_cpu_conv_routines *routines;
-    /* The images that are read and those that are written. For WEIGHT, `to` is
-     * out, which is read. */
+    /* The images. `from` is read and `to` is written, except for WEIGHT, which
+     * also reads `to` (it is out). */
     conv_images from, to;
     int64_t width; /* elements of a row */
     /* low is the window's first row relative to the pixel's row. reach is the
      * distance from the window's first row to its last. */
     int64_t low, reach;
-    /* block is the number of rows of a block, room the number of elements of a
-     * mask. */
+    /* block is the number of rows of a block. room is the number of elements of
+     * a mask. */
     int64_t block, room;
     int64_t planes_per_task; /* number of planes in a task */
-    /* One vector, then masks[column][room] for a full block, then those for the
-     * last block. The vector comes first because loops read before a mask. */
+    /* One unused vector, then masks[column][room] for a full block, then those
+     * for the last block. The vector is there because loops read before a
+     * mask. */
     char *memory;
     atomic_int failed;
 } plane;
@@ -57,9 +58,9 @@ static float *weight_at(const plane *p, int64_t group, int64_t tap)
            tap % 3 * w->stride[3];
 }
 
-/* Copies to frame the rows that pixels of rows [first, first + count) read,
- * with zeros for rows outside the plane and for what vectors read past the
- * end. */
+/* Copies to frame the rows of the plane that the pixels of rows [first, first +
+ * count) read. Rows outside the plane, and the elements that vectors read past
+ * the end, are zeros. */
 static void fill_rows(const plane *p, const char *from, int64_t first,
                       int64_t count, char *frame)
 {
@@ -75,7 +76,7 @@ static void fill_rows(const plane *p, const char *from, int64_t first,
 }
 
 /* Computes one plane. w holds the weights. For WEIGHT, w receives the sums
- * instead; each sum is a vector, whose lanes are added later. */
+ * instead. Each of these sums is a vector, whose lanes are added later. */
 static void run_plane(const plane *p, int64_t image, int64_t group,
                       char *frame, char *y, float *w, float bias)
 {
@@ -104,8 +105,8 @@ static void run_plane(const plane *p, int64_t image, int64_t group,
     }
 }
 
-/* Computes the planes of task i: some consecutive planes, or for WEIGHT, one
- * channel of all images. */
+/* Computes task i, which is some consecutive planes, or for WEIGHT, one channel
+ * of all images. */
 static void run_task(void *context, int64_t i)
 {
     plane *p = context;
@@ -146,9 +147,9 @@ static void run_task(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Fills the masks of a block of `pixels` pixels. mask[j][p] has all bits set if
- * column j of the window of pixel p - j is in the pixel's own row, and no bits
- * set if it is in the row before or after. */
+/* Sets the masks of a block of `pixels` pixels. mask[j][p] has all bits set if
+ * column j of the window of pixel p - j is in the pixel's own row. It has no
+ * bits set if that column is in the previous or next row. */
 static void fill_masks(const plane *p, int64_t pixels, char *mask)
 {
     memset(mask, 0, (size_t)(3 * p->room) * 4);

@@ -1,7 +1,7 @@
 /* conv_point.c: conv2d with windows of 1 x 1, and the gradient in its images,
  * as matrix products. An image with contiguous planes is a matrix
- * [channel][pixel]. The result and the gradient are products of the weights and
- * these matrices, image by image, without any transposition. */
+ * [channel][pixel]. The product of the weights and this matrix is the result,
+ * without any transposition. */
 #include "conv.h"
 #include "../../prim/float_product.h"
 
@@ -9,7 +9,7 @@ enum {
     /* least number of channels of a group, in both in and out */
     MIN_CHANNELS = 8,
     /* Least number of pixels of an image. For smaller images cpu_conv.c is
-     * used, because it joins the pixels of several images. */
+     * used, which processes the pixels of several images together. */
     MIN_PIXELS = 512,
     TASK_WORK = 2097152 /* multiply-adds of a task */
 };
@@ -19,10 +19,10 @@ typedef struct point {
     tn_cpu_product product;
     /* strides of images in elements: batch in b, channel in c */
     int64_t batch, channel;
-    /* ..._group is the stride of groups in a matrix, in elements. groups is the
-     * number of groups. */
+    /* a_group, b_group and c_group are the strides between groups in each
+     * matrix, in elements. groups is the number of groups. */
     int64_t b_group, c_group, a_group, groups;
-    /* pixels is the number of pixels in a task, cuts the number of tasks for
+    /* pixels is the number of pixels in a task. cuts is the number of tasks for
      * each group of an image. */
     int64_t pixels, cuts;
     const char *bias;

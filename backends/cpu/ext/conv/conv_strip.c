@@ -1,11 +1,12 @@
 /* conv_strip.c: the layout of convolution with pixels as lanes, for channels
- * too few to fill vectors.
+ * that are too few to fill vectors.
  *
  * The pixels of a block form one sequence, a strip. It includes gaps between
  * rows, so that each tap (element of the window) has one offset for all pixels.
- * Sums at gaps are discarded. A stride s between pixels is removed by splitting
- * the frame into s x s planes, its phases: phase (i, j) holds the rows and
- * columns congruent to (i, j) mod s. */
+ * The results at gaps are discarded. If pixels have a stride s, the frame is
+ * split into s x s planes, its phases. Phase (i, j) has the rows and columns
+ * congruent to (i, j) mod s, and within it adjacent pixels are adjacent
+ * elements. */
 #include <string.h>
 
 #include "conv.h"
@@ -29,8 +30,9 @@ conv_strip tn__cpu_conv_strip(const conv_grid *grid, const conv_block *block,
     return s;
 }
 
-/* The rows (or columns) of a phase that are within the images: position of the
- * first one in the frame (skip) and in the images (start), and their number. */
+/* The rows (or columns) of a phase that are within the images. skip is the
+ * position of the first one in the frame, start its position in the images,
+ * count their number. */
 typedef struct places {
     int64_t skip, start, count;
 } places;

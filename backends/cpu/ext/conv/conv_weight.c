@@ -1,12 +1,12 @@
 /* conv_weight.c: the gradient of conv2d's weights, a sum over all pixels of all
  * images (conv.h defines pixel and tap).
  *
- * The blocks of pixels are divided into shares, each with its own sums, and the
- * channels of `in` into ranges. A task computes one range of one share.
- * Afterwards the sums of the shares are added in order. Shares and ranges
- * depend on the shape alone, so results do not depend on the number of threads.
- * A panel is a copy of some channels of `out` for the pixels of a block, with
- * the channels of a pixel next to each other. */
+ * The blocks of pixels are divided into shares. Each share has its own sums,
+ * which are added in order at the end. The channels of `in` are divided into
+ * ranges. A task computes one range of one share. Shares and ranges depend on
+ * the shape alone, so results do not depend on the number of threads. A panel
+ * is a copy of some channels of `out` for the pixels of a block, in which the
+ * channels of a pixel are adjacent. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,8 +27,8 @@ enum {
     /* The number of channels of a range is a multiple of this, so that the
      * loops compute whole tiles of rows. */
     CHANNELS = 8,
-    /* Greatest number of elements of additional sums: those of all shares but
-     * the first. This limits the number of shares. */
+    /* Greatest number of elements in the sums of all shares but the first. This
+     * limits the number of shares. */
     SHARES_ELEMENTS = 2097152,
     /* greatest number of elements of the panels of `out` that are packed once
      * for all ranges */
@@ -47,10 +47,11 @@ typedef struct gradient {
     /* true if vectors hold pixels, false if they hold channels */
     bool by_pixels;
     /* True if one vector holds all channels, and three adjacent taps are summed
-     * together (correlate_rows). */
+     * in one pass (correlate_rows). */
     bool by_rows;
-    /* panel is the number of channels in a panel of out. width is the number of
-     * channels of the sums: out_channels rounded up to whole vectors. */
+    /* panel is the number of channels in a panel of `out`. width is
+     * out_channels rounded up to whole vectors, the number of channels of the
+     * sums. */
     int64_t panel, width;
     /* number of shares, number of ranges, and number of channels in a range */
     int64_t shares, ranges, range;
@@ -81,8 +82,8 @@ static char *sums_of(const gradient *w, int64_t share, int64_t group,
 typedef struct gathering {
     const gradient *w;
     char *panel;
-    /* pixels is the number of pixels in the block. first and width are the
-     * panel's first channel and its number of channels. */
+    /* pixels is the number of pixels in the block. The panel has `width`
+     * channels, beginning with channel `first`. */
     int64_t pixels, first, width;
 } gathering;
 
@@ -141,9 +142,9 @@ static void pack_block(void *context, int64_t i)
                    packed_panel(w, &block, group, number, o));
 }
 
-/* Arguments of add_rows, which adds a block's products to the sums of groups of
- * three adjacent taps. Group i of a channel has three rows of sums. Groups are
- * numbered as [three taps][channel]. */
+/* Arguments of add_rows. A group here is three adjacent taps of one channel,
+ * which have three rows of sums. Groups are numbered as [three
+ * taps][channel]. */
 typedef struct row_sums {
     int64_t channels;
     const void *const *x;
@@ -153,8 +154,7 @@ typedef struct row_sums {
     bool add;
 } row_sums;
 
-/* Adds a block's products to the sums of the groups of three taps [first, first
- * + count). */
+/* Adds a block's products to the sums of groups [first, first + count). */
 static void add_rows(const gradient *w, const conv_block *block, int64_t first,
                      int64_t count, const row_sums *r)
 {
@@ -169,8 +169,8 @@ static void add_rows(const gradient *w, const conv_block *block, int64_t first,
 }
 
 /* Adds the products of block `number` to the sums of channels [first, first +
- * channels) of a group, or stores them if add is false. Returns false if there
- * is no memory. */
+ * channels) of a group, or stores them if add is false. Returns false if out of
+ * memory. */
 static bool add_block(const gradient *w, int64_t number, int64_t group,
                       int64_t first, int64_t channels, char *sums, bool add)
 {
@@ -293,8 +293,8 @@ static void run_task(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Adds the sums of all shares for one tap of one group's range, and writes them
- * to the gradient. */
+/* Adds the sums of all shares for one tap of one group's range of channels, and
+ * writes the result to the gradient. */
 static void write_tap(void *context, int64_t i)
 {
     const gradient *w = context;

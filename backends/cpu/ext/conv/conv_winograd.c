@@ -1,4 +1,4 @@
-/* conv_winograd.c: conv2d with windows of 3 x 3 and 1 x 3 and the gradient of
+/* conv_winograd.c: conv2d with windows of 3 x 3 and 1 x 3, and the gradient in
  * its images, with fewer multiplications by Winograd's method.
  *
  * A tile of 2 x 2 pixels reads a window of 4 x 4 pixels. It takes 16
@@ -8,16 +8,16 @@
  *
  *     Y = A^T [(G g G^T) * (B^T d B)] A        y = A^T [(G g) * (B^T d)]
  *
- * where g is the filter, d the window and * is elementwise. Summed over
- * channels, each of the 16 (4) elements is a matrix product, which the routine
- * `tiles` of convolution computes.
+ * where g is the filter, d the window and * is elementwise. Each of the 16 (4)
+ * elements in brackets is summed over channels. That is a matrix product for
+ * each element, which the routine `tiles` of convolution computes.
  *
  * Filters are transformed once per call. A task transforms the windows of a
  * block of tiles, with tiles as lanes. The windows stay in an outer cache while
- * the products read them, for RESULTS channels of the result at a time. A
- * result depends only on its own window, so a NaN does not spread. Sums are cut
- * into parts short enough that their error is no larger than that of direct
- * convolution (docs/performance.md). */
+ * the products read them. A result depends only on its own window, so a NaN
+ * does not spread. Sums over channels are cut into parts short enough that
+ * their error is no larger than that of direct convolution
+ * (docs/performance.md). */
 #include <string.h>
 
 #include "conv_winograd.h"
@@ -46,9 +46,9 @@ enum {
     FILTERS_WORK = 65536,
     MAX_CHANNELS = 65536,
     /* The estimated costs of transforms, in quarters of a multiply-add of
-     * vectors: for each row of tiles of a channel (COST_ROW), for each four
-     * tiles of such a row (COST_TILES), for a filter (COST_FILTER), and for the
-     * gradient of a filter (COST_TAPS). */
+     * vectors. COST_ROW is for each row of tiles of a channel, COST_TILES for
+     * each four tiles of such a row, COST_FILTER for a filter, COST_TAPS for
+     * the gradient of a filter. */
     COST_ROW = 160,
     COST_TILES = 60,
     COST_FILTER = 60,
@@ -57,8 +57,8 @@ enum {
     COST_PART = 4
 };
 
-/* Transforms strip i of the filters, where i counts over all groups. A strip is
- * STRIP adjacent filters of a group. */
+/* Transforms strip i of the filters. A strip is STRIP adjacent filters of a
+ * group, and strips are numbered over all groups. */
 static void transform_filters(void *context, int64_t i)
 {
     const winograd *w = context;
@@ -81,8 +81,8 @@ static void transform_filters(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Transforms the sums of tiles [first, end) back and writes them to one channel
- * of the result. */
+/* Transforms the sums of tiles [first, end) to pixels and writes them to one
+ * channel of the result. */
 static void write_channel(const winograd *w, int64_t channel, int64_t first,
                           int64_t end, const float *sums, int64_t plane)
 {

@@ -3,8 +3,8 @@
  *
  * A tile is 2 x 2 pixels of the result, and its window is the 4 x 4 pixels that
  * it reads. For filters of 1 x 3 a tile is 2 adjacent pixels of a row, and its
- * window is 4 pixels. An element is one of the 16 (4) values of a window or of
- * a transformed filter. */
+ * window is 4 pixels. An element is one of the 16 (or 4) values of a window or
+ * of a transformed filter. */
 #ifndef TN_CPU_CONV_WINOGRAD_H
 #define TN_CPU_CONV_WINOGRAD_H
 
@@ -33,15 +33,16 @@ typedef struct winograd {
      * images */
     int64_t tiles[2], total;
     const float *weight;
-    /* Strides of the weights in elements: weight_from between channels that are
-     * read, weight_to between channels that are written, weight_group between
-     * groups. */
+    /* Strides of the weights in elements: weight_from is the stride between
+     * channels that are read, weight_to between channels that are written,
+     * weight_group between groups. */
     int64_t weight_from, weight_to, weight_group;
     /* true if filters are rotated by 180 degrees, for INPUT */
     bool flipped;
     const float *bias;
     int64_t bias_stride;
-    /* block is the number of tiles in a block, blocks the number of blocks. */
+    /* block is the number of tiles in a block. blocks is the number of
+     * blocks. */
     int64_t block, blocks;
     /* Number of elements of a plane of transformed filters. A plane is laid out
      * as [strip][channel][STRIP]. */
@@ -58,8 +59,8 @@ static inline int64_t winograd_plane(int64_t elements)
     return conv_round_up(elements, 1024) + 64;
 }
 
-/* A run of adjacent tiles in one row of tiles: image, row and column of the
- * first tile, and number of tiles. */
+/* A run of adjacent tiles in one row of tiles: the image, row and column of its
+ * first tile, and its number of tiles. */
 typedef struct tile_run {
     int64_t image, row, column, count;
 } tile_run;
@@ -74,9 +75,8 @@ static inline tile_run winograd_tile_run(const winograd *w, int64_t tile,
     return run;
 }
 
-/* Returns whether windows are computed for parts of a row of tiles, because a
- * row has more tiles than a block. Otherwise windows are computed for whole
- * rows. */
+/* Returns whether a row of tiles has more tiles than a block. Windows are then
+ * computed for a part of a row at a time, otherwise for whole rows. */
 static inline bool winograd_is_wide(const winograd *w)
 {
     return w->tiles[1] > w->block;
@@ -92,8 +92,9 @@ static inline int64_t winograd_frame(const winograd *w, int64_t rows)
            2 * WINOGRAD_BEYOND;
 }
 
-/* Returns the greatest winograd_frame() of all parts of a block. A part is
- * within one image, or within one row of tiles if winograd_is_wide(). */
+/* Returns the largest number of elements of a frame. Frames are made for parts
+ * of a block: a part is within one image, or within one row of tiles if
+ * winograd_is_wide(). */
 static inline int64_t winograd_max_frame(const winograd *w)
 {
     int64_t rows = winograd_is_wide(w)
@@ -102,9 +103,9 @@ static inline int64_t winograd_max_frame(const winograd *w)
     return conv_round_up(winograd_frame(w, rows), 16);
 }
 
-/* Arguments for the function that transforms windows: those of channels
- * [channel, channel + channels) and tiles [first, end). It stores element e of
- * the window of channel c and tile t at
+/* Arguments for the function that transforms the windows of channels [channel,
+ * channel + channels) and tiles [first, end). It stores element e of the window
+ * of channel c and tile t at
  *     v[e * plane + c * step + t - first] */
 typedef struct winograd_windows {
     int64_t channel, channels, first, end;

@@ -1,18 +1,17 @@
 /* conv_winograd_weight.c: the gradient of conv2d's weights for windows of 3 x 3
- * and 1 x 3, by Winograd's method. It is the adjoint of conv_winograd.c with
- * respect to the weights:
+ * and 1 x 3, by Winograd's method:
  *
  *     dg = G^T [sum over tiles of (A dY A^T) * (B^T d B)] G
  *
  * A tile is 2 x 2 pixels of the result (or 2 pixels of a row), d the window of
  * pixels that it reads, and dY the gradient of its pixels. A dY A^T is called a
- * cotangent. Each of the 16 (4) elements of the sum is a matrix product over
- * tiles: window[channel][tile], whose elements are broadcast, times
- * cotangent[tile][channel], with channels as lanes.
+ * cotangent. conv_winograd.c explains the other symbols. Each of the 16 (4)
+ * elements of the sum is a matrix product over tiles: window[channel][tile]
+ * times cotangent[tile][channel].
  *
- * Blocks of tiles are divided into shares, each with its own sums, and the
- * channels of `in` into ranges. A task computes one range of one share.
- * Afterwards the sums of the shares are added in order. */
+ * Blocks of tiles are divided into shares. Each share has its own sums, which
+ * are added in order at the end. The channels of `in` are divided into ranges.
+ * A task computes one range of one share. */
 #include <string.h>
 
 #include "conv_winograd.h"
@@ -33,16 +32,16 @@ enum {
     MAX_TILES = 256,
     TASK_WORK = 2097152, /* multiply-adds of a task */
     MAX_TASKS = 64,
-    /* Greatest number of elements of additional sums: those of all shares but
-     * the first. This limits the number of shares. */
+    /* Greatest number of elements in the sums of all shares but the first. This
+     * limits the number of shares. */
     SHARES_ELEMENTS = 2097152
 };
 
 typedef struct gradient {
     const winograd *w;
     const tn_conv_args *args;
-    /* width is the number of channels of the sums, in whole vectors. panel is
-     * the number of channels in a panel of these sums. */
+    /* width is the number of channels of the sums, rounded up to whole vectors.
+     * panel is the number of channels in a panel, a part of the sums. */
     int64_t width, panel;
     /* number of shares, number of channels in a range, and number of ranges */
     int64_t shares, range, ranges;
@@ -57,8 +56,8 @@ static float *sums_of(const gradient *g, int64_t share, int64_t group,
     return g->sums + at * g->w->elements * g->range * g->width;
 }
 
-/* Copies the pixels of adjacent tiles to pixels[row][pixel][channel], for
- * channels [o, o + width). Pixels outside the image are zeros. */
+/* Copies the pixels of a run of adjacent tiles to pixels[row][pixel][channel],
+ * for channels [o, o + width). Pixels outside the image are zeros. */
 static void gather_run(const gradient *g, const tile_run *run, int64_t group,
                        int64_t o, int64_t width, float *pixels)
 {
@@ -87,8 +86,8 @@ static void gather_run(const gradient *g, const tile_run *run, int64_t group,
             .width = width});
 }
 
-/* Adds a block's products for element e of the windows to sums[channel][..], or
- * stores them if add is false. */
+/* Multiplies element e of a block's windows and cotangents. Adds the products
+ * to sums[channel][..], or stores them if add is false. */
 static void multiply(const gradient *g, const winograd_windows *v, int64_t e,
                      const float *y, float *sums, bool add)
 {
@@ -167,7 +166,7 @@ static void run_task(void *context, int64_t i)
 }
 
 /* Adds the sums of all shares for one channel of a group, transforms the result
- * back and writes it to the gradient. */
+ * to the gradient of the filters and writes it. */
 static void write_channel(void *context, int64_t i)
 {
     gradient *g = context;

@@ -18,7 +18,7 @@ static void transform_image(const winograd *w, const winograd_windows *x,
     int64_t image = row / w->tiles[0];
     row -= image * w->tiles[0];
     /* The rows and columns of the image that the tiles read, and their position
-     * in the frame. */
+     * in the frame, which is a padded copy. */
     int64_t low = w->high * row - w->pad[0], start = low < 0 ? 0 : low;
     int64_t height = w->high * rows + 2 * (w->high - 1);
     height = tn__cpu_min(low + height, from->size[0]) - start;
