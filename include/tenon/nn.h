@@ -230,7 +230,8 @@ TN_API tn_status tn_module_load(tn_module *module, const char *path);
  * current device. Shapes are documented with the operator of the same name in
  * <tenon/ops.h>. NULL: TN_ERR_ARGUMENT or TN_ERR_SHAPE for a size or an option
  * that is not allowed, TN_ERR_MEMORY. More layers: nn_activation.h,
- * nn_attention.h, nn_conv.h, nn_embedding.h, nn_norm.h, nn_recurrent.h. */
+ * nn_attention.h, nn_conv.h, nn_embedding.h, nn_norm.h, nn_recurrent.h. Other
+ * initial values: nn_init.h. */
 
 #define TN_NN_LINEAR_OPTIONS_LIST(X) X(bool, bias, true)
 TN_OPTIONS_STRUCT(tn_nn_linear, TN_NN_LINEAR_OPTIONS_LIST);
@@ -318,6 +319,7 @@ extern "C" {
 #include <tenon/nn_attention.h>
 #include <tenon/nn_conv.h>
 #include <tenon/nn_embedding.h>
+#include <tenon/nn_init.h>
 #include <tenon/nn_norm.h>
 #include <tenon/nn_recurrent.h>
 

@@ -36,7 +36,8 @@ static tn_tensor *make_weight(const char *name, int64_t num_embeddings,
                               int64_t embedding_dim)
 {
     if (num_embeddings >= 1 && embedding_dim >= 1)
-        return tn_randn(tn_dims(num_embeddings, embedding_dim));
+        return tn__nn_init_normal(
+            tn_dims(num_embeddings, embedding_dim));
     tn_error_refuse_argument(
         TN_ERR_ARGUMENT, name,
         num_embeddings < 1 ? "num_embeddings" : "embedding_dim",

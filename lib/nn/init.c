@@ -1,41 +1,8 @@
-/* init.c: initial values of parameters, and checks of options. */
+/* init.c: checks of the sizes and options of layers. */
 #include <nn/init.h>
 
 #include <inttypes.h>
-#include <math.h>
-#include <tenon/autograd.h>
-#include <tenon/ops.h>
-
-/* Uniform in [-bound, bound). */
-static tn_tensor *uniform_within(tn_dims_list shape, double bound)
-{
-    tn_scope *scope = tn_scope_open();
-    tn_tensor *x = tn_rand(shape);
-    x = tn_add_scalar(tn_mul_scalar(x, 2 * bound), -bound);
-    return tn_scope_result(scope, x);
-}
-
-tn_tensor *tn__nn_init_fan_in(tn_dims_list shape, int64_t fan_in)
-{
-    return uniform_within(shape, fan_in > 0 ? 1 / sqrt((double)fan_in) : 0);
-}
-
-tn_tensor *tn__nn_init_xavier(int64_t out, int64_t in)
-{
-    return uniform_within(tn_dims(out, in),
-                          sqrt(6 / ((double)in + (double)out)));
-}
-
-bool tn__nn_set(tn_tensor *parameter, tn_tensor *value)
-{
-    bool fine = false;
-    TN_NO_GRAD {
-        fine = parameter && value && tn_copy_(parameter, value);
-    }
-    return fine;
-}
-
-/* ---- options ------------------------------------------------------------ */
+#include <stdio.h>
 
 bool tn__nn_check_probability(double value, const char *layer,
                               const char *option)

@@ -1,5 +1,5 @@
-/* init.h: initial values of parameters, as in PyTorch's reset_parameters, and
- * checks of options. */
+/* init.h: initial values of parameters, as in PyTorch's reset_parameters
+ * (nn_init.c), and checks of options (init.c). */
 #ifndef TN_LIB_NN_INIT_H
 #define TN_LIB_NN_INIT_H
 
@@ -22,6 +22,9 @@ tn_tensor *tn__nn_init_fan_in(tn_dims_list shape, int64_t fan_in);
 /* A matrix (out, in), uniform in [-b, b) with b = sqrt(6 / (in + out)): Glorot
  * and Bengio, 2010. */
 tn_tensor *tn__nn_init_xavier(int64_t out, int64_t in);
+
+/* Standard normal numbers. */
+tn_tensor *tn__nn_init_normal(tn_dims_list shape);
 
 /* Copies value into a parameter without recording. False on failure. */
 bool tn__nn_set(tn_tensor *parameter, tn_tensor *value);
