@@ -14,7 +14,8 @@
  *         return tn_forward(net->fc, tn_flatten(x, .start_dim = 1));
  *     }
  *     static const tn_module_class net_class = {
- *         sizeof net_class, "Net", sizeof(struct net), net_forward};
+ *         .size = sizeof net_class, .name = "Net",
+ *         .bytes = sizeof(struct net), .forward = net_forward};
  *
  *     struct net *net = tn_module_new(&net_class);
  *     net->conv = tn_module_add(&net->base, "conv", tn_nn_conv2d(1, 16, 3));
@@ -53,14 +54,27 @@ typedef struct tn_module_class {
     size_t size;       /* of this struct */
     const char *name;  /* "Linear" */
     size_t bytes;      /* of an instance: sizeof(struct net) */
-    /* Called by tn_forward. */
+    /* Called by tn_forward. For a module with one input and one output; NULL if
+     * the class has a forward_list. */
     tn_tensor *(*forward)(tn_module *self, tn_tensor *input);
     /* Writes the text between the parentheses of a printed module,
      * "in_features=3, out_features=4", into text, of size room. May be NULL. */
     void (*describe)(const tn_module *self, char *text, size_t room);
     /* Frees what the instance holds, except registered objects. May be NULL. */
     void (*release)(tn_module *self);
+    /* In place of forward, for several inputs or outputs. in[] has an element
+     * for each input of the signature, NULL where an optional one was left out.
+     * Sets out[0] .. out[out_count - 1], owned by the open scope; an output that
+     * stays NULL means failure. out_count is the number of outputs that the
+     * caller wants, at least 1: the others need not be computed. */
+    void (*forward_list)(tn_module *self, tn_tensor *const *in, int in_count,
+                         tn_tensor **out, int out_count);
+    /* The names of inputs and outputs, with '?' after an input that may be left
+     * out: "x, memory, mask? -> y, weights". At most TN_MODULE_VALUES each.
+     * NULL: one input and one output. */
+    const char *signature;
 } tn_module_class;
+#define TN_MODULE_VALUES 16
 
 /* Closed: a module's own members follow it. */
 struct tn_module {
@@ -71,7 +85,9 @@ struct tn_module {
 };
 
 /* A zeroed instance of type, in training mode, owned by the open scope. _with
- * adds `extra` bytes after it. NULL: TN_ERR_MEMORY, TN_ERR_ARGUMENT. */
+ * adds `extra` bytes after it. NULL: TN_ERR_MEMORY; TN_ERR_ARGUMENT if type has
+ * no name, or not one of forward and forward_list; TN_ERR_FORMAT if its
+ * signature is malformed. */
 TN_API void *tn_module_new(const tn_module_class *type);
 TN_API void *tn_module_new_with(const tn_module_class *type, size_t extra);
 
@@ -89,9 +105,50 @@ TN_API tn_tensor *tn_module_add_buffer(tn_module *module, const char *name,
                                        tn_tensor *value);
 
 /* Runs the module. Errors inside it begin with its path: "encoder.3.fc: linear:
- * ...". The result is owned by the open scope. NULL if module or input is NULL;
- * TN_ERR_ARGUMENT if module is no module. */
+ * ...". The result is its output, the first if there are several, owned by the
+ * open scope. In C, tn_forward is a macro that accepts several inputs:
+ *
+ *     tn_tensor *y = tn_forward(net, x);
+ *     tn_tensor *z = tn_forward(cross, y, memory);
+ *
+ * NULL if module or a required input is NULL; TN_ERR_ARGUMENT if module is no
+ * module, or for more or fewer inputs than it has. NULL for an optional input
+ * leaves it out, unless an error is pending. */
 TN_API tn_tensor *tn_forward(tn_module *module, tn_tensor *input);
+
+/* The same with count inputs, and for several outputs: the first out_count are
+ * stored in out[]. If that fails, with the status of the error, they are NULL.
+ *
+ *     tn_tensor *out[2];
+ *     tn_forward_list(lstm, (tn_tensor *[]){x, h, c}, 3, out, 2);
+ *
+ * A module of a class of your own with two inputs and outputs:
+ *
+ *     static void cross_forward(tn_module *self, tn_tensor *const *in,
+ *                               int in_count, tn_tensor **out, int out_count)
+ *     {
+ *         struct cross *cross = (struct cross *)self;
+ *         tn_tensor *memory = tn_forward(cross->norm, in[1]);
+ *         out[0] = tn_add(in[0], tn_forward(cross->fc, memory));
+ *         if (out_count > 1)
+ *             out[1] = memory;
+ *     }
+ *     static const tn_module_class cross_class = {
+ *         .size = sizeof cross_class, .name = "Cross",
+ *         .bytes = sizeof(struct cross), .forward_list = cross_forward,
+ *         .signature = "x, memory -> y, memory"}; */
+TN_API tn_status tn_forward_list(tn_module *module, tn_tensor *const *inputs,
+                                 int count, tn_tensor **out, int out_count);
+
+/* tn_forward with a list of inputs that ends with TN_INPUTS_END, which the
+ * macro makes. */
+TN_API tn_tensor *tn_forward_inputs(tn_module *module,
+                                    tn_tensor *const *inputs);
+#define TN_INPUTS_END ((tn_tensor *)~(uintptr_t)0)
+
+/* Text of a class's signature, "x, memory, mask? -> y"; for a class without one
+ * "input -> output". NULL for NULL. Lent. */
+TN_API const char *tn_module_signature(const tn_module *module);
 
 /* ---- hooks ---------------------------------------------------------------
  * Functions that are called before and after a module's forward and backward:
@@ -116,8 +173,8 @@ TN_API tn_tensor *tn_forward(tn_module *module, tn_tensor *input);
  * begins with the module's path. Hooks of a kind run in the order of
  * registration. The module owns the hook; the open scope owns the handle, which
  * tn_hook_remove accepts. The context is lent. For a module with several inputs
- * or outputs, hooks get the first: query, tgt or input1. If one tensor is given
- * for several inputs, they count as one.
+ * or outputs, these hooks get the first: query, tgt or input1. If one tensor is
+ * given for several inputs, they count as one. A list hook gets all.
  *
  * A backward pass (tn_backward, tn_grad) calls the hooks that the module had
  * when it ran while recording. It does so separately for each run of the
@@ -142,6 +199,25 @@ TN_API tn_hook *tn_module_register_full_backward_hook(tn_module *module,
                                                       tn_module_hook hook,
                                                       void *context);
 
+/* A forward hook that gets all inputs and outputs of its module. An optional
+ * input that was left out is NULL. The hook replaces a tensor by assigning to
+ * inputs[i] (before forward) or outputs[i] (after it). Before forward,
+ * output_count is 0. To fail, it records an error; a negative status without
+ * one is TN_ERR_STATE. Everything else as above. A backward hook sees the
+ * gradients of the first input and output; tn_tensor_register_hook (hook.h) has
+ * those of any tensor. */
+typedef tn_status (*tn_module_list_hook)(tn_module *module,
+                                         tn_tensor **inputs, int input_count,
+                                         tn_tensor **outputs, int output_count,
+                                         void *context);
+TN_API tn_hook *
+tn_module_register_forward_pre_list_hook(tn_module *module,
+                                         tn_module_list_hook hook,
+                                         void *context);
+TN_API tn_hook *
+tn_module_register_forward_list_hook(tn_module *module,
+                                     tn_module_list_hook hook, void *context);
+
 /* Switches recomputation for module (recompute.h). While recording, tn_forward
  * then saves the module's input only, and runs the module again in the backward
  * pass. Gradients have the same bits and less memory is needed. Buffers that
@@ -149,16 +225,17 @@ TN_API tn_hook *tn_module_register_full_backward_hook(tn_module *module,
  * module. */
 TN_API void *tn_module_set_recompute(tn_module *module, bool on);
 
-/* For modules with other inputs or outputs, which have a function of their own.
- * Between tn_module_begin and tn_module_end a module runs as in tn_forward.
- * begin sets inputs[] to the count tensors to use: those given, or replacements
- * from hooks; all NULL if a hook failed or inputs[0] was NULL. end moves out[0]
- * .. out[count - 1] to the caller's scope and returns true. If one of them is
- * NULL it sets all to NULL and returns false.
+/* For a module whose forward has arguments that are not tensors, in a function
+ * of its own. Between tn_module_begin and tn_module_end a module runs as in
+ * tn_forward. begin sets inputs[] to the count tensors to use: those given, or
+ * replacements from hooks; all NULL if a hook failed or inputs[0] was NULL.
+ * inputs[] must be valid until end. end moves out[0] .. out[count - 1] to the
+ * caller's scope and returns true. If one of them is NULL it sets all to NULL
+ * and returns false.
  *
- *     tn_tensor *in[] = {a, b}, *out;
- *     tn_module_call call = tn_module_begin(net, in, 2);
- *     out = tn_bilinear(in[0], in[1], net->weight, NULL);
+ *     tn_tensor *in[] = {x}, *out;
+ *     tn_module_call call = tn_module_begin(net, in, 1);
+ *     out = tn_roll(in[0], tn_dims(shift));
  *     tn_module_end(net, &call, &out, 1);
  *     return out;
  *
@@ -167,7 +244,8 @@ typedef struct tn_module_call {
     tn_scope *scope;
     const tn_path *path;      /* of the thread, before the call */
     const tn_module *running; /* before the call */
-    tn_tensor *input;         /* the first, after hooks: lent */
+    tn_tensor **inputs;       /* after hooks: lent */
+    int count;                /* of them */
     struct tn__nn_passage *passage; /* owned by scope; NULL: no backward
                                        hooks */
 } tn_module_call;
@@ -290,6 +368,8 @@ TN_API tn_module *tn_nn_dropout(double p);
 TN_API tn_module *tn_nn_sequential_with(tn_module *const *modules, int count);
 
 #ifndef __cplusplus
+#define tn_forward(module, ...)                                               \
+    tn_forward_inputs(module, (tn_tensor *[]){__VA_ARGS__, TN_INPUTS_END})
 #define tn_nn_linear(...) TN_CALL_2(tn_nn_linear, __VA_ARGS__, )
 #define tn_nn_conv2d(...) TN_CALL_3(tn_nn_conv2d, __VA_ARGS__, )
 #define tn_nn_max_pool2d(...) TN_CALL_1(tn_nn_max_pool2d, __VA_ARGS__, )
@@ -299,6 +379,13 @@ TN_API tn_module *tn_nn_sequential_with(tn_module *const *modules, int count);
         (int)(sizeof((tn_module *[]){__VA_ARGS__}) / sizeof(tn_module *)))
 #else
 } /* extern "C" */
+template <typename... Inputs>
+inline tn_tensor *tn_forward(tn_module *module, tn_tensor *first,
+                             tn_tensor *second, Inputs... others)
+{
+    tn_tensor *list[] = {first, second, others..., TN_INPUTS_END};
+    return tn_forward_inputs(module, list);
+}
 TN_OVERLOAD_2(tn_module *, tn_nn_linear, int64_t, int64_t)
 TN_OVERLOAD_3(tn_module *, tn_nn_conv2d, int64_t, int64_t, int64_t)
 TN_OVERLOAD_1(tn_module *, tn_nn_max_pool2d, int64_t)

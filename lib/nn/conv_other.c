@@ -131,21 +131,23 @@ static tn_module *make_conv(const conv_kind *kind, int64_t in_channels,
     return tn_scope_result(scope, made ? &c->base : NULL);
 }
 
-#define CONV(function, class_name, axes, transposed, forward)                 \
-    TN_OPTIONS_TYPE(tn_nn_##function, "nn_" #function,                        \
-                    "in_channels, out_channels, kernel_size",                 \
-                    TN_NN_CONV_OPTIONS_LIST)                                  \
-    tn_module *tn_nn_##function##_with(                                       \
-        int64_t in_channels, int64_t out_channels, int64_t kernel_size,       \
-        const tn_nn_##function##_options *options)                            \
-    {                                                                         \
-        static const tn_module_class type = {sizeof type,  class_name,        \
-                                             sizeof(conv), forward,           \
-                                             describe,     NULL};             \
-        const conv_kind kind = {&type, tn_nn_##function##_type(), axes,       \
-                                transposed};                                  \
-        return make_conv(&kind, in_channels, out_channels, kernel_size,       \
-                         options);                                            \
+#define CONV(function, class_name, axes, transposed, run)                      \
+    TN_OPTIONS_TYPE(tn_nn_##function, "nn_" #function,                         \
+                    "in_channels, out_channels, kernel_size",                  \
+                    TN_NN_CONV_OPTIONS_LIST)                                   \
+    tn_module *tn_nn_##function##_with(                                        \
+        int64_t in_channels, int64_t out_channels, int64_t kernel_size,        \
+        const tn_nn_##function##_options *options)                             \
+    {                                                                          \
+        static const tn_module_class type = {.size = sizeof type,              \
+                                             .name = class_name,               \
+                                             .bytes = sizeof(conv),            \
+                                             .forward = run,                   \
+                                             .describe = describe};            \
+        const conv_kind kind = {&type, tn_nn_##function##_type(), axes,        \
+                                transposed};                                   \
+        return make_conv(&kind, in_channels, out_channels, kernel_size,        \
+                         options);                                             \
     }
 CONV(conv1d, "Conv1d", 1, false, conv1d_forward)
 CONV(conv_transpose1d, "ConvTranspose1d", 1, true, conv_transpose1d_forward)

@@ -24,8 +24,10 @@ EXTRA_DIST += lib/nn/README.md
 
 check_PROGRAMS += tests/nn/test_no_module tests/nn/test_module \
 	tests/nn/test_error_info tests/nn/test_memory tests/nn/test_hooks \
-	tests/nn/test_options tests/nn/test_error_calls tests/nn/test_init
+	tests/nn/test_options tests/nn/test_error_calls tests/nn/test_init \
+	tests/nn/test_forward
 tests_nn_test_error_calls_SOURCES = tests/nn/test_error_calls.c
+tests_nn_test_forward_SOURCES = tests/nn/test_forward.c
 tests_nn_test_init_SOURCES = tests/nn/test_init.c
 tests_nn_test_hooks_SOURCES = tests/nn/test_hooks.c
 tests_nn_test_no_module_SOURCES = tests/nn/test_no_module.c

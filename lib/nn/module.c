@@ -121,21 +121,75 @@ const char *tn__nn_shape_text(char text[TN__NN_SHAPE_TEXT], const tn_tensor *x)
     return text;
 }
 
+const char *tn__nn_signature(const tn_module_class *type)
+{
+    return TN__NN_HAS(type, signature) && type->signature ? type->signature
+                                                          : "input -> output";
+}
+
+/* Counts the names up to the end of text, or up to "->". An optional one ends in
+ * '?'; *required is the number of those before it. Returns what follows the
+ * names; NULL if the text is malformed. */
+static const char *count_names(const char *text, uint8_t *count,
+                               uint8_t *required)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz"
+                                  "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+    *count = 0;
+    for (;;) {
+        text += strspn(text, " ");
+        size_t length = strspn(text, letters);
+        if (length == 0 || *count == TN_MODULE_VALUES)
+            return NULL;
+        text += length;
+        bool optional = required && *text == '?';
+        if (required && !optional && *required != *count)
+            return NULL; /* behind an optional one */
+        ++*count;
+        if (required && !optional)
+            ++*required;
+        text += optional;
+        text += strspn(text, " ");
+        if (*text != ',')
+            return text;
+        text++;
+    }
+}
+
+/* Reads the class's signature. */
+static bool count_values(struct tn_module_tree *tree,
+                         const tn_module_class *type)
+{
+    const char *text = tn__nn_signature(type);
+    const char *at = count_names(text, &tree->inputs, &tree->required);
+    if (at && strncmp(at, "->", 2) == 0)
+        at = count_names(at + 2, &tree->outputs, NULL);
+    if (at && !*at && tree->outputs && tree->required)
+        return true;
+    tn_error_refuse_argument(TN_ERR_FORMAT, "module_new", "type",
+                             "%s: the signature \"%s\" is not of the form "
+                             "\"x, memory, mask? -> y, weights\", with at most "
+                             "%d names on each side",
+                             type->name, text, TN_MODULE_VALUES);
+    return false;
+}
+
 void *tn_module_new_with(const tn_module_class *type, size_t extra)
 {
-    if (!type || !type->name || !type->forward ||
+    bool list = type && TN__NN_HAS(type, forward_list) && type->forward_list;
+    if (!type || !type->name || (type->forward != NULL) == list ||
         type->bytes < sizeof(tn_module)) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, "module_new", "type",
-                                 "the class has no name or forward, or its "
-                                 "bytes are fewer than those of a tn_module");
+                                 "the class has no name, not one of forward "
+                                 "and forward_list, or its bytes are fewer "
+                                 "than those of a tn_module");
         return NULL;
     }
     tn_scope *scope = tn_scope_open();
     tn_module *module =
-        tn_object_new(
-        &module_class, type->bytes - sizeof(tn_module) + extra);
+        tn_object_new(&module_class, type->bytes - sizeof(tn_module) + extra);
     struct tn_module_tree *tree = tn_object_new(&tree_class, 0);
-    if (!module || !tree) {
+    if (!module || !tree || !count_values(tree, type)) {
         tn_scope_close(scope);
         return NULL;
     }
@@ -149,6 +203,13 @@ void *tn_module_new_with(const tn_module_class *type, size_t extra)
 void *tn_module_new(const tn_module_class *type)
 {
     return tn_module_new_with(type, 0);
+}
+
+const char *tn_module_signature(const tn_module *module)
+{
+    return tn__nn_module(module, "module_signature")
+               ? tn__nn_signature(module->type)
+               : NULL;
 }
 
 /* ---- registering -------------------------------------------------------- */

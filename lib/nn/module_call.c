@@ -1,6 +1,7 @@
 /* module_call.c: calling a module: its path, its scope, and its hooks. */
 #include <nn/tree.h>
 
+#include <stdio.h>
 #include <string.h>
 #include <tenon/trace.h>
 
@@ -58,7 +59,8 @@ static tn_module_call begin(tn_module *module, tn_tensor **inputs, int count,
         fine = tn__nn_hooks_before(module, &call, inputs, count);
     for (int i = 0; i < count && !fine; i++)
         inputs[i] = NULL;
-    call.input = inputs[0];
+    call.inputs = inputs;
+    call.count = count;
     return call;
 }
 
@@ -80,11 +82,11 @@ tn_module_call tn_module_begin(tn_module *any, tn_tensor **inputs, int count)
 static bool end(tn_module *module, tn_module_call *call, tn_tensor **out,
                 int count)
 {
-    if (module && out[0] && module->tree->hook)
-        out[0] = tn__nn_hooks_after(module, call, out[0]);
     bool fine = module;
     for (int i = 0; i < count; i++)
         fine = fine && out[i];
+    if (fine && module->tree->hook)
+        fine = tn__nn_hooks_after(module, call, out, count);
     for (int i = 0; i < count; i++)
         out[i] = fine ? tn_keep(out[i]) : NULL;
     if (call->scope)
@@ -110,11 +112,82 @@ bool tn_module_end(tn_module *any, tn_module_call *call, tn_tensor **out,
     return end(module, call, out, count);
 }
 
-tn_tensor *tn_forward(tn_module *any, tn_tensor *input)
+/* ---- inputs and outputs -------------------------------------------------- */
+
+/* Name number i of the inputs, or of the outputs, in the signature. It is
+ * interned: an error keeps a pointer to it. */
+static const char *name_of(const tn_module *module, bool output, int i)
 {
-    tn_module *module = tn__nn_module(any, "forward");
-    if (!module || !tn__nn_tensor(input, "forward", "input"))
-        return NULL;
+    const char *text = tn__nn_signature(module->type);
+    char name[TN__NN_PATH_BYTES];
+    if (output)
+        text = strstr(text, "->") + 2;
+    for (; i > 0; i--)
+        text = strchr(text, ',') + 1;
+    text += strspn(text, " ");
+    int length = (int)strcspn(text, " ,?-");
+    snprintf(name, sizeof name, "%.*s", length, text);
+    return tn_path_text(tn_path_join(NULL, name));
+}
+
+/* Checks the inputs that were given and stores them in `in`, which has an
+ * element for each input of the signature. */
+static bool take_inputs(const tn_module *module, tn_tensor *const *given,
+                        int count, tn_tensor **in)
+{
+    const struct tn_module_tree *tree = module->tree;
+    const char *what = tree->inputs == 1 ? "forward" : module->type->name;
+    for (int i = 0; i < count && i < tree->inputs; i++) {
+        in[i] = given[i];
+        if (!in[i] && i >= tree->required
+                ? tn_error() != NULL
+                : !tn__nn_tensor(in[i], what, name_of(module, false, i)))
+            return false; /* one that could not be made is not left out */
+    }
+    if (count < tree->required || count > tree->inputs) {
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, module->type->name, NULL,
+                                 "%d input%s, but its signature is \"%s\"",
+                                 count,
+                                 count == 1 ? " is given" : "s are given",
+                                 tn__nn_signature(module->type));
+        return false;
+    }
+    for (int i = count; i < tree->inputs; i++)
+        in[i] = NULL;
+    return true;
+}
+
+/* Are all outputs live tensors? */
+static bool check_outputs(const tn_module *module, tn_tensor *const *out,
+                          int count)
+{
+    const char *name = module->type->name;
+    for (int i = 0; i < count; i++) {
+        if (out[i] && !tn__nn_tensor(out[i], name, "its forward's result"))
+            return false;
+        if (!out[i] && !tn_error() && i == 0)
+            tn_error_refuse_argument(TN_ERR_ARGUMENT, name, NULL,
+                                     "its forward returned NULL");
+        else if (!out[i] && !tn_error())
+            tn_error_refuse_argument(TN_ERR_ARGUMENT, name, NULL,
+                                     "its forward set no output \"%s\"",
+                                     name_of(module, true, i));
+        if (!out[i])
+            return false;
+    }
+    return true;
+}
+
+/* False, with all outputs NULL, if the call fails. */
+static bool run(tn_module *module, tn_tensor *const *given, int count,
+                tn_tensor **out, int out_count)
+{
+    tn_tensor *in[TN_MODULE_VALUES];
+    bool taken = take_inputs(module, given, count, in);
+    for (int i = 0; i < out_count; i++) /* out may be given */
+        out[i] = NULL;
+    if (!taken)
+        return false;
     /* A module with several parents may be nested deeper in one of them than
      * tn_module_add checked. */
     static _Thread_local int depth;
@@ -122,18 +195,54 @@ tn_tensor *tn_forward(tn_module *any, tn_tensor *input)
         tn_error_refuse_argument(TN_ERR_ARGUMENT, "forward", NULL,
                                  "modules are nested more than %d deep",
                                  TN__NN_MAX_DEPTH);
-        return NULL;
+        return false;
     }
     depth++;
-    tn_module_call call = begin(module, &input, 1, true);
-    tn_tensor *output = input ? tn__nn_forward(module, input) : NULL;
-    if (!output && !tn_error())
-        tn_error_refuse_argument(TN_ERR_ARGUMENT, module->type->name, NULL,
-                                 "its forward returned NULL");
-    if (output &&
-        !tn__nn_tensor(output, module->type->name, "its forward's result"))
-        output = NULL;
-    end(module, &call, &output, 1);
+    tn_module_call call = begin(module, in, module->tree->inputs, true);
+    bool fine = in[0];
+    if (fine) {
+        tn__nn_forward(module, in, out, out_count);
+        fine = check_outputs(module, out, out_count);
+    }
+    if (!fine)
+        out[0] = NULL;
+    fine = end(module, &call, out, out_count);
     depth--;
-    return output;
+    return fine;
+}
+
+tn_tensor *(tn_forward)(tn_module *any, tn_tensor *input)
+{
+    tn_module *module = tn__nn_module(any, "forward");
+    tn_tensor *output;
+    return module && run(module, &input, 1, &output, 1) ? output : NULL;
+}
+
+tn_tensor *tn_forward_inputs(tn_module *any, tn_tensor *const *inputs)
+{
+    tn_module *module = tn__nn_module(any, "forward");
+    tn_tensor *output;
+    int count = 0;
+    if (!module || !tn__nn_not_null(inputs, "forward", "inputs"))
+        return NULL;
+    while (count <= TN_MODULE_VALUES && inputs[count] != TN_INPUTS_END)
+        count++;
+    return run(module, inputs, count, &output, 1) ? output : NULL;
+}
+
+tn_status tn_forward_list(tn_module *any, tn_tensor *const *inputs, int count,
+                          tn_tensor **out, int out_count)
+{
+    tn_module *module = tn__nn_module(any, "forward_list");
+    if (!module || !tn__nn_not_null(inputs, "forward_list", "inputs") ||
+        !tn__nn_not_null(out, "forward_list", "out"))
+        return TN_ERR_ARGUMENT;
+    if (out_count < 1 || out_count > module->tree->outputs)
+        return tn_error_refuse_argument(
+            TN_ERR_ARGUMENT, "forward_list", "out_count",
+            "out_count is %d, but the signature of %s is \"%s\"", out_count,
+            module->type->name, tn__nn_signature(module->type));
+    return run(module, inputs, count, out, out_count) ? TN_OK
+           : tn_error()                               ? tn_error_code()
+                                                      : TN_ERR_ARGUMENT;
 }

@@ -254,11 +254,24 @@ static tn_tensor *run_attention(const attention *a, tn_tensor *const given[3],
     return y;
 }
 
-static tn_tensor *forward(tn_module *self, tn_tensor *input)
+/* in: the inputs of the signature. */
+static void run_inputs(const attention *a, tn_tensor *const *in, bool is_causal,
+                       tn_tensor **out, int out_count)
 {
-    static const tn_nn_attention_masks none = TN_NN_ATTENTION_MASKS;
-    return run_attention((attention *)self,
-                         (tn_tensor *[]){input, input, input}, &none, NULL);
+    tn_nn_attention_masks m = TN_NN_ATTENTION_MASKS;
+    tn_tensor *key = in[1] ? in[1] : in[0];
+    m.key_padding_mask = in[3];
+    m.attn_mask = in[4];
+    m.is_causal = is_causal;
+    out[0] = run_attention(a, (tn_tensor *[]){in[0], key, in[2] ? in[2] : key},
+                           &m, out_count > 1 ? &out[1] : NULL);
+}
+
+static void forward(tn_module *self, tn_tensor *const *in, int in_count,
+                    tn_tensor **out, int out_count)
+{
+    (void)in_count;
+    run_inputs((attention *)self, in, false, out, out_count);
 }
 
 static void describe(const tn_module *self, char *text, size_t room)
@@ -269,8 +282,13 @@ static void describe(const tn_module *self, char *text, size_t room)
 }
 
 static const tn_module_class attention_class = {
-    sizeof attention_class, "MultiheadAttention", sizeof(attention), forward,
-    describe, NULL};
+    .size = sizeof attention_class,
+    .name = "MultiheadAttention",
+    .bytes = sizeof(attention),
+    .forward_list = forward,
+    .signature = "query, key?, value?, key_padding_mask?, attn_mask? -> "
+                 "output, weights",
+    .describe = describe};
 
 TN_OPTIONS_TYPE(tn_nn_multihead_attention_forward,
                 "nn_multihead_attention_forward",
@@ -292,13 +310,14 @@ tn_tensor *tn_nn_multihead_attention_forward_with(
         !tn__nn_tensor(value, what, "value") ||
         !tn__nn_check_masks(masks, what, "masks"))
         return NULL;
-    tn_tensor *in[] = {query, key, value}, *out[2] = {NULL};
-    tn_module_call at = tn_module_begin(module, in, 3);
+    tn_tensor *in[] = {query, key, value, m.key_padding_mask, m.attn_mask};
+    tn_tensor *out[2] = {NULL};
+    int count = out_weights ? 2 : 1;
+    tn_module_call at = tn_module_begin(module, in, 5);
     if (!tn_error()) /* a mask that could not be made is not taken for no
                         mask */
-        out[0] = run_attention((const attention *)module, in, &m,
-                               out_weights ? &out[1] : NULL);
-    if (!tn_module_end(module, &at, out, out_weights ? 2 : 1))
+        run_inputs((const attention *)module, in, m.is_causal, out, count);
+    if (!tn_module_end(module, &at, out, count))
         return NULL;
     if (out_weights)
         *out_weights = out[1];

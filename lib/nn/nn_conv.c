@@ -62,8 +62,11 @@ static void describe(const tn_module *self, char *text, size_t room)
         snprintf(text + at, room - at, ", padding_mode=%s", c->mode);
 }
 
-static const tn_module_class conv2d_class = {
-    sizeof conv2d_class, "Conv2d", sizeof(conv2d), forward, describe, NULL};
+static const tn_module_class conv2d_class = {.size = sizeof conv2d_class,
+                                             .name = "Conv2d",
+                                             .bytes = sizeof(conv2d),
+                                             .forward = forward,
+                                             .describe = describe};
 
 static bool take_pair(int64_t to[2], const tn__nn_axes_option *option)
 {
@@ -198,9 +201,12 @@ static void pool_describe(const tn_module *self, char *text, size_t room)
              p->ceil_mode ? "True" : "False");
 }
 
-static const tn_module_class max_pool2d_class = {
-    sizeof max_pool2d_class, "MaxPool2d",   sizeof(max_pool2d),
-    pool_forward,            pool_describe, NULL};
+static const tn_module_class max_pool2d_class = {.size =
+                                                     sizeof max_pool2d_class,
+                                                 .name = "MaxPool2d",
+                                                 .bytes = sizeof(max_pool2d),
+                                                 .forward = pool_forward,
+                                                 .describe = pool_describe};
 
 TN_OPTIONS_TYPE(tn_nn_max_pool2d, "nn_max_pool2d", "kernel_size",
                 TN_NN_MAX_POOL2D_OPTIONS_LIST)

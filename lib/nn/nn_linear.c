@@ -27,8 +27,11 @@ static void describe(const tn_module *self, char *text, size_t room)
              l->in_features, l->out_features, l->bias ? "True" : "False");
 }
 
-static const tn_module_class linear_class = {
-    sizeof linear_class, "Linear", sizeof(linear), forward, describe, NULL};
+static const tn_module_class linear_class = {.size = sizeof linear_class,
+                                             .name = "Linear",
+                                             .bytes = sizeof(linear),
+                                             .forward = forward,
+                                             .describe = describe};
 
 bool tn__nn_linear_can_activate(const tn_module *module,
                                 const tn_tensor *input)

@@ -40,8 +40,11 @@ TN_OPTIONS_TYPE(tn_nn_avg_pool2d, "nn_avg_pool2d", "kernel_size",
 tn_module *tn_nn_avg_pool2d_with(int64_t kernel_size,
                                  const tn_nn_avg_pool2d_options *options)
 {
-    static const tn_module_class type = {
-        sizeof type, "AvgPool2d", sizeof(avg_pool2d), forward, describe, NULL};
+    static const tn_module_class type = {.size = sizeof type,
+                                         .name = "AvgPool2d",
+                                         .bytes = sizeof(avg_pool2d),
+                                         .forward = forward,
+                                         .describe = describe};
     tn_nn_avg_pool2d_options o;
     if (tn_options_take(tn_nn_avg_pool2d_type(), &o, options) < 0)
         return NULL;
@@ -108,9 +111,11 @@ static void adaptive_describe(const tn_module *self, char *text, size_t room)
 
 tn_module *tn_nn_adaptive_avg_pool2d(int64_t height, int64_t width)
 {
-    static const tn_module_class type = {
-        sizeof type,      "AdaptiveAvgPool2d", sizeof(adaptive),
-        adaptive_forward, adaptive_describe,   NULL};
+    static const tn_module_class type = {.size = sizeof type,
+                                         .name = "AdaptiveAvgPool2d",
+                                         .bytes = sizeof(adaptive),
+                                         .forward = adaptive_forward,
+                                         .describe = adaptive_describe};
     if ((height < 0 && height != TN_NONE_INT) ||
         (width < 0 && width != TN_NONE_INT)) {
         tn_error_refuse_argument(
@@ -149,9 +154,11 @@ static void shuffle_describe(const tn_module *self, char *text, size_t room)
 
 tn_module *tn_nn_pixel_shuffle(int64_t upscale_factor)
 {
-    static const tn_module_class type = {
-        sizeof type,     "PixelShuffle",   sizeof(shuffle),
-        shuffle_forward, shuffle_describe, NULL};
+    static const tn_module_class type = {.size = sizeof type,
+                                         .name = "PixelShuffle",
+                                         .bytes = sizeof(shuffle),
+                                         .forward = shuffle_forward,
+                                         .describe = shuffle_describe};
     if (upscale_factor < 1) {
         tn_error_refuse_argument(
             TN_ERR_ARGUMENT, "nn_pixel_shuffle", "upscale_factor",
@@ -257,9 +264,11 @@ TN_OPTIONS_TYPE(tn_nn_upsample, "nn_upsample", "scale_factor",
 tn_module *tn_nn_upsample_with(double scale_factor,
                                const tn_nn_upsample_options *options)
 {
-    static const tn_module_class type = {
-        sizeof type,      "Upsample",        sizeof(upsample),
-        upsample_forward, upsample_describe, NULL};
+    static const tn_module_class type = {.size = sizeof type,
+                                         .name = "Upsample",
+                                         .bytes = sizeof(upsample),
+                                         .forward = upsample_forward,
+                                         .describe = upsample_describe};
     tn_nn_upsample_options o;
     if (tn_options_take(tn_nn_upsample_type(), &o, options) < 0)
         return NULL;

@@ -59,8 +59,10 @@ tn_module *tn_nn_sequential_with(tn_module *const *modules, int count)
                                   argument))
             return NULL;
     }
-    static const tn_module_class type = {
-        sizeof type, "Sequential", sizeof(sequential), forward, NULL, NULL};
+    static const tn_module_class type = {.size = sizeof type,
+                                         .name = "Sequential",
+                                         .bytes = sizeof(sequential),
+                                         .forward = forward};
     tn_scope *scope = tn_scope_open();
     sequential *s = tn_module_new_with(&type,
                                        (size_t)count * sizeof(tn_module *));

@@ -33,10 +33,21 @@ struct tn_module_tree {
                                       called from the same path */
     struct tn__nn_hook *hook; /* kept: the first hook (nn_hooks.c) */
     bool recompute;
+    uint8_t inputs, required; /* of the class's signature: all inputs, and */
+    uint8_t outputs;          /* those that must be given; outputs */
 };
 
-/* Runs the module's forward, through tn_recompute if the module is set so. */
-tn_tensor *tn__nn_forward(tn_module *module, tn_tensor *input);
+/* Whether the class, perhaps of older headers, has a member. */
+#define TN__NN_HAS(type, member)                                               \
+    ((type)->size >= offsetof(tn_module_class, member) + sizeof(type)->member)
+
+/* The class's signature; "input -> output" if it has none. */
+const char *tn__nn_signature(const tn_module_class *type);
+
+/* Runs the module's forward or forward_list, through tn_recompute if the module
+ * is set so. The outputs are NULL at first. */
+void tn__nn_forward(tn_module *module, tn_tensor *const *inputs,
+                    tn_tensor **outputs, int out_count);
 
 /* "relu", "gelu" or "gelu_tanh" if the module is that activation and may be
  * fused into another layer: it has no hooks and is not recomputed. Else NULL
@@ -50,14 +61,13 @@ bool tn__nn_linear_can_activate(const tn_module *module,
 tn_tensor *tn__nn_linear_activate(tn_module *module, tn_tensor *input,
                                   const char *activation);
 
-/* Run the hooks of a module that has some (nn_hooks.c). tn__nn_hooks_before may
- * replace inputs[0], also where the same tensor occurs again; false if a hook
- * failed. tn__nn_hooks_after gets the first output and returns it or its
- * replacement; NULL if a hook failed. */
+/* Run the hooks of a module that has some (nn_hooks.c). They may replace
+ * elements of inputs[] or outputs[]; inputs[0] also where the same tensor occurs
+ * again. False if a hook failed. */
 bool tn__nn_hooks_before(tn_module *module, tn_module_call *call,
                          tn_tensor **inputs, int count);
-tn_tensor *tn__nn_hooks_after(tn_module *module, const tn_module_call *call,
-                              tn_tensor *output);
+bool tn__nn_hooks_after(tn_module *module, const tn_module_call *call,
+                        tn_tensor **outputs, int count);
 
 /* any if it is a module; else NULL with an error that names the call `what`. */
 tn_module *tn__nn_module(const tn_module *any, const char *what);

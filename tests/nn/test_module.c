@@ -63,9 +63,11 @@ static void net_release(tn_module *self)
     released++;
 }
 
-static const tn_module_class net_class = {
-    sizeof net_class, "Net", sizeof(struct net), net_forward, NULL,
-    net_release};
+static const tn_module_class net_class = {.size = sizeof net_class,
+                                          .name = "Net",
+                                          .bytes = sizeof(struct net),
+                                          .forward = net_forward,
+                                          .release = net_release};
 
 static struct net *make_net(void)
 {
@@ -225,8 +227,10 @@ static tn_tensor *forget(tn_module *self, tn_tensor *input)
 static void test_mistakes(void)
 {
     struct net *net = make_net();
-    static const tn_module_class silent = {
-        sizeof silent, "Silent", sizeof(tn_module), forget, NULL, NULL};
+    static const tn_module_class silent = {.size = sizeof silent,
+                                           .name = "Silent",
+                                           .bytes = sizeof(tn_module),
+                                           .forward = forget};
     ok(!tn_forward(tn_module_new(&silent), tn_ones(tn_dims(1))),
        "a forward of one's own may fail");
     is_error(TN_ERR_ARGUMENT, "Silent: its forward returned NULL",

@@ -16,6 +16,15 @@ static tn_tensor *hook(tn_module *module, tn_tensor *input, tn_tensor *output,
     return output;
 }
 
+static tn_status list_hook(tn_module *module, tn_tensor **inputs,
+                           int input_count, tn_tensor **outputs,
+                           int output_count, void *context)
+{
+    (void)module, (void)inputs, (void)input_count, (void)context;
+    (void)outputs, (void)output_count;
+    return TN_OK;
+}
+
 static void visit(tn_module *module, const char *path, void *context)
 {
     (void)module, (void)path;
@@ -43,37 +52,42 @@ static bool call_zero_grad(void *m)
 }
 
 /* name, call: true where it did anything. */
-#define CALLS(X)                                                              \
-    X(forward, tn_forward(m, x))                                              \
-    X(module_add, tn_module_add(m, "a", linear))                              \
-    X(module_add, tn_module_add(linear, "b", m))                              \
-    X(module_add_parameter, tn_module_add_parameter(m, "a", x))               \
-    X(module_add_buffer, tn_module_add_buffer(m, "a", x))                     \
-    X(register_forward_pre_hook,                                              \
-      tn_module_register_forward_pre_hook(m, hook, NULL))                     \
-    X(register_forward_hook, tn_module_register_forward_hook(m, hook, NULL))  \
-    X(register_full_backward_pre_hook,                                        \
-      tn_module_register_full_backward_pre_hook(m, hook, NULL))               \
-    X(register_full_backward_hook,                                            \
-      tn_module_register_full_backward_hook(m, hook, NULL))                   \
-    X(module_set_recompute, tn_module_set_recompute(m, true))                 \
-    X(module_begin, call_begin(m))                                            \
-    X(module_child, tn_module_child(m, "a"))                                  \
-    X(module_parameter, tn_module_parameter(m, "weight"))                     \
-    X(module_buffer, tn_module_buffer(m, "a"))                                \
-    X(module_walk, call_walk(m))                                              \
-    X(module_train, tn_module_train(m, true))                                 \
-    X(module_to, tn_module_to(m, tn_device_current()))                        \
-    X(module_zero_grad, call_zero_grad(m))                                    \
-    X(module_parameter_count, tn_module_parameter_count(m) > 0)               \
-    X(module_print, tn_module_print(nowhere, m) >= 0)                         \
-    X(parameters, tn_parameters(m))                                           \
-    X(module_state, tn_module_state(m))                                       \
-    X(module_save, tn_module_save(m, "no such folder/file") >= 0)             \
-    X(module_load, tn_module_load(m, "no such folder/file") >= 0)             \
-    X(nn_rnn_forward, tn_nn_rnn_forward(m, x, NULL, NULL))                    \
-    X(nn_embedding_bag_forward,                                               \
-      tn_nn_embedding_bag_forward(m, x, NULL, NULL))                          \
+#define CALLS(X)                                                               \
+    X(forward, tn_forward(m, x))                                               \
+    X(forward_list, tn_forward_list(m, &x, 1, &x, 1) >= 0)                     \
+    X(module_signature, tn_module_signature(m))                                \
+    X(register_forward_pre_list_hook,                                          \
+      tn_module_register_forward_pre_list_hook(m, list_hook, NULL))            \
+    X(register_forward_list_hook,                                              \
+      tn_module_register_forward_list_hook(m, list_hook, NULL))                \
+    X(module_add, tn_module_add(m, "a", linear))                               \
+    X(module_add, tn_module_add(linear, "b", m))                               \
+    X(module_add_parameter, tn_module_add_parameter(m, "a", x))                \
+    X(module_add_buffer, tn_module_add_buffer(m, "a", x))                      \
+    X(register_forward_pre_hook,                                               \
+      tn_module_register_forward_pre_hook(m, hook, NULL))                      \
+    X(register_forward_hook, tn_module_register_forward_hook(m, hook, NULL))   \
+    X(register_full_backward_pre_hook,                                         \
+      tn_module_register_full_backward_pre_hook(m, hook, NULL))                \
+    X(register_full_backward_hook,                                             \
+      tn_module_register_full_backward_hook(m, hook, NULL))                    \
+    X(module_set_recompute, tn_module_set_recompute(m, true))                  \
+    X(module_begin, call_begin(m))                                             \
+    X(module_child, tn_module_child(m, "a"))                                   \
+    X(module_parameter, tn_module_parameter(m, "weight"))                      \
+    X(module_buffer, tn_module_buffer(m, "a"))                                 \
+    X(module_walk, call_walk(m))                                               \
+    X(module_train, tn_module_train(m, true))                                  \
+    X(module_to, tn_module_to(m, tn_device_current()))                         \
+    X(module_zero_grad, call_zero_grad(m))                                     \
+    X(module_parameter_count, tn_module_parameter_count(m) > 0)                \
+    X(module_print, tn_module_print(nowhere, m) >= 0)                          \
+    X(parameters, tn_parameters(m))                                            \
+    X(module_state, tn_module_state(m))                                        \
+    X(module_save, tn_module_save(m, "no such folder/file") >= 0)              \
+    X(module_load, tn_module_load(m, "no such folder/file") >= 0)              \
+    X(nn_rnn_forward, tn_nn_rnn_forward(m, x, NULL, NULL))                     \
+    X(nn_embedding_bag_forward, tn_nn_embedding_bag_forward(m, x, NULL, NULL)) \
     X(nn_bilinear_forward, tn_nn_bilinear_forward(m, x, x))
 
 /* Call number `number`, counted from 0; *name is NULL behind the last. */

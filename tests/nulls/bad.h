@@ -77,7 +77,7 @@ static void *bad(enum bad_kind kind)
 /* In a list, or in a struct. */
 static void *bad_list(enum bad_kind kind)
 {
-    static void *items[2];
+    static void *items[3] = {NULL, NULL, TN_INPUTS_END};
     items[0] = items[1] = bad(kind);
     return bad_now ? items : NULL;
 }
