@@ -156,22 +156,41 @@ static const char *count_names(const char *text, uint8_t *count,
     }
 }
 
-/* Reads the class's signature. */
-static bool count_values(struct tn_module_tree *tree,
-                         const tn_module_class *type)
+const char *tn__nn_name(const char *names, int i)
+{
+    char name[TN__NN_PATH_BYTES];
+    for (; i > 0; i--)
+        names = strchr(names, ',') + 1;
+    names += strspn(names, " ");
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(names, " ,?-"), names);
+    return tn_path_text(tn_path_join(NULL, name));
+}
+
+/* A tree without entries, with what the class's signature says. */
+static struct tn_module_tree *tree_new(const tn_module_class *type)
 {
     const char *text = tn__nn_signature(type);
-    const char *at = count_names(text, &tree->inputs, &tree->required);
+    struct tn_module_tree read = {.inputs = 0}, *tree;
+    const char *at = count_names(text, &read.inputs, &read.required);
     if (at && strncmp(at, "->", 2) == 0)
-        at = count_names(at + 2, &tree->outputs, NULL);
-    if (at && !*at && tree->outputs && tree->required)
-        return true;
-    tn_error_refuse_argument(TN_ERR_FORMAT, "module_new", "type",
-                             "%s: the signature \"%s\" is not of the form "
-                             "\"x, memory, mask? -> y, weights\", with at most "
-                             "%d names on each side",
-                             type->name, text, TN_MODULE_VALUES);
-    return false;
+        at = count_names(at + 2, &read.outputs, NULL);
+    if (!at || *at || !read.outputs || !read.required) {
+        tn_error_refuse_argument(
+            TN_ERR_FORMAT, "module_new", "type",
+            "%s: the signature \"%s\" is not of the form \"x, memory, mask? "
+            "-> y, weights\", with at most %d names on each side",
+            type->name, text, TN_MODULE_VALUES);
+        return NULL;
+    }
+    tree = tn_object_new(&tree_class, read.inputs * sizeof(char *));
+    if (tree) {
+        tree->inputs = read.inputs;
+        tree->required = read.required;
+        tree->outputs = read.outputs;
+        for (int i = 0; i < tree->inputs; i++)
+            tree->input_name[i] = tn__nn_name(text, i);
+    }
+    return tree;
 }
 
 void *tn_module_new_with(const tn_module_class *type, size_t extra)
@@ -188,8 +207,8 @@ void *tn_module_new_with(const tn_module_class *type, size_t extra)
     tn_scope *scope = tn_scope_open();
     tn_module *module =
         tn_object_new(&module_class, type->bytes - sizeof(tn_module) + extra);
-    struct tn_module_tree *tree = tn_object_new(&tree_class, 0);
-    if (!module || !tree || !count_values(tree, type)) {
+    struct tn_module_tree *tree = tree_new(type);
+    if (!module || !tree) {
         tn_scope_close(scope);
         return NULL;
     }

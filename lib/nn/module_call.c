@@ -114,22 +114,6 @@ bool tn_module_end(tn_module *any, tn_module_call *call, tn_tensor **out,
 
 /* ---- inputs and outputs -------------------------------------------------- */
 
-/* Name number i of the inputs, or of the outputs, in the signature. It is
- * interned: an error keeps a pointer to it. */
-static const char *name_of(const tn_module *module, bool output, int i)
-{
-    const char *text = tn__nn_signature(module->type);
-    char name[TN__NN_PATH_BYTES];
-    if (output)
-        text = strstr(text, "->") + 2;
-    for (; i > 0; i--)
-        text = strchr(text, ',') + 1;
-    text += strspn(text, " ");
-    int length = (int)strcspn(text, " ,?-");
-    snprintf(name, sizeof name, "%.*s", length, text);
-    return tn_path_text(tn_path_join(NULL, name));
-}
-
 /* Checks the inputs that were given and stores them in `in`, which has an
  * element for each input of the signature. */
 static bool take_inputs(const tn_module *module, tn_tensor *const *given,
@@ -141,7 +125,7 @@ static bool take_inputs(const tn_module *module, tn_tensor *const *given,
         in[i] = given[i];
         if (!in[i] && i >= tree->required
                 ? tn_error() != NULL
-                : !tn__nn_tensor(in[i], what, name_of(module, false, i)))
+                : !tn__nn_tensor(in[i], what, tree->input_name[i]))
             return false; /* one that could not be made is not left out */
     }
     if (count < tree->required || count > tree->inputs) {
@@ -169,9 +153,10 @@ static bool check_outputs(const tn_module *module, tn_tensor *const *out,
             tn_error_refuse_argument(TN_ERR_ARGUMENT, name, NULL,
                                      "its forward returned NULL");
         else if (!out[i] && !tn_error())
-            tn_error_refuse_argument(TN_ERR_ARGUMENT, name, NULL,
-                                     "its forward set no output \"%s\"",
-                                     name_of(module, true, i));
+            tn_error_refuse_argument(
+                TN_ERR_ARGUMENT, name, NULL, "its forward set no output \"%s\"",
+                tn__nn_name(strstr(tn__nn_signature(module->type), "->") + 2,
+                            i));
         if (!out[i])
             return false;
     }

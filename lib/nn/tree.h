@@ -35,11 +35,15 @@ struct tn_module_tree {
     bool recompute;
     uint8_t inputs, required; /* of the class's signature: all inputs, and */
     uint8_t outputs;          /* those that must be given; outputs */
+    const char *input_name[]; /* of each input; interned: errors keep them */
 };
 
 /* Whether the class, perhaps of older headers, has a member. */
 #define TN__NN_HAS(type, member)                                               \
     ((type)->size >= offsetof(tn_module_class, member) + sizeof(type)->member)
+
+/* Name number i of a list of names, interned. */
+const char *tn__nn_name(const char *names, int i);
 
 /* The class's signature; "input -> output" if it has none. */
 const char *tn__nn_signature(const tn_module_class *type);
