@@ -73,6 +73,11 @@ typedef struct tn_module_class {
      * out: "x, memory, mask? -> y, weights". At most TN_MODULE_VALUES each.
      * NULL: one input and one output. */
     const char *signature;
+    /* Called by tn_module_clone for the copy self, whose members are those of
+     * from, bit by bit, with pointers to registered objects replaced. It copies
+     * or keeps what release would free a second time. Required if there is a
+     * release. */
+    tn_status (*clone)(tn_module *self, const tn_module *from);
 } tn_module_class;
 #define TN_MODULE_VALUES 16
 
@@ -271,10 +276,63 @@ TN_API void tn_module_walk(tn_module *module,
 TN_API void *tn_module_train(tn_module *module, bool on);
 #define tn_module_eval(module) tn_module_train(module, false)
 
-/* Moves parameters and buffers to device, and removes gradients. The tensors
- * stay the same objects, so pointers to them (of the module, of an optimizer)
- * stay valid. Returns module; NULL, with nothing moved, on failure. */
-TN_API void *tn_module_to(tn_module *module, tn_device *device);
+/* Moves parameters and buffers to device, and converts those with a floating
+ * dtype to dtype; integers keep theirs. One of the two may be left out.
+ * Gradients are removed. The tensors stay the same objects, so pointers to them
+ * (of the module, of an optimizer) stay valid; an optimizer's state is not
+ * converted, so make the optimizer afterwards. Returns module; NULL, with
+ * nothing changed, on failure: TN_ERR_ARGUMENT if neither is given,
+ * TN_ERR_DTYPE if dtype is not floating, TN_ERR_STATE if a buffer is the result
+ * of a recorded operator, TN_ERR_MEMORY. Source: torch.nn.Module.to. */
+#define TN_MODULE_TO_OPTIONS_LIST(X)                                          \
+    X(tn_device *, device, NULL)                                              \
+    X(tn_dtype, dtype, TN_DTYPE_NONE)
+TN_OPTIONS_STRUCT(tn_module_to, TN_MODULE_TO_OPTIONS_LIST);
+#define TN_MODULE_TO_OPTIONS                                                  \
+    TN_OPTIONS_DEFAULTS(tn_module_to, TN_MODULE_TO_OPTIONS_LIST)
+TN_API void *tn_module_to_with(tn_module *module,
+                               const tn_module_to_options *options);
+
+/* Sets whether the parameters of module and all modules below it require
+ * gradients; false freezes them. Returns module. */
+TN_API void *tn_module_set_requires_grad(tn_module *module, bool on);
+
+/* A deep copy of module, owned by the open scope: of the modules below it,
+ * their parameters, buffers and modes (training, recompute, requires_grad).
+ * What is shared within module is shared within the copy. The copy has no
+ * gradients and no hooks. Members of the instance that point to a registered
+ * module, parameter or buffer, or into the instance itself, point to the copy's;
+ * all others are copied bit by bit. NULL: TN_ERR_UNSUPPORTED if a class has a
+ * release but no clone, TN_ERR_MEMORY. Source: copy.deepcopy. */
+TN_API void *tn_module_clone(const tn_module *module);
+
+/* A module like module that shares all its modes, hooks, buffers and parameters,
+ * but values[i] in place of parameter i of tn_parameters(module); count is the
+ * number of these. With names, values[i] is used for the parameter or buffer
+ * with the path names[i], and the others are module's own. values may be results
+ * of operators, through which gradients pass. module itself does not change; the
+ * new module is owned by the open scope. NULL: TN_ERR_ARGUMENT for a value that
+ * is NULL, another count, or a name that module does not have; TN_ERR_SHAPE if
+ * the shapes of a value and a parameter differ; and as tn_module_clone.
+ *
+ *     // one step of gradient descent that can be differentiated
+ *     for (int i = 0; i < count; i++)
+ *         fast[i] = tn_sub(tn_parameters_at(list, i),
+ *                          tn_mul_scalar(grad[i], 0.1));
+ *     tn_tensor *y = tn_functional_call(net, fast, count, x);
+ *
+ * tn_functional_call(module, values, count, inputs ...) is tn_forward of it.
+ * Source: torch.func.functional_call. */
+#define TN_MODULE_SUBSTITUTE_OPTIONS_LIST(X)                                  \
+    X(const char *const *, names, NULL)
+TN_OPTIONS_STRUCT(tn_module_substitute, TN_MODULE_SUBSTITUTE_OPTIONS_LIST);
+#define TN_MODULE_SUBSTITUTE_OPTIONS                                          \
+    TN_OPTIONS_DEFAULTS(tn_module_substitute,                                 \
+                        TN_MODULE_SUBSTITUTE_OPTIONS_LIST)
+TN_API tn_module *
+tn_module_substitute_with(tn_module *module, tn_tensor *const *values,
+                          int count,
+                          const tn_module_substitute_options *options);
 
 /* Removes the gradients of all parameters. */
 TN_API void tn_module_zero_grad(tn_module *module);
@@ -370,6 +428,12 @@ TN_API tn_module *tn_nn_sequential_with(tn_module *const *modules, int count);
 #ifndef __cplusplus
 #define tn_forward(module, ...)                                               \
     tn_forward_inputs(module, (tn_tensor *[]){__VA_ARGS__, TN_INPUTS_END})
+#define tn_functional_call(module, values, count, ...)                        \
+    tn_forward(tn_module_substitute_with(module, values, count, NULL),        \
+               __VA_ARGS__)
+#define tn_module_substitute(...)                                             \
+    TN_CALL_3(tn_module_substitute, __VA_ARGS__, )
+#define tn_module_to(...) TN_CALL_1(tn_module_to, __VA_ARGS__, )
 #define tn_nn_linear(...) TN_CALL_2(tn_nn_linear, __VA_ARGS__, )
 #define tn_nn_conv2d(...) TN_CALL_3(tn_nn_conv2d, __VA_ARGS__, )
 #define tn_nn_max_pool2d(...) TN_CALL_1(tn_nn_max_pool2d, __VA_ARGS__, )
@@ -385,6 +449,17 @@ inline tn_tensor *tn_forward(tn_module *module, tn_tensor *first,
 {
     tn_tensor *list[] = {first, second, others..., TN_INPUTS_END};
     return tn_forward_inputs(module, list);
+}
+TN_OVERLOAD_1(void *, tn_module_to, tn_module *)
+TN_OVERLOAD_3(tn_module *, tn_module_substitute, tn_module *,
+              tn_tensor *const *, int)
+template <typename... Inputs>
+inline tn_tensor *tn_functional_call(tn_module *module,
+                                     tn_tensor *const *values, int count,
+                                     Inputs... inputs)
+{
+    return tn_forward(tn_module_substitute_with(module, values, count, nullptr),
+                      inputs...);
 }
 TN_OVERLOAD_2(tn_module *, tn_nn_linear, int64_t, int64_t)
 TN_OVERLOAD_3(tn_module *, tn_nn_conv2d, int64_t, int64_t, int64_t)

@@ -193,6 +193,31 @@ static struct tn_module_tree *tree_new(const tn_module_class *type)
     return tree;
 }
 
+/* extra: bytes behind the class's. */
+static void *instance_new(const tn_module_class *type, size_t extra)
+{
+    tn_scope *scope = tn_scope_open();
+    tn_module *module =
+        tn_object_new(&module_class, type->bytes - sizeof(tn_module) + extra);
+    struct tn_module_tree *tree = tree_new(type);
+    if (!module || !tree) {
+        tn_scope_close(scope);
+        return NULL;
+    }
+    tree->bytes = type->bytes + extra;
+    module->type = type;
+    module->tree = tn_keep(tree);
+    module->training = true;
+    tn_object_set_maker(module, type->name);
+    return tn_scope_result(scope, module);
+}
+
+tn_module *tn__nn_module_like(const tn_module *module)
+{
+    return instance_new(module->type,
+                        module->tree->bytes - module->type->bytes);
+}
+
 void *tn_module_new_with(const tn_module_class *type, size_t extra)
 {
     bool list = type && TN__NN_HAS(type, forward_list) && type->forward_list;
@@ -204,19 +229,7 @@ void *tn_module_new_with(const tn_module_class *type, size_t extra)
                                  "than those of a tn_module");
         return NULL;
     }
-    tn_scope *scope = tn_scope_open();
-    tn_module *module =
-        tn_object_new(&module_class, type->bytes - sizeof(tn_module) + extra);
-    struct tn_module_tree *tree = tree_new(type);
-    if (!module || !tree) {
-        tn_scope_close(scope);
-        return NULL;
-    }
-    module->type = type;
-    module->tree = tn_keep(tree);
-    module->training = true;
-    tn_object_set_maker(module, type->name);
-    return tn_scope_result(scope, module);
+    return instance_new(type, extra);
 }
 
 void *tn_module_new(const tn_module_class *type)
@@ -279,21 +292,28 @@ static tn__nn_entry *entry_new(const char *name, enum tn__nn_kind kind,
     return entry;
 }
 
-static tn__nn_entry *add(tn_module *module, const char *name,
-                         enum tn__nn_kind kind, void *value, const char *what)
+bool tn__nn_add_entry(tn_module *module, const char *name,
+                      enum tn__nn_kind kind, void *value)
 {
-    if (!name_allowed(module, name, what))
-        return NULL;
     tn__nn_entry *entry = entry_new(name, kind, value);
     if (!entry)
-        return NULL;
+        return false;
     struct tn_module_tree *tree = module->tree;
     if (tree->last)
         tree->last->next = entry;
     else
         tree->first = entry;
     tree->last = entry;
-    return entry;
+    if (kind == TN__NN_CHILD)
+        set_parent(((tn_module *)value)->tree, module, entry->name);
+    return true;
+}
+
+static bool add(tn_module *module, const char *name, enum tn__nn_kind kind,
+                void *value, const char *what)
+{
+    return name_allowed(module, name, what) &&
+           tn__nn_add_entry(module, name, kind, value);
 }
 
 /* Nesting depth of child, at most `room` levels deep. INT_MAX if module is in
@@ -336,11 +356,7 @@ void *tn_module_add(tn_module *module, const char *name, tn_module *child)
                                  TN__NN_MAX_DEPTH);
         return NULL;
     }
-    tn__nn_entry *entry = add(module, name, TN__NN_CHILD, child, "module_add");
-    if (!entry)
-        return NULL;
-    set_parent(((tn_module *)child)->tree, module, entry->name);
-    return child;
+    return add(module, name, TN__NN_CHILD, child, "module_add") ? child : NULL;
 }
 
 tn_tensor *tn_module_add_parameter(tn_module *module, const char *name,

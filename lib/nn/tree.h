@@ -33,6 +33,7 @@ struct tn_module_tree {
                                       called from the same path */
     struct tn__nn_hook *hook; /* kept: the first hook (nn_hooks.c) */
     bool recompute;
+    size_t bytes;             /* of the instance */
     uint8_t inputs, required; /* of the class's signature: all inputs, and */
     uint8_t outputs;          /* those that must be given; outputs */
     const char *input_name[]; /* of each input; interned: errors keep them */
@@ -72,6 +73,12 @@ bool tn__nn_hooks_before(tn_module *module, tn_module_call *call,
                          tn_tensor **inputs, int count);
 bool tn__nn_hooks_after(tn_module *module, const tn_module_call *call,
                         tn_tensor **outputs, int count);
+
+/* A zeroed instance like module, without entries. Owned by the open scope. */
+tn_module *tn__nn_module_like(const tn_module *module);
+/* Registers value, which is not checked. False: TN_ERR_MEMORY. */
+bool tn__nn_add_entry(tn_module *module, const char *name,
+                      enum tn__nn_kind kind, void *value);
 
 /* any if it is a module; else NULL with an error that names the call `what`. */
 tn_module *tn__nn_module(const tn_module *any, const char *what);

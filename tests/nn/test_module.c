@@ -127,7 +127,8 @@ static void test_tree(void)
     ok(tn_tensor_grad(net->scale) != NULL, "parameters get gradients");
     tn_module_zero_grad(&net->base);
     ok(tn_tensor_grad(net->scale) == NULL, "zero_grad removes the gradients");
-    ok(tn_module_to(&net->base, tn_device_current()) == net, "a model moves");
+    ok(tn_module_to(&net->base, .device = tn_device_current()) == net,
+       "a model moves");
     ok(net->scale == tn_module_parameter(&net->base, "scale"),
        "and its tensors stay the same objects");
 }

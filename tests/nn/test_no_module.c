@@ -78,7 +78,10 @@ static bool call_zero_grad(void *m)
     X(module_buffer, tn_module_buffer(m, "a"))                                 \
     X(module_walk, call_walk(m))                                               \
     X(module_train, tn_module_train(m, true))                                  \
-    X(module_to, tn_module_to(m, tn_device_current()))                         \
+    X(module_to, tn_module_to(m, .device = tn_device_current()))               \
+    X(module_set_requires_grad, tn_module_set_requires_grad(m, true))          \
+    X(module_clone, tn_module_clone(m))                                        \
+    X(module_substitute, tn_module_substitute(m, &x, 1))                       \
     X(module_zero_grad, call_zero_grad(m))                                     \
     X(module_parameter_count, tn_module_parameter_count(m) > 0)                \
     X(module_print, tn_module_print(nowhere, m) >= 0)                          \
@@ -148,7 +151,8 @@ static void try_others(void)
     refused(tn_module_buffer(linear, NULL), "module_buffer: path is NULL");
     tn_module_walk(linear, NULL, NULL);
     refused(false, "module_walk: visit is NULL");
-    refused(tn_module_to(linear, NULL), "module_to: device is NULL");
+    refused(tn_module_to(linear),
+            "module_to: device is NULL: give .device or .dtype");
     refused(tn_module_print(NULL, linear) >= 0, "module_print: file is NULL");
     refused(tn_parameters_from((tn_tensor *[]){NULL}, 1),
             "parameters_from: tensors[0] is NULL");
