@@ -356,10 +356,69 @@ TN_API tn_parameter_list *tn_module_state(tn_module *module);
 /* Writes parameters and buffers, named by their paths, to a safetensors file.
  * Atomic, with the errors of tn_safetensors_save (io.h). */
 TN_API tn_status tn_module_save(const tn_module *module, const char *path);
-/* Reads them back in place. The file must have exactly the module's names,
- * shapes and dtypes. If not, nothing is changed, and the error lists the
- * names. */
-TN_API tn_status tn_module_load(tn_module *module, const char *path);
+
+/* A pair of beginnings of names: a tensor of a file whose name begins with from
+ * has to in its place in the module. to NULL: the tensor is left out. Closed. */
+typedef struct tn_rename {
+    const char *from, *to;
+} tn_rename;
+
+/* Reads them back in place, to the devices of the module's tensors.
+ *
+ *   strict  true: the file must have exactly the module's names, shapes and
+ *           dtypes. false: names that one side alone has are skipped, and
+ *           dtypes converted; shapes must match
+ *   rename  a list of pairs that ends with {NULL}; for each name in the file,
+ *           the first pair that fits is used
+ *   report  set to what differs, with strict = false also if nothing fails;
+ *           NULL if the file could not be read. Owned by the open scope
+ *
+ *     tn_module_report *report;
+ *     tn_module_load(net, "resnet50.safetensors", .strict = false,
+ *                    .rename = (tn_rename[]){{"module.", ""},
+ *                                            {"classifier.", NULL}, {NULL}},
+ *                    .report = &report);
+ *
+ * On failure nothing is changed. If names, shapes or dtypes differ, the error
+ * (TN_ERR_ARGUMENT, TN_ERR_SHAPE, TN_ERR_DTYPE: that of the first difference)
+ * lists all of them, as far as 1600 bytes reach. TN_ERR_ARGUMENT also if two
+ * names in the file become one. Else as tn_safetensors_open (io.h). Source:
+ * torch.nn.Module.load_state_dict. */
+typedef struct tn_module_report tn_module_report;
+#define TN_MODULE_LOAD_OPTIONS_LIST(X)                                        \
+    X(bool, strict, true)                                                     \
+    X(const tn_rename *, rename, NULL)                                        \
+    X(tn_module_report **, report, NULL)
+TN_OPTIONS_STRUCT(tn_module_load, TN_MODULE_LOAD_OPTIONS_LIST);
+#define TN_MODULE_LOAD_OPTIONS                                                \
+    TN_OPTIONS_DEFAULTS(tn_module_load, TN_MODULE_LOAD_OPTIONS_LIST)
+TN_API tn_status tn_module_load_with(tn_module *module, const char *path,
+                                     const tn_module_load_options *options);
+
+/* A difference between a file and a module. */
+enum {
+    TN_LOAD_MISSING,    /* the file lacks a tensor of the module */
+    TN_LOAD_UNEXPECTED, /* the module lacks a tensor of the file */
+    TN_LOAD_SHAPE,      /* the shapes differ */
+    TN_LOAD_DTYPE       /* the dtypes differ */
+};
+typedef struct tn_load_difference {
+    size_t size;         /* of this struct */
+    int32_t kind;        /* TN_LOAD_... */
+    const char *name;    /* in the module; NULL if unexpected */
+    const char *in_file; /* in the file; NULL if missing */
+    const char *nearest; /* the most similar name that only the other side has,
+                            by edit distance; NULL: none is similar */
+    const char *text;    /* the difference as a sentence */
+} tn_load_difference;
+
+/* The number of differences; difference i, in the order of the module's names,
+ * then of the file's; and all their texts, a line each. Lent by the report; NULL
+ * if i is out of range. Cannot fail. */
+TN_API int tn_module_report_count(const tn_module_report *report);
+TN_API const tn_load_difference *
+tn_module_report_at(const tn_module_report *report, int i);
+TN_API const char *tn_module_report_text(const tn_module_report *report);
 
 /* ---- layers ---------------------------------------------------------------
  * Each returns a module owned by the open scope, with its parameters on the
@@ -433,6 +492,7 @@ TN_API tn_module *tn_nn_sequential_with(tn_module *const *modules, int count);
                __VA_ARGS__)
 #define tn_module_substitute(...)                                             \
     TN_CALL_3(tn_module_substitute, __VA_ARGS__, )
+#define tn_module_load(...) TN_CALL_2(tn_module_load, __VA_ARGS__, )
 #define tn_module_to(...) TN_CALL_1(tn_module_to, __VA_ARGS__, )
 #define tn_nn_linear(...) TN_CALL_2(tn_nn_linear, __VA_ARGS__, )
 #define tn_nn_conv2d(...) TN_CALL_3(tn_nn_conv2d, __VA_ARGS__, )
@@ -450,6 +510,7 @@ inline tn_tensor *tn_forward(tn_module *module, tn_tensor *first,
     tn_tensor *list[] = {first, second, others..., TN_INPUTS_END};
     return tn_forward_inputs(module, list);
 }
+TN_OVERLOAD_2(tn_status, tn_module_load, tn_module *, const char *)
 TN_OVERLOAD_1(void *, tn_module_to, tn_module *)
 TN_OVERLOAD_3(tn_module *, tn_module_substitute, tn_module *,
               tn_tensor *const *, int)

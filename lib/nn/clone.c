@@ -210,8 +210,6 @@ static bool substitute(copies *c, tn_parameter_list *list,
                 names[i] ? names[i] : "");
             return false;
         }
-        if (!tn__nn_tensor(values[i], what, "values"))
-            return false;
         tn_tensor *x = tn_parameters_at(list, k);
         if (!same_shape(x, values[i])) {
             char is[TN__NN_SHAPE_TEXT], wanted[TN__NN_SHAPE_TEXT];
@@ -245,6 +243,9 @@ tn_module_substitute_with(tn_module *module, tn_tensor *const *values,
     tn_parameter_list *list =
         o.names ? tn_module_state(module) : tn_parameters(module);
     int most = tn_parameters_count(list);
+    for (int i = 0; i < count && i < most; i++)
+        if (!tn__nn_tensor(values[i], what, "values"))
+            return tn_scope_result(scope, NULL);
     bool counted = list && (o.names ? count >= 0 && count <= most
                                     : count == most);
     if (list && !counted)

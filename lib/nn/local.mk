@@ -9,7 +9,7 @@ libtenon_la_SOURCES += \
 	lib/nn/nn_linear.c \
 	lib/nn/clone.c lib/nn/module.c lib/nn/module_call.c lib/nn/tree.h \
 	lib/nn/nn_norm.c \
-	lib/nn/parameters.c \
+	lib/nn/load.c lib/nn/parameters.c \
 	lib/nn/nn_pool.c \
 	lib/nn/nn_recurrent.c \
 	lib/nn/sequential.c \
@@ -25,10 +25,12 @@ EXTRA_DIST += lib/nn/README.md
 check_PROGRAMS += tests/nn/test_no_module tests/nn/test_module \
 	tests/nn/test_error_info tests/nn/test_memory tests/nn/test_hooks \
 	tests/nn/test_options tests/nn/test_error_calls tests/nn/test_init \
-	tests/nn/test_forward tests/nn/test_clone
+	tests/nn/test_forward tests/nn/test_clone \
+	tests/nn/test_load
 tests_nn_test_error_calls_SOURCES = tests/nn/test_error_calls.c
 tests_nn_test_forward_SOURCES = tests/nn/test_forward.c
 tests_nn_test_clone_SOURCES = tests/nn/test_clone.c
+tests_nn_test_load_SOURCES = tests/nn/test_load.c
 tests_nn_test_init_SOURCES = tests/nn/test_init.c
 tests_nn_test_hooks_SOURCES = tests/nn/test_hooks.c
 tests_nn_test_no_module_SOURCES = tests/nn/test_no_module.c

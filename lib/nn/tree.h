@@ -104,6 +104,18 @@ bool tn__nn_check_masks(const tn_nn_attention_masks *masks, const char *what,
  * registered or walked. */
 enum { TN__NN_PATH_BYTES = 512 };
 
+/* A module's parameters and buffers with their paths, as tn_safetensors_save
+ * takes them: a shared tensor once for each path. Owned by the open scope; lends
+ * the tensors. */
+typedef struct tn__nn_state {
+    tn_object object;
+    int count;
+    tn_tensor **tensor;
+    const char **name;
+    char *names; /* where the next name goes */
+} tn__nn_state;
+tn__nn_state *tn__nn_state_of(tn_module *module);
+
 /* Calls visit for each tensor of `kinds` (bits 1 << kind) in module, in order
  * of registration, depth first. Stops at the first status that is not TN_OK and
  * returns it. */

@@ -38,6 +38,7 @@ static tn_text *text;
 static tn_hook *hook;
 static FILE *nowhere;
 static tn_safetensors *file;
+static tn_module_report *report;
 static tn_categories *categories;
 static char room[256];
 static const char *texts[2] = {"a", "b"};
@@ -240,6 +241,7 @@ static void release(void *context)
 #define PLAUSIBLE_tn_memory_stats_p &stats
 #define PLAUSIBLE_tn_hook_p hook
 #define PLAUSIBLE_tn_safetensors_p file
+#define PLAUSIBLE_tn_module_report_p report
 #define PLAUSIBLE_tn_categories_p categories
 #define PLAUSIBLE_tn_gradcheck_fn check
 #define PLAUSIBLE_tn_grad_hook keep_grad
@@ -311,7 +313,8 @@ static const struct meant {
      "device_name.device device_description.device "
      "device_is_bit_exact.device path_outer.path path_text.path "
      "grad_scaler_factor.scaler grad_scaler_snapshot.scaler "
-     "safetensors_path.file safetensors_count.file safetensors_name.file "
+     "module_report_count.report module_report_at.report "
+     "module_report_text.report safetensors_path.file safetensors_count.file safetensors_name.file "
      "safetensors_has.file safetensors_has.name safetensors_metadata.file "
      "safetensors_metadata.key safetensors_dtype.file "
      "safetensors_dtype.name safetensors_ndim.file safetensors_ndim.name "
@@ -594,6 +597,7 @@ static bool make_values(void)
     file = tn_safetensors_open(path);
     close(descriptor);
     unlink(path);
+    report = new_report();
     categories = tn_categories_new();
     values[0] = values[1] =
         (tn_value){TN_VALUE_TENSOR, 0, {.tensor = x}};
