@@ -343,6 +343,42 @@ TN_API int64_t tn_module_parameter_count(const tn_module *module);
 /* Writes the module tree as PyTorch prints it. TN_ERR_IO if that fails. */
 TN_API tn_status tn_module_print(FILE *file, const tn_module *module);
 
+/* What tn_summary adds up. A tensor that is shared counts once. */
+typedef struct tn_summary_totals {
+    size_t size;                  /* of this struct */
+    int64_t parameters;           /* elements */
+    int64_t trainable;            /* of these, those that require gradients */
+    int64_t parameter_bytes, buffer_bytes;
+    int64_t output_bytes;         /* of the modules that call no other */
+    int64_t multiply_adds;
+} tn_summary_totals;
+
+/* Runs module once on zeros of this shape, in evaluation mode and without
+ * recording, and writes a table to file: a line for each module that was run,
+ * with the shape of its output, its own parameters, and the multiply-adds of
+ * convolutions and of linear, bilinear, recurrent and attention layers (those of
+ * other operators are not counted).
+ *
+ *   dtype    of the zeros: TN_I64 for a module that begins with an embedding
+ *   inputs, input_count   the inputs to run on; shape is not used then
+ *   totals   set to the totals; file may be NULL then
+ *
+ *     tn_summary(stdout, net, tn_dims(1, 3, 32, 32));
+ *
+ * The errors are those of tn_forward; TN_ERR_IO if the table cannot be
+ * written. */
+#define TN_SUMMARY_OPTIONS_LIST(X)                                            \
+    X(tn_dtype, dtype, TN_F32)                                                \
+    X(tn_tensor *const *, inputs, NULL)                                       \
+    X(int, input_count, 0)                                                    \
+    X(tn_summary_totals *, totals, NULL)
+TN_OPTIONS_STRUCT(tn_summary, TN_SUMMARY_OPTIONS_LIST);
+#define TN_SUMMARY_OPTIONS                                                    \
+    TN_OPTIONS_DEFAULTS(tn_summary, TN_SUMMARY_OPTIONS_LIST)
+TN_API tn_status tn_summary_with(FILE *file, tn_module *module,
+                                 tn_dims_list shape,
+                                 const tn_summary_options *options);
+
 /* The parameters of a module and all modules below it, each once, in the order
  * of registration; an optimizer accepts them. Owned by the open scope; keeps
  * the tensors. NULL for NULL. */
@@ -425,7 +461,7 @@ TN_API const char *tn_module_report_text(const tn_module_report *report);
  * current device. Shapes are documented with the operator of the same name in
  * <tenon/ops.h>. NULL: TN_ERR_ARGUMENT or TN_ERR_SHAPE for a size or an option
  * that is not allowed, TN_ERR_MEMORY. More layers: nn_activation.h,
- * nn_attention.h, nn_conv.h, nn_embedding.h, nn_norm.h, nn_recurrent.h. Other
+ * nn_attention.h, nn_container.h, nn_conv.h, nn_embedding.h, nn_norm.h, nn_recurrent.h. Other
  * initial values: nn_init.h. */
 
 #define TN_NN_LINEAR_OPTIONS_LIST(X) X(bool, bias, true)
@@ -480,8 +516,9 @@ TN_API tn_module *tn_nn_flatten(void);
  * by 1 / (1 - p). Source: torch.nn.Dropout. */
 TN_API tn_module *tn_nn_dropout(double p);
 
-/* A sequence of modules, named "0", "1", ... The macro counts them. Source:
- * torch.nn.Sequential. */
+/* A sequence of modules, named "0", "1", ... The macro counts them. It runs its
+ * children in the order of registration, also those that tn_module_append and
+ * tn_module_add add. Source: torch.nn.Sequential. */
 TN_API tn_module *tn_nn_sequential_with(tn_module *const *modules, int count);
 
 #ifndef __cplusplus
@@ -493,6 +530,7 @@ TN_API tn_module *tn_nn_sequential_with(tn_module *const *modules, int count);
 #define tn_module_substitute(...)                                             \
     TN_CALL_3(tn_module_substitute, __VA_ARGS__, )
 #define tn_module_load(...) TN_CALL_2(tn_module_load, __VA_ARGS__, )
+#define tn_summary(...) TN_CALL_3(tn_summary, __VA_ARGS__, )
 #define tn_module_to(...) TN_CALL_1(tn_module_to, __VA_ARGS__, )
 #define tn_nn_linear(...) TN_CALL_2(tn_nn_linear, __VA_ARGS__, )
 #define tn_nn_conv2d(...) TN_CALL_3(tn_nn_conv2d, __VA_ARGS__, )
@@ -512,6 +550,7 @@ inline tn_tensor *tn_forward(tn_module *module, tn_tensor *first,
 }
 TN_OVERLOAD_2(tn_status, tn_module_load, tn_module *, const char *)
 TN_OVERLOAD_1(void *, tn_module_to, tn_module *)
+TN_OVERLOAD_3(tn_status, tn_summary, FILE *, tn_module *, tn_dims_list)
 TN_OVERLOAD_3(tn_module *, tn_module_substitute, tn_module *,
               tn_tensor *const *, int)
 template <typename... Inputs>
@@ -540,6 +579,7 @@ extern "C" {
 
 #include <tenon/nn_activation.h>
 #include <tenon/nn_attention.h>
+#include <tenon/nn_container.h>
 #include <tenon/nn_conv.h>
 #include <tenon/nn_embedding.h>
 #include <tenon/nn_init.h>

@@ -8,6 +8,20 @@
 /* The module that this thread is running. */
 static _Thread_local const tn_module *running;
 
+static _Thread_local tn__nn_watcher *watcher;
+
+tn__nn_watcher *tn__nn_watch(tn__nn_watcher *other)
+{
+    tn__nn_watcher *before = watcher;
+    watcher = other;
+    return before;
+}
+
+bool tn__nn_is_watched(void)
+{
+    return watcher;
+}
+
 /* The path of names from the running module, or from the root, to this one. A
  * module list is not run itself, so its name is part of the path. */
 static const tn_path *find_path_here(const tn_module *module)
@@ -54,6 +68,8 @@ static tn_module_call begin(tn_module *module, tn_tensor **inputs, int count,
     call.scope = tn_scope_open();
     if (call.scope)
         tn_trace_push(module->type->name);
+    if (watcher)
+        watcher->begins(watcher, module);
     fine = fine && call.scope && inputs[0];
     if (fine && module->tree->hook)
         fine = tn__nn_hooks_before(module, &call, inputs, count);
@@ -89,6 +105,8 @@ static bool end(tn_module *module, tn_module_call *call, tn_tensor **out,
         fine = tn__nn_hooks_after(module, call, out, count);
     for (int i = 0; i < count; i++)
         out[i] = fine ? tn_keep(out[i]) : NULL;
+    if (watcher && module)
+        watcher->ended(watcher, module, call->inputs, call->count, out, count);
     if (call->scope)
         tn_trace_pop();
     tn_scope_close(call->scope);

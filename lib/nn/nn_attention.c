@@ -324,6 +324,21 @@ tn_tensor *tn_nn_multihead_attention_forward_with(
     return out[0];
 }
 
+int64_t tn__nn_attention_multiply_adds(const tn_module *module,
+                                       tn_tensor *const *in, int in_count)
+{
+    if (module->type != &attention_class || in_count < 3)
+        return 0;
+    const attention *a = (const attention *)module;
+    const tn_tensor *key = in[1] ? in[1] : in[0], *value = in[2] ? in[2] : key;
+    int64_t queries = tn_tensor_numel(in[0]) / a->embed_dim;
+    /* One sum for each query, key and feature: scores, then values. */
+    int64_t length =
+        tn_tensor_size(key, a->batch_first && tn_tensor_ndim(key) == 3 ? 1 : 0);
+    return a->embed_dim * (tn_tensor_numel(in[0]) + tn_tensor_numel(key) +
+                           tn_tensor_numel(value) + 2 * queries * length);
+}
+
 /* ---- making ------------------------------------------------------------- */
 
 static bool add_weights(attention *a, bool bias)

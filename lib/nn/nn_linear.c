@@ -37,7 +37,7 @@ bool tn__nn_linear_can_activate(const tn_module *module,
                                 const tn_tensor *input)
 {
     return input && module->type == &linear_class && !module->tree->hook &&
-           !module->tree->recompute;
+           !module->tree->recompute && !tn__nn_is_watched();
 }
 
 tn_tensor *tn__nn_linear_activate(tn_module *module, tn_tensor *input,

@@ -304,24 +304,10 @@ static const tn_module_class decoder_class = {.size = sizeof decoder_class,
                                               .forward_list = forward,
                                               .signature = DECODER_SIGNATURE};
 
-/* Contains the layers, so that their paths are those of PyTorch:
- * "layers.0.linear1". */
-static tn_tensor *list_forward(tn_module *self, tn_tensor *input)
-{
-    (void)input;
-    tn_error_refuse_argument(TN_ERR_UNSUPPORTED, self->type->name, NULL,
-                             "a module list has no forward");
-    return NULL;
-}
-
 static tn_module *make_stack(const tn_module_class *type, int64_t d_model,
                              int64_t nhead, int count, bool decoder,
                              const layers_options *o)
 {
-    static const tn_module_class list_class = {.size = sizeof list_class,
-                                               .name = "ModuleList",
-                                               .bytes = sizeof(tn_module),
-                                               .forward = list_forward};
     if (count < 1) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, type->name, "num_layers",
                                  "%d layers; at least 1 is wanted", count);
@@ -332,15 +318,13 @@ static tn_module *make_stack(const tn_module_class *type, int64_t d_model,
     tn_scope *scope = tn_scope_open();
     stack *s = tn_module_new_with(type, (size_t)count * sizeof(tn_module *));
     tn_module *list =
-        tn_module_add(&s->base, "layers", tn_module_new(&list_class));
+        tn_module_add(&s->base, "layers", tn_nn_module_list_with(NULL, 0));
     bool made = list != NULL;
     for (int i = 0; i < count && made; i++) {
-        char name[12];
-        snprintf(name, sizeof name, "%d", i);
         s->layer[i] = make_block(decoder ? &decoder_layer_class
                                          : &encoder_layer_class,
                                  d_model, nhead, decoder, o);
-        made = tn_module_add(list, name, s->layer[i]) != NULL;
+        made = tn_module_append(list, s->layer[i]) != NULL;
         s->count++;
     }
     if (made && o->final_norm) {

@@ -80,6 +80,32 @@ tn_module *tn__nn_module_like(const tn_module *module);
 bool tn__nn_add_entry(tn_module *module, const char *name,
                       enum tn__nn_kind kind, void *value);
 
+/* A module of this class that holds count objects of a kind ("module", or
+ * "tensor" for parameters), named by their numbers. Errors name the call `what`
+ * and its argument. */
+tn_module *tn__nn_holder(const tn_module_class *type, void *const *objects,
+                         int count, const char *kind, const char *what,
+                         const char *argument);
+
+/* Sees the calls of this thread's modules (summary.c). Sequentials fuse nothing
+ * while there is one. */
+typedef struct tn__nn_watcher {
+    void (*begins)(struct tn__nn_watcher *self, const tn_module *module);
+    /* Outputs are NULL if the call failed. */
+    void (*ended)(struct tn__nn_watcher *self, const tn_module *module,
+                  tn_tensor *const *in, int in_count, tn_tensor *const *out,
+                  int out_count);
+} tn__nn_watcher;
+/* Sets the watcher, NULL for none, and returns the one before. */
+tn__nn_watcher *tn__nn_watch(tn__nn_watcher *watcher);
+bool tn__nn_is_watched(void);
+
+/* The multiply-adds of a MultiheadAttention for these inputs, without those of
+ * its output projection, which is a module; 0 for another module
+ * (nn_attention.c). */
+int64_t tn__nn_attention_multiply_adds(const tn_module *module,
+                                       tn_tensor *const *in, int in_count);
+
 /* any if it is a module; else NULL with an error that names the call `what`. */
 tn_module *tn__nn_module(const tn_module *any, const char *what);
 /* Is it a module of class a or b (b may be NULL)? If not, records an error. */

@@ -80,6 +80,9 @@ static bool call_zero_grad(void *m)
     X(module_train, tn_module_train(m, true))                                  \
     X(module_to, tn_module_to(m, .device = tn_device_current()))               \
     X(module_set_requires_grad, tn_module_set_requires_grad(m, true))          \
+    X(module_append, tn_module_append(m, linear))                              \
+    X(module_append_parameter, tn_module_append_parameter(m, x))               \
+    X(summary, tn_summary(nowhere, m, tn_dims(2)) >= 0)                        \
     X(module_clone, tn_module_clone(m))                                        \
     X(module_substitute, tn_module_substitute(m, &x, 1))                       \
     X(module_zero_grad, call_zero_grad(m))                                     \

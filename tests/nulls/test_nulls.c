@@ -313,6 +313,8 @@ static const struct meant {
      "device_name.device device_description.device "
      "device_is_bit_exact.device path_outer.path path_text.path "
      "grad_scaler_factor.scaler grad_scaler_snapshot.scaler "
+     "module_child_count.module module_child_at.module "
+     "module_child_name.module module_parameter_at.module "
      "module_report_count.report module_report_at.report "
      "module_report_text.report safetensors_path.file safetensors_count.file safetensors_name.file "
      "safetensors_has.file safetensors_has.name safetensors_metadata.file "

@@ -198,7 +198,8 @@ static uint64_t bits(draws *d)
 
 /* NULL without a message: an attribute that does not exist. */
 static const char meant[] =
-    " average_at average_name op_at op_arg_at parameters_at module_report_at parameters_name "
+    " average_at average_name op_at op_arg_at parameters_at parameters_name "
+    "module_report_at module_child_at module_child_name module_parameter_at "
     "safetensors_name safetensors_shape categories_name op_context_tensor op_context_saved status_name "
     "dtype_name optim_state ";
 
