@@ -110,6 +110,17 @@ static void bag_forward(tn_module *self, tn_tensor *const *in, int in_count,
 {
     (void)in_count, (void)out_count;
     const embedding_bag *e = (embedding_bag *)self;
+    tn_dtype dtype = tn_tensor_dtype(in[0]);
+    if (dtype != TN_I64 && dtype != TN_I32) {
+        tn_error_refuse(TN_ERR_DTYPE, "embedding_bag",
+                        &(tn_given){"input", in[0]}, 1,
+                        "input is %s: convert it to int64 with tn_to_dtype",
+                        tn_dtype_name(dtype));
+        return;
+    }
+    if (!tn__nn_check_dtype(in[2], "per_sample_weights", e->weight,
+                            "embedding_bag"))
+        return;
     out[0] = tn_embedding_bag(
         in[0], e->weight, in[1], .max_norm = e->max_norm,
         .norm_type = e->norm_type, .scale_grad_by_freq = e->scale_grad_by_freq,
@@ -216,7 +227,9 @@ static void bilinear_forward(tn_module *self, tn_tensor *const *in,
 {
     (void)in_count, (void)out_count;
     bilinear *b = (bilinear *)self;
-    out[0] = tn_bilinear(in[0], in[1] ? in[1] : in[0], b->weight, b->bias);
+    if (tn__nn_check_dtype(in[0], "input1", b->weight, "bilinear") &&
+        tn__nn_check_dtype(in[1], "input2", b->weight, "bilinear"))
+        out[0] = tn_bilinear(in[0], in[1] ? in[1] : in[0], b->weight, b->bias);
 }
 
 static const tn_module_class bilinear_class = {.size = sizeof bilinear_class,

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <tenon/autocast.h>
 
 bool tn__nn_check_probability(double value, const char *layer,
                               const char *option)
@@ -100,5 +101,21 @@ bool tn__nn_check_layers(const char *layer, int64_t count)
     tn_error_refuse_argument(TN_ERR_ARGUMENT, layer, "num_layers",
                              "%" PRId64 " layers; at most %d are allowed",
                              count, TN__NN_MAX_LAYERS);
+    return false;
+}
+
+bool tn__nn_check_dtype(const tn_tensor *x, const char *name,
+                        const tn_tensor *weight, const char *op)
+{
+    tn_dtype of_x = tn_tensor_dtype(x), of_weight = tn_tensor_dtype(weight);
+    bool floating = tn_dtype_is_floating(of_x);
+    if (!x || of_x == of_weight || (floating && tn_autocast_dtype()))
+        return true;
+    const tn_given given[] = {{name, x}, {"weight", weight}};
+    tn_error_refuse(TN_ERR_DTYPE, op, given, 2,
+                    "%s is %s, but the layer's weight is %s: convert %s with "
+                    "tn_to_dtype%s",
+                    name, tn_dtype_name(of_x), tn_dtype_name(of_weight), name,
+                    floating ? ", or the layer with tn_module_to" : "");
     return false;
 }

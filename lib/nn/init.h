@@ -45,6 +45,11 @@ bool tn__nn_check_channels(const char *layer, int64_t in_channels,
 bool tn__nn_check_kernel(int64_t kernel_size, const tn_dims_list *kernel_sizes,
                          const char *layer);
 
+/* Has an input the dtype of the layer's weight, or any floating dtype under
+ * autocast? If not, records an error of the operator op that names both. */
+bool tn__nn_check_dtype(const tn_tensor *x, const char *name,
+                        const tn_tensor *weight, const char *op);
+
 /* At most TN__NN_MAX_LAYERS layers? A larger count would allocate layers until
  * memory runs out. If not, records an error that names the layer. */
 enum { TN__NN_MAX_LAYERS = 1 << 16 };

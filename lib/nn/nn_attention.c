@@ -139,14 +139,19 @@ static tn_tensor *attend(const attention *a, tn_tensor *const in[3],
 
 static bool check_inputs(const attention *a, tn_tensor *const in[3])
 {
+    const tn_tensor *weight = a->in_proj ? a->in_proj : a->proj[0];
     const int64_t wanted[] = {a->embed_dim, a->kdim, a->vdim};
     static const char *const name[] = {"query", "key", "value"};
     char text[TN__NN_SHAPE_TEXT];
     int ndim = tn_tensor_ndim(in[0]);
     for (int i = 0; i < 3; i++) {
         if ((ndim == 2 || ndim == 3) && tn_tensor_ndim(in[i]) == ndim &&
-            tn_tensor_size(in[i], -1) == wanted[i])
+            tn_tensor_size(in[i], -1) == wanted[i]) {
+            if (!tn__nn_check_dtype(in[i], name[i], weight,
+                                    attention_class.name))
+                return false;
             continue;
+        }
         tn_error_refuse(TN_ERR_SHAPE, attention_class.name,
                         &(tn_given){name[i], in[i]}, 1,
                         "%s %s: 2 or 3 dimensions%s are wanted, the last of "

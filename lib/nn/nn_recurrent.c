@@ -279,11 +279,23 @@ static bool check_state(const recurrent *r, tn_tensor *x, const char *name,
     return false;
 }
 
+/* Have the input and the states the dtype of the weights? */
+static bool check_dtypes(const recurrent *r, tn_tensor *x, tn_tensor *h,
+                         tn_tensor *c, const char *const names[2])
+{
+    const tn_tensor *weight = r->part[0].x[W_IH];
+    const char *name = r->base.type->name;
+    return tn__nn_check_dtype(x, "input", weight, name) &&
+           tn__nn_check_dtype(h, names[0], weight, name) &&
+           tn__nn_check_dtype(c, names[1], weight, name);
+}
+
 static bool run_sequence(const recurrent *r, tn_tensor *x, tn_tensor *h0,
                          tn_tensor *c0, tn_tensor *out[3])
 {
     if (!check_input(r, x) || !check_state(r, x, "h0", h0, out_size(r)) ||
-        !check_state(r, x, "c0", c0, r->hidden_size))
+        !check_state(r, x, "c0", c0, r->hidden_size) ||
+        !check_dtypes(r, x, h0, c0, (const char *const[]){"h0", "c0"}))
         return false;
     bool unbatched = tn_tensor_ndim(x) == 2,
          swap_axes = r->batch_first && !unbatched;
@@ -397,7 +409,8 @@ static bool run_cell(const recurrent *r, tn_tensor *x, tn_tensor *h,
     bool unbatched = tn_tensor_ndim(x) == 1;
     if (!check_cell(r, x, "input", x, r->input_size) ||
         !check_cell(r, x, "h", h, r->hidden_size) ||
-        !check_cell(r, x, "c", c, r->hidden_size))
+        !check_cell(r, x, "c", c, r->hidden_size) ||
+        !check_dtypes(r, x, h, c, (const char *const[]){"h", "c"}))
         return false;
     x = unbatched ? tn_unsqueeze(x, 0) : x;
     if ((!h || (!c && r->gates == 4)) && tn_error())
