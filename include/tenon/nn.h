@@ -359,7 +359,8 @@ typedef struct tn_summary_totals {
  * convolutions and of linear, bilinear, recurrent and attention layers (those of
  * other operators are not counted).
  *
- *   dtype    of the zeros: TN_I64 for a module that begins with an embedding
+ *   dtype    of the zeros: TN_I64 for a module that begins with an embedding.
+ *            None: that of the first parameter, or the default dtype
  *   inputs, input_count   the inputs to run on; shape is not used then
  *   totals   set to the totals; file may be NULL then
  *
@@ -368,7 +369,7 @@ typedef struct tn_summary_totals {
  * The errors are those of tn_forward; TN_ERR_IO if the table cannot be
  * written. */
 #define TN_SUMMARY_OPTIONS_LIST(X)                                            \
-    X(tn_dtype, dtype, TN_F32)                                                \
+    X(tn_dtype, dtype, TN_DTYPE_NONE)                                         \
     X(tn_tensor *const *, inputs, NULL)                                       \
     X(int, input_count, 0)                                                    \
     X(tn_summary_totals *, totals, NULL)

@@ -29,6 +29,7 @@ typedef struct tn__modes {
                    * NaN */
     bool watched; /* forward checks the outputs of each operator */
     uint8_t autocast;   /* dtype of autocast; 0 if off */
+    uint8_t dtype;      /* set by tn_default_dtype_set; 0: float32 */
 } tn__modes;
 
 typedef struct tn__context {

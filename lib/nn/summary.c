@@ -265,9 +265,11 @@ tn_status tn_summary_with(FILE *file, tn_module *module, tn_dims_list shape,
     s.totals.size = sizeof s.totals;
     count_tensors(module, &s.totals);
     tn_tensor *like = tn_parameters_at(tn_parameters(module), 0);
-    tn_tensor *zeros = o.inputs ? NULL
-                                : tn_zeros(shape, .dtype = o.dtype,
-                                           .device = tn_tensor_device(like));
+    tn_tensor *zeros =
+        o.inputs ? NULL
+                 : tn_zeros(shape,
+                            .dtype = o.dtype ? o.dtype : tn_tensor_dtype(like),
+                            .device = tn_tensor_device(like));
     bool fine =
         (o.inputs || zeros) && run(&s, module, o.inputs ? o.inputs : &zeros,
                                    o.inputs ? o.input_count : 1);

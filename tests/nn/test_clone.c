@@ -375,6 +375,46 @@ static void test_to(void)
        "and nothing is changed");
 }
 
+static void test_default_dtype(void)
+{
+    tn_default_dtype_set(TN_F64);
+    const struct {
+        tn_tensor *x;
+        tn_dtype dtype;
+        const char *name;
+    } cases[] = {{tn_zeros(tn_dims(2)), TN_F64, "zeros"},
+                 {tn_rand(tn_dims(2)), TN_F64, "rand"},
+                 {tn_randn(tn_dims(2)), TN_F64, "randn"},
+                 {tn_empty(tn_dims(2)), TN_F64, "empty"},
+                 {tn_eye(2), TN_F64, "eye"},
+                 {tn_full(tn_dims(2), 0.5), TN_F64, "full of a float"},
+                 {tn_full(tn_dims(2), 5), TN_I64, "full of an integer"},
+                 {tn_scalar_tensor(0.5), TN_F64, "scalar_tensor"},
+                 {tn_arange(0, 1, 0.5), TN_F64, "arange by a float"},
+                 {tn_arange(0, 4, 1), TN_I64, "arange by an integer"},
+                 {tn_linspace(0, 1, 3), TN_F64, "linspace"},
+                 {tn_ones(tn_dims(2), .dtype = TN_F32), TN_F32,
+                  "a dtype that is given"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        is_int(tn_tensor_dtype(cases[i].x), cases[i].dtype, "default: %s",
+               cases[i].name);
+    tn_module *layers[] = {tn_nn_sequential(tn_nn_linear(4, 4), tn_nn_relu(),
+                                            tn_nn_layer_norm(tn_dims(4))),
+                           tn_nn_lstm(4, 4), tn_nn_multihead_attention(4, 2),
+                           tn_nn_batch_norm1d(4)};
+    tn_tensor *inputs[] = {tn_rand(tn_dims(3, 4)), tn_rand(tn_dims(3, 4)),
+                           tn_rand(tn_dims(3, 4)), tn_rand(tn_dims(3, 4, 2))};
+    for (int i = 0; i < 4; i++) {
+        tn_tensor *y = tn_forward(layers[i], inputs[i]);
+        ok(y && tn_tensor_dtype(y) == TN_F64 && tn_backward(tn_sum(y)) == TN_OK,
+           "default: %s is made in float64: %s", layers[i]->type->name,
+           tn_error() ? tn_error() : "");
+        tn_error_clear();
+    }
+    tn_default_dtype_set(TN_F32);
+    is_int(tn_tensor_dtype(tn_rand(tn_dims(1))), TN_F32, "and back");
+}
+
 static void test_freeze(void)
 {
     struct net *net = net_new();
@@ -395,6 +435,7 @@ int main(void)
     test_clone_mistakes();
     test_substitute();
     test_to();
+    test_default_dtype();
     test_freeze();
     ok(!tn_error(), "no error is pending: %s", tn_error() ? tn_error() : "");
     return done_testing();
