@@ -430,6 +430,7 @@ static void test_freeze(void)
 int main(void)
 {
     tap_find_plugin();
+    tn_scope *scope = tn_scope_open();
     test_clone();
     test_layers();
     test_clone_mistakes();
@@ -437,6 +438,7 @@ int main(void)
     test_to();
     test_default_dtype();
     test_freeze();
+    tn_scope_close(scope);
     ok(!tn_error(), "no error is pending: %s", tn_error() ? tn_error() : "");
     return done_testing();
 }
