@@ -5,21 +5,25 @@
 #include <string.h>
 #include <tenon/trace.h>
 
-/* The module that this thread is running. */
-static _Thread_local const tn_module *running;
-
-static _Thread_local tn__nn_watcher *watcher;
+/* What this thread is running. In one struct, whose address a call looks up
+ * once: each look-up of a thread's variable is a call in a shared library. */
+typedef struct thread_state {
+    const tn_module *running;
+    tn__nn_watcher *watcher;
+    int depth; /* of the calls of tn_forward */
+} thread_state;
+static _Thread_local thread_state here;
 
 tn__nn_watcher *tn__nn_watch(tn__nn_watcher *other)
 {
-    tn__nn_watcher *before = watcher;
-    watcher = other;
+    tn__nn_watcher *before = here.watcher;
+    here.watcher = other;
     return before;
 }
 
 bool tn__nn_is_watched(void)
 {
-    return watcher;
+    return here.watcher;
 }
 
 /* The path of names from the running module, or from the root, to this one. A
@@ -29,7 +33,7 @@ static const tn_path *find_path_here(const tn_module *module)
     char names[TN__NN_PATH_BYTES];
     size_t at = sizeof names - 1;
     names[at] = '\0';
-    for (const tn_module *m = module; m != running && m->tree->name;
+    for (const tn_module *m = module; m != here.running && m->tree->name;
          m = m->tree->parent) {
         size_t length = strlen(m->tree->name);
         bool last = names[at] == '\0';
@@ -61,15 +65,15 @@ static const tn_path *path_here(const tn_module *module)
 static tn_module_call begin(tn_module *module, tn_tensor **inputs, int count,
                             bool fine)
 {
-    tn_module_call call = {.running = running, .path = tn_path_current()};
+    tn_module_call call = {.running = here.running, .path = tn_path_current()};
     tn_path_enter(path_here(module));
-    running = module;
+    here.running = module;
     /* Intermediate results of forward are freed when it returns. */
     call.scope = tn_scope_open();
     if (call.scope)
         tn_trace_push(module->type->name);
-    if (watcher)
-        watcher->begins(watcher, module);
+    if (here.watcher)
+        here.watcher->begins(here.watcher, module);
     fine = fine && call.scope && inputs[0];
     if (fine && module->tree->hook)
         fine = tn__nn_hooks_before(module, &call, inputs, count);
@@ -86,7 +90,8 @@ tn_module_call tn_module_begin(tn_module *any, tn_tensor **inputs, int count)
     if (!module || !tn__nn_not_null(inputs, "module_begin", "inputs")) {
         for (int i = 0; i < count && inputs; i++)
             inputs[i] = NULL;
-        return (tn_module_call){.running = running, .path = tn_path_current()};
+        return (tn_module_call){.running = here.running,
+                                .path = tn_path_current()};
     }
     bool fine = true;
     for (int i = 0; i < count && fine; i++)
@@ -105,15 +110,16 @@ static bool end(tn_module *module, tn_module_call *call, tn_tensor **out,
         fine = tn__nn_hooks_after(module, call, out, count);
     for (int i = 0; i < count; i++)
         out[i] = fine ? tn_keep(out[i]) : NULL;
-    if (watcher && module)
-        watcher->ended(watcher, module, call->inputs, call->count, out, count);
+    if (here.watcher && module)
+        here.watcher->ended(here.watcher, module, call->inputs, call->count,
+                            out, count);
     if (call->scope)
         tn_trace_pop();
     tn_scope_close(call->scope);
     for (int i = 0; i < count; i++)
         tn_scope_adopt(out[i]);
     tn_path_enter(call->path);
-    running = call->running;
+    here.running = call->running;
     return fine;
 }
 
@@ -193,14 +199,13 @@ static bool run(tn_module *module, tn_tensor *const *given, int count,
         return false;
     /* A module with several parents may be nested deeper in one of them than
      * tn_module_add checked. */
-    static _Thread_local int depth;
-    if (depth >= TN__NN_MAX_DEPTH) {
+    if (here.depth >= TN__NN_MAX_DEPTH) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, "forward", NULL,
                                  "modules are nested more than %d deep",
                                  TN__NN_MAX_DEPTH);
         return false;
     }
-    depth++;
+    here.depth++;
     tn_module_call call = begin(module, in, module->tree->inputs, true);
     bool fine = in[0];
     if (fine) {
@@ -210,7 +215,7 @@ static bool run(tn_module *module, tn_tensor *const *given, int count,
     if (!fine)
         out[0] = NULL;
     fine = end(module, &call, out, out_count);
-    depth--;
+    here.depth--;
     return fine;
 }
 

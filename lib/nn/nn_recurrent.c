@@ -413,12 +413,14 @@ static bool run_cell(const recurrent *r, tn_tensor *x, tn_tensor *h,
         !check_dtypes(r, x, h, c, (const char *const[]){"h", "c"}))
         return false;
     x = unbatched ? tn_unsqueeze(x, 0) : x;
-    if ((!h || (!c && r->gates == 4)) && tn_error())
+    bool starts = !h || (!c && r->gates == 4);
+    if (starts && tn_error())
         return false;
-    const tn_dims_list shape =
-        tn_dims(tn_tensor_size(x, 0), r->hidden_size);
-    tn_tensor *zeros = tn_zeros(shape, .dtype = tn_tensor_dtype(x),
-                                .device = tn_tensor_device(x));
+    tn_tensor *zeros =
+        starts ? tn_zeros(tn_dims(tn_tensor_size(x, 0), r->hidden_size),
+                          .dtype = tn_tensor_dtype(x),
+                          .device = tn_tensor_device(x))
+               : NULL;
     h = !h ? zeros : unbatched ? tn_unsqueeze(h, 0) : h;
     c = !c ? zeros : unbatched ? tn_unsqueeze(c, 0) : c;
     if (r->gates == 4)
