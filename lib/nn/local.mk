@@ -28,13 +28,14 @@ check_PROGRAMS += tests/nn/test_no_module tests/nn/test_module \
 	tests/nn/test_options tests/nn/test_error_calls tests/nn/test_init \
 	tests/nn/test_forward tests/nn/test_clone \
 	tests/nn/test_load tests/nn/test_container \
-	tests/nn/test_summary
+	tests/nn/test_summary tests/nn/test_module_faults
 tests_nn_test_error_calls_SOURCES = tests/nn/test_error_calls.c
 tests_nn_test_forward_SOURCES = tests/nn/test_forward.c
 tests_nn_test_clone_SOURCES = tests/nn/test_clone.c
 tests_nn_test_load_SOURCES = tests/nn/test_load.c
 tests_nn_test_container_SOURCES = tests/nn/test_container.c
 tests_nn_test_summary_SOURCES = tests/nn/test_summary.c
+tests_nn_test_module_faults_SOURCES = tests/nn/test_module_faults.c
 tests_nn_test_init_SOURCES = tests/nn/test_init.c
 tests_nn_test_hooks_SOURCES = tests/nn/test_hooks.c
 tests_nn_test_no_module_SOURCES = tests/nn/test_no_module.c
