@@ -10,6 +10,11 @@
 #include <tenon/autograd.h>
 #include <tenon/ops.h>
 
+/* Nothing here is worth its size in speed: operators take the time. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("Os")
+#endif
+
 typedef struct pair {
     const void *from;
     void *to; /* owned by the open scope */

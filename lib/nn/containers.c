@@ -5,6 +5,11 @@
 #include <stdio.h>
 #include <tenon/nn_container.h>
 
+/* Nothing here is worth its size in speed: operators take the time. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("Os")
+#endif
+
 /* ---- access by number ---------------------------------------------------- */
 
 /* Entry number i of a kind; from the end if i is negative. */

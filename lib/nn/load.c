@@ -11,6 +11,11 @@
 #include <tenon/io.h>
 #include <tenon/ops.h>
 
+/* Nothing here is worth its size in speed: operators take the time. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("Os")
+#endif
+
 /* ---- the report ---------------------------------------------------------- */
 
 typedef struct difference {

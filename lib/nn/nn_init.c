@@ -12,6 +12,11 @@
 #include <tenon/nn_init.h>
 #include <tenon/ops.h>
 
+/* Nothing here is worth its size in speed: operators take the time. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("Os")
+#endif
+
 /* ---- checks and fans ---------------------------------------------------- */
 
 static bool check_dims(const tn_tensor *x, const char *what, int least,
