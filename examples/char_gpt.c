@@ -164,7 +164,8 @@ int main(int argc, char **argv)
                                       .drop_last = true, .workers = 1);
     tn_loader *held = tn_loader_new(rest, .batch_size = BATCH,
                                     .shuffle = true, .seed = SEED);
-    tn_module *gpt = tn_module_to(gpt_new(tn_text_vocabulary(text)), device);
+    tn_module *gpt = tn_module_to(gpt_new(tn_text_vocabulary(text)),
+                                  .device = device);
     if (tn_error())
         return fprintf(stderr, "char_gpt: %s\n", tn_error()), 1;
     printf("%lld parameters, %d characters on %s\n",

@@ -90,7 +90,7 @@ int main(int argc, char **argv)
         tn_dataset_range(mixed, held, tn_dataset_count(all)),
         .batch_size = BATCH, .shuffle = true, .seed = SEED);
 
-    tn_module *net = tn_module_to(network(), device);
+    tn_module *net = tn_module_to(network(), .device = device);
     tn_optim *opt =
         tn_optim_sgd(tn_parameters(net), .lr = 0.03, .momentum = 0.9);
     for (int epoch = 1; epoch <= EPOCHS && !tn_error(); epoch++) {

@@ -135,7 +135,7 @@ int main(int argc, char **argv)
         .batch_size = BATCH, .shuffle = true, .seed = SEED);
 
     tn_module *net = tn_module_to(
-        lstm ? lstm_reader() : transformer_reader(), device);
+        lstm ? lstm_reader() : transformer_reader(), .device = device);
     tn_optim *opt = tn_optim_adamw(tn_parameters(net), .lr = 5e-3);
     tn_schedule *schedule = tn_schedule_cosine_annealing_lr(opt, EPOCHS);
     for (int epoch = 1; epoch <= EPOCHS && !tn_error(); epoch++) {

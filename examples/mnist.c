@@ -97,7 +97,8 @@ int main(int argc, char **argv)
         .batch_size = BATCH, .shuffle = true, .seed = SEED, .workers = 1);
 
     tn_module *net = tn_module_to(
-        network(tn_tensor_size(x, 1), tn_tensor_size(x, 2)), device);
+        network(tn_tensor_size(x, 1), tn_tensor_size(x, 2)),
+        .device = device);
     tn_optim *opt = tn_optim_adam(tn_parameters(net), .lr = 2e-3);
     for (int epoch = 1; epoch <= epochs && !tn_error(); epoch++) {
         char label[32];

@@ -148,7 +148,7 @@ int main(int argc, char **argv)
         .batch_size = BATCH, .shuffle = true, .seed = SEED);
 
     for (int i = 0; i < count; i++) {
-        of[i].net = tn_module_to(network(), of[i].device);
+        of[i].net = tn_module_to(network(), .device = of[i].device);
         of[i].weights = tn_parameters(of[i].net);
     }
     hand_on(of, count);

@@ -37,8 +37,10 @@ TN_API tn_module *tn_nn_multihead_attention_with(
     int64_t embed_dim, int64_t num_heads,
     const tn_nn_multihead_attention_options *options);
 
-/* tn_forward computes self-attention of its input. All calls with masks accept
- * this struct. A mask is bool, where true means "not visible" (as in PyTorch's
+/* Signature: "query, key?, value?, key_padding_mask?, attn_mask? -> output,
+ * weights". key is query if it is left out, and value is key. So tn_forward of
+ * one input computes its self-attention. All calls with masks accept this
+ * struct. A mask is bool, where true means "not visible" (as in PyTorch's
  * layers; for the operator true means "visible"), or floating, and then it is
  * added to the scores. L is the length of query, S that of key:
  *
@@ -126,21 +128,25 @@ TN_API tn_module *tn_nn_transformer_with(
     int64_t d_model, int64_t nhead, int num_encoder_layers,
     int num_decoder_layers, const tn_nn_transformer_options *options);
 
-/* Runs an encoder (or an encoder layer) on src with masks, which tn_forward
- * does not accept: tn_nn_transformer_encoder_forward(encoder, src, .is_causal =
- * true). */
+/* Runs an encoder (or an encoder layer) on src with masks:
+ * tn_nn_transformer_encoder_forward(encoder, src, .is_causal = true).
+ * Signature, without is_causal: "src, src_mask?, src_key_padding_mask? ->
+ * output". */
 typedef tn_nn_attention_masks tn_nn_transformer_encoder_forward_options;
 #define TN_NN_TRANSFORMER_ENCODER_FORWARD_OPTIONS TN_NN_ATTENTION_MASKS
 TN_API tn_tensor *tn_nn_transformer_encoder_forward_with(
     tn_module *encoder, tn_tensor *src, const tn_nn_attention_masks *masks);
 /* Runs a decoder (or a decoder layer) on tgt and memory, the encoder's output.
- * masks are for tgt, memory_masks for memory; each may be NULL. (tn_forward of
- * a decoder uses its input as memory, too.) */
+ * masks are for tgt, memory_masks for memory; each may be NULL.
+ * Signature: "tgt, memory?, tgt_mask?, memory_mask?, tgt_key_padding_mask?,
+ * memory_key_padding_mask? -> output"; without memory, tgt is used for both. */
 TN_API tn_tensor *tn_nn_transformer_decoder_forward_with(
     tn_module *decoder, tn_tensor *tgt, tn_tensor *memory,
     const tn_nn_attention_masks *masks,
     const tn_nn_attention_masks *memory_masks);
-/* Runs a transformer from src to tgt, with masks as above. */
+/* Runs a transformer from src to tgt, with masks as above. Signature: "src,
+ * tgt?, src_mask?, tgt_mask?, memory_mask?, src_key_padding_mask?,
+ * tgt_key_padding_mask?, memory_key_padding_mask? -> output". */
 TN_API tn_tensor *tn_nn_transformer_forward_with(
     tn_module *transformer, tn_tensor *src, tn_tensor *tgt,
     const tn_nn_attention_masks *src_masks,

@@ -26,10 +26,11 @@ TN_API tn_module *tn_nn_embedding_with(int64_t num_embeddings,
 
 /* Bags of integers to (bags, embedding_dim): for each bag the mean, sum or
  * maximum of its rows of weight (num_embeddings, embedding_dim), which is
- * initialised with normal numbers. tn_forward accepts an input (bags, length).
- * tn_nn_embedding_bag_forward also accepts a 1-d input, in which bag i begins
- * at offsets[i], and per_sample_weights with the shape of input, for mode
- * "sum"; both may be NULL.
+ * initialised with normal numbers. Signature: "input, offsets?,
+ * per_sample_weights? -> output". input is (bags, length), or 1-d, and then bag
+ * i begins at offsets[i]. per_sample_weights has the shape of input, for mode
+ * "sum". tn_nn_embedding_bag_forward is tn_forward with all three; the last two
+ * may be NULL.
  *
  *   mode                 "mean", "sum" or "max"
  *   padding_idx          a row of zeros that no bag includes; a negative one
@@ -58,8 +59,8 @@ TN_API tn_tensor *tn_nn_embedding_bag_forward(tn_module *embedding_bag,
                                               tn_tensor *per_sample_weights);
 
 /* (..., in1) and (..., in2) to (..., out): y[o] = x1^T weight[o] x2 + bias[o].
- * Parameters: weight (out, in1, in2), bias (out). tn_forward uses its input for
- * both. */
+ * Parameters: weight (out, in1, in2), bias (out). Signature: "input1, input2? ->
+ * output"; without input2, input1 is used for both. */
 TN_API tn_module *tn_nn_bilinear(int64_t in1_features, int64_t in2_features,
                                  int64_t out_features, bool bias);
 TN_API tn_tensor *tn_nn_bilinear_forward(tn_module *bilinear, tn_tensor *input1,

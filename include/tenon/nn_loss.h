@@ -3,7 +3,7 @@
  * open scope. Source: torch.nn.
  *
  *     tn_module *loss = tn_nn_triplet_margin_with_distance_loss(.margin = 0.5);
- *     tn_backward(tn_nn_apply(loss, anchor, positive, negative));
+ *     tn_backward(tn_forward(loss, anchor, positive, negative));
  *
  * Threads: As for all layers: <tenon/nn.h>. */
 #ifndef TENON_NN_LOSS_H
@@ -85,11 +85,12 @@ TN_API tn_module *tn_nn_adaptive_log_softmax_with_loss_with(
 /* For input (N, in_features) and target, classes (N): the log-probabilities of
  * the targets (N), and in *out_loss (may be NULL) the mean of their negatives.
  * An input (in_features) has a target (). The numbers of targets in the
- * clusters are read back, which waits for the device. tn_nn_apply returns the
- * log-probabilities, too. Both are owned by the open scope. On failure NULL,
- * with *out_loss unchanged. tn_forward of the module returns the
- * log-probabilities of all classes, (N, n_classes). Their tn_argmax along
- * dimension 1 is the most probable class. */
+ * clusters are read back, which waits for the device. Both results are owned by
+ * the open scope. On failure NULL, with *out_loss unchanged.
+ * tn_forward(module, input, target) returns the log-probabilities of the
+ * targets, too. tn_forward(module, input) returns those of all classes,
+ * (N, n_classes). Their tn_argmax along dimension 1 is the most probable
+ * class. */
 TN_API tn_tensor *tn_nn_adaptive_log_softmax_forward(tn_module *module,
                                                      tn_tensor *input,
                                                      tn_tensor *target,

@@ -51,8 +51,9 @@ TN_API tn_module *tn_nn_gru_with(int64_t input_size, int64_t hidden_size,
 TN_API tn_module *tn_nn_lstm_with(int64_t input_size, int64_t hidden_size,
                                   const tn_nn_lstm_options *options);
 
-/* tn_forward starts from zeros and returns the output only. These calls accept
- * initial states and also return the final ones:
+/* Signature: "input, h0? -> output, h_n", for an LSTM "input, h0?, c0? ->
+ * output, h_n, c_n": tn_forward returns the output, tn_forward_list also the
+ * final states. These calls do the same:
  *
  *   input    (time, batch, in), or (batch, time, in) with batch_first, or
  *            (time, in) for a sequence without batch
@@ -70,8 +71,8 @@ TN_API tn_tensor *tn_nn_lstm_forward(tn_module *lstm, tn_tensor *input,
                                      tn_tensor **out_h, tn_tensor **out_c);
 
 /* One step of a sequence: input (batch, in) or (in). Parameters: weight_ih,
- * weight_hh, bias_ih, bias_hh. tn_forward starts from zeros and returns the new
- * hidden state. relu is for RNNCell; the others reject it. */
+ * weight_hh, bias_ih, bias_hh. Signature: "input, h? -> h", for an LSTMCell
+ * "input, h?, c? -> h, c"; states that are left out are zeros. relu is for RNNCell; the others reject it. */
 #define TN_NN_RNN_CELL_OPTIONS_LIST(X)                                        \
     X(bool, bias, true)                                                       \
     X(bool, relu, false)

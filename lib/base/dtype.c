@@ -1,5 +1,6 @@
 /* dtype.c: names, sizes and type promotion of the dtypes, and the library's
  * version. */
+#include <base/context.h>
 #include <tenon/base.h>
 
 #include <string.h>
@@ -100,4 +101,20 @@ tn_dtype tn_dtype_promote(tn_dtype a, tn_dtype b)
         return na > nb ? a : b;
     return fa ? TN_F32 : TN_I16; /* f16 with bf16 gives f32; u8 with i8 gives
                                   * i16 */
+}
+
+tn_dtype tn_default_dtype(void)
+{
+    return tn__me.modes.dtype ? tn__me.modes.dtype : TN_F32;
+}
+
+tn_status tn_default_dtype_set(tn_dtype dtype)
+{
+    if (!tn_dtype_is_floating(dtype) || is_float8(dtype))
+        return tn_error_set(TN_ERR_DTYPE,
+                            "default_dtype_set: dtype is %s: float32, "
+                            "float64, float16 or bfloat16 is wanted",
+                            tn_dtype_name(dtype));
+    tn__me.modes.dtype = (uint8_t)dtype;
+    return TN_OK;
 }

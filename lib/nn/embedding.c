@@ -36,7 +36,8 @@ static tn_tensor *make_weight(const char *name, int64_t num_embeddings,
                               int64_t embedding_dim)
 {
     if (num_embeddings >= 1 && embedding_dim >= 1)
-        return tn_randn(tn_dims(num_embeddings, embedding_dim));
+        return tn__nn_init_normal(
+            tn_dims(num_embeddings, embedding_dim));
     tn_error_refuse_argument(
         TN_ERR_ARGUMENT, name,
         num_embeddings < 1 ? "num_embeddings" : "embedding_dim",
@@ -71,8 +72,11 @@ TN_OPTIONS_TYPE(tn_nn_embedding, "nn_embedding",
 tn_module *tn_nn_embedding_with(int64_t num_embeddings, int64_t embedding_dim,
                                 const tn_nn_embedding_options *options)
 {
-    static const tn_module_class type = {
-        sizeof type, "Embedding", sizeof(embedding), forward, describe, NULL};
+    static const tn_module_class type = {.size = sizeof type,
+                                         .name = "Embedding",
+                                         .bytes = sizeof(embedding),
+                                         .forward = forward,
+                                         .describe = describe};
     tn_nn_embedding_options o;
     if (tn_options_take(tn_nn_embedding_type(), &o, options) < 0)
         return NULL;
@@ -101,21 +105,28 @@ typedef struct embedding_bag {
     bool include_last_offset, scale_grad_by_freq;
 } embedding_bag;
 
-static tn_tensor *bag(const embedding_bag *e, tn_tensor *input,
-                      tn_tensor *offsets, tn_tensor *per_sample_weights)
+static void bag_forward(tn_module *self, tn_tensor *const *in, int in_count,
+                        tn_tensor **out, int out_count)
 {
-    return tn_embedding_bag(
-        input, e->weight, offsets, .max_norm = e->max_norm,
-        .norm_type = e->norm_type,
-        .scale_grad_by_freq = e->scale_grad_by_freq, .mode = e->mode,
-        .per_sample_weights = per_sample_weights,
-        .include_last_offset = e->include_last_offset && offsets,
+    (void)in_count, (void)out_count;
+    const embedding_bag *e = (embedding_bag *)self;
+    tn_dtype dtype = tn_tensor_dtype(in[0]);
+    if (dtype != TN_I64 && dtype != TN_I32) {
+        tn_error_refuse(TN_ERR_DTYPE, "embedding_bag",
+                        &(tn_given){"input", in[0]}, 1,
+                        "input is %s: convert it to int64 with tn_to_dtype",
+                        tn_dtype_name(dtype));
+        return;
+    }
+    if (!tn__nn_check_dtype(in[2], "per_sample_weights", e->weight,
+                            "embedding_bag"))
+        return;
+    out[0] = tn_embedding_bag(
+        in[0], e->weight, in[1], .max_norm = e->max_norm,
+        .norm_type = e->norm_type, .scale_grad_by_freq = e->scale_grad_by_freq,
+        .mode = e->mode, .per_sample_weights = in[2],
+        .include_last_offset = e->include_last_offset && in[1],
         .padding_idx = e->padding_idx);
-}
-
-static tn_tensor *bag_forward(tn_module *self, tn_tensor *input)
-{
-    return bag((embedding_bag *)self, input, NULL, NULL);
 }
 
 static void describe_bag(const tn_module *self, char *text, size_t room)
@@ -131,8 +142,12 @@ static void describe_bag(const tn_module *self, char *text, size_t room)
 }
 
 static const tn_module_class bag_class = {
-    sizeof bag_class, "EmbeddingBag", sizeof(embedding_bag), bag_forward,
-    describe_bag, NULL};
+    .size = sizeof bag_class,
+    .name = "EmbeddingBag",
+    .bytes = sizeof(embedding_bag),
+    .forward_list = bag_forward,
+    .signature = "input, offsets?, per_sample_weights? -> output",
+    .describe = describe_bag};
 
 tn_tensor *tn_nn_embedding_bag_forward(tn_module *module, tn_tensor *input,
                                        tn_tensor *offsets,
@@ -144,14 +159,7 @@ tn_tensor *tn_nn_embedding_bag_forward(tn_module *module, tn_tensor *input,
         !tn__nn_tensor_or_null(offsets, what, "offsets") ||
         !tn__nn_tensor_or_null(per_sample_weights, what, "per_sample_weights"))
         return NULL;
-    embedding_bag *e = (embedding_bag *)module;
-    /* Indices have no gradient, per_sample_weights may have one. */
-    tn_tensor *in[] = {input, per_sample_weights};
-    tn_module_call at =
-        tn_module_begin(module, in, per_sample_weights ? 2 : 1);
-    tn_tensor *y = bag(e, in[0], offsets, in[1]);
-    tn_module_end(module, &at, &y, 1);
-    return y;
+    return tn_forward(module, input, offsets, per_sample_weights);
 }
 
 /* The library's own copy of the name. NULL, with an error, for an unknown
@@ -214,15 +222,22 @@ typedef struct bilinear {
     tn_tensor *weight, *bias; /* (out, in1, in2); (out) or NULL */
 } bilinear;
 
-static tn_tensor *bilinear_forward(tn_module *self, tn_tensor *input)
+static void bilinear_forward(tn_module *self, tn_tensor *const *in,
+                             int in_count, tn_tensor **out, int out_count)
 {
+    (void)in_count, (void)out_count;
     bilinear *b = (bilinear *)self;
-    return tn_bilinear(input, input, b->weight, b->bias);
+    if (tn__nn_check_dtype(in[0], "input1", b->weight, "bilinear") &&
+        tn__nn_check_dtype(in[1], "input2", b->weight, "bilinear"))
+        out[0] = tn_bilinear(in[0], in[1] ? in[1] : in[0], b->weight, b->bias);
 }
 
-static const tn_module_class bilinear_class = {
-    sizeof bilinear_class, "Bilinear", sizeof(bilinear), bilinear_forward,
-    NULL, NULL};
+static const tn_module_class bilinear_class = {.size = sizeof bilinear_class,
+                                               .name = "Bilinear",
+                                               .bytes = sizeof(bilinear),
+                                               .forward_list = bilinear_forward,
+                                               .signature =
+                                                   "input1, input2? -> output"};
 
 tn_tensor *tn_nn_bilinear_forward(tn_module *module, tn_tensor *input1,
                                   tn_tensor *input2)
@@ -232,12 +247,7 @@ tn_tensor *tn_nn_bilinear_forward(tn_module *module, tn_tensor *input1,
         !tn__nn_tensor(input1, what, "input1") ||
         !tn__nn_tensor(input2, what, "input2"))
         return NULL;
-    bilinear *b = (bilinear *)module;
-    tn_tensor *in[] = {input1, input2};
-    tn_module_call at = tn_module_begin(module, in, 2);
-    tn_tensor *y = tn_bilinear(in[0], in[1], b->weight, b->bias);
-    tn_module_end(module, &at, &y, 1);
-    return y;
+    return tn_forward(module, input1, input2);
 }
 
 tn_module *tn_nn_bilinear(int64_t in1_features, int64_t in2_features,

@@ -1,41 +1,9 @@
-/* init.c: initial values of parameters, and checks of options. */
+/* init.c: checks of the sizes and options of layers. */
 #include <nn/init.h>
 
 #include <inttypes.h>
-#include <math.h>
-#include <tenon/autograd.h>
-#include <tenon/ops.h>
-
-/* Uniform in [-bound, bound). */
-static tn_tensor *uniform_within(tn_dims_list shape, double bound)
-{
-    tn_scope *scope = tn_scope_open();
-    tn_tensor *x = tn_rand(shape);
-    x = tn_add_scalar(tn_mul_scalar(x, 2 * bound), -bound);
-    return tn_scope_result(scope, x);
-}
-
-tn_tensor *tn__nn_init_fan_in(tn_dims_list shape, int64_t fan_in)
-{
-    return uniform_within(shape, fan_in > 0 ? 1 / sqrt((double)fan_in) : 0);
-}
-
-tn_tensor *tn__nn_init_xavier(int64_t out, int64_t in)
-{
-    return uniform_within(tn_dims(out, in),
-                          sqrt(6 / ((double)in + (double)out)));
-}
-
-bool tn__nn_set(tn_tensor *parameter, tn_tensor *value)
-{
-    bool fine = false;
-    TN_NO_GRAD {
-        fine = parameter && value && tn_copy_(parameter, value);
-    }
-    return fine;
-}
-
-/* ---- options ------------------------------------------------------------ */
+#include <stdio.h>
+#include <tenon/autocast.h>
 
 bool tn__nn_check_probability(double value, const char *layer,
                               const char *option)
@@ -133,5 +101,21 @@ bool tn__nn_check_layers(const char *layer, int64_t count)
     tn_error_refuse_argument(TN_ERR_ARGUMENT, layer, "num_layers",
                              "%" PRId64 " layers; at most %d are allowed",
                              count, TN__NN_MAX_LAYERS);
+    return false;
+}
+
+bool tn__nn_check_dtype(const tn_tensor *x, const char *name,
+                        const tn_tensor *weight, const char *op)
+{
+    tn_dtype of_x = tn_tensor_dtype(x), of_weight = tn_tensor_dtype(weight);
+    bool floating = tn_dtype_is_floating(of_x);
+    if (!x || of_x == of_weight || (floating && tn_autocast_dtype()))
+        return true;
+    const tn_given given[] = {{name, x}, {"weight", weight}};
+    tn_error_refuse(TN_ERR_DTYPE, op, given, 2,
+                    "%s is %s, but the layer's weight is %s: convert %s with "
+                    "tn_to_dtype%s",
+                    name, tn_dtype_name(of_x), tn_dtype_name(of_weight), name,
+                    floating ? ", or the layer with tn_module_to" : "");
     return false;
 }

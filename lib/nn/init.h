@@ -1,5 +1,5 @@
-/* init.h: initial values of parameters, as in PyTorch's reset_parameters, and
- * checks of options. */
+/* init.h: initial values of parameters, as in PyTorch's reset_parameters
+ * (nn_init.c), and checks of options (init.c). */
 #ifndef TN_LIB_NN_INIT_H
 #define TN_LIB_NN_INIT_H
 
@@ -23,6 +23,9 @@ tn_tensor *tn__nn_init_fan_in(tn_dims_list shape, int64_t fan_in);
  * and Bengio, 2010. */
 tn_tensor *tn__nn_init_xavier(int64_t out, int64_t in);
 
+/* Standard normal numbers. */
+tn_tensor *tn__nn_init_normal(tn_dims_list shape);
+
 /* Copies value into a parameter without recording. False on failure. */
 bool tn__nn_set(tn_tensor *parameter, tn_tensor *value);
 
@@ -41,6 +44,11 @@ bool tn__nn_check_channels(const char *layer, int64_t in_channels,
  * records an error that names the layer. */
 bool tn__nn_check_kernel(int64_t kernel_size, const tn_dims_list *kernel_sizes,
                          const char *layer);
+
+/* Has an input the dtype of the layer's weight, or any floating dtype under
+ * autocast? If not, records an error of the operator op that names both. */
+bool tn__nn_check_dtype(const tn_tensor *x, const char *name,
+                        const tn_tensor *weight, const char *op);
 
 /* At most TN__NN_MAX_LAYERS layers? A larger count would allocate layers until
  * memory runs out. If not, records an error that names the layer. */

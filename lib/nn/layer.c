@@ -423,56 +423,28 @@ static tn_value as_argument(const tn__nn_layer *layer, tn__nn_setting *s,
     return v;
 }
 
-TN__NN_SMALL static void refuse_inputs(const tn_module *layer, int given,
-                                       int wanted, const char *names)
-{
-    tn_error_refuse_argument(TN_ERR_ARGUMENT, layer->type->name, "inputs",
-                             "%d input%s given; %d %s wanted: "
-                             "tn_nn_apply(layer, %s)",
-                             given, given == 1 ? " is" : "s are", wanted,
-                             wanted == 1 ? "is" : "are", names);
-}
-
-TN__NN_SMALL static void refuse_count(const tn__nn_layer *layer, int given)
-{
-    char names[120] = "input";
-    size_t at = 0;
-    int wanted = layer->op ? 0 : 1;
-    int count = layer->op ? tn_op_arg_count(layer->op) : 0;
-    for (int i = 0; i < count; i++) {
-        const tn_op_arg *argument = tn_op_arg_at(layer->op, i);
-        if (layer->from[i] == TN__NN_FROM_INPUT && at < sizeof names)
-            at += (size_t)snprintf(names + at, sizeof names - at, "%s%s",
-                                   wanted++ ? ", " : "", argument->name);
-    }
-    refuse_inputs(&layer->base, given, wanted, names);
-}
-
-/* Runs the layer on count inputs; out_indices (may be NULL) asks for them. */
-static tn_tensor *run(tn__nn_layer *layer, tn_tensor *const *input, int count,
+/* Runs the layer on its inputs. Stores the positions of maxima in *out_indices
+ * unless that is NULL. */
+static tn_tensor *run(tn__nn_layer *layer, tn_tensor *const *input,
                       tn_tensor **out_indices)
 {
     tn_value value[TN__NN_OP_ARGUMENTS] = {{0}};
     tn_tensor *out[2] = {NULL};
     lent l;
-    int used = 0, arguments = layer->op ? tn_op_arg_count(layer->op) : 0;
+    if (!layer->op)
+        return layer->row->run(layer, input[0]);
+    int used = 0, arguments = tn_op_arg_count(layer->op);
     for (int i = 0; i < arguments; i++) {
         int from = layer->from[i];
         if (from >= 0)
             value[i] = as_argument(layer, &layer->setting[from],
                                    tn_op_arg_at(layer->op, i), &l);
-        else if (from == TN__NN_FROM_INPUT && used++ < count)
+        else if (from == TN__NN_FROM_INPUT)
             value[i] =
-                (tn_value){TN_VALUE_TENSOR, 0, {.tensor = input[used - 1]}};
+                (tn_value){TN_VALUE_TENSOR, 0, {.tensor = input[used++]}};
         else if (from == TN__NN_FROM_INDICES && out_indices)
             value[i] = (tn_value){TN_VALUE_BOOL, 0, {.i = 1}};
     }
-    if ((layer->op ? used : 1) != count) {
-        refuse_count(layer, count);
-        return NULL;
-    }
-    if (!layer->op)
-        return layer->row->run(layer, input[0]);
     if (tn_op_call(layer->op, value, arguments, out, 2) < 0)
         return NULL;
     if (out_indices)
@@ -482,78 +454,36 @@ static tn_tensor *run(tn__nn_layer *layer, tn_tensor *const *input, int count,
 
 static tn_tensor *forward(tn_module *self, tn_tensor *input)
 {
-    return run((tn__nn_layer *)self, &input, 1, NULL);
+    return run((tn__nn_layer *)self, &input, NULL);
 }
 
-static bool is_layer(const tn_module *module)
+static void forward_list(tn_module *self, tn_tensor *const *in, int in_count,
+                         tn_tensor **out, int out_count)
 {
-    return module->type->forward == forward;
-}
-
-tn_tensor *tn_nn_apply_with(tn_module *any, tn_tensor *const *inputs, int count)
-{
-    enum { MOST = 8 };
-    const char *what = "nn_apply";
-    tn_tensor *in[MOST] = {NULL}, *y = NULL;
-    tn_module *layer = tn__nn_module(any, what);
-    if (!layer || !tn__nn_not_null(inputs, what, "inputs"))
-        return NULL;
-    const int own = tn__nn_loss_inputs(layer);
-    if (!is_layer(layer) && !own && count == 1)
-        return tn_forward(layer, inputs[0]);
-    if (!is_layer(layer) && !own) {
-        tn_error_refuse_argument(TN_ERR_ARGUMENT, what, "module",
-                                 "the module is a %s; a layer of nn_layers.h "
-                                 "or nn_loss.h is wanted",
-                                 layer->type->name);
-        return NULL;
-    }
-    if (own && count != own) {
-        refuse_inputs(layer, count, own,
-                      own == 2 ? "input, target"
-                               : "anchor, positive, negative");
-        return NULL;
-    }
-    if (count < 1 || count > MOST) {
-        refuse_count((tn__nn_layer *)layer, count);
-        return NULL;
-    }
-    for (int i = 0; i < count; i++)
-        if (!tn__nn_tensor(in[i] = inputs[i], what, "inputs"))
-            return NULL;
-    tn_module_call call = tn_module_begin(layer, in, count);
-    if (in[0])
-        y = own ? tn__nn_loss_run(layer, in)
-                : run((tn__nn_layer *)layer, in, count, NULL);
-    tn_module_end(layer, &call, &y, 1);
-    return y;
+    (void)in_count;
+    out[0] = run((tn__nn_layer *)self, in, out_count > 1 ? &out[1] : NULL);
 }
 
 tn_tensor *tn_nn_pool_forward(tn_module *any, tn_tensor *input,
                               tn_tensor **out_indices)
 {
     const char *what = "nn_pool_forward";
-    tn_tensor *out[2] = {NULL};
+    tn_tensor *out[2];
     tn_module *pool = tn__nn_module(any, what);
     if (!pool || !tn__nn_tensor(input, what, "input") ||
         !tn__nn_not_null(out_indices, what, "out_indices"))
         return NULL;
-    tn__nn_layer *layer = (tn__nn_layer *)pool;
-    bool has_indices = false;
-    for (int i = 0; is_layer(pool) && i < TN__NN_OP_ARGUMENTS; i++)
-        has_indices = has_indices || layer->from[i] == TN__NN_FROM_INDICES;
-    if (!has_indices) {
+    if (pool->type->forward_list != forward_list ||
+        !strstr(tn_module_signature(pool), "indices")) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, what, "module",
                                  "the module is a %s; a layer of maxima is "
                                  "wanted, such as nn_max_pool2d",
                                  pool->type->name);
         return NULL;
     }
-    tn_module_call call = tn_module_begin(pool, &input, 1);
-    if (input)
-        out[0] = run(layer, &input, 1, &out[1]);
-    if (tn_module_end(pool, &call, out, 2))
-        *out_indices = out[1];
+    if (tn_forward_list(pool, &input, 1, out, 2) < 0)
+        return NULL;
+    *out_indices = out[1];
     return out[0];
 }
 
@@ -650,6 +580,30 @@ TN__NN_SMALL static void describe(const tn_module *self, char *text,
 
 enum { ROWS = sizeof rows / sizeof *rows };
 
+/* Writes the signature of a row to text if the row's layer has several inputs or
+ * outputs: "input, target -> output". Returns NULL if it has one of each. */
+TN__NN_SMALL static const char *signature_of(const tn__nn_row *row, char *text,
+                                             size_t room)
+{
+    const tn_op *op = texts[row->op] ? tn_op_find(texts + row->op) : NULL;
+    int count = op ? tn_op_arg_count(op) : 0, inputs = 0;
+    bool indices = false;
+    size_t at = 0;
+    for (int i = 0; i < count; i++) {
+        const tn_op_arg *argument = tn_op_arg_at(op, i);
+        if (is_input(argument) && at < room)
+            at += (size_t)snprintf(text + at, room - at, "%s%s",
+                                   inputs++ ? ", " : "", argument->name);
+        indices = indices || strcmp(argument->name, "return_indices") == 0;
+    }
+    if (inputs < 2 && !indices)
+        return NULL;
+    if (at < room)
+        snprintf(text + at, room - at, " -> output%s",
+                 indices ? ", indices" : "");
+    return text;
+}
+
 /* The module class of a row. The first call makes those of all rows; a thread
  * that comes meanwhile waits for it. */
 TN__NN_SMALL static const tn_module_class *class_of(const tn__nn_row *row)
@@ -657,17 +611,23 @@ TN__NN_SMALL static const tn_module_class *class_of(const tn__nn_row *row)
     enum { NONE, BEGUN, MADE };
     static _Atomic int state;
     static tn_module_class class[ROWS];
+    static char signature[ROWS][64];
     int none = NONE;
     if (atomic_load(&state) == MADE)
         return &class[row - rows];
     if (atomic_compare_exchange_strong(&state, &none, BEGUN)) {
-        for (int i = 0; i < ROWS; i++)
-            class[i] = (tn_module_class){sizeof(tn_module_class),
-                                         texts + rows[i].class_name,
-                                         sizeof(tn__nn_layer),
-                                         forward,
-                                         describe,
-                                         NULL};
+        for (int i = 0; i < ROWS; i++) {
+            const char *several =
+                signature_of(&rows[i], signature[i], sizeof signature[i]);
+            class[i] = (tn_module_class){
+                .size = sizeof(tn_module_class),
+                .name = texts + rows[i].class_name,
+                .bytes = sizeof(tn__nn_layer),
+                .forward = several ? NULL : forward,
+                .forward_list = several ? forward_list : NULL,
+                .signature = several,
+                .describe = describe};
+        }
         atomic_store(&state, MADE);
     }
     while (atomic_load(&state) != MADE)

@@ -74,9 +74,4 @@ tn_tensor *tn__nn_rrelu(tn__nn_layer *layer, tn_tensor *input);
 tn_tensor *tn__nn_dropout_channels(tn__nn_layer *layer, tn_tensor *input);
 tn_tensor *tn__nn_alpha_dropout(tn__nn_layer *layer, tn_tensor *input);
 
-/* The layers of nn_loss.c: how many inputs they have (0 for other modules), and
- * a run on these. */
-int tn__nn_loss_inputs(const tn_module *module);
-tn_tensor *tn__nn_loss_run(tn_module *module, tn_tensor *const *in);
-
 #endif

@@ -5,21 +5,23 @@ libtenon_la_SOURCES += \
 	lib/nn/nn_conv.c \
 	lib/nn/embedding.c \
 	lib/nn/nn_hooks.c \
-	lib/nn/init.c lib/nn/init.h \
+	lib/nn/init.c lib/nn/init.h lib/nn/nn_init.c \
 	lib/nn/layer.c lib/nn/layer.h lib/nn/layer_run.c \
 	lib/nn/nn_linear.c \
-	lib/nn/module.c lib/nn/module_call.c lib/nn/tree.h \
+	lib/nn/clone.c lib/nn/containers.c lib/nn/module.c lib/nn/module_call.c lib/nn/tree.h \
 	lib/nn/nn_loss.c \
 	lib/nn/nn_norm.c \
-	lib/nn/parameters.c \
+	lib/nn/load.c lib/nn/parameters.c \
 	lib/nn/upsample.c \
 	lib/nn/nn_recurrent.c \
-	lib/nn/sequential.c \
+	lib/nn/sequential.c lib/nn/summary.c \
 	lib/nn/nn_state.c \
 	lib/nn/transformer.c
 tenoninclude_HEADERS += include/tenon/nn.h include/tenon/nn_activation.h \
-	include/tenon/nn_attention.h include/tenon/nn_conv.h \
-	include/tenon/nn_embedding.h include/tenon/nn_recurrent.h \
+	include/tenon/nn_attention.h include/tenon/nn_container.h \
+	include/tenon/nn_conv.h \
+	include/tenon/nn_embedding.h include/tenon/nn_init.h \
+	include/tenon/nn_recurrent.h \
 	include/tenon/nn_loss.h include/tenon/nn_norm.h \
 	include/tenon/parameters.h
 EXTRA_DIST += lib/nn/README.md
@@ -44,9 +46,19 @@ $(layers_made): lib/nn/layers.inc
 
 check_PROGRAMS += tests/nn/test_no_module tests/nn/test_module \
 	tests/nn/test_error_info tests/nn/test_memory tests/nn/test_hooks \
-	tests/nn/test_options tests/nn/test_error_calls tests/nn/test_layers
+	tests/nn/test_options tests/nn/test_error_calls tests/nn/test_layers tests/nn/test_init \
+	tests/nn/test_forward tests/nn/test_clone \
+	tests/nn/test_load tests/nn/test_container \
+	tests/nn/test_summary tests/nn/test_module_faults
 tests_nn_test_layers_SOURCES = tests/nn/test_layers.c
 tests_nn_test_error_calls_SOURCES = tests/nn/test_error_calls.c
+tests_nn_test_forward_SOURCES = tests/nn/test_forward.c
+tests_nn_test_clone_SOURCES = tests/nn/test_clone.c
+tests_nn_test_load_SOURCES = tests/nn/test_load.c
+tests_nn_test_container_SOURCES = tests/nn/test_container.c
+tests_nn_test_summary_SOURCES = tests/nn/test_summary.c
+tests_nn_test_module_faults_SOURCES = tests/nn/test_module_faults.c
+tests_nn_test_init_SOURCES = tests/nn/test_init.c
 tests_nn_test_hooks_SOURCES = tests/nn/test_hooks.c
 tests_nn_test_no_module_SOURCES = tests/nn/test_no_module.c
 tests_nn_test_module_SOURCES = tests/nn/test_module.c

@@ -121,24 +121,90 @@ const char *tn__nn_shape_text(char text[TN__NN_SHAPE_TEXT], const tn_tensor *x)
     return text;
 }
 
-void *tn_module_new_with(const tn_module_class *type, size_t extra)
+const char *tn__nn_signature(const tn_module_class *type)
 {
-    if (!type || !type->name || !type->forward ||
-        type->bytes < sizeof(tn_module)) {
-        tn_error_refuse_argument(TN_ERR_ARGUMENT, "module_new", "type",
-                                 "the class has no name or forward, or its "
-                                 "bytes are fewer than those of a tn_module");
+    return TN__NN_HAS(type, signature) && type->signature ? type->signature
+                                                          : "input -> output";
+}
+
+/* Counts the names up to the end of text, or up to "->". An optional one ends in
+ * '?'; *required is the number of those before it. Returns what follows the
+ * names; NULL if the text is malformed. */
+static const char *count_names(const char *text, uint8_t *count,
+                               uint8_t *required)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz"
+                                  "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+    *count = 0;
+    for (;;) {
+        text += strspn(text, " ");
+        size_t length = strspn(text, letters);
+        if (length == 0 || *count == TN_MODULE_VALUES)
+            return NULL;
+        text += length;
+        bool optional = required && *text == '?';
+        if (required && !optional && *required != *count)
+            return NULL; /* behind an optional one */
+        ++*count;
+        if (required && !optional)
+            ++*required;
+        text += optional;
+        text += strspn(text, " ");
+        if (*text != ',')
+            return text;
+        text++;
+    }
+}
+
+const char *tn__nn_name(const char *names, int i)
+{
+    char name[TN__NN_PATH_BYTES];
+    for (; i > 0; i--)
+        names = strchr(names, ',') + 1;
+    names += strspn(names, " ");
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(names, " ,?-"), names);
+    return tn_path_text(tn_path_join(NULL, name));
+}
+
+/* A tree without entries, with what the class's signature says. */
+static struct tn_module_tree *tree_new(const tn_module_class *type)
+{
+    const char *text = tn__nn_signature(type);
+    struct tn_module_tree read = {.inputs = 0}, *tree;
+    const char *at = count_names(text, &read.inputs, &read.required);
+    if (at && strncmp(at, "->", 2) == 0)
+        at = count_names(at + 2, &read.outputs, NULL);
+    if (!at || *at || !read.outputs || !read.required) {
+        tn_error_refuse_argument(
+            TN_ERR_FORMAT, "module_new", "type",
+            "%s: the signature \"%s\" is not of the form \"x, memory, mask? "
+            "-> y, weights\", with at most %d names on each side",
+            type->name, text, TN_MODULE_VALUES);
         return NULL;
     }
+    tree = tn_object_new(&tree_class, read.inputs * sizeof(char *));
+    if (tree) {
+        tree->inputs = read.inputs;
+        tree->required = read.required;
+        tree->outputs = read.outputs;
+        for (int i = 0; i < tree->inputs; i++)
+            tree->input_name[i] = tn__nn_name(text, i);
+    }
+    return tree;
+}
+
+/* extra: bytes behind the class's. */
+static void *instance_new(const tn_module_class *type, size_t extra)
+{
     tn_scope *scope = tn_scope_open();
     tn_module *module =
-        tn_object_new(
-        &module_class, type->bytes - sizeof(tn_module) + extra);
-    struct tn_module_tree *tree = tn_object_new(&tree_class, 0);
+        tn_object_new(&module_class, type->bytes - sizeof(tn_module) + extra);
+    struct tn_module_tree *tree = tree_new(type);
     if (!module || !tree) {
         tn_scope_close(scope);
         return NULL;
     }
+    tree->bytes = type->bytes + extra;
     module->type = type;
     module->tree = tn_keep(tree);
     module->training = true;
@@ -146,9 +212,36 @@ void *tn_module_new_with(const tn_module_class *type, size_t extra)
     return tn_scope_result(scope, module);
 }
 
+tn_module *tn__nn_module_like(const tn_module *module)
+{
+    return instance_new(module->type,
+                        module->tree->bytes - module->type->bytes);
+}
+
+void *tn_module_new_with(const tn_module_class *type, size_t extra)
+{
+    bool list = type && TN__NN_HAS(type, forward_list) && type->forward_list;
+    if (!type || !type->name || (type->forward != NULL) == list ||
+        type->bytes < sizeof(tn_module)) {
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, "module_new", "type",
+                                 "the class has no name, not one of forward "
+                                 "and forward_list, or its bytes are fewer "
+                                 "than those of a tn_module");
+        return NULL;
+    }
+    return instance_new(type, extra);
+}
+
 void *tn_module_new(const tn_module_class *type)
 {
     return tn_module_new_with(type, 0);
+}
+
+const char *tn_module_signature(const tn_module *module)
+{
+    return tn__nn_module(module, "module_signature")
+               ? tn__nn_signature(module->type)
+               : NULL;
 }
 
 /* ---- registering -------------------------------------------------------- */
@@ -199,21 +292,28 @@ static tn__nn_entry *entry_new(const char *name, enum tn__nn_kind kind,
     return entry;
 }
 
-static tn__nn_entry *add(tn_module *module, const char *name,
-                         enum tn__nn_kind kind, void *value, const char *what)
+bool tn__nn_add_entry(tn_module *module, const char *name,
+                      enum tn__nn_kind kind, void *value)
 {
-    if (!name_allowed(module, name, what))
-        return NULL;
     tn__nn_entry *entry = entry_new(name, kind, value);
     if (!entry)
-        return NULL;
+        return false;
     struct tn_module_tree *tree = module->tree;
     if (tree->last)
         tree->last->next = entry;
     else
         tree->first = entry;
     tree->last = entry;
-    return entry;
+    if (kind == TN__NN_CHILD)
+        set_parent(((tn_module *)value)->tree, module, entry->name);
+    return true;
+}
+
+static bool add(tn_module *module, const char *name, enum tn__nn_kind kind,
+                void *value, const char *what)
+{
+    return name_allowed(module, name, what) &&
+           tn__nn_add_entry(module, name, kind, value);
 }
 
 /* Nesting depth of child, at most `room` levels deep. INT_MAX if module is in
@@ -256,11 +356,7 @@ void *tn_module_add(tn_module *module, const char *name, tn_module *child)
                                  TN__NN_MAX_DEPTH);
         return NULL;
     }
-    tn__nn_entry *entry = add(module, name, TN__NN_CHILD, child, "module_add");
-    if (!entry)
-        return NULL;
-    set_parent(((tn_module *)child)->tree, module, entry->name);
-    return child;
+    return add(module, name, TN__NN_CHILD, child, "module_add") ? child : NULL;
 }
 
 tn_tensor *tn_module_add_parameter(tn_module *module, const char *name,

@@ -1,11 +1,30 @@
 /* module_call.c: calling a module: its path, its scope, and its hooks. */
 #include <nn/tree.h>
 
+#include <stdio.h>
 #include <string.h>
 #include <tenon/trace.h>
 
-/* The module that this thread is running. */
-static _Thread_local const tn_module *running;
+/* What this thread is running. In one struct, whose address a call looks up
+ * once: each look-up of a thread's variable is a call in a shared library. */
+typedef struct thread_state {
+    const tn_module *running;
+    tn__nn_watcher *watcher;
+    int depth; /* of the calls of tn_forward */
+} thread_state;
+static _Thread_local thread_state here;
+
+tn__nn_watcher *tn__nn_watch(tn__nn_watcher *other)
+{
+    tn__nn_watcher *before = here.watcher;
+    here.watcher = other;
+    return before;
+}
+
+bool tn__nn_is_watched(void)
+{
+    return here.watcher;
+}
 
 /* The path of names from the running module, or from the root, to this one. A
  * module list is not run itself, so its name is part of the path. */
@@ -14,7 +33,7 @@ static const tn_path *find_path_here(const tn_module *module)
     char names[TN__NN_PATH_BYTES];
     size_t at = sizeof names - 1;
     names[at] = '\0';
-    for (const tn_module *m = module; m != running && m->tree->name;
+    for (const tn_module *m = module; m != here.running && m->tree->name;
          m = m->tree->parent) {
         size_t length = strlen(m->tree->name);
         bool last = names[at] == '\0';
@@ -46,19 +65,22 @@ static const tn_path *path_here(const tn_module *module)
 static tn_module_call begin(tn_module *module, tn_tensor **inputs, int count,
                             bool fine)
 {
-    tn_module_call call = {.running = running, .path = tn_path_current()};
+    tn_module_call call = {.running = here.running, .path = tn_path_current()};
     tn_path_enter(path_here(module));
-    running = module;
+    here.running = module;
     /* Intermediate results of forward are freed when it returns. */
     call.scope = tn_scope_open();
     if (call.scope)
         tn_trace_push(module->type->name);
+    if (here.watcher)
+        here.watcher->begins(here.watcher, module);
     fine = fine && call.scope && inputs[0];
     if (fine && module->tree->hook)
         fine = tn__nn_hooks_before(module, &call, inputs, count);
     for (int i = 0; i < count && !fine; i++)
         inputs[i] = NULL;
-    call.input = inputs[0];
+    call.inputs = inputs;
+    call.count = count;
     return call;
 }
 
@@ -68,7 +90,8 @@ tn_module_call tn_module_begin(tn_module *any, tn_tensor **inputs, int count)
     if (!module || !tn__nn_not_null(inputs, "module_begin", "inputs")) {
         for (int i = 0; i < count && inputs; i++)
             inputs[i] = NULL;
-        return (tn_module_call){.running = running, .path = tn_path_current()};
+        return (tn_module_call){.running = here.running,
+                                .path = tn_path_current()};
     }
     bool fine = true;
     for (int i = 0; i < count && fine; i++)
@@ -80,20 +103,23 @@ tn_module_call tn_module_begin(tn_module *any, tn_tensor **inputs, int count)
 static bool end(tn_module *module, tn_module_call *call, tn_tensor **out,
                 int count)
 {
-    if (module && out[0] && module->tree->hook)
-        out[0] = tn__nn_hooks_after(module, call, out[0]);
     bool fine = module;
     for (int i = 0; i < count; i++)
         fine = fine && out[i];
+    if (fine && module->tree->hook)
+        fine = tn__nn_hooks_after(module, call, out, count);
     for (int i = 0; i < count; i++)
         out[i] = fine ? tn_keep(out[i]) : NULL;
+    if (here.watcher && module)
+        here.watcher->ended(here.watcher, module, call->inputs, call->count,
+                            out, count);
     if (call->scope)
         tn_trace_pop();
     tn_scope_close(call->scope);
     for (int i = 0; i < count; i++)
         tn_scope_adopt(out[i]);
     tn_path_enter(call->path);
-    running = call->running;
+    here.running = call->running;
     return fine;
 }
 
@@ -110,30 +136,121 @@ bool tn_module_end(tn_module *any, tn_module_call *call, tn_tensor **out,
     return end(module, call, out, count);
 }
 
-tn_tensor *tn_forward(tn_module *any, tn_tensor *input)
+/* ---- inputs and outputs -------------------------------------------------- */
+
+/* Checks the inputs that were given and stores them in `in`, which has an
+ * element for each input of the signature. */
+static bool take_inputs(const tn_module *module, tn_tensor *const *given,
+                        int count, tn_tensor **in)
 {
-    tn_module *module = tn__nn_module(any, "forward");
-    if (!module || !tn__nn_tensor(input, "forward", "input"))
-        return NULL;
+    const struct tn_module_tree *tree = module->tree;
+    const char *what = tree->inputs == 1 ? "forward" : module->type->name;
+    for (int i = 0; i < count && i < tree->inputs; i++) {
+        in[i] = given[i];
+        if (!in[i] && i >= tree->required
+                ? tn_error() != NULL
+                : !tn__nn_tensor(in[i], what, tree->input_name[i]))
+            return false; /* one that could not be made is not left out */
+    }
+    if (count < tree->required || count > tree->inputs) {
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, module->type->name, NULL,
+                                 "%d input%s, but its signature is \"%s\"",
+                                 count,
+                                 count == 1 ? " is given" : "s are given",
+                                 tn__nn_signature(module->type));
+        return false;
+    }
+    for (int i = count; i < tree->inputs; i++)
+        in[i] = NULL;
+    return true;
+}
+
+/* Are all outputs live tensors? */
+static bool check_outputs(const tn_module *module, tn_tensor *const *out,
+                          int count)
+{
+    const char *name = module->type->name;
+    for (int i = 0; i < count; i++) {
+        if (out[i] && !tn__nn_tensor(out[i], name, "its forward's result"))
+            return false;
+        if (!out[i] && !tn_error() && i == 0)
+            tn_error_refuse_argument(TN_ERR_ARGUMENT, name, NULL,
+                                     "its forward returned NULL");
+        else if (!out[i] && !tn_error())
+            tn_error_refuse_argument(
+                TN_ERR_ARGUMENT, name, NULL, "its forward set no output \"%s\"",
+                tn__nn_name(strstr(tn__nn_signature(module->type), "->") + 2,
+                            i));
+        if (!out[i])
+            return false;
+    }
+    return true;
+}
+
+/* False, with all outputs NULL, if the call fails. */
+static bool run(tn_module *module, tn_tensor *const *given, int count,
+                tn_tensor **out, int out_count)
+{
+    tn_tensor *in[TN_MODULE_VALUES];
+    bool taken = take_inputs(module, given, count, in);
+    for (int i = 0; i < out_count; i++) /* out may be given */
+        out[i] = NULL;
+    if (!taken)
+        return false;
     /* A module with several parents may be nested deeper in one of them than
      * tn_module_add checked. */
-    static _Thread_local int depth;
-    if (depth >= TN__NN_MAX_DEPTH) {
+    if (here.depth >= TN__NN_MAX_DEPTH) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, "forward", NULL,
                                  "modules are nested more than %d deep",
                                  TN__NN_MAX_DEPTH);
-        return NULL;
+        return false;
     }
-    depth++;
-    tn_module_call call = begin(module, &input, 1, true);
-    tn_tensor *output = input ? tn__nn_forward(module, input) : NULL;
-    if (!output && !tn_error())
-        tn_error_refuse_argument(TN_ERR_ARGUMENT, module->type->name, NULL,
-                                 "its forward returned NULL");
-    if (output &&
-        !tn__nn_tensor(output, module->type->name, "its forward's result"))
-        output = NULL;
-    end(module, &call, &output, 1);
-    depth--;
-    return output;
+    here.depth++;
+    tn_module_call call = begin(module, in, module->tree->inputs, true);
+    bool fine = in[0];
+    if (fine) {
+        tn__nn_forward(module, in, out, out_count);
+        fine = check_outputs(module, out, out_count);
+    }
+    if (!fine)
+        out[0] = NULL;
+    fine = end(module, &call, out, out_count);
+    here.depth--;
+    return fine;
+}
+
+tn_tensor *(tn_forward)(tn_module *any, tn_tensor *input)
+{
+    tn_module *module = tn__nn_module(any, "forward");
+    tn_tensor *output;
+    return module && run(module, &input, 1, &output, 1) ? output : NULL;
+}
+
+tn_tensor *tn_forward_inputs(tn_module *any, tn_tensor *const *inputs)
+{
+    tn_module *module = tn__nn_module(any, "forward");
+    tn_tensor *output;
+    int count = 0;
+    if (!module || !tn__nn_not_null(inputs, "forward", "inputs"))
+        return NULL;
+    while (count <= TN_MODULE_VALUES && inputs[count] != TN_INPUTS_END)
+        count++;
+    return run(module, inputs, count, &output, 1) ? output : NULL;
+}
+
+tn_status tn_forward_list(tn_module *any, tn_tensor *const *inputs, int count,
+                          tn_tensor **out, int out_count)
+{
+    tn_module *module = tn__nn_module(any, "forward_list");
+    if (!module || !tn__nn_not_null(inputs, "forward_list", "inputs") ||
+        !tn__nn_not_null(out, "forward_list", "out"))
+        return TN_ERR_ARGUMENT;
+    if (out_count < 1 || out_count > module->tree->outputs)
+        return tn_error_refuse_argument(
+            TN_ERR_ARGUMENT, "forward_list", "out_count",
+            "out_count is %d, but the signature of %s is \"%s\"", out_count,
+            module->type->name, tn__nn_signature(module->type));
+    return run(module, inputs, count, out, out_count) ? TN_OK
+           : tn_error()                               ? tn_error_code()
+                                                      : TN_ERR_ARGUMENT;
 }

@@ -8,18 +8,21 @@
 /* ---- layers without options --------------------------------------------- */
 
 /* Defines a layer of one operator without options. */
-#define ACTIVATION(function, class_name, call, describe)                      \
-    static tn_tensor *function##_forward(tn_module *self, tn_tensor *input)   \
-    {                                                                         \
-        (void)self;                                                           \
-        return call;                                                          \
-    }                                                                         \
-    static const tn_module_class function##_class = {                         \
-        sizeof function##_class, class_name, sizeof(tn_module),               \
-        function##_forward, describe, NULL};                                  \
-    tn_module *tn_nn_##function(void)                                         \
-    {                                                                         \
-        return tn_module_new(&function##_class);                              \
+#define ACTIVATION(function, class_name, call, describe_as)                    \
+    static tn_tensor *function##_forward(tn_module *self, tn_tensor *input)    \
+    {                                                                          \
+        (void)self;                                                            \
+        return call;                                                           \
+    }                                                                          \
+    static const tn_module_class function##_class = {                          \
+        .size = sizeof function##_class,                                       \
+        .name = class_name,                                                    \
+        .bytes = sizeof(tn_module),                                            \
+        .forward = function##_forward,                                         \
+        .describe = describe_as};                                              \
+    tn_module *tn_nn_##function(void)                                          \
+    {                                                                          \
+        return tn_module_new(&function##_class);                               \
     }
 
 static void describe_gelu(const tn_module *self, char *text, size_t room)
@@ -80,9 +83,11 @@ static void prelu_describe(const tn_module *self, char *text, size_t room)
 
 tn_module *tn_nn_prelu(int64_t num_parameters, double init)
 {
-    static const tn_module_class type = {
-        sizeof type,   "PReLU",        sizeof(prelu),
-        prelu_forward, prelu_describe, NULL};
+    static const tn_module_class type = {.size = sizeof type,
+                                         .name = "PReLU",
+                                         .bytes = sizeof(prelu),
+                                         .forward = prelu_forward,
+                                         .describe = prelu_describe};
     if (num_parameters < 1) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, "nn_prelu", "num_parameters",
                                  "num_parameters is %" PRId64
@@ -116,8 +121,11 @@ static void describe(const tn_module *self, char *text, size_t room)
     snprintf(text, room, "p=%g, inplace=False", ((const dropout *)self)->p);
 }
 
-static const tn_module_class dropout_class = {
-    sizeof dropout_class, "Dropout", sizeof(dropout), forward, describe, NULL};
+static const tn_module_class dropout_class = {.size = sizeof dropout_class,
+                                              .name = "Dropout",
+                                              .bytes = sizeof(dropout),
+                                              .forward = forward,
+                                              .describe = describe};
 
 tn_module *tn_nn_dropout(double p)
 {

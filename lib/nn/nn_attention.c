@@ -139,14 +139,19 @@ static tn_tensor *attend(const attention *a, tn_tensor *const in[3],
 
 static bool check_inputs(const attention *a, tn_tensor *const in[3])
 {
+    const tn_tensor *weight = a->in_proj ? a->in_proj : a->proj[0];
     const int64_t wanted[] = {a->embed_dim, a->kdim, a->vdim};
     static const char *const name[] = {"query", "key", "value"};
     char text[TN__NN_SHAPE_TEXT];
     int ndim = tn_tensor_ndim(in[0]);
     for (int i = 0; i < 3; i++) {
         if ((ndim == 2 || ndim == 3) && tn_tensor_ndim(in[i]) == ndim &&
-            tn_tensor_size(in[i], -1) == wanted[i])
+            tn_tensor_size(in[i], -1) == wanted[i]) {
+            if (!tn__nn_check_dtype(in[i], name[i], weight,
+                                    attention_class.name))
+                return false;
             continue;
+        }
         tn_error_refuse(TN_ERR_SHAPE, attention_class.name,
                         &(tn_given){name[i], in[i]}, 1,
                         "%s %s: 2 or 3 dimensions%s are wanted, the last of "
@@ -254,11 +259,24 @@ static tn_tensor *run_attention(const attention *a, tn_tensor *const given[3],
     return y;
 }
 
-static tn_tensor *forward(tn_module *self, tn_tensor *input)
+/* in: the inputs of the signature. */
+static void run_inputs(const attention *a, tn_tensor *const *in, bool is_causal,
+                       tn_tensor **out, int out_count)
 {
-    static const tn_nn_attention_masks none = TN_NN_ATTENTION_MASKS;
-    return run_attention((attention *)self,
-                         (tn_tensor *[]){input, input, input}, &none, NULL);
+    tn_nn_attention_masks m = TN_NN_ATTENTION_MASKS;
+    tn_tensor *key = in[1] ? in[1] : in[0];
+    m.key_padding_mask = in[3];
+    m.attn_mask = in[4];
+    m.is_causal = is_causal;
+    out[0] = run_attention(a, (tn_tensor *[]){in[0], key, in[2] ? in[2] : key},
+                           &m, out_count > 1 ? &out[1] : NULL);
+}
+
+static void forward(tn_module *self, tn_tensor *const *in, int in_count,
+                    tn_tensor **out, int out_count)
+{
+    (void)in_count;
+    run_inputs((attention *)self, in, false, out, out_count);
 }
 
 static void describe(const tn_module *self, char *text, size_t room)
@@ -269,8 +287,13 @@ static void describe(const tn_module *self, char *text, size_t room)
 }
 
 static const tn_module_class attention_class = {
-    sizeof attention_class, "MultiheadAttention", sizeof(attention), forward,
-    describe, NULL};
+    .size = sizeof attention_class,
+    .name = "MultiheadAttention",
+    .bytes = sizeof(attention),
+    .forward_list = forward,
+    .signature = "query, key?, value?, key_padding_mask?, attn_mask? -> "
+                 "output, weights",
+    .describe = describe};
 
 TN_OPTIONS_TYPE(tn_nn_multihead_attention_forward,
                 "nn_multihead_attention_forward",
@@ -292,17 +315,33 @@ tn_tensor *tn_nn_multihead_attention_forward_with(
         !tn__nn_tensor(value, what, "value") ||
         !tn__nn_check_masks(masks, what, "masks"))
         return NULL;
-    tn_tensor *in[] = {query, key, value}, *out[2] = {NULL};
-    tn_module_call at = tn_module_begin(module, in, 3);
+    tn_tensor *in[] = {query, key, value, m.key_padding_mask, m.attn_mask};
+    tn_tensor *out[2] = {NULL};
+    int count = out_weights ? 2 : 1;
+    tn_module_call at = tn_module_begin(module, in, 5);
     if (!tn_error()) /* a mask that could not be made is not taken for no
                         mask */
-        out[0] = run_attention((const attention *)module, in, &m,
-                               out_weights ? &out[1] : NULL);
-    if (!tn_module_end(module, &at, out, out_weights ? 2 : 1))
+        run_inputs((const attention *)module, in, m.is_causal, out, count);
+    if (!tn_module_end(module, &at, out, count))
         return NULL;
     if (out_weights)
         *out_weights = out[1];
     return out[0];
+}
+
+int64_t tn__nn_attention_multiply_adds(const tn_module *module,
+                                       tn_tensor *const *in, int in_count)
+{
+    if (module->type != &attention_class || in_count < 3)
+        return 0;
+    const attention *a = (const attention *)module;
+    const tn_tensor *key = in[1] ? in[1] : in[0], *value = in[2] ? in[2] : key;
+    int64_t queries = tn_tensor_numel(in[0]) / a->embed_dim;
+    /* One sum for each query, key and feature: scores, then values. */
+    int64_t length =
+        tn_tensor_size(key, a->batch_first && tn_tensor_ndim(key) == 3 ? 1 : 0);
+    return a->embed_dim * (tn_tensor_numel(in[0]) + tn_tensor_numel(key) +
+                           tn_tensor_numel(value) + 2 * queries * length);
 }
 
 /* ---- making ------------------------------------------------------------- */

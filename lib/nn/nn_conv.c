@@ -20,6 +20,8 @@ typedef struct conv {
     static tn_tensor *function##_forward(tn_module *self, tn_tensor *input)    \
     {                                                                          \
         conv *c = (conv *)self;                                                \
+        if (!tn__nn_check_dtype(input, "input", c->weight, #function))         \
+            return NULL;                                                       \
         if (c->sides.count)                                                    \
             input = tn_pad(input, c->sides,                                    \
                            .mode = c->mode ? c->mode : "constant");            \
@@ -224,7 +226,7 @@ static const conv_options shared_defaults =
 static const tn_option shared_option[] = {
     TN_NN_CONV_OPTIONS_LIST(TN__OPTION_ROW)};
 
-#define CONV(function, class_name, axes, transposed, forward)                  \
+#define CONV(function, class_name, axes, transposed, forward_function)                  \
     static const tn_options_type function##_type = {                           \
         sizeof(tn_options_type),                                               \
         "nn_" #function,                                                       \
@@ -239,7 +241,11 @@ static const tn_option shared_option[] = {
         const tn_nn_##function##_options *options)                             \
     {                                                                          \
         static const tn_module_class type = {                                  \
-            sizeof type, class_name, sizeof(conv), forward, describe, NULL};   \
+            .size = sizeof type,                                               \
+            .name = class_name,                                                \
+            .bytes = sizeof(conv),                                             \
+            .forward = forward_function,                                       \
+            .describe = describe};                                             \
         const conv_kind kind = {&type, &function##_type, axes, transposed};    \
         return make_conv(&kind, in_channels, out_channels, kernel_size,        \
                          options);                                             \

@@ -11,19 +11,29 @@
 
 #include <nn/tree.h>
 
-enum kind { BEFORE, AFTER, GRADIENT_BEFORE, GRADIENT };
+enum kind {
+    BEFORE,
+    AFTER,
+    GRADIENT_BEFORE,
+    GRADIENT,
+    LIST_BEFORE, /* BEFORE and AFTER with all tensors */
+    LIST_AFTER
+};
 
 static const char *const kind_names[] = {
     [BEFORE] = "register_forward_pre_hook",
     [AFTER] = "register_forward_hook",
     [GRADIENT_BEFORE] = "register_full_backward_pre_hook",
-    [GRADIENT] = "register_full_backward_hook"};
+    [GRADIENT] = "register_full_backward_hook",
+    [LIST_BEFORE] = "register_forward_pre_list_hook",
+    [LIST_AFTER] = "register_forward_list_hook"};
 
 struct tn__nn_hook {
     tn_hook base;
     struct tn__nn_hook *next; /* kept */
     enum kind kind;
     tn_module_hook run;
+    tn_module_list_hook run_list; /* in place of run for LIST_ kinds */
     void *context;
 };
 
@@ -46,12 +56,12 @@ static const tn_object_class hook_class = {
 /* Appends a hook; the module owns it. Removed hooks leave the list, but keep
  * their successor for a call that is running them. */
 static tn_hook *add(tn_module *any, enum kind kind, tn_module_hook run,
-                    void *context)
+                    tn_module_list_hook run_list, void *context)
 {
     tn_module *module = tn__nn_module(any, kind_names[kind]);
     if (!module)
         return NULL;
-    if (!run) {
+    if (!run && !run_list) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, kind_names[kind], "hook",
                                  "hook is NULL");
         return NULL;
@@ -61,6 +71,7 @@ static tn_hook *add(tn_module *any, enum kind kind, tn_module_hook run,
         return NULL;
     hook->kind = kind;
     hook->run = run;
+    hook->run_list = run_list;
     hook->context = context;
     struct tn__nn_hook **link = &module->tree->hook;
     while (*link) {
@@ -80,55 +91,111 @@ tn_hook *tn_module_register_forward_pre_hook(tn_module *module,
                                              tn_module_hook hook,
                                              void *context)
 {
-    return add(module, BEFORE, hook, context);
+    return add(module, BEFORE, hook, NULL, context);
 }
 
 tn_hook *tn_module_register_forward_hook(tn_module *module, tn_module_hook hook,
                                          void *context)
 {
-    return add(module, AFTER, hook, context);
+    return add(module, AFTER, hook, NULL, context);
 }
 
 tn_hook *tn_module_register_full_backward_pre_hook(tn_module *module,
                                                    tn_module_hook hook,
                                                    void *context)
 {
-    return add(module, GRADIENT_BEFORE, hook, context);
+    return add(module, GRADIENT_BEFORE, hook, NULL, context);
 }
 
 tn_hook *tn_module_register_full_backward_hook(tn_module *module,
                                                tn_module_hook hook,
                                                void *context)
 {
-    return add(module, GRADIENT, hook, context);
+    return add(module, GRADIENT, hook, NULL, context);
 }
 
-/* Runs the hooks of one kind. Returns the input (BEFORE, GRADIENT) or the
- * output, replaced by what hooks returned; NULL if one failed. */
-static tn_tensor *run_hooks(tn_module *module, enum kind kind,
-                            tn_tensor *input, tn_tensor *output)
+tn_hook *tn_module_register_forward_pre_list_hook(tn_module *module,
+                                                  tn_module_list_hook hook,
+                                                  void *context)
 {
-    bool of_input = kind == BEFORE || kind == GRADIENT;
+    return add(module, LIST_BEFORE, NULL, hook, context);
+}
+
+tn_hook *tn_module_register_forward_list_hook(tn_module *module,
+                                              tn_module_list_hook hook,
+                                              void *context)
+{
+    return add(module, LIST_AFTER, NULL, hook, context);
+}
+
+/* The tensors that hooks get, and may replace. */
+typedef struct values {
+    tn_tensor **input, **output;
+    int input_count, output_count;
+} values;
+
+/* Replaces v->input[i]; the first also where the same tensor occurs again. */
+static void replace_input(const values *v, tn_tensor *other)
+{
+    tn_tensor *given = v->input[0];
+    for (int i = 0; i < v->input_count; i++)
+        if (v->input[i] == given)
+            v->input[i] = other;
+}
+
+static bool run_one(tn_module *module, const struct tn__nn_hook *hook,
+                    const values *v)
+{
+    bool of_input = hook->kind == BEFORE || hook->kind == GRADIENT;
+    tn_tensor *other =
+        hook->run(module, v->input[0], v->output[0], hook->context);
+    if (other)
+        tn__nn_tensor(other, kind_names[hook->kind], "the hook's result");
+    if (tn_error())
+        return false;
+    if (other && of_input)
+        replace_input(v, other);
+    else if (other)
+        v->output[0] = other;
+    return true;
+}
+
+static bool run_list(tn_module *module, const struct tn__nn_hook *hook,
+                     const values *v)
+{
+    const char *name = kind_names[hook->kind];
+    bool before = hook->kind == LIST_BEFORE;
+    tn_status status =
+        hook->run_list(module, v->input, v->input_count, v->output,
+                       v->output_count, hook->context);
+    if (status < 0 && !tn_error())
+        tn_error_refuse_argument(TN_ERR_STATE, name, NULL,
+                                 "the hook failed without an error");
+    for (int i = 0; before && i < v->input_count; i++)
+        if (v->input[i] || i < module->tree->required)
+            tn__nn_tensor(v->input[i], name, "an input");
+    for (int i = 0; i < v->output_count; i++)
+        tn__nn_tensor(v->output[i], name, "an output");
+    return !tn_error();
+}
+
+/* Runs the hooks of a kind and of its list form, if it has one, in the order of
+ * registration. False if one failed. */
+static bool run_hooks(tn_module *module, enum kind kind, enum kind list,
+                      const values *v)
+{
+    bool fine = true;
     struct tn__nn_hook *hook = tn_keep(module->tree->hook);
     while (hook) {
-        if (hook->kind == kind && !is_removed(hook)) {
-            tn_tensor *other = hook->run(module, input, output, hook->context);
-            if (other)
-                tn__nn_tensor(other, kind_names[kind], "the hook's result");
-            if (tn_error()) {
-                tn_drop(hook);
-                return NULL;
-            }
-            if (other && of_input)
-                input = other;
-            else if (other)
-                output = other;
-        }
+        if (fine && !is_removed(hook) &&
+            (hook->kind == kind || hook->kind == list))
+            fine = hook->run ? run_one(module, hook, v)
+                             : run_list(module, hook, v);
         struct tn__nn_hook *next = tn_keep(hook->next);
         tn_drop(hook);
         hook = next;
     }
-    return of_input ? input : output;
+    return fine;
 }
 
 /* ---- gradients of a module's input and output --------------------------- */
@@ -168,23 +235,25 @@ static bool wants_gradients(const tn_module *module)
 static tn_tensor *grad_at_input(tn_tensor *grad, void *context)
 {
     struct tn__nn_passage *passage = context;
-    tn_tensor *out =
-        run_hooks(passage->module, GRADIENT, grad, passage->grad_output);
+    tn_tensor *output = passage->grad_output;
+    bool fine = run_hooks(passage->module, GRADIENT, GRADIENT,
+                          &(values){&grad, &output, 1, 1});
     tn_drop(passage->grad_output);
     passage->grad_output = NULL;
-    return out;
+    return fine ? grad : NULL;
 }
 
 static tn_tensor *grad_at_output(tn_tensor *grad, void *context)
 {
     struct tn__nn_passage *passage = context;
-    grad = run_hooks(passage->module, GRADIENT_BEFORE, NULL, grad);
-    if (!grad)
+    tn_tensor *input = NULL;
+    const values v = {&input, &grad, 1, 1};
+    if (!run_hooks(passage->module, GRADIENT_BEFORE, GRADIENT_BEFORE, &v))
         return NULL;
     if (passage->has_input) {
         tn_drop(passage->grad_output);
         passage->grad_output = tn_keep(grad);
-    } else if (run_hooks(passage->module, GRADIENT, NULL, grad)) {
+    } else if (run_hooks(passage->module, GRADIENT, GRADIENT, &v) && input) {
         tn_error_refuse_argument(
             TN_ERR_STATE, passage->module->type->name, NULL,
             "a full backward hook returned a gradient, but the module's input "
@@ -217,56 +286,98 @@ static struct tn__nn_passage *passage_new(tn_module *module)
 bool tn__nn_hooks_before(tn_module *module, tn_module_call *call,
                          tn_tensor **inputs, int count)
 {
-    tn_tensor *given = inputs[0];
-    tn_tensor *input = run_hooks(module, BEFORE, given, NULL);
-    if (input && wants_gradients(module)) {
-        call->passage = passage_new(module);
-        if (!call->passage)
-            return false;
-        call->passage->has_input = tn_tensor_requires_grad(input);
-        if (call->passage->has_input)
-            input = watch(input, call->passage, grad_at_input);
-    }
-    for (int i = 0; i < count; i++)
-        if (inputs[i] == given)
-            inputs[i] = input;
-    return input != NULL;
+    tn_tensor *none = NULL;
+    const values v = {inputs, &none, count, 0};
+    if (!run_hooks(module, BEFORE, LIST_BEFORE, &v))
+        return false;
+    if (!wants_gradients(module))
+        return true;
+    call->passage = passage_new(module);
+    if (!call->passage)
+        return false;
+    call->passage->has_input = tn_tensor_requires_grad(inputs[0]);
+    if (call->passage->has_input)
+        replace_input(&v, watch(inputs[0], call->passage, grad_at_input));
+    return inputs[0];
 }
 
-tn_tensor *tn__nn_hooks_after(tn_module *module, const tn_module_call *call,
-                              tn_tensor *output)
+bool tn__nn_hooks_after(tn_module *module, const tn_module_call *call,
+                        tn_tensor **outputs, int count)
 {
-    output = run_hooks(module, AFTER, call->input, output);
-    return output && call->passage && tn_tensor_requires_grad(output)
-               ? watch(output, call->passage, grad_at_output)
-               : output;
+    const values v = {call->inputs, outputs, call->count, count};
+    if (!run_hooks(module, AFTER, LIST_AFTER, &v))
+        return false;
+    if (call->passage && tn_tensor_requires_grad(outputs[0]))
+        outputs[0] = watch(outputs[0], call->passage, grad_at_output);
+    return outputs[0];
 }
 
 /* ---- recomputing -------------------------------------------------------- */
 
-static tn_status forward(tn_tensor *const *inputs, int count,
-                         tn_tensor **outputs, int out_count, void *context)
+static void forward(tn_module *module, tn_tensor *const *inputs,
+                    tn_tensor **outputs, int out_count)
 {
-    (void)count, (void)out_count;
-    tn_module *module = context;
-    outputs[0] = module->type->forward(module, inputs[0]);
-    return outputs[0] || !tn_error() ? TN_OK : tn_error_code();
+    const tn_module_class *type = module->type;
+    if (type->forward)
+        outputs[0] = type->forward(module, inputs[0]);
+    else
+        type->forward_list(module, inputs, module->tree->inputs, outputs,
+                           out_count);
 }
 
-/* The graph keeps the module until it is freed. */
-static tn_tensor *forward_again(tn_module *module, tn_tensor *input)
+/* What a second run needs. The graph keeps it until it is freed. */
+typedef struct rerun {
+    tn_object object;
+    tn_module *module; /* kept */
+    unsigned given;    /* a bit for each input that was not left out */
+} rerun;
+
+static void rerun_release(void *object)
 {
-    tn_tensor *output = NULL;
-    tn_recompute(forward, tn_keep(module), &input, 1, &output, 1,
-                 .release = tn_drop);
-    return output;
+    tn_drop(((rerun *)object)->module);
 }
 
-tn_tensor *tn__nn_forward(tn_module *module, tn_tensor *input)
+static const tn_object_class rerun_class = {sizeof rerun_class, "module run",
+                                            sizeof(rerun), rerun_release};
+
+static tn_status forward_again(tn_tensor *const *inputs, int count,
+                               tn_tensor **outputs, int out_count,
+                               void *context)
 {
-    return module->tree->recompute && tn_grad_mode()
-               ? forward_again(module, input)
-               : module->type->forward(module, input);
+    const rerun *again = context;
+    tn_tensor *in[TN_MODULE_VALUES];
+    (void)count;
+    for (int i = 0; i < again->module->tree->inputs; i++)
+        in[i] = again->given >> i & 1 ? *inputs++ : NULL;
+    for (int i = 0; i < out_count; i++)
+        outputs[i] = NULL;
+    forward(again->module, in, outputs, out_count);
+    for (int i = 0; i < out_count; i++)
+        if (!outputs[i] && tn_error())
+            return tn_error_code();
+    return TN_OK;
+}
+
+void tn__nn_forward(tn_module *module, tn_tensor *const *inputs,
+                    tn_tensor **outputs, int out_count)
+{
+    if (!module->tree->recompute || !tn_grad_mode()) {
+        forward(module, inputs, outputs, out_count);
+        return;
+    }
+    tn_tensor *given[TN_MODULE_VALUES];
+    int count = 0;
+    rerun *again = tn_object_new(&rerun_class, 0);
+    if (!again)
+        return;
+    again->module = tn_keep(module);
+    for (int i = 0; i < module->tree->inputs; i++)
+        if (inputs[i]) {
+            given[count++] = inputs[i];
+            again->given |= 1u << i;
+        }
+    tn_recompute(forward_again, tn_keep(again), given, count, outputs,
+                 out_count, .release = tn_drop);
 }
 
 void *tn_module_set_recompute(tn_module *any, bool on)

@@ -16,7 +16,9 @@ typedef struct linear {
 static tn_tensor *forward(tn_module *self, tn_tensor *input)
 {
     linear *l = (linear *)self;
-    return tn_linear(input, l->weight, l->bias);
+    return tn__nn_check_dtype(input, "input", l->weight, "linear")
+               ? tn_linear(input, l->weight, l->bias)
+               : NULL;
 }
 
 static void describe(const tn_module *self, char *text, size_t room)
@@ -27,14 +29,17 @@ static void describe(const tn_module *self, char *text, size_t room)
              l->in_features, l->out_features, l->bias ? "True" : "False");
 }
 
-static const tn_module_class linear_class = {
-    sizeof linear_class, "Linear", sizeof(linear), forward, describe, NULL};
+static const tn_module_class linear_class = {.size = sizeof linear_class,
+                                             .name = "Linear",
+                                             .bytes = sizeof(linear),
+                                             .forward = forward,
+                                             .describe = describe};
 
 bool tn__nn_linear_can_activate(const tn_module *module,
                                 const tn_tensor *input)
 {
     return input && module->type == &linear_class && !module->tree->hook &&
-           !module->tree->recompute;
+           !module->tree->recompute && !tn__nn_is_watched();
 }
 
 tn_tensor *tn__nn_linear_activate(tn_module *module, tn_tensor *input,
@@ -42,8 +47,12 @@ tn_tensor *tn__nn_linear_activate(tn_module *module, tn_tensor *input,
 {
     const linear *l = (linear *)module;
     tn_module_call call = tn_module_begin(module, &input, 1);
-    tn_tensor *output = tn_linear_activation(input, l->weight, l->bias,
-                                             .activation = activation);
+    tn_tensor *output = tn__nn_check_dtype(input, "input", l->weight, "linear")
+                            ? tn_linear_activation(input, l->weight, l->bias,
+                                                   .activation = activation)
+                            : NULL;
+    if (!output) /* the program called no such operator */
+        tn_error_rename("linear_activation", "linear", NULL);
     tn_module_end(module, &call, &output, 1);
     return output;
 }

@@ -35,16 +35,6 @@ TN__NN_SMALL static bool check_sizes(const char *layer, const char *a,
     return false;
 }
 
-TN__NN_SMALL static tn_tensor *no_single_forward(tn_module *self,
-                                                 tn_tensor *input)
-{
-    (void)input;
-    tn_error_refuse_argument(TN_ERR_ARGUMENT, self->type->name, "inputs",
-                             "1 input is given; more are wanted: "
-                             "tn_nn_apply(layer, input, ...)");
-    return NULL;
-}
-
 /* ---- triplets with a distance of the caller ----------------------------- */
 
 typedef struct triplet {
@@ -56,13 +46,6 @@ typedef struct triplet {
     const char *reduction;
 } triplet;
 
-static const tn_module_class triplet_class = {sizeof triplet_class,
-                                              "TripletMarginWithDistanceLoss",
-                                              sizeof(triplet),
-                                              no_single_forward,
-                                              NULL,
-                                              NULL};
-
 TN__NN_SMALL static tn_tensor *distance(const triplet *t, tn_tensor *a,
                                         tn_tensor *b)
 {
@@ -70,20 +53,30 @@ TN__NN_SMALL static tn_tensor *distance(const triplet *t, tn_tensor *a,
                        : tn_pairwise_distance(a, b);
 }
 
-TN__NN_SMALL static tn_tensor *run_triplet(const triplet *t, tn_tensor *anchor,
-                                           tn_tensor *positive,
-                                           tn_tensor *negative)
+TN__NN_SMALL static void run_triplet(tn_module *self, tn_tensor *const *in,
+                                     int in_count, tn_tensor **out,
+                                     int out_count)
 {
+    (void)in_count, (void)out_count;
+    const triplet *t = (const triplet *)self;
+    tn_tensor *anchor = in[0], *positive = in[1], *negative = in[2];
     tn_tensor *near = distance(t, anchor, positive);
     tn_tensor *far = distance(t, anchor, negative);
     if (t->swap)
         far = tn_minimum(far, distance(t, positive, negative));
     tn_tensor *loss =
         tn_clamp_min_scalar(tn_add_scalar(tn_sub(near, far), t->margin), 0);
-    return strcmp(t->reduction, "sum") == 0    ? tn_sum(loss)
-           : strcmp(t->reduction, "mean") == 0 ? tn_mean(loss)
-                                               : loss;
+    out[0] = strcmp(t->reduction, "sum") == 0    ? tn_sum(loss)
+             : strcmp(t->reduction, "mean") == 0 ? tn_mean(loss)
+                                                 : loss;
 }
+
+static const tn_module_class triplet_class = {
+    .size = sizeof triplet_class,
+    .name = "TripletMarginWithDistanceLoss",
+    .bytes = sizeof(triplet),
+    .forward_list = run_triplet,
+    .signature = "anchor, positive, negative -> loss"};
 
 TN_OPTIONS_TYPE(tn_nn_triplet_margin_with_distance_loss,
                 "nn_triplet_margin_with_distance_loss", "",
@@ -131,17 +124,12 @@ typedef struct linear_loss {
     bool bias;
 } linear_loss;
 
-static const tn_module_class linear_loss_class = {sizeof linear_loss_class,
-                                                  "LinearCrossEntropyLoss",
-                                                  sizeof(linear_loss),
-                                                  no_single_forward,
-                                                  NULL,
-                                                  NULL};
-
-TN__NN_SMALL static tn_tensor *run_linear_loss(const linear_loss *l,
-                                               tn_tensor *input,
-                                               tn_tensor *target)
+TN__NN_SMALL static void run_linear_loss(tn_module *self, tn_tensor *const *in,
+                                         int in_count, tn_tensor **out,
+                                         int out_count)
 {
+    (void)in_count, (void)out_count;
+    const linear_loss *l = (const linear_loss *)self;
     tn_dims_list bias_shape = l->shape;
     bias_shape.count--;
     tn_tensor *bias =
@@ -150,12 +138,19 @@ TN__NN_SMALL static tn_tensor *run_linear_loss(const linear_loss *l,
     tn_tensor *weight =
         tn_reshape(tn_module_parameter(l->linear, "weight"), l->shape);
     if (tn_error())
-        return NULL;
-    return tn_linear_cross_entropy(
-        input, weight, target, .linear_bias = bias, .weight = l->weight,
+        return;
+    out[0] = tn_linear_cross_entropy(
+        in[0], weight, in[1], .linear_bias = bias, .weight = l->weight,
         .reduction = l->reduction, .ignore_index = l->ignore_index,
         .label_smoothing = l->label_smoothing);
 }
+
+static const tn_module_class linear_loss_class = {
+    .size = sizeof linear_loss_class,
+    .name = "LinearCrossEntropyLoss",
+    .bytes = sizeof(linear_loss),
+    .forward_list = run_linear_loss,
+    .signature = "input, target -> loss"};
 
 TN_OPTIONS_TYPE(tn_nn_linear_cross_entropy_loss, "nn_linear_cross_entropy_loss",
                 "in_features, num_classes",
@@ -221,9 +216,8 @@ TN__NN_SMALL static int cluster_count(const adaptive *a)
 }
 
 /* The log-probabilities of all classes. */
-TN__NN_SMALL static tn_tensor *all_classes(tn_module *self, tn_tensor *input)
+TN__NN_SMALL static tn_tensor *all_classes(const adaptive *a, tn_tensor *input)
 {
-    const adaptive *a = (const adaptive *)self;
     tn_tensor *part[TN_MAX_NDIM + 1];
     tn_tensor *head = tn_log_softmax(tn_forward(a->head, input), -1);
     part[0] = tn_narrow(head, -1, 0, a->cut.dim[0]);
@@ -232,13 +226,6 @@ TN__NN_SMALL static tn_tensor *all_classes(tn_module *self, tn_tensor *input)
                              tn_narrow(head, -1, a->cut.dim[0] + i, 1));
     return tn_cat(part, 1 + cluster_count(a), -1);
 }
-
-static const tn_module_class adaptive_class = {sizeof adaptive_class,
-                                               "AdaptiveLogSoftmaxWithLoss",
-                                               sizeof(adaptive),
-                                               all_classes,
-                                               NULL,
-                                               NULL};
 
 TN__NN_SMALL static bool check_batch(const adaptive *a, tn_tensor *input,
                                      tn_tensor *target)
@@ -318,21 +305,39 @@ TN__NN_SMALL static tn_tensor *run_adaptive(const adaptive *a, tn_tensor *input,
     return single ? tn_squeeze(output, .dim = 0) : output;
 }
 
+static void adaptive_forward(tn_module *self, tn_tensor *const *in,
+                             int in_count, tn_tensor **out, int out_count)
+{
+    (void)in_count;
+    const adaptive *a = (const adaptive *)self;
+    tn_tensor *loss = NULL;
+    out[0] = in[1] ? run_adaptive(a, in[0], in[1], &loss)
+                   : all_classes(a, in[0]);
+    if (out_count > 1)
+        out[1] = loss;
+}
+
+static const tn_module_class adaptive_class = {
+    .size = sizeof adaptive_class,
+    .name = "AdaptiveLogSoftmaxWithLoss",
+    .bytes = sizeof(adaptive),
+    .forward_list = adaptive_forward,
+    .signature = "input, target? -> output, loss"};
+
 TN__NN_SMALL tn_tensor *tn_nn_adaptive_log_softmax_forward(tn_module *module,
                                                            tn_tensor *input,
                                                            tn_tensor *target,
                                                            tn_tensor **out_loss)
 {
     const char *what = "nn_adaptive_log_softmax_forward";
+    tn_tensor *const in[] = {input, target};
+    tn_tensor *out[2];
     if (!tn__nn_is_kind(module, &adaptive_class, NULL, what) ||
         !tn__nn_tensor(input, what, "input") ||
-        !tn__nn_tensor(target, what, "target"))
+        !tn__nn_tensor(target, what, "target") ||
+        tn_forward_list(module, in, 2, out, 2) < 0)
         return NULL;
-    tn_tensor *in[] = {input, target}, *out[2] = {NULL};
-    tn_module_call call = tn_module_begin(module, in, 2);
-    if (in[0])
-        out[0] = run_adaptive((adaptive *)module, in[0], in[1], &out[1]);
-    if (tn_module_end(module, &call, out, 2) && out_loss)
+    if (out_loss)
         *out_loss = out[1];
     return out[0];
 }
@@ -356,10 +361,7 @@ TN__NN_SMALL static bool check_cutoffs(const char *layer, int64_t n_classes,
 TN__NN_SMALL static tn_module *make_tail(adaptive *a, int64_t in_features,
                                          double div_value)
 {
-    static const tn_module_class list_class = {
-        sizeof list_class, "ModuleList", sizeof(tn_module),
-        no_single_forward, NULL,         NULL};
-    tn_module *tail = tn_module_new(&list_class);
+    tn_module *tail = tn_nn_module_list();
     double divisor = div_value;
     for (int i = 0; i < cluster_count(a) && tail; i++, divisor *= div_value) {
         char name[12];
@@ -416,25 +418,4 @@ TN__NN_SMALL tn_module *tn_nn_adaptive_log_softmax_with_loss_with(
                                         make_tail(a, in_features, o.div_value));
     }
     return tn_scope_result(scope, made ? &a->base : NULL);
-}
-
-/* ---- their part of tn_nn_apply ------------------------------------------ */
-
-TN__NN_SMALL int tn__nn_loss_inputs(const tn_module *module)
-{
-    return module->type == &triplet_class ? 3
-           : module->type == &linear_loss_class ||
-                   module->type == &adaptive_class
-               ? 2
-               : 0;
-}
-
-TN__NN_SMALL tn_tensor *tn__nn_loss_run(tn_module *module, tn_tensor *const *in)
-{
-    tn_tensor *loss = NULL;
-    if (module->type == &triplet_class)
-        return run_triplet((triplet *)module, in[0], in[1], in[2]);
-    if (module->type == &linear_loss_class)
-        return run_linear_loss((linear_loss *)module, in[0], in[1]);
-    return run_adaptive((adaptive *)module, in[0], in[1], &loss);
 }

@@ -172,17 +172,19 @@ static tn_module *make_batch_norm(const tn_module_class *type,
     return tn_scope_result(scope, made ? &n->base : NULL);
 }
 
-#define BATCH_NORM(n, ndim, other_ndim)                                       \
-    TN_OPTIONS_TYPE(tn_nn_batch_norm##n##d, "nn_batch_norm" #n "d",           \
-                    "num_features", TN_NN_BATCH_NORM_OPTIONS_LIST)            \
-    tn_module *tn_nn_batch_norm##n##d_with(                                   \
-        int64_t num_features, const tn_nn_batch_norm##n##d_options *options)  \
-    {                                                                         \
-        static const tn_module_class type = {                                 \
-            sizeof type,   "BatchNorm" #n "d", sizeof(norm),                  \
-            batch_forward, channels_describe,  NULL};                         \
-        return make_batch_norm(&type, tn_nn_batch_norm##n##d_type(),          \
-                               num_features, ndim, other_ndim, options);      \
+#define BATCH_NORM(n, ndim, other_ndim)                                        \
+    TN_OPTIONS_TYPE(tn_nn_batch_norm##n##d, "nn_batch_norm" #n "d",            \
+                    "num_features", TN_NN_BATCH_NORM_OPTIONS_LIST)             \
+    tn_module *tn_nn_batch_norm##n##d_with(                                    \
+        int64_t num_features, const tn_nn_batch_norm##n##d_options *options)   \
+    {                                                                          \
+        static const tn_module_class type = {.size = sizeof type,              \
+                                             .name = "BatchNorm" #n "d",       \
+                                             .bytes = sizeof(norm),            \
+                                             .forward = batch_forward,         \
+                                             .describe = channels_describe};   \
+        return make_batch_norm(&type, tn_nn_batch_norm##n##d_type(),           \
+                               num_features, ndim, other_ndim, options);       \
     }
 BATCH_NORM(1, 3, 2)
 BATCH_NORM(2, 4, 4)
@@ -220,18 +222,20 @@ static tn_module *make_instance_norm(const tn_module_class *type,
     return tn_scope_result(scope, made ? &n->base : NULL);
 }
 
-#define INSTANCE_NORM(n)                                                      \
-    TN_OPTIONS_TYPE(tn_nn_instance_norm##n##d, "nn_instance_norm" #n "d",     \
-                    "num_features", TN_NN_INSTANCE_NORM_OPTIONS_LIST)         \
-    tn_module *tn_nn_instance_norm##n##d_with(                                \
-        int64_t num_features,                                                 \
-        const tn_nn_instance_norm##n##d_options *options)                     \
-    {                                                                         \
-        static const tn_module_class type = {                                 \
-            sizeof type,      "InstanceNorm" #n "d", sizeof(norm),            \
-            instance_forward, channels_describe,     NULL};                   \
-        return make_instance_norm(&type, tn_nn_instance_norm##n##d_type(),    \
-                                  num_features, n + 2, options);              \
+#define INSTANCE_NORM(n)                                                       \
+    TN_OPTIONS_TYPE(tn_nn_instance_norm##n##d, "nn_instance_norm" #n "d",      \
+                    "num_features", TN_NN_INSTANCE_NORM_OPTIONS_LIST)          \
+    tn_module *tn_nn_instance_norm##n##d_with(                                 \
+        int64_t num_features,                                                  \
+        const tn_nn_instance_norm##n##d_options *options)                      \
+    {                                                                          \
+        static const tn_module_class type = {.size = sizeof type,              \
+                                             .name = "InstanceNorm" #n "d",    \
+                                             .bytes = sizeof(norm),            \
+                                             .forward = instance_forward,      \
+                                             .describe = channels_describe};   \
+        return make_instance_norm(&type, tn_nn_instance_norm##n##d_type(),     \
+                                  num_features, n + 2, options);               \
     }
 INSTANCE_NORM(1)
 INSTANCE_NORM(2)
@@ -259,9 +263,11 @@ TN_OPTIONS_TYPE(tn_nn_group_norm, "nn_group_norm", "num_groups, num_channels",
 tn_module *tn_nn_group_norm_with(int64_t num_groups, int64_t num_channels,
                                  const tn_nn_group_norm_options *options)
 {
-    static const tn_module_class type = {
-        sizeof type,   "GroupNorm",    sizeof(norm),
-        group_forward, group_describe, NULL};
+    static const tn_module_class type = {.size = sizeof type,
+                                         .name = "GroupNorm",
+                                         .bytes = sizeof(norm),
+                                         .forward = group_forward,
+                                         .describe = group_describe};
     tn_nn_group_norm_options o;
     if (tn_options_take(tn_nn_group_norm_type(), &o, options) < 0 ||
         !tn__nn_check_eps(o.eps, "nn_group_norm", "eps"))
@@ -329,9 +335,11 @@ TN_OPTIONS_TYPE(tn_nn_layer_norm, "nn_layer_norm", "normalized_shape",
 tn_module *tn_nn_layer_norm_with(tn_dims_list normalized_shape,
                                  const tn_nn_layer_norm_options *options)
 {
-    static const tn_module_class type = {
-        sizeof type,   "LayerNorm",   sizeof(norm),
-        layer_forward, last_describe, NULL};
+    static const tn_module_class type = {.size = sizeof type,
+                                         .name = "LayerNorm",
+                                         .bytes = sizeof(norm),
+                                         .forward = layer_forward,
+                                         .describe = last_describe};
     tn_nn_layer_norm_options o;
     if (tn_options_take(tn_nn_layer_norm_type(), &o, options) < 0 ||
         !tn__nn_check_eps(o.eps, "nn_layer_norm", "eps"))
@@ -355,9 +363,11 @@ TN_OPTIONS_TYPE(tn_nn_rms_norm, "nn_rms_norm", "normalized_shape",
 tn_module *tn_nn_rms_norm_with(tn_dims_list normalized_shape,
                                const tn_nn_rms_norm_options *options)
 {
-    static const tn_module_class type = {
-        sizeof type, "RMSNorm",     sizeof(norm),
-        rms_forward, last_describe, NULL};
+    static const tn_module_class type = {.size = sizeof type,
+                                         .name = "RMSNorm",
+                                         .bytes = sizeof(norm),
+                                         .forward = rms_forward,
+                                         .describe = last_describe};
     tn_nn_rms_norm_options o;
     if (tn_options_take(tn_nn_rms_norm_type(), &o, options) < 0 ||
         (!tn_is_none_float(o.eps) &&

@@ -279,11 +279,23 @@ static bool check_state(const recurrent *r, tn_tensor *x, const char *name,
     return false;
 }
 
+/* Have the input and the states the dtype of the weights? */
+static bool check_dtypes(const recurrent *r, tn_tensor *x, tn_tensor *h,
+                         tn_tensor *c, const char *const names[2])
+{
+    const tn_tensor *weight = r->part[0].x[W_IH];
+    const char *name = r->base.type->name;
+    return tn__nn_check_dtype(x, "input", weight, name) &&
+           tn__nn_check_dtype(h, names[0], weight, name) &&
+           tn__nn_check_dtype(c, names[1], weight, name);
+}
+
 static bool run_sequence(const recurrent *r, tn_tensor *x, tn_tensor *h0,
                          tn_tensor *c0, tn_tensor *out[3])
 {
     if (!check_input(r, x) || !check_state(r, x, "h0", h0, out_size(r)) ||
-        !check_state(r, x, "c0", c0, r->hidden_size))
+        !check_state(r, x, "c0", c0, r->hidden_size) ||
+        !check_dtypes(r, x, h0, c0, (const char *const[]){"h0", "c0"}))
         return false;
     bool unbatched = tn_tensor_ndim(x) == 2,
          swap_axes = r->batch_first && !unbatched;
@@ -300,24 +312,21 @@ static bool run_sequence(const recurrent *r, tn_tensor *x, tn_tensor *h0,
     return out[0] && out[1];
 }
 
-static tn_tensor *forward(tn_module *self, tn_tensor *input)
+static void forward(tn_module *self, tn_tensor *const *in, int in_count,
+                    tn_tensor **out, int out_count)
 {
-    tn_tensor *out[3] = {NULL};
-    return run_sequence((recurrent *)self, input, NULL, NULL, out) ? out[0]
-                                                                   : NULL;
+    tn_tensor *all[3] = {NULL};
+    if (run_sequence((recurrent *)self, in[0], in[1],
+                     in_count == 3 ? in[2] : NULL, all))
+        memcpy(out, all, (size_t)out_count * sizeof *out);
 }
 
-/* A module's call with states, in its scope and path. */
 static tn_tensor *call(tn_module *module, tn_tensor *x, tn_tensor *h0,
                        tn_tensor *c0, tn_tensor **out_h, tn_tensor **out_c)
 {
-    recurrent *r = (recurrent *)module;
-    tn_tensor *out[3] = {NULL};
-    int count = r->gates == 4 ? 3 : 2;
-    tn_module_call at = tn_module_begin(module, &x, 1);
-    if (!x || !run_sequence(r, x, h0, c0, out))
-        out[0] = NULL;
-    if (!tn_module_end(module, &at, out, count))
+    tn_tensor *in[] = {x, h0, c0}, *out[3] = {NULL};
+    int count = ((recurrent *)module)->gates == 4 ? 3 : 2;
+    if (tn_forward_list(module, in, count, out, count) < 0)
         return NULL;
     if (out_h)
         *out_h = out[1];
@@ -348,22 +357,26 @@ tn_tensor *tn_nn_lstm_forward(tn_module *lstm, tn_tensor *input, tn_tensor *h0,
     return call(lstm, input, h0, c0, out_h, out_c);
 }
 
-#define RECURRENT(function, class_name, gates)                                \
-    TN_OPTIONS_TYPE(tn_nn_##function, "nn_" #function,                        \
-                    "input_size, hidden_size", TN_NN_RNN_OPTIONS_LIST)        \
-    static const tn_module_class function##_class = {                         \
-        sizeof function##_class, class_name, sizeof(recurrent),               \
-        forward,                 describe,   NULL};                           \
-    tn_module *tn_nn_##function##_with(                                       \
-        int64_t input_size, int64_t hidden_size,                              \
-        const tn_nn_##function##_options *options)                            \
-    {                                                                         \
-        return make(&function##_class, tn_nn_##function##_type(), gates,      \
-                    input_size, hidden_size, options);                        \
+#define RECURRENT(function, class_name, gates, in_and_out)                     \
+    TN_OPTIONS_TYPE(tn_nn_##function, "nn_" #function,                         \
+                    "input_size, hidden_size", TN_NN_RNN_OPTIONS_LIST)         \
+    static const tn_module_class function##_class = {                          \
+        .size = sizeof function##_class,                                       \
+        .name = class_name,                                                    \
+        .bytes = sizeof(recurrent),                                            \
+        .forward_list = forward,                                               \
+        .signature = in_and_out,                                               \
+        .describe = describe};                                                 \
+    tn_module *tn_nn_##function##_with(                                        \
+        int64_t input_size, int64_t hidden_size,                               \
+        const tn_nn_##function##_options *options)                             \
+    {                                                                          \
+        return make(&function##_class, tn_nn_##function##_type(), gates,       \
+                    input_size, hidden_size, options);                         \
     }
-RECURRENT(rnn, "RNN", 1)
-RECURRENT(gru, "GRU", 3)
-RECURRENT(lstm, "LSTM", 4)
+RECURRENT(rnn, "RNN", 1, "input, h0? -> output, h_n")
+RECURRENT(gru, "GRU", 3, "input, h0? -> output, h_n")
+RECURRENT(lstm, "LSTM", 4, "input, h0?, c0? -> output, h_n, c_n")
 
 /* ---- cells: one step ---------------------------------------------------- */
 
@@ -396,15 +409,18 @@ static bool run_cell(const recurrent *r, tn_tensor *x, tn_tensor *h,
     bool unbatched = tn_tensor_ndim(x) == 1;
     if (!check_cell(r, x, "input", x, r->input_size) ||
         !check_cell(r, x, "h", h, r->hidden_size) ||
-        !check_cell(r, x, "c", c, r->hidden_size))
+        !check_cell(r, x, "c", c, r->hidden_size) ||
+        !check_dtypes(r, x, h, c, (const char *const[]){"h", "c"}))
         return false;
     x = unbatched ? tn_unsqueeze(x, 0) : x;
-    if ((!h || (!c && r->gates == 4)) && tn_error())
+    bool starts = !h || (!c && r->gates == 4);
+    if (starts && tn_error())
         return false;
-    const tn_dims_list shape =
-        tn_dims(tn_tensor_size(x, 0), r->hidden_size);
-    tn_tensor *zeros = tn_zeros(shape, .dtype = tn_tensor_dtype(x),
-                                .device = tn_tensor_device(x));
+    tn_tensor *zeros =
+        starts ? tn_zeros(tn_dims(tn_tensor_size(x, 0), r->hidden_size),
+                          .dtype = tn_tensor_dtype(x),
+                          .device = tn_tensor_device(x))
+               : NULL;
     h = !h ? zeros : unbatched ? tn_unsqueeze(h, 0) : h;
     c = !c ? zeros : unbatched ? tn_unsqueeze(c, 0) : c;
     if (r->gates == 4)
@@ -421,10 +437,13 @@ static bool run_cell(const recurrent *r, tn_tensor *x, tn_tensor *h,
     return out[0] != NULL;
 }
 
-static tn_tensor *cell_forward(tn_module *self, tn_tensor *input)
+static void cell_forward(tn_module *self, tn_tensor *const *in, int in_count,
+                         tn_tensor **out, int out_count)
 {
-    tn_tensor *out[2] = {NULL};
-    return run_cell((recurrent *)self, input, NULL, NULL, out) ? out[0] : NULL;
+    tn_tensor *all[2] = {NULL};
+    if (run_cell((recurrent *)self, in[0], in[1], in_count == 3 ? in[2] : NULL,
+                 all))
+        memcpy(out, all, (size_t)out_count * sizeof *out);
 }
 
 tn_tensor *tn_nn_rnn_cell_forward(tn_module *cell, tn_tensor *input,
@@ -435,11 +454,7 @@ tn_tensor *tn_nn_rnn_cell_forward(tn_module *cell, tn_tensor *input,
         !tn__nn_tensor(input, "nn_rnn_cell_forward", "input") ||
         !tn__nn_tensor_or_null(h, "nn_rnn_cell_forward", "h"))
         return NULL;
-    tn_tensor *out[2] = {NULL};
-    tn_module_call at = tn_module_begin(cell, &input, 1);
-    if (!input || !run_cell((const recurrent *)cell, input, h, NULL, out))
-        out[0] = NULL;
-    return tn_module_end(cell, &at, out, 1) ? out[0] : NULL;
+    return tn_forward(cell, input, h);
 }
 
 tn_tensor *tn_nn_lstm_cell_forward(tn_module *cell, tn_tensor *input,
@@ -451,11 +466,8 @@ tn_tensor *tn_nn_lstm_cell_forward(tn_module *cell, tn_tensor *input,
         !tn__nn_tensor_or_null(h, "nn_lstm_cell_forward", "h") ||
         !tn__nn_tensor_or_null(c, "nn_lstm_cell_forward", "c"))
         return NULL;
-    tn_tensor *out[2] = {NULL};
-    tn_module_call at = tn_module_begin(cell, &input, 1);
-    if (!input || !run_cell((const recurrent *)cell, input, h, c, out))
-        out[0] = NULL;
-    if (!tn_module_end(cell, &at, out, 2))
+    tn_tensor *in[] = {input, h, c}, *out[2];
+    if (tn_forward_list(cell, in, 3, out, 2) < 0)
         return NULL;
     if (out_c)
         *out_c = out[1];
@@ -495,19 +507,23 @@ static tn_module *make_cell(const tn_module_class *type,
     return tn_scope_result(scope, made ? &r->base : NULL);
 }
 
-#define CELL(function, class_name, gates)                                     \
-    TN_OPTIONS_TYPE(tn_nn_##function, "nn_" #function,                        \
-                    "input_size, hidden_size", TN_NN_RNN_CELL_OPTIONS_LIST)   \
-    static const tn_module_class function##_class = {                         \
-        sizeof function##_class, class_name, sizeof(recurrent),               \
-        cell_forward,            describe,   NULL};                           \
-    tn_module *tn_nn_##function##_with(                                       \
-        int64_t input_size, int64_t hidden_size,                              \
-        const tn_nn_##function##_options *options)                            \
-    {                                                                         \
-        return make_cell(&function##_class, tn_nn_##function##_type(), gates, \
-                         input_size, hidden_size, options);                   \
+#define CELL(function, class_name, gates, in_and_out)                          \
+    TN_OPTIONS_TYPE(tn_nn_##function, "nn_" #function,                         \
+                    "input_size, hidden_size", TN_NN_RNN_CELL_OPTIONS_LIST)    \
+    static const tn_module_class function##_class = {                          \
+        .size = sizeof function##_class,                                       \
+        .name = class_name,                                                    \
+        .bytes = sizeof(recurrent),                                            \
+        .forward_list = cell_forward,                                          \
+        .signature = in_and_out,                                               \
+        .describe = describe};                                                 \
+    tn_module *tn_nn_##function##_with(                                        \
+        int64_t input_size, int64_t hidden_size,                               \
+        const tn_nn_##function##_options *options)                             \
+    {                                                                          \
+        return make_cell(&function##_class, tn_nn_##function##_type(), gates,  \
+                         input_size, hidden_size, options);                    \
     }
-CELL(rnn_cell, "RNNCell", 1)
-CELL(gru_cell, "GRUCell", 3)
-CELL(lstm_cell, "LSTMCell", 4)
+CELL(rnn_cell, "RNNCell", 1, "input, h? -> h")
+CELL(gru_cell, "GRUCell", 3, "input, h? -> h")
+CELL(lstm_cell, "LSTMCell", 4, "input, h?, c? -> h, c")

@@ -194,7 +194,8 @@ int64_t tn_module_parameter_count(const tn_module *module)
  * that running out of device memory leaves the model as it was. */
 typedef struct copies {
     tn_object object;
-    tn_device *device;
+    tn_device *device; /* NULL: stays */
+    tn_dtype dtype;    /* TN_DTYPE_NONE: stays */
     size_t count, placed;
     tn_tensor *copy[]; /* owned by the open scope */
 } copies;
@@ -211,9 +212,20 @@ static tn_status count_one(tn_tensor *x, const char *path, void *context)
 
 static tn_status copy_one(tn_tensor *x, const char *path, void *context)
 {
-    (void)path;
     copies *c = context;
-    tn_tensor *copy = tn_to(x, c->device);
+    tn_tensor *copy = x;
+    if (c->dtype && tn_dtype_is_floating(tn_tensor_dtype(x)) &&
+        tn_tensor_dtype(x) != c->dtype)
+        copy = tn_to_dtype(x, c->dtype);
+    if (c->device)
+        copy = tn_to(copy, c->device);
+    if (copy && copy != x && !tn_tensor_is_leaf(x)) {
+        tn_error_refuse(TN_ERR_STATE, "module_to", &(tn_given){"module", x}, 1,
+                        "%s is the result of a recorded operator: make it "
+                        "without recording, or tn_detach it",
+                        path);
+        copy = NULL;
+    }
     c->copy[c->count++] = copy;
     return copy ? TN_OK : tn_error_code();
 }
@@ -226,13 +238,25 @@ static tn_status place_one(tn_tensor *x, const char *path, void *context)
     return copy == x ? TN_OK : tn_tensor_set_data(x, copy);
 }
 
-void *tn_module_to(tn_module *module, tn_device *device)
+TN_OPTIONS_TYPE(tn_module_to, "module_to", "module", TN_MODULE_TO_OPTIONS_LIST)
+
+void *tn_module_to_with(tn_module *module, const tn_module_to_options *options)
 {
-    if (!tn__nn_module(module, "module_to") ||
-        !tn__nn_not_null(device, "module_to", "device"))
+    tn_module_to_options o;
+    if (tn_options_take(tn_module_to_type(), &o, options) < 0 ||
+        !tn__nn_module(module, "module_to") || tn_error())
         return NULL;
-    if (tn_error())
+    if (!o.device && !o.dtype) {
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, "module_to", "device",
+                                 "device is NULL: give .device or .dtype");
         return NULL;
+    }
+    if (o.dtype && !tn_dtype_is_floating(o.dtype)) {
+        tn_error_refuse_argument(TN_ERR_DTYPE, "module_to", "dtype",
+                                 "dtype is %s: a floating dtype is wanted",
+                                 tn_dtype_name(o.dtype));
+        return NULL;
+    }
     const unsigned all = 1u << TN__NN_PARAMETER | 1u << TN__NN_BUFFER;
     size_t count = 0;
     tn_status status = tn__nn_walk_tensors(module, all, count_one, &count);
@@ -241,7 +265,8 @@ void *tn_module_to(tn_module *module, tn_device *device)
                                                 count * sizeof(tn_tensor *))
                                 : NULL;
     if (c) {
-        c->device = device;
+        c->device = o.device;
+        c->dtype = o.dtype;
         TN_NO_GRAD {
             status = tn__nn_walk_tensors(module, all, copy_one, c);
         }
@@ -250,4 +275,22 @@ void *tn_module_to(tn_module *module, tn_device *device)
     }
     tn_scope_close(scope);
     return c && status == TN_OK ? module : NULL;
+}
+
+/* ---- freezing ----------------------------------------------------------- */
+
+static tn_status set_requires_grad(tn_tensor *x, const char *path,
+                                   void *context)
+{
+    (void)path;
+    return tn_tensor_set_requires_grad(x, *(bool *)context);
+}
+
+void *tn_module_set_requires_grad(tn_module *module, bool on)
+{
+    return tn__nn_module(module, "module_set_requires_grad") &&
+                   tn__nn_walk_tensors(module, 1u << TN__NN_PARAMETER,
+                                       set_requires_grad, &on) == TN_OK
+               ? module
+               : NULL;
 }

@@ -6,38 +6,45 @@
  * hooks. */
 #include <nn/tree.h>
 
-#include <stdio.h>
 #include <tenon/nn.h>
 
-typedef struct sequential {
-    tn_module base;
-    int count;
-    tn_module *module[]; /* lent: the tree keeps them */
-} sequential;
-
-/* The output of module *i, or of it and the next one fused, for x. Advances
- * *i. */
-static tn_tensor *advance(const sequential *s, int *i, tn_tensor *x)
+/* The next child, of the entries from *at; advances *at behind it. */
+static tn_module *next_child(const tn__nn_entry **at)
 {
-    tn_module *module = s->module[(*i)++];
-    const char *next = *i < s->count && tn__nn_linear_can_activate(module, x)
-                           ? tn__nn_activation_of(s->module[*i])
-                           : NULL;
-    if (!next)
+    while (*at && (*at)->kind != TN__NN_CHILD)
+        *at = (*at)->next;
+    if (!*at)
+        return NULL;
+    tn_module *child = (*at)->value;
+    *at = (*at)->next;
+    return child;
+}
+
+/* The output of module, or of it and the next one fused, for x. Advances *at
+ * behind the latter. */
+static tn_tensor *advance(tn_module *module, const tn__nn_entry **at,
+                          tn_tensor *x)
+{
+    const tn__nn_entry *behind = *at;
+    const tn_module *other =
+        tn__nn_linear_can_activate(module, x) ? next_child(&behind) : NULL;
+    const char *activation = other ? tn__nn_activation_of(other) : NULL;
+    if (!activation)
         return tn_forward(module, x);
-    (*i)++;
-    return tn__nn_linear_activate(module, x, next);
+    *at = behind;
+    return tn__nn_linear_activate(module, x, activation);
 }
 
 static tn_tensor *forward(tn_module *self, tn_tensor *input)
 {
-    sequential *s = (sequential *)self;
-    if (s->count == 0)
+    const tn__nn_entry *at = self->tree->first;
+    tn_module *module = next_child(&at);
+    if (!module)
         return input;
     tn_tensor *x = tn_keep(input);
-    for (int i = 0; x && i < s->count;) {
+    for (; x && module; module = next_child(&at)) {
         tn_scope *scope = tn_scope_open();
-        tn_tensor *y = tn_keep(advance(s, &i, x));
+        tn_tensor *y = tn_keep(advance(module, &at, x));
         tn_scope_close(scope);
         tn_drop(x);
         x = y;
@@ -47,29 +54,10 @@ static tn_tensor *forward(tn_module *self, tn_tensor *input)
 
 tn_module *tn_nn_sequential_with(tn_module *const *modules, int count)
 {
-    if (count < 0 || (count && !modules)) {
-        tn_error_refuse_argument(TN_ERR_ARGUMENT, "nn_sequential", "modules",
-                                 "modules is NULL");
-        return NULL;
-    }
-    for (int i = 0; i < count; i++) {
-        char argument[32];
-        snprintf(argument, sizeof argument, "modules[%d]", i);
-        if (!tn_object_check_kind(modules[i], "module", "nn_sequential",
-                                  argument))
-            return NULL;
-    }
-    static const tn_module_class type = {
-        sizeof type, "Sequential", sizeof(sequential), forward, NULL, NULL};
-    tn_scope *scope = tn_scope_open();
-    sequential *s = tn_module_new_with(&type,
-                                       (size_t)count * sizeof(tn_module *));
-    bool made = s != NULL;
-    for (int i = 0; made && i < count; i++) {
-        char name[12];
-        snprintf(name, sizeof name, "%d", i);
-        s->module[s->count++] = modules[i];
-        made = tn_module_add(&s->base, name, modules[i]) != NULL;
-    }
-    return tn_scope_result(scope, made ? &s->base : NULL);
+    static const tn_module_class type = {.size = sizeof type,
+                                         .name = "Sequential",
+                                         .bytes = sizeof(tn_module),
+                                         .forward = forward};
+    return tn__nn_holder(&type, (void *const *)modules, count, "module",
+                         "nn_sequential", "modules");
 }

@@ -90,17 +90,25 @@ static tn_tensor *run_block(const block *b, tn_tensor *x, tn_tensor *memory,
     return x;
 }
 
-static tn_tensor *block_forward(tn_module *self, tn_tensor *input)
-{
-    return run_block((block *)self, input, input, &no_masks, &no_masks);
-}
+static void forward(tn_module *self, tn_tensor *const *in, int in_count,
+                    tn_tensor **out, int out_count);
 
+#define ENCODER_SIGNATURE "src, src_mask?, src_key_padding_mask? -> output"
+#define DECODER_SIGNATURE                                                      \
+    "tgt, memory?, tgt_mask?, memory_mask?, tgt_key_padding_mask?, "           \
+    "memory_key_padding_mask? -> output"
 static const tn_module_class encoder_layer_class = {
-    sizeof encoder_layer_class, "TransformerEncoderLayer", sizeof(block),
-    block_forward, NULL, NULL};
+    .size = sizeof encoder_layer_class,
+    .name = "TransformerEncoderLayer",
+    .bytes = sizeof(block),
+    .forward_list = forward,
+    .signature = ENCODER_SIGNATURE};
 static const tn_module_class decoder_layer_class = {
-    sizeof decoder_layer_class, "TransformerDecoderLayer", sizeof(block),
-    block_forward, NULL, NULL};
+    .size = sizeof decoder_layer_class,
+    .name = "TransformerDecoderLayer",
+    .bytes = sizeof(block),
+    .forward_list = forward,
+    .signature = DECODER_SIGNATURE};
 
 /* ---- options ------------------------------------------------------------ */
 
@@ -218,20 +226,60 @@ static tn_tensor *run_stack(const stack *s, tn_tensor *x, tn_tensor *memory,
                             const tn_nn_attention_masks *masks,
                             const tn_nn_attention_masks *memory_masks);
 
+static tn_nn_attention_masks masks_of(tn_tensor *attn_mask,
+                                      tn_tensor *key_padding_mask,
+                                      bool is_causal)
+{
+    tn_nn_attention_masks m = no_masks;
+    m.attn_mask = attn_mask;
+    m.key_padding_mask = key_padding_mask;
+    m.is_causal = is_causal;
+    return m;
+}
+
+/* Runs a layer or a stack. in: the inputs of its signature. */
+static tn_tensor *run(const tn_module *module, tn_tensor *const *in,
+                      bool is_causal, bool memory_is_causal)
+{
+    const tn_module_class *type = module->type;
+    bool decodes = type == &decoder_layer_class || type == &decoder_class;
+    tn_tensor *memory = decodes && in[1] ? in[1] : in[0];
+    const tn_nn_attention_masks m = decodes ? masks_of(in[2], in[4], is_causal)
+                                            : masks_of(in[1], in[2], is_causal),
+                                of_memory = decodes ? masks_of(in[3], in[5],
+                                                               memory_is_causal)
+                                                    : no_masks;
+    return type == &encoder_layer_class || type == &decoder_layer_class
+               ? run_block((const block *)module, in[0], memory, &m, &of_memory)
+               : run_stack((const stack *)module, in[0], memory, &m,
+                           &of_memory);
+}
+
+static void forward(tn_module *self, tn_tensor *const *in, int in_count,
+                    tn_tensor **out, int out_count)
+{
+    (void)in_count, (void)out_count;
+    out[0] = run(self, in, false, false);
+}
+
 /* Runs a layer or a stack as a module's call. */
 static tn_tensor *call(tn_module *module, tn_tensor *x, tn_tensor *memory,
-                       const tn_nn_attention_masks *masks,
-                       const tn_nn_attention_masks *memory_masks)
+                       const tn_nn_attention_masks *m,
+                       const tn_nn_attention_masks *of_memory)
 {
-    bool one = module->type == &encoder_layer_class ||
-               module->type == &decoder_layer_class;
-    tn_tensor *in[] = {x, memory}, *y = NULL;
-    tn_module_call at = tn_module_begin(module, in, 2);
+    bool decodes = module->tree->inputs == 6;
+    tn_tensor *encoded[] = {x, m->attn_mask, m->key_padding_mask}, *y = NULL;
+    tn_tensor *decoded[] = {x,
+                            memory,
+                            m->attn_mask,
+                            of_memory->attn_mask,
+                            m->key_padding_mask,
+                            of_memory->key_padding_mask};
+    tn_tensor **in = decodes ? decoded : encoded;
+    tn_module_call at = tn_module_begin(module, in, module->tree->inputs);
     if (!tn_error()) /* a mask that could not be made is not taken for no
                         mask */
-        y = one ? run_block((block *)module, in[0], in[1], masks, memory_masks)
-                : run_stack((stack *)module, in[0], in[1], masks,
-                            memory_masks);
+        y = run(module, in, m->is_causal, of_memory->is_causal);
     tn_module_end(module, &at, &y, 1);
     return y;
 }
@@ -245,35 +293,21 @@ static tn_tensor *run_stack(const stack *s, tn_tensor *x, tn_tensor *memory,
     return s->norm ? tn_forward(s->norm, x) : x;
 }
 
-static tn_tensor *stack_forward(tn_module *self, tn_tensor *input)
-{
-    return run_stack((stack *)self, input, input, &no_masks, &no_masks);
-}
-
-static const tn_module_class encoder_class = {
-    sizeof encoder_class, "TransformerEncoder", sizeof(stack), stack_forward,
-    NULL, NULL};
-static const tn_module_class decoder_class = {
-    sizeof decoder_class, "TransformerDecoder", sizeof(stack), stack_forward,
-    NULL, NULL};
-
-/* Contains the layers, so that their paths are those of PyTorch:
- * "layers.0.linear1". */
-static tn_tensor *list_forward(tn_module *self, tn_tensor *input)
-{
-    (void)input;
-    tn_error_refuse_argument(TN_ERR_UNSUPPORTED, self->type->name, NULL,
-                             "a module list has no forward");
-    return NULL;
-}
+static const tn_module_class encoder_class = {.size = sizeof encoder_class,
+                                              .name = "TransformerEncoder",
+                                              .bytes = sizeof(stack),
+                                              .forward_list = forward,
+                                              .signature = ENCODER_SIGNATURE};
+static const tn_module_class decoder_class = {.size = sizeof decoder_class,
+                                              .name = "TransformerDecoder",
+                                              .bytes = sizeof(stack),
+                                              .forward_list = forward,
+                                              .signature = DECODER_SIGNATURE};
 
 static tn_module *make_stack(const tn_module_class *type, int64_t d_model,
                              int64_t nhead, int count, bool decoder,
                              const layers_options *o)
 {
-    static const tn_module_class list_class = {
-        sizeof list_class, "ModuleList", sizeof(tn_module), list_forward,
-        NULL, NULL};
     if (count < 1) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, type->name, "num_layers",
                                  "%d layers; at least 1 is wanted", count);
@@ -284,15 +318,13 @@ static tn_module *make_stack(const tn_module_class *type, int64_t d_model,
     tn_scope *scope = tn_scope_open();
     stack *s = tn_module_new_with(type, (size_t)count * sizeof(tn_module *));
     tn_module *list =
-        tn_module_add(&s->base, "layers", tn_module_new(&list_class));
+        tn_module_add(&s->base, "layers", tn_nn_module_list_with(NULL, 0));
     bool made = list != NULL;
     for (int i = 0; i < count && made; i++) {
-        char name[12];
-        snprintf(name, sizeof name, "%d", i);
         s->layer[i] = make_block(decoder ? &decoder_layer_class
                                          : &encoder_layer_class,
                                  d_model, nhead, decoder, o);
-        made = tn_module_add(list, name, s->layer[i]) != NULL;
+        made = tn_module_append(list, s->layer[i]) != NULL;
         s->count++;
     }
     if (made && o->final_norm) {
@@ -333,15 +365,35 @@ tn_module *tn_nn_transformer_decoder_with(
 
 /* ---- whole transformers ------------------------------------------------- */
 
-static tn_tensor *transformer_forward(tn_module *self, tn_tensor *input)
+/* in: the inputs of the signature. */
+static tn_tensor *run_both(const transformer *t, tn_tensor *const *in,
+                           bool src_causal, bool tgt_causal, bool memory_causal)
 {
-    return tn_nn_transformer_forward_with(self, input, input, NULL, NULL,
-                                          NULL);
+    const tn_nn_attention_masks of_src = masks_of(in[2], in[5], src_causal),
+                                of_tgt = masks_of(in[3], in[6], tgt_causal),
+                                of_memory =
+                                    masks_of(in[4], in[7], memory_causal);
+    tn_tensor *memory = call(t->encoder, in[0], NULL, &of_src, &no_masks);
+    return memory ? call(t->decoder, in[1] ? in[1] : in[0], memory, &of_tgt,
+                         &of_memory)
+                  : NULL;
+}
+
+static void transformer_forward(tn_module *self, tn_tensor *const *in,
+                                int in_count, tn_tensor **out, int out_count)
+{
+    (void)in_count, (void)out_count;
+    out[0] = run_both((transformer *)self, in, false, false, false);
 }
 
 static const tn_module_class transformer_class = {
-    sizeof transformer_class, "Transformer", sizeof(transformer),
-    transformer_forward, NULL, NULL};
+    .size = sizeof transformer_class,
+    .name = "Transformer",
+    .bytes = sizeof(transformer),
+    .forward_list = transformer_forward,
+    .signature = "src, tgt?, src_mask?, tgt_mask?, memory_mask?, "
+                 "src_key_padding_mask?, tgt_key_padding_mask?, "
+                 "memory_key_padding_mask? -> output"};
 
 /* Initializes every matrix again, as PyTorch does after it has made all
  * layers. */
@@ -447,13 +499,19 @@ tn_tensor *tn_nn_transformer_forward_with(
         !tn__nn_check_masks(tgt_masks, type->name, "tgt_masks") ||
         !tn__nn_check_masks(memory_masks, type->name, "memory_masks"))
         return NULL;
-    transformer *t = (transformer *)module;
-    tn_tensor *in[] = {src, tgt};
-    tn_module_call at = tn_module_begin(module, in, 2);
-    tn_tensor *memory =
-        tn_nn_transformer_encoder_forward_with(t->encoder, in[0], &of_src);
-    tn_tensor *y = tn_nn_transformer_decoder_forward_with(
-        t->decoder, in[1], memory, &of_tgt, &of_memory);
+    tn_tensor *in[] = {src,
+                       tgt,
+                       of_src.attn_mask,
+                       of_tgt.attn_mask,
+                       of_memory.attn_mask,
+                       of_src.key_padding_mask,
+                       of_tgt.key_padding_mask,
+                       of_memory.key_padding_mask};
+    tn_tensor *y = NULL;
+    tn_module_call at = tn_module_begin(module, in, 8);
+    if (!tn_error()) /* as in call */
+        y = run_both((const transformer *)module, in, of_src.is_causal,
+                     of_tgt.is_causal, of_memory.is_causal);
     tn_module_end(module, &at, &y, 1);
     return y;
 }

@@ -33,10 +33,26 @@ struct tn_module_tree {
                                       called from the same path */
     struct tn__nn_hook *hook; /* kept: the first hook (nn_hooks.c) */
     bool recompute;
+    size_t bytes;             /* of the instance */
+    uint8_t inputs, required; /* of the class's signature: all inputs, and */
+    uint8_t outputs;          /* those that must be given; outputs */
+    const char *input_name[]; /* of each input; interned: errors keep them */
 };
 
-/* Runs the module's forward, through tn_recompute if the module is set so. */
-tn_tensor *tn__nn_forward(tn_module *module, tn_tensor *input);
+/* Whether the class, perhaps of older headers, has a member. */
+#define TN__NN_HAS(type, member)                                               \
+    ((type)->size >= offsetof(tn_module_class, member) + sizeof(type)->member)
+
+/* Name number i of a list of names, interned. */
+const char *tn__nn_name(const char *names, int i);
+
+/* The class's signature; "input -> output" if it has none. */
+const char *tn__nn_signature(const tn_module_class *type);
+
+/* Runs the module's forward or forward_list, through tn_recompute if the module
+ * is set so. The outputs are NULL at first. */
+void tn__nn_forward(tn_module *module, tn_tensor *const *inputs,
+                    tn_tensor **outputs, int out_count);
 
 /* "relu", "gelu" or "gelu_tanh" if the module is that activation and may be
  * fused into another layer: it has no hooks and is not recomputed. Else NULL
@@ -50,14 +66,45 @@ bool tn__nn_linear_can_activate(const tn_module *module,
 tn_tensor *tn__nn_linear_activate(tn_module *module, tn_tensor *input,
                                   const char *activation);
 
-/* Run the hooks of a module that has some (nn_hooks.c). tn__nn_hooks_before may
- * replace inputs[0], also where the same tensor occurs again; false if a hook
- * failed. tn__nn_hooks_after gets the first output and returns it or its
- * replacement; NULL if a hook failed. */
+/* Run the hooks of a module that has some (nn_hooks.c). They may replace
+ * elements of inputs[] or outputs[]; inputs[0] also where the same tensor occurs
+ * again. False if a hook failed. */
 bool tn__nn_hooks_before(tn_module *module, tn_module_call *call,
                          tn_tensor **inputs, int count);
-tn_tensor *tn__nn_hooks_after(tn_module *module, const tn_module_call *call,
-                              tn_tensor *output);
+bool tn__nn_hooks_after(tn_module *module, const tn_module_call *call,
+                        tn_tensor **outputs, int count);
+
+/* A zeroed instance like module, without entries. Owned by the open scope. */
+tn_module *tn__nn_module_like(const tn_module *module);
+/* Registers value, which is not checked. False: TN_ERR_MEMORY. */
+bool tn__nn_add_entry(tn_module *module, const char *name,
+                      enum tn__nn_kind kind, void *value);
+
+/* A module of this class that holds count objects of a kind ("module", or
+ * "tensor" for parameters), named by their numbers. Errors name the call `what`
+ * and its argument. */
+tn_module *tn__nn_holder(const tn_module_class *type, void *const *objects,
+                         int count, const char *kind, const char *what,
+                         const char *argument);
+
+/* Sees the calls of this thread's modules (summary.c). Sequentials fuse nothing
+ * while there is one. */
+typedef struct tn__nn_watcher {
+    void (*begins)(struct tn__nn_watcher *self, const tn_module *module);
+    /* Outputs are NULL if the call failed. */
+    void (*ended)(struct tn__nn_watcher *self, const tn_module *module,
+                  tn_tensor *const *in, int in_count, tn_tensor *const *out,
+                  int out_count);
+} tn__nn_watcher;
+/* Sets the watcher, NULL for none, and returns the one before. */
+tn__nn_watcher *tn__nn_watch(tn__nn_watcher *watcher);
+bool tn__nn_is_watched(void);
+
+/* The multiply-adds of a MultiheadAttention for these inputs, without those of
+ * its output projection, which is a module; 0 for another module
+ * (nn_attention.c). */
+int64_t tn__nn_attention_multiply_adds(const tn_module *module,
+                                       tn_tensor *const *in, int in_count);
 
 /* any if it is a module; else NULL with an error that names the call `what`. */
 tn_module *tn__nn_module(const tn_module *any, const char *what);
@@ -82,6 +129,18 @@ bool tn__nn_check_masks(const tn_nn_attention_masks *masks, const char *what,
 /* Longest path of a module in bytes. Longer paths are rejected when they are
  * registered or walked. */
 enum { TN__NN_PATH_BYTES = 512 };
+
+/* A module's parameters and buffers with their paths, as tn_safetensors_save
+ * takes them: a shared tensor once for each path. Owned by the open scope; lends
+ * the tensors. */
+typedef struct tn__nn_state {
+    tn_object object;
+    int count;
+    tn_tensor **tensor;
+    const char **name;
+    char *names; /* where the next name goes */
+} tn__nn_state;
+tn__nn_state *tn__nn_state_of(tn_module *module);
 
 /* Calls visit for each tensor of `kinds` (bits 1 << kind) in module, in order
  * of registration, depth first. Stops at the first status that is not TN_OK and

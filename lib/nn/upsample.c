@@ -99,9 +99,11 @@ TN_OPTIONS_TYPE(tn_nn_upsample, "nn_upsample", "scale_factor",
 tn_module *tn_nn_upsample_with(double scale_factor,
                                const tn_nn_upsample_options *options)
 {
-    static const tn_module_class type = {
-        sizeof type,      "Upsample",        sizeof(upsample),
-        upsample_forward, upsample_describe, NULL};
+    static const tn_module_class type = {.size = sizeof type,
+                                         .name = "Upsample",
+                                         .bytes = sizeof(upsample),
+                                         .forward = upsample_forward,
+                                         .describe = upsample_describe};
     tn_nn_upsample_options o;
     if (tn_options_take(tn_nn_upsample_type(), &o, options) < 0)
         return NULL;

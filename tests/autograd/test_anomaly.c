@@ -57,7 +57,10 @@ static tn_tensor *root_forward(tn_module *self, tn_tensor *x)
 }
 
 static const tn_module_class root_class = {
-    sizeof root_class, "Root", sizeof(tn_module), root_forward, NULL, NULL};
+        .size = sizeof root_class,
+        .name = "Root",
+        .bytes = sizeof(tn_module),
+        .forward = root_forward};
 
 static void test_module(void)
 {

@@ -39,6 +39,19 @@ int main(void)
         }
     }
     is_int(tn_dtype_promote(0, TN_F32), TN_DTYPE_NONE, "none with a dtype");
+    is_int(tn_default_dtype(), TN_F32, "the default dtype");
+    is_int(tn_default_dtype_set(TN_F64), TN_OK, "another default");
+    is_int(tn_default_dtype(), TN_F64, "is used");
+    is_int(tn_default_dtype_set(TN_I64), TN_ERR_DTYPE, "none of integers");
+    is_str(tn_error(),
+           "default_dtype_set: dtype is int64: float32, float64, float16 or "
+           "bfloat16 is wanted",
+           "the message");
+    tn_error_clear();
+    is_int(tn_default_dtype_set(TN_F8E5M2), TN_ERR_DTYPE, "and no float8");
+    tn_error_clear();
+    is_int(tn_default_dtype(), TN_F64, "after an error it stays");
+    tn_default_dtype_set(TN_F32);
     is_int(tn_dtype_from_name("f32"), TN_F32, "a short name");
     is_int(tn_dtype_from_name("bf16"), TN_BF16, "another");
     is_int(tn_dtype_from_name("long"), TN_I64, "a synonym");

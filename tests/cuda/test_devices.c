@@ -165,7 +165,7 @@ static void print_losses(void)
                       .shuffle = true, .seed = 1);
     for (int i = 0; i < on_count; i++) {
         device[i] = tn_device_open(on[i]);
-        net[i] = tn_module_to(network(), device[i]);
+        net[i] = tn_module_to(network(), .device = device[i]);
         weights[i] = tn_parameters(net[i]);
     }
     share(weights, device, false);

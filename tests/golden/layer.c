@@ -455,8 +455,7 @@ static int run_row(tn_module *module, tn_tensor **in, tn_tensor **out)
     int count = 0;
     while (count < LAYER_MOST && in[count])
         count++;
-    out[0] = tn_nn_apply_with(module, in, count);
-    return out[0] ? 1 : 0;
+    return tn_forward_list(module, in, count, out, 1) < 0 ? 0 : 1;
 }
 
 #include <golden/layers.inc>

@@ -89,9 +89,11 @@ static tn_module *conv_like(tn_safetensors *file, const char *weight,
 
 static tn_module *make_mlp(tn_safetensors *file)
 {
-    static const tn_module_class type = {sizeof type, "MLP",
-                                         sizeof(net), mlp_forward,
-                                         NULL,        NULL};
+    static const tn_module_class type = {
+        .size = sizeof type,
+        .name = "MLP",
+        .bytes = sizeof(net),
+        .forward = mlp_forward};
     net *n = tn_module_new(&type);
     n->a =
         tn_module_add(&n->base, "fc1", linear_like(file, "start.fc1.weight"));
@@ -102,9 +104,11 @@ static tn_module *make_mlp(tn_safetensors *file)
 
 static tn_module *make_cnn(tn_safetensors *file)
 {
-    static const tn_module_class type = {sizeof type, "CNN",
-                                         sizeof(net), cnn_forward,
-                                         NULL,        NULL};
+    static const tn_module_class type = {
+        .size = sizeof type,
+        .name = "CNN",
+        .bytes = sizeof(net),
+        .forward = cnn_forward};
     net *n = tn_module_new(&type);
     n->a =
         tn_module_add(&n->base, "fc1", linear_like(file, "start.fc1.weight"));
@@ -119,9 +123,11 @@ static tn_module *make_cnn(tn_safetensors *file)
 
 static tn_module *make_lstm(tn_safetensors *file)
 {
-    static const tn_module_class type = {sizeof type, "LSTMNet",
-                                         sizeof(net), lstm_forward,
-                                         NULL,        NULL};
+    static const tn_module_class type = {
+        .size = sizeof type,
+        .name = "LSTMNet",
+        .bytes = sizeof(net),
+        .forward = lstm_forward};
     const char *in = "start.lstm.weight_ih_l0";
     const char *hidden = "start.lstm.weight_hh_l0";
     net *n = tn_module_new(&type);
@@ -136,8 +142,10 @@ static tn_module *make_lstm(tn_safetensors *file)
 static tn_module *make_residual(tn_safetensors *file)
 {
     static const tn_module_class type = {
-        sizeof type, "Residual", sizeof(residual), residual_forward, NULL,
-        NULL};
+        .size = sizeof type,
+        .name = "Residual",
+        .bytes = sizeof(residual),
+        .forward = residual_forward};
     int64_t channels = size_of(file, "start.b1.weight", 0);
     residual *n = tn_module_new(&type);
     n->c1 =
@@ -154,9 +162,11 @@ static tn_module *make_residual(tn_safetensors *file)
  * loss shows. */
 static tn_module *make_vit(tn_safetensors *file)
 {
-    static const tn_module_class type = {sizeof type, "ViT",
-                                         sizeof(net), vit_forward,
-                                         NULL,        NULL};
+    static const tn_module_class type = {
+        .size = sizeof type,
+        .name = "ViT",
+        .bytes = sizeof(net),
+        .forward = vit_forward};
     net *n = tn_module_new(&type);
     n->a =
         tn_module_add(&n->base, "embed",

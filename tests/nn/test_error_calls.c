@@ -300,6 +300,73 @@ static void test_dims(void)
     outside(tn_transpose(x, 0, 2), "transpose", "dim1", 2, 2);
 }
 
+/* Errors within layers name the layer's operator and the layer's argument. */
+static void test_dtypes(void)
+{
+    tn_tensor *whole = tn_ones(tn_dims(2, 4), .dtype = TN_I64);
+    tn_tensor *wide = tn_ones(tn_dims(2, 4), .dtype = TN_F64);
+    tn_tensor *x = tn_ones(tn_dims(2, 4)), *h = tn_ones(tn_dims(1, 4));
+    tn_tensor *wide_h = tn_to_dtype(h, TN_F64);
+    tn_tensor *narrow = tn_ones(tn_dims(2, 3));
+#define TRIES(X)                                                               \
+    X(tn_forward(tn_nn_linear(4, 2), whole),                                   \
+      "linear: input is int64, but the layer's weight is float32: convert "    \
+      "input with tn_to_dtype")                                                \
+    X(tn_forward(tn_nn_linear(4, 2), wide),                                    \
+      "linear: input is float64, but the layer's weight is float32: convert "  \
+      "input with tn_to_dtype, or the layer with tn_module_to")                \
+    X(tn_forward(tn_nn_sequential(tn_nn_linear(4, 2), tn_nn_relu()), whole),   \
+      "0: linear: input is int64, but the layer's weight is float32: convert " \
+      "input with tn_to_dtype")                                                \
+    X(tn_forward(tn_nn_sequential(tn_nn_linear(4, 2), tn_nn_relu()), narrow),  \
+      "0: linear: the last sizes differ: input (2, 3) x weight (2, 4)")        \
+    X(tn_forward(tn_nn_bilinear(4, 4, 2, true), x, whole),                     \
+      "bilinear: input2 is int64, but the layer's weight is float32: convert " \
+      "input2 with tn_to_dtype")                                               \
+    X(tn_forward(tn_nn_embedding_bag(4, 2), x),                                \
+      "embedding_bag: input is float32: convert it to int64 with tn_to_dtype") \
+    X(tn_forward(tn_nn_lstm(4, 4), whole),                                     \
+      "LSTM: input is int64, but the layer's weight is float32: convert "      \
+      "input with tn_to_dtype")                                                \
+    X(tn_forward(tn_nn_gru(4, 4), x, wide_h),                                  \
+      "GRU: h0 is float64, but the layer's weight is float32: convert h0 "     \
+      "with tn_to_dtype, or the layer with tn_module_to")                      \
+    X(tn_forward(tn_nn_rnn_cell(4, 4), whole),                                 \
+      "RNNCell: input is int64, but the layer's weight is float32: convert "   \
+      "input with tn_to_dtype")                                                \
+    X(tn_forward(tn_nn_lstm_cell(4, 4), h, h, wide_h),                         \
+      "LSTMCell: c is float64, but the layer's weight is float32: convert c "  \
+      "with tn_to_dtype, or the layer with tn_module_to")                      \
+    X(tn_forward(tn_nn_multihead_attention(4, 2), x, wide, x),                 \
+      "MultiheadAttention: key is float64, but the layer's weight is "         \
+      "float32: convert key with tn_to_dtype, or the layer with tn_module_to") \
+    X(tn_forward(tn_nn_transformer_encoder_layer(4, 2), whole),                \
+      "self_attn: MultiheadAttention: query is int64, but the layer's weight " \
+      "is float32: convert query with tn_to_dtype")
+#define TRY(call, message)                                                     \
+    ok(!(call), "refused: %s", message);                                       \
+    is_str(tn_error(), message, "the message");                                \
+    tn_error_clear();
+    TRIES(TRY)
+    tn_forward(tn_nn_linear(4, 2), whole);
+    const tn_error_details *e = tn_error_info();
+    ok(e && e->code == TN_ERR_DTYPE && strcmp(e->op, "linear") == 0 &&
+           strcmp(e->argument, "input") == 0 && e->tensor_count == 2,
+       "as data: linear's input, beside its weight");
+    tn_error_clear();
+    TN_AUTOCAST(TN_BF16)
+    {
+        ok(tn_forward(tn_nn_linear(4, 2), wide) ||
+               !strstr(tn_error(), "layer's weight"),
+           "autocast converts floating inputs");
+        tn_error_clear();
+        ok(tn_forward(tn_nn_lstm(4, 4), tn_to_dtype(x, TN_BF16)) != NULL,
+           "autocast: an LSTM of half inputs: %s",
+           tn_error() ? tn_error() : "");
+        tn_error_clear();
+    }
+}
+
 int main(void)
 {
     plan_later();
@@ -312,5 +379,6 @@ int main(void)
     test_options();
     test_dims();
     tn_scope_close(scope);
+    test_dtypes();
     return done_testing();
 }

@@ -294,9 +294,10 @@ static tn_tensor *product_forward(tn_module *self, tn_tensor *x)
     return tn_matmul(y, y);
 }
 
-static const tn_module_class product_class = {
-    sizeof product_class, "Product", sizeof(tn_module), product_forward, NULL,
-    NULL};
+static const tn_module_class product_class = {.size = sizeof product_class,
+                                              .name = "Product",
+                                              .bytes = sizeof(tn_module),
+                                              .forward = product_forward};
 
 static void test_module(void)
 {

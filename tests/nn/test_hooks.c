@@ -158,9 +158,10 @@ static tn_tensor *relu_in_place(tn_module *self, tn_tensor *x)
     return tn_relu_(x);
 }
 
-static const tn_module_class in_place = {sizeof in_place, "InPlace",
-                                         sizeof(tn_module), relu_in_place,
-                                         NULL, NULL};
+static const tn_module_class in_place = {.size = sizeof in_place,
+                                         .name = "InPlace",
+                                         .bytes = sizeof(tn_module),
+                                         .forward = relu_in_place};
 
 static void test_each_run(void)
 {

@@ -148,24 +148,20 @@ static void test_inputs(void)
 {
     tn_tensor *x = tn_randn(tn_dims(2, 3, 4)), *places = NULL;
     refused(tn_forward(tn_nn_mse_loss(), x),
-            "MSELoss: 1 input is given; 2 are wanted: tn_nn_apply(layer, "
-            "input, target)");
-    refused(tn_nn_apply(tn_nn_triplet_margin_loss(), x, x),
-            "TripletMarginLoss: 2 inputs are given; 3 are wanted: "
-            "tn_nn_apply(layer, anchor, positive, negative)");
-    refused(tn_nn_apply(tn_nn_softmax2d(), x, x),
-            "Softmax2d: 2 inputs are given; 1 is wanted: tn_nn_apply(layer, "
-            "input)");
+            "MSELoss: 1 input is given, but its signature is \"input, target -> "
+            "output\"");
+    refused(tn_forward(tn_nn_triplet_margin_loss(), x, x),
+            "TripletMarginLoss: 2 inputs are given, but its signature is "
+            "\"anchor, positive, negative -> output\"");
+    refused(tn_forward(tn_nn_softmax2d(), x, x),
+            "Softmax2d: 2 inputs are given, but its signature is \"input -> "
+            "output\"");
     refused(tn_forward(tn_nn_triplet_margin_with_distance_loss(), x),
-            "TripletMarginWithDistanceLoss: 1 input is given; more are "
-            "wanted: tn_nn_apply(layer, input, ...)");
-    refused(tn_nn_apply(tn_nn_linear_cross_entropy_loss(4, 2), x),
-            "LinearCrossEntropyLoss: 1 input is given; 2 are wanted: "
-            "tn_nn_apply(layer, input, target)");
-    refused(tn_nn_apply(tn_nn_linear(4, 2), x, x),
-            "nn_apply: the module is a Linear; a layer of nn_layers.h or "
-            "nn_loss.h is wanted");
-    ok(tn_nn_apply(tn_nn_linear(4, 2), x), "any module of one input");
+            "TripletMarginWithDistanceLoss: 1 input is given, but its "
+            "signature is \"anchor, positive, negative -> loss\"");
+    refused(tn_forward(tn_nn_linear_cross_entropy_loss(4, 2), x),
+            "LinearCrossEntropyLoss: 1 input is given, but its signature is "
+            "\"input, target -> loss\"");
     refused(tn_nn_pool_forward(tn_nn_avg_pool1d(2), x, &places),
             "nn_pool_forward: the module is a AvgPool1d; a layer of maxima is "
             "wanted, such as nn_max_pool2d");
@@ -173,7 +169,7 @@ static void test_inputs(void)
             "nn_pool_forward: the module is a ReLU; a layer of maxima is "
             "wanted, such as nn_max_pool2d");
     ok(!places, "no indices of those");
-    ok(!tn_nn_apply(tn_nn_adaptive_log_softmax_with_loss(4, 5, tn_dims(2)),
+    ok(!tn_forward(tn_nn_adaptive_log_softmax_with_loss(4, 5, tn_dims(2)),
                     tn_randn(tn_dims(2, 4)),
                     tn_full(tn_dims(2), 5, .dtype = TN_I64)),
        "a class that there is not");
@@ -262,7 +258,7 @@ static void test_values(void)
     tn_tensor *y = tn_nn_pool_forward(tn_nn_max_pool1d(2), x, &at);
     is_double_near(tn_item(tn_sum(y)), 1 + 3 + 5 + 7, 0, "maxima of pairs");
     is_int(tn_item_int(tn_sum(at)), 1 + 3 + 5 + 7, "and where they are");
-    y = tn_nn_apply(tn_nn_max_unpool1d(2), y, at);
+    y = tn_forward(tn_nn_max_unpool1d(2), y, at);
     is_double_near(tn_item(tn_sum(tn_mul(y, x))), 1 + 9 + 25 + 49, 0,
                    "put back there");
 
@@ -271,7 +267,7 @@ static void test_values(void)
         .distance_function = city_block, .context = &calls, .margin = 2,
         .swap = true);
     tn_tensor *zeros = tn_zeros(tn_dims(2, 3)), *ones = tn_ones(tn_dims(2, 3));
-    is_double_near(tn_item(tn_nn_apply(loss, zeros, ones,
+    is_double_near(tn_item(tn_forward(loss, zeros, ones,
                                        tn_mul_scalar(ones, 2))),
                    2 + 3 - 3, 1e-6, "a distance of the caller");
     is_int(calls, 3, "is called three times");
@@ -298,7 +294,7 @@ static void test_values(void)
     TN_NO_GRAD {
         tn_mul_scalar_(tn_module_buffer(loss, "weight"), 2);
     }
-    y = tn_nn_apply(tn_nn_nll_loss(.weight = tn_full(tn_dims(3), 4.0),
+    y = tn_forward(tn_nn_nll_loss(.weight = tn_full(tn_dims(3), 4.0),
                                    .reduction = "sum"),
                     tn_neg(tn_ones(tn_dims(1, 3))),
                     tn_zeros(tn_dims(1), .dtype = TN_I64));

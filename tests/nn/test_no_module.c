@@ -16,6 +16,15 @@ static tn_tensor *hook(tn_module *module, tn_tensor *input, tn_tensor *output,
     return output;
 }
 
+static tn_status list_hook(tn_module *module, tn_tensor **inputs,
+                           int input_count, tn_tensor **outputs,
+                           int output_count, void *context)
+{
+    (void)module, (void)inputs, (void)input_count, (void)context;
+    (void)outputs, (void)output_count;
+    return TN_OK;
+}
+
 static void visit(tn_module *module, const char *path, void *context)
 {
     (void)module, (void)path;
@@ -49,41 +58,51 @@ static bool call_zero_grad(void *m)
 }
 
 /* name, call: true where it did anything. */
-#define CALLS(X)                                                              \
-    X(forward, tn_forward(m, x))                                              \
-    X(module_add, tn_module_add(m, "a", linear))                              \
-    X(module_add, tn_module_add(linear, "b", m))                              \
-    X(module_add_parameter, tn_module_add_parameter(m, "a", x))               \
-    X(module_add_buffer, tn_module_add_buffer(m, "a", x))                     \
-    X(register_forward_pre_hook,                                              \
-      tn_module_register_forward_pre_hook(m, hook, NULL))                     \
-    X(register_forward_hook, tn_module_register_forward_hook(m, hook, NULL))  \
-    X(register_full_backward_pre_hook,                                        \
-      tn_module_register_full_backward_pre_hook(m, hook, NULL))               \
-    X(register_full_backward_hook,                                            \
-      tn_module_register_full_backward_hook(m, hook, NULL))                   \
-    X(module_set_recompute, tn_module_set_recompute(m, true))                 \
-    X(module_begin, call_begin(m))                                            \
-    X(module_child, tn_module_child(m, "a"))                                  \
-    X(module_parameter, tn_module_parameter(m, "weight"))                     \
-    X(module_buffer, tn_module_buffer(m, "a"))                                \
-    X(module_walk, call_walk(m))                                              \
-    X(module_train, tn_module_train(m, true))                                 \
-    X(module_to, tn_module_to(m, tn_device_current()))                        \
-    X(module_zero_grad, call_zero_grad(m))                                    \
-    X(module_parameter_count, tn_module_parameter_count(m) > 0)               \
-    X(module_print, tn_module_print(nowhere, m) >= 0)                         \
-    X(parameters, tn_parameters(m))                                           \
-    X(module_state, tn_module_state(m))                                       \
-    X(module_save, tn_module_save(m, "no such folder/file") >= 0)             \
-    X(module_load, tn_module_load(m, "no such folder/file") >= 0)             \
-    X(nn_rnn_forward, tn_nn_rnn_forward(m, x, NULL, NULL))                    \
-    X(nn_embedding_bag_forward,                                               \
-      tn_nn_embedding_bag_forward(m, x, NULL, NULL))                          \
-    X(nn_bilinear_forward, tn_nn_bilinear_forward(m, x, x))                   \
-    X(nn_apply, tn_nn_apply(m, x, x))                                         \
-    X(nn_pool_forward, call_pool(m))                                          \
-    X(nn_adaptive_log_softmax_forward,                                        \
+#define CALLS(X)                                                               \
+    X(forward, tn_forward(m, x))                                               \
+    X(forward_list, tn_forward_list(m, &x, 1, &x, 1) >= 0)                     \
+    X(module_signature, tn_module_signature(m))                                \
+    X(register_forward_pre_list_hook,                                          \
+      tn_module_register_forward_pre_list_hook(m, list_hook, NULL))            \
+    X(register_forward_list_hook,                                              \
+      tn_module_register_forward_list_hook(m, list_hook, NULL))                \
+    X(module_add, tn_module_add(m, "a", linear))                               \
+    X(module_add, tn_module_add(linear, "b", m))                               \
+    X(module_add_parameter, tn_module_add_parameter(m, "a", x))                \
+    X(module_add_buffer, tn_module_add_buffer(m, "a", x))                      \
+    X(register_forward_pre_hook,                                               \
+      tn_module_register_forward_pre_hook(m, hook, NULL))                      \
+    X(register_forward_hook, tn_module_register_forward_hook(m, hook, NULL))   \
+    X(register_full_backward_pre_hook,                                         \
+      tn_module_register_full_backward_pre_hook(m, hook, NULL))                \
+    X(register_full_backward_hook,                                             \
+      tn_module_register_full_backward_hook(m, hook, NULL))                    \
+    X(module_set_recompute, tn_module_set_recompute(m, true))                  \
+    X(module_begin, call_begin(m))                                             \
+    X(module_child, tn_module_child(m, "a"))                                   \
+    X(module_parameter, tn_module_parameter(m, "weight"))                      \
+    X(module_buffer, tn_module_buffer(m, "a"))                                 \
+    X(module_walk, call_walk(m))                                               \
+    X(module_train, tn_module_train(m, true))                                  \
+    X(module_to, tn_module_to(m, .device = tn_device_current()))               \
+    X(module_set_requires_grad, tn_module_set_requires_grad(m, true))          \
+    X(module_append, tn_module_append(m, linear))                              \
+    X(module_append_parameter, tn_module_append_parameter(m, x))               \
+    X(summary, tn_summary(nowhere, m, tn_dims(2)) >= 0)                        \
+    X(module_clone, tn_module_clone(m))                                        \
+    X(module_substitute, tn_module_substitute(m, &x, 1))                       \
+    X(module_zero_grad, call_zero_grad(m))                                     \
+    X(module_parameter_count, tn_module_parameter_count(m) > 0)                \
+    X(module_print, tn_module_print(nowhere, m) >= 0)                          \
+    X(parameters, tn_parameters(m))                                            \
+    X(module_state, tn_module_state(m))                                        \
+    X(module_save, tn_module_save(m, "no such folder/file") >= 0)              \
+    X(module_load, tn_module_load(m, "no such folder/file") >= 0)              \
+    X(nn_rnn_forward, tn_nn_rnn_forward(m, x, NULL, NULL))                     \
+    X(nn_embedding_bag_forward, tn_nn_embedding_bag_forward(m, x, NULL, NULL)) \
+    X(nn_bilinear_forward, tn_nn_bilinear_forward(m, x, x))                    \
+    X(nn_pool_forward, call_pool(m))                                           \
+    X(nn_adaptive_log_softmax_forward,                                         \
       tn_nn_adaptive_log_softmax_forward(m, x, x, NULL))
 
 /* Call number `number`, counted from 0; *name is NULL behind the last. */
@@ -138,9 +157,8 @@ static void try_others(void)
             "module_add_parameter: value is NULL");
     refused(tn_module_add_buffer(linear, "a", NULL),
             "module_add_buffer: value is NULL");
-    refused(tn_nn_apply_with(linear, NULL, 1), "nn_apply: inputs is NULL");
-    refused(tn_nn_apply(tn_nn_mse_loss(), x, NULL),
-            "nn_apply: inputs is NULL");
+    refused(tn_forward(tn_nn_mse_loss(), x, NULL),
+            "MSELoss: target is NULL");
     refused(tn_nn_pool_forward(tn_nn_max_pool1d(2), x, NULL),
             "nn_pool_forward: out_indices is NULL");
     refused(tn_module_child(linear, NULL), "module_child: path is NULL");
@@ -149,7 +167,8 @@ static void try_others(void)
     refused(tn_module_buffer(linear, NULL), "module_buffer: path is NULL");
     tn_module_walk(linear, NULL, NULL);
     refused(false, "module_walk: visit is NULL");
-    refused(tn_module_to(linear, NULL), "module_to: device is NULL");
+    refused(tn_module_to(linear),
+            "module_to: device is NULL: give .device or .dtype");
     refused(tn_module_print(NULL, linear) >= 0, "module_print: file is NULL");
     refused(tn_parameters_from((tn_tensor *[]){NULL}, 1),
             "parameters_from: tensors[0] is NULL");

@@ -10,6 +10,19 @@ static const char *const bad_words[BADS] = {"NULL", "gone", "of another kind",
                                             "a scope"};
 static int bad_now;
 
+/* What an empty module and an empty file have in common. */
+static tn_module_report *new_report(void)
+{
+    tn_module_report *made = NULL;
+    char path[] = "bad.XXXXXX";
+    int descriptor = mkstemp(path);
+    tn_safetensors_save(path, NULL, NULL, 0, NULL, 0);
+    tn_module_load(tn_nn_relu(), path, .report = &made);
+    close(descriptor);
+    unlink(path);
+    return made;
+}
+
 /* Makes an object of each kind. */
 #define BAD_KINDS(KIND)                                                       \
     KIND(tensor, tn_ones(tn_dims(2, 3)))                                      \
@@ -26,6 +39,7 @@ static int bad_now;
     KIND(hook, tn_tensor_register_hook(                                       \
                    tn_requires_grad(tn_ones(tn_dims(1))), keep_grad, NULL))                   \
     KIND(safetensors, tn_safetensors_part(file, ""))                          \
+    KIND(module_report, new_report())                                         \
     KIND(categories, tn_categories_new())                                     \
     KIND(mark, tn_mark_set(NULL))                                             \
     KIND(graph, tn_graph_record(graph_step, NULL))
@@ -78,7 +92,7 @@ static void *bad(enum bad_kind kind)
 /* In a list, or in a struct. */
 static void *bad_list(enum bad_kind kind)
 {
-    static void *items[2];
+    static void *items[3] = {NULL, NULL, TN_INPUTS_END};
     items[0] = items[1] = bad(kind);
     return bad_now ? items : NULL;
 }
@@ -142,6 +156,7 @@ static tn_scope *bad_scope(void)
 #define BAD_tn_text_p bad(bad_text)
 #define BAD_tn_hook_p bad(bad_hook)
 #define BAD_tn_safetensors_p bad(bad_safetensors)
+#define BAD_tn_module_report_p bad(bad_module_report)
 #define BAD_tn_categories_p bad(bad_categories)
 #define BAD_tn_mark_p bad(bad_mark)
 #define BAD_tn_graph_p bad(bad_graph)

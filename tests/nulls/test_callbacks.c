@@ -37,6 +37,29 @@ static tn_tensor *module_hook(tn_module *module, tn_tensor *input,
     return wrong;
 }
 
+static tn_status list_hook(tn_module *module, tn_tensor **inputs,
+                           int input_count, tn_tensor **outputs,
+                           int output_count, void *context)
+{
+    (void)module, (void)input_count, (void)context;
+    *(output_count ? outputs : inputs) = wrong;
+    return TN_OK;
+}
+
+static void forward_list(tn_module *self, tn_tensor *const *in, int in_count,
+                         tn_tensor **out, int out_count)
+{
+    (void)self, (void)in_count;
+    out[0] = in[0];
+    out[out_count - 1] = wrong;
+}
+
+static const tn_module_class pair = {.size = sizeof pair,
+                                     .name = "Pair",
+                                     .bytes = sizeof(tn_module),
+                                     .forward_list = forward_list,
+                                     .signature = "x -> y, z"};
+
 static tn_tensor *grad_hook(tn_tensor *grad, void *context)
 {
     (void)grad, (void)context;
@@ -87,6 +110,10 @@ static void try_all(void)
     tn_module *module = tn_module_new(&thing);
     refused(tn_forward(module, x), "a module's result");
 
+    tn_tensor *outs[2];
+    refused(tn_forward_list(tn_module_new(&pair), &x, 1, outs, 2) >= 0,
+            "a module's second result");
+
     tn_module *linear = tn_nn_linear(3, 2);
     tn_hook *hook = tn_module_register_forward_pre_hook(linear, module_hook,
                                                         NULL);
@@ -94,6 +121,12 @@ static void try_all(void)
     tn_hook_remove(hook);
     hook = tn_module_register_forward_hook(linear, module_hook, NULL);
     refused(tn_forward(linear, x), "the result of a forward hook");
+    tn_hook_remove(hook);
+    hook = tn_module_register_forward_pre_list_hook(linear, list_hook, NULL);
+    refused(tn_forward(linear, x), "the result of a forward pre-list hook");
+    tn_hook_remove(hook);
+    hook = tn_module_register_forward_list_hook(linear, list_hook, NULL);
+    refused(tn_forward(linear, x), "the result of a forward list hook");
     tn_hook_remove(hook);
     hook = tn_module_register_full_backward_hook(linear, module_hook, NULL);
     tn_tensor *y = tn_forward(linear, x);

@@ -27,7 +27,7 @@
 /* ---- plausible values --------------------------------------------------- */
 
 static tn_tensor *x, *list[2];
-static tn_module *linear, *transformer, *modules[2];
+static tn_module *linear, *decoder, *transformer, *adaptive, *modules[2];
 static tn_optim *optim;
 static tn_schedule *schedule, *schedules[2];
 static tn_grad_scaler *scaler;
@@ -38,6 +38,7 @@ static tn_text *text;
 static tn_hook *hook;
 static FILE *nowhere;
 static tn_safetensors *file;
+static tn_module_report *report;
 static tn_categories *categories;
 static char room[256];
 static const char *texts[2] = {"a", "b"};
@@ -131,6 +132,15 @@ static double schedule_function(int64_t step, int group, void *context)
     return 1;
 }
 
+static tn_status list_hook(tn_module *module, tn_tensor **inputs,
+                           int input_count, tn_tensor **outputs,
+                           int output_count, void *context)
+{
+    (void)module, (void)inputs, (void)input_count, (void)context;
+    (void)outputs, (void)output_count;
+    return TN_OK;
+}
+
 static double closure(void *context)
 {
     (void)context;
@@ -180,10 +190,10 @@ static void release(void *context)
     tn_nn_multihead_attention(4, 2)
 #define PLAUSIBLE_nn_transformer_encoder_forward_with_encoder                 \
     tn_nn_transformer_encoder(4, 2, 1)
-#define PLAUSIBLE_nn_transformer_decoder_forward_with_decoder                 \
-    tn_nn_transformer_decoder(4, 2, 1)
 /* Made once: dead objects are remembered only until their memory is reused. */
+#define PLAUSIBLE_nn_transformer_decoder_forward_with_decoder decoder
 #define PLAUSIBLE_nn_transformer_forward_with_transformer transformer
+#define PLAUSIBLE_nn_adaptive_log_softmax_forward_with_module adaptive
 #define PLAUSIBLE_nn_embedding_bag_forward_embedding_bag                      \
     tn_nn_embedding_bag(4, 3)
 #define PLAUSIBLE_nn_bilinear_forward_bilinear tn_nn_bilinear(3, 3, 2, true)
@@ -265,12 +275,15 @@ static void release(void *context)
 #define PLAUSIBLE_tn_memory_stats_p &stats
 #define PLAUSIBLE_tn_hook_p hook
 #define PLAUSIBLE_tn_safetensors_p file
+#define PLAUSIBLE_tn_module_report_p report
 #define PLAUSIBLE_tn_categories_p categories
 #define PLAUSIBLE_tn_gradcheck_fn check
 #define PLAUSIBLE_tn_grad_hook keep_grad
 #define PLAUSIBLE_tn_error_handler NULL
 #define PLAUSIBLE_tn_accumulated_hook accumulated
 #define PLAUSIBLE_tn_module_hook module_hook
+#define PLAUSIBLE_tn_module_list_hook list_hook
+#define PLAUSIBLE_forward_inputs_inputs ((tn_tensor *[]){x, TN_INPUTS_END})
 #define PLAUSIBLE_tn_optim_closure closure
 #define PLAUSIBLE_tn_optim_state_visit state_visit
 #define PLAUSIBLE_tn_recompute_fn recomputed
@@ -334,7 +347,10 @@ static const struct meant {
      "device_name.device device_description.device "
      "device_is_bit_exact.device path_outer.path path_text.path "
      "grad_scaler_factor.scaler grad_scaler_snapshot.scaler "
-     "safetensors_path.file safetensors_count.file safetensors_name.file "
+     "module_child_count.module module_child_at.module "
+     "module_child_name.module module_parameter_at.module "
+     "module_report_count.report module_report_at.report "
+     "module_report_text.report safetensors_path.file safetensors_count.file safetensors_name.file "
      "safetensors_has.file safetensors_has.name safetensors_metadata.file "
      "safetensors_metadata.key safetensors_dtype.file "
      "safetensors_dtype.name safetensors_ndim.file safetensors_ndim.name "
@@ -601,7 +617,9 @@ static bool make_values(void)
     x = tn_requires_grad(tn_ones(tn_dims(2, 3)));
     list[0] = list[1] = x;
     linear = tn_nn_linear(3, 4);
+    decoder = tn_nn_transformer_decoder(4, 2, 1);
     transformer = tn_nn_transformer(4, 2, 1, 1);
+    adaptive = tn_nn_adaptive_log_softmax_with_loss(4, 5, tn_dims(2));
     modules[0] = modules[1] = tn_nn_relu();
     optim = tn_optim_sgd(tn_parameters(linear), .lr = 0.1);
     schedule = tn_schedule_step_lr(optim, 1);
@@ -622,6 +640,7 @@ static bool make_values(void)
     file = tn_safetensors_open(path);
     close(descriptor);
     unlink(path);
+    report = new_report();
     categories = tn_categories_new();
     values[0] = values[1] =
         (tn_value){TN_VALUE_TENSOR, 0, {.tensor = x}};

@@ -257,6 +257,13 @@ static void test_layers(void)
     NEEDS("nn_embedding_bag", "scale_grad_by_freq",
           tn_nn_embedding_bag(3, 2, .scale_grad_by_freq = true, .mode = "max"),
           tn_nn_embedding_bag(3, 2, .scale_grad_by_freq = true));
+    tn_tensor *w = tn_zeros(tn_dims(2, 3));
+    NEEDS("init_kaiming_uniform", "a",
+          tn_init_kaiming_uniform(w, .a = 1, .nonlinearity = "relu"),
+          tn_init_kaiming_uniform(w, .a = 1));
+    NEEDS("init_kaiming_normal", "a",
+          tn_init_kaiming_normal(w, .a = 1, .nonlinearity = "tanh"),
+          tn_init_kaiming_normal(w, .a = 1));
     NEEDS("nn_upsample", "align_corners",
           tn_nn_upsample(2, .align_corners = true),
           tn_nn_upsample(2, .align_corners = true, .mode = "bilinear"));

@@ -26,6 +26,10 @@ int main()
     CHECK(is(tn_sum(x, {.dims = tn_dims(0, 1), .keepdim = true}), 10));
     CHECK(tn_optim_lr(tn_optim_sgd(tn_parameters(net), {.lr = 0})) == 0);
     CHECK(tn_optim_adam(tn_parameters(net), {.beta1 = 0, .amsgrad = true}));
+    CHECK(tn_forward(tn_nn_bilinear(2, 2, 1, true), x, x));
+    CHECK(tn_forward(tn_nn_embedding_bag(4, 2), nullptr, nullptr, nullptr) ==
+          nullptr);
+    tn_error_clear();
     CHECK(tn_nn_lstm(2, 3, {.num_layers = 2, .batch_first = true}));
 #endif
     CHECK(!tn_error());

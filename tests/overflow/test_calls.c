@@ -119,6 +119,7 @@ static tn_tensor *results[64];
 #define PLAUSIBLE_tn_text_p text
 #define PLAUSIBLE_tn_progress_p NULL
 #define PLAUSIBLE_tn_safetensors_p file
+#define PLAUSIBLE_tn_module_report_p NULL
 #define PLAUSIBLE_tn_categories_p categories
 #define PLAUSIBLE_tn_gradcheck_fn check
 #define PLAUSIBLE_tn_grad_hook keep_grad
@@ -216,6 +217,7 @@ static uint64_t bits(draws *d)
 /* NULL without a message: an attribute that does not exist. */
 static const char meant[] =
     " average_at average_name op_at op_arg_at parameters_at parameters_name "
+    "module_report_at module_child_at module_child_name module_parameter_at "
     "safetensors_name safetensors_shape categories_name op_context_tensor op_context_saved status_name "
     "dtype_name optim_state ";
 
@@ -318,6 +320,7 @@ static void use_set(tn_dataset *made)
 #define USE_tn_hook_p(result) tn_hook_remove(result)
 #define USE_tn_op_arg_p(result) (void)(result)
 #define USE_tn_op_p(result) (void)(result)
+#define USE_tn_load_difference_p(result) (void)(result)
 #define USE_tn_parameter_list_p(result) (void)(result)
 #define USE_tn_tensor_p(result) (void)(result)
 #define USE_tn_text_p(result) (void)(result)

@@ -198,7 +198,7 @@ static void check_mistakes(void)
            !tn_average_is_swapped(NULL),
        "outside there is nothing");
     tn_device *other = tn_device_open("reference");
-    tn_module_to(m, other);
+    tn_module_to(m, .device = other);
     is_int(tn_average_update(average), TN_ERR_DEVICE, "a module that has moved");
     ok(tn_error() && strstr(tn_error(), "make a new average"),
        "with the mend: %s", tn_error());

@@ -25,7 +25,7 @@ static tn_status plan(const tn__call *call, tn__shape *shape, tn_dtype *dtype,
     int size = arg_named(op, "size"), count = arg_named(op, "count");
     int input = arg_named(op, "input"), n = arg_named(op, "n");
     shape->ndim = 0;
-    *dtype = TN_F32;
+    *dtype = tn_default_dtype();
     *device = NULL;
     if (input >= 0) {
         const tn_tensor *x = tn__call_tensor(call, input);
@@ -63,7 +63,7 @@ static tn_dtype number_dtype(const tn_value *v)
 {
     return v->count == TN_SCALAR_INT    ? TN_I64
            : v->count == TN_SCALAR_BOOL ? TN_BOOL
-                                        : TN_F32;
+                                        : tn_default_dtype();
 }
 
 tn_status tn__run_empty(tn__call *call)
@@ -199,7 +199,7 @@ tn_status tn__run_arange(tn__call *call)
                                                   tn__call_int(call, start),
                                                   &span);
     tn_value dtype = dtype_or(call, TN__ARG_ARANGE_DTYPE, whole ? TN_I64
-                                                                : TN_F32);
+                                                    : tn_default_dtype());
     double ratio = exact ? (double)span / (double)by : (b - a) / s;
     if (isnan(ratio) || isinf(a) || isinf(b))
         return tn__fail(TN_ERR_ARGUMENT, "arange: {start} %g, {end} %g: both "
@@ -304,7 +304,8 @@ static tn_status give_even(tn__call *call, double start, double end,
         device = TN__ARG_LINSPACE_DEVICE
     };
     int64_t count = tn__call_int(call, steps);
-    tn_value as = dtype_or(call, base ? dtype + 1 : dtype, TN_F32);
+    tn_value as = dtype_or(call, base ? dtype + 1 : dtype,
+                           tn_default_dtype());
     if (count < 0)
         return tn__fail(TN_ERR_ARGUMENT, "%s: {steps} is %lld",
                         tn__op_outer(call->op->name), (long long)count);
