@@ -33,6 +33,7 @@
 #include <tenon/graph.h>
 #include <tenon/hook.h>
 #include <tenon/io.h>
+#include <tenon/metric.h>
 #include <tenon/nn.h>
 #include <tenon/op.h>
 #include <tenon/op_register.h>

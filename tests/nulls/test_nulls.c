@@ -32,6 +32,7 @@ static tn_optim *optim;
 static tn_schedule *schedule;
 static tn_grad_scaler *scaler;
 static tn_average *average;
+static tn_metric *metric;
 static tn_dataset *set;
 static tn_loader *loader;
 static tn_text *text;
@@ -223,6 +224,7 @@ static void release(void *context)
 #define PLAUSIBLE_tn_schedule_p schedule
 #define PLAUSIBLE_tn_grad_scaler_p scaler
 #define PLAUSIBLE_tn_average_p average
+#define PLAUSIBLE_tn_metric_p metric
 #define PLAUSIBLE_tn_checkpoint_p &checkpoint
 #define PLAUSIBLE_tn_dataset_p set
 #define PLAUSIBLE_tn_loader_p loader
@@ -294,6 +296,7 @@ static const struct meant {
      "tensor_is_contiguous.x tensor_is_alias.a tensor_is_alias.b "
      "average_is_swapped.average average_updates.average "
      "average_count.average average_at.average average_name.average "
+     "metric_name.metric "
      "object_is.object object_is.type dtype_from_name.name "
      "dataset_count.set text_count.text text_vocabulary.text "
      "graph_count.graph graph_calls.graph "
@@ -318,6 +321,7 @@ static const struct meant {
     {"what is closed, given back or removed may be nothing, as with free()",
      "scope_close.scope scope_result.scope scope_result.result keep.object "
      "drop.object scope_adopt.object hook_remove.hook batch_end.batch"},
+    {"a mean has no target", "metric_update.target"},
     {"the current device", "*.device device_set.device"},
     {"what has no bar to draw draws none",
      "progress_begin.progress progress_begin.file progress_begin.label "
@@ -572,6 +576,7 @@ static bool make_values(void)
     schedule = tn_schedule_step_lr(optim, 1);
     scaler = tn_grad_scaler_new();
     average = tn_average_new(linear);
+    metric = tn_metric_mean();
     set = tn_dataset_from_tensors(tn_ones(tn_dims(4, 2)), NULL);
     loader = tn_loader_new(set);
     text = tn_text_from_string("abcabc");

@@ -24,6 +24,7 @@ static tn_optim *optim;
 static tn_schedule *schedule;
 static tn_grad_scaler *scaler;
 static tn_average *average;
+static tn_metric *metric;
 static tn_dataset *set;
 static tn_loader *loader;
 static tn_text *text;
@@ -101,6 +102,7 @@ static tn_tensor *results[64];
 #define PLAUSIBLE_tn_schedule_p schedule
 #define PLAUSIBLE_tn_grad_scaler_p scaler
 #define PLAUSIBLE_tn_average_p average
+#define PLAUSIBLE_tn_metric_p metric
 #define PLAUSIBLE_tn_dataset_p set
 #define PLAUSIBLE_tn_loader_p loader
 #define PLAUSIBLE_tn_text_p text
@@ -296,6 +298,7 @@ static void use_set(tn_dataset *made)
 #define USE_void_p(result) (void)(result)
 #define USE_int64_t_p(result) (void)(result)
 #define USE_tn_average_p(result) (void)(result)
+#define USE_tn_metric_p(result) (void)(result)
 #define USE_tn_grad_scaler_p(result) (void)(result)
 #define USE_tn_hook_p(result) tn_hook_remove(result)
 #define USE_tn_op_arg_p(result) (void)(result)
@@ -342,6 +345,7 @@ static void make_values(void)
     schedule = tn_schedule_exponential_lr(optim, 0.5);
     scaler = tn_grad_scaler_new();
     average = tn_average_new(linear);
+    metric = tn_metric_mean();
     set = tn_dataset_from_tensors(tn_ones(tn_dims(4, 3)), NULL);
     loader = tn_loader_new(set, .batch_size = 2);
     text = tn_text_from_string("abcabc");

@@ -5,6 +5,7 @@ check_PROGRAMS += \
 	tests/training/test_checkpoint \
 	tests/training/test_faults \
 	tests/training/test_long \
+	tests/training/test_metric \
 	tests/training/test_save_faults \
 	tests/training/test_shared \
 	tests/training/test_threads
@@ -13,6 +14,7 @@ tests_training_test_average_SOURCES = tests/training/test_average.c
 tests_training_test_checkpoint_SOURCES = tests/training/test_checkpoint.c
 tests_training_test_faults_SOURCES = tests/training/test_faults.c
 tests_training_test_long_SOURCES = tests/training/test_long.c
+tests_training_test_metric_SOURCES = tests/training/test_metric.c
 tests_training_test_save_faults_SOURCES = tests/training/test_save_faults.c
 tests_training_test_shared_SOURCES = tests/training/test_shared.c
 tests_training_test_threads_SOURCES = tests/training/test_threads.c
