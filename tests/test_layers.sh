@@ -81,7 +81,7 @@ cat >"$scratch/rooms.awk" <<'AWK'
         room_of["parameters.h"] = "parameters"
         # what needs nn and optim, train, stands above both
         room_of["checkpoint.h"] = room_of["average.h"] = "train"
-        room_of["metric.h"] = "train"
+        room_of["metric.h"] = room_of["train.h"] = "train"
         room_of["tenon.h"] = "all"
         rank["abi"] = 0
         rank["parameters"] = 19

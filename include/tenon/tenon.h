@@ -45,5 +45,6 @@
 #include <tenon/schedule.h>
 #include <tenon/tensor.h>
 #include <tenon/trace.h>
+#include <tenon/train.h>
 
 #endif

@@ -176,6 +176,9 @@ static uint64_t bits(draws *d)
 }
 
 #define VALUE_tn_error_handler(d, name, n) ((void)(d), (tn_error_handler)NULL)
+#define VALUE_tn_train_forward(d, name, n) ((void)(d), (tn_train_forward)NULL)
+#define VALUE_tn_train_loss(d, name, n) ((void)(d), (tn_train_loss)NULL)
+#define VALUE_tn_train_callback(d, name, n) ((void)(d), (tn_train_callback)NULL)
 #define VALUE_int(d, name, n) ((int)value_int(d, name, n))
 #define VALUE_int64_t(d, name, n) value_int(d, name, n)
 #define VALUE_uint64_t(d, name, n) ((uint64_t)value_int(d, name, n))
