@@ -61,6 +61,14 @@ typedef struct tn__state {
     size_t frame_count, frame_room;
     uint64_t next_handle, last_handle; /* handles that this thread may still
                                         * give to scopes */
+    /* Objects that tn_scope_carry moved to the enclosing scope, which owns them;
+     * each record has a reference of its own. */
+    struct tn__carried {
+        const void *where; /* the caller's variable */
+        tn__object *object;
+        uint64_t frame;    /* handle of the scope that owns it */
+    } *carried;            /* owned array */
+    size_t carried_count, carried_room;
     bool root_logged; /* true if the log was told that the root scope grows */
 
     struct tn__state *next, *previous; /* list of all threads' states */
