@@ -7,6 +7,7 @@ check_PROGRAMS += \
 	tests/training/test_long \
 	tests/training/test_metric \
 	tests/training/test_save_faults \
+	tests/training/test_serving \
 	tests/training/test_shared \
 	tests/training/test_threads \
 	tests/training/test_train
@@ -17,6 +18,7 @@ tests_training_test_faults_SOURCES = tests/training/test_faults.c
 tests_training_test_long_SOURCES = tests/training/test_long.c
 tests_training_test_metric_SOURCES = tests/training/test_metric.c
 tests_training_test_save_faults_SOURCES = tests/training/test_save_faults.c
+tests_training_test_serving_SOURCES = tests/training/test_serving.c
 tests_training_test_shared_SOURCES = tests/training/test_shared.c
 tests_training_test_threads_SOURCES = tests/training/test_threads.c
 tests_training_test_train_SOURCES = tests/training/test_train.c
