@@ -77,6 +77,7 @@ cat >"$scratch/rooms.awk" <<'AWK'
         for (i = 1; i <= n; i++) room_of[family[i] ".h"] = "ops"
         n = split("activation norm recurrent attention conv embedding", family, " ")
         for (i = 1; i <= n; i++) room_of["nn_" family[i] ".h"] = "nn"
+        room_of["sequence.h"] = "nn"
         # what nn gives and optim takes, in words of tensor.h
         room_of["parameters.h"] = "parameters"
         # what needs nn and optim, train, stands above both

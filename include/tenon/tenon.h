@@ -43,6 +43,7 @@
 #include <tenon/random.h>
 #include <tenon/recompute.h>
 #include <tenon/schedule.h>
+#include <tenon/sequence.h>
 #include <tenon/tensor.h>
 #include <tenon/trace.h>
 #include <tenon/train.h>

@@ -12,18 +12,19 @@ libtenon_la_SOURCES += \
 	lib/nn/parameters.c \
 	lib/nn/nn_pool.c \
 	lib/nn/nn_recurrent.c \
-	lib/nn/sequential.c \
+	lib/nn/sequential.c lib/nn/sequence.c \
 	lib/nn/nn_state.c \
 	lib/nn/transformer.c
 tenoninclude_HEADERS += include/tenon/nn.h include/tenon/nn_activation.h \
 	include/tenon/nn_attention.h include/tenon/nn_conv.h \
 	include/tenon/nn_embedding.h include/tenon/nn_recurrent.h \
-	include/tenon/nn_norm.h include/tenon/parameters.h
+	include/tenon/nn_norm.h include/tenon/sequence.h include/tenon/parameters.h
 EXTRA_DIST += lib/nn/README.md
 
 check_PROGRAMS += tests/nn/test_no_module tests/nn/test_module \
 	tests/nn/test_error_info tests/nn/test_memory tests/nn/test_hooks \
-	tests/nn/test_options tests/nn/test_error_calls
+	tests/nn/test_options tests/nn/test_error_calls tests/nn/test_sequence
+tests_nn_test_sequence_SOURCES = tests/nn/test_sequence.c
 tests_nn_test_error_calls_SOURCES = tests/nn/test_error_calls.c
 tests_nn_test_hooks_SOURCES = tests/nn/test_hooks.c
 tests_nn_test_no_module_SOURCES = tests/nn/test_no_module.c

@@ -10,7 +10,8 @@ golden_ops = tests/golden/golden.h tests/golden/op_file.c \
 	tests/golden/host.def
 
 dist_check_SCRIPTS += tests/test_golden.sh
-EXTRA_DIST += tests/golden/README.md
+EXTRA_DIST += tests/golden/README.md tests/golden/make_packed.py \
+	tests/golden/packed.safetensors
 
 if HAVE_JANSSON
 # The runner takes any folder of reference samples: built by `make`, so that it

@@ -25,6 +25,7 @@ static tn_schedule *schedule;
 static tn_grad_scaler *scaler;
 static tn_average *average;
 static tn_metric *metric;
+static tn_packed *packed;
 static tn_dataset *set;
 static tn_loader *loader;
 static tn_text *text;
@@ -103,6 +104,8 @@ static tn_tensor *results[64];
 #define PLAUSIBLE_tn_grad_scaler_p scaler
 #define PLAUSIBLE_tn_average_p average
 #define PLAUSIBLE_tn_metric_p metric
+#define PLAUSIBLE_tn_tensor_p_p_p ((tn_tensor **const[]){&x})
+#define PLAUSIBLE_tn_packed_p packed
 #define PLAUSIBLE_tn_dataset_p set
 #define PLAUSIBLE_tn_loader_p loader
 #define PLAUSIBLE_tn_text_p text
@@ -302,6 +305,7 @@ static void use_set(tn_dataset *made)
 #define USE_int64_t_p(result) (void)(result)
 #define USE_tn_average_p(result) (void)(result)
 #define USE_tn_metric_p(result) (void)(result)
+#define USE_tn_packed_p(result) (void)(result)
 #define USE_tn_grad_scaler_p(result) (void)(result)
 #define USE_tn_hook_p(result) tn_hook_remove(result)
 #define USE_tn_op_arg_p(result) (void)(result)
@@ -324,7 +328,8 @@ typedef struct call {
  * SKIPPED(tn_module_begin) and SKIPPED(tn_module_end), which belong together;
  * SKIPPED(tn_progress_begin), which prints; SKIPPED(tn_set_num_threads), and
  * SKIPPED(tn_host_ops_allow), which hold for what follows;
- * SKIPPED(tn_options_check_needs), whose one number is the length of a list. */
+ * SKIPPED(tn_options_check_needs), whose one number is the length of a list, and
+ * SKIPPED(tn_scope_carry_tensors), which has that, too. */
 #include "tests/overflow/calls.inc" /* made */
 
 /* ---- all of them -------------------------------------------------------- */
@@ -349,6 +354,7 @@ static void make_values(void)
     scaler = tn_grad_scaler_new();
     average = tn_average_new(linear);
     metric = tn_metric_mean();
+    packed = tn_pack_sequence(&x, 1);
     set = tn_dataset_from_tensors(tn_ones(tn_dims(4, 3)), NULL);
     loader = tn_loader_new(set, .batch_size = 2);
     text = tn_text_from_string("abcabc");
