@@ -135,6 +135,18 @@ static tn_tensor *predicted(const tn_metric *metric, tn_tensor *p,
     return tn_to_dtype(p, TN_I64);
 }
 
+/* x as a vector. */
+static tn_tensor *flat(tn_tensor *x)
+{
+    return tn_reshape(x, tn_dims(-1));
+}
+
+/* The sums of a and b over all elements, as a vector. */
+static tn_tensor *two_sums(tn_tensor *a, tn_tensor *b)
+{
+    return tn_stack((tn_tensor *[]){tn_sum(a), tn_sum(b)}, 2, 0);
+}
+
 /* ---- state --------------------------------------------------------------- */
 
 /* Replaces a state tensor. */
@@ -146,6 +158,11 @@ static bool put(tn_metric *metric, int which, tn_tensor *x)
     tn_drop(metric->state[which]);
     metric->state[which] = x;
     return true;
+}
+
+static tn_tensor *zeros(const tn_metric *metric, int64_t count, tn_dtype dtype)
+{
+    return tn_zeros(tn_dims(count), .dtype = dtype, .device = metric->device);
 }
 
 /* float64 for float64, float32 for narrower types. */
@@ -239,9 +256,7 @@ static bool accuracy_update(tn_metric *metric, tn_tensor *p, tn_tensor *y)
     } else {
         counted = tn_ones_like(right);
     }
-    tn_tensor *both[] = {tn_sum(right, .dtype = TN_I64),
-                         tn_sum(counted, .dtype = TN_I64)};
-    tn_tensor *now = tn_stack(both, 2, 0), *sum = metric->state[SUM];
+    tn_tensor *now = two_sums(right, counted), *sum = metric->state[SUM];
     return put(metric, SUM, sum ? tn_add(sum, now) : now);
 }
 
@@ -288,11 +303,8 @@ static bool classes_update(tn_metric *metric, tn_tensor *p, tn_tensor *y)
     }
     tn_tensor *sum = metric->state[SUM];
     if (!sum)
-        sum = tn_zeros(tn_dims(metric->classes * metric->classes),
-                       .dtype = TN_I64, .device = metric->device);
-    return put(metric, SUM,
-               tn_scatter_add(sum, 0, tn_reshape(at, tn_dims(-1)),
-                              tn_reshape(one, tn_dims(-1))));
+        sum = zeros(metric, metric->classes * metric->classes, TN_I64);
+    return put(metric, SUM, tn_scatter_add(sum, 0, flat(at), flat(one)));
 }
 
 /* True positives, false positives and false negatives. */
@@ -499,10 +511,8 @@ static bool r2_update(tn_metric *metric, tn_tensor *p, tn_tensor *y)
     if (!sum && !put(metric, CENTRE, tn_mean(y, .dim = 0)))
         return false;
     tn_tensor *shifted = tn_sub(y, metric->state[CENTRE]);
-    tn_tensor *part[] = {tn_sum(tn_square(tn_sub(y, p)), .dim = 0),
-                         tn_sum(shifted, .dim = 0),
-                         tn_sum(tn_square(shifted), .dim = 0)};
-    if (!add(metric, tn_stack(part, 3, 0)))
+    tn_tensor *part[] = {tn_square(tn_sub(y, p)), shifted, tn_square(shifted)};
+    if (!add(metric, tn_sum(tn_stack(part, 3, 0), .dim = 1)))
         return false;
     metric->count += tn_tensor_size(p, 0);
     return true;
@@ -534,8 +544,7 @@ static bool mean_update(tn_metric *metric, tn_tensor *p, tn_tensor *weight)
     p = widened(p);
     weight = weight ? tn_to_dtype(weight, tn_tensor_dtype(p))
                     : tn_ones_like(p);
-    tn_tensor *both[] = {tn_sum(tn_mul(p, weight)), tn_sum(weight)};
-    return add(metric, tn_stack(both, 2, 0));
+    return add(metric, two_sums(tn_mul(p, weight), weight));
 }
 
 static double mean_value(tn_metric *metric)
@@ -559,9 +568,7 @@ static bool running_update(tn_metric *metric, tn_tensor *p, tn_tensor *y)
         return false;
     p = widened(p);
     if (!metric->state[SUM] &&
-        !put(metric, SUM,
-             tn_zeros(tn_dims(metric->window), .dtype = tn_tensor_dtype(p),
-                      .device = metric->device)))
+        !put(metric, SUM, zeros(metric, metric->window, tn_tensor_dtype(p))))
         return false;
     if (!tn_copy_(tn_select(metric->state[SUM], 0,
                             metric->count % metric->window),
