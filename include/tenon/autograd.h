@@ -191,7 +191,7 @@ TN_API tn_status tn_gradgradcheck(tn_gradcheck_fn fn,
                                   tn_tensor *const *inputs, int count,
                                   void *context);
 
-/* ---- state that a loop passes on ------------------------------------------ */
+/* ---- state that a loop passes on ----------------------------------------- */
 
 /* Passes tensors from one step of a loop to the next: those that the variables
  * point to, of a recurrent layer's state for example.
@@ -213,8 +213,8 @@ TN_API tn_status tn_gradgradcheck(tn_gradcheck_fn fn,
  * must be the same in each step.
  *
  * Fails with TN_ERR_STATE if scope is not the innermost open scope of the
- * thread, or an error is pending; TN_ERR_ARGUMENT; TN_ERR_MEMORY. scope must not
- * be NULL. */
+ * thread, or an error is pending; TN_ERR_ARGUMENT if scope or the address of a
+ * variable is NULL; TN_ERR_MEMORY. */
 TN_API tn_status tn_scope_carry_tensors(tn_scope *scope,
                                         tn_tensor **const *variables,
                                         int count);

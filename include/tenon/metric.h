@@ -108,8 +108,9 @@ TN_OPTIONS_STRUCT(tn_metric_f1, TN_METRIC_CLASSES_OPTIONS_LIST);
 TN_API tn_metric *
 tn_metric_precision_with(int64_t classes,
                          const tn_metric_precision_options *options);
-TN_API tn_metric *tn_metric_recall_with(int64_t classes,
-                                        const tn_metric_recall_options *options);
+TN_API tn_metric *
+tn_metric_recall_with(int64_t classes,
+                      const tn_metric_recall_options *options);
 TN_API tn_metric *tn_metric_f1_with(int64_t classes,
                                     const tn_metric_f1_options *options);
 

@@ -68,8 +68,9 @@ TN_OPTIONS_STRUCT(tn_pack_sequence, TN_PACK_SEQUENCE_OPTIONS_LIST);
 #define TN_PACK_SEQUENCE_OPTIONS                                              \
     TN_OPTIONS_DEFAULTS(tn_pack_sequence, TN_PACK_SEQUENCE_OPTIONS_LIST)
 /* Packs count sequences (length, ...). The errors of both calls above. */
-TN_API tn_packed *tn_pack_sequence_with(tn_tensor *const *sequences, int count,
-                                        const tn_pack_sequence_options *options);
+TN_API tn_packed *
+tn_pack_sequence_with(tn_tensor *const *sequences, int count,
+                      const tn_pack_sequence_options *options);
 
 /* total_length: the number of times in the result; none: the longest length. */
 #define TN_PAD_PACKED_SEQUENCE_OPTIONS_LIST(X)                                \

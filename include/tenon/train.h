@@ -1,13 +1,15 @@
 /* <tenon/train.h>: a training loop.
  *
- *     static tn_tensor *loss(tn_tensor *out, const tn_batch *batch, void *context)
+ *     static tn_tensor *loss(tn_tensor *out, const tn_batch *batch,
+ *                            void *context)
  *     {
  *         return tn_cross_entropy(out, batch->y);
  *     }
  *
  *     tn_metric *accuracy = tn_metric_accuracy();
  *     tn_train(net, opt, loader, .epochs = 20, .loss = loss,
- *              .validation = held_out, .metrics = (tn_metric *[]){accuracy, NULL},
+ *              .validation = held_out,
+ *              .metrics = (tn_metric *[]){accuracy, NULL},
  *              .monitor = accuracy, .maximize = true, .patience = 3,
  *              .last = "run.ckpt", .resume = true, .best = "best.safetensors");
  *     if (tn_error())
@@ -20,8 +22,8 @@
  *
  * An epoch is: the steps; the validation; the schedule; the callback
  * on_epoch_end; the checkpoint. A step is a batch, or `accumulate` batches. A
- * run that is killed and started again with .last and .resume ends with the same
- * bits as a run without interruption.
+ * run that is killed and started again with .last and .resume ends with the
+ * same bits as a run without interruption.
  *
  * An error ends the training. Its message begins with the place, from 1:
  * "train: epoch 3, step 17: linear: ...". Only its message and code are kept,
@@ -154,8 +156,8 @@ TN_OPTIONS_STRUCT(tn_evaluate, TN_EVALUATE_OPTIONS_LIST);
     TN_OPTIONS_DEFAULTS(tn_evaluate, TN_EVALUATE_OPTIONS_LIST)
 /* Runs one epoch of loader in eval mode without gradients. The options are as
  * above; loss may be NULL if there are metrics. Resets the metrics and updates
- * them. Returns the mean loss per sample; without a loss, the value of the first
- * metric. NAN, with an error, on failure. */
+ * them. Returns the mean loss per sample; without a loss, the value of the
+ * first metric. NAN, with an error, on failure. */
 TN_API double tn_evaluate_with(tn_module *module, tn_loader *loader,
                                const tn_evaluate_options *options);
 

@@ -18,7 +18,8 @@ tn_status tn_scope_carry_tensors(tn_scope *scope, tn_tensor **const *variables,
             return tn_error_refuse_argument(TN_ERR_ARGUMENT, "scope_carry",
                                             "variables",
                                             "the address of variable %d is "
-                                            "NULL", i + 1);
+                                            "NULL",
+                                            i + 1);
         tn_tensor *x = *variables[i];
         if (!x)
             continue;

@@ -61,8 +61,8 @@ typedef struct tn__state {
     size_t frame_count, frame_room;
     uint64_t next_handle, last_handle; /* handles that this thread may still
                                         * give to scopes */
-    /* Objects that tn_scope_carry moved to the enclosing scope, which owns them;
-     * each record has a reference of its own. */
+    /* Objects that tn_scope_carry moved to the enclosing scope, which owns
+     * them. Each record has a reference of its own. */
     struct tn__carried {
         const void *where; /* the caller's variable */
         tn__object *object;

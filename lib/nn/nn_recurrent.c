@@ -439,7 +439,8 @@ static tn_tensor *reordered(tn_tensor *state, const tn_packed *packed,
     tn_tensor *index =
         tn_to(tn_tensor_from_array(sorted, TN_I64, tn_dims(count)),
               tn_tensor_device(state));
-    return tn_index_select(state, 1, back ? tn_argsort(index, -1, false) : index);
+    return tn_index_select(state, 1,
+                           back ? tn_argsort(index, -1, false) : index);
 }
 
 static bool run_packed_sequence(const recurrent *r, tn_tensor *x,

@@ -22,11 +22,10 @@ static void packed_release(void *object)
     tn_drop(((tn_packed *)object)->data);
 }
 
-static const tn_object_class packed_class = {sizeof packed_class,
-                                             "packed sequence",
-                                             sizeof(tn_packed), packed_release};
+static const tn_object_class packed_class = {
+    sizeof packed_class, "packed sequence", sizeof(tn_packed), packed_release};
 
-#define REFUSE(code, call, argument, ...)                                     \
+#define REFUSE(code, call, argument, ...)                                      \
     (tn_error_refuse_argument(code, call, argument, __VA_ARGS__), NULL)
 
 /* An array of count numbers that the open scope owns. */
@@ -40,10 +39,10 @@ static int64_t *numbers(int64_t count)
 
 static tn_packed *make(tn_tensor *data, int64_t count, int64_t times)
 {
-    tn_packed *packed = data ? tn_object_new(&packed_class,
-                                             (size_t)(2 * count + times) *
-                                                 sizeof(int64_t))
-                             : NULL;
+    tn_packed *packed =
+        data ? tn_object_new(&packed_class,
+                             (size_t)(2 * count + times) * sizeof(int64_t))
+             : NULL;
     if (packed) {
         packed->data = tn_keep(data);
         packed->count = count;
@@ -56,8 +55,9 @@ static tn_packed *make(tn_tensor *data, int64_t count, int64_t times)
 static tn_tensor *rows(tn_tensor *x, const int64_t *at, int64_t count)
 {
     return tn_index_select(
-        x, 0, tn_to(tn_tensor_from_array(at, TN_I64, tn_dims(count)),
-                    tn_tensor_device(x)));
+        x, 0,
+        tn_to(tn_tensor_from_array(at, TN_I64, tn_dims(count)),
+              tn_tensor_device(x)));
 }
 
 /* x with its first `from` dimensions replaced by those of lead. */
@@ -68,7 +68,7 @@ static tn_tensor *with_lead(tn_tensor *x, int from, tn_dims_list lead)
     return tn_reshape(x, lead);
 }
 
-/* ---- padding ---------------------------------------------------------------- */
+/* ---- padding ------------------------------------------------------------- */
 
 TN_OPTIONS_TYPE(tn_pad_sequence, "pad_sequence", "sequences, count",
                 TN_PAD_SEQUENCE_OPTIONS_LIST)
@@ -80,14 +80,15 @@ static tn_tensor *padded(tn_tensor *x, int64_t length,
     int64_t missing = length - tn_tensor_size(x, 0);
     if (missing == 0)
         return x;
-    tn_dims_list shape = tn_dims_from_array(tn_tensor_shape(x),
-                                            tn_tensor_ndim(x));
+    tn_dims_list shape =
+        tn_dims_from_array(tn_tensor_shape(x), tn_tensor_ndim(x));
     shape.dim[0] = missing;
-    tn_tensor *fill = tn_full(shape, o->padding_value,
-                              .dtype = tn_tensor_dtype(x),
-                              .device = tn_tensor_device(x));
+    tn_tensor *fill =
+        tn_full(shape, o->padding_value, .dtype = tn_tensor_dtype(x),
+                .device = tn_tensor_device(x));
     return tn_cat(o->padding_left ? (tn_tensor *[]){fill, x}
-                                  : (tn_tensor *[]){x, fill}, 2, 0);
+                                  : (tn_tensor *[]){x, fill},
+                  2, 0);
 }
 
 static bool check_sequences(tn_tensor *const *sequences, int count,
@@ -99,16 +100,18 @@ static bool check_sequences(tn_tensor *const *sequences, int count,
     for (int i = 0; i < count; i++) {
         if (!tn_object_check_kind(sequences[i], "tensor", call, "sequences"))
             return false;
-        bool same = tn_tensor_ndim(sequences[i]) > 0 &&
-                    tn_tensor_ndim(sequences[i]) ==
-                        tn_tensor_ndim(sequences[0]);
+        bool same =
+            tn_tensor_ndim(sequences[i]) > 0 &&
+            tn_tensor_ndim(sequences[i]) == tn_tensor_ndim(sequences[0]);
         for (int d = 1; same && d < tn_tensor_ndim(sequences[0]); d++)
             same = tn_tensor_size(sequences[i], d) ==
                    tn_tensor_size(sequences[0], d);
         if (!same)
-            return REFUSE(TN_ERR_SHAPE, call, "sequences",
-                          "sequence %d differs from sequence 0 in more than its "
-                          "length: (length, ...) is wanted", i);
+            return REFUSE(
+                TN_ERR_SHAPE, call, "sequences",
+                "sequence %d differs from sequence 0 in more than its "
+                "length: (length, ...) is wanted",
+                i);
     }
     return true;
 }
@@ -132,7 +135,7 @@ tn_tensor *tn_pad_sequence_with(tn_tensor *const *sequences, int count,
     return tn_scope_result(scope, out);
 }
 
-/* ---- packing ---------------------------------------------------------------- */
+/* ---- packing ------------------------------------------------------------- */
 
 static bool check_lengths(const int64_t *lengths, int64_t count, int64_t times,
                           bool sorted, const char *call)
@@ -140,8 +143,8 @@ static bool check_lengths(const int64_t *lengths, int64_t count, int64_t times,
     for (int64_t i = 0; i < count; i++) {
         if (lengths[i] < 1 || lengths[i] > times)
             return REFUSE(TN_ERR_ARGUMENT, call, "lengths",
-                          "lengths[%" PRId64 "] is %" PRId64
-                          ": 1 to %" PRId64 " is wanted%s",
+                          "lengths[%" PRId64 "] is %" PRId64 ": 1 to %" PRId64
+                          " is wanted%s",
                           i, lengths[i], times,
                           lengths[i] ? "" : ": leave empty sequences out");
         if (sorted && i && lengths[i] > lengths[i - 1])
@@ -195,17 +198,16 @@ static tn_packed *pack(tn_tensor *input, const int64_t *lengths, int64_t count,
             int64_t i = packed->number[count + k];
             at[n++] = batch_first ? i * room + t : t * count + i;
         }
-    return tn_packed_replace(packed, rows(with_lead(input, 2, tn_dims(-1)), at,
-                                          total));
+    return tn_packed_replace(packed,
+                             rows(with_lead(input, 2, tn_dims(-1)), at, total));
 }
 
 TN_OPTIONS_TYPE(tn_pack_padded_sequence, "pack_padded_sequence",
                 "input, lengths, count", TN_PACK_PADDED_SEQUENCE_OPTIONS_LIST)
 
-tn_packed *
-tn_pack_padded_sequence_with(tn_tensor *input, const int64_t *lengths,
-                             int64_t count,
-                             const tn_pack_padded_sequence_options *options)
+tn_packed *tn_pack_padded_sequence_with(
+    tn_tensor *input, const int64_t *lengths, int64_t count,
+    const tn_pack_padded_sequence_options *options)
 {
     static const char call[] = "pack_padded_sequence";
     tn_pack_padded_sequence_options o;
@@ -245,14 +247,14 @@ tn_packed *tn_pack_sequence_with(tn_tensor *const *sequences, int count,
     for (int i = 0; i < count && lengths; i++)
         lengths[i] = tn_tensor_size(sequences[i], 0);
     tn_packed *packed =
-        lengths && check_lengths(lengths, count, INT64_MAX, o.enforce_sorted,
-                                 call)
+        lengths &&
+                check_lengths(lengths, count, INT64_MAX, o.enforce_sorted, call)
             ? pack(tn_pad_sequence(sequences, count), lengths, count, false)
             : NULL;
     return tn_scope_result(scope, packed);
 }
 
-/* ---- unpacking -------------------------------------------------------------- */
+/* ---- unpacking ----------------------------------------------------------- */
 
 TN_OPTIONS_TYPE(tn_pad_packed_sequence, "pad_packed_sequence", "packed",
                 TN_PAD_PACKED_SEQUENCE_OPTIONS_LIST)
@@ -290,25 +292,25 @@ static bool is_packed(const tn_packed *packed, const char *call)
     return tn_object_check(packed, &packed_class, call, "packed");
 }
 
-tn_tensor *
-tn_pad_packed_sequence_with(tn_packed *packed,
-                            const tn_pad_packed_sequence_options *options)
+tn_tensor *tn_pad_packed_sequence_with(
+    tn_packed *packed, const tn_pad_packed_sequence_options *options)
 {
     tn_pad_packed_sequence_options o;
     if (!is_packed(packed, "pad_packed_sequence") ||
         tn_options_take(tn_pad_packed_sequence_type(), &o, options) < 0)
         return NULL;
-    int64_t times = o.total_length == TN_NONE_INT ? packed->times
-                                                  : o.total_length;
+    int64_t times =
+        o.total_length == TN_NONE_INT ? packed->times : o.total_length;
     if (times < packed->times || times > INT64_MAX / 8 / packed->count)
         return REFUSE(TN_ERR_ARGUMENT, "pad_packed_sequence", "total_length",
                       "total_length is %" PRId64 ", the longest sequence has "
-                      "%" PRId64, times, packed->times);
+                      "%" PRId64,
+                      times, packed->times);
     tn_scope *scope = tn_scope_open();
     return tn_scope_result(scope, unpack(packed, times, &o));
 }
 
-/* ---- attributes ------------------------------------------------------------- */
+/* ---- attributes ---------------------------------------------------------- */
 
 tn_packed *tn_packed_replace(const tn_packed *packed, tn_tensor *data)
 {
@@ -327,8 +329,7 @@ tn_packed *tn_packed_replace(const tn_packed *packed, tn_tensor *data)
     tn_packed *made = make(data, packed->count, packed->times);
     if (made)
         memcpy(made->number, packed->number,
-               (size_t)(2 * packed->count + packed->times) *
-                   sizeof(int64_t));
+               (size_t)(2 * packed->count + packed->times) * sizeof(int64_t));
     return made;
 }
 

@@ -15,7 +15,8 @@
 static const char module_prefix[] = "module.", optim_prefix[] = "optim.",
                   average_prefix[] = "average.";
 static const char loader_key[] = "loader", schedule_key[] = "schedule",
-                  scaler_key[] = "scaler", average_key[] = "average.updates", values_key[] = "values";
+                  scaler_key[] = "scaler", average_key[] = "average.updates",
+                  values_key[] = "values";
 
 enum { TEXT_BYTES = 160, MAX_TEXTS = 9, MAX_VALUES = 6 };
 /* The smallest struct: that of versions without a scaler. */

@@ -22,13 +22,13 @@ struct tn_metric {
     const metric_kind *kind;
     int64_t classes, top_k, window, ignore_index;
     double threshold;
-    char average; /* 'b' binary, 'i' micro, 'a' macro */
+    char average;             /* 'b' binary, 'i' micro, 'a' macro */
     tn_device *device;        /* of the first update; NULL before */
     tn_tensor *state[STATES]; /* kept; NULL before the first update */
     int64_t count;            /* of samples or updates */
     struct pair {
         tn_tensor *score, *label; /* kept */
-    } *pair;
+    } * pair;
     size_t pair_count, pair_room;
 };
 
@@ -61,14 +61,14 @@ static void metric_release(void *object)
     free(metric->pair);
 }
 
-static const tn_object_class metric_class = {
-    sizeof metric_class, "metric", sizeof(tn_metric), metric_release};
+static const tn_object_class metric_class = {sizeof metric_class, "metric",
+                                             sizeof(tn_metric), metric_release};
 
-#define REFUSE(code, argument, ...)                                           \
-    (tn_error_refuse_argument(code, "metric_update", argument, __VA_ARGS__),  \
+#define REFUSE(code, argument, ...)                                            \
+    (tn_error_refuse_argument(code, "metric_update", argument, __VA_ARGS__),   \
      false)
-#define NO_VALUE(code, ...)                                                   \
-    (tn_error_refuse_argument(code, "metric_value", "metric", __VA_ARGS__),   \
+#define NO_VALUE(code, ...)                                                    \
+    (tn_error_refuse_argument(code, "metric_value", "metric", __VA_ARGS__),    \
      (double)NAN)
 
 /* ---- shapes and dtypes --------------------------------------------------- */
@@ -180,8 +180,7 @@ static bool add(tn_metric *metric, tn_tensor *x)
         return x && put(metric, ERRORS, tn_zeros_like(x)) &&
                put(metric, SUM, tn_clone(x));
     tn_tensor *total = tn_add(sum, x), *part = tn_sub(total, sum);
-    tn_tensor *lost = tn_add(tn_sub(sum, tn_sub(total, part)),
-                             tn_sub(x, part));
+    tn_tensor *lost = tn_add(tn_sub(sum, tn_sub(total, part)), tn_sub(x, part));
     tn_tensor *errors = tn_add(metric->state[ERRORS], lost);
     return total && errors && put(metric, ERRORS, errors) &&
            put(metric, SUM, total);
@@ -204,9 +203,9 @@ static double *read(tn_tensor *x)
         return NULL;
     }
     for (int64_t i = 0; i < count; i++)
-        out[i] = !wide ? (double)((float *)raw)[i]
+        out[i] = !wide                          ? (double)((float *)raw)[i]
                  : tn_tensor_dtype(x) == TN_F64 ? ((double *)raw)[i]
-                                 : (double)((int64_t *)raw)[i];
+                                                : (double)((int64_t *)raw)[i];
     free(raw);
     return out;
 }
@@ -275,8 +274,7 @@ static double accuracy_value(tn_metric *metric)
 /* -1 where x is no class, so that scatter_add reports it. */
 static tn_tensor *out_of_range(const tn_metric *metric, tn_tensor *x)
 {
-    return tn_logical_or(tn_lt_scalar(x, 0),
-                         tn_ge_scalar(x, metric->classes));
+    return tn_logical_or(tn_lt_scalar(x, 0), tn_ge_scalar(x, metric->classes));
 }
 
 static bool classes_update(tn_metric *metric, tn_tensor *p, tn_tensor *y)
@@ -444,15 +442,18 @@ static double area(sample *s, size_t count)
         positives += here[1];
     }
     if (below == 0 || positives == 0)
-        return NO_VALUE(TN_ERR_STATE, "auroc: all %zu targets are %d: samples "
-                        "of both classes are needed", count, positives > 0);
+        return NO_VALUE(TN_ERR_STATE,
+                        "auroc: all %zu targets are %d: samples "
+                        "of both classes are needed",
+                        count, positives > 0);
     return wins / (below * positives);
 }
 
 /* Appends a pair of tensors to the samples. */
 static bool append(sample *s, size_t *count, const struct pair *pair)
 {
-    double *score = read(pair->score), *label = score ? read(pair->label) : NULL;
+    double *score = read(pair->score),
+           *label = score ? read(pair->label) : NULL;
     bool good = label != NULL;
     for (int64_t i = 0; good && i < tn_tensor_numel(pair->score); i++) {
         good = !isnan(score[i]) && (label[i] == 0 || label[i] == 1);
@@ -499,7 +500,8 @@ static bool r2_update(tn_metric *metric, tn_tensor *p, tn_tensor *y)
         tn_tensor_size(p, -1) < 1)
         return REFUSE(TN_ERR_SHAPE, "prediction",
                       "prediction has %d dimensions: (N) or (N, outputs) with "
-                      "at least one element is wanted", ndim);
+                      "at least one element is wanted",
+                      ndim);
     p = widened(ndim == 1 ? tn_unsqueeze(p, 1) : p);
     y = widened(ndim == 1 ? tn_unsqueeze(y, 1) : y);
     tn_tensor *sum = metric->state[SUM];
@@ -535,29 +537,29 @@ static double r2_value(tn_metric *metric)
     return good ? value / (double)outputs : NAN;
 }
 
-/* ---- mean: SUM (2): weighted values, weights ------------------------------ */
+/* ---- mean: SUM (2): weighted values, weights ----------------------------- */
 
 static bool mean_update(tn_metric *metric, tn_tensor *p, tn_tensor *weight)
 {
     if (!check_equal(p, weight))
         return false;
     p = widened(p);
-    weight = weight ? tn_to_dtype(weight, tn_tensor_dtype(p))
-                    : tn_ones_like(p);
+    weight = weight ? tn_to_dtype(weight, tn_tensor_dtype(p)) : tn_ones_like(p);
     return add(metric, two_sums(tn_mul(p, weight), weight));
 }
 
 static double mean_value(tn_metric *metric)
 {
     double *sum = read_sum(metric);
-    double value = !sum          ? NAN
-                   : sum[1] != 0 ? sum[0] / sum[1]
-                   : NO_VALUE(TN_ERR_STATE, "mean: the weights' sum is 0");
+    double value = !sum ? NAN
+                   : sum[1] != 0
+                       ? sum[0] / sum[1]
+                       : NO_VALUE(TN_ERR_STATE, "mean: the weights' sum is 0");
     free(sum);
     return value;
 }
 
-/* ---- running mean: SUM (window) is a ring --------------------------------- */
+/* ---- running mean: SUM (window) is a ring -------------------------------- */
 
 static bool running_update(tn_metric *metric, tn_tensor *p, tn_tensor *y)
 {
@@ -570,9 +572,9 @@ static bool running_update(tn_metric *metric, tn_tensor *p, tn_tensor *y)
     if (!metric->state[SUM] &&
         !put(metric, SUM, zeros(metric, metric->window, tn_tensor_dtype(p))))
         return false;
-    if (!tn_copy_(tn_select(metric->state[SUM], 0,
-                            metric->count % metric->window),
-                  tn_mean(p)))
+    if (!tn_copy_(
+            tn_select(metric->state[SUM], 0, metric->count % metric->window),
+            tn_mean(p)))
         return false;
     metric->count++;
     return true;
@@ -581,8 +583,8 @@ static bool running_update(tn_metric *metric, tn_tensor *p, tn_tensor *y)
 static double running_value(tn_metric *metric)
 {
     double *ring = read(metric->state[SUM]), total = 0;
-    int64_t count = metric->count < metric->window ? metric->count
-                                                   : metric->window;
+    int64_t count =
+        metric->count < metric->window ? metric->count : metric->window;
     for (int64_t i = 0; ring && i < count; i++)
         total += ring[i];
     bool good = ring != NULL;
@@ -590,7 +592,7 @@ static double running_value(tn_metric *metric)
     return good ? total / (double)count : NAN;
 }
 
-/* ---- calls ---------------------------------------------------------------- */
+/* ---- calls --------------------------------------------------------------- */
 
 static bool is_metric(const tn_metric *metric, const char *call)
 {
@@ -604,7 +606,7 @@ static bool check_update(tn_metric *metric, tn_tensor *p, tn_tensor *y)
          !tn_object_check_kind(y, "tensor", "metric_update", "target")))
         return false;
     tn_device *device = metric->device ? metric->device : tn_tensor_device(p);
-    tn_tensor *odd = tn_tensor_device(p) != device      ? p
+    tn_tensor *odd = tn_tensor_device(p) != device        ? p
                      : y && tn_tensor_device(y) != device ? y
                                                           : NULL;
     if (odd)
@@ -623,14 +625,16 @@ tn_status tn_metric_update(tn_metric *metric, tn_tensor *prediction,
         return TN_ERR_STATE;
     if (!is_metric(metric, "metric_update"))
         return tn_error_code();
-    const tn_path *path = tn_path_enter(
-        tn_path_join(tn_path_current(), metric->kind->name));
+    const tn_path *path =
+        tn_path_enter(tn_path_join(tn_path_current(), metric->kind->name));
     tn_scope *scope = tn_scope_open();
     if (scope && check_update(metric, prediction, target)) {
         bool first = !metric->device;
         metric->device = tn_tensor_device(prediction);
-        TN_NO_GRAD {
-            TN_AUTOCAST(TN_DTYPE_NONE) {
+        TN_NO_GRAD
+        {
+            TN_AUTOCAST(TN_DTYPE_NONE)
+            {
                 if (!metric->kind->update(metric, prediction, target) && first)
                     forget(metric);
             }
@@ -646,8 +650,10 @@ double tn_metric_value(tn_metric *metric)
     if (tn_error() || !is_metric(metric, "metric_value"))
         return NAN;
     if (!metric->device && metric->kind->value != confusion_value)
-        return NO_VALUE(TN_ERR_STATE, "%s: no samples: call tn_metric_update() "
-                        "first", metric->kind->name);
+        return NO_VALUE(TN_ERR_STATE,
+                        "%s: no samples: call tn_metric_update() "
+                        "first",
+                        metric->kind->name);
     tn_scope *scope = tn_scope_open();
     double value = scope ? metric->kind->value(metric) : NAN;
     tn_scope_close(scope);
@@ -686,7 +692,7 @@ const char *tn_metric_name(const tn_metric *metric)
                                                       : NULL;
 }
 
-/* ---- makers ---------------------------------------------------------------- */
+/* ---- makers -------------------------------------------------------------- */
 
 static tn_metric *make(const metric_kind *kind)
 {
@@ -728,7 +734,6 @@ tn_metric *tn_metric_accuracy_with(const tn_metric_accuracy_options *options)
     return metric;
 }
 
-
 static tn_metric *make_classes(const metric_kind *kind, const char *call,
                                int64_t classes, const char *average,
                                double threshold, int64_t ignore_index)
@@ -756,19 +761,19 @@ static tn_metric *make_classes(const metric_kind *kind, const char *call,
     return metric;
 }
 
-#define CLASSES(function, value, list, chosen)                                \
-    TN_OPTIONS_TYPE(tn_metric_##function, "metric_" #function, "classes",     \
-                    list)                                                     \
-    tn_metric *tn_metric_##function##_with(                                   \
-        int64_t classes, const tn_metric_##function##_options *options)       \
-    {                                                                         \
-        static const metric_kind kind = {#function, classes_update, value,    \
-                                         true, true};                         \
-        tn_metric_##function##_options o;                                     \
-        if (tn_options_take(tn_metric_##function##_type(), &o, options) < 0)  \
-            return NULL;                                                      \
-        return make_classes(&kind, "metric_" #function, classes, chosen,      \
-                            o.threshold, o.ignore_index);                     \
+#define CLASSES(function, value, list, chosen)                                 \
+    TN_OPTIONS_TYPE(tn_metric_##function, "metric_" #function, "classes",      \
+                    list)                                                      \
+    tn_metric *tn_metric_##function##_with(                                    \
+        int64_t classes, const tn_metric_##function##_options *options)        \
+    {                                                                          \
+        static const metric_kind kind = {#function, classes_update, value,     \
+                                         true, true};                          \
+        tn_metric_##function##_options o;                                      \
+        if (tn_options_take(tn_metric_##function##_type(), &o, options) < 0)   \
+            return NULL;                                                       \
+        return make_classes(&kind, "metric_" #function, classes, chosen,       \
+                            o.threshold, o.ignore_index);                      \
     }
 CLASSES(precision, precision_value, TN_METRIC_CLASSES_OPTIONS_LIST, o.average)
 CLASSES(recall, recall_value, TN_METRIC_CLASSES_OPTIONS_LIST, o.average)

@@ -1,9 +1,9 @@
 /* train.c: the training loop.
  *
- * The losses of an epoch are added up on the device (a tn_metric_mean) and read
- * at a checkpoint and at the end of the epoch only, so that a step does not wait
+ * The losses of an epoch are added up on the device (a tn_metric_mean). They are
+ * read at checkpoints and at the end of the epoch only, so a step does not wait
  * for the device. A checkpoint is written between optimizer steps, when there
- * are no accumulated gradients. It carries what decides the rest of the run as
+ * are no accumulated gradients. What decides the rest of the run is in it as
  * numbers: values[] below. */
 #include <inttypes.h>
 #include <math.h>
@@ -24,11 +24,11 @@ typedef struct run {
     tn_train_state s;
     tn_loader *loader;
     tn_parameter_list *parameters;
-    tn_metric *mean;       /* of the losses since the last fold */
-    int64_t mean_count;    /* samples in it */
+    tn_metric *mean;    /* of the losses since the last fold */
+    int64_t mean_count; /* samples in it */
     double values[VALUES];
-    const char *phase;     /* "validation"; NULL: a step */
-    bool shown;            /* progress is shown */
+    const char *phase; /* "validation"; NULL: a step */
+    bool shown;        /* progress is shown */
     tn_progress bar;
     double start_s, drawn_s;
     char note[96];
@@ -47,7 +47,7 @@ static void call_back(tn_train_callback callback, run *r)
         callback(&r->s, r->o.context);
 }
 
-/* ---- one batch, in training and evaluation -------------------------------- */
+/* ---- one batch, in training and evaluation ------------------------------- */
 
 static tn_tensor *output_of(tn_module *module, const tn_batch *batch,
                             tn_train_forward forward, void *context)
@@ -107,10 +107,12 @@ static double evaluate(tn_module *module, tn_loader *loader,
     tn_metric *mean = tn_metric_mean();
     reset_metrics(o->metrics);
     tn_module_train(module, false);
-    TN_NO_GRAD {
-        TN_EACH_BATCH(batch, loader) {
+    TN_NO_GRAD
+    {
+        TN_EACH_BATCH (batch, loader) {
             tn_tensor *out, *loss = NULL;
-            TN_AUTOCAST(cast_of(o->autocast)) {
+            TN_AUTOCAST(cast_of(o->autocast))
+            {
                 out = output_of(module, &batch, o->forward, o->context);
                 if (o->loss)
                     loss = loss_of(out, &batch, o->loss, o->context);
@@ -147,7 +149,7 @@ double tn_evaluate_with(tn_module *module, tn_loader *loader,
     return o.loss || tn_error() ? loss : tn_metric_value(o.metrics[0]);
 }
 
-/* ---- checkpoints ----------------------------------------------------------- */
+/* ---- checkpoints --------------------------------------------------------- */
 
 /* Moves the losses from the device to values[]. The same happens in a run that
  * was resumed here, so that both have the same bits. */
@@ -198,7 +200,7 @@ static void load(run *r)
     r->s.epochs_since_best = (int64_t)r->values[SINCE_BEST];
 }
 
-/* ---- steps ------------------------------------------------------------------ */
+/* ---- steps --------------------------------------------------------------- */
 
 static void clip(run *r)
 {
@@ -240,8 +242,8 @@ static void show_step(run *r, const tn_batch *batch)
     if (now - r->drawn_s >= redraw_s) {
         r->drawn_s = now;
         double rate = (double)r->bar.done / (now - r->start_s + 1e-9);
-        double left = (double)(r->bar.total - r->bar.done) /
-                      (rate > 0 ? rate : 1);
+        double left =
+            (double)(r->bar.total - r->bar.done) / (rate > 0 ? rate : 1);
         snprintf(r->note, sizeof r->note,
                  "loss %.4g  %.3g batches/s  %.0f s left",
                  tn_item(r->s.batch_loss), rate, left);
@@ -267,7 +269,8 @@ static void train_batch(run *r, const tn_batch *batch)
     call_back(r->o.on_step_begin, r);
     if (at == 0)
         tn_optim_zero_grad(r->s.optim);
-    TN_AUTOCAST(cast_of(r->o.autocast)) {
+    TN_AUTOCAST(cast_of(r->o.autocast))
+    {
         out = output_of(r->s.module, batch, r->o.forward, r->o.context);
         loss = loss_of(out, batch, r->o.loss, r->o.context);
     }
@@ -276,7 +279,8 @@ static void train_batch(run *r, const tn_batch *batch)
     add_loss(r->mean, loss, batch);
     r->mean_count += batch->count;
     if (!r->o.validation) {
-        TN_NO_GRAD {
+        TN_NO_GRAD
+        {
             update_metrics(r->o.metrics, out, batch);
         }
     }
@@ -304,7 +308,7 @@ static bool between_steps(const run *r, const tn_batch *batch)
 static bool train_steps(run *r)
 {
     bool whole = true;
-    TN_EACH_BATCH(batch, r->loader) {
+    TN_EACH_BATCH (batch, r->loader) {
         train_batch(r, &batch);
         r->s.batch = NULL;
         bool between = !tn_error() && between_steps(r, &batch);
@@ -319,7 +323,7 @@ static bool train_steps(run *r)
     return whole && !tn_error();
 }
 
-/* ---- epochs ------------------------------------------------------------------ */
+/* ---- epochs -------------------------------------------------------------- */
 
 static void validate(run *r)
 {
@@ -336,15 +340,15 @@ static void validate(run *r)
 /* Updates what is best, and saves the weights if they are. */
 static void judge(run *r)
 {
-    r->s.monitored = r->o.monitor ? tn_metric_value(r->o.monitor)
+    r->s.monitored = r->o.monitor      ? tn_metric_value(r->o.monitor)
                      : r->o.validation ? r->s.validation_loss
                                        : r->s.loss;
     if (tn_error())
         return;
-    double gain = r->o.maximize ? r->s.monitored - r->s.best
-                                : r->s.best - r->s.monitored;
-    bool better = isnan(r->s.best) ? !isnan(r->s.monitored)
-                                   : gain > r->o.min_delta;
+    double gain =
+        r->o.maximize ? r->s.monitored - r->s.best : r->s.best - r->s.monitored;
+    bool better =
+        isnan(r->s.best) ? !isnan(r->s.monitored) : gain > r->o.min_delta;
     r->s.epochs_since_best = better ? 0 : r->s.epochs_since_best + 1;
     if (better)
         r->s.best = r->s.monitored;
@@ -394,8 +398,8 @@ static void run_epoch(run *r)
 {
     r->phase = NULL;
     char label[48];
-    snprintf(label, sizeof label, "epoch %" PRId64 "/%" PRId64,
-             r->s.epoch + 1, r->s.epochs);
+    snprintf(label, sizeof label, "epoch %" PRId64 "/%" PRId64, r->s.epoch + 1,
+             r->s.epochs);
     r->start_s = now_s();
     r->drawn_s = 0;
     if (r->shown)
@@ -441,7 +445,7 @@ static void run_all(run *r)
     }
 }
 
-/* ---- the call ------------------------------------------------------------------ */
+/* ---- the call ------------------------------------------------------------ */
 
 static tn_status refuse(const char *argument, const char *why)
 {
@@ -454,8 +458,8 @@ static tn_status check_values(const tn_train_options *o, tn_loader *loader)
     bool listed = !o->monitor;
     for (int i = 0; o->metrics && o->metrics[i]; i++)
         listed = listed || o->metrics[i] == o->monitor;
-    return !o->loss       ? refuse("loss", "loss is NULL: give a function that "
-                                           "returns one number")
+    return !o->loss ? refuse("loss", "loss is NULL: give a function that "
+                                     "returns one number")
            : o->epochs < 1 ? refuse("epochs", "epochs must be at least 1")
            : o->accumulate < 1
                ? refuse("accumulate", "accumulate must be at least 1")

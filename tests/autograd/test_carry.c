@@ -36,8 +36,8 @@ static void check_loop(void)
     }
     ok(tn_item_int(tn_all(tn_eq(h, h2))) && tn_item_int(tn_all(tn_eq(c, c2))),
        "the state is that of a loop with tn_detach");
-    ok(tn_item_int(tn_all(tn_eq(grad, tn_tensor_grad(tn_module_parameter(
-                                          lstm, "weight_hh_l0"))))),
+    ok(tn_item_int(tn_all(tn_eq(
+           grad, tn_tensor_grad(tn_module_parameter(lstm, "weight_hh_l0"))))),
        "and so are the gradients");
     h = tn_scope_result(all, h);
     is_int(tn_tensor_numel(h), 10, "the last state can be a scope's result");
@@ -77,12 +77,12 @@ static void check_cases(void)
     ok(!tn_error(), "no error: %s", tn_error() ? tn_error() : "");
 }
 
-#define REFUSED(call, want, text)                                             \
-    do {                                                                      \
-        is_int(call, want, "refused");                                        \
-        ok(tn_error() && strstr(tn_error(), text), "by name: %s",             \
-           tn_error() ? tn_error() : "");                                     \
-        tn_error_clear();                                                     \
+#define REFUSED(call, want, text)                                              \
+    do {                                                                       \
+        is_int(call, want, "refused");                                         \
+        ok(tn_error() && strstr(tn_error(), text), "by name: %s",              \
+           tn_error() ? tn_error() : "");                                      \
+        tn_error_clear();                                                      \
     } while (0)
 
 static void check_mistakes(void)

@@ -12,8 +12,9 @@ static tn_tensor *sample(const char *kind, const char *name)
 {
     char full[96];
     snprintf(full, sizeof full, "%s.%s", kind, name);
-    return tn_safetensors_has(golden, full) ? tn_safetensors_tensor(golden, full)
-                                            : NULL;
+    return tn_safetensors_has(golden, full)
+               ? tn_safetensors_tensor(golden, full)
+               : NULL;
 }
 
 static void is_near(tn_tensor *got, const char *kind, const char *name)
@@ -40,15 +41,15 @@ static void check_layer(const char *kind, tn_module *net, bool lstm,
     tn_scope *scope = tn_scope_open();
     tn_parameter_list *list = tn_parameters(net);
     for (int i = 0; i < tn_parameters_count(list); i++)
-        TN_NO_GRAD {
+        TN_NO_GRAD
+        {
             tn_copy_(tn_parameters_at(list, i),
                      sample(kind, tn_parameters_name(list, i)));
         }
     tn_tensor *x = leaf(kind, "x"), *h0 = leaf(kind, "h0"),
               *c0 = lstm ? leaf(kind, "c0") : NULL, *h, *c = NULL;
-    tn_packed *packed =
-        tn_pack_padded_sequence(x, lengths, 5, .batch_first = batch_first,
-                                .enforce_sorted = false);
+    tn_packed *packed = tn_pack_padded_sequence(
+        x, lengths, 5, .batch_first = batch_first, .enforce_sorted = false);
     is_near(tn_packed_data(packed), kind, "packed");
     packed = lstm ? tn_nn_lstm_forward_packed(net, packed, h0, c0, &h, &c)
                   : tn_nn_rnn_forward_packed(net, packed, h0, &h);
@@ -56,9 +57,8 @@ static void check_layer(const char *kind, tn_module *net, bool lstm,
                                             .padding_value = -1);
     is_near(out, kind, "out");
     is_near(h, kind, "h");
-    tn_tensor *loss = tn_add(
-        tn_sum(tn_mul(out, sample(kind, "weight.out"))),
-        tn_sum(tn_mul(h, sample(kind, "weight.h"))));
+    tn_tensor *loss = tn_add(tn_sum(tn_mul(out, sample(kind, "weight.out"))),
+                             tn_sum(tn_mul(h, sample(kind, "weight.h"))));
     if (lstm) {
         is_near(c, kind, "c");
         loss = tn_add(loss, tn_sum(tn_mul(c, sample(kind, "weight.c"))));
@@ -123,13 +123,13 @@ static void check_equal(void)
        "equal lengths give the bits of the padded batch");
 }
 
-#define REFUSED(call, want, text)                                             \
-    do {                                                                      \
-        ok((call) == NULL, "refused");                                        \
-        is_int(tn_error_code(), want, "with the right code");                 \
-        ok(tn_error() && strstr(tn_error(), text), "%s: %s", text,            \
-           tn_error() ? tn_error() : "nothing");                              \
-        tn_error_clear();                                                     \
+#define REFUSED(call, want, text)                                              \
+    do {                                                                       \
+        ok((call) == NULL, "refused");                                         \
+        is_int(tn_error_code(), want, "with the right code");                  \
+        ok(tn_error() && strstr(tn_error(), text), "%s: %s", text,             \
+           tn_error() ? tn_error() : "nothing");                               \
+        tn_error_clear();                                                      \
     } while (0)
 
 static void check_mistakes(void)
@@ -153,9 +153,10 @@ static void check_mistakes(void)
     REFUSED(tn_pack_padded_sequence(x, empty, 2), wrong,
             "lengths[1] is 0: 1 to 4 is wanted: leave empty sequences out");
     REFUSED(tn_pack_padded_sequence(x, far, 2), wrong, "lengths[0] is 5");
-    REFUSED(tn_pack_sequence(((tn_tensor *[]){tn_zeros(tn_dims(1)),
-                                              tn_zeros(tn_dims(0))}), 2),
-            wrong, "leave empty sequences out");
+    REFUSED(
+        tn_pack_sequence(
+            ((tn_tensor *[]){tn_zeros(tn_dims(1)), tn_zeros(tn_dims(0))}), 2),
+        wrong, "leave empty sequences out");
     tn_packed *p = tn_pack_padded_sequence(x, good, 2);
     REFUSED(tn_pad_packed_sequence(p, .total_length = 3), wrong,
             "total_length is 3, the longest sequence has 4");

@@ -4,8 +4,8 @@
 
 #include "../tap.h"
 
-static const float scores[] = {.1f, .7f, .2f, .5f, .3f,  .2f,  .2f,
-                               .2f, .6f, .3f, .4f, .3f,  .9f,  .05f,
+static const float scores[] = {.1f,  .7f, .2f, .5f, .3f, .2f, .2f,
+                               .2f,  .6f, .3f, .4f, .3f, .9f, .05f,
                                .05f, .1f, .2f, .7f, .2f, .5f, .3f};
 static const int64_t classes[] = {1, 0, 2, 2, 1, 0, 1};
 static const double auroc_scores[] = {.1, .4, .35, .8, .4, .6, .35, .9};
@@ -92,9 +92,9 @@ static void check_numbers(void)
     tn_tensor *y = tn_tensor_from_array(r2_target, TN_F64, tn_dims(4, 2));
     is_double_near(streamed(tn_metric_r2(), p, y), 0.9327300635396587, 1e-12,
                    "r2 of two outputs");
-    is_double_near(streamed(tn_metric_r2(), tn_select(p, 1, 0),
-                            tn_select(y, 1, 0)),
-                   0.9482758620689655, 1e-12, "r2 of one output");
+    is_double_near(
+        streamed(tn_metric_r2(), tn_select(p, 1, 0), tn_select(y, 1, 0)),
+        0.9482758620689655, 1e-12, "r2 of one output");
     /* In float32 the targets' squares near 1e8 have errors of 8. */
     tn_tensor *far = tn_add_scalar(tn_select(y, 1, 0), 1e4);
     tn_tensor *near = tn_add_scalar(tn_select(p, 1, 0), 1e4);
@@ -123,14 +123,14 @@ static void check_numbers(void)
                    "rounding errors of float32 do not add up");
 }
 
-#define REFUSED(call, want, text)                                             \
-    do {                                                                      \
-        (void)(call);                                                         \
-        is_int(tn_error_code(), want, "refused: %s",                          \
-               tn_error() ? tn_error() : "nothing");                          \
-        ok(tn_error() && strstr(tn_error(), text), "the message says \"%s\"", \
-           text);                                                             \
-        tn_error_clear();                                                     \
+#define REFUSED(call, want, text)                                              \
+    do {                                                                       \
+        (void)(call);                                                          \
+        is_int(tn_error_code(), want, "refused: %s",                           \
+               tn_error() ? tn_error() : "nothing");                           \
+        ok(tn_error() && strstr(tn_error(), text), "the message says \"%s\"",  \
+           text);                                                              \
+        tn_error_clear();                                                      \
     } while (0)
 
 static void check_mistakes(void)
@@ -171,9 +171,9 @@ static void check_mistakes(void)
     tn_metric *r2 = tn_metric_r2();
     tn_metric_update(r2, tn_ones(tn_dims(1)), tn_ones(tn_dims(1)));
     REFUSED(tn_metric_value(r2), TN_ERR_STATE, "at least 2");
-    REFUSED(tn_metric_update(r2, tn_ones(tn_dims(2, 2)),
-                             tn_ones(tn_dims(2, 2))),
-            TN_ERR_SHAPE, "2 outputs, earlier ones 1");
+    REFUSED(
+        tn_metric_update(r2, tn_ones(tn_dims(2, 2)), tn_ones(tn_dims(2, 2))),
+        TN_ERR_SHAPE, "2 outputs, earlier ones 1");
     REFUSED(tn_metric_update(tn_metric_running_mean(3), tn_ones(tn_dims(1)), y),
             TN_ERR_ARGUMENT, "give NULL");
     bool plain = strncmp(tn_device_name(tn_device_current()), "ref", 3) == 0;

@@ -23,7 +23,8 @@ static bool answer(int i, float out[10])
 {
     tn_scope *scope = tn_scope_open();
     bool good = false;
-    TN_NO_GRAD {
+    TN_NO_GRAD
+    {
         tn_tensor *y = tn_softmax(tn_forward(model, request(i)), 1);
         good = tn_tensor_to_array(tn_contiguous(tn_select(y, 0, 0)), out,
                                   10 * sizeof *out) == TN_OK;

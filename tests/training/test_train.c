@@ -29,8 +29,8 @@ static bool same_weights(tn_module *a, tn_module *b)
 {
     tn_parameter_list *p = tn_parameters(a), *q = tn_parameters(b);
     for (int i = 0; i < tn_parameters_count(p); i++)
-        if (!tn_item_int(tn_all(tn_eq(tn_parameters_at(p, i),
-                                      tn_parameters_at(q, i)))))
+        if (!tn_item_int(
+                tn_all(tn_eq(tn_parameters_at(p, i), tn_parameters_at(q, i)))))
             return false;
     return true;
 }
@@ -44,7 +44,7 @@ static void check_by_hand(void)
     double total = 0, count = 0;
     for (int epoch = 0; epoch < 3; epoch++) {
         total = count = 0;
-        TN_EACH_BATCH(batch, batches) {
+        TN_EACH_BATCH (batch, batches) {
             tn_tensor *l = tn_mse_loss(tn_forward(a, batch.x), batch.y);
             tn_optim_zero_grad(opt);
             tn_backward(l);
@@ -82,9 +82,9 @@ static void check_accumulation(void)
              .loss = loss);
     double apart = 0;
     for (int i = 0; i < 4; i++)
-        apart += tn_item(tn_sum(tn_abs(
-            tn_sub(tn_parameters_at(tn_parameters(a), i),
-                   tn_parameters_at(tn_parameters(b), i)))));
+        apart += tn_item(
+            tn_sum(tn_abs(tn_sub(tn_parameters_at(tn_parameters(a), i),
+                                 tn_parameters_at(tn_parameters(b), i)))));
     is_double_near(apart, 0, 1e-5, "three batches of 10 are one of 30");
 }
 
@@ -137,8 +137,8 @@ static void check_patience(void)
     snprintf(best, sizeof best, "train-best.%d", (int)getpid());
     tn_module *a = net(), *b = net();
     tn_loader *ordered = tn_loader_new(set, .batch_size = 7);
-    tn_train(a, tn_optim_sgd(tn_parameters(a), .lr = 0), ordered,
-             .epochs = 50, .loss = loss, .patience = 3, .best = best,
+    tn_train(a, tn_optim_sgd(tn_parameters(a), .lr = 0), ordered, .epochs = 50,
+             .loss = loss, .patience = 3, .best = best,
              .on_epoch_end = count_epochs);
     is_int(epochs_seen, 4, "three epochs without progress end the training");
     is_int(tn_module_load(b, best), TN_OK, "the best weights are in a file");
@@ -163,14 +163,14 @@ static void check_half(void)
     ok(tn_evaluate(a, loader(), .loss = loss) < before, "the loss fell");
 }
 
-#define REFUSED(call, want, text)                                             \
-    do {                                                                      \
-        (void)(call);                                                         \
-        is_int(tn_error_code(), want, "refused: %s",                          \
-               tn_error() ? tn_error() : "nothing");                          \
-        ok(tn_error() && strstr(tn_error(), text), "the message says \"%s\"", \
-           text);                                                             \
-        tn_error_clear();                                                     \
+#define REFUSED(call, want, text)                                              \
+    do {                                                                       \
+        (void)(call);                                                          \
+        is_int(tn_error_code(), want, "refused: %s",                           \
+               tn_error() ? tn_error() : "nothing");                           \
+        ok(tn_error() && strstr(tn_error(), text), "the message says \"%s\"",  \
+           text);                                                              \
+        tn_error_clear();                                                      \
     } while (0)
 
 static tn_tensor *no_loss(tn_tensor *out, const tn_batch *batch, void *context)
@@ -220,8 +220,9 @@ static void check_mistakes(void)
             "without last");
     REFUSED(tn_train(a, opt, l, .loss = loss, .checkpoint_every = 5), wrong,
             "without last");
-    REFUSED(tn_train(a, opt, l, .loss = loss, .checkpoint_every = 0,
-                     .last = "x"), wrong, "checkpoint_every");
+    REFUSED(
+        tn_train(a, opt, l, .loss = loss, .checkpoint_every = 0, .last = "x"),
+        wrong, "checkpoint_every");
     REFUSED(tn_train(a, opt, l, .loss = loss, .monitor = m), wrong,
             "not one of metrics");
     REFUSED(tn_train(a, opt, l, .loss = loss, .maximize = true), wrong,
@@ -245,9 +246,9 @@ static void check_mistakes(void)
     snprintf(path, sizeof path, "train-last.%d", (int)getpid());
     tn_checkpoint other = {.size = sizeof other, .module = a};
     tn_checkpoint_save(path, &other);
-    REFUSED(tn_train(a, opt, loader(), .loss = loss, .last = path,
-                     .resume = true),
-            wrong, "epoch 1, resume: checkpoint_load: ");
+    REFUSED(
+        tn_train(a, opt, loader(), .loss = loss, .last = path, .resume = true),
+        wrong, "epoch 1, resume: checkpoint_load: ");
     double values[7] = {0};
     other.values = values;
     other.value_count = 7;
@@ -259,8 +260,8 @@ int main(void)
 {
     tn_manual_seed(5);
     tn_tensor *x = tn_randn(tn_dims(60, 3));
-    set = tn_dataset_from_tensors(x, tn_sum(tn_sin(x), .dim = 1,
-                                            .keepdim = true));
+    set = tn_dataset_from_tensors(x,
+                                  tn_sum(tn_sin(x), .dim = 1, .keepdim = true));
     check_by_hand();
     check_accumulation();
     check_callbacks();

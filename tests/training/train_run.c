@@ -29,8 +29,8 @@ static void on_step_end(tn_train_state *state, void *context)
 static uint64_t hash(uint64_t h, tn_tensor *x)
 {
     static unsigned char bytes[1 << 16];
-    size_t count = (size_t)tn_tensor_numel(x) *
-                   tn_dtype_bytes(tn_tensor_dtype(x));
+    size_t count =
+        (size_t)tn_tensor_numel(x) * tn_dtype_bytes(tn_tensor_dtype(x));
     tn_tensor_to_array(x, bytes, count);
     for (size_t i = 0; i < count; i++)
         h = (h ^ bytes[i]) * 1099511628211u;
@@ -46,23 +46,23 @@ int main(int argc, char **argv)
     tn_tensor *x = tn_randn(tn_dims(203, 6));
     tn_tensor *y = tn_to_dtype(tn_gt_scalar(tn_sum(x, .dim = 1), 0.3), TN_I64);
     tn_dataset *all = tn_dataset_from_tensors(x, y);
-    tn_loader *loader = tn_loader_new(tn_dataset_range(all, 0, 150),
-                                      .batch_size = 8, .shuffle = true,
-                                      .seed = 3);
-    tn_loader *held = tn_loader_new(tn_dataset_range(all, 150, 203),
-                                    .batch_size = 16);
-    tn_module *net = tn_nn_sequential(
-        tn_nn_linear(6, 16), tn_nn_batch_norm1d(16), tn_nn_relu(),
-        tn_nn_dropout(0.2), tn_nn_linear(16, 2));
+    tn_loader *loader =
+        tn_loader_new(tn_dataset_range(all, 0, 150), .batch_size = 8,
+                      .shuffle = true, .seed = 3);
+    tn_loader *held =
+        tn_loader_new(tn_dataset_range(all, 150, 203), .batch_size = 16);
+    tn_module *net =
+        tn_nn_sequential(tn_nn_linear(6, 16), tn_nn_batch_norm1d(16),
+                         tn_nn_relu(), tn_nn_dropout(0.2), tn_nn_linear(16, 2));
     tn_optim *opt = tn_optim_adamw(tn_parameters(net), .lr = 0.02);
     tn_average *average = tn_average_new(net, .decay = 0.9);
     tn_metric *f1 = tn_metric_f1(2);
     tn_train(net, opt, loader, .epochs = 9, .loss = loss, .validation = held,
              .metrics = (tn_metric *[]){f1, NULL}, .monitor = f1,
              .maximize = true, .patience = 4, .accumulate = 2,
-             .autocast = TN_BF16, .scaler = tn_grad_scaler_new(
-                 .growth_interval = 5),
-             .clip_norm = 1, .schedule = tn_schedule_exponential_lr(opt, 0.9),
+             .autocast = TN_BF16,
+             .scaler = tn_grad_scaler_new(.growth_interval = 5), .clip_norm = 1,
+             .schedule = tn_schedule_exponential_lr(opt, 0.9),
              .average = average, .last = argv[1], .resume = true,
              .checkpoint_every = 3, .on_step_end = on_step_end, .log = stdout);
     uint64_t h = 14695981039346656037u;
