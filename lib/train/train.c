@@ -360,6 +360,8 @@ static void write_log(run *r)
 {
     if (!r->o.log || tn_error())
         return;
+    if (r->shown) /* the line takes the place of the progress bar's last one */
+        fputs("\r\033[K", stderr);
     fprintf(r->o.log, "epoch %*" PRId64 "/%" PRId64 "  loss %.4f",
             r->s.epochs > 9 ? 2 : 1, r->s.epoch + 1, r->s.epochs, r->s.loss);
     if (r->o.validation)
@@ -411,7 +413,7 @@ static void run_epoch(run *r)
     bool whole = train_steps(r);
     if (whole)
         end_epoch(r);
-    if (r->shown) {
+    if (r->shown && (!r->o.log || !whole)) {
         snprintf(r->note, sizeof r->note, "loss %.4g", r->s.loss);
         tn_progress_end(&r->bar, r->note);
     }
