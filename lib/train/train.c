@@ -241,9 +241,9 @@ static void show_step(run *r, const tn_batch *batch)
         return;
     if (now - r->drawn_s >= redraw_s) {
         r->drawn_s = now;
-        double rate = (double)r->bar.done / (now - r->start_s + 1e-9);
+        double rate = (double)(r->bar.done + 1) / (now - r->start_s + 1e-9);
         double left =
-            (double)(r->bar.total - r->bar.done) / (rate > 0 ? rate : 1);
+            (double)(r->bar.total - r->bar.done - 1) / (rate > 0 ? rate : 1);
         snprintf(r->note, sizeof r->note,
                  "loss %.4g  %.3g batches/s  %.0f s left",
                  tn_item(r->s.batch_loss), rate, left);
@@ -403,7 +403,8 @@ static void run_epoch(run *r)
     snprintf(label, sizeof label, "epoch %" PRId64 "/%" PRId64, r->s.epoch + 1,
              r->s.epochs);
     r->start_s = now_s();
-    r->drawn_s = 0;
+    r->drawn_s = r->start_s;
+    r->note[0] = '\0';
     if (r->shown)
         tn_progress_begin(&r->bar, stderr, tn_loader_count(r->loader), label);
     if (!r->o.validation)
