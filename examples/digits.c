@@ -23,51 +23,18 @@ static tn_module *network(void)
         tn_nn_linear(64, 10));
 }
 
-/* Pixels 0..16 as (N, 1, 8, 8) in [0, 1], on device. */
-static tn_tensor *images(const tn_batch *batch, tn_device *device)
+/* The images are pixels 0..16 in rows of 64: (N, 1, 8, 8) in [0, 1]. */
+static tn_tensor *forward(tn_module *net, const tn_batch *batch, void *context)
 {
-    tn_tensor *x = tn_to(batch->x, device);
-    return tn_reshape(tn_mul_scalar(x, 1.0 / 16), tn_dims(-1, 1, 8, 8));
+    (void)context;
+    tn_tensor *x = tn_mul_scalar(batch->x, 1.0 / 16);
+    return tn_forward(net, tn_reshape(x, tn_dims(-1, 1, 8, 8)));
 }
 
-/* Trains for one pass over the training set. Returns the mean loss. */
-static double train(tn_module *net, tn_optim *opt, tn_loader *loader,
-                    tn_device *device, const char *label)
+static tn_tensor *loss(tn_tensor *out, const tn_batch *batch, void *context)
 {
-    tn_progress bar;
-    tn_progress_begin(&bar, stdout, tn_loader_count(loader), label);
-    double total = 0;
-    char note[40] = "";
-    TN_EACH_BATCH(batch, loader) {
-        tn_tensor *y = tn_to(batch.y, device);
-        tn_tensor *loss = tn_cross_entropy(
-            tn_forward(net, images(&batch, device)), y);
-        tn_optim_zero_grad(opt);
-        tn_backward(loss);
-        tn_optim_step(opt);
-        total += tn_item(loss);
-        snprintf(note, sizeof note, "loss %.4f",
-                 total / (double)(batch.index + 1));
-        tn_progress_step(&bar, note);
-    }
-    tn_progress_end(&bar, note);
-    return total / (double)tn_loader_count(loader);
-}
-
-/* The accuracy: the share of samples whose greatest output is their label. */
-static double accuracy(tn_module *net, tn_loader *loader, tn_device *device)
-{
-    int64_t right = 0, count = 0;
-    TN_NO_GRAD {
-        TN_EACH_BATCH(batch, loader) {
-            tn_tensor *y = tn_to(batch.y, device);
-            tn_tensor *guess = tn_argmax(
-                tn_forward(net, images(&batch, device)), .dim = 1);
-            right += tn_item_int(tn_sum(tn_eq(guess, y)));
-            count += batch.count;
-        }
-    }
-    return (double)right / (double)count;
+    (void)context;
+    return tn_cross_entropy(out, batch->y);
 }
 
 int main(int argc, char **argv)
@@ -85,22 +52,22 @@ int main(int argc, char **argv)
     int64_t held = tn_dataset_count(all) / 5;
     tn_dataset *mixed = tn_dataset_shuffle(all, SEED);
     tn_loader *test = tn_loader_new(tn_dataset_range(mixed, 0, held),
-                                    .batch_size = 256);
+                                    .batch_size = 256, .device = device);
     tn_loader *loader = tn_loader_new(
         tn_dataset_range(mixed, held, tn_dataset_count(all)),
-        .batch_size = BATCH, .shuffle = true, .seed = SEED);
+        .batch_size = BATCH, .shuffle = true, .seed = SEED, .device = device);
 
     tn_module *net = tn_module_to(network(), .device = device);
     tn_optim *opt =
         tn_optim_sgd(tn_parameters(net), .lr = 0.03, .momentum = 0.9);
-    for (int epoch = 1; epoch <= EPOCHS && !tn_error(); epoch++) {
-        if (epoch == SLOW_FROM)
-            tn_optim_set_lr(opt, 0.003);
-        char label[32];
-        snprintf(label, sizeof label, "epoch %2d/%d", epoch, EPOCHS);
-        train(net, opt, loader, device, label);
-    }
-    double share = accuracy(tn_module_eval(net), test, device);
+    tn_schedule *slower = tn_schedule_multi_step_lr(
+        opt, (const int64_t[]){SLOW_FROM - 1}, 1, .gamma = 0.1);
+    tn_train(net, opt, loader, .epochs = EPOCHS, .forward = forward,
+             .loss = loss, .schedule = slower, .log = stdout);
+
+    tn_metric *accuracy = tn_metric_accuracy();
+    double share = tn_evaluate(net, test, .forward = forward,
+                               .metrics = (tn_metric *[]){accuracy, NULL});
     if (tn_error())
         return fprintf(stderr, "digits: %s\n", tn_error()), 1;
     printf("test accuracy: %.4f\n", share);

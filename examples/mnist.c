@@ -25,51 +25,18 @@ static tn_module *network(int64_t height, int64_t width)
         tn_nn_linear(128, CLASSES));
 }
 
-/* Bytes (N, H, W) as (N, 1, H, W) in [0, 1], on device. */
-static tn_tensor *images(const tn_batch *batch, tn_device *device)
+/* The images are bytes, (N, H, W): (N, 1, H, W) in [0, 1]. */
+static tn_tensor *forward(tn_module *net, const tn_batch *batch, void *context)
 {
-    tn_tensor *x = tn_to_dtype(tn_to(batch->x, device), TN_F32);
-    return tn_unsqueeze(tn_mul_scalar(x, 1.0 / 255), 1);
+    (void)context;
+    tn_tensor *x = tn_mul_scalar(tn_to_dtype(batch->x, TN_F32), 1.0 / 255);
+    return tn_forward(net, tn_unsqueeze(x, 1));
 }
 
-static void train(tn_module *net, tn_optim *opt, tn_loader *loader,
-                  tn_device *device, const char *label)
+static tn_tensor *loss(tn_tensor *out, const tn_batch *batch, void *context)
 {
-    tn_module_train(net, true);
-    tn_progress bar;
-    tn_progress_begin(&bar, stdout, tn_loader_count(loader), label);
-    double total = 0;
-    char note[40] = "";
-    TN_EACH_BATCH(batch, loader) {
-        tn_tensor *y = tn_to_dtype(tn_to(batch.y, device), TN_I64);
-        tn_tensor *loss = tn_cross_entropy(
-            tn_forward(net, images(&batch, device)), y);
-        tn_optim_zero_grad(opt);
-        tn_backward(loss);
-        tn_optim_step(opt);
-        total += tn_item(loss);
-        snprintf(note, sizeof note, "loss %.4f",
-                 total / (double)(batch.index + 1));
-        tn_progress_step(&bar, note);
-    }
-    tn_progress_end(&bar, note);
-}
-
-/* The accuracy: the share of samples whose greatest output is their label. */
-static double accuracy(tn_module *net, tn_loader *loader, tn_device *device)
-{
-    int64_t right = 0, count = 0;
-    tn_module_eval(net);
-    TN_NO_GRAD {
-        TN_EACH_BATCH(batch, loader) {
-            tn_tensor *y = tn_to_dtype(tn_to(batch.y, device), TN_I64);
-            tn_tensor *guess = tn_argmax(
-                tn_forward(net, images(&batch, device)), .dim = 1);
-            right += tn_item_int(tn_sum(tn_eq(guess, y)));
-            count += batch.count;
-        }
-    }
-    return (double)right / (double)count;
+    (void)context;
+    return tn_cross_entropy(out, tn_to_dtype(batch->y, TN_I64));
 }
 
 int main(int argc, char **argv)
@@ -91,21 +58,22 @@ int main(int argc, char **argv)
     int64_t held = tn_dataset_count(all) / 10;
     tn_dataset *mixed = tn_dataset_shuffle(all, SEED);
     tn_loader *test = tn_loader_new(tn_dataset_range(mixed, 0, held),
-                                    .batch_size = 250);
+                                    .batch_size = 250, .device = device);
     tn_loader *loader = tn_loader_new(
         tn_dataset_range(mixed, held, tn_dataset_count(all)),
-        .batch_size = BATCH, .shuffle = true, .seed = SEED, .workers = 1);
+        .batch_size = BATCH, .shuffle = true, .seed = SEED, .workers = 1,
+        .device = device);
 
     tn_module *net = tn_module_to(
         network(tn_tensor_size(x, 1), tn_tensor_size(x, 2)),
         .device = device);
     tn_optim *opt = tn_optim_adam(tn_parameters(net), .lr = 2e-3);
-    for (int epoch = 1; epoch <= epochs && !tn_error(); epoch++) {
-        char label[32];
-        snprintf(label, sizeof label, "epoch %d/%d", epoch, epochs);
-        train(net, opt, loader, device, label);
-    }
-    double share = accuracy(net, test, device);
+    tn_train(net, opt, loader, .epochs = epochs, .forward = forward,
+             .loss = loss, .log = stdout);
+
+    tn_metric *accuracy = tn_metric_accuracy();
+    double share = tn_evaluate(net, test, .forward = forward,
+                               .metrics = (tn_metric *[]){accuracy, NULL});
     if (tn_error())
         return fprintf(stderr, "mnist: %s\n", tn_error()), 1;
     printf("test accuracy: %.4f\n", share);

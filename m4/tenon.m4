@@ -32,10 +32,14 @@ AC_DEFUN([TN_SMALL_FLAGS], [
   done
   AC_SUBST([TN_SMALL_CFLAGS])
   TN_ROOM_CFLAGS=
-  case " $CFLAGS " in
-    *" -O2 "* | *" -O3 "*) TN_ROOM_CFLAGS=-Os ;;
-  esac
+  TN_LOOP_CFLAGS=
+  for tn_level in -O2 -O3; do
+    case " $CFLAGS " in
+      *" $tn_level "*) TN_ROOM_CFLAGS=-Os TN_LOOP_CFLAGS=$tn_level ;;
+    esac
+  done
   AC_SUBST([TN_ROOM_CFLAGS])
+  AC_SUBST([TN_LOOP_CFLAGS])
 ])
 
 dnl --enable-werror, and the warnings that the code is free of with gcc and

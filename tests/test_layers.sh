@@ -79,10 +79,12 @@ cat >"$scratch/rooms.awk" <<'AWK'
         n = split("activation norm recurrent attention conv embedding layers loss", family, " ")
         for (i = 1; i <= n; i++) room_of["nn_" family[i] ".h"] = "nn"
         room_of["nn_init.h"] = room_of["nn_container.h"] = "nn"
+        room_of["sequence.h"] = "nn"
         # what nn gives and optim takes, in words of tensor.h
         room_of["parameters.h"] = "parameters"
         # what needs nn and optim, train, stands above both
         room_of["checkpoint.h"] = room_of["average.h"] = "train"
+        room_of["metric.h"] = room_of["train.h"] = "train"
         room_of["tenon.h"] = "all"
         rank["abi"] = 0
         rank["parameters"] = 19

@@ -203,6 +203,49 @@ TN_API tn_status tn_gradgradcheck(tn_gradcheck_fn fn,
                                   tn_tensor *const *inputs, int count,
                                   void *context);
 
+/* ---- state that a loop passes on ----------------------------------------- */
+
+/* Passes tensors from one step of a loop to the next: those that the variables
+ * point to, of a recurrent layer's state for example.
+ *
+ *     tn_tensor *h = NULL, *c = NULL;
+ *     TN_EACH_BATCH(batch, loader) {
+ *         tn_tensor *out = tn_nn_lstm_forward(lstm, batch.x, h, c, &h, &c);
+ *         ... backward, step ...
+ *         tn_scope_carry(batch.scope, &h, &c);
+ *     }
+ *
+ * Each tensor that scope owns moves to the scope around it. If it requires a
+ * gradient, the variable is first set to a detached tensor that shares its
+ * memory, so a backward pass ends there (truncated backpropagation through
+ * time) and the graph of the step is freed. The tensor that the same variable
+ * carried before is dropped. A tensor of an outer scope that requires no
+ * gradient stays as it is, and so does a variable that is NULL. The tensors are
+ * owned by the scope around `scope`. A variable is known by its address, which
+ * must be the same in each step.
+ *
+ * Fails with TN_ERR_STATE if scope is not the innermost open scope of the
+ * thread, or an error is pending; TN_ERR_ARGUMENT if scope or the address of a
+ * variable is NULL; TN_ERR_MEMORY. */
+TN_API tn_status tn_scope_carry_tensors(tn_scope *scope,
+                                        tn_tensor **const *variables,
+                                        int count);
+#ifndef __cplusplus
+#define tn_scope_carry(scope, ...)                                            \
+    tn_scope_carry_tensors(scope, (tn_tensor **const[]){__VA_ARGS__},         \
+                           (int)(sizeof((tn_tensor **const[]){__VA_ARGS__}) / \
+                                 sizeof(tn_tensor **)))
+#else
+} /* extern "C" */
+template <typename... Variables>
+inline tn_status tn_scope_carry(tn_scope *scope, Variables... variables)
+{
+    tn_tensor **const list[] = {variables...};
+    return tn_scope_carry_tensors(scope, list, (int)sizeof...(variables));
+}
+extern "C" {
+#endif
+
 #ifdef __cplusplus
 }
 #endif

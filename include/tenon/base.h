@@ -138,7 +138,7 @@ TN_API void tn_object_set_maker(void *object, const char *name);
 
 /* Like tn_object_check, for a class of the library, given by its name:
  * "tensor", "module", "parameter list", "optimizer", "schedule", "dataset",
- * "loader", "text", "hook", "safetensors file". */
+ * "loader", "text", "hook", "safetensors file", "metric", "packed sequence". */
 TN_API bool tn_object_check_kind(const void *object, const char *kind,
                                  const char *call, const char *argument);
 

@@ -47,6 +47,8 @@ typedef struct tn_checkpoint {
     tn_grad_scaler *scaler;/* its scale is saved */
     tn_average *average;   /* the averages and their count are saved; they must
                               not be swapped in */
+    double *values;        /* numbers for your use, saved bit for bit */
+    int64_t value_count;   /* at most 6; 0: none. Loading needs as many */
 } tn_checkpoint;
 
 /* Writes the file atomically: a reader finds the complete old or the complete

@@ -17,6 +17,7 @@
 #define TENON_NN_RECURRENT_H
 
 #include <tenon/nn.h>
+#include <tenon/sequence.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -69,6 +70,17 @@ TN_API tn_tensor *tn_nn_rnn_forward(tn_module *rnn, tn_tensor *input,
 TN_API tn_tensor *tn_nn_lstm_forward(tn_module *lstm, tn_tensor *input,
                                      tn_tensor *h0, tn_tensor *c0,
                                      tn_tensor **out_h, tn_tensor **out_c);
+
+/* The same over a packed batch (sequence.h). batch_first has no effect. Initial
+ * and final states are in the order in which the sequences were given; a final
+ * state is that at the end of its sequence, in the reverse direction at its
+ * beginning. */
+TN_API tn_packed *tn_nn_rnn_forward_packed(tn_module *rnn, tn_packed *input,
+                                           tn_tensor *h0, tn_tensor **out_h);
+TN_API tn_packed *tn_nn_lstm_forward_packed(tn_module *lstm, tn_packed *input,
+                                            tn_tensor *h0, tn_tensor *c0,
+                                            tn_tensor **out_h,
+                                            tn_tensor **out_c);
 
 /* One step of a sequence: input (batch, in) or (in). Parameters: weight_ih,
  * weight_hh, bias_ih, bias_hh. Signature: "input, h? -> h", for an LSTMCell

@@ -34,6 +34,7 @@
 #include <tenon/graph.h>
 #include <tenon/hook.h>
 #include <tenon/io.h>
+#include <tenon/metric.h>
 #include <tenon/nn.h>
 #include <tenon/op.h>
 #include <tenon/op_register.h>
@@ -43,7 +44,9 @@
 #include <tenon/random.h>
 #include <tenon/recompute.h>
 #include <tenon/schedule.h>
+#include <tenon/sequence.h>
 #include <tenon/tensor.h>
 #include <tenon/trace.h>
+#include <tenon/train.h>
 
 #endif

@@ -3,7 +3,7 @@
 libtenon_la_SOURCES += \
 	lib/autograd/autograd.h lib/autograd/node.h lib/autograd/walk.h \
 	lib/autograd/history.h lib/autograd/hooks.h lib/autograd/rerun.h \
-	lib/autograd/grad_mode.c \
+	lib/autograd/grad_mode.c lib/autograd/carry.c \
 	lib/autograd/node.c lib/autograd/tensor_node.c \
 	lib/autograd/node_record.c lib/autograd/node_values.c \
 	lib/autograd/saved_value.c \
@@ -38,6 +38,7 @@ check_PROGRAMS += tests/autograd/test_backward \
 	tests/autograd/test_cycles tests/autograd/test_regions \
 	tests/autograd/test_in_place tests/autograd/test_hooks \
 	tests/autograd/test_halves tests/autograd/test_recompute \
+	tests/autograd/test_carry \
 	tests/autograd/test_register tests/autograd/test_fit \
 	tests/autograd/test_gradients tests/autograd/test_hard_points \
 	tests/autograd/test_anomaly
@@ -49,6 +50,7 @@ check_PROGRAMS += tests/autograd/test_autocast
 tests_autograd_test_autocast_SOURCES = tests/autograd/test_autocast.c
 tests_autograd_test_halves_SOURCES = tests/autograd/test_halves.c
 tests_autograd_test_recompute_SOURCES = tests/autograd/test_recompute.c
+tests_autograd_test_carry_SOURCES = tests/autograd/test_carry.c
 tests_autograd_test_regions_SOURCES = tests/autograd/test_regions.c
 dist_check_SCRIPTS += tests/autograd/test_regions.sh
 tests_autograd_test_cycles_SOURCES = tests/autograd/test_cycles.c

@@ -134,6 +134,11 @@ tn_scope *tn__scope_open_at(const void *opener);
  * thread. */
 bool tn__scope_results(tn_scope *scope, void *const *objects, int count);
 
+/* Moves object to the scope around `scope`, which must be the innermost one, and
+ * drops what the last call for the same variable `where` moved there. Does
+ * nothing if `scope` does not own object. */
+tn_status tn__scope_carry(tn_scope *scope, const void *where, void *object);
+
 /* Frees everything that this thread has, as if the thread ended: closes all its
  * scopes, even the root scope, and empties its free lists. For leak tests. */
 void tn__state_end(void);

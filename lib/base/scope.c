@@ -119,7 +119,8 @@ static void root_grows(tn__state *state)
     tn__log(1,
             "the root scope of a thread holds more than %d objects: a loop "
             "without a scope? Open one for each step with tn_scope_open() and "
-            "close it with tn_scope_close()",
+            "close it with tn_scope_close(). tn_scope_carry() passes state to "
+            "the next step",
             ROOT_LIMIT);
 }
 
@@ -195,6 +196,27 @@ static void item_remove(tn__state *state, tn__object *object)
         frame_compact(state);
 }
 
+/* Ends the records of frames from frame `floor` on. A record's frame is open,
+ * or it is the root's, whose handle is 0. */
+static void carried_pop(tn__state *state, size_t floor)
+{
+    for (size_t i = state->carried_count; i-- > 0;) {
+        struct tn__carried record = state->carried[i];
+        size_t frame = 0;
+        while (frame < floor && state->frame[frame].handle != record.frame)
+            frame++;
+        if (frame < floor)
+            continue;
+        state->carried[i] = state->carried[--state->carried_count];
+        tn__unref(record.object);
+    }
+    if (floor == 0) {
+        free(state->carried);
+        state->carried = NULL;
+        state->carried_room = 0;
+    }
+}
+
 /* Closes all scopes from frame `floor` on and frees their objects, the youngest
  * first. A destructor may add objects to the scope, or open and close scopes,
  * so each step reads the thread's state again. */
@@ -214,6 +236,8 @@ static void frames_pop(tn__state *state, size_t floor)
         if (TN__UNLIKELY(mine))
             tn__release_end();
     }
+    if (TN__UNLIKELY(state->carried != NULL))
+        carried_pop(state, floor);
     state->frame_count = floor;
     if (floor && state->frame[floor - 1].hole_count > 16 &&
         state->frame[floor - 1].hole_count * 2 >
@@ -313,6 +337,80 @@ void *tn_scope_result(tn_scope *scope, void *result)
         return NULL;
     }
     return tn__scope_results(scope, &result, 1) ? result : NULL;
+}
+
+static struct tn__carried *carried_find(tn__state *state, uint64_t frame,
+                                        const void *where)
+{
+    for (size_t i = 0; i < state->carried_count; i++)
+        if (state->carried[i].frame == frame &&
+            state->carried[i].where == where)
+            return &state->carried[i];
+    return NULL;
+}
+
+static bool carried_room(tn__state *state)
+{
+    if (state->carried_count < state->carried_room)
+        return true;
+    size_t room = state->carried_room ? state->carried_room * 2 : 8;
+    struct tn__carried *carried =
+        tn__memory_take(room * sizeof *carried, false);
+    if (!carried) {
+        tn__fail(TN_ERR_MEMORY, "out of memory for a scope");
+        return false;
+    }
+    if (state->carried_count)
+        memcpy(carried, state->carried,
+               state->carried_count * sizeof *carried);
+    free(state->carried);
+    state->carried = carried;
+    state->carried_room = room;
+    return true;
+}
+
+tn_status tn__scope_carry(tn_scope *scope, const void *where, void *pointer)
+{
+    tn__object *object = pointer;
+    tn__frame *frame = frame_find(scope, "scope_carry");
+    if (!frame)
+        return tn_error_code();
+    tn__state *state = tn__me.state;
+    if (frame != &state->frame[state->frame_count - 1])
+        return tn__fail(TN_ERR_STATE,
+                        "scope_carry: a scope inside this one is open: close "
+                        "it first");
+    if (atomic_load_explicit(&object->owner, memory_order_relaxed) != state ||
+        object->slot < frame->first)
+        return TN_OK; /* an outer scope's, or kept */
+    uint64_t outer = frame[-1].handle;
+    struct tn__carried *record = carried_find(state, outer, where);
+    if (!record && !carried_room(state))
+        return tn_error_code();
+    /* The object becomes the last of the enclosing scope. */
+    tn__object *other = state->item[frame->first];
+    state->item[object->slot] = other;
+    if (other)
+        other->slot = object->slot;
+    state->item[frame->first] = object;
+    object->slot = (uint32_t)frame->first++;
+    tn__ref(object);
+    tn__object *before = NULL;
+    if (record)
+        before = record->object;
+    else
+        record = &state->carried[state->carried_count++];
+    *record = (struct tn__carried){where, object, outer};
+    if (!before)
+        return TN_OK;
+    size_t first = frame[-1].first;
+    if (atomic_load_explicit(&before->owner, memory_order_relaxed) == state &&
+        before->slot >= first && before->slot < frame->first) {
+        item_remove(state, before);
+        tn__unref(before);
+    }
+    tn__unref(before);
+    return TN_OK;
 }
 
 void tn_object_set_maker(void *object, const char *name)

@@ -67,6 +67,14 @@ typedef struct tn__state {
     size_t frame_count, frame_room;
     uint64_t next_handle, last_handle; /* the scope handles that this thread has
                                         * reserved but not used */
+    /* Objects that tn_scope_carry moved to the enclosing scope, which owns
+     * them. Each record has a reference of its own. */
+    struct tn__carried {
+        const void *where; /* the caller's variable */
+        tn__object *object;
+        uint64_t frame;    /* handle of the scope that owns it */
+    } *carried;            /* owned array */
+    size_t carried_count, carried_room;
     bool root_logged; /* true if the log has warned that the root scope has too
                        * many objects */
 

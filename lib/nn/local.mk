@@ -14,7 +14,7 @@ libtenon_la_SOURCES += \
 	lib/nn/load.c lib/nn/parameters.c \
 	lib/nn/upsample.c \
 	lib/nn/nn_recurrent.c \
-	lib/nn/sequential.c lib/nn/summary.c \
+	lib/nn/sequential.c lib/nn/sequence.c lib/nn/summary.c \
 	lib/nn/nn_state.c \
 	lib/nn/transformer.c
 tenoninclude_HEADERS += include/tenon/nn.h include/tenon/nn_activation.h \
@@ -23,7 +23,7 @@ tenoninclude_HEADERS += include/tenon/nn.h include/tenon/nn_activation.h \
 	include/tenon/nn_embedding.h include/tenon/nn_init.h \
 	include/tenon/nn_recurrent.h \
 	include/tenon/nn_loss.h include/tenon/nn_norm.h \
-	include/tenon/parameters.h
+	include/tenon/sequence.h include/tenon/parameters.h
 EXTRA_DIST += lib/nn/README.md
 
 # The table of layers: a header, its rows in C, and the makers of tests/golden.
@@ -49,8 +49,9 @@ check_PROGRAMS += tests/nn/test_no_module tests/nn/test_module \
 	tests/nn/test_options tests/nn/test_error_calls tests/nn/test_layers tests/nn/test_init \
 	tests/nn/test_forward tests/nn/test_clone \
 	tests/nn/test_load tests/nn/test_container \
-	tests/nn/test_summary tests/nn/test_module_faults
+	tests/nn/test_summary tests/nn/test_module_faults tests/nn/test_sequence
 tests_nn_test_layers_SOURCES = tests/nn/test_layers.c
+tests_nn_test_sequence_SOURCES = tests/nn/test_sequence.c
 tests_nn_test_error_calls_SOURCES = tests/nn/test_error_calls.c
 tests_nn_test_forward_SOURCES = tests/nn/test_forward.c
 tests_nn_test_clone_SOURCES = tests/nn/test_clone.c

@@ -169,27 +169,27 @@ static tn_module *make(const tn_module_class *type,
 /* The initial states of all layers, (layers * directions, batch, size): the
  * given ones, which have no batch dimension if unbatched, or zeros. */
 static tn_tensor *initial_state(const recurrent *r, tn_tensor *given,
-                                tn_tensor *x, int64_t size, bool unbatched)
+                                tn_tensor *x, int64_t batch, int64_t size,
+                                bool unbatched)
 {
     if (given)
         return unbatched ? tn_unsqueeze(given, 1) : given;
     if (tn_error()) /* a state that could not be made is not taken for an
                        omitted one */
         return NULL;
-    return tn_zeros(tn_dims(r->num_layers * r->directions,
-                            tn_tensor_size(x, 1), size),
+    return tn_zeros(tn_dims(r->num_layers * r->directions, batch, size),
                     .dtype = tn_tensor_dtype(x),
                     .device = tn_tensor_device(x));
 }
 
+/* x: (time, batch, in); h, c: (batch, size). */
 static bool run_direction(const recurrent *r, int at, tn_tensor *x,
-                          tn_tensor *h0, tn_tensor *c0, tn_tensor *out[3])
+                          tn_tensor *h, tn_tensor *c, tn_tensor *out[3])
 {
     tn_tensor *const *w = r->part[at].x;
     bool reverse = at % r->directions == 1;
-    tn_tensor *h = tn_select(h0, 0, at);
     if (r->gates == 4)
-        out[0] = tn_lstm_layer(x, h, tn_select(c0, 0, at), w[W_IH], w[W_HH],
+        out[0] = tn_lstm_layer(x, h, c, w[W_IH], w[W_HH],
                                w[B_IH], w[B_HH], &out[1], &out[2],
                                .w_hr = w[W_HR], .reverse = reverse);
     else if (r->gates == 3)
@@ -204,6 +204,68 @@ static bool run_direction(const recurrent *r, int at, tn_tensor *x,
     return out[0] != NULL;
 }
 
+/* ---- packed sequences: times with the same number of sequences run as one
+ * batch ------------------------------------------------------------------ */
+
+/* The states of a batch that now has `batch` rows. Forwards, sequences end:
+ * their rows are put before those in *ended. Backwards, sequences begin: with
+ * their rows of the initial states. */
+static tn_tensor *next_state(tn_tensor *state, tn_tensor *initial,
+                             int64_t batch, tn_tensor **ended)
+{
+    int64_t have = state ? tn_tensor_size(state, 0) : 0;
+    if (!state)
+        return tn_narrow(initial, 0, 0, batch);
+    if (batch > have)
+        return tn_cat((tn_tensor *[]){state, tn_narrow(initial, 0, have,
+                                                       batch - have)},
+                      2, 0);
+    if (batch == have)
+        return state;
+    tn_tensor *over = tn_narrow(state, 0, batch, have - batch);
+    *ended = *ended ? tn_cat((tn_tensor *[]){over, *ended}, 2, 0) : over;
+    return tn_narrow(state, 0, 0, batch);
+}
+
+/* x: the packed elements, (sum of lengths, in). */
+static bool run_packed(const recurrent *r, int at, tn_tensor *x,
+                       const tn_packed *packed, tn_tensor *h0, tn_tensor *c0,
+                       tn_tensor *out[3])
+{
+    const int64_t *sizes = tn_packed_batch_sizes(packed);
+    int64_t times = tn_packed_times(packed), row = 0;
+    bool reverse = at % r->directions == 1;
+    tn_tensor *h = NULL, *c = NULL, *ended[2] = {NULL}, *all = NULL;
+    if (reverse)
+        row = tn_tensor_size(x, 0);
+    for (int64_t t = 0, count; t < times; t += count) {
+        int64_t size = sizes[reverse ? times - 1 - t : t];
+        for (count = 1; t + count < times &&
+                        sizes[reverse ? times - 1 - t - count : t + count] ==
+                            size;)
+            count++;
+        row -= reverse ? count * size : 0;
+        tn_tensor *made[3] = {NULL};
+        h = next_state(h, h0, size, &ended[0]);
+        c = c0 ? next_state(c, c0, size, &ended[1]) : NULL;
+        tn_tensor *part = tn_reshape(tn_narrow(x, 0, row, count * size),
+                                     tn_dims(count, size, -1));
+        if (!run_direction(r, at, part, h, c, made))
+            return false;
+        row += reverse ? 0 : count * size;
+        h = made[1];
+        c = made[2];
+        tn_tensor *rows = tn_flatten(made[0], .end_dim = 1);
+        all = !all      ? rows
+              : reverse ? tn_cat((tn_tensor *[]){rows, all}, 2, 0)
+                        : tn_cat((tn_tensor *[]){all, rows}, 2, 0);
+    }
+    out[0] = all;
+    out[1] = ended[0] ? tn_cat((tn_tensor *[]){h, ended[0]}, 2, 0) : h;
+    out[2] = ended[1] ? tn_cat((tn_tensor *[]){c, ended[1]}, 2, 0) : c;
+    return all && out[1];
+}
+
 /* Appends the last state of a direction to those before. */
 static tn_tensor *stack_state(tn_tensor *before, tn_tensor *state)
 {
@@ -213,16 +275,22 @@ static tn_tensor *stack_state(tn_tensor *before, tn_tensor *state)
     return tn_cat((tn_tensor *[]){before, one}, 2, 0);
 }
 
-/* x: (time, batch, in); out: the output, h, c. */
-static bool run_layers(const recurrent *r, tn_tensor *x, tn_tensor *h0,
-                       tn_tensor *c0, tn_tensor *out[3])
+/* x: (time, batch, in), or the elements of packed if it is not NULL; out: the
+ * output, h, c. */
+static bool run_layers(const recurrent *r, tn_tensor *x,
+                       const tn_packed *packed, tn_tensor *h0, tn_tensor *c0,
+                       tn_tensor *out[3])
 {
     tn_tensor *h = NULL, *c = NULL;
     for (int layer = 0; layer < r->num_layers; layer++) {
         tn_tensor *side[2] = {NULL};
         for (int d = 0; d < r->directions; d++) {
             tn_tensor *made[3] = {NULL};
-            if (!run_direction(r, layer * r->directions + d, x, h0, c0, made))
+            int at = layer * r->directions + d;
+            tn_tensor *h1 = tn_select(h0, 0, at),
+                      *c1 = r->gates == 4 ? tn_select(c0, 0, at) : NULL;
+            if (!(packed ? run_packed(r, at, x, packed, h1, c1, made)
+                         : run_direction(r, at, x, h1, c1, made)))
                 return false;
             side[d] = made[0];
             h = stack_state(h, made[1]);
@@ -254,14 +322,13 @@ static bool check_input(const recurrent *r, tn_tensor *x)
 }
 
 /* state: h0 or c0; may be NULL. */
-static bool check_state(const recurrent *r, tn_tensor *x, const char *name,
-                        tn_tensor *state, int64_t size)
+static bool check_state_of(const recurrent *r, tn_tensor *x, const char *name,
+                           tn_tensor *state, int64_t size, bool unbatched,
+                           int64_t batch)
 {
     char text[TN__NN_SHAPE_TEXT], want[96];
     const tn_given given[] = {{name, state}, {"input", x}};
-    bool unbatched = tn_tensor_ndim(x) == 2;
     int64_t layers = r->num_layers * r->directions;
-    int64_t batch = tn_tensor_size(x, r->batch_first ? 0 : 1);
     if (!state || (tn_tensor_ndim(state) == (unbatched ? 2 : 3) &&
                    tn_tensor_size(state, 0) == layers &&
                    (unbatched || tn_tensor_size(state, 1) == batch) &&
@@ -290,6 +357,13 @@ static bool check_dtypes(const recurrent *r, tn_tensor *x, tn_tensor *h,
            tn__nn_check_dtype(c, names[1], weight, name);
 }
 
+static bool check_state(const recurrent *r, tn_tensor *x, const char *name,
+                        tn_tensor *state, int64_t size)
+{
+    return check_state_of(r, x, name, state, size, tn_tensor_ndim(x) == 2,
+                          tn_tensor_size(x, r->batch_first ? 0 : 1));
+}
+
 static bool run_sequence(const recurrent *r, tn_tensor *x, tn_tensor *h0,
                          tn_tensor *c0, tn_tensor *out[3])
 {
@@ -300,10 +374,11 @@ static bool run_sequence(const recurrent *r, tn_tensor *x, tn_tensor *h0,
     bool unbatched = tn_tensor_ndim(x) == 2,
          swap_axes = r->batch_first && !unbatched;
     x = unbatched ? tn_unsqueeze(x, 1) : swap_axes ? tn_transpose(x, 0, 1) : x;
-    h0 = initial_state(r, h0, x, out_size(r), unbatched);
+    int64_t batch = tn_tensor_size(x, 1);
+    h0 = initial_state(r, h0, x, batch, out_size(r), unbatched);
     if (r->gates == 4)
-        c0 = initial_state(r, c0, x, r->hidden_size, unbatched);
-    if (!run_layers(r, x, h0, c0, out))
+        c0 = initial_state(r, c0, x, batch, r->hidden_size, unbatched);
+    if (!run_layers(r, x, NULL, h0, c0, out))
         return false;
     if (swap_axes)
         out[0] = tn_transpose(out[0], 0, 1);
@@ -355,6 +430,110 @@ tn_tensor *tn_nn_lstm_forward(tn_module *lstm, tn_tensor *input, tn_tensor *h0,
         !tn__nn_tensor_or_null(c0, "nn_lstm_forward", "c0"))
         return NULL;
     return call(lstm, input, h0, c0, out_h, out_c);
+}
+
+/* ---- calls over packed sequences ---------------------------------------- */
+
+/* state with its batch in the order of falling lengths, or back. */
+static tn_tensor *reordered(tn_tensor *state, const tn_packed *packed,
+                            bool back)
+{
+    int64_t count = tn_packed_count(packed);
+    const int64_t *sorted = tn_packed_sorted_indices(packed);
+    bool given = true; /* in the order of lengths */
+    for (int64_t i = 0; i < count; i++)
+        given = given && sorted[i] == i;
+    if (!state || given)
+        return state;
+    tn_tensor *index =
+        tn_to(tn_tensor_from_array(sorted, TN_I64, tn_dims(count)),
+              tn_tensor_device(state));
+    return tn_index_select(state, 1,
+                           back ? tn_argsort(index, -1, false) : index);
+}
+
+static bool run_packed_sequence(const recurrent *r, tn_tensor *x,
+                                const tn_packed *packed, tn_tensor *h0,
+                                tn_tensor *c0, tn_tensor *out[3])
+{
+    int64_t batch = tn_packed_count(packed);
+    if (tn_tensor_ndim(x) != 2 || tn_tensor_size(x, 1) != r->input_size) {
+        char text[TN__NN_SHAPE_TEXT];
+        tn_error_refuse(TN_ERR_SHAPE, r->base.type->name,
+                        &(tn_given){"input", x}, 1,
+                        "elements %s of the packed input: (elements, %" PRId64
+                        ") is wanted", tn__nn_shape_text(text, x),
+                        r->input_size);
+        return false;
+    }
+    if (!check_state_of(r, x, "h0", h0, out_size(r), false, batch) ||
+        !check_state_of(r, x, "c0", c0, r->hidden_size, false, batch))
+        return false;
+    h0 = reordered(initial_state(r, h0, x, batch, out_size(r), false), packed,
+                   false);
+    if (r->gates == 4)
+        c0 = reordered(initial_state(r, c0, x, batch, r->hidden_size, false),
+                       packed, false);
+    if (!h0 || !run_layers(r, x, packed, h0, c0, out))
+        return false;
+    out[1] = reordered(out[1], packed, true);
+    out[2] = reordered(out[2], packed, true);
+    return true;
+}
+
+static tn_packed *call_packed(tn_module *module, tn_packed *input,
+                              tn_tensor *h0, tn_tensor *c0, tn_tensor **out_h,
+                              tn_tensor **out_c)
+{
+    recurrent *r = (recurrent *)module;
+    tn_tensor *out[3] = {NULL}, *x = tn_packed_data(input);
+    tn_scope *scope = tn_scope_open();
+    tn_module_call at = tn_module_begin(module, &x, 1);
+    if (!x || !run_packed_sequence(r, x, input, h0, c0, out))
+        out[0] = NULL;
+    tn_packed *made = NULL;
+    if (tn_module_end(module, &at, out, r->gates == 4 ? 3 : 2))
+        made = tn_packed_replace(input, out[0]);
+    /* made keeps out[0]; the states move to the caller's scope. */
+    if (made && out_h)
+        tn_keep(out[1]);
+    if (made && out_c)
+        tn_keep(out[2]);
+    made = tn_scope_result(scope, made);
+    if (made && out_h)
+        *out_h = tn_scope_adopt(out[1]);
+    if (made && out_c)
+        *out_c = tn_scope_adopt(out[2]);
+    return made;
+}
+
+static bool check_packed(tn_packed *input, const char *what)
+{
+    return tn_object_check_kind(input, "packed sequence", what, "input");
+}
+
+tn_packed *tn_nn_rnn_forward_packed(tn_module *rnn, tn_packed *input,
+                                    tn_tensor *h0, tn_tensor **out_h)
+{
+    static const char what[] = "nn_rnn_forward_packed";
+    if (!check_packed(input, what) ||
+        !tn__nn_is_kind(rnn, &rnn_class, &gru_class, what) ||
+        !tn__nn_tensor_or_null(h0, what, "h0"))
+        return NULL;
+    return call_packed(rnn, input, h0, NULL, out_h, NULL);
+}
+
+tn_packed *tn_nn_lstm_forward_packed(tn_module *lstm, tn_packed *input,
+                                     tn_tensor *h0, tn_tensor *c0,
+                                     tn_tensor **out_h, tn_tensor **out_c)
+{
+    static const char what[] = "nn_lstm_forward_packed";
+    if (!check_packed(input, what) ||
+        !tn__nn_is_kind(lstm, &lstm_class, NULL, what) ||
+        !tn__nn_tensor_or_null(h0, what, "h0") ||
+        !tn__nn_tensor_or_null(c0, what, "c0"))
+        return NULL;
+    return call_packed(lstm, input, h0, c0, out_h, out_c);
 }
 
 #define RECURRENT(function, class_name, gates, in_and_out)                     \

@@ -17,9 +17,10 @@
 static const char module_prefix[] = "module.", optim_prefix[] = "optim.",
                   average_prefix[] = "average.";
 static const char loader_key[] = "loader", schedule_key[] = "schedule",
-                  scaler_key[] = "scaler", average_key[] = "average.updates";
+                  scaler_key[] = "scaler", average_key[] = "average.updates",
+                  values_key[] = "values";
 
-enum { TEXT_BYTES = 160, MAX_TEXTS = 8 };
+enum { TEXT_BYTES = 160, MAX_TEXTS = 9, MAX_VALUES = 6 };
 /* The size of the smallest tn_checkpoint, that of versions before the field
  * scaler. */
 enum { MIN_SIZE = offsetof(tn_checkpoint, scaler) };
@@ -37,6 +38,14 @@ static tn_status check_arguments(const char *call, const char *path,
         return tn_error_refuse_argument(
             TN_ERR_ARGUMENT, call, "checkpoint",
             "size is %zu; set it to sizeof(tn_checkpoint)", checkpoint->size);
+    if (checkpoint->size > offsetof(tn_checkpoint, value_count) &&
+        (checkpoint->value_count < 0 || checkpoint->value_count > MAX_VALUES ||
+         (checkpoint->value_count && !checkpoint->values)))
+        return tn_error_refuse_argument(
+            TN_ERR_ARGUMENT, call, "checkpoint",
+            "value_count is %lld, values is %s: at most %d values are saved",
+            (long long)checkpoint->value_count,
+            checkpoint->values ? "given" : "NULL", MAX_VALUES);
     return TN_OK;
 }
 
@@ -185,6 +194,12 @@ static void write_texts(texts *t, const tn_checkpoint *c,
     if (c->average)
         snprintf(add_text(t, average_key), TEXT_BYTES, "%" PRId64,
                  tn_average_updates(c->average));
+    if (c->value_count) {
+        char *text = add_text(t, values_key);
+        for (int64_t i = 0, at = 0; i < c->value_count; i++)
+            at += snprintf(text + at, TEXT_BYTES - (size_t)at, "%s%" PRIu64,
+                           i ? " " : "", bits_of(c->values[i]));
+    }
     if (c->module)
         snprintf(add_text(t, "module"), TEXT_BYTES, "1");
     if (optim_text) {
@@ -241,6 +256,7 @@ typedef struct loaded {
     tn_loader_state loader;
     tn_grad_scaler_state scaler;
     int64_t updates;
+    uint64_t values[MAX_VALUES]; /* bits */
 } loaded;
 
 /* A group of tensors to load: the module's tensors, or their averages. */
@@ -329,6 +345,8 @@ static tn_status check_parts(const loaded *l, const tn_checkpoint *c)
         {"scaler", c->scaler, tn_safetensors_metadata(file, scaler_key)},
         {"running average", c->average,
          tn_safetensors_metadata(file, average_key)},
+        {"list of values", c->value_count,
+         tn_safetensors_metadata(file, values_key)},
     };
     tn_status status = TN_OK;
     for (size_t i = 0; i < sizeof part / sizeof *part && status == TN_OK; i++)
@@ -517,6 +535,8 @@ static tn_status read_file(loaded *l, const tn_checkpoint *c)
         status = read_scaler(l);
     if (status == TN_OK && c->average)
         status = read_updates(l);
+    if (status == TN_OK && c->value_count)
+        status = read_numbers(l, values_key, (int)c->value_count, l->values);
     for (int k = 0; k < SECTIONS && status == TN_OK; k++)
         status = check_tensors(l, section_of(l, c, k));
     return status == TN_OK ? read_tensors(l, c) : status;
@@ -586,6 +606,9 @@ tn_status tn_checkpoint_load(const char *path, tn_checkpoint *checkpoint)
         status = apply_all(&l, &c);
     if (status == TN_OK)
         checkpoint->step = l.step;
+    if (status == TN_OK && c.value_count)
+        memcpy(checkpoint->values, l.values,
+               (size_t)c.value_count * sizeof(double));
     rename_error();
     tn_scope_close(scope);
     return status;

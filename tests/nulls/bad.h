@@ -33,6 +33,8 @@ static tn_module_report *new_report(void)
     KIND(grad_scaler, tn_grad_scaler_new())                                   \
     KIND(distribution, tn_distribution_normal(x, x))                          \
     KIND(average, tn_average_new(linear))                                     \
+    KIND(metric, tn_metric_mean())                                            \
+    KIND(packed, tn_pack_sequence(&x, 1))                                     \
     KIND(dataset, tn_dataset_from_tensors(x, NULL))                           \
     KIND(loader, tn_loader_new(set))                                          \
     KIND(text, tn_text_from_string("abc"))                                    \
@@ -150,6 +152,8 @@ static tn_scope *bad_scope(void)
 #define BAD_tn_grad_scaler_p bad(bad_grad_scaler)
 #define BAD_tn_distribution_p bad(bad_distribution)
 #define BAD_tn_average_p bad(bad_average)
+#define BAD_tn_metric_p bad(bad_metric)
+#define BAD_tn_packed_p bad(bad_packed)
 #define BAD_tn_dataset_p bad(bad_dataset)
 #define BAD_tn_dataset_p_p_list bad_list(bad_dataset)
 #define BAD_tn_loader_p bad(bad_loader)

@@ -33,6 +33,8 @@ static tn_schedule *schedule, *schedules[2];
 static tn_grad_scaler *scaler;
 static tn_average *average;
 static tn_dataset *set, *sets[4];
+static tn_metric *metric;
+static tn_packed *packed;
 static tn_loader *loader;
 static tn_text *text;
 static tn_hook *hook;
@@ -193,12 +195,14 @@ static void release(void *context)
 /* Made once: dead objects are remembered only until their memory is reused. */
 #define PLAUSIBLE_nn_transformer_decoder_forward_with_decoder decoder
 #define PLAUSIBLE_nn_transformer_forward_with_transformer transformer
-#define PLAUSIBLE_nn_adaptive_log_softmax_forward_with_module adaptive
+#define PLAUSIBLE_nn_adaptive_log_softmax_forward_module adaptive
 #define PLAUSIBLE_nn_embedding_bag_forward_embedding_bag                      \
     tn_nn_embedding_bag(4, 3)
 #define PLAUSIBLE_nn_bilinear_forward_bilinear tn_nn_bilinear(3, 3, 2, true)
 #define PLAUSIBLE_nn_rnn_forward_rnn tn_nn_rnn(3, 4)
 #define PLAUSIBLE_nn_lstm_forward_lstm tn_nn_lstm(3, 4)
+#define PLAUSIBLE_nn_rnn_forward_packed_rnn tn_nn_rnn(3, 4)
+#define PLAUSIBLE_nn_lstm_forward_packed_lstm tn_nn_lstm(3, 4)
 #define PLAUSIBLE_nn_rnn_cell_forward_cell tn_nn_rnn_cell(3, 4)
 #define PLAUSIBLE_nn_lstm_cell_forward_cell tn_nn_lstm_cell(3, 4)
 #define PLAUSIBLE_module_add_child modules[0]
@@ -262,6 +266,9 @@ static void release(void *context)
 #define PLAUSIBLE_distribution_categorical_logits NULL
 #define PLAUSIBLE_tn_grad_scaler_p scaler
 #define PLAUSIBLE_tn_average_p average
+#define PLAUSIBLE_tn_metric_p metric
+#define PLAUSIBLE_tn_tensor_p_p_p ((tn_tensor **const[]){&x})
+#define PLAUSIBLE_tn_packed_p packed
 #define PLAUSIBLE_tn_checkpoint_p &checkpoint
 #define PLAUSIBLE_tn_dataset_p set
 #define PLAUSIBLE_tn_dataset_p_p sets
@@ -340,6 +347,9 @@ static const struct meant {
      "tensor_is_contiguous.x tensor_is_alias.a tensor_is_alias.b "
      "average_is_swapped.average average_updates.average "
      "average_count.average average_at.average average_name.average "
+     "metric_name.metric packed_data.packed packed_count.packed "
+     "packed_times.packed packed_lengths.packed packed_batch_sizes.packed "
+     "packed_sorted_indices.packed "
      "object_is.object object_is.type dtype_from_name.name "
      "dataset_count.set text_count.text text_vocabulary.text "
      "graph_count.graph graph_calls.graph "
@@ -368,6 +378,7 @@ static const struct meant {
     {"what is closed, given back or removed may be nothing, as with free()",
      "scope_close.scope scope_result.scope scope_result.result keep.object "
      "drop.object scope_adopt.object hook_remove.hook batch_end.batch"},
+    {"a mean has no target", "metric_update.target"},
     {"the current device", "*.device device_set.device"},
     {"what has no bar to draw draws none",
      "progress_begin.progress progress_begin.file progress_begin.label "
@@ -394,6 +405,8 @@ static const struct meant {
      "distribution_categorical.logits nn_embedding_bag_forward.offsets "
      "nn_embedding_bag_forward.per_sample_weights nn_rnn_forward.h0 "
      "nn_lstm_forward.h0 nn_lstm_forward.c0 nn_rnn_cell_forward.h "
+     "nn_rnn_forward_packed.h0 nn_lstm_forward_packed.h0 "
+     "nn_lstm_forward_packed.c0 "
      "nn_lstm_cell_forward.h nn_lstm_cell_forward.c"},
     {"a result that is not wanted",
      "nn_multihead_attention_forward_with.out_weights *.out_hn *.out_cn "
@@ -627,6 +640,8 @@ static bool make_values(void)
     schedules[1] = tn_schedule_step_lr(optim, 2);
     scaler = tn_grad_scaler_new();
     average = tn_average_new(linear);
+    metric = tn_metric_mean();
+    packed = tn_pack_sequence(&x, 1);
     set = tn_dataset_from_tensors(tn_ones(tn_dims(4, 2)), NULL);
     for (int i = 0; i < 4; i++)
         sets[i] = set;

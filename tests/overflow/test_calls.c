@@ -26,6 +26,8 @@ static tn_distribution *distribution;
 static tn_grad_scaler *scaler;
 static tn_average *average;
 static tn_dataset *set, *sets[4];
+static tn_metric *metric;
+static tn_packed *packed;
 static tn_loader *loader;
 static tn_text *text;
 static tn_safetensors *file;
@@ -112,6 +114,9 @@ static tn_tensor *results[64];
 #define PLAUSIBLE_tn_distribution_p distribution
 #define PLAUSIBLE_tn_grad_scaler_p scaler
 #define PLAUSIBLE_tn_average_p average
+#define PLAUSIBLE_tn_metric_p metric
+#define PLAUSIBLE_tn_tensor_p_p_p ((tn_tensor **const[]){&x})
+#define PLAUSIBLE_tn_packed_p packed
 #define PLAUSIBLE_tn_dataset_p set
 #define PLAUSIBLE_tn_dataset_p_p sets
 #define PLAUSIBLE_collate_pad_context NULL
@@ -189,6 +194,9 @@ static uint64_t bits(draws *d)
 
 #define VALUE_tn_error_handler(d, name, n) ((void)(d), (tn_error_handler)NULL)
 #define VALUE_tn_nn_distance(d, name, n) ((void)(d), (tn_nn_distance)NULL)
+#define VALUE_tn_train_forward(d, name, n) ((void)(d), (tn_train_forward)NULL)
+#define VALUE_tn_train_loss(d, name, n) ((void)(d), (tn_train_loss)NULL)
+#define VALUE_tn_train_callback(d, name, n) ((void)(d), (tn_train_callback)NULL)
 #define VALUE_int(d, name, n) ((int)value_int(d, name, n))
 #define VALUE_int64_t(d, name, n) value_int(d, name, n)
 #define VALUE_uint64_t(d, name, n) ((uint64_t)value_int(d, name, n))
@@ -316,6 +324,8 @@ static void use_set(tn_dataset *made)
 #define USE_void_p(result) (void)(result)
 #define USE_int64_t_p(result) (void)(result)
 #define USE_tn_average_p(result) (void)(result)
+#define USE_tn_metric_p(result) (void)(result)
+#define USE_tn_packed_p(result) (void)(result)
 #define USE_tn_grad_scaler_p(result) (void)(result)
 #define USE_tn_hook_p(result) tn_hook_remove(result)
 #define USE_tn_op_arg_p(result) (void)(result)
@@ -339,7 +349,8 @@ typedef struct call {
  * SKIPPED(tn_module_begin) and SKIPPED(tn_module_end), which belong together;
  * SKIPPED(tn_progress_begin), which prints; SKIPPED(tn_set_num_threads), and
  * SKIPPED(tn_host_ops_allow), which hold for what follows;
- * SKIPPED(tn_options_check_needs), whose one number is the length of a list. */
+ * SKIPPED(tn_options_check_needs), whose one number is the length of a list, and
+ * SKIPPED(tn_scope_carry_tensors), which has that, too. */
 #include "tests/overflow/calls.inc" /* made */
 
 /* ---- all of them -------------------------------------------------------- */
@@ -366,6 +377,8 @@ static void make_values(void)
     distribution = tn_distribution_normal(x, x);
     scaler = tn_grad_scaler_new();
     average = tn_average_new(linear);
+    metric = tn_metric_mean();
+    packed = tn_pack_sequence(&x, 1);
     set = tn_dataset_from_tensors(tn_ones(tn_dims(4, 3)), NULL);
     for (int i = 0; i < 4; i++)
         sets[i] = set;

@@ -5,25 +5,37 @@ check_PROGRAMS += \
 	tests/training/test_checkpoint \
 	tests/training/test_faults \
 	tests/training/test_long \
+	tests/training/test_metric \
 	tests/training/test_save_faults \
+	tests/training/test_serving \
 	tests/training/test_shared \
 	tests/training/test_states \
-	tests/training/test_threads
+	tests/training/test_threads \
+	tests/training/test_train
 tests_training_test_amp_SOURCES = tests/training/test_amp.c
 tests_training_test_average_SOURCES = tests/training/test_average.c
 tests_training_test_checkpoint_SOURCES = tests/training/test_checkpoint.c
 tests_training_test_faults_SOURCES = tests/training/test_faults.c
 tests_training_test_long_SOURCES = tests/training/test_long.c
+tests_training_test_metric_SOURCES = tests/training/test_metric.c
 tests_training_test_save_faults_SOURCES = tests/training/test_save_faults.c
+tests_training_test_serving_SOURCES = tests/training/test_serving.c
 tests_training_test_shared_SOURCES = tests/training/test_shared.c
 tests_training_test_states_SOURCES = tests/training/test_states.c
 tests_training_test_threads_SOURCES = tests/training/test_threads.c
+tests_training_test_train_SOURCES = tests/training/test_train.c
 
 # Run by test_resume.sh, which kills it.
 noinst_PROGRAMS += tests/training/resume
 tests_training_resume_SOURCES = tests/training/resume.c
 tests_training_resume_LDADD = libtenon.la
 dist_check_SCRIPTS += tests/training/test_resume.sh
+
+# Run by test_train.sh, which kills it.
+noinst_PROGRAMS += tests/training/train_run
+tests_training_train_run_SOURCES = tests/training/train_run.c
+tests_training_train_run_LDADD = libtenon.la
+dist_check_SCRIPTS += tests/training/test_train.sh
 
 check_PROGRAMS += tests/training/test_forks
 tests_training_test_forks_SOURCES = tests/training/test_forks.c

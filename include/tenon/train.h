@@ -1,0 +1,177 @@
+/* <tenon/train.h>: a training loop.
+ *
+ *     static tn_tensor *loss(tn_tensor *out, const tn_batch *batch,
+ *                            void *context)
+ *     {
+ *         return tn_cross_entropy(out, batch->y);
+ *     }
+ *
+ *     tn_metric *accuracy = tn_metric_accuracy();
+ *     tn_train(net, opt, loader, .epochs = 20, .loss = loss,
+ *              .validation = held_out,
+ *              .metrics = (tn_metric *[]){accuracy, NULL},
+ *              .monitor = accuracy, .maximize = true, .patience = 3,
+ *              .last = "run.ckpt", .resume = true, .best = "best.safetensors");
+ *     if (tn_error())
+ *         fprintf(stderr, "%s\n", tn_error());
+ *     tn_evaluate(net, test, .metrics = (tn_metric *[]){accuracy, NULL});
+ *     printf("accuracy %.4f\n", tn_metric_value(accuracy));
+ *
+ * A loop of your own does the same with TN_EACH_BATCH (data.h), if this one
+ * does not fit: tn_train calls public functions only.
+ *
+ * An epoch is: the steps; the validation; the schedule; the callback
+ * on_epoch_end; the checkpoint. A step is a batch, or `accumulate` batches. A
+ * run that is killed and started again with .last and .resume ends with the
+ * same bits as a run without interruption.
+ *
+ * An error ends the training. Its message begins with the place, from 1:
+ * "train: epoch 3, step 17: linear: ...". Only its message and code are kept,
+ * not the other details of tn_error_info.
+ *
+ * Threads: During a call the objects given belong to the calling thread, which
+ * runs the callbacks.
+ */
+#ifndef TENON_TRAIN_H
+#define TENON_TRAIN_H
+
+#include <tenon/checkpoint.h>
+#include <tenon/metric.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Computes the model's output for a batch. NULL as option: tn_forward(module,
+ * batch->x). */
+typedef tn_tensor *(*tn_train_forward)(tn_module *module, const tn_batch *batch,
+                                       void *context);
+/* Computes the loss, one floating number, from the output and the batch. */
+typedef tn_tensor *(*tn_train_loss)(tn_tensor *output, const tn_batch *batch,
+                                    void *context);
+
+/* Where the training is, for callbacks. */
+typedef struct tn_train_state {
+    size_t size;             /* sizeof(tn_train_state) */
+    tn_module *module;
+    tn_optim *optim;
+    const tn_batch *batch;   /* in the step callbacks; otherwise NULL */
+    tn_tensor *batch_loss;   /* in on_step_end; otherwise NULL */
+    int64_t epoch, epochs;   /* this epoch, from 0, and their number */
+    int64_t step;            /* optimizer steps done in all epochs */
+    double loss;             /* mean per sample of the last complete epoch; NAN
+                                before */
+    double validation_loss;  /* the same; NAN without validation */
+    double monitored;        /* the value that `monitor` describes */
+    double best;             /* the best of them; NAN before */
+    int64_t epochs_since_best;
+    bool stop;               /* set it to end the training */
+} tn_train_state;
+typedef void (*tn_train_callback)(tn_train_state *state, void *context);
+
+/*   epochs         number of epochs, from the loader's position
+ *   forward, loss  see above; loss is required
+ *   context        passed to all functions; lent
+ *   validation     a loader, run in eval mode without gradients after each
+ *                  epoch
+ *   metrics        a list that ends with NULL, reset in each epoch and updated
+ *                  with the output and batch->y: of the validation if there is
+ *                  one, otherwise of the training
+ *   monitor        one of metrics; its value decides what is best. NULL: the
+ *                  validation loss, or else the training loss
+ *   maximize       a greater value of monitor is better
+ *   patience       ends the training after so many epochs without a value that
+ *                  is better than the best by more than min_delta
+ *   last           path of a checkpoint (checkpoint.h) of all parts of the
+ *                  training, written after each epoch, when `stop` is set, and
+ *                  after every checkpoint_every steps
+ *   resume         continues from `last` if that file exists
+ *   best           path of the best weights, written by tn_module_save, with
+ *                  averages if there is an average
+ *   accumulate     batches per optimizer step; their gradients are averaged
+ *   autocast       TN_BF16 or TN_F16 for forward and loss
+ *   scaler         for TN_F16
+ *   clip_norm, clip_value  as tn_clip_grad_norm, tn_clip_grad_value
+ *   schedule       stepped after each epoch, or after each optimizer step with
+ *                  schedule_per_step
+ *   average        updated after each optimizer step; swapped in for the
+ *                  validation
+ *   log            a line is written there after each epoch
+ *   progress       shows loss, rate and time left on stderr, if that is a
+ *                  terminal
+ *   on_...         callbacks. on_epoch_begin runs after the module was set to
+ *                  training mode, and may set layers to eval mode again.
+ *                  on_epoch_end runs before the checkpoint
+ * The state of metrics is not saved: a run without validation that is resumed
+ * within an epoch has the metrics of the rest of that epoch. */
+#define TN_TRAIN_OPTIONS_LIST(X)                                              \
+    X(int64_t, epochs, 1)                                                     \
+    X(tn_train_forward, forward, NULL)                                        \
+    X(tn_train_loss, loss, NULL)                                              \
+    X(void *, context, NULL)                                                  \
+    X(tn_loader *, validation, NULL)                                          \
+    X(tn_metric *const *, metrics, NULL)                                      \
+    X(tn_metric *, monitor, NULL)                                             \
+    X(bool, maximize, false)                                                  \
+    X(int64_t, patience, TN_NONE_INT)                                         \
+    X(double, min_delta, 0)                                                   \
+    X(const char *, last, NULL)                                               \
+    X(int64_t, checkpoint_every, TN_NONE_INT)                                 \
+    X(bool, resume, false)                                                    \
+    X(const char *, best, NULL)                                               \
+    X(int64_t, accumulate, 1)                                                 \
+    X(tn_dtype, autocast, TN_DTYPE_NONE)                                      \
+    X(tn_grad_scaler *, scaler, NULL)                                         \
+    X(double, clip_norm, TN_NONE_FLOAT)                                       \
+    X(double, clip_value, TN_NONE_FLOAT)                                      \
+    X(tn_schedule *, schedule, NULL)                                          \
+    X(bool, schedule_per_step, false)                                         \
+    X(tn_average *, average, NULL)                                            \
+    X(FILE *, log, NULL)                                                      \
+    X(bool, progress, true)                                                   \
+    X(tn_train_callback, on_epoch_begin, NULL)                                \
+    X(tn_train_callback, on_epoch_end, NULL)                                  \
+    X(tn_train_callback, on_step_begin, NULL)                                 \
+    X(tn_train_callback, on_step_end, NULL)
+TN_OPTIONS_STRUCT(tn_train, TN_TRAIN_OPTIONS_LIST);
+#define TN_TRAIN_OPTIONS TN_OPTIONS_DEFAULTS(tn_train, TN_TRAIN_OPTIONS_LIST)
+/* Trains module with optim on the batches of loader. The batches are used where
+ * they are: give the loader a .device if the module is on another one than its
+ * data. The module is in training mode during steps, and in its former mode
+ * afterwards. TN_ERR_ARGUMENT for options that are out of range or have no
+ * effect, TN_ERR_STATE while an error is pending, TN_ERR_IO, TN_ERR_MEMORY, and
+ * the errors of the functions. What was trained before an error stays. */
+TN_API tn_status tn_train_with(tn_module *module, tn_optim *optim,
+                               tn_loader *loader,
+                               const tn_train_options *options);
+
+#define TN_EVALUATE_OPTIONS_LIST(X)                                           \
+    X(tn_train_forward, forward, NULL)                                        \
+    X(tn_train_loss, loss, NULL)                                              \
+    X(void *, context, NULL)                                                  \
+    X(tn_metric *const *, metrics, NULL)                                      \
+    X(tn_dtype, autocast, TN_DTYPE_NONE)
+TN_OPTIONS_STRUCT(tn_evaluate, TN_EVALUATE_OPTIONS_LIST);
+#define TN_EVALUATE_OPTIONS                                                   \
+    TN_OPTIONS_DEFAULTS(tn_evaluate, TN_EVALUATE_OPTIONS_LIST)
+/* Runs one epoch of loader in eval mode without gradients. The options are as
+ * above; loss may be NULL if there are metrics. Resets the metrics and updates
+ * them. Returns the mean loss per sample; without a loss, the value of the
+ * first metric. NAN, with an error, on failure. */
+TN_API double tn_evaluate_with(tn_module *module, tn_loader *loader,
+                               const tn_evaluate_options *options);
+
+#ifndef __cplusplus
+#define tn_train(...) TN_CALL_3(tn_train, __VA_ARGS__, )
+#define tn_evaluate(...) TN_CALL_2(tn_evaluate, __VA_ARGS__, )
+#else
+} /* extern "C" */
+TN_OVERLOAD_3(tn_status, tn_train, tn_module *, tn_optim *, tn_loader *)
+TN_OVERLOAD_2(double, tn_evaluate, tn_module *, tn_loader *)
+extern "C" {
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+#endif

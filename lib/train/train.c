@@ -1,0 +1,560 @@
+/* train.c: the training loop.
+ *
+ * The losses of an epoch are added up on the device (a tn_metric_mean). They are
+ * read at checkpoints and at the end of the epoch only, so a step does not wait
+ * for the device. A checkpoint is written between optimizer steps, when there
+ * are no accumulated gradients. What decides the rest of the run is in it as
+ * numbers: values[] below. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <tenon/autocast.h>
+#include <tenon/autograd.h>
+#include <tenon/ops.h>
+#include <tenon/train.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { FIRST_EPOCH, BEST, SINCE_BEST, LOSS_SUM, LOSS_COUNT, VALUES };
+static const double redraw_s = 0.1;
+
+typedef struct run {
+    tn_train_options o;
+    tn_train_state s;
+    tn_loader *loader;
+    tn_parameter_list *parameters;
+    tn_metric *mean;    /* of the losses since the last fold */
+    int64_t mean_count; /* samples in it */
+    double values[VALUES];
+    const char *phase; /* "validation"; NULL: a step */
+    bool shown;        /* progress is shown */
+    tn_progress bar;
+    double start_s, drawn_s;
+    char note[96];
+} run;
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void call_back(tn_train_callback callback, run *r)
+{
+    if (callback && !tn_error())
+        callback(&r->s, r->o.context);
+}
+
+/* ---- one batch, in training and evaluation ------------------------------- */
+
+static tn_tensor *output_of(tn_module *module, const tn_batch *batch,
+                            tn_train_forward forward, void *context)
+{
+    return forward ? forward(module, batch, context)
+                   : tn_forward(module, batch->x);
+}
+
+static tn_tensor *loss_of(tn_tensor *out, const tn_batch *batch,
+                          tn_train_loss loss, void *context)
+{
+    tn_tensor *x = out ? loss(out, batch, context) : NULL;
+    if (x && tn_tensor_numel(x) != 1) {
+        tn_error_set(TN_ERR_SHAPE,
+                     "the loss has %lld elements: return one number, with "
+                     "tn_mean() or a reduction",
+                     (long long)tn_tensor_numel(x));
+        return NULL;
+    }
+    if (!x)
+        tn_error_set(TN_ERR_ARGUMENT, "%s returned NULL without an error",
+                     out ? "loss" : "forward");
+    return x;
+}
+
+/* Adds a loss, weighted by the samples of its batch. */
+static void add_loss(tn_metric *mean, tn_tensor *loss, const tn_batch *batch)
+{
+    tn_tensor *one = tn_reshape(tn_detach(loss), TN_SCALAR);
+    tn_metric_update(mean, one, tn_full_like(one, (double)batch->count));
+}
+
+static void update_metrics(tn_metric *const *metrics, tn_tensor *out,
+                           const tn_batch *batch)
+{
+    for (int i = 0; metrics && metrics[i] && !tn_error(); i++)
+        tn_metric_update(metrics[i], out, batch->y);
+}
+
+static void reset_metrics(tn_metric *const *metrics)
+{
+    for (int i = 0; metrics && metrics[i] && !tn_error(); i++)
+        tn_metric_reset(metrics[i]);
+}
+
+static tn_dtype cast_of(tn_dtype wanted)
+{
+    return wanted ? wanted : tn_autocast_dtype();
+}
+
+/* Returns the mean loss; 0 if there is no loss. */
+static double evaluate(tn_module *module, tn_loader *loader,
+                       const tn_evaluate_options *o)
+{
+    bool training = module->training;
+    tn_scope *scope = tn_scope_open();
+    tn_metric *mean = tn_metric_mean();
+    reset_metrics(o->metrics);
+    tn_module_train(module, false);
+    TN_NO_GRAD
+    {
+        TN_EACH_BATCH (batch, loader) {
+            tn_tensor *out = NULL, *loss = NULL;
+            TN_AUTOCAST(cast_of(o->autocast))
+            {
+                out = output_of(module, &batch, o->forward, o->context);
+                if (o->loss)
+                    loss = loss_of(out, &batch, o->loss, o->context);
+            }
+            if (loss)
+                add_loss(mean, loss, &batch);
+            update_metrics(o->metrics, out, &batch);
+        }
+    }
+    tn_module_train(module, training);
+    double value = o->loss ? tn_metric_value(mean) : 0;
+    tn_scope_close(scope);
+    return tn_error() ? NAN : value;
+}
+
+TN_OPTIONS_TYPE(tn_evaluate, "evaluate", "module, loader",
+                TN_EVALUATE_OPTIONS_LIST)
+
+double tn_evaluate_with(tn_module *module, tn_loader *loader,
+                        const tn_evaluate_options *options)
+{
+    tn_evaluate_options o;
+    if (tn_error() ||
+        !tn_object_check_kind(module, "module", "evaluate", "module") ||
+        !tn_object_check_kind(loader, "loader", "evaluate", "loader") ||
+        tn_options_take(tn_evaluate_type(), &o, options) < 0)
+        return NAN;
+    if (!o.loss && !(o.metrics && o.metrics[0])) {
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, "evaluate", "loss",
+                                 "nothing to compute: give loss or metrics");
+        return NAN;
+    }
+    double loss = evaluate(module, loader, &o);
+    return o.loss || tn_error() ? loss : tn_metric_value(o.metrics[0]);
+}
+
+/* ---- checkpoints --------------------------------------------------------- */
+
+/* Moves the losses from the device to values[]. The same happens in a run that
+ * was resumed here, so that both have the same bits. */
+static void fold_losses(run *r)
+{
+    if (r->mean_count == 0)
+        return;
+    r->values[LOSS_SUM] += tn_metric_value(r->mean) * (double)r->mean_count;
+    r->values[LOSS_COUNT] += (double)r->mean_count;
+    r->mean_count = 0;
+    tn_metric_reset(r->mean);
+}
+
+static tn_checkpoint parts(run *r)
+{
+    return (tn_checkpoint){.size = sizeof(tn_checkpoint),
+                           .module = r->s.module,
+                           .optim = r->s.optim,
+                           .loader = r->loader,
+                           .schedule = r->o.schedule,
+                           .step = r->s.step,
+                           .scaler = r->o.scaler,
+                           .average = r->o.average,
+                           .values = r->values,
+                           .value_count = VALUES};
+}
+
+static void save(run *r)
+{
+    if (!r->o.last || tn_error())
+        return;
+    fold_losses(r);
+    r->values[BEST] = r->s.best;
+    r->values[SINCE_BEST] = (double)r->s.epochs_since_best;
+    tn_checkpoint all = parts(r);
+    tn_checkpoint_save(r->o.last, &all);
+}
+
+static void load(run *r)
+{
+    if (!r->o.resume || access(r->o.last, F_OK) != 0)
+        return;
+    r->phase = "resume";
+    tn_checkpoint all = parts(r);
+    tn_checkpoint_load(r->o.last, &all);
+    r->s.step = all.step;
+    r->s.best = r->values[BEST];
+    r->s.epochs_since_best = (int64_t)r->values[SINCE_BEST];
+}
+
+/* ---- steps --------------------------------------------------------------- */
+
+static void clip(run *r)
+{
+    bool norm = !tn_is_none_float(r->o.clip_norm),
+         value = !tn_is_none_float(r->o.clip_value);
+    if (!norm && !value)
+        return;
+    if (r->o.scaler)
+        tn_grad_scaler_unscale(r->o.scaler, r->s.optim);
+    if (norm && !tn_error())
+        tn_clip_grad_norm(r->parameters, r->o.clip_norm);
+    if (value && !tn_error())
+        tn_clip_grad_value(r->parameters, r->o.clip_value);
+}
+
+static void optimize(run *r)
+{
+    clip(r);
+    if (r->o.scaler) {
+        if (!tn_error() && tn_grad_scaler_step(r->o.scaler, r->s.optim) >= 0)
+            tn_grad_scaler_update(r->o.scaler);
+    } else {
+        tn_optim_step(r->s.optim);
+    }
+    if (tn_error())
+        return;
+    r->s.step++;
+    if (r->o.average)
+        tn_average_update(r->o.average);
+    if (r->o.schedule_per_step && !tn_error())
+        tn_schedule_step(r->o.schedule);
+}
+
+static void show_step(run *r, const tn_batch *batch)
+{
+    double now = now_s();
+    if (!r->shown)
+        return;
+    if (now - r->drawn_s >= redraw_s) {
+        r->drawn_s = now;
+        double rate = (double)(r->bar.done + 1) / (now - r->start_s + 1e-9);
+        double left =
+            (double)(r->bar.total - r->bar.done - 1) / (rate > 0 ? rate : 1);
+        snprintf(r->note, sizeof r->note,
+                 "loss %.4g  %.3g batches/s  %.0f s left",
+                 tn_item(r->s.batch_loss), rate, left);
+    }
+    (void)batch;
+    tn_progress_step(&r->bar, r->note);
+}
+
+/* Number of batches whose gradients are added up for the step that the batch
+ * belongs to; the last step of an epoch may have fewer. */
+static int64_t group_size(const run *r, const tn_batch *batch)
+{
+    int64_t first = batch->index - batch->index % r->o.accumulate;
+    int64_t rest = tn_loader_count(r->loader) - first;
+    return rest < r->o.accumulate ? rest : r->o.accumulate;
+}
+
+static void train_batch(run *r, const tn_batch *batch)
+{
+    int64_t group = group_size(r, batch), at = batch->index % r->o.accumulate;
+    tn_tensor *out, *loss;
+    r->s.batch = batch;
+    call_back(r->o.on_step_begin, r);
+    if (at == 0)
+        tn_optim_zero_grad(r->s.optim);
+    TN_AUTOCAST(cast_of(r->o.autocast))
+    {
+        out = output_of(r->s.module, batch, r->o.forward, r->o.context);
+        loss = loss_of(out, batch, r->o.loss, r->o.context);
+    }
+    if (!loss || tn_error())
+        return;
+    add_loss(r->mean, loss, batch);
+    r->mean_count += batch->count;
+    if (!r->o.validation) {
+        TN_NO_GRAD
+        {
+            update_metrics(r->o.metrics, out, batch);
+        }
+    }
+    tn_tensor *scaled = group > 1 ? tn_div_scalar(loss, (double)group) : loss;
+    if (r->o.scaler)
+        scaled = tn_grad_scaler_scale(r->o.scaler, scaled);
+    if (tn_backward(scaled) == TN_OK && at == group - 1)
+        optimize(r);
+    r->s.batch_loss = loss;
+    call_back(r->o.on_step_end, r);
+    if (!tn_error())
+        show_step(r, batch);
+    r->s.batch_loss = NULL;
+}
+
+/* Is the position after this batch between two steps, within the epoch? The
+ * end of an epoch has a checkpoint of its own. */
+static bool between_steps(const run *r, const tn_batch *batch)
+{
+    return batch->index % r->o.accumulate == r->o.accumulate - 1 &&
+           batch->index + 1 < tn_loader_count(r->loader);
+}
+
+/* Returns false if the epoch was left before its end. */
+static bool train_steps(run *r)
+{
+    bool whole = true;
+    TN_EACH_BATCH (batch, r->loader) {
+        train_batch(r, &batch);
+        r->s.batch = NULL;
+        bool between = !tn_error() && between_steps(r, &batch);
+        whole = !between || !r->s.stop;
+        if (between && (r->s.stop || (r->o.checkpoint_every != TN_NONE_INT &&
+                                      r->s.step % r->o.checkpoint_every == 0)))
+            save(r);
+        if (!whole)
+            break;
+    }
+    r->s.batch = NULL;
+    return whole && !tn_error();
+}
+
+/* ---- epochs -------------------------------------------------------------- */
+
+static void validate(run *r)
+{
+    if (!r->o.validation || tn_error())
+        return;
+    const tn_evaluate_options o = {.forward = r->o.forward,
+                                   .loss = r->o.loss,
+                                   .context = r->o.context,
+                                   .metrics = r->o.metrics,
+                                   .autocast = r->o.autocast};
+    r->s.validation_loss = evaluate(r->s.module, r->o.validation, &o);
+}
+
+/* Updates what is best, and saves the weights if they are. */
+static void judge(run *r)
+{
+    r->s.monitored = r->o.monitor      ? tn_metric_value(r->o.monitor)
+                     : r->o.validation ? r->s.validation_loss
+                                       : r->s.loss;
+    if (tn_error())
+        return;
+    double gain =
+        r->o.maximize ? r->s.monitored - r->s.best : r->s.best - r->s.monitored;
+    bool better =
+        isnan(r->s.best) ? !isnan(r->s.monitored) : gain > r->o.min_delta;
+    r->s.epochs_since_best = better ? 0 : r->s.epochs_since_best + 1;
+    if (better)
+        r->s.best = r->s.monitored;
+    if (better && r->o.best)
+        tn_module_save(r->s.module, r->o.best);
+}
+
+static void write_log(run *r)
+{
+    if (!r->o.log || tn_error())
+        return;
+    if (r->shown) /* the line takes the place of the progress bar's last one */
+        fputs("\r\033[K", stderr);
+    fprintf(r->o.log, "epoch %*" PRId64 "/%" PRId64 "  loss %.4f",
+            r->s.epochs > 9 ? 2 : 1, r->s.epoch + 1, r->s.epochs, r->s.loss);
+    if (r->o.validation)
+        fprintf(r->o.log, "  validation %.4f", r->s.validation_loss);
+    for (int i = 0; r->o.metrics && r->o.metrics[i] && !tn_error(); i++)
+        if (strcmp(tn_metric_name(r->o.metrics[i]), "confusion") != 0)
+            fprintf(r->o.log, "  %s %.4f", tn_metric_name(r->o.metrics[i]),
+                    tn_metric_value(r->o.metrics[i]));
+    fprintf(r->o.log, "  (%.1f s)\n", now_s() - r->start_s);
+    fflush(r->o.log);
+}
+
+static void end_epoch(run *r)
+{
+    r->phase = r->o.validation ? "validation" : "end";
+    fold_losses(r);
+    r->s.loss = r->values[LOSS_SUM] / r->values[LOSS_COUNT];
+    r->values[LOSS_SUM] = r->values[LOSS_COUNT] = 0;
+    bool swapped =
+        r->o.average && !tn_error() && tn_average_swap(r->o.average) == TN_OK;
+    validate(r);
+    if (!tn_error())
+        judge(r);
+    if (swapped && !tn_error())
+        tn_average_swap(r->o.average);
+    if (!tn_error())
+        r->phase = "end";
+    if (r->o.schedule && !r->o.schedule_per_step && !tn_error())
+        tn_schedule_step(r->o.schedule);
+    call_back(r->o.on_epoch_end, r);
+    write_log(r);
+    save(r);
+}
+
+static void run_epoch(run *r)
+{
+    r->phase = NULL;
+    char label[48];
+    snprintf(label, sizeof label, "epoch %" PRId64 "/%" PRId64, r->s.epoch + 1,
+             r->s.epochs);
+    r->start_s = now_s();
+    r->drawn_s = r->start_s;
+    r->note[0] = '\0';
+    if (r->shown)
+        tn_progress_begin(&r->bar, stderr, tn_loader_count(r->loader), label);
+    if (!r->o.validation)
+        reset_metrics(r->o.metrics);
+    tn_module_train(r->s.module, true);
+    call_back(r->o.on_epoch_begin, r);
+    bool whole = train_steps(r);
+    if (whole)
+        end_epoch(r);
+    if (r->shown && (!r->o.log || !whole)) {
+        snprintf(r->note, sizeof r->note, "loss %.4g", r->s.loss);
+        tn_progress_end(&r->bar, r->note);
+    }
+}
+
+static bool goes_on(const run *r)
+{
+    return !tn_error() && !r->s.stop && r->s.epoch < r->s.epochs &&
+           (r->o.patience == TN_NONE_INT ||
+            r->s.epochs_since_best < r->o.patience);
+}
+
+static int64_t epoch_of(const run *r)
+{
+    return (int64_t)tn_loader_snapshot(r->loader).epoch -
+           (int64_t)r->values[FIRST_EPOCH];
+}
+
+static void run_all(run *r)
+{
+    r->mean = tn_metric_mean();
+    r->parameters = tn_parameters(r->s.module);
+    r->values[FIRST_EPOCH] = (double)tn_loader_snapshot(r->loader).epoch;
+    load(r);
+    for (r->s.epoch = epoch_of(r); goes_on(r); r->s.epoch = epoch_of(r)) {
+        tn_scope *scope = tn_scope_open();
+        run_epoch(r);
+        tn_scope_close(scope);
+        if (tn_error())
+            return;
+    }
+}
+
+/* ---- the call ------------------------------------------------------------ */
+
+static tn_status refuse(const char *argument, const char *why)
+{
+    return tn_error_refuse_argument(TN_ERR_ARGUMENT, "train", argument, "%s",
+                                    why);
+}
+
+static tn_status check_values(const tn_train_options *o, tn_loader *loader)
+{
+    bool listed = !o->monitor;
+    for (int i = 0; o->metrics && o->metrics[i]; i++)
+        listed = listed || o->metrics[i] == o->monitor;
+    return !o->loss ? refuse("loss", "loss is NULL: give a function that "
+                                     "returns one number")
+           : o->epochs < 1 ? refuse("epochs", "epochs must be at least 1")
+           : o->accumulate < 1
+               ? refuse("accumulate", "accumulate must be at least 1")
+           : o->patience != TN_NONE_INT && o->patience < 1
+               ? refuse("patience", "patience must be at least 1")
+           : o->checkpoint_every != TN_NONE_INT && o->checkpoint_every < 1
+               ? refuse("checkpoint_every",
+                        "checkpoint_every must be at least 1")
+           : !(o->min_delta >= 0)
+               ? refuse("min_delta", "min_delta must be at least 0")
+           : !listed ? refuse("monitor", "monitor is not one of metrics")
+           : o->validation == loader
+               ? refuse("validation",
+                        "validation is the training loader: make another one "
+                        "with tn_loader_new()")
+               : TN_OK;
+}
+
+static bool is_kind_or_null(const void *object, const char *kind,
+                            const char *argument)
+{
+    return !object || tn_object_check_kind(object, kind, "train", argument);
+}
+
+TN_OPTIONS_TYPE(tn_train, "train", "module, optim, loader",
+                TN_TRAIN_OPTIONS_LIST)
+
+static tn_status take_options(tn_train_options *o, tn_loader *loader,
+                              const tn_train_options *options)
+{
+    if (tn_options_take(tn_train_type(), o, options) < 0)
+        return tn_error_code();
+    const tn_option_need need[] = {
+        {"maximize", o->monitor, "without monitor", "give monitor"},
+        {"min_delta", o->patience != TN_NONE_INT || o->best,
+         "without patience or best", "give patience"},
+        {"checkpoint_every", o->last, "without last", "give last"},
+        {"resume", o->last, "without last", "give last"},
+        {"schedule_per_step", o->schedule, "without schedule",
+         "give schedule"}};
+    if (tn_options_check_needs(tn_train_type(), o, need, 5) < 0 ||
+        check_values(o, loader) < 0 ||
+        !is_kind_or_null(o->validation, "loader", "validation") ||
+        !is_kind_or_null(o->monitor, "metric", "monitor") ||
+        !is_kind_or_null(o->scaler, "gradient scaler", "scaler") ||
+        !is_kind_or_null(o->schedule, "schedule", "schedule") ||
+        !is_kind_or_null(o->average, "average", "average"))
+        return tn_error_code();
+    return TN_OK;
+}
+
+/* Puts the place before the message of the pending error. */
+static void name_place(const run *r)
+{
+    char text[1024];
+    tn_status code = tn_error_code();
+    snprintf(text, sizeof text, "%s", tn_error());
+    tn_error_clear();
+    if (r->phase)
+        tn_error_set(code, "train: epoch %" PRId64 ", %s: %s", r->s.epoch + 1,
+                     r->phase, text);
+    else
+        tn_error_set(code, "train: epoch %" PRId64 ", step %" PRId64 ": %s",
+                     r->s.epoch + 1, r->s.step + 1, text);
+}
+
+tn_status tn_train_with(tn_module *module, tn_optim *optim, tn_loader *loader,
+                        const tn_train_options *options)
+{
+    if (tn_error())
+        return TN_ERR_STATE;
+    run r = {.s = {.size = sizeof r.s,
+                   .module = module,
+                   .optim = optim,
+                   .loss = NAN,
+                   .validation_loss = NAN,
+                   .monitored = NAN,
+                   .best = NAN}};
+    if (!tn_object_check_kind(module, "module", "train", "module") ||
+        !tn_object_check_kind(optim, "optimizer", "train", "optim") ||
+        !tn_object_check_kind(loader, "loader", "train", "loader") ||
+        take_options(&r.o, loader, options) < 0)
+        return tn_error_code();
+    r.loader = loader;
+    r.s.epochs = r.o.epochs;
+    r.shown = r.o.progress && isatty(STDERR_FILENO) == 1;
+    bool training = module->training;
+    tn_scope *scope = tn_scope_open();
+    run_all(&r);
+    tn_module_train(module, training);
+    if (tn_error())
+        name_place(&r);
+    tn_scope_close(scope);
+    return tn_error_code();
+}
