@@ -112,8 +112,8 @@ tn_status tn_default_dtype_set(tn_dtype dtype)
 {
     if (!tn_dtype_is_floating(dtype) || is_float8(dtype))
         return tn_error_set(TN_ERR_DTYPE,
-                            "default_dtype_set: dtype is %s: float32, "
-                            "float64, float16 or bfloat16 is wanted",
+                            "default_dtype_set: dtype is %s: expected "
+                            "float32, float64, float16 or bfloat16",
                             tn_dtype_name(dtype));
     tn__me.modes.dtype = (uint8_t)dtype;
     return TN_OK;

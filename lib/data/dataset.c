@@ -195,7 +195,7 @@ tn_dataset *tn_dataset_new(const tn_dataset_class *type, void *context)
     if (!type->get || type->count < 0)
         return tn__fail_null(TN_ERR_ARGUMENT,
                              "dataset_new: {type} has %s get and a count of "
-                             "%lld; at least 0 is wanted",
+                             "%lld; expected at least 0",
                              type->get ? "a" : "no", (long long)type->count);
     tn_dataset *set = tn__dataset_new(&user_kind, type->count);
     if (!set)
@@ -324,8 +324,8 @@ tn_dataset *tn_dataset_subset(tn_dataset *set, const int64_t *index,
         return NULL;
     if (count < 0)
         return tn__fail_null(TN_ERR_ARGUMENT,
-                             "dataset_subset: {count} is %lld; at least 0 is "
-                             "wanted",
+                             "dataset_subset: {count} is %lld; expected at "
+                             "least 0",
                              (long long)count);
     if (count && !index)
         return tn__fail_null(TN_ERR_ARGUMENT,
@@ -397,7 +397,7 @@ int tn_dataset_batch(tn_dataset *set, const int64_t *index, int64_t count,
                         index ? "fields" : "index");
     if (count < 1)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "dataset_batch: {count} is %lld; 1 or more is wanted",
+                        "dataset_batch: {count} is %lld; expected 1 or more",
                         (long long)count);
     if (tn__data_check("dataset_batch", "count", "count", count) < 0)
         return tn_error_code();

@@ -116,16 +116,16 @@ static tn_status check_weights(const tn_dataset *set,
         if (!(options->weights[i] >= 0) || isinf(options->weights[i]))
             return tn__fail(
                 TN_ERR_ARGUMENT,
-                "loader_new: {weights}[%lld] is %g; a finite number of "
-                "at least 0 is wanted",
+                "loader_new: {weights}[%lld] is %g; expected a finite number "
+                "of at least 0",
                 (long long)i, options->weights[i]);
         sum += options->weights[i];
     }
     if (!(sum > 0) || isinf(sum))
         return tn__fail(
             TN_ERR_ARGUMENT,
-            "loader_new: {weights:}the weights' sum is %g; a finite number "
-            "above 0 is wanted",
+            "loader_new: {weights:}the weights' sum is %g; expected a finite "
+            "number above 0",
             sum);
     if (options->distinct && wanted > positive)
         return tn__fail(TN_ERR_ARGUMENT,
@@ -141,7 +141,7 @@ static tn_status check_replicas(const tn_loader_new_options *options)
     int replicas = options->num_replicas;
     if (replicas < 1)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "loader_new: {num_replicas} is %d; 1 or more is wanted",
+                        "loader_new: {num_replicas} is %d; expected 1 or more",
                         replicas);
     if (options->rank < 0 || options->rank >= replicas)
         return tn__fail(TN_ERR_ARGUMENT,
@@ -222,8 +222,8 @@ static tn_status check_lengths(const tn_dataset *set,
             (long long)all->length_count, (long long)set->count);
     if (all->bucket_batches < 1)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "loader_new: {bucket_batches} is %lld; 1 or more is "
-                        "wanted",
+                        "loader_new: {bucket_batches} is %lld; expected 1 or "
+                        "more",
                         (long long)all->bucket_batches);
     return TN_OK;
 }
@@ -249,7 +249,7 @@ static tn_status check(const tn_dataset *set, const tn_loader_new_options *all)
     bool drawn = all->replacement || all->weights;
     if (all->batch_size < 1)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "loader_new: {batch_size} is %lld; 1 or more is wanted",
+                        "loader_new: {batch_size} is %lld; expected 1 or more",
                         (long long)all->batch_size);
     if (all->workers < 0 || all->workers > MAX_WORKERS)
         return tn__fail(TN_ERR_ARGUMENT,
@@ -272,8 +272,8 @@ static tn_status check(const tn_dataset *set, const tn_loader_new_options *all)
         return status;
     if (has_count(all) && all->sample_count < 1)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "loader_new: {sample_count} is %lld; 1 or more is "
-                        "wanted",
+                        "loader_new: {sample_count} is %lld; expected 1 or "
+                        "more",
                         (long long)all->sample_count);
     if ((has_count(all) &&
          tn__data_check("loader_new", "sample_count", "sample_count",

@@ -65,8 +65,8 @@ tn_dataset *tn_dataset_concat(tn_dataset *const *sets, int count)
 {
     if (!sets || count < 1)
         return tn__fail_null(TN_ERR_ARGUMENT,
-                             "dataset_concat: {%s:}%d data sets; 1 or more are "
-                             "wanted",
+                             "dataset_concat: {%s:}%d data sets; expected 1 "
+                             "or more",
                              sets ? "count" : "sets", sets ? count : 0);
     int64_t total = 0;
     for (int k = 0; k < count; k++) {
@@ -127,8 +127,8 @@ static tn_status sizes_of(int64_t total, const double *lengths, int count,
         return TN_OK;
     return tn__fail(TN_ERR_ARGUMENT,
                     "dataset_random_split: {lengths:}the lengths' sum is %g; "
-                    "whole numbers of at least 0 with the sum %lld, the set's "
-                    "count, are wanted, or fractions with the sum 1",
+                    "expected whole numbers of at least 0 with the sum %lld, "
+                    "the set's count, or fractions with the sum 1",
                     sum, (long long)total);
 }
 

@@ -276,8 +276,8 @@ char *tn_text_decode(const tn_text *text, const tn_tensor *ids)
     tn_dtype dtype = tn_tensor_dtype(ids);
     if (tn_dtype_is_floating(dtype) || dtype == TN_BOOL)
         return tn__fail_null(TN_ERR_DTYPE,
-                             "text_decode: {ids} are %s; whole numbers are "
-                             "wanted",
+                             "text_decode: {ids} are %s; expected whole "
+                             "numbers",
                              tn_dtype_name(dtype));
     int64_t count = tn_tensor_numel(ids);
     int64_t *id = tn__alloc_many(count, sizeof *id);

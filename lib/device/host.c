@@ -61,7 +61,7 @@ static tn_status host_interpret(const tn_program *program,
         launch->size < TN_LAUNCH_SIZE_1_0)
         return tn__fail(TN_ERR_ARGUMENT,
                         "interpret: tn_program.size is %u and tn_launch.size "
-                        "%u, at least %u and %u are wanted; set them to "
+                        "%u; expected at least %u and %u; set them to "
                         "sizeof(tn_program) and sizeof(tn_launch)",
                         program->size, launch->size, TN_PROGRAM_SIZE_1_0,
                         TN_LAUNCH_SIZE_1_0);

@@ -111,7 +111,7 @@ static bool check_parameter(const char *call, const char *name, tn_tensor *x)
     if (tn_dtype_is_floating(tn_tensor_dtype(x)))
         return true;
     tn_error_refuse(TN_ERR_DTYPE, call, &(tn_given){name, x}, 1,
-                    "%s is %s; a floating dtype is wanted", name,
+                    "%s is %s; expected a floating dtype", name,
                     tn_dtype_name(tn_tensor_dtype(x)));
     return false;
 }
@@ -202,8 +202,8 @@ static tn_distribution *make_discrete(family kind, const char *call,
     const int rows = kind == CATEGORICAL, ndim = tn_tensor_ndim(a);
     if (rows && (ndim == 0 || size_from_end(a, 0) == 0)) {
         tn_error_refuse(TN_ERR_SHAPE, call, &(tn_given){name, a}, 1,
-                        "%s has no categories: (..., K) with K of at least 1 "
-                        "is wanted",
+                        "%s has no categories: expected (..., K) with K of at "
+                        "least 1",
                         name);
         return NULL;
     }
@@ -285,8 +285,8 @@ static bool extend(const tn_distribution *d, tn_dims_list sample,
     if (bad) {
         tn_error_refuse_argument(
             TN_ERR_SHAPE, call, "sample_shape",
-            "sample_shape has %d dimensions, the batch shape %d: sizes of at "
-            "least 0 in at most %d dimensions are wanted",
+            "sample_shape has %d dimensions, the batch shape %d: expected "
+            "sizes of at least 0 in at most %d dimensions",
             sample.count, d->batch.count, TN_MAX_NDIM);
         return false;
     }

@@ -305,8 +305,8 @@ static tn_status check_columns(reader *r)
         return TN_OK;
     if (r->label && count < 2)
         return tn__fail(TN_ERR_FORMAT,
-                        "%s: {path:}%s: one column; features and a label are "
-                        "wanted",
+                        "%s: {path:}%s: one column; expected features and a "
+                        "label",
                         r->call, r->path);
     r->all_columns = count;
     r->table->columns = count - r->label;

@@ -30,8 +30,8 @@ tn_status tn_unpack_limit_set(int64_t bytes)
 {
     if (bytes < 0)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "unpack_limit_set: {bytes} is %lld; at least 0 is "
-                        "wanted (0: no limit)",
+                        "unpack_limit_set: {bytes} is %lld; expected at least "
+                        "0 (0: no limit)",
                         (long long)bytes);
     atomic_store(&limit_set, bytes);
     return TN_OK;

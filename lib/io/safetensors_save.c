@@ -160,8 +160,8 @@ static tn_status check_arguments(const char *path, const char *const *names,
     if (count < 0 || metadata_count < 0)
         return tn__fail(
             TN_ERR_ARGUMENT,
-            "safetensors_save: {count} is %d, {metadata_count} %d; at "
-            "least 0 is wanted",
+            "safetensors_save: {count} is %d, {metadata_count} %d; expected "
+            "at least 0",
             count, metadata_count);
     const char *missing = !path                         ? "path"
                           : count && !names              ? "names"

@@ -42,7 +42,7 @@ static tn_tensor *make_weight(const char *name, int64_t num_embeddings,
         TN_ERR_ARGUMENT, name,
         num_embeddings < 1 ? "num_embeddings" : "embedding_dim",
         "num_embeddings %" PRId64 ", embedding_dim %" PRId64
-        ": positive numbers are wanted",
+        ": expected positive numbers",
         num_embeddings, embedding_dim);
     return NULL;
 }
@@ -260,7 +260,7 @@ tn_module *tn_nn_bilinear(int64_t in1_features, int64_t in2_features,
             : in2_features < 1 ? "in2_features"
                                : "out_features",
             "in1_features %" PRId64 ", in2_features %" PRId64
-            ", out_features %" PRId64 ": positive numbers are wanted",
+            ", out_features %" PRId64 ": expected positive numbers",
             in1_features, in2_features, out_features);
         return NULL;
     }

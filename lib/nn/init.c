@@ -11,7 +11,7 @@ bool tn__nn_check_probability(double value, const char *layer,
     if (value >= 0 && value <= 1)
         return true;
     tn_error_refuse_argument(TN_ERR_ARGUMENT, layer, option,
-                             "%s is %g; a probability in [0, 1] is wanted",
+                             "%s is %g; expected a probability in [0, 1]",
                              option, value);
     return false;
 }
@@ -21,7 +21,7 @@ bool tn__nn_check_eps(double value, const char *layer, const char *option)
     if (value >= 0)
         return true;
     tn_error_refuse_argument(TN_ERR_ARGUMENT, layer, option,
-                             "%s is %g; 0 or more is wanted", option, value);
+                             "%s is %g; expected 0 or more", option, value);
     return false;
 }
 
@@ -38,7 +38,7 @@ bool tn__nn_check_channels(const char *layer, int64_t in_channels,
             : out_channels < 1 ? "out_channels"
                                : "groups",
             "in_channels %" PRId64 ", out_channels %" PRId64 ", groups %" PRId64
-            ": positive numbers are wanted",
+            ": expected positive numbers",
             in_channels, out_channels, groups);
     else
         tn_error_refuse_argument(TN_ERR_ARGUMENT, layer, "groups",
@@ -59,7 +59,7 @@ bool tn__nn_check_kernel(int64_t kernel_size, const tn_dims_list *kernel_sizes,
                                  "pass TN_NONE_INT for no kernel_size");
     if (!one && !all)
         tn_error_refuse_argument(TN_ERR_ARGUMENT, layer, "kernel_size",
-                                 "kernel_size or .kernel_sizes is wanted");
+                                 "expected kernel_size or .kernel_sizes");
     return one != all;
 }
 
@@ -72,7 +72,7 @@ bool tn__nn_take_axes(tn_dims_list *to, int axes,
     if (listed && list->count != axes) {
         tn_error_refuse_argument(
             TN_ERR_ARGUMENT, layer, name,
-            "%s has %d number%s; one is wanted for each of %d axes", name,
+            "%s has %d number%s; expected one for each of %d axes", name,
             (int)list->count, list->count == 1 ? "" : "s", axes);
         return false;
     }
@@ -85,8 +85,8 @@ bool tn__nn_take_axes(tn_dims_list *to, int axes,
             if (listed)
                 snprintf(place, sizeof place, "[%d]", i);
             tn_error_refuse_argument(TN_ERR_ARGUMENT, layer, name,
-                                     "%s%s is %" PRId64 "; at least %" PRId64
-                                     " is wanted",
+                                     "%s%s is %" PRId64
+                                     "; expected at least %" PRId64,
                                      name, place, to->dim[i], option->least);
             return false;
         }

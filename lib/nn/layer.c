@@ -138,7 +138,7 @@ TN__NN_SMALL static bool refuse(const tn__nn_row *row, const tn__nn_setting *s,
                                 const char *value, const char *wanted)
 {
     tn_error_refuse_argument(TN_ERR_ARGUMENT, texts + row->name, s->name,
-                             "%s is %s; %s is wanted", s->name, value, wanted);
+                             "%s is %s; expected %s", s->name, value, wanted);
     return false;
 }
 
@@ -228,7 +228,7 @@ TN__NN_SMALL static bool check_either(const tn__nn_row *row,
         return true;
     tn_error_refuse_argument(
         TN_ERR_ARGUMENT, texts + row->name, has_a ? b->name : a->name,
-        has_a ? "give %s or %s, not both" : "%s or %s is wanted", a->name,
+        has_a ? "give %s or %s, not both" : "expected %s or %s", a->name,
         b->name);
     return false;
 }
@@ -476,8 +476,8 @@ tn_tensor *tn_nn_pool_forward(tn_module *any, tn_tensor *input,
     if (pool->type->forward_list != forward_list ||
         !strstr(tn_module_signature(pool), "indices")) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, what, "module",
-                                 "the module is a %s; a layer of maxima is "
-                                 "wanted, such as nn_max_pool2d",
+                                 "the module is a %s; expected a layer of "
+                                 "maxima, such as nn_max_pool2d",
                                  pool->type->name);
         return NULL;
     }

@@ -25,7 +25,7 @@ TN__NN_SMALL static bool check_ndim(const tn__nn_layer *layer, tn_tensor *input,
     if (ndim >= least && ndim <= most)
         return true;
     tn_error_refuse(TN_ERR_SHAPE, layer->base.type->name,
-                    &(tn_given){"input", input}, 1, "input %s: %s is wanted",
+                    &(tn_given){"input", input}, 1, "input %s: expected %s",
                     tn__nn_shape_text(text, input), wanted);
     return false;
 }

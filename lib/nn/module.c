@@ -262,7 +262,7 @@ static bool name_allowed(const tn_module *module, const char *name,
 {
     const char *wrong = NULL;
     if (!name || !*name)
-        wrong = "a name is wanted";
+        wrong = "expected a name";
     else if (strchr(name, '.'))
         wrong = "a name must not contain a dot";
     else if (strlen(name) >= TN__NN_PATH_BYTES / 4)

@@ -91,7 +91,7 @@ tn_module *tn_nn_prelu(int64_t num_parameters, double init)
     if (num_parameters < 1) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, "nn_prelu", "num_parameters",
                                  "num_parameters is %" PRId64
-                                 "; at least 1 is wanted",
+                                 "; expected at least 1",
                                  num_parameters);
         return NULL;
     }
@@ -131,7 +131,7 @@ tn_module *tn_nn_dropout(double p)
 {
     if (!(p >= 0 && p <= 1)) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, "nn_dropout", "p",
-                                 "p is %g; a probability in [0, 1] is wanted",
+                                 "p is %g; expected a probability in [0, 1]",
                                  p);
         return NULL;
     }

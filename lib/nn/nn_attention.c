@@ -154,7 +154,7 @@ static bool check_inputs(const attention *a, tn_tensor *const in[3])
         }
         tn_error_refuse(TN_ERR_SHAPE, attention_class.name,
                         &(tn_given){name[i], in[i]}, 1,
-                        "%s %s: 2 or 3 dimensions%s are wanted, the last of "
+                        "%s %s: expected 2 or 3 dimensions%s, the last of "
                         "size %" PRId64,
                         name[i], tn__nn_shape_text(text, in[i]),
                         i ? ", as many as query's," : "", wanted[i]);
@@ -176,8 +176,8 @@ static bool check_lengths(tn_tensor *const given[3], tn_tensor *const in[3])
         const tn_given both[] = {{name[i], given[i]},
                                  {name[i - 1], given[i - 1]}};
         tn_error_refuse(TN_ERR_SHAPE, attention_class.name, both, 2,
-                        "%s %s does not match %s %s: the same batch, and a "
-                        "value for each key, are wanted",
+                        "%s %s does not match %s %s: expected the same batch, "
+                        "and a value for each key",
                         name[i], tn__nn_shape_text(text, given[i]),
                         name[i - 1], tn__nn_shape_text(other, given[i - 1]));
         return false;
@@ -206,7 +206,7 @@ static bool check_mask(const char *name, tn_tensor *mask, tn_tensor *query,
     const tn_given given[] = {{name, mask}, {"query", query}};
     if (!fits)
         tn_error_refuse(TN_ERR_SHAPE, attention_class.name, given, 2,
-                        "%s %s: %s are wanted, (%s)%s%s%s", name,
+                        "%s %s: expected %s, (%s)%s%s%s", name,
                         tn__nn_shape_text(text, mask), meaning, first,
                         same ? "" : " or (", same ? "" : second,
                         same ? "" : ")");
@@ -404,7 +404,7 @@ tn_module *tn_nn_multihead_attention_with(
             : o.kdim < 1    ? "kdim"
                             : "vdim",
             "embed_dim %" PRId64 ", num_heads %" PRId64 ", kdim %" PRId64
-            ", vdim %" PRId64 ": positive numbers are wanted, of which the "
+            ", vdim %" PRId64 ": expected positive numbers, of which the "
             "second divides the first",
             embed_dim, num_heads, o.kdim, o.vdim);
         return NULL;

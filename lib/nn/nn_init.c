@@ -29,11 +29,11 @@ static bool check_dims(const tn_tensor *x, const char *what, int least,
     const tn_given given = {"x", x};
     if (least == most)
         tn_error_refuse(TN_ERR_SHAPE, what, &given, 1,
-                        "x %s: %d dimensions are wanted",
+                        "x %s: expected %d dimensions",
                         tn__nn_shape_text(text, x), least);
     else
         tn_error_refuse(TN_ERR_SHAPE, what, &given, 1,
-                        "x %s: %d %s dimensions are wanted",
+                        "x %s: expected %d %s dimensions",
                         tn__nn_shape_text(text, x), least,
                         most == TN_MAX_NDIM ? "or more" : "to 5");
     return false;
@@ -46,7 +46,7 @@ static bool check(const tn_tensor *x, const char *what, int least, int most)
         return false;
     if (!tn_dtype_is_floating(tn_tensor_dtype(x))) {
         tn_error_refuse(TN_ERR_DTYPE, what, &(tn_given){"x", x}, 1,
-                        "x is %s: a floating dtype is wanted",
+                        "x is %s: expected a floating dtype",
                         tn_dtype_name(tn_tensor_dtype(x)));
         return false;
     }
@@ -58,7 +58,7 @@ static bool check_option(bool fine, const char *what, const char *option,
 {
     if (!fine)
         tn_error_refuse_argument(TN_ERR_ARGUMENT, what, option,
-                                 "%s is %g: %s is wanted", option, value,
+                                 "%s is %g: expected %s", option, value,
                                  wanted);
     return fine;
 }
@@ -239,8 +239,8 @@ tn_tensor *tn_init_dirac_with(tn_tensor *x,
     int64_t out = tn_tensor_size(x, 0), in = tn_tensor_size(x, 1);
     if (o.groups < 1 || out % o.groups != 0) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, "init_dirac", "groups",
-                                 "groups is %lld: a divisor of x's size 0, "
-                                 "which is %lld, is wanted",
+                                 "groups is %lld: a divisor of x's size 0; "
+                                 "expected which is %lld",
                                  (long long)o.groups, (long long)out);
         return NULL;
     }

@@ -18,8 +18,8 @@ TN__NN_SMALL static const char *find_reduction(const char *name,
         if (strcmp(known[i], name) == 0)
             return known[i];
     tn_error_refuse_argument(TN_ERR_ARGUMENT, layer, "reduction",
-                             "reduction is \"%s\"; one of none/mean/sum is "
-                             "wanted",
+                             "reduction is \"%s\"; expected one of "
+                             "none/mean/sum",
                              name);
     return NULL;
 }
@@ -30,7 +30,7 @@ TN__NN_SMALL static bool check_sizes(const char *layer, const char *a,
     if (n >= 1 && m >= 1)
         return true;
     tn_error_refuse_argument(TN_ERR_ARGUMENT, layer, n < 1 ? a : b,
-                             "%s is %" PRId64 "; at least 1 is wanted",
+                             "%s is %" PRId64 "; expected at least 1",
                              n < 1 ? a : b, n < 1 ? n : m);
     return false;
 }
@@ -95,8 +95,8 @@ TN__NN_SMALL tn_module *tn_nn_triplet_margin_with_distance_loss_with(
         return NULL;
     if (!(o.margin > 0)) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, type->name, "margin",
-                                 "margin is %g; a number greater than 0 is "
-                                 "wanted",
+                                 "margin is %g; expected a number greater "
+                                 "than 0",
                                  o.margin);
         return NULL;
     }
@@ -239,8 +239,8 @@ TN__NN_SMALL static bool check_batch(const adaptive *a, tn_tensor *input,
         (!ndim || tn_tensor_size(input, 0) == tn_tensor_size(target, 0));
     if (!fine) {
         tn_error_refuse(TN_ERR_SHAPE, a->base.type->name, given, 2,
-                        "input %s and target %s: (N, features) and int64 (N), "
-                        "or (features) and (), are wanted",
+                        "input %s and target %s: expected (N, features) and "
+                        "int64 (N), or (features) and ()",
                         tn__nn_shape_text(text[0], input),
                         tn__nn_shape_text(text[1], target));
         return false;
@@ -352,7 +352,7 @@ TN__NN_SMALL static bool check_cutoffs(const char *layer, int64_t n_classes,
     if (!fine)
         tn_error_refuse_argument(TN_ERR_ARGUMENT, layer, "cutoffs",
                                  "cutoffs: 1 to %d rising numbers in [1, "
-                                 "%" PRId64 "] are wanted",
+                                 "%" PRId64 "expected ]",
                                  TN_MAX_NDIM - 1, n_classes - 1);
     return fine;
 }
@@ -398,7 +398,7 @@ TN__NN_SMALL tn_module *tn_nn_adaptive_log_softmax_with_loss_with(
     if (!(o.div_value >= 1) || smallest < 1) {
         tn_error_refuse_argument(
             TN_ERR_ARGUMENT, type->name, "div_value",
-            "div_value is %g: at least 1 is wanted, and at most %g for %d "
+            "div_value is %g: expected at least 1, and at most %g for %d "
             "clusters of %" PRId64 " in_features",
             o.div_value, pow((double)in_features, 1.0 / cutoffs.count),
             (int)cutoffs.count, in_features);

@@ -50,7 +50,7 @@ static bool check_shape(const norm *n, const char *name)
     if (!fine)
         tn_error_refuse_argument(
             TN_ERR_ARGUMENT, name, NULL,
-            "sizes of at least 1 are wanted to normalize over");
+            "expected sizes of at least 1 to normalize over");
     return fine;
 }
 
@@ -67,7 +67,7 @@ static bool check_input(const norm *n, tn_tensor *input, int at)
     if (!fine)
         tn_error_refuse(TN_ERR_SHAPE, n->base.type->name,
                         &(tn_given){"input", input}, 1,
-                        "input %s: %d dimensions are wanted, of which the "
+                        "input %s: expected %d dimensions, of which the "
                         "second are the %" PRId64 " channels",
                         tn__nn_shape_text(text, input), n->ndim,
                         n->shape.dim[0]);

@@ -111,7 +111,7 @@ static bool check_sizes(const char *name, int64_t input_size,
                                 : "proj_size",
             "input_size %" PRId64 ", hidden_size %" PRId64
             ", num_layers %d, proj_size %" PRId64
-            ": positive numbers are wanted, and a proj_size below hidden_size",
+            ": expected positive numbers, and a proj_size below hidden_size",
             input_size, hidden_size, o->num_layers, o->proj_size);
         return false;
     }
@@ -315,8 +315,8 @@ static bool check_input(const recurrent *r, tn_tensor *x)
     char text[TN__NN_SHAPE_TEXT];
     const char *lead = r->batch_first ? "batch, time" : "time, batch";
     tn_error_refuse(TN_ERR_SHAPE, r->base.type->name, &(tn_given){"input", x},
-                    1, "input %s: (%s, %" PRId64 ") or (time, %" PRId64
-                    ") is wanted", tn__nn_shape_text(text, x), lead,
+                    1, "input %s: expected (%s, %" PRId64
+                    ") or (time, %" PRId64 ")", tn__nn_shape_text(text, x), lead,
                     r->input_size, r->input_size);
     return false;
 }
@@ -340,7 +340,7 @@ static bool check_state_of(const recurrent *r, tn_tensor *x, const char *name,
         snprintf(want, sizeof want, "(%" PRId64 ", %" PRId64 ", %" PRId64 ")",
                  layers, batch, size);
     tn_error_refuse(TN_ERR_SHAPE, r->base.type->name, given, 2,
-                    "%s %s: (layers%s, size) is wanted, %s", name,
+                    "%s %s: expected (layers%s, size), %s", name,
                     tn__nn_shape_text(text, state), unbatched ? "" : ", batch",
                     want);
     return false;
@@ -461,8 +461,8 @@ static bool run_packed_sequence(const recurrent *r, tn_tensor *x,
         char text[TN__NN_SHAPE_TEXT];
         tn_error_refuse(TN_ERR_SHAPE, r->base.type->name,
                         &(tn_given){"input", x}, 1,
-                        "elements %s of the packed input: (elements, %" PRId64
-                        ") is wanted", tn__nn_shape_text(text, x),
+                        "elements %s of the packed input: expected (elements, "
+                        "%" PRId64 ")", tn__nn_shape_text(text, x),
                         r->input_size);
         return false;
     }
@@ -574,8 +574,8 @@ static bool check_cell(const recurrent *r, tn_tensor *x, const char *name,
     const tn_given both[] = {{name, given}, {"input", x}};
     tn_error_refuse(TN_ERR_SHAPE, r->base.type->name, both,
                     given == x ? 1 : 2,
-                    "%s %s: (batch, %" PRId64 ") or (%" PRId64
-                    ",) is wanted%s",
+                    "%s %s: expected (batch, %" PRId64 ") or (%" PRId64
+                    ",)%s",
                     name, tn__nn_shape_text(text, given), size, size,
                     given == x ? "" : ", as input is");
     return false;

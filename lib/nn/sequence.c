@@ -109,8 +109,8 @@ static bool check_sequences(tn_tensor *const *sequences, int count,
         if (!same)
             return REFUSE(
                 TN_ERR_SHAPE, call, "sequences",
-                "sequence %d differs from sequence 0 in more than its "
-                "length: (length, ...) is wanted",
+                "sequence %d differs from sequence 0 in more than its length: "
+                "expected (length, ...)",
                 i);
     }
     return true;
@@ -143,8 +143,8 @@ static bool check_lengths(const int64_t *lengths, int64_t count, int64_t times,
     for (int64_t i = 0; i < count; i++) {
         if (lengths[i] < 1 || lengths[i] > times)
             return REFUSE(TN_ERR_ARGUMENT, call, "lengths",
-                          "lengths[%" PRId64 "] is %" PRId64 ": 1 to %" PRId64
-                          " is wanted%s",
+                          "lengths[%" PRId64 "] is %" PRId64
+                          ": expected 1 to %" PRId64 "%s",
                           i, lengths[i], times,
                           lengths[i] ? "" : ": leave empty sequences out");
         if (sorted && i && lengths[i] > lengths[i - 1])
@@ -220,7 +220,7 @@ tn_packed *tn_pack_padded_sequence_with(
         tn_tensor_size(input, o.batch_first ? 0 : 1) != count)
         return REFUSE(TN_ERR_SHAPE, call, "input",
                       "input has %d dimensions, for %" PRId64
-                      " lengths: (%s, ...) with as many sequences is wanted",
+                      " lengths: expected (%s, ...) with as many sequences",
                       tn_tensor_ndim(input), count,
                       o.batch_first ? "batch, time" : "time, batch");
     if (!check_lengths(lengths, count,

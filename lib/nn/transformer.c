@@ -126,7 +126,7 @@ static bool take_options(layers_options *o, const tn_options_type *type,
     if (o->dim_feedforward < 1) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, name, "dim_feedforward",
                                  "dim_feedforward is %" PRId64
-                                 "; at least 1 is wanted",
+                                 "; expected at least 1",
                                  o->dim_feedforward);
         return false;
     }
@@ -310,7 +310,7 @@ static tn_module *make_stack(const tn_module_class *type, int64_t d_model,
 {
     if (count < 1) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, type->name, "num_layers",
-                                 "%d layers; at least 1 is wanted", count);
+                                 "%d layers; expected at least 1", count);
         return NULL;
     }
     if (!tn__nn_check_layers(type->name, count))

@@ -78,7 +78,7 @@ static bool check_sizes(double scale_factor, const tn_dims_list *size)
             scaled ? "output_size" : "scale_factor",
             scaled ? "give scale_factor or output_size, not both: "
                      "pass TN_NONE_FLOAT for no scale_factor"
-                   : "scale_factor or output_size is wanted");
+                   : "expected scale_factor or output_size");
         return false;
     }
     bool fine = scaled ? scale_factor > 0 && scale_factor < INFINITY

@@ -39,7 +39,7 @@ static tn_status check(const char *call, const char *type, uint32_t size,
     if (TN__LIKELY(size >= least))
         return TN_OK;
     return tn__fail(TN_ERR_ARGUMENT,
-                    "%s: %s.size is %u, at least %u is wanted; set it to "
+                    "%s: %s.size is %u; expected at least %u; set it to "
                     "sizeof(%s)",
                     call, type, size, least, type);
 }

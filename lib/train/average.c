@@ -198,7 +198,7 @@ tn_status tn_average_set_updates(tn_average *average, int64_t count)
     if (count < 0)
         return tn_error_refuse_argument(TN_ERR_ARGUMENT, "average_set_updates",
                                         "count",
-                                        "count is %lld; at least 0 is wanted",
+                                        "count is %lld; expected at least 0",
                                         (long long)count);
     average->updates = count;
     return TN_OK;

@@ -104,9 +104,9 @@ static bool check_classes(const tn_tensor *p, const tn_tensor *y)
                       tn_dtype_name(tn_tensor_dtype(y)));
     if (!has_scores(p, y) && !same_shape(p, y))
         return REFUSE(TN_ERR_SHAPE, "prediction",
-                      "prediction has %d dimensions, target %d: scores (N, C, "
-                      "...) with a target (N, ...), or two equal shapes, are "
-                      "wanted",
+                      "prediction has %d dimensions, target %d: expected "
+                      "scores (N, C, ...) with a target (N, ...), or two "
+                      "equal shapes",
                       tn_tensor_ndim(p), tn_tensor_ndim(y));
     return true;
 }
@@ -115,12 +115,12 @@ static bool check_equal(const tn_tensor *p, const tn_tensor *y)
 {
     if (!tn_dtype_is_floating(tn_tensor_dtype(p)))
         return REFUSE(TN_ERR_DTYPE, "prediction",
-                      "prediction is %s: a floating dtype is wanted",
+                      "prediction is %s: expected a floating dtype",
                       tn_dtype_name(tn_tensor_dtype(p)));
     if (y && !same_shape(p, y))
         return REFUSE(TN_ERR_SHAPE, "prediction",
-                      "prediction and target differ in shape: two equal shapes "
-                      "are wanted");
+                      "prediction and target differ in shape: expected two "
+                      "equal shapes");
     return true;
 }
 
@@ -460,8 +460,8 @@ static bool append(sample *s, size_t *count, const struct pair *pair)
         if (!good)
             tn_error_refuse_argument(
                 TN_ERR_ARGUMENT, "metric_value", "metric",
-                "auroc: a sample has score %g and target %g: a number, and 0 "
-                "or 1, are wanted",
+                "auroc: a sample has score %g and target %g: expected a "
+                "number, and 0 or 1",
                 score[i], label[i]);
         else
             s[(*count)++] = (sample){score[i], label[i] == 1};
@@ -499,8 +499,8 @@ static bool r2_update(tn_metric *metric, tn_tensor *p, tn_tensor *y)
     if ((ndim != 1 && ndim != 2) || tn_tensor_size(p, 0) < 1 ||
         tn_tensor_size(p, -1) < 1)
         return REFUSE(TN_ERR_SHAPE, "prediction",
-                      "prediction has %d dimensions: (N) or (N, outputs) with "
-                      "at least one element is wanted",
+                      "prediction has %d dimensions: expected (N) or (N, "
+                      "outputs) with at least one element",
                       ndim);
     p = widened(ndim == 1 ? tn_unsqueeze(p, 1) : p);
     y = widened(ndim == 1 ? tn_unsqueeze(y, 1) : y);

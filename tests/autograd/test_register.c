@@ -288,11 +288,11 @@ static void test_mistakes(void)
     } wrong[] = {
         {"", "op_register: \"\": column 1: a signature is name(arguments)"},
         {"f", "op_register: \"f\": column 2: a signature is name(arguments)"},
-        {"f(x", "op_register: \"f(x\": column 4: a comma or ')' is wanted"},
+        {"f(x", "op_register: \"f(x\": column 4: expected a comma or ')'"},
         {"f(x, x)",
          "op_register: \"f(x, x)\": column 7: this name is given twice"},
         {"f(x: what)",
-         "op_register: \"f(x: what)\": column 10: a kind is wanted: tensor, "
+         "op_register: \"f(x: what)\": column 10: expected a kind: tensor, "
          "number, int, float, bool, dims, string, dtype or device"},
         {"f(x; n: int = a)",
          "op_register: \"f(x; n: int = a)\": column 16: a default is a number, "

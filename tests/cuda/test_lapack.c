@@ -374,16 +374,16 @@ int main(int argc, char **argv)
                names[i], FUNCTIONS);
         is_str(
             in_child(print_refused),
-            "linalg_inv: matrix 0 of the batch is singular (LAPACK's info "
-            "is 2)\n"
+            "linalg_inv: matrix 0 of the batch is singular (LAPACK's info is "
+            "2)\n"
             "linalg_solve: matrix 0 of the batch is singular (LAPACK's info "
             "is 2)\n"
-            "linalg_cholesky: matrix 0 of the batch is not "
-            "positive-definite (LAPACK's info is 2)\n"
-            "linalg_cholesky: matrix 1 of the batch is not "
-            "positive-definite (LAPACK's info is 2)\n"
+            "linalg_cholesky: matrix 0 of the batch is not positive-definite "
+            "(LAPACK's info is 2)\n"
+            "linalg_cholesky: matrix 1 of the batch is not positive-definite "
+            "(LAPACK's info is 2)\n"
             "linalg_svd: A (2, 2) holds NaN or infinities\n"
-            "linalg_inv: A (2, 3): square matrices are wanted\n",
+            "linalg_inv: A (2, 3): expected square matrices\n",
             "%s: a matrix that cannot be factored is reported as on the host",
             names[i]);
         is_str(in_child(print_infos), "02 0",

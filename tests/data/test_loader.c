@@ -206,7 +206,7 @@ static void test_mistakes(tn_dataset *set)
     mistake(tn_dataset_range(set, 5, 11),
             "dataset_range: [5, 11) is not within the set's [0, 10)");
     mistake(tn_loader_new(set, .batch_size = -1),
-            "loader_new: batch_size is -1; 1 or more is wanted");
+            "loader_new: batch_size is -1; expected 1 or more");
     int64_t order[] = {0, 10};
     mistake(tn_loader_new(set, .order = order, .order_count = 2),
             "loader_new: order[1] is 10, outside the set's [0, 10)");
@@ -225,12 +225,12 @@ static void test_mistakes(tn_dataset *set)
     mistake(tn_loader_new(set, .weights = weights, .weight_count = 9),
             "loader_new: 9 weights for a set of 10 samples");
     mistake(tn_loader_new(set, .weights = weights, .weight_count = COUNT),
-            "loader_new: the weights' sum is 0; a finite number above 0 is "
-            "wanted");
+            "loader_new: the weights' sum is 0; expected a finite number "
+            "above 0");
     weights[3] = -0.5;
     mistake(tn_loader_new(set, .weights = weights, .weight_count = COUNT),
-            "loader_new: weights[3] is -0.5; a finite number of at least 0 is "
-            "wanted");
+            "loader_new: weights[3] is -0.5; expected a finite number of at "
+            "least 0");
     mistake(tn_loader_new(set, .weights = weights, .weight_count = COUNT,
                           .replacement = true),
             "loader_new: both replacement and weights are given");

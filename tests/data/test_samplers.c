@@ -209,7 +209,7 @@ static void test_mistakes(void)
 {
     double weights[COUNT] = {[2] = 6, [5] = 3};
     mistake(tn_loader_new(set, .num_replicas = -1),
-            "loader_new: num_replicas is -1; 1 or more is wanted");
+            "loader_new: num_replicas is -1; expected 1 or more");
     mistake(tn_loader_new(set, .num_replicas = 2, .rank = 2),
             "loader_new: rank is 2, outside [0, 2), the num_replicas");
     mistake(tn_loader_new(set, .rank = -1),
@@ -219,7 +219,7 @@ static void test_mistakes(void)
             "loader_new: 3 samples without replacement, but 2 of the weights are "
             "above 0: give a smaller sample_count");
     mistake(tn_loader_new(set, .shuffle = true, .sample_count = 0),
-            "loader_new: sample_count is 0; 1 or more is wanted");
+            "loader_new: sample_count is 0; expected 1 or more");
     mistake(tn_loader_new(set, .shuffle = true, .sample_count = INT64_MAX),
             "loader_new: sample_count is 9223372036854775807; at most "
             "281474976710656 are allowed");

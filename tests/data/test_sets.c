@@ -60,7 +60,7 @@ static void test_concat(void)
             "dataset_batch: field 0 of sample 3 is (3,), of sample 0 (): only "
             "equal shapes can be stacked; .collate = tn_collate_pad pads them");
     REFUSED(tn_dataset_concat(sets, 0), TN_ERR_ARGUMENT,
-            "dataset_concat: 0 data sets; 1 or more are wanted");
+            "dataset_concat: 0 data sets; expected 1 or more");
     sets[1] = NULL;
     REFUSED(tn_dataset_concat(sets, 3), TN_ERR_ARGUMENT,
             "dataset_concat: sets[1] is NULL");
@@ -90,14 +90,14 @@ static void test_random_split(void)
     REFUSED(tn_dataset_random_split(set, (double[]){7, 4}, 2, 7, again) ==
                 TN_OK,
             TN_ERR_ARGUMENT,
-            "dataset_random_split: the lengths' sum is 11; whole numbers of at "
-            "least 0 with the sum 10, the set's count, are wanted, or "
+            "dataset_random_split: the lengths' sum is 11; expected whole "
+            "numbers of at least 0 with the sum 10, the set's count, or "
             "fractions with the sum 1");
     REFUSED(tn_dataset_random_split(set, (double[]){10.5, -0.5}, 2, 7, again) ==
                 TN_OK,
             TN_ERR_ARGUMENT,
-            "dataset_random_split: the lengths' sum is -1; whole numbers of at "
-            "least 0 with the sum 10, the set's count, are wanted, or "
+            "dataset_random_split: the lengths' sum is -1; expected whole "
+            "numbers of at least 0 with the sum 10, the set's count, or "
             "fractions with the sum 1");
     REFUSED(tn_dataset_random_split(set, NULL, 2, 7, again) == TN_OK,
             TN_ERR_ARGUMENT, "dataset_random_split: lengths is NULL");
@@ -303,7 +303,7 @@ static void test_buckets(void)
     REFUSED(tn_loader_new(set, .lengths = lengths, .length_count = 40,
                           .bucket_batches = 0),
             TN_ERR_ARGUMENT,
-            "loader_new: bucket_batches is 0; 1 or more is wanted");
+            "loader_new: bucket_batches is 0; expected 1 or more");
     REFUSED(tn_loader_new(set, .bucket_batches = 3), TN_ERR_ARGUMENT,
             "loader_new: .bucket_batches has no effect without lengths: give "
             "lengths, or leave .bucket_batches out");

@@ -448,7 +448,7 @@ static void test_faults(const char *name, tn_status (*fill)(tn_fault *))
                is_filled(at + there, (uint32_t)(edge - at) - there, 0),
            "%s fills a fault of %u bytes, and no more", name, size);
     }
-    is_int(fill(NULL), TN_ERR_INDEX, "%s: none is wanted", name);
+    is_int(fill(NULL), TN_ERR_INDEX, "%s: expected none", name);
 }
 
 /* The printer's arguments and result, before the inaccessible page. */
@@ -511,22 +511,22 @@ static void test_sizes(void)
     tn_program none = {0};
     tn_source source = {0};
     is_refused(host->plan_program(&target, &faulty, &faulty_launch, &plan),
-               "plan_program: tn_target.size is 0, at least 32 is wanted; set "
+               "plan_program: tn_target.size is 0; expected at least 32; set "
                "it to sizeof(tn_target)");
     target.size = sizeof target;
     is_refused(host->plan_sort(&target, &sort, &plan),
-               "plan_sort: tn_plan.size is 0, at least 8520 is wanted; set it "
+               "plan_sort: tn_plan.size is 0; expected at least 8520; set it "
                "to sizeof(tn_plan)");
     plan.size = sizeof plan;
     is_refused(host->plan_sort(&target, &sort, &plan),
-               "plan_sort: tn_sort_args.size is 8, at least 488 is wanted; set "
+               "plan_sort: tn_sort_args.size is 8; expected at least 488; set "
                "it to sizeof(tn_sort_args)");
     is_refused(host->print(&target, NULL, &plan, &source),
-               "print: tn_source.size is 0, at least 32 is wanted; set it to "
+               "print: tn_source.size is 0; expected at least 32; set it to "
                "sizeof(tn_source)");
     is_refused(host->interpret(&none, &faulty_launch, NULL, NULL),
-               "interpret: tn_program.size is 0 and tn_launch.size 48, at "
-               "least 96 and 48 are wanted; set them to sizeof(tn_program) "
+               "interpret: tn_program.size is 0 and tn_launch.size 48; "
+               "expected at least 96 and 48; set them to sizeof(tn_program) "
                "and sizeof(tn_launch)");
 }
 

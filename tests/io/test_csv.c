@@ -298,7 +298,7 @@ static void test_gzip(void)
     is_int(tn_text_count(tn_text_load(path)), 1 << 24, "0 is no limit");
     is_int(tn_unpack_limit_set(-1), TN_ERR_ARGUMENT, "less is refused");
     is_str(tn_error(),
-           "unpack_limit_set: bytes is -1; at least 0 is wanted (0: no limit)",
+           "unpack_limit_set: bytes is -1; expected at least 0 (0: no limit)",
            "and is reported");
     tn_error_clear();
 }

@@ -362,7 +362,7 @@ static void test_to(void)
     refused(tn_module_to(m), TN_ERR_ARGUMENT,
             "module_to: device is NULL: give .device or .dtype");
     refused(tn_module_to(m, .dtype = TN_I32), TN_ERR_DTYPE,
-            "module_to: dtype is int32: a floating dtype is wanted");
+            "module_to: dtype is int32: expected a floating dtype");
     tn_module *odd = tn_nn_relu();
     tn_module_add_parameter(odd, "a", tn_ones(tn_dims(1)));
     tn_module_add_buffer(odd, "made",

@@ -344,18 +344,18 @@ static void test_refusals(void)
     tn_tensor *x = tn_ones(tn_dims(2, 3)), *seq = tn_ones(tn_dims(5, 2, 3));
     tn_module *lstm = tn_nn_lstm(4, 6), *gru = tn_nn_gru(3, 6);
     ok(!tn_forward(lstm, seq), "LSTM");
-    is_str(tn_error(), "LSTM: input (5, 2, 3): (time, batch, 4) or (time, 4) "
-           "is wanted", "LSTM: the message");
+    is_str(tn_error(), "LSTM: input (5, 2, 3): expected (time, batch, 4) or "
+           "(time, 4)", "LSTM: the message");
     at_fault(TN_ERR_SHAPE, "LSTM", "input", 0, 1, "", "LSTM");
     ok(!tn_nn_rnn_forward(gru, seq, x, NULL), "a state of GRU");
-    is_str(tn_error(), "GRU: h0 (2, 3): (layers, batch, size) is wanted, (1, "
+    is_str(tn_error(), "GRU: h0 (2, 3): expected (layers, batch, size), (1, "
            "2, 6)", "GRU: the message");
     at_fault(TN_ERR_SHAPE, "GRU", "h0", 0, 2, "", "GRU");
     ok(!tn_forward(tn_nn_gru_cell(4, 6), x), "GRUCell");
     at_fault(TN_ERR_SHAPE, "GRUCell", "input", 0, 1, "", "GRUCell");
     tn_module *net = tn_nn_sequential(tn_nn_batch_norm2d(4));
     ok(!tn_forward(net, x), "BatchNorm2d");
-    is_str(tn_error(), "0: BatchNorm2d: input (2, 3): 4 dimensions are wanted, "
+    is_str(tn_error(), "0: BatchNorm2d: input (2, 3): expected 4 dimensions, "
            "of which the second are the 4 channels",
            "BatchNorm2d: the message");
     is_str(tn_error_info()->path, "0", "its path");
@@ -366,14 +366,13 @@ static void test_refusals(void)
     tn_tensor *q = tn_ones(tn_dims(5, 2, 8)), *k = tn_ones(tn_dims(3, 2, 8));
     ok(!tn_nn_multihead_attention_forward(mha, q, k, q, NULL), "values");
     is_str(tn_error(), "MultiheadAttention: value (5, 2, 8) does not match "
-           "key (3, 2, 8): the same batch, and a value for each key, are "
-           "wanted",
+           "key (3, 2, 8): expected the same batch, and a value for each key",
            "MultiheadAttention: the message");
     at_fault(TN_ERR_SHAPE, "MultiheadAttention", "value", 0, 2, "", "values");
     ok(!tn_nn_multihead_attention_forward(mha, q, k, k, NULL, .attn_mask = x),
        "a mask");
-    is_str(tn_error(), "MultiheadAttention: attn_mask (2, 3): queries and "
-           "keys, or those of each head, are wanted, (5, 3) or (4, 5, 3)",
+    is_str(tn_error(), "MultiheadAttention: attn_mask (2, 3): expected "
+           "queries and keys, or those of each head, (5, 3) or (4, 5, 3)",
            "its message");
     at_fault(TN_ERR_SHAPE, "MultiheadAttention", "attn_mask", 0, 2, "",
              "a mask");

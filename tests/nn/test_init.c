@@ -368,35 +368,35 @@ static void test_mistakes(void)
     refused(tn_init_normal(NULL), TN_ERR_ARGUMENT, "init_normal: x is NULL");
     refused(tn_init_zeros(NULL), TN_ERR_ARGUMENT, "init_zeros: x is NULL");
     refused(tn_init_uniform(whole), TN_ERR_DTYPE,
-            "init_uniform: x is int64: a floating dtype is wanted");
+            "init_uniform: x is int64: expected a floating dtype");
     refused(tn_init_orthogonal(whole), TN_ERR_DTYPE,
-            "init_orthogonal: x is int64: a floating dtype is wanted");
+            "init_orthogonal: x is int64: expected a floating dtype");
     refused(tn_init_xavier_normal(line), TN_ERR_SHAPE,
-            "init_xavier_normal: x (3,): 2 or more dimensions are wanted");
+            "init_xavier_normal: x (3,): expected 2 or more dimensions");
     refused(tn_init_kaiming_uniform(line), TN_ERR_SHAPE,
-            "init_kaiming_uniform: x (3,): 2 or more dimensions are wanted");
+            "init_kaiming_uniform: x (3,): expected 2 or more dimensions");
     refused(tn_init_orthogonal(line), TN_ERR_SHAPE,
-            "init_orthogonal: x (3,): 2 or more dimensions are wanted");
+            "init_orthogonal: x (3,): expected 2 or more dimensions");
     refused(tn_init_eye(line), TN_ERR_SHAPE,
-            "init_eye: x (3,): 2 dimensions are wanted");
+            "init_eye: x (3,): expected 2 dimensions");
     refused(tn_init_sparse(line, 0.5), TN_ERR_SHAPE,
-            "init_sparse: x (3,): 2 dimensions are wanted");
+            "init_sparse: x (3,): expected 2 dimensions");
     refused(tn_init_dirac(x), TN_ERR_SHAPE,
-            "init_dirac: x (2, 3): 3 to 5 dimensions are wanted");
+            "init_dirac: x (2, 3): expected 3 to 5 dimensions");
     refused(tn_init_dirac(tn_zeros(tn_dims(4, 2, 3)), .groups = 3),
             TN_ERR_ARGUMENT,
-            "init_dirac: groups is 3: a divisor of x's size 0, which is 4, is "
-            "wanted");
+            "init_dirac: groups is 3: a divisor of x's size 0; expected which "
+            "is 4");
     refused(tn_init_uniform(x, .a = 2, .b = 1), TN_ERR_ARGUMENT,
-            "init_uniform: b is 1: a or more is wanted");
+            "init_uniform: b is 1: expected a or more");
     refused(tn_init_normal(x, .std = -1), TN_ERR_ARGUMENT,
-            "init_normal: std is -1: 0 or more is wanted");
+            "init_normal: std is -1: expected 0 or more");
     refused(tn_init_trunc_normal(x, .std = 0), TN_ERR_ARGUMENT,
-            "init_trunc_normal: std is 0: a number above 0 is wanted");
+            "init_trunc_normal: std is 0: expected a number above 0");
     refused(tn_init_trunc_normal(x, .a = 2), TN_ERR_ARGUMENT,
-            "init_trunc_normal: b is 2: a number above a is wanted");
+            "init_trunc_normal: b is 2: expected a number above a");
     refused(tn_init_sparse(x, 1.5), TN_ERR_ARGUMENT,
-            "init_sparse: sparsity is 1.5: a number in [0, 1] is wanted");
+            "init_sparse: sparsity is 1.5: expected a number in [0, 1]");
     refused(tn_init_kaiming_normal(x, .mode = "fan"), TN_ERR_ARGUMENT,
             "init_kaiming_normal: mode \"fan\" is none of fan_in, fan_out");
     refused(tn_init_kaiming_uniform(x, .nonlinearity = "gelu"), TN_ERR_ARGUMENT,

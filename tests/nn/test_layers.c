@@ -21,69 +21,69 @@ static void refused(const void *made, const char *message)
 static void test_sizes(void)
 {
     refused(tn_nn_max_pool1d(0),
-            "nn_max_pool1d: kernel_size is 0; at least 1 is wanted");
+            "nn_max_pool1d: kernel_size is 0; expected at least 1");
     refused(tn_nn_max_pool1d(TN_NONE_INT),
-            "nn_max_pool1d: kernel_size or .kernel_sizes is wanted");
+            "nn_max_pool1d: expected kernel_size or .kernel_sizes");
     refused(tn_nn_max_pool2d(2, .kernel_sizes = tn_dims(2, 2)),
             "nn_max_pool2d: give kernel_size or .kernel_sizes, not both: pass "
             "TN_NONE_INT for no kernel_size");
     refused(tn_nn_max_pool3d(2, .strides = tn_dims(1, 2)),
-            "nn_max_pool3d: stride is a list of 2 numbers; one of 3 is wanted");
+            "nn_max_pool3d: stride is a list of 2 numbers; expected one of 3");
     refused(tn_nn_max_pool3d(3, .paddings = tn_dims(1, 2, 1)),
-            "nn_max_pool3d: padding is 2 with a kernel_size of 3; at most half "
-            "of that is wanted");
+            "nn_max_pool3d: padding is 2 with a kernel_size of 3; expected at "
+            "most half of that");
     refused(tn_nn_avg_pool1d(2, .padding = -1),
-            "nn_avg_pool1d: padding is -1; at least 0 is wanted");
+            "nn_avg_pool1d: padding is -1; expected at least 0");
     refused(tn_nn_avg_pool3d(2, .divisor_override = 0),
-            "nn_avg_pool3d: divisor_override is 0; another number is wanted");
+            "nn_avg_pool3d: divisor_override is 0; expected another number");
     refused(tn_nn_lp_pool2d(0, 2),
-            "nn_lp_pool2d: norm_type is 0; another number is wanted");
+            "nn_lp_pool2d: norm_type is 0; expected another number");
     refused(tn_nn_lp_pool1d(2, 2, .stride = -3),
-            "nn_lp_pool1d: stride is -3; at least 1 is wanted");
+            "nn_lp_pool1d: stride is -3; expected at least 1");
     refused(tn_nn_adaptive_max_pool3d(1, -2, 3),
-            "nn_adaptive_max_pool3d: height is -2; 0 or more (TN_NONE_INT "
-            "keeps the size) is wanted");
+            "nn_adaptive_max_pool3d: height is -2; expected 0 or more "
+            "(TN_NONE_INT keeps the size)");
     refused(tn_nn_fractional_max_pool2d(2),
-            "nn_fractional_max_pool2d: output_size or output_ratio is wanted");
+            "nn_fractional_max_pool2d: expected output_size or output_ratio");
     refused(tn_nn_fractional_max_pool3d(2, .output_size = 2,
                                         .output_ratio = 0.5),
             "nn_fractional_max_pool3d: give output_size or output_ratio, not "
             "both");
     refused(tn_nn_fractional_max_pool2d(2, .output_ratio = -0.5),
-            "nn_fractional_max_pool2d: output_ratio is -0.5; a number greater "
-            "than 0 is wanted");
+            "nn_fractional_max_pool2d: output_ratio is -0.5; expected a "
+            "number greater than 0");
     refused(tn_nn_max_unpool2d(2, .stride = 0),
-            "nn_max_unpool2d: stride is 0; at least 1 is wanted");
+            "nn_max_unpool2d: stride is 0; expected at least 1");
     refused(tn_nn_zero_pad2d(tn_dims(1, 2)),
-            "nn_zero_pad2d: padding is a list of 2 numbers; one number or a "
-            "list of 4 is wanted");
+            "nn_zero_pad2d: padding is a list of 2 numbers; expected one "
+            "number or a list of 4");
     refused(tn_nn_reflection_pad1d(tn_dims(1, -2)),
-            "nn_reflection_pad1d: padding is -2; at least 0 is wanted");
+            "nn_reflection_pad1d: padding is -2; expected at least 0");
     refused(tn_nn_fold(tn_dims(3, 0), 2),
-            "nn_fold: output_size is 0; at least 1 is wanted");
+            "nn_fold: output_size is 0; expected at least 1");
     refused(tn_nn_unfold(2, .dilation = 0),
-            "nn_unfold: dilation is 0; at least 1 is wanted");
+            "nn_unfold: dilation is 0; expected at least 1");
     refused(tn_nn_unflatten(1, TN_SCALAR),
-            "nn_unflatten: unflattened_size is a list of 0 numbers; one of 1 to "
-            "12 is wanted");
+            "nn_unflatten: unflattened_size is a list of 0 numbers; expected "
+            "one of 1 to 12");
     refused(tn_nn_pixel_shuffle(0),
-            "nn_pixel_shuffle: upscale_factor is 0; at least 1 is wanted");
+            "nn_pixel_shuffle: upscale_factor is 0; expected at least 1");
     refused(tn_nn_pixel_unshuffle(-2),
-            "nn_pixel_unshuffle: downscale_factor is -2; at least 1 is wanted");
+            "nn_pixel_unshuffle: downscale_factor is -2; expected at least 1");
     refused(tn_nn_channel_shuffle(0),
-            "nn_channel_shuffle: groups is 0; at least 1 is wanted");
+            "nn_channel_shuffle: groups is 0; expected at least 1");
     refused(tn_nn_upsampling_nearest2d(0),
-            "nn_upsampling_nearest2d: scale_factor is 0; a number greater than "
-            "0 is wanted");
+            "nn_upsampling_nearest2d: scale_factor is 0; expected a number "
+            "greater than 0");
     refused(tn_nn_upsampling_bilinear2d(2, .output_size = 3),
             "nn_upsampling_bilinear2d: give scale_factor or output_size, not "
             "both");
     refused(tn_nn_local_response_norm(0),
-            "nn_local_response_norm: size is 0; at least 1 is wanted");
+            "nn_local_response_norm: size is 0; expected at least 1");
     refused(tn_nn_dropout3d(NAN),
-            "nn_dropout3d: p is nan; a probability in [0, 1] is wanted");
+            "nn_dropout3d: p is nan; expected a probability in [0, 1]");
     refused(tn_nn_alpha_dropout(1.5),
-            "nn_alpha_dropout: p is 1.5; a probability in [0, 1] is wanted");
+            "nn_alpha_dropout: p is 1.5; expected a probability in [0, 1]");
 }
 
 static void test_convolutions(void)
@@ -105,39 +105,39 @@ static void test_convolutions(void)
 static void test_losses(void)
 {
     refused(tn_nn_mse_loss(.reduction = "average"),
-            "nn_mse_loss: reduction is \"average\"; one of none/mean/sum is "
-            "wanted");
+            "nn_mse_loss: reduction is \"average\"; expected one of "
+            "none/mean/sum");
     refused(tn_nn_l1_loss(.reduction = "batchmean"),
-            "nn_l1_loss: reduction is \"batchmean\"; one of none/mean/sum is "
-            "wanted");
+            "nn_l1_loss: reduction is \"batchmean\"; expected one of "
+            "none/mean/sum");
     ok(tn_nn_kl_div_loss(.reduction = "batchmean"), "batchmean of kl_div");
     refused(tn_nn_huber_loss(.delta = 0),
-            "nn_huber_loss: delta is 0; a number greater than 0 is wanted");
+            "nn_huber_loss: delta is 0; expected a number greater than 0");
     refused(tn_nn_cross_entropy_loss(.label_smoothing = -1),
-            "nn_cross_entropy_loss: label_smoothing is -1; a probability in "
-            "[0, 1] is wanted");
+            "nn_cross_entropy_loss: label_smoothing is -1; expected a "
+            "probability in [0, 1]");
     refused(tn_nn_triplet_margin_loss(.margin = 0),
-            "nn_triplet_margin_loss: margin is 0; a number greater than 0 is "
-            "wanted");
+            "nn_triplet_margin_loss: margin is 0; expected a number greater "
+            "than 0");
     refused(tn_nn_triplet_margin_with_distance_loss(.margin = -1),
-            "nn_triplet_margin_with_distance_loss: margin is -1; a number "
-            "greater than 0 is wanted");
+            "nn_triplet_margin_with_distance_loss: margin is -1; expected a "
+            "number greater than 0");
     refused(tn_nn_triplet_margin_with_distance_loss(.reduction = "all"),
-            "nn_triplet_margin_with_distance_loss: reduction is \"all\"; one "
-            "of none/mean/sum is wanted");
+            "nn_triplet_margin_with_distance_loss: reduction is \"all\"; "
+            "expected one of none/mean/sum");
     refused(tn_nn_linear_cross_entropy_loss(0, 3),
-            "nn_linear_cross_entropy_loss: in_features is 0; at least 1 is "
-            "wanted");
+            "nn_linear_cross_entropy_loss: in_features is 0; expected at "
+            "least 1");
     refused(tn_nn_linear_cross_entropy_loss(2, 3,
                                             .out_features = tn_dims(2, 0)),
-            "nn_linear_cross_entropy_loss: out_features is 0; at least 1 is "
-            "wanted");
+            "nn_linear_cross_entropy_loss: out_features is 0; expected at "
+            "least 1");
     refused(tn_nn_adaptive_log_softmax_with_loss(8, 10, tn_dims(5, 3)),
-            "nn_adaptive_log_softmax_with_loss: cutoffs: 1 to 11 rising "
-            "numbers in [1, 9] are wanted");
+            "nn_adaptive_log_softmax_with_loss: cutoffs: expected 1 to 11 "
+            "rising numbers in [1, 9]");
     refused(tn_nn_adaptive_log_softmax_with_loss(8, 10, tn_dims(2, 5)),
-            "nn_adaptive_log_softmax_with_loss: div_value is 4: at least 1 is "
-            "wanted, and at most 2.82843 for 2 clusters of 8 in_features");
+            "nn_adaptive_log_softmax_with_loss: div_value is 4: expected at "
+            "least 1, and at most 2.82843 for 2 clusters of 8 in_features");
     ok(!tn_nn_nll_loss(.weight = tn_ones(tn_dims(-1))) &&
            strncmp(tn_error(), "ones: ", 6) == 0,
        "a weight that could not be made is not left out: %s", tn_error());
@@ -163,11 +163,11 @@ static void test_inputs(void)
             "LinearCrossEntropyLoss: 1 input is given, but its signature is "
             "\"input, target -> loss\"");
     refused(tn_nn_pool_forward(tn_nn_avg_pool1d(2), x, &places),
-            "nn_pool_forward: the module is a AvgPool1d; a layer of maxima is "
-            "wanted, such as nn_max_pool2d");
+            "nn_pool_forward: the module is a AvgPool1d; expected a layer of "
+            "maxima, such as nn_max_pool2d");
     refused(tn_nn_pool_forward(tn_nn_relu(), x, &places),
-            "nn_pool_forward: the module is a ReLU; a layer of maxima is "
-            "wanted, such as nn_max_pool2d");
+            "nn_pool_forward: the module is a ReLU; expected a layer of "
+            "maxima, such as nn_max_pool2d");
     ok(!places, "no indices of those");
     ok(!tn_forward(tn_nn_adaptive_log_softmax_with_loss(4, 5, tn_dims(2)),
                     tn_randn(tn_dims(2, 4)),
@@ -177,8 +177,8 @@ static void test_inputs(void)
                        "[0, 5)", "is refused");
     tn_error_clear();
     ok(!tn_forward(tn_nn_softmax2d(), tn_ones(tn_dims(2, 2))) &&
-           strstr(tn_error(), "Softmax2d: input (2, 2): (N, C, H, W) or (C, H, "
-                              "W) is wanted"),
+           strstr(tn_error(), "Softmax2d: input (2, 2): expected (N, C, H, W) "
+                              "or (C, H, W)"),
        "a shape is refused: %s", tn_error());
     tn_error_clear();
 }

@@ -258,7 +258,7 @@ static void test_mistakes(void)
              "a parameter that is not there");
     ok(!tn_nn_dropout(1.5), "a probability is in [0, 1]");
     is_error(TN_ERR_ARGUMENT,
-             "nn_dropout: p is 1.5; a probability in [0, 1] is wanted",
+             "nn_dropout: p is 1.5; expected a probability in [0, 1]",
              "a probability above 1");
     ok(!tn_nn_conv2d(4, 6, 3, .groups = 4), "groups divide the channels");
     is_error(TN_ERR_ARGUMENT,
@@ -336,8 +336,8 @@ static void test_bags(void)
              "nn_embedding_bag: padding_idx 4 is outside [-4, 4)",
              "EmbeddingBag with padding outside");
     is_error(tn_nn_embedding_bag(0, 2) ? 0 : TN_ERR_ARGUMENT,
-             "nn_embedding_bag: num_embeddings 0, embedding_dim 2: positive "
-             "numbers are wanted", "EmbeddingBag of nothing");
+             "nn_embedding_bag: num_embeddings 0, embedding_dim 2: expected "
+             "positive numbers", "EmbeddingBag of nothing");
     is_error(tn_nn_embedding_bag_forward(tn_nn_linear(3, 2), input, NULL, NULL)
                  ? 0
                  : TN_ERR_ARGUMENT,

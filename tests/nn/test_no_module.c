@@ -152,7 +152,7 @@ static void try_others(void)
     refused(tn_forward(linear, NULL), "forward: input is NULL");
     refused(tn_module_add(linear, "a", NULL), "module_add: child is NULL");
     refused(tn_module_add(linear, NULL, tn_nn_relu()),
-            "Linear: module_add: \"\": a name is wanted");
+            "Linear: module_add: \"\": expected a name");
     refused(tn_module_add_parameter(linear, "a", NULL),
             "module_add_parameter: value is NULL");
     refused(tn_module_add_buffer(linear, "a", NULL),

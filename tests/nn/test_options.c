@@ -65,13 +65,13 @@ static void test_eps(void)
                    "a transformer's layer_norm_eps");
 
     refused(tn_nn_layer_norm(tn_dims(2), .eps = -1),
-            "nn_layer_norm: eps is -1; 0 or more is wanted");
+            "nn_layer_norm: eps is -1; expected 0 or more");
     refused(tn_nn_rms_norm(tn_dims(2), .eps = -1),
-            "nn_rms_norm: eps is -1; 0 or more is wanted");
+            "nn_rms_norm: eps is -1; expected 0 or more");
     refused(tn_nn_rms_norm(tn_dims(2), .eps = NAN) ? layer : NULL,
-            "nn_rms_norm: eps is nan; 0 or more is wanted");
+            "nn_rms_norm: eps is nan; expected 0 or more");
     refused(tn_nn_batch_norm2d(2, .eps = -1),
-            "nn_batch_norm2d: eps is -1; 0 or more is wanted");
+            "nn_batch_norm2d: eps is -1; expected 0 or more");
 }
 
 static void test_momentum(void)
@@ -128,11 +128,10 @@ static void test_dropout(void)
     ok(!is_steady(tn_nn_gru(8, 8, .num_layers = 2, .dropout = 0.5), x),
        "with 0.5 a GRU does");
     refused(tn_nn_transformer(8, 2, 1, 1, .dropout = -0.5),
-            "nn_transformer: dropout is -0.5; a probability in [0, 1] is "
-            "wanted");
+            "nn_transformer: dropout is -0.5; expected a probability in [0, 1]");
     refused(tn_nn_multihead_attention(8, 2, .dropout = 2),
-            "nn_multihead_attention: dropout is 2; a probability in [0, 1] is "
-            "wanted");
+            "nn_multihead_attention: dropout is 2; expected a probability in "
+            "[0, 1]");
     refused(tn_nn_lstm(8, 8, .dropout = 0.5),
             "nn_lstm: .dropout has no effect in one layer, as it applies "
             "between layers: give num_layers, or leave .dropout out");
@@ -170,46 +169,43 @@ static void test_rows(void)
 static void test_positive(void)
 {
     refused(tn_nn_conv1d(2, 2, 3, .stride = 0),
-            "nn_conv1d: stride is 0; at least 1 is wanted");
+            "nn_conv1d: stride is 0; expected at least 1");
     refused(tn_nn_conv2d(2, 2, 3, .stride = 0),
-            "nn_conv2d: stride is 0; at least 1 is wanted");
+            "nn_conv2d: stride is 0; expected at least 1");
     refused(tn_nn_conv2d(2, 2, 3, .strides = tn_dims(1, 0)),
-            "nn_conv2d: strides[1] is 0; at least 1 is wanted");
+            "nn_conv2d: strides[1] is 0; expected at least 1");
     refused(tn_nn_conv2d(2, 2, 3, .strides = TN_SCALAR),
-            "nn_conv2d: strides has 0 numbers; one is wanted for each of 2 "
-            "axes");
+            "nn_conv2d: strides has 0 numbers; expected one for each of 2 axes");
     refused(tn_nn_conv2d(2, 2, 3, .paddings = tn_dims(1)),
-            "nn_conv2d: paddings has 1 number; one is wanted for each of 2 "
-            "axes");
+            "nn_conv2d: paddings has 1 number; expected one for each of 2 axes");
     refused(tn_nn_conv_transpose3d(2, 2, 3, .strides = tn_dims(1, 2)),
-            "nn_conv_transpose3d: strides has 2 numbers; one is wanted for "
+            "nn_conv_transpose3d: strides has 2 numbers; expected one for "
             "each of 3 axes");
     refused(tn_nn_conv3d(2, 2, 3, .dilation = 0),
-            "nn_conv3d: dilation is 0; at least 1 is wanted");
+            "nn_conv3d: dilation is 0; expected at least 1");
     refused(tn_nn_conv2d(2, 2, 3, .groups = 0),
-            "nn_conv2d: in_channels 2, out_channels 2, groups 0: positive "
-            "numbers are wanted");
+            "nn_conv2d: in_channels 2, out_channels 2, groups 0: expected "
+            "positive numbers");
     refused(tn_nn_conv_transpose2d(2, 2, 3, .groups = 0),
             "nn_conv_transpose2d: in_channels 2, out_channels 2, groups 0: "
-            "positive numbers are wanted");
+            "expected positive numbers");
     refused(tn_nn_max_pool2d(2, .stride = 0),
-            "nn_max_pool2d: stride is 0; at least 1 is wanted");
+            "nn_max_pool2d: stride is 0; expected at least 1");
     refused(tn_nn_max_pool2d(2, .dilation = 0),
-            "nn_max_pool2d: dilation is 0; at least 1 is wanted");
+            "nn_max_pool2d: dilation is 0; expected at least 1");
     refused(tn_nn_avg_pool2d(2, .stride = 0),
-            "nn_avg_pool2d: stride is 0; at least 1 is wanted");
+            "nn_avg_pool2d: stride is 0; expected at least 1");
     refused(tn_nn_avg_pool2d(2, .divisor_override = 0),
-            "nn_avg_pool2d: divisor_override is 0; another number is wanted");
+            "nn_avg_pool2d: divisor_override is 0; expected another number");
     refused(tn_nn_rnn(2, 3, .num_layers = 0),
             "nn_rnn: input_size 2, hidden_size 3, num_layers 0, proj_size 0: "
-            "positive numbers are wanted, and a proj_size below hidden_size");
+            "expected positive numbers, and a proj_size below hidden_size");
     refused(tn_nn_multihead_attention(4, 2, .kdim = 0),
             "nn_multihead_attention: embed_dim 4, num_heads 2, kdim 0, vdim "
-            "4: positive numbers are wanted, of which the second divides the "
+            "4: expected positive numbers, of which the second divides the "
             "first");
     refused(tn_nn_transformer_encoder(4, 2, 1, .dim_feedforward = 0),
-            "nn_transformer_encoder: dim_feedforward is 0; at least 1 is "
-            "wanted");
+            "nn_transformer_encoder: dim_feedforward is 0; expected at least 1");
 }
 
 /* ---- what would be ignored ---------------------------------------------- *
@@ -234,7 +230,7 @@ static void test_ignored(void)
             "nn_upsample: give scale_factor or output_size, not both: "
              "pass TN_NONE_FLOAT for no scale_factor");
     refused(tn_nn_upsample(TN_NONE_FLOAT),
-            "nn_upsample: scale_factor or output_size is wanted");
+            "nn_upsample: expected scale_factor or output_size");
     refused(tn_nn_upsample(0),
             "nn_upsample: scale_factor and output_size are positive numbers");
 }

@@ -151,7 +151,7 @@ static void check_mistakes(void)
     REFUSED(tn_pack_padded_sequence(x, rising, 2), wrong,
             "lengths[1] is 4, the one before 2: sort them");
     REFUSED(tn_pack_padded_sequence(x, empty, 2), wrong,
-            "lengths[1] is 0: 1 to 4 is wanted: leave empty sequences out");
+            "lengths[1] is 0: expected 1 to 4: leave empty sequences out");
     REFUSED(tn_pack_padded_sequence(x, far, 2), wrong, "lengths[0] is 5");
     REFUSED(
         tn_pack_sequence(
@@ -170,7 +170,7 @@ static void check_mistakes(void)
     REFUSED(tn_nn_lstm_forward_packed(gru, p, NULL, NULL, NULL, NULL), wrong,
             "nn_lstm_forward_packed");
     REFUSED(tn_nn_rnn_forward_packed(tn_nn_gru(2, 4), p, NULL, NULL),
-            TN_ERR_SHAPE, "(elements, 2) is wanted");
+            TN_ERR_SHAPE, "expected (elements, 2)");
     REFUSED(tn_nn_rnn_forward_packed(gru, p, y, NULL), TN_ERR_SHAPE,
             "(1, 2, 4)");
 }

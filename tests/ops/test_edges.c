@@ -164,9 +164,9 @@ static void test_distributions(void)
     refused(tn_normal(zero, REALS(1, -1)), TN_ERR_ARGUMENT,
             "normal: std is negative at position (1,)");
     refused(tn_normal_scalar(zero, -1), TN_ERR_ARGUMENT,
-            "normal: std is -1; 0 or greater is wanted");
+            "normal: std is -1; expected 0 or greater");
     refused(tn_normal_scalar(zero, NAN), TN_ERR_ARGUMENT,
-            "normal: std is nan; 0 or greater is wanted");
+            "normal: std is nan; expected 0 or greater");
     is_floats(tn_normal(zero, REALS(0, 0)), 2, (const float[]){0, 0},
               "a std of 0 gives the mean");
     refused(tn_gaussian_nll_loss(zero, zero, REALS(1, -1)), TN_ERR_ARGUMENT,
@@ -189,11 +189,11 @@ static void test_weights(void)
             "cov: the weights add up to 0");
     ok(tn_cov(x, .fweights = WHOLES(1, 0, 2)) && !tn_error(), "0 is a weight");
     refused(tn_cosine_similarity(x, x, .eps = -1), TN_ERR_ARGUMENT,
-            "cosine_similarity: eps is -1; 0 or greater is wanted");
+            "cosine_similarity: eps is -1; expected 0 or greater");
     refused(
         tn_batch_norm(x, NULL, NULL, NULL, NULL, .training = true, .eps = -1),
         TN_ERR_ARGUMENT,
-        "batch_norm: eps is -1; more than 0 is wanted while training");
+        "batch_norm: eps is -1; expected more than 0 while training");
 }
 
 static void test_ranges(void)

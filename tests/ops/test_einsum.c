@@ -29,8 +29,8 @@ int main(void)
             "einsum: equation \"ij,kl\": it does not have one part for each "
             "operand");
     refused(tn_einsum("i1", two, 1), TN_ERR_ARGUMENT,
-            "einsum: equation \"i1\": letters, \"...\", ',' and \"->\" are "
-            "wanted, and no more dimensions than tensors have");
+            "einsum: equation \"i1\": expected letters, \"...\", ',' and "
+            "\"->\", and no more dimensions than tensors have");
     refused(tn_einsum("ii", two, 1), TN_ERR_SHAPE,
             "einsum: index i of the equation has size 2 in one of the operands, 3 "
             "in another");
@@ -41,7 +41,7 @@ int main(void)
             "linalg_multi_dot: tensors[1] (4, 5) is not a matrix that fits "
             "those before it");
     refused(tn_linalg_vander(a, .N = 1), TN_ERR_ARGUMENT,
-            "linalg_vander: N 1; at least 2 is wanted");
+            "linalg_vander: N 1; expected at least 2");
     tn_tensor *y = tn_einsum("ij,kl->", two, 2);
     ok(tn_item(y) == 120, "with an empty result all is summed");
     tn_tensor *whole[] = {tn_ones(tn_dims(2, 3), .dtype = TN_I32),

@@ -241,7 +241,7 @@ static void test_scaled_mm(void)
                         .out_dtype = TN_BF16),
            TN_BF16, "42 -83 117.5 -91.5 98.5 -47.5 ", "with a bias");
     ok(!tn_scaled_mm(half, b, half, three, NULL), "no float8 is refused");
-    is_str(tn_error(), "scaled_mm: input is float32; float8 is wanted: for "
+    is_str(tn_error(), "scaled_mm: input is float32; expected float8: for "
                        "other dtypes there is tn_mm", "  in these words");
     tn_error_clear();
     ok(!tn_scaled_mm(a, a, half, three, NULL), "sizes that do not fit are");

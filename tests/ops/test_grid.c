@@ -93,15 +93,16 @@ static void check_grid_sample(void)
             "grid_sample: padding_mode \"none\" is none of \"zeros\", "
             "\"border\" and \"reflection\"");
     refused(tn_grid_sample(x, tn_ones(tn_dims(1, 1, 3, 3))), TN_ERR_SHAPE,
-            "grid_sample: input (1, 1, 2, 3) and grid (1, 1, 3, 3); (N, C, H, "
-            "W) and (N, h, w, 2), or (N, C, D, H, W) and (N, d, h, w, 3) are "
-            "wanted, sizes of input above 0");
+            "grid_sample: input (1, 1, 2, 3) and grid (1, 1, 3, 3); expected "
+            "(N, C, H, W) and (N, h, w, 2), or (N, C, D, H, W) and (N, d, h, "
+            "w, 3), sizes of input above 0");
     refused(tn_grid_sampler_3d(x, grid, 0, 0, false), TN_ERR_SHAPE,
-            "grid_sampler_3d: input (1, 1, 2, 3) and grid (1, 1, 3, 2); (N, C, "
-            "D, H, W) and (N, d, h, w, 3) are wanted, sizes of input above 0");
+            "grid_sampler_3d: input (1, 1, 2, 3) and grid (1, 1, 3, 2); "
+            "expected (N, C, D, H, W) and (N, d, h, w, 3), sizes of input "
+            "above 0");
     refused(tn_grid_sampler(x, grid, 3, 0, false), TN_ERR_ARGUMENT,
-            "grid_sampler: interpolation_mode 3, padding_mode 0: 0 to 2 are "
-            "wanted");
+            "grid_sampler: interpolation_mode 3, padding_mode 0: expected 0 "
+            "to 2");
     refused(tn_grid_sample(x, tn_to_dtype(grid, TN_F64)), TN_ERR_DTYPE,
             "grid_sample: dtypes differ: input is float32, grid is float64; "
             "convert one with tn_to_dtype");

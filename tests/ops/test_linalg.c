@@ -60,9 +60,9 @@ static void check_mistakes(void)
             "linalg_cholesky: matrix 0 of the batch is not positive-definite "
             "(LAPACK's info is 2)");
     refused(tn_linalg_inv(wide), TN_ERR_SHAPE,
-            "linalg_inv: A (2, 3): square matrices are wanted");
+            "linalg_inv: A (2, 3): expected square matrices");
     refused(tn_linalg_cholesky(wide), TN_ERR_SHAPE,
-            "linalg_cholesky: A (2, 3): square matrices are wanted");
+            "linalg_cholesky: A (2, 3): expected square matrices");
     refused(tn_linalg_qr(v, NULL), TN_ERR_SHAPE,
             "linalg_qr: A (3,) has no matrices in its last two dimensions, or "
             "larger ones than LAPACK takes");
@@ -80,8 +80,8 @@ static void check_mistakes(void)
             "linalg_solve: B (3, 1) of float32 does not fit matrices of 2 x 2 "
             "of float64");
     refused(tn_linalg_matrix_norm(wide, .ord = 3), TN_ERR_ARGUMENT,
-            "linalg_matrix_norm: order 3 of matrices; 1, 2, inf and their "
-            "negatives are wanted");
+            "linalg_matrix_norm: order 3 of matrices; expected 1, 2, inf and "
+            "their negatives");
     refused(tn_linalg_matrix_norm_by(wide, .ord = "max"), TN_ERR_ARGUMENT,
             "linalg_matrix_norm_by: norm \"max\" is neither \"fro\" nor "
             "\"nuc\"");
@@ -90,8 +90,8 @@ static void check_mistakes(void)
             "linalg_lstsq: driver \"qr\" is none of gelsy, gels, gelsd, "
             "gelss");
     refused(tn_linalg_polar(wide, NULL), TN_ERR_SHAPE,
-            "linalg_polar: A (2, 3): matrices with at least as many rows as "
-            "columns are wanted");
+            "linalg_polar: A (2, 3): expected matrices with at least as many "
+            "rows as columns");
     refused(tn_linalg_tensorinv(wide, .ind = 1), TN_ERR_SHAPE,
             "linalg_tensorinv: A (2, 3) has 2 elements in its first 1 "
             "dimensions, 3 in the others");

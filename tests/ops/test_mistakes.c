@@ -72,7 +72,7 @@ static void check_shapes(void)
     refused(tn_matmul(x, tn_ones(TN_SCALAR)), TN_ERR_SHAPE,
             "matmul: an operand has no dimension: input (2, 3) x other ()");
     refused(tn_mm(x, v), TN_ERR_SHAPE,
-            "mm: two matrices are wanted: input (2, 3) x mat2 (3,)");
+            "mm: expected two matrices: input (2, 3) x mat2 (3,)");
     refused(tn_linear(x, tn_ones(tn_dims(4, 5)), NULL), TN_ERR_SHAPE,
             "linear: the last sizes differ: input (2, 3) x weight (4, 5)");
     refused(tn_reshape(x, tn_dims(4, 2)), TN_ERR_SHAPE,
@@ -103,8 +103,8 @@ static void check_shapes(void)
     refused(tn_max_pool2d(img, tn_dims(5)), TN_ERR_SHAPE,
             "max_pool2d: kernel_size spans 5 elements, the padded input has 4");
     refused(tn_cross_entropy(x, i), TN_ERR_SHAPE,
-            "cross_entropy: target (3,) does not fit input (2, 3): one class "
-            "for each row, (2,), is wanted");
+            "cross_entropy: target (3,) does not fit input (2, 3): expected "
+            "one class for each row, (2,)");
     refused(tn_zeros(tn_dims(2, -1)), TN_ERR_SHAPE,
             "zeros: size -1 of dimension 1 is negative");
     refused(tn_zeros(tn_dims(1LL << 40, 1LL << 40)), TN_ERR_SHAPE,
@@ -227,8 +227,8 @@ static void check_losses(void)
             "linear_cross_entropy: weight (3,) does not have one number for "
             "each of the 4 classes");
     refused(tn_linear_cross_entropy(x, w4, i), TN_ERR_SHAPE,
-            "linear_cross_entropy: target (3,) does not fit: classes (2,), or "
-            "their probabilities, are wanted");
+            "linear_cross_entropy: target (3,) does not fit: expected classes "
+            "(2,), or their probabilities");
     refused(tn_linear_cross_entropy(x, w4, tn_ones(tn_dims(2))), TN_ERR_DTYPE,
             "linear_cross_entropy: target is float32; convert classes to int64 "
             "with tn_to_dtype");
@@ -275,11 +275,11 @@ static void check_values(void)
     refused(tn_sum(x, .dims = tn_dims(0, -2)), TN_ERR_ARGUMENT,
             "sum: dim 0 is given twice");
     refused(tn_permute(x, tn_dims(0)), TN_ERR_ARGUMENT,
-            "permute: dims (0,) for an input of 2 dimensions; each of them is "
-            "wanted once");
+            "permute: dims (0,) for an input of 2 dimensions; expected each "
+            "of them once");
     refused(tn_permute(x, tn_dims(1, -1)), TN_ERR_ARGUMENT,
-            "permute: dims (1, -1) have 1 twice; each of input's 2 dimensions "
-            "is wanted once");
+            "permute: dims (1, -1) have 1 twice; expected each of input's 2 "
+            "dimensions once");
     refused(tn_select(x, 1, 3), TN_ERR_INDEX,
             "select: index 3 is outside [-3, 3) of dim 1");
     refused(tn_narrow(x, 1, 2, 2), TN_ERR_INDEX,
@@ -344,7 +344,7 @@ static void check_positions(void)
     refused(tn_index_select(tn_ones(TN_SCALAR), 0,
                             tn_zeros(tn_dims(0), .dtype = TN_I64)),
             TN_ERR_SHAPE, "index_select: index (0,) into an input without "
-            "dimensions: one number is wanted");
+            "dimensions: expected one number");
     refused(tn_index_add(square, 0, list, square), TN_ERR_INDEX,
             "index_add: index 9 at position (2,) is outside [0, 3)");
     refused(tn_index_copy(square, 1, list, square), TN_ERR_INDEX,
@@ -397,8 +397,8 @@ static void check_composites(void)
             "gaussian_nll_loss: shapes do not broadcast: input (2, 3), target "
             "(4,), var (2, 3)");
     refused(tn_cross_entropy(x, v), TN_ERR_SHAPE,
-            "cross_entropy: target (3,) does not fit input (2, 3): one class "
-            "for each row, (2,), is wanted");
+            "cross_entropy: target (3,) does not fit input (2, 3): expected "
+            "one class for each row, (2,)");
     refused(tn_cross_entropy(x, tn_ones(tn_dims(2))), TN_ERR_DTYPE,
             "cross_entropy: target is float32; convert it to int64 with "
             "tn_to_dtype");

@@ -21,8 +21,8 @@ int main(void)
     tn_tensor *w = tn_ones(tn_dims(2, 2, 2, 2, 2));
 
     refused(tn_pad(seq, tn_dims(1)), TN_ERR_ARGUMENT,
-            "pad: pad (1,) for input (1, 2, 6): two numbers for each of its "
-            "last dimensions are wanted");
+            "pad: pad (1,) for input (1, 2, 6): expected two numbers for each "
+            "of its last dimensions");
     refused(tn_pad(seq, tn_dims(-4, -4)), TN_ERR_SHAPE,
             "pad: pad (-4, -4) removes more elements than there are in "
             "dimension 2 of input (1, 2, 6)");
@@ -40,7 +40,7 @@ int main(void)
     refused(tn_unfold(v, 0, 2, 0), TN_ERR_ARGUMENT,
             "unfold: size 2, step 0 for a dimension of size 3");
     refused(tn_fold(seq, tn_dims(4, 4), tn_dims(2, 2)), TN_ERR_SHAPE,
-            "fold: input (1, 2, 6); (N, C * 4, 9) is wanted");
+            "fold: input (1, 2, 6); expected (N, C * 4, 9)");
     /* sums of bytes stay bytes, and within the image: 1 2 2 1, its middle 4 */
     tn_tensor *image = tn_fold(tn_ones(tn_dims(1, 4, 9), .dtype = TN_U8),
                                tn_dims(4, 4), tn_dims(2, 2));
@@ -58,8 +58,8 @@ int main(void)
             "keeps a size");
     refused(tn_max_unpool1d(seq, tn_ones(tn_dims(1, 2, 5), .dtype = TN_I64),
                             tn_dims(2)), TN_ERR_SHAPE,
-            "max_unpool1d: input (1, 2, 6) and indices (1, 2, 5) differ: one "
-            "shape is wanted");
+            "max_unpool1d: input (1, 2, 6) and indices (1, 2, 5) differ: "
+            "expected one shape");
     tn_tensor *place = tn_zeros(tn_dims(1, 2, 6), .dtype = TN_I64);
     refused(tn_max_unpool1d(seq, place, tn_dims(2), .output_sizes = tn_dims(10)),
             TN_ERR_SHAPE, "max_unpool1d: output_size 10; what is pooled to 6 "
@@ -81,10 +81,10 @@ int main(void)
             "what is pooled to 4 by kernel_size 2, stride 2 and padding 0 had "
             "from 7 to 9");
     refused(tn_interpolate(seq, TN_SCALAR), TN_ERR_ARGUMENT,
-            "interpolate: either size or scale_factor is wanted");
+            "interpolate: expected either size or scale_factor");
     refused(tn_interpolate(seq, tn_dims(3), .mode = "bilinear"), TN_ERR_SHAPE,
-            "interpolate: input (1, 2, 6) for mode \"bilinear\": (N, C, ...) "
-            "with 4 dimensions is wanted");
+            "interpolate: input (1, 2, 6) for mode \"bilinear\": expected (N, "
+            "C, ...) with 4 dimensions");
     refused(tn_interpolate(seq, tn_dims(3), .mode = "best"), TN_ERR_ARGUMENT,
             "interpolate: mode is \"best\"; it must be nearest, nearest-exact, "
             "linear, bilinear, trilinear, bicubic or area");
@@ -102,8 +102,8 @@ int main(void)
             "conv_transpose3d: output_padding 1 is not below stride 1 or "
             "dilation 1");
     refused(tn_local_response_norm(v, 2), TN_ERR_SHAPE,
-            "local_response_norm: size 2 for input (3,): (N, C, ...) with at "
-            "least 3 dimensions and a positive size are wanted");
+            "local_response_norm: size 2 for input (3,): expected (N, C, ...) "
+            "with at least 3 dimensions and a positive size");
     refused(tn_pixel_unshuffle(img, 3), TN_ERR_SHAPE,
             "pixel_unshuffle: input (1, 2, 4, 4) is not (..., C, H r, W r) for "
             "a downscale_factor r of 3");

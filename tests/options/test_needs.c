@@ -282,7 +282,7 @@ static void test_both(void)
        ".kernel_sizes with TN_NONE_INT");
     ok(!tn_nn_conv3d(1, 1, TN_NONE_INT), "neither of them");
     is_refusal("nn_conv3d", "kernel_size",
-               "kernel_size or .kernel_sizes is wanted");
+               "expected kernel_size or .kernel_sizes");
     ok(!tn_nn_conv2d(1, 1, 3, .padding_same = true, .padding = 1),
        "padding beside padding_same");
     is_refusal("nn_conv2d", "padding_same", "not both");

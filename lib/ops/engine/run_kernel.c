@@ -322,7 +322,7 @@ static tn_status check_row_inputs(const tn__call *call,
             if (x->shape[d] == 1 || !(mask >> (ndim - x->ndim + d) & 1))
                 continue;
             return tn__fail(TN_ERR_SHAPE, "%s: {%s} %s has several values for "
-                            "a row, along {dim} %d: one is wanted",
+                            "a row, along {dim} %d: expected one",
                             call->op->name, call->op->arg[arg].name,
                             tn__shape_text(text, x->ndim, x->shape), d);
         }

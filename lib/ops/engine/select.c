@@ -49,8 +49,8 @@ tn_status tn__select_normal(tn__call *call)
                         ? tn__call_float(call, TN__ARG_NORMAL_STD)
                         : 0;
     if (!(number >= 0))
-        return tn__fail(TN_ERR_ARGUMENT, "normal: {std} is %g; 0 or greater is "
-                        "wanted", number);
+        return tn__fail(TN_ERR_ARGUMENT, "normal: {std} is %g; expected 0 or "
+                        "greater", number);
     return tn__run_kernel(call);
 }
 
@@ -58,8 +58,8 @@ tn_status tn__select_cosine(tn__call *call)
 {
     double eps = tn__call_float(call, TN__ARG_COSINE_SIMILARITY_EPS);
     if (!(eps >= 0))
-        return tn__fail(TN_ERR_ARGUMENT, "cosine_similarity: {eps} is %g; 0 "
-                        "or greater is wanted", eps);
+        return tn__fail(TN_ERR_ARGUMENT, "cosine_similarity: {eps} is %g; "
+                        "expected 0 or greater", eps);
     return tn__run_kernel(call);
 }
 

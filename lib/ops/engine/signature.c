@@ -95,7 +95,7 @@ static tn_status read_kinds(reader *r, tn_op_arg *arg)
     do {
         uint32_t kind = kind_of(name(r));
         if (!kind)
-            return complain(r, "a kind is wanted: tensor, number, int, float, "
+            return complain(r, "expected a kind: tensor, number, int, float, "
                                "bool, dims, string, dtype or device");
         arg->kinds |= kind;
     } while (take(r, '|'));
@@ -183,7 +183,7 @@ static tn_status read_argument(reader *r, tn__signature *s, bool keyword)
     arg->size = sizeof *arg;
     arg->name = name(r);
     if (!arg->name)
-        return complain(r, "the name of an argument is wanted");
+        return complain(r, "expected the name of an argument");
     for (int k = 0; k < i; k++)
         if (strcmp(arg->name, s->arg[k].name) == 0)
             return complain(r, "this name is given twice");
@@ -214,7 +214,7 @@ static tn_status read_all(reader *r, tn__signature *s)
         if (!keyword && take(r, ';'))
             keyword = true;
         else if (!take(r, ',') && look(r) != ')')
-            return complain(r, "a comma or ')' is wanted");
+            return complain(r, "expected a comma or ')'");
     }
     take(r, ')');
     s->out_count = 1;
@@ -223,7 +223,7 @@ static tn_status read_all(reader *r, tn__signature *s)
             return complain(r, "the names of the results follow a '->'");
         while (take(r, ',')) {
             if (!name(r) || s->out_count == TN__OP_MAX_OUTPUTS)
-                return complain(r, "the name of a result is wanted; there are "
+                return complain(r, "expected the name of a result; there are "
                                    "at most 64");
             s->out_count++;
         }

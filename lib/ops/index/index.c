@@ -137,7 +137,7 @@ tn_status tn__run_index_select(tn__call *call)
                         tn__shape_text(text, index->ndim, index->shape));
     if (!x->ndim && index->numel != 1)
         return tn__fail(TN_ERR_SHAPE, "index_select: {index} %s into an "
-                        "{input} without dimensions: one number is wanted",
+                        "{input} without dimensions: expected one number",
                         tn__shape_text(text, index->ndim, index->shape));
     tn__shape shape = tn__shape_of(x);
     if (x->ndim)

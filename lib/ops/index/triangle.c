@@ -56,7 +56,7 @@ tn_status tn__run_one_hot_draw(tn__call *call)
         return tn_error_code();
     if (x->ndim == TN_MAX_NDIM)
         return tn__fail(TN_ERR_SHAPE, "one_hot_draw: {input} has %d "
-                        "dimensions; fewer are wanted", x->ndim);
+                        "dimensions; expected fewer", x->ndim);
     tn__shape shape = tn__shape_of(x);
     shape.dim[shape.ndim++] =
         tn__call_int(call, TN__ARG_ONE_HOT_DRAW_NUM_CLASSES);

@@ -73,9 +73,8 @@ static int read_labels(const char **at, const char *equation, int dots,
         } else if (letter(c) >= 0 && n < TN_MAX_NDIM) {
             label[n++] = letter(c);
         } else {
-            return fail_text(equation, "letters, \"...\", ',' and \"->\" are "
-                             "wanted, and no more dimensions than tensors "
-                             "have");
+            return fail_text(equation, "expected letters, \"...\", ',' and "
+                             "\"->\", and no more dimensions than tensors have");
         }
     }
     return n;
@@ -494,8 +493,8 @@ tn_status tn__run_linalg_multi_dot(tn__call *call)
     int n = list->count;
     char text[TN__SHAPE_TEXT];
     if (n < 2)
-        return tn__fail(TN_ERR_ARGUMENT, "linalg_multi_dot: %d {tensors}; at "
-                        "least 2 are wanted", n);
+        return tn__fail(TN_ERR_ARGUMENT, "linalg_multi_dot: %d {tensors}; "
+                        "expected at least 2", n);
     tn_tensor **x = tn__alloc_many(n, sizeof *x);
     double *cost = tn__alloc_many(tn__size_mul(n, n), sizeof *cost);
     int *split = tn__alloc_many(tn__size_mul(n, n), sizeof *split);
@@ -542,8 +541,8 @@ tn_status tn__run_linalg_vander(tn__call *call)
                     ? tn__call_int(call, TN__ARG_LINALG_VANDER_N)
                     : list->shape[list->ndim - 1];
     if (n < 2 || list->ndim == TN_MAX_NDIM)
-        return tn__fail(TN_ERR_ARGUMENT, "linalg_vander: {N} %lld; at least 2 "
-                        "is wanted", (long long)n);
+        return tn__fail(TN_ERR_ARGUMENT, "linalg_vander: {N} %lld; expected "
+                        "at least 2", (long long)n);
     tn_dims_list size = {list->ndim + 1, {0}};
     for (int d = 0; d < list->ndim; d++)
         size.dim[d] = list->shape[d];

@@ -99,8 +99,8 @@ tn_status tn__run_lu_order(tn__call *call)
     const char *name = tn__op_outer("lu_order");
     if (x->ndim < 1 || x->dtype != TN_I32 || rows < x->shape[x->ndim - 1])
         return tn__fail(TN_ERR_SHAPE, "%s: {pivots} of %s with %d dimensions "
-                        "for %lld rows: int32 (..., k) with k up to the rows "
-                        "is wanted", name, tn_dtype_name(x->dtype), x->ndim,
+                        "for %lld rows: expected int32 (..., k) with k up to "
+                        "the rows", name, tn_dtype_name(x->dtype), x->ndim,
                         (long long)rows);
     int64_t width = x->shape[x->ndim - 1], batch = 1, shape[TN_MAX_NDIM];
     for (int d = 0; d < x->ndim - 1; d++)

@@ -224,7 +224,7 @@ tn_status tn__run_mm(tn__call *call)
     tn_tensor *a = tn__call_tensor(call, TN__ARG_MM_INPUT);
     tn_tensor *b = tn__call_tensor(call, TN__ARG_MM_MAT2);
     if (a->ndim != 2 || b->ndim != 2)
-        return fail_shapes("mm", a, b, "mat2", "two matrices are wanted");
+        return fail_shapes("mm", a, b, "mat2", "expected two matrices");
     return tn__give(call, tn_matmul(a, b));
 }
 
@@ -234,6 +234,6 @@ tn_status tn__run_bmm(tn__call *call)
     tn_tensor *b = tn__call_tensor(call, TN__ARG_BMM_MAT2);
     if (a->ndim != 3 || b->ndim != 3 || a->shape[0] != b->shape[0])
         return fail_shapes("bmm", a, b, "mat2",
-                           "two batches of as many matrices are wanted");
+                           "expected two batches of as many matrices");
     return tn__give(call, tn_matmul(a, b));
 }

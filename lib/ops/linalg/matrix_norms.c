@@ -123,8 +123,8 @@ static tn_tensor *matrix_norm(const tn__call *call, tn_tensor *x,
         return of_singular_values(x, n, dims, keepdim);
     if (order == 1 || order == INFINITY)
         return of_sums(x, n->order, dims, keepdim);
-    tn__fail(TN_ERR_ARGUMENT, "%s: order %g of matrices; 1, 2, inf and their "
-             "negatives are wanted", call->op->name, n->order);
+    tn__fail(TN_ERR_ARGUMENT, "%s: order %g of matrices; expected 1, 2, inf "
+             "and their negatives", call->op->name, n->order);
     return NULL;
 }
 
@@ -223,8 +223,8 @@ static tn_status condition(tn__call *call, norm n)
                                      matrix_norm(call, x, &least)));
     }
     if (x->ndim < 2 || x->shape[x->ndim - 1] != x->shape[x->ndim - 2])
-        return tn__fail(TN_ERR_SHAPE, "linalg_cond: {A} %s: square matrices "
-                        "are wanted by this norm",
+        return tn__fail(TN_ERR_SHAPE, "linalg_cond: {A} %s: expected square "
+                        "matrices by this norm",
                         tn__shape_text(text, x->ndim, x->shape));
     tn_tensor *inverse = tn_linalg_inv(x);
     return tn__give(call, inverse ? tn_mul(matrix_norm(call, x, &n),

@@ -8,9 +8,8 @@ static tn_status check_ndim(const tn__call *call, int arg, int ndim)
     const tn_tensor *x = tn__call_tensor(call, arg);
     if (x->ndim == ndim)
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "%s: {%s} has %d dimensions, %d %s wanted",
-                    call->op->name, call->op->arg[arg].name, x->ndim, ndim,
-                    ndim == 1 ? "is" : "are");
+    return tn__fail(TN_ERR_SHAPE, "%s: {%s} has %d dimensions; expected %d",
+                    call->op->name, call->op->arg[arg].name, x->ndim, ndim);
 }
 
 tn_status tn__run_mv(tn__call *call)

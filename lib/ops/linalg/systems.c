@@ -337,7 +337,7 @@ static tn_status check_square(const tn__call *call, const tn_tensor *x,
     char text[TN__SHAPE_TEXT];
     if (x->ndim >= 2 && tail_size(x, 1) == tail_size(x, 2))
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "%s: {%s} %s: square matrices are wanted",
+    return tn__fail(TN_ERR_SHAPE, "%s: {%s} %s: expected square matrices",
                     call->op->name, call->op->arg[arg].name,
                     tn__shape_text(text, x->ndim, x->shape));
 }

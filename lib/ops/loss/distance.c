@@ -36,7 +36,7 @@ tn_status tn__run_smooth_l1_loss(tn__call *call)
     const tn_tensor *x = tn__call_tensor(call, TN__ARG_SMOOTH_L1_LOSS_INPUT);
     if (beta < 0)
         return tn__fail(TN_ERR_ARGUMENT, "smooth_l1_loss: {beta} is %g, a "
-                        "distance: 0 or greater is wanted", beta);
+                        "distance: expected 0 or greater", beta);
     if (x->dtype == TN_F64 ? beta == 0 : (float)beta == 0)
         return reduced_of(call, TN__OP_ID_L1_EACH, 2);
     return reduced(call, TN__OP_ID_SMOOTH_L1_EACH);
@@ -47,7 +47,7 @@ tn_status tn__run_huber_loss(tn__call *call)
     double delta = tn__call_float(call, TN__ARG_HUBER_LOSS_DELTA);
     if (delta <= 0)
         return tn__fail(TN_ERR_ARGUMENT, "huber_loss: {delta} is %g, a "
-                        "distance: more than 0 is wanted", delta);
+                        "distance: expected more than 0", delta);
     return reduced(call, TN__OP_ID_HUBER_EACH);
 }
 

@@ -290,8 +290,8 @@ tn_status tn__run_linear_cross_entropy(tn__call *call)
         return tn__give(call, soft_loss(call, &p));
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
     if (!tn__shape_equal(t->ndim, t->shape, p.each.count, p.each.dim))
-        return tn__fail(TN_ERR_SHAPE, "%s: {target} %s does not fit: classes "
-                        "%s, or their probabilities, are wanted", NAME,
+        return tn__fail(TN_ERR_SHAPE, "%s: {target} %s does not fit: expected "
+                        "classes %s, or their probabilities", NAME,
                         tn__shape_text(a, t->ndim, t->shape),
                         tn__shape_text(b, p.each.count, p.each.dim));
     if (tn_dtype_is_floating(t->dtype) || t->dtype == TN_BOOL)

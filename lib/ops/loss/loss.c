@@ -158,7 +158,7 @@ static tn_status check_classes(const tn__call *call, const tn_tensor *x,
     if (target &&
         !tn__shape_equal(want.ndim, want.dim, target->ndim, target->shape))
         return tn__fail(TN_ERR_SHAPE, "%s: {target} %s does not fit {input} "
-                        "%s: one class for each row, %s, is wanted", name,
+                        "%s: expected one class for each row, %s", name,
                         tn__shape_text(a, target->ndim, target->shape),
                         tn__shape_text(b, x->ndim, x->shape),
                         tn__shape_text(c, want.ndim, want.dim));

@@ -487,8 +487,8 @@ tn_status tn__run_renorm(tn__call *call)
     if (dim < 0)
         return TN_ERR_ARGUMENT;
     if (x->ndim < 2)
-        return tn__fail(TN_ERR_SHAPE, "renorm: {input} has %d dimensions; at "
-                        "least 2 are wanted", x->ndim);
+        return tn__fail(TN_ERR_SHAPE, "renorm: {input} has %d dimensions; "
+                        "expected at least 2", x->ndim);
     if (!(p > 0) || !(most >= 0))
         return tn__fail(TN_ERR_ARGUMENT, "renorm: {%s} %g is %s",
                         p > 0 ? "maxnorm" : "p", p > 0 ? most : p,

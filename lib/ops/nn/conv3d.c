@@ -258,8 +258,8 @@ tn_status tn__run_conv_transpose3d(tn__call *call)
         return tn_error_code();
     const int64_t *s = batch->shape;
     if (bias && (bias->ndim != 1 || bias->shape[0] != w->shape[1] * t.groups))
-        return tn__fail(TN_ERR_SHAPE, "conv_transpose3d: {bias} %s; (%lld) is "
-                        "wanted", tn__shape_text(text, bias->ndim, bias->shape),
+        return tn__fail(TN_ERR_SHAPE, "conv_transpose3d: {bias} %s; expected "
+                        "(%lld)", tn__shape_text(text, bias->ndim, bias->shape),
                         (long long)(w->shape[1] * t.groups));
     const tn_dims_list stride = tn_dims(t.stride[HEIGHT], t.stride[WIDTH]);
     const tn_dims_list pad = tn_dims(t.pad[HEIGHT], t.pad[WIDTH]);

@@ -170,8 +170,8 @@ static tn_status check(const tn__call *call, sampling *s)
     for (int k = 0; k < s->axes && fits; k++)
         fits = x->shape[2 + k] > 0;
     if (!fits)
-        return tn__fail(TN_ERR_SHAPE, "%s: {input} %s and {grid} %s; %s are "
-                        "wanted, sizes of {input} above 0", name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {input} %s and {grid} %s; expected "
+                        "%s, sizes of {input} above 0", name,
                         tn__shape_text(a, x->ndim, x->shape),
                         tn__shape_text(b, grid->ndim, grid->shape),
                         only_2d   ? "(N, C, H, W) and (N, h, w, 2)"
@@ -219,7 +219,7 @@ tn_status tn__run_grid_sampler(tn__call *call)
     if (mode < BILINEAR || mode > BICUBIC || padding < ZEROS ||
         padding > REFLECTION)
         return tn__fail(TN_ERR_ARGUMENT, "%s: {interpolation_mode} %lld, "
-                        "{padding_mode} %lld: 0 to 2 are wanted",
+                        "{padding_mode} %lld: expected 0 to 2",
                         call->op->name, (long long)mode, (long long)padding);
     sampling s = {
         .mode = (int)mode,

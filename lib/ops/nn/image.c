@@ -13,8 +13,8 @@ static tn_status along(const tn__call *call, int arg, int64_t first,
 {
     const tn_dims_list *given = call->value[arg].of.dims;
     if (given->count != 1)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} has %d numbers; one is "
-                        "wanted", call->op->name, call->op->arg[arg].name,
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} has %d numbers; expected "
+                        "one", call->op->name, call->op->arg[arg].name,
                         given->count);
     *list = tn_dims(first, given->dim[0]);
     return TN_OK;
@@ -147,7 +147,7 @@ static tn_status check_transposed(const tn__call *call, const transposed *t)
                         (long long)t->groups);
     if (t->bias && (t->bias->ndim != 1 ||
                     t->bias->shape[0] != w->shape[1] * t->groups))
-        return tn__fail(TN_ERR_SHAPE, "%s: {bias} %s; (%lld) is wanted", name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {bias} %s; expected (%lld)", name,
                         tn__shape_text(a, t->bias->ndim, t->bias->shape),
                         (long long)(w->shape[1] * t->groups));
     for (int i = 0; i < 2; i++) {
@@ -156,7 +156,7 @@ static tn_status check_transposed(const tn__call *call, const transposed *t)
             (t->more[i] >= t->stride[i] && t->more[i] >= t->dilation[i]))
             return tn__fail(TN_ERR_ARGUMENT, "%s: {stride} %lld, {padding} "
                             "%lld, {output_padding} %lld, {dilation} %lld: "
-                            "positive numbers are wanted, and an "
+                            "expected positive numbers, and an "
                             "{output_padding} below {stride} or {dilation}",
                             name, (long long)t->stride[i], (long long)t->pad[i],
                             (long long)t->more[i],
@@ -313,8 +313,8 @@ tn_status tn__run_bilinear(tn__call *call)
     if (!fits || a->shape[a->ndim - 1] != w->shape[1] ||
         b->shape[b->ndim - 1] != w->shape[2])
         return tn__fail(TN_ERR_SHAPE, "bilinear: {input1} %s, {input2} %s and "
-                        "{weight} %s do not fit: (..., I), (..., J) and (O, I, "
-                        "J) are wanted", tn__shape_text(s, a->ndim, a->shape),
+                        "{weight} %s do not fit: expected (..., I), (..., J) "
+                        "and (O, I, J)", tn__shape_text(s, a->ndim, a->shape),
                         tn__shape_text(t, b->ndim, b->shape),
                         tn__shape_text(u, w->ndim, w->shape));
     tn_dims_list wide = {a->ndim + 1, {0}};

@@ -213,8 +213,8 @@ static tn_status find_mode(const tn__call *call, const tn_tensor *x,
     s->mode = modes[k].mode;
     int ndim = modes[k].ndim;
     if (ndim ? x->ndim != ndim : x->ndim < 3 || x->ndim > 5)
-        return tn__fail(TN_ERR_SHAPE, "%s: {input} %s for {mode} \"%s\": (N, "
-                        "C, ...) with %s dimensions is wanted", name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {input} %s for {mode} \"%s\": "
+                        "expected (N, C, ...) with %s dimensions", name,
                         tn__shape_text(shape, x->ndim, x->shape), text,
                         ndim == 3   ? "3"
                         : ndim == 4 ? "4"
@@ -251,8 +251,8 @@ static tn_status find_sizes(const tn__call *call, const tn_tensor *x, int arg,
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
     size->count = x->ndim - 2;
     if (!given && !scaled)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: either {size} or {scale_factor} "
-                        "is wanted", name);
+        return tn__fail(TN_ERR_ARGUMENT, "%s: expected either {size} or "
+                        "{scale_factor}", name);
     if (given && given->count != 1 && given->count != size->count)
         return tn__fail(TN_ERR_ARGUMENT, "%s: {size} %s for {input} %s, of "
                         "which %d dimensions are stretched", name,

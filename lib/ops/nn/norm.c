@@ -143,7 +143,7 @@ static tn_status check_channels(const tn__call *call, const tn_tensor *x)
     char text[TN__SHAPE_TEXT];
     if (x->ndim < 2)
         return tn__fail(TN_ERR_SHAPE, "%s: {input} %s has no dimension of "
-                        "channels: (N, C, ...) is wanted", call->op->name,
+                        "channels: expected (N, C, ...)", call->op->name,
                         tn__shape_text(text, x->ndim, x->shape));
     if (!tn_dtype_is_floating(x->dtype))
         return tn__fail(TN_ERR_DTYPE, "%s: {input} is %s; it takes floating "
@@ -207,8 +207,8 @@ static tn_status by_running(tn__call *call, tn_tensor *x)
     tn_tensor *mean, *var, *weight, *bias;
     const int64_t channels = x->shape[1];
     if (!tn__call_has(call, RUNNING_MEAN) || !tn__call_has(call, RUNNING_VAR))
-        return tn__fail(TN_ERR_ARGUMENT, "%s: {running_mean} and {running_var} "
-                        "are wanted where {input}'s own are not used",
+        return tn__fail(TN_ERR_ARGUMENT, "%s: expected {running_mean} and "
+                        "{running_var} where {input}'s own are not used",
                         call->op->name);
     if (per_channel(call, RUNNING_MEAN, channels, 1, 1, x->ndim, &mean) < 0 ||
         per_channel(call, RUNNING_VAR, channels, 1, 1, x->ndim, &var) < 0 ||
@@ -245,8 +245,8 @@ tn_status tn__run_batch_norm(tn__call *call)
     const int64_t count = x->numel / channels;
     char text[TN__SHAPE_TEXT];
     if (!(tn__call_float(call, EPS) > 0))
-        return tn__fail(TN_ERR_ARGUMENT, "batch_norm: {eps} is %g; more than "
-                        "0 is wanted while training", tn__call_float(call, EPS));
+        return tn__fail(TN_ERR_ARGUMENT, "batch_norm: {eps} is %g; expected "
+                        "more than 0 while training", tn__call_float(call, EPS));
     if (count == 1)
         return tn__fail(TN_ERR_SHAPE, "batch_norm: {input} %s has one element "
                         "a channel while training: no variance",
@@ -449,8 +449,8 @@ tn_status tn__run_local_response_norm(tn__call *call)
     char text[TN__SHAPE_TEXT];
     if (x->ndim < 3 || size < 1)
         return tn__fail(TN_ERR_SHAPE, "local_response_norm: {size} %lld for "
-                        "{input} %s: (N, C, ...) with at least 3 dimensions "
-                        "and a positive size are wanted", (long long)size,
+                        "{input} %s: expected (N, C, ...) with at least 3 "
+                        "dimensions and a positive size", (long long)size,
                         tn__shape_text(text, x->ndim, x->shape));
     tn_dtype dtype = tn_dtype_is_floating(x->dtype) ? x->dtype : TN_F32;
     tn_tensor *wide = tn_dtype_bytes(dtype) < 4 || dtype != x->dtype

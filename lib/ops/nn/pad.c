@@ -28,8 +28,8 @@ static tn_status check_pad(const tn__call *call, const tn_tensor *x,
     const char *name = tn__op_outer(call->op->name);
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
     if (pad->count % 2 || pad->count > 2 * x->ndim)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: {pad} %s for {input} %s: two "
-                        "numbers for each of its last dimensions are wanted",
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {pad} %s for {input} %s: "
+                        "expected two numbers for each of its last dimensions",
                         name, tn__shape_text(a, pad->count, pad->dim),
                         tn__shape_text(b, x->ndim, x->shape));
     shape->ndim = x->ndim;

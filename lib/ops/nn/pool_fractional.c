@@ -18,7 +18,7 @@ typedef struct fraction {
 static tn_status fail_list(const char *name, const char *arg, int found,
                            int wanted)
 {
-    return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} has %d numbers; %d are wanted, "
+    return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} has %d numbers; expected %d, "
                     "or one for all", name, arg, found, wanted);
 }
 
@@ -30,8 +30,8 @@ static tn_status find_out(const tn__call *call, int size, fraction *f)
     const tn_value *given = &call->value[size], *ratio = given + 1;
     bool by_size = given->kind == TN_VALUE_DIMS && given->of.dims->count > 0;
     if (!by_size && ratio->kind != TN_VALUE_FLOATS)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: either {output_size} or "
-                        "{output_ratio} is wanted", name);
+        return tn__fail(TN_ERR_ARGUMENT, "%s: expected either {output_size} "
+                        "or {output_ratio}", name);
     int count = by_size ? given->of.dims->count : ratio->count;
     if (count != 1 && count != f->count)
         return fail_list(name, by_size ? "output_size" : "output_ratio", count,
@@ -98,8 +98,8 @@ static tn_tensor *samples_of(const tn__call *call, tn_tensor *x, int arg,
     if (given->ndim != 3 || given->shape[2] != f->count ||
         given->shape[0] * given->shape[1] != f->planes ||
         !tn_dtype_is_floating(given->dtype)) {
-        tn__fail(TN_ERR_SHAPE, "%s: {random_samples} %s of %s: %d floating "
-                 "numbers for each of %lld planes, as (N, C, %d), are wanted",
+        tn__fail(TN_ERR_SHAPE, "%s: {random_samples} %s of %s: expected %d "
+                 "floating numbers for each of %lld planes, as (N, C, %d)",
                  call->op->name,
                  tn__shape_text(text, given->ndim, given->shape),
                  tn_dtype_name(given->dtype), f->count, (long long)f->planes,

@@ -198,7 +198,7 @@ static tn_status check_shape(const tn__call *call, int arg, const tn_tensor *x,
     char have[TN__SHAPE_TEXT], need[TN__SHAPE_TEXT];
     if (!x || tn__shape_equal(x->ndim, x->shape, ndim, shape))
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "%s: {%s} has shape %s; %s is wanted",
+    return tn__fail(TN_ERR_SHAPE, "%s: {%s} has shape %s; expected %s",
                     call->op->name, call->op->arg[arg].name,
                     tn__shape_text(have, x->ndim, x->shape),
                     tn__shape_text(need, ndim, shape));
@@ -211,13 +211,13 @@ static tn_status check(const tn__call *call, const arguments *a, int lead)
     char text[TN__SHAPE_TEXT];
     int gates = gates_of(a->kind);
     if (a->x->ndim != lead + 1)
-        return tn__fail(TN_ERR_SHAPE, "%s: {input} has shape %s; %s is wanted",
+        return tn__fail(TN_ERR_SHAPE, "%s: {input} has shape %s; expected %s",
                         call->op->name,
                         tn__shape_text(text, a->x->ndim, a->x->shape),
                         lead == 1 ? "(batch, in)" : "(time, batch, in)");
     if (a->w_ih->ndim != 2 || a->w_ih->shape[0] % gates)
-        return tn__fail(TN_ERR_SHAPE, "%s: {w_ih} has shape %s; (%d hidden, "
-                        "in) is wanted", call->op->name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {w_ih} has shape %s; expected (%d "
+                        "hidden, in)", call->op->name,
                         tn__shape_text(text, a->w_ih->ndim, a->w_ih->shape),
                         gates);
     int64_t wide = a->w_ih->shape[0], hidden = wide / gates;

@@ -18,13 +18,13 @@ static tn_status check_matrices(const tn_tensor *a, const tn_tensor *b)
     for (int i = 0; i < 2; i++)
         if (!tn_dtype_is_floating(each[i]->dtype) ||
             tn_dtype_bytes(each[i]->dtype) != 1)
-            return tn__fail(TN_ERR_DTYPE, "%s: {%s} is %s; float8 is wanted: "
+            return tn__fail(TN_ERR_DTYPE, "%s: {%s} is %s; expected float8: "
                             "for other dtypes there is tn_mm", name,
                             i ? "mat2" : "input",
                             tn_dtype_name(each[i]->dtype));
     if (a->ndim != 2 || b->ndim != 2 || a->shape[1] != b->shape[0])
-        return tn__fail(TN_ERR_SHAPE, "%s: {input} %s x {mat2} %s: two "
-                        "matrices whose inner sizes agree are wanted", name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {input} %s x {mat2} %s: expected "
+                        "two matrices whose inner sizes agree", name,
                         tn__shape_text(first, a->ndim, a->shape),
                         tn__shape_text(second, b->ndim, b->shape));
     return TN_OK;
@@ -121,8 +121,8 @@ tn_status tn__run_scaled_mm(tn__call *call)
     if (status < 0)
         return status;
     if (!tn_dtype_is_floating(dtype))
-        return tn__fail(TN_ERR_DTYPE, "%s: {out_dtype} is %s; a floating one "
-                        "is wanted", name, tn_dtype_name(dtype));
+        return tn__fail(TN_ERR_DTYPE, "%s: {out_dtype} is %s; expected a "
+                        "floating one", name, tn_dtype_name(dtype));
     if (bias && (bias->ndim != 1 || bias->shape[0] != shape[1]))
         return tn__fail(TN_ERR_SHAPE, "%s: {bias} %s is not (%lld,)", name,
                         tn__shape_text(text, bias->ndim, bias->shape),

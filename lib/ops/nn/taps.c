@@ -137,17 +137,17 @@ static tn_status check_tables(const char *name, const tn_tensor *x,
         (weight && (!tn__shape_equal(2, index->shape, weight->ndim,
                                      weight->shape) ||
                     weight->dtype != x->dtype || !weight->contiguous)))
-        return tn__fail(TN_ERR_SHAPE, "%s: tables %s of %s and %s of %s: two "
-                        "contiguous matrices, of int64 and of {input}'s dtype, "
-                        "are wanted", name,
+        return tn__fail(TN_ERR_SHAPE, "%s: tables %s of %s and %s of %s: "
+                        "expected two contiguous matrices, of int64 and of "
+                        "{input}'s dtype", name,
                         tn__shape_text(a, index->ndim, index->shape),
                         tn_dtype_name(index->dtype),
                         weight ? tn__shape_text(b, weight->ndim, weight->shape)
                                : "none",
                         weight ? tn_dtype_name(weight->dtype) : "none");
     if (x->ndim < 1 || x->ndim == TN_MAX_NDIM)
-        return tn__fail(TN_ERR_SHAPE, "%s: {input} has %d dimensions; 1 to %d "
-                        "are wanted", name, x->ndim, TN_MAX_NDIM - 1);
+        return tn__fail(TN_ERR_SHAPE, "%s: {input} has %d dimensions; "
+                        "expected 1 to %d", name, x->ndim, TN_MAX_NDIM - 1);
     return TN_OK;
 }
 

@@ -313,8 +313,8 @@ tn_status tn__run_fold(tn__call *call)
     int64_t places = tn__size_mul(out.dim[0], out.dim[1]);
     if ((!batched && x->ndim != 2) || x->shape[x->ndim - 1] != places ||
         x->shape[x->ndim - 2] % window)
-        return tn__fail(TN_ERR_SHAPE, "fold: {input} %s; (N, C * %lld, %lld) "
-                        "is wanted", tn__shape_text(text, x->ndim, x->shape),
+        return tn__fail(TN_ERR_SHAPE, "fold: {input} %s; expected (N, C * "
+                        "%lld, %lld)", tn__shape_text(text, x->ndim, x->shape),
                         (long long)window, (long long)places);
     const tn_value value[] = {
         tn__value_tensor(batched ? x : tn_unsqueeze(x, 0)),

@@ -86,8 +86,8 @@ tn_status tn__run_max_unpool(tn__call *call)
     if (status < 0)
         return status;
     if (!tn__shape_equal(x->ndim, x->shape, index->ndim, index->shape))
-        return tn__fail(TN_ERR_SHAPE, "%s: {input} %s and {indices} %s differ: "
-                        "one shape is wanted",
+        return tn__fail(TN_ERR_SHAPE, "%s: {input} %s and {indices} %s "
+                        "differ: expected one shape",
                         call->op->name, tn__shape_text(a, x->ndim, x->shape),
                         tn__shape_text(b, index->ndim, index->shape));
     int lead = x->ndim - axes;

@@ -150,7 +150,7 @@ tn_status tn__run_diag_embed(tn__call *call)
     int ndim = x->ndim + 1;
     if (x->ndim < 1 || ndim > TN_MAX_NDIM)
         return tn__fail(TN_ERR_SHAPE, "diag_embed: {input} has %d dimensions; "
-                        "1 to %d are wanted", x->ndim, TN_MAX_NDIM - 1);
+                        "expected 1 to %d", x->ndim, TN_MAX_NDIM - 1);
     int dim1 = tn__call_dim(call, TN__ARG_DIAG_EMBED_DIM1, ndim);
     int dim2 = dim1 < 0 ? -1 : tn__call_dim(call, TN__ARG_DIAG_EMBED_DIM2,
                                             ndim);
@@ -172,8 +172,8 @@ tn_status tn__run_diag(tn__call *call)
         return tn__give(call, diag_embed(x, offset));
     if (x->ndim == 2)
         return tn__give(call, tn_clone(diagonal(x, offset)));
-    return tn__fail(TN_ERR_SHAPE, "diag: {input} has %d dimensions; 1 or 2 are "
-                    "wanted", x->ndim);
+    return tn__fail(TN_ERR_SHAPE, "diag: {input} has %d dimensions; expected "
+                    "1 or 2", x->ndim);
 }
 
 tn_status tn__run_diagflat(tn__call *call)

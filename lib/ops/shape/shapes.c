@@ -174,8 +174,8 @@ static tn_tensor *repeated(tn_tensor *x, int dim, int64_t times, bool each)
     tn_dims_list size = size_of(x), wide = {x->ndim + 1, {0}};
     int at = each ? dim + 1 : dim;
     if (x->ndim == TN_MAX_NDIM) {
-        tn__fail(TN_ERR_SHAPE, "repeat: {input} has %d dimensions; fewer are "
-                 "wanted", x->ndim);
+        tn__fail(TN_ERR_SHAPE, "repeat: {input} has %d dimensions; expected "
+                 "fewer", x->ndim);
         return NULL;
     }
     for (int d = 0; d <= x->ndim; d++)
@@ -193,8 +193,8 @@ static tn_tensor *repeated_from(tn_tensor *x, int *d, const tn_dims_list *times)
     tn_dims_list size = size_of(x), apart = {0, {0}}, wide = {0, {0}};
     int spare = TN_MAX_NDIM - x->ndim, next = x->ndim;
     if (spare == 0) {
-        tn__fail(TN_ERR_SHAPE, "repeat: {input} has %d dimensions; fewer are "
-                 "wanted", x->ndim);
+        tn__fail(TN_ERR_SHAPE, "repeat: {input} has %d dimensions; expected "
+                 "fewer", x->ndim);
         return NULL;
     }
     for (int k = 0; k < x->ndim; k++) {
@@ -386,8 +386,8 @@ static tn_status flip_along(tn__call *call, int dim)
 {
     tn_tensor *x = tn__call_tensor(call, 0);
     if (x->ndim <= dim)
-        return tn__fail(TN_ERR_SHAPE, "%s: {input} has %d dimensions; at least "
-                        "%d are wanted", call->op->name, x->ndim, dim + 1);
+        return tn__fail(TN_ERR_SHAPE, "%s: {input} has %d dimensions; "
+                        "expected at least %d", call->op->name, x->ndim, dim + 1);
     return tn__give(call, tn_flip(x, tn_dims(dim)));
 }
 
@@ -447,7 +447,7 @@ tn_status tn__run_rot90(tn__call *call)
     int64_t turns = tn__call_int(call, TN__ARG_ROT90_K) % 4;
     if (dims.count != 2 || x->ndim < 2)
         return tn__fail(TN_ERR_ARGUMENT, "rot90: %d {dims} of a tensor of %d; "
-                        "two are wanted", dims.count, x->ndim);
+                        "expected two", dims.count, x->ndim);
     int64_t a = dims.dim[0], b = dims.dim[1];
     switch ((turns + 4) % 4) {
     case 1:

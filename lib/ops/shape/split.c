@@ -190,8 +190,8 @@ static tn_status split_along(tn__call *call, int dim, int least)
     tn_tensor *x = tn__call_tensor(call, 0);
     const tn_value *by = &call->value[1];
     if (x->ndim < least)
-        return tn__fail(TN_ERR_SHAPE, "%s: {input} has %d dimensions; at least "
-                        "%d are wanted", call->op->name, x->ndim, least);
+        return tn__fail(TN_ERR_SHAPE, "%s: {input} has %d dimensions; "
+                        "expected at least %d", call->op->name, x->ndim, least);
     if (by->kind == TN_VALUE_DIMS)
         return split_at(call, x, dim, by->of.dims->dim, by->of.dims->count);
     if (by->of.i < 1 || x->shape[dim] % by->of.i != 0)
@@ -249,13 +249,13 @@ tn_status tn__run_meshgrid(tn__call *call)
         return tn__fail(TN_ERR_ARGUMENT, "meshgrid: {indexing} \"%s\" is "
                         "neither \"ij\" nor \"xy\"", indexing);
     if (count < 1 || count > TN_MAX_NDIM)
-        return tn__fail(TN_ERR_ARGUMENT, "meshgrid: %d {tensors}; 1 to %d are "
-                        "wanted", count, TN_MAX_NDIM);
+        return tn__fail(TN_ERR_ARGUMENT, "meshgrid: %d {tensors}; expected 1 "
+                        "to %d", count, TN_MAX_NDIM);
     tn_dims_list size = {count, {0}};
     for (int k = 0; k < count; k++) {
         if (x[k]->ndim > 1)
             return tn__fail(TN_ERR_SHAPE, "meshgrid: {tensors[%d]} has %d "
-                            "dimensions; lists are wanted", k, x[k]->ndim);
+                            "dimensions; expected lists", k, x[k]->ndim);
         size.dim[k] = x[k]->numel;
     }
     tn_status status = TN_OK;

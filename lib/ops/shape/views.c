@@ -226,7 +226,7 @@ tn_status tn__run_t(tn__call *call)
     tn_tensor *x = tn__call_tensor(call, TN__ARG_T_INPUT);
     if (x->ndim > 2)
         return tn__fail(TN_ERR_SHAPE,
-                        "t: {input} has %d dimensions, at most 2 are wanted; "
+                        "t: {input} has %d dimensions; expected at most 2; "
                         "use tn_transpose", x->ndim);
     return give(call, x->ndim < 2 ? tn__op_run1(
                                         &tn__op_table[TN__OP_ID_ALIAS],
@@ -242,7 +242,7 @@ tn_status tn__run_permute(tn__call *call)
     if (dims->count != x->ndim)
         return tn__fail(TN_ERR_ARGUMENT,
                         "permute: {dims} %s for an {input} of %d dimensions; "
-                        "each of them is wanted once",
+                        "expected each of them once",
                         tn__shape_text(text, dims->count, dims->dim), x->ndim);
     frame f = frame_of(x);
     uint32_t seen = 0;
@@ -252,8 +252,8 @@ tn_status tn__run_permute(tn__call *call)
             return tn__fail_dim("permute", "dims:dim", dims->dim[d], x->ndim);
         if (seen >> from & 1)
             return tn__fail(TN_ERR_ARGUMENT,
-                            "permute: {dims} %s have %d twice; each of "
-                            "{input}'s %d dimensions is wanted once",
+                            "permute: {dims} %s have %d twice; expected each "
+                            "of {input}'s %d dimensions once",
                             tn__shape_text(text, dims->count, dims->dim), from,
                             x->ndim);
         seen |= 1u << from;
