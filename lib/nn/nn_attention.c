@@ -221,7 +221,7 @@ static bool check_masks(const attention *a, tn_tensor *query,
     int64_t source = tn_tensor_size(in[1], 1);
     bool unbatched = tn_tensor_ndim(query) == 2;
     return check_mask("attn_mask", m->attn_mask, query,
-                      "queries and keys, or those of each head,",
+                      "queries and keys, or those of each head",
                       tn_dims(length, source),
                       tn_dims(batch * a->num_heads, length, source)) &&
            check_mask("key_padding_mask", m->key_padding_mask, query,

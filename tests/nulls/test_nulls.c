@@ -410,7 +410,7 @@ static const struct meant {
      "nn_lstm_cell_forward.h nn_lstm_cell_forward.c"},
     {"a result that is not wanted",
      "nn_multihead_attention_forward_with.out_weights *.out_hn *.out_cn "
-     "*.out_h *.out_c"},
+     "*.out_h *.out_c nn_adaptive_log_softmax_forward.out_loss"},
     {"the operator that is called has the word",
      "op_call.values op_call.out op_call_into.values op_call_into.out "
      "op_apply.tensors call.first"},
