@@ -48,7 +48,7 @@ awk '
 }
 END {
     rows = count[1] > count[2] ? count[1] : count[2]
-    row = 17; top = 92; bar = 190
+    row = 17; top = 92; bar = 150
     height = top + rows * row + 16
     printf "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"860\" " \
         "height=\"%d\" viewBox=\"0 0 860 %d\" font-family=\"sans-serif\" " \
@@ -70,12 +70,12 @@ END {
         "height=\"12\"/>"
     print "<text class=\"small\" x=\"34\" y=\"42\">in files that depend on " \
         "each other in a circle</text>"
-    print "<rect class=\"free\" x=\"290\" y=\"32\" width=\"12\" " \
+    print "<rect class=\"free\" x=\"340\" y=\"32\" width=\"12\" " \
         "height=\"12\"/>"
-    print "<text class=\"small\" x=\"308\" y=\"42\">in other files</text>"
-    print "<line class=\"longest\" x1=\"410\" y1=\"31\" x2=\"410\" " \
+    print "<text class=\"small\" x=\"358\" y=\"42\">in other files</text>"
+    print "<line class=\"longest\" x1=\"470\" y1=\"31\" x2=\"470\" " \
         "y2=\"45\"/>"
-    print "<text class=\"small\" x=\"418\" y=\"42\">lines of the longest " \
+    print "<text class=\"small\" x=\"478\" y=\"42\">lines of the longest " \
         "file</text>"
     for (s = 1; s <= 2; s++) {
         left = 16 + (s - 1) * 422
@@ -85,7 +85,7 @@ END {
             "%d files</text>\n", left, label[s], count[s], all
         for (i = 1; i <= count[s]; i++) {
             y = top + (i - 1) * row
-            x = left + 140
+            x = left + 150
             w = lines[s, i] / most * bar
             c = circle[s, i] / most * bar
             m = x + longest[s, i] / most * bar

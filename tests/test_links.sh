@@ -135,6 +135,9 @@ is_empty "$(xargs awk -f "$scratch/links.awk" "$scratch/tree" \
 sh docs/draw_architecture.sh >"$scratch/architecture.svg" 2>&1
 is_empty "$(cmp "$scratch/architecture.svg" docs/architecture.svg 2>&1)" \
     "docs/architecture.svg is what docs/draw_architecture.sh draws"
+sh docs/draw_structure.sh >"$scratch/structure.svg" 2>&1
+is_empty "$(cmp "$scratch/structure.svg" docs/structure.svg 2>&1)" \
+    "docs/structure.svg is what docs/draw_structure.sh draws"
 awk -f docs/draw_performance.awk docs/performance.tsv \
     >"$scratch/performance.svg" 2>&1
 is_empty "$(cmp "$scratch/performance.svg" docs/performance.svg 2>&1)" \
