@@ -321,6 +321,17 @@ TN_API void tn_log_set(void (*log)(int level, const char *line, void *context),
 TN_API const char *tn_version(void);
 TN_API int tn_version_number(void);
 
+/* Works as snprintf, but always in the C locale and rounding to nearest: a
+ * number has the same text whatever locale and rounding mode the program has
+ * set. For the texts of modules (tn_module_class.describe) and of errors of
+ * your own. Returns -1 with TN_ERR_ARGUMENT if format is NULL, or text is NULL
+ * and room is not 0. */
+TN_API int tn_format(char *text, size_t room, const char *format, ...)
+#if defined(__GNUC__)
+    __attribute__((format(printf, 3, 4)))
+#endif
+    ;
+
 #ifdef __cplusplus
 }
 #endif

@@ -85,3 +85,17 @@ void tn__text_release(tn__text *text)
     tn__free(text->data);
     *text = (tn__text){0};
 }
+
+int tn_format(char *text, size_t room, const char *format, ...)
+{
+    if ((!text && room) || !format) {
+        tn__fail(TN_ERR_ARGUMENT, "format: {%s} is NULL",
+                 format ? "text" : "format");
+        return -1;
+    }
+    va_list args;
+    va_start(args, format);
+    const int length = tn__plain_vprint(text, room, format, args);
+    va_end(args);
+    return length;
+}

@@ -65,9 +65,11 @@ void tn_progress_end(tn_progress *progress, const char *note)
 {
     if (!progress || !progress->file)
         return;
-    fprintf(progress->file, "%s%s  %s  (%.1f s)%s\n",
+    char seconds[40];
+    tn_format(seconds, sizeof seconds, "%.1f", now_s() - progress->start_s);
+    fprintf(progress->file, "%s%s  %s  (%s s)%s\n",
             progress->terminal ? "\r" : "", progress->label, note ? note : "",
-            now_s() - progress->start_s, progress->terminal ? "\033[K" : "");
+            seconds, progress->terminal ? "\033[K" : "");
     fflush(progress->file);
     progress->file = NULL;
 }

@@ -173,7 +173,7 @@ TN__NN_SMALL static bool check_numbers(const tn__nn_row *row,
         const bool fine[] = {x >= 1, x >= 0, x > 0, x == x && x != 0,
                              x >= 0 && x <= 1};
         char value[40];
-        snprintf(value, sizeof value, "%.15g", x);
+        tn_format(value, sizeof value, "%.15g", x);
         if (!fine[kind])
             return refuse(row, s, value, wanted[kind]);
     }
@@ -209,8 +209,8 @@ TN__NN_SMALL static bool check_half(const tn__nn_row *row,
             if (j == 0)
                 return true;
         char value[100];
-        snprintf(value, sizeof value, "%.15g with a %s of %.15g", x,
-                 kernel->name, k);
+        tn_format(value, sizeof value, "%.15g with a %s of %.15g", x,
+                  kernel->name, k);
         if (x > floor(k / 2))
             return refuse(row, s, value, "at most half of that");
     }
@@ -494,14 +494,15 @@ tn_tensor *tn_nn_pool_forward(tn_module *any, tn_tensor *input,
 TN__NN_SMALL static void print_float(char text[32], double x)
 {
     if (floor(x) == x && fabs(x) < 1e15) {
-        snprintf(text, 32, "%.1f", x);
+        tn_format(text, 32, "%.1f", x);
         return;
     }
-    for (int digits = 1; digits <= 17; digits++) {
+    int digits = 1; /* printed and read in the program's locale, and then again
+                     * in the C locale */
+    do
         snprintf(text, 32, "%.*g", digits, x);
-        if (strtod(text, NULL) == x)
-            break;
-    }
+    while (strtod(text, NULL) != x && ++digits < 17);
+    tn_format(text, 32, "%.*g", digits, x);
 }
 
 TN__NN_SMALL static size_t print_list(const tn__nn_setting *s, int axes,

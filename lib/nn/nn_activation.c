@@ -118,7 +118,7 @@ static tn_tensor *forward(tn_module *self, tn_tensor *input)
 
 static void describe(const tn_module *self, char *text, size_t room)
 {
-    snprintf(text, room, "p=%g, inplace=False", ((const dropout *)self)->p);
+    tn_format(text, room, "p=%g, inplace=False", ((const dropout *)self)->p);
 }
 
 static const tn_module_class dropout_class = {.size = sizeof dropout_class,

@@ -123,8 +123,8 @@ static void channels_describe(const tn_module *self, char *text, size_t room)
     const norm *n = (const norm *)self;
     char momentum[32] = "None";
     if (!n->cumulative)
-        snprintf(momentum, sizeof momentum, "%g", n->momentum);
-    snprintf(text, room,
+        tn_format(momentum, sizeof momentum, "%g", n->momentum);
+    tn_format(text, room,
              "%" PRId64 ", eps=%g, momentum=%s, affine=%s, "
              "track_running_stats=%s",
              n->shape.dim[0], n->eps, momentum, n->weight ? "True" : "False",
@@ -322,7 +322,7 @@ static void last_describe(const tn_module *self, char *text, size_t room)
                                i ? ", " : "", n->shape.dim[i]);
     char eps[32] = "None";
     if (!tn_is_none_float(n->eps))
-        snprintf(eps, sizeof eps, "%g", n->eps);
+        tn_format(eps, sizeof eps, "%g", n->eps);
     if (at < room)
         snprintf(text + at, room - at, "%s), eps=%s, elementwise_affine=%s",
                  n->shape.count == 1 ? "," : "", eps,

@@ -28,7 +28,7 @@ static void upsample_describe(const tn_module *self, char *text, size_t room)
     const upsample *u = (const upsample *)self;
     size_t at = 0;
     if (u->size.count == 0)
-        at = (size_t)snprintf(text, room, "scale_factor=%g", u->factor);
+        at = (size_t)tn_format(text, room, "scale_factor=%g", u->factor);
     for (int i = 0; i < u->size.count && at < room; i++)
         at += (size_t)snprintf(text + at, room - at, "%s%" PRId64,
                                i ? ", " : "size=(", u->size.dim[i]);

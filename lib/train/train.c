@@ -244,9 +244,9 @@ static void show_step(run *r, const tn_batch *batch)
         double rate = (double)(r->bar.done + 1) / (now - r->start_s + 1e-9);
         double left =
             (double)(r->bar.total - r->bar.done - 1) / (rate > 0 ? rate : 1);
-        snprintf(r->note, sizeof r->note,
-                 "loss %.4g  %.3g batches/s  %.0f s left",
-                 tn_item(r->s.batch_loss), rate, left);
+        tn_format(r->note, sizeof r->note,
+                  "loss %.4g  %.3g batches/s  %.0f s left",
+                  tn_item(r->s.batch_loss), rate, left);
     }
     (void)batch;
     tn_progress_step(&r->bar, r->note);
@@ -356,21 +356,32 @@ static void judge(run *r)
         tn_module_save(r->s.module, r->o.best);
 }
 
+/* Writes "  name 0.1234" to the log. */
+static void log_number(const run *r, const char *name, double number)
+{
+    char text[40];
+    tn_format(text, sizeof text, "%.4f", number);
+    fprintf(r->o.log, "  %s %s", name, text);
+}
+
 static void write_log(run *r)
 {
     if (!r->o.log || tn_error())
         return;
     if (r->shown) /* the line takes the place of the progress bar's last one */
         fputs("\r\033[K", stderr);
-    fprintf(r->o.log, "epoch %*" PRId64 "/%" PRId64 "  loss %.4f",
-            r->s.epochs > 9 ? 2 : 1, r->s.epoch + 1, r->s.epochs, r->s.loss);
+    fprintf(r->o.log, "epoch %*" PRId64 "/%" PRId64, r->s.epochs > 9 ? 2 : 1,
+            r->s.epoch + 1, r->s.epochs);
+    log_number(r, "loss", r->s.loss);
     if (r->o.validation)
-        fprintf(r->o.log, "  validation %.4f", r->s.validation_loss);
+        log_number(r, "validation", r->s.validation_loss);
     for (int i = 0; r->o.metrics && r->o.metrics[i] && !tn_error(); i++)
         if (strcmp(tn_metric_name(r->o.metrics[i]), "confusion") != 0)
-            fprintf(r->o.log, "  %s %.4f", tn_metric_name(r->o.metrics[i]),
-                    tn_metric_value(r->o.metrics[i]));
-    fprintf(r->o.log, "  (%.1f s)\n", now_s() - r->start_s);
+            log_number(r, tn_metric_name(r->o.metrics[i]),
+                       tn_metric_value(r->o.metrics[i]));
+    char seconds[40];
+    tn_format(seconds, sizeof seconds, "%.1f", now_s() - r->start_s);
+    fprintf(r->o.log, "  (%s s)\n", seconds);
     fflush(r->o.log);
 }
 
@@ -415,7 +426,7 @@ static void run_epoch(run *r)
     if (whole)
         end_epoch(r);
     if (r->shown && (!r->o.log || !whole)) {
-        snprintf(r->note, sizeof r->note, "loss %.4g", r->s.loss);
+        tn_format(r->note, sizeof r->note, "loss %.4g", r->s.loss);
         tn_progress_end(&r->bar, r->note);
     }
 }

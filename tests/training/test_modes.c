@@ -90,8 +90,9 @@ static void definitions(void)
 {
     tn_tensor *x = tn_linspace(-3, 3, 101);
     const tn_op *op =
-        tn_op_define("modes(x; a = 0.3) = x * a + 1.1e-3 / (2.7 + x * x)");
-    add_tensor("an operator of its own", tn_op_apply(op, &x, NULL));
+        tn_op_define("modes(x; a) = x * a + 1.1e-3 / (2.7 + x * x)");
+    add_tensor("an operator of its own",
+               tn_op_apply(op, &x, (double[]){0.3}));
     add_tensor("composites", tn_add(tn_logspace(-2, 1.5, 101, 10),
                                     tn_celu(x, .alpha = 0.7)));
     add_tensor("constants", tn_arange(0, 10.1, 0.1));
@@ -120,6 +121,8 @@ static void printing(void)
     fclose(file);
     add_text("modules in print", text);
     free(text);
+    if (tn_error()) /* what follows clears it */
+        bail_out("%s", tn_error());
     tn_dropout(tn_ones(tn_dims(2)), 1.5, true);
     add_text("errors of operators", tn_error());
     tn_error_clear();
