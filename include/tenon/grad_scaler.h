@@ -37,7 +37,7 @@ typedef struct tn_grad_scaler tn_grad_scaler;
  *   backoff_factor   the scale is multiplied by it after an overflow; between 0
  *                    and 1
  *   growth_interval  number of steps without overflow until the scale grows
- *   disabled         only tn_grad_scaler_step has an effect */
+ *   disabled         no scaling; only tn_grad_scaler_step has an effect */
 #define TN_GRAD_SCALER_NEW_OPTIONS_LIST(X)                                    \
     X(double, init_scale, 65536)                                              \
     X(double, growth_factor, 2)                                               \
@@ -47,8 +47,8 @@ typedef struct tn_grad_scaler tn_grad_scaler;
 TN_OPTIONS_STRUCT(tn_grad_scaler_new, TN_GRAD_SCALER_NEW_OPTIONS_LIST);
 #define TN_GRAD_SCALER_NEW_OPTIONS                                            \
     TN_OPTIONS_DEFAULTS(tn_grad_scaler_new, TN_GRAD_SCALER_NEW_OPTIONS_LIST)
-/* Makes a scaler, which the open scope owns. Returns NULL on failure:
- * TN_ERR_ARGUMENT, TN_ERR_MEMORY. */
+/* Makes a scaler, which the open scope owns. Returns NULL with TN_ERR_ARGUMENT
+ * if an option is out of range, with TN_ERR_MEMORY if memory runs out. */
 TN_API tn_grad_scaler *
 tn_grad_scaler_new_with(const tn_grad_scaler_new_options *options);
 
