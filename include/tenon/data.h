@@ -60,8 +60,8 @@ TN_API tn_dataset *tn_dataset_new(const tn_dataset_class *type, void *context);
  * accepts .batch_size, .drop_last, .workers, .collate, .device, .num_replicas,
  * .rank and .drop_uneven, but no option that changes the order.
  *
- *   begin    starts the samples of an epoch, counted from 0. Returns TN_OK, or a
- *            negative status with the error set.
+ *   begin    starts the samples of an epoch, counted from 0. Returns TN_OK, or
+ *            a negative status with the error set.
  *   next     sets fields[] to the tensors of the next sample, owned by the open
  *            scope, and returns their number: 0 after the last sample, or a
  *            negative status with the error set.
@@ -260,9 +260,8 @@ TN_API int tn_collate_pad(tn_tensor *const *samples, int64_t count,
  *   distinct         with weights: draws no sample twice in an epoch
  *   sample_count     samples per epoch; none: the set's count. If it is larger
  *                    and samples are shuffled, shuffled orders are concatenated
- *   num_replicas     splits the order among so many loaders. This loader has the
- *                    positions rank, rank + num_replicas, rank + 2 num_replicas,
- *                    ...
+ *   num_replicas     splits the order among so many loaders. This loader has
+ *                    the positions rank + i num_replicas, i = 0, 1, ...
  *   rank             number of this loader, from 0
  *   drop_uneven      makes the loaders' shares equal by omitting the last
  *                    samples; otherwise the first samples are repeated
@@ -274,8 +273,8 @@ TN_API int tn_collate_pad(tn_tensor *const *samples, int64_t count,
  *                    are shuffled afterwards
  *   bucket_batches   1 or more. Small values keep the order more random, large
  *                    values make the lengths in a batch more equal
- *   collate          makes a batch of single samples, with collate_context; NULL
- *                    stacks them
+ *   collate          makes a batch of single samples, with collate_context.
+ *                    NULL stacks them
  *   device           copies batches to this device (tn_to of each field). With
  *                    workers, and an asynchronous device with events (CUDA,
  *                    OpenCL), a batch is copied while the device computes on

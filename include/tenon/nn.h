@@ -368,8 +368,8 @@ typedef struct tn_summary_totals {
 /* Runs module once on zeros of this shape, in evaluation mode and without
  * recording, and writes a table to file: a line for each module that was run,
  * with the shape of its output, its own parameters, and the multiply-adds of
- * convolutions and of linear, bilinear, recurrent and attention layers (those of
- * other operators are not counted).
+ * convolutions and of linear, bilinear, recurrent and attention layers. Other
+ * operators are not counted.
  *
  *   dtype    dtype of the zeros; TN_I64 for a module that begins with an
  *            embedding. Default: that of the first parameter, else the
@@ -480,11 +480,11 @@ TN_API const char *tn_module_report_text(const tn_module_report *report);
 /* ---- layers ---------------------------------------------------------------
  * Each function returns a module owned by the open scope, with its parameters
  * on the current device. Shapes are documented with the operator of the same
- * name in <tenon/ops.h>. Returns NULL with TN_ERR_ARGUMENT or TN_ERR_SHAPE for a
- * size or an option that is not allowed, with TN_ERR_MEMORY if memory runs out.
- * More layers: nn_layers.h, nn_activation.h, nn_attention.h, nn_container.h,
- * nn_conv.h, nn_embedding.h, nn_loss.h, nn_norm.h, nn_recurrent.h. Other initial
- * values: nn_init.h. */
+ * name in <tenon/ops.h>. Returns NULL with TN_ERR_ARGUMENT or TN_ERR_SHAPE for
+ * a size or an option that is not allowed, with TN_ERR_MEMORY if memory runs
+ * out. More layers: nn_layers.h, nn_activation.h, nn_attention.h,
+ * nn_container.h, nn_conv.h, nn_embedding.h, nn_loss.h, nn_norm.h,
+ * nn_recurrent.h. Other initial values: nn_init.h. */
 
 #define TN_NN_LINEAR_OPTIONS_LIST(X) X(bool, bias, true)
 TN_OPTIONS_STRUCT(tn_nn_linear, TN_NN_LINEAR_OPTIONS_LIST);

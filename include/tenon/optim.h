@@ -106,11 +106,11 @@ TN_API tn_status tn_optim_load_part(tn_optim *optim,
 
 /* Options of tn_clip_grad_norm:
  *
- *   norm_type           order of the norm: 1, 2, any other number, INFINITY (the
- *                       largest magnitude), -INFINITY (the smallest), or 0 (the
- *                       number of elements that are not 0)
- *   error_if_nonfinite  fail with TN_ERR_NAN if the norm is infinite or NaN; the
- *                       message names the parameter */
+ *   norm_type           order of the norm: 1, 2, any other number, INFINITY
+ *                       (the largest magnitude), -INFINITY (the smallest), or 0
+ *                       (the number of elements that are not 0)
+ *   error_if_nonfinite  fail with TN_ERR_NAN if the norm is infinite or NaN;
+ *                       the message names the parameter */
 #define TN_CLIP_GRAD_NORM_OPTIONS_LIST(X)                                     \
     X(double, norm_type, 2)                                                   \
     X(bool, error_if_nonfinite, false)
@@ -134,10 +134,10 @@ TN_API tn_status tn_clip_grad_value(const tn_parameter_list *parameters,
 
 /* ---- the optimizers ------------------------------------------------------
  * Each X(...) row below is the type, name and default of an option. With
- * maximize, a step goes along the gradient, not against it. Each call returns an
- * optimizer, which the open scope owns and which holds references to the
- * parameters. It returns NULL with TN_ERR_ARGUMENT if an option is out of range,
- * with TN_ERR_MEMORY if memory runs out. */
+ * maximize, a step goes along the gradient, not against it. Each call returns
+ * an optimizer, which the open scope owns and which holds references to the
+ * parameters. It returns NULL with TN_ERR_ARGUMENT if an option is out of
+ * range, with TN_ERR_MEMORY if memory runs out. */
 
 #define TN_OPTIM_SGD_OPTIONS_LIST(X)                                          \
     X(double, lr, 1e-3)                                                       \
@@ -403,10 +403,10 @@ TN_API tn_optim *tn_optim_lars_with(tn_parameter_list *parameters,
 TN_OPTIONS_STRUCT(tn_optim_lamb, TN_OPTIM_LAMB_OPTIONS_LIST);
 #define TN_OPTIM_LAMB_OPTIONS                                                 \
     TN_OPTIONS_DEFAULTS(tn_optim_lamb, TN_OPTIM_LAMB_OPTIONS_LIST)
-/* LAMB, for Adam with large batches: p = p - lr (|p| / |u|) u, where u is Adam's
- * bias-corrected update plus weight_decay p. The quotient is 1 if a norm is 0.
- * Source: arXiv:1904.00962, algorithm 2, with the identity as phi; defaults of
- * optax.lamb. */
+/* LAMB, for Adam with large batches: p = p - lr (|p| / |u|) u, where u is
+ * Adam's bias-corrected update plus weight_decay p. |p| / |u| is replaced by 1
+ * if a norm is 0. Source: arXiv:1904.00962, algorithm 2, with the identity as
+ * phi; defaults of optax.lamb. */
 TN_API tn_optim *tn_optim_lamb_with(tn_parameter_list *parameters,
                                     const tn_optim_lamb_options *options);
 

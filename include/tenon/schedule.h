@@ -230,8 +230,8 @@ TN_API tn_schedule *tn_schedule_multiplicative_lr(tn_optim *optim,
  *   factor          multiplies the learning rate in a reduction; below 1
  *   patience        number of steps without an improvement that are tolerated
  *   threshold       a smaller change of the metric is no improvement
- *   threshold_mode  "rel": threshold is a fraction of the best metric; "abs": it
- *                   is a difference
+ *   threshold_mode  "rel": threshold is a fraction of the best metric; "abs":
+ *                   it is a difference
  *   cooldown        after a reduction, so many steps are not counted
  *   min_lr          lower bound of the learning rate
  *   eps             a reduction by less than this is not made */

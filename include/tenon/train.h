@@ -82,8 +82,8 @@ typedef void (*tn_train_callback)(tn_train_state *state, void *context);
  *                  NULL: the validation loss, or without validation the
  *                  training loss
  *   maximize       a greater value of monitor is better
- *   patience       number of epochs in a row without an improvement by more than
- *                  min_delta after which the training ends
+ *   patience       number of epochs in a row without an improvement by more
+ *                  than min_delta after which the training ends
  *   last           path of a checkpoint (checkpoint.h) of all parts of the
  *                  training, written after each epoch, when `stop` is set, and
  *                  after every checkpoint_every steps
