@@ -357,8 +357,8 @@ static inline tn_batch tn_batch_begin(tn_loader *loader);
 TN_API void tn_batch_begin_with(tn_batch *batch, tn_loader *loader);
 /* Closes the scope of the previous batch, opens one for the next batch and
  * reads that batch. Returns false at the end of the epoch or if an error is
- * pending. An error in a worker is reported with the batch that it was making.
- */
+ * pending. An error in a worker is reported with the batch that it was
+ * making. */
 TN_API bool tn_batch_next(tn_batch *batch);
 /* Ends the loop and closes the scope, for a loop that is left early. Does
  * nothing for NULL or after the end. */

@@ -438,8 +438,8 @@ typedef struct tn_rename {
  * is TN_ERR_ARGUMENT, TN_ERR_SHAPE or TN_ERR_DTYPE, by the first difference,
  * and its message lists all differences, cut at 1600 bytes. TN_ERR_ARGUMENT
  * also if rename gives two tensors of the file the same name. Other errors are
- * those of tn_safetensors_open (io.h). Source: torch.nn.Module.load_state_dict.
- */
+ * those of tn_safetensors_open (io.h). Source:
+ * torch.nn.Module.load_state_dict. */
 typedef struct tn_module_report tn_module_report;
 #define TN_MODULE_LOAD_OPTIONS_LIST(X)                                        \
     X(bool, strict, true)                                                     \

@@ -85,8 +85,8 @@ tn_init_trunc_normal_with(tn_tensor *x,
                           const tn_init_trunc_normal_options *options);
 
 /* Draws with standard deviation std = gain sqrt(2 / (fan_in + fan_out)),
- * uniform in [-sqrt(3) std, sqrt(3) std) or normal (Glorot and Bengio, 2010).
- */
+ * uniform in [-sqrt(3) std, sqrt(3) std) or normal (Glorot and Bengio,
+ * 2010). */
 #define TN_INIT_XAVIER_OPTIONS_LIST(X) X(double, gain, 1)
 TN_OPTIONS_STRUCT(tn_init_xavier_uniform, TN_INIT_XAVIER_OPTIONS_LIST);
 #define TN_INIT_XAVIER_UNIFORM_OPTIONS                                        \

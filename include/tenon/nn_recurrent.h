@@ -109,8 +109,8 @@ TN_API tn_module *tn_nn_lstm_cell_with(int64_t input_size, int64_t hidden_size,
                                        const tn_nn_lstm_cell_options *options);
 /* Run one step from hidden state h and cell state c, both (batch, hidden) or
  * (hidden); NULL means zeros. Return the new h, and set *out_c to the new c.
- * cell is an RNNCell or a GRUCell in the first call, an LSTMCell in the second.
- */
+ * cell is an RNNCell or a GRUCell in the first call, an LSTMCell in the
+ * second. */
 TN_API tn_tensor *tn_nn_rnn_cell_forward(tn_module *cell, tn_tensor *input,
                                          tn_tensor *h);
 TN_API tn_tensor *tn_nn_lstm_cell_forward(tn_module *cell, tn_tensor *input,

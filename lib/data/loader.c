@@ -514,8 +514,8 @@ static int collate_batch(const tn_loader *loader, int64_t k, tn_tensor **fields)
 }
 
 /* Makes batch k of the current epoch; returns 0 fields after the end of a
- * stream. Does not change the loader, because workers call it at the same time.
- */
+ * stream. Does not change the loader, because workers call it at the same
+ * time. */
 static int make_batch(void *context, int64_t k, tn_tensor **fields)
 {
     tn_loader *loader = context;

@@ -288,8 +288,8 @@ char *tn_text_decode(const tn_text *text, const tn_tensor *ids)
     tn_scope *scope = tn_scope_open();
     char *string = NULL;
     /* Operators take inputs that are not const, because recording a call
-     * changes them. Calls with integers are not recorded, so the cast is safe.
-     */
+     * changes them. Calls with integers are not recorded, so the cast is
+     * safe. */
     tn_tensor *given = (tn_tensor *)(uintptr_t)ids;
     if (tn_tensor_to_array(tn_to_dtype(given, TN_I64), id,
                            (size_t)count * sizeof *id) == TN_OK)

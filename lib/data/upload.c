@@ -7,8 +7,8 @@
  * `arrived`, which follows the copies. The event `released` follows all work on
  * the batch, and the copies of the slot's next batch wait for it. A slot is
  * reused at the earliest two batches after its last batch was taken, when that
- * batch has been released. Tensors that the program still holds are not reused.
- */
+ * batch has been released. Tensors that the program still holds are not
+ * reused. */
 #include <data/upload.h>
 
 #include <base/error.h>

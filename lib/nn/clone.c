@@ -4,8 +4,8 @@
  *
  * An instance holds plain pointers to its children and parameters. The copy of
  * an instance is a copy of its bytes in which each pointer to an object that is
- * registered somewhere in the module is replaced by one to the object's copy.
- */
+ * registered somewhere in the module is replaced by one to the object's
+ * copy. */
 #include <nn/tree.h>
 
 #include <string.h>

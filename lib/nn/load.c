@@ -175,8 +175,8 @@ static bool add(load *l, int kind, const char *name, const char *in_file,
 }
 
 /* Returns the most similar of those of count names that have no match (other[i]
- * is -1), or NULL if its edit distance exceeds two thirds of the longer name.
- */
+ * is -1), or NULL if its edit distance exceeds two thirds of the longer
+ * name. */
 static const char *nearest(const char *name, const char *const *names,
                            const int *other, int count)
 {

@@ -166,8 +166,8 @@ static bool check_inputs(const attention *a, tn_tensor *const in[3])
 }
 
 /* Checks that key and value fit query in batch and length. given[] are the
- * caller's tensors, for messages; in[] are the same as (batch, time, features).
- */
+ * caller's tensors, for messages; in[] are the same as (batch, time,
+ * features). */
 static bool check_lengths(tn_tensor *const given[3], tn_tensor *const in[3])
 {
     static const char *const name[] = {"query", "key", "value"};

@@ -5,8 +5,8 @@
  * identity views: the view of the input is the first operator of a call, the
  * view of the output the last. The gradient of such a view is the gradient of
  * this call alone, because other uses of the input or output tensor do not go
- * through the view. Hooks on the gradients of the views call the user's hooks.
- */
+ * through the view. Hooks on the gradients of the views call the user's
+ * hooks. */
 #include <tenon/ops.h>
 #include <tenon/recompute.h>
 
@@ -55,8 +55,8 @@ static const tn_object_class hook_class = {
     hook_release};
 
 /* Appends a hook to the list, which the module owns. A removed hook leaves the
- * list, but keeps its pointer to the next hook, since a call may be running it.
- */
+ * list, but keeps its pointer to the next hook, since a call may be running
+ * it. */
 static tn_hook *add(tn_module *any, enum kind kind, tn_module_hook run,
                     tn_module_list_hook run_list, void *context)
 {

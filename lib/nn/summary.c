@@ -1,8 +1,8 @@
 /* summary.c: a table of the calls that one forward of a module makes.
  *
  * The module runs once, on zeros. While it runs, a watcher (callbacks for this
- * thread's module calls, module_call.c) adds a row to the table for each call.
- */
+ * thread's module calls, module_call.c) adds a row to the table for each
+ * call. */
 #include <nn/tree.h>
 
 #include <inttypes.h>

@@ -6,8 +6,8 @@
 
 /* Numbers of the kernels below: keep is the factor of the parameter for
  * decoupled weight decay (AdamW), decay is weight decay that is added to the
- * gradient (Adam), and root is the square root of the second bias correction.
- */
+ * gradient (Adam), and root is the square root of the second bias
+ * correction. */
 #define MOMENTS                                                               \
     TN__OPTIM_DIRECTION                                                       \
     "let m1 = m + share1 * (d - m); "                                         \

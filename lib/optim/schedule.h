@@ -82,8 +82,8 @@ struct tn_schedule {
 };
 
 /* Makes a schedule of a kind with `extra` bytes after the struct. The caller
- * fills .of, then calls tn__schedule_start. NULL if optim is not an optimizer.
- */
+ * fills .of, then calls tn__schedule_start. NULL if optim is not an
+ * optimizer. */
 tn_schedule *tn__schedule_new(const tn__schedule_kind *kind, tn_optim *optim,
                               size_t extra);
 /* Sets the rates of step 0. Returns the schedule, or NULL on failure. */
