@@ -30,9 +30,9 @@ extern "C" {
 typedef struct tn_dataset tn_dataset;
 
 /* A data set whose sample i is row i of x and row i of y. The first sizes of x
- * and y are equal (TN_ERR_SHAPE). y may be NULL. The data set holds references
- * to the tensors, without a copy. The open scope owns it, and all data sets
- * below. */
+ * and y must be equal, else the result is NULL with TN_ERR_SHAPE. y may be
+ * NULL. The data set holds references to the tensors, without a copy. The open
+ * scope owns it, and all data sets below. */
 TN_API tn_dataset *tn_dataset_from_tensors(tn_tensor *x, tn_tensor *y);
 /* A data set whose sample i consists of row i of each of 1 .. TN_MAX_FIELDS
  * tensors, its fields. Otherwise like tn_dataset_from_tensors. */
@@ -236,8 +236,8 @@ TN_API int tn_collate_pad(tn_tensor *const *samples, int64_t count,
  *   a sampler of your own    .order
  *   WeightedRandomSampler    .weights, .sample_count; .distinct draws no
  *                            sample twice
- *   DistributedSampler       any of these with .num_replicas and .rank
- *   batches of like lengths  any of these with .lengths
+ *   DistributedSampler       any option above with .num_replicas and .rank
+ *   batches of like lengths  any option above with .lengths
  *
  * The samples drawn depend only on the seed, the epoch number and the position
  * in the epoch. They are the same on every machine, for any number of workers,
@@ -258,8 +258,9 @@ TN_API int tn_collate_pad(tn_tensor *const *samples, int64_t count,
  *                    weights[i], which is 0 or more; weight_count is the set's
  *                    count; copied
  *   distinct         with weights: draws no sample twice in an epoch
- *   sample_count     samples per epoch; none: the set's count. If it is larger
- *                    and samples are shuffled, shuffled orders are concatenated
+ *   sample_count     samples per epoch, by default the set's count. If it is
+ *                    larger and samples are shuffled, the epoch consists of
+ *                    several permutations
  *   num_replicas     splits the order among so many loaders. This loader has
  *                    the positions rank + i num_replicas, i = 0, 1, ...
  *   rank             number of this loader, from 0

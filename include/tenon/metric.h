@@ -50,7 +50,8 @@ TN_API tn_status tn_metric_update(tn_metric *metric, tn_tensor *prediction,
 
 /* Returns the metric of all batches since the last reset. Waits for the device.
  * Returns NAN on failure, with TN_ERR_STATE if there were no samples or the
- * metric is a matrix, or TN_ERR_MEMORY if memory runs out. */
+ * metric is tn_metric_confusion, whose value is a matrix, or TN_ERR_MEMORY if
+ * memory runs out. */
 TN_API double tn_metric_value(tn_metric *metric);
 
 /* Returns the confusion matrix of a metric that has classes: (classes, classes)

@@ -156,7 +156,8 @@ TN_API tn_tensor *tn_forward_inputs(tn_module *module,
 #define TN_INPUTS_END ((tn_tensor *)~(uintptr_t)0)
 
 /* Returns the signature of the module's class, "x, memory, mask? -> y", or
- * "input -> output" if the class has none. NULL if module is NULL. Lent. */
+ * "input -> output" if the class has none. NULL if module is NULL. The result
+ * is lent: valid while module lives. */
 TN_API const char *tn_module_signature(const tn_module *module);
 
 /* ---- hooks ---------------------------------------------------------------
@@ -269,7 +270,8 @@ TN_API bool tn_module_end(tn_module *module, tn_module_call *call,
                           tn_tensor **out, int count);
 
 /* Returns the child, parameter or buffer with this path ("conv.weight") below
- * module, lent. Returns NULL with TN_ERR_ARGUMENT if there is none. */
+ * module. It is lent: valid while its owner lives. Returns NULL with
+ * TN_ERR_ARGUMENT if there is none. */
 TN_API tn_module *tn_module_child(const tn_module *module, const char *path);
 TN_API tn_tensor *tn_module_parameter(const tn_module *module, const char *path);
 TN_API tn_tensor *tn_module_buffer(const tn_module *module, const char *path);

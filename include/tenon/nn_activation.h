@@ -32,8 +32,8 @@ TN_API tn_module *tn_nn_logsigmoid(void);
 TN_API tn_module *tn_nn_softsign(void);
 TN_API tn_module *tn_nn_tanhshrink(void);
 
-/* PReLU: x if x > 0, else weight x. The slope is learned: one for all inputs if
- * num_parameters is 1, else one for each channel (dimension 1). Its initial
+/* PReLU: x if x > 0, else weight * x. The slope is learned: one for all inputs
+ * if num_parameters is 1, else one for each channel (dimension 1). Its initial
  * value is init [0.25]. Parameter: weight (num_parameters). */
 TN_API tn_module *tn_nn_prelu(int64_t num_parameters, double init);
 

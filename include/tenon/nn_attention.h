@@ -135,8 +135,8 @@ TN_API tn_module *tn_nn_transformer_with(
 
 /* Runs an encoder or an encoder layer on src with masks:
  * tn_nn_transformer_encoder_forward(encoder, src, .is_causal = true).
- * Signature, without is_causal: "src, src_mask?, src_key_padding_mask? ->
- * output". */
+ * Signature: "src, src_mask?, src_key_padding_mask? -> output"; is_causal is an
+ * option of this call only. */
 typedef tn_nn_attention_masks tn_nn_transformer_encoder_forward_options;
 #define TN_NN_TRANSFORMER_ENCODER_FORWARD_OPTIONS TN_NN_ATTENTION_MASKS
 TN_API tn_tensor *tn_nn_transformer_encoder_forward_with(

@@ -54,7 +54,8 @@ TN_API int tn_module_child_count(const tn_module *module);
 TN_API tn_module *tn_module_child_at(const tn_module *module, int i);
 TN_API const char *tn_module_child_name(const tn_module *module, int i);
 /* Parameter i of module itself, in the order of registration. A negative i
- * counts from the end. Lent; NULL if i is out of range. Cannot fail. */
+ * counts from the end. The module owns the result. NULL if i is out of range.
+ * Cannot fail. */
 TN_API tn_tensor *tn_module_parameter_at(const tn_module *module, int i);
 
 /* A layer that returns its input, to replace a layer that is not wanted. */

@@ -1,8 +1,8 @@
 /* <tenon/nn_conv.h>: convolutions, transposed convolutions and upsampling. Part
  * of <tenon/nn.h>.
  *
- * Each returns a module owned by the open scope. Shapes are documented with the
- * operator of the same name in <tenon/ops.h>. Source: torch.nn.
+ * Each function returns a module owned by the open scope. Shapes are documented
+ * with the operator of the same name in <tenon/ops.h>. Source: torch.nn.
  *
  * Threads: As for all layers: <tenon/nn.h>. */
 #ifndef TENON_NN_CONV_H

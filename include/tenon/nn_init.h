@@ -36,8 +36,8 @@ extern "C" {
 TN_API tn_tensor *tn_init_constant(tn_tensor *x, double value);
 TN_API tn_tensor *tn_init_zeros(tn_tensor *x);
 TN_API tn_tensor *tn_init_ones(tn_tensor *x);
-/* Sets x (n, m) to the identity matrix: ones on the diagonal, zeros elsewhere.
- */
+/* Sets x (n, m) to the identity matrix: ones on the diagonal, zeros
+ * elsewhere. */
 TN_API tn_tensor *tn_init_eye(tn_tensor *x);
 
 /* Sets the weight x of a convolution, (out, in, kernel ...) with 3 to 5

@@ -26,8 +26,8 @@ typedef tn_tensor *(*tn_nn_distance)(tn_tensor *a, tn_tensor *b, void *context);
  *   distance_function  d; NULL means pairwise_distance
  *   context            passed to distance_function; lent
  *   margin             greater than 0
- *   swap               use the lesser of d(anchor, negative) and d(positive,
- *                      negative) in place of the former
+ *   swap               replace d(anchor, negative) by d(positive, negative)
+ *                      where the latter is less
  *
  * Source: torch.nn.TripletMarginWithDistanceLoss. */
 #define TN_NN_TRIPLET_DISTANCE_OPTIONS_LIST(X)                                \

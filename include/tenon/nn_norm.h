@@ -1,9 +1,9 @@
 /* <tenon/nn_norm.h>: normalisation layers. Part of <tenon/nn.h>.
  *
- * Each returns a module owned by the open scope. The output has the shape of
- * the input. With affine or elementwise_affine, a layer has the parameters
- * weight (initially ones) and bias (initially zeros), on the current device.
- * eps is 0 or more. Source: torch.nn.
+ * Each function returns a module owned by the open scope. The output has the
+ * shape of the input. With affine or elementwise_affine, a layer has the
+ * parameters weight (initially ones) and bias (initially zeros), on the current
+ * device. eps is 0 or more. Source: torch.nn.
  *
  * Threads: As for all layers: <tenon/nn.h>. */
 #ifndef TENON_NN_NORM_H
@@ -92,7 +92,7 @@ TN_API tn_module *tn_nn_layer_norm_with(
 /* Division by the root of the mean square over the last dimensions, whose sizes
  * are normalized_shape (arXiv:1910.07467). Parameter: weight. */
 #define TN_NN_RMS_NORM_OPTIONS_LIST(X)                                        \
-    X(double, eps, TN_NONE_FLOAT) /* none: machine epsilon of the dtype */    \
+    X(double, eps, TN_NONE_FLOAT) /* default: machine epsilon of the dtype */ \
     X(bool, elementwise_affine, true)
 TN_OPTIONS_STRUCT(tn_nn_rms_norm, TN_NN_RMS_NORM_OPTIONS_LIST);
 #define TN_NN_RMS_NORM_OPTIONS                                                \

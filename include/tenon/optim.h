@@ -52,8 +52,8 @@ TN_API tn_status tn_optim_set_lr(tn_optim *optim, double lr);
  * the list that is given when the optimizer is made. */
 
 #define TN_OPTIM_ADD_GROUP_OPTIONS_LIST(X)                                    \
-    X(double, lr, TN_NONE_FLOAT) /* none: the optimizer's lr */               \
-    X(double, weight_decay, TN_NONE_FLOAT) /* none: the optimizer's */
+    X(double, lr, TN_NONE_FLOAT) /* default: the optimizer's lr */            \
+    X(double, weight_decay, TN_NONE_FLOAT) /* default: the optimizer's */
 TN_OPTIONS_STRUCT(tn_optim_add_group, TN_OPTIM_ADD_GROUP_OPTIONS_LIST);
 #define TN_OPTIM_ADD_GROUP_OPTIONS                                            \
     TN_OPTIONS_DEFAULTS(tn_optim_add_group, TN_OPTIM_ADD_GROUP_OPTIONS_LIST)
@@ -65,8 +65,8 @@ TN_API tn_status tn_optim_add_group_with(
 
 /* Returns the number of groups, or 0 for NULL. Cannot fail. */
 TN_API int tn_optim_group_count(const tn_optim *optim);
-/* Read and set the learning rate of one group. If there is no such group, the
- * first returns NAN with TN_ERR_ARGUMENT. */
+/* Read and set the learning rate of one group. If there is no such group,
+ * tn_optim_group_lr returns NAN, and both record TN_ERR_ARGUMENT. */
 TN_API double tn_optim_group_lr(const tn_optim *optim, int group);
 TN_API tn_status tn_optim_group_set_lr(tn_optim *optim, int group, double lr);
 
@@ -96,8 +96,8 @@ typedef void (*tn_optim_state_visit)(const char *name, tn_tensor *x,
 TN_API char *tn_optim_state(const tn_optim *optim,
                             tn_optim_state_visit visit,
                             void *context);
-/* Like tn_optim_load, but reads from an open safetensors file or a part of one.
- */
+/* Like tn_optim_load, but reads from an open safetensors file or a part of
+ * one. */
 struct tn_safetensors;
 TN_API tn_status tn_optim_load_part(tn_optim *optim,
                                     struct tn_safetensors *part);
@@ -318,15 +318,15 @@ TN_OPTIONS_STRUCT(tn_optim_muon, TN_OPTIM_MUON_OPTIONS_LIST);
 /* Muon (K. Jordan, 2024): steps along the momentum, orthogonalised by
  * Newton-Schulz iterations whose values are rounded to bfloat16.
  * match_rms_adamw scales lr by 0.2 sqrt(max(rows, columns)) instead of
- * sqrt(max(1, rows / columns)). All parameters must be matrices (TN_ERR_SHAPE).
- * Source: torch.optim.Muon. */
+ * sqrt(max(1, rows / columns)). All parameters must be matrices, else the
+ * result is NULL with TN_ERR_SHAPE. Source: torch.optim.Muon. */
 TN_API tn_optim *tn_optim_muon_with(tn_parameter_list *parameters,
                                     const tn_optim_muon_options *options);
 
 #define TN_OPTIM_LBFGS_OPTIONS_LIST(X)                                        \
     X(double, lr, 1)                                                          \
     X(int, max_iter, 20)                                                      \
-    X(int64_t, max_eval, TN_NONE_INT) /* none: max_iter * 5 / 4 */            \
+    X(int64_t, max_eval, TN_NONE_INT) /* default: max_iter * 5 / 4 */         \
     X(double, tolerance_grad, 1e-7)                                           \
     X(double, tolerance_change, 1e-9)                                         \
     X(int, history_size, 100)
@@ -342,7 +342,7 @@ TN_API tn_optim *tn_optim_lbfgs_with(tn_parameter_list *parameters,
 #define TN_OPTIM_ADAFACTOR_OPTIONS_LIST(X)                                    \
     X(double, lr, 1e-2)                                                       \
     X(double, beta2_decay, -0.8) /* at most 0 */                              \
-    X(double, eps1, TN_NONE_FLOAT) /* none: machine epsilon of the dtype */   \
+    X(double, eps1, TN_NONE_FLOAT) /* default: epsilon of the dtype */        \
     X(double, eps2, 1e-3) /* step ~ max(eps2, RMS of the parameter) */        \
     X(double, d, 1) /* upper bound of the update's RMS; at least 1 */         \
     X(double, weight_decay, 0)                                                \

@@ -168,7 +168,7 @@ typedef enum tn_cycle_mode {
 } tn_cycle_mode;
 #define TN_SCHEDULE_CYCLIC_LR_OPTIONS_LIST(X)                                 \
     X(int64_t, step_size_up, 2000)                                            \
-    X(int64_t, step_size_down, TN_NONE_INT) /* none: step_size_up */          \
+    X(int64_t, step_size_down, TN_NONE_INT) /* default: step_size_up */       \
     X(tn_cycle_mode, mode, TN_CYCLE_TRIANGULAR)                               \
     X(double, gamma, 1) /* for TN_CYCLE_EXP_RANGE */                          \
     X(bool, cycle_momentum, true) /* momentum falls as lr rises */            \
@@ -179,9 +179,10 @@ TN_OPTIONS_STRUCT(tn_schedule_cyclic_lr, TN_SCHEDULE_CYCLIC_LR_OPTIONS_LIST);
     TN_OPTIONS_DEFAULTS(tn_schedule_cyclic_lr,                                \
                         TN_SCHEDULE_CYCLIC_LR_OPTIONS_LIST)
 /* Moves the learning rate up and down between base_lr and max_lr
- * (arXiv:1506.01186). With cycle_momentum, the optimizer must have a momentum
- * (TN_ERR_ARGUMENT). base_momentum and max_momentum are rejected without
- * cycle_momentum. gamma is rejected unless the mode is TN_CYCLE_EXP_RANGE. */
+ * (arXiv:1506.01186). With cycle_momentum, the optimizer must have a momentum,
+ * else the result is NULL with TN_ERR_ARGUMENT. base_momentum and max_momentum
+ * are rejected without cycle_momentum. gamma is rejected unless the mode is
+ * TN_CYCLE_EXP_RANGE. */
 TN_API tn_schedule *
 tn_schedule_cyclic_lr_with(tn_optim *optim, double base_lr, double max_lr,
                            const tn_schedule_cyclic_lr_options *options);
@@ -202,8 +203,8 @@ TN_OPTIONS_STRUCT(tn_schedule_one_cycle_lr,
                         TN_SCHEDULE_ONE_CYCLE_LR_OPTIONS_LIST)
 /* Raises the learning rate to max_lr, then lowers it to nearly 0, within
  * total_steps (arXiv:1708.07120). Further steps fail with TN_ERR_STATE. With
- * cycle_momentum, the optimizer must have a momentum; without it, base_momentum
- * and max_momentum are rejected (TN_ERR_ARGUMENT). */
+ * cycle_momentum, the optimizer must have a momentum. Without cycle_momentum,
+ * base_momentum and max_momentum are rejected. */
 TN_API tn_schedule *
 tn_schedule_one_cycle_lr_with(tn_optim *optim, double max_lr,
                               int64_t total_steps,

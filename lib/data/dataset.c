@@ -58,8 +58,8 @@ tn_status tn__data_check(const char *name, const char *argument,
 
 /* ---- rows of tensors ---------------------------------------------------- */
 
-/* Returns whether index is consecutive. Then a batch is a view of the tensor.
- */
+/* Returns whether index is consecutive. Then a batch is a view of the
+ * tensor. */
 static bool is_consecutive(const int64_t *index, int64_t count)
 {
     for (int64_t i = 1; i < count; i++) {

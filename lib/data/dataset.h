@@ -46,11 +46,11 @@ struct tn_dataset {
             void *context;
         } user;
         struct {
-            tn_dataset *base; /* one reference */
+            tn_dataset *base; /* counted reference */
             int64_t begin;
         } range;
         struct {
-            tn_dataset *base; /* one reference */
+            tn_dataset *base; /* counted reference */
             int64_t *index;   /* owned; count samples of base */
         } choice;
         struct {
@@ -59,20 +59,20 @@ struct tn_dataset {
         } concat;
         tn__stream *stream; /* owned; a data set without indices (stream.h) */
         struct {
-            tn_text *text;    /* one reference */
+            tn_text *text;    /* counted reference */
             int64_t length;   /* ids in a sample */
         } windows;
     } of;
 };
 
-/* Returns whether the argument "set" is a data set. If not, records an error.
- */
+/* Returns whether the argument "set" is a data set. If not, records an
+ * error. */
 bool tn__dataset_check(const tn_dataset *set, const char *call);
 /* Like tn__dataset_check, for an argument of another name. */
 bool tn__dataset_check_as(const tn_dataset *set, const char *call,
                           const char *argument);
-/* Makes a data set of a kind, whose `of` is not filled. No scope owns it yet.
- */
+/* Makes a data set of a kind, whose `of` is not filled. No scope owns it
+ * yet. */
 tn_dataset *tn__dataset_new(const tn__dataset_kind *kind, int64_t count);
 
 /* ---- collate.c: a batch of single samples ------------------------------- */

@@ -19,7 +19,7 @@ enum { MAX_WORKERS = 256 };
 
 struct tn_loader {
     tn__object object;
-    tn_dataset *set;   /* one reference */
+    tn_dataset *set;   /* counted reference */
     int64_t batch_size;
     bool shuffle, replacement, drop_last;
     int workers;
@@ -35,7 +35,7 @@ struct tn_loader {
     tn__order_length *bucket; /* owned; space for one bucket */
     int64_t bucket_count;     /* samples in a bucket: bucket_batches batches */
     tn_collate collate; /* NULL if samples are stacked */
-    void *collate_context; /* lent */
+    void *collate_context; /* not owned */
     tn__stream *stream; /* owned by the set; NULL if it has indices */
     tn__stream_share share;
     uint64_t stream_loop;
@@ -299,8 +299,8 @@ static void *copy_of(const void *list, int64_t count, size_t bytes)
     return copy;
 }
 
-/* Returns the number of samples that all replicas together use for one batch.
- */
+/* Returns the number of samples that all replicas together use for one
+ * batch. */
 static int64_t unit_of(const tn_loader *loader)
 {
     int64_t unit;
@@ -327,8 +327,9 @@ static bool take_lengths(tn_loader *loader, const tn_loader_new_options *all)
 /* Copies the lists of checked options. False if memory runs out. */
 static bool take_lists(tn_loader *loader, const tn_loader_new_options *all)
 {
-    /* Space for all drawn samples, rounded up to whole permutations, or for
-     * equal shares of all replicas, whichever is larger. */
+    /* Space for the larger of two numbers of samples: all drawn ones, or equal
+     * shares of all replicas. A shuffled order also needs space to complete its
+     * last permutation. */
     int64_t room = loader->order_count * loader->num_replicas;
     if (room < loader->drawn_count)
         room = loader->drawn_count;
@@ -568,8 +569,9 @@ static void choose_samples(tn_loader *loader)
     else if (loader->weights)
         tn__order_draw_distinct(order, count, loader->weights, base,
                                 loader->tree, seed, epoch);
-    else if (loader->shuffle) /* each permutation has its own seed, the first
-                                 one `seed` */
+    else if (loader->shuffle) /* an epoch larger than the set consists of
+                                 several permutations, each with a seed of its
+                                 own */
         for (int64_t at = 0, part = 0; at < count; at += base, part++)
             tn__order_shuffle(order + at, base,
                               seed + (uint64_t)part * 0x9e3779b97f4a7c15u,

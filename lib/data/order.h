@@ -52,8 +52,8 @@ void tn__order_bucket(int64_t *order, int64_t count, const int64_t *lengths,
 void tn__order_shard(int64_t *order, int64_t count, int64_t own, int replicas,
                      int rank);
 
-/* Returns the seed for the random numbers that the samples of one batch draw.
- */
+/* Returns the seed for the random numbers that the samples of one batch
+ * draw. */
 uint64_t tn__order_batch_seed(int64_t batch, uint64_t seed, uint64_t epoch);
 
 #endif

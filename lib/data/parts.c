@@ -95,8 +95,8 @@ tn_dataset *tn_dataset_concat(tn_dataset *const *sets, int count)
 
 /* ---- random parts ------------------------------------------------------- */
 
-/* Returns the sum of the lengths, or a negative number if a length is invalid.
- */
+/* Returns the sum of the lengths, or a negative number if a length is
+ * invalid. */
 static double sum_of(const double *lengths, int count)
 {
     double sum = 0;

@@ -26,7 +26,7 @@ typedef struct slot {
     bool full;
     int count; /* number of fields, 0 after the end of a stream, or a negative
                   status if making the batch failed */
-    tn_tensor *field[TN_MAX_FIELDS]; /* kept */
+    tn_tensor *field[TN_MAX_FIELDS]; /* counted reference */
     tn__error error;
 } slot;
 
@@ -102,8 +102,8 @@ static void team_free(tn__team *team)
 
 static void start_threads(tn__team *team, int count)
 {
-    /* Block signals in the workers, so that the program's threads handle them.
-     */
+    /* Block signals in the workers, so that the program's threads handle
+     * them. */
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);

@@ -13,8 +13,8 @@ typedef enum family { NORMAL, UNIFORM, BERNOULLI, CATEGORICAL, KINDS } family;
 struct tn_distribution {
     tn_object object;
     family kind;
-    tn_tensor *a, *b;   /* kept; loc and scale, or low and high; or a is probs
-                           or logits, and b is NULL */
+    tn_tensor *a, *b;   /* counted references: loc and scale, or low and high;
+                           or probs or logits in a, with b NULL */
     bool logits;        /* a is logits, not probs */
     tn_dims_list batch; /* batch shape */
 };
@@ -261,8 +261,8 @@ static tn_tensor *logits_of(const tn_distribution *d, tn_tensor *probs)
                                 : tn_log(p);
 }
 
-/* Sets out[] to the two parameters of the formulas. Returns false on failure.
- */
+/* Sets out[] to the two parameters of the formulas. Returns false on
+ * failure. */
 static bool parameters_of(const tn_distribution *d, tn_tensor **out)
 {
     out[0] = d->a;

@@ -31,8 +31,8 @@ static void describe(const tn_module *self, char *text, size_t room)
                  e->padding_idx);
 }
 
-/* Returns a (num_embeddings, embedding_dim) tensor of standard normal numbers.
- */
+/* Returns a (num_embeddings, embedding_dim) tensor of standard normal
+ * numbers. */
 static tn_tensor *make_weight(const char *name, int64_t num_embeddings,
                               int64_t embedding_dim)
 {

@@ -148,8 +148,8 @@ TN__NN_SMALL static bool refuse(const tn__nn_row *row, const tn__nn_setting *s,
     return false;
 }
 
-/* Stores number i of the setting s in *to. Returns false if s has no number i.
- */
+/* Stores number i of the setting s in *to. Returns false if s has no number
+ * i. */
 TN__NN_SMALL static bool number_at(const tn__nn_setting *s, int i, double *to)
 {
     bool one = i == 0;
@@ -187,8 +187,8 @@ TN__NN_SMALL static bool check_numbers(const tn__nn_row *row,
     return true;
 }
 
-/* Returns whether the word of s is one of `words`, which is written as "a|b|c".
- */
+/* Returns whether the word of s is one of `words`, which is written as
+ * "a|b|c". */
 TN__NN_SMALL static bool check_word(const tn__nn_row *row,
                                     const tn__nn_setting *s, const char *words)
 {
@@ -570,8 +570,8 @@ TN__NN_SMALL static void describe(const tn_module *self, char *text,
         tn__nn_setting *s = find(layer, word + skip, all - skip - list);
         if (!s && all == strlen("size") && strncmp(word, "size", all) == 0)
             s = find(layer, "output_size", strlen("output_size"));
-        /* of two exclusive options (check rule "a^b"), print the given one only
-         */
+        /* of two exclusive options (check rule "a^b"), print the given one
+         * only */
         bool left_out = s && s->value.kind == TN_VALUE_NONE &&
                         strchr(texts + row->check, '^');
         if (!left_out) {

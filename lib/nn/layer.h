@@ -11,8 +11,8 @@
 
 struct tn__nn_layer;
 
-/* Marks functions to be compiled for size, because their time does not matter.
- */
+/* Marks functions to be compiled for size, because their time does not
+ * matter. */
 #define TN__NN_SMALL __attribute__((cold))
 
 /* A row of layers.def as a C struct, written by generate.awk. To keep the
@@ -25,8 +25,8 @@ typedef struct tn__nn_row {
     uint16_t name; /* name of the constructor without tn_ */
     uint16_t class_name;
     uint16_t arguments; /* names of arguments: "kernel_size" */
-    uint16_t kinds; /* a letter for the type of each argument: i int, d dim,
-                       s size, a axis, f float, l dims, p pad */
+    uint16_t kinds; /* a letter for the type in layers.def of each argument: i
+                       int, d dim, s size, a axis, f float, l dims, p pad */
     uint16_t check; /* rules of the check line. stride@kernel_size means: the
                        default of stride is kernel_size */
     uint16_t print; /* names to print */
@@ -44,7 +44,8 @@ enum {
 enum {
     TN__NN_FROM_INPUT = -1,   /* the argument is the layer's next input */
     TN__NN_FROM_DEFAULT = -2, /* the argument is left out */
-    TN__NN_FROM_INDICES = -3  /* it is return_indices, set by the call */
+    TN__NN_FROM_INDICES = -3  /* the argument is return_indices, true if the
+                                 caller of the layer wants indices */
 };
 
 /* An argument or an option of a layer, with its value. */
@@ -66,8 +67,8 @@ typedef struct tn__nn_layer {
     tn__nn_setting setting[TN__NN_PARAMETERS];
 } tn__nn_layer;
 
-/* Functions that compute the output for rows without an operator (layer_run.c).
- */
+/* Functions that compute the output for rows without an operator
+ * (layer_run.c). */
 tn_tensor *tn__nn_pad_constant(tn__nn_layer *layer, tn_tensor *input);
 tn_tensor *tn__nn_pad_reflect(tn__nn_layer *layer, tn_tensor *input);
 tn_tensor *tn__nn_pad_replicate(tn__nn_layer *layer, tn_tensor *input);

@@ -20,7 +20,7 @@
 
 typedef struct difference {
     tn_object object;
-    struct difference *next; /* kept */
+    struct difference *next; /* counted reference */
     tn_load_difference shown;
     char text[]; /* memory for the strings of shown */
 } difference;
@@ -36,7 +36,7 @@ static const tn_object_class difference_class = {
 
 struct tn_module_report {
     tn_object object;
-    difference *first; /* kept */
+    difference *first; /* counted reference */
     int count;
     char text[];
 };
@@ -50,8 +50,8 @@ static const tn_object_class report_class = {sizeof report_class, "load report",
                                              sizeof(tn_module_report),
                                              report_release};
 
-/* Checks the argument of an attribute function, for which NULL is not an error.
- */
+/* Checks the argument of an attribute function, for which NULL is not an
+ * error. */
 static bool is_report(const tn_module_report *report, const char *what)
 {
     return report && tn_object_check(report, &report_class, what, "report");
@@ -174,9 +174,9 @@ static bool add(load *l, int kind, const char *name, const char *in_file,
     return true;
 }
 
-/* Returns the most similar of those of count names that have no match (other[i]
- * is -1), or NULL if its edit distance exceeds two thirds of the longer
- * name. */
+/* Returns the name that is most similar to `name` among the names[i] without a
+ * match (other[i] is -1). Returns NULL if its edit distance exceeds two thirds
+ * of the longer name's length. */
 static const char *nearest(const char *name, const char *const *names,
                            const int *other, int count)
 {

@@ -167,8 +167,8 @@ static bool take_inputs(const tn_module *module, tn_tensor *const *given,
     return true;
 }
 
-/* Returns whether all outputs are live tensors; if not, an error is recorded.
- */
+/* Returns whether all outputs are live tensors; if not, an error is
+ * recorded. */
 static bool check_outputs(const tn_module *module, tn_tensor *const *out,
                           int count)
 {

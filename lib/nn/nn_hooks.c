@@ -31,7 +31,7 @@ static const char *const kind_names[] = {
 
 struct tn__nn_hook {
     tn_hook base;
-    struct tn__nn_hook *next; /* kept */
+    struct tn__nn_hook *next; /* counted reference */
     enum kind kind;
     tn_module_hook run;
     tn_module_list_hook run_list; /* used instead of run by LIST_ kinds */
@@ -136,8 +136,8 @@ typedef struct values {
     int input_count, output_count;
 } values;
 
-/* Replaces the first input by `other`, at all inputs that are the same tensor.
- */
+/* Replaces the first input by `other`, at all inputs that are the same
+ * tensor. */
 static void replace_input(const values *v, tn_tensor *other)
 {
     tn_tensor *given = v->input[0];
@@ -203,13 +203,13 @@ static bool run_hooks(tn_module *module, enum kind kind, enum kind list,
 
 /* ---- gradients of a module's input and output --------------------------- */
 
-/* One recorded call of a module with backward hooks. The graph of the call
- * holds it. Under create_graph the graph of grad_output may contain this call.
- * That reference cycle ends when the backward pass has reached the input and
- * grad_output is dropped. */
+/* One recorded call of a module with backward hooks. The recorded graph holds a
+ * reference to this struct. Under create_graph, grad_output may in turn refer
+ * to that graph. This reference cycle is broken when the backward pass reaches
+ * the input, since grad_output is then dropped. */
 struct tn__nn_passage {
     tn_object object;
-    tn_module *module;      /* kept */
+    tn_module *module;      /* counted reference */
     bool has_input;         /* whether the input requires a gradient */
     tn_tensor *grad_output; /* kept from when the backward pass reaches the
                                output until it reaches the input */
@@ -333,7 +333,7 @@ static void forward(tn_module *module, tn_tensor *const *inputs,
  * it. */
 typedef struct rerun {
     tn_object object;
-    tn_module *module; /* kept */
+    tn_module *module; /* counted reference */
     unsigned given;    /* bit i is set if input i was given */
 } rerun;
 

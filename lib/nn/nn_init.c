@@ -95,8 +95,8 @@ static bool check_slope(const tn_options_type *type, const void *own,
     return tn_options_check_needs(type, own, &need, 1) == TN_OK;
 }
 
-/* Returns the gain of a nonlinearity, or NAN with an error for an unknown name.
- */
+/* Returns the gain of a nonlinearity, or NAN with an error for an unknown
+ * name. */
 static double gain_of(const char *name, double a, const char *what)
 {
     static const struct {

@@ -41,7 +41,7 @@ TN__NN_SMALL static bool check_sizes(const char *layer, const char *a,
 typedef struct triplet {
     tn_module base;
     tn_nn_distance distance; /* NULL for pairwise_distance */
-    void *context;           /* lent */
+    void *context;           /* not owned */
     double margin;
     bool swap;
     const char *reduction;

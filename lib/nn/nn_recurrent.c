@@ -443,8 +443,8 @@ tn_tensor *tn_nn_lstm_forward(tn_module *lstm, tn_tensor *input, tn_tensor *h0,
 
 /* ---- calls over packed sequences ---------------------------------------- */
 
-/* Reorders the batch of state from the given order to that of falling lengths,
- * or with `back` from the latter to the former. */
+/* Reorders the sequences in state: from the order in which they were given to
+ * that of falling lengths, or back if `back` is true. */
 static tn_tensor *reordered(tn_tensor *state, const tn_packed *packed,
                             bool back)
 {

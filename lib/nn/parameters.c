@@ -8,7 +8,7 @@
 
 /* A list is one allocation: the struct, the items, then their names. */
 typedef struct item {
-    tn_tensor *tensor; /* kept */
+    tn_tensor *tensor; /* counted reference */
     const char *name;  /* within the list's own memory */
 } item;
 

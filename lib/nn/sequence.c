@@ -11,7 +11,7 @@
 
 struct tn_packed {
     tn_object object;
-    tn_tensor *data; /* kept */
+    tn_tensor *data; /* counted reference */
     int64_t count, times;
     int64_t number[]; /* lengths[count], sorted_indices[count],
                          batch_sizes[times] */

@@ -17,7 +17,7 @@
 
 typedef struct row {
     tn_object object;
-    struct row *next; /* kept */
+    struct row *next; /* counted reference */
     int depth;
     const char *name; /* lent by the parent */
     const char *type;

@@ -238,8 +238,8 @@ static tn_nn_attention_masks masks_of(tn_tensor *attn_mask,
     return m;
 }
 
-/* Runs a layer or a stack. in[] are the inputs in the order of its signature.
- */
+/* Runs a layer or a stack. in[] are the inputs in the order of its
+ * signature. */
 static tn_tensor *run(const tn_module *module, tn_tensor *const *in,
                       bool is_causal, bool memory_is_causal)
 {
@@ -367,8 +367,8 @@ tn_module *tn_nn_transformer_decoder_with(
 
 /* ---- whole transformers ------------------------------------------------- */
 
-/* Runs encoder and decoder. in[] are the inputs in the order of the signature.
- */
+/* Runs encoder and decoder. in[] are the inputs in the order of the
+ * signature. */
 static tn_tensor *run_both(const transformer *t, tn_tensor *const *in,
                            bool src_causal, bool tgt_causal, bool memory_causal)
 {

@@ -16,9 +16,9 @@ enum tn__nn_kind { TN__NN_CHILD, TN__NN_PARAMETER, TN__NN_BUFFER };
 
 typedef struct tn__nn_entry {
     tn_object object;
-    struct tn__nn_entry *next; /* kept */
+    struct tn__nn_entry *next; /* counted reference */
     enum tn__nn_kind kind;
-    void *value;               /* a tn_module or a tn_tensor; kept */
+    void *value;               /* counted reference to a tn_module or tn_tensor */
     char name[];
 } tn__nn_entry;
 
@@ -31,7 +31,7 @@ struct tn_module_tree {
                                 root */
     _Atomic(const tn_path *) path; /* path of its last call, reused while it is
                                       called from the same path */
-    struct tn__nn_hook *hook; /* list of hooks (nn_hooks.c); kept */
+    struct tn__nn_hook *hook; /* first hook (nn_hooks.c); counted reference */
     bool recompute;
     size_t bytes;             /* size of the instance */
     uint8_t inputs, required; /* inputs of the signature; required inputs */
@@ -39,8 +39,8 @@ struct tn_module_tree {
     const char *input_name[]; /* interned, because errors hold them */
 };
 
-/* Whether a class has a member, which one compiled with older headers may lack.
- */
+/* Whether a class has a member, which one compiled with older headers may
+ * lack. */
 #define TN__NN_HAS(type, member)                                               \
     ((type)->size >= offsetof(tn_module_class, member) + sizeof(type)->member)
 

@@ -90,8 +90,8 @@ static tn_tensor *update_of(tn__optim_state *state, double share, double eps,
     return tn_op_call(factored, value, 6, &update, 1) < 0 ? NULL : update;
 }
 
-/* Changes tensors in place only after everything that can fail has succeeded.
- */
+/* Changes tensors in place only after everything that can fail has
+ * succeeded. */
 static tn_status step(const tn__optim_group *group, tn__optim_state *state,
                       const double *number, tn_tensor *p, tn_tensor *g)
 {

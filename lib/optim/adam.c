@@ -4,10 +4,10 @@
 
 #include <math.h>
 
-/* Numbers of the kernels below: keep is the factor of the parameter for
- * decoupled weight decay (AdamW), decay is weight decay that is added to the
- * gradient (Adam), and root is the square root of the second bias
- * correction. */
+/* Scalar parameters of the kernels below: share1 is 1 - beta1, share2 is 1 -
+ * beta2, keep is the factor of the parameter for decoupled weight decay
+ * (AdamW), decay is weight decay that is added to the gradient (Adam), and root
+ * is the square root of the second bias correction. */
 #define MOMENTS                                                               \
     TN__OPTIM_DIRECTION                                                       \
     "let m1 = m + share1 * (d - m); "                                         \

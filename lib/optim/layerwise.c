@@ -123,8 +123,8 @@ static void lamb_numbers(const tn__optim_group *group, tn__optim_progress *next,
     number[SIGN] = o->maximize ? -1 : 1;
 }
 
-/* Changes tensors in place only after everything that can fail has succeeded.
- */
+/* Changes tensors in place only after everything that can fail has
+ * succeeded. */
 static tn_status lamb_step(const tn__optim_group *group, tn__optim_state *state,
                            const double *number, tn_tensor *p, tn_tensor *g)
 {

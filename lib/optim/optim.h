@@ -34,7 +34,8 @@ typedef struct tn__optim_progress {
 } tn__optim_progress;
 
 typedef struct tn__optim_state {
-    tn_tensor *slot[TN__OPTIM_SLOTS]; /* kept; NULL if the slot is not used */
+    tn_tensor *slot[TN__OPTIM_SLOTS]; /* counted references; NULL if a slot is
+                                         not used */
     tn__optim_progress progress;
 } tn__optim_state;
 
@@ -48,9 +49,9 @@ typedef struct tn__optim_rates {
 
 typedef struct tn__optim_group {
     tn_object object;
-    struct tn__optim_group *next;  /* kept */
+    struct tn__optim_group *next;  /* counted reference */
     const tn_optim *optim;         /* lent, because it owns its groups */
-    tn_parameter_list *parameters; /* kept */
+    tn_parameter_list *parameters; /* counted reference */
     tn__optim_rates rates;
     tn__optim_rates before; /* copy of rates to restore if a schedule's step
                                fails */
@@ -98,8 +99,8 @@ struct tn_optim {
     tn_object object;
     tn__optim_rule *rule;
     tn__optim_rates defaults; /* rates of new groups */
-    tn__optim_group *first;   /* list of groups; kept */
-    void *history;            /* state of LBFGS (lbfgs.h); kept */
+    tn__optim_group *first;   /* list of groups; counted reference */
+    void *history;            /* state of LBFGS (lbfgs.h); counted reference */
     int64_t unscaled, stepped; /* gradient scaler's round (scaler.c) of the
                                   last unscaling and of the last step */
     bool found_inf;            /* a gradient was not finite in that round */

@@ -6,8 +6,8 @@
 #define NUMBERS "lr, decay, sign, alpha, share, eps"
 #define SQUARES TN__OPTIM_DIRECTION "let v1 = alpha * v + share * d * d; "
 #define PLAIN "let avg = sqrt(v1) + eps; "
-/* v1 - m1 * m1 can become negative by rounding, which gives NaN, as in PyTorch.
- */
+/* v1 - m1 * m1 can become negative by rounding, which gives NaN, as in
+ * PyTorch. */
 #define CENTERED                                                              \
     "let m1 = m + share * (d - m); let avg = sqrt(v1 - m1 * m1) + eps; "
 #define MOMENTUM "let b1 = momentum * b + d / avg; "

@@ -33,7 +33,7 @@ typedef struct tn__schedule_kind {
 struct tn_schedule {
     tn_object object;
     const tn__schedule_kind *kind;
-    tn_optim *optim; /* kept */
+    tn_optim *optim; /* counted reference */
     int64_t steps;
     int64_t limit; /* greatest number of steps, or 0 if there is no limit */
     union {
@@ -64,7 +64,7 @@ struct tn_schedule {
         } one_cycle;
         struct {
             tn_schedule_function of;
-            void *context; /* lent */
+            void *context; /* not owned */
         } function;
         struct {
             tn_schedule_reduce_lr_on_plateau_options o;
@@ -73,7 +73,8 @@ struct tn_schedule {
             int64_t bad_steps, cooldown;
         } plateau;
         struct {
-            tn_schedule **child; /* kept; both arrays follow the struct */
+            tn_schedule **child; /* counted references; both arrays are stored
+                                    after the struct */
             int64_t *number;     /* in a sequence, the milestones; in a chain,
                                     steps each child had made before */
             int count;
@@ -99,8 +100,8 @@ tn_status tn__schedule_advance(tn_schedule *schedule);
 tn_status tn__schedule_restart(tn_schedule *schedule, bool first);
 /* Sets the learning rates of all groups to the initial ones. */
 void tn__schedule_reset_lr(tn_optim *optim);
-/* Save the rates of all groups before a call that may fail, and restore them.
- */
+/* Save the rates of all groups before a call that may fail, and restore
+ * them. */
 void tn__schedule_remember(tn_optim *optim);
 void tn__schedule_recall(tn_optim *optim);
 

@@ -25,10 +25,10 @@ struct tn_metric {
     double threshold;
     char average;             /* 'b' binary, 'i' micro, 'a' macro */
     tn_device *device;        /* device of the first update; NULL before it */
-    tn_tensor *state[STATES]; /* kept; NULL before the first update */
+    tn_tensor *state[STATES]; /* references; NULL before the first update */
     int64_t count;            /* number of samples or updates */
     struct pair {
-        tn_tensor *score, *label; /* kept */
+        tn_tensor *score, *label; /* counted reference */
     } * pair;
     size_t pair_count, pair_room;
 };

@@ -151,9 +151,9 @@ double tn_evaluate_with(tn_module *module, tn_loader *loader,
 
 /* ---- checkpoints --------------------------------------------------------- */
 
-/* Moves the losses from the device to values[]. A resumed run starts with the
- * losses in values[] and an empty mean, so an uninterrupted run does the same
- * at a checkpoint to get the same bits. */
+/* Moves the losses from the device to values[]. A resumed run starts with these
+ * values and an empty mean. An uninterrupted run does so at each checkpoint,
+ * too, and therefore gets the same bits. */
 static void fold_losses(run *r)
 {
     if (r->mean_count == 0)
