@@ -174,8 +174,8 @@ TN_API tn_text *tn_text_load_with(const char *path,
 TN_API tn_text *tn_text_from_string_with(const char *string,
                                          const tn_text_from_string_options *options);
 
-/* The number of ids in the text, and the number of different ids. 0 for NULL.
- * Cannot fail. */
+/* Return the number of ids in the text, and the number of different ids. 0 for
+ * NULL. Cannot fail. */
 TN_API int64_t tn_text_count(const tn_text *text);
 TN_API int tn_text_vocabulary(const tn_text *text);
 

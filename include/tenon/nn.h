@@ -437,10 +437,10 @@ typedef struct tn_rename {
  *                    .report = &report);
  *
  * On failure nothing is changed. If names, shapes or dtypes differ, the error
- * is TN_ERR_ARGUMENT, TN_ERR_SHAPE or TN_ERR_DTYPE, by the first difference,
- * and its message lists all differences, cut at 1600 bytes. TN_ERR_ARGUMENT
- * also if rename gives two tensors of the file the same name. Other errors are
- * those of tn_safetensors_open (io.h). Source:
+ * is TN_ERR_ARGUMENT, TN_ERR_SHAPE or TN_ERR_DTYPE, depending on the first
+ * difference. Its message lists all differences, cut at 1600 bytes.
+ * TN_ERR_ARGUMENT also if rename gives two tensors of the file the same name.
+ * Other errors are those of tn_safetensors_open (io.h). Source:
  * torch.nn.Module.load_state_dict. */
 typedef struct tn_module_report tn_module_report;
 #define TN_MODULE_LOAD_OPTIONS_LIST(X)                                        \
@@ -470,10 +470,10 @@ typedef struct tn_load_difference {
     const char *text;    /* the difference as a sentence */
 } tn_load_difference;
 
-/* The number of differences, difference i, and the text of all differences, one
- * on each line. The order is that of the module's names, followed by that of
- * the file's. The report owns the results. NULL if i is out of range. Cannot
- * fail. */
+/* Return the number of differences, difference i, and the text of all
+ * differences, one on each line. The order is that of the module's names,
+ * followed by that of the file's. The report owns the results. NULL if i is out
+ * of range. Cannot fail. */
 TN_API int tn_module_report_count(const tn_module_report *report);
 TN_API const tn_load_difference *
 tn_module_report_at(const tn_module_report *report, int i);

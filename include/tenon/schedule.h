@@ -214,10 +214,10 @@ tn_schedule_one_cycle_lr_with(tn_optim *optim, double max_lr,
  * step. Both count from 0. On failure the function sets an error
  * (tn_error_set). */
 typedef double (*tn_schedule_function)(int64_t step, int group, void *context);
-/* Multiplies the initial learning rate by function(step). Making the schedule
- * does step 0. function and context must remain valid as long as the schedule.
- * A step fails with TN_ERR_ARGUMENT if the learning rate would be negative or
- * not finite. Source: LambdaLR. */
+/* Multiplies the initial learning rate by function(step). Step 0 is made
+ * together with the schedule. function and context must remain valid as long as
+ * the schedule. A step fails with TN_ERR_ARGUMENT if the learning rate would be
+ * negative or not finite. Source: LambdaLR. */
 TN_API tn_schedule *tn_schedule_lambda_lr(tn_optim *optim,
                                           tn_schedule_function function,
                                           void *context);

@@ -85,27 +85,28 @@ TN_OPTIONS_STRUCT(tn_pad_packed_sequence, TN_PAD_PACKED_SEQUENCE_OPTIONS_LIST);
 #define TN_PAD_PACKED_SEQUENCE_OPTIONS                                        \
     TN_OPTIONS_DEFAULTS(tn_pad_packed_sequence,                               \
                         TN_PAD_PACKED_SEQUENCE_OPTIONS_LIST)
-/* The padded batch of a packed sequence. Sequences are in the order in which
- * they were given; tn_packed_lengths returns their lengths. Returns NULL with
- * TN_ERR_ARGUMENT if total_length is below the longest length. */
+/* Returns the padded batch of a packed sequence. Sequences are in the order in
+ * which they were given; tn_packed_lengths returns their lengths. Returns NULL
+ * with TN_ERR_ARGUMENT if total_length is below the longest length. */
 TN_API tn_tensor *
 tn_pad_packed_sequence_with(tn_packed *packed,
                             const tn_pad_packed_sequence_options *options);
 
-/* The elements of all sequences, (sum of lengths, ...), in the packed order.
- * Lent. */
+/* Returns the elements of all sequences, (sum of lengths, ...), in the packed
+ * order. Lent: valid while packed lives. */
 TN_API tn_tensor *tn_packed_data(const tn_packed *packed);
-/* A packed sequence with the same lengths and with data, (sum of lengths, ...),
- * as its elements: for example the output of a linear layer on tn_packed_data.
- * Returns NULL with TN_ERR_SHAPE if the first size differs. */
+/* Returns a packed sequence with the lengths of packed and with data, (sum of
+ * lengths, ...), as its elements: for example the output of a linear layer on
+ * tn_packed_data. Returns NULL with TN_ERR_SHAPE if the first size differs. */
 TN_API tn_packed *tn_packed_replace(const tn_packed *packed, tn_tensor *data);
-/* The number of sequences, and the number of times. 0 for NULL. Cannot fail. */
+/* Return the number of sequences, and the number of times. 0 for NULL. Cannot
+ * fail. */
 TN_API int64_t tn_packed_count(const tn_packed *packed);
 TN_API int64_t tn_packed_times(const tn_packed *packed);
-/* Lent arrays. lengths: the length of each sequence, as given. batch_sizes: for
- * each time, the number of sequences that are longer than it. sorted_indices:
- * the given positions of the sequences in the order of falling lengths. NULL
- * for NULL. Cannot fail. */
+/* Return arrays that are valid while packed lives. lengths: the length of each
+ * sequence, as given. batch_sizes: for each time, the number of sequences that
+ * are longer than it. sorted_indices: the given positions of the sequences in
+ * the order of falling lengths. NULL for NULL. Cannot fail. */
 TN_API const int64_t *tn_packed_lengths(const tn_packed *packed);
 TN_API const int64_t *tn_packed_batch_sizes(const tn_packed *packed);
 TN_API const int64_t *tn_packed_sorted_indices(const tn_packed *packed);

@@ -61,7 +61,7 @@ typedef struct tn_train_state {
     double loss;             /* mean per sample of the last complete epoch; NAN
                                 before the first one has ended */
     double validation_loss;  /* mean per sample; NAN without validation */
-    double monitored;        /* the value chosen by the option `monitor` */
+    double monitored;        /* the value that the option monitor selects */
     double best;             /* best `monitored` so far; NAN if none */
     int64_t epochs_since_best;
     bool stop;               /* a callback sets it to end the training */

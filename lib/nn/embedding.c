@@ -164,8 +164,8 @@ tn_tensor *tn_nn_embedding_bag_forward(tn_module *module, tn_tensor *input,
     return tn_forward(module, input, offsets, per_sample_weights);
 }
 
-/* Returns the string constant that equals name, since name is lent. NULL, with
- * an error, for an unknown name. */
+/* Returns the string constant that equals name, because the caller's string may
+ * be freed. Returns NULL with an error for an unknown name. */
 static const char *find_mode(const char *name)
 {
     static const char *const modes[] = {"mean", "sum", "max"};

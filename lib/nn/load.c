@@ -50,8 +50,8 @@ static const tn_object_class report_class = {sizeof report_class, "load report",
                                              sizeof(tn_module_report),
                                              report_release};
 
-/* Checks the argument of an attribute function, for which NULL is not an
- * error. */
+/* Checks the argument of a function that reads an attribute. NULL returns false
+ * without an error. */
 static bool is_report(const tn_module_report *report, const char *what)
 {
     return report && tn_object_check(report, &report_class, what, "report");

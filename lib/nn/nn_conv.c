@@ -105,7 +105,8 @@ static bool configure(conv *c, const char *name, int axes, int64_t kernel_size,
 }
 
 /* Stores the string constant that equals mode, or NULL for "zeros", in *to,
- * since mode is lent. Returns false with an error for an unknown mode. */
+ * because the caller's string may be freed. Returns false with an error for an
+ * unknown mode. */
 static bool take_mode(const char **to, const char *mode, const char *name)
 {
     static const char *const modes[] = {"reflect", "replicate", "circular"};

@@ -9,8 +9,8 @@
 #include <tenon/nn.h>
 #include <tenon/ops.h>
 
-/* Returns the string constant that equals name, since name is lent. NULL, with
- * an error, for an unknown reduction. */
+/* Returns the string constant that equals name, because the caller's string may
+ * be freed. Returns NULL with an error for an unknown reduction. */
 TN__NN_SMALL static const char *find_reduction(const char *name,
                                                const char *layer)
 {

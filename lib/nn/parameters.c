@@ -131,8 +131,8 @@ tn_parameter_list *tn_parameters_from(tn_tensor *const *tensors, int count)
     return list;
 }
 
-/* Checks the arguments of an attribute function, for which NULL is not an
- * error. */
+/* Checks the arguments of a function that reads an attribute. A list that is
+ * NULL returns false without an error. */
 static bool has_index(const tn_parameter_list *list, int i, const char *what)
 {
     return list && tn_object_check(list, &list_class, what, "list") &&

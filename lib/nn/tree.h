@@ -18,7 +18,7 @@ typedef struct tn__nn_entry {
     tn_object object;
     struct tn__nn_entry *next; /* counted reference */
     enum tn__nn_kind kind;
-    void *value;               /* counted reference to a tn_module or tn_tensor */
+    void *value;               /* tn_module or tn_tensor; counted reference */
     char name[];
 } tn__nn_entry;
 
@@ -39,8 +39,8 @@ struct tn_module_tree {
     const char *input_name[]; /* interned, because errors hold them */
 };
 
-/* Whether a class has a member, which one compiled with older headers may
- * lack. */
+/* Whether a class has a member. A class compiled with older headers may lack
+ * it. */
 #define TN__NN_HAS(type, member)                                               \
     ((type)->size >= offsetof(tn_module_class, member) + sizeof(type)->member)
 

@@ -40,9 +40,9 @@ static void upsample_describe(const tn_module *self, char *text, size_t room)
                  u->mode);
 }
 
-/* Returns the string constant that equals name, since name is lent, and sets
- * *has_corners to whether the mode has the option align_corners. Returns NULL
- * with an error for an unknown name. */
+/* Returns the string constant that equals name, because the caller's string may
+ * be freed. Sets *has_corners to whether the mode has the option align_corners.
+ * Returns NULL with an error for an unknown name. */
 static const char *find_mode(const char *name, bool *has_corners)
 {
     static const char *const modes[] = {"linear", "bilinear", "trilinear",

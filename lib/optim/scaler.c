@@ -263,8 +263,8 @@ tn_status tn_grad_scaler_update(tn_grad_scaler *scaler)
 
 /* ---- state -------------------------------------------------------------- */
 
-/* Checks the argument of an attribute function, for which NULL is not an
- * error. */
+/* Checks the argument of a function that reads an attribute. NULL returns false
+ * without an error. */
 static bool is_scaler(const tn_grad_scaler *scaler, const char *call)
 {
     return scaler && tn_object_check(scaler, &scaler_class, call, "scaler");
