@@ -151,9 +151,11 @@ TN_API tn_tensor *tn_nn_transformer_decoder_forward_with(
     const tn_nn_attention_masks *masks,
     const tn_nn_attention_masks *memory_masks);
 /* Runs the encoder on src, then the decoder on tgt and the encoder's output.
- * Masks are those of the two calls above. Signature: "src, tgt?, src_mask?,
- * tgt_mask?, memory_mask?, src_key_padding_mask?, tgt_key_padding_mask?,
- * memory_key_padding_mask? -> output". */
+ * src_masks apply to attention in the encoder, tgt_masks to self-attention in
+ * the decoder, and memory_masks to attention to the encoder's output; each may
+ * be NULL. Signature: "src, tgt?, src_mask?, tgt_mask?, memory_mask?,
+ * src_key_padding_mask?, tgt_key_padding_mask?, memory_key_padding_mask? ->
+ * output". */
 TN_API tn_tensor *tn_nn_transformer_forward_with(
     tn_module *transformer, tn_tensor *src, tn_tensor *tgt,
     const tn_nn_attention_masks *src_masks,

@@ -343,7 +343,7 @@ TN_API tn_optim *tn_optim_lbfgs_with(tn_parameter_list *parameters,
     X(double, lr, 1e-2)                                                       \
     X(double, beta2_decay, -0.8) /* at most 0 */                              \
     X(double, eps1, TN_NONE_FLOAT) /* default: epsilon of the dtype */        \
-    X(double, eps2, 1e-3) /* step ~ max(eps2, RMS of the parameter) */        \
+    X(double, eps2, 1e-3) /* steps scale with max(eps2, parameter's RMS) */   \
     X(double, d, 1) /* upper bound of the update's RMS; at least 1 */         \
     X(double, weight_decay, 0)                                                \
     X(bool, maximize, false)

@@ -70,7 +70,8 @@ tn_pack_padded_sequence_with(tn_tensor *input, const int64_t *lengths,
 TN_OPTIONS_STRUCT(tn_pack_sequence, TN_PACK_SEQUENCE_OPTIONS_LIST);
 #define TN_PACK_SEQUENCE_OPTIONS                                              \
     TN_OPTIONS_DEFAULTS(tn_pack_sequence, TN_PACK_SEQUENCE_OPTIONS_LIST)
-/* Packs count sequences (length, ...). Fails as the two calls above. */
+/* Packs count sequences (length, ...). Fails for the reasons of tn_pad_sequence
+ * and tn_pack_padded_sequence. */
 TN_API tn_packed *
 tn_pack_sequence_with(tn_tensor *const *sequences, int count,
                       const tn_pack_sequence_options *options);

@@ -46,7 +46,7 @@ struct tn_loader {
     int64_t next;      /* number of the next batch in the epoch */
     bool running;      /* a loop has begun the epoch and not ended it */
     tn_device *device; /* device to copy batches to, or NULL */
-    tn__upload *upload; /* owned; NULL until an epoch has workers and a
+    tn__upload *upload; /* owned; made in the first epoch that has workers and a
                            device */
     tn__team *team;    /* owned; NULL if no batches are prefetched */
 };

@@ -6,9 +6,9 @@
  * events. When the batch is taken, the device's main queue waits for the event
  * `arrived`, which follows the copies. The event `released` follows all work on
  * the batch, and the copies of the slot's next batch wait for it. A slot is
- * reused at the earliest two batches after its last batch was taken, when that
- * batch has been released. Tensors that the program still holds are not
- * reused. */
+ * reused no earlier than two batches after its batch was taken. By then that
+ * batch has been released. Tensors that the program still holds are not reused.
+ */
 #include <data/upload.h>
 
 #include <base/error.h>

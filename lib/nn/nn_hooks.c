@@ -136,7 +136,7 @@ typedef struct values {
     int input_count, output_count;
 } values;
 
-/* Replaces the first input by `other`, at all inputs that are the same
+/* Replaces the first input by `other`, and with it all inputs that are the same
  * tensor. */
 static void replace_input(const values *v, tn_tensor *other)
 {
