@@ -86,30 +86,30 @@ TN_API tn_dataset *tn_dataset_from_stream(const tn_stream_class *type,
 /* A data set from a CSV file, which may be gzipped. The last column is the
  * label, int64; a value that is not an integer (1.7) is rejected. The other
  * columns are features, float32 unless .dtype says otherwise. options are those
- * of tn_csv_load; .category = -1 accepts labels that are texts. Returns NULL as
- * tn_csv_load. */
+ * of tn_csv_load; .category = -1 accepts labels that are texts. Fails for the
+ * reasons of tn_csv_load. */
 struct tn_csv_load_options;
 TN_API tn_dataset *tn_dataset_from_csv(const char *path,
                                        const struct tn_csv_load_options *options);
 
-/* Samples begin .. end - 1 of set, to which it holds a reference. Returns NULL
- * with TN_ERR_ARGUMENT if they are not within the set. */
+/* A data set of the samples begin .. end - 1 of set. It holds a reference to
+ * set. Returns NULL with TN_ERR_ARGUMENT if they are not within the set. */
 TN_API tn_dataset *tn_dataset_range(tn_dataset *set, int64_t begin,
                                     int64_t end);
 
-/* The samples of set, to which it holds a reference, in a random order that
- * depends on seed only. */
+/* A data set of the samples of set in a random order that depends on seed only.
+ * It holds a reference to set. */
 TN_API tn_dataset *tn_dataset_shuffle(tn_dataset *set, uint64_t seed);
 
-/* The samples index[0] .. index[count - 1] of set, in that order; an index may
- * be repeated. Copies index, and holds a reference to set. Returns NULL with
- * TN_ERR_INDEX if an index is out of range. */
+/* A data set of the samples index[0] .. index[count - 1] of set, in that order;
+ * an index may be repeated. It has a copy of index and holds a reference to
+ * set. Returns NULL with TN_ERR_INDEX if an index is out of range. */
 TN_API tn_dataset *tn_dataset_subset(tn_dataset *set, const int64_t *index,
                                      int64_t count);
 
-/* The samples of several sets, one set after another. Holds references to the
- * sets. A batch with samples of two sets stacks them, so their shapes must be
- * equal. Source: ConcatDataset. */
+/* A data set of the samples of several sets, one set after another. It holds
+ * references to the sets. If a batch has samples of two sets, their shapes must
+ * be equal. Source: ConcatDataset. */
 TN_API tn_dataset *tn_dataset_concat(tn_dataset *const *sets, int count);
 
 /* Splits set into count random parts, which depend on seed only, and stores
@@ -350,9 +350,10 @@ typedef struct tn_batch {
 } tn_batch;
 
 /* Begins a loop over one epoch of loader; tn_batch_next then gets the first
- * batch. If loader is NULL or was freed (an error), or an error is pending, the
- * loop has no batches. A loader has one loop at a time: a second loop ends the
- * first, whose next tn_batch_next fails with TN_ERR_STATE. */
+ * batch. The loop has no batches if loader is NULL, if it was freed (which
+ * records an error), or if an error is pending. A loader has one loop at a
+ * time: a second loop ends the first, whose next tn_batch_next fails with
+ * TN_ERR_STATE. */
 static inline tn_batch tn_batch_begin(tn_loader *loader);
 /* Does the work of tn_batch_begin. The caller has set batch->size only. */
 TN_API void tn_batch_begin_with(tn_batch *batch, tn_loader *loader);

@@ -72,7 +72,9 @@ TN_API const char *tn_metric_name(const tn_metric *metric);
  * TN_ERR_ARGUMENT if an option is out of range, with TN_ERR_MEMORY if memory
  * runs out. */
 
-/*   top_k         a prediction is right if the target is among the k classes
+/* Options of tn_metric_accuracy:
+ *
+ *   top_k         a prediction is right if the target is among the k classes
  *                 with the greatest scores
  *   threshold     a probability above it predicts class 1
  *   ignore_index  samples with this target are left out; may be negative */
@@ -87,7 +89,9 @@ TN_OPTIONS_STRUCT(tn_metric_accuracy, TN_METRIC_ACCURACY_OPTIONS_LIST);
 TN_API tn_metric *
 tn_metric_accuracy_with(const tn_metric_accuracy_options *options);
 
-/*   average  "binary": the value of class 1, for 2 classes
+/* Options of tn_metric_precision, tn_metric_recall and tn_metric_f1:
+ *
+ *   average  "binary": the value of class 1, for 2 classes
  *            "micro": the formula is applied to tp, fp and fn, each summed over
  *            all classes
  *            "macro": the mean of the values of all classes that occur in a

@@ -90,7 +90,7 @@ struct tn_module {
     bool training;               /* set by tn_module_train */
 };
 
-/* A zeroed instance of type, in training mode, owned by the open scope.
+/* Makes a zeroed instance of type, in training mode, owned by the open scope.
  * tn_module_new_with allocates `extra` more bytes after the instance. Returns
  * NULL with TN_ERR_MEMORY if memory runs out, TN_ERR_ARGUMENT if type has no
  * name or does not have exactly one of forward and forward_list, and
@@ -112,9 +112,10 @@ TN_API tn_tensor *tn_module_add_parameter(tn_module *module, const char *name,
 TN_API tn_tensor *tn_module_add_buffer(tn_module *module, const char *name,
                                        tn_tensor *value);
 
-/* Runs the module. The message of an error inside it begins with its path:
- * "encoder.3.fc: linear: ...". Returns the first output of the module, owned by
- * the open scope. In C, tn_forward is a macro that accepts several inputs:
+/* Runs the module. The message of an error inside the module begins with the
+ * module's path: "encoder.3.fc: linear: ...". Returns the first output of the
+ * module, owned by the open scope. In C, tn_forward is a macro that accepts
+ * several inputs:
  *
  *     tn_tensor *y = tn_forward(net, x);
  *     tn_tensor *z = tn_forward(cross, y, memory);
@@ -309,14 +310,14 @@ TN_API void *tn_module_to_with(tn_module *module,
  * gradients; false freezes them. Returns module. */
 TN_API void *tn_module_set_requires_grad(tn_module *module, bool on);
 
-/* A deep copy of module, owned by the open scope. It has copies of the modules
- * below it, of their parameters and buffers, and the same modes (training,
- * recompute, requires_grad). A parameter that two modules share is shared in
- * the copy too. The copy has no gradients and no hooks. Members of an instance
- * that point to a registered module, parameter or buffer, or into the instance
- * itself, point to those of the copy. All other members are copied bit by bit.
- * Returns NULL with TN_ERR_UNSUPPORTED if a class has a release but no clone,
- * or with TN_ERR_MEMORY if memory runs out. Source: copy.deepcopy. */
+/* Makes a deep copy of module, owned by the open scope. It has copies of the
+ * modules below it, of their parameters and buffers, and the same modes
+ * (training, recompute, requires_grad). A parameter that two modules share is
+ * shared in the copy too. The copy has no gradients and no hooks. Members of an
+ * instance that point to a registered module, parameter or buffer, or into the
+ * instance itself, point to those of the copy. All other members are copied bit
+ * by bit. Returns NULL with TN_ERR_UNSUPPORTED if a class has a release but no
+ * clone, or with TN_ERR_MEMORY if memory runs out. Source: copy.deepcopy. */
 TN_API void *tn_module_clone(const tn_module *module);
 
 /* Returns a copy of module that uses values[i] in place of parameter i of
@@ -351,7 +352,7 @@ tn_module_substitute_with(tn_module *module, tn_tensor *const *values,
 /* Removes the gradients of all parameters. */
 TN_API void tn_module_zero_grad(tn_module *module);
 
-/* The number of elements in all parameters of module. */
+/* Returns the number of elements in all parameters of module. */
 TN_API int64_t tn_module_parameter_count(const tn_module *module);
 
 /* Writes the module tree as PyTorch prints it. TN_ERR_IO if writing fails. */
@@ -395,14 +396,14 @@ TN_API tn_status tn_summary_with(FILE *file, tn_module *module,
                                  tn_dims_list shape,
                                  const tn_summary_options *options);
 
-/* A list of the parameters of a module and all modules below it, for an
+/* Makes a list of the parameters of a module and all modules below it, for an
  * optimizer. They are in the order of registration, and a shared one is listed
  * once. The open scope owns the list, which holds references to the tensors.
  * NULL for NULL. */
 TN_API tn_parameter_list *tn_parameters(tn_module *module);
 
-/* A list of the parameters and buffers, as tn_module_save writes them and in
- * the same order. Otherwise like tn_parameters. */
+/* Makes a list of the parameters and buffers, as tn_module_save writes them and
+ * in the same order. Otherwise like tn_parameters. */
 TN_API tn_parameter_list *tn_module_state(tn_module *module);
 
 /* ---- weights in files --------------------------------------------------- */

@@ -24,7 +24,7 @@ extern "C" {
  * from embed_dim, q_proj_weight, k_proj_weight and v_proj_weight replace
  * in_proj_weight. */
 #define TN_NN_MULTIHEAD_ATTENTION_OPTIONS_LIST(X)                             \
-    X(double, dropout, 0) /* of attention weights, in training mode */        \
+    X(double, dropout, 0) /* for attention weights, in training mode */       \
     X(bool, bias, true)                                                       \
     X(int64_t, kdim, TN_NONE_INT) /* features of key; none: embed_dim */      \
     X(int64_t, vdim, TN_NONE_INT) /* features of value; none: embed_dim */    \

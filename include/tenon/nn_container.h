@@ -12,9 +12,10 @@
  *         x = tn_forward(tn_module_child_at(net->layers, i), x);
  *     return tn_forward(tn_module_child(net->heads, "class"), x);
  *
- * A list or dict has no forward: tn_forward of one is TN_ERR_UNSUPPORTED. Its
- * name is part of the paths of the modules in it ("layers.0.weight"). Each
- * function returns a module owned by the open scope. Source: torch.nn.
+ * A list or dict has no forward, so tn_forward on it fails with
+ * TN_ERR_UNSUPPORTED. Its name is part of the paths of the modules in it
+ * ("layers.0.weight"). Each function returns a module owned by the open scope.
+ * Source: torch.nn.
  *
  * Threads: As for all modules: <tenon/nn.h>. */
 #ifndef TENON_NN_CONTAINER_H

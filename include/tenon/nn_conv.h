@@ -17,8 +17,9 @@ extern "C" {
 /* Parameters: weight (out, in / groups, kernel...), or (in, out / groups,
  * kernel...) if transposed, and bias (out). stride applies to each axis;
  * strides lists one number for each axis. So do padding and paddings, and the
- * other pairs. output_padding is for transposed convolutions only; padding_same
- * and padding_mode are for the others only. padding_mode: "zeros", or a mode of
+ * other pairs. kernel_sizes is used if kernel_size is TN_NONE_INT.
+ * output_padding is for transposed convolutions only; padding_same and
+ * padding_mode are for the others only. padding_mode: "zeros", or a mode of
  * tn_pad: "reflect", "replicate" or "circular". */
 #define TN_NN_CONV_OPTIONS_LIST(X)                                             \
     X(int64_t, stride, 1)                                                      \
@@ -33,8 +34,7 @@ extern "C" {
     X(tn_dims_list, dilations, TN_NONE_DIMS)                                   \
     X(int64_t, groups, 1)                                                      \
     X(bool, bias, true)                                                        \
-    X(tn_dims_list, kernel_sizes, TN_NONE_DIMS) /* with TN_NONE_INT as        \
-                                                   kernel_size */
+    X(tn_dims_list, kernel_sizes, TN_NONE_DIMS)
 TN_OPTIONS_STRUCT(tn_nn_conv1d, TN_NN_CONV_OPTIONS_LIST);
 #define TN_NN_CONV1D_OPTIONS                                                  \
     TN_OPTIONS_DEFAULTS(tn_nn_conv1d, TN_NN_CONV_OPTIONS_LIST)

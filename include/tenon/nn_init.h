@@ -147,8 +147,8 @@ TN_OPTIONS_STRUCT(tn_init_sparse, TN_INIT_SPARSE_OPTIONS_LIST);
 TN_API tn_tensor *tn_init_sparse_with(tn_tensor *x, double sparsity,
                                       const tn_init_sparse_options *options);
 
-/* The gain of a nonlinearity: the factor on the standard deviation of weights
- * that makes up for the scale that the nonlinearity takes from its input:
+/* Returns the gain of a nonlinearity: the factor by which weights are scaled to
+ * make up for the change of scale in the nonlinearity:
  *
  *   "linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d",
  *   "conv_transpose2d", "conv_transpose3d", "sigmoid"   1

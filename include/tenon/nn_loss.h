@@ -70,9 +70,9 @@ TN_API tn_module *tn_nn_linear_cross_entropy_loss_with(
  * frequency (arXiv:1609.04309). cutoffs (c1, c2, ...) rises within [1,
  * n_classes - 1] and cuts the classes into ranges. The head scores the classes
  * below c1, and each further range as a whole. The range that begins at c1 is
- * cluster 1, the next one cluster 2. Cluster i projects its input to
- * in_features / div_value ** i features and scores the classes of its range.
- * Children: head, tail.0.0, tail.0.1, tail.1.0, ... Source:
+ * cluster 1 (child tail.0), the next one cluster 2 (tail.1). Cluster i projects
+ * its input to in_features / div_value ** i features and scores the classes of
+ * its range. Children: head, tail.0.0, tail.0.1, tail.1.0, ... Source:
  * torch.nn.AdaptiveLogSoftmaxWithLoss. */
 #define TN_NN_ADAPTIVE_LOG_SOFTMAX_OPTIONS_LIST(X)                            \
     X(double, div_value, 4)                                                   \

@@ -7,15 +7,14 @@
  *     tn_clip_grad_norm(tn_parameters(net), 1.0);
  *     tn_optim_step(opt);
  *
- * Rules, names and defaults are PyTorch's; Lion, LARS and LAMB, which PyTorch
- * lacks, are their papers'. torch.optim.SparseAdam has no counterpart, because
- * there are no sparse tensors. Most steps run one kernel for each parameter, in
- * place. Parameters without a gradient are skipped.
- * <tenon/schedule.h> changes the learning rate during training.
+ * Update rules, names and defaults are those of PyTorch. Those of Lion, LARS
+ * and LAMB, which PyTorch lacks, are from their papers. torch.optim.SparseAdam
+ * has no counterpart, because there are no sparse tensors. Most steps run one
+ * kernel for each parameter, in place. Parameters without a gradient are
+ * skipped. <tenon/schedule.h> changes the learning rate during training.
  *
  * Threads: An optimizer, its parameters and their gradients belong to one
- * thread at a time. Optimizers of different parameters are independent.
- */
+ * thread at a time. Optimizers of different parameters are independent. */
 #ifndef TENON_OPTIM_H
 #define TENON_OPTIM_H
 
@@ -34,10 +33,10 @@ TN_API tn_status tn_optim_step(tn_optim *optim);
 /* Removes the gradients of the optimizer's parameters. Cannot fail. */
 TN_API void tn_optim_zero_grad(tn_optim *optim);
 
-/* A step for rules that evaluate the loss several times (LBFGS). closure zeroes
- * the gradients, computes the loss, calls tn_backward and returns the loss. All
- * optimizers accept a closure; all but LBFGS call it once before the step.
- * Returns the loss of the first call, or NAN with an error on failure. */
+/* A step for optimizers that evaluate the loss several times (LBFGS). closure
+ * zeroes the gradients, computes the loss, calls tn_backward and returns the
+ * loss. All optimizers accept a closure; all but LBFGS call it once before the
+ * step. Returns the loss of the first call, or NAN with an error on failure. */
 typedef double (*tn_optim_closure)(void *context);
 TN_API double tn_optim_step_closure(tn_optim *optim, tn_optim_closure closure,
                                     void *context);

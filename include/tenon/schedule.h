@@ -227,7 +227,9 @@ TN_API tn_schedule *tn_schedule_multiplicative_lr(tn_optim *optim,
                                                   tn_schedule_function function,
                                                   void *context);
 
-/*   mode            "min": the metric should fall; "max": it should rise
+/* Options of tn_schedule_reduce_lr_on_plateau:
+ *
+ *   mode            "min": the metric should fall; "max": it should rise
  *   factor          multiplies the learning rate in a reduction; below 1
  *   patience        number of steps without an improvement that are tolerated
  *   threshold       a smaller change of the metric is no improvement

@@ -28,7 +28,9 @@ extern "C" {
 
 typedef struct tn_packed tn_packed;
 
-/*   batch_first    the result is (count, time, ...), not (time, count, ...)
+/* Options of tn_pad_sequence:
+ *
+ *   batch_first    the result is (count, time, ...), not (time, count, ...)
  *   padding_value  value of the elements added to shorter sequences
  *   padding_left   adds them at the beginning, not at the end */
 #define TN_PAD_SEQUENCE_OPTIONS_LIST(X)                                       \
@@ -46,8 +48,9 @@ TN_OPTIONS_STRUCT(tn_pad_sequence, TN_PAD_SEQUENCE_OPTIONS_LIST);
 TN_API tn_tensor *tn_pad_sequence_with(tn_tensor *const *sequences, int count,
                                        const tn_pad_sequence_options *options);
 
-/* enforce_sorted: true requires lengths in descending order. false accepts any
- * order; results are returned in the order of the input, too. */
+/* Options of tn_pack_padded_sequence. If enforce_sorted is true, lengths must
+ * be in descending order. If it is false, any order is accepted;
+ * tn_pad_packed_sequence restores it. */
 #define TN_PACK_PADDED_SEQUENCE_OPTIONS_LIST(X)                               \
     X(bool, batch_first, false) /* input is (batch, time, ...) */             \
     X(bool, enforce_sorted, true)
@@ -76,8 +79,8 @@ TN_API tn_packed *
 tn_pack_sequence_with(tn_tensor *const *sequences, int count,
                       const tn_pack_sequence_options *options);
 
-/* total_length: the number of times in the result, by default the longest
- * length. */
+/* Options of tn_pad_packed_sequence. total_length is the number of times in the
+ * result, by default the longest length. */
 #define TN_PAD_PACKED_SEQUENCE_OPTIONS_LIST(X)                                \
     X(bool, batch_first, false)                                               \
     X(double, padding_value, 0)                                               \

@@ -114,8 +114,8 @@ TN__NN_SMALL static bool read_option(tn__nn_layer *layer,
         s->value.kind = TN_VALUE_TENSOR;
         return tn_module_add_buffer(&layer->base, option->name, tensor);
     } else {
-        return !tn_error(); /* a weight that could not be made is not taken for
-                               an omitted one */
+        return !tn_error(); /* a tensor that is NULL due to an error is not an
+                               omitted one */
     }
     return true;
 }

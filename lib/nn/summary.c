@@ -44,12 +44,12 @@ typedef struct summary {
 
 /* ---- multiply-adds ------------------------------------------------------- */
 
-/* How to count the multiply-adds of a weight. It is multiplied once for each
- * position, and the number of positions is numel / size, where */
+/* How to count the multiply-adds of a weight: its number of elements times the
+ * number of positions at which it is used, which is */
 enum rule {
-    OUT,      /* numel is of the output, size is size 0 of the weight */
-    IN,       /* numel is of the input, size is size 0 of the weight */
-    FEATURES, /* numel is of the output, size is its last size */
+    OUT,      /* numel(output) / size 0 of the weight */
+    IN,       /* numel(input) / size 0 of the weight */
+    FEATURES, /* numel(output) / last size of the output */
 };
 
 static int64_t weights_of(const tn_module *module, enum rule rule,

@@ -66,8 +66,8 @@ static bool check_child(const tn__schedule_kind *kind, const tn_optim *optim,
     return !tn_error();
 }
 
-/* Makes a schedule of the given schedules. The elements of group.number are
- * 0. */
+/* Makes a group schedule (schedule.h) of the given schedules. The elements of
+ * group.number are 0. */
 static tn_schedule *group_new(const tn__schedule_kind *kind, tn_optim *optim,
                               tn_schedule *const *schedules, int count)
 {

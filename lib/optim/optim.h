@@ -86,8 +86,8 @@ typedef struct tn__optim_rule {
     tn_status (*step)(const tn__optim_group *group, tn__optim_state *state,
                       const double *numbers, tn_tensor *p, tn_tensor *g);
     double (*closure)(tn_optim *optim, tn_optim_closure loss, void *context);
-    /* Rejects parameters that the rule cannot update. Errors name call. May be
-     * NULL. */
+    /* Rejects parameters that the rule cannot update; `call` is the name for
+     * the error message. May be NULL. */
     tn_status (*accepts)(const tn_parameter_list *parameters, const char *call);
     const tn_op *op;  /* operator for text, defined on first use under a lock */
     const tn_op *undecayed; /* variant without weight decay and sign, defined

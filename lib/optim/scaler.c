@@ -13,7 +13,8 @@
 #include <tenon/grad_scaler.h>
 #include <tenon/ops.h>
 
-/* The smallest scale: below it, the reciprocal would overflow float32. */
+/* The smallest scale. Smaller float32 numbers are subnormal, and their
+ * reciprocals are inexact or infinite. */
 #define MIN_SCALE ((double)FLT_MIN)
 
 struct tn_grad_scaler {

@@ -62,7 +62,7 @@ static double factor_of(const tn_schedule *schedule, int group)
 }
 
 /* Sets the rates of all groups for the current step. first is true for step 0
- * of a new schedule, false for step 0 of a later schedule in a sequence. */
+ * of a new schedule, false for all other steps. */
 static tn_status advance_groups(tn_schedule *schedule, bool first)
 {
     const tn__schedule_kind *kind = schedule->kind;
