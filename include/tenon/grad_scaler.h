@@ -92,8 +92,9 @@ typedef struct tn_grad_scaler_state {
 /* Returns the scaler's state, or zeros for NULL. Cannot fail. */
 TN_API tn_grad_scaler_state
 tn_grad_scaler_snapshot(const tn_grad_scaler *scaler);
-/* Sets the scaler's state, and forgets steps since the last update. Fails with
- * TN_ERR_ARGUMENT, with nothing changed, if a value is out of range. */
+/* Sets the scaler's state. Unscaling and steps since the last update no longer
+ * count. Fails with TN_ERR_ARGUMENT, with nothing changed, if a value is out of
+ * range. */
 TN_API tn_status tn_grad_scaler_restore(tn_grad_scaler *scaler,
                                           tn_grad_scaler_state state);
 

@@ -41,8 +41,8 @@ TN_API tn_module *tn_nn_parameter_list_with(tn_tensor *const *values,
 
 /* Registers child, or value as a parameter, in a list, a sequential or any
  * other module. Its name is the number of children, or of parameters, that
- * module had before. Returns child, or value. NULL as tn_module_add and
- * tn_module_add_parameter. */
+ * module had before. Returns child, or value. Returns NULL for the reasons of
+ * tn_module_add and tn_module_add_parameter. */
 TN_API void *tn_module_append(tn_module *module, tn_module *child);
 TN_API tn_tensor *tn_module_append_parameter(tn_module *module,
                                              tn_tensor *value);

@@ -31,8 +31,9 @@ typedef struct tn_schedule tn_schedule;
  * steps by tn_schedule_step_metric. A step that fails changes nothing. */
 TN_API tn_status tn_schedule_step(tn_schedule *schedule);
 /* The step of tn_schedule_reduce_lr_on_plateau. metric is the value that it
- * watches, for example a validation loss. NaN is no improvement. Fails as
- * tn_schedule_step, and with TN_ERR_ARGUMENT for another schedule. */
+ * watches, for example a validation loss. NaN is no improvement. Fails with
+ * TN_ERR_STATE while an error is pending, and with TN_ERR_ARGUMENT for another
+ * schedule. */
 TN_API tn_status tn_schedule_step_metric(tn_schedule *schedule, double metric);
 
 /* The number of steps so far. To resume training, make optimizer and schedule

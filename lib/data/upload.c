@@ -19,7 +19,7 @@
 #include <tensor/tensor.h>
 
 typedef struct slot {
-    tn_tensor *field[TN_MAX_FIELDS]; /* one reference each; on the device */
+    tn_tensor *field[TN_MAX_FIELDS]; /* on the device; counted references */
     void *memory[TN_MAX_FIELDS];     /* owned; host memory */
     uint64_t room[TN_MAX_FIELDS];    /* size of memory[f] in bytes */
     tn_event *arrived, *released;    /* owned */
