@@ -260,7 +260,7 @@ typedef struct tn_module_call {
     tn_scope *scope;
     const tn_path *path;      /* the thread's module path before the call */
     const tn_module *running; /* the module that called this one, or NULL */
-    tn_tensor **inputs;       /* as the hooks left them; lent */
+    tn_tensor **inputs;       /* inputs, perhaps replaced by hooks; lent */
     int count;                /* number of inputs */
     struct tn__nn_passage *passage; /* for backward hooks, or NULL; owned by
                                        scope */
@@ -364,7 +364,7 @@ typedef struct tn_summary_totals {
     int64_t parameters;           /* elements of all parameters */
     int64_t trainable;            /* elements that require gradients */
     int64_t parameter_bytes, buffer_bytes;
-    int64_t output_bytes;         /* of modules that call no other module */
+    int64_t output_bytes;         /* outputs of modules that call no other */
     int64_t multiply_adds;
 } tn_summary_totals;
 
@@ -454,7 +454,7 @@ TN_OPTIONS_STRUCT(tn_module_load, TN_MODULE_LOAD_OPTIONS_LIST);
 TN_API tn_status tn_module_load_with(tn_module *module, const char *path,
                                      const tn_module_load_options *options);
 
-/* A difference between a file and a module. */
+/* Kinds of difference between a file and a module. */
 enum {
     TN_LOAD_MISSING,    /* the file lacks a tensor of the module */
     TN_LOAD_UNEXPECTED, /* the module lacks a tensor of the file */

@@ -26,8 +26,8 @@ extern "C" {
 #define TN_NN_MULTIHEAD_ATTENTION_OPTIONS_LIST(X)                             \
     X(double, dropout, 0) /* for attention weights, in training mode */       \
     X(bool, bias, true)                                                       \
-    X(int64_t, kdim, TN_NONE_INT) /* features of key; none: embed_dim */      \
-    X(int64_t, vdim, TN_NONE_INT) /* features of value; none: embed_dim */    \
+    X(int64_t, kdim, TN_NONE_INT) /* features of key; default embed_dim */    \
+    X(int64_t, vdim, TN_NONE_INT) /* features of value; default embed_dim */  \
     X(bool, batch_first, false)
 TN_OPTIONS_STRUCT(tn_nn_multihead_attention,
                   TN_NN_MULTIHEAD_ATTENTION_OPTIONS_LIST);
@@ -71,8 +71,8 @@ TN_API tn_tensor *tn_nn_multihead_attention_forward_with(
  * it. */
 #define TN_NN_TRANSFORMER_ROWS(X)                                             \
     X(int64_t, dim_feedforward, 2048)                                         \
-    X(double, dropout, 0.1) /* in training mode */                            \
-    X(const char *, activation, "relu") /* or "gelu" */                       \
+    X(double, dropout, 0.1) /* probability, in training mode */               \
+    X(const char *, activation, "relu") /* "relu" or "gelu" */                \
     X(double, layer_norm_eps, 1e-5)                                           \
     X(bool, batch_first, false)                                               \
     X(bool, norm_first, false) /* norm before each sublayer */                \
@@ -102,7 +102,7 @@ TN_OPTIONS_STRUCT(tn_nn_transformer_decoder,
                         TN_NN_TRANSFORMER_LAYERS_OPTIONS_LIST)
 #define TN_NN_TRANSFORMER_OPTIONS_LIST(X)                                     \
     TN_NN_TRANSFORMER_ROWS(X)                                                 \
-    X(bool, final_norm, true) /* of encoder and decoder */
+    X(bool, final_norm, true) /* for encoder and decoder */
 TN_OPTIONS_STRUCT(tn_nn_transformer, TN_NN_TRANSFORMER_OPTIONS_LIST);
 #define TN_NN_TRANSFORMER_OPTIONS                                             \
     TN_OPTIONS_DEFAULTS(tn_nn_transformer, TN_NN_TRANSFORMER_OPTIONS_LIST)

@@ -33,10 +33,10 @@ extern "C" {
 #define TN_NN_RNN_OPTIONS_LIST(X)                                             \
     X(int, num_layers, 1)                                                     \
     X(bool, bidirectional, false) /* outputs are concatenated */              \
-    X(bool, batch_first, false) /* (batch, time, features) */                 \
+    X(bool, batch_first, false) /* input is (batch, time, features) */        \
     X(bool, bias, true)                                                       \
     X(bool, relu, false)                                                      \
-    X(double, dropout, 0) /* in training mode */                              \
+    X(double, dropout, 0) /* probability, in training mode */                 \
     X(int64_t, proj_size, 0)
 TN_OPTIONS_STRUCT(tn_nn_rnn, TN_NN_RNN_OPTIONS_LIST);
 #define TN_NN_RNN_OPTIONS                                                     \

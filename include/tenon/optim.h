@@ -308,9 +308,9 @@ TN_API tn_optim *tn_optim_rprop_with(tn_parameter_list *parameters,
     X(double, weight_decay, 0.1)                                              \
     X(double, momentum, 0.95)                                                 \
     X(bool, nesterov, true)                                                   \
-    X(bool, match_rms_adamw, false) /* see below */                           \
+    X(bool, match_rms_adamw, false) /* see tn_optim_muon */                   \
     X(double, eps, 1e-7)                                                      \
-    X(int, ns_steps, 5) /* Newton-Schulz iterations */
+    X(int, ns_steps, 5) /* number of Newton-Schulz iterations */
 TN_OPTIONS_STRUCT(tn_optim_muon, TN_OPTIM_MUON_OPTIONS_LIST);
 #define TN_OPTIM_MUON_OPTIONS                                                 \
     TN_OPTIONS_DEFAULTS(tn_optim_muon, TN_OPTIM_MUON_OPTIONS_LIST)

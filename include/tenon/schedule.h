@@ -171,7 +171,7 @@ typedef enum tn_cycle_mode {
     X(int64_t, step_size_up, 2000)                                            \
     X(int64_t, step_size_down, TN_NONE_INT) /* default: step_size_up */       \
     X(tn_cycle_mode, mode, TN_CYCLE_TRIANGULAR)                               \
-    X(double, gamma, 1) /* for TN_CYCLE_EXP_RANGE */                          \
+    X(double, gamma, 1) /* requires TN_CYCLE_EXP_RANGE */                     \
     X(bool, cycle_momentum, true) /* momentum falls as lr rises */            \
     X(double, base_momentum, 0.8)                                             \
     X(double, max_momentum, 0.9)

@@ -38,7 +38,7 @@ struct tn_dataset {
     int64_t count;
     union {
         struct {
-            tn_tensor *field[TN_MAX_FIELDS]; /* one reference each */
+            tn_tensor *field[TN_MAX_FIELDS]; /* counted references */
             int count;
         } tensors;
         struct {
@@ -51,10 +51,10 @@ struct tn_dataset {
         } range;
         struct {
             tn_dataset *base; /* counted reference */
-            int64_t *index;   /* owned; count samples of base */
+            int64_t *index;   /* owned; indices of samples of base */
         } choice;
         struct {
-            tn_dataset **set; /* owned array; one reference each */
+            tn_dataset **set; /* owned array of counted references */
             int count;
         } concat;
         tn__stream *stream; /* owned; a data set without indices (stream.h) */

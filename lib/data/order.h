@@ -36,7 +36,7 @@ void tn__order_draw_distinct(int64_t *order, int64_t count,
 
 /* A sample to be put into a batch of similar lengths. */
 typedef struct tn__order_length {
-    int64_t length, at, sample; /* `at` is its position before sorting */
+    int64_t length, at, sample; /* at: position before sorting */
 } tn__order_length;
 /* Sorts each run of `run` samples of order[0, count) by descending length;
  * samples of equal length keep their order. space has `run` elements. If mix is

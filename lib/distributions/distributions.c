@@ -319,7 +319,7 @@ static tn_tensor *draw_category(const tn_distribution *d, tn_dims_list sample,
     int64_t count = 1;
     for (int i = 0; i < sample.count; i++)
         if (__builtin_mul_overflow(count, sample.dim[i], &count))
-            count = INT64_MAX; /* which tn_multinomial rejects */
+            count = INT64_MAX; /* tn_multinomial rejects this */
     if (!probs)
         return NULL;
     if (count == 0 || tn_tensor_numel(probs) == 0)

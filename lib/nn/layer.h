@@ -29,16 +29,16 @@ typedef struct tn__nn_row {
                        int, d dim, s size, a axis, f float, l dims, p pad */
     uint16_t check; /* rules of the check line. stride@kernel_size means: the
                        default of stride is kernel_size */
-    uint16_t print; /* names to print */
+    uint16_t print; /* names of the settings to print */
     uint16_t op;    /* name of the operator, or "" */
     uint16_t axes;  /* number of dimensions to which lists apply, 0 for any */
 } tn__nn_row;
 
 enum {
-    TN__NN_OP_ARGUMENTS = 12,   /* most arguments of an operator */
-    TN__NN_PARAMETERS = 8,      /* most arguments and options of a layer */
-    TN__NN_OPTION_BYTES = 1024, /* largest struct of options */
-    TN__NN_NAME = 20            /* longest argument name or string value */
+    TN__NN_OP_ARGUMENTS = 12,   /* maximum number of arguments of an operator */
+    TN__NN_PARAMETERS = 8,      /* maximum number of settings of a layer */
+    TN__NN_OPTION_BYTES = 1024, /* size of the largest option struct */
+    TN__NN_NAME = 20            /* size of the longest name or string value */
 };
 
 enum {

@@ -22,7 +22,7 @@ typedef struct difference {
     tn_object object;
     struct difference *next; /* counted reference */
     tn_load_difference shown;
-    char text[]; /* memory for the strings of shown */
+    char text[]; /* memory for the strings in shown */
 } difference;
 
 static void difference_release(void *object)

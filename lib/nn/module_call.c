@@ -11,7 +11,7 @@
 typedef struct thread_state {
     const tn_module *running;
     tn__nn_watcher *watcher;
-    int depth; /* of nested tn_forward calls */
+    int depth; /* number of nested tn_forward calls */
 } thread_state;
 static _Thread_local thread_state here;
 

@@ -212,7 +212,7 @@ static tn_module *make_instance_norm(const tn_module_class *type,
     if (n) {
         n->shape = tn_dims(num_features);
         n->ndim = ndim;
-        n->other_ndim = ndim - 1; /* an unbatched input */
+        n->other_ndim = ndim - 1; /* of an input without batch */
         n->eps = o.eps;
         n->momentum = o.momentum;
         made = check_shape(n, name) &&

@@ -9,7 +9,7 @@
 /* A list is one allocation: the struct, the items, then their names. */
 typedef struct item {
     tn_tensor *tensor; /* counted reference */
-    const char *name;  /* within the list's own memory */
+    const char *name;  /* stored in the list's allocation */
 } item;
 
 struct tn_parameter_list {

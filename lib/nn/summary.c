@@ -35,7 +35,7 @@ static const tn_object_class row_class = {sizeof row_class, "summary row",
 
 typedef struct summary {
     tn__nn_watcher base;
-    row *first, *last;               /* list of rows; holds first */
+    row *first, *last;               /* list; counted reference to first */
     row *open[TN__NN_MAX_DEPTH + 1]; /* rows of the nested running calls */
     int depth;
     bool failed;

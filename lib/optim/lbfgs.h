@@ -7,7 +7,7 @@
 #include <optim/optim.h>
 
 typedef struct tn__lbfgs_pair {
-    tn_tensor *y, *s; /* counted reference; vectors over all parameters */
+    tn_tensor *y, *s; /* vectors over all parameters; references */
     double rho;       /* 1 / (y . s) */
 } tn__lbfgs_pair;
 

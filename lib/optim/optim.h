@@ -50,7 +50,7 @@ typedef struct tn__optim_rates {
 typedef struct tn__optim_group {
     tn_object object;
     struct tn__optim_group *next;  /* counted reference */
-    const tn_optim *optim;         /* lent, because it owns its groups */
+    const tn_optim *optim;         /* not owned: it owns its groups */
     tn_parameter_list *parameters; /* counted reference */
     tn__optim_rates rates;
     tn__optim_rates before; /* copy of rates to restore if a schedule's step
@@ -67,7 +67,7 @@ typedef struct tn__optim_rule {
     const char *name; /* the call that makes the optimizer: "optim_adam" */
     const char *text; /* source of the kernel; NULL if step or closure is set */
     int slots;        /* number of slots */
-    const char *slot_name[TN__OPTIM_SLOTS]; /* PyTorch's names */
+    const char *slot_name[TN__OPTIM_SLOTS]; /* PyTorch's names of the slots */
     int numbers;      /* number of the kernel's scalar parameters */
     bool momentum;    /* whether schedules may change the momentum */
     bool decoupled;   /* weight decay applies to the parameter, not to the

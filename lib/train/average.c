@@ -14,7 +14,7 @@ struct tn_average {
     int64_t updates;
     bool swapped;
     struct entry {
-        tn_tensor *tensor; /* owned: the average */
+        tn_tensor *tensor; /* the average; owned */
         bool averaged;     /* false if the latest value is copied instead */
     } entry[];
 };
