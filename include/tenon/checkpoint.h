@@ -48,7 +48,7 @@ typedef struct tn_checkpoint {
     tn_average *average;   /* the averages and their count are saved; they must
                               not be swapped in */
     double *values;        /* numbers for your use, saved bit for bit */
-    int64_t value_count;   /* at most 6; 0: none. Loading needs as many */
+    int64_t value_count;   /* 0 to 6; loading requires the saved number */
 } tn_checkpoint;
 
 /* Writes the file atomically: a reader finds the complete old or the complete
@@ -60,12 +60,12 @@ TN_API tn_status tn_checkpoint_save(const char *path,
 
 /* Restores all parts in place, and sets step. The file must contain exactly the
  * parts of checkpoint, with the same names, shapes and dtypes. Fails with
- * TN_ERR_IO if the file cannot be read, TN_ERR_FORMAT if it is no valid
+ * TN_ERR_IO if the file cannot be read, TN_ERR_FORMAT if it is not a valid
  * checkpoint, TN_ERR_ARGUMENT or TN_ERR_SHAPE if it does not fit the parts (the
  * message says what differs), or TN_ERR_MEMORY. After a failure nothing is
  * changed, unless the device fails while weights are copied to it. All weights
- * are read to host memory first, which must have space for them. Must not be
- * called in a loop over the loader. */
+ * are read into host memory first, so it must have space for a second copy of
+ * them. Do not call it in a loop over the loader. */
 TN_API tn_status tn_checkpoint_load(const char *path,
                                     tn_checkpoint *checkpoint);
 

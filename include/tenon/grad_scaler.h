@@ -37,7 +37,7 @@ typedef struct tn_grad_scaler tn_grad_scaler;
  *   backoff_factor   the scale is multiplied by it after an overflow; between 0
  *                    and 1
  *   growth_interval  number of steps without overflow until the scale grows
- *   disabled         only tn_grad_scaler_step has an effect */
+ *   disabled         no scaling; only tn_grad_scaler_step has an effect */
 #define TN_GRAD_SCALER_NEW_OPTIONS_LIST(X)                                    \
     X(double, init_scale, 65536)                                              \
     X(double, growth_factor, 2)                                               \
@@ -47,8 +47,8 @@ typedef struct tn_grad_scaler tn_grad_scaler;
 TN_OPTIONS_STRUCT(tn_grad_scaler_new, TN_GRAD_SCALER_NEW_OPTIONS_LIST);
 #define TN_GRAD_SCALER_NEW_OPTIONS                                            \
     TN_OPTIONS_DEFAULTS(tn_grad_scaler_new, TN_GRAD_SCALER_NEW_OPTIONS_LIST)
-/* Makes a scaler, which the open scope owns. Returns NULL on failure:
- * TN_ERR_ARGUMENT, TN_ERR_MEMORY. */
+/* Makes a scaler, which the open scope owns. Returns NULL with TN_ERR_ARGUMENT
+ * if an option is out of range, with TN_ERR_MEMORY if memory runs out. */
 TN_API tn_grad_scaler *
 tn_grad_scaler_new_with(const tn_grad_scaler_new_options *options);
 
@@ -92,8 +92,9 @@ typedef struct tn_grad_scaler_state {
 /* Returns the scaler's state, or zeros for NULL. Cannot fail. */
 TN_API tn_grad_scaler_state
 tn_grad_scaler_snapshot(const tn_grad_scaler *scaler);
-/* Sets the scaler's state, and forgets steps since the last update. Fails with
- * TN_ERR_ARGUMENT, with nothing changed, if a value is out of range. */
+/* Sets the scaler's state. Unscaling and steps since the last update no longer
+ * count. Fails with TN_ERR_ARGUMENT, with nothing changed, if a value is out of
+ * range. */
 TN_API tn_status tn_grad_scaler_restore(tn_grad_scaler *scaler,
                                           tn_grad_scaler_state state);
 

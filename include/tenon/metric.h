@@ -32,42 +32,49 @@ typedef struct tn_metric tn_metric;
 
 /* Adds a batch. The arguments of classification metrics are
  *
- *   prediction  (N, C, ...) floating: scores, the greatest of which is the
- *               predicted class; or, shaped as target, integers: classes; or,
- *               shaped as target, floating: probabilities of class 1
+ *   prediction  one of:
+ *               (N, C, ...) floating: scores; the class with the greatest
+ *               score is predicted
+ *               (N, ...) integer: predicted classes
+ *               (N, ...) floating: probabilities of class 1
  *   target      (N, ...), an integer dtype or bool: classes from 0
  *
- * tn_metric_auroc, tn_metric_r2, tn_metric_mean and tn_metric_running_mean say
- * what theirs are. On failure the metric is unchanged: TN_ERR_STATE while an
- * error is pending, TN_ERR_SHAPE, TN_ERR_DTYPE, TN_ERR_DEVICE if the batches
- * are on several devices, TN_ERR_INDEX for a class that is out of range (which
- * an asynchronous device may report later), TN_ERR_MEMORY. */
+ * tn_metric_auroc, tn_metric_r2, tn_metric_mean and tn_metric_running_mean
+ * describe their own arguments. On failure the metric is unchanged. Fails with
+ * TN_ERR_STATE while an error is pending, TN_ERR_SHAPE or TN_ERR_DTYPE if the
+ * arguments do not fit, TN_ERR_DEVICE if the batches are on several devices,
+ * TN_ERR_INDEX for a class that is out of range (an asynchronous device may
+ * report it later), and TN_ERR_MEMORY if memory runs out. */
 TN_API tn_status tn_metric_update(tn_metric *metric, tn_tensor *prediction,
                                   tn_tensor *target);
 
 /* Returns the metric of all batches since the last reset. Waits for the device.
- * NAN, with an error, on failure: TN_ERR_STATE if there were no samples, or if
- * the metric is a matrix, TN_ERR_MEMORY. */
+ * Returns NAN on failure, with TN_ERR_STATE if there were no samples or the
+ * metric is tn_metric_confusion, whose value is a matrix, or TN_ERR_MEMORY if
+ * memory runs out. */
 TN_API double tn_metric_value(tn_metric *metric);
 
 /* Returns the confusion matrix of a metric that has classes: (classes, classes)
  * int64 on the metric's device. Row i, column j counts the samples of class i
- * that were predicted as class j. The open scope owns the result. NULL:
- * TN_ERR_ARGUMENT for a metric without classes, TN_ERR_STATE before the first
- * update. */
+ * that were predicted as class j. The open scope owns the result. Returns NULL
+ * with TN_ERR_ARGUMENT for a metric without classes, with TN_ERR_STATE before
+ * the first update. */
 TN_API tn_tensor *tn_metric_matrix(tn_metric *metric);
 
-/* Forgets all batches. */
+/* Removes all batches from the metric. */
 TN_API tn_status tn_metric_reset(tn_metric *metric);
 
-/* Returns the name: "accuracy", "f1". NULL for NULL. */
+/* Returns the metric's name, such as "accuracy" or "f1". NULL for NULL. */
 TN_API const char *tn_metric_name(const tn_metric *metric);
 
 /* ---- the metrics ---------------------------------------------------------
- * Each call returns a metric owned by the open scope. NULL: TN_ERR_ARGUMENT for
- * an option out of range, TN_ERR_MEMORY. */
+ * Each call returns a metric owned by the open scope. It returns NULL with
+ * TN_ERR_ARGUMENT if an option is out of range, with TN_ERR_MEMORY if memory
+ * runs out. */
 
-/*   top_k         a prediction is right if the target is among the k classes
+/* Options of tn_metric_accuracy:
+ *
+ *   top_k         a prediction is right if the target is among the k classes
  *                 with the greatest scores
  *   threshold     a probability above it predicts class 1
  *   ignore_index  samples with this target are left out; may be negative */
@@ -82,11 +89,14 @@ TN_OPTIONS_STRUCT(tn_metric_accuracy, TN_METRIC_ACCURACY_OPTIONS_LIST);
 TN_API tn_metric *
 tn_metric_accuracy_with(const tn_metric_accuracy_options *options);
 
-/*   average  "binary": the value of class 1, for 2 classes
- *            "micro": of the sums over all classes
- *            "macro": mean of the classes' values, without the classes that are
- *            in no target and no prediction
- *            none: "binary" for 2 classes, else "macro"
+/* Options of tn_metric_precision, tn_metric_recall and tn_metric_f1:
+ *
+ *   average  "binary": the value of class 1, for 2 classes
+ *            "micro": the formula is applied to tp, fp and fn, each summed over
+ *            all classes
+ *            "macro": the mean of the values of all classes that occur in a
+ *            target or a prediction
+ *            NULL: "binary" for 2 classes, else "macro"
  *   threshold, ignore_index  as for tn_metric_accuracy
  * A ratio 0 / 0 is 0. */
 #define TN_METRIC_CLASSES_OPTIONS_LIST(X)                                     \
@@ -123,7 +133,7 @@ TN_OPTIONS_STRUCT(tn_metric_confusion, TN_METRIC_CONFUSION_OPTIONS_LIST);
 TN_OPTIONS_STRUCT(tn_metric_mean_iou, TN_METRIC_CONFUSION_OPTIONS_LIST);
 #define TN_METRIC_MEAN_IOU_OPTIONS                                            \
     TN_OPTIONS_DEFAULTS(tn_metric_mean_iou, TN_METRIC_CONFUSION_OPTIONS_LIST)
-/* The confusion matrix alone: read it with tn_metric_matrix. */
+/* A metric that counts the confusion matrix only, for tn_metric_matrix. */
 TN_API tn_metric *
 tn_metric_confusion_with(int64_t classes,
                          const tn_metric_confusion_options *options);
@@ -134,25 +144,26 @@ tn_metric_mean_iou_with(int64_t classes,
                         const tn_metric_mean_iou_options *options);
 
 /* The area under the ROC curve: the probability that a sample of class 1 has a
- * greater score than one of class 0, equal scores counting half. prediction:
- * floating scores, shaped as target; target: 0 or 1. Exact, so it stores all
- * scores and targets. The value is TN_ERR_STATE if a class has no sample,
- * TN_ERR_ARGUMENT if a score is NaN or a target is neither 0 nor 1. */
+ * greater score than a sample of class 0, where equal scores count as one half.
+ * prediction: floating scores, shaped as target. target: 0 or 1. The value is
+ * exact, so the metric stores all scores and targets. tn_metric_value fails
+ * with TN_ERR_STATE if a class has no sample, with TN_ERR_ARGUMENT if a score
+ * is NaN or a target is neither 0 nor 1. */
 TN_API tn_metric *tn_metric_auroc(void);
 
-/* The coefficient of determination, 1 - sum((y - p)^2) / sum((y - mean(y))^2).
- * prediction and target: floating, of one shape (N) or (N, outputs); with
- * several outputs the mean of theirs. The value is TN_ERR_STATE for fewer than
- * 2 samples. With constant targets it is 1 if all predictions are exact, else
- * 0. */
+/* The coefficient of determination, 1 - sum((y - p)^2) / sum((y - mean(y))^2),
+ * for predictions p and targets y. prediction and target: floating, both (N) or
+ * (N, outputs). The value is the mean over the outputs. If all targets are
+ * equal, it is 1 if all predictions are exact, else 0. tn_metric_value fails
+ * with TN_ERR_STATE for fewer than 2 samples. */
 TN_API tn_metric *tn_metric_r2(void);
 
-/* The mean of all elements of all updates, for losses. prediction: a floating
- * tensor of any shape. target: NULL, or weights shaped as prediction, for the
- * weighted mean. */
+/* The mean of all elements of prediction in all updates, for losses.
+ * prediction: a floating tensor of any shape. target: NULL, or weights shaped
+ * as prediction, for the weighted mean. */
 TN_API tn_metric *tn_metric_mean(void);
 
-/* The mean of the last `window` updates (1 to 2^20), each the mean of its
+/* The mean over the last `window` updates (1 to 2^20) of the mean of
  * prediction. target: NULL. */
 TN_API tn_metric *tn_metric_running_mean(int64_t window);
 

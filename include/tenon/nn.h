@@ -1,9 +1,9 @@
 /* <tenon/nn.h>: layers, and models made of them.
  *
  * A module is a struct whose first member is a tn_module. Its children,
- * parameters and buffers are registered under names. By these a model is
- * traversed, moved and saved, and an error has a path ("features.3: conv2d:
- * ...").
+ * parameters and buffers are registered under names. Models are traversed,
+ * moved and saved by these names. An error message begins with the path of
+ * names to the module that failed ("features.3: conv2d: ...").
  *
  *     struct net { tn_module base; tn_module *conv, *fc; };
  *
@@ -33,8 +33,7 @@
  * it. Changes are a step of an optimizer, tn_module_load, tn_module_to, and
  * running a layer with statistics (batch norm) in training mode. Building,
  * traversing and registering belong to one thread at a time. Each thread has
- * its own module path, and its own random numbers for dropout.
- */
+ * its own module path, and its own random numbers for dropout. */
 #ifndef TENON_NN_H
 #define TENON_NN_H
 
@@ -51,32 +50,34 @@ extern "C" {
 typedef struct tn_module tn_module;
 
 typedef struct tn_module_class {
-    size_t size;       /* of this struct */
+    size_t size;       /* sizeof(tn_module_class) */
     const char *name;  /* "Linear" */
-    size_t bytes;      /* of an instance: sizeof(struct net) */
+    size_t bytes;      /* size of an instance: sizeof(struct net) */
     /* Called by tn_forward. For a module with one input and one output; NULL if
      * the class has a forward_list. */
     tn_tensor *(*forward)(tn_module *self, tn_tensor *input);
     /* Writes the text between the parentheses of a printed module,
-     * "in_features=3, out_features=4", into text, of size room. May be NULL. */
+     * "in_features=3, out_features=4", into text, which holds room bytes. May
+     * be NULL. */
     void (*describe)(const tn_module *self, char *text, size_t room);
     /* Frees what the instance holds, except registered objects. May be NULL. */
     void (*release)(tn_module *self);
-    /* In place of forward, for several inputs or outputs. in[] has an element
-     * for each input of the signature, NULL where an optional one was left out.
-     * Sets out[0] .. out[out_count - 1], owned by the open scope; an output that
-     * stays NULL means failure. out_count is the number of outputs that the
-     * caller wants, at least 1: the others need not be computed. */
+    /* Called instead of forward for a module with several inputs or outputs.
+     * in[] has an element for each input of the signature; it is NULL if an
+     * optional input was left out. The function sets out[0] .. out[out_count -
+     * 1], owned by the open scope. An output that stays NULL means failure.
+     * out_count is the number of outputs that the caller wants, at least 1. The
+     * others need not be computed. */
     void (*forward_list)(tn_module *self, tn_tensor *const *in, int in_count,
                          tn_tensor **out, int out_count);
     /* The names of inputs and outputs, with '?' after an input that may be left
-     * out: "x, memory, mask? -> y, weights". At most TN_MODULE_VALUES each.
-     * NULL: one input and one output. */
+     * out: "x, memory, mask? -> y, weights". At most TN_MODULE_VALUES inputs
+     * and as many outputs. NULL means one input and one output. */
     const char *signature;
-    /* Called by tn_module_clone for the copy self, whose members are those of
-     * from, bit by bit, with pointers to registered objects replaced. It copies
-     * or keeps what release would free a second time. Required if there is a
-     * release. */
+    /* Called by tn_module_clone after it has copied the members of from to self
+     * bit by bit and replaced pointers to registered objects. The function must
+     * give self its own copy of, or reference to, everything that release
+     * frees. Required if there is a release. */
     tn_status (*clone)(tn_module *self, const tn_module *from);
 } tn_module_class;
 #define TN_MODULE_VALUES 16
@@ -89,40 +90,44 @@ struct tn_module {
     bool training;               /* set by tn_module_train */
 };
 
-/* A zeroed instance of type, in training mode, owned by the open scope. _with
- * adds `extra` bytes after it. NULL: TN_ERR_MEMORY; TN_ERR_ARGUMENT if type has
- * no name, or not one of forward and forward_list; TN_ERR_FORMAT if its
- * signature is malformed. */
+/* Makes a zeroed instance of type, in training mode, owned by the open scope.
+ * tn_module_new_with allocates `extra` more bytes after the instance. Returns
+ * NULL with TN_ERR_MEMORY if memory runs out, TN_ERR_ARGUMENT if type has no
+ * name or does not have exactly one of forward and forward_list, and
+ * TN_ERR_FORMAT if its signature is malformed. */
 TN_API void *tn_module_new(const tn_module_class *type);
 TN_API void *tn_module_new_with(const tn_module_class *type, size_t extra);
 
-/* Registers child under name ("fc1"; unique, without dots) and keeps it.
- * Returns child. NULL if an argument is NULL, and TN_ERR_ARGUMENT for an
- * invalid name or more than 128 nested modules. */
+/* Registers child under name ("fc1") and holds a reference to it. A name is
+ * unique within its module and contains no dots. Returns child. Returns NULL if
+ * an argument is NULL, and NULL with TN_ERR_ARGUMENT for an invalid name or
+ * more than 128 nested modules. */
 TN_API void *tn_module_add(tn_module *module, const char *name,
                            tn_module *child);
 /* Registers value as a parameter (which then requires a gradient) or as a
- * buffer, and keeps it. Returns value. An optional parameter that is absent (a
- * bias) is not registered. */
+ * buffer, and holds a reference to it. Returns value. Do not call it for an
+ * optional parameter that is absent, such as a bias. */
 TN_API tn_tensor *tn_module_add_parameter(tn_module *module, const char *name,
                                           tn_tensor *value);
 TN_API tn_tensor *tn_module_add_buffer(tn_module *module, const char *name,
                                        tn_tensor *value);
 
-/* Runs the module. Errors inside it begin with its path: "encoder.3.fc: linear:
- * ...". The result is its output, the first if there are several, owned by the
- * open scope. In C, tn_forward is a macro that accepts several inputs:
+/* Runs the module. The message of an error inside the module begins with the
+ * module's path: "encoder.3.fc: linear: ...". Returns the first output of the
+ * module, owned by the open scope. In C, tn_forward is a macro that accepts
+ * several inputs:
  *
  *     tn_tensor *y = tn_forward(net, x);
  *     tn_tensor *z = tn_forward(cross, y, memory);
  *
- * NULL if module or a required input is NULL; TN_ERR_ARGUMENT if module is no
- * module, or for more or fewer inputs than it has. NULL for an optional input
- * leaves it out, unless an error is pending. */
+ * NULL for an optional input leaves it out, unless an error is pending. Returns
+ * NULL if module or a required input is NULL, and NULL with TN_ERR_ARGUMENT if
+ * module is not a module or the number of inputs does not fit its signature. */
 TN_API tn_tensor *tn_forward(tn_module *module, tn_tensor *input);
 
-/* The same with count inputs, and for several outputs: the first out_count are
- * stored in out[]. If that fails, with the status of the error, they are NULL.
+/* Runs the module on count inputs and stores its first out_count outputs in
+ * out[]. On failure these are set to NULL, and the status of the error is
+ * returned.
  *
  *     tn_tensor *out[2];
  *     tn_forward_list(lstm, (tn_tensor *[]){x, h, c}, 3, out, 2);
@@ -145,14 +150,15 @@ TN_API tn_tensor *tn_forward(tn_module *module, tn_tensor *input);
 TN_API tn_status tn_forward_list(tn_module *module, tn_tensor *const *inputs,
                                  int count, tn_tensor **out, int out_count);
 
-/* tn_forward with a list of inputs that ends with TN_INPUTS_END, which the
- * macro makes. */
+/* What the macro tn_forward calls: runs module on a list of inputs that ends
+ * with TN_INPUTS_END, which the macro appends. */
 TN_API tn_tensor *tn_forward_inputs(tn_module *module,
                                     tn_tensor *const *inputs);
 #define TN_INPUTS_END ((tn_tensor *)~(uintptr_t)0)
 
-/* Text of a class's signature, "x, memory, mask? -> y"; for a class without one
- * "input -> output". NULL for NULL. Lent. */
+/* Returns the signature of the module's class, "x, memory, mask? -> y", or
+ * "input -> output" if the class has none. NULL if module is NULL. The result
+ * is lent: valid while module lives. */
 TN_API const char *tn_module_signature(const tn_module *module);
 
 /* ---- hooks ---------------------------------------------------------------
@@ -161,8 +167,8 @@ TN_API const char *tn_module_signature(const tn_module *module);
  *                               input argument  output argument  replaces
  *   forward_pre_hook            input           NULL             input
  *   forward_hook                input           output           output
- *   full_backward_pre_hook      NULL            output gradient  the latter
- *   full_backward_hook          input gradient  output gradient  the former
+ *   full_backward_pre_hook      NULL            output gradient  output grad.
+ *   full_backward_hook          input gradient  output gradient  input grad.
  *
  *     // halves what the encoder passes on to the layers below it
  *     static tn_tensor *halve(tn_module *module, tn_tensor *grad_input,
@@ -172,23 +178,25 @@ TN_API const char *tn_module_signature(const tn_module *module);
  *     }
  *     tn_module_register_full_backward_hook(net->encoder, halve, NULL);
  *
- * All tensors are lent. A hook returns a replacement (for a gradient: of the
- * same shape, dtype and device), or NULL for none. To fail, it records an error
- * (tn_error_set); that ends the forward or backward pass, and the message
- * begins with the module's path. Hooks of a kind run in the order of
- * registration. The module owns the hook; the open scope owns the handle, which
- * tn_hook_remove accepts. The context is lent. For a module with several inputs
- * or outputs, these hooks get the first: query, tgt or input1. If one tensor is
- * given for several inputs, they count as one. A list hook gets all.
+ * All tensors are lent. A hook returns a replacement, or NULL to replace
+ * nothing. The replacement of a gradient has the same shape, dtype and device.
+ * To fail, a hook records an error (tn_error_set). That ends the forward or
+ * backward pass, and the message begins with the module's path. Hooks of one
+ * kind run in the order of registration. The module owns the hook. The open
+ * scope owns the returned handle, which tn_hook_remove accepts. The context is
+ * lent. If a module has several inputs or outputs, these hooks get the first
+ * one (query, tgt or input1); a list hook gets all. If one tensor is given for
+ * several inputs, they count as one input.
  *
- * A backward pass (tn_backward, tn_grad) calls the hooks that the module had
- * when it ran while recording. It does so separately for each run of the
- * module: the input gradient is that of this run only, even if the tensor is
- * used elsewhere. If the input requires no gradient, the full backward hook
- * gets NULL for it and must return NULL (else TN_ERR_STATE). tn_grad calls it
- * only if the input is on the way to one of its inputs. Source:
- * torch.nn.Module.register_forward_pre_hook, register_forward_hook,
- * register_full_backward_pre_hook, register_full_backward_hook. */
+ * A backward pass (tn_backward, tn_grad) calls the backward hooks that the
+ * module had when its forward was recorded. It calls them once for each run of
+ * the module. The input gradient is that of this run only, even if the input
+ * tensor is used elsewhere. If the input requires no gradient, a full backward
+ * hook gets NULL for it and must return NULL (else TN_ERR_STATE). tn_grad calls
+ * the hook only if the module's input depends on one of the tensors that
+ * tn_grad differentiates by. Source: torch.nn.Module.register_forward_pre_hook,
+ * register_forward_hook, register_full_backward_pre_hook,
+ * register_full_backward_hook. */
 typedef tn_tensor *(*tn_module_hook)(tn_module *module, tn_tensor *input,
                                      tn_tensor *output, void *context);
 TN_API tn_hook *tn_module_register_forward_pre_hook(tn_module *module,
@@ -207,10 +215,11 @@ TN_API tn_hook *tn_module_register_full_backward_hook(tn_module *module,
 /* A forward hook that gets all inputs and outputs of its module. An optional
  * input that was left out is NULL. The hook replaces a tensor by assigning to
  * inputs[i] (before forward) or outputs[i] (after it). Before forward,
- * output_count is 0. To fail, it records an error; a negative status without
- * one is TN_ERR_STATE. Everything else as above. A backward hook sees the
- * gradients of the first input and output; tn_tensor_register_hook (hook.h) has
- * those of any tensor. */
+ * output_count is 0. To fail, the hook records an error; if it returns a
+ * negative status without one, the error is TN_ERR_STATE. Ownership and order
+ * are those of the hooks above. Backward hooks see the gradients of the first
+ * input and output only; tn_tensor_register_hook (hook.h) gives those of any
+ * tensor. */
 typedef tn_status (*tn_module_list_hook)(tn_module *module,
                                          tn_tensor **inputs, int input_count,
                                          tn_tensor **outputs, int output_count,
@@ -223,20 +232,22 @@ TN_API tn_hook *
 tn_module_register_forward_list_hook(tn_module *module,
                                      tn_module_list_hook hook, void *context);
 
-/* Switches recomputation for module (recompute.h). While recording, tn_forward
- * then saves the module's input only, and runs the module again in the backward
- * pass. Gradients have the same bits and less memory is needed. Buffers that
- * forward changes (running averages of batch norm) change twice. Returns
- * module. */
+/* Switches recomputation (gradient checkpointing, recompute.h) on or off for
+ * module. While recording, tn_forward then saves only the module's input, and
+ * the backward pass runs the module again. This needs less memory, and the
+ * gradients have the same bits. Buffers that forward changes (running averages
+ * of batch norm) change twice. Returns module. */
 TN_API void *tn_module_set_recompute(tn_module *module, bool on);
 
-/* For a module whose forward has arguments that are not tensors, in a function
- * of its own. Between tn_module_begin and tn_module_end a module runs as in
- * tn_forward. begin sets inputs[] to the count tensors to use: those given, or
- * replacements from hooks; all NULL if a hook failed or inputs[0] was NULL.
- * inputs[] must be valid until end. end moves out[0] .. out[count - 1] to the
- * caller's scope and returns true. If one of them is NULL it sets all to NULL
- * and returns false.
+/* These two calls serve a module whose forward takes arguments that are not
+ * tensors, and therefore is a function of its own. Code between tn_module_begin
+ * and tn_module_end runs as the forward of the module does within tn_forward:
+ * with its path in error messages, and with its hooks. tn_module_begin runs the
+ * hooks before forward; they may replace elements of inputs[]. It sets all
+ * elements to NULL if a hook failed or inputs[0] was NULL. inputs[] must be
+ * valid until tn_module_end. tn_module_end moves out[0] .. out[count - 1] to
+ * the caller's scope and returns true. If one of them is NULL, it sets all of
+ * them to NULL and returns false.
  *
  *     tn_tensor *in[] = {x}, *out;
  *     tn_module_call call = tn_module_begin(net, in, 1);
@@ -247,20 +258,21 @@ TN_API void *tn_module_set_recompute(tn_module *module, bool on);
  * Closed; the members are for the library's use. */
 typedef struct tn_module_call {
     tn_scope *scope;
-    const tn_path *path;      /* of the thread, before the call */
-    const tn_module *running; /* before the call */
-    tn_tensor **inputs;       /* after hooks: lent */
-    int count;                /* of them */
-    struct tn__nn_passage *passage; /* owned by scope; NULL: no backward
-                                       hooks */
+    const tn_path *path;      /* the thread's module path before the call */
+    const tn_module *running; /* the module that called this one, or NULL */
+    tn_tensor **inputs;       /* inputs, perhaps replaced by hooks; lent */
+    int count;                /* number of inputs */
+    struct tn__nn_passage *passage; /* for backward hooks, or NULL; owned by
+                                       scope */
 } tn_module_call;
 TN_API tn_module_call tn_module_begin(tn_module *module, tn_tensor **inputs,
                                       int count);
 TN_API bool tn_module_end(tn_module *module, tn_module_call *call,
                           tn_tensor **out, int count);
 
-/* The child, parameter or buffer with this path ("conv.weight") below module.
- * NULL (TN_ERR_ARGUMENT) if there is none. Lent. */
+/* Returns the child, parameter or buffer with this path ("conv.weight") below
+ * module. It is lent: valid while its owner lives. Returns NULL with
+ * TN_ERR_ARGUMENT if there is none. */
 TN_API tn_module *tn_module_child(const tn_module *module, const char *path);
 TN_API tn_tensor *tn_module_parameter(const tn_module *module, const char *path);
 TN_API tn_tensor *tn_module_buffer(const tn_module *module, const char *path);
@@ -277,13 +289,14 @@ TN_API void *tn_module_train(tn_module *module, bool on);
 #define tn_module_eval(module) tn_module_train(module, false)
 
 /* Moves parameters and buffers to device, and converts those with a floating
- * dtype to dtype; integers keep theirs. One of the two may be left out.
+ * dtype to dtype; integers keep theirs. Either option may be left out.
  * Gradients are removed. The tensors stay the same objects, so pointers to them
- * (of the module, of an optimizer) stay valid; an optimizer's state is not
- * converted, so make the optimizer afterwards. Returns module; NULL, with
- * nothing changed, on failure: TN_ERR_ARGUMENT if neither is given,
- * TN_ERR_DTYPE if dtype is not floating, TN_ERR_STATE if a buffer is the result
- * of a recorded operator, TN_ERR_MEMORY. Source: torch.nn.Module.to. */
+ * in the module and in optimizers stay valid. The state of an optimizer is not
+ * converted, so make the optimizer afterwards. Returns module. On failure,
+ * nothing is changed and the result is NULL, with TN_ERR_ARGUMENT if neither
+ * option is given, TN_ERR_DTYPE if dtype is not floating, TN_ERR_STATE if a
+ * buffer is the result of a recorded operator, or TN_ERR_MEMORY if memory runs
+ * out. Source: torch.nn.Module.to. */
 #define TN_MODULE_TO_OPTIONS_LIST(X)                                          \
     X(tn_device *, device, NULL)                                              \
     X(tn_dtype, dtype, TN_DTYPE_NONE)
@@ -297,23 +310,25 @@ TN_API void *tn_module_to_with(tn_module *module,
  * gradients; false freezes them. Returns module. */
 TN_API void *tn_module_set_requires_grad(tn_module *module, bool on);
 
-/* A deep copy of module, owned by the open scope: of the modules below it,
- * their parameters, buffers and modes (training, recompute, requires_grad).
- * What is shared within module is shared within the copy. The copy has no
- * gradients and no hooks. Members of the instance that point to a registered
- * module, parameter or buffer, or into the instance itself, point to the copy's;
- * all others are copied bit by bit. NULL: TN_ERR_UNSUPPORTED if a class has a
- * release but no clone, TN_ERR_MEMORY. Source: copy.deepcopy. */
+/* Makes a deep copy of module, owned by the open scope. It has copies of the
+ * modules below it, of their parameters and buffers, and the same modes
+ * (training, recompute, requires_grad). A parameter that two modules share is
+ * shared in the copy too. The copy has no gradients and no hooks. Members of an
+ * instance that point to a registered module, parameter or buffer, or into the
+ * instance itself, point to those of the copy. All other members are copied bit
+ * by bit. Returns NULL with TN_ERR_UNSUPPORTED if a class has a release but no
+ * clone, or with TN_ERR_MEMORY if memory runs out. Source: copy.deepcopy. */
 TN_API void *tn_module_clone(const tn_module *module);
 
-/* A module like module that shares all its modes, hooks, buffers and parameters,
- * but values[i] in place of parameter i of tn_parameters(module); count is the
- * number of these. With names, values[i] is used for the parameter or buffer
- * with the path names[i], and the others are module's own. values may be results
- * of operators, through which gradients pass. module itself does not change; the
- * new module is owned by the open scope. NULL: TN_ERR_ARGUMENT for a value that
- * is NULL, another count, or a name that module does not have; TN_ERR_SHAPE if
- * the shapes of a value and a parameter differ; and as tn_module_clone.
+/* Returns a copy of module that uses values[i] in place of parameter i of
+ * tn_parameters(module), where count is the number of parameters. The copy
+ * shares the buffers, and has the same modes and hooks. With names, values[i]
+ * replaces the parameter or buffer with the path names[i], and the copy shares
+ * the other tensors with module. values may be results of operators; gradients
+ * pass to their inputs. module itself does not change. The open scope owns the
+ * copy. Returns NULL with TN_ERR_ARGUMENT if a value is NULL, count is wrong or
+ * module lacks a name, with TN_ERR_SHAPE if the shapes of a value and a
+ * parameter differ, and for the reasons of tn_module_clone.
  *
  *     // one step of gradient descent that can be differentiated
  *     for (int i = 0; i < count; i++)
@@ -321,8 +336,8 @@ TN_API void *tn_module_clone(const tn_module *module);
  *                          tn_mul_scalar(grad[i], 0.1));
  *     tn_tensor *y = tn_functional_call(net, fast, count, x);
  *
- * tn_functional_call(module, values, count, inputs ...) is tn_forward of it.
- * Source: torch.func.functional_call. */
+ * tn_functional_call(module, values, count, inputs ...) is tn_forward of the
+ * copy. Source: torch.func.functional_call. */
 #define TN_MODULE_SUBSTITUTE_OPTIONS_LIST(X)                                  \
     X(const char *const *, names, NULL)
 TN_OPTIONS_STRUCT(tn_module_substitute, TN_MODULE_SUBSTITUTE_OPTIONS_LIST);
@@ -337,32 +352,33 @@ tn_module_substitute_with(tn_module *module, tn_tensor *const *values,
 /* Removes the gradients of all parameters. */
 TN_API void tn_module_zero_grad(tn_module *module);
 
-/* The number of elements in all parameters. */
+/* Returns the number of elements in all parameters of module. */
 TN_API int64_t tn_module_parameter_count(const tn_module *module);
 
-/* Writes the module tree as PyTorch prints it. TN_ERR_IO if that fails. */
+/* Writes the module tree as PyTorch prints it. TN_ERR_IO if writing fails. */
 TN_API tn_status tn_module_print(FILE *file, const tn_module *module);
 
-/* What tn_summary adds up. A tensor that is shared counts once. */
+/* The totals of tn_summary. A tensor that is shared counts once. */
 typedef struct tn_summary_totals {
-    size_t size;                  /* of this struct */
-    int64_t parameters;           /* elements */
-    int64_t trainable;            /* of these, those that require gradients */
+    size_t size;                  /* sizeof(tn_summary_totals) */
+    int64_t parameters;           /* elements of all parameters */
+    int64_t trainable;            /* elements that require gradients */
     int64_t parameter_bytes, buffer_bytes;
-    int64_t output_bytes;         /* of the modules that call no other */
+    int64_t output_bytes;         /* outputs of modules that call no other */
     int64_t multiply_adds;
 } tn_summary_totals;
 
 /* Runs module once on zeros of this shape, in evaluation mode and without
  * recording, and writes a table to file: a line for each module that was run,
  * with the shape of its output, its own parameters, and the multiply-adds of
- * convolutions and of linear, bilinear, recurrent and attention layers (those of
- * other operators are not counted).
+ * convolutions and of linear, bilinear, recurrent and attention layers. Other
+ * operators are not counted.
  *
- *   dtype    of the zeros: TN_I64 for a module that begins with an embedding.
- *            None: that of the first parameter, or the default dtype
- *   inputs, input_count   the inputs to run on; shape is not used then
- *   totals   set to the totals; file may be NULL then
+ *   dtype    dtype of the zeros; TN_I64 for a module that begins with an
+ *            embedding. Default: that of the first parameter, else the
+ *            default dtype
+ *   inputs, input_count   inputs to run on instead of zeros; shape is ignored
+ *   totals   if given, it is set to the totals, and file may be NULL
  *
  *     tn_summary(stdout, net, tn_dims(1, 3, 32, 32));
  *
@@ -380,35 +396,40 @@ TN_API tn_status tn_summary_with(FILE *file, tn_module *module,
                                  tn_dims_list shape,
                                  const tn_summary_options *options);
 
-/* The parameters of a module and all modules below it, each once, in the order
- * of registration; an optimizer accepts them. Owned by the open scope; keeps
- * the tensors. NULL for NULL. */
+/* Makes a list of the parameters of a module and all modules below it, for an
+ * optimizer. They are in the order of registration, and a shared one is listed
+ * once. The open scope owns the list, which holds references to the tensors.
+ * NULL for NULL. */
 TN_API tn_parameter_list *tn_parameters(tn_module *module);
 
-/* The same with the buffers: what tn_module_save writes, in the same order. */
+/* Makes a list of the parameters and buffers, as tn_module_save writes them and
+ * in the same order. Otherwise like tn_parameters. */
 TN_API tn_parameter_list *tn_module_state(tn_module *module);
 
 /* ---- weights in files --------------------------------------------------- */
 
 /* Writes parameters and buffers, named by their paths, to a safetensors file.
- * Atomic, with the errors of tn_safetensors_save (io.h). */
+ * The file is replaced atomically. The errors are those of tn_safetensors_save
+ * (io.h). */
 TN_API tn_status tn_module_save(const tn_module *module, const char *path);
 
-/* A pair of beginnings of names: a tensor of a file whose name begins with from
- * has to in its place in the module. to NULL: the tensor is left out. Closed. */
+/* Renames tensors of a file: in a name that begins with from, this prefix is
+ * replaced by to. If to is NULL, the tensor is skipped. Closed. */
 typedef struct tn_rename {
     const char *from, *to;
 } tn_rename;
 
-/* Reads them back in place, to the devices of the module's tensors.
+/* Reads parameters and buffers from a safetensors file into the existing
+ * tensors of module, on their devices.
  *
  *   strict  true: the file must have exactly the module's names, shapes and
- *           dtypes. false: names that one side alone has are skipped, and
- *           dtypes converted; shapes must match
- *   rename  a list of pairs that ends with {NULL}; for each name in the file,
- *           the first pair that fits is used
- *   report  set to what differs, with strict = false also if nothing fails;
- *           NULL if the file could not be read. Owned by the open scope
+ *           dtypes. false: tensors that only the file or only the module has
+ *           are skipped, and dtypes are converted; shapes must match
+ *   rename  a list that ends with {NULL}; for each name in the file, the
+ *           first element whose prefix fits is used
+ *   report  set to a list of the differences, also on success if strict is
+ *           false; set to NULL if the file could not be read. Owned by the
+ *           open scope
  *
  *     tn_module_report *report;
  *     tn_module_load(net, "resnet50.safetensors", .strict = false,
@@ -417,9 +438,10 @@ typedef struct tn_rename {
  *                    .report = &report);
  *
  * On failure nothing is changed. If names, shapes or dtypes differ, the error
- * (TN_ERR_ARGUMENT, TN_ERR_SHAPE, TN_ERR_DTYPE: that of the first difference)
- * lists all of them, as far as 1600 bytes reach. TN_ERR_ARGUMENT also if two
- * names in the file become one. Else as tn_safetensors_open (io.h). Source:
+ * is TN_ERR_ARGUMENT, TN_ERR_SHAPE or TN_ERR_DTYPE, depending on the first
+ * difference. Its message lists all differences, cut at 1600 bytes.
+ * TN_ERR_ARGUMENT also if rename gives two tensors of the file the same name.
+ * Other errors are those of tn_safetensors_open (io.h). Source:
  * torch.nn.Module.load_state_dict. */
 typedef struct tn_module_report tn_module_report;
 #define TN_MODULE_LOAD_OPTIONS_LIST(X)                                        \
@@ -432,7 +454,7 @@ TN_OPTIONS_STRUCT(tn_module_load, TN_MODULE_LOAD_OPTIONS_LIST);
 TN_API tn_status tn_module_load_with(tn_module *module, const char *path,
                                      const tn_module_load_options *options);
 
-/* A difference between a file and a module. */
+/* Kinds of difference between a file and a module. */
 enum {
     TN_LOAD_MISSING,    /* the file lacks a tensor of the module */
     TN_LOAD_UNEXPECTED, /* the module lacks a tensor of the file */
@@ -440,37 +462,39 @@ enum {
     TN_LOAD_DTYPE       /* the dtypes differ */
 };
 typedef struct tn_load_difference {
-    size_t size;         /* of this struct */
+    size_t size;         /* sizeof(tn_load_difference) */
     int32_t kind;        /* TN_LOAD_... */
-    const char *name;    /* in the module; NULL if unexpected */
-    const char *in_file; /* in the file; NULL if missing */
-    const char *nearest; /* the most similar name that only the other side has,
-                            by edit distance; NULL: none is similar */
+    const char *name;    /* its name in the module; NULL if unexpected */
+    const char *in_file; /* its name in the file; NULL if missing */
+    const char *nearest; /* for a missing name, the most similar unexpected one,
+                            and vice versa; NULL if none is similar */
     const char *text;    /* the difference as a sentence */
 } tn_load_difference;
 
-/* The number of differences; difference i, in the order of the module's names,
- * then of the file's; and all their texts, a line each. Lent by the report; NULL
- * if i is out of range. Cannot fail. */
+/* Return the number of differences, difference i, and the text of all
+ * differences, one on each line. The order is that of the module's names,
+ * followed by that of the file's. The report owns the results. NULL if i is out
+ * of range. Cannot fail. */
 TN_API int tn_module_report_count(const tn_module_report *report);
 TN_API const tn_load_difference *
 tn_module_report_at(const tn_module_report *report, int i);
 TN_API const char *tn_module_report_text(const tn_module_report *report);
 
 /* ---- layers ---------------------------------------------------------------
- * Each returns a module owned by the open scope, with its parameters on the
- * current device. Shapes are documented with the operator of the same name in
- * <tenon/ops.h>. NULL: TN_ERR_ARGUMENT or TN_ERR_SHAPE for a size or an option
- * that is not allowed, TN_ERR_MEMORY. More layers: nn_layers.h,
- * nn_activation.h, nn_attention.h, nn_container.h, nn_conv.h, nn_embedding.h,
- * nn_loss.h, nn_norm.h, nn_recurrent.h. Other initial values: nn_init.h. */
+ * Each function returns a module owned by the open scope, with its parameters
+ * on the current device. Shapes are documented with the operator of the same
+ * name in <tenon/ops.h>. Returns NULL with TN_ERR_ARGUMENT or TN_ERR_SHAPE for
+ * a size or an option that is not allowed, with TN_ERR_MEMORY if memory runs
+ * out. More layers: nn_layers.h, nn_activation.h, nn_attention.h,
+ * nn_container.h, nn_conv.h, nn_embedding.h, nn_loss.h, nn_norm.h,
+ * nn_recurrent.h. Other initial values: nn_init.h. */
 
 #define TN_NN_LINEAR_OPTIONS_LIST(X) X(bool, bias, true)
 TN_OPTIONS_STRUCT(tn_nn_linear, TN_NN_LINEAR_OPTIONS_LIST);
 #define TN_NN_LINEAR_OPTIONS                                                  \
     TN_OPTIONS_DEFAULTS(tn_nn_linear, TN_NN_LINEAR_OPTIONS_LIST)
-/* y = x weight^T + bias: (..., in) to (..., out). Parameters: weight (out, in),
- * bias (out). Source: torch.nn.Linear. */
+/* y = x weight^T + bias, from x (..., in) to y (..., out). Parameters: weight
+ * (out, in), bias (out). Source: torch.nn.Linear. */
 TN_API tn_module *tn_nn_linear_with(int64_t in_features, int64_t out_features,
                                     const tn_nn_linear_options *options);
 
@@ -478,9 +502,9 @@ TN_API tn_module *tn_nn_linear_with(int64_t in_features, int64_t out_features,
  * by 1 / (1 - p). Source: torch.nn.Dropout. */
 TN_API tn_module *tn_nn_dropout(double p);
 
-/* A sequence of modules, named "0", "1", ... The macro counts them. It runs its
- * children in the order of registration, also those that tn_module_append and
- * tn_module_add add. Source: torch.nn.Sequential. */
+/* A module that runs its children one after another, each on the output of the
+ * one before. They are named "0", "1", ... tn_module_append and tn_module_add
+ * add more. The macro counts the arguments. Source: torch.nn.Sequential. */
 TN_API tn_module *tn_nn_sequential_with(tn_module *const *modules, int count);
 
 #ifndef __cplusplus

@@ -1,9 +1,9 @@
-/* <tenon/nn_activation.h>: activations without numbers as layers, for
- * sequences (with numbers: nn_layers.h). Part of <tenon/nn.h>. The operators of
- * the same names are in <tenon/ops.h>.
+/* <tenon/nn_activation.h>: activations without numeric options as layers, for
+ * example in a sequential (those with options: nn_layers.h). Part of
+ * <tenon/nn.h>. The operators of the same names are in <tenon/ops.h>.
  *
- * Each returns a module owned by the open scope. The output has the shape of
- * the input. Source: torch.nn.
+ * Each function returns a module owned by the open scope. The output has the
+ * shape of the input. Source: torch.nn.
  *
  * Threads: As for all layers: <tenon/nn.h>. */
 #ifndef TENON_NN_ACTIVATION_H
@@ -15,8 +15,8 @@
 extern "C" {
 #endif
 
-/* Without parameters. tn_nn_gelu is exact, tn_nn_gelu_tanh its approximation by
- * tanh. */
+/* Layers without parameters. tn_nn_gelu computes the exact function,
+ * tn_nn_gelu_tanh its approximation by tanh. */
 TN_API tn_module *tn_nn_relu(void);
 TN_API tn_module *tn_nn_tanh(void);
 TN_API tn_module *tn_nn_sigmoid(void);
@@ -32,8 +32,9 @@ TN_API tn_module *tn_nn_logsigmoid(void);
 TN_API tn_module *tn_nn_softsign(void);
 TN_API tn_module *tn_nn_tanhshrink(void);
 
-/* A learned slope for negative inputs: one, or one for each channel (dimension
- * 1). The initial value is init [0.25]. Parameter: weight (num_parameters). */
+/* PReLU: x if x > 0, else weight * x. The slope is learned: one for all inputs
+ * if num_parameters is 1, else one for each channel (dimension 1). Its initial
+ * value is init [0.25]. Parameter: weight (num_parameters). */
 TN_API tn_module *tn_nn_prelu(int64_t num_parameters, double init);
 
 #ifdef __cplusplus

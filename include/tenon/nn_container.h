@@ -12,9 +12,10 @@
  *         x = tn_forward(tn_module_child_at(net->layers, i), x);
  *     return tn_forward(tn_module_child(net->heads, "class"), x);
  *
- * A list or dict has no forward: tn_forward of one is TN_ERR_UNSUPPORTED. Its
- * name is part of the paths of what it holds ("layers.0.weight"). Each function
- * returns a module owned by the open scope. Source: torch.nn.
+ * A list or dict has no forward, so tn_forward on it fails with
+ * TN_ERR_UNSUPPORTED. Its name is part of the paths of the modules in it
+ * ("layers.0.weight"). Each function returns a module owned by the open scope.
+ * Source: torch.nn.
  *
  * Threads: As for all modules: <tenon/nn.h>. */
 #ifndef TENON_NN_CONTAINER_H
@@ -27,37 +28,43 @@ extern "C" {
 #endif
 
 /* A list of modules, named "0", "1", ...: tn_nn_module_list(a, b), or
- * tn_nn_module_list() for an empty one. The macro counts them. NULL if one is
- * NULL. */
+ * tn_nn_module_list() for an empty list. The macro counts the arguments. NULL
+ * if a module is NULL. */
 TN_API tn_module *tn_nn_module_list_with(tn_module *const *modules, int count);
-/* An empty dict. tn_module_add adds to it, and tn_module_child finds. */
+/* An empty dict of modules. tn_module_add adds a module, tn_module_child
+ * returns one by its name. */
 TN_API tn_module *tn_nn_module_dict(void);
-/* A list of parameters, named "0", "1", ... Each then requires a gradient. */
+/* A list of parameters, named "0", "1", ... The values are made to require
+ * gradients. */
 TN_API tn_module *tn_nn_parameter_list_with(tn_tensor *const *values,
                                             int count);
 
-/* Adds child, or value as a parameter, to a list, a sequential or any other
- * module, under the number of children, or of parameters, that module has.
- * Returns child, or value. NULL as tn_module_add and tn_module_add_parameter. */
+/* Registers child, or value as a parameter, in a list, a sequential or any
+ * other module. Its name is the number of children, or of parameters, that
+ * module had before. Returns child, or value. Returns NULL for the reasons of
+ * tn_module_add and tn_module_add_parameter. */
 TN_API void *tn_module_append(tn_module *module, tn_module *child);
 TN_API tn_tensor *tn_module_append_parameter(tn_module *module,
                                              tn_tensor *value);
 
-/* The number of children of module itself, not of those below them; child
- * number i in the order of registration, and its name ("class"). A negative i
- * counts from the end. Lent; NULL if i is out of range. Cannot fail. */
+/* Return the number of children of module itself, without the children of
+ * these; child i, in the order of registration; and the name of child i
+ * ("class"). A negative i counts from the end. The module owns the results.
+ * NULL if i is out of range. Cannot fail. */
 TN_API int tn_module_child_count(const tn_module *module);
 TN_API tn_module *tn_module_child_at(const tn_module *module, int i);
 TN_API const char *tn_module_child_name(const tn_module *module, int i);
-/* The same for the parameters of module itself. */
+/* Returns parameter i of module itself, in the order of registration. A
+ * negative i counts from the end. The module owns the result. NULL if i is out
+ * of range. Cannot fail. */
 TN_API tn_tensor *tn_module_parameter_at(const tn_module *module, int i);
 
-/* Returns its input: takes the place of a layer that is not wanted. */
+/* A layer that returns its input, to replace a layer that is not wanted. */
 TN_API tn_module *tn_nn_identity(void);
 
 #ifndef __cplusplus
-/* The first element of the list is not used: without it there would be no list
- * of nothing. */
+/* The first element is not used. It keeps the array from being empty, which C
+ * does not allow, if the macro has no arguments. */
 #define tn_nn_module_list(...)                                                \
     tn_nn_module_list_with(                                                   \
         (tn_module *[]){NULL, __VA_ARGS__} + 1,                             \

@@ -1,7 +1,8 @@
-/* <tenon/nn_conv.h>: convolutions, transposed convolutions and upsampling. Part of <tenon/nn.h>.
+/* <tenon/nn_conv.h>: convolutions, transposed convolutions and upsampling. Part
+ * of <tenon/nn.h>.
  *
- * Each returns a module owned by the open scope. Shapes are documented with the
- * operator of the same name in <tenon/ops.h>. Source: torch.nn.
+ * Each function returns a module owned by the open scope. Shapes are documented
+ * with the operator of the same name in <tenon/ops.h>. Source: torch.nn.
  *
  * Threads: As for all layers: <tenon/nn.h>. */
 #ifndef TENON_NN_CONV_H
@@ -13,18 +14,19 @@
 extern "C" {
 #endif
 
-/* Parameters: weight (out, in / groups, kernel...), transposed (in, out /
- * groups, kernel...); bias (out). A number applies to each axis; a list has a
- * number for each. output_padding is for transposed convolutions, padding_same
- * and padding_mode are for the others; each rejects what is not for it.
- * padding_mode: "zeros", or one of tn_pad's: "reflect", "replicate",
- * "circular". */
+/* Parameters: weight (out, in / groups, kernel...), or (in, out / groups,
+ * kernel...) if transposed, and bias (out). stride applies to each axis;
+ * strides lists one number for each axis. So do padding and paddings, and the
+ * other pairs. kernel_sizes is used if kernel_size is TN_NONE_INT.
+ * output_padding is for transposed convolutions only; padding_same and
+ * padding_mode are for the others only. padding_mode: "zeros", or a mode of
+ * tn_pad: "reflect", "replicate" or "circular". */
 #define TN_NN_CONV_OPTIONS_LIST(X)                                             \
     X(int64_t, stride, 1)                                                      \
     X(tn_dims_list, strides, TN_NONE_DIMS)                                     \
     X(int64_t, padding, 0)                                                     \
     X(tn_dims_list, paddings, TN_NONE_DIMS)                                    \
-    X(bool, padding_same, false) /* keeps the size; stride 1 */                \
+    X(bool, padding_same, false) /* output size = input size; stride 1 */      \
     X(const char *, padding_mode, "zeros")                                     \
     X(int64_t, output_padding, 0)                                              \
     X(tn_dims_list, output_paddings, TN_NONE_DIMS)                             \
@@ -32,7 +34,7 @@ extern "C" {
     X(tn_dims_list, dilations, TN_NONE_DIMS)                                   \
     X(int64_t, groups, 1)                                                      \
     X(bool, bias, true)                                                        \
-    X(tn_dims_list, kernel_sizes, TN_NONE_DIMS) /* kernel_size: TN_NONE_INT */
+    X(tn_dims_list, kernel_sizes, TN_NONE_DIMS)
 TN_OPTIONS_STRUCT(tn_nn_conv1d, TN_NN_CONV_OPTIONS_LIST);
 #define TN_NN_CONV1D_OPTIONS                                                  \
     TN_OPTIONS_DEFAULTS(tn_nn_conv1d, TN_NN_CONV_OPTIONS_LIST)
@@ -52,21 +54,21 @@ TN_OPTIONS_STRUCT(tn_nn_conv_transpose3d, TN_NN_CONV_OPTIONS_LIST);
 #define TN_NN_CONV_TRANSPOSE3D_OPTIONS                                        \
     TN_OPTIONS_DEFAULTS(tn_nn_conv_transpose3d, TN_NN_CONV_OPTIONS_LIST)
 
-/* (N, in, L) to (N, out, L'). */
+/* Map (N, in, L) to (N, out, L'). */
 TN_API tn_module *tn_nn_conv1d_with(
     int64_t in_channels, int64_t out_channels, int64_t kernel_size,
     const tn_nn_conv1d_options *options);
 TN_API tn_module *tn_nn_conv_transpose1d_with(
     int64_t in_channels, int64_t out_channels, int64_t kernel_size,
     const tn_nn_conv_transpose1d_options *options);
-/* (N, in, H, W) to (N, out, H', W'). */
+/* Map (N, in, H, W) to (N, out, H', W'). */
 TN_API tn_module *tn_nn_conv2d_with(
     int64_t in_channels, int64_t out_channels, int64_t kernel_size,
     const tn_nn_conv2d_options *options);
 TN_API tn_module *tn_nn_conv_transpose2d_with(
     int64_t in_channels, int64_t out_channels, int64_t kernel_size,
     const tn_nn_conv_transpose2d_options *options);
-/* (N, in, D, H, W) to (N, out, D', H', W'). */
+/* Map (N, in, D, H, W) to (N, out, D', H', W'). */
 TN_API tn_module *tn_nn_conv3d_with(
     int64_t in_channels, int64_t out_channels, int64_t kernel_size,
     const tn_nn_conv3d_options *options);
@@ -74,9 +76,10 @@ TN_API tn_module *tn_nn_conv_transpose3d_with(
     int64_t in_channels, int64_t out_channels, int64_t kernel_size,
     const tn_nn_conv_transpose3d_options *options);
 
-/* (N, C, ...) resized by scale_factor, or, if that is TN_NONE_FLOAT, to
- * output_size. mode as in tn_interpolate. align_corners is for the modes
- * linear, bilinear, trilinear and bicubic. */
+/* Resizes (N, C, ...) by scale_factor, or, if that is TN_NONE_FLOAT, to
+ * output_size on each axis or output_sizes. The modes are those of
+ * tn_interpolate. align_corners is for the modes linear, bilinear, trilinear
+ * and bicubic. */
 #define TN_NN_UPSAMPLE_OPTIONS_LIST(X)                                        \
     X(int64_t, output_size, TN_NONE_INT)                                      \
     X(tn_dims_list, output_sizes, TN_NONE_DIMS)                               \

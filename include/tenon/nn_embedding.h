@@ -1,6 +1,6 @@
-/* <tenon/nn_embedding.h>: embeddings, and a layer of two inputs. Part of
- * <tenon/nn.h>. Each returns a module owned by the open scope. Source:
- * torch.nn.
+/* <tenon/nn_embedding.h>: embeddings, and the bilinear layer. Part of
+ * <tenon/nn.h>. Each function that makes a layer returns a module owned by the
+ * open scope. Source: torch.nn.
  *
  * Threads: As for all layers: <tenon/nn.h>. */
 #ifndef TENON_NN_EMBEDDING_H
@@ -12,10 +12,10 @@
 extern "C" {
 #endif
 
-/* Integers (...) to vectors (..., embedding_dim): rows of weight
- * (num_embeddings, embedding_dim), which is initialised with normal numbers.
- * padding_idx: a row of zeros that gets no gradient; a negative one counts from
- * the end. */
+/* Maps integers (...) to vectors (..., embedding_dim), the rows of weight
+ * (num_embeddings, embedding_dim). The initial weight is normally distributed.
+ * Row padding_idx is zeros and gets no gradient; a negative padding_idx counts
+ * from the end. */
 #define TN_NN_EMBEDDING_OPTIONS_LIST(X) X(int64_t, padding_idx, TN_NONE_INT)
 TN_OPTIONS_STRUCT(tn_nn_embedding, TN_NN_EMBEDDING_OPTIONS_LIST);
 #define TN_NN_EMBEDDING_OPTIONS                                               \
@@ -24,12 +24,13 @@ TN_API tn_module *tn_nn_embedding_with(int64_t num_embeddings,
                                        int64_t embedding_dim,
                                        const tn_nn_embedding_options *options);
 
-/* Bags of integers to (bags, embedding_dim): for each bag the mean, sum or
- * maximum of its rows of weight (num_embeddings, embedding_dim), which is
- * initialised with normal numbers. Signature: "input, offsets?,
- * per_sample_weights? -> output". input is (bags, length), or 1-d, and then bag
- * i begins at offsets[i]. per_sample_weights has the shape of input, for mode
- * "sum". tn_nn_embedding_bag_forward is tn_forward with all three; the last two
+/* Maps bags (lists of integers) to (bags, embedding_dim): for each bag, the
+ * mean, sum or maximum of the rows of weight (num_embeddings, embedding_dim)
+ * that its integers select. The initial weight is normally distributed.
+ * Signature: "input, offsets?, per_sample_weights? -> output". input has the
+ * shape (bags, length), or it is 1-d and bag i begins at offsets[i].
+ * per_sample_weights has the shape of input and requires mode "sum".
+ * tn_nn_embedding_bag_forward is tn_forward with all three inputs; the last two
  * may be NULL.
  *
  *   mode                 "mean", "sum" or "max"
@@ -38,8 +39,8 @@ TN_API tn_module *tn_nn_embedding_with(int64_t num_embeddings,
  *   include_last_offset  offsets has one more element, the end of the last bag
  *   scale_grad_by_freq   divides the gradient of a row by the number of its
  *                        occurrences; not with mode "max"
- *   max_norm, norm_type  scales used rows to a p-norm of at most max_norm, with
- *                        p = norm_type, which is rejected without max_norm */
+ *   max_norm             selected rows are scaled to a p-norm of at most this
+ *   norm_type            p; rejected without max_norm */
 #define TN_NN_EMBEDDING_BAG_OPTIONS_LIST(X)                                   \
     X(const char *, mode, "mean")                                             \
     X(int64_t, padding_idx, TN_NONE_INT)                                      \
@@ -58,9 +59,9 @@ TN_API tn_tensor *tn_nn_embedding_bag_forward(tn_module *embedding_bag,
                                               tn_tensor *offsets,
                                               tn_tensor *per_sample_weights);
 
-/* (..., in1) and (..., in2) to (..., out): y[o] = x1^T weight[o] x2 + bias[o].
- * Parameters: weight (out, in1, in2), bias (out). Signature: "input1, input2? ->
- * output"; without input2, input1 is used for both. */
+/* Maps (..., in1) and (..., in2) to (..., out): y[o] = x1^T weight[o] x2 +
+ * bias[o]. Parameters: weight (out, in1, in2), bias (out). Signature: "input1,
+ * input2? -> output". Without input2, input1 takes its place. */
 TN_API tn_module *tn_nn_bilinear(int64_t in1_features, int64_t in2_features,
                                  int64_t out_features, bool bias);
 TN_API tn_tensor *tn_nn_bilinear_forward(tn_module *bilinear, tn_tensor *input1,

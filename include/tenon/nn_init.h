@@ -5,20 +5,21 @@
  *                            .mode = "fan_out", .nonlinearity = "relu");
  *     tn_init_zeros(tn_module_parameter(net, "0.bias"));
  *
- * Each call fills x in place and returns x. No gradient is recorded, so x may
- * be a leaf that requires one; autograd notices the change. Random numbers come
- * from the calling thread's generator (tn_manual_seed) and are drawn in
- * float64 if x is float64, else in float32. NULL, with x unchanged:
+ * Each call fills x in place and returns x. The change is not recorded, so x
+ * may be a leaf that requires a gradient. A backward pass that needs the old
+ * value reports an error. Random numbers come from the calling thread's
+ * generator (tn_manual_seed) and are drawn in float64 if x is float64, else in
+ * float32. On failure x is unchanged and the result is NULL, with
  * TN_ERR_ARGUMENT for an option that is not allowed, TN_ERR_SHAPE if x has too
- * few or too many dimensions, TN_ERR_DTYPE if x is no floating tensor (the
- * constants accept any dtype), TN_ERR_MEMORY. Source: torch.nn.init.
+ * few or too many dimensions, TN_ERR_DTYPE if x is not floating (the constants
+ * accept any dtype), or TN_ERR_MEMORY if memory runs out. Source:
+ * torch.nn.init.
  *
- * fan_in and fan_out count the inputs and outputs of one element: for x of
- * shape (out, in, ...) they are in * r and out * r, where r is the product of
- * the further sizes. The calls that use them need 2 dimensions or more.
+ * For x of shape (out, in, ...), fan_in is in * r and fan_out is out * r, where
+ * r is the product of the sizes after the first two. The calls that use them
+ * need 2 dimensions or more.
  *
- * Threads: x is changed, so no other thread may use it meanwhile.
- */
+ * Threads: x is changed, so no other thread may use it meanwhile. */
 #ifndef TENON_NN_INIT_H
 #define TENON_NN_INIT_H
 
@@ -31,16 +32,18 @@ extern "C" {
 
 /* ---- constants ---------------------------------------------------------- */
 
-/* All elements value; 0; 1. */
+/* Set all elements to value, to 0 and to 1. */
 TN_API tn_tensor *tn_init_constant(tn_tensor *x, double value);
 TN_API tn_tensor *tn_init_zeros(tn_tensor *x);
 TN_API tn_tensor *tn_init_ones(tn_tensor *x);
-/* The identity matrix, (n, m): ones on the diagonal, zeros elsewhere. */
+/* Sets x (n, m) to the identity matrix: ones on the diagonal, zeros
+ * elsewhere. */
 TN_API tn_tensor *tn_init_eye(tn_tensor *x);
 
-/* The weight of a convolution, (out, in, kernel ...) of 3 to 5 dimensions, that
- * passes on as many channels as possible: x[g out/groups + i, i, centre] = 1
- * for each group g, and 0 elsewhere. groups divides out. */
+/* Sets the weight x of a convolution, (out, in, kernel ...) with 3 to 5
+ * dimensions, so that the convolution copies input channels to output channels,
+ * as many as possible: x[g out/groups + i, i, centre] = 1 for each group g, and
+ * 0 elsewhere. groups divides out. */
 #define TN_INIT_DIRAC_OPTIONS_LIST(X) X(int64_t, groups, 1)
 TN_OPTIONS_STRUCT(tn_init_dirac, TN_INIT_DIRAC_OPTIONS_LIST);
 #define TN_INIT_DIRAC_OPTIONS                                                 \
@@ -50,7 +53,7 @@ TN_API tn_tensor *tn_init_dirac_with(tn_tensor *x,
 
 /* ---- distributions ------------------------------------------------------ */
 
-/* Uniform in [a, b). a is at most b. */
+/* Draws from the uniform distribution on [a, b). a is at most b. */
 #define TN_INIT_UNIFORM_OPTIONS_LIST(X) X(double, a, 0) X(double, b, 1)
 TN_OPTIONS_STRUCT(tn_init_uniform, TN_INIT_UNIFORM_OPTIONS_LIST);
 #define TN_INIT_UNIFORM_OPTIONS                                               \
@@ -58,7 +61,7 @@ TN_OPTIONS_STRUCT(tn_init_uniform, TN_INIT_UNIFORM_OPTIONS_LIST);
 TN_API tn_tensor *tn_init_uniform_with(tn_tensor *x,
                                        const tn_init_uniform_options *options);
 
-/* Normal. std is 0 or more. */
+/* Draws from the normal distribution. std is 0 or more. */
 #define TN_INIT_NORMAL_OPTIONS_LIST(X) X(double, mean, 0) X(double, std, 1)
 TN_OPTIONS_STRUCT(tn_init_normal, TN_INIT_NORMAL_OPTIONS_LIST);
 #define TN_INIT_NORMAL_OPTIONS                                                \
@@ -66,8 +69,8 @@ TN_OPTIONS_STRUCT(tn_init_normal, TN_INIT_NORMAL_OPTIONS_LIST);
 TN_API tn_tensor *tn_init_normal_with(tn_tensor *x,
                                       const tn_init_normal_options *options);
 
-/* The same, conditioned on the interval [a, b]: values outside are not drawn.
- * std is above 0, and a below b. */
+/* Draws from the normal distribution, truncated to the interval [a, b]. std is
+ * above 0, and a is below b. */
 #define TN_INIT_TRUNC_NORMAL_OPTIONS_LIST(X)                                  \
     X(double, mean, 0)                                                        \
     X(double, std, 1)                                                         \
@@ -81,8 +84,9 @@ TN_API tn_tensor *
 tn_init_trunc_normal_with(tn_tensor *x,
                           const tn_init_trunc_normal_options *options);
 
-/* Glorot and Bengio, 2010: with std = gain sqrt(2 / (fan_in + fan_out)),
- * uniform in [-sqrt(3) std, sqrt(3) std), or normal. */
+/* Draws with standard deviation std = gain sqrt(2 / (fan_in + fan_out)),
+ * uniform in [-sqrt(3) std, sqrt(3) std) or normal (Glorot and Bengio,
+ * 2010). */
 #define TN_INIT_XAVIER_OPTIONS_LIST(X) X(double, gain, 1)
 TN_OPTIONS_STRUCT(tn_init_xavier_uniform, TN_INIT_XAVIER_OPTIONS_LIST);
 #define TN_INIT_XAVIER_UNIFORM_OPTIONS                                        \
@@ -97,13 +101,13 @@ TN_API tn_tensor *
 tn_init_xavier_normal_with(tn_tensor *x,
                            const tn_init_xavier_normal_options *options);
 
-/* He et al., 2015 (arXiv:1502.01852): with std = gain / sqrt(fan), uniform in
- * [-sqrt(3) std, sqrt(3) std), or normal.
+/* Draws with standard deviation std = gain / sqrt(fan), uniform in
+ * [-sqrt(3) std, sqrt(3) std) or normal (He et al., 2015, arXiv:1502.01852).
  *
  *   a             negative slope of "leaky_relu"; rejected with another
  *                 nonlinearity
- *   mode          "fan_in" or "fan_out": the fan
- *   nonlinearity  of which the gain is: a name of tn_init_calculate_gain */
+ *   mode          "fan_in" or "fan_out": which of the two fan is
+ *   nonlinearity  determines gain; a name of tn_init_calculate_gain */
 #define TN_INIT_KAIMING_OPTIONS_LIST(X)                                       \
     X(double, a, 0)                                                           \
     X(const char *, mode, "fan_in")                                           \
@@ -121,9 +125,10 @@ TN_API tn_tensor *
 tn_init_kaiming_normal_with(tn_tensor *x,
                             const tn_init_kaiming_normal_options *options);
 
-/* gain times a random matrix (size 0, product of the other sizes) with
- * orthonormal rows, or columns if it has more rows than columns; uniform among
- * these (arXiv:1312.6120). Needs 2 dimensions or more. */
+/* Sets x to gain times a random matrix (size 0, product of the other sizes)
+ * with orthonormal rows, or orthonormal columns if it has more rows than
+ * columns. The distribution is uniform over such matrices (arXiv:1312.6120).
+ * Needs 2 dimensions or more. */
 #define TN_INIT_ORTHOGONAL_OPTIONS_LIST(X) X(double, gain, 1)
 TN_OPTIONS_STRUCT(tn_init_orthogonal, TN_INIT_ORTHOGONAL_OPTIONS_LIST);
 #define TN_INIT_ORTHOGONAL_OPTIONS                                            \
@@ -132,9 +137,9 @@ TN_API tn_tensor *
 tn_init_orthogonal_with(tn_tensor *x,
                         const tn_init_orthogonal_options *options);
 
-/* A matrix (n, m) of normal numbers, in each column of which ceil(sparsity n)
- * elements, at random, are 0 (Martens, 2010). sparsity is in [0, 1], std 0 or
- * more. */
+/* Sets x (n, m) to normally distributed numbers, and in each column
+ * ceil(sparsity n) elements at random positions to 0 (Martens, 2010). sparsity
+ * is in [0, 1], std 0 or more. */
 #define TN_INIT_SPARSE_OPTIONS_LIST(X) X(double, std, 0.01)
 TN_OPTIONS_STRUCT(tn_init_sparse, TN_INIT_SPARSE_OPTIONS_LIST);
 #define TN_INIT_SPARSE_OPTIONS                                                \
@@ -142,7 +147,8 @@ TN_OPTIONS_STRUCT(tn_init_sparse, TN_INIT_SPARSE_OPTIONS_LIST);
 TN_API tn_tensor *tn_init_sparse_with(tn_tensor *x, double sparsity,
                                       const tn_init_sparse_options *options);
 
-/* The factor by which a nonlinearity changes the scale of its input:
+/* Returns the gain of a nonlinearity: the factor by which weights are scaled to
+ * make up for the change of scale in the nonlinearity:
  *
  *   "linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d",
  *   "conv_transpose2d", "conv_transpose3d", "sigmoid"   1
@@ -151,8 +157,8 @@ TN_API tn_tensor *tn_init_sparse_with(tn_tensor *x, double sparsity,
  *   "leaky_relu"                                        sqrt(2 / (1 + a^2))
  *   "selu"                                              3 / 4
  *
- * a is the negative slope of "leaky_relu", and rejected with another name. NAN:
- * TN_ERR_ARGUMENT for a name that is not listed. */
+ * a is the negative slope of "leaky_relu", and rejected with another name.
+ * Returns NAN with TN_ERR_ARGUMENT for a name that is not listed. */
 #define TN_INIT_CALCULATE_GAIN_OPTIONS_LIST(X) X(double, a, 0.01)
 TN_OPTIONS_STRUCT(tn_init_calculate_gain, TN_INIT_CALCULATE_GAIN_OPTIONS_LIST);
 #define TN_INIT_CALCULATE_GAIN_OPTIONS                                        \

@@ -1,6 +1,6 @@
-/* <tenon/nn_loss.h>: losses that are more than one operator; the others are in
- * <tenon/nn_layers.h>. Part of <tenon/nn.h>. Each returns a module owned by the
- * open scope. Source: torch.nn.
+/* <tenon/nn_loss.h>: losses that call several operators. Losses of one operator
+ * are in <tenon/nn_layers.h>. Part of <tenon/nn.h>. Each function that makes a
+ * loss returns a module owned by the open scope. Source: torch.nn.
  *
  *     tn_module *loss = tn_nn_triplet_margin_with_distance_loss(.margin = 0.5);
  *     tn_backward(tn_forward(loss, anchor, positive, negative));
@@ -15,18 +15,19 @@
 extern "C" {
 #endif
 
-/* The distances of a and b, one for each sample, made by differentiable calls
- * and owned by the open scope; NULL, with an error, on failure. */
+/* Computes the distances of a and b, one for each sample. It calls
+ * differentiable operators; the open scope owns the result. On failure it
+ * returns NULL, with an error. */
 typedef tn_tensor *(*tn_nn_distance)(tn_tensor *a, tn_tensor *b, void *context);
 
 /* max(0, margin + d(anchor, positive) - d(anchor, negative)), reduced by
  * "mean", "sum" or "none", for inputs (N, ...).
  *
- *   distance_function  d; NULL: pairwise_distance
- *   context            passed to it; lent
+ *   distance_function  d; NULL means pairwise_distance
+ *   context            passed to distance_function; lent
  *   margin             greater than 0
- *   swap               the lesser of d(anchor, negative) and d(positive,
- *                      negative) counts
+ *   swap               replace d(anchor, negative) by d(positive, negative)
+ *                      where the latter is less
  *
  * Source: torch.nn.TripletMarginWithDistanceLoss. */
 #define TN_NN_TRIPLET_DISTANCE_OPTIONS_LIST(X)                                \
@@ -47,8 +48,8 @@ TN_API tn_module *tn_nn_triplet_margin_with_distance_loss_with(
  * for input (N, in_features) or (in_features). With out_features (d1, ...),
  * target holds classes (N, d1, ...) or probabilities (N, C, d1, ...) with C =
  * num_classes. Parameters: linear.weight (C d1 ..., in_features) and, with
- * bias, linear.bias. Buffer, if given: weight (C). Other options as in
- * tn_nn_cross_entropy_loss. Source: torch.nn.LinearCrossEntropyLoss. */
+ * bias, linear.bias. weight (C), if given, becomes a buffer. Other options as
+ * in tn_nn_cross_entropy_loss. Source: torch.nn.LinearCrossEntropyLoss. */
 #define TN_NN_LINEAR_CROSS_ENTROPY_LOSS_OPTIONS_LIST(X)                       \
     X(tn_dims_list, out_features, TN_NONE_DIMS)                               \
     X(bool, bias, false)                                                      \
@@ -65,11 +66,13 @@ TN_API tn_module *tn_nn_linear_cross_entropy_loss_with(
     int64_t in_features, int64_t num_classes,
     const tn_nn_linear_cross_entropy_loss_options *options);
 
-/* An approximation of softmax for many classes, of which the first are the most
- * frequent (arXiv:1609.04309). cutoffs (c1, c2, ...) rises within [1, n_classes
- * - 1]: a head scores the classes below c1 and a cluster for each further
- * range; cluster i projects its input to in_features / div_value ** i features
- * first. Children: head, tail.0.0, tail.0.1, tail.1.0, ... Source:
+/* An approximation of softmax for many classes, which are sorted by falling
+ * frequency (arXiv:1609.04309). cutoffs (c1, c2, ...) rises within [1,
+ * n_classes - 1] and cuts the classes into ranges. The head scores the classes
+ * below c1, and each further range as a whole. The range that begins at c1 is
+ * cluster 1 (child tail.0), the next one cluster 2 (tail.1). Cluster i projects
+ * its input to in_features / div_value ** i features and scores the classes of
+ * its range. Children: head, tail.0.0, tail.0.1, tail.1.0, ... Source:
  * torch.nn.AdaptiveLogSoftmaxWithLoss. */
 #define TN_NN_ADAPTIVE_LOG_SOFTMAX_OPTIONS_LIST(X)                            \
     X(double, div_value, 4)                                                   \
@@ -82,15 +85,15 @@ TN_OPTIONS_STRUCT(tn_nn_adaptive_log_softmax_with_loss,
 TN_API tn_module *tn_nn_adaptive_log_softmax_with_loss_with(
     int64_t in_features, int64_t n_classes, tn_dims_list cutoffs,
     const tn_nn_adaptive_log_softmax_with_loss_options *options);
-/* For input (N, in_features) and target, classes (N): the log-probabilities of
- * the targets (N), and in *out_loss (may be NULL) the mean of their negatives.
- * An input (in_features) has a target (). The numbers of targets in the
- * clusters are read back, which waits for the device. Both results are owned by
- * the open scope. On failure NULL, with *out_loss unchanged.
- * tn_forward(module, input, target) returns the log-probabilities of the
- * targets, too. tn_forward(module, input) returns those of all classes,
- * (N, n_classes). Their tn_argmax along dimension 1 is the most probable
- * class. */
+/* For input (N, in_features) and target (N), which holds classes, returns the
+ * log-probabilities of the targets (N), and sets *out_loss, if out_loss is not
+ * NULL, to the mean of their negatives. An input without a batch,
+ * (in_features), has a 0-d target. The host reads how many targets each cluster
+ * has, which waits for the device. Both results are owned by the open scope.
+ * Returns NULL on failure, with *out_loss unchanged. tn_forward(module, input,
+ * target) returns the log-probabilities of the targets, too. tn_forward(module,
+ * input) returns those of all classes, (N, n_classes). Their tn_argmax along
+ * dimension 1 is the most probable class. */
 TN_API tn_tensor *tn_nn_adaptive_log_softmax_forward(tn_module *module,
                                                      tn_tensor *input,
                                                      tn_tensor *target,

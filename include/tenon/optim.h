@@ -7,15 +7,14 @@
  *     tn_clip_grad_norm(tn_parameters(net), 1.0);
  *     tn_optim_step(opt);
  *
- * Rules, names and defaults are PyTorch's; Lion, LARS and LAMB, which PyTorch
- * lacks, are their papers'. torch.optim.SparseAdam has no counterpart, because
- * there are no sparse tensors. Most steps run one kernel for each parameter, in
- * place. Parameters without a gradient are skipped.
- * <tenon/schedule.h> changes the learning rate during training.
+ * Update rules, names and defaults are those of PyTorch. Those of Lion, LARS
+ * and LAMB, which PyTorch lacks, are from their papers. torch.optim.SparseAdam
+ * has no counterpart, because there are no sparse tensors. Most steps run one
+ * kernel for each parameter, in place. Parameters without a gradient are
+ * skipped. <tenon/schedule.h> changes the learning rate during training.
  *
  * Threads: An optimizer, its parameters and their gradients belong to one
- * thread at a time. Optimizers of different parameters are independent.
- */
+ * thread at a time. Optimizers of different parameters are independent. */
 #ifndef TENON_OPTIM_H
 #define TENON_OPTIM_H
 
@@ -28,94 +27,102 @@ extern "C" {
 
 typedef struct tn_optim tn_optim;
 
-/* Updates every parameter that has a gradient. TN_ERR_STATE, with nothing
- * changed, while an error is pending. */
+/* Updates every parameter that has a gradient. Fails with TN_ERR_STATE, with
+ * nothing changed, while an error is pending. */
 TN_API tn_status tn_optim_step(tn_optim *optim);
-/* Removes the gradients of its parameters. Cannot fail. */
+/* Removes the gradients of the optimizer's parameters. Cannot fail. */
 TN_API void tn_optim_zero_grad(tn_optim *optim);
 
-/* A step for rules that evaluate the loss several times (LBFGS). closure zeroes
- * the gradients, computes the loss, calls tn_backward and returns the loss. All
- * rules accept it; most call it once before the step. Returns the first loss;
- * NAN, with an error, on failure. */
+/* A step for optimizers that evaluate the loss several times (LBFGS). closure
+ * zeroes the gradients, computes the loss, calls tn_backward and returns the
+ * loss. All optimizers accept a closure; all but LBFGS call it once before the
+ * step. Returns the loss of the first call, or NAN with an error on failure. */
 typedef double (*tn_optim_closure)(void *context);
 TN_API double tn_optim_step_closure(tn_optim *optim, tn_optim_closure closure,
                                     void *context);
 
-/* The learning rate of the first group; sets that of all groups. */
+/* tn_optim_lr returns the learning rate of group 0. tn_optim_set_lr sets that
+ * of all groups. */
 TN_API double tn_optim_lr(const tn_optim *optim);
 TN_API tn_status tn_optim_set_lr(tn_optim *optim, double lr);
 
 /* ---- groups ------------------------------------------------------------
- * A group of parameters has its own learning rate and weight decay. The list
- * that an optimizer is made with is group 0. */
+ * A group of parameters has its own learning rate and weight decay. Group 0 is
+ * the list that is given when the optimizer is made. */
 
 #define TN_OPTIM_ADD_GROUP_OPTIONS_LIST(X)                                    \
-    X(double, lr, TN_NONE_FLOAT) /* none: the optimizer's */                  \
-    X(double, weight_decay, TN_NONE_FLOAT) /* none: the optimizer's */
+    X(double, lr, TN_NONE_FLOAT) /* default: the optimizer's lr */            \
+    X(double, weight_decay, TN_NONE_FLOAT) /* default: the optimizer's */
 TN_OPTIONS_STRUCT(tn_optim_add_group, TN_OPTIM_ADD_GROUP_OPTIONS_LIST);
 #define TN_OPTIM_ADD_GROUP_OPTIONS                                            \
     TN_OPTIONS_DEFAULTS(tn_optim_add_group, TN_OPTIM_ADD_GROUP_OPTIONS_LIST)
-/* Adds a group. TN_ERR_ARGUMENT if a parameter is in another group. */
+/* Adds a group of parameters. Fails with TN_ERR_ARGUMENT if a parameter is in a
+ * group already. */
 TN_API tn_status tn_optim_add_group_with(
     tn_optim *optim, tn_parameter_list *parameters,
     const tn_optim_add_group_options *options);
 
-/* The number of groups; 0 for NULL. Cannot fail. */
+/* Returns the number of groups, or 0 for NULL. Cannot fail. */
 TN_API int tn_optim_group_count(const tn_optim *optim);
-/* The learning rate of one group. NAN (TN_ERR_ARGUMENT) if there is no such
- * group. */
+/* Read and set the learning rate of one group. If there is no such group,
+ * tn_optim_group_lr returns NAN, and both record TN_ERR_ARGUMENT. */
 TN_API double tn_optim_group_lr(const tn_optim *optim, int group);
 TN_API tn_status tn_optim_group_set_lr(tn_optim *optim, int group, double lr);
 
 /* ---- state in a file -----------------------------------------------------
- * Training that is resumed continues with the same bits. */
+ * Training that is resumed from the file continues with the same bits. */
 
-/* Writes the state of the rule as safetensors: each tensor as
- * "0.conv1.weight.exp_avg" (group, parameter, PyTorch's name), and the rest
- * (steps, learning rates) as JSON in the metadata under "optimizer". Atomic.
- * LBFGS saves its history under "history.". TN_ERR_STATE while an error is
- * pending; TN_ERR_IO. */
+/* Writes the optimizer's state to a safetensors file. A state tensor has a name
+ * like "0.conv1.weight.exp_avg": group, parameter, and PyTorch's name of the
+ * state. Steps and learning rates are written as JSON in the metadata under
+ * "optimizer". LBFGS saves its history under "history.". The file is replaced
+ * atomically. Fails with TN_ERR_IO if it cannot be written, with TN_ERR_STATE
+ * while an error is pending. */
 TN_API tn_status tn_optim_save(const tn_optim *optim, const char *path);
-/* Reads the state into an optimizer made in the same way. If rule, groups or
- * parameters differ from the file (TN_ERR_ARGUMENT, TN_ERR_SHAPE), nothing is
- * changed. Restores lr, weight decay and momentum of each group; other options
- * keep the values that the optimizer was made with. */
+/* Reads the state into an optimizer made by the same call. Restores also the
+ * learning rate, weight decay and momentum of each group. Other options keep
+ * the values that the optimizer was made with. Fails with TN_ERR_ARGUMENT or
+ * TN_ERR_SHAPE, with nothing changed, if the type of optimizer, the groups or
+ * the parameters differ from the file. */
 TN_API tn_status tn_optim_load(tn_optim *optim, const char *path);
 
-/* The same, as part of a larger file (<tenon/checkpoint.h>). Calls visit with
- * each tensor and its name, both lent. Returns the metadata text in memory from
- * malloc, which you free. NULL on the errors of tn_optim_save. */
+/* tn_optim_save for a caller that writes the state into a larger file
+ * (<tenon/checkpoint.h>). Calls visit with each state tensor and its name, both
+ * lent. Returns the JSON text for the metadata in memory from malloc, which you
+ * free. NULL on the errors of tn_optim_save. */
 typedef void (*tn_optim_state_visit)(const char *name, tn_tensor *x,
                                      void *context);
 TN_API char *tn_optim_state(const tn_optim *optim,
                             tn_optim_state_visit visit,
                             void *context);
-/* tn_optim_load from an open file, or a part of one. */
+/* Like tn_optim_load, but reads from an open safetensors file or a part of
+ * one. */
 struct tn_safetensors;
 TN_API tn_status tn_optim_load_part(tn_optim *optim,
                                     struct tn_safetensors *part);
 
 /* ---- gradient clipping --------------------------------------------------- */
 
-/*   norm_type           order of the norm: 1, 2, any other number, INFINITY (the
- *                       largest element), -INFINITY, or 0 (elements that are
- *                       not 0)
- *   error_if_nonfinite  an infinite or NaN norm is TN_ERR_NAN, which names the
- *                       parameter. Waits for the device either way. */
+/* Options of tn_clip_grad_norm:
+ *
+ *   norm_type           order of the norm: 1, 2, any other number, INFINITY
+ *                       (the largest magnitude), -INFINITY (the smallest), or 0
+ *                       (the number of elements that are not 0)
+ *   error_if_nonfinite  fail with TN_ERR_NAN if the norm is infinite or NaN;
+ *                       the message names the parameter */
 #define TN_CLIP_GRAD_NORM_OPTIONS_LIST(X)                                     \
     X(double, norm_type, 2)                                                   \
     X(bool, error_if_nonfinite, false)
 TN_OPTIONS_STRUCT(tn_clip_grad_norm, TN_CLIP_GRAD_NORM_OPTIONS_LIST);
 #define TN_CLIP_GRAD_NORM_OPTIONS                                             \
     TN_OPTIONS_DEFAULTS(tn_clip_grad_norm, TN_CLIP_GRAD_NORM_OPTIONS_LIST)
-/* Scales all gradients so that the norm of all of them together is at most
- * max_norm: by min(1, max_norm / (norm + 1e-6)). The norm is that of the norms
- * of the gradients, in float64 if a gradient is float64, otherwise in float32.
- * Gradients without elements are left out. Returns the norm before; NAN, with
- * an error and nothing changed, on failure. Without error_if_nonfinite, a NaN
- * in one gradient makes all of them NaN. Source:
- * torch.nn.utils.clip_grad_norm_. */
+/* Limits the norm of the gradients of all parameters, taken together as one
+ * vector: multiplies them by min(1, max_norm / (norm + 1e-6)). The norm is
+ * computed from the norms of the single gradients, in float64 if a gradient is
+ * float64, otherwise in float32. Gradients without elements are left out. Waits
+ * for the device. Returns the norm before scaling, or NAN, with an error and
+ * nothing changed, on failure. Without error_if_nonfinite, a NaN in one
+ * gradient makes all of them NaN. Source: torch.nn.utils.clip_grad_norm_. */
 TN_API double tn_clip_grad_norm_with(const tn_parameter_list *parameters,
                                      double max_norm,
                                      const tn_clip_grad_norm_options *options);
@@ -124,11 +131,12 @@ TN_API double tn_clip_grad_norm_with(const tn_parameter_list *parameters,
 TN_API tn_status tn_clip_grad_value(const tn_parameter_list *parameters,
                                     double value);
 
-/* ---- the rules -----------------------------------------------------------
- * Each row: type, name, default. maximize: steps along the gradient, not
- * against it. Each call returns an optimizer owned by the open scope, which
- * keeps the parameters. NULL: TN_ERR_ARGUMENT for an option out of range,
- * TN_ERR_MEMORY. */
+/* ---- the optimizers ------------------------------------------------------
+ * Each X(...) row below is the type, name and default of an option. With
+ * maximize, a step goes along the gradient, not against it. Each call returns
+ * an optimizer, which the open scope owns and which holds references to the
+ * parameters. It returns NULL with TN_ERR_ARGUMENT if an option is out of
+ * range, with TN_ERR_MEMORY if memory runs out. */
 
 #define TN_OPTIM_SGD_OPTIONS_LIST(X)                                          \
     X(double, lr, 1e-3)                                                       \
@@ -178,7 +186,7 @@ TN_API tn_optim *tn_optim_adamw_with(tn_parameter_list *parameters,
 
 #define TN_OPTIM_RMSPROP_OPTIONS_LIST(X)                                      \
     X(double, lr, 1e-2)                                                       \
-    X(double, alpha, 0.99) /* decay of the mean of squares */                 \
+    X(double, alpha, 0.99) /* decay of the mean squared gradient */           \
     X(double, eps, 1e-8)                                                      \
     X(double, weight_decay, 0)                                                \
     X(double, momentum, 0)                                                    \
@@ -187,8 +195,8 @@ TN_API tn_optim *tn_optim_adamw_with(tn_parameter_list *parameters,
 TN_OPTIONS_STRUCT(tn_optim_rmsprop, TN_OPTIM_RMSPROP_OPTIONS_LIST);
 #define TN_OPTIM_RMSPROP_OPTIONS                                              \
     TN_OPTIONS_DEFAULTS(tn_optim_rmsprop, TN_OPTIM_RMSPROP_OPTIONS_LIST)
-/* RMSprop (G. Hinton, lecture 6e, 2012); centered: arXiv:1308.0850. Source:
- * torch.optim.RMSprop. */
+/* RMSprop (G. Hinton, lecture 6e, 2012), with centered the variant of
+ * arXiv:1308.0850. Source: torch.optim.RMSprop. */
 TN_API tn_optim *tn_optim_rmsprop_with(tn_parameter_list *parameters,
                                        const tn_optim_rmsprop_options *options);
 
@@ -300,23 +308,24 @@ TN_API tn_optim *tn_optim_rprop_with(tn_parameter_list *parameters,
     X(double, weight_decay, 0.1)                                              \
     X(double, momentum, 0.95)                                                 \
     X(bool, nesterov, true)                                                   \
-    X(bool, match_rms_adamw, false) /* scale below */                         \
+    X(bool, match_rms_adamw, false) /* see tn_optim_muon */                   \
     X(double, eps, 1e-7)                                                      \
-    X(int, ns_steps, 5) /* Newton-Schulz iterations */
+    X(int, ns_steps, 5) /* number of Newton-Schulz iterations */
 TN_OPTIONS_STRUCT(tn_optim_muon, TN_OPTIM_MUON_OPTIONS_LIST);
 #define TN_OPTIM_MUON_OPTIONS                                                 \
     TN_OPTIONS_DEFAULTS(tn_optim_muon, TN_OPTIM_MUON_OPTIONS_LIST)
-/* Muon (K. Jordan, 2024): momentum, orthogonalised by Newton-Schulz iterations
- * whose values are rounded to bfloat16. match_rms_adamw scales lr by
- * 0.2 sqrt(max(rows, columns)) instead of sqrt(max(1, rows / columns)). All
- * parameters must be matrices (TN_ERR_SHAPE). Source: torch.optim.Muon. */
+/* Muon (K. Jordan, 2024): steps along the momentum, orthogonalised by
+ * Newton-Schulz iterations whose values are rounded to bfloat16.
+ * match_rms_adamw scales lr by 0.2 sqrt(max(rows, columns)) instead of
+ * sqrt(max(1, rows / columns)). All parameters must be matrices, else the
+ * result is NULL with TN_ERR_SHAPE. Source: torch.optim.Muon. */
 TN_API tn_optim *tn_optim_muon_with(tn_parameter_list *parameters,
                                     const tn_optim_muon_options *options);
 
 #define TN_OPTIM_LBFGS_OPTIONS_LIST(X)                                        \
     X(double, lr, 1)                                                          \
     X(int, max_iter, 20)                                                      \
-    X(int64_t, max_eval, TN_NONE_INT) /* none: max_iter * 5 / 4 */            \
+    X(int64_t, max_eval, TN_NONE_INT) /* default: max_iter * 5 / 4 */         \
     X(double, tolerance_grad, 1e-7)                                           \
     X(double, tolerance_change, 1e-9)                                         \
     X(int, history_size, 100)
@@ -324,25 +333,26 @@ TN_OPTIONS_STRUCT(tn_optim_lbfgs, TN_OPTIM_LBFGS_OPTIONS_LIST);
 #define TN_OPTIM_LBFGS_OPTIONS                                                \
     TN_OPTIONS_DEFAULTS(tn_optim_lbfgs, TN_OPTIM_LBFGS_OPTIONS_LIST)
 /* Limited-memory BFGS (Nocedal, 1980) without a line search: each iteration
- * moves by lr times the direction. It has one group, and steps by
- * tn_optim_step_closure. Source: torch.optim.LBFGS. */
+ * moves the parameters by lr times the search direction. LBFGS has only one
+ * group, and its step is tn_optim_step_closure. Source: torch.optim.LBFGS. */
 TN_API tn_optim *tn_optim_lbfgs_with(tn_parameter_list *parameters,
                                      const tn_optim_lbfgs_options *options);
 
 #define TN_OPTIM_ADAFACTOR_OPTIONS_LIST(X)                                    \
     X(double, lr, 1e-2)                                                       \
     X(double, beta2_decay, -0.8) /* at most 0 */                              \
-    X(double, eps1, TN_NONE_FLOAT) /* none: the epsilon of the dtype */       \
-    X(double, eps2, 1e-3) /* least size of a parameter, for its step */       \
-    X(double, d, 1) /* clips updates above this size; at least 1 */           \
+    X(double, eps1, TN_NONE_FLOAT) /* default: epsilon of the dtype */        \
+    X(double, eps2, 1e-3) /* steps scale with max(eps2, parameter's RMS) */   \
+    X(double, d, 1) /* upper bound of the update's RMS; at least 1 */         \
     X(double, weight_decay, 0)                                                \
     X(bool, maximize, false)
 TN_OPTIONS_STRUCT(tn_optim_adafactor, TN_OPTIM_ADAFACTOR_OPTIONS_LIST);
 #define TN_OPTIM_ADAFACTOR_OPTIONS                                            \
     TN_OPTIONS_DEFAULTS(tn_optim_adafactor, TN_OPTIM_ADAFACTOR_OPTIONS_LIST)
-/* Adafactor, arXiv:1804.04235: Adam's second moment as a product of a row and a
- * column, so that a matrix of R x C elements has a state of R + C. eps1 and eps2
- * are PyTorch's eps = (eps1, eps2). Source: torch.optim.Adafactor. */
+/* Adafactor, arXiv:1804.04235. It stores Adam's second moment of a matrix as
+ * the product of a column and a row vector, so R x C elements need R + C
+ * numbers of state. eps1 and eps2 are PyTorch's eps = (eps1, eps2). Source:
+ * torch.optim.Adafactor. */
 TN_API tn_optim *
 tn_optim_adafactor_with(tn_parameter_list *parameters,
                         const tn_optim_adafactor_options *options);
@@ -372,11 +382,12 @@ TN_API tn_optim *tn_optim_lion_with(tn_parameter_list *parameters,
 TN_OPTIONS_STRUCT(tn_optim_lars, TN_OPTIM_LARS_OPTIONS_LIST);
 #define TN_OPTIM_LARS_OPTIONS                                                 \
     TN_OPTIONS_DEFAULTS(tn_optim_lars, TN_OPTIM_LARS_OPTIONS_LIST)
-/* LARS, for SGD with large batches. With norms over a whole parameter p:
+/* LARS, for SGD with large batches. |p| and |grad| are norms of a whole
+ * parameter and of its gradient:
  *     local = trust_coefficient |p| / (|grad| + weight_decay |p| + eps)
  *     b = momentum b + lr local (grad + weight_decay p),   p = p - b
  * local is 1 if a norm is 0. Biases and the parameters of normalisation layers
- * usually belong to another optimizer (tn_optim_sgd). Source:
+ * are usually given to another optimizer (tn_optim_sgd). Source:
  * arXiv:1708.03888, algorithm 1; eps as in NVIDIA's apex.parallel.LARC. */
 TN_API tn_optim *tn_optim_lars_with(tn_parameter_list *parameters,
                                     const tn_optim_lars_options *options);
@@ -391,10 +402,10 @@ TN_API tn_optim *tn_optim_lars_with(tn_parameter_list *parameters,
 TN_OPTIONS_STRUCT(tn_optim_lamb, TN_OPTIM_LAMB_OPTIONS_LIST);
 #define TN_OPTIM_LAMB_OPTIONS                                                 \
     TN_OPTIONS_DEFAULTS(tn_optim_lamb, TN_OPTIM_LAMB_OPTIONS_LIST)
-/* LAMB, for Adam with large batches: p = p - lr (|p| / |u|) u, where u is Adam's
- * bias-corrected update plus weight_decay p. The quotient is 1 if a norm is 0.
- * Source: arXiv:1904.00962, algorithm 2, with the identity as phi; defaults of
- * optax.lamb. */
+/* LAMB, for Adam with large batches: p = p - lr (|p| / |u|) u, where u is
+ * Adam's bias-corrected update plus weight_decay p. |p| / |u| is replaced by 1
+ * if a norm is 0. Source: arXiv:1904.00962, algorithm 2, with the identity as
+ * phi; defaults of optax.lamb. */
 TN_API tn_optim *tn_optim_lamb_with(tn_parameter_list *parameters,
                                     const tn_optim_lamb_options *options);
 

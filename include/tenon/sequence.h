@@ -8,14 +8,14 @@
  *     packed = tn_nn_lstm_forward_packed(lstm, packed, NULL, NULL, &h, &c);
  *     tn_tensor *out = tn_pad_packed_sequence(packed);    (5, 3, hidden)
  *
- * A packed sequence has the elements of all sequences without padding: those of
- * time 0, then of time 1, and so on; within a time the longest sequence comes
- * first. A recurrent layer over it does no work for padding, and its final
- * states are those at the end of each sequence. All calls are differentiable.
- * Source: torch.nn.utils.rnn.
+ * A packed sequence holds a batch of sequences without padding: first the
+ * elements of all sequences at time 0, then those at time 1, and so on. Within
+ * one time, longer sequences come first. A recurrent layer does no work for
+ * padding, and the final state of each sequence is that after its last element.
+ * All calls are differentiable. Source: torch.nn.utils.rnn.
  *
- * Threads: A packed sequence does not change; threads share it as its tensor.
- */
+ * Threads: A packed sequence does not change. The rules for sharing tensors
+ * between threads apply (<tenon/tensor.h>). */
 #ifndef TENON_SEQUENCE_H
 #define TENON_SEQUENCE_H
 
@@ -28,9 +28,11 @@ extern "C" {
 
 typedef struct tn_packed tn_packed;
 
-/*   batch_first    (count, time, ...) in place of (time, count, ...)
- *   padding_value  fills the end of shorter sequences
- *   padding_left   fills their beginning instead */
+/* Options of tn_pad_sequence:
+ *
+ *   batch_first    the result is (count, time, ...), not (time, count, ...)
+ *   padding_value  value of the elements added to shorter sequences
+ *   padding_left   adds them at the beginning, not at the end */
 #define TN_PAD_SEQUENCE_OPTIONS_LIST(X)                                       \
     X(bool, batch_first, false)                                               \
     X(double, padding_value, 0)                                               \
@@ -38,14 +40,17 @@ typedef struct tn_packed tn_packed;
 TN_OPTIONS_STRUCT(tn_pad_sequence, TN_PAD_SEQUENCE_OPTIONS_LIST);
 #define TN_PAD_SEQUENCE_OPTIONS                                               \
     TN_OPTIONS_DEFAULTS(tn_pad_sequence, TN_PAD_SEQUENCE_OPTIONS_LIST)
-/* Stacks count sequences (length, ...), which differ in length only, into one
- * tensor. Lengths may be 0. The open scope owns the result. NULL:
- * TN_ERR_SHAPE, TN_ERR_ARGUMENT, TN_ERR_DTYPE, TN_ERR_DEVICE. */
+/* Pads count sequences (length, ...), which differ in length only, to the
+ * longest length and stacks them. Lengths may be 0. The open scope owns the
+ * result. Returns NULL with TN_ERR_SHAPE, TN_ERR_DTYPE or TN_ERR_DEVICE if the
+ * sequences differ in anything but length, with TN_ERR_ARGUMENT if count is
+ * below 1. */
 TN_API tn_tensor *tn_pad_sequence_with(tn_tensor *const *sequences, int count,
                                        const tn_pad_sequence_options *options);
 
-/* enforce_sorted: requires lengths that do not rise; false accepts any order,
- * in which results are returned, too. */
+/* Options of tn_pack_padded_sequence. If enforce_sorted is true, lengths must
+ * be in descending order. If it is false, any order is accepted;
+ * tn_pad_packed_sequence restores it. */
 #define TN_PACK_PADDED_SEQUENCE_OPTIONS_LIST(X)                               \
     X(bool, batch_first, false) /* input is (batch, time, ...) */             \
     X(bool, enforce_sorted, true)
@@ -54,10 +59,11 @@ TN_OPTIONS_STRUCT(tn_pack_padded_sequence,
 #define TN_PACK_PADDED_SEQUENCE_OPTIONS                                       \
     TN_OPTIONS_DEFAULTS(tn_pack_padded_sequence,                              \
                         TN_PACK_PADDED_SEQUENCE_OPTIONS_LIST)
-/* Packs a padded batch, (time, batch, ...), of count = batch sequences. Each
- * length is 1 to time: as in PyTorch, a sequence of length 0 is refused
- * (TN_ERR_ARGUMENT, which names it). The open scope owns the result, as of all
- * calls below. NULL: TN_ERR_SHAPE, TN_ERR_ARGUMENT. */
+/* Packs a padded batch, (time, batch, ...), of count = batch sequences. lengths
+ * are 1 to time; as in PyTorch, length 0 is rejected. The open scope owns the
+ * results of this and all calls below. Returns NULL with TN_ERR_ARGUMENT if a
+ * length is out of range (the message names the sequence) or lengths are not
+ * sorted as required, with TN_ERR_SHAPE if input does not fit count. */
 TN_API tn_packed *
 tn_pack_padded_sequence_with(tn_tensor *input, const int64_t *lengths,
                              int64_t count,
@@ -67,12 +73,14 @@ tn_pack_padded_sequence_with(tn_tensor *input, const int64_t *lengths,
 TN_OPTIONS_STRUCT(tn_pack_sequence, TN_PACK_SEQUENCE_OPTIONS_LIST);
 #define TN_PACK_SEQUENCE_OPTIONS                                              \
     TN_OPTIONS_DEFAULTS(tn_pack_sequence, TN_PACK_SEQUENCE_OPTIONS_LIST)
-/* Packs count sequences (length, ...). The errors of both calls above. */
+/* Packs count sequences (length, ...). Fails for the reasons of tn_pad_sequence
+ * and tn_pack_padded_sequence. */
 TN_API tn_packed *
 tn_pack_sequence_with(tn_tensor *const *sequences, int count,
                       const tn_pack_sequence_options *options);
 
-/* total_length: the number of times in the result; none: the longest length. */
+/* Options of tn_pad_packed_sequence. total_length is the number of times in the
+ * result, by default the longest length. */
 #define TN_PAD_PACKED_SEQUENCE_OPTIONS_LIST(X)                                \
     X(bool, batch_first, false)                                               \
     X(double, padding_value, 0)                                               \
@@ -81,25 +89,28 @@ TN_OPTIONS_STRUCT(tn_pad_packed_sequence, TN_PAD_PACKED_SEQUENCE_OPTIONS_LIST);
 #define TN_PAD_PACKED_SEQUENCE_OPTIONS                                        \
     TN_OPTIONS_DEFAULTS(tn_pad_packed_sequence,                               \
                         TN_PAD_PACKED_SEQUENCE_OPTIONS_LIST)
-/* The padded batch of a packed sequence, in the order that the sequences were
- * given in. Their lengths are tn_packed_lengths. NULL: TN_ERR_ARGUMENT for a
- * total_length below the longest. */
+/* Returns the padded batch of a packed sequence. Sequences are in the order in
+ * which they were given; tn_packed_lengths returns their lengths. Returns NULL
+ * with TN_ERR_ARGUMENT if total_length is below the longest length. */
 TN_API tn_tensor *
 tn_pad_packed_sequence_with(tn_packed *packed,
                             const tn_pad_packed_sequence_options *options);
 
-/* The elements: (sum of lengths, ...). Lent. */
+/* Returns the elements of all sequences, (sum of lengths, ...), in the packed
+ * order. Lent: valid while packed lives. */
 TN_API tn_tensor *tn_packed_data(const tn_packed *packed);
-/* The same sequence with other elements, a tensor (sum of lengths, ...): after
- * an embedding or a linear layer of tn_packed_data, for example. NULL:
- * TN_ERR_SHAPE. */
+/* Returns a packed sequence with the lengths of packed and with data, (sum of
+ * lengths, ...), as its elements: for example the output of a linear layer on
+ * tn_packed_data. Returns NULL with TN_ERR_SHAPE if the first size differs. */
 TN_API tn_packed *tn_packed_replace(const tn_packed *packed, tn_tensor *data);
-/* The number of sequences, and of times; 0 for NULL. Cannot fail. */
+/* Return the number of sequences, and the number of times. 0 for NULL. Cannot
+ * fail. */
 TN_API int64_t tn_packed_count(const tn_packed *packed);
 TN_API int64_t tn_packed_times(const tn_packed *packed);
-/* Lent arrays: the lengths as given; the number of sequences at each time; the
- * given position of each sequence in the order of falling lengths. NULL for
- * NULL. Cannot fail. */
+/* Return arrays that are valid while packed lives. lengths: the length of each
+ * sequence, as given. batch_sizes: for each time, the number of sequences that
+ * are longer than it. sorted_indices: the given positions of the sequences in
+ * the order of falling lengths. NULL for NULL. Cannot fail. */
 TN_API const int64_t *tn_packed_lengths(const tn_packed *packed);
 TN_API const int64_t *tn_packed_batch_sizes(const tn_packed *packed);
 TN_API const int64_t *tn_packed_sorted_indices(const tn_packed *packed);

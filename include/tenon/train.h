@@ -17,21 +17,20 @@
  *     tn_evaluate(net, test, .metrics = (tn_metric *[]){accuracy, NULL});
  *     printf("accuracy %.4f\n", tn_metric_value(accuracy));
  *
- * A loop of your own does the same with TN_EACH_BATCH (data.h), if this one
- * does not fit: tn_train calls public functions only.
+ * If this loop does not fit, write your own with TN_EACH_BATCH (data.h):
+ * tn_train calls public functions only.
  *
- * An epoch is: the steps; the validation; the schedule; the callback
- * on_epoch_end; the checkpoint. A step is a batch, or `accumulate` batches. A
- * run that is killed and started again with .last and .resume ends with the
- * same bits as a run without interruption.
+ * An epoch consists of the steps, the validation, the step of the schedule, the
+ * callback on_epoch_end and the checkpoint, in this order. A step processes
+ * `accumulate` batches (default 1). A run that is killed and started again with
+ * .last and .resume ends with the same bits as a run without interruption.
  *
- * An error ends the training. Its message begins with the place, from 1:
- * "train: epoch 3, step 17: linear: ...". Only its message and code are kept,
- * not the other details of tn_error_info.
+ * An error ends the training. Its message begins with the epoch and the step,
+ * counted from 1: "train: epoch 3, step 17: linear: ...". tn_error_info has
+ * only its message and code.
  *
- * Threads: During a call the objects given belong to the calling thread, which
- * runs the callbacks.
- */
+ * Threads: During a call all objects passed to it belong to the calling thread,
+ * which runs the callbacks. */
 #ifndef TENON_TRAIN_H
 #define TENON_TRAIN_H
 
@@ -42,68 +41,72 @@
 extern "C" {
 #endif
 
-/* Computes the model's output for a batch. NULL as option: tn_forward(module,
- * batch->x). */
+/* Computes the model's output for a batch. If the option is NULL,
+ * tn_forward(module, batch->x) is used. */
 typedef tn_tensor *(*tn_train_forward)(tn_module *module, const tn_batch *batch,
                                        void *context);
 /* Computes the loss, one floating number, from the output and the batch. */
 typedef tn_tensor *(*tn_train_loss)(tn_tensor *output, const tn_batch *batch,
                                     void *context);
 
-/* Where the training is, for callbacks. */
+/* The state of the training, which callbacks get. */
 typedef struct tn_train_state {
     size_t size;             /* sizeof(tn_train_state) */
     tn_module *module;
     tn_optim *optim;
-    const tn_batch *batch;   /* in the step callbacks; otherwise NULL */
-    tn_tensor *batch_loss;   /* in on_step_end; otherwise NULL */
-    int64_t epoch, epochs;   /* this epoch, from 0, and their number */
+    const tn_batch *batch;   /* current batch; NULL outside of step callbacks */
+    tn_tensor *batch_loss;   /* loss of the batch in on_step_end; else NULL */
+    int64_t epoch, epochs;   /* current epoch, from 0; number of epochs */
     int64_t step;            /* optimizer steps done in all epochs */
     double loss;             /* mean per sample of the last complete epoch; NAN
-                                before */
-    double validation_loss;  /* the same; NAN without validation */
-    double monitored;        /* the value that `monitor` describes */
-    double best;             /* the best of them; NAN before */
+                                before the first one has ended */
+    double validation_loss;  /* mean per sample; NAN without validation */
+    double monitored;        /* the value that the option monitor selects */
+    double best;             /* best `monitored` so far; NAN if none */
     int64_t epochs_since_best;
-    bool stop;               /* set it to end the training */
+    bool stop;               /* a callback sets it to end the training */
 } tn_train_state;
 typedef void (*tn_train_callback)(tn_train_state *state, void *context);
 
-/*   epochs         number of epochs, from the loader's position
+/* Options of tn_train:
+ *
+ *   epochs         number of epochs, from the loader's position
  *   forward, loss  see above; loss is required
  *   context        passed to all functions; lent
- *   validation     a loader, run in eval mode without gradients after each
- *                  epoch
+ *   validation     a loader whose batches are evaluated after each epoch, in
+ *                  eval mode and without gradients
  *   metrics        a list that ends with NULL, reset in each epoch and updated
- *                  with the output and batch->y: of the validation if there is
- *                  one, otherwise of the training
- *   monitor        one of metrics; its value decides what is best. NULL: the
- *                  validation loss, or else the training loss
+ *                  with the output and batch->y of each validation batch, or
+ *                  without validation of each training batch
+ *   monitor        the metric, one of metrics, by which epochs are compared.
+ *                  NULL: the validation loss, or without validation the
+ *                  training loss
  *   maximize       a greater value of monitor is better
- *   patience       ends the training after so many epochs without a value that
- *                  is better than the best by more than min_delta
+ *   patience       number of epochs in a row without an improvement by more
+ *                  than min_delta after which the training ends
  *   last           path of a checkpoint (checkpoint.h) of all parts of the
  *                  training, written after each epoch, when `stop` is set, and
  *                  after every checkpoint_every steps
  *   resume         continues from `last` if that file exists
- *   best           path of the best weights, written by tn_module_save, with
- *                  averages if there is an average
+ *   best           path to which tn_module_save writes the weights of the best
+ *                  epoch, or their averages if there is an average
  *   accumulate     batches per optimizer step; their gradients are averaged
  *   autocast       TN_BF16 or TN_F16 for forward and loss
- *   scaler         for TN_F16
- *   clip_norm, clip_value  as tn_clip_grad_norm, tn_clip_grad_value
+ *   scaler         gradient scaler, for autocast to TN_F16
+ *   clip_norm, clip_value  limits for tn_clip_grad_norm, tn_clip_grad_value
  *   schedule       stepped after each epoch, or after each optimizer step with
  *                  schedule_per_step
  *   average        updated after each optimizer step; swapped in for the
  *                  validation
- *   log            a line is written there after each epoch
+ *   log            file to which a line is written after each epoch
  *   progress       shows loss, rate and time left on stderr, if that is a
  *                  terminal
  *   on_...         callbacks. on_epoch_begin runs after the module was set to
  *                  training mode, and may set layers to eval mode again.
  *                  on_epoch_end runs before the checkpoint
- * The state of metrics is not saved: a run without validation that is resumed
- * within an epoch has the metrics of the rest of that epoch. */
+ *
+ * The state of metrics is not saved. If a run without validation is resumed
+ * within an epoch, the metrics cover only the rest of that epoch. */
 #define TN_TRAIN_OPTIONS_LIST(X)                                              \
     X(int64_t, epochs, 1)                                                     \
     X(tn_train_forward, forward, NULL)                                        \
@@ -135,12 +138,14 @@ typedef void (*tn_train_callback)(tn_train_state *state, void *context);
     X(tn_train_callback, on_step_end, NULL)
 TN_OPTIONS_STRUCT(tn_train, TN_TRAIN_OPTIONS_LIST);
 #define TN_TRAIN_OPTIONS TN_OPTIONS_DEFAULTS(tn_train, TN_TRAIN_OPTIONS_LIST)
-/* Trains module with optim on the batches of loader. The batches are used where
- * they are: give the loader a .device if the module is on another one than its
- * data. The module is in training mode during steps, and in its former mode
- * afterwards. TN_ERR_ARGUMENT for options that are out of range or have no
- * effect, TN_ERR_STATE while an error is pending, TN_ERR_IO, TN_ERR_MEMORY, and
- * the errors of the functions. What was trained before an error stays. */
+/* Trains module with optim on the batches of loader. Batches are not copied to
+ * another device: give the loader a .device if the module and the data are on
+ * different devices. The module is in training mode during steps, and in its
+ * former mode afterwards. Fails with TN_ERR_ARGUMENT for options that are out
+ * of range or have no effect, TN_ERR_STATE while an error is pending, TN_ERR_IO
+ * if a file cannot be written or read, TN_ERR_MEMORY if memory runs out, and
+ * with the errors of your functions. Weights keep what was trained before an
+ * error. */
 TN_API tn_status tn_train_with(tn_module *module, tn_optim *optim,
                                tn_loader *loader,
                                const tn_train_options *options);
@@ -154,10 +159,11 @@ TN_API tn_status tn_train_with(tn_module *module, tn_optim *optim,
 TN_OPTIONS_STRUCT(tn_evaluate, TN_EVALUATE_OPTIONS_LIST);
 #define TN_EVALUATE_OPTIONS                                                   \
     TN_OPTIONS_DEFAULTS(tn_evaluate, TN_EVALUATE_OPTIONS_LIST)
-/* Runs one epoch of loader in eval mode without gradients. The options are as
- * above; loss may be NULL if there are metrics. Resets the metrics and updates
- * them. Returns the mean loss per sample; without a loss, the value of the
- * first metric. NAN, with an error, on failure. */
+/* Evaluates module on one epoch of loader, in eval mode and without gradients.
+ * The options are those of tn_train; loss may be NULL if there are metrics.
+ * Resets the metrics and updates them with all batches. Returns the mean loss
+ * per sample, or, without a loss, the value of the first metric. Returns NAN
+ * with an error on failure. */
 TN_API double tn_evaluate_with(tn_module *module, tn_loader *loader,
                                const tn_evaluate_options *options);
 

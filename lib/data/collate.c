@@ -1,5 +1,5 @@
 /* collate.c: makes a batch of single samples: stacks them, pads them, or calls
- * the loader's function. */
+ * the loader's collate function. */
 #include <data/dataset.h>
 
 #include <base/error.h>
@@ -74,8 +74,8 @@ int tn__samples_fetch(tn__samples *s, tn_dataset *set, const int64_t *index,
     return status < 0 ? (int)status : s->field_count;
 }
 
-/* Samples are stacked if they have one shape, dtype and device; the message of
- * tn_stack would not name the sample. */
+/* Checks that sample i has the shape, dtype and device of the first one, to
+ * name the sample in the message. tn_stack would not name it. */
 static tn_status check_same(const tn__samples *s, int64_t i, int f)
 {
     const tn_tensor *first = s->tensor[f];

@@ -58,7 +58,8 @@ tn_status tn__data_check(const char *name, const char *argument,
 
 /* ---- rows of tensors ---------------------------------------------------- */
 
-/* Is index consecutive? Then the batch is a view. */
+/* Returns whether index is consecutive. Then a batch is a view of the
+ * tensor. */
 static bool is_consecutive(const int64_t *index, int64_t count)
 {
     for (int64_t i = 1; i < count; i++) {
@@ -146,7 +147,7 @@ tn_dataset *tn_dataset_from_tensors(tn_tensor *x, tn_tensor *y)
         (y && !tn__tensor_check(y, "dataset_from_tensors", "y")))
         return NULL;
     if (!y && tn__error_pending())
-        return NULL; /* y could not be made: not taken for a set without
+        return NULL; /* y is NULL due to an error, not because there are no
                         labels */
     tn_tensor *fields[] = {x, y};
     return tn_dataset_from_fields(fields, y ? 2 : 1);
@@ -288,7 +289,7 @@ static void choice_release(tn_dataset *set)
 static const tn__dataset_kind choice_kind = {choice_batch, choice_release,
                                              choice_sample};
 
-/* A selection of count samples; the caller fills its index. */
+/* Makes a selection of count samples of base. The caller fills its index. */
 static tn_dataset *choice_new(tn_dataset *base, int64_t count)
 {
     tn_dataset *set = tn__dataset_new(&choice_kind, count);

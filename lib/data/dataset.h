@@ -1,31 +1,34 @@
-/* dataset.h: what a loader needs of a data set. */
+/* dataset.h: data sets as loaders see them. A sample consists of fields,
+ * usually x and y; fields[] has one tensor for each. A kind of data set is a
+ * table of functions. */
 #ifndef TN_LIB_DATA_DATASET_H
 #define TN_LIB_DATA_DATASET_H
 
 #include <base/object.h>
 #include <tenon/data.h>
 
-/* Greatest number of samples in an epoch or a batch. Their indices, eight bytes
- * each, still have a size that fits size_t. */
+/* Greatest number of samples in an epoch or a batch. The size in bytes of an
+ * array of their indices fits size_t. */
 #define TN__DATA_MAX (INT64_C(1) << 48)
-/* Records an error about `what`, a number in argument `argument` of call
- * `name`, if count is greater. */
+/* Records an error if count is greater than TN__DATA_MAX. The message names the
+ * call, its argument and `what` was counted. */
 tn_status tn__data_check(const char *name, const char *argument,
                          const char *what, int64_t count);
 
 typedef struct tn__stream tn__stream;
 
-/* The kinds of data set: rows of tensors, a user's class, a range or a
- * selection of another set's samples, several sets in a row, windows of a text,
- * a stream. */
+/* A kind of data set: rows of tensors, a user's class, a range or a selection
+ * of another set's samples, several sets in a row, windows of a text, or a
+ * stream. */
 typedef struct tn__dataset_kind {
-    /* Stores the stacked samples of index in fields[]; returns the number of
-     * fields, or a negative status. */
+    /* Stores the stacked samples index[0 .. count - 1] in fields[]. Returns the
+     * number of fields, or a negative status. */
     int (*batch)(tn_dataset *set, const int64_t *index, int64_t count,
                  tn_tensor **fields);
-    /* Releases what the kind owns; not set itself. */
+    /* Releases what set->of owns, but not set itself. */
     void (*release)(tn_dataset *set);
-    /* The fields of sample i, not stacked. NULL: rows of a batch of one. */
+    /* Stores the fields of sample i, without a batch dimension. If NULL, a
+     * batch of one sample is made and its rows are used. */
     int (*sample)(tn_dataset *set, int64_t i, tn_tensor **fields);
 } tn__dataset_kind;
 
@@ -35,7 +38,7 @@ struct tn_dataset {
     int64_t count;
     union {
         struct {
-            tn_tensor *field[TN_MAX_FIELDS]; /* one reference each */
+            tn_tensor *field[TN_MAX_FIELDS]; /* counted references */
             int count;
         } tensors;
         struct {
@@ -43,61 +46,66 @@ struct tn_dataset {
             void *context;
         } user;
         struct {
-            tn_dataset *base; /* one reference */
+            tn_dataset *base; /* counted reference */
             int64_t begin;
         } range;
         struct {
-            tn_dataset *base; /* one reference */
-            int64_t *index;   /* owned; count samples of base */
+            tn_dataset *base; /* counted reference */
+            int64_t *index;   /* owned; indices of samples of base */
         } choice;
         struct {
-            tn_dataset **set; /* owned array; one reference each */
+            tn_dataset **set; /* owned array of counted references */
             int count;
         } concat;
-        tn__stream *stream; /* owned */
+        tn__stream *stream; /* owned; a data set without indices (stream.h) */
         struct {
-            tn_text *text;    /* one reference */
-            int64_t length;   /* of a sample */
+            tn_text *text;    /* counted reference */
+            int64_t length;   /* ids in a sample */
         } windows;
     } of;
 };
 
-/* Is the argument "set" a data set? If not, records an error. */
+/* Returns whether the argument "set" is a data set. If not, records an
+ * error. */
 bool tn__dataset_check(const tn_dataset *set, const char *call);
-/* The same for an argument of another name. */
+/* Like tn__dataset_check, for an argument of another name. */
 bool tn__dataset_check_as(const tn_dataset *set, const char *call,
                           const char *argument);
-/* An empty set of that kind, not owned by a scope yet. */
+/* Makes a data set of a kind, whose `of` is not filled. No scope owns it
+ * yet. */
 tn_dataset *tn__dataset_new(const tn__dataset_kind *kind, int64_t count);
 
 /* ---- collate.c: a batch of single samples ------------------------------- */
 
-/* Samples to be made a batch. */
+/* Samples from which a batch is made. */
 typedef struct tn__samples {
-    tn_tensor **tensor; /* owned array; field f of sample i: i * field_count +
-                           f */
-    int64_t *index;     /* owned array; numbers of the samples, for messages */
+    tn_tensor **tensor; /* owned array; tensor[i * field_count + f] is field f
+                           of sample i */
+    int64_t *index;     /* owned array; index of each sample, for messages */
     int64_t count;
     int field_count;
 } tn__samples;
 
-/* An empty list with space for count samples. */
+/* Makes an empty list with space for count samples. */
 tn_status tn__samples_make(tn__samples *samples, int64_t count);
 void tn__samples_free(tn__samples *samples);
-/* TN_ERR_ARGUMENT if the number of fields differs from that of the first. */
+/* Adds a sample. Fails with TN_ERR_ARGUMENT if it does not have as many fields
+ * as the first one. */
 tn_status tn__samples_add(tn__samples *samples, int64_t index, int field_count,
                           tn_tensor *const *fields);
-/* Adds samples of a set. Returns the number of fields, or a negative status. */
+/* Adds samples index[0 .. count - 1] of a set. Returns the number of fields, or
+ * a negative status. */
 int tn__samples_fetch(tn__samples *samples, tn_dataset *set,
                       const int64_t *index, int64_t count);
-/* Stacks each field, or calls collate unless it is NULL. Returns the number of
- * fields, or a negative status. */
+/* Makes a batch: calls collate, or stacks each field if collate is NULL.
+ * Returns the number of fields, or a negative status. */
 int tn__samples_collate(const tn__samples *samples, tn_collate collate,
                         void *context, tn_tensor **fields);
 
-/* The fields of one sample. Returns their number, or a negative status. */
+/* Stores the fields of sample i in fields[]. Returns their number, or a
+ * negative status. */
 int tn__dataset_sample(tn_dataset *set, int64_t i, tn_tensor **fields);
-/* A batch by stacking single samples. */
+/* Makes a batch by stacking single samples. */
 int tn__dataset_stack(tn_dataset *set, const int64_t *index, int64_t count,
                       tn_tensor **fields);
 

@@ -1,5 +1,6 @@
-/* loader.c: which samples form a batch and in which order; the loader's
- * position in an epoch; the scope of each batch. */
+/* loader.c: the loader. It decides which samples form a batch and in which
+ * order, keeps the position in an epoch, and opens a scope for each batch. An
+ * order is an array of sample indices. */
 #include <data/dataset.h>
 #include <data/order.h>
 #include <data/stream.h>
@@ -18,35 +19,34 @@ enum { MAX_WORKERS = 256 };
 
 struct tn_loader {
     tn__object object;
-    tn_dataset *set;   /* one reference */
+    tn_dataset *set;   /* counted reference */
     int64_t batch_size;
     bool shuffle, replacement, drop_last;
     int workers;
-    double *sums;      /* owned; prefix sums of the weights; NULL: no weights,
-                          or no replacement */
-    double *weights;   /* owned; the weights for draws without replacement */
-    double *tree;      /* and space for their tree */
-    int64_t *base_order; /* owned; base_count samples; NULL: the whole set */
-    int64_t base_count;
+    double *sums;      /* owned; prefix sums of the weights, for draws with
+                          replacement; else NULL */
+    double *weights;   /* owned; the weights, for draws without replacement */
+    double *tree;      /* owned; space that tn__order_draw_distinct needs */
+    int64_t *base_order; /* owned; the option order; NULL for the whole set */
+    int64_t base_count;  /* samples in base_order, or in the set */
     int64_t drawn_count; /* samples of an epoch, over all replicas */
     int num_replicas, rank;
-    int64_t *lengths;  /* owned; of all samples; NULL: no buckets */
+    int64_t *lengths;  /* owned; the option lengths; NULL if not given */
     tn__order_length *bucket; /* owned; space for one bucket */
-    int64_t bucket_count;     /* its samples */
-    tn_collate collate; /* NULL: samples are stacked */
-    void *collate_context; /* lent */
-    tn__stream *stream; /* the set's; NULL if it has indices */
+    int64_t bucket_count;     /* samples in a bucket: bucket_batches batches */
+    tn_collate collate; /* NULL if samples are stacked */
+    void *collate_context; /* not owned */
+    tn__stream *stream; /* owned by the set; NULL if it has indices */
     tn__stream_share share;
     uint64_t stream_loop;
-    int64_t *order;    /* owned; this replica's order_count samples of the
-                          current epoch */
+    int64_t *order;    /* owned; this replica's samples in the current epoch */
     int64_t order_count;
     uint64_t seed;
     uint64_t epoch;    /* the current epoch; between loops the next one */
-    int64_t next;      /* next batch of the epoch */
+    int64_t next;      /* number of the next batch in the epoch */
     bool running;      /* a loop has begun the epoch and not ended it */
-    tn_device *device; /* device to copy batches to; NULL: none */
-    tn__upload *upload; /* owned; NULL until an epoch has workers and a
+    tn_device *device; /* device to copy batches to, or NULL */
+    tn__upload *upload; /* owned; made in the first epoch that has workers and a
                            device */
     tn__team *team;    /* owned; NULL if no batches are prefetched */
 };
@@ -151,8 +151,8 @@ static tn_status check_replicas(const tn_loader_new_options *options)
     return TN_OK;
 }
 
-/* At most one way to choose samples may be given, except that an order may be
- * shuffled. */
+/* Checks that at most one option that chooses samples is given; only order and
+ * shuffle may be combined. */
 static tn_status check_choice(const tn_loader_new_options *options)
 {
     struct {
@@ -192,7 +192,8 @@ static tn_status check_needs(const tn_loader_new_options *all)
     return tn_options_check_needs(tn_loader_new_type(), all, need, 4);
 }
 
-/* A list that is NULL with a count could not be made. */
+/* Rejects a list that is NULL although its count is given: making it has
+ * failed. */
 static tn_status check_lists(const tn_loader_new_options *options)
 {
     const struct {
@@ -228,7 +229,7 @@ static tn_status check_lengths(const tn_dataset *set,
     return TN_OK;
 }
 
-/* A stream has no order. */
+/* Rejects options that need indices if the data set is a stream. */
 static tn_status check_stream(const tn_loader_new_options *all)
 {
     const char *name = all->shuffle       ? "shuffle"
@@ -298,7 +299,8 @@ static void *copy_of(const void *list, int64_t count, size_t bytes)
     return copy;
 }
 
-/* Samples of one batch, of all replicas. */
+/* Returns the number of samples that all replicas together use for one
+ * batch. */
 static int64_t unit_of(const tn_loader *loader)
 {
     int64_t unit;
@@ -325,8 +327,9 @@ static bool take_lengths(tn_loader *loader, const tn_loader_new_options *all)
 /* Copies the lists of checked options. False if memory runs out. */
 static bool take_lists(tn_loader *loader, const tn_loader_new_options *all)
 {
-    /* Space for all drawn samples, whole permutations, and equal shares of all
-     * replicas. */
+    /* Space for the larger of two numbers of samples: all drawn ones, or equal
+     * shares of all replicas. A shuffled order also needs space to complete its
+     * last permutation. */
     int64_t room = loader->order_count * loader->num_replicas;
     if (room < loader->drawn_count)
         room = loader->drawn_count;
@@ -410,7 +413,7 @@ int64_t tn_loader_count(const tn_loader *loader)
     return full + (rest && !loader->drop_last);
 }
 
-/* The batch after the last one. */
+/* Returns the number of batches in the epoch, unbounded for a stream. */
 static int64_t end_of(const tn_loader *loader)
 {
     return loader->stream ? INT64_MAX : tn_loader_count(loader);
@@ -475,7 +478,7 @@ static void seed_batch(const tn_loader *loader, int64_t k)
         tn__order_batch_seed(k, loader->seed, loader->epoch), 0});
 }
 
-/* The samples of batch k; none after the end of a stream. */
+/* Adds the samples of batch k to s; none after the end of a stream. */
 static tn_status take_samples(const tn_loader *loader, int64_t k,
                               tn__samples *s)
 {
@@ -489,7 +492,7 @@ static tn_status take_samples(const tn_loader *loader, int64_t k,
                : TN_OK;
 }
 
-/* A batch that is made of single samples. */
+/* Makes a batch of single samples, for a stream or a collate function. */
 static int collate_batch(const tn_loader *loader, int64_t k, tn_tensor **fields)
 {
     tn__samples s;
@@ -511,8 +514,9 @@ static int collate_batch(const tn_loader *loader, int64_t k, tn_tensor **fields)
     return got;
 }
 
-/* Batch k of the current epoch; no fields after the end of a stream. Does not
- * change the loader: workers call it concurrently. */
+/* Makes batch k of the current epoch; returns 0 fields after the end of a
+ * stream. Does not change the loader, because workers call it at the same
+ * time. */
 static int make_batch(void *context, int64_t k, tn_tensor **fields)
 {
     tn_loader *loader = context;
@@ -534,7 +538,7 @@ static int make_batch(void *context, int64_t k, tn_tensor **fields)
     return got;
 }
 
-/* The same in the caller's thread, without changing its random numbers. */
+/* Makes batch k in the caller's thread, without changing its random numbers. */
 static int make_here(tn_loader *loader, int64_t k, tn_tensor **fields)
 {
     tn_rng_state own = tn_rng_snapshot();
@@ -552,7 +556,7 @@ static void end_epoch(tn_loader *loader)
     loader->next = 0;
 }
 
-/* Draws the samples of the epoch and selects this replica's. */
+/* Draws the order of the epoch and selects this replica's samples. */
 static void choose_samples(tn_loader *loader)
 {
     int64_t *order = loader->order, count = loader->drawn_count;
@@ -565,8 +569,9 @@ static void choose_samples(tn_loader *loader)
     else if (loader->weights)
         tn__order_draw_distinct(order, count, loader->weights, base,
                                 loader->tree, seed, epoch);
-    else if (loader->shuffle) /* each permutation has its own seed; the first
-                                 uses seed */
+    else if (loader->shuffle) /* an epoch larger than the set consists of
+                                 several permutations, each with a seed of its
+                                 own */
         for (int64_t at = 0, part = 0; at < count; at += base, part++)
             tn__order_shuffle(order + at, base,
                               seed + (uint64_t)part * 0x9e3779b97f4a7c15u,
@@ -585,7 +590,8 @@ static void choose_samples(tn_loader *loader)
                         loader->rank);
 }
 
-/* Begins a stream, and skips the batches before the next one. */
+/* Begins an epoch of a stream, and skips the batches before the loader's
+ * position. */
 static tn_status begin_stream(tn_loader *loader)
 {
     const tn_rng_state own = tn_rng_snapshot();
@@ -641,7 +647,7 @@ static void close_scope(tn_batch *batch)
     }
 }
 
-/* Did this loop begin the loader's current epoch? */
+/* Returns whether this loop began the loader's current epoch. */
 static bool owns_epoch(const tn_batch *batch)
 {
     return batch->loader->running && batch->epoch == batch->loader->epoch;
@@ -660,7 +666,8 @@ void tn_batch_end(tn_batch *batch)
     }
 }
 
-/* Is batch large enough for what this library writes? */
+/* Returns whether the caller's struct is large enough for what this library
+ * writes. */
 static bool check_batch(const tn_batch *batch, const char *call)
 {
     if (!batch)

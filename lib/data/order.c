@@ -1,12 +1,14 @@
-/* order.c: orders of samples that depend on a seed and an epoch alone. */
+/* order.c: makes orders of samples: shuffled, drawn, weighted or sorted by
+ * length. They depend only on a seed and an epoch, since all random numbers are
+ * Philox blocks of (draw, epoch, seed). */
 #include <data/order.h>
 
 #include <stdlib.h>
 
 #include <kernel/philox.h>
 
-/* 64 random bits for draw i: words `word` and `word` + 1 of its Philox
- * block. */
+/* Returns 64 random bits for draw i: 32-bit words `word` and `word` + 1 of its
+ * Philox block. */
 static uint64_t bits(int64_t i, uint64_t seed, uint64_t epoch, unsigned word)
 {
     uint64_t low = tn__philox((uint64_t)i, epoch, seed, word);
@@ -14,16 +16,16 @@ static uint64_t bits(int64_t i, uint64_t seed, uint64_t epoch, unsigned word)
     return high << 32 | low;
 }
 
-/* A number in [0, bound) for draw i: the high half of 64 random bits times
- * bound. Its bias is at most bound / 2^64. */
+/* Returns a random number in [0, bound) for draw i: the high half of the
+ * product of 64 random bits and bound. Its bias is at most bound / 2^64. */
 static int64_t draw(int64_t i, int64_t bound, uint64_t seed, uint64_t epoch)
 {
     __extension__ typedef unsigned __int128 wide;
     return (int64_t)((wide)bits(i, seed, epoch, 0) * (uint64_t)bound >> 64);
 }
 
-/* Fisher-Yates, starting from the identity, so that an epoch's order does not
- * depend on earlier epochs. */
+/* The Fisher-Yates shuffle. It starts from the identity, so that the order of
+ * an epoch does not depend on earlier epochs. */
 void tn__order_shuffle(int64_t *order, int64_t count, uint64_t seed,
                        uint64_t epoch)
 {
@@ -44,8 +46,8 @@ void tn__order_draw(int64_t *order, int64_t count, int64_t bound,
         order[i] = draw(i, bound, seed, epoch);
 }
 
-/* The first number whose sum is greater than mark. A number of weight 0 is
- * never returned. */
+/* Returns the first index whose prefix sum is greater than mark, by binary
+ * search. An index of weight 0 is never returned. */
 static int64_t find_above(const double *sums, int64_t count, double mark)
 {
     int64_t low = 0, high = count - 1;
@@ -63,8 +65,8 @@ void tn__order_draw_weighted(int64_t *order, int64_t count, const double *sums,
                              int64_t bound, uint64_t seed, uint64_t epoch)
 {
     for (int64_t i = 0; i < count; i++) {
-        /* 53 bits fit a double exactly, and part < 1 keeps the mark below the
-         * last sum. */
+        /* part has 53 random bits, which fit a double exactly. It is below 1,
+         * so the mark is below the last sum. */
         double part = (double)(bits(i, seed, epoch, 0) >> 11) * 0x1p-53;
         order[i] = find_above(sums, bound, part * sums[bound - 1]);
     }
@@ -131,7 +133,8 @@ void tn__order_bucket(int64_t *order, int64_t count, const int64_t *lengths,
         for (int64_t i = 0; i < n; i++)
             order[begin + i] = space[i].sample;
     }
-    /* Other counters than those of the order of samples. */
+    /* These draws use counters from 2^62 on, so they share none with the order
+     * of samples. */
     const int64_t apart = INT64_C(1) << 62;
     for (int64_t i = count / unit - 1; mix && i > 0; i--) {
         const int64_t j = draw(apart + i, i + 1, seed, epoch);
@@ -154,6 +157,7 @@ void tn__order_shard(int64_t *order, int64_t count, int64_t own, int replicas,
 
 uint64_t tn__order_batch_seed(int64_t batch, uint64_t seed, uint64_t epoch)
 {
-    /* The order uses words 0 and 1, the batch seeds words 2 and 3. */
+    /* words 0 and 1 of a block are used for orders, words 2 and 3 for batch
+     * seeds */
     return bits(batch, seed, epoch, 2);
 }

@@ -1,5 +1,5 @@
-/* parts.c: sets of other sets' samples: several sets in a row, random parts, and
- * the folds of a cross-validation. */
+/* parts.c: data sets made of other data sets: concatenations, random splits,
+ * and the folds of a cross-validation. */
 #include <data/dataset.h>
 #include <data/order.h>
 
@@ -10,7 +10,8 @@
 
 /* ---- several sets in a row ---------------------------------------------- */
 
-/* The set that sample i is in; its own index goes to *i. */
+/* Returns which set contains sample *i, and sets *i to the index within that
+ * set. */
 static int locate(const tn_dataset *set, int64_t *i)
 {
     int at = 0;
@@ -25,7 +26,8 @@ static int concat_sample(tn_dataset *set, int64_t i, tn_tensor **fields)
     return tn__dataset_sample(set->of.concat.set[at], i, fields);
 }
 
-/* A batch from one set is that set's; otherwise its samples are stacked. */
+/* Makes a batch. If all samples are from one set, that set makes it; otherwise
+ * single samples are stacked. */
 static int concat_batch(tn_dataset *set, const int64_t *index, int64_t count,
                         tn_tensor **fields)
 {
@@ -93,7 +95,8 @@ tn_dataset *tn_dataset_concat(tn_dataset *const *sets, int count)
 
 /* ---- random parts ------------------------------------------------------- */
 
-/* The sum of the lengths; negative if one is not valid. */
+/* Returns the sum of the lengths, or a negative number if a length is
+ * invalid. */
 static double sum_of(const double *lengths, int count)
 {
     double sum = 0;
@@ -105,8 +108,9 @@ static double sum_of(const double *lengths, int count)
     return sum;
 }
 
-/* Numbers of samples from numbers or fractions: as PyTorch, what rounding down
- * leaves over goes to the first parts, one sample each. */
+/* Computes the sizes of the parts from numbers or fractions of samples.
+ * Fractions are rounded down, and each of the first parts gets one of the
+ * remaining samples, as in PyTorch. */
 static tn_status sizes_of(int64_t total, const double *lengths, int count,
                           int64_t *sizes)
 {

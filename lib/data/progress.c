@@ -8,8 +8,8 @@
 
 enum { BAR_CELLS = 24 };
 
-/* Shortest time between redraws of a terminal, in seconds: more often costs
- * time and flickers. */
+/* Shortest time between redraws of a terminal, in seconds. More frequent ones
+ * cost time and flicker. */
 static const double redraw_s = 0.05;
 
 static double now_s(void)

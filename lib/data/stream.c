@@ -1,8 +1,8 @@
 /* stream.c: data sets without indices, whose samples come one after another.
  *
- * The workers of a loader take turns: batch k is taken from the stream after
- * batch k - 1, under a lock, by whichever worker makes it. So the batches do not
- * depend on the number of workers. */
+ * The workers of a loader take turns: under a lock, the worker that makes batch
+ * k reads its samples after those of batch k - 1 have been read. So the batches
+ * do not depend on the number of workers. */
 #include <data/stream.h>
 
 #include <base/error.h>
@@ -17,11 +17,11 @@ struct tn__stream {
 
     tn__lock lock; /* guards the fields below, and the calls of type */
     pthread_cond_t turned;
-    uint64_t loop; /* of the loop that takes samples */
-    int64_t turn;  /* the batch whose samples are next */
-    int64_t drawn; /* samples of the epoch, of all replicas */
-    int64_t taken; /* samples of this replica */
-    bool ended;    /* there are no more, or a call failed */
+    uint64_t loop; /* number of the current loop; earlier ones get no samples */
+    int64_t turn;  /* number of the batch whose samples are read next */
+    int64_t drawn; /* samples read in this epoch, for all replicas */
+    int64_t taken; /* samples read for this replica */
+    bool ended;    /* the samples have ended, or a call failed */
 };
 
 static int no_batch(tn_dataset *set, const int64_t *index, int64_t count,
@@ -78,7 +78,8 @@ tn_dataset *tn_dataset_from_stream(const tn_stream_class *type, void *context)
     return tn__scope_own(set);
 }
 
-/* A failure of the class without a message of its own. */
+/* Records an error for a failed call of the user's class, unless the call has
+ * recorded one. */
 static tn_status failed(const char *what, int status)
 {
     if (tn__error_pending())
@@ -104,7 +105,8 @@ uint64_t tn__stream_begin(tn__stream *s, uint64_t epoch)
     return loop;
 }
 
-/* Draws one sample. Returns its number of fields; 0 at the end. */
+/* Reads one sample by the user's next. Returns its number of fields, or 0 at
+ * the end. */
 static int draw(tn__stream *s, tn_tensor **fields)
 {
     const int got = s->type.next(s->context, fields);
@@ -129,8 +131,8 @@ static int draw(tn__stream *s, tn_tensor **fields)
     return got;
 }
 
-/* Draws a sample for each replica and adds this one's. False at the end, or
- * after a failure. */
+/* Reads one sample for each replica and adds this replica's to out. Returns
+ * false at the end or after a failure. */
 static bool draw_round(tn__stream *s, const tn__stream_share *share,
                        tn__samples *out)
 {

@@ -1,29 +1,32 @@
-/* stream.h: data sets whose samples come one after another. */
+/* stream.h: data sets without indices, whose samples come one after another
+ * (PyTorch's IterableDataset). */
 #ifndef TN_LIB_DATA_STREAM_H
 #define TN_LIB_DATA_STREAM_H
 
 #include <data/dataset.h>
 
-/* The share of one loader: sample i belongs to loader i % replicas. */
+/* The part of a stream that one of several loaders gets: the samples i with i %
+ * replicas == rank. */
 typedef struct tn__stream_share {
     int replicas, rank;
-    bool drop_uneven; /* omit the samples of a last round that is not full */
+    bool drop_uneven; /* omit the last samples if they are fewer than loaders */
 } tn__stream_share;
 
-/* The stream of a data set; NULL for another kind. */
+/* Returns the stream of a data set, or NULL if it is of another kind. */
 tn__stream *tn__dataset_stream(const tn_dataset *set);
 
-/* Begins an epoch. Returns the number of the loop; an error may be pending. */
+/* Begins an epoch. Returns the number of the loop, by which later calls are
+ * recognised. An error may be pending afterwards. */
 uint64_t tn__stream_begin(tn__stream *stream, uint64_t epoch);
-/* Waits until all batches before were taken, then adds up to count samples to
- * out: fewer at the end. */
+/* Waits until the samples of all earlier batches have been read, then adds up
+ * to count samples to out, fewer at the end of the stream. */
 tn_status tn__stream_take(tn__stream *stream, uint64_t loop, int64_t batch,
                           int64_t count, const tn__stream_share *share,
                           tn__samples *out);
-/* In place of tn__stream_take if it cannot be called: the stream ends, and later
- * batches do not wait for this one. */
+/* Called instead of tn__stream_take for a batch that cannot be made. The stream
+ * ends, and later batches do not wait for this one. */
 void tn__stream_fail(tn__stream *stream, uint64_t loop, int64_t batch);
-/* The number of samples in a batch that was taken. */
+/* Returns the number of samples in a batch that has been taken. */
 int64_t tn__stream_batch_count(tn__stream *stream, int64_t batch,
                                int64_t batch_size);
 

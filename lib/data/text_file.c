@@ -1,7 +1,8 @@
-/* text_file.c: encodes texts as integers.
+/* text_file.c: encodes texts as integer ids, one for each unit: a character, or
+ * a byte.
  *
- * The vocabulary is sorted, so it depends only on which characters occur: a
- * model trained on one copy of a text fits another. */
+ * The vocabulary is sorted, so it depends only on which characters occur.
+ * Therefore a model trained on one copy of a text works with another copy. */
 #include <data/dataset.h>
 
 #include <base/error.h>
@@ -16,9 +17,9 @@
 struct tn_text {
     tn__object object;
     bool bytes;         /* units are bytes, not characters */
-    int32_t *id;        /* owned; the text */
+    int32_t *id;        /* owned; ids of the text */
     int64_t count;
-    uint32_t *unit;     /* owned; the vocabulary, ascending */
+    uint32_t *unit;     /* owned; unit of each id, ascending */
     int unit_count;
 };
 
@@ -43,7 +44,7 @@ static int32_t read_unit(bool bytes, const unsigned char *data, size_t count,
 
 /* ---- making ------------------------------------------------------------- */
 
-/* The source of data, for messages. */
+/* Where data comes from, for messages. */
 typedef struct source {
     const char *call, *argument, *name; /* "text_load", "path", "a.txt: " */
 } source;
@@ -67,7 +68,8 @@ static tn_status read_units(tn_text *text, const unsigned char *data,
     return TN_OK;
 }
 
-/* Makes the vocabulary of the units that occur, and replaces units by ids. */
+/* Makes the vocabulary from the units in text->id, then replaces the units by
+ * ids. */
 static tn_status number_units(tn_text *text)
 {
     int32_t *id_of = tn__calloc(TN__UNICODE_COUNT, sizeof *id_of);
@@ -168,7 +170,7 @@ int tn_text_vocabulary(const tn_text *text)
                : 0;
 }
 
-/* The text's ids [begin, begin + count) as int64. */
+/* Copies ids [begin, begin + count) of the text to out. */
 static void copy_ids(const tn_text *text, int64_t begin, int64_t count,
                      int64_t *out)
 {
@@ -195,8 +197,8 @@ static int compare_units(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Writes the ids of data to id, which is large enough. Returns their number, or
- * a negative status. */
+/* Writes the ids of data to id, which has space for one per byte. Returns their
+ * number, or a negative status. */
 static int64_t encode(const tn_text *text, const unsigned char *data,
                       size_t bytes, int64_t *id)
 {
@@ -241,7 +243,7 @@ tn_tensor *tn_text_encode(const tn_text *text, const char *string)
     return ids;
 }
 
-/* The string of ids, malloc'ed. */
+/* Returns the string of ids in memory from malloc. */
 static char *decode(const tn_text *text, const int64_t *id, int64_t count)
 {
     char *string = malloc((size_t)count * 4 + 1);
@@ -285,8 +287,9 @@ char *tn_text_decode(const tn_text *text, const tn_tensor *ids)
         return NULL;
     tn_scope *scope = tn_scope_open();
     char *string = NULL;
-    /* Operators take inputs that are not const because a call may be recorded.
-     * One of integers is not. */
+    /* Operators take inputs that are not const, because recording a call
+     * changes them. Calls with integers are not recorded, so the cast is
+     * safe. */
     tn_tensor *given = (tn_tensor *)(uintptr_t)ids;
     if (tn_tensor_to_array(tn_to_dtype(given, TN_I64), id,
                            (size_t)count * sizeof *id) == TN_OK)
@@ -306,7 +309,8 @@ static int windows_batch(tn_dataset *set, const int64_t *index, int64_t count,
     if (!id)
         return TN_ERR_MEMORY;
     int got = 2;
-    for (int f = 0; f < 2 && got > 0; f++) { /* field f starts f units later */
+    for (int f = 0; f < 2 && got > 0; f++) { /* y (field 1) starts one unit
+                                                after x (field 0) */
         for (int64_t i = 0; i < count; i++)
             copy_ids(set->of.windows.text, index[i] + f, length,
                      id + i * length);

@@ -1,13 +1,14 @@
 /* upload.c: copies batches to a device while it computes. The copies go through
- * host memory that the device can read directly and through a second queue, so
- * that the next batch arrives while the device works on the current one.
+ * page-locked host memory and a second queue of the device, so that the next
+ * batch arrives while the device works on the current one.
  *
  * Each batch uses a slot of a ring: host memory, tensors on the device, and two
- * events. The device's own queue waits for `arrived` when the batch is taken.
- * `released` follows all work on the batch, and the copies of the slot's next
- * batch wait for it. A slot is reused at the earliest two batches after its
- * last batch was taken, so it has been released by then. Tensors that the
- * program still holds are not reused. */
+ * events. When the batch is taken, the device's main queue waits for the event
+ * `arrived`, which follows the copies. The event `released` follows all work on
+ * the batch, and the copies of the slot's next batch wait for it. A slot is
+ * reused no earlier than two batches after its batch was taken. By then that
+ * batch has been released. Tensors that the program still holds are not reused.
+ */
 #include <data/upload.h>
 
 #include <base/error.h>
@@ -18,16 +19,16 @@
 #include <tensor/tensor.h>
 
 typedef struct slot {
-    tn_tensor *field[TN_MAX_FIELDS]; /* one reference each; on the device */
+    tn_tensor *field[TN_MAX_FIELDS]; /* on the device; counted references */
     void *memory[TN_MAX_FIELDS];     /* owned; host memory */
-    uint64_t room[TN_MAX_FIELDS];    /* its size in bytes */
+    uint64_t room[TN_MAX_FIELDS];    /* size of memory[f] in bytes */
     tn_event *arrived, *released;    /* owned */
-    bool used; /* a batch was sent from this slot */
+    bool used; /* a batch has been sent through this slot */
 } slot;
 
 struct tn__upload {
     tn_device *device;
-    tn__transfer *transfer; /* owned; NULL: the device has no second queue */
+    tn__transfer *transfer; /* owned; NULL if the device has no second queue */
     int64_t count;
     slot ring[];
 };
@@ -80,15 +81,16 @@ void tn__upload_free(tn__upload *upload)
 
 /* ---- sending ------------------------------------------------------------ */
 
-/* Can the field be copied through the queue? If not, tn_to copies it. */
+/* Returns whether a field can be copied through the second queue. If not, tn_to
+ * copies it. */
 static bool can_transfer(const tn__upload *upload, const tn_tensor *x)
 {
     return upload->transfer && x->storage->device->synchronous &&
            x->storage->device->host_visible && x->numel > 0;
 }
 
-/* The slot's device tensor for the field; also makes its host memory large
- * enough. *fresh: the tensor is new, and earlier work may still use its
+/* Returns the slot's device tensor for a field, and makes its host memory large
+ * enough. Sets *fresh if the tensor is new; then earlier work may still use its
  * memory. */
 static tn_tensor *tensor_for(tn__upload *upload, slot *p, int f,
                              const tn_tensor *x, bool *fresh)

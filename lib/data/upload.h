@@ -7,20 +7,21 @@
 
 typedef struct tn__upload tn__upload;
 
-/* At most `ahead` batches are made and not yet taken. NULL with an error:
- * TN_ERR_MEMORY. */
+/* Makes an uploader for a loader in which at most `ahead` batches are made and
+ * not yet taken. NULL with TN_ERR_MEMORY if memory runs out. */
 tn__upload *tn__upload_new(tn_device *device, int64_t ahead);
 void tn__upload_free(tn__upload *upload);
 
 /* Replaces batch k's fields by copies on the device, owned by the open scope.
- * Returns count or a negative status. Callable from any thread, each with
- * another k. */
+ * Returns count or a negative status. Threads may call it at the same time for
+ * different k. */
 int tn__upload_send(tn__upload *upload, int64_t k, tn_tensor **fields,
                     int count);
-/* Batch k is taken: work that is submitted to the device from now on waits for
- * its arrival. All work on the batch before has been submitted. */
+/* Called when the loop takes batch k, after all work on the batch before has
+ * been submitted. Work that is submitted to the device afterwards waits until
+ * batch k has arrived. */
 tn_status tn__upload_taken(tn__upload *upload, int64_t k);
-/* Batch numbers start again; no earlier batch is in use. */
+/* Called before batch numbers start again, when no earlier batch is in use. */
 tn_status tn__upload_restart(tn__upload *upload);
 
 #endif

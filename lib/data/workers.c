@@ -1,13 +1,13 @@
 /* workers.c: threads that prefetch batches.
  *
- * Batch k uses slot k of a ring, whichever worker makes it. Workers take batch
- * numbers in ascending order, the caller takes slots in ascending order, and a
- * worker waits while the caller has not taken its slot. So the order is the
- * same as without workers, and memory holds at most as many batches as there
- * are slots.
+ * Batches are stored in a ring of slots: batch k uses slot k % slot_count,
+ * whichever worker makes it. Workers take batch numbers in ascending order, and
+ * the caller takes batches in ascending order. A worker waits until the caller
+ * has emptied the slot. So the order is the same as without workers, and there
+ * are at most as many batches in memory as slots.
  *
- * A worker makes a batch in a scope of its thread, keeps the fields and closes
- * the scope; the caller's scope adopts the fields. */
+ * A worker makes a batch in a scope of its thread, takes references to the
+ * fields and closes the scope. The caller's scope then adopts the fields. */
 #include <data/workers.h>
 
 #include <base/context.h>
@@ -19,14 +19,14 @@
 #include <tenon/autograd.h>
 #include <unistd.h>
 
-/* Slots per worker: one batch being made, one ready. */
+/* for each worker, one batch being made and one that is ready */
 enum { SLOTS_PER_WORKER = 2 };
 
 typedef struct slot {
     bool full;
-    int count; /* number of fields; 0 after the end of a stream; or a negative
-                  status with error set */
-    tn_tensor *field[TN_MAX_FIELDS]; /* kept */
+    int count; /* number of fields, 0 after the end of a stream, or a negative
+                  status if making the batch failed */
+    tn_tensor *field[TN_MAX_FIELDS]; /* counted reference */
     tn__error error;
 } slot;
 
@@ -35,7 +35,7 @@ struct tn__team {
     void *context;
     tn_device *device;
     tn__modes modes;
-    pid_t process;    /* after fork, a child has no threads to join */
+    pid_t process;    /* process of the threads: a forked child has none */
 
     tn__lock lock; /* guards the fields below, except slots that a worker is
                       filling */
@@ -58,8 +58,8 @@ int64_t tn__team_ahead(int count)
 static void fill_slot(tn__team *team, int64_t k, slot *s)
 {
     tn_scope *scope = tn_scope_open();
-    /* Without a scope an error is pending, and make fails: a stream must know
-     * that the batch is not taken. */
+    /* make is called even if no scope could be opened. It then fails, because
+     * an error is pending, and tells a stream not to wait for this batch. */
     s->count = team->make(team->context, k, s->field);
     for (int f = 0; f < s->count; f++)
         tn_keep(s->field[f]);
@@ -102,7 +102,8 @@ static void team_free(tn__team *team)
 
 static void start_threads(tn__team *team, int count)
 {
-    /* Signals are handled by the program's threads. */
+    /* Block signals in the workers, so that the program's threads handle
+     * them. */
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
@@ -170,7 +171,8 @@ int tn__team_take(tn__team *team, tn_tensor **fields)
     tn__lock_give(&team->lock);
 
     if (count < 0) {
-        error.facts.running = NULL; /* the worker's call, which has ended */
+        error.facts.running = NULL; /* it names the worker's call, which has
+                                       ended */
         tn__error_put(&error);
         return error.code;
     }

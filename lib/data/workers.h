@@ -6,23 +6,26 @@
 
 typedef struct tn__team tn__team;
 
-/* Makes the fields of batch k, owned by the open scope. Returns their number,
- * or a negative status with the error recorded. Runs in several threads at
- * once. */
+/* Makes batch k: stores its fields, owned by the open scope, in fields[].
+ * Returns their number, or a negative status with the error recorded. Several
+ * threads call it at the same time. */
 typedef int (*tn__batch_maker)(void *context, int64_t k, tn_tensor **fields);
 
-/* Starts threads that make the batches [begin, end), a bounded number ahead.
- * They use the caller's current device and gradient mode. context must remain
- * valid until tn__team_stop. NULL with TN_ERR_MEMORY; NULL without an error if
- * no thread can be started. */
+/* Starts count threads that make the batches [begin, end) in advance, at most
+ * tn__team_ahead(count) of them. They use the caller's current device and
+ * gradient mode. context must remain valid until tn__team_stop. Returns NULL
+ * with TN_ERR_MEMORY if memory runs out, and NULL without an error if no thread
+ * can be started. */
 tn__team *tn__team_start(int count, int64_t begin, int64_t end,
                          tn__batch_maker make, void *context);
 
-/* Greatest number of batches that are made and not yet taken. */
+/* Returns the greatest number of batches that `count` threads make before they
+ * are taken. */
 int64_t tn__team_ahead(int count);
 
-/* The next batch in order. Its fields are owned by the open scope; a failure of
- * its maker is recorded in this thread. */
+/* Waits for the next batch in order and stores its fields, owned by the open
+ * scope, in fields[]. If making it failed, the error is recorded in this
+ * thread. */
 int tn__team_take(tn__team *team, tn_tensor **fields);
 
 /* Ends the threads after their current batches and releases batches that were

@@ -1,4 +1,5 @@
-/* distributions.c: probability distributions over the operators. */
+/* distributions.c: probability distributions. Densities, entropies and
+ * divergences are kernels in the kernel language (<tenon/op.h>). */
 #include <tenon/distributions.h>
 
 #include <pthread.h>
@@ -12,16 +13,17 @@ typedef enum family { NORMAL, UNIFORM, BERNOULLI, CATEGORICAL, KINDS } family;
 struct tn_distribution {
     tn_object object;
     family kind;
-    tn_tensor *a, *b;   /* kept: loc and scale, low and high; or a alone: probs
-                           or logits */
-    bool logits;        /* a is logits */
-    tn_dims_list batch; /* shape */
+    tn_tensor *a, *b;   /* counted references: loc and scale, or low and high;
+                           or probs or logits in a, with b NULL */
+    bool logits;        /* a is logits, not probs */
+    tn_dims_list batch; /* batch shape */
 };
 
 static const char *const kind_name[KINDS] = {"normal", "uniform", "bernoulli",
                                              "categorical"};
 
-/* Kernels by kind; "" where a kind has none. sp(x) = log(1 + exp(x)). */
+/* Source texts of the kernels by kind; "" where a kind has none. SP(x) is log(1
+ * + exp(x)). */
 enum { LOG_PROB, ENTROPY, DIVERGENCE, FORMULAS };
 #define SP(x) "(max(" x ", 0) + log1p(exp(-abs(" x "))))"
 static const char *const formula[KINDS][FORMULAS] = {
@@ -30,7 +32,7 @@ static const char *const formula[KINDS][FORMULAS] = {
          "let d = value - loc; -(d * d) / (2 * (scale * scale)) - log(scale) - "
          "0.9189385332046727", /* log(sqrt(2 pi)) */
          "distribution_normal_entropy(loc, scale) = "
-         "1.4189385332046727 + log(scale)", /* and 1/2 */
+         "1.4189385332046727 + log(scale)", /* log(sqrt(2 pi)) + 1/2 */
          "distribution_normal_kl(p_loc, p_scale, q_loc, q_scale) = "
          "let r = p_scale / q_scale; let t = (p_loc - q_loc) / q_scale; "
          "0.5 * (r * r + t * t - 1 - log(r * r))"},
@@ -53,14 +55,16 @@ static const char *const formula[KINDS][FORMULAS] = {
                               "q_logits") " - " SP("p_logits") ")))"},
     [CATEGORICAL] = {
         "",
-        /* A logit of -inf has probability 0; 3.4e38 is float32's limit. */
+        /* A logit of -inf has probability 0, and 0 * -inf would be NaN.
+         * Therefore logits are clamped to the lowest finite float32. */
         "distribution_categorical_entropy(probs, logits) = "
         "-(probs * max(logits, -3.4028234663852886e38))",
         "distribution_categorical_kl(p, p_logits, q, q_logits) = "
         "where(p == 0, 0, where(q == 0, inf, p * (p_logits - q_logits)))"}};
 static const tn_op *defined[KINDS][FORMULAS];
 
-/* fork waits for this lock, so that the child can define operators. */
+/* Guards the definition of operators. fork waits for it, so that the child
+ * process does not inherit it locked. */
 static pthread_mutex_t defining = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
@@ -129,8 +133,8 @@ static tn_distribution *make(family kind, const char *call, tn_tensor *a,
     return d;
 }
 
-/* The size of dimension `i`, counted from the last, in which missing ones are
- * 1. */
+/* Returns the size of dimension `i` counted from the last one, or 1 if x does
+ * not have that dimension. */
 static int64_t size_from_end(const tn_tensor *x, int i)
 {
     const int ndim = tn_tensor_ndim(x);
@@ -257,7 +261,8 @@ static tn_tensor *logits_of(const tn_distribution *d, tn_tensor *probs)
                                 : tn_log(p);
 }
 
-/* The two tensors of the formulas. False on failure. */
+/* Sets out[] to the two parameters of the formulas. Returns false on
+ * failure. */
 static bool parameters_of(const tn_distribution *d, tn_tensor **out)
 {
     out[0] = d->a;
@@ -314,7 +319,7 @@ static tn_tensor *draw_category(const tn_distribution *d, tn_dims_list sample,
     int64_t count = 1;
     for (int i = 0; i < sample.count; i++)
         if (__builtin_mul_overflow(count, sample.dim[i], &count))
-            count = INT64_MAX; /* which tn_multinomial rejects */
+            count = INT64_MAX; /* tn_multinomial rejects this */
     if (!probs)
         return NULL;
     if (count == 0 || tn_tensor_numel(probs) == 0)
@@ -368,7 +373,8 @@ tn_tensor *tn_distribution_rsample(const tn_distribution *distribution,
 
 /* ---- densities, entropies, divergences ---------------------------------- */
 
-/* logits[..., value]; both broadcast. */
+/* Returns logits[..., value], where the shape of value and the batch shape
+ * broadcast. */
 static tn_tensor *select_category(tn_tensor *logits, tn_tensor *value)
 {
     tn_tensor *index = tn_unsqueeze(tn_to_dtype(value, TN_I64), -1);

@@ -1,16 +1,18 @@
-/* clone.c: copies of modules, with tensors of their own (tn_module_clone) or
- * with other tensors in place of parameters (tn_module_substitute).
+/* clone.c: copies of modules, either with copies of all tensors
+ * (tn_module_clone) or with given tensors in place of parameters
+ * (tn_module_substitute).
  *
  * An instance holds plain pointers to its children and parameters. The copy of
  * an instance is a copy of its bytes in which each pointer to an object that is
- * registered somewhere in the module is replaced by one to the object's copy. */
+ * registered somewhere in the module is replaced by one to the object's
+ * copy. */
 #include <nn/tree.h>
 
 #include <string.h>
 #include <tenon/autograd.h>
 #include <tenon/ops.h>
 
-/* Nothing here is worth its size in speed: operators take the time. */
+/* Compile for size: operators take the time, not this file. */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("Os")
 #endif
@@ -20,8 +22,8 @@ typedef struct pair {
     void *to; /* owned by the open scope */
 } pair;
 
-/* The objects of a module, each once, with their copies. Modules come first in
- * the list of pairs, tensors last. */
+/* The modules and tensors below a module, each listed once, with their copies.
+ * Pairs of modules come first, pairs of tensors are at the end of the array. */
 typedef struct copies {
     tn_object object;
     int most, modules, tensors;
@@ -52,7 +54,7 @@ static int count_objects(const tn_module *module)
     return count;
 }
 
-/* Lists the objects of module, parents first. */
+/* Lists module, the modules below it and their tensors, parents first. */
 static void list_objects(copies *c, const tn_module *module)
 {
     if (find(c->pair, c->modules, module))
@@ -90,7 +92,7 @@ static copies *copies_of(const tn_module *module)
     return c;
 }
 
-/* What replaces a pointer: NULL if it does not point to an object of the
+/* The copy of the object at `from`, or NULL if that is not an object of the
  * module. */
 static void *copy_of(copies *c, const void *from)
 {
@@ -127,7 +129,8 @@ static tn_status copy_members(copies *c, const pair *p)
     return status;
 }
 
-/* The copy of the first module, of which all tensors have their copies. */
+/* Copies all listed modules, after all tensors have been copied. Returns the
+ * copy of the first one. */
 static tn_module *copy_modules(copies *c)
 {
     for (int i = 0; i < c->modules; i++) {
@@ -185,7 +188,7 @@ void *tn_module_clone(const tn_module *module)
     return tn_scope_result(scope, copy);
 }
 
-/* ---- with other tensors --------------------------------------------------- */
+/* ---- with other tensors -------------------------------------------------- */
 
 static bool same_shape(const tn_tensor *x, const tn_tensor *y)
 {

@@ -1,18 +1,19 @@
-/* containers.c: lists and dicts of modules, lists of parameters, and access by
- * number. */
+/* containers.c: lists and dicts of modules, lists of parameters, and children
+ * and parameters by index. */
 #include <nn/tree.h>
 
 #include <stdio.h>
 #include <tenon/nn_container.h>
 
-/* Nothing here is worth its size in speed: operators take the time. */
+/* Compile for size: operators take the time, not this file. */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("Os")
 #endif
 
-/* ---- access by number ---------------------------------------------------- */
+/* ---- access by index ----------------------------------------------------- */
 
-/* Entry number i of a kind; from the end if i is negative. */
+/* Entry i of one kind (children or parameters). A negative i counts from the
+ * end. */
 static const tn__nn_entry *entry_at(const tn_module *module,
                                     enum tn__nn_kind kind, int i,
                                     const char *what)
@@ -113,7 +114,8 @@ static const tn_module_class parameters_class = {.size =
                                                  .bytes = sizeof(tn_module),
                                                  .forward = no_forward};
 
-/* A module that holds objects of this kind, "module" or "tensor". */
+/* Makes a module that holds `objects`, all modules (kind "module") or all
+ * parameters (kind "tensor"). */
 tn_module *tn__nn_holder(const tn_module_class *type, void *const *objects,
                          int count, const char *kind, const char *what,
                          const char *argument)

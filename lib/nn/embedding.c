@@ -11,7 +11,7 @@
 typedef struct embedding {
     tn_module base;
     tn_tensor *weight;   /* (num_embeddings, embedding_dim) */
-    int64_t padding_idx; /* or TN_NONE_INT */
+    int64_t padding_idx; /* row of zeros, or TN_NONE_INT */
 } embedding;
 
 static tn_tensor *forward(tn_module *self, tn_tensor *input)
@@ -31,7 +31,8 @@ static void describe(const tn_module *self, char *text, size_t room)
                  e->padding_idx);
 }
 
-/* Standard normal numbers, (num_embeddings, embedding_dim). */
+/* Returns a (num_embeddings, embedding_dim) tensor of standard normal
+ * numbers. */
 static tn_tensor *make_weight(const char *name, int64_t num_embeddings,
                               int64_t embedding_dim)
 {
@@ -47,8 +48,9 @@ static tn_tensor *make_weight(const char *name, int64_t num_embeddings,
     return NULL;
 }
 
-/* weight with zeros in row *row, which becomes an index from the front.
- * Unchanged if *row is TN_NONE_INT. */
+/* Sets row *row of weight to zeros. A negative *row counts from the end and is
+ * replaced by the row's index. Does nothing if *row is TN_NONE_INT. Returns
+ * weight. */
 static tn_tensor *zero_row(const char *name, tn_tensor *weight, int64_t *row)
 {
     if (*row == TN_NONE_INT || !weight)
@@ -99,8 +101,8 @@ typedef struct embedding_bag {
     tn_module base;
     tn_tensor *weight; /* (num_embeddings, embedding_dim) */
     const char *mode;
-    int64_t padding_idx; /* or TN_NONE_INT */
-    double max_norm;     /* or TN_NONE_FLOAT */
+    int64_t padding_idx; /* row that bags leave out, or TN_NONE_INT */
+    double max_norm;     /* limit of the norm of used rows, or TN_NONE_FLOAT */
     double norm_type;
     bool include_last_offset, scale_grad_by_freq;
 } embedding_bag;
@@ -162,8 +164,8 @@ tn_tensor *tn_nn_embedding_bag_forward(tn_module *module, tn_tensor *input,
     return tn_forward(module, input, offsets, per_sample_weights);
 }
 
-/* The library's own copy of the name. NULL, with an error, for an unknown
- * name. */
+/* Returns the string constant that equals name, because the caller's string may
+ * be freed. Returns NULL with an error for an unknown name. */
 static const char *find_mode(const char *name)
 {
     static const char *const modes[] = {"mean", "sum", "max"};
@@ -219,7 +221,7 @@ tn_module *tn_nn_embedding_bag_with(int64_t num_embeddings,
 
 typedef struct bilinear {
     tn_module base;
-    tn_tensor *weight, *bias; /* (out, in1, in2); (out) or NULL */
+    tn_tensor *weight, *bias; /* weight (out, in1, in2); bias (out) or NULL */
 } bilinear;
 
 static void bilinear_forward(tn_module *self, tn_tensor *const *in,

@@ -1,4 +1,8 @@
-/* layer.c: layers that are a row of layers.def: made, checked, run, printed. */
+/* layer.c: makes, checks, runs and prints the layers that are rows of
+ * layers.def.
+ *
+ * Strings of a row are offsets into the array texts, which generate.awk writes.
+ * A setting is an argument or an option of a layer with its value. */
 #include <nn/init.h>
 #include <nn/layer.h>
 
@@ -11,9 +15,9 @@
 #include <tenon/ops.h>
 
 static tn_tensor *forward(tn_module *self, tn_tensor *input);
-/* A layer of the row with these options (a struct of the row's type, or NULL)
- * and its arguments: int64_t, int, double or const tn_dims_list * each. NULL
- * with an error that names layer, argument, value and what is allowed. */
+/* Makes a layer of a row from its options (a struct of the row's type, or NULL)
+ * and its arguments: int64_t, int, double or const tn_dims_list * each. Returns
+ * NULL with an error that names layer, argument, value and what is allowed. */
 static tn_module *make(const tn__nn_row *row, const void *options, ...);
 
 #include <nn/layers.inc>
@@ -76,7 +80,8 @@ TN__NN_SMALL static void read_arguments(tn__nn_layer *layer,
     }
 }
 
-/* The list form of an option or argument is given as the value of that. */
+/* Reads a list option such as "strides" into the setting of the same name
+ * without the final s, "stride". */
 TN__NN_SMALL static void read_list(tn__nn_layer *layer, const char *name,
                                    const tn_dims_list *list)
 {
@@ -109,13 +114,14 @@ TN__NN_SMALL static bool read_option(tn__nn_layer *layer,
         s->value.kind = TN_VALUE_TENSOR;
         return tn_module_add_buffer(&layer->base, option->name, tensor);
     } else {
-        return !tn_error(); /* a weight that could not be made is not taken for
-                               an omitted one */
+        return !tn_error(); /* a tensor that is NULL due to an error is not an
+                               omitted one */
     }
     return true;
 }
 
-/* A kernel_size and kernel_sizes: exactly one is given. */
+/* Checks that exactly one of kernel_size and kernel_sizes is given, if the row
+ * has them. */
 TN__NN_SMALL static bool check_kernel(const tn__nn_row *row,
                                       const tn__nn_layer *layer,
                                       const char *own)
@@ -142,7 +148,8 @@ TN__NN_SMALL static bool refuse(const tn__nn_row *row, const tn__nn_setting *s,
     return false;
 }
 
-/* The numbers of s one after the other; false after the last. */
+/* Stores number i of the setting s in *to. Returns false if s has no number
+ * i. */
 TN__NN_SMALL static bool number_at(const tn__nn_setting *s, int i, double *to)
 {
     bool one = i == 0;
@@ -180,7 +187,8 @@ TN__NN_SMALL static bool check_numbers(const tn__nn_row *row,
     return true;
 }
 
-/* Is the word of s among the words a|b|c? */
+/* Returns whether the word of s is one of `words`, which is written as
+ * "a|b|c". */
 TN__NN_SMALL static bool check_word(const tn__nn_row *row,
                                     const tn__nn_setting *s, const char *words)
 {
@@ -217,7 +225,7 @@ TN__NN_SMALL static bool check_half(const tn__nn_row *row,
     return true;
 }
 
-/* Exactly one of a and b is given. */
+/* Checks that exactly one of the settings a and b is given. */
 TN__NN_SMALL static bool check_either(const tn__nn_row *row,
                                       const tn__nn_setting *a,
                                       const tn__nn_setting *b)
@@ -233,7 +241,7 @@ TN__NN_SMALL static bool check_either(const tn__nn_row *row,
     return false;
 }
 
-/* One rule of texts + row->check. */
+/* Checks one rule of the row's check line, such as "stride>=1". */
 TN__NN_SMALL static bool check_rule(tn__nn_layer *layer, const tn__nn_row *row,
                                     const char *rule)
 {
@@ -258,7 +266,8 @@ TN__NN_SMALL static bool check_rule(tn__nn_layer *layer, const tn__nn_row *row,
     return true;
 }
 
-/* A list has a number for each axis; a padding one, or two for each. */
+/* Checks the lengths of lists: a list has one number for each axis; a list of
+ * paddings may have two for each axis. */
 TN__NN_SMALL static bool check_lists(tn__nn_layer *layer, const tn__nn_row *row)
 {
     for (int i = 0; i < layer->count; i++) {
@@ -285,7 +294,7 @@ TN__NN_SMALL static bool check_lists(tn__nn_layer *layer, const tn__nn_row *row)
     return true;
 }
 
-/* Arguments of kind axis become one output_size. */
+/* Joins arguments of kind axis (height, width) into one list, output_size. */
 TN__NN_SMALL static bool join_axes(tn__nn_layer *layer, const tn__nn_row *row)
 {
     tn_dims_list size = TN_SCALAR;
@@ -311,7 +320,7 @@ TN__NN_SMALL static bool join_axes(tn__nn_layer *layer, const tn__nn_row *row)
 
 /* ---- making ------------------------------------------------------------- */
 
-/* Has a setting this name of an operator's argument? */
+/* Returns the setting for the operator's argument with this name, or NULL. */
 TN__NN_SMALL static tn__nn_setting *for_argument(tn__nn_layer *layer,
                                                  const char *name)
 {
@@ -323,14 +332,15 @@ TN__NN_SMALL static tn__nn_setting *for_argument(tn__nn_layer *layer,
     return s;
 }
 
-/* Is the argument an input of the layer? */
+/* Returns whether the operator's argument is an input of the layer: a required,
+ * positional tensor. */
 static bool is_input(const tn_op_arg *argument)
 {
     return argument->kinds & 1u << TN_VALUE_TENSOR && !argument->optional &&
            !argument->keyword;
 }
 
-/* From where each argument of the operator gets its value. */
+/* Fills layer->from: the source of each argument of the operator. */
 TN__NN_SMALL static void map_arguments(tn__nn_layer *layer)
 {
     int count = layer->op ? tn_op_arg_count(layer->op) : 0;
@@ -387,13 +397,13 @@ TN__NN_SMALL static tn_module *make(const tn__nn_row *row, const void *options,
 
 /* ---- running ------------------------------------------------------------ */
 
-/* The lists and the repeated number that values of a call refer to. */
+/* Storage for the lists and numbers to which the values of one call point. */
 typedef struct lent {
     tn_dims_list list[TN__NN_PARAMETERS];
     double factor[3];
 } lent;
 
-/* The value of a setting as the operator's argument. */
+/* Converts the value of a setting to the type of the operator's argument. */
 static tn_value as_argument(const tn__nn_layer *layer, tn__nn_setting *s,
                             const tn_op_arg *argument, lent *l)
 {
@@ -423,8 +433,8 @@ static tn_value as_argument(const tn__nn_layer *layer, tn__nn_setting *s,
     return v;
 }
 
-/* Runs the layer on its inputs. Stores the positions of maxima in *out_indices
- * unless that is NULL. */
+/* Runs the layer on its inputs. If out_indices is not NULL, stores the
+ * positions of the maxima (of max pooling) in *out_indices. */
 static tn_tensor *run(tn__nn_layer *layer, tn_tensor *const *input,
                       tn_tensor **out_indices)
 {
@@ -489,8 +499,8 @@ tn_tensor *tn_nn_pool_forward(tn_module *any, tn_tensor *input,
 
 /* ---- printing ----------------------------------------------------------- */
 
-/* A number as Python prints it: the shortest digits that read back as x, and
- * 1.0 for a whole one. */
+/* Prints a number as Python does: with the fewest digits that read back as x,
+ * and whole numbers with ".0". */
 TN__NN_SMALL static void print_float(char text[32], double x)
 {
     if (floor(x) == x && fabs(x) < 1e15) {
@@ -528,7 +538,8 @@ TN__NN_SMALL static size_t print_list(const tn__nn_setting *s, int axes,
     return at;
 }
 
-/* Prints the value of a setting; all: as a list of so many numbers. */
+/* Prints the value of a setting. If `all` is not 0, prints a list of `all`
+ * numbers. */
 TN__NN_SMALL static size_t print_value(const tn__nn_setting *s, int all,
                                        char *text, size_t room)
 {
@@ -560,7 +571,8 @@ TN__NN_SMALL static void describe(const tn_module *self, char *text,
         tn__nn_setting *s = find(layer, word + skip, all - skip - list);
         if (!s && all == strlen("size") && strncmp(word, "size", all) == 0)
             s = find(layer, "output_size", strlen("output_size"));
-        /* of a factor and a size, the one that was given */
+        /* of two exclusive options (check rule "a^b"), print the given one
+         * only */
         bool left_out = s && s->value.kind == TN_VALUE_NONE &&
                         strchr(texts + row->check, '^');
         if (!left_out) {
@@ -581,8 +593,8 @@ TN__NN_SMALL static void describe(const tn_module *self, char *text,
 
 enum { ROWS = sizeof rows / sizeof *rows };
 
-/* Writes the signature of a row to text if the row's layer has several inputs or
- * outputs: "input, target -> output". Returns NULL if it has one of each. */
+/* Writes the signature of a row ("input, target -> output") to text and returns
+ * it. Returns NULL if the row's layer has one input and one output. */
 TN__NN_SMALL static const char *signature_of(const tn__nn_row *row, char *text,
                                              size_t room)
 {
@@ -605,8 +617,8 @@ TN__NN_SMALL static const char *signature_of(const tn__nn_row *row, char *text,
     return text;
 }
 
-/* The module class of a row. The first call makes those of all rows; a thread
- * that comes meanwhile waits for it. */
+/* Returns the module class of a row. The first call makes the classes of all
+ * rows; other threads wait for it. */
 TN__NN_SMALL static const tn_module_class *class_of(const tn__nn_row *row)
 {
     enum { NONE, BEGUN, MADE };

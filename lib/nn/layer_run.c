@@ -1,4 +1,4 @@
-/* layer_run.c: the rows of layers.def that are more than one operator: padding,
+/* layer_run.c: layers of layers.def that call several operators: padding,
  * random layers, and norms and softmax over channels. */
 #include <nn/layer.h>
 
@@ -75,8 +75,10 @@ TN__NN_SMALL tn_tensor *tn__nn_softmax2d(tn__nn_layer *layer, tn_tensor *input)
                : NULL;
 }
 
-/* PyTorch's sum runs from the first channel on: it adds the next square and
- * subtracts the last one, but never that of channel 0, which stays in it. */
+/* PyTorch computes the sum over neighbouring channels as a sliding sum: it adds
+ * the square that enters the window and subtracts the one that leaves it, but
+ * never subtracts that of channel 0. The result is reproduced here: channels
+ * whose window has passed channel 0 get its square in addition. */
 TN__NN_SMALL tn_tensor *tn__nn_cross_map(tn__nn_layer *layer, tn_tensor *input)
 {
     if (!check_ndim(layer, input, 4, 4, "(N, C, H, W)"))
@@ -112,7 +114,8 @@ TN__NN_SMALL tn_tensor *tn__nn_rrelu(tn__nn_layer *layer, tn_tensor *input)
     return tn_where(tn_ge_scalar(input, 0), input, tn_mul(input, slope));
 }
 
-/* Ones for each channel of the input: (N, C, 1 ...), or (C, 1 ...). */
+/* Returns ones with one element for each channel of each sample: (N, C, 1 ...),
+ * or (C, 1 ...) without a batch. */
 TN__NN_SMALL static tn_tensor *channel_ones(tn_tensor *input, bool batched)
 {
     tn_dims_list shape = TN_SCALAR;
@@ -139,8 +142,9 @@ TN__NN_SMALL tn_tensor *tn__nn_dropout_channels(tn__nn_layer *layer,
     return tn_mul(input, tn_dropout(ones, number_of(layer, 0), true));
 }
 
-/* arXiv:1706.02515: a dropped element gets SELU's limit, -lambda alpha; then a
- * scale and a shift restore mean 0 and variance 1. */
+/* arXiv:1706.02515. A dropped element is set to SELU's limit for large negative
+ * inputs, -lambda alpha. Then a scale and a shift restore mean 0 and variance
+ * 1. */
 TN__NN_SMALL tn_tensor *tn__nn_alpha_dropout(tn__nn_layer *layer,
                                              tn_tensor *input)
 {

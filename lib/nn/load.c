@@ -1,8 +1,8 @@
 /* load.c: reads a model's parameters and buffers from a safetensors file.
  *
- * All names are compared before a tensor is read, and each difference becomes a
- * tn_load_difference. The report holds them for the program; the error has their
- * texts. */
+ * All names, shapes and dtypes are compared before a tensor is read. Each
+ * difference becomes a tn_load_difference in the report, and a line of the
+ * error message. */
 #include <nn/tree.h>
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include <tenon/io.h>
 #include <tenon/ops.h>
 
-/* Nothing here is worth its size in speed: operators take the time. */
+/* Compile for size: operators take the time, not this file. */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("Os")
 #endif
@@ -20,9 +20,9 @@
 
 typedef struct difference {
     tn_object object;
-    struct difference *next; /* kept */
+    struct difference *next; /* counted reference */
     tn_load_difference shown;
-    char text[]; /* the strings of shown */
+    char text[]; /* memory for the strings in shown */
 } difference;
 
 static void difference_release(void *object)
@@ -36,7 +36,7 @@ static const tn_object_class difference_class = {
 
 struct tn_module_report {
     tn_object object;
-    difference *first; /* kept */
+    difference *first; /* counted reference */
     int count;
     char text[];
 };
@@ -50,7 +50,8 @@ static const tn_object_class report_class = {sizeof report_class, "load report",
                                              sizeof(tn_module_report),
                                              report_release};
 
-/* For attributes: NULL is not an error. */
+/* Checks the argument of a function that reads an attribute. NULL returns false
+ * without an error. */
 static bool is_report(const tn_module_report *report, const char *what)
 {
     return report && tn_object_check(report, &report_class, what, "report");
@@ -76,11 +77,11 @@ const char *tn_module_report_text(const tn_module_report *report)
     return is_report(report, "module_report_text") ? report->text : NULL;
 }
 
-/* ---- edit distance -------------------------------------------------------- */
+/* ---- edit distance ------------------------------------------------------- */
 
-/* The number of characters to insert or delete to make b of a (V. I.
- * Levenshtein, 1966); `most` or more if there are that many. A replacement
- * counts as two, so that "0.weight" is nearer to "body.0.weight" than to
+/* Returns the number of characters to insert and delete that turns a into b (V.
+ * I. Levenshtein, 1966), or `most` if there are at least `most`. A replacement
+ * counts as two, so "0.weight" is nearer to "body.0.weight" than to
  * "last.weight". */
 static int edit_distance(const char *a, const char *b, int most)
 {
@@ -110,7 +111,7 @@ static int edit_distance(const char *a, const char *b, int most)
     return row[n];
 }
 
-/* ---- comparing ------------------------------------------------------------ */
+/* ---- comparing ----------------------------------------------------------- */
 
 typedef struct load {
     tn_object object;
@@ -119,12 +120,13 @@ typedef struct load {
     tn_module_report *report; /* made at the end */
     difference *first, **last;
     int count;
-    size_t bytes; /* of their texts */
-    int file_count;
-    int *of_state;  /* for each tensor of the module the file's, or -1 */
-    int *of_file;   /* for each of the file the module's, -1, or LEFT_OUT */
-    char **renamed; /* names of the file as the module has them; owned by the
-                       open scope */
+    size_t bytes;   /* length of the texts of all differences */
+    int file_count; /* tensors in the file */
+    int *of_state;  /* index in the file of each module tensor, or -1 */
+    int *of_file;   /* index in the module of each file tensor, -1 if it has no
+                       such tensor, or LEFT_OUT if rename skips it */
+    char **renamed; /* names of file tensors after renaming; owned by the open
+                       scope */
 } load;
 
 typedef struct renamed_name {
@@ -172,9 +174,9 @@ static bool add(load *l, int kind, const char *name, const char *in_file,
     return true;
 }
 
-/* The most similar of count names, of those that the other side lacks (it is
- * negative); NULL if the distance is more than two thirds of the longer
- * name. */
+/* Returns the name that is most similar to `name` among the names[i] without a
+ * match (other[i] is -1). Returns NULL if its edit distance exceeds two thirds
+ * of the longer name's length. */
 static const char *nearest(const char *name, const char *const *names,
                            const int *other, int count)
 {
@@ -218,7 +220,8 @@ static void shape_text(char *text, size_t room, int ndim, const int64_t *shape)
         snprintf(text + at, room - at, ndim == 1 ? ",)" : ")");
 }
 
-/* The shape and dtype of tensor i of the module and of its match. */
+/* Adds a difference if the shape or dtype of tensor i of the module and of its
+ * match in the file differ. */
 static bool add_unlike(load *l, int i)
 {
     const char *name = l->state->name[i];
@@ -247,7 +250,8 @@ static bool add_unlike(load *l, int i)
     return add(l, TN_LOAD_DTYPE, name, in_file, NULL, text);
 }
 
-/* Writes the name in the module of a name in the file; false: left out. */
+/* Applies the pairs to a name of the file and writes the result to `to`.
+ * Returns false if the tensor is to be skipped. */
 static bool rename_one(const char *name, const tn_rename *pairs, char *to,
                        size_t room)
 {
@@ -263,7 +267,7 @@ static bool rename_one(const char *name, const tn_rename *pairs, char *to,
     return true;
 }
 
-/* Finds the pairs of one name. */
+/* Finds the tensors of file and module that have the same name. */
 static tn_status match(load *l, const tn_rename *pairs)
 {
     char name[2 * TN__NN_PATH_BYTES];
@@ -326,8 +330,8 @@ static bool compare(load *l)
     return true;
 }
 
-/* An error with all differences that matter, as far as they fit beside the
- * path. */
+/* Records an error that lists the differences, as far as they fit beside the
+ * path. Without strict, only differences of shape count. */
 static tn_status judge(const load *l, bool strict, const char *path)
 {
     static const tn_status codes[] = {TN_ERR_ARGUMENT, TN_ERR_ARGUMENT,
@@ -358,7 +362,7 @@ static tn_status judge(const load *l, bool strict, const char *path)
                                     text);
 }
 
-/* ---- loading --------------------------------------------------------------- */
+/* ---- loading ------------------------------------------------------------- */
 
 static tn_status load_into(const load *l)
 {

@@ -1,4 +1,5 @@
-/* module.c: modules as trees: making, registering, finding, walking. */
+/* module.c: makes modules, registers children, parameters and buffers, finds
+ * them by path, and walks and prints the tree. */
 #include <nn/tree.h>
 
 #include <inttypes.h>
@@ -127,9 +128,10 @@ const char *tn__nn_signature(const tn_module_class *type)
                                                           : "input -> output";
 }
 
-/* Counts the names up to the end of text, or up to "->". An optional one ends in
- * '?'; *required is the number of those before it. Returns what follows the
- * names; NULL if the text is malformed. */
+/* Counts the names in text up to its end or "->". A name that ends in '?' is
+ * optional; *required is set to the number of names before the first one.
+ * Returns the rest of the text after the names, or NULL if the text is
+ * malformed. */
 static const char *count_names(const char *text, uint8_t *count,
                                uint8_t *required)
 {
@@ -144,7 +146,7 @@ static const char *count_names(const char *text, uint8_t *count,
         text += length;
         bool optional = required && *text == '?';
         if (required && !optional && *required != *count)
-            return NULL; /* behind an optional one */
+            return NULL; /* a required name follows an optional one */
         ++*count;
         if (required && !optional)
             ++*required;
@@ -166,7 +168,8 @@ const char *tn__nn_name(const char *names, int i)
     return tn_path_text(tn_path_join(NULL, name));
 }
 
-/* A tree without entries, with what the class's signature says. */
+/* Makes a tree without entries, and reads the numbers of inputs and outputs
+ * from the class's signature. */
 static struct tn_module_tree *tree_new(const tn_module_class *type)
 {
     const char *text = tn__nn_signature(type);
@@ -193,7 +196,7 @@ static struct tn_module_tree *tree_new(const tn_module_class *type)
     return tree;
 }
 
-/* extra: bytes behind the class's. */
+/* Makes an instance of type with `extra` more bytes at its end. */
 static void *instance_new(const tn_module_class *type, size_t extra)
 {
     tn_scope *scope = tn_scope_open();
@@ -276,7 +279,7 @@ static bool name_allowed(const tn_module *module, const char *name,
     return !wrong;
 }
 
-/* The module owns the entry, not the caller's scope. */
+/* Makes an entry that no scope owns, because its module will own it. */
 static tn__nn_entry *entry_new(const char *name, enum tn__nn_kind kind,
                                void *value)
 {
@@ -316,8 +319,9 @@ static bool add(tn_module *module, const char *name, enum tn__nn_kind kind,
            tn__nn_add_entry(module, name, kind, value);
 }
 
-/* Nesting depth of child, at most `room` levels deep. INT_MAX if module is in
- * it: adding it would make a cycle. */
+/* Returns the nesting depth of child, searched to a depth of `room` levels, or
+ * INT_MAX if it contains module, because adding it to module would make a
+ * cycle. */
 static int height(const tn_module *child, const tn_module *module, int room)
 {
     int most = 0;
@@ -509,7 +513,8 @@ void *tn_module_train(tn_module *module, bool on)
 
 /* ---- printing ----------------------------------------------------------- */
 
-/* False if modules are nested too deep. */
+/* Prints a module and the modules below it. Returns false if they are nested
+ * too deep. */
 static bool print(FILE *file, const tn_module *module, int indent)
 {
     char text[512] = "";

@@ -5,12 +5,13 @@
 #include <string.h>
 #include <tenon/trace.h>
 
-/* What this thread is running. In one struct, whose address a call looks up
- * once: each look-up of a thread's variable is a call in a shared library. */
+/* The state of this thread's module calls. It is one struct, so that a call
+ * looks up its address only once: in a shared library, each access to a
+ * thread-local variable is a function call. */
 typedef struct thread_state {
     const tn_module *running;
     tn__nn_watcher *watcher;
-    int depth; /* of the calls of tn_forward */
+    int depth; /* number of nested tn_forward calls */
 } thread_state;
 static _Thread_local thread_state here;
 
@@ -26,8 +27,9 @@ bool tn__nn_is_watched(void)
     return here.watcher;
 }
 
-/* The path of names from the running module, or from the root, to this one. A
- * module list is not run itself, so its name is part of the path. */
+/* Returns the path of names from the running module, or from the root, to
+ * module. A module list is not run itself, so its name becomes part of this
+ * path. */
 static const tn_path *find_path_here(const tn_module *module)
 {
     char names[TN__NN_PATH_BYTES];
@@ -61,7 +63,7 @@ static const tn_path *path_here(const tn_module *module)
     return path;
 }
 
-/* Begins a call. fine: the arguments are valid. */
+/* Begins a call. If the arguments were found invalid, fine is false. */
 static tn_module_call begin(tn_module *module, tn_tensor **inputs, int count,
                             bool fine)
 {
@@ -99,7 +101,7 @@ tn_module_call tn_module_begin(tn_module *any, tn_tensor **inputs, int count)
     return begin(module, inputs, count, fine);
 }
 
-/* Ends a call: its outputs go to the scope around it. */
+/* Ends a call and moves its outputs to the caller's scope. */
 static bool end(tn_module *module, tn_module_call *call, tn_tensor **out,
                 int count)
 {
@@ -150,7 +152,7 @@ static bool take_inputs(const tn_module *module, tn_tensor *const *given,
         if (!in[i] && i >= tree->required
                 ? tn_error() != NULL
                 : !tn__nn_tensor(in[i], what, tree->input_name[i]))
-            return false; /* one that could not be made is not left out */
+            return false; /* NULL due to an error is not an omitted input */
     }
     if (count < tree->required || count > tree->inputs) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, module->type->name, NULL,
@@ -165,7 +167,8 @@ static bool take_inputs(const tn_module *module, tn_tensor *const *given,
     return true;
 }
 
-/* Are all outputs live tensors? */
+/* Returns whether all outputs are live tensors; if not, an error is
+ * recorded. */
 static bool check_outputs(const tn_module *module, tn_tensor *const *out,
                           int count)
 {
@@ -187,13 +190,14 @@ static bool check_outputs(const tn_module *module, tn_tensor *const *out,
     return true;
 }
 
-/* False, with all outputs NULL, if the call fails. */
+/* Runs a module. On failure returns false and sets all outputs to NULL. */
 static bool run(tn_module *module, tn_tensor *const *given, int count,
                 tn_tensor **out, int out_count)
 {
     tn_tensor *in[TN_MODULE_VALUES];
     bool taken = take_inputs(module, given, count, in);
-    for (int i = 0; i < out_count; i++) /* out may be given */
+    for (int i = 0; i < out_count; i++) /* not earlier: out may be the same
+                                           array as given */
         out[i] = NULL;
     if (!taken)
         return false;

@@ -1,4 +1,4 @@
-/* nn_activation.c: activations without numbers, PReLU and dropout. */
+/* nn_activation.c: activations without numeric options, PReLU and dropout. */
 #include <nn/tree.h>
 
 #include <inttypes.h>

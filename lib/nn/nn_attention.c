@@ -1,5 +1,5 @@
-/* nn_attention.c: multi-head attention; each head uses its share of the
- * features. */
+/* nn_attention.c: multi-head attention. Head h uses features [h E / heads, (h +
+ * 1) E / heads) of the E projected features. */
 #include <nn/init.h>
 #include <nn/tree.h>
 
@@ -11,8 +11,8 @@
 
 typedef struct attention {
     tn_module base;
-    tn_tensor *in_proj;    /* (3 E, E), or NULL: proj[] instead */
-    tn_tensor *proj[3];    /* of query, key, value */
+    tn_tensor *in_proj;    /* (3 E, E), or NULL if proj[] is used */
+    tn_tensor *proj[3];    /* weights for query, key, value */
     tn_tensor *in_bias;    /* (3 E) or NULL */
     tn_module *out_proj;
     int64_t embed_dim, num_heads, kdim, vdim;
@@ -24,7 +24,8 @@ static const tn_module_class attention_class;
 
 /* ---- masks -------------------------------------------------------------- */
 
-/* An additive mask: true in a bool mask becomes minus infinity. */
+/* Returns mask as an additive mask: minus infinity where a bool mask is true,
+ * else 0. */
 static tn_tensor *additive(tn_tensor *mask, tn_dtype dtype)
 {
     if (!mask || tn_tensor_dtype(mask) != TN_BOOL)
@@ -33,8 +34,8 @@ static tn_tensor *additive(tn_tensor *mask, tn_dtype dtype)
     return tn_masked_fill_scalar(zeros, mask, -INFINITY);
 }
 
-/* All masks combined into one that broadcasts to (batch, heads, L, S). NULL: no
- * mask, or an error. */
+/* Combines all masks into one that broadcasts to (batch, heads, L, S). Returns
+ * NULL if there is none, or on an error. */
 static tn_tensor *merge_masks(const attention *a,
                               const tn_nn_attention_masks *m, tn_tensor *q,
                               int64_t batch, int64_t length, int64_t source)
@@ -63,7 +64,7 @@ static tn_tensor *merge_masks(const attention *a,
 
 /* ---- running ------------------------------------------------------------ */
 
-/* Projection i (query, key or value) of x. */
+/* Applies input projection i (0 query, 1 key, 2 value) to x. */
 static tn_tensor *project(const attention *a, tn_tensor *x, int i)
 {
     int64_t e = a->embed_dim;
@@ -75,7 +76,7 @@ static tn_tensor *project(const attention *a, tn_tensor *x, int i)
                      bias);
 }
 
-/* (batch, time, E) as (batch, heads, time, E / heads). */
+/* Converts (batch, time, E) to (batch, heads, time, E / heads). */
 static tn_tensor *split_heads(const attention *a, tn_tensor *x)
 {
     x = tn_reshape(x, tn_dims(tn_tensor_size(x, 0), tn_tensor_size(x, 1),
@@ -99,7 +100,8 @@ static bool project_all(const attention *a, tn_tensor *const in[3],
     return out[0] && out[1] && out[2];
 }
 
-/* in: query, key and value, each (batch, time, features). */
+/* Computes attention. in[] is query, key and value, each (batch, time,
+ * features). */
 static tn_tensor *attend(const attention *a, tn_tensor *const in[3],
                          const tn_nn_attention_masks *m, tn_tensor **weights)
 {
@@ -107,8 +109,8 @@ static tn_tensor *attend(const attention *a, tn_tensor *const in[3],
     tn_tensor *x[3];
     if (!project_all(a, in, x))
         return NULL;
-    /* A causal mask alone is an option of the operator; no mask tensor is
-     * made. */
+    /* A causal mask alone is passed as an option of the operator, without a
+     * mask tensor. */
     bool is_causal =
         m->is_causal && !weights && !m->attn_mask && !m->key_padding_mask;
     tn_tensor *mask =
@@ -163,7 +165,8 @@ static bool check_inputs(const attention *a, tn_tensor *const in[3])
     return true;
 }
 
-/* given: the arguments, for messages; in: the same as (batch, time,
+/* Checks that key and value fit query in batch and length. given[] are the
+ * caller's tensors, for messages; in[] are the same as (batch, time,
  * features). */
 static bool check_lengths(tn_tensor *const given[3], tn_tensor *const in[3])
 {
@@ -185,7 +188,7 @@ static bool check_lengths(tn_tensor *const given[3], tn_tensor *const in[3])
     return true;
 }
 
-/* Is mask NULL or of one of these two shapes? */
+/* Returns whether mask is NULL or has one of two shapes. */
 static bool check_mask(const char *name, tn_tensor *mask, tn_tensor *query,
                        const char *meaning, tn_dims_list one, tn_dims_list two)
 {
@@ -259,7 +262,7 @@ static tn_tensor *run_attention(const attention *a, tn_tensor *const given[3],
     return y;
 }
 
-/* in: the inputs of the signature. */
+/* Runs attention. in[] are the inputs in the order of the signature. */
 static void run_inputs(const attention *a, tn_tensor *const *in, bool is_causal,
                        tn_tensor **out, int out_count)
 {
@@ -319,8 +322,8 @@ tn_tensor *tn_nn_multihead_attention_forward_with(
     tn_tensor *out[2] = {NULL};
     int count = out_weights ? 2 : 1;
     tn_module_call at = tn_module_begin(module, in, 5);
-    if (!tn_error()) /* a mask that could not be made is not taken for no
-                        mask */
+    if (!tn_error()) /* a mask that is NULL due to an error is not an omitted
+                        one */
         run_inputs((const attention *)module, in, m.is_causal, out, count);
     if (!tn_module_end(module, &at, out, count))
         return NULL;
@@ -337,7 +340,8 @@ int64_t tn__nn_attention_multiply_adds(const tn_module *module,
     const attention *a = (const attention *)module;
     const tn_tensor *key = in[1] ? in[1] : in[0], *value = in[2] ? in[2] : key;
     int64_t queries = tn_tensor_numel(in[0]) / a->embed_dim;
-    /* One sum for each query, key and feature: scores, then values. */
+    /* Scores and weighted sums of values each take one multiply-add for each
+     * query, key and feature. */
     int64_t length =
         tn_tensor_size(key, a->batch_first && tn_tensor_ndim(key) == 3 ? 1 : 0);
     return a->embed_dim * (tn_tensor_numel(in[0]) + tn_tensor_numel(key) +

@@ -1,5 +1,5 @@
-/* nn_conv.c: convolutions over sequences, images and volumes, and transposed
- * ones. */
+/* nn_conv.c: convolutions and transposed convolutions over sequences, images
+ * and volumes. */
 #include <nn/init.h>
 
 #include <inttypes.h>
@@ -12,8 +12,8 @@ typedef struct conv {
     tn_tensor *weight, *bias; /* bias may be NULL */
     int64_t in_channels, out_channels, groups;
     tn_dims_list kernel, stride, padding, output_padding, dilation;
-    tn_dims_list sides; /* for tn_pad, before the operator; empty: none */
-    const char *mode;   /* of tn_pad; NULL: zeros */
+    tn_dims_list sides; /* amounts for tn_pad; empty if it is not needed */
+    const char *mode;   /* mode of tn_pad, or NULL for zeros */
 } conv;
 
 #define FORWARD(function, ...)                                                 \
@@ -39,7 +39,7 @@ FORWARD(conv_transpose2d, .groups = c->groups,
 FORWARD(conv_transpose3d, .groups = c->groups,
         .output_paddings = c->output_padding)
 
-/* ", name=(1, 2)", unless all numbers are `usual`. */
+/* Appends ", name=(1, 2)" to text, unless all numbers are `usual`. */
 static size_t add_list(char *text, size_t room, size_t at, const char *name,
                        const tn_dims_list *list, int64_t usual)
 {
@@ -104,8 +104,9 @@ static bool configure(conv *c, const char *name, int axes, int64_t kernel_size,
     return configure_padding(c, name, o);
 }
 
-/* Stores the library's own copy of the name; NULL for "zeros". False, with an
- * error, for an unknown name. */
+/* Stores the string constant that equals mode, or NULL for "zeros", in *to,
+ * because the caller's string may be freed. Returns false with an error for an
+ * unknown mode. */
 static bool take_mode(const char **to, const char *mode, const char *name)
 {
     static const char *const modes[] = {"reflect", "replicate", "circular"};
@@ -122,8 +123,8 @@ static bool take_mode(const char **to, const char *mode, const char *name)
     return false;
 }
 
-/* Padding that keeps the size, or that is not with zeros: what the operator
- * cannot do, tn_pad does before. */
+/* Configures padding_same and padding modes other than zeros. Padding that the
+ * operator does not support is done by tn_pad before it. */
 static bool configure_padding(conv *c, const char *name, const conv_options *o)
 {
     bool even = true;
@@ -180,7 +181,7 @@ static bool make_parameters(conv *c, bool transposed, bool bias)
     return c->weight && (c->bias || !bias);
 }
 
-/* A layer of this file. */
+/* What distinguishes the layers of this file. */
 typedef struct conv_kind {
     const tn_module_class *type;
     const tn_options_type *options;
@@ -218,8 +219,8 @@ static tn_module *make_conv(const conv_kind *kind, int64_t in_channels,
     return tn_scope_result(scope, made ? &c->base : NULL);
 }
 
-/* One description of the options for all, as their structs are alike: it has
- * 1 KB. */
+/* All layers share one description of their options, which takes 1 KB, because
+ * their option structs have the same members. */
 typedef conv_options tn__options_here;
 static const conv_options shared_defaults =
     TN_OPTIONS_DEFAULTS(conv, TN_NN_CONV_OPTIONS_LIST);

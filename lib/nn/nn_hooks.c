@@ -1,11 +1,12 @@
-/* nn_hooks.c: the user's hooks around a module's forward and backward, and
- * forwards that are recomputed instead of storing activations.
+/* nn_hooks.c: runs the user's hooks around a module's forward and backward, and
+ * recomputes forwards in the backward pass (gradient checkpointing).
  *
- * If a module has hooks on gradients, its input and output pass through
- * identity views. The view of the output is the last operator of a call and
- * that of the input the first. So a backward walk reaches them at the module's
- * end and start, each with the complete gradient, and no other use of the same
- * tensors adds to it. */
+ * If a module has backward hooks, its first input and first output pass through
+ * identity views: the view of the input is the first operator of a call, the
+ * view of the output the last. The gradient of such a view is the gradient of
+ * this call alone, because other uses of the input or output tensor do not go
+ * through the view. Hooks on the gradients of the views call the user's
+ * hooks. */
 #include <tenon/ops.h>
 #include <tenon/recompute.h>
 
@@ -16,7 +17,7 @@ enum kind {
     AFTER,
     GRADIENT_BEFORE,
     GRADIENT,
-    LIST_BEFORE, /* BEFORE and AFTER with all tensors */
+    LIST_BEFORE, /* as BEFORE and AFTER, for list hooks */
     LIST_AFTER
 };
 
@@ -30,10 +31,10 @@ static const char *const kind_names[] = {
 
 struct tn__nn_hook {
     tn_hook base;
-    struct tn__nn_hook *next; /* kept */
+    struct tn__nn_hook *next; /* counted reference */
     enum kind kind;
     tn_module_hook run;
-    tn_module_list_hook run_list; /* in place of run for LIST_ kinds */
+    tn_module_list_hook run_list; /* used instead of run by LIST_ kinds */
     void *context;
 };
 
@@ -53,8 +54,9 @@ static const tn_object_class hook_class = {
     sizeof hook_class, "hook", sizeof(struct tn__nn_hook),
     hook_release};
 
-/* Appends a hook; the module owns it. Removed hooks leave the list, but keep
- * their successor for a call that is running them. */
+/* Appends a hook to the list, which the module owns. A removed hook leaves the
+ * list, but keeps its pointer to the next hook, since a call may be running
+ * it. */
 static tn_hook *add(tn_module *any, enum kind kind, tn_module_hook run,
                     tn_module_list_hook run_list, void *context)
 {
@@ -128,13 +130,14 @@ tn_hook *tn_module_register_forward_list_hook(tn_module *module,
     return add(module, LIST_AFTER, NULL, hook, context);
 }
 
-/* The tensors that hooks get, and may replace. */
+/* The tensors that hooks get and may replace. */
 typedef struct values {
     tn_tensor **input, **output;
     int input_count, output_count;
 } values;
 
-/* Replaces v->input[i]; the first also where the same tensor occurs again. */
+/* Replaces the first input by `other`, and with it all inputs that are the same
+ * tensor. */
 static void replace_input(const values *v, tn_tensor *other)
 {
     tn_tensor *given = v->input[0];
@@ -179,8 +182,8 @@ static bool run_list(tn_module *module, const struct tn__nn_hook *hook,
     return !tn_error();
 }
 
-/* Runs the hooks of a kind and of its list form, if it has one, in the order of
- * registration. False if one failed. */
+/* Runs the hooks of two kinds, `kind` and `list`, in the order of registration.
+ * Returns false if a hook failed. */
 static bool run_hooks(tn_module *module, enum kind kind, enum kind list,
                       const values *v)
 {
@@ -200,15 +203,16 @@ static bool run_hooks(tn_module *module, enum kind kind, enum kind list,
 
 /* ---- gradients of a module's input and output --------------------------- */
 
-/* One call of a module with hooks on gradients: lives as long as its graph.
- * Under create_graph, grad_output can lead back to this call; the cycle ends
- * when the gradient has passed the input. */
+/* One recorded call of a module with backward hooks. The recorded graph holds a
+ * reference to this struct. Under create_graph, grad_output may in turn refer
+ * to that graph. This reference cycle is broken when the backward pass reaches
+ * the input, since grad_output is then dropped. */
 struct tn__nn_passage {
     tn_object object;
-    tn_module *module;      /* kept */
-    bool has_input;         /* the input requires a gradient */
-    tn_tensor *grad_output; /* kept between the walk's passing the output and
-                               its passing the input */
+    tn_module *module;      /* counted reference */
+    bool has_input;         /* whether the input requires a gradient */
+    tn_tensor *grad_output; /* kept from when the backward pass reaches the
+                               output until it reaches the input */
 };
 
 static void passage_release(void *object)
@@ -262,7 +266,7 @@ static tn_tensor *grad_at_output(tn_tensor *grad, void *context)
     return grad;
 }
 
-/* An identity view of x with this hook on its gradient. */
+/* Makes an identity view of x and registers hook on its gradient. */
 static tn_tensor *watch(tn_tensor *x, struct tn__nn_passage *passage,
                         tn_grad_hook hook)
 {
@@ -325,11 +329,12 @@ static void forward(tn_module *module, tn_tensor *const *inputs,
                            out_count);
 }
 
-/* What a second run needs. The graph keeps it until it is freed. */
+/* The state for running a module again in the backward pass. The graph holds
+ * it. */
 typedef struct rerun {
     tn_object object;
-    tn_module *module; /* kept */
-    unsigned given;    /* a bit for each input that was not left out */
+    tn_module *module; /* counted reference */
+    unsigned given;    /* bit i is set if input i was given */
 } rerun;
 
 static void rerun_release(void *object)

@@ -1,8 +1,8 @@
-/* nn_init.c: initial values of parameters, as torch.nn.init.
+/* nn_init.c: sets initial values of parameters, as torch.nn.init does.
  *
- * A call makes the values in a tensor of their own, then copies them into x.
- * So x is unchanged if something fails, and may have any strides. Layers use
- * the values themselves as their parameters. */
+ * A call computes the values in a new tensor, then copies them into x. So x is
+ * unchanged if something fails, and may have any strides. Layers use the new
+ * tensors directly as their parameters. */
 #include <nn/init.h>
 #include <nn/tree.h>
 
@@ -12,7 +12,7 @@
 #include <tenon/nn_init.h>
 #include <tenon/ops.h>
 
-/* Nothing here is worth its size in speed: operators take the time. */
+/* Compile for size: operators take the time, not this file. */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("Os")
 #endif
@@ -39,7 +39,8 @@ static bool check_dims(const tn_tensor *x, const char *what, int least,
     return false;
 }
 
-/* Is x a floating tensor of least to most dimensions? */
+/* Returns whether x is a floating tensor with `least` to `most` dimensions. If
+ * not, records an error. */
 static bool check(const tn_tensor *x, const char *what, int least, int most)
 {
     if (!tn__nn_tensor(x, what, "x"))
@@ -84,7 +85,7 @@ static double fan_out(const tn_tensor *x)
     return fan;
 }
 
-/* The slope is an option of leaky_relu. */
+/* Checks that the option a, the slope, is given with "leaky_relu" only. */
 static bool check_slope(const tn_options_type *type, const void *own,
                         const char *nonlinearity)
 {
@@ -94,7 +95,8 @@ static bool check_slope(const tn_options_type *type, const void *own,
     return tn_options_check_needs(type, own, &need, 1) == TN_OK;
 }
 
-/* NAN, with an error that names the call and its argument, for another name. */
+/* Returns the gain of a nonlinearity, or NAN with an error for an unknown
+ * name. */
 static double gain_of(const char *name, double a, const char *what)
 {
     static const struct {
@@ -123,8 +125,8 @@ static double gain_of(const char *name, double a, const char *what)
 
 enum { UNIFORM, NORMAL };
 
-/* shift + scale times uniform numbers in [0, 1) or standard normal ones. dtype
- * and device may be none. */
+/* Returns shift + scale * r with r uniform in [0, 1) or standard normal.
+ * Without a dtype or device, the default one is used. */
 static tn_tensor *draw(int kind, tn_dims_list shape, tn_dtype dtype,
                        tn_device *device, double scale, double shift)
 {
@@ -151,7 +153,8 @@ static tn_tensor *draw_like(int kind, const tn_tensor *x, double scale,
                 draw_dtype(x), tn_tensor_device(x), scale, shift);
 }
 
-/* Closes the scope in which value was made, with value in x. */
+/* Copies value into x, then closes the scope in which value was made. Returns
+ * x, or NULL on failure. */
 static tn_tensor *put(tn_scope *scope, tn_tensor *x, tn_tensor *value)
 {
     bool fine = tn__nn_set(x, value);
@@ -246,8 +249,8 @@ tn_tensor *tn_init_dirac_with(tn_tensor *x,
     }
     if (tn_tensor_numel(x) == 0)
         return x;
-    /* Of each group the first `in` rows of an identity matrix, at the centre of
-     * the kernel. */
+    /* Each group of output channels is the first rows of an identity matrix, at
+     * the centre of the kernel. */
     bool fine = false;
     tn_scope *scope = tn_scope_open();
     TN_NO_GRAD
@@ -302,10 +305,11 @@ tn_tensor *tn_init_normal_with(tn_tensor *x,
 TN_OPTIONS_TYPE(tn_init_trunc_normal, "init_trunc_normal", "x",
                 TN_INIT_TRUNC_NORMAL_OPTIONS_LIST)
 
-/* Standard normal numbers in [low, high], low > 0: Marsaglia's tail method
- * (Technometrics 6, 1964). sqrt(low^2 - 2 log(u)) has the density
- * z exp(-z^2 / 2); a number is accepted with probability low / z. With low = 2
- * that is 0.84 on average, and more above. */
+/* Draws standard normal numbers in [low, high] for low > 0 by Marsaglia's tail
+ * method (Technometrics 6, 1964): z = sqrt(low^2 - 2 log(u)) has a density
+ * proportional to z exp(-z^2 / 2), and is accepted with probability low / z.
+ * For low = 2 and a large high, 84 % of the draws are accepted, and more for
+ * greater low. */
 static tn_tensor *draw_tail(tn_tensor *x, double low, double high)
 {
     double rest = exp((low - high) * (low + high) / 2);
@@ -331,10 +335,10 @@ static tn_tensor *draw_trunc_normal(tn_tensor *x,
     if (low >= 2 || high <= -2) {
         z = draw_tail(x, high < 0 ? -high : low, high < 0 ? -low : high);
     } else {
-        /* The inverse of erf, of a uniform number between its values at low
-         * and high. In a tail these are too close to 1. Half a step of the
-         * uniform numbers, whose smallest is 0, keeps off the infinite inverse
-         * of -1. */
+        /* Draws u uniformly between erf(low / sqrt(2)) and erf(high / sqrt(2))
+         * and inverts erf. In a tail these bounds are too close to 1 for that.
+         * The smallest uniform number is 0, so half its step is added:
+         * erfinv(-1) is infinite. */
         const double root2 = 1.4142135623730951;
         double from = erf(low / root2), span = erf(high / root2) - from;
         double half = draw_dtype(x) == TN_F64 ? 0x1p-54 : 0x1p-25;
@@ -359,7 +363,7 @@ tn_tensor *tn_init_trunc_normal_with(
     return put(scope, x, draw_trunc_normal(x, &o));
 }
 
-/* Centred, with this standard deviation. */
+/* Fills x with random numbers of mean 0 and standard deviation std. */
 static tn_tensor *centred(tn_tensor *x, int kind, double std)
 {
     tn_scope *scope = tn_scope_open();
@@ -450,8 +454,9 @@ tn_tensor *tn_init_kaiming_normal_with(
 TN_OPTIONS_TYPE(tn_init_orthogonal, "init_orthogonal", "x",
                 TN_INIT_ORTHOGONAL_OPTIONS_LIST)
 
-/* Q of a QR decomposition of normal numbers is uniform among the orthonormal
- * matrices if R's diagonal is positive (Mezzadri, arXiv:math-ph/0609050). */
+/* Draws from the uniform distribution on orthonormal matrices: Q of the QR
+ * decomposition of a normal matrix, with signs such that R has a positive
+ * diagonal (Mezzadri, arXiv:math-ph/0609050). */
 static tn_tensor *draw_orthogonal(tn_tensor *x, double gain)
 {
     int64_t rows = tn_tensor_size(x, 0), columns = tn_tensor_numel(x) / rows;
@@ -497,7 +502,8 @@ tn_tensor *tn_init_sparse_with(tn_tensor *x, double sparsity,
     int64_t rows = tn_tensor_size(x, 0), columns = tn_tensor_size(x, 1);
     tn_scope *scope = tn_scope_open();
     tn_tensor *value = draw_like(NORMAL, x, o.std, 0);
-    /* The zeros' rows: the first of a random order of each column's. */
+    /* The rows of the zeros are the first elements of a random permutation of
+     * the rows, drawn for each column. */
     tn_tensor *order = tn_argsort(draw(UNIFORM, tn_dims(rows, columns), TN_F32,
                                        tn_tensor_device(x), 1, 0),
                                   0, false);

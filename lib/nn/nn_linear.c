@@ -51,7 +51,7 @@ tn_tensor *tn__nn_linear_activate(tn_module *module, tn_tensor *input,
                             ? tn_linear_activation(input, l->weight, l->bias,
                                                    .activation = activation)
                             : NULL;
-    if (!output) /* the program called no such operator */
+    if (!output) /* the user called linear, not linear_activation */
         tn_error_rename("linear_activation", "linear", NULL);
     tn_module_end(module, &call, &output, 1);
     return output;

@@ -1,4 +1,5 @@
-/* nn_loss.c: losses with parameters, and one with a function of the caller. */
+/* nn_loss.c: losses with parameters, and a triplet loss with the caller's
+ * distance. */
 #include <nn/init.h>
 #include <nn/layer.h>
 
@@ -8,8 +9,8 @@
 #include <tenon/nn.h>
 #include <tenon/ops.h>
 
-/* The library's own copy of a reduction. NULL, with an error, for an unknown
- * one. */
+/* Returns the string constant that equals name, because the caller's string may
+ * be freed. Returns NULL with an error for an unknown reduction. */
 TN__NN_SMALL static const char *find_reduction(const char *name,
                                                const char *layer)
 {
@@ -39,8 +40,8 @@ TN__NN_SMALL static bool check_sizes(const char *layer, const char *a,
 
 typedef struct triplet {
     tn_module base;
-    tn_nn_distance distance; /* or NULL */
-    void *context;           /* lent */
+    tn_nn_distance distance; /* NULL for pairwise_distance */
+    void *context;           /* not owned */
     double margin;
     bool swap;
     const char *reduction;
@@ -116,8 +117,8 @@ TN__NN_SMALL tn_module *tn_nn_triplet_margin_with_distance_loss_with(
 typedef struct linear_loss {
     tn_module base;
     tn_module *linear;
-    tn_tensor *weight;  /* or NULL */
-    tn_dims_list shape; /* of the linear layer's weight: (C, d1, ..., in) */
+    tn_tensor *weight;  /* weights of classes, or NULL */
+    tn_dims_list shape; /* linear's weight as (C, d1, ..., in_features) */
     const char *reduction;
     int64_t ignore_index;
     double label_smoothing;
@@ -207,7 +208,7 @@ TN__NN_SMALL tn_module *tn_nn_linear_cross_entropy_loss_with(
 typedef struct adaptive {
     tn_module base;
     tn_module *head, *tail[TN_MAX_NDIM];
-    tn_dims_list cut; /* the cutoffs, and the number of classes */
+    tn_dims_list cut; /* the cutoffs, then the number of classes */
 } adaptive;
 
 TN__NN_SMALL static int cluster_count(const adaptive *a)
@@ -215,7 +216,7 @@ TN__NN_SMALL static int cluster_count(const adaptive *a)
     return a->cut.count - 1;
 }
 
-/* The log-probabilities of all classes. */
+/* Returns the log-probabilities of all classes. */
 TN__NN_SMALL static tn_tensor *all_classes(const adaptive *a, tn_tensor *input)
 {
     tn_tensor *part[TN_MAX_NDIM + 1];
@@ -256,8 +257,9 @@ TN__NN_SMALL static bool check_batch(const adaptive *a, tn_tensor *input,
     return count == 0 && !tn_error();
 }
 
-/* The log-probabilities of the targets within their clusters go into output,
- * and the head's entry of each target into entry. */
+/* Handles the targets in cluster i: writes their log-probabilities within the
+ * cluster into *output, and the index of the cluster in the head's output into
+ * *entry. */
 TN__NN_SMALL static bool run_cluster(const adaptive *a, int i, tn_tensor *input,
                                      tn_tensor *target, tn_tensor **output,
                                      tn_tensor **entry)
@@ -357,7 +359,7 @@ TN__NN_SMALL static bool check_cutoffs(const char *layer, int64_t n_classes,
     return fine;
 }
 
-/* Contains the clusters, so that their paths are those of PyTorch. */
+/* Makes the module list of the clusters, which gives them PyTorch's names. */
 TN__NN_SMALL static tn_module *make_tail(adaptive *a, int64_t in_features,
                                          double div_value)
 {
@@ -393,7 +395,7 @@ TN__NN_SMALL tn_module *tn_nn_adaptive_log_softmax_with_loss_with(
                      n_classes) ||
         !check_cutoffs(type->name, n_classes, &cutoffs))
         return NULL;
-    /* The last cluster must have a feature. */
+    /* The last cluster projects to the fewest features, at least 1. */
     double smallest = (double)in_features / pow(o.div_value, cutoffs.count);
     if (!(o.div_value >= 1) || smallest < 1) {
         tn_error_refuse_argument(

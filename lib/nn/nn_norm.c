@@ -10,11 +10,11 @@
 typedef struct norm {
     tn_module base;
     tn_tensor *weight, *bias;         /* NULL if the layer has none */
-    tn_tensor *running_mean, *running_var, *tracked; /* likewise */
-    tn_dims_list shape;               /* (features), or the normalized shape */
+    tn_tensor *running_mean, *running_var, *tracked; /* NULL if it has none */
+    tn_dims_list shape;               /* (features), or normalized_shape */
     int64_t groups;
-    int ndim, other_ndim;             /* dimensions that an input may have */
-    double eps; /* TN_NONE_FLOAT allowed in rms_norm */
+    int ndim, other_ndim;             /* the two allowed ndims of an input */
+    double eps; /* in rms_norm, TN_NONE_FLOAT means the dtype's epsilon */
     double momentum;
     bool cumulative;
 } norm;
@@ -56,7 +56,7 @@ static bool check_shape(const norm *n, const char *name)
 
 /* ---- statistics per channel --------------------------------------------- */
 
-/* at: the dimension of the channels. */
+/* Checks the shape of input, whose channels are dimension `at`. */
 static bool check_input(const norm *n, tn_tensor *input, int at)
 {
     char text[TN__NN_SHAPE_TEXT];
@@ -74,14 +74,14 @@ static bool check_input(const norm *n, tn_tensor *input, int at)
     return fine;
 }
 
-/* Weight of the next batch in the running statistics. */
+/* Returns the weight of the current batch in the running statistics. */
 static double batch_momentum(const norm *n)
 {
     return n->cumulative ? 1 / (1 + (double)tn_item_int(n->tracked))
                          : n->momentum;
 }
 
-/* Counts one more batch, if the operator succeeded. */
+/* Adds 1 to num_batches_tracked if the operator succeeded. Returns y. */
 static tn_tensor *count_batch(norm *n, tn_tensor *y)
 {
     if (!y || !n->base.training || !n->running_mean)
@@ -131,7 +131,7 @@ static void channels_describe(const tn_module *self, char *text, size_t room)
              n->running_mean ? "True" : "False");
 }
 
-/* For options that need running statistics. */
+/* Parts of the message about options that require running statistics. */
 static const char untracked[] = "without track_running_stats";
 static const char track[] = "give track_running_stats = true";
 
@@ -212,7 +212,7 @@ static tn_module *make_instance_norm(const tn_module_class *type,
     if (n) {
         n->shape = tn_dims(num_features);
         n->ndim = ndim;
-        n->other_ndim = ndim - 1; /* an unbatched input */
+        n->other_ndim = ndim - 1; /* of an input without batch */
         n->eps = o.eps;
         n->momentum = o.momentum;
         made = check_shape(n, name) &&

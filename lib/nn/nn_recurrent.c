@@ -9,7 +9,8 @@
 
 enum { W_IH, W_HH, B_IH, B_HH, W_HR, TENSORS };
 
-/* One direction of one layer; biases and projection may be NULL. */
+/* The weights of one direction of one layer. Biases and the projection may be
+ * NULL. */
 typedef struct direction {
     tn_tensor *x[TENSORS];
 } direction;
@@ -20,7 +21,7 @@ typedef struct recurrent {
     int gates, num_layers, directions;
     bool batch_first, relu, bias;
     double dropout;
-    direction part[]; /* by layer; forward before backward direction */
+    direction part[]; /* part[layer * directions + (1 if reverse)] */
 } recurrent;
 
 static int64_t out_size(const recurrent *r)
@@ -31,7 +32,8 @@ static int64_t out_size(const recurrent *r)
 static const tn_module_class rnn_class, gru_class, lstm_class;
 static const tn_module_class rnn_cell_class, gru_cell_class, lstm_cell_class;
 
-/* Appends ", what", and number if it is not 0, if shown is true. */
+/* If shown is true, appends ", what" to text, followed by number if that is not
+ * 0. */
 static void append(char *text, size_t room, bool shown, const char *what,
                    int64_t number)
 {
@@ -56,7 +58,8 @@ static void describe(const tn_module *self, char *text, size_t room)
 
 /* ---- parameters --------------------------------------------------------- */
 
-/* suffix: "_l0_reverse"; "" for a cell. */
+/* Makes and registers the parameters of one direction. suffix is the end of
+ * their names: "_l0_reverse", or "" for a cell. */
 static bool add_direction(recurrent *r, direction *d, int64_t in,
                           const char *suffix)
 {
@@ -119,7 +122,8 @@ static bool check_sizes(const char *name, int64_t input_size,
            tn__nn_check_probability(o->dropout, name, "dropout");
 }
 
-/* gates: 1 for an RNN, 3 for a GRU, 4 for an LSTM. */
+/* Checks options that only some of the layers have. gates is 1 for an RNN, 3
+ * for a GRU, 4 for an LSTM. */
 static bool check_needs(const tn_options_type *type, int gates,
                         const recurrent_options *o)
 {
@@ -166,23 +170,26 @@ static tn_module *make(const tn_module_class *type,
 
 /* ---- sequences ---------------------------------------------------------- */
 
-/* The initial states of all layers, (layers * directions, batch, size): the
- * given ones, which have no batch dimension if unbatched, or zeros. */
+/* Returns the initial states of all layers, (layers * directions, batch, size):
+ * zeros, or the given ones. If unbatched, the given ones lack the batch
+ * dimension. */
 static tn_tensor *initial_state(const recurrent *r, tn_tensor *given,
                                 tn_tensor *x, int64_t batch, int64_t size,
                                 bool unbatched)
 {
     if (given)
         return unbatched ? tn_unsqueeze(given, 1) : given;
-    if (tn_error()) /* a state that could not be made is not taken for an
-                       omitted one */
+    if (tn_error()) /* a state that is NULL due to an error is not an omitted
+                       one */
         return NULL;
     return tn_zeros(tn_dims(r->num_layers * r->directions, batch, size),
                     .dtype = tn_tensor_dtype(x),
                     .device = tn_tensor_device(x));
 }
 
-/* x: (time, batch, in); h, c: (batch, size). */
+/* Runs direction `at` (an index into part[]) over x (time, batch, in) from the
+ * states h and c (batch, size). Sets out[] to the output, the final h and the
+ * final c. */
 static bool run_direction(const recurrent *r, int at, tn_tensor *x,
                           tn_tensor *h, tn_tensor *c, tn_tensor *out[3])
 {
@@ -207,9 +214,10 @@ static bool run_direction(const recurrent *r, int at, tn_tensor *x,
 /* ---- packed sequences: times with the same number of sequences run as one
  * batch ------------------------------------------------------------------ */
 
-/* The states of a batch that now has `batch` rows. Forwards, sequences end:
- * their rows are put before those in *ended. Backwards, sequences begin: with
- * their rows of the initial states. */
+/* Adapts a state to a step with `batch` sequences. In the forward direction
+ * sequences end: the rows of ended ones are moved to the front of *ended. In
+ * the reverse direction sequences begin: their rows of the initial state are
+ * appended. */
 static tn_tensor *next_state(tn_tensor *state, tn_tensor *initial,
                              int64_t batch, tn_tensor **ended)
 {
@@ -227,7 +235,8 @@ static tn_tensor *next_state(tn_tensor *state, tn_tensor *initial,
     return tn_narrow(state, 0, 0, batch);
 }
 
-/* x: the packed elements, (sum of lengths, in). */
+/* Runs direction `at` over x, the packed elements (sum of lengths, in). Sets
+ * out[] to the output, the final h and the final c. */
 static bool run_packed(const recurrent *r, int at, tn_tensor *x,
                        const tn_packed *packed, tn_tensor *h0, tn_tensor *c0,
                        tn_tensor *out[3])
@@ -266,7 +275,7 @@ static bool run_packed(const recurrent *r, int at, tn_tensor *x,
     return all && out[1];
 }
 
-/* Appends the last state of a direction to those before. */
+/* Appends the final state of a direction to those of the directions before. */
 static tn_tensor *stack_state(tn_tensor *before, tn_tensor *state)
 {
     tn_tensor *one = tn_unsqueeze(state, 0);
@@ -275,8 +284,8 @@ static tn_tensor *stack_state(tn_tensor *before, tn_tensor *state)
     return tn_cat((tn_tensor *[]){before, one}, 2, 0);
 }
 
-/* x: (time, batch, in), or the elements of packed if it is not NULL; out: the
- * output, h, c. */
+/* Runs all layers. x is (time, batch, in), or the elements of packed if that is
+ * not NULL. Sets out[] to the output, the final h and the final c. */
 static bool run_layers(const recurrent *r, tn_tensor *x,
                        const tn_packed *packed, tn_tensor *h0, tn_tensor *c0,
                        tn_tensor *out[3])
@@ -321,7 +330,7 @@ static bool check_input(const recurrent *r, tn_tensor *x)
     return false;
 }
 
-/* state: h0 or c0; may be NULL. */
+/* Checks the shape of state, which is h0 or c0 or NULL. */
 static bool check_state_of(const recurrent *r, tn_tensor *x, const char *name,
                            tn_tensor *state, int64_t size, bool unbatched,
                            int64_t batch)
@@ -346,7 +355,7 @@ static bool check_state_of(const recurrent *r, tn_tensor *x, const char *name,
     return false;
 }
 
-/* Have the input and the states the dtype of the weights? */
+/* Returns whether input and states have the dtype of the weights. */
 static bool check_dtypes(const recurrent *r, tn_tensor *x, tn_tensor *h,
                          tn_tensor *c, const char *const names[2])
 {
@@ -434,13 +443,14 @@ tn_tensor *tn_nn_lstm_forward(tn_module *lstm, tn_tensor *input, tn_tensor *h0,
 
 /* ---- calls over packed sequences ---------------------------------------- */
 
-/* state with its batch in the order of falling lengths, or back. */
+/* Reorders the sequences in state: from the order in which they were given to
+ * that of falling lengths, or back if `back` is true. */
 static tn_tensor *reordered(tn_tensor *state, const tn_packed *packed,
                             bool back)
 {
     int64_t count = tn_packed_count(packed);
     const int64_t *sorted = tn_packed_sorted_indices(packed);
-    bool given = true; /* in the order of lengths */
+    bool given = true; /* whether the given order is that of lengths */
     for (int64_t i = 0; i < count; i++)
         given = given && sorted[i] == i;
     if (!state || given)
@@ -494,7 +504,8 @@ static tn_packed *call_packed(tn_module *module, tn_packed *input,
     tn_packed *made = NULL;
     if (tn_module_end(module, &at, out, r->gates == 4 ? 3 : 2))
         made = tn_packed_replace(input, out[0]);
-    /* made keeps out[0]; the states move to the caller's scope. */
+    /* made holds a reference to out[0]. The final states are moved to the
+     * caller's scope. */
     if (made && out_h)
         tn_keep(out[1]);
     if (made && out_c)
@@ -559,7 +570,8 @@ RECURRENT(lstm, "LSTM", 4, "input, h0?, c0? -> output, h_n, c_n")
 
 /* ---- cells: one step ---------------------------------------------------- */
 
-/* Is given NULL, or (batch, size) or (size) like input? */
+/* Returns whether given is NULL or has the shape (batch, size), or (size) if x
+ * has no batch. */
 static bool check_cell(const recurrent *r, tn_tensor *x, const char *name,
                        tn_tensor *given, int64_t size)
 {

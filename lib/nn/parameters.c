@@ -1,15 +1,15 @@
-/* parameters.c: a model's parameters as a list, and operations on all of
- * them. */
+/* parameters.c: lists of a model's parameters, and functions that change all
+ * tensors of a model: move, convert, freeze. */
 #include <nn/tree.h>
 
 #include <string.h>
 #include <tenon/autograd.h>
 #include <tenon/ops.h>
 
-/* One allocation: the struct, the items, then the names one after another. */
+/* A list is one allocation: the struct, the items, then their names. */
 typedef struct item {
-    tn_tensor *tensor; /* kept */
-    const char *name;  /* within the list's own memory */
+    tn_tensor *tensor; /* counted reference */
+    const char *name;  /* stored in the list's allocation */
 } item;
 
 struct tn_parameter_list {
@@ -30,7 +30,7 @@ static const tn_object_class list_class = {
     list_release};
 
 typedef struct gather {
-    tn_parameter_list *list; /* NULL while sizes are counted */
+    tn_parameter_list *list; /* NULL in the first walk, which adds up sizes */
     int count;
     size_t name_bytes;
     char *name;              /* where the next name goes */
@@ -131,7 +131,8 @@ tn_parameter_list *tn_parameters_from(tn_tensor *const *tensors, int count)
     return list;
 }
 
-/* For attributes: NULL is not an error. */
+/* Checks the arguments of a function that reads an attribute. A list that is
+ * NULL returns false without an error. */
 static bool has_index(const tn_parameter_list *list, int i, const char *what)
 {
     return list && tn_object_check(list, &list_class, what, "list") &&
@@ -190,12 +191,13 @@ int64_t tn_module_parameter_count(const tn_module *module)
 
 /* ---- moving ------------------------------------------------------------- */
 
-/* The copies of all tensors. All are made before the first is put in place, so
- * that running out of device memory leaves the model as it was. */
+/* Moved or converted copies of all tensors. All are made before the first
+ * replaces its original, so that the model is unchanged if device memory runs
+ * out. */
 typedef struct copies {
     tn_object object;
-    tn_device *device; /* NULL: stays */
-    tn_dtype dtype;    /* TN_DTYPE_NONE: stays */
+    tn_device *device; /* target, or NULL to stay on the same device */
+    tn_dtype dtype;    /* target, or TN_DTYPE_NONE to keep the dtype */
     size_t count, placed;
     tn_tensor *copy[]; /* owned by the open scope */
 } copies;

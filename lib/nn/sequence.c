@@ -1,7 +1,7 @@
 /* sequence.c: padded and packed batches of sequences.
  *
- * Packing and padding are one index_select each, whose indices are made on the
- * host from the lengths; so gradients need nothing more. */
+ * Packing and padding are one differentiable index_select each, whose indices
+ * are computed on the host from the lengths. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +11,10 @@
 
 struct tn_packed {
     tn_object object;
-    tn_tensor *data; /* kept */
+    tn_tensor *data; /* counted reference */
     int64_t count, times;
-    int64_t number[]; /* lengths (count), sorted indices (count), batch sizes
-                         (times) */
+    int64_t number[]; /* lengths[count], sorted_indices[count],
+                         batch_sizes[times] */
 };
 
 static void packed_release(void *object)
@@ -28,7 +28,7 @@ static const tn_object_class packed_class = {
 #define REFUSE(code, call, argument, ...)                                      \
     (tn_error_refuse_argument(code, call, argument, __VA_ARGS__), NULL)
 
-/* An array of count numbers that the open scope owns. */
+/* Allocates an array of count integers, which the open scope owns. */
 static int64_t *numbers(int64_t count)
 {
     static const tn_object_class type = {sizeof type, "indices",
@@ -51,7 +51,7 @@ static tn_packed *make(tn_tensor *data, int64_t count, int64_t times)
     return packed;
 }
 
-/* Rows at[0 .. count - 1] of the first dimension of x. */
+/* Returns rows at[0] .. at[count - 1] of x. */
 static tn_tensor *rows(tn_tensor *x, const int64_t *at, int64_t count)
 {
     return tn_index_select(
@@ -60,7 +60,7 @@ static tn_tensor *rows(tn_tensor *x, const int64_t *at, int64_t count)
               tn_tensor_device(x)));
 }
 
-/* x with its first `from` dimensions replaced by those of lead. */
+/* Reshapes x: replaces its first `from` dimensions by those of lead. */
 static tn_tensor *with_lead(tn_tensor *x, int from, tn_dims_list lead)
 {
     for (int i = from; i < tn_tensor_ndim(x) && lead.count < TN_MAX_NDIM; i++)
@@ -73,7 +73,7 @@ static tn_tensor *with_lead(tn_tensor *x, int from, tn_dims_list lead)
 TN_OPTIONS_TYPE(tn_pad_sequence, "pad_sequence", "sequences, count",
                 TN_PAD_SEQUENCE_OPTIONS_LIST)
 
-/* A sequence with `length` rows: padding before or after its own. */
+/* Pads x to `length` rows, before or after its own. */
 static tn_tensor *padded(tn_tensor *x, int64_t length,
                          const tn_pad_sequence_options *o)
 {
@@ -158,9 +158,9 @@ static bool check_lengths(const int64_t *lengths, int64_t count, int64_t times,
     return true;
 }
 
-/* Fills lengths, order and batch sizes. Sequences of one length stay in their
- * order. A counting sort: the batch size at time t is the number of sequences
- * longer than t. */
+/* Fills lengths, sorted indices and batch sizes by a counting sort, which keeps
+ * sequences of equal length in their order. The batch size at time t is the
+ * number of sequences longer than t. */
 static void fill(tn_packed *packed, const int64_t *lengths)
 {
     int64_t *sorted = packed->number + packed->count,
@@ -268,7 +268,7 @@ static tn_tensor *unpack(const tn_packed *packed, int64_t times,
     int64_t *at = numbers(total);
     if (!at)
         return NULL;
-    /* The row after the last is the padding. */
+    /* Elements of the padding are read from one extra row after the last. */
     for (int64_t i = 0; i < total; i++)
         at[i] = tn_tensor_size(packed->data, 0);
     for (int64_t t = 0; t < packed->times; t++)

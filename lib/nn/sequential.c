@@ -1,14 +1,14 @@
-/* sequential.c: modules called one after another.
+/* sequential.c: runs modules one after another (torch.nn.Sequential).
  *
- * Each intermediate result is freed as soon as the next one exists, unless a
- * gradient needs it: without gradients fifty layers hold two at a time. A
- * linear layer and the activation after it run as one operator if neither has
- * hooks. */
+ * Without gradients, each intermediate result is freed as soon as the next one
+ * exists, so at most two exist at a time. A linear layer and the activation
+ * after it run as one operator if neither has hooks. */
 #include <nn/tree.h>
 
 #include <tenon/nn.h>
 
-/* The next child, of the entries from *at; advances *at behind it. */
+/* Returns the next child in the list of entries from *at on, and sets *at to
+ * the entry after it. NULL if there is none. */
 static tn_module *next_child(const tn__nn_entry **at)
 {
     while (*at && (*at)->kind != TN__NN_CHILD)
@@ -20,8 +20,9 @@ static tn_module *next_child(const tn__nn_entry **at)
     return child;
 }
 
-/* The output of module, or of it and the next one fused, for x. Advances *at
- * behind the latter. */
+/* Runs module on x. If module is a linear layer and the next child is an
+ * activation that can be fused, runs both and sets *at to the entry after the
+ * activation. */
 static tn_tensor *advance(tn_module *module, const tn__nn_entry **at,
                           tn_tensor *x)
 {

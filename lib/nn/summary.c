@@ -1,7 +1,8 @@
 /* summary.c: a table of the calls that one forward of a module makes.
  *
- * The module runs once, on zeros. While it runs, a watcher of this thread's
- * calls (module_call.c) adds a row for each. */
+ * The module runs once, on zeros. While it runs, a watcher (callbacks for this
+ * thread's module calls, module_call.c) adds a row to the table for each
+ * call. */
 #include <nn/tree.h>
 
 #include <inttypes.h>
@@ -9,18 +10,18 @@
 #include <tenon/autograd.h>
 #include <tenon/ops.h>
 
-/* Nothing here is worth its size in speed: operators take the time. */
+/* Compile for size: operators take the time, not this file. */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("Os")
 #endif
 
 typedef struct row {
     tn_object object;
-    struct row *next; /* kept */
+    struct row *next; /* counted reference */
     int depth;
     const char *name; /* lent by the parent */
     const char *type;
-    char shape[96]; /* of the outputs */
+    char shape[96]; /* shape of the output as text */
     int64_t parameters, multiply_adds;
 } row;
 
@@ -34,21 +35,21 @@ static const tn_object_class row_class = {sizeof row_class, "summary row",
 
 typedef struct summary {
     tn__nn_watcher base;
-    row *first, *last;               /* first is kept */
-    row *open[TN__NN_MAX_DEPTH + 1]; /* calls that run */
+    row *first, *last;               /* list; counted reference to first */
+    row *open[TN__NN_MAX_DEPTH + 1]; /* rows of the nested running calls */
     int depth;
     bool failed;
     tn_summary_totals totals;
 } summary;
 
-/* ---- multiply-adds -------------------------------------------------------- */
+/* ---- multiply-adds ------------------------------------------------------- */
 
-/* Of a weight, by the name of its layer: it is multiplied once for each
- * position, of which there are numel / size. */
+/* How to count the multiply-adds of a weight: its number of elements times the
+ * number of positions at which it is used, which is */
 enum rule {
-    OUT,      /* numel of the output, size 0 of the weight */
-    IN,       /* numel of the input, size 0 of the weight */
-    FEATURES, /* numel and last size of the output */
+    OUT,      /* numel(output) / size 0 of the weight */
+    IN,       /* numel(input) / size 0 of the weight */
+    FEATURES, /* numel(output) / last size of the output */
 };
 
 static int64_t weights_of(const tn_module *module, enum rule rule,
@@ -72,7 +73,7 @@ static int64_t multiply_adds(const tn_module *module, tn_tensor *const *in,
                              int in_count, const tn_tensor *out)
 {
     static const struct {
-        const char *type; /* or its beginning */
+        const char *type; /* class name or a prefix of it */
         enum rule rule;
     } table[] = {{"Linear", OUT},   {"ConvTranspose", IN}, {"Conv", OUT},
                  {"Bilinear", OUT}, {"RNN", FEATURES},     {"GRU", FEATURES},
@@ -84,7 +85,7 @@ static int64_t multiply_adds(const tn_module *module, tn_tensor *const *in,
     return tn__nn_attention_multiply_adds(module, in, in_count);
 }
 
-/* ---- watching ------------------------------------------------------------- */
+/* ---- watching ------------------------------------------------------------ */
 
 static void begins(tn__nn_watcher *watcher, const tn_module *module)
 {
@@ -125,13 +126,13 @@ static void ended(tn__nn_watcher *watcher, const tn_module *module,
             r->parameters += tn_tensor_numel(e->value);
     r->multiply_adds = multiply_adds(module, in, in_count, out[0]);
     s->totals.multiply_adds += r->multiply_adds;
-    if (r == s->last) /* it called no other */
+    if (r == s->last) /* the module called no other module */
         s->totals.output_bytes +=
             tn_tensor_numel(out[0]) *
             (int64_t)tn_dtype_bytes(tn_tensor_dtype(out[0]));
 }
 
-/* ---- running -------------------------------------------------------------- */
+/* ---- running ------------------------------------------------------------- */
 
 static void count_tensors(tn_module *module, tn_summary_totals *t)
 {
@@ -152,7 +153,7 @@ static void count_tensors(tn_module *module, tn_summary_totals *t)
     t->buffer_bytes = bytes[1] - bytes[0];
 }
 
-/* The training modes of all modules, in the order of a walk. */
+/* The saved training modes of all modules, in the order of tn_module_walk. */
 typedef struct modes {
     tn_object object;
     size_t at;
@@ -179,7 +180,7 @@ static void store_mode(tn_module *module, const char *path, void *context)
         m->training[m->at++] = module->training;
 }
 
-/* Runs module in evaluation mode and without recording. */
+/* Runs module in evaluation mode without recording, then restores the modes. */
 static bool run(summary *s, tn_module *module, tn_tensor *const *inputs,
                 int count)
 {

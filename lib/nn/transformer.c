@@ -9,8 +9,8 @@
 #include <tenon/nn.h>
 #include <tenon/ops.h>
 
-/* An encoder layer or a decoder layer; only the latter has cross and
- * norm[2]. */
+/* An encoder layer or a decoder layer. Only a decoder layer has cross
+ * (attention to memory) and norm[2]. */
 typedef struct block {
     tn_module base;
     tn_module *self_attn, *cross, *linear1, *linear2, *norm[3];
@@ -21,7 +21,7 @@ typedef struct block {
 /* An encoder or a decoder. */
 typedef struct stack {
     tn_module base;
-    tn_module *norm; /* or NULL */
+    tn_module *norm; /* final norm, or NULL */
     int count;
     tn_module *layer[];
 } stack;
@@ -55,7 +55,8 @@ static tn_tensor *feed_forward(const block *b, tn_tensor *x)
     return drop(b, tn_forward(b->linear2, x));
 }
 
-/* The parts of a layer, in order. */
+/* The sublayers of a layer, in order: self-attention, attention to memory, and
+ * the feed-forward network. */
 enum part { SELF, CROSS, FEED };
 
 static tn_tensor *run_part(const block *b, enum part part, tn_tensor *x,
@@ -237,7 +238,8 @@ static tn_nn_attention_masks masks_of(tn_tensor *attn_mask,
     return m;
 }
 
-/* Runs a layer or a stack. in: the inputs of its signature. */
+/* Runs a layer or a stack. in[] are the inputs in the order of its
+ * signature. */
 static tn_tensor *run(const tn_module *module, tn_tensor *const *in,
                       bool is_causal, bool memory_is_causal)
 {
@@ -262,7 +264,7 @@ static void forward(tn_module *self, tn_tensor *const *in, int in_count,
     out[0] = run(self, in, false, false);
 }
 
-/* Runs a layer or a stack as a module's call. */
+/* Calls a layer or a stack with hooks and module path, as tn_forward does. */
 static tn_tensor *call(tn_module *module, tn_tensor *x, tn_tensor *memory,
                        const tn_nn_attention_masks *m,
                        const tn_nn_attention_masks *of_memory)
@@ -277,8 +279,8 @@ static tn_tensor *call(tn_module *module, tn_tensor *x, tn_tensor *memory,
                             of_memory->key_padding_mask};
     tn_tensor **in = decodes ? decoded : encoded;
     tn_module_call at = tn_module_begin(module, in, module->tree->inputs);
-    if (!tn_error()) /* a mask that could not be made is not taken for no
-                        mask */
+    if (!tn_error()) /* a mask that is NULL due to an error is not an omitted
+                        one */
         y = run(module, in, m->is_causal, of_memory->is_causal);
     tn_module_end(module, &at, &y, 1);
     return y;
@@ -365,7 +367,8 @@ tn_module *tn_nn_transformer_decoder_with(
 
 /* ---- whole transformers ------------------------------------------------- */
 
-/* in: the inputs of the signature. */
+/* Runs encoder and decoder. in[] are the inputs in the order of the
+ * signature. */
 static tn_tensor *run_both(const transformer *t, tn_tensor *const *in,
                            bool src_causal, bool tgt_causal, bool memory_causal)
 {
@@ -395,8 +398,8 @@ static const tn_module_class transformer_class = {
                  "src_key_padding_mask?, tgt_key_padding_mask?, "
                  "memory_key_padding_mask? -> output"};
 
-/* Initializes every matrix again, as PyTorch does after it has made all
- * layers. */
+/* Initialises all matrices again (xavier_uniform), as PyTorch does after it has
+ * made all layers. */
 static bool init_matrices(tn_module *module)
 {
     tn_parameter_list *list = tn_parameters(module);
@@ -439,7 +442,7 @@ tn_module *tn_nn_transformer_with(int64_t d_model, int64_t nhead,
 
 /* ---- forward with masks ------------------------------------------------- */
 
-/* The option struct of each call. */
+/* Option structs of the calls below. */
 typedef tn_nn_attention_masks tn_nn_transformer_decoder_forward_options;
 typedef tn_nn_attention_masks tn_nn_transformer_forward_options;
 #define MASKS(name, arguments)                                                \
@@ -509,7 +512,7 @@ tn_tensor *tn_nn_transformer_forward_with(
                        of_memory.key_padding_mask};
     tn_tensor *y = NULL;
     tn_module_call at = tn_module_begin(module, in, 8);
-    if (!tn_error()) /* as in call */
+    if (!tn_error()) /* an error is not an omitted mask */
         y = run_both((const transformer *)module, in, of_src.is_causal,
                      of_tgt.is_causal, of_memory.is_causal);
     tn_module_end(module, &at, &y, 1);

@@ -10,8 +10,8 @@
 
 typedef struct upsample {
     tn_module base;
-    double factor;     /* or TN_NONE_FLOAT */
-    tn_dims_list size; /* empty if there is a factor */
+    double factor;     /* scale factor, or TN_NONE_FLOAT if size is used */
+    tn_dims_list size; /* output size, or empty if factor is used */
     bool align_corners;
     const char *mode;
 } upsample;
@@ -40,8 +40,9 @@ static void upsample_describe(const tn_module *self, char *text, size_t room)
                  u->mode);
 }
 
-/* The library's own copy of the name; *has_corners: the mode has align_corners.
- * NULL, with an error, for an unknown name. */
+/* Returns the string constant that equals name, because the caller's string may
+ * be freed. Sets *has_corners to whether the mode has the option align_corners.
+ * Returns NULL with an error for an unknown name. */
 static const char *find_mode(const char *name, bool *has_corners)
 {
     static const char *const modes[] = {"linear", "bilinear", "trilinear",
@@ -61,8 +62,8 @@ static const char *find_mode(const char *name, bool *has_corners)
     return i < MODES ? modes[i] : NULL;
 }
 
-/* One size for all dimensions, or one for each; TN_NONE_DIMS if none is
- * given. */
+/* Returns the output sizes: one for all dimensions, or one for each;
+ * TN_NONE_DIMS if none is given. */
 static tn_dims_list sizes_of(const tn_nn_upsample_options *o)
 {
     return o->output_size != TN_NONE_INT ? tn_dims(o->output_size)

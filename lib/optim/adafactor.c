@@ -1,6 +1,7 @@
-/* adafactor.c: Adafactor (arXiv:1804.04235), as torch.optim.Adafactor. The mean
- * of squares of a parameter with two dimensions or more is the product of a
- * mean over its rows and one over its columns, so that the state is small. */
+/* adafactor.c: Adafactor (arXiv:1804.04235), as torch.optim.Adafactor. For a
+ * parameter with two dimensions or more, it stores the means of the squared
+ * gradient over the rows and over the columns, and approximates the full matrix
+ * of means by their product, so that the state is small. */
 #include <optim/optim.h>
 
 #include <math.h>
@@ -52,8 +53,8 @@ static tn_value number_value(double x)
         .kind = TN_VALUE_NUMBER, .count = TN_SCALAR_FLOAT, .of.f = x};
 }
 
-/* The next means of squares, in next[]; returns the gradient over their
- * root. */
+/* Computes the next means of squared gradients into next[]. Returns the
+ * gradient divided by the root of the approximated mean. */
 static tn_tensor *update_of(tn__optim_state *state, double share, double eps,
                             double sign, tn_tensor *g, tn_tensor **next)
 {
@@ -89,7 +90,8 @@ static tn_tensor *update_of(tn__optim_state *state, double share, double eps,
     return tn_op_call(factored, value, 6, &update, 1) < 0 ? NULL : update;
 }
 
-/* Changes nothing in place until everything that can fail has succeeded. */
+/* Changes tensors in place only after everything that can fail has
+ * succeeded. */
 static tn_status step(const tn__optim_group *group, tn__optim_state *state,
                       const double *number, tn_tensor *p, tn_tensor *g)
 {

@@ -1,12 +1,13 @@
-/* adam.c: Adam (arXiv:1412.6980) and AdamW (arXiv:1711.05101), in the order of
- * operations of torch.optim. */
+/* adam.c: Adam (arXiv:1412.6980) and AdamW (arXiv:1711.05101), computed in the
+ * order of torch.optim. */
 #include <optim/optim.h>
 
 #include <math.h>
 
-/* keep: factor of the parameter after decoupled decay (AdamW). decay: weight
- * decay added to the gradient (Adam). root: square root of the second bias
- * correction. */
+/* Scalar parameters of the kernels below: share1 is 1 - beta1, share2 is 1 -
+ * beta2, keep is the factor of the parameter for decoupled weight decay
+ * (AdamW), decay is weight decay that is added to the gradient (Adam), and root
+ * is the square root of the second bias correction. */
 #define MOMENTS                                                               \
     TN__OPTIM_DIRECTION                                                       \
     "let m1 = m + share1 * (d - m); "                                         \

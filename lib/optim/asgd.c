@@ -1,12 +1,11 @@
 /* asgd.c: averaged stochastic gradient descent (Polyak and Juditsky, 1992), as
- * torch.optim.ASGD. The average is state "ax" in the file that tn_optim_save
- * writes. */
+ * torch.optim.ASGD. tn_optim_save writes the average as state "ax". */
 #include <optim/optim.h>
 
 #include <math.h>
 
-/* memory is the rate of the next step. As in PyTorch, a step computes it from
- * the learning rate that holds during that step. */
+/* next->memory holds the step size (eta) of the next step. As in PyTorch, a
+ * step computes it from the learning rate of the current step. */
 static void numbers_of(const tn__optim_group *group, tn__optim_progress *next,
                        double *number)
 {

@@ -7,12 +7,12 @@
 #include <tenon/ops.h>
 #include <tenon/optim.h>
 
-/* The norms of single gradients, on the first one's device. */
+/* The norms of the single gradients, on the device of the first gradient. */
 typedef struct norms {
     tn_tensor **norm; /* owned array; the scope owns the tensors */
-    int *of;          /* indices of their parameters */
+    int *of;          /* parameter index of each norm */
     int count;
-    tn_dtype dtype;   /* of all: float64 if one is */
+    tn_dtype dtype;   /* float64 if a gradient is float64, else float32 */
 } norms;
 
 static tn_status find_norms(norms *n, const tn_parameter_list *parameters,
@@ -69,11 +69,12 @@ static void refuse_norm(const norms *n, const tn_parameter_list *parameters,
                              total);
 }
 
-/* PyTorch divides by a reciprocal, in the norm's dtype. */
+/* Returns max_norm / (norm + 1e-6), computed as PyTorch does: as a product with
+ * the reciprocal, in the norm's dtype. */
 static double factor_for(double norm, double max_norm, tn_dtype dtype)
 {
     const int rounding = tn__optim_nearest_begin();
-    /* 1e-6 as in PyTorch, against a norm of 0. */
+    /* 1e-6 avoids a division by 0, as in PyTorch */
     double factor;
     if (dtype == TN_F64) {
         factor = 1 / (norm + 1e-6) * max_norm;

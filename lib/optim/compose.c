@@ -41,7 +41,7 @@ tn_schedule *tn_schedule_multiplicative_lr(tn_optim *optim,
     return function_new(&multiplicative_kind, optim, function, context);
 }
 
-/* ---- what schedules of schedules share ---------------------------------- */
+/* ---- shared by schedules of schedules ----------------------------------- */
 
 static bool check_child(const tn__schedule_kind *kind, const tn_optim *optim,
                         tn_schedule *const *schedules, int i)
@@ -66,7 +66,8 @@ static bool check_child(const tn__schedule_kind *kind, const tn_optim *optim,
     return !tn_error();
 }
 
-/* A group of the schedules, with numbers that are 0. */
+/* Makes a group schedule (schedule.h) of the given schedules. The elements of
+ * group.number are 0. */
 static tn_schedule *group_new(const tn__schedule_kind *kind, tn_optim *optim,
                               tn_schedule *const *schedules, int count)
 {
@@ -105,7 +106,7 @@ static bool check_list(const tn__schedule_kind *kind,
 
 /* ---- SequentialLR ------------------------------------------------------- */
 
-/* The schedule that runs at a step. */
+/* Returns the index of the schedule that runs at a step. */
 static int running_at(const tn_schedule *sequence, int64_t step)
 {
     int i = 0;

@@ -100,11 +100,11 @@ tn_schedule_cyclic_lr_with(tn_optim *optim, double base_lr, double max_lr,
 /* ---- OneCycleLR, arXiv:1708.07120 --------------------------------------- */
 
 typedef struct phase {
-    double end; /* its last step; may be fractional */
-    double lr[2], momentum[2];
+    double end; /* last step of the phase; may be fractional */
+    double lr[2], momentum[2]; /* values at its begin and end */
 } phase;
 
-/* Writes the two or three phases; returns their number. */
+/* Writes the two or three phases of the cycle to out. Returns their number. */
 static int phases_of(const tn_schedule *schedule, phase *out)
 {
     const tn_schedule_one_cycle_lr_options *o = &schedule->of.one_cycle.o;

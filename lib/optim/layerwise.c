@@ -1,6 +1,7 @@
 /* layerwise.c: LARS (arXiv:1708.03888, algorithm 1) and LAMB (arXiv:1904.00962,
- * algorithm 2): the learning rate of each parameter depends on the 2-norms of
- * the parameter and of its update. If one of them is 0, it does not. */
+ * algorithm 2): the learning rate of each parameter is scaled by a quotient of
+ * the 2-norms of the parameter and of its update. If a norm is 0, it is not
+ * scaled. */
 #include <optim/optim.h>
 
 #include <math.h>
@@ -122,7 +123,8 @@ static void lamb_numbers(const tn__optim_group *group, tn__optim_progress *next,
     number[SIGN] = o->maximize ? -1 : 1;
 }
 
-/* Changes nothing in place until everything that can fail has succeeded. */
+/* Changes tensors in place only after everything that can fail has
+ * succeeded. */
 static tn_status lamb_step(const tn__optim_group *group, tn__optim_state *state,
                            const double *number, tn_tensor *p, tn_tensor *g)
 {

@@ -1,8 +1,9 @@
 /* lbfgs.c: limited-memory BFGS (J. Nocedal, "Updating quasi-Newton matrices
  * with limited storage", 1980), as torch.optim.LBFGS without a line search.
  *
- * All parameters are treated as one long vector. The curvature is approximated
- * from the last pairs of a step s and the change y of the gradient along it. */
+ * All parameters are treated as one long vector. The inverse Hessian is
+ * approximated from the latest pairs (s, y) of a step s and the change y of the
+ * gradient along it. */
 #include <optim/lbfgs.h>
 
 #include <math.h>
@@ -23,7 +24,7 @@ static void history_release(void *object)
 static const tn_object_class history_class = {
     sizeof history_class, "LBFGS history", sizeof(tn__lbfgs), history_release};
 
-/* *slot keeps x instead of its old tensor. */
+/* Stores x in *slot, with a reference, and drops the tensor that was there. */
 static void replace(tn_tensor **slot, tn_tensor *x)
 {
     tn_keep(x);
@@ -38,7 +39,7 @@ static tn_tensor *flat(tn_tensor *x)
     return tn_reshape(x, tn_dims(-1));
 }
 
-/* Parts of the long vector, owned by the open scope. */
+/* An array of tensors, one for each parameter, owned by the open scope. */
 typedef struct parts {
     tn_object object;
     tn_tensor *part[];
@@ -47,7 +48,8 @@ typedef struct parts {
 static const tn_object_class parts_class = {sizeof parts_class, "pieces",
                                             sizeof(parts), NULL};
 
-/* All gradients as one vector; 0 for a parameter without one. */
+/* Returns all gradients as one vector, with zeros for parameters without a
+ * gradient. */
 static tn_tensor *gather_grad(const tn__optim_group *group)
 {
     int count = tn_parameters_count(group->parameters);
@@ -90,7 +92,6 @@ static double largest(tn_tensor *x)
     return tn_item(tn_max(tn_abs(x)));
 }
 
-/* x + factor * y */
 static tn_tensor *add_scaled(tn_tensor *x, double factor, tn_tensor *y)
 {
     return tn_add(x, y, .alpha = factor);
@@ -98,7 +99,8 @@ static tn_tensor *add_scaled(tn_tensor *x, double factor, tn_tensor *y)
 
 /* ---- the direction ------------------------------------------------------ */
 
-/* Adds the last step to the ring if the curvature along it is positive. */
+/* Adds the pair of the last step to the ring buffer, if the curvature y . s
+ * along it is positive. */
 static void add_pair(tn__lbfgs *p, tn_tensor *grad)
 {
     tn_tensor *y = add_scaled(grad, -1, p->grad);
@@ -117,9 +119,10 @@ static void add_pair(tn__lbfgs *p, tn_tensor *grad)
     p->scale = ys / dot(y, y);
 }
 
-/* Minus the inverse Hessian times grad, by Nocedal's two-loop recursion. One
- * recursive call per pair, newest first, holds the numbers of the first
- * loop. */
+/* Returns the search direction, minus the inverse Hessian times the gradient,
+ * by Nocedal's two-loop recursion. Called for pair i = count - 1 (the newest)
+ * with q = -gradient. Each recursive call handles one pair in both loops: the
+ * first loop on the way down, the second on the way back. */
 static tn_tensor *two_loops(tn__lbfgs *p, tn_tensor *q, int i)
 {
     if (i < 0)
@@ -133,7 +136,7 @@ static tn_tensor *two_loops(tn__lbfgs *p, tn_tensor *q, int i)
 
 /* ---- a step ------------------------------------------------------------- */
 
-/* Runs one iteration; true if it changed the parameters. */
+/* Runs one iteration. Returns true if it changed the parameters. */
 static bool iterate(tn__lbfgs *p, const tn__optim_group *group, tn_tensor *grad,
                     double loss)
 {
@@ -177,7 +180,8 @@ static tn__lbfgs *history_of(tn_optim *optim)
     return optim->history;
 }
 
-/* The current gradient and its largest magnitude. NULL on failure. */
+/* Returns the current gradient as one vector, and its largest magnitude. NULL
+ * on failure. */
 static tn_tensor *gather_now(const tn__optim_group *group, double *out_largest)
 {
     tn_tensor *grad = NULL;
@@ -190,7 +194,8 @@ static tn_tensor *gather_now(const tn__optim_group *group, double *out_largest)
     return tn_error() ? NULL : grad;
 }
 
-/* Was the last step too small, or is the gradient small enough, to go on? */
+/* Returns whether to stop: the gradient, the last step, or the last change of
+ * the loss is below its tolerance. */
 static bool has_converged(const tn__lbfgs *p, const tn_optim_lbfgs_options *o,
                           double loss, double steepest)
 {
@@ -258,7 +263,7 @@ static tn__optim_rule lbfgs = {
 TN_OPTIONS_TYPE(tn_optim_lbfgs, "optim_lbfgs", "parameters",
                 TN_OPTIM_LBFGS_OPTIONS_LIST)
 
-/* At least one iteration and one pair are needed. */
+/* Checks an option that counts iterations or pairs. */
 static bool is_positive(const char *option, int number)
 {
     if (number >= 1)

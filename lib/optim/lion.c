@@ -1,6 +1,6 @@
-/* lion.c: Lion (arXiv:2302.06675, algorithm 2): the sign of a momentum, with
- * decoupled weight decay. In the order of operations of the authors'
- * lion_pytorch.py (github.com/google/automl). */
+/* lion.c: Lion (arXiv:2302.06675, algorithm 2). A step goes along the sign of a
+ * momentum, and weight decay is decoupled. Operations are in the order of the
+ * authors' lion_pytorch.py (github.com/google/automl). */
 #include <optim/optim.h>
 
 static void numbers_of(const tn__optim_group *group, tn__optim_progress *next,

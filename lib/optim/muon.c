@@ -6,9 +6,9 @@
 #include <math.h>
 #include <tenon/ops.h>
 
-/* The quintic Newton-Schulz iteration: x becomes A x + (B g + C g g) x with g =
- * x x^T. Jordan tuned the coefficients so that singular values approach 1 in
- * few iterations. */
+/* Coefficients of the quintic Newton-Schulz iteration, which replaces x by A x
+ * + (B g + C g g) x with g = x x^T. Jordan tuned them so that the singular
+ * values of x approach 1 in few iterations. */
 #define A 3.4445
 #define B (-4.7750)
 #define C 2.0315
@@ -26,14 +26,15 @@ static void numbers_of(const tn__optim_group *group, tn__optim_progress *next,
     number[RATE] = group->rates.lr;
 }
 
-/* x rounded to bfloat16, in which PyTorch iterates, but stored in float32: a
- * product is then rounded once, after the addition. */
+/* Rounds x to bfloat16, the dtype in which PyTorch iterates, but returns it in
+ * float32. Matrix products of such values are summed in float32 and rounded to
+ * bfloat16 only at the end. */
 static tn_tensor *rounded(tn_tensor *x)
 {
     return tn_to_dtype(tn_to_dtype(x, TN_BF16), TN_F32);
 }
 
-/* first * x + second * y, rounded. */
+/* Returns first * x + second * y, rounded to bfloat16. */
 static tn_tensor *blend(double first, tn_tensor *x, double second,
                         tn_tensor *y)
 {
@@ -69,7 +70,7 @@ static tn_status step(const tn__optim_group *group, tn__optim_state *state,
 {
     static const tn_op *momentum_op, *apply_op;
     const tn_optim_muon_options *o = &group->optim->options.muon;
-    /* Nothing is changed in place until everything that can fail has
+    /* Tensors are changed in place only after everything that can fail has
      * succeeded. */
     const tn_op *momentum = tn__optim_op(
         "optim_muon_momentum(grad, b; momentum, nesterov) = "

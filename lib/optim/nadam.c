@@ -4,14 +4,15 @@
 
 #include <math.h>
 
-/* The momentum of a step rises from beta1 / 2 to beta1; 0.96 is the paper's. */
+/* Returns the momentum of a step, which rises from beta1 / 2 to beta1. 0.96 is
+ * the paper's constant. */
 static double momentum_at(const tn__optim_group *group, double step)
 {
     double decay = group->optim->options.nadam.momentum_decay;
     return group->rates.momentum * (1 - 0.5 * pow(0.96, step * decay));
 }
 
-/* memory is the product of the momenta of all steps so far. */
+/* next->memory holds the product of the momenta of all steps so far. */
 static void numbers_of(const tn__optim_group *group, tn__optim_progress *next,
                        double *number)
 {

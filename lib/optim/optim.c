@@ -1,5 +1,5 @@
-/* optim.c: parameter groups, their state, and the step, which are the same for
- * every rule. */
+/* optim.c: parameter groups, optimizer state and the step, shared by all update
+ * rules (SGD, Adam, ...). */
 #include <optim/optim.h>
 
 #include <assert.h>
@@ -50,7 +50,8 @@ bool tn__optim_is_list(const tn_parameter_list *list, const char *call)
     return tn_object_check_kind(list, "parameter list", call, "parameters");
 }
 
-/* fork waits for this lock, so that the child can define operators. */
+/* Guards the definition of operators. fork waits for it, so that the child
+ * process does not inherit it locked. */
 static pthread_mutex_t defining = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
@@ -80,7 +81,8 @@ const tn_op *tn__optim_op(const char *text, const tn_op **op)
     return found;
 }
 
-/* Index of a number in the list of a kernel's text. */
+/* Returns the index of a scalar parameter in a kernel's parameter list, which
+ * follows the ';' in its source text. */
 static int number_index(const char *text, const char *name)
 {
     const char *end = strstr(text, name);
@@ -90,8 +92,8 @@ static int number_index(const char *text, const char *name)
     return place;
 }
 
-/* Defines the kernel for steps without weight decay and maximization, if the
- * text begins with TN__OPTIM_DIRECTION. */
+/* Defines a second kernel for steps without weight decay and maximization, if
+ * the rule's kernel begins with TN__OPTIM_DIRECTION. */
 static tn_status define_undecayed(tn__optim_rule *rule)
 {
     char text[700];
@@ -117,7 +119,7 @@ static tn_status define_undecayed(tn__optim_rule *rule)
     return defined ? TN_OK : tn_error_code();
 }
 
-/* The group that contains p; NULL if none. */
+/* Returns the group that contains p, or NULL if there is none. */
 static const tn__optim_group *find_group(const tn_optim *optim,
                                          const tn_tensor *p)
 {
@@ -276,8 +278,8 @@ static tn_status make_state(const tn__optim_group *group,
     return TN_OK;
 }
 
-/* Is the state on the parameter's device? The parameter may have been moved
- * since the last step. */
+/* Checks that the state is on the parameter's device. The parameter may have
+ * been moved since the last step. */
 static tn_status check_device(const tn__optim_group *group, int i,
                               tn_tensor *p)
 {
@@ -295,8 +297,8 @@ static tn_status check_device(const tn__optim_group *group, int i,
         tn_device_name(tn_tensor_device(slot)));
 }
 
-/* In anomaly mode, before the step: it would report only the parameter that
- * became NaN. */
+/* In anomaly mode, checks a gradient for NaN before the step. The check after
+ * the step's kernel could name only the parameter that became NaN. */
 static tn_status check_nan(const tn__optim_group *group, int i, tn_tensor *g)
 {
     tn_tensor *nan = tn_to_dtype(tn_flatten(tn_isnan(g)), TN_U8);
@@ -361,8 +363,8 @@ static tn_status step_one(tn__optim_group *group, int i)
     return status;
 }
 
-/* A graph cannot replay a step: its count and rates are computed on the
- * host. */
+/* Rejects a step while a graph is being recorded: step counts and rates are
+ * computed on the host, so a replay would not update them. */
 static tn_status refuse_recording(void)
 {
     return tn_graph_is_recording()

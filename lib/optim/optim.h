@@ -1,4 +1,7 @@
-/* optim.h: what all optimizers share: parameter groups, state, and a step. */
+/* optim.h: parameter groups, state and the step, shared by all optimizers.
+ *
+ * A rule is a kind of optimizer (SGD, Adam, ...). A slot is one tensor of the
+ * state that a rule stores for each parameter, such as Adam's exp_avg. */
 #ifndef TN_LIB_OPTIM_OPTIM_H
 #define TN_LIB_OPTIM_OPTIM_H
 
@@ -6,8 +9,8 @@
 #include <tenon/op.h>
 #include <tenon/optim.h>
 
-/* Scope of host computations that round to nearest, whatever rounding mode the
- * program has set: begin, compute, end. */
+/* Begin and end a host computation that rounds to nearest, even if the program
+ * has set another rounding mode. */
 static inline int tn__optim_nearest_begin(void)
 {
     const int before = fegetround();
@@ -24,80 +27,83 @@ static inline void tn__optim_nearest_end(int before)
 
 enum { TN__OPTIM_SLOTS = 3, TN__OPTIM_NUMBERS = 12 };
 
-/* Counters of one parameter's state; saved with its tensors. */
+/* Scalar state of one parameter, saved with its tensors. */
 typedef struct tn__optim_progress {
     int64_t steps;
-    double memory; /* a number that a rule keeps between steps, initially 0 */
+    double memory; /* a value that a rule stores between steps, initially 0 */
 } tn__optim_progress;
 
 typedef struct tn__optim_state {
-    tn_tensor *slot[TN__OPTIM_SLOTS]; /* kept; NULL: none (slot_shape) */
+    tn_tensor *slot[TN__OPTIM_SLOTS]; /* counted references; NULL if a slot is
+                                         not used */
     tn__optim_progress progress;
 } tn__optim_state;
 
-/* The rates that each group has separately; all are saved. */
+/* The rates of a group. tn_optim_save saves all of them. */
 typedef struct tn__optim_rates {
     double lr;
-    double initial_lr; /* before any schedule; negative: no schedule */
-    double momentum;   /* or beta1; 0 if the rule has none */
+    double initial_lr; /* lr before any schedule; negative without a schedule */
+    double momentum;   /* momentum or beta1; 0 if the rule has none */
     double weight_decay;
 } tn__optim_rates;
 
 typedef struct tn__optim_group {
     tn_object object;
-    struct tn__optim_group *next;  /* kept */
-    const tn_optim *optim;         /* lent: it owns its groups */
-    tn_parameter_list *parameters; /* kept */
+    struct tn__optim_group *next;  /* counted reference */
+    const tn_optim *optim;         /* not owned: it owns its groups */
+    tn_parameter_list *parameters; /* counted reference */
     tn__optim_rates rates;
-    tn__optim_rates before; /* a schedule's step; restored if the step fails */
+    tn__optim_rates before; /* copy of rates to restore if a schedule's step
+                               fails */
     tn__optim_state state[]; /* one for each parameter */
 } tn__optim_group;
 
-/* The update rule of an optimizer. Most are a kernel in the kernel language:
- * its tensors are the parameter, the gradient, then the state; its outputs are
- * the new parameter and state. A rule that needs several operators has a step
- * function instead. One that needs all parameters and the loss at once has a
- * closure function. */
+/* The update rule of an optimizer. Most rules are a kernel (source text in the
+ * kernel language, <tenon/op.h>). Its inputs are the parameter, the gradient
+ * and the slots; its outputs are the new parameter and slots. A rule that needs
+ * several operators has a step function instead. A rule that needs all
+ * parameters and the loss at once (LBFGS) has a closure function. */
 typedef struct tn__optim_rule {
-    const char *name; /* of the call that makes it: "optim_adam" */
-    const char *text; /* of the kernel; NULL for a rule with a function */
-    int slots;        /* tensors of state */
-    const char *slot_name[TN__OPTIM_SLOTS]; /* PyTorch's names */
+    const char *name; /* the call that makes the optimizer: "optim_adam" */
+    const char *text; /* source of the kernel; NULL if step or closure is set */
+    int slots;        /* number of slots */
+    const char *slot_name[TN__OPTIM_SLOTS]; /* PyTorch's names of the slots */
     int numbers;      /* number of the kernel's scalar parameters */
-    bool momentum;    /* a schedule may change it */
+    bool momentum;    /* whether schedules may change the momentum */
     bool decoupled;   /* weight decay applies to the parameter, not to the
                          gradient */
-    /* Fills numbers[] for a step. next: the progress after this step, still
-     * with the memory of the step before. It is stored if the step succeeds. */
+    /* Fills numbers[], the scalar parameters of the kernel, for a step. next is
+     * the progress after this step: next->steps already counts it, next->memory
+     * is still that of the step before and may be set. next is stored if the
+     * step succeeds. */
     void (*numbers_of)(const tn__optim_group *group, tn__optim_progress *next,
                        double *numbers);
-    /* The shape of a slot; false if a parameter has none. NULL: all slots have
-     * the parameter's. */
+    /* Sets *shape to the shape of a slot for p, or returns false if p does not
+     * use the slot. If NULL, all slots have the parameter's shape. */
     bool (*slot_shape)(const tn_tensor *p, int slot, tn_dims_list *shape);
-    /* Initial value of a slot; NULL: zeros. */
+    /* Returns the initial value of a slot. If NULL, slots begin as zeros. */
     double (*initial)(const tn__optim_group *group, int slot);
     tn_status (*step)(const tn__optim_group *group, tn__optim_state *state,
                       const double *numbers, tn_tensor *p, tn_tensor *g);
     double (*closure)(tn_optim *optim, tn_optim_closure loss, void *context);
-    /* Rejects parameters that the rule cannot update, in the name of call. May
-     * be NULL. */
+    /* Rejects parameters that the rule cannot update; `call` is the name for
+     * the error message. May be NULL. */
     tn_status (*accepts)(const tn_parameter_list *parameters, const char *call);
-    const tn_op *op;  /* the kernel of text, defined on first use; guarded by a
-                         lock */
-    const tn_op *undecayed; /* likewise, of the text without weight decay and
-                               sign */
-    int decay, sign;       /* indices of these among the numbers */
+    const tn_op *op;  /* operator for text, defined on first use under a lock */
+    const tn_op *undecayed; /* variant without weight decay and sign, defined
+                               together with op */
+    int decay, sign;       /* indices of decay and sign in numbers[] */
 } tn__optim_rule;
 
 struct tn_optim {
     tn_object object;
     tn__optim_rule *rule;
-    tn__optim_rates defaults; /* for new groups */
-    tn__optim_group *first;   /* kept; first of a list */
-    void *history;            /* kept: the history of LBFGS */
-    int64_t unscaled, stepped; /* round of a gradient scaler in which each
-                                  happened last */
-    bool found_inf;            /* in that round a gradient was not finite */
+    tn__optim_rates defaults; /* rates of new groups */
+    tn__optim_group *first;   /* list of groups; counted reference */
+    void *history;            /* state of LBFGS (lbfgs.h); counted reference */
+    int64_t unscaled, stepped; /* gradient scaler's round (scaler.c) of the
+                                  last unscaling and of the last step */
+    bool found_inf;            /* a gradient was not finite in that round */
     union {
         tn_optim_sgd_options sgd;
         tn_optim_adam_options adam;
@@ -118,36 +124,39 @@ struct tn_optim {
     } options;
 };
 
-/* Is the argument an optimizer? If not, records an error. */
+/* Returns whether optim is an optimizer. If not, records an error. */
 bool tn__optim_is(const tn_optim *optim, const char *call);
-/* Likewise for a parameter list, the argument "parameters". */
+/* Returns whether list is a parameter list. If not, records an error about the
+ * argument "parameters". */
 bool tn__optim_is_list(const tn_parameter_list *list, const char *call);
 
-/* An optimizer of that rule with one group of parameters; the caller fills
+/* Makes an optimizer of a rule with one group of parameters. The caller fills
  * options. */
 tn_optim *tn__optim_new(tn__optim_rule *rule, tn_parameter_list *parameters,
                         double lr, double momentum, double weight_decay);
 
-/* The shape of a slot of parameter p; false if p has none. */
+/* Sets *shape to the shape of a slot for parameter p. Returns false if p does
+ * not use the slot. */
 bool tn__optim_slot_shape(const tn__optim_rule *rule, const tn_tensor *p,
                           int slot, tn_dims_list *shape);
 
-/* The 2-norm of x on its device: 0-d, in float64 for float64, otherwise in
- * float32, so that squares of half types do not overflow. */
+/* Returns the 2-norm of x as a 0-d tensor on its device, in float64 for
+ * float64, else in float32, so that squares of half types do not overflow. */
 tn_tensor *tn__optim_norm(tn_tensor *x);
 
-/* The kernel of a text, defined on first use and stored in *op. */
+/* Returns the operator for a kernel's source text. It is defined on first use
+ * and stored in *op. */
 const tn_op *tn__optim_op(const char *text, const tn_op **op);
 
-/* Is number in [0, below)? If not, records TN_ERR_ARGUMENT naming call and
- * option. */
+/* Returns whether number is in [0, below). If not, records TN_ERR_ARGUMENT with
+ * the names of call and option. */
 bool tn__optim_check(const char *call, const char *option, double number,
                      double below);
 
-/* Start of kernels: d is the gradient with weight decay; sign is -1 to
- * maximize. A weight decay of 0 must not change the gradient: 0 times an
+/* The first lines of most kernels. They compute d, the gradient with weight
+ * decay; sign is -1 to maximize. A decay of 0 is tested for, since 0 times an
  * infinite parameter is NaN. If there is neither decay nor maximization, the
- * step runs a kernel without these three operations. */
+ * step runs a variant of the kernel without these lines. */
 #define TN__OPTIM_DIRECTION                                                   \
     "let d0 = sign * grad; "                                                  \
     "let d = where(decay == 0, d0, d0 + decay * param); "

@@ -1,6 +1,6 @@
-/* radam.c: rectified Adam (arXiv:1908.03265), as torch.optim.RAdam. While the
- * second moment is an average of too few gradients (rho at most 5), a step uses
- * the first moment alone. */
+/* radam.c: rectified Adam (arXiv:1908.03265), as torch.optim.RAdam. In the
+ * first steps, while rho (the length of the moving average, as the paper
+ * defines it) is at most 5, a step does not use the second moment. */
 #include <optim/optim.h>
 
 #include <math.h>

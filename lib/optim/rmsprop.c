@@ -1,12 +1,13 @@
 /* rmsprop.c: RMSprop, as torch.optim.RMSprop. Momentum and centering each add a
- * tensor of state; the four kernels are built from the same text. */
+ * tensor of state. The four kernels, with and without each, are built from the
+ * strings below. */
 #include <optim/optim.h>
 
 #define NUMBERS "lr, decay, sign, alpha, share, eps"
 #define SQUARES TN__OPTIM_DIRECTION "let v1 = alpha * v + share * d * d; "
 #define PLAIN "let avg = sqrt(v1) + eps; "
-/* v1 - m1 * m1 is a difference of close numbers: a negative result gives NaN,
- * as in PyTorch. */
+/* v1 - m1 * m1 can become negative by rounding, which gives NaN, as in
+ * PyTorch. */
 #define CENTERED                                                              \
     "let m1 = m + share * (d - m); let avg = sqrt(v1 - m1 * m1) + eps; "
 #define MOMENTUM "let b1 = momentum * b + d / avg; "

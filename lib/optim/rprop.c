@@ -22,8 +22,8 @@ static double initial(const tn__optim_group *group, int slot)
     return slot == STEP_SIZE ? group->rates.lr : 0;
 }
 
-/* If the sign changed, the gradient is taken as 0, in this step and in the next
- * step's comparison. */
+/* If the gradient's sign changed, the element is not moved in this step, and
+ * its gradient counts as 0 in the comparison of the next step. */
 static tn__optim_rule rprop = {
     .name = "optim_rprop",
     .text =

@@ -1,6 +1,7 @@
-/* save.c: an optimizer's state in a safetensors file. Each tensor is named
- * after its parameter. Steps and rates are JSON in the metadata; 17 digits
- * restore every double exactly. */
+/* save.c: saves and loads an optimizer's state as a safetensors file. Each
+ * tensor is named after its parameter. Steps and rates are JSON in the
+ * metadata; 17 digits restore every double exactly. A slot is one tensor of a
+ * parameter's state (optim.h). */
 #include <optim/lbfgs.h>
 
 #include <json/json.h>
@@ -24,12 +25,12 @@ static const struct {
 };
 enum { RATE_FIELDS = sizeof rate_fields / sizeof *rate_fields };
 
-/* The tensors of a state with their names, as tn_safetensors_save takes them.
- * Parameters that have made no step have no state. */
+/* The tensors of an optimizer's state with their names, for
+ * tn_safetensors_save. Parameters that have made no step have no state. */
 typedef struct list {
     tn_object object;
     int count;
-    tn_tensor **tensor; /* lent by the optimizer, or made for it */
+    tn_tensor **tensor; /* owned by the optimizer, or by the scope on loading */
     const char **name;
     char *names; /* where the next name goes */
 } list;
@@ -44,7 +45,8 @@ static size_t slot_file_name(char *out, size_t room, int group,
     return (size_t)snprintf(out, room, "%d.%s.%s", group, parameter, slot) + 1;
 }
 
-/* The history of LBFGS: 2 + 2 * pairs tensors, with PyTorch's names. */
+/* Returns the state of LBFGS (lbfgs.h) if the optimizer has one that has made a
+ * step. It is saved as 2 + 2 * pairs tensors with PyTorch's names. */
 static tn__lbfgs *history_of(const tn_optim *optim)
 {
     tn__lbfgs *h = optim->rule->closure ? optim->history : NULL;
@@ -76,7 +78,7 @@ static tn_status out_of_memory(const char *call)
     return tn_error_refuse_argument(TN_ERR_MEMORY, call, NULL, "out of memory");
 }
 
-/* An empty list with space for all slots of an optimizer. */
+/* Makes an empty list with space for all tensors of an optimizer's state. */
 static list *list_new(const tn_optim *optim)
 {
     size_t count = 0, bytes = 0;
@@ -106,7 +108,7 @@ static const char *add_name(list *l, int group, const char *parameter,
                             const char *slot)
 {
     const char *name = l->names;
-    /* list_new measured the same text */
+    /* the space suffices, because list_new measured the same name */
     l->names += slot_file_name(l->names, INT_MAX, group, parameter, slot);
     l->name[l->count++] = name;
     return name;
@@ -173,7 +175,7 @@ static void add_rate(tn__json_writer *t, const tn__optim_group *group,
     add_real(t, rate_of(group, name), finite);
 }
 
-/* Keys are in alphabetical order. */
+/* Writes the JSON of one group. Keys are in alphabetical order. */
 static void add_group(tn__json_writer *t, const tn__optim_group *group,
                       bool *finite)
 {
@@ -224,7 +226,8 @@ static void add_history(tn__json_writer *t, tn__lbfgs *h, bool *finite)
     tn__json_add(t, "]}");
 }
 
-/* The text for the metadata, malloc'ed; NULL with the error recorded. */
+/* Returns the JSON text for the metadata, in memory from malloc, or NULL with
+ * an error. */
 static char *text_of(const tn_optim *optim, const char *call)
 {
     tn__json_writer t = {.grow = realloc};
@@ -295,13 +298,13 @@ static tn_status bad_file(const char *path, const char *what)
                                     "%s: %s", path, what);
 }
 
-/* The metadata of the file: rates of each group, steps and memory of each
- * parameter, in the optimizer's order; and the history of LBFGS. */
+/* What the metadata of a file contains: the rates of each group, steps and
+ * memory of each parameter in the optimizer's order, and the state of LBFGS. */
 typedef struct saved {
     double (*rates)[RATE_FIELDS];
     int64_t *steps;
     double *memory;
-    tn__lbfgs *history; /* lent by the scope; NULL: none */
+    tn__lbfgs *history; /* owned by the scope; NULL if there is none */
 } saved;
 
 static bool saved_make(saved *s, const tn_optim *optim)
@@ -346,7 +349,8 @@ static tn_status read_group(saved *s, const tn__optim_group *group, int number,
     size_t i = first;
     TN__JSON_EACH(step, steps) {
         if (step->kind != TN__JSON_INTEGER || step->integer < 0 ||
-            step->integer > INT64_MAX / 2) /* counting on must not overflow */
+            step->integer > INT64_MAX / 2) /* later steps must not overflow the
+                                              counter */
             return bad_file(path,
                             "\"steps\" holds a value that is not a count");
         s->steps[i++] = step->integer;
@@ -359,7 +363,7 @@ static tn_status read_group(saved *s, const tn__optim_group *group, int number,
     return TN_OK;
 }
 
-/* The numbers of the history of LBFGS. */
+/* Reads the numbers of the state of LBFGS. */
 static tn_status read_history(saved *s, const tn_optim *optim,
                               const tn__json_value *json, const char *path)
 {
@@ -392,7 +396,8 @@ static tn_status read_history(saved *s, const tn_optim *optim,
     return TN_OK;
 }
 
-/* Reads the metadata if rule and groups are those of the optimizer. */
+/* Reads the metadata. Fails if rule and groups differ from those of the
+ * optimizer. */
 static tn_status read_text(saved *s, const tn_optim *optim,
                            const tn__json_value *top, const char *path)
 {
@@ -431,7 +436,8 @@ static tn_status read_text(saved *s, const tn_optim *optim,
                            : status;
 }
 
-/* Metadata that is not JSON was not written by tn_optim_save. */
+/* Parses the metadata and reads it. Metadata that is not JSON was not written
+ * by tn_optim_save. */
 static tn_status read_metadata(saved *s, const tn_optim *optim,
                                tn_safetensors *file)
 {
@@ -456,8 +462,8 @@ static tn_status read_metadata(saved *s, const tn_optim *optim,
     return status;
 }
 
-/* The tensor of that name on its parameter's device; NULL if its shape or dtype
- * differs from the slot's. */
+/* Reads the tensor `name` to the device of parameter p. Fails if its shape or
+ * dtype differs from what the slot requires. */
 static tn_tensor *read_slot(tn_safetensors *file, const char *path,
                             const char *name, const tn_dims_list *shape,
                             tn_tensor *p)
@@ -484,7 +490,7 @@ static tn_tensor *read_slot(tn_safetensors *file, const char *path,
     return tn_to(x, tn_tensor_device(p));
 }
 
-/* Reads all tensors that the file should have, in the optimizer's order. */
+/* Reads all tensors of the optimizer's state, in its order, into the list l. */
 static tn_status read_all(const tn_optim *optim, const saved *s,
                           tn_safetensors *file, const char *path, list *l)
 {
@@ -533,7 +539,8 @@ static tn_status read_all(const tn_optim *optim, const saved *s,
     return TN_OK;
 }
 
-/* Cannot fail: nothing changes until everything has been read. */
+/* Stores the loaded state in the optimizer. This is done after everything has
+ * been read and cannot fail, so a failed load changes nothing. */
 static void apply_all(tn_optim *optim, const saved *s, const list *l)
 {
     int group = 0, next = 0;

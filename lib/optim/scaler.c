@@ -1,9 +1,9 @@
-/* scaler.c: multiplies a loss before the backward walk and divides the
- * gradients afterwards.
+/* scaler.c: scales a loss before the backward pass and divides the gradients by
+ * the scale afterwards (torch.amp.GradScaler).
  *
- * A round is the time between two updates. Its number is unique among all
- * scalers. An optimizer stores the rounds in which it was unscaled and in which
- * it stepped, so a scaler needs no list of optimizers. */
+ * A round is the time between two updates of a scaler. Its number is unique
+ * among all scalers. An optimizer stores the round in which it was unscaled and
+ * the one in which it stepped, so a scaler needs no list of optimizers. */
 #include <optim/optim.h>
 
 #include <float.h>
@@ -13,7 +13,8 @@
 #include <tenon/grad_scaler.h>
 #include <tenon/ops.h>
 
-/* The smallest scale allowed: its reciprocal must undo it. */
+/* The smallest scale. Smaller float32 numbers are subnormal, and their
+ * reciprocals are inexact or infinite. */
 #define MIN_SCALE ((double)FLT_MIN)
 
 struct tn_grad_scaler {
@@ -21,9 +22,8 @@ struct tn_grad_scaler {
     tn_grad_scaler_state state;
     bool disabled;
     int64_t round;
-    bool has_unscaled,
-        found_inf; /* in this round: gradients were unscaled; one was not
-                      finite */
+    /* In this round, gradients were unscaled; one of them was not finite. */
+    bool has_unscaled, found_inf;
 };
 
 static const tn_object_class scaler_class = {
@@ -38,7 +38,8 @@ static void begin_round(tn_grad_scaler *scaler)
 
 /* ---- making ------------------------------------------------------------- */
 
-/* state: the name of the argument s; NULL: its numbers are arguments. */
+/* Checks the numbers of a scaler's state. state is the name of the argument
+ * that holds them, or NULL if each is an option of its own. */
 static tn_status check_state(const char *call, const char *state,
                              const tn_grad_scaler_state *s)
 {
@@ -118,9 +119,8 @@ tn_tensor *tn_grad_scaler_scale(tn_grad_scaler *scaler, tn_tensor *loss)
     return tn_scope_result(scope, tn_mul_scalar(wide, scaler->state.scale));
 }
 
-/* Multiplies g by number in place. Is an element of the product infinite or
- * NaN? It can be even if g is finite and number large. Returns a bool tensor,
- * owned by the scope. */
+/* Multiplies g by number in place. Returns a bool tensor, owned by the scope:
+ * whether an element of the product is infinite or NaN. */
 static tn_tensor *unscale(tn_tensor *g, double number)
 {
     static const tn_op *op;
@@ -142,9 +142,9 @@ static tn_tensor *unscale(tn_tensor *g, double number)
     return tn_any(out[1]);
 }
 
-/* Unscales all gradients of optim; 1 if one is infinite or NaN. The flags are
- * combined on the device and read only when the device changes: each read waits
- * for the device. */
+/* Unscales all gradients of optim. Returns 1 if one is infinite or NaN, else 0.
+ * The flags of the gradients are combined on the device and read only when the
+ * device changes, because each read waits for the device. */
 static int unscale_all(tn_optim *optim, double number)
 {
     bool found_inf = false;
@@ -264,7 +264,8 @@ tn_status tn_grad_scaler_update(tn_grad_scaler *scaler)
 
 /* ---- state -------------------------------------------------------------- */
 
-/* For attributes: NULL is not an error. */
+/* Checks the argument of a function that reads an attribute. NULL returns false
+ * without an error. */
 static bool is_scaler(const tn_grad_scaler *scaler, const char *call)
 {
     return scaler && tn_object_check(scaler, &scaler_class, call, "scaler");

@@ -1,6 +1,6 @@
-/* schedule.c: making and stepping schedules, and the schedules that leave the
- * momentum alone. The recurrences are PyTorch's, so that chained schedules give
- * its values. */
+/* schedule.c: makes and steps learning-rate schedules, and contains those that
+ * do not change the momentum. Each step computes the next rate from the last
+ * one by PyTorch's formula, so that chained schedules give PyTorch's values. */
 #include <optim/schedule.h>
 
 #include <math.h>
@@ -61,7 +61,8 @@ static double factor_of(const tn_schedule *schedule, int group)
                                     schedule->of.function.context);
 }
 
-/* first: step 0 of a new schedule, not of one that follows in a sequence. */
+/* Sets the rates of all groups for the current step. first is true for step 0
+ * of a new schedule, false for all other steps. */
 static tn_status advance_groups(tn_schedule *schedule, bool first)
 {
     const tn__schedule_kind *kind = schedule->kind;
@@ -155,7 +156,8 @@ bool tn__schedule_check(const tn__schedule_kind *kind, const char *option,
     return false;
 }
 
-/* Is `steps` within the limits of the schedule and of those in it? */
+/* Returns whether `steps` is within the limits of the schedule and, if it
+ * consists of schedules, within theirs. */
 static bool is_within(const tn_schedule *schedule, int64_t steps)
 {
     if (steps < 0 || (schedule->limit && steps > schedule->limit))
@@ -373,7 +375,7 @@ static void constant_advance(const tn_schedule *schedule, int64_t step,
 static const tn__schedule_kind constant_kind = {
     .name = "schedule_constant_lr", .advance = constant_advance};
 
-/* A factor of 0 has no reciprocal. */
+/* Checks a factor, which must not be 0 because later steps divide by it. */
 static bool is_factor(const tn__schedule_kind *kind, const char *option,
                       double factor)
 {
@@ -476,8 +478,9 @@ tn_schedule *tn_schedule_polynomial_lr_with(
 
 /* ---- CosineAnnealingLR, CosineAnnealingWarmRestarts --------------------- */
 
-/* Where the cosine starts to rise, the quotient of two of its values is 0 / 0.
- * The first rising step is written as a difference. */
+/* A step multiplies the rate by the quotient of two values of the cosine. In
+ * the first rising step that quotient would be 0 / 0, so a difference is added
+ * instead. */
 static void cosine_advance(const tn_schedule *schedule, int64_t step,
                            tn__optim_rates *rates)
 {

@@ -1,35 +1,41 @@
-/* schedule.h: what all learning-rate schedules share. */
+/* schedule.h: the kinds, the struct and internal functions of learning-rate
+ * schedules.
+ *
+ * A group schedule is a schedule of schedules (sequential, chained); the
+ * schedules in it are its children. */
 #ifndef TN_LIB_OPTIM_SCHEDULE_H
 #define TN_LIB_OPTIM_SCHEDULE_H
 
 #include <optim/optim.h>
 #include <tenon/schedule.h>
 
-/* A schedule maps a step number and a group's rates to the new rates. It uses
- * the last learning rate where PyTorch's schedule can be chained, the initial
- * one where it cannot. */
+/* A kind of schedule (StepLR, ...). It maps a step number and the rates of a
+ * parameter group to the new rates. A schedule that PyTorch can chain computes
+ * from the last learning rate, others from the initial one. */
 typedef struct tn__schedule_kind {
-    const char *name; /* of the call that makes it: "schedule_step_lr" */
-    /* NULL for schedules of schedules, and for one whose step has a metric. */
+    const char *name; /* the call that makes it: "schedule_step_lr" */
+    /* Computes the rates of a step. NULL for group schedules, function
+     * schedules and ReduceLROnPlateau. */
     void (*advance)(const tn_schedule *schedule, int64_t step,
                     tn__optim_rates *rates);
-    /* A step of a schedule of schedules. */
+    /* Makes a step of a group schedule. */
     tn_status (*step)(tn_schedule *schedule);
-    /* Its step 0. */
+    /* Makes step 0 of a group schedule. */
     tn_status (*restart)(tn_schedule *schedule);
-    /* The steps of child i after `steps` of its own; negative: it has not
-     * begun, or has ended. */
+    /* Returns how many steps child i has made when the group schedule has made
+     * `steps`; negative if the child has not begun or has ended. */
     int64_t (*child_steps)(const tn_schedule *schedule, int i, int64_t steps);
-    bool relative; /* in a sequence it begins with the current learning rate */
-    bool metric;   /* its step has a metric, and its state is of.plateau */
+    bool relative; /* in a sequence it begins with the current learning rate,
+                      others with the initial one */
+    bool metric;   /* it is ReduceLROnPlateau, whose step takes a metric */
 } tn__schedule_kind;
 
 struct tn_schedule {
     tn_object object;
     const tn__schedule_kind *kind;
-    tn_optim *optim; /* kept */
+    tn_optim *optim; /* counted reference */
     int64_t steps;
-    int64_t limit; /* of steps; 0: none */
+    int64_t limit; /* greatest number of steps, or 0 if there is no limit */
     union {
         struct {
             int64_t step_size;
@@ -58,7 +64,7 @@ struct tn_schedule {
         } one_cycle;
         struct {
             tn_schedule_function of;
-            void *context; /* lent */
+            void *context; /* not owned */
         } function;
         struct {
             tn_schedule_reduce_lr_on_plateau_options o;
@@ -67,37 +73,40 @@ struct tn_schedule {
             int64_t bad_steps, cooldown;
         } plateau;
         struct {
-            tn_schedule **child; /* kept; stored after the struct, as number */
-            int64_t *number;     /* milestones of a sequence; steps that a
-                                    child was ahead when the chain was made */
+            tn_schedule **child; /* counted references; both arrays are stored
+                                    after the struct */
+            int64_t *number;     /* in a sequence, the milestones; in a chain,
+                                    steps each child had made before */
             int count;
         } group;
     } of;
 };
 
-/* A schedule of that kind with `extra` bytes after the struct. The caller fills
- * .of, then calls tn__schedule_start. NULL if optim is not an optimizer. */
+/* Makes a schedule of a kind with `extra` bytes after the struct. The caller
+ * fills .of, then calls tn__schedule_start. NULL if optim is not an
+ * optimizer. */
 tn_schedule *tn__schedule_new(const tn__schedule_kind *kind, tn_optim *optim,
                               size_t extra);
-/* Sets the rates of step 0 and returns the schedule; NULL on failure. */
+/* Sets the rates of step 0. Returns the schedule, or NULL on failure. */
 tn_schedule *tn__schedule_start(tn_schedule *schedule);
 
-/* Is it a schedule? If not, records an error. */
+/* Returns whether schedule is one. If not, records an error. */
 bool tn__schedule_is(const tn_schedule *schedule, const char *call,
                      const char *argument);
-/* One more step, of a schedule within another, too. Does not undo a failure. */
+/* Makes one step, also of a child. If it fails, rates may have changed. */
 tn_status tn__schedule_advance(tn_schedule *schedule);
-/* Step 0 of a schedule within another. first: the sequence begins with it, so
- * that the rates are the initial ones. */
+/* Makes step 0 of a child. If first is false, it follows another schedule in a
+ * sequence, and the learning rates are first reset to the initial ones. */
 tn_status tn__schedule_restart(tn_schedule *schedule, bool first);
 /* Sets the learning rates of all groups to the initial ones. */
 void tn__schedule_reset_lr(tn_optim *optim);
-/* The learning rates and steps before a call that may fail, and its undoing. */
+/* Save the rates of all groups before a call that may fail, and restore
+ * them. */
 void tn__schedule_remember(tn_optim *optim);
 void tn__schedule_recall(tn_optim *optim);
 
-/* Is number in [low, high]? If not, records TN_ERR_ARGUMENT naming schedule and
- * option. */
+/* Returns whether number is in [low, high]. If not, records TN_ERR_ARGUMENT
+ * with the names of schedule and option. */
 bool tn__schedule_check(const tn__schedule_kind *kind, const char *option,
                         double number, double low, double high);
 

@@ -9,13 +9,13 @@
 
 struct tn_average {
     tn_object object;
-    tn_parameter_list *model; /* owned: the module's parameters and buffers */
+    tn_parameter_list *model; /* the module's parameters and buffers; owned */
     double decay;
     int64_t updates;
     bool swapped;
     struct entry {
-        tn_tensor *tensor; /* owned: the average */
-        bool averaged;     /* if false, the latest value is copied instead */
+        tn_tensor *tensor; /* the average; owned */
+        bool averaged;     /* false if the latest value is copied instead */
     } entry[];
 };
 

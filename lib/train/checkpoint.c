@@ -21,8 +21,7 @@ static const char loader_key[] = "loader", schedule_key[] = "schedule",
                   values_key[] = "values";
 
 enum { TEXT_BYTES = 160, MAX_TEXTS = 9, MAX_VALUES = 6 };
-/* The size of the smallest tn_checkpoint, that of versions before the field
- * scaler. */
+/* The size of the oldest tn_checkpoint, which ended before the field scaler. */
 enum { MIN_SIZE = offsetof(tn_checkpoint, scaler) };
 
 static tn_status check_arguments(const char *call, const char *path,
@@ -177,14 +176,15 @@ static void write_texts(texts *t, const tn_checkpoint *c,
                  "%" PRIu64 " %" PRIu64 " %" PRId64 " %" PRId64 " %" PRId64,
                  s.seed, s.epoch, s.batch, s.batch_size, s.sample_count);
     }
-    if (c->schedule) { /* the best metric as bits, in hexadecimal */
+    if (c->schedule) { /* the best metric is written as the integer of its
+                          bits */
         tn_schedule_state s = tn_schedule_snapshot(c->schedule);
         snprintf(add_text(t, schedule_key), TEXT_BYTES,
                  "%" PRId64 " %" PRId64 " %" PRId64 " %" PRIu64, s.steps,
                  s.bad_steps, s.cooldown, bits_of(s.best));
     }
-    if (c->scaler) { /* doubles as bits in hexadecimal: independent of
-                        the locale */
+    if (c->scaler) { /* doubles are written as their bits in hexadecimal,
+                        because decimal points depend on the locale */
         tn_grad_scaler_state s = tn_grad_scaler_snapshot(c->scaler);
         snprintf(add_text(t, scaler_key), TEXT_BYTES,
                  "%" PRId64 " %" PRId64 " %" PRIx64 " %" PRIx64 " %" PRIx64,
@@ -256,7 +256,7 @@ typedef struct loaded {
     tn_loader_state loader;
     tn_grad_scaler_state scaler;
     int64_t updates;
-    uint64_t values[MAX_VALUES]; /* bits */
+    uint64_t values[MAX_VALUES]; /* the doubles' bits */
 } loaded;
 
 /* A group of tensors to load: the module's tensors, or their averages. */
@@ -452,7 +452,8 @@ static tn_status check_loader(const loaded *l, tn_loader *loader)
     return status == TN_OK ? tn_loader_restore(loader, before) : status;
 }
 
-/* Checks that the schedule accepts the state: restores it, then the old one. */
+/* Reads the schedule's state, and checks that the schedule accepts it by
+ * restoring it and then the old state. */
 static tn_status read_schedule(loaded *l, tn_schedule *schedule)
 {
     uint64_t n[4] = {0};

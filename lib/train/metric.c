@@ -1,9 +1,9 @@
 /* metric.c: metrics over many batches.
  *
- * A metric is a sum over samples, held in tensors on the samples' device, and a
- * function that computes the value from it on the host. Sums of floating
- * numbers have a second tensor with the rounding errors (compensated
- * summation), because not every device has float64. */
+ * A metric consists of sums over samples, held in tensors on the samples'
+ * device, and a function that computes the value from them on the host. For
+ * floating sums, a second tensor holds the accumulated rounding errors
+ * (compensated summation), because not every device has float64. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,8 @@
 #include <tenon/metric.h>
 #include <tenon/ops.h>
 
-/* The state: what each tensor holds is said with the metric. */
+/* Indices of a metric's state tensors. The headings of the metrics below say
+ * what SUM holds. */
 enum { SUM, ERRORS, CENTRE, STATES };
 enum { MAX_CLASSES = 4096, MAX_WINDOW = 1 << 20 };
 
@@ -23,11 +24,11 @@ struct tn_metric {
     int64_t classes, top_k, window, ignore_index;
     double threshold;
     char average;             /* 'b' binary, 'i' micro, 'a' macro */
-    tn_device *device;        /* of the first update; NULL before */
-    tn_tensor *state[STATES]; /* kept; NULL before the first update */
-    int64_t count;            /* of samples or updates */
+    tn_device *device;        /* device of the first update; NULL before it */
+    tn_tensor *state[STATES]; /* references; NULL before the first update */
+    int64_t count;            /* number of samples or updates */
     struct pair {
-        tn_tensor *score, *label; /* kept */
+        tn_tensor *score, *label; /* counted reference */
     } * pair;
     size_t pair_count, pair_room;
 };
@@ -83,7 +84,7 @@ static bool same_shape(const tn_tensor *a, const tn_tensor *b)
     return true;
 }
 
-/* Is p (N, C, ...) and y (N, ...)? */
+/* Returns whether p is (N, C, ...) and y is (N, ...). */
 static bool has_scores(const tn_tensor *p, const tn_tensor *y)
 {
     int ndim = tn_tensor_ndim(p);
@@ -124,7 +125,7 @@ static bool check_equal(const tn_tensor *p, const tn_tensor *y)
     return true;
 }
 
-/* The predicted classes, shaped as y. */
+/* Returns the predicted classes, shaped as y. */
 static tn_tensor *predicted(const tn_metric *metric, tn_tensor *p,
                             const tn_tensor *y)
 {
@@ -135,13 +136,12 @@ static tn_tensor *predicted(const tn_metric *metric, tn_tensor *p,
     return tn_to_dtype(p, TN_I64);
 }
 
-/* x as a vector. */
 static tn_tensor *flat(tn_tensor *x)
 {
     return tn_reshape(x, tn_dims(-1));
 }
 
-/* The sums of a and b over all elements, as a vector. */
+/* Returns (sum of a, sum of b) as a vector. */
 static tn_tensor *two_sums(tn_tensor *a, tn_tensor *b)
 {
     return tn_stack((tn_tensor *[]){tn_sum(a), tn_sum(b)}, 2, 0);
@@ -165,14 +165,14 @@ static tn_tensor *zeros(const tn_metric *metric, int64_t count, tn_dtype dtype)
     return tn_zeros(tn_dims(count), .dtype = dtype, .device = metric->device);
 }
 
-/* float64 for float64, float32 for narrower types. */
+/* Converts types narrower than float32 to float32. */
 static tn_tensor *widened(tn_tensor *x)
 {
     return tn_tensor_dtype(x) == TN_F64 ? x : tn_to_dtype(x, TN_F32);
 }
 
-/* Adds x to SUM, and its rounding errors to ERRORS: Neumaier's summation with
- * the order of the two terms found by Knuth's TwoSum. */
+/* Adds x to SUM, and the rounding errors of that addition to ERRORS (Neumaier's
+ * summation; the errors are computed by Knuth's TwoSum). */
 static bool add(tn_metric *metric, tn_tensor *x)
 {
     tn_tensor *sum = metric->state[SUM];
@@ -191,7 +191,8 @@ static bool add(tn_metric *metric, tn_tensor *x)
 static double *read(tn_tensor *x)
 {
     int64_t count = x ? tn_tensor_numel(x) : 0;
-    bool wide = tn_tensor_dtype(x) != TN_F32; /* float64 or int64 */
+    bool wide = tn_tensor_dtype(x) != TN_F32; /* a type of 8 bytes: float64 or
+                                                 int64 */
     size_t bytes = (size_t)count * (wide ? sizeof(double) : sizeof(float));
     double *out = malloc((size_t)count * sizeof *out + 1);
     void *raw = malloc(bytes + 1);
@@ -210,7 +211,7 @@ static double *read(tn_tensor *x)
     return out;
 }
 
-/* The elements of SUM with their errors. */
+/* Returns SUM + ERRORS on the host, in memory that the caller frees. */
 static double *read_sum(tn_metric *metric)
 {
     double *sum = read(metric->state[SUM]);
@@ -271,7 +272,8 @@ static double accuracy_value(tn_metric *metric)
 
 /* ---- classes: SUM is the confusion matrix, (classes^2), int64 ------------ */
 
-/* -1 where x is no class, so that scatter_add reports it. */
+/* Returns a bool tensor, true where x is not a class. The caller replaces these
+ * elements by -1, which scatter_add reports as out of range. */
 static tn_tensor *out_of_range(const tn_metric *metric, tn_tensor *x)
 {
     return tn_logical_or(tn_lt_scalar(x, 0), tn_ge_scalar(x, metric->classes));
@@ -305,7 +307,7 @@ static bool classes_update(tn_metric *metric, tn_tensor *p, tn_tensor *y)
     return put(metric, SUM, tn_scatter_add(sum, 0, flat(at), flat(one)));
 }
 
-/* True positives, false positives and false negatives. */
+/* The true positives, false positives and false negatives of one class. */
 typedef struct counts {
     double tp, fp, fn;
 } counts;
@@ -394,7 +396,7 @@ static double confusion_value(tn_metric *metric)
                     "tn_metric_matrix()");
 }
 
-/* ---- auroc: all scores and targets --------------------------------------- */
+/* ---- auroc: pair[] holds all scores and targets -------------------------- */
 
 static bool auroc_update(tn_metric *metric, tn_tensor *p, tn_tensor *y)
 {
@@ -427,12 +429,14 @@ static int by_score(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Mann and Whitney's U over the number of pairs; tied scores have their mean
- * rank. */
+/* Returns the area under the ROC curve: Mann and Whitney's U divided by the
+ * number of pairs of a positive and a negative sample. Equal scores count one
+ * half. */
 static double area(sample *s, size_t count)
 {
     qsort(s, count, sizeof *s, by_score);
-    double below = 0, wins = 0, positives = 0; /* below: of class 0 */
+    double below = 0, wins = 0, positives = 0; /* below: samples of class 0 with
+                                                  lower scores */
     for (size_t i = 0, end; i < count; i = end) {
         double here[2] = {0};
         for (end = i; end < count && s[end].score == s[i].score; end++)
@@ -449,7 +453,7 @@ static double area(sample *s, size_t count)
     return wins / (below * positives);
 }
 
-/* Appends a pair of tensors to the samples. */
+/* Appends the scores and labels of one update to the samples. */
 static bool append(sample *s, size_t *count, const struct pair *pair)
 {
     double *score = read(pair->score),
@@ -487,9 +491,10 @@ static double auroc_value(tn_metric *metric)
     return value;
 }
 
-/* ---- r2: CENTRE (K) is the first batch's mean target, by which all targets
- * are shifted against cancellation. SUM (3, K): squared errors, shifted
- * targets, their squares. */
+/* ---- r2 -------------------------------------------------------------------
+ * CENTRE (K) is the mean target of the first batch. It is subtracted from all
+ * targets to avoid cancellation. SUM (3, K) holds the sums of the squared
+ * errors, of the shifted targets and of their squares. */
 
 static bool r2_update(tn_metric *metric, tn_tensor *p, tn_tensor *y)
 {
@@ -537,7 +542,7 @@ static double r2_value(tn_metric *metric)
     return good ? value / (double)outputs : NAN;
 }
 
-/* ---- mean: SUM (2): weighted values, weights ----------------------------- */
+/* ---- mean: SUM is (sum of weighted values, sum of weights) --------------- */
 
 static bool mean_update(tn_metric *metric, tn_tensor *p, tn_tensor *weight)
 {
@@ -559,7 +564,7 @@ static double mean_value(tn_metric *metric)
     return value;
 }
 
-/* ---- running mean: SUM (window) is a ring -------------------------------- */
+/* ---- running mean: SUM is a ring buffer of `window` means ---------------- */
 
 static bool running_update(tn_metric *metric, tn_tensor *p, tn_tensor *y)
 {

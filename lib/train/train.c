@@ -1,10 +1,10 @@
 /* train.c: the training loop.
  *
- * The losses of an epoch are added up on the device (a tn_metric_mean). They are
- * read at checkpoints and at the end of the epoch only, so a step does not wait
- * for the device. A checkpoint is written between optimizer steps, when there
- * are no accumulated gradients. What decides the rest of the run is in it as
- * numbers: values[] below. */
+ * The losses of an epoch are added up on the device (a tn_metric_mean). They
+ * are read only at checkpoints and at the end of the epoch, so a step does not
+ * wait for the device. A checkpoint is written between optimizer steps, when
+ * there are no accumulated gradients. It contains values[] below, which a
+ * resumed run needs to continue with the same results. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -24,11 +24,11 @@ typedef struct run {
     tn_train_state s;
     tn_loader *loader;
     tn_parameter_list *parameters;
-    tn_metric *mean;    /* of the losses since the last fold */
-    int64_t mean_count; /* samples in it */
+    tn_metric *mean;    /* losses since the last fold_losses */
+    int64_t mean_count; /* number of samples in mean */
     double values[VALUES];
-    const char *phase; /* "validation"; NULL: a step */
-    bool shown;        /* progress is shown */
+    const char *phase; /* "validation", or NULL in a training step */
+    bool shown;        /* whether progress is shown */
     tn_progress bar;
     double start_s, drawn_s;
     char note[96];
@@ -73,7 +73,7 @@ static tn_tensor *loss_of(tn_tensor *out, const tn_batch *batch,
     return x;
 }
 
-/* Adds a loss, weighted by the samples of its batch. */
+/* Adds a batch's loss, weighted by its number of samples. */
 static void add_loss(tn_metric *mean, tn_tensor *loss, const tn_batch *batch)
 {
     tn_tensor *one = tn_reshape(tn_detach(loss), TN_SCALAR);
@@ -98,7 +98,7 @@ static tn_dtype cast_of(tn_dtype wanted)
     return wanted ? wanted : tn_autocast_dtype();
 }
 
-/* Returns the mean loss; 0 if there is no loss. */
+/* Evaluates module on one epoch. Returns the mean loss, or 0 without a loss. */
 static double evaluate(tn_module *module, tn_loader *loader,
                        const tn_evaluate_options *o)
 {
@@ -151,8 +151,9 @@ double tn_evaluate_with(tn_module *module, tn_loader *loader,
 
 /* ---- checkpoints --------------------------------------------------------- */
 
-/* Moves the losses from the device to values[]. The same happens in a run that
- * was resumed here, so that both have the same bits. */
+/* Moves the losses from the device to values[]. A resumed run starts with these
+ * values and an empty mean. An uninterrupted run does so at each checkpoint,
+ * too, and therefore gets the same bits. */
 static void fold_losses(run *r)
 {
     if (r->mean_count == 0)
@@ -252,8 +253,8 @@ static void show_step(run *r, const tn_batch *batch)
     tn_progress_step(&r->bar, r->note);
 }
 
-/* Number of batches whose gradients are added up for the step that the batch
- * belongs to; the last step of an epoch may have fewer. */
+/* Returns the number of batches in the optimizer step to which the batch
+ * belongs. The last step of an epoch may have fewer. */
 static int64_t group_size(const run *r, const tn_batch *batch)
 {
     int64_t first = batch->index - batch->index % r->o.accumulate;
@@ -296,15 +297,15 @@ static void train_batch(run *r, const tn_batch *batch)
     r->s.batch_loss = NULL;
 }
 
-/* Is the position after this batch between two steps, within the epoch? The
- * end of an epoch has a checkpoint of its own. */
+/* Returns whether a checkpoint may follow this batch: a step ends with it, and
+ * the epoch does not. The end of an epoch has a checkpoint of its own. */
 static bool between_steps(const run *r, const tn_batch *batch)
 {
     return batch->index % r->o.accumulate == r->o.accumulate - 1 &&
            batch->index + 1 < tn_loader_count(r->loader);
 }
 
-/* Returns false if the epoch was left before its end. */
+/* Runs the steps of an epoch. Returns false if it was left before its end. */
 static bool train_steps(run *r)
 {
     bool whole = true;
@@ -337,7 +338,8 @@ static void validate(run *r)
     r->s.validation_loss = evaluate(r->s.module, r->o.validation, &o);
 }
 
-/* Updates what is best, and saves the weights if they are. */
+/* Compares the monitored value with the best one. If it is better, saves the
+ * weights. */
 static void judge(run *r)
 {
     r->s.monitored = r->o.monitor      ? tn_metric_value(r->o.monitor)
@@ -368,7 +370,7 @@ static void write_log(run *r)
 {
     if (!r->o.log || tn_error())
         return;
-    if (r->shown) /* the line takes the place of the progress bar's last one */
+    if (r->shown) /* clear the progress bar's line before writing */
         fputs("\r\033[K", stderr);
     fprintf(r->o.log, "epoch %*" PRId64 "/%" PRId64, r->s.epochs > 9 ? 2 : 1,
             r->s.epoch + 1, r->s.epochs);
@@ -525,7 +527,7 @@ static tn_status take_options(tn_train_options *o, tn_loader *loader,
     return TN_OK;
 }
 
-/* Puts the place before the message of the pending error. */
+/* Prefixes the message of the pending error with the epoch and step. */
 static void name_place(const run *r)
 {
     char text[1024];
