@@ -79,11 +79,11 @@ static tn_cpu_run *routine_for(const compiler *c, const frame *f,
     }
 }
 
-/* Joins two draws of the random generator Philox if the first argument of this
- * PHILOX is x + 1 and an earlier PHILOX has the arguments x, slot[1] and
- * slot[2]. The earlier one becomes a CPU_PAIR that computes both results, and
- * join_pair returns true. Otherwise it returns false. randn needs two such
- * draws for each element. */
+/* Joins two draws of the random generator Philox, as in randn, which needs two
+ * for each element. If this PHILOX has the arguments x + 1, slot[1] and
+ * slot[2], looks for an earlier PHILOX with the arguments x, slot[1] and
+ * slot[2]. If there is one, it becomes a CPU_PAIR that computes both results,
+ * and the function returns true. */
 static bool join_pair(compiler *c, frame *f, uint32_t number, tn_cpu_run *run,
                       const uint32_t *slot)
 {

@@ -1,6 +1,6 @@
-/* plan.h: how a launch is cut. Rows form groups, a task is several groups, and
- * a group consists of blocks. program/code.h defines rows, groups, blocks,
- * columns and slots. */
+/* plan.h: how a launch is cut into tasks for threads. Rows form groups, a task
+ * is several groups, and a group consists of blocks. program/code.h defines
+ * rows, groups, blocks, columns and slots. */
 #ifndef TN_CPU_PLAN_H
 #define TN_CPU_PLAN_H
 
@@ -9,7 +9,8 @@
 struct cpu_plan {
     const tn_built *built;
     const tn_launch *launch;
-    const cpu_code *code; /* the form of built that the launch runs */
+    /* the compiled form of `built` that the launch runs */
+    const cpu_code *code;
     const tn_cpu_routines *routines;
     char *uniform; /* memory of UNIFORM slots */
     /* Memory of ROW slots if all tasks work on the same rows (split_rows.c),
@@ -20,14 +21,14 @@ struct cpu_plan {
     struct {
         int64_t rows; /* largest number of rows of a group */
         int64_t per_task, count; /* groups of a task, and of the launch */
-        /* With columns: the number of adjacent rows that are cut into groups.
-         * They are the points of the innermost outer dimensions that merge to
-         * one, or the points of the box. */
+        /* If `columns` is set: the number of adjacent rows from which groups
+         * are cut. These rows are all points of the innermost outer dimensions
+         * that can be merged to one, or of the box (box_first). */
         int64_t column_extent;
-        /* With columns: the box is the set of outer dimensions from box_first
-         * on, and a group has some or all of its points. If box_first is
-         * outer_ndim, there is no box, and groups are cut from the innermost
-         * outer dimension. */
+        /* If `columns` is set: the first dimension of the box. The box is the
+         * set of outer dimensions from box_first on, and a group has some or
+         * all of its points. If box_first is outer_ndim, there is no box, and
+         * groups are cut from the innermost outer dimension. */
         uint32_t box_first;
     } groups;
     struct {
@@ -36,14 +37,16 @@ struct cpu_plan {
     } tile;
     /* How blocks share indices (hoist.c), or NULL if they do not. */
     struct cpu_hoist *hoist;
-    /* columns: a group is a set of columns (rows that are adjacent in memory).
-     * tiled: a group is a tile of two dimensions (tile.c). */
+    /* If columns is set, a group is a set of columns (rows that are adjacent in
+     * memory). If tiled is set, a group is a tile of two dimensions
+     * (tile.c). */
     bool columns, tiled;
     bool taps;     /* the program computes weighted sums of loads by an index,
                       which taps_blocks.c runs */
     bool in_place; /* an output has the same memory as an input */
-    bool overlap;  /* in_place, and that input is read after the output is
-                      written, so loads must copy */
+    /* in_place is set, and the input is read after the output is written, so
+     * loads must copy */
+    bool overlap;
     bool kept;     /* a block is a whole group, so each value is computed
                       once */
     /* How traffic.c overlaps memory accesses with computation. */

@@ -16,9 +16,9 @@ typedef struct cpu_plan cpu_plan;
  * subrows (contiguous pieces of a row), it has one scalar for each subrow. */
 #define TN_CPU_ONE_EACH (INT64_MIN + 1)
 
-/* What an earlier block has already computed for an operation of hoisted code:
- * the result, or only the offsets of the elements that a load by an index
- * reads. */
+/* What an earlier block with the same indices has already computed for an
+ * operation: the result or, for a load by an index, only the offsets of the
+ * elements that it reads (hoist.c). */
 enum { CPU_KNOWN = 1 /* result */, CPU_PLACED /* offsets */ };
 
 /* Memory [at, end) that the next block reads, and that is still to be
@@ -42,8 +42,9 @@ typedef struct cpu_stream_block {
  * indices use it (taps_blocks.c). */
 typedef struct cpu_tap_table {
     tn_cpu_tap *tap; /* tap[entry][tap number] */
-    /* The number of the set of blocks that share the table, or -1 if the table
-     * is not filled. The number of entries, or 0 if no table is possible. */
+    /* `outer` is the number of the set of blocks that share the table, or -1 if
+     * the table is not filled. `entries` is the number of entries, or 0 if no
+     * table is possible. */
     int64_t outer, entries;
 } cpu_tap_table;
 
@@ -68,7 +69,8 @@ typedef struct cpu_task {
      * row to row, in value[element][row] from element to element, and in a
      * block of subrows from subrow to subrow. */
     int64_t *step;
-    const cpu_view *view; /* view[operand], for elem parts */
+    /* view[operand]: how operations on elements address an operand */
+    const cpu_view *view;
     cpu_view *own_view;   /* memory for the views of one group, if the plan has
                              columns, tiles or shared indices, or NULL */
     char *temporary;      /* 8 bytes for each element of a block */
@@ -113,8 +115,8 @@ typedef struct cpu_task {
          * computed the result or the offsets. NULL if this block must compute
          * everything. */
         const uint8_t *skip;
-        /* The results are valid for the blocks of set number `outer`, which
-         * share their indices, if they have at most `count` elements. */
+        /* The results are valid for set number `outer` of the blocks that share
+         * their indices, and only for blocks of at most `count` elements. */
         int64_t outer, count;
     } shared;
     cpu_tap_table taps[2]; /* the table for whole blocks, and for shorter
@@ -142,9 +144,9 @@ typedef struct cpu_task {
 /* Runs the operations of a part once. level is CPU_ELEM for the elements of the
  * block, CPU_ROW for the rows of the group, CPU_UNIFORM for one scalar. */
 void tn__cpu_run_part(cpu_task *task, cpu_part part, unsigned level);
-/* Notes that an operation reads or writes the `bytes` bytes at `flat`, and that
- * the next block will need those at flat + distance, so that they are
- * prefetched (traffic.c). */
+/* Records that an operation reads or writes the `bytes` bytes at `flat`, and
+ * that the next block will need those at flat + distance, so that traffic.c
+ * prefetches them. */
 void tn__cpu_prefetch_next_block(cpu_task *t, const cpu_op *op,
                                  const char *flat, int64_t bytes,
                                  int64_t distance);
@@ -162,7 +164,8 @@ void tn__cpu_task_finish(cpu_task *task);
 /* Initialises a task with scratch memory of the calling thread. Returns false
  * and sets plan->failed if memory is out. */
 bool tn__cpu_task_init(cpu_task *task, cpu_plan *plan);
-/* Sets the task's rows and, with columns, its views to a group. */
+/* Sets the task to group number `group`: its rows and, if the plan has columns,
+ * its views. */
 void tn__cpu_task_group(cpu_task *task, int64_t group);
 /* Runs a stage's elem part block by block over elements [first, end) of the
  * group's rows. The state of the reductions stays in task->fold. */

@@ -5,9 +5,8 @@
 
 #include <stdint.h>
 
-/* The loops of float products, for one type (float_product.c), besides
- * tn_cpu_conv_routines.tiles, which products use too. With beta 0, c is not
- * read. */
+/* Loops of matrix products of floats, for one type (float_product.c). Products
+ * also use tn_cpu_conv_routines.tiles. If beta is 0, c is not read. */
 typedef struct tn_cpu_product_routines {
     /* c[j * c_step] = alpha * (sum over p < k of x[p] * rows[j * row + p]) +
      * beta * c[j * c_step], for j < count */
@@ -23,10 +22,10 @@ typedef struct tn_cpu_product_routines {
  * the sums are not in the caches, so prefetch them before they are needed. */
 enum { TN_CPU_TILE_ADD = 1, TN_CPU_TILE_PREFETCH = 2 };
 
-/* The loops of convolution, for one type (cpu_conv.c uses them). The sums and
- * weights of a position are `vectors` (1 or 2) vectors of `lanes` elements.
- * Steps and rows are strides in elements. "(+)=" overwrites or, with `add` or
- * TN_CPU_TILE_ADD, adds. */
+/* The loops of convolution, for one type (cpu_conv.c uses them). A pixel's sums
+ * are `vectors` (1 or 2) vectors of `lanes` elements, and so are the weights
+ * that are multiplied with one input element. Steps and rows are strides in
+ * elements. "(+)=" overwrites or, with `add` or TN_CPU_TILE_ADD, adds. */
 typedef struct tn_cpu_conv_routines {
     int64_t lanes;
     /* Number of pixels that loops with one pixel in each lane compute at a
@@ -99,10 +98,10 @@ typedef struct tn_cpu_conv_routines {
     void (*add_to)(void *a, const void *b, int64_t n); /* a[i] += b[i] */
 } tn_cpu_conv_routines;
 
-/* The transforms of Winograd convolution (conv_winograd.c) for tiles of two
- * pixels in one row, or of 2 x 2 pixels. Transformed data are 4 or 16 planes.
- * Plane p holds element p of all tiles; `plane` is the stride of planes in
- * elements. */
+/* The transforms of Winograd convolution (conv_winograd.c). A tile has two
+ * pixels of one row, or 2 x 2 pixels. Its transform has 4 or 16 elements. They
+ * are stored in as many planes: plane p holds element p of all tiles. `plane`
+ * is the stride of planes in elements. */
 typedef struct tn_cpu_winograd_routines {
     /* Splits rows into even and odd columns. With k = first + j:
      *     out[2 * half * i + half * (k % 2) + k / 2] = in[i][j] */
