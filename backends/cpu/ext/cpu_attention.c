@@ -16,9 +16,9 @@
 #include "../prim/float_product.h"
 
 enum {
-    /* queries of a block, whose 32 x 256 scores take 32 KiB */
+    /* number of queries in a block. Their 32 x 256 scores have 32 KiB. */
     QUERIES = 32,
-    /* keys of a block */
+    /* number of keys in a block */
     KEYS = 256,
     /* The number of queries of a forward task. Keys are transposed once for all
      * of them. */

@@ -65,7 +65,8 @@ typedef struct copy {
     bool stream; /* whether to use non-temporal stores */
     /* Non-temporal copies prefetch their source this many bytes ahead. */
     int64_t prefetch_distance;
-    /* Repeats one element along a row; NULL if rows are copied. */
+    /* The routine that repeats one element along a row, or NULL if rows are
+     * copied. */
     tn_cpu_run *fill;
 } copy;
 

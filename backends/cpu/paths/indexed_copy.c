@@ -81,8 +81,8 @@ typedef struct run {
 
 /* The runs of one of the last two dimensions. */
 typedef struct axis {
-    uint32_t index; /* number of the index that varies along the dimension, or
-                       TN_CPU_NONE */
+    /* number of the index that varies along this dimension, or TN_CPU_NONE */
+    uint32_t index;
     uint32_t run_count;
     run run[MAX_RUNS];
 } axis;
@@ -291,7 +291,8 @@ static bool find_runs(work *w)
         return false; /* take.c copies whole rows */
     for (uint32_t k = 0; k < copy->count && !copy->zero; k++)
         if (is_affine(w, k) || (k != w->rows.index && k != w->columns.index))
-            return false; /* nothing here checks the range of such an index */
+            /* because nothing here checks the range of such an index */
+            return false;
     return w->rows.index == TN_CPU_NONE || w->rows.index != w->columns.index;
 }
 
@@ -517,7 +518,9 @@ static bool launch_runs(tn_built *built, const tn_launch *launch,
                         tn_status *status)
 {
     (void)status;
-    work w; /* clearing all of it takes as long as a small launch */
+    /* not initialised, because clearing all of it takes as long as a small
+     * launch */
+    work w;
     w.built = built;
     w.launch = launch;
     w.routines = built->routines;

@@ -13,13 +13,13 @@
  * A unit is a few rows of results that one call of a routine computes. */
 #include "taps.h"
 
-#define UNIT 4096 /* most results of a unit, which take a quarter of an L1 */
+#define UNIT 4096 /* largest number of results in a unit: a quarter of an L1 */
 /* The largest number of elements of the rows of a unit if a table is used. The
  * prefetched rows of the next unit must also fit in L1. */
 #define MAX_ROW_INPUT 2048
 #define MIN_LINE 4  /* least length of a row of results (first case) */
 #define TASK 131072 /* results that one task computes */
-/* for fewer rows, making a table takes longer than it saves (second case) */
+/* With fewer rows, making a table takes longer than it saves (second case). */
 #define MIN_ROWS 4
 /* Results of at least this many bytes are prefetched for writing, because L1
  * and L2 do not hold them yet. */

@@ -47,7 +47,8 @@ bool tn__cpu_taps_shared(const cpu_plan *plan)
     return shared;
 }
 
-/* A tap with weight 0 reads nothing, so its offset is ignored. */
+/* Ignores the offset of a tap whose weight is 0, because such a tap reads
+ * nothing. */
 int64_t tn__cpu_tap_span(const cpu_tap_lists *lists, int64_t at, int64_t n,
                          int64_t most)
 {

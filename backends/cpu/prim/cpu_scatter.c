@@ -22,7 +22,8 @@
  * memory. A distance of 8 points is as fast (Zen 5, 2026-11). */
 #define ROWS_AHEAD 4
 #define ROW_BLOCK 256     /* rows of src that are processed at a time */
-/* Elements of a block of rows if two threads share the rows. */
+/* Number of elements in a block of rows if two threads share the rows
+ * (half). */
 #define HALF_POINTS 65536
 /* Largest number of lines that run side by side. They fill whole cache lines.
  * They are so few that even a destination with thousands of points per line

@@ -211,7 +211,8 @@ void tn__cpu_run_load(cpu_task *t, const cpu_op *op, const cpu_span *s)
         op->a == TN_CPU_NONE && op->b == TN_CPU_NONE && op->c == TN_CPU_NONE;
     bool may_lend =
         plain && tn__cpu_is_as_stored(view->dtype) && !t->plan->overlap;
-    /* The stride of values that are copied. In-place loads set another. */
+    /* The stride of values that are copied. Loads that read in place set
+     * another stride. */
     t->step[op->out] = op->flags & LOAD_LENT && !t->layout.columns
                            ? t->block.count / t->group.rows
                            : t->group.rows;

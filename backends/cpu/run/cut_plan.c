@@ -17,7 +17,8 @@
 
 /* ---- views --------------------------------------------------------------- */
 
-/* Makes the views of all operands over all elements and over rows. */
+/* Initialises two views of each operand: view[], over all elements, and
+ * row_view[], over rows. */
 static void plan_views(cpu_plan *plan)
 {
     const tn_built *built = plan->built;

@@ -20,7 +20,8 @@ struct cpu_plan {
     int64_t block; /* largest number of elements of a block */
     struct {
         int64_t rows; /* largest number of rows of a group */
-        int64_t per_task, count; /* groups of a task, and of the launch */
+        /* number of groups in a task, and in the launch */
+        int64_t per_task, count;
         /* If `columns` is set: the number of adjacent rows from which groups
          * are cut. These rows are all points of the innermost outer dimensions
          * that can be merged to one, or of the box (box_first). */
@@ -148,7 +149,7 @@ typedef struct cpu_hoist {
     int64_t box, chunks;
     uint32_t shared;      /* bit d: all indices are constant along dimension
                              d */
-    int64_t shared_count; /* blocks that share their indices */
+    int64_t shared_count; /* number of blocks that share the same indices */
     /* skip[operation]: what later blocks need not compute again: CPU_KNOWN (the
      * result), CPU_PLACED (the offsets of a load by an index) or 0. */
     uint8_t skip[TN_CPU_HOIST_OPS];

@@ -119,8 +119,8 @@ typedef struct cpu_task {
          * their indices, and only for blocks of at most `count` elements. */
         int64_t outer, count;
     } shared;
-    cpu_tap_table taps[2]; /* the table for whole blocks, and for shorter
-                              ones */
+    /* taps[0] is the table for whole blocks, taps[1] that for shorter blocks */
+    cpu_tap_table taps[2];
     struct {
         /* Element i of a tile is at this position of the iteration space:
          * at + i / width * step[0] + i % width * step[1]. */
@@ -130,7 +130,8 @@ typedef struct cpu_task {
     struct {
         /* A ring of traffic.blocks blocks. */
         cpu_stream_block block[TN_CPU_STREAM_BLOCKS];
-        uint32_t made, sent; /* blocks computed so far; blocks stored so far */
+        /* number of blocks computed so far, and of blocks stored so far */
+        uint32_t made, sent;
         uint32_t slot;       /* the slot whose result goes to block number
                                 `made`, or TN_CPU_NONE */
     } deferred;

@@ -544,7 +544,8 @@ static tn_status ctc_loss(tn__call *call)
         return status;
     /* float32 is computed in float64. A log-likelihood of 100 has five decimal
      * digits after the point in float32, and each step of the recursion loses
-     * some: after fifty steps the relative error of a gradient would be 1e-4. */
+     * some of them. After fifty steps the relative error of a gradient would be
+     * 1e-4. */
     tn_dtype dtype = x->dtype;
     if (dtype == TN_F32)
         x = tn_to_dtype(x, TN_F64);
