@@ -18,7 +18,7 @@
 /* The rows that are copied together have at most this many bytes, so that they
  * and their source fit in L1. */
 #define NEAR (16 << 10)
-#define MAX_RUNS 32 /* most runs along one dimension */
+#define MAX_RUNS 32 /* largest number of runs along one dimension */
 /* Least average length of a run, in elements. For shorter runs the general code
  * in run/ is faster. */
 #define MIN_RUN 8
@@ -79,7 +79,8 @@ typedef struct run {
     bool zero;
 } run;
 
-/* The runs of one of the last two dimensions. */
+/* The runs (ranges of elements that are copied, or set to 0) along one of the
+ * last two dimensions. */
 typedef struct axis {
     /* number of the index that varies along this dimension, or TN_CPU_NONE */
     uint32_t index;
@@ -355,7 +356,8 @@ static void copy_edged(const work *w, const axis *columns, bool streamed,
                                 edge);
 }
 
-/* Returns whether the rows are edged (see copy_edged). */
+/* Returns whether the rows are edged: one long run with one or two single
+ * elements beside it, as in padding by 1. */
 static bool is_edged(const work *w, const axis *columns)
 {
     const run *r = columns->run;

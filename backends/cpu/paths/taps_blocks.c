@@ -11,8 +11,9 @@
 
 #include "taps.h"
 
-#define TABLE_BYTES 24576 /* bytes of a block's table: about half an L1 */
-#define MAX_POINTS 2048   /* most points of a block */
+/* largest size of a block's table in bytes: about half an L1 */
+#define TABLE_BYTES 24576
+#define MAX_POINTS 2048 /* largest number of points of a block */
 
 int64_t tn__cpu_taps_block(const tn_built *built)
 {

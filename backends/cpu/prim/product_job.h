@@ -31,11 +31,12 @@ typedef struct job {
     int64_t first, depth; /* the current range of k: [first, first + depth) */
     /* The packed operands. `a` is NULL if a is read in place, not packed. */
     char *a, *panels;
-    /* b is read in place, except for a panel whose last vector is partial. */
+    /* Whether b is read in place. A panel whose last vector is partial is
+     * packed nevertheless. */
     bool in_place;
-    /* at[q]: offset in elements of element q of a row of a. */
+    /* at[q]: the offset of element q in a row of a, in elements */
     int64_t at[DEPTH];
-    /* row[i]: address of row i of a, in the current block of rows. */
+    /* row[i]: the address of row i of a in the current block of rows */
     const void *row[BLOCK];
     _Alignas(64) char sums[PANEL * BLOCK], transposed[PANEL * BLOCK];
 } job;

@@ -8,7 +8,7 @@ enum {
      *   the other, each by all threads.
      * - A slab is DEPTH rows of k. Threads pack the operands for MIN_SLABS
      *   slabs at a time (6 MB of floats), or for as many slabs as fill
-     *   SLAB_BYTES. A task packs PIECE rows of a or a few columns of b.
+     *   SLAB_BYTES. A task packs PIECE rows of a or GROUP panels of b.
      * - A tile has TILE rows and columns of a block, and is one task. If there
      *   are fewer than MIN_TILES tiles, they are halved, but not below MIN_TILE
      *   rows and columns. This happens in gradients of weights, which have few

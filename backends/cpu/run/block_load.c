@@ -14,7 +14,9 @@ static int64_t position(const cpu_task *t, const cpu_span *s, int64_t i)
 {
     const cpu_plan *plan = t->plan;
     if (plan->hoist)
-        return t->tile.at + i; /* a block has all points of inner dimensions */
+        /* the points are consecutive, because a block has all points of the
+         * inner dimensions */
+        return t->tile.at + i;
     if (s->level == CPU_ROW)
         return (t->group.first_row + i) * plan->row_length;
     if (plan->tiled)

@@ -109,7 +109,8 @@ int64_t tn__cpu_block_size(const cpu_code *code, bool whole);
 /* Subrows are the contiguous pieces of which a row consists, such as the planes
  * x[n][c] of channel c in a batch of images (subrows.c). */
 
-/* Runs of fewer elements are not worth a block of their own. */
+/* A run of fewer elements is not a block of its own, because the overhead would
+ * be too large. */
 #define TN_CPU_MIN_RUN 512
 /* Returns the length of the subrows if machine code can process the rows subrow
  * by subrow, else 0. `run` is the shortest run of any operand. */
@@ -143,8 +144,8 @@ typedef struct cpu_hoist {
     int64_t extent[2 * TN_MAX_NDIM];
     int64_t number[2 * TN_MAX_NDIM]; /* row-major stride of each merged
                                         dimension, in elements */
-    /* A block has `box` coordinates of dimension box_dim and all of the inner
-     * dimensions. Dimension box_dim is cut into `chunks` boxes. */
+    /* A block spans `box` coordinates of dimension box_dim and the whole of all
+     * inner dimensions. Dimension box_dim is cut into `chunks` boxes. */
     uint32_t box_dim;
     int64_t box, chunks;
     uint32_t shared;      /* bit d: all indices are constant along dimension

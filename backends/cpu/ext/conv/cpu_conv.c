@@ -27,7 +27,7 @@
 
 enum {
     /* Number of rows of a panel of weights that are multiplied at a time. They
-     * have 32 KiB and are reused for all pixels of a block. */
+     * have at most 32 KiB and are reused for all pixels of a block. */
     DEPTH = 256,
     /* If a block has at least this many columns, each row of pixels skips the
      * taps that lie outside the images. */
