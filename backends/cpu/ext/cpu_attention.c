@@ -112,7 +112,8 @@ static int64_t keys_to_whole(int64_t keys)
     return (keys + KEYS - 1) / KEYS * KEYS;
 }
 
-/* Returns the number of keys that at least one query before `end` sees. */
+/* Returns the number of keys to which at least one query before `end`
+ * attends. */
 static int64_t keys_before(const tn_attention_args *a, int64_t end)
 {
     return a->flags & TN_ATTENTION_CAUSAL ? tn__cpu_min(end, a->keys)

@@ -70,7 +70,8 @@ typedef struct copy {
     tn_cpu_run *fill;
 } copy;
 
-/* Sorts the dimensions by falling strides of the output and merges them. */
+/* Sorts the dimensions by falling strides of the output. Merges adjacent
+ * dimensions where the strides allow it. */
 static void order_dimensions(copy *c, const tn_launch *launch,
                              const int64_t *in, const int64_t *out)
 {

@@ -318,7 +318,8 @@ void tn__cpu_fold_join(cpu_fold *fold, const cpu_fold *part, char *part_value,
     fold->chunks++;
 }
 
-/* Stores the result of a reduction of no elements, as a register value. */
+/* Stores in value[] the result of a reduction of no elements, such as 0 for a
+ * sum, in the result's register type. */
 static void write_empty(const cpu_reduce *reduce, uint8_t *value)
 {
     static const double floats[] = {0, 1, -INFINITY, INFINITY, 0, 0};

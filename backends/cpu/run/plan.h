@@ -99,8 +99,8 @@ tn_status tn__cpu_run(tn_built *built, const tn_launch *launch);
 void tn__cpu_plan_fault(cpu_plan *plan, uint32_t operand, uint32_t dim,
                         int64_t index, int64_t position);
 
-/* Returns the bytes of one element in all ELEM slots and, with `whole`, in all
- * GROUP slots. At least 1. */
+/* Returns the number of bytes that one element needs in all ELEM slots together
+ * and, with `whole`, in all GROUP slots. The result is at least 1. */
 int64_t tn__cpu_slot_bytes(const cpu_code *code, bool whole);
 /* Returns how many elements a block may have so that its ELEM slots and, with
  * `whole`, its GROUP slots stay in L1. */

@@ -316,7 +316,8 @@ typedef struct tn_cpu_routines {
     tn_cpu_run *fill[CPU_TYPE_COUNT]; /* out[i] = *a */
     tn_cpu_load *load[TN_DTYPE_END];
     tn_cpu_store *store[TN_DTYPE_END];
-    /* NULL if there is no such loop; use load then. */
+    /* Entries are NULL for dtypes without this loop. Callers then use
+     * `load`. */
     tn_cpu_load_tile *load_tile[TN_DTYPE_END];
     tn_cpu_gather *gather[TN_DTYPE_END];
     tn_cpu_place *place;
