@@ -44,9 +44,9 @@ void tn__cpu_native_fold_rows(const runner *f)
 enum { BATCH = TN_CPU_FOLD_BATCH };
 
 /* Copies n consecutive elements of a row, which span several subrows, to
- * contiguous memory. The first of them is element `first` of the subrow at
- * `line`. Subrows have `length` elements of `bytes` bytes, and their stride is
- * `next` bytes. */
+ * contiguous memory. The first of these elements is element `first` of the
+ * subrow at `line`. Subrows have `length` elements of `bytes` bytes, and their
+ * stride is `next` bytes. */
 static void join_chunk(char *to, const char *line, int64_t next, int64_t bytes,
                        int64_t first, int64_t n, int64_t length)
 {

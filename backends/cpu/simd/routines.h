@@ -215,8 +215,8 @@ typedef struct tn_cpu_attention_routines {
 
 /* Factorisations of small matrices, one matrix in each lane of a vector.
  * plugin.h defines the operations. Element (i, j) of all matrices is the vector
- * at[i * row + j * column]. Pivots, here counted from 0, are
- * pivots[i][lane]. */
+ * at[i * row + j * column]. Pivot i of the matrix in a lane is pivots[i][lane],
+ * counted from 0. */
 typedef struct tn_cpu_lanes {
     void *at;
     int64_t row, column;
@@ -369,7 +369,7 @@ typedef struct tn_cpu_routines {
     int64_t (*firsts)(uint64_t *items, const int32_t *key, int64_t n,
                       int32_t wanted);
     /* Returns the index of the element at position `rank` in the stable order
-     * of n keys. n is a multiple of TN_CPU_PARTS. room: space for 2 * n
+     * of n keys. n is a multiple of TN_CPU_PARTS. room[] has space for 2 * n
      * keys. */
     int64_t (*place_at)(const int32_t *key, int64_t n, int64_t rank,
                         int32_t *room);

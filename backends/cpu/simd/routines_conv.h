@@ -18,8 +18,8 @@ typedef struct tn_cpu_product_routines {
                   int64_t rows, int64_t columns, double beta);
 } tn_cpu_product_routines;
 
-/* Flags of tiles. ADD: add to the sums instead of overwriting them. PREFETCH:
- * the sums are not in the caches, so prefetch them before they are needed. */
+/* Flags of tiles(). With ADD, it adds to the sums instead of overwriting them.
+ * With PREFETCH, it prefetches the sums, because they are not in the caches. */
 enum { TN_CPU_TILE_ADD = 1, TN_CPU_TILE_PREFETCH = 2 };
 
 /* The loops of convolution, for one type (cpu_conv.c uses them). A pixel's sums
@@ -38,13 +38,14 @@ typedef struct tn_cpu_conv_routines {
                   const void *const *x, const int64_t *at, const void *w,
                   int64_t w_row, void *sums, int64_t sums_row, double alpha,
                   int how);
-    /* Windows of three columns over adjacent pixels. The channels of a pixel
-     * are one vector. Computes, for q < count, with i = 3 * r * depth + p:
+    /* For windows of three columns, and pixels that are adjacent in memory. The
+     * channels of a pixel are one vector. Computes, for q < count, with i = 3 *
+     * r * depth + p:
      *     sums[q][..] = sum over r < rows, p < depth and t < 3 of
      *         x[at[i] + q + t] * w[i * lanes + t * tap ..]
      * tap is the stride of the three taps in w. count is at least min_columns.
-     * NULL for float64 and the generic set, where the loop is not worth its
-     * size. */
+     * NULL for float64 and the generic set, where the loop would be large and
+     * gain little. */
     void (*filter_rows)(int64_t count, int64_t rows, int64_t depth,
                         const void *x, const int64_t *at, const void *w,
                         int64_t tap, void *sums);
