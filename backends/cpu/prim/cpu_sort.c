@@ -272,7 +272,7 @@ static void read_first(const reader *r, int64_t keep, uint64_t *heap)
 }
 
 /* Reads all keys of the line and pads them to a multiple of TN_CPU_PARTS.
- * Returns the number of keys with padding. */
+ * Returns the number of keys, including the padding. */
 static int64_t read_keys(const reader *r, int32_t *key)
 {
     int64_t block[BLOCK] = {0}, i = r->count;
@@ -456,9 +456,9 @@ enum {
     MAX_TRANSPOSED = 16,
     /* Largest number of bytes of the transposed lines and their results. */
     TRANSPOSED_BYTES = 16 << 20,
-    /* Elements of padding between transposed lines. Without it, lines whose
-     * distance is a multiple of 4096 bytes would map to the same set of L1 and
-     * evict each other. */
+    /* Number of elements of padding between transposed lines. Without it, lines
+     * whose distance is a multiple of 4096 bytes would map to the same set of
+     * L1 and evict each other. */
     GAP = 16,
 };
 

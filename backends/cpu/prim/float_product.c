@@ -228,9 +228,9 @@ static bool in_place(const job *g, const tn_cpu_matrix *b, int64_t m)
              (row % FAR_ROW_BYTES || g->whole * g->bytes > LINE)));
 }
 
-/* Returns the estimated cost of transposing n rows into vectors. Full squares
- * are transposed in registers; the remaining rows are copied element by
- * element. */
+/* Returns the estimated cost of transposing n rows into vectors. Squares with
+ * as many rows as a vector has elements are transposed in registers. The
+ * remaining rows are copied element by element. */
 static double transpose_cost(const job *g, int64_t n)
 {
     int64_t rest = n % g->tiles->lanes;

@@ -18,7 +18,8 @@ void tn__cpu_mark_loads(compiler *c)
     /* Bits for the kinds of operations that read a value. They are distinct
      * from the LOAD_... flags.
      * - BY_FOLD: a reduction.
-     * - BY_RUN: a routine, machine code, or a reduction that reads factors.
+     * - BY_RUN: a routine, machine code, or a reduction that reads the value as
+     *   one of two factors.
      * - AS_BLOCK, with BY_RUN: a routine that accepts no scalar.
      * - BY_OTHER: any other operation. */
     enum { BY_FOLD = 1 << 16, BY_RUN = 2 << 16, BY_OTHER = 4 << 16,

@@ -292,7 +292,8 @@ static int64_t even_prefetch(const cpu_plan *plan)
     return (plan->block * 4 / operations + LINE - 1) / LINE * LINE;
 }
 
-/* Cuts an elementwise launch: into blocks that share indices, tiles or runs. */
+/* Cuts an elementwise launch into blocks that share indices, into tiles, or
+ * into runs. */
 static void cut_elements(cpu_plan *plan, cpu_hoist *hoist)
 {
     plan->code = &plan->built->kept;

@@ -16,7 +16,8 @@ struct cpu_plan {
     /* Memory of ROW slots if all tasks work on the same rows (split_rows.c),
      * or NULL. */
     char *shared_rows;
-    int64_t row_count, row_length; /* number of rows; elements of a row */
+    /* number of rows, and of elements of a row */
+    int64_t row_count, row_length;
     int64_t block; /* largest number of elements of a block */
     struct {
         int64_t rows; /* largest number of rows of a group */
@@ -65,14 +66,16 @@ struct cpu_plan {
         uint32_t blocks;
         int64_t block_bytes;
     } traffic;
-    /* A run is a sequence of points along which each operand has one stride.
-     * In elementwise programs no block crosses the end of a run. In streamed
-     * rows no block of a stage without reductions does. */
+    /* A run is a sequence of points along which each operand has one stride. In
+     * elementwise programs no block crosses the end of a run. If rows are
+     * streamed (a block is a piece of a row), this also holds for stages
+     * without reductions. */
     struct {
         int64_t length, blocks; /* elements and blocks of a run */
     } run;
-    /* The length of the contiguous pieces (subrows) of which a streamed row
-     * consists, or a block of an elementwise program. 0 if there are none. */
+    /* Number of elements of a subrow, or 0 if there are no subrows. Subrows are
+     * the contiguous pieces of a streamed row, or of a block of an elementwise
+     * program. */
     int64_t subrow;
     atomic_int failed; /* TN_OK, or the status of a task that failed */
     struct {

@@ -28,8 +28,8 @@ typedef struct cpu_prefetch_range {
 } cpu_prefetch_range;
 #define TN_CPU_PREFETCH_RANGES 4 /* largest number of prefetched operands */
 
-/* A block of results whose non-temporal stores are deferred. Some of them are
- * issued between later operations, so that memory is written while the core
+/* A block of results whose non-temporal stores are deferred. Some of the stores
+ * are issued between later operations, so that memory is written while the core
  * computes. */
 typedef struct cpu_stream_block {
     char *at, *end, *to; /* [at, end) is still to be stored to `to` */
@@ -64,10 +64,10 @@ typedef struct cpu_task {
     /* base[s] of a GROUP slot: the address of the group's values, in the slot's
      * own memory or in an operand's. */
     char **base;
-    /* step[s]: a stride of slot s in elements, or TN_CPU_ONE_.... Loads set it,
-     * and in subrows also stores. In value[row][element] it is the stride from
-     * row to row, in value[element][row] from element to element, and in a
-     * block of subrows from subrow to subrow. */
+    /* step[s]: a stride of slot s in elements, or TN_CPU_ONE_.... Loads set it.
+     * In blocks of subrows, stores set it too. In value[row][element] it is the
+     * stride from row to row, in value[element][row] from element to element,
+     * and in a block of subrows from subrow to subrow. */
     int64_t *step;
     /* view[operand]: how operations on elements address an operand */
     const cpu_view *view;
@@ -163,7 +163,7 @@ void tn__cpu_overlap_memory(cpu_task *task, int64_t bytes);
 void tn__cpu_task_finish(cpu_task *task);
 
 /* Initialises a task with scratch memory of the calling thread. Returns false
- * and sets plan->failed if memory is out. */
+ * and sets plan->failed if out of memory. */
 bool tn__cpu_task_init(cpu_task *task, cpu_plan *plan);
 /* Sets the task to group number `group`: its rows and, if the plan has columns,
  * its views. */

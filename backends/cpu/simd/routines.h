@@ -354,7 +354,7 @@ typedef struct tn_cpu_routines {
                          const tn_cpu_edge *before, const tn_cpu_edge *after);
     /* transpose[b] is for elements of b bytes: 1, 2, 4 or 8. */
     tn_cpu_transpose *transpose[9];
-    tn_cpu_stream *stream; /* NULL if the set has no such stores */
+    tn_cpu_stream *stream; /* NULL if the set has no non-temporal stores */
     void (*fence)(void);
     /* Computes sort keys of n floats or int32: signed integers in the order of
      * the values. NaN has the greatest key, and -0 has the same key as +0. The

@@ -58,27 +58,27 @@ typedef struct tn_cpu_conv_routines {
     void (*correlate_rows)(int64_t count, int64_t rows, int64_t columns,
                            const void *const *x, const int64_t *at,
                            const void *w, int64_t tap, void *sums, int add);
-    /* Windows of three columns, with one pixel of a plane in each lane.
+    /* For windows of three columns. Each lane holds one pixel of a plane.
      * Computes, for q < count:
      *     out[q] = bias + sum over i < rows and j < 3 of
      *         x[q + i * row + j] * w[3 * i + j]
-     * Products with j = 0 and j = 2 count only where the bits of mask[j *
-     * mask_step + q + j] are set. Reads up to 5 vectors beyond the end of x,
-     * and one vector before the beginning of mask. NULL if the set has no such
-     * loop. */
+     * The products for j = 0 and j = 2 are added only where the bits of
+     * mask[j * mask_step + q + j] are set. Reads up to 5 vectors beyond the end
+     * of x, and one vector before the beginning of mask. NULL if the set has no
+     * such loop. */
     void (*filter_plane)(int64_t count, int64_t rows, int64_t row,
                          const void *x, const void *w, const void *mask,
                          int64_t mask_step, void *out, double bias);
     /* The adjoint of filter_plane. Computes
      *     sums[3 * i + j] += sum over p < count of x[p + i * row] * y[p - j]
      * where the bits of mask[j * mask_step + p] are set (elsewhere y is 0).
-     * Reads whole vectors, so the last one may exceed count. A sum is a vector,
-     * whose lanes the caller adds. sums has space for `rows` rounded up to a
-     * multiple of three. NULL where filter_plane is NULL. */
+     * Reads whole vectors, so the last one may exceed count. Each sum is a
+     * vector, whose lanes the caller must add up. sums has space for `rows`
+     * rounded up to a multiple of three. NULL where filter_plane is NULL. */
     void (*correlate_plane)(int64_t count, int64_t rows, int64_t row,
                             const void *x, const void *y, const void *mask,
                             int64_t mask_step, void *sums);
-    /* One pixel in each lane. Computes, for v < vectors <= 4 and q < count:
+    /* Each lane holds one pixel. Computes, for v < vectors <= 4 and q < count:
      *     sums[v * next + q] = bias[v * bias_step] +
      *         sum over p < depth of x[q + at[p]] * w[p * vectors + v]
      * bias may be NULL. count is a multiple of strip. */
@@ -109,11 +109,12 @@ typedef struct tn_cpu_winograd_routines {
     void (*split)(float *out, int64_t half, const float *in, int64_t in_row,
                   int64_t rows, int64_t columns, int64_t first);
     /* Transforms the windows (4 or 4 x 4 elements of split rows) of `count`
-     * adjacent tiles. Reads and writes up to 15 tiles more. */
+     * adjacent tiles. May read and write up to 15 tiles beyond the last one. */
     void (*windows)(float *out, int64_t plane, const float *in, int64_t half,
                     int64_t count);
     /* Transforms tiles back to rows x columns elements of out and adds bias.
-     * `rows` is at most the rows of a tile. Reads up to 15 tiles more. */
+     * `rows` is at most the number of rows of a tile. May read up to 15 tiles
+     * beyond the last one. */
     void (*results)(float *out, int64_t out_row, int64_t rows,
                     int64_t columns, const float *in, int64_t plane,
                     float bias);

@@ -12,8 +12,8 @@ typedef struct tn_cpu_pool_routines {
      * +0 if one of them is +0, as MAX does. */
     void (*max_update)(void *best, int32_t *at, const void *in,
                        const int32_t *place, int32_t first, int64_t n);
-    /* out[i * out_row + j * out_step] = in[i * in_row + j * in_step], or +=
-     * with add. */
+    /* out[i * out_row + j * out_step] = in[i * in_row + j * in_step], or += if
+     * add is not 0. */
     void (*copy)(void *out, int64_t out_row, int64_t out_step, const void *in,
                  int64_t in_row, int64_t in_step, int64_t rows,
                  int64_t columns, int add);
@@ -23,8 +23,8 @@ typedef struct tn_cpu_pool_routines {
                    const int64_t *column_count);
     /* Computes the means of rows x columns windows of `lines` x `width`
      * elements each, where width is 1 or 2. The stride from one row of windows
-     * to the next is in_step elements. The divisor is `count`. room: memory for
-     * `lines` rows of sums. */
+     * to the next is in_step elements. The divisor is `count`. `room` has space
+     * for `lines` rows of sums. */
     void (*mean)(void *out, const void *in, int64_t in_row, int64_t in_step,
                  int64_t lines, int64_t width, int64_t rows, int64_t columns,
                  void *room, int64_t count);
@@ -38,9 +38,9 @@ typedef struct tn_cpu_pool_routines {
                         int64_t n);
 } tn_cpu_pool_routines;
 
-/* Windows of float32 with at least WIDE columns use the loops of
+/* Windows of float32 with at least TN_CPU_WIDE columns use the loops of
  * tn_cpu_window_routines if the widths of all windows of a row add up to at
- * least WIDE_LEAST, which fills a vector of every instruction set. */
+ * least TN_CPU_WIDE_LEAST, which fills a vector of every instruction set. */
 #define TN_CPU_WIDE 4
 #define TN_CPU_WIDE_LEAST 16
 /* One row of adjacent windows of a plane. Element (k, l) of window j is in[from
@@ -77,7 +77,8 @@ typedef struct tn_cpu_window_routines {
     void (*merge_max)(float *best, int32_t *at, const float *in,
                       const int32_t *place, int32_t first, int64_t n);
     /* out[j] = the sum of column j of `lines` rows. Row k is first added to
-     * partial sum k % lanes, and then the partial sums are added by halves. */
+     * partial sum k % lanes. Then the second half of the partial sums is added
+     * to the first half, until one sum is left. */
     void (*sum_columns)(float *out, const float *in, int64_t in_row,
                         int64_t lines, int64_t lanes, int64_t n);
 } tn_cpu_window_routines;

@@ -437,8 +437,8 @@ static bool is_whole(const tn_tensor *x)
     return !tn_dtype_is_floating(x->dtype) && x->dtype != TN_BOOL;
 }
 
-/* Returns argument arg, the lengths, as a 1-d int64 tensor. Returns NULL on
- * failure, with the error recorded. */
+/* Returns argument number `arg`, which holds lengths, as a 1-d int64 tensor.
+ * Returns NULL on failure, with the error recorded. */
 static tn_tensor *take_lengths(const tn__call *call, int arg, int64_t batch)
 {
     tn_tensor *x = tn__call_tensor(call, arg);

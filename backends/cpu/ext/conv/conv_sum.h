@@ -21,7 +21,7 @@ typedef struct pixel_class {
      * go from right to left. */
     int64_t line;
     /* The packed weights: panels[group][panel][tap][channel read][channel
-     * written of the panel]. */
+     * written]. A panel has the weights of some of the channels written. */
     char *panels;
 } pixel_class;
 
