@@ -226,7 +226,7 @@ static bool forward(const attention *t, int64_t task)
 /* Scratch memory of a backward task. */
 typedef struct workspace {
     float *keys, *values; /* transposed keys and values of the head */
-    /* scores, and their gradient (flow): QUERIES x KEYS elements each */
+    /* scores[QUERIES][KEYS], and their gradient flow[QUERIES][KEYS] */
     float *scores, *flow;
     /* a contiguous copy of a block of g, the gradient of out */
     float *g;

@@ -83,8 +83,8 @@ struct cpu_plan {
         tn_fault first;   /* the index out of range with the lowest position;
                              its code is TN_OK if there is none */
     } fault;
-    /* view[operand] has all elements of an operand, row_view[operand] one
-     * element per row. */
+    /* view[operand] is the view over all elements of an operand,
+     * row_view[operand] that over one element per row. */
     cpu_view view[TN_CPU_MAX_OPERANDS], row_view[TN_CPU_MAX_OPERANDS];
 };
 

@@ -73,7 +73,8 @@ typedef struct cpu_task {
     const cpu_view *view;
     cpu_view *own_view;   /* memory for the views of one group, if the plan has
                              columns, tiles or shared indices, or NULL */
-    char *temporary;      /* 8 bytes for each element of a block */
+    /* scratch memory: 8 bytes for each element of a block */
+    char *temporary;
     struct cpu_fold *fold; /* fold[reduction]: state of each reduction */
     struct {
         /* The first row of the group, and the number of its rows. */

@@ -236,7 +236,8 @@ static bool add_block(const gradient *w, int64_t number, int64_t group,
     return true;
 }
 
-/* Does the same work as add_block, but with pixels as lanes. */
+/* Adds the products of a block to the sums, as add_block does, but each lane of
+ * a vector holds one pixel. */
 static bool add_strip(const gradient *w, int64_t number, int64_t group,
                       int64_t first, int64_t channels, char *sums, bool add)
 {
