@@ -8,7 +8,8 @@
 #include "../program/program.h"
 
 #define TASK_ELEMENTS 65536 /* elements that one task computes */
-#define MIN_ROW 64          /* for shorter rows, a call per row does not pay */
+/* With shorter rows, one call for each row would take too long. */
+#define MIN_ROW 64
 
 /* Stores the register type of a dtype whose values have the same bits in
  * registers as in memory. Returns false for other dtypes. */

@@ -33,9 +33,9 @@ typedef struct along {
     uint32_t ndim;
     int64_t extent[2 * TN_MAX_NDIM];
     int64_t in_stride[2 * TN_MAX_NDIM], out_stride[2 * TN_MAX_NDIM];
-    tn_cpu_tap_rows rows;    /* all rows of one point of these dimensions */
+    tn_cpu_tap_rows rows;    /* all rows at one point of the ndim dimensions */
     int64_t unit_rows;       /* number of rows of a unit */
-    /* number of units of one point of these dimensions */
+    /* number of units at one point of the ndim dimensions */
     int64_t parts;
     /* units is the number of all units. per_task is the number of units that
      * one task computes. */

@@ -9,7 +9,7 @@
 enum {
     LINE = 64,
     PANEL = 2 * 64,       /* largest number of bytes in a row of a panel */
-    DEPTH = TN_CPU_DEPTH, /* rows of a panel, which has 24 KiB */
+    DEPTH = TN_CPU_DEPTH, /* number of rows of a panel (24 KiB) */
     GROUP = 4,            /* number of panels packed at a time */
     BLOCK = 128,          /* number of rows of c that are computed at a time */
     STRIP = 8,            /* number of rows of a that are packed together */

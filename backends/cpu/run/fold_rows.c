@@ -11,7 +11,7 @@
 
 #include "fold_rows.h"
 
-#define LEVELS 44 /* 2^44 chunks are 2^54 elements: no row is longer */
+#define LEVELS 44 /* 2^44 chunks have 2^54 elements, more than any row */
 
 /* Returns whether the reduction is an ARGMAX or ARGMIN. */
 static bool is_arg(const cpu_reduce *reduce)
@@ -229,7 +229,8 @@ void tn__cpu_fold_block(cpu_fold *fold, const void *x, int64_t step, int64_t k,
         fold_chunks(value, at, length, chunks, length, fold->ahead);
         at += (size_t)(chunks * length) * bytes;
         count -= chunks * length;
-        if (chunks > 1) /* memory would idle while the tree is updated */
+        /* prefetches, because memory would idle while the tree is updated */
+        if (chunks > 1)
             tn__cpu_prefetch(at, SOON);
         push_chunks(fold, run, bytes, 1, value, chunks);
     }
