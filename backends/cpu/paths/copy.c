@@ -13,7 +13,8 @@
 /* Least length of a row that repeats one element. If rows are shorter, the
  * general code in run/ runs the copy. */
 #define MIN_REPEAT 256
-#define STRIP 256 /* elements of an output row that are transposed together */
+/* number of elements of an output row that are transposed together */
+#define STRIP 256
 
 /* Returns whether the program consists of a LOAD without an index and a STORE
  * of the loaded value. Stores the operand numbers in built->copy. */
