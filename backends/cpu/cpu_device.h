@@ -1,5 +1,5 @@
-/* cpu_device.h: the functions of the plugin's table, by the file that defines
- * them. */
+/* cpu_device.h: declares the functions of the plugin's table, grouped by the
+ * file that defines them. */
 #ifndef TN_CPU_DEVICE_H
 #define TN_CPU_DEVICE_H
 

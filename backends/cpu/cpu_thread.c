@@ -18,9 +18,10 @@
 enum { MAX_CACHED = 16 << 20 };
 
 typedef struct thread_state {
-    char *scratch; /* owned; memory of tn__cpu_scratch, aligned to 64 bytes */
-    size_t bytes;  /* size of scratch */
-    char *cached;  /* owned; memory of tn__cpu_memory_acquire */
+    /* the memory that tn__cpu_scratch returns, aligned to 64 bytes; owned */
+    char *scratch;
+    size_t bytes; /* size of scratch */
+    char *cached; /* the memory that tn__cpu_memory_acquire returns; owned */
     size_t cached_bytes;
     tn_fault fault; /* the pending fault; its code is TN_OK if there is none */
 } thread_state;

@@ -16,9 +16,9 @@
 #include "../prim/float_product.h"
 
 enum {
-    /* queries of a block, whose 32 x 256 scores take 32 KiB */
+    /* number of queries in a block. Their 32 x 256 scores have 32 KiB. */
     QUERIES = 32,
-    /* keys of a block */
+    /* number of keys in a block */
     KEYS = 256,
     /* The number of queries of a forward task. Keys are transposed once for all
      * of them. */
@@ -112,7 +112,8 @@ static int64_t keys_to_whole(int64_t keys)
     return (keys + KEYS - 1) / KEYS * KEYS;
 }
 
-/* Returns the number of keys that at least one query before `end` sees. */
+/* Returns the number of keys to which at least one query before `end`
+ * attends. */
 static int64_t keys_before(const tn_attention_args *a, int64_t end)
 {
     return a->flags & TN_ATTENTION_CAUSAL ? tn__cpu_min(end, a->keys)
@@ -225,7 +226,7 @@ static bool forward(const attention *t, int64_t task)
 /* Scratch memory of a backward task. */
 typedef struct workspace {
     float *keys, *values; /* transposed keys and values of the head */
-    /* scores, and their gradient (flow): QUERIES x KEYS elements each */
+    /* scores[QUERIES][KEYS], and their gradient flow[QUERIES][KEYS] */
     float *scores, *flow;
     /* a contiguous copy of a block of g, the gradient of out */
     float *g;

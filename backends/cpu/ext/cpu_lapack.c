@@ -36,7 +36,7 @@ typedef struct operand {
     const tn_strided *x;
     int64_t lines, length, step;
     char *lanes;
-    /* strides of rows and columns in lanes[], in vectors */
+    /* strides of a matrix's rows and columns in lanes[], in vectors */
     int64_t row, column;
 } operand;
 

@@ -12,7 +12,7 @@
 #include "cpu_pool.h"
 
 enum {
-    /* elements that one task reads, which takes about 10 us */
+    /* number of elements that one task reads: about 10 us of work */
     TASK_WORK = 65536,
     /* Greatest number of elements of a window for means: a window must be one
      * chunk in plugin.h's order of summation. */

@@ -153,7 +153,7 @@ static int64_t planes_before(const tn_strided *view, const tn_pool_args *args,
                      plane % args->channels * view->stride[1];
 }
 
-/* Computes a plane, a vector of windows at a time. */
+/* Computes the maxima of a plane, a vector of windows at a time. */
 static bool max_windows(const pooling *p, int64_t plane, bool indexed)
 {
     const tn_pool_args *args = p->args;

@@ -43,8 +43,8 @@ typedef struct cpu_node {
     uint8_t op;
     /* Register types (CPU_F32 ...) of the value and of operand a. */
     uint8_t type, from;
-    /* A BITCAST has TN_BITCAST_ANY_NAN or 0 here. MIN and MAX have CPU_SECOND
-     * or 0. */
+    /* In a BITCAST, TN_BITCAST_ANY_NAN or 0. In MIN and MAX, CPU_SECOND or
+     * 0. */
     uint8_t sub;
     uint32_t a, b, c; /* operands: indices of earlier nodes, or TN_NONE */
     uint32_t number;

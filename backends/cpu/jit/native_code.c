@@ -1,12 +1,13 @@
-/* native_code.c: generates the machine code of a body for one set of options
- * (native_body.h).
+/* native_code.c: generates the machine code of a body, a list of SSA nodes
+ * (native_body.h), for one set of options.
  *
- * The code is a loop over vectors of 64 bytes. A value stays in a register from
- * its definition to its last use, or is spilled to the stack if no register is
- * free. A value that is the same for a whole row has a register during the
- * whole loop, or instructions broadcast it from memory. Results are stored
- * after all operands are loaded, because results may overwrite operands. The
- * last elements are processed under a mask. */
+ * The code is a loop over vectors of 64 bytes. It may process several rows or
+ * chunks at the same time, which are called copies. A value stays in a register
+ * from its definition to its last use, or is spilled to the stack if no
+ * register is free. A value that is the same for a whole row has a register
+ * during the whole loop, or instructions broadcast it from memory. Results are
+ * stored after all operands are loaded, because results may overwrite operands.
+ * The elements after the last whole vector are processed under a mask. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -64,9 +65,9 @@ static int32_t lanes_of(const emitter *m)
     return m->wide ? 8 : 16;
 }
 
-/* Generates the nodes of one copy. With `ahead`, these are the nodes that are
- * computed before the loop. Otherwise they are the nodes in the loop, for
- * `turns` vectors. */
+/* Generates the code of nodes, for the copy m->copy. With `ahead`, these are
+ * the nodes that are computed before the loop. Otherwise they are the nodes in
+ * the loop, for `turns` vectors. */
 static void make_nodes(emitter *m, bool ahead, uint32_t turns)
 {
     const cpu_native *n = m->native;
@@ -94,8 +95,8 @@ static void make_nodes(emitter *m, bool ahead, uint32_t turns)
 
 enum { LINE = 64 };
 
-/* Prefetches 64 bytes of cpu_native_call.prefetch for the vector `disp`
- * elements after INDEX. */
+/* Generates the prefetch for the vector that begins at element INDEX + disp: 64
+ * bytes of the memory at cpu_native_call.prefetch. */
 static void emit_prefetch(emitter *m, int32_t disp)
 {
     int32_t copies = m->options->copies;
@@ -105,8 +106,9 @@ static void emit_prefetch(emitter *m, int32_t disp)
     tn__x86_prefetch(&m->x, X86_SECOND, &prefetch);
 }
 
-/* Prefetches the operands of options->prefetch_operands that `turns` vectors of
- * the current copy read. */
+/* Generates prefetches for `turns` vectors of the current copy, of the operands
+ * that options->prefetch_operands selects. They are options->ahead bytes ahead
+ * of the loads. */
 static void emit_operand_prefetches(emitter *m, uint32_t turns)
 {
     int32_t disp = m->disp;
@@ -152,9 +154,10 @@ static void make_body(emitter *m, bool tail, uint32_t turns, int32_t disp)
     }
 }
 
-/* Loads the constants of exp into the `left` free registers below register
- * `next`. Without these registers, exp would read 14 operands from memory, and
- * the processor can read only two in a cycle. */
+/* Generates code that loads constants of exp into the `left` free registers
+ * below register `next`. If all 14 constants were read from memory, they would
+ * take seven cycles for each vector, because the processor can read two
+ * operands in a cycle. */
 static void pin_exp(emitter *m, uint32_t left, uint32_t next)
 {
     bool any = false;
@@ -311,8 +314,9 @@ static void make_next(emitter *m, size_t top)
     tn__x86_jump_back(x, JNE, top);
 }
 
-/* Generates the code that goes to the next cpu_native_call of the array (option
- * `parts`) and jumps to `top` if calls are left. */
+/* Generates the code that, with the option `parts`, advances ARGUMENTS to the
+ * next cpu_native_call of the array and jumps to `top`. After the last one the
+ * code continues below. */
 static void make_next_part(emitter *m, size_t top)
 {
     enum { JE = 0x84, JNE = 0x85 };
@@ -323,8 +327,8 @@ static void make_next_part(emitter *m, size_t top)
     size_t done = tn__x86_jump(x, JE);
     tn__x86_add(x, ARGUMENTS, sizeof(cpu_native_call));
     load_pointers(m);
-    /* Always taken: the addition to ARGUMENTS set the flags, and its result, an
-     * address, is not 0. */
+    /* This jump is always taken. The addition to ARGUMENTS set the flags, and
+     * its result, an address, is not 0. */
     tn__x86_jump_back(x, JNE, top);
     tn__x86_jump_here(x, done);
 }

@@ -71,9 +71,9 @@ typedef struct emitter {
      * computes the second. All are 0 if a pass computes one vector (turns ==
      * 1). */
     uint8_t *turn;
-    uint64_t *pool; /* owned: the constant pool, one constant per entry */
+    uint64_t *pool; /* the constant pool, one constant per entry; owned */
     uint32_t pool_count, pool_room;
-    rare_exp *rare; /* owned: all computations of exp in the loop */
+    rare_exp *rare; /* all computations of exp in the loop; owned */
     uint32_t rare_count, rare_room;
     /* holder[r] is the node in vector register r. holder[VECTORS + k] is the
      * node in mask register k. */

@@ -7,7 +7,8 @@
 
 #include "native_code.h"
 
-/* The bits of floats. FRACTION_BITS is an integer. */
+/* Constants as the bits of floats, except FRACTION_BITS, which is an
+ * integer. */
 enum {
     LOG2_E = 0x3fb8aa3b,
     /* 1.5 * 2^23: adding this number to a float rounds it to an integer. */

@@ -32,7 +32,8 @@ void tn__jit_make_fold(emitter *m, uint32_t fold, const uint32_t keep[3])
 {
     unsigned kind = m->native->fold_kind[fold];
     unsigned by = tn__jit_need(m, m->native->fold[fold], keep);
-    /* Lanes beyond the end of the row get the neutral element. */
+    /* Lanes beyond the end of the row get the reduction's neutral element, such
+     * as 0 for a sum. */
     if (m->tail) {
         unsigned passing = SCRATCH + 1;
         tn__jit_broadcast(m, passing, neutral(m, kind));

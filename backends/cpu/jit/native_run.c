@@ -1,10 +1,12 @@
-/* native_run.c: runs a segment's machine code over a block. The code runs row
- * by row if an operand has one value for each row, or if all rows of an operand
- * are the same memory. Code that reduces rows processes COPIES rows, or COPIES
- * chunks of one row, at once, which hides the latency of the additions. A
- * reduction that machine code computes is called a fold (native_run_folds.c).
- * Subrows are the contiguous pieces of equal length of which a row may
- * consist. */
+/* native_run.c: runs the machine code of a segment (several operations of a
+ * program) over a block of elements.
+ *
+ * The code is called row by row if an operand has one value for each row, or if
+ * all rows of an operand are the same memory. Code that reduces rows processes
+ * COPIES rows, or COPIES chunks of one row, at once. This hides the latency of
+ * the additions. A reduction that machine code computes is called a fold
+ * (native_run_folds.c). Subrows are the contiguous pieces of equal length of
+ * which a row may consist. */
 #include "native_runner.h"
 
 bool tn__cpu_native_folds(const cpu_task *t)
@@ -12,9 +14,9 @@ bool tn__cpu_native_folds(const cpu_task *t)
     return !t->layout.columns && t->layout.by_rows;
 }
 
-/* Returns whether machine code can run a stage over subrows in place: it reads
- * operands from their memory, writes each result directly to its destination,
- * and computes all reductions. */
+/* Returns whether machine code can run a stage directly on subrows. It can if
+ * it reads every operand from the operand's memory, writes each result directly
+ * to its destination, and computes all reductions. */
 static bool takes_subrows(const cpu_code *code, const cpu_stage *stage)
 {
     enum { OPERANDS = TN_CPU_CHUNKS_BYTES / (4 * COPIES * TN_CHUNK) };
@@ -122,16 +124,13 @@ static void join_lines(row_layout *l)
     l->count = 1;
 }
 
-/* Returns whether the code prefetches the next rows. If several stages run over
- * rows, only the first stage reads memory; the others read caches, and memory
- * would idle without prefetches.
+/* Returns whether the code prefetches memory of the next block. In a program of
+ * several stages only the first stage reads memory, and the others read caches.
+ * Prefetches in the other stages keep the memory busy.
  *
- * Unless results use non-temporal stores, the code prefetches only if a vector
- * takes it longer than the last-level cache needs for a cache line. If all code
- * prefetched, layer_norm would become slower.
- *
- * The prefetches are part of the code. Between calls of the code, they would
- * have to be issued too many at once. */
+ * Without non-temporal stores, only code of at least LONG instructions for each
+ * vector prefetches. In shorter code the prefetches would cost more than they
+ * save, for example in layer_norm. */
 static bool wants_prefetch(cpu_task *t, const cpu_segment *s)
 {
     enum { LONG = 16 };
@@ -139,8 +138,8 @@ static bool wants_prefetch(cpu_task *t, const cpu_segment *s)
            t->code->stage_count > 1 && most_ahead(t);
 }
 
-/* Makes the code of a call prefetch the next row, which has the same layout as
- * the current row. Memory is then read while results are stored. */
+/* Sets up a call so that its code prefetches the next row while it processes
+ * the current row. Both rows have the same layout. */
 static void point_next_row(const runner *f, cpu_native_call *call)
 {
     enum { VECTOR = 64 };
@@ -173,8 +172,8 @@ static void run_lines(const runner *f)
     }
 }
 
-/* Returns a bit for each operand that the code reads in place, without a copy,
- * and that has different memory for each row. */
+/* Returns a mask whose bit i is set if the code reads operand i in place,
+ * without a copy, and the operand's rows are not all the same memory. */
 static uint32_t streams_of(const cpu_segment *s, const row_layout *l)
 {
     uint32_t streams = 0;
@@ -185,20 +184,20 @@ static uint32_t streams_of(const cpu_segment *s, const row_layout *l)
     return streams;
 }
 
-/* Chooses what the code prefetches.
+/* Chooses which operands and results the code prefetches, and how many bytes
+ * ahead.
  *
- * Code with several stages or results prefetches the memory of its results,
- * because a store to a cache line that is not cached waits for memory, and the
- * hardware prefetcher follows fewer streams of stores than of loads. layer_norm
- * of 4096 x 1024 takes 0.90 ms with WRITTEN and 1.05 ms with 3584 bytes. A
- * single result of a single stage needs no prefetch.
+ * - Programs of several stages and code with several results prefetch the
+ *   results. Otherwise a store to a cache line that is not cached waits for
+ *   memory. layer_norm of 4096 x 1024 takes 0.90 ms with WRITTEN and 1.05 ms
+ *   with 3584 bytes.
+ * - Updates in place prefetch their operands, which the results then overwrite.
+ *   Adam on four tensors of 4 MiB takes 1.65 ms with IN_PLACE and 1.89 ms with
+ *   6144 bytes.
+ * - Code with non-temporal stores and one input stream prefetches this stream,
+ *   because the hardware may do it too late. simd/family.c has the distance.
  *
- * Updates in place prefetch their operands, which they then overwrite. Adam on
- * four tensors of 4 MiB takes 1.65 ms with IN_PLACE and 1.89 ms with 6144 bytes
- * (both Zen 5, 2026-11).
- *
- * With non-temporal stores the hardware may prefetch a single input stream too
- * late. simd/family.c has the distances for that case. */
+ * Times are for Zen 5, 2026-11. */
 static void choose_prefetch(cpu_native_options *options, const cpu_task *t,
                             const cpu_segment *s, const row_layout *l)
 {
@@ -224,8 +223,9 @@ static void choose_prefetch(cpu_native_options *options, const cpu_task *t,
 }
 
 /* Prepares the reduction of rows that consist of subrows. If the subrows are
- * adjacent in memory, returns 0, and the code processes them as one row.
- * Otherwise returns their length. */
+ * adjacent in memory, points the operands at the block's first element and
+ * returns 0. The code then processes the subrows as one row. Otherwise returns
+ * the length of a subrow. */
 static int64_t subrow_length(const cpu_task *t, const cpu_segment *s,
                              row_layout *l)
 {

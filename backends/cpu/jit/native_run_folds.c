@@ -1,9 +1,11 @@
 /* native_run_folds.c: runs the machine code of a segment that reduces rows.
+ * Such a reduction is called a fold.
  *
  * A chunk is TN_CHUNK consecutive elements of a row, which a fold reduces to
- * one partial result. Subrows are the contiguous pieces of equal length of
- * which a row may consist. A chunk that spans subrows is processed in parts,
- * one for each subrow. */
+ * one partial result. Code processes COPIES rows or chunks at once. Subrows are
+ * the contiguous pieces of equal length of which a row may consist. A chunk
+ * that spans subrows is processed in parts, one for each subrow, or copied to
+ * contiguous memory first. */
 #include <string.h>
 
 #include "native_runner.h"
@@ -42,9 +44,9 @@ void tn__cpu_native_fold_rows(const runner *f)
 enum { BATCH = TN_CPU_FOLD_BATCH };
 
 /* Copies n consecutive elements of a row, which span several subrows, to
- * contiguous memory. The first of them is element `first` of the subrow at
- * `line`. Subrows have `length` elements of `bytes` bytes, and their stride is
- * `next` bytes. */
+ * contiguous memory. The first of these elements is element `first` of the
+ * subrow at `line`. Subrows have `length` elements of `bytes` bytes, and their
+ * stride is `next` bytes. */
 static void join_chunk(char *to, const char *line, int64_t next, int64_t bytes,
                        int64_t first, int64_t n, int64_t length)
 {
@@ -55,14 +57,14 @@ static void join_chunk(char *to, const char *line, int64_t next, int64_t bytes,
     }
 }
 
-/* Sets the pointers of copy j of a call to the n elements of chunk `chunk` of a
- * row, and returns 0. If the chunk spans subrows, its elements are first copied
- * to contiguous memory.
+/* Points copy j of a call (the j-th chunk that the call processes) at the n
+ * elements of chunk `chunk` of a row. If the chunk spans subrows, first copies
+ * its elements to contiguous memory. Returns 0.
  *
- * With `parts` there is an exception: if the chunk spans two subrows and the
- * first one ends at a vector boundary, the chunk is processed in two parts
- * without a copy. The function then returns the number of elements of the first
- * part. */
+ * With `parts`, a chunk that spans two subrows is not copied if the first of
+ * them ends at a vector boundary. The function then returns the number of the
+ * chunk's elements in the first subrow, and the caller processes the chunk in
+ * two parts. */
 static int64_t point_chunk(cpu_native_call *call, const runner *f, uint32_t j,
                            int64_t row, int64_t chunk, int64_t n, bool parts)
 {
@@ -71,7 +73,8 @@ static int64_t point_chunk(cpu_native_call *call, const runner *f, uint32_t j,
     uint32_t each = l->pointers + f->s->native.fold_count;
     char **at = &call->at[j * each];
     int64_t first = chunk * TN_CHUNK, length = f->line, line = row;
-    /* line becomes the index of the subrow with the chunk's first element. */
+    /* `line` becomes the index of the subrow that contains the chunk's first
+     * element, and `first` the position of the element in it. */
     if (length > 0) {
         line = (l->first + first) / length;
         first = (l->first + first) % length;
@@ -94,10 +97,11 @@ static int64_t point_chunk(cpu_native_call *call, const runner *f, uint32_t j,
     return 0;
 }
 
-/* Runs the code with the option `parts` on COPIES chunks, some of which
- * continue in the next subrow. cut[j] is the number of elements of chunk j that
- * are in its first subrow, or 0 if the whole chunk is in one subrow. All chunks
- * are cut into parts at each of these positions. */
+/* Runs f->parts on COPIES chunks, some of which continue in the next subrow.
+ * part[0] holds the addresses of the chunks. cut[j] is the number of elements
+ * of chunk j in its first subrow, or 0 if the whole chunk is in one subrow.
+ * Every chunk is cut at each of the positions cut[0], cut[1] ... that is not 0,
+ * and each range between two cuts becomes one entry of part[]. */
 static void run_parts(const runner *f, cpu_native_call part[COPIES + 1],
                       const int64_t cut[COPIES])
 {
@@ -126,10 +130,12 @@ static void run_parts(const runner *f, cpu_native_call part[COPIES + 1],
     f->parts(part);
 }
 
-/* Returns how many calls of COPIES chunks can be combined into one call with
- * several iterations, and sets that call's strides. The first call begins with
- * chunk c of row r. The chunks of the combined call are adjacent in one row, or
- * are all chunks of adjacent rows. */
+/* Combines several calls, each for COPIES chunks, into one call with as many
+ * iterations. The first of them begins with chunk c of row r. Calls are
+ * combined if their chunks are adjacent in one row, or if each call processes
+ * all chunks of one or more whole rows. Returns the number of iterations. If it
+ * exceeds 1, call->next[] becomes the strides from one iteration to the
+ * next. */
 static int64_t join_calls(const runner *f, cpu_native_call *call, int64_t r,
                           int64_t count, int64_t c, int64_t from, int64_t to)
 {
@@ -157,10 +163,13 @@ static int64_t join_calls(const runner *f, cpu_native_call *call, int64_t r,
 }
 
 /* Reduces chunks [from, to) of `count` rows, COPIES chunks at a time. All
- * chunks have n elements. If fewer than COPIES chunks remain, the call
- * processes the last of them several times, unless the code also stores
- * results, which might overwrite its operands. value[fold][(c - f->first) *
- * count + r] is the result for chunk c of row r. */
+ * chunks have n elements. The result for chunk c of row r is value[fold][(c -
+ * f->first) * count + r].
+ *
+ * If fewer than COPIES chunks remain, the last of them is processed several
+ * times. Code that also stores results cannot do this, because the results
+ * might overwrite its operands. It processes the remaining chunks one at a
+ * time. */
 static void fold_like(const runner *f, int64_t line, int64_t count,
                       int64_t from, int64_t to, int64_t n, float value[][BATCH])
 {

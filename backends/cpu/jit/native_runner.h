@@ -1,5 +1,6 @@
 /* native_runner.h: the state of one run of a segment's machine code over a
- * block, and what native_run.c and native_run_folds.c both do for each call. */
+ * block. Also the functions that native_run.c and native_run_folds.c both use
+ * to prepare a call of the code. */
 #ifndef TN_CPU_NATIVE_RUNNER_H
 #define TN_CPU_NATIVE_RUNNER_H
 
@@ -9,21 +10,25 @@
 enum { COPIES = TN_CPU_NATIVE_COPIES };
 enum { PIECE = 1024 }; /* elements processed between two prefetches */
 
-/* The block of a segment as `count` rows of `length` elements. The first three
- * arrays are indexed by operand, followed by the results. */
+/* A block as `count` rows of `length` elements, for the machine code of a
+ * segment. at[], next[] and bytes[] have one entry for each operand, followed
+ * by one for each result. */
 typedef struct row_layout {
     char *at[TN_CPU_NATIVE_POINTERS];     /* address of the first row */
     int64_t next[TN_CPU_NATIVE_POINTERS]; /* stride of rows in bytes */
-    /* Element size in bytes; 0 if there is one value for a row. */
+    /* Element size in bytes, or 0 if the operand has one value for a row. */
     int64_t bytes[TN_CPU_NATIVE_POINTERS];
-    /* pointers is the number of operands and results. The options of the code
-     * are single and streamed (cpu_native_options). */
+    /* pointers is the number of operands and results. single and streamed are
+     * options of the code (cpu_native_options). Bit i of single is set if
+     * operand i has one value for a whole row. Bit i of streamed is set if
+     * result i is written by non-temporal stores. */
     uint32_t pointers, single, streamed;
     int64_t count, length;
-    /* Used with subrows: the position of the block's first element within its
-     * subrow. next[] is then the stride of subrows. */
+    /* The position of the block's first element in its subrow, if rows consist
+     * of subrows. next[] then holds strides from subrow to subrow. */
     int64_t first;
-    /* The operand whose next row is prefetched, or TN_CPU_NONE. */
+    /* The number of the operand whose next row is prefetched, or
+     * TN_CPU_NONE. */
     uint32_t prefetch;
 } row_layout;
 
@@ -31,9 +36,11 @@ typedef struct runner {
     cpu_task *t;
     const cpu_segment *s;
     const row_layout *l;
-    /* one: code for one copy; some: for COPIES copies */
+    /* `one` is machine code that processes one row or chunk at a time. `some`
+     * is machine code that processes COPIES of them at a time. */
     cpu_native_run *one, *some;
-    /* Code for COPIES copies with the option `parts`, or NULL. */
+    /* Like `some`, but with the option `parts` (cpu_native_options). May be
+     * NULL. */
     cpu_native_run *parts;
     bool prefetch;
     /* Number of elements of a subrow if subrows are not adjacent, else 0. */
@@ -41,8 +48,9 @@ typedef struct runner {
     int64_t first; /* chunk at which the current batch of chunks begins */
 } runner;
 
-/* Sets the pointers of a call so that copy j processes row line + j, beginning
- * at element `element`. `each` is the number of pointers of a copy. */
+/* Sets the pointers of a call so that copy j, the j-th row that the call
+ * processes, is row line + j, beginning at element `element`. `each` is the
+ * number of pointers for one row. */
 static inline void point(cpu_native_call *call, const row_layout *l,
                          uint32_t each, int64_t copies, int64_t line,
                          int64_t element)
@@ -69,9 +77,9 @@ static inline cpu_prefetch_range *most_ahead(cpu_task *t)
     return most;
 }
 
-/* Makes the code of a call prefetch memory of the next block, and marks that
- * memory as prefetched. If nothing is left to prefetch, the code prefetches an
- * operand that it reads anyway. */
+/* Sets up a call so that its code prefetches memory of the next block, and
+ * marks that memory as prefetched. If nothing is left to prefetch, the code
+ * prefetches its first operand, which it reads anyway. */
 static inline void point_prefetch(cpu_task *t, const cpu_segment *s,
                                   cpu_native_call *call, int64_t copies)
 {
@@ -89,16 +97,18 @@ static inline void point_prefetch(cpu_task *t, const cpu_segment *s,
 }
 
 /* Returns whether rows are processed PIECE elements at a time, with prefetches
- * between the pieces. This pays for updates in place that read more streams
- * than the hardware prefetcher follows. Other programs become slower. */
+ * between the pieces. This is faster for updates in place that read more
+ * streams than the hardware prefetcher follows. It is slower for other
+ * programs. */
 static inline bool is_chunked(const cpu_task *t)
 {
     return t->plan->traffic.bytes_per_op > 0 && t->plan->traffic.ahead &&
            t->plan->in_place;
 }
 
-/* If is_chunked(), prefetches part of the next block: as many bytes as the
- * `elements` that were just processed have, divided by the number of stages. */
+/* If is_chunked(), prefetches part of the next block and issues deferred
+ * stores. The number of bytes is the size of the `elements` elements that were
+ * just processed, divided by the number of stages. */
 static inline void work_beside(cpu_task *t, int64_t elements)
 {
     enum { BYTES = 4, LINE = 64 };
@@ -116,9 +126,9 @@ static inline int64_t some_lines(const cpu_task *t, const row_layout *l,
     return tn__cpu_min(some > 1 ? some : 1, left);
 }
 
-/* Reduce rows (native_run_folds.c). fold_rows() is for whole rows of at most
- * TN_CHUNK elements, fold_chunks() for rows of several chunks, or the current
- * block of a longer row. */
+/* Both functions run code that reduces rows (native_run_folds.c). fold_rows()
+ * requires whole rows of at most TN_CHUNK elements. fold_chunks() also accepts
+ * rows of several chunks, and blocks that are a piece of a longer row. */
 void tn__cpu_native_fold_rows(const runner *f);
 void tn__cpu_native_fold_chunks(runner *f);
 

@@ -1,6 +1,6 @@
-/* native_uses.c: which nodes of a body the code needs: their last readers, and
- * the nodes that have one value for a whole row. Also makes a body that
- * computes two vectors. */
+/* native_uses.c: analyses the nodes of a body before its code is generated.
+ * Finds the last reader of each node, and the nodes that have one value for a
+ * whole row. Also builds a body that computes two vectors at a time. */
 #include <string.h>
 
 #include "native_code.h"

@@ -16,7 +16,7 @@
 /* The code generated so far. If an allocation fails, `failed` is set and later
  * calls add nothing. */
 typedef struct x86 {
-    uint8_t *at; /* owned: count bytes of code, room for `room` bytes */
+    uint8_t *at; /* count bytes of code in a buffer of `room` bytes; owned */
     size_t count, room;
     bool failed;
 } x86;

@@ -13,7 +13,8 @@
 /* Least length of a row that repeats one element. If rows are shorter, the
  * general code in run/ runs the copy. */
 #define MIN_REPEAT 256
-#define STRIP 256 /* elements of an output row that are transposed together */
+/* number of elements of an output row that are transposed together */
+#define STRIP 256
 
 /* Returns whether the program consists of a LOAD without an index and a STORE
  * of the loaded value. Stores the operand numbers in built->copy. */
@@ -65,11 +66,13 @@ typedef struct copy {
     bool stream; /* whether to use non-temporal stores */
     /* Non-temporal copies prefetch their source this many bytes ahead. */
     int64_t prefetch_distance;
-    /* Repeats one element along a row; NULL if rows are copied. */
+    /* The routine that repeats one element along a row, or NULL if rows are
+     * copied. */
     tn_cpu_run *fill;
 } copy;
 
-/* Sorts the dimensions by falling strides of the output and merges them. */
+/* Sorts the dimensions by falling strides of the output. Merges adjacent
+ * dimensions where the strides allow it. */
 static void order_dimensions(copy *c, const tn_launch *launch,
                              const int64_t *in, const int64_t *out)
 {

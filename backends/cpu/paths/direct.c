@@ -8,7 +8,8 @@
 #include "../program/program.h"
 
 #define TASK_ELEMENTS 65536 /* elements that one task computes */
-#define MIN_ROW 64          /* for shorter rows, a call per row does not pay */
+/* With shorter rows, one call for each row would take too long. */
+#define MIN_ROW 64
 
 /* Stores the register type of a dtype whose values have the same bits in
  * registers as in memory. Returns false for other dtypes. */
@@ -181,7 +182,7 @@ typedef struct pass {
     tn_cpu_run *run;
     char *out;
     const char *in[3];
-    /* Bytes from one element to the next; 0 for a scalar. */
+    /* Stride in bytes from one element to the next, or 0 for a scalar. */
     size_t out_bytes, bytes[3];
     /* count is the number of elements of the launch. length is the number of
      * elements of a row, or 0 if every input is contiguous or a scalar. */
@@ -292,7 +293,9 @@ static bool launch_direct(tn_built *built, const tn_launch *launch,
     bool rows = false;
     if (shape_of(launch, to->stride) != 1)
         return false;
-    pass p; /* clearing all of it costs more than an addition */
+    /* not initialised, because clearing all of it takes longer than a short
+     * addition */
+    pass p;
     bool in_place = false;
     p.run = direct->run;
     p.scalar = 0;

@@ -18,7 +18,7 @@
 /* The rows that are copied together have at most this many bytes, so that they
  * and their source fit in L1. */
 #define NEAR (16 << 10)
-#define MAX_RUNS 32 /* most runs along one dimension */
+#define MAX_RUNS 32 /* largest number of runs along one dimension */
 /* Least average length of a run, in elements. For shorter runs the general code
  * in run/ is faster. */
 #define MIN_RUN 8
@@ -79,10 +79,11 @@ typedef struct run {
     bool zero;
 } run;
 
-/* The runs of one of the last two dimensions. */
+/* The runs (ranges of elements that are copied, or set to 0) along one of the
+ * last two dimensions. */
 typedef struct axis {
-    uint32_t index; /* number of the index that varies along the dimension, or
-                       TN_CPU_NONE */
+    /* number of the index that varies along this dimension, or TN_CPU_NONE */
+    uint32_t index;
     uint32_t run_count;
     run run[MAX_RUNS];
 } axis;
@@ -291,7 +292,8 @@ static bool find_runs(work *w)
         return false; /* take.c copies whole rows */
     for (uint32_t k = 0; k < copy->count && !copy->zero; k++)
         if (is_affine(w, k) || (k != w->rows.index && k != w->columns.index))
-            return false; /* nothing here checks the range of such an index */
+            /* because nothing here checks the range of such an index */
+            return false;
     return w->rows.index == TN_CPU_NONE || w->rows.index != w->columns.index;
 }
 
@@ -354,7 +356,8 @@ static void copy_edged(const work *w, const axis *columns, bool streamed,
                                 edge);
 }
 
-/* Returns whether the rows are edged (see copy_edged). */
+/* Returns whether the rows are edged: one long run with one or two single
+ * elements beside it, as in padding by 1. */
 static bool is_edged(const work *w, const axis *columns)
 {
     const run *r = columns->run;
@@ -517,7 +520,9 @@ static bool launch_runs(tn_built *built, const tn_launch *launch,
                         tn_status *status)
 {
     (void)status;
-    work w; /* clearing all of it takes as long as a small launch */
+    /* not initialised, because clearing all of it takes as long as a small
+     * launch */
+    work w;
     w.built = built;
     w.launch = launch;
     w.routines = built->routines;

@@ -34,7 +34,8 @@ typedef struct cpu_direct {
  * one term of the sum: in[index] * weight, or 0 if the weight is 0. taps_find.c
  * sets this struct for taps_along.c and taps_blocks.c. */
 typedef struct cpu_taps {
-    uint32_t count;   /* number of taps; 0 if the program is of another kind */
+    /* number of taps, or 0 if the program does not compute such sums */
+    uint32_t count;
     uint32_t in, out; /* numbers of the input and the output operand */
     /* index[t] and weight[t]: numbers of the operands that hold the index and
      * the weight of tap t. */
@@ -62,8 +63,8 @@ typedef struct cpu_row_taps {
 /* A program that stores what it loads by up to three indices
  * (indexed_copy.c). */
 typedef struct cpu_indexed_copy {
-    uint32_t count;   /* number of indices; 0 if the program is of another
-                         kind */
+    /* number of indices, or 0 if the program is of another kind */
+    uint32_t count;
     uint32_t in, out; /* numbers of the input and the output operand */
     struct {
         uint32_t operand;

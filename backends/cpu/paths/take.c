@@ -6,9 +6,11 @@
 #include "../program/program.h"
 #include "../run/view.h"
 
-#define TASK_ELEMENTS 32768 /* elements of output that one task copies */
-#define BLOCK 256  /* indices that are checked, and then gathered, together */
-#define GROUP 16   /* elements that are gathered between prefetches */
+#define TASK_ELEMENTS 32768 /* number of output elements that one task copies */
+/* number of indices that are first checked and then gathered */
+#define BLOCK 256
+/* number of elements that are gathered between two prefetches */
+#define GROUP 16
 #define AHEAD 1536 /* prefetch distance of the index, in elements */
 #define LINE 64    /* bytes of a cache line */
 

@@ -22,7 +22,7 @@ bool tn__cpu_taps_shared(const cpu_plan *plan);
 int64_t tn__cpu_taps_block(const tn_built *built);
 /* Returns the number of bytes of a task's tables. */
 size_t tn__cpu_taps_bytes(const cpu_plan *plan);
-/* Makes `memory` the memory of the task's tables. */
+/* Gives the task `memory` for its tables (tn__cpu_taps_bytes bytes). */
 void tn__cpu_taps_place(cpu_task *task, void *memory);
 /* Computes the results of the task's current block with the table. Returns
  * false, with nothing done, if the block has no table or its results are not
@@ -34,7 +34,7 @@ bool tn__cpu_run_taps(cpu_task *task);
 typedef struct cpu_tap_lists {
     const int64_t *where[TN_CPU_TAPS];
     const float *weight[TN_CPU_TAPS];
-    /* 1, or 0 if tap t has the same weight for all points */
+    /* step[t]: 1, or 0 if tap t has the same weight for all points */
     int64_t step[TN_CPU_TAPS];
     int count; /* number of taps */
 } cpu_tap_lists;
@@ -47,7 +47,7 @@ int64_t tn__cpu_tap_span(const cpu_tap_lists *lists, int64_t at, int64_t n,
 void tn__cpu_tap_fill(tn_cpu_tap *tap, const cpu_tap_lists *lists, int64_t at,
                       int64_t n);
 
-/* for fewer results, making a table takes longer than it saves */
+/* With fewer results, making a table takes longer than it saves. */
 #define TN_CPU_LEAST_POINTS 4096
 
 #endif

@@ -13,13 +13,13 @@
  * A unit is a few rows of results that one call of a routine computes. */
 #include "taps.h"
 
-#define UNIT 4096 /* most results of a unit, which take a quarter of an L1 */
+#define UNIT 4096 /* largest number of results in a unit: a quarter of an L1 */
 /* The largest number of elements of the rows of a unit if a table is used. The
  * prefetched rows of the next unit must also fit in L1. */
 #define MAX_ROW_INPUT 2048
 #define MIN_LINE 4  /* least length of a row of results (first case) */
 #define TASK 131072 /* results that one task computes */
-/* for fewer rows, making a table takes longer than it saves (second case) */
+/* With fewer rows, making a table takes longer than it saves (second case). */
 #define MIN_ROWS 4
 /* Results of at least this many bytes are prefetched for writing, because L1
  * and L2 do not hold them yet. */
@@ -33,9 +33,9 @@ typedef struct along {
     uint32_t ndim;
     int64_t extent[2 * TN_MAX_NDIM];
     int64_t in_stride[2 * TN_MAX_NDIM], out_stride[2 * TN_MAX_NDIM];
-    tn_cpu_tap_rows rows;    /* all rows of one point of these dimensions */
+    tn_cpu_tap_rows rows;    /* all rows at one point of the ndim dimensions */
     int64_t unit_rows;       /* number of rows of a unit */
-    /* number of units of one point of these dimensions */
+    /* number of units at one point of the ndim dimensions */
     int64_t parts;
     /* units is the number of all units. per_task is the number of units that
      * one task computes. */

@@ -11,8 +11,9 @@
 
 #include "taps.h"
 
-#define TABLE_BYTES 24576 /* bytes of a block's table: about half an L1 */
-#define MAX_POINTS 2048   /* most points of a block */
+/* largest size of a block's table in bytes: about half an L1 */
+#define TABLE_BYTES 24576
+#define MAX_POINTS 2048 /* largest number of points of a block */
 
 int64_t tn__cpu_taps_block(const tn_built *built)
 {
@@ -47,7 +48,8 @@ bool tn__cpu_taps_shared(const cpu_plan *plan)
     return shared;
 }
 
-/* A tap with weight 0 reads nothing, so its offset is ignored. */
+/* Ignores the offset of a tap whose weight is 0, because such a tap reads
+ * nothing. */
 int64_t tn__cpu_tap_span(const cpu_tap_lists *lists, int64_t at, int64_t n,
                          int64_t most)
 {

@@ -53,7 +53,7 @@ typedef struct product {
     side a, b, c;
     unsigned type;     /* register type of the computation (CPU_F32 ...) */
     uint32_t dtype;    /* dtype of the tensors */
-    size_t bytes;      /* bytes of an element as the loops see it */
+    size_t bytes;      /* bytes of a value of register type `type` */
     int64_t batches, tile_m, tile_n, tiles_m, tiles_n;
     int64_t tiles, tiles_per_task;
     uint64_t alpha, beta; /* alpha and beta of a product of integers */

@@ -21,8 +21,10 @@
  * later in each line, because the points of a line are then far apart in
  * memory. A distance of 8 points is as fast (Zen 5, 2026-11). */
 #define ROWS_AHEAD 4
-#define ROW_BLOCK 256     /* rows of src that are processed at a time */
-/* Elements of a block of rows if two threads share the rows. */
+/* number of rows of src that are processed at a time */
+#define ROW_BLOCK 256
+/* Number of elements in a block of rows if two threads share the rows (struct
+ * half). */
 #define HALF_POINTS 65536
 /* Largest number of lines that run side by side. They fill whole cache lines.
  * They are so few that even a destination with thousands of points per line
@@ -72,8 +74,8 @@ typedef struct work {
     /* The number of adjacent lines that may run side by side, or 1 if lines run
      * one by one. */
     int64_t side;
-    /* Combines a row of src with its destination. NULL for TN_SCATTER_SET,
-     * which copies rows. */
+    /* The routine that combines a row of src with its destination, or NULL for
+     * TN_SCATTER_SET, which copies rows. */
     tn_cpu_run *row_run;
     /* The number of elements of a row, or 0 if lines are not processed as
      * rows. */

@@ -34,12 +34,14 @@ typedef struct work {
     const tn_sort_args *s;
     const tn_cpu_routines *routines;
     unsigned type, key_bits;
-    /* Items are narrow. For 64-bit keys run_line decides for each line. */
+    /* True if items are narrow. If keys have 64 bits, it is false, and run_line
+     * decides for each line. */
     bool narrow;
     int64_t lines, lines_per_task;
-    /* `side` is the number of adjacent lines (elements of equal index are
-     * contiguous). `transposed` is the number of them that are transposed and
-     * sorted at a time, or 0 if each line is sorted without transposing. */
+    /* `side` is the number of adjacent lines: lines whose elements of equal
+     * index are contiguous in memory. `transposed` is the number of them that
+     * are transposed and sorted at a time, or 0 if each line is sorted without
+     * transposing. */
     int64_t side, transposed;
     atomic_int failed; /* 1 if a task is out of memory */
 } work;
@@ -78,7 +80,7 @@ static uint64_t key_at(unsigned type, const void *block, int64_t i)
     }
 }
 
-/* Reads the keys of a line, BLOCK values at a time. `stride` counts elements,
+/* Reads the keys of a line, BLOCK values at a time. `stride` is in elements.
  * `bytes` is the size of an element. `flip` is XORed with each key. */
 typedef struct reader {
     const work *w;
@@ -95,8 +97,8 @@ static int64_t read_block(const reader *r, int64_t k, void *block)
     return n;
 }
 
-/* Returns whether all keys differ from their minimum by less than 2^32. Then
- * *least is the minimum, and *bits is the number of bits of the largest
+/* Returns whether all keys differ from their minimum by less than 2^32. If so,
+ * sets *least to the minimum and *bits to the number of bits of the largest
  * difference. */
 static bool find_range(const reader *r, uint64_t *least, unsigned *bits)
 {
@@ -168,9 +170,10 @@ static bool is_few(int64_t keep, int64_t count)
     ((a).key < (b).key || ((a).key == (b).key && (a).place < (b).place))
 #include "sort_orders.inc"
 
-/* Returns the item at position `rank` of the order. items must have room for 2
- * * count items. Selects by the digits of the keys, from the highest one on:
- * keeps only items whose digit is that of the item at `rank`. */
+/* Returns the item at position `rank` of the order. Processes the digits of the
+ * keys from the highest one on. After each digit, keeps only the items with the
+ * same digit as the item at `rank`. items[] must have room for twice `count`
+ * items. */
 static wide_item at_rank(wide_item *items, int64_t count, int64_t rank,
                            unsigned bits)
 {
@@ -206,8 +209,7 @@ static wide_item at_rank(wide_item *items, int64_t count, int64_t rank,
 
 enum {
     GROUP = 32, /* number of keys that are compared with the bound at a time */
-    /* Largest number of elements of a short line, for which read_short
-     * selects. */
+    /* Largest number of elements of a line for which read_short selects. */
     SHORT = 8192,
     /* Largest `keep` for which read_short selects. */
     MAX_SHORT_KEEP = TN_CPU_PARTS / 2,
@@ -233,9 +235,10 @@ static int32_t key_of(uint64_t item)
     return (int32_t)((uint32_t)(item >> 32) ^ 0x80000000u);
 }
 
-/* Writes the first `keep` items of the order to heap, sorted, without storing
- * the others. Compares GROUP keys at a time with the last of the best items so
- * far. Most groups have no key before it. */
+/* Writes the first `keep` items of the order to heap[], sorted, without storing
+ * the others. The heap holds the best items so far, and its root is the last of
+ * them. GROUP keys at a time are compared with the root. Most groups have no
+ * key before it and are skipped. */
 static void read_first(const reader *r, int64_t keep, uint64_t *heap)
 {
     int64_t block[BLOCK] = {0}, have = 0;
@@ -269,7 +272,7 @@ static void read_first(const reader *r, int64_t keep, uint64_t *heap)
 }
 
 /* Reads all keys of the line and pads them to a multiple of TN_CPU_PARTS.
- * Returns the number of keys with padding. */
+ * Returns the number of keys, including the padding. */
 static int64_t read_keys(const reader *r, int32_t *key)
 {
     int64_t block[BLOCK] = {0}, i = r->count;
@@ -283,10 +286,10 @@ static int64_t read_keys(const reader *r, int32_t *key)
 }
 
 /* Returns the `keep` smallest items of a short line, sorted. The line is cut
- * into TN_CPU_PARTS parts. The keep-th smallest of the parts' minima is at
- * least the keep-th smallest key of the line. Only keys up to that minimum are
- * sorted, and usually these are few more than `keep`. items[] must have room
- * for all items, then for the keys. */
+ * into TN_CPU_PARTS interleaved parts. The keep-th smallest of the parts'
+ * minima is a bound: at least `keep` keys of the line are not greater. Only the
+ * keys up to this bound are sorted, usually few more than `keep`. items[] must
+ * have room for all items, then for the keys. */
 static const uint64_t *read_short(const reader *r, int64_t keep,
                                   uint64_t *items)
 {
@@ -297,8 +300,8 @@ static const uint64_t *read_short(const reader *r, int64_t keep,
 }
 
 /* Returns the index of the element at position `rank` of the order. Compares
- * keys with a sample of them, which takes a fifth of at_rank's time. key is
- * memory for the padded keys, twice. */
+ * keys with a sample of them (routines_order.c), which takes a fifth of
+ * at_rank's time. key[] must have room for twice the padded keys. */
 static int64_t place_at(const reader *r, int64_t rank, int32_t *key)
 {
     int64_t n = read_keys(r, key);
@@ -352,8 +355,8 @@ static void write_item(const writer *o, int64_t i, int64_t place)
 }
 
 /* Sorts a line of bools: writes the indices of the elements that come first,
- * then those of the others. Returns false, and writes nothing, if elements or
- * indices are not contiguous. */
+ * then those of the others. Returns false, and writes nothing, if indices are
+ * not requested, or if elements or indices are not contiguous. */
 static bool write_bools(const writer *o, const work *w, int64_t count,
                         int64_t keep)
 {
@@ -453,15 +456,15 @@ enum {
     MAX_TRANSPOSED = 16,
     /* Largest number of bytes of the transposed lines and their results. */
     TRANSPOSED_BYTES = 16 << 20,
-    /* Elements of padding between transposed lines. Without it, lines whose
-     * distance is a multiple of 4096 bytes would map to the same set of L1 and
-     * evict each other. */
+    /* Number of elements of padding between transposed lines. Without it, lines
+     * whose distance is a multiple of 4096 bytes would map to the same set of
+     * L1 and evict each other. */
     GAP = 16,
 };
 
 /* Returns how many adjacent lines are transposed and sorted at a time, or 0 to
- * sort each line without transposing. Reading and writing the elements of a
- * column with their stride takes longer than sorting them. */
+ * sort each line without transposing. Transposing pays because reading and
+ * writing strided elements takes longer than sorting them. */
 static int64_t lines_at_a_time(const tn_sort_args *s)
 {
     const uint32_t last = s->ndim - 1;
@@ -476,8 +479,8 @@ static int64_t lines_at_a_time(const tn_sort_args *s)
     return n < 4 ? 0 : n;
 }
 
-/* Returns the bytes of n transposed lines and their results. This memory
- * follows the items. */
+/* Returns the bytes of n transposed lines and their results. They are stored
+ * after the items. */
 static size_t transposed_bytes(const work *w, int64_t n)
 {
     return (size_t)(n * (w->s->extent[w->s->ndim - 1] + GAP)) *

@@ -190,8 +190,8 @@ void tn__cpu_product_run_block(job *g, const char *panel, int64_t panel_row,
     }
 }
 
-/* Adds the products of the current range of k to columns [j, j + width) of
- * c. */
+/* Computes columns [j, j + width) of c for the current range of k: adds to them
+ * the products a[i][k] * b[k][j] of that range. */
 static void run_group(job *g, int64_t j, int64_t width)
 {
     const int64_t size = g->depth * g->whole * g->bytes;
@@ -228,9 +228,9 @@ static bool in_place(const job *g, const tn_cpu_matrix *b, int64_t m)
              (row % FAR_ROW_BYTES || g->whole * g->bytes > LINE)));
 }
 
-/* Returns the estimated cost of transposing n rows into vectors. Full squares
- * are transposed in registers; the remaining rows are copied element by
- * element. */
+/* Returns the estimated cost of transposing n rows into vectors. Squares with
+ * as many rows as a vector has elements are transposed in registers. The
+ * remaining rows are copied element by element. */
 static double transpose_cost(const job *g, int64_t n)
 {
     int64_t rest = n % g->tiles->lanes;
@@ -260,8 +260,8 @@ static tn_cpu_matrix transpose(tn_cpu_matrix x)
     return (tn_cpu_matrix){x.memory, x.column, x.row};
 }
 
-/* Chooses strides that count as contiguous for dimensions of one element, which
- * may have any stride. */
+/* A dimension of one element may have any stride. Sets it so that rows or
+ * columns count as contiguous. */
 static void plain_strides(tn_cpu_matrix *x, int64_t rows, int64_t columns)
 {
     if (columns == 1)
@@ -271,7 +271,8 @@ static void plain_strides(tn_cpu_matrix *x, int64_t rows, int64_t columns)
 }
 
 /* Computes a product of one row or one column as dot products. Returns false,
- * with c unchanged, if the operands are not contiguous. */
+ * with c unchanged, if the product has other shapes or its operands are not
+ * contiguous. */
 static bool run_dots(const job *g)
 {
     const tn_cpu_product *p = &g->p;

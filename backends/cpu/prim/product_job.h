@@ -9,13 +9,14 @@
 enum {
     LINE = 64,
     PANEL = 2 * 64,       /* largest number of bytes in a row of a panel */
-    DEPTH = TN_CPU_DEPTH, /* rows of a panel, which has 24 KiB */
+    DEPTH = TN_CPU_DEPTH, /* number of rows of a panel (24 KiB) */
     GROUP = 4,            /* number of panels packed at a time */
-    BLOCK = 128,          /* rows of c whose pointers and sums are stored */
+    BLOCK = 128,          /* number of rows of c that are computed at a time */
     STRIP = 8,            /* number of rows of a that are packed together */
-    /* A matrix a with contiguous rows is packed if these are FAR_ROW_BYTES or
-     * more apart and b has at least FAR_COLUMNS columns that use them. A matrix
-     * a with contiguous columns is packed if DEPTH columns exceed L1. */
+    /* Matrix a is packed in two cases. If the elements of a row are contiguous,
+     * it is packed if its rows are FAR_ROW_BYTES or more apart and at least
+     * FAR_COLUMNS columns of b use them. If the elements of a column are
+     * contiguous, it is packed if DEPTH columns exceed L1. */
     FAR_ROW_BYTES = 4096,
     FAR_COLUMNS = 256
 };
@@ -28,13 +29,14 @@ typedef struct job {
     int64_t bytes;        /* bytes of an element */
     int64_t whole;        /* number of columns of a full panel */
     int64_t first, depth; /* the current range of k: [first, first + depth) */
-    /* The packed operands. a is NULL if it is read in place. */
+    /* The packed operands. `a` is NULL if a is read in place, not packed. */
     char *a, *panels;
-    /* b is read in place, except for a panel whose last vector is partial. */
+    /* Whether b is read in place. A panel whose last vector is partial is
+     * packed nevertheless. */
     bool in_place;
-    /* at[q]: offset in elements of element q of a row of a. */
+    /* at[q]: the offset of element q in a row of a, in elements */
     int64_t at[DEPTH];
-    /* row[i]: address of row i of a, in the current block of rows. */
+    /* row[i]: the address of row i of a in the current block of rows */
     const void *row[BLOCK];
     _Alignas(64) char sums[PANEL * BLOCK], transposed[PANEL * BLOCK];
 } job;
@@ -52,7 +54,8 @@ static inline int64_t vectors_of(const job *g, int64_t columns)
 
 /* Returns the bytes of a strip, which has STRIP rows of a, packed as
  * strip[column][row]. After each strip follows a cache line of padding. Without
- * it, the same column of many strips would map to the same set of L1. */
+ * it, the same column of many strips would map to the same set of L1, and they
+ * would evict each other. */
 static inline int64_t strip_bytes(const job *g, int64_t depth)
 {
     return depth * STRIP * g->bytes + LINE;
@@ -72,10 +75,10 @@ static inline bool is_far(const job *g, int64_t n)
 
 /* Initialises the job for product p. */
 void tn__cpu_product_open(job *g, const tn_cpu_product *p);
-/* Transposes the whole product if packing is then cheaper. */
+/* Replaces the product by c^T = b^T a^T if that makes packing cheaper. */
 void tn__cpu_product_choose_panels(job *g);
-/* Sets g->at[]. step is the offset from one element of a row of a to the
- * next. */
+/* Sets g->at[q] = q * step. step is the offset from one element of a row of a
+ * to the next. */
 void tn__cpu_product_set_offsets(job *g, int64_t step);
 /* Packs the current range of a's columns into strips. If columns of a are
  * contiguous, reads them column by column. */

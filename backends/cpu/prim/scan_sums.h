@@ -36,8 +36,8 @@ typedef struct placed {
     int64_t lines, count;
 } placed;
 
-/* Computes TOGETHER lines with contiguous elements (cpu_scan.c). Strides lead
- * from line to line. */
+/* Computes TOGETHER lines with contiguous elements (cpu_scan.c). The steps are
+ * the strides from line to line. */
 typedef void scan_together(void *out, int64_t out_step, const void *in,
                            int64_t in_step, int64_t count);
 /* Computes the minimum or maximum, with indices, of adjacent lines. */
@@ -61,12 +61,14 @@ typedef struct scan_work {
     tn_cpu_scan *sum;
     /* The routine for prefix sums of floats of adjacent lines, or NULL. */
     tn_cpu_scan_rows *sum_rows;
-    /* Runs TOGETHER lines at a time, or NULL if lines run one by one. */
+    /* The function that computes TOGETHER lines at a time, or NULL if lines are
+     * computed one by one. */
     scan_together *together;
-    /* Combines elements of equal index of adjacent lines, or NULL if lines are
-     * not adjacent. */
+    /* The routine that combines two rows, each of which has the elements of
+     * equal index of adjacent lines. NULL if lines are not adjacent. */
     tn_cpu_run *columns;
-    /* Finds the minimum or maximum with indices of adjacent lines, or NULL. */
+    /* The function that finds the minimum or maximum, with indices, of adjacent
+     * lines, or NULL. */
     scan_placed *placed;
     int64_t side; /* number of adjacent lines, a divisor of `lines` */
     bool streams; /* whether sums are written by non-temporal stores */

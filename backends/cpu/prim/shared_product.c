@@ -3,13 +3,16 @@
 #include "product_job.h"
 
 enum {
-    /* Large products are cut into blocks of SHARED rows and columns of c. A
-     * slab is DEPTH rows of k. At a time, threads pack MIN_SLABS slabs (6 MB of
-     * floats), or as many as fill SLAB_BYTES. A task packs PIECE rows of a.
-     * Blocks are cut into tiles of TILE rows and columns. If these are fewer
-     * than MIN_TILES, tiles are halved, but not below MIN_TILE rows and
-     * columns: gradients of weights have few rows and columns and a large
-     * k. */
+    /* Large products are cut as follows:
+     * - A block has SHARED rows and columns of c. Blocks are computed one after
+     *   the other, each by all threads.
+     * - A slab is DEPTH rows of k. Threads pack the operands for MIN_SLABS
+     *   slabs at a time (6 MB of floats), or for as many slabs as fill
+     *   SLAB_BYTES. A task packs PIECE rows of a or GROUP panels of b.
+     * - A tile has TILE rows and columns of a block, and is one task. If there
+     *   are fewer than MIN_TILES tiles, they are halved, but not below MIN_TILE
+     *   rows and columns. This happens in gradients of weights, which have few
+     *   rows and columns and a large k. */
     SHARED = 2048,
     MIN_SLABS = 2,
     SLAB_BYTES = 1048576,
@@ -34,8 +37,7 @@ typedef struct shared {
     char *a, *b; /* packed operands; a is NULL if it is read in place */
 } shared;
 
-/* Makes slab number `slab` the job's current range of k. A slab is DEPTH rows
- * of k. */
+/* Makes slab number `slab`, DEPTH rows of k, the job's current range of k. */
 static void point_slab(job *g, const shared *s, int64_t slab)
 {
     g->first = s->first + slab * DEPTH;

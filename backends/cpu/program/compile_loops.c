@@ -4,8 +4,8 @@
  * The block leaves the loop when no element is active. */
 #include "compile_program.h"
 
-/* Copies the initial values of the CARRYs to their slots, then adds the
- * CPU_LOOP. */
+/* Adds operations that copy the initial values of the loop's CARRYs to their
+ * slots, then the CPU_LOOP. */
 uint32_t tn__cpu_compile_loop(compiler *c, frame *f, const uint32_t *list,
                              uint32_t at, uint32_t count)
 {

@@ -18,14 +18,16 @@ void tn__cpu_mark_loads(compiler *c)
     /* Bits for the kinds of operations that read a value. They are distinct
      * from the LOAD_... flags.
      * - BY_FOLD: a reduction.
-     * - BY_RUN: a routine, machine code, or a reduction that reads factors.
+     * - BY_RUN: a routine, machine code, or a reduction that reads the value as
+     *   one of two factors.
      * - AS_BLOCK, with BY_RUN: a routine that accepts no scalar.
      * - BY_OTHER: any other operation. */
     enum { BY_FOLD = 1 << 16, BY_RUN = 2 << 16, BY_OTHER = 4 << 16,
            AS_BLOCK = 8 << 16 };
     cpu_code *code = c->code;
-    /* use[slot]: the kinds of operations that read the slot; after its load was
-     * seen, the flags of the load. */
+    /* use[slot] is the mask of the kinds of operations that read the slot.
+     * After the load that fills the slot was visited, it is the flags of this
+     * load. */
     uint32_t *use = c->producer;
     if (code->slot_count > 0)
         memset(use, 0, code->slot_count * sizeof *use);
@@ -90,7 +92,8 @@ void tn__cpu_mark_loads(compiler *c)
 bool tn__cpu_mark_hoistable(compiler *c)
 {
     cpu_code *code = c->code;
-    /* from_index[slot]: the slot's value depends on a gather. */
+    /* from_index[slot]: whether the slot's value depends on a gather (a load by
+     * an index). */
     uint32_t *from_index = c->producer;
     bool found = false;
     if (code->slot_count > 0)

@@ -201,7 +201,8 @@ static void point_slots(cpu_task *t, cpu_part part, const cpu_span *s)
         if (streamed && !pieces && tn__cpu_stream_defer(t, op[i].a, bytes))
             continue;
         t->slot[op[i].a] = flat && !streamed ? flat : t->home[op[i].a];
-        /* An ordinary store reads its cache line first, so it is prefetched. */
+        /* An ordinary store first reads its cache line, so the line is
+         * prefetched. */
         if (flat && !streamed && !t->plan->in_place)
             tn__cpu_prefetch_next_block(t, &op[i], flat, bytes, bytes);
     }

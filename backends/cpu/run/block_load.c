@@ -14,7 +14,9 @@ static int64_t position(const cpu_task *t, const cpu_span *s, int64_t i)
 {
     const cpu_plan *plan = t->plan;
     if (plan->hoist)
-        return t->tile.at + i; /* a block has all points of inner dimensions */
+        /* the points are consecutive, because a block has all points of the
+         * inner dimensions */
+        return t->tile.at + i;
     if (s->level == CPU_ROW)
         return (t->group.first_row + i) * plan->row_length;
     if (plan->tiled)
@@ -211,7 +213,8 @@ void tn__cpu_run_load(cpu_task *t, const cpu_op *op, const cpu_span *s)
         op->a == TN_CPU_NONE && op->b == TN_CPU_NONE && op->c == TN_CPU_NONE;
     bool may_lend =
         plain && tn__cpu_is_as_stored(view->dtype) && !t->plan->overlap;
-    /* The stride of values that are copied. In-place loads set another. */
+    /* The stride of values that are copied. Loads that read in place set
+     * another stride. */
     t->step[op->out] = op->flags & LOAD_LENT && !t->layout.columns
                            ? t->block.count / t->group.rows
                            : t->group.rows;

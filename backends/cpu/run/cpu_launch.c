@@ -109,7 +109,8 @@ static tn_status run_plan(cpu_plan *plan)
                      .home = (char **)memory};
     for (uint32_t s = 0; s < plan->code->slot_count; s++) {
         const cpu_slot *slot = &plan->code->slot[s];
-        char *at = NULL; /* the uniform part uses no ROW or ELEM slots */
+        /* NULL for ROW and ELEM slots, which the uniform part does not use */
+        char *at = NULL;
         if (slot->space == CPU_CONSTANT)
             at = (char *)plan->code->constant + slot->offset;
         else if (slot->space == CPU_UNIFORM)

@@ -17,7 +17,8 @@
 
 /* ---- views --------------------------------------------------------------- */
 
-/* Makes the views of all operands over all elements and over rows. */
+/* Initialises two views of each operand: view[], over all elements, and
+ * row_view[], over rows. */
 static void plan_views(cpu_plan *plan)
 {
     const tn_built *built = plan->built;
@@ -291,7 +292,8 @@ static int64_t even_prefetch(const cpu_plan *plan)
     return (plan->block * 4 / operations + LINE - 1) / LINE * LINE;
 }
 
-/* Cuts an elementwise launch: into blocks that share indices, tiles or runs. */
+/* Cuts an elementwise launch into blocks that share indices, into tiles, or
+ * into runs. */
 static void cut_elements(cpu_plan *plan, cpu_hoist *hoist)
 {
     plan->code = &plan->built->kept;

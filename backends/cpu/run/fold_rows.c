@@ -11,7 +11,7 @@
 
 #include "fold_rows.h"
 
-#define LEVELS 44 /* 2^44 chunks are 2^54 elements: no row is longer */
+#define LEVELS 44 /* 2^44 chunks have 2^54 elements, more than any row */
 
 /* Returns whether the reduction is an ARGMAX or ARGMIN. */
 static bool is_arg(const cpu_reduce *reduce)
@@ -229,7 +229,8 @@ void tn__cpu_fold_block(cpu_fold *fold, const void *x, int64_t step, int64_t k,
         fold_chunks(value, at, length, chunks, length, fold->ahead);
         at += (size_t)(chunks * length) * bytes;
         count -= chunks * length;
-        if (chunks > 1) /* memory would idle while the tree is updated */
+        /* prefetches, because memory would idle while the tree is updated */
+        if (chunks > 1)
             tn__cpu_prefetch(at, SOON);
         push_chunks(fold, run, bytes, 1, value, chunks);
     }
@@ -318,7 +319,8 @@ void tn__cpu_fold_join(cpu_fold *fold, const cpu_fold *part, char *part_value,
     fold->chunks++;
 }
 
-/* Stores the result of a reduction of no elements, as a register value. */
+/* Stores in value[] the result of a reduction of no elements, such as 0 for a
+ * sum, in the result's register type. */
 static void write_empty(const cpu_reduce *reduce, uint8_t *value)
 {
     static const double floats[] = {0, 1, -INFINITY, INFINITY, 0, 0};

@@ -17,7 +17,7 @@ typedef struct cpu_fold {
     int64_t chunks;
     /* For columns: how many elements of the current chunk are in lanes. */
     int64_t open;
-    int64_t ahead; /* bytes by which the routines prefetch their input */
+    int64_t ahead; /* prefetch distance of the routines in bytes */
     char *lanes;   /* for columns: lanes[lane][row], partial results of the
                       current chunk */
     /* tree[level][row]: the result of 2^level chunks. For ARGMAX and ARGMIN:

@@ -41,7 +41,7 @@ static void merge(const cpu_plan *plan, cpu_hoist *h)
         h->number[d] = number;
 }
 
-/* Returns, as bits, the dimensions along which an operand's stride is not 0. */
+/* Returns a mask of the dimensions along which an operand's stride is not 0. */
 static uint32_t own_dims(const cpu_plan *plan, const cpu_hoist *h,
                          uint32_t operand)
 {

@@ -1,6 +1,6 @@
-/* plan.h: how a launch is cut. Rows form groups, a task is several groups, and
- * a group consists of blocks. program/code.h defines rows, groups, blocks,
- * columns and slots. */
+/* plan.h: how a launch is cut into tasks for threads. Rows form groups, a task
+ * is several groups, and a group consists of blocks. program/code.h defines
+ * rows, groups, blocks, columns and slots. */
 #ifndef TN_CPU_PLAN_H
 #define TN_CPU_PLAN_H
 
@@ -9,25 +9,28 @@
 struct cpu_plan {
     const tn_built *built;
     const tn_launch *launch;
-    const cpu_code *code; /* the form of built that the launch runs */
+    /* the compiled form of `built` that the launch runs */
+    const cpu_code *code;
     const tn_cpu_routines *routines;
     char *uniform; /* memory of UNIFORM slots */
     /* Memory of ROW slots if all tasks work on the same rows (split_rows.c),
      * or NULL. */
     char *shared_rows;
-    int64_t row_count, row_length; /* number of rows; elements of a row */
+    /* number of rows, and of elements of a row */
+    int64_t row_count, row_length;
     int64_t block; /* largest number of elements of a block */
     struct {
         int64_t rows; /* largest number of rows of a group */
-        int64_t per_task, count; /* groups of a task, and of the launch */
-        /* With columns: the number of adjacent rows that are cut into groups.
-         * They are the points of the innermost outer dimensions that merge to
-         * one, or the points of the box. */
+        /* number of groups in a task, and in the launch */
+        int64_t per_task, count;
+        /* If `columns` is set: the number of adjacent rows from which groups
+         * are cut. These rows are all points of the innermost outer dimensions
+         * that can be merged to one, or of the box (box_first). */
         int64_t column_extent;
-        /* With columns: the box is the set of outer dimensions from box_first
-         * on, and a group has some or all of its points. If box_first is
-         * outer_ndim, there is no box, and groups are cut from the innermost
-         * outer dimension. */
+        /* If `columns` is set: the first dimension of the box. The box is the
+         * set of outer dimensions from box_first on, and a group has some or
+         * all of its points. If box_first is outer_ndim, there is no box, and
+         * groups are cut from the innermost outer dimension. */
         uint32_t box_first;
     } groups;
     struct {
@@ -36,14 +39,16 @@ struct cpu_plan {
     } tile;
     /* How blocks share indices (hoist.c), or NULL if they do not. */
     struct cpu_hoist *hoist;
-    /* columns: a group is a set of columns (rows that are adjacent in memory).
-     * tiled: a group is a tile of two dimensions (tile.c). */
+    /* If columns is set, a group is a set of columns (rows that are adjacent in
+     * memory). If tiled is set, a group is a tile of two dimensions
+     * (tile.c). */
     bool columns, tiled;
     bool taps;     /* the program computes weighted sums of loads by an index,
                       which taps_blocks.c runs */
     bool in_place; /* an output has the same memory as an input */
-    bool overlap;  /* in_place, and that input is read after the output is
-                      written, so loads must copy */
+    /* in_place is set, and the input is read after the output is written, so
+     * loads must copy */
+    bool overlap;
     bool kept;     /* a block is a whole group, so each value is computed
                       once */
     /* How traffic.c overlaps memory accesses with computation. */
@@ -61,14 +66,16 @@ struct cpu_plan {
         uint32_t blocks;
         int64_t block_bytes;
     } traffic;
-    /* A run is a sequence of points along which each operand has one stride.
-     * In elementwise programs no block crosses the end of a run. In streamed
-     * rows no block of a stage without reductions does. */
+    /* A run is a sequence of points along which each operand has one stride. In
+     * elementwise programs no block crosses the end of a run. If rows are
+     * streamed (a block is a piece of a row), this also holds for stages
+     * without reductions. */
     struct {
         int64_t length, blocks; /* elements and blocks of a run */
     } run;
-    /* The length of the contiguous pieces (subrows) of which a streamed row
-     * consists, or a block of an elementwise program. 0 if there are none. */
+    /* Number of elements of a subrow, or 0 if there are no subrows. Subrows are
+     * the contiguous pieces of a streamed row, or of a block of an elementwise
+     * program. */
     int64_t subrow;
     atomic_int failed; /* TN_OK, or the status of a task that failed */
     struct {
@@ -76,8 +83,8 @@ struct cpu_plan {
         tn_fault first;   /* the index out of range with the lowest position;
                              its code is TN_OK if there is none */
     } fault;
-    /* view[operand] has all elements of an operand, row_view[operand] one
-     * element per row. */
+    /* view[operand] is the view over all elements of an operand,
+     * row_view[operand] that over one element per row. */
     cpu_view view[TN_CPU_MAX_OPERANDS], row_view[TN_CPU_MAX_OPERANDS];
 };
 
@@ -95,8 +102,8 @@ tn_status tn__cpu_run(tn_built *built, const tn_launch *launch);
 void tn__cpu_plan_fault(cpu_plan *plan, uint32_t operand, uint32_t dim,
                         int64_t index, int64_t position);
 
-/* Returns the bytes of one element in all ELEM slots and, with `whole`, in all
- * GROUP slots. At least 1. */
+/* Returns the number of bytes that one element needs in all ELEM slots together
+ * and, with `whole`, in all GROUP slots. The result is at least 1. */
 int64_t tn__cpu_slot_bytes(const cpu_code *code, bool whole);
 /* Returns how many elements a block may have so that its ELEM slots and, with
  * `whole`, its GROUP slots stay in L1. */
@@ -105,7 +112,8 @@ int64_t tn__cpu_block_size(const cpu_code *code, bool whole);
 /* Subrows are the contiguous pieces of which a row consists, such as the planes
  * x[n][c] of channel c in a batch of images (subrows.c). */
 
-/* Runs of fewer elements are not worth a block of their own. */
+/* A run of fewer elements is not a block of its own, because the overhead would
+ * be too large. */
 #define TN_CPU_MIN_RUN 512
 /* Returns the length of the subrows if machine code can process the rows subrow
  * by subrow, else 0. `run` is the shortest run of any operand. */
@@ -139,13 +147,13 @@ typedef struct cpu_hoist {
     int64_t extent[2 * TN_MAX_NDIM];
     int64_t number[2 * TN_MAX_NDIM]; /* row-major stride of each merged
                                         dimension, in elements */
-    /* A block has `box` coordinates of dimension box_dim and all of the inner
-     * dimensions. Dimension box_dim is cut into `chunks` boxes. */
+    /* A block spans `box` coordinates of dimension box_dim and the whole of all
+     * inner dimensions. Dimension box_dim is cut into `chunks` boxes. */
     uint32_t box_dim;
     int64_t box, chunks;
     uint32_t shared;      /* bit d: all indices are constant along dimension
                              d */
-    int64_t shared_count; /* blocks that share their indices */
+    int64_t shared_count; /* number of blocks that share the same indices */
     /* skip[operation]: what later blocks need not compute again: CPU_KNOWN (the
      * result), CPU_PLACED (the offsets of a load by an index) or 0. */
     uint8_t skip[TN_CPU_HOIST_OPS];

@@ -16,8 +16,9 @@
 typedef struct split {
     cpu_plan *plan;
     const cpu_stage *stage;
-    int64_t group, segment; /* number of the current group; elements of one row
-                               in a segment */
+    /* group is the number of the current group. segment is the number of
+     * elements of a row in one segment. */
+    int64_t group, segment;
     /* The bytes of one segment's results, and the memory for the results of all
      * segments. */
     int64_t part_bytes;

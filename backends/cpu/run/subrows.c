@@ -5,7 +5,8 @@
 #include "../jit/native_run.h"
 #include "plan.h"
 
-/* Rows of fewer elements are not worth the overhead. */
+/* Rows of fewer elements are not processed as subrows, because the overhead
+ * would be too large. */
 #define MIN_SUBROW_ROW_LENGTH 4096
 
 const cpu_code *tn__cpu_subrow_code(const tn_built *built)

@@ -16,9 +16,9 @@ typedef struct cpu_plan cpu_plan;
  * subrows (contiguous pieces of a row), it has one scalar for each subrow. */
 #define TN_CPU_ONE_EACH (INT64_MIN + 1)
 
-/* What an earlier block has already computed for an operation of hoisted code:
- * the result, or only the offsets of the elements that a load by an index
- * reads. */
+/* What an earlier block with the same indices has already computed for an
+ * operation: the result or, for a load by an index, only the offsets of the
+ * elements that it reads (hoist.c). */
 enum { CPU_KNOWN = 1 /* result */, CPU_PLACED /* offsets */ };
 
 /* Memory [at, end) that the next block reads, and that is still to be
@@ -28,8 +28,8 @@ typedef struct cpu_prefetch_range {
 } cpu_prefetch_range;
 #define TN_CPU_PREFETCH_RANGES 4 /* largest number of prefetched operands */
 
-/* A block of results whose non-temporal stores are deferred. Some of them are
- * issued between later operations, so that memory is written while the core
+/* A block of results whose non-temporal stores are deferred. Some of the stores
+ * are issued between later operations, so that memory is written while the core
  * computes. */
 typedef struct cpu_stream_block {
     char *at, *end, *to; /* [at, end) is still to be stored to `to` */
@@ -42,8 +42,9 @@ typedef struct cpu_stream_block {
  * indices use it (taps_blocks.c). */
 typedef struct cpu_tap_table {
     tn_cpu_tap *tap; /* tap[entry][tap number] */
-    /* The number of the set of blocks that share the table, or -1 if the table
-     * is not filled. The number of entries, or 0 if no table is possible. */
+    /* `outer` is the number of the set of blocks that share the table, or -1 if
+     * the table is not filled. `entries` is the number of entries, or 0 if no
+     * table is possible. */
     int64_t outer, entries;
 } cpu_tap_table;
 
@@ -63,15 +64,17 @@ typedef struct cpu_task {
     /* base[s] of a GROUP slot: the address of the group's values, in the slot's
      * own memory or in an operand's. */
     char **base;
-    /* step[s]: a stride of slot s in elements, or TN_CPU_ONE_.... Loads set it,
-     * and in subrows also stores. In value[row][element] it is the stride from
-     * row to row, in value[element][row] from element to element, and in a
-     * block of subrows from subrow to subrow. */
+    /* step[s]: a stride of slot s in elements, or TN_CPU_ONE_.... Loads set it.
+     * In blocks of subrows, stores set it too. In value[row][element] it is the
+     * stride from row to row, in value[element][row] from element to element,
+     * and in a block of subrows from subrow to subrow. */
     int64_t *step;
-    const cpu_view *view; /* view[operand], for elem parts */
+    /* view[operand]: how operations on elements address an operand */
+    const cpu_view *view;
     cpu_view *own_view;   /* memory for the views of one group, if the plan has
                              columns, tiles or shared indices, or NULL */
-    char *temporary;      /* 8 bytes for each element of a block */
+    /* scratch memory: 8 bytes for each element of a block */
+    char *temporary;
     struct cpu_fold *fold; /* fold[reduction]: state of each reduction */
     struct {
         /* The first row of the group, and the number of its rows. */
@@ -113,12 +116,12 @@ typedef struct cpu_task {
          * computed the result or the offsets. NULL if this block must compute
          * everything. */
         const uint8_t *skip;
-        /* The results are valid for the blocks of set number `outer`, which
-         * share their indices, if they have at most `count` elements. */
+        /* The results are valid for set number `outer` of the blocks that share
+         * their indices, and only for blocks of at most `count` elements. */
         int64_t outer, count;
     } shared;
-    cpu_tap_table taps[2]; /* the table for whole blocks, and for shorter
-                              ones */
+    /* taps[0] is the table for whole blocks, taps[1] that for shorter blocks */
+    cpu_tap_table taps[2];
     struct {
         /* Element i of a tile is at this position of the iteration space:
          * at + i / width * step[0] + i % width * step[1]. */
@@ -128,7 +131,8 @@ typedef struct cpu_task {
     struct {
         /* A ring of traffic.blocks blocks. */
         cpu_stream_block block[TN_CPU_STREAM_BLOCKS];
-        uint32_t made, sent; /* blocks computed so far; blocks stored so far */
+        /* number of blocks computed so far, and of blocks stored so far */
+        uint32_t made, sent;
         uint32_t slot;       /* the slot whose result goes to block number
                                 `made`, or TN_CPU_NONE */
     } deferred;
@@ -142,9 +146,9 @@ typedef struct cpu_task {
 /* Runs the operations of a part once. level is CPU_ELEM for the elements of the
  * block, CPU_ROW for the rows of the group, CPU_UNIFORM for one scalar. */
 void tn__cpu_run_part(cpu_task *task, cpu_part part, unsigned level);
-/* Notes that an operation reads or writes the `bytes` bytes at `flat`, and that
- * the next block will need those at flat + distance, so that they are
- * prefetched (traffic.c). */
+/* Records that an operation reads or writes the `bytes` bytes at `flat`, and
+ * that the next block will need those at flat + distance, so that traffic.c
+ * prefetches them. */
 void tn__cpu_prefetch_next_block(cpu_task *t, const cpu_op *op,
                                  const char *flat, int64_t bytes,
                                  int64_t distance);
@@ -160,9 +164,10 @@ void tn__cpu_overlap_memory(cpu_task *task, int64_t bytes);
 void tn__cpu_task_finish(cpu_task *task);
 
 /* Initialises a task with scratch memory of the calling thread. Returns false
- * and sets plan->failed if memory is out. */
+ * and sets plan->failed if out of memory. */
 bool tn__cpu_task_init(cpu_task *task, cpu_plan *plan);
-/* Sets the task's rows and, with columns, its views to a group. */
+/* Sets the task to group number `group`: its rows and, if the plan has columns,
+ * its views. */
 void tn__cpu_task_group(cpu_task *task, int64_t group);
 /* Runs a stage's elem part block by block over elements [first, end) of the
  * group's rows. The state of the reductions stays in task->fold. */

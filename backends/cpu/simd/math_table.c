@@ -47,7 +47,7 @@ whole_vectors(tn_cpu_math *run, void *out, const void *a, const void *b,
 }
 #define WHOLE(run, ...) whole_vectors(run, out, a, b, c, n, __VA_ARGS__)
 
-/* The bodies of loops that are left out have unused variables. */
+/* Loops of math_routines.inc that are not compiled leave unused variables. */
 #pragma GCC diagnostic ignored "-Wunused-variable"
 #define run_exp_f32 run_any_exp_f32
 #include "math_routines.inc"

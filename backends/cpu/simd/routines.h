@@ -4,10 +4,10 @@
  * All tables are compiled from the same sources (routines_*.c) with different
  * flags. Their loops return the same bits, except products, convolutions,
  * attention and factorisations, whose sums use fma where the set has it. A
- * symbol of such a file ends in two underscores and the name of the set:
+ * symbol of these files ends in two underscores and the name of the set:
  * tn__cpu_arith__v3. An output may be the same memory as an operand unless a
- * comment says otherwise. Non-temporal stores fall back to ordinary stores
- * where the set has none.
+ * comment says otherwise. Where a set has no non-temporal stores, loops use
+ * ordinary stores instead.
  *
  * routines_conv.h has the loops of products and convolution, routines_pool.h
  * those of pooling. A tap is one element of a weighted sum over a window, as in
@@ -22,8 +22,8 @@
 #include "routines_conv.h"
 #include "routines_pool.h"
 
-/* Float products add this many products to one sum, then add that sum to the
- * result so far (float_product.c). */
+/* Matrix products of floats sum up to this many terms a[i][k] * b[k][j], then
+ * add the sum to the result so far (float_product.c). */
 #define TN_CPU_DEPTH 192
 
 /* Register types: the types in which blocks of values are computed. Loads
@@ -46,34 +46,37 @@ typedef void tn_cpu_math(void *out, const void *a, const void *b,
 typedef void tn_cpu_pair(void *out, void *next, const void *a, const void *b,
                          const void *c, int64_t n);
 
-/* Copies from memory to a block and back. Memory has the storage type and a
- * stride in elements, the block has the register type. */
+/* tn_cpu_load copies n elements from memory to a block, tn_cpu_store from a
+ * block to memory. Memory has the storage type and a stride in elements. A
+ * block has the register type and is contiguous. */
 typedef void tn_cpu_load(void *out, const void *memory, int64_t stride,
                          int64_t n);
 typedef void tn_cpu_store(void *memory, const void *in, int64_t stride,
                           int64_t n);
 /* Loads a tile: out[i * columns + j] = memory[i * row + j * column]. Reads
- * column by column, for memory in which the stride of rows is smaller than that
- * of columns. */
+ * memory column by column, which is faster if the stride of rows is smaller
+ * than that of columns. */
 typedef void tn_cpu_load_tile(void *out, const void *memory, int64_t rows,
                               int64_t columns, int64_t row, int64_t column);
 /* out[i] = memory[offset[i]]; 0 if the offset is TN_CPU_OUTSIDE. */
 typedef void tn_cpu_gather(void *out, const void *memory,
                            const int64_t *offset, int64_t n);
 #define TN_CPU_OUTSIDE INT64_MIN
-/* where[i] += index[i] * stride. where[i] becomes TN_CPU_OUTSIDE if index[i] is
- * not in [0, extent), and stays TN_CPU_OUTSIDE if it is already. Returns
- * whether an index is not in [0, extent). */
+/* Adds an index of a gather to its offsets: where[i] += index[i] * stride.
+ * where[i] becomes TN_CPU_OUTSIDE if index[i] is not in [0, extent), and stays
+ * TN_CPU_OUTSIDE if it is already. Returns whether an index is not in [0,
+ * extent). */
 typedef int tn_cpu_place(int64_t *where, const int64_t *index, int64_t stride,
                          int64_t extent, int64_t n);
 /* Transposes a matrix: out[j * out_step + i] = memory[i * in_step + j] for i <
- * rows, j < columns. stream: use non-temporal stores. */
+ * rows, j < columns. If stream is not 0, uses non-temporal stores. */
 typedef void tn_cpu_transpose(void *out, int64_t out_step, const void *memory,
                               int64_t in_step, int64_t rows, int64_t columns,
                               int stream);
-/* An edge: one 4-byte element beside each row of a copy, as in padding by 1.
- * at: its offset in bytes from the beginning of the row. from: its source for
- * the first row. step: stride in bytes from one row's source to the next. */
+/* An edge is one 4-byte element before or after each row of a copy, as in
+ * padding by 1. `at` is its offset in bytes from the beginning of the row.
+ * `from` is its source for the first row. `step` is the stride in bytes from
+ * one row's source to the next. */
 typedef struct tn_cpu_edge {
     int64_t at;
     const char *from;
@@ -85,75 +88,83 @@ typedef struct tn_cpu_edge {
 typedef void tn_cpu_stream(void *memory, const void *block, int64_t bytes,
                            int64_t later);
 
-/* out[i] = reduction of the n elements from x[i * stride] on, for i < count and
- * 0 < n <= TN_CHUNK, in the order of TN_LANES partial results (lanes) that
- * plugin.h defines. Prefetches x `ahead` bytes ahead. */
+/* out[i] = reduction of the n elements from x[i * stride] on, for i < count. n
+ * is between 1 and TN_CHUNK. The elements are combined in the order that
+ * plugin.h defines, with TN_LANES partial results. Prefetches x `ahead` bytes
+ * ahead. */
 typedef void tn_cpu_fold(void *out, const void *x, int64_t n, int64_t count,
                          int64_t stride, int64_t ahead);
-/* One factor of the products below. Element k of sequence i is
+/* One factor of a dot product (tn_cpu_fold_products). Element k of sequence i
+ * is
  *     at[i * step + k] - center[i * center_step]
  * If center is NULL, nothing is subtracted. */
 typedef struct tn_cpu_factor {
     const void *at, *center;
     int64_t step, center_step;
 } tn_cpu_factor;
-/* Dot products: out[i] = sum over k < n of the product of both factors' element
- * k of sequence i, for i < count. Each product is rounded before it is
- * added. */
+/* Dot products: out[i] = sum over k < n of x(i, k) * y(i, k), for i < count.
+ * x(i, k) is element k of sequence i of factor[0], y(i, k) that of factor[1].
+ * Each product is rounded before it is added. */
 typedef void tn_cpu_fold_products(void *out, const tn_cpu_factor *factor,
                                   int64_t n, int64_t count);
-/* Products in columns. Element i of column c is
+/* Columns of products. Element i of column c is
  *     (x[i * x_step + c] - center[i * center_step]) *
  *         y[i * y_step + c] * scale[i * scale_step] */
 typedef struct tn_cpu_column_products {
     const void *x, *y, *center, *scale;
     int64_t x_step, y_step, center_step, scale_step;
 } tn_cpu_column_products;
-/* Adds n elements of these products to the partial sums of their columns,
- * lanes[TN_LANES][rows]: element k belongs to lane k % TN_LANES. open: number
- * of elements that the lanes already hold. */
+/* Adds n more elements of each column of products to the column's TN_LANES
+ * partial sums: for i < n and c < rows, lanes[(open + i) % TN_LANES][c] +=
+ * element i of column c. `open` is the number of elements that were added
+ * before. The first TN_LANES elements are stored instead of added. */
 typedef void tn_cpu_columns_products(void *lanes,
                                      const tn_cpu_column_products *lines,
                                      int64_t open, int64_t n, int64_t rows);
 /* Reduces `rows` adjacent rows whose elements are strided in memory: element k
- * of row r is x[k * step + r]. Combines n more elements of each row with
- * lanes[TN_LANES][rows]: element k belongs to lane k % TN_LANES. open: number
- * of elements that the lanes already hold, a multiple of TN_LANES. */
+ * of row r is x[k * step + r]. Each row has TN_LANES partial results. Combines
+ * n more elements of each row with them: element k of row r with lanes[k %
+ * TN_LANES][r]. `open` is the number of elements that were combined before, a
+ * multiple of TN_LANES. */
 typedef void tn_cpu_columns(void *lanes, const void *x, int64_t step,
                             int64_t open, int64_t n, int64_t rows);
-/* out = prefix sums of in[0 .. n), plus *before unless that is NULL. plugin.h
- * defines the order of the additions, by blocks of TN_LANES elements. If n is a
- * multiple of TN_LANES, *total becomes the last sum without *before. stream:
- * use non-temporal stores if out is aligned. */
+/* out = prefix sums of in[0 .. n), plus *before unless `before` is NULL.
+ * plugin.h defines the order of the additions, by blocks of TN_LANES elements.
+ * If n is a multiple of TN_LANES, *total becomes the last sum without *before.
+ * If stream is not 0 and out is aligned, uses non-temporal stores. */
 typedef void tn_cpu_scan(void *out, const void *in, int64_t n,
                          const void *before, void *total, int stream);
-/* Arguments of prefix sums of n adjacent sequences, in whole vectors. A row is
- * element k of all sequences. A call computes four rows, k to k + 3, where k is
- * a multiple of 4. The other arrays are rows too:
+/* Arguments of tn_cpu_scan_rows, which computes prefix sums of n adjacent
+ * sequences, as for a cumsum over the rows of a matrix. Row k of `in` and of
+ * `out` holds element k of all sequences. A call computes four rows, k to k +
+ * 3, where k is a multiple of 4. n is a number of whole vectors. The arrays
+ * below have one element for each sequence:
  *
- *   low: the sums of the preceding four elements
- *   high: the sums of the preceding eight elements
- *   carry: the sums of all preceding blocks
- *   first: values that are added to all sums
- *   keep: written for later calls; the sum of the four elements and low, and
- *     with `whole` also high and carry */
+ * - low: the sums of the preceding four elements, or -0.0
+ * - high: the sums of the preceding eight elements, or -0.0
+ * - carry: the sums of all preceding blocks of TN_LANES elements
+ * - first: values that are added to all sums of the sequence
+ * - keep: receives low + the sum of the four elements or, if `whole` is 1,
+ *   carry + high + low + that sum, for later calls */
 typedef struct tn_cpu_scan_kept {
     const void *low, *high, *carry, *first;
     void *keep;
     int whole;
-    int64_t in_next, out_next; /* bytes to the next four rows */
+    /* strides in bytes from these four rows to the next four */
+    int64_t in_next, out_next;
 } tn_cpu_scan_kept;
 typedef void tn_cpu_scan_rows(void *const *out, const void *const *in,
                               const tn_cpu_scan_kept *kept, int64_t n);
-/* Part of a running maximum or minimum (torch.cummax, torch.cummin). Returns
- * how many elements from x[0] on, in whole vectors, do not change *extreme. For
- * these elements x[i] becomes *extreme and place[i] becomes `at`, the position
- * of *extreme. */
+/* Part of a running maximum or minimum (torch.cummax, torch.cummin). *extreme
+ * is the maximum or minimum so far, and `at` is its position. Processes
+ * elements from x[0] on, in whole vectors, as long as they do not change
+ * *extreme: sets x[i] = *extreme and place[i] = at. Returns the number of
+ * elements processed. */
 typedef int64_t tn_cpu_scan_unchanged(void *x, int64_t *place, int64_t n,
                                       const void *extreme, int64_t at);
 /* Updates an argmax or argmin with n elements: if one of them is better than
  * best[0], it becomes best[0], and its position becomes *place. x[0] has
- * position k. fresh: best[0] holds no value yet. */
+ * position k. If fresh is not 0, best[0] holds no value yet. */
 typedef void tn_cpu_arg(void *best, int64_t *place, const void *x, int64_t n,
                         int64_t k, int fresh);
 /* Updates the argmax or argmin of n adjacent rows with one element of each row:
@@ -184,16 +195,17 @@ typedef struct tn_cpu_attention_routines {
      * is false. Otherwise s[j] += mask[j * step]. */
     void (*apply_mask)(float *s, const void *mask, int64_t step, int is_bool,
                        int64_t n);
-    /* Online softmax for query i: most[i] = max(most[i], max of its scores), s
-     * = exp(s - most[i]). Rescales sum[i] and row i of out, `values` elements,
-     * to the new most[i]. Then adds the new s to sum[i]. */
+    /* Online softmax, for each query i: most[i] = max(most[i], max of its
+     * scores), s = exp(s - most[i]). Rescales sum[i] and row i of out, which
+     * has `values` elements, to the new most[i]. Then adds the new s to
+     * sum[i]. */
     void (*softmax_block)(const tn_cpu_scores *scores, float *most, float *sum,
                           float *out, int64_t out_row, int64_t values);
     /* out[i][..] /= sum[i], or = 0 if sum[i] is 0 */
     void (*normalize)(float *out, int64_t out_row, int64_t rows, int64_t values,
                       const float *sum);
-    /* Gradient of the softmax for query i: s = exp(s - lse[i]), then d = s * (d
-     * - mean[i]). */
+    /* Gradient of the softmax, for each query i: s = exp(s - lse[i]), then d =
+     * s * (d - mean[i]). */
     void (*softmax_backward)(const tn_cpu_scores *scores, float *d,
                              const float *lse, const float *mean);
     /* out[i] = sum over j < n of x[i][j] * y[i][j] */
@@ -203,8 +215,8 @@ typedef struct tn_cpu_attention_routines {
 
 /* Factorisations of small matrices, one matrix in each lane of a vector.
  * plugin.h defines the operations. Element (i, j) of all matrices is the vector
- * at[i * row + j * column]. Pivots, here counted from 0, are
- * pivots[i][lane]. */
+ * at[i * row + j * column]. Pivot i of the matrix in a lane is pivots[i][lane],
+ * counted from 0. */
 typedef struct tn_cpu_lanes {
     void *at;
     int64_t row, column;
@@ -213,9 +225,9 @@ typedef struct tn_cpu_lapack_work {
     uint32_t kind, flags; /* TN_LAPACK_... */
     int m, n, sides;
     tn_cpu_lanes a, b, c;
-    /* values: n vectors of eigenvalues or singular values. room: scratch
-     * memory, min(m, n) vectors for QR and SVD, n x n vectors for EIGH with
-     * VECTORS. */
+    /* `values` has n vectors of eigenvalues or singular values. `room` is
+     * scratch memory: min(m, n) vectors for QR and SVD, n x n vectors for EIGH
+     * with VECTORS. */
     void *values, *room;
     int32_t *pivots, *info;
 } tn_cpu_lapack_work;
@@ -229,18 +241,20 @@ typedef struct tn_cpu_math_entry {
     tn_cpu_math *run;
 } tn_cpu_math_entry;
 
-/* The routines for keys divide a sequence into this many interleaved parts
- * (routines_order.c). */
+/* The routines for sort keys (firsts, place_at) divide a sequence into this
+ * many interleaved parts (routines_order.c). */
 #define TN_CPU_PARTS 64
 
-/* Greatest number of taps of a sum, which then has 26 operands. */
+/* Greatest number of taps, terms weight * x[index], in a weighted sum. */
 #define TN_CPU_TAPS 12
-/* Greatest depth of the tree of additions, which then has 16 leaves. */
+/* Greatest depth of the binary tree in which the taps of a sum are added. A
+ * tree of this depth has 16 leaves. */
 #define TN_CPU_TAP_DEPTH 4
-/* One tap of each of up to a vector of weighted sums, as in interpolation. The
- * tap of sum i is in[low + at[i]] * weight[i], for i < points. Only the `there`
- * elements from in[low] on may be read, which are at most two vectors. All taps
- * of a sum have the same low, there and points. */
+/* One tap of each of `points` adjacent weighted sums, as in interpolation. The
+ * tap of sum i is in[low + at[i]] * weight[i]. There are at most as many sums
+ * as a vector has elements. Only the elements in[low] to in[low + there - 1]
+ * may be read, and `there` is at most two vectors. All taps of a sum have the
+ * same low, there and points. */
 typedef struct tn_cpu_tap {
     float weight[16];
     uint8_t at[16];
@@ -249,8 +263,9 @@ typedef struct tn_cpu_tap {
 } tn_cpu_tap;
 /* Rows of weighted sums: `count` rows of n sums each. An input row has `from`
  * elements. in_step and out_step are strides of rows in elements. Memory before
- * `end` may be read. The routines prefetch `count` input rows from `next` on
- * and output rows from `next_out` on, unless these are NULL. */
+ * `end` may be read. The routines prefetch `count` input rows from `next` on,
+ * unless `next` is NULL, and `count` output rows from `next_out` on, unless it
+ * is NULL. */
 typedef struct tn_cpu_tap_rows {
     float *out;
     const float *in, *end, *next, *next_out;
@@ -301,15 +316,17 @@ typedef struct tn_cpu_routines {
     tn_cpu_run *fill[CPU_TYPE_COUNT]; /* out[i] = *a */
     tn_cpu_load *load[TN_DTYPE_END];
     tn_cpu_store *store[TN_DTYPE_END];
-    /* NULL if there is no such loop; use load then. */
+    /* Entries are NULL for dtypes without this loop. Callers then use
+     * `load`. */
     tn_cpu_load_tile *load_tile[TN_DTYPE_END];
     tn_cpu_gather *gather[TN_DTYPE_END];
     tn_cpu_place *place;
-    /* Computes weighted sums in rows that all use the same taps. tap[entry][..]
-     * is the taps of one vector of sums: one tn_cpu_tap for each bit of
-     * `leaves` that is set. These taps are the leaves of a tree of additions of
-     * the given depth. Each entry continues where the previous one ends, except
-     * that the last one ends where a row ends. */
+    /* Computes weighted sums in rows that all use the same taps. An entry is a
+     * vector of adjacent sums. tap[entry] has one tn_cpu_tap for each bit of
+     * `leaves` that is set. The taps of a sum are added in a binary tree of the
+     * given depth, and bit i of `leaves` says whether leaf i is a tap or
+     * absent. Each entry begins where the preceding entry ends, but the last
+     * entry ends where the row ends. */
     void (*taps)(const tn_cpu_tap_rows *rows, const tn_cpu_tap *tap,
                  int64_t entries, int depth, uint32_t leaves);
     /* Computes weighted sums of whole rows: tap t of row r is the row that
@@ -317,7 +334,8 @@ typedef struct tn_cpu_routines {
      * number of bits of `leaves` that are set. */
     void (*tap_lines)(const tn_cpu_tap_rows *rows, const int64_t *at,
                       const float *weight, int depth, uint32_t leaves);
-    /* Number of sums of an entry; 0 if the set has no such routines. */
+    /* Number of sums in an entry of taps(), or 0 if the set has no such
+     * routines. */
     int64_t tap_points;
     /* Returns whether one of n indices is not in [0, extent). */
     int (*outside)(const int64_t *index, int64_t extent, int64_t n);
@@ -336,26 +354,28 @@ typedef struct tn_cpu_routines {
                          const tn_cpu_edge *before, const tn_cpu_edge *after);
     /* transpose[b] is for elements of b bytes: 1, 2, 4 or 8. */
     tn_cpu_transpose *transpose[9];
-    tn_cpu_stream *stream; /* NULL if the set has no such stores */
+    tn_cpu_stream *stream; /* NULL if the set has no non-temporal stores */
     void (*fence)(void);
     /* Computes sort keys of n floats or int32: signed integers in the order of
      * the values. NaN has the greatest key, and -0 has the same key as +0. The
      * keys are XORed with flip. n is a multiple of TN_CPU_PARTS. */
     void (*keys)(int32_t *key, const void *block, int64_t n, int is_float,
                  int32_t flip);
-    /* Collects all of n keys that may be among the `wanted` smallest. An item
-     * holds the key, with its highest bit flipped, in the upper 32 bits and its
-     * index in the lower. Returns the number of items, which is at least
-     * `wanted`. n is a multiple of TN_CPU_PARTS, and wanted < TN_CPU_PARTS. */
+    /* Collects from n keys all those that may be among the `wanted` smallest.
+     * Writes an item for each of them: the key, with its highest bit flipped,
+     * in the upper 32 bits and its index in the lower 32 bits. Returns the
+     * number of items, which is at least `wanted`. n is a multiple of
+     * TN_CPU_PARTS, and wanted < TN_CPU_PARTS. */
     int64_t (*firsts)(uint64_t *items, const int32_t *key, int64_t n,
                       int32_t wanted);
     /* Returns the index of the element at position `rank` in the stable order
-     * of n keys. n is a multiple of TN_CPU_PARTS. room: space for 2 * n
+     * of n keys. n is a multiple of TN_CPU_PARTS. room[] has space for 2 * n
      * keys. */
     int64_t (*place_at)(const int32_t *key, int64_t n, int64_t rank,
                         int32_t *room);
-    /* Writes the indices of the bytes that are not 0, or with is_zero of those
-     * that are 0, but at most `room` indices. Returns their number. */
+    /* Writes the indices of the bytes that are not 0, or with is_zero of the
+     * bytes that are 0. Stops after `room` indices. Returns the number of
+     * indices written. */
     int64_t (*places)(int64_t *out, int64_t room, const uint8_t *x, int64_t n,
                       int is_zero);
     /* out[i] = first + i * step */

@@ -89,7 +89,8 @@ static inline float row_max(const float *s, int64_t vectors, float least_of)
     vec_f32 m = splat(least_of), other = m;
     int64_t v = 0;
     for (; v + 2 <= vectors; v += 2) {
-        /* NaN is ignored here, but exp_and_sum() turns it into NaN. */
+        /* A score that is NaN does not change the maximum. exp_and_sum() later
+         * makes the row's sum NaN. */
         m = greater_vec_f32(x[v], m);
         other = greater_vec_f32(x[v + 1], other);
     }

@@ -5,9 +5,8 @@
 
 #include <stdint.h>
 
-/* The loops of float products, for one type (float_product.c), besides
- * tn_cpu_conv_routines.tiles, which products use too. With beta 0, c is not
- * read. */
+/* Loops of matrix products of floats, for one type (float_product.c). Products
+ * also use tn_cpu_conv_routines.tiles. If beta is 0, c is not read. */
 typedef struct tn_cpu_product_routines {
     /* c[j * c_step] = alpha * (sum over p < k of x[p] * rows[j * row + p]) +
      * beta * c[j * c_step], for j < count */
@@ -19,14 +18,14 @@ typedef struct tn_cpu_product_routines {
                   int64_t rows, int64_t columns, double beta);
 } tn_cpu_product_routines;
 
-/* Flags of tiles. ADD: add to the sums instead of overwriting them. PREFETCH:
- * the sums are not in the caches, so prefetch them before they are needed. */
+/* Flags of tiles(). With ADD, it adds to the sums instead of overwriting them.
+ * With PREFETCH, it prefetches the sums, because they are not in the caches. */
 enum { TN_CPU_TILE_ADD = 1, TN_CPU_TILE_PREFETCH = 2 };
 
-/* The loops of convolution, for one type (cpu_conv.c uses them). The sums and
- * weights of a position are `vectors` (1 or 2) vectors of `lanes` elements.
- * Steps and rows are strides in elements. "(+)=" overwrites or, with `add` or
- * TN_CPU_TILE_ADD, adds. */
+/* The loops of convolution, for one type (cpu_conv.c uses them). A pixel's sums
+ * are `vectors` (1 or 2) vectors of `lanes` elements, and so are the weights
+ * that are multiplied with one input element. Steps and rows are strides in
+ * elements. "(+)=" overwrites or, with `add` or TN_CPU_TILE_ADD, adds. */
 typedef struct tn_cpu_conv_routines {
     int64_t lanes;
     /* Number of pixels that loops with one pixel in each lane compute at a
@@ -39,13 +38,14 @@ typedef struct tn_cpu_conv_routines {
                   const void *const *x, const int64_t *at, const void *w,
                   int64_t w_row, void *sums, int64_t sums_row, double alpha,
                   int how);
-    /* Windows of three columns over adjacent pixels. The channels of a pixel
-     * are one vector. Computes, for q < count, with i = 3 * r * depth + p:
+    /* For windows of three columns, and pixels that are adjacent in memory. The
+     * channels of a pixel are one vector. Computes, for q < count, with i = 3 *
+     * r * depth + p:
      *     sums[q][..] = sum over r < rows, p < depth and t < 3 of
      *         x[at[i] + q + t] * w[i * lanes + t * tap ..]
      * tap is the stride of the three taps in w. count is at least min_columns.
-     * NULL for float64 and the generic set, where the loop is not worth its
-     * size. */
+     * NULL for float64 and the generic set, where the loop would be large and
+     * gain little. */
     void (*filter_rows)(int64_t count, int64_t rows, int64_t depth,
                         const void *x, const int64_t *at, const void *w,
                         int64_t tap, void *sums);
@@ -58,27 +58,27 @@ typedef struct tn_cpu_conv_routines {
     void (*correlate_rows)(int64_t count, int64_t rows, int64_t columns,
                            const void *const *x, const int64_t *at,
                            const void *w, int64_t tap, void *sums, int add);
-    /* Windows of three columns, with one pixel of a plane in each lane.
+    /* For windows of three columns. Each lane holds one pixel of a plane.
      * Computes, for q < count:
      *     out[q] = bias + sum over i < rows and j < 3 of
      *         x[q + i * row + j] * w[3 * i + j]
-     * Products with j = 0 and j = 2 count only where the bits of mask[j *
-     * mask_step + q + j] are set. Reads up to 5 vectors beyond the end of x,
-     * and one vector before the beginning of mask. NULL if the set has no such
-     * loop. */
+     * The products for j = 0 and j = 2 are added only where the bits of
+     * mask[j * mask_step + q + j] are set. Reads up to 5 vectors beyond the end
+     * of x, and one vector before the beginning of mask. NULL if the set has no
+     * such loop. */
     void (*filter_plane)(int64_t count, int64_t rows, int64_t row,
                          const void *x, const void *w, const void *mask,
                          int64_t mask_step, void *out, double bias);
     /* The adjoint of filter_plane. Computes
      *     sums[3 * i + j] += sum over p < count of x[p + i * row] * y[p - j]
      * where the bits of mask[j * mask_step + p] are set (elsewhere y is 0).
-     * Reads whole vectors, so the last one may exceed count. A sum is a vector,
-     * whose lanes the caller adds. sums has space for `rows` rounded up to a
-     * multiple of three. NULL where filter_plane is NULL. */
+     * Reads whole vectors, so the last one may exceed count. Each sum is a
+     * vector, whose lanes the caller must add up. sums has space for `rows`
+     * rounded up to a multiple of three. NULL where filter_plane is NULL. */
     void (*correlate_plane)(int64_t count, int64_t rows, int64_t row,
                             const void *x, const void *y, const void *mask,
                             int64_t mask_step, void *sums);
-    /* One pixel in each lane. Computes, for v < vectors <= 4 and q < count:
+    /* Each lane holds one pixel. Computes, for v < vectors <= 4 and q < count:
      *     sums[v * next + q] = bias[v * bias_step] +
      *         sum over p < depth of x[q + at[p]] * w[p * vectors + v]
      * bias may be NULL. count is a multiple of strip. */
@@ -99,21 +99,22 @@ typedef struct tn_cpu_conv_routines {
     void (*add_to)(void *a, const void *b, int64_t n); /* a[i] += b[i] */
 } tn_cpu_conv_routines;
 
-/* The transforms of Winograd convolution (conv_winograd.c) for tiles of two
- * pixels in one row, or of 2 x 2 pixels. Transformed data are 4 or 16 planes.
- * Plane p holds element p of all tiles; `plane` is the stride of planes in
- * elements. */
+/* The transforms of Winograd convolution (conv_winograd.c). A tile has two
+ * pixels of one row, or 2 x 2 pixels. Its transform has 4 or 16 elements. They
+ * are stored in as many planes: plane p holds element p of all tiles. `plane`
+ * is the stride of planes in elements. */
 typedef struct tn_cpu_winograd_routines {
     /* Splits rows into even and odd columns. With k = first + j:
      *     out[2 * half * i + half * (k % 2) + k / 2] = in[i][j] */
     void (*split)(float *out, int64_t half, const float *in, int64_t in_row,
                   int64_t rows, int64_t columns, int64_t first);
     /* Transforms the windows (4 or 4 x 4 elements of split rows) of `count`
-     * adjacent tiles. Reads and writes up to 15 tiles more. */
+     * adjacent tiles. May read and write up to 15 tiles beyond the last one. */
     void (*windows)(float *out, int64_t plane, const float *in, int64_t half,
                     int64_t count);
     /* Transforms tiles back to rows x columns elements of out and adds bias.
-     * `rows` is at most the rows of a tile. Reads up to 15 tiles more. */
+     * `rows` is at most the number of rows of a tile. May read up to 15 tiles
+     * beyond the last one. */
     void (*results)(float *out, int64_t out_row, int64_t rows,
                     int64_t columns, const float *in, int64_t plane,
                     float bias);

@@ -162,7 +162,7 @@ static inline vec_f32 least_unless(vec_i32 at, int32_t size, vec_f32 x)
     return (vec_f32)_mm512_mask_mov_ps(_mm512_set1_ps(-__builtin_inff()),
                                        within, (__m512)x);
 }
-/* Returns whether there was a NaN or a maximum is -0. */
+/* Returns whether a NaN has been seen, or one of the maxima x is -0. */
 static inline int is_special(seen_f32 seen, vec_f32 x)
 {
     return (seen | _mm512_cmpeq_epi32_mask((__m512i)x,

@@ -4,16 +4,16 @@
 
 #include <stdint.h>
 
-/* The loops of pooling, for one type. rows and columns are those of a part of a
- * plane (one channel of one image). */
+/* The loops of pooling, for one type. `rows` and `columns` are the size of a
+ * part of a plane (one channel of one image). */
 typedef struct tn_cpu_pool_routines {
     /* If in[j] is greater than best[j] or is the first NaN, best[j] becomes
      * in[j] and at[j] becomes first + place[j]. Of two zeros, best[j] becomes
      * +0 if one of them is +0, as MAX does. */
     void (*max_update)(void *best, int32_t *at, const void *in,
                        const int32_t *place, int32_t first, int64_t n);
-    /* out[i * out_row + j * out_step] = in[i * in_row + j * in_step], or +=
-     * with add. */
+    /* out[i * out_row + j * out_step] = in[i * in_row + j * in_step], or += if
+     * add is not 0. */
     void (*copy)(void *out, int64_t out_row, int64_t out_step, const void *in,
                  int64_t in_row, int64_t in_step, int64_t rows,
                  int64_t columns, int add);
@@ -23,8 +23,8 @@ typedef struct tn_cpu_pool_routines {
                    const int64_t *column_count);
     /* Computes the means of rows x columns windows of `lines` x `width`
      * elements each, where width is 1 or 2. The stride from one row of windows
-     * to the next is in_step elements. The divisor is `count`. room: memory for
-     * `lines` rows of sums. */
+     * to the next is in_step elements. The divisor is `count`. `room` has space
+     * for `lines` rows of sums. */
     void (*mean)(void *out, const void *in, int64_t in_row, int64_t in_step,
                  int64_t lines, int64_t width, int64_t rows, int64_t columns,
                  void *room, int64_t count);
@@ -38,38 +38,38 @@ typedef struct tn_cpu_pool_routines {
                         int64_t n);
 } tn_cpu_pool_routines;
 
-/* Windows of float32 with at least WIDE columns use the loops of
+/* Windows of float32 with at least TN_CPU_WIDE columns use the loops of
  * tn_cpu_window_routines if the widths of all windows of a row add up to at
- * least WIDE_LEAST, which fills a vector of every instruction set. */
+ * least TN_CPU_WIDE_LEAST, which fills a vector of every instruction set. */
 #define TN_CPU_WIDE 4
 #define TN_CPU_WIDE_LEAST 16
 /* One row of adjacent windows of a plane. Element (k, l) of window j is in[from
  * + k * in_row + j * step + l * apart]. Elements [low, there) of `in` may be
  * read. */
 typedef struct tn_cpu_pool_row {
-    /* in: the plane. lines, width: numbers of rows and columns of a window.
-     * line_places: difference of the indices of the first elements of two
-     * consecutive rows of a window. */
+    /* `in` is the plane. `lines` and `width` are the numbers of rows and
+     * columns of a window. `line_places` is the difference of the indices of
+     * the first elements of two consecutive rows of a window. */
     const float *in;
     int64_t low, there, from, in_row, lines, line_places, width, apart;
     int64_t step; /* stride of windows in elements, 1 or 2 */
-    /* column: column of the image at which window 0 begins; the image has
-     * columns [0, size). n: number of windows. */
+    /* `column` is the column of the image at which window 0 begins. The image
+     * has columns [0, size). n is the number of windows. */
     int64_t column, size, n;
     /* first[j]: the column of the first element of window j that is in the
      * image. */
     const int32_t *first;
-    /* row: index in the plane of the first element of the first image row that
-     * the windows read. place: index that the first element of window 0 has or
-     * would have in that row. */
+    /* `row` is the index in the plane of the first element of the first image
+     * row that the windows read. `place` is the index that the first element of
+     * window 0 has in that row, or would have if it were in the image. */
     int32_t row, place;
 } tn_cpu_pool_row;
 typedef struct tn_cpu_window_routines {
     /* out[j] = the maximum of window j, and index[j] = its index unless index
      * is NULL. The pointer is NULL if the set has no such loop. */
     void (*max_windows)(float *out, int64_t *index, const tn_cpu_pool_row *row);
-    /* best[j] = the maximum of column j of `lines` rows. at[j] = step * the
-     * first row that has this maximum. */
+    /* best[j] = the maximum of column j of `lines` rows. at[j] = step * r,
+     * where r is the first row that has this maximum. */
     void (*max_columns)(float *best, int32_t *at, const float *in,
                         int64_t in_row, int64_t lines, int32_t step, int64_t n);
     /* Merges the maxima in[j], whose indices are place[j] + first, into best[j]
@@ -77,7 +77,8 @@ typedef struct tn_cpu_window_routines {
     void (*merge_max)(float *best, int32_t *at, const float *in,
                       const int32_t *place, int32_t first, int64_t n);
     /* out[j] = the sum of column j of `lines` rows. Row k is first added to
-     * partial sum k % lanes, and then the partial sums are added by halves. */
+     * partial sum k % lanes. Then the second half of the partial sums is added
+     * to the first half, until one sum is left. */
     void (*sum_columns)(float *out, const float *in, int64_t in_row,
                         int64_t lines, int64_t lanes, int64_t n);
 } tn_cpu_window_routines;

@@ -167,7 +167,8 @@ static void philox_run(int32_t *o, int32_t *o1, uint64_t a, uint64_t step,
     }
 }
 
-/* Computes the words of any `count` indices, at most LANES. */
+/* Computes the random words for `count` indices, which need not be consecutive.
+ * count is at most LANES. */
 static __attribute__((noinline)) void
 philox_any(int32_t *out, const uint64_t *a, uint64_t key, uint64_t call,
            int64_t count)

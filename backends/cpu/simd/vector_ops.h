@@ -216,8 +216,8 @@ static inline _Bool gather_near(void *out, const uint32_t *memory,
     const __m256i *given = (const __m256i *)offset;
     __m256i a = _mm256_sub_epi64(_mm256_loadu_si256(given), from);
     __m256i b = _mm256_sub_epi64(_mm256_loadu_si256(given + 1), from);
-    /* An offset is out of range if its difference exceeds `end` or is
-     * negative. */
+    /* An element of `beyond` is negative if its offset is outside [low, low +
+     * most]. Then this function does not load the elements. */
     __m256i beyond = _mm256_or_si256(
         _mm256_or_si256(_mm256_cmpgt_epi64(a, end), _mm256_cmpgt_epi64(b, end)),
         _mm256_or_si256(a, b));

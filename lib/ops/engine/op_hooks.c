@@ -1,4 +1,5 @@
-/* op_hooks.c: the functions of autograd that calls of operators use (ops.h). */
+/* op_hooks.c: the table of autograd's functions that calls of operators use
+ * (ops.h). Autograd fills it. */
 #include <ops/engine/ops.h>
 
 tn__op_hooks tn__hooks;

@@ -160,8 +160,8 @@ struct tn_op {
                                 "none" if there is no gradient, and NULL if the
                                 gradient is derived from the body. */
     struct tn__op_cache *cache; /* the kernels for the dtypes seen so far */
-    const tn__op_need *need;    /* the requirements of the lines `needs` and
-                                   `bounds` */
+    /* the requirements in the row's lines `needs` and `bounds` */
+    const tn__op_need *need;
 };
 
 struct tn__call {

@@ -51,7 +51,8 @@ static bool rank_rows(ranks *r, tn_tensor *mask)
     return r->before != NULL;
 }
 
-/* Returns the rank of each element of mask (see ranks), as a 1-d tensor. */
+/* Returns the rank of each element of mask (the number of true elements up to
+ * it), as a 1-d tensor. */
 static tn_tensor *rank_of_each(tn_tensor *mask)
 {
     ranks r;
@@ -81,7 +82,7 @@ static tn_tensor *place_numbers(const ranks *r, tn_tensor *places)
     return tn_narrow(places, 0, 0, size);
 }
 
-/* Returns the row-major numbers of the true elements of mask, in ascending
+/* Returns the row-major positions of the true elements of mask, in ascending
  * order. */
 static tn_tensor *true_numbers(tn_tensor *mask)
 {

@@ -53,11 +53,11 @@ typedef struct tn__staged {
  * column-major order, is the transpose of the matrix. Routines that can work on
  * the transpose need no copy. */
 typedef enum tn__staging {
-    TN__STAGE,            /* a copy of the matrices, which may be overwritten */
-    TN__STAGE_TRANSPOSED, /* a copy of their transposes, which may be
-                             overwritten */
-    TN__STAGE_READ        /* their transposes, which are only read and usually
-                             not copied */
+    TN__STAGE, /* a copy of the matrices, which may be overwritten */
+    /* a copy of the transposed matrices, which may be overwritten */
+    TN__STAGE_TRANSPOSED,
+    /* the transposed matrices, which are only read and usually not copied */
+    TN__STAGE_READ
 } tn__staging;
 
 /* Stages the matrices of x, of shape (..., rows, columns) and dtype float32 or

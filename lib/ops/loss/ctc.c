@@ -5,19 +5,19 @@
  * A target of length L becomes 2 L + 1 states: its labels with a blank before,
  * between and after them. A path is a sequence of states, one for each time.
  * alpha[t][n][s] is the likelihood of all paths of sequence n that lead to
- * state s at time t, and beta[t][n][s] that of all paths that lead on from
- * there. They are computed by recursions over time, in logarithms. Each time
- * step is one launch over all sequences and states. So the device needs nothing
- * but kernels. */
+ * state s at time t. beta[t][n][s] is the likelihood of all paths that lead on
+ * from there. Both are computed in logarithms, by recursions over time. Each
+ * time step is one kernel launch over all sequences and states. */
 #include <math.h>
 #include <ops/loss/loss.h>
 #include <ops/engine/native.h>
 
-/* The number of padding columns before and after the states, with which the
- * first and last states need no special cases. */
+/* The number of padding columns before and after the states. Because of them,
+ * the first and last states need no special cases. */
 enum { PAD = 2 };
 
-/* Computes log(e^a + e^b + e^c), also if all three are minus infinity. */
+/* Kernel text that computes sum = log(e^a + e^b + e^c), also if all three are
+ * minus infinity. */
 #define LOG_SUM                                                               \
     "let m = max(max(a, b), c);"                                              \
     "let top = where(m == -inf, like(0, m), m);"                              \
@@ -29,8 +29,8 @@ static tn__shape state_shape(const tn_tensor *log_probs, int64_t count)
 }
 
 /* Adds the operand x (..., N, columns). The kernel sees its last two dimensions
- * as (N, states), where state s is column s + `column`. `at` is the position,
- * in elements, at which the part of x that is read begins. */
+ * as (N, states), where state s is column s + `column`. `at` is the offset in
+ * x, in elements, of the (N, columns) matrix that is read. */
 static tn__operand *add_columns(tn__space *space, tn_tensor *x, int64_t at,
                                 int64_t column)
 {
@@ -41,8 +41,8 @@ static tn__operand *add_columns(tn__space *space, tn_tensor *x, int64_t at,
     return operand;
 }
 
-/* Adds log_probs[t] (N, C) as an operand that the kernel reads by the number of
- * the class. */
+/* Adds the operand log_probs[t] (N, C). The kernel reads it by an index, the
+ * number of the class. */
 static void add_classes(tn__space *space, tn_tensor *log_probs, int64_t t)
 {
     tn__operand *operand = tn__space_add_bare(space, log_probs);
@@ -58,9 +58,9 @@ static void add_lengths(tn__space *space, tn_tensor *x)
     tn__space_add_bare(space, x)->stride[0] = x->stride[0];
 }
 
-/* Checks the arguments that the operators of this file share: x is (T, N, C),
- * the labels are (N, states) including blanks and padding, and the lengths are
- * (N) of int64. */
+/* Checks the arguments that the operators of this file share. x is (T, N, C).
+ * The labels are (N, states), including blanks and padding. The lengths are (N)
+ * of int64. */
 static tn_status check_parts(const tn_tensor *x, const tn_tensor *label,
                              const tn_tensor *input_length,
                              const tn_tensor *target_length)
@@ -147,8 +147,8 @@ tn_status tn__run_ctc_labels(tn__call *call)
 
 /* Computes alpha[t + 1] from alpha[t]. A state is reached from itself, from the
  * state before it, and from the second state before it if that has another
- * label. In this array the index is shifted by one: alpha[t + 1] holds the
- * values of time t, and alpha[0] those before the first time, when only the
+ * label. The array's index is one more than the time: alpha[t + 1] holds the
+ * values of time t. alpha[0] holds those before the first time, when only the
  * first state is possible. */
 static tn_status forward_step(tn_tensor *log_probs, tn_tensor *label,
                               tn_tensor *alpha, int64_t t)
@@ -176,9 +176,9 @@ static tn_status forward_step(tn_tensor *log_probs, tn_tensor *label,
                              "ctc_loss");
 }
 
-/* Computes the loss from alpha of the last two states at the last time of each
- * sequence. An invalid length makes the kernel read at an index out of range,
- * which the device reports. */
+/* Computes the loss: minus the logarithm of the sum of alpha over the last two
+ * states, at the last time of each sequence. An invalid length makes the kernel
+ * read at an index out of range, which the device reports. */
 static tn_status final_loss(tn_tensor *alpha, tn_tensor *input_length,
                             tn_tensor *target_length, tn_tensor *loss)
 {
@@ -286,8 +286,8 @@ static tn_status start_beta(const backward *b, tn_tensor *beta)
                              "ctc_loss");
 }
 
-/* Computes beta of time t from beta of time t + 1. Also computes share[t],
- * which is minus alpha times beta over the total likelihood. */
+/* Computes beta of time t from beta of time t + 1. Also computes share[t] =
+ * -alpha * beta / (total likelihood). */
 static tn_status backward_step(const backward *b, int64_t t)
 {
     static tn__formula formula = TN__FORMULA(
@@ -437,8 +437,8 @@ static bool is_whole(const tn_tensor *x)
     return !tn_dtype_is_floating(x->dtype) && x->dtype != TN_BOOL;
 }
 
-/* Returns argument arg, the lengths, as a 1-d int64 tensor. Returns NULL on
- * failure, with the error recorded. */
+/* Returns argument number `arg`, which holds lengths, as a 1-d int64 tensor.
+ * Returns NULL on failure, with the error recorded. */
 static tn_tensor *take_lengths(const tn__call *call, int arg, int64_t batch)
 {
     tn_tensor *x = tn__call_tensor(call, arg);
@@ -490,7 +490,8 @@ static tn_status check(const tn__call *call, const tn_tensor *x,
 }
 
 /* Returns the labels of the states of each sequence, with padding columns. For
- * 1-d targets, the largest length and the sum of the lengths are read back. */
+ * 1-d targets, the largest length and the sum of the lengths are copied from
+ * the device to the host. */
 static tn_tensor *labels_of(tn_tensor *target, tn_tensor *length,
                             int64_t blank)
 {
@@ -543,7 +544,8 @@ static tn_status ctc_loss(tn__call *call)
         return status;
     /* float32 is computed in float64. A log-likelihood of 100 has five decimal
      * digits after the point in float32, and each step of the recursion loses
-     * some: after fifty steps the relative error of a gradient would be 1e-4. */
+     * some of them. After fifty steps the relative error of a gradient would be
+     * 1e-4. */
     tn_dtype dtype = x->dtype;
     if (dtype == TN_F32)
         x = tn_to_dtype(x, TN_F64);

@@ -1,4 +1,5 @@
-/* loss.h: helpers for losses: the argument reduction, and a warning. */
+/* loss.h: helpers for losses: the argument `reduction`, and a warning if input
+ * and target broadcast. */
 #ifndef TN_LIB_OPS_LOSS_H
 #define TN_LIB_OPS_LOSS_H
 

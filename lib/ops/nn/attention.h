@@ -25,7 +25,7 @@ tn_tensor *tn__attention_widen(tn_tensor *x, const tn_tensor *q,
  * backward. */
 bool tn__attention_fits(const tn__attention *a, const tn_tensor *q,
                         const tn_tensor *k, const tn_tensor *v);
-/* Computes attention by the device. Returns NULL on failure, with the error
+/* Lets the device compute attention. Returns NULL on failure, with the error
  * recorded. */
 tn_tensor *tn__attention_run(const tn__attention *a, tn_tensor *q,
                              tn_tensor *k, tn_tensor *v);

@@ -330,8 +330,8 @@ tn_status tn__run_embedding_bag(tn__call *call)
     if (x && tn__call_has(call, TN__ARG_EMBEDDING_BAG_PER_SAMPLE_WEIGHTS))
         x = tn_mul(x, tn_unsqueeze(tn_reshape(scale, tn_dims(-1)), 1));
     tn_tensor *out = reduced(&b, x, mode);
-    if (!out && x && b.starts) /* report it if the first bag does not start at
-                                  0 */
+    /* reports an error about the first bag if it does not start at 0 */
+    if (!out && x && b.starts)
         return tn__report_indices(
             call, "embedding_bag", "offsets",
             tn_narrow(tn__call_tensor(call, TN__ARG_EMBEDDING_BAG_OFFSETS), 0,

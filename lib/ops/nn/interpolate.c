@@ -15,8 +15,8 @@ typedef struct stretch {
                       sizes */
 } stretch;
 
-/* Returns how many input elements apart the positions of two adjacent output
- * elements are. */
+/* Returns the distance between the positions of two adjacent output elements,
+ * in input elements. */
 static double step_of(const stretch *s, int64_t in, int64_t out)
 {
     bool aligned = s->align_corners && s->mode != NEAREST &&

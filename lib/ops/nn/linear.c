@@ -288,8 +288,8 @@ static bool is_result(const tn_tensor *x, const tn_tensor *rows, int64_t last)
            x->shape[at] == last && tn_tensor_is_contiguous(x);
 }
 
-/* Returns whether x has the dtype and shape of the tensor that aux_for
- * makes. */
+/* Returns whether x has the dtype and shape of the tensor that aux_for makes
+ * for the backward pass. */
 static bool is_aux(const tn_tensor *x, const tn_tensor *kept, uint32_t words)
 {
     const int64_t n = kept->shape[kept->ndim - 1];

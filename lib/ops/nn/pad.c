@@ -119,7 +119,7 @@ static tn_status put_among_zeros(tn_tensor *out, tn_tensor *x,
                        tn__formula_kernel(&place[count - 1], dtype), name);
 }
 
-/* Writes x with `value` around it into all of out. */
+/* Fills out with x, padded with `value`. */
 static tn_status put_within(tn_tensor *out, tn_tensor *x,
                             const tn_dims_list *pad, double value,
                             const char *name)

@@ -1,4 +1,5 @@
-/* taps.c: linear maps along one dimension, given as a table (taps.h). */
+/* taps.c: linear maps along one dimension, given as a table of the inputs and
+ * weights of each output (taps.h). */
 #include <base/memory.h>
 #include <ops/nn/taps.h>
 

@@ -7,8 +7,9 @@
 /* The position of a diagonal in a tensor. */
 typedef struct line {
     int dim1, dim2; /* the dimensions of the rows and of the columns */
-    int64_t offset; /* the distance of the diagonal's first element from the
-                       tensor's, in elements of memory */
+    /* the distance in memory from the tensor's first element to the diagonal's
+     * first element, in elements */
+    int64_t offset;
     int64_t length; /* number of elements */
 } line;
 

@@ -42,7 +42,8 @@ tn_status tn__run_cat(tn__call *call)
     int count = call->value[TN__ARG_CAT_TENSORS].count;
     if (count < 1)
         return tn__fail(TN_ERR_ARGUMENT, "cat: no {tensors}");
-    int first = 0; /* the first tensor that is not an empty list */
+    /* the first tensor that does not have the shape (0), or the last tensor */
+    int first = 0;
     tn_dtype dtype = x[0]->dtype;
     for (int k = 0; k < count; k++) {
         if (is_empty_list(x[first]))

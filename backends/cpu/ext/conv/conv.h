@@ -126,7 +126,8 @@ typedef struct conv_prefetch_state {
     /* count is the number of channels in an image, bytes the size of a
      * channel. */
     int64_t count, bytes;
-    /* bytes from channel to channel, and from image to image */
+    /* channel is the stride in bytes from channel to channel, image that from
+     * image to image. */
     int64_t channel, image;
     /* approximate number of cache lines to prefetch in all */
     int64_t lines;
@@ -175,13 +176,13 @@ typedef struct conv_strip {
     /* room is the number of rows and columns of an image in the frame. plane is
      * the number of elements of these rows. */
     int64_t room[2], plane;
-    /* along each axis, the number of planes into which the stride splits an
-     * image */
+    /* phases[axis]: the number of planes into which the stride along this axis
+     * splits an image */
     int64_t phases[2];
-    /* elements of the strip, with gaps, rounded up to a multiple of
-     * tn_cpu_conv_routines.strip */
+    /* number of elements of the strip, including gaps, rounded up to a multiple
+     * of tn_cpu_conv_routines.strip */
     int64_t pixels;
-    int64_t elements; /* elements of the frame */
+    int64_t elements; /* number of elements of the frame */
 } conv_strip;
 
 /* Computes the layout of a block's strip for `channels` channels. */

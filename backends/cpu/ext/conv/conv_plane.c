@@ -68,7 +68,9 @@ static void fill_rows(const plane *p, const char *from, int64_t first,
     int64_t end = low + count + p->reach, start = low < 0 ? 0 : low;
     int64_t last = tn__cpu_min(end, p->from.size[0]);
     memset(frame, 0, (size_t)((start - low) * row + 4));
-    frame += 4; /* the element that the first pixel reads before its row */
+    /* skips an element, because the first pixel also reads the element before
+     * its row */
+    frame += 4;
     memcpy(frame + (start - low) * row, from + start * row,
            (size_t)((last - start) * row));
     memset(frame + (last - low) * row, 0,

@@ -15,9 +15,11 @@ enum {
 };
 
 typedef struct point {
-    /* the product for all pixels of the first image and group */
+    /* the matrix product for all pixels of the first image and the first
+     * group */
     tn_cpu_product product;
-    /* strides of images in elements: batch in b, channel in c */
+    /* strides from image to image in elements: batch in the images that are
+     * read (matrix b), channel in those that are written (matrix c) */
     int64_t batch, channel;
     /* a_group, b_group and c_group are the strides between groups in each
      * matrix, in elements. groups is the number of groups. */

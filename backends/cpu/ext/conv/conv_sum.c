@@ -1,19 +1,23 @@
-/* conv_sum.c: describes FORWARD and INPUT as sums over taps, cuts them into
- * tasks, and packs their weights. */
+/* conv_sum.c: prepares conv2d (FORWARD) and its gradient in the images (INPUT).
+ * Finds the taps that each pixel uses, that is, elements of the window. Cuts
+ * the pixels into tasks, and packs the weights. */
 #include <string.h>
 
 #include "conv_sum.h"
 
 enum {
-    /* greatest number of elements of a block's sums: 256 KiB, part of an L2 */
+    /* Greatest number of elements in a block's sums. As floats they have 256
+     * KiB, which fits L2. */
     BLOCK_SUMS = 65536,
-    BLOCK_WORK = 524288, /* multiply-adds of a block, about 10 us */
-    /* greatest and least number of pixels of a block */
+    BLOCK_WORK = 524288, /* multiply-adds in a block: about 10 us */
+    /* greatest and least number of pixels in a block */
     MAX_PIXELS = 1024,
     MIN_PIXELS = 256,
-    STRIP_ELEMENTS = 16384, /* elements of a strip's frame and sums together */
-    /* Least number of taps with adjacent weights for which a panel is packed by
-     * transposing square blocks. */
+    /* If vectors hold pixels: approximate number of elements in a block's frame
+     * and sums together. */
+    STRIP_ELEMENTS = 16384,
+    /* Least number of taps for which a panel of weights is packed by
+     * transposing square blocks. The weights of the taps must be adjacent. */
     MIN_TAPS = 6
 };
 
@@ -32,10 +36,10 @@ static void take_forward(convolution *c, const tn_conv_args *args,
     tn__cpu_conv_forward_grid(&c->class[0].grid, args, tap);
 }
 
-/* Returns whether the pixels r, r + stride, r + 2 * stride ... of `in` use
- * element k of the window along axis a. They do if r + pad - k * dilation is a
- * multiple of the stride. Then pixel r + i * stride reads element *at + i of
- * `out`. */
+/* For INPUT: returns whether, along axis a, the pixels r, r + stride, r + 2 *
+ * stride ... of `in` receive a gradient through element k of the window. They
+ * do if r + pad - k * dilation is a multiple of the stride. Pixel r + i *
+ * stride then receives it from element *at + i of `out`. */
 static bool tap_reaches(const tn_conv_args *args, int a, int64_t r, int64_t k,
                         int64_t *at)
 {
@@ -44,8 +48,9 @@ static bool tap_reaches(const tn_conv_args *args, int a, int64_t r, int64_t k,
     return place % args->stride[a] == 0;
 }
 
-/* Makes the class of pixels (r0 + i * stride, r1 + j * stride), with its taps
- * from `tap` on. Returns the end of the taps. */
+/* Initialises the class of the pixels (r0 + i * stride[0], r1 + j * stride[1])
+ * for all i and j. Stores the taps of the class from `tap` on, and returns the
+ * address after the last one. */
 static conv_tap *take_class(pixel_class *class, const tn_conv_args *args,
                             int64_t r0, int64_t r1, conv_tap *tap)
 {
@@ -83,7 +88,7 @@ static void take_input(convolution *c, const tn_conv_args *args, conv_tap *tap)
             tap = take_class(&c->class[c->class_count++], args, i, j, tap);
 }
 
-/* Returns the number of pixels of a block if vectors hold pixels. */
+/* Returns the number of pixels in a block if vectors hold pixels. */
 static int64_t pixels_of_strip(const convolution *c, const conv_grid *grid)
 {
     int64_t frames = c->from_channels * tn__cpu_min(grid->step[0], 4) *
@@ -92,10 +97,10 @@ static int64_t pixels_of_strip(const convolution *c, const conv_grid *grid)
     return pixels < MIN_PIXELS ? MIN_PIXELS : pixels;
 }
 
-/* Returns whether all images that are written are set to zero first. If the
- * stride exceeds the window, some pixels use no tap and are 0. If also planes
- * are contiguous, all images are set to zero, and these pixels need no
- * tasks. */
+/* Returns whether all result images are set to zero first. If the stride
+ * exceeds the window, some pixels use no tap, and their result is 0. If the
+ * images are set to zero, these pixels need no tasks. This requires contiguous
+ * planes, because each plane is cleared by one memset. */
 static bool can_clear(const convolution *c)
 {
     bool some = false;
@@ -104,7 +109,8 @@ static bool can_clear(const convolution *c)
     return some && c->to.stride[3] == 1 && c->to.stride[2] == c->to.size[1];
 }
 
-/* Cuts every class into blocks. Each pair of a group and a block is a task. */
+/* Cuts the pixels of every class into blocks. A task computes one block for one
+ * group of channels. */
 static void cut(convolution *c)
 {
     c->tasks = 0;
@@ -183,8 +189,8 @@ void tn__cpu_conv_pack_panel(void *context, int64_t i)
     bool squares = channels == width && grid->taps >= MIN_TAPS;
     for (int64_t t = 1; t < grid->taps && squares; t++)
         squares = grid->tap[t].weight == grid->tap[0].weight + t;
-    /* If the weights of all taps of a channel are adjacent, they are packed by
-     * transposing square blocks. */
+    /* If the weights of all taps of a channel are adjacent in memory, they are
+     * packed by transposing square blocks. */
     for (int64_t p = 0; p < c->from_channels && squares; p++)
         c->general->transpose[bytes](
             to + p * row, c->from_channels * width,

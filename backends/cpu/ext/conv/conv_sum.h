@@ -1,5 +1,6 @@
-/* conv_sum.h: FORWARD and INPUT (conv.h) as sums over taps: which pixels use
- * which taps, how they are cut into tasks, and the packed weights. */
+/* conv_sum.h: conv2d (FORWARD) and its gradient in the images (INPUT) as sums
+ * over taps, the elements of the window. Describes which pixels use which taps,
+ * how the pixels are cut into tasks, and how the weights are packed. */
 #ifndef TN_CPU_CONV_SUM_H
 #define TN_CPU_CONV_SUM_H
 
@@ -7,17 +8,21 @@
 
 #define TN_CPU_CONV_CLASSES 64 /* greatest number of pixel classes */
 
-/* Pixels that use the same taps. For INPUT with stride s, pixels h with equal h
- * mod s, along both axes, form one class. FORWARD has one class. */
+/* Pixels that use the same taps. For INPUT, two pixels are in one class if
+ * their rows are equal modulo stride[0] and their columns modulo stride[1].
+ * FORWARD has one class. */
 typedef struct pixel_class {
     conv_grid grid;
     int64_t first[2]; /* position of the class's pixel (0, 0) in the images */
     /* index of the first task of the class */
     int64_t first_task;
-    /* If the class is computed by filter_rows(), for three adjacent taps at a
-     * time: the index of the leftmost of them, 0 or 2. Otherwise -1. */
+    /* -1 unless filter_rows() computes the class, three adjacent taps at a
+     * time. Then the index of the leftmost of the three taps: 0, or 2 if taps
+     * go from right to left. */
     int64_t line;
-    char *panels; /* packed weights: [group][panel][tap][channel][width] */
+    /* The packed weights: panels[group][panel][tap][channel read][channel
+     * written]. A panel has the weights of some of the channels written. */
+    char *panels;
 } pixel_class;
 
 typedef struct convolution {
@@ -29,7 +34,7 @@ typedef struct convolution {
      * numbers of channels of one group in the images that are read and
      * written. */
     int64_t groups, from_channels, to_channels;
-    /* distance between pixels of a class in `to` */
+    /* distance between pixels of a class in `to`, along each axis */
     int64_t step[2];
     const char *weight;
     /* Strides of the weights in elements: weight_from between channels that are
@@ -40,8 +45,8 @@ typedef struct convolution {
     int64_t bias_stride;
     /* true if vectors hold pixels, false if they hold channels */
     bool by_pixels;
-    /* True if `to` is set to zero first. Then classes without taps have no
-     * tasks. */
+    /* Whether `to` is set to zero first. Pixels without taps, whose result is
+     * 0, then have no tasks. */
     bool cleared;
     /* Number of written channels in a panel of weights: as many as two vectors
      * hold, or 4 if vectors hold pixels. */
@@ -54,15 +59,16 @@ typedef struct convolution {
     atomic_int failed;
 } convolution;
 
-/* Describes FORWARD or INPUT, and cuts it into tasks. general, routines, bytes
- * and groups must be set. tap has space for kernel[0] * kernel[1] taps. */
+/* Fills in *c for FORWARD or INPUT, and cuts the work into tasks. The caller
+ * has set general, routines, bytes and groups, and provides space in tap[] for
+ * kernel[0] * kernel[1] taps. */
 void tn__cpu_conv_describe(convolution *c, const tn_conv_args *args,
                            conv_tap *tap);
 /* Returns the bytes of the packed weights of a class. */
 int64_t tn__cpu_conv_panels_bytes(const convolution *c,
                                   const pixel_class *class);
-/* Packs the weights of panel i of a convolution (context). i counts over
- * panels, groups and classes. */
+/* Packs panel number i of the weights. `context` is the convolution. Panels are
+ * numbered in the order [class][group][panel]. */
 void tn__cpu_conv_pack_panel(void *context, int64_t i);
 
 #endif

@@ -17,12 +17,14 @@ enum {
     /* Pixels of a block. A panel of `out` that is two vectors wide then takes
      * 25 KiB. */
     BLOCK_PIXELS = 200,
-    /* rows of sums that are computed between two prefetches */
+    /* number of rows of sums that are computed between two prefetches */
     ROWS_AT_ONCE = 48,
-    /* elements of a strip's frame, `out` and mask together */
+    /* If vectors hold pixels: approximate number of elements in a block's
+     * frame, pixels of `out` and mask together. */
     STRIP_ELEMENTS = 16384,
     TASK_WORK = 2097152, /* multiply-adds of a task */
-    /* least number of rows of sums (taps x channels) of a range */
+    /* Least number of rows of sums in a range. A row has the sums for one tap
+     * and one channel. */
     MIN_ROWS = 128,
     /* The number of channels of a range is a multiple of this, so that the
      * loops compute whole tiles of rows. */
@@ -55,12 +57,12 @@ typedef struct gradient {
     int64_t panel, width;
     /* number of shares, number of ranges, and number of channels in a range */
     int64_t shares, ranges, range;
-    /* the sums: [share][group][range][tap][channel][width] */
+    /* sums[share][group][range][tap][channel][width] */
     char *sums;
     /* The panels of out, packed as [group][block][panel][pixel][channel]. NULL
      * if each range packs its own. */
     char *packed;
-    /* elements of packed[] for one block of one group */
+    /* number of elements of packed[] for one block of one group */
     int64_t packed_block;
     atomic_int failed;
 } gradient;
@@ -234,7 +236,8 @@ static bool add_block(const gradient *w, int64_t number, int64_t group,
     return true;
 }
 
-/* Does the same work as add_block, but with pixels as lanes. */
+/* Adds the products of a block to the sums, as add_block does, but each lane of
+ * a vector holds one pixel. */
 static bool add_strip(const gradient *w, int64_t number, int64_t group,
                       int64_t first, int64_t channels, char *sums, bool add)
 {

@@ -45,7 +45,7 @@ typedef struct gradient {
     int64_t width, panel;
     /* number of shares, number of channels in a range, and number of ranges */
     int64_t shares, range, ranges;
-    float *sums; /* [share][group][range][element][channel][width] */
+    float *sums; /* sums[share][group][range][element][channel][width] */
     atomic_int failed;
 } gradient;
 

@@ -1,22 +1,24 @@
-/* cpu_conv.c: the extension `conv`: conv2d and its two gradients, without
- * im2col.
+/* cpu_conv.c: the extension `conv`: conv2d (FORWARD) and its gradients in the
+ * images (INPUT) and in the weights (WEIGHT), without im2col.
  *
- * Each of these is a sum of products: a matrix product whose left operand is
- * never stored. Element (i, p) of that operand is x[i][at[p]] of the images.
- * Images are copied into a frame of zeros if windows reach beyond them.
+ * Each of the three is computed as a matrix product of two factors:
  *
  *     FORWARD  out[pixel][o]     = in[pixel + tap, c]   x  weight[tap, c][o]
  *     INPUT    in[pixel][c]      = out[pixel + tap, o]  x  weight[tap, o][c]
  *     WEIGHT   weight[tap, c][o] = in[tap, c + pixel]   x  out[pixel][o]
  *
- * A tap is one element of the window (conv.h). For WEIGHT the roles are
- * exchanged: a row of the product is a tap of one channel, and the sum is over
- * pixels. Vectors hold channels, so stride and dilation cost nothing and one
- * loop serves all three sums (routines_conv.c). If a group has few channels,
- * vectors hold pixels (conv_strip.c). The right operand is packed into panels:
- * the weights of a few adjacent columns, that is, channels of the result. Work
- * is cut into blocks of pixels by shape alone, so results do not depend on the
- * number of threads. */
+ * A tap is one element of the window. The left factor is not stored as a
+ * matrix: the loops read its element (i, p) from the images, as x[i][at[p]]. If
+ * windows reach beyond the images, the images are first copied into a frame of
+ * zeros. In WEIGHT, a row of the product is one channel at one tap, and the sum
+ * is over pixels.
+ *
+ * The lanes of a vector hold channels, so one loop serves all strides and
+ * dilations (routines_conv.c). If a group has few channels, the lanes hold
+ * pixels instead (conv_strip.c). The right factor is packed into panels. A
+ * panel holds the values of a few adjacent columns, that is, channels of the
+ * result. Work is cut into blocks of pixels. The cut depends only on shapes, so
+ * results do not depend on the number of threads. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,14 +26,15 @@
 #include "../../cpu_device.h"
 
 enum {
-    /* Rows of a panel of weights that are multiplied at a time. These 32 KiB
-     * are reused for consecutive tiles of pixels. */
+    /* Number of rows of a panel of weights that are multiplied at a time. They
+     * have at most 32 KiB and are reused for all pixels of a block. */
     DEPTH = 256,
-    /* In blocks with at least this many columns, each row of pixels skips the
-     * taps outside the images. */
+    /* If a block has at least this many columns, each row of pixels skips the
+     * taps that lie outside the images. */
     MIN_COLUMNS = 8,
-    /* If there are at least this many channels, the frame has the channels of a
-     * pixel next to each other. */
+    /* If both the images read and the images written have at least this many
+     * channels in a group, the channels of a pixel are adjacent in the
+     * frame. */
     LAST_CHANNELS = 8
 };
 
@@ -41,10 +44,10 @@ typedef struct scattering {
     const convolution *c;
     char *sums;
     const char *bias;
-    int64_t channel; /* stride of the channels of `to` in elements */
+    int64_t channel; /* stride of channels in the images written, in elements */
 } scattering;
 
-/* Writes the sums of some rows of pixels to the images. */
+/* Writes the sums of the rows of pixels `r` to the images, plus the bias. */
 static void scatter_rows(void *context, const conv_rows *r)
 {
     const scattering *s = context;
@@ -64,15 +67,17 @@ static void scatter_rows(void *context, const conv_rows *r)
     tn__cpu_conv_scatter(&t, s->bias, c->bias_stride);
 }
 
-/* Consecutive pixels of a block that use the same range [from, end) of
- * products, which are numbered tap * from_channels + channel. Rows at the
- * images' edges use fewer taps. */
+/* The consecutive pixels [first, first + count) of a block, whose sums all have
+ * the terms [from, end). Term number tap * from_channels + channel is the
+ * product for one tap and one channel. Pixels at the top and bottom edges of an
+ * image have fewer terms, because taps outside the image are skipped. */
 typedef struct pixel_run {
     int64_t first, count, from, end;
 } pixel_run;
 
-/* Finds the taps [from, end) whose row is within the images for pixels of row
- * `row`. Taps are sorted by rows, so these are contiguous. */
+/* Sets [*from, *end) to the taps that pixels of row `row` read inside the
+ * images, and not above or below them. These taps are consecutive, because taps
+ * are sorted by row. */
 static void find_taps(const conv_grid *grid, const conv_images *images,
                       int64_t row, int64_t *from, int64_t *end)
 {
@@ -90,8 +95,8 @@ static void find_taps(const conv_grid *grid, const conv_images *images,
         *from = *end = 0;
 }
 
-/* Finds the runs of a block, at most one for each row, and returns their
- * number. */
+/* Cuts a block into pixel runs, at most one for each row of pixels. Stores them
+ * in run[] and returns their number. */
 static int64_t find_runs(const convolution *c, const conv_grid *grid,
                          const conv_block *block, pixel_run *run)
 {
@@ -112,7 +117,7 @@ static int64_t find_runs(const convolution *c, const conv_grid *grid,
     return count;
 }
 
-/* The computation of the sums of one block of one group. */
+/* Arguments for computing the sums of one block for one group of channels. */
 typedef struct block_job {
     const convolution *c;
     const pixel_class *class;
@@ -121,10 +126,12 @@ typedef struct block_job {
     int64_t runs;
     const int64_t *at; /* at[tap][channel]: offset in the block's view */
     char *sums;
-    conv_prefetch_state ahead; /* to prefetch what the next block reads */
+    /* prefetches the memory that the next block reads */
+    conv_prefetch_state ahead;
 } block_job;
 
-/* Computes the sums of a block. x[i] is the address of the block's pixel i. */
+/* Computes the sums of a block. x[i] is the address of the block's pixel i in
+ * the images that are read. */
 static void multiply(block_job *j, const void *const *x)
 {
     const convolution *c = j->c;
@@ -152,8 +159,9 @@ static void multiply(block_job *j, const void *const *x)
             }
 }
 
-/* Computes the sums of a block row by row with filter_rows(). The pixels of a
- * row are adjacent in the view, and taps form groups of three. */
+/* Computes the sums of a block row by row with filter_rows(). This requires
+ * that the pixels of a row are adjacent in the view, and that the taps form
+ * groups of three that are adjacent in a row. */
 static void multiply_rows(block_job *j, const conv_block *block,
                           const conv_view *view)
 {
@@ -178,7 +186,8 @@ static void multiply_rows(block_job *j, const conv_block *block,
         }
 }
 
-/* Computes one block of one group, with channels as lanes. */
+/* Computes one block for one group of channels. Each lane of a vector holds one
+ * channel. */
 static void run_block(convolution *c, const pixel_class *class, int64_t group,
                       int64_t number)
 {
@@ -236,7 +245,8 @@ static void run_block(convolution *c, const pixel_class *class, int64_t group,
     tn__cpu_conv_visit_rows(&block, &placement, scatter_rows, &s);
 }
 
-/* Computes one block of one group, with pixels as lanes. */
+/* Computes one block for one group of channels. Each lane of a vector holds one
+ * pixel. */
 static void run_strip(convolution *c, const pixel_class *class, int64_t group,
                       int64_t number)
 {
@@ -355,8 +365,9 @@ static tn_status run_images(const tn_conv_args *args,
     return panels && !atomic_load(&c.failed) ? TN_OK : out_of_memory(args);
 }
 
-/* Returns whether windows cover far more than the images. Blocks would then be
- * copied into huge frames of zeros. */
+/* Returns whether the windows cover an area much larger than the images,
+ * because of a large padding or dilation. The frames of zeros into which blocks
+ * are copied would then be huge. */
 static bool is_mostly_outside(const tn_conv_args *args)
 {
     double reach = 1, image = 1;
