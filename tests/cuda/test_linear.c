@@ -1,15 +1,17 @@
-/* Layers whose bias, activation and gradients are part of the matrix products
- * (the extension "product"): which products are requested, and that the results
- * are those of the separate operators. */
+/* Linear layers whose bias, activation and gradients are computed within the
+ * matrix products (the plugin's extension "product"). Checks which epilogues
+ * are requested, and that results equal those of separate operators. */
 #include "on_sim.h"
 
 #include <math.h>
 
 static tn_dtype dtype;
 static const char *activation;
-static bool without_bias, seen; /* seen: what is between is looked at */
-static char asked[256];         /* epilogues in the order of their choice, once a
-                                 * shape; plain products have 0 */
+static bool without_bias, seen; /* seen: the program also reads the hidden
+                                 * tensor */
+static char asked[256];         /* requested epilogues of each shape, in the
+                                 * order of their first use; a plain product has
+                                 * 0 */
 
 static void listen(int level, const char *line, void *context)
 {
@@ -29,7 +31,8 @@ static tn_tensor *numbers(uint64_t salt, double scale, tn_dims_list shape)
 
 enum { RESULTS = 7 };
 
-/* Two layers, forward and back: the output and the gradients, on the cpu. */
+/* Runs two layers forward and backward; copies the output and the gradients to
+ * the cpu. */
 static void learn(tn_tensor *result[RESULTS])
 {
     tn_tensor *leaf[] = {numbers(1, 4, tn_dims(5, 6, 16)),
@@ -64,8 +67,8 @@ static double apart(tn_tensor *x, tn_tensor *y)
     return most / (size + 1e-30);
 }
 
-/* "0 wrong; 134 4 136 512": the requested epilogues if the extension is there.
- */
+/* Prints "0 wrong; 134 4 136 512": the requested epilogues if the extension is
+ * available. */
 static void print_learned(void)
 {
     const double tolerance = dtype == TN_F32   ? 1e-5
@@ -101,7 +104,8 @@ static void expect(const char *want, const char *text)
            activation, without_bias ? ", no bias" : "", text);
 }
 
-/* The gradient of a given hidden tensor, and that of a gradient. */
+/* Computes the gradient for a hidden tensor that the program passes, and the
+ * gradient of a gradient. */
 static void print_asked(void)
 {
     double out[2][2];
@@ -130,7 +134,8 @@ static void print_asked(void)
     printf("%s", tn_error() ? tn_error() : "");
 }
 
-/* A network of modules uses the same products; a hook prevents it. */
+/* A network of modules uses the same epilogues, unless a hook needs the tensors
+ * between. */
 static tn_tensor *look(tn_module *module, tn_tensor *input, tn_tensor *output,
                        void *context)
 {
@@ -165,7 +170,7 @@ static tn_tensor *codes(int64_t rows, int64_t columns, int64_t turn,
     return tn_to_dtype(tn_reshape(x, tn_dims(rows, columns)), of);
 }
 
-/* Is the product of the cpu's? */
+/* Returns whether the product equals that of the cpu. */
 static int same_scaled(int64_t n, tn_dtype of, bool rows, bool biased,
                        tn_dtype out)
 {
@@ -200,8 +205,9 @@ static void print_scaled(void)
     printf("; %d same:%s%s", same, asked, tn_error() ? tn_error() : "");
 }
 
-/* Biases aligned to 256 bytes, to 16, and less: the algorithm for the first is
- * not valid for the second, and the third is added by a separate operator. */
+/* Biases aligned to 256 bytes, to 16, and to less. The algorithm for the first
+ * alignment is not valid for the second, and the third bias is added by a
+ * separate operator. */
 static void print_aligned(void)
 {
     tn_log_set(listen, NULL);
