@@ -222,7 +222,8 @@ static void print_aligned(void)
     printf("%s%s", asked, tn_error() ? tn_error() : "");
 }
 
-/* Does the row accept g, weight, aux, kept and words? */
+/* Returns whether the operator of the layer's gradient accepts g, weight, aux,
+ * kept and words. */
 static int takes_back(tn_tensor *const x[4], uint32_t words)
 {
     tn_value value[5] = {{TN_VALUE_NONE, 0, {.i = 0}}};
@@ -235,8 +236,8 @@ static int takes_back(tn_tensor *const x[4], uint32_t words)
     return got == 1;
 }
 
-/* The internal rows can be called by name, with fewer elements than the product
- * would read. */
+/* Operators without a public C function can be called by name; they must reject
+ * tensors with fewer elements than the product would read. */
 static void print_by_name(void)
 {
     enum { RELU = 2, GELU_TANH = 8 };
@@ -304,7 +305,7 @@ int main(int argc, char **argv)
     expect("0 wrong; 134 4 512 512", "a gradient between that is retained");
     seen = false;
     without_bias = true;
-    /* the weights' gradients are products as the plain ones: chosen already */
+    /* gradients of the weights use the same algorithm as without a bias */
     expect("0 wrong; 130 1 136", "without a bias");
     is_str(in_child(print_asked), "same same ",
            "gradients of given tensors, and gradients of gradients");

@@ -25,7 +25,8 @@
 
 static uint64_t first_seed = 1;
 static int64_t program_count = 2000;
-static int64_t left_out; /* what the device has no types for */
+static int64_t left_out; /* programs with dtypes that the device does not
+                          * support */
 
 static bool check_program(const by_hand *h, uint64_t seed)
 {
@@ -45,14 +46,15 @@ static bool check_program(const by_hand *h, uint64_t seed)
     return same;
 }
 
-/* ---- a plugin ----------------------------------------------------------- */
+/* ---- running a plugin ---------------------------------------------------- */
 
 enum { SAME, DIFFERS };
 
 static int run_all(const char *name, const char *isa, int threads)
 {
     by_hand h;
-    by_name_stream = threads == 2 ? "0" : NULL; /* all stores past the caches */
+    /* "0": all stores are non-temporal */
+    by_name_stream = threads == 2 ? "0" : NULL;
     if (!by_name_open(&h, name, isa)) {
         note("%s", by_hand_failure());
         return DIFFERS;
@@ -70,7 +72,7 @@ static int run_all(const char *name, const char *isa, int threads)
     return different || left_out == program_count || !meant ? DIFFERS : SAME;
 }
 
-/* A system may refuse memory that is to be run. */
+/* Returns whether the system permits executable memory. */
 static bool may_run_memory(void)
 {
     const size_t bytes = 4096;
