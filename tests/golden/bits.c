@@ -1,7 +1,7 @@
 /* bits.c: checks that every operator gives the reference plugin's bits.
  *
- *     bits [DEVICE [DIR [EVERY [SIZES]]]]   every EVERYth sample (1) of each
- *                      file in DIR/ops, on DEVICE (cpu)
+ *     bits [DEVICE [DIR [EVERY [SIZES]]]]   every EVERYth (1) sample of each
+ *                                           file in DIR/ops, on DEVICE (cpu)
  *
  * A sample of tests/golden runs on `reference` and on the device. Outputs and
  * gradients must have equal bits; all NaNs are equal. Other bits are allowed

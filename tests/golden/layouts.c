@@ -1,6 +1,6 @@
 /* layouts.c: runs every operator on inputs with other strides.
  *
- *     layouts [DIR [EVERY]]      every EVERYth sample (1) of each file in DIR/ops
+ *     layouts [DIR [EVERY]]   every EVERYth (1) sample of each file in DIR/ops
  *
  * A sample of tests/golden runs with contiguous inputs, then with the same
  * values in other layouts. Outputs and gradients must have the same bits; if

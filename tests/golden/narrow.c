@@ -1,6 +1,6 @@
 /* narrow.c: runs every operator on narrow integers.
  *
- *     narrow [DIR [EVERY]]       every EVERYth sample (1) of each file in DIR/ops
+ *     narrow [DIR [EVERY]]   every EVERYth (1) sample of each file in DIR/ops
  *
  * The tensors of a sample of tests/golden become int64 numbers of few digits,
  * and the same numbers in a narrower dtype. Results of that dtype must equal

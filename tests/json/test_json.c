@@ -186,7 +186,7 @@ static void test_depth(void)
     }
 }
 
-/* ---- without memory ------------------------------------------------------- */
+/* ---- failing allocations ------------------------------------------------- */
 
 static int64_t left;
 
@@ -228,7 +228,7 @@ static void test_memory(void)
     free(w.text);
 }
 
-/* ---- writing -------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------- */
 
 static void test_written(void)
 {

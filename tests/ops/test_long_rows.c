@@ -1,8 +1,9 @@
-/* Rows of 50,000 elements and more, which devices with many units share among
- * groups of work-items (row_split.c of lib/source): reductions, and what is made
- * with them, have the reference's bits on the current device. A device with two
- * units and groups of 256 shares eight rows or fewer, from 49,153 elements on.
- * And many rows of some thousand elements, of which a group has several. */
+/* Reductions of rows with 50,000 elements or more, which devices with many
+ * compute units divide among work-groups (row_split.c of lib/source), and
+ * operators made with them, have the reference plugin's bits on the current
+ * device. A device with two units and work-groups of 256 divides eight rows or
+ * fewer, from 49,153 elements on. Also tests many rows of some thousand
+ * elements, several of which a work-group processes. */
 #include <stdlib.h>
 #include <string.h>
 #include <same_bits.h>
@@ -20,8 +21,8 @@ static void add(results *r, tn_tensor *x)
     r->of[r->count++] = x;
 }
 
-/* Sixteenths from -4 to 4, so that many are equal; 1 / 3 of them for spread,
- * where no dtype has all of their digits. */
+/* Returns multiples of 1/16 from -4 to 4, so that many are equal. If spread is
+ * set they are divided by 3, so that no dtype represents them exactly. */
 static tn_tensor *numbers(int64_t rows, int64_t length, tn_dtype dtype)
 {
     const int64_t count = rows * length;
