@@ -52,8 +52,8 @@ static void test_accumulation(void)
     tn_tensor_set_grad(x, NULL);
     ok(tn_tensor_grad(x) == NULL, "a gradient can be forgotten");
 
-    /* A node that two paths reach runs once, with the sum of both cotangents.
-     */
+    /* A node that two paths reach runs once, with the sum of both
+     * cotangents. */
     tn_tensor *y = tn_exp(x), *z = tn_add(tn_mul(y, y), tn_sin(y));
     tn_backward(tn_sum(z));
     double e2 = exp(2), e3 = exp(3);
@@ -204,9 +204,9 @@ static void test_transposed(void)
     ok(tn_tensor_is_contiguous(g), "so is a plain one's");
 }
 
-/* One kernel computes the gradient of a normalization, so peak memory grows by
- * the size of the input's gradient only, not by that of intermediate results.
- */
+/* One kernel computes the gradient of a normalization, so peak memory grows
+ * by the size of the input's gradient only, not by that of intermediate
+ * results. */
 static void check_norm(const char *name, tn_tensor *x, tn_tensor *w,
                        bool groups)
 {
@@ -306,8 +306,8 @@ static void test_grad(void)
     tn_tensor *again;
     tn_grad(tn_sum(g), &w, 1, &again);
     is_pair(again, exp(1), exp(2), "a leaf's gradient has a gradient");
-    tn_tensor_set_grad(w, NULL); /* breaks the cycle: w's gradient refers to w
-                                  */
+    tn_tensor_set_grad(w, NULL); /* breaks the cycle: w's gradient refers to
+                                  * w */
 
     tn_tensor *unused = leaf(0, 0), *both[] = {x, unused};
     is_int(tn_grad(tn_sum(tn_exp(x)), both, 2, out, .allow_unused = true),

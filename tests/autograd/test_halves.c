@@ -41,8 +41,8 @@ static tn_tensor *between(tn_dims_list shape, double low, double high)
     return tn_add_scalar(tn_mul_scalar(x, high - low), low);
 }
 
-/* Returns a leaf of this dtype with the values of x rounded to the half dtype.
- */
+/* Returns a leaf of this dtype with the values of x rounded to the half
+ * dtype. */
 static tn_tensor *leaf(tn_tensor *x, tn_dtype half, tn_dtype dtype)
 {
     return tn_requires_grad(tn_clone(tn_to_dtype(tn_to_dtype(x, half), dtype)));

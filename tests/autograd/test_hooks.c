@@ -308,8 +308,8 @@ static tn_status step_deep(tn_tensor *x, void *context)
     return descend(x, &deep.rate);
 }
 
-/* Runs a training step of a deep network and returns the peak memory in bytes.
- */
+/* Runs a training step of a deep network and returns the peak memory in
+ * bytes. */
 static int64_t peak_of_step(bool in_backward)
 {
     tn_scope *scope = tn_scope_open();

@@ -33,8 +33,8 @@ struct block {
     int runs, released;
     int nested;   /* number of recomputed blocks nested inside this one */
     bool plain;   /* the nested blocks are called directly, not recomputed */
-    int more;     /* number of additional operators in every run but the first
-                   */
+    int more;     /* number of additional operators in every run but the
+                   * first */
     bool fail;    /* whether the second run fails */
 };
 

@@ -10,8 +10,8 @@
 typedef struct sizes {
     int64_t batch, heads, kv_heads, queries, keys, features, values;
     bool causal;
-    double size; /* magnitude of queries; large ones give scores of a wide range
-                  */
+    double size; /* magnitude of queries; large ones give scores of a wide
+                  * range */
     int mask;    /* 0: none; 1: bool; 2: float, added; 3: bool, one value for
                   * each query */
 } sizes;
@@ -67,8 +67,8 @@ static tn_tensor *mask_of(const sizes *s)
                    far, tn_lt_scalar(place, (double)s->queries - 1)));
 }
 
-/* Computes attention with the extension, or without it if `without` names it.
- */
+/* Computes attention with the extension, or without it if `without` names
+ * it. */
 static results run(const sizes *s, const char *without, bool twice)
 {
     results r = {NULL, {NULL}, {NULL}};

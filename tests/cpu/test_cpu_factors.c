@@ -65,8 +65,8 @@ static void test_variance(const tn_cpu_routines *routines, tn_dtype dtype)
     tn__cpu_code_release(&code);
 }
 
-/* out = sum((x - m) * g * r): the reduction over columns reads x, m, g and r.
- */
+/* out = sum((x - m) * g * r): the reduction over columns reads x, m, g and
+ * r. */
 static void triple(builder *b)
 {
     for (int k = 0; k < 5; k++)

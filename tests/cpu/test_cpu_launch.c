@@ -39,10 +39,10 @@ static const tn_program *copy(builder *b, tn_dtype dtype, tn_dtype type)
 
 /* ---- launches ----------------------------------------------------------- */
 
-/* Copies a view of 3 dimensions and checks the result. order[] is the order of
- * the dimensions in the input's memory; NULL: the input is broadcast along the
- * last dimension. The output has a gap of step - 1 elements after each element.
- */
+/* Copies a view of 3 dimensions and checks the result. order[] is the order
+ * of the dimensions in the input's memory; NULL: the input is broadcast
+ * along the last dimension. The output has a gap of step - 1 elements after
+ * each element. */
 static bool copies(tn_dtype dtype, tn_dtype type, int64_t bytes,
                    const int64_t extent[3], const int *order, int64_t step)
 {
@@ -113,8 +113,8 @@ static void test_copies(const char *isa)
     }
 }
 
-/* across: the index is transposed in memory, so the launch uses square tiles.
- */
+/* across: the index is transposed in memory, so the launch uses square
+ * tiles. */
 static void test_faults(bool across, bool twice)
 {
     enum { ROWS = 400, COLUMNS = 500, COUNT = ROWS * COLUMNS, TABLE = 1000 };

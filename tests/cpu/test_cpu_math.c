@@ -41,8 +41,8 @@ static double random_unit(void) /* in [-1, 1) */
     return (double)(int64_t)random_bits() * 0x1p-63;
 }
 
-/* Fills with common magnitudes only: up to 84, and some values of 87 and -87.
- */
+/* Fills with common magnitudes only: up to 84, and some values of 87 and
+ * -87. */
 static void fill_usual(void *array, tn_dtype type)
 {
     for (int i = 0; i < COUNT; i++) {

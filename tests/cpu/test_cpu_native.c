@@ -78,8 +78,8 @@ static bool same(const char *a, const char *b, unsigned type)
 
 /* ---- random bodies ----------------------------------------------------- */
 
-/* A random body, and each node's value as the precompiled routines compute it.
- */
+/* A random body, and each node's value as the precompiled routines compute
+ * it. */
 typedef struct body {
     cpu_native native;
     cpu_node node[NODES];

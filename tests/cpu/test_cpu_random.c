@@ -1,6 +1,6 @@
 /* The cpu plugin's random words equal those of lib/kernel/philox.h for every
- * instruction set, whether consecutive elements share a Philox counter or not.
- */
+ * instruction set, whether consecutive elements share a Philox counter or
+ * not. */
 #include "../tap.h"
 #include <tenon/base.h>
 

@@ -90,8 +90,8 @@ static void put(void *memory, tn_dtype dtype, int64_t at, double value)
         ((uint16_t *)memory)[at] = (uint16_t)(bits >> 16);
 }
 
-/* Returns a number of random magnitude; one in `special` is infinite, NaN or 0.
- */
+/* Returns a number of random magnitude; one in `special` is infinite, NaN or
+ * 0. */
 static double number(int64_t special)
 {
     static const double of[] = {-0.0, 0.0, 1e-310, NAN, INFINITY, -INFINITY};

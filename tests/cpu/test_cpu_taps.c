@@ -100,8 +100,8 @@ static tn_tensor *made_of(int kind, tn_tensor *x)
         return tn_pad(x, tn_dims(0, 1, 2, 0), .mode = "replicate");
     case 19:
         return tn_pad(x, tn_dims(1, 1, 1, 0));
-    case 20: /* one dimension only: rows, then (case 21) columns of many vectors
-              */
+    case 20: /* one dimension only: rows, then (case 21) columns of many
+              * vectors */
         return tn_interpolate(x, tn_dims(37, tn_tensor_shape(x)[3]),
                               .mode = "bilinear");
     case 21:
@@ -123,8 +123,8 @@ static tn_tensor *made_of(int kind, tn_tensor *x)
         return tn_interpolate(x, none, .scale_factor = 3);
     case 27: /* nine, ten or twelve taps, some of which are outside the input */
         return tn_adaptive_avg_pool2d(x, tn_dims(4, 5));
-    case 28: /* rows with gaps between; the last row ends where the memory ends
-              */
+    case 28: /* rows with gaps between; the last row ends where the memory
+              * ends */
         return tn_interpolate(tn_narrow(x, 3, tn_tensor_shape(x)[3] - 5, 5),
                               tn_dims(tn_tensor_shape(x)[2], 31),
                               .mode = "bilinear");

@@ -1,6 +1,6 @@
-/* Transposes matrices by square tiles, and copies rows, for every instruction
- * set. Tests all small sizes, and that nothing outside the result is written.
- */
+/* Transposes matrices by square tiles, and copies rows, for every
+ * instruction set. Tests all small sizes, and that nothing outside the
+ * result is written. */
 #include "../tap.h"
 #include <tenon/base.h>
 

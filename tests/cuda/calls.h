@@ -1,5 +1,5 @@
-/* calls.h: direct calls of the simulated CUDA driver, as a program makes them.
- */
+/* calls.h: direct calls of the simulated CUDA driver, as a program makes
+ * them. */
 #ifndef TN_TESTS_CALLS_H
 #define TN_TESTS_CALLS_H
 

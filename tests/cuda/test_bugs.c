@@ -353,8 +353,8 @@ static tn_cu_result graph_of_another_form(bool right)
     tn_cu_result error = cuGraphExecUpdate(exec, other_one, &node, &result);
     if (node || result != (right ? 0 : 2)) /* 2: the topology has changed */
         error = SIM_FOUND;
-    MUST(cuGraphLaunch(exec, stream)); /* runs the old graph, or the updated one
-                                        */
+    MUST(cuGraphLaunch(exec, stream)); /* runs the old graph, or the updated
+                                        * one */
     MUST(end(stream));
     MUST(cuGraphExecDestroy(exec));
     MUST(cuGraphDestroy(one));

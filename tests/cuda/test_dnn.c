@@ -284,8 +284,8 @@ static const sizes attentions[] = {
     {TN_F16, 2, 4, 4, 128, 192, 64, 64, false, 1},
     {TN_BF16, 2, 4, 2, 70, 72, 32, 32, true, 2},
     {TN_BF16, 2, 4, 4, 96, 128, 64, 64, true, 3},
-    /* the shapes of bench/cuda, whose gradients need 0.5 and 1 GiB of workspace
-     */
+    /* the shapes of bench/cuda, whose gradients need 0.5 and 1 GiB of
+     * workspace */
     {TN_BF16, 16, 16, 16, 1024, 1024, 64, 64, true, 0},
     {TN_F16, 2, 16, 16, 4096, 4096, 128, 128, true, 0},
 };

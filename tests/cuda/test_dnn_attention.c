@@ -27,8 +27,8 @@ static const sizes all[] = {
 };
 enum { CASES = sizeof all / sizeof *all, RESULTS = 4 };
 
-static int taken; /* number of attention calls that cuDNN computed, from the log
-                   */
+static int taken; /* number of attention calls that cuDNN computed, from the
+                   * log */
 static int right, wrong; /* number of checks of cuDNN in the log that passed and
                           * failed */
 static char last_wrong[512];
@@ -138,8 +138,8 @@ static void by_default(void)
            last_wrong, tn_error() ? tn_error() : "");
 }
 
-/* Reads the next result that the child printed, which has the elements of got.
- */
+/* Reads the next result that the child printed, which has the elements of
+ * got. */
 static tn_tensor *read_own(FILE *file, tn_tensor *got)
 {
     size_t count = (size_t)tn_tensor_numel(got);

@@ -163,8 +163,8 @@ static tn_tensor *eigenvalues(tn_tensor *x)
     return tn_linalg_eigvalsh(symmetric(x));
 }
 
-/* Returns a function of the eigenvectors that does not depend on their signs.
- */
+/* Returns a function of the eigenvectors that does not depend on their
+ * signs. */
 static tn_tensor *eigenvectors(tn_tensor *x)
 {
     tn_tensor *v, *w = tn_linalg_eigh(tn_triu(symmetric(x)), &v, .UPLO = "U");

@@ -288,7 +288,7 @@ static void check_factors(void)
 
 /* ---- results do not depend on the position in a batch -------------------- */
 
-/* Computes all factorisations of x, one matrix at a time or together. */
+/* Computes factorisation number `how` of x. Returns the number of results. */
 static int made(int how, tn_tensor *x, tn_tensor **out)
 {
     out[1] = out[2] = NULL;

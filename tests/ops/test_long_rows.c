@@ -44,7 +44,7 @@ static tn_tensor *thirds(int64_t rows, int64_t length, tn_dtype dtype)
     return tn_mul_scalar(numbers(rows, length, dtype), 1.0 / 3);
 }
 
-/* ---- what is computed --------------------------------------------------- */
+/* ---- tested operators ---------------------------------------------------- */
 
 static results sums(int64_t rows, int64_t length)
 {
@@ -113,7 +113,7 @@ static results layer_norms(int64_t rows, int64_t length)
     return r;
 }
 
-/* One row is zeros, one within eps. */
+/* The first row is zeros; the norm of the second is below eps. */
 static results roots(int64_t rows, int64_t length)
 {
     results r = {.count = 0};
@@ -137,7 +137,7 @@ static results roots(int64_t rows, int64_t length)
     return r;
 }
 
-/* Channels are rows with strided elements. */
+/* A channel's elements have a stride. */
 static results batch_norms(int64_t rows, int64_t length)
 {
     results r = {.count = 0};
@@ -159,7 +159,7 @@ static results batch_norms(int64_t rows, int64_t length)
     return r;
 }
 
-/* Rows of separate segments, a channel's in 13 images: reduced only. */
+/* Each channel consists of separate segments in 13 images; only reductions. */
 static results channels(int64_t rows, int64_t length)
 {
     results r = {.count = 0};
@@ -173,7 +173,7 @@ static results channels(int64_t rows, int64_t length)
     return r;
 }
 
-/* Columns, each second element, and one row for all. */
+/* Columns, rows with a stride of 2, and one broadcast row. */
 static results layouts(int64_t rows, int64_t length)
 {
     results r = {.count = 0};
@@ -188,7 +188,7 @@ static results layouts(int64_t rows, int64_t length)
     return r;
 }
 
-/* A call in a loop has a value for each round. */
+/* A function call in a loop has a different value in each round. */
 static results loops(int64_t rows, int64_t length)
 {
     static const char text[] =
@@ -210,7 +210,7 @@ static results whole(int64_t rows, int64_t length)
     return r;
 }
 
-/* Losses of each element and their mean, in one. */
+/* Losses of each element, and their mean in one kernel. */
 static results losses(int64_t rows, int64_t length)
 {
     results r = {.count = 0};
@@ -227,8 +227,8 @@ static results losses(int64_t rows, int64_t length)
     return r;
 }
 
-/* All pairs of rows: a block of pairs may end at the same place as others, or
- * elsewhere. */
+/* All pairs of rows. The number of rows is or is not a multiple of the block of
+ * pairs that a work-group computes. */
 static results meetings(int64_t rows, int64_t length)
 {
     static const int64_t others[] = {3, 40, 97, 1000};
@@ -257,7 +257,7 @@ static tn_status step(void *context)
     return TN_OK;
 }
 
-/* A recorded step, of other numbers. */
+/* A recorded graph, replayed with other numbers. */
 static results replayed(int64_t rows, int64_t length)
 {
     results r = {.count = 0};
@@ -274,7 +274,7 @@ static results replayed(int64_t rows, int64_t length)
     return r;
 }
 
-/* ---- beside the reference ----------------------------------------------- */
+/* ---- comparison with the reference plugin -------------------------------- */
 
 static void test(results (*run)(int64_t, int64_t), int64_t rows,
                  int64_t length, const char *what)
@@ -297,7 +297,8 @@ static void test(results (*run)(int64_t, int64_t), int64_t rows,
     tn_scope_close(scope);
 }
 
-/* A mean of losses has the bits of their mean, and they are not stored. */
+/* The mean of losses is computed in one kernel, with the bits of a separate
+ * mean; the losses are not stored. */
 static void test_mean_of_losses(void)
 {
     tn_scope *scope = tn_scope_open();
@@ -325,14 +326,15 @@ static void test_mean_of_losses(void)
     tn_scope_close(scope);
 }
 
-/* So with log_softmax, of which one number for each class would be stored. */
+/* cross_entropy does not store log_softmax, which has one number for each
+ * class. */
 static void test_classes(void)
 {
     tn_scope *scope = tn_scope_open();
     tn_device *device = tn_device_current();
     tn_tensor *x = tn_requires_grad(thirds(50, 2000, TN_F32));
     tn_tensor *y = tn_remainder_scalar(
-        tn_arange(0, 50, 1), 40); /* the last ten are as the first */
+        tn_arange(0, 50, 1), 40); /* the last ten targets equal the first ten */
     tn_memory_stats before = {.size = sizeof before}, after = before;
     tn_memory_reset_peak(device);
     tn_memory(device, &before);
@@ -358,11 +360,12 @@ int main(void)
         test(sums, i % 2 ? 3 : 1, edges[i], "sums");
         test(extremes, i % 2 ? 1 : 2, edges[i], "extremes");
     }
-    /* many, of some chunks: a group has several */
+    /* many rows of few chunks: a work-group reduces several rows */
     test(sums, 260, 1100, "sums");
     test(extremes, 130, 2100, "extremes");
     test(softmaxes, 65, 4200, "softmaxes");
-    test(softmaxes, 301, 519, "softmaxes"); /* more than a cache has */
+    test(softmaxes, 301, 519, "softmaxes"); /* a row does not fit in local
+                                             * memory */
     test(softmaxes, 130, 1030, "softmaxes");
     test(layer_norms, 451, 300, "layer_norm and its gradients");
     test(roots, 301, 519, "rms_norm and normalize and their gradients");
