@@ -31,7 +31,7 @@ static double at(tn_tensor *x, int i)
         is_double_near(at(pair_, 1), b, 1e-12, __VA_ARGS__);                  \
     } while (0)
 
-/* Checks that the pending error has this code and contains this text, then
+/* Checks that the pending error has this code and this message, then
  * clears it. */
 static void is_error(tn_status code, const char *text, const char *fact)
 {

@@ -70,7 +70,7 @@ static void retain_graph(void)
     tn_backward(tn_sum(tn_mul(h, h)), .create_graph = true);
 }
 
-/* The leaf is freed before its graph: a later gradient for it is dropped. */
+/* If a leaf is freed before its graph, a later gradient for it is dropped. */
 static void leaf_first(void)
 {
     tn_scope *inner = tn_scope_open();

@@ -1,7 +1,8 @@
-/* Compares the first and second derivatives of every differentiable row of the
- * operator table with finite differences in float64. A row without a sample of
- * its own gets one made from its signature. If that is not valid (a domain, a
- * shape), the test fails until gradient_samples.def has a sample. */
+/* Compares the first and second derivatives of every differentiable operator of
+ * the table with finite differences in float64. An operator without a sample (a
+ * call with its arguments) in gradient_samples.def gets one made from its
+ * signature. If that call is not valid (a domain, a shape), the test fails
+ * until gradient_samples.def has a sample. */
 #include "words.h"
 
 static const struct sample samples[] = {

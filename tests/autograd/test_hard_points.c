@@ -1,9 +1,10 @@
 /* First and second derivatives of every differentiable operator at hard points:
  * at 0, next to it, where exp overflows, at infinity, for constants, for rows
  * of zeros. hard_points.txt has the calls and the right values, made by
- * hard_points.py. hard_differs.def lists what differs, with reasons. The test
- * also fails for an entry that no longer differs, and for a differentiable row
- * that no call reaches. It runs on the current device and on reference.
+ * hard_points.py. hard_differs.def lists known differences, with reasons. The
+ * test also fails for an entry that no longer differs, and for a differentiable
+ * operator that no call reaches. It runs on the current device and on
+ * reference.
  *
  *     test_hard_points [NAME]    only that operator's calls */
 #include <base/memory.h>
@@ -240,7 +241,7 @@ static void add_places(char *text, size_t room, const bool *differs_at,
     }
 }
 
-/* Adds to text the positions where got differs from want. */
+/* Appends the positions where got differs from want to text. */
 static void compare(const struct call *call, tn_tensor *got, const double *want,
                     int count, bool pointwise, const char *what, char *text,
                     size_t room)
@@ -420,7 +421,8 @@ static void run_on(tn_device *device, const char *only)
     free(file);
     if (!only && !getenv("TENON_TEST_PART")) {
         check_reached();
-        /* Where PyTorch's result is NaN, ours may be a number. */
+        /* The counts are upper limits: where PyTorch's result is NaN, ours may
+         * be a number. */
         ok(counts.nans[0] <= MOST_NANS_F32 && counts.nans[1] <= MOST_NANS_F64,
            "%d and %d derivatives are NaN, no more than ever", counts.nans[0],
            counts.nans[1]);

@@ -1,4 +1,4 @@
-/* Hooks that run when a gradient is computed, and retained gradients. */
+/* Tests hooks that run when a gradient is computed, and tn_retain_grad. */
 #include <base/memory.h>
 #include <tenon/hook.h>
 #include <tenon/op.h>
@@ -19,7 +19,7 @@ static bool is(tn_tensor *x, double a, double b)
            got[0] == a && got[1] == b;
 }
 
-/* Checks that the pending error has this code and contains this text, then
+/* Checks that the pending error has this code and this message, then
  * clears it. */
 static void is_error(tn_status code, const char *text, const char *fact)
 {
@@ -246,7 +246,8 @@ static tn_status say(tn_tensor *x, void *letter)
     return TN_OK;
 }
 
-/* x * a, used twice, then * b: the order of hooks. */
+/* Computes x * a, with x * a used twice, then * b, and checks the order of
+ * hooks. */
 static void test_accumulated_order(void)
 {
     tn_tensor *x = leaf(1, 2), *a = leaf(3, 4), *b = leaf(5, 6);

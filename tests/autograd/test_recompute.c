@@ -17,7 +17,7 @@ static tn_tensor *leaf(uint64_t seed)
     return tn_requires_grad(tn_randn(tn_dims(N, N)));
 }
 
-/* Checks that the pending error has this code and contains this text, then
+/* Checks that the pending error has this code and this message, then
  * clears it. */
 static void is_error(tn_status code, const char *text, const char *fact)
 {

@@ -1,4 +1,4 @@
-/* Names, sizes and promotion of dtypes. */
+/* Tests names, sizes and promotion of dtypes. */
 #include <tenon/base.h>
 
 #include "tap.h"

@@ -1,4 +1,5 @@
-/* test_handler.c: error handlers: which are called, when, and how often. */
+/* test_handler.c: tests error handlers: which of them are called, when, and how
+ * often. */
 #include <tenon/tenon.h>
 
 #include <pthread.h>

@@ -1,5 +1,5 @@
-/* test_options.c: how the options of a call are read, with an option struct of
- * the test's own. */
+/* test_options.c: tests how a function reads its options, with a struct of
+ * options that this file defines. */
 #include "tap.h"
 
 #include <tenon/options.h>

@@ -751,7 +751,7 @@ int main(void)
         test_sort(500, 500, true);
         test_sort(5000, 5000, false);
         test_sort(5001, 5001, true);
-        test_sort(600001, 600001, false); /* 4.6 MiB of items */
+        test_sort(600001, 600001, false); /* the sorted items take 4.6 MiB */
         test_sort(20000, 20000, false);
         for (int k = 0; k < 4; k++) {
             test_sort_i64(k & 1 ? 20000 : 700, 1000, k & 2);

@@ -290,7 +290,7 @@ static void test_minmax(const char *isa)
     is_int(wrong, 0, "%s: running minima and maxima, and their positions", isa);
 }
 
-/* Many rows, contiguous or interleaved, also in place. */
+/* Scans many rows, contiguous or interleaved, also in place. */
 static void test_scan_lines(bool columns, bool in_place)
 {
     enum { LINES = 77, COUNT = 301 };

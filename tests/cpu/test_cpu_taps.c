@@ -76,7 +76,7 @@ static tn_tensor *made_of(int kind, tn_tensor *x)
         return tn_local_response_norm(x, 5);
     case 8:
         return tn_pad(x, tn_dims(3, 2, 1, 4), .mode = "reflect");
-    case 9: /* in three dimensions */
+    case 9: /* a tensor of three padded dimensions */
         return tn_pad(x, tn_dims(9, 0, 0, 1, 2, 3), .mode = "replicate");
     case 10:
         return tn_pad(x, tn_dims(5, 2, -3, 6), .mode = "circular");
@@ -89,7 +89,7 @@ static tn_tensor *made_of(int kind, tn_tensor *x)
                            TN_F32);
     case 14:
         return tn_unfold_images(x, tn_dims(3), .padding = 1);
-    case 15: /* more padding than elements */
+    case 15: /* padding that is larger than the input */
         return tn_unfold_images(x, tn_dims(2, 5), .padding = 7, .dilation = 3);
     case 16:
         return tn_unfold_images(x, tn_dims(3), .paddings = tn_dims(4, 0),
@@ -111,7 +111,7 @@ static tn_tensor *made_of(int kind, tn_tensor *x)
               * writes out */
         return tn_interpolate(tn_narrow(x, 1, 1, 5), tn_dims(16, 17),
                               .mode = "bilinear", .antialias = true);
-    case 23: /* in three dimensions */
+    case 23: /* three interpolated dimensions */
         return tn_squeeze(tn_interpolate(tn_unsqueeze(x, 0),
                                          tn_dims(21, 33, 40),
                                          .mode = "trilinear"));
@@ -119,7 +119,7 @@ static tn_tensor *made_of(int kind, tn_tensor *x)
         return tn_interpolate(x, none, .scale_factor = 3, .mode = "bicubic");
     case 25: /* few taps are adjacent */
         return tn_interpolate(x, tn_dims(4, 3), .mode = "bilinear");
-    case 26: /* three taps */
+    case 26: /* three taps for each element */
         return tn_interpolate(x, none, .scale_factor = 3);
     case 27: /* nine, ten or twelve taps, some of which are outside the input */
         return tn_adaptive_avg_pool2d(x, tn_dims(4, 5));

@@ -171,8 +171,8 @@ SAME(TN_SOLVER_VALUES, CUSOLVER_EIG_MODE_NOVECTOR);
 SAME(TN_SOLVER_VECTORS, CUSOLVER_EIG_MODE_VECTOR);
 _Static_assert(sizeof(cusolverStatus_t) == sizeof(int), "an int");
 
-/* Calls with arguments of our types. Pointers to numbers are void in our
- * declarations, so the toolkit's functions accept them; a missing or extra
+/* Compiles calls with arguments of our types. Pointers to numbers are void in
+ * our declarations, so the toolkit's functions accept them; a missing or extra
  * parameter is an error. */
 #define CALLED(symbol, ...)                                                   \
     _Static_assert(sizeof(symbol(__VA_ARGS__)) == sizeof(int), #symbol)

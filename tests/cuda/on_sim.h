@@ -16,7 +16,7 @@
 #include "../plugins/folder.h"
 #include "../tap.h"
 
-/* A function of the simulated driver by its name, or NULL. */
+/* Stores the address of a function of the simulated driver, or NULL. */
 static inline void on_sim_find(const char *name, void *out)
 {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);

@@ -242,7 +242,8 @@ static tn_cu_result recorded_early(bool right)
     return error;
 }
 
-/* A wait for an event does not cover later work. */
+/* Waits for an event, then uses the result of work that was submitted after the
+ * event's record. */
 static tn_cu_result recorded_once(bool right)
 {
     tn_cu_event event;

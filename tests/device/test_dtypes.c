@@ -38,7 +38,7 @@ enum {
     BOOL = 1u << TN_BOOL,
     F8 = 1u << TN_F8E4M3,
     U8 = 1u << TN_U8,
-    LATER = 1u << 20 /* a dtype of a later version */
+    LATER = 1u << 20 /* a dtype that a later version might define */
 };
 
 static void open_it(void)

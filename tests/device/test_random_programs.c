@@ -3,15 +3,15 @@
  *
  *   TENON_TEST_PLUGIN    a plugin's name, or "name:1" for another device of
  *                        it; unset: cpu and reference
- *   TENON_TEST_THREADS   one number of threads (1, 2 and 7)
- *   TENON_TEST_PROGRAMS  how many programs (2000)
- *   TENON_TEST_SEED      the first one's seed (1); the others follow
- *   TENON_TEST_GROUP     work-groups of at most so many work-items, and long
- *                        rows: on devices that compile source, groups of 16
- *                        share rows of four chunks
+ *   TENON_TEST_THREADS   the number of threads (runs with 1, with 2 and with 7)
+ *   TENON_TEST_PROGRAMS  the number of programs (2000)
+ *   TENON_TEST_SEED      seed of the first program (1); the n-th one adds n - 1
+ *   TENON_TEST_GROUP     most work-items in a work-group, for tests with long
+ *                        rows: on devices that compile source, several groups
+ *                        of 16 share a row of four chunks
  *
- * Each combination runs in a process of its own, since a plugin is never
- * unloaded; a crash is then one failed line. */
+ * Each combination of these runs in a process of its own, since a plugin is
+ * never unloaded. So a crash is only one failed check. */
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>

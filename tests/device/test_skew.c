@@ -382,7 +382,7 @@ static void test_plugin(const char *name)
 
 /* ---- host functions that a plugin calls ---------------------------------- */
 
-/* A program that reads index 9 of an input of 4 elements: a fault. */
+/* A program that causes a fault: it reads index 9 of an input of 4 elements. */
 static const tn_kernel_ins faulty_ins[] = {
     {.op = TN_K_CONST, .dtype = TN_I64, .level = TN_LEVEL_UNIFORM,
      .a = TN_NONE, .b = TN_NONE, .c = TN_NONE, .imm.i = 9},

@@ -249,7 +249,8 @@ static void test_mistakes(void)
     tn_error_clear();
 }
 
-/* Each allocation fails in turn. */
+/* Creates and uses every distribution; test_memory makes each of its
+ * allocations fail in turn. */
 static tn_tensor *use_all(void)
 {
     tn_distribution *d[] = {

@@ -36,7 +36,8 @@ static inline void fuzz_check_line(const char *message)
     fuzz_check(!message[strcspn(message, "\r\n")], "a message is one line");
 }
 
-/* Checks that a failed call has a message, and clears it. */
+/* Checks that a failed call has set an error code and a message of one line;
+ * clears the error. */
 static inline void fuzz_refused(void)
 {
     fuzz_check_line(tn_error());

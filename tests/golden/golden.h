@@ -22,7 +22,8 @@ typedef struct verdict {
     char detail[512];
 } verdict;
 
-/* Adds a failure with its reason, as printf does. The first reason is kept. */
+/* Counts a failure, with its reason formatted as by printf. Only the first
+ * reason is kept. */
 void verdict_fail(verdict *v, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

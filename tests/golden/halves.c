@@ -72,7 +72,7 @@ static double *elements(tn_tensor *x, int64_t count)
     return out;
 }
 
-/* The allowed exceptions, with their reasons. */
+/* Operators with larger allowed errors, and the reasons. */
 enum { UNITS, WHOLE, CANCELS };
 static const struct wider {
     const char *op;

@@ -116,7 +116,8 @@ static tn_module *make_linear(const json_t *args)
                         .bias = truth(args, "bias", true));
 }
 
-/* One number for all axes, or a list; the other one is none, or the default. */
+/* PyTorch accepts a number for all axes or a list; Tenon has an option for
+ * each. The unused option keeps its default. */
 static bool is_list(const json_t *args, const char *name)
 {
     return json_is_array(json_object_get(args, name));
@@ -176,8 +177,7 @@ static tn_module *make_upsample(const json_t *args)
                           .align_corners = truth(args, "align_corners", false));
 }
 
-/* PyTorch accepts a number for all axes or a list; Tenon has an option for
- * each. The unused option keeps its default. */
+/* ---- embedding ----------------------------------------------------------- */
 
 static tn_module *make_embedding(const json_t *args)
 {

@@ -86,7 +86,7 @@ static const pair pairs[] = {
      {-1},
      NULL},
     {"c(z, y) = z + y", 1, "p(x) = rmax(x)", 0, TN_F32, TN_F32, {-1}, NULL},
-    /* two row kernels over the same rows */
+    /* two row kernels that reduce the same rows */
     {"c(y) = y - rmean(y)",
      0,
      "p(x) = x * rsum(x)",

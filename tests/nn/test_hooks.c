@@ -23,7 +23,7 @@ static bool is(tn_tensor *x, double a, double b)
            got[0] == (float)a && got[1] == (float)b;
 }
 
-/* Checks that the pending error has this code and contains this text, then
+/* Checks that the pending error has this code and this message, then
  * clears it. */
 static void is_error(tn_status code, const char *text, const char *fact)
 {

@@ -1,15 +1,15 @@
-/* misuse.h: passes wrong arguments to an operator, and checks what must hold
- * after any call.
+/* misuse.h: passes wrong arguments to an operator, and checks properties that
+ * must hold after any call.
  *
  * A call with valid arguments is varied: each argument in turn becomes each
- * value that a caller might pass by mistake (no tensor, one of another rank,
- * size, dtype or device, numbers out of range, lists of wrong lengths,
- * meaningless texts, NULL). For every result these hold:
+ * value that a caller might pass by mistake (no tensor, a tensor of another
+ * rank, size, dtype or device, numbers out of range, lists of wrong lengths,
+ * meaningless strings, NULL). These properties must hold:
  *
- * - a refusal is a negative status with a message that begins with the
+ * - a refused call returns a negative status; its message begins with the
  *   operator's name and names an argument or a value; its code is none of those
- * for faults of the library; if it names an argument of the operator,
- * tn_error_info names that argument and no other;
+ *   for internal errors; if the message names an argument of the operator,
+ *   tn_error_info names that argument and no other;
  * - a result is a tensor whose elements are within its memory, and no error is
  *   pending;
  * - the device did no more work (work.h) than eight passes over its memory.

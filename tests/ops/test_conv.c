@@ -257,7 +257,8 @@ static void windows_of_three_are_summed(void)
         int64_t n = length[i];
         tn_tensor *x = tn_requires_grad(tn_randn(tn_dims(5, n, 6)));
         tn_tensor *y = tn_unfold(x, 1, 3, 1), *made[1];
-        tn_tensor *g = tn_randn_like(tn_detach(y)); /* (5, n - 2, 6, 3) */
+        /* g has the shape (5, n - 2, 6, 3) */
+        tn_tensor *g = tn_randn_like(tn_detach(y));
         tn_grad(y, &x, 1, made, .gradient = g);
         tn_tensor *want = tn_zeros(tn_dims(5, n, 6));
         for (int64_t k = 0; k < 3; k++)

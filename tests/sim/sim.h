@@ -18,7 +18,7 @@
     EXPORT tn_cu_result symbol parameters;
 TN_CUDA_DRIVER_MAP(SIM_DECLARE)
 
-/* CUresult values that the plugin does not distinguish */
+/* values of CUresult that the plugin does not distinguish */
 enum {
     SIM_INVALID_DEVICE = 101,
     SIM_INVALID_HANDLE = 400,

@@ -135,7 +135,7 @@ static void reading(void)
     add_tensor("numbers of a CSV file", x);
 }
 
-/* Random numbers and the initial values of layers. */
+/* Computes random numbers and the initial values of layers. */
 static void initial_values(void)
 {
     static const char *const names[] = {"conv2d", "lstm", "embedding",
