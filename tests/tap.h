@@ -9,14 +9,14 @@
  *   }
  *
  * A description states the fact that holds when the check passes. Each check
- * returns whether it passed. A failed check prints its place in the source and
- * the values, and the program goes on:
+ * returns whether it passed. A failed check prints its file and line and the
+ * values, and the program goes on:
  *
  *   not ok 1 - a half takes two bytes
  *   #   at tests/base/test_dtype.c:12: tn_dtype_size(TN_F16)
  *   # got 4, want 2
  *
- * The checks are macros, so that they know their place. They evaluate each
+ * The checks are macros, so that they know file and line. They evaluate each
  * argument once. done_testing prints the number of checks, so there is no
  * plan to update when a check is added. Call them from one thread. */
 #ifndef TN_TESTS_TAP_H
@@ -50,7 +50,7 @@ static inline void tap_print_place(const char *file, int line, const char *text)
            text ? text : "");
 }
 
-/* Ends the program, because no later check would mean anything. */
+/* Ends the program. For cases in which later checks would be meaningless. */
 #define bail_out(...)                                                          \
     (tap_print_place(TAP_HERE, NULL), tap_bail_out(__VA_ARGS__))
 TAP_PRINTF(1, 2)

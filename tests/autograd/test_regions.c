@@ -38,7 +38,7 @@ static int inside; /* number of bodies in which the region's mode was active */
     out:                                                                      \
         return ends;                                                          \
     }                                                                         \
-    /* Rounds of the user's own loop that came to their end. */               \
+    /* Counts the iterations whose body reached its end. */                   \
     static int name##_here(enum way way)                                      \
     {                                                                         \
         int ends = 0;                                                         \

@@ -43,7 +43,7 @@ struct call {
                    double drawn);
 };
 
-/* Pseudo-random numbers in [low, high): Knuth's MMIX generator. */
+/* Returns a pseudo-random number in [low, high): Knuth's MMIX generator. */
 static double draw(struct call *call, double low, double high)
 {
     call->state = call->state * 6364136223846793005u + 1442695040888963407u;

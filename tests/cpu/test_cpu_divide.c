@@ -26,8 +26,8 @@ static double power(int low, int high)
     return exp2(low + (double)(random_bits() % (uint64_t)(high - low + 1)));
 }
 
-static double mantissa(void) /* of a double, sometimes one that a float can
-                              * represent */
+/* Returns a mantissa in [1, 2), sometimes the greatest of float or double. */
+static double mantissa(void)
 {
     double x = 1 + (double)(random_bits() >> 11) * 0x1p-53;
     uint64_t kind = random_bits() % 8;

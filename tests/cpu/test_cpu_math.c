@@ -36,7 +36,7 @@ static uint64_t random_bits(void)
     return random_state * 0x2545f4914f6cdd1dull;
 }
 
-static double random_unit(void) /* in [-1, 1) */
+static double random_unit(void) /* returns a number in [-1, 1) */
 {
     return (double)(int64_t)random_bits() * 0x1p-63;
 }

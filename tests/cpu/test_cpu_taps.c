@@ -100,8 +100,8 @@ static tn_tensor *made_of(int kind, tn_tensor *x)
         return tn_pad(x, tn_dims(0, 1, 2, 0), .mode = "replicate");
     case 19:
         return tn_pad(x, tn_dims(1, 1, 1, 0));
-    case 20: /* one dimension only: rows, then (case 21) columns of many
-              * vectors */
+    case 20: /* the height only; case 21: the width only, with rows of
+              * many vectors */
         return tn_interpolate(x, tn_dims(37, tn_tensor_shape(x)[3]),
                               .mode = "bilinear");
     case 21:

@@ -302,7 +302,7 @@ static tn_cu_result time_not_done(bool right)
     return elapsed(0, true, right);
 }
 
-/* Captures `count` launches that write to p as a graph. */
+/* Returns a graph that was captured from `count` launches that write to p. */
 static tn_cu_graph graph_of(tn_cu_pointer p, int count)
 {
     tn_cu_module module;

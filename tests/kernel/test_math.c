@@ -49,7 +49,7 @@ static uint64_t random_bits(void)
     return random_state * 0x2545f4914f6cdd1dull;
 }
 
-/* in [-1, 1) */
+/* Returns a random number in [-1, 1). */
 static double random_unit(void)
 {
     return (double)(int64_t)random_bits() * 0x1p-63;

@@ -62,8 +62,9 @@ static void is_ints(tn_tensor *x, int count, const int64_t *want,
 
 /* ---- pooling windows with padding only ----------------------------------- */
 
-/* Values and indices are PyTorch 2.15's. PyTorch's gradient then writes outside
- * of the input (pytorch#114216); the right gradient is 0 everywhere. */
+/* Compares values and indices with PyTorch 2.15's, but not gradients: for such
+ * windows PyTorch writes the gradient outside of the input (pytorch#114216).
+ * The right gradient is 0 everywhere. */
 static void test_pools(void)
 {
     const float dead[] = {-INFINITY, -INFINITY}, none[9] = {0};
