@@ -49,7 +49,8 @@ int main(void)
         return done_testing();
     }
     printf("# vectors %d, kernels %s\n", (int)tn__processor_vectors(), name);
-    /* The kernels that OpenBLAS falls back to on processors that it does not
+    /* Kernels with narrower vectors than AVX-512 (all), or than AVX2 (from the
+     * third on). OpenBLAS falls back to them on processors that it does not
      * know. */
     static const char *const narrower[] = {"Haswell", "Zen", "Sandybridge",
                                            "Nehalem", "Prescott", "generic"};

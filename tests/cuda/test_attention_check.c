@@ -188,7 +188,8 @@ static tn_attention_args problem(tn_dtype dtype, uint32_t kind)
         .features = 64, .values = 32, .q = {.dtype = dtype}};
 }
 
-/* Runs the first attention of a new queue, with an empty cache. */
+/* Returns whether cuDNN's attention is accepted in its first check, on a new
+ * queue with an empty cache. */
 static bool fresh(const tn_attention_args *a)
 {
     tn_queue queue = {.device = &device,

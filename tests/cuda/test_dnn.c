@@ -189,7 +189,8 @@ static tn_dnn_status stream_set(tn_dnn_handle handle, tn_cu_stream stream)
     return 0;
 }
 
-/* Sets the described GPU in addition wherever the handle is set. */
+/* Passes the described GPU to cuDNN instead of the handle, which would require
+ * a real GPU. */
 static tn_dnn_status set(tn_dnn_descriptor descriptor, int name, int type,
                          int64_t count, const void *elements)
 {

@@ -120,8 +120,8 @@ static const char *const texts[] = {
     "f(x) = stop(x) + x",
 };
 
-/* Counts the stages that loop over elements: as many as the longest chain of
- * reductions that depend on each other. */
+/* Counts the stages that loop over elements. There must be no more than the
+ * dependences between reductions require. */
 static void test_looks(void)
 {
     static const struct {

@@ -75,9 +75,9 @@ static void test_constants(void)
     }
 }
 
-/* where(0 < x, from_bits(~bits(k * x)), other): all NaNs become the same NaN,
- * except if k * x is NaN only where `other` is chosen or another constant is
- * the result there. */
+/* where(0 < x, from_bits(~bits(k * x)), other): bits() must map all NaNs to the
+ * same bits, unless k * x is NaN only where x is NaN, and the result there is x
+ * (other is 0, the index of x). */
 static void test_bits(void)
 {
     static const struct {
@@ -112,8 +112,9 @@ static void test_bits(void)
     }
 }
 
-/* from_bits(bits(x) & mask): a mask that keeps all bits but the sign preserves
- * NaN. */
+/* from_bits(bits(x) & mask): if the mask keeps all bits but the sign, the
+ * result is NaN where x is, so bits() need not map all NaNs to the same
+ * bits. */
 static void test_sign(void)
 {
     static const struct {

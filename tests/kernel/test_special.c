@@ -75,9 +75,9 @@ static double narrow_limit(const char *name)
     return strcmp(name, "erfinv") == 0 ? 0.8 : 0.51;
 }
 
-/* least, most: range of the arguments. floor: smaller results count as this
- * large, because the error is relative and the function has zeros between the
- * floating-point numbers. */
+/* least, most: range of the arguments. floor: results below it count as this
+ * large, since near a zero of the function terms cancel and the relative error
+ * is large. */
 static const struct range {
     const char *name;
     double least, most, least_y, most_y, floor;

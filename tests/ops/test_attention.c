@@ -9,9 +9,8 @@ typedef struct sizes {
     bool causal;
     int64_t mask_rows; /* 0: no mask */
     bool mask_is_bool;
-    bool shared; /* broadcast operands: keys are the same for a whole batch,
-                  * values have no batch dimension, the mask differs by head
-                  * only */
+    bool shared; /* broadcast operands: the same keys for a whole batch, values
+                  * without a batch dimension, one mask for all heads */
     bool apart;  /* the mask has a stride of 2 */
 } sizes;
 
