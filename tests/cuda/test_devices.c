@@ -109,7 +109,7 @@ enum { STEPS = 24, BATCH = 32 };
 static const char *const *on;
 static int on_count, steps;
 
-/* The network of examples/digits.c. */
+/* Returns the network of examples/digits.c. */
 static tn_module *network(void)
 {
     return tn_nn_sequential(

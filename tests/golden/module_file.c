@@ -96,7 +96,7 @@ static tn_tensor *same(tn_tensor *x)
     return x;
 }
 
-/* Replaces each parameter and buffer by turn of it. */
+/* Replaces each parameter and buffer of a narrow floating dtype by turn(it). */
 static void turn_state(tn_module *module, tn_tensor *(*turn)(tn_tensor *x))
 {
     tn_parameter_list *list = tn_module_state(module);

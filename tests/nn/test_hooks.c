@@ -258,8 +258,9 @@ static void test_recomputed(void)
        "a module that is recomputed has the same gradients with hooks");
 }
 
-/* A module with several inputs runs its hooks around its forward_list
- * function. */
+/* A module with several inputs, such as bilinear, also runs its hooks if it is
+ * called by its own function (tn_nn_bilinear_forward). The hooks receive the
+ * first input. */
 static void test_several(void)
 {
     struct seen in = {0}, out = {0}, grad = {0}, deep = {0};

@@ -447,16 +447,14 @@ static void test_scaler(void)
     is_floats(w, 1, (const float[]){0}, "and changes nothing");
 }
 
-/* brief: runs only cases that use kernels and primitives of the device
- * directly. The others consist of other operators, each of which an OpenCL
- * compiler takes 0.3 s for. */
 static void fetch(tn_tensor *x, void *out, size_t bytes)
 {
     ok(x && tn_tensor_to_array(x, out, bytes) == TN_OK, "there is a result%s%s",
        tn_error() ? ": " : "", tn_error() ? tn_error() : "");
 }
 
-/* Index faults that PyTorch's samples do not contain. */
+/* Edge cases in which results were once wrong and which PyTorch's samples do
+ * not contain. */
 static void test_near_edges(void)
 {
     int16_t pooled[4] = {0};
@@ -515,6 +513,9 @@ static void test_steps(void)
        "batch_norm by its running statistics");
 }
 
+/* brief: runs only the tests of kernels and primitives of the device. The other
+ * tests consist of many operators, each of which takes an OpenCL compiler
+ * 0.3 s. */
 static void test_all(tn_device *device, bool brief)
 {
     tn_device_set(device);

@@ -91,7 +91,7 @@ void sass_case(const char *name, double elements, double least)
     fflush(out);
 }
 
-/* ---- memory of the process, whose pages are allocated when first accessed  */
+/* ---- memory: pages of this process, allocated when first accessed -------- */
 
 typedef struct block {
     uint64_t at;

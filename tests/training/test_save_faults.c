@@ -227,8 +227,7 @@ static void walk_read(const char *name, tn_status (*load)(void))
 {
     int64_t known = tn_categories_count(names), wrong = 0, refused = 0, n = 0;
     int64_t live = tn__memory_live();
-    for (int after = 0; after < 3; n++) { /* three more than there are
-                                           * allocations */
+    for (int after = 0; after < 3; n++) { /* until three calls have succeeded */
         tn_scope *scope = tn_scope_open();
         tn__memory_fail_at(n + 1);
         tn_status status = load();
