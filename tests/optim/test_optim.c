@@ -114,7 +114,8 @@ static void test_state(void)
     ok(two[0] == 1, "and changes nothing");
 }
 
-/* Makes a step on the device `other` after one on the current device. */
+/* Makes a step, moves the parameter to the device `other`, and checks that the
+ * next step is an error. */
 static void test_moved(tn_device *other, tn_tensor *p, tn_optim *optim,
                        const char *name)
 {
