@@ -154,8 +154,8 @@ static void finish(tn_queue *queue, command *c, tn_status status,
 static void *work(void *context)
 {
     tn_queue *queue = context;
-    fesetenv(FE_DFL_ENV); /* a thread inherits the rounding mode of its
-                           * creator */
+    /* A thread inherits the rounding mode of its creator. */
+    fesetenv(FE_DFL_ENV);
     pthread_mutex_lock(&lock);
     while (queue->first || !queue->closes) {
         command *c = queue->first;
