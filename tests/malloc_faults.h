@@ -1,6 +1,6 @@
 /* malloc_faults.h: replaces malloc in the whole process, so that a test can
- * make chosen calls fail. A program includes it once. It does nothing under
- * sanitizers, which replace malloc, too. */
+ * make chosen calls fail. A program includes it in one file. It does nothing
+ * under sanitizers, which replace malloc, too. */
 #ifndef TN_TESTS_MALLOC_FAULTS_H
 #define TN_TESTS_MALLOC_FAULTS_H
 
@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Makes the n-th call from now fail (1: the next; 0: none), and the ones after
- * it up to malloc_many in all. */
+/* Makes malloc_many calls in sequence fail, the first of which is the n-th from
+ * now (1: the next; 0: none). */
 static _Atomic int64_t malloc_made, malloc_first, malloc_many = 1;
 
 static inline void malloc_fail_at(int64_t n)

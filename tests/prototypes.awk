@@ -1,11 +1,11 @@
 # prototypes.awk: parses the public headers for scripts that generate a test of
-# each call: awk -f SCRIPT -f prototypes.awk FILE...
+# each function: awk -f SCRIPT -f prototypes.awk FILE...
 #
-# Calls call_found(proto) with the text of each function that TN_API marks, and
-# options_found(call, list) for each TN_OPTIONS_STRUCT; a list's rows are in
-# rows[list] then. split_args() and take() take a prototype's parameters apart.
-# SCRIPT comes first, and ends with `next` for lines of files that are no
-# headers.
+# For each function that TN_API marks it calls call_found(proto) with the text
+# of the prototype; for each TN_OPTIONS_STRUCT it calls options_found(call,
+# list), while rows[list] has the lines of the list of options. split_args() and
+# take() split a prototype into parameters. SCRIPT comes first, and ends with
+# `next` for lines of files that are not headers.
 
 function trim(s) { gsub(/^[ \t]+|[ \t]+$/, "", s); return s }
 

@@ -1,5 +1,5 @@
 /* same_bits.h: compares the bits of two tensors. All NaNs are equal, since a
- * device may choose which NaN an operation gives. */
+ * device may choose which NaN an operation returns. */
 #ifndef TN_TESTS_SAME_BITS_H
 #define TN_TESTS_SAME_BITS_H
 
@@ -9,7 +9,8 @@
 #include <string.h>
 #include <tenon/tensor.h>
 
-/* The bits of a dtype's infinity; greater ones, without the sign, are NaN. */
+/* Returns the bits of the dtype's infinity; without the sign bit, NaNs are
+ * greater. */
 static inline uint64_t same_bits_infinity(tn_dtype dtype)
 {
     switch (dtype) {
@@ -24,7 +25,8 @@ static inline uint64_t same_bits_infinity(tn_dtype dtype)
     case TN_F8E5M2:
         return 0x7cu;
     case TN_F8E4M3:
-        return 0x7eu; /* its greatest number */
+        return 0x7eu; /* code of the greatest number, since this dtype has no
+                       * infinity */
     default:
         return UINT64_MAX;
     }

@@ -1,6 +1,6 @@
-# stages.sh: the stages of ./quickstart test, which sources this. Each prints
-# its name, what failed and its time, and adds its TAP results to the totals.
-# The last line is 'N passed, N failed, N skipped'.
+# stages.sh: the stages of ./quickstart test, which sources this file. Each
+# stage prints its name, its failures and its time, and adds its TAP results to
+# the totals. The last line is 'N passed, N failed, N skipped'.
 
 # Run under TSan, with more threads than this machine may have.
 tsan_tests="tests/base/test_thread tests/base/test_scope

@@ -9,17 +9,16 @@
  *   }
  *
  * A description states the fact that holds when the check passes. Each check
- * returns whether it passed. A failed check prints its place in the source and
- * the values, and the program goes on:
+ * returns whether it passed. A failed check prints its file and line and the
+ * values, and the program goes on:
  *
  *   not ok 1 - a half takes two bytes
  *   #   at tests/base/test_dtype.c:12: tn_dtype_size(TN_F16)
  *   # got 4, want 2
  *
- * The checks are macros, so that they know their place. They evaluate each
- * argument once. done_testing prints the number of checks, so there is no plan
- * to update when a check is added. Call them from one thread.
- */
+ * The checks are macros, so that they know file and line. They evaluate each
+ * argument once. done_testing prints the number of checks, so there is no
+ * plan to update when a check is added. Call them from one thread. */
 #ifndef TN_TESTS_TAP_H
 #define TN_TESTS_TAP_H
 
@@ -35,12 +34,12 @@
 
 static int tap_count, tap_failed;
 
-/* The arguments that a check's macro adds: its place in the source. */
+/* The arguments that a check's macro adds: file and line. */
 #define TAP_HERE __FILE__, __LINE__
 
-/* Prints a place in the source, with the path from the source folder. The
- * compiler was given it from the build folder (../tests/ops/test_x.c) or an
- * absolute one. text: what was checked, or NULL. */
+/* Prints file and line, with the path from the source folder. __FILE__ may be a
+ * path from the build folder (../tests/ops/test_x.c) or an absolute one. text:
+ * the checked expression, or NULL. */
 static inline void tap_print_place(const char *file, int line, const char *text)
 {
     const char *path = file;
@@ -51,7 +50,7 @@ static inline void tap_print_place(const char *file, int line, const char *text)
            text ? text : "");
 }
 
-/* Ends the program, because no later check would mean anything. */
+/* Ends the program. For cases in which later checks would be meaningless. */
 #define bail_out(...)                                                          \
     (tap_print_place(TAP_HERE, NULL), tap_bail_out(__VA_ARGS__))
 TAP_PRINTF(1, 2)
@@ -93,9 +92,9 @@ static inline void plan_later(void)
     tap_find_plugin();
 }
 
-/* Whether this process runs a case. TENON_TEST_PART=2/8 makes it the second of
- * eight processes that share the cases of a long program. By default it runs
- * all of them. */
+/* Returns whether this process runs a case. TENON_TEST_PART=2/8 makes it the
+ * second of eight processes that share the cases of a long program. By default
+ * it runs all of them. */
 static inline bool in_part(long number)
 {
     const char *part = getenv("TENON_TEST_PART");
@@ -120,7 +119,8 @@ TAP_PRINTF(1, 2) static inline void note(const char *format, ...)
     va_end(args);
 }
 
-/* A description is one line without '#', which TAP reserves for directives. */
+/* Prints a description: one line without '#', which TAP reserves for
+ * directives. */
 static inline void tap_print_name(const char *format, va_list args)
 {
     char text[512];
@@ -135,8 +135,8 @@ static inline void tap_print_name(const char *format, va_list args)
     }
 }
 
-/* Prints the result of a check and, if it failed, its place. The macros below
- * pass the text of the checked expression. */
+/* Prints the result of a check and, if it failed, file and line. The macros
+ * below pass the text of the checked expression. */
 static inline bool tap_result(bool passed, const char *file, int line,
                               const char *text, const char *format,
                               va_list args)
@@ -182,7 +182,7 @@ static inline bool tap_is_int(const char *file, int line, const char *text,
     return passed;
 }
 
-/* Passes if two texts are equal. NULL equals NULL alone. */
+/* Passes if two strings are equal. NULL equals only NULL. */
 #define is_str(got, want, ...)                                                 \
     tap_is_str(TAP_HERE, #got, (got), (want), __VA_ARGS__)
 TAP_PRINTF(6, 7)
@@ -223,7 +223,7 @@ static inline bool tap_is_double_near(const char *file, int line,
     return near;
 }
 
-/* Reports count checks that cannot be run, and why. */
+/* Reports `count` checks that cannot run, and the reason. */
 static inline void skip(int count, const char *why)
 {
     for (int i = 0; i < count; i++)

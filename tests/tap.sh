@@ -1,8 +1,8 @@
-# tap.sh: the checks of tap.h, for tests in sh. A test sources it; it needs
-# top_srcdir and top_builddir.
+# tap.sh: the checks of tap.h for tests in sh. A test sources this file, with
+# top_srcdir and top_builddir set.
 #
 #   . "$top_srcdir/tests/tap.sh"
-#   is_empty "$(grep ...)" "no file prints"     a line of text is a failure
+#   is_empty "$(grep ...)" "no file prints"     each line of text is a failure
 #   succeeds "the program runs" ./program -x    shows its output if it fails
 #   done_testing
 #

@@ -1,6 +1,6 @@
-# Reports how the ABI of the build differs from the baseline in tests/abi.
-# Before version 1.0 a difference is a comment and no failure, since the ABI
-# still changes. A baseline that cannot be read is a failure.
+# Compares the ABI of the build with the baseline in tests/abi. Before version
+# 1.0 a difference is printed and is not a failure, since the ABI still changes.
+# A baseline that cannot be read is a failure.
 . "$top_srcdir/tests/tap.sh"
 
 for tool in abidw abidiff; do

@@ -1,5 +1,5 @@
-# `make check` builds before it runs a test: with TESTS=PROGRAM that program;
-# without TESTS, with TESTS= or with a script every check program.
+# Tests what `make check` builds before it runs a test: with TESTS=PROGRAM only
+# that program; without TESTS, with TESTS= or with a script every test program.
 . "$top_srcdir/tests/tap.sh"
 unset MAKEFLAGS MFLAGS MAKELEVEL
 

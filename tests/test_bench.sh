@@ -1,5 +1,5 @@
-# bench/compare runs, its table and its JSON are well-formed, and the chart
-# can be drawn from it. Times are not checked.
+# Runs bench/compare. Its table and its JSON must be well-formed,
+# and the chart must be drawn from the JSON. Times are not checked.
 . "$top_srcdir/tests/tap.sh"
 
 cd "$top_builddir" || exit 99

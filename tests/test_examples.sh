@@ -1,4 +1,4 @@
-# The examples run on every device of this build and print the same.
+# Runs the examples on every device of this build; they must print the same.
 . "$top_srcdir/tests/tap.sh"
 
 cd "$top_builddir" || exit 99

@@ -1,6 +1,6 @@
-# Compares PyTorch's samples with the results of cpu and reference. The runner
-# prints a line for each operator, layer and training run. (OpenCL:
-# opencl/test_samples.sh.)
+# Compares the results of the cpu and the reference plugin with PyTorch's
+# samples (tests/golden). The runner prints a line for each operator, layer and
+# training run. opencl/test_samples.sh does so for OpenCL.
 . "$top_srcdir/tests/tap.sh"
 
 cd "$top_builddir" || exit 99

@@ -1,5 +1,5 @@
-# Every public header compiles alone with strict warnings, as C11 and as C++17,
-# with gcc and with clang if they are installed.
+# Each public header must compile alone with strict warnings, as C11 and as
+# C++17, with gcc and with clang if they are installed.
 . "$top_srcdir/tests/tap.sh"
 
 headers=$(cd "$top_srcdir/include" && ls tenon/*.h

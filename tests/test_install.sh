@@ -1,6 +1,7 @@
-# An installed tree that was moved to another folder builds the README's program
-# and a plugin with pkg-config, and runs them from / with an empty environment.
-# Uninstalling leaves no file and no folder of Tenon.
+# Installs Tenon and moves the installed tree to another folder. With
+# pkg-config, the README's program and a plugin must compile, and run from /
+# with an empty environment. Uninstalling must leave no file and no folder of
+# Tenon.
 . "$top_srcdir/tests/tap.sh"
 unset MAKEFLAGS MFLAGS MAKELEVEL TENON_PLUGIN_PATH
 stage=$scratch/stage moved=$scratch/moved

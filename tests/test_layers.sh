@@ -1,6 +1,6 @@
-# Checks the rooms: includes point to lower rooms only, backends include only
-# the plugin ABI, programs only public headers, and exports are what TN_API
-# marks.
+# Checks the dependencies between the source folders ("rooms"): a room includes
+# headers of lower rooms only, backends include only the plugin ABI, programs
+# only public headers; and libtenon exports only what TN_API marks.
 . "$top_srcdir/tests/tap.sh"
 
 # ---- includes ----------------------------------------------------------------

@@ -1,6 +1,7 @@
-# What the documents name is there: the target of every relative link, the
-# heading of every anchor, and every path of the source tree, whether in a code
-# span or in plain text. The pictures in docs/ are what their scripts draw.
+# Checks the references of the documents: the target of every relative link, the
+# heading of every anchor, and every path of the source tree, in a code span or
+# in plain text, must exist. The pictures in docs/ must equal the output of
+# their scripts.
 . "$top_srcdir/tests/tap.sh"
 made=$(cd "$top_builddir" && pwd)
 cd "$top_srcdir" || exit 99

@@ -1,5 +1,5 @@
-# What ./quickstart says where something is missing, without touching this
-# machine: it runs in a folder of its own, with a PATH that holds few programs.
+# Tests the messages of ./quickstart if something is missing, without changing
+# this machine: it runs in a temporary folder, with a PATH of few programs.
 . "$top_srcdir/tests/tap.sh"
 
 mkdir "$scratch/bin" "$scratch/tree"

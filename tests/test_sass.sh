@@ -1,6 +1,7 @@
-# What the CUDA plugin's kernels do, counted without a GPU (bench/sass.py), is no
-# worse than bench/sass.json has it by more than 5 %; and a count that is
-# worse is found. To accept other counts: bench/sass.py --update bench/sass.json
+# Counts the instructions and memory accesses of the CUDA plugin's kernels
+# without a GPU (bench/sass.py). No count may exceed that in bench/sass.json by
+# more than 5 %, and a count that does must be found. To accept other counts:
+# bench/sass.py --update bench/sass.json
 . "$top_srcdir/tests/tap.sh"
 
 cd "$top_builddir" || exit 99

@@ -1,4 +1,5 @@
-# The harness itself: what tap.h and tap.sh print for checks that fail.
+# Tests the test functions themselves: what tap.h and tap.sh print for checks
+# that fail.
 . "$top_srcdir/tests/tap.sh"
 
 mkdir "$scratch/tests"

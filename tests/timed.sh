@@ -1,6 +1,6 @@
-# timed.sh SECONDS PROGRAM [ARGUMENT...]: runs a test, ends it after SECONDS (0:
-# never), and prints the processor time that it took, for tests/times.sh: user
-# and system in the last line.
+# timed.sh SECONDS PROGRAM [ARGUMENT...]: runs a test and ends it after SECONDS
+# (0: no limit). The last line of its output is the test's processor time, user
+# and system, for tests/times.sh.
 timeout "$@"
 status=$?
 echo "# processor time of the shell and of the test:"

@@ -1,5 +1,5 @@
-# times.sh FOLDER: the time that each test of a build folder took, the longest
-# first, from the logs of its last `make check`. A line is SECONDS TEST: seconds
+# times.sh FOLDER: prints the time of each test of a build folder, the longest
+# first, from the logs of the last `make check`. A line is SECONDS TEST: seconds
 # of processor time, user and system, and the test's name without .sh.
 # tests/slow.txt is made from this.
 cd "$1" || exit

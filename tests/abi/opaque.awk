@@ -1,6 +1,6 @@
-# opaque.awk: turns structs that no public header defines into declarations in
-# abidw's output. Programs only have pointers to them, so their fields are no
-# ABI.
+# opaque.awk: filters abidw's output: structs that no public header defines
+# become declarations without fields. Programs only have pointers to them, so
+# their fields are not part of the ABI.
 #
 #     awk -v public='|tn_batch|tn_value|' -f opaque.awk
 function attribute(name,    text)

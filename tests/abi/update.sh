@@ -1,13 +1,13 @@
 #!/bin/sh
-# Writes down the ABI of a built tree: what libtenon exports, and what plugins
-# are loaded by, as abidw (Debian: abigail-tools) reads both from the debug
-# information.
+# Records the ABI of a built tree: the functions that libtenon exports and the
+# interface of plugins, as abidw (Debian: abigail-tools) reads both from the
+# debug information.
 #
 #     tests/abi/update.sh [BUILD [FOLDER]]     build, tests/abi
 #
-# The files in tests/abi are the baseline. Write them anew in a commit that says
-# what changed for programs or plugins, and why; tests/test_abi.sh reports how a
-# built tree differs from them.
+# The files in tests/abi are the baseline, with which tests/test_abi.sh compares
+# a built tree. Change them in a commit that says what changed for programs or
+# plugins, and why.
 set -e
 here=$(dirname "$0")
 build=${1:-build} folder=${2:-$here}

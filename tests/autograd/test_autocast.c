@@ -1,9 +1,10 @@
-/* test_autocast.c: operators under autocast: the dtype that each uses,
- * gradients, and parameters that are converted once.
+/* test_autocast.c: operators under autocast. Checks the dtype that each
+ * operator uses, gradients, and that parameters are converted once.
  *
- * tests/golden/autocast.c runs the whole table under autocast. Here is what
- * PyTorch's lists define (ATen/autocast_mode.h and the registrations of
- * AutocastCUDA and AutocastCPU, 2.15), and the modes around a call. */
+ * tests/golden/autocast.c runs every operator under autocast. This file checks
+ * the operators that PyTorch 2.15 names in its autocast lists
+ * (ATen/autocast_mode.h and the registrations of AutocastCUDA and AutocastCPU),
+ * and how autocast is switched. */
 #include <base/memory.h>
 #include <ops/engine/ops.h>
 #include <pthread.h>
@@ -11,12 +12,12 @@
 
 #include "../tap.h"
 
-/* ---- the lists ------------------------------------------------------------------- */
+/* ---- autocast lists ------------------------------------------------------ */
 
 static const struct list {
     const char *word;
     int autocast;
-    const char *names; /* PyTorch's */
+    const char *names; /* names in PyTorch, separated by spaces */
 } lists[] = {
     {"the half type", TN__AUTOCAST_LOWER,
      "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d "
@@ -182,9 +183,9 @@ static void check_gradient(void)
     ok(same(got, tn_tensor_grad(w)), "the walk may begin outside");
 }
 
-/* The least network of PyTorch's, and its figures: torch 2.15.0, CPU,
- *   h = relu(linear(x, w1, b1)); z = linear(h, w2, b2); cross_entropy(z, y)
- * under torch.autocast("cpu", torch.bfloat16). */
+/* A minimal network and its results with torch 2.15.0 on the CPU: h =
+ * relu(linear(x, w1, b1)); z = linear(h, w2, b2); cross_entropy(z, y) under
+ * torch.autocast("cpu", torch.bfloat16). */
 static tn_tensor *numbers(int count, int modulus, int factor, tn_dims_list shape)
 {
     float value[32];
@@ -244,7 +245,7 @@ static void check_pytorch(void)
 
 /* ---- parameters converted once -------------------------------------------------------- */
 
-/* Storages handed out so far. */
+/* Returns the number of storages allocated so far. */
 static int64_t storages(void)
 {
     tn_memory_stats stats = {.size = sizeof stats};
@@ -252,8 +253,8 @@ static int64_t storages(void)
     return stats.allocation_count;
 }
 
-/* As in PyTorch, a parameter is converted at its first use alone, the result of
- * an operator at each. */
+/* As in PyTorch, a parameter is converted only at its first use, but an
+ * operator's result is converted at each use. */
 static void check_conversions(void)
 {
     tn_tensor *x = tn_ones(tn_dims(2, 2), .dtype = TN_BF16),
@@ -300,13 +301,14 @@ static void check_stored(void)
         tn_tensor_set_data(w, tn_full(tn_dims(2, 2), 5.0));
         ok(tn_item(tn_sum(tn_matmul(x, w))) == 40, "other data too");
         tn_tensor_set_data(w, x);
-        for (int i = 0; i < 200; i++) /* more than the store begins with */
+        for (int i = 0; i < 200; i++) /* more than the initial capacity of the
+                                       * cache */
             tn_matmul(x, tn_requires_grad(tn_ones(tn_dims(2, 2))));
         ok(!tn_error(), "no error: %s", tn_error() ? tn_error() : "none");
     }
 }
 
-/* The first round makes kernels, which stay. */
+/* The first round compiles kernels, which stay cached. */
 static void check_leaks(void)
 {
     int64_t live = 0;

@@ -1,5 +1,5 @@
-/* The backward walk: accumulation, modes, when memory is freed, and users'
- * mistakes. */
+/* Tests tn_backward: accumulated gradients, its options, when memory is freed,
+ * and errors. */
 #include <base/memory.h>
 #include <base/object.h>
 #include <math.h>
@@ -31,7 +31,8 @@ static double at(tn_tensor *x, int i)
         is_double_near(at(pair_, 1), b, 1e-12, __VA_ARGS__);                  \
     } while (0)
 
-/* The pending error is this one; forgets it. */
+/* Checks that the pending error has this code and this message, then
+ * clears it. */
 static void is_error(tn_status code, const char *text, const char *fact)
 {
     is_int(tn_error_code(), code, "%s: %s", fact, tn_status_name(code));
@@ -39,7 +40,7 @@ static void is_error(tn_status code, const char *text, const char *fact)
     tn_error_clear();
 }
 
-/* ---- what it computes --------------------------------------------------- */
+/* ---- computed gradients -------------------------------------------------- */
 
 static void test_accumulation(void)
 {
@@ -51,7 +52,8 @@ static void test_accumulation(void)
     tn_tensor_set_grad(x, NULL);
     ok(tn_tensor_grad(x) == NULL, "a gradient can be forgotten");
 
-    /* One node that two ways lead to runs once, with both cotangents. */
+    /* A node that two paths reach runs once, with the sum of both
+     * cotangents. */
     tn_tensor *y = tn_exp(x), *z = tn_add(tn_mul(y, y), tn_sin(y));
     tn_backward(tn_sum(z));
     double e2 = exp(2), e3 = exp(3);
@@ -78,7 +80,8 @@ static void test_accumulation(void)
                    "a leaf is a root with gradient 1");
 }
 
-/* A product is added in place to the sum of earlier ones. */
+/* The backward pass adds a matrix product in place to the sum of earlier
+ * products. */
 static void test_sums(void)
 {
     tn_tensor *w = tn_requires_grad(tn_ones(tn_dims(2, 2), .dtype = TN_F64));
@@ -86,7 +89,7 @@ static void test_sums(void)
     tn_backward(tn_sum(y));
     is_double_near(at(tn_tensor_grad(w), 3), 12, 1e-12,
                    "d sum(w w w) / dw, w all ones");
-    /* A cotangent that two inputs share does not change. */
+    /* If two inputs share a cotangent, it is not modified in place. */
     tn_tensor *a = tn_requires_grad(tn_ones(tn_dims(2, 2), .dtype = TN_F64));
     tn_tensor *b = tn_mul_scalar(a, 1), *c = tn_mul_scalar(a, 1);
     tn_tensor *in[] = {b, c}, *out[2];
@@ -94,13 +97,14 @@ static void test_sums(void)
     is_int(tn_grad(tn_sum(sum), in, 2, out), TN_OK, "two share a cotangent");
     is_pair(tn_reshape(out[0], tn_dims(4)), 3, 3, "to one a product adds");
     is_pair(tn_reshape(out[1], tn_dims(4)), 1, 1, "the other has it alone");
-    /* Nor is one written into that the program gave. */
+    /* The gradient that the program passes is not modified in place either. */
     tn_tensor *g = tn_ones(tn_dims(2, 2), .dtype = TN_F64);
     tn_backward(tn_add(a, tn_matmul(a, w)), .gradient = g);
     is_pair(tn_reshape(g, tn_dims(4)), 1, 1, "what backward is given stays");
     is_pair(tn_reshape(tn_tensor_grad(a), tn_dims(4)), 3, 3, "and is added");
 
-    /* Nor does a product for each of no matrices fit one for one. */
+    /* A product over an empty batch cannot be added in place to one over a
+     * batch of one matrix. */
     tn_tensor *one = tn_requires_grad(tn_ones(tn_dims(1, 2, 2)));
     tn_tensor *none = tn_zeros(tn_dims(0, 2, 2));
     tn_tensor *mixed[] = {tn_matmul(none, one), tn_matmul(one, one)};
@@ -130,7 +134,7 @@ static void test_sums(void)
                    "their sum");
 }
 
-/* Likewise parts of one tensor: each adds itself where it was taken. */
+/* Gradients of slices of one tensor are added in place, each to its slice. */
 static void test_parts(void)
 {
     tn_tensor *x = tn_requires_grad(tn_arange(0, 12, 1, .dtype = TN_F64));
@@ -183,8 +187,8 @@ static void test_parts(void)
        (long long)more);
 }
 
-/* As in PyTorch, a product that reads a matrix as a transpose computes the
- * gradient as a transpose, too: that of the matrix itself is contiguous. */
+/* As in PyTorch, a product with a transposed matrix computes the gradient as a
+ * transpose, too, so the gradient of the matrix itself is contiguous. */
 static void test_transposed(void)
 {
     tn_tensor *x = tn_ones(tn_dims(5, 4), .dtype = TN_F64);
@@ -200,8 +204,9 @@ static void test_transposed(void)
     ok(tn_tensor_is_contiguous(g), "so is a plain one's");
 }
 
-/* One kernel computes the gradient of normalized rows: the peak is the size of
- * the input's gradient, not that of the formula's intermediate results. */
+/* One kernel computes the gradient of a normalization, so peak memory grows
+ * by the size of the input's gradient only, not by that of intermediate
+ * results. */
 static void check_norm(const char *name, tn_tensor *x, tn_tensor *w,
                        bool groups)
 {
@@ -256,7 +261,7 @@ static void test_modes(void)
        "of values and indices only the values have one");
 }
 
-/* gelu is a line where its argument is far from 0. */
+/* gelu is linear where its argument is far from 0. */
 static void test_far(tn_dtype dtype)
 {
     static const double far[] = {INFINITY, -INFINITY, 1e30, -1e30, 1e200, 50};
@@ -301,7 +306,8 @@ static void test_grad(void)
     tn_tensor *again;
     tn_grad(tn_sum(g), &w, 1, &again);
     is_pair(again, exp(1), exp(2), "a leaf's gradient has a gradient");
-    tn_tensor_set_grad(w, NULL); /* it and w hold each other */
+    tn_tensor_set_grad(w, NULL); /* breaks the cycle: w's gradient refers to
+                                  * w */
 
     tn_tensor *unused = leaf(0, 0), *both[] = {x, unused};
     is_int(tn_grad(tn_sum(tn_exp(x)), both, 2, out, .allow_unused = true),
@@ -323,8 +329,8 @@ static void test_retain(void)
     is_pair(tn_tensor_grad(x), 8, 12, "a failed backward adds nothing");
 }
 
-/* Gradients that are fixed by convention, which finite differences cannot find.
- */
+/* Gradients that are fixed by convention, which finite differences cannot
+ * check. */
 static void test_decrees(void)
 {
     int64_t words[] = {1, 0, 1};
@@ -350,7 +356,7 @@ static void test_decrees(void)
     is_pair(tn_tensor_grad(zero), 0, 0, "std has gradient 0 where it is 0");
 }
 
-/* ---- changes in place --------------------------------------------------- */
+/* ---- changes in place ---------------------------------------------------- */
 
 static void test_in_place(void)
 {
@@ -390,7 +396,7 @@ static void test_in_place(void)
        "and is still a leaf");
 }
 
-/* ---- mistakes ----------------------------------------------------------- */
+/* ---- errors -------------------------------------------------------------- */
 
 static void test_mistakes(void)
 {
@@ -470,7 +476,8 @@ static tn_tensor *wrong(tn_tensor *const *inputs, int count, void *context)
 {
     (void)count;
     (void)context;
-    /* x^2 whose gradient is that of 2 x, by a detour around the graph */
+    /* Computes x^2, with the gradient of 2 x: the rest is detached from the
+     * graph. */
     tn_tensor *twice = tn_mul_scalar(inputs[0], 2);
     return tn_add(twice, tn_detach(tn_sub(tn_square(inputs[0]), twice)));
 }
@@ -515,16 +522,17 @@ static void step(void)
     tn_tensor *g = NULL;
     tn_grad(loss, &x, 1, &g, .create_graph = true);
     tn_backward(tn_sum(tn_square(g)));
-    tn_error_clear(); /* exp's output was changed: errors free too */
+    tn_error_clear(); /* exp's output was changed, and the error must free the
+                       * graph, too */
     tn_scope_close(scope);
 }
 
 static void test_memory(void)
 {
     chain(10);
-    chain(1000000); /* neither the stack's depth nor the square of it */
+    chain(1000000); /* needs neither a deep stack nor quadratic time */
 
-    step(); /* plans and kernels are made once */
+    step(); /* the first step also compiles kernels, which stay cached */
     int64_t objects = tn_scope_count(), live = tn__memory_live();
     for (int i = 0; i < 100; i++)
         step();
@@ -532,8 +540,8 @@ static void test_memory(void)
     is_int(tn__memory_live(), live, "and no block of memory");
 }
 
-/* Every allocation of a step fails in turn: each gives an error and leaks
- * nothing, and the next step works. */
+/* Each allocation of a step fails in turn. The step must report an error and
+ * leak nothing, and the next step must work. */
 static tn_status small_step(tn_tensor *w)
 {
     tn_scope *scope = tn_scope_open();
@@ -574,7 +582,7 @@ static void test_failing_memory(void)
     is_int(wrong, 0, "each gave an error, and the next step worked");
 }
 
-/* Threads with graphs of their own that share a leaf. */
+/* Several threads, each with its own graph, share a leaf. */
 static void *use_leaf(void *w)
 {
     for (int i = 0; i < 200; i++) {
@@ -600,7 +608,7 @@ static void test_threads(void)
     is_pair(tn_tensor_grad(w), 1600, 1600, "what four threads gave adds up");
 }
 
-/* 1 / sqrt(eps) is 1e15 here, its cube beyond float32. */
+/* Here 1 / sqrt(eps) is 1e15, and its cube exceeds float32's range. */
 static void test_small_rows(void)
 {
     tn_tensor *w = tn_requires_grad(tn_ones(tn_dims(4), .dtype = TN_F32));

@@ -1,4 +1,5 @@
-/* test_carry.c: state that a loop passes from one step to the next. */
+/* test_carry.c: tests tn_scope_carry, which passes a loop's state from one step
+ * to the next: values, gradients, and that earlier steps are freed. */
 #include <tenon/tenon.h>
 
 #include "../tap.h"
@@ -7,7 +8,7 @@ static void check_loop(void)
 {
     tn_manual_seed(3);
     tn_module *lstm = tn_nn_lstm(4, 5);
-    tn_tensor *x = tn_randn(tn_dims(6, 2, 4)); /* 3 pieces of 2 times */
+    tn_tensor *x = tn_randn(tn_dims(6, 2, 4)); /* 3 chunks of 2 time steps */
     tn_tensor *h = NULL, *c = NULL, *h2 = NULL, *c2 = NULL;
     tn_scope *all = tn_scope_open();
     int64_t count = 0;
@@ -26,7 +27,8 @@ static void check_loop(void)
     }
     tn_tensor *grad =
         tn_clone(tn_tensor_grad(tn_module_parameter(lstm, "weight_hh_l0")));
-    for (int step = 0; step < 3; step++) { /* the same by hand, with leaks */
+    for (int step = 0; step < 3; step++) { /* the same computation without
+                                            * tn_scope_carry */
         tn_tensor *out = tn_nn_lstm_forward(lstm, tn_narrow(x, 0, 2 * step, 2),
                                             h2, c2, &h2, &c2);
         tn_module_zero_grad(lstm);
@@ -69,7 +71,7 @@ static void check_cases(void)
     tn_drop(kept);
     tn_drop(x);
     scope = tn_scope_open();
-    x = tn_ones(tn_dims(3)); /* the tensor carried before was dropped */
+    x = tn_ones(tn_dims(3)); /* frees the tensor that was carried before */
     tn_scope_carry(scope, &x);
     tn_scope_close(scope);
     is_int(tn_tensor_numel(x), 3, "a dropped tensor is replaced");

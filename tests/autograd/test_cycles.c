@@ -1,5 +1,5 @@
-/* Gradients that refer to their own tensor: a gradient that would keep its
- * tensor alive for ever is refused, and a history that only leads to the tensor
+/* Gradients that refer to their own tensor. Setting a gradient that would keep
+ * its tensor alive forever is an error; a graph that only leads to the tensor
  * is freed with it. */
 #include "../tap.h"
 #include <base/memory.h>
@@ -70,7 +70,7 @@ static void retain_graph(void)
     tn_backward(tn_sum(tn_mul(h, h)), .create_graph = true);
 }
 
-/* The leaf is freed before its graph: a later gradient for it is dropped. */
+/* If a leaf is freed before its graph, a later gradient for it is dropped. */
 static void leaf_first(void)
 {
     tn_scope *inner = tn_scope_open();
@@ -104,7 +104,7 @@ int main(void)
     leaves_nothing(create_graph, "create_graph");
     leaves_nothing(retain_graph, "create_graph with a retained gradient");
     leaves_nothing(leaf_first, "a leaf that goes before its graph");
-    /* While the leaf lives, its gradient does. */
+    /* The gradient lives as long as its leaf. */
     tn_tensor *x = leaf(), *g = NULL;
     tn_backward(tn_sum(tn_mul(x, tn_mul(x, x))), .create_graph = true);
     is_int(tn_grad(tn_sum(tn_tensor_grad(x)), &x, 1, &g), TN_OK,

@@ -1,7 +1,7 @@
-/* A gradient has the shape, dtype and device of its tensor: the walk checks
- * each. Rules that use a part of an input give zeros for the rest. The expected
- * numbers are PyTorch 2.15's. Threads that need a gradient rule for the first
- * time at once share one. */
+/* tn_backward checks that each gradient has the shape, dtype and device of its
+ * tensor. Gradient rules that use a part of an input give zeros for the rest.
+ * Threads that need a gradient rule for the first time at once share one. The
+ * expected numbers are PyTorch 2.15's. */
 #include <autograd/node.h>
 #include <ops/table.h>
 #include <pthread.h>
@@ -10,7 +10,7 @@
 #include <tenon/ops.h>
 #include "tap.h"
 
-/* ---- what the walk refuses ---------------------------------------------- */
+/* ---- gradients that do not fit ------------------------------------------- */
 
 static struct {
     tn_dims_list shape;
@@ -39,7 +39,8 @@ static void check_wrong(tn_dims_list shape, tn_dtype dtype, const char *message)
     ok(tn_tensor_grad(x) == NULL, "nothing is made of it");
 }
 
-/* Plans are written once and shared; this test puts another rule in one. */
+/* Gradient rules are built once and shared; this test replaces one with a wrong
+ * rule. */
 static void test_wrong_rules(void)
 {
     tn_tensor *x = tn_requires_grad(tn_ones(tn_dims(3, 3)));
@@ -74,8 +75,8 @@ static void *ask_for_port(void *plan)
     return (void *)tn__plan_port_find(plan, 1);
 }
 
-/* How many different rules the threads get for the second operand of a call
- * that needed only the one for the first. */
+/* Returns how many different gradient rules the threads got for the second
+ * operand, after a call that needed only the rule for the first operand. */
 static int ports_of(tn_tensor *result)
 {
     const void *plan = result->grad->node->plan;
@@ -92,8 +93,8 @@ static int ports_of(tn_tensor *result)
     return port[0] ? different : 0;
 }
 
-/* sin(y * sin(y * ... x)): deriving it takes so long that in some rounds a
- * thread needs it while another one derives it. */
+/* sin(y * sin(y * ... x)): building its gradient rule takes so long that in
+ * some rounds one thread needs the rule while another builds it. */
 static void test_first_ask(void)
 {
     enum { DEPTH = 60, ROUNDS = 16 };
@@ -185,7 +186,7 @@ static void test_empty_index(void)
     ok(has_numbers(tn_tensor_grad(s), zeros, 4), "its gradient is 0");
 }
 
-/* ---- parts -------------------------------------------------------------- */
+/* ---- sources without elements -------------------------------------------- */
 
 static void test_no_parts(void)
 {

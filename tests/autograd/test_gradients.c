@@ -1,7 +1,8 @@
-/* Compares the first and second derivatives of every differentiable row of the
- * operator table with finite differences in float64. A row without a sample of
- * its own gets one made from its signature. If that is not valid (a domain, a
- * shape), the test fails until gradient_samples.def has a sample. */
+/* Compares the first and second derivatives of every differentiable operator of
+ * the table with finite differences in float64. An operator without a sample (a
+ * call with its arguments) in gradient_samples.def gets one made from its
+ * signature. If that call is not valid (a domain, a shape), the test fails
+ * until gradient_samples.def has a sample. */
 #include "words.h"
 
 static const struct sample samples[] = {
@@ -9,15 +10,15 @@ static const struct sample samples[] = {
 };
 enum { SAMPLES = sizeof samples / sizeof samples[0] };
 
-/* Rows that have no gradient of the first or second order, as in PyTorch, and say
- * so. */
+/* Operators that refuse to compute a first or second gradient, as in
+ * PyTorch. */
 static const struct {
     const char *op;
     int order;
 } refusing[] = {{"ctc_loss", 2}, {"ctc_forward", 2}, {"ctc_backward", 1}};
 
-/* Rows that only some devices run, or that do not accept float64, and the tests
- * of their gradients. */
+/* Operators that only some devices run or that do not accept float64, with the
+ * name of the test that checks their gradients. */
 static const struct {
     const char *op, *where;
 } elsewhere[] = {{"attention_forward", "tests/cuda/test_attention.c"},
@@ -77,7 +78,8 @@ static void check_in_place(const struct sample *sample)
     call.op = find_row(name);
     call.in_place = true;
     tn_tensor *out = run(call.leaf, call.leaf_count, &call);
-    if (!out) /* the sample broadcasts its first argument */
+    if (!out) /* the sample broadcasts its first argument, so it has no in-place
+               * variant */
         is_int(tn_error_code(), TN_ERR_SHAPE, "%s(%s) is refused", name,
                sample->arguments);
     tn_error_clear();
@@ -106,9 +108,9 @@ static bool has_sample(const char *name)
     return false;
 }
 
-/* Makes words for the arguments that op requires: leaves of one shape, numbers
- * that most operators accept. False if one of them can only be chosen by hand.
- */
+/* Writes a sample for the arguments that op requires: leaves of one shape, with
+ * numbers that most operators accept. Returns false if an argument must be
+ * chosen by hand. */
 static bool words_by_signature(const tn_op *op, char *text, size_t room)
 {
     size_t length = 0;
@@ -135,7 +137,8 @@ static bool words_by_signature(const tn_op *op, char *text, size_t room)
     return true;
 }
 
-/* Differences in float64 say nothing of a result in another dtype. */
+/* Returns whether the result is float64: finite differences in float64 are
+ * useless for a result of another dtype. */
 static bool gives_float64(const struct sample *sample)
 {
     tn_scope *scope = tn_scope_open();

@@ -1,7 +1,7 @@
-/* Gradients in half types equal those of float64 on the same rounded inputs, to
- * a unit in the last place. If a gradient depends on the result, the result is
- * computed again in the wider type, because the stored one is rounded, or
- * infinite. */
+/* Gradients in float16 and bfloat16 equal those in float64 for the same rounded
+ * inputs, to within one unit in the last place. If a gradient depends on the
+ * result, the result is computed again in a wider dtype, because the stored
+ * result is rounded or infinite. */
 #include <tenon/autograd.h>
 #include <tenon/ops.h>
 #include <tenon/random.h>
@@ -21,10 +21,11 @@ static tn_tensor *run_prod(tn_tensor *x, tn_tensor *y)
 static const struct {
     const char *name;
     tn_tensor *(*run)(tn_tensor *x, tn_tensor *y);
-    double low, high; /* of x; y has one row for all of them */
+    double low, high; /* the range of x; y has one row, which all rows of x
+                       * share */
     double y_low, y_high;
-    int by; /* the input that is compared: the other one's gradient is rounded
-               once more */
+    int by; /* index of the input whose gradient is compared; the gradient of
+             * the other input is rounded twice */
 } calls[] = {
     {"pow by its base", run_pow, 0.5, 3, -4, 4, 0},
     {"pow by its exponent", run_pow, 0.5, 3, -4, 4, 1},
@@ -40,13 +41,15 @@ static tn_tensor *between(tn_dims_list shape, double low, double high)
     return tn_add_scalar(tn_mul_scalar(x, high - low), low);
 }
 
-/* x, rounded to half, in dtype: a leaf. */
+/* Returns a leaf of this dtype with the values of x rounded to the half
+ * dtype. */
 static tn_tensor *leaf(tn_tensor *x, tn_dtype half, tn_dtype dtype)
 {
     return tn_requires_grad(tn_clone(tn_to_dtype(tn_to_dtype(x, half), dtype)));
 }
 
-/* Of the elements that half can hold: the farthest one's distance in units. */
+/* Returns the greatest difference in units in the last place of the half dtype,
+ * among the elements that this dtype can represent. */
 static double units(tn_tensor *got, tn_tensor *want, tn_dtype half)
 {
     static double g[256], w[256];
@@ -79,7 +82,8 @@ static void check(int k, tn_dtype half)
         tn_dtype dtype = wide ? TN_F64 : half;
         tn_tensor *in[2] = {leaf(x, half, dtype), leaf(y, half, dtype)};
         tn_tensor *out = calls[k].run(in[0], in[1]);
-        if (!wide) /* small, so that gradients of great results are finite */
+        if (!wide) /* a small cotangent, so that gradients of large results are
+                    * finite */
             weight = tn_to_dtype(tn_mul_scalar(tn_rand_like(out), 1e-3), half);
         tn_backward(out, .gradient = tn_to_dtype(weight, dtype));
         grad[wide] = tn_tensor_grad(in[calls[k].by]);

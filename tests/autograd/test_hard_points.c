@@ -1,9 +1,10 @@
 /* First and second derivatives of every differentiable operator at hard points:
  * at 0, next to it, where exp overflows, at infinity, for constants, for rows
  * of zeros. hard_points.txt has the calls and the right values, made by
- * hard_points.py. hard_differs.def lists what differs, with reasons. The test
- * also fails for an entry that no longer differs, and for a differentiable row
- * that no call reaches. It runs on the current device and on reference.
+ * hard_points.py. hard_differs.def lists known differences, with reasons. The
+ * test also fails for an entry that no longer differs, and for a differentiable
+ * operator that no call reaches. It runs on the current device and on
+ * reference.
  *
  *     test_hard_points [NAME]    only that operator's calls */
 #include <base/memory.h>
@@ -12,22 +13,23 @@
 #include "words.h"
 
 #define MOST_NUMBERS 256
-/* How many derivatives are NaN in each dtype, where PyTorch's are as well or
- * hard_differs.def says so: fewer is better. */
+/* The greatest allowed number of NaN derivatives in each dtype, counted where
+ * PyTorch's are NaN as well or hard_differs.def lists them. Lower a limit when
+ * the count falls. */
 #define MOST_NANS_F32 17583
 #define MOST_NANS_F64 17463
 
-/* What differs: of one call, a list of places "g0[3 5-7]", all derivatives and
- * leaves together, by dtype. */
+/* Known differences: the elements of a call that differ, such as "g0[3 5-7]",
+ * over all derivatives and leaves, by dtype. */
 static const struct differs {
-    const char *call, *f32, *f64, *reason; /* call: "name variant words" */
+    const char *call, *f32, *f64, *reason; /* call: "name variant arguments" */
 } differs[] = {
 #include "hard_differs.def"
 };
 enum { DIFFERS = sizeof differs / sizeof differs[0] };
 static bool met[DIFFERS];
 
-/* Rows that no call of the list reaches, and why. */
+/* Operators that no call of the file reaches, and the reason. */
 static const struct {
     const char *op, *why;
 } unreached[] = {
@@ -49,7 +51,7 @@ struct variant {
 static struct variant variants[16];
 static int variant_count;
 
-static char *file, *at; /* at: the next line */
+static char *file, *at; /* at: start of the next line */
 
 static void open_file(void)
 {
@@ -71,7 +73,7 @@ static void open_file(void)
     at = file;
 }
 
-/* The next line, without its end; NULL at the end. */
+/* Returns the next line without its newline, or NULL at the end of the file. */
 static char *next_line(void)
 {
     if (!*at)
@@ -111,7 +113,8 @@ static const struct variant *find_variant(const char *name)
 
 /* ---- leaves --------------------------------------------------------------- */
 
-/* As hard_points.py fills them: all pairs, or one after the other. */
+/* Returns element i of a leaf as hard_points.py fills it: with all pairs of
+ * hard points, or with the points in order. */
 static double number_of(const struct call *call, int leaf, int64_t i,
                         int64_t count, double drawn)
 {
@@ -129,7 +132,7 @@ static double number_of(const struct call *call, int leaf, int64_t i,
     return v->number[i % v->count];
 }
 
-/* Numbers of x's shape and dtype, over and over. */
+/* Returns a tensor of x's shape and dtype that repeats the given weights. */
 static tn_tensor *weights_like(tn_tensor *x, const double *weight, int count)
 {
     double number[4 * MOST_NUMBERS];
@@ -143,8 +146,8 @@ static tn_tensor *weights_like(tn_tensor *x, const double *weight, int count)
                        tn_tensor_dtype(x));
 }
 
-/* Whether a library gives a vector or its negative is its choice: as LAPACK has
- * them, by the signs of their first numbers. */
+/* A library may return a singular vector or its negative. Gives each vector the
+ * sign that LAPACK's result has. */
 static tn_tensor *signs_of_lapack(const struct call *call, tn_tensor *y)
 {
     static const struct {
@@ -165,8 +168,9 @@ static tn_tensor *signs_of_lapack(const struct call *call, tn_tensor *y)
     return y;
 }
 
-/* The second derivatives: those of a weighted sum of the first ones, by the
- * leaves and then by the cotangents of the output. */
+/* Computes first derivatives, and as second derivatives those of a weighted sum
+ * of the first ones with respect to the leaves and then to the output's
+ * cotangents. */
 static tn_status differentiate(const struct call *call, bool twice,
                                tn_tensor **first, tn_tensor **second)
 {
@@ -200,9 +204,7 @@ static tn_status differentiate(const struct call *call, bool twice,
 
 /* ---- the comparison --------------------------------------------------------- */
 
-/* What rounding alone explains: float32 and float64 round to 6e-8 and 1e-16, and
- * sums over a row lose up to a thousand times that. Differences of numbers near
- * 1 may leave nothing of a small derivative (1 - tanh^2), as in PyTorch. */
+/* PyTorch's result is NaN, so any result passes */
 static bool is_near(double got, double want, double scale, tn_dtype dtype)
 {
     double relative = dtype == TN_F32 ? 2e-4 : 1e-7;
@@ -239,7 +241,7 @@ static void add_places(char *text, size_t room, const bool *differs_at,
     }
 }
 
-/* Adds to text the positions where got differs from want. */
+/* Appends the positions where got differs from want to text. */
 static void compare(const struct call *call, tn_tensor *got, const double *want,
                     int count, bool pointwise, const char *what, char *text,
                     size_t room)
@@ -332,14 +334,15 @@ static void check_case(const char *name, const struct variant *variant,
         note("{\"%s\", \"%s\", \"%s\", \"\"},", title, text[0], text[1]);
 }
 
-/* ---- which rows were reached -------------------------------------------------- */
+/* ---- operators that were reached ----------------------------------------- */
 
 static bool reached[4096];
 static tn_status (*record)(tn__call *call);
 
 static tn_status watch(tn__call *call)
 {
-    if (call->op->id >= 0 && call->op->id < 4096) /* -1: no row */
+    /* -1: the operator has no row in the table */
+    if (call->op->id >= 0 && call->op->id < 4096)
         reached[call->op->id] = true;
     return record(call);
 }
@@ -363,9 +366,9 @@ static void check_reached(void)
     }
 }
 
-/* ---- all of them ---------------------------------------------------------------- */
+/* ---- the calls of the file ----------------------------------------------- */
 
-/* Of the operator ONLY, or of all; NUMBER counts those of the file. */
+/* Runs the calls of the operator `only`, or all calls if it is NULL. */
 static void run_all(const char *only)
 {
     long number = 0;
@@ -379,7 +382,7 @@ static void run_all(const char *only)
             continue;
         }
         if (strncmp(line, "case ", 5) != 0) {
-            line = next_line(); /* a remark */
+            line = next_line(); /* a comment line */
             continue;
         }
         char *name = line + 5, *variant = strchr(name, ' ');
@@ -418,7 +421,8 @@ static void run_on(tn_device *device, const char *only)
     free(file);
     if (!only && !getenv("TENON_TEST_PART")) {
         check_reached();
-        /* Where PyTorch has NaN, ours may be a number. */
+        /* The counts are upper limits: where PyTorch's result is NaN, ours may
+         * be a number. */
         ok(counts.nans[0] <= MOST_NANS_F32 && counts.nans[1] <= MOST_NANS_F64,
            "%d and %d derivatives are NaN, no more than ever", counts.nans[0],
            counts.nans[1]);

@@ -1,4 +1,4 @@
-/* Hooks that run when a gradient is computed, and retained gradients. */
+/* Tests hooks that run when a gradient is computed, and tn_retain_grad. */
 #include <base/memory.h>
 #include <tenon/hook.h>
 #include <tenon/op.h>
@@ -19,7 +19,8 @@ static bool is(tn_tensor *x, double a, double b)
            got[0] == a && got[1] == b;
 }
 
-/* The pending error is this one; forgets it. */
+/* Checks that the pending error has this code and this message, then
+ * clears it. */
 static void is_error(tn_status code, const char *text, const char *fact)
 {
     is_int(tn_error_code(), code, "%s: %s", fact, tn_status_name(code));
@@ -29,7 +30,7 @@ static void is_error(tn_status code, const char *text, const char *fact)
 
 /* ---- hooks --------------------------------------------------------------- */
 
-/* What ran, a letter each, in order. */
+/* One letter for each hook that ran, in order. */
 static char ran[32];
 
 static tn_tensor *look(tn_tensor *grad, void *letter)
@@ -122,7 +123,7 @@ static tn_tensor *tell_path(tn_tensor *grad, void *path)
     return NULL;
 }
 
-/* An error in a hook names the module whose tensor the gradient is of. */
+/* The error of a hook contains the path of the module that owns the tensor. */
 static void test_paths(void)
 {
     const tn_path *inside = tn_path_join(NULL, "encoder"), *outside = NULL;
@@ -142,7 +143,7 @@ static void test_paths(void)
     ok(tn_path_enter(outside) == caller, "which is where the walk ends");
 }
 
-/* How the gradient lay that passed last. */
+/* First stride of the gradient that was passed to the hook last. */
 static int64_t passed_stride;
 
 static tn_tensor *measure(tn_tensor *grad, void *unused)
@@ -152,7 +153,8 @@ static tn_tensor *measure(tn_tensor *grad, void *unused)
     return NULL;
 }
 
-/* Of a sum all elements have one gradient: it is stored once while it passes. */
+/* All elements of a sum's input have the same gradient. The backward pass
+ * represents it as one number with stride 0. */
 static void test_spread(void)
 {
     tn_tensor *x = leaf(1, 2), *y = tn_mul_scalar(x, 3), *asked[1];
@@ -185,7 +187,7 @@ static void test_spread(void)
        "each column has its own gradient");
 }
 
-/* ---- hooks that are done when a leaf is ------------------------------------ */
+/* ---- hooks that run when a leaf's gradient is complete ------------------- */
 
 static tn_status descend(tn_tensor *x, void *rate)
 {
@@ -244,7 +246,8 @@ static tn_status say(tn_tensor *x, void *letter)
     return TN_OK;
 }
 
-/* x * a, used twice, then * b: the order of hooks. */
+/* Computes x * a, with x * a used twice, then * b, and checks the order of
+ * hooks. */
 static void test_accumulated_order(void)
 {
     tn_tensor *x = leaf(1, 2), *a = leaf(3, 4), *b = leaf(5, 6);
@@ -268,11 +271,12 @@ static void test_accumulated_order(void)
     tn_backward(loss, .create_graph = true);
     is_int((int)strlen(ran), 6, "the next backward runs each again: %s", ran);
     ok(is(tn_tensor_grad(b), 2 * 1 * 9, 2 * 2 * 16), "and adds");
-    tn_tensor_set_grad(x, NULL); /* they lead back to themselves */
+    tn_tensor_set_grad(x, NULL); /* breaks the cycle: the gradients refer to the
+                                  * leaves */
     tn_tensor_set_grad(a, NULL);
     tn_tensor_set_grad(b, NULL);
 
-    /* No gradient comes by way of sign. */
+    /* sign passes no gradient to its input. */
     tn_tensor *w = leaf(1, 2);
     tn_tensor_register_post_accumulate_grad_hook(w, say, "w");
     ran[0] = '\0';
@@ -285,7 +289,8 @@ static void test_accumulated_order(void)
     is_str(ran, "w", "a root that is a leaf has its hook run");
 }
 
-/* The greatest number of leaves with a gradient at any time during backward. */
+/* Tracks the greatest number of leaves that hold a gradient at any time during
+ * backward. */
 enum { LAYERS = 8, WIDE = 128 };
 static struct {
     tn_tensor *w[LAYERS];
@@ -304,7 +309,8 @@ static tn_status step_deep(tn_tensor *x, void *context)
     return descend(x, &deep.rate);
 }
 
-/* One step of a deep network; returns its peak of bytes in use. */
+/* Runs a training step of a deep network and returns the peak memory in
+ * bytes. */
 static int64_t peak_of_step(bool in_backward)
 {
     tn_scope *scope = tn_scope_open();
@@ -361,7 +367,7 @@ static void test_optimizer_in_backward(void)
        (long long)apart);
 }
 
-/* ---- gradients that are kept ----------------------------------------------- */
+/* ---- retained gradients -------------------------------------------------- */
 
 static void test_retain(void)
 {
@@ -393,7 +399,7 @@ static void test_retain(void)
     ok(!tn_tensor_retains_grad(x), "a leaf accumulates its gradient anyway");
 }
 
-/* ---- what is refused ------------------------------------------------------- */
+/* ---- errors -------------------------------------------------------------- */
 
 static tn_tensor *bad_shape(tn_tensor *grad, void *context)
 {
@@ -488,8 +494,8 @@ static tn_tensor *tells_graph(tn_tensor *grad, void *seen)
     return NULL;
 }
 
-/* If the gradient has a graph, a rule uses operators with derivatives, instead
- * of a faster kernel without. */
+/* If the cotangent requires a gradient, the gradient rule uses differentiable
+ * operators instead of a faster kernel without a derivative. */
 static void test_given_gradient(void)
 {
     tn_tensor *x = leaf(1, 2), *with = leaf(3, 4), *slope = NULL;

@@ -1,7 +1,7 @@
 /* In-place changes of memory that several tensors share, while gradients are
- * recorded: values and gradients are PyTorch's, first and second derivatives
- * agree with differences, and a change that would make a gradient wrong is an
- * error. */
+ * recorded. Values and gradients equal PyTorch's, first and second derivatives
+ * agree with finite differences, and a change that would make a gradient wrong
+ * is an error. */
 #include <base/memory.h>
 #include <tenon/autograd.h>
 #include <tenon/op.h>
@@ -21,8 +21,9 @@ static tn_tensor *zeros(tn_dims_list shape)
     return tn_zeros(shape, .dtype = TN_F64);
 }
 
-/* ---- the cases ------------------------------------------------------------
- * Each in PyTorch's words, of x (6 elements) and w (2). */
+/* ---- cases --------------------------------------------------------------
+ *
+ * Each function of x (6 elements) and w (2) has its PyTorch code above it. */
 
 /* y = x * 2; y[0] += 1; y[1:3] *= w; (y * y * c).sum() */
 static tn_tensor *part(tn_tensor *x, tn_tensor *w)
@@ -112,7 +113,7 @@ static tn_tensor *later(tn_tensor *x, tn_tensor *w)
                   tn_sum(tn_mul(v, constant(tn_dims(3, 2)))));
 }
 
-/* What PyTorch 2.15 says on x0 and w0. */
+/* Results of PyTorch 2.15 for x0 and w0. */
 static const struct item {
     const char *name;
     tn_tensor *(*run)(tn_tensor *x, tn_tensor *w);
@@ -140,7 +141,7 @@ static const struct item {
 };
 enum { ITEMS = sizeof items / sizeof items[0] };
 
-/* Makes both leaves again. */
+/* Creates x and w again as leaves. */
 static void leaves(tn_tensor *out[2])
 {
     out[0] = tn_requires_grad(tn_tensor_from_array(x0, TN_F64, tn_dims(6)));
@@ -163,7 +164,8 @@ static tn_tensor *run_item(tn_tensor *const *inputs, int count, void *context)
     return ((const struct item *)context)->run(inputs[0], inputs[1]);
 }
 
-/* PyTorch sums in another order: a few units of the last place. */
+/* PyTorch sums in another order, so results may differ by a few units in the
+ * last place. */
 static void test_values(const struct item *item)
 {
     tn_scope *scope = tn_scope_open();
@@ -214,7 +216,7 @@ static void test_attributes(void)
     free(text);
 }
 
-/* ---- what is refused ---------------------------------------------------- */
+/* ---- errors -------------------------------------------------------------- */
 
 static void is_error(tn_status code, const char *text, const char *fact)
 {
@@ -273,7 +275,8 @@ static void test_mistakes(void)
 
 /* ---- memory ------------------------------------------------------------- */
 
-/* A node saved a value in memory whose history leads to the node. */
+/* A node saves a value whose memory has a history that leads back to the node:
+ * a reference cycle. */
 static void knot(bool walk)
 {
     tn_scope *scope = tn_scope_open();
@@ -289,7 +292,7 @@ static void knot(bool walk)
     tn_scope_close(scope);
 }
 
-/* What writes without an operator counts as a change, too. */
+/* Changes of memory without an operator count as in-place changes, too. */
 static void test_set_array(void)
 {
     tn_tensor *x = tn_requires_grad(tn_ones(tn_dims(2)));

@@ -1,5 +1,6 @@
-/* Functions whose saved values are recomputed: the same bits as without, less
- * memory, and errors in the second run. */
+/* Tests functions whose saved values are recomputed (activation checkpointing):
+ * results and gradients have the same bits as without, less memory is used, and
+ * errors in the second run are reported. */
 #include <base/memory.h>
 #include <tenon/hook.h>
 #include <tenon/ops.h>
@@ -16,7 +17,8 @@ static tn_tensor *leaf(uint64_t seed)
     return tn_requires_grad(tn_randn(tn_dims(N, N)));
 }
 
-/* The pending error is this one; forgets it. */
+/* Checks that the pending error has this code and this message, then
+ * clears it. */
 static void is_error(tn_status code, const char *text, const char *fact)
 {
     is_int(tn_error_code(), code, "%s: %s", fact, tn_status_name(code));
@@ -24,15 +26,16 @@ static void is_error(tn_status code, const char *text, const char *fact)
     tn_error_clear();
 }
 
-/* ---- the functions ------------------------------------------------------- */
+/* ---- recomputed functions ------------------------------------------------ */
 
 struct block {
-    tn_tensor *w; /* a parameter, no input */
+    tn_tensor *w; /* a parameter, which is not an input of the function */
     int runs, released;
-    int nested;   /* levels of the same inside */
-    bool plain;   /* those called, not recomputed */
-    int more;     /* operators more in every run but the first */
-    bool fail;    /* the second time */
+    int nested;   /* number of recomputed blocks nested inside this one */
+    bool plain;   /* the nested blocks are called directly, not recomputed */
+    int more;     /* number of additional operators in every run but the
+                   * first */
+    bool fail;    /* whether the second run fails */
 };
 
 static void released(void *block)
@@ -40,7 +43,7 @@ static void released(void *block)
     ((struct block *)block)->released++;
 }
 
-/* out0 = tanh(dropout(in0) w) + in1, out1 = sin(out0) in1 */
+/* Computes out0 = tanh(dropout(in0) w) + in1 and out1 = sin(out0) in1. */
 static tn_status run_block(tn_tensor *const *in, int count, tn_tensor **out,
                            int out_count, void *context)
 {
@@ -68,7 +71,7 @@ static tn_status run_block(tn_tensor *const *in, int count, tn_tensor **out,
     return out[0] ? TN_OK : tn_error_code();
 }
 
-/* A loss of `layers` blocks in sequence. */
+/* Returns a loss of `layers` blocks in sequence. */
 static tn_tensor *model(struct block *block, int layers, tn_tensor *x,
                         bool recompute)
 {
@@ -90,7 +93,8 @@ static tn_tensor *model(struct block *block, int layers, tn_tensor *x,
 
 /* ---- the same bits -------------------------------------------------------- */
 
-/* As without; nested levels of blocks within blocks. */
+/* Compares results and gradients with those without recomputation, for blocks
+ * nested to this depth. */
 static void test_bits(int nested)
 {
     tn_tensor *x = leaf(1), *w = leaf(2), *gx[2], *gw[2];
@@ -190,7 +194,7 @@ static int64_t held(bool recompute, int64_t *walking)
     return bytes;
 }
 
-/* ---- what goes wrong --------------------------------------------------------- */
+/* ---- errors -------------------------------------------------------------- */
 
 static tn_status walk_inside(tn_tensor *const *in, int count, tn_tensor **out,
                              int out_count, void *context)
@@ -210,7 +214,8 @@ static tn_status nothing(tn_tensor *const *in, int count, tn_tensor **out,
     return TN_OK;
 }
 
-/* Of another dtype or shape the second time: 1, 2. */
+/* In the second run the result has another dtype (context 1) or another shape
+ * (context 2). */
 static tn_status turncoat(tn_tensor *const *in, int count, tn_tensor **out,
                           int out_count, void *context)
 {
@@ -299,7 +304,7 @@ static void test_mistakes(void)
              "no output asked for");
 }
 
-/* ---- memory that runs out ----------------------------------------------------- */
+/* ---- failing allocations ------------------------------------------------- */
 
 static void test_failing_memory(void)
 {
@@ -319,7 +324,7 @@ static void test_failing_memory(void)
         tn_scope_close(scope);
         bool reached = tn__memory_count() - before >= n || tn_error();
         tn__memory_fail_at(0);
-        /* The device's allocator may have helped itself. */
+        /* The device's allocator may free cached memory and succeed. */
         wrong += tn_error() ? tn_error_code() != TN_ERR_MEMORY
                             : !same_bits(tn_tensor_grad(w), right);
         tn_error_clear();

@@ -1,19 +1,19 @@
-/* Regions (TN_NO_GRAD and others) and TN_EACH_BATCH, left in every possible
- * way. test_regions.sh compiles this as C++ too, where destructors replace the
- * cleanup attribute. */
+/* Regions (TN_NO_GRAD and others) and loops with TN_EACH_BATCH restore the
+ * previous mode however their body is left. test_regions.sh compiles this file
+ * as C++ too, where destructors replace the cleanup attribute. */
 #include "../tap.h"
 #include <tenon/tenon.h>
 
-/* How a body is left. */
+/* The ways to leave a body. */
 enum way { TO_ITS_END, BY_CONTINUE, BY_BREAK, BY_GOTO, BY_RETURN, WAYS };
 static const char *const way_names[WAYS] = {"to its end", "by continue",
                                             "by break", "by goto",
                                             "by return"};
 
-static int inside; /* bodies that saw the region's mode */
+static int inside; /* number of bodies in which the region's mode was active */
 
-/* A body in which `mode` is true. It is left in that way; if it reaches its
- * end, `ends` counts it. */
+/* Runs a body in which `mode` must be true. The body is left as `way` says; if
+ * it reaches its end, `ends` is incremented. */
 #define BODY(mode, way, ends)                                                 \
     inside += (mode);                                                         \
     if (way == BY_CONTINUE)                                                   \
@@ -26,7 +26,8 @@ static int inside; /* bodies that saw the region's mode */
         return ends;                                                          \
     ends++;
 
-/* Both forms of a region: `region` and `here`. */
+/* Defines a test for each form of a region: `region`, which has a block, and
+ * `here`, which lasts until the enclosing block ends. */
 #define TRY_REGION(name, region, here, mode)                                  \
     static int name##_block(enum way way)                                     \
     {                                                                         \
@@ -37,7 +38,7 @@ static int inside; /* bodies that saw the region's mode */
     out:                                                                      \
         return ends;                                                          \
     }                                                                         \
-    /* Rounds of the user's own loop that came to their end. */               \
+    /* Counts the iterations whose body reached its end. */                   \
     static int name##_here(enum way way)                                      \
     {                                                                         \
         int ends = 0;                                                         \

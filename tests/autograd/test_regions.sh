@@ -1,6 +1,6 @@
-# The macros of regions and of loops over batches, in every language and by
-# every compiler that users have: without a warning, and in C++ with the same
-# results as in C.
+# Compiles the macros for regions (TN_NO_GRAD and others) and for loops over
+# batches as C and as C++, with each installed compiler. There must be no
+# warning, and the C++ program must give the same results as the C program.
 . "$top_srcdir/tests/tap.sh"
 
 source=$top_srcdir/tests/autograd/test_regions.c

@@ -1,5 +1,5 @@
-/* Operators that a program registers in C: found by name, with their own
- * gradients, and users' mistakes. */
+/* Operators that a program registers in C: they are found by name and use their
+ * own gradient functions, and wrong registrations and calls are errors. */
 #include <base/memory.h>
 #include <tenon/op_register.h>
 #include <tenon/ops.h>
@@ -19,7 +19,8 @@ static bool is(tn_tensor *x, double a, double b)
            got[0] == a && got[1] == b;
 }
 
-/* The pending error is this one; forgets it. */
+/* Checks that the pending error has this code and this message, then
+ * clears it. */
 static void is_error(tn_status code, const char *text, const char *fact)
 {
     is_int(tn_error_code(), code, "%s: %s", fact, tn_status_name(code));
@@ -38,7 +39,7 @@ static const tn_op *add_op(const char *signature,
     return tn_op_register(&rule);
 }
 
-/* ---- cube(x): an input saved ---------------------------------------------- */
+/* ---- cube(x): saves its input -------------------------------------------- */
 
 static tn_status cube(tn_op_context *call, tn_tensor **out)
 {
@@ -56,8 +57,9 @@ static tn_status cube_backward(tn_op_context *call, tn_tensor *const *grad,
     return TN_OK;
 }
 
-/* ---- scaled_exp(x, w?; factor, name): options, several results, all kinds of
- * values saved ----------------------------------------------------------------- */
+/* ---- scaled_exp(x, w?; factor, name) -------------------------------------
+ *
+ * It has options and several results, and saves inputs, outputs and numbers. */
 
 struct counts {
     int forwards, backwards, released;
@@ -68,7 +70,7 @@ static void release_data(void *data)
     counts.released += *(int *)data;
 }
 
-/* y = exp(x w factor), z = x + w */
+/* Computes y = exp(x w factor) and z = x + w. */
 static tn_status scaled(tn_op_context *call, tn_tensor **out)
 {
     counts.forwards++;
@@ -108,7 +110,7 @@ static tn_status scaled_backward(tn_op_context *call, tn_tensor *const *grad,
     return TN_OK;
 }
 
-/* ---- what it computes ------------------------------------------------------ */
+/* ---- results and gradients ----------------------------------------------- */
 
 static tn_tensor *call_cube(tn_tensor *const *inputs, int count, void *context)
 {
@@ -184,7 +186,7 @@ static void test_values(void)
        counts.forwards);
 }
 
-/* ---- what is shared ----------------------------------------------------------- */
+/* ---- shared tensors ------------------------------------------------------ */
 
 static tn_status same(tn_op_context *call, tn_tensor **out)
 {
@@ -251,7 +253,7 @@ static void test_recompute(void)
     ok(is(tn_tensor_grad(x), 2304, 9), "its saved values can be recomputed");
 }
 
-/* ---- mistakes ------------------------------------------------------------------ */
+/* ---- errors -------------------------------------------------------------- */
 
 static tn_status fails(tn_op_context *call, tn_tensor **out)
 {

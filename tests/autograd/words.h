@@ -1,5 +1,6 @@
-/* words.h: parses calls of operators that are written as words, for tests of
- * derivatives. gradient_samples.def describes the words. */
+/* words.h: parses calls of operators that are written as text, for tests of
+ * derivatives. A word describes one argument; gradient_samples.def documents
+ * its syntax. */
 #ifndef TN_TESTS_AUTOGRAD_WORDS_H
 #define TN_TESTS_AUTOGRAD_WORDS_H
 
@@ -9,7 +10,7 @@
 #include <tenon/random.h>
 #include "tap.h"
 
-/* as in gradient_samples.def */
+/* A call; gradient_samples.def documents the fields. */
 struct sample {
     const char *op, *arguments;
 };
@@ -28,20 +29,21 @@ struct call {
     tn_tensor *whole[ROOM];
     tn_tensor *leaf[ROOM]; /* inputs of gradcheck, in order */
     int leaf_count;
-    int leaf_of[TN__OP_MAX_ARGS]; /* number of the (first) leaf, or -1 */
-    char kind[TN__OP_MAX_ARGS];   /* of the word; S and L modify it */
+    int leaf_of[TN__OP_MAX_ARGS]; /* index of the argument's (first) leaf; -1 if
+                                   * it is no leaf */
+    char kind[TN__OP_MAX_ARGS];   /* the word's kind letter; the letters S and L
+                                   * modify it */
     int output;
     uint64_t state;
-    /* By default leaves are random float64 numbers. A test may set these
-     * instead: all numbers are then float32, and fill provides those of leaves.
-     */
+    /* By default leaves hold random float64 numbers. If a test sets these
+     * fields, all tensors are float32, and fill provides the leaves' values. */
     tn_dtype dtype;
     const void *context;
     double (*fill)(const struct call *call, int leaf, int64_t i, int64_t count,
                    double drawn);
 };
 
-/* Pseudo-random numbers in [low, high): Knuth's MMIX generator. */
+/* Returns a pseudo-random number in [low, high): Knuth's MMIX generator. */
 static double draw(struct call *call, double low, double high)
 {
     call->state = call->state * 6364136223846793005u + 1442695040888963407u;
@@ -205,8 +207,8 @@ static void read_word(struct call *call, const char *word)
     call->count++;
 }
 
-/* Finds a row by its C name: tn_op_find("max") may return another row of that
- * name. */
+/* Finds the operator by its C name. tn_op_find would not do: tn_op_find("max")
+ * may return another operator of that name. */
 static const tn_op *find_row(const char *name)
 {
     for (int i = 0; i < tn_op_count(); i++)
@@ -215,7 +217,7 @@ static const tn_op *find_row(const char *name)
     return NULL;
 }
 
-/* Makes all of call except fill and its fields. */
+/* Parses the sample into call; keeps dtype, fill and context. */
 static void read_call(struct call *call, const struct sample *sample)
 {
     struct call fresh = {.state = 99, .dtype = call->dtype, .fill = call->fill,
@@ -237,7 +239,8 @@ static void read_call(struct call *call, const struct sample *sample)
         read_word(call, word);
 }
 
-/* The leaf for an operator that accepts only some matrices. */
+/* Returns a matrix derived from x for an operator that accepts only certain
+ * matrices, such as positive definite ones. */
 static tn_tensor *derived(tn_tensor *x, char kind)
 {
     if (kind == 'N')
@@ -268,7 +271,7 @@ static tn_tensor *run(tn_tensor *const *inputs, int count, void *context)
     }
     if (call->in_place)
         value[0].of.tensor = tn_clone(value[0].of.tensor);
-    tn_manual_seed(3); /* the same random numbers each time */
+    tn_manual_seed(3); /* so that each call draws the same random numbers */
     return tn_op_call(call->op, value, call->count, out, TN__OP_MAX_OUTPUTS) <
                    0
                ? NULL

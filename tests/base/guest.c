@@ -1,5 +1,5 @@
 /* guest.c LIBRARY: a program that opens libtenon with dlopen, as a plugin of a
- * larger program does: several times, on several threads, one of which ends
+ * larger program does: several times, and on several threads, one of which ends
  * after the last dlclose. Prints what it computed. */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -14,7 +14,7 @@ enum { THREADS = 8, TIMES = 20, SIDE = 100 };
 static void *library;
 static atomic_int computed, closed;
 
-/* A function of the library, into a pointer of its type. */
+/* Stores the address of a function of the library in a pointer of its type. */
 static void find(const char *name, void *out)
 {
     void *found = dlsym(library, name);
@@ -34,7 +34,8 @@ static void load(const char *path)
     }
 }
 
-/* The sum of a product of ones, and an error: both leave things to the thread. */
+/* Computes the sum of a matrix product of ones, and causes an error. Both leave
+ * data in thread-local storage. */
 static double compute(void)
 {
     tn_tensor *(*ones)(tn_dims_list, const void *);

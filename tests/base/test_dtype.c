@@ -1,11 +1,12 @@
-/* Names, sizes and promotion of dtypes. */
+/* Tests names, sizes and promotion of dtypes. */
 #include <tenon/base.h>
 
 #include "tap.h"
 
-/* torch.promote_types of PyTorch 2: rows and columns in the order of codes,
- * f32 f64 f16 bf16 f8e4m3 f8e5m2 i64 i32 i16 i8 u8 bool; '-' where it raises.
- * d f h b 4 5 l i s c u ? are the dtypes in one letter each. */
+/* torch.promote_types of PyTorch 2. Rows and columns are in the order of the
+ * dtypes' codes: f32 f64 f16 bf16 f8e4m3 f8e5m2 i64 i32 i16 i8 u8 bool. Each
+ * dtype is one letter: f d h b 4 5 l i s c u ?. '-' means that promote_types
+ * raises. */
 static const char letters[] = "-fdhb45lisc" "u?";
 static const char *const promoted[] = {
     "fdff--ffffff", /* float32 */

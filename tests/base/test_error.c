@@ -1,4 +1,4 @@
-/* Errors, texts, names and the log. */
+/* Tests error messages, the text of status codes, and the log. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "tap.h"
@@ -130,7 +130,7 @@ static void test_log(void)
     is_int(lines, 1, "NULL brings the silent default back");
 }
 
-/* The pending error reads so and blames this argument; clears it. */
+/* Checks the pending error's message, operator and argument, then clears it. */
 static void blames(const char *message, const char *op, const char *argument)
 {
     const tn_error_details *e = tn_error_info();

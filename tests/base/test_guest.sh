@@ -1,5 +1,5 @@
-# libtenon in a process that did not ask for it at its start: opened by dlopen, from
-# C and from Python, several times, with threads that outlive the last dlclose.
+# Opens libtenon with dlopen in a running process, from C and from Python,
+# several times, with threads that end after the last dlclose.
 . "$top_srcdir/tests/tap.sh"
 
 library=$top_builddir/.libs/libtenon.so

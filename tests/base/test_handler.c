@@ -1,4 +1,5 @@
-/* test_handler.c: error handlers: which are called, when, and how often. */
+/* test_handler.c: tests error handlers: which of them are called, when, and how
+ * often. */
 #include <tenon/tenon.h>
 
 #include <pthread.h>
@@ -41,7 +42,7 @@ static int torn(void *context, int64_t i, tn_tensor **field)
 int main(void)
 {
     plan_later();
-    tn_ones(tn_dims(1)); /* the device is open */
+    tn_ones(tn_dims(1)); /* so that the device is open before the test */
     tn_error_handler_set(hear, &marker);
 
     tn_matmul(tn_ones(tn_dims(2, 3)), tn_ones(tn_dims(2, 3)));
@@ -77,7 +78,8 @@ int main(void)
     is_int(calls, 5, "and is reported once, by the worker");
     tn_error_clear();
 
-    /* Whatever it tries on the way, it is no error. */
+    /* Errors that are handled internally while a device is searched do not call
+     * the handler. */
     tn_device_open("auto");
     tn_load_report();
     tn_tensor *x = tn_rand(tn_dims(1, 8, 16, 16));

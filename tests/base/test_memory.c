@@ -1,4 +1,5 @@
-/* Allocation, its counters and failures, and pools. */
+/* Tests internal allocation, its counters, simulated failures, and object
+ * pools. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/object.h"
@@ -68,7 +69,8 @@ static void test_fail_at(void)
     tn_error_clear();
     tn__free(a);
     tn__free(c);
-    /* A warm free list must not hide it. */
+    /* First fills the thread's free list, which must not hide the failing
+     * allocation. */
     tn__pool_give(&pool, tn__pool_take(&pool));
     tn__memory_fail_at(1);
     ok(!tn__pool_take(&pool), "a pool's objects fail too");

@@ -1,4 +1,5 @@
-/* Which kernels OpenBLAS uses. */
+/* Tests that the library makes OpenBLAS use the fastest kernels for the
+ * processor. */
 #include "base/openblas.h"
 #include "base/platform.h"
 #include "tap.h"
@@ -9,7 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The name of the kernels that a fresh process runs; "" without OpenBLAS. */
+/* Stores the name of the kernels that OpenBLAS chooses in a new process; ""
+ * without OpenBLAS. */
 static void kernels(const char *coretype, char *name, size_t room)
 {
     int ends[2];
@@ -47,7 +49,9 @@ int main(void)
         return done_testing();
     }
     printf("# vectors %d, kernels %s\n", (int)tn__processor_vectors(), name);
-    /* The kernels that OpenBLAS uses for processors that it does not know. */
+    /* Kernels with narrower vectors than AVX-512 (all), or than AVX2 (from the
+     * third on). OpenBLAS falls back to them on processors that it does not
+     * know. */
     static const char *const narrower[] = {"Haswell", "Zen", "Sandybridge",
                                            "Nehalem", "Prescott", "generic"};
     size_t first = tn__processor_vectors() == TN__AVX512 ? 0

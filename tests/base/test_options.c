@@ -1,10 +1,11 @@
-/* test_options.c: how the options of a call are read, with an option struct of
- * the test's own. */
+/* test_options.c: tests how a function reads its options, with a struct of
+ * options that this file defines. */
 #include "tap.h"
 
 #include <tenon/options.h>
 
-/* Warnings about a number for a list are not tested here. */
+/* This test does not check compiler warnings about a number where a list is
+ * expected. */
 #pragma GCC diagnostic ignored "-Wmissing-braces"
 
 #define CALL_OPTIONS_LIST(X)                                                  \
@@ -19,7 +20,8 @@ TN_OPTIONS_STRUCT(call, CALL_OPTIONS_LIST);
 #define CALL_OPTIONS TN_OPTIONS_DEFAULTS(call, CALL_OPTIONS_LIST)
 TN_OPTIONS_TYPE(call, "test_call", "x", CALL_OPTIONS_LIST)
 
-/* What the last call took; -1 where it was refused. */
+/* The options that the last call received. (call_with returns -1 if the call
+ * was refused.) */
 static call_options took;
 
 static int call_with(int x, const call_options *options)
@@ -39,7 +41,8 @@ static void refused(int result, const char *words, const char *name)
     tn_error_clear();
 }
 
-/* Text as a macro writes it, for calls that a compiler would warn about. */
+/* Calls with options as the macro would build them from `text`, for calls that
+ * a compiler would warn about. */
 static int said(const char *text)
 {
     call_options o = {.given = text, .size = sizeof o, .dim = 7, .alpha = 3,
@@ -181,7 +184,7 @@ static void test_refusals(void)
 
 static void test_sizes(void)
 {
-    /* An older program: its struct ends after alpha. */
+    /* A program compiled for an older version: its options end after alpha. */
     call_options o = CALL_OPTIONS;
     o.size = offsetof(call_options, bias);
     o.dim = 3;
@@ -191,7 +194,7 @@ static void test_sizes(void)
        "a shorter struct has defaults for the missing options");
     o.given = ".bias = false";
     refused(call_with(1, &o), "lies beyond", "an option beyond the struct");
-    /* A newer one that uses only known options. */
+    /* A program compiled for a newer version, which sets only known options. */
     struct {
         call_options o;
         int64_t more;

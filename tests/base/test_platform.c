@@ -1,7 +1,8 @@
-/* test_platform.c: how many processors a process may use: its affinity, and the
- * quotas of its cgroup and the enclosing ones. The quotas are made up, in a
- * mount namespace of a child, where /sys/fs/cgroup and /proc/self/cgroup are
- * files of the test. SKIP if namespaces are not available. */
+/* test_platform.c: the number of processors that a process may use: its
+ * affinity mask, and the CPU quotas of its cgroup and the enclosing ones. A
+ * child process runs in its own mount namespace, where /sys/fs/cgroup and
+ * /proc/self/cgroup are files that the test writes. SKIP if namespaces are not
+ * available. */
 #include <sched.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -16,7 +17,7 @@
 
 enum { NOT_HERE = 200 };
 
-/* Runs ask in a child; its result is the exit status. */
+/* Runs ask in a child process and returns the exit status. */
 static int in_child(int (*ask)(const void *), const void *argument)
 {
     fflush(stdout);
@@ -30,7 +31,8 @@ static int in_child(int (*ask)(const void *), const void *argument)
 
 /* ---- affinity --------------------------------------------------------------- */
 
-/* The first `count` of those that this process has; false if it has fewer. */
+/* Restricts the process to the first `count` processors of its affinity mask.
+ * Returns false if there are fewer. */
 static bool pin(int count)
 {
     cpu_set_t all, some;
@@ -74,11 +76,12 @@ static void test_affinity(void)
 
 typedef struct quota {
     const char *what;
-    const char *groups;                 /* /proc/self/cgroup */
+    const char *groups;                 /* contents of /proc/self/cgroup */
     struct {
-        const char *path, *text;        /* below /sys/fs/cgroup */
+        const char *path, *text;        /* files below /sys/fs/cgroup, and their
+                                         * contents */
     } file[4];
-    int count; /* 0: as many as the affinity has */
+    int count; /* expected count; 0 if the affinity mask decides */
 } quota;
 
 static const quota quotas[] = {
@@ -123,9 +126,9 @@ static const quota quotas[] = {
      1},
 };
 
-static char root[64]; /* a folder of ours */
+static char root[64]; /* temporary folder of this test */
 
-/* The folders on the way there, too. */
+/* Writes a file and creates the folders on its path. */
 static bool put(const char *path, const char *text)
 {
     char full[256];

@@ -1,5 +1,6 @@
-/* Dead objects and objects of another kind: how they are recognised, for how
- * long, and the error messages. */
+/* Dead objects and objects of another kind: the library recognises them and
+ * reports an error. Tests for how long dead objects are recognised, and the
+ * messages. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/object.h"
@@ -122,7 +123,8 @@ static void test_kinds(void)
     is_int(tn_scope_count(), open, "but the scope is closed");
 }
 
-/* How many of its kind die until one is not recognised? */
+/* Counts how many objects of a kind must be freed until a dead one is no longer
+ * recognised. */
 static void test_order(void *(*make)(void), const char *name)
 {
     void *first = make();

@@ -1,4 +1,4 @@
-/* Objects and the scopes that own them, and users' mistakes with them. */
+/* Tests objects, the scopes that own them, and errors in their use. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/object.h"
@@ -8,7 +8,7 @@
 
 typedef struct thing {
     tn__object object;
-    struct thing *next; /* held */
+    struct thing *next; /* another object that this one holds a reference to */
 } thing;
 
 static tn__pool pool = {"thing", sizeof(thing), 0};
@@ -24,7 +24,8 @@ static void thing_destroy(tn__object *object)
 static const tn__class thing_class = {.name = "thing",
                                       .destroy = thing_destroy};
 
-/* A new thing, owned by the innermost scope; holds next. */
+/* Makes an object that is owned by the innermost scope and holds a reference to
+ * next. */
 static thing *make(thing *next)
 {
     thing *t = tn__pool_take_object(&pool);
@@ -76,7 +77,7 @@ static void test_results(void)
     tn_scope *inner = tn_scope_open();
     thing *first = make(NULL), *second = make(first);
     make(NULL);
-    tn_drop(first); /* second holds it still */
+    tn_drop(first); /* second still holds a reference to it */
     ok(tn_scope_result(inner, second) == second, "a result is returned");
     is_int(living, 2, "it lives on with the objects that it holds");
     is_int(tn_scope_count(), 1, "owned by the scope around");
@@ -123,7 +124,7 @@ static void *open_elsewhere(void *unused)
     tn_keep(foreign_thing);
     tn_drop(foreign_thing);
     ok(!tn_error(), "keeping and dropping it is legal");
-    (void)scope; /* left open: the thread's end closes it */
+    (void)scope; /* not closed here: it is closed when the thread ends */
     return NULL;
 }
 
@@ -163,7 +164,7 @@ static void test_mistakes(void)
     is_error(TN_ERR_ARGUMENT, "scope_adopt" NO_OBJECT, "adopting it");
     thing *holder = make(t);
     tn_drop(t);
-    tn_drop(t); /* holder keeps it in memory */
+    tn_drop(t); /* holder still holds a reference to it */
     is_error(TN_ERR_STATE,
              "drop: the object was not kept and belongs to no open scope of this "
              "thread: it was dropped before, freed with its scope, or is "
@@ -194,8 +195,8 @@ static void test_chain(void)
     is_int(living, 0, "is freed without a stack as deep");
 }
 
-/* A state handed from step to step, as a recurrent net does: the list of the
- * scope around must not grow. */
+/* A state is passed from scope to scope, as a recurrent net does; the parent
+ * scope's list of objects must not grow. */
 static void test_handing_on(void)
 {
     tn_scope *scope = tn_scope_open();
@@ -213,7 +214,7 @@ static void test_handing_on(void)
     tn_scope_close(scope);
 }
 
-/* Nothing is owned twice, however often it is named. */
+/* An object is owned once, even if the call names it twice. */
 static void test_handed_on_twice(void)
 {
     const int64_t before = tn_scope_count();

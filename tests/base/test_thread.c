@@ -1,4 +1,4 @@
-/* The pool of threads. */
+/* Tests the thread pool. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/object.h"
@@ -85,10 +85,11 @@ static void test_counts(void)
     is_int(done[0], 0, "a job without parts does no work");
 }
 
-/* Who does which part first. */
+/* Records the first item that the calling thread and the worker process. */
 typedef struct firsts {
     pthread_t caller;
-    _Atomic int64_t of_caller, of_worker; /* -1: none yet */
+    _Atomic int64_t of_caller, of_worker; /* index of the first item; -1 if none
+                                           * yet */
 } firsts;
 
 static void note_first(void *context, int64_t i)
@@ -98,7 +99,8 @@ static void note_first(void *context, int64_t i)
     int64_t none = -1;
     atomic_compare_exchange_strong(is_caller ? &f->of_caller : &f->of_worker,
                                    &none, i);
-    /* The caller leaves the rest to the worker, who may have to wake up. */
+    /* The calling thread waits until the worker has processed an item, because
+     * a worker may need time to wake up. */
     for (int ms = 0; is_caller && ms < 10000 && f->of_worker == -1; ms++)
         usleep(1000);
 }
@@ -110,7 +112,7 @@ static void test_shares(void)
     for (int round = 0; round < 20; round++) {
         firsts f = {pthread_self(), -1, -1};
         tn__parallel_for(10, note_first, &f);
-        /* the worker may have been through all before the caller began */
+        /* the worker may have finished all items before the caller began */
         own &= f.of_worker == 5 && (f.of_caller == 0 || f.of_caller == -1);
     }
     ok(own, "each of two threads begins with its own half, in every job");

@@ -1,4 +1,4 @@
-/* cpu_plugin.h: opens the CPU plugin without the core, with a chosen
+/* cpu_plugin.h: opens the CPU plugin directly, without libtenon, with a chosen
  * instruction set, for the tests of this folder. */
 #ifndef TN_TESTS_CPU_PLUGIN_H
 #define TN_TESTS_CPU_PLUGIN_H
@@ -52,7 +52,7 @@ static const tn_host host = {
     .option = host_option,
 };
 
-static const tn_plugin *cpu; /* its table */
+static const tn_plugin *cpu; /* the plugin's function table */
 static tn_plugin_device *device;
 static tn_queue *queue;
 
@@ -70,7 +70,7 @@ static void plugin_load(void)
         bail_out("%s", file ? failure : dlerror());
 }
 
-/* False where this machine lacks the instruction set. */
+/* Opens the plugin. Returns false if this machine lacks the instruction set. */
 static bool plugin_open(const char *isa)
 {
     chosen_isa = isa;
@@ -87,9 +87,10 @@ static void plugin_close(void)
     cpu->device_close(device);
 }
 
-/* Opens the plugin with each instruction set, the last one twice, with 3
- * threads and with 1 in turns; with 1, all stores are non-temporal. Calls
- * `test` with it, and closes it if `closes`. */
+/* Calls `test` once for each instruction set, the last one twice, with the
+ * plugin opened with 3 threads or 1 thread alternately. With 1 thread, all
+ * stores are non-temporal. Closes the plugin after each call if `closes` is
+ * set. */
 enum { TURNS = 5 };
 
 static inline void plugin_turns(void (*test)(const char *isa, int threads),
@@ -117,7 +118,7 @@ static inline void plugin_each(void (*test)(const char *isa, int threads))
     plugin_turns(test, true);
 }
 
-/* A buffer of the device, and its memory. */
+/* Allocates a buffer of the device and stores the address of its memory. */
 static tn_buffer *buffer_new(size_t bytes, void *pointer)
 {
     tn_buffer *buffer;

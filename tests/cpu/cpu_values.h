@@ -11,7 +11,8 @@ static size_t dtype_bytes(tn_dtype dtype)
     return dtype == TN_U8 ? 1 : dtype == TN_F32 ? 4 : 8;
 }
 
-/* The value of some floats, and that of the others; both NaN: any number. */
+/* fill() gives some floats the value `rare` and the others `usual`; if both are
+ * NaN, floats are random. */
 static double rare = NAN, usual = NAN;
 
 static void fill(void *memory, tn_dtype dtype, int64_t count)
@@ -32,7 +33,7 @@ static void fill(void *memory, tn_dtype dtype, int64_t count)
     }
 }
 
-/* All NaNs are equal. */
+/* Returns whether count elements have equal bits. All NaNs are equal. */
 static bool same_bits(tn_dtype dtype, const void *got, const void *want,
                       int64_t count)
 {

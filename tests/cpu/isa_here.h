@@ -1,4 +1,5 @@
-/* isa_here.h: which of the plugin's instruction sets this machine runs. */
+/* isa_here.h: finds out which of the cpu plugin's instruction sets this machine
+ * supports. */
 #ifndef TN_TESTS_ISA_HERE_H
 #define TN_TESTS_ISA_HERE_H
 

@@ -1,6 +1,7 @@
-/* Attention by the CPU's loops equals its decomposition: results, first and
- * second derivatives, for sizes on both sides of a block's; the same bits for
- * any number of threads; and the scores are never in memory. */
+/* The cpu plugin's attention loops equal the decomposition into separate
+ * operators: results, first and second derivatives, for sizes below and above
+ * the block size. The bits do not depend on the number of threads, and the
+ * score matrix is never stored in memory. */
 #include <tap.h>
 #include <tenon/tenon.h>
 
@@ -9,8 +10,10 @@
 typedef struct sizes {
     int64_t batch, heads, kv_heads, queries, keys, features, values;
     bool causal;
-    double size; /* of queries: large ones spread the scores */
-    int mask;    /* 0: none; 1: bool; 2: added; 3: bool, by queries alone */
+    double size; /* magnitude of queries; large ones give scores of a wide
+                  * range */
+    int mask;    /* 0: none; 1: bool; 2: float, added; 3: bool, one value for
+                  * each query */
 } sizes;
 
 static const sizes all[] = {
@@ -40,10 +43,11 @@ static tn_tensor *some(int64_t batch, int64_t heads, int64_t length,
     tn_tensor *x = tn_randn(tn_dims(batch, length, heads, size));
     return tn_requires_grad(
         tn_transpose(tn_mul_scalar(x, by), 1,
-                     2)); /* the strides of heads split from a projection */
+                     2)); /* the strides of heads that are split from a
+                           * projection */
 }
 
-/* The first query attends to no key, the last one to the last keys only. */
+/* The first query attends to no key, the last query to the last keys only. */
 static tn_tensor *mask_of(const sizes *s)
 {
     tn_tensor *place =
@@ -63,7 +67,8 @@ static tn_tensor *mask_of(const sizes *s)
                    far, tn_lt_scalar(place, (double)s->queries - 1)));
 }
 
-/* By the extension, or without it where it is named. */
+/* Computes attention with the extension, or without it if `without` names
+ * it. */
 static results run(const sizes *s, const char *without, bool twice)
 {
     results r = {NULL, {NULL}, {NULL}};
@@ -95,8 +100,9 @@ static results run(const sizes *s, const char *without, bool twice)
     return r;
 }
 
-/* Rounding of sums, of the greatest element; and of great scores and of their
- * logsumexp, which is that of the weights. */
+/* The tolerance covers rounding of sums relative to the greatest element; for
+ * large scores also that of the scores and of their logsumexp, which becomes a
+ * relative error of the weights. */
 static void is_near(tn_tensor *got, tn_tensor *want, const sizes *s,
                     const char *what)
 {
@@ -143,8 +149,9 @@ static void check_threads(const sizes *s)
     tn_scope_close(scope);
 }
 
-/* A NaN query gives NaN only to the gradients of values that it attends to, not
- * to others in the same vector. (For keys, 0 times it is NaN.) */
+/* A NaN in a query affects only the gradients of values that the query attends
+ * to, not others in the same SIMD vector. (In gradients of keys, 0 times NaN is
+ * NaN.) */
 static void check_hidden(void)
 {
     enum { LENGTH = 40, SIZE = 3, QUERY = 5 };
@@ -166,7 +173,8 @@ static void check_hidden(void)
     tn_scope_close(scope);
 }
 
-/* Scores of 4 MiB would be seen. */
+/* A score matrix would need 4 MiB, which the peak of allocated memory would
+ * show. */
 static void check_memory(void)
 {
     tn_device *device = tn_device_current();

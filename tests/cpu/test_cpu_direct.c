@@ -1,14 +1,14 @@
-/* Instructions on a matrix and a row that is the same for all rows, or a
- * column, on either side; with tasks and pages that end within rows, with and
- * without non-temporal stores, for every instruction set. Fills large enough
- * for string instructions, and smaller ones. */
+/* Differences of a matrix and a row or column that is broadcast, on either side
+ * of the operator. Tasks and memory pages end within rows; results are stored
+ * with and without non-temporal stores; every instruction set. Also fills,
+ * large enough for string instructions (rep stosb) and smaller ones. */
 #include "cpu_plugin.h"
 #include "cpu_program.h"
 
 enum { WHOLE, ROW, COLUMN, KINDS, PLANES = 2, ROWS = 35 };
 static const char *const kinds[] = {"a matrix", "a row", "a column"};
 
-/* Of dimensions (PLANES, ROWS, 1, n). */
+/* Sets the strides of an operand for the dimensions (PLANES, ROWS, 1, n). */
 static void strides_of(int kind, int64_t n, int64_t stride[4])
 {
     stride[0] = kind == WHOLE ? ROWS * n : kind == ROW ? 0 : ROWS;
@@ -81,12 +81,14 @@ static void test_set(const char *isa)
 }
 
 /* Fills `count` elements from an odd offset with a scalar, or with an operand
- * of strides 0. All of them must be written, and nothing beside. */
+ * of strides 0. Checks that all of them are written, and nothing before or
+ * after. */
 static bool is_filled(tn_dtype dtype, size_t bytes, bool repeats, int64_t first,
                       int64_t count)
 {
     enum { BEYOND = 64 };
-    const uint64_t bits = UINT64_C(0x4009b97c3e81a5d2); /* all bytes differ */
+    /* a value whose bytes all differ */
+    const uint64_t bits = UINT64_C(0x4009b97c3e81a5d2);
     int64_t stride[2] = {0, 1};
     char *at[2];
     tn_buffer *buffer[2];
@@ -139,7 +141,8 @@ static bool is_filled(tn_dtype dtype, size_t bytes, bool repeats, int64_t first,
 
 static void test_fills(const char *isa)
 {
-    enum { MUCH = 1 << 20 }; /* of fill.c */
+    enum { MUCH = 1 << 20 }; /* above the limit for string instructions in
+                              * fill.c */
     static const struct {
         tn_dtype dtype;
         int64_t bytes;

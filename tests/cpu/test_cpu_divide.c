@@ -1,6 +1,6 @@
-/* Many numbers divided by one, which the cpu plugin replaces by multiplications
- * if those give the same bits: compared with C's division, for every
- * instruction set. */
+/* Divisions of many numbers by the same number. The cpu plugin replaces them by
+ * multiplications if those give the same bits. Compares them with C's division,
+ * for every instruction set. */
 #include <math.h>
 
 #include "../tap.h"
@@ -26,15 +26,17 @@ static double power(int low, int high)
     return exp2(low + (double)(random_bits() % (uint64_t)(high - low + 1)));
 }
 
-static double mantissa(void) /* of a double, or of a float */
+/* Returns a mantissa in [1, 2), sometimes the greatest of float or double. */
+static double mantissa(void)
 {
     double x = 1 + (double)(random_bits() >> 11) * 0x1p-53;
     uint64_t kind = random_bits() % 8;
     return kind == 0 ? 2 - 0x1p-23 : kind == 1 ? 2 - 0x1p-52 : x;
 }
 
-/* Sizes that a quotient keeps normal numbers with; those and zeros; those and
- * now and then any bits; any bits. */
+/* Draws a number. Kind 0: of a magnitude for which quotients are normal
+ * numbers; kind 1: also zeros; kind 2: also arbitrary bits, rarely; kind 3:
+ * arbitrary bits. */
 static double number(int kind, int limit)
 {
     uint64_t bits = random_bits();

@@ -1,6 +1,6 @@
-/* What a compiled program need not store: blocks of products and differences
- * whose sums use the factors, and blocks that later stages can recompute.
- * test_cpu_launch.c checks the bits. */
+/* Tests which intermediate results a compiled program need not store: products
+ * and differences whose sums can use the factors directly, and blocks that
+ * later stages can recompute. test_cpu_launch.c checks the results' bits. */
 #include <stdarg.h>
 #include <string.h>
 
@@ -65,7 +65,8 @@ static void test_variance(const tn_cpu_routines *routines, tn_dtype dtype)
     tn__cpu_code_release(&code);
 }
 
-/* out = sum((x - m) * g * r): the reduction over columns uses all factors. */
+/* out = sum((x - m) * g * r): the reduction over columns reads x, m, g and
+ * r. */
 static void triple(builder *b)
 {
     for (int k = 0; k < 5; k++)
@@ -105,7 +106,8 @@ static void test_lines(const tn_cpu_routines *routines)
     tn__cpu_code_release(&code);
 }
 
-/* Such sums have no machine code where rows are streamed. */
+/* The JIT compiler leaves sums over columns of triple() to precompiled routines
+ * if rows are streamed; it compiles other sums. */
 static void test_native(void)
 {
     tn_plugin_device device = {.routines = tn__cpu_routines_for(NULL)};
@@ -134,7 +136,7 @@ int main(void)
 {
     plan_later();
     tn__cpu_host = &host;
-    /* Machine code handles this differently. */
+    /* The JIT compiler treats this program differently. */
     const tn_cpu_routines *routines =
         tn__cpu_routines_for(is_here("v3") ? "v3" : NULL);
     test_variance(routines, TN_F32);

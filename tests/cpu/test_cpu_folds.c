@@ -1,7 +1,7 @@
 /* Reductions over rows that are too large for the random programs: rows of many
- * chunks, columns, rows that all threads share, groups in many tasks. Results
- * have the interpreter's bits for every instruction set. The interpreter takes
- * most of the time, so it runs once for all sets. */
+ * chunks, columns, rows that all threads share, and several outer dimensions in
+ * many tasks. Results have the interpreter's bits for every instruction set.
+ * The interpreter takes most of the time, so it runs once for all sets. */
 #include "cpu_plugin.h"
 #include "cpu_program.h"
 #include "cpu_values.h"
@@ -9,7 +9,7 @@
 
 /* ---- programs ----------------------------------------------------------- */
 
-/* out = reduce(x) */
+/* Computes out = reduce(x). */
 static const tn_program *reduction(builder *b, tn_dtype dtype, unsigned kind)
 {
     memset(b, 0, sizeof *b);
@@ -24,9 +24,9 @@ static const tn_program *reduction(builder *b, tn_dtype dtype, unsigned kind)
     return finish(b);
 }
 
-/* d = x - max(x); out = d * d / sum(d * d): values are used across two
- * reductions. type: of the register; for integers a difference instead of the
- * quotient. */
+/* Computes d = x - max(x); out = d * d / sum(d * d): values are used across two
+ * reductions. `type` is the type of registers; for integer types a difference
+ * replaces the quotient. */
 static const tn_program *normal(builder *b, tn_dtype dtype, tn_dtype type)
 {
     memset(b, 0, sizeof *b);
@@ -46,8 +46,8 @@ static const tn_program *normal(builder *b, tn_dtype dtype, tn_dtype type)
     return finish(b);
 }
 
-/* m = max(x); out = (x - m) * sum((x - m) * x): a factor less a number for each
- * row, which is recomputed from x later. */
+/* Computes m = max(x); out = (x - m) * sum((x - m) * x). The difference, which
+ * has one m for each row, is recomputed from x in the second stage. */
 static const tn_program *covariance(builder *b, tn_dtype dtype)
 {
     memset(b, 0, sizeof *b);
@@ -67,8 +67,8 @@ static const tn_program *covariance(builder *b, tn_dtype dtype)
     return finish(b);
 }
 
-/* out = (x - sum(x * x)) * x: no reduction reads x itself, and both stages read
- * it in place, as a gradient of softmax does. */
+/* Computes out = (x - sum(x * x)) * x, as a gradient of softmax does. No
+ * reduction reads x itself, and both stages read x in place. */
 static const tn_program *moment(builder *b, tn_dtype dtype)
 {
     memset(b, 0, sizeof *b);
@@ -86,8 +86,8 @@ static const tn_program *moment(builder *b, tn_dtype dtype)
     return finish(b);
 }
 
-/* out = max(x) * sum(x) * min(x), each in a stage of its own that only reduces.
- */
+/* Computes out = max(x) * sum(x) * min(x), with a stage for each reduction that
+ * does nothing else. */
 static const tn_program *folds_alone(builder *b)
 {
     memset(b, 0, sizeof *b);
@@ -108,7 +108,8 @@ static const tn_program *folds_alone(builder *b)
     return finish(b);
 }
 
-/* out = x * x, and its sum, which is not read: out may be in x's memory. */
+/* Computes out = x * x, and its sum, which is not used. out may share x's
+ * memory. */
 static const tn_program *squares(builder *b)
 {
     memset(b, 0, sizeof *b);
@@ -124,8 +125,9 @@ static const tn_program *squares(builder *b)
     return finish(b);
 }
 
-/* out = a ^ ~b: random words of the counters x * x + x and the next, which one
- * operation generates; the second is read first. */
+/* Computes out = a ^ ~b for two random words, of the counters x * x + x and the
+ * one after it. One operation generates both words; the program uses the second
+ * first. */
 static const tn_program *random_pair(builder *b)
 {
     memset(b, 0, sizeof *b);
@@ -153,15 +155,17 @@ static const tn_program *random_pair(builder *b)
 
 /* ---- launches ----------------------------------------------------------- */
 
-/* `columns`: the row dimension is outermost in memory. `width`: it is between
- * two others, the last of which is so wide: windows of an image. */
+/* rows reductions of `length` elements. If `columns` is set, the reductions are
+ * interleaved in memory (the row dimension has stride 1). If `width` is not 0,
+ * the row dimension is between two others, of which the last has `width`
+ * elements, like windows of an image. */
 typedef struct shape {
     int64_t rows, length;
     bool columns;
     int64_t width;
 } shape;
 
-/* Around the borders of blocks, chunks, tiles, segments and tasks. */
+/* Sizes just below and above those of blocks, chunks, tiles and tasks. */
 static const shape shapes[] = {
     {1, 300001, false, 0}, {3, 263000, false, 0}, {8, 132097, false, 0},
     {30, 5000, false, 0},  {5000, 10, false, 0},  {40, 1025, false, 0},
@@ -174,14 +178,14 @@ static const shape shapes[] = {
 
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
-/* A program's launch over a shape. */
+/* The arguments of a launch of a program for one shape. */
 typedef struct work {
     tn_launch launch;
     tn_launch_operand operand[2];
     int64_t extent[3], stride[3], row_stride[3];
     size_t bytes[2];
     int64_t results;
-    void *input, *expected; /* owned */
+    void *input, *expected; /* owned by this struct */
 } work;
 
 static void work_init(work *k, const tn_program *program, shape s)
@@ -216,7 +220,7 @@ static void work_init(work *k, const tn_program *program, shape s)
         bail_out("the interpreter failed");
 }
 
-/* Has the device the interpreter's bits? */
+/* Returns whether the device's results have the interpreter's bits. */
 static bool agrees(work *k, tn_built *built, const tn_program *program,
                    shape s)
 {
@@ -237,7 +241,8 @@ static bool agrees(work *k, tn_built *built, const tn_program *program,
     return same;
 }
 
-/* The sets that this machine has, one with results past the caches, too. */
+/* The instruction sets of this machine; one occurs a second time, with
+ * non-temporal stores. */
 typedef struct set {
     const char *isa;
     int threads;
@@ -252,8 +257,8 @@ static void open_set(const char *isa, int threads)
     sets[set_count++] = (set){isa, threads, device, queue};
 }
 
-/* First all sets with 3 threads, then all with 1, because a change restarts
- * threads. */
+/* Runs all sets with 3 threads first, then all with 1, because a change of the
+ * number restarts threads. */
 static void check(const tn_program *program, const char *what)
 {
     work works[SHAPES];

@@ -1,6 +1,6 @@
-/* Launches of programs that move data, with or without an index: views of every
- * order, indices that blocks share, faults, results that are stored and read
- * again. */
+/* Launches of programs that move data, with or without an index: permuted
+ * views, indices that several blocks share, indices out of range, and results
+ * that are stored and read again. */
 #include "cpu_plugin.h"
 #include "cpu_program.h"
 #include "cpu_values.h"
@@ -8,7 +8,7 @@
 
 /* ---- programs ----------------------------------------------------------- */
 
-/* out = table[index], or twice that */
+/* Computes out = table[index], or twice that. */
 static const tn_program *gather(builder *b, bool twice)
 {
     memset(b, 0, sizeof *b);
@@ -25,7 +25,7 @@ static const tn_program *gather(builder *b, bool twice)
     return finish(b);
 }
 
-/* out = x */
+/* Computes out = x. */
 static const tn_program *copy(builder *b, tn_dtype dtype, tn_dtype type)
 {
     memset(b, 0, sizeof *b);
@@ -39,8 +39,10 @@ static const tn_program *copy(builder *b, tn_dtype dtype, tn_dtype type)
 
 /* ---- launches ----------------------------------------------------------- */
 
-/* The copy of a view of 3 dimensions: order[] of the input's memory, or one
- * value for each of its rows, to every step-th element of the output's. */
+/* Copies a view of 3 dimensions and checks the result. order[] is the order
+ * of the dimensions in the input's memory; NULL: the input is broadcast
+ * along the last dimension. The output has a gap of step - 1 elements after
+ * each element. */
 static bool copies(tn_dtype dtype, tn_dtype type, int64_t bytes,
                    const int64_t extent[3], const int *order, int64_t step)
 {
@@ -58,7 +60,8 @@ static bool copies(tn_dtype dtype, tn_dtype type, int64_t bytes,
     tn_buffer *buffer[2] = {buffer_new((size_t)(count * bytes), &x),
                             buffer_new((size_t)(count * step * bytes), &y)};
     for (int64_t i = 0; i < count * bytes; i++)
-        x[i] = (uint8_t)random_below(120); /* no NaN of any dtype */
+        x[i] = (uint8_t)random_below(120); /* so that no element is NaN in any
+                                            * dtype */
     memset(y, 0xaa, (size_t)(count * step * bytes));
     tn_launch_operand at[2] = {{.buffer = buffer[0], .stride = in},
                                {.buffer = buffer[1], .stride = out}};
@@ -110,7 +113,8 @@ static void test_copies(const char *isa)
     }
 }
 
-/* across: the index is transposed in memory; such launches use tiles. */
+/* across: the index is transposed in memory, so the launch uses square
+ * tiles. */
 static void test_faults(bool across, bool twice)
 {
     enum { ROWS = 400, COLUMNS = 500, COUNT = ROWS * COLUMNS, TABLE = 1000 };
@@ -163,10 +167,11 @@ static void test_faults(bool across, bool twice)
         buffer_drop(buffer[i]);
 }
 
-/* out = table[p, index[q]], or twice that: the point's coordinates are in q
- * where `mask` has a bit, else in p, so blocks share their indices. PADDED: they
- * follow each other but for some at the ends; NEAR: up and down again by steps
- * of 0 to 4, and where one is outside, many are. */
+/* Computes out = table[p, index[q]], or twice that. Offset q depends on the
+ * dimensions in `mask`, offset p on the others, so blocks share indices.
+ * PADDED: indices are consecutive except at both ends, as for reflection
+ * padding. NEAR: indices rise and fall by steps of 0 to 4; if `outside`, many
+ * are out of range. */
 enum { MIXED, PADDED, NEAR };
 
 static bool shares(unsigned mask, bool twice, bool outside, int kind)
@@ -252,8 +257,8 @@ static void test_shared(const char *isa)
         }
 }
 
-/* y = -x; z = f16(y * y) * y + x: a stored result is read again after a step
- * that has no machine code. */
+/* Computes y = -x; z = f16(y * y) * y + x. A stored result is read again after
+ * a step for which there is no machine code. */
 static void test_stored_and_read(const char *isa)
 {
     enum { COUNT = 5000 };
@@ -301,8 +306,8 @@ static void test_stored_and_read(const char *isa)
         buffer_drop(at[k].buffer);
 }
 
-/* Programs of a later version: an instruction, a reduction, or an instruction in
- * a function that this version does not have. */
+/* Programs of a later version: an unknown instruction, an unknown reduction, or
+ * an unknown instruction in a function. */
 static void test_unknown(void)
 {
     builder b;

@@ -1,14 +1,15 @@
-/* Broadcast operands, and operands of separate contiguous rows, which blocks
- * read in place. Results have the bits of the interpreter, or of a plain loop,
- * for every instruction set. */
+/* Broadcast operands, and operands of separate contiguous rows, which the cpu
+ * plugin reads in place. Results have the bits of the interpreter, or of a
+ * plain loop, for every instruction set. */
 #include "cpu_plugin.h"
 #include "cpu_program.h"
 #include "cpu_values.h"
 #include "kernel/kernel.h"
 
-/* A row less a column, plus x (rows, length): blocks end where rows do, if
- * those are long, and a column is one number there. is_column: so is the row,
- * and an operation has one number on either side. */
+/* Computes y - z + x, where x has the shape (rows, length), y is a broadcast
+ * row and z a broadcast column. Long rows are divided into blocks, in each of
+ * which z is one number. If is_column is set, y is a column, too, so both
+ * operands of the difference are one number. */
 static void test_broadcast(const char *isa, bool is_column)
 {
     static const int64_t lengths[] = {3,   63,  64,  65,   100,
@@ -62,8 +63,9 @@ static void test_broadcast(const char *isa, bool is_column)
        is_column ? "column" : "row");
 }
 
-/* sum(max(x * w, x)) of one long row, which threads share: w is the same short
- * row again and again, as long as a block, and the same written out. */
+/* Computes sum(max(x * w, x)) of one long row, which threads share. w is a
+ * short row that repeats, as long as a block; its result must equal that for a
+ * w that is stored in full. */
 static void test_repeated(const char *isa)
 {
     static const int64_t lines[] = {128, 128, 100, 100};
@@ -114,9 +116,10 @@ static void test_repeated(const char *isa)
     cpu->program_free(device, built);
 }
 
-/* Columns of rows that are read in place: out = sum((x - m) * g * r) over the
- * first dimension, with separate contiguous rows of x, contiguous g, and
- * numbers m and r for each row, adjacent or not; or of another form. */
+/* Computes out = sum((x - m) * g * r) over the first dimension. Rows of x are
+ * contiguous but separate, g is contiguous, and m and r are one number for each
+ * row, with a stride of 1 or more. Other forms leave out a factor or exchange m
+ * and r. */
 enum { ALL, NO_SCALE, NO_SCALE_NOR_LESS, NO_LESS, NUMBERS_FIRST, FORMS };
 
 static void test_lines(const char *isa, int form)
@@ -186,12 +189,12 @@ static void test_lines(const char *isa, int form)
        isa, form);
 }
 
-/* Rows of contiguous segments, adjacent or separate, such as channels of
- * images: m = max(x); out = (x - m) * g * sum((x - m) * g) + w, with w for each
- * segment. */
+/* Rows that consist of several contiguous segments, such as a channel of
+ * several images, with or without gaps between: m = max(x); out = (x - m) * g *
+ * sum((x - m) * g) + w, where w is one number for each segment. */
 static void test_row_lines(const char *isa, int threads)
 {
-    /* channels, segments, elements of a segment */
+    /* {number of channels, segments of a channel, elements of a segment} */
     static const int64_t sizes[][3] = {{5, 32, 1024}, {3, 8, 3136},
                                        {2, 7, 1500},  {4, 3, 2000},
                                        {3, 9, 515},   {2, 100, 2700}};
@@ -270,7 +273,7 @@ int main(void)
     plugin_load();
     plugin_each(test_set);
     tn_set_num_threads(3);
-    if (plugin_open("jit")) { /* not past the caches */
+    if (plugin_open("jit")) { /* without non-temporal stores */
         test_row_lines("jit", 3);
         plugin_close();
     } else {

@@ -1,7 +1,8 @@
-/* The printed mathematical functions of the cpu plugin compared with the bodies
- * that they were printed from. There is one for each function that is not rare
- * (for the generic set and the others, and without float64 where possible), and
- * for every instruction set it gives the interpreter's bits. */
+/* The generated C of the cpu plugin's mathematical functions is compared with
+ * the kernel bodies that it was generated from. Each common function has one
+ * version for the generic instruction set and one for the others, and where
+ * possible one without float64. All give the interpreter's bits, for every
+ * instruction set. */
 #include "../tap.h"
 #include <tenon/base.h>
 
@@ -9,7 +10,8 @@
 #include "isa_here.h"
 #include "kernel/kernel.h"
 
-enum { COUNT = 4099 }; /* no multiple of a vector: loops have a rest */
+enum { COUNT = 4099 }; /* no multiple of a vector's length, so that loops have a
+                        * remainder */
 
 static const struct set {
     const char *name;
@@ -34,12 +36,13 @@ static uint64_t random_bits(void)
     return random_state * 0x2545f4914f6cdd1dull;
 }
 
-static double random_unit(void) /* in [-1, 1) */
+static double random_unit(void) /* returns a number in [-1, 1) */
 {
     return (double)(int64_t)random_bits() * 0x1p-63;
 }
 
-/* Usual sizes alone: up to 84, now and then 87. */
+/* Fills with common magnitudes only: up to 84, and some values of 87 and
+ * -87. */
 static void fill_usual(void *array, tn_dtype type)
 {
     for (int i = 0; i < COUNT; i++) {
@@ -54,7 +57,8 @@ static void fill_usual(void *array, tn_dtype type)
     }
 }
 
-/* Any bits, usual sizes, any size, and the edges, in turn. */
+/* Fills with arbitrary bits, small numbers, numbers of any magnitude, and
+ * special values, in turn. */
 static void fill(void *array, tn_dtype type)
 {
     static const double edge[] = {0, -0.0, 1, -1, INFINITY, -INFINITY, NAN,
@@ -90,7 +94,7 @@ static bool same(const void *a, const void *b, int i, tn_dtype type)
     return !memcmp(x + i, y + i, 4) || (isnan(x[i]) && isnan(y[i]));
 }
 
-/* out = the interpreter's result for the function of this name and type. */
+/* Stores the interpreter's results for this function in out. */
 static bool interpret(const tn_kernel_fn *fn, double (*in)[COUNT], void *out)
 {
     static const char *const args[] = {"", "x", "x, y", "x, y, z"};
@@ -156,7 +160,7 @@ static void test_function(const tn_kernel_fn *fn,
             ok(!entry, "%s is left out of generic", fn->name);
             continue;
         }
-        /* v4 uses v3's functions if machine code is generated for them. */
+        /* v4 uses v3's functions if the JIT compiler supports them. */
         if (!strcmp(sets[s].name, "v4") && !has_f64(fn) &&
             !has_i64(fn)) {
             ok(!entry, "%s is left out of v4", fn->name);

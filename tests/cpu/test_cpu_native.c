@@ -1,7 +1,6 @@
-/* Machine code that the cpu plugin generates at run time: random bodies
- * compared with the plain routines, instruction by instruction, bit by bit;
- * sums, minimum and maximum; exp; and a system that refuses executable memory.
- */
+/* Tests the JIT compiler of the cpu plugin: random kernel bodies compared with
+ * the precompiled routines, instruction by instruction and bit by bit; sums,
+ * minimum and maximum; exp; and a system that refuses executable memory. */
 #include <math.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -15,7 +14,7 @@
 #include "../../backends/cpu/jit/native_body.h"
 #include "isa_here.h"
 
-/* There where a sanitizer is, which makes the routines slow. */
+/* Not NULL under a sanitizer, which makes the precompiled routines slow. */
 extern void __sanitizer_set_death_callback(void (*callback)(void))
     __attribute__((weak));
 
@@ -38,7 +37,7 @@ static uint32_t below(uint32_t n)
 
 static const uint8_t type_bytes[] = {4, 8, 4, 8, 1};
 
-/* Corner cases of instructions. */
+/* Writes a special value of this type, such as infinity. */
 static void fill_value(void *at, unsigned type)
 {
     static const double odd[] = {
@@ -79,18 +78,19 @@ static bool same(const char *a, const char *b, unsigned type)
 
 /* ---- random bodies ----------------------------------------------------- */
 
-/* A body, and each node's value by the plain routines. */
+/* A random body, and each node's value as the precompiled routines compute
+ * it. */
 typedef struct body {
     cpu_native native;
     cpu_node node[NODES];
     char value[NODES][ROOM * 8];
-    uint32_t single; /* operands with one value for each row */
+    uint32_t single; /* bit mask of operands that have one value for each row */
 } body;
 
 static tn_cpu_routines plain;
 static uint8_t arity[TN_K_END];
 
-/* A node of that type; TN_NONE: there is none yet. */
+/* Returns a random node of that type; TN_NONE if there is none. */
 static uint32_t pick(const body *b, unsigned type)
 {
     uint32_t start = below(b->native.node_count);
@@ -134,7 +134,8 @@ static void add_constant(body *b, unsigned type)
         memcpy(value + k * type_bytes[type], &node->bits, type_bytes[type]);
 }
 
-/* Adds a random instruction that has code. False: none this time. */
+/* Appends a random instruction that the JIT compiler supports. Returns false if
+ * none was found. */
 static bool add_instruction(body *b)
 {
     unsigned real = b->native.wide ? CPU_F64 : CPU_F32;
@@ -208,8 +209,8 @@ static void make_body(body *b)
     add_constant(b, CPU_BOOL);
     for (uint32_t want = below(2) ? 30 : NODES; b->native.node_count < want;)
         add_instruction(b);
-    /* Many results that are made early keep many registers; of few, two vectors
-     * go side by side. */
+    /* Many results that are computed early occupy many registers. With few
+     * results, the compiler interleaves two vectors. */
     for (uint32_t i = 0, results = below(2) ? 16 : 1 + below(4); i < results; i++)
         b->native.result[b->native.result_count++] =
             below(b->native.node_count);
@@ -220,7 +221,7 @@ static void make_body(body *b)
     }
 }
 
-/* ---- running them ------------------------------------------------------ */
+/* ---- running a body ------------------------------------------------------ */
 
 static _Alignas(64) char got[TN_CPU_NATIVE_RESULTS][ROOM * 8];
 static float folded[TN_CPU_NATIVE_FOLDS][LINES];
@@ -245,7 +246,8 @@ static uint32_t points(const body *b, uint32_t p, char **base, int64_t *bytes)
     return node;
 }
 
-/* Lines of n elements. */
+/* Runs the compiled body on LINES - 1 rows of n elements, options.copies rows
+ * at a time. */
 static bool run_body(body *b, int64_t n, cpu_native_options options)
 {
     uint32_t copies = options.copies;
@@ -267,7 +269,8 @@ static bool run_body(body *b, int64_t n, cpu_native_options options)
     return run != NULL;
 }
 
-/* The same of a line for each copy, n elements of it in three parts. */
+/* Runs the compiled body on options.copies rows of n elements, each divided
+ * into three parts. */
 static bool run_parts(body *b, int64_t n, cpu_native_options options)
 {
     enum { PARTS = 3 };
@@ -296,8 +299,8 @@ static bool run_parts(body *b, int64_t n, cpu_native_options options)
     return run != NULL;
 }
 
-/* The first node whose value is wrong, or is written where none should be;
- * TN_NONE: all is well. */
+/* Returns the first node whose result is wrong or was written outside the row;
+ * TN_NONE if all are right. */
 static uint32_t find_wrong(const body *b, int64_t n, int64_t lines)
 {
     for (uint32_t r = 0; r < b->native.result_count; r++) {
@@ -370,7 +373,7 @@ static void test_bodies(void)
                            find_wrong(&b, sizes[s], copies) != TN_NONE ||
                            !folds_right(&b, sizes[s], copies);
         }
-        b.native.node = NULL; /* not on the heap */
+        b.native.node = NULL; /* because the body is on the stack */
         tn__cpu_native_release(&b.native);
     }
     is_int(without, 0, "each of %d bodies has code", bodies);
@@ -408,7 +411,7 @@ static void test_exp(void)
         tn__cpu_native_get(&native, (cpu_native_options){.copies = 1});
     int64_t wrong = 0;
     for (uint32_t step = 0; run && step < STEPS; step++) {
-        for (uint32_t i = 0; i < COUNT; i++) { /* all over the floats */
+        for (uint32_t i = 0; i < COUNT; i++) { /* a sample of all floats */
             uint32_t bits = (step * COUNT + i) * 4099u;
             memcpy(&x[i], &bits, sizeof bits);
         }
@@ -425,14 +428,15 @@ static void test_exp(void)
     tn__cpu_native_release(&native);
 }
 
-/* ---- a system that refuses --------------------------------------------- */
+/* ---- a system without executable memory ---------------------------------- */
 
 static void test_refused(void)
 {
 #if defined(PR_SET_MDWE) && defined(PR_MDWE_REFUSE_EXEC_GAIN)
     enum { SET = PR_SET_MDWE, REFUSE = PR_MDWE_REFUSE_EXEC_GAIN };
 #else
-    enum { SET = 65, REFUSE = 1 }; /* Linux 6.3 */
+    enum { SET = 65, REFUSE = 1 }; /* prctl's PR_SET_MDWE and
+                                    * PR_MDWE_REFUSE_EXEC_GAIN of Linux 6.3 */
 #endif
     enum { FINE, THERE, NO_SUCH_CALL };
     fflush(stdout);

@@ -1,7 +1,8 @@
-/* test_cpu_paths.c: the programs of resample (interpolation, adaptive pooling)
- * are recognised as sums of taps. Without the shortcut the results have the same
- * bits but take several times as long, so no other test would notice. The
- * kernel texts are those of the library, whose source is included here. */
+/* test_cpu_paths.c: the cpu plugin must recognise the kernels of resample
+ * (interpolation, adaptive pooling) as weighted sums of a few input elements
+ * ("taps"). Otherwise the results have the same bits but take several times as
+ * long, so no other test would notice. The kernels are those of the library,
+ * whose source is included here. */
 #include <stdarg.h>
 
 #include "../tap.h"
@@ -28,7 +29,8 @@ static bool has_path(const tn_built *built, const cpu_path *path)
     return false;
 }
 
-/* taps: written out in the text; 0: summed over a row. */
+/* Builds the kernel whose source writes out this number of taps; 0: the kernel
+ * that sums taps in a reduction. */
 static tn_built *build(tn_plugin_device *device, int taps, tn_dtype dtype)
 {
     tn_dtype in[1 + 2 * WRITTEN_OUT] = {dtype};

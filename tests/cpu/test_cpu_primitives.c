@@ -20,8 +20,8 @@ static size_t dtype_bytes(tn_dtype dtype)
     }
 }
 
-/* Whole numbers of at most 11 bits are exact in every dtype but f8 and bf16;
- * those get less. */
+/* Whole numbers of at most 11 bits are exact in every dtype but float8 and
+ * bfloat16, for which the tests use smaller numbers. */
 static uint16_t half_of(int x, int mantissa, int bias)
 {
     if (x == 0)
@@ -67,8 +67,8 @@ static void put(void *memory, tn_dtype dtype, int64_t i, double x)
 
 typedef struct product_case {
     int64_t batch, m, n, k;
-    int layout; /* bits: a, b, c transposed; 8: rows with gaps; 16: all
-                   columns two apart */
+    int layout; /* bits 0 to 2: a, b, c is transposed; 8: rows have gaps; 16:
+                 * all columns have a stride of 2 */
     double alpha, beta;
 } product_case;
 
@@ -107,7 +107,7 @@ static int64_t at(const tn_strided *view, int64_t batch, int64_t i, int64_t j)
            j * view->stride[2];
 }
 
-/* Compares with sums of the whole numbers; the gaps must be left alone. */
+/* Compares with integer sums; the gaps between rows must not be written. */
 static bool product_is_right(tn_dtype dtype, const product_case *p)
 {
     tn_matmul_args m = {.size = sizeof m, .batch_ndim = 1,
@@ -180,8 +180,9 @@ static void test_products(const char *isa)
     }
 }
 
-/* Random floats: a row's bits must not depend on the other rows, except that a
- * single row is multiplied with several columns by dot products. */
+/* Random floats: the bits of a row of c must not depend on the other rows of a.
+ * Exception: a product with a single row uses dot products with several
+ * columns. */
 static void test_product_rows(void)
 {
     enum { M = 300, N = 133, K = 500 };
@@ -224,8 +225,8 @@ static void test_product_rows(void)
         buffer_drop(buffers[i]);
 }
 
-/* Equal rows of a, and equal columns of b, give equal ones at any position and
- * for any tiling of the product. */
+/* Equal rows of a, and equal columns of b, give equal results at any position
+ * and for any tiling of the product. */
 static void test_product_cuts(void)
 {
     static const int64_t sizes[][3] = {{129, 300, 600}, {257, 300, 600},
@@ -269,8 +270,8 @@ static void test_product_cuts(void)
         }
 }
 
-/* Strides of any sign, 0, and batches that share an operand; c holds NaN before,
- * which beta 0 does not read. */
+/* Strides may be negative or 0, and batches may share an operand. c is NaN
+ * before the product; with beta 0 it must not be read. */
 static void test_product_strides(const char *isa)
 {
     enum { ROOM = 1 << 18, MIDDLE = ROOM / 2 };
@@ -336,7 +337,7 @@ static void test_product_strides(const char *isa)
         buffer_drop(buffers[v]);
 }
 
-/* Random floats: the bits must not depend on the threads. */
+/* Random floats: the bits must not depend on the number of threads. */
 static void test_product_threads(void)
 {
     enum { M = 300, N = 500, K = 200 };
@@ -385,8 +386,8 @@ static double folded(unsigned reduce, double old, double x)
     }
 }
 
-/* Scatters src (R, C) into `to` positions of dst along dim, whose rows have a
- * stride of `step` elements; f32 sums in a fixed order. */
+/* Scatters src (R, C) into an output with `to` positions along dim and a row
+ * stride of `step` elements. float32 is summed in a fixed order. */
 static void test_scatter(uint32_t dim, int64_t C, tn_dtype dtype, int64_t to,
                          int64_t step)
 {
@@ -449,8 +450,8 @@ static void test_scatter(uint32_t dim, int64_t C, tn_dtype dtype, int64_t to,
     buffer_drop(s.dst.buffer);
 }
 
-/* A row of blocks, groups and a remainder, with two indices outside the range
- * in different ones: all other points are added. */
+/* A row of several blocks and a remainder, with two indices out of range in
+ * different blocks. All other elements must be added. */
 static void test_scatter_outside(int64_t n, int64_t first, int64_t second,
                                  int64_t src_stride)
 {
@@ -487,10 +488,10 @@ static void test_scatter_outside(int64_t n, int64_t first, int64_t second,
     buffer_drop(s.dst.buffer);
 }
 
-/* Rows of src, each to the row that its index names. */
+/* Scatters each row of src to the row that its index selects. */
 static void test_scatter_rows(void)
 {
-    enum { R = 1500, C = 200, TO = 37 }; /* some blocks of rows */
+    enum { R = 1500, C = 200, TO = 37 }; /* several blocks of rows */
     float *src, *dst, want[TO * C];
     int64_t *index;
     tn_scatter_args s = {.size = sizeof s, .ndim = 2, .dim = 0,
@@ -534,7 +535,8 @@ static void test_scatter_rows(void)
 
 /* ---- sort --------------------------------------------------------------- */
 
-/* Does a come before b? NaN is greatest, -0 equals +0. */
+/* Compares a and b: negative if a sorts before b. NaN is greatest, -0 equals
+ * +0. */
 static int order_of(float a, float b)
 {
     if (isnan(a) || isnan(b))
@@ -542,7 +544,7 @@ static int order_of(float a, float b)
     return (a > b) - (a < b);
 }
 
-/* One in so many is NaN: 1, all. */
+/* One element in `nan` is NaN (1: all are NaN). */
 static void test_sort_of(int64_t count, int64_t keep, bool descending,
                          int64_t nan)
 {
@@ -577,7 +579,8 @@ static void test_sort_of(int64_t count, int64_t keep, bool descending,
             ordered = ordered && (descending ? way >= 0 : way <= 0);
             stable = stable && (way != 0 || place[here - 1] < place[here]);
         }
-    /* The elements that are left out come after the last one. */
+    /* The elements that are not returned must not sort before the last one
+     * returned. */
     for (int64_t l = 0; l < LINES && keep > 0; l++)
         for (int64_t i = 0; i < count; i++) {
             int64_t last = l * count + keep - 1;
@@ -612,7 +615,7 @@ static void test_sort(int64_t count, int64_t keep, bool descending)
     test_sort_of(count, keep, descending, 50);
 }
 
-/* Numbers of 64 bits whose range fits in 32 bits, or does not. */
+/* 64-bit integers whose range fits in 32 bits, or does not. */
 static void test_sort_i64(int64_t count, uint64_t range, bool descending)
 {
     int64_t *in, *out, *place;
@@ -628,7 +631,8 @@ static void test_sort_i64(int64_t count, uint64_t range, bool descending)
                         (uint64_t)random_below(1 << 30) << 4;
         in[i] = (int64_t)(bits % range) - 1000;
     }
-    in[count / 2] = (int64_t)(range - 1001); /* the whole range occurs */
+    in[count / 2] = (int64_t)(range - 1001); /* the greatest number; another
+                                              * element is the smallest */
     in[count / 3] = -1000;
     if (cpu->sort(queue, &s) != TN_OK)
         bail_out("%s", failure);
@@ -658,7 +662,8 @@ static void test_sort_i64(int64_t count, uint64_t range, bool descending)
     buffer_drop(s.out_index.buffer);
 }
 
-/* The first few are those of the whole order; whole numbers of both ends. */
+/* The first `few` elements equal those of a complete sort. Values include the
+ * limits of int32. */
 static void test_few_i32(int64_t count, int64_t few, bool descending)
 {
     int32_t *in;
@@ -733,7 +738,8 @@ int main(void)
         test_scatter(0, 200, TN_I16, 150, 512);
         test_scatter(1, 1, TN_F32, 37, 41);
         test_scatter(1, 1, TN_I16, 37, 41);
-        test_scatter(1, 600, TN_F32, 601, 640); /* blocks, groups and a rest */
+        /* several blocks and a remainder */
+        test_scatter(1, 600, TN_F32, 601, 640);
         test_scatter(1, 527, TN_I32, 30, 30);
         test_scatter(1, 272, TN_F64, 272, 272);
         test_scatter_outside(600, 300, 595, 1);
@@ -745,7 +751,7 @@ int main(void)
         test_sort(500, 500, true);
         test_sort(5000, 5000, false);
         test_sort(5001, 5001, true);
-        test_sort(600001, 600001, false); /* 4.6 MiB of items */
+        test_sort(600001, 600001, false); /* the sorted items take 4.6 MiB */
         test_sort(20000, 20000, false);
         for (int k = 0; k < 4; k++) {
             test_sort_i64(k & 1 ? 20000 : 700, 1000, k & 2);

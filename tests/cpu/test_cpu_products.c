@@ -1,22 +1,23 @@
-/* Products so large that their operands are packed once for all tiles have the
- * same bits as the same products computed a few rows at a time, which are not
- * packed; with gaps, strides and NaN as in test_cpu_primitives.c. */
+/* Products so large that their operands are packed once for all tiles. They
+ * have the same bits as the same products computed a few rows at a time, which
+ * are not packed. Layouts have gaps, strides and NaN as in
+ * test_cpu_primitives.c. */
 #include <math.h>
 
 #include "cpu_plugin.h"
 
-enum { ROWS = 61 }; /* at a time: fewer than are shared */
+enum { ROWS = 61 }; /* rows computed at a time: too few to be packed */
 
 typedef struct product_case {
     int64_t batch, m, n, k;
-    int layout; /* bits: a, b, c transposed; 8: rows with gaps; 16: all
-                   columns two apart */
+    int layout; /* bits 0 to 2: a, b, c is transposed; 8: rows have gaps; 16:
+                 * all columns have a stride of 2 */
     double alpha, beta;
 } product_case;
 
-/* From 8 M multiply-adds on; blocks are of 2048 rows and columns, and of 384
- * of k, or more where there are few rows and columns; then tiles are smaller,
- * too. */
+/* Products of 8 million multiply-adds or more, which are packed. Blocks have
+ * 2048 rows or columns and 384 of k. With few rows and columns, blocks have
+ * more of k, and tiles are smaller. */
 static const product_case products[] = {
     {1, 300, 280, 130, 0, 1, 0},   {1, 260, 270, 300, 7, 1, 0},
     {2, 130, 331, 200, 8, 2, 3},   {1, 2100, 70, 64, 1, 1, 1},
@@ -100,8 +101,8 @@ static bool product_is_right(tn_dtype dtype, const product_case *p)
     return same;
 }
 
-/* A row times n long columns that are stored as rows, several at a time,
- * compared with one after the other; both add to the output. */
+/* Multiplies a row with n long columns that are contiguous. Several columns
+ * computed at a time must equal one at a time. Both add to the output. */
 static bool row_is_right(tn_dtype dtype, int64_t n, int64_t k)
 {
     const size_t size = dtype == TN_F64 ? 8 : 4;

@@ -1,5 +1,6 @@
-/* The random words of the cpu plugin equal those of lib/kernel/philox.h for
- * every instruction set, for elements that share counters and for others. */
+/* The cpu plugin's random words equal those of lib/kernel/philox.h for every
+ * instruction set, whether consecutive elements share a Philox counter or
+ * not. */
 #include "../tap.h"
 #include <tenon/base.h>
 
@@ -11,7 +12,8 @@ enum { COUNT = 300 };
 
 static const struct kind {
     const char *name;
-    uint64_t first, step; /* step 0: any */
+    uint64_t first, step; /* counters first, first + step, ...; step 0:
+                           * arbitrary counters */
 } kinds[] = {
     {"neighbours", 0, 1},         {"neighbours from 3", 3, 1},
     {"even numbers", 0, 2},       {"odd numbers", 1, 2},
@@ -36,7 +38,7 @@ static void test_kind(const tn_cpu_routines *r, const char *isa,
         key[i] = 0x9e3779b97f4a7c15u + i / 100;
         call[i] = 0xf00000000u + i / 50;
     }
-    a[200]++; /* a gap */
+    a[200]++; /* leaves out a counter */
     for (int64_t n = 0; n <= COUNT; n += n < 80 ? 1 : 55) {
         got[n] = next[n] = 1234;
         r->op[TN_K_PHILOX][CPU_I64](got, a, key, call, n, 6);

@@ -1,13 +1,12 @@
-/* Scans of the CPU plugin, for each instruction set, compared with the
- * definition in plugin.h as a plain loop. */
+/* Prefix sums and the other scans of the CPU plugin, for each instruction set,
+ * compared with plain loops that follow the definition in plugin.h. */
 #include <math.h>
 
 #include "cpu_plugin.h"
 
-/* ---- the definition ----------------------------------------------------- */
+/* ---- reference loops ----------------------------------------------------- */
 
-/* Floats are summed in float: a sum of two floats as doubles, rounded once, is
- * the same. */
+/* Adds two floats as doubles and rounds once, which equals a sum in float. */
 static double plus(tn_dtype dtype, double x, double y)
 {
     return dtype == TN_F64 ? x + y : (float)(x + y);
@@ -53,7 +52,8 @@ static double load(const void *memory, tn_dtype dtype, int64_t at)
     return x;
 }
 
-/* As bits: rounded to nearest even for BF16; all NaNs are one. */
+/* Returns the value's bits in this dtype: BF16 is rounded to nearest even; all
+ * NaNs have the same bits. */
 static uint64_t stored(tn_dtype dtype, double value)
 {
     float x = (float)value;
@@ -90,7 +90,8 @@ static void put(void *memory, tn_dtype dtype, int64_t at, double value)
         ((uint16_t *)memory)[at] = (uint16_t)(bits >> 16);
 }
 
-/* Numbers of many sizes; now and then one that is special. */
+/* Returns a number of random magnitude; one in `special` is infinite, NaN or
+ * 0. */
 static double number(int64_t special)
 {
     static const double of[] = {-0.0, 0.0, 1e-310, NAN, INFINITY, -INFINITY};
@@ -176,7 +177,7 @@ static void test_sums(const char *isa)
            0, "many rows");
 }
 
-/* ---- the other kinds ----------------------------------------------------- */
+/* ---- cumulative minimum, maximum and product ----------------------------- */
 
 static void test_places(void)
 {
@@ -218,22 +219,23 @@ static void test_places(void)
     buffer_drop(s.out_index.buffer);
 }
 
-/* One step of the other kinds; does x replace the running value? */
+/* Applies one step of a scan to *fold. Returns whether x replaces the running
+ * value. */
 static bool takes_over(unsigned kind, double *fold, double x)
 {
     const bool takes = isnan(x) || (kind == TN_REDUCE_MAX ? x >= *fold
                                                           : x <= *fold);
     if (isnan(*fold) || isnan(x))
         *fold = NAN;
-    else if (x == *fold && x == 0) /* of MAX +0, of MIN -0, if there is one */
+    else if (x == *fold && x == 0) /* MAX prefers +0, MIN -0 */
         *fold = (signbit(x) != 0) == (kind == TN_REDUCE_MIN) ? x : *fold;
     else if (takes)
         *fold = x;
     return takes;
 }
 
-/* Lines without gaps, in which a new extreme is rare, or one of equals, or a
- * NaN. */
+/* Tests contiguous rows in which a new minimum or maximum is rare, or equal
+ * numbers or NaN occur. */
 static int64_t wrong_minmax(tn_dtype dtype, unsigned kind, int64_t count,
                               int64_t range, int64_t special)
 {
@@ -288,7 +290,7 @@ static void test_minmax(const char *isa)
     is_int(wrong, 0, "%s: running minima and maxima, and their positions", isa);
 }
 
-/* Many rows, contiguous or interleaved, also in place. */
+/* Scans many rows, contiguous or interleaved, also in place. */
 static void test_scan_lines(bool columns, bool in_place)
 {
     enum { LINES = 77, COUNT = 301 };
@@ -348,7 +350,7 @@ int main(void)
         for (int way = 0; way < 4; way++)
             test_scan_lines(way & 1, way & 2);
         plugin_close();
-        chosen_stream = "0"; /* past the caches */
+        chosen_stream = "0"; /* non-temporal stores */
         if (!plugin_open(isas[i]))
             bail_out("%s", failure);
         test_sums(isas[i]);

@@ -1,12 +1,13 @@
-/* test_cpu_taps.c: sums of few elements times weights, and contiguous segments
- * padded with zeros, forward and backward, have the reference's bits for every
- * instruction set of this machine, also with non-temporal stores and with
- * infinities, NaN and zeros. Sizes are such that blocks share indices, that
- * rows are longer and shorter than vectors, and that a dimension's last block
- * is shorter than the others.
+/* test_cpu_taps.c: weighted sums of a few elements (interpolation), and
+ * contiguous segments padded with zeros, forward and backward, have the
+ * reference plugin's bits for every instruction set of this machine, with and
+ * without non-temporal stores, and with infinities, NaN and zeros. In this file
+ * a tap is one element of such a sum. Sizes are such that blocks share indices,
+ * that rows are longer and shorter than vectors, and that a dimension's last
+ * block is shorter than the others.
  *
- * A device is opened once in a process, so each combination runs in a process
- * of its own: this program, started to print hashes. */
+ * A process can open a device once, so each combination of settings runs in a
+ * new process of this program, which prints hashes of the results. */
 #include <tenon/tenon.h>
 
 #include <math.h>
@@ -16,7 +17,7 @@
 
 enum { MOST = 8192 /* bytes of all hashes */, KINDS = 29 };
 
-/* All NaN are one. */
+/* Adds the bits of x to the hash. All NaNs have the same bits. */
 static uint64_t hash_more(uint64_t hash, tn_tensor *x)
 {
     size_t bytes = (size_t)tn_tensor_numel(x) * sizeof(float);
@@ -75,52 +76,55 @@ static tn_tensor *made_of(int kind, tn_tensor *x)
         return tn_local_response_norm(x, 5);
     case 8:
         return tn_pad(x, tn_dims(3, 2, 1, 4), .mode = "reflect");
-    case 9: /* in three dimensions */
+    case 9: /* a tensor of three padded dimensions */
         return tn_pad(x, tn_dims(9, 0, 0, 1, 2, 3), .mode = "replicate");
     case 10:
         return tn_pad(x, tn_dims(5, 2, -3, 6), .mode = "circular");
     case 11:
         return tn_pad(x, tn_dims(1, 2, 0, 0, 3, -1));
-    case 12: /* not the last dimension */
+    case 12: /* pads a dimension other than the last */
         return tn_pad(tn_transpose(x, 1, 2), tn_dims(0, 0, 2, 70));
     case 13:
         return tn_to_dtype(tn_pad(tn_to_dtype(x, TN_BF16), tn_dims(1, 1, -2, 9)),
                            TN_F32);
     case 14:
         return tn_unfold_images(x, tn_dims(3), .padding = 1);
-    case 15: /* more padding than elements */
+    case 15: /* padding that is larger than the input */
         return tn_unfold_images(x, tn_dims(2, 5), .padding = 7, .dilation = 3);
     case 16:
         return tn_unfold_images(x, tn_dims(3), .paddings = tn_dims(4, 0),
                                 .strides = tn_dims(2, 1));
-    case 17: /* an element on both sides, or on one */
+    case 17: /* padded with one element on both sides, or on one side */
         return tn_pad(x, tn_dims(1, 1, 1, 1), .mode = "reflect");
     case 18:
         return tn_pad(x, tn_dims(0, 1, 2, 0), .mode = "replicate");
     case 19:
         return tn_pad(x, tn_dims(1, 1, 1, 0));
-    case 20: /* lines alone, then rows alone; one that is many vectors */
+    case 20: /* the height only; case 21: the width only, with rows of
+              * many vectors */
         return tn_interpolate(x, tn_dims(37, tn_tensor_shape(x)[3]),
                               .mode = "bilinear");
     case 21:
         return tn_interpolate(x, tn_dims(tn_tensor_shape(x)[2], 500),
                               .mode = "bilinear");
-    case 22: /* an outer dimension with a step, more taps than are written out */
+    case 22: /* downsamples an outer dimension with more taps than the kernel
+              * writes out */
         return tn_interpolate(tn_narrow(x, 1, 1, 5), tn_dims(16, 17),
                               .mode = "bilinear", .antialias = true);
-    case 23: /* in three dimensions */
+    case 23: /* three interpolated dimensions */
         return tn_squeeze(tn_interpolate(tn_unsqueeze(x, 0),
                                          tn_dims(21, 33, 40),
                                          .mode = "trilinear"));
-    case 24: /* twelve taps and more for the gradient */
+    case 24: /* twelve taps, and more for the gradient */
         return tn_interpolate(x, none, .scale_factor = 3, .mode = "bicubic");
-    case 25: /* few of them are near each other */
+    case 25: /* few taps are adjacent */
         return tn_interpolate(x, tn_dims(4, 3), .mode = "bilinear");
-    case 26: /* three taps */
+    case 26: /* three taps for each element */
         return tn_interpolate(x, none, .scale_factor = 3);
-    case 27: /* nine, ten or twelve taps, of which some are not there */
+    case 27: /* nine, ten or twelve taps, some of which are outside the input */
         return tn_adaptive_avg_pool2d(x, tn_dims(4, 5));
-    case 28: /* rows with gaps between, the last of which ends the memory */
+    case 28: /* rows with gaps between; the last row ends where the memory
+              * ends */
         return tn_interpolate(tn_narrow(x, 3, tn_tensor_shape(x)[3] - 5, 5),
                               tn_dims(tn_tensor_shape(x)[2], 31),
                               .mode = "bilinear");
@@ -129,7 +133,7 @@ static tn_tensor *made_of(int kind, tn_tensor *x)
     }
 }
 
-/* The nine taps of each position, one of which is outside. */
+/* Sums nine taps for each position, one of which is out of range. */
 static uint64_t hash_of_fault(void)
 {
     enum { PLACES = 40, TAPS = 9 };
@@ -145,7 +149,7 @@ static uint64_t hash_of_fault(void)
         {TN_VALUE_TENSOR, 0, {.tensor = x}},
         {TN_VALUE_TENSOR, 0, {.tensor = at}},
         {TN_VALUE_TENSOR, 0, {.tensor = weight}},
-        {TN_VALUE_TENSOR, 0, {.tensor = at}}, /* for gradients */
+        {TN_VALUE_TENSOR, 0, {.tensor = at}}, /* used by the gradient only */
         {TN_VALUE_TENSOR, 0, {.tensor = weight}},
         {TN_VALUE_INT, 0, {.i = 1}}};
     if (tn_op_call(tn_op_find("resample"), value, 6, &y, 1) == 1)
@@ -182,7 +186,8 @@ static int print_hashes(void)
     return 0;
 }
 
-/* The hashes of a process with these settings; false if it could not run. */
+/* Stores the hashes that a process with these settings prints. Returns false if
+ * it could not run. */
 static bool hashes_of(const char *self, const char *device, const char *isa,
                       int threads, const char *stream, char *hashes)
 {

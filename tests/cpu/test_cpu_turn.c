@@ -1,5 +1,6 @@
-/* Matrices transposed by square tiles, and rows copied, for every instruction
- * set: all small sizes, and nothing beside them is written. */
+/* Transposes matrices by square tiles, and copies rows, for every
+ * instruction set. Tests all small sizes, and that nothing outside the
+ * result is written. */
 #include "../tap.h"
 #include <tenon/base.h>
 
@@ -11,8 +12,9 @@ enum { MOST = 37, GAP = 11, STEP = MOST + GAP };
 static uint8_t in[8 * STEP * STEP];
 static _Alignas(64) uint8_t out[8 * STEP * STEP];
 
-/* How many bytes of out differ from the transposed matrix (columns, rows)
- * surrounded by zeros. The strides are those of rows of out and in. */
+/* Returns how many bytes of the output differ from the transposed matrix
+ * (columns, rows), surrounded by zeros. out_step and in_step are the row
+ * strides of output and input. */
 static int64_t wrong_bytes(size_t bytes, int64_t rows, int64_t columns,
                            int64_t out_step, int64_t in_step)
 {
@@ -29,7 +31,8 @@ static int64_t wrong_bytes(size_t bytes, int64_t rows, int64_t columns,
     return wrong;
 }
 
-/* Of two rows without gaps, or of two columns: elements that are laced. */
+/* Transposes two contiguous rows, or two columns, whose elements are
+ * interleaved in the result. Returns the number of wrong bytes. */
 static int64_t wrong_pairs(const tn_cpu_routines *r, size_t bytes)
 {
     int64_t wrong = 0;
@@ -44,7 +47,8 @@ static int64_t wrong_pairs(const tn_cpu_routines *r, size_t bytes)
     return wrong;
 }
 
-/* Three rows of each length, separate and adjacent. */
+/* Copies three rows of each length, with and without gaps between rows. Returns
+ * the number of wrong bytes. */
 static int64_t wrong_rows(const tn_cpu_routines *r)
 {
     enum { LONGEST = 1100 };

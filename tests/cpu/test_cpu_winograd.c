@@ -1,15 +1,15 @@
 /* Convolutions with windows of 3 x 3 and of 1 x 3 by Winograd's algorithm, and
- * by direct sums, compared with sums in float64: odd sizes, paddings, groups
- * and channels; the same bits with 1 thread and with 3; NaN and infinity
- * exactly where the sums have them. */
+ * by direct sums, compared with sums in float64. Tests odd sizes, paddings,
+ * groups and channels. The bits are the same with 1 thread and with 3. NaN and
+ * infinity occur exactly where the sums have them. */
 #include <math.h>
 
 #include "cpu_plugin.h"
 
 typedef struct shape {
-    int64_t count, groups, in, out; /* channels of a group */
+    int64_t count, groups, in, out; /* in, out: channels of each group */
     int64_t size[2], pad[2];
-    bool biased, line; /* line: of windows of one row, else of three */
+    bool biased, line; /* line: windows have one row, otherwise three */
 } shape;
 
 static const shape shapes[] = {
@@ -25,7 +25,7 @@ static const shape shapes[] = {
     {1, 1, 130, 65, {7, 7}, {1, 1}, true, false},
     {40, 1, 4, 4, {2, 3}, {1, 1}, false, false},
     {2, 1, 9, 8, {11, 12}, {3, 4}, true, false},
-    {1, 1, 9, 10, {3, 301}, {1, 1}, true, false}, /* rows beyond a block */
+    {1, 1, 9, 10, {3, 301}, {1, 1}, true, false}, /* rows longer than a block */
     {1, 1, 1, 1, {1, 1}, {0, 1}, true, true},
     {1, 1, 1, 1, {1, 3}, {0, 0}, false, true},
     {2, 1, 16, 16, {1, 7}, {0, 1}, true, true},
@@ -38,11 +38,11 @@ static const shape shapes[] = {
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
-/* Of one shape: its tensors, the sums, and how large they may grow. */
+/* A convolution of one shape: its arguments and its tensors. */
 typedef struct convolution {
     tn_conv_args args;
-    int64_t in, weight, out; /* elements */
-    float *memory[4];        /* in, weight, out, bias */
+    int64_t in, weight, out; /* numbers of elements */
+    float *memory[4];        /* tensors: in, weight, out, bias */
     tn_buffer *buffer[4];
 } convolution;
 
@@ -100,10 +100,10 @@ static bool convolve(const convolution *c)
     return extension && extension->run(queue, &c->args) == TN_OK;
 }
 
-/* What a kind writes. */
+/* Index in memory[] of the tensor that each kind of convolution writes. */
 static const int memory_of[] = {2, 0, 1};
 
-/* The same in float64, and the sums of absolute values. */
+/* Computes the convolution in float64, and the sums of absolute values. */
 static void convolve_slowly(const convolution *c, double *sum, double *size)
 {
     const tn_conv_args *a = &c->args;
@@ -131,7 +131,8 @@ static void convolve_slowly(const convolution *c, double *sum, double *size)
                           row) * a->in_size[1] + column;
             const int64_t place[] = {q, at, o * in_channels * taps + i};
             double product = 1;
-            for (int k = 0; k < 3; k++) /* of the two that are not written */
+            for (int k = 0; k < 3; k++) /* sets the two tensors that are not
+                                         * written */
                 if (k != (int)a->kind)
                     product *= (double)c->memory[memory_of[k]][place[k]];
             sum[place[a->kind]] += product;
@@ -140,7 +141,7 @@ static void convolve_slowly(const convolution *c, double *sum, double *size)
     }
 }
 
-/* Within 4 times the random-walk error of a sum of that size, in ulp. */
+/* Allows 4 times the random-walk error of a sum of that size, in ulp. */
 static bool is_near(const float *got, const double *want, const double *size,
                     int64_t n)
 {
@@ -156,7 +157,8 @@ static bool is_near(const float *got, const double *want, const double *size,
 
 static uint64_t sum_of_bits[SHAPES][3];
 
-/* Bits of a set's first turn, then of another number of threads. */
+/* Hashes of the results with the first number of threads, which the results
+ * with the other number must equal. */
 static uint64_t bits_of(const float *x, int64_t n)
 {
     uint64_t hash = 14695981039346656037u;
@@ -202,8 +204,8 @@ static void test_shapes(const char *isa, int threads)
         ok(moved == 0, "the same bits by another number of threads");
 }
 
-/* A NaN or an infinity in one pixel: windows that contain it give NaN or
- * infinity, and the bits of all others do not change. */
+/* One pixel is NaN or infinite. Windows that contain it give NaN or infinity,
+ * and the bits of all other results do not change. */
 static void test_special(const char *isa, int threads)
 {
     (void)threads;
@@ -222,7 +224,8 @@ static void test_special(const char *isa, int threads)
                 bail_out("out of memory");
             good = good && convolve(&c);
             memcpy(before, c.memory[2], (size_t)c.out * 4);
-            c.memory[0][2 * 9 * 12 + at] = special[k % 3]; /* of image 0 */
+            /* a pixel of image 0 */
+            c.memory[0][2 * 9 * 12 + at] = special[k % 3];
             good = good && convolve(&c);
             for (int64_t q = 0; q < c.out; q++) {
                 bool seen = q < 9 * 9 * 12 &&

@@ -1,12 +1,12 @@
-/* A libcuda.so.1 without a GPU, for test_dnn.c: cuDNN finds each function that
- * it looks up, there is no device, and kernels that it has compiled are
- * accepted. */
+/* A libcuda.so.1 without a GPU, for test_dnn.c. It exports each function that
+ * cuDNN looks up, reports that there is no device, and accepts any compiled
+ * kernel. */
 
 #define NO_DEVICE 100 /* CUDA_ERROR_NO_DEVICE */
 
 #define SEEN __attribute__((visibility("default")))
 
-/* By which test_dnn.c knows it. */
+/* test_dnn.c looks this symbol up to recognise this driver. */
 SEEN extern const int tn_accepting_driver;
 const int tn_accepting_driver = 1;
 

@@ -1,24 +1,25 @@
-/* bugs.h: the start of programs with seeded bugs: a context, streams, and
- * blocks of memory that are restored before each bug. */
+/* bugs.h: the common part of programs that make deliberate mistakes in driver
+ * calls: a context, streams, and blocks of memory that are restored before each
+ * mistake. */
 #ifndef TN_TESTS_BUGS_H
 #define TN_TESTS_BUGS_H
 
 #include "calls.h"
 
-static tn_cu_context context, second; /* of devices 0 and 1 */
-static tn_cu_stream stream, other;    /* of device 0 */
-static tn_cu_stream far;              /* of device 1 */
-/* Blocks of 64 bytes: initialized; uninitialized; freed; initialized on
- * device 1. */
+static tn_cu_context context, second; /* contexts of devices 0 and 1 */
+static tn_cu_stream stream, other;    /* streams of device 0 */
+static tn_cu_stream far;              /* stream of device 1 */
+/* Blocks of 64 bytes: block is initialized, blank uninitialized, freed has been
+ * freed, and remote is an initialized block on device 1. */
 static tn_cu_pointer block, blank, freed, remote;
-static uint64_t eight[8]; /* the host's */
+static uint64_t eight[8]; /* host memory */
 
 static inline tn_cu_result end(tn_cu_stream of)
 {
     return cuStreamSynchronize(of);
 }
 
-/* Restores the blocks before a scene. */
+/* Restores the blocks before a test. */
 static inline void begin(void)
 {
     char said[4096];

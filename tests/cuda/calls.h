@@ -1,4 +1,5 @@
-/* calls.h: direct calls of the simulated driver, as a program makes them. */
+/* calls.h: direct calls of the simulated CUDA driver, as a program makes
+ * them. */
 #ifndef TN_TESTS_CALLS_H
 #define TN_TESTS_CALLS_H
 
@@ -17,7 +18,7 @@ tn_cu_result cuMemFreeHost(void *pointer);
 void sim_reports(char *out, size_t room);
 void sim_mend(void);
 
-/* Ends the test program if a call fails that must not. */
+/* Ends the test program if a call that must succeed fails. */
 static inline void must(tn_cu_result error, const char *what)
 {
     char said[4096];
@@ -29,7 +30,7 @@ static inline void must(tn_cu_result error, const char *what)
 #define MUST(call) must(call, #call)
 
 /* A kernel f whose body reads %a, %b, %c (64 bits) and sets %d, which is stored
- * where its first parameter points. */
+ * at the address in its first parameter. */
 static const char calls_form[] =
     ".version 8.0\n.target sm_75\n.address_size 64\n"
     ".visible .entry f(.param .u64 p0, .param .u64 a, .param .u64 b,\n"

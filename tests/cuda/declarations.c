@@ -1,6 +1,6 @@
-/* Compiled if a CUDA toolkit is installed: the plugin's declarations of the
- * driver, NVRTC, cuBLASLt and cuSOLVER agree with the toolkit's headers; those
- * of cuDNN if its header is there, too. */
+/* Compiled if a CUDA toolkit is installed. Static assertions check that the
+ * plugin's declarations of the driver, NVRTC, cuBLASLt and cuSOLVER agree with
+ * the toolkit's headers, and those of cuDNN if its header is installed. */
 #include <cublasLt.h>
 #include <cuda.h>
 #include <cusolverDn.h>
@@ -80,8 +80,9 @@ _Static_assert(sizeof(CUresult) == sizeof(int), "CUresult is an int");
 _Static_assert(sizeof(CUdevice_attribute) == sizeof(int), "an int too");
 _Static_assert(sizeof(nvrtcResult) == sizeof(int), "an int too");
 
-/* Every function is there under its symbol. Enumerations are int here, so the
- * types are not the same to a compiler, and are not compared. */
+/* Checks that every function exists under its symbol. Types are not compared:
+ * enumerations are int in our declarations, so the compiler sees different
+ * types. */
 #define DECLARED(field, symbol, parameters)                                   \
     _Static_assert(sizeof(&symbol) == sizeof(tn__cu.field), #symbol);
 TN_CUDA_DRIVER_MAP(DECLARED)
@@ -154,7 +155,7 @@ _Static_assert(offsetof(tn_lt_found, state) ==
 TN_LT_MAP(DECLARED)
 #undef DECLARED
 
-/* ---- cuSOLVER, and its cuBLAS -------------------------------------------- */
+/* ---- cuSOLVER, and its use of cuBLAS ------------------------------------- */
 
 SAME(TN_SOLVER_ALLOC_FAILED, CUSOLVER_STATUS_ALLOC_FAILED);
 SAME(TN_BLAS_ALLOC_FAILED, CUBLAS_STATUS_ALLOC_FAILED);
@@ -170,8 +171,8 @@ SAME(TN_SOLVER_VALUES, CUSOLVER_EIG_MODE_NOVECTOR);
 SAME(TN_SOLVER_VECTORS, CUSOLVER_EIG_MODE_VECTOR);
 _Static_assert(sizeof(cusolverStatus_t) == sizeof(int), "an int");
 
-/* Calls with arguments of our types. Pointers to numbers are void in our
- * declarations, so the toolkit's functions accept them; a missing or extra
+/* Compiles calls with arguments of our types. Pointers to numbers are void in
+ * our declarations, so the toolkit's functions accept them; a missing or extra
  * parameter is an error. */
 #define CALLED(symbol, ...)                                                   \
     _Static_assert(sizeof(symbol(__VA_ARGS__)) == sizeof(int), #symbol)
@@ -203,7 +204,7 @@ BOTH(cusolverDn, gesvd_bufferSize, p, i, i, p);
 BOTH(cusolverDn, gesvd, p, i, i, i, i, p, i, p, p, i, p, i, p, i, p, p);
 BOTH(cublas, trsm_v2, p, i, i, i, i, i, i, p, p, i, p, i);
 
-/* ---- cuDNN, whose header a toolkit may be without ------------------------- */
+/* ---- cuDNN, whose header may be missing ---------------------------------- */
 
 #if __has_include(<cudnn_graph.h>)
 #include <cudnn_graph.h>

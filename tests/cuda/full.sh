@@ -1,10 +1,11 @@
-# All tests on the simulated driver, run by `make check-cuda-full`. They take
-# about an hour of one core with an empty cache. `make check` runs a part of
-# each.
+# Runs all tests on the simulated driver, for `make check-cuda-full`. They take
+# about an hour of processor time with an empty cache. `make check` runs a part
+# of each.
 #
-#   TENON_TEST_PROGRAMS   random programs, for each seed of the driver's (400)
-#   TENON_SIM_SEEDS       seeds of random scheduling; none: not random (none 1 2 3)
-#   TENON_SIM_PARTS       the parts to run, in this order (seeds golden suite kit
+#   TENON_TEST_PROGRAMS   random programs, for each of TENON_SIM_SEEDS (400)
+#   TENON_SIM_SEEDS       seeds that randomize the order of the driver's work;
+#                         none: a fixed order (none 1 2 3)
+#   TENON_SIM_PARTS       parts to run, in this order (seeds golden suite kit
 #                         learn)
 #
 # It prints the time of each part.

@@ -16,7 +16,7 @@
 #include "../plugins/folder.h"
 #include "../tap.h"
 
-/* A function of the simulated driver by its name, or NULL. */
+/* Stores the address of a function of the simulated driver, or NULL. */
 static inline void on_sim_find(const char *name, void *out)
 {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -24,7 +24,7 @@ static inline void on_sim_find(const char *name, void *out)
     memcpy(out, &found, sizeof found);
 }
 
-/* For on_sim_ready, in a child. */
+/* Prints in a child process why there is no device; called by on_sim_ready. */
 static inline void on_sim_print_reason(void)
 {
     tn_log_set(NULL, NULL);
@@ -39,13 +39,13 @@ static inline bool on_sim_already(void)
     return found;
 }
 
-/* Should the program run on a real driver? */
+/* Returns whether the program should run on a real driver. */
 static inline bool on_real_driver(void)
 {
     return getenv("TENON_TEST_GPU") && !on_sim_already();
 }
 
-/* Restarts the program if necessary. */
+/* Restarts the program with the simulated driver if necessary. */
 static inline void on_sim(char **argv)
 {
     const char *build = getenv("top_builddir"), *now = getenv("LD_LIBRARY_PATH");
@@ -67,18 +67,18 @@ static inline void on_sim(char **argv)
     bail_out("the program does not start again");
 }
 
-/* The same for a program that also works on a real driver. */
+/* Like on_sim, for a program that also works on a real driver. */
 static inline void on_any_driver(char **argv)
 {
     if (!on_real_driver())
         on_sim(argv);
 }
 
-/* False, after a skip, if the program cannot run. reason: why there is no
- * device. */
+/* Returns whether the program can run; otherwise reports a skip. `reason` is
+ * why there is no device. */
 static inline bool on_sim_ready(const char *reason)
 {
-    if (strstr(reason, "NVRTC")) /* without it nothing runs */
+    if (strstr(reason, "NVRTC")) /* without NVRTC no kernel can be compiled */
         skip(1, reason);
     else if (*reason)
         bail_out("%s", reason);

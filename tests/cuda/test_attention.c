@@ -1,6 +1,7 @@
-/* Attention by the device's kernels equals its decomposition, on the simulated
- * driver: results, first and second derivatives; dropout drops the same
- * elements; no scores are in memory. */
+/* The CUDA plugin's attention kernels, on the simulated driver, equal the
+ * decomposition into separate operators: results, first and second derivatives.
+ * Dropout drops the same elements, and the score matrix is never stored in
+ * memory. */
 #include "../tap.h"
 #include "on_sim.h"
 
@@ -8,7 +9,7 @@ typedef struct sizes {
     tn_dtype dtype;
     int64_t batch, heads, kv_heads, queries, keys, features, values;
     bool causal;
-    int mask; /* 0: none; 1: bool; 2: added */
+    int mask; /* 0: none; 1: bool; 2: float, added */
     double dropout;
 } sizes;
 
@@ -35,8 +36,8 @@ typedef struct results {
     tn_tensor *y, *g[3], *again[3];
 } results;
 
-/* The same by the extension or without it. Where twice: the gradients of a sum
- * of the gradients, too. */
+/* Computes attention with the extension or without it. If `twice` is set, also
+ * the gradients of a sum of the gradients. */
 static results run(const sizes *s, const char *mask_of, bool twice)
 {
     results r;
@@ -70,8 +71,8 @@ static results run(const sizes *s, const char *mask_of, bool twice)
     return r;
 }
 
-/* Rounding of sums, and that of a half type, which the decomposition does once
- * and the kernel for the weights too. */
+/* The tolerance covers rounding of sums and of half types. The decomposition
+ * rounds results to the half type once; the kernel also rounds the weights. */
 static void is_near(tn_tensor *got, tn_tensor *want, const sizes *s,
                     const char *what)
 {
@@ -105,8 +106,9 @@ static void check(const sizes *s, bool twice)
     tn_scope_close(scope);
 }
 
-/* Queries for each batch and head, keys for each batch, values shared by all:
- * broadcast operands are read in place, and gradients are summed. */
+/* Queries differ for each batch and head, keys for each batch, and all share
+ * the values. Broadcast operands are read in place, and their gradients are
+ * summed. */
 static void check_broadcast(bool shares_heads)
 {
     tn_scope *scope = tn_scope_open();
@@ -157,7 +159,7 @@ static void check_masked_between(void)
     tn_scope_close(scope);
 }
 
-/* The internal rows can be called by name. */
+/* Operators without a public C function can be called by name. */
 static void check_by_name(void)
 {
     tn_scope *scope = tn_scope_open();
@@ -187,7 +189,8 @@ static void check_by_name(void)
     tn_scope_close(scope);
 }
 
-/* Scores would take 4 MiB and be detected; with non-contiguous operands. */
+/* Scores would take 4 MiB, which the peak of allocated memory would show.
+ * Operands are not contiguous. */
 static void check_memory(void)
 {
     tn_device *device = tn_device_current();
@@ -223,7 +226,7 @@ static tn_status run_step(void *context)
     return tn_copy_(s->y, dropping(s->x)) ? TN_OK : tn_error_code();
 }
 
-/* A replay draws new random numbers. */
+/* A replayed graph draws new random numbers. */
 static void check_replay(void)
 {
     tn_scope *scope = tn_scope_open();

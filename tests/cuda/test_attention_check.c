@@ -1,7 +1,7 @@
-/* attention_check.c, with attention functions of the test in place of cuDNN's
- * and the plugin's kernels: one that differs by more than rounding is not used,
- * nor one that cannot run, and each class of shapes is tried once. Device
- * memory is the process's here. */
+/* Tests attention_check.c, which compares cuDNN's attention with the plugin's
+ * kernels before it is used. Functions of this test replace both. cuDNN's
+ * function is not used if it differs by more than rounding or cannot run, and
+ * each class of shapes is tried once. Device memory is host memory here. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,13 +11,14 @@
 #include "../../backends/cuda/cudnn.h"
 #include "../tap.h"
 
-/* ---- what stands around it ---------------------------------------------- */
+/* ---- replacements for the rest of the plugin ----------------------------- */
 
 tn_cuda_driver tn__cu;
 tn_dnn tn__dnn;
 bool tn__cuda_forked;
 static char said[512];
-static const char *missing; /* why there is no cuDNN */
+static const char *missing; /* reason why there is no cuDNN; NULL: there is
+                             * cuDNN */
 static int live, asked, own_runs;
 
 static void log_line(int level, const char *format, ...)
@@ -29,7 +30,7 @@ static void log_line(int level, const char *format, ...)
     va_end(args);
 }
 
-/* A cache of one entry. */
+/* A persistent cache of one entry. */
 static char kept_key[512];
 static uint64_t kept_bytes, kept_value_bytes;
 static unsigned char kept_value[64];
@@ -106,10 +107,11 @@ const char *tn__cuda_open(tn_cuda_library which)
     return missing;
 }
 
-/* ---- attentions --------------------------------------------------------- */
+/* ---- attention functions ------------------------------------------------- */
 
-/* The results of a kind are numbers of q's, one after the other: no attention,
- * but the same from both, and read from where the arguments say. */
+/* Instead of attention, copies the numbers of q, repeated, to a result. Both
+ * functions thus give the same results, read through the strides of the
+ * arguments. */
 static void copy_numbers(const tn_strided *to, const tn_strided *from,
                          int64_t count, int64_t of)
 {
@@ -147,7 +149,8 @@ tn_status tn__cuda_attention_own(tn_queue *queue, const tn_attention_args *a)
     return TN_OK;
 }
 
-/* How cuDNN errs: an element of a result gets these bits, if any. */
+/* The error that cuDNN's function makes: an element of the result with this
+ * number gets these bits. */
 static int wrong_side; /* 0: none; 1 out; 2 lse; 3 dq; 4 dk; 5 dv */
 static uint32_t wrong_bits;
 static const char *declined;
@@ -171,7 +174,7 @@ tn_status tn__cuda_attention_try(tn_queue *queue, const tn_attention_args *a,
     return TN_OK;
 }
 
-/* ---- what is seen ------------------------------------------------------- */
+/* ---- calls and their results --------------------------------------------- */
 
 static tn_cuda_listed listed = {.info = {.name = "GPU"}};
 static tn_plugin_device device = {.listed = &listed, .driver_version = 13000};
@@ -185,7 +188,8 @@ static tn_attention_args problem(tn_dtype dtype, uint32_t kind)
         .features = 64, .values = 32, .q = {.dtype = dtype}};
 }
 
-/* The first use of a queue without a cache. */
+/* Returns whether cuDNN's attention is accepted in its first check, on a new
+ * queue with an empty cache. */
 static bool fresh(const tn_attention_args *a)
 {
     tn_queue queue = {.device = &device,
@@ -276,7 +280,7 @@ static void test_once(void)
        "for another GPU it is tried again");
     listed.info.name[0] = 'G';
     tn_attention_args b = a;
-    for (int i = 0; i < 40; i++) { /* more than are remembered */
+    for (int i = 0; i < 40; i++) { /* more classes than are remembered */
         b.features = 8 * (1 + i % 16);
         b.values = 8 * (1 + i / 16);
         tn__cuda_attention_is_accurate(&queue, &b);

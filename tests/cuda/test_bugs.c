@@ -1,12 +1,12 @@
-/* Seeded bugs in calls of the driver, each of which the simulated driver must
- * detect and name; and for each a correct version, of which it must report
- * nothing. Bugs in kernels: test_bugs_kernels.c. */
+/* Deliberate mistakes in calls of the CUDA driver. The simulated driver must
+ * detect each one and name it, and must report nothing for the correct version.
+ * test_bugs_kernels.c has mistakes in kernels. */
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "bugs.h"
 
-/* A launch on a stream that reads or writes the block. */
+/* Launches a kernel that reads or writes the block on this stream. */
 static tn_cu_result launch(const char *body, tn_cu_stream on)
 {
     tn_cu_module module;
@@ -114,12 +114,12 @@ static tn_cu_result copy_across(bool right)
     return error ? error : end(stream);
 }
 
-/* Reading a result before it was waited for: old data, each time. */
+/* Reads a result before waiting for it, so the host sees old data each time. */
 static tn_cu_result no_wait(bool right)
 {
     uint64_t seven = 7, out = 0;
     MUST(cuMemcpyHtoDAsync_v2(block, &seven, 8, stream));
-    seven = 8; /* pageable memory has been taken */
+    seven = 8; /* a copy from pageable memory has already read its source */
     MUST(cuMemcpyDtoHAsync_v2(&out, block, 8, stream));
     if (right)
         MUST(end(stream));
@@ -168,7 +168,7 @@ static tn_cu_result pinned_of_another(bool right)
     return error;
 }
 
-/* Two streams on the block; an event between them if right. */
+/* Uses the block on two streams; if right, an event orders the two uses. */
 static tn_cu_result ordered(bool right, tn_cu_result (*one)(tn_cu_stream),
                             tn_cu_result (*two)(tn_cu_stream))
 {
@@ -222,7 +222,7 @@ static tn_cu_result input_unordered(bool right)
     return ordered(right, copies_in, writes);
 }
 
-/* An event that is recorded before the work that it should follow. */
+/* Records an event before the work that it should follow. */
 static tn_cu_result recorded_early(bool right)
 {
     tn_cu_event event;
@@ -242,7 +242,8 @@ static tn_cu_result recorded_early(bool right)
     return error;
 }
 
-/* A wait for an event does not cover later work. */
+/* Waits for an event, then uses the result of work that was submitted after the
+ * event's record. */
 static tn_cu_result recorded_once(bool right)
 {
     tn_cu_event event;
@@ -257,7 +258,7 @@ static tn_cu_result recorded_once(bool right)
         error = end(other);
         if (!error && i)
             error = end(stream);
-        else if (!error && right) /* the next write is after the read */
+        else if (!error && right) /* orders the next write after the read */
             MUST(end(other));
     }
     sim_mend();
@@ -265,7 +266,8 @@ static tn_cu_result recorded_once(bool right)
     return error;
 }
 
-/* The time from one event to another, made with these flags; waited for? */
+/* Measures the time between two events created with these flags. The second one
+ * is recorded and waited for if the arguments say so. */
 static tn_cu_result elapsed(unsigned flags, bool records, bool waits)
 {
     tn_cu_event from, to;
@@ -300,7 +302,7 @@ static tn_cu_result time_not_done(bool right)
     return elapsed(0, true, right);
 }
 
-/* What count launches that write to p are as a graph. */
+/* Returns a graph that was captured from `count` launches that write to p. */
 static tn_cu_graph graph_of(tn_cu_pointer p, int count)
 {
     tn_cu_module module;
@@ -315,8 +317,8 @@ static tn_cu_graph graph_of(tn_cu_pointer p, int count)
     return graph;
 }
 
-/* A graph whose kernel writes to memory that is then freed, run after that; the
- * correct version makes a new graph for other memory. */
+/* Runs a graph whose kernel writes to memory that has been freed. The correct
+ * version makes a new graph for other memory. */
 static tn_cu_result graph_of_old(bool right)
 {
     tn_cu_pointer old;
@@ -339,8 +341,8 @@ static tn_cu_result graph_of_old(bool right)
     return error;
 }
 
-/* Error 910 without a report: the caller of an update must check it and do
- * something else. */
+/* Updates a graph with another topology, which is error 910 without a report:
+ * the caller of an update must handle that error. */
 static tn_cu_result graph_of_another_form(bool right)
 {
     tn_cu_graph_exec exec;
@@ -350,9 +352,10 @@ static tn_cu_result graph_of_another_form(bool right)
     tn_cu_graph other_one = graph_of(blank, right ? 1 : 2);
     MUST(cuGraphInstantiateWithFlags(&exec, one, 0));
     tn_cu_result error = cuGraphExecUpdate(exec, other_one, &node, &result);
-    if (node || result != (right ? 0 : 2)) /* the topology has changed */
+    if (node || result != (right ? 0 : 2)) /* 2: the topology has changed */
         error = SIM_FOUND;
-    MUST(cuGraphLaunch(exec, stream)); /* as it was, or updated */
+    MUST(cuGraphLaunch(exec, stream)); /* runs the old graph, or the updated
+                                        * one */
     MUST(end(stream));
     MUST(cuGraphExecDestroy(exec));
     MUST(cuGraphDestroy(one));
@@ -360,7 +363,7 @@ static tn_cu_result graph_of_another_form(bool right)
     return error;
 }
 
-/* A fill in the place of a kernel. */
+/* Updates a graph that has a fill instead of a kernel. */
 static tn_cu_result graph_of_another_kind(bool right)
 {
     tn_cu_graph_exec exec;
@@ -376,7 +379,8 @@ static tn_cu_result graph_of_another_kind(bool right)
     MUST(cuStreamEndCapture(stream, &fill));
     MUST(cuGraphInstantiateWithFlags(&exec, one, 0));
     tn_cu_result error = cuGraphExecUpdate(exec, fill, &node, &result);
-    if (!node != right || result != (right ? 0 : 3)) /* the type of a node */
+    /* 3: the type of a node has changed */
+    if (!node != right || result != (right ? 0 : 3))
         error = SIM_FOUND;
     MUST(cuGraphExecDestroy(exec));
     MUST(cuGraphDestroy(one));
@@ -476,7 +480,7 @@ static tn_cu_result another_kind(bool right)
     return error;
 }
 
-/* A launch and an unload of its module, in one order or the other. */
+/* Launches a kernel and unloads its module, in either order. */
 static tn_cu_result module_gone(bool right)
 {
     tn_cu_module module;
@@ -507,7 +511,7 @@ static tn_cu_result module_in_use(bool right)
     return error;
 }
 
-/* A launch of so many thread blocks of so many threads. */
+/* Launches a kernel with this many thread blocks of this many threads. */
 static tn_cu_result launch_of(unsigned groups, unsigned threads,
                               unsigned shared, bool whole)
 {
@@ -537,7 +541,8 @@ static tn_cu_result no_parameter(bool right)
     return launch_of(1, 1, 0, right);
 }
 
-/* A module of one kernel with this before its body and in it. */
+/* Loads a module with one kernel that has this parameter, this directive before
+ * its body, and this body. */
 static tn_cu_result module_of(const char *parameter, const char *bound,
                               const char *body, unsigned threads)
 {
@@ -601,7 +606,7 @@ static tn_cu_result no_such_kernel(bool right)
     return error;
 }
 
-/* Closing device 1 with an object left on it. */
+/* Closes device 1 while one object on it still exists. */
 static tn_cu_result leaves(bool right, int what)
 {
     tn_cu_context again;
@@ -674,7 +679,7 @@ static const struct {
     const char *name;
     tn_cu_result (*scene)(bool right);
     tn_cu_result error;
-    const char *says; /* NULL: only the error is checked */
+    const char *says; /* expected report; NULL: only the error is checked */
 } scenes[] = {
     FOUND(free_twice, TN_CU_INVALID_VALUE, "free already"),
     FOUND(free_middle, TN_CU_INVALID_VALUE, "no allocation's beginning"),
@@ -748,13 +753,14 @@ static void test_scenes(void)
     }
 }
 
-/* The process dies of it: so in a child. */
+/* The mistake kills the process, so it runs in a child. */
 static void test_host_reads(void)
 {
     int status = 0;
     pid_t child = fork();
     if (!child) {
-        signal(SIGSEGV, SIG_DFL); /* a sanitizer may have its own */
+        signal(SIGSEGV, SIG_DFL); /* a sanitizer may have installed its own
+                                   * handler */
         _exit(*(const volatile char *)(uintptr_t)block);
     }
     ok(child > 0 && waitpid(child, &status, 0) == child &&

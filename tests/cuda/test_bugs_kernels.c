@@ -1,8 +1,9 @@
-/* Seeded bugs in kernels, each of which the simulated driver must detect and
- * name; and for each a correct version, of which it must report nothing. */
+/* Deliberate mistakes in kernels. The simulated driver must detect each one and
+ * name it, and must report nothing for the correct version. */
 #include "bugs.h"
 
-/* %rd1 and %a: the block; %b: the blank one; %c: another address, or 0 */
+/* Registers of the kernels: %rd1 and %a are the address of block, %b that of
+ * blank, and %c another address or 0. */
 enum { NOTHING, THE_HOST, THE_FREED, THE_REMOTE };
 
 #define TID "mov.u32 %rd2, %tid.x;mul.wide.u32 %rd3, %rd2, 4;mov.u64 %rd4, s;" \
@@ -146,7 +147,7 @@ static const struct {
      4, 0, TN_CU_LAUNCH_FAILED, "not all threads of a group reach"},
 };
 
-/* Runs a body in a thread block. Returns the stream's error. */
+/* Runs a kernel body in one thread block and returns the stream's error. */
 static tn_cu_result run(const char *body, unsigned threads, int c)
 {
     const tn_cu_pointer others[] = {0, (uintptr_t)eight, freed, remote};

@@ -1,6 +1,7 @@
-/* Threads that need kernels at the same time: different ones are compiled at
- * once, and one that several threads need is compiled once. Each thread has a
- * queue of its own, since the core gives a device's work to one queue. */
+/* Threads that need kernels at the same time compile different kernels
+ * concurrently; a kernel that several threads need is compiled once. Each
+ * thread has its own queue, because libtenon submits a device's work to one
+ * queue. */
 #include <pthread.h>
 
 #include "../device/by_name.h"
@@ -11,7 +12,8 @@ enum { LENGTH = 100, THREADS = 4 };
 static by_hand plugin;
 static void (*sim_nvrtc)(int wait_for, int *all, int *at_once);
 
-/* Sums from the left, of numbers of that dtype: a kernel for each dtype. */
+/* Computes a prefix sum of numbers of the given dtype, which needs one kernel
+ * for each dtype. */
 static void *scan(void *context)
 {
     const tn_dtype dtype = *(const tn_dtype *)context;
@@ -37,7 +39,8 @@ static void *scan(void *context)
     return right ? context : NULL;
 }
 
-/* How many threads did it. */
+/* Runs scan in all threads at once. Returns the number of threads that
+ * succeeded. */
 static int all_at_once(tn_dtype dtypes[THREADS])
 {
     pthread_t thread[THREADS];

@@ -1,6 +1,6 @@
-/* Without cuDNN the core's kernel does convolutions, with the reference's bits
- * for any library of matrix products. But half types with many filters use
- * cuBLASLt if there are tensor cores. */
+/* Convolutions without cuDNN: the plugin's own kernel computes them with the
+ * reference plugin's bits, whichever library computes matrix products. Half
+ * types with many filters use cuBLASLt instead if there are tensor cores. */
 #include "../device/convolutions.h"
 #include "on_sim.h"
 
@@ -13,7 +13,7 @@ static void print_convolutions(void)
     printf("%d wrong, %d declined", wrong, atomic_load(&convs_declined));
 }
 
-/* No columns are made: only the result is allocated. */
+/* Only the result is allocated: there is no im2col matrix. */
 static void print_memory(void)
 {
     tn_device *device = tn_device_open("cuda");

@@ -1,5 +1,5 @@
-# The CUDA plugin on the simulated driver, with the real NVRTC where there is
-# one.
+# Tests the CUDA plugin on the simulated driver. NVIDIA's NVRTC compiles the
+# kernels; without it only the error messages are tested.
 #
 #   TENON_TEST_PROGRAMS  random programs (40)
 #   TENON_TEST_CASES     cases of each primitive (40)

@@ -1,7 +1,7 @@
-/* Two GPUs of the simulated driver: which one a name means, how much memory an
- * open one takes, which tensors may be combined, copies between them, training
- * on one and on both with the cpu's losses, and what a child may do after its
- * parent opened one. */
+/* Two GPUs of the simulated driver: their names, the memory that an open one
+ * takes, which tensors may be combined, copies between them, training on one
+ * GPU and on both with the cpu's losses, and what a child process may do after
+ * its parent opened one. */
 #include <tenon/tenon.h>
 
 #include "on_sim.h"
@@ -80,7 +80,7 @@ static void print_meeting(void)
     tn_add(x, y);
     printf("%s", tn_error());
     tn_error_clear();
-    /* there and back, also from a non-contiguous tensor */
+    /* copies to the other device and back, also from a non-contiguous tensor */
     tn_tensor *sum = tn_add(tn_to(x, two), y);
     tn_tensor *turned = tn_transpose(tn_reshape(sum, tn_dims(2, 3)), 0, 1);
     tn_tensor *back = tn_to(tn_contiguous(tn_to(turned, one)), one);
@@ -109,7 +109,7 @@ enum { STEPS = 24, BATCH = 32 };
 static const char *const *on;
 static int on_count, steps;
 
-/* The network of examples/digits.c. */
+/* Returns the network of examples/digits.c. */
 static tn_module *network(void)
 {
     return tn_nn_sequential(
@@ -119,7 +119,8 @@ static tn_module *network(void)
         tn_nn_linear(128, 64), tn_nn_relu(), tn_nn_linear(64, 10));
 }
 
-/* The loss of an equal share of a batch, times the share. */
+/* Returns the mean loss of one share of a batch, scaled by the share's fraction
+ * of the batch. */
 static tn_tensor *loss_of(tn_module *net, const tn_batch *batch,
                           tn_device *device, int share)
 {
@@ -131,7 +132,8 @@ static tn_tensor *loss_of(tn_module *net, const tn_batch *batch,
                          1.0 / on_count);
 }
 
-/* The first network's weights, or its gradients' sum, on all devices. */
+/* Copies the first network's weights to all devices, or sums the gradients of
+ * all devices. */
 static void share(tn_parameter_list **weights, tn_device **device,
                   bool gradients)
 {
@@ -199,7 +201,8 @@ static const char *losses(const char *const *devices, int count, int how_many)
     return in_child(print_losses);
 }
 
-/* The greatest difference of as many numbers; infinite if some are missing. */
+/* Returns the greatest difference of `count` numbers; infinity if some are
+ * missing. */
 static double apart(const char *got, const char *want, int count)
 {
     double greatest = 0;
@@ -238,7 +241,7 @@ static void test_training(void)
     "the process was forked after CUDA was initialised; open devices in the " \
     "child only, or start it with exec"
 
-static tn_tensor *before; /* of the parent */
+static tn_tensor *before; /* a tensor that the parent made */
 
 static void print_child(void)
 {
@@ -252,7 +255,8 @@ static void print_child(void)
     tn_error_clear();
     tn_device_set(tn_device_open("cpu"));
     printf("; %.0f", tn_item(tn_sum(tn_ones(tn_dims(7)))));
-    tn_drop(before); /* of its own copy, nothing of which is on the device */
+    tn_drop(before); /* frees the child's copy, which has no memory on the
+                      * device */
 }
 
 static void test_fork(void)
@@ -282,6 +286,6 @@ int main(int argc, char **argv)
     test_memory();
     test_tensors();
     test_training();
-    test_fork(); /* the last: it opens a device in this process */
+    test_fork(); /* runs last, because it opens a device in this process */
     return done_testing();
 }

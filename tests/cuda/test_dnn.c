@@ -1,8 +1,8 @@
-/* NVIDIA's cuDNN, if it is installed, accepts the graphs that conv.c and
- * attention.c describe. No GPU is needed: since 9.8 its heuristics and plans
- * work from a description of a GPU. It chooses engines and compiles their
- * kernels; the driver of tests/cuda/accepting_driver.c accepts these. The last
- * call, which would run them, is intercepted. */
+/* If NVIDIA's cuDNN is installed, checks that it accepts the graphs that conv.c
+ * and attention.c describe. No GPU is needed: since version 9.8 its heuristics
+ * and plans work from a description of a GPU. It chooses engines and compiles
+ * their kernels; the replacement driver accepting_driver.c accepts these. The
+ * last call, which would run them, is intercepted. */
 #include <dlfcn.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -22,14 +22,14 @@ const char *__asan_default_options(void)
     return "detect_leaks=0";
 }
 
-/* ---- what stands around the plugin's files ------------------------------ */
+/* ---- replacements for the rest of the plugin ----------------------------- */
 
 tn_cuda_driver tn__cu;
 tn_dnn tn__dnn;
-static tn_dnn library; /* NVIDIA's */
+static tn_dnn library; /* NVIDIA's functions */
 static char said[512];
-static int engines; /* that the last graph was offered */
-static int made;    /* descriptors, but for those of runs */
+static int engines; /* number of engines offered for the last graph */
+static int made;    /* number of descriptors created, except those for runs */
 
 static tn_status fail(tn_status status, const char *format, ...)
 {
@@ -124,11 +124,11 @@ const char *tn__cuda_open(tn_cuda_library which)
     return NULL;
 }
 
-/* ---- a GPU that cuDNN knows by its description --------------------------- */
+/* ---- a GPU that only a description defines ------------------------------- */
 
-/* CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, CUDNN_TYPE_CHAR, and attributes:
- * DEVICEPROP_JSON_REPRESENTATION, ENGINEHEUR_DEVICEPROP,
- * EXECUTION_PLAN_DEVICEPROP, ENGINE_DEVICEPROP */
+/* Values of CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR and CUDNN_TYPE_CHAR, and of the
+ * attributes DEVICEPROP_JSON_REPRESENTATION, ENGINEHEUR_DEVICEPROP,
+ * EXECUTION_PLAN_DEVICEPROP and ENGINE_DEVICEPROP. */
 enum { GPU = 38, IS_CHAR = 24, GPU_TEXT = 2702, HEUR_GPU = 204,
        PLAN_GPU = 407, ENGINE_GPU = 1307 };
 
@@ -168,7 +168,7 @@ static bool describe_gpu(const gpu *g)
 }
 
 static int
-    ran; /* how many tensors the last plan received; -1: it did not run */
+    ran; /* number of tensors that the last plan received; -1: it did not run */
 
 static tn_dnn_status handle_create(tn_dnn_handle *handle)
 {
@@ -189,7 +189,8 @@ static tn_dnn_status stream_set(tn_dnn_handle handle, tn_cu_stream stream)
     return 0;
 }
 
-/* Sets the described GPU in every place where the handle stores one. */
+/* Passes the described GPU to cuDNN instead of the handle, which would require
+ * a real GPU. */
 static tn_dnn_status set(tn_dnn_descriptor descriptor, int name, int type,
                          int64_t count, const void *elements)
 {
@@ -237,7 +238,8 @@ static bool find(void *file, const char *symbol, void *out)
     return found != NULL;
 }
 
-/* False if no library accepts a description. */
+/* Loads cuDNN. Returns false if it or one of its functions is missing, or if it
+ * is too old. */
 static bool open_library(void)
 {
     const char *asked = getenv("TENON_CUDA_CUDNN");
@@ -257,7 +259,8 @@ static bool open_library(void)
     tn__dnn.set = set;
     tn__dnn.get = get;
     tn__dnn.execute = execute;
-    return all && library.version() >= 91600; /* attention.c's oldest */
+    return all && library.version() >= 91600; /* the oldest version that
+                                               * attention.c accepts */
 }
 
 /* ---- attention ---------------------------------------------------------- */
@@ -270,7 +273,8 @@ typedef struct sizes {
     tn_dtype dtype;
     int64_t batch, heads, kv_heads, queries, keys, features, values;
     bool causal;
-    int mask; /* 0: none; 1: for all heads; 2: for each; 3: float32 */
+    int mask; /* 0: none; 1: shared by all heads; 2: one for each head; 3:
+               * float32 */
 } sizes;
 
 static const sizes attentions[] = {
@@ -281,7 +285,8 @@ static const sizes attentions[] = {
     {TN_F16, 2, 4, 4, 128, 192, 64, 64, false, 1},
     {TN_BF16, 2, 4, 2, 70, 72, 32, 32, true, 2},
     {TN_BF16, 2, 4, 4, 96, 128, 64, 64, true, 3},
-    /* bench/cuda's, whose gradients take 0.5 and 1 GiB of workspace */
+    /* the shapes of bench/cuda, whose gradients need 0.5 and 1 GiB of
+     * workspace */
     {TN_BF16, 16, 16, 16, 1024, 1024, 64, 64, true, 0},
     {TN_F16, 2, 16, 16, 4096, 4096, 128, 128, true, 0},
 };
@@ -323,7 +328,7 @@ static tn_attention_args attention_of(const sizes *s, uint32_t kind)
     return a;
 }
 
-/* The second time the plan is there. */
+/* The second call uses the cached plan. */
 static void check_attention(tn_queue *queue, const gpu *g, const sizes *s)
 {
     for (uint32_t kind = 0; kind < 2; kind++) {
@@ -398,7 +403,8 @@ static void check_declined(tn_queue *queue)
 typedef struct conv {
     tn_dtype dtype;
     int64_t count, in, out, groups, size, kernel, stride, dilation, pad;
-    bool by_channel; /* which are adjacent */
+    bool by_channel; /* channels-last layout: the channels of a pixel are
+                      * adjacent */
 } conv;
 
 static const conv convs[] = {
@@ -454,8 +460,8 @@ static void check_conv(tn_queue *queue, const gpu *g, const conv *c)
     }
 }
 
-/* Restarts the program with the driver that accepts everything, and with the
- * folders in which the plugin searches cuDNN, and cuDNN searches NVRTC. */
+/* Restarts the program with the accepting driver, and with library paths to the
+ * folders of cuDNN (for the plugin) and NVRTC (for cuDNN). */
 static void on_accepting_driver(char **argv)
 {
     const char *build = getenv("top_builddir"), *now = getenv("LD_LIBRARY_PATH");
@@ -472,8 +478,8 @@ static void on_accepting_driver(char **argv)
     bail_out("the program does not start again");
 }
 
-/* Whether the driver is accepting_driver.c. A real one loads no kernel compiled
- * for another GPU than its own. */
+/* Returns whether the loaded driver is accepting_driver.c. A real driver would
+ * not load kernels compiled for another GPU. */
 static bool is_accepting(void)
 {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);

@@ -1,6 +1,7 @@
-/* On a GPU with cuDNN: its attention has the results of the plugin's kernels
- * and, within a half type's rounding, those of float32 on the cpu; where it
- * declines, the plugin's kernels' bits. Elsewhere the test is skipped. */
+/* On a GPU with cuDNN, its attention equals that of the plugin's kernels and,
+ * within a half type's rounding, that of float32 on the cpu. Where cuDNN
+ * declines, results have the bits of the plugin's kernels. SKIP without such a
+ * GPU. */
 #include "../plugins/folder.h"
 #include <tenon/tenon.h>
 
@@ -8,9 +9,9 @@ typedef struct sizes {
     tn_dtype dtype;
     int64_t batch, heads, kv_heads, queries, keys, features, values;
     bool causal;
-    int mask; /* 0: none; 1: added, for each head; 2: the same, and the first
-               * query looks nowhere */
-    bool laid; /* as (batch, length, heads, features), what layers give */
+    int mask; /* 0: none; 1: float, one for each head; 2: like 1, and the first
+               * query attends to no key */
+    bool laid; /* layout (batch, length, heads, features), as layers pass it */
 } sizes;
 
 static const sizes all[] = {
@@ -26,8 +27,10 @@ static const sizes all[] = {
 };
 enum { CASES = sizeof all / sizeof *all, RESULTS = 4 };
 
-static int taken; /* attentions that cuDNN took, of the log */
-static int right, wrong; /* classes that were tried before */
+static int taken; /* number of attention calls that cuDNN computed, from the
+                   * log */
+static int right, wrong; /* number of checks of cuDNN in the log that passed and
+                          * failed */
 static char last_wrong[512];
 
 static void look(int level, const char *line, void *context)
@@ -44,7 +47,7 @@ static void look(int level, const char *line, void *context)
              strstr(line, "attention") != NULL;
 }
 
-/* The same numbers each time, on whatever device. */
+/* Returns the same numbers each time, on any device. */
 static tn_tensor *some(const sizes *s, int64_t heads, int64_t length,
                        int64_t size, tn_device *device, bool wide)
 {
@@ -56,7 +59,7 @@ static tn_tensor *some(const sizes *s, int64_t heads, int64_t length,
     return tn_to(wide ? tn_to_dtype(x, TN_F32) : x, device);
 }
 
-/* Result and gradients, as float32 on the cpu. */
+/* Computes the result and the gradients, as float32 on the cpu. */
 static void run(const sizes *s, tn_device *device, bool wide,
                 tn_tensor *out[RESULTS])
 {
@@ -92,7 +95,7 @@ static void run(const sizes *s, tn_device *device, bool wide,
     tn_device_set(cpu);
 }
 
-/* In a child without cuDNN: the results to compare with. */
+/* Runs in a child process without cuDNN: prints the results to compare with. */
 static void by_own_kernels(void)
 {
     setenv("TENON_CUDA_ATTENTION", "own", 1);
@@ -117,11 +120,12 @@ static void by_own_kernels(void)
         printf("%s", tn_error());
 }
 
-/* In a child with neither option set: what the plugin chooses itself. */
+/* Runs in a child process with neither option set: the plugin chooses. */
 static void by_default(void)
 {
     unsetenv("TENON_CUDA_ATTENTION");
-    setenv("TENON_CACHE_DIR", "off", 1); /* where it may be known */
+    setenv("TENON_CACHE_DIR", "off", 1); /* because a cache may already hold the
+                                          * choice */
     tn_log_set(look, NULL);
     tn_device *device = tn_device_open("cuda");
     for (int c = 0; c < CASES && device; c++) {
@@ -134,7 +138,8 @@ static void by_default(void)
            last_wrong, tn_error() ? tn_error() : "");
 }
 
-/* The next of the child's results, of got's size: its elements in a row. */
+/* Reads the next result that the child printed, which has the elements of
+ * got. */
 static tn_tensor *read_own(FILE *file, tn_tensor *got)
 {
     size_t count = (size_t)tn_tensor_numel(got);
@@ -146,7 +151,8 @@ static tn_tensor *read_own(FILE *file, tn_tensor *got)
     return x;
 }
 
-/* Off by roundings of weights and results, which each way does in its place. */
+/* The tolerance covers the rounding of weights and results, which differs
+ * between implementations. */
 static void is_near(tn_tensor *got, tn_tensor *want, const sizes *s, int i,
                     const char *whose)
 {
@@ -185,7 +191,7 @@ int main(void)
         run(s, device, false, got);
         if (taken == before && c == 0) {
             tn_scope_close(scope);
-            break; /* there is no cuDNN here */
+            break; /* cuDNN is not installed */
         }
         run(s, tn_device_open("cpu"), true, want);
         note("%s (%d, %d of %d, %d x %d, %d, %d)%s, mask %d%s: cuDNN took %d",
@@ -203,7 +209,8 @@ int main(void)
     if (own)
         fclose(own);
     remove(path);
-    if (taken) /* each case has a class of its own, forward and backward */
+    if (taken) /* each case belongs to another class of shapes, forward and
+                * backward */
         ok(atoi(found) > 0 && strstr(found, " 0 not"),
            "tried before its first use, it has the own kernels' results: %s",
            found);

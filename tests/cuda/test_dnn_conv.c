@@ -1,7 +1,6 @@
-/* On a GPU with cuDNN: its convolutions and their gradients have the rounding
- * errors of sums in the dtype that they are computed in, compared with float64
- * on the cpu: no TF32, no less accurate transform. Elsewhere the test is
- * skipped. */
+/* On a GPU with cuDNN, its convolutions and their gradients have no greater
+ * errors than sums in their dtype, compared with float64 on the cpu: no TF32
+ * and no less accurate transform is used. SKIP without such a GPU. */
 #include "../plugins/folder.h"
 #include <tenon/tenon.h>
 
@@ -11,8 +10,9 @@ typedef struct sizes {
     tn_dtype dtype;
     int64_t count, in, out, size[2], kernel[2], stride[2], pad[2], dilation[2],
         groups;
-    bool last[2];  /* of the input, of the weight: channels-last layout */
-    bool expanded; /* the output's gradient is one number for each channel */
+    bool last[2];  /* channels-last layout of the input and of the weight */
+    bool expanded; /* the output's gradient is broadcast: one number for each
+                    * channel */
 } sizes;
 
 #define SQUARE(dtype, n, in, out, size, kernel, stride, pad)                  \
@@ -20,7 +20,7 @@ typedef struct sizes {
      {pad, pad}, {1, 1}, 1, {false, false}, false}
 
 static const sizes all[] = {
-    /* of a ResNet for images of 32 x 32, and of 224 x 224 */
+    /* layers of ResNets for images of 32 x 32 and of 224 x 224 */
     SQUARE(TN_F32, 32, 3, 16, 32, 3, 1, 1),
     SQUARE(TN_F32, 32, 16, 16, 32, 3, 1, 1),
     SQUARE(TN_F32, 32, 16, 32, 32, 3, 2, 1),
@@ -38,7 +38,7 @@ static const sizes all[] = {
     SQUARE(TN_BF16, 8, 64, 64, 14, 3, 1, 1),
     SQUARE(TN_F16, 4, 3, 64, 56, 7, 2, 3),
     SQUARE(TN_BF16, 3, 5, 7, 13, 3, 2, 1),
-    /* groups, one channel each; windows with gaps; long ones */
+    /* depthwise convolutions, dilated windows, long windows */
     {TN_F32, 4, 32, 32, {20, 20}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 32,
      {false, false}, false},
     {TN_BF16, 4, 6, 4, {9, 14}, {3, 2}, {3, 3}, {1, 1}, {1, 2}, 2,
@@ -47,12 +47,12 @@ static const sizes all[] = {
      {false, false}, false},
     {TN_F32, 2, 4, 6, {1, 200}, {1, 9}, {1, 1}, {0, 4}, {1, 1}, 1,
      {false, false}, false},
-    /* a last window that ends before the padding does */
+    /* the last window ends before the padding does */
     {TN_F32, 2, 6, 4, {8, 8}, {4, 4}, {3, 3}, {2, 2}, {1, 1}, 1,
      {false, false}, false},
     {TN_BF16, 2, 6, 4, {8, 10}, {4, 4}, {3, 3}, {2, 2}, {1, 1}, 2,
      {false, false}, false},
-    /* channels last: both, the input alone, the weight alone */
+    /* channels-last layout of both, of the input alone, of the weight alone */
     {TN_F32, 4, 16, 24, {15, 15}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1,
      {true, true}, false},
     {TN_F32, 4, 16, 24, {15, 15}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1,
@@ -70,7 +70,7 @@ static const sizes all[] = {
 };
 enum { CASES = sizeof all / sizeof *all, RESULTS = 3 };
 
-static int taken; /* convolutions that cuDNN took, of the log */
+static int taken; /* number of convolutions that cuDNN computed, from the log */
 
 static void look(int level, const char *line, void *context)
 {
@@ -82,7 +82,8 @@ static void look(int level, const char *line, void *context)
     }
 }
 
-/* The same numbers each time, rounded to the dtype; in float64, on the cpu. */
+/* Returns the same numbers each time, rounded to the dtype, as float64 on the
+ * cpu. */
 static tn_tensor *some(const sizes *s, int64_t a, int64_t b, const int64_t *c)
 {
     return tn_to_dtype(tn_to_dtype(tn_randn(tn_dims(a, b, c[0], c[1])),
@@ -97,8 +98,8 @@ static tn_tensor *laid(tn_tensor *x, bool last)
                 : x;
 }
 
-/* Result and gradients of input and weight, as float64 on the cpu. g NULL: its
- * shape is wanted alone. */
+/* Computes the result and the gradients of input and weight, as float64 on the
+ * cpu. If g is NULL, only the result, for its shape. */
 static void run(const sizes *s, tn_tensor *x, tn_tensor *w, tn_tensor *g,
                 tn_tensor *out[RESULTS])
 {
@@ -115,9 +116,9 @@ static void run(const sizes *s, tn_tensor *x, tn_tensor *w, tn_tensor *g,
                         : NULL;
 }
 
-/* The greatest error relative to the sum of absolute values, in units of half
- * an ulp of 1 in the dtype of the sum, less the possible rounding of the store.
- */
+/* Returns the greatest error relative to the sum of absolute values, in units
+ * of half an ulp of 1 in the dtype of the sum, minus the possible rounding when
+ * the result is stored. */
 static double worst(const sizes *s, tn_tensor *got, tn_tensor *want,
                     tn_tensor *scale)
 {
@@ -170,9 +171,9 @@ static void check(const sizes *s, tn_device *device)
     run(s, tn_detach(laid(one, s->last[0])), tn_detach(laid(two, s->last[1])),
         back, got);
     tn_device_set(cpu);
-    /* Of how many products each is the sum. Those of TF32 would be off by
-     * 10^4 / sqrt(terms) units; cuDNN's engine of 3 x 3 gradients of weights,
-     * which transforms tiles, is by up to 650 / sqrt(terms), and 9. */
+    /* The number of products in each sum. TF32 would cause errors of 10^4 /
+     * sqrt(terms) units. cuDNN's engine for 3 x 3 weight gradients, which
+     * transforms tiles, causes up to 650 / sqrt(terms) + 9 units. */
     const double outs = (double)tn_tensor_numel(want[0]) / (double)s->out;
     const double taps = (double)(s->kernel[0] * s->kernel[1]);
     const double terms[] = {taps * (double)(s->in / s->groups),
@@ -203,7 +204,7 @@ int main(void)
         check(&all[c], device);
         tn_scope_close(scope);
         if (!taken && !getenv("TN_TEST_OWN_CONV"))
-            break; /* there is no cuDNN here */
+            break; /* cuDNN is not installed */
     }
     if (!taken)
         skip(1, device ? "cuDNN is not here" : tn_error());

@@ -1,6 +1,6 @@
-/* Each call of the driver fails in turn, from listing devices to closing one:
- * the plugin reports it or does without, releases what it has, and works at the
- * next attempt. */
+/* Each call of the driver fails in turn, from listing devices to closing one.
+ * The plugin must report the failure or work without the call, release what it
+ * holds, and work at the next attempt. */
 #include "../../backends/cuda/cuda_driver.h"
 #include "../device/by_name.h"
 #include "on_sim.h"
@@ -11,12 +11,12 @@ static void (*sim_reports)(char *out, size_t room);
 
 enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, LAUNCH_FAILED = 719 };
 
-/* ---- what is done ------------------------------------------------------- */
+/* ---- work on a device ---------------------------------------------------- */
 
 static by_hand plugin;
 static const uint32_t numbers[12] = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8};
 
-/* Rows with a gap from a buffer's beginning to further on. */
+/* Copies rows with gaps from the start of a buffer to a later offset. */
 static tn_status copy_rows(const by_hand *h, tn_buffer *buffer, uint64_t to,
                            uint64_t bytes, uint64_t rows)
 {
@@ -32,7 +32,8 @@ static tn_status copy_rows(const by_hand *h, tn_buffer *buffer, uint64_t to,
     return h->plugin->copy(h->queue, &copy);
 }
 
-/* Copies in, on and out, with an event between; are they right? */
+/* Copies to the device, on the device and back, with an event between. Returns
+ * whether the data is right. */
 static bool copies_work(const by_hand *h)
 {
     const tn_plugin *p = h->plugin;
@@ -71,11 +72,12 @@ static bool copies_work(const by_hand *h)
     return works;
 }
 
-/* Sums from the left of a column of ones, and ones times ones: kernels, scratch
- * memory and, for products, cuBLASLt. */
+/* A prefix sum of a column of ones, and a product of matrices of ones: they use
+ * kernels, scratch memory and, for products, cuBLASLt. */
 enum { LONG = 3000 };
 
-/* relu(30 + 1), and bits that say it is greater than 0: cuBLASLt again. */
+/* Computes relu(30 + 1) and the bit mask of results greater than 0, with
+ * cuBLASLt. */
 static bool layer_works(const by_hand *h, tn_buffer *from, tn_buffer *to,
                         float *out)
 {
@@ -150,8 +152,8 @@ static bool kernels_work(const by_hand *h)
     return works;
 }
 
-/* Records a scan in place of the earlier work, twice, the second time with
- * another node, which the driver does not accept as an update. */
+/* Records a scan in place of the earlier work, twice. The second recording has
+ * an additional node, which the driver does not accept as an update. */
 static bool updates_work(const by_hand *h, const tn_scan_args *scan,
                          tn_recorded *recorded)
 {
@@ -173,7 +175,7 @@ static bool updates_work(const by_hand *h, const tn_scan_args *scan,
     return works;
 }
 
-/* A scan that is recorded and run twice, from page-locked memory. */
+/* Records a scan and runs it twice, from page-locked memory. */
 static bool graphs_work(const by_hand *h)
 {
     const tn_plugin *p = h->plugin;
@@ -231,7 +233,7 @@ static bool graphs_work(const by_hand *h)
     return works;
 }
 
-/* Device number i and a queue of it. */
+/* Opens device i and creates a queue on it. */
 static bool open_device(by_hand *h, uint32_t i)
 {
     h->device = NULL;
@@ -248,7 +250,7 @@ static void close_device(by_hand *h)
         h->plugin->device_close(h->device);
 }
 
-/* From another device: as one block, then rows with a gap. */
+/* Copies from another device: first one block, then rows with a gap. */
 static bool copy_from_peer(const by_hand *h, tn_buffer *to, tn_buffer *from)
 {
     tn_copy_args copy = {.size = sizeof copy,
@@ -285,7 +287,7 @@ static bool peers_work(const by_hand *h)
     for (int i = 0; i < 12 && works; i++)
         works = back[i] == numbers[i] &&
                 back[12 + i] == (i % 3 == 2 ? 0 : numbers[i]);
-    p->queue_sync(h->queue, &fault); /* before its source is freed */
+    p->queue_sync(h->queue, &fault); /* waits before the source is freed */
     if (to)
         p->buffer_free(h->device, to);
     if (from)
@@ -294,7 +296,7 @@ static bool peers_work(const by_hand *h)
     return works;
 }
 
-/* From opening devices to closing them. */
+/* Does all work, from opening devices to closing them. */
 static bool works(void)
 {
     bool right = open_device(&plugin, 0) && copies_work(&plugin) &&
@@ -304,7 +306,7 @@ static bool works(void)
     return right;
 }
 
-/* ---- each call ---------------------------------------------------------- */
+/* ---- failing calls ------------------------------------------------------- */
 
 static long call;
 static int error_given;
@@ -348,14 +350,15 @@ static void print_what_happens(void)
     bool second = works();
     if (error_given >= 700)
         printf(second ? ", works" : ", lost");
-    else if (is_one_of(name, once) && !second) /* listed once in a process */
+    /* devices are listed only once in a process */
+    else if (is_one_of(name, once) && !second)
         printf(", not listed");
     else
         printf(second ? ", works" : ", WORKS NO MORE: %s", by_hand_failure());
 }
 
-/* A caller who uses CUDA himself has his context as it was; his is that of the
- * device that i says, -1: none. */
+/* The caller may use CUDA directly: the plugin must leave the current context
+ * as it was. i is the device of that context; -1 for none. */
 static void print_contexts(void)
 {
     int (*retain)(void **context, int device);
@@ -363,7 +366,7 @@ static void print_contexts(void)
     on_sim_find("cuDevicePrimaryCtxRetain", &retain);
     on_sim_find("cuCtxSetCurrent", &set);
     on_sim_find("cuCtxGetCurrent", &get);
-    if (!works()) /* and the driver is open */
+    if (!works()) /* does all work, which also opens the driver */
         return;
     for (int i = -1; i < 2; i++) {
         void *callers = NULL, *after = &callers;
@@ -374,7 +377,7 @@ static void print_contexts(void)
     }
 }
 
-/* Scratch memory lasts from one sync to the next, until memory is short. */
+/* Scratch memory is kept from one sync to the next, unless memory runs out. */
 static void print_scratch(void)
 {
     const tn_plugin *p = plugin.plugin;
@@ -406,8 +409,7 @@ static void print_reason(void)
     printf("%s", works() ? "" : by_hand_failure());
 }
 
-/* The driver's functions, and those whose failure is not reported: they request
- * nothing, or are called after a failure. */
+/* Names of all functions of the driver. */
 static const char *const functions[] = {
 #define NAME(field, symbol, parameters) #symbol,
     TN_CUDA_DRIVER_MAP(NAME)
@@ -441,9 +443,9 @@ static void test_all_failed(void)
            FUNCTIONS);
 }
 
-/* The common part of the lines of one error. */
+/* Collects the lines with the same error message. */
 typedef struct tally {
-    const char *text; /* in a line */
+    const char *text; /* text that such a line contains */
     int count;
 } tally;
 

@@ -1,6 +1,6 @@
 /* The errors that a program gets when a call of the driver fails in an
- * operator, and what still works after it. Each scene runs in a process of its
- * own, whose output is compared. */
+ * operator, and which operations still work after it. Each scenario runs in a
+ * process of its own, whose output is compared. */
 #include <tenon/tenon.h>
 
 #include "../ops/outside.h"
@@ -19,7 +19,7 @@ enum {
 };
 
 static const char
-    *failing; /* the call that the scene makes fail, and the error */
+    *failing; /* name of the call that fails in this scenario, and the error */
 static int failing_with;
 
 static void fail_next(void)
@@ -32,7 +32,7 @@ static void fail_no_more(void)
     sim_fail(NULL, -1, 0);
 }
 
-/* What the call says, without the device's name. */
+/* Prints the error message without the device's name. */
 static void print_error(void)
 {
     const char *error = tn_error() ? tn_error() : "no error";
@@ -66,7 +66,7 @@ static tn_tensor *ready(void)
     return x;
 }
 
-/* ---- scenes ------------------------------------------------------------- */
+/* ---- scenarios ----------------------------------------------------------- */
 
 static void print_open(void)
 {
@@ -137,7 +137,7 @@ static void print_lost(void)
     print_seven();
 }
 
-/* Larger than the cached memory, so that the driver is called. */
+/* Allocates more than the cached memory, so that the driver is called. */
 static void print_memory(void)
 {
     ready();
@@ -147,7 +147,7 @@ static void print_memory(void)
     print_seven();
 }
 
-/* 160 MiB of 256 are held for reuse in pieces that are too small. */
+/* 160 MiB of 256 MiB are cached for reuse in blocks that are too small. */
 static void print_retry(void)
 {
     ready();
@@ -172,7 +172,7 @@ static void print_faults(void)
     outside_not_emptied(fail_next, fail_no_more, print_error);
 }
 
-/* ---- what they say ------------------------------------------------------ */
+/* ---- expected output ----------------------------------------------------- */
 
 typedef struct powers {
     tn_tensor *x;
@@ -187,8 +187,8 @@ static tn_status square(void *context)
     return TN_OK;
 }
 
-/* A graph is updated if no new one can be made: the calls of a replay, and its
- * result. */
+/* If a new graph cannot be created, the old one is updated. Prints the calls of
+ * a replay, and its result. */
 static void print_update(void)
 {
     ready();
@@ -255,7 +255,8 @@ static void test_work(void)
            "no operator");
     const char *cache = getenv("TENON_CACHE_DIR");
     char *kept = strdup(cache ? cache : "off");
-    setenv("TENON_CACHE_DIR", "off", 1); /* otherwise a new one would be made */
+    setenv("TENON_CACHE_DIR", "off", 1); /* with a cache the plugin would
+                                          * compile the kernel again */
     is_str(scene("cuModuleLoadData", INVALID_PTX, print_new_kernel),
            "atan: cuModuleLoadData: CUDA_ERROR_INVALID_PTX; then 0",
            "a kernel that the driver does not take, and then does");
@@ -304,7 +305,8 @@ static void test_memory(void)
     unsetenv("TENON_SIM_MEMORY");
 }
 
-/* Operators exp in a trace, and how many of them have a time of the device. */
+/* Prints how many exp operators a trace has, and how many of them have a time
+ * on the device. */
 static void count_traced(const char *path)
 {
     char line[2048];
@@ -319,7 +321,7 @@ static void count_traced(const char *path)
     printf("%d of %d", pieces, operators);
 }
 
-/* Work under a trace that cannot have its events. */
+/* Traces work while events cannot be created. */
 static void print_traced(void)
 {
     char path[64];
@@ -333,7 +335,7 @@ static void print_traced(void)
     tn_trace_stop();
     sim_fail(NULL, -1, 0);
     count_traced(path);
-    tn_trace_start(path); /* another one has its events */
+    tn_trace_start(path); /* the events of a second trace can be created */
     tn_exp(x);
     tn_trace_stop();
     printf(", then ");

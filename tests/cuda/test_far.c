@@ -1,7 +1,7 @@
-/* Offsets of more than 2^31 elements: kernels use 32-bit indices if that is
- * enough, and 64-bit ones if an operand reaches further. On the simulated
- * driver, where unused memory costs nothing and an access out of bounds is
- * detected. */
+/* Offsets of more than 2^31 elements. Kernels use 32-bit indices where those
+ * suffice, and 64-bit indices if an operand's offsets exceed them. Runs on the
+ * simulated driver, where unused memory costs nothing and an access out of
+ * bounds is detected. */
 #include <tenon/tenon.h>
 
 #include "on_sim.h"
@@ -22,7 +22,7 @@ static void print_far(void)
     tn_tensor *last = tn_narrow(x, 0, far - FEW, FEW);
     tn_fill_scalar_(last, 3);
     printf("%.0f", total(last));
-    /* of a stride beyond 2^29: 0, 2^29, ... 2^31 */
+    /* a stride of 2^29 elements: offsets 0, 2^29, ... 2^31 */
     tn_tensor *apart = tn_as_strided(x, tn_dims(5), tn_dims((int64_t)1 << 29));
     tn_copy_(apart, tn_to_dtype(tn_arange(1, 6, 1), TN_U8));
     printf(" %.0f %.0f", total(apart), tn_item(tn_to_dtype(tn_narrow(

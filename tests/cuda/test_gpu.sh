@@ -1,7 +1,7 @@
-# tests/gpu.sh is packed, unpacked elsewhere, and run on the simulated driver,
-# so that it does not fail for the first time on a machine that is available
-# only for a short time. `make check-cuda-full` runs the programs of parts that
-# take long here.
+# Packs tests/gpu.sh with its files, unpacks it elsewhere, and runs it on the
+# simulated driver, so that an error in it is found before it runs on a rented
+# machine with a GPU. `make check-cuda-full` also runs the programs of the parts
+# that take long here.
 . "$top_srcdir/tests/tap.sh"
 
 cd "$top_builddir" || exit 99

@@ -1,6 +1,7 @@
-/* Factorisations by cuSOLVER (the extension "lapack") on the simulated driver
- * and its libcusolver: results and gradients are the cpu's, nothing runs on the
- * host, and matrices that cannot be factored are reported. */
+/* Matrix factorisations by cuSOLVER (the plugin's extension "lapack") on the
+ * simulated driver with a simulated libcusolver. Results and gradients equal
+ * the cpu's, no operator runs on the host, and matrices that cannot be factored
+ * are reported. */
 #include "on_sim.h"
 
 #include <math.h>
@@ -15,15 +16,16 @@ static void listen(int level, const char *line, void *context)
     atomic_fetch_add(&missing, strstr(line, "cuSOLVER is not found") != NULL);
 }
 
-/* ---- what is computed, of matrices of 4 rows or more, and as many columns or
- * more --------------------------------------------------------------------- */
+/* ---- tested functions -----------------------------------------------------
+ *
+ * Matrices have 4 or more rows and at least as many columns as rows. */
 
 static tn_tensor *turned(tn_tensor *x)
 {
     return tn_transpose(x, -1, -2);
 }
 
-/* Far from singular; symmetric; positive. */
+/* Returns a matrix that is far from singular. */
 static tn_tensor *square(tn_tensor *x)
 {
     int64_t n = tn_tensor_size(x, -2);
@@ -124,7 +126,7 @@ static tn_tensor *lower_right_unit(tn_tensor *x)
                                       .left = false, .unitriangular = true);
 }
 
-/* Q and R, concatenated. */
+/* Returns Q and R, concatenated. */
 static tn_tensor *qr_of(tn_tensor *x, const char *mode)
 {
     tn_tensor *r, *q = tn_linalg_qr(x, &r, .mode = mode);
@@ -161,7 +163,8 @@ static tn_tensor *eigenvalues(tn_tensor *x)
     return tn_linalg_eigvalsh(symmetric(x));
 }
 
-/* Vectors may have either sign. */
+/* Returns a function of the eigenvectors that does not depend on their
+ * signs. */
 static tn_tensor *eigenvectors(tn_tensor *x)
 {
     tn_tensor *v, *w = tn_linalg_eigh(tn_triu(symmetric(x)), &v, .UPLO = "U");
@@ -188,8 +191,8 @@ static tn_tensor *svd_tall(tn_tensor *x)
     return svd(turned(x));
 }
 
-/* All of Q, whose last columns may be any that are orthogonal: their squares'
- * sum in a row is not. */
+/* Uses all of Vh. Its last rows are any orthonormal basis of a complement, so
+ * they enter as their projection matrix, which is unique. */
 static tn_tensor *svd_full(tn_tensor *x)
 {
     int64_t n = tn_tensor_size(x, -2);
@@ -225,7 +228,7 @@ static const struct {
 };
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
 
-/* ---- beside the cpu ------------------------------------------------------ */
+/* ---- comparison with the cpu --------------------------------------------- */
 
 static tn_tensor *matrices(bool wide)
 {
@@ -235,7 +238,8 @@ static tn_tensor *matrices(bool wide)
         tn_detach(tn_to_dtype(tn_sub_scalar(x, 0.5), dtype)));
 }
 
-/* What one gives, and the gradient of the sum of its squares, on the cpu. */
+/* Computes one function and the gradient of the sum of its squares; copies both
+ * to the cpu. */
 static void compute(int which, bool wide, tn_tensor *result[2])
 {
     tn_tensor *x = matrices(wide), *y = functions[which].of(x), *g = NULL;
@@ -254,7 +258,7 @@ static bool apart(tn_tensor *x, tn_tensor *y)
              tolerance * (1 + tn_item(tn_max(tn_abs(y)))));
 }
 
-/* "0 wrong, 0 on the host, missing 0" */
+/* Prints "0 wrong, 0 on the host, missing 0". */
 static void print_beside(void)
 {
     int wrong = 0;
@@ -274,7 +278,7 @@ static void print_beside(void)
         if (bad || tn_error())
             note("%s: %s", functions[i / 2].name,
                  tn_error() ? tn_error() : "other than the cpu's");
-        /* whose gradient needs the order of rows */
+        /* the gradient of lu permutes rows, which runs on the host */
         bool ordered = strncmp(functions[i / 2].name, "lu", 2) == 0;
         on_host += ordered ? 0 : runs;
         wrong += bad || tn_error();
@@ -285,7 +289,7 @@ static void print_beside(void)
            on_host ? "on" : "nothing on", atomic_load(&missing) > 0);
 }
 
-/* ---- what cannot be done ------------------------------------------------- */
+/* ---- errors -------------------------------------------------------------- */
 
 static tn_tensor *two(double a, double b, double c, double d)
 {
@@ -316,7 +320,7 @@ static void print_refused(void)
     print_error(tn_linalg_inv(tn_ones(tn_dims(2, 3), .dtype = dtype)));
 }
 
-/* Infos that are not looked at, and an empty batch. */
+/* Results with `info` that nobody reads, and an empty batch. */
 static void print_infos(void)
 {
     tn_device_set(tn_device_open("cuda"));
@@ -328,7 +332,7 @@ static void print_infos(void)
     printf(" %d%s", (int)tn_tensor_size(none, 0), tn_error() ? tn_error() : "");
 }
 
-/* ---- recorded ------------------------------------------------------------ */
+/* ---- recorded graphs ----------------------------------------------------- */
 
 static tn_tensor *recorded_in, *recorded_out;
 

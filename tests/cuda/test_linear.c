@@ -1,15 +1,17 @@
-/* Layers whose bias, activation and gradients are part of the matrix products
- * (the extension "product"): which products are requested, and that the results
- * are those of the separate operators. */
+/* Linear layers whose bias, activation and gradients are computed within the
+ * matrix products (the plugin's extension "product"). Checks which epilogues
+ * are requested, and that results equal those of separate operators. */
 #include "on_sim.h"
 
 #include <math.h>
 
 static tn_dtype dtype;
 static const char *activation;
-static bool without_bias, seen; /* seen: what is between is looked at */
-static char asked[256];         /* epilogues in the order of their choice, once a
-                                 * shape; plain products have 0 */
+static bool without_bias, seen; /* seen: the program also reads the hidden
+                                 * tensor */
+static char asked[256];         /* requested epilogues of each shape, in the
+                                 * order of their first use; a plain product has
+                                 * 0 */
 
 static void listen(int level, const char *line, void *context)
 {
@@ -29,7 +31,8 @@ static tn_tensor *numbers(uint64_t salt, double scale, tn_dims_list shape)
 
 enum { RESULTS = 7 };
 
-/* Two layers, forward and back: the output and the gradients, on the cpu. */
+/* Runs two layers forward and backward; copies the output and the gradients to
+ * the cpu. */
 static void learn(tn_tensor *result[RESULTS])
 {
     tn_tensor *leaf[] = {numbers(1, 4, tn_dims(5, 6, 16)),
@@ -64,8 +67,8 @@ static double apart(tn_tensor *x, tn_tensor *y)
     return most / (size + 1e-30);
 }
 
-/* "0 wrong; 134 4 136 512": the requested epilogues if the extension is there.
- */
+/* Prints "0 wrong; 134 4 136 512": the requested epilogues if the extension is
+ * available. */
 static void print_learned(void)
 {
     const double tolerance = dtype == TN_F32   ? 1e-5
@@ -101,7 +104,8 @@ static void expect(const char *want, const char *text)
            activation, without_bias ? ", no bias" : "", text);
 }
 
-/* The gradient of a given hidden tensor, and that of a gradient. */
+/* Computes the gradient for a hidden tensor that the program passes, and the
+ * gradient of a gradient. */
 static void print_asked(void)
 {
     double out[2][2];
@@ -130,7 +134,8 @@ static void print_asked(void)
     printf("%s", tn_error() ? tn_error() : "");
 }
 
-/* A network of modules uses the same products; a hook prevents it. */
+/* A network of modules uses the same epilogues, unless a hook needs the tensors
+ * between. */
 static tn_tensor *look(tn_module *module, tn_tensor *input, tn_tensor *output,
                        void *context)
 {
@@ -156,7 +161,7 @@ static void print_modules(void)
     printf("%s%s", asked, tn_error() ? tn_error() : "");
 }
 
-/* float8 with scales on the device, and cases that do not use the product. */
+/* Returns small whole numbers as float8, for products with scales. */
 static tn_tensor *codes(int64_t rows, int64_t columns, int64_t turn,
                         tn_dtype of)
 {
@@ -165,7 +170,7 @@ static tn_tensor *codes(int64_t rows, int64_t columns, int64_t turn,
     return tn_to_dtype(tn_reshape(x, tn_dims(rows, columns)), of);
 }
 
-/* Is the product of the cpu's? */
+/* Returns whether the product equals that of the cpu. */
 static int same_scaled(int64_t n, tn_dtype of, bool rows, bool biased,
                        tn_dtype out)
 {
@@ -200,8 +205,9 @@ static void print_scaled(void)
     printf("; %d same:%s%s", same, asked, tn_error() ? tn_error() : "");
 }
 
-/* Biases aligned to 256 bytes, to 16, and less: the algorithm for the first is
- * not valid for the second, and the third is added by a separate operator. */
+/* Biases aligned to 256 bytes, to 16, and to less. The algorithm for the first
+ * alignment is not valid for the second, and the third bias is added by a
+ * separate operator. */
 static void print_aligned(void)
 {
     tn_log_set(listen, NULL);
@@ -216,7 +222,8 @@ static void print_aligned(void)
     printf("%s%s", asked, tn_error() ? tn_error() : "");
 }
 
-/* Does the row accept g, weight, aux, kept and words? */
+/* Returns whether the operator of the layer's gradient accepts g, weight, aux,
+ * kept and words. */
 static int takes_back(tn_tensor *const x[4], uint32_t words)
 {
     tn_value value[5] = {{TN_VALUE_NONE, 0, {.i = 0}}};
@@ -229,8 +236,8 @@ static int takes_back(tn_tensor *const x[4], uint32_t words)
     return got == 1;
 }
 
-/* The internal rows can be called by name, with fewer elements than the product
- * would read. */
+/* Operators without a public C function can be called by name; they must reject
+ * tensors with fewer elements than the product would read. */
 static void print_by_name(void)
 {
     enum { RELU = 2, GELU_TANH = 8 };
@@ -298,7 +305,7 @@ int main(int argc, char **argv)
     expect("0 wrong; 134 4 512 512", "a gradient between that is retained");
     seen = false;
     without_bias = true;
-    /* the weights' gradients are products as the plain ones: chosen already */
+    /* gradients of the weights use the same algorithm as without a bias */
     expect("0 wrong; 130 1 136", "without a bias");
     is_str(in_child(print_asked), "same same ",
            "gradients of given tensors, and gradients of gradients");

@@ -1,7 +1,7 @@
-/* Compares every row of the simulator's table of PTX instructions with its
- * meaning in the manual (PTX ISA, "Instruction Set"), implemented a second time
- * in another way: integers in 128 bits, floating point in 113 bits and then
- * rounded, bits one by one. A row without a meaning here is a failure. Operands
+/* Compares each PTX instruction of the simulator with its meaning in the manual
+ * (PTX ISA, "Instruction Set"), implemented a second time in another way:
+ * integers in 128 bits, floating point in 113 bits and then rounded, bits one
+ * by one. An instruction without an implementation here is a failure. Operands
  * are all pairs of corner cases; all NaNs are equal. */
 #include "calls.h"
 
@@ -40,15 +40,16 @@ enum {
     REALS = sizeof reals / sizeof *reals
 };
 
-/* ---- types -------------------------------------------------------------- */
+/* ---- types of operands --------------------------------------------------- */
 
-/* ".u32": its letter, and its bits. */
+/* A type as in ".u32": its letter and its number of bits. */
 typedef struct type {
     char kind;
     unsigned width;
 } type;
 
-/* The last of a name's types (from 0), or the one before it. */
+/* Returns the type that an instruction's name ends with, or the one `before`
+ * types earlier. */
 static type type_of(const char *name, int before)
 {
     const char *dot = strrchr(name, '.');
@@ -72,7 +73,8 @@ static whole whole_of(uint64_t x, type t)
                : value;
 }
 
-/* Of all codes of a half type the nearest, even where two are. */
+/* Returns the code of the nearest half-precision number, found by search; ties
+ * go to the even code. */
 static uint64_t half_of(double x, unsigned fraction)
 {
     const int bias = fraction == 10 ? 15 : 127;
@@ -81,7 +83,8 @@ static uint64_t half_of(double x, unsigned fraction)
     if (x != x)
         return 0x7fff;
     const wide size = x < 0 ? -(wide)x : (wide)x;
-    /* the code of infinity means the number that would be next */
+    /* the code of infinity counts as the number that would follow the
+     * greatest */
     for (uint64_t code = 0; code <= 0x7fffu >> fraction << fraction; code++) {
         const int power = (int)(code >> fraction);
         wide value = (wide)(code & ((1u << fraction) - 1));
@@ -98,7 +101,7 @@ static uint64_t half_of(double x, unsigned fraction)
     return best + (signbit(x) ? 0x8000u : 0);
 }
 
-/* Of a code of float16. */
+/* Returns the value of a float16 code. */
 static double value_of_half(uint64_t code)
 {
     const int power = (int)(code >> 10 & 31), fraction = (int)(code & 1023);
@@ -119,7 +122,7 @@ static double real_of(uint64_t x, type t)
                            : real;
 }
 
-/* The nearest number of the type. */
+/* Returns the bits of the type's number nearest to x. */
 static uint64_t of_real(wide x, type t)
 {
     const float narrow = (float)x;
@@ -134,7 +137,7 @@ static uint64_t of_real(wide x, type t)
     return code;
 }
 
-/* ---- what rows mean ----------------------------------------------------- */
+/* ---- meaning of instructions --------------------------------------------- */
 
 static bool is(const char *name, const char *begin)
 {
@@ -185,7 +188,7 @@ static bool of_wholes(const char *name, const uint64_t v[3], uint64_t *d)
     else if (is(name, "shl."))
         r = by < w ? (whole)((bits)a << by) : 0;
     else if (is(name, "shr."))
-        r = a >> by; /* whole is wide enough for all of its sign */
+        r = a >> by; /* whole is wide enough for the sign bits */
     else
         return false;
     *d = cut((bits)r, w);
@@ -210,8 +213,8 @@ static wide root(double x, type t)
     return real_of(middle * middle <= x ? high : low, t);
 }
 
-/* A sum that may be rounded once more: to odd, where it is not exact (Boldo and
- * Melquiond, 2008). */
+/* Returns x + y rounded to odd if it is inexact, so that rounding it once more
+ * gives the right result (Boldo and Melquiond, 2008). */
 static wide sum_to_odd(wide x, wide y)
 {
     wide sum = x + y, part = sum - x;
@@ -254,7 +257,7 @@ static bool of_reals(const char *name, const uint64_t v[3], uint64_t *d)
         return *d = code < sign ? code + sign : code - sign, true;
     else if (is(name, "abs."))
         return *d = code % sign, true;
-    else if (is(name, "copysign.")) /* the sign of the first */
+    else if (is(name, "copysign.")) /* takes the sign of the first operand */
         return *d = cut(v[1], t.width) % sign + (code < sign ? 0 : sign), true;
     else
         return false;
@@ -262,7 +265,7 @@ static bool of_reals(const char *name, const uint64_t v[3], uint64_t *d)
     return true;
 }
 
-/* Down to a whole number, and on by the mode. */
+/* Rounds x to a whole number in the given rounding mode. */
 static double rounded(double x, const char *mode)
 {
     if (!(x > -0x1p62 && x < 0x1p62))
@@ -288,7 +291,7 @@ static bool of_conversion(const char *name, const uint64_t v[3], uint64_t *d)
         const unsigned fraction = strstr(name, "bf16") ? 7 : 10;
         *d =
             half_of(x, fraction) << 16 | half_of(real_of(v[1], from), fraction);
-    } else if (to.kind != 'f') { /* rzi, which saturates */
+    } else if (to.kind != 'f') { /* rzi: rounds to zero and saturates */
         const wide most = (wide)((bits)1 << (to.width - 1));
         const whole value = x != x             ? to.width == 32 ? 0 : INT64_MIN
                             : (wide)x >= most  ? (whole)most - 1
@@ -314,7 +317,7 @@ static bool of_bits(const char *name, const uint64_t v[3], unsigned length,
             bit = n >= by ? v[1] >> (n - by) : v[0] >> (32 + n - by);
         else if (is(name, "shf.r."))
             bit = n + by < 32 ? v[0] >> (n + by) : v[1] >> (n + by - 32);
-        else if (is(name, "bfe.")) /* the length is the third's */
+        else if (is(name, "bfe.")) /* the third operand is the length */
             bit = n < place && n + at < 32 ? v[0] >> (n + at) : 0;
         else if (is(name, "bfi."))
             bit = n >= place && n - place < length ? v[0] >> (n - place)
@@ -352,7 +355,8 @@ static bool compares(const char *name, const uint64_t v[3], bool *holds)
            is(how, "gt") || is(how, "ge");
 }
 
-/* What the row leaves in %d of v; false: that is not known here. */
+/* Computes what the instruction stores in %d for the operands v. Returns false
+ * if it is not implemented here. */
 static bool meaning(const char *name, const uint64_t v[3], unsigned length,
                     uint64_t *d)
 {
@@ -362,7 +366,8 @@ static bool meaning(const char *name, const uint64_t v[3], unsigned length,
     if (is(name, "setp.")) {
         known = compares(name, v, &holds);
         *d = holds ? 1 : 2;
-    } else if (t.kind == 'p') { /* of a != 0 and b != 0 */
+    } else if (t.kind == 'p') { /* sets a predicate; operands are a != 0 and b
+                                 * != 0 */
         holds = is(name, "mov.")   ? v[0] != 0
                 : is(name, "not.") ? v[0] == 0
                 : is(name, "and.") ? v[0] && v[1]
@@ -373,7 +378,8 @@ static bool meaning(const char *name, const uint64_t v[3], unsigned length,
         *d = cut(v[2] ? v[0] : v[1], t.width);
     } else if (is(name, "mov.") || is(name, "cvta.")) {
         *d = cut(v[0], t.width);
-    } else if (is(name, "ex2.")) { /* held to two units: see `equal` */
+    } else if (is(name, "ex2.")) { /* `equal` allows two units in the last
+                                    * place */
         *d = of_real(exp2(real_of(v[0], t)), t);
         *d = real_of(v[0], t) < -126 ? 0 : *d;
     } else if (is(name, "cvt.")) {
@@ -386,9 +392,9 @@ static bool meaning(const char *name, const uint64_t v[3], unsigned length,
     return known;
 }
 
-/* ---- rows --------------------------------------------------------------- */
+/* ---- running instructions ------------------------------------------------ */
 
-/* One of two halves: whichever NaN. */
+/* Returns whether two half-precision codes are equal; all NaNs are equal. */
 static bool same_half(uint64_t x, uint64_t y, uint64_t infinity)
 {
     x &= 0xffff;
@@ -413,7 +419,8 @@ static bool equal(const char *name, uint64_t got, uint64_t want)
     return x != x && y != y;
 }
 
-/* How it is written: how many of a, b and c it has. */
+/* Writes the kernel body for an instruction. Returns how many of the operands
+ * a, b and c it has. */
 static int write_body(char *body, size_t room, const char *name,
                       unsigned length)
 {
@@ -449,7 +456,7 @@ static int write_body(char *body, size_t room, const char *name,
 static tn_cu_stream stream;
 static tn_cu_pointer out;
 
-/* Operand n of that type; false: there are no more. */
+/* Stores operand n of that type. Returns false if there are no more. */
 static bool operand(type t, int n, uint64_t *value)
 {
     if (n < (t.kind == 'f' ? REALS : WHOLES))
@@ -457,7 +464,8 @@ static bool operand(type t, int n, uint64_t *value)
     return n < (t.kind == 'f' ? REALS : WHOLES);
 }
 
-/* All a and b, and of c (of wide multiplication twice as wide) each fourth. */
+/* Tests all a and b, and every fourth c. (c of a wide multiplication has twice
+ * the width.) */
 static void test_row(const char *name, unsigned length)
 {
     char body[256];

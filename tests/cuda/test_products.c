@@ -1,4 +1,5 @@
-/* Matrix products by cuBLASLt equal the cpu's. */
+/* Matrix products by cuBLASLt on the simulated driver, which has a simulated
+ * cuBLASLt, equal the cpu's. */
 #include "../device/products.h"
 #include "on_sim.h"
 
@@ -14,7 +15,7 @@ static void listen(int level, const char *line, void *context)
     atomic_fetch_add(&slow, strstr(line, "products are slow") != NULL);
 }
 
-/* Products that are not the cpu's. */
+/* Returns how many products differ from the cpu's. */
 static int wrong_products(tn_device *device)
 {
     int wrong = 0;
@@ -27,7 +28,8 @@ static int wrong_products(tn_device *device)
     return wrong;
 }
 
-/* Two batch dimensions that are no one stride: several calls. c is turned. */
+/* A product with two batch dimensions that no single stride describes, so it
+ * needs several calls. c is transposed. */
 static tn_tensor *broadcast(void)
 {
     tn_tensor *a = tn_reshape(numbers(6, 7, 8, 1), tn_dims(2, 3, 1, 7, 8));

@@ -1,6 +1,7 @@
-/* Scatters with so many indices that several thread blocks sort them, by one to
- * three digits, have the cpu's bits on the simulated driver; so have rows that
- * are held in shared memory. Shorter ones: tests/device/test_primitives.c. */
+/* Scatters with so many indices that several thread blocks sort them, with one
+ * to three digits of a radix sort, have the cpu's bits on the simulated driver.
+ * So have scatters whose rows are accumulated in shared memory.
+ * tests/device/test_primitives.c tests shorter scatters. */
 #include "../tap.h"
 #include "on_sim.h"
 
@@ -22,7 +23,8 @@ static void fill(float *to, int64_t count)
         to[i] = (float)random_below(1 << 20) / (1 << 18) - 2;
 }
 
-/* index_add of `count` slices into `extent` ones, each of `width` numbers. */
+/* Runs index_add of `count` slices into `extent` slices of `width` elements on
+ * both devices. Returns whether the results have equal bits. */
 static bool same_bits(int64_t extent, int64_t count, int64_t width, int dim)
 {
     static const char *const names[] = {"cpu", "cuda"};

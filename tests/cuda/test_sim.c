@@ -1,12 +1,12 @@
-/* The simulated driver: instructions with special semantics, compared with
- * PTX's manual. */
+/* Instructions with special semantics in the simulated driver, compared with
+ * NVIDIA's PTX manual. */
 #include "calls.h"
 
 #include <math.h>
 
 static tn_cu_stream stream;
 
-/* Runs a body. Returns the stream's error. */
+/* Runs a kernel body and returns the stream's error. */
 static tn_cu_result run(const char *body, uint64_t a, uint64_t b, uint64_t c,
                         uint64_t *d)
 {
@@ -126,7 +126,7 @@ static void test_instructions(void)
         uint64_t d = 0;
         tn_cu_result error = run(cases[i].body, cases[i].a, cases[i].b,
                                  cases[i].c, &d);
-        /* a narrower result does not change the rest of the register */
+        /* a narrower result does not change the upper bits of the register */
         ok(!error && (d == cases[i].d ||
                       (d & 0xffffffffu) == cases[i].d),
            "%s of %llx %llx %llx: %llx", cases[i].body,

@@ -1,9 +1,9 @@
-# Runs the test programs of rooms that work on any device, unchanged, with
-# TENON_DEVICE=cuda on the simulated driver, with the real NVRTC.
+# Runs test programs that work on any device, unchanged, on the simulated CUDA
+# driver (TENON_DEVICE=cuda). NVIDIA's NVRTC compiles the kernels.
 #
-#   TENON_SIM_SUITE=all  also the programs that take minutes (make check-cuda-full)
+#   TENON_SIM_SUITE=all  also programs that take minutes (check-cuda-full)
 #
-# Work is synchronous, because programs check an error right after its call.
+# Work is synchronous, because the programs check an error right after its call.
 # cuSOLVER is masked, because test_linalg counts the operators that run on the
 # host, with LAPACK. test_misuse masks conv, because some misused convolutions
 # have 8 million results, for which the plugin's kernel takes minutes here.

@@ -1,6 +1,7 @@
-/* The simulated driver: instructions of a whole warp, and asynchronous copies,
- * compared with the layouts of NVIDIA's manual (PTX ISA 8, "Matrix Fragments
- * for mma.m16n8k16", "ldmatrix", "cp.async"); and wrong uses are detected. */
+/* Warp-level matrix instructions and asynchronous copies in the simulated
+ * driver, compared with the layouts of NVIDIA's manual (PTX ISA 8, "Matrix
+ * Fragments for mma.m16n8k16", "ldmatrix", "cp.async"). Wrong uses must be
+ * detected. */
 #include "calls.h"
 
 #include "../../lib/kernel/narrow_float.h"
@@ -9,9 +10,10 @@ enum { LANES = 32 };
 
 static tn_cu_stream stream;
 
-/* Thread t reads the words a[8 t] ... and writes the words d[8 t] ...
- * Registers: %r0 to %r15, %f0 to %f7; %q is the thread's address in a, %u that
- * in d, %t its number. 1 KiB of shared memory s. */
+/* A kernel in which thread t reads the words a[8 t] ... a[8 t + 7] and writes
+ * d[8 t] ... d[8 t + 7]. Registers: %r0 to %r15, %f0 to %f7; %q is the thread's
+ * address in a, %u its address in d, %t the thread's index. s is 1 KiB of
+ * shared memory. */
 static const char form[] =
     ".version 8.0\n.target sm_80\n.address_size 64\n"
     ".visible .entry f(.param .u64 a, .param .u64 d)\n{\n"
@@ -22,7 +24,7 @@ static const char form[] =
     "mov.u32 %%t, %%tid.x;\nmul.wide.u32 %%rd0, %%t, 32;\n"
     "add.s64 %%q, %%q, %%rd0;\nadd.s64 %%u, %%u, %%rd0;\n%s\nret;\n}\n";
 
-/* What the stream ends with. */
+/* Runs a kernel body and returns the stream's error. */
 static tn_cu_result run(const char *body, unsigned threads,
                         uint32_t a[LANES][8], uint32_t d[LANES][8])
 {
@@ -53,7 +55,7 @@ static tn_cu_result run(const char *body, unsigned threads,
     return error;
 }
 
-/* Small numbers in no order, which halves hold exactly. */
+/* Returns small numbers without an order, which float16 represents exactly. */
 static float number(int i)
 {
     return (float)(i * 37 % 23 - 11) / 8;
@@ -114,7 +116,8 @@ static void test_ldmatrix(bool turned)
     uint32_t a[LANES][8], d[LANES][8];
     char body[1024];
     int wrong = 0;
-    /* lane t gives row t % 8 of matrix t / 8; its element e is 8 t + e */
+    /* lane t supplies the address of row t % 8 of matrix t / 8, whose element e
+     * is 8 t + e */
     for (int t = 0; t < LANES; t++)
         for (int n = 0; n < 8; n++)
             a[t][n] = (uint32_t)(8 * t + 2 * n) |
@@ -140,7 +143,7 @@ static void test_ldmatrix(bool turned)
     is_int(wrong, 0, "each lane gets its two elements of each matrix");
 }
 
-/* To shared memory and, from another thread's place, back. */
+/* Copies to shared memory, and reads back what another thread copied. */
 #define COPY(size, end)                                                       \
     "mul.lo.u32 %r12, %t, 16;\nmov.u32 %r13, " size ";\n"                  \
     "cp.async.cg.shared.global [%r12], [%q], 16, %r13;\n" end              \

@@ -1,5 +1,6 @@
-/* test_faults.c: every allocation of data sets and loaders fails in turn: each
- * failure gives an error, leaks nothing, and no worker waits for ever. */
+/* test_faults.c: every allocation of data sets and loaders fails in turn. Each
+ * failure must return an error and leak nothing, and no worker may wait
+ * forever. */
 #include <base/memory.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,8 +70,8 @@ static void stream(void)
     stream_of(0);
 }
 
-/* Workers allocate in any order: the failing allocation is not always the same
- * one, but every one fails in some run. */
+/* Workers allocate in any order, so the n-th allocation is not the same one in
+ * each run; over many runs each fails. */
 static void stream_of_workers(void)
 {
     stream_of(3);
@@ -106,15 +107,15 @@ static void test_failing(const char *name, void (*body)(void), bool one_thread)
         left += tn_scope_count() != objects;
     }
     ok(failures > 0, "%s: %d allocations were made to fail", name, failures);
-    /* A worker may be unable to start, which is no error. */
+    /* If a worker thread cannot start, the loader works without it. */
     ok(wrong == 0 || !one_thread, "%s: %d gave no error", name, wrong);
     is_int(left, 0, "%s: none left an object behind", name);
     int64_t live = tn__memory_live();
     is_int(run(body), TN_OK, "%s: works again", name);
     for (int i = 0; i < 30; i++)
         run(body);
-    /* Threads move blocks of freed objects between their pools, which may need
-     * another block now and then. */
+    /* Threads exchange blocks of freed objects between their pools, which may
+     * need another block occasionally. */
     const int64_t more = tn__memory_live() - live;
     ok(one_thread ? more == 0 : more < 15,
        "%s: 31 runs leave %d allocations", name, (int)more);
@@ -125,7 +126,7 @@ int main(void)
     plan_later();
     if (!tn_device_current())
         bail_out("%s", tn_error());
-    alarm(100); /* a worker that waits for ever */
+    alarm(100); /* ends the test if a worker waits forever */
     test_failing("parts", parts, true);
     test_failing("buckets", buckets, true);
     test_failing("a stream", stream, true);

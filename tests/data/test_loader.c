@@ -1,4 +1,5 @@
-/* test_loader.c: batches, their order and the scope around each. */
+/* test_loader.c: tests the batches of a loader, their order, and the scope
+ * around each batch. */
 #include <tenon/tenon.h>
 
 #include "../tap.h"
@@ -13,7 +14,7 @@ static tn_dataset *numbers(void)
                                                 .dtype = TN_I64));
 }
 
-/* The samples of an epoch in their order; how many. */
+/* Stores the samples of an epoch in order and returns their number. */
 static int epoch(tn_loader *loader, int64_t *seen)
 {
     int count = 0;
@@ -88,8 +89,8 @@ static void test_draws(tn_dataset *set)
         for (int i = 0; i < 100; i++)
             times[y[i]]++;
     }
-    /* 4000 draws of probability 1/2 and 1/4: five standard deviations are 158
-     * and 137. */
+    /* Of 4000 draws with probabilities 1/2 and 1/4, five standard deviations
+     * are 158 and 137. */
     ok(abs(times[4] - 2000) < 158 && abs(times[1] - 1000) < 137,
        "samples come as often as their weights say");
     is_int(times[1] + times[4] + times[8], DRAWN,
@@ -107,7 +108,8 @@ static void test_draws(tn_dataset *set)
             for (int i = 0; i < 100; i++)
                 count += y[i] == 7;
         }
-        /* 1000 draws of 1/10: five standard deviations are 47. */
+        /* Of 1000 draws with probability 1/10, five standard deviations are
+         * 47. */
         ok(llabs(count - 100) < 47, "drawn from the whole set each time");
     }
     ok(memcmp(first[0], first[1], sizeof first[0]) != 0,
@@ -151,7 +153,7 @@ static void test_scopes(tn_dataset *set)
     tn_error_clear();
 }
 
-/* A set of its own: sample i is the square of i; sample 7 fails. */
+/* A data set of this test: sample i is i squared; sample 7 fails. */
 static int released;
 
 static int square(void *context, int64_t i, tn_tensor **fields)

@@ -1,5 +1,5 @@
-/* Which samples an epoch has, for each sampler, also if several loaders share
- * them, or if a loader resumes in the middle of an epoch. */
+/* Checks which samples an epoch has, for each sampler, also if several loaders
+ * share them, or if a loader resumes in the middle of an epoch. */
 #include <math.h>
 
 #include "../tap.h"
@@ -9,7 +9,7 @@ enum { COUNT = 10, MOST = 64 };
 
 static tn_dataset *set;
 
-/* Reads the samples of the rest of an epoch. Returns how many. */
+/* Stores the remaining samples of an epoch and returns their number. */
 static int epoch(tn_loader *loader, int64_t *seen)
 {
     int count = 0;
@@ -22,7 +22,7 @@ static int epoch(tn_loader *loader, int64_t *seen)
     return count;
 }
 
-/* Are they all different? */
+/* Returns whether all samples are different. */
 static bool is_apart(const int64_t *seen, int count)
 {
     for (int i = 0; i < count; i++)
@@ -68,7 +68,7 @@ static void test_counted(void)
     ok(memcmp(a, b, 4 * sizeof *a) == 0, "the first is that of the seed");
 }
 
-/* Of two draws without replacement by weights 6, 3, 1 and 0: the first and the
+/* Two draws without replacement with weights 6, 3, 1 and 0: the first and the
  * second are (0, 1) with probability 6/10 * 3/4. */
 static void test_apart(void)
 {
@@ -143,7 +143,7 @@ static void test_resumed(const char *what, tn_loader_new_options options)
         options.workers = workers;
         tn_loader *loader = tn_loader_new_with(set, &options);
         tn_loader *other = tn_loader_new_with(set, &options);
-        epoch(loader, whole); /* not the first epoch: it has no past */
+        epoch(loader, whole); /* skips an epoch, so that the state has a past */
         tn_loader_state state;
         TN_EACH_BATCH(batch, loader) {
             state = tn_loader_snapshot(loader);

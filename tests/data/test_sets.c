@@ -1,4 +1,5 @@
-/* Sets made of other sets, batches of single samples, buckets and streams. */
+/* Tests data sets made of other sets, batches of single samples, buckets by
+ * length, and streams. */
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -7,7 +8,7 @@
 #include <unistd.h>
 #include "tap.h"
 
-/* A set whose sample i is {i + first}. */
+/* Returns a data set whose sample i is {i + first}. */
 static tn_dataset *numbers(int64_t first, int64_t count)
 {
     return tn_dataset_from_tensors(
@@ -41,7 +42,7 @@ static void are(tn_dataset *set, const char *name, const int64_t *want,
         tn_error_clear();                                                     \
     } while (0)
 
-/* ---- parts --------------------------------------------------------------- */
+/* ---- concatenations and subsets ------------------------------------------ */
 
 static void test_concat(void)
 {
@@ -139,7 +140,7 @@ static void test_k_fold(void)
 
 /* ---- collating ----------------------------------------------------------- */
 
-/* Sample i: i + 1 numbers i, and i. */
+/* Sample i has two fields: i + 1 numbers i, and i. */
 static int growing(void *context, int64_t i, tn_tensor **fields)
 {
     (void)context;
@@ -156,7 +157,7 @@ static tn_dataset *growing_set(int64_t count)
     return tn_dataset_new(&type, NULL);
 }
 
-/* Makes one field: the sum of each sample. */
+/* A collate function that makes one field: the sum of each sample. */
 static int sums(tn_tensor *const *samples, int64_t count, int field_count,
                 void *context, tn_tensor **fields)
 {
@@ -205,7 +206,7 @@ static void test_collate(void)
         is_int(calls, 2, "%d workers: a call for each batch", workers);
         is_double_near(sum, 0 + 2 + 6 + 12, 0, "of all samples");
     }
-    /* rows of tensors, as single samples */
+    /* a set of tensors, whose rows are collated as single samples */
     TN_EACH_BATCH(batch, tn_loader_new(numbers(5, 2), .batch_size = 2,
                                        .collate = tn_collate_pad))
         is_double_near(tn_item(tn_sum(batch.x)), 11, 0, "rows are samples");
@@ -329,7 +330,7 @@ static tn_status begin(void *context, uint64_t epoch)
     return s->fails ? TN_ERR_IO : TN_OK;
 }
 
-/* Two fields: the number, and a random number. */
+/* Returns two fields: the next number and a random number. */
 static int next(void *context, tn_tensor **fields)
 {
     source *s = context;
@@ -397,7 +398,7 @@ static void test_streams(void)
         listen(loader, &other, -1);
         ok(same(&first, &other), "%d workers: the same batches", workers);
     }
-    /* left in the second epoch, at each batch */
+    /* stops in the second epoch, after each batch in turn */
     for (int stop = 1; stop < 6; stop++) {
         tn_loader *one = tn_loader_new(set, .batch_size = 5, .seed = 2);
         other = (heard){.count = 0};

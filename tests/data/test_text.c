@@ -1,4 +1,5 @@
-/* test_text.c: texts as numbers, and windows of them as samples. */
+/* test_text.c: tests text files as data sets: characters or bytes as indices,
+ * and windows of them as samples. */
 #include <tenon/tenon.h>
 
 #include <unistd.h>
@@ -25,7 +26,8 @@ static void decodes(const tn_text *text, const char *string)
 
 static void test_characters(void)
 {
-    /* one to four bytes a character; the vocabulary: a b e-acute euro clef */
+    /* characters of one to four bytes; the vocabulary is a, b, e-acute, euro,
+     * clef */
     const char *string = "ba\xc3\xa9\xe2\x82\xac\xf0\x9d\x84\x9e" "ab";
     write_bytes(string, strlen(string));
     tn_text *text = tn_text_load(path);
@@ -101,11 +103,11 @@ static void bad_text(const char *bytes, size_t count, const char *message)
 static void test_mistakes(void)
 {
     static const char *const broken[] = {
-        "ok\x80",         /* a byte that continues nothing */
-        "ok\xc3",         /* cut short */
-        "ok\xc3(",        /* not continued */
-        "ok\xc0\xaf",     /* longer than need be */
-        "ok\xed\xa0\x80", /* half of a pair */
+        "ok\x80",         /* a continuation byte at the start of a character */
+        "ok\xc3",         /* ends within a character */
+        "ok\xc3(",        /* no continuation byte follows */
+        "ok\xc0\xaf",     /* overlong encoding */
+        "ok\xed\xa0\x80", /* half of a surrogate pair */
         "ok\xf4\x90\x80\x80", /* beyond Unicode */
         "ok\xff",
     };

@@ -1,6 +1,6 @@
-/* Batches that are copied to a device are the same as those that stay: with and
- * without workers, kept or not, however a loop ends. The device is
- * TENON_DEVICE's. */
+/* Batches that the loader copies to a device equal those that it leaves on the
+ * cpu, with and without workers, whether the program keeps them or not, and
+ * however a loop ends. The device is that of TENON_DEVICE. */
 #include <tenon/tenon.h>
 
 #include "../tap.h"
@@ -25,13 +25,14 @@ static tn_dataset *numbers(void)
     return set;
 }
 
-/* Some work on a batch, and a sum of it, kept: nothing waits for it. */
+/* Submits work on a batch and returns its sum; nothing waits for the result. */
 static tn_tensor *look(tn_batch *batch)
 {
     tn_tensor *x = tn_to(batch->x, device), *y = tn_to(batch->y, device);
     for (int i = 0; i < 3; i++)
         x = tn_add(tn_mul_scalar(x, 0.5), x);
-    tn_mul_scalar_(batch->x, 0); /* it is the caller's */
+    tn_mul_scalar_(batch->x, 0); /* the batch belongs to the caller, who may
+                                  * change it */
     return tn_keep(tn_add(tn_sum(x),
                           tn_mul_scalar(tn_to_dtype(tn_sum(y), TN_F32), 3)));
 }

@@ -1,5 +1,5 @@
-/* test_workers.c: batches that worker threads prefetch are the same as without
- * workers, however a loop ends and wherever it begins. */
+/* test_workers.c: batches that worker threads prefetch equal those without
+ * workers, however a loop ends and wherever it starts. */
 #include <tenon/tenon.h>
 
 #include <base/memory.h>
@@ -12,7 +12,7 @@
 
 enum { COUNT = 203, BATCH = 8, BATCHES = 26, WIDTH = 5 };
 
-/* Samples that draw random numbers, and take different amounts of time. */
+/* A sample draws random numbers, and takes a different time for each i. */
 static int get(void *context, int64_t i, tn_tensor **fields)
 {
     (void)context;
@@ -43,7 +43,7 @@ static bool same(const seen *a, const seen *b)
            memcmp(a->y, b->y, (size_t)a->samples * 8) == 0;
 }
 
-/* Appends the rest of an epoch. */
+/* Appends the remaining batches of an epoch. */
 static void look(tn_loader *loader, seen *s)
 {
     TN_EACH_BATCH(batch, loader) {
@@ -86,7 +86,7 @@ static void test_same(void)
        "random numbers of samples do not advance the caller's stream");
 }
 
-/* Rows of tensors: views on one storage that cross the threads. */
+/* Rows of a tensor are views of one storage that several threads use. */
 static void test_rows(void)
 {
     tn_tensor *x = tn_randn(tn_dims(COUNT, WIDTH));
@@ -109,7 +109,7 @@ static void test_rows(void)
     tn_drop(kept);
 }
 
-/* ---- loops that do not reach their end ---------------------------------- */
+/* ---- loops that stop early ----------------------------------------------- */
 
 static int leave(tn_loader *loader)
 {
@@ -181,7 +181,8 @@ static void test_exits(void)
     tn_scope_close(scope);
 }
 
-/* A child has the memory of the workers, and none of them. */
+/* After fork, a child has a copy of the workers' memory but no worker
+ * threads. */
 static void test_fork(void)
 {
     tn_loader *loader = tn_loader_new(noise(), .batch_size = BATCH,
@@ -214,7 +215,7 @@ static int torn(void *context, int64_t i, tn_tensor **fields)
     if (i == *(int64_t *)context)
         return tn_error_set(TN_ERR_IO, "sample %lld is torn", (long long)i);
     fields[0] = tn_full(tn_dims(2), (double)i);
-    if (*(int64_t *)context == -2) /* an operator refuses */
+    if (*(int64_t *)context == -2) /* an operator fails */
         fields[0] = tn_matmul(tn_ones(tn_dims(2, 3)), tn_ones(tn_dims(2, 3)));
     return fields[0] ? 1 : tn_error_code();
 }
@@ -262,10 +263,10 @@ static void test_errors(void)
     is_int(atomic_load(&released), 1, "the set is given back once");
 }
 
-/* ---- in the middle of an epoch ------------------------------------------ */
+/* ---- resuming in the middle of an epoch ---------------------------------- */
 
-/* The rest of a run that was stopped after `done` batches of its second epoch,
- * from another loader with other workers. */
+/* Another loader, with another number of workers, continues a run that was
+ * stopped after `done` batches of its second epoch. */
 static void test_resume(int done, int workers)
 {
     static seen whole, parts;
@@ -376,7 +377,8 @@ static void test_side_by_side(void)
 int main(void)
 {
     plan_later();
-    for (int round = 0; round < 2; round++) { /* what is made once exists */
+    for (int round = 0; round < 2; round++) { /* the second round allocates
+                                               * nothing that is made once */
         tn_cache_empty(NULL);
         int64_t live = tn__memory_live();
         tn_scope *scope = tn_scope_open();

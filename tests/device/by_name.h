@@ -1,4 +1,5 @@
-/* by_name.h: opens a plugin of the build tree without the loader. */
+/* by_name.h: opens a plugin of the build tree directly, without libtenon's
+ * loader. */
 #ifndef TN_TESTS_BY_NAME_H
 #define TN_TESTS_BY_NAME_H
 
@@ -10,7 +11,7 @@
 #include "../../tools/check/by_hand.h"
 
 static const char *by_name_isa, *by_name_stream;
-static uint32_t by_name_group; /* by_hand_how.group */
+static uint32_t by_name_group; /* copied to by_hand_how.group */
 static char by_name_plugin[32]; /* the name of the open plugin */
 
 static inline const char *by_name_option(const char *key)
@@ -26,10 +27,11 @@ static inline const char *by_name_option(const char *key)
     return getenv(name);
 }
 
-/* Opens a device of tn_<name>.so in TENON_PLUGIN_PATH: "cpu", or "opencl:1".
- * option("isa") returns isa unless that is NULL, option("stream") returns
- * by_name_stream; other options are TENON_<NAME>_<KEY>. Only the plugin named
- * reference may call the interpreter. False with by_hand_failure() set. */
+/* Opens a device of tn_<name>.so in TENON_PLUGIN_PATH; name is for example
+ * "cpu" or "opencl:1". The plugin's option("isa") returns isa if it is not
+ * NULL, and option("stream") returns by_name_stream; other options are read
+ * from TENON_<NAME>_<KEY>. Only the plugin named reference may call the
+ * interpreter. Returns false and sets by_hand_failure() if it fails. */
 static inline bool by_name_open(by_hand *h, const char *name, const char *isa)
 {
     static char path[4096];

@@ -1,7 +1,8 @@
-/* convolutions.h: checks that convolutions by the core's kernel (conv.cl) have
- * the bits of the reference, which multiplies columns: the result and the
- * gradients of input and weight, for random shapes and all four dtypes. The
- * device must not decline any. */
+/* convolutions.h: checks that convolutions by the plugins' common kernel
+ * (conv.cl) have the bits of the reference plugin, which uses im2col and a
+ * matrix product. Compares the result and the gradients of input and weight,
+ * for random shapes and all four floating dtypes. The device must not decline
+ * any. */
 #ifndef TN_TESTS_DEVICE_CONVOLUTIONS_H
 #define TN_TESTS_DEVICE_CONVOLUTIONS_H
 
@@ -30,8 +31,8 @@ typedef struct convolution {
     bool channels_last, biased;
 } convolution;
 
-/* Larger than a tile in each dimension; many taps; many images; a long stride.
- */
+/* Shapes that exceed a tile in each dimension, with large windows, many images,
+ * or a large stride. */
 static const convolution chosen_convolutions[] = {
     {3, 1, 36, 40, {7, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, false, true},
     {2, 2, 4, 6, {9, 9}, {5, 5}, {2, 1}, {2, 2}, {1, 1}, false, false},
@@ -61,7 +62,8 @@ static convolution random_convolution(void)
     return c;
 }
 
-/* Runs on the current device. out: the result, then two gradients. */
+/* Runs a convolution on the current device; out[] gets the result, then the
+ * gradients of input and weight. */
 static void convolve(const convolution *c, tn_dtype dtype, uint64_t seed,
                      tn_tensor *out[3])
 {
@@ -123,8 +125,8 @@ static void conv_listen(int level, const char *line, void *context)
     atomic_fetch_add(&convs_declined, strstr(line, "declines") != NULL);
 }
 
-/* How many of the chosen and of `more` random convolutions differ from the
- * reference's. The log level must be 3. */
+/* Returns how many of the chosen and of `more` random convolutions differ from
+ * the reference's. The log level must be 3. */
 static int wrong_convolutions(tn_device *device, int more)
 {
     static const tn_dtype dtypes[] = {TN_F32, TN_F64, TN_F16, TN_BF16};

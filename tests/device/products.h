@@ -10,10 +10,11 @@
 
 #include "../tap.h"
 
-static tn_dtype dtype; /* of all of them */
-static bool fractions; /* the numbers are not whole, to compare bits */
+static tn_dtype dtype; /* dtype of all operands */
+static bool fractions; /* the numbers have fractions, so results are compared in
+                        * bits */
 
-/* -2, -1, 0, 1, 2 in an order that is no matrix's. */
+/* Returns the numbers -2 to 2 in a pseudo-random order. */
 static tn_tensor *numbers(int64_t matrices, int64_t rows, int64_t columns,
                           int64_t salt)
 {
@@ -33,11 +34,10 @@ static tn_tensor *numbers(int64_t matrices, int64_t rows, int64_t columns,
 typedef struct product {
     const char *name;
     int64_t batch, m, n, k;
-    /* The layout of an operand: t transposed, b broadcast over the batch, w
-     * rows wider than its columns, s every second column, which no library
-     * supports. */
+    /* The layout of an operand. t: transposed; b: broadcast over the batch; w:
+     * rows with gaps; s: every second column, which no library supports. */
     const char *a, *b;
-    bool added; /* 3 a b - 2 c */
+    bool added; /* computes 3 a b - 2 c */
 } product;
 
 static const product products[] = {
@@ -92,8 +92,8 @@ static tn_tensor *multiply(const product *p)
     return tn_matmul(a, b);
 }
 
-/* The greatest difference between the device's product and the cpu's; -1 if one
- * fails. Both make the same calls. */
+/* Computes a product on the device and on the cpu with the same calls. Returns
+ * the greatest difference; -1 if one fails. */
 static double difference(const product *p, tn_device *device)
 {
     tn_scope *scope = tn_scope_open();

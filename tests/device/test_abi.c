@@ -1,13 +1,15 @@
-/* The layouts of structs that plugins and programs were built with. A line of
- * this table never changes and is never removed. A struct grows at its end: new
- * lines follow those of its old fields, then a new SIZE. */
+/* Checks the binary layouts of public structs, which plugins and programs were
+ * compiled with. A line of this table never changes and is never removed. A
+ * struct may only gain fields at its end: their lines follow those of its old
+ * fields, and then a new SIZE line. */
 #include <tenon/device.h>
 #include <tenon/plugin.h>
 
 #include "tap.h"
 
-/* The least sizes that there can be, and closed structs: neither ever changes.
- * A struct that has grown since 1.0 is greater than its SIZE_1_0. */
+/* The sizes that structs had in version 1.0, and structs that never gain
+ * fields. Neither ever changes. A struct that has gained fields since 1.0 is
+ * greater than its SIZE_1_0. */
 #define FROZEN(name, want)                                                    \
     _Static_assert(sizeof(void *) != 8 || name##_SIZE_1_0 == (want),          \
                    #name "_SIZE_1_0 is frozen");
@@ -49,8 +51,8 @@ CLOSED(tn_launch_operand, 40)
 CLOSED(tn_strided, 120)
 /* clang-format on */
 
-/* Codes are given once: a dtype's is below 32, where a mask has its bit, and
- * those reserved are not those of dtypes. */
+/* Codes are never reused. A dtype's code is below 32, because masks have a bit
+ * for each dtype; reserved codes must not be those of dtypes. */
 static int code_count[256];
 static void count_codes(void)
 {
@@ -85,7 +87,8 @@ static void count_codes(void)
 }
 
 typedef struct row {
-    const char *type, *field; /* NULL: the size */
+    const char *type, *field; /* field: NULL for a line about the struct's
+                               * size */
     size_t got, want;
 } row;
 

@@ -1,4 +1,5 @@
-/* The caching allocator, on a device that computes nothing. */
+/* Tests the caching memory allocator, on a fake device that computes
+ * nothing. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/platform.h"
@@ -73,7 +74,8 @@ static void test_large(tn_device *device)
     is_int(memory(device).cached_bytes, 0, "until the cache is emptied");
 }
 
-/* Blocks of many sizes do not overlap. */
+/* Blocks of many sizes are allocated and freed at random; live blocks must not
+ * overlap. */
 static void test_random(tn_device *device)
 {
     enum { SLOTS = 200, ROUNDS = 20000 };
@@ -155,15 +157,15 @@ static void test_limit(tn_device *device)
     tn_error_clear();
     is_int(tn_memory(device, NULL), TN_ERR_ARGUMENT, "stats must be there");
     tn_error_clear();
-    /* A program built against a shorter struct. */
+    /* a program compiled with a shorter struct */
     tn_memory_stats old = {.size = offsetof(tn_memory_stats, slab_count),
                            .slab_count = -7};
     is_int(tn_memory(device, &old), TN_OK, "an older struct is filled");
     ok(old.slab_count == -7, "as far as there is memory");
 }
 
-/* Small blocks that this thread keeps are given back for a large one, which
- * counts for the peak as any other. */
+/* For a large block, the small blocks that this thread caches are freed. The
+ * large block counts in the peak like any other. */
 static void test_peak(tn_device *device)
 {
     enum { SMALL = 4 * MIB / 1024 };
@@ -184,8 +186,8 @@ static void test_peak(tn_device *device)
     tn_cache_empty(device);
 }
 
-/* A device with 32 MiB of memory that cannot be mapped, and asynchronous work.
- */
+/* A device with 32 MiB of memory that the host cannot access, and with
+ * asynchronous work. */
 static void test_device_full(tn_device *device)
 {
     tn__block *a = tn__block_alloc(device, 24 * MIB);

@@ -1,5 +1,5 @@
-/* The disk cache of compiled programs: an entry that was written is read back,
- * a damaged one is not, and many processes may do both at once. */
+/* Tests the disk cache of compiled programs: an entry that was written is read
+ * back, a damaged one is ignored, and many processes may do both at once. */
 #include "device/cache.h"
 #include "tap.h"
 
@@ -16,7 +16,7 @@
 
 static char folder[512];
 
-/* What the reader was given. */
+/* The value that the cache passed to the reader. */
 typedef struct got {
     char value[256];
     uint64_t bytes;
@@ -60,7 +60,8 @@ static bool is_absent(const char *key)
     return !result && !g.calls;
 }
 
-/* Calls visit with the path of each file of the folder; returns how many. */
+/* Calls visit with the path of each file of the folder; returns their
+ * number. */
 static int each_file(void (*visit)(const char *path))
 {
     DIR *list = opendir(folder);
@@ -92,7 +93,8 @@ static void cut_last_byte(const char *path)
         bail_out("truncate");
 }
 
-static off_t flip_at; /* negative: from the end */
+static off_t flip_at; /* offset of the byte to change; negative: from the file's
+                       * end */
 
 static void flip_byte(const char *path)
 {
@@ -165,7 +167,8 @@ static void test_entries(void)
     each_file(remove_file);
 }
 
-/* Reading an entry makes it recent, so that trimming removes others. */
+/* Reading an entry updates its time of use, so that trimming removes others
+ * first. */
 static void test_use(void)
 {
     write_of("key", "value");
@@ -178,8 +181,8 @@ static void test_use(void)
     each_file(remove_file);
 }
 
-/* A folder stands where an entry would: it is not written, and what was written
- * on the way does not stay. */
+/* If a folder has the name of an entry, the entry is not written and no
+ * temporary file remains. */
 static void test_obstacle(void)
 {
     write_of("key", "value");
@@ -196,7 +199,7 @@ static void test_obstacle(void)
            "an entry that cannot be written leaves no file");
 }
 
-/* An entry that is damaged in one way must be detected and replaced. */
+/* An entry with this kind of damage must be detected and replaced. */
 static void test_damage(const char *what, void (*damage)(const char *path))
 {
     write_of("key", "value");
@@ -256,7 +259,7 @@ static void test_trim(void)
     each_file(remove_file);
 }
 
-/* Eight processes write and read the same few keys: a reader sees a whole
+/* Eight processes write and read the same few keys. A reader sees a complete
  * value or none. */
 static void test_many(void)
 {
@@ -292,13 +295,14 @@ static void test_many(void)
     each_file(remove_file);
 }
 
-/* ---- one at a time ------------------------------------------------------- */
+/* ---- exclusive access ---------------------------------------------------- */
 
-/* A process that holds the key until its pipe is closed, and then exits. */
+/* A child process that holds the lock of a key until its pipe is closed, and
+ * then exits. */
 typedef struct holder {
     pid_t pid;
-    int end;          /* of the pipe */
-    atomic_bool told; /* that it may end */
+    int end;          /* write end of the pipe */
+    atomic_bool told; /* set when the child may exit */
 } holder;
 
 static void holder_start(holder *h, const char *key)
@@ -313,7 +317,7 @@ static void holder_start(holder *h, const char *key)
         int32_t hold = tn__cache_hold(key, strlen(key));
         if (hold < 0 || write(said[1], "x", 1) != 1)
             _exit(1);
-        /* Its end lets go, not cache_release. */
+        /* The lock is released when the process ends, without cache_release. */
         _exit(read(told[0], &byte, 1) ? 1 : 0);
     }
     close(said[1]);
@@ -359,8 +363,8 @@ static void test_hold(void)
     waitpid(other.pid, &status, 0);
     is_int(status, 0, "the other process is done");
 
-    /* A thread waits for a key; a fork that outlives the holder does not
-     * prolong that. */
+    /* A thread waits for a key's lock. A forked child that outlives the holder
+     * must not prolong the lock. */
     pid_t child = fork();
     if (!child) {
         pause();

@@ -1,13 +1,13 @@
-/* The dtypes that a device reports are respected: it gets no tensor of another
- * one and no program that computes in another one. It is not opened if its
- * reports contradict each other. */
+/* The library respects the dtypes that a device reports: it passes no tensor of
+ * another dtype and no program that computes in another dtype. A device whose
+ * reports contradict each other is not opened. */
 #include <tenon/tenon.h>
 
 #include "device/device.h"
 #include "plugins/folder.h"
 #include "tap.h"
 
-/* The fake's dtypes, as its options have them. */
+/* The dtypes that the fake device reports, as values of its options. */
 static const char *storage, *registers;
 
 static tn_device *fake(void)
@@ -20,7 +20,7 @@ static tn_device *fake(void)
     return tn_device_open("fake");
 }
 
-/* As text: what the fake is given in each case. */
+/* Returns a mask of dtypes as the text of an option. */
 static const char *bits(uint32_t types)
 {
     static char text[4][16];
@@ -38,7 +38,7 @@ enum {
     BOOL = 1u << TN_BOOL,
     F8 = 1u << TN_F8E4M3,
     U8 = 1u << TN_U8,
-    LATER = 1u << 20 /* a dtype of a later version */
+    LATER = 1u << 20 /* a dtype that a later version might define */
 };
 
 static void open_it(void)
@@ -80,7 +80,8 @@ static void tell(const char *name, const tn_tensor *x)
     tn_error_clear();
 }
 
-/* A program in registers of that type, in its own list or in a function's. */
+/* Builds a program with registers of that type, in its own instructions or in a
+ * function's. */
 static void build(tn_device *device, tn_dtype dtype, bool in_function)
 {
     static tn_kernel_ins own, of_fn;

@@ -1,5 +1,5 @@
-/* Work for a device: what is built once, when errors are reported, and copies.
- */
+/* Tests how work is submitted to a device: programs are built once, errors of
+ * asynchronous work are reported later, and copies. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "device/device.h"
@@ -105,7 +105,7 @@ static void test_late(tn_device *device)
     launch(device, 2, "exp", &fault);
     for (int i = 0; i < 100; i++)
         launch(device, 0, "add", &fault);
-    /* Emptying the cache waits too, but cannot report an error. */
+    /* tn_cache_empty waits for the device, too, but cannot report an error. */
     tn_cache_empty(device);
     ok(!tn_error(), "emptying the cache reports nothing");
     is_int(tn_device_synchronize(device), TN_ERR_DEVICE_LOST,

@@ -1,4 +1,5 @@
-/* The fields of a manifest, and invalid manifests. */
+/* Tests the manifests of plugins (tn_<name>.conf): their fields, and errors in
+ * them. */
 #include <device/registry.h>
 #include <sys/stat.h>
 #include <unistd.h>

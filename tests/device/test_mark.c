@@ -1,4 +1,5 @@
-/* Marks in the work of TENON_DEVICE's device, and the time between them. */
+/* Tests marks in the work of a device, and the time between two marks, on the
+ * device of TENON_DEVICE. */
 #include <tenon/tenon.h>
 #include <time.h>
 
@@ -24,7 +25,7 @@ static void test_times(void)
     tn_scope *scope = tn_scope_open();
     tn_tensor *x = tn_ones(tn_dims(200, 100));
     double seconds = -1, all = -1, back = 1, none = 1;
-    tn_exp(x); /* its program is built */
+    tn_exp(x); /* compiles the program before the measurement */
     tn_device_synchronize(NULL);
     double begin = now();
     tn_mark *first = tn_mark_set(NULL);

@@ -1,4 +1,5 @@
-# TENON_DEVICE=cpu opens one plugin, and nothing of OpenCL or CUDA.
+# With TENON_DEVICE=cpu, a program loads only the cpu plugin, and no library of
+# OpenCL or CUDA.
 . "$top_srcdir/tests/tap.sh"
 
 cd "$top_builddir" || exit 99

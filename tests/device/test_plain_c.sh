@@ -1,6 +1,7 @@
-# Kernels printed as plain C (TN_TARGET_C) compile without a warning and give
-# the interpreter's bits (tests/plugins/compiled.c). Compiling a program takes
-# about 50 ms, so there are few; TENON_TEST_PROGRAMS sets how many.
+# Kernels printed as plain C (TN_TARGET_C) must compile without a warning and
+# give the interpreter's bits. tests/plugins/compiled.c runs them. Compiling a
+# program takes about 50 ms, so there are few; TENON_TEST_PROGRAMS sets how
+# many.
 . "$top_srcdir/tests/tap.sh"
 
 cd "$top_builddir" || exit 99

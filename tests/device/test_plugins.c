@@ -1,5 +1,5 @@
-/* Bad plugins, each refused with a specific reason, in the report and when it
- * is requested by name. */
+/* Loads bad plugins. Each must be refused with a specific reason, in the load
+ * report and when it is opened by name. */
 #include "device/device.h"
 #include "device/registry.h"
 #include "plugins/folder.h"
@@ -12,8 +12,9 @@
     "never prints or ends the process"
 #define REBUILD "build it again with this version's <tenon/plugin.h>"
 
-/* name, what the report says after its file, what opening it by name says
- * (NULL: not tried, it would end the process). */
+/* The plugin's name; the text after its file's name in the report; the error
+ * message when it is opened by name (NULL: not tried, because opening it would
+ * end the process). */
 static const struct {
     const char *name, *report, *opening;
 } bad[] = {
@@ -61,7 +62,7 @@ static const struct {
 };
 #define BAD_COUNT (sizeof bad / sizeof *bad)
 
-/* Is this a line of the report? */
+/* Returns whether the report has this line. */
 static bool has_line(const char *report, const char *line)
 {
     size_t length = strlen(line);
@@ -82,7 +83,8 @@ static void is_line(const char *report, const char *name, const char *rest)
 
 static void test_report(void)
 {
-    /* Twice, since a probe in a child must leave nothing. */
+    /* A second report must equal the first: a probe in a child process leaves
+     * no trace. */
     const char *report = tn_load_report();
     report = tn_load_report();
     for (size_t i = 0; i < BAD_COUNT; i++)
@@ -167,7 +169,7 @@ int main(void)
 {
     plan_later();
     tn__probe_timeout_ms = 3000;
-    unsetenv("TENON_MASK"); /* what is masked here would not be found */
+    unsetenv("TENON_MASK"); /* so that no plugin is masked */
     folder_start();
     for (size_t i = 0; i < BAD_COUNT; i++)
         folder_add("all", bad[i].name, bad[i].name,

@@ -1,8 +1,9 @@
 /* matmul, scatter, scan and sort compared with plain loops
  * (tools/check/primitives.c), on random shapes and strides and all dtypes.
- * TENON_TEST_PLUGIN names a plugin; if unset: cpu and reference.
- * TENON_TEST_SEED is the first case's seed (1), TENON_TEST_CASES how many there
- * are of each (300). */
+ *
+ *   TENON_TEST_PLUGIN  the plugin's name; unset: cpu and reference
+ *   TENON_TEST_SEED    seed of the first case (1)
+ *   TENON_TEST_CASES   number of cases of each primitive (300) */
 #include "../../tools/check/primitives.h"
 #include "../tap.h"
 #include "by_name.h"

@@ -3,15 +3,15 @@
  *
  *   TENON_TEST_PLUGIN    a plugin's name, or "name:1" for another device of
  *                        it; unset: cpu and reference
- *   TENON_TEST_THREADS   one number of threads (1, 2 and 7)
- *   TENON_TEST_PROGRAMS  how many programs (2000)
- *   TENON_TEST_SEED      the first one's seed (1); the others follow
- *   TENON_TEST_GROUP     work-groups of at most so many work-items, and long
- *                        rows: on devices that compile source, groups of 16
- *                        share rows of four chunks
+ *   TENON_TEST_THREADS   the number of threads (runs with 1, with 2 and with 7)
+ *   TENON_TEST_PROGRAMS  the number of programs (2000)
+ *   TENON_TEST_SEED      seed of the first program (1); the n-th one adds n - 1
+ *   TENON_TEST_GROUP     most work-items in a work-group, for tests with long
+ *                        rows: on devices that compile source, several groups
+ *                        of 16 share a row of four chunks
  *
- * Each combination runs in a process of its own, since a plugin is never
- * unloaded; a crash is then one failed line. */
+ * Each combination of these runs in a process of its own, since a plugin is
+ * never unloaded. So a crash is only one failed check. */
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,7 +25,8 @@
 
 static uint64_t first_seed = 1;
 static int64_t program_count = 2000;
-static int64_t left_out; /* what the device has no types for */
+static int64_t left_out; /* programs with dtypes that the device does not
+                          * support */
 
 static bool check_program(const by_hand *h, uint64_t seed)
 {
@@ -45,14 +46,15 @@ static bool check_program(const by_hand *h, uint64_t seed)
     return same;
 }
 
-/* ---- a plugin ----------------------------------------------------------- */
+/* ---- running a plugin ---------------------------------------------------- */
 
 enum { SAME, DIFFERS };
 
 static int run_all(const char *name, const char *isa, int threads)
 {
     by_hand h;
-    by_name_stream = threads == 2 ? "0" : NULL; /* all stores past the caches */
+    /* "0": all stores are non-temporal */
+    by_name_stream = threads == 2 ? "0" : NULL;
     if (!by_name_open(&h, name, isa)) {
         note("%s", by_hand_failure());
         return DIFFERS;
@@ -70,7 +72,7 @@ static int run_all(const char *name, const char *isa, int threads)
     return different || left_out == program_count || !meant ? DIFFERS : SAME;
 }
 
-/* A system may refuse memory that is to be run. */
+/* Returns whether the system permits executable memory. */
 static bool may_run_memory(void)
 {
     const size_t bytes = 4096;

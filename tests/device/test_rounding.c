@@ -1,7 +1,7 @@
-/* Results do not depend on the rounding mode of the thread that submits the
- * work: a parameter that float32 cannot represent is rounded to nearest, and so
- * are all results. TENON_TEST_PLUGIN names a plugin; if unset: cpu and
- * reference. */
+/* Results do not depend on the floating-point rounding mode of the thread that
+ * submits the work: parameters that float32 cannot represent are rounded to
+ * nearest, and so are all results. TENON_TEST_PLUGIN names the plugin; if
+ * unset: cpu and reference. */
 #include <fenv.h>
 #include <tenon/tenon.h>
 
@@ -10,8 +10,8 @@
 
 enum { MOST = 64 };
 
-/* Work with numbers that float32 cannot represent: rounding up and down differ.
- */
+/* Computes with numbers that float32 cannot represent, so that rounding up and
+ * rounding down differ. */
 static tn_tensor *parameter(tn_tensor *x)
 {
     return tn_mul_scalar(x, 0.7);
@@ -80,7 +80,7 @@ static void test_device(const char *name)
     }
 }
 
-/* An operator's first use parses its text and compiles it. */
+/* At its first use, an operator's kernel source is parsed and compiled. */
 static const char *first_name;
 static int first_mode;
 

@@ -1,7 +1,8 @@
-/* Scans of rows of many chunks compared with plugin.h's definition: more than a
- * block of chunks and, if TENON_TEST_LONG gives more elements, more than a
- * chunk of blocks. TENON_TEST_PLUGIN names a plugin; if unset: cpu and
- * reference, with slightly more than 2^20 elements. */
+/* Scans of long rows compared with the definition in plugin.h. A scan divides a
+ * row into chunks, and chunks into blocks. Rows have more chunks than a block
+ * and, if TENON_TEST_LONG gives more elements, more blocks than fit in one
+ * pass. TENON_TEST_PLUGIN names the plugin; if unset: cpu and reference, with
+ * slightly more than 2^20 elements. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +49,7 @@ static tn_buffer *sent(const by_hand *h, void *memory, size_t bytes)
     return buffer;
 }
 
-/* Sets x and place to the device's scan of x. */
+/* Runs the device's scan of x in place. Stores the results in x and place. */
 static void scan(const by_hand *h, uint32_t kind, tn_dtype dtype, void *x,
                  int64_t *place, int64_t n)
 {

@@ -1,10 +1,12 @@
-/* Cores and plugins of other minor versions, whose structs have more or fewer
- * fields.
+/* Compatibility between libtenon and plugins of other minor versions, whose
+ * structs have more or fewer fields.
  *
- * A child opens a device and wraps it. The structs that the library passes end
- * at an inaccessible page, either where version 1.0 ends (an older core) or
- * after further fields of a later one (a newer core). Results are the same as
- * without. TENON_TEST_PLUGIN names a plugin; if unset: cpu and reference. */
+ * A child process opens a device and replaces the plugin's functions by
+ * wrappers, which copy the structs that the library passes. Each copy ends at
+ * an inaccessible page: either after the fields of version 1.0 (as from an
+ * older libtenon) or after additional fields of a later version (as from a
+ * newer one). Results must equal those without wrappers. TENON_TEST_PLUGIN
+ * names the plugin; if unset: cpu and reference. */
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <tenon/tenon.h>
@@ -18,10 +20,11 @@ static const char *const cores[] = {"this core", "an older core",
                                     "a newer core"};
 static int core;
 
-/* The bytes of a later version's fields, after those of this version. */
+/* LATER: size in bytes of the fields that a later version adds. */
 enum { LATER = 64, DIRT = 0xa5, ROOM = 16384 };
 
-static unsigned char *edge; /* of ROOM bytes before it, none behind */
+static unsigned char *edge; /* start of the inaccessible page, which follows
+                             * ROOM bytes */
 
 static unsigned char *edge_make(void)
 {
@@ -32,7 +35,8 @@ static unsigned char *edge_make(void)
     return at + ROOM;
 }
 
-/* The struct as the other side would pass it, before the inaccessible page. */
+/* Copies a struct to the end of the accessible memory, with the size that the
+ * other version would have. */
 static void *placed_at(unsigned char *end, const void *from, uint32_t least,
                        int tail)
 {
@@ -49,7 +53,7 @@ static void *placed(const void *from, uint32_t least)
     return placed_at(edge, from, least, DIRT);
 }
 
-/* Are all bytes of a tail the same? */
+/* Returns whether all bytes have this value. */
 static bool is_filled(const void *from, uint32_t bytes, int with)
 {
     for (uint32_t i = 0; i < bytes; i++)
@@ -58,7 +62,7 @@ static bool is_filled(const void *from, uint32_t bytes, int with)
     return true;
 }
 
-/* ---- between library and plugin ------------------------------------------ */
+/* ---- wrappers between library and plugin --------------------------------- */
 
 #define PRIMITIVES(X) X(matmul, MATMUL) X(scatter, SCATTER) X(scan, SCAN)      \
     X(sort, SORT) X(copy, COPY)
@@ -71,7 +75,7 @@ static struct {
     RUNS(MEMBER)
 } real_run;
 
-static char seen[256]; /* the names of the calls that were met, each once */
+static char seen[256]; /* names of the wrappers that were called, each once */
 
 static void meet(const char *name)
 {
@@ -108,15 +112,17 @@ static tn_status between_launch(tn_queue *queue, tn_built *built,
 static tn_status between_build(tn_plugin_device *device,
                                const tn_program *program, tn_built **built)
 {
-    meet("build"); /* never freed: a program outlives what is built from it */
+    meet("build"); /* the copy is never freed: a program outlives what is built
+                    * from it */
     return real.program_build(device,
                               placed_at(edge_make(), program,
                                         TN_PROGRAM_SIZE_1_0, DIRT),
                               built);
 }
 
-/* A fault for an older core lacks its last field, which is 0 in what follows;
- * that for a newer one has a tail of zeros, and has it still. */
+/* A fault from an older libtenon ends before its last field, and the library
+ * must see 0 there. A fault from a newer one has additional fields, which must
+ * remain zero. */
 static tn_status between_sync(tn_queue *queue, tn_fault *fault)
 {
     uint32_t size = core == OLDER ? TN_END(tn_fault, extent)
@@ -154,7 +160,7 @@ static void stand_between(tn_device *device)
     RUNS(TABLE)
 }
 
-/* ---- what is computed ---------------------------------------------------- */
+/* ---- results ------------------------------------------------------------- */
 
 static tn_tensor *numbers(int64_t a, int64_t b, int64_t c, int64_t d)
 {
@@ -225,7 +231,8 @@ static void compute(tn_device *device)
         printf("copy: %.64s\n", out);
 }
 
-/* Structs that a plugin fills, with every size up to a later version's. */
+/* Calls a plugin's functions that fill structs, with every size from 0 to that
+ * of a later version. */
 static void test_infos(const tn_plugin *plugin)
 {
     static const uint32_t sizes[] = {
@@ -273,7 +280,8 @@ static void child(void)
     printf("seen%s\n", core == SAME ? "" : seen);
 }
 
-/* Takes the last line off. */
+/* Removes the last line of the output, which begins with "seen", and returns
+ * its rest. */
 static char *last_line(char *text)
 {
     char *at = strstr(text, "\nseen");
@@ -286,12 +294,12 @@ static char *last_line(char *text)
 
 static const char *no_option(const char *key)
 {
-    (void)key; /* the registry has not searched */
+    (void)key; /* the plugin's options are not set here */
     return NULL;
 }
 
-/* The plugin's file, given a host table of that core: it offers its devices, or
- * says why it will not have such a host. */
+/* Loads the plugin with the host table of an older or newer libtenon. The
+ * plugin must offer its devices or report why it rejects this host. */
 static void child_of_host(void)
 {
     tn__plugin plugin = {.path = "none"};
@@ -372,9 +380,9 @@ static void test_plugin(const char *name)
     }
 }
 
-/* ---- between plugin and core --------------------------------------------- */
+/* ---- host functions that a plugin calls ---------------------------------- */
 
-/* A program that reads index 9 of an input of 4 elements: a fault. */
+/* A program that causes a fault: it reads index 9 of an input of 4 elements. */
 static const tn_kernel_ins faulty_ins[] = {
     {.op = TN_K_CONST, .dtype = TN_I64, .level = TN_LEVEL_UNIFORM,
      .a = TN_NONE, .b = TN_NONE, .c = TN_NONE, .imm.i = 9},
@@ -416,7 +424,7 @@ static tn_status interpret(tn_fault *fault)
         fault);
 }
 
-/* As lib/source/fault.cl leaves it. */
+/* Passes a fault record in the layout that lib/source/fault.cl writes. */
 static tn_status fault_read(tn_fault *fault)
 {
     struct {
@@ -435,7 +443,7 @@ static void test_faults(const char *name, tn_status (*fill)(tn_fault *))
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         uint32_t size = sizes[i];
         uint32_t known = size < sizeof fault_want ? size : sizeof fault_want;
-        /* of size 0: the size itself is there all the same */
+        /* the field `size` exists even if its value is 0 */
         uint32_t there = size ? size : (uint32_t)sizeof size;
         unsigned char *at = edge - (there + 7) / 8 * 8;
         tn_fault want = fault_want;
@@ -451,7 +459,7 @@ static void test_faults(const char *name, tn_status (*fill)(tn_fault *))
     is_int(fill(NULL), TN_ERR_INDEX, "%s: expected none", name);
 }
 
-/* The printer's arguments and result, before the inaccessible page. */
+/* Places the printer's arguments and result before the inaccessible page. */
 static void test_printer(void)
 {
     static const tn_target target = {
@@ -542,7 +550,8 @@ int main(void)
     test_plugin("reference");
     test_plugin("cpu");
     edge = edge_make();
-    tn_manual_seed(1); /* the library is there: its interpreter and printer */
+    tn_manual_seed(1); /* initialises libtenon, whose interpreter and printer
+                        * the plugin calls */
     tn__host_fill(&plugin, 0);
     host = &plugin.host;
     for (core = OLDER; core < CORES; core++)

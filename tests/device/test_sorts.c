@@ -1,8 +1,9 @@
-/* A plugin's sort compared with an order made by comparisons: lengths of rows
- * that devices handle differently, all dtypes with their corner cases, strides
- * of both signs, a part of the order, only the last element. TENON_TEST_PLUGIN
- * names the plugin; if unset: cpu, then reference. TENON_TEST_FLOAT32=1:
- * float32 only, if compiling takes long. */
+/* Compares a plugin's sort with an order computed by comparisons. The cases are
+ * row lengths that devices handle differently, all dtypes with their special
+ * values, strides of both signs, the first elements of the order (top-k), and
+ * the last element only. TENON_TEST_PLUGIN names the plugin; if unset: cpu,
+ * then reference. TENON_TEST_FLOAT32=1: float32 only, for devices on which
+ * compiling takes long. */
 #include <math.h>
 #include <tenon/base.h>
 
@@ -16,12 +17,13 @@ typedef struct sort_case {
     int64_t lines, length, keep, in_stride, out_stride;
     uint32_t flags;
     bool few_values; /* so that most are equal */
-    bool columns;    /* lines side by side */
+    bool columns;    /* the sorted lines are columns, interleaved in memory */
 } sort_case;
 
-/* One whose elements along a line lie `stride` apart, lines behind each other,
- * or `stride` rows of lines side by side, with a margin. Lines from `half` on
- * are one element farther. */
+/* An operand. A line is one sorted sequence, whose elements have the given
+ * stride. Lines follow each other in memory, or are interleaved (columns).
+ * There are unused bytes around them. Lines from `half` on are shifted by one
+ * element, to test a second dimension. */
 typedef struct side {
     tn_strided view;
     int64_t half;
@@ -91,7 +93,7 @@ static tn_number decode(tn_dtype dtype, const unsigned char *from)
     return x;
 }
 
-/* Any code; of floats often one at a limit: zeros, infinities, NaN. */
+/* Fills with arbitrary codes; floats are often zeros, infinities or NaN. */
 static void fill(side *s, const sort_case *c)
 {
     const unsigned bits = 8 * (unsigned)tn_dtype_bytes(c->dtype);
@@ -117,7 +119,7 @@ static void fill(side *s, const sort_case *c)
         }
 }
 
-/* ---- the order that is asked for ----------------------------------------- */
+/* ---- expected order ------------------------------------------------------ */
 
 static const side *ordered;
 static const sort_case *asked;
@@ -140,7 +142,8 @@ static int compare(const void *a, const void *b)
     return way ? way : (i > j) - (i < j);
 }
 
-/* What out and index hold in the end, whose memory is as it was before. */
+/* Writes the expected values and indices into copies of the outputs' original
+ * memory. */
 static void put_in_order(const sort_case *c, const side *in, side *out,
                          side *index)
 {
@@ -164,10 +167,10 @@ static void put_in_order(const sort_case *c, const side *in, side *out,
     free(order);
 }
 
-/* ---- a case --------------------------------------------------------------- */
+/* ---- running a case ------------------------------------------------------ */
 
-/* Are the device's bytes those of s, with all NaNs equal? But for places of the
- * order before `from`, which may hold anything. */
+/* Returns whether the device's bytes equal those of s; all NaNs are equal. The
+ * positions of the order before `from` may hold anything. */
 static bool is_there(const side *s, const sort_case *c, int64_t from)
 {
     const size_t bytes = tn_dtype_bytes(s->view.dtype);
@@ -188,7 +191,7 @@ static bool is_there(const side *s, const sort_case *c, int64_t from)
     return same;
 }
 
-/* An even number of columns are two dimensions of them. */
+/* Describes an even number of lines as two dimensions of lines. */
 static void split_lines(tn_sort_args *s)
 {
     tn_strided *const view[] = {&s->in, &s->out, &s->out_index};
@@ -241,7 +244,7 @@ static bool is_right(const sort_case *c)
     return right;
 }
 
-/* Each length with every dtype, the rest by turns. */
+/* Tests one length with every dtype; the other properties take turns. */
 static void test_length(int64_t length, int64_t lines, int each, bool columns)
 {
     static const int64_t strides[] = {1, -1, 2, -3};

@@ -1,4 +1,4 @@
-/* Which device TENON_DEVICE and tn_device_open select. */
+/* Tests which device TENON_DEVICE and tn_device_open select. */
 #include "plugins/folder.h"
 #include "tap.h"
 
@@ -6,7 +6,7 @@
 
 static const char *spec;
 
-/* The name of the device that spec opens, or the error. */
+/* Prints the name of the device that spec opens, or the error. */
 static void open_spec(void)
 {
     tn_device *device = tn_device_open(spec);
@@ -100,8 +100,8 @@ static void test_default(void)
     is_default("nosuch",
                "TENON_DEVICE=nosuch: there is no plugin nosuch; there are: "
                "fake, longer, needy");
-    /* A GPU that cannot be opened: auto tries the next device, a name is an
-     * error. */
+    /* If a GPU cannot be opened, "auto" tries the next device, but opening it
+     * by name is an error. */
     setenv("TENON_LONGER_BROKEN", "1", 1);
     is_default("auto", "fake:0");
     is_default("longer", "TENON_DEVICE=longer: longer: the fake is broken");
@@ -111,7 +111,7 @@ static void test_default(void)
     is_default("longer",
                "TENON_DEVICE=longer: longer: the fake is switched off");
     unsetenv("TENON_LONGER_DEVICES");
-    /* A CPU of a plugin of GPUs is there by name alone. */
+    /* A CPU device of a plugin for GPUs is only opened by name. */
     setenv("TENON_LONGER_KIND", "0", 1);
     is_default("auto", "fake:0");
     is_default("longer", "longer:0");

@@ -1,5 +1,5 @@
-/* Batches that are copied to a device that has events but no pinned host
- * memory: they use a queue beside its work, from ordinary memory. */
+/* Batches copied to a device that has events but no pinned host memory: the
+ * copies run on a second queue, from pageable memory. */
 #include <tenon/tenon.h>
 
 #include "device/transfer.h"

@@ -1,6 +1,6 @@
-/* Samples of distributions by their moments and by the Kolmogorov-Smirnov
- * statistic; gradients of samples; users' mistakes. (tests/golden compares
- * densities, entropies and divergences with PyTorch's.) */
+/* Checks samples of distributions by their moments and by the
+ * Kolmogorov-Smirnov statistic, gradients of samples, and errors. (tests/golden
+ * compares densities, entropies and divergences with PyTorch's.) */
 #include <base/memory.h>
 #include <math.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static double uniform_below(double x, double low, double high)
     return fmin(fmax((x - low) / (high - low), 0), 1);
 }
 
-/* Samples of two columns; column k has the parameters a[k] and b[k]. */
+/* Checks samples of two columns; column k has the parameters a[k] and b[k]. */
 static void check_real(const char *name, tn_distribution *d,
                        double (*below)(double x, double a, double b),
                        const double a[2], const double b[2],
@@ -65,7 +65,7 @@ static void check_real(const char *name, tn_distribution *d,
         is_double_near(sqrt(squares / COUNT), deviation[k],
                        5 * deviation[k] / sqrt(2.0 * COUNT),
                        "%s: standard deviation %d", name, k);
-        /* 1.95 / sqrt(n): a probability of 0.001 (Kolmogorov) */
+        /* Kolmogorov's bound for a probability of 0.001: 1.95 / sqrt(n) */
         ok(farthest < 1.95 / sqrt((double)COUNT),
            "%s: Kolmogorov-Smirnov statistic %d is %g", name, k, farthest);
     }
@@ -116,7 +116,8 @@ static void test_discrete(void)
             if (p[r][k] > 0)
                 chi += (count[r][k] - COUNT * p[r][k]) *
                        (count[r][k] - COUNT * p[r][k]) / (COUNT * p[r][k]);
-        /* 0.001 of the chi-squared distribution with 3 degrees */
+        /* 99.9 % quantile of the chi-squared distribution with 3 degrees of
+         * freedom */
         ok(chi < 16.3, "categorical: chi-squared of row %d is %g", r, chi);
     }
     is_int(count[0][2], 0, "categorical: probability 0");
@@ -127,7 +128,8 @@ static void test_discrete(void)
     ok(s && tn_tensor_ndim(s) == 0, "one sample of one row is a scalar");
 }
 
-/* The noise that a sample was made of is its gradient by scale. */
+/* The gradient of a sample by scale is the noise (x - loc) / scale that it was
+ * made from. */
 static void test_rsample(void)
 {
     tn_tensor *loc = tn_requires_grad(ROW(1, -3));
@@ -159,7 +161,8 @@ static void test_rsample(void)
     ok(tn_tensor_requires_grad(leaf), "and its parameter still has one");
 }
 
-/* float64 of what float64 is; one seed, one sample; shapes. */
+/* Parameters in float64 give samples in float64, a seed determines the samples,
+ * and shapes follow the parameters. */
 static void test_shapes(void)
 {
     tn_distribution *d = tn_distribution_normal(
@@ -246,7 +249,8 @@ static void test_mistakes(void)
     tn_error_clear();
 }
 
-/* Every allocation fails in turn. */
+/* Creates and uses every distribution; test_memory makes each of its
+ * allocations fail in turn. */
 static tn_tensor *use_all(void)
 {
     tn_distribution *d[] = {

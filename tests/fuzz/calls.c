@@ -1,5 +1,6 @@
-/* calls.c: calls any operator, by its index, with any arguments: three calls in
- * a row that may use each other's results, and the gradients of each. */
+/* calls.c: fuzzes all operators: makes three calls of operators, selected by
+ * index, with arbitrary arguments. A call may use earlier results. Then
+ * computes the gradients of each. */
 #include <float.h>
 #include <math.h>
 #include <tenon/tenon.h>
@@ -8,8 +9,8 @@
 
 const char fuzz_target[] = "calls";
 
-/* Sizes are arbitrary; a call that is not refused for its size takes little
- * time. */
+/* Sizes are arbitrary, but a call with memory for more than this limit is
+ * refused, so no call takes long. */
 #define MEMORY (64 << 20)
 
 enum { ARGUMENTS = 40, RESULTS = 64, POOL = 8, CALLS = 3, LIST = 6 };
@@ -87,7 +88,7 @@ static tn_tensor *tensor(void)
     return pool_count && b % 3 == 0 ? pool[byte() % pool_count] : keep(make());
 }
 
-/* The memory that the values of one call point to. */
+/* Memory for the values of one call's arguments. */
 static struct {
     tn_dims_list dims;
     double floats[LIST];
@@ -145,7 +146,7 @@ static void fill(tn_value *value, int i, int kind)
     case TN_VALUE_DEVICE:
         value->of.device = tn_device_current();
         break;
-    default: /* functions and other values that cannot be generated */
+    default: /* functions and other kinds that cannot be generated */
         value->kind = TN_VALUE_NONE;
     }
 }
@@ -175,7 +176,7 @@ static void call(void)
         if (kind_count && !(argument->optional && choice < 100))
             fill(&value[i], i, kinds[choice % kind_count]);
     }
-    if (tn_error()) { /* an operand could not be made */
+    if (tn_error()) { /* an operand could not be created */
         tn_error_clear();
         return;
     }

@@ -1,6 +1,7 @@
-/* checkpoint.c: headers of checkpoints, followed by the tensors of a valid one.
- * A refused checkpoint changes nothing. After an accepted one the run
- * continues, and the valid one still loads. */
+/* checkpoint.c: fuzzes headers of checkpoints, which are followed by the
+ * tensors of a valid one. A refused checkpoint changes nothing. After an
+ * accepted one the training run continues, and a valid checkpoint still
+ * loads. */
 #include <tenon/tenon.h>
 
 #include "fuzz.h"
@@ -54,7 +55,7 @@ static void start(void)
     tn_scope_close(scope);
 }
 
-/* A hash of all that a load may change. */
+/* Returns a hash of all state that a load may change. */
 static uint64_t state(void)
 {
     uint64_t hash = 1469598103934665603u; /* FNV-1a */
@@ -99,7 +100,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else {
         fuzz_accepted();
         step();
-        if (tn_error()) /* for example with a learning rate from the file */
+        if (tn_error()) /* the file may set an invalid learning rate, for
+                         * example */
             fuzz_refused();
         int other = fuzz_file(good, good_bytes, path);
         fuzz_check(tn_checkpoint_load(path, &all) >= 0,

@@ -1,5 +1,5 @@
-/* csv.c: tables of numbers in text files, plain or gzipped. The first byte of
- * the input selects the options. */
+/* csv.c: fuzzes the reader of tables of numbers in text files, plain or
+ * gzipped. The first byte of the input selects the options. */
 #include <tenon/io.h>
 
 #include "fuzz.h"

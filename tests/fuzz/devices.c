@@ -1,7 +1,7 @@
-/* devices.c: definitions of operators, run on the current device and on the
- * reference: results and gradients have the same bits, or both refuse. The
- * first byte selects the operands' dtype and shape; the rest is the definition
- * without its name. */
+/* devices.c: fuzzes definitions of operators, which run on the current device
+ * and on the reference. Results and gradients must have the same bits, or both
+ * devices must refuse. The first byte selects the operands' dtype and shape;
+ * the rest is the definition without its name. */
 #include "fuzz.h"
 
 #include "../same_bits.h"
@@ -14,7 +14,7 @@ enum { ARGUMENTS = 32, RESULTS = 16, KEPT = RESULTS + ARGUMENTS };
 typedef struct results {
     int count;
     tn_status status;
-    tn_tensor *of[KEPT]; /* NULL: there is none */
+    tn_tensor *of[KEPT]; /* NULL: no such result */
 } results;
 
 static tn_tensor *operand(tn_dtype dtype, int shape, int place)

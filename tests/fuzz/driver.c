@@ -1,11 +1,11 @@
-/* driver.c: runs a target without libFuzzer: its corpus, then random mutations
- * of it.
+/* driver.c: runs a fuzz target without libFuzzer, with the files of its corpus
+ * and then with random mutations of them.
  *
  *   test_kernel             the corpus and TENON_TEST_FUZZ (3000) mutations
- *   test_kernel FILE...     these inputs alone
+ *   test_kernel FILE...     only these inputs
  *
- * TENON_TEST_SEED chooses other mutations. An input that crashes the program,
- * makes a sanitizer report, or takes longer than SECONDS is written to
+ * TENON_TEST_SEED selects other mutations. An input that crashes the program,
+ * causes a sanitizer report, or takes longer than SECONDS is written to
  * fuzz-TARGET.bin. */
 #include <dirent.h>
 #include <fcntl.h>
@@ -26,7 +26,7 @@ typedef struct input {
 static input corpus[MAX_FILES];
 static size_t corpus_count;
 
-/* ---- the input of a crash ----------------------------------------------- */
+/* ---- saving the input of a crash ----------------------------------------- */
 
 static const input *volatile running;
 static char crash_path[64];
@@ -40,7 +40,7 @@ static void keep_input(void)
     static const char said[] = "Bail out! the input is in fuzz-TARGET.bin\n";
     if (write(fd, now->data, now->size) == (ssize_t)now->size &&
         write(STDOUT_FILENO, said, sizeof said - 1) > 0)
-        running = NULL; /* once */
+        running = NULL; /* so that it is saved only once */
     close(fd);
 }
 
@@ -51,7 +51,7 @@ static void on_signal(int number)
     raise(number);
 }
 
-/* A sanitizer ends the program; it calls this callback before. */
+/* A sanitizer calls this callback before it ends the program. */
 extern void __sanitizer_set_death_callback(void (*callback)(void))
     __attribute__((weak));
 
@@ -59,7 +59,7 @@ static void watch_for_crashes(void)
 {
     static const int sorts[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL,
                                 SIGALRM};
-    /* A handler cannot run on a stack that overflowed. */
+    /* Signal handlers need their own stack, in case the stack overflowed. */
     static char room[1 << 16];
     stack_t stack = {.ss_sp = room, .ss_size = sizeof room};
     sigaltstack(&stack, NULL);
@@ -106,7 +106,7 @@ static size_t below(size_t n)
     return (size_t)(bits() % n);
 }
 
-/* Replaces `gone` bytes at `at` by `size` bytes, if there is space. */
+/* Replaces `gone` bytes at position `at` by `size` bytes, if there is space. */
 static void replace(input *in, size_t at, size_t gone, const uint8_t *data,
                     size_t size)
 {
@@ -120,7 +120,7 @@ static void replace(input *in, size_t at, size_t gone, const uint8_t *data,
     in->size = at + size + rest;
 }
 
-/* A random position and length within an input, mostly short. */
+/* Returns a random position, and stores a mostly short length. */
 static size_t span(const input *in, size_t *out_length)
 {
     size_t at = below(in->size + 1), left = in->size - at;
@@ -129,7 +129,7 @@ static size_t span(const input *in, size_t *out_length)
     return at;
 }
 
-/* The class of a token's characters: letters, digits, or a single sign. */
+/* Returns the class of a character, to find tokens: letter, digit, or other. */
 static int sort_of(uint8_t c)
 {
     if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_')
@@ -137,7 +137,8 @@ static int sort_of(uint8_t c)
     return (c >= '0' && c <= '9') || c == '.';
 }
 
-/* The token at a random position. */
+/* Returns the start of the token at a random position, and stores its
+ * length. */
 static size_t word(const input *in, size_t *out_length)
 {
     *out_length = in->size ? 1 : 0;
@@ -165,34 +166,34 @@ static void mutate(input *in)
     size_t length, from_length, at, from;
     uint8_t byte = (uint8_t)bits();
     switch (below(16)) {
-    case 0: /* another byte */
+    case 0: /* changes a byte */
         at = below(in->size + 1);
         replace(in, at, at < in->size, &byte, 1);
         break;
-    case 1: /* one bit */
+    case 1: /* changes a bit */
         if (in->size)
             in->data[below(in->size)] ^= (uint8_t)(1u << below(8));
         break;
-    case 2: /* a part removed */
+    case 2: /* removes bytes */
         at = span(in, &length);
         replace(in, at, length, in->data, 0);
         break;
-    case 3: /* a part repeated */
+    case 3: /* repeats bytes */
         from = span(in, &from_length);
         replace(in, below(in->size + 1), 0, in->data + from, from_length);
         break;
-    case 4: /* a part replaced by one of another input */
+    case 4: /* replaces bytes by those of another input */
         from = span(other, &from_length);
         at = span(in, &length);
         replace(in, at, length, other->data + from, from_length);
         break;
-    case 5: /* something odd */
+    case 5: /* inserts a special value */
         from = below(sizeof odd / sizeof *odd);
         at = word(in, &length);
         replace(in, at, below(2) ? length : 0, (const uint8_t *)odd[from],
                 strlen(odd[from]));
         break;
-    default: /* a token replaced by one of this or another input */
+    default: /* replaces a token by one of this or another input */
         if (below(2))
             other = in;
         at = word(in, &length);
@@ -224,7 +225,8 @@ static int is_visible(const struct dirent *entry)
     return entry->d_name[0] != '.';
 }
 
-/* In the order of names, so that a seed gives the same mutations everywhere. */
+/* Reads the files sorted by name, so that a seed gives the same mutations
+ * everywhere. */
 static void read_corpus(const char *folder)
 {
     struct dirent **list;

@@ -1,6 +1,6 @@
-/* einsum.c: equations of tn_einsum. The first byte says how many tensors there
- * are and whether they have gradients. Each tensor then has a byte for its rank
- * and one for each size. */
+/* einsum.c: fuzzes equations of tn_einsum. The first byte is the number of
+ * tensors and whether they require gradients. Then each tensor has a byte for
+ * its number of dimensions and one for each size. */
 #include <tenon/tenon.h>
 
 #include "fuzz.h"
@@ -9,7 +9,7 @@ const char fuzz_target[] = "einsum";
 
 enum { TENSORS = 5 };
 
-/* The next tensor of the input; NULL at its end. */
+/* Makes the next tensor from the input; NULL at its end. */
 static tn_tensor *take(const uint8_t **at, const uint8_t *end)
 {
     tn_dims_list size = {.count = 0};

@@ -1,8 +1,9 @@
-/* fuzz.h: what the targets share.
+/* fuzz.h: functions that the fuzz targets share.
  *
- * A target is one file with LLVMFuzzerTestOneInput, which libFuzzer or driver.c
- * calls. It passes any bytes to one parser and checks what must hold for all
- * inputs. A check that fails calls abort(), which a fuzzer reports. */
+ * A target is one file with the function LLVMFuzzerTestOneInput, which
+ * libFuzzer or driver.c calls. It passes arbitrary bytes to one parser and
+ * checks properties that hold for all inputs. A check that fails calls abort(),
+ * which a fuzzer reports. */
 #ifndef TN_TESTS_FUZZ_H
 #define TN_TESTS_FUZZ_H
 
@@ -15,7 +16,7 @@
 #include <tenon/base.h>
 #include <unistd.h>
 
-/* The target's folder in corpus/. */
+/* Name of the target's folder in corpus/. */
 extern const char fuzz_target[];
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -35,7 +36,8 @@ static inline void fuzz_check_line(const char *message)
     fuzz_check(!message[strcspn(message, "\r\n")], "a message is one line");
 }
 
-/* Checks that a failed call has a message, and clears it. */
+/* Checks that a failed call has set an error code and a message of one line;
+ * clears the error. */
 static inline void fuzz_refused(void)
 {
     fuzz_check_line(tn_error());
@@ -48,7 +50,8 @@ static inline void fuzz_accepted(void)
     fuzz_check(!tn_error(), "an accepted input leaves no message");
 }
 
-/* The input as a text whose memory ends with it; the caller frees it. */
+/* Returns the input as a string whose memory ends right after it; the caller
+ * frees it. */
 static inline char *fuzz_text(const uint8_t *data, size_t size)
 {
     char *text = malloc(size + 1);
@@ -60,7 +63,8 @@ static inline char *fuzz_text(const uint8_t *data, size_t size)
     return text;
 }
 
-/* The input as a file in memory; closing the descriptor removes it. */
+/* Writes the input to a file in memory and returns its descriptor; closing the
+ * descriptor removes the file. */
 static inline int fuzz_file(const void *data, size_t size, char path[32])
 {
     int fd = memfd_create("fuzz", MFD_CLOEXEC);
@@ -70,8 +74,8 @@ static inline int fuzz_file(const void *data, size_t size, char path[32])
     return fd;
 }
 
-/* Runs twice, because the first run may make what stays for the process, and
- * checks that the second run leaves no memory. */
+/* Runs an input twice and checks that the second run leaks nothing. (The first
+ * run may allocate memory that is kept for the process.) */
 static inline void fuzz_flat(void (*run)(const uint8_t *data, size_t size),
                              const uint8_t *data, size_t size)
 {

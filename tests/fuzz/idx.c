@@ -1,5 +1,5 @@
-/* idx.c: tensors in IDX files: a file is accepted only if its size is the one
- * that its header implies. */
+/* idx.c: fuzzes the reader of IDX files. A file may be accepted only if its
+ * size is the one that its header implies. */
 #include <io/idx.h>
 
 #include "fuzz.h"

@@ -1,5 +1,5 @@
-/* json.c: any bytes as JSON. A value that is read, written and read again is
- * the same. */
+/* json.c: fuzzes the JSON parser. A value that is parsed, written and parsed
+ * again must be the same. */
 #include <json/json.h>
 
 #include "fuzz.h"
@@ -41,7 +41,8 @@ static void write_value(tn__json_writer *to, const tn__json_value *value)
     }
 }
 
-/* Compares texts up to their first zero byte, which is all that is written. */
+/* Compares values; of strings only the part before a zero byte, since only that
+ * is written. */
 static bool is_same(const tn__json_value *a, const tn__json_value *b)
 {
     if (a->kind != b->kind || !a->key != !b->key ||

@@ -1,15 +1,17 @@
-/* kernel.c: the kernel language, from text to programs.
+/* kernel.c: fuzzes the compiler of the kernel language, from source to
+ * programs.
  *
- * The input is a definition. After an '@', which the language does not use, a
- * hand-written gradient for its first input may follow. Definitions and kernels
- * are never freed, so leaks are checked only if something was refused. */
+ * The input is the definition of an operator. After an '@', which the language
+ * does not use, a hand-written gradient for its first input may follow.
+ * Definitions and kernels are never freed, so leaks are checked only if
+ * something was refused. */
 #include <kernel/kernel.h>
 
 #include "fuzz.h"
 
 const char fuzz_target[] = "kernel";
 
-/* A hash of a text, as its name. */
+/* Returns a hash of a definition, which becomes its name. */
 static uint64_t hash_text(const char *text)
 {
     uint64_t hash = 14695981039346656037u; /* FNV-1a */
@@ -105,7 +107,8 @@ static void check_def(const tn__def *def, uint64_t hash)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    if (!tn__math_fn_count()) /* typed here, so that refusals change nothing */
+    if (!tn__math_fn_count()) /* initialises the functions here, so that a
+                               * refused definition changes nothing */
         return fuzz_refused(), 0;
     char *text = fuzz_text(data, size);
     char *gradient = strchr(text, '@');

@@ -1,4 +1,4 @@
-/* manifest.c: the manifest tn_<name>.conf of a plugin. */
+/* manifest.c: fuzzes the parser of a plugin's manifest tn_<name>.conf. */
 #include <device/registry.h>
 
 #include "fuzz.h"

@@ -1,5 +1,5 @@
-/* mathfile.c: files of functions, `fn`, `def` and `d`, as lib/kernel/math has
- * them. */
+/* mathfile.c: fuzzes the parser of files with `fn`, `def` and `d` definitions,
+ * such as those in lib/kernel/math. */
 #include <kernel/math/functions.h>
 
 #include "fuzz.h"

@@ -1,7 +1,7 @@
-/* objects.c: sequences of calls on tensors, modules, optimizers, data and
- * scopes, in any order, with the results of earlier calls. Four bytes select a
- * call and its arguments. A refused call has a message. At the end all scopes
- * are closed and nothing is left. */
+/* objects.c: fuzzes sequences of calls on tensors, modules, optimizers, data
+ * sets and scopes, in any order, with the results of earlier calls. Four bytes
+ * select a call and its arguments. A refused call must set an error message. At
+ * the end all scopes are closed and no object is left. */
 #include <tenon/tenon.h>
 
 #include "fuzz.h"
@@ -10,20 +10,22 @@ const char fuzz_target[] = "objects";
 
 enum { SLOTS = 12, DEPTH = 7, STEPS = 200 };
 
-/* An object of one of the kinds below, and the scope that owns it. */
+/* An object of one of the kinds below, and the depth of the scope that owns
+ * it. */
 typedef struct slot {
     void *object;
     int depth;
-    bool kept; /* by the target: lives until it is dropped */
+    bool kept; /* the target called tn_keep, so the object lives until
+                * tn_drop */
 } slot;
 
 enum { TENSOR, MODULE, OPTIM, DATASET, LOADER, KINDS };
 
 static slot slots[KINDS][SLOTS];
 static tn_scope *scopes[DEPTH];
-static int depth; /* how many are open */
+static int depth; /* number of open scopes */
 
-/* ---- who owns what -------------------------------------------------------- */
+/* ---- ownership ----------------------------------------------------------- */
 
 static void let_go(slot *s)
 {
@@ -32,13 +34,13 @@ static void let_go(slot *s)
     *s = (slot){.object = NULL};
 }
 
-/* An object that is also in another slot has that slot's owner. */
+/* Stores an object in slot i, unless it is in a slot already. */
 static void put(int kind, int i, void *object)
 {
     slot new = {.object = object, .depth = depth};
     for (int k = 0; k < SLOTS && object; k++)
         if (slots[kind][k].object == object)
-            return; /* one slot each */
+            return; /* an object is in one slot only */
     if (!object)
         return;
     let_go(&slots[kind][i]);
@@ -49,7 +51,7 @@ static void close_to(int least)
 {
     if (least >= depth)
         return;
-    tn_scope_close(scopes[least]); /* and those within it */
+    tn_scope_close(scopes[least]); /* closes the scopes within it, too */
     depth = least;
     for (int kind = 0; kind < KINDS; kind++)
         for (int i = 0; i < SLOTS; i++)
@@ -74,7 +76,7 @@ static void drop(slot *s)
         s->object = NULL;
 }
 
-/* ---- steps ---------------------------------------------------------------- */
+/* ---- calls --------------------------------------------------------------- */
 
 static tn_tensor *tensor(int i)
 {
@@ -86,7 +88,7 @@ static tn_module *module(int i)
     return slots[MODULE][i % SLOTS].object;
 }
 
-/* A new tensor from x and y; NULL if that fails. */
+/* Returns a new tensor computed from x and y; NULL if the call fails. */
 static tn_tensor *make(int how, tn_tensor *x, tn_tensor *y, int n)
 {
     tn_tensor *out = NULL;

@@ -1,8 +1,8 @@
-/* safetensors.c: files of weights.
+/* safetensors.c: fuzzes the reader of safetensors files.
  *
  * The input is the size of the data in decimal digits, one other character, and
- * the header. The header is parsed alone, and as a file with that many zeros
- * after it. The input's bytes are also read as a whole file. */
+ * the header. The header is parsed alone, and as a file with that many zero
+ * bytes after it. The input's bytes are also read as a complete file. */
 #include <io/safetensors.h>
 
 #include "fuzz.h"
@@ -88,7 +88,7 @@ static void run(const uint8_t *data, size_t size)
     if (!file)
         abort();
     memcpy(file, &json_bytes,
-           sizeof json_bytes); /* little-endian, as this machine */
+           sizeof json_bytes); /* little-endian, like this machine */
     memcpy(file + sizeof json_bytes, json, json_bytes);
     check_open(file, whole);
     free(file);

@@ -1,5 +1,6 @@
-/* signature.c: signatures of operators that a program registers: "(x, y?; n:
- * int = 3)". An accepted one can be queried and called. */
+/* signature.c: fuzzes signatures of operators that a program registers, such as
+ * "(x, y?; n: int = 3)". An operator whose signature is accepted is queried and
+ * called. */
 #include <tenon/op_register.h>
 #include <tenon/tenon.h>
 
@@ -17,7 +18,7 @@ static tn_status forward(tn_op_context *context, tn_tensor **out)
                    "a text is there");
         tn_op_context_tensor(context, i);
     }
-    tn_error_clear(); /* of those that are not there */
+    tn_error_clear(); /* errors about arguments that do not exist */
     out[0] = tn_ones(tn_dims(2));
     return out[0] ? TN_OK : tn_error_code();
 }
@@ -47,7 +48,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *text = malloc(size + 32);
     if (!text)
         abort();
-    int length = sprintf(text, "fuzz%u", number++); /* names are taken once */
+    /* a name can be registered only once */
+    int length = sprintf(text, "fuzz%u", number++);
     memcpy(text + length, data, size);
     text[(size_t)length + size] = 0;
     tn_scope *scope = tn_scope_open();
@@ -57,7 +59,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                                    .forward = forward});
     if (!op)
         fuzz_refused();
-    memset(text, '?', (size_t)length + size); /* nothing of it is lent */
+    memset(text, '?', (size_t)length + size); /* the library must have copied
+                                               * the text */
     free(text);
     if (op) {
         fuzz_accepted();

@@ -1,12 +1,12 @@
-/* spec.c: the grammar of TENON_DEVICE. Texts are only parsed; no device is
- * opened. */
+/* spec.c: fuzzes the parser of TENON_DEVICE. No device is opened. */
 #include <device/registry.h>
 
 #include "fuzz.h"
 
 const char fuzz_target[] = "spec";
 
-/* Whether the item of out, written as text and parsed again, is the same. */
+/* Returns whether the parsed item, written as text and parsed again, is the
+ * same. */
 static bool reads_again(const tn__spec *spec)
 {
     char text[sizeof(tn__spec) + 32], number[24] = "";

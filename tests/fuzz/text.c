@@ -1,4 +1,4 @@
-/* text.c: text files, plain or gzipped, as data sets of characters. */
+/* text.c: fuzzes text files, plain or gzipped, as data sets of characters. */
 #include <tenon/tenon.h>
 
 #include "fuzz.h"

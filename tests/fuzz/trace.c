@@ -1,4 +1,5 @@
-/* trace.c: traces for `tenon trace --summary`. The first byte selects --by. */
+/* trace.c: fuzzes the trace files that `tenon trace --summary` reads. The first
+ * byte selects --by. */
 #include <fcntl.h>
 
 #include "../../tools/tenon_trace.h"
@@ -6,7 +7,7 @@
 
 const char fuzz_target[] = "trace";
 
-/* Points stdout and stderr at out and error. */
+/* Redirects stdout and stderr to the descriptors out and error. */
 static void point(int out, int error)
 {
     fflush(stdout);

@@ -1,4 +1,6 @@
-/* align.c: applies free.def. */
+/* align.c: some results are not unique, such as the signs of singular vectors.
+ * Converts them into the equivalent results of the sample, for the operators in
+ * free.def. */
 #include "golden.h"
 
 #include <string.h>
@@ -13,14 +15,16 @@ static const struct {
 #undef FREE_VECTORS
 };
 
-/* Vectors as columns, and back. */
+/* Transposes x if the vectors are its rows (axis -1), so that they are columns;
+ * a second call undoes this. */
 static tn_tensor *columns(tn_tensor *x, int axis)
 {
     return axis == -1 ? tn_transpose(x, -1, -2) : x;
 }
 
-/* The transformation of got's columns `from` to `to` into want's: signs or,
- * with as_basis, the rotation within the space that they span. */
+/* Transforms the columns from `from` to `to` of got into those of want, by
+ * the given signs or, if signs is NULL, by a rotation in the space that they
+ * span. */
 static tn_tensor *turned_part(tn_tensor *got, tn_tensor *want, int64_t from,
                               int64_t to, tn_tensor *signs)
 {
@@ -80,7 +84,7 @@ void golden_align(tn_safetensors *file, const char *op, const json_t *json,
                 file, json_string_value(json_array_get(
                           json_object_get(json, "outs"), (size_t)which[i])));
             if (!want[i] || !same_shape(want[i], out[which[i]]))
-                return; /* the comparison will fail */
+                return; /* the comparison will report the difference */
             int64_t size =
                 tn_tensor_size(columns(want[i], axis[i]), -1);
             common = size < common ? size : common;

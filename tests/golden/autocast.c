@@ -1,13 +1,13 @@
-/* autocast.c: every operator under autocast.
+/* autocast.c: runs every operator under autocast.
  *
- *     autocast [DIR [EVERY]]      each EVERYth float32 sample of each file: 1
+ *     autocast [DIR [EVERY]]      every EVERYth (1) float32 sample of each file
  *
- * A float32 sample runs under TN_AUTOCAST, with gradients; and once more
- * without it, on inputs that were converted to the dtype that the operator's
- * row asks for. Both give the same bits, and the results have that dtype. A
- * composite whose row says nothing about autocast only has to run and to give
- * gradients of its inputs' dtype, since its parts have their own rules. Prints
- * counts. */
+ * A float32 sample runs under TN_AUTOCAST, with gradients, and a second time
+ * without it, on inputs that were converted to the dtype that the operator
+ * table has for autocast. Both must give the same bits, and the results must
+ * have that dtype. A composite operator without an autocast dtype only has to
+ * run and to give gradients of its inputs' dtype, because the operators that it
+ * calls have their own rules. Prints counts. */
 #include "golden.h"
 
 #include <ops/engine/ops.h>
@@ -18,13 +18,13 @@ enum { MOST_RESULTS = 96 };
 
 static tn_dtype lower;
 
-/* A leaf in the half type. */
+/* Returns x converted to the half type, as a leaf. */
 static tn_tensor *rounded(tn_tensor *x)
 {
     return x && tn_tensor_dtype(x) == TN_F32 ? tn_to_dtype(x, lower) : x;
 }
 
-/* Converted to float32. */
+/* Compares x and y after converting them to float32. */
 static bool same(tn_tensor *x, tn_tensor *y)
 {
     size_t bytes = (size_t)tn_tensor_numel(x) * sizeof(double);
@@ -40,8 +40,8 @@ static bool same(tn_tensor *x, tn_tensor *y)
 }
 
 static struct counts {
-    long same, parts, refused, failed; /* samples */
-    long lower;                        /* results in the half type */
+    long same, parts, refused, failed; /* numbers of samples */
+    long lower;                        /* number of results in the half type */
 } counts;
 
 static void fail(const char *name, size_t number, const char *what)
@@ -58,7 +58,8 @@ static void one_sample(tn_safetensors *file, const json_t *json,
     if (!dtype || strcmp(dtype, "float32") != 0)
         return;
     const tn_op *op = tn_op_find(name);
-    /* linalg.pinv of two matrices is that of their product: op_file.c */
+    /* a sample of linalg.pinv with two matrices uses their product
+     * (op_file.c) */
     bool parts = (op->sort == TN__OP_COMPOSITE && !op->autocast) ||
                  (strcmp(name, "linalg.pinv") == 0 &&
                   json_array_size(json_object_get(json, "args")) == 2);
@@ -89,7 +90,8 @@ static void one_sample(tn_safetensors *file, const json_t *json,
     }
     size_t outs = json_array_size(json_object_get(json, "outs"));
     for (int i = 0; i < wanted; i++) {
-        bool is_out = (size_t)i < outs; /* whole numbers may follow */
+        bool is_out = (size_t)i < outs; /* integer arguments may follow the
+                                         * outputs */
         tn_dtype is = tn_tensor_dtype(got[i]), was = tn_tensor_dtype(want[i]);
         counts.lower += is == lower;
         if (!is_out && tn_dtype_is_floating(is) && is != TN_F32) {

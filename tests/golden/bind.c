@@ -1,4 +1,5 @@
-/* bind.c: binds PyTorch's arguments to a row's, by position and name. */
+/* bind.c: converts PyTorch's positional and named arguments to those of an
+ * operator of the table. */
 #include "sample.h"
 
 #include <stdlib.h>
@@ -32,7 +33,7 @@ static tn_tensor *made(const sample *s, const json_t *value)
     return NULL;
 }
 
-/* ---- one value ----------------------------------------------------------- */
+/* ---- one argument -------------------------------------------------------- */
 
 static bool takes(const tn_op_arg *arg, int kind)
 {
@@ -50,7 +51,7 @@ static bool is_float(const json_t *value)
     return json_is_real(value) || json_object_get(value, "float");
 }
 
-/* Two lists of sizes, concatenated for one argument. */
+/* Concatenates a list of lists of sizes for one argument. */
 static bool bind_pair(const json_t *value, const tn_op_arg *arg, bound *b,
                       int i)
 {
@@ -89,7 +90,7 @@ static bool bind_list(const sample *s, const json_t *value,
     }
     if (json_is_array(first))
         return bind_pair(value, arg, b, i);
-    bool whole = count <= TN_MAX_NDIM; /* None among sizes */
+    bool whole = count <= TN_MAX_NDIM; /* sizes may be None */
     for (size_t k = 0; k < count; k++)
         whole = whole && (json_is_integer(json_array_get(value, k)) ||
                           json_is_null(json_array_get(value, k)));
@@ -104,7 +105,8 @@ static bool bind_list(const sample *s, const json_t *value,
         out->of.dims = &b->dims[i];
         return true;
     }
-    if (takes(arg, TN_VALUE_TENSOR)) { /* lengths: ours are a tensor */
+    if (takes(arg, TN_VALUE_TENSOR)) { /* lengths are a list in PyTorch and a
+                                        * tensor in Tenon */
         int64_t whole_number[MOST_TENSORS];
         for (size_t k = 0; k < count; k++) {
             if (!json_is_integer(json_array_get(value, k)))
@@ -162,7 +164,7 @@ static bool bind_number(const json_t *value, const tn_op_arg *arg, bound *b,
 }
 
 /* If the first argument of div, add and some others is a number, PyTorch
- * converts it to a 0-d tensor of the dtype of the other's category. */
+ * converts it to a 0-d tensor of the dtype of the other operand's category. */
 static bool bind_first(const sample *s, const json_t *value, bound *b)
 {
     bool real = is_float(value);
@@ -185,7 +187,8 @@ static bool bind_first(const sample *s, const json_t *value, bound *b)
     return b->value[0].of.tensor != NULL;
 }
 
-/* Binds one JSON value to argument i. False if the row does not accept it. */
+/* Converts one JSON value to argument i. Returns false if the operator does not
+ * accept it. */
 static bool bind(const sample *s, const json_t *value, const tn_op_arg *arg,
                  bound *b, int i)
 {
@@ -217,8 +220,9 @@ static bool bind(const sample *s, const json_t *value, const tn_op_arg *arg,
             bind_first(s, value, b));
 }
 
-/* meshgrid(x, y) and meshgrid([x, y]) are the same call: single tensors belong
- * to an argument that accepts only lists. Returns how many. */
+/* meshgrid(x, y) and meshgrid([x, y]) are the same call: if the argument
+ * accepts only lists, the following tensors are its elements. Returns how many
+ * were used. */
 static size_t bind_loose_tensors(const sample *s, const json_t *args,
                                  size_t from, const tn_op_arg *arg, bound *b,
                                  int i)
@@ -237,8 +241,8 @@ static size_t bind_loose_tensors(const sample *s, const json_t *args,
     return count;
 }
 
-/* x.permute(1, 0) and x.permute([1, 0]) are the same call: single sizes at the
- * end belong to the last dims argument. */
+/* x.permute(1, 0) and x.permute([1, 0]) are the same call: the trailing sizes
+ * belong to the last dims argument. */
 static bool bind_loose_dims(const json_t *args, size_t from,
                             const tn_op_arg *arg, bound *b, int i)
 {
@@ -266,9 +270,9 @@ int sample_find_arg(const tn_op *op, const char *name)
     return -1;
 }
 
-/* A sample's first value is the operator's main tensor. If another one is the
- * first argument of PyTorch's function, value k of the sample is argument
- * at[k]. */
+/* The first value of a sample is the operator's main tensor, which is not the
+ * first argument of these functions in PyTorch: value k of the sample is
+ * argument at[k]. */
 static const struct {
     const char *op;
     int count, at[3];

@@ -1,19 +1,21 @@
-/* bits.c: every operator gives the reference's bits.
+/* bits.c: checks that every operator gives the reference plugin's bits.
  *
- *     bits [DEVICE [DIR [EVERY [SIZES]]]]   each EVERYth sample (1), from the
- *                       first on, of each file in DIR/ops; DEVICE: cpu
+ *     bits [DEVICE [DIR [EVERY [SIZES]]]]   every EVERYth (1) sample of each
+ *                                           file in DIR/ops, on DEVICE (cpu)
  *
  * A sample of tests/golden runs on `reference` and on the device. Outputs and
- * gradients have equal bits, all NaNs being equal. There are two allowed causes
- * of other bits: the device's matrix product, convolution or attention ran,
- * whose order of summation is its own; or other_bits.def lists the operator
- * with a reason. Results are then within the operator's tolerance or, if that
- * is a distance from float64's result, within that distance of each other.
+ * gradients must have equal bits; all NaNs are equal. Other bits are allowed
+ * for two causes: the device used its own matrix product, convolution or
+ * attention, which may sum in any order; or other_bits.def lists the operator
+ * with a reason. Results must then be within the operator's tolerance or, if
+ * the tolerance is a distance from the float64 result, within that distance of
+ * each other.
+ *
  * Each sample runs again with inputs of which a dimension is empty or has size
- * 1; what one device refuses, the other refuses too. Prints a TAP line for each
- * of these sizes, and before them the operators whose bits differ and why,
- * and how many texts a device that compiles source would compile for all
- * samples (census.c). */
+ * 1. If one device refuses such a call, the other must refuse it, too. Prints a
+ * TAP line for each of these sizes, and before them the operators whose bits
+ * differ, with the cause, and the number of kernel sources that a device which
+ * compiles source would compile for all samples (census.c). */
 #include "census.h"
 #include "golden.h"
 #include "vendor.h"
@@ -51,7 +53,7 @@ static const struct {
     {NULL, TN_DTYPE_NONE, {0, 0}},
 };
 
-/* ---- sizes ----------------------------------------------------------------- */
+/* ---- sizes of inputs ----------------------------------------------------- */
 
 static tn_tensor *cut(tn_tensor *x, int dim, int64_t size)
 {
@@ -82,7 +84,8 @@ static tn_tensor *last_one(tn_tensor *x)
     return cut(x, -1, 1);
 }
 
-/* The inputs as they are, and with a dimension that is empty or has size 1. */
+/* Inputs are used unchanged, and with a dimension that is empty or has size
+ * 1. */
 static const struct {
     const char *name;
     tn_tensor *(*make)(tn_tensor *x);
@@ -97,11 +100,12 @@ static tn_device *reference;
 static struct tally {
     long same, close_enough, failed, refused;
 } tallies[SIZES];
-static int size_now, size_count = SIZES; /* of sizes */
+static int size_now, size_count = SIZES; /* index of the current size, and
+                                          * number of sizes */
 
 /* ---- comparison ---------------------------------------------------------- */
 
-/* The elements in row-major order; owned by the caller. */
+/* Returns the elements in row-major order; the caller frees them. */
 static char *bytes_of(tn_tensor *x, size_t bytes)
 {
     char *data = malloc(bytes + 1);
@@ -121,7 +125,7 @@ static bool same_element(tn_dtype dtype, const char *a, const char *b)
     return x != x && y != y;
 }
 
-/* Describes the difference; "" if there is none. */
+/* Writes a description of the difference; "" if there is none. */
 static void difference(tn_tensor *got, tn_tensor *want, char *why, size_t room)
 {
     tn_dtype dtype = want->dtype;
@@ -162,7 +166,7 @@ static tolerance within_for(const char *op, tn_dtype dtype)
     return tolerance_for(op, dtype);
 }
 
-/* One line for each operator, at its first sample. */
+/* Prints one line for each operator, at its first sample with a difference. */
 static void tell(const char *op, size_t number, const char *why,
                  const char *cause)
 {
@@ -201,9 +205,10 @@ static void compare(const char *op, size_t number, tn_tensor **got,
         tell(op, number, why, near ? cause : NULL);
 }
 
-/* ---- the walk ------------------------------------------------------------ */
+/* ---- loop over samples --------------------------------------------------- */
 
-/* A sample's results on a device, with the same random numbers on each. */
+/* Computes a sample's results on a device, with the same random numbers on each
+ * device. */
 static int run_on(tn_device *device, tn_safetensors *file, const json_t *json,
                   const char *op, tn_tensor **out, char *why, size_t room)
 {
@@ -211,7 +216,7 @@ static int run_on(tn_device *device, tn_safetensors *file, const json_t *json,
     tn_manual_seed(17);
     int count = op_sample_results(file, json, op, sizes[size_now].make, out,
                                   MOST_RESULTS, why, room);
-    /* Waits, so that asynchronous failures belong to this sample. */
+    /* Waits, so that failures of asynchronous work belong to this sample. */
     if (tn_device_synchronize(device) < 0 && count >= 0) {
         snprintf(why, room, "%s", tn_error());
         count = -1;
@@ -220,7 +225,8 @@ static int run_on(tn_device *device, tn_safetensors *file, const json_t *json,
     return count;
 }
 
-/* On reference, and on the device: what one refuses the other does. */
+/* Runs a sample on reference and on the device. Both must succeed or both
+ * refuse. */
 static void one_size(tn_safetensors *file, const json_t *json, const char *op,
                      size_t number, tn_device *device)
 {

@@ -1,4 +1,4 @@
-/* census.c: see census.h. */
+/* census.c: counts different kernel sources; see census.h. */
 #include "census.h"
 
 #include <device/device.h>
@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- sets of keys ---------------------------------------------------------- */
+/* ---- hash sets of keys --------------------------------------------------- */
 
 typedef struct keys {
-    uint64_t (*key)[2]; /* {0, 0}: free */
+    uint64_t (*key)[2]; /* {0, 0}: unused entry */
     size_t count, room;
 } keys;
 
@@ -47,16 +47,18 @@ static void add(keys *s, const uint64_t key[2])
     s->count++;
 }
 
-/* ---- what texts hang on ---------------------------------------------------- */
+/* ---- keys of programs ---------------------------------------------------- */
 
-/* Each key distinguishes more than the one before, except the last three, which
- * are TEXT without something. */
+/* A key is a hash of the parts of a program that its kernel source depends on.
+ * Each key includes more parts than the one before; the last three are TEXT
+ * with some parts left out. */
 enum { STRUCTURE, COMPUTED, STORED, CONSTANTS, TEXT, ANY_RANK, ANY_STRIDE,
        F32_TEXT, PRIMITIVE, KINDS };
 
 static keys seen[KINDS];
 
-/* The operation of an instruction; with its type, its number. */
+/* Adds an instruction's operation to the hash; its dtype and constant on
+ * request. */
 static void add_instruction(uint64_t h[2], const tn_kernel_ins *ins,
                             bool with_dtype, bool with_constant)
 {
@@ -68,7 +70,7 @@ static void add_instruction(uint64_t h[2], const tn_kernel_ins *ins,
     if (!with_dtype)
         x.dtype = 0;
     if (!with_dtype && x.op == TN_K_NARROW)
-        x.sub = 0; /* a dtype */
+        x.sub = 0; /* sub is a dtype here */
     tn__hash_ins(h, &x);
 }
 
@@ -131,13 +133,13 @@ static void count_text(const tn_program *p, const tn_plan *plan)
     }
 }
 
-/* ---- between the core and the plugin ---------------------------------------- */
+/* ---- wrapped functions of the plugin ------------------------------------- */
 
 static tn_device *watched;
 static const tn_plugin *plugin;
 static tn_plugin counting;
 
-/* Built programs and their sources. Kernels are never freed. */
+/* Built programs and their kernel sources. Kernels are never freed. */
 static struct {
     const tn_built *built;
     const tn_program *program;

@@ -1,13 +1,13 @@
-/* compare.c: decides whether two tensors are the same within a tolerance. */
+/* compare.c: decides whether two tensors are equal within a tolerance. */
 #include "golden.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Plain arithmetic: one or a few roundings, so PyTorch's tight tolerance for
- * float32 holds. All others (transcendental functions, reductions, products)
- * have the wide one. */
+/* Operators with one or a few roundings, for which PyTorch's tight float32
+ * tolerance applies. All others (transcendental functions, reductions,
+ * products) have a wider tolerance. */
 static const char *const plain[] = {
     "abs", "add", "addcdiv", "addcmul", "ceil", "clamp", "clamp_max",
     "clamp_min", "copysign", "deg2rad", "div", "fill", "floor", "fmax",
@@ -17,8 +17,8 @@ static const char *const plain[] = {
     "round", "rsqrt", "rsub", "sign", "sqrt", "square", "sub", "true_divide",
     "trunc", "where", NULL};
 
-/* Where PyTorch's own result is that far from the exact one; each with its
- * reason. */
+/* Operators for which PyTorch's own result differs that much from the exact
+ * one, each with the reason. */
 static const struct {
     const char *op;
     tn_dtype dtype;
@@ -33,7 +33,7 @@ static const struct {
     {NULL, 0, {0, 0}},
 };
 
-/* Is op one of the names, which spaces separate? */
+/* Returns whether op is one of the names, which are separated by spaces. */
 static bool is_among(const char *names, const char *op)
 {
     size_t length = strlen(op);
@@ -52,7 +52,8 @@ static bool is_in(const char *const *names, const char *op)
     return names[i] != NULL;
 }
 
-/* Does looser.def allow any distance of PyTorch's result from float64's? */
+/* Returns whether looser.def allows PyTorch's result any distance from the
+ * float64 result. */
 static bool is_far(const char *op)
 {
     static const char *const names[] = {
@@ -98,7 +99,8 @@ static bool values_equal(double got, double want, tolerance within)
     return fabs(got - want) <= within.absolute + within.relative * fabs(want);
 }
 
-/* x's values as float64 (int64 where it is an integer) in malloc'ed memory. */
+/* Returns x's values as float64, or as int64 for integers, in memory that the
+ * caller frees. */
 static void *values(tn_tensor *x, tn_dtype as)
 {
     size_t bytes = (size_t)tn_tensor_numel(x) * 8;
@@ -174,8 +176,9 @@ bool golden_equal(tn_tensor *got, tn_tensor *want, tolerance within,
     return equal;
 }
 
-/* Two steps of the type at this magnitude, and the error of float32's sums if
- * they cancel, which depends on the greatest element. */
+/* Returns whether got is within two steps of the dtype at this magnitude, or
+ * within the error of a float32 sum that cancels, which depends on the greatest
+ * element. */
 static bool near_rounded(double got, double wide, tn_dtype dtype, double most)
 {
     int digits = dtype == TN_F16 ? 11 : dtype == TN_BF16 ? 8 : 24, exponent;
@@ -210,7 +213,7 @@ bool golden_rounds(tn_tensor *got, tn_tensor *wide, char *text, size_t room)
     return near;
 }
 
-/* The spacing of a type at this magnitude. */
+/* Returns the spacing of the dtype's numbers at this magnitude. */
 static double step_at(double magnitude, tn_dtype dtype)
 {
     int exponent;
@@ -220,8 +223,8 @@ static double step_at(double magnitude, tn_dtype dtype)
                                                    : 24));
 }
 
-/* The greatest distance of x's elements from exact's, over elements that are
- * finite in both. *most: the greatest of exact's. */
+/* Returns the greatest distance between elements of x and exact that are finite
+ * in both. Stores the greatest magnitude of exact in *most. */
 static double farthest(const double *x, const double *exact, int64_t count,
                        double *most)
 {
@@ -235,7 +238,8 @@ static double farthest(const double *x, const double *exact, int64_t count,
     return far;
 }
 
-/* How far nudged inputs move the elements of wide, the exact result. */
+/* Returns the greatest change of elements of wide, the exact result, when
+ * inputs change by a rounding error. */
 static double farthest_moved(tn_tensor *const *nudged, int nudges,
                              tn_tensor *wide, const double *exact)
 {
@@ -251,9 +255,10 @@ static double farthest_moved(tn_tensor *const *nudged, int nudges,
     return far;
 }
 
-/* Compares an element that is not within the tolerance of PyTorch's with the
- * exact one. allowed: the tolerance of float32; unsure: that of a half type, if
- * the rounding of its inputs matters more than two steps. */
+/* Compares an element with the exact one, because it is not within the
+ * tolerance of PyTorch's element. allowed: the greatest allowed distance for
+ * float32; unsure: that for a half type, if the rounding of its inputs matters
+ * more than two steps. */
 static bool is_beside(double got, double exact, tn_dtype dtype,
                       tolerance within, double allowed, double unsure,
                       double most)
@@ -275,20 +280,25 @@ double golden_greatest(tn_tensor *x)
     return most;
 }
 
-/* PyTorch computes in the narrow type and rounds at each step, so its result
- * may be some steps away from float64's. (A step is that of the greatest
- * element of inputs and outputs.) Elements of ours that are not within the
- * tolerance of PyTorch's are therefore compared with float64's. `moved` is how
- * far float64's result moves if its inputs are rounded once more. Ours pass if
- * they are
- *   halves: float64's, rounded, to two steps; or within float32's tolerance of
- *     it; or no farther from it than PyTorch's farthest element and `moved`;
- *   float32, and float64 if another input is narrower: within the tolerance of
- *     float64's; or no farther from it than twice PyTorch's farthest element,
- *     or than `moved`, which a sum of some terms cannot avoid.
+/* PyTorch computes in the narrow dtype and rounds after each step, so its
+ * result may be several steps away from the float64 result. (A step is the
+ * spacing of the dtype's numbers at the greatest magnitude of inputs and
+ * outputs.) An element of our result that is not within the tolerance of
+ * PyTorch's element is therefore compared with the float64 result. `moved` is
+ * the greatest change of the float64 result when its inputs are rounded once
+ * more.
+ *
+ * An element of a half type passes if it is within two steps of the float64
+ * element, or within float32's tolerance of it, or no farther from it than both
+ * `moved` and PyTorch's farthest element.
+ *
+ * An element of float32 (or of float64, if another input is narrower) passes if
+ * it is within the tolerance of the float64 element, or no farther from it than
+ * twice PyTorch's farthest element, or no farther than `moved`, up to 64 steps.
+ *
  * If PyTorch's result is more than 64 steps and more than 16 times `moved`
- * away, that is no rounding error, and the sample fails unless looser.def lists
- * it. */
+ * away, this is no rounding error, and the sample fails unless looser.def lists
+ * the operator. */
 bool golden_beside(const char *op, tn_tensor *got, tn_tensor *want,
                    tn_tensor *wide, tn_tensor *const *nudged, int nudges,
                    double greatest, char *text, size_t room)

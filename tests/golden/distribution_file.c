@@ -1,5 +1,6 @@
-/* distribution_file.c: two distributions p and q of one kind: log_prob and
- * entropy of p, their divergence, and the gradients by all parameters. */
+/* distribution_file.c: checks the file of two distributions p and q of one
+ * kind: log_prob and entropy of p, the KL divergence, and the gradients by all
+ * parameters. */
 #include "golden.h"
 
 #include <string.h>
@@ -9,8 +10,9 @@ enum { SIDES = 2, MOST = 2 };
 typedef struct pair {
     tn_safetensors *file;
     tn_tensor *leaf[SIDES * MOST]; /* parameters of p, then of q */
-    char key[SIDES * MOST][32];    /* "p.loc" */
-    int count;                     /* for each side */
+    char key[SIDES * MOST][32];    /* keys in the file, such as "p.loc" */
+    int count;                     /* number of parameters of each
+                                    * distribution */
     tn_distribution *side[SIDES];
 } pair;
 
@@ -64,7 +66,7 @@ static void compare(verdict *v, const pair *at, const char *key, tn_tensor *got)
         verdict_fail(v, "%s: %s", key, why);
 }
 
-/* A result, and the gradients that the file has. */
+/* Compares a result, and those of its gradients that the file has. */
 static void check(verdict *v, const pair *at, const char *name, tn_tensor *out)
 {
     char key[80];

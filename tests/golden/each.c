@@ -1,4 +1,5 @@
-/* each.c: loops over the samples of every operator. */
+/* each.c: golden_each_sample, which loops over the samples of every
+ * operator. */
 #include "golden.h"
 
 #include <dirent.h>
@@ -10,7 +11,8 @@ typedef struct walk {
     void *context;
 } walk;
 
-/* False, with the reason printed, if the file cannot be read. */
+/* Visits the samples of a file. Returns false and prints the reason if the file
+ * cannot be read. */
 static bool one_file(const walk *w, const char *path)
 {
     tn_scope *scope = tn_scope_open();

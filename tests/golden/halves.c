@@ -1,15 +1,16 @@
-/* halves.c: operators in f16 and bf16 compared with f64.
+/* halves.c: compares operators in float16 and bfloat16 with float64.
  *
- *     halves [DIR [EVERY]]        each EVERYth float32 sample of each file: 1
+ *     halves [DIR [EVERY]]        every EVERYth (1) float32 sample of each file
  *
- * A sample's floating inputs are rounded to the half type. The operator runs in
- * that type and, on the same rounded values, in f64. Each element of the half
- * result is within 1 unit in the last place (of the type, at the f64 value);
- * within 2 if the result has fewer elements than an input, since it is then a
- * reduction. Others fail, unless wider_halves.def lists the operator with its
- * reason: with a wider bound, or, if float32's sums cancel, with a millionth of
- * the greatest element, as in compare.c. Gradients are not compared, since
- * those of a half result begin from its rounding. Prints counts. */
+ * A sample's floating inputs are rounded to the half type. The operator runs
+ * in that type and, on the same rounded values, in float64. Each element of
+ * the half result must be within 1 unit in the last place (of the half type,
+ * at the float64 value), or within 2 if the result has fewer elements than
+ * an input, because it is then a reduction. Otherwise wider_halves.def must
+ * list the operator with a reason: with a wider bound or, if float32 sums
+ * cancel, with an error of a millionth of the greatest element, as in
+ * compare.c. Gradients are not compared, because they depend on the rounded
+ * result. Prints counts. */
 #include "golden.h"
 
 #include <math.h>
@@ -22,9 +23,9 @@ enum { MOST_RESULTS = 96 };
 
 static tn_dtype half, wide;
 
-/* ---- distance ------------------------------------------------------------ */
+/* ---- distance of results ------------------------------------------------- */
 
-/* The spacing of half's numbers at this magnitude. */
+/* Returns the spacing of the half type's numbers at this magnitude. */
 static double unit_at(double magnitude)
 {
     int digits = half == TN_F16 ? 10 : 7;
@@ -35,8 +36,8 @@ static double unit_at(double magnitude)
     return ldexp(1, exponent - 1 - digits);
 }
 
-/* Units in the last place of half between got and want. want is rounded if it
- * is outside half's range. */
+/* Returns the distance of got and want in units in the last place of the half
+ * type. want is rounded if it is outside that type's range. */
 static double ulps(double got, double want)
 {
     double most = half == TN_F16 ? 65504 : 3.3895313892515355e38;
@@ -49,14 +50,16 @@ static double ulps(double got, double want)
     }
     if (got == want)
         return 0;
-    if (isinf(got) != isinf(want)) /* one side of the edge */
+    if (isinf(got) != isinf(want)) /* one is beyond the greatest number, the
+                                    * other is not */
         return fabs(fabs(isinf(got) ? want : got) - most) == 0 ? 1 : INFINITY;
     if (isinf(got))
         return INFINITY;
     return fabs(got - want) / unit_at(want);
 }
 
-/* The elements of x in malloc'ed memory; NULL where they are not count. */
+/* Returns the elements of x, which the caller frees; NULL if x does not have
+ * `count` elements. */
 static double *elements(tn_tensor *x, int64_t count)
 {
     size_t bytes = (size_t)count * sizeof(double);
@@ -69,7 +72,7 @@ static double *elements(tn_tensor *x, int64_t count)
     return out;
 }
 
-/* The allowed exceptions, with their reasons. */
+/* Operators with larger allowed errors, and the reasons. */
 enum { UNITS, WHOLE, CANCELS };
 static const struct wider {
     const char *op;
@@ -94,7 +97,7 @@ static const struct wider *listed(const char *name)
     return NULL;
 }
 
-/* The units of the farthest element. */
+/* Returns the greatest distance of an element in units. */
 static double worst_of(tn_tensor *got, tn_tensor *want)
 {
     int64_t count = tn_tensor_numel(got);
@@ -108,7 +111,8 @@ static double worst_of(tn_tensor *got, tn_tensor *want)
     return worst;
 }
 
-/* Is each element within the units, or allowed by the list? */
+/* Returns whether each element is within the units, or allowed by the
+ * exceptions. */
 static bool may_be(const struct wider *w, double units, tn_tensor *got,
                    tn_tensor *want)
 {
@@ -128,11 +132,11 @@ static bool may_be(const struct wider *w, double units, tn_tensor *got,
     return good;
 }
 
-/* ---- the walk ------------------------------------------------------------ */
+/* ---- loop over samples --------------------------------------------------- */
 
-static int64_t largest; /* elements of an input */
+static int64_t largest; /* number of elements of the largest input */
 
-/* Rounded to half, then given the dtype `wide`. */
+/* Returns x rounded to the half type, then converted to the dtype `wide`. */
 static tn_tensor *rounded(tn_tensor *x)
 {
     if (x && tn_tensor_numel(x) > largest)
@@ -143,9 +147,11 @@ static tn_tensor *rounded(tn_tensor *x)
 }
 
 static struct counts {
-    long half_ulp, one, two, wider, failed; /* results, by their worst element */
-    long refused; /* samples that one of the two dtypes does not have */
-    long other;   /* results of another dtype */
+    long half_ulp, one, two, wider, failed; /* numbers of results, by their
+                                             * worst element */
+    long refused; /* number of samples that one of the two dtypes does not
+                   * support */
+    long other;   /* number of results of another dtype */
 } counts;
 
 static void count(const char *name, size_t number, double worst, double units,
@@ -166,8 +172,8 @@ static void count(const char *name, size_t number, double worst, double units,
     }
 }
 
-/* Computes the results in dtype. Returns how many; below 0 if there are none.
- */
+/* Computes the results in dtype. Returns their number; below 0 if the call is
+ * refused. */
 static int run(tn_safetensors *file, const json_t *json, const char *name,
                tn_dtype dtype, tn_rng_state start, tn_tensor **result)
 {
@@ -187,7 +193,7 @@ static void one_sample(tn_safetensors *file, const json_t *json,
         return;
     tn_tensor *got[MOST_RESULTS], *want[MOST_RESULTS];
     json_t *plain = json_copy((json_t *)json);
-    json_object_del(plain, "diff_outs"); /* no gradients */
+    json_object_del(plain, "diff_outs"); /* no gradients are computed */
     json_object_del(plain, "grads");
     tn_rng_state start = tn_rng_snapshot();
     const struct wider *w = listed(name);

@@ -1,4 +1,5 @@
-/* layer.c: the table of layers, each made from PyTorch's arguments. */
+/* layer.c: creates Tenon's layers from the arguments of PyTorch's
+ * constructors. */
 #include "layer.h"
 
 #include <string.h>
@@ -37,8 +38,8 @@ static const char *word(const json_t *args, const char *name,
     return value ? value : fallback;
 }
 
-/* A list, or one number as a list of one; empty if there is neither. null in a
- * list becomes 0. */
+/* Returns a list of sizes; a number becomes a list of one element, a missing
+ * argument an empty list, and null in a list 0. */
 static tn_dims_list dims(const json_t *args, const char *name)
 {
     const json_t *value = json_object_get(args, name);
@@ -50,7 +51,7 @@ static tn_dims_list dims(const json_t *args, const char *name)
     return list;
 }
 
-/* Size i of the count of an output_size: a number is that of each. */
+/* Returns element i of output_size; a number applies to all axes. */
 static int64_t axis(const json_t *args, int count, int i)
 {
     const json_t *value = json_object_get(args, "output_size");
@@ -61,8 +62,8 @@ static int64_t axis(const json_t *args, int count, int i)
     return json_is_integer(value) ? json_integer_value(value) : TN_NONE_INT;
 }
 
-/* A tensor of ones of the shape {"shape": [2, 3]}, whose values the state
- * holds. */
+/* Returns a tensor of ones with the shape of {"shape": [2, 3]}; its values are
+ * loaded with the state later. */
 static tn_tensor *ones(const json_t *args, const char *name)
 {
     const json_t *shape = json_object_get(json_object_get(args, name), "shape");
@@ -115,7 +116,8 @@ static tn_module *make_linear(const json_t *args)
                         .bias = truth(args, "bias", true));
 }
 
-/* One number for all axes, or a list; the other one is none, or the default. */
+/* PyTorch accepts a number for all axes or a list; Tenon has an option for
+ * each. The unused option keeps its default. */
 static bool is_list(const json_t *args, const char *name)
 {
     return json_is_array(json_object_get(args, name));
@@ -175,7 +177,7 @@ static tn_module *make_upsample(const json_t *args)
                           .align_corners = truth(args, "align_corners", false));
 }
 
-/* ---- embedding --------------------------------------------------------------------- */
+/* ---- embedding ----------------------------------------------------------- */
 
 static tn_module *make_embedding(const json_t *args)
 {
@@ -447,9 +449,9 @@ static int run_adaptive_softmax(tn_module *module, tn_tensor **in,
     return out[0] ? 2 : 0;
 }
 
-/* ---- the rows of lib/nn/layers.def ----------------------------------------------- */
+/* ---- layers of lib/nn/layers.def ----------------------------------------- */
 
-/* Runs a layer on as many inputs as the sample has. */
+/* Calls a layer with as many inputs as the sample has. */
 static int run_row(tn_module *module, tn_tensor **in, tn_tensor **out)
 {
     int count = 0;
@@ -460,7 +462,7 @@ static int run_row(tn_module *module, tn_tensor **in, tn_tensor **out)
 
 #include <golden/layers.inc>
 
-/* ---- the table ---------------------------------------------------------------------- */
+/* ---- table of layers ----------------------------------------------------- */
 
 static const layer layers[] = {
     {"ReLU", make_relu, NULL},

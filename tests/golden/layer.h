@@ -1,4 +1,4 @@
-/* layer.h: makes and calls Tenon's layer for PyTorch's layer of a name. */
+/* layer.h: creates and calls Tenon's layer for the name of a PyTorch layer. */
 #ifndef TN_TESTS_GOLDEN_LAYER_H
 #define TN_TESTS_GOLDEN_LAYER_H
 
@@ -6,19 +6,20 @@
 
 #include <stdlib.h>
 
-/* Most inputs and outputs of a layer. */
+/* The greatest number of inputs and of outputs of a layer. */
 enum { LAYER_MOST = 8 };
 
 typedef struct layer {
-    const char *name; /* PyTorch's: "Conv2d" */
-    /* Makes it. NULL without an error: Tenon's has no such option. */
+    const char *name; /* PyTorch's name, such as "Conv2d" */
+    /* Creates the layer. Returns NULL without an error if Tenon's layer lacks
+     * one of the options. */
     tn_module *(*make)(const json_t *args);
-    /* Calls it on in[] and fills out[]. Returns how many. If NULL: tn_forward
-     * of in[0]. */
+    /* Calls the layer on in[], fills out[] and returns the number of outputs.
+     * NULL: the layer is called by tn_forward on in[0]. */
     int (*run)(tn_module *module, tn_tensor **in, tn_tensor **out);
 } layer;
 
-/* NULL if Tenon has no such layer. */
+/* Returns the layer of this name; NULL if Tenon has none. */
 const layer *layer_find(const char *name);
 
 #endif

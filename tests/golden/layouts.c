@@ -1,13 +1,13 @@
-/* layouts.c: every operator on inputs with other strides.
+/* layouts.c: runs every operator on inputs with other strides.
  *
- *     layouts [DIR [EVERY]]       each EVERYth sample (1) of each file in DIR/ops
+ *     layouts [DIR [EVERY]]   every EVERYth (1) sample of each file in DIR/ops
  *
  * A sample of tests/golden runs with contiguous inputs, then with the same
- * values in other layouts. Outputs and gradients have the same bits. If the
- * device's matrix product or convolution ran, whose order of summation is its
- * own, they are within the operator's tolerance. Prints one TAP line for each
- * layout, with counts. A call that is refused with contiguous inputs counts as
- * left out; one that is refused only in another layout has failed. */
+ * values in other layouts. Outputs and gradients must have the same bits; if
+ * the device's matrix product or convolution ran, which may sum in any order,
+ * they must be within the operator's tolerance. Prints one TAP line for each
+ * layout, with counts. A call that is refused with contiguous inputs is
+ * skipped; a call that is refused only in another layout is a failure. */
 #include "golden.h"
 #include "vendor.h"
 
@@ -22,8 +22,8 @@ enum { MOST_RESULTS = 96 };
 
 /* ---- layouts ------------------------------------------------------------- */
 
-/* Makes a tensor of shape room, and returns the view of it from offset with
- * these strides, which has x's shape and values. */
+/* Copies x into a view, with these strides and this offset, of a tensor of
+ * `room` elements. Returns the view. */
 static tn_tensor *placed(tn_tensor *x, int64_t room, const int64_t *stride,
                          int64_t offset)
 {
@@ -46,7 +46,8 @@ static tn_tensor *contiguous(tn_tensor *x)
     return tn_clone(x);
 }
 
-/* Column-major: the first dimension is innermost, as in Fortran. */
+/* Returns x in column-major order: the first dimension is innermost, as in
+ * Fortran. */
 static tn_tensor *transposed(tn_tensor *x)
 {
     int64_t stride[TN_MAX_NDIM], room = 1;
@@ -57,7 +58,7 @@ static tn_tensor *transposed(tn_tensor *x)
     return x ? placed(x, room, stride, 0) : NULL;
 }
 
-/* Every second element of rows with a gap, from an odd offset on. */
+/* Returns x as every second element of rows with a gap, from an odd offset. */
 static tn_tensor *strided(tn_tensor *x)
 {
     int64_t stride[TN_MAX_NDIM], room = 2;
@@ -68,7 +69,7 @@ static tn_tensor *strided(tn_tensor *x)
     return x ? placed(x, room + 1, stride, 1) : NULL;
 }
 
-/* Each stride is negative. */
+/* Returns x with negative strides. */
 static tn_tensor *backwards(tn_tensor *x)
 {
     int64_t stride[TN_MAX_NDIM], room = 1, offset = 0;
@@ -95,7 +96,7 @@ typedef struct tally {
 } tally;
 
 static tally tallies[LAYOUTS];
-static long about_memory_samples; /* left out */
+static long about_memory_samples; /* number of skipped samples */
 
 static void compare(const char *name, size_t number, int k, tn_tensor **want,
                     int want_count, tn_tensor **got, int got_count)
@@ -122,7 +123,7 @@ static void compare(const char *name, size_t number, int k, tn_tensor **want,
                why);
 }
 
-/* Operators that depend on the layout, or refuse layouts. */
+/* Operators whose result depends on the layout, or that refuse some layouts. */
 static const char *const about_memory[] = {"as_strided", "as_strided_copy",
                                            "as_strided_scatter", "view",
                                            "view_as", "view_copy"};
@@ -135,7 +136,7 @@ static bool is_about_memory(const char *name)
     return false;
 }
 
-/* ---- the walk ------------------------------------------------------------ */
+/* ---- loop over samples --------------------------------------------------- */
 
 static void one_sample(tn_safetensors *file, const json_t *json,
                        const char *name, size_t number, void *context)

@@ -1,12 +1,13 @@
-/* misuse.c: misuses every operator, starting from a call of PyTorch's samples.
+/* misuse.c: calls every operator with wrong arguments, starting from a valid
+ * call of PyTorch's samples.
  *
- *     misuse [DIR [EVERY]]        each EVERYth sample of each file: the first
+ *     misuse [DIR [EVERY]]     every EVERYth sample of each file (the first)
  *
- * tests/ops/test_misuse.c draws the arguments of calls at random, and finds no
- * valid call of rows that require much of several arguments at once (a
- * factorisation and its pivots, an input and a grid). Here a sample's arguments
- * are varied, one after the other. ../ops/misuse.h says how, and what must hold
- * for any arguments. */
+ * tests/ops/test_misuse.c draws the arguments of calls at random, so it finds
+ * no valid call of operators that require several arguments to match (a
+ * factorisation and its pivots, an input and a grid). This program changes a
+ * sample's arguments one at a time. ../ops/misuse.h describes the changes, and
+ * the properties that hold for any arguments. */
 #include "golden.h"
 
 #include "../ops/misuse.h"
@@ -16,7 +17,8 @@
 #include <string.h>
 
 static long files, rows_reached, refused;
-static bool reached[2048]; /* by the row's number */
+static bool reached[2048]; /* reached[id]: the operator with this id was
+                            * called */
 
 static void one_sample(tn_safetensors *file, const json_t *json,
                        const char *name, size_t number, void *context)
@@ -24,7 +26,8 @@ static void one_sample(tn_safetensors *file, const json_t *json,
     (void)context;
     const tn_value *given;
     const tn_op *op = op_sample_row(file, json, name, &given);
-    if (!op) { /* samples of another call than the operator's: op_file.c */
+    if (!op) { /* some samples describe another call than the operator's
+                * (op_file.c) */
         printf("# %s, sample %zu: no row takes its arguments\n", name, number);
         refused++;
         return;

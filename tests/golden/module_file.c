@@ -1,16 +1,17 @@
-/* module_file.c: one layer: made from PyTorch's arguments, its state loaded by
- * name; then outputs, gradients and the final buffers are compared. If one is
- * not within the tolerance, the layer runs again in float64, and once more on
- * numbers that are one rounding away (compare.c). */
+/* module_file.c: checks one layer. Creates it from PyTorch's arguments, loads
+ * its state by name, and compares outputs, gradients and the final buffers. If
+ * a result is not within the tolerance, the layer runs again in float64, and on
+ * inputs that are changed by a rounding error (compare.c). */
 #include "layer.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- state --------------------------------------------------------------------- */
+/* ---- the layer's state --------------------------------------------------- */
 
-/* The parameter or buffer of that path; NULL, without an error. */
+/* Returns the parameter or buffer of that path; NULL, without an error, if
+ * there is none. */
 static tn_tensor *state_of(tn_module *module, const char *path)
 {
     tn_tensor *x = tn_module_parameter(module, path);
@@ -23,15 +24,16 @@ static tn_tensor *state_of(tn_module *module, const char *path)
     return x;
 }
 
-/* The rest of name after prefix, or NULL. */
+/* Returns the part of name after prefix; NULL if name does not begin with
+ * it. */
 static const char *after(const char *name, const char *prefix)
 {
     size_t length = strlen(prefix);
     return strncmp(name, prefix, length) == 0 ? name + length : NULL;
 }
 
-/* Each tensor of the file has a parameter or buffer, and each parameter a
- * tensor. */
+/* Loads the state. Each tensor of the file must have a parameter or buffer, and
+ * each parameter a tensor. */
 static bool load_state(tn_safetensors *file, tn_module *module, char *text,
                        size_t room)
 {
@@ -61,9 +63,9 @@ static bool load_state(tn_safetensors *file, tn_module *module, char *text,
     return fine;
 }
 
-/* ---- one way through the layer ---------------------------------------------------- */
+/* ---- forward and backward pass ------------------------------------------- */
 
-/* prefix + number as a key. */
+/* A key made of a prefix and a number. */
 typedef struct key {
     char text[64];
 } key;
@@ -94,7 +96,7 @@ static tn_tensor *same(tn_tensor *x)
     return x;
 }
 
-/* Replaces parameters and buffers by the results of turn. */
+/* Replaces each parameter and buffer of a narrow floating dtype by turn(it). */
 static void turn_state(tn_module *module, tn_tensor *(*turn)(tn_tensor *x))
 {
     tn_parameter_list *list = tn_module_state(module);
@@ -152,7 +154,8 @@ static bool go(tn_safetensors *file, const layer *kind, tn_module *module,
     return walk_back(file, p->out, wanted, text, room);
 }
 
-/* The pass's result for a name of the file; NULL: not compared. */
+/* Returns the result of a pass for a name of the file; NULL, with *compared
+ * false, if it is not compared. */
 static tn_tensor *made_for(const pass *p, const char *name, bool *compared)
 {
     const char *number = after(name, "out."), *in = after(name, "grad.in.");
@@ -165,16 +168,18 @@ static tn_tensor *made_for(const pass *p, const char *name, bool *compared)
                   : NULL;
 }
 
-/* ---- the file --------------------------------------------------------------------- */
+/* ---- checking a file ----------------------------------------------------- */
 
-/* The passes of a file. */
+/* A file, and the passes through its layer: own in the file's dtype; beside[]
+ * in float64, of which the first uses the exact inputs and the others changed
+ * ones. */
 typedef struct job {
     tn_safetensors *file;
     const layer *kind;
     const json_t *args;
-    pass own, beside[1 + GOLDEN_NUDGES]; /* in float64, the first exact */
+    pass own, beside[1 + GOLDEN_NUDGES];
     bool has_beside;
-    double greatest; /* of what goes in */
+    double greatest; /* greatest magnitude of the inputs and the state */
 } job;
 
 static bool go_beside(job *j, char *text, size_t room)

@@ -1,15 +1,15 @@
-/* narrow.c: every operator on narrow integers.
+/* narrow.c: runs every operator on narrow integers.
  *
- *     narrow [DIR [EVERY]]        each EVERYth sample (1) of each file in DIR/ops
+ *     narrow [DIR [EVERY]]   every EVERYth (1) sample of each file in DIR/ops
  *
- * The tensors of a sample of tests/golden become int64 of few digits, then the
- * same numbers in a narrower dtype. Results are the same numbers: of a narrow
- * result, where int64's fits into its dtype, for sums and products wrap; of
- * another, in all bits, or for floating results within the operator's tolerance.
- * narrow.def names the operators that give others, as PyTorch does.
- * int64 is what the samples hold against PyTorch. A sample runs twice: with all
- * of its tensors made narrow, and with int64 ones (indices) left as they are.
- * Prints a TAP line for each dtype, with counts. */
+ * The tensors of a sample of tests/golden become int64 numbers of few digits,
+ * and the same numbers in a narrower dtype. Results of that dtype must equal
+ * the int64 results, except where these exceed its range, because sums and
+ * products wrap. Other results must have the same bits, floating results must
+ * be within the operator's tolerance. narrow.def lists the operators that
+ * differ, as in PyTorch. (Other tests compare int64 results with PyTorch's.) A
+ * sample runs twice: with all tensors narrow, and with int64 tensors (indices)
+ * unchanged. Prints a TAP line for each dtype, with counts. */
 #include "golden.h"
 
 #include <ops/engine/ops.h>
@@ -22,7 +22,7 @@ enum { MOST_RESULTS = 32, MOST_LISTED = 64, MOST_ELEMENTS = 1 << 16 };
 
 static const struct narrow {
     tn_dtype dtype;
-    double low, high;  /* of inputs: room is left for a sum of two */
+    double low, high;  /* range of inputs, so that the sum of two still fits */
     int64_t least, most;
 } narrows[] = {{TN_U8, 0, 100, 0, UINT8_MAX},
                {TN_I8, -60, 60, INT8_MIN, INT8_MAX},
@@ -44,7 +44,7 @@ static const struct excuse {
 };
 static long used[sizeof excuses / sizeof *excuses];
 
-/* The number of the operator's excuse, -1 where it has none. */
+/* Returns the index of the operator's entry in excuses; -1 if it has none. */
 static int excuse_of(const char *op)
 {
     for (int i = 0; excuses[i].op; i++)
@@ -55,15 +55,15 @@ static int excuse_of(const char *op)
 
 /* ---- inputs ---------------------------------------------------------------- */
 
-/* x as whole numbers of t's range in int64, or as it is: of booleans, and, with
- * keeps_indices, of int64. */
+/* Returns x as whole numbers in t's range, in int64. Booleans stay as they are,
+ * and so does int64 if keeps_indices is set. */
 static tn_tensor *whole(const struct narrow *t, tn_tensor *x, bool keeps_indices)
 {
     tn_dtype dtype = tn_tensor_dtype(x);
     if (dtype == TN_BOOL || (dtype == TN_I64 && keeps_indices))
         return x;
     if (tn_dtype_is_floating(dtype)) {
-        /* NaN and infinities have no whole number. */
+        /* Replaces NaN and infinities, which have no integer. */
         x = tn_nan_to_num(tn_to_dtype(tn_detach(x), TN_F64), .nan = 1,
                           .posinf = t->high, .neginf = t->low);
         x = tn_round(tn_mul_scalar(x, 3));
@@ -74,10 +74,10 @@ static tn_tensor *whole(const struct narrow *t, tn_tensor *x, bool keeps_indices
 typedef struct inputs {
     tn_value value[TN__OP_MAX_ARGS];
     tn_tensor *list[TN__OP_MAX_ARGS][MOST_LISTED];
-    int changed; /* tensors that were made narrow */
+    int changed; /* number of tensors that were made narrow */
 } inputs;
 
-/* wide: in int64; narrow: the same in t's dtype. */
+/* Makes the inputs in int64 (wide) and in t's dtype (narrow). */
 static bool make_inputs(const struct narrow *t, const tn_op *op,
                         const tn_value *given, bool keeps_indices,
                         inputs *wide, inputs *narrow)
@@ -130,7 +130,8 @@ static int64_t *numbers_of(tn_tensor *x)
     return number;
 }
 
-/* Is got, of t's dtype, want of int64 where that fits? */
+/* Returns whether got, of t's dtype, equals want, in int64, where want is in
+ * the dtype's range. */
 static bool same_numbers(const struct narrow *t, tn_tensor *got,
                          tn_tensor *want, char *why, size_t room)
 {
@@ -170,7 +171,7 @@ static bool same_result(const struct narrow *t, const char *op, tn_tensor *got,
             golden_equal(got, want, tolerance_for(op, dtype), why, room));
 }
 
-/* ---- the walk ------------------------------------------------------------------ */
+/* ---- loop over samples --------------------------------------------------- */
 
 static int call(const tn_op *op, const inputs *in, tn_tensor **out)
 {
@@ -206,7 +207,7 @@ static void one_dtype(int k, const tn_op *op, const tn_value *given,
     bool same = count == wanted;
     for (int i = 0; i < wanted && same; i++)
         same = same_result(t, name, got[i], want[i], why, sizeof why);
-    /* Only what wraps within a byte is excused. */
+    /* narrow.def only applies to dtypes of one byte. */
     int excuse = same || t->most > UINT8_MAX ? -1 : excuse_of(name);
     if (excuse >= 0)
         used[excuse]++;

@@ -1,8 +1,8 @@
-/* op_file.c: one operator's samples: calls it by name, compares results and
- * gradients.
+/* op_file.c: checks one operator's samples: calls the operator by name and
+ * compares results and gradients.
  *
- * Each row that serves the name is tried in turn, as PyTorch selects an
- * overload. */
+ * A name may have several overloads, which are separate operators of the table.
+ * Each is tried in turn, as PyTorch selects an overload. */
 #include "sample.h"
 
 #include <math.h>
@@ -33,8 +33,8 @@ static bool same_shape(const tn_tensor *x, const tn_tensor *y)
     return same;
 }
 
-/* The sum over outputs of output * cotangent. Its gradient by each output is
- * exactly that cotangent. */
+/* Returns the sum of all outputs times their cotangents, whose gradient by each
+ * output is exactly its cotangent. */
 static tn_tensor *weighted_sum(const sample *s, tn_tensor **out, int count)
 {
     const json_t *which = json_object_get(s->json, "diff_outs");
@@ -46,7 +46,8 @@ static tn_tensor *weighted_sum(const sample *s, tn_tensor **out, int count)
             return NULL;
         tn_tensor *g = tn_safetensors_tensor(
             s->file, json_string_value(json_array_get(cotangents, i)));
-        /* A layout may have cut the inputs: all elements then count alike. */
+        /* `layout` may change the sizes of inputs; all elements of an output
+         * then have the cotangent 1. */
         bool cut = s->layout && !same_shape(out[k], g);
         tn_tensor *part =
             tn_sum(tn_to_dtype(cut ? out[k] : tn_mul(out[k], g), TN_F64));
@@ -55,7 +56,7 @@ static tn_tensor *weighted_sum(const sample *s, tn_tensor **out, int count)
     return total;
 }
 
-/* Prints what a sample does not determine. */
+/* Prints which result of a sample is not determined, and why. */
 static void note_open(const char *op, const json_t *json, const char *what,
                       const char *reason)
 {
@@ -63,7 +64,8 @@ static void note_open(const char *op, const json_t *json, const char *what,
     printf("# %s (%s): %s: %s\n", op, dtype ? dtype : "", what, reason);
 }
 
-/* The gradient of a broadcast input is a sum. */
+/* The gradient of a broadcast input is a sum, so the tolerance of sums applies
+ * if it is wider. */
 static tolerance gradient_tolerance(const char *op, tn_tensor *want,
                                     tn_tensor *out)
 {
@@ -73,7 +75,8 @@ static tolerance gradient_tolerance(const char *op, tn_tensor *want,
     return sum && of_sum.relative > own.relative ? of_sum : own;
 }
 
-/* Is one of the outputs an index of any of several equals? */
+/* Returns whether one of the outputs is an index that may select any of several
+ * equal elements. */
 static bool may_name_others(const char *op, const json_t *json)
 {
     size_t count = json_array_size(json_object_get(json, "outs"));
@@ -90,8 +93,8 @@ static bool check_gradients(const sample *s, const char *op, tn_tensor **out,
     if (json_array_size(json_object_get(s->json, "diff_outs")) == 0)
         return true;
     tn_tensor *root = weighted_sum(s, out, count);
-    /* An output that depends on no input has no gradient, which equals zeros.
-     */
+    /* If no output depends on an input, there is no gradient, which counts as
+     * zeros. */
     if (!root || (tn_tensor_requires_grad(root) && tn_backward(root) < 0)) {
         snprintf(text, room, "backward: %s",
                  tn_error() ? tn_error() : "no such output");
@@ -126,7 +129,7 @@ static bool check_gradients(const sample *s, const char *op, tn_tensor **out,
                     over_equals(s->tensor[0], s->dim, want), within, why,
                     sizeof why);
         } else {
-            /* PyTorch has none; zeros are the same. */
+            /* PyTorch has no gradient here, which equals zeros. */
             equal = !got || tn_item(tn_sum(tn_abs(got))) == 0;
             snprintf(why, sizeof why, "not zero");
         }
@@ -175,15 +178,15 @@ static bool check_outputs(const sample *s, const char *op, tn_tensor **out,
     return true;
 }
 
-/* The value of argument dim, by default the last one. */
+/* Returns the value of the argument dim; the last dimension by default. */
 static int64_t dim_of(const tn_op *op, const bound *b)
 {
     int i = sample_find_arg(op, "dim");
     return i < 0 || b->value[i].kind != TN_VALUE_INT ? -1 : b->value[i].of.i;
 }
 
-/* Samples of linalg.pinv with two matrices are of the product of a and b^T,
- * whose rank is known. */
+/* Returns whether the sample is one of linalg.pinv with two matrices a and b,
+ * which describes the pseudoinverse of a b^T, whose rank is known. */
 static bool is_product(const char *name, const json_t *json)
 {
     const json_t *args = json_object_get(json, "args");
@@ -191,12 +194,12 @@ static bool is_product(const char *name, const json_t *json)
            sample_is_tensor(json_array_get(args, 1));
 }
 
-/* The row that accepts the sample's arguments, with these until the next call;
- * NULL if there is none. */
+/* Returns the operator that accepts the sample's arguments, and stores them in
+ * static memory, valid until the next call. NULL if there is none. */
 static const tn_op *find_row(const sample *s, const char *name,
                              const bound **arguments)
 {
-    static bound b; /* 30 KiB: kept off the stack */
+    static bound b; /* static because it has 30 KiB */
     const tn_op *op = tn_op_find(name);
     while (op && !sample_bind(s, op, name, &b))
         op = tn_op_next(op, name);
@@ -204,8 +207,8 @@ static const tn_op *find_row(const sample *s, const char *name,
     return op;
 }
 
-/* Calls the row that accepts the sample's tensors. Returns how many outputs;
- * below 0 with the reason in text. */
+/* Calls the operator that accepts the sample's tensors. Returns the number of
+ * outputs; below 0 with the reason in text. */
 static int call_row(sample *s, const char *name, tn_tensor **out, char *text,
                     size_t room)
 {
@@ -229,7 +232,7 @@ static int call_row(sample *s, const char *name, tn_tensor **out, char *text,
     return count;
 }
 
-/* The same after making its tensors. */
+/* Makes the sample's tensors and calls the operator. Returns like call_row. */
 static int call_sample(sample *s, const char *name, tn_tensor **out,
                        char *text, size_t room)
 {
@@ -242,14 +245,14 @@ static int call_sample(sample *s, const char *name, tn_tensor **out,
     return call_row(s, name, out, text, room);
 }
 
-/* A sample's results and, on its inputs, gradients. */
+/* The results of a sample, and the gradients on its inputs. */
 typedef struct answer {
     sample of;
     tn_tensor *out[MOST_OUTS];
     int count;
 } answer;
 
-/* The sample anew, its inputs as layout turns them. */
+/* Runs the sample once more, with inputs converted by layout. */
 static bool answer_to(const sample *s, const char *name,
                       tn_tensor *(*layout)(tn_tensor *x), answer *a,
                       char *text, size_t room)
@@ -265,7 +268,8 @@ static bool answer_to(const sample *s, const char *name,
     return root && (!tn_tensor_requires_grad(root) || tn_backward(root) >= 0);
 }
 
-/* Output i, or the gradient by input i, of each answer but the first two. */
+/* Collects output i, or the gradient by input i, from all answers but the first
+ * two. */
 static void others_of(const answer *a, bool gradient, size_t i,
                       tn_tensor *other[GOLDEN_NUDGES])
 {
@@ -315,9 +319,10 @@ static bool check_beside(const sample *s, const char *name, const answer *a,
     return true;
 }
 
-/* The sample anew, in float64, and so with inputs that are a rounding off: where
- * a result or gradient of a narrow type is not by the rule, are PyTorch's and
- * ours near float64's (compare.c)? */
+/* Decides about a result or gradient of a narrow type that is not within the
+ * tolerance. Runs the sample in float64, and in float64 with inputs that are
+ * changed by a rounding error. Returns whether PyTorch's results and ours are
+ * both near the float64 results (compare.c). */
 static bool check_by_float64(const sample *s, const char *name, char *text,
                              size_t room)
 {
@@ -327,7 +332,8 @@ static bool check_by_float64(const sample *s, const char *name, char *text,
                 a[1].count == a[0].count;
     for (int k = 0; fine && k < GOLDEN_NUDGES; k++)
         if (!answer_to(s, name, golden_nudged, &a[2 + k], text, room)) {
-            a[2 + k].count = 0; /* no longer in the operator's range */
+            a[2 + k].count = 0; /* the changed inputs are outside the operator's
+                                 * domain */
             tn_error_clear();
         }
     fine = fine && check_beside(s, name, a, text, room);
@@ -335,7 +341,7 @@ static bool check_by_float64(const sample *s, const char *name, char *text,
     return fine;
 }
 
-/* How a sample ends. */
+/* The outcome of a sample. */
 typedef enum ending { FAILED, PASSED, PASSED_BY_FLOAT64 } ending;
 
 static ending run_sample(tn_safetensors *file, const json_t *json,
@@ -398,7 +404,7 @@ const tn_op *op_sample_row(tn_safetensors *file, const json_t *json,
     return op;
 }
 
-/* ---- the file ---------------------------------------------------------------- */
+/* ---- checking a file ----------------------------------------------------- */
 
 void verdict_fail(verdict *v, const char *format, ...)
 {
@@ -411,8 +417,8 @@ void verdict_fail(verdict *v, const char *format, ...)
     va_end(args);
 }
 
-/* Is this one of those that LAPACK computes, or made of them? Nothing else may
- * run in the core instead of on its device. */
+/* Returns whether the operator uses LAPACK, directly or through others. All
+ * other operators must run on their device, not on the host. */
 static bool runs_on_host(const char *name)
 {
     static const char *const names[] = {
@@ -426,7 +432,7 @@ static bool runs_on_host(const char *name)
     return names[i] != NULL;
 }
 
-/* The first failure stands in the verdict, and each other in a line. */
+/* Stores the first failure in the verdict, and prints each further one. */
 static void fail_sample(verdict *v, const char *name, size_t i,
                         const json_t *json, const char *why)
 {

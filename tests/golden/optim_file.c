@@ -1,8 +1,9 @@
-/* optim_file.c: eight steps of an optimizer: parameters and losses after each.
+/* optim_file.c: checks eight steps of an optimizer: the parameters and the loss
+ * after each.
  *
- * The problem is the same in all files: 0.5 * sum((p0 - target0)^2) + mean((p1
- * - target1)^4). The metadata has the optimizer and its arguments by PyTorch's
- * names. */
+ * All files minimise the same function, 0.5 * sum((p0 - target0)^2) + mean((p1
+ * - target1)^4). The file's metadata has the optimizer and its arguments by
+ * PyTorch's names. */
 #include "golden.h"
 
 #include <math.h>
@@ -13,7 +14,7 @@
 
 typedef struct arguments {
     const json_t *json;
-    size_t taken; /* how many were understood */
+    size_t taken; /* number of arguments that were recognised */
 } arguments;
 
 static const json_t *take(arguments *a, const char *name)
@@ -23,8 +24,9 @@ static const json_t *take(arguments *a, const char *name)
     return value;
 }
 
-/* Each sets what is given; the option keeps its default otherwise. What is two
- * options here may be a pair there. */
+/* These functions set an option from PyTorch's argument; without the
+ * argument the option keeps its default. Two options of Tenon may be a pair
+ * in PyTorch. */
 static void number(arguments *a, const char *name, double *to)
 {
     static const struct {
@@ -74,13 +76,13 @@ static void flag(arguments *a, const char *name, bool *to)
               strcmp(json_string_value(value), name) == 0;
 }
 
-/* ---- the optimizers ----------------------------------------------------- */
+/* ---- optimizers ---------------------------------------------------------- */
 
 #define TAKE(type, name, value)                                                \
     _Generic(&o.name, double *: number, int *: whole, int64_t *: long_whole,   \
              bool *: flag)(a, #name, &o.name);
 
-/* PyTorch's name, ours, and the list of the options. */
+/* Each entry: PyTorch's name, Tenon's name, and the list of Tenon's options. */
 #define OPTIMIZER_MAP(X)                                                       \
     X(SGD, sgd, SGD)                                                           \
     X(Adam, adam, ADAM)                                                        \
@@ -117,7 +119,8 @@ static const struct {
     OPTIMIZER_MAP(NAMED)
 };
 
-/* NULL without an error: no such optimizer, or an argument it has not. */
+/* Returns NULL without an error if Tenon lacks the optimizer or one of the
+ * arguments. */
 static tn_optim *optimizer_of(tn_safetensors *file, tn_parameter_list *list)
 {
     const char *name = tn_safetensors_metadata(file, "optimizer");
@@ -134,7 +137,7 @@ static tn_optim *optimizer_of(tn_safetensors *file, tn_parameter_list *list)
     return understood ? optim : NULL;
 }
 
-/* ---- the problem -------------------------------------------------------- */
+/* ---- the minimised function ---------------------------------------------- */
 
 typedef struct problem {
     tn_tensor *p[2], *target[2];
@@ -158,11 +161,10 @@ static double closure(void *context)
     return tn_item(loss);
 }
 
-/* LBFGS builds on differences of gradients: once the loss has fallen to 1e-4 of
- * the first, they are mostly rounding, and its iterates go ways of their own
- * (PyTorch's are up to 1.4e-2 from those of the same algorithm in float64). What
- * is defined is where they lead: ours has to be as low then, to 1e-6 of the
- * first. */
+/* LBFGS uses differences of gradients. Once the loss has fallen to 1e-4 of the
+ * first loss, these are mostly rounding errors, and its iterates diverge
+ * (PyTorch's differ by up to 1.4e-2 from the same algorithm in float64). Then
+ * only the loss is compared, with a tolerance of 1e-6 of the first loss. */
 static bool is_at_minimum(tn_safetensors *file, double want, double first)
 {
     return strcmp(tn_safetensors_metadata(file, "optimizer"), "LBFGS") == 0 &&
@@ -176,7 +178,8 @@ static bool loss_near(double got, double want, tolerance within)
     return fabs(got - want) <= within.absolute + within.relative * fabs(want);
 }
 
-/* One step; true if all is as PyTorch has it. */
+/* Makes one step. Returns whether the loss and the parameters equal
+ * PyTorch's. */
 static bool check_step(verdict *v, tn_safetensors *file, problem *at, int step,
                        double want, double first)
 {
@@ -219,7 +222,8 @@ verdict optim_file_run(tn_safetensors *file)
         snprintf(v.detail, sizeof v.detail, "no such optimizer or argument");
         return v;
     }
-    /* JSON with Infinity, which is not JSON: numbers one after another. */
+    /* The list contains Infinity, which is not valid JSON, so its numbers are
+     * parsed one by one. */
     const char *losses = tn_safetensors_metadata(file, "losses");
     char *next = (char *)(losses + strspn(losses, "[ "));
     double first = strtod(next, NULL);

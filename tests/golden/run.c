@@ -1,9 +1,9 @@
-/* run.c: the golden runner: run DIR|FILE...
+/* run.c: compares Tenon with PyTorch's results: run DIR|FILE...
  *
- * Reads folders of reference samples, or single files. Prints one TAP line for
- * each file with its counts, then `N passed, N failed, N skipped` over files. A
- * file whose operator or layer does not exist in Tenon is skipped, with a
- * message. Exit status 1 if any failed. */
+ * Reads folders of sample files, or single files. Prints one TAP line for each
+ * file with its counts, then `N passed, N failed, N skipped` for the files. A
+ * file whose operator or layer Tenon lacks is skipped, with a message. The exit
+ * status is 1 if any failed. */
 #include "golden.h"
 
 #include <dirent.h>
@@ -17,7 +17,7 @@ typedef struct totals {
     int64_t samples_by_float64;
 } totals;
 
-/* What a file is, by what its metadata holds. */
+/* Determines the kind of a file from its metadata and checks it. */
 static verdict run_file(tn_safetensors *file, const char *name)
 {
     if (tn_safetensors_metadata(file, "op"))
@@ -94,7 +94,8 @@ static int by_name(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-/* True if path could be read. */
+/* Checks all files of a folder, or one file. Returns whether path could be
+ * read. */
 static bool walk(totals *t, const char *path)
 {
     struct stat info;

@@ -1,14 +1,15 @@
-/* schedule_file.c: a schedule: the learning rate before each of its steps.
+/* schedule_file.c: checks a learning rate schedule: the learning rate before
+ * each of its steps.
  *
- * Tenon computes in double, in PyTorch's order. The remaining differences are
- * last bits of cosines, which the recurrences multiply. */
+ * Tenon computes in double, in PyTorch's order of operations. Cosines may
+ * differ in the last bit, and recurrences multiply this difference. */
 #include "golden.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const double within = 1e-12; /* relative */
+static const double within = 1e-12; /* relative tolerance */
 
 /* ---- PyTorch's arguments ------------------------------------------------ */
 
@@ -22,7 +23,7 @@ static int64_t whole(const json_t *args, const char *name)
     return json_integer_value(json_object_get(args, name));
 }
 
-/* The option's own default where it is not given. */
+/* Returns the argument, or Tenon's default if it is missing. */
 static double number_or(const json_t *args, const char *name, double fallback)
 {
     return json_object_get(args, name) ? number(args, name) : fallback;
@@ -45,7 +46,7 @@ static bool says(const json_t *args, const char *name, const char *text)
     return value && strcmp(value, text) == 0;
 }
 
-/* ---- the schedules ------------------------------------------------------ */
+/* ---- schedules ----------------------------------------------------------- */
 
 static tn_schedule *step_lr(tn_optim *optim, const json_t *args)
 {
@@ -134,7 +135,8 @@ static tn_schedule *one_cycle_lr(tn_optim *optim, const json_t *args)
         .max_momentum = number_or(args, "max_momentum", 0.95));
 }
 
-/* The functions that the files name: of the step alone. */
+/* The functions that the files refer to by name; they depend only on the
+ * step. */
 static double reciprocal(int64_t step, int group, void *context)
 {
     (void)group, (void)context;
@@ -204,8 +206,8 @@ enum { MOST_SCHEDULES = 8 };
 static tn_schedule *schedule_named(tn_optim *optim, const char *name,
                                    json_t *args);
 
-/* The list "schedulers": pairs of a name and arguments. Their number; 0 if one
- * is not known. */
+/* Creates the schedules in the list "schedulers", which has pairs of a name and
+ * arguments. Returns their number; 0 if one is unknown. */
 static int schedules_of(tn_optim *optim, const json_t *args, tn_schedule **out)
 {
     const json_t *list = json_object_get(args, "schedulers");
@@ -241,7 +243,7 @@ static tn_schedule *chained(tn_optim *optim, const json_t *args)
     return count ? tn_schedule_chained(all, count) : NULL;
 }
 
-/* Each with the names of the arguments it understands. */
+/* Schedules, with the names of the arguments that they accept. */
 static const struct {
     const char *name;
     tn_schedule *(*make)(tn_optim *optim, const json_t *args);
@@ -282,7 +284,8 @@ static bool all_known(json_t *args, const char *known)
     return true;
 }
 
-/* NULL without an error: no such schedule, or an argument it has not. */
+/* Returns NULL without an error if Tenon lacks the schedule or one of its
+ * arguments. */
 static tn_schedule *schedule_named(tn_optim *optim, const char *name,
                                    json_t *args)
 {
@@ -310,7 +313,7 @@ verdict schedule_file_run(tn_safetensors *file)
     verdict v = {0};
     const char *base = tn_safetensors_metadata(file, "base_lr");
     tn_tensor *p = tn_requires_grad(tn_zeros(tn_dims(1)));
-    /* with a momentum, for the schedules that change it */
+    /* SGD with momentum, because some schedules change the momentum */
     tn_optim *optim = tn_optim_sgd(tn_parameters_from(&p, 1),
                                    .lr = strtod(base, NULL), .momentum = 0.9);
     tn_schedule *schedule = schedule_of(file, optim);

@@ -1,10 +1,12 @@
-/* tensor.c: makes a sample's tensor with the strides that it had in PyTorch. */
+/* tensor.c: creates a sample's tensor with the strides that it had in
+ * PyTorch. */
 #include "golden.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Elements that a view of this shape and strides spans. */
+/* Returns the number of elements that a view of this shape and strides
+ * spans. */
 static int64_t span(tn_tensor *x, const int64_t *stride)
 {
     int64_t last = 0;
@@ -16,7 +18,7 @@ static int64_t span(tn_tensor *x, const int64_t *stride)
     return last + 1;
 }
 
-/* Spreads row-major elements of `bytes` each over memory by stride. */
+/* Copies row-major elements of `bytes` bytes to their positions by stride. */
 static void spread(char *to, const char *from, tn_tensor *x,
                    const int64_t *stride, size_t bytes)
 {
@@ -63,7 +65,8 @@ tn_tensor *golden_tensor(tn_safetensors *file, const char *key,
     tn_tensor *x = key ? tn_safetensors_tensor(file, key) : NULL;
     if (!x || !json_is_array(stride) ||
         json_array_size(stride) != (size_t)tn_tensor_ndim(x))
-        return x ? tn_clone(x) : NULL; /* the file stays as it is */
+        return x ? tn_clone(x) : NULL; /* a copy, so that the file's tensor does
+                                        * not change */
     int64_t strides[TN_MAX_NDIM] = {0};
     for (size_t i = 0; i < json_array_size(stride); i++)
         strides[i] = json_integer_value(json_array_get(stride, i));

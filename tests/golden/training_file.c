@@ -1,9 +1,10 @@
-/* training_file.c: a whole training run on the digits, loss by loss.
+/* training_file.c: checks a whole training run on the digits data set, loss by
+ * loss.
  *
- * The parameters that the file starts from determine the model; its metadata
- * has optimizer, batch and epochs. The first 20 losses agree to 1e-4, the last
- * to 2 %: rounding differences grow between them, as between two builds of
- * PyTorch. */
+ * The initial parameters in the file determine the model; its metadata has
+ * optimizer, batch size and epochs. The first 20 losses must agree to 1e-4, the
+ * last to 2 %: rounding differences grow during training, as they do between
+ * two builds of PyTorch. */
 #include "golden.h"
 
 #include <math.h>
@@ -12,11 +13,12 @@
 
 enum { TRAIN = 1440, FIRST = 20 };
 
-/* ---- the models -------------------------------------------------------------- */
+/* ---- models -------------------------------------------------------------- */
 
 typedef struct net {
     tn_module base;
-    tn_module *a, *b, *c, *d; /* in the order of make_... below */
+    tn_module *a, *b, *c, *d; /* submodules, in the order in which the make_...
+                               * functions below create them */
     tn_tensor *pos;
 } net;
 
@@ -36,7 +38,7 @@ static tn_tensor *cnn_forward(tn_module *self, tn_tensor *x)
     return mlp_forward(self, tn_flatten(x, .start_dim = 1));
 }
 
-/* Rows of pixels are time steps; the last hidden state is looked at. */
+/* Rows of pixels are time steps; the classifier reads the last hidden state. */
 static tn_tensor *lstm_forward(tn_module *self, tn_tensor *x)
 {
     net *n = (net *)self;
@@ -44,7 +46,7 @@ static tn_tensor *lstm_forward(tn_module *self, tn_tensor *x)
     return tn_forward(n->b, tn_select(x, 1, -1));
 }
 
-/* Rows of pixels are tokens. */
+/* Rows of pixels are the tokens. */
 static tn_tensor *vit_forward(tn_module *self, tn_tensor *x)
 {
     net *n = (net *)self;
@@ -53,7 +55,8 @@ static tn_tensor *vit_forward(tn_module *self, tn_tensor *x)
     return tn_forward(n->b, tn_mean(x, .dim = 1));
 }
 
-/* relu(bn(conv)), and once more around a sum with what went in. */
+/* A residual block: relu(bn(conv)), then the sum of a second bn(conv) and the
+ * block's input, and relu. */
 typedef struct residual {
     tn_module base;
     tn_module *c1, *b1, *c2, *b2, *fc;
@@ -158,8 +161,8 @@ static tn_module *make_residual(tn_safetensors *file)
     return &n->base;
 }
 
-/* The parameters do not determine the number of heads. It is 4, as the first
- * loss shows. */
+/* The shapes of the parameters do not determine the number of heads. It is 4;
+ * with another number the first loss would differ. */
 static tn_module *make_vit(tn_safetensors *file)
 {
     static const tn_module_class type = {
@@ -183,8 +186,8 @@ static tn_module *make_vit(tn_safetensors *file)
     return &n->base;
 }
 
-/* The parameters that identify a model: the first entry whose names all exist.
- */
+/* Names of parameters that identify a model: the first entry whose names all
+ * exist is used. */
 static const struct {
     const char *has[3];
     tn_module *(*make)(tn_safetensors *file);
@@ -198,7 +201,7 @@ static const struct {
     {{"start.enc.linear1.weight", "start.pos", "start.fc.weight"}, make_vit},
 };
 
-/* NULL without an error: no known model has these parameters. */
+/* Returns NULL without an error if no known model has these parameters. */
 static tn_module *model_of(tn_safetensors *file)
 {
     for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
@@ -223,9 +226,9 @@ static void set_start(tn_safetensors *file, tn_parameter_list *list)
     }
 }
 
-/* ---- the recipe ----------------------------------------------------------------- */
+/* ---- optimizer and schedule ---------------------------------------------- */
 
-/* The number after "name=" in text, or fallback. */
+/* Returns the number after "name=" in text, or fallback if there is none. */
 static double number_in(const char *text, const char *name, double fallback)
 {
     const char *at = strstr(text, name);

@@ -1,4 +1,6 @@
-/* undefined.c: what samples do not determine; undefined.def has the list. */
+/* undefined.c: looks up results that a sample does not fully determine, such as
+ * the index of one of several equal elements; undefined.def lists them with
+ * reasons. */
 #include "golden.h"
 
 #include <string.h>
@@ -71,7 +73,7 @@ const char *undefined_index(const char *op, const json_t *json, int output)
                : find_value(false, op, output);
 }
 
-/* index with size 1 along dim, as gather takes it. */
+/* Returns index with size 1 along dim, as gather requires. */
 static tn_tensor *with_dim(tn_tensor *index, tn_tensor *input, int64_t dim)
 {
     return tn_tensor_ndim(index) == tn_tensor_ndim(input)

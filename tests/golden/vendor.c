@@ -1,4 +1,4 @@
-/* vendor.c: see vendor.h. */
+/* vendor.c: counts calls of a device's own sums; see vendor.h. */
 #include "vendor.h"
 
 #include <device/device.h>

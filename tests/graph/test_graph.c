@@ -1,5 +1,6 @@
-/* Recorded steps: a replay has the bits of a step that is run, on
- * TENON_DEVICE's device; a step that cannot be replayed is refused. */
+/* Recorded graphs: a replay gives the same bits as running the step, on the
+ * device of TENON_DEVICE. Recording a step that cannot be replayed is an
+ * error. */
 #include <tenon/tenon.h>
 
 #include "../tap.h"
@@ -10,10 +11,10 @@ typedef struct job {
     tn_module *net;
     tn_optim *opt;
     tn_tensor *x, *y;
-    tn_tensor *loss; /* kept */
+    tn_tensor *loss; /* owned by the test (tn_keep) */
 } job;
 
-/* Numbers that depend on the step alone. */
+/* Fills with numbers that depend only on the step. */
 static void fill(job *j, int step)
 {
     double x[BATCH * 64];
@@ -53,7 +54,7 @@ static tn_status step(void *context)
     return tn_backward(j->loss);
 }
 
-/* A hash of the bits of the training's results. */
+/* Adds the bits of a result to a hash. */
 static uint64_t bits_of(tn_tensor *x, uint64_t hash)
 {
     size_t bytes = (size_t)tn_tensor_numel(x) *
@@ -156,7 +157,8 @@ static void test_memory(void)
     ok(held > 0 && held <= 3 * 16384,
        "memory of freed values is reused by later values of the step");
     tn_copy_(x, tn_zeros(tn_dims(4096)));
-    /* Memory that other code allocates meanwhile is not the graph's. */
+    /* The graph's memory does not include what other code allocates
+     * meanwhile. */
     tn_tensor *others[8];
     for (int i = 0; i < 8; i++)
         others[i] = tn_full(tn_dims(4096), i);
@@ -170,10 +172,10 @@ static void test_memory(void)
     tn_scope_close(scope);
 }
 
-/* ---- primitives, some with scratch memory ------------------------------- */
+/* ---- primitives, some of which use scratch memory ------------------------ */
 
 typedef struct sorting {
-    tn_tensor *x, *index, *out[4]; /* out: kept */
+    tn_tensor *x, *index, *out[4]; /* out: owned by the test (tn_keep) */
 } sorting;
 
 static tn_status sort_and_sum(void *context)
@@ -228,12 +230,12 @@ static void test_primitives(void)
     tn_scope_close(scope);
 }
 
-/* ---- each kind of work -------------------------------------------------- */
+/* ---- all kinds of work --------------------------------------------------- */
 
 enum { MOST = 6 };
 
 typedef struct work {
-    tn_tensor *x, *out[MOST]; /* out: kept */
+    tn_tensor *x, *out[MOST]; /* out: owned by the test (tn_keep) */
 } work;
 
 static tn_status keep_all(work *w, tn_tensor *const *made, int count)
@@ -255,7 +257,7 @@ static tn_status pad_three_ways(void *context)
     return keep_all(w, made, 3);
 }
 
-/* Extents, offsets and batches that a slow plugin reads much later. */
+/* A slow plugin reads the extents, offsets and batch sizes much later. */
 static tn_status of_four_dims(void *context)
 {
     work *w = context;
@@ -294,7 +296,7 @@ static void test_kind(tn_status (*work_of)(void *context), tn_dims_list dims,
     tn_scope_close(scope);
 }
 
-/* ---- what is refused ---------------------------------------------------- */
+/* ---- errors -------------------------------------------------------------- */
 
 static tn_status reads(void *context)
 {
@@ -415,7 +417,8 @@ static void test_update(void)
     tn_mul_scalar_(s.out, 0);
     tn_graph_replay(graph);
     tn_graph_replay(graph);
-    /* While it runs: other memory, another shape, another number. */
+    /* Updates the graph while a replay runs, with other memory, another shape
+     * and another number. */
     scaled other = {tn_ones(tn_dims(40, 70)), tn_zeros(tn_dims(40, 70)), 3, 3};
     is_int(tn_graph_update(graph, scale, &other), TN_OK, "a graph is updated");
     tn_mul_scalar_(other.out, 0);
@@ -425,7 +428,7 @@ static void test_update(void)
        "a replay is that of the new step");
     ok(tn_item(tn_select(s.out, 0, 0)) == 0, "and not that of the old");
     int64_t count = tn_graph_count(graph);
-    other.times = 5; /* another form */
+    other.times = 5; /* a step with more operators */
     is_int(tn_graph_update(graph, scale, &other), TN_OK, "by a longer step");
     tn_graph_replay(graph);
     ok(tn_item(tn_select(tn_reshape(other.out, tn_dims(-1)), 0, 0)) == 243,

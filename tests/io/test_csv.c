@@ -1,4 +1,4 @@
-/* test_csv.c: tables in text files. */
+/* test_csv.c: tests reading and writing tables of numbers in text files. */
 #include <tenon/tenon.h>
 
 #include <unistd.h>
@@ -27,14 +27,15 @@ static void refused(const char *text, const char *message)
     tn_error_clear();
 }
 
-/* A table of that dtype holds this text, as tn_tensor_text writes it. */
+/* Checks that the file's table in this dtype is the text `want`, as
+ * tn_tensor_text writes it. */
 static void holds(const char *text, tn_dtype dtype, const char *want)
 {
     write_text(text);
     tn_tensor *x = tn_csv_load(path, .dtype = dtype);
     char *got = tn_tensor_text(x);
     char *device = got ? strstr(got, ", device='") : NULL;
-    if (device) { /* the text is of every device */
+    if (device) { /* the text is the same on every device */
         char *end = strchr(device + 10, '\'') + 1;
         memmove(device, end, strlen(end) + 1);
     }
@@ -95,8 +96,9 @@ static void test_exact(void)
     ok(half[0] == 65504 && isinf(half[1]) && isinf(half[2]),
        "a number that rounds to the largest float16 becomes that one; a "
        "written infinity is an infinity");
-    /* Between two float32s, and 2^-54 more than halfway: a float64 in between
-     * would round to halfway, and then to even. */
+    /* A number 2^-54 more than halfway between two float32 numbers. If it were
+     * rounded to float64 first, it would be exactly halfway and then be rounded
+     * down to even. */
     write_text("1.000000059604644831126868677\n");
     ok(tn_item(tn_csv_load(path)) == 1 + 0x1p-23,
        "float32 is rounded once, not twice");
@@ -273,7 +275,7 @@ static void test_gzip(void)
     unsetenv("TENON_UNPACK_LIMIT");
     is_int(tn_unpack_limit(), 1 << 30, "without it, 1 GiB");
 
-    /* 16 MiB of one digit and a few bytes: far less than would hurt. */
+    /* Writes 16 MiB of one digit, which compress to a few KiB. */
     zip("1111111111111111111111111111111111111111111111111111111111111111",
         1 << 18, "wb");
     is_int(tn_unpack_limit_set(1 << 20), TN_OK,

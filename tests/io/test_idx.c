@@ -1,4 +1,4 @@
-/* test_idx.c: tensors in IDX files. */
+/* test_idx.c: tests reading and writing tensors in IDX files. */
 #include <tenon/tenon.h>
 
 #include <unistd.h>
@@ -28,7 +28,7 @@ static void refused(const void *bytes, size_t count, tn_status code,
     tn_error_clear();
 }
 
-/* Each type holds the numbers 1 and -2 (unsigned: 1 and 254). */
+/* For each type, a file holds the numbers 1 and -2 (1 and 254 if unsigned). */
 static void test_types(void)
 {
     static const struct {
@@ -88,7 +88,7 @@ static void test_shapes(void)
     ok(!tn_error(), "and none of them is an error");
 }
 
-/* Half of a gzipped file. */
+/* Reads the first half of a gzipped file. */
 static void test_cut_gzip(void)
 {
     static unsigned char noise[4096] = {0, 0, 8, 1, 0, 0, 15, 248};

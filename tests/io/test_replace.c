@@ -1,6 +1,6 @@
-/* test_replace.c: what saving does with links, modes, paths that are no files,
- * and files that killed processes left; and what readers do with paths that are
- * no files. All in one folder. */
+/* test_replace.c: tests how saving handles symbolic links, file modes, paths of
+ * special files, and temporary files of killed processes; and how readers
+ * handle special files. All files are in one folder. */
 #include <tenon/tenon.h>
 
 #include <dirent.h>
@@ -46,7 +46,7 @@ static bool is_link(const char *path)
     return lstat(path, &info) == 0 && S_ISLNK(info.st_mode);
 }
 
-/* Files in the folder whose names hold this text. */
+/* Returns the number of files whose names contain this text. */
 static int count_files(const char *text)
 {
     DIR *list = opendir(".");
@@ -87,7 +87,8 @@ static void test_links(void)
     unlink("sub/up.st");
     rmdir("sub");
 
-    /* A link in /proc leads to a file even when that has no name. */
+    /* A link in /proc refers to an open file even if the file has no name any
+     * more. */
     char open_file[64];
     int fd = open("gone.st", O_CREAT | O_RDWR, 0600);
     snprintf(open_file, sizeof open_file, "/proc/self/fd/%d", fd);
@@ -169,7 +170,7 @@ static void refuses(const char *path, const char *kind)
 
 static void test_no_files(void)
 {
-    alarm(60); /* a reader that waits for a FIFO ends the test */
+    alarm(60); /* ends the test if a reader waits for a FIFO */
     mkfifo("pipe", 0666);
     refuses("pipe", "a FIFO");
     ok(symlink("pipe", "to-pipe") == 0, "a link to a FIFO");
@@ -188,9 +189,9 @@ static void test_no_files(void)
     alarm(0);
 }
 
-/* ---- what killed processes leave ------------------------------------------ */
+/* ---- temporary files of killed processes --------------------------------- */
 
-/* One that saves large until it is killed. */
+/* Starts a process that saves the tensor again and again until it is killed. */
 static pid_t saver(const char *path, tn_tensor *large)
 {
     int ready[2];
@@ -233,7 +234,8 @@ static void test_left(void)
     }
     note("%d of 12 kills left a file", left);
 
-    /* One that is held, one of another machine, one that is no temporary. */
+    /* Creates a locked temporary file, one of another machine, and a file that
+     * is not a temporary file of Tenon. */
     int held = open("killed.st.tmp-00000000-1-1", O_CREAT | O_RDWR, 0600);
     struct timespec old[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
     futimens(held, old);
@@ -256,7 +258,7 @@ static void test_left(void)
     close(held);
 }
 
-/* ---- many at a time ------------------------------------------------------- */
+/* ---- concurrent saves ---------------------------------------------------- */
 
 static void *save_often(void *failed)
 {
@@ -321,8 +323,8 @@ static void test_shrink(void)
 int main(void)
 {
     plan_later();
-    /* Any device's bytes are saved alike; a child of fork can go on with the
-     * cpu's alone. */
+    /* Files do not depend on the device; a forked child can only use the
+     * cpu. */
     setenv("TENON_DEVICE", "cpu", 1);
     x = tn_ones(tn_dims(2));
     char folder[64];

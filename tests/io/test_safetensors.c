@@ -1,5 +1,5 @@
-/* test_safetensors.c: a file that was written is read back; a malformed one is
- * refused with the position and the reason. */
+/* test_safetensors.c: tests that a written file is read back, and that a
+ * malformed file is rejected with the position and the reason. */
 #include <tenon/tenon.h>
 
 #include <unistd.h>
@@ -8,7 +8,7 @@
 
 static char path[64];
 
-/* Writes a file with this header and so many bytes of data. */
+/* Writes a file with this header and this many bytes of data. */
 static void write_file(const char *header, size_t data_bytes)
 {
     FILE *file = fopen(path, "wb");
@@ -23,7 +23,8 @@ static void write_file(const char *header, size_t data_bytes)
     fclose(file);
 }
 
-/* A file of this header is refused with this message (after its path). */
+/* Checks that a file with this header is rejected with this message after its
+ * path. */
 static void refused(const char *header, size_t data_bytes,
                     const char *message)
 {

@@ -1,5 +1,5 @@
-/* test_json.c: JSON texts: what RFC 8259 allows, what it does not, and values
- * that are written and read back. */
+/* test_json.c: tests the JSON parser and writer: texts that RFC 8259 allows,
+ * invalid texts, and values that are written and read back. */
 #include <json/json.h>
 
 #include <float.h>
@@ -109,7 +109,7 @@ static void test_many(void)
     free(w.text);
 }
 
-/* ---- what is refused ------------------------------------------------------ */
+/* ---- invalid texts ------------------------------------------------------- */
 
 static void test_refused(void)
 {
@@ -186,7 +186,7 @@ static void test_depth(void)
     }
 }
 
-/* ---- without memory ------------------------------------------------------- */
+/* ---- failing allocations ------------------------------------------------- */
 
 static int64_t left;
 
@@ -228,7 +228,7 @@ static void test_memory(void)
     free(w.text);
 }
 
-/* ---- writing -------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------- */
 
 static void test_written(void)
 {

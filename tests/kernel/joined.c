@@ -1,4 +1,4 @@
-/* joined.c: see joined.h. */
+/* joined.c: joins printed kernel sources; see joined.h. */
 #include "joined.h"
 
 #include <stdlib.h>
@@ -8,8 +8,9 @@
 #include "base/error.h"
 #include "base/memory.h"
 
-/* The head ends before what says how argument words come. Programs have their
- * functions, fn0 and so on, right before their kernel. */
+/* Finds the parts of a kernel source. The head ends before the declarations of
+ * argument words, which differ. A program's functions, fn0 and so on, come
+ * right before its kernel. */
 static joined take_apart(const printed *p)
 {
     const char *words = strstr(p->text, "typedef struct {\n    tk_i64 w[");
@@ -83,7 +84,7 @@ void joined_name(char *out, size_t room, const joined *part, int i)
     snprintf(out, room, "%s_%d", part->from->kernel, i);
 }
 
-/* Writes #undef for each macro that the lines of [from, end) define. */
+/* Writes #undef for each macro that the lines in [from, end) define. */
 static void add_ends_of_macros(tn__text *text, const char *from,
                                const char *end)
 {

@@ -1,4 +1,4 @@
-/* printed.c: see printed.h. */
+/* printed.c: prints the kernel sources that tests compile; see printed.h. */
 #include "printed.h"
 
 #include <stdio.h>
@@ -72,7 +72,7 @@ void printed_release(printed_list *list)
 
 /* ---- programs ------------------------------------------------------------ */
 
-/* A device that reads its argument words from a buffer. */
+/* Returns a device that reads its kernels' argument words from a buffer. */
 static tn_target without_argument_room(const tn_target *target)
 {
     tn_target poor = *target;
@@ -80,12 +80,13 @@ static tn_target without_argument_room(const tn_target *target)
     return poor;
 }
 
-#define FAR ((int64_t)1 << 40) /* indices need 64 bits */
+#define FAR ((int64_t)1 << 40) /* an offset for which indices need 64 bits */
 
-/* Rows side by side in memory; so from an odd place on; with the strides of a
- * slice, of several chunks each; far away, of more chunks than a team
- * folds at once, with argument words in a buffer; and so few and long that
- * groups share them. */
+/* Layouts of operands. SIDE_BY_SIDE: contiguous rows. FROM_AN_ODD_PLACE: the
+ * same with an odd offset. SLICED: a slice's strides, rows of several chunks.
+ * FAR_AWAY: large offsets, rows of more chunks than a team of work-items
+ * reduces at once, argument words in a buffer. SHARED: so few and long rows
+ * that several work-groups share each. */
 enum { SIDE_BY_SIDE, FROM_AN_ODD_PLACE, SLICED, FAR_AWAY, SHARED, LAYOUTS };
 
 static void add_program(printed_list *list, const tn_target *target,
@@ -134,7 +135,7 @@ static void add_case(printed_list *list, const tn_target *target,
         tn_status status =
             tn__plan_program(target, &c->program, &c->launch, &plan);
         if (status == TN_ERR_UNSUPPORTED && !(target->flags & TN_TARGET_F64))
-            tn_error_clear(); /* refused, as it must be */
+            tn_error_clear(); /* the kernel was refused, as it must be */
         else
             add(list, target, &c->program, &plan, status, what);
     } while (++plan.step < plan.step_count);
@@ -157,15 +158,16 @@ void printed_shared(printed_list *list, const tn_target *target,
         add_case(list, &small, random_case_of_chunks(first_seed + (uint64_t)i));
 }
 
-/* ---- rows of the table ---------------------------------------------------- */
+/* ---- operators of the table ---------------------------------------------- */
 
 static bool takes_part(const tn_op *op, int i)
 {
     return op->role[i] == TN__ROLE_OPERAND || op->role[i] == TN__ROLE_PARAM;
 }
 
-/* The row's body as a definition over its tensor arguments; dtype arguments,
- * whose names are conversions in it, convert to f32. */
+/* Returns the operator's body as a definition over its tensor arguments. In a
+ * body the names of dtype arguments are conversions; here they convert to
+ * float32. */
 static char *definition(const tn_op *op, const char *body)
 {
     tn__text text = {.data = NULL};
@@ -200,7 +202,8 @@ static char *definition(const tn_op *op, const char *body)
     return tn__text_finish(&text);
 }
 
-/* float32 in each of these layouts, other dtypes in the simplest. */
+/* Adds float32 in each of these layouts, and other dtypes in the simplest
+ * layout. */
 static void add_kernel(printed_list *list, const tn_target *target,
                        const tn__kernel *kernel, unsigned layouts,
                        const char *what)
@@ -219,7 +222,8 @@ static void add_kernel(printed_list *list, const tn_target *target,
             add_program(list, target, program, layout, what);
 }
 
-/* The gradient that the row writes for input k; NULL: none, or derived. */
+/* Returns the gradient for input k that the table defines explicitly; NULL if
+ * there is none or if it is derived. */
 static const tn__kernel *written_gradient(const tn_op *op, tn__def *def,
                                           const tn__kernel *kernel, int k,
                                           bool *none)
@@ -253,12 +257,12 @@ static void add_gradients(printed_list *list, const tn_target *target,
         char what[160];
         bool zero = false;
         if (!kernel->input[k].dtype)
-            continue; /* an offset */
+            continue; /* the input is an offset */
         const tn__kernel *gradient =
             written_gradient(op, def, kernel, k, &zero);
         if (!gradient && !zero && !tn_error())
             gradient = tn__kernel_gradient(kernel, k, used, &zero);
-        tn_error_clear(); /* of an operator without a derivative */
+        tn_error_clear(); /* the operator has no derivative */
         snprintf(what, sizeof what, "%s, gradient of input %d", of, k);
         if (gradient)
             add_kernel(list, target, gradient,
@@ -266,7 +270,8 @@ static void add_gradients(printed_list *list, const tn_target *target,
     }
 }
 
-/* False: the body is not for inputs of this dtype. */
+/* Adds an operator. Returns false if its body does not accept inputs of this
+ * dtype. */
 static bool add_row(printed_list *list, const tn_target *target,
                     const tn_op *op, const char *body, tn_dtype dtype)
 {
@@ -314,9 +319,9 @@ void printed_rows(printed_list *list, const tn_target *target, int *rows)
 
 /* ---- primitives ------------------------------------------------------------ */
 
-/* What a primitive walks over besides its line, or its matrices: one dimension
- * nearby, three that do not merge far away, two with argument words in a
- * buffer. */
+/* The dimensions of a primitive in addition to its line or matrices: one with
+ * small offsets; three that do not merge, with large offsets; two, with
+ * argument words in a buffer. */
 static const struct way {
     bool is_far, in_buffer;
     uint32_t outer;
@@ -332,8 +337,8 @@ static void add_matmul(printed_list *list, const tn_target *target,
     memcpy(mm.batch, extent, way->outer * sizeof *extent);
     for (int form = 0; form < 3; form++) {
         tn_plan plan = {.size = sizeof plan};
-        mm.n = form ? 2000 : 50; /* b is far: copied in strips */
-        if (form == 2) {         /* and turned */
+        mm.n = form ? 2000 : 50; /* b is large, so it is copied in strips */
+        if (form == 2) {         /* b is transposed */
             mm.b.stride[way->outer] = 1;
             mm.b.stride[way->outer + 1] = 50;
         }
@@ -342,8 +347,8 @@ static void add_matmul(printed_list *list, const tn_target *target,
     }
 }
 
-/* Of short lines; of lines that a group holds in shared memory, small and large
- * ones; and the last step of one by sorted indices. */
+/* Scatters with short lines; with small and large lines that a work-group holds
+ * in shared memory; and the last step of a scatter with sorted indices. */
 static void add_scatters(printed_list *list, const tn_target *target,
                          uint32_t ndim, const tn_strided *view,
                          const int64_t *extent, const char *dtype)
@@ -373,8 +378,8 @@ static void add_scatters(printed_list *list, const tn_target *target,
         }
 }
 
-/* Of lines that are too short for a team of work-items, of a chunk, and, where
- * they are nearby, of several. */
+/* Scans of lines that are too short for a team of work-items, of lines of one
+ * chunk, and, with small offsets, of lines of several chunks. */
 static void add_scans(printed_list *list, const tn_target *target,
                       uint32_t ndim, const tn_strided *view,
                       const int64_t *extent, const char *dtype)
@@ -399,7 +404,8 @@ static void add_scans(printed_list *list, const tn_target *target,
         }
 }
 
-/* A group's parts, and groups, of lines; blocks of them. */
+/* Sorts whose lines are a part of a work-group's, one work-group's, or several
+ * work-groups'. */
 static void add_sorts(printed_list *list, const tn_target *target,
                       uint32_t ndim, const tn_strided *view,
                       const int64_t *extent, const char *dtype)
@@ -431,7 +437,8 @@ static void add_primitives(printed_list *list, const tn_target *target,
     const char *name = tn_dtype_name(dtype);
     const uint32_t line = way->outer + 1;
     char what[64];
-    tn_strided view = {.buffer = (tn_buffer *)list, /* nothing runs */
+    /* any address; nothing runs */
+    tn_strided view = {.buffer = (tn_buffer *)list,
                        .dtype = dtype, .ndim = line,
                        .offset = way->is_far ? FAR : 0};
     if (way->in_buffer)
@@ -444,11 +451,12 @@ static void add_primitives(printed_list *list, const tn_target *target,
     add_sorts(list, target, line, &view, extent, name);
 }
 
-/* Forward and both steps backward. Of five choices of four (two of them two of
- * two) there are 16 texts, in which any two choices come together in each way:
- * the columns of an orthogonal array are the lines through 0 of the plane over
- * the field of four, of which `twice` has a multiplication. And one text with
- * its words in a buffer. */
+/* Adds attention forward and both steps backward. Five properties have four
+ * values each, of which two are pairs of flags. 16 combinations suffice for any
+ * two properties to occur in each combination of their values (an orthogonal
+ * array, OA(16, 5, 4, 2)): in the field of four elements the properties are x,
+ * y, x + y, x + 2 y and x + 3 y. A 17th source has its argument words in a
+ * buffer. */
 static void add_attention(printed_list *list, const tn_target *target,
                           tn_dtype dtype)
 {
@@ -489,9 +497,10 @@ static void add_attention(printed_list *list, const tn_target *target,
         }
 }
 
-/* Each of the three in small tiles and in large ones, with a bias and without,
- * nearby and far away, in groups and steps, with images summed apart and not;
- * the last with its words in a buffer. */
+/* Adds the convolution and its two gradients: small and large tiles, with and
+ * without a bias, with small and large offsets, with groups and strides, with
+ * and without a sum over images in a separate step; the last one with argument
+ * words in a buffer. */
 static void add_conv(printed_list *list, const tn_target *target,
                      tn_dtype dtype)
 {
@@ -505,7 +514,7 @@ static void add_conv(printed_list *list, const tn_target *target,
             const int64_t step = way & GROUPS ? 2 : 1;
             const int64_t out_size = way & GROUPS ? 9 : 17;
             const tn_strided view = {
-                .buffer = (tn_buffer *)list, /* nothing runs */
+                .buffer = (tn_buffer *)list, /* any address; nothing runs */
                 .dtype = dtype, .ndim = 4, .offset = way & IS_FAR ? FAR : 0,
                 .stride = {80000, 400, 20, 1}};
             tn_conv_args c = {

@@ -1,6 +1,6 @@
-/* printed.h: the texts that tests of printed kernels compile, each once: those
- * of every row of the operator table and its gradients, of random programs and
- * of the primitives, for CPUs and GPUs. */
+/* printed.h: collects the different kernel sources that tests compile: those of
+ * every operator and its gradients, of random programs and of the primitives,
+ * for CPUs and GPUs. */
 #ifndef TN_TESTS_PRINTED_H
 #define TN_TESTS_PRINTED_H
 
@@ -9,28 +9,28 @@
 
 typedef struct printed {
     uint64_t key[2];
-    uint32_t flags;     /* of the target: TN_TARGET_... */
-    const char *kernel; /* its name in the text */
-    char *text;         /* owned */
-    char *what;         /* owned: its origin, for messages */
+    uint32_t flags;     /* flags of the target: TN_TARGET_... */
+    const char *kernel; /* name of the kernel in its source */
+    char *text;         /* the source, owned */
+    char *what;         /* its origin, for messages; owned */
 } printed;
 
 typedef struct printed_list {
     printed *item;
     int count, room;
-    int asked;  /* plans that needed a text, new or known */
-    int failed; /* plans or texts that could not be made */
+    int asked;  /* number of plans that need a source, new or known */
+    int failed; /* number of plans or sources that could not be made */
 } printed_list;
 
-/* A device to print for: TN_TARGET_... */
+/* Returns a device with these flags (TN_TARGET_...) to print for. */
 tn_target printed_target(uint32_t flags);
 
-/* Add texts that are not there yet. */
+/* These functions add the sources that the list does not have yet. */
 void printed_rows(printed_list *list, const tn_target *target, int *rows);
 void printed_random(printed_list *list, const tn_target *target,
                     uint64_t first_seed, int count);
-/* For a device with work-groups so small that several share a row of some
- * chunks. */
+/* Adds sources for a device with work-groups so small that several share a
+ * row. */
 void printed_shared(printed_list *list, const tn_target *target,
                     uint64_t first_seed, int count);
 void printed_primitives(printed_list *list, const tn_target *target);

@@ -1,4 +1,4 @@
-/* run.h: a kernel run by the interpreter over rows of f64 numbers. */
+/* run.h: runs a kernel with the interpreter on rows of float64 numbers. */
 #ifndef TN_TESTS_KERNEL_RUN_H
 #define TN_TESTS_KERNEL_RUN_H
 
@@ -8,9 +8,9 @@
 
 enum { ROWS = 3, LENGTH = 5, CELLS = ROWS * LENGTH };
 
-/* data[k]: of operand k (inputs, then outputs), of its dtype: CELLS values for
- * ELEM, ROWS for ROW, NULL for an offset operand, which then counts the
- * elements. Indices step over the row's elements. */
+/* data[k] is the memory of operand k (inputs, then outputs) in its dtype: CELLS
+ * values for ELEM, ROWS values for ROW, NULL for an offset operand, whose
+ * values are then the element numbers. Indices step over the row's elements. */
 static inline tn_status run_kernel(const tn__kernel *kernel, void *const *data,
                                    const tn_number *param)
 {

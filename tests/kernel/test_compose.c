@@ -1,5 +1,5 @@
-/* A composed kernel gives the bits of its two kernels, run one after the other.
- */
+/* Tests the fusion of two kernels: a composed kernel gives the bits of its two
+ * kernels run in sequence. */
 #include <tenon/base.h>
 
 #include "../tap.h"
@@ -9,7 +9,8 @@
 enum { CELL_BYTES = 8 };
 typedef unsigned char cells[CELLS * CELL_BYTES];
 
-/* Both read inputs of type `in`; the producer gives `middle`. */
+/* A producer and a consumer. Both read inputs of type `in`; the producer's
+ * results have type `middle`. */
 typedef struct pair {
     const char *consumer;
     int at;
@@ -17,7 +18,8 @@ typedef struct pair {
     int from;
     tn_dtype in, middle;
     int same[3];
-    const char *refused; /* the message, where they do not fit */
+    const char *refused; /* the error message if the kernels cannot be composed;
+                          * otherwise NULL */
 } pair;
 
 static const pair pairs[] = {
@@ -49,7 +51,7 @@ static const pair pairs[] = {
     {"c(y) = y / 3", 0, "p(x) = i8(x * 100)", 0, TN_F32, TN_I8, {-1}, NULL},
     {"c(y; a) = y * a", 0, "p(x; b) = x + b", 0, TN_F32, TN_F32, {-1}, NULL},
     {"c(y) = y + y", 0, "p(x) = (x, x * x)", 1, TN_F32, TN_F32, {-1}, NULL},
-    /* a row kernel absorbs a pointwise one */
+    /* a row kernel with a pointwise producer */
     {"c(y) = let e = exp(y - rmax(y)); e / rsum(e)",
      0,
      "p(x, z) = f16(x * z)",
@@ -66,7 +68,7 @@ static const pair pairs[] = {
      TN_F32,
      {-1},
      NULL},
-    /* and goes on pointwise, by element and by row */
+    /* pointwise consumers of a row kernel, by element and by row */
     {"c(y, z) = (y * z, y)",
      0,
      "p(x) = f16(x - rmean(x))",
@@ -84,7 +86,7 @@ static const pair pairs[] = {
      {-1},
      NULL},
     {"c(z, y) = z + y", 1, "p(x) = rmax(x)", 0, TN_F32, TN_F32, {-1}, NULL},
-    /* two row kernels over the same rows */
+    /* two row kernels that reduce the same rows */
     {"c(y) = y - rmean(y)",
      0,
      "p(x) = x * rsum(x)",
@@ -109,7 +111,7 @@ static const pair pairs[] = {
      TN_F32,
      {-1},
      NULL},
-    /* kernels that do not fit together */
+    /* kernels that cannot be composed */
     {"c(y) = y * 2",
      0,
      "p(x) = x + 1",
@@ -147,7 +149,8 @@ static const tn__kernel *kernel_of(const char *text, tn_dtype all, int at,
     return def ? tn__def_kernel(def, dtypes) : NULL;
 }
 
-/* A pointwise kernel for each row of the table, as the composed one uses it. */
+/* Returns a pointwise kernel whose inputs are one value for each row, as the
+ * composed kernel uses it. */
 static const tn__kernel *per_row(const char *text, tn_dtype all, int at,
                                  tn_dtype of_at)
 {
@@ -234,13 +237,13 @@ static void check(const pair *t, int number)
     }
 }
 
-/* Its rows' numbers as elements: what differs from row to row is then read at
- * each element. */
+/* Replaces the inputs that are one number for each row by inputs that are read
+ * at each element. */
 static void test_without_rows(void)
 {
     const tn__kernel *k =
         kernel_of("g(x, m: row, r: row; a) = (x - m) * r * a", TN_F32, -1, 0);
-    static const tn__kernel *flat; /* it lives as long as the process */
+    static const tn__kernel *flat; /* kernels live as long as the process */
     flat = k ? tn__kernel_without_rows(k) : NULL;
     if (!ok(k && k->has_row && flat && !flat->has_row,
             "a kernel that loads numbers of rows, without rows"))

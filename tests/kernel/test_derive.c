@@ -1,5 +1,5 @@
-/* Derived gradients compared with finite differences in f64: first and second
- * derivatives of each expression. */
+/* Compares derived gradients with finite differences in float64: first and
+ * second derivatives of each expression. */
 #include "run.h"
 #include "../tap.h"
 
@@ -7,10 +7,12 @@
 
 typedef struct sample {
     const char *text;
-    double low, high; /* the inputs lie between */
+    double low, high; /* range of the inputs */
     double param[3];
-    bool once; /* its gradient compares with the output for equality: between
-                  independent numbers that never holds */
+    /* the first derivative only: the gradient compares x with the output for
+     * equality, which never holds for the independent numbers of the second
+     * test */
+    bool once;
 } sample;
 
 static const sample samples[] = {
@@ -121,7 +123,7 @@ static int size_of(uint8_t level)
     return level == TN_LEVEL_ROW ? ROWS : CELLS;
 }
 
-/* Sum of weight * output over all outputs. */
+/* Returns the sum of weight * output over all outputs. */
 static double loss(const tn__kernel *k, cells *input, cells *weight,
                    const tn_number *param, cells *out)
 {
@@ -196,8 +198,9 @@ static void check(const tn__kernel *k, const sample *s, int depth)
             continue;
         }
         double error = worst(k, g, wrt, used, input, weight, param);
-        /* differences are off by the step's square, 1e-10, times the third
-         * derivative, some hundreds here, and by rounding: 1e-16 / 1e-5 */
+        /* The error of finite differences is the squared step, 1e-10, times
+         * the third derivative, some hundreds here, plus rounding of 1e-16 /
+         * 1e-5. */
         if (!ok(error < 5e-7,
                 "%s by %s%s agrees with differences: "
                 "%.2g",
@@ -228,7 +231,7 @@ static void test_samples(void)
     }
 }
 
-/* ---- what is kept, refused, or written by hand ------------------------- */
+/* ---- saved values, errors, hand-written gradients ------------------------ */
 
 static const tn__kernel *kernel_of(const char *text, tn_dtype dtype)
 {
@@ -242,11 +245,12 @@ static const tn__kernel *kernel_of(const char *text, tn_dtype dtype)
     return k;
 }
 
-/* Only values that backward reads are saved: "x", "out", "g", ... */
+/* A gradient saves only the values that it reads: "x", "out", "g", ... */
 static void test_used(void)
 {
     static const struct {
-        const char *text, *used; /* of the gradient by its first input */
+        const char *text, *used; /* used: what the gradient by the first input
+                                  * reads */
     } cases[] = {{"f(x) = exp(x)", "out g"},
                  {"f(x) = sigmoid(x)", "out g"},
                  {"f(x) = sqrt(x)", "out g"},
@@ -337,7 +341,8 @@ static void test_dtypes(void)
        "also where the output's is wider");
 }
 
-/* Rules that select, at points where one branch would divide by 0. */
+/* Gradients that select a branch, at points where the other branch would divide
+ * by 0. */
 static void test_points(void)
 {
     static const struct {
@@ -382,8 +387,8 @@ static void test_points(void)
     }
 }
 
-/* The derivative of a gradient by x, at points where a product of its parts would
- * be 0 times infinity. */
+/* The derivative of a gradient by x, at points where a product of intermediate
+ * results would be 0 times infinity. */
 static void test_points_again(void)
 {
     static const struct {

@@ -1,4 +1,4 @@
-/* The meaning of every instruction, as facts: the table of plugin.h, with its
+/* Tests the result of every instruction, as plugin.h defines it, with its
  * corner cases. */
 #include "../tap.h"
 #include "kernel/narrow_float.h"
@@ -203,7 +203,7 @@ static void test_bools(void)
 {
     static const struct {
         unsigned op;
-        int want[4]; /* for (0,0) (0,1) (1,0) (1,1) */
+        int want[4]; /* results for (0,0) (0,1) (1,0) (1,1) */
     } facts[] = {
         {TN_K_ADD, {0, 1, 1, 1}}, {TN_K_MUL, {0, 0, 0, 1}},
         {TN_K_MIN, {0, 0, 0, 1}}, {TN_K_MAX, {0, 1, 1, 1}},
@@ -223,7 +223,7 @@ static void test_comparisons(void)
     static const unsigned ops[] = {TN_K_EQ, TN_K_NE, TN_K_LT, TN_K_LE};
     static const struct {
         double x, y;
-        int want[4]; /* EQ NE LT LE */
+        int want[4]; /* results of EQ NE LT LE */
     } facts[] = {
         {1, 2, {0, 1, 1, 1}},      {2, 2, {1, 0, 0, 1}},
         {NAN, NAN, {0, 1, 0, 0}},  {NAN, 1, {0, 1, 0, 0}},
@@ -286,7 +286,8 @@ static void test_casts(void)
     is_int(cast_i(TN_I64, TN_BOOL, 1).i, 1, "true to i64 is 1");
     ok(cast_i(TN_F32, TN_BOOL, 1).f == 1, "true to f32 is 1");
     ok(cast_i(TN_F32, TN_I32, 16777217).f == 16777216, "2^24 + 1 to f32");
-    /* 2^60 + 2^36 + 1: to f64 it rounds to a tie, to f32 at once up. */
+    /* 2^60 + 2^36 + 1 rounded to float64 first would be halfway between two
+     * float32 numbers; rounded to float32 directly it goes up. */
     ok(cast_i(TN_F32, TN_I64, (1LL << 60) + (1LL << 36) + 1).f ==
            0x1p60 + 0x1p37,
        "i64 to f32 rounds once");
@@ -367,7 +368,7 @@ static void test_narrow(void)
 
     static const struct {
         tn_dtype dtype;
-        uint32_t finite; /* the largest finite code */
+        uint32_t finite; /* code of the largest finite number */
         const char *name;
     } types[] = {{TN_F16, 0x7bff, "f16"},
                  {TN_BF16, 0x7f7f, "bf16"},
@@ -379,7 +380,8 @@ static void test_narrow(void)
         for (uint32_t code = 0; code < types[t].finite; code++) {
             float x = tn__narrow_decode(dtype, code);
             float y = tn__narrow_decode(dtype, code + 1);
-            float half = x / 2 + y / 2; /* exact: one bit more */
+            float half = x / 2 + y / 2; /* exact: the sum needs one more bit,
+                                         * which float32 has */
             wrong += tn__narrow_encode(dtype, x) != code || !(x < y) ||
                      tn__narrow_encode(dtype, half) != code + (code & 1) ||
                      tn__narrow_encode(dtype, nextafterf(half, x)) != code ||
@@ -394,7 +396,7 @@ static void test_narrow(void)
 
 static void test_philox(void)
 {
-    /* Random123's kat_vectors, philox4x32 10. */
+    /* Test vectors of Random123 (kat_vectors), philox4x32 with 10 rounds. */
     static const uint32_t zeros[] = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c,
                                      0x9b00dbd8};
     static const uint32_t ones[] = {0x408f276d, 0x41c83b0e, 0xa20bc7c6,

@@ -1,5 +1,5 @@
-/* The interpreter: reductions, stages, loops, calls, indexed loads and their
- * faults, strides, storage types. */
+/* Tests the interpreter: reductions, stages, loops, function calls, indexed
+ * loads and their faults, strides, and storage types. */
 #include <fenv.h>
 
 #include "../tap.h"
@@ -22,9 +22,9 @@ static bool is_float_type(tn_dtype dtype)
     return dtype == TN_F32 || dtype == TN_F64;
 }
 
-/* ---- folds ------------------------------------------------------------- */
+/* ---- reductions ---------------------------------------------------------- */
 
-/* plugin.h's words, over an array. */
+/* Sums in the order that plugin.h defines, as a plain loop. */
 static float naive_sum(const float *x, int64_t count)
 {
     static float chunk[64][TN_LANES];
@@ -58,7 +58,7 @@ static void test_sum_order(void)
     }
     int64_t different = 0, tried = 0;
     for (int64_t count = 0; count <= MOST; count++) {
-        /* all short rows, and those around the ends of chunks */
+        /* tests all short rows, and lengths near multiples of the chunk size */
         if (count > 300 && (count + 34) % TN_CHUNK > 68)
             continue;
         tn__reduction fold;
@@ -134,7 +134,7 @@ static void test_folds(void)
 
 enum { U = TN_LEVEL_UNIFORM, R = TN_LEVEL_ROW, E = TN_LEVEL_ELEM };
 
-/* What a test fills in; the rest follows. */
+/* The parts of a program that a test sets; the rest is computed from them. */
 typedef struct small_program {
     tn_kernel_ins ins[24];
     tn_kernel_operand operand[4];
@@ -167,7 +167,8 @@ static tn_status run(const small_program *p, tn_launch *launch, void **memory,
 
 static void test_softmax(void)
 {
-    /* e = x - rmax(x); e * (1 / rsum(e)): three stages, e in two of them */
+    /* e = x - rmax(x); e * (1 / rsum(e)): three stages, two of which compute
+     * e */
     const small_program p = {
         .ins = {{TN_K_LOAD, TN_F32, E, 0, NO, NO, NO, {.i = 0}},
                 {TN_K_REDUCE, TN_F32, R, TN_REDUCE_MAX, 0, NO, NO, {.i = 0}},
@@ -185,7 +186,7 @@ static void test_softmax(void)
         .stage = {{0, 2, 2, 0}, {2, 3, 5, 1}, {6, 4, 10, 0}},
         .stage_count = 3,
     };
-    /* rows are the columns of x, read backwards; y is packed */
+    /* rows are the columns of x, read backwards; y is contiguous */
     float x[6] = {1, 10, 2, 20, 3, 40}, y[6], s[2] = {0};
     const int64_t extent[] = {2, 3}, x_stride[] = {1, -2}, y_stride[] = {3, 1},
                   s_stride[] = {1, 0};
@@ -218,8 +219,9 @@ static void test_softmax(void)
 
 static void test_loop(void)
 {
-    /* fib(n) by swapped carries, until a exceeds x: the loop ends per element,
-     * and the round in which it ends leaves no trace */
+    /* Computes Fibonacci numbers until a exceeds x: the carried values are
+     * swapped. The loop ends at a different round for each element, and the
+     * last round must not change the values. */
     const small_program p = {
         .ins = {{TN_K_CONST, TN_I64, U, 0, NO, NO, NO, {.i = 20}},
                 {TN_K_CONST, TN_I64, U, 0, NO, NO, NO, {.i = 0}},
@@ -260,7 +262,7 @@ static void test_loop(void)
     is_int(rounds[3], 19, "rounds count from 0");
 }
 
-/* Makes each of a run's allocations fail in turn. */
+/* Makes each allocation of a run fail in turn. */
 static void test_memory(const small_program *p, tn_launch *launch,
                         void **memory)
 {
@@ -323,7 +325,7 @@ static void test_call(void)
 
 static void test_indices(void)
 {
-    /* y = x[i, j] checked, z = x[i, j; 0], o = offset */
+    /* y = x[i, j], z = x[i, j; 0] (0 if out of range), o = offset */
     const small_program p = {
         .ins = {{TN_K_LOAD, TN_I64, E, 0, NO, NO, NO, {.i = 0}},
                 {TN_K_OFFSET, TN_I64, E, 0, NO, NO, NO, {.i = 2}},
@@ -375,7 +377,8 @@ static void test_indices(void)
 
 static void test_storage(void)
 {
-    /* f64 cast to f32, stored as each float type; read back through each */
+    /* float64 values converted to float32 and stored as each floating dtype,
+     * then read back */
     static const tn_dtype dtypes[] = {TN_F32,    TN_F64,    TN_F16, TN_BF16,
                                       TN_F8E4M3, TN_F8E5M2, TN_I64, TN_I32,
                                       TN_I16,    TN_I8,     TN_U8,  TN_BOOL};
@@ -425,7 +428,7 @@ static void test_fpu(void)
     fesetround(FE_UPWARD);
     tn__fpu_state odd = tn__fpu_read();
 #if defined(__x86_64__)
-    odd |= 0x8040; /* FTZ and DAZ */
+    odd |= 0x8040; /* sets the control bits FTZ and DAZ */
     tn__fpu_restore(odd);
 #endif
     const small_program p = {

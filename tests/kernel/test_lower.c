@@ -1,5 +1,5 @@
-/* Stages: in which stage a value is computed, that every value is ready when it
- * is read, and that results are right. */
+/* Tests how a kernel is divided into stages: which stage computes a value, that
+ * every value is computed before it is read, and that results are right. */
 #include <tenon/base.h>
 
 #include "../tap.h"
@@ -16,12 +16,13 @@ static const tn__kernel *kernel_of(const char *text)
     return k;
 }
 
-/* ---- every operand is there -------------------------------------------- */
+/* ---- order of instructions ----------------------------------------------- */
 
 typedef struct checker {
     const tn_program *p;
     const char *text;
-    bool *ready; /* uniform and row values; elem ones of the current part */
+    bool *ready; /* whether each value is computed: uniform and row values, and
+                  * elem values of the current loop */
     int *stores;
     bool good;
 } checker;
@@ -44,7 +45,7 @@ static void check_part(checker *c, uint32_t first, uint32_t count, int level)
         const tn_kernel_ins *ins = &p->ins[i];
         const uint32_t operand[3] = {ins->a, ins->b, ins->c};
         for (int k = 0; k < 3; k++)
-            /* a carried value's next one comes later in the loop */
+            /* the next value of a carried one is computed later in the loop */
             if (operand[k] != TN_NONE && !c->ready[operand[k]] &&
                 !(ins->op == TN_K_CARRY && k == 1))
                 wrong(c, i, "reads what is not there yet");
@@ -52,7 +53,7 @@ static void check_part(checker *c, uint32_t first, uint32_t count, int level)
             wrong(c, i, "is in a part of another level");
         if (ins->op == TN_K_STORE)
             c->stores[ins->imm.i]++;
-        /* a reduction's result exists after all elements of the row */
+        /* a reduction's result exists only after all elements of the row */
         if (ins->op != TN_K_REDUCE)
             c->ready[i] = true;
     }
@@ -119,8 +120,8 @@ static const char *const texts[] = {
     "f(x) = stop(x) + x",
 };
 
-/* Stages that look at elements: as few as reductions hang on each other, also
- * where some wait for numbers of the row. */
+/* Counts the stages that loop over elements. There must be no more than the
+ * dependences between reductions require. */
 static void test_looks(void)
 {
     static const struct {
@@ -163,7 +164,7 @@ static void test_programs(void)
     }
 }
 
-/* ---- the layout itself ------------------------------------------------- */
+/* ---- program layout ------------------------------------------------------ */
 
 static void test_layout(void)
 {
@@ -194,8 +195,8 @@ static void test_layout(void)
     is_int(p->stage_count, 1, "without a reduction there is one stage");
     is_int(p->stage[0].row_count, 0, "whose elem part computes everything");
 
-    /* y1 could be stored in stage 1, but may share memory with x, which stage 2
-     * reads */
+    /* y1 could be stored in stage 1, but its memory may be that of x, which
+     * stage 2 reads */
     p = tn__kernel_program(
         kernel_of("f(x) = let m = rmax(x); (x - m, x * rsum(x * m))"));
     is_int(p->stage_count, 3, "two reductions, three stages");
@@ -238,7 +239,8 @@ static void test_results(void)
     run_one("f(x) = x[4; 0] + x[5; 0]", x, out, NULL);
     is_double_near(out[1], x[4], 0, "outside reads 0");
 
-    /* the greatest common divisor, with another count of rounds for each */
+    /* the greatest common divisor, which takes a different number of rounds for
+     * each element */
     run_one("f(x) = let (a, b) = loop(i < 64; a = i64(x), b = i64(12))"
             " while b != 0: (b, a % b); f64(a)",
             x, out, NULL);
@@ -246,7 +248,7 @@ static void test_results(void)
     for (int i = 0; i < CELLS; i++)
         if (!is_double_near(out[i], gcd[(int)x[i]], 0, "gcd(%g, 12)", x[i]))
             break;
-    /* a first value that is one number, and a question that is each element's */
+    /* the first value is uniform, but the condition depends on the element */
     run_one("f(x) = loop(i < 8; s = 1.0) while s < x: (s * 2)", x, out, NULL);
     static const int power[11] = {1, 1, 2, 4, 4, 8, 8, 8, 8, 16, 16};
     for (int i = 0; i < CELLS; i++)
@@ -274,8 +276,9 @@ static int place_of(const tn_program *p, const char *name)
     return -1;
 }
 
-/* Their order is the program's, whatever the process has met before: else two
- * processes would have two texts, and the cache an entry for each. */
+/* The order of functions depends only on the program, not on kernels that the
+ * process compiled before. Otherwise two processes would have different
+ * sources, and the cache an entry for each. */
 static void test_functions(void)
 {
     const tn_program *one =

@@ -1,7 +1,7 @@
-/* The mathematical functions compared with MPFR: the largest error of each in
- * ulp, for f32 and f64, over random bit patterns, over ranges where such
- * functions are often wrong, and for special values. docs/math-errors.md has
- * the table.
+/* Compares the mathematical functions with MPFR: the largest error of each in
+ * ulp, for float32 and float64, over random bit patterns, over ranges where
+ * such functions are often wrong, and for special values. docs/math-errors.md
+ * has the table.
  *
  *     test_math [SAMPLES [SEED]]      samples of each kind, 500 by default
  *
@@ -49,7 +49,7 @@ static uint64_t random_bits(void)
     return random_state * 0x2545f4914f6cdd1dull;
 }
 
-/* in [-1, 1) */
+/* Returns a random number in [-1, 1). */
 static double random_unit(void)
 {
     return (double)(int64_t)random_bits() * 0x1p-63;
@@ -70,18 +70,18 @@ static double random_input(int kind, tn_dtype type)
     double d;
     float f;
     switch (kind) {
-    case 0: /* any bits at all */
+    case 0: /* arbitrary bits */
         memcpy(&d, &bits, sizeof d);
         memcpy(&f, &low, sizeof f);
         return wide ? d : (double)f;
-    case 1: /* where most arguments lie */
+    case 1: /* the most common arguments */
         return random_unit() * 12;
-    case 2: /* any size, evenly */
+    case 2: /* any magnitude, uniform in the exponent */
         return random_sign(exp2(random_unit() * 36));
     case 3: /* close to one */
         return random_sign(1 + random_unit() *
                                    exp2(-26 * (1 + random_unit())));
-    case 4: /* as far as exp goes */
+    case 4: /* up to the overflow of exp */
         return random_unit() * (wide ? 780 : 110);
     case 5:
         return random_unit();
@@ -100,12 +100,15 @@ static const double special[] = {
     1000, 1e5, 1e10, 1e22, 0x1p127, 0x1p-126, 0x1p-149, -0x1p-149,
     0x1.fffffep127, -0x1.fffffep127, 0x1p1023, 0x1.fffffffffffffp1023,
     0x1p-1022, 0x1p-1074, -0x1p-1074, INFINITY, -INFINITY, NAN,
-    88.7228, 88.723, -87.336, -103.97, -103.98, -104, /* exp, f32 */
-    709.78, 709.79, -745.1, -745.2, -708.4,           /* exp, f64 */
+    /* limits of exp in float32 */
+    88.7228, 88.723, -87.336, -103.97, -103.98, -104,
+    /* limits of exp in float64 */
+    709.78, 709.79, -745.1, -745.2, -708.4,
     0.7071067, 0.70710678118654752, 1.4142135623730951,
     1.5707963267948966, -1.5707963267948966, 3.141592653589793,
     6.283185307179586, 0x1.921fb4p22,
-    0x1.6ac5b262ca1ffp849, /* the f64 closest to a multiple of pi / 2 */
+    0x1.6ac5b262ca1ffp849, /* the float64 number closest to a multiple of pi
+                            * / 2 */
     0x1.fffffep-1, -0x1.fffffep-1, 0x1.000002p0, 0x1.fffffffffffffp-1,
     -0x1.fffffffffffffp-1, 0x1.0000000000001p0, 9.194, 10.05, 26.5, 27.2,
     0x1p24, 16777217, 0x1p31, -0x1p31, 0x1p32, 0x1p53, 0x1p63, 1.5, -1.5,
@@ -113,7 +116,7 @@ static const double special[] = {
     -1075, 1.3333333, 0.33333334, -0.33333334};
 enum { SPECIALS = sizeof special / sizeof *special };
 
-/* ---- the functions over arrays ------------------------------------------- */
+/* ---- functions applied to arrays ----------------------------------------- */
 
 static int64_t bytes_of(tn_dtype type)
 {
@@ -183,7 +186,8 @@ static double error_of(const struct function *f, tn_dtype type, double x,
     long place = mpfr_get_exp(truth) - digits;
     if (place < least)
         place = least;
-    if (isinf(got)) /* the next number after the largest finite one */
+    if (isinf(got)) /* counts infinity as the number that would follow the
+                     * largest finite one */
         mpfr_set_si_2exp(difference, got > 0 ? 1 : -1, end, MPFR_RNDN);
     else
         mpfr_set_d(difference, got, MPFR_RNDN);
@@ -213,7 +217,7 @@ static void measure(const struct function *f, tn_dtype type,
     }
 }
 
-/* y for which x^y is a finite number, mostly */
+/* Returns a y for which x^y is mostly finite. */
 static double power_for(double x, tn_dtype type)
 {
     double scale = log2(fabs(x));

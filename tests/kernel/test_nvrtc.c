@@ -1,23 +1,24 @@
-/* NVRTC compiles each kernel that a CUDA device may get, for five
- * architectures, to PTX and machine code, without a message: the texts that
- * test_print.c prints. No device is needed.
+/* NVRTC compiles each kernel source that a CUDA device may get (those of
+ * test_print.c), for five architectures, to PTX and machine code, without any
+ * message. No device is needed.
  *
- * Optimized one by one, as devices get them, they would take 80 ms each, half
- * an hour of a core in all. So they are joined (joined.h), and NVRTC and its
- * assembler do not optimize (--Ofast-compile=max). What the language says, what
- * an architecture supports, and how much shared memory a thread block may have,
- * do not depend on that. A program built for sm_XX has both PTX and machine
- * code. Texts with vectors are optimized, to PTX, to see whether the vectors
- * remain.
+ * Optimized one by one, as for a device, they would take 80 ms each, half an
+ * hour of processor time in all. So sources are joined (joined.h), and NVRTC
+ * and its assembler do not optimize (--Ofast-compile=max). Errors in the
+ * source, features that an architecture lacks, and too much shared memory are
+ * found without optimization, too. A program compiled for sm_XX has both PTX
+ * and machine code. Sources with vectors are also compiled to optimized PTX, to
+ * check that the vectors remain.
  *
- * The oldest architecture, which lacks most, gets all texts. Each other
- * architecture, and the vectors' build, gets a share of its texts, so that
- * every text is compiled. `make check-long` gives all texts to all, in twice
- * the time.
+ * The oldest architecture, which supports least, gets all sources. Each other
+ * architecture gets a share of its sources, so that every source is compiled.
+ * `make check-long` compiles all sources for all architectures, in twice the
+ * time.
  *
- *   TENON_TEST_LONG      set: every text for every architecture
+ *   TENON_TEST_LONG      set: every source for every architecture
  *   TENON_TEST_PROGRAMS  random programs (100)
- *   TENON_CUDA           folder of the CUDA toolkit (configure --with-cuda) */
+ *   TENON_CUDA           folder of the CUDA toolkit (configure --with-cuda)
+ */
 #include "joined.h"
 
 #include <dlfcn.h>
@@ -28,7 +29,8 @@
 #include "base/memory.h"
 #include "base/thread.h"
 
-enum { MOST = 128 }; /* texts of a unit; 256 and 512 take as long in all */
+enum { MOST = 128 }; /* most sources in a joined file; 256 and 512 take as long
+                      * in all */
 
 /* ---- NVRTC --------------------------------------------------------------- */
 
@@ -78,7 +80,8 @@ static bool nvrtc_open(void)
     snprintf(path, sizeof path, "%s/lib64/libnvrtc.so",
              folder ? folder : TENON_CUDA_FOLDER);
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    /* NVRTC searches its second file in the loader's folders. */
+    /* NVRTC loads a second library, libnvrtc-builtins, from the loader's search
+     * path. */
     snprintf(path, sizeof path, "%s/lib64/libnvrtc-builtins.so",
              folder ? folder : TENON_CUDA_FOLDER);
     dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -101,10 +104,11 @@ static bool nvrtc_knows(int arch)
     return false;
 }
 
-/* What texts are built for. */
+/* A target of the compiler. */
 typedef struct build {
-    char arch[16];  /* sm_XX: PTX and machine code; compute_XX: PTX */
-    bool optimizes; /* as the plugin does (backends/cuda/cuda_compile.c) */
+    char arch[16];  /* sm_XX: PTX and machine code; compute_XX: PTX only */
+    bool optimizes; /* optimize as the plugin does
+                     * (backends/cuda/cuda_compile.c) */
 } build;
 
 static int compile(void *program, const build *b)
@@ -118,7 +122,7 @@ static int compile(void *program, const build *b)
     return rtc.compile(program, b->optimizes ? count - 1 : count, options);
 }
 
-/* Does this NVRTC know all these options? CUDA 13 does. */
+/* Returns whether this NVRTC knows all these options. CUDA 13 does. */
 static bool nvrtc_is_fast(void)
 {
     const build b = {.arch = "sm_75"};
@@ -130,7 +134,8 @@ static bool nvrtc_is_fast(void)
     return knows;
 }
 
-/* PTX or machine code, with a 0 behind it (free it); NULL: none. */
+/* Returns PTX or machine code, followed by a 0 byte; NULL if there is none. The
+ * caller frees it. */
 static char *take(void *program, int (*size_of)(void *, size_t *),
                   int (*get)(void *, char *), size_t *size)
 {
@@ -144,32 +149,32 @@ static char *take(void *program, int (*size_of)(void *, size_t *),
     return bytes;
 }
 
-/* ---- a unit -------------------------------------------------------------- */
+/* ---- a joined file ------------------------------------------------------- */
 
-/* Where a GPU's elements lie side by side, work-items take 16 bytes at once.
- * (Words in a buffer are loads among them: of those texts a few keep single
- * elements.) */
+/* Returns whether the kernel should load vectors: on a GPU each work-item loads
+ * 16 contiguous bytes at once. (If argument words are in a buffer, reading them
+ * looks like loads, too, and some of those kernels load single elements.) */
 static bool has_vectors(const printed *p)
 {
     return strstr(p->text, "aligned(16))") && strstr(p->text, "words.w[i]");
 }
 
-/* Does the kernel, in its PTX, move memory so? */
+/* Returns whether the kernel's PTX loads or stores vectors. */
 static bool moves_vectors(const char *entry)
 {
     static const char *const whole[] = {".v4.f32", ".v4.u32", ".v4.b32",
                                         ".v2.f64", ".v2.u64", ".v2.b64"};
     const char *end = strstr(entry, "\n}\n");
     const size_t bytes = end ? (size_t)(end - entry) : strlen(entry);
-    /* compilers drop what is unused */
+    /* if no load is left, the compiler has removed all as unused */
     bool moves = !memmem(entry, bytes, "ld.global", strlen("ld.global"));
     for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
         moves = moves || memmem(entry, bytes, whole[i], strlen(whole[i]));
     return moves;
 }
 
-/* Checks that the result of a unit contains each text's kernel. said: "" if so.
- */
+/* Checks that the compiled file contains each source's kernel. said: "" if
+ * so. */
 static void look(const joined *part, int count, const build *b, void *program,
                  char *said, size_t room)
 {
@@ -195,7 +200,8 @@ static void look(const joined *part, int count, const build *b, void *program,
     free(code);
 }
 
-/* Compiles these texts together. False: `said` has the messages. */
+/* Compiles these sources together. Returns whether there were no messages;
+ * otherwise they are in `said`. */
 static bool is_silent(const joined *part, int count, const build *b,
                       char *said, size_t room)
 {
@@ -223,12 +229,12 @@ static bool is_silent(const joined *part, int count, const build *b,
 typedef struct unit {
     const joined *part;
     const build *build;
-    int count, bad;  /* bad: texts that are not silent */
-    char said[2000]; /* of the first of them, or of all together */
+    int count, bad;  /* bad: number of sources with a message */
+    char said[2000]; /* message of the first of them, or of the joined file */
 } unit;
 
-/* If a unit gives a message, compiles its texts one by one to find the cause.
- */
+/* If a joined file causes a message, compiles its sources one by one to find
+ * the cause. */
 static void unit_compile(void *context, int64_t i)
 {
     unit *u = (unit *)context + i;
@@ -242,16 +248,18 @@ static void unit_compile(void *context, int64_t i)
             u->bad++ == 0)
             snprintf(u->said, sizeof u->said, "%s: %s",
                      u->part[p].from->what, said);
-    if (u->bad == 0) { /* each alone is, so it is the joining */
+    if (u->bad == 0) { /* no source alone causes a message, so the joining
+                        * does */
         u->bad = u->count;
         snprintf(u->said, sizeof u->said, "%s and %d texts more, together: %s",
                  u->part[0].from->what, u->count - 1, together);
     }
 }
 
-/* ---- the tests ------------------------------------------------------------ */
+/* ---- tests --------------------------------------------------------------- */
 
-/* Compiles these texts in units. Returns how many give a message. */
+/* Compiles these sources in joined files. Returns how many sources cause a
+ * message. */
 static int compile_all(const printed *item, int count, const build *b,
                        int *unit_count, double *seconds)
 {
@@ -279,8 +287,9 @@ static int compile_all(const printed *item, int count, const build *b,
     return bad;
 }
 
-/* Of a list every SHARE-th text that `wanted` (NULL: any) takes, beginning with
- * one of the first (free it); all of them in the long run. */
+/* Chooses every SHARE-th source for which `wanted` is true (NULL: of all),
+ * starting at index `first`; all of them if first is ALL or TENON_TEST_LONG is
+ * set. The caller frees the list. */
 enum { SHARE = 3, ALL = -1 };
 static printed *choose(const printed_list *list, int first,
                        bool (*wanted)(const printed *), int *count)
@@ -330,7 +339,8 @@ static void test_vectors(const printed_list *list)
     free(some);
 }
 
-/* Adds a line to one text's kernel in a unit: the test must name that text. */
+/* Adds a line to one source's kernel in a joined file; the message must name
+ * that source. */
 static void test_names(const printed_list *list, const char *line,
                        const char *what)
 {
@@ -371,7 +381,7 @@ static void print_for(printed_list *list, uint32_t flags)
     printed_shared(list, &target, 1, 12);
 }
 
-/* Sanitizers also check loaded libraries, and NVRTC leaks. */
+/* Returns whether a sanitizer runs: it would also report leaks of NVRTC. */
 static bool is_watched(void)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -404,7 +414,8 @@ int main(void)
     for (int a = 0; a < ARCHS; a++) {
         const uint32_t own = TN_TARGET_F64 | TN_TARGET_EXACT_DIVIDE |
                              (archs[a] >= 80 ? TN_TARGET_MMA : 0);
-        if (own != flags) { /* other texts than the one before */
+        if (own != flags) { /* the flags differ from those of the source
+                             * before */
             printed_release(&list);
             list = (printed_list){0};
             print_for(&list, flags = own);

@@ -1,5 +1,4 @@
-/* The error messages for texts that are no definitions; and no text does harm.
- */
+/* Tests the parser's error messages, and that no text makes it crash. */
 #include <tenon/base.h>
 
 #include "../tap.h"
@@ -131,7 +130,8 @@ static void test_head(void)
     }
 }
 
-/* "f(x) = " and count times before, the middle, count times after. */
+/* Parses "f(x) = ", `count` times before, the middle, and `count` times
+ * after. */
 static void deep(const char *before, const char *middle, const char *after,
                  int count)
 {
@@ -155,7 +155,8 @@ static void deep(const char *before, const char *middle, const char *after,
     free(text);
 }
 
-/* The text with so many brackets: is it read? */
+/* Returns whether a definition with this many nested parentheses is
+ * accepted. */
 static bool brackets(int count)
 {
     char text[8 + 2 * 1000 + 2] = "f(x) = ";
@@ -172,7 +173,7 @@ static bool brackets(int count)
 
 static void test_depth(void)
 {
-    /* TN__MAX_DEPTH is one less: the body itself is a level. */
+    /* One less than TN__MAX_DEPTH, because the body itself is a level. */
     enum { DEEPEST = TN__MAX_DEPTH - 1 };
     ok(brackets(DEEPEST) && !brackets(DEEPEST + 1),
        "%d brackets within each other are read, one more is not", DEEPEST);
@@ -186,8 +187,8 @@ static void test_depth(void)
     deep("loop(i < 2; a = ", "x", ") (a)", 100000);
 }
 
-/* Pieces of the language in any order, and bytes of any kind: read or refused
- * with a message, and nothing worse (seen by the sanitizers). */
+/* Parses tokens of the language in random order, and random bytes. Each is
+ * accepted or refused with a message; sanitizers find anything worse. */
 static void test_noise(void)
 {
     static const char *const pieces[] = {
@@ -234,7 +235,7 @@ static void test_noise(void)
        "of 3000 random texts %d are read, %d refused", read, refused);
 }
 
-/* Each function of a file knows where it stands, for messages. */
+/* Functions of a file record their line, which messages contain. */
 static void test_places(void)
 {
     tn__arena arena = {0};

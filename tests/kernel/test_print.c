@@ -1,8 +1,9 @@
-/* Each kernel is printed, and clang compiles the texts as OpenCL C 1.2 and 3.0
- * without a message. (As CUDA C: test_nvrtc.c.) No device is needed.
+/* Prints the source of each kernel, and compiles it with clang as OpenCL C 1.2
+ * and 3.0 without any message. (test_nvrtc.c compiles CUDA C.) No device is
+ * needed.
  *
- *   TENON_TEST_TEXTS     how many of the texts clang gets (50; 0: all)
- *   TENON_TEST_PART      "1/4": of these, each fourth from the second on
+ *   TENON_TEST_TEXTS     how many sources clang compiles (50; 0: all)
+ *   TENON_TEST_PART      "1/4": every fourth of these, from the second on
  *   TENON_TEST_PROGRAMS  random programs for each target (100) */
 #include "printed.h"
 
@@ -15,7 +16,7 @@
 #include <tenon/base.h>
 
 static printed_list list;
-static int most = 50; /* texts for clang; 0: all */
+static int most = 50; /* number of sources for clang; 0: all */
 static int part, parts = 1;
 
 static void print_all(void)
@@ -52,7 +53,8 @@ static void print_all(void)
            list.asked, list.count);
 }
 
-/* A gradient of 16 x 9 weights is one tile; 64 images are 16 lanes of it. */
+/* A gradient of 16 x 9 weights is one tile. Its sum over 64 images is divided
+ * among 16 work-groups. */
 static void small_weights_fill_the_device(void)
 {
     tn_target target = printed_target(TN_TARGET_EXACT_DIVIDE);
@@ -107,7 +109,7 @@ static const tn_program *program_of(const char *text)
     return program;
 }
 
-/* The next step of a plan, for sums of rows. */
+/* Makes the next step of a plan for sums of rows. */
 static tn_status plan_sum(tn_plan *plan, uint32_t units, int64_t rows,
                           int64_t length)
 {
@@ -124,8 +126,8 @@ static tn_status plan_sum(tn_plan *plan, uint32_t units, int64_t rows,
     return tn__plan_program(&target, program, &launch, plan);
 }
 
-/* The steps of a sum: how many groups each has, and whether each has a text and
- * argument words of its own. */
+/* Checks the steps of a sum: the number of work-groups of each, and that each
+ * step has its own source and argument words. */
 static void sum_has_steps(const char *what, uint32_t units, int64_t rows,
                           int64_t length, int steps, int groups)
 {
@@ -145,7 +147,8 @@ static void sum_has_steps(const char *what, uint32_t units, int64_t rows,
        of[1], done);
 }
 
-/* Many rows of some chunks: a team has as many work-items as can reduce. */
+/* For many rows of few chunks, a team has only as many work-items as can take
+ * part in the reduction. */
 static void teams_fit_rows(void)
 {
     static const struct {
@@ -163,13 +166,15 @@ static void teams_fit_rows(void)
                                                "all of a group");
 }
 
-/* Has the text of that launch a loop with eight loads at once? */
+/* Returns whether the source for that reduction has a loop with eight loads at
+ * once. */
 static bool loads_many(const char *text)
 {
     const tn_target target = printed_target(TN_TARGET_EXACT_DIVIDE);
     tn_plan plan = {.size = sizeof plan};
     tn_source source = {.size = sizeof source};
-    if (plan_sum(&plan, 132, 16384, 4096) != TN_OK || /* of one operand, too */
+    /* the plan that adds up the parts has one operand, too */
+    if (plan_sum(&plan, 132, 16384, 4096) != TN_OK ||
         tn__print(&target, program_of(text), &plan, &source) != TN_OK)
         bail_out("%s", tn_error());
     const bool many = strstr(source.text, "#pragma unroll 8\n");
@@ -183,7 +188,8 @@ static void light_loops_load_many(void)
        "a loop that computes little has eight loads at once");
 }
 
-/* The plan of a program of x and one result, over extents of two dimensions. */
+/* Returns the plan of a program with the input x and one result, for extents of
+ * two dimensions. */
 static tn_plan plan_of(const tn_program *program, bool rows,
                        const int64_t *extent, const int64_t *x,
                        const int64_t *out)
@@ -201,7 +207,7 @@ static tn_plan plan_of(const tn_program *program, bool rows,
     return plan;
 }
 
-/* The strides decide which work-item processes which element. */
+/* The strides determine which work-item processes which element. */
 static void plans_follow_strides(void)
 {
     static const char softmax[] =
@@ -243,7 +249,7 @@ static void plans_follow_strides(void)
     }
 }
 
-/* The exponential is computed once an element. */
+/* The exponential is computed once for each element. */
 static void calls_are_computed_once(void)
 {
     static const int64_t extent[2] = {100, 4096}, stride[2] = {4096, 1};
@@ -261,8 +267,8 @@ static void calls_are_computed_once(void)
     tn__print_free(&source);
 }
 
-/* In f, x is exp(q): stage 1 computes it first and loads y then, which no later
- * stage does. Its memory is free only behind that load. */
+/* In f, x is exp(q). Stage 1 computes x first and then loads y, which no later
+ * stage reads. x may be stored in y's memory only after that load. */
 static void calls_replace_what_was_read(void)
 {
     static const int64_t extent[2] = {100, 1024}, stride[2] = {1024, 1};
@@ -308,8 +314,9 @@ static void few_long_rows_are_shared(void)
     sum_has_steps("2^20 elements", 2, 1, 1 << 20, 2, 32);
 }
 
-/* Long lines are many groups', a digit's three steps three texts; of many lines
- * some at a time lie in the scratch memory; short ones need none. */
+/* Long lines are divided among many work-groups, with three kernels for each
+ * digit of the radix sort. Many lines are sorted in batches that fit into the
+ * scratch memory. Short lines need no scratch memory. */
 static void sorts_fill_the_device(void)
 {
     enum { STEPS = 12 };
@@ -353,8 +360,8 @@ static void sorts_fill_the_device(void)
        "rows of 1024 are sorted by a group each, at once");
 }
 
-/* Every so many-th text is in the sample, and of these every so many-th in this
- * part of it. */
+/* Keeps a sample of the sources: every n-th one, and of those the ones in this
+ * test's part. */
 static int sample(void)
 {
     return most < 1 || list.count <= most ? 1 : (list.count + most - 1) / most;
@@ -379,7 +386,7 @@ static void write_file(const char *path, const char *text)
         bail_out("cannot write %s", path);
 }
 
-/* The compiler's messages about the file, up to room; "" if none. */
+/* Stores the compiler's messages about the file; "" if there are none. */
 static void compile(const char *standard, const char *path, char *out,
                     size_t room)
 {
@@ -405,7 +412,8 @@ static void test_clang(const char *standard)
         bail_out("cannot make a folder");
     snprintf(path, sizeof path, "%s/kernel.cl", folder);
     for (int i = first(); i < list.count && bad < 3; i += stride()) {
-        if (list.item[i].flags & TN_TARGET_MMA) /* CUDA C */
+        /* sources with TN_TARGET_MMA are CUDA C */
+        if (list.item[i].flags & TN_TARGET_MMA)
             continue;
         compiled++;
         write_file(path, list.item[i].text);

@@ -1,5 +1,6 @@
-/* Functions printed as C: the texts of small ones, and what is refused.
- * tests/cpu/test_cpu_math.c checks that they compute the right bits. */
+/* Functions that are printed as C: the source of small functions, and which
+ * functions are refused. tests/cpu/test_cpu_math.c checks that their results
+ * have the right bits. */
 #include "../tap.h"
 #include <tenon/base.h>
 
@@ -74,8 +75,9 @@ static void test_constants(void)
     }
 }
 
-/* where(0 < x, from_bits(~bits(k * x)), other): all NaNs become one unless the
- * argument is NaN for it and the result another value then. */
+/* where(0 < x, from_bits(~bits(k * x)), other): bits() must map all NaNs to the
+ * same bits, unless k * x is NaN only where x is NaN, and the result there is x
+ * (other is 0, the index of x). */
 static void test_bits(void)
 {
     static const struct {
@@ -110,7 +112,9 @@ static void test_bits(void)
     }
 }
 
-/* from_bits(bits(x) & mask): what keeps all but the sign keeps a NaN. */
+/* from_bits(bits(x) & mask): if the mask keeps all bits but the sign, the
+ * result is NaN where x is, so bits() need not map all NaNs to the same
+ * bits. */
 static void test_sign(void)
 {
     static const struct {
@@ -137,7 +141,7 @@ static void test_sign(void)
 }
 
 /* from_bits(~bits(a * (a + 2))) * a for a = where(2 < y, 2, y): 0 * inf, which
- * is NaN, cannot be where y is |x|. */
+ * is NaN, cannot occur if y is |x|. */
 static void test_clamped(void)
 {
     static const struct {
@@ -191,7 +195,8 @@ static void test_refused(void)
     tn_error_clear();
 }
 
-/* Every allocation in turn: the text or NULL with the reason, and no leak. */
+/* Each allocation fails in turn: the result is the source, or NULL with an
+ * error, and nothing leaks. */
 static void test_memory(void)
 {
     const tn_kernel_fn *fn = tn__math_fn("exp", TN_F32);

@@ -1,4 +1,5 @@
-/* Kernels when memory runs out, and when many threads need one at once. */
+/* Tests kernels when memory runs out, and when many threads need one at
+ * once. */
 #include <pthread.h>
 #include <tenon/base.h>
 
@@ -17,7 +18,8 @@ enum { TEXTS = sizeof texts / sizeof *texts };
 
 static const tn_dtype dtypes[] = {TN_F32, TN_F16, TN_F64};
 
-/* Makes everything from a definition. False at the first failure. */
+/* Builds the kernels and programs of a definition. Returns false at the first
+ * failure. */
 static bool make_all(const tn__def *def)
 {
     const tn__kernel *k = tn__def_kernel(def, dtypes);
@@ -31,7 +33,8 @@ static bool make_all(const tn__def *def)
     bool zero;
     const tn__kernel *g = tn__kernel_gradient(k, 0, used, &zero);
     if (!g)
-        return tn_error_code() == TN_ERR_UNSUPPORTED; /* the loop */
+        /* a loop has no derivative */
+        return tn_error_code() == TN_ERR_UNSUPPORTED;
     return tn__kernel_program(g) != NULL;
 }
 

@@ -1,7 +1,8 @@
-/* The special functions of the language at chosen arguments, compared with
- * values of 40 digits (special_values.def). In float32 they are float64's,
- * rounded (except for what narrow_limit() lists), at random arguments too, and
- * where float64's are infinite or NaN. */
+/* Compares the special functions of the kernel language (lgamma, erfinv, Bessel
+ * functions and others) with 40-digit values (special_values.def). The float32
+ * functions equal the rounded float64 functions, except those that
+ * narrow_limit() lists, at random arguments too, and where the float64 results
+ * are infinite or NaN. */
 #include "../tap.h"
 #include "kernel/kernel.h"
 
@@ -18,8 +19,8 @@ static const struct value {
 
 enum { MANY = 4000 };
 
-/* out[i] = name(x[i]) or, with y, name(x[i], y[i]) in float32 or float64, for
- * count numbers that float32 holds. */
+/* Computes out[i] = name(x[i]) or, with y, name(x[i], y[i]) in float32 or
+ * float64, for `count` numbers that float32 can represent. */
 static bool run(const char *name, tn_dtype type, const double *x,
                 const double *y, double *out, int64_t count)
 {
@@ -58,7 +59,7 @@ static bool run(const char *name, tn_dtype type, const double *x,
     return true;
 }
 
-/* The distance of got from want, in units of the spacing of numbers of `digits`
+/* Returns the distance of got from want in ulp of numbers with `digits`
  * bits. */
 static double distance(double got, double want, int digits)
 {
@@ -67,14 +68,16 @@ static double distance(double got, double want, int digits)
     return fabs(got - want) / ldexp(1, exponent - digits);
 }
 
-/* Computed in float32; docs/math-errors.md has the largest error found. */
+/* Returns the allowed error in ulp. erfinv is computed in float32;
+ * docs/math-errors.md has the largest error found. */
 static double narrow_limit(const char *name)
 {
     return strcmp(name, "erfinv") == 0 ? 0.8 : 0.51;
 }
 
-/* least, most: of the arguments; floor: a result below counts as this large,
- * as terms cancel at zeros that lie between numbers. */
+/* least, most: range of the arguments. floor: results below it count as this
+ * large, since near a zero of the function terms cancel and the relative error
+ * is large. */
 static const struct range {
     const char *name;
     double least, most, least_y, most_y, floor;
@@ -133,7 +136,8 @@ static void test_range(const struct range *r)
        r->name, r->least, r->most, narrow_limit(r->name), worst, x[at], y[at]);
 }
 
-/* Infinities, NaN and zeros are float64's. */
+/* The float32 results are infinite, NaN and zero where the float64 results
+ * are. */
 static void test_edges(const char *name, bool two)
 {
     static const double edge[] = {0, -0.0, 1, -1, 2, -2, -3, 8, 64, 100,
@@ -165,8 +169,8 @@ static void test_edges(const char *name, bool two)
              wide[wrong]);
 }
 
-/* gelu and its slope in float32, beside C's erfc: what a walk over all numbers
- * found is in docs/math-errors.md. */
+/* Compares gelu and its derivative in float32 with C's erfc at some arguments.
+ * docs/math-errors.md has the errors over all float32 numbers. */
 static void test_gelu(void)
 {
     static double x[MANY], got[MANY], slope[MANY];

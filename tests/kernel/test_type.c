@@ -1,4 +1,5 @@
-/* Dtypes: promotion, and where values wrap and where they round. */
+/* Tests the dtypes of the kernel language: promotion, where integers wrap and
+ * where floats round. */
 #include <tenon/base.h>
 
 #include "../tap.h"
@@ -235,13 +236,13 @@ static void test_integers(void)
     }
 }
 
-/* Signs bind as in C: the same text as C and as a kernel, over inputs and
- * folded from numbers. */
+/* Operators have the precedence of C: the same expression is evaluated as C and
+ * as a kernel, of inputs and of constants. */
 static void test_signs(void)
 {
     static int64_t a[CELLS] = {7}, b[CELLS] = {-3}, c[CELLS] = {2};
     const int64_t A = 7, B = -3, C = 2;
-/* what binds how is what this is about */
+/* the test needs expressions without parentheses */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wparentheses"
 #define SAME(upper, lower)                                                     \
@@ -301,8 +302,8 @@ static void test_signs(void)
 
 static void test_constants(void)
 {
-    /* 0.1 has all its digits where it meets f64 and is rounded once for f32;
-     * a half type computes with the f32 number */
+    /* 0.1 has all its digits in a float64 expression and is rounded once in a
+     * float32 one; a half type computes with the float32 number */
     const tn__kernel *k = kernel_of("f(x, y) = y * 0.1", TN_F32, TN_F64);
     double y[CELLS] = {1}, out[CELLS];
     float x[CELLS] = {0};
@@ -324,16 +325,16 @@ static void test_constants(void)
        "f16(x) rounds at once");
 }
 
-/* Equal values are computed once; exact identities are applied, others are not.
- */
+/* Equal expressions are computed once. Exact identities are applied, inexact
+ * ones are not. */
 static void test_simplified(void)
 {
     static const struct {
         const char *text;
-        uint32_t f32, i32; /* instructions left */
+        uint32_t f32, i32; /* number of instructions that remain */
     } counts[] = {{"f(x) = x * 1", 1, 1},
                   {"f(x) = 1 * x / 1.0", 1, 2},
-                  {"f(x) = x + 0", 3, 1}, /* -0 + 0 is +0 */
+                  {"f(x) = x + 0", 3, 1}, /* not simplified: -0 + 0 is +0 */
                   {"f(x) = x - 0", 1, 1},
                   {"f(x) = x * 0", 3, 1},
                   {"f(x) = --x", 1, 1},
@@ -357,7 +358,8 @@ static void test_simplified(void)
     }
 }
 
-/* Choices that share their operands: 2^40 paths if each were followed. */
+/* Nested where() expressions that share their operands: 2^40 paths if each were
+ * followed. */
 static void test_shared_choices(void)
 {
     enum { CHOICES = 40 };
@@ -390,7 +392,8 @@ static void test_once(void)
        "dtypes change a key");
 }
 
-/* A type parameter is a dtype that is given after those of the inputs. */
+/* A type parameter is a dtype argument, which follows the dtypes of the
+ * inputs. */
 static void test_type_parameter(void)
 {
     tn__def *def = tn__def_parse("f(x; p: int, t: type, u: type) = "

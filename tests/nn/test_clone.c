@@ -1,5 +1,5 @@
-/* test_clone.c: copies of modules, modules with other tensors in place of their
- * parameters, conversion to another dtype, and freezing. */
+/* test_clone.c: tests copies of modules, calls with other tensors in place of a
+ * module's parameters, conversion to another dtype, and freezing. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,16 +23,16 @@ static bool same(tn_tensor *a, tn_tensor *b)
     return equal;
 }
 
-/* ---- a class of one's own ------------------------------------------------- */
+/* ---- a custom module class ----------------------------------------------- */
 
 /* Holds pointers of every kind: to children, to a grandchild's parameter, to a
- * buffer, into itself, to memory of its own, to a constant. */
+ * buffer, to a field of itself, to malloc'ed memory, to a constant. */
 struct net {
     tn_module base;
-    tn_module *body, *again; /* again is body under a second name */
+    tn_module *body, *again; /* again: body under a second name */
     tn_tensor *inner, *scale, *steps;
-    double numbers[3], *largest; /* into numbers */
-    char *text;                  /* from malloc */
+    double numbers[3], *largest; /* largest: points to an element of numbers */
+    char *text;                  /* malloc'ed */
     const char *constant;
     int64_t count;
 };
@@ -203,7 +203,7 @@ static void test_layers(void)
         ok(copy && same(tn_forward(m, layers[i].input),
                         tn_forward(copy, layers[i].input)),
            "%s: the copy gives the same result", m->type->name);
-        /* The copy must not need the first. */
+        /* The copy must work after the original is freed. */
         TN_NO_GRAD {
             tn_parameter_list *list = tn_parameters(m);
             tn_tensor *want = tn_forward(copy, layers[i].input);
@@ -262,8 +262,8 @@ static void test_substitute(void)
         own[i] = tn_parameters_at(list, i);
     ok(same(tn_functional_call(net, own, count, x), tn_forward(net, x)),
        "with its own parameters it is the module");
-    /* A step of gradient descent; then the derivative of the loss after the
-     * step by the parameters before it. */
+    /* Makes a step of gradient descent, then computes the derivative of the
+     * loss after the step by the parameters before it. */
     tn_tensor *loss = tn_sum(tn_square(tn_forward(net, x)));
     is_int(tn_grad(loss, own, count, grad, .create_graph = true), TN_OK,
            "gradients with a graph");
@@ -274,7 +274,7 @@ static void test_substitute(void)
     ok(tn_item(after) < tn_item(loss), "the step lowers the loss");
     is_int(tn_grad(after, own, count, second), TN_OK,
            "gradients pass through the step");
-    /* The same with the parameters changed in place. */
+    /* Computes the same with the parameters changed in place. */
     TN_NO_GRAD {
         for (int i = 0; i < count; i++)
             tn_copy_(own[i], fast[i]);
@@ -292,7 +292,7 @@ static void test_substitute(void)
     ok(tn_module_parameter(other, "0.weight") == own[0],
        "the others are shared");
 
-    /* Buffers are shared, and change; hooks run. */
+    /* Buffers are shared with the module and change; hooks run. */
     tn_module *norm = tn_nn_batch_norm1d(2);
     int calls = 0;
     tn_module_register_forward_hook(norm, never, &calls);
@@ -333,7 +333,7 @@ static void test_substitute(void)
             "module_substitute: the module has no parameter or buffer \"\"");
 }
 
-/* ---- to another dtype; frozen ----------------------------------------------- */
+/* ---- conversion to another dtype, and freezing --------------------------- */
 
 static void test_to(void)
 {

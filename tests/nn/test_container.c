@@ -1,5 +1,5 @@
-/* test_container.c: lists and dicts of modules and parameters, appending, and
- * access by number. */
+/* test_container.c: tests lists and dicts of modules and parameters: appending,
+ * and access by index and by name. */
 #include <stdlib.h>
 #include <string.h>
 #include <tenon/tenon.h>

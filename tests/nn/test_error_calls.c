@@ -1,13 +1,13 @@
-/* Errors as data, of calls that are no operators: layers, optimizers,
- * schedules, loaders, files and options report the call, its argument and, for
- * a dimension or an index, the number and its limits. */
+/* Error details (tn_error_info) of calls that are not operators: layers,
+ * optimizers, schedules, loaders, files and options report the call, its
+ * argument and, for a dimension or an index, the number and its limits. */
 #include <stdio.h>
 #include <string.h>
 #include <tenon/tenon.h>
 #include "tap.h"
 
-/* The pending error is call's, about this argument (NULL: about none), and its
- * message begins with the call's name; clears it. */
+/* Checks that the pending error has this call and this argument (NULL: none),
+ * and that its message begins with the call's name; then clears it. */
 static void refused(bool failed, tn_status code, const char *call,
                     const char *argument)
 {
@@ -219,7 +219,8 @@ static void test_files(void)
           TN_ERR_IO, "safetensors_save", "path");
 }
 
-/* A call's error in the name of the one that made it. */
+/* An error inside a call gets the name of the function that the program
+ * called. */
 static void test_renamed(void)
 {
     tn_error_rename("inner", "outer", "x");
@@ -271,7 +272,8 @@ static void test_options(void)
           "options_init", "name");
 }
 
-/* A dimension that a tensor has not: the number given, and the limits. */
+/* Checks the error of a dimension that the tensor does not have: the number
+ * passed, and the limits. */
 static void outside(const void *made, const char *call, const char *argument,
                     int64_t dim, int64_t ndim)
 {
@@ -300,7 +302,8 @@ static void test_dims(void)
     outside(tn_transpose(x, 0, 2), "transpose", "dim1", 2, 2);
 }
 
-/* Errors within layers name the layer's operator and the layer's argument. */
+/* Errors within a layer have the name of the layer's operator and the layer's
+ * argument. */
 static void test_dtypes(void)
 {
     tn_tensor *whole = tn_ones(tn_dims(2, 4), .dtype = TN_I64);

@@ -1,5 +1,6 @@
-/* Errors as data: the operator, its tensors, the running module and the origin
- * of a tensor, through modules, composites and gradients. */
+/* Error details (tn_error_info): the operator, its tensors, the running module
+ * and the operator that made a tensor, for errors in modules, composite
+ * operators and gradients. */
 #include <tenon/tenon.h>
 #include "tap.h"
 
@@ -72,7 +73,7 @@ static void test_argument(void)
     tn_error_clear();
 }
 
-/* The pending error is about this index; clears it. */
+/* Checks that the pending error is about this index, then clears it. */
 static void outside(int64_t index, int64_t low, int64_t bound, int ndim,
                     int64_t first, int64_t second, const char *fact)
 {
@@ -173,7 +174,7 @@ static void test_composite(void)
     tn_error_clear();
 }
 
-/* Checks that the pending error names these, and clears it. */
+/* Checks that the pending error has these details, then clears it. */
 static void at_fault(tn_status code, const char *op, const char *argument,
                      int odd, int count, const char *cause, const char *fact)
 {
@@ -202,7 +203,7 @@ static tn_status refusing(tn_op_context *call, tn_tensor **out)
                            &(tn_given){"scale", scale}, 1, "scale is {empty}");
 }
 
-/* An operator of the program's own says itself which argument it refuses. */
+/* A custom operator names the argument that it refuses. */
 static void test_own_refusal(void)
 {
     const tn_op *op = tn_op_register(&(tn_op_rule){
@@ -216,7 +217,7 @@ static void test_own_refusal(void)
     at_fault(TN_ERR_SHAPE, "scaled_by", "scale", 0, 1, "", "scaled_by");
 }
 
-/* Calls that are no operators. */
+/* Calls that are not operators. */
 static void test_other_calls(void)
 {
     tn_tensor *x = tn_ones(tn_dims(2));
@@ -338,7 +339,7 @@ static void test_module(void)
     tn_error_clear();
 }
 
-/* Layers refuse with as much as operators do. */
+/* Layers report errors as completely as operators. */
 static void test_refusals(void)
 {
     tn_tensor *x = tn_ones(tn_dims(2, 3)), *seq = tn_ones(tn_dims(5, 2, 3));
@@ -413,7 +414,7 @@ static void test_backward(void)
     tn_error_clear();
 }
 
-/* ---- paths ---------------------------------------------------------------- */
+/* ---- module paths -------------------------------------------------------- */
 
 static void test_paths(void)
 {

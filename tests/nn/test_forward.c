@@ -1,5 +1,6 @@
-/* test_forward.c: modules with several inputs and outputs: tn_forward with
- * several inputs, tn_forward_list, signatures, and hooks that see all. */
+/* test_forward.c: tests modules with several inputs and outputs: tn_forward
+ * with several inputs, tn_forward_list, signatures, and hooks that receive all
+ * tensors. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,13 +20,14 @@ static void refused(bool did, tn_status code, const char *message)
     tn_error_clear();
 }
 
-/* ---- a class of one's own ------------------------------------------------- */
+/* ---- a custom module class ----------------------------------------------- */
 
-/* y = scale x + memory - (mask, if given); z = y * memory. */
+/* Computes y = scale x + memory - (mask, if passed) and z = y * memory. */
 struct cross {
     tn_module base;
     tn_tensor *scale;
-    int in_count, out_count; /* of the last call */
+    int in_count, out_count; /* numbers of inputs and outputs of the last
+                              * call */
     int runs;
 };
 
@@ -130,7 +132,7 @@ static void test_gradients(void)
         tn_tensor_set_grad(memory, NULL);
         tn_module_zero_grad(&cross->base);
     }
-    /* y + y m with y = 10 x + m */
+    /* the gradients of y + y m with y = 10 x + m */
     is_double_near(plain[0], 10 + 30, 0, "the gradient of x");
     is_double_near(plain[1], 1 + 3 + 23, 0, "the gradient of memory");
     is_double_near(plain[2], 2 + 6, 0, "the gradient of the parameter");
@@ -138,7 +140,7 @@ static void test_gradients(void)
         is_double_near(again[i], plain[i], 0, "recomputed: gradient %d", i);
 }
 
-/* ---- mistakes ------------------------------------------------------------- */
+/* ---- errors -------------------------------------------------------------- */
 
 static void lazy_forward(tn_module *self, tn_tensor *const *in, int in_count,
                          tn_tensor **out, int out_count)
@@ -197,7 +199,7 @@ static void test_mistakes(void)
             "Lazy: its forward set no output \"z\"");
     ok(!out[0] && !out[1], "after a failure the outputs are NULL");
 
-    /* A mask that could not be made is not taken for none. */
+    /* If creating a mask failed, its NULL must not count as "no mask". */
     tn_tensor *mask = tn_reshape(x, tn_dims(2));
     ok(!mask && !tn_forward(m, x, x, mask), "a mask that failed");
     ok(strncmp(tn_error(), "reshape: ", 9) == 0, "the first error stays");
@@ -222,7 +224,7 @@ static void test_classes(void)
                  wrong[i]);
         refused(tn_module_new(&type), TN_ERR_FORMAT, message);
     }
-    static tn_module_class type; /* modules keep a pointer to it */
+    static tn_module_class type; /* static: modules keep a pointer to it */
     type = cross_class;
     type.signature = "  a_1 ,b ,  C9?->out";
     ok(tn_module_new(&type) && !tn_error(), "blanks are free");
@@ -238,7 +240,7 @@ static void test_classes(void)
     type = cross_class;
     type.forward = (tn_tensor * (*)(tn_module *, tn_tensor *)) abort;
     refused(tn_module_new(&type), TN_ERR_ARGUMENT, both);
-    /* A program of older headers: what follows its struct is not read. */
+    /* A class struct from older headers: fields after its size are not read. */
     type = cross_class;
     type.size = offsetof(tn_module_class, forward_list);
     refused(tn_module_new(&type), TN_ERR_ARGUMENT, both);
@@ -314,7 +316,8 @@ static void test_hooks(void)
        "an output is replaced");
     is_int(first.calls, 2, "a hook that was removed is not called");
 
-    /* with a hook of the first tensor alone, in the order of registration */
+    /* a second hook that receives only the first tensor; hooks run in the order
+     * of registration */
     tn_module_register_forward_pre_hook(m, twice, NULL);
     struct seen second = {0};
     tn_module_register_forward_pre_list_hook(m, before, &second);
@@ -334,7 +337,7 @@ static void test_hooks(void)
             TN_ERR_ARGUMENT, "register_forward_list_hook: hook is NULL");
 }
 
-/* ---- layers of the library ------------------------------------------------ */
+/* ---- layers of Tenon ----------------------------------------------------- */
 
 static bool same(tn_tensor *a, tn_tensor *b)
 {

@@ -1,5 +1,5 @@
-/* Hooks of modules: what they receive and replace, and in which calls they run.
- */
+/* Hooks of modules: which tensors they receive and may replace, and in which
+ * calls they run. */
 #include <base/memory.h>
 #include <tenon/tenon.h>
 #include "tap.h"
@@ -23,7 +23,8 @@ static bool is(tn_tensor *x, double a, double b)
            got[0] == (float)a && got[1] == (float)b;
 }
 
-/* The pending error is this one; forgets it. */
+/* Checks that the pending error has this code and this message, then
+ * clears it. */
 static void is_error(tn_status code, const char *text, const char *fact)
 {
     is_int(tn_error_code(), code, "%s: %s", fact, tn_status_name(code));
@@ -31,7 +32,7 @@ static void is_error(tn_status code, const char *text, const char *fact)
     tn_error_clear();
 }
 
-/* y = x ((1, 3), (2, 4)) + (0.5, -0.5) */
+/* Returns a layer that computes y = x ((1, 3), (2, 4)) + (0.5, -0.5). */
 static tn_module *linear(void)
 {
     const float w[] = {1, 2, 3, 4}, b[] = {0.5f, -0.5f};
@@ -43,13 +44,14 @@ static tn_module *linear(void)
     return layer;
 }
 
-/* ---- hooks for the tests -------------------------------------------------- */
+/* ---- hooks of this test -------------------------------------------------- */
 
-/* What a hook was called with, and how often. */
+/* The arguments of a hook's calls, and their number. */
 struct seen {
     int count;
     double input[2], output[2];
-    double times; /* gives this multiple of what it may replace; 0: NULL */
+    double times; /* the hook returns this multiple of the tensor; 0: it returns
+                   * NULL */
 };
 
 static void note_values(tn_tensor *x, double out[2])
@@ -112,7 +114,8 @@ static tn_tensor *refusing(tn_module *module, tn_tensor *input,
 
 /* ---- gradients ------------------------------------------------------------- */
 
-/* The figures are those of PyTorch 2.15 with the same layer and hooks. */
+/* The expected numbers are those of PyTorch 2.15 with the same layer and
+ * hooks. */
 static void test_replacing(void)
 {
     struct seen before = {.times = 2}, first = {.times = 10}, second = {0};
@@ -214,7 +217,7 @@ static void test_no_input(void)
     is_int(all.count, 0, "nothing runs where there is no gradient at all");
 }
 
-/* The square of the gradient. */
+/* Returns the square of the gradient. */
 static tn_tensor *squared(tn_module *module, tn_tensor *input,
                           tn_tensor *output, void *context)
 {
@@ -235,7 +238,7 @@ static void test_twice(void)
                          "(8 x)^2");
 }
 
-/* ---- which modules ----------------------------------------------------------- */
+/* ---- modules that hooks run for ------------------------------------------ */
 
 static void test_recomputed(void)
 {
@@ -255,7 +258,9 @@ static void test_recomputed(void)
        "a module that is recomputed has the same gradients with hooks");
 }
 
-/* One with several inputs has its hooks around its own functions. */
+/* A module with several inputs, such as bilinear, also runs its hooks if it is
+ * called by its own function (tn_nn_bilinear_forward). The hooks receive the
+ * first input. */
 static void test_several(void)
 {
     struct seen in = {0}, out = {0}, grad = {0}, deep = {0};
@@ -310,7 +315,7 @@ static void test_several(void)
     is_error(TN_ERR_ARGUMENT, "not today", "an error in its hook");
 }
 
-/* ---- what is refused ---------------------------------------------------------- */
+/* ---- errors -------------------------------------------------------------- */
 
 static void test_mistakes(void)
 {
@@ -353,7 +358,7 @@ static void test_mistakes(void)
 
 /* ---- memory -------------------------------------------------------------------- */
 
-/* Removes itself and another while they run. */
+/* A hook that removes itself and another hook while hooks run. */
 static tn_hook *other;
 static tn_tensor *removing(tn_module *module, tn_tensor *input,
                            tn_tensor *output, void *self)
@@ -379,7 +384,7 @@ static void round_of_hooks(void)
     tn_backward(tn_sum(y), .retain_graph = true);
     tn_keep(x);
     y = tn_scope_result(model, tn_forward(net, x));
-    tn_tensor *g = NULL; /* the module is gone */
+    tn_tensor *g = NULL; /* the module has been freed */
     tn_grad(tn_sum(tn_mul(y, y)), &x, 1, &g, .create_graph = true);
     tn_drop(x);
     tn_scope_close(scope);

@@ -1,5 +1,5 @@
-/* test_init.c: initial values (nn_init.h): their distributions, what they do to
- * the tensor, and the mistakes that are rejected. */
+/* test_init.c: tests initial values (nn_init.h): their distributions, that they
+ * change the tensor in place, and errors. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The elements of x in value[], sorted. Returns their number. */
+/* Stores the elements of x in value[], sorted. Returns their number. */
 static int read_sorted(tn_tensor *x)
 {
     int n = (int)tn_tensor_numel(x);
@@ -31,8 +31,9 @@ static int read_sorted(tn_tensor *x)
 
 /* ---- distribution functions ---------------------------------------------- */
 
-/* kind 'u': uniform in [a, b]; 'n': normal with mean a and deviation b; 't':
- * that normal distribution within [low, high]. */
+/* A distribution. kind 'u': uniform in [a, b]; 'n': normal with mean a and
+ * standard deviation b; 't': that normal distribution truncated to [low,
+ * high]. */
 struct law {
     char kind;
     double a, b, low, high;
@@ -51,7 +52,8 @@ static double cdf(const struct law *law, double x)
                             : (x - law->a) / (law->b - law->a);
     if (law->kind == 'n')
         return normal_cdf((x - law->a) / law->b);
-    /* Mirrored, so that both values are small if both are in the upper tail. */
+    /* Uses the symmetry of the distribution, so that in the upper tail small
+     * numbers are subtracted. */
     double l = (law->low - law->a) / law->b, h = (law->high - law->a) / law->b;
     double z = (x - law->a) / law->b;
     if (l > 0)
@@ -60,9 +62,9 @@ static double cdf(const struct law *law, double x)
     return (normal_cdf(z) - normal_cdf(l)) / (normal_cdf(h) - normal_cdf(l));
 }
 
-/* Kolmogorov and Smirnov: sqrt(n) times the largest distance of the empirical
- * distribution function is above 1.95 with probability 0.001. The seed is
- * fixed, so the result is always the same. */
+/* The Kolmogorov-Smirnov test: sqrt(n) times the largest distance of the
+ * empirical distribution function exceeds 1.95 with probability 0.001. The seed
+ * is fixed, so the result is always the same. */
 static void follows(tn_tensor *x, struct law law, const char *fact)
 {
     int n = read_sorted(x);
@@ -80,8 +82,8 @@ static void follows(tn_tensor *x, struct law law, const char *fact)
         return;
     double width = law.kind == 'u' ? (law.b - law.a) / sqrt(12) : law.b;
     double middle = law.kind == 'u' ? (law.a + law.b) / 2 : law.a;
-    /* Four standard errors of the mean and of the variance (for a normal
-     * distribution sqrt(2 / n); less for a uniform one). */
+    /* Four standard errors of the mean and of the variance (sqrt(2 / n) for a
+     * normal distribution, less for a uniform one). */
     is_double_near(mean, middle, 4 * width / sqrt(n), "%s: the mean", fact);
     is_double_near((square - mean * mean) / (width * width), 1,
                    4 * sqrt(2.0 / n), "%s: the variance", fact);
@@ -106,7 +108,7 @@ static void test_distributions(void)
     follows(tn_init_normal(empty(tn_dims(200, 200), TN_F64)),
             (struct law){'n', 0, 1, 0, 0}, "normal in float64");
 
-    /* fan_in 6 * 9, fan_out 40 * 9 */
+    /* fan_in is 6 * 9, fan_out is 40 * 9 */
     tn_tensor *conv = empty(tn_dims(40, 6, 3, 3), TN_F32);
     double fan_in = 54, fan_out = 360, std = sqrt(2 / (fan_in + fan_out));
     follows(tn_init_xavier_uniform(conv),
@@ -145,7 +147,7 @@ static void test_trunc_normal(void)
                                                 .mean = law.a, .std = law.b,
                                                 .a = law.low, .b = law.high);
             int n = read_sorted(x);
-            /* A float32 bound is rounded. */
+            /* The bound is rounded to float32. */
             ok(n && value[0] >= law.low - 1e-6 * fabs(law.low) &&
                    value[n - 1] <= law.high + 1e-6 * fabs(law.high),
                "trunc_normal, %s: within it", cases[i].name);
@@ -161,7 +163,7 @@ static void test_trunc_normal(void)
 
 /* ---- matrices ------------------------------------------------------------ */
 
-/* q q^T, or q^T q, is gain^2 I to within tolerance. */
+/* Checks that q q^T, or q^T q, is gain^2 I within the tolerance. */
 static void is_orthogonal(tn_tensor *x, double gain, double tolerance,
                           const char *fact)
 {
@@ -190,8 +192,9 @@ static void test_orthogonal(void)
                   3e-6, "wide, of four dimensions");
     is_orthogonal(tn_init_orthogonal(empty(tn_dims(40, 10), TN_F64), .gain = 2),
                   2, 1e-13, "tall, float64, gain 2");
-    /* Uniform among the rotations of the plane: the angle of the first column
-     * is uniform, which it is not without the signs of R's diagonal. */
+    /* Checks that the matrices are uniform among the rotations of the plane:
+     * the angle of the first column is uniform. It would not be if QR's signs
+     * were not corrected by the diagonal of R. */
     enum { ROUNDS = 2000 };
     static float angle[ROUNDS];
     for (int i = 0; i < ROUNDS; i++) {
@@ -292,7 +295,7 @@ static void test_gain(void)
                    "gain of leaky_relu, slope 1");
 }
 
-/* ---- the tensor ---------------------------------------------------------- */
+/* ---- in-place behaviour -------------------------------------------------- */
 
 static void test_in_place(void)
 {
@@ -329,7 +332,7 @@ static void test_in_place(void)
        "an empty tensor is left as it is");
 }
 
-/* A layer's own numbers are those of the public calls. */
+/* A layer's initial parameters equal those of the public functions. */
 static void test_layers(void)
 {
     tn_manual_seed(3);
@@ -341,7 +344,7 @@ static void test_layers(void)
         tn_init_uniform(tn_zeros(tn_dims(8)), .a = -0.25, .b = 0.25);
     TN_NO_GRAD
     {
-        /* bounds that are computed in another order: 2 ulp of 1/4 */
+        /* the layer computes the bound in another order: 2 ulp of 1/4 */
         ok(tn_item(tn_max(tn_abs(
                tn_sub(weight, tn_module_parameter(layer, "weight"))))) < 6e-8,
            "Linear's weight is kaiming_uniform with a = sqrt(5)");
@@ -351,7 +354,7 @@ static void test_layers(void)
     }
 }
 
-/* ---- mistakes ------------------------------------------------------------ */
+/* ---- errors -------------------------------------------------------------- */
 
 static void refused(const void *made, tn_status code, const char *message)
 {

@@ -1,13 +1,13 @@
-/* test_layers.c: the layers of nn_layers.h and nn_loss.h: what is printed, wrong
- * arguments, and the distributions of the random ones. The values of the others
- * are those of tests/golden. */
+/* test_layers.c: tests the layers of nn_layers.h and nn_loss.h: their printed
+ * form, wrong arguments, and the distributions of the random layers.
+ * tests/golden checks the values of the others. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <tenon/tenon.h>
 #include "tap.h"
 
-/* made is NULL, with this message. */
+/* Checks that `made` is NULL and the error has this message. */
 static void refused(const void *made, const char *message)
 {
     ok(!made, "refused: %s", message);
@@ -183,7 +183,7 @@ static void test_inputs(void)
     tn_error_clear();
 }
 
-/* ---- what a layer does -------------------------------------------------- */
+/* ---- printed form and behaviour ------------------------------------------ */
 
 static void prints(tn_module *layer, const char *want)
 {
@@ -288,7 +288,8 @@ static void test_values(void)
     is_double_near(tn_item(mean), -tn_item(tn_mean(own)), 1e-6,
                    "the loss is their mean");
 
-    /* The buffers of a loss move and are saved with it. */
+    /* A loss keeps tensors in buffers, which move to another device and are
+     * saved with it. */
     loss = tn_nn_nll_loss(.weight = tn_full(tn_dims(3), 2.0));
     ok(tn_module_buffer(loss, "weight"), "a weight is a buffer");
     TN_NO_GRAD {
@@ -303,7 +304,7 @@ static void test_values(void)
 
 /* ---- random layers ------------------------------------------------------ */
 
-/* mean within so many standard errors of want */
+/* Checks that the mean is within five standard errors of want. */
 static void near(double mean, double want, double sigma, double count,
                  const char *fact)
 {
@@ -322,7 +323,7 @@ static double variance_of(tn_tensor *x)
     return tn_item(tn_var(x));
 }
 
-/* Dropout of whole channels: a share p of them is 0, the others are constant
+/* Dropout of whole channels: a share p of them is 0; the others are constant
  * and scaled. */
 static void test_channels(tn_module *layer, tn_dims_list shape, int channel_dims,
                           double p)
@@ -355,7 +356,7 @@ static void test_alpha(bool channels)
     double count = channels ? 40000 : 160000;
     near(mean_of(y), 0, 1, count, "alpha dropout keeps the mean");
     near(variance_of(y), 1, 2, count, "and the variance");
-    /* Of positive inputs, dropped elements alone are at the limit. */
+    /* For positive inputs, only dropped elements have the minimum value. */
     y = tn_forward(layer, tn_add_scalar(tn_abs(x), 1));
     tn_tensor *dropped = tn_to_dtype(
         tn_lt_scalar(tn_abs(tn_sub_scalar(y, low)), 1e-5), TN_F32);
@@ -379,8 +380,8 @@ static void test_rrelu(void)
     near(variance_of(slope), 0.16 / 12, 0.16 / 12, 90000, "their variance");
     ok(tn_item(tn_min(slope)) >= 0.1f && tn_item(tn_max(slope)) <= 0.5,
        "they are in [0.1, 0.5]");
-    /* Kolmogorov and Smirnov: the distance from the uniform distribution is
-     * above 1.95 / sqrt(n) in one of 1000 runs. */
+    /* The Kolmogorov-Smirnov test: the distance from the uniform distribution
+     * exceeds 1.95 / sqrt(n) in one of 1000 runs. */
     tn_tensor *order, *sorted = tn_sort(slope, 0, false, &order);
     tn_tensor *want = tn_add_scalar(
         tn_mul_scalar(tn_arange(0, 90000, 1), 0.4 / 90000), 0.1);
@@ -395,7 +396,8 @@ static void test_rrelu(void)
        "the gradient has the slopes of the forward");
 }
 
-/* Each window's maximum, and over many draws every position is chosen. */
+/* Each result is the maximum of its window, and over many draws every window
+ * position occurs. */
 static void test_fractional(tn_module *layer, tn_dims_list shape, int axes,
                             int64_t out)
 {
@@ -407,7 +409,7 @@ static void test_fractional(tn_module *layer, tn_dims_list shape, int axes,
     int64_t plane = n / (shape.dim[0] * shape.dim[1]);
     for (int i = 0; i < axes; i++)
         is_int(tn_tensor_size(y, 2 + i), out, "the size of axis %d", i);
-    /* In rising numbers the last element of a window is its maximum. */
+    /* If the input increases, the last element of a window is its maximum. */
     tn_tensor *base = tn_reshape(
         tn_mul_scalar(tn_arange(0, (double)(n / plane), 1), plane),
         tn_dims(shape.dim[0], shape.dim[1], 1));

@@ -1,5 +1,5 @@
-/* test_load.c: loading weights: strict and not, with names replaced, and what
- * differs as an error and as data. */
+/* test_load.c: tests loading weights: strict and not strict, with names
+ * replaced, and the report of differences as an error and as a struct. */
 #include <stdlib.h>
 #include <string.h>
 #include <tenon/tenon.h>
@@ -8,7 +8,8 @@
 
 static char path[64];
 
-/* Writes count tensors of these names and this shape, filled with 1, 2, ... */
+/* Writes `count` tensors of these names and this shape, filled with 1, 2,
+ * ... */
 static void write_file(const char *const *names, int count, tn_dims_list shape,
                        tn_dtype dtype)
 {
@@ -21,7 +22,8 @@ static void write_file(const char *const *names, int count, tn_dims_list shape,
     tn_scope_close(scope);
 }
 
-/* The pending error is "module_load: PATH: " and this; forgets it. */
+/* Checks that the pending error is "module_load: PATH: " and this text, then
+ * clears it. */
 static void is_error(tn_status status, tn_status code, const char *text)
 {
     char want[2200];
@@ -182,8 +184,8 @@ static void test_rename(void)
            TN_OK, "an empty list of pairs");
 }
 
-/* The nearest of 40 names, by the numbers of edits; and more names than fit in
- * a message. */
+/* The message suggests the nearest of 40 names by edit distance. Also tests
+ * more names than fit in a message. */
 static void test_many(void)
 {
     enum { N = 40 };

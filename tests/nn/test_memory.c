@@ -1,5 +1,5 @@
-/* test_memory.c: how much memory a model takes, and the errors when memory runs
- * out. */
+/* test_memory.c: tests how much memory a model uses, and the error details when
+ * memory runs out. */
 #include <stdlib.h>
 #include <tap.h>
 #include <tenon/tenon.h>
@@ -13,7 +13,7 @@ static tn_memory_stats memory(void)
     return stats;
 }
 
-/* A container returns only its last layer's result. */
+/* A container frees the intermediate results of its layers. */
 static void test_layers(void)
 {
     tn_scope *scope = tn_scope_open();
@@ -53,7 +53,7 @@ static void test_out_of_memory(void)
        "the message begins with the module and the operator");
     ok(strstr(text, ": 16.00 MiB requested, ") != NULL, "tells what was asked");
     ok(strstr(text, "largest holders: ") != NULL &&
-           /* one, or one more if a library saves a value for the gradient */
+           /* a matrix library may save one more value for the gradient */
            (strstr(text, " by linear_activation in 0 (1)") != NULL ||
             strstr(text, " by linear_activation in 0 (2)") != NULL) &&
            strstr(text, " by ones (1)") != NULL,

@@ -1,5 +1,5 @@
-/* Modules: the tree, its names and files, error messages, when memory is freed;
- * and the layers compared with PyTorch. */
+/* Modules: the tree of children, names and files, error messages, when memory
+ * is freed; and some layers compared with PyTorch. */
 #include <math.h>
 #include <tenon/tenon.h>
 #include "tap.h"
@@ -12,7 +12,7 @@ static void is_error(tn_status code, const char *text, const char *fact)
     tn_error_clear();
 }
 
-/* Sets all of x to start, start + step ... */
+/* Sets x to start, start + step, ... */
 static void ramp(tn_tensor *x, double start, double step)
 {
     float number[256];
@@ -41,7 +41,7 @@ static void is_near(tn_tensor *x, const double *want, int count,
                        "%s: element %d", fact, i);
 }
 
-/* ---- a module of one's own ---------------------------------------------- */
+/* ---- a custom module class ----------------------------------------------- */
 
 struct net {
     tn_module base;
@@ -164,7 +164,7 @@ static void test_print(void)
            "as PyTorch prints it");
 }
 
-/* ---- who owns what ------------------------------------------------------ */
+/* ---- ownership ----------------------------------------------------------- */
 
 static void test_ownership(void)
 {
@@ -178,7 +178,8 @@ static void test_ownership(void)
     tn_drop(net);
     is_int(released, 1, "and is freed with the last holder");
 
-    /* Fifty layers of a megabyte each: two values at a time, not fifty. */
+    /* Fifty layers with results of a megabyte each: at most two results exist
+     * at a time. */
     scope = tn_scope_open();
     tn_module *layer[50];
     for (int i = 0; i < 50; i++)
@@ -217,7 +218,7 @@ static void test_files(void)
     unlink(path);
 }
 
-/* ---- mistakes ----------------------------------------------------------- */
+/* ---- errors -------------------------------------------------------------- */
 
 static tn_tensor *forget(tn_module *self, tn_tensor *input)
 {
@@ -269,7 +270,7 @@ static void test_mistakes(void)
 
 /* ---- layers ------------------------------------------------------------- */
 
-/* Numbers of torch 2.x for the same ramps. */
+/* Results of torch 2.x for the same inputs and parameters. */
 static void test_layers(void)
 {
     tn_module *linear = tn_nn_linear(3, 2);
@@ -285,7 +286,7 @@ static void test_layers(void)
             ((double[]){0.7, 0.95, 1.55, 1.7, -2.1, -1.45, 1.55, 6.1}), 8,
             "Conv2d");
 
-    /* Both start evenly in [-1/sqrt(inputs), 1/sqrt(inputs)). */
+    /* Weight and bias are uniform in [-1/sqrt(inputs), 1/sqrt(inputs)). */
     tn_manual_seed(1);
     tn_module *wide = tn_nn_linear(100, 400);
     tn_tensor *weight = tn_module_parameter(wide, "weight");
@@ -345,7 +346,7 @@ static void test_bags(void)
              "EmbeddingBag's call of another module");
 }
 
-/* ---- hooks and recomputing ---------------------------------------------------- */
+/* ---- hooks and recomputation --------------------------------------------- */
 
 static tn_tensor *doubled(tn_module *module, tn_tensor *input,
                           tn_tensor *output, void *count)
@@ -410,7 +411,8 @@ static void test_recompute(void)
        "and within, dropout included");
 }
 
-/* Order as an option and as a mask: one attention, whatever the lengths. */
+/* The option is_causal and a causal mask give the same attention, for any
+ * lengths. */
 static void test_causal(void)
 {
     enum { WIDTH = 16 };
@@ -440,7 +442,8 @@ static void test_causal(void)
     }
 }
 
-/* The last step's state is no view of the sequence. */
+/* The last hidden state is not a view of the output sequence, whose memory it
+ * would keep. */
 static void test_states(void)
 {
     tn_module *lstm = tn_nn_lstm(2, 3);
@@ -464,7 +467,7 @@ static const tn_module_class endless_class = {
     .size = sizeof endless_class, .name = "Endless",
     .bytes = sizeof(tn_module), .forward = run_itself};
 
-/* Functions that walk modules are recursive. Their depth is limited when
+/* Functions that traverse modules are recursive, so the depth is limited when
  * modules are nested and when they run. */
 static void test_nesting(void)
 {

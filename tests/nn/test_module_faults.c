@@ -1,6 +1,6 @@
 /* test_module_faults.c: each allocation of a copy, a load, a summary and an
- * initialisation fails in turn. The error says so, no object is left over, and
- * the next try works. */
+ * initialisation fails in turn. The call must report it and leak nothing, and
+ * the next attempt must work. */
 #include <base/memory.h>
 #include <tenon/tenon.h>
 #include <unistd.h>
@@ -64,7 +64,8 @@ static void fails_in_turn(bool (*run)(void), const char *name)
     enum { MOST = 2000 };
     int refused = 0, wrong = 0, left = 0, n = 0;
     bool done = false;
-    for (n = 0; n <= MOST && !done; n++) { /* the first compiles kernels */
+    for (n = 0; n <= MOST && !done; n++) { /* the first round also compiles
+                                            * kernels */
         int64_t before = tn_scope_count();
         tn_scope *scope = tn_scope_open();
         tn__memory_fail_at(n);

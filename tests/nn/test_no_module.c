@@ -1,5 +1,6 @@
-/* Calls that need a module refuse NULL and other objects in their own name, and
- * NULL for another argument in that argument's name. */
+/* Functions that need a module refuse NULL and other objects with an error that
+ * begins with their own name; for NULL as another argument the error names that
+ * argument. */
 #include <tap.h>
 #include <tenon/tenon.h>
 
@@ -7,7 +8,7 @@ static tn_tensor *x;
 static tn_module *linear;
 static FILE *nowhere;
 
-/* ---- calls, each with the module to be tried ------------------------------ */
+/* ---- calls with a wrong module ------------------------------------------- */
 
 static tn_tensor *hook(tn_module *module, tn_tensor *input, tn_tensor *output,
                        void *context)
@@ -57,7 +58,7 @@ static bool call_zero_grad(void *m)
     return !tn_error();
 }
 
-/* name, call: true where it did anything. */
+/* X(name, call): the call is true if the function returned anything. */
 #define CALLS(X)                                                               \
     X(forward, tn_forward(m, x))                                               \
     X(forward_list, tn_forward_list(m, &x, 1, &x, 1) >= 0)                     \
@@ -105,7 +106,8 @@ static bool call_zero_grad(void *m)
     X(nn_adaptive_log_softmax_forward,                                         \
       tn_nn_adaptive_log_softmax_forward(m, x, x, NULL))
 
-/* Call number `number`, counted from 0; *name is NULL behind the last. */
+/* Makes call number `number`, counted from 0, and stores its name; NULL after
+ * the last one. */
 static bool attempt(int number, void *m, const char **name)
 {
     int at = 0;
@@ -128,7 +130,7 @@ static void try_all(void *m, const char *what, const char *told)
         char want[120];
         if (!name)
             break;
-        /* What is added is the child. */
+        /* for module_add the wrong object is the child */
         bool child = tn_error() && strstr(tn_error(), "module_add: child");
         snprintf(want, sizeof want, "%s: %s is %s", name,
                  child ? "child" : "module", told);
@@ -138,7 +140,7 @@ static void try_all(void *m, const char *what, const char *told)
     }
 }
 
-/* ---- NULL for the others ---------------------------------------------------- */
+/* ---- calls with NULL for another argument -------------------------------- */
 
 static void refused(bool did, const char *want)
 {

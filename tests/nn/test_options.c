@@ -1,10 +1,11 @@
-/* test_options.c: options of layers: zero is a value, an option that is left
- * out has PyTorch's default, and one that would be ignored is refused. */
+/* test_options.c: options of layers: zero is a value, not "default"; an option
+ * that is left out has PyTorch's default; an option that would be ignored is an
+ * error. */
 #include <math.h>
 #include <tenon/tenon.h>
 #include "tap.h"
 
-/* made is NULL, with this message. */
+/* Checks that `made` is NULL and the error has this message. */
 static void refused(const void *made, const char *message)
 {
     ok(!made, "refused: %s", message);
@@ -27,7 +28,8 @@ static void is_near(tn_tensor *x, const double *want, int count,
 
 /* ---- zero is a value ---------------------------------------------------- */
 
-/* So small that a default eps would show: normalized, it is 1 and -1. */
+/* Returns numbers so small that the default eps would change the result:
+ * without eps they are normalized to 1 and -1. */
 static tn_tensor *small(tn_dims_list shape)
 {
     int64_t count = 1;
@@ -102,7 +104,7 @@ static void test_momentum(void)
             "given: leave cumulative out, or leave .momentum out");
 }
 
-/* Do two runs of a module in training give the same? */
+/* Returns whether two runs of a module in training give the same result. */
 static bool is_steady(tn_module *module, tn_tensor *x)
 {
     tn_tensor *once = tn_forward(module, x), *again = tn_forward(module, x);
@@ -165,7 +167,8 @@ static void test_rows(void)
             "a max_norm of 0 leaves nothing");
 }
 
-/* What must be positive refuses 0, which is no name for a default. */
+/* An option that must be positive refuses 0, which does not mean the
+ * default. */
 static void test_positive(void)
 {
     refused(tn_nn_conv1d(2, 2, 3, .stride = 0),
@@ -208,8 +211,9 @@ static void test_positive(void)
             "nn_transformer_encoder: dim_feedforward is 0; expected at least 1");
 }
 
-/* ---- what would be ignored ---------------------------------------------- *
- * Options that need another one: ../options/test_needs.c. */
+/* ---- options that would be ignored ---------------------------------------
+ *
+ * ../options/test_needs.c tests options that need another option. */
 
 static void test_ignored(void)
 {
@@ -235,9 +239,10 @@ static void test_ignored(void)
             "nn_upsample: scale_factor and output_size are positive numbers");
 }
 
-/* ---- what is no option -------------------------------------------------- */
+/* ---- values without a name ----------------------------------------------- */
 
-/* As tn_nn_conv2d(1, 1, 3, 2) has it, which compilers warn of. */
+/* Options written by position, as in tn_nn_conv2d(1, 1, 3, 2), which compilers
+ * warn about. */
 static void test_unnamed(void)
 {
     tn_nn_conv2d_options o = TN_NN_CONV2D_OPTIONS;
@@ -268,7 +273,8 @@ static void test_unnamed(void)
 
 /* ---- defaults ----------------------------------------------------------- */
 
-/* Is it PyTorch's default, and what tn_options_init writes? */
+/* Checks that the default is PyTorch's, and that tn_options_init writes the
+ * same. */
 #define DEFAULT(call, CALL, name, value)                                      \
     do {                                                                      \
         tn_nn_##call##_options mine = TN_NN_##CALL##_OPTIONS, theirs;         \
@@ -319,7 +325,7 @@ static void test_defaults(void)
     is_str(bag.mode, "mean", "EmbeddingBag's mode");
 }
 
-/* NULL for the options, and a struct that is computed. */
+/* Passes NULL for the options, and a computed struct. */
 static void test_structs(void)
 {
     tn_module *linear = tn_nn_linear_with(2, 2, NULL);
@@ -345,7 +351,7 @@ static void test_structs(void)
                           .final_norm = false);
     ok(!tn_module_child(net, "encoder.norm"), "a transformer without norms");
     tn_error_clear();
-    /* A later call does not change earlier results. */
+    /* A later call does not change earlier results: state is not shared. */
     net = tn_nn_transformer_encoder(4, 2, 2, .dim_feedforward = 4,
                                     .dropout = 0);
     tn_tensor *x = tn_randn(tn_dims(5, 4)), *other = tn_clone(x);

@@ -1,5 +1,5 @@
-/* test_sequence.c: padded and packed sequences, and recurrent layers over them.
- * tests/golden/packed.safetensors has what PyTorch 2.15 computes
+/* test_sequence.c: tests padded and packed sequences, and recurrent layers over
+ * them. tests/golden/packed.safetensors has PyTorch 2.15's results
  * (tests/golden/make_packed.py). */
 #include <tenon/tenon.h>
 
@@ -21,7 +21,7 @@ static void is_near(tn_tensor *got, const char *kind, const char *name)
 {
     tn_tensor *want = sample(kind, name);
     double apart = tn_item(tn_max(tn_abs(tn_sub(got, want))));
-    /* sums of at most 50 products near 1, in another order */
+    /* sums of at most 50 products near 1, added in another order */
     ok(apart < 2e-5, "%s.%s is PyTorch's (%g)", kind, name, apart);
     if (tn_error()) {
         note("%s", tn_error());
@@ -107,7 +107,8 @@ static void check_padding(void)
        "padded again, to a total length");
 }
 
-/* A packed batch of equal lengths is what the layer does without packing. */
+/* A packed batch of equal lengths gives the same result as the batch without
+ * packing. */
 static void check_equal(void)
 {
     tn_module *gru = tn_nn_gru(3, 4, .bidirectional = true);

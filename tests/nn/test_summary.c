@@ -1,4 +1,4 @@
-/* test_summary.c: the table and totals of tn_summary. */
+/* test_summary.c: tests the table and the totals of tn_summary. */
 #include <stdlib.h>
 #include <string.h>
 #include <tenon/tenon.h>
@@ -27,7 +27,8 @@ static void test_table(void)
     rewind(file);
     text[fread(text, 1, sizeof text - 1, file)] = '\0';
     fclose(file);
-    /* conv: 2 8 8 4 outputs of 3 3 3 products; linear: 2 10 of 256 */
+    /* multiply-adds: conv has 2 * 8 * 8 * 4 outputs of 3 * 3 * 3 products;
+     * linear has 2 * 10 outputs of 256 products */
     is_str(text,
            "Layer             Output shape    Parameters    Multiply-adds\n"
            "Sequential        (2, 10)                                    \n"

@@ -1,8 +1,8 @@
 /* bad.h: objects that no function should accept: dead objects, objects of
- * another kind, and scopes, which are no objects.
+ * another kind, and scopes, which are not objects.
  *
- * BAD_<type> is the wrong value of an argument of that type. It is NULL if
- * there is no wrong object (bad_now is 0). A new kind of object is a row of
+ * BAD_<type> is the wrong value of an argument of that type. It is NULL if no
+ * wrong object is selected (bad_now is 0). A new kind of object needs a row in
  * BAD_KINDS and a BAD_<type>. */
 
 enum { NO_OBJECT, GONE, OTHER, SCOPE, BADS };
@@ -10,7 +10,7 @@ static const char *const bad_words[BADS] = {"NULL", "gone", "of another kind",
                                             "a scope"};
 static int bad_now;
 
-/* What an empty module and an empty file have in common. */
+/* An empty module and an empty file, whose comparison gives a report. */
 static tn_module_report *new_report(void)
 {
     tn_module_report *made = NULL;
@@ -23,7 +23,7 @@ static tn_module_report *new_report(void)
     return made;
 }
 
-/* Makes an object of each kind. */
+/* Each row creates an object of one kind. */
 #define BAD_KINDS(KIND)                                                       \
     KIND(tensor, tn_ones(tn_dims(2, 3)))                                      \
     KIND(module, tn_nn_linear(3, 4))                                          \
@@ -91,7 +91,7 @@ static void *bad(enum bad_kind kind)
                               : NULL;
 }
 
-/* In a list, or in a struct. */
+/* Returns a list, or a struct, that contains the wrong object. */
 static void *bad_list(enum bad_kind kind)
 {
     static void *items[3] = {NULL, NULL, TN_INPUTS_END};
@@ -119,7 +119,8 @@ static tn_nn_attention_masks *bad_masks(void)
     return bad_now ? &wrong : NULL;
 }
 
-/* For a parameter that accepts any object, the wrong kind is no object. */
+/* For a parameter that accepts any object, the object of a wrong kind is a
+ * device, which is not an object of a scope. */
 static void *bad_any(void)
 {
     return bad_now == OTHER ? (void *)tn_device_current() : bad(bad_tensor);
@@ -170,29 +171,32 @@ static tn_scope *bad_scope(void)
 #define BAD_void_p_object bad_any()
 #define BAD_void_p_result bad_any()
 
-/* Types that are no objects of a scope, and lead to none that is read. */
+/* Types of pointers that are not objects of a scope and do not lead to one that
+ * the function reads. */
 #define NO_OBJECT_tn_options_type_p
 #define NO_OBJECT_tn_option_need_p
 #define NO_OBJECT_tn_device_p
 #define NO_OBJECT_tn_op_p
 #define NO_OBJECT_tn_path_p
-#define NO_OBJECT_tn_tensor_p_p /* written */
+#define NO_OBJECT_tn_tensor_p_p /* an output */
 #define NO_OBJECT_tn_batch_p
 #define NO_OBJECT_tn_module_call_p
 #define NO_OBJECT_tn_progress_p
 #define NO_OBJECT_tn_memory_stats_p
-#define NO_OBJECT_tn_given_p /* of an error: what is wrong is told */
+#define NO_OBJECT_tn_given_p /* error details: the function reports what is
+                              * wrong with the argument */
 #define NO_OBJECT_tn_object_class_p
 #define NO_OBJECT_tn_module_class_p
 #define NO_OBJECT_tn_dataset_class_p
-#define NO_OBJECT_tn_dataset_p_p /* written */
+#define NO_OBJECT_tn_dataset_p_p /* an output */
 #define NO_OBJECT_tn_stream_class_p
 #define NO_OBJECT_tn_op_rule_p
 
-/* "function.argument": a value that is bad elsewhere is valid here. */
+/* "function.argument": arguments for which a wrong object is allowed. */
 static const char bad_is_meant[] =
-    /* These are asked what it is, by code that has a name of its own. */
+    /* These functions check what an object is; their errors begin with the name
+     * of the function that uses them. */
     "object_is.object object_check.object object_check_kind.object "
-    /* The operator that is called has the word. */
+    /* The called operator reports the error, with its own name. */
     "op_call.values op_call_into.values op_call_into.out call.first "
     "op_apply.tensors";

@@ -1,6 +1,6 @@
-/* What a program's callbacks return to the library is checked like an argument:
- * here they return a tensor whose scope is closed, or a module. The same holds
- * for values in options. */
+/* What a program's callbacks return to the library is checked like an argument.
+ * Here they return a tensor whose scope is closed, or a module. The same is
+ * tested for values in options. */
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -8,8 +8,9 @@
 #include "../tap.h"
 #include <tenon/tenon.h>
 
-static tn_tensor *wrong; /* what they give */
-static bool told;        /* TENON_DEBUG=scopes: the message says what took it */
+static tn_tensor *wrong; /* the wrong object that callbacks return */
+static bool told;        /* under TENON_DEBUG=scopes the message says where the
+                          * object was freed */
 
 static tn_tensor *gone(void)
 {
@@ -167,8 +168,8 @@ static void try_all(void)
     refused(tn_zeros_like(wrong), "an operator's input");
 }
 
-/* The same in a process with TENON_DEBUG=scopes. Returns how many were wrong.
- */
+/* Runs the tests in a process with TENON_DEBUG=scopes. Returns how many
+ * failed. */
 static int try_debug(void)
 {
     pid_t child = fork();

@@ -1,4 +1,4 @@
-/* A driver that aborts when it is probed. */
+/* An OpenCL driver that aborts when the OpenCL loader probes it. */
 #include <stdlib.h>
 
 void *clGetExtensionFunctionAddress(const char *name)

@@ -1,7 +1,7 @@
 /* A layer between the OpenCL loader and a driver, for tests: with
- * TN_TEST_FAIL="clFinish -5" that function returns that error from now on. A
- * function that returns an object returns NULL. Objects that are made, retained
- * and released are counted: layer_live returns the number of references of a
+ * TN_TEST_FAIL="clFinish -5" that function returns that error from then on. A
+ * function that returns an object returns NULL. The layer also counts
+ * references: layer_live returns the number of live references to objects of a
  * kind. */
 #include <CL/cl_layer.h>
 
@@ -10,7 +10,7 @@
 
 static cl_icd_dispatch table, driver;
 
-/* References that the caller owes a release for. */
+/* Number of references of each kind that the caller has not released. */
 enum { MEMORY, EVENTS, KERNELS, PROGRAMS, QUEUES, CONTEXTS, MAPPED, KINDS };
 static _Atomic long live[KINDS];
 
@@ -20,7 +20,7 @@ long layer_live(int kind)
     return live[kind];
 }
 
-/* What the function named is to return; 0: it works. */
+/* Returns the error for the function of this name; 0 if it should work. */
 static cl_int failure(const char *name)
 {
     const char *wanted = getenv("TN_TEST_FAIL");
@@ -31,7 +31,8 @@ static cl_int failure(const char *name)
                : 0;
 }
 
-/* A function whose result is its error, and one that points to it. */
+/* Wrap functions that return their error code (RETURNS), and functions that
+ * return an object and store the error code. */
 #define RETURNS(name, declared, passed)                                       \
     static cl_int CL_API_CALL failing_##name declared                         \
     {                                                                         \
@@ -48,7 +49,7 @@ static cl_int failure(const char *name)
         live[kind] += made != NULL;                                           \
         return made;                                                          \
     }
-/* Retained, released. */
+/* Wraps the functions that retain and release an object. */
 #define COUNTS(type, name, kind)                                              \
     static cl_int CL_API_CALL counted_Retain##name(type object)               \
     {                                                                         \

@@ -1,10 +1,10 @@
-# All tests on an OpenCL device, run by `make check-opencl-full`. They take
+# Runs all tests on an OpenCL device, for `make check-opencl-full`. They take
 # minutes to an hour on PoCL, which needs about 350 ms for each program that is
 # not in its cache (130 ms of that for the compiler's own header). So the work
 # is divided among processes. `make check` runs a part of each.
 #
 #   TENON_TEST_PROGRAMS   random programs for each layout and device (2000)
-#   TENON_TEST_JOBS       processes (one for each core)
+#   TENON_TEST_JOBS       number of processes (one for each core)
 . "$top_srcdir/tests/tap.sh"
 
 cd "$top_builddir" || exit 99

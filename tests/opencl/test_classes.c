@@ -1,7 +1,8 @@
-/* One operator for each class of kernel gives the cpu's bits on an OpenCL
- * device: elements (vectors, odd sizes, strides), rows that fit into a team,
- * longer ones, gathers, loops, random numbers, and the other four primitives.
- * Few and small, so that test_oclgrind.sh can check each access. */
+/* One operator for each kind of kernel gives the cpu's bits on an OpenCL
+ * device: pointwise (vectors, odd sizes, strides), rows that one team of
+ * work-items reduces, longer rows, gathers, loops, random numbers, and the
+ * other four primitives. The cases are few and small, so that test_oclgrind.sh
+ * can check each memory access. */
 #include "tap.h"
 
 #include <stdlib.h>
@@ -62,14 +63,14 @@ static tn_tensor *random_numbers(void)
     return tn_dropout(input(4, 9), 0.5, true);
 }
 
-/* Whole numbers: exact in any order. */
+/* Products of whole numbers, which are exact in any order. */
 static tn_tensor *matrix_product(void)
 {
     tn_tensor *x = tn_reshape(tn_arange(0.0, 70.0, 1.0), tn_dims(7, 10));
     return tn_matmul(x, tn_transpose(x, 0, 1));
 }
 
-/* More rows than one copy of them holds (matmul.cl), as a layer has them. */
+/* A product with more rows than matmul.cl copies at once, as in layers. */
 static tn_tensor *matrix_blocks(void)
 {
     tn_tensor *x = tn_reshape(tn_arange(0.0, 6000.0, 1.0), tn_dims(20, 300));
@@ -77,9 +78,9 @@ static tn_tensor *matrix_blocks(void)
     return tn_matmul(x, tn_transpose(x, 0, 1));
 }
 
-/* Whole numbers: the result, and the gradients of image and weight. With
- * more filters than a large tile has rows, tiles are large on a device of one
- * unit, as oclgrind's is. */
+/* A convolution of whole numbers, and the gradients of image and weight. With
+ * more filters than a large tile has rows, tiles are large on a device with one
+ * compute unit, such as oclgrind's. */
 static tn_tensor *convolution(int64_t filters)
 {
     tn_tensor *x = tn_reshape(tn_arange(0.0, 300.0, 1.0),
@@ -97,7 +98,8 @@ static tn_tensor *convolution(int64_t filters)
                                 tn_flatten(g[1])};
     tn_tensor *all = tn_cat(parts, 3, 0);
     const int64_t count = tn_tensor_numel(all);
-    return tn_slice(all, 0, 0, count, 1 + count / 1000); /* 4096 bytes */
+    /* 4096 bytes of results */
+    return tn_slice(all, 0, 0, count, 1 + count / 1000);
 }
 
 static tn_tensor *convolutions(void)
@@ -146,7 +148,8 @@ static const struct {
     {"sort", sorts},
 };
 
-/* A result's bytes, how many; 0, with a note, where there is none. */
+/* Copies a result's bytes and returns their number; 0, with a note, if the
+ * operator failed. */
 static size_t bytes_on(tn_device *device, tn_tensor *(*make)(void),
                        char out[4096])
 {

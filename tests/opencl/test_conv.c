@@ -1,5 +1,5 @@
-/* Convolutions by the core's kernel on an OpenCL device, with the launch layout
- * for GPUs, have the reference's bits. */
+/* Convolutions by the plugins' common kernel on an OpenCL device, with the
+ * launch layout for GPUs, have the reference plugin's bits. */
 #include "../device/convolutions.h"
 
 int main(void)

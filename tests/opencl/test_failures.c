@@ -1,6 +1,7 @@
-/* The errors, and what still works, when a driver's call fails: a layer of the
- * OpenCL loader (failing_layer.c) makes it fail from a given moment on. Each
- * scene runs in a process of its own, whose output is compared. */
+/* The errors, and which operations still work, when a call of the OpenCL driver
+ * fails. A layer of the OpenCL loader (failing_layer.c) makes it fail from a
+ * given time on. Each scenario runs in a process of its own, whose output is
+ * compared. */
 #include <dlfcn.h>
 #include <limits.h>
 
@@ -11,7 +12,7 @@
 #include <tenon/tenon.h>
 
 static const char
-    *failing; /* the call that the scene makes fail, and the error */
+    *failing; /* name of the call that fails in this scenario, and the error */
 
 static void fail_from_now_on(void)
 {
@@ -23,7 +24,7 @@ static void fail_no_more(void)
     unsetenv("TN_TEST_FAIL");
 }
 
-/* What the call says, without the device's name. */
+/* Prints the error message without the device's name. */
 static void print_error(void)
 {
     const char *error = tn_error() ? tn_error() : "no error";
@@ -36,7 +37,7 @@ static void print_error(void)
     tn_error_clear();
 }
 
-/* ---- scenes ---------------------------------------------------------------- */
+/* ---- scenarios ----------------------------------------------------------- */
 
 static void print_open(void)
 {
@@ -68,7 +69,8 @@ static void print_again(void)
     printf("; then %.0f", tn_item(tn_sum(tn_ones(tn_dims(7)))));
 }
 
-/* A change in place whose launch fails: nothing is changed or recorded. */
+/* If the launch of an in-place operator fails, the tensor does not change and
+ * no graph is recorded. */
 static void print_in_place(void)
 {
     ready();
@@ -92,7 +94,7 @@ static void print_faults(void)
     outside_not_emptied(fail_from_now_on, fail_no_more, print_error);
 }
 
-/* The references of each kind that a step leaves in the driver. */
+/* Prints the references of each kind that a step leaves in the driver. */
 static void print_references(void)
 {
     enum { KINDS = 6, WARM = 3, STEPS = 10 };
@@ -120,7 +122,8 @@ static void print_references(void)
             else if (now != before[kind])
                 printf("step %d: kind %d has %ld, not %ld; ", step, kind, now,
                        before[kind]);
-            if (kind != 1 && now < fewest) /* an event need not live on */
+            if (kind != 1 && now < fewest) /* kind 1 is events, which may be
+                                            * freed early */
                 fewest = now;
         }
     }
@@ -147,7 +150,7 @@ static void print_sync_of_two(void)
     (void)y;
 }
 
-/* Larger than the cached memory, so that the driver is called. */
+/* Allocates more than the cached memory, so that the driver is called. */
 static void print_memory(void)
 {
     ready();
@@ -160,7 +163,7 @@ static void print_memory(void)
     printf("; then %.0f", tn_item(tn_sum(tn_ones(tn_dims(7)))));
 }
 
-/* Batches need memory of the host that the driver maps. */
+/* Batches need host memory that the driver maps. */
 static void print_batches(void)
 {
     tn_tensor *x = tn_arange(0.0, 24.0, 1.0);
@@ -189,7 +192,7 @@ static void print_compiled(void)
     printf("%.0f %s", value, tn_programs_compiled() ? "compiled" : "read");
 }
 
-/* ---- what they say ---------------------------------------------------------- */
+/* ---- expected output ----------------------------------------------------- */
 
 static const char *scene(const char *what, void (*body)(void))
 {

@@ -1,5 +1,5 @@
-/* Matrix products by the core's kernel have the reference's bits, in blocks of
- * any size; those by CLBlast equal the core's.
+/* Matrix products by the plugin's kernel have the reference plugin's bits, for
+ * blocks of any size; products by CLBlast equal those of the plugin's kernel.
  *
  *   TENON_TEST_DTYPES   "float32 float64"; unset: float32, since CLBlast
  *                       compiles about 10 s for each on PoCL */
@@ -11,8 +11,8 @@
 #include <stdatomic.h>
 #include <tenon/tenon.h>
 
-/* Log lines about CLBlast's first product, about missing features, and about
- * the measurement of both ways. */
+/* Numbers of log lines about CLBlast's first product, about missing features,
+ * and about the measurement of both implementations. */
 static atomic_int calls, complaints, measured;
 
 static void listen(int level, const char *line, void *context)
@@ -24,7 +24,7 @@ static void listen(int level, const char *line, void *context)
                                       strstr(line, "cannot be opened"));
 }
 
-/* ---- scenes, each in a process of its own -------------------------------- */
+/* ---- scenarios, each in a process of its own ----------------------------- */
 
 static void print_products(void)
 {
@@ -90,11 +90,11 @@ static void test_dtype(const char *name)
     unsetenv("POCL_DEVICES");
 }
 
-/* ---- blocks -------------------------------------------------------------- */
+/* ---- blocks of the product ----------------------------------------------- */
 
-/* On a CPU from some m, n and k on b is copied in strips, DEPTH = 256 rows at
- * once, and c has blocks of up to 128 x 128 (primitive.c): one block and many,
- * full and not, sums that wait for the next rows and sums that do not. */
+/* On a CPU, for large m, n and k, b is copied in strips of DEPTH = 256 rows,
+ * and c is divided into blocks of up to 128 x 128 (primitive.c). The cases have
+ * one block and many, full and partial blocks, and one or several strips. */
 static const product blocks[] = {
     {"one short block", 1, 17, 5, 3, "", "t", false},
     {"a strip and a piece of one", 1, 19, 37, 256, "", "t", false},
@@ -109,7 +109,7 @@ static const product blocks[] = {
     {"no inner dimension", 1, 40, 40, 0, "", "t", false},
 };
 
-/* The bytes of the product on that device; the caller's. */
+/* Returns the bytes of the product on that device; the caller frees them. */
 static void *multiply_on(const product *p, const char *device)
 {
     const size_t bytes =
@@ -150,7 +150,7 @@ static void test_blocks(void)
     fractions = false;
 }
 
-/* ---- measured -------------------------------------------------------------- */
+/* ---- choice by measurement ----------------------------------------------- */
 
 static void print_measured(void)
 {
@@ -158,7 +158,7 @@ static void print_measured(void)
     printf(", measured: %s", atomic_load(&measured) ? "some" : "none");
 }
 
-/* As on devices that are no CPUs. With a cache of its own, which is empty. */
+/* Runs as on a device that is not a CPU, with an empty cache. */
 static void test_measured(void)
 {
     char folder[] = "/tmp/tenon-test.XXXXXX", remove[64];

@@ -1,9 +1,9 @@
-# Runs each class of kernel under oclgrind, which detects every access outside
-# of a buffer and every race, with the launch layout for CPUs and for GPUs. It
-# must report nothing. Kernels are not optimized, since oclgrind 21.10 does not
+# Runs each kind of kernel under oclgrind, which detects every access outside of
+# a buffer and every race, with the launch layout for CPUs and for GPUs. It must
+# report nothing. Kernels are not optimized, since oclgrind 21.10 does not
 # support all instructions of LLVM 14. (Its check of uninitialized values does
-# not work with that LLVM: it reports every call of fma.) Only our own kernels
-# run, since those of CLBlast 1.5.3 corrupt oclgrind's memory.
+# not work with that LLVM: it reports every call of fma.) Only Tenon's own
+# kernels run, since those of CLBlast 1.5.3 corrupt oclgrind's memory.
 . "$top_srcdir/tests/tap.sh"
 
 cd "$top_builddir" || exit 99

@@ -1,6 +1,7 @@
-/* The OpenCL plugin apart from its results: the cache of compiled programs,
- * asynchronous failures, two devices, and the messages if something is missing.
- * Each scene runs in a process of its own, whose output is compared. */
+/* Tests the OpenCL plugin except its results: the cache of compiled programs,
+ * errors of asynchronous work, two devices, and messages if something is
+ * missing. Each scenario runs in a process of its own, whose output is
+ * compared. */
 #include "ops/outside.h"
 #include "plugins/folder.h"
 #include "tap.h"
@@ -12,7 +13,7 @@
 
 static char scratch[512];
 
-/* ---- what is missing ----------------------------------------------------- */
+/* ---- missing libraries and devices --------------------------------------- */
 
 static void print_open(void)
 {
@@ -70,9 +71,9 @@ static void test_missing(void)
            "auto does not take an OpenCL device that is a CPU");
 }
 
-/* ---- the cache ------------------------------------------------------------ */
+/* ---- cache of compiled programs ------------------------------------------ */
 
-/* Two programs, and how many went through the compiler. */
+/* Runs two programs and prints how many were compiled. */
 static void print_compiled(void)
 {
     tn_device_set(tn_device_open("opencl"));
@@ -149,10 +150,10 @@ static void test_cache(void)
            "without a cache every process compiles");
 }
 
-/* Several processes at once with empty caches, the driver's too: each program
- * is compiled by one of them, and none reads a partly written file of another.
- * (PoCL before 6.0 fails there, or stores a binary that crashes every process
- * that reads it.) */
+/* Several processes start at once with empty caches, including the driver's:
+ * one of them compiles each program, and none reads a file that another has
+ * written only in part. (PoCL before 6.0 fails here, or stores a binary that
+ * crashes every process that reads it.) */
 static int compile_some(int number)
 {
     static tn_tensor *(*const each[])(tn_tensor *) = {
@@ -211,7 +212,7 @@ static void test_processes(void)
 
 /* ---- failures ------------------------------------------------------------- */
 
-/* An index outside its range, and two operators after it. */
+/* Causes an index out of range, followed by two operators. */
 static void print_fault(void)
 {
     tn_device_set(tn_device_open("opencl"));
@@ -234,7 +235,7 @@ static void print_late(void)
     late_print("opencl");
 }
 
-/* More than one buffer may have. */
+/* Requests more memory than one buffer may have. */
 static void print_memory(void)
 {
     tn_device *device = tn_device_open("opencl");
@@ -245,7 +246,7 @@ static void print_memory(void)
     printf("|%.0f", tn_item(tn_sum(tn_ones(tn_dims(3)))));
 }
 
-/* Two epochs; one field of each batch is kept. */
+/* Runs two epochs; one field of each batch is kept. */
 static double sum_of_batches(tn_device *device)
 {
     double sum = 0;
@@ -279,8 +280,8 @@ static void print_batches(void)
            tn_error() ? tn_error() : "");
 }
 
-/* Works as three threads do that know nothing of each other; NULL if it was
- * right. */
+/* Runs the work of one of three independent threads. Returns NULL if the
+ * results are right. */
 static void *work_alone(void *device)
 {
     tn_device_set(device);
@@ -392,7 +393,7 @@ static void print_two(void)
     printf("|%s", tn_error() ? tn_error() : "no error");
 }
 
-/* Views of the cpu travel to a device whose memory the cpu does not see. */
+/* Copies views from the cpu to a device whose memory the cpu cannot access. */
 static void print_view(void)
 {
     tn_device *device = tn_device_open("opencl");
@@ -419,9 +420,10 @@ static void test_two(void)
            "views travel to the device and back");
 }
 
-/* ---- sizes of work-groups, measured ----------------------------------------- */
+/* ---- measured work-group sizes ------------------------------------------- */
 
-static int measured; /* kinds of launches, as the log has it */
+static int measured; /* number of kinds of launches that were measured, from the
+                      * log */
 
 static void listen(int level, const char *line, void *context)
 {
@@ -429,8 +431,8 @@ static void listen(int level, const char *line, void *context)
     measured += strstr(line, "measured launches") != NULL;
 }
 
-/* Elements and rows, enough of them to be measured; x + x in place is not
- * repeated. */
+/* Computes elements and rows, enough to be measured. x + x in place is not
+ * repeated, so it is not measured. */
 static void print_tuned(void)
 {
     tn_device_set(tn_device_open(getenv("TENON_TEST_DEVICE")));
@@ -476,7 +478,8 @@ int main(void)
     const char *temporary = getenv("TMPDIR");
     plan_later();
     setenv("TENON_LOG", "3", 1);
-    tn_log_set(listen, NULL); /* as in print_tuned; nothing is told */
+    tn_log_set(listen, NULL); /* the same work as in print_tuned; nothing is
+                               * logged */
     const char *available = in_child(print_available);
     if (strcmp(available, "yes")) {
         skip(1, "no OpenCL device here");

@@ -1,4 +1,4 @@
-# Random programs and the primitives on the OpenCL plugin: with the launch
+# Runs random programs and the primitives on the OpenCL plugin: with the launch
 # layout for CPUs and for GPUs, with and without optional features of devices,
 # and on each of two devices. PoCL takes about 300 ms to compile a program, so
 # there are few; TENON_TEST_PROGRAMS sets how many.

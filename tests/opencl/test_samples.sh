@@ -1,6 +1,7 @@
-# PyTorch's samples on an OpenCL device: the first sample of each operator gives
-# the same bits as the reference plugin. Each program is compiled, which takes
-# PoCL about 300 ms; `make check-opencl-full` runs all samples.
+# Runs the golden samples on an OpenCL device: the first sample of each operator
+# must give the same bits as the reference plugin. Each sample's program is
+# compiled, which takes PoCL about 300 ms; `make check-opencl-full` runs all
+# samples.
 . "$top_srcdir/tests/tap.sh"
 
 cd "$top_builddir" || exit 99

@@ -1,4 +1,5 @@
-/* misuse.c: values of all kinds, variations of a call, and the checks. */
+/* misuse.c: makes values of all kinds, varies the arguments of a call, and
+ * checks the outcome; see misuse.h. */
 #include "misuse.h"
 #include "work.h"
 
@@ -17,8 +18,9 @@
 struct misuse_counts misuse_counts;
 
 enum {
-    MEMORY = 64 << 20,              /* bytes that a device lends */
-    HOST_MOST = MEMORY + (16 << 20) /* that, and what goes with it */
+    MEMORY = 64 << 20,              /* bytes that a device may allocate */
+    HOST_MOST = MEMORY + (16 << 20) /* the limit for host memory, which includes
+                                     * the device's and other allocations */
 };
 
 /* ---- values ------------------------------------------------------------- */
@@ -26,7 +28,7 @@ enum {
 enum { MOST_VALUES = 256 };
 static struct {
     tn_value value[MOST_VALUES];
-    int count, ordinary; /* ordinary: so many tensors of them, the first */
+    int count, ordinary; /* ordinary: the first so many are ordinary tensors */
 } pool;
 static tn_tensor *listed[5];
 static tn_device *other;
@@ -42,7 +44,7 @@ static void add_tensor(tn_tensor *x)
     add(tn__value_tensor(x));
 }
 
-/* 0, 1, 2 ... of this shape. */
+/* Returns a tensor of this shape with the values 0, 1, 2, ... */
 static tn_tensor *counting(tn_dims_list size, tn_dtype dtype)
 {
     int64_t numel = 1;
@@ -52,7 +54,7 @@ static tn_tensor *counting(tn_dims_list size, tn_dtype dtype)
                                   size), dtype);
 }
 
-/* Different numbers in (-1, 1) of this shape. */
+/* Returns a tensor of this shape with different values in (-1, 1). */
 static tn_tensor *fractions(tn_dims_list size, tn_dtype dtype)
 {
     tn_tensor *x = counting(size, TN_F64);
@@ -211,9 +213,9 @@ bool misuse_values_make(void)
     return made && pool.count < MOST_VALUES;
 }
 
-/* ---- one call ------------------------------------------------------------ */
+/* ---- a call -------------------------------------------------------------- */
 
-/* The running call, for reports if it does not end, or ends the process. */
+/* The running call, for the report if it does not end or ends the process. */
 static struct {
     const tn_op *op;
     const tn_value *value;
@@ -279,15 +281,16 @@ static void tell_call(void)
     fflush(stdout);
 }
 
-/* Seconds of processor time, not of wall time, which depends on the machine's
- * load. 0: no limit. */
+/* Limits the processor time of the next call, not the wall time, which depends
+ * on the machine's load. 0: no limit. */
 static void limit_seconds(int seconds)
 {
     const struct itimerval timer = {.it_value.tv_sec = seconds};
     setitimer(ITIMER_PROF, &timer, NULL);
 }
 
-/* The program ends anyway, so printing here is safe enough. */
+/* A signal handler. The program ends anyway, so printing here is safe
+ * enough. */
 static void too_long(int number)
 {
     (void)number;
@@ -297,7 +300,7 @@ static void too_long(int number)
     _exit(99);
 }
 
-/* There where a sanitizer is. */
+/* Not NULL under a sanitizer. */
 extern void __sanitizer_set_death_callback(void (*callback)(void))
     __attribute__((weak));
 
@@ -332,7 +335,7 @@ static void wrong(const char *what)
     putchar('\n');
 }
 
-/* Are all its elements within its memory? */
+/* Returns whether all elements of x are within its memory. */
 static bool is_valid(const tn_tensor *x)
 {
     if (!tn__tensor_is_live(x) || x->ndim > TN_MAX_NDIM ||
@@ -356,7 +359,7 @@ static bool is_valid(const tn_tensor *x)
            end <= x->storage->bytes;
 }
 
-/* Reads all of it, so that a sanitizer detects invalid memory. */
+/* Reads all elements of x, so that a sanitizer detects invalid memory. */
 static bool is_readable(tn_tensor *x)
 {
     char room[4096];
@@ -372,7 +375,8 @@ static bool is_fault(tn_status code)
            code == TN_ERR_NO_DEVICE || code == TN_ERR_IO;
 }
 
-/* Does the message begin with the operator, and name an argument or a value? */
+/* Returns whether the message begins with the operator's name and names an
+ * argument or a value. */
 static bool tells(const tn_op *op, const char *message)
 {
     size_t length = strlen(op->name);
@@ -386,7 +390,8 @@ static bool tells(const tn_op *op, const char *message)
            tn_error_code() == TN_ERR_MEMORY;
 }
 
-/* Does the text have this word? "dim" also matches "dims". */
+/* Returns whether the text contains this word. The word "dims" is also found as
+ * "dim". */
 static bool has_word(const char *text, const char *word)
 {
     size_t length = strlen(word);
@@ -397,10 +402,11 @@ static bool has_word(const char *text, const char *word)
     return strcmp(word, "dims") == 0 && has_word(text, "dim");
 }
 
-/* Is the argument that the error carries one of the operator's, and among those
- * of which the message speaks? Where it speaks of any, one must be carried. Not
- * held against it: a list of all arguments, and words about what an operator
- * inside was given, where that is none of the call's own. */
+/* Returns whether the argument in the error details is one of the operator's,
+ * and one of those that the message names. If the message names an argument,
+ * the details must have one. Exceptions are messages about the number of
+ * arguments, and messages of an operator inside a composite about its own
+ * argument. */
 static bool carries_argument(const tn_op *op, const char *message)
 {
     const tn_error_details *e = tn_error_info();
@@ -423,9 +429,10 @@ static bool carries_argument(const tn_op *op, const char *message)
     return is_named == names || !facts || facts->foreign;
 }
 
-/* A call makes at most eight passes over the most that fits in its memory, as
- * work.h counts: conv3d's longest makes three (5.6e7 in all; all others are
- * below 1e7). A limit in seconds would depend on the machine's load. */
+/* The limit on the work of one call: eight passes over the memory limit, as
+ * work.h counts. The longest call, a conv3d, makes three (5.6e7 elements in
+ * all; all others are below 1e7). A limit in seconds would depend on the
+ * machine's load. */
 static const double most_work = 8.0 * MEMORY / sizeof(float);
 
 const char *misuse_judge(const tn_op *op, int made, tn_tensor *const *out)
@@ -489,7 +496,8 @@ void misuse_vary(const tn_op *op, const tn_value *value, int first, int every)
         memcpy(own, value, (size_t)op->arg_count * sizeof *own);
         for (int k = 0; k < pool.count; k++) {
             own[i] = pool.value[k];
-            /* Of kinds that the argument does not accept, one in eight. */
+            /* Values of a kind that the argument does not accept are tried one
+             * time in eight. */
             bool taken = own[i].kind < 0 || own[i].kind > TN_VALUE_DEVICE ||
                          op->arg[i].kinds >> own[i].kind & 1 ||
                          own[i].kind == TN_VALUE_NONE;

@@ -1,15 +1,15 @@
-/* misuse.h: passes wrong arguments to an operator, and checks what must hold
- * after any call.
+/* misuse.h: passes wrong arguments to an operator, and checks properties that
+ * must hold after any call.
  *
  * A call with valid arguments is varied: each argument in turn becomes each
- * value that a caller might pass by mistake (no tensor, one of another rank,
- * size, dtype or device, numbers out of range, lists of wrong lengths,
- * meaningless texts, NULL). For every result these hold:
+ * value that a caller might pass by mistake (no tensor, a tensor of another
+ * rank, size, dtype or device, numbers out of range, lists of wrong lengths,
+ * meaningless strings, NULL). These properties must hold:
  *
- * - a refusal is a negative status with a message that begins with the
+ * - a refused call returns a negative status; its message begins with the
  *   operator's name and names an argument or a value; its code is none of those
- * for faults of the library; if it names an argument of the operator,
- * tn_error_info names that argument and no other;
+ *   for internal errors; if the message names an argument of the operator,
+ *   tn_error_info names that argument and no other;
  * - a result is a tensor whose elements are within its memory, and no error is
  *   pending;
  * - the device did no more work (work.h) than eight passes over its memory.
@@ -20,36 +20,37 @@
 
 #include <tenon/tenon.h>
 
-/* Counts over all calls so far. wrong: what did not hold, each reported in a
- * line. */
+/* Counts over all calls so far. wrong: number of violated properties, each of
+ * which is printed in a line. */
 extern struct misuse_counts {
     long calls, refused, done, wrong;
 } misuse_counts;
 
-/* Limits memory, so that absurdly large requests are refused, and counts work.
- * A call that takes more than a minute is reported and ends the program.
- * Returns false, with the reason printed, if there is no device. */
+/* Limits memory, so that absurdly large requests are refused, and starts to
+ * count work. A call that takes more than a minute is reported and ends the
+ * program. Returns false, with the reason printed, if there is no device. */
 bool misuse_begin(void);
-/* Makes new values of all kinds, owned by the open scope, for the calls until
- * the next misuse_begin. NULL with the error recorded. */
+/* Makes new values of all kinds for the calls until the next misuse_begin. The
+ * open scope owns them. Returns false with a pending error if that fails. */
 bool misuse_values_make(void);
 
-/* Calls op and checks the outcome. Returns how many results, or a status. */
+/* Calls op and checks the outcome. Returns the number of results, or a negative
+ * status. */
 int misuse_call(const tn_op *op, const tn_value *value, int count);
 
-/* What does not hold after a call that returned `made` results, or a status;
- * NULL: everything holds. */
+/* Checks the properties after a call that returned `made`: a number of results,
+ * or a negative status. Returns the violated property, or NULL. */
 const char *misuse_judge(const tn_op *op, int made, tn_tensor *const *out);
-/* The call as text: its operator and its values. */
+/* Writes the call as text: its operator and its values. */
 void misuse_describe(char *text, size_t room, const tn_op *op,
                      const tn_value *value, int count);
 
-/* Makes every `every`th variation of a call from `first` on. value has one
- * value for each argument. */
+/* Makes every `every`th variation of a call, starting at number `first`. value
+ * has one value for each argument. */
 void misuse_vary(const tn_op *op, const tn_value *value, int first, int every);
 
-/* A valid value for argument i, chosen by a random number: a small, ordinary
- * one of its kind. */
+/* Returns a small, valid value for argument i, chosen by the random number
+ * `draw`. */
 tn_value misuse_ordinary(const tn_op *op, int i, uint32_t draw);
 
 #endif

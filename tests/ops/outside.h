@@ -1,6 +1,6 @@
-/* outside.h: indices outside of their range on a device that works on its own:
- * each call succeeds, and the wait tells operator, argument, value, position,
- * shape and range. */
+/* outside.h: indices out of range on an asynchronous device: the call succeeds,
+ * and the next wait reports operator, argument, value, position, shape and
+ * range. */
 #ifndef TN_TESTS_OPS_OUTSIDE_H
 #define TN_TESTS_OPS_OUTSIDE_H
 
@@ -11,9 +11,9 @@
 #define LATE_AT(shape, ...)                                                    \
     tn_tensor_from_array((const int64_t[]){__VA_ARGS__}, TN_I64, shape)
 
-/* The list of index faults cannot be emptied: the fault is reported all the same,
- * and no later call is blamed for it. `fail` makes the next filling of memory
- * fail, `fail_no_more` ends that, `say` prints the error. */
+/* Tests a device whose list of index faults cannot be cleared: the fault is
+ * still reported, and no later call is blamed for it. `fail` makes the next
+ * fill of memory fail, `fail_no_more` ends that, `say` prints the error. */
 static inline void outside_not_emptied(void (*fail)(void),
                                        void (*fail_no_more)(void),
                                        void (*say)(void))
@@ -35,7 +35,8 @@ static inline void outside_not_emptied(void (*fail)(void),
 
 static int late_right, late_count;
 
-/* x is there, and waiting tells want of it, and by facts too. */
+/* Checks that the call returned x, and that the wait reports the message `want`
+ * and the same in the error details. */
 static void late_told(tn_tensor *x, const char *device, const char *op,
                       const char *argument, const char *want)
 {
@@ -60,7 +61,7 @@ static void late_told(tn_tensor *x, const char *device, const char *op,
     tn_error_clear();
 }
 
-/* Prints "all", or what was told otherwise. */
+/* Prints "all", or the errors that differ from the expected ones. */
 static inline void late_print(const char *device)
 {
 #define TOLD(op, argument, call, want)                                         \
@@ -70,10 +71,11 @@ static inline void late_print(const char *device)
                               tn_dims(3, 4));
     TOLD("gather", "index", tn_gather(x, 1, LATE_AT(tn_dims(2, 2), 0, 1, 9, 1)),
          "9 at position (1, 0) of (2, 2) is outside [0, 4)");
-    TOLD("gather", "index", /* columns of what lies in rows */
+    TOLD("gather", "index", /* the index is transposed: position and shape are
+                             * those of the view */
          tn_gather(tn_t(x), 0, tn_t(LATE_AT(tn_dims(3, 2), 0, 1, 2, 1, -5, 1))),
          "-5 at position (0, 2) of (2, 3) is outside [0, 4)");
-    TOLD("index_select", "index", /* every second number */
+    TOLD("index_select", "index", /* the index has a stride of 2 */
          tn_index_select(
              x, 0, tn_select(LATE_AT(tn_dims(3, 2), 9, 1, 9, 2, 9, 3), 1, 1)),
          "3 at position (2,) of (3,) is outside [0, 3)");
@@ -111,7 +113,8 @@ static inline void late_print(const char *device)
          tn_cross_entropy(tn_requires_grad(tn_ones(tn_dims(3, 4))),
                           LATE_AT(tn_dims(3), -100, 1, -7)),
          "-7 at position (2,) of (3,) is outside [0, 4)");
-    TOLD("linear_cross_entropy", "target", /* a place among others' is told */
+    TOLD("linear_cross_entropy", "target", /* the operator works on blocks, so
+                                            * the position is not exact */
          tn_linear_cross_entropy(x, tn_ones(tn_dims(5, 4)),
                                  LATE_AT(tn_dims(3), 0, 1, 9)),
          "9, somewhere in (3,), is outside [0, 5)");
@@ -119,7 +122,7 @@ static inline void late_print(const char *device)
          tn_remainder(tn_ones(tn_dims(2, 2), .dtype = TN_I64),
                       LATE_AT(tn_dims(2), 1, 0)),
          "division by zero: other is 0 at position (0, 1)");
-    /* The module's path; work that comes later takes nothing away. */
+    /* The error has the module's path; later work does not overwrite it. */
     tn_module *net = tn_nn_sequential(tn_nn_embedding(3, 4));
     tn_tensor *rows = tn_forward(net, LATE_AT(tn_dims(2), 1, 8));
     for (int i = 0; i < 300; i++)

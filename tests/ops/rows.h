@@ -1,5 +1,5 @@
-/* rows.h: what tests of the table's rows share: small tensors, checks of a
- * result, and the loop over the devices. */
+/* rows.h: shared by tests of single operators: small tensors, checks of a
+ * result, and a loop over the devices. */
 #ifndef TN_TESTS_OPS_ROWS_H
 #define TN_TESTS_OPS_ROWS_H
 
@@ -13,7 +13,7 @@
 
 static const char *device_name;
 
-/* The small tensors for most calls, on the current device. */
+/* The small tensors that most calls use, on the current device. */
 typedef struct rows_input {
     tn_tensor *x, *y, *p; /* float32 (2, 3); p has no element below 0.25 */
     tn_tensor *i;         /* int64 (2, 3) */
@@ -23,7 +23,8 @@ typedef struct rows_input {
     tn_tensor *img, *w;   /* float32 (1, 2, 4, 4), (2, 2, 3, 3) */
 } rows_input;
 
-/* Removes the device from a text, which is then the same on all. */
+/* Removes the device from a tensor's text, so that the text is the same on all
+ * devices. */
 static void drop_device(char *text)
 {
     char *at = strstr(text, "device='");
@@ -35,7 +36,7 @@ static void drop_device(char *text)
     memmove(at, end, strlen(end) + 1);
 }
 
-/* Does got print as this text, apart from the device's name? */
+/* Checks that got prints as this text, except for the device's name. */
 static void check(const char *name, tn_tensor *got, const char *want)
 {
     char *text = got ? tn_tensor_text(got) : NULL;
@@ -46,7 +47,7 @@ static void check(const char *name, tn_tensor *got, const char *want)
     tn_error_clear();
 }
 
-/* The gradient of y's sum with respect to x. */
+/* Returns the gradient of y's sum with respect to x. */
 static tn_tensor *gradient(tn_tensor *y, tn_tensor *x)
 {
     return y && tn_backward(tn_sum(y)) >= 0 ? tn_tensor_grad(x) : NULL;
@@ -77,7 +78,7 @@ static rows_input make_input(void)
     return (rows_input){x, y, p, i, b, k, v, bias, img, w};
 }
 
-/* Runs a test on each device that there is, in a scope of its own. */
+/* Runs a test on each available device, within a scope. */
 static void rows_on_devices(void (*run)(const rows_input *in, tn_device *device))
 {
     static const char *const devices[] = {"reference", "cpu", "opencl"};

@@ -1,4 +1,4 @@
-/* test_agreement.c: differences that other samples of PyTorch's results found:
+/* test_agreement.c: cases in which results once differed from PyTorch's:
  * dtypes, edge cases and gradients, each with PyTorch 2.15's result. */
 #include <tap.h>
 #include <tenon/tenon.h>
@@ -12,7 +12,7 @@ static tn_tensor *whole(tn_dtype dtype, int count, const int64_t *number)
     whole(dtype, (int)(sizeof(int64_t[]){__VA_ARGS__} / sizeof(int64_t)),      \
           (const int64_t[]){__VA_ARGS__})
 
-/* x has this dtype and these elements. */
+/* Checks the dtype and the elements of x. */
 static void gives(tn_tensor *x, tn_dtype dtype, int count, const double *want,
                   const char *what)
 {
@@ -93,7 +93,8 @@ static void check_median(void)
           0.5, 0.5, 0);
 }
 
-/* Would take far too long by every tap. */
+/* A window so wide that visiting each of its elements would take far too
+ * long. */
 static void check_wide_window(void)
 {
     tn_tensor *x = tn_reshape(tn_arange(0, 6, 1, .dtype = TN_F32),

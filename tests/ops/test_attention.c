@@ -1,5 +1,5 @@
-/* test_attention.c: scaled_dot_product_attention, which works by blocks of
- * queries and heads, compared with its definition over all of them. */
+/* test_attention.c: compares scaled_dot_product_attention, which works by
+ * blocks of queries and heads, with its definition over all of them. */
 #include <math.h>
 #include <tap.h>
 #include <tenon/tenon.h>
@@ -9,8 +9,9 @@ typedef struct sizes {
     bool causal;
     int64_t mask_rows; /* 0: no mask */
     bool mask_is_bool;
-    bool shared; /* keys by all of a batch, values without it, a mask by heads */
-    bool apart;  /* the mask is every other element of a tensor */
+    bool shared; /* broadcast operands: the same keys for a whole batch, values
+                  * without a batch dimension, one mask for all heads */
+    bool apart;  /* the mask has a stride of 2 */
 } sizes;
 
 static tn_tensor *written_out(tn_tensor *q, tn_tensor *k, tn_tensor *v,
@@ -51,7 +52,8 @@ static void check(const sizes *s)
             in[i] = tn_select(in[i], 0, 0);
         in[i] = tn_requires_grad(tn_clone(in[i]));
     }
-    if (s->mask_rows && s->mask_is_bool) { /* each sees the first key */
+    if (s->mask_rows && s->mask_is_bool) { /* so that each query attends to the
+                                            * first key */
         mask = tn_gt_scalar(tn_rand(tn_dims(s->mask_rows, s->keys)), 0.5);
         mask = tn_logical_or(
             mask, tn_eq_scalar(tn_arange(0, (double)s->keys, 1), 0));
@@ -62,7 +64,7 @@ static void check(const sizes *s)
         tn_tensor *two[] = {mask, tn_flip(mask, tn_dims(-2))};
         mask = tn_unsqueeze(tn_stack(two, 2, 0), 1);
     }
-    if (mask && s->apart) { /* its elements stand two apart */
+    if (mask && s->apart) { /* gives the mask a stride of 2 */
         tn_tensor *other = s->mask_is_bool ? tn_logical_not(mask) : tn_neg(mask);
         tn_tensor *two[] = {mask, other};
         mask = tn_select(tn_stack(two, 2, -1), -1, 0);
@@ -82,8 +84,8 @@ static void check(const sizes *s)
     tn_scope_close(scope);
 }
 
-/* A query that attends to one key has weight 1 for it: the scores' gradient is
- * 0, not even a rounding of the values' sum. */
+/* A query that attends to one key gives it weight 1. The gradient of the score
+ * is exactly 0, without a rounding error of the sum over values. */
 static void check_one_key(void)
 {
     const tn_dims_list many = tn_dims(1, 2, 8, 300);
@@ -97,7 +99,7 @@ static void check_one_key(void)
        "one key: no gradient in its query");
 }
 
-/* Scores of 16 MiB are never there as a whole. */
+/* The score matrix of 16 MiB is never stored as a whole. */
 static void check_memory(void)
 {
     tn_device *device = tn_device_current();

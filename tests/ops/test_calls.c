@@ -1,5 +1,5 @@
-/* Calls other than the generated functions: by name, into given tensors, in
- * place, user-defined operators; and operands with unusual strides. */
+/* Tests calls other than the generated functions: by name, into existing
+ * tensors, in place, custom operators; and operands with unusual strides. */
 #include <tap.h>
 #include <ops/engine/ops.h>
 #include <tenon/ops.h>
@@ -20,7 +20,8 @@ static void same(const char *name, tn_tensor *got, tn_tensor *want)
     tn_error_clear();
 }
 
-/* The promoted dtype of all, for any position of the widest one. */
+/* The result has the promoted dtype of all tensors, whichever position has the
+ * widest dtype. */
 static void check_dtypes(void)
 {
     static const tn_dtype widest_at[3][3] = {{TN_F64, TN_I32, TN_F32},
@@ -74,7 +75,8 @@ static void check_by_name(void)
     same("with two tensors", tn_call("add", x, x), tn_mul_scalar(x, 2));
     same("options have their defaults", tn_call("sum", x),
          tn_full(TN_SCALAR, 21, .dtype = TN_F32));
-    /* An int where a list or a float is wanted; NONE for a default. */
+    /* An int is passed where a list or a float is expected, and NONE for a
+     * default. */
     tn_tensor *out[2];
     const tn_value value[] = {{TN_VALUE_TENSOR, 0, {.tensor = x}},
                               {TN_VALUE_INT, 0, {.i = 1}},
@@ -137,7 +139,8 @@ static void check_writes(void)
          tn_to_dtype(tn_sum(x, .dim = 1, .keepdim = true), TN_F64));
 }
 
-/* Disjoint views of one tensor, interleaved in any way. */
+/* Disjoint views of one tensor, interleaved in different ways, may be changed
+ * in place. */
 static void check_parts(void)
 {
     tn_tensor *m = tn_reshape(tn_arange(0, 12, 1), tn_dims(3, 4));
@@ -259,13 +262,15 @@ static void check_own(void)
     tn_error_clear();
 }
 
-/* Of two zeros, and of NaN and a number, where() says which is taken; long
- * enough for machine code. */
+/* For zeros of different sign, or NaN and a number, where() must select the
+ * right one, also in JIT-compiled code, for which the tensors are long
+ * enough. */
 static void check_choice(void)
 {
     static const struct choice {
         const char *name, *text;
-        bool less, first; /* x < y, or y < x: then x, or y */
+        bool less, first; /* less: compares x < y, otherwise y < x; first: x is
+                           * chosen if true, otherwise y */
     } choice[] = {
         {"take_lesser", "take_lesser(x, y) = where(x < y, x, y)", true, true},
         {"take_other", "take_other(x, y) = where(x < y, y, x)", true, false},

@@ -1,10 +1,11 @@
-/* test_cdist.c: distances by a matrix product compared with those by
- * differences. */
+/* test_cdist.c: compares distances computed by a matrix product with those
+ * computed by differences. */
 #include <tenon/tenon.h>
 
 #include "tap.h"
 
-/* Distances of x and y with the gradients of their sum; 1 more: of them all. */
+/* Computes distances of x and y and the gradients of their sum. Returns whether
+ * it succeeded. */
 static bool distances(tn_tensor *x, tn_tensor *y, const char *mode,
                       tn_tensor *out[3])
 {
@@ -55,7 +56,7 @@ int main(void)
     ok(tn_item(tn_all(tn_isnan(tn_cdist(wild, same)))) == 1,
        "NaN gives NaN");
 
-    /* p of 1: the differences of all pairs, 4 MiB, are not stored. */
+    /* For p = 1 the differences of all pairs, 4 MiB, are not stored. */
     tn_tensor *apart = tn_vector_norm(
         tn_sub(tn_unsqueeze(tn_detach(x), -2), tn_unsqueeze(tn_detach(y), -3)),
         .ord = 1, .dim = -1);

@@ -1,8 +1,8 @@
-/* test_conv.c: convolution by the device's extension compared with convolution
- * by columns, which a device without it uses: results and all three gradients,
- * for random shapes; the same bits for 1, 2 and 7 threads with each instruction
- * set. A device is opened once in a process, so each combination runs in a
- * process of its own: this program, started to print a hash. */
+/* test_conv.c: compares convolution by the device's extension with convolution
+ * by im2col, which a device without the extension uses: results and all three
+ * gradients, for random shapes, with the same bits for 1, 2 and 7 threads and
+ * each instruction set. A process can open a device only once, so each
+ * combination runs in a new process of this program, which prints a hash. */
 #include <device/device.h>
 #include <tenon/tenon.h>
 
@@ -55,8 +55,8 @@ static tn_tensor *images(const shape *s)
     return tn_permute(x, tn_dims(0, 3, 1, 2));
 }
 
-/* out[0]: the result; then the gradients of input, weight and bias, of a sum
- * with random weights. */
+/* out[0] gets the result, out[1] to out[3] the gradients of input, weight and
+ * bias of a sum with random weights. */
 static void run(const shape *s, uint64_t seed, tn_tensor *out[4])
 {
     tn_manual_seed(seed);
@@ -80,7 +80,7 @@ static void run(const shape *s, uint64_t seed, tn_tensor *out[4])
     tn_grad(tn_sum(tn_mul(out[0], mask)), inputs, 3, out + 1);
 }
 
-/* The greatest difference over the greatest value. */
+/* Returns the greatest difference divided by the greatest value. */
 static double distance(tn_tensor *a, tn_tensor *b)
 {
     a = tn_to_dtype(tn_detach(a), TN_F64);
@@ -94,7 +94,8 @@ static bool agrees(const shape *s, uint64_t seed)
 {
     static const char *const name[] = {"out", "input", "weight", "bias"};
     tn_tensor *a[4], *b[4];
-    /* Sums of up to a few thousand products in two orders. */
+    /* The tolerance for sums of up to a few thousand products in two different
+     * orders. */
     double room = s->dtype == TN_F64 ? 1e-12 : s->dtype == TN_F32 ? 2e-5 : 1e-2;
     tn_device_mask(NULL, NULL);
     run(s, seed, a);
@@ -122,9 +123,9 @@ static bool agrees(const shape *s, uint64_t seed)
     return true;
 }
 
-/* Large enough for several tasks of each kind; long rows; few pixels and many
- * channels; a group for each channel; half types and long strides, which the
- * cpu plugin declines. */
+/* Shapes with several tasks of each kind; long rows; few pixels and many
+ * channels; depthwise convolutions; half types and large strides, which the cpu
+ * plugin declines. */
 static const struct {
     const char *what;
     shape s;
@@ -186,10 +187,11 @@ static const struct {
 };
 enum { CHOSEN = sizeof chosen / sizeof *chosen };
 
-/* The gradient of a weight sums over the pixels that it meets, and no others:
- * infinity at (1, 0) of the first image's 5 x 7 is met by two of channel 0's
- * nine weights, and where the images are padded by six. So it is with results:
- * a row's end has nothing to do with the next one's begin. */
+/* The gradient of a weight sums only over pixels that the weight is multiplied
+ * with. The first image has infinity at pixel (1, 0) of channel 0. Two of that
+ * channel's nine weights are multiplied with it, six with padding; all other
+ * gradients are finite. In the same way only so many results are infinite:
+ * windows at the end of a row do not read the next row's start. */
 static void infinity_stays_where_it_is(void)
 {
     static float at[3 * 8 * 5 * 7];
@@ -209,7 +211,8 @@ static void infinity_stays_where_it_is(void)
     }
 }
 
-/* The gradient of columns: the interior of large images is a separate loop. */
+/* The gradient of im2col for several images equals that of each image alone.
+ * Large images have a separate loop for their interior. */
 static void columns_of_many_are_those_of_each(void)
 {
     static const struct {
@@ -222,7 +225,8 @@ static void columns_of_many_are_those_of_each(void)
         tn_tensor *x = tn_randn(tn_dims(20, 3, 19, 17));
         tn_tensor *g = NULL;
         bool same = true;
-        for (int64_t n = -1; n < 20; n++) { /* all, then one after the other */
+        for (int64_t n = -1; n < 20; n++) { /* -1: all images, then one at a
+                                             * time */
             tn_tensor *part = n < 0 ? x : tn_narrow(x, 0, n, 1), *made[1];
             part = tn_requires_grad(tn_clone(part));
             tn_tensor *y = tn_unfold_images(
@@ -230,7 +234,7 @@ static void columns_of_many_are_those_of_each(void)
                 .dilations = tn_dims(window[i].dilation[0],
                                      window[i].dilation[1]),
                 .paddings = tn_dims(window[i].pad[0], window[i].pad[1]));
-            /* numbers of which each image has its own */
+            /* a gradient that differs for each image */
             tn_tensor *some = tn_mul(tn_detach(y), tn_detach(y));
             tn_grad(tn_sum(tn_mul(y, some)), &part, 1, made);
             if (n < 0)
@@ -244,8 +248,8 @@ static void columns_of_many_are_those_of_each(void)
     }
 }
 
-/* The gradient of windows of three along a line, of which the ends lie in fewer:
- * that of each place by itself, summed up. */
+/* The gradient of tn_unfold with windows of three elements is the sum over the
+ * three positions in a window. Elements near the ends are in fewer windows. */
 static void windows_of_three_are_summed(void)
 {
     static const int64_t length[] = {3, 4, 5, 19};
@@ -253,7 +257,8 @@ static void windows_of_three_are_summed(void)
         int64_t n = length[i];
         tn_tensor *x = tn_requires_grad(tn_randn(tn_dims(5, n, 6)));
         tn_tensor *y = tn_unfold(x, 1, 3, 1), *made[1];
-        tn_tensor *g = tn_randn_like(tn_detach(y)); /* (5, n - 2, 6, 3) */
+        /* g has the shape (5, n - 2, 6, 3) */
+        tn_tensor *g = tn_randn_like(tn_detach(y));
         tn_grad(y, &x, 1, made, .gradient = g);
         tn_tensor *want = tn_zeros(tn_dims(5, n, 6));
         for (int64_t k = 0; k < 3; k++)
@@ -265,8 +270,8 @@ static void windows_of_three_are_summed(void)
     }
 }
 
-/* By columns, which are made for some images at a time: those of all six would be
- * 6 x 27 MiB. */
+/* im2col processes a few images at a time: the columns of all six images would
+ * take 6 x 27 MiB. */
 static void check_memory(void)
 {
     const shape s = {6, 2, 48, 6, {128, 128}, {3, 3}, {1, 1}, {1, 1}, {1, 1},
@@ -341,7 +346,7 @@ static void same_for_any_threads(const char *self)
     }
 }
 
-/* ---- a device that takes no bias ------------------------------------------ */
+/* ---- a device without bias ----------------------------------------------- */
 
 static const tn_conv_extension *conv_of_device;
 static int without_bias;

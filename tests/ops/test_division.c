@@ -1,6 +1,6 @@
-/* test_division.c: integers divided by 0, and probabilities outside [0, 1]. A
- * scalar is refused at the call. An element of a tensor is a fault of the
- * kernel, which an asynchronous device reports at the next wait. */
+/* test_division.c: integer division by 0, and probabilities outside [0, 1]. A
+ * wrong scalar is refused by the call. A wrong element of a tensor is a fault
+ * of the kernel, which an asynchronous device reports at the next wait. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,8 @@ static void refused(const tn_tensor *got, tn_status code, const char *want)
     tn_error_clear();
 }
 
-/* "NAME: division by zero: other", at a position; maybe at the wait. */
+/* Checks for the error "NAME: division by zero: other" with this position, from
+ * the call or from the wait. */
 static void faulty_at(tn_tensor *got, const char *name, const char *where)
 {
     char want[96];
@@ -90,8 +91,8 @@ static void check_position(void)
            "of no elements there is nothing to divide");
 }
 
-/* Floats have infinities and NaN, also where one side is whole. */
-/* x is refused, at once or at the wait. */
+/* Floats give infinities and NaN, also if one operand is an integer. */
+/* Checks that x is refused, by the call or at the wait. */
 static void no_fraction(tn_tensor *x, const char *words)
 {
     if (x)

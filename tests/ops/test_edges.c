@@ -1,5 +1,5 @@
-/* Edge cases are alike on every device: PyTorch's results, and what it refuses.
- */
+/* Edge cases have PyTorch's results on every device, and are errors where
+ * PyTorch raises. */
 #include <string.h>
 #include <tap.h>
 #include <tenon/tenon.h>
@@ -28,7 +28,7 @@ static tn_tensor *wholes(int count, const int64_t *x)
     wholes((int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),          \
            (const int64_t[]){__VA_ARGS__})
 
-/* Are these x's elements, row by row? */
+/* Checks the elements of x in row-major order. */
 static void is_floats(tn_tensor *x, int count, const float *want,
                       const char *what)
 {
@@ -60,10 +60,11 @@ static void is_ints(tn_tensor *x, int count, const int64_t *want,
     tn_error_clear();
 }
 
-/* ---- windows in padding alone ------------------------------------------- */
+/* ---- pooling windows with padding only ----------------------------------- */
 
-/* PyTorch 2.15's values and indices; its gradient writes where the indices
- * point, outside of the input (pytorch#114216): right is that none is changed. */
+/* Compares values and indices with PyTorch 2.15's, but not gradients: for such
+ * windows PyTorch writes the gradient outside of the input (pytorch#114216).
+ * The right gradient is 0 everywhere. */
 static void test_pools(void)
 {
     const float dead[] = {-INFINITY, -INFINITY}, none[9] = {0};
@@ -86,14 +87,14 @@ static void test_pools(void)
                             .stride = 6, .padding = 1, .dilation = 2,
                             .ceil_mode = true),
               2, dead, "and in a volume");
-    /* columns -1 and 3, then 0 and 4 of 3: one in padding alone */
+    /* windows at columns -1 and 3, then 0 and 4 of 3: one has padding only */
     tn_tensor *z =
         tn_requires_grad(tn_reshape(REALS(1, 2, 3), tn_dims(1, 1, 3)));
     y = tn_max_pool1d(z, tn_dims(2), .stride = 1, .padding = 1, .dilation = 4);
     is_floats(y, 1, dead, "max_pool1d is -inf there");
     tn_backward(tn_sum(y));
     is_floats(tn_tensor_grad(z), 3, none, "without a gradient");
-    /* a window that shows the image beside one that does not */
+    /* one window overlaps the image, the next does not */
     tn_tensor *w =
         tn_requires_grad(tn_reshape(REALS(1, 2, 3, 4), tn_dims(1, 1, 2, 2)));
     y = tn_max_pool2d_with_indices(w, tn_dims(2), &index, .stride = 1,
@@ -109,7 +110,8 @@ static void test_pools(void)
               "rows -1 and 2 of 2 miss it in each column");
     tn_backward(tn_sum(y));
     is_floats(tn_tensor_grad(v), 10, (const float[10]){0}, "and give nothing");
-    /* all that is seen is -inf: the first element that is no padding */
+    /* all elements of the window are -inf: the index is that of the first one
+     * that is not padding */
     y = tn_max_pool2d_with_indices(
         tn_full(tn_dims(1, 2, 2), -INFINITY, .dtype = TN_F32), tn_dims(2),
         &index, .stride = 2, .padding = 1);
@@ -156,7 +158,7 @@ static void test_cholesky(void)
     tn_error_clear();
 }
 
-/* ---- values that are refused -------------------------------------------- */
+/* ---- errors -------------------------------------------------------------- */
 
 static void test_distributions(void)
 {
@@ -266,8 +268,8 @@ static void test_indices(void)
               (const float[]){1, 1, 1, 1}, "TN_NONE_INT keeps a size");
 }
 
-/* Along a dimension without elements there are no parts: nothing is recorded of
- * results that are not there. (valgrind and the sanitizers look on.) */
+/* Along a dimension without elements, unbind has no results, and nothing may be
+ * recorded for gradients. (valgrind and sanitizers check this.) */
 static void test_no_parts(void)
 {
     tn_tensor *part[4] = {NULL};
@@ -295,7 +297,7 @@ static void test_no_parts(void)
     ok(!part[0] && !tn_error(), "and no error");
 }
 
-/* ---- whole numbers ------------------------------------------------------ */
+/* ---- random integers ----------------------------------------------------- */
 
 static void test_randint(void)
 {
@@ -323,7 +325,8 @@ static void test_randint(void)
         }
         ok(within, "randint of [%lld, %lld) is in that range",
            (long long)of[k].low, (long long)of[k].high);
-        /* 500 of each, deviation 19; five of them. */
+        /* 500 of each are expected; the standard deviation is 19, and five of
+         * them are 97. */
         ok(abs(parts[0] - 500) < 97 && abs(parts[1] - 500) < 97 &&
                abs(parts[2] - 500) < 97 && abs(parts[3] - 500) < 97 &&
                abs(odd - 1000) < 112,
@@ -349,7 +352,7 @@ static void test_randint(void)
         "many numbers");
 }
 
-/* ---- a loss on shapes that merely broadcast ----------------------------- */
+/* ---- losses with shapes that only broadcast ------------------------------ */
 
 static char warning[400];
 static int warnings;
@@ -366,7 +369,7 @@ static void note_line(int level, const char *line, void *context)
 static void test_warnings(void)
 {
     tn_tensor *x = tn_ones(tn_dims(7, 1)), *y = tn_ones(tn_dims(7));
-    static int more; /* each round has shapes of its own */
+    static int more; /* so that each round has other shapes */
     y = tn_ones(tn_dims(7 + ++more));
     warnings = 0;
     tn_log_set(note_line, NULL);
@@ -444,15 +447,14 @@ static void test_scaler(void)
     is_floats(w, 1, (const float[]){0}, "and changes nothing");
 }
 
-/* brief: what depends on kernels and primitives of the device; the rest is
- * written with other operators, each of which an OpenCL compiler takes 0.3 s for. */
 static void fetch(tn_tensor *x, void *out, size_t bytes)
 {
     ok(x && tn_tensor_to_array(x, out, bytes) == TN_OK, "there is a result%s%s",
        tn_error() ? ": " : "", tn_error() ? tn_error() : "");
 }
 
-/* Faults at an edge that no sample of PyTorch's comes near. */
+/* Edge cases in which results were once wrong and which PyTorch's samples do
+ * not contain. */
 static void test_near_edges(void)
 {
     int16_t pooled[4] = {0};
@@ -485,8 +487,8 @@ static void test_near_edges(void)
     tn_error_clear();
 }
 
-/* A convolution processes images in steps; with so many, the last step is
- * smaller. */
+/* A convolution processes images in batches; for this many images the last
+ * batch is smaller. */
 static void test_steps(void)
 {
     tn_tensor *x = tn_rand(tn_dims(5, 64, 32, 32));
@@ -511,6 +513,9 @@ static void test_steps(void)
        "batch_norm by its running statistics");
 }
 
+/* brief: runs only the tests of kernels and primitives of the device. The other
+ * tests consist of many operators, each of which takes an OpenCL compiler
+ * 0.3 s. */
 static void test_all(tn_device *device, bool brief)
 {
     tn_device_set(device);
@@ -536,7 +541,8 @@ int main(void)
 {
     plan_later();
     static const char *const names[] = {"reference", "cpu", "opencl"};
-    /* Errors are checked right after the call. */
+    /* makes the device synchronous, because errors are checked right after the
+     * call */
     setenv("TENON_OPENCL_BLOCKING", "1", 0);
     tn_device *own = tn_device_current();
     if (!own)

@@ -1,4 +1,4 @@
-/* einsum and related operators: users' mistakes, and the exact messages. */
+/* Tests einsum and related operators: errors, with their exact messages. */
 #include <tap.h>
 #include <tenon/ops.h>
 

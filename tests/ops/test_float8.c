@@ -1,29 +1,30 @@
-/* test_float8.c: float8 tensors are stored, converted and moved, on every
- * device with the same bits.
+/* test_float8.c: float8 tensors are stored, converted and moved, with the same
+ * bits on every device.
  *
  * Conversion rounds to nearest, ties to even, and saturates: a finite number
  * beyond the largest one becomes that one. The test compares with a search
  * through all codes. PyTorch 2.15's Tensor.to gives the same codes, except that
- * its float8_e5m2 is infinite beyond the range. */
+ * its float8_e5m2 becomes infinite beyond the range. */
 #include <tenon/tenon.h>
 
 #include "tap.h"
 
 enum { CODES = 256, HALVES = 1 << 16 };
 
-/* ---- the types, from their definitions --------------------------------------- */
+/* ---- definition of the formats ------------------------------------------- */
 
 typedef struct format {
     tn_dtype dtype;
     int mantissa_bits, bias;
     uint8_t largest; /* code of the largest finite number */
-    bool infinite;   /* has infinities, behind it */
+    bool infinite;   /* has infinities, whose code follows the largest finite
+                      * number */
 } format;
 
 static const format formats[] = {{TN_F8E4M3, 3, 7, 0x7e, false},
                                  {TN_F8E5M2, 2, 15, 0x7b, true}};
 
-/* NaN for a code that is none of the finite ones. */
+/* Returns the value of a code; NaN if the code is not finite. */
 static double value_of(const format *f, int code)
 {
     int magnitude = code & 0x7f, one = 1 << f->mantissa_bits;
@@ -36,7 +37,7 @@ static double value_of(const format *f, int code)
     return code & 0x80 ? -x : x;
 }
 
-/* Of the codes without a sign. */
+/* Returns the values of the codes without a sign. */
 static const double *values(const format *f)
 {
     static double table[2][CODES / 2];
@@ -47,7 +48,7 @@ static const double *values(const format *f)
     return value;
 }
 
-/* The code nearest to x; of two as near, the even one. */
+/* Returns the code nearest to x; of two equally near codes the even one. */
 static uint8_t nearest(const format *f, double x)
 {
     const double *value = values(f);
@@ -75,8 +76,8 @@ static bool same(const format *f, uint8_t got, double x)
     return got == nearest(f, x);
 }
 
-/* Every half and its adjacent numbers in float32 and float64: ties, and numbers
- * just beside them. */
+/* Converts every midpoint between two codes, and the float32 and float64
+ * numbers next to it. */
 static void check_rounding(const format *f)
 {
     static double x[3 * HALVES];
@@ -149,7 +150,7 @@ static void check_codes(const format *f)
     is_int(changed, 0, "and comes back from float32");
 }
 
-/* ---- what is done with stored tensors ---------------------------------------- */
+/* ---- operations on stored tensors ---------------------------------------- */
 
 static bool holds(tn_tensor *x, const uint8_t *want, size_t count)
 {
@@ -203,7 +204,7 @@ static void check_mistakes(const format *f)
 
 /* ---- products with scales ----------------------------------------------------- */
 
-/* (n, 32): k % turn - turn / 2 for the k-th element. */
+/* Returns a tensor (n, 32) whose k-th element is k % turn - turn / 2. */
 static tn_tensor *ramp(int64_t n, int turn, tn_dtype dtype)
 {
     tn_tensor *x = tn_remainder_scalar(tn_arange(0, 32 * n, 1), turn);
@@ -223,7 +224,7 @@ static void is_row(tn_tensor *y, tn_dtype dtype, const char *want,
     ok(y && tn_tensor_dtype(y) == dtype, "  and its dtype");
 }
 
-/* Results are those of torch._scaled_mm, PyTorch 2.15. */
+/* The expected results are those of torch._scaled_mm in PyTorch 2.15. */
 static void test_scaled_mm(void)
 {
     tn_tensor *a = ramp(16, 13, TN_F8E4M3), *b = tn_t(ramp(16, 7, TN_F8E5M2));

@@ -1,4 +1,5 @@
-# The output of generate.awk for small tables of the test's own.
+# Tests the output of generate.awk, which generates the operators' functions,
+# for small tables that this script writes.
 . "$top_srcdir/tests/tap.sh"
 
 # table ROW...: prints the descriptors of a table of these lines

@@ -1,5 +1,5 @@
-/* Sampling at positions and indexing by several indices, compared with
- * PyTorch's numbers, and users' mistakes. */
+/* Tests sampling at positions (grid_sample) and indexing by several indices,
+ * compared with PyTorch's results, and errors. */
 #include <math.h>
 #include <tap.h>
 #include <tenon/tenon.h>
@@ -12,7 +12,7 @@ static void refused(const void *got, tn_status code, const char *want)
     tn_error_clear();
 }
 
-/* x has these numbers in this shape, NaN as NaN, within 1e-6 of them. */
+/* Checks the shape and the elements of x: within 1e-6, NaN equal to NaN. */
 static void gives(tn_tensor *x, tn_dims_list shape, const double *want,
                   const char *what)
 {

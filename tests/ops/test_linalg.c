@@ -1,6 +1,6 @@
 /* Linear algebra: operators that run on the host are counted or refused,
  * matrices that cannot be factored are reported, and cases that the golden
- * samples lack. */
+ * samples lack are tested. */
 #include <base/memory.h>
 #include <float.h>
 #include <math.h>
@@ -102,7 +102,8 @@ static double at(tn_tensor *x, int i, int j)
     return tn_item(tn_select(tn_select(x, -2, i), -1, j));
 }
 
-/* det of [[1, 2], [2, 4]] is 0, its cofactors are not. */
+/* The determinant of [[1, 2], [2, 4]] is 0, but its cofactors, which are the
+ * gradient, are not. */
 static void check_singular(void)
 {
     tn_tensor *a = tn_requires_grad(matrix(1, 2, 2, 4));
@@ -143,8 +144,8 @@ static double distance(tn_tensor *a, tn_tensor *b)
     return tn_item(tn_max(tn_abs(tn_sub(a, b))));
 }
 
-/* P L U is A for shapes around the four columns at which halving ends, and the
- * inverse is one. */
+/* Checks that P L U equals A and that the inverse is right, for shapes around
+ * four columns, at which the recursive elimination stops halving. */
 static void check_elimination(void)
 {
     static const int64_t sizes[] = {1, 3, 4, 5, 8, 13, 70};
@@ -183,8 +184,8 @@ static void check_elimination(void)
     ok(at(lu, 1, 0) == 1, "subnormal numbers are divided by");
 }
 
-/* QR with pivoting gives the same as singular values, for matrices of any shape
- * and rank; the gradient too. */
+/* Least squares by QR with pivoting equals that by singular values, for
+ * matrices of any shape and rank; so does the gradient. */
 static void check_least_squares(void)
 {
     static const struct {
@@ -217,7 +218,7 @@ static void check_least_squares(void)
     }
 }
 
-/* Column-major triangles, on either side. */
+/* Solves with column-major triangular matrices, on either side. */
 static void check_triangles(void)
 {
     tn_tensor *a = tn_add(tn_rand(tn_dims(3, 5, 5), .dtype = TN_F64),
@@ -237,7 +238,8 @@ static void check_triangles(void)
         }
 }
 
-/* Shapes around the sixteen reflections that go together. */
+/* Tests shapes around 16, the number of Householder reflections that are
+ * applied as one block. */
 static void check_reflections(void)
 {
     static const int64_t sizes[] = {1, 7, 16, 17, 33, 70};
@@ -262,7 +264,7 @@ static void check_reflections(void)
     }
 }
 
-/* Of either triangle, and of numbers whose squares are none. */
+/* Tests either triangle, and numbers whose squares underflow or overflow. */
 static void check_eigenvectors(void)
 {
     static const int64_t sizes[] = {1, 2, 17, 40};
@@ -286,8 +288,8 @@ static void check_eigenvectors(void)
     }
 }
 
-/* e^(t J) for J = [[0, -1], [1, 0]] turns by t; the matrices of a batch are
- * scaled each by its own norm. */
+/* e^(t J) for J = [[0, -1], [1, 0]] is the rotation by t. Each matrix of a
+ * batch is scaled by its own norm. */
 static void check_exponential(void)
 {
     const double turn[] = {0, 1e-3, 0.7, 3, 40};
@@ -303,7 +305,7 @@ static void check_exponential(void)
         double far = fabs(at(one, 0, 0) - cos(turn[k])) +
                      fabs(at(one, 1, 0) - sin(turn[k])) +
                      fabs(at(one, 0, 1) + sin(turn[k]));
-        /* each squaring doubles the rounding of the one before */
+        /* each squaring doubles the rounding error */
         ok(far <= 4 * DBL_EPSILON * turn[k], "a turn by %g: %g off", turn[k],
            far);
     }
@@ -322,8 +324,8 @@ static tn_tensor *one_of_each(tn_tensor *a)
     return tn_add(x, tn_linalg_matrix_exp(a));
 }
 
-/* Each of the `count` allocations of a run fails in turn. Returns how often
- * that was an error, or -1 if one was not reported. */
+/* Each of the `count` allocations of a run fails in turn. Returns how many were
+ * reported as an error, or -1 if one was not reported. */
 static int fail_each(tn_tensor *a, int64_t count)
 {
     int failures = 0, untold = 0;

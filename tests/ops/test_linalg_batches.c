@@ -1,6 +1,6 @@
-/* Batches of small matrices, which a device may factor in parallel: the factors
- * have the properties that LAPACK guarantees, for matrices of every kind, and a
- * matrix has the same bits at any position in a batch. */
+/* Batches of small matrices, which a device may factor in parallel. The factors
+ * have the properties that LAPACK guarantees, for many kinds of matrices, and a
+ * matrix's results have the same bits at any position in a batch. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include <tenon/ops.h>
 #include <tenon/random.h>
 
-enum { BATCH = 19 }; /* no multiple of a vector's lanes */
+enum { BATCH = 19 }; /* not a multiple of the number of SIMD lanes */
 
 static tn_dtype dtype;
 
@@ -44,7 +44,7 @@ static const char *const kind_name[] = {
     "any", "zero", "diagonal", "3 I", "ones", "of rank one", "Hilbert's",
     "graded", "with twin eigenvalues"};
 
-/* (BATCH, m, n) of float64. */
+/* Returns a float64 tensor of BATCH matrices (m, n) of this kind. */
 static tn_tensor *make(int kind, int64_t m, int64_t n)
 {
     tn_tensor *any = tn_randn(tn_dims(BATCH, m, n), .dtype = TN_F64);
@@ -62,13 +62,13 @@ static tn_tensor *make(int kind, int64_t m, int64_t n)
         return tn_ones_like(any);
     case RANK_ONE:
         return tn_mul(tn_narrow(any, -1, 0, 1), tn_narrow(any, -2, 0, 1));
-    case HILBERT: /* every other one with its sign changed */
+    case HILBERT: /* half of the matrices with the opposite sign */
         return tn_div(tn_sign(tn_narrow(tn_narrow(any, 1, 0, 1), 2, 0, 1)),
                       tn_add_scalar(tn_add(i, j), 1));
-    case GRADED: /* both ways, by 2^-40 */
+    case GRADED: /* rows and columns scaled down to 2^-40 */
         return tn_mul(any, tn_exp2(tn_mul_scalar(
                                tn_add(i, j), -40.0 / (double)(m + n))));
-    case TWIN: /* I - 2 v v^T / v^T v: 1, and once -1 */
+    case TWIN: /* I - 2 v v^T / v^T v: eigenvalues 1, and once -1 */
         q = tn_narrow(any, -1, 0, 1);
         q = tn_div(q, tn_norm(q, .dim = -2, .keepdim = true));
         return m == n ? tn_sub(eye, tn_mul_scalar(tn_matmul(q, turned(q)), 2))
@@ -78,14 +78,15 @@ static tn_tensor *make(int kind, int64_t m, int64_t n)
     }
 }
 
-/* ---- what holds ------------------------------------------------------------- */
+/* ---- properties of the factors ------------------------------------------- */
 
 static double most(tn_tensor *x)
 {
     return tn_item(tn_max(tn_abs(x)));
 }
 
-/* The greatest difference of a and b, by the greatest number of a. */
+/* Returns the greatest difference of a and b, relative to the greatest element
+ * of a. */
 static double differs(tn_tensor *a, tn_tensor *b)
 {
     double scale = most(wide(a));
@@ -99,7 +100,8 @@ static double skewed(tn_tensor *q)
     return most(tn_sub(dots, tn_eye(tn_tensor_size(q, -1), .dtype = TN_F64)));
 }
 
-/* LAPACK's own come to 24 + 3 n. */
+/* Returns whether the error is small: 30 + 4 n epsilon. LAPACK's own errors are
+ * up to 24 + 3 n. */
 static int holds(double error, int64_t n, const char *what, int kind,
                   int64_t rows)
 {
@@ -175,7 +177,7 @@ static int check_lu(int kind, int64_t m, int64_t n)
                         kind, m);
 }
 
-/* Far enough from singular. */
+/* Solves with matrices that are far from singular. */
 static int check_solve(int64_t n, int64_t sides)
 {
     tn_tensor *a = tn_add(make(ANY, n, n),
@@ -225,7 +227,7 @@ static int check_cholesky(int64_t n)
            holds(differs(a, product(turned(u), u)), n, "U^T U", ANY, n);
 }
 
-/* The residual is orthogonal to the columns. */
+/* Checks that the residual is orthogonal to the columns. */
 static int check_least(int64_t m, int64_t n, int64_t sides)
 {
     tn_tensor *a = tn_to_dtype(make(ANY, m, n), dtype), *left, *rank, *none;
@@ -238,8 +240,8 @@ static int check_least(int64_t m, int64_t n, int64_t sides)
     return fine & (tn_item(tn_min(rank)) == (double)n);
 }
 
-/* For a matrix with equal columns the rank is returned, and the minimum-norm X.
- */
+/* For a matrix with equal columns, checks the rank and that X has minimum
+ * norm. */
 static void check_ranks(void)
 {
     tn_tensor *a = make(ANY, 5, 3), *x[2], *rank[2], *left, *none;
@@ -284,9 +286,9 @@ static void check_factors(void)
     }
 }
 
-/* ---- one matrix among others ------------------------------------------------ */
+/* ---- results do not depend on the position in a batch -------------------- */
 
-/* What is made of x: all of it, matrix by matrix. */
+/* Computes factorisation number `how` of x. Returns the number of results. */
 static int made(int how, tn_tensor *x, tn_tensor **out)
 {
     out[1] = out[2] = NULL;
@@ -315,8 +317,8 @@ static int made(int how, tn_tensor *x, tn_tensor **out)
     }
 }
 
-/* The second matrix is positive; the others need not be, and some are singular,
- * or done at once. */
+/* The second matrix is positive definite. The others need not be: some are
+ * singular, or need no iterations. */
 static void check_places(void)
 {
     tn_tensor *q = make(ANY, 6, 6), *good = tn_matmul(q, turned(q));
@@ -340,7 +342,7 @@ static void check_places(void)
     }
 }
 
-/* ---- what cannot be done ---------------------------------------------------- */
+/* ---- errors -------------------------------------------------------------- */
 
 static double number[BATCH][3][3];
 
@@ -380,14 +382,15 @@ static bool is_cpu(void)
     return strncmp(tn_device_name(tn_device_current()), "cpu", 3) == 0;
 }
 
-/* cuSOLVER has other info values, and writes after the minor that fails. */
+/* cuSOLVER has other info values, and writes elements after the minor that
+ * fails. */
 static bool is_cuda(void)
 {
     return strncmp(tn_device_name(tn_device_current()), "cuda", 4) == 0;
 }
 
-/* Of infinities LAPACK sometimes finds eigenvalues, and other devices go by
- * it. */
+/* For matrices with infinities LAPACK sometimes returns eigenvalues, and other
+ * devices do the same. */
 static void refused_here(const void *got, const char *want)
 {
     if (is_cpu()) {
@@ -399,13 +402,15 @@ static void refused_here(const void *got, const char *want)
     tn_error_clear();
 }
 
-/* Matrices 7, 8 and 9 have infinities: all their values are NaN, as LAPACK's. */
+/* Matrices 7, 8 and 9 contain infinities: all their results are NaN, as with
+ * LAPACK. */
 static void check_infinite(double x)
 {
     double value[BATCH * 3];
     tn_tensor *v;
     for (int vectors = 0; vectors < 2; vectors++)
-        for (int one = 0; one < 2; one++) { /* beside others, or alone */
+        for (int one = 0; one < 2; one++) { /* matrices in a batch, then
+                                             * alone */
             tn_tensor *a = numbers();
             const int count = one ? 1 : BATCH;
             a = one ? tn_narrow(a, 0, 8, 1) : a;
@@ -464,7 +469,7 @@ static void check_infos(void)
     }
 }
 
-/* Numbers whose squares overflow. */
+/* Tests numbers whose squares overflow. */
 static void check_far(void)
 {
     const double far = dtype == TN_F32 ? 0x1p100 : 0x1p900;
@@ -497,7 +502,7 @@ static void check_far(void)
     }
 }
 
-/* On x86 the cpu's set generic declines all. */
+/* On x86, the cpu's instruction set "generic" declines all batches. */
 static bool does_batches(const tn_device *device)
 {
     bool does = tn_device_has_extension(device, "lapack");

@@ -1,8 +1,9 @@
-/* Rows of 50,000 elements and more, which devices with many units share among
- * groups of work-items (row_split.c of lib/source): reductions, and what is made
- * with them, have the reference's bits on the current device. A device with two
- * units and groups of 256 shares eight rows or fewer, from 49,153 elements on.
- * And many rows of some thousand elements, of which a group has several. */
+/* Reductions of rows with 50,000 elements or more, which devices with many
+ * compute units divide among work-groups (row_split.c of lib/source), and
+ * operators made with them, have the reference plugin's bits on the current
+ * device. A device with two units and work-groups of 256 divides eight rows or
+ * fewer, from 49,153 elements on. Also tests many rows of some thousand
+ * elements, several of which a work-group processes. */
 #include <stdlib.h>
 #include <string.h>
 #include <same_bits.h>
@@ -20,8 +21,8 @@ static void add(results *r, tn_tensor *x)
     r->of[r->count++] = x;
 }
 
-/* Sixteenths from -4 to 4, so that many are equal; 1 / 3 of them for spread,
- * where no dtype has all of their digits. */
+/* Returns multiples of 1/16 from -4 to 4, so that many are equal. If spread is
+ * set they are divided by 3, so that no dtype represents them exactly. */
 static tn_tensor *numbers(int64_t rows, int64_t length, tn_dtype dtype)
 {
     const int64_t count = rows * length;
@@ -43,7 +44,7 @@ static tn_tensor *thirds(int64_t rows, int64_t length, tn_dtype dtype)
     return tn_mul_scalar(numbers(rows, length, dtype), 1.0 / 3);
 }
 
-/* ---- what is computed --------------------------------------------------- */
+/* ---- tested operators ---------------------------------------------------- */
 
 static results sums(int64_t rows, int64_t length)
 {
@@ -112,7 +113,7 @@ static results layer_norms(int64_t rows, int64_t length)
     return r;
 }
 
-/* One row is zeros, one within eps. */
+/* The first row is zeros; the norm of the second is below eps. */
 static results roots(int64_t rows, int64_t length)
 {
     results r = {.count = 0};
@@ -136,7 +137,7 @@ static results roots(int64_t rows, int64_t length)
     return r;
 }
 
-/* Channels are rows with strided elements. */
+/* A channel's elements have a stride. */
 static results batch_norms(int64_t rows, int64_t length)
 {
     results r = {.count = 0};
@@ -158,7 +159,7 @@ static results batch_norms(int64_t rows, int64_t length)
     return r;
 }
 
-/* Rows of separate segments, a channel's in 13 images: reduced only. */
+/* Each channel consists of separate segments in 13 images; only reductions. */
 static results channels(int64_t rows, int64_t length)
 {
     results r = {.count = 0};
@@ -172,7 +173,7 @@ static results channels(int64_t rows, int64_t length)
     return r;
 }
 
-/* Columns, each second element, and one row for all. */
+/* Columns, rows with a stride of 2, and one broadcast row. */
 static results layouts(int64_t rows, int64_t length)
 {
     results r = {.count = 0};
@@ -187,7 +188,7 @@ static results layouts(int64_t rows, int64_t length)
     return r;
 }
 
-/* A call in a loop has a value for each round. */
+/* A function call in a loop has a different value in each round. */
 static results loops(int64_t rows, int64_t length)
 {
     static const char text[] =
@@ -209,7 +210,7 @@ static results whole(int64_t rows, int64_t length)
     return r;
 }
 
-/* Losses of each element and their mean, in one. */
+/* Losses of each element, and their mean in one kernel. */
 static results losses(int64_t rows, int64_t length)
 {
     results r = {.count = 0};
@@ -226,8 +227,8 @@ static results losses(int64_t rows, int64_t length)
     return r;
 }
 
-/* All pairs of rows: a block of pairs may end at the same place as others, or
- * elsewhere. */
+/* All pairs of rows. The number of rows is or is not a multiple of the block of
+ * pairs that a work-group computes. */
 static results meetings(int64_t rows, int64_t length)
 {
     static const int64_t others[] = {3, 40, 97, 1000};
@@ -256,7 +257,7 @@ static tn_status step(void *context)
     return TN_OK;
 }
 
-/* A recorded step, of other numbers. */
+/* A recorded graph, replayed with other numbers. */
 static results replayed(int64_t rows, int64_t length)
 {
     results r = {.count = 0};
@@ -273,7 +274,7 @@ static results replayed(int64_t rows, int64_t length)
     return r;
 }
 
-/* ---- beside the reference ----------------------------------------------- */
+/* ---- comparison with the reference plugin -------------------------------- */
 
 static void test(results (*run)(int64_t, int64_t), int64_t rows,
                  int64_t length, const char *what)
@@ -296,7 +297,8 @@ static void test(results (*run)(int64_t, int64_t), int64_t rows,
     tn_scope_close(scope);
 }
 
-/* A mean of losses has the bits of their mean, and they are not stored. */
+/* The mean of losses is computed in one kernel, with the bits of a separate
+ * mean; the losses are not stored. */
 static void test_mean_of_losses(void)
 {
     tn_scope *scope = tn_scope_open();
@@ -324,14 +326,15 @@ static void test_mean_of_losses(void)
     tn_scope_close(scope);
 }
 
-/* So with log_softmax, of which one number for each class would be stored. */
+/* cross_entropy does not store log_softmax, which has one number for each
+ * class. */
 static void test_classes(void)
 {
     tn_scope *scope = tn_scope_open();
     tn_device *device = tn_device_current();
     tn_tensor *x = tn_requires_grad(thirds(50, 2000, TN_F32));
     tn_tensor *y = tn_remainder_scalar(
-        tn_arange(0, 50, 1), 40); /* the last ten are as the first */
+        tn_arange(0, 50, 1), 40); /* the last ten targets equal the first ten */
     tn_memory_stats before = {.size = sizeof before}, after = before;
     tn_memory_reset_peak(device);
     tn_memory(device, &before);
@@ -357,11 +360,11 @@ int main(void)
         test(sums, i % 2 ? 3 : 1, edges[i], "sums");
         test(extremes, i % 2 ? 1 : 2, edges[i], "extremes");
     }
-    /* many, of some chunks: a group has several */
+    /* many rows of few chunks: a work-group reduces several rows */
     test(sums, 260, 1100, "sums");
     test(extremes, 130, 2100, "extremes");
     test(softmaxes, 65, 4200, "softmaxes");
-    test(softmaxes, 301, 519, "softmaxes"); /* more than a cache has */
+    test(softmaxes, 301, 519, "softmaxes"); /* longer than a cached row */
     test(softmaxes, 130, 1030, "softmaxes");
     test(layer_norms, 451, 300, "layer_norm and its gradients");
     test(roots, 301, 519, "rms_norm and normalize and their gradients");

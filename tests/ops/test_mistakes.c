@@ -1,10 +1,11 @@
-/* Users' mistakes with operators, and the exact messages: each names the
- * operator, the argument, the values, and the remedy if there is one. */
+/* Tests wrong calls of operators, with the exact error messages. A message
+ * names the operator, the argument, the values, and the remedy if there is
+ * one. */
 #include <tap.h>
 #include <tenon/ops.h>
 #include <tenon/random.h>
 
-/* The call gave NULL with this message. */
+/* Checks that the call returned NULL and the error has this message. */
 static void refused(const void *got, tn_status code, const char *want)
 {
     bool told = got == NULL && tn_error_code() == code;
@@ -15,7 +16,7 @@ static void refused(const void *got, tn_status code, const char *want)
     tn_error_clear();
 }
 
-/* The same for calls that return a status. */
+/* Like refused, for calls that return a status. */
 static void refused_status(tn_status got, const char *want)
 {
     ok(got < 0, "a negative status");
@@ -25,7 +26,7 @@ static void refused_status(tn_status got, const char *want)
 
 static tn_tensor *x, *v, *i, *img, *w;
 
-/* slice_backward, a row for gradients, as a caller may have it by its name. */
+/* Calls slice_backward, an operator that gradients use, by its name. */
 static tn_tensor *slice_into(int64_t count, int64_t whole, int64_t start,
                              int64_t step)
 {
@@ -325,7 +326,7 @@ static void check_values(void)
             "as_strided: elements 0 to 3 are outside a storage of 3");
 }
 
-/* Positions are those in the tensor that the caller gave. */
+/* Positions in messages refer to the tensor that the caller passed. */
 static void check_positions(void)
 {
     const int64_t numbers[] = {0, 1, 9, 1, -9, 0};
@@ -379,7 +380,8 @@ static void check_positions(void)
             "embedding_bag: input 9 at position (1, 0) is outside [0, 3)");
 }
 
-/* Messages name the operator that was called, and its arguments. */
+/* Errors in composite operators name the operator that was called, and its
+ * arguments. */
 static void check_composites(void)
 {
     tn_tensor *four = tn_ones(tn_dims(4)), *q = tn_ones(tn_dims(2, 5, 8));
@@ -482,7 +484,8 @@ static void check_null_and_names(void)
             "`type`; name the dtype in the text, as in f32(x)");
 }
 
-/* Results written into given tensors: each must fit, not only the first. */
+/* Results written into existing tensors: each of them must fit, not only the
+ * first. */
 static void check_writes_of_two(void)
 {
     const tn_op *op = tn_op_find("max_dim");
@@ -510,7 +513,7 @@ static void check_writes_of_two(void)
        "two results into two tensors");
 }
 
-/* Values that a binding fills by hand. */
+/* Argument values of an unknown kind, which a language binding might pass. */
 static void check_given_values(void)
 {
     const tn_op *add = tn_op_find("add");

@@ -1,5 +1,5 @@
-/* Users' mistakes with padding, pooling, interpolation and volumes, and the
- * exact messages. */
+/* Tests wrong calls of padding, pooling, interpolation and 3-d operators, with
+ * the exact error messages. */
 #include <tap.h>
 #include <tenon/nn.h>
 #include <tenon/ops.h>
@@ -41,7 +41,8 @@ int main(void)
             "unfold: size 2, step 0 for a dimension of size 3");
     refused(tn_fold(seq, tn_dims(4, 4), tn_dims(2, 2)), TN_ERR_SHAPE,
             "fold: input (1, 2, 6); expected (N, C * 4, 9)");
-    /* sums of bytes stay bytes, and within the image: 1 2 2 1, its middle 4 */
+    /* sums of bytes wrap as bytes, at every pixel: corners 1, edges 2, the
+     * middle 4 */
     tn_tensor *image = tn_fold(tn_ones(tn_dims(1, 4, 9), .dtype = TN_U8),
                                tn_dims(4, 4), tn_dims(2, 2));
     is_int(tn_tensor_dtype(image), TN_U8, "fold of bytes gives bytes");

@@ -1,6 +1,7 @@
-/* Misuses every row of the operator table. misuse.h says how, and what must
- * hold for any arguments. The calls that are varied are generated here:
- * arguments are drawn at random until some calls succeed. */
+/* Calls every operator of the table with wrong arguments; misuse.h describes
+ * how, and which properties must hold for any arguments. The calls that are
+ * varied are generated here: arguments are drawn at random until some calls
+ * succeed. */
 #include "misuse.h"
 
 #include <ops/engine/ops.h>
@@ -12,8 +13,8 @@ static uint32_t next(uint32_t *state)
     return *state >> 8;
 }
 
-/* Draws the arguments of calls; the first that succeed are varied, or the last
- * one if none did. True if one did. */
+/* Draws the arguments of calls and varies the first ones that succeed, or the
+ * last call if none succeeds. Returns whether a call succeeded. */
 static bool misuse_row(const tn_op *op, int tries, int wanted)
 {
     uint32_t state = 1;
@@ -36,7 +37,8 @@ static bool misuse_row(const tn_op *op, int tries, int wanted)
     return found > 0;
 }
 
-/* From row FIRST (0) on; given, the rows are named as they come. */
+/* The argument FIRST (0) is the index of the first operator. If it is passed,
+ * the names of operators are printed as they run. */
 int main(int argc, char **argv)
 {
     int first = argc > 1 ? atoi(argv[1]) : 0, rows = 0, reached = 0;

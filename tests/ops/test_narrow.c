@@ -1,7 +1,7 @@
 /* test_narrow.c: regression tests of results and gradients that once lost
- * digits: in a float32 intermediate between float64 numbers, in a half type or
- * float32 by cancellation, or by rounding arguments differently from PyTorch.
- */
+ * digits: in a float32 intermediate between float64 numbers, in a half type
+ * or float32 by cancellation, or by rounding arguments differently from
+ * PyTorch. */
 #include <math.h>
 #include <string.h>
 #include <tap.h>
@@ -9,7 +9,8 @@
 
 enum { MOST = 4096 };
 
-/* The elements of x in float64; their number, below 0 with an error. */
+/* Stores the elements of x as float64 and returns their number; negative on an
+ * error. */
 static int64_t read(tn_tensor *x, double *value)
 {
     if (!x || tn_tensor_numel(x) > MOST)
@@ -21,7 +22,7 @@ static int64_t read(tn_tensor *x, double *value)
                : tn_tensor_numel(x);
 }
 
-/* x equals want, within a share of want's greatest element. */
+/* Checks that x equals want, within `share` times want's greatest element. */
 static void near(tn_tensor *x, tn_tensor *want, double share, const char *what)
 {
     static double a[MOST], b[MOST];
@@ -52,13 +53,13 @@ static tn_tensor *leaf(tn_tensor *x)
     return tn_requires_grad(tn_detach(x));
 }
 
-/* The gradient of the sum of out's squares by x. */
+/* Returns the gradient by x of the sum of squares of out. */
 static tn_tensor *gradient(tn_tensor *out, tn_tensor *x)
 {
     return tn_backward(tn_sum(tn_square(out))) < 0 ? NULL : tn_tensor_grad(x);
 }
 
-/* The squared distances of these numbers from 2.35, their mean, add up to 55.7. */
+/* The squared distances of these numbers from their mean, 2.35, sum to 55.7. */
 static void test_corrections(void)
 {
     tn_tensor *x =
@@ -77,7 +78,7 @@ static void test_corrections(void)
          1e-14, "var's gradient, likewise");
 }
 
-/* A loss in bfloat16 and of the same inputs in float64. */
+/* Computes a loss in bfloat16, and in float64 for the same inputs. */
 static void test_losses(void)
 {
     tn_tensor *x = tn_to_dtype(tn_mul_scalar(tn_randn(tn_dims(4, 6, 8)), 5),
@@ -140,19 +141,23 @@ static void test_gradients(void)
          "cov of float64 by float32 weights");
 }
 
-/* Each element of x, of a half type, is that of wide, rounded once. */
+/* Checks that each element of x, of a half type, is that of wide, rounded
+ * once. */
 static void rounded_once(tn_tensor *x, tn_tensor *wide, const char *what)
 {
     bool f16 = x && tn_tensor_dtype(x) == TN_F16;
     wide = wide ? tn_detach(wide) : NULL;
     x = x ? tn_to_dtype(tn_detach(x), TN_F64) : NULL;
-    tn_tensor *off = tn_div(tn_sub(x, wide), /* f16 has steps of 6e-8 */
+    tn_tensor *off = tn_div(tn_sub(x, wide), /* 1e-3, because subnormal
+                                              * float16 numbers have a
+                                              * spacing of 6e-8 */
                             tn_add_scalar(tn_abs(wide), 1e-3));
     near(tn_add_scalar(off, 1), off ? tn_ones_like(off) : NULL,
          ldexp(1.01, f16 ? -11 : -8), what);
 }
 
-/* The gradient of f in half precision. */
+/* Checks that the gradient of f in half types is the float64 gradient, rounded
+ * once. */
 static void sums_once(tn_tensor *(*f)(tn_tensor *x), tn_tensor *x,
                       const char *what)
 {
@@ -161,7 +166,7 @@ static void sums_once(tn_tensor *(*f)(tn_tensor *x), tn_tensor *x,
         tn_tensor *narrow = leaf(tn_to_dtype(x, half[k]));
         tn_tensor *wide = leaf(tn_to_dtype(narrow, TN_F64));
         tn_tensor *y = f(narrow), *z = f(wide);
-        /* the same cotangents, which have no more digits */
+        /* the same cotangents, rounded to the half type */
         tn_tensor *g = tn_to_dtype(tn_randn_like(tn_detach(y)), half[k]);
         bool both = tn_backward(tn_sum(tn_mul(y, g))) >= 0 &&
                     tn_backward(tn_sum(tn_mul(z, tn_to_dtype(g, TN_F64)))) >= 0;
@@ -170,7 +175,7 @@ static void sums_once(tn_tensor *(*f)(tn_tensor *x), tn_tensor *x,
     }
 }
 
-/* Of random numbers, as good as any. */
+/* Returns numbers that look random, rounded to bfloat16. */
 static tn_tensor *waves(tn_dims_list shape, tn_dtype dtype)
 {
     tn_tensor *x = tn_sin(tn_reshape(tn_arange(0, 4200, 1), shape));
@@ -222,7 +227,7 @@ static tn_tensor *pooled(tn_tensor *x)
         .paddings = tn_dims(1, 4, 4));
 }
 
-/* A left matrix that is broadcast over a batch. */
+/* Broadcasts the left matrix over a batch. */
 static tn_tensor *multiplied(tn_tensor *x)
 {
     return tn_matmul(tn_reshape(x, tn_dims(43, 7)),
@@ -259,7 +264,7 @@ static void test_sums_of_halves(void)
         "embedding_bag: scaled rows are not rounded before they are added");
 }
 
-/* Numbers that PyTorch 2.15 gives. */
+/* The expected numbers are results of PyTorch 2.15. */
 static void test_roundings(void)
 {
     tn_tensor *x = tn_full(tn_dims(2), 6.3828125, .dtype = TN_F16);
@@ -290,7 +295,7 @@ static void test_roundings(void)
          "unravel_index: 2^63 - 1 elements are not too many");
 }
 
-/* The arguments of different dtypes, or signs and infinities among them. */
+/* Arguments of different dtypes, of different signs, and infinite ones. */
 static void test_arguments(void)
 {
     tn_tensor *x = NUMBERS(TN_F64, 2.5, -1, .25);
@@ -317,7 +322,7 @@ static void test_arguments(void)
          "remainder's gradient: the quotient that was taken off");
 }
 
-/* What subtracting in float32 leaves nothing, or rounding alone, of. */
+/* Differences that would be 0 or only rounding errors in float32. */
 static void test_small_results(void)
 {
     double pi = acos(-1), x = ldexp(1, -7), s = x * x, r = ldexp(1, -11);

@@ -1,5 +1,5 @@
-/* The forms of calls that macros provide: with options, without, and numbers.
- * test_options_cxx.cc has the same calls as C++. */
+/* Tests the forms of calls that the macros allow: with options, without
+ * options, and with numbers. test_options_cxx.cc has the same calls in C++. */
 #include <string.h>
 #include <tap.h>
 #include <tenon/autograd.h>
@@ -31,7 +31,7 @@ int main(void)
     ok(tn_item(tn_sum(tn_add(x, x, .alpha = 2))) == 63, "alpha");
     ok(tn_item(tn_sum(tn_add(x, x, .alpha = 0))) == 21, "alpha 0 is 0");
 
-    /* Its gradient is divided by beta elsewhere. */
+    /* For beta = 0, a gradient that is divided by beta must not be used. */
     tn_tensor *steps = tn_requires_grad(tn_arange(-2.0, 2.0, 2.0)), *slope = NULL;
     tn_tensor *loss = tn_smooth_l1_loss(steps, tn_zeros_like(steps),
                                         .reduction = "sum", .beta = 0);
@@ -49,7 +49,7 @@ int main(void)
        "so is a delta");
     tn_error_clear();
 
-    /* A program built when sum had only its first option. */
+    /* The options of a program compiled when sum had only its first option. */
     struct {
         const char *given;
         size_t size;

@@ -1,6 +1,7 @@
 /* test_places.c: histograms, order statistics and sums along a dimension,
- * compared with plain loops in float64, for every size up to some tens: halves
- * of odd sizes, edges of bins, windows beyond the border, strided elements. */
+ * compared with plain loops in float64, for every size up to some tens, with
+ * odd sizes halved, values at edges of bins, windows beyond the border, and
+ * strided elements. */
 #include <math.h>
 #include <string.h>
 #include <tap.h>
@@ -17,8 +18,8 @@ static int64_t read(tn_tensor *x, double *value)
     return tn_tensor_numel(x);
 }
 
-/* The position where x differs from want by more than within, relative to want;
- * -1: none. */
+/* Returns the first position where x differs from want by more than `within`,
+ * relative to want; -1 if there is none. */
 static int64_t differs(tn_tensor *x, const double *want, int64_t count,
                        double within)
 {
@@ -46,7 +47,7 @@ static tn_tensor *numbers(int64_t count, double step, tn_dtype dtype)
                        dtype);
 }
 
-/* ---- running sums of exponentials ----------------------------------------- */
+/* ---- cumulative log-sum-exp ---------------------------------------------- */
 
 static double log_add(double a, double b)
 {
@@ -54,7 +55,8 @@ static double log_add(double a, double b)
     return isinf(most) ? most : most + log1p(exp(-fabs(a - b)));
 }
 
-/* step: how much a row rises an element; at 50 e to its range overflows. */
+/* step: difference of adjacent elements in a row. With a step of 50, exp
+ * overflows. */
 static void test_logcumsumexp(tn_dtype dtype, double step, double within)
 {
     int64_t wrong = 0;
@@ -74,7 +76,7 @@ static void test_logcumsumexp(tn_dtype dtype, double step, double within)
        tn_dtype_name(dtype), step);
 }
 
-/* ---- places of what is true ------------------------------------------------ */
+/* ---- positions of nonzero elements --------------------------------------- */
 
 static void test_nonzero(tn_dtype dtype)
 {
@@ -93,7 +95,7 @@ static void test_nonzero(tn_dtype dtype)
                         want[count++] = (double)i;
                     }
             wrong += differs(tn_argwhere(tn_t(x)), want, count, 0) >= 0;
-            /* as many rows as requested */
+            /* fewer rows than requested, and more */
             int64_t some_rows = count / 4, more = count / 2 + 2;
             wrong += differs(tn_nonzero_static(tn_t(x), some_rows), want,
                              2 * some_rows, 0) >= 0;
@@ -106,8 +108,8 @@ static void test_nonzero(tn_dtype dtype)
        tn_dtype_name(dtype));
 }
 
-/* Lists about as long as the rows in which ranks are counted, and none, all,
- * only the last or some of their elements. */
+/* Lists about as long as the rows in which ranks are counted, of which no, all,
+ * some, or only the last elements are nonzero. */
 static void test_long_lists(void)
 {
     static const int64_t sizes[] = {0, 1, 2, 1023, 1024, 1025, 2047, 2048};
@@ -141,9 +143,10 @@ static void test_long_lists(void)
                    "%d", (int)wrong);
 }
 
-/* ---- bins ---------------------------------------------------------------------- */
+/* ---- histograms ---------------------------------------------------------- */
 
-/* The steps are operators of their own here, which round to the dtype. */
+/* Here the steps of histc are separate operators, each of which rounds to the
+ * dtype. */
 static void test_histc(tn_dtype dtype)
 {
     static const double edges[] = {-4, -1, -.75, -.5, 0, .25, .5, .75, 1.5, 2,
@@ -169,7 +172,7 @@ static void test_histc(tn_dtype dtype)
        tn_dtype_name(dtype));
 }
 
-/* ---- windows along a line --------------------------------------------------------- */
+/* ---- pooling windows along a line ---------------------------------------- */
 
 static int64_t windows_of(int64_t size, int64_t kernel, int64_t stride,
                           int64_t pad, int64_t dilation, bool up)
@@ -179,8 +182,8 @@ static int64_t windows_of(int64_t size, int64_t kernel, int64_t stride,
     return count - (up && (count - 1) * stride >= size + pad);
 }
 
-/* unseen: one more where a window shows no element, of which nothing is the
- * greatest. */
+/* unseen: incremented if a window contains no element, so that there is no
+ * maximum. */
 static bool pools(int64_t size, int64_t kernel, int64_t stride, int64_t pad,
                   int64_t dilation, bool up, int64_t *unseen)
 {
@@ -242,7 +245,7 @@ static void test_max_pool1d(void)
        (long long)(calls - unseen));
 }
 
-/* ---- elements that lie apart ------------------------------------------------------ */
+/* ---- strided elements ---------------------------------------------------- */
 
 static void test_strides(tn_dtype dtype)
 {
@@ -263,7 +266,7 @@ static void test_strides(tn_dtype dtype)
                                                       k * stride[2]), element);
     bool same = tn_tensor_to_array(view, got, 24 * element) >= 0 &&
                 memcmp(got, want, 24 * element) == 0;
-    /* written back turned round, and read again */
+    /* written back in reverse order, and read again */
     for (size_t i = 0; i < 24; i++)
         memcpy(got + i * element, want + (23 - i) * element, element);
     same = same && tn_tensor_set_array(view, got, 24 * element) >= 0 &&
@@ -282,11 +285,11 @@ static void test_strides(tn_dtype dtype)
     ok(same, "strided elements of %s, read and written", tn_dtype_name(dtype));
 }
 
-/* ---- indices that follow each other ---------------------------------------- */
+/* ---- consecutive indices ------------------------------------------------- */
 
-/* Rows of x by one list of indices, with long and short consecutive segments of
- * every length; for contiguous rows, every second element, and negative
- * strides. */
+/* Selects rows of x by a list of indices with long and short runs of
+ * consecutive indices, of every length. Rows of x are contiguous, have a stride
+ * of 2, or negative strides. */
 static void test_runs(tn_dtype dtype)
 {
     enum { ROWS = 17, WIDTH = 60 };
@@ -320,7 +323,8 @@ static void test_runs(tn_dtype dtype)
        tn_dtype_name(dtype), (int)wrong);
 }
 
-/* Numbers from the end of more elements than their type can count. */
+/* Negative indices into a dimension with more elements than the index dtype can
+ * count. */
 static void test_from_end(void)
 {
     tn_tensor *last = tn_to_dtype(tn_full(tn_dims(1), -1), TN_I8);
@@ -329,7 +333,7 @@ static void test_from_end(void)
            "the last of 300 elements by an int8");
 }
 
-/* ---- different numbers ---------------------------------------------------- */
+/* ---- unique numbers ------------------------------------------------------ */
 
 static bool holds(tn_tensor *x, const int64_t *want, int64_t count)
 {
@@ -340,8 +344,8 @@ static bool holds(tn_tensor *x, const int64_t *want, int64_t count)
            memcmp(got, want, (size_t)count * sizeof *got) == 0;
 }
 
-/* Numbers from low on in steps of step; each list lacks another one. If they
- * are dense, they are counted, otherwise sorted. */
+/* Numbers low, low + step, ...; each list lacks a different one. Dense numbers
+ * are counted, others are sorted. */
 static void test_unique(tn_dtype dtype, int64_t low, uint64_t step)
 {
     enum { KINDS = 29 };
@@ -375,7 +379,8 @@ static void test_unique(tn_dtype dtype, int64_t low, uint64_t step)
            (int)dtype, (long long)low, (unsigned long long)step);
 }
 
-/* As far apart as numbers can be that do not differ by more than they can say. */
+/* The range of the numbers is INT64_MAX, the greatest that int64 can
+ * represent. */
 static void test_unique_ends(void)
 {
     const int64_t want[2] = {0, INT64_MAX};
@@ -388,7 +393,7 @@ static void test_unique_ends(void)
     ok(holds(out[0], want, 2), "unique of 0 and INT64_MAX");
 }
 
-/* Squares and cubes of what is normalized need not be floats. */
+/* The squares and cubes of the elements exceed the range of float32. */
 static void test_normalize(void)
 {
     const float data[2] = {3e13f, 4e13f}, up[2] = {1, 0};
@@ -402,10 +407,10 @@ static void test_normalize(void)
            "the gradient of normalize where a norm is large");
 }
 
-/* ---- rows by rows of indices ---------------------------------------------------- */
+/* ---- gather with rows of indices ----------------------------------------- */
 
-/* Is an error with this text reported, at the latest by the next wait? Clears
- * it. */
+/* Returns whether an error with this text is reported by the call or the next
+ * wait; clears it. */
 static bool tells(const char *part)
 {
     tn_device_synchronize(tn_device_current());
@@ -416,7 +421,8 @@ static bool tells(const char *part)
     return told;
 }
 
-/* Several blocks of indices to a row; then one that is at fault in the last. */
+/* A row has several blocks of indices; then one index in the last block is out
+ * of range. */
 static void test_gather(void)
 {
     enum { ROWS = 3, COLUMNS = 600 };
@@ -459,8 +465,8 @@ static void test_runs_outside(void)
 
 /* ---- quantiles --------------------------------------------------------------- */
 
-/* Quantiles by a number, which selects elements, have the bits of those by a
- * list, which sorts: values and gradients, in rows of which some are NaN. */
+/* quantile with a number selects elements, with a list it sorts; both must give
+ * the same bits. Compares values and gradients; some rows contain NaN. */
 static void test_quantile(tn_dtype dtype)
 {
     static const double parts[] = {0, .1, .25, .5, .7, .9, .999, 1};

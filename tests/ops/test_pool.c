@@ -1,6 +1,7 @@
-/* test_pool.c: pooling by the device's extension compared with pooling by
- * primitives, which a device without it uses: the same bits, forward and
- * backward, for random shapes, with NaN, equal elements and signed zeros. */
+/* test_pool.c: compares pooling by the device's extension with pooling by
+ * primitives, which a device without the extension uses: the same bits,
+ * forward and backward, for random shapes, with NaN, equal elements and
+ * signed zeros. */
 #include <tenon/tenon.h>
 
 #include "same_bits.h"
@@ -26,7 +27,7 @@ typedef struct shape {
 static shape random_shape(void)
 {
     static const tn_dtype dtypes[] = {TN_F32, TN_F64, TN_F32, TN_F16};
-    bool whole = pick(0, 7) == 0; /* one window, which is the plane */
+    bool whole = pick(0, 7) == 0; /* one window covers the whole plane */
     shape s = {.count = pick(1, 4), .channels = pick(1, 9),
                .divisor = pick(0, 2) ? 0 : pick(1, 7),
                .ceil_mode = pick(0, 1), .count_pad = pick(0, 1),
@@ -44,7 +45,7 @@ static shape random_shape(void)
         s.pad[a] = 0;
         s.dilation[a] = 1;
     }
-    bool beside = !whole && pick(0, 2) == 0; /* side by side */
+    bool beside = !whole && pick(0, 2) == 0; /* windows do not overlap */
     bool wide = pick(0, 1);
     for (int a = 0; a < 2 && beside; a++) {
         s.kernel[a] = s.stride[a] =
@@ -58,7 +59,7 @@ static shape random_shape(void)
     return s;
 }
 
-/* Few different numbers, so that windows have equals. */
+/* Returns few different numbers, so that windows contain equal ones. */
 static tn_tensor *numbers(const shape *s, const int64_t *size)
 {
     tn_dims_list dims = tn_dims(s->count, s->channels, size[0], size[1]);
@@ -68,13 +69,13 @@ static tn_tensor *numbers(const shape *s, const int64_t *size)
     for (int i = 0; s->special && i < 2; i++)
         x = tn_where(tn_lt_scalar(tn_rand(dims), i ? 0.2 : 0.02),
                      tn_full(tn_dims(1), odd[i], .dtype = s->dtype), x);
-    /* Columns that are not adjacent, which the cpu plugin declines. */
+    /* The columns are not adjacent in memory; the cpu plugin declines these. */
     return s->turned ? tn_transpose(tn_contiguous(tn_transpose(x, 2, 3)), 2, 3)
                      : x;
 }
 
-/* out: the result, the gradient, indices; and the result where no gradient is
- * recorded. */
+/* out[] gets the result, the gradient, the indices, and the result computed
+ * without recording gradients. */
 static void run(const shape *s, uint64_t seed, bool max, tn_tensor *out[4])
 {
     tn_manual_seed(seed);

@@ -1,8 +1,9 @@
-/* test_random_bits.c: one seed gives one stream: the same bits on reference and
- * on cpu, for every instruction set of this machine and 1, 2 and 7 threads.
+/* test_random_bits.c: a seed determines random numbers: they have the same bits
+ * on reference and on cpu, for every instruction set of this machine and 1, 2
+ * and 7 threads.
  *
- * A device is opened once in a process, so each combination runs in a process
- * of its own: this program, started to print a hash. */
+ * A process can open a device only once, so each combination runs in a new
+ * process of this program, which prints a hash. */
 #include <tenon/tenon.h>
 
 #include <unistd.h>
@@ -24,7 +25,8 @@ static uint64_t hash_more(uint64_t hash, tn_tensor *x)
     return hash;
 }
 
-/* What is drawn: each kind of number, and a second time, further on. */
+/* Draws each kind of random number, and again at a later position of the
+ * stream. */
 static int print_hash(void)
 {
     uint64_t hash = 14695981039346656037u;
@@ -42,7 +44,8 @@ static int print_hash(void)
     return 0;
 }
 
-/* The hash of a process with these settings; false if it could not run. */
+/* Stores the hash that a process with these settings prints. Returns false if
+ * it could not run. */
 static bool hash_of(const char *self, const char *device, const char *isa,
                     int threads, char hash[32])
 {

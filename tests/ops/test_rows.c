@@ -1,6 +1,6 @@
-/* Rows of the operator table that compute numbers: constructors, elementwise
- * operators, reductions, losses, random numbers. On each device that is there,
- * small results print as in PyTorch 2.x. */
+/* Tests operators that compute numbers: constructors, elementwise operators,
+ * reductions, losses, random numbers. On each available device, small results
+ * print as in PyTorch 2.x. */
 #include "rows.h"
 
 static tn_tensor *indices_of(tn_tensor *x)
@@ -46,8 +46,9 @@ static bool close_to(tn_tensor *x, tn_tensor *y)
     return tn_item(tn_allclose(x, y, .rtol = 1e-4, .atol = 1e-7)) == 1;
 }
 
-/* More rows than a block: the results are never in memory as a whole, and the
- * gradient equals that of the simple way. */
+/* More rows than the operator processes in a block. The whole matrix of
+ * intermediate results is never stored, and the gradient equals that of the
+ * simple computation. */
 static void check_blocks(tn_device *device)
 {
     enum { N = 1000, C = 17000, D = 4 };
@@ -441,14 +442,14 @@ static void check_pairs(const rows_input *in)
           "tensor([0.3340, 0.6680, 1.0000], dtype=torch.bfloat16)");
 }
 
-/* A leaf with a NaN and numbers where functions have corners. */
+/* Returns a leaf with NaN and the numbers at which functions have corners. */
 static tn_tensor *corners(void)
 {
     const float at[] = {NAN, -3, -1, 0, 0.25f, 1, 3, 6};
     return tn_requires_grad(tn_tensor_from_array(at, TN_F32, tn_dims(8)));
 }
 
-/* Gradients there: PyTorch 2.15's. */
+/* The gradients at corners are those of PyTorch 2.15. */
 static void check_corners(void)
 {
     const float x_data[] = {1, NAN, 2, 3}, y_data[] = {1, 2, NAN, 1};
@@ -644,7 +645,8 @@ static void check_plain_losses(const rows_input *in)
           "tensor(1.1921e-07)");
 }
 
-/* Random rows: the same numbers everywhere, within their bounds. */
+/* Random operators give the same numbers on every device, within their
+ * bounds. */
 static void check_random(void)
 {
     tn_manual_seed(7);
@@ -674,7 +676,7 @@ static void check_random(void)
                    "%s: dropout scales what it keeps", device_name);
 }
 
-/* Random numbers depend on the seed alone. */
+/* Random numbers depend only on the seed. */
 static tn_tensor *stream(const char *device)
 {
     if (tn_device_set(tn_device_open(device)) < 0)
@@ -693,7 +695,8 @@ static void check_all(const rows_input *in, tn_device *device)
     check_corners();
     check_losses();
     check_random();
-    if (strcmp(device_name, "cpu") == 0) /* reference takes seconds */
+    if (strcmp(device_name, "cpu") == 0) /* the reference plugin needs seconds
+                                          * for this */
         check_blocks(device);
 }
 

@@ -1,6 +1,6 @@
-/* Rows of the operator table that move elements: views and copies, products,
- * windows, indices, bags. On each device that is there, small results print as
- * in PyTorch 2.x. */
+/* Tests operators that move elements: views and copies, products, windows,
+ * indices, embedding bags. On each available device, small results print as in
+ * PyTorch 2.x. */
 #include "rows.h"
 
 static void check_bags(void)

@@ -1,5 +1,6 @@
-/* test_sample.c: random numbers have the distribution that tensors describe,
- * and bad weights are refused. Bounds are five standard deviations. */
+/* test_sample.c: checks that random samples have the distribution that tensors
+ * of weights or probabilities define, and that wrong weights are refused.
+ * Tolerances are five standard deviations. */
 #include <math.h>
 #include <tap.h>
 #include <tenon/ops.h>
@@ -14,7 +15,7 @@ static void refused(const void *got, tn_status code, const char *want)
     tn_error_clear();
 }
 
-/* Checks a share of DRAWS draws. */
+/* Checks the share `got` of DRAWS draws, whose probability is p. */
 static void is_share(double got, double p, const char *what)
 {
     double bound = 5 * sqrt(p * (1 - p) / DRAWS);
@@ -22,7 +23,7 @@ static void is_share(double got, double p, const char *what)
        what, got / DRAWS, p, bound);
 }
 
-/* w holds 0, 1, 2 and 7. */
+/* The weights w are 0, 1, 2 and 7. */
 static void test_multinomial(tn_tensor *w)
 {
     static const double share[] = {0, 0.1, 0.2, 0.7};
@@ -41,7 +42,8 @@ static void test_multinomial(tn_tensor *w)
     is_int(tn_item_int(tn_any(tn_eq(first, second))), 0,
            "without replacement no index is drawn twice");
     is_share(tn_item(tn_sum(tn_eq_scalar(first, 3))), 0.7, "3 comes first");
-    /* 1 after 2: 0.2 * 0.1 / 0.8; 1 after 3: 0.7 * 0.1 / 0.3 */
+    /* element 1 after element 2: 0.2 * 0.1 / 0.8; after element 3: 0.7 * 0.1 /
+     * 0.3 */
     is_share(tn_item(tn_sum(tn_eq_scalar(second, 1))),
              0.2 * 0.1 / 0.8 + 0.7 * 0.1 / 0.3, "1 comes second");
 }

@@ -1,7 +1,7 @@
-/* Elements and rows that lie apart in memory, or side by side across rows, and
- * rows that a group keeps in local memory: the kernels of devices that compile
- * source load each of these in its own way (team.c, plan_tiles.c and
- * plan_cache.c of lib/source). All have the reference's bits on the current
+/* Operands with strided elements or rows, rows interleaved in memory, and rows
+ * that a work-group caches in local memory. Kernels of devices that compile
+ * source load each of these differently (team.c, plan_tiles.c and plan_cache.c
+ * of lib/source). All results have the reference plugin's bits on the current
  * device. */
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include <tap.h>
 #include <tenon/tenon.h>
 
-/* Multiples of 1 / 48 from -4 / 3 to 4 / 3. */
+/* Returns multiples of 1 / 48 from -4 / 3 to 4 / 3. */
 static tn_tensor *numbers(tn_dims_list shape, tn_dtype dtype)
 {
     int64_t count = 1;
@@ -28,7 +28,7 @@ static tn_tensor *numbers(tn_dims_list shape, tn_dtype dtype)
     return tn_to_dtype(x, dtype);
 }
 
-/* ---- what is computed ------------------------------------------------------ */
+/* ---- tested operators ---------------------------------------------------- */
 
 enum { MOST = 16 };
 typedef struct results {
@@ -109,7 +109,7 @@ static results rows(int64_t n, int64_t length, tn_dtype dtype)
     return r;
 }
 
-/* ---- beside the reference -------------------------------------------------- */
+/* ---- comparison with the reference plugin -------------------------------- */
 
 static void test(results (*run)(int64_t, int64_t, tn_dtype), int64_t m,
                  int64_t n, tn_dtype dtype, const char *what)
@@ -140,7 +140,7 @@ int main(void)
     static const tn_dtype types[] = {TN_F32, TN_F64, TN_F16, TN_BF16};
     static const int64_t sides[][2] = {{64, 64}, {65, 130}, {16, 33}, {15, 90},
                                        {3, 200}};
-    /* reduced, then kept */
+    /* size of the reduced dimension, then of the other one */
     static const int64_t lengths[][2] = {{5, 300}, {33, 70}, {1030, 33},
                                          {3000, 4}, {9000, 37}, {2, 1}};
     static const int64_t shapes[][2] = {

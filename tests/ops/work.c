@@ -1,4 +1,4 @@
-/* work.c: see work.h. It wraps the plugin's table. */
+/* work.c: counts work by wrapping a plugin's functions; see work.h. */
 #include "work.h"
 
 #include <device/device.h>
@@ -24,7 +24,8 @@ static double points(const int64_t *extent, uint32_t count)
     return all;
 }
 
-/* The functions of one device, because a queue does not name its device. */
+/* Each device needs its own wrappers, because a queue does not name its
+ * device. */
 #define COUNTING(i)                                                           \
     static tn_status launch_##i(tn_queue *queue, tn_built *built,             \
                                 const tn_launch *launch)                      \

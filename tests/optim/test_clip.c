@@ -1,4 +1,4 @@
-/* Clipping of large gradients. */
+/* Tests clipping of gradients by norm and by value. */
 #include <math.h>
 #include <string.h>
 #include <tenon/tenon.h>
@@ -36,7 +36,7 @@ static void test_norm(void)
     is_double_near(grad_at(p[1], 0), 0, 0, "zeros stay");
     ok(!tn_tensor_grad(p[2]), "where there is no gradient none is made");
 
-    /* 300^2 is beyond float16 */
+    /* 300^2 exceeds the range of float16 */
     tn_tensor *half = with_grad(TN_F16, 300, 400);
     norm = tn_clip_grad_norm(tn_parameters_from(&half, 1), 100);
     is_double_near(norm, 500, 1e-3, "half types are summed in float32");
@@ -49,7 +49,8 @@ static void test_norm(void)
                    "the norm of no gradients is 0");
 }
 
-/* The numbers of torch.nn.utils.clip_grad_norm_, PyTorch 2.15 on a CPU. */
+/* The expected numbers are those of torch.nn.utils.clip_grad_norm_ in PyTorch
+ * 2.15 on a CPU. */
 static void test_orders(void)
 {
     static const struct {
@@ -85,7 +86,8 @@ static void test_orders(void)
         const double order = want[i].order;
         const double norm = tn_clip_grad_norm(tn_parameters_from(p, 3), 1.5,
                                               .norm_type = order);
-        /* a sum of powers may differ in its last bit, and then all do */
+        /* the last bit of a sum of powers may differ, which changes every
+         * clipped gradient */
         const double ulps = order == 2 || order == 1 || !isfinite(order) ||
                                     order <= 0
                                 ? 0
@@ -174,7 +176,7 @@ static void test_mistakes(void)
     tn_error_clear();
 }
 
-/* As PyTorch has it: a norm that is NaN spoils all gradients, and is not passed over. */
+/* As in PyTorch, a NaN norm makes all gradients NaN. */
 static void test_nan(void)
 {
     tn_tensor *p = tn_requires_grad(tn_zeros(tn_dims(2)));

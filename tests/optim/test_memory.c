@@ -1,5 +1,5 @@
-/* Every allocation of optimizers fails in turn: each gives an error and leaks
- * nothing. */
+/* Each allocation of an optimizer fails in turn: the call must report an error
+ * and leak nothing. */
 #include <base/memory.h>
 #include <math.h>
 #include <stdlib.h>

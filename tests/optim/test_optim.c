@@ -1,4 +1,5 @@
-/* Optimizers against torch 2.x: a parameter after four steps. */
+/* Optimizers compared with torch 2.x: the values of a parameter after four
+ * steps. */
 #include <math.h>
 #include <tenon/tenon.h>
 #include "tap.h"
@@ -16,7 +17,7 @@ static tn_tensor *parameter(void)
     return tn_requires_grad(tn_tensor_from_array(start, TN_F32, tn_dims(3)));
 }
 
-/* The gradient of step t: (0.3, -1.5, 2) (t + 1) - p / 2. */
+/* Sets the gradient of step t: (0.3, -1.5, 2) (t + 1) - p / 2. */
 static void set_grad(tn_tensor *p, int t)
 {
     float now[3], slope[] = {0.3f, -1.5f, 2};
@@ -66,7 +67,7 @@ static void test_rules(void)
           0.815483868, 1.01542044, -5.03205585);
     CHECK("Adam", tn_optim_adam(list, .lr = 0.1), 1.04782975, -1.6308918,
           0.114104629);
-    /* 1 - 0.4 is beyond one half, where torch's lerp changes its form */
+    /* 1 - beta1 is 0.6; above one half torch's lerp uses another formula */
     CHECK("Adam, betas, decay",
           tn_optim_adam(list, .lr = 0.1, .beta1 = 0.4, .beta2 = 0.7,
                         .eps = 1e-3, .weight_decay = 0.3),
@@ -113,7 +114,8 @@ static void test_state(void)
     ok(two[0] == 1, "and changes nothing");
 }
 
-/* A step on `other`, after one on the current device. */
+/* Makes a step, moves the parameter to the device `other`, and checks that the
+ * next step is an error. */
 static void test_moved(tn_device *other, tn_tensor *p, tn_optim *optim,
                        const char *name)
 {
@@ -156,7 +158,7 @@ static void test_devices(void)
                "two tensors of state");
 }
 
-/* Fits a line to noise-free points, with gradients computed by hand. */
+/* Fits a line to points without noise; gradients are computed by hand. */
 static void test_descent(void)
 {
     float xs[] = {-1, 0, 1, 2}, ys[] = {-5, -2, 1, 4}; /* 3 x - 2 */

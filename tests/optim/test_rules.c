@@ -1,5 +1,5 @@
-/* The rules' options compared with PyTorch's formulas, computed in double for
- * each element; and what each rule refuses. */
+/* Optimizers with all their options, compared with PyTorch's formulas computed
+ * in double for each element; and the arguments that each refuses. */
 #include <math.h>
 #include <tenon/tenon.h>
 #include "tap.h"
@@ -12,13 +12,15 @@ static tn_tensor *parameter(void)
     return tn_requires_grad(tn_tensor_from_array(start, TN_F32, tn_dims(3)));
 }
 
-/* The gradient of step t, the first being 1; it turns its sign in places. */
+/* Returns the gradient of step t, starting at 1; its sign changes at some
+ * steps. */
 static double gradient(double slope_now, int t, double p)
 {
     return slope_now * (t % 3 == 0 ? -t : t) - 0.5 * p;
 }
 
-/* One element as PyTorch's single-tensor step changes it. */
+/* Parameter and state of one element, as PyTorch's single-tensor step changes
+ * them. */
 typedef struct cell {
     double p, a, b, c, memory;
 } cell;
@@ -43,7 +45,7 @@ static void follow(const char *name, tn_parameter_list *list, tn_optim *optim,
     }
     float got[3] = {0};
     tn_tensor_to_array(p, got, sizeof got);
-    /* six steps of some ten float32 roundings */
+    /* six steps of about ten float32 roundings each */
     for (int i = 0; i < 3; i++)
         is_double_near((double)got[i], x[i].p, 1e-5 + 1e-5 * fabs(x[i].p),
                        "%s: element %d", name, i);
@@ -198,7 +200,8 @@ static void test_options(void)
                           .momentum_decay = 0.1, .weight_decay = 0.3,
                           .decoupled_weight_decay = true),
            nadam_decoupled, .memory = 1);
-    /* A large eps shows the size of the gradient, which NAdam divides out. */
+    /* A large eps makes the step depend on the size of the gradient, which
+     * NAdam otherwise cancels. */
     FOLLOW("NAdam, decay, large eps",
            tn_optim_nadam(list, .lr = 0.02, .beta1 = 0.8, .beta2 = 0.9,
                           .momentum_decay = 0.1, .weight_decay = 0.3,
@@ -222,7 +225,7 @@ static void test_options(void)
            rprop, .b = 0.05);
 }
 
-/* A step of Muon is near to an orthogonal matrix, whatever the gradient. */
+/* A step of Muon is nearly an orthogonal matrix for any gradient. */
 static void test_muon(void)
 {
     float rows[] = {3, 0, 0, 4, 0, 0}, now[6];
@@ -232,7 +235,7 @@ static void test_muon(void)
     is_int(tn_optim_step(optim), TN_OK, "Muon: a step");
     tn_tensor_to_array(p, now, sizeof now);
     /* five iterations bring singular values into [0.5, 1.5] (Jordan); the step
-     * is lr sqrt(3 / 2) as long */
+     * is scaled by lr sqrt(3 / 2) */
     for (int i = 0; i < 6; i++) {
         double size = fabs((double)now[i]) / sqrt(1.5);
         if (rows[i] != 0)
@@ -261,8 +264,8 @@ static tn_optim *lion_of(tn_parameter_list *list)
     return tn_optim_lion(list, .lr = 0.1);
 }
 
-/* Rules that need norms: parameters of any number of dimensions and of half
- * types, without elements, and a gradient of zeros. */
+/* Optimizers that need norms: parameters with any number of dimensions, of half
+ * types, without elements, and a zero gradient. */
 static void test_shapes(void)
 {
     static const tn_dtype dtypes[] = {TN_F32, TN_F16, TN_BF16, TN_F64};
@@ -357,7 +360,7 @@ static void test_lbfgs(void)
        "other rules evaluate once");
 }
 
-/* ---- mistakes ----------------------------------------------------------- */
+/* ---- errors -------------------------------------------------------------- */
 
 #define REFUSED(make, code, text)                                             \
     do {                                                                      \

@@ -1,5 +1,5 @@
-/* Groups of parameters, and the state of optimizers in files: resumed training
- * gives the same bits. */
+/* Tests parameter groups, and optimizer state in files: resumed training gives
+ * the same bits. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ static tn_tensor *matrix(float shift)
                                                  tn_dims(2, 3)));
 }
 
-/* ---- every rule --------------------------------------------------------- */
+/* ---- all optimizers ------------------------------------------------------ */
 
 static tn_optim *sgd(tn_parameter_list *list)
 {
@@ -104,7 +104,8 @@ static const struct {
     {"LAMB", lamb},
 };
 
-/* Two groups; the last parameter has no gradient before step 4. */
+/* A training run with two parameter groups; the last parameter has no gradient
+ * before step 4. */
 typedef struct run {
     tn_tensor *p[3];
     tn_optim *optim;
@@ -161,7 +162,8 @@ static valley valley_start(float shift, int history)
     return v;
 }
 
-/* Saved before the first step, and while the ring of pairs fills and turns. */
+/* Saves before the first step, while the ring buffer of past steps fills, and
+ * after it has wrapped around. */
 static void test_lbfgs(void)
 {
     for (int stop = 0; stop < 5; stop++) {
@@ -246,7 +248,7 @@ static void test_same_bits(void)
         tn_optim_group_set_lr(one.optim, 1, 0.02);
         train(&one, 3, 7);
 
-        train(&two, 0, 5); /* has another past */
+        train(&two, 0, 5); /* so that its state differs before loading */
         tn_optim_set_lr(two.optim, 77);
         is_int(tn_optim_load(two.optim, path), TN_OK, "%s: loaded", name);
         TN_NO_GRAD {
@@ -269,14 +271,14 @@ static void test_same_bits(void)
     }
 }
 
-/* ---- what is saved ------------------------------------------------------- */
+/* ---- saved state --------------------------------------------------------- */
 
 static void ignore(const char *name, tn_tensor *x, void *context)
 {
     (void)name, (void)x, (void)context;
 }
 
-/* A rule without momentum saves 0 as its momentum, not some other number. */
+/* An optimizer without momentum saves a momentum of 0. */
 static void test_no_momentum(void)
 {
     static const struct {
@@ -297,7 +299,7 @@ static void test_no_momentum(void)
     }
 }
 
-/* ---- groups ------------------------------------------------------------- */
+/* ---- parameter groups ---------------------------------------------------- */
 
 static double after_step(tn_optim *optim, tn_tensor *p)
 {
@@ -331,7 +333,7 @@ static void test_groups(void)
                    "set_lr reaches every group");
 }
 
-/* ---- mistakes ----------------------------------------------------------- */
+/* ---- errors -------------------------------------------------------------- */
 
 static void is_refused(bool refused, tn_status code, const char *text,
                        const char *fact)
@@ -347,7 +349,8 @@ static void is_refused(bool refused, tn_status code, const char *text,
     tn_error_clear();
 }
 
-/* Its elements share memory: no step can be taken in place. */
+/* The parameter's elements share memory (a broadcast view), so no step can
+ * change it in place. */
 static void test_refused_step(void)
 {
     tn_tensor *p = tn_requires_grad(

@@ -1,5 +1,6 @@
-/* test_scaler.c: scaled losses. The sequence of scales and steps is that of
- * torch.amp.GradScaler (2.15), whose numbers are in `rounds`. */
+/* test_scaler.c: tests gradient scaling for mixed precision. The sequence of
+ * scales and steps equals that of torch.amp.GradScaler (2.15), whose numbers
+ * are in `rounds`. */
 #include <tenon/tenon.h>
 
 #include "tap.h"
@@ -9,7 +10,8 @@ static double at(tn_tensor *x, int i)
     return tn_item(tn_narrow(x, 0, i, 1));
 }
 
-/* A parameter of two elements whose gradient is g, times the scale. */
+/* Returns an optimizer of a parameter of two elements whose gradient is g times
+ * the scale. */
 static tn_optim *optimizer(tn_tensor **p)
 {
     *p = tn_requires_grad(tn_zeros(tn_dims(2)));
@@ -26,7 +28,8 @@ static tn_status walk(tn_grad_scaler *scaler, tn_optim *opt, tn_tensor *p,
 
 static void test_rounds(void)
 {
-    /* init_scale 4, growth_interval 2: gradient, does it step, scale after */
+    /* init_scale 4, growth_interval 2. Columns: the gradient, whether the
+     * optimizer steps, the scale afterwards. */
     static const struct {
         double g;
         int step;

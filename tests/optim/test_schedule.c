@@ -1,4 +1,5 @@
-/* Schedules: facts that tests/golden does not have, and users' mistakes. */
+/* Tests learning rate schedules: properties that tests/golden does not check,
+ * and errors. */
 #include <math.h>
 #include <stdlib.h>
 #include <tenon/tenon.h>
@@ -36,7 +37,7 @@ static void test_values(void)
     RATES(optim, tn_schedule_polynomial_lr(optim, .total_iters = 4, .power = 2),
           0, "PolynomialLR", 0.1, 0.05625, 0.025, 0.00625, 0, 0);
 
-    /* PyTorch: exp_range scales by gamma^step */
+    /* PyTorch's exp_range scales by gamma^step */
     optim = tn_optim_sgd(parameters(), .lr = 0.1);
     RATES(optim, tn_schedule_cyclic_lr(optim, 1, 3, .step_size_up = 2,
                                        .step_size_down = 1,
@@ -52,7 +53,8 @@ static void test_values(void)
           0.25, 0.2, 0.15, 0.1, 0.05);
 }
 
-/* Two schedules on one optimizer multiply; groups keep their proportion. */
+/* Two schedules on one optimizer multiply; parameter groups keep the ratio of
+ * their rates. */
 static void test_chain(void)
 {
     tn_optim *optim = tn_optim_sgd(parameters(), .lr = 0.1);
@@ -72,8 +74,8 @@ static void test_chain(void)
     }
 }
 
-/* OneCycleLR moves beta1 down while the rate goes up: with a gradient of 1
- * Adam's first step is lr whatever beta1 is, the second depends on it. */
+/* OneCycleLR decreases beta1 while the rate increases. With a gradient of 1,
+ * Adam's first step is lr for any beta1; the second step depends on beta1. */
 static void test_momentum(void)
 {
     double change[2];
@@ -117,7 +119,8 @@ static void test_resume(void)
         tn_schedule_step(schedule);
         want[i] = tn_optim_lr(optim);
     }
-    optim = tn_optim_sgd(parameters(), .lr = 0.7); /* the file knows better */
+    /* loading replaces this rate */
+    optim = tn_optim_sgd(parameters(), .lr = 0.7);
     schedule = tn_schedule_cosine_annealing_lr(optim, 3, .eta_min = 0.01);
     is_int(tn_optim_load(optim, path), TN_OK, "loaded");
     is_int(tn_schedule_set_steps(schedule, 4), TN_OK, "taken up at step 4");
@@ -184,7 +187,7 @@ static void test_functions(void)
     is_double_near(tn_optim_lr(optim), 0.05, 1e-15, "without a change");
 }
 
-/* A second group that is near its lower bound; NaN is no improvement. */
+/* A second parameter group is near its lower bound; NaN is no improvement. */
 static void test_plateau(void)
 {
     tn_optim *optim = tn_optim_sgd(parameters(), .lr = 1);
@@ -238,7 +241,8 @@ static void step_any(tn_schedule *schedule)
     tn_schedule_step_metric(schedule, metric(tn_schedule_steps(schedule)));
 }
 
-/* Stopped at each step: a checkpoint continues with the same bits. */
+/* Stops after each step: a run restored from the checkpoint continues with the
+ * same bits. */
 static void test_resume_all(void)
 {
     char path[] = "/tmp/tenon-test-schedules-XXXXXX";
@@ -281,7 +285,8 @@ static void test_resume_all(void)
     unlink(path);
 }
 
-/* The second schedule of a chain or sequence fails: the first is undone. */
+/* If the second schedule of a chain or sequence fails, the first one's change
+ * is undone. */
 static void test_undone(void)
 {
     tn_optim *optim = tn_optim_sgd(parameters(), .lr = 0.1, .momentum = 0.9);

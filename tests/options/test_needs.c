@@ -1,9 +1,9 @@
-/* test_needs.c: options that have an effect only with another option, or in one
- * mode, one line for each. Without it they are refused, and the message has the
- * call, the option, the reason and what to write instead; with it they are
- * accepted. Also numbers and words that PyTorch refuses. The test fails for
- * each line "needs" or "bounds" of the operator table whose refusal it has not
- * seen. */
+/* test_needs.c: options that have an effect only together with another option,
+ * or in one mode, one line for each. Without the other option they must be
+ * refused, with a message that has the call, the option, the reason and what to
+ * write instead; with it they must be accepted. Also tests numbers and words
+ * that PyTorch refuses. The test fails for each line "needs" or "bounds" of the
+ * operator table for which it has caused no error. */
 #include <limits.h>
 #include <ops/engine/ops.h>
 #include <stdio.h>
@@ -13,11 +13,12 @@
 
 #include "tap.h"
 
-/* The messages that were seen. */
+/* The messages of all refused calls. */
 static char seen[256][256];
 static int seen_count;
 
-/* Was there a message that begins like this and has these words after it? */
+/* Returns whether a message begins with `begin` and contains these words after
+ * it. */
 static bool was_seen(const char *begin, const char *words)
 {
     size_t length = strlen(begin);
@@ -28,8 +29,8 @@ static bool was_seen(const char *begin, const char *words)
     return false;
 }
 
-/* Checks that the pending error refuses call's option with this message and as
- * data, and clears it. */
+/* Checks that the pending error refuses this option of the call, in the message
+ * and in the error details; then clears it. */
 static void is_refusal(const char *call, const char *option, const char *words)
 {
     const tn_error_details *e = tn_error_info();
@@ -53,7 +54,7 @@ static void is_idle(const char *call, const char *option)
     is_refusal(call, option, words);
 }
 
-/* The same for an option with another one of the same meaning. */
+/* Like is_refusal, for an option that excludes another one. */
 static void is_clash(const char *call, const char *option)
 {
     char words[128];
@@ -69,7 +70,8 @@ static void is_clash(const char *call, const char *option)
            tn_error() ? ": " : "", tn_error() ? tn_error() : "");             \
         tn_error_clear();                                                     \
     } while (0)
-/* option in `without` is refused, in `with` taken. */
+/* Checks that the option is refused in the call `without`, and accepted in
+ * `with`. */
 #define NEEDS(call, option, without, with)                                    \
     REFUSED(call, option, is_idle, without, with)
 #define CLASH(call, option, both, alone)                                      \
@@ -106,7 +108,7 @@ static void test_tables(void)
        "a default may be written, since it requests nothing");
 }
 
-/* sparse changes nothing of the values. */
+/* sparse does not change the values. */
 static void test_sparse(void)
 {
     tn_tensor *i = tn_zeros(tn_dims(2, 2), .dtype = TN_I64);
@@ -269,7 +271,7 @@ static void test_layers(void)
           tn_nn_upsample(2, .align_corners = true, .mode = "bilinear"));
 }
 
-/* Two ways to say the same: neither is dropped. */
+/* Two options with the same meaning: setting both is an error. */
 static void test_both(void)
 {
     ok(!tn_nn_conv2d(1, 1, 3, .kernel_sizes = tn_dims(2, 3)),
@@ -371,7 +373,7 @@ static void test_tables_of_text(void)
     unlink(path);
 }
 
-/* ---- numbers that PyTorch refuses -------------------------------------------- */
+/* ---- numbers that PyTorch refuses ---------------------------------------- */
 
 #define BOUNDS(call, argument, outside, inside)                               \
     do {                                                                      \
@@ -406,7 +408,7 @@ static void test_bounds(void)
            tn_scaled_dot_product_attention(q, q, q, NULL, .dropout_p = 1));
 }
 
-/* ---- words that PyTorch refuses ------------------------------------------------ */
+/* ---- words that PyTorch refuses ------------------------------------------ */
 
 /* An invalid word is reported before an option that needs another one. */
 static void test_words(void)
@@ -443,9 +445,9 @@ static void test_words(void)
     }
 }
 
-/* ---- all of the table ---------------------------------------------------------- */
+/* ---- every line of the table is tested ----------------------------------- */
 
-/* "a, b or c" of "a|b|c". */
+/* Writes "a, b or c" for the list "a|b|c". */
 static const char *listed(char *out, size_t room, const char *words)
 {
     size_t n = 0;
@@ -461,7 +463,7 @@ static const char *listed(char *out, size_t room, const char *words)
     return out;
 }
 
-/* Was a value seen to be refused for this line? */
+/* Returns whether a message refused a value for this line of the table. */
 static bool need_was_seen(const tn_op *op, const tn__op_need *need)
 {
     const char *option = op->arg[need->option].name;
@@ -512,7 +514,7 @@ static void test_table(void)
     ok(count > 20, "%d lines of the table", count);
 }
 
-/* ---- a program's own options -------------------------------------------------- */
+/* ---- options of a custom function ---------------------------------------- */
 
 #define OWN_OPTIONS_LIST(X)                                                   \
     X(bool, decays, false)                                                    \
@@ -550,7 +552,7 @@ static void test_own(void)
     tn_error_clear();
     is_int(own(.name = ""), TN_ERR_ARGUMENT, "a string");
     is_idle("own", "name");
-    const char linear[] = "linear"; /* another address */
+    const char linear[] = "linear"; /* a string at another address */
     is_int(own(.mode = linear), TN_OK, "the default's words");
     is_int(own(.mode = "cubic"), TN_ERR_ARGUMENT, "other words");
     is_idle("own", "mode");

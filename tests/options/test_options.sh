@@ -1,7 +1,7 @@
-# Options as programs write them: compiled with strict warnings as C11, C++17
-# and C++20, with gcc and with clang if they are installed, and run. A
-# positional option is warned about and refused. Another language uses them
-# through ctypes.
+# Compiles programs that call functions with options, with strict warnings as
+# C11, C++17 and C++20, with gcc and with clang if they are installed, and runs
+# them. A positional option must cause a warning and an error. A Python program
+# passes options through ctypes.
 . "$top_srcdir/tests/tap.sh"
 
 here=$top_srcdir/tests/options

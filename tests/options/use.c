@@ -43,7 +43,8 @@ int main(void)
     CHECK(tn_grad_scaler_new() && tn_grad_scaler_new(.init_scale = 2));
     CHECK(tn_loader_new(tn_dataset_from_tensors(two(), NULL),
                         .batch_size = 2, .shuffle = true));
-    /* However long a list in a value is: these weights are not dropped. */
+    /* A list may be longer than any fixed buffer: these 70 weights must not be
+     * ignored, and their number is wrong. */
     CHECK(!tn_loader_new(
         tn_dataset_from_tensors(two(), NULL), .weight_count = 70,
         .weights = (const double[]){

@@ -1,5 +1,5 @@
-/* use.h: calls with options as programs write them, for use.c and use.cpp. They
- * must compile without a warning and work. */
+/* use.h: calls of functions with options, in the forms in which programs write
+ * them, for use.c and use.cpp. They must compile without a warning and work. */
 #include <stdio.h>
 #include <string.h>
 #include <tenon/tenon.h>

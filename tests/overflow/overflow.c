@@ -1,4 +1,5 @@
-/* overflow.c: draws the numbers, and runs calls with limits. */
+/* overflow.c: draws extreme numbers, and runs calls with limits on time and
+ * memory; see overflow.h. */
 #include "overflow.h"
 
 #include <base/error.h>
@@ -15,11 +16,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* There where a sanitizer is. */
+/* Not NULL under a sanitizer. */
 extern void __sanitizer_set_death_callback(void (*callback)(void))
     __attribute__((weak));
-/* What is asked of it beside what the environment says: no more than the
- * library may want at once. */
+/* Options of AddressSanitizer in addition to those of the environment: a limit
+ * for a single allocation. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
@@ -27,14 +28,17 @@ const char *__asan_default_options(void)
 }
 
 enum {
-    MEMORY = 256 << 20, /* bytes that a device lends, and the host */
-    HOST_MOST = MEMORY + (16 << 20),    /* that, and what goes with it */
-    RESIDENT_MOST = 3 * (MEMORY >> 20), /* MiB: a device's, its host's, and
-                                           what a call gives back at its end */
+    MEMORY = 256 << 20, /* limit in bytes for a device's memory, and for the
+                         * host's */
+    HOST_MOST = MEMORY + (16 << 20),    /* the host's limit, with space for
+                                         * other allocations */
+    RESIDENT_MOST = 3 * (MEMORY >> 20), /* limit of resident memory in MiB: a
+                                         * device's, the host's, and memory that
+                                         * a call frees when it ends */
     TEXT = 2000
 };
 
-/* ---- numbers ------------------------------------------------------------ */
+/* ---- drawing numbers ----------------------------------------------------- */
 
 uint64_t overflow_seed(void)
 {
@@ -103,12 +107,12 @@ tn_dims_list draw_dims(draws *d)
     return list;
 }
 
-/* ---- one call ----------------------------------------------------------- */
+/* ---- a call -------------------------------------------------------------- */
 
-/* Seen by the parent, whatever becomes of the child. */
+/* Memory shared with the parent process, which reads it if the child ends. */
 static struct shared {
     struct overflow_counts counts;
-    int at; /* the case that runs */
+    int at; /* index of the running case */
     bool too_long;
     char doing[TEXT];
 } * shared;
@@ -146,7 +150,8 @@ void overflow_before(void)
 {
     shared->counts.calls++;
     tn__memory_largest(true);
-    /* a GPU's compiler works in this process, and the driver waits by turning */
+    /* with a GPU the compiler runs in this process, and the driver
+     * busy-waits */
     const bool slow = __sanitizer_set_death_callback || getenv("TENON_TEST_GPU");
     set_timer(ITIMER_PROF, slow ? 10 : 1);
     set_timer(ITIMER_REAL, 30);
@@ -160,7 +165,7 @@ static void wrong(const char *what)
     fflush(stdout);
 }
 
-/* MiB. */
+/* Returns the resident memory in MiB. */
 static long resident(void)
 {
     long pages = 0, all;
@@ -192,7 +197,7 @@ void overflow_after(bool refused, const char *what)
     tn_error_clear();
 }
 
-/* ---- in a process of its own -------------------------------------------- */
+/* ---- running cases in a child process ------------------------------------ */
 
 typedef struct cases {
     int count;
@@ -209,8 +214,8 @@ static void child(const cases *c, int from)
     tn_device *device = tn_device_current();
     signal(SIGPROF, too_long);
     signal(SIGALRM, too_long);
-    /* NVIDIA's driver reserves address space for all memory that a GPU may
-     * have. */
+    /* With a GPU there is no limit on address space, because NVIDIA's driver
+     * reserves as much as a GPU may have. */
     if (!__sanitizer_set_death_callback && !getenv("TENON_TEST_GPU")) {
         const struct rlimit most = {UINT64_C(4) << 30, UINT64_C(4) << 30};
         setrlimit(RLIMIT_AS, &most);

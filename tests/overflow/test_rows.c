@@ -1,5 +1,5 @@
-/* Calls every row of the operator table with extreme numbers in several
- * arguments at once, and with tensors that have more elements than there is
+/* Calls every operator of the table with extreme numbers in several arguments
+ * at once, and with broadcast tensors that have more elements than fit in
  * memory. */
 #include "../ops/misuse.h"
 #include "overflow.h"
@@ -22,7 +22,7 @@ static void add(tn_tensor *x)
     tn_error_clear();
 }
 
-/* One element, shown so often. */
+/* Adds a tensor whose one element is broadcast to this size. */
 static void add_expanded(tn_dtype dtype, double value, tn_dims_list size)
 {
     add(tn_expand(tn_full(TN_SCALAR, value, .dtype = dtype), size));
@@ -60,7 +60,7 @@ static void make_tensors(void)
     add(tn_full(tn_dims(3), tn_scalar_int(INT64_MIN)));
 }
 
-/* ---- a call ------------------------------------------------------------- */
+/* ---- a call -------------------------------------------------------------- */
 
 enum { LISTS = TN__OP_MAX_ARGS };
 static tn_dims_list lists[LISTS];
@@ -104,7 +104,7 @@ static tn_value extreme(const tn_op *op, int i, draws *d, int slot)
     }
 }
 
-/* Floating tensors among the values require a gradient. */
+/* Makes the floating tensors among the arguments require a gradient. */
 static void require_gradients(const tn_op *op, tn_value *value)
 {
     for (int i = 0; i < op->arg_count; i++)
@@ -114,11 +114,11 @@ static void require_gradients(const tn_op *op, tn_value *value)
                 tn_requires_grad(tn_detach(value[i].of.tensor));
 }
 
-/* Backward from the results, with the limits of a call. */
+/* Runs backward from the results, with the limits of a call. */
 static void walk_back(tn_tensor *const *out, int made)
 {
     for (int i = 0; i < made; i++) {
-        /* 2^33 elements may be processed, but not in a second. */
+        /* Processing 2^33 elements is allowed, but not within a second. */
         int64_t numel = tn_tensor_numel(out[i]);
         if (!tn_tensor_requires_grad(out[i]) ||
             (numel > 1 << 24 && numel <= TN__SIZE_SPAN))
@@ -128,7 +128,7 @@ static void walk_back(tn_tensor *const *out, int made)
         overflow_after(status < 0, status >= 0 || tn_error()
                                        ? NULL
                                        : "a walk refused without a message");
-        return; /* its saved values were freed */
+        return; /* an earlier backward freed the saved values */
     }
 }
 
@@ -160,7 +160,7 @@ static void one_row(int row)
         return;
     for (int round = 0, rounds = overflow_rounds(USUAL); round < rounds;
          round++) {
-        /* An ordinary call; a successful one if it is found soon. */
+        /* Makes an ordinary call; a successful one if one is found soon. */
         for (int t = 0; round % 8 == 0 && t < 40; t++) {
             for (int i = 0; i < op->arg_count; i++)
                 base[i] = misuse_ordinary(op, i, draw(&d, UINT32_MAX));
@@ -183,7 +183,8 @@ static const char *name_of(int row)
     return tn_op_at(row)->name;
 }
 
-/* From row FIRST (0) on, or only the one of that name. */
+/* The argument is the index FIRST (0) of the first operator, or the name of the
+ * only operator. */
 int main(int argc, char **argv)
 {
     plan_later();

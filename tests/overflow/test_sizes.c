@@ -1,5 +1,5 @@
-/* Sizes that overflow, in each call that multiplies them: they are refused with
- * a message, and nothing is read or written. */
+/* Sizes that overflow when they are multiplied, in each call that does so: the
+ * call must fail with a message, and must not access memory. */
 #include <base/memory.h>
 #include <tap.h>
 #include <tenon/tenon.h>
@@ -7,7 +7,7 @@
 
 static const int64_t b61 = INT64_C(1) << 61, b62 = INT64_C(1) << 62;
 
-/* Was it refused, in these words? */
+/* Checks that the call was refused with this message. */
 static void told(tn_status code, const char *message)
 {
     if (is_str(tn_error(), message, "refused: %s", message))

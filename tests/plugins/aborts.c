@@ -1,4 +1,5 @@
-/* Aborts the process in device_count, as a library that a plugin uses might. */
+/* A bad plugin: aborts the process in device_count, as a library that a plugin
+ * uses might. */
 #include "fake.h"
 
 static tn_status fatal_count(uint32_t *count)

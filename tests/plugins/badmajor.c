@@ -1,4 +1,4 @@
-/* Has another major version of the ABI. */
+/* A bad plugin: has another major version of the ABI. */
 #include "fake.h"
 
 const tn_plugin *tenon_plugin_v1(const tn_host *h)

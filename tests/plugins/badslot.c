@@ -1,4 +1,4 @@
-/* Lacks a function that every plugin must have. */
+/* A bad plugin: lacks a function that every plugin must have. */
 #include "fake.h"
 
 const tn_plugin *tenon_plugin_v1(const tn_host *h)

@@ -1,6 +1,6 @@
-/* compiled.c: the simplest device with kernels of its own: the core's kernels
- * as plain C (TN_TARGET_C), compiled by the C compiler and loaded with dlopen.
- * Memory is the host's, and calls are synchronous.
+/* compiled.c: a plugin for the simplest device with kernels of its own. Kernels
+ * are printed as plain C (TN_TARGET_C), compiled by the C compiler and loaded
+ * with dlopen. Memory is the host's, and calls are synchronous.
  *
  * Options: "cc", the compiler with its fixed options (cc); "flags", more
  * options (-O1). */
@@ -26,15 +26,16 @@ struct tn_buffer {
     unsigned char *data;
 };
 struct tn_built {
-    const tn_program *program; /* lent until program_free */
+    const tn_program *program; /* owned by the library; valid until
+                                * program_free */
 };
 enum { FAULT_ROOM = 4096 };
 struct tn_queue {
     char unused;
 };
 
-/* The first index fault of this thread's calls since its last sync: those of a
- * synchronous device come from several threads at once. */
+/* The first index fault of this thread's calls since its last sync. (Several
+ * threads may use a synchronous device at once, so each has its own.) */
 static _Thread_local tn_fault first_fault;
 
 static const tn_target target = {.size = sizeof target,
@@ -91,7 +92,7 @@ static bool run_compiler(const char *source, const char *object)
            waitpid(child, &status, 0) == child && status == 0;
 }
 
-/* The folder is there while the compiler runs. */
+/* Compiles a source in a temporary folder, which is removed afterwards. */
 static tn_status compile(const tn_source *text, tn_kernel_c **out)
 {
     char folder[128], source[160], object[160];
@@ -118,7 +119,7 @@ static tn_status compile(const tn_source *text, tn_kernel_c **out)
                   : host->fail(TN_ERR_BUILD, "the C compiler builds no kernel");
 }
 
-/* The kernel of a plan, built if it does not exist yet. */
+/* Returns the kernel of a plan; builds it if it does not exist yet. */
 static tn_status find(const tn_program *program, const tn_plan *plan,
                       tn_kernel_c **out)
 {

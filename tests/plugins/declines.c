@@ -1,4 +1,4 @@
-/* Refuses this host, with a reason. */
+/* A plugin that refuses to load, with a reason. */
 #include "fake.h"
 
 const tn_plugin *tenon_plugin_v1(const tn_host *h)

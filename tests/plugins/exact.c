@@ -1,6 +1,6 @@
-/* Its tables are exactly those of version 1.0 and end where a page ends, so
- * nothing after them may be read. The option `cut` makes those of its
- * extensions shorter by so many bytes. */
+/* A correct plugin whose function tables end at an inaccessible page, exactly
+ * after the fields of version 1.0, so any access after them is a fault. The
+ * option `cut` shortens the tables of its extensions by that many bytes. */
 #include "fake.h"
 
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-/* The correct one. */
+/* The fake device as a correct plugin. */
 #include "fake.h"
 
 const tn_plugin *tenon_plugin_v1(const tn_host *h)

@@ -1,12 +1,14 @@
-/* fake.h: a device that computes nothing, for tests of the loader, the
- * allocator and launches. Bad plugins change its table.
+/* fake.h: a fake device that computes nothing, for tests of the loader, the
+ * allocator and launches. The bad plugins of this folder change its function
+ * table.
  *
- * Options (TENON_FAKE_<KEY>, or after the device's name): `devices`, how many;
- * `async`, failures are reported by a later sync; `hidden`, memory cannot be
- * mapped; `events`, it has events; `memory`, bytes in all; `kind`, the kind of
- * its devices, a number; `storage` and `registers`, its dtypes, a bit for each.
+ * Options (TENON_FAKE_<KEY>, or after the device's name): `devices`, the number
+ * of devices; `async`, failures are reported by a later sync; `hidden`, memory
+ * cannot be mapped; `events`, it has events; `memory`, total bytes; `kind`, the
+ * kind of its devices as a number; `storage` and `registers`, its dtypes as bit
+ * masks.
  *
- * The first parameter of a launch says what it does: 0 nothing, 1 an index
+ * The first parameter of a launch determines its result: 0 success, 1 an index
  * fault, 2 a failure with a reason, 3 one without. A program of 99 instructions
  * cannot be built. */
 #ifndef TN_TESTS_FAKE_H
@@ -229,7 +231,7 @@ static tn_status fake_map(tn_plugin_device *device, tn_buffer *buffer,
     return TN_OK;
 }
 
-/* ---- events: all work is done when it was given --------------------------- */
+/* ---- events: all work is done when it is submitted ----------------------- */
 
 static tn_status fake_event_open(tn_plugin_device *device, tn_event **event)
 {
@@ -257,7 +259,7 @@ static tn_status fake_event_query(tn_event *event, uint32_t *done)
     return TN_OK;
 }
 
-/* The whole table, to be returned or changed. */
+/* Returns the complete function table, which a bad plugin may change. */
 static tn_plugin *fake_table(const tn_host *h, const char *name)
 {
     static tn_plugin table = {

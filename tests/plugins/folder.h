@@ -1,5 +1,5 @@
-/* folder.h: makes folders of plugins for a test: links to built plugins, with
- * manifests of the test. */
+/* folder.h: makes folders of plugins for a test: symbolic links to built
+ * plugins, with manifests that the test writes. */
 #ifndef TN_TESTS_FOLDER_H
 #define TN_TESTS_FOLDER_H
 
@@ -11,16 +11,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static char folder_root[512]; /* removed at the end of the test */
+static char folder_root[512]; /* the folder of the test, removed at its end */
 
-/* $top_builddir/.libs holds what libtool made of check_LTLIBRARIES. */
+/* Writes the path of a built plugin: libtool puts check_LTLIBRARIES into
+ * $top_builddir/.libs. */
 static inline void folder_plugin(char *out, size_t room, const char *name)
 {
     const char *build = getenv("top_builddir");
     snprintf(out, room, "%s/.libs/tn_%s.so", build ? build : ".", name);
 }
 
-/* Makes the folder of the test. Bails out if plugins are missing. */
+/* Creates the folder of the test. Bails out if plugins are missing. */
 static inline void folder_start(void)
 {
     char path[PATH_MAX];
@@ -42,7 +43,7 @@ static inline void folder_end(void)
         note("%s could not be removed", folder_root);
 }
 
-/* Writes root/folder/file; makes the folder. */
+/* Writes root/folder/file; creates the folder. */
 static inline void folder_write(const char *folder, const char *file,
                                 const char *text)
 {
@@ -56,8 +57,8 @@ static inline void folder_write(const char *folder, const char *file,
         bail_out("%s cannot be written", path);
 }
 
-/* Puts the built plugin `name` into root/folder as `as`, with a manifest
- * unless that is NULL. */
+/* Links the built plugin `name` into root/folder under the name `as`. Writes a
+ * manifest unless that is NULL. */
 static inline void folder_add(const char *folder, const char *name,
                               const char *as, const char *manifest)
 {
@@ -73,8 +74,8 @@ static inline void folder_add(const char *folder, const char *name,
         bail_out("no link %s", to);
 }
 
-/* Runs body in a child, because the registry searches plugins once in a
- * process. The child's output is the result. */
+/* Runs body in a child process and returns its output, because a process
+ * searches plugins only once. */
 static inline const char *in_child(void (*body)(void))
 {
     static char text[65536];
@@ -86,7 +87,7 @@ static inline const char *in_child(void (*body)(void))
     if (!pid) {
         dup2(fd[1], STDOUT_FILENO);
         close(fd[0]);
-        alarm(600); /* a child that hangs is a failure */
+        alarm(600); /* ends a child that hangs */
         body();
         fflush(stdout);
         _exit(0);

@@ -1,4 +1,4 @@
-/* Has events that can be recorded but not waited for. */
+/* A bad plugin: has events that can be recorded but not waited for. */
 #include "fake.h"
 
 const tn_plugin *tenon_plugin_v1(const tn_host *h)

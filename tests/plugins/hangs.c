@@ -1,5 +1,5 @@
-/* Never answers when it is asked for its devices, as a driver that waits for a
- * card that is lost. */
+/* A bad plugin: device_count never returns, as with a driver that waits for a
+ * lost card. */
 #include "fake.h"
 
 #include <unistd.h>
@@ -7,7 +7,7 @@
 static tn_status endless_count(uint32_t *count)
 {
     *count = 1;
-    while (pause()) /* a signal's handler ran, and it goes on */
+    while (pause()) /* pause returns after each signal */
         ;
     return TN_OK;
 }

@@ -1,4 +1,5 @@
-/* A plugin of a later minor version: its table is longer than ours. */
+/* A correct plugin of a later minor version: its function table has additional
+ * fields. */
 #include "fake.h"
 
 static struct {

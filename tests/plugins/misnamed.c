@@ -1,4 +1,4 @@
-/* Reports another name than its file's. */
+/* A bad plugin: its name differs from that of its file. */
 #include "fake.h"
 
 const tn_plugin *tenon_plugin_v1(const tn_host *h)

@@ -1,5 +1,5 @@
-/* Its manifest, which the test writes, requires a library that no machine has.
- * Otherwise it would be a good one. */
+/* A correct plugin; its manifest, which the test writes, requires a library
+ * that does not exist. */
 #include "fake.h"
 
 const tn_plugin *tenon_plugin_v1(const tn_host *h)

@@ -1,4 +1,4 @@
-/* A shared object, but no plugin. */
+/* A shared object that is not a plugin. */
 int tenon_nothing(void);
 
 int tenon_nothing(void)

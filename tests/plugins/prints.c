@@ -1,4 +1,4 @@
-/* Prints to the program's output in device_count. */
+/* A bad plugin: prints to the program's standard output in device_count. */
 #include "fake.h"
 
 #include <stdio.h>

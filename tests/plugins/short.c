@@ -1,4 +1,4 @@
-/* Its table is shorter than that of 1.0. */
+/* A bad plugin: its function table is shorter than that of version 1.0. */
 #include "fake.h"
 
 const tn_plugin *tenon_plugin_v1(const tn_host *h)

@@ -1,4 +1,4 @@
-/* copy.c: memory calls of the driver's interface, and copies. */
+/* copy.c: the simulated driver's functions for memory and copies. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ tn_cu_result cuMemAlloc_v2(tn_cu_pointer *pointer, size_t bytes)
     return sim_memory_alloc(sim_current()->device, bytes, pointer);
 }
 
-/* Waits for all work. */
+/* Waits for all work, like the real function. */
 tn_cu_result cuMemFree_v2(tn_cu_pointer pointer)
 {
     ENTER(true);
@@ -32,7 +32,7 @@ tn_cu_result cuMemFree_v2(tn_cu_pointer pointer)
 
 typedef struct locked {
     struct locked *next;
-    unsigned char *at; /* owned */
+    unsigned char *at; /* host memory, owned */
     size_t bytes;
 } locked;
 static locked *locked_blocks;
@@ -86,12 +86,13 @@ static locked *locked_of(const void *host, size_t bytes)
 /* ---- copies ------------------------------------------------------------- */
 
 typedef struct copy {
-    sim_work work;          /* which owns host's memory, if that is a copy */
-    tn_cu_pointer dst, src; /* 0: the host's */
+    sim_work work;          /* first; it owns the host data if that is a copy */
+    tn_cu_pointer dst, src; /* device addresses; 0: host memory */
     unsigned char *host;
     size_t bytes;
-    uint64_t sum; /* hash of the host's bytes when the copy was submitted */
-    unsigned char value; /* of a fill, which has neither src nor host */
+    uint64_t sum; /* hash of the host memory when the copy was submitted, to
+                   * detect changes */
+    unsigned char value; /* value of a fill, which has no source */
 } copy;
 
 static uint64_t sum_of(const unsigned char *at, size_t bytes)
@@ -129,7 +130,8 @@ static tn_cu_result run_copy(sim_work *work, const sim_actor *actor)
     return 0;
 }
 
-/* From pageable memory: the driver has read the bytes when the call returns. */
+/* Submits a copy. The driver has read pageable host memory when the call
+ * returns, so its bytes are copied here. */
 static tn_cu_result give(tn_cu_stream stream, tn_cu_pointer dst,
                          tn_cu_pointer src, const void *host, size_t bytes,
                          unsigned char value)
@@ -154,8 +156,8 @@ static tn_cu_result give(tn_cu_stream stream, tn_cu_pointer dst,
     return sim_give(stream, &c, sizeof c);
 }
 
-/* Checks that the device's side of a copy is device memory and the host's is
- * not. */
+/* Checks that the device address of a copy is device memory and the host
+ * address is not. */
 static tn_cu_result sides_check(tn_cu_pointer device, const void *host,
                                 bool has_host)
 {

@@ -1,21 +1,22 @@
-/* counting.c: a libcuda.so.1 for bench/sass.py: no GPU, and no results. It
- * takes every call. Of each launch it runs a few thread blocks with the PTX
- * interpreter and counts what they do: instructions of warps, and
- * the 32-byte sectors of global memory that each access of a warp covers.
- * Counts of the blocks that ran are scaled to the whole grid. What kernels
- * compute is not right, since most blocks do not run and memory begins as
- * zeros: indices that matter come from the host.
+/* counting.c: a libcuda.so.1 for bench/sass.py, which counts the work of
+ * kernels without a GPU. Every call succeeds. The PTX interpreter runs a few
+ * thread blocks of each launch and counts the warp instructions, and the
+ * 32-byte sectors of global memory that each access of a warp covers. These
+ * counts are scaled to the whole grid. Results of kernels are wrong, since most
+ * blocks do not run and memory is zero at first; indices that matter must come
+ * from the host.
  *
- * SASS_FOLDER  takes NN.ptx, each module's text, and log.tsv, a line each:
- *     case NAME ELEMENTS BYTES   (that it must read and write)
+ *   SASS_FOLDER  the output folder: NN.ptx, the PTX of each module, and
+ *                log.tsv, with these lines:
+ *     case NAME ELEMENTS BYTES   (the least that it must read and write)
  *     launch MODULE KERNEL GRID BLOCK SHARED INSTRUCTIONS LOADS LOAD_BYTES
  *         LOAD_SECTORS STORES STORE_BYTES STORE_SECTORS READ_BYTES WRITE_BYTES
  *     copy BYTES           (read and written)
- *     product              (of cuBLASLt, which is here, too)
- * LOADS are those of threads, 32 for an access of a warp.
- * READ_BYTES and WRITE_BYTES count each sector once.
- * SASS_ARCH    the compute capability (90: 9.0)
- * SASS_UNITS   multiprocessors (132) */
+ *     product              (a call of the simulated cuBLASLt in this file)
+ *                LOADS and STORES count threads, 32 for an access of a warp.
+ *                READ_BYTES and WRITE_BYTES count each sector once.
+ *   SASS_ARCH    the compute capability (90: 9.0)
+ *   SASS_UNITS   the number of multiprocessors (132) */
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -66,8 +67,8 @@ static int number_of(const char *variable, int otherwise)
     return text ? atoi(text) : otherwise;
 }
 
-/* Opens a file of SASS_FOLDER. Ends the process if that is not possible, since
- * the driver is useless without it. */
+/* Opens a file of SASS_FOLDER. Ends the process if that fails, since no results
+ * could be written. */
 static FILE *file_of(const char *name)
 {
     const char *folder = getenv("SASS_FOLDER");
@@ -81,7 +82,7 @@ static FILE *file_of(const char *name)
     return file;
 }
 
-/* Begins a case, to which the following launches belong. */
+/* Starts a case; the following launches belong to it. */
 EXPORT void sass_case(const char *name, double elements, double least);
 void sass_case(const char *name, double elements, double least)
 {
@@ -90,17 +91,17 @@ void sass_case(const char *name, double elements, double least)
     fflush(out);
 }
 
-/* ---- memory: of the process, no page of it before it is touched --------- */
+/* ---- memory: pages of this process, allocated when first accessed -------- */
 
 typedef struct block {
     uint64_t at;
     size_t bytes;
-    uint64_t seen[2]; /* sectors, read and written */
+    uint64_t seen[2]; /* number of sectors read and written */
 } block;
-static block blocks[BLOCKS]; /* by rising address */
+static block blocks[BLOCKS]; /* sorted by address */
 static size_t block_count;
 
-/* The first block that ends after this address. */
+/* Returns the index of the first block that ends after this address. */
 static size_t block_after(uint64_t at)
 {
     size_t low = 0, high = block_count;
@@ -172,7 +173,7 @@ tn_cu_result cuMemFreeHost(void *pointer)
     return 0;
 }
 
-/* ---- what the blocks that run do ---------------------------------------- */
+/* ---- counting the accesses of thread blocks ------------------------------ */
 
 enum { READ, WRITE };
 typedef struct tally {
@@ -180,7 +181,7 @@ typedef struct tally {
 } tally;
 static tally now;
 
-/* The accessed sectors: a hash table with open addressing. */
+/* Set of accessed sectors: a hash table with open addressing. */
 static uint64_t *touched;
 static size_t touched_room, touched_count;
 
@@ -215,8 +216,8 @@ static bool touched_grow(void)
     return true;
 }
 
-/* One access of a warp, or of one thread. A sector that it covers several times
- * counts once. lanes: 32 (including inactive threads), or 1. */
+/* Counts an access of a warp (lanes is 32, including inactive threads) or of
+ * one thread (1). A sector that the access covers several times counts once. */
 static void count_access(int how, const uint64_t *at, unsigned count,
                          size_t bytes, unsigned lanes)
 {
@@ -241,8 +242,8 @@ static void count_access(int how, const uint64_t *at, unsigned count,
     }
 }
 
-/* An address outside of all blocks: kernels may compute any address from
- * missing results. */
+/* Memory for accesses outside of all blocks, which happen because missing
+ * results lead to arbitrary addresses. */
 static unsigned char nowhere[256];
 
 void *sim_memory_at(const sim_actor *actor, int how, const char *what,
@@ -252,7 +253,7 @@ void *sim_memory_at(const sim_actor *actor, int how, const char *what,
     const uint64_t one = at;
     count_access(how == SIM_READ ? READ : WRITE, &one, 1, bytes, 1);
     /* Only atomic instructions write here. Kernels use them to report indices
-     * out of range, which missing results may be. */
+     * out of range, which wrong results may cause. */
     return how == SIM_READ && block_of(at, bytes) ? (void *)(uintptr_t)at
                                                   : nowhere;
 }
@@ -277,10 +278,11 @@ struct CUfunc_st {
     struct CUmod_st *of;
     const ptx_kernel *kernel;
     char name[128];
-    struct launched *launched; /* of which the counts are known */
+    struct launched *launched; /* earlier launches, whose counts are known */
 };
 
-/* A launch with the same arguments, apart from its buffers. */
+/* A launch, for comparison with later ones that have the same arguments except
+ * for their buffers. */
 typedef struct launched {
     struct launched *older;
     unsigned grid, block;
@@ -362,8 +364,8 @@ static tn_cu_result count_launch(const ptx_launch *launch, tally *counts)
     return error;
 }
 
-/* The counts of a launch, taken from an earlier one with the same arguments if
- * there was one. */
+/* Returns the counts of a launch; those of an earlier launch if it had the same
+ * arguments. */
 static tn_cu_result counts_of(tn_cu_function f, ptx_launch *launch,
                               const unsigned char *words, size_t bytes,
                               tally *counts)
@@ -399,7 +401,8 @@ tn_cu_result cuLaunchKernel(tn_cu_function f, unsigned gx, unsigned gy,
         return TN_CU_OUT_OF_MEMORY;
     for (size_t i = 0; i < count; i++)
         memcpy(values + offset[i], parameters[i], bytes[i]);
-    /* The last parameter is the words, unless they lie in a buffer. */
+    /* The last parameter is the struct of argument words, unless they are in a
+     * buffer. */
     const size_t words = count && bytes[count - 1] > 8 ? bytes[count - 1] : 0;
     ptx_launch launch = {f->kernel, gx, bx, values, 0, NULL};
     tally t = {0};
@@ -528,7 +531,7 @@ tn_cu_result cuDeviceGetAttribute(int *value, int attribute,
     return 0;
 }
 
-/* NVRTC opens whatever is called libcuda.so.1 and calls this. */
+/* NVRTC opens any libcuda.so.1 and calls this function. */
 EXPORT tn_cu_result cuGetExportTable(const void **table,
                                      const tn_cu_uuid *uuid);
 tn_cu_result cuGetExportTable(const void **table, const tn_cu_uuid *uuid)
@@ -538,8 +541,8 @@ tn_cu_result cuGetExportTable(const void **table, const tn_cu_uuid *uuid)
     return TN_CU_NOT_FOUND;
 }
 
-/* Calls that always succeed. A handle that they make is the address of one
- * byte. Arguments are not checked. */
+/* Functions that always succeed without checking arguments. A handle that they
+ * return is the address of this byte. */
 static char handle;
 #define SUCCEEDS(name, parameters, ...)                                       \
     tn_cu_result name parameters                                              \

@@ -1,8 +1,8 @@
-/* cublaslt.c: a libcublasLt.so.13 for the simulated driver: the functions that
- * backends/cuda calls, computed by OpenBLAS when the stream runs. It checks
- * what the library requires: matching dimensions, alignment as declared, a
- * workspace as large as declared, valid memory. Halves are multiplied in float
- * and rounded once. */
+/* cublaslt.c: a libcublasLt.so.13 for the simulated driver, with the functions
+ * that backends/cuda calls. OpenBLAS computes the products when the stream
+ * runs. The functions check what the real library requires: matching
+ * dimensions, alignment and workspace as declared, valid memory. Half types are
+ * multiplied in float32 and rounded once. */
 #include <math.h>
 
 #include "../../backends/cuda/cublaslt.h"
@@ -13,28 +13,30 @@
 TN_LT_MAP(DECLARE)
 #undef DECLARE
 
-/* Each algorithm needs a workspace of so many bytes, and overwrites it, as real
- * ones do. */
+/* The workspace in bytes that each algorithm needs and overwrites, like the
+ * real ones. */
 #define WORKSPACE 4096
 
 struct cublasLtContext { int unused; };
 
-/* An operation, a layout or a preference, as it was set. */
+/* An operation, a layout or a preference, with the attributes that were set.
+ * turned: transposed. */
 enum { BIAS, AUX, SCALE_A, SCALE_B, POINTERS };
 struct tn_lt_opaque {
-    int compute, turned[2];                   /* of an operation */
+    int compute, turned[2];                   /* fields of an operation */
     uint32_t epilogue;
     int64_t aux_ld;
     tn_cu_pointer at[POINTERS];
-    int type, count;                          /* of a layout */
+    int type, count;                          /* fields of a layout */
     int64_t rows, columns, ld, stride;
-    uint64_t workspace;                       /* of a preference */
+    uint64_t workspace;                       /* fields of a preference */
     uint32_t reductions, align[4];
 };
 typedef struct tn_lt_opaque opaque;
 
 typedef struct product {
-    int type, types[3], turned[2], count; /* of a, b and c; type: of c */
+    int type, types[3], turned[2], count; /* types[], turned[] of a, b and c;
+                                           * type: that of c */
     int64_t m, n, k, rows[3], columns[3], ld[3], stride[3], aux_ld;
     uint32_t epilogue;
     tn_cu_pointer matrix[3], workspace, at[POINTERS];
@@ -56,7 +58,7 @@ static tn_dtype dtype_of(int type)
                                   : TN_F8E5M2;
 }
 
-/* ---- a product, when its stream runs ------------------------------------ */
+/* ---- computing a product, when its stream runs --------------------------- */
 
 static size_t bytes_of(int type)
 {
@@ -64,7 +66,7 @@ static size_t bytes_of(int type)
                                                                            : 2;
 }
 
-/* Element i of a matrix of any floating type. */
+/* Returns element i of a matrix of any floating type as float. */
 static float load(const char *at, int64_t i, int type)
 {
     const size_t bytes = bytes_of(type);
@@ -84,7 +86,8 @@ static void store(char *at, int64_t i, int type, float f)
            bytes);
 }
 
-/* A matrix's floats: in place, or converted into *owned. */
+/* Returns a matrix's elements as float: the memory itself, or a converted copy
+ * in *owned. */
 static const float *floats(int type, const char *at, int64_t count,
                            float **owned)
 {
@@ -96,7 +99,7 @@ static const float *floats(int type, const char *at, int64_t count,
     return *owned;
 }
 
-/* ---- what follows it ---- */
+/* ---- epilogues ----------------------------------------------------------- */
 
 static float gelu(float x, bool derivative)
 {
@@ -108,7 +111,8 @@ static float gelu(float x, bool derivative)
                                 (1 + 3 * 0.044715f * x * x);
 }
 
-/* Element (i, j) of d, from its sum. aux is written with KEEP, read with BACK. */
+/* Applies the epilogue to the sum s; returns element (i, j) of d. aux is
+ * written with KEEP and read with BACK. */
 static float finished(const product *p, float s, int64_t i, int64_t j,
                       const char *bias, char *aux)
 {
@@ -129,7 +133,7 @@ static float finished(const product *p, float s, int64_t i, int64_t j,
     return relu ? s < 0 ? 0 : s : e & TN_LT_GELU ? gelu(s, false) : s;
 }
 
-/* The sums of op(a)'s rows or op(b)'s columns, which are k long. */
+/* Sums the rows of op(a) or the columns of op(b), which have k elements. */
 static void sums(const product *p, const float *x, char *bias)
 {
     const int b = p->epilogue == TN_LT_SUMS_B;
@@ -143,7 +147,7 @@ static void sums(const product *p, const float *x, char *bias)
     }
 }
 
-/* OpenBLAS's, of op(a) op(b) alpha + beta c, of floats or doubles. */
+/* Calls OpenBLAS's gemm, alpha op(a) op(b) + beta c, for float or double. */
 #define MULTIPLY(type, name, p, a, b, c)                                      \
     do {                                                                      \
         enum { BY_COLUMN = 102, PLAIN = 111, TURNED = 112 };                  \
@@ -183,7 +187,8 @@ static void one_single(const product *p, const int64_t span[3], const char *a,
         free(owned[i]);
 }
 
-/* Bias or sums, aux, and the scales, which go into alpha. */
+/* Gets the memory of the bias or sums and of aux, and multiplies the scales
+ * into alpha. */
 static tn_cu_result reach_around(product *p, const sim_actor *actor,
                                  char *around[2])
 {
@@ -197,7 +202,7 @@ static tn_cu_result reach_around(product *p, const sim_actor *actor,
             actor, e & TN_LT_BIAS ? SIM_READ : SIM_WRITE,
             "cublasLtMatmul's bias", p->at[BIAS], (size_t)(count * bytes),
             &error);
-    if (!error && e & TN_LT_KEEP) /* BACK has this bit, too */
+    if (!error && e & TN_LT_KEEP) /* BACK includes this bit, too */
         around[AUX] = driver.reach(
             actor, e & (8 | 64) ? SIM_CARRY : SIM_WRITE,
             "cublasLtMatmul's aux", p->at[AUX],
@@ -221,7 +226,8 @@ static tn_cu_result run(void *context, const sim_actor *actor)
                                         "cublasLtMatmul's read of B",
                                         "cublasLtMatmul's write"};
     char *reached[3], *around[2] = {NULL, NULL};
-    int64_t span[3], step[3]; /* numbers of one; bytes to the next */
+    int64_t span[3], step[3]; /* span: elements of one matrix; step: bytes to
+                               * the next one */
     tn_cu_result error = reach_around(p, actor, around);
     if (error)
         return error;
@@ -230,7 +236,7 @@ static tn_cu_result run(void *context, const sim_actor *actor)
         span[i] = (p->columns[i] - 1) * p->ld[i] + p->rows[i];
         step[i] = p->stride[i] * each;
         int64_t all = (p->count - 1) * p->stride[i] + span[i];
-        /* the gaps between columns may be uninitialized */
+        /* gaps between columns may be uninitialized */
         bool whole = all == p->rows[i] * p->columns[i] * p->count;
         const int how = i == 2 ? SIM_WRITE : whole ? SIM_READ : SIM_CARRY;
         reached[i] = driver.reach(actor, how, what[i], p->matrix[i],
@@ -257,7 +263,7 @@ static tn_cu_result run(void *context, const sim_actor *actor)
     return 0;
 }
 
-/* ---- what can be computed ------------------------------------------------ */
+/* ---- supported products -------------------------------------------------- */
 
 static bool refuse(const char *why)
 {
@@ -265,7 +271,7 @@ static bool refuse(const char *why)
     return false;
 }
 
-/* Checks the requirements of cublasLt.h and its manual. */
+/* Checks the requirements that cublasLt.h and its manual define. */
 static bool fits_around(const opaque *operation, const opaque *a,
                         const opaque *b, const product *p)
 {
@@ -325,7 +331,7 @@ static bool fill(const opaque *operation, const opaque *a, const opaque *b,
     return fits_around(operation, a, b, p);
 }
 
-/* ---- the library --------------------------------------------------------- */
+/* ---- functions of the library -------------------------------------------- */
 
 HANDLES(tn_lt_status, tn_lt_handle, cublasLtCreate, cublasLtDestroy)
 
@@ -338,10 +344,11 @@ static tn_lt_status make(opaque **out, opaque like)
     return 0;
 }
 
-/* An attribute that can be set: its number and its field. */
+/* An attribute that can be set: its number, and the offset and size of its
+ * field. */
 typedef struct attribute {
     int number;
-    size_t at, bytes; /* 0: behind the last */
+    size_t at, bytes; /* bytes 0: end of the list */
 } attribute;
 #define AT(number, field)                                                     \
     {number, offsetof(opaque, field), sizeof(((opaque *)NULL)->field)}
@@ -398,20 +405,21 @@ tn_lt_status cublasLtMatmulPreferenceCreate(tn_lt_preference *preference)
     return make(preference, (opaque){.align = {256, 256, 256, 256}});
 }
 
-/* The known alignment of a pointer, up to 256. */
+/* Returns the alignment of an address, up to 256. */
 static uint64_t lowest(tn_cu_pointer at)
 {
     return (256 | at) & (0 - (256 | at));
 }
 
-/* The algorithm remembers the alignment that it was found for. */
+/* The algorithm stores the alignment that it was chosen for. */
 tn_lt_status cublasLtMatmulAlgoGetHeuristic(
     tn_lt_handle handle, tn_lt_operation operation, tn_lt_layout a,
     tn_lt_layout b, tn_lt_layout c, tn_lt_layout d,
     tn_lt_preference preference, int wanted, tn_lt_found *found, int *count)
 {
     product p;
-    const char *none = getenv("TENON_SIM_NO_ALGORITHM"); /* m */
+    /* products with this m have no algorithm */
+    const char *none = getenv("TENON_SIM_NO_ALGORITHM");
     *count = 0;
     if (!handle || wanted < 1 || c != d)
         return TN_LT_INVALID_VALUE;
@@ -432,7 +440,7 @@ tn_lt_status cublasLtMatmulAlgoGetHeuristic(
 static bool keeps_promises(const product *p, const tn_lt_algorithm *algorithm,
                            size_t workspace_bytes)
 {
-    for (int i = 0; i < 4; i++) /* of c and of d, which is c here */
+    for (int i = 0; i < 4; i++) /* a, b, c, and d, which is c here */
         if (p->matrix[i < 3 ? i : 2] % algorithm->data[i])
             return refuse("cuBLASLt: a matrix is less aligned than promised");
     if (p->at[BIAS] % (algorithm->data[7] & 0xffff) ||
@@ -469,6 +477,6 @@ tn_lt_status cublasLtMatmul(tn_lt_handle handle, tn_lt_operation operation,
     p.workspace = (uintptr_t)workspace;
     if (!keeps_promises(&p, algorithm, workspace_bytes))
         return TN_LT_INVALID_VALUE;
-    /* EXECUTION_FAILED */
+    /* 13: EXECUTION_FAILED */
     return driver.call(stream, run, &p, sizeof p) ? 13 : 0;
 }

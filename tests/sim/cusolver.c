@@ -1,6 +1,6 @@
-/* cusolver.c: a libcusolver.so.12 for the simulated driver: the functions that
- * backends/cuda calls, computed by OpenBLAS's LAPACK when the stream runs, in
- * the given workspace. Memory is checked as for a kernel. */
+/* cusolver.c: a libcusolver.so.12 for the simulated driver, with the functions
+ * that backends/cuda calls. OpenBLAS's LAPACK computes them when the stream
+ * runs, in the given workspace. Memory accesses are checked as for a kernel. */
 #include <stdio.h>
 
 #include "../../backends/cuda/cusolver.h"
@@ -20,26 +20,29 @@ struct cusolverDnContext { tn_cu_stream stream; };
 struct cublasContext { tn_cu_stream stream; };
 struct syevjInfo { int unread; };
 
-/* ---- a routine, when its stream runs ------------------------------------ */
+/* ---- running a LAPACK routine, when its stream runs ---------------------- */
 
-/* An argument, passed by address: a letter, a number, or device memory. */
+/* An argument of a LAPACK routine, passed by address: a letter, an integer, or
+ * device memory. */
 typedef struct value {
     char letter;
-    int64_t number; /* an int is its lower half */
+    int64_t number; /* a 32-bit integer is its lower half */
     const void *at;
-    size_t count; /* of numbers; 0: no memory */
-    int how, bytes; /* SIM_READ ...; 0: those of the type at hand */
+    size_t count; /* number of elements; 0: the argument is not memory */
+    int how, bytes; /* how: SIM_READ, ...; bytes: element size, 0: that of the
+                     * routine's type */
 } value;
 
-/* Arguments after the routine's own are further memory that it uses. */
+/* A call of a routine. Entries of v[] after the routine's own arguments are
+ * further memory that it uses. */
 typedef struct task {
     char name[8];
     int single;
     value v[16];
 } task;
 
-/* Fortran calls pass addresses. Each routine reads as many as it has
- * parameters. */
+/* All Fortran arguments are addresses, so any routine can be called with 15 of
+ * them; it reads as many as it has parameters. */
 #define FIVE void *, void *, void *, void *, void *
 typedef void routine(FIVE, FIVE, FIVE);
 
@@ -68,10 +71,11 @@ static tn_cu_result go(void *context, const sim_actor *actor)
 
 static tn_solver_status give(tn_cu_stream stream, task t)
 {
-    return driver.call(stream, go, &t, sizeof t) ? 6 : 0; /* it has failed */
+    /* 6: execution failed */
+    return driver.call(stream, go, &t, sizeof t) ? 6 : 0;
 }
 
-/* ---- the library --------------------------------------------------------- */
+/* ---- functions of the library -------------------------------------------- */
 
 #define HANDLES_OF(type, create, destroy, set)                                \
     HANDLES(tn_solver_status, type, create, destroy)                          \
@@ -83,7 +87,7 @@ HANDLES_OF(tn_blas_handle, cublasCreate_v2, cublasDestroy_v2,
 HANDLES(tn_solver_status, tn_solver_jacobi, cusolverDnCreateSyevjInfo,
         cusolverDnDestroySyevjInfo)
 
-/* Both types' functions. */
+/* Defines the functions for double (D) and float (S). */
 #define TYPED(before, behind, parameters, ...)                                \
     tn_solver_status before##D##behind parameters                             \
     { enum { single }; __VA_ARGS__ }                                          \
@@ -101,12 +105,13 @@ ROOM_OF_TWO(geqrf, 32 * n)
 TYPED(cusolverDn, orgqr_bufferSize, (S, int m, int n, int k, const void *a,
                                      int ld, const void *tau, int *room),
       (void)m, (void)k, (void)a, (void)ld, (void)tau; ROOM(32 * n))
-#define SYEVD(n) (1 + 6 * (n) + 2 * (n) * (n)) /* and 3 + 5 n whole numbers */
+/* Workspace of syevd in elements; it also needs 3 + 5 n integers. */
+#define SYEVD(n) (1 + 6 * (n) + 2 * (n) * (n))
 TYPED(cusolverDn, syevj_bufferSize, (S, int v, int u, int n, const void *a,
                                      int ld, const void *w, int *room,
                                      tn_solver_jacobi sweeps),
       (void)v, (void)u, (void)a, (void)ld, (void)w;
-      if (!sweeps) return 3; /* INVALID_VALUE */
+      if (!sweeps) return 3; /* 3: INVALID_VALUE */
       ROOM(SYEVD(n) + 3 + 5 * n))
 TYPED(cusolverDn, gesvd_bufferSize, (S, int m, int n, int *room),
       ROOM(5 * (m + n)))
@@ -160,7 +165,7 @@ TYPED(cusolverDn, gesvd, (S, signed char job, signed char jobvt, int m, int n,
                           void *a, int ld, void *s, void *u, int ldu, void *vt,
                           int ldvt, void *work, int room, void *z, int *info),
       const int columns = job == 'A' ? m : job == 'S' ? n : 0;
-      if (m < n || job != jobvt || !z) return 3; /* INVALID_VALUE */
+      if (m < n || job != jobvt || !z) return 3; /* 3: INVALID_VALUE */
       CALL("gesvd", LETTER((char)job), LETTER((char)job), NUMBER(m), NUMBER(n),
            MATRIX(a, m, n, ld, SIM_READ), NUMBER(ld), LIST(s, n, SIM_WRITE),
            MATRIX(u, m, columns, ldu, SIM_WRITE), NUMBER(ldu),

@@ -1,5 +1,6 @@
-/* driver.c: calls of the driver: their entry and exit, devices, contexts,
- * handles, modules and launches. One lock guards everything. */
+/* driver.c: the simulated CUDA driver: checks at the entry and exit of each
+ * call, devices, contexts, handles, modules and launches. One lock protects all
+ * data. */
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,7 +11,7 @@
 
 struct CUmod_st {
     sim_handle handle;
-    ptx_module *module; /* owned until it is unloaded */
+    ptx_module *module; /* owned until the module is unloaded */
 };
 struct CUfunc_st {
     struct CUmod_st *of;
@@ -19,18 +20,18 @@ struct CUfunc_st {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool is_open;
-/* This process was forked from one in which cuInit had run: as with a real
- * driver it refuses every call. */
+/* Whether the process was forked after cuInit: all calls then fail, as with a
+ * real driver. */
 static bool is_forked;
 static int device_count = 1;
 static struct CUctx_st contexts[MOST_DEVICES];
 static sim_handle *handles;
 static _Thread_local struct CUctx_st *current;
 static char said[4096];
-static uint32_t seed; /* 0: nothing is random */
+static uint32_t seed; /* seed of the random order of work; 0: not random */
 
-/* Failures on demand: the n-th call from now, of that name if one is given,
- * returns this error; failed_name: the function that did. */
+/* A requested failure: the n-th call from now, of the function fail_name if
+ * that is set, returns this error. failed_name: the function that failed. */
 static long fail_in = -1;
 static char fail_name[64];
 static const char *failed_name;
@@ -65,15 +66,15 @@ unsigned sim_random(unsigned limit)
 {
     if (!seed)
         return 0;
-    seed ^= seed << 13; /* G. Marsaglia, "Xorshift RNGs" */
+    seed ^= seed << 13; /* xorshift (G. Marsaglia, "Xorshift RNGs") */
     seed ^= seed >> 17;
     seed ^= seed << 5;
     return seed % limit;
 }
 
-/* ---- for tests ---------------------------------------------------------- */
+/* ---- functions for tests ------------------------------------------------- */
 
-/* Copies the reports since the last call to the caller's memory. */
+/* Copies the reports since the last call into the caller's memory. */
 EXPORT void sim_reports(char *out, size_t room);
 void sim_reports(char *out, size_t room)
 {
@@ -83,8 +84,8 @@ void sim_reports(char *out, size_t room)
 }
 
 /* Makes the n-th call from now (0: the next) of the function of that name
- * (NULL: of any) return error, and all later ones if the error is one that
- * loses the context. */
+ * (NULL: of any) return this error. If the error is one that destroys the
+ * context, all later calls return it, too. */
 EXPORT void sim_fail(const char *name, long n, tn_cu_result error);
 void sim_fail(const char *name, long n, tn_cu_result error)
 {
@@ -95,7 +96,8 @@ void sim_fail(const char *name, long n, tn_cu_result error)
     failed_name = NULL;
 }
 
-/* The function that failed; NULL: the call has not come yet. */
+/* Returns the name of the function that failed; NULL if no call has failed
+ * yet. */
 EXPORT const char *sim_failed(void);
 const char *sim_failed(void)
 {
@@ -103,7 +105,7 @@ const char *sim_failed(void)
     return failed_name;
 }
 
-/* Resets the devices: clears faults and drops pending work. */
+/* Resets the devices: clears errors and drops pending work. */
 EXPORT void sim_mend(void);
 void sim_mend(void)
 {
@@ -115,17 +117,17 @@ void sim_mend(void)
     }
 }
 
-/* For the simulated libraries. */
+/* Prints a report for the simulated libraries. */
 void sim_library_says(const char *text)
 {
     HOLD();
     sim_report("%s", text);
 }
 
-/* ---- entering a call ---------------------------------------------------- */
+/* ---- entry of a call ----------------------------------------------------- */
 
-/* Errors of kernels that, as the manual says, "leave the process in an
- * inconsistent state". */
+/* Returns whether this is an error of a kernel that, as the manual says,
+ * "leaves the process in an inconsistent state". */
 static bool is_sticky(tn_cu_result error)
 {
     return error == TN_CU_ILLEGAL_ADDRESS || error == TN_CU_LAUNCH_TIMEOUT ||
@@ -162,8 +164,8 @@ struct CUctx_st *sim_current(void)
     return current;
 }
 
-/* Zeroed memory that is never freed. It uses few malloc blocks, since tests
- * count blocks to find leaks. */
+/* Returns zeroed memory that is never freed. It uses few malloc blocks, since
+ * tests count blocks to find leaks. */
 static void *keep(size_t bytes)
 {
     static struct chunk {
@@ -211,7 +213,7 @@ tn_cu_result sim_handle_check(const void *handle, const char *kind,
     return SIM_INVALID_HANDLE;
 }
 
-/* Reports what the user of a context has not released. */
+/* Reports the objects of a context that the user has not released. */
 static void say_left(const struct CUctx_st *context)
 {
     const size_t buffers = sim_memory_live(context->device);
@@ -226,7 +228,7 @@ static void say_left(const struct CUctx_st *context)
         }
 }
 
-/* ---- the driver and its devices ----------------------------------------- */
+/* ---- initialisation and devices ------------------------------------------ */
 
 static void after_fork(void)
 {
@@ -262,7 +264,7 @@ tn_cu_result cuDriverGetVersion(int *version)
 #define ERROR(of, name, text) {of##name, {"CUDA_ERROR_" #name, text}}
 static const struct {
     tn_cu_result error;
-    const char *said[2]; /* its name, and what it means */
+    const char *said[2]; /* the error's name and its description */
 } errors[] = {
     {0, {"CUDA_SUCCESS", "no error"}},
     ERROR(TN_CU_, INVALID_VALUE, "invalid argument"),
@@ -373,7 +375,7 @@ tn_cu_result cuDeviceGetAttribute(int *value, int attribute,
     return 0;
 }
 
-/* NVRTC opens whatever is called libcuda.so.1 and calls this. */
+/* NVRTC opens any libcuda.so.1 and calls this function. */
 EXPORT tn_cu_result cuGetExportTable(const void **table,
                                      const tn_cu_uuid *uuid);
 tn_cu_result cuGetExportTable(const void **table, const tn_cu_uuid *uuid)
@@ -475,7 +477,7 @@ tn_cu_result cuModuleGetFunction(tn_cu_function *function, tn_cu_module module,
 }
 
 typedef struct launch_work {
-    sim_work work; /* owns the launch's parameters */
+    sim_work work; /* first; it owns the launch's parameters */
     ptx_launch launch;
 } launch_work;
 
@@ -484,7 +486,8 @@ static tn_cu_result run_launch(sim_work *work, const sim_actor *actor)
     return ptx_run(&((launch_work *)work)->launch, actor);
 }
 
-/* One-dimensional grids only, as the plugin launches. */
+/* Checks the grid, which may only have one dimension, as in the plugin's
+ * launches. */
 static tn_cu_result launch_check(const struct CUfunc_st *f, unsigned gx,
                                  unsigned gy, unsigned gz, unsigned bx,
                                  unsigned by, unsigned bz)
@@ -502,14 +505,14 @@ static tn_cu_result launch_check(const struct CUfunc_st *f, unsigned gx,
     return 0;
 }
 
-/* The values of a launch's parameters; *out is the caller's. */
+/* Copies the values of a launch's parameters to *out; the caller frees it. */
 static tn_cu_result values_of(const struct CUfunc_st *f, void **parameters,
                               unsigned char **out)
 {
     size_t count;
     const size_t *offset, *bytes;
     size_t total = ptx_parameters(f->kernel, &count, &offset, &bytes);
-    if (total > 4096) /* of CUDA before 12.1 */
+    if (total > 4096) /* the limit of CUDA before 12.1 */
         return sim_refuse(TN_CU_INVALID_VALUE, "%zu bytes of parameters",
                           total);
     for (size_t i = 0; i < count; i++)

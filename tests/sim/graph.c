@@ -1,5 +1,5 @@
-/* graph.c: captured graphs and their executables. A launch of one repeats the
- * captured work as one piece of work of the stream. */
+/* graph.c: captured graphs and executable graphs. A launch of a graph repeats
+ * the captured work as one piece of work of the stream. */
 #include "sim.h"
 
 struct CUgraphExec_st {
@@ -43,8 +43,8 @@ tn_cu_result cuGraphInstantiateWithFlags(tn_cu_graph_exec *out,
     return 0;
 }
 
-/* An update needs as many nodes, each of the same kind, in the same order.
- * Launches that were submitted before keep the old nodes. */
+/* An update requires the same number of nodes, of the same kinds, in the same
+ * order. Launches that were submitted before keep the old nodes. */
 tn_cu_result cuGraphExecUpdate(tn_cu_graph_exec exec, tn_cu_graph graph,
                                void **node, int *result)
 {
@@ -105,7 +105,7 @@ tn_cu_result cuGraphLaunch(tn_cu_graph_exec exec, tn_cu_stream stream)
     return sim_give(stream, &w, sizeof w);
 }
 
-/* Submitted launches of it still run. */
+/* Launches that were submitted before still run. */
 tn_cu_result cuGraphExecDestroy(tn_cu_graph_exec exec)
 {
     ENTER_WITH(exec, "executable graph", true);

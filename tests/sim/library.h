@@ -1,5 +1,5 @@
-/* library.h: what the simulated libraries share: OpenBLAS, and the driver's
- * functions for them (sim.h), looked up when a handle is made. */
+/* library.h: shared by the simulated libraries: loads OpenBLAS, and looks up
+ * the driver's functions for libraries (sim.h) when a handle is created. */
 #ifndef TN_SIM_LIBRARY_H
 #define TN_SIM_LIBRARY_H
 
@@ -39,12 +39,12 @@ static bool open_both(void)
     return true;
 }
 
-/* The functions of a library's handles, which only have a stream. */
+/* Defines the functions of a library's handles, which only store a stream. */
 #define HANDLES(status, type, create, destroy)                                \
     status create(type *handle)                                               \
     {                                                                         \
         *handle = open_both() ? calloc(1, sizeof **handle) : NULL;            \
-        return *handle ? 0 : 1; /* NOT_INITIALIZED */                         \
+        return *handle ? 0 : 1; /* 1: NOT_INITIALIZED */                      \
     }                                                                         \
     status destroy(type handle) { return free(handle), 0; }
 

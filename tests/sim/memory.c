@@ -1,11 +1,11 @@
 /* memory.c: device memory. One anonymous file is mapped twice: at the device's
- * addresses, where any access of the process is a fault, and where the driver
- * reads and writes. Blocks end at the end of a page, and the page after it is
- * never allocated.
+ * addresses, where an access by the process is a fault, and at other addresses,
+ * where the driver reads and writes. A block ends at the end of a page, and the
+ * next page is never allocated.
  *
- * For each byte it records whether it was written, and for each 16 bytes which
- * work of which stream wrote and read them last. (Tensors do not share 16
- * bytes, since the core cuts its slabs at multiples of 256.) */
+ * For each byte memory.c records whether it was written, and for each 16 bytes
+ * which work of which stream wrote and read them last. (Tensors do not share 16
+ * bytes, since the caching allocator aligns them to 256 bytes.) */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,28 +19,30 @@
 #define GRAIN 16ull
 
 typedef struct block {
-    uint64_t base, bytes; /* as requested */
-    uint64_t first, span; /* whole pages */
+    uint64_t base, bytes; /* start and size as requested */
+    uint64_t first, span; /* start and size in whole pages */
     int device;
     bool live;
 } block;
 
-/* The work that made an access: 0: none; otherwise its stream's number + 1 in
- * the upper 5 bits, and its number within that stream in the others. */
+/* The work that last wrote and read 16 bytes. 0: none; otherwise the upper 5
+ * bits are its stream's number + 1, the others its index within that stream. */
 typedef struct trace {
     uint32_t writer, reader;
 } trace;
 #define WORK_BITS 27
 
 static int file = -1;
-/* Large, since no address is reused; smaller if the process may not map as
- * much, as under valgrind. */
+/* Size of the address region. It is large, since no address is reused; it is
+ * smaller if the process may not map as much, as under valgrind. */
 static uint64_t region = 1ull << 38;
-static unsigned char *seen, *reached; /* by the process; by the driver */
-static unsigned char *written;        /* 1: that byte */
+static unsigned char *seen, *reached; /* the file at the device's addresses, and
+                                       * where the driver accesses it */
+static unsigned char *written;        /* for each byte: 1 if it was written */
 static trace *traces;
-static uint64_t used;                 /* of the region */
-static block *blocks; /* in rising order; owned for ever */
+static uint64_t used;                 /* bytes of the region that were allocated
+                                       * so far */
+static block *blocks; /* sorted by address; never freed */
 static size_t block_count, block_room;
 static uint64_t live_bytes[MOST_DEVICES], limit;
 
@@ -117,8 +119,9 @@ tn_cu_result sim_memory_alloc(int device, size_t bytes, tn_cu_pointer *out)
                                     .span = span,
                                     .device = device,
                                     .live = true};
-    /* Not zero, so that nothing relies on zeros. Only the beginning of a large
-     * block is filled; the rest uses no memory until it is accessed. */
+    /* New memory is filled with bytes other than zero, so that no program
+     * relies on zeros. Of a large block only the start is filled; the rest uses
+     * no memory until it is accessed. */
     memset(reached + used, 0xa5, span < FILLED ? span : FILLED);
     used += span + PAGE;
     live_bytes[device] += bytes;
@@ -126,7 +129,8 @@ tn_cu_result sim_memory_alloc(int device, size_t bytes, tn_cu_pointer *out)
     return 0;
 }
 
-/* The last block that begins at or before an address; NULL. */
+/* Returns the last block that begins at or before an address; NULL if there is
+ * none. */
 static block *block_of(tn_cu_pointer at)
 {
     size_t low = 0, high = block_count;
@@ -166,8 +170,8 @@ static bool is_ordered(const sim_actor *actor, uint32_t work)
     return !work || actor->clock.done[(work >> WORK_BITS) - 1] >= number;
 }
 
-/* Records the access. False, with a report, if it is not ordered with one of
- * another stream. */
+/* Records the access. Returns false, with a report, if it is not ordered with
+ * an access of another stream. */
 static inline bool note_access(const sim_actor *actor, bool writes,
                                const char *what, uint64_t at, size_t bytes)
 {
@@ -193,8 +197,8 @@ static inline bool note_access(const sim_actor *actor, bool writes,
     return true;
 }
 
-/* Compiled separately for each size of access, since a launch spends most of
- * its time here. */
+/* The function is compiled separately for each access size, since a launch
+ * spends most of its time here. */
 #define EACH_SIZE(bytes, does)                                                \
     switch (bytes) {                                                          \
     case 1: does(1); break;                                                   \
@@ -241,7 +245,8 @@ static void *reach(const sim_actor *actor, int how, const char *what,
     return *error ? NULL : reached + at;
 }
 
-/* The live block that contains all of that, or NULL. */
+/* Returns the live block that contains the whole range; NULL if there is
+ * none. */
 static const block *block_with(uint64_t at, size_t bytes)
 {
     static size_t last;
@@ -323,7 +328,7 @@ void sim_memory_carry(tn_cu_pointer dst, tn_cu_pointer src, size_t bytes)
     memmove(written + (dst - origin), written + (src - origin), bytes);
 }
 
-/* ---- what there is ------------------------------------------------------ */
+/* ---- information about memory -------------------------------------------- */
 
 void sim_memory_info(int device, size_t *left, size_t *total)
 {

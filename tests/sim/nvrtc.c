@@ -1,6 +1,6 @@
 /* nvrtc.c: an NVRTC that reports the version in TENON_SIM_NVRTC ("12.4") and
- * compiles with the installed one. It counts compilations, and how many run at
- * once. */
+ * compiles with the installed NVRTC. It counts compilations, and how many run
+ * at the same time. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ static void *installed(const char *symbol)
     return file ? dlsym(file, symbol) : NULL;
 }
 
-/* A function that forwards its arguments. */
+/* Defines a function that forwards its arguments. */
 #define PASS(symbol, parameters, arguments)                                   \
     EXPORT tn_nvrtc_result symbol parameters;                                 \
     tn_nvrtc_result symbol parameters                                         \
@@ -29,7 +29,7 @@ static void *installed(const char *symbol)
         tn_nvrtc_result(*real) parameters;                                    \
         void *found = installed(#symbol);                                     \
         memcpy(&real, &found, sizeof found);                                  \
-        return real ? real arguments : 11; /* NVRTC_ERROR_INTERNAL_ERROR */   \
+        return real ? real arguments : 11; /* an internal error */            \
     }
 PASS(nvrtcGetNumSupportedArchs, (int *count), (count))
 PASS(nvrtcGetSupportedArchs, (int *archs), (archs))
@@ -53,9 +53,9 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t news = PTHREAD_COND_INITIALIZER;
 static int compiled, now, most, wanted;
 
-/* From now on a compilation waits, ten seconds at most, until so many run at
- * once. Returns how many there were until now and the most at once, and resets
- * both. */
+/* Makes each compilation wait, ten seconds at most, until `wait_for` run at
+ * once. Stores the number of compilations so far and the most at once, and
+ * resets both. */
 EXPORT void sim_nvrtc(int wait_for, int *all, int *at_once);
 void sim_nvrtc(int wait_for, int *all, int *at_once)
 {

@@ -1,6 +1,6 @@
-/* ptx.h: the representation of a kernel, which ptx_parse.c makes and ptx_run.c
- * runs. An instruction reads slots of the thread: registers, special registers
- * and constants are in one array. */
+/* ptx.h: the representation of a PTX kernel, which ptx_parse.c makes and
+ * ptx_run.c runs. Registers, special registers and constants of a thread are
+ * slots: elements of one array, which instructions refer to by index. */
 #ifndef TN_SIM_PTX_H
 #define TN_SIM_PTX_H
 
@@ -18,26 +18,28 @@ typedef union ptx_slot {
     uint8_t pred;
 } ptx_slot;
 
-/* Instructions that are more than a function of their operands. Those of
- * ptx.def follow. */
+/* Opcodes of instructions with other effects than computing d from the operands
+ * a, b, c. The opcodes of ptx.def follow PTX_TABLE. */
 enum {
-    PTX_BRA,  /* to target */
-    PTX_BAR,  /* until all threads of the group are here */
+    PTX_BRA,  /* branches to target */
+    PTX_BAR,  /* waits for all threads of the block */
     PTX_RET,
-    PTX_LD,   /* d, or a vector, from [a + imm] */
-    PTX_ST,   /* d to [a + imm]; likewise */
-    PTX_ATOM, /* d from [a + imm], which takes kind(b, c) */
+    PTX_LD,   /* loads d, or a vector, from [a + imm] */
+    PTX_ST,   /* stores d, or a vector, at [a + imm] */
+    PTX_ATOM, /* loads d from [a + imm], then applies kind(b, c) to it */
     PTX_PACK, /* d = a | b << imm */
-    PTX_UNPACK, /* d = a >> imm, the lower `bytes` of it */
-    PTX_MMA,    /* m16n8k16 of halves into f32: a vector, D's; the next three,
-                 * PTX_MORE, have those of A, B and C. kind: BF16 */
+    PTX_UNPACK, /* d = the lower `bytes` bytes of a >> imm */
+    /* mma m16n8k16 of half types into float32. slot[] is the vector D; the next
+     * three instructions, PTX_MORE, have the vectors A, B and C. kind: BF16 */
+    PTX_MMA,
     PTX_MORE,
-    PTX_LDMATRIX, /* x4, a vector from [a + imm]; kind: turned */
-    PTX_SHUFFLE,  /* bfly: d = b of the lane whose number is the own ^ imm */
-    PTX_COPY,     /* cp.async: bytes from [b] to shared [a], at PTX_WAIT; of
-                   * them as many as slot c says, the rest zeros */
+    PTX_LDMATRIX, /* x4: loads a vector from [a + imm]; kind: transposed */
+    PTX_SHUFFLE,  /* bfly: d = b of the lane with the number (own ^ imm) */
+    /* cp.async: copies from [b] to shared [a], completed at PTX_WAIT. Slot c is
+     * the number of bytes that are copied; the rest is zeroed. */
+    PTX_COPY,
     PTX_COMMIT,
-    PTX_WAIT,     /* until at most imm committed groups are under way */
+    PTX_WAIT,     /* waits until at most imm committed groups are pending */
     PTX_TABLE
 };
 enum { PTX_GLOBAL, PTX_SHARED, PTX_LOCAL, PTX_PARAM };
@@ -45,25 +47,26 @@ enum { PTX_ATOM_ADD, PTX_ATOM_CAS, PTX_ATOM_EXCH, PTX_ATOM_MIN };
 
 typedef struct ptx_ins {
     uint16_t op;
-    uint8_t space, bytes;    /* of LD, ST, ATOM, LDMATRIX, COPY */
-    uint8_t part;            /* of LD, ST: of the bytes, each slot's */
-    uint8_t is_signed, kind; /* of LD; of ATOM */
-    uint8_t align;           /* bytes, but for a COPY's end */
-    uint8_t unless;          /* the guard is negated */
-    int32_t guard;           /* slot; -1: always */
+    uint8_t space, bytes;    /* for LD, ST, ATOM, LDMATRIX, COPY */
+    uint8_t part;            /* LD, ST: bytes of each element of a vector */
+    uint8_t is_signed, kind; /* is_signed: for LD; kind: for ATOM */
+    uint8_t align;           /* equals `bytes`, except for the end of a COPY */
+    uint8_t unless;          /* the guard predicate is negated */
+    int32_t guard;           /* slot of the guard predicate; -1: none */
     union {
         struct {
             int32_t d, b, c, e, a;
         };
-        int32_t slot[5]; /* the same; a vector: the first four */
+        int32_t slot[5]; /* the same slots as an array; a vector has the first
+                          * four */
     };
-    int32_t target;          /* of BRA */
-    int32_t line;            /* of the text */
+    int32_t target;          /* index of the instruction that BRA jumps to */
+    int32_t line;            /* line in the PTX source */
     int64_t imm;
 } ptx_ins;
 
-/* A slot whose initial value is not 0xa5a5...: a constant or a special
- * register. */
+/* A slot with an initial value (others start as 0xa5a5...): a constant or a
+ * special register. */
 enum { PTX_TID, PTX_NTID, PTX_CTAID, PTX_NCTAID, PTX_LANE, PTX_CONSTANT };
 typedef struct ptx_first {
     int32_t slot, what;
@@ -76,21 +79,23 @@ struct ptx_kernel {
     size_t parameter_count, parameter_bytes;
     size_t offset[PTX_MOST_PARAMETERS], bytes[PTX_MOST_PARAMETERS];
     size_t shared_bytes, local_bytes;
-    unsigned shared_shift; /* 2 where shared memory is reached by whole words */
-    unsigned most_threads; /* .maxntid */
-    bool copies;           /* has a cp.async */
-    ptx_ins *ins; /* owned */
+    unsigned shared_shift; /* 2 if shared memory is accessed only in 4-byte
+                            * words, so that accesses are tracked by word */
+    unsigned most_threads; /* the value of .maxntid */
+    bool copies;           /* the kernel has a cp.async */
+    ptx_ins *ins; /* owned array */
     int32_t ins_count, slot_count;
-    ptx_first *first; /* owned */
+    ptx_first *first; /* owned array */
     int32_t first_count;
 };
 
 struct ptx_module {
-    ptx_kernel *kernel; /* owned */
+    ptx_kernel *kernel; /* owned array */
     size_t count;
 };
 
-/* The row of ptx.def, as an op; -1. */
+/* Returns the opcode of the instruction of this name in ptx.def; -1 if there is
+ * none. */
 int ptx_row(const char *name);
 
 #endif

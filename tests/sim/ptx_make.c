@@ -1,13 +1,12 @@
-/* ptx_make.c: converts an instruction's name and operands to instructions over
- * slots: those that are more than a function of their operands, and the rows of
- * ptx.def. */
+/* ptx_make.c: converts the name and the operands of a PTX instruction to the
+ * representation of ptx.h. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ptx_parse.h"
 
-/* Is `.word` one of a dotted name's parts? */
+/* Returns whether `.word` is one of the parts of a dotted name. */
 static bool has_part(const char *name, const char *word, size_t length)
 {
     for (const char *at = name; (at = strchr(at, '.')); at++)
@@ -37,7 +36,8 @@ static void canonical(const char *name, char *out)
     *out = 0;
 }
 
-/* Which of some words a name has; reports an error if none. */
+/* Returns the index of the first of these words that the name contains; reports
+ * an error if there is none. */
 static uint8_t which(parser *p, const char *name, const char *const *words,
                      uint8_t count, const char *missing)
 {
@@ -54,7 +54,8 @@ static void access_of(parser *p, ptx_ins *i, const char *name,
     static const char *const spaces[] = {"global", "shared", "local",
                                          "param"};
     const char *type = strrchr(name, '.');
-    const int parts = o[0].part_count + o[1].part_count; /* an address: 0 */
+    /* elements of a vector; an address has none */
+    const int parts = o[0].part_count + o[1].part_count;
     i->space = which(p, name, spaces, 4, "the state space is missing:");
     i->part = (uint8_t)ptx_size_of_type(type);
     i->bytes = i->align = (uint8_t)(i->part * (parts ? parts : 1));
@@ -71,7 +72,7 @@ static void atom(parser *p, ptx_ins *i, const char *name, const operand *o)
         which(p, name, unsigned_one, 1, "a minimum of another type before");
 }
 
-/* mov between a register and the two halves of one */
+/* mov between a register and its two halves */
 static void halves(parser *p, ptx_ins *i, const char *name, const operand *o)
 {
     int half = atoi(strrchr(name, '.') + 2) / 2;
@@ -95,7 +96,7 @@ static void halves(parser *p, ptx_ins *i, const char *name, const operand *o)
     }
 }
 
-/* mma.sync: D, A, B, C as vectors of 4, 4, 2 and 4. */
+/* mma.sync: the operands D, A, B, C are vectors of 4, 4, 2 and 4 registers. */
 static void mma(parser *p, ptx_ins *i, const char *name, const operand *o)
 {
     static const int parts[] = {4, 4, 2, 4};
@@ -109,12 +110,12 @@ static void mma(parser *p, ptx_ins *i, const char *name, const operand *o)
             ptx_fail(p, "not as many registers as mma has, before");
         i->op = v ? PTX_MORE : PTX_MMA;
         memcpy(i->slot, o[v].part, sizeof o[v].part);
-        if (v < 3) /* the last as any instruction */
+        if (v < 3) /* the caller adds the last one, as for any instruction */
             ptx_ins_new(p, i);
     }
 }
 
-/* ldmatrix, cp.async: of 16 bytes */
+/* ldmatrix and cp.async, which access 16 bytes */
 static void of_16(parser *p, ptx_ins *i, const char *name, const operand *o)
 {
     i->kind = has(name, "trans");
@@ -126,9 +127,9 @@ static void of_16(parser *p, ptx_ins *i, const char *name, const operand *o)
         ptx_fail(p, "a copy with an offset, before");
 }
 
-/* A pattern of instructions: the name, or its beginning before a '*'; the slot
- * of each operand (D: also a vector; A: an address with its offset; $: a
- * label); and a function for the rest. */
+/* A pattern of instructions: the name, or its beginning before a '*'; a letter
+ * for the slot of each operand (D: a register or a vector; A: an address with
+ * an offset; $: a label); and a function for special cases. */
 typedef struct form {
     const char *name;
     uint16_t op;
@@ -145,11 +146,12 @@ static const form forms[] = {
     {"atom.*", PTX_ATOM, "dAbc", atom},
     {"mma.*", PTX_MMA, "", mma},
     {"ldmatrix.*", PTX_LDMATRIX, "DA", of_16},
-    {"shfl.sync.bfly.b32", PTX_SHUFFLE, "dbc", NULL}, /* 31, all threads */
+    /* the other operands are 31 and a mask of all threads */
+    {"shfl.sync.bfly.b32", PTX_SHUFFLE, "dbc", NULL},
     {"cp.async.cg.shared.global", PTX_COPY, "ab-c", of_16},
     {"cp.async.commit_group", PTX_COMMIT, "", NULL},
     {"cp.async.wait_group", PTX_WAIT, "a", NULL},
-    {"*", PTX_TABLE, "dabce", NULL}, /* a row of ptx.def */
+    {"*", PTX_TABLE, "dabce", NULL}, /* an instruction of ptx.def */
 };
 
 static bool is_form(const form *f, const char *name)
@@ -161,7 +163,7 @@ static bool is_form(const form *f, const char *name)
 
 void ptx_make(parser *p, ptx_ins *i, const operand *o)
 {
-    static const char letters[] = "dbcea"; /* as in ptx_ins */
+    static const char letters[] = "dbcea"; /* order of the slots in ptx_ins */
     char name[sizeof p->token];
     const form *f = forms;
     canonical(p->token, name);
@@ -184,7 +186,8 @@ void ptx_make(parser *p, ptx_ins *i, const operand *o)
         if (f->slots[n] == 'A')
             i->imm = o[n].offset;
         if (f->slots[n] == '$')
-            i->imm = (intptr_t)o[n].label; /* resolved later */
+            i->imm = (intptr_t)o[n].label; /* replaced by the address when
+                                            * labels are resolved */
     }
     if (f->make)
         f->make(p, i, name, o);

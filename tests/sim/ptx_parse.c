@@ -1,5 +1,5 @@
-/* ptx_parse.c: parses NVRTC's text into instructions over slots. A line that it
- * does not support fails the module. */
+/* ptx_parse.c: parses the PTX source that NVRTC prints. A line that it does not
+ * support makes the module fail to load. */
 #include <ctype.h>
 #include <search.h>
 #include <stdio.h>
@@ -17,8 +17,8 @@ void ptx_fail(parser *p, const char *what)
     p->failed = true;
 }
 
-/* The array with space for one more; NULL, with a report, if memory runs out.
- */
+/* Returns the array with space for one more element; NULL, with a report, if
+ * memory runs out. */
 static void *grown(parser *p, void *array, size_t count, size_t size)
 {
     if (count & (count - 1))
@@ -29,7 +29,7 @@ static void *grown(parser *p, void *array, size_t count, size_t size)
     return more;
 }
 
-/* ---- words -------------------------------------------------------------- */
+/* ---- tokens -------------------------------------------------------------- */
 
 static void skip_blanks(parser *p)
 {
@@ -51,7 +51,7 @@ static bool in_word(char c)
     return isalnum((unsigned char)c) || (c && strchr("_$.%", c));
 }
 
-/* The next token or single character; "" at the end. */
+/* Reads the next token or single character; "" at the end. */
 static const char *next(parser *p)
 {
     size_t length = 0;
@@ -99,24 +99,25 @@ static int64_t whole_number(parser *p)
     return (int64_t)strtoull(next(p), NULL, 0);
 }
 
-/* ---- names -------------------------------------------------------------- */
+/* ---- symbols ------------------------------------------------------------- */
 
-/* A symbol begins with its name. */
+/* Compares two symbols by name, which is their first field. */
 static int by_name(const void *a, const void *b)
 {
     return strcmp(a, b);
 }
 
-/* NULL if it is not there. */
+/* Returns the symbol of this name; NULL if there is none. */
 static symbol *find(const parser *p, const char *name)
 {
     symbol **found = tfind(name, &p->symbols, by_name);
     return found ? *found : NULL;
 }
 
-/* The symbol of a name, made if necessary. A name in an inner block is not
- * distinguished from one outside: NVRTC numbers registers through, and a block
- * writes its registers before it reads them. */
+/* Returns the symbol of this name; creates it if necessary. A name in an inner
+ * block is the same symbol as outside. This is safe because NVRTC gives
+ * registers unique numbers, and a block writes its registers before it reads
+ * them. */
 static symbol *name_it(parser *p, const char *name, int kind)
 {
     static symbol nothing;
@@ -136,7 +137,7 @@ static symbol *name_it(parser *p, const char *name, int kind)
     return s;
 }
 
-/* A slot with an initial value. */
+/* Returns a new slot with an initial value. */
 static int32_t slot_first(parser *p, const char *name, int what,
                           uint64_t value)
 {
@@ -170,8 +171,8 @@ size_t ptx_size_of_type(const char *type)
 }
 
 /* Parses the declaration after .shared, .local or .param, up to ',', ')' or
- * ';':
- * [.align N] .type name[count]. Returns its offset in a space of *top bytes. */
+ * ';': [.align N] .type name[count]. Returns its offset in a space of *top
+ * bytes, and increases *top. */
 static size_t variable(parser *p, size_t *top)
 {
     size_t align = 0, size = 0, count = 1;
@@ -242,7 +243,8 @@ static int32_t special(parser *p)
     return -1;
 }
 
-/* 0f3F800000, 0d..., 17, 0x1F, 1U; negative: a '-' stood before it. */
+/* Parses a number: 0f3F800000, 0d..., 17, 0x1F, 1U. negative: a '-' came before
+ * it. */
 static int32_t number(parser *p, bool negative)
 {
     const char *t = p->token;
@@ -254,7 +256,8 @@ static int32_t number(parser *p, bool negative)
     return constant(p, value);
 }
 
-/* The slot of a token: register, special register, number, variable. */
+/* Returns the slot of a token: a register, special register, number or
+ * variable. */
 static int32_t slot_of(parser *p, bool negative)
 {
     int32_t slot = special(p);
@@ -464,8 +467,8 @@ ptx_module *ptx_load(const char *text)
         if (is(&p, ".version") || is(&p, ".target") ||
             is(&p, ".address_size"))
             p.p += strcspn(p.p, "\n");
-        else if (is(&p, ".global")) /* of the compiler's own headers: a kernel
-                                     * that names one fails */
+        else if (is(&p, ".global")) /* from the compiler's own headers; a kernel
+                                     * that uses one fails to load */
             skip_to(&p, ";");
         else if (is(&p, ".entry"))
             kernel(&p, module);

@@ -1,7 +1,7 @@
-/* ptx_reach.c: memory accesses of the threads of a launch. Each access is
- * checked: its address, its alignment, whether the memory that it reads was
- * written, and in shared memory whether a barrier separates it from another
- * thread's access. */
+/* ptx_reach.c: memory accesses of the threads of a launch. For each access it
+ * checks the address, the alignment, whether memory that is read was written
+ * before, and in shared memory whether a barrier separates the access from
+ * another thread's. */
 #include <string.h>
 
 #include "ptx_run.h"
@@ -21,12 +21,13 @@ bool ptx_refuse(group *g, const thread *t, const ptx_ins *i, const char *what)
     return false;
 }
 
-/* The kind of an access to shared memory. */
+/* Kinds of accesses to shared memory. */
 enum { READS = 1, WRITES = 2 };
 
-/* False for a race: accesses of two threads, one of which writes, without a
- * barrier between them; or for a read of uninitialized memory. The kind is a
- * compile-time constant, since many launches spend much of their time here. */
+/* Records an access to a granule of shared memory. Returns false for a race
+ * (accesses of two threads, one of which writes, without a barrier between
+ * them) or a read of uninitialized memory. The kind is a compile-time constant,
+ * since many launches spend much of their time here. */
 static inline bool touch_grain(const group *g, touch *s, uint64_t who, int does)
 {
     const uint64_t now = g->epoch, own = now | who;
@@ -44,7 +45,7 @@ static inline bool touch_grain(const group *g, touch *s, uint64_t who, int does)
     return true;
 }
 
-/* Reports why. */
+/* Reports why touch_grain returned false. */
 static bool touch_refused(const group *g, const touch *s, bool only_reads)
 {
     const bool unwritten = s->wrote < g->first_epoch &&
@@ -70,14 +71,14 @@ static bool touch_shared(const group *g, const thread *t, const ptx_ins *i,
     for (touch *s = &g->touched[at >> shift]; s < end; s++) {
         if (!touch_grain(g, s, who, does))
             return touch_refused(g, s, i->op == PTX_LD);
-        if (i->op == PTX_COPY) /* it is written when it is waited for */
+        if (i->op == PTX_COPY) /* the copy writes only when it is waited for */
             s->wrote = 0;
     }
     return true;
 }
 
-/* False, with a report, for a read of memory that the thread has not written.
- */
+/* Checks an access to local memory. Returns false, with a report, if the thread
+ * reads memory that it has not written. */
 static bool touch_local(const thread *t, const ptx_ins *i, uint64_t at)
 {
     if (i->op == PTX_ST)
@@ -142,19 +143,19 @@ static void atomic(const thread *t, unsigned char *at, const ptx_ins *i)
     memcpy(&old, at, i->bytes);
     if (i->kind == PTX_ATOM_ADD)
         new += old;
-    else if (i->kind == PTX_ATOM_MIN) /* of 32 bits without a sign */
+    else if (i->kind == PTX_ATOM_MIN) /* an unsigned 32-bit minimum */
         new = (uint32_t)new < old ? (uint32_t)new : old;
-    else if (i->kind == PTX_ATOM_CAS) /* of as many bits as it has */
+    else if (i->kind == PTX_ATOM_CAS) /* 32 or 64 bits */
         new = memcmp(&new, &old, i->bytes) ? old : slot_of(t, i->c)->u64;
     memcpy(at, &new, i->bytes);
     slot_of(t, i->d)->u64 = old;
 }
 
-/* ---- of a warp's threads together ---------------------------------------- */
+/* ---- accesses of a whole warp -------------------------------------------- */
 
 /* Checks aligned accesses to shared memory of one granule each. If adjacent
- * threads read the same address, recording the first and the last has the
- * effect of all. */
+ * threads read the same address, recording only the first and the last of them
+ * has the same effect. */
 static inline void reach_grains(const group *g, const ptx_ins *i,
                                 const lanes *who, unsigned first,
                                 const uint64_t *at, unsigned char **to,
@@ -173,8 +174,8 @@ static inline void reach_grains(const group *g, const ptx_ins *i,
     }
 }
 
-/* Checks what can be checked for all threads at once. An access that is left
- * NULL is then checked alone, which reports the error. */
+/* Checks several threads' accesses at once where possible. Where the address
+ * remains NULL, the access is checked alone, which reports the error. */
 static void reach_together(group *g, const thread *warp, const ptx_ins *i,
                            const lanes *who, const uint64_t *at,
                            unsigned char **to)
@@ -204,7 +205,7 @@ static void reach_together(group *g, const thread *warp, const ptx_ins *i,
                          to);
 }
 
-/* Of a whole warp by vectors. */
+/* Reads a slot of each lane; for a whole warp with vector instructions. */
 static inline void lanes_get(const ptx_slot *slots, const lanes *who,
                              uint64_t *restrict out)
 {
@@ -214,7 +215,7 @@ static inline void lanes_get(const ptx_slot *slots, const lanes *who,
         out[n] = slots[who->lane[n]].u64;
 }
 
-/* One slot of each thread. */
+/* Loads one slot of each thread. */
 static void load(ptx_slot *slots, unsigned char *const *to, unsigned from,
                  const ptx_ins *i, const lanes *who)
 {

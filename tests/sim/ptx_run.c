@@ -1,10 +1,10 @@
-/* ptx_run.c: runs the warps of a launch, one after the other. A warp runs until
- * all of its threads wait at a barrier or have ended. Its threads at the same
- * instruction run together, those furthest back first. So they converge after a
- * branch, an instruction is decoded once for 32 threads, and accesses of
- * adjacent threads are checked at once. With TENON_SIM_SEED blocks, warps and
- * threads run in another order, and the threads of some warps one after the
- * other between barriers. */
+/* ptx_run.c: runs the warps of a launch, one after another. A warp runs until
+ * all of its threads wait at a barrier or have ended. Threads at the same
+ * instruction run together, the threads with the smallest instruction index
+ * first. So threads converge after a branch, an instruction is decoded once for
+ * 32 threads, and accesses of adjacent threads are checked together. With
+ * TENON_SIM_SEED, blocks, warps and threads run in a random order, and in some
+ * warps one thread at a time runs to the next barrier. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,12 +12,12 @@
 #include "../../lib/kernel/narrow_float.h"
 #include "ptx_run.h"
 
-/* ---- what rows of the table use ----------------------------------------- */
+/* ---- functions that the instruction table uses --------------------------- */
 
 __extension__ typedef unsigned __int128 ptx_u128;
 __extension__ typedef __int128 ptx_s128;
 
-/* A slot's value as each kind of number. The upper bytes of a narrow one are
+/* Reads a slot's value as each type. The upper bytes of a narrow value are
  * undefined. No result is a byte. */
 #define BYTE(kind, type)                                                      \
     typedef type ptx_##kind;                                                  \
@@ -47,9 +47,9 @@ WHOLE(s64, int64_t, uint64_t)
 REAL(f32, float, u32)
 REAL(f64, double, u64)
 
-/* An instruction that is a function of its operands, for each lane. The results
- * of a whole warp are first stored in a local array, so that the compiler knows
- * that no operand changes and vectorizes over lanes. */
+/* Computes an instruction without side effects for each lane. The results of a
+ * whole warp are first stored in a local array, so that the compiler knows that
+ * operands do not change and vectorizes over lanes. */
 #define A(kind) get_##kind(a[n].u64)
 #define B(kind) get_##kind(b[n].u64)
 #define C(kind) get_##kind(c[n].u64)
@@ -95,8 +95,8 @@ static uint32_t ptx_permute(uint32_t a, uint32_t b, uint32_t selector)
     return out;
 }
 
-/* The minimum. If one operand is NaN, the other; -0 is less than +0. The
- * maximum is the negated minimum of the negated operands. */
+/* Returns the minimum. If one operand is NaN, returns the other; -0 is less
+ * than +0. The maximum is the negated minimum of the negated operands. */
 #define LEAST(t, T)                                                           \
     static T ptx_min_##t(T x, T y)                                            \
     {                                                                         \
@@ -115,7 +115,7 @@ LEAST(f64, double)
 SATURATE(ptx_to_s32, int32_t, 0x1p31, INT32_MAX, INT32_MIN, 0)
 SATURATE(ptx_to_s64, int64_t, 0x1p63, INT64_MAX, INT64_MIN, INT64_MIN)
 
-/* Every NaN becomes the GPU's canonical NaN. */
+/* Converts to half precision; every NaN becomes the GPU's canonical NaN. */
 static uint16_t ptx_to_half(float x)
 {
     return (uint16_t)(x != x ? 0x7fff : tn__narrow_encode(TN_F16, x));
@@ -148,7 +148,7 @@ int ptx_row(const char *name)
     return -1;
 }
 
-/* ---- copies that are waited for ------------------------------------------ */
+/* ---- asynchronous copies ------------------------------------------------- */
 
 static bool copy_begin(group *g, thread *t, const ptx_ins *i)
 {
@@ -188,15 +188,16 @@ static bool copies_end(group *g, thread *t, uint32_t left)
     return true;
 }
 
-/* ---- instructions of a warp --------------------------------------------- */
+/* ---- warp-level instructions --------------------------------------------- */
 
 static float half_of(const ptx_ins *i, uint32_t code)
 {
     return tn__narrow_decode(i->kind ? TN_BF16 : TN_F16, code & 0xffff);
 }
 
-/* The layout of lanes is that of PTX ISA, "Matrix Fragments for mma.m16n8k16
- * with floating point type". Sums are in rising k. */
+/* mma.sync. The layout of lanes is that of PTX ISA, "Matrix Fragments for
+ * mma.m16n8k16 with floating point type". Products are added in the order of
+ * increasing k. */
 static void mma(thread *warp, const ptx_ins *i)
 {
     float a[16][16], b[16][8], c[16][8];
@@ -223,7 +224,8 @@ static void mma(thread *warp, const ptx_ins *i)
         }
 }
 
-/* Each lane has the address of one row of one of four 8 x 8 matrices. */
+/* ldmatrix: each lane has the address of one row of one of four 8 x 8
+ * matrices. */
 static bool ldmatrix(group *g, thread *warp, const ptx_ins *i)
 {
     uint16_t half[WARP][8];
@@ -260,7 +262,8 @@ static void shuffle(thread *warp, const ptx_ins *i)
     }
 }
 
-/* The last thread that does not wait at the barrier at which another waits. */
+/* Returns the last thread that does not wait at the barrier at which the thread
+ * `one` waits. */
 static const thread *elsewhere(const thread *all, unsigned count,
                                const thread *one)
 {
@@ -270,8 +273,8 @@ static const thread *elsewhere(const thread *all, unsigned count,
     return NULL;
 }
 
-/* Runs the instruction at which all of a warp's threads wait. True: they
- * continue. */
+/* Runs the instruction at which all of a warp's threads wait. Returns whether
+ * they continue. */
 static bool warp_meets(group *g, thread *warp, unsigned count)
 {
     const thread *meets = NULL;
@@ -298,7 +301,7 @@ static bool warp_meets(group *g, thread *warp, unsigned count)
     return true;
 }
 
-/* ---- instructions of each thread ----------------------------------------- */
+/* ---- instructions of single threads -------------------------------------- */
 
 static void stand(thread *warp, const lanes *who, int32_t at, int state)
 {
@@ -316,7 +319,7 @@ static bool end(group *g, thread *t)
     return ptx_refuse(g, t, t->copy[0].ins, "a copy that nothing waits for");
 }
 
-/* The lanes for which the guard is true. */
+/* Stores the lanes for which the guard predicate is true. */
 static void guarded(const thread *warp, const ptx_ins *i, const lanes *all,
                     lanes *some)
 {
@@ -329,8 +332,8 @@ static void guarded(const thread *warp, const ptx_ins *i, const lanes *all,
     some->count = count;
 }
 
-/* Runs lanes at the same instruction, until they diverge, reach the instruction
- * of others, wait, end or fail. */
+/* Runs lanes that are at the same instruction, until they diverge, reach
+ * instruction `others`, where other threads are, wait, end or fail. */
 static void run_lanes(group *g, thread *warp, const lanes *all, int32_t others)
 {
     int32_t at = warp[all->lane[0]].at;
@@ -374,7 +377,8 @@ static void run_lanes(group *g, thread *warp, const lanes *all, int32_t others)
         case PTX_LDMATRIX:
         case PTX_SHUFFLE:
             stand(warp, all, at, RUNS);
-            stand(warp, who, at - 1, MEETS); /* until it is done for all */
+            stand(warp, who, at - 1, MEETS); /* waits until the warp has run the
+                                              * instruction */
             return;
         case PTX_COPY:
         case PTX_WAIT:
@@ -400,7 +404,7 @@ static void run_lanes(group *g, thread *warp, const lanes *all, int32_t others)
         case PTX_UNPACK:
             EACH(u64, A(u64) >> i->imm & (~0ull >> (64 - 8 * i->bytes)))
             break;
-            /* The cases follow in the order of the table. */
+            /* Numbers the cases in the order of the table. */
             enum { BEFORE = __COUNTER__ };
 #define PTX(name, kind, value)                                                \
         case PTX_TABLE + (__COUNTER__ - BEFORE - 1):                          \
@@ -412,9 +416,9 @@ static void run_lanes(group *g, thread *warp, const lanes *all, int32_t others)
     stand(warp, all, at, goes_on ? RUNS : FAILED);
 }
 
-/* ---- groups ------------------------------------------------------------- */
+/* ---- thread blocks ------------------------------------------------------- */
 
-/* Do all threads wait at one barrier, or have ended? */
+/* Returns whether all threads wait at one barrier or have ended. */
 static bool barrier_is_whole(group *g)
 {
     const ptx_ins *const ins = g->launch->kernel->ins;
@@ -432,7 +436,7 @@ static bool barrier_is_whole(group *g)
 }
 
 /* Sets constants and special registers; for later blocks of a launch only the
- * block's number. */
+ * block's index. */
 static void first_slots(const group *g, const thread *t, bool of_launch)
 {
     const ptx_kernel *k = g->launch->kernel;
@@ -463,9 +467,9 @@ static void thread_begin(const group *g, thread *t)
     first_slots(g, t, false);
 }
 
-/* Selects the running threads of a warp that are furthest back, and the
- * position of the next ones (none: INT32_MAX). one_by_one: the first running
- * thread from `one` on. */
+/* Selects the running threads of a warp that have the smallest instruction
+ * index. Returns the next smallest index (INT32_MAX if there is none).
+ * one_by_one: selects only the first running thread, counted from `from`. */
 static int32_t next_lanes(const thread *warp, unsigned count, unsigned from,
                           bool one_by_one, lanes *who)
 {

@@ -1,15 +1,17 @@
 /* ptx_run.h: the threads of a launch, shared by ptx_run.c, which runs them, and
- * ptx_reach.c, which checks and makes their memory accesses. */
+ * ptx_reach.c, which checks their memory accesses. A group is a CUDA thread
+ * block. */
 #ifndef TN_SIM_PTX_RUN_H
 #define TN_SIM_PTX_RUN_H
 
 #include "ptx.h"
 
-/* MEETS: waits at an instruction of the whole warp. */
+/* States of a thread. WAITS: at a barrier; MEETS: at a warp-level instruction,
+ * until all threads of the warp reach it. */
 enum { RUNS, WAITS, MEETS, ENDED, FAILED };
 enum { WARP = 32, MOST_COPIES = 64 };
 
-/* A cp.async, in the group of so many commits before it. */
+/* A pending cp.async. group: number of commits before it. */
 typedef struct copy {
     uint64_t from, to;
     uint32_t bytes, group;
@@ -17,18 +19,21 @@ typedef struct copy {
 } copy;
 
 typedef struct thread {
-    ptx_slot *slot; /* each WARP apart: between them stand the neighbours' */
+    ptx_slot *slot; /* element 0 of the thread's slots; slot i is at slot[WARP *
+                     * i], so that the slots of a warp's threads are adjacent */
     unsigned char *local;
-    unsigned char *local_written; /* 1: that byte */
-    int32_t at;       /* the next instruction */
+    unsigned char *local_written; /* for each byte of local memory: 1 if it was
+                                   * written */
+    int32_t at;       /* index of the next instruction */
     int state;
     uint32_t copy_count, commits;
-    copy *copy; /* under way; room for MOST_COPIES where the kernel has any */
+    copy *copy; /* pending copies; MOST_COPIES elements if the kernel has a
+                 * cp.async */
 } thread;
 
-/* The last access to a granule of shared memory, for writes and for reads: an
- * epoch, which a barrier ends, and in the lower 16 bits the thread's number
- * + 1. */
+/* The last write of and the last read from a granule of shared memory. The
+ * upper 48 bits are an epoch, which increases at each barrier; the lower 16
+ * bits are the thread's number + 1. */
 typedef struct touch {
     uint64_t wrote, read;
 } touch;
@@ -37,18 +42,19 @@ enum { BY_SEVERAL = 0xfffe, BY_ATOMS = 0xffff, EPOCH = 0x10000 };
 /* Threads of a warp that run together. */
 typedef struct lanes {
     unsigned count;
-    uint8_t lane[WARP]; /* in rising order */
+    uint8_t lane[WARP]; /* in increasing order */
 } lanes;
 
 typedef struct group {
     const ptx_launch *launch;
     const sim_actor *actor;
     unsigned number;
-    thread *thread; /* launch->block of them */
+    thread *thread; /* array of launch->block threads */
     unsigned char *shared;
-    touch *touched;          /* of each grain of it */
-    uint64_t epoch, first_epoch; /* now; when the group began */
-    uint64_t steps;              /* instructions that warps have run */
+    touch *touched;          /* for each granule of shared memory */
+    uint64_t epoch, first_epoch; /* current epoch, and that at the start of the
+                                  * block */
+    uint64_t steps;              /* number of warp instructions that ran */
     tn_cu_result error;
 } group;
 
@@ -57,8 +63,8 @@ static inline ptx_slot *slot_of(const thread *t, int32_t slot)
     return t->slot + (ptrdiff_t)slot * WARP;
 }
 
-/* Copies a slot of each lane from other memory. A whole warp's are copied by
- * vectors; memcpy would be `rep movs` here. */
+/* Copies values into a slot of each lane. For a whole warp the loop is
+ * vectorized; memcpy would become `rep movs` here. */
 static inline void lanes_put(ptx_slot *restrict slots, const lanes *who,
                              const uint64_t *restrict value)
 {
@@ -72,13 +78,14 @@ static inline void lanes_put(ptx_slot *restrict slots, const lanes *who,
 
 /* Reports the position of a thread. */
 void ptx_where(const group *g, const thread *t, const ptx_ins *i);
-/* Reports an error with its position and sets the group's error. Returns false.
- */
+/* Reports an error with its position and sets the group's error. Returns
+ * false. */
 bool ptx_refuse(group *g, const thread *t, const ptx_ins *i, const char *what);
-/* The memory of a thread's access. If the access is not allowed: NULL, with a
- * report and the group's error set. */
+/* Returns the memory of a thread's access; NULL, with a report and the group's
+ * error set, if the access is not allowed. */
 void *ptx_reach(group *g, const thread *t, const ptx_ins *i, uint64_t at);
-/* An LD, ST or ATOM of some of a warp's threads; false: one of them may not. */
+/* Runs an LD, ST or ATOM for some threads of a warp. Returns false if one of
+ * the accesses is not allowed. */
 bool ptx_access(group *g, thread *warp, const ptx_ins *i, const lanes *who);
 
 #endif

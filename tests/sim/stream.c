@@ -1,9 +1,9 @@
 /* stream.c: streams, events, and the order of their work. Work is deferred
- * until something forces it to run: a sync, a wait for an event, a free. So
- * code that forgets to wait always sees old data. With TENON_SIM_SEED some of
- * the work runs earlier, at random.
+ * until it must run: at a sync, a wait for an event, or a free. So a program
+ * that forgets to wait always sees old data. With TENON_SIM_SEED some of the
+ * work runs earlier, at random.
  *
- * A vector clock holds, for each stream, how much of its work is certainly
+ * A vector clock contains, for each stream, how much of its work is known to be
  * done. Events carry it from one stream to another, and a sync carries it to
  * the host (C. Fidge, "Timestamps in message-passing systems that preserve the
  * partial ordering", 1988). memory.c uses it to decide whether two accesses of
@@ -20,23 +20,25 @@ struct CUstream_st {
     sim_queue work;
     struct CUstream_st *next;
     unsigned number;
-    uint32_t count;  /* of work that has run */
-    sim_clock clock; /* of the last of it */
-    struct CUgraph_st *capture; /* owned; NULL: work is for the stream */
+    uint32_t count;  /* number of pieces of work that have run */
+    sim_clock clock; /* clock of the last piece of work that ran */
+    struct CUgraph_st *capture; /* owned; NULL: the stream is not capturing */
 };
 struct CUevent_st {
     sim_handle handle;
-    struct CUstream_st *stream; /* NULL: never recorded */
+    struct CUstream_st *stream; /* stream of the last record; NULL: never
+                                 * recorded */
     uint64_t recorded, done;
     unsigned flags;
-    sim_clock clock; /* of the record that is done, */
-    struct timespec when; /* and when it was */
+    sim_clock clock; /* clock of the last record that has run */
+    struct timespec when; /* time of the last record that has run */
 };
 
 static struct CUstream_st *streams;
-static unsigned stream_count;  /* that ever were */
+static unsigned stream_count;  /* number of streams that were ever created */
 static sim_clock host_clock;
-static uint32_t counts[SIM_CLOCKS]; /* of work that has run, by number */
+static uint32_t counts[SIM_CLOCKS]; /* pieces of work that have run, by stream
+                                     * number */
 
 static void know(sim_clock *clock, const sim_clock *more)
 {
@@ -80,7 +82,7 @@ bool sim_queue_uses(const sim_queue *q, const void *uses)
     return w;
 }
 
-/* A device's rounding does not depend on the calling thread's mode. */
+/* A device's rounding mode does not depend on that of the calling thread. */
 static void run_one(struct CUstream_st *s)
 {
     fenv_t callers;
@@ -102,7 +104,7 @@ static void run_one(struct CUstream_st *s)
     free(w);
 }
 
-/* Runs all work of a stream, or up to an event. */
+/* Runs all work of a stream, or all up to an event. */
 static void run_stream(struct CUstream_st *s, const struct CUevent_st *to,
                        uint64_t mark)
 {
@@ -180,7 +182,7 @@ tn_cu_result cuStreamCreate(tn_cu_stream *out, unsigned flags)
     return 0;
 }
 
-/* A real driver finishes the work later; this one does it now. */
+/* A real driver finishes the work later; this one finishes it now. */
 tn_cu_result cuStreamDestroy_v2(tn_cu_stream stream)
 {
     ENTER_WITH(stream, "stream", false);
@@ -216,7 +218,8 @@ bool sim_captures(tn_cu_stream stream)
 tn_cu_result cuStreamBeginCapture_v2(tn_cu_stream stream, int mode)
 {
     ENTER_WITH(stream, "stream", true);
-    /* Modes 0 and 1 would forbid cuMemAlloc and more until the end. */
+    /* Modes 0 and 1 would forbid cuMemAlloc and other calls during the
+     * capture. */
     if (stream->capture || mode != 2)
         return sim_refuse(TN_CU_INVALID_VALUE,
                           stream->capture ? "a stream captures already"
@@ -245,9 +248,10 @@ tn_cu_result cuStreamEndCapture(tn_cu_stream stream, tn_cu_graph *out)
 
 typedef struct event_work {
     sim_work work;
-    struct CUstream_st *stream; /* that the event was recorded in */
+    struct CUstream_st *stream; /* stream in which the event was recorded */
     struct CUevent_st *event;
-    uint64_t mark; /* of the event, when it was recorded or waited for */
+    uint64_t mark; /* number of the event's record that this work makes or waits
+                    * for */
 } event_work;
 
 static tn_cu_result run_record(sim_work *work, const sim_actor *actor)
@@ -296,7 +300,8 @@ tn_cu_result cuEventCreate(tn_cu_event *event, unsigned flags)
 tn_cu_result cuEventDestroy_v2(tn_cu_event event)
 {
     ENTER_WITH(event, "event", false);
-    event->handle.live = false; /* work that waits for it still does */
+    event->handle.live = false; /* work that waits for the event continues to do
+                                 * so */
     return 0;
 }
 
@@ -314,8 +319,8 @@ tn_cu_result cuEventRecord(tn_cu_event event, tn_cu_stream stream)
     return give_event(stream, event, run_record);
 }
 
-/* Repeated queries must succeed eventually, since a real device continues
- * working. */
+/* Runs pending work, so that repeated queries succeed eventually, as on a real
+ * device. */
 tn_cu_result cuEventQuery(tn_cu_event event)
 {
     ENTER_WITH(event, "event", false);
@@ -360,7 +365,7 @@ tn_cu_result cuStreamWaitEvent(tn_cu_stream stream, tn_cu_event event,
 /* ---- for the simulated libraries ---------------------------------------- */
 
 typedef struct call_work {
-    sim_work work; /* which owns the call's context */
+    sim_work work; /* first; it owns the call's context */
     sim_function *call;
 } call_work;
 

@@ -1,5 +1,5 @@
-/* Tensors as text, as PyTorch 2.x prints them. On the cpu no device is printed;
- * on reference it is. */
+/* Tests the text of tensors, which is that of PyTorch 2.x. It contains the
+ * device's name on reference, but not on the cpu. */
 #include <tap.h>
 #include <tenon/ops.h>
 

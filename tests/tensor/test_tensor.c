@@ -1,5 +1,5 @@
-/* Tensors from C and back: arrays, wrapped memory, numbers, attributes, shapes.
- */
+/* Tests tensors created from C data and read back: arrays, wrapped memory,
+ * numbers, attributes, shapes. */
 #include <tap.h>
 #include <tenon/ops.h>
 #include <tensor/tensor.h>
@@ -139,7 +139,7 @@ static void check_shapes(void)
        "the stride of size 1 does not matter");
 }
 
-/* The sizes of tensor.h are those of dtype.c. */
+/* The element sizes in tensor.h equal those in dtype.c. */
 static void check_shifts(void)
 {
     for (tn_dtype dtype = TN_F32; dtype < TN_DTYPE_END; dtype++) {

@@ -1,4 +1,5 @@
-# docs/environment.md names each variable that the sources read, and no other.
+# Compares docs/environment.md with the sources: the page must list each
+# environment variable that they read, and no other.
 . "$top_srcdir/tests/tap.sh"
 cd "$top_srcdir" || exit 99
 

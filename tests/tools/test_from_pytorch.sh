@@ -1,8 +1,9 @@
-# docs/from-pytorch.md: every line in its right column compiles without a
-# warning and runs without an error. In the page, `c functions` is a block of
-# code at file scope, `c ready` the declarations that precede each row's code, and
-# a row is "| PyTorch | Tenon |" whose code spans are the code, a <br> between
-# lines. Code that ends in ; or } is statements, else an expression.
+# Tests the code in docs/from-pytorch.md: every line in its right column must
+# compile without a warning and run without an error. In the page, `c functions`
+# is a block of code at file scope, `c ready` the declarations that precede each
+# row's code, and a row is "| PyTorch | Tenon |", whose code spans are the code,
+# with <br> between lines. Code that ends in ; or } is statements, otherwise an
+# expression.
 . "$top_srcdir/tests/tap.sh"
 
 page=$top_srcdir/docs/from-pytorch.md

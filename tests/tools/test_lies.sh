@@ -1,5 +1,6 @@
-# tenon-plugin-check finds each fault of tests/plugins/threaded/lies.txt that is
-# put into a correct device: the named check fails with the message given there.
+# Tests that tenon-plugin-check finds faults. Each fault of
+# tests/plugins/threaded/lies.txt is put into a correct plugin; the named check
+# must fail with the message in that file.
 . "$top_srcdir/tests/tap.sh"
 
 kit=$top_builddir/tools/tenon-plugin-check

@@ -1,5 +1,5 @@
-# tenon-plugin-check passes correct plugins, and finds each fault of the lying
-# one with the right message. (Faults: tests/plugins/lying.)
+# Tests tenon-plugin-check: correct plugins must pass, and each fault of the
+# plugin tests/plugins/lying must be found, with the right message.
 . "$top_srcdir/tests/tap.sh"
 unset TENON_LYING_LIE
 

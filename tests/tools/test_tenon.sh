@@ -1,4 +1,4 @@
-# The program tenon, as a user runs it in a shell.
+# Tests the command line of the program tenon: its output and its errors.
 . "$top_srcdir/tests/tap.sh"
 
 cd "$top_builddir" || exit 99

@@ -1,5 +1,5 @@
-/* test_trace.c: the events of operators, gradients, modules and ranges in a
- * trace, and users' mistakes. */
+/* test_trace.c: tests the events of operators, gradients, modules and ranges in
+ * a trace file, and errors. */
 #include <jansson.h>
 #include <pthread.h>
 #include <sys/wait.h>
@@ -11,7 +11,8 @@
 
 static char path[64];
 
-/* The events of the file; NULL if it is no right JSON. To be released. */
+/* Returns the events of the file; NULL if it is not valid JSON. The caller
+ * releases them. */
 static json_t *events(void)
 {
     json_error_t error;
@@ -37,7 +38,7 @@ static double figure(const json_t *event, const char *name)
     return json_number_value(value ? value : json_object_get(in, name));
 }
 
-/* Number n of those of that name and category; NULL if there are fewer. */
+/* Returns the n-th event of this name and category; NULL if there are fewer. */
 static json_t *find(const json_t *all, const char *category, const char *name,
                     int n)
 {
@@ -117,7 +118,7 @@ static void test_operators(void)
            "a product computes 2 m n k operations");
     is_int((int)figure(matmul, "bytes"), 4 * (8 * 16 + 16 * 4 + 8 * 4),
            "and moves its operands");
-    /* If the device reports its times, they are compared. */
+    /* Compares times only if the device reports its own. */
     const json_t *timed =
         tells_time() ? find(all, "device", "matmul", 0) : matmul;
     ok(json_object_get(json_object_get(timed, "args"), "of_limit"),
@@ -185,7 +186,7 @@ static int multiplies(const json_t *all, const char *name, int n)
     return (int)figure(find(all, "op", name, n), "multiplies");
 }
 
-/* The instructions that programs have, each as often as it must be run. */
+/* Counts the instructions of programs, each as often as it must run. */
 static void test_instructions(void)
 {
     tn_tensor *x = tn_ones(tn_dims(8, 16)), *row = tn_ones(tn_dims(16));
@@ -240,8 +241,8 @@ static void test_instructions(void)
     json_decref(all);
 }
 
-/* What attention and factorisations compute, where the device does them in one
- * call. */
+/* The operations of attention and factorisations, where the device runs them in
+ * one call. */
 static void test_work(void)
 {
     const double pairs = 2 * 8 * 8, each = 16 + 16;
@@ -271,7 +272,7 @@ static void test_work(void)
     json_decref(all);
 }
 
-/* The limits are measured once: the next trace has the same. */
+/* The device's limits are measured once; the next trace contains the same. */
 static void test_limits(void)
 {
     double bytes[2];
@@ -286,13 +287,15 @@ static void test_limits(void)
        "a second trace does not measure the limits again");
 }
 
-enum { LANE = 10000 }; /* the least number of a device's lane */
+enum { LANE = 10000 }; /* the smallest thread number that a trace uses for a
+                        * device */
 
-/* The work of an asynchronous device, with times: in a lane of its own, in the
- * order of the queue, each piece after it was submitted. */
+/* The work of an asynchronous device appears with its times as a separate
+ * thread, in the order of the queue; each piece starts after it was
+ * submitted. */
 static void test_lane(void)
 {
-    enum { MANY = 600 }; /* more than fit into the buffer */
+    enum { MANY = 600 }; /* more than the buffer holds */
     tn_tensor *x = tn_ones(tn_dims(8, 16));
     tn_exp(tn_add(x, x));
     tn_trace_start(path);
@@ -304,7 +307,7 @@ static void test_lane(void)
     }
     tn_trace_pop();
     tn_item(tn_sum(x));
-    tn_add(x, x); /* only the end of the trace waits for it */
+    tn_add(x, x); /* nothing waits for this before the end of the trace */
     tn_trace_stop();
     json_t *all = events(), *event;
     size_t i;
@@ -350,7 +353,7 @@ static void test_lane(void)
     json_decref(all);
 }
 
-/* A second trace has nothing of the first. */
+/* A second trace contains nothing of the first. */
 static void test_lane_again(void)
 {
     tn_trace_start(path);
@@ -467,8 +470,8 @@ static void test_names(void)
     json_decref(all);
 }
 
-/* A child works on the cpu: it has none of a driver's threads, and PoCL would
- * wait for its own for ever. */
+/* Forks a child that uses the cpu: it has none of a driver's threads, and PoCL
+ * would wait forever for its threads. */
 static pid_t fork_to_cpu(void)
 {
     pid_t child = fork();
@@ -483,7 +486,7 @@ static void test_crash(void)
     if (child == 0) {
         tn_trace_start(path);
         tn_neg(tn_ones(tn_dims(2)));
-        _exit(0); /* as a crash: nothing is flushed any more */
+        _exit(0); /* ends like a crash: nothing is flushed */
     }
     waitpid(child, NULL, 0);
     FILE *file = fopen(path, "r");
@@ -527,7 +530,8 @@ static void write_rest(void)
     _exit(driver_is_gone);
 }
 
-/* At exit a driver that came while a trace ran is there when the trace ends. */
+/* At exit, a driver that was loaded while a trace ran must still be available
+ * when the trace ends. */
 static void test_exit(void)
 {
     fflush(stdout);

@@ -16,7 +16,8 @@
 
 enum { EPOCHS = 4, SAMPLES = 250, BATCH = 16, SAVE_EVERY = 3 };
 
-/* Sample i: a point of one of four clouds, drawn anew each time. */
+/* Returns sample i: a random point of one of four clusters, different each
+ * time. */
 static int get(void *context, int64_t i, tn_tensor **fields)
 {
     (void)context;
@@ -28,7 +29,7 @@ static int get(void *context, int64_t i, tn_tensor **fields)
 
 static const tn_dataset_class clouds = {sizeof clouds, SAMPLES, get, NULL};
 
-/* FNV-1a over a file's bytes. */
+/* Returns the FNV-1a hash of a file's bytes. */
 static uint64_t hash_file(const char *path)
 {
     uint64_t hash = 0xcbf29ce484222325u;

@@ -1,6 +1,7 @@
-/* test_average.c: averaged weights; a scaler and an average in a checkpoint.
- * The expected numbers are those of torch.optim.swa_utils.AveragedModel (2.15)
- * for a BatchNorm1d(2) whose weights are set five times. */
+/* test_average.c: tests averaged weights, and a gradient scaler and an average
+ * in a checkpoint. The expected numbers are those of
+ * torch.optim.swa_utils.AveragedModel (2.15) for a BatchNorm1d(2) whose weights
+ * are set five times. */
 #include <tenon/tenon.h>
 
 #include <unistd.h>

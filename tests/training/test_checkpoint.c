@@ -1,5 +1,6 @@
-/* test_checkpoint.c: what a checkpoint restores, and that a refused one changes
- * nothing. tests/training/test_resume.sh kills whole runs. */
+/* test_checkpoint.c: tests what a checkpoint restores, and that a refused
+ * checkpoint changes nothing. tests/training/test_resume.sh kills whole
+ * runs. */
 #include <tenon/tenon.h>
 
 #include <unistd.h>
@@ -51,7 +52,7 @@ static char *content(const char *name, size_t *bytes)
     return data;
 }
 
-/* Do two checkpoints' files hold the same bytes? */
+/* Returns whether two checkpoint files have the same bytes. */
 static bool same_files(const char *a, const char *b)
 {
     size_t a_bytes, b_bytes;
@@ -95,7 +96,8 @@ static void test_round(void)
     is_int(tn_checkpoint_load(other, &rest), TN_OK, "there and back");
 }
 
-/* path holds a checkpoint of make(4, ...). */
+/* Checks that loading fails with this error; path is a checkpoint of make(4,
+ * ...). */
 static void refused(tn_checkpoint all, tn_status code, const char *message)
 {
     char before[80], after[80], want[300];
@@ -112,7 +114,7 @@ static void refused(tn_checkpoint all, tn_status code, const char *message)
     unlink(after);
 }
 
-/* Writes other text of the same length in the place of what the file has. */
+/* Replaces a text in the file by another of the same length. */
 static void put_in_file(const char *text, const char *other_text)
 {
     static char whole[1 << 16];

@@ -1,7 +1,7 @@
-/* test_faults.c: every allocation of a training step fails in turn.
+/* test_faults.c: each allocation of a training step fails in turn.
  *
- * Each failure is an error that says so. The next step works, and the memory in
- * use stays the same. */
+ * The call must report each failure as an error. The next step must work, and
+ * the memory in use must stay the same. */
 #include <base/memory.h>
 #include <tenon/tenon.h>
 
@@ -43,8 +43,8 @@ static trainer trainer_new(void)
     return t;
 }
 
-/* Each allocation of a backward pass made to fail: tn_backward returns the
- * error that is pending, and no leaf has a gradient. */
+/* Each allocation of a backward pass fails in turn: tn_backward returns the
+ * pending error, and no leaf has a gradient. */
 static void check_backward(void)
 {
     tn_tensor *x = tn_ones(tn_dims(2, 3)), *v = tn_ones(tn_dims(3));
@@ -52,8 +52,8 @@ static void check_backward(void)
                       tn_requires_grad(tn_ones(tn_dims(3)))};
     int64_t wrong = 0, refused = 0;
     tn_status status = TN_OK;
-    enum { MORE = 400 }; /* than a backward pass makes */
-    for (int n = 0; n <= MORE; n++) { /* the first compiles the kernels */
+    enum { MORE = 400 }; /* more allocations than a backward pass makes */
+    for (int n = 0; n <= MORE; n++) { /* the first round compiles the kernels */
         tn_scope *scope = tn_scope_open();
         tn_tensor *loss = tn_add(tn_sum(tn_matmul(x, w[0])),
                                  tn_sum(tn_mul(tn_matmul(x, w[1]),
@@ -75,7 +75,7 @@ static void check_backward(void)
     is_int(wrong, 0, "each returned that, and left no leaf a gradient");
 }
 
-/* The first gradient of a tensor needs memory. */
+/* Setting the first gradient of a tensor allocates memory. */
 static void check_set_grad(void)
 {
     tn_tensor *g = tn_ones(tn_dims(2));
@@ -139,7 +139,8 @@ int main(void)
     ok(grown <= 2, "no failure leaves memory behind (%lld did)",
        (long long)grown);
 
-    /* Everything: making the model and its first steps. */
+    /* Each allocation fails while a model is created and makes its first
+     * step. */
     int64_t made = 0, refused = 0;
     for (n = 1; n < 2000; n++) {
         tn_scope *scope = tn_scope_open();

@@ -1,13 +1,14 @@
 /* test_first_use.c: the first work of a process, when memory runs out.
  *
- * In a child for each case the n-th allocation of the whole process fails,
- * alone or with the next hundred, while the device is opened, kernels are
- * compiled and a step is trained. The failure is reported, and the same work
- * succeeds afterwards. Most of this is done once in a process, so no failure
- * may be cached.
+ * In a child process for each case, the n-th allocation of the whole process
+ * fails, alone or with the next hundred, while the device is opened, kernels
+ * are compiled and a step is trained. The failure must be reported, and the
+ * same work must succeed afterwards. Most initialisation runs once in a
+ * process, so no failure may be cached.
  *
- *   TENON_TEST_LONG   every allocation, not one of a few
- *   TENON_TEST_ALLOC  only that one, in this process: for a debugger */
+ *   TENON_TEST_LONG   set: every allocation, not one of a few
+ *   TENON_TEST_ALLOC  only that allocation, in this process: for a debugger
+ */
 #include <tenon/tenon.h>
 
 #include <signal.h>
@@ -19,13 +20,13 @@
 
 enum { SECONDS = 60, SOME = 400, LASTING = 100 };
 
-/* How a child ends. */
+/* Outcomes of a child process. */
 enum { WORKED, REFUSED, WRONG_CODE, WRONG_RESULT, FAILS_LATER, ENDS };
 static const char *const meaning[] = {
     "worked",          "was refused",      "was refused with a wrong code",
     "was wrong",       "failed for good",  "crashed or hung"};
 
-/* Operators of each kind of kernel, a derivative that is derived, a layer, an
+/* Runs operators of each kind of kernel, a derived gradient, a layer and an
  * optimizer. */
 static double work(void)
 {
@@ -89,7 +90,8 @@ static int try_child(int64_t n, int64_t many)
     return code < ENDS ? code : ENDS;
 }
 
-/* In a child, too: this process must stay without a device. Two numbers of it. */
+/* Measures the number of allocations and the right result in a child, because
+ * this process must not open a device. */
 static bool measure(int64_t *count)
 {
     int pipes[2];

@@ -1,6 +1,7 @@
-/* test_forks.c: forks and cancellations while other threads are in every kind
- * of call. A child may use the cpu: its results are its parent's. What belongs
- * to a driver refuses. A cancelled thread leaves no lock held.
+/* test_forks.c: forks a process, and cancels a thread, while other threads are
+ * in every kind of call. A child may use the cpu, with the same results as its
+ * parent; a device with a driver must refuse. A cancelled thread must hold no
+ * lock.
  *
  *   TENON_TEST_FORKS  forks for each kind of call (20) */
 #include <base/platform.h>
@@ -114,7 +115,7 @@ static void *work(void *argument)
 
 static double expected, expected_on_cpu;
 
-/* A device with a driver reports why it cannot be used. */
+/* Returns whether a device with a driver refuses, and reports why. */
 static bool is_refused(void)
 {
     tn_ones(tn_dims(4));
@@ -125,7 +126,7 @@ static bool is_refused(void)
     return told;
 }
 
-/* Everything that a child may do; 0: it is right. */
+/* Does everything that a child may do. Returns 0 if all is right. */
 static int child_works(void)
 {
     alarm(SECONDS);
@@ -145,7 +146,7 @@ static int child_works(void)
     return tn_error() ? 3 : loss == expected ? 0 : 4;
 }
 
-/* The status of a child, -1: it hung. */
+/* Forks and returns the exit status of the child; -1 if it hung. */
 static int try_fork(void)
 {
     int status = -1;
@@ -203,7 +204,8 @@ static void test_cancel(int k)
         pause_for(200 + i * 137 % 3000);
         pthread_cancel(thread);
         if (i % 2)
-            atomic_store(&stop, true); /* it may never reach a point of it */
+            atomic_store(&stop, true); /* the thread may never reach a
+                                        * cancellation point */
         else
             pause_for(200);
         atomic_store(&stop, true);

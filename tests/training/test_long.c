@@ -1,12 +1,12 @@
-/* test_long.c: ten thousand steps do not increase the memory of the process or
- * the number of live tensors. */
+/* test_long.c: checks that ten thousand training steps do not increase the
+ * memory of the process or the number of live tensors. */
 #include <tenon/tenon.h>
 
 #include <unistd.h>
 
 #include "../tap.h"
 
-/* A sanitizer does not reuse freed memory, so the process grows by design. */
+/* Under a sanitizer freed memory is not reused, so the process always grows. */
 #if defined(__SANITIZE_ADDRESS__)
 static const bool holds_back = true;
 #elif defined(__has_feature)

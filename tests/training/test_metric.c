@@ -1,5 +1,6 @@
-/* test_metric.c: streaming metrics. The expected numbers were computed with
- * PyTorch from the formulas of scikit-learn and torchmetrics. */
+/* test_metric.c: tests metrics that are updated batch by batch. The expected
+ * numbers were computed with PyTorch from the formulas of scikit-learn and
+ * torchmetrics. */
 #include <tenon/tenon.h>
 
 #include "../tap.h"
@@ -13,8 +14,8 @@ static const int64_t auroc_labels[] = {0, 0, 1, 1, 1, 0, 0, 1};
 static const double r2_target[] = {3, -.5, 2, 7, 1, 4, 8, 2};
 static const double r2_guess[] = {2.5, 0, 2, 8, 1.5, 3, 7, 2.5};
 
-/* Updates metric with p and y, cut into batches of 1, 2, ... rows, and returns
- * its value. */
+/* Updates metric with p and y, divided into batches of 1, 2, ... rows, and
+ * returns its value. */
 static double streamed(tn_metric *metric, tn_tensor *p, tn_tensor *y)
 {
     int64_t count = tn_tensor_size(p, 0), size = 1;
@@ -95,7 +96,7 @@ static void check_numbers(void)
     is_double_near(
         streamed(tn_metric_r2(), tn_select(p, 1, 0), tn_select(y, 1, 0)),
         0.9482758620689655, 1e-12, "r2 of one output");
-    /* In float32 the targets' squares near 1e8 have errors of 8. */
+    /* In float32, squares of the targets near 1e8 have errors of 8. */
     tn_tensor *far = tn_add_scalar(tn_select(y, 1, 0), 1e4);
     tn_tensor *near = tn_add_scalar(tn_select(p, 1, 0), 1e4);
     is_double_near(streamed(tn_metric_r2(), tn_to_dtype(near, TN_F32),

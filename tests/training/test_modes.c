@@ -1,8 +1,8 @@
-/* test_modes.c: the program's settings change nothing: a locale with a decimal
- * comma, a rounding mode, flushing of subnormals, the umask. Each mode is set
- * in a process of its own before the first call. What it computes, prints and
- * writes has the bytes of a process without it. (tests/training/local.mk builds
- * the locale.) */
+/* test_modes.c: process-wide settings must not change results: a locale with a
+ * decimal comma, a rounding mode, flushing of subnormals, the umask. Each is
+ * set in a process of its own before the first call. What that process
+ * computes, prints and writes must have the same bytes as without the setting.
+ * (tests/training/local.mk builds the locale.) */
 #include <tenon/tenon.h>
 
 #include <fenv.h>
@@ -68,7 +68,7 @@ static void write_file(const char *text)
     }
 }
 
-/* ---- what is compared ------------------------------------------------------ */
+/* ---- compared results ---------------------------------------------------- */
 
 static void texts(void)
 {
@@ -138,7 +138,7 @@ static void reading(void)
     add_tensor("numbers of a CSV file", x);
 }
 
-/* Random numbers and the initial values of layers. */
+/* Computes random numbers and the initial values of layers. */
 static void initial_values(void)
 {
     static const char *const names[] = {"conv2d", "lstm", "embedding",
@@ -219,7 +219,7 @@ static void training(void)
         add_text("its loading", tn_error());
 }
 
-/* ---- modes ------------------------------------------------------------------ */
+/* ---- settings ------------------------------------------------------------ */
 
 static void plain(void) {}
 static void comma(void)
@@ -254,7 +254,7 @@ static const struct {
              {"subnormals switched off", flush}, {"another umask", closed}};
 enum { MODES = sizeof modes / sizeof *modes };
 
-/* Returns the results in this mode, from a process of its own. */
+/* Returns the results with this setting, from a process of its own. */
 static int in_mode(int mode, result *out)
 {
     int ends[2], status = -1;

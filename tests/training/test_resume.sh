@@ -1,5 +1,5 @@
-# A training run is killed at twenty random steps, and resumed each time from
-# its last checkpoint. It ends with the same bits as an uninterrupted run. The
+# Kills a training run at twenty random steps, and resumes it each time from its
+# last checkpoint. It must end with the same bits as an uninterrupted run. The
 # last checkpoint holds weights, optimizer, loader, schedule and random state;
 # its bytes are compared. TENON_TEST_SEED chooses other steps.
 . "$top_srcdir/tests/tap.sh"

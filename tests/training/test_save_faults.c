@@ -1,9 +1,10 @@
-/* test_save_faults.c: every allocation of saving and loading fails in turn, the
+/* test_save_faults.c: each allocation of saving and loading fails in turn, the
  * library's and those of the whole process.
  *
- * A save that fails leaves the old file, byte for byte, and no other file; one
- * that returns TN_OK leaves the new one. A load that fails changes nothing; one
- * that returns TN_OK loads everything. Each failure is TN_ERR_MEMORY. */
+ * A save that fails leaves the old file, byte for byte, and no other file; a
+ * save that returns TN_OK leaves the new file. A load that fails changes
+ * nothing; a load that returns TN_OK loads everything. Each failure is
+ * TN_ERR_MEMORY. */
 #include <base/memory.h>
 #include <tenon/tenon.h>
 
@@ -62,7 +63,7 @@ static int count_temporaries(void)
     return count;
 }
 
-/* ---- a run ------------------------------------------------------------------- */
+/* ---- a training run ------------------------------------------------------ */
 
 static tn_checkpoint run;
 
@@ -115,12 +116,12 @@ static tn_status load_optim(const char *path)
     return tn_optim_load(run.optim, path);
 }
 
-/* ---- the walks --------------------------------------------------------------- */
+/* ---- saving and loading -------------------------------------------------- */
 
 static bytes old_file, new_file, now;
 
-/* Each allocation in turn fails while new_file's contents are saved over
- * old_file's. */
+/* Each allocation fails in turn while a file with new_file's contents replaces
+ * one with old_file's. */
 static void walk_save(const char *name, tn_status (*save)(const char *path))
 {
     for (int s = 0; s < SOURCES; s++) {
@@ -153,8 +154,8 @@ static void walk_save(const char *name, tn_status (*save)(const char *path))
     }
 }
 
-/* Each in turn: from the state of old_file, loading what leads to new_file. The
- * state is read by saving it. */
+/* Each allocation fails in turn while the state of new_file is loaded into a
+ * run with the state of old_file. The state is checked by saving it. */
 static void walk_load(const char *name, tn_status (*load)(const char *path),
                       tn_status (*save)(const char *path))
 {
@@ -194,7 +195,7 @@ static void walk_load(const char *name, tn_status (*load)(const char *path),
     ok(!tn_error(), "everything between the walks worked");
 }
 
-/* ---- files of numbers -------------------------------------------------------- */
+/* ---- tables of numbers --------------------------------------------------- */
 
 static tn_categories *names;
 
@@ -226,15 +227,15 @@ static void walk_read(const char *name, tn_status (*load)(void))
 {
     int64_t known = tn_categories_count(names), wrong = 0, refused = 0, n = 0;
     int64_t live = tn__memory_live();
-    for (int after = 0; after < 3; n++) { /* three beyond the last */
+    for (int after = 0; after < 3; n++) { /* until three calls have succeeded */
         tn_scope *scope = tn_scope_open();
         tn__memory_fail_at(n + 1);
         tn_status status = load();
         tn__memory_fail_at(0);
         tn_scope_close(scope);
         wrong += status != TN_OK && status != TN_ERR_MEMORY;
-        /* a load that succeeds sets the names, which a later failure cannot
-         * remove */
+        /* a load that succeeds registers category names, which a later failure
+         * does not remove */
         if (status != TN_OK)
             wrong += tn_categories_count(names) != known;
         else
@@ -276,7 +277,8 @@ int main(void)
     plan_later();
     char folder[64], command[100];
     snprintf(folder, sizeof folder, "faults-test-%ld.tmp", (long)getpid());
-    /* In a folder in memory if there is one, because 3000 files are synced. */
+    /* Uses a folder in memory if there is one, because 3000 files are
+     * synced. */
     if (access("/dev/shm", W_OK) == 0 && chdir("/dev/shm") < 0)
         bail_out("/dev/shm is no folder");
     if (mkdir(folder, 0777) < 0 || chdir(folder) < 0)

@@ -1,6 +1,6 @@
 /* test_serving.c: four threads run one model at once, as a server does. Each
- * answer has the bits of the answer of one thread alone, and an error stays in
- * its thread. docs/threading.md has the program. */
+ * result has the same bits as in a single thread, and an error is reported only
+ * in its thread. docs/threading.md has the program. */
 #include <tenon/tenon.h>
 
 #include <pthread.h>
@@ -12,7 +12,7 @@ enum { THREADS = 4, REQUESTS = 60, SIZE = 16 };
 static tn_module *model;
 static float want[REQUESTS][10];
 
-/* Request i: a batch of 1 to 4 images. */
+/* Returns request i: a batch of 1 to 4 images. */
 static tn_tensor *request(int i)
 {
     tn_manual_seed((uint64_t)i);

@@ -1,7 +1,7 @@
-/* test_shared.c: what the headers say that threads may share: one model in
+/* test_shared.c: tests what the headers allow threads to share: one model in
  * eight threads at once, which read its parameters, print it, run it, and add
- * to the gradients of the same leaves; one user-defined operator, one data set,
- * one safetensors file. Also run under the thread sanitizer. */
+ * to the gradients of the same leaves; one custom operator, one data set, one
+ * safetensors file. Also run under the thread sanitizer. */
 #include <tenon/tenon.h>
 
 #include <pthread.h>
@@ -27,7 +27,7 @@ static tn_tensor *loss_of(void)
     return tn_mean(tn_square(y));
 }
 
-/* Does the same in each thread, and writes what is wrong. */
+/* Makes the same calls in each thread, and records failures. */
 static void *use(void *argument)
 {
     char *wrong = argument;

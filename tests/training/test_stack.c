@@ -1,9 +1,9 @@
-/* The stack that calls need: docs/threading.md guarantees that 512 KiB are
- * enough for each call on the cpu, for any arguments. Each kind of recursive
- * call runs at its greatest depth, on a stack that was filled with a pattern.
- * Drivers of other devices compile in the calling thread, and a sanitizer's
- * frames are larger; there the test only checks that nothing ends the program.
- */
+/* Measures the stack that calls need: docs/threading.md guarantees that 512 KiB
+ * are enough for each call on the cpu, for any arguments. Each kind of
+ * recursive call runs at its greatest depth, on a stack that was filled with a
+ * pattern. Drivers of other devices compile in the calling thread, and a
+ * sanitizer's frames are larger; there the test only checks that no call
+ * crashes. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,11 +26,12 @@
 
 enum { PROMISED = 512 << 10, ROOM = 16 << 20, PAINT = 0xa5 };
 
-static bool holds; /* the promise, here */
+static bool holds; /* whether the guarantee applies here */
 
-/* ---- what goes deep -------------------------------------------------------- */
+/* ---- recursive calls ----------------------------------------------------- */
 
-/* before, `times` repeated, middle, `after` as often, end */
+/* Defines an operator whose source is `open` repeated, middle, and `close`
+ * repeated as often. */
 static const tn_op *define(const char *before, const char *open,
                            const char *middle, const char *close, int times)
 {
@@ -147,7 +148,7 @@ static void files(void)
     fclose(file);
     tn_csv_load("test_stack.csv");
     unlink("test_stack.csv");
-    /* JSON as deep as it may be: it is refused, or read */
+    /* JSON nested as deep as possible, which may be accepted or refused */
     file = fopen("test_stack.st", "w");
     unsigned char size[8] = {0xf0, 0x30};
     fwrite(size, 1, 8, file);
@@ -163,7 +164,7 @@ static void printing(void)
     free(tn_tensor_text(tn_ones(tn_dims(1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2))));
 }
 
-/* ---- on a painted stack ----------------------------------------------------- */
+/* ---- measuring the stack ------------------------------------------------- */
 
 static void *start(void *call)
 {

@@ -1,7 +1,7 @@
-/* test_states.c: a run with each optimizer, with each schedule, a gradient
- * scaler, averaged weights and loaders of each kind. It is stopped, restored
- * into new objects and continued: its last checkpoint has the same bytes as that
- * of a run without interruption. */
+/* test_states.c: a training run with each optimizer, each schedule, a gradient
+ * scaler, averaged weights and each kind of loader. It is stopped, restored
+ * into new objects and continued. Its last checkpoint must have the same bytes
+ * as that of a run without interruption. */
 #include <tenon/tenon.h>
 
 #include <stdlib.h>
@@ -147,11 +147,13 @@ static tn_loader *make_loader(int kind)
     }
 }
 
-/* ---- a run -------------------------------------------------------------- */
+/* ---- a training run ------------------------------------------------------ */
 
 typedef struct run {
     tn_checkpoint all;
-    bool evaluates, watches; /* LBFGS; a plateau */
+    bool evaluates, watches; /* evaluates: for LBFGS, which needs a closure;
+                              * watches: for a schedule that reacts to the
+                              * loss */
     tn_batch *batch;
 } run;
 
@@ -184,7 +186,7 @@ static double evaluate(void *context)
     return tn_item(loss);
 }
 
-/* Saves in the body of a loop, after step `stop` and at the end. */
+/* Saves a checkpoint within the loop, after step `stop`, and at the end. */
 static void train(run *r, int64_t stop, int64_t until, const char *end)
 {
     while (r->all.step < until && !tn_error())

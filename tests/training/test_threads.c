@@ -1,7 +1,7 @@
 /* test_threads.c: eight threads train eight models at once, each with its own
- * scopes, gradients, errors and a loader with two workers. Each gets the result
- * of a thread that trains alone. Before that, threads make the first optimizer
- * of each rule at the same time. */
+ * scopes, gradients, errors and a loader with two workers. Each must get the
+ * result of a thread that trains alone. Before that, threads create the first
+ * optimizer of each kind at the same time. */
 #include <base/platform.h>
 #include <tenon/tenon.h>
 
@@ -52,11 +52,11 @@ static void *train(void *argument)
     return NULL;
 }
 
-/* ---- the first optimizer of a rule ------------------------------------ */
+/* ---- the first optimizer of a kind --------------------------------------- */
 
-/* A thread that makes one sleeps in each allocation, so that the others run
- * while it defines the kernels. Sanitizers have a malloc of their own: there
- * nothing sleeps. */
+/* A thread that creates an optimizer sleeps in each allocation, so that the
+ * others run while it defines the kernels. Under sanitizers, which have their
+ * own malloc, no thread sleeps. */
 static _Thread_local bool is_making;
 
 #if !defined(TN__ASAN) && !defined(TN__TSAN) && defined(__GLIBC__)
@@ -108,8 +108,8 @@ static atomic_int arrived;
 static _Atomic int refused[RULES];
 static char refusal[RULES][200];
 
-/* The first optimizer of a rule defines its kernels. All threads wait for each
- * other before each rule, so that they find it undefined together. */
+/* The first optimizer of a kind defines its kernels. All threads wait for each
+ * other before each kind, so that none finds them already defined. */
 static void *make_first(void *argument)
 {
     (void)argument;

@@ -1,4 +1,5 @@
-/* test_train.c: the training loop. test_train.sh kills and resumes one. */
+/* test_train.c: tests tn_train, the training loop. test_train.sh kills and
+ * resumes one. */
 #include <tenon/tenon.h>
 
 #include <unistd.h>
@@ -35,7 +36,7 @@ static bool same_weights(tn_module *a, tn_module *b)
     return true;
 }
 
-/* tn_train does what the loop of README.md does. */
+/* tn_train gives the same result as the loop in README.md. */
 static void check_by_hand(void)
 {
     tn_module *a = net(), *b = net();
@@ -114,7 +115,7 @@ static void check_callbacks(void)
 {
     tn_module *a = net();
     tn_optim *opt = tn_optim_sgd(tn_parameters(a), .lr = 0.1);
-    int stop_at = 13; /* of 9 steps in an epoch */
+    int stop_at = 13; /* in the second epoch: an epoch has 9 steps */
     tn_train(a, opt, loader(), .epochs = 5, .loss = loss,
              .validation = loader(), .context = &stop_at,
              .on_epoch_begin = on_epoch_begin, .on_epoch_end = on_epoch_end,

@@ -1,5 +1,6 @@
-# A run of tn_train is killed in ten steps, and resumed each time. It ends with
-# the same weights and averages, bit for bit, as a run without interruption.
+# Kills a run of tn_train in ten steps, and resumes it each time. It must end
+# with the same weights and averages, bit for bit, as a run without
+# interruption.
 . "$top_srcdir/tests/tap.sh"
 
 run=$top_builddir/tests/training/train_run

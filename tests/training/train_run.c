@@ -1,5 +1,5 @@
-/* train_run.c: a tn_train with everything that has a state. test_train.sh kills
- * it and resumes it.
+/* train_run.c: runs tn_train with every kind of state, for test_train.sh, which
+ * kills and resumes it.
  *
  *     train_run CHECKPOINT [STEP]     kills itself in STEP
  *

@@ -1,8 +1,8 @@
-/* lying.c: the reference plugin with one fault, for tests of
+/* lying.c: the reference plugin with one deliberate fault, for tests of
  * tenon-plugin-check, which must find each fault and report it correctly.
  *
  * The plugin's option "lie" (TENON_LYING_LIE) selects the fault. Without it the
- * plugin is as good as the reference. */
+ * plugin is correct. */
 #define tenon_plugin_v1 reference_entry
 #include "../../../plugins/reference/reference.c"
 #undef tenon_plugin_v1
@@ -27,7 +27,7 @@ static bool tells(const char *which)
 
 enum { MOST_OPERANDS = 32 };
 
-/* A launch whose strides may be spoiled. */
+/* A copy of a launch, whose strides a fault may change. */
 typedef struct spoiled {
     tn_launch launch;
     tn_launch_operand operand[MOST_OPERANDS];
@@ -46,7 +46,7 @@ static void spoiled_init(spoiled *s, const tn_program *p, const tn_launch *l)
     }
 }
 
-/* Is correct for every stride but -1, for which it reads forward. */
+/* Fault: a stride of -1 reads forward; other strides are right. */
 static void forget_sign(spoiled *s, const tn_program *p)
 {
     uint32_t ndim = s->launch.outer_ndim + s->launch.row_ndim;
@@ -70,7 +70,7 @@ static bool sums_floats(const tn_program *p)
     return sums;
 }
 
-/* Reduces rows from their end: the same numbers in another order. */
+/* Fault: reduces rows from their end, that is in another order. */
 static void walk_backward(spoiled *s, const tn_program *p)
 {
     for (uint32_t k = 0; k < p->operand_count; k++)
@@ -81,7 +81,7 @@ static void walk_backward(spoiled *s, const tn_program *p)
         }
 }
 
-/* Writes the element after the last one that the launch stores. */
+/* Fault: writes the element after the last one that the launch stores. */
 static void write_beyond(const tn_program *p, const tn_launch *l)
 {
     for (uint32_t k = 0; k < p->operand_count; k++) {
@@ -210,12 +210,12 @@ static tn_status lying_matmul(tn_queue *queue, const tn_matmul_args *mm)
 static tn_status lying_sort(tn_queue *queue, const tn_sort_args *s)
 {
     tn_sort_args other = *s;
-    if (tells("sort")) /* forgets which way */
+    if (tells("sort")) /* the fault ignores the direction */
         other.flags = 0;
     return sort(queue, &other);
 }
 
-/* ---- extensions: of float32, with any strides ---------------------------- */
+/* ---- extensions, for float32 and any strides ----------------------------- */
 
 static float *at(const tn_strided *x, int64_t i, int64_t j, int64_t k,
                  int64_t l)
@@ -237,7 +237,7 @@ static void set_all(const tn_strided *x, const int64_t *count,
                              : 0;
 }
 
-/* One product of a convolution's sum, for each kind. */
+/* Adds one product to a sum of the convolution, for each kind of it. */
 static void add_product(const tn_conv_args *c, int64_t n, int64_t o,
                         int64_t i, int64_t j, int64_t tap)
 {
@@ -297,7 +297,7 @@ static tn_status lying_conv(tn_queue *queue, const tn_conv_args *c)
     return with_fpu(&fpu, TN_OK);
 }
 
-/* Combines a row's lanes; the fault: one after the other. */
+/* Sums the partial sums of a row in pairs; the fault adds them in sequence. */
 static float sum_lanes(float *lane, int64_t count)
 {
     for (int64_t i = 1; i < count && tells("pool order"); i++)

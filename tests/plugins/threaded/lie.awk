@@ -1,9 +1,9 @@
-# lie.awk: puts one fault of lies.txt into one file.
+# lie.awk: puts one deliberate fault ("lie") of lies.txt into one source file.
 #
 #   awk -v lie=NAME -v file=NAME.c -f lie.awk lies.txt NAME.c
 #
-# Prints the file with it. Status 1: some lines are not there, or more than
-# once. Status 3: the lie leaves this file as it is.
+# Prints the changed file. Status 1: lines that the fault replaces are missing
+# or occur more than once. Status 3: the fault does not change this file.
 function stripped(line)
 {
     sub(/^[ \t]+/, "", line)

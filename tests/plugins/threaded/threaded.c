@@ -1,7 +1,7 @@
-/* threaded.c: an asynchronous device. Each queue has a thread, which runs its
- * commands in order; what they use stays alive until they are done. It passes
- * every check, since it runs the reference's loops; tests put faults into it
- * (lies.txt). */
+/* threaded.c: a plugin for an asynchronous device. Each queue has a thread,
+ * which runs the queue's commands in order; objects that a command uses stay
+ * alive until it is done. The plugin passes every check, since it computes with
+ * the reference plugin's loops. Tests put faults into it (lies.txt). */
 #include "../../../plugins/reference/reference.h"
 
 #include <fenv.h>
@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One lock for all, and one bell, rung when anything has changed: this device
- * is about order, not about speed. */
+/* One mutex for all data, and one condition variable, signalled after every
+ * change: this device tests the order of work, not speed. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t bell = PTHREAD_COND_INITIALIZER;
 
@@ -21,18 +21,19 @@ struct tn_plugin_device {
 
 typedef struct memory {
     struct tn_buffer base;
-    int uses; /* by commands that are not done */
+    int uses; /* number of pending commands that use the buffer */
 } memory;
 
 struct tn_built {
-    const tn_program *program; /* lent until program_free */
+    const tn_program *program; /* owned by the library; valid until
+                                * program_free */
     int uses;
 };
 
-/* A place in a queue that was recorded. */
+/* A position in a queue, which an event recorded. */
 typedef struct mark {
     bool is_reached;
-    int holders; /* the event, and commands */
+    int holders; /* number of references: the event's and those of commands */
 } mark;
 
 struct tn_event {
@@ -56,14 +57,14 @@ typedef struct command {
         tn_sort_args sort;
     } args;
     uint32_t buffer_count;
-    tn_buffer *buffer[]; /* then what launch points to */
+    tn_buffer *buffer[]; /* followed by the arrays that launch points to */
 } command;
 
 struct tn_queue {
     pthread_t thread;
     command *first, **last;
     bool works, closes;
-    tn_fault fault; /* the first since the last sync; code TN_OK: none */
+    tn_fault fault; /* the first fault since the last sync; code TN_OK: none */
 };
 
 static tn_status made(const void *object)
@@ -71,7 +72,7 @@ static tn_status made(const void *object)
     return object ? TN_OK : reference_host->fail(TN_ERR_MEMORY, "no memory");
 }
 
-/* ---- the work ----------------------------------------------------------- */
+/* ---- running commands ---------------------------------------------------- */
 
 static tn_status run_copy(const tn_copy_args *c)
 {
@@ -122,7 +123,7 @@ static tn_status run(const command *c, tn_fault *fault)
     }
 }
 
-/* ---- a queue's thread; all under the lock ------------------------------- */
+/* ---- the queue's thread; these functions need the lock ------------------- */
 
 static void drop_mark(mark *m)
 {
@@ -153,7 +154,8 @@ static void finish(tn_queue *queue, command *c, tn_status status,
 static void *work(void *context)
 {
     tn_queue *queue = context;
-    fesetenv(FE_DFL_ENV); /* a thread begins with its maker's */
+    /* A thread inherits the rounding mode of its creator. */
+    fesetenv(FE_DFL_ENV);
     pthread_mutex_lock(&lock);
     while (queue->first || !queue->closes) {
         command *c = queue->first;
@@ -225,7 +227,7 @@ static tn_status queue_sync(tn_queue *queue, tn_fault *fault)
                                                              "work failed");
 }
 
-/* ---- commands ----------------------------------------------------------- */
+/* ---- submitting commands ------------------------------------------------- */
 
 static command *command_new(int kind, uint64_t tag, size_t buffers,
                             size_t more)
@@ -252,7 +254,7 @@ static tn_status give(tn_queue *queue, command *c)
     return TN_OK;
 }
 
-/* A command whose arguments are flat. */
+/* Submits a command whose arguments contain no pointers to copy. */
 static tn_status give_flat(tn_queue *queue, int kind, const void *args,
                            size_t known, uint64_t tag, tn_buffer *x,
                            tn_buffer *y, tn_buffer *z)
@@ -459,7 +461,7 @@ static tn_status buffer_alloc(tn_plugin_device *device, uint64_t bytes,
     return TN_OK;
 }
 
-/* Waits until no pending command uses the object of this counter. */
+/* Waits until no pending command uses the object with this counter. */
 static void wait_for(const int *uses)
 {
     pthread_mutex_lock(&lock);

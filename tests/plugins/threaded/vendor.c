@@ -1,6 +1,7 @@
-/* vendor.c: a library like those of drivers: when it is opened, it starts a
- * thread and sets a variable. In a folder of its own that is no fault of the
- * plugin; in the plugin's folder it counts as the plugin's code. */
+/* vendor.c: imitates a library of a driver: when it is loaded, it starts a
+ * thread and sets an environment variable. In a folder of its own this is not a
+ * fault of the plugin; in the plugin's folder the library counts as the
+ * plugin's code. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
