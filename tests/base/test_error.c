@@ -194,6 +194,24 @@ static void test_marks(void)
     tn_error_clear();
 }
 
+static void test_format(void)
+{
+    char text[8] = "before";
+    is_int(tn_format(text, sizeof text, "%.3f", 2.0 / 3), 5,
+           "tn_format returns the length");
+    is_str(text, "0.667", "and writes the text");
+    is_int(tn_format(text, 4, "%d", 123456), 6, "also of what is cut off");
+    is_str(text, "123", "which ends with a NUL");
+    is_int(tn_format(NULL, 0, "%s", "abc"), 3, "no text: only the length");
+    ok(!tn_error(), "none of these is an error");
+    is_int(tn_format(NULL, 1, "%s", "abc"), -1, "a text of NULL is refused");
+    is_str(tn_error(), "format: text is NULL", "by name");
+    tn_error_clear();
+    is_int(tn_format(text, sizeof text, NULL), -1, "a format of NULL, too");
+    is_str(tn_error(), "format: format is NULL", "by name");
+    tn_error_clear();
+}
+
 int main(void)
 {
     unsetenv("TENON_LOG");
@@ -205,5 +223,6 @@ int main(void)
     test_names();
     test_text();
     test_log();
+    test_format();
     return done_testing();
 }

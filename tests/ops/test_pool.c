@@ -182,6 +182,17 @@ int main(void)
     }
     ok(good, "means of adjacent windows, a row at a time");
     good = true;
+    for (int i = 0; i < 12 && good; i++) {
+        /* more rows of windows than columns, or fewer */
+        shape narrow = {.count = 2, .channels = 3,
+                        .size = {i % 2 ? 26 : 7, i % 2 ? 9 : 30},
+                        .kernel = {1 + i % 3, 1 + i / 3 % 2},
+                        .stride = {1 + i % 2, 1 + i / 3 % 2},
+                        .dilation = {1, 1}, .dtype = i % 4 ? TN_F32 : TN_F64};
+        good = agrees(&narrow, (uint64_t)i, false);
+    }
+    ok(good, "means of adjacent windows of one or two columns");
+    good = true;
     for (int i = 0; i < 60 && good; i++) {
         const int64_t step = 1 + i % 2;
         shape beside = {.count = 2, .channels = 3,
