@@ -164,7 +164,8 @@ static void check_index(void)
             "each stands behind the one before it, a bool one on as many as it "
             "has");
     refused(tn_index(x, both, 2, .dims = tn_dims(1)), TN_ERR_ARGUMENT,
-            "index: 1 dims for 2 indices");
+            "index: dims has 1 numbers and indices 2 tensors; expected one "
+            "number for each tensor");
     refused(tn_index(x, &j, 1), TN_ERR_INDEX,
             "index: indices[0] 3 at position (1, 0) is outside [-2, 2)");
 }

@@ -125,7 +125,7 @@ static void check_shapes(void)
     refused(tn_amax(tn_zeros(tn_dims(2, 0))), TN_ERR_SHAPE,
             "amax: no element to choose from along a dimension of size 0");
     refused(tn_tril(v), TN_ERR_SHAPE,
-            "tril: input has 1 dimensions, a matrix has 2");
+            "tril: input has 1 dimensions; expected at least 2");
 }
 
 static void check_losses(void)
@@ -343,8 +343,8 @@ static void check_positions(void)
             "index_select: index 9 at position (2,) is outside [0, 3)");
     refused(tn_index_select(tn_ones(TN_SCALAR), 0,
                             tn_zeros(tn_dims(0), .dtype = TN_I64)),
-            TN_ERR_SHAPE, "index_select: index (0,) into an input without "
-            "dimensions: expected one number");
+            TN_ERR_SHAPE, "index_select: index has shape (0,); expected one "
+                          "element, because input has no dimensions");
     refused(tn_index_add(square, 0, list, square), TN_ERR_INDEX,
             "index_add: index 9 at position (2,) is outside [0, 3)");
     refused(tn_index_copy(square, 1, list, square), TN_ERR_INDEX,
@@ -365,8 +365,8 @@ static void check_positions(void)
             "index: indices[1] -9 at position (1, 0) is outside [-3, 3)");
     refused(tn_index(x, ((tn_tensor *[]){tn_gt_scalar(v, 1)}), 1),
             TN_ERR_SHAPE,
-            "index: indices[0] (3,), a mask, is not of the size of dimensions "
-            "0 on of input (2, 3)");
+            "index: indices[0] is a bool mask of shape (3,); expected the "
+            "sizes from dimension 0 on of input, which has shape (2, 3)");
     refused(tn_scatter(square, 1, at, square), TN_ERR_INDEX,
             "scatter: index 9 at position (1, 0) is outside [0, 3)");
     refused(tn_cross_entropy(tn_ones(tn_dims(2, 3, 2)), at), TN_ERR_INDEX,
