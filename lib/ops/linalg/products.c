@@ -46,9 +46,9 @@ tn_status tn__run_inner(tn__call *call)
     int64_t length = a->shape[a->ndim - 1];
     if (b->shape[b->ndim - 1] != length ||
         a->ndim + b->ndim - 2 > TN_MAX_NDIM)
-        return tn__fail(TN_ERR_SHAPE, "inner: {input} %s and {other} %s differ "
-                        "in the last dimension",
-                        tn__shape_text(left, a->ndim, a->shape),
+        return tn__fail(TN_ERR_SHAPE, "inner: {input} has shape %s and "
+                        "{other} %s; expected the same size in the last "
+                        "dimension", tn__shape_text(left, a->ndim, a->shape),
                         tn__shape_text(right, b->ndim, b->shape));
     tn_dims_list shape = {0, {0}};
     int64_t rows = 1, columns = 1;
