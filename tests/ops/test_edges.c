@@ -376,8 +376,9 @@ static void test_warnings(void)
     char want[200];
     snprintf(
         want, sizeof want,
-        "mse_loss: input (7, 1) and target (%d,) differ in shape and "
-        "broadcast: is this intended? tn_reshape one of them, or tn_expand it",
+        "mse_loss: input has shape (7, 1) and target (%d,), so they are "
+        "broadcast, which is often a mistake: tn_reshape one of them, or "
+        "tn_expand it if this is intended",
         7 + more);
     is_str(warning, want, "with both shapes");
     tn_l1_loss(x, y);

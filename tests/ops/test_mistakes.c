@@ -103,8 +103,8 @@ static void check_shapes(void)
     refused(tn_max_pool2d(img, tn_dims(5)), TN_ERR_SHAPE,
             "max_pool2d: kernel_size spans 5 elements, the padded input has 4");
     refused(tn_cross_entropy(x, i), TN_ERR_SHAPE,
-            "cross_entropy: target (3,) does not fit input (2, 3): expected "
-            "one class for each row, (2,)");
+            "cross_entropy: target has shape (3,) for input (2, 3); expected "
+            "one class number for each sample, so shape (2,)");
     refused(tn_zeros(tn_dims(2, -1)), TN_ERR_SHAPE,
             "zeros: size -1 of dimension 1 is negative");
     refused(tn_zeros(tn_dims(1LL << 40, 1LL << 40)), TN_ERR_SHAPE,
@@ -133,7 +133,7 @@ static void check_losses(void)
     tn_tensor *p = tn_zeros(tn_dims(5, 2, 4)), *t = tn_full(tn_dims(2, 3), 1);
     tn_tensor *two = tn_full(tn_dims(2), 2), *one = tn_full(tn_dims(1), 2);
     refused(tn_ctc_loss(v, t, two, two), TN_ERR_SHAPE,
-            "ctc_loss: log_probs (3,) is neither (T, N, C) nor (T, C)");
+            "ctc_loss: log_probs has shape (3,); expected (T, N, C) or (T, C)");
     refused(tn_ctc_loss(t, t, two, two), TN_ERR_DTYPE,
             "ctc_loss: log_probs is int64; it takes floating tensors: convert "
             "it with tn_to_dtype");
@@ -141,11 +141,11 @@ static void check_losses(void)
             "ctc_loss: targets is float32; convert it to int64 with "
             "tn_to_dtype");
     refused(tn_ctc_loss(p, tn_t(t), two, two), TN_ERR_SHAPE,
-            "ctc_loss: targets (3, 2) is neither (N, S) nor a list, for "
-            "log_probs (5, 2, 4)");
+            "ctc_loss: targets has shape (3, 2); expected a 1-d tensor, or (N, "
+            "S) with the N of log_probs (T, N, C), which has shape (5, 2, 4)");
     refused(tn_ctc_loss(p, t, one, two), TN_ERR_SHAPE,
-            "ctc_loss: input_lengths (1,) is not one number for each of 2 "
-            "sequences");
+            "ctc_loss: input_lengths has shape (1,); expected one number for "
+            "each of the 2 sequences");
     refused(tn_ctc_loss(p, t, two, x), TN_ERR_DTYPE,
             "ctc_loss: target_lengths is float32; convert it to int64 with "
             "tn_to_dtype");
@@ -212,8 +212,9 @@ static void check_losses(void)
 
     tn_tensor *w4 = tn_ones(tn_dims(4, 3));
     refused(tn_linear_cross_entropy(x, tn_ones(tn_dims(4, 2)), two),
-            TN_ERR_SHAPE, "linear_cross_entropy: input (2, 3) and "
-            "linear_weight (4, 2) are not (N, D) or (D) and (C, ..., D)");
+            TN_ERR_SHAPE, "linear_cross_entropy: input has shape (2, 3) and "
+                          "linear_weight (4, 2); expected (N, D) or (D), and "
+                          "(C, ..., D)");
     refused(tn_linear_cross_entropy(i, w4, two), TN_ERR_DTYPE,
             "linear_cross_entropy: input is int64; it takes floating tensors: "
             "convert it with tn_to_dtype");
@@ -221,14 +222,15 @@ static void check_losses(void)
             TN_ERR_DTYPE, "linear_cross_entropy: dtypes differ: input is "
             "float32, linear_weight is float64; convert one with tn_to_dtype");
     refused(tn_linear_cross_entropy(x, w4, two, .linear_bias = v),
-            TN_ERR_SHAPE, "linear_cross_entropy: linear_bias (3,) does not fit "
-            "linear_weight (4, 3)");
+            TN_ERR_SHAPE, "linear_cross_entropy: linear_bias has shape (3,); "
+                          "expected the shape of linear_weight (4, 3) without "
+                          "its last dimension");
     refused(tn_linear_cross_entropy(x, w4, two, .weight = v), TN_ERR_SHAPE,
             "linear_cross_entropy: weight (3,) does not have one number for "
             "each of the 4 classes");
     refused(tn_linear_cross_entropy(x, w4, i), TN_ERR_SHAPE,
-            "linear_cross_entropy: target (3,) does not fit: expected classes "
-            "(2,), or their probabilities");
+            "linear_cross_entropy: target has shape (3,); expected class "
+            "numbers of shape (2,), or floating class probabilities");
     refused(tn_linear_cross_entropy(x, w4, tn_ones(tn_dims(2))), TN_ERR_DTYPE,
             "linear_cross_entropy: target is float32; convert classes to int64 "
             "with tn_to_dtype");
@@ -397,8 +399,8 @@ static void check_composites(void)
             "gaussian_nll_loss: shapes do not broadcast: input (2, 3), target "
             "(4,), var (2, 3)");
     refused(tn_cross_entropy(x, v), TN_ERR_SHAPE,
-            "cross_entropy: target (3,) does not fit input (2, 3): expected "
-            "one class for each row, (2,)");
+            "cross_entropy: target has shape (3,) for input (2, 3); expected "
+            "one class number for each sample, so shape (2,)");
     refused(tn_cross_entropy(x, tn_ones(tn_dims(2))), TN_ERR_DTYPE,
             "cross_entropy: target is float32; convert it to int64 with "
             "tn_to_dtype");
