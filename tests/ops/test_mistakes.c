@@ -94,14 +94,17 @@ static void check_shapes(void)
     refused(tn_conv2d(v, w, NULL), TN_ERR_SHAPE,
             "conv2d: input (3,) is neither (N, C, H, W) nor (C, H, W)");
     refused(tn_conv2d(img, tn_ones(tn_dims(4, 3, 3, 3)), NULL), TN_ERR_SHAPE,
-            "conv2d: input (1, 2, 4, 4) has 2 channels, weight (4, 3, 3, 3) "
-            "with groups 1 takes 3");
+            "conv2d: input (1, 2, 4, 4) has 2 channels, but weight (4, 3, 3, "
+            "3) with groups 1 takes 3: both must be equal, and groups must "
+            "divide the channels of the input and of the output");
     refused(tn_conv2d(img, tn_ones(tn_dims(1, 2, 5, 5)), NULL), TN_ERR_SHAPE,
-            "conv2d: the kernel spans 5 elements, the padded input has 4");
+            "conv2d: the kernel spans 5 elements, but the padded input has "
+            "only 4");
     refused(tn_conv2d(img, w, v), TN_ERR_SHAPE,
-            "conv2d: bias (3,) is not (2,)");
+            "conv2d: bias has shape (3,); expected (2,)");
     refused(tn_max_pool2d(img, tn_dims(5)), TN_ERR_SHAPE,
-            "max_pool2d: kernel_size spans 5 elements, the padded input has 4");
+            "max_pool2d: kernel_size spans 5 elements, but the padded input "
+            "has only 4");
     refused(tn_cross_entropy(x, i), TN_ERR_SHAPE,
             "cross_entropy: target has shape (3,) for input (2, 3); expected "
             "one class number for each sample, so shape (2,)");
@@ -172,7 +175,8 @@ static void check_losses(void)
     refused(tn_embedding_bag(t, x, two), TN_ERR_SHAPE,
             "embedding_bag: input (2, 3) is not a list, as offsets need it");
     refused(tn_embedding_bag(t, v, NULL), TN_ERR_SHAPE,
-            "embedding_bag: weight (3,) is not a matrix");
+            "embedding_bag: weight has shape (3,); expected (num_embeddings, "
+            "embedding_dim)");
     refused(tn_embedding_bag(t, x, NULL, .mode = "median"), TN_ERR_ARGUMENT,
             "embedding_bag: mode is \"median\"; it must be sum, mean or max");
     refused(tn_embedding_bag(t, x, NULL, .per_sample_weights = x),
@@ -180,8 +184,8 @@ static void check_losses(void)
             "unless mode is sum: change mode, or leave .per_sample_weights out");
     refused(tn_embedding_bag(t, x, NULL, .mode = "sum",
                              .per_sample_weights = v),
-            TN_ERR_SHAPE, "embedding_bag: per_sample_weights (3,) does not "
-            "have the shape of input (2, 3)");
+            TN_ERR_SHAPE, "embedding_bag: per_sample_weights has shape (3,); "
+                          "expected the shape of input, (2, 3)");
     refused(tn_embedding_bag(t, x, NULL, .mode = "sum",
                              .per_sample_weights = tn_to_dtype(x, TN_F64)),
             TN_ERR_DTYPE, "embedding_bag: dtypes differ: per_sample_weights is "
@@ -408,24 +412,27 @@ static void check_composites(void)
             "embedding: input is float32; convert it to int64 with "
             "tn_to_dtype");
     refused(tn_linear(x, tn_ones(tn_dims(4, 3)), v), TN_ERR_SHAPE,
-            "linear: bias (3,) does not have one number for each row of weight "
-            "(4, 3)");
+            "linear: bias has shape (3,); expected one number for each output "
+            "feature, the first size of weight (4, 3)");
     refused(tn_hstack(((tn_tensor *[]){x, x, tn_ones(tn_dims(3, 3))}), 3),
             TN_ERR_SHAPE, "hstack: tensors[2] (3, 3) differs from "
             "tensors[0] (2, 3) outside dim 1");
     refused(tn_scaled_dot_product_attention(q, k, k, x), TN_ERR_SHAPE,
-            "scaled_dot_product_attention: attn_mask (2, 3) does not broadcast "
-            "to (..., queries, keys), (2, 5, 3)");
+            "scaled_dot_product_attention: attn_mask has shape (2, 3); "
+            "expected one that broadcasts to (..., queries, keys), here (2, 5, "
+            "3)");
     refused(tn_scaled_dot_product_attention(q, k, k, i), TN_ERR_DTYPE,
             "scaled_dot_product_attention: attn_mask is int64; bool says where "
             "to look, a floating one is added: convert it with tn_to_dtype");
     refused(tn_scaled_dot_product_attention(q, k, q, NULL), TN_ERR_SHAPE,
-            "scaled_dot_product_attention: value (2, 5, 8) does not have one "
-            "row for each row of key (2, 3, 8)");
+            "scaled_dot_product_attention: value has shape (2, 5, 8) and key "
+            "(2, 3, 8); expected the same length (dim -2), and batch "
+            "dimensions that broadcast");
     refused(tn_scaled_dot_product_attention(q, tn_ones(tn_dims(3, 3, 8)), q,
                                             NULL),
-            TN_ERR_SHAPE, "scaled_dot_product_attention: key (3, 3, 8) does "
-            "not have the batch of query (2, 5, 8)");
+            TN_ERR_SHAPE, "scaled_dot_product_attention: key has shape (3, 3, "
+                          "8) and query (2, 5, 8); expected batch dimensions "
+                          "(all but the last two) that broadcast");
     refused(tn_scaled_dot_product_attention(q, tn_to_dtype(k, TN_F64), k,
                                             NULL),
             TN_ERR_DTYPE, "scaled_dot_product_attention: dtypes differ: query "

@@ -56,7 +56,8 @@ static tn_status take_pool(const tn__call *call, tn_tensor *x,
             w->out[a]--;
         if (w->out[a] < 1)
             return tn__fail(TN_ERR_SHAPE, "%s: {kernel_size} spans %lld "
-                            "elements, the padded {input} has %lld", name,
+                            "elements, but the padded {input} has only %lld",
+                            name,
                             (long long)(w->dilation[a] * (w->kernel[a] - 1) + 1),
                             (long long)(w->in[a] + 2 * w->pad[a]));
         /* A tap that is outside of the image in every window does not change
