@@ -47,17 +47,17 @@ static void check_slices(void)
     ok(slice_into(2, 4, 1, 2), "a slice from 1 with step 2");
     ok(slice_into(0, 4, 4, 1), "an empty slice at the end");
     refused(slice_into(3, 4, 2, 1), TN_ERR_SHAPE,
-            "slice_backward: input (3,) is not a slice, from 2 by 1, of dim 0 "
-            "of (4,)");
+            "slice_backward: input has shape (3,), which is not that of the "
+            "slice from 2 in steps of 1 along dim 0 of a tensor (4,)");
     refused(slice_into(2, 4, 2, 2), TN_ERR_SHAPE,
-            "slice_backward: input (2,) is not a slice, from 2 by 2, of dim 0 "
-            "of (4,)");
+            "slice_backward: input has shape (2,), which is not that of the "
+            "slice from 2 in steps of 2 along dim 0 of a tensor (4,)");
     refused(slice_into(1, 4, 4, 1), TN_ERR_SHAPE,
-            "slice_backward: input (1,) is not a slice, from 4 by 1, of dim 0 "
-            "of (4,)");
+            "slice_backward: input has shape (1,), which is not that of the "
+            "slice from 4 in steps of 1 along dim 0 of a tensor (4,)");
     refused(slice_into(0, 4, 5, 1), TN_ERR_SHAPE,
-            "slice_backward: input (0,) is not a slice, from 5 by 1, of dim 0 "
-            "of (4,)");
+            "slice_backward: input has shape (0,), which is not that of the "
+            "slice from 5 in steps of 1 along dim 0 of a tensor (4,)");
 }
 
 static void check_shapes(void)
@@ -85,7 +85,8 @@ static void check_shapes(void)
     refused(tn_expand(x, tn_dims(2, 4)), TN_ERR_SHAPE,
             "expand: input (2, 3) does not expand to size (2, 4)");
     refused(tn_cat(((tn_tensor *[]){x, v}), 2, 0), TN_ERR_SHAPE,
-            "cat: tensors[1] (3,) differs from tensors[0] (2, 3) outside dim 0");
+            "cat: tensors[1] (3,) differs from tensors[0] (2, 3) in a "
+            "dimension other than dim 0");
     refused(tn_stack(((tn_tensor *[]){x, v}), 2, 0), TN_ERR_SHAPE,
             "stack: tensors[1] (3,) does not have the shape of tensors[0] (2, "
             "3)");
