@@ -307,9 +307,10 @@ static void check_values(void)
     refused(tn_clamp_scalars(x, tn_none, tn_none), TN_ERR_ARGUMENT,
             "clamp: neither min nor max is given");
     refused(tn_arange(0, 5, -1), TN_ERR_ARGUMENT,
-            "arange: step -1 leads from 0 away from 5");
+            "arange: step -1 leads from start 0 away from end 5: change its "
+            "sign");
     refused(tn_randint(3, 3, tn_dims(2)), TN_ERR_ARGUMENT,
-            "randint: there are no integers in [3, 3)");
+            "randint: low is 3 and high 3; expected low below high");
     refused(tn_max_pool2d(img, tn_dims(2), .padding = 2), TN_ERR_ARGUMENT,
             "max_pool2d: padding 2 is not between 0 and half of kernel_size "
             "2");
@@ -503,9 +504,11 @@ static void check_writes_of_two(void)
     tn_tensor *most = tn_zeros(tn_dims(3), .dtype = TN_I64);
     tn_tensor *into[] = {most, tn_zeros(tn_dims(3), .dtype = TN_U8)};
     refused_status(tn_op_call_into(op, of, 2, into, 2),
-                   "max_dim: result 1 is int64, the written tensor is uint8");
+                   "max_dim: result 1 is int64, but the tensor to write it "
+                   "into is uint8");
     refused_status(tn_op_call_into(op, of, 2, into, 1),
-                   "max_dim: 2 results, 1 tensors to write them into");
+                   "max_dim: it has 2 results, but 1 tensors are given to "
+                   "write them into");
     into[1] = most;
     refused_status(tn_op_call_into(op, of, 2, into, 2),
                    "max_dim: results 0 and 1 would be written into the same "
@@ -534,7 +537,7 @@ static void check_given_values(void)
     of[1] = of[0];
     refused_status(tn_op_call(add, of, 2, NULL, 1), "add: out is NULL");
     refused_status(tn_op_call(add, of, 2, &out, 0),
-                   "add: 1 results, room for 0");
+                   "add: it has 1 results, but there is room for only 0");
     of[0] = (tn_value){TN_VALUE_TENSORS, 2, {.tensors = NULL}};
     refused_status(tn_op_call(tn_op_find("cat"), of, 1, &out, 1),
                    "cat: tensors is NULL");
@@ -556,13 +559,14 @@ static void check_writes(void)
             "add_: the written tensor overlaps an input in part; clone the "
             "input first with tn_clone");
     refused(tn_add_(v, x), TN_ERR_SHAPE,
-            "add_: the result has shape (2, 3), the written tensor has (3,)");
+            "add_: the result has shape (2, 3), but the tensor to write it "
+            "into has (3,)");
     tn_tensor *out = tn_zeros(tn_dims(2, 2));
     const tn_value two[] = {{TN_VALUE_TENSOR, 0, {.tensor = x}},
                             {TN_VALUE_TENSOR, 0, {.tensor = x}}};
     refused_status(tn_op_call_into(tn_op_find("mul"), two, 2, &out, 1),
-                   "mul: the result has shape (2, 3), the written tensor has "
-                   "(2, 2)");
+                   "mul: the result has shape (2, 3), but the tensor to write "
+                   "it into has (2, 2)");
     refused_status(tn_op_call_into(tn_op_find("matmul"), two, 2, &out, 1),
                    "matmul: results cannot be written into given tensors; "
                    "copy them with tn_copy_");

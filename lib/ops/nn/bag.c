@@ -238,10 +238,10 @@ static bool find_bags(const tn__call *call, bags *b, const tn_tensor *weight)
                         tn__shape_text(text, weight->ndim, weight->shape)),
                false;
     if (input->ndim != 1 + !offsets)
-        return tn__fail(TN_ERR_SHAPE, "embedding_bag: {input} %s is not %s",
+        return tn__fail(TN_ERR_SHAPE, "embedding_bag: {input} has shape %s; expected %s",
                         tn__shape_text(text, input->ndim, input->shape),
-                        offsets ? "a list, as offsets need it"
-                                : "(bags, length); a list needs offsets"),
+                        offsets ? "a 1-d tensor, because offsets are given"
+                                : "(bags, length), or a 1-d one with offsets"),
                false;
     b->index = tn_reshape(input, tn_dims(input->numel));
     b->count = input->shape[0];

@@ -216,7 +216,10 @@ static tn_status find_mode(const tn__call *call, const tn_tensor *x,
         return tn__fail(TN_ERR_SHAPE, "%s: {input} has shape %s; for {mode} "
                         "\"%s\" it must be (N, C, ...) with %s dimensions",
                         name, tn__shape_text(shape, x->ndim, x->shape), text,
-                        ndim == 3 ? "3" : ndim == 4 ? "4" : ndim == 5 ? "5" : "3 to 5");
+                        ndim == 3   ? "3"
+                        : ndim == 4 ? "4"
+                        : ndim == 5 ? "5"
+                                    : "3 to 5");
     bool images = modes[k].mode == NEAREST || modes[k].mode == NEAREST_EXACT ||
                   modes[k].ndim == 4;
     if (!tn_dtype_is_floating(x->dtype) && !(x->dtype == TN_U8 && images))

@@ -143,7 +143,8 @@ static tn_status check_tables(const char *name, const tn_tensor *x,
                         "int64 and the second of the dtype of {input}", name,
                         tn__shape_text(a, index->ndim, index->shape),
                         tn_dtype_name(index->dtype),
-                        weight ? tn__shape_text(b, weight->ndim, weight->shape) : "none",
+                        weight ? tn__shape_text(b, weight->ndim, weight->shape)
+                               : "none",
                         weight ? tn_dtype_name(weight->dtype) : "none");
     if (x->ndim < 1 || x->ndim == TN_MAX_NDIM)
         return tn__fail(TN_ERR_SHAPE, "%s: {input} has %d dimensions; "
