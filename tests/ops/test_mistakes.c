@@ -171,10 +171,11 @@ static void check_losses(void)
             "ctc_loss: targets 4 at position (0, 0) is outside [0, 4)");
 
     refused(tn_embedding_bag(i, x, NULL), TN_ERR_SHAPE,
-            "embedding_bag: input (3,) is not (bags, length); a list needs "
-            "offsets");
+            "embedding_bag: input has shape (3,); expected (bags, length), or "
+            "a 1-d one with offsets");
     refused(tn_embedding_bag(t, x, two), TN_ERR_SHAPE,
-            "embedding_bag: input (2, 3) is not a list, as offsets need it");
+            "embedding_bag: input has shape (2, 3); expected a 1-d tensor, "
+            "because offsets are given");
     refused(tn_embedding_bag(t, v, NULL), TN_ERR_SHAPE,
             "embedding_bag: weight has shape (3,); expected (num_embeddings, "
             "embedding_dim)");

@@ -238,7 +238,8 @@ static bool find_bags(const tn__call *call, bags *b, const tn_tensor *weight)
                         tn__shape_text(text, weight->ndim, weight->shape)),
                false;
     if (input->ndim != 1 + !offsets)
-        return tn__fail(TN_ERR_SHAPE, "embedding_bag: {input} has shape %s; expected %s",
+        return tn__fail(TN_ERR_SHAPE, "embedding_bag: {input} has shape %s; "
+                        "expected %s",
                         tn__shape_text(text, input->ndim, input->shape),
                         offsets ? "a 1-d tensor, because offsets are given"
                                 : "(bags, length), or a 1-d one with offsets"),
