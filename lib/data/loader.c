@@ -107,9 +107,9 @@ static tn_status check_weights(const tn_dataset *set,
         return tn__fail(
             TN_ERR_ARGUMENT,
             "loader_new: {weight_count:}%lld weights for a set of %lld "
-                        "samples; expected one for each",
-                        (long long)options->weight_count,
-                        (long long)set->count);
+            "samples; expected one for each",
+            (long long)options->weight_count,
+            (long long)set->count);
     double sum = 0;
     int64_t positive = 0,
             wanted = has_count(options) ? options->sample_count : set->count;
@@ -222,8 +222,8 @@ static tn_status check_lengths(const tn_dataset *set,
         return tn__fail(
             TN_ERR_ARGUMENT,
             "loader_new: {length_count:}%lld lengths for a set of %lld "
-                        "samples; expected one for each",
-                        (long long)all->length_count, (long long)set->count);
+            "samples; expected one for each",
+            (long long)all->length_count, (long long)set->count);
     if (all->bucket_batches < 1)
         return tn__fail(TN_ERR_ARGUMENT,
                         "loader_new: {bucket_batches} is %lld; expected 1 or "
@@ -444,17 +444,17 @@ tn_status tn_loader_restore(tn_loader *loader, tn_loader_state state)
         return tn__fail(
             TN_ERR_STATE,
             "loader_restore: {loader:}a loop over the loader is running: end "
-                        "it first");
+            "it first");
     if (state.batch_size != loader->batch_size ||
         state.sample_count != loader->order_count)
         return tn__fail(
             TN_ERR_ARGUMENT,
             "loader_restore: {state:}the state is of %lld samples in batches "
-                        "of %lld, but the loader has %lld in batches of %lld; "
-                        "expected the same", (long long)state.sample_count,
-                        (long long)state.batch_size,
-                        (long long)loader->order_count,
-                        (long long)loader->batch_size);
+            "of %lld, but the loader has %lld in batches of %lld; "
+            "expected the same", (long long)state.sample_count,
+            (long long)state.batch_size,
+            (long long)loader->order_count,
+            (long long)loader->batch_size);
     if (state.batch < 0 || state.batch > end_of(loader))
         return tn__fail(
             TN_ERR_ARGUMENT,

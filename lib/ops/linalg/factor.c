@@ -331,8 +331,7 @@ tn_status tn__run_ldl_solve_batch(tn__call *call)
                 tn__error_index_in(j.pivots[k], -n, n + 1, k, pivots->ndim,
                                    pivots->shape),
                 "%s: {pivots:pivot} %d is not a position; expected 1 to %d, "
-                                      "or the negative of one", j.name,
-                                      j.pivots[k], n);
+                "or the negative of one", j.name, j.pivots[k], n);
     for (int64_t k = 0; k < j.matrices && status >= 0 && sides; k++)
         j.lapack->sytrs[j.a.single]("L", &n, &sides, tn__staged_at(&j.a, k),
                                     &lda, j.pivots + k * n,

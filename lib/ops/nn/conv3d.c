@@ -208,8 +208,8 @@ static tn_status check_transposed(const tn__call *call, const tn_tensor *x,
                             (long long)t->stride[k],
                             (long long)t->dilation[k]);
         if (size < 1)
-            return tn__fail(TN_ERR_SHAPE, "%s: the output would have size "
-                            "%lld in a dimension; expected at least 1",
+            return tn__fail(TN_ERR_SHAPE, "%s: the output would have %lld "
+                            "elements in a dimension; expected at least 1",
                             call->op->name, (long long)size);
     }
     return TN_OK;

@@ -114,8 +114,8 @@ static tn_tensor *transpose(transposed *t)
                       dilation.dim[a] * (t->weight->shape[2 + a] - 1) +
                       t->more[a] + 1;
         if (size.dim[a] < 1) {
-            tn__fail(TN_ERR_SHAPE, "%s: the output would have size %lld in a "
-                     "dimension; expected at least 1",
+            tn__fail(TN_ERR_SHAPE, "%s: the output would have %lld elements "
+                     "in a dimension; expected at least 1",
                      tn__op_outer("conv_transpose2d"), (long long)size.dim[a]);
             return NULL;
         }

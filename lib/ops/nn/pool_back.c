@@ -16,8 +16,8 @@ static tn_status check_images(const tn__call *call, const tn_tensor *g,
                         tn__shape_text(text, g->ndim, g->shape),
                         tn_dtype_name(g->dtype));
     if (size[0] < 1 || size[1] < 1)
-        return tn__fail(TN_ERR_SHAPE, "%s: the images have size %lld by %lld; "
-                        "expected at least 1 by 1", call->op->name,
+        return tn__fail(TN_ERR_SHAPE, "%s: the images are %lld by %lld "
+                        "elements; expected at least 1 by 1", call->op->name,
                         (long long)size[0], (long long)size[1]);
     return TN_OK;
 }

@@ -7,7 +7,7 @@ tn_status tn__taps_new(tn__taps *taps, int64_t in, int64_t out, int64_t reach)
     *taps = (tn__taps){.in = in, .out = out, .reach = (int)reach};
     int64_t count;
     if (__builtin_mul_overflow(out, reach, &count) || count > INT64_MAX / 16)
-        return tn__fail(TN_ERR_SHAPE, "%s: %lld weights for each of %lld "
+        return tn__fail(TN_ERR_SHAPE, "%s: %lld numbers for each of %lld "
                         "elements of the output are too many",
                         tn__op_outer("resample"), (long long)reach,
                         (long long)out);

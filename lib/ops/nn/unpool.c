@@ -32,8 +32,8 @@ static tn_status unpooled_axis(const char *name, tn__windows *w, int k,
                         (long long)(size + stride - 1));
     w->out[k] = given ? *given : size;
     if (w->out[k] < 1)
-        return tn__fail(TN_ERR_SHAPE, "%s: the output would have size %lld in "
-                        "a dimension; expected at least 1", name,
+        return tn__fail(TN_ERR_SHAPE, "%s: the output would have %lld "
+                        "elements in a dimension; expected at least 1", name,
                         (long long)w->out[k]);
     return TN_OK;
 }
