@@ -241,8 +241,8 @@ static void test_indices(void)
     refused(tn_embedding_bag(WHOLES(0, 1, 2), tn_eye(3), WHOLES(0, 2, 1),
                              .mode = "sum"),
             TN_ERR_ARGUMENT,
-            "embedding_bag: offsets fall by 1 behind position "
-            "1; each is at least the one before");
+            "embedding_bag: offsets decrease by 1 after position 1; expected "
+            "each to be at least the one before");
     ok(tn_embedding_bag(WHOLES(0, 1, 2), tn_eye(3), WHOLES(0, 2, 2),
                         .mode = "sum") &&
            !tn_error(),
@@ -338,7 +338,8 @@ static void test_randint(void)
             "randint: low is 9223372036854775807 and high "
             "-9223372036854775808; expected low below high");
     refused(tn_randint(-200, 300, tn_dims(2), .dtype = TN_I8), TN_ERR_ARGUMENT,
-            "randint: [-200, 300) is not within int8's [-128, 127]");
+            "randint: the numbers in [-200, 300) do not all fit into dtype "
+            "int8, [-128, 127]");
     ok(tn_randint(-128, 128, tn_dims(2), .dtype = TN_I8) &&
            tn_randint(0, 256, tn_dims(2), .dtype = TN_U8) &&
            tn_randint(0, 2, tn_dims(2), .dtype = TN_BOOL) && !tn_error(),

@@ -283,10 +283,11 @@ tn_status tn__run_randint(tn__call *call)
         int64_t most = (INT64_C(1) << (bits - is_signed)) - 1;
         int64_t least = is_signed ? -most - 1 : 0;
         if (low < least || high - 1 > most)
-            return tn__fail(TN_ERR_ARGUMENT, "randint: [%lld, %lld) is not "
-                            "within %s's [%lld, %lld]", (long long)low,
-                            (long long)high, tn_dtype_name(dtype),
-                            (long long)least, (long long)most);
+            return tn__fail(TN_ERR_ARGUMENT, "randint: the numbers in [%lld, "
+                            "%lld) do not all fit into {dtype} %s, [%lld, "
+                            "%lld]", (long long)low, (long long)high,
+                            tn_dtype_name(dtype), (long long)least,
+                            (long long)most);
     }
     /* Up to a range of 2^53 the remainder of 62 random bits is uniform enough:
      * the relative error of a probability is at most 2^-9. */

@@ -182,8 +182,9 @@ tn_status tn__run_embedding(tn__call *call)
                         "expected (num_embeddings, embedding_dim)",
                         tn__shape_text(text, w->ndim, w->shape));
     if (index->ndim == TN_MAX_NDIM)
-        return tn__fail(TN_ERR_SHAPE, "embedding: %d dimensions; at most %d",
-                        index->ndim + 1, TN_MAX_NDIM);
+        return tn__fail(TN_ERR_SHAPE, "embedding: the result would have %d "
+                        "dimensions; expected at most %d", index->ndim + 1,
+                        TN_MAX_NDIM);
     if (tn__call_has(call, TN__ARG_EMBEDDING_PADDING_IDX)) {
         int64_t at = tn__call_int(call, TN__ARG_EMBEDDING_PADDING_IDX);
         if (at < -w->shape[0] || at >= w->shape[0])

@@ -239,8 +239,9 @@ tn_status tn__run_index(tn__call *call)
     int own = number->ndim, rest = x->ndim - taken;
     tn_dims_list shape = {own + rest, {0}}, back = shape;
     if (shape.count > TN_MAX_NDIM)
-        return tn__fail(TN_ERR_SHAPE, "index: a result of %d dimensions; at "
-                        "most %d", shape.count, TN_MAX_NDIM);
+        return tn__fail(TN_ERR_SHAPE, "index: the result would have %d "
+                        "dimensions; expected at most %d", shape.count,
+                        TN_MAX_NDIM);
     bool adjacent = order.dim[taken - 1] - order.dim[0] == taken - 1;
     int before = adjacent ? (int)order.dim[0] : 0;
     for (int d = 0; d < shape.count; d++) {

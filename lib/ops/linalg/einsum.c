@@ -222,8 +222,9 @@ static tn_status multiply(term *a, term *b, const bool *keep)
     sort_labels(a, b, keep, &g);
     int out_count = g.both_kept_count + g.left_count + g.right_count;
     if (out_count > TN_MAX_NDIM)
-        return tn__fail(TN_ERR_SHAPE, "einsum: a product with %d dimensions; "
-                        "at most %d", out_count, TN_MAX_NDIM);
+        return tn__fail(TN_ERR_SHAPE, "einsum: the product would have %d "
+                        "dimensions; expected at most %d", out_count,
+                        TN_MAX_NDIM);
     tn_tensor *x = permuted(a, (const int *[]){g.both_kept, g.left, g.summed},
                             (const int[]){g.both_kept_count, g.left_count,
                                           g.summed_count});

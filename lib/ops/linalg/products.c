@@ -84,7 +84,8 @@ tn_status tn__run_kron(tn__call *call)
     tn_tensor *b = tn__call_tensor(call, TN__ARG_KRON_OTHER);
     int ndim = a->ndim > b->ndim ? a->ndim : b->ndim;
     if (2 * ndim > TN_MAX_NDIM)
-        return tn__fail(TN_ERR_SHAPE, "kron: %d dimensions; at most %d", ndim,
+        return tn__fail(TN_ERR_SHAPE, "kron: the result would have %d "
+                        "dimensions; expected at most %d", ndim,
                         TN_MAX_NDIM / 2);
     tn_dims_list wide_a = {2 * ndim, {0}}, wide_b = wide_a;
     tn_dims_list shape = {ndim, {0}};

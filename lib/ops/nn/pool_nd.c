@@ -58,10 +58,10 @@ static tn_status count_windows(const char *name, tn__windows *w, int a, bool up)
 {
     int64_t span = w->dilation[a] * (w->kernel[a] - 1) + 1;
     if (w->kernel[a] < 1 || w->stride[a] < 1 || w->dilation[a] < 1)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: {kernel_size} %lld, {stride} "
-                        "%lld, {dilation} %lld; all are at least 1", name,
-                        (long long)w->kernel[a], (long long)w->stride[a],
-                        (long long)w->dilation[a]);
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {kernel_size} is %lld, {stride} "
+                        "%lld and {dilation} %lld; expected at least 1 for "
+                        "each", name, (long long)w->kernel[a],
+                        (long long)w->stride[a], (long long)w->dilation[a]);
     if (w->pad[a] < 0 || w->pad[a] > span / 2)
         return tn__fail(TN_ERR_ARGUMENT, "%s: {padding} is %lld; expected 0 "
                         "to half of the %lld elements that {kernel_size} spans",

@@ -17,8 +17,9 @@ static tn_status check_windows(const char *name, const tn_tensor *x, int dim,
                         (long long)size, (long long)step,
                         (long long)(x->ndim ? x->shape[dim] : 1));
     if (x->ndim == TN_MAX_NDIM)
-        return tn__fail(TN_ERR_SHAPE, "%s: %d dimensions; at most %d", name,
-                        x->ndim + 1, TN_MAX_NDIM);
+        return tn__fail(TN_ERR_SHAPE, "%s: the result would have %d "
+                        "dimensions; expected at most %d", name, x->ndim + 1,
+                        TN_MAX_NDIM);
     return TN_OK;
 }
 

@@ -20,8 +20,8 @@ static tn_status find_line(const tn__call *call, int first, int ndim,
 {
     int64_t offset = tn__call_int(call, first);
     if (ndim < 2)
-        return tn__fail(TN_ERR_SHAPE, "%s: {input} has %d dimensions; a "
-                        "{diagonal} has 2", call->op->name, ndim);
+        return tn__fail(TN_ERR_SHAPE, "%s: {input} has %d dimensions; "
+                        "expected at least 2", call->op->name, ndim);
     l->dim1 = tn__call_dim(call, first + 1, ndim);
     l->dim2 = l->dim1 < 0 ? -1 : tn__call_dim(call, first + 2, ndim);
     if (l->dim2 < 0)

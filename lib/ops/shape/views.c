@@ -272,8 +272,9 @@ tn_status tn__run_unsqueeze(tn__call *call)
     if (dim < 0)
         return TN_ERR_ARGUMENT;
     if (x->ndim == TN_MAX_NDIM)
-        return tn__fail(TN_ERR_SHAPE, "unsqueeze: %d dimensions; at most %d",
-                        x->ndim + 1, TN_MAX_NDIM);
+        return tn__fail(TN_ERR_SHAPE, "unsqueeze: the result would have %d "
+                        "dimensions; expected at most %d", x->ndim + 1,
+                        TN_MAX_NDIM);
     frame f = frame_of(x);
     for (int d = f.ndim++; d > dim; d--) {
         f.shape[d] = f.shape[d - 1];
