@@ -358,7 +358,7 @@ static int warnings;
 static void note_line(int level, const char *line, void *context)
 {
     (void)context;
-    if (level == 1 && strstr(line, "differ in shape")) {
+    if (level == 1 && strstr(line, "so they are broadcast")) {
         snprintf(warning, sizeof warning, "%s", line);
         warnings++;
     }
