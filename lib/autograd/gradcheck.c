@@ -198,8 +198,9 @@ static tn_status check_output(struct check *check, bool may_be_constant)
         status = y ? TN_OK : tn_error_code();
     }
     if (y && y->dtype != TN_F64)
-        status = tn__fail(TN_ERR_DTYPE, "%s: {fn} returns %s, not float64",
-                          check->name, tn_dtype_name(y->dtype));
+        status = tn__fail(TN_ERR_DTYPE, "%s: {fn} returns a tensor of %s; "
+                          "expected float64", check->name,
+                          tn_dtype_name(y->dtype));
     else if (y && !y->requires_grad && !may_be_constant)
         status = tn__fail(TN_ERR_STATE,
                           "%s: the output of {fn} does not require a gradient",
@@ -220,8 +221,8 @@ static tn_status run_check(struct check *check, bool may_be_constant)
     if (tn__error_pending())
         return TN_ERR_STATE;
     if (check->count < 0 || (check->count && !check->input) || !check->fn)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: {fn} or {inputs} is NULL",
-                        check->name);
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {fn} or {inputs} is NULL, or "
+                        "their number is negative", check->name);
     tn_scope *scope = tn_scope_open();
     if (!scope)
         return TN_ERR_MEMORY;
@@ -322,7 +323,8 @@ tn_status tn_gradgradcheck(tn_gradcheck_fn fn, tn_tensor *const *inputs,
         return TN_ERR_STATE;
     if (count < 1 || !inputs || !fn)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "gradgradcheck: {fn} or {inputs} is NULL");
+                        "gradgradcheck: {fn} or {inputs} is NULL, or there "
+                        "are no inputs");
     for (int i = 0; i < count; i++) {
         char argument[32];
         snprintf(argument, sizeof argument, "inputs[%d]", i);

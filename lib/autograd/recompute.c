@@ -188,8 +188,8 @@ static tn_status check(tn_recompute_fn fn, tn_tensor *const *inputs, int count,
                         !fn ? "fn" : outputs ? "inputs" : "outputs");
     if (count < 0 || out_count < 1)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "recompute: {count:}%d inputs and %d outputs: there "
-                        "must be an output", count, out_count);
+                        "recompute: {count:}%d inputs and %d outputs are "
+                        "given; expected at least 0 and 1", count, out_count);
     for (int i = 0; i < count; i++) {
         char argument[32];
         snprintf(argument, sizeof argument, "inputs[%d]", i);

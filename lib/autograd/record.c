@@ -83,9 +83,9 @@ static tn_status refuse_inplace(const tn_op *op, tn_tensor *x,
                         op->name, name);
     if (x->requires_grad && !op->differentiable)
         return tn__fail(TN_ERR_UNSUPPORTED,
-                        "%s: {%s} requires a gradient, and %s has none: change "
-                        "a tn_detach() of it",
-                        op->name, name, op->name);
+                        "%s: {%s} requires a gradient, but %s has no "
+                        "derivative: apply it to tn_detach() of {%s}", op->name,
+                        name, op->name, name);
     if (!requires_grad || !tn__tensor_is_shared(x))
         return TN_OK;
     if (x->storage->has_leaf || tn__tensor_views_leaf(x))
@@ -258,13 +258,14 @@ static tn_status check_grad(const tn_tensor *x, const tn_tensor *grad)
         return tn_error_code();
     }
     if (grad->dtype != x->dtype)
-        return tn__fail(TN_ERR_DTYPE, "set_grad: {grad} is %s, {x} %s",
+        return tn__fail(TN_ERR_DTYPE, "set_grad: {grad} is %s, but {x} is %s: "
+                        "convert it with tn_to_dtype",
                         tn_dtype_name(grad->dtype), tn_dtype_name(x->dtype));
     if (grad->storage->device != x->storage->device)
         return tn__fail(TN_ERR_DEVICE,
-                        "set_grad: {grad} is on %s, {x} on %s: move it with "
-                        "tn_to()",
-                        grad->storage->device->name, x->storage->device->name);
+                        "set_grad: {grad} is on %s, but {x} is on %s: move it "
+                        "with tn_to()", grad->storage->device->name,
+                        x->storage->device->name);
     return TN_OK;
 }
 

@@ -119,9 +119,10 @@ static tn_status check_fields(tn_tensor *const *fields, int count)
                             call, f);
         if (tn_tensor_size(fields[f], 0) != tn_tensor_size(fields[0], 0))
             return tn__fail(TN_ERR_SHAPE,
-                            "%s: {fields[%d]} has %lld rows, fields[0] has "
-                            "%lld",
-                            call, f, (long long)tn_tensor_size(fields[f], 0),
+                            "%s: {fields[%d]} has %lld samples (its first "
+                            "size), but fields[0] has %lld; expected the same "
+                            "number", call, f,
+                            (long long)tn_tensor_size(fields[f], 0),
                             (long long)tn_tensor_size(fields[0], 0));
     }
     return TN_OK;

@@ -106,8 +106,10 @@ static tn_status check_weights(const tn_dataset *set,
     if (options->weight_count != set->count)
         return tn__fail(
             TN_ERR_ARGUMENT,
-            "loader_new: {weight_count:}%lld weights for a set of %lld samples",
-            (long long)options->weight_count, (long long)set->count);
+            "loader_new: {weight_count:}%lld weights for a set of %lld "
+            "samples; expected one for each",
+            (long long)options->weight_count,
+            (long long)set->count);
     double sum = 0;
     int64_t positive = 0,
             wanted = has_count(options) ? options->sample_count : set->count;
@@ -168,8 +170,8 @@ static tn_status check_choice(const tn_loader_new_options *options)
     for (size_t i = 0; i < sizeof way / sizeof *way; i++) {
         if (way[i].given && first)
             return tn__fail(TN_ERR_ARGUMENT,
-                            "loader_new: both {%s} and {%s} are given", first,
-                            way[i].name);
+                            "loader_new: both {%s} and {%s} are given: give "
+                            "one of them", first, way[i].name);
         if (way[i].given)
             first = way[i].name;
     }
@@ -207,8 +209,9 @@ static tn_status check_lists(const tn_loader_new_options *options)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         if (!all[i].list && all[i].count != 0)
             return tn__fail(TN_ERR_ARGUMENT,
-                            "loader_new: {%s} is NULL, %s %lld", all[i].name,
-                            all[i].count_name, (long long)all[i].count);
+                            "loader_new: {%s} is NULL, but %s is %lld",
+                            all[i].name, all[i].count_name,
+                            (long long)all[i].count);
     }
     return TN_OK;
 }
@@ -219,7 +222,8 @@ static tn_status check_lengths(const tn_dataset *set,
     if (all->lengths && all->length_count != set->count)
         return tn__fail(
             TN_ERR_ARGUMENT,
-            "loader_new: {length_count:}%lld lengths for a set of %lld samples",
+            "loader_new: {length_count:}%lld lengths for a set of %lld "
+            "samples; expected one for each",
             (long long)all->length_count, (long long)set->count);
     if (all->bucket_batches < 1)
         return tn__fail(TN_ERR_ARGUMENT,
@@ -442,16 +446,18 @@ tn_status tn_loader_restore(tn_loader *loader, tn_loader_state state)
     if (loader->running)
         return tn__fail(
             TN_ERR_STATE,
-            "loader_restore: {loader:}a loop over the loader is running");
+            "loader_restore: {loader:}a loop over the loader is running: end "
+            "it first");
     if (state.batch_size != loader->batch_size ||
         state.sample_count != loader->order_count)
         return tn__fail(
             TN_ERR_ARGUMENT,
-            "loader_restore: {state:}the state is of %lld samples in "
-            "batches of %lld, the loader has %lld in batches of "
-            "%lld",
-            (long long)state.sample_count, (long long)state.batch_size,
-            (long long)loader->order_count, (long long)loader->batch_size);
+            "loader_restore: {state:}the state is of %lld samples in batches "
+            "of %lld, but the loader has %lld in batches of %lld; "
+            "expected the same", (long long)state.sample_count,
+            (long long)state.batch_size,
+            (long long)loader->order_count,
+            (long long)loader->batch_size);
     if (state.batch < 0 || state.batch > end_of(loader))
         return tn__fail(
             TN_ERR_ARGUMENT,

@@ -29,7 +29,8 @@ static int no_batch(tn_dataset *set, const int64_t *index, int64_t count,
 {
     (void)set, (void)index, (void)count, (void)fields;
     return tn__fail(TN_ERR_UNSUPPORTED,
-                    "dataset_batch: {set:}a stream has no index");
+                    "dataset_batch: {set:}a stream has no sample numbers: "
+                    "read it through a loader");
 }
 
 static void stream_release(tn_dataset *set)

@@ -16,8 +16,9 @@
 tn__record *tn__record_begin(tn_device *device, void (*drop)(void *kept))
 {
     if (tn__me.recording)
-        return tn__fail_null(TN_ERR_STATE, "graph_record: this thread records "
-                                           "a graph already");
+        return tn__fail_null(TN_ERR_STATE, "graph_record: this thread is "
+                             "already recording a graph: recordings cannot be "
+                             "nested");
     tn__record *record = tn__calloc(1, sizeof *record);
     if (!record)
         return NULL;

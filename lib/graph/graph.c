@@ -106,7 +106,7 @@ tn_status tn_graph_replay(tn_graph *graph)
         return tn_error_code();
     if (tn__me.recording)
         return tn__fail(TN_ERR_STATE, "graph_replay: a graph is being "
-                                      "recorded");
+                        "recorded: replay it after tn_graph_record");
     return tn__record_run(graph->record, draw);
 }
 

@@ -381,8 +381,8 @@ static tn_status read_rows(reader *r)
     if (status == TN_OK && row < 0)
         status = row;
     if (status == TN_OK && !r->table->rows)
-        status = tn__fail(TN_ERR_FORMAT, "%s: {path:}%s: no rows", r->call,
-                          r->path);
+        status = tn__fail(TN_ERR_FORMAT, "%s: {path:}%s: the file has no rows "
+                          "of data", r->call, r->path);
     return status;
 }
 
@@ -394,8 +394,8 @@ static tn_status check_options(const tn_options_type *type,
         return tn__fail(TN_ERR_DTYPE, "%s: {dtype} %u is not a dtype", call,
                         (unsigned)o->dtype);
     if (o->skip_rows < 0)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: {skip_rows} is %d", call,
-                        o->skip_rows);
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {skip_rows} is %d; expected 0 "
+                        "or greater", call, o->skip_rows);
     if (!o->delimiter || strchr("\r\n\"0123456789+-.eE", o->delimiter))
         return tn__fail(TN_ERR_ARGUMENT,
                         "%s: {delimiter} is character %d, "

@@ -186,7 +186,7 @@ static tn_status check_arguments(const char *path, const char *const *names,
             return tn__fail(
                 TN_ERR_ARGUMENT,
                 "safetensors_save: {names:}the name \"__metadata__\" is "
-                "the format's own");
+                "reserved by the format: use another");
     }
     if (metadata_count && !metadata)
         return tn__fail(TN_ERR_ARGUMENT,

@@ -223,16 +223,16 @@ static bool check_bytes(const tn_tensor *x, const void *array, size_t bytes,
 {
     size_t need = tn__size_bytes(x->numel, tn_dtype_bytes(x->dtype));
     if (need == SIZE_MAX) {
-        tn__fail(TN_ERR_ARGUMENT, "%s: %lld of %s have more bytes than an "
-                 "array can have", what, (long long)x->numel,
+        tn__fail(TN_ERR_ARGUMENT, "%s: %lld elements of %s have more bytes "
+                 "than an array can have", what, (long long)x->numel,
                  tn_dtype_name(x->dtype));
         return false;
     }
     if (bytes != need) {
         tn__fail(TN_ERR_ARGUMENT,
-                 "%s: {%s:the array} has %zu bytes, the tensor %zu (%lld of "
-                 "%s)", what, name, bytes, need, (long long)x->numel,
-                 tn_dtype_name(x->dtype));
+                 "%s: {%s:the array} has %zu bytes; expected %zu, those of "
+                 "the tensor (%lld of %s)", what, name, bytes, need,
+                 (long long)x->numel, tn_dtype_name(x->dtype));
         return false;
     }
     if (!array && need) {
@@ -315,8 +315,8 @@ static tn_status read_item(const tn_tensor *x, void *element, const char *what)
         return tn_error_code();
     if (x->numel != 1)
         return tn__fail(TN_ERR_SHAPE,
-                        "%s: {x:}a tensor with %lld elements is no single "
-                        "number", what, (long long)x->numel);
+                        "%s: {x:}the tensor has %lld elements; expected one",
+                        what, (long long)x->numel);
     size_t bytes = tn_dtype_bytes(x->dtype);
     return tn__device_copy_out(x->storage->device, element, x->storage->block,
                                (uint64_t)x->offset * bytes, bytes);

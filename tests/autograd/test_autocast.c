@@ -103,8 +103,9 @@ static void check_switch(void)
         TN_AUTOCAST(TN_F64)
             ok(tn_autocast_dtype() == TN_BF16, "a wrong dtype changes nothing");
         is_int(tn_error_code(), TN_ERR_DTYPE, "and is refused");
-        is_str(tn_error(), "autocast: to float64: give TN_F16 or TN_BF16, or "
-                           "TN_DTYPE_NONE for none", "by name");
+        is_str(tn_error(), "autocast: the dtype is float64; "
+                           "expected TN_F16 or TN_BF16, or "
+                           "TN_DTYPE_NONE to turn it off", "by name");
         tn_error_clear();
         ok(tn_autocast_dtype() == TN_BF16, "nor when it is left");
     }

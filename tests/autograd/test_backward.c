@@ -448,7 +448,8 @@ static void test_mistakes(void)
     is_error(TN_ERR_SHAPE, "set_grad: grad has shape (3,), x (2,)",
              "a gradient that does not fit");
     tn_tensor_set_grad(x, tn_to_dtype(plain, TN_F32));
-    is_error(TN_ERR_DTYPE, "set_grad: grad is float32, x float64",
+    is_error(TN_ERR_DTYPE, "set_grad: grad is float32, but x is float64: "
+                           "convert it with tn_to_dtype",
              "a gradient of another dtype");
 
     tn_tensor *other = leaf(1, 1), *out = NULL;

@@ -351,8 +351,8 @@ static void test_mistakes(void)
     ok(tn_backward(tn_sum(tn_call("t_number", x))) < 0,
        "a value that was not saved is NULL");
     is_error(TN_ERR_ARGUMENT,
-             "backward of t_number: there is no saved value 1: forward saved "
-             "0",
+             "backward of t_number: saved value 1 does not exist: forward "
+             "saved 0 values, counted from 0",
              "what was not saved");
     add_op("t_constant(x)", same, NULL);
     ok(!tn_tensor_requires_grad(tn_call("t_constant", x)),

@@ -387,7 +387,7 @@ int main(int argc, char **argv)
             "linalg_cholesky: matrix 1 of the batch is not positive-definite "
             "(LAPACK's info is 2)\n"
             "linalg_svd: A (2, 2) holds NaN or infinities\n"
-            "linalg_inv: A (2, 3): expected square matrices\n",
+            "linalg_inv: A has shape (2, 3); expected square matrices\n",
             "%s: a matrix that cannot be factored is reported as on the host",
             names[i]);
         is_str(in_child(print_infos), "02 0",

@@ -202,7 +202,8 @@ static void test_mistakes(tn_dataset *set)
 {
     tn_tensor *three = tn_zeros(tn_dims(3, 2)), *four = tn_zeros(tn_dims(4));
     mistake(tn_dataset_from_tensors(three, four),
-            "dataset_from_fields: fields[1] has 4 rows, fields[0] has 3");
+            "dataset_from_fields: fields[1] has 4 samples (its first size), "
+            "but fields[0] has 3; expected the same number");
     mistake(tn_dataset_from_tensors(tn_zeros(TN_SCALAR), NULL),
             "dataset_from_fields: fields[0] is 0-dimensional; samples are its rows");
     mistake(tn_dataset_range(set, 5, 11),
@@ -214,18 +215,20 @@ static void test_mistakes(tn_dataset *set)
             "loader_new: order[1] is 10, outside the set's [0, 10)");
     mistake(tn_loader_new(set, .order = order, .order_count = 1,
                           .replacement = true),
-            "loader_new: both order and replacement are given");
+            "loader_new: both order and replacement are given: give one of "
+            "them");
     mistake(tn_loader_new(set, .order = NULL, .order_count = 4),
-            "loader_new: order is NULL, order_count 4");
+            "loader_new: order is NULL, but order_count is 4");
     mistake(tn_loader_new(set, .weights = NULL, .weight_count = 4),
-            "loader_new: weights is NULL, weight_count 4");
+            "loader_new: weights is NULL, but weight_count is 4");
     mistake(tn_dataset_subset(set, order, 2),
             "dataset_subset: index[1] is 10, outside the set's [0, 10)");
     mistake(tn_dataset_subset(set, NULL, 2),
             "dataset_subset: index is NULL");
     double weights[COUNT] = {0};
     mistake(tn_loader_new(set, .weights = weights, .weight_count = 9),
-            "loader_new: 9 weights for a set of 10 samples");
+            "loader_new: 9 weights for a set of 10 samples; expected one for "
+            "each");
     mistake(tn_loader_new(set, .weights = weights, .weight_count = COUNT),
             "loader_new: the weights' sum is 0; expected a finite number "
             "above 0");
@@ -235,7 +238,8 @@ static void test_mistakes(tn_dataset *set)
             "least 0");
     mistake(tn_loader_new(set, .weights = weights, .weight_count = COUNT,
                           .replacement = true),
-            "loader_new: both replacement and weights are given");
+            "loader_new: both replacement and weights are given: give one of "
+            "them");
     mistake(tn_loader_new(set, .sample_count = 3),
             "loader_new: .sample_count has no effect without shuffle, "
             "replacement or weights: give one of them, or leave .sample_count "

@@ -224,7 +224,8 @@ static void test_mistakes(void)
             "loader_new: sample_count is 9223372036854775807; at most "
             "281474976710656 are allowed");
     mistake(tn_loader_new(set, .shuffle = true, .replacement = true),
-            "loader_new: both shuffle and replacement are given");
+            "loader_new: both shuffle and replacement are given: give one of "
+            "them");
     mistake(tn_loader_new(tn_dataset_range(set, 0, 0), .shuffle = true,
                           .sample_count = 3),
             "loader_new: samples cannot be drawn from an empty set");

@@ -300,7 +300,8 @@ static void test_buckets(void)
     }
     ok(falls, "without shuffle the longest come first");
     REFUSED(tn_loader_new(set, .lengths = lengths, .length_count = 3),
-            TN_ERR_ARGUMENT, "loader_new: 3 lengths for a set of 40 samples");
+            TN_ERR_ARGUMENT, "loader_new: 3 lengths for a set of 40 samples; "
+                             "expected one for each");
     REFUSED(tn_loader_new(set, .lengths = lengths, .length_count = 40,
                           .bucket_batches = 0),
             TN_ERR_ARGUMENT,
@@ -309,7 +310,7 @@ static void test_buckets(void)
             "loader_new: .bucket_batches has no effect without lengths: give "
             "lengths, or leave .bucket_batches out");
     REFUSED(tn_loader_new(set, .length_count = 3), TN_ERR_ARGUMENT,
-            "loader_new: lengths is NULL, length_count 3");
+            "loader_new: lengths is NULL, but length_count is 3");
 }
 
 /* ---- streams ------------------------------------------------------------- */

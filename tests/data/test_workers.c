@@ -326,12 +326,13 @@ static void test_mistakes(void)
                            "epoch's [0, 26]");
     state = tn_loader_snapshot(tn_loader_new(noise(), .batch_size = 5));
     refused(loader, state, "loader_restore: the state is of 203 samples in "
-                           "batches of 5, the loader has 203 in batches of 8");
+                           "batches of 5, but the loader has 203 in batches of "
+                           "8; expected the same");
     state = tn_loader_snapshot(loader);
     TN_EACH_BATCH(batch, loader)
         if (batch.index == 0)
-            refused(loader, state, "loader_restore: a loop over the loader "
-                                   "is running");
+            refused(loader, state, "loader_restore: a loop over the loader is "
+                                   "running: end it first");
     ok(tn_loader_restore(NULL, state) < 0, "no loader is refused");
     is_str(tn_error(), "loader_restore: loader is NULL", "and is reported");
     tn_error_clear();

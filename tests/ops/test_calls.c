@@ -90,7 +90,8 @@ static void check_by_name(void)
     same("the second", out[1], tn_full(tn_dims(2), 2));
     is_int(tn_op_call(tn_op_find("max_dim"), value, 2, out, 1), TN_ERR_ARGUMENT,
            "an output list with space for one");
-    is_str(tn_error(), "max_dim: 2 results, room for 1", "is refused");
+    is_str(tn_error(), "max_dim: it has 2 results, but there "
+                       "is room for only 1", "is refused");
     tn_error_clear();
 }
 
@@ -232,8 +233,8 @@ static void check_own(void)
          tn_op_apply(less, (tn_tensor *[]){x, mean}, NULL),
          tn_mul_scalar(tn_sub(x, mean), (double)tn_tensor_size(x, 1)));
     ok(!tn_op_apply(less, (tn_tensor *[]){x, x}, NULL) &&
-           strstr(tn_error(), "less_of_row: m (2, 3) has several values for a "
-                              "row, along dim 1"),
+           strstr(tn_error(), "less_of_row: m (2, 3) must have size 1 along "
+                              "dim 1"),
        "more than one is refused: %s", tn_error());
     tn_error_clear();
     const tn_op *taken = tn_op_find("taken");
@@ -249,8 +250,8 @@ static void check_own(void)
          tn_tensor_from_array((float[]){3, 5}, TN_F32, tn_dims(2)));
     ok(!tn_op_apply(taken, (tn_tensor *[]){tn_ones(TN_SCALAR), at}, NULL),
        "which it must have");
-    is_str(tn_error(), "taken: xs () is read by 1 indices: it needs as many "
-           "dimensions", "and says so");
+    is_str(tn_error(), "taken: xs has shape (), but is read by 1 indices: it "
+                       "must have at least as many dimensions", "and says so");
     tn_error_clear();
     const tn_value own[] = {{TN_VALUE_TENSOR, 0, {.tensor = at}},
                             {TN_VALUE_TENSOR, 0, {.tensor = at}}};

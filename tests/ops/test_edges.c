@@ -188,7 +188,7 @@ static void test_weights(void)
     refused(tn_cov(x, .aweights = REALS(1, NAN, 1)), TN_ERR_ARGUMENT,
             "cov: aweights has nan; weights are 0 or greater");
     refused(tn_cov(x, .fweights = WHOLES(0, 0, 0)), TN_ERR_ARGUMENT,
-            "cov: the weights add up to 0");
+            "cov: the weights add up to 0; expected a sum above 0");
     ok(tn_cov(x, .fweights = WHOLES(1, 0, 2)) && !tn_error(), "0 is a weight");
     refused(tn_cosine_similarity(x, x, .eps = -1), TN_ERR_ARGUMENT,
             "cosine_similarity: eps is -1; expected 0 or greater");
@@ -243,8 +243,8 @@ static void test_indices(void)
     refused(tn_embedding_bag(WHOLES(0, 1, 2), tn_eye(3), WHOLES(0, 2, 1),
                              .mode = "sum"),
             TN_ERR_ARGUMENT,
-            "embedding_bag: offsets fall by 1 behind position "
-            "1; each is at least the one before");
+            "embedding_bag: offsets decrease by 1 after position 1; expected "
+            "each to be at least the one before");
     ok(tn_embedding_bag(WHOLES(0, 1, 2), tn_eye(3), WHOLES(0, 2, 2),
                         .mode = "sum") &&
            !tn_error(),
@@ -334,22 +334,23 @@ static void test_randint(void)
            parts[3], odd);
     }
     refused(tn_arange(-INFINITY, -1, -INFINITY), TN_ERR_ARGUMENT,
-            "arange: start -inf, end -1: both are finite");
+            "arange: start is -inf and end -1; expected finite numbers");
     refused(tn_randint(5, 5, tn_dims(2)), TN_ERR_ARGUMENT,
-            "randint: there are no integers in [5, 5)");
+            "randint: low is 5 and high 5; expected low below high");
     refused(tn_randint(INT64_MAX, INT64_MIN, tn_dims(2)), TN_ERR_ARGUMENT,
-            "randint: there are no integers in [9223372036854775807, "
-            "-9223372036854775808)");
+            "randint: low is 9223372036854775807 and high "
+            "-9223372036854775808; expected low below high");
     refused(tn_randint(-200, 300, tn_dims(2), .dtype = TN_I8), TN_ERR_ARGUMENT,
-            "randint: [-200, 300) is not within int8's [-128, 127]");
+            "randint: the numbers in [-200, 300) do not all fit into dtype "
+            "int8, [-128, 127]");
     ok(tn_randint(-128, 128, tn_dims(2), .dtype = TN_I8) &&
            tn_randint(0, 256, tn_dims(2), .dtype = TN_U8) &&
            tn_randint(0, 2, tn_dims(2), .dtype = TN_BOOL) && !tn_error(),
        "all of a dtype's numbers can be drawn");
     refused(
         tn_bincount(WHOLES(INT64_MAX)), TN_ERR_ARGUMENT,
-        "bincount: input has 9223372036854775807: there are no counts of so "
-        "many numbers");
+        "bincount: input has the value 9223372036854775807, and the result has "
+        "one element for each number up to it: too many");
 }
 
 /* ---- losses with shapes that only broadcast ------------------------------ */
@@ -360,7 +361,7 @@ static int warnings;
 static void note_line(int level, const char *line, void *context)
 {
     (void)context;
-    if (level == 1 && strstr(line, "differ in shape")) {
+    if (level == 1 && strstr(line, "so they are broadcast")) {
         snprintf(warning, sizeof warning, "%s", line);
         warnings++;
     }
@@ -379,8 +380,9 @@ static void test_warnings(void)
     char want[200];
     snprintf(
         want, sizeof want,
-        "mse_loss: input (7, 1) and target (%d,) differ in shape and "
-        "broadcast: is this intended? tn_reshape one of them, or tn_expand it",
+        "mse_loss: input has shape (7, 1) and target (%d,), so they are "
+        "broadcast, which is often a mistake: tn_reshape one of them, or "
+        "tn_expand it if this is intended",
         7 + more);
     is_str(warning, want, "with both shapes");
     tn_l1_loss(x, y);

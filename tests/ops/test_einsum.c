@@ -24,7 +24,8 @@ int main(void)
     refused(tn_einsum("ij->ii", two, 1), TN_ERR_ARGUMENT,
             "einsum: equation \"ij->ii\": an index stands twice in the result");
     refused(tn_einsum("ijk", two, 1), TN_ERR_SHAPE,
-            "einsum: operands[0] has 2 dimensions, its part of \"ijk\" 3");
+            "einsum: operands[0] has 2 dimensions, but its part of the "
+            "equation \"ijk\" names 3");
     refused(tn_einsum("ij,kl", two, 1), TN_ERR_ARGUMENT,
             "einsum: equation \"ij,kl\": it does not have one part for each "
             "operand");
@@ -35,11 +36,12 @@ int main(void)
             "einsum: index i of the equation has size 2 in one of the operands, 3 "
             "in another");
     refused(tn_tensordot(a, b, tn_dims(1)), TN_ERR_SHAPE,
-            "tensordot: dims (1,) of input (2, 3) and other (4, 5) do not "
-            "fit");
+            "tensordot: dims is (1,) for input (2, 3) and other (4, 5); "
+            "expected a number of dimensions, or the dimensions of input and "
+            "then as many of other, of equal sizes");
     refused(tn_linalg_multi_dot(two, 2), TN_ERR_SHAPE,
-            "linalg_multi_dot: tensors[1] (4, 5) is not a matrix that fits "
-            "those before it");
+            "linalg_multi_dot: tensors[1] has shape (4, 5); expected a matrix "
+            "with as many rows as the one before it has columns");
     refused(tn_linalg_vander(a, .N = 1), TN_ERR_ARGUMENT,
             "linalg_vander: N 1; expected at least 2");
     tn_tensor *y = tn_einsum("ij,kl->", two, 2);

@@ -101,8 +101,8 @@ static void check_grid_sample(void)
             "expected (N, C, D, H, W) and (N, d, h, w, 3), sizes of input "
             "above 0");
     refused(tn_grid_sampler(x, grid, 3, 0, false), TN_ERR_ARGUMENT,
-            "grid_sampler: interpolation_mode 3, padding_mode 0: expected 0 "
-            "to 2");
+            "grid_sampler: interpolation_mode is 3 and padding_mode 0; "
+            "expected 0, 1 or 2 for each");
     refused(tn_grid_sample(x, tn_to_dtype(grid, TN_F64)), TN_ERR_DTYPE,
             "grid_sample: dtypes differ: input is float32, grid is float64; "
             "convert one with tn_to_dtype");
@@ -123,7 +123,7 @@ static void check_powers(void)
     gives(tn_lp_pool3d(tn_reshape(x, tn_dims(1, 1, 2, 2, 2)), 1, tn_dims(2)),
           tn_dims(1, 1, 1, 1, 1), NUMBERS(4.5), "lp_pool3d");
     refused(tn_lp_pool1d(x, 0, tn_dims(3)), TN_ERR_ARGUMENT,
-            "lp_pool1d: norm_type is 0");
+            "lp_pool1d: norm_type is 0; expected another number");
     tn_tensor *v = tensor(NUMBERS(1, 2, 3, 4, 5, 6), tn_dims(2, 3));
     gives(tn_weight_norm(v, tensor(NUMBERS(2, 3), tn_dims(2, 1))),
           tn_dims(2, 3), NUMBERS(0.53452247, 1.0690449, 1.6035674, 1.3675269,
@@ -164,7 +164,8 @@ static void check_index(void)
             "each stands behind the one before it, a bool one on as many as it "
             "has");
     refused(tn_index(x, both, 2, .dims = tn_dims(1)), TN_ERR_ARGUMENT,
-            "index: 1 dims for 2 indices");
+            "index: dims has 1 numbers and indices 2 tensors; expected one "
+            "number for each tensor");
     refused(tn_index(x, &j, 1), TN_ERR_INDEX,
             "index: indices[0] 3 at position (1, 0) is outside [-2, 2)");
 }

@@ -60,12 +60,12 @@ static void check_mistakes(void)
             "linalg_cholesky: matrix 0 of the batch is not positive-definite "
             "(LAPACK's info is 2)");
     refused(tn_linalg_inv(wide), TN_ERR_SHAPE,
-            "linalg_inv: A (2, 3): expected square matrices");
+            "linalg_inv: A has shape (2, 3); expected square matrices");
     refused(tn_linalg_cholesky(wide), TN_ERR_SHAPE,
-            "linalg_cholesky: A (2, 3): expected square matrices");
+            "linalg_cholesky: A has shape (2, 3); expected square matrices");
     refused(tn_linalg_qr(v, NULL), TN_ERR_SHAPE,
-            "linalg_qr: A (3,) has no matrices in its last two dimensions, or "
-            "larger ones than LAPACK takes");
+            "linalg_qr: A has shape (3,); expected at least 2 dimensions, the "
+            "last two with fewer than 2^28 elements each");
     refused(tn_linalg_qr(wide, NULL, .mode = "full"), TN_ERR_ARGUMENT,
             "linalg_qr: mode \"full\" is none of reduced, complete, r");
     refused(tn_linalg_svdvals(tn_ones(tn_dims(2, 2), .dtype = TN_F16)),
@@ -77,8 +77,9 @@ static void check_mistakes(void)
     refused(tn_linalg_eigvalsh(a, .UPLO = "X"), TN_ERR_ARGUMENT,
             "linalg_eigvalsh: UPLO \"X\" is neither \"L\" nor \"U\"");
     refused(tn_linalg_solve(a, v), TN_ERR_SHAPE,
-            "linalg_solve: B (3, 1) of float32 does not fit matrices of 2 x 2 "
-            "of float64");
+            "linalg_solve: B has shape (3, 1) and dtype float32, but the "
+            "matrices are 2 x 2 of float64; expected the same dtype, batch and "
+            "size to multiply");
     refused(tn_linalg_matrix_norm(wide, .ord = 3), TN_ERR_ARGUMENT,
             "linalg_matrix_norm: order 3 of matrices; expected 1, 2, inf and "
             "their negatives");
@@ -90,11 +91,12 @@ static void check_mistakes(void)
             "linalg_lstsq: driver \"qr\" is none of gelsy, gels, gelsd, "
             "gelss");
     refused(tn_linalg_polar(wide, NULL), TN_ERR_SHAPE,
-            "linalg_polar: A (2, 3): expected matrices with at least as many "
-            "rows as columns");
+            "linalg_polar: A has shape (2, 3); expected matrices with at least "
+            "as many rows as columns");
     refused(tn_linalg_tensorinv(wide, .ind = 1), TN_ERR_SHAPE,
-            "linalg_tensorinv: A (2, 3) has 2 elements in its first 1 "
-            "dimensions, 3 in the others");
+            "linalg_tensorinv: A has shape (2, 3), whose sizes multiply to 2 "
+            "in the first 1 dimensions and to 3 in the others; expected equal "
+            "products");
 }
 
 static double at(tn_tensor *x, int i, int j)

@@ -48,17 +48,17 @@ static void check_slices(void)
     ok(slice_into(2, 4, 1, 2), "a slice from 1 with step 2");
     ok(slice_into(0, 4, 4, 1), "an empty slice at the end");
     refused(slice_into(3, 4, 2, 1), TN_ERR_SHAPE,
-            "slice_backward: input (3,) is not a slice, from 2 by 1, of dim 0 "
-            "of (4,)");
+            "slice_backward: input has shape (3,), which is not that of the "
+            "slice from 2 in steps of 1 along dim 0 of a tensor (4,)");
     refused(slice_into(2, 4, 2, 2), TN_ERR_SHAPE,
-            "slice_backward: input (2,) is not a slice, from 2 by 2, of dim 0 "
-            "of (4,)");
+            "slice_backward: input has shape (2,), which is not that of the "
+            "slice from 2 in steps of 2 along dim 0 of a tensor (4,)");
     refused(slice_into(1, 4, 4, 1), TN_ERR_SHAPE,
-            "slice_backward: input (1,) is not a slice, from 4 by 1, of dim 0 "
-            "of (4,)");
+            "slice_backward: input has shape (1,), which is not that of the "
+            "slice from 4 in steps of 1 along dim 0 of a tensor (4,)");
     refused(slice_into(0, 4, 5, 1), TN_ERR_SHAPE,
-            "slice_backward: input (0,) is not a slice, from 5 by 1, of dim 0 "
-            "of (4,)");
+            "slice_backward: input has shape (0,), which is not that of the "
+            "slice from 5 in steps of 1 along dim 0 of a tensor (4,)");
 }
 
 static void check_shapes(void)
@@ -86,7 +86,8 @@ static void check_shapes(void)
     refused(tn_expand(x, tn_dims(2, 4)), TN_ERR_SHAPE,
             "expand: input (2, 3) does not expand to size (2, 4)");
     refused(tn_cat(((tn_tensor *[]){x, v}), 2, 0), TN_ERR_SHAPE,
-            "cat: tensors[1] (3,) differs from tensors[0] (2, 3) outside dim 0");
+            "cat: tensors[1] (3,) differs from tensors[0] (2, 3) in a "
+            "dimension other than dim 0");
     refused(tn_stack(((tn_tensor *[]){x, v}), 2, 0), TN_ERR_SHAPE,
             "stack: tensors[1] (3,) does not have the shape of tensors[0] (2, "
             "3)");
@@ -95,17 +96,20 @@ static void check_shapes(void)
     refused(tn_conv2d(v, w, NULL), TN_ERR_SHAPE,
             "conv2d: input (3,) is neither (N, C, H, W) nor (C, H, W)");
     refused(tn_conv2d(img, tn_ones(tn_dims(4, 3, 3, 3)), NULL), TN_ERR_SHAPE,
-            "conv2d: input (1, 2, 4, 4) has 2 channels, weight (4, 3, 3, 3) "
-            "with groups 1 takes 3");
+            "conv2d: input (1, 2, 4, 4) has 2 channels, but weight (4, 3, 3, "
+            "3) with groups 1 takes 3: both must be equal, and groups must "
+            "divide the channels of the input and of the output");
     refused(tn_conv2d(img, tn_ones(tn_dims(1, 2, 5, 5)), NULL), TN_ERR_SHAPE,
-            "conv2d: the kernel spans 5 elements, the padded input has 4");
+            "conv2d: the kernel spans 5 elements, but the padded input has "
+            "only 4");
     refused(tn_conv2d(img, w, v), TN_ERR_SHAPE,
-            "conv2d: bias (3,) is not (2,)");
+            "conv2d: bias has shape (3,); expected (2,)");
     refused(tn_max_pool2d(img, tn_dims(5)), TN_ERR_SHAPE,
-            "max_pool2d: kernel_size spans 5 elements, the padded input has 4");
+            "max_pool2d: kernel_size spans 5 elements, but the padded input "
+            "has only 4");
     refused(tn_cross_entropy(x, i), TN_ERR_SHAPE,
-            "cross_entropy: target (3,) does not fit input (2, 3): expected "
-            "one class for each row, (2,)");
+            "cross_entropy: target has shape (3,) for input (2, 3); expected "
+            "one class number for each sample, so shape (2,)");
     refused(tn_zeros(tn_dims(2, -1)), TN_ERR_SHAPE,
             "zeros: size -1 of dimension 1 is negative");
     refused(tn_zeros(tn_dims(1LL << 40, 1LL << 40)), TN_ERR_SHAPE,
@@ -126,7 +130,7 @@ static void check_shapes(void)
     refused(tn_amax(tn_zeros(tn_dims(2, 0))), TN_ERR_SHAPE,
             "amax: no element to choose from along a dimension of size 0");
     refused(tn_tril(v), TN_ERR_SHAPE,
-            "tril: input has 1 dimensions, a matrix has 2");
+            "tril: input has 1 dimensions; expected at least 2");
 }
 
 static void check_losses(void)
@@ -134,7 +138,7 @@ static void check_losses(void)
     tn_tensor *p = tn_zeros(tn_dims(5, 2, 4)), *t = tn_full(tn_dims(2, 3), 1);
     tn_tensor *two = tn_full(tn_dims(2), 2), *one = tn_full(tn_dims(1), 2);
     refused(tn_ctc_loss(v, t, two, two), TN_ERR_SHAPE,
-            "ctc_loss: log_probs (3,) is neither (T, N, C) nor (T, C)");
+            "ctc_loss: log_probs has shape (3,); expected (T, N, C) or (T, C)");
     refused(tn_ctc_loss(t, t, two, two), TN_ERR_DTYPE,
             "ctc_loss: log_probs is int64; it takes floating tensors: convert "
             "it with tn_to_dtype");
@@ -142,11 +146,11 @@ static void check_losses(void)
             "ctc_loss: targets is float32; convert it to int64 with "
             "tn_to_dtype");
     refused(tn_ctc_loss(p, tn_t(t), two, two), TN_ERR_SHAPE,
-            "ctc_loss: targets (3, 2) is neither (N, S) nor a list, for "
-            "log_probs (5, 2, 4)");
+            "ctc_loss: targets has shape (3, 2); expected a 1-d tensor, or (N, "
+            "S) with the N of log_probs (T, N, C), which has shape (5, 2, 4)");
     refused(tn_ctc_loss(p, t, one, two), TN_ERR_SHAPE,
-            "ctc_loss: input_lengths (1,) is not one number for each of 2 "
-            "sequences");
+            "ctc_loss: input_lengths has shape (1,); expected one number for "
+            "each of the 2 sequences");
     refused(tn_ctc_loss(p, t, two, x), TN_ERR_DTYPE,
             "ctc_loss: target_lengths is float32; convert it to int64 with "
             "tn_to_dtype");
@@ -168,12 +172,14 @@ static void check_losses(void)
             "ctc_loss: targets 4 at position (0, 0) is outside [0, 4)");
 
     refused(tn_embedding_bag(i, x, NULL), TN_ERR_SHAPE,
-            "embedding_bag: input (3,) is not (bags, length); a list needs "
-            "offsets");
+            "embedding_bag: input has shape (3,); expected (bags, length), or "
+            "a 1-d one with offsets");
     refused(tn_embedding_bag(t, x, two), TN_ERR_SHAPE,
-            "embedding_bag: input (2, 3) is not a list, as offsets need it");
+            "embedding_bag: input has shape (2, 3); expected a 1-d tensor, "
+            "because offsets are given");
     refused(tn_embedding_bag(t, v, NULL), TN_ERR_SHAPE,
-            "embedding_bag: weight (3,) is not a matrix");
+            "embedding_bag: weight has shape (3,); expected (num_embeddings, "
+            "embedding_dim)");
     refused(tn_embedding_bag(t, x, NULL, .mode = "median"), TN_ERR_ARGUMENT,
             "embedding_bag: mode is \"median\"; it must be sum, mean or max");
     refused(tn_embedding_bag(t, x, NULL, .per_sample_weights = x),
@@ -181,8 +187,8 @@ static void check_losses(void)
             "unless mode is sum: change mode, or leave .per_sample_weights out");
     refused(tn_embedding_bag(t, x, NULL, .mode = "sum",
                              .per_sample_weights = v),
-            TN_ERR_SHAPE, "embedding_bag: per_sample_weights (3,) does not "
-            "have the shape of input (2, 3)");
+            TN_ERR_SHAPE, "embedding_bag: per_sample_weights has shape (3,); "
+                          "expected the shape of input, (2, 3)");
     refused(tn_embedding_bag(t, x, NULL, .mode = "sum",
                              .per_sample_weights = tn_to_dtype(x, TN_F64)),
             TN_ERR_DTYPE, "embedding_bag: dtypes differ: per_sample_weights is "
@@ -213,8 +219,9 @@ static void check_losses(void)
 
     tn_tensor *w4 = tn_ones(tn_dims(4, 3));
     refused(tn_linear_cross_entropy(x, tn_ones(tn_dims(4, 2)), two),
-            TN_ERR_SHAPE, "linear_cross_entropy: input (2, 3) and "
-            "linear_weight (4, 2) are not (N, D) or (D) and (C, ..., D)");
+            TN_ERR_SHAPE, "linear_cross_entropy: input has shape (2, 3) and "
+                          "linear_weight (4, 2); expected (N, D) or (D), and "
+                          "(C, ..., D)");
     refused(tn_linear_cross_entropy(i, w4, two), TN_ERR_DTYPE,
             "linear_cross_entropy: input is int64; it takes floating tensors: "
             "convert it with tn_to_dtype");
@@ -222,14 +229,15 @@ static void check_losses(void)
             TN_ERR_DTYPE, "linear_cross_entropy: dtypes differ: input is "
             "float32, linear_weight is float64; convert one with tn_to_dtype");
     refused(tn_linear_cross_entropy(x, w4, two, .linear_bias = v),
-            TN_ERR_SHAPE, "linear_cross_entropy: linear_bias (3,) does not fit "
-            "linear_weight (4, 3)");
+            TN_ERR_SHAPE, "linear_cross_entropy: linear_bias has shape (3,); "
+                          "expected the shape of linear_weight (4, 3) without "
+                          "its last dimension");
     refused(tn_linear_cross_entropy(x, w4, two, .weight = v), TN_ERR_SHAPE,
             "linear_cross_entropy: weight (3,) does not have one number for "
             "each of the 4 classes");
     refused(tn_linear_cross_entropy(x, w4, i), TN_ERR_SHAPE,
-            "linear_cross_entropy: target (3,) does not fit: expected classes "
-            "(2,), or their probabilities");
+            "linear_cross_entropy: target has shape (3,); expected class "
+            "numbers of shape (2,), or floating class probabilities");
     refused(tn_linear_cross_entropy(x, w4, tn_ones(tn_dims(2))), TN_ERR_DTYPE,
             "linear_cross_entropy: target is float32; convert classes to int64 "
             "with tn_to_dtype");
@@ -301,9 +309,10 @@ static void check_values(void)
     refused(tn_clamp_scalars(x, tn_none, tn_none), TN_ERR_ARGUMENT,
             "clamp: neither min nor max is given");
     refused(tn_arange(0, 5, -1), TN_ERR_ARGUMENT,
-            "arange: step -1 leads from 0 away from 5");
+            "arange: step -1 leads from start 0 away from end 5: change its "
+            "sign");
     refused(tn_randint(3, 3, tn_dims(2)), TN_ERR_ARGUMENT,
-            "randint: there are no integers in [3, 3)");
+            "randint: low is 3 and high 3; expected low below high");
     refused(tn_max_pool2d(img, tn_dims(2), .padding = 2), TN_ERR_ARGUMENT,
             "max_pool2d: padding 2 is not between 0 and half of kernel_size "
             "2");
@@ -344,8 +353,8 @@ static void check_positions(void)
             "index_select: index 9 at position (2,) is outside [0, 3)");
     refused(tn_index_select(tn_ones(TN_SCALAR), 0,
                             tn_zeros(tn_dims(0), .dtype = TN_I64)),
-            TN_ERR_SHAPE, "index_select: index (0,) into an input without "
-            "dimensions: expected one number");
+            TN_ERR_SHAPE, "index_select: index has shape (0,); expected one "
+                          "element, because input has no dimensions");
     refused(tn_index_add(square, 0, list, square), TN_ERR_INDEX,
             "index_add: index 9 at position (2,) is outside [0, 3)");
     refused(tn_index_copy(square, 1, list, square), TN_ERR_INDEX,
@@ -366,8 +375,8 @@ static void check_positions(void)
             "index: indices[1] -9 at position (1, 0) is outside [-3, 3)");
     refused(tn_index(x, ((tn_tensor *[]){tn_gt_scalar(v, 1)}), 1),
             TN_ERR_SHAPE,
-            "index: indices[0] (3,), a mask, is not of the size of dimensions "
-            "0 on of input (2, 3)");
+            "index: indices[0] is a bool mask of shape (3,); expected the "
+            "sizes from dimension 0 on of input, which has shape (2, 3)");
     refused(tn_scatter(square, 1, at, square), TN_ERR_INDEX,
             "scatter: index 9 at position (1, 0) is outside [0, 3)");
     refused(tn_cross_entropy(tn_ones(tn_dims(2, 3, 2)), at), TN_ERR_INDEX,
@@ -399,8 +408,8 @@ static void check_composites(void)
             "gaussian_nll_loss: shapes do not broadcast: input (2, 3), target "
             "(4,), var (2, 3)");
     refused(tn_cross_entropy(x, v), TN_ERR_SHAPE,
-            "cross_entropy: target (3,) does not fit input (2, 3): expected "
-            "one class for each row, (2,)");
+            "cross_entropy: target has shape (3,) for input (2, 3); expected "
+            "one class number for each sample, so shape (2,)");
     refused(tn_cross_entropy(x, tn_ones(tn_dims(2))), TN_ERR_DTYPE,
             "cross_entropy: target is float32; convert it to int64 with "
             "tn_to_dtype");
@@ -408,24 +417,27 @@ static void check_composites(void)
             "embedding: input is float32; convert it to int64 with "
             "tn_to_dtype");
     refused(tn_linear(x, tn_ones(tn_dims(4, 3)), v), TN_ERR_SHAPE,
-            "linear: bias (3,) does not have one number for each row of weight "
-            "(4, 3)");
+            "linear: bias has shape (3,); expected one number for each output "
+            "feature, the first size of weight (4, 3)");
     refused(tn_hstack(((tn_tensor *[]){x, x, tn_ones(tn_dims(3, 3))}), 3),
             TN_ERR_SHAPE, "hstack: tensors[2] (3, 3) differs from "
             "tensors[0] (2, 3) outside dim 1");
     refused(tn_scaled_dot_product_attention(q, k, k, x), TN_ERR_SHAPE,
-            "scaled_dot_product_attention: attn_mask (2, 3) does not broadcast "
-            "to (..., queries, keys), (2, 5, 3)");
+            "scaled_dot_product_attention: attn_mask has shape (2, 3); "
+            "expected one that broadcasts to (..., queries, keys), here (2, 5, "
+            "3)");
     refused(tn_scaled_dot_product_attention(q, k, k, i), TN_ERR_DTYPE,
             "scaled_dot_product_attention: attn_mask is int64; bool says where "
             "to look, a floating one is added: convert it with tn_to_dtype");
     refused(tn_scaled_dot_product_attention(q, k, q, NULL), TN_ERR_SHAPE,
-            "scaled_dot_product_attention: value (2, 5, 8) does not have one "
-            "row for each row of key (2, 3, 8)");
+            "scaled_dot_product_attention: value has shape (2, 5, 8) and key "
+            "(2, 3, 8); expected the same length (dim -2), and batch "
+            "dimensions that broadcast");
     refused(tn_scaled_dot_product_attention(q, tn_ones(tn_dims(3, 3, 8)), q,
                                             NULL),
-            TN_ERR_SHAPE, "scaled_dot_product_attention: key (3, 3, 8) does "
-            "not have the batch of query (2, 5, 8)");
+            TN_ERR_SHAPE, "scaled_dot_product_attention: key has shape (3, 3, "
+                          "8) and query (2, 5, 8); expected batch dimensions "
+                          "(all but the last two) that broadcast");
     refused(tn_scaled_dot_product_attention(q, tn_to_dtype(k, TN_F64), k,
                                             NULL),
             TN_ERR_DTYPE, "scaled_dot_product_attention: dtypes differ: query "
@@ -496,9 +508,11 @@ static void check_writes_of_two(void)
     tn_tensor *most = tn_zeros(tn_dims(3), .dtype = TN_I64);
     tn_tensor *into[] = {most, tn_zeros(tn_dims(3), .dtype = TN_U8)};
     refused_status(tn_op_call_into(op, of, 2, into, 2),
-                   "max_dim: result 1 is int64, the written tensor is uint8");
+                   "max_dim: result 1 is int64, but the tensor to write it "
+                   "into is uint8");
     refused_status(tn_op_call_into(op, of, 2, into, 1),
-                   "max_dim: 2 results, 1 tensors to write them into");
+                   "max_dim: it has 2 results, but 1 tensors are given to "
+                   "write them into");
     into[1] = most;
     refused_status(tn_op_call_into(op, of, 2, into, 2),
                    "max_dim: results 0 and 1 would be written into the same "
@@ -527,7 +541,7 @@ static void check_given_values(void)
     of[1] = of[0];
     refused_status(tn_op_call(add, of, 2, NULL, 1), "add: out is NULL");
     refused_status(tn_op_call(add, of, 2, &out, 0),
-                   "add: 1 results, room for 0");
+                   "add: it has 1 results, but there is room for only 0");
     of[0] = (tn_value){TN_VALUE_TENSORS, 2, {.tensors = NULL}};
     refused_status(tn_op_call(tn_op_find("cat"), of, 1, &out, 1),
                    "cat: tensors is NULL");
@@ -549,13 +563,14 @@ static void check_writes(void)
             "add_: the written tensor overlaps an input in part; clone the "
             "input first with tn_clone");
     refused(tn_add_(v, x), TN_ERR_SHAPE,
-            "add_: the result has shape (2, 3), the written tensor has (3,)");
+            "add_: the result has shape (2, 3), but the tensor to write it "
+            "into has (3,)");
     tn_tensor *out = tn_zeros(tn_dims(2, 2));
     const tn_value two[] = {{TN_VALUE_TENSOR, 0, {.tensor = x}},
                             {TN_VALUE_TENSOR, 0, {.tensor = x}}};
     refused_status(tn_op_call_into(tn_op_find("mul"), two, 2, &out, 1),
-                   "mul: the result has shape (2, 3), the written tensor has "
-                   "(2, 2)");
+                   "mul: the result has shape (2, 3), but the tensor to write "
+                   "it into has (2, 2)");
     refused_status(tn_op_call_into(tn_op_find("matmul"), two, 2, &out, 1),
                    "matmul: results cannot be written into given tensors; "
                    "copy them with tn_copy_");

@@ -21,24 +21,28 @@ int main(void)
     tn_tensor *w = tn_ones(tn_dims(2, 2, 2, 2, 2));
 
     refused(tn_pad(seq, tn_dims(1)), TN_ERR_ARGUMENT,
-            "pad: pad (1,) for input (1, 2, 6): expected two numbers for each "
-            "of its last dimensions");
+            "pad: pad is (1,) for input (1, 2, 6); expected two numbers for "
+            "each dimension to pad, from the last dimension on");
     refused(tn_pad(seq, tn_dims(-4, -4)), TN_ERR_SHAPE,
             "pad: pad (-4, -4) removes more elements than there are in "
             "dimension 2 of input (1, 2, 6)");
     refused(tn_pad(seq, tn_dims(6, 0), .mode = "reflect"), TN_ERR_SHAPE,
-            "pad: (6, 0) of mode reflect is more than dimension 2 of size 6 "
-            "has");
+            "pad: pad (6, 0) with mode reflect is too much for dimension 2 of "
+            "size 6: reflect allows less than the size, circular at most the "
+            "size");
     refused(tn_pad(seq, tn_dims(-6, 3), .mode = "circular"), TN_ERR_SHAPE,
-            "pad: (-6, 3) of mode circular is more than dimension 2 of size 6 "
-            "has");
+            "pad: pad (-6, 3) with mode circular is too much for dimension 2 "
+            "of size 6: reflect allows less than the size, circular at most "
+            "the size");
     refused(tn_pad(seq, tn_dims(1, 1), .mode = "wrap"), TN_ERR_ARGUMENT,
             "pad: mode is \"wrap\"; it must be constant, reflect, replicate or "
             "circular");
     refused(tn_unfold(v, 0, 4, 1), TN_ERR_ARGUMENT,
-            "unfold: size 4, step 1 for a dimension of size 3");
+            "unfold: size is 4 and step 1 for a dimension of 3 elements; "
+            "expected windows that fit into it, and a step of at least 1");
     refused(tn_unfold(v, 0, 2, 0), TN_ERR_ARGUMENT,
-            "unfold: size 2, step 0 for a dimension of size 3");
+            "unfold: size is 2 and step 0 for a dimension of 3 elements; "
+            "expected windows that fit into it, and a step of at least 1");
     refused(tn_fold(seq, tn_dims(4, 4), tn_dims(2, 2)), TN_ERR_SHAPE,
             "fold: input (1, 2, 6); expected (N, C * 4, 9)");
     /* sums of bytes wrap as bytes, at every pixel: corners 1, edges 2, the
@@ -48,12 +52,14 @@ int main(void)
     is_int(tn_tensor_dtype(image), TN_U8, "fold of bytes gives bytes");
     is_int(tn_item_int(tn_sum(image)), 36, "and adds up all of them");
     refused(tn_max_pool1d(img, tn_dims(2)), TN_ERR_SHAPE,
-            "max_pool1d: input (1, 2, 4, 4) has neither 2 dimensions nor, "
-            "with a batch, 3");
+            "max_pool1d: input has shape (1, 2, 4, 4); expected 2 dimensions, "
+            "or 3 with a batch");
     refused(tn_max_pool3d(vol, tn_dims(4)), TN_ERR_SHAPE,
-            "max_pool3d: kernel_size spans 4 elements, the padded input has 3");
+            "max_pool3d: kernel_size spans 4 elements, but the padded input "
+            "has only 3");
     refused(tn_avg_pool3d(vol, tn_dims(2, 2)), TN_ERR_ARGUMENT,
-            "avg_pool3d: kernel_size (2, 2) is neither one number nor 3");
+            "avg_pool3d: kernel_size is (2, 2); expected one number, or 3, one "
+            "for each dimension");
     refused(tn_adaptive_avg_pool1d(seq, tn_dims(-3)), TN_ERR_ARGUMENT,
             "adaptive_avg_pool1d: output_size -3 is negative; TN_NONE_INT "
             "keeps a size");
@@ -68,10 +74,11 @@ int main(void)
     refused(tn_max_unpool1d(seq, place, tn_dims(2),
                             .output_sizes = tn_dims(1, 2)),
             TN_ERR_ARGUMENT,
-            "max_unpool1d: output_size (1, 2) for input (1, 2, 6)");
+            "max_unpool1d: output_size is (1, 2) for input (1, 2, 6); expected "
+            "one number for each dimension, or for each one that is unpooled");
     refused(tn_max_unpool1d(seq, place, tn_dims(2), .stride = -1),
-            TN_ERR_ARGUMENT, "max_unpool1d: kernel_size 2, stride -1, padding "
-            "0; the first two are at least 1, padding at least 0");
+            TN_ERR_ARGUMENT, "max_unpool1d: kernel_size is 2, stride -1 and "
+                             "padding 0; expected at least 1, 1 and 0");
     refused(tn_max_unpool1d(seq, tn_full_like(place, 12), tn_dims(2)),
             TN_ERR_INDEX, "max_unpool1d: indices 12 at position (0, 0, 0) is "
             "outside [0, 12)");
@@ -82,19 +89,22 @@ int main(void)
             "what is pooled to 4 by kernel_size 2, stride 2 and padding 0 had "
             "from 7 to 9");
     refused(tn_interpolate(seq, TN_SCALAR), TN_ERR_ARGUMENT,
-            "interpolate: expected either size or scale_factor");
+            "interpolate: neither size nor scale_factor is given: give one of "
+            "them");
     refused(tn_interpolate(seq, tn_dims(3), .mode = "bilinear"), TN_ERR_SHAPE,
-            "interpolate: input (1, 2, 6) for mode \"bilinear\": expected (N, "
-            "C, ...) with 4 dimensions");
+            "interpolate: input has shape (1, 2, 6); for mode \"bilinear\" it "
+            "must be (N, C, ...) with 4 dimensions");
     refused(tn_interpolate(seq, tn_dims(3), .mode = "best"), TN_ERR_ARGUMENT,
             "interpolate: mode is \"best\"; it must be nearest, nearest-exact, "
             "linear, bilinear, trilinear, bicubic or area");
     refused(tn_interpolate(seq, TN_SCALAR, .scale_factor = 0.1), TN_ERR_SHAPE,
-            "interpolate: 6 elements along a dimension cannot become 0");
+            "interpolate: a dimension of 6 elements cannot become one of 0; "
+            "expected at least 1 in both");
     refused(tn_conv3d(img, w, NULL), TN_ERR_SHAPE,
-            "conv3d: input (1, 2, 4, 4), weight (2, 2, 2, 2, 2), groups 1: "
-            "the kernel's depth with its dilation must fit into the padded "
-            "input, and C must be groups times the weight's");
+            "conv3d: input has shape (1, 2, 4, 4), weight (2, 2, 2, 2, 2) and "
+            "groups is 1; expected a depth of the dilated kernel of at most "
+            "that of the padded input, and as many channels as the second size "
+            "of weight times groups");
     refused(tn_conv3d(vol, w, NULL, .stride = 2, .padding_rule = "same"),
             TN_ERR_ARGUMENT,
             "conv3d: padding \"same\" requires stride 1, not 2");
@@ -103,14 +113,15 @@ int main(void)
             "conv_transpose3d: output_padding 1 is not below stride 1 or "
             "dilation 1");
     refused(tn_local_response_norm(v, 2), TN_ERR_SHAPE,
-            "local_response_norm: size 2 for input (3,): expected (N, C, ...) "
-            "with at least 3 dimensions and a positive size");
+            "local_response_norm: size is 2 and input has shape (3,); expected "
+            "a size of at least 1, and (N, C, ...) with at least 3 dimensions");
     refused(tn_pixel_unshuffle(img, 3), TN_ERR_SHAPE,
-            "pixel_unshuffle: input (1, 2, 4, 4) is not (..., C, H r, W r) for "
-            "a downscale_factor r of 3");
+            "pixel_unshuffle: input has shape (1, 2, 4, 4); expected (..., C, "
+            "H * r, W * r), where the downscale_factor r is 3 and must be at "
+            "least 1");
     refused(tn_channel_shuffle(img, 3), TN_ERR_SHAPE,
-            "channel_shuffle: 3 groups of the channels of input (1, 2, 4, 4), "
-            "(N, C, ...)");
+            "channel_shuffle: groups is 3; expected a divisor of the channels "
+            "C of input (N, C, L, ...), which has shape (1, 2, 4, 4)");
     refused(tn_nn_upsample(0.0), TN_ERR_ARGUMENT,
             "nn_upsample: scale_factor and output_size are positive numbers");
     return done_testing();

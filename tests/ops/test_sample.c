@@ -69,7 +69,8 @@ static void test_others(void)
 static void test_mistakes(tn_tensor *w)
 {
     refused(tn_multinomial(tn_neg(w), 1), TN_ERR_ARGUMENT,
-            "multinomial: input has weights below 0, infinite or NaN");
+            "multinomial: input has weights below 0, infinite or NaN; expected "
+            "finite numbers of 0 or greater");
     refused(tn_multinomial(w, 4), TN_ERR_ARGUMENT,
             "multinomial: a row of input has 3 weights above 0; 4 are to be "
             "drawn without replacement");
@@ -80,7 +81,8 @@ static void test_mistakes(tn_tensor *w)
     refused(tn_multinomial(w, 0), TN_ERR_ARGUMENT,
             "multinomial: num_samples 0 is not above 0");
     refused(tn_multinomial(tn_ones(tn_dims(2, 2, 2)), 1), TN_ERR_SHAPE,
-            "multinomial: input (2, 2, 2) is not (C) or (N, C)");
+            "multinomial: input has shape (2, 2, 2); expected (C) or (N, C) "
+            "with a C of at least 1");
     is_int(tn_tensor_size(tn_multinomial(w, 3), 0), 3, "the next call works");
 }
 

@@ -18,8 +18,8 @@ static void check_arrays(void)
     ok(memcmp(back, transposed, sizeof back) == 0, "row-major in its order");
     is_int(tn_tensor_to_array(x, back, 8), TN_ERR_ARGUMENT, "a short array");
     is_str(tn_error(),
-           "tensor_to_array: the array has 8 bytes, the tensor 24 "
-           "(6 of float32)",
+           "tensor_to_array: the array has 8 bytes; expected 24, those of the "
+           "tensor (6 of float32)",
            "is reported");
     tn_error_clear();
 
@@ -63,7 +63,7 @@ static void check_items(void)
     ok(isnan(tn_item(tn_select(x, 0, 3))), "its NaN");
     ok(isnan(tn_item(tn_zeros(tn_dims(2)))), "item of two elements is NaN");
     is_str(tn_error(),
-           "item: a tensor with 2 elements is no single number", "and says so");
+           "item: the tensor has 2 elements; expected one", "and says so");
     tn_error_clear();
     is_int(tn_item_int(NULL), INT64_MIN, "item_int of NULL");
     tn_error_clear();

@@ -166,7 +166,8 @@ static void test_mistakes(void)
     ok(tn_checkpoint_load(path, &bad) < 0, "another loader is refused");
     is_str(tn_error(),
            "checkpoint_load: the state is of 20 samples in "
-           "batches of 4, the loader has 20 in batches of 5",
+           "batches of 4, but the loader has 20 in batches of 5; "
+           "expected the same",
            "and the message says so");
     tn_error_clear();
     bad = make(4, 3);

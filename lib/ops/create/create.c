@@ -190,8 +190,9 @@ tn_status tn__run_arange(tn__call *call)
     for (int i = start; i <= step; i++)
         whole = whole && call->value[i].count != TN_SCALAR_FLOAT;
     if (s == 0 || isnan(s) || isnan(a) || isnan(b))
-        return tn__fail(TN_ERR_ARGUMENT, "arange: {step} %g from %g to %g", s,
-                        a, b);
+        return tn__fail(TN_ERR_ARGUMENT, "arange: {step} is %g, {start} %g "
+                        "and {end} %g; expected a {step} other than 0, and no "
+                        "NaN", s, a, b);
     /* If all three numbers are integers, end - start is computed in int64,
      * because a double cannot represent every integer above 2^53. */
     int64_t span = 0, by = whole ? tn__call_int(call, step) : 1;
@@ -202,18 +203,19 @@ tn_status tn__run_arange(tn__call *call)
                                                     : tn_default_dtype());
     double ratio = exact ? (double)span / (double)by : (b - a) / s;
     if (isnan(ratio) || isinf(a) || isinf(b))
-        return tn__fail(TN_ERR_ARGUMENT, "arange: {start} %g, {end} %g: both "
-                        "are finite", a, b);
+        return tn__fail(TN_ERR_ARGUMENT, "arange: {start} is %g and {end} %g; "
+                        "expected finite numbers", a, b);
     if (ratio < 0)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "arange: {step} %g leads from %g away from %g", s, a,
-                        b);
+                        "arange: {step} %g leads from {start} %g away from "
+                        "{end} %g: change its sign", s, a, b);
     double count = exact && by != -1 /* span / -1 may overflow */
                        ? (double)(span / by + (span % by != 0))
                        : ceil(ratio);
     if (count > 0x1p62)
-        return tn__fail(TN_ERR_ARGUMENT, "arange: {step} %g from {start} %g to "
-                        "{end} %g: %g numbers are too many", s, a, b, count);
+        return tn__fail(TN_ERR_ARGUMENT, "arange: {step} %g from {start} %g "
+                        "to {end} %g makes %g numbers, too many for a tensor",
+                        s, a, b, count);
     if (!whole && !tn_dtype_is_floating((tn_dtype)dtype.of.i)) {
         a = trunc(a); /* as in PyTorch, start and step are truncated after
                          `count` has been computed */
@@ -244,8 +246,9 @@ tn_status tn__run_eye(tn__call *call)
     if (tn__call_has(call, TN__ARG_EYE_M))
         m = tn__call_int(call, TN__ARG_EYE_M);
     if (n < 0 || m < 0)
-        return tn__fail(TN_ERR_ARGUMENT, "eye: {n} %lld, {m} %lld",
-                        (long long)n, (long long)m);
+        return tn__fail(TN_ERR_ARGUMENT, "eye: {n} is %lld and {m} %lld; "
+                        "expected 0 or greater for both", (long long)n,
+                        (long long)m);
     tn_dims_list size = tn_dims(n, m);
     tn_value value[] = {tn__value_dims(&size), call->value[TN__ARG_EYE_DTYPE],
                         call->value[TN__ARG_EYE_DEVICE]};
@@ -267,8 +270,8 @@ tn_status tn__run_randint(tn__call *call)
     uint64_t range = (uint64_t)high - (uint64_t)low; /* at most 2^64 - 1 */
     if (high <= low)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "randint: {low:}there are no integers in [%lld, %lld)",
-                        (long long)low, (long long)high);
+                        "randint: {low} is %lld and {high} %lld; expected "
+                        "{low} below {high}", (long long)low, (long long)high);
     tn_value value[] = {call->value[TN__ARG_RANDINT_SIZE],
                         tn__value_int(low), tn__value_int((int64_t)range),
                         dtype_or(call, TN__ARG_RANDINT_DTYPE, TN_I64),
@@ -280,10 +283,11 @@ tn_status tn__run_randint(tn__call *call)
         int64_t most = (INT64_C(1) << (bits - is_signed)) - 1;
         int64_t least = is_signed ? -most - 1 : 0;
         if (low < least || high - 1 > most)
-            return tn__fail(TN_ERR_ARGUMENT, "randint: [%lld, %lld) is not "
-                            "within %s's [%lld, %lld]", (long long)low,
-                            (long long)high, tn_dtype_name(dtype),
-                            (long long)least, (long long)most);
+            return tn__fail(TN_ERR_ARGUMENT, "randint: the numbers in [%lld, "
+                            "%lld) do not all fit into {dtype} %s, [%lld, "
+                            "%lld]", (long long)low, (long long)high,
+                            tn_dtype_name(dtype), (long long)least,
+                            (long long)most);
     }
     /* Up to a range of 2^53 the remainder of 62 random bits is uniform enough:
      * the relative error of a probability is at most 2^-9. */
@@ -307,8 +311,9 @@ static tn_status give_even(tn__call *call, double start, double end,
     tn_value as = dtype_or(call, base ? dtype + 1 : dtype,
                            tn_default_dtype());
     if (count < 0)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: {steps} is %lld",
-                        tn__op_outer(call->op->name), (long long)count);
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {steps} is %lld; expected 0 or "
+                        "greater", tn__op_outer(call->op->name),
+                        (long long)count);
     if (!tn_dtype_is_floating((tn_dtype)as.of.i)) {
         start = trunc(start);
         end = trunc(end);
@@ -351,8 +356,9 @@ static tn_status read_number(const tn__call *call, int i, double *number)
         return TN_OK;
     }
     if (x->numel != 1)
-        return tn__fail(TN_ERR_SHAPE, "%s: {%s} %s is not one number",
-                        tn__op_outer(call->op->name), call->op->arg[i].name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {%s} has shape %s; expected a "
+                        "tensor of one element", tn__op_outer(call->op->name),
+                        call->op->arg[i].name,
                         tn__shape_text(text, x->ndim, x->shape));
     return tn_tensor_to_array(tn_to_dtype(tn_detach(x), TN_F64), number,
                               sizeof *number);
@@ -386,7 +392,8 @@ tn_status tn__run_randperm(tn__call *call)
     int64_t n = tn__call_int(call, TN__ARG_RANDPERM_N);
     tn_dims_list size = {1, {n}};
     if (n < 0)
-        return tn__fail(TN_ERR_ARGUMENT, "randperm: {n} is %lld", (long long)n);
+        return tn__fail(TN_ERR_ARGUMENT, "randperm: {n} is %lld; expected 0 "
+                        "or greater", (long long)n);
     tn_value value[] = {tn__value_dims(&size), tn__value_int(0),
                         tn__value_int(INT64_C(1) << 62),
                         tn__value_dtype(TN_I64),

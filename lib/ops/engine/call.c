@@ -445,8 +445,8 @@ static inline int run_outputs(const tn_op *op, const tn_value *value,
     if (status < 0)
         return status;
     if (call.out_count > room)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: %d results, room for %d",
-                        op->name, call.out_count, room);
+        return tn__fail(TN_ERR_ARGUMENT, "%s: it has %d results, but there is "
+                        "room for only %d", op->name, call.out_count, room);
     for (int i = 0; i < call.out_count; i++)
         out[i] = made[i];
     return call.out_count;

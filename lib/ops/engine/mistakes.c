@@ -179,8 +179,8 @@ tn_status tn__fail_left_out(const tn_op *op, int i)
 {
     char pending[400];
     snprintf(pending, sizeof pending, "%s", tn_error());
-    return tn__fail(TN_ERR_STATE, "%s: {%s} left out while an error is "
-                    "pending: %s", op->name, op->arg[i].name, pending);
+    return tn__fail(TN_ERR_STATE, "%s: {%s} is NULL or left out while an "
+                    "error is pending: %s", op->name, op->arg[i].name, pending);
 }
 
 tn_status tn__fail_broadcast(const char *name, int count,

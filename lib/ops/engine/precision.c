@@ -232,8 +232,8 @@ tn_dtype tn_autocast_set(tn_dtype dtype)
 {
     if (dtype && dtype != TN_F16 && dtype != TN_BF16) {
         tn__fail(TN_ERR_DTYPE,
-                 "autocast: to %s: give TN_F16 or TN_BF16, or TN_DTYPE_NONE "
-                 "for none", tn_dtype_name(dtype));
+                 "autocast: the dtype is %s; expected TN_F16 or TN_BF16, or "
+                 "TN_DTYPE_NONE to turn it off", tn_dtype_name(dtype));
         return tn__me.modes.autocast;
     }
     tn_dtype was = tn__autocast_swap(dtype);

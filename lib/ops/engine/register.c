@@ -82,7 +82,8 @@ tn_status tn_op_context_save(tn_op_context *context, tn_tensor *x)
         (x && !tn__tensor_check(x, "op_context_save", "x")))
         return tn_error_code();
     if (!context->call)
-        return tn__fail(TN_ERR_STATE, "%s: values are saved in forward",
+        return tn__fail(TN_ERR_STATE, "%s: tn_op_context_save() was called "
+                        "outside forward: save values in forward only",
                         context->op->name);
     if (!tn__grow(&context->save, &context->save_room,
                   (size_t)context->save_count, sizeof *context->save))

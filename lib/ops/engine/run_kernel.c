@@ -269,8 +269,9 @@ static tn_status broadcast(const tn__call *call, const operands *of,
         int indices = indices_of(entry->kernel, k);
         if (TN__UNLIKELY(x->ndim < indices)) {
             char text[TN__SHAPE_TEXT];
-            return tn__fail(TN_ERR_SHAPE, "%s: {%s} %s is read by %d indices: "
-                            "it needs as many dimensions", call->op->name,
+            return tn__fail(TN_ERR_SHAPE, "%s: {%s} has shape %s, but is read "
+                            "by %d indices: it must have at least as many "
+                            "dimensions", call->op->name,
                             call->op->arg[arg].name,
                             tn__shape_text(text, x->ndim, x->shape), indices);
         }
@@ -299,8 +300,8 @@ static tn_tensor *output(tn__call *call, int o, tn_device *device,
     char want[TN__SHAPE_TEXT], have[TN__SHAPE_TEXT];
     if (!tn__shape_equal(x->ndim, x->shape, shape->ndim, shape->dim))
         return tn__fail_null(TN_ERR_SHAPE,
-                             "%s: the result has shape %s, the written tensor "
-                             "has %s", call->op->name,
+                             "%s: the result has shape %s, but the tensor to "
+                             "write it into has %s", call->op->name,
                              tn__shape_text(want, shape->ndim, shape->dim),
                              tn__shape_text(have, x->ndim, x->shape));
     return tn__ref(x);
@@ -321,9 +322,8 @@ static tn_status check_row_inputs(const tn__call *call,
             char text[TN__SHAPE_TEXT];
             if (x->shape[d] == 1 || !(mask >> (ndim - x->ndim + d) & 1))
                 continue;
-            return tn__fail(TN_ERR_SHAPE, "%s: {%s} %s has several values for "
-                            "a row, along {dim} %d: expected one",
-                            call->op->name, call->op->arg[arg].name,
+            return tn__fail(TN_ERR_SHAPE, "%s: {%s} %s must have size 1 along "
+                            "{dim} %d", call->op->name, call->op->arg[arg].name,
                             tn__shape_text(text, x->ndim, x->shape), d);
         }
     }
@@ -429,9 +429,9 @@ static tn_status check_into(const tn__call *call, const operands *of,
     const tn__kernel *kernel = entry->kernel;
     const tn_device *device = of->tensor[0]->storage->device;
     if (call->into_count != kernel->output_count)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: %d results, %d tensors to write "
-                        "them into", name, kernel->output_count,
-                        call->into_count);
+        return tn__fail(TN_ERR_ARGUMENT, "%s: it has %d results, but %d "
+                        "tensors are given to write them into", name,
+                        kernel->output_count, call->into_count);
     for (int o = 0; o < call->into_count; o++) {
         const tn_tensor *x = call->into[o];
         if (x->storage->device != device)
@@ -460,8 +460,8 @@ static tn_status check_into(const tn__call *call, const operands *of,
                                 "the same memory", name, k, o);
         if (kernel->output_count > 1 && x->dtype != kernel->out[o].dtype)
             return tn__fail(TN_ERR_DTYPE,
-                            "%s: result %d is %s, the written tensor is %s",
-                            name, o,
+                            "%s: result %d is %s, but the tensor to write it "
+                            "into is %s", name, o,
                             tn_dtype_name(kernel->out[o].dtype),
                             tn_dtype_name(x->dtype));
     }

@@ -94,8 +94,9 @@ tn_status tn__values_check(const tn_op *op, const tn_value *values, int count)
             return tn__fail(TN_ERR_ARGUMENT, "%s: {%s}: %d is not a kind of "
                             "number", op->name, op->arg[i].name, (int)v->count);
         if (list && v->count < 0)
-            return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} has a count of %d",
-                            op->name, op->arg[i].name, (int)v->count);
+            return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} has a count of %d; "
+                            "expected 0 or greater", op->name, op->arg[i].name,
+                            (int)v->count);
         if (pointed && !v->of.dims)
             return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} is NULL", op->name,
                             op->arg[i].name);

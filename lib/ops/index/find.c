@@ -167,8 +167,8 @@ tn_status tn__run_nonzero_static(tn__call *call)
     int64_t size = tn__call_int(call, TN__ARG_NONZERO_STATIC_SIZE);
     int64_t fill = tn__call_int(call, TN__ARG_NONZERO_STATIC_FILL_VALUE);
     if (size < 0)
-        return tn__fail(TN_ERR_ARGUMENT, "nonzero_static: {size} is %lld",
-                        (long long)size);
+        return tn__fail(TN_ERR_ARGUMENT, "nonzero_static: {size} is %lld; "
+                        "expected 0 or greater", (long long)size);
     ranks r;
     if (!rank_rows(&r, is_nonzero(x)))
         return tn_error_code();
@@ -196,8 +196,9 @@ tn_status tn__run_unravel_index(tn__call *call)
     bool overflows = false;
     for (int d = 0; d < shape->count; d++) {
         if (shape->dim[d] < 0)
-            return tn__fail(TN_ERR_ARGUMENT, "unravel_index: {shape} has %lld",
-                            (long long)shape->dim[d]);
+            return tn__fail(TN_ERR_ARGUMENT, "unravel_index: {shape} has the "
+                            "number %lld; expected only numbers of 0 or "
+                            "greater", (long long)shape->dim[d]);
         if (__builtin_mul_overflow(numel, shape->dim[d], &numel))
             overflows = true;
     }
@@ -268,8 +269,9 @@ tn_status tn__run_masked_scatter(tn__call *call)
     if (wanted < 0)
         return tn_error_code();
     if (wanted > source->numel)
-        return tn__fail(TN_ERR_SHAPE, "masked_scatter: {mask} is true for %lld "
-                        "elements, {source} has %lld", (long long)wanted,
+        return tn__fail(TN_ERR_SHAPE, "masked_scatter: {mask} is true for "
+                        "%lld elements, but {source} has only %lld; expected "
+                        "at least as many", (long long)wanted,
                         (long long)source->numel);
     if (wanted == 0)
         return tn__give(call, tn_clone(both[0]));
@@ -546,11 +548,12 @@ tn_status tn__run_combinations(tn__call *call)
     bool again = tn__call_int(call, TN__ARG_COMBINATIONS_WITH_REPLACEMENT);
     char text[TN__SHAPE_TEXT];
     if (x->ndim != 1)
-        return tn__fail(TN_ERR_SHAPE, "combinations: {input} %s is not 1-d",
+        return tn__fail(TN_ERR_SHAPE, "combinations: {input} has shape %s; "
+                        "expected a 1-d tensor",
                         tn__shape_text(text, x->ndim, x->shape));
     if (r < 0)
-        return tn__fail(TN_ERR_ARGUMENT, "combinations: {r} is %lld",
-                        (long long)r);
+        return tn__fail(TN_ERR_ARGUMENT, "combinations: {r} is %lld; expected "
+                        "0 or greater", (long long)r);
     if (r == 0)
         return tn__give(call, tn_narrow(x, 0, 0, 0));
     int64_t n = x->shape[0], ways, bytes;
@@ -558,8 +561,9 @@ tn_status tn__run_combinations(tn__call *call)
            : again    ? 0
                       : binomial(n, r);
     if (ways < 0 || __builtin_mul_overflow(ways, tn__size_mul(8, r), &bytes))
-        return tn__fail(TN_ERR_ARGUMENT, "combinations: {r:}%lld of %lld "
-                        "elements are too many", (long long)r, (long long)n);
+        return tn__fail(TN_ERR_ARGUMENT, "combinations: {r} is %lld, and the "
+                        "combinations of %lld elements are too many to store",
+                        (long long)r, (long long)n);
     /* The device memory is allocated before the host memory is filled, because
      * the device may have too little. */
     tn_tensor *taken = tn_empty(tn_dims(bytes / 8), .dtype = TN_I64,

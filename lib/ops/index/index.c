@@ -75,8 +75,9 @@ tn_status tn__index_check_shape(const char *name, const tn_tensor *index,
         fits = d == dim || index->shape[d] <= other->shape[d];
     if (fits || index->numel == 0)
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "%s: {index} %s reaches beyond {%s} %s in a "
-                    "dimension other than %d", name,
+    return tn__fail(TN_ERR_SHAPE, "%s: {index} has shape %s; expected as many "
+                    "dimensions as {%s} %s, and no greater size except in "
+                    "dimension %d", name,
                     tn__shape_text(a, index->ndim, index->shape), other_name,
                     tn__shape_text(b, other->ndim, other->shape), dim);
 }
@@ -133,11 +134,13 @@ tn_status tn__run_index_select(tn__call *call)
     if (status < 0)
         return status;
     if (index->ndim > 1)
-        return tn__fail(TN_ERR_SHAPE, "index_select: {index} %s is not 1-d",
+        return tn__fail(TN_ERR_SHAPE, "index_select: {index} has shape %s; "
+                        "expected a 1-d tensor",
                         tn__shape_text(text, index->ndim, index->shape));
     if (!x->ndim && index->numel != 1)
-        return tn__fail(TN_ERR_SHAPE, "index_select: {index} %s into an "
-                        "{input} without dimensions: expected one number",
+        return tn__fail(TN_ERR_SHAPE, "index_select: {index} has shape %s; "
+                        "expected one element, because {input} has no "
+                        "dimensions",
                         tn__shape_text(text, index->ndim, index->shape));
     tn__shape shape = tn__shape_of(x);
     if (x->ndim)
@@ -175,11 +178,13 @@ tn_status tn__run_embedding(tn__call *call)
     if (status < 0)
         return status;
     if (w->ndim != 2)
-        return tn__fail(TN_ERR_SHAPE, "embedding: {weight} %s is not a matrix",
+        return tn__fail(TN_ERR_SHAPE, "embedding: {weight} has shape %s; "
+                        "expected (num_embeddings, embedding_dim)",
                         tn__shape_text(text, w->ndim, w->shape));
     if (index->ndim == TN_MAX_NDIM)
-        return tn__fail(TN_ERR_SHAPE, "embedding: %d dimensions; at most %d",
-                        index->ndim + 1, TN_MAX_NDIM);
+        return tn__fail(TN_ERR_SHAPE, "embedding: the result would have %d "
+                        "dimensions; expected at most %d", index->ndim + 1,
+                        TN_MAX_NDIM);
     if (tn__call_has(call, TN__ARG_EMBEDDING_PADDING_IDX)) {
         int64_t at = tn__call_int(call, TN__ARG_EMBEDDING_PADDING_IDX);
         if (at < -w->shape[0] || at >= w->shape[0])
@@ -236,8 +241,9 @@ tn_status tn__run_embedding_renorm(tn__call *call)
     tn_tensor *w = tn__call_tensor(call, TN__ARG_EMBEDDING_RENORM_WEIGHT);
     char text[TN__SHAPE_TEXT];
     if (w->ndim != 2 || !tn_dtype_is_floating(w->dtype))
-        return tn__fail(TN_ERR_SHAPE, "embedding: {weight} %s of %s is not a "
-                        "matrix of a floating dtype",
+        return tn__fail(TN_ERR_SHAPE, "embedding: {weight} has shape %s and "
+                        "dtype %s; expected (num_embeddings, embedding_dim) "
+                        "and a floating dtype",
                         tn__shape_text(text, w->ndim, w->shape),
                         tn_dtype_name(w->dtype));
     tn_scope *scope = tn_scope_open();
@@ -267,9 +273,9 @@ tn_status tn__run_pick(tn__call *call)
     if (status < 0)
         return status;
     if (last < 0 || !tn__shape_equal(last, x->shape, index->ndim, index->shape))
-        return tn__fail(TN_ERR_SHAPE, "%s: {index:%s} %s names no class of "
-                        "each row of {input} %s (classes last)", name,
-                        strcmp(name, "pick") == 0 ? "index" : "target",
+        return tn__fail(TN_ERR_SHAPE, "%s: {index:%s} has shape %s; expected "
+                        "the shape of {input} %s without its last dimension",
+                        name, strcmp(name, "pick") == 0 ? "index" : "target",
                         tn__shape_text(a, index->ndim, index->shape),
                         tn__shape_text(b, x->ndim, x->shape));
     const tn__kernel *kernel = indexed(&pick, x, index);

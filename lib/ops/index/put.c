@@ -38,9 +38,9 @@ tn_status tn__run_put(tn__call *call)
     tn_tensor *index = tn__call_tensor(call, TN__ARG_PUT_INDEX);
     tn_tensor *source = tn__call_tensor(call, TN__ARG_PUT_SOURCE);
     if (index->numel != source->numel)
-        return tn__fail(TN_ERR_SHAPE, "put: {index} has %lld elements, "
-                        "{source} %lld", (long long)index->numel,
-                        (long long)source->numel);
+        return tn__fail(TN_ERR_SHAPE, "put: {index} has %lld elements and "
+                        "{source} %lld; expected the same number",
+                        (long long)index->numel, (long long)source->numel);
     tn__call_set_indices(call, TN__ARG_PUT_INDEX, -x->numel, x->numel);
     tn_tensor *at = as_list(tn__from_front(index, x->numel));
     tn_tensor *out = scattered(as_list(x), at,
@@ -77,8 +77,9 @@ static tn_status check_within(const char *name, tn_tensor *index, int k,
         if (tn__shape_equal(index->ndim, index->shape, index->ndim,
                             x->shape + dim))
             return TN_OK;
-        return tn__fail(TN_ERR_SHAPE, "%s: {indices[%d]} %s, a mask, is not of "
-                        "the size of dimensions %d on of {input} %s", name, k,
+        return tn__fail(TN_ERR_SHAPE, "%s: {indices[%d]} is a bool mask of "
+                        "shape %s; expected the sizes from dimension %d on of "
+                        "{input}, which has shape %s", name, k,
                         tn__shape_text(a, index->ndim, index->shape), dim,
                         tn__shape_text(b, x->ndim, x->shape));
     }
@@ -112,8 +113,9 @@ static tn_tensor *slice_numbers(const char *name, const tn_tensor *x,
         }
         int taken = index[k]->dtype == TN_BOOL ? index[k]->ndim : 1;
         if (used + taken > x->ndim) {
-            tn__fail(TN_ERR_ARGUMENT, "%s: {indices} for %d dimensions, "
-                     "{input} has %d", name, dims_taken(index, count), x->ndim);
+            tn__fail(TN_ERR_ARGUMENT, "%s: {indices} select along %d "
+                     "dimensions, but {input} has only %d", name,
+                     dims_taken(index, count), x->ndim);
             return NULL;
         }
         if (check_within(name, index[k], k, x, used) < 0)
@@ -123,7 +125,8 @@ static tn_tensor *slice_numbers(const char *name, const tn_tensor *x,
     if (used < 0)
         return NULL;
     if (count < 1) {
-        tn__fail(TN_ERR_ARGUMENT, "%s: no {indices}", name);
+        tn__fail(TN_ERR_ARGUMENT, "%s: {indices} is an empty list; expected "
+                 "at least one tensor", name);
         return NULL;
     }
     if (tn_broadcast_tensors(list, used, list, TN_MAX_NDIM) != used)
@@ -182,8 +185,9 @@ static int dims_indexed(const tn__call *call, const tn_tensor *x,
     char text[TN__SHAPE_TEXT];
     int count = 0;
     if (dims && dims->count != indices->count)
-        return tn__fail(TN_ERR_ARGUMENT, "index: %d {dims} for %d {indices}",
-                        dims->count, indices->count);
+        return tn__fail(TN_ERR_ARGUMENT, "index: {dims} has %d numbers and "
+                        "{indices} %d tensors; expected one number for each "
+                        "tensor", dims->count, indices->count);
     for (int k = 0; k < indices->count; k++) {
         const tn_tensor *index = indices->of.tensors[k];
         int64_t at = dims ? dims->dim[k] : count;
@@ -235,8 +239,9 @@ tn_status tn__run_index(tn__call *call)
     int own = number->ndim, rest = x->ndim - taken;
     tn_dims_list shape = {own + rest, {0}}, back = shape;
     if (shape.count > TN_MAX_NDIM)
-        return tn__fail(TN_ERR_SHAPE, "index: a result of %d dimensions; at "
-                        "most %d", shape.count, TN_MAX_NDIM);
+        return tn__fail(TN_ERR_SHAPE, "index: the result would have %d "
+                        "dimensions; expected at most %d", shape.count,
+                        TN_MAX_NDIM);
     bool adjacent = order.dim[taken - 1] - order.dim[0] == taken - 1;
     int before = adjacent ? (int)order.dim[0] : 0;
     for (int d = 0; d < shape.count; d++) {
@@ -264,13 +269,13 @@ tn_status tn__run_index_fill(tn__call *call)
         return TN_ERR_ARGUMENT;
     if (index->ndim > 1 || tn_dtype_is_floating(index->dtype) ||
         index->dtype == TN_BOOL)
-        return tn__fail(TN_ERR_SHAPE, "index_fill: {index} %s of %s is not a "
-                        "list of whole numbers",
+        return tn__fail(TN_ERR_SHAPE, "index_fill: {index} has shape %s and "
+                        "dtype %s; expected a 1-d tensor of an integer dtype",
                         tn__shape_text(text, index->ndim, index->shape),
                         tn_dtype_name(index->dtype));
     if (value && value->ndim > 0)
-        return tn__fail(TN_ERR_SHAPE, "index_fill: {value} %s is not one "
-                        "number",
+        return tn__fail(TN_ERR_SHAPE, "index_fill: {value} has shape %s; "
+                        "expected a tensor without dimensions",
                         tn__shape_text(text, value->ndim, value->shape));
     tn_tensor *list = x->ndim ? x : as_list(x);
     if (!list)
@@ -382,8 +387,10 @@ tn_status tn__run_index_reduce(tn__call *call)
         return TN_ERR_ARGUMENT;
     if (index->ndim > 1 || source->ndim != x->ndim ||
         (x->ndim && source->shape[dim] != index->numel))
-        return tn__fail(TN_ERR_SHAPE, "index_reduce: {source} %s does not have "
-                        "one slice along {dim} %d for each of {index} %s",
+        return tn__fail(TN_ERR_SHAPE, "index_reduce: {source} has shape %s; "
+                        "expected as many dimensions as {input} has, and in "
+                        "{dim} %d one element for each of the 1-d {index}, "
+                        "which has shape %s",
                         tn__shape_text(a, source->ndim, source->shape), dim,
                         tn__shape_text(b, index->ndim, index->shape));
     index = x->ndim ? for_elements(index, source, dim)

@@ -156,5 +156,6 @@ tn_status tn__run_scatter_fold(tn__call *call)
     for (size_t i = 0; i < sizeof folds / sizeof *folds; i++)
         if (strcmp(reduce, folds[i].name) == 0)
             return run_scatter(call, folds[i].reduce);
-    return tn__fail(TN_ERR_ARGUMENT, "scatter_fold: {reduce} \"%s\"", reduce);
+    return tn__fail(TN_ERR_ARGUMENT, "scatter_fold: {reduce} is \"%s\"; "
+                    "expected \"prod\", \"amin\" or \"amax\"", reduce);
 }

@@ -37,8 +37,9 @@ tn_status tn__run_search_rows(tn__call *call)
         (last < 0 || v->ndim != s->ndim ||
          !tn__shape_equal(last, s->shape, last, v->shape))) {
         char rows[TN__SHAPE_TEXT], given[TN__SHAPE_TEXT];
-        return tn__fail(TN_ERR_SHAPE, "%s: {sorted_sequence} %s has no row for "
-                        "each of {input} %s", name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {sorted_sequence} has shape %s and "
+                        "{input} %s; expected equal sizes in all dimensions "
+                        "but the last, or a 1-d {sorted_sequence}", name,
                         tn__shape_text(rows, s->ndim, s->shape),
                         tn__shape_text(given, v->ndim, v->shape));
     }
@@ -114,9 +115,9 @@ static tn_status check_rows(const tn_tensor *rows, const tn_tensor *x)
         fits = rows->shape[d] == x->shape[d];
     if (fits || rows->ndim == 1)
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "searchsorted: {sorted_sequence} %s must "
-                    "be 1-d or have the shape of {input} %s except in the last "
-                    "dimension",
+    return tn__fail(TN_ERR_SHAPE, "searchsorted: {sorted_sequence} has shape "
+                    "%s and {input} %s; expected equal sizes in all "
+                    "dimensions but the last, or a 1-d {sorted_sequence}",
                     tn__shape_text(a, rows->ndim, rows->shape),
                     tn__shape_text(b, x->ndim, x->shape));
 }
@@ -135,8 +136,9 @@ tn_status tn__run_searchsorted(tn__call *call)
             return tn__fail(TN_ERR_ARGUMENT, "searchsorted: {side} \"%s\" is "
                             "neither \"left\" nor \"right\"", side);
         if (right && side[0] == 'l')
-            return tn__fail(TN_ERR_ARGUMENT, "searchsorted: {side} \"left\" "
-                            "with {right} given");
+            return tn__fail(TN_ERR_ARGUMENT, "searchsorted: {side} is "
+                            "\"left\", but {right} is true: give only one of "
+                            "them");
         right = side[0] == 'r';
     }
     tn_status status = check_rows(rows, x);
@@ -155,7 +157,8 @@ tn_status tn__run_bucketize(tn__call *call)
     tn_tensor *x = tensor_of(call, TN__ARG_BUCKETIZE_INPUT, rows);
     char text[TN__SHAPE_TEXT];
     if (rows->ndim != 1)
-        return tn__fail(TN_ERR_SHAPE, "bucketize: {boundaries} %s is not 1-d",
+        return tn__fail(TN_ERR_SHAPE, "bucketize: {boundaries} has shape %s; "
+                        "expected a 1-d tensor",
                         tn__shape_text(text, rows->ndim, rows->shape));
     return give_places(call, rows, x,
                        tn__call_int(call, TN__ARG_BUCKETIZE_RIGHT),
@@ -215,18 +218,19 @@ tn_status tn__run_bincount(tn__call *call)
     int64_t least = tn__call_int(call, TN__ARG_BINCOUNT_MINLENGTH);
     char text[TN__SHAPE_TEXT];
     if (x->ndim != 1 || tn_dtype_is_floating(x->dtype) || x->dtype == TN_BOOL)
-        return tn__fail(TN_ERR_SHAPE, "bincount: {input} %s of %s is not a "
-                        "list of whole numbers",
+        return tn__fail(TN_ERR_SHAPE, "bincount: {input} has shape %s and "
+                        "dtype %s: it must be a 1-d tensor of an integer dtype",
                         tn__shape_text(text, x->ndim, x->shape),
                         tn_dtype_name(x->dtype));
     if (weight && (weight->ndim != 1 || weight->numel != x->numel))
-        return tn__fail(TN_ERR_SHAPE, "bincount: {weights} %s is not a list of "
-                        "one for each of %lld elements",
+        return tn__fail(TN_ERR_SHAPE, "bincount: {weights} has shape %s; "
+                        "expected a 1-d tensor of one number for each of the "
+                        "%lld elements of {input}",
                         tn__shape_text(text, weight->ndim, weight->shape),
                         (long long)x->numel);
     if (least < 0)
-        return tn__fail(TN_ERR_ARGUMENT, "bincount: {minlength} is %lld",
-                        (long long)least);
+        return tn__fail(TN_ERR_ARGUMENT, "bincount: {minlength} is %lld; "
+                        "expected 0 or greater", (long long)least);
     tn_tensor *greatest = NULL;
     int64_t low = x->numel ? tn_item_int(tn_aminmax(x, &greatest)) : 0;
     int64_t size =
@@ -237,9 +241,9 @@ tn_status tn__run_bincount(tn__call *call)
         return tn__fail(TN_ERR_ARGUMENT, "bincount: {input} has %lld; only "
                         "numbers from 0 on are counted", (long long)low);
     if (size == INT64_MAX)
-        return tn__fail(TN_ERR_ARGUMENT, "bincount: input has %lld: there are "
-                        "no counts of so many numbers",
-                        (long long)tn_item_int(greatest));
+        return tn__fail(TN_ERR_ARGUMENT, "bincount: {input} has the value "
+                        "%lld, and the result has one element for each number "
+                        "up to it: too many", (long long)tn_item_int(greatest));
     tn_dtype dtype = !weight                    ? TN_I64
                      : weight->dtype == TN_F32 ? TN_F32
                                                 : TN_F64;
@@ -336,8 +340,8 @@ tn_status tn__run_histc(tn__call *call)
     if (status < 0)
         return status;
     if (bins < 1)
-        return tn__fail(TN_ERR_ARGUMENT, "histc: {bins} is %lld",
-                        (long long)bins);
+        return tn__fail(TN_ERR_ARGUMENT, "histc: {bins} is %lld; expected 1 "
+                        "or greater", (long long)bins);
     if (!isfinite(low) || !isfinite(high))
         return tn__fail(TN_ERR_ARGUMENT, "histc: the range from {min} %g to "
                         "{max} %g is not finite", low, high);
@@ -376,8 +380,9 @@ static tn_status check_weight(const tn_tensor *x, const tn_tensor *weight)
     if (status < 0 || !weight ||
         tn__shape_equal(x->ndim, x->shape, weight->ndim, weight->shape))
         return status;
-    return tn__fail(TN_ERR_SHAPE, "histogram: {weight} has shape %s, {input} "
-                    "%s", tn__shape_text(a, weight->ndim, weight->shape),
+    return tn__fail(TN_ERR_SHAPE, "histogram: {weight} has shape %s and "
+                    "{input} %s; expected equal shapes",
+                    tn__shape_text(a, weight->ndim, weight->shape),
                     tn__shape_text(b, x->ndim, x->shape));
 }
 
@@ -392,8 +397,8 @@ tn_status tn__run_histogram(tn__call *call)
     if (status < 0)
         return status;
     if (bins < 1)
-        return tn__fail(TN_ERR_ARGUMENT, "histogram: {bins} is %lld",
-                        (long long)bins);
+        return tn__fail(TN_ERR_ARGUMENT, "histogram: {bins} is %lld; expected "
+                        "1 or greater", (long long)bins);
     if (range->kind == TN_VALUE_NONE) {
         high = 1; /* an empty input gets the range [0, 1] */
         status = range_of(x, &low, &high);
@@ -408,7 +413,8 @@ tn_status tn__run_histogram(tn__call *call)
         status = tn__fail(TN_ERR_ARGUMENT, "histogram: the {range} from %g to "
                           "%g is not finite", low, high);
     if (status >= 0 && low > high)
-        status = tn__fail(TN_ERR_ARGUMENT, "histogram: {range} from %g to %g",
+        status = tn__fail(TN_ERR_ARGUMENT, "histogram: {range} is from %g to "
+                          "%g; expected a second number of at least the first",
                           low, high);
     if (status < 0)
         return status;
@@ -432,8 +438,8 @@ tn_status tn__run_histogram_at(tn__call *call)
     if (status < 0)
         return status;
     if (edges->ndim != 1 || edges->numel < 2)
-        return tn__fail(TN_ERR_SHAPE, "histogram: {bins} %s is not a list of "
-                        "edges",
+        return tn__fail(TN_ERR_SHAPE, "histogram: {bins} has shape %s; "
+                        "expected a 1-d tensor of at least 2 edges",
                         tn__shape_text(text, edges->ndim, edges->shape));
     return give_histogram(call, x, tn_clone(edges), weight,
                           tn__call_int(call, TN__ARG_HISTOGRAM_AT_DENSITY));

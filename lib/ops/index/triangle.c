@@ -7,8 +7,8 @@ static tn_status run_triangle(tn__call *call, tn__formula *formula)
     tn_tensor *x = tn__call_tensor(call, 0);
     const char *name = call->op->name;
     if (x->ndim < 2)
-        return tn__fail(TN_ERR_SHAPE, "%s: {input} has %d dimensions, a matrix "
-                        "has 2", name, x->ndim);
+        return tn__fail(TN_ERR_SHAPE, "%s: {input} has %d dimensions; "
+                        "expected at least 2", name, x->ndim);
     const tn_dtype dtype[] = {x->dtype, 0, 0};
     const tn__kernel *kernel = tn__formula_kernel(formula, dtype);
     tn_tensor *out = kernel ? tn__tensor_new(x->storage->device, x->dtype,

@@ -222,8 +222,9 @@ static tn_status multiply(term *a, term *b, const bool *keep)
     sort_labels(a, b, keep, &g);
     int out_count = g.both_kept_count + g.left_count + g.right_count;
     if (out_count > TN_MAX_NDIM)
-        return tn__fail(TN_ERR_SHAPE, "einsum: a product with %d dimensions; "
-                        "at most %d", out_count, TN_MAX_NDIM);
+        return tn__fail(TN_ERR_SHAPE, "einsum: the product would have %d "
+                        "dimensions; expected at most %d", out_count,
+                        TN_MAX_NDIM);
     tn_tensor *x = permuted(a, (const int *[]){g.both_kept, g.left, g.summed},
                             (const int[]){g.both_kept_count, g.left_count,
                                           g.summed_count});
@@ -271,8 +272,8 @@ static tn_status read_operands(equation *e, tn_tensor *const *x,
             return n;
         if (n != x[k]->ndim)
             return tn__fail(TN_ERR_SHAPE, "einsum: {operands[%d]} has %d "
-                            "dimensions, its part of \"%s\" %d", k,
-                            x[k]->ndim, e->text, n);
+                            "dimensions, but its part of the {equation} "
+                            "\"%s\" names %d", k, x[k]->ndim, e->text, n);
         for (int d = 0; d < n; d++) {
             e->use[t->label[d]]++;
             if (t->label[d] - LETTERS >= e->dots)
@@ -360,7 +361,8 @@ tn_status tn__run_einsum(tn__call *call)
                   .count = operands->count};
     const char *at = e.text;
     if (e.count < 1)
-        return tn__fail(TN_ERR_ARGUMENT, "einsum: no {operands}");
+        return tn__fail(TN_ERR_ARGUMENT, "einsum: {operands} is an empty "
+                        "list; expected at least one tensor");
     e.term = tn__alloc_many(e.count, sizeof *e.term);
     if (!e.term)
         return TN_ERR_MEMORY;
@@ -444,8 +446,10 @@ tn_status tn__run_tensordot(tn__call *call)
         right.dim[k] = r;
     }
     if (!fits)
-        return tn__fail(TN_ERR_SHAPE, "tensordot: {dims} %s of {input} %s and "
-                        "{other} %s do not fit",
+        return tn__fail(TN_ERR_SHAPE, "tensordot: {dims} is %s for {input} %s "
+                        "and {other} %s; expected a number of dimensions, or "
+                        "the dimensions of {input} and then as many of "
+                        "{other}, of equal sizes",
                         tn__shape_text(s, given->count, given->dim),
                         tn__shape_text(t, a->ndim, a->shape),
                         tn__shape_text(u, b->ndim, b->shape));
@@ -511,7 +515,8 @@ tn_status tn__run_linalg_multi_dot(tn__call *call)
         else if (x[k]->ndim != 2 ||
                  (k && x[k]->shape[0] != x[k - 1]->shape[1]))
             status = tn__fail(TN_ERR_SHAPE, "linalg_multi_dot: {tensors[%d]} "
-                              "%s is not a matrix that fits those before it", k,
+                              "has shape %s; expected a matrix with as many "
+                              "rows as the one before it has columns", k,
                               tn__shape_text(text, x[k]->ndim, x[k]->shape));
     }
     if (status >= 0) {

@@ -98,10 +98,10 @@ tn_status tn__run_lu_order(tn__call *call)
     int64_t rows = tn__call_int(call, TN__ARG_LU_ORDER_ROWS);
     const char *name = tn__op_outer("lu_order");
     if (x->ndim < 1 || x->dtype != TN_I32 || rows < x->shape[x->ndim - 1])
-        return tn__fail(TN_ERR_SHAPE, "%s: {pivots} of %s with %d dimensions "
-                        "for %lld rows: expected int32 (..., k) with k up to "
-                        "the rows", name, tn_dtype_name(x->dtype), x->ndim,
-                        (long long)rows);
+        return tn__fail(TN_ERR_SHAPE, "%s: {pivots} has dtype %s and %d "
+                        "dimensions for matrices of height %lld; expected "
+                        "int32 (..., k) with k at most that height", name,
+                        tn_dtype_name(x->dtype), x->ndim, (long long)rows);
     int64_t width = x->shape[x->ndim - 1], batch = 1, shape[TN_MAX_NDIM];
     for (int d = 0; d < x->ndim - 1; d++)
         batch *= shape[d] = x->shape[d];
@@ -163,8 +163,10 @@ static tn_status stage_sides(tn__job *j, const tn__call *call, int arg,
         return status;
     if (j->b.batch != j->a.batch || j->b.element != j->a.element ||
         (left != j->b.transposed ? j->b.rows : j->b.columns) != j->a.rows)
-        return tn__fail(TN_ERR_SHAPE, "%s: {%s} %s of %s does not fit matrices "
-                        "of %d x %d of %s", j->name, call->op->arg[arg].name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {%s} has shape %s and dtype %s, "
+                        "but the matrices are %d x %d of %s; expected the "
+                        "same dtype, batch and size to multiply", j->name,
+                        call->op->arg[arg].name,
                         tn__shape_text(text, x->ndim, x->shape),
                         tn_dtype_name(x->dtype), j->a.rows, j->a.columns,
                         tn_dtype_name(j->a.single ? TN_F32 : TN_F64));
@@ -313,8 +315,12 @@ tn_status tn__run_ldl_solve_batch(tn__call *call)
         status = tn__job_ints(&j.pivots, j.matrices * n);
     if (status >= 0 &&
         (pivots->dtype != TN_I32 || pivots->numel != j.matrices * n))
-        status = tn__fail(TN_ERR_SHAPE, "%s: {pivots} are not an int32 list "
-                          "for each of the matrices of {LD}", j.name);
+        status = tn__fail(TN_ERR_SHAPE, "%s: {pivots} has dtype %s and %lld "
+                          "elements; expected int32 and %lld, n for each n x "
+                          "n matrix of {LD}", j.name,
+                          tn_dtype_name(pivots->dtype),
+                          (long long)pivots->numel,
+                          (long long)(j.matrices * n));
     if (status >= 0 && pivots->numel)
         status = tn_tensor_to_array(pivots, j.pivots,
                                     (size_t)pivots->numel * sizeof(int));
@@ -324,8 +330,8 @@ tn_status tn__run_ldl_solve_batch(tn__call *call)
                 TN_ERR_INDEX,
                 tn__error_index_in(j.pivots[k], -n, n + 1, k, pivots->ndim,
                                    pivots->shape),
-                "%s: {pivots:pivot} %d is none for %d rows", j.name,
-                j.pivots[k], n);
+                "%s: {pivots:pivot} %d is not a position; expected 1 to %d, "
+                "or the negative of one", j.name, j.pivots[k], n);
     for (int64_t k = 0; k < j.matrices && status >= 0 && sides; k++)
         j.lapack->sytrs[j.a.single]("L", &n, &sides, tn__staged_at(&j.a, k),
                                     &lda, j.pivots + k * n,

@@ -61,8 +61,8 @@ tn_status tn__job_square(const tn__job *j, const tn_tensor *x,
     char text[TN__SHAPE_TEXT];
     if (j->a.rows == j->a.columns)
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "%s: {%s} %s: expected square matrices",
-                    j->name, argument,
+    return tn__fail(TN_ERR_SHAPE, "%s: {%s} has shape %s; expected square "
+                    "matrices", j->name, argument,
                     tn__shape_text(text, x->ndim, x->shape));
 }
 

@@ -137,9 +137,9 @@ tn_status tn__stage(tn__staged *s, tn_tensor *x, tn__staging how,
                         tn_dtype_name(x->dtype));
     if (x->ndim < 2 || x->shape[x->ndim - 1] > INT_MAX / 8 ||
         x->shape[x->ndim - 2] > INT_MAX / 8)
-        return tn__fail(TN_ERR_SHAPE, "%s: {%s} %s has no matrices in its last "
-                        "two dimensions, or larger ones than LAPACK takes",
-                        what, argument,
+        return tn__fail(TN_ERR_SHAPE, "%s: {%s} has shape %s; expected at "
+                        "least 2 dimensions, the last two with fewer than "
+                        "2^28 elements each", what, argument,
                         tn__shape_text(text, x->ndim, x->shape));
     for (int d = 0; d < x->ndim - 2; d++)
         s->batch *= x->shape[d];

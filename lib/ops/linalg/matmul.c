@@ -105,8 +105,9 @@ static tn_status put_addend(tn_tensor *out, tn_tensor *addend, const char *name)
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
     if (!tn__shape_broadcast(&shape, addend->ndim, addend->shape) ||
         !tn__shape_equal(shape.ndim, shape.dim, out->ndim, out->shape))
-        return tn__fail(TN_ERR_SHAPE, "%s: {addend:}%s does not broadcast to "
-                        "the product's shape %s", name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {addend:}a tensor of shape %s "
+                        "cannot be added: it does not broadcast to the "
+                        "product's shape %s", name,
                         tn__shape_text(a, addend->ndim, addend->shape),
                         tn__shape_text(b, out->ndim, out->shape));
     return tn__copy_for_update(out, addend, name);
@@ -209,7 +210,7 @@ tn_status tn__run_matmul_into(tn__call *call)
         return status;
     char text[2][TN__SHAPE_TEXT];
     if (!tn__shape_equal(shape.ndim, shape.dim, sum->ndim, sum->shape))
-        return tn__fail(TN_ERR_SHAPE, "%s: {sum} %s does not have the "
+        return tn__fail(TN_ERR_SHAPE, "%s: {sum} has shape %s; expected the "
                         "product's shape %s", name,
                         tn__shape_text(text[0], sum->ndim, sum->shape),
                         tn__shape_text(text[1], shape.ndim, shape.dim));

@@ -48,8 +48,8 @@ static tn_status find_dims(const tn__call *call, const tn_tensor *x,
         dims[k] = x->ndim ? tn__shape_dim(x->ndim, list.dim[k]) : -1;
     if (list.count == 2 && dims[0] >= 0 && dims[1] >= 0 && dims[0] != dims[1])
         return TN_OK;
-    return tn__fail(TN_ERR_ARGUMENT, "%s: {dim} %s are not two dimensions of "
-                    "{input} %s", call->op->name,
+    return tn__fail(TN_ERR_ARGUMENT, "%s: {dim} is %s; expected two different "
+                    "dimensions of {input}, which has shape %s", call->op->name,
                     tn__shape_text(a, list.count, list.dim),
                     tn__shape_text(b, x->ndim, x->shape));
 }
@@ -165,8 +165,9 @@ tn_status tn__run_linalg_norm(tn__call *call)
     bool matrices =
         ordered && (dims ? n.dim.of.dims->count == 2 : x->ndim == 2);
     if (ordered && !dims && x->ndim > 2)
-        return tn__fail(TN_ERR_SHAPE, "linalg_norm: an {ord} for %d dimensions "
-                        "without {dim}: give one or two of them", x->ndim);
+        return tn__fail(TN_ERR_SHAPE, "linalg_norm: {ord} is given for a "
+                        "tensor of %d dimensions: give one or two of them as "
+                        "{dim}", x->ndim);
     return tn__give(call, matrices
                               ? matrix_norm(call, x, &n)
                               : vector_norm(x, n.order, n.dim, n.keepdim,
@@ -223,8 +224,8 @@ static tn_status condition(tn__call *call, norm n)
                                      matrix_norm(call, x, &least)));
     }
     if (x->ndim < 2 || x->shape[x->ndim - 1] != x->shape[x->ndim - 2])
-        return tn__fail(TN_ERR_SHAPE, "linalg_cond: {A} %s: expected square "
-                        "matrices by this norm",
+        return tn__fail(TN_ERR_SHAPE, "linalg_cond: {A} has shape %s; "
+                        "expected square matrices, which this norm requires",
                         tn__shape_text(text, x->ndim, x->shape));
     tn_tensor *inverse = tn_linalg_inv(x);
     return tn__give(call, inverse ? tn_mul(matrix_norm(call, x, &n),

@@ -46,9 +46,9 @@ tn_status tn__run_inner(tn__call *call)
     int64_t length = a->shape[a->ndim - 1];
     if (b->shape[b->ndim - 1] != length ||
         a->ndim + b->ndim - 2 > TN_MAX_NDIM)
-        return tn__fail(TN_ERR_SHAPE, "inner: {input} %s and {other} %s differ "
-                        "in the last dimension",
-                        tn__shape_text(left, a->ndim, a->shape),
+        return tn__fail(TN_ERR_SHAPE, "inner: {input} has shape %s and "
+                        "{other} %s; expected the same size in the last "
+                        "dimension", tn__shape_text(left, a->ndim, a->shape),
                         tn__shape_text(right, b->ndim, b->shape));
     tn_dims_list shape = {0, {0}};
     int64_t rows = 1, columns = 1;
@@ -84,7 +84,8 @@ tn_status tn__run_kron(tn__call *call)
     tn_tensor *b = tn__call_tensor(call, TN__ARG_KRON_OTHER);
     int ndim = a->ndim > b->ndim ? a->ndim : b->ndim;
     if (2 * ndim > TN_MAX_NDIM)
-        return tn__fail(TN_ERR_SHAPE, "kron: %d dimensions; at most %d", ndim,
+        return tn__fail(TN_ERR_SHAPE, "kron: the result would have %d "
+                        "dimensions; expected at most %d", ndim,
                         TN_MAX_NDIM / 2);
     tn_dims_list wide_a = {2 * ndim, {0}}, wide_b = wide_a;
     tn_dims_list shape = {ndim, {0}};

@@ -23,8 +23,8 @@ static tn_status check_matrices(const tn__call *call, const tn_tensor *x,
     char text[TN__SHAPE_TEXT];
     if (x->ndim >= 2 && (!square || tail_size(x, 1) == tail_size(x, 2)))
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "%s: {%s} %s: expected %smatrices in the "
-                    "last two dimensions", call->op->name,
+    return tn__fail(TN_ERR_SHAPE, "%s: {%s} has shape %s; expected %smatrices "
+                    "in the last two dimensions", call->op->name,
                     call->op->arg[0].name,
                     tn__shape_text(text, x->ndim, x->shape),
                     square ? "square " : "");
@@ -100,9 +100,10 @@ tn_status tn__run_linalg_householder_product(tn__call *call)
         tail_size(a, 2) < tail_size(a, 1) ||
         tail_size(tau, 1) > tail_size(a, 1) ||
         !tn__shape_equal(a->ndim - 2, a->shape, tau->ndim - 1, tau->shape))
-        return tn__fail(TN_ERR_SHAPE, "linalg_householder_product: {A} %s, "
-                        "{tau} %s: expected (..., m, n) with m >= n and (..., "
-                        "k) with k <= n", tn__shape_text(s, a->ndim, a->shape),
+        return tn__fail(TN_ERR_SHAPE, "linalg_householder_product: {A} has "
+                        "shape %s and {tau} %s; expected (..., m, n) with m "
+                        ">= n, and (..., k) with k <= n",
+                        tn__shape_text(s, a->ndim, a->shape),
                         tn__shape_text(t, tau->ndim, tau->shape));
     int64_t m = tail_size(a, 2), n = tail_size(a, 1), k = tail_size(tau, 1);
     tn_dims_list size = {a->ndim, {0}};
@@ -274,9 +275,9 @@ tn_status tn__run_linalg_polar(tn__call *call)
     tn_tensor *out[3], *u = NULL, *h = NULL;
     char text[TN__SHAPE_TEXT];
     if (a->ndim < 2 || tail_size(a, 2) < tail_size(a, 1))
-        return tn__fail(TN_ERR_SHAPE, "linalg_polar: {A} %s: expected "
-                        "matrices with at least as many rows as columns",
-                        tn__shape_text(text, a->ndim, a->shape));
+        return tn__fail(TN_ERR_SHAPE, "linalg_polar: {A} has shape %s; "
+                        "expected matrices with at least as many rows as "
+                        "columns", tn__shape_text(text, a->ndim, a->shape));
     tn_scope *scope = tn_scope_open();
     if (scope && svd_of(a, false, out) >= 0) {
         u = tn__ref(tn_matmul(out[0], out[2]));

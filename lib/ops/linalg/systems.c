@@ -25,8 +25,9 @@ static tn_status check_matrices(const tn__call *call, const tn_tensor *x,
     char text[TN__SHAPE_TEXT];
     if (x->ndim >= 2)
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "%s: {%s} %s has no matrices in its last two "
-                    "dimensions", call->op->name, call->op->arg[arg].name,
+    return tn__fail(TN_ERR_SHAPE, "%s: {%s} has shape %s; expected at least 2 "
+                    "dimensions, the last two being a matrix", call->op->name,
+                    call->op->arg[arg].name,
                     tn__shape_text(text, x->ndim, x->shape));
 }
 
@@ -43,7 +44,8 @@ static tn_status broadcast_batches(const char *name, tn_tensor **a, int skip_a,
     if (batch.ndim < 0 || (*b)->ndim < skip_b ||
         !tn__shape_broadcast(&batch, (*b)->ndim - skip_b, (*b)->shape) ||
         batch.ndim + 2 > TN_MAX_NDIM)
-        return tn__fail(TN_ERR_SHAPE, "%s: the batches of %s and %s do not "
+        return tn__fail(TN_ERR_SHAPE, "%s: the shapes %s and %s do not fit: "
+                        "all dimensions but those of the matrices must "
                         "broadcast", name,
                         tn__shape_text(s, (*a)->ndim, (*a)->shape),
                         tn__shape_text(t, (*b)->ndim, (*b)->shape));
@@ -277,8 +279,9 @@ tn_status tn__run_lu_unpack(tn__call *call)
         !tn__shape_equal(lu->ndim - 2, lu->shape, pivots->ndim - 1,
                          pivots->shape) ||
         tail_size(pivots, 1) != (m < n ? m : n))
-        return tn__fail(TN_ERR_SHAPE, "lu_unpack: {LU_pivots} %s do not fit "
-                        "{LU_data} %s",
+        return tn__fail(TN_ERR_SHAPE, "lu_unpack: {LU_pivots} has shape %s "
+                        "and {LU_data} %s; expected (..., k) and (..., m, n), "
+                        "where k is the smaller of m and n",
                         tn__shape_text(a, pivots->ndim, pivots->shape),
                         tn__shape_text(b, lu->ndim, lu->shape));
     return unpack(call, lu, pivots,
@@ -337,8 +340,8 @@ static tn_status check_square(const tn__call *call, const tn_tensor *x,
     char text[TN__SHAPE_TEXT];
     if (x->ndim >= 2 && tail_size(x, 1) == tail_size(x, 2))
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "%s: {%s} %s: expected square matrices",
-                    call->op->name, call->op->arg[arg].name,
+    return tn__fail(TN_ERR_SHAPE, "%s: {%s} has shape %s; expected square "
+                    "matrices", call->op->name, call->op->arg[arg].name,
                     tn__shape_text(text, x->ndim, x->shape));
 }
 
@@ -555,8 +558,10 @@ tn_status tn__run_linalg_lstsq(tn__call *call)
     int rows_at = vectors ? 1 : 2;
     if (a->ndim < 2 || b->ndim < rows_at ||
         tail_size(b, rows_at) != tail_size(a, 2))
-        return tn__fail(TN_ERR_SHAPE, "linalg_lstsq: {A} %s and {B} %s differ "
-                        "in their rows", tn__shape_text(s, a->ndim, a->shape),
+        return tn__fail(TN_ERR_SHAPE, "linalg_lstsq: {A} has shape %s and {B} "
+                        "%s; expected (..., m, n) and (..., m, k), or (..., "
+                        "m) for one right-hand side",
+                        tn__shape_text(s, a->ndim, a->shape),
                         tn__shape_text(t, b->ndim, b->shape));
     if (vectors && !(b = tn_unsqueeze(b, -1)))
         return tn_error_code();

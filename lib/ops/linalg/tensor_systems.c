@@ -23,9 +23,10 @@ tn_status tn__run_linalg_tensorinv(tn__call *call)
     tn_dims_list front = sizes_from(x, 0, (int)ind, &m);
     tn_dims_list behind = sizes_from(x, (int)ind, x->ndim, &n);
     if (m != n)
-        return tn__fail(TN_ERR_SHAPE, "linalg_tensorinv: {A} %s has %lld "
-                        "elements in its first %lld dimensions, %lld in the "
-                        "others", tn__shape_text(text, x->ndim, x->shape),
+        return tn__fail(TN_ERR_SHAPE, "linalg_tensorinv: {A} has shape %s, "
+                        "whose sizes multiply to %lld in the first %lld "
+                        "dimensions and to %lld in the others; expected equal "
+                        "products", tn__shape_text(text, x->ndim, x->shape),
                         (long long)m, (long long)ind, (long long)n);
     for (int d = 0; d < front.count; d++)
         behind.dim[behind.count++] = front.dim[d];
@@ -64,8 +65,9 @@ tn_status tn__run_linalg_tensorsolve(tn__call *call)
     tn_dims_list shape =
         sizes_from(a, b->ndim < ndim ? b->ndim : ndim, ndim, &n);
     if (n != b->numel || a->numel != n * n)
-        return tn__fail(TN_ERR_SHAPE, "linalg_tensorsolve: {A} %s is not a "
-                        "square map for {B} %s",
+        return tn__fail(TN_ERR_SHAPE, "linalg_tensorsolve: {A} has shape %s "
+                        "and {B} %s; expected the sizes of {B}, followed by "
+                        "sizes with the same product",
                         tn__shape_text(s, a->ndim, a->shape),
                         tn__shape_text(t, b->ndim, b->shape));
     tn_tensor *x = tn_linalg_solve(tn_reshape(a, tn_dims(n, n)),

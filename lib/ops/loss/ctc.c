@@ -75,8 +75,9 @@ static tn_status check_parts(const tn_tensor *x, const tn_tensor *label,
         fits = lengths[i]->ndim == 1 && lengths[i]->dtype == TN_I64 &&
                lengths[i]->shape[0] == x->shape[1];
     return fits ? TN_OK
-                : tn__fail(TN_ERR_SHAPE, "ctc_loss: {log_probs} is (T, N, C), "
-                           "labels (N, 2 S + 5), lengths (N)");
+                : tn__fail(TN_ERR_SHAPE, "ctc_loss: the tensors do not fit "
+                           "each other; expected {log_probs} (T, N, C), and "
+                           "int64 labels (N, 2 S + 5) and lengths (N)");
 }
 
 /* Fills `size` elements of dst along dimension dim, from `start` on, through a
@@ -115,8 +116,9 @@ tn_status tn__run_ctc_labels(tn__call *call)
         (target->ndim == 2 && target->shape[0] != length->shape[0]) ||
         start->dtype != TN_I64 || length->dtype != TN_I64 || most < 0 ||
         most > INT32_MAX)
-        return tn__fail(TN_ERR_SHAPE, "ctc_loss: {targets} is (N, S) or a "
-                        "list, starts and lengths (N)");
+        return tn__fail(TN_ERR_SHAPE, "ctc_loss: the tensors do not fit each "
+                        "other; expected {targets} (N, S) or 1-d, and int64 "
+                        "{starts} and {lengths} (N)");
     const tn_dtype dtype[] = {target->dtype, TN_I64, TN_I64, 0};
     const tn__kernel *kernel = tn__formula_kernel(&formula, dtype);
     if (!kernel)
@@ -450,8 +452,8 @@ static tn_tensor *take_lengths(const tn__call *call, int arg, int64_t batch)
         return NULL;
     }
     if (x->ndim > 1 || x->numel != batch) {
-        tn__fail(TN_ERR_SHAPE, "ctc_loss: {%s} %s is not one number for each "
-                 "of %lld sequences", name,
+        tn__fail(TN_ERR_SHAPE, "ctc_loss: {%s} has shape %s; expected one "
+                 "number for each of the %lld sequences", name,
                  tn__shape_text(text, x->ndim, x->shape), (long long)batch);
         return NULL;
     }
@@ -468,8 +470,8 @@ static tn_status check(const tn__call *call, const tn_tensor *x,
                         "floating tensors: convert it with tn_to_dtype",
                         tn_dtype_name(x->dtype));
     if (x->ndim != 2 && x->ndim != 3)
-        return tn__fail(TN_ERR_SHAPE, "ctc_loss: {log_probs} %s is neither (T, "
-                        "N, C) nor (T, C)",
+        return tn__fail(TN_ERR_SHAPE, "ctc_loss: {log_probs} has shape %s; "
+                        "expected (T, N, C) or (T, C)",
                         tn__shape_text(a, x->ndim, x->shape));
     if (!is_whole(target))
         return tn__fail(TN_ERR_DTYPE, "ctc_loss: {targets} is %s; convert it "
@@ -478,8 +480,9 @@ static tn_status check(const tn__call *call, const tn_tensor *x,
     if (target->ndim != 1 &&
         !(target->ndim == 2 && x->ndim == 3 &&
           target->shape[0] == x->shape[1]))
-        return tn__fail(TN_ERR_SHAPE, "ctc_loss: {targets} %s is neither (N, "
-                        "S) nor a list, for {log_probs} %s",
+        return tn__fail(TN_ERR_SHAPE, "ctc_loss: {targets} has shape %s; "
+                        "expected a 1-d tensor, or (N, S) with the N of "
+                        "{log_probs} (T, N, C), which has shape %s",
                         tn__shape_text(a, target->ndim, target->shape),
                         tn__shape_text(b, x->ndim, x->shape));
     int64_t classes = x->shape[x->ndim - 1];

@@ -35,8 +35,8 @@ tn_status tn__run_smooth_l1_loss(tn__call *call)
     double beta = tn__call_float(call, TN__ARG_SMOOTH_L1_LOSS_BETA);
     const tn_tensor *x = tn__call_tensor(call, TN__ARG_SMOOTH_L1_LOSS_INPUT);
     if (beta < 0)
-        return tn__fail(TN_ERR_ARGUMENT, "smooth_l1_loss: {beta} is %g, a "
-                        "distance: expected 0 or greater", beta);
+        return tn__fail(TN_ERR_ARGUMENT, "smooth_l1_loss: {beta} is %g; "
+                        "expected 0 or greater", beta);
     if (x->dtype == TN_F64 ? beta == 0 : (float)beta == 0)
         return reduced_of(call, TN__OP_ID_L1_EACH, 2);
     return reduced(call, TN__OP_ID_SMOOTH_L1_EACH);
@@ -46,8 +46,8 @@ tn_status tn__run_huber_loss(tn__call *call)
 {
     double delta = tn__call_float(call, TN__ARG_HUBER_LOSS_DELTA);
     if (delta <= 0)
-        return tn__fail(TN_ERR_ARGUMENT, "huber_loss: {delta} is %g, a "
-                        "distance: expected more than 0", delta);
+        return tn__fail(TN_ERR_ARGUMENT, "huber_loss: {delta} is %g; expected "
+                        "more than 0", delta);
     return reduced(call, TN__OP_ID_HUBER_EACH);
 }
 

@@ -68,9 +68,9 @@ static tn_status check_parts(const tn_tensor *x, const tn_tensor *w,
         (!bias || (bias->ndim == 2 && bias->shape[0] == w->shape[0] &&
                    bias->shape[1] == w->shape[1] && bias->dtype == w->dtype)))
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "linear_nll: {input} is (N, D), {weight} (K, "
-                    "C, D), {bias} (K, C) of one dtype, {target} (K, N) of "
-                    "int64");
+    return tn__fail(TN_ERR_SHAPE, "linear_nll: the tensors do not fit each "
+                    "other; expected {input} (N, D), {weight} (K, C, D) and "
+                    "{bias} (K, C) of one dtype, and int64 {target} (K, N)");
 }
 
 tn_status tn__run_linear_nll(tn__call *call)
@@ -141,17 +141,19 @@ static tn_status check(const tn__call *call, parts *p)
     if (x->ndim < 1 || x->ndim > 2 || w->ndim < 2 ||
         (w->ndim > 2 && x->ndim == 1) ||
         x->shape[x->ndim - 1] != w->shape[w->ndim - 1])
-        return tn__fail(TN_ERR_SHAPE, "%s: {input} %s and {linear_weight} %s "
-                        "are not (N, D) or (D) and (C, ..., D)", NAME,
-                        tn__shape_text(a, x->ndim, x->shape),
+        return tn__fail(TN_ERR_SHAPE, "%s: {input} has shape %s and "
+                        "{linear_weight} %s; expected (N, D) or (D), and (C, "
+                        "..., D)", NAME, tn__shape_text(a, x->ndim, x->shape),
                         tn__shape_text(b, w->ndim, w->shape));
     if (w->shape[0] < 1)
-        return tn__fail(TN_ERR_SHAPE, "%s: {linear_weight} %s has no classes",
-                        NAME, tn__shape_text(a, w->ndim, w->shape));
+        return tn__fail(TN_ERR_SHAPE, "%s: {linear_weight} has shape %s; "
+                        "expected (C, ..., D) with at least one class, C", NAME,
+                        tn__shape_text(a, w->ndim, w->shape));
     if (p->bias && !tn__shape_equal(p->bias->ndim, p->bias->shape,
                                     w->ndim - 1, w->shape))
-        return tn__fail(TN_ERR_SHAPE, "%s: {linear_bias} %s does not fit "
-                        "{linear_weight} %s", NAME,
+        return tn__fail(TN_ERR_SHAPE, "%s: {linear_bias} has shape %s; "
+                        "expected the shape of {linear_weight} %s without its "
+                        "last dimension", NAME,
                         tn__shape_text(a, p->bias->ndim, p->bias->shape),
                         tn__shape_text(b, w->ndim, w->shape));
     if (p->weight &&
@@ -290,8 +292,9 @@ tn_status tn__run_linear_cross_entropy(tn__call *call)
         return tn__give(call, soft_loss(call, &p));
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
     if (!tn__shape_equal(t->ndim, t->shape, p.each.count, p.each.dim))
-        return tn__fail(TN_ERR_SHAPE, "%s: {target} %s does not fit: expected "
-                        "classes %s, or their probabilities", NAME,
+        return tn__fail(TN_ERR_SHAPE, "%s: {target} has shape %s; expected "
+                        "class numbers of shape %s, or floating class "
+                        "probabilities", NAME,
                         tn__shape_text(a, t->ndim, t->shape),
                         tn__shape_text(b, p.each.count, p.each.dim));
     if (tn_dtype_is_floating(t->dtype) || t->dtype == TN_BOOL)

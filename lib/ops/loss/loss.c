@@ -60,10 +60,10 @@ void tn__warn_broadcast(const tn__call *call)
     if (!is_first_time(h[0]))
         return;
     const char *path = tn__me.location.path ? tn_path_text(tn__me.location.path) : "";
-    tn__log(1, "%s%s%s: input %s and target %s differ in shape and broadcast: "
-            "is this intended? tn_reshape one of them, or tn_expand it",
-            path, *path ? ": " : "", call->op->name,
-            tn__shape_text(a, x->ndim, x->shape),
+    tn__log(1, "%s%s%s: input has shape %s and target %s, so they are "
+            "broadcast, which is often a mistake: tn_reshape one of them, or "
+            "tn_expand it if this is intended", path, *path ? ": " : "",
+            call->op->name, tn__shape_text(a, x->ndim, x->shape),
             tn__shape_text(b, y->ndim, y->shape));
 }
 
@@ -139,8 +139,8 @@ static tn_status check_classes(const tn__call *call, const tn_tensor *x,
     const char *name = call->op->name;
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT], c[TN__SHAPE_TEXT];
     if (x->ndim == 0)
-        return tn__fail(TN_ERR_SHAPE, "%s: {input} has no dimension of classes",
-                        name);
+        return tn__fail(TN_ERR_SHAPE, "%s: {input} has no dimensions; "
+                        "expected (C), (N, C) or (N, C, ...)", name);
     if (!tn_dtype_is_floating(x->dtype))
         return tn__fail(TN_ERR_DTYPE, "%s: {input} is %s; it takes floating "
                         "tensors: convert it with tn_to_dtype", name,
@@ -157,8 +157,9 @@ static tn_status check_classes(const tn__call *call, const tn_tensor *x,
             want.dim[want.ndim++] = x->shape[d];
     if (target &&
         !tn__shape_equal(want.ndim, want.dim, target->ndim, target->shape))
-        return tn__fail(TN_ERR_SHAPE, "%s: {target} %s does not fit {input} "
-                        "%s: expected one class for each row, %s", name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {target} has shape %s for {input} "
+                        "%s; expected one class number for each sample, so "
+                        "shape %s", name,
                         tn__shape_text(a, target->ndim, target->shape),
                         tn__shape_text(b, x->ndim, x->shape),
                         tn__shape_text(c, want.ndim, want.dim));
@@ -395,8 +396,9 @@ tn_status tn__run_cross_entropy(tn__call *call)
     if (soft &&
         ignore != call->op->fallback[TN__ARG_CROSS_ENTROPY_IGNORE_INDEX].of.i)
         return tn__fail(TN_ERR_ARGUMENT, "cross_entropy: {ignore_index} is "
-                        "%lld, and {target} holds probabilities: none of them "
-                        "is a class to ignore", (long long)ignore);
+                        "%lld, but {target} holds class probabilities: leave "
+                        "{ignore_index} out, or give class numbers",
+                        (long long)ignore);
     tn_status status = check_classes(call, x, soft ? NULL : target, weight);
     if (status < 0)
         return status;

@@ -75,8 +75,8 @@ tn_status tn__run_cdist(tn__call *call)
     if (a->ndim < 2 || b->ndim < 2 ||
         a->shape[a->ndim - 1] != b->shape[b->ndim - 1])
         return tn__fail(TN_ERR_SHAPE,
-                        "cdist: {x1} %s and {x2} %s are not rows of one "
-                        "length: (..., P, M) and (..., R, M)",
+                        "cdist: {x1} has shape %s and {x2} %s; expected (..., "
+                        "P, M) and (..., R, M)",
                         tn__shape_text(s, a->ndim, a->shape),
                         tn__shape_text(t, b->ndim, b->shape));
     if (!(p >= 0))
@@ -108,9 +108,8 @@ tn_status tn__run_pdist(tn__call *call)
     double p = tn__call_float(call, TN__ARG_PDIST_P);
     char text[TN__SHAPE_TEXT];
     if (x->ndim != 2)
-        return tn__fail(TN_ERR_SHAPE, "pdist: {input} %s is not a matrix (N, "
-                        "M)",
-                        tn__shape_text(text, x->ndim, x->shape));
+        return tn__fail(TN_ERR_SHAPE, "pdist: {input} has shape %s; expected "
+                        "(N, M)", tn__shape_text(text, x->ndim, x->shape));
     if (!(p >= 0))
         return tn__fail(TN_ERR_ARGUMENT, "pdist: {p} %g is below 0", p);
     int64_t n = x->shape[0];
@@ -139,9 +138,9 @@ static tn_status give_cross(tn__call *call, tn_tensor *a, tn_tensor *b,
         return tn__fail_dim(name, "dim", dim, ndim);
     int64_t d = dim < 0 ? dim + ndim : dim;
     if (a->shape[d] != 3 || b->shape[d] != 3)
-        return tn__fail(TN_ERR_SHAPE, "%s: {dim} %lld of {input} %s and "
-                        "{other} %s is not 3", name, (long long)dim,
-                        tn__shape_text(s, a->ndim, a->shape),
+        return tn__fail(TN_ERR_SHAPE, "%s: {dim} is %lld, but {input} %s and "
+                        "{other} %s must both have size 3 there", name,
+                        (long long)dim, tn__shape_text(s, a->ndim, a->shape),
                         tn__shape_text(t, b->ndim, b->shape));
     /* The cross product is c[i] = a[i + 1] * b[i + 2] - a[i + 2] * b[i + 1],
      * with indices modulo 3. */
@@ -169,7 +168,8 @@ tn_status tn__run_cross(tn__call *call)
         if (a->shape[d] == 3)
             return give_cross(call, a, b, d);
     char text[TN__SHAPE_TEXT];
-    return tn__fail(TN_ERR_SHAPE, "cross: no dimension of {input} %s is 3",
+    return tn__fail(TN_ERR_SHAPE, "cross: {input} has shape %s; expected a "
+                    "dimension of size 3",
                     tn__shape_text(text, a->ndim, a->shape));
 }
 
@@ -179,8 +179,9 @@ static tn_status fail_classes(tn__call *call, const tn_tensor *x,
                               const tn_tensor *target, const char *wanted)
 {
     char s[TN__SHAPE_TEXT], t[TN__SHAPE_TEXT];
-    return tn__fail(TN_ERR_SHAPE, "%s: {input} %s and {target} %s do not fit: "
-                    "%s", call->op->name, tn__shape_text(s, x->ndim, x->shape),
+    return tn__fail(TN_ERR_SHAPE, "%s: {input} has shape %s and {target} %s; "
+                    "expected %s", call->op->name,
+                    tn__shape_text(s, x->ndim, x->shape),
                     tn__shape_text(t, target->ndim, target->shape), wanted);
 }
 

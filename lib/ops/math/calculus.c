@@ -38,12 +38,14 @@ tn_status tn__run_diff(tn__call *call)
     tn_tensor *x = tn__call_tensor(call, TN__ARG_DIFF_INPUT);
     int64_t n = tn__call_int(call, TN__ARG_DIFF_N);
     if (x->ndim == 0)
-        return tn__fail(TN_ERR_SHAPE, "diff: {input} has no dimension");
+        return tn__fail(TN_ERR_SHAPE, "diff: {input} has no dimensions; "
+                        "expected at least one");
     int dim = tn__call_dim(call, TN__ARG_DIFF_DIM, x->ndim);
     if (dim < 0)
         return TN_ERR_ARGUMENT;
     if (n < 0)
-        return tn__fail(TN_ERR_ARGUMENT, "diff: {n} is %lld", (long long)n);
+        return tn__fail(TN_ERR_ARGUMENT, "diff: {n} is %lld; expected 0 or "
+                        "greater", (long long)n);
     if (n == 0)
         return tn__give(call, tn_clone(x));
     if (tn__call_has(call, TN__ARG_DIFF_PREPEND))
@@ -82,8 +84,8 @@ static tn_tensor *areas(const tn__call *call, int dim)
     }
     int own = dim - (y->ndim - (x ? x->ndim : 0));
     if (x && (own < 0 || x->shape[own] != y->shape[dim])) {
-        tn__fail(TN_ERR_SHAPE, "%s: {x} %s does not have one place along {dim} "
-                 "%d for each of {y} %s", call->op->name,
+        tn__fail(TN_ERR_SHAPE, "%s: {x} has shape %s; expected one coordinate "
+                 "along {dim} %d for each element of {y} %s", call->op->name,
                  tn__shape_text(a, x->ndim, x->shape), dim,
                  tn__shape_text(b, y->ndim, y->shape));
         return NULL;
@@ -98,8 +100,8 @@ static int integral_dim(const tn__call *call)
 {
     const tn_tensor *y = tn__call_tensor(call, TN__ARG_TRAPEZOID_Y);
     if (y->ndim == 0)
-        return tn__fail(TN_ERR_SHAPE, "%s: {y} has no dimension",
-                        call->op->name);
+        return tn__fail(TN_ERR_SHAPE, "%s: {y} has no dimensions; expected at "
+                        "least one", call->op->name);
     int dim = tn__call_dim(call, TN__ARG_TRAPEZOID_DIM, y->ndim);
     if (dim >= 0 && y->shape[dim] == 0)
         return tn__fail(TN_ERR_SHAPE, "%s: {y} has no elements along {dim} %d",
@@ -243,8 +245,9 @@ static tn_tensor *slope_of(const tn__call *call, tn_tensor *x, int dim, int k)
     else if (spacing->kind != TN_VALUE_NONE)
         step = tn__call_float(call, SPACING);
     if (places && (places->ndim != 1 || places->shape[0] != x->shape[dim])) {
-        tn__fail(TN_ERR_SHAPE, "%s: {spacing[%d]} %s is not a list of the %lld "
-                 "places along {dim} %d", name, k,
+        tn__fail(TN_ERR_SHAPE, "%s: {spacing[%d]} has shape %s; expected a "
+                 "1-d tensor of %lld coordinates, one for each element along "
+                 "{dim} %d", name, k,
                  tn__shape_text(text, places->ndim, places->shape),
                  (long long)x->shape[dim], dim);
         return NULL;
@@ -268,9 +271,10 @@ static tn_status give_slopes(tn__call *call)
     bool several = spacing->kind == TN_VALUE_TENSORS ||
                    spacing->kind == TN_VALUE_FLOATS;
     if (several && spacing->count != count)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: %d {spacing:spacings} for %d "
-                        "dimensions",
-                        call->op->name, (int)spacing->count, count);
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {spacing} is a list of %d; "
+                        "expected one number, or a list of %d, one for each "
+                        "dimension", call->op->name, (int)spacing->count,
+                        count);
     for (int k = 0; k < count; k++) {
         int64_t asked = given->kind == TN_VALUE_NONE ? k
                                                      : given->of.dims->dim[k];
@@ -309,9 +313,9 @@ static tn_status check_weights(const tn__call *call, int arg, int64_t count)
     if (!w || (w->ndim == 1 && w->shape[0] == count &&
                tn_dtype_is_floating(w->dtype) != whole))
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "cov: {%s} %s of %s is not a list of a %s "
-                    "number for each of %lld observations",
-                    whole ? "fweights" : "aweights",
+    return tn__fail(TN_ERR_SHAPE, "cov: {%s} has shape %s and dtype %s; "
+                    "expected a 1-d tensor of %s numbers, one for each of the "
+                    "%lld observations", whole ? "fweights" : "aweights",
                     tn__shape_text(text, w->ndim, w->shape),
                     tn_dtype_name(w->dtype), whole ? "whole" : "floating",
                     (long long)count);
@@ -332,7 +336,8 @@ static tn_status check_weight_values(const tn__call *call, tn_tensor *w)
                             "greater", call->op->arg[arg].name, least);
     }
     if (sum == 0)
-        return tn__fail(TN_ERR_ARGUMENT, "cov: the weights add up to 0");
+        return tn__fail(TN_ERR_ARGUMENT, "cov: the weights add up to 0; "
+                        "expected a sum above 0");
     return TN_OK;
 }
 
@@ -362,7 +367,8 @@ tn_status tn__run_cov(tn__call *call)
     tn_tensor *x = floating(tn__call_tensor(call, TN__ARG_COV_INPUT));
     char text[TN__SHAPE_TEXT];
     if (x && x->ndim > 2)
-        return tn__fail(TN_ERR_SHAPE, "cov: {input} %s is not a matrix",
+        return tn__fail(TN_ERR_SHAPE, "cov: {input} has shape %s; expected at "
+                        "most 2 dimensions",
                         tn__shape_text(text, x->ndim, x->shape));
     if (x && x->ndim < 2)
         x = tn_reshape(x, tn_dims(1, -1));

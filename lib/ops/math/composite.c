@@ -54,7 +54,8 @@ tn_status tn__run_stack(tn__call *call)
     int count = call->value[TN__ARG_STACK_TENSORS].count;
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
     if (count < 1)
-        return tn__fail(TN_ERR_ARGUMENT, "stack: no {tensors}");
+        return tn__fail(TN_ERR_ARGUMENT, "stack: {tensors} is an empty list; "
+                        "expected at least one tensor");
     int dim = tn__call_dim(call, TN__ARG_STACK_DIM, x[0]->ndim + 1);
     if (dim < 0)
         return TN_ERR_ARGUMENT;
@@ -91,8 +92,10 @@ tn_status tn__run_index_add(tn__call *call)
         return TN_ERR_ARGUMENT;
     if (index->ndim > 1 || source->ndim != x->ndim ||
         (x->ndim && source->shape[dim] != index->numel))
-        return tn__fail(TN_ERR_SHAPE, "index_add: {source} %s does not have "
-                        "one slice along {dim} %d for each of {index} %s",
+        return tn__fail(TN_ERR_SHAPE, "index_add: {source} has shape %s; "
+                        "expected as many dimensions as {input} has, and in "
+                        "{dim} %d one element for each of the 1-d {index}, "
+                        "which has shape %s",
                         tn__shape_text(a, source->ndim, source->shape), dim,
                         tn__shape_text(b, index->ndim, index->shape));
     tn_dims_list along = {x->ndim, {0}}, size = {x->ndim, {0}};
@@ -127,7 +130,8 @@ static tn_status check_list(const char *name, const tn_tensor *index)
     char text[TN__SHAPE_TEXT];
     if (index->ndim <= 1)
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "%s: {index} %s is not 1-d", name,
+    return tn__fail(TN_ERR_SHAPE, "%s: {index} has shape %s; expected a 1-d "
+                    "tensor", name,
                     tn__shape_text(text, index->ndim, index->shape));
 }
 
@@ -145,8 +149,9 @@ tn_status tn__run_index_copy(tn__call *call)
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
     if (all && x->ndim && !tn__shape_equal(all->ndim, all->shape, source->ndim,
                                            source->shape))
-        return tn__fail(TN_ERR_SHAPE, "index_copy: {source} has shape %s, the "
-                        "slices that {index} names %s",
+        return tn__fail(TN_ERR_SHAPE, "index_copy: {source} has shape %s; "
+                        "expected %s, the shape of what {index} selects from "
+                        "{input}",
                         tn__shape_text(a, source->ndim, source->shape),
                         tn__shape_text(b, all->ndim, all->shape));
     if (x->ndim == 0)
@@ -192,8 +197,9 @@ tn_status tn__run_take_along_dim(tn__call *call)
         other.dim[d] = d == dim || n != 1 ? n : m;
     }
     if (!fits)
-        return tn__fail(TN_ERR_SHAPE, "take_along_dim: {indices} %s do not "
-                        "broadcast with {input} %s outside {dim} %d",
+        return tn__fail(TN_ERR_SHAPE, "take_along_dim: {indices} has shape "
+                        "%s, which does not broadcast with {input} %s in the "
+                        "dimensions other than {dim} %d",
                         tn__shape_text(a, index->ndim, index->shape),
                         tn__shape_text(b, x->ndim, x->shape), dim);
     int64_t size = x->ndim ? x->shape[dim] : 1;
@@ -212,11 +218,13 @@ tn_status tn__run_one_hot(tn__call *call)
         return tn__fail(TN_ERR_DTYPE, "one_hot: {input} is %s; convert it to "
                         "int64 with tn_to_dtype", tn_dtype_name(x->dtype));
     if (x->ndim == TN_MAX_NDIM)
-        return tn__fail(TN_ERR_SHAPE, "one_hot: %d dimensions; at most %d",
-                        x->ndim + 1, TN_MAX_NDIM);
+        return tn__fail(TN_ERR_SHAPE, "one_hot: the result would have %d "
+                        "dimensions; expected at most %d", x->ndim + 1,
+                        TN_MAX_NDIM);
     if (x->numel == 0 && classes <= 0)
         return tn__fail(TN_ERR_ARGUMENT, "one_hot: {num_classes} cannot be "
-                        "determined from an empty tensor");
+                        "determined from an empty tensor: give a number above "
+                        "0");
     if (x->numel) {
         if (classes < 0)
             classes = tn__size_add(tn_item_int(tn_max(x)), 1);

@@ -9,9 +9,9 @@ tn_status tn__run_prelu(tn__call *call)
     int64_t channels = x->ndim > 1 ? x->shape[1] : 1;
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
     if (weight->ndim > 1 || (weight->numel != 1 && weight->numel != channels))
-        return tn__fail(TN_ERR_SHAPE, "prelu: {weight} %s is neither one "
-                        "number nor one for each of the %lld channels (dim 1) "
-                        "of {input} %s",
+        return tn__fail(TN_ERR_SHAPE, "prelu: {weight} has shape %s; expected "
+                        "one number, or one for each of the %lld channels "
+                        "(dim 1) of {input} %s",
                         tn__shape_text(a, weight->ndim, weight->shape),
                         (long long)channels,
                         tn__shape_text(b, x->ndim, x->shape));
@@ -30,14 +30,16 @@ tn_status tn__run_glu(tn__call *call)
     tn_tensor *x = tn__call_tensor(call, TN__ARG_GLU_INPUT);
     char text[TN__SHAPE_TEXT];
     if (x->ndim == 0)
-        return tn__fail(TN_ERR_SHAPE, "glu: {input} has no dimension");
+        return tn__fail(TN_ERR_SHAPE, "glu: {input} has no dimensions; "
+                        "expected at least one");
     int dim = tn__call_dim(call, TN__ARG_GLU_DIM, x->ndim);
     if (dim < 0)
         return TN_ERR_ARGUMENT;
     int64_t half = x->shape[dim] / 2;
     if (x->shape[dim] % 2)
-        return tn__fail(TN_ERR_SHAPE, "glu: {dim} %d of {input} %s has no "
-                        "halves", dim, tn__shape_text(text, x->ndim, x->shape));
+        return tn__fail(TN_ERR_SHAPE, "glu: {dim} %d of {input} %s has an odd "
+                        "size; expected an even one", dim,
+                        tn__shape_text(text, x->ndim, x->shape));
     tn_tensor *first = tn_narrow(x, dim, 0, half);
     tn_tensor *second = tn_narrow(x, dim, half, half);
     if (!first || !second)

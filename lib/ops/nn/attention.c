@@ -12,9 +12,10 @@ static tn_status check_sizes(const tn__call *call, const tn_tensor *q,
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
     if (q->ndim < 2 || k->ndim < 2 ||
         q->shape[q->ndim - 1] != k->shape[k->ndim - 1])
-        return tn__fail(TN_ERR_SHAPE, "%s: {query} %s and {key} %s do not end "
-                        "in (length, features) with as many features",
-                        call->op->name, tn__shape_text(a, q->ndim, q->shape),
+        return tn__fail(TN_ERR_SHAPE, "%s: {query} has shape %s and {key} %s; "
+                        "expected (..., length, features) with the same "
+                        "number of features", call->op->name,
+                        tn__shape_text(a, q->ndim, q->shape),
                         tn__shape_text(b, k->ndim, k->shape));
     return TN_OK;
 }
@@ -29,8 +30,9 @@ static tn_status check_mask(const tn__call *call, const tn_tensor *q,
     for (int d = 0; d < scores.ndim; d++)
         scores.dim[d] = q->shape[d];
     if (!tn__shape_broadcast(&scores, k->ndim - 2, k->shape))
-        return tn__fail(TN_ERR_SHAPE, "%s: {key} %s does not have the batch of "
-                        "{query} %s", call->op->name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {key} has shape %s and {query} %s; "
+                        "expected batch dimensions (all but the last two) "
+                        "that broadcast", call->op->name,
                         tn__shape_text(b, k->ndim, k->shape),
                         tn__shape_text(a, q->ndim, q->shape));
     scores.dim[scores.ndim++] = q->shape[q->ndim - 2];
@@ -45,8 +47,9 @@ static tn_status check_mask(const tn__call *call, const tn_tensor *q,
     both = scores;
     if (!tn__shape_broadcast(&both, mask->ndim, mask->shape) ||
         !tn__shape_equal(both.ndim, both.dim, scores.ndim, scores.dim))
-        return tn__fail(TN_ERR_SHAPE, "%s: {attn_mask} %s does not broadcast "
-                        "to (..., queries, keys), %s", call->op->name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {attn_mask} has shape %s; expected "
+                        "one that broadcasts to (..., queries, keys), here %s",
+                        call->op->name,
                         tn__shape_text(a, mask->ndim, mask->shape),
                         tn__shape_text(b, scores.ndim, scores.dim));
     return TN_OK;
@@ -138,8 +141,9 @@ static tn_tensor *share_heads(const tn__call *call, tn_tensor *x,
     int64_t heads = at >= 0 ? x->shape[at] : 0;
     int64_t wanted = q->ndim >= 3 ? q->shape[q->ndim - 3] : 0;
     if (heads == 0 || wanted % heads || x->ndim == TN_MAX_NDIM) {
-        tn__fail(TN_ERR_SHAPE, "%s: the heads (dim -3) of {query} %s are not a "
-                 "multiple of those of %s", call->op->name,
+        tn__fail(TN_ERR_SHAPE, "%s: {query} has shape %s, whose number of "
+                 "heads (dim -3) must be a multiple of that of {key} or "
+                 "{value}, %s", call->op->name,
                  tn__shape_text(a, q->ndim, q->shape),
                  tn__shape_text(b, x->ndim, x->shape));
         return NULL;
@@ -164,8 +168,9 @@ static tn_status check_values(const tn__call *call, const tn_tensor *k,
         batch.dim[d] = k->shape[d];
     if (v->ndim < 2 || v->shape[v->ndim - 2] != k->shape[k->ndim - 2] ||
         !tn__shape_broadcast(&batch, v->ndim - 2, v->shape))
-        return tn__fail(TN_ERR_SHAPE, "%s: {value} %s does not have one row "
-                        "for each row of {key} %s", call->op->name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {value} has shape %s and {key} %s; "
+                        "expected the same length (dim -2), and batch "
+                        "dimensions that broadcast", call->op->name,
                         tn__shape_text(a, v->ndim, v->shape),
                         tn__shape_text(b, k->ndim, k->shape));
     return tn__check_same_dtype(call->op->name, k, "key", v, "value");

@@ -93,10 +93,11 @@ static tn_status refuse(const tn__call *call)
 {
     const tn_tensor *x = tn__call_tensor(call, 0);
     char text[TN__SHAPE_TEXT];
-    return tn__fail(TN_ERR_SHAPE, "%s: {%s} %s %s and the others do not have "
-                    "the shapes or dtypes of an attention: call "
-                    "scaled_dot_product_attention", call->op->name,
-                    call->op->arg[0].name, tn_dtype_name(x->dtype),
+    return tn__fail(TN_ERR_SHAPE, "%s: {%s} is %s of shape %s, which does not "
+                    "fit the other tensors: call "
+                    "scaled_dot_product_attention, which calls this operator",
+                    call->op->name, call->op->arg[0].name,
+                    tn_dtype_name(x->dtype),
                     tn__shape_text(text, x->ndim, x->shape));
 }
 

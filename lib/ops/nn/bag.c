@@ -39,8 +39,9 @@ tn_status tn__run_bag_max(tn__call *call)
     tn_tensor *end = tn__call_tensor(call, TN__ARG_BAG_MAX_ENDS);
     if (x->ndim != 2 || row->ndim != 1 || row->shape[0] != x->shape[0] ||
         start->ndim != 1 || end->ndim != 1 || start->shape[0] != end->shape[0])
-        return tn__fail(TN_ERR_SHAPE, "bag_max: {input} is (N, D), {rows} (N), "
-                        "{starts} and {ends} (B)");
+        return tn__fail(TN_ERR_SHAPE, "bag_max: the tensors do not fit each "
+                        "other; expected {input} (N, D), {rows} (N), {starts} "
+                        "(B) and {ends} (B)");
     const tn_dtype dtype[] = {x->dtype, row->dtype, start->dtype, end->dtype};
     const tn__kernel *kernel = tn__formula_kernel(&formula, dtype);
     if (!kernel)
@@ -181,9 +182,9 @@ static void report_negative_length(const tn__call *call, tn_tensor *lengths)
     tn_scope_close(scope);
     tn_error_clear();
     if (told)
-        tn__fail(TN_ERR_ARGUMENT, "embedding_bag: offsets fall by %lld behind "
-                 "position %lld; each is at least the one before",
-                 (long long)-fall, (long long)first);
+        tn__fail(TN_ERR_ARGUMENT, "embedding_bag: offsets decrease by %lld "
+                 "after position %lld; expected each to be at least the one "
+                 "before", (long long)-fall, (long long)first);
     else
         tn__error_restore(&before);
 }
@@ -232,15 +233,16 @@ static bool find_bags(const tn__call *call, bags *b, const tn_tensor *weight)
     tn_tensor *offsets = tn__call_tensor(call, TN__ARG_EMBEDDING_BAG_OFFSETS);
     char text[TN__SHAPE_TEXT];
     if (weight->ndim != 2)
-        return tn__fail(TN_ERR_SHAPE, "embedding_bag: {weight} %s is not a "
-                        "matrix",
+        return tn__fail(TN_ERR_SHAPE, "embedding_bag: {weight} has shape %s; "
+                        "expected (num_embeddings, embedding_dim)",
                         tn__shape_text(text, weight->ndim, weight->shape)),
                false;
     if (input->ndim != 1 + !offsets)
-        return tn__fail(TN_ERR_SHAPE, "embedding_bag: {input} %s is not %s",
+        return tn__fail(TN_ERR_SHAPE, "embedding_bag: {input} has shape %s; "
+                        "expected %s",
                         tn__shape_text(text, input->ndim, input->shape),
-                        offsets ? "a list, as offsets need it"
-                                : "(bags, length); a list needs offsets"),
+                        offsets ? "a 1-d tensor, because offsets are given"
+                                : "(bags, length), or a 1-d one with offsets"),
                false;
     b->index = tn_reshape(input, tn_dims(input->numel));
     b->count = input->shape[0];
@@ -305,8 +307,8 @@ static tn_status check_scale(const tn_tensor *input, const tn_tensor *scale,
         return TN_OK;
     if (!tn__shape_equal(input->ndim, input->shape, scale->ndim,
                          scale->shape))
-        return tn__fail(TN_ERR_SHAPE, "embedding_bag: {per_sample_weights} %s "
-                        "does not have the shape of {input} %s",
+        return tn__fail(TN_ERR_SHAPE, "embedding_bag: {per_sample_weights} "
+                        "has shape %s; expected the shape of {input}, %s",
                         tn__shape_text(a, scale->ndim, scale->shape),
                         tn__shape_text(b, input->ndim, input->shape));
     return tn__check_same_dtype("embedding_bag", scale, "per_sample_weights",

@@ -198,8 +198,10 @@ tn_status tn__run_col2im(tn__call *call)
     if ((x->ndim != 2 && x->ndim != 3) || area == 0 ||
         x->shape[x->ndim - 2] % area != 0 ||
         x->shape[x->ndim - 1] != w.out[0] * w.out[1])
-        return tn__fail(TN_ERR_SHAPE, "col2im: {input} %s is not (N, C kH kW, "
-                        "oH oW)", tn__shape_text(text, x->ndim, x->shape));
+        return tn__fail(TN_ERR_SHAPE, "col2im: {input} has shape %s; expected "
+                        "(N, C * kH * kW, oH * oW) for a kernel of kH x kW at "
+                        "oH x oW positions",
+                        tn__shape_text(text, x->ndim, x->shape));
     bool batched = x->ndim == 3;
     int64_t channels = x->shape[batched] / area;
     const int64_t shape[] = {batched ? x->shape[0] : 1, channels, w.in[0],

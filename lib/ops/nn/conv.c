@@ -77,7 +77,7 @@ static tn_status take_geometry(const tn__call *call, conv *c)
         int64_t reach = w->dilation[a] * (w->kernel[a] - 1) + 1;
         if (padded < reach)
             return tn__fail(TN_ERR_SHAPE, "conv2d: the kernel spans %lld "
-                            "elements, the padded {input} has %lld",
+                            "elements, but the padded {input} has only %lld",
                             (long long)reach, (long long)padded);
         w->out[a] = (padded - reach) / w->stride[a] + 1;
     }
@@ -95,15 +95,17 @@ static tn_status take_conv(const tn__call *call, conv *c)
     if (status < 0)
         return status;
     if (c->weight->ndim != 4)
-        return tn__fail(TN_ERR_SHAPE, "conv2d: {weight} %s is not (O, C / "
-                        "{groups}, kH, kW)", tn__shape_text(a, c->weight->ndim,
-                                                  c->weight->shape));
+        return tn__fail(TN_ERR_SHAPE, "conv2d: {weight} has shape %s; "
+                        "expected (O, C / {groups}, kH, kW)",
+                        tn__shape_text(a, c->weight->ndim, c->weight->shape));
     c->out_channels = c->weight->shape[0];
     if (c->groups < 1 || c->x.channels % c->groups ||
         c->out_channels % c->groups ||
         c->weight->shape[1] != c->x.channels / c->groups)
         return tn__fail(TN_ERR_SHAPE, "conv2d: {input} %s has %lld channels, "
-                        "{weight} %s with {groups} %lld takes %lld",
+                        "but {weight} %s with {groups} %lld takes %lld: both "
+                        "must be equal, and {groups} must divide the channels "
+                        "of the input and of the output",
                         tn__shape_text(a, x->ndim, x->shape),
                         (long long)c->x.channels,
                         tn__shape_text(b, 4, c->weight->shape),
@@ -112,7 +114,8 @@ static tn_status take_conv(const tn__call *call, conv *c)
     status = tn__check_same_dtype("conv2d", x, "input", c->weight, "weight");
     if (status >= 0 && c->bias) {
         if (c->bias->ndim != 1 || c->bias->shape[0] != c->out_channels)
-            return tn__fail(TN_ERR_SHAPE, "conv2d: {bias} %s is not (%lld,)",
+            return tn__fail(TN_ERR_SHAPE, "conv2d: {bias} has shape %s; "
+                            "expected (%lld,)",
                             tn__shape_text(a, c->bias->ndim, c->bias->shape),
                             (long long)c->out_channels);
         status = tn__check_same_dtype("conv2d", x, "input", c->bias, "bias");
@@ -348,8 +351,10 @@ static tn_status check_part(const tn__call *call, const part *p,
     const tn_tensor *a = tn__call_tensor(call, 0), *b = tn__call_tensor(call, 1);
     char first[TN__SHAPE_TEXT], second[TN__SHAPE_TEXT];
     if (a->ndim != 4 || b->ndim != 4 || !fits(p))
-        return tn__fail(TN_ERR_SHAPE, "%s: {%s} %s and {%s} %s do not fit in "
-                        "%lld {groups}", call->op->name, call->op->arg[0].name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {%s} has shape %s and {%s} %s with "
+                        "%lld {groups}; expected 4 dimensions each, and "
+                        "channels that divide into the groups", call->op->name,
+                        call->op->arg[0].name,
                         tn__shape_text(first, a->ndim, a->shape),
                         call->op->arg[1].name,
                         tn__shape_text(second, b->ndim, b->shape),
@@ -357,10 +362,10 @@ static tn_status check_part(const tn__call *call, const part *p,
     for (int i = 0; i < 2; i++)
         if (size[i] < 0 || p->w.stride[i] < 1 || p->w.dilation[i] < 1 ||
             p->w.pad[i] < 0)
-            return tn__fail(TN_ERR_ARGUMENT, "%s: {size} %lld, {stride} %lld, "
-                            "{dilation} %lld or {padding} %lld is too small",
-                            call->op->name, (long long)size[i],
-                            (long long)p->w.stride[i],
+            return tn__fail(TN_ERR_ARGUMENT, "%s: {size} is %lld, {stride} "
+                            "%lld, {dilation} %lld and {padding} %lld; "
+                            "expected at least 0, 1, 1 and 0", call->op->name,
+                            (long long)size[i], (long long)p->w.stride[i],
                             (long long)p->w.dilation[i],
                             (long long)p->w.pad[i]);
     return TN_OK;
@@ -376,11 +381,11 @@ static tn_status check_reach(const tn__call *call, const tn__window *w)
             tn__size_add(tn__size_mul(w->out[a] - 1, w->stride[a]),
                          tn__size_mul(w->kernel[a] - 1, w->dilation[a])) + 1;
         if (w->out[a] > 0 && w->kernel[a] > 0 && reach > room)
-            return tn__fail(TN_ERR_SHAPE, "%s: %lld windows of %lld with "
-                            "{stride} %lld and {dilation} %lld do not fit into "
-                            "%lld padded by %lld", call->op->name,
-                            (long long)w->out[a], (long long)w->kernel[a],
-                            (long long)w->stride[a],
+            return tn__fail(TN_ERR_SHAPE, "%s: %lld windows of %lld elements "
+                            "with {stride} %lld and {dilation} %lld do not "
+                            "fit into a dimension of %lld elements padded by "
+                            "%lld", call->op->name, (long long)w->out[a],
+                            (long long)w->kernel[a], (long long)w->stride[a],
                             (long long)w->dilation[a], (long long)w->in[a],
                             (long long)w->pad[a]);
     }

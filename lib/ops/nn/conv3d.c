@@ -147,11 +147,12 @@ tn_status tn__run_conv3d(tn__call *call)
     if (size < 1 ||
         v.dilation[DEPTH] * (size - 1) + 1 > batch->shape[2] ||
         batch->shape[1] != tn__size_mul(w->shape[1], groups))
-        return tn__fail(TN_ERR_SHAPE, "conv3d: {input} %s, {weight} %s, "
-                        "{groups} %lld: the kernel's depth with its {dilation} "
-                        "must fit into the padded {input}, and C must be "
-                        "{groups} times the {weight}'s", tn__shape_text(a,
-                        x->ndim, x->shape),
+        return tn__fail(TN_ERR_SHAPE, "conv3d: {input} has shape %s, {weight} "
+                        "%s and {groups} is %lld; expected a depth of the "
+                        "dilated kernel of at most that of the padded "
+                        "{input}, and as many channels as the second size of "
+                        "{weight} times {groups}",
+                        tn__shape_text(a, x->ndim, x->shape),
                         tn__shape_text(b, w->ndim, w->shape),
                         (long long)groups);
     int64_t places = (batch->shape[2] - v.dilation[DEPTH] * (size - 1) - 1) /
@@ -190,9 +191,11 @@ static tn_status check_transposed(const tn__call *call, const tn_tensor *x,
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
     if (t->groups < 1 || x->shape[1] != w->shape[0] ||
         x->shape[1] % t->groups)
-        return tn__fail(TN_ERR_SHAPE, "%s: {input} %s and {weight} %s, (C, "
-                        "O / {groups}, kernel), do not fit with %lld {groups}",
-                        call->op->name, tn__shape_text(a, x->ndim, x->shape),
+        return tn__fail(TN_ERR_SHAPE, "%s: {input} has shape %s and {weight} "
+                        "%s with %lld {groups}; expected {weight} (C, O / "
+                        "{groups}, kernel), where C is the channels of "
+                        "{input} and a multiple of {groups}", call->op->name,
+                        tn__shape_text(a, x->ndim, x->shape),
                         tn__shape_text(b, w->ndim, w->shape),
                         (long long)t->groups);
     for (int k = 0; k < AXES; k++) {
@@ -205,7 +208,8 @@ static tn_status check_transposed(const tn__call *call, const tn_tensor *x,
                             (long long)t->stride[k],
                             (long long)t->dilation[k]);
         if (size < 1)
-            return tn__fail(TN_ERR_SHAPE, "%s: an output of size %lld",
+            return tn__fail(TN_ERR_SHAPE, "%s: the output would have %lld "
+                            "elements in a dimension; expected at least 1",
                             call->op->name, (long long)size);
     }
     return TN_OK;

@@ -218,8 +218,8 @@ tn_status tn__run_grid_sampler(tn__call *call)
     int64_t padding = tn__call_int(call, TN__ARG_GRID_SAMPLER_PADDING_MODE);
     if (mode < BILINEAR || mode > BICUBIC || padding < ZEROS ||
         padding > REFLECTION)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: {interpolation_mode} %lld, "
-                        "{padding_mode} %lld: expected 0 to 2",
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {interpolation_mode} is %lld "
+                        "and {padding_mode} %lld; expected 0, 1 or 2 for each",
                         call->op->name, (long long)mode, (long long)padding);
     sampling s = {
         .mode = (int)mode,
@@ -300,7 +300,9 @@ static tn_status check_taps(const char *name, const tn_tensor *x,
         factor->shape[2] == index->shape[2])
         return TN_OK;
     return tn__fail(TN_ERR_SHAPE, "%s: {input} %s of %s, {index} %s of %s and "
-                    "{factor:factors} %s of %s do not fit", tn__op_outer(name),
+                    "{factor:factors} %s of %s do not fit: expected 3 "
+                    "dimensions each, the same first size, an int64 {index}, "
+                    "and factors of the dtype of {input}", tn__op_outer(name),
                     tn__shape_text(a, x->ndim, x->shape),
                     tn_dtype_name(x->dtype),
                     tn__shape_text(b, index->ndim, index->shape),

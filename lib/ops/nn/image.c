@@ -44,8 +44,10 @@ static tn_status check_channels(const tn__call *call, const tn_tensor *x,
     if (groups >= 1 && channels % groups == 0 &&
         weight->shape[1] == channels / groups)
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "%s: {input} %s has %lld channels, {weight} "
-                    "%s with {groups} %lld takes %lld", call->op->name,
+    return tn__fail(TN_ERR_SHAPE, "%s: {input} %s has %lld channels, but "
+                    "{weight} %s with {groups} %lld takes %lld: both must be "
+                    "equal, and {groups} must divide the channels of the "
+                    "input and of the output", call->op->name,
                     tn__shape_text(a, x->ndim, x->shape), (long long)channels,
                     tn__shape_text(b, weight->ndim, weight->shape),
                     (long long)groups,
@@ -112,9 +114,9 @@ static tn_tensor *transpose(transposed *t)
                       dilation.dim[a] * (t->weight->shape[2 + a] - 1) +
                       t->more[a] + 1;
         if (size.dim[a] < 1) {
-            tn__fail(TN_ERR_SHAPE, "%s: an output of size %lld",
-                     tn__op_outer("conv_transpose2d"),
-                     (long long)size.dim[a]);
+            tn__fail(TN_ERR_SHAPE, "%s: the output would have %lld elements "
+                     "in a dimension; expected at least 1",
+                     tn__op_outer("conv_transpose2d"), (long long)size.dim[a]);
             return NULL;
         }
     }
@@ -140,9 +142,11 @@ static tn_status check_transposed(const tn__call *call, const transposed *t)
         return TN_ERR_DTYPE;
     if (x->ndim != 4 || w->ndim != 4 || t->groups < 1 ||
         x->shape[1] != w->shape[0] || x->shape[1] % t->groups)
-        return tn__fail(TN_ERR_SHAPE, "%s: {input} %s and {weight} %s, (C, "
-                        "O / {groups}, kernel), do not fit with %lld {groups}",
-                        name, tn__shape_text(a, x->ndim, x->shape),
+        return tn__fail(TN_ERR_SHAPE, "%s: {input} has shape %s and {weight} "
+                        "%s with %lld {groups}; expected {weight} (C, O / "
+                        "{groups}, kernel), where C is the channels of "
+                        "{input} and a multiple of {groups}", name,
+                        tn__shape_text(a, x->ndim, x->shape),
                         tn__shape_text(b, w->ndim, w->shape),
                         (long long)t->groups);
     if (t->bias && (t->bias->ndim != 1 ||
@@ -154,13 +158,12 @@ static tn_status check_transposed(const tn__call *call, const transposed *t)
         if (t->stride[i] < 1 || t->dilation[i] < 1 || t->pad[i] < 0 ||
             t->more[i] < 0 ||
             (t->more[i] >= t->stride[i] && t->more[i] >= t->dilation[i]))
-            return tn__fail(TN_ERR_ARGUMENT, "%s: {stride} %lld, {padding} "
-                            "%lld, {output_padding} %lld, {dilation} %lld: "
-                            "expected positive numbers, and an "
+            return tn__fail(TN_ERR_ARGUMENT, "%s: {stride} is %lld, {padding} "
+                            "%lld, {output_padding} %lld and {dilation} %lld; "
+                            "expected at least 1, 0, 0 and 1, and "
                             "{output_padding} below {stride} or {dilation}",
                             name, (long long)t->stride[i], (long long)t->pad[i],
-                            (long long)t->more[i],
-                            (long long)t->dilation[i]);
+                            (long long)t->more[i], (long long)t->dilation[i]);
     }
     return TN_OK;
 }
@@ -229,8 +232,9 @@ tn_status tn__run_pixel_shuffle(tn__call *call)
     char text[TN__SHAPE_TEXT];
     if (lead < 0 || x->ndim + 2 > TN_MAX_NDIM || r < 1 || r > 1 << 20 ||
         x->shape[lead] % (r * r))
-        return tn__fail(TN_ERR_SHAPE, "pixel_shuffle: {input} %s is not (..., "
-                        "C r r, H, W) for an {upscale_factor} r of %lld",
+        return tn__fail(TN_ERR_SHAPE, "pixel_shuffle: {input} has shape %s; "
+                        "expected (..., C * r * r, H, W), where the "
+                        "{upscale_factor} r is %lld and must be at least 1",
                         tn__shape_text(text, x->ndim, x->shape), (long long)r);
     tn_dims_list split = {lead + 5, {0}}, order = split, out = {x->ndim, {0}};
     for (int d = 0; d < lead; d++) {
@@ -259,8 +263,9 @@ tn_status tn__run_pixel_unshuffle(tn__call *call)
     char text[TN__SHAPE_TEXT];
     if (lead < 0 || x->ndim + 2 > TN_MAX_NDIM || r < 1 || r > INT32_MAX ||
         x->shape[lead + 1] % r || x->shape[lead + 2] % r)
-        return tn__fail(TN_ERR_SHAPE, "pixel_unshuffle: {input} %s is not "
-                        "(..., C, H r, W r) for a {downscale_factor} r of %lld",
+        return tn__fail(TN_ERR_SHAPE, "pixel_unshuffle: {input} has shape %s; "
+                        "expected (..., C, H * r, W * r), where the "
+                        "{downscale_factor} r is %lld and must be at least 1",
                         tn__shape_text(text, x->ndim, x->shape), (long long)r);
     tn_dims_list split = {lead + 5, {0}}, order = split, out = {x->ndim, {0}};
     for (int d = 0; d < lead; d++) {
@@ -288,9 +293,9 @@ tn_status tn__run_channel_shuffle(tn__call *call)
     char text[TN__SHAPE_TEXT];
     if (x->ndim < 3 || x->ndim == TN_MAX_NDIM || groups < 1 ||
         x->shape[1] % groups)
-        return tn__fail(TN_ERR_SHAPE, "channel_shuffle: %lld {groups} of the "
-                        "channels of {input} %s, (N, C, ...)",
-                        (long long)groups,
+        return tn__fail(TN_ERR_SHAPE, "channel_shuffle: {groups} is %lld; "
+                        "expected a divisor of the channels C of {input} (N, "
+                        "C, L, ...), which has shape %s", (long long)groups,
                         tn__shape_text(text, x->ndim, x->shape));
     tn_dims_list split = {x->ndim + 1, {0}}, out = {x->ndim, {0}};
     for (int d = 0; d < x->ndim; d++)

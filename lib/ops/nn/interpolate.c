@@ -213,9 +213,9 @@ static tn_status find_mode(const tn__call *call, const tn_tensor *x,
     s->mode = modes[k].mode;
     int ndim = modes[k].ndim;
     if (ndim ? x->ndim != ndim : x->ndim < 3 || x->ndim > 5)
-        return tn__fail(TN_ERR_SHAPE, "%s: {input} %s for {mode} \"%s\": "
-                        "expected (N, C, ...) with %s dimensions", name,
-                        tn__shape_text(shape, x->ndim, x->shape), text,
+        return tn__fail(TN_ERR_SHAPE, "%s: {input} has shape %s; for {mode} "
+                        "\"%s\" it must be (N, C, ...) with %s dimensions",
+                        name, tn__shape_text(shape, x->ndim, x->shape), text,
                         ndim == 3   ? "3"
                         : ndim == 4 ? "4"
                         : ndim == 5 ? "5"
@@ -251,11 +251,12 @@ static tn_status find_sizes(const tn__call *call, const tn_tensor *x, int arg,
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
     size->count = x->ndim - 2;
     if (!given && !scaled)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: expected either {size} or "
-                        "{scale_factor}", name);
+        return tn__fail(TN_ERR_ARGUMENT, "%s: neither {size} nor "
+                        "{scale_factor} is given: give one of them", name);
     if (given && given->count != 1 && given->count != size->count)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: {size} %s for {input} %s, of "
-                        "which %d dimensions are stretched", name,
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {size} is %s for {input} %s; "
+                        "expected one number, or %d, one for each dimension "
+                        "after the first two", name,
                         tn__shape_text(a, given->count, given->dim),
                         tn__shape_text(b, x->ndim, x->shape), size->count);
     for (int d = 0; d < size->count; d++) {
@@ -264,8 +265,9 @@ static tn_status find_sizes(const tn__call *call, const tn_tensor *x, int arg,
                        : made >= 0 && made < 0x1p40 ? (int64_t)made
                                                     : 0;
         if (size->dim[d] < 1 || x->shape[2 + d] < 1)
-            return tn__fail(TN_ERR_SHAPE, "%s: {%s:}%lld elements along a "
-                            "dimension cannot become %lld", name,
+            return tn__fail(TN_ERR_SHAPE, "%s: {%s:}a dimension of %lld "
+                            "elements cannot become one of %lld; expected at "
+                            "least 1 in both", name,
                             given ? "size" : "scale_factor",
                             (long long)x->shape[2 + d],
                             (long long)size->dim[d]);

@@ -29,8 +29,9 @@ static tn_status check(const char *name, const tn_tensor *x,
         return fail_sizes(name, x, w);
     int64_t biases = b && b->ndim ? b->shape[b->ndim - 1] : 1;
     if (w->ndim == 2 && biases != 1 && biases != w->shape[0])
-        return tn__fail(TN_ERR_SHAPE, "%s: {bias} %s does not have one number "
-                        "for each row of {weight} %s", name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {bias} has shape %s; expected one "
+                        "number for each output feature, the first size of "
+                        "{weight} %s", name,
                         tn__shape_text(first, b->ndim, b->shape),
                         tn__shape_text(second, w->ndim, w->shape));
     return TN_OK;
@@ -270,9 +271,10 @@ static tn_status refuse(const tn__call *call, const tn_tensor *g,
                         const char *other, const tn_tensor *x)
 {
     char first[TN__SHAPE_TEXT], second[TN__SHAPE_TEXT];
-    return tn__fail(TN_ERR_SHAPE, "%s: {g} %s %s and {%s} %s %s do not have "
-                    "the shapes or dtypes that linear has: call linear",
-                    call->op->name, tn_dtype_name(g->dtype),
+    return tn__fail(TN_ERR_SHAPE, "%s: {g} is %s of shape %s and {%s} is %s "
+                    "of shape %s, which do not fit each other: call linear, "
+                    "whose gradient calls this operator", call->op->name,
+                    tn_dtype_name(g->dtype),
                     tn__shape_text(first, g->ndim, g->shape), other,
                     tn_dtype_name(x->dtype),
                     tn__shape_text(second, x->ndim, x->shape));

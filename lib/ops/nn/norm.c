@@ -207,9 +207,9 @@ static tn_status by_running(tn__call *call, tn_tensor *x)
     tn_tensor *mean, *var, *weight, *bias;
     const int64_t channels = x->shape[1];
     if (!tn__call_has(call, RUNNING_MEAN) || !tn__call_has(call, RUNNING_VAR))
-        return tn__fail(TN_ERR_ARGUMENT, "%s: expected {running_mean} and "
-                        "{running_var} where {input}'s own are not used",
-                        call->op->name);
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {running_mean} or {running_var} "
+                        "is missing: give both, or let the mean and variance "
+                        "of {input} be used", call->op->name);
     if (per_channel(call, RUNNING_MEAN, channels, 1, 1, x->ndim, &mean) < 0 ||
         per_channel(call, RUNNING_VAR, channels, 1, 1, x->ndim, &var) < 0 ||
         per_channel(call, WEIGHT, channels, 1, 1, x->ndim, &weight) < 0 ||
@@ -248,8 +248,9 @@ tn_status tn__run_batch_norm(tn__call *call)
         return tn__fail(TN_ERR_ARGUMENT, "batch_norm: {eps} is %g; expected "
                         "more than 0 while training", tn__call_float(call, EPS));
     if (count == 1)
-        return tn__fail(TN_ERR_SHAPE, "batch_norm: {input} %s has one element "
-                        "a channel while training: no variance",
+        return tn__fail(TN_ERR_SHAPE, "batch_norm: {input} has shape %s, "
+                        "which is one element for each channel; expected more "
+                        "while {training}, for the variance",
                         tn__shape_text(text, x->ndim, x->shape));
     if (per_channel(call, WEIGHT, channels, 1, 1, x->ndim, &weight) < 0 ||
         per_channel(call, BIAS, channels, 1, 1, x->ndim, &bias) < 0 ||
@@ -291,8 +292,9 @@ tn_status tn__run_instance_norm(tn__call *call)
     }
     char text[TN__SHAPE_TEXT];
     if (dims.count == 0 || count == 1)
-        return tn__fail(TN_ERR_SHAPE, "instance_norm: {input} %s has one "
-                        "element a channel: no variance",
+        return tn__fail(TN_ERR_SHAPE, "instance_norm: {input} has shape %s, "
+                        "which is one element for each channel; expected "
+                        "more, for the variance",
                         tn__shape_text(text, x->ndim, x->shape));
     tn_tensor *y = normalize(x, dims, tn__call_float(call, EPS), weight, bias,
                              stats);
@@ -342,8 +344,9 @@ static tn_status check_affine(const tn__call *call, int arg, int shape_arg)
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
     if (!x || tn__shape_equal(x->ndim, x->shape, want->count, want->dim))
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "%s: {%s} %s does not have the shape %s that "
-                    "is normalized", call->op->name, call->op->arg[arg].name,
+    return tn__fail(TN_ERR_SHAPE, "%s: {%s} has shape %s; expected "
+                    "{normalized_shape} %s", call->op->name,
+                    call->op->arg[arg].name,
                     tn__shape_text(a, x->ndim, x->shape),
                     tn__shape_text(b, want->count, want->dim));
 }
@@ -412,9 +415,9 @@ tn_status tn__run_group_norm(tn__call *call)
         return status;
     const int64_t channels = x->shape[1];
     if (groups < 1 || channels % groups)
-        return tn__fail(TN_ERR_ARGUMENT, "group_norm: the channels of {input} "
-                        "%s do not divide into %lld groups",
-                        tn__shape_text(text, x->ndim, x->shape),
+        return tn__fail(TN_ERR_ARGUMENT, "group_norm: {input} has shape %s, "
+                        "whose channels (dim 1) do not divide into %lld equal "
+                        "groups", tn__shape_text(text, x->ndim, x->shape),
                         (long long)groups);
     int64_t rest = 1;
     tn_dims_list whole = {x->ndim, {0}};
@@ -448,9 +451,10 @@ tn_status tn__run_local_response_norm(tn__call *call)
     int64_t size = tn__call_int(call, TN__ARG_LOCAL_RESPONSE_NORM_SIZE);
     char text[TN__SHAPE_TEXT];
     if (x->ndim < 3 || size < 1)
-        return tn__fail(TN_ERR_SHAPE, "local_response_norm: {size} %lld for "
-                        "{input} %s: expected (N, C, ...) with at least 3 "
-                        "dimensions and a positive size", (long long)size,
+        return tn__fail(TN_ERR_SHAPE, "local_response_norm: {size} is %lld "
+                        "and {input} has shape %s; expected a {size} of at "
+                        "least 1, and (N, C, ...) with at least 3 dimensions",
+                        (long long)size,
                         tn__shape_text(text, x->ndim, x->shape));
     tn_dtype dtype = tn_dtype_is_floating(x->dtype) ? x->dtype : TN_F32;
     tn_tensor *wide = tn_dtype_bytes(dtype) < 4 || dtype != x->dtype

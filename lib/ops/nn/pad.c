@@ -28,9 +28,10 @@ static tn_status check_pad(const tn__call *call, const tn_tensor *x,
     const char *name = tn__op_outer(call->op->name);
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
     if (pad->count % 2 || pad->count > 2 * x->ndim)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: {pad} %s for {input} %s: "
-                        "expected two numbers for each of its last dimensions",
-                        name, tn__shape_text(a, pad->count, pad->dim),
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {pad} is %s for {input} %s; "
+                        "expected two numbers for each dimension to pad, from "
+                        "the last dimension on", name,
+                        tn__shape_text(a, pad->count, pad->dim),
                         tn__shape_text(b, x->ndim, x->shape));
     shape->ndim = x->ndim;
     for (int d = 0; d < x->ndim; d++) {
@@ -316,10 +317,12 @@ static tn_status check_edges(const tn__call *call, const tn_tensor *x,
         bool lacks = n < 1 || (mode == CIRCULAR && left < 1);
         if ((low || high) &&
             (low > least || high > least || (lacks && shape->dim[d] > 0)))
-            status = tn__fail(TN_ERR_SHAPE, "pad: {pad:}(%lld, %lld) of {mode} "
-                              "%s is more than dimension %d of size %lld has",
-                              (long long)low, (long long)high,
-                              mode_names[mode], d, (long long)n);
+            status = tn__fail(TN_ERR_SHAPE, "pad: {pad} (%lld, %lld) with "
+                              "{mode} %s is too much for dimension %d of size "
+                              "%lld: reflect allows less than the size, "
+                              "circular at most the size", (long long)low,
+                              (long long)high, mode_names[mode], d,
+                              (long long)n);
     }
     return status;
 }

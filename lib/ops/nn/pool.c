@@ -34,10 +34,10 @@ static tn_status take_pool(const tn__call *call, tn_tensor *x,
         if (!strides)
             w->stride[a] = w->kernel[a];
         if (w->kernel[a] < 1 || w->stride[a] < 1 || w->dilation[a] < 1)
-            return tn__fail(TN_ERR_ARGUMENT, "%s: {kernel_size} %lld, {stride} "
-                            "%lld, {dilation} %lld; all are at least 1", name,
-                            (long long)w->kernel[a], (long long)w->stride[a],
-                            (long long)w->dilation[a]);
+            return tn__fail(TN_ERR_ARGUMENT, "%s: {kernel_size} is %lld, "
+                            "{stride} %lld and {dilation} %lld; expected at "
+                            "least 1 for each", name, (long long)w->kernel[a],
+                            (long long)w->stride[a], (long long)w->dilation[a]);
         if (w->pad[a] < 0 || w->pad[a] > w->kernel[a] / 2)
             return tn__fail(TN_ERR_ARGUMENT, "%s: {padding} %lld is not "
                             "between 0 and half of {kernel_size} %lld", name,
@@ -56,7 +56,8 @@ static tn_status take_pool(const tn__call *call, tn_tensor *x,
             w->out[a]--;
         if (w->out[a] < 1)
             return tn__fail(TN_ERR_SHAPE, "%s: {kernel_size} spans %lld "
-                            "elements, the padded {input} has %lld", name,
+                            "elements, but the padded {input} has only %lld",
+                            name,
                             (long long)(w->dilation[a] * (w->kernel[a] - 1) + 1),
                             (long long)(w->in[a] + 2 * w->pad[a]));
         /* A tap that is outside of the image in every window does not change

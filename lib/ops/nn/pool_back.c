@@ -16,9 +16,9 @@ static tn_status check_images(const tn__call *call, const tn_tensor *g,
                         tn__shape_text(text, g->ndim, g->shape),
                         tn_dtype_name(g->dtype));
     if (size[0] < 1 || size[1] < 1)
-        return tn__fail(TN_ERR_SHAPE, "%s: images of %lld by %lld",
-                        call->op->name, (long long)size[0],
-                        (long long)size[1]);
+        return tn__fail(TN_ERR_SHAPE, "%s: the images are %lld by %lld "
+                        "elements; expected at least 1 by 1", call->op->name,
+                        (long long)size[0], (long long)size[1]);
     return TN_OK;
 }
 
@@ -101,8 +101,8 @@ tn_status tn__run_max_pool2d_back(tn__call *call)
     if (status >= 0 &&
         (indices->dtype != TN_I64 ||
          !tn__shape_equal(g->ndim, g->shape, indices->ndim, indices->shape)))
-        return tn__fail(TN_ERR_SHAPE, "%s: {indices} are not int64 of {g}'s "
-                        "shape", call->op->name);
+        return tn__fail(TN_ERR_SHAPE, "%s: {indices} must have dtype int64 "
+                        "and the shape of {g}", call->op->name);
     tn_tensor *made =
         status < 0 ? NULL : new_images(g, w.in, "max_pool2d");
     if (!made)
@@ -145,8 +145,9 @@ static tn_status take_windows(const tn__call *call, tn__window *w)
         if (w->kernel[a] < 1 || w->stride[a] < 1 || w->pad[a] < 0 ||
             w->pad[a] > w->kernel[a] / 2 ||
             w->out[a] > (w->in[a] + w->pad[a] - 1) / w->stride[a] + 1)
-            return tn__fail(TN_ERR_SHAPE, "%s: %lld windows of %lld, {stride} "
-                            "%lld, {padding} %lld, over %lld", call->op->name,
+            return tn__fail(TN_ERR_SHAPE, "%s: %lld windows of %lld elements "
+                            "with {stride} %lld and {padding} %lld do not fit "
+                            "into a dimension of %lld elements", call->op->name,
                             (long long)w->out[a], (long long)w->kernel[a],
                             (long long)w->stride[a], (long long)w->pad[a],
                             (long long)w->in[a]);

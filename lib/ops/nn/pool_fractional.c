@@ -30,8 +30,8 @@ static tn_status find_out(const tn__call *call, int size, fraction *f)
     const tn_value *given = &call->value[size], *ratio = given + 1;
     bool by_size = given->kind == TN_VALUE_DIMS && given->of.dims->count > 0;
     if (!by_size && ratio->kind != TN_VALUE_FLOATS)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: expected either {output_size} "
-                        "or {output_ratio}", name);
+        return tn__fail(TN_ERR_ARGUMENT, "%s: neither {output_size} nor "
+                        "{output_ratio} is given: give one of them", name);
     int count = by_size ? given->of.dims->count : ratio->count;
     if (count != 1 && count != f->count)
         return fail_list(name, by_size ? "output_size" : "output_ratio", count,
@@ -57,9 +57,10 @@ static tn_status take(const tn__call *call, const tn_tensor *x, fraction *f)
     const tn_dims_list *window = call->value[1].of.dims;
     char text[TN__SHAPE_TEXT];
     if (x->ndim != f->count + 1 && x->ndim != f->count + 2)
-        return tn__fail(TN_ERR_SHAPE, "%s: {input} %s is neither (N, C, ...) "
-                        "nor (C, ...) with %d dimensions that are pooled", name,
-                        tn__shape_text(text, x->ndim, x->shape), f->count);
+        return tn__fail(TN_ERR_SHAPE, "%s: {input} has shape %s; expected (N, "
+                        "C, ...) or (C, ...) with %d dimensions to pool after "
+                        "C", name, tn__shape_text(text, x->ndim, x->shape),
+                        f->count);
     if (window->count != 1 && window->count != f->count)
         return fail_list(name, "kernel_size", window->count, f->count);
     f->planes = 1;
@@ -74,9 +75,10 @@ static tn_status take(const tn__call *call, const tn_tensor *x, fraction *f)
     for (int a = 0; a < f->count; a++)
         if (f->window[a] < 1 || f->out[a] < 1 ||
             f->window[a] - 1 > f->in[a] - f->out[a])
-            return tn__fail(TN_ERR_SHAPE, "%s: %lld windows of size %lld do not "
-                            "fit into a dimension of size %lld: both are at "
-                            "least 1, and windows + window size - 1 is at most "
+            return tn__fail(TN_ERR_SHAPE, "%s: %lld windows of size %lld do "
+                            "not fit into a dimension of size %lld: the "
+                            "number of windows and their size must be at "
+                            "least 1, and number + size - 1 must not exceed "
                             "the dimension", name, (long long)f->out[a],
                             (long long)f->window[a], (long long)f->in[a]);
     return TN_OK;
@@ -98,9 +100,9 @@ static tn_tensor *samples_of(const tn__call *call, tn_tensor *x, int arg,
     if (given->ndim != 3 || given->shape[2] != f->count ||
         given->shape[0] * given->shape[1] != f->planes ||
         !tn_dtype_is_floating(given->dtype)) {
-        tn__fail(TN_ERR_SHAPE, "%s: {random_samples} %s of %s: expected %d "
-                 "floating numbers for each of %lld planes, as (N, C, %d)",
-                 call->op->name,
+        tn__fail(TN_ERR_SHAPE, "%s: {random_samples} has shape %s and dtype "
+                 "%s; expected %d floating numbers for each of the N * C = "
+                 "%lld planes, as (N, C, %d)", call->op->name,
                  tn__shape_text(text, given->ndim, given->shape),
                  tn_dtype_name(given->dtype), f->count, (long long)f->planes,
                  f->count);

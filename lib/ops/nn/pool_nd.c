@@ -22,8 +22,9 @@ tn_status tn__windows_list(const tn__call *call, int arg, int axes,
     char text[TN__SHAPE_TEXT];
     bool empty = !tn__call_has(call, arg) || given->count == 0;
     if (!empty && given->count != 1 && given->count != axes)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} %s is neither one number "
-                        "nor %d", call->op->name, call->op->arg[arg].name,
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} is %s; expected one "
+                        "number, or %d, one for each dimension", call->op->name,
+                        call->op->arg[arg].name,
                         tn__shape_text(text, given->count, given->dim), axes);
     for (int a = 0; a < axes; a++) {
         list[a] = empty ? (none ? none[a] : 0)
@@ -45,8 +46,8 @@ tn_status tn__windows_check_input(const tn__call *call, const tn_tensor *x,
     char text[TN__SHAPE_TEXT];
     if (x->ndim == axes + 1 || x->ndim == axes + 2)
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "%s: {input} %s has neither %d dimensions "
-                    "nor, with a batch, %d", call->op->name,
+    return tn__fail(TN_ERR_SHAPE, "%s: {input} has shape %s; expected %d "
+                    "dimensions, or %d with a batch", call->op->name,
                     tn__shape_text(text, x->ndim, x->shape), axes + 1,
                     axes + 2);
 }
@@ -57,14 +58,14 @@ static tn_status count_windows(const char *name, tn__windows *w, int a, bool up)
 {
     int64_t span = w->dilation[a] * (w->kernel[a] - 1) + 1;
     if (w->kernel[a] < 1 || w->stride[a] < 1 || w->dilation[a] < 1)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: {kernel_size} %lld, {stride} "
-                        "%lld, {dilation} %lld; all are at least 1", name,
-                        (long long)w->kernel[a], (long long)w->stride[a],
-                        (long long)w->dilation[a]);
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {kernel_size} is %lld, {stride} "
+                        "%lld and {dilation} %lld; expected at least 1 for "
+                        "each", name, (long long)w->kernel[a],
+                        (long long)w->stride[a], (long long)w->dilation[a]);
     if (w->pad[a] < 0 || w->pad[a] > span / 2)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: {padding} %lld is not between 0 "
-                        "and half of a window over %lld", name,
-                        (long long)w->pad[a], (long long)span);
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {padding} is %lld; expected 0 "
+                        "to half of the %lld elements that {kernel_size} spans",
+                        name, (long long)w->pad[a], (long long)span);
     int64_t room = w->in[a] + 2 * w->pad[a] - span;
     w->out[a] = room < 0 && !(up && room + w->stride[a] > 0)
                     ? 0
@@ -75,8 +76,8 @@ static tn_status count_windows(const char *name, tn__windows *w, int a, bool up)
         w->out[a]--;
     if (w->out[a] < 1 || w->in[a] < 1)
         return tn__fail(TN_ERR_SHAPE, "%s: {kernel_size} spans %lld elements, "
-                        "the padded {input} has %lld", name, (long long)span,
-                        (long long)(w->in[a] + 2 * w->pad[a]));
+                        "but the padded {input} has only %lld", name,
+                        (long long)span, (long long)(w->in[a] + 2 * w->pad[a]));
     return TN_OK;
 }
 

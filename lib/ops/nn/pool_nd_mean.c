@@ -223,8 +223,8 @@ tn_status tn__run_lp_pool(tn__call *call)
                         "tensors: convert it with tn_to_dtype",
                         call->op->name, tn_dtype_name(x->dtype));
     if (norm == 0)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: {norm_type} is 0",
-                        call->op->name);
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {norm_type} is 0; expected "
+                        "another number", call->op->name);
     if (tn__windows_check_input(call, x, axes) < 0 ||
         tn__windows_list(call, TN__ARG_LP_POOL2D_KERNEL_SIZE, axes, NULL,
                          kernel) < 0)

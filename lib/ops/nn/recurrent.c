@@ -26,7 +26,7 @@ tn_status tn__run_apart(tn__call *call)
         return TN_ERR_ARGUMENT;
     if (!x->ndim || size < 1 || (x->shape[dim] - 1) / size >= TN__OP_MAX_OUTPUTS)
         return tn__fail(TN_ERR_ARGUMENT, "apart: {size} %lld does not cut a "
-                        "dimension of size %lld into %d parts or fewer",
+                        "dimension of %lld elements into 1 to %d parts",
                         (long long)size,
                         (long long)(x->ndim ? x->shape[dim] : 0),
                         TN__OP_MAX_OUTPUTS);
@@ -66,8 +66,9 @@ tn_status tn__run_lstm_gates(tn__call *call)
                 gates->shape[last] == tn__size_mul(4, cell->shape[last]) &&
                 tn__shape_equal(last, gates->shape, last, cell->shape);
     if (!fits)
-        return tn__fail(TN_ERR_SHAPE, "lstm_gates: {gates} %s are not four of "
-                        "{cell} %s",
+        return tn__fail(TN_ERR_SHAPE, "lstm_gates: {gates} has shape %s; "
+                        "expected the shape of {cell} %s with a last "
+                        "dimension 4 times as large",
                         tn__shape_text(a, gates->ndim, gates->shape),
                         tn__shape_text(b, cell->ndim, cell->shape));
     tn_tensor *part[4], *out[2];
@@ -428,8 +429,9 @@ tn_status tn__run_lstm_sequence(tn__call *call)
     if (status < 0)
         return status;
     if (!is_uniform(&a))
-        return tn__fail(TN_ERR_DTYPE, "%s: tensors that are empty or of several "
-                        "dtypes: call lstm_layer", call->op->name);
+        return tn__fail(TN_ERR_DTYPE, "%s: the tensors are empty or differ in "
+                        "dtype, which this operator does not support: call "
+                        "lstm_layer", call->op->name);
     tn_device *device = a.x->storage->device;
     int64_t shape[] = {a.x->shape[0], a.x->shape[1], a.start.c->shape[1]};
     for (int i = 0; i < 2; i++)
@@ -482,8 +484,8 @@ static tn_status run_layer(tn__call *call, enum cell kind, int reverse_arg)
     if (status < 0)
         return status;
     if (a.x->shape[0] == 0)
-        return tn__fail(TN_ERR_SHAPE, "%s: {input} has no time steps",
-                        call->op->name);
+        return tn__fail(TN_ERR_SHAPE, "%s: {input} has no time steps; "
+                        "expected at least one", call->op->name);
     if (kind == LSTM && !a.w_hr && !tn__me.modes.autocast && is_uniform(&a))
         return run_whole(call, &a, tn__call_int(call, reverse_arg));
     a.transposed = tn_t(a.w_hh);

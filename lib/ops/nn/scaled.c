@@ -23,8 +23,8 @@ static tn_status check_matrices(const tn_tensor *a, const tn_tensor *b)
                             i ? "mat2" : "input",
                             tn_dtype_name(each[i]->dtype));
     if (a->ndim != 2 || b->ndim != 2 || a->shape[1] != b->shape[0])
-        return tn__fail(TN_ERR_SHAPE, "%s: {input} %s x {mat2} %s: expected "
-                        "two matrices whose inner sizes agree", name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {input} has shape %s and {mat2} "
+                        "%s; expected (n, k) and (k, m)", name,
                         tn__shape_text(first, a->ndim, a->shape),
                         tn__shape_text(second, b->ndim, b->shape));
     return TN_OK;
@@ -124,7 +124,8 @@ tn_status tn__run_scaled_mm(tn__call *call)
         return tn__fail(TN_ERR_DTYPE, "%s: {out_dtype} is %s; expected a "
                         "floating one", name, tn_dtype_name(dtype));
     if (bias && (bias->ndim != 1 || bias->shape[0] != shape[1]))
-        return tn__fail(TN_ERR_SHAPE, "%s: {bias} %s is not (%lld,)", name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {bias} has shape %s; expected "
+                        "(%lld,)", name,
                         tn__shape_text(text, bias->ndim, bias->shape),
                         (long long)shape[1]);
     if (bias && (!tn_dtype_is_floating(bias->dtype) || bias->dtype == TN_F64))

@@ -8,8 +8,9 @@ tn_status tn__taps_new(tn__taps *taps, int64_t in, int64_t out, int64_t reach)
     *taps = (tn__taps){.in = in, .out = out, .reach = (int)reach};
     int64_t count;
     if (__builtin_mul_overflow(out, reach, &count) || count > INT64_MAX / 16)
-        return tn__fail(TN_ERR_SHAPE, "%s: windows of %lld for each of %lld "
-                        "places", tn__op_outer("resample"), (long long)reach,
+        return tn__fail(TN_ERR_SHAPE, "%s: %lld numbers for each of %lld "
+                        "elements of the output are too many",
+                        tn__op_outer("resample"), (long long)reach,
                         (long long)out);
     size_t room = count ? (size_t)count : 1;
     taps->index = tn__alloc(room * sizeof *taps->index);
@@ -138,9 +139,9 @@ static tn_status check_tables(const char *name, const tn_tensor *x,
         (weight && (!tn__shape_equal(2, index->shape, weight->ndim,
                                      weight->shape) ||
                     weight->dtype != x->dtype || !weight->contiguous)))
-        return tn__fail(TN_ERR_SHAPE, "%s: tables %s of %s and %s of %s: "
-                        "expected two contiguous matrices, of int64 and of "
-                        "{input}'s dtype", name,
+        return tn__fail(TN_ERR_SHAPE, "%s: the tables are %s of %s and %s of "
+                        "%s; expected two contiguous matrices, the first of "
+                        "int64 and the second of the dtype of {input}", name,
                         tn__shape_text(a, index->ndim, index->shape),
                         tn_dtype_name(index->dtype),
                         weight ? tn__shape_text(b, weight->ndim, weight->shape)

@@ -11,13 +11,15 @@ static tn_status check_windows(const char *name, const tn_tensor *x, int dim,
     if (size < 0 || step < 1 || dilation < 1 ||
         __builtin_mul_overflow(dilation, size > 0 ? size - 1 : 0, &span) ||
         span >= (x->ndim ? x->shape[dim] : 1) + (size == 0))
-        return tn__fail(TN_ERR_ARGUMENT, "%s: {size} %lld, {step} %lld for a "
-                        "dimension of size %lld", name, (long long)size,
-                        (long long)step,
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {size} is %lld and {step} %lld "
+                        "for a dimension of %lld elements; expected windows "
+                        "that fit into it, and a {step} of at least 1", name,
+                        (long long)size, (long long)step,
                         (long long)(x->ndim ? x->shape[dim] : 1));
     if (x->ndim == TN_MAX_NDIM)
-        return tn__fail(TN_ERR_SHAPE, "%s: %d dimensions; at most %d", name,
-                        x->ndim + 1, TN_MAX_NDIM);
+        return tn__fail(TN_ERR_SHAPE, "%s: the result would have %d "
+                        "dimensions; expected at most %d", name, x->ndim + 1,
+                        TN_MAX_NDIM);
     return TN_OK;
 }
 
@@ -212,8 +214,9 @@ tn_status tn__run_windows_backward(tn__call *call)
         .step = tn__call_int(call, TN__ARG_WINDOWS_BACKWARD_STEP),
         .dilation = tn__call_int(call, TN__ARG_WINDOWS_BACKWARD_DILATION)};
     if (g->ndim < 2 || length < 0 || g->shape[g->ndim - 1] > INT32_MAX)
-        return tn__fail(TN_ERR_SHAPE, "%s: windows with %d dimensions, "
-                        "{length} %lld", s.name, g->ndim, (long long)length);
+        return tn__fail(TN_ERR_SHAPE, "%s: the windows have %d dimensions and "
+                        "{length} is %lld; expected at least 2 and 0", s.name,
+                        g->ndim, (long long)length);
     int ndim = g->ndim - 1;
     s.dim = tn__call_dim(call, TN__ARG_WINDOWS_BACKWARD_DIMENSION, ndim);
     if (s.dim < 0)
@@ -233,9 +236,10 @@ tn_status tn__run_windows_backward(tn__call *call)
     int64_t covered = size > 0 ? s.dilation * (size - 1) + 1 : 0;
     int64_t fit = (length - covered) / s.step + 1;
     if (g->shape[s.dim] > fit)
-        return tn__fail(TN_ERR_SHAPE, "%s: %lld windows, where %lld fit in "
-                        "{length} %lld", s.name, (long long)g->shape[s.dim],
-                        (long long)fit, (long long)length);
+        return tn__fail(TN_ERR_SHAPE, "%s: {input} has %lld windows, but "
+                        "{length} %lld has room for only %lld", s.name,
+                        (long long)g->shape[s.dim], (long long)length,
+                        (long long)fit);
     /* Windows of size 0 have no elements, so the sums are 0. */
     return size == 0 ? tn__fill(s.out, 0, s.name) : sum_windows(&s);
 }
@@ -264,12 +268,13 @@ static tn_status take_lists(const tn__call *call, int first,
         int64_t pad = list[PADDING].dim[a], step = list[STRIDE].dim[a];
         int64_t room = size[a] + 2 * pad - d * (k - 1) - 1;
         if (k < 1 || d < 1 || pad < 0 || step < 1 || room < 0)
-            return tn__fail(TN_ERR_ARGUMENT, "%s: {kernel_size} %lld, "
-                            "{dilation} %lld, {padding} %lld, {stride} %lld "
-                            "for a dimension of size %lld", call->op->name,
-                            (long long)k,
-                            (long long)d, (long long)pad, (long long)step,
-                            (long long)size[a]);
+            return tn__fail(TN_ERR_ARGUMENT, "%s: {kernel_size} is %lld, "
+                            "{dilation} %lld, {padding} %lld and {stride} "
+                            "%lld for a dimension of %lld elements; expected "
+                            "at least 1, 1, 0 and 1, and a kernel that fits "
+                            "into the padded dimension", call->op->name,
+                            (long long)k, (long long)d, (long long)pad,
+                            (long long)step, (long long)size[a]);
         out->dim[a] = room / step + 1;
     }
     return TN_OK;

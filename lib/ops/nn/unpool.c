@@ -11,13 +11,14 @@ static tn_status unpooled_axis(const char *name, tn__windows *w, int k,
     int64_t kernel = w->kernel[k], stride = w->stride[k], pad = w->pad[k];
     int64_t size;
     if (kernel < 1 || stride < 1 || pad < 0)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: {kernel_size} %lld, {stride} "
-                        "%lld, {padding} %lld; the first two are at least 1, "
-                        "{padding} at least 0", name, (long long)kernel,
-                        (long long)stride, (long long)pad);
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {kernel_size} is %lld, {stride} "
+                        "%lld and {padding} %lld; expected at least 1, 1 and 0",
+                        name, (long long)kernel, (long long)stride,
+                        (long long)pad);
     if (__builtin_mul_overflow(w->in[k] - 1, stride, &size) ||
         size > (int64_t)1 << 62)
-        return tn__fail(TN_ERR_SHAPE, "%s: an output of %lld times %lld", name,
+        return tn__fail(TN_ERR_SHAPE, "%s: an output of %lld times %lld "
+                        "elements in a dimension is too large", name,
                         (long long)w->in[k], (long long)stride);
     size += kernel - 2 * pad;
     if (given && (*given <= size - stride || *given >= size + stride))
@@ -31,7 +32,8 @@ static tn_status unpooled_axis(const char *name, tn__windows *w, int k,
                         (long long)(size + stride - 1));
     w->out[k] = given ? *given : size;
     if (w->out[k] < 1)
-        return tn__fail(TN_ERR_SHAPE, "%s: an output of size %lld", name,
+        return tn__fail(TN_ERR_SHAPE, "%s: the output would have %lld "
+                        "elements in a dimension; expected at least 1", name,
                         (long long)w->out[k]);
     return TN_OK;
 }
@@ -60,8 +62,9 @@ static tn_status unpooled_size(const tn__call *call, const tn_tensor *x,
                                     ? call->value[output_size].of.dims
                                     : NULL;
     if (given && given->count != axes && given->count != x->ndim)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: {output_size} %s for {input} %s",
-                        call->op->name,
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {output_size} is %s for {input} "
+                        "%s; expected one number for each dimension, or for "
+                        "each one that is unpooled", call->op->name,
                         tn__shape_text(a, given->count, given->dim),
                         tn__shape_text(b, x->ndim, x->shape));
     for (int k = 0; k < axes && status >= 0; k++) {

@@ -21,8 +21,8 @@ tn_status tn__window_divisor(const tn__call *call, int arg, int64_t *divisor)
 {
     *divisor = tn__call_has(call, arg) ? tn__call_int(call, arg) : 0;
     if (tn__call_has(call, arg) && *divisor == 0)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: {divisor_override} is 0",
-                        call->op->name);
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {divisor_override} is 0; "
+                        "expected another number", call->op->name);
     return TN_OK;
 }
 

@@ -20,8 +20,8 @@ static tn_status check_weights(tn_tensor *w, int64_t wanted)
         return tn_error_code();
     if (wrong)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "multinomial: {input} has weights below 0, infinite or "
-                        "NaN");
+                        "multinomial: {input} has weights below 0, infinite "
+                        "or NaN; expected finite numbers of 0 or greater");
     if (fewest < wanted)
         return tn__fail(TN_ERR_ARGUMENT,
                         "multinomial: a row of {input} has %lld weights above "
@@ -45,7 +45,8 @@ tn_status tn__run_multinomial(tn__call *call)
     char shape[TN__SHAPE_TEXT];
     if (w->ndim < 1 || w->ndim > 2 || !w->shape[w->ndim - 1])
         return tn__fail(TN_ERR_SHAPE,
-                        "multinomial: {input} %s is not (C) or (N, C)",
+                        "multinomial: {input} has shape %s; expected (C) or "
+                        "(N, C) with a C of at least 1",
                         tn__shape_text(shape, w->ndim, w->shape));
     if (count < 1)
         return tn__fail(TN_ERR_ARGUMENT,

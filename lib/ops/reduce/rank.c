@@ -211,8 +211,8 @@ static tn_tensor *parts_of(const tn__call *call, const tn_tensor *x)
     const char *name = call->op->name;
     char text[TN__SHAPE_TEXT];
     if (q && q->ndim > 1) {
-        tn__fail(TN_ERR_SHAPE, "%s: {q} %s is neither a number nor a list",
-                 name, tn__shape_text(text, q->ndim, q->shape));
+        tn__fail(TN_ERR_SHAPE, "%s: {q} has shape %s; expected one number or "
+                 "a 1-d tensor", name, tn__shape_text(text, q->ndim, q->shape));
         return NULL;
     }
     if (q) {

@@ -153,9 +153,9 @@ tn_status tn__run_sort_first(tn__call *call)
     if (keep < 0)
         keep = size;
     if (keep > size)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: {k} %lld of a dimension of size "
-                        "%lld", tn__op_outer("sort"), (long long)keep,
-                        (long long)size);
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {k} is %lld; expected at most "
+                        "%lld, the size of the dimension", tn__op_outer("sort"),
+                        (long long)keep, (long long)size);
     tn_tensor *out = output(call, x, x->dtype, dim, keep);
     tn_tensor *index = out ? output(call, x, TN_I64, dim, keep) : NULL;
     if (!index)
@@ -236,7 +236,8 @@ tn_status tn__run_topk(tn__call *call)
     int64_t k = tn__call_int(call, TN__ARG_TOPK_K);
     tn_tensor *out[2];
     if (k < 0)
-        return tn__fail(TN_ERR_ARGUMENT, "topk: {k} is %lld", (long long)k);
+        return tn__fail(TN_ERR_ARGUMENT, "topk: {k} is %lld; expected 0 or "
+                        "greater", (long long)k);
     return give_both(call,
                      first_of(tn__call_tensor(call, TN__ARG_TOPK_INPUT),
                               tn__call_int(call, TN__ARG_TOPK_DIM),

@@ -21,15 +21,16 @@ static tn_status find_line(const tn__call *call, int first, int ndim,
 {
     int64_t offset = tn__call_int(call, first);
     if (ndim < 2)
-        return tn__fail(TN_ERR_SHAPE, "%s: {input} has %d dimensions; a "
-                        "{diagonal} has 2", call->op->name, ndim);
+        return tn__fail(TN_ERR_SHAPE, "%s: {input} has %d dimensions; "
+                        "expected at least 2", call->op->name, ndim);
     l->dim1 = tn__call_dim(call, first + 1, ndim);
     l->dim2 = l->dim1 < 0 ? -1 : tn__call_dim(call, first + 2, ndim);
     if (l->dim2 < 0)
         return TN_ERR_ARGUMENT;
     if (l->dim1 == l->dim2)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: {dim1} and {dim2} are both %d",
-                        call->op->name, l->dim1);
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {dim1} and {dim2} are both %d; "
+                        "expected two different dimensions", call->op->name,
+                        l->dim1);
     int64_t rows = shape[l->dim1], columns = shape[l->dim2];
     if (offset >= 0)
         columns -= offset;
@@ -97,8 +98,8 @@ tn_status tn__run_diagonal_backward(tn__call *call)
     view_line(out, &l, &view);
     if (!tn__shape_equal(x->ndim, x->shape, view.ndim, view.shape)) {
         char text[TN__SHAPE_TEXT], whole[TN__SHAPE_TEXT];
-        return tn__fail(TN_ERR_SHAPE, "diagonal_backward: {input} %s is not "
-                        "such a diagonal of %s",
+        return tn__fail(TN_ERR_SHAPE, "diagonal_backward: {input} has shape "
+                        "%s, which is not that of this diagonal of a tensor %s",
                         tn__shape_text(text, x->ndim, x->shape),
                         tn__shape_text(whole, size->count, size->dim));
     }
@@ -242,9 +243,9 @@ static tn_status triangle_indices(tn__call *call, bool lower)
     int64_t columns = tn__call_int(call, TN__ARG_TRIL_INDICES_COL);
     int64_t offset = tn__call_int(call, TN__ARG_TRIL_INDICES_OFFSET);
     if (rows < 0 || columns < 0 || rows > most || columns > most)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: {row} %lld, {col} %lld: from 0 "
-                        "to 2^31 are allowed", call->op->name, (long long)rows,
-                        (long long)columns);
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {row} is %lld and {col} %lld; "
+                        "expected 0 to 2^31 - 1 for each", call->op->name,
+                        (long long)rows, (long long)columns);
     offset = offset > most ? most : offset < -most ? -most : offset;
     int64_t count =
         lower ? elements_below(rows, columns, offset)
@@ -317,9 +318,9 @@ static tn_status check_part(const tn__call *call, const tn_tensor *part,
         return tn_error_code();
     if (tn__shape_equal(part->ndim, part->shape, src->ndim, src->shape))
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "%s: {src} %s does not have the shape %s of "
-                    "what it takes the place of", call->op->name,
-                    tn__shape_text(a, src->ndim, src->shape),
+    return tn__fail(TN_ERR_SHAPE, "%s: {src} has shape %s; expected %s, the "
+                    "shape of the part of {input} that it replaces",
+                    call->op->name, tn__shape_text(a, src->ndim, src->shape),
                     tn__shape_text(b, part->ndim, part->shape));
 }
 

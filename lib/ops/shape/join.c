@@ -31,7 +31,7 @@ static tn_status fail_cat(tn_tensor *const *x, int at, int k, int dim)
     char first[TN__SHAPE_TEXT], other[TN__SHAPE_TEXT];
     const tn_tensor *a = x[at], *b = x[k];
     return tn__fail(TN_ERR_SHAPE, "cat: {tensors[%d]} %s differs from "
-                    "{tensors[%d]} %s outside {dim} %d", k,
+                    "{tensors[%d]} %s in a dimension other than {dim} %d", k,
                     tn__shape_text(other, b->ndim, b->shape), at,
                     tn__shape_text(first, a->ndim, a->shape), dim);
 }
@@ -120,8 +120,9 @@ tn_status tn__run_slice_backward(tn__call *call)
         return TN_ERR_ARGUMENT;
     if (!is_slice(x, size, dim, start, step)) {
         char part[TN__SHAPE_TEXT], whole[TN__SHAPE_TEXT];
-        return tn__fail(TN_ERR_SHAPE, "slice_backward: {input} %s is not a "
-                        "slice, from %lld by %lld, of {dim} %d of %s",
+        return tn__fail(TN_ERR_SHAPE, "slice_backward: {input} has shape %s, "
+                        "which is not that of the slice from %lld in steps of "
+                        "%lld along {dim} %d of a tensor %s",
                         tn__shape_text(part, x->ndim, x->shape),
                         (long long)start, (long long)step, dim,
                         tn__shape_text(whole, size->count, size->dim));

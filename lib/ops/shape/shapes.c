@@ -76,8 +76,8 @@ tn_status tn__run_unflatten(tn__call *call)
         known *= shape.dim[unknown];
     }
     if (known != x->shape[dim])
-        return tn__fail(TN_ERR_SHAPE, "unflatten: {sizes} %s do not make up "
-                        "{dim} %d of size %lld",
+        return tn__fail(TN_ERR_SHAPE, "unflatten: {sizes} is %s; expected "
+                        "numbers whose product is the size of {dim} %d, %lld",
                         tn__shape_text(text, sizes->count, sizes->dim), dim,
                         (long long)x->shape[dim]);
     return tn__give(call, tn_reshape(x, shape));
@@ -98,9 +98,10 @@ tn_status tn__run_sum_to_size(tn__call *call)
     }
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
     if (!fits)
-        return tn__fail(TN_ERR_SHAPE, "sum_to_size: {size:}%s does not "
-                        "broadcast to %s", tn__shape_text(a, size->count,
-                        size->dim), tn__shape_text(b, x->ndim, x->shape));
+        return tn__fail(TN_ERR_SHAPE, "sum_to_size: {size} %s does not "
+                        "broadcast to the shape of {input}, %s",
+                        tn__shape_text(a, size->count, size->dim),
+                        tn__shape_text(b, x->ndim, x->shape));
     /* A 0-d result goes through sum even if x is 0-d, so that integers become
      * int64. */
     if (over.count || !size->count)
@@ -118,8 +119,9 @@ tn_status tn__run_movedim(tn__call *call)
     tn_dims_list order = {x->ndim, {0}};
     uint32_t moved = 0, taken = 0;
     if (from->count != to->count)
-        return tn__fail(TN_ERR_ARGUMENT, "movedim: %d dimensions of {source}, "
-                        "%d of {destination}", from->count, to->count);
+        return tn__fail(TN_ERR_ARGUMENT, "movedim: {source} has %d dimensions "
+                        "and {destination} %d; expected the same number",
+                        from->count, to->count);
     for (int k = 0; k < from->count; k++) {
         int a = tn__shape_dim(x->ndim, from->dim[k]);
         int b = tn__shape_dim(x->ndim, to->dim[k]);
@@ -222,13 +224,15 @@ static tn_status repeat(tn__call *call, tn_tensor *x,
     int lead = times->count - x->ndim;
     if (lead < 0)
         return tn__fail(TN_ERR_SHAPE, "%s: {%s} has %d numbers for a tensor "
-                        "of %d dimensions", call->op->name,
-                        call->op->arg[1].name, times->count, x->ndim);
+                        "of %d dimensions; expected at least one for each",
+                        call->op->name, call->op->arg[1].name, times->count,
+                        x->ndim);
     for (int d = 0; d < times->count; d++) {
         size.dim[d] = d < lead ? 1 : x->shape[d - lead];
         if (times->dim[d] < 0)
-            return tn__fail(TN_ERR_ARGUMENT, "%s: negative among {%s} %s",
-                            call->op->name, call->op->arg[1].name,
+            return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} is %s; expected only "
+                            "numbers of 0 or greater", call->op->name,
+                            call->op->arg[1].name,
                             tn__shape_text(text, times->count, times->dim));
     }
     x = tn_reshape(x, size);
@@ -283,8 +287,8 @@ tn_status tn__run_repeat_interleave(tn__call *call)
     if (dim < 0)
         return tn_error_code();
     if (times < 0)
-        return tn__fail(TN_ERR_ARGUMENT, "repeat_interleave: {repeats} %lld",
-                        (long long)times);
+        return tn__fail(TN_ERR_ARGUMENT, "repeat_interleave: {repeats} is "
+                        "%lld; expected 0 or greater", (long long)times);
     return tn__give(call, repeated(x, dim, times, true));
 }
 
@@ -297,7 +301,8 @@ static tn_tensor *spread_numbers(const int64_t *times, int64_t count,
     for (int64_t k = 0; k < count; k++) {
         if (times[k] < 0) {
             tn__fail(TN_ERR_ARGUMENT, "repeat_interleave: {repeats}[%lld] is "
-                     "%lld", (long long)k, (long long)times[k]);
+                     "%lld; expected 0 or greater", (long long)k,
+                     (long long)times[k]);
             return NULL;
         }
         if (__builtin_add_overflow(total, times[k], &total) ||
@@ -334,8 +339,9 @@ tn_status tn__run_repeat_interleave_by(tn__call *call)
     int64_t count = x->shape[dim];
     char text[TN__SHAPE_TEXT];
     if (by->ndim > 1 || (by->numel != 1 && by->numel != count))
-        return tn__fail(TN_ERR_SHAPE, "repeat_interleave: {repeats} %s does "
-                        "not have one number for each of the %lld slices",
+        return tn__fail(TN_ERR_SHAPE, "repeat_interleave: {repeats} has shape "
+                        "%s; expected one number, or one for each of the %lld "
+                        "elements of the dimension",
                         tn__shape_text(text, by->ndim, by->shape),
                         (long long)count);
     by = tn_contiguous(tn_to_dtype(
@@ -430,7 +436,8 @@ tn_status tn__run_roll(tn__call *call)
         if (out)
             out = tn_reshape(rolled(out, shifts->dim[0], 0), size_of(x));
     } else if (dims->count != shifts->count) {
-        return tn__fail(TN_ERR_ARGUMENT, "roll: %d {shifts} for %d {dims}",
+        return tn__fail(TN_ERR_ARGUMENT, "roll: {shifts} has %d numbers and "
+                        "{dims} %d; expected one for each dimension",
                         shifts->count, dims->count);
     }
     for (int k = 0; k < dims->count && out; k++)

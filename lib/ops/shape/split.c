@@ -10,8 +10,8 @@ static tn_status add_part(tn__call *call, tn_tensor *part)
     if (!part)
         return tn_error_code();
     if (call->out_count == TN__OP_MAX_OUTPUTS)
-        return tn__fail(TN_ERR_UNSUPPORTED, "%s: more than %d results",
-                        call->op->name, TN__OP_MAX_OUTPUTS);
+        return tn__fail(TN_ERR_UNSUPPORTED, "%s: the result has more than %d "
+                        "parts, the limit", call->op->name, TN__OP_MAX_OUTPUTS);
     call->out[call->out_count++] = part;
     return TN_OK;
 }
@@ -22,7 +22,8 @@ static int dim_of(const tn__call *call, int i, const tn_tensor *x)
 {
     if (x->ndim > 0)
         return tn__call_dim(call, i, x->ndim);
-    tn__fail(TN_ERR_SHAPE, "%s: {input} has no dimension", call->op->name);
+    tn__fail(TN_ERR_SHAPE, "%s: {input} has no dimensions; expected at least "
+             "one", call->op->name);
     return -1;
 }
 
@@ -50,9 +51,9 @@ tn_status tn__run_split(tn__call *call)
     if (dim < 0)
         return tn_error_code();
     if (size < 0 || (size == 0 && x->shape[dim] > 0))
-        return tn__fail(TN_ERR_ARGUMENT, "split: {split_size} %lld for a "
-                        "dimension of size %lld", (long long)size,
-                        (long long)x->shape[dim]);
+        return tn__fail(TN_ERR_ARGUMENT, "split: {split_size} is %lld for a "
+                        "dimension of size %lld; expected at least 1",
+                        (long long)size, (long long)x->shape[dim]);
     return split_evenly(call, x, dim, size ? size : 1);
 }
 
@@ -64,8 +65,8 @@ tn_status tn__run_chunk(tn__call *call)
     if (dim < 0)
         return tn_error_code();
     if (chunks < 1)
-        return tn__fail(TN_ERR_ARGUMENT, "chunk: %lld {chunks}",
-                        (long long)chunks);
+        return tn__fail(TN_ERR_ARGUMENT, "chunk: {chunks} is %lld; expected "
+                        "at least 1", (long long)chunks);
     int64_t size = x->shape[dim] / chunks + (x->shape[dim] % chunks != 0);
     return split_evenly(call, x, dim, size ? size : 1);
 }
@@ -114,8 +115,8 @@ static tn_status split_sections(tn__call *call, tn_tensor *x, int dim,
                                 int64_t sections)
 {
     if (sections < 1)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: %lld {sections}", call->op->name,
-                        (long long)sections);
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {sections} is %lld; expected at "
+                        "least 1", call->op->name, (long long)sections);
     int64_t each = x->shape[dim] / sections, more = x->shape[dim] % sections;
     int64_t at = 0;
     for (int64_t k = 0; k < sections; k++) {
@@ -173,9 +174,9 @@ tn_status tn__run_tensor_split_by(tn__call *call)
     if (dim < 0)
         return tn_error_code();
     if (by->dtype != TN_I64 || by->ndim > 1 || by->numel >= TN__OP_MAX_OUTPUTS)
-        return tn__fail(TN_ERR_ARGUMENT, "tensor_split: "
-                        "{indices_or_sections:indices} are an int64 number or "
-                        "a list of fewer than %d", TN__OP_MAX_OUTPUTS);
+        return tn__fail(TN_ERR_ARGUMENT, "tensor_split: {indices_or_sections} "
+                        "must be an int64 tensor of one number, or a 1-d one "
+                        "of fewer than %d", TN__OP_MAX_OUTPUTS);
     int64_t index[TN__OP_MAX_OUTPUTS];
     if (tn_tensor_to_array(by, index, (size_t)by->numel * sizeof *index) < 0)
         return tn_error_code();
@@ -196,7 +197,7 @@ static tn_status split_along(tn__call *call, int dim, int least)
         return split_at(call, x, dim, by->of.dims->dim, by->of.dims->count);
     if (by->of.i < 1 || x->shape[dim] % by->of.i != 0)
         return tn__fail(TN_ERR_ARGUMENT, "%s: {dim} %d of size %lld does not "
-                        "divide into %lld", call->op->name, dim,
+                        "divide into %lld equal parts", call->op->name, dim,
                         (long long)x->shape[dim], (long long)by->of.i);
     return split_sections(call, x, dim, by->of.i);
 }
@@ -321,7 +322,8 @@ static tn_status join(tn__call *call, int ndim, int dim, bool columns)
     tn_tensor *const *x = call->value[0].of.tensors;
     int count = call->value[0].count;
     if (count < 1)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: no {tensors}", call->op->name);
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {tensors} is an empty list; "
+                        "expected at least one tensor", call->op->name);
     tn_tensor **part = tn__alloc_many(count, sizeof *part);
     if (!part)
         return TN_ERR_MEMORY;

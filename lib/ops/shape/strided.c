@@ -35,12 +35,14 @@ static tn_status read_strided(const tn__call *call, const tn_tensor *x,
     const tn_dims_list *step = call->value[first + 1].of.dims;
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
     if (size->count != step->count)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: {size} %s, {stride} %s", name,
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {size} is %s and {stride} %s; "
+                        "expected the same number of dimensions", name,
                         tn__shape_text(a, size->count, size->dim),
                         tn__shape_text(b, step->count, step->dim));
     for (int d = 0; d < size->count; d++)
         if (size->dim[d] < 0)
-            return tn__fail(TN_ERR_SHAPE, "%s: {size} %s is negative", name,
+            return tn__fail(TN_ERR_SHAPE, "%s: {size} is %s; expected only "
+                            "numbers of 0 or greater", name,
                             tn__shape_text(a, size->count, size->dim));
     int64_t offset = tn__call_has(call, first + 2)
                          ? tn__call_int(call, first + 2)
@@ -125,13 +127,15 @@ tn_status tn__run_as_strided_scatter(tn__call *call)
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
     if (!tn__shape_equal(src->ndim, src->shape, v.size->count, v.size->dim))
         return tn__fail(TN_ERR_SHAPE,
-                        "as_strided_scatter: {src} has shape %s, {size} is %s",
+                        "as_strided_scatter: {src} has shape %s and {size} is "
+                        "%s; expected both to be equal",
                         tn__shape_text(a, src->ndim, src->shape),
                         tn__shape_text(b, v.size->count, v.size->dim));
     if (tn__shape_repeats(v.size->count, v.size->dim, v.stride.dim))
         return tn__fail(TN_ERR_ARGUMENT,
                         "as_strided_scatter: with {size} %s and {stride} %s "
-                        "several elements of {src} fall into one place",
+                        "several elements of {src} would be written to the "
+                        "same element of {input}",
                         tn__shape_text(a, v.size->count, v.size->dim),
                         tn__shape_text(b, v.stride.count, v.stride.dim));
     status = tn__check_same_dtype("as_strided_scatter", x, "input", src,

@@ -272,8 +272,9 @@ tn_status tn__run_unsqueeze(tn__call *call)
     if (dim < 0)
         return TN_ERR_ARGUMENT;
     if (x->ndim == TN_MAX_NDIM)
-        return tn__fail(TN_ERR_SHAPE, "unsqueeze: %d dimensions; at most %d",
-                        x->ndim + 1, TN_MAX_NDIM);
+        return tn__fail(TN_ERR_SHAPE, "unsqueeze: the result would have %d "
+                        "dimensions; expected at most %d", x->ndim + 1,
+                        TN_MAX_NDIM);
     frame f = frame_of(x);
     for (int d = f.ndim++; d > dim; d--) {
         f.shape[d] = f.shape[d - 1];
@@ -334,7 +335,8 @@ tn_status tn__run_select(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_SELECT_INPUT);
     if (x->ndim == 0)
-        return tn__fail(TN_ERR_SHAPE, "select: {input} has no dimension");
+        return tn__fail(TN_ERR_SHAPE, "select: {input} has no dimensions; "
+                        "expected at least one");
     int dim = tn__call_dim(call, TN__ARG_SELECT_DIM, x->ndim);
     if (dim < 0)
         return TN_ERR_ARGUMENT;
@@ -355,7 +357,8 @@ tn_status tn__run_narrow(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_NARROW_INPUT);
     if (x->ndim == 0)
-        return tn__fail(TN_ERR_SHAPE, "narrow: {input} has no dimension");
+        return tn__fail(TN_ERR_SHAPE, "narrow: {input} has no dimensions; "
+                        "expected at least one");
     int dim = tn__call_dim(call, TN__ARG_NARROW_DIM, x->ndim);
     if (dim < 0)
         return TN_ERR_ARGUMENT;
@@ -407,7 +410,8 @@ tn_status tn__run_slice(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_SLICE_INPUT);
     if (x->ndim == 0)
-        return tn__fail(TN_ERR_SHAPE, "slice: {input} has no dimension");
+        return tn__fail(TN_ERR_SHAPE, "slice: {input} has no dimensions; "
+                        "expected at least one");
     int dim = tn__call_dim(call, TN__ARG_SLICE_DIM, x->ndim);
     if (dim < 0)
         return TN_ERR_ARGUMENT;
