@@ -333,7 +333,7 @@ int main(void)
     refused("1,,2\n", "line 1, column 2: an empty cell: give .empty, such as "
                        ".empty = NAN, for its value");
     refused("1 2\n", "line 1, column 1: not a number: \"1 2\"");
-    refused("\n\n", "no rows");
+    refused("\n\n", "the file has no rows of data");
     const char zero[] = "1,2\n3,4\0,5\n6,7\n";
     FILE *file = fopen(path, "w");
     fwrite(zero, 1, sizeof zero - 1, file);

@@ -421,7 +421,7 @@ static void check_composites(void)
             "feature, the first size of weight (4, 3)");
     refused(tn_hstack(((tn_tensor *[]){x, x, tn_ones(tn_dims(3, 3))}), 3),
             TN_ERR_SHAPE, "hstack: tensors[2] (3, 3) differs from "
-            "tensors[0] (2, 3) outside dim 1");
+            "tensors[0] (2, 3) in a dimension other than dim 1");
     refused(tn_scaled_dot_product_attention(q, k, k, x), TN_ERR_SHAPE,
             "scaled_dot_product_attention: attn_mask has shape (2, 3); "
             "expected one that broadcasts to (..., queries, keys), here (2, 5, "
