@@ -281,6 +281,21 @@ function place(text)
     return place_of[text]
 }
 
+# The names of all arguments and options, each once and ended by a NUL.
+function write_names(    l, i, n, text, seen)
+{
+    for (l = 1; l <= count; l++) {
+        n = split_arguments(given[l] (options[l] == "" ? "" : \
+                            (given[l] == "" ? "" : ", ") options[l]))
+        for (i = 1; i <= n; i++)
+            if (!(what[i] in seen)) {
+                seen[what[i]] = 1
+                text = text "\n    \"" what[i] "\\0\""
+            }
+    }
+    print "\nstatic const char all_names[] =" text ";" >source
+}
+
 function write_source(    l, i, n, table, names, kinds, call, op, rows, at)
 {
     print "/* Made from layers.def by generate.awk. */" >source
@@ -321,6 +336,7 @@ function write_source(    l, i, n, table, names, kinds, call, op, rows, at)
     print "};" >source
     print "static const char *const texts = (const char *)&all_texts;" >source
     print "_Static_assert(sizeof all_texts < 65536, \"\");" >source
+    write_names()
     printf "\nstatic const tn__nn_row rows[] = {\n%s};\n", rows >source
     for (l = 1; l <= count; l++) {
         read_options(l)

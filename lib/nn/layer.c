@@ -140,10 +140,21 @@ TN__NN_SMALL static bool check_kernel(const tn__nn_row *row,
 
 /* ---- checks ------------------------------------------------------------- */
 
+/* Returns the name of a setting as a string constant, since an error keeps the
+ * pointer to the name of its argument. */
+TN__NN_SMALL static const char *constant_name(const tn__nn_setting *s)
+{
+    const char *name = all_names;
+    while (*name && strcmp(name, s->name) != 0)
+        name += strlen(name) + 1;
+    return *name ? name : NULL;
+}
+
 TN__NN_SMALL static bool refuse(const tn__nn_row *row, const tn__nn_setting *s,
                                 const char *value, const char *wanted)
 {
-    tn_error_refuse_argument(TN_ERR_ARGUMENT, texts + row->name, s->name,
+    tn_error_refuse_argument(TN_ERR_ARGUMENT, texts + row->name,
+                             constant_name(s),
                              "%s is %s; expected %s", s->name, value, wanted);
     return false;
 }
@@ -235,7 +246,7 @@ TN__NN_SMALL static bool check_either(const tn__nn_row *row,
     if (has_a != has_b)
         return true;
     tn_error_refuse_argument(
-        TN_ERR_ARGUMENT, texts + row->name, has_a ? b->name : a->name,
+        TN_ERR_ARGUMENT, texts + row->name, constant_name(has_a ? b : a),
         has_a ? "give %s or %s, not both" : "expected %s or %s", a->name,
         b->name);
     return false;
