@@ -159,6 +159,18 @@ TN__NN_SMALL static bool refuse(const tn__nn_row *row, const tn__nn_setting *s,
     return false;
 }
 
+/* Checks that the arguments that are plain integers were given. TN_NONE_INT
+ * leaves out sizes and options only. */
+TN__NN_SMALL static bool check_given(const tn__nn_row *row,
+                                     const tn__nn_layer *layer)
+{
+    const char *kind = texts + row->kinds;
+    for (int i = 0; kind[i]; i++)
+        if (kind[i] == 'i' && layer->setting[i].value.kind == TN_VALUE_NONE)
+            return refuse(row, &layer->setting[i], "none", "a number");
+    return true;
+}
+
 /* Stores number i of the setting s in *to. Returns false if s has no number
  * i. */
 TN__NN_SMALL static bool number_at(const tn__nn_setting *s, int i, double *to)
@@ -372,7 +384,8 @@ TN__NN_SMALL static bool fill(tn__nn_layer *layer, const tn__nn_row *row,
     layer->row = row;
     layer->op = texts[row->op] ? tn_op_find(texts + row->op) : NULL;
     read_arguments(layer, row, arguments);
-    if (!check_kernel(row, layer, own) || !join_axes(layer, row))
+    if (!check_given(row, layer) || !check_kernel(row, layer, own) ||
+        !join_axes(layer, row))
         return false;
     for (int i = 0; row->options && i < row->options->option_count; i++)
         if (!read_option(layer, &row->options->option[i], own))

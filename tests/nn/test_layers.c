@@ -146,6 +146,8 @@ static void test_losses(void)
 
 static void test_inputs(void)
 {
+    refused(tn_nn_cross_map_lrn2d(TN_NONE_INT),
+            "nn_cross_map_lrn2d: size is none; expected a number");
     tn_tensor *x = tn_randn(tn_dims(2, 3, 4)), *places = NULL;
     refused(tn_forward(tn_nn_mse_loss(), x),
             "MSELoss: 1 input is given, but its signature is \"input, target -> "
