@@ -356,7 +356,7 @@ static bool compares(const char *name, const uint64_t v[3], bool *holds)
 }
 
 /* Computes what the instruction stores in %d for the operands v. Returns false
- * if it is not implemented here. */
+ * for an instruction whose name is unknown. */
 static bool meaning(const char *name, const uint64_t v[3], unsigned length,
                     uint64_t *d)
 {
