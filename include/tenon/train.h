@@ -162,8 +162,8 @@ TN_OPTIONS_STRUCT(tn_evaluate, TN_EVALUATE_OPTIONS_LIST);
 /* Evaluates module on one epoch of loader, in eval mode and without gradients.
  * The options are those of tn_train; loss may be NULL if there are metrics.
  * Resets the metrics and updates them with all batches. Returns the mean loss
- * per sample, or, without a loss, the value of the first metric. Returns NAN
- * with an error on failure. */
+ * per sample, or, without a loss, the value of the first metric. Afterwards each
+ * layer is in the mode in which it was. Returns NAN with an error on failure. */
 TN_API double tn_evaluate_with(tn_module *module, tn_loader *loader,
                                const tn_evaluate_options *options);
 

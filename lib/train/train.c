@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <tenon/autocast.h>
 #include <tenon/autograd.h>
@@ -98,15 +99,68 @@ static tn_dtype cast_of(tn_dtype wanted)
     return wanted ? wanted : tn_autocast_dtype();
 }
 
+/* The training modes of a module and of all modules below it, in the order of
+ * tn_module_walk. A layer that the caller has set to eval mode stays in it. */
+typedef struct modes {
+    bool *training; /* owned */
+    size_t count, at;
+} modes;
+
+static void count_module(tn_module *module, const char *path, void *context)
+{
+    (void)module, (void)path;
+    ((modes *)context)->count++;
+}
+
+static void save_mode(tn_module *module, const char *path, void *context)
+{
+    (void)path;
+    modes *m = context;
+    m->training[m->at++] = module->training;
+}
+
+static void restore_mode(tn_module *module, const char *path, void *context)
+{
+    (void)path;
+    modes *m = context;
+    module->training = m->training[m->at++];
+}
+
+/* Sets all modules to eval mode. Returns false with TN_ERR_MEMORY if memory runs
+ * out; nothing is changed then. */
+static bool begin_eval(tn_module *module, modes *m)
+{
+    *m = (modes){0};
+    tn_module_walk(module, count_module, m);
+    m->training = malloc(m->count * sizeof *m->training);
+    if (!m->training) {
+        tn_error_refuse_argument(TN_ERR_MEMORY, "evaluate", NULL,
+                                 "no memory for the modes of %zu modules",
+                                 m->count);
+        return false;
+    }
+    tn_module_walk(module, save_mode, m);
+    tn_module_train(module, false);
+    return true;
+}
+
+static void end_eval(tn_module *module, modes *m)
+{
+    m->at = 0;
+    tn_module_walk(module, restore_mode, m);
+    free(m->training);
+}
+
 /* Evaluates module on one epoch. Returns the mean loss, or 0 without a loss. */
 static double evaluate(tn_module *module, tn_loader *loader,
                        const tn_evaluate_options *o)
 {
-    bool training = module->training;
+    modes before;
+    if (!begin_eval(module, &before))
+        return NAN;
     tn_scope *scope = tn_scope_open();
     tn_metric *mean = tn_metric_mean();
     reset_metrics(o->metrics);
-    tn_module_train(module, false);
     TN_NO_GRAD
     {
         TN_EACH_BATCH (batch, loader) {
@@ -122,7 +176,7 @@ static double evaluate(tn_module *module, tn_loader *loader,
             update_metrics(o->metrics, out, &batch);
         }
     }
-    tn_module_train(module, training);
+    end_eval(module, &before);
     double value = o->loss ? tn_metric_value(mean) : 0;
     tn_scope_close(scope);
     return tn_error() ? NAN : value;

@@ -155,6 +155,12 @@ static void check_half(void)
     tn_schedule *schedule = tn_schedule_exponential_lr(opt, 0.5);
     tn_grad_scaler *scaler = tn_grad_scaler_new(.init_scale = 1024);
     double before = tn_evaluate(a, loader(), .loss = loss);
+    tn_module *frozen = tn_module_child(a, "0");
+    tn_module_train(a, true);
+    tn_module_eval(frozen);
+    tn_evaluate(a, loader(), .loss = loss);
+    ok(a->training && !frozen->training,
+       "a layer that was in eval mode stays in it");
     tn_train(a, opt, loader(), .epochs = 2, .loss = loss, .autocast = TN_F16,
              .scaler = scaler, .schedule = schedule, .average = average,
              .schedule_per_step = true, .validation = loader());
