@@ -85,10 +85,12 @@ cat >"$scratch/rooms.awk" <<'AWK'
         # what needs nn and optim, train, stands above both
         room_of["checkpoint.h"] = room_of["average.h"] = "train"
         room_of["metric.h"] = room_of["train.h"] = "train"
+        room_of["lm.h"] = room_of["tokenizer.h"] = room_of["gguf.h"] = "lm"
         room_of["tenon.h"] = "all"
         rank["abi"] = 0
         rank["parameters"] = 19
         rank["train"] = 21
+        rank["lm"] = 22
         rank["all"] = 99
     }
     # What is wrong with a need of room `from` for a thing of room `to`; public:
@@ -180,6 +182,8 @@ for room in $rooms; do
         $(find "lib/$room" -name '*.c'); do
         object=${source%/*}/.libs/${source##*/}
         object=${object%.c}.o
+        [ -f "$object" ] || # a library of its own names its objects
+            for object in "${object%/*}"/lib*_la-"${object##*/}"; do :; done
         [ -f "$object" ] || object=${source%.c}.o
         [ -f "$object" ] || continue
         found=$((found + 1))

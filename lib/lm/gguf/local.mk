@@ -1,0 +1,1 @@
+# What this room adds to the build: see the head of Makefile.am.
