@@ -8,9 +8,12 @@
 # character to the line's end, are left out; with comment=C those of C, and with
 # them blanks that say nothing. Characters, not a string: compilers
 # need not take a string longer than 4095 characters.
+#
+# With -v form=text the result is not C but one text, for build-aux/bytes.awk:
+# for each file a NUL, its name, a NUL and its text.
 
 function end_of_file() {
-    if (count)
+    if (count && form != "text")
         print "    0};"
 }
 
@@ -53,11 +56,14 @@ FNR == 1 {
     name = FILENAME
     sub(/^.*\//, "", name)
     names[++count] = name
-    if (count == 1) {
+    if (form == "text")
+        printf "%c%s%c", 0, folder name, 0
+    else if (count == 1) {
         print "/* Made by build-aux/embed.awk: change the texts. */"
         print "#include <" header ">"
     }
-    print "\nstatic const char text_" count "[] = {"
+    if (form != "text")
+        print "\nstatic const char text_" count "[] = {"
 }
 
 {
@@ -67,6 +73,10 @@ FNR == 1 {
             next
     } else if (comment != "")
         sub("[ \t]*" comment ".*$", "")
+    if (form == "text") {
+        print
+        next
+    }
     line = "   "
     for (i = 1; i <= length($0); i++) {
         c = substr($0, i, 1)
@@ -83,6 +93,8 @@ FNR == 1 {
 
 END {
     end_of_file()
+    if (form == "text")
+        exit
     print "\nconst char *const " list "[] = {"
     for (i = 1; i <= count; i++)
         print "    \"" folder names[i] "\", text_" i ","

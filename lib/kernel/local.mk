@@ -26,7 +26,7 @@ libtenon_la_SOURCES += \
 BUILT_SOURCES += lib/kernel/math/mathtext.c
 MAINTAINERCLEANFILES += lib/kernel/math/mathtext.c
 dist_manual_DATA += docs/math-errors.md
-EXTRA_DIST += lib/kernel/README.md lib/kernel/math/README.md build-aux/embed.awk \
+EXTRA_DIST += lib/kernel/README.md lib/kernel/math/README.md build-aux/embed.awk build-aux/bytes.awk \
 	lib/kernel/math/base.def lib/kernel/math/elementary.def \
 	lib/kernel/math/bessel_i.def lib/kernel/math/bessel_j.def \
 	lib/kernel/math/error.def lib/kernel/math/gamma.def \

@@ -62,9 +62,12 @@ EXTRA_DIST += lib/source/README.md \
 	lib/source/primitive/tile.cl lib/source/program/rows.cl
 BUILT_SOURCES += lib/source/device_text.c
 MAINTAINERCLEANFILES += lib/source/device_text.c
-lib/source/device_text.c: $(kernel_device) $(top_srcdir)/build-aux/embed.awk
+lib/source/device_text.c: $(kernel_device) $(top_srcdir)/build-aux/embed.awk \
+		$(top_srcdir)/build-aux/bytes.awk
 	$(AM_V_GEN)$(MKDIR_P) lib/source && LC_ALL=C $(AWK) \
-	    -v list=tn__source_texts -v header=source/device_text.h \
-	    -v folder= -v comment=C \
-	    -f $(top_srcdir)/build-aux/embed.awk $(kernel_device) > $@.part && \
-	    mv $@.part $@
+	    -v form=text -v folder= -v comment=C \
+	    -f $(top_srcdir)/build-aux/embed.awk $(kernel_device) > $@.text && \
+	    gzip -9nc $@.text | od -An -v -tu1 | LC_ALL=C $(AWK) \
+	    -v name=tn__source_texts -v header=source/device_text.h \
+	    -f $(top_srcdir)/build-aux/bytes.awk > $@.part && \
+	    rm -f $@.text && mv $@.part $@

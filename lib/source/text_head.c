@@ -1,8 +1,11 @@
 /* text_head.c: prints the beginning and the end of every kernel's source: the
  * definitions of the dialect (platform.cl), the argument words and, in plain C,
  * the function that the plugin calls. */
+#include <stdatomic.h>
 #include <string.h>
+#include <zlib.h>
 
+#include <base/lock.h>
 #include <source/device_text.h>
 #include <source/text_head.h>
 
@@ -18,11 +21,67 @@ const char *tn__source_dtype(unsigned dtype)
     return dtype_name[dtype];
 }
 
+/* Memory for zlib's state, so that unpacking cannot run out of memory: zlib takes
+ * 8 KB of it, zlib-ng 70 KB. */
+static struct {
+    _Alignas(max_align_t) char memory[256 << 10];
+    size_t used;
+} state;
+
+static void *take_state(void *unused, unsigned count, unsigned bytes)
+{
+    (void)unused;
+    const size_t need = ((size_t)count * bytes + 15) & ~(size_t)15;
+    if (need > sizeof state.memory - state.used)
+        return NULL;
+    state.used += need;
+    return state.memory + state.used - need;
+}
+
+static void give_state(void *unused, void *memory)
+{
+    (void)unused;
+    (void)memory;
+}
+
+/* Unpacks the texts on the first call. Cannot fail: the texts are constant, and
+ * tests read all of them. */
+static void unpack(void)
+{
+    static tn__lock lock = TN__LOCK_INIT;
+    static atomic_bool unpacked;
+    if (atomic_load_explicit(&unpacked, memory_order_acquire))
+        return;
+    tn__lock_take(&lock);
+    if (!atomic_load_explicit(&unpacked, memory_order_relaxed)) {
+        z_stream z = {
+            .zalloc = take_state,
+            .zfree = give_state,
+            .next_in = (unsigned char *)tn__source_texts_packed,
+            .avail_in = (unsigned)tn__source_texts_packed_bytes,
+            .next_out = (unsigned char *)tn__source_texts_unpacked,
+            .avail_out = (unsigned)tn__source_texts_unpacked_bytes,
+        };
+        inflateInit2(&z, 15 + 16); /* 16: a gzip header */
+        inflate(&z, Z_FINISH);
+        inflateEnd(&z);
+        atomic_store_explicit(&unpacked, true, memory_order_release);
+    }
+    tn__lock_give(&lock);
+}
+
 const char *tn__source_text(const char *name)
 {
-    for (const char *const *at = tn__source_texts; *at; at += 2)
-        if (strcmp(*at, name) == 0)
-            return at[1];
+    unpack();
+    const char *at = tn__source_texts_unpacked;
+    const char *end = at + tn__source_texts_unpacked_bytes;
+    while (at < end) {
+        const char *file = at + 1;
+        const char *text = file + strlen(file) + 1;
+        if (strcmp(file, name) == 0)
+            return text;
+        at = text + strlen(text);
+    }
     return NULL;
 }
 
