@@ -19,7 +19,8 @@ libtenon_la_SOURCES += \
 	lib/optim/radam.c \
 	lib/optim/rmsprop.c \
 	lib/optim/rprop.c \
-	lib/optim/save.c \
+	lib/optim/load.c lib/optim/save.c \
+	lib/optim/state_list.c lib/optim/state_list.h \
 	lib/optim/scaler.c \
 	lib/optim/schedule.c lib/optim/schedule.h \
 	lib/optim/sgd.c

@@ -1,132 +1,15 @@
-/* save.c: saves and loads an optimizer's state as a safetensors file. Each
- * tensor is named after its parameter. Steps and rates are JSON in the
- * metadata; 17 digits restore every double exactly. A slot is one tensor of a
- * parameter's state (optim.h). */
-#include <optim/lbfgs.h>
-
+/* save.c: saves an optimizer's state as a safetensors file. Steps and rates are
+ * JSON in the metadata; 17 digits restore every double exactly. */
 #include <json/json.h>
-#include <limits.h>
 #include <math.h>
-#include <stdio.h>
+#include <optim/state_list.h>
 #include <stdlib.h>
 #include <string.h>
-#include <tenon/autograd.h>
 #include <tenon/io.h>
-#include <tenon/ops.h>
 
-static const struct {
-    const char *name;
-    size_t at;
-} rate_fields[] = {
-    {"lr", offsetof(tn__optim_rates, lr)},
-    {"initial_lr", offsetof(tn__optim_rates, initial_lr)},
-    {"momentum", offsetof(tn__optim_rates, momentum)},
-    {"weight_decay", offsetof(tn__optim_rates, weight_decay)},
-};
-enum { RATE_FIELDS = sizeof rate_fields / sizeof *rate_fields };
-
-/* The tensors of an optimizer's state with their names, for
- * tn_safetensors_save. Parameters that have made no step have no state. */
-typedef struct list {
-    tn_object object;
-    int count;
-    tn_tensor **tensor; /* owned by the optimizer, or by the scope on loading */
-    const char **name;
-    char *names; /* where the next name goes */
-} list;
-
-static const tn_object_class list_class = {sizeof list_class,
-                                           "optimizer state", sizeof(list),
-                                           NULL};
-
-static size_t slot_file_name(char *out, size_t room, int group,
-                             const char *parameter, const char *slot)
+static tn__optim_list *state_of(const tn_optim *optim)
 {
-    return (size_t)snprintf(out, room, "%d.%s.%s", group, parameter, slot) + 1;
-}
-
-/* Returns the state of LBFGS (lbfgs.h) if the optimizer has one that has made a
- * step. It is saved as 2 + 2 * pairs tensors with PyTorch's names. */
-static tn__lbfgs *history_of(const tn_optim *optim)
-{
-    tn__lbfgs *h = optim->rule->closure ? optim->history : NULL;
-    return h && h->iterations > 0 ? h : NULL;
-}
-
-static tn_tensor **history_tensor(tn__lbfgs *h, int i)
-{
-    if (i < 2)
-        return i ? &h->grad : &h->direction;
-    tn__lbfgs_pair *one = tn__lbfgs_pair_at(h, (i - 2) / 2);
-    return i % 2 ? &one->s : &one->y;
-}
-
-static size_t history_name(char *out, size_t room, int i)
-{
-    const char *name = i == 0   ? "d"
-                       : i == 1 ? "prev_flat_grad"
-                       : i % 2  ? "old_stps"
-                                : "old_dirs";
-    return (size_t)(i < 2 ? snprintf(out, room, "history.%s", name)
-                          : snprintf(out, room, "history.%s.%d", name,
-                                     (i - 2) / 2)) +
-           1;
-}
-
-static tn_status out_of_memory(const char *call)
-{
-    return tn_error_refuse_argument(TN_ERR_MEMORY, call, NULL, "out of memory");
-}
-
-/* Makes an empty list with space for all tensors of an optimizer's state. */
-static list *list_new(const tn_optim *optim)
-{
-    size_t count = 0, bytes = 0;
-    int group = 0;
-    for (const tn__optim_group *g = optim->first; g; g = g->next, group++) {
-        for (int i = 0; i < tn_parameters_count(g->parameters); i++) {
-            for (int k = 0; k < optim->rule->slots; k++, count++)
-                bytes += slot_file_name(NULL, 0, group,
-                                        tn_parameters_name(g->parameters, i),
-                                        optim->rule->slot_name[k]);
-        }
-    }
-    const int more =
-        optim->rule->closure ? 2 + 2 * optim->options.lbfgs.history_size : 0;
-    for (int i = 0; i < more; i++, count++)
-        bytes += history_name(NULL, 0, i);
-    list *l = tn_object_new(&list_class, count * 2 * sizeof(void *) + bytes);
-    if (!l)
-        return NULL;
-    l->tensor = (tn_tensor **)(l + 1);
-    l->name = (const char **)(l->tensor + count);
-    l->names = (char *)(l->name + count);
-    return l;
-}
-
-static const char *add_name(list *l, int group, const char *parameter,
-                            const char *slot)
-{
-    const char *name = l->names;
-    /* the space suffices, because list_new measured the same name */
-    l->names += slot_file_name(l->names, INT_MAX, group, parameter, slot);
-    l->name[l->count++] = name;
-    return name;
-}
-
-static const char *add_history_name(list *l, int i)
-{
-    const char *name = l->names;
-    l->names += history_name(l->names, INT_MAX, i);
-    l->name[l->count++] = name;
-    return name;
-}
-
-/* ---- saving ------------------------------------------------------------- */
-
-static list *state_of(const tn_optim *optim)
-{
-    list *l = list_new(optim);
+    tn__optim_list *l = tn__optim_list_new(optim);
     int group = 0;
     for (const tn__optim_group *g = optim->first; l && g;
          g = g->next, group++) {
@@ -138,15 +21,16 @@ static list *state_of(const tn_optim *optim)
                 if (!state->slot[k])
                     continue;
                 l->tensor[l->count] = state->slot[k];
-                add_name(l, group, tn_parameters_name(g->parameters, i),
-                         optim->rule->slot_name[k]);
+                tn__optim_list_name(l, group,
+                                    tn_parameters_name(g->parameters, i),
+                                    optim->rule->slot_name[k]);
             }
         }
     }
-    tn__lbfgs *h = history_of(optim);
+    tn__lbfgs *h = tn__optim_history_of(optim);
     for (int i = 0; l && h && i < 2 + 2 * h->count; i++) {
-        l->tensor[l->count] = *history_tensor(h, i);
-        add_history_name(l, i);
+        l->tensor[l->count] = *tn__optim_history_tensor(h, i);
+        tn__optim_list_history_name(l, i);
     }
     return l;
 }
@@ -160,9 +44,10 @@ static void add_real(tn__json_writer *t, double value, bool *finite)
 static double rate_of(const tn__optim_group *group, const char *name)
 {
     double value = 0;
-    for (int i = 0; i < RATE_FIELDS; i++)
-        if (strcmp(rate_fields[i].name, name) == 0)
-            memcpy(&value, (const char *)&group->rates + rate_fields[i].at,
+    for (int i = 0; i < TN__OPTIM_RATE_FIELDS; i++)
+        if (strcmp(tn__optim_rate_fields[i].name, name) == 0)
+            memcpy(&value,
+                   (const char *)&group->rates + tn__optim_rate_fields[i].at,
                    sizeof value);
     return value;
 }
@@ -238,15 +123,15 @@ static char *text_of(const tn_optim *optim, const char *call)
         add_group(&t, g, &finite);
     }
     tn__json_add(&t, "]");
-    if (history_of(optim))
-        add_history(&t, history_of(optim), &finite);
+    if (tn__optim_history_of(optim))
+        add_history(&t, tn__optim_history_of(optim), &finite);
     tn__json_add(&t, ",\"rule\":");
     tn__json_add_text(&t, optim->rule->name);
     tn__json_add(&t, "}");
     if (!t.failed && finite)
         return t.text;
     if (t.failed)
-        out_of_memory(call);
+        tn__optim_no_memory(call);
     else
         tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "optim",
                                  "a rate or a number of its state is not "
@@ -255,26 +140,15 @@ static char *text_of(const tn_optim *optim, const char *call)
     return NULL;
 }
 
-static tn_status check_call(const char *call, const tn_optim *optim,
-                            const char *path)
-{
-    if (!tn__optim_is(optim, call))
-        return tn_error_code();
-    if (!path)
-        return tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "path",
-                                        "path is NULL");
-    return TN_OK;
-}
-
 tn_status tn_optim_save(const tn_optim *optim, const char *path)
 {
     if (tn_error())
         return TN_ERR_STATE;
-    tn_status status = check_call("optim_save", optim, path);
+    tn_status status = tn__optim_check_file("optim_save", optim, path);
     if (status < 0)
         return status;
     tn_scope *scope = tn_scope_open();
-    list *l = state_of(optim);
+    tn__optim_list *l = state_of(optim);
     char *text = l ? text_of(optim, "optim_save") : NULL;
     if (text) {
         const char *const metadata[][2] = {{"optimizer", text}};
@@ -290,326 +164,12 @@ tn_status tn_optim_save(const tn_optim *optim, const char *path)
     return status;
 }
 
-/* ---- loading ------------------------------------------------------------ */
-
-static tn_status bad_file(const char *path, const char *what)
-{
-    return tn_error_refuse_argument(TN_ERR_FORMAT, "optim_load", "path",
-                                    "%s: %s", path, what);
-}
-
-/* What the metadata of a file contains: the rates of each group, steps and
- * memory of each parameter in the optimizer's order, and the state of LBFGS. */
-typedef struct saved {
-    double (*rates)[RATE_FIELDS];
-    int64_t *steps;
-    double *memory;
-    tn__lbfgs *history; /* owned by the scope; NULL if there is none */
-} saved;
-
-static bool saved_make(saved *s, const tn_optim *optim)
-{
-    size_t parameters = 0, groups = 0;
-    for (const tn__optim_group *g = optim->first; g; g = g->next, groups++)
-        parameters += (size_t)tn_parameters_count(g->parameters);
-    s->rates = calloc(groups + 1, sizeof *s->rates);
-    s->steps = calloc(parameters + 1, sizeof *s->steps);
-    s->memory = calloc(parameters + 1, sizeof *s->memory);
-    return s->rates && s->steps && s->memory;
-}
-
-static void saved_free(saved *s)
-{
-    free(s->rates);
-    free(s->steps);
-    free(s->memory);
-}
-
-/* Reads group `number`, whose first parameter has index `first`. */
-static tn_status read_group(saved *s, const tn__optim_group *group, int number,
-                            size_t first, const tn__json_value *json,
-                            const char *path)
-{
-    for (int i = 0; i < RATE_FIELDS; i++)
-        if (!tn__json_real(tn__json_get(json, rate_fields[i].name),
-                           &s->rates[number][i]))
-            return bad_file(path, "a group lacks its rates");
-    const tn__json_value *steps = tn__json_get(json, "steps");
-    const tn__json_value *memory = tn__json_get(json, "memory");
-    const size_t count = (size_t)tn_parameters_count(group->parameters);
-    const size_t in_file =
-        tn__json_is(steps, TN__JSON_LIST) ? steps->count : 0;
-    if (in_file != count)
-        return tn_error_refuse_argument(
-            TN_ERR_ARGUMENT, "optim_load", "path",
-            "%s: group %d has %zu parameters, in the file %zu", path, number,
-            count, in_file);
-    if (!tn__json_is(memory, TN__JSON_LIST) || memory->count != count)
-        return bad_file(path, "a group lacks its memory");
-    size_t i = first;
-    TN__JSON_EACH(step, steps) {
-        if (step->kind != TN__JSON_INTEGER || step->integer < 0 ||
-            step->integer > INT64_MAX / 2) /* later steps must not overflow the
-                                              counter */
-            return bad_file(path,
-                            "\"steps\" holds a value that is not a count");
-        s->steps[i++] = step->integer;
-    }
-    i = first;
-    TN__JSON_EACH(value, memory)
-        if (!tn__json_real(value, &s->memory[i++]))
-            return bad_file(path,
-                            "\"memory\" holds a value that is not a number");
-    return TN_OK;
-}
-
-/* Reads the numbers of the state of LBFGS. */
-static tn_status read_history(saved *s, const tn_optim *optim,
-                              const tn__json_value *json, const char *path)
-{
-    if (!json)
-        return TN_OK;
-    const tn__json_value *iterations = tn__json_get(json, "iterations");
-    const tn__json_value *rho = tn__json_get(json, "rho");
-    if (!optim->rule->closure || !tn__json_is(rho, TN__JSON_LIST) ||
-        !tn__json_is(iterations, TN__JSON_INTEGER) || iterations->integer < 1 ||
-        iterations->integer > INT64_MAX / 2)
-        return bad_file(path, "\"history\" is not that of an optimizer");
-    const int capacity = optim->options.lbfgs.history_size;
-    if (rho->count > (size_t)capacity)
-        return tn_error_refuse_argument(
-            TN_ERR_ARGUMENT, "optim_load", "path",
-            "%s: a history of %zu steps; the optimizer's history_size is %d",
-            path, rho->count, capacity);
-    tn__lbfgs *h = tn__lbfgs_new(capacity);
-    if (!h)
-        return tn_error_code();
-    h->iterations = iterations->integer;
-    if (!tn__json_real(tn__json_get(json, "loss"), &h->loss) ||
-        !tn__json_real(tn__json_get(json, "scale"), &h->scale) ||
-        !tn__json_real(tn__json_get(json, "t"), &h->t))
-        return bad_file(path, "\"history\" lacks a number");
-    TN__JSON_EACH(value, rho)
-        if (!tn__json_real(value, &h->ring[h->count++].rho))
-            return bad_file(path, "\"rho\" holds a value that is not a number");
-    s->history = h;
-    return TN_OK;
-}
-
-/* Reads the metadata. Fails if rule and groups differ from those of the
- * optimizer. */
-static tn_status read_text(saved *s, const tn_optim *optim,
-                           const tn__json_value *top, const char *path)
-{
-    const char *rule = tn__json_text(tn__json_get(top, "rule"));
-    const tn__json_value *groups = tn__json_get(top, "groups");
-    if (!rule || !tn__json_is(groups, TN__JSON_LIST))
-        return bad_file(path, "no \"optimizer\" in its metadata: not written "
-                              "by tn_optim_save");
-    if (strncmp(rule, "optim_", 6) != 0)
-        return tn_error_refuse_argument(
-            TN_ERR_ARGUMENT, "optim_load", "path",
-            "%s: the state of %s, of an earlier version of Tenon: go on with "
-            "that version, or save the weights alone with it (tn_module_save) "
-            "and begin with a new %s",
-            path, rule, optim->rule->name);
-    if (strcmp(rule, optim->rule->name) != 0)
-        return tn_error_refuse_argument(TN_ERR_ARGUMENT, "optim_load", "path",
-                                        "%s: the state of %s, not of %s", path,
-                                        rule, optim->rule->name);
-    if (groups->count != (size_t)tn_optim_group_count(optim))
-        return tn_error_refuse_argument(TN_ERR_ARGUMENT, "optim_load", "path",
-                                        "%s: %zu groups; the optimizer has %d",
-                                        path, groups->count,
-                                        tn_optim_group_count(optim));
-    const tn__json_value *json = groups->first;
-    int number = 0;
-    size_t first = 0;
-    tn_status status = TN_OK;
-    for (const tn__optim_group *g = optim->first; g && status == TN_OK;
-         g = g->next, json = json->next, number++) {
-        status = read_group(s, g, number, first, json, path);
-        first += (size_t)tn_parameters_count(g->parameters);
-    }
-    return status == TN_OK ? read_history(s, optim,
-                                          tn__json_get(top, "history"), path)
-                           : status;
-}
-
-/* Parses the metadata and reads it. Metadata that is not JSON was not written
- * by tn_optim_save. */
-static tn_status read_metadata(saved *s, const tn_optim *optim,
-                               tn_safetensors *file)
-{
-    const char *path = tn_safetensors_path(file);
-    const char *text = tn_safetensors_metadata(file, "optimizer");
-    if (!text)
-        return read_text(s, optim, NULL, path);
-    const size_t bytes = strlen(text);
-    char *copy = malloc(bytes + 1);
-    if (!copy || !saved_make(s, optim)) {
-        free(copy);
-        return out_of_memory("optim_load");
-    }
-    memcpy(copy, text, bytes);
-    tn__json json = {.take = malloc, .give = free};
-    const tn__json_value *top = tn__json_read(&json, copy, bytes);
-    tn_status status = !top && !*json.error
-                           ? out_of_memory("optim_load")
-                           : read_text(s, optim, top, path);
-    tn__json_free(&json);
-    free(copy);
-    return status;
-}
-
-/* Reads the tensor `name` to the device of parameter p. Fails if its shape or
- * dtype differs from what the slot requires. */
-static tn_tensor *read_slot(tn_safetensors *file, const char *path,
-                            const char *name, const tn_dims_list *shape,
-                            tn_tensor *p)
-{
-    if (!tn_safetensors_has(file, name)) {
-        tn_error_refuse_argument(TN_ERR_ARGUMENT, "optim_load", "path",
-                                 "%s: the file has no \"%s\"", path, name);
-        return NULL;
-    }
-    tn_tensor *x = tn_safetensors_tensor(file, name);
-    if (!x)
-        return NULL;
-    bool same = tn_tensor_dtype(x) == tn_tensor_dtype(p) &&
-                tn_tensor_ndim(x) == shape->count;
-    for (int i = 0; same && i < shape->count; i++)
-        same = tn_tensor_shape(x)[i] == shape->dim[i];
-    if (!same) {
-        tn_error_refuse_argument(
-            TN_ERR_SHAPE, "optim_load", "path",
-            "%s: \"%s\" has another shape or dtype than its parameter", path,
-            name);
-        return NULL;
-    }
-    return tn_to(x, tn_tensor_device(p));
-}
-
-/* Reads all tensors of the optimizer's state, in its order, into the list l. */
-static tn_status read_all(const tn_optim *optim, const saved *s,
-                          tn_safetensors *file, const char *path, list *l)
-{
-    int group = 0;
-    size_t first = 0;
-    for (const tn__optim_group *g = optim->first; g; g = g->next, group++) {
-        const int count = tn_parameters_count(g->parameters);
-        for (int i = 0; i < count; i++) {
-            if (s->steps[first + (size_t)i] == 0)
-                continue;
-            for (int k = 0; k < optim->rule->slots; k++) {
-                tn_tensor *p = tn_parameters_at(g->parameters, i);
-                tn_dims_list shape;
-                if (!tn__optim_slot_shape(optim->rule, p, k, &shape))
-                    continue;
-                int at = l->count;
-                const char *name =
-                    add_name(l, group, tn_parameters_name(g->parameters, i),
-                             optim->rule->slot_name[k]);
-                l->tensor[at] = read_slot(file, path, name, &shape, p);
-                if (!l->tensor[at])
-                    return tn_error_code();
-            }
-        }
-        first += (size_t)count;
-    }
-    if (s->history) {
-        tn_tensor *p = tn_parameters_at(optim->first->parameters, 0);
-        tn_dims_list shape = {1, {0}};
-        for (int i = 0; i < tn_parameters_count(optim->first->parameters); i++)
-            shape.dim[0] += tn_tensor_numel(
-                tn_parameters_at(optim->first->parameters, i));
-        for (int i = 0; i < 2 + 2 * s->history->count; i++) {
-            const char *name = add_history_name(l, i);
-            tn_tensor *x = read_slot(file, path, name, &shape, p);
-            if (!x)
-                return tn_error_code();
-            *history_tensor(s->history, i) = tn_keep(x);
-        }
-    }
-    if (tn_safetensors_count(file) != l->count)
-        return tn_error_refuse_argument(TN_ERR_ARGUMENT, "optim_load", "path",
-                                        "%s: %d tensors; the optimizer has %d",
-                                        path, tn_safetensors_count(file),
-                                        l->count);
-    return TN_OK;
-}
-
-/* Stores the loaded state in the optimizer. This is done after everything has
- * been read and cannot fail, so a failed load changes nothing. */
-static void apply_all(tn_optim *optim, const saved *s, const list *l)
-{
-    int group = 0, next = 0;
-    size_t parameter = 0;
-    if (optim->rule->closure) {
-        tn_drop(optim->history);
-        optim->history = tn_keep(s->history);
-    }
-    for (tn__optim_group *g = optim->first; g; g = g->next, group++) {
-        for (int i = 0; i < RATE_FIELDS; i++)
-            memcpy((char *)&g->rates + rate_fields[i].at, &s->rates[group][i],
-                   sizeof(double));
-        for (int i = 0; i < tn_parameters_count(g->parameters);
-             i++, parameter++) {
-            tn__optim_state *state = &g->state[i];
-            state->progress.steps = s->steps[parameter];
-            state->progress.memory = s->memory[parameter];
-            for (int k = 0; k < optim->rule->slots; k++) {
-                tn_dims_list shape;
-                bool here = state->progress.steps &&
-                            tn__optim_slot_shape(
-                                optim->rule,
-                                tn_parameters_at(g->parameters, i), k, &shape);
-                tn_drop(state->slot[k]);
-                state->slot[k] = here ? tn_keep(l->tensor[next++]) : NULL;
-            }
-        }
-    }
-}
-
-static tn_status load_file(tn_optim *optim, tn_safetensors *file)
-{
-    const char *path = tn_safetensors_path(file);
-    list *l = file ? list_new(optim) : NULL;
-    if (!l)
-        return tn_error_code();
-    saved s = {0};
-    tn_status status = read_metadata(&s, optim, file);
-    TN_NO_GRAD {
-        if (status == TN_OK)
-            status = read_all(optim, &s, file, path, l);
-    }
-    if (status == TN_OK)
-        apply_all(optim, &s, l);
-    tn_error_rename("safetensors_tensor", "optim_load", "path");
-    saved_free(&s);
-    return status;
-}
-
-tn_status tn_optim_load(tn_optim *optim, const char *path)
-{
-    if (tn_error())
-        return TN_ERR_STATE;
-    tn_status status = check_call("optim_load", optim, path);
-    if (status < 0)
-        return status;
-    tn_scope *scope = tn_scope_open();
-    status = load_file(optim, tn_safetensors_open(path));
-    tn_error_rename("safetensors_open", "optim_load", "path");
-    tn_scope_close(scope);
-    return status;
-}
-
 /* ---- as part of a file that holds more ---------------------------------- */
 
 char *tn_optim_state(const tn_optim *optim, tn_optim_state_visit visit,
                      void *context)
 {
-    if (check_call("optim_state", optim, "") < 0)
+    if (tn__optim_check_file("optim_state", optim, "") < 0)
         return NULL;
     if (!visit) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, "optim_state", "visit",
@@ -617,28 +177,10 @@ char *tn_optim_state(const tn_optim *optim, tn_optim_state_visit visit,
         return NULL;
     }
     tn_scope *scope = tn_scope_open();
-    list *l = state_of(optim);
+    tn__optim_list *l = state_of(optim);
     char *text = l ? text_of(optim, "optim_state") : NULL;
     for (int i = 0; text && i < l->count; i++)
         visit(l->name[i], l->tensor[i], context);
     tn_scope_close(scope);
     return text;
-}
-
-tn_status tn_optim_load_part(tn_optim *optim, struct tn_safetensors *part)
-{
-    if (tn_error())
-        return TN_ERR_STATE;
-    if (!tn_object_check_kind(part, "safetensors file", "optim_load_part",
-                              "part"))
-        return tn_error_code();
-    tn_status status =
-        check_call("optim_load_part", optim, tn_safetensors_path(part));
-    if (status < 0)
-        return status;
-    tn_scope *scope = tn_scope_open();
-    status = load_file(optim, part);
-    tn_error_rename("optim_load", "optim_load_part", "part");
-    tn_scope_close(scope);
-    return status;
 }

@@ -1,4 +1,6 @@
 # What this room adds to the build: see the head of Makefile.am.
-libtenon_la_SOURCES += lib/train/checkpoint.c lib/train/average.c lib/train/metric.c lib/train/train.c
+libtenon_la_SOURCES += \
+	lib/train/average.c lib/train/checkpoint.c lib/train/checkpoint_load.c \
+	lib/train/checkpoint_parts.h lib/train/metric.c lib/train/train.c
 tenoninclude_HEADERS += include/tenon/checkpoint.h include/tenon/average.h include/tenon/metric.h include/tenon/train.h
 EXTRA_DIST += lib/train/README.md
