@@ -2,7 +2,7 @@
 libtenon_la_SOURCES += \
 	lib/data/collate.c \
 	lib/data/dataset.c lib/data/dataset.h \
-	lib/data/loader.c \
+	lib/data/loader.c lib/data/loader_options.c lib/data/loader_options.h \
 	lib/data/order.c lib/data/order.h \
 	lib/data/parts.c \
 	lib/data/progress.c \
