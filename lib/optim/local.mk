@@ -19,7 +19,7 @@ libtenon_la_SOURCES += \
 	lib/optim/radam.c \
 	lib/optim/rmsprop.c \
 	lib/optim/rprop.c \
-	lib/optim/load.c lib/optim/save.c \
+	lib/optim/load_state.c lib/optim/save_state.c \
 	lib/optim/state_list.c lib/optim/state_list.h \
 	lib/optim/scaler.c \
 	lib/optim/schedule.c lib/optim/schedule.h \

@@ -1,5 +1,5 @@
-/* save.c: saves an optimizer's state as a safetensors file. Steps and rates are
- * JSON in the metadata; 17 digits restore every double exactly. */
+/* save_state.c: saves an optimizer's state as a safetensors file. Steps and
+ * rates are JSON in the metadata; 17 digits restore every double exactly. */
 #include <json/json.h>
 #include <math.h>
 #include <optim/state_list.h>

@@ -1,5 +1,5 @@
-/* load.c: loads an optimizer's state from a file of save.c. Everything is read
- * and checked before the optimizer changes. */
+/* load_state.c: loads an optimizer's state from a file of save_state.c.
+ * Everything is read and checked before the optimizer changes. */
 #include <json/json.h>
 #include <optim/state_list.h>
 #include <stdlib.h>
