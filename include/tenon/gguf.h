@@ -5,6 +5,9 @@
  *     int64_t layers = 0;
  *     tn_gguf_ints(file, "llama.block_count", &layers, 1);
  *     puts(tn_gguf_text(file, "general.architecture"));
+ *     tn_tensor *norm = tn_gguf_tensor(file, "output_norm.weight");
+ *     tn_tensor *embedding =
+ *         tn_gguf_tensor(file, "token_embd.weight", .dtype = TN_BF16);
  *
  * A file is checked when it is opened: every count, length, offset and size,
  * before memory is taken for it. Messages name the file and the key or the
@@ -127,6 +130,45 @@ TN_API int tn_gguf_ndim(const tn_gguf *file, const char *name);
 TN_API const int64_t *tn_gguf_shape(const tn_gguf *file, const char *name);
 TN_API const void *tn_gguf_data(const tn_gguf *file, const char *name);
 TN_API uint64_t tn_gguf_data_bytes(const tn_gguf *file, const char *name);
+
+/* Options of tn_gguf_tensor:
+ *   dtype   float32, float16 or bfloat16. Without it, tensors of blocks are
+ *           float32, and others have the dtype that they have in the file */
+#define TN_GGUF_TENSOR_OPTIONS_LIST(X) X(tn_dtype, dtype, TN_DTYPE_NONE)
+TN_OPTIONS_STRUCT(tn_gguf_tensor, TN_GGUF_TENSOR_OPTIONS_LIST);
+#define TN_GGUF_TENSOR_OPTIONS                                                \
+    TN_OPTIONS_DEFAULTS(tn_gguf_tensor, TN_GGUF_TENSOR_OPTIONS_LIST)
+
+/* Returns the tensor of that name on the current device. On the device cpu, a
+ * tensor in the dtype of the file shares the memory of the file, which stays
+ * mapped while the tensor lives. Other tensors are copied. Blocks are
+ * dequantised on the CPU: each weight becomes the float32 number that the
+ * format defines, which is then rounded to a narrower dtype. The open scope
+ * owns the result. Returns NULL with TN_ERR_ARGUMENT if there is no tensor of
+ * that name, TN_ERR_DTYPE if Tenon does not read its type, or TN_ERR_MEMORY if
+ * memory runs out. options may be NULL. */
+TN_API tn_tensor *tn_gguf_tensor_with(tn_gguf *file, const char *name,
+                                      const tn_gguf_tensor_options *options);
+
+/* Returns the blocks of a tensor as uint8, with the bytes of a row in the last
+ * dimension, on the current device. On the device cpu they share the memory of
+ * the file. tn_quantized_linear multiplies them:
+ *
+ *     tn_tensor *weight = tn_gguf_blocks(file, "output.weight");
+ *     tn_tensor *logits = tn_quantized_linear(
+ *         hidden, weight, tn_gguf_type(file, "output.weight"), NULL);
+ *
+ * Returns NULL like tn_gguf_tensor, and with TN_ERR_DTYPE if the type has no
+ * blocks. */
+TN_API tn_tensor *tn_gguf_blocks(tn_gguf *file, const char *name);
+
+#ifndef __cplusplus
+#define tn_gguf_tensor(...) TN_CALL_2(tn_gguf_tensor, __VA_ARGS__, )
+#else
+} /* extern "C" */
+TN_OVERLOAD_2(tn_tensor *, tn_gguf_tensor, tn_gguf *, const char *)
+extern "C" {
+#endif
 
 #ifdef __cplusplus
 }
