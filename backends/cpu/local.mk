@@ -22,6 +22,9 @@ CPU_ROUTINES = \
 	backends/cpu/simd/routines_pair.c backends/cpu/simd/routines_scan.c \
 	backends/cpu/simd/routines_attention.c backends/cpu/simd/routines_order.c \
 	backends/cpu/simd/routines_lapack.c backends/cpu/simd/lapack_loops.inc \
+	backends/cpu/simd/routines_quantised.c \
+	backends/cpu/simd/routines_quantised.h \
+	backends/cpu/simd/quantised_vnni.inc \
 	backends/cpu/simd/vector.h \
 	backends/cpu/simd/math_table.c
 
@@ -101,6 +104,7 @@ tn_cpu_la_SOURCES = \
 	backends/cpu/prim/sort_orders.inc \
 	backends/cpu/ext/cpu_attention.c backends/cpu/ext/cpu_lapack.c \
 	backends/cpu/ext/cpu_pool.c backends/cpu/ext/cpu_pool.h \
+	backends/cpu/ext/cpu_quantised.c \
 	backends/cpu/ext/cpu_pool_max.c backends/cpu/ext/cpu_pool_mean.c \
 	backends/cpu/ext/cpu_pool_windows.c \
 	backends/cpu/ext/conv/conv.h backends/cpu/ext/conv/conv_grid.c \

@@ -100,10 +100,10 @@ TN_API bool tn_device_is_bit_exact(const tn_device *device);
  * for an unknown name. */
 TN_API tn_status tn_device_mask(tn_device *device, const char *names);
 /* Returns whether the device's plugin has this extension and it is not
- * disabled: "conv", "pool", "attention", "product", "lapack", "graph-replay"
- * (<tenon/plugin_extensions.h>). If not, primitives do the work. A device of
- * NULL means the current one. Returns false, with TN_ERR_ARGUMENT, for an
- * unknown name. */
+ * disabled: "conv", "pool", "attention", "product", "lapack", "graph-replay",
+ * "quantised-product" (<tenon/plugin_extensions.h>). If not, primitives do the
+ * work. A device of NULL means the current one. Returns false, with
+ * TN_ERR_ARGUMENT, for an unknown name. */
 TN_API bool tn_device_has_extension(const tn_device *device, const char *name);
 
 /* Returns a report on the plugins: the folders searched for them, then a line

@@ -21,13 +21,13 @@ extern "C" {
 /* All extensions, each with its identifier and its name. All have version 1. */
 #define TN_EXTENSION_MAP(X)                                                   \
     X(conv, "conv") X(pool, "pool") X(graph_replay, "graph-replay")           \
-    X(attention, "attention") X(product, "product") X(lapack, "lapack")
+    X(attention, "attention") X(product, "product") X(lapack, "lapack")       \
+    X(quantised_product, "quantised-product")
 
 /* Names reserved for later versions (docs/abi.md describes them). A plugin
  * returns NULL for them today, and must not give them another meaning. */
 #define TN_EXTENSION_RESERVED_MAP(X)                                          \
-    X(quantised_product, "quantised-product") X(fft, "fft")                   \
-    X(native_stream, "native-stream")
+    X(fft, "fft") X(native_stream, "native-stream")
 
 /* "conv", version 1: the cross-correlation of images with filters,
  *
@@ -348,6 +348,65 @@ typedef struct tn_lapack_extension {
     tn_status (*takes)(tn_plugin_device *device, const tn_lapack_args *args);
 } tn_lapack_extension;
 
+/* "quantised-product", version 1: c = a times the transpose of b, where b is in
+ * blocks of a format of TN_BLOCK_MAP. The arithmetic is defined to the bit, so
+ * that a result depends neither on the device, nor on m, nor on threads.
+ *
+ * A block of b represents the numbers
+ *
+ *     d * scale[p] * q + e * min[p]
+ *
+ * with integers q, scale and min, and float32 numbers d and e. Part p is one of
+ * the block's parts, each with its scale and min. Formats with blocks of 32
+ * elements have one part, of scale 1; e is the format's minimum with min 1, or
+ * 0. Of the formats with 256 elements, Q4_K and Q5_K have 8 parts, and e is
+ * minus the block's dmin. Q6_K has 16 parts, and e is 0.
+ *
+ * Each block of elements x of a, as long as a block of b, is rounded to 8 bits.
+ * All operations are float32, rounded to nearest even after each operation,
+ * without fma:
+ *
+ *     most = the maximum of abs(x)
+ *     by   = most < 2^-100 ? 2^100 : 1
+ *     r    = rounded to an integer (ties to even): x * by * (127 / (most * by))
+ *     s    = most / 127
+ *
+ * If most is 0, r and s are 0. If an element is infinite or NaN, s is NaN and
+ * all r are 0. Then each block adds its value to the result, which begins with
+ * 0, in rising order of blocks:
+ *
+ *     dot   = the sum over p of scale[p] * (the sum over part p of q * r)
+ *     minus = the sum over p of min[p] * (the sum over part p of r)
+ *     value = d * s * float(dot)                          if e is always 0
+ *             d * s * float(dot) + e * s * float(minus)   otherwise
+ *     c     = c + value
+ *
+ * dot and minus are exact integers, which fit in int32. */
+typedef struct tn_quantised_product_args {
+    uint32_t size, format; /* a code of TN_BLOCK_MAP */
+    int64_t m, n, k;       /* k is a multiple of the block's elements */
+    tn_strided a;          /* F32, (m, k); the last stride is 1 */
+    tn_strided b;          /* U8, (n, bytes of a row); the last stride is 1 */
+    tn_strided c;          /* F32, (m, n); the last stride is 1 */
+    uint64_t tag;
+} tn_quantised_product_args;
+
+/* Returns 1 if this header has the format, else 0. */
+static inline int
+tn_quantised_product_is_known(const tn_quantised_product_args *args)
+{
+#define TN_BLOCK_IS(name, code, text, elements, bytes) args->format == code ||
+    return TN_BLOCK_MAP(TN_BLOCK_IS) 0;
+#undef TN_BLOCK_IS
+}
+
+typedef struct tn_quantised_product_extension {
+    uint32_t size, reserved;
+    /* Returns TN_OK if run supports the format. Computes nothing. */
+    tn_status (*takes)(tn_plugin_device *device, uint32_t format);
+    tn_status (*run)(tn_queue *queue, const tn_quantised_product_args *args);
+} tn_quantised_product_extension;
+
 /* The minimum sizes of these structs. They never change (see plugin.h). */
 #define TN_CONV_ARGS_SIZE_1_0 TN_END(tn_conv_args, tag)
 #define TN_CONV_EXTENSION_SIZE_1_0 TN_END(tn_conv_extension, run)
@@ -361,6 +420,10 @@ typedef struct tn_lapack_extension {
 #define TN_PRODUCT_EXTENSION_SIZE_1_0 TN_END(tn_product_extension, run)
 #define TN_LAPACK_ARGS_SIZE_1_0 TN_END(tn_lapack_args, tag)
 #define TN_LAPACK_EXTENSION_SIZE_1_0 TN_END(tn_lapack_extension, run)
+#define TN_QUANTISED_PRODUCT_ARGS_SIZE_1_0                                    \
+    TN_END(tn_quantised_product_args, tag)
+#define TN_QUANTISED_PRODUCT_EXTENSION_SIZE_1_0                               \
+    TN_END(tn_quantised_product_extension, run)
 
 #ifdef __cplusplus
 }

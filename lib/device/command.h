@@ -31,6 +31,7 @@ struct tn__command {
         tn_attention_args attention;
         tn_product_args product;
         tn_lapack_args lapack;
+        tn_quantised_product_args quantised_product;
         tn_copy_args copy;
     } args;
 };

@@ -45,6 +45,8 @@ struct tn_device {
                                          * tn_graph_replay_extension */
     _Atomic(const void *) attention; /* points to a tn_attention_extension */
     _Atomic(const void *) lapack; /* points to a tn_lapack_extension */
+    _Atomic(const void *) quantised_product; /* points to a
+                                        * tn_quantised_product_extension */
 };
 
 /* Most devices that can be open at the same time. tn_device.id is less than

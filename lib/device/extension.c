@@ -16,6 +16,7 @@
 #define LEAST_attention TN_ATTENTION_EXTENSION_SIZE_1_0
 #define LEAST_product TN_PRODUCT_EXTENSION_SIZE_1_0
 #define LEAST_lapack TN_LAPACK_EXTENSION_SIZE_1_0
+#define LEAST_quantised_product TN_QUANTISED_PRODUCT_EXTENSION_SIZE_1_0
 static const struct {
     const char *name;
     size_t table;

@@ -270,6 +270,14 @@ void tn__tally_product(tn_device *device, const void *given)
     tn__timeline_count(device, in + out, 2 * batch * m * n * k);
 }
 
+void tn__tally_quantised_product(tn_device *device, const void *given)
+{
+    const tn_quantised_product_args *args = given;
+    double m = (double)args->m, n = (double)args->n, k = (double)args->k;
+    double bytes = n * (double)args->b.stride[0] + 4 * m * (k + n);
+    tn__timeline_count(device, bytes, 2 * m * n * k);
+}
+
 void tn__tally_matmul(tn_device *device, const void *given)
 {
     const tn_matmul_args *args = given;

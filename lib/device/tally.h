@@ -10,6 +10,7 @@
 void tn__tally_launch(tn_device *device, const tn_program *program,
                       const tn_launch *launch);
 /* `given` is the argument struct of the call, such as tn_product_args. */
+void tn__tally_quantised_product(tn_device *device, const void *given);
 void tn__tally_product(tn_device *device, const void *given);
 void tn__tally_matmul(tn_device *device, const void *given);
 void tn__tally_scatter(tn_device *device, const void *given);

@@ -87,6 +87,21 @@ static tn_status run_lapack(tn_device *device, const void *found, void *args)
     return extension->run(device->queue, args);
 }
 
+static const void *find_quantised_product(const tn_device *device)
+{
+    return atomic_load_explicit(&device->quantised_product,
+                                memory_order_acquire);
+}
+
+static tn_status run_quantised_product(tn_device *device, const void *found,
+                                       void *args)
+{
+    const tn_quantised_product_extension *extension = found;
+    const tn_quantised_product_args *product = args;
+    tn_status status = extension->takes(device->handle, product->format);
+    return status ? status : extension->run(device->queue, args);
+}
+
 #define ARGS(type) sizeof(type), offsetof(type, tag)
 
 const tn__work_kind tn__work_kinds[TN__WORK_KINDS] = {
@@ -108,4 +123,8 @@ const tn__work_kind tn__work_kinds[TN__WORK_KINDS] = {
                      tn__tally_attention, false, true},
     [TN__WORK_LAPACK] = {"lapack", ARGS(tn_lapack_args), find_lapack, run_lapack,
                      tn__tally_lapack, false, false},
+    [TN__WORK_QUANTISED_PRODUCT] = {"quantised-product",
+                     ARGS(tn_quantised_product_args), find_quantised_product,
+                     run_quantised_product, tn__tally_quantised_product, true,
+                     false},
 };

@@ -16,6 +16,7 @@ enum {
     TN__WORK_PRODUCT,
     TN__WORK_ATTENTION,
     TN__WORK_LAPACK,
+    TN__WORK_QUANTISED_PRODUCT,
     TN__WORK_KINDS,
     /* Launches and copies have functions of their own, so they are not in the
      * table. */

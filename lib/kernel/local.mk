@@ -4,6 +4,7 @@
 libtenon_la_SOURCES += \
 	lib/kernel/kernel.h lib/kernel/program_hash.h \
 	lib/kernel/arena.c lib/kernel/arena.h \
+	lib/kernel/blocks.c lib/kernel/blocks.h \
 	lib/kernel/lex.c lib/kernel/lex.h \
 	lib/kernel/syntax_node.c lib/kernel/parser.c \
 	lib/kernel/parse.c lib/kernel/parse.h \

@@ -37,7 +37,8 @@ libtenon_la_SOURCES += \
 	lib/ops/nn/attention.c lib/ops/nn/attention.h lib/ops/nn/attention_device.c \
 	lib/ops/nn/image.c lib/ops/random/sample.c lib/ops/loss/pairs.c \
 	lib/ops/reduce/rank.c lib/ops/math/calculus.c lib/ops/index/find.c lib/ops/index/search.c \
-	lib/ops/index/put.c lib/ops/math/gamma.c
+	lib/ops/index/put.c lib/ops/math/gamma.c \
+	lib/ops/quantized/quantized.c
 EXTRA_DIST += lib/ops/README.md lib/ops/TABLE.md
 
 # The operator table as C. One run of awk makes four files, and table.c is the
@@ -67,6 +68,7 @@ ops_tables = \
 	lib/ops/reduce/order.def \
 	lib/ops/math/pointwise.def \
 	lib/ops/math/polynomial.def \
+	lib/ops/quantized/quantized.def \
 	lib/ops/index/put.def \
 	lib/ops/reduce/rank.def \
 	lib/ops/reduce/reduce.def \
@@ -116,8 +118,10 @@ check_PROGRAMS += tests/ops/test_rows tests/ops/test_calls \
 	tests/ops/test_options \
 	tests/ops/test_random_bits tests/ops/test_sample tests/ops/test_long_rows \
 	tests/ops/test_strides \
-	tests/ops/test_conv
+	tests/ops/test_conv \
+	tests/ops/test_quantized
 tests_ops_test_conv_SOURCES = tests/ops/test_conv.c
+tests_ops_test_quantized_SOURCES = tests/ops/test_quantized.c
 check_PROGRAMS += tests/ops/test_pool
 
 dist_check_SCRIPTS += tests/ops/test_generate.sh

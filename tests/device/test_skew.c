@@ -67,7 +67,8 @@ static bool is_filled(const void *from, uint32_t bytes, int with)
 #define PRIMITIVES(X) X(matmul, MATMUL) X(scatter, SCATTER) X(scan, SCAN)      \
     X(sort, SORT) X(copy, COPY)
 #define RUNS(X) X(conv, CONV) X(pool, POOL) X(attention, ATTENTION)            \
-    X(product, PRODUCT) X(lapack, LAPACK)
+    X(product, PRODUCT) X(lapack, LAPACK)                                      \
+    X(quantised_product, QUANTISED_PRODUCT)
 
 static tn_plugin real;
 static struct {

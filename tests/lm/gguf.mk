@@ -1,1 +1,6 @@
 # What the tests of lib/lm/gguf add to the build: see the head of Makefile.am.
+check_PROGRAMS += tests/lm/test_gguf
+tests_lm_test_gguf_SOURCES = tests/lm/test_gguf.c tests/lm/gguf_writer.h
+tests_lm_test_gguf_LDADD = libtenon-lm.la libtenon.la
+EXTRA_DIST += tests/lm/data/README.md tests/lm/data/tiny-llama-f32.gguf \
+	tests/lm/data/gguf_blocks.safetensors

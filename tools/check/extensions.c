@@ -9,6 +9,7 @@
 
 #include "check_attention.h"
 #include "check_lapack.h"
+#include "check_quantised.h"
 #include "operand.h"
 #include "windows.h"
 
@@ -543,6 +544,14 @@ static int case_lapack(const void *table, int64_t *wrong)
 {
     in.view.dtype = TN_F32; /* for messages */
     return declined(lapack_case(table, wrong), "lapack");
+}
+
+/* ---- quantised-product -------------------------------------------------- */
+
+static int case_quantised_product(const void *table, int64_t *wrong)
+{
+    in.view.dtype = TN_U8; /* for messages */
+    return declined(quantised_case(table, wrong), "quantised-product");
 }
 
 /* ---- a case ------------------------------------------------------------- */

@@ -380,7 +380,8 @@ static tn_status guard_sync(tn_queue *queue, tn_fault *fault)
 
 /* The extensions whose function `run` takes one struct without pointers to
  * other structs. */
-#define EXTENSIONS(X) X(conv) X(pool) X(attention) X(product) X(lapack)
+#define EXTENSIONS(X) X(conv) X(pool) X(attention) X(product) X(lapack) \
+    X(quantised_product)
 
 #define RUN(name)                                                              \
     static tn_##name##_extension real_##name, seen_##name;                     \

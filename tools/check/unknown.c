@@ -195,6 +195,22 @@ static bool unknown_lapack(scene *s, const tn_lapack_extension *lapack)
                            "lapack with flags 2^30");
 }
 
+static bool
+unknown_quantised_product(scene *s,
+                          const tn_quantised_product_extension *product)
+{
+    const int64_t extent[2] = {4, 32};
+    const tn_quantised_product_args args = {
+        .size = sizeof args, .format = TN_BLOCK + 4096, .m = 4, .n = 4, .k = 32,
+        .a = strided(s->source, TN_F32, 2, extent),
+        .b = strided(s->source, TN_U8, 2, extent),
+        .c = strided(s->target, TN_F32, 2, extent)};
+    return REFUSED(s, product->takes(s->h.device, args.format),
+                   "quantised-product: takes a format of 4160") &&
+           REFUSED(s, product->run(s->h.queue, &args),
+                   "quantised-product with format 4160");
+}
+
 static void extensions(int argument)
 {
     (void)argument;
@@ -213,6 +229,7 @@ static void extensions(int argument)
     UNKNOWN(attention);
     UNKNOWN(product);
     UNKNOWN(lapack);
+    UNKNOWN(quantised_product);
 #undef UNKNOWN
     for (size_t i = 0; held && s.h.plugin->extension; i++) {
         static const char *const names[] = {

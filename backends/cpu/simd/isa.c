@@ -10,7 +10,7 @@
 #include "../jit/native_body.h"
 #include "math_table.h"
 
-enum { FILLS = 14 }; /* number of routines_*.c files */
+enum { FILLS = 15 }; /* number of routines_*.c files */
 
 typedef struct set {
     const char *name, *needs;
@@ -28,7 +28,7 @@ typedef struct set {
       tn__cpu_move__##isa, tn__cpu_reduce__##isa, tn__cpu_gemm__##isa,        \
       tn__cpu_conv__##isa, tn__cpu_winograd__##isa, tn__cpu_pool__##isa,      \
       tn__cpu_pair__##isa, tn__cpu_scan__##isa, tn__cpu_attention__##isa,     \
-      tn__cpu_order__##isa, tn__cpu_lapack__##isa},                           \
+      tn__cpu_order__##isa, tn__cpu_lapack__##isa, tn__cpu_quantised__##isa}, \
      tn__cpu_math__##isa, &tn__cpu_math_count__##isa, {0}}
 
 /* From the plainest set to the best one. The last set that is available is the

@@ -21,6 +21,7 @@
 
 #include "routines_conv.h"
 #include "routines_pool.h"
+#include "routines_quantised.h"
 
 /* Matrix products of floats sum up to this many terms a[i][k] * b[k][j], then
  * add the sum to the result so far (float_product.c). */
@@ -399,6 +400,7 @@ typedef struct tn_cpu_routines {
     const tn_cpu_pool_routines *pool[CPU_TYPE_COUNT]; /* F32, F64 */
     const tn_cpu_window_routines *windows;
     const tn_cpu_attention_routines *attention;
+    const tn_cpu_quantised_routines *quantised;
     tn_cpu_lapack *lapack[CPU_TYPE_COUNT]; /* F32, F64; NULL if not available */
     int64_t lapack_lanes[CPU_TYPE_COUNT];  /* number of matrices of one call */
     const tn_cpu_math_entry *math;
@@ -423,6 +425,7 @@ typedef struct tn_cpu_routines {
     void tn__cpu_attention__##isa(tn_cpu_routines *table);                    \
     void tn__cpu_order__##isa(tn_cpu_routines *table);                        \
     void tn__cpu_lapack__##isa(tn_cpu_routines *table);                       \
+    void tn__cpu_quantised__##isa(tn_cpu_routines *table);                    \
     tn_cpu_lapack tn__cpu_lapack_f64__##isa;
 TN_CPU_ISA(generic)
 TN_CPU_ISA(v3)

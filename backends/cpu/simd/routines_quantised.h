@@ -1,0 +1,49 @@
+/* routines_quantised.h: the types of the loops of products with weights in
+ * blocks (ext/cpu_quantised.c). <tenon/plugin_extensions.h> defines their
+ * arithmetic. A token is a row of the input, a row one of the weight. */
+#ifndef TN_CPU_ROUTINES_QUANTISED_H
+#define TN_CPU_ROUTINES_QUANTISED_H
+
+#include <stdint.h>
+
+/* A format. A part is the elements of a block that share a scale. */
+typedef struct tn_cpu_blocks {
+    uint32_t code; /* of TN_BLOCK_MAP */
+    int32_t elements, bytes, part;
+} tn_cpu_blocks;
+
+/* A product. The input has been rounded: for each token k integers r, k /
+ * elements scales s, and k / part sums of integers. */
+typedef struct tn_cpu_quantised {
+    const tn_cpu_blocks *format;
+    int64_t m, n, k;
+    const uint8_t *w;
+    int64_t row_bytes; /* from one row of w to the next */
+    const int8_t *r;
+    const float *s;
+    const int16_t *sums;
+    const unsigned char *arranged; /* the tokens again, by `arrange`; NULL if
+                                      arranged_bytes is 0 */
+    int64_t arranged_bytes;        /* of a token */
+    float *out;
+    int64_t out_step; /* from one token's results to the next */
+} tn_cpu_quantised;
+
+typedef struct tn_cpu_quantised_routines {
+    /* Rounds a token. */
+    void (*round)(const tn_cpu_blocks *format, const float *x, int64_t k,
+                  int8_t *r, float *s, int16_t *sums);
+    /* Returns the bytes of a token in the order in which `multiply` reads it,
+     * or 0 if it reads r, s and sums. */
+    int64_t (*arranged_bytes)(const tn_cpu_blocks *format, int64_t m,
+                              int64_t k);
+    void (*arrange)(const tn_cpu_quantised *p, int64_t token, void *to);
+    /* Returns the bytes of scratch memory that `multiply` needs. */
+    int64_t (*scratch_bytes)(const tn_cpu_blocks *format, int64_t m,
+                             int64_t k);
+    /* Computes the results of rows `first` up to but not including `end`. */
+    void (*multiply)(const tn_cpu_quantised *p, int64_t first, int64_t end,
+                     void *scratch);
+} tn_cpu_quantised_routines;
+
+#endif
