@@ -13,8 +13,14 @@ bool tn__lm_check_ids(const tn_lm *lm, const int64_t *ids, int64_t count,
                       const char *name)
 {
     if (!ids || count < 1) {
-        tn_error_refuse_argument(TN_ERR_ARGUMENT, name, ids ? "count" : "ids",
-                                 "expected at least one token");
+        if (ids)
+            tn_error_refuse_argument(TN_ERR_ARGUMENT, name, "count",
+                                     "count is %" PRId64
+                                     ": expected at least one token",
+                                     count);
+        else
+            tn_error_refuse_argument(TN_ERR_ARGUMENT, name, "ids",
+                                     "ids is NULL");
         return false;
     }
     for (int64_t i = 0; i < count; i++)
@@ -91,7 +97,8 @@ static bool check_list(tn_lm_cache *cache, const tn_lm_tokens *list, int count)
     bool fine = true;
     if (!list || count < 1) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, call, list ? "count" : "list",
-                                 "expected at least one sequence");
+                                 "%s: expected at least one sequence",
+                                 list ? "count" : "list is NULL");
         return false;
     }
     for (int i = 0; fine && i < count; i++)

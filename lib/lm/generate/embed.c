@@ -136,7 +136,8 @@ static bool check_texts(const tn_lm *lm, const int64_t *const *ids,
         tn_error_refuse_argument(
             TN_ERR_ARGUMENT, call,
             !ids ? "ids" : !lengths ? "lengths" : "count",
-            "expected at least one text");
+            "%s: expected at least one text",
+            !ids ? "ids is NULL" : !lengths ? "lengths is NULL" : "count");
         return false;
     }
     const tn__lm_spec *s = &lm->spec;

@@ -22,7 +22,8 @@ double tn__lm_log_sum(const float *logits, int64_t count)
 
 static bool refuse(const char *call, const char *argument, const char *why)
 {
-    tn_error_refuse_argument(TN_ERR_ARGUMENT, call, argument, "%s", why);
+    tn_error_refuse_argument(TN_ERR_ARGUMENT, call, argument, ".%s: %s",
+                             argument, why);
     return false;
 }
 

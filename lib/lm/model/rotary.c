@@ -224,7 +224,8 @@ TN_OPTIONS_TYPE(tn_lm_rotary, "lm_rotary", "dim", TN_LM_ROTARY_OPTIONS_LIST)
 
 static bool refuse(const char *argument, const char *why)
 {
-    tn_error_refuse_argument(TN_ERR_ARGUMENT, "lm_rotary", argument, "%s", why);
+    tn_error_refuse_argument(TN_ERR_ARGUMENT, "lm_rotary", argument, "%s: %s",
+                             argument, why);
     return false;
 }
 

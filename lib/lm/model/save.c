@@ -138,13 +138,13 @@ static bool save_weights(tn_lm *lm, const char *path)
 
 /* Whether a file of the old folder belongs to the new one: all small files but
  * config and weights. */
-static bool is_companion(const char *name)
+static bool is_companion(const char *name, bool outer)
 {
     static const char *const ends[] = {".json", ".txt", ".model", ".jinja",
                                        ".md", "LICENSE"};
     size_t length = strlen(name);
-    if (strcmp(name, "config.json") == 0 ||
-        strcmp(name, "model.safetensors.index.json") == 0)
+    if (outer && (strcmp(name, "config.json") == 0 ||
+                  strcmp(name, "model.safetensors.index.json") == 0))
         return false;
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         size_t end = strlen(ends[i]);
@@ -184,7 +184,7 @@ static bool copy_companions(const tn_lm *lm, const char *path, const char *inner
     if (*inner)
         mkdir(to, 0777);
     for (struct dirent *e; fine && (e = readdir(folder));) {
-        if (!is_companion(e->d_name))
+        if (!is_companion(e->d_name, !*inner))
             continue;
         int a = tn_format(from, sizeof from, "%s/%s%s", lm->folder, inner,
                           e->d_name);
