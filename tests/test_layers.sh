@@ -212,7 +212,7 @@ AWK
 is_empty "$(cat "$scratch/upward")" \
     "rooms need symbols of lower rooms only"
 
-for built in .libs/libtenon.so .libs/libtenon-test.a tenon-1/tn_cpu.so; do
+for built in .libs/libtenon.so .libs/libtenon-lm.so .libs/libtenon-test.a tenon-1/tn_cpu.so; do
     [ -f "$built" ] || bail_out "$built was not built"
 done
 
@@ -234,7 +234,8 @@ sed -n 's/.*visibility("default") *)) *//p' |
 sed -e 's/(.*//' -e 's/[[:space:]]*$//' -e 's/.*[^A-Za-z0-9_]//' |
 grep '^tn_' | sort -u >"$scratch/declared"
 
-exports .libs/libtenon.so >"$scratch/exported"
+{ exports .libs/libtenon.so && exports .libs/libtenon-lm.so; } |
+    sort -u >"$scratch/exported"
 is_empty "$(grep -v '^tn_[a-z0-9]' "$scratch/exported")" \
     "libtenon exports only tn_ names"
 if nm -D .libs/libtenon.so | grep -q ' A TENON_0$'; then
