@@ -287,6 +287,21 @@ static bool run_dots(const job *g)
     return true;
 }
 
+/* Computes a product of few rows, if b is contiguous along k, without packing b.
+ * The bits are those of the tiles. Returns false, with c unchanged, for other
+ * products. */
+static bool run_few(const job *g)
+{
+    const tn_cpu_product *p = &g->p;
+    if (!g->loops->few || p->m > TN_CPU_FEW_ROWS || p->n < g->tiles->lanes ||
+        p->a.column != 1 || p->b.row != 1 || p->b.column < p->k ||
+        p->c.column != 1 || p->alpha != 1 || p->beta != 0)
+        return false;
+    g->loops->few(p->m, p->n, p->k, p->a.memory, p->a.row, p->b.memory,
+                  p->b.column, p->c.memory, p->c.row);
+    return true;
+}
+
 /* Replaces the product c = a b by c^T = b^T a^T. */
 static void transpose_all(job *g)
 {
@@ -366,7 +381,7 @@ bool tn__cpu_multiply(const tn_cpu_product *p)
         store_zero_product(&g);
         return true;
     }
-    if (run_dots(&g))
+    if (run_dots(&g) || run_few(&g))
         return true;
     tn__cpu_product_choose_panels(&g);
     if (!find_memory(&g))

@@ -1,1 +1,11 @@
 # What this room adds to the build: see the head of Makefile.am.
+libtenon_lm_la_SOURCES += \
+	lib/lm/generate/batch.c \
+	lib/lm/generate/cache.c \
+	lib/lm/generate/cache.h \
+	lib/lm/generate/decode.c \
+	lib/lm/generate/embed.c \
+	lib/lm/generate/generate.c \
+	lib/lm/generate/sample.c \
+	lib/lm/generate/sample.h
+EXTRA_DIST += lib/lm/generate/README.md

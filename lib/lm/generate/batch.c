@@ -1,0 +1,375 @@
+/* batch.c: requests that are generated together. A request has a sequence of the
+ * cache while it runs; its tokens stay until the batch is freed. */
+#include <lm/generate/cache.h>
+#include <lm/generate/sample.h>
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tenon/ops.h>
+
+typedef struct request {
+    tn__lm_sampler sampler;
+    int64_t *prompt;  /* owned */
+    int64_t prompt_count, fed; /* fed: tokens of prompt and text in the cache */
+    int64_t *ids;     /* owned; the text; room for max_tokens */
+    double *logprobs; /* owned */
+    int64_t count, most;
+    int sequence;     /* in the cache; -1: none */
+    int end;          /* TN_LM_RUNNING ... */
+} request;
+
+struct tn_lm_batch {
+    tn_object object;
+    tn_lm *lm;          /* kept */
+    tn_lm_cache *cache; /* kept */
+    request **request;  /* owned, and each of them */
+    int count, running, most;
+    int64_t block;
+    bool stepping;      /* a callback of tn_lm_batch_step is running */
+};
+
+static void request_free(request *r)
+{
+    if (!r)
+        return;
+    tn__lm_sampler_fini(&r->sampler);
+    free(r->prompt);
+    free(r->ids);
+    free(r->logprobs);
+    free(r);
+}
+
+static void release(void *object)
+{
+    tn_lm_batch *batch = object;
+    for (int i = 0; i < batch->count; i++)
+        request_free(batch->request[i]);
+    free(batch->request);
+    tn_drop(batch->cache);
+    tn_drop(batch->lm);
+}
+
+static const tn_object_class batch_class = {.size = sizeof batch_class,
+                                            .name = "batch of requests",
+                                            .bytes = sizeof(tn_lm_batch),
+                                            .release = release};
+
+TN_OPTIONS_TYPE(tn_lm_batch_new, "lm_batch_new", "lm, sequences",
+                TN_LM_BATCH_NEW_OPTIONS_LIST)
+
+tn_lm_batch *tn_lm_batch_new_with(tn_lm *lm, int sequences,
+                                  const tn_lm_batch_new_options *options)
+{
+    static const char call[] = "lm_batch_new";
+    tn_lm_batch_new_options o;
+    if (tn_options_take(tn_lm_batch_new_type(), &o, options) < 0)
+        return NULL;
+    if (o.block < 1) {
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "block",
+                                 "%" PRId64 ": expected 1 or more", o.block);
+        return NULL;
+    }
+    tn_lm_cache *cache = tn_lm_cache_new(lm, sequences, .dtype = o.cache_dtype);
+    if (!cache) {
+        tn_error_rename("lm_cache_new", call, NULL);
+        return NULL;
+    }
+    tn_lm_batch *batch = tn_object_new(&batch_class, 0);
+    if (!batch)
+        return NULL;
+    batch->lm = tn_keep(lm);
+    batch->cache = tn_keep(cache);
+    batch->most = sequences;
+    batch->block = o.block;
+    return batch;
+}
+
+/* ---- joining and leaving ------------------------------------------------------- */
+
+static int free_sequence(const tn_lm_batch *batch)
+{
+    for (int i = 0; i < batch->most; i++)
+        if (!batch->cache->sequence[i].kv)
+            return i;
+    return -1;
+}
+
+static void leave(tn_lm_batch *batch, request *r, int why)
+{
+    r->end = why;
+    tn_lm_cache_end(batch->cache, r->sequence);
+    r->sequence = -1;
+    batch->running--;
+}
+
+/* The number of tokens that fit behind a prompt. The last one is never fed. */
+static int64_t most_tokens(const tn_lm *lm, int64_t prompt, int64_t wanted)
+{
+    const tn__lm_spec *s = &lm->spec;
+    const int64_t room =
+        s->position_rows ? s->positions - prompt + 1 : INT32_MAX;
+    return wanted < room ? wanted : room;
+}
+
+static request *request_new(tn_lm_batch *batch, const int64_t *ids,
+                            int64_t count, const tn_lm_batch_add_options *o,
+                            const char *call)
+{
+    request *r = calloc(1, sizeof *r);
+    if (!r) {
+        tn_error_refuse_argument(TN_ERR_MEMORY, call, NULL, "out of memory");
+        return NULL;
+    }
+    r->sequence = -1;
+    r->most = most_tokens(batch->lm, count, o->max_tokens);
+    if (tn__lm_sampler_init(&r->sampler, o, batch->lm->spec.vocab, ids, count,
+                            call)) {
+        r->prompt = malloc((size_t)count * sizeof *r->prompt);
+        r->ids = malloc((size_t)r->most * sizeof *r->ids);
+        r->logprobs = malloc((size_t)r->most * sizeof *r->logprobs);
+        if (r->prompt && r->ids && r->logprobs) {
+            memcpy(r->prompt, ids, (size_t)count * sizeof *ids);
+            r->prompt_count = count;
+            return r;
+        }
+        tn_error_refuse_argument(TN_ERR_MEMORY, call, NULL, "out of memory");
+    }
+    request_free(r);
+    return NULL;
+}
+
+TN_OPTIONS_TYPE(tn_lm_batch_add, "lm_batch_add", "batch, ids, count",
+                TN_LM_BATCH_ADD_OPTIONS_LIST)
+
+static bool check_prompt(const tn_lm *lm, const int64_t *ids, int64_t count,
+                         const char *call)
+{
+    const tn__lm_spec *s = &lm->spec;
+    if (!tn__lm_check_ids(lm, ids, count, call))
+        return false;
+    if (!s->position_rows || count <= s->positions)
+        return true;
+    tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "count",
+                             "%" PRId64 " tokens: the model has %" PRId64
+                             " positions",
+                             count, s->positions);
+    return false;
+}
+
+int tn_lm_batch_add_with(tn_lm_batch *batch, const int64_t *ids, int64_t count,
+                         const tn_lm_batch_add_options *options)
+{
+    static const char call[] = "lm_batch_add";
+    tn_lm_batch_add_options o;
+    if (tn_options_take(tn_lm_batch_add_type(), &o, options) < 0 ||
+        !tn_object_check(batch, &batch_class, call, "batch") || tn_error() ||
+        !check_prompt(batch->lm, ids, count, call))
+        return tn_error_code();
+    const int sequence = free_sequence(batch);
+    if (sequence < 0)
+        return tn_error_refuse_argument(
+            TN_ERR_STATE, call, "batch",
+            "it is full: %d requests are running; wait until one ends",
+            batch->running);
+    request **list =
+        realloc(batch->request, ((size_t)batch->count + 1) * sizeof *list);
+    if (!list)
+        return tn_error_refuse_argument(TN_ERR_MEMORY, call, NULL,
+                                        "out of memory");
+    batch->request = list;
+    request *r = request_new(batch, ids, count, &o, call);
+    if (!r)
+        return tn_error_code();
+    if (tn_lm_cache_begin(batch->cache, sequence, count + r->most - 1, count) <
+        0) {
+        tn_error_rename("lm_cache_begin", call, "count");
+        request_free(r);
+        return tn_error_code();
+    }
+    r->sequence = sequence;
+    batch->request[batch->count] = r;
+    batch->running++;
+    return batch->count++;
+}
+
+static request *request_of(const tn_lm_batch *batch, int i, const char *call)
+{
+    return batch && tn_object_check(batch, &batch_class, call, "batch") &&
+                   i >= 0 && i < batch->count
+               ? batch->request[i]
+               : NULL;
+}
+
+tn_status tn_lm_batch_remove(tn_lm_batch *batch, int i)
+{
+    static const char call[] = "lm_batch_remove";
+    if (!tn_object_check(batch, &batch_class, call, "batch"))
+        return tn_error_code();
+    request *r = request_of(batch, i, call);
+    if (!r)
+        return tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "request",
+                                        "%d: the batch has had %d requests", i,
+                                        batch->count);
+    if (r->end == TN_LM_RUNNING)
+        leave(batch, r, TN_LM_CANCELLED);
+    return TN_OK;
+}
+
+/* ---- a step ---------------------------------------------------------------------- */
+
+/* Fills list with what each running request feeds, and owner with the requests.
+ * Prompts share `block` tokens; those that get none wait. */
+static int fill_list(tn_lm_batch *batch, tn_lm_tokens *list, request **owner)
+{
+    int64_t left = batch->block;
+    int count = 0;
+    for (int i = 0; i < batch->count; i++) {
+        request *r = batch->request[i];
+        if (r->end != TN_LM_RUNNING)
+            continue;
+        const int64_t waiting = r->prompt_count - r->fed;
+        tn_lm_tokens t = {r->sequence, r->ids + r->count - 1, 1, false};
+        if (waiting > 0) {
+            t.ids = r->prompt + r->fed;
+            t.count = waiting < left ? waiting : left;
+            left -= t.count;
+        }
+        if (t.count < 1)
+            continue;
+        owner[count] = r;
+        list[count++] = t;
+    }
+    return count;
+}
+
+static bool is_eos(const tn_lm_batch *batch, const request *r, int64_t id)
+{
+    const tn_lm_batch_add_options *o = &r->sampler.o;
+    if (o->ignore_eos)
+        return false;
+    if (o->eos != TN_NONE_INT)
+        return id == o->eos;
+    for (int i = 0; i < batch->lm->eos_count; i++)
+        if (batch->lm->eos[i] == id)
+            return true;
+    return false;
+}
+
+static int index_of(const tn_lm_batch *batch, const request *r)
+{
+    int i = 0;
+    while (batch->request[i] != r)
+        i++;
+    return i;
+}
+
+/* Appends a token to a request, and ends it where that is due. */
+static bool append(tn_lm_batch *batch, request *r, const float *logits)
+{
+    double logprob;
+    const int64_t id = tn__lm_sample(&r->sampler, logits, &logprob);
+    const tn_lm_batch_add_options *o = &r->sampler.o;
+    if (id < 0) {
+        tn_error_refuse_argument(TN_ERR_STATE, "lm_batch_step", NULL,
+                                 "request %d: the logits are not finite, or bias "
+                                 "forbids every token",
+                                 index_of(batch, r));
+        return false;
+    }
+    r->ids[r->count] = id;
+    r->logprobs[r->count++] = logprob;
+    const tn_lm_token token = {index_of(batch, r), id, r->count - 1, logprob};
+    const bool more = !o->on_token || o->on_token(&token, o->context);
+    if (r->end != TN_LM_RUNNING) /* the callback removed it */
+        return true;
+    if (is_eos(batch, r, id))
+        leave(batch, r, TN_LM_EOS);
+    else if (tn__lm_stops(&r->sampler, r->ids, r->count))
+        leave(batch, r, TN_LM_STOPPED);
+    else if (!more)
+        leave(batch, r, TN_LM_CANCELLED);
+    else if (r->count == r->most)
+        leave(batch, r, TN_LM_LENGTH);
+    return true;
+}
+
+/* Runs the model and appends the new tokens. */
+static bool run(tn_lm_batch *batch, const tn_lm_tokens *list,
+                request *const *owner, int count)
+{
+    const size_t vocab = (size_t)batch->lm->spec.vocab;
+    tn_tensor *logits = tn_lm_decode(batch->cache, list, count);
+    if (!logits) {
+        tn_error_rename("lm_decode", "lm_batch_step", NULL);
+        return false;
+    }
+    logits = tn_to_dtype(logits, TN_F32);
+    float *row = malloc((size_t)count * vocab * sizeof *row);
+    if (!row)
+        tn_error_refuse_argument(TN_ERR_MEMORY, "lm_batch_step", NULL,
+                                 "out of memory");
+    bool fine = row && tn_tensor_to_array(logits, row, (size_t)count * vocab *
+                                                           sizeof *row) == TN_OK;
+    for (int i = 0; fine && i < count; i++)
+        owner[i]->fed += list[i].count;
+    for (int i = 0; fine && i < count; i++)
+        if (owner[i]->end == TN_LM_RUNNING &&
+            owner[i]->fed >= owner[i]->prompt_count)
+            fine = append(batch, owner[i], row + (size_t)i * vocab);
+    free(row);
+    return fine;
+}
+
+int tn_lm_batch_step(tn_lm_batch *batch)
+{
+    static const char call[] = "lm_batch_step";
+    if (!tn_object_check(batch, &batch_class, call, "batch") || tn_error())
+        return tn_error_code();
+    if (batch->stepping)
+        return tn_error_refuse_argument(TN_ERR_STATE, call, "batch",
+                                        "a callback of a step is running");
+    if (!batch->running)
+        return 0;
+    const size_t room = (size_t)batch->running;
+    tn_lm_tokens *list = calloc(room, sizeof *list);
+    request **owner = calloc(room, sizeof *owner);
+    bool fine = list && owner;
+    if (!fine)
+        tn_error_refuse_argument(TN_ERR_MEMORY, call, NULL, "out of memory");
+    batch->stepping = true;
+    tn_scope *scope = tn_scope_open();
+    fine = fine && run(batch, list, owner, fill_list(batch, list, owner));
+    tn_scope_close(scope);
+    batch->stepping = false;
+    free(list);
+    free(owner);
+    return fine ? batch->running : (int)tn_error_code();
+}
+
+/* ---- results ----------------------------------------------------------------------- */
+
+const int64_t *tn_lm_batch_ids(const tn_lm_batch *batch, int i)
+{
+    const request *r = request_of(batch, i, "lm_batch_ids");
+    return r ? r->ids : NULL;
+}
+
+const double *tn_lm_batch_logprobs(const tn_lm_batch *batch, int i)
+{
+    const request *r = request_of(batch, i, "lm_batch_logprobs");
+    return r ? r->logprobs : NULL;
+}
+
+int64_t tn_lm_batch_length(const tn_lm_batch *batch, int i)
+{
+    const request *r = request_of(batch, i, "lm_batch_length");
+    return r ? r->count : 0;
+}
+
+int tn_lm_batch_end(const tn_lm_batch *batch, int i)
+{
+    const request *r = request_of(batch, i, "lm_batch_end");
+    return r ? r->end : TN_LM_RUNNING;
+}

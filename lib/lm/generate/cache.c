@@ -1,0 +1,191 @@
+/* cache.c: memory for the keys and values of sequences. */
+#include <lm/generate/cache.h>
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <tenon/ops.h>
+
+static void clear(tn_lm_cache *cache, tn__lm_sequence *s)
+{
+    for (int64_t i = 0; s->kv && i < cache->lm->spec.layers; i++) {
+        tn_drop(s->kv[i].key);
+        tn_drop(s->kv[i].value);
+    }
+    free(s->kv);
+    *s = (tn__lm_sequence){0};
+}
+
+static void release(void *object)
+{
+    tn_lm_cache *cache = object;
+    for (int i = 0; cache->sequence && i < cache->count; i++)
+        clear(cache, &cache->sequence[i]);
+    free(cache->sequence);
+    tn_drop(cache->lm);
+}
+
+static const tn_object_class cache_class = {.size = sizeof cache_class,
+                                            .name = "key-value cache",
+                                            .bytes = sizeof(tn_lm_cache),
+                                            .release = release};
+
+bool tn__lm_is_cache(const tn_lm_cache *cache, const char *call)
+{
+    return tn_object_check(cache, &cache_class, call, "cache");
+}
+
+bool tn__lm_can_decode(const tn_lm *lm, const char *call)
+{
+    const tn__lm_spec *s = &lm->spec;
+    if (s->encoder) {
+        tn_error_refuse_argument(TN_ERR_UNSUPPORTED, call, "lm",
+                                 "%s is an encoder: it predicts no next token",
+                                 s->family->type);
+        return false;
+    }
+    if (lm->base.training && (s->embed_dropout > 0 || s->hidden_dropout > 0 ||
+                              s->attention_dropout > 0)) {
+        tn_error_refuse_argument(
+            TN_ERR_STATE, call, "lm",
+            "the model is in training mode and has dropout: call "
+            "tn_module_eval(tn_lm_module(lm)) first");
+        return false;
+    }
+    return true;
+}
+
+TN_OPTIONS_TYPE(tn_lm_cache_new, "lm_cache_new", "lm, sequences",
+                TN_LM_CACHE_NEW_OPTIONS_LIST)
+
+tn_lm_cache *tn_lm_cache_new_with(tn_lm *lm, int sequences,
+                                  const tn_lm_cache_new_options *options)
+{
+    static const char call[] = "lm_cache_new";
+    tn_lm_cache_new_options o;
+    if (tn_options_take(tn_lm_cache_new_type(), &o, options) < 0 ||
+        !tn__lm_is_model(lm, call) || !tn__lm_can_decode(lm, call))
+        return NULL;
+    if (sequences < 1 || sequences > 65536) {
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "sequences",
+                                 "%d: expected 1 to 65536", sequences);
+        return NULL;
+    }
+    if (o.dtype && o.dtype != TN_F32 && o.dtype != TN_F16 &&
+        o.dtype != TN_BF16) {
+        tn_error_refuse_argument(TN_ERR_DTYPE, call, "dtype",
+                                 "%s: expected float32, float16 or bfloat16",
+                                 tn_dtype_name(o.dtype));
+        return NULL;
+    }
+    tn_lm_cache *cache = tn_object_new(&cache_class, 0);
+    if (!cache)
+        return NULL;
+    cache->lm = tn_keep(lm);
+    cache->dtype = o.dtype ? o.dtype : tn__lm_dtype(lm);
+    cache->sequence = calloc((size_t)sequences, sizeof *cache->sequence);
+    cache->count = sequences;
+    if (cache->sequence)
+        return cache;
+    tn_error_refuse_argument(TN_ERR_MEMORY, call, NULL, "out of memory");
+    return NULL;
+}
+
+static tn__lm_sequence *sequence_of(tn_lm_cache *cache, int i, const char *call)
+{
+    if (!tn__lm_is_cache(cache, call))
+        return NULL;
+    if (i >= 0 && i < cache->count)
+        return &cache->sequence[i];
+    tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "i",
+                             "%d: the cache has sequences 0 to %d", i,
+                             cache->count - 1);
+    return NULL;
+}
+
+/* Reserves the memory of a sequence. It is zeroed, because attention multiplies
+ * values behind the end by 0, and 0 times NaN would be NaN. */
+static bool reserve(tn_lm_cache *cache, tn__lm_sequence *s, int64_t room)
+{
+    const tn__lm_spec *spec = &cache->lm->spec;
+    tn_device *device =
+        tn_tensor_device(tn_module_parameter_at(cache->lm->embed, 0));
+    const tn_dims_list shape = tn_dims(spec->kv_heads, room, spec->head_dim);
+    s->kv = calloc((size_t)spec->layers, sizeof *s->kv);
+    if (!s->kv) {
+        tn_error_refuse_argument(TN_ERR_MEMORY, "lm_cache_begin", NULL,
+                                 "out of memory");
+        return false;
+    }
+    tn_scope *scope = tn_scope_open();
+    bool fine = true;
+    for (int64_t i = 0; fine && i < spec->layers; i++) {
+        s->kv[i].key = tn_keep(
+            tn_zeros(shape, .dtype = cache->dtype, .device = device));
+        s->kv[i].value = tn_keep(
+            tn_zeros(shape, .dtype = cache->dtype, .device = device));
+        fine = s->kv[i].key && s->kv[i].value;
+    }
+    tn_scope_close(scope);
+    return fine;
+}
+
+tn_status tn_lm_cache_begin(tn_lm_cache *cache, int i, int64_t positions,
+                            int64_t prompt)
+{
+    static const char call[] = "lm_cache_begin";
+    tn__lm_sequence *s = sequence_of(cache, i, call);
+    if (!s)
+        return tn_error_code();
+    const tn__lm_spec *spec = &cache->lm->spec;
+    const int64_t most = spec->position_rows ? spec->positions : INT32_MAX;
+    if (positions < 1 || positions > most)
+        return tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "positions",
+                                        "%" PRId64 ": the model allows 1 to "
+                                        "%" PRId64,
+                                        positions, most);
+    if (prompt < 0 || prompt > positions)
+        return tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "prompt",
+                                        "%" PRId64 ": expected at most the "
+                                        "%" PRId64 " positions",
+                                        prompt, positions);
+    clear(cache, s);
+    s->room = (positions + TN__LM_BLOCK - 1) / TN__LM_BLOCK * TN__LM_BLOCK;
+    s->limit = positions;
+    s->prompt = prompt;
+    if (reserve(cache, s, s->room))
+        return TN_OK;
+    clear(cache, s);
+    return tn_error_code();
+}
+
+tn_status tn_lm_cache_end(tn_lm_cache *cache, int i)
+{
+    tn__lm_sequence *s = sequence_of(cache, i, "lm_cache_end");
+    if (!s)
+        return tn_error_code();
+    clear(cache, s);
+    return TN_OK;
+}
+
+tn_status tn_lm_cache_cut(tn_lm_cache *cache, int i, int64_t length)
+{
+    static const char call[] = "lm_cache_cut";
+    tn__lm_sequence *s = sequence_of(cache, i, call);
+    if (!s)
+        return tn_error_code();
+    if (length < 0 || length > s->length)
+        return tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "length",
+                                        "%" PRId64 ": sequence %d holds "
+                                        "%" PRId64 " tokens",
+                                        length, i, s->length);
+    s->length = length;
+    return TN_OK;
+}
+
+int64_t tn_lm_cache_length(const tn_lm_cache *cache, int i)
+{
+    return cache && tn__lm_is_cache(cache, "lm_cache_length") && i >= 0 &&
+                   i < cache->count
+               ? cache->sequence[i].length
+               : 0;
+}

@@ -1,0 +1,292 @@
+/* sample.c: chooses a token from logits, on the host, in double. */
+#include <lm/generate/sample.h>
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tenon/tensor.h>
+
+double tn__lm_log_sum(const float *logits, int64_t count)
+{
+    float largest = -INFINITY;
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++)
+        largest = logits[i] > largest ? logits[i] : largest;
+    for (int64_t i = 0; i < count; i++)
+        sum += exp((double)logits[i] - (double)largest);
+    return (double)largest + log(sum);
+}
+
+/* ---- options ---------------------------------------------------------------- */
+
+static bool refuse(const char *call, const char *argument, const char *why)
+{
+    tn_error_refuse_argument(TN_ERR_ARGUMENT, call, argument, ".%s: %s",
+                             argument, why);
+    return false;
+}
+
+static bool is_token(int64_t id, int64_t vocab)
+{
+    return id >= 0 && id < vocab;
+}
+
+static bool check_lists(const tn_lm_batch_add_options *o, int64_t vocab,
+                        const char *call)
+{
+    if (o->bias_count < 0 || (o->bias_count && !o->bias))
+        return refuse(call, "bias", "give bias and bias_count");
+    for (int i = 0; i < o->bias_count; i++)
+        if (!is_token(o->bias[i].id, vocab) || isnan(o->bias[i].value) ||
+            o->bias[i].value == INFINITY)
+            return refuse(call, "bias",
+                          "expected tokens of the vocabulary and finite values "
+                          "or -INFINITY");
+    if (o->stop_count < 0 || (o->stop_count && !o->stop))
+        return refuse(call, "stop", "give stop and stop_count");
+    for (int i = 0; i < o->stop_count; i++)
+        if (!o->stop[i].ids || o->stop[i].count < 1)
+            return refuse(call, "stop", "a stop sequence is empty");
+    return true;
+}
+
+static bool check(const tn_lm_batch_add_options *o, int64_t vocab,
+                  const char *call)
+{
+    if (o->max_tokens < 1 || o->max_tokens > INT32_MAX)
+        return refuse(call, "max_tokens", "expected 1 or more");
+    if (!(o->temperature >= 0) || !isfinite(o->temperature))
+        return refuse(call, "temperature", "expected 0 or more");
+    if (o->top_k < 0)
+        return refuse(call, "top_k", "expected 0 (no limit) or more");
+    if (!(o->top_p > 0 && o->top_p <= 1))
+        return refuse(call, "top_p", "expected a number above 0, at most 1");
+    if (!(o->min_p >= 0 && o->min_p <= 1))
+        return refuse(call, "min_p", "expected a number from 0 to 1");
+    if (!(o->repetition_penalty > 0) || !isfinite(o->repetition_penalty))
+        return refuse(call, "repetition_penalty", "expected a positive number");
+    if (!isfinite(o->presence_penalty))
+        return refuse(call, "presence_penalty", "expected a finite number");
+    if (!isfinite(o->frequency_penalty))
+        return refuse(call, "frequency_penalty", "expected a finite number");
+    if (o->eos != TN_NONE_INT && !is_token(o->eos, vocab))
+        return refuse(call, "eos", "the vocabulary has no such token");
+    if (o->eos != TN_NONE_INT && o->ignore_eos)
+        return refuse(call, "ignore_eos", "give eos or ignore_eos");
+    return check_lists(o, vocab, call);
+}
+
+static bool copy_stops(tn__lm_sampler *s, const tn_lm_batch_add_options *o)
+{
+    size_t all = 0, at = 0;
+    for (int i = 0; i < o->stop_count; i++)
+        all += (size_t)o->stop[i].count;
+    s->stop = malloc((all + 1) * sizeof *s->stop);
+    s->stop_length =
+        malloc(((size_t)o->stop_count + 1) * sizeof *s->stop_length);
+    if (!s->stop || !s->stop_length)
+        return false;
+    for (int i = 0; i < o->stop_count; i++) {
+        const size_t length = (size_t)o->stop[i].count;
+        memcpy(s->stop + at, o->stop[i].ids, length * sizeof *s->stop);
+        s->stop_length[i] = o->stop[i].count;
+        at += length;
+    }
+    return true;
+}
+
+bool tn__lm_sampler_init(tn__lm_sampler *s,
+                         const tn_lm_batch_add_options *options, int64_t vocab,
+                         const int64_t *prompt, int64_t count, const char *call)
+{
+    *s = (tn__lm_sampler){.o = *options, .vocab = vocab,
+                          .random = options->seed};
+    if (!check(options, vocab, call))
+        return false;
+    const size_t n = (size_t)vocab;
+    s->made = calloc(n, sizeof *s->made);
+    s->prompted = calloc(n, sizeof *s->prompted);
+    s->logit = malloc(n * sizeof *s->logit);
+    s->heap = malloc(n * sizeof *s->heap);
+    s->bias = malloc(((size_t)options->bias_count + 1) * sizeof *s->bias);
+    if (!s->made || !s->prompted || !s->logit || !s->heap || !s->bias ||
+        !copy_stops(s, options)) {
+        tn_error_refuse_argument(TN_ERR_MEMORY, call, NULL, "out of memory");
+        return false;
+    }
+    if (options->bias_count)
+        memcpy(s->bias, options->bias,
+               (size_t)options->bias_count * sizeof *s->bias);
+    for (int64_t i = 0; i < count; i++)
+        s->prompted[prompt[i]] = true;
+    return true;
+}
+
+void tn__lm_sampler_fini(tn__lm_sampler *s)
+{
+    free(s->made);
+    free(s->prompted);
+    free(s->logit);
+    free(s->heap);
+    free(s->bias);
+    free(s->stop);
+    free(s->stop_length);
+}
+
+bool tn__lm_stops(const tn__lm_sampler *s, const int64_t *ids, int64_t count)
+{
+    const int64_t *stop = s->stop;
+    for (int i = 0; i < s->o.stop_count; stop += s->stop_length[i++]) {
+        const int64_t length = s->stop_length[i];
+        if (length <= count && memcmp(ids + count - length, stop,
+                                      (size_t)length * sizeof *ids) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* ---- drawing -------------------------------------------------------------------- */
+
+/* A number in [0, 1). Source: splitmix64, S. Vigna, public domain. */
+static double draw(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    z ^= z >> 31;
+    return (double)(z >> 11) * 0x1p-53;
+}
+
+/* Sets s->logit to the logits after bias and penalties. */
+static void adjust(tn__lm_sampler *s, const float *logits)
+{
+    const tn_lm_batch_add_options *o = &s->o;
+    for (int64_t i = 0; i < s->vocab; i++)
+        s->logit[i] = (double)logits[i];
+    for (int i = 0; i < o->bias_count; i++)
+        s->logit[s->bias[i].id] += s->bias[i].value;
+    if (o->repetition_penalty == 1 && o->presence_penalty == 0 &&
+        o->frequency_penalty == 0)
+        return;
+    for (int64_t i = 0; i < s->vocab; i++) {
+        double *x = &s->logit[i];
+        if (s->made[i] || s->prompted[i])
+            *x = *x > 0 ? *x / o->repetition_penalty
+                        : *x * o->repetition_penalty;
+        if (s->made[i])
+            *x -= o->presence_penalty + o->frequency_penalty * s->made[i];
+    }
+}
+
+/* Whether token a comes before token b: the likelier first, then the smaller. */
+static bool before(const tn__lm_sampler *s, int32_t a, int32_t b)
+{
+    return s->logit[a] > s->logit[b] || (s->logit[a] == s->logit[b] && a < b);
+}
+
+static void sink(tn__lm_sampler *s, int64_t at, int64_t count)
+{
+    int32_t *heap = s->heap, moved = heap[at];
+    for (;;) {
+        int64_t child = 2 * at + 1;
+        if (child >= count)
+            break;
+        if (child + 1 < count && before(s, heap[child + 1], heap[child]))
+            child++;
+        if (!before(s, heap[child], moved))
+            break;
+        heap[at] = heap[child];
+        at = child;
+    }
+    heap[at] = moved;
+}
+
+static int64_t most_likely(const tn__lm_sampler *s)
+{
+    int64_t best = 0;
+    for (int64_t i = 1; i < s->vocab; i++)
+        if (s->logit[i] > s->logit[best])
+            best = i;
+    return best;
+}
+
+/* Moves the likeliest tokens to the end of the heap, one after another, until
+ * top_k, top_p and min_p are met. Returns their number. s->logit holds
+ * probabilities up to a factor; total is their sum. */
+static int64_t keep_likeliest(tn__lm_sampler *s, double total, double *kept)
+{
+    const tn_lm_batch_add_options *o = &s->o;
+    const int64_t n = s->vocab, most = o->top_k && o->top_k < n ? o->top_k : n;
+    int64_t count = 0, cut = 0;
+    double largest = 0, sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        s->heap[i] = (int32_t)i;
+    for (int64_t i = n / 2; i-- > 0;)
+        sink(s, i, n);
+    /* With top_k, top_p is a part of what top_k keeps, so all of it is needed
+     * first. */
+    for (double seen = 0; count < most; count++) {
+        const int32_t next = s->heap[0];
+        const double p = s->logit[next];
+        if (count == 0)
+            largest = p;
+        if (p < o->min_p * largest || (!o->top_k && seen >= o->top_p * total))
+            break;
+        s->heap[0] = s->heap[n - 1 - count];
+        s->heap[n - 1 - count] = next;
+        sink(s, 0, n - 1 - count);
+        seen += p;
+        if (o->top_k)
+            total = count == 0 ? p : total + p;
+    }
+    for (; cut < count && (cut == 0 || sum < o->top_p * total); cut++)
+        sum += s->logit[s->heap[n - 1 - cut]];
+    *kept = sum;
+    return cut;
+}
+
+static int64_t draw_token(tn__lm_sampler *s)
+{
+    const tn_lm_batch_add_options *o = &s->o;
+    const double largest = s->logit[most_likely(s)];
+    double total = 0;
+    for (int64_t i = 0; i < s->vocab; i++) {
+        s->logit[i] = exp((s->logit[i] - largest) / o->temperature);
+        total += s->logit[i];
+    }
+    int64_t last = 0;
+    if (!o->top_k && o->top_p == 1 && o->min_p == 0) {
+        double at = draw(&s->random) * total;
+        for (int64_t i = 0; i < s->vocab; i++) {
+            if (s->logit[i] > 0)
+                last = i;
+            if ((at -= s->logit[i]) < 0)
+                break;
+        }
+        return last;
+    }
+    double kept;
+    const int64_t count = keep_likeliest(s, total, &kept);
+    double at = draw(&s->random) * kept;
+    for (int64_t i = 0; i < count; i++) {
+        last = s->heap[s->vocab - 1 - i];
+        if ((at -= s->logit[last]) < 0)
+            break;
+    }
+    return last;
+}
+
+int64_t tn__lm_sample(tn__lm_sampler *s, const float *logits, double *logprob)
+{
+    const double sum = tn__lm_log_sum(logits, s->vocab);
+    adjust(s, logits);
+    int64_t id = most_likely(s);
+    if (!isfinite(sum) || !isfinite(s->logit[id]))
+        return -1;
+    if (s->o.temperature > 0)
+        id = draw_token(s);
+    *logprob = (double)logits[id] - sum;
+    s->made[id]++;
+    return id;
+}

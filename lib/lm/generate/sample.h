@@ -1,0 +1,38 @@
+/* sample.h: chooses a token from logits. */
+#ifndef TN_LIB_LM_GENERATE_SAMPLE_H
+#define TN_LIB_LM_GENERATE_SAMPLE_H
+
+#include <tenon/lm.h>
+
+/* The options of a request, with copies of its lists. */
+typedef struct tn__lm_sampler {
+    tn_lm_batch_add_options o;
+    int64_t vocab;
+    uint64_t random;      /* state of the request's own generator */
+    int32_t *made;        /* owned; how often each token is in the text */
+    bool *prompted;       /* owned; whether it is in the prompt */
+    double *logit;        /* owned; scratch */
+    int32_t *heap;        /* owned; scratch */
+    tn_lm_bias *bias;     /* owned */
+    int64_t *stop;        /* owned; all stop sequences, one after another */
+    int *stop_length;     /* owned */
+} tn__lm_sampler;
+
+/* Checks the options and copies what they point to. Records an error of `call`.
+ * tn__lm_sampler_fini must follow, also after a failure. */
+bool tn__lm_sampler_init(tn__lm_sampler *sampler,
+                         const tn_lm_batch_add_options *options, int64_t vocab,
+                         const int64_t *prompt, int64_t count,
+                         const char *call);
+void tn__lm_sampler_fini(tn__lm_sampler *sampler);
+/* Chooses a token, and stores its log-probability by the logits as they are.
+ * Returns -1 if the logits are no finite numbers, or bias forbids every token. */
+int64_t tn__lm_sample(tn__lm_sampler *sampler, const float *logits,
+                      double *logprob);
+/* Whether the text of count tokens ends with a stop sequence. */
+bool tn__lm_stops(const tn__lm_sampler *sampler, const int64_t *ids,
+                  int64_t count);
+/* log(sum(exp(logits))). */
+double tn__lm_log_sum(const float *logits, int64_t count);
+
+#endif

@@ -1,0 +1,248 @@
+/* linear.c: linear layers, embeddings and norms whose weights come from a file.
+ * The layers of <tenon/nn.h> would allocate and fill random weights first. */
+#include <lm/model/layers.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <tenon/autograd.h>
+#include <tenon/ops.h>
+
+const char *tn__lm_join(char *buffer, const char *path, const char *name)
+{
+    tn_format(buffer, TN__LM_PATH, "%s%s%s", path, *path && *name ? "." : "",
+              name);
+    return buffer;
+}
+
+/* The child of that name, or NULL without an error. */
+static tn_module *child_named(tn_module *module, const char *name)
+{
+    for (int i = 0; i < tn_module_child_count(module); i++)
+        if (strcmp(tn_module_child_name(module, i), name) == 0)
+            return tn_module_child_at(module, i);
+    return NULL;
+}
+
+tn_module *tn__lm_add(tn_module *module, const char *path, tn_module *child)
+{
+    char name[TN__LM_PATH];
+    const char *dot;
+    while (module && (dot = strchr(path, '.'))) {
+        tn_format(name, sizeof name, "%.*s", (int)(dot - path), path);
+        tn_module *next = child_named(module, name);
+        module = next ? next : tn_module_add(module, name, tn_nn_module_dict());
+        path = dot + 1;
+    }
+    return tn_module_add(module, path, child);
+}
+
+/* ---- linear ------------------------------------------------------------------- */
+
+typedef struct linear {
+    tn_module base;
+    tn_tensor *weight, *bias; /* bias may be NULL */
+    bool transposed;
+} linear;
+
+static tn_tensor *product(const linear *l, tn_tensor *x)
+{
+    if (!l->transposed)
+        return tn_linear(x, l->weight, l->bias);
+    x = tn_matmul(x, l->weight);
+    return l->bias ? tn_add(x, l->bias) : x;
+}
+
+/* A product of one row is summed in another order than that of many rows
+ * (backends/cpu/prim/float_product.c). Where no gradient is recorded, a single
+ * row is therefore computed twice, so that a token has the same bits alone and
+ * in a batch. */
+static tn_tensor *linear_forward(tn_module *self, tn_tensor *x)
+{
+    const linear *l = (const linear *)self;
+    int64_t in = tn_tensor_size(l->weight, l->transposed ? 0 : 1);
+    if (!x || tn_tensor_numel(x) != in || tn_grad_mode())
+        return product(l, x);
+    tn_tensor *row = tn_reshape(x, tn_dims(1, in));
+    tn_tensor *y = product(l, tn_cat((tn_tensor *[]){row, row}, 2, 0));
+    y = tn_narrow(y, 0, 0, 1);
+    tn_dims_list shape =
+        tn_dims_from_array(tn_tensor_shape(x), tn_tensor_ndim(x));
+    if (shape.count)
+        shape.dim[shape.count - 1] = tn_tensor_size(y, 1);
+    return tn_reshape(y, shape);
+}
+
+static void linear_describe(const tn_module *self, char *text, size_t room)
+{
+    const linear *l = (const linear *)self;
+    snprintf(text, room,
+             "in_features=%" PRId64 ", out_features=%" PRId64 ", bias=%s",
+             tn_tensor_size(l->weight, !l->transposed),
+             tn_tensor_size(l->weight, l->transposed),
+             l->bias ? "True" : "False");
+}
+
+static const tn_module_class linear_class = {.size = sizeof linear_class,
+                                             .name = "Linear",
+                                             .bytes = sizeof(linear),
+                                             .forward = linear_forward,
+                                             .describe = linear_describe};
+
+tn_module *tn__lm_linear(tn__lm_maker *maker, const char *path, int64_t in,
+                         int64_t out, bool bias, bool transposed)
+{
+    linear *l = tn_module_new(&linear_class);
+    if (!l)
+        return NULL;
+    l->transposed = transposed;
+    tn_dims_list shape = transposed ? tn_dims(in, out) : tn_dims(out, in);
+    l->weight = tn_module_add_parameter(
+        &l->base, "weight",
+        tn__lm_take(maker, path, "weight", shape, TN__LM_RANDOM));
+    if (bias)
+        l->bias = tn_module_add_parameter(
+            &l->base, "bias",
+            tn__lm_take(maker, path, "bias", tn_dims(out), TN__LM_ZEROS));
+    return l->weight && (!bias || l->bias) ? &l->base : NULL;
+}
+
+tn_module *tn__lm_tied_linear(tn_module *embedding)
+{
+    linear *l = tn_module_new(&linear_class);
+    if (!l)
+        return NULL;
+    l->weight = tn_module_add_parameter(&l->base, "weight",
+                                        tn_module_parameter_at(embedding, 0));
+    return l->weight ? &l->base : NULL;
+}
+
+/* ---- embedding ----------------------------------------------------------------- */
+
+typedef struct embedding {
+    tn_module base;
+    tn_tensor *weight;
+} embedding;
+
+static tn_tensor *embedding_forward(tn_module *self, tn_tensor *ids)
+{
+    return tn_embedding(ids, ((embedding *)self)->weight);
+}
+
+static void embedding_describe(const tn_module *self, char *text, size_t room)
+{
+    const tn_tensor *weight = ((const embedding *)self)->weight;
+    snprintf(text, room, "%" PRId64 ", %" PRId64, tn_tensor_size(weight, 0),
+             tn_tensor_size(weight, 1));
+}
+
+static const tn_module_class embedding_class = {.size = sizeof embedding_class,
+                                                .name = "Embedding",
+                                                .bytes = sizeof(embedding),
+                                                .forward = embedding_forward,
+                                                .describe = embedding_describe};
+
+tn_module *tn__lm_embedding(tn__lm_maker *maker, const char *path, int64_t rows,
+                            int64_t size)
+{
+    embedding *e = tn_module_new(&embedding_class);
+    if (!e)
+        return NULL;
+    e->weight = tn_module_add_parameter(
+        &e->base, "weight",
+        tn__lm_take(maker, path, "weight", tn_dims(rows, size), TN__LM_RANDOM));
+    return e->weight ? &e->base : NULL;
+}
+
+/* ---- norms --------------------------------------------------------------------- */
+
+typedef struct norm {
+    tn_module base;
+    tn_tensor *weight, *bias; /* bias is NULL in RMSNorm */
+    int64_t size;
+    double eps, offset;
+} norm;
+
+static tn_tensor *rms_forward(tn_module *self, tn_tensor *x)
+{
+    const norm *n = (const norm *)self;
+    tn_tensor *weight =
+        n->offset != 0 ? tn_add_scalar(n->weight, n->offset) : n->weight;
+    return tn_rms_norm(x, tn_dims(n->size), weight, .eps = n->eps);
+}
+
+static tn_tensor *layer_forward(tn_module *self, tn_tensor *x)
+{
+    const norm *n = (const norm *)self;
+    return tn_layer_norm(x, tn_dims(n->size), n->weight, n->bias,
+                         .eps = n->eps);
+}
+
+static void norm_describe(const tn_module *self, char *text, size_t room)
+{
+    const norm *n = (const norm *)self;
+    if (n->offset != 0)
+        tn_format(text, room, "%" PRId64 ", eps=%g, offset=%g", n->size, n->eps,
+                  n->offset);
+    else
+        tn_format(text, room, "%" PRId64 ", eps=%g", n->size, n->eps);
+}
+
+static const tn_module_class rms_class = {.size = sizeof rms_class,
+                                          .name = "RMSNorm",
+                                          .bytes = sizeof(norm),
+                                          .forward = rms_forward,
+                                          .describe = norm_describe};
+static const tn_module_class layer_class = {.size = sizeof layer_class,
+                                            .name = "LayerNorm",
+                                            .bytes = sizeof(norm),
+                                            .forward = layer_forward,
+                                            .describe = norm_describe};
+
+static tn_module *make_norm(tn__lm_maker *maker, const char *path, int64_t size,
+                            bool layer, double offset, double eps)
+{
+    norm *n = tn_module_new(layer ? &layer_class : &rms_class);
+    if (!n)
+        return NULL;
+    n->size = size;
+    n->eps = eps;
+    n->offset = offset;
+    n->weight = tn_module_add_parameter(
+        &n->base, "weight",
+        tn__lm_take(maker, path, "weight", tn_dims(size),
+                    offset == 0 ? TN__LM_ONES : TN__LM_ZEROS));
+    if (layer)
+        n->bias = tn_module_add_parameter(
+            &n->base, "bias",
+            tn__lm_take(maker, path, "bias", tn_dims(size), TN__LM_ZEROS));
+    return n->weight && (!layer || n->bias) ? &n->base : NULL;
+}
+
+tn_module *tn__lm_norm_make(tn__lm_maker *maker, const char *path, int64_t size,
+                            tn__lm_norm kind, double eps)
+{
+    return make_norm(maker, path, size, kind == TN__LM_LAYER,
+                     kind == TN__LM_RMS_PLUS1 ? 1 : 0, eps);
+}
+
+TN_OPTIONS_TYPE(tn_lm_rms_norm, "lm_rms_norm", "size",
+                TN_LM_RMS_NORM_OPTIONS_LIST)
+
+tn_module *tn_lm_rms_norm_with(int64_t size,
+                               const tn_lm_rms_norm_options *options)
+{
+    tn_lm_rms_norm_options o;
+    if (tn_options_take(tn_lm_rms_norm_type(), &o, options) < 0)
+        return NULL;
+    if (size < 1 || !(o.eps >= 0)) {
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, "lm_rms_norm",
+                                 size < 1 ? "size" : "eps",
+                                 "expected a size of at least 1 and an eps that "
+                                 "is not negative");
+        return NULL;
+    }
+    tn_scope *scope = tn_scope_open();
+    return tn_scope_result(
+        scope, make_norm(&(tn__lm_maker){0}, "", size, false, o.offset, o.eps));
+}

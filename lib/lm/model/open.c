@@ -1,0 +1,206 @@
+/* open.c: opens a folder of Hugging Face as a model. */
+#include <lm/model/json_file.h>
+#include <lm/model/model.h>
+
+#include <stdlib.h>
+#include <string.h>
+#include <tenon/ops.h>
+#include <unistd.h>
+
+static const char call[] = "lm_open";
+
+/* Opens the JSON file folder/name if it exists. Returns whether it could be
+ * read, or does not exist (file->root is then NULL). */
+static bool open_optional(tn__lm_json *file, const char *folder,
+                          const char *name)
+{
+    char path[4096];
+    *file = (tn__lm_json){0};
+    if (tn_format(path, sizeof path, "%s/%s", folder, name) >=
+            (int)sizeof path ||
+        access(path, F_OK) != 0)
+        return true;
+    return tn__lm_json_open(file, path, call);
+}
+
+/* ---- tokens that end a text ------------------------------------------------------ */
+
+static void add_eos(tn_lm *lm, const tn__json_value *value)
+{
+    if (tn__json_is(value, TN__JSON_INTEGER) && value->integer >= 0 &&
+        lm->eos_count < TN__LM_MAX_EOS)
+        lm->eos[lm->eos_count++] = value->integer;
+    if (tn__json_is(value, TN__JSON_LIST))
+        TN__JSON_EACH(item, value)
+            if (item->kind == TN__JSON_INTEGER)
+                add_eos(lm, item);
+}
+
+/* generation_config.json takes precedence over config.json. */
+static bool read_eos(tn_lm *lm, const char *folder, const tn__json_value *root)
+{
+    tn__lm_json file;
+    bool fine = open_optional(&file, folder, "generation_config.json");
+    if (fine)
+        add_eos(lm, tn__json_get(file.root, "eos_token_id"));
+    tn__lm_json_close(&file);
+    if (!lm->eos_count)
+        add_eos(lm, tn__json_get(root, "eos_token_id"));
+    return fine;
+}
+
+/* ---- how the folder makes sentence embeddings ------------------------------------- */
+
+static bool is_true(const tn__json_value *object, const char *name)
+{
+    return tn__json_is(tn__json_get(object, name), TN__JSON_TRUE);
+}
+
+static bool read_pooling(tn_lm *lm, const char *folder)
+{
+    static const struct {
+        const char *name;
+        int pooling;
+    } modes[] = {{"pooling_mode_cls_token", TN__LM_POOL_CLS},
+                 {"pooling_mode_max_tokens", TN__LM_POOL_MAX},
+                 {"pooling_mode_lasttoken", TN__LM_POOL_LAST},
+                 {"pooling_mode_mean_tokens", TN__LM_POOL_MEAN}};
+    tn__lm_json file;
+    bool fine = open_optional(&file, folder, "1_Pooling/config.json");
+    for (size_t i = 0; file.root && i < sizeof modes / sizeof *modes; i++)
+        if (is_true(file.root, modes[i].name))
+            lm->pooling = modes[i].pooling;
+    tn__lm_json_close(&file);
+    if (!fine)
+        return false;
+    fine = open_optional(&file, folder, "modules.json");
+    TN__JSON_EACH(module, file.root)
+    {
+        const char *type = tn__json_text(tn__json_get(module, "type"));
+        if (type && strstr(type, "Normalize"))
+            lm->normalize = true;
+    }
+    tn__lm_json_close(&file);
+    return fine;
+}
+
+/* ---- the model --------------------------------------------------------------------- */
+
+/* Reads config.json, keeping its text for tn_lm_save (the parser changes the
+ * text that it reads). */
+static bool read_config(const char *folder, tn__lm_json *file, char **text,
+                        size_t *bytes, tn__lm_spec *spec)
+{
+    char path[4096];
+    if (tn_format(path, sizeof path, "%s/config.json", folder) >=
+        (int)sizeof path) {
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "path",
+                                 "the name is too long");
+        return false;
+    }
+    *text = tn__lm_file_read(path, call, bytes);
+    return *text && tn__lm_json_open(file, path, call) &&
+           tn__lm_config_read(&(tn__lm_config){path, file->root}, spec);
+}
+
+static tn_lm *build(const char *folder, const tn__lm_spec *spec,
+                    const tn_lm_open_options *o)
+{
+    const tn__lm_family *family = spec->family;
+    bool prefixed;
+    tn__lm_maker maker;
+    maker.weights =
+        tn__lm_weights_open(folder, o->dtype, family->names[TN__LM_EMBED],
+                            family->prefix, &prefixed);
+    if (!maker.weights)
+        return NULL;
+    tn_lm *lm = tn__lm_model_make(
+        &maker, spec, family->prefix && prefixed ? family->prefix : "");
+    static const char *const head[] = {"lm_head.weight", NULL};
+    /* A file may hold the output layer again, though it is tied. */
+    const char *const *unused = family->unused ? family->unused : head + 1;
+    return lm && tn__lm_weights_check(maker.weights, unused, o->strict) ? lm
+                                                                        : NULL;
+}
+
+static tn_lm *open_folder(const char *folder, const tn_lm_open_options *o)
+{
+    tn__lm_json config = {0};
+    tn__lm_spec *spec = malloc(sizeof *spec);
+    char *text = NULL;
+    size_t bytes = 0;
+    tn_lm *lm = NULL;
+    if (!spec)
+        tn_error_refuse_argument(TN_ERR_MEMORY, call, NULL, "out of memory");
+    else if (read_config(folder, &config, &text, &bytes, spec))
+        lm = build(folder, spec, o);
+    if (lm && (!read_eos(lm, folder, config.root) || !read_pooling(lm, folder)))
+        lm = NULL;
+    if (lm) {
+        lm->folder = strdup(folder);
+        lm->config = text;
+        lm->config_bytes = bytes;
+        text = NULL;
+        tn_module_eval(&lm->base);
+    }
+    tn__lm_json_close(&config);
+    free(text);
+    free(spec);
+    return lm;
+}
+
+TN_OPTIONS_TYPE(tn_lm_open, "lm_open", "path", TN_LM_OPEN_OPTIONS_LIST)
+
+tn_lm *tn_lm_open_with(const char *path, const tn_lm_open_options *options)
+{
+    tn_lm_open_options o;
+    if (tn_options_take(tn_lm_open_type(), &o, options) < 0)
+        return NULL;
+    if (!path) {
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "path", "it is NULL");
+        return NULL;
+    }
+    tn_device *before = tn_device_current();
+    if (!before || (o.device && tn_device_set(o.device) < 0))
+        return NULL;
+    tn_scope *scope = tn_scope_open();
+    tn_lm *lm = tn_scope_result(scope, open_folder(path, &o));
+    tn_device_set(before);
+    return lm;
+}
+
+tn_status tn_lm_info(const tn_lm *lm, tn_lm_sizes *sizes)
+{
+    static const char name[] = "lm_info";
+    if (!tn__lm_is_model(lm, name))
+        return tn_error_code();
+    if (!sizes || sizes->size < sizeof sizes->size ||
+        sizes->size > sizeof *sizes)
+        return tn_error_refuse_argument(
+            TN_ERR_ARGUMENT, name, "sizes",
+            "set sizes->size = sizeof *sizes before the call");
+    const tn__lm_spec *s = &lm->spec;
+    const tn_dtype dtype = tn__lm_dtype(lm);
+    int64_t count = tn_module_parameter_count(&lm->base);
+    tn_lm_sizes all = {
+        .size = sizes->size,
+        .family = s->family->type,
+        .layers = s->layers,
+        .hidden = s->hidden,
+        .inner = s->inner,
+        .heads = s->heads,
+        .kv_heads = s->kv_heads,
+        .head_dim = s->head_dim,
+        .experts = s->experts,
+        .vocabulary = s->vocab,
+        .positions = s->positions,
+        .parameters = count,
+        .weight_bytes = count * (int64_t)tn_dtype_bytes(dtype),
+        .cache_bytes = s->encoder ? 0
+                                  : 2 * s->layers * s->kv_heads * s->head_dim *
+                                        (int64_t)tn_dtype_bytes(dtype),
+        .is_encoder = s->encoder,
+        .dtype = dtype};
+    memcpy(sizes, &all, sizes->size);
+    return TN_OK;
+}

@@ -1,0 +1,225 @@
+/* spec.h: what config.json says about a model, and how a family of models maps
+ * its keys and weight names to that. A family is one file of tables
+ * (family_NAME.c); README.md shows how to add one. */
+#ifndef TN_LIB_LM_MODEL_SPEC_H
+#define TN_LIB_LM_MODEL_SPEC_H
+
+#include <json/json.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { TN__LM_MAX_LAYERS = 1000, TN__LM_MAX_FACTORS = 128 };
+
+typedef enum tn__lm_norm {
+    TN__LM_RMS,       /* RMSNorm */
+    TN__LM_RMS_PLUS1, /* RMSNorm whose weight is stored minus 1 (Gemma) */
+    TN__LM_LAYER      /* LayerNorm with bias */
+} tn__lm_norm;
+
+/* Where a layer normalises. */
+typedef enum tn__lm_order {
+    TN__LM_BEFORE,   /* x + f(norm(x)) */
+    TN__LM_AFTER,    /* norm(x + f(x)): BERT */
+    TN__LM_AROUND,   /* x + norm(f(norm(x))): Gemma 3 */
+    TN__LM_PARALLEL  /* x + attention(norm1(x)) + mlp(norm2(x)): GPT-NeoX */
+} tn__lm_order;
+
+typedef enum tn__lm_activation {
+    TN__LM_SILU,
+    TN__LM_GELU,
+    TN__LM_GELU_TANH,
+    TN__LM_RELU,
+    TN__LM_ACTIVATIONS
+} tn__lm_activation;
+
+/* How the projection of queries, keys and values is stored, if it is one
+ * matrix. */
+typedef enum tn__lm_packing {
+    TN__LM_SEPARATE,   /* three matrices */
+    TN__LM_JOINED,     /* rows of all queries, then keys, then values */
+    TN__LM_INTERLEAVED /* for each head its query, key and value: GPT-NeoX */
+} tn__lm_packing;
+
+typedef enum tn__lm_scaling {
+    TN__LM_ROPE_NONE, /* plain rotary embedding */
+    TN__LM_ROPE_LINEAR,
+    TN__LM_ROPE_DYNAMIC,
+    TN__LM_ROPE_YARN,
+    TN__LM_ROPE_LONG,
+    TN__LM_ROPE_LLAMA3,
+    TN__LM_ROPE_SCALINGS
+} tn__lm_scaling;
+
+/* Rotary embedding: the fields are those of tn_lm_rotary. */
+typedef struct tn__lm_rope {
+    int64_t dim; /* elements of a head that are rotated; 0: no rotation */
+    double base;
+    tn__lm_scaling scaling;
+    double factor, low_freq_factor, high_freq_factor, beta_fast, beta_slow;
+    double attention_factor; /* negative: computed from factor */
+    double mscale, mscale_all_dim;
+    bool truncate;
+    int64_t original; /* positions that the model was first trained on */
+    int64_t longest;  /* max_position_embeddings */
+    bool has_factors;
+    double short_factor[TN__LM_MAX_FACTORS], long_factor[TN__LM_MAX_FACTORS];
+} tn__lm_rope;
+
+typedef struct tn__lm_spec {
+    const struct tn__lm_family *family;
+    int64_t vocab, hidden, inner, layers, heads, kv_heads, head_dim;
+    int64_t positions; /* the longest sequence; 0: no limit */
+    double eps;
+    tn__lm_norm norm;
+    tn__lm_order order;
+    tn__lm_activation activation;
+    tn__lm_packing packing;
+    bool encoder;    /* every position sees all others; output: hidden states */
+    bool transposed; /* weights of linear layers are stored (in, out): GPT-2 */
+    bool tied;       /* the output layer has the weight of the embedding */
+    bool qkv_bias, out_bias, mlp_bias;
+    bool qk_norm;    /* RMSNorm of each head's queries and keys */
+    double embed_scale;      /* factor of embeddings; 0: 1 */
+    double attention_scale;  /* factor of scores; 0: 1 / sqrt(head_dim) */
+    bool scale_by_layer;     /* scores are divided by the layer's number from
+                                1 on */
+    double softcap;          /* logits become softcap * tanh(x / softcap);
+                                0: not */
+    double embed_dropout, hidden_dropout, attention_dropout;
+
+    int64_t window;               /* of sliding layers; 0: no layer slides */
+    bool slides[TN__LM_MAX_LAYERS];
+    tn__lm_rope rope[2];          /* of full and of sliding layers */
+    bool two_ropes;               /* rope[1] differs from rope[0] */
+
+    int64_t position_rows;        /* learned positions; 0: none */
+    bool positions_skip_pad;      /* position = pad + 1 + tokens before it that
+                                     are no padding: RoBERTa */
+    int64_t pad, eos;             /* ids; -1: none */
+    int64_t type_rows;            /* learned token types; 0: none */
+    int64_t bias_buckets;         /* learned bias by distance: MPNet; 0: none */
+
+    int64_t experts, experts_used, expert_inner;
+    bool normalize_experts;
+    bool dense[TN__LM_MAX_LAYERS]; /* this layer has a plain MLP, though the
+                                      model has experts */
+} tn__lm_spec;
+
+/* The places of a model that have weights. Names of the first group are paths
+ * in the model, the others in a layer or, from QUERY on, in the attention
+ * module, and from GATE on in the MLP. */
+typedef enum tn__lm_role {
+    TN__LM_EMBED,
+    TN__LM_EMBED_POSITION,
+    TN__LM_EMBED_TYPE,
+    TN__LM_EMBED_NORM,
+    TN__LM_DISTANCE_BIAS,
+    TN__LM_LAYERS_AT, /* the list of layers */
+    TN__LM_LAST_NORM,
+    TN__LM_POOLER,    /* present if the file has it */
+    TN__LM_HEAD,
+
+    TN__LM_ATTENTION,       /* the attention module */
+    TN__LM_MLP,             /* the MLP; NULL: its weights are the layer's */
+    TN__LM_NORM_1,          /* before attention, or after it (AFTER) */
+    TN__LM_NORM_1_AFTER,    /* AROUND only */
+    TN__LM_NORM_2,
+    TN__LM_NORM_2_AFTER,
+
+    TN__LM_QUERY,
+    TN__LM_KEY,
+    TN__LM_VALUE,
+    TN__LM_QKV,             /* instead of the three */
+    TN__LM_OUT,
+    TN__LM_QUERY_NORM,
+    TN__LM_KEY_NORM,
+
+    TN__LM_GATE,            /* NULL: an MLP of two matrices, up and down */
+    TN__LM_UP,
+    TN__LM_GATE_UP,         /* instead of the two: rows of gate, then of up */
+    TN__LM_DOWN,
+    TN__LM_ROUTER,
+    TN__LM_EXPERTS_AT,      /* the list of experts */
+    TN__LM_ROLES
+} tn__lm_role;
+
+/* ---- keys of config.json --------------------------------------------------- */
+
+typedef enum tn__lm_kind {
+    TN__LM_KEY_SIZE, /* an integer from 1 to 2^31; null: the fallback */
+    TN__LM_KEY_REAL, /* a finite number */
+    TN__LM_KEY_FLAG,
+    TN__LM_KEY_ACT,  /* the name of an activation */
+    TN__LM_KEY_ID,   /* a token, or null; the first of a list */
+    TN__LM_KEY_MUST, /* only the fallback is supported */
+    TN__LM_KEY_TEXT, /* only the text in `only` is supported */
+    TN__LM_KEY_READ  /* the family's finish reads it */
+} tn__lm_kind;
+
+typedef struct tn__lm_key {
+    const char *name;  /* "hidden_size"; an alias follows as a row without
+                          fallback of its own */
+    tn__lm_kind kind;
+    size_t at;         /* offset in tn__lm_spec */
+    double fallback;   /* if the key is missing; TN__LM_REQUIRED: an error;
+                          TN__LM_OPTIONAL: the field stays */
+    const char *only;
+} tn__lm_key;
+#define TN__LM_REQUIRED (-1e300)
+#define TN__LM_OPTIONAL (-2e300)
+#define TN__LM_FIELD(key, kind, field, fallback)                              \
+    {key, TN__LM_KEY_##kind, offsetof(tn__lm_spec, field), fallback, NULL}
+#define TN__LM_MUST(key, value) {key, TN__LM_KEY_MUST, 0, value, NULL}
+#define TN__LM_ONLY(key, text) {key, TN__LM_KEY_TEXT, 0, 0, text}
+#define TN__LM_READ(key) {key, TN__LM_KEY_READ, 0, 0, NULL}
+
+/* A config.json that is read. */
+typedef struct tn__lm_config {
+    const char *path;
+    const tn__json_value *root;
+} tn__lm_config;
+
+typedef struct tn__lm_family {
+    const char *type;          /* model_type in config.json */
+    const tn__lm_key *keys;    /* ends with a row without name */
+    const tn__lm_key *more;    /* a second list, or NULL */
+    const char *names[TN__LM_ROLES];
+    const char *prefix;        /* of all names but the head's; a file may lack
+                                  it; NULL: none */
+    const char *const *unused; /* ends of names of tensors that old files have
+                                  and nobody needs; ends with NULL; or NULL */
+    void (*begin)(tn__lm_spec *spec); /* sets what no key says, in a spec of
+                                         zeros; may be NULL */
+    /* Checks and completes the spec after the keys have been read; may be
+     * NULL. */
+    bool (*finish)(tn__lm_spec *spec, const tn__lm_config *config);
+} tn__lm_family;
+
+/* All families; ends with NULL (families.c). */
+extern const tn__lm_family *const tn__lm_families[];
+
+/* ---- reading (config.c) ---------------------------------------------------- */
+
+/* Fills spec from config. On failure records an error and returns false. */
+bool tn__lm_config_read(const tn__lm_config *config, tn__lm_spec *spec);
+
+/* For a family's finish. tn__lm_refuse records that key has a value that is not
+ * supported, and returns false. */
+bool tn__lm_refuse(const tn__lm_config *config, const char *key,
+                   const char *why);
+/* Reads the rotary embedding from rope_parameters, or rope_scaling and
+ * rope_theta, of the object `at`. */
+bool tn__lm_read_rope(const tn__lm_config *config, const tn__json_value *at,
+                      double base, tn__lm_spec *spec, tn__lm_rope *rope);
+/* Marks the layers that slide, from layer_types if it is there. Otherwise leaves
+ * them. */
+bool tn__lm_read_layer_types(const tn__lm_config *config, tn__lm_spec *spec);
+
+/* Return the name of an activation, and the activation of that name or
+ * TN__LM_ACTIVATIONS. */
+const char *tn__lm_activation_name(tn__lm_activation activation);
+tn__lm_activation tn__lm_activation_of(const char *name);
+tn__lm_scaling tn__lm_scaling_of(const char *name);
+
+#endif

@@ -1,0 +1,419 @@
+/* weights.c: the safetensors files of a folder as a source of weights.
+ *
+ * tn_safetensors_open checks the whole header: the tensors follow each other
+ * without gap, in the order of their numbers. So the place of a tensor's data is
+ * the sum of the sizes before it, and the file can be mapped. */
+#include <lm/model/json_file.h>
+#include <lm/model/weights.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <tenon/io.h>
+#include <tenon/ops.h>
+#include <unistd.h>
+
+static const char call[] = "lm_open";
+
+/* A mapped file. Tensors hold references to it. */
+typedef struct mapping {
+    atomic_int references;
+    char *memory;
+    size_t bytes;
+} mapping;
+
+typedef struct entry {
+    const char *name; /* lent by the file */
+    tn_safetensors *file;
+    mapping *map;     /* NULL if the device cannot use it */
+    uint64_t at;      /* place in the mapping */
+    bool taken;
+} entry;
+
+struct tn__lm_weights {
+    tn_object object;
+    entry *entry; /* owned; sorted by name */
+    size_t count, room;
+    mapping **map; /* owned; each a reference */
+    size_t map_count;
+    tn_dtype dtype;
+    bool maps;           /* the device can use the memory of files */
+    char complaint[1600]; /* names of tensors that are missing or odd */
+    size_t complained;
+    size_t complaints;
+    tn_status worst;
+};
+
+static void unmap(void *context)
+{
+    mapping *map = context;
+    if (map && atomic_fetch_sub(&map->references, 1) == 1) {
+        munmap(map->memory, map->bytes);
+        free(map);
+    }
+}
+
+static void release(void *object)
+{
+    tn__lm_weights *w = object;
+    for (size_t i = 0; i < w->map_count; i++)
+        unmap(w->map[i]);
+    free(w->map);
+    free(w->entry);
+}
+
+static const tn_object_class weights_class = {.size = sizeof weights_class,
+                                              .name = "weights",
+                                              .bytes = sizeof(tn__lm_weights),
+                                              .release = release};
+
+static bool fail_memory(void)
+{
+    tn_error_refuse_argument(TN_ERR_MEMORY, call, NULL, "out of memory");
+    return false;
+}
+
+/* ---- opening --------------------------------------------------------------- */
+
+/* Maps the file copy-on-write, so that training may change the weights. Sets
+ * *data to the place of the first tensor. */
+static mapping *map_file(tn__lm_weights *w, const char *path, uint64_t *data)
+{
+    mapping **list = realloc(w->map, (w->map_count + 1) * sizeof *list);
+    if (list)
+        w->map = list;
+    mapping *map = list ? calloc(1, sizeof *map) : NULL;
+    if (!map) {
+        fail_memory();
+        return NULL;
+    }
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat info;
+    unsigned char head[8];
+    void *memory = MAP_FAILED;
+    if (fd >= 0 && fstat(fd, &info) == 0 && pread(fd, head, 8, 0) == 8)
+        memory = mmap(NULL, (size_t)info.st_size, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE, fd, 0);
+    int why = errno;
+    if (fd >= 0)
+        close(fd);
+    if (memory == MAP_FAILED) {
+        free(map);
+        tn_error_refuse_argument(TN_ERR_IO, call, "path", "%s: %s", path,
+                                 strerror(why));
+        return NULL;
+    }
+    *data = 8;
+    for (int i = 0; i < 8; i++)
+        *data += (uint64_t)head[i] << 8 * i;
+    map->memory = memory;
+    map->bytes = (size_t)info.st_size;
+    atomic_init(&map->references, 1);
+    w->map[w->map_count++] = map;
+    return map;
+}
+
+static uint64_t bytes_of(tn_safetensors *file, const char *name)
+{
+    uint64_t bytes = tn_dtype_bytes(tn_safetensors_dtype(file, name));
+    for (int d = 0; d < tn_safetensors_ndim(file, name); d++)
+        bytes *= (uint64_t)tn_safetensors_shape(file, name)[d];
+    return bytes;
+}
+
+static bool add_file(tn__lm_weights *w, const char *path)
+{
+    tn_safetensors *file = tn_safetensors_open(path);
+    if (!file) {
+        tn_error_rename("safetensors_open", call, "path");
+        return false;
+    }
+    uint64_t at = 0;
+    mapping *map = w->maps ? map_file(w, path, &at) : NULL;
+    if (w->maps && !map)
+        return false;
+    const int count = tn_safetensors_count(file);
+    entry *list = realloc(w->entry, (w->count + (size_t)count + 1) * sizeof *list);
+    if (!list)
+        return fail_memory();
+    w->entry = list;
+    for (int i = 0; i < count; i++) {
+        const char *name = tn_safetensors_name(file, i);
+        /* Behind a tensor of unknown size no place is known. */
+        if (!tn_safetensors_dtype(file, name))
+            map = NULL;
+        w->entry[w->count++] = (entry){name, file, map, at, false};
+        at += bytes_of(file, name);
+    }
+    if (map && at != map->bytes) {
+        tn_error_refuse_argument(TN_ERR_IO, call, "path",
+                                 "%s: was written to while it was opened", path);
+        return false;
+    }
+    return true;
+}
+
+/* Adds each file that the index lists, once. */
+static bool add_shards(tn__lm_weights *w, const char *folder,
+                       const tn__json_value *index, const char *index_path)
+{
+    const tn__json_value *names = tn__json_get(index, "weight_map");
+    if (!tn__json_is(names, TN__JSON_OBJECT) || !names->count) {
+        tn_error_refuse_argument(TN_ERR_FORMAT, call, "path",
+                                 "%s: \"weight_map\" is missing", index_path);
+        return false;
+    }
+    const char **seen = calloc(names->count, sizeof *seen);
+    size_t count = 0;
+    bool fine = seen != NULL || fail_memory();
+    TN__JSON_EACH(member, names)
+    {
+        const char *name = tn__json_text(member);
+        char path[4096];
+        size_t i = 0;
+        if (!fine)
+            break;
+        while (name && i < count && strcmp(seen[i], name) != 0)
+            i++;
+        if (name && i < count)
+            continue;
+        if (!name || strchr(name, '/') ||
+            tn_format(path, sizeof path, "%s/%s", folder, name) >=
+                (int)sizeof path) {
+            tn_error_refuse_argument(
+                TN_ERR_FORMAT, call, "path",
+                "%s: \"%.80s\" is not in a file of this folder", index_path,
+                member->key);
+            fine = false;
+            break;
+        }
+        seen[count++] = name;
+        fine = add_file(w, path);
+    }
+    free(seen);
+    return fine;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const entry *)a)->name, ((const entry *)b)->name);
+}
+
+static entry *find(const tn__lm_weights *w, const char *name)
+{
+    entry key = {.name = name};
+    return w->count ? bsearch(&key, w->entry, w->count, sizeof key, by_name)
+                    : NULL;
+}
+
+static bool add_files(tn__lm_weights *w, const char *folder)
+{
+    char path[4096];
+    tn__lm_json index;
+    bool fine = false;
+    int wrote = tn_format(path, sizeof path, "%s/model.safetensors", folder);
+    if (wrote < 0 || wrote >= (int)sizeof path - 16) {
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "path",
+                                 "the name is too long");
+        return false;
+    }
+    if (access(path, F_OK) == 0)
+        fine = add_file(w, path);
+    else {
+        strcat(path, ".index.json");
+        if (access(path, F_OK) != 0) {
+            tn_error_refuse_argument(
+                TN_ERR_IO, call, "path",
+                "%s: has neither model.safetensors nor "
+                "model.safetensors.index.json",
+                folder);
+            return false;
+        }
+        fine = tn__lm_json_open(&index, path, call) &&
+               add_shards(w, folder, index.root, path);
+        tn__lm_json_close(&index);
+    }
+    if (!fine)
+        return false;
+    qsort(w->entry, w->count, sizeof *w->entry, by_name);
+    for (size_t i = 1; i < w->count; i++)
+        if (strcmp(w->entry[i - 1].name, w->entry[i].name) == 0) {
+            tn_error_refuse_argument(TN_ERR_FORMAT, call, "path",
+                                     "%s: two files have the tensor \"%.100s\"",
+                                     folder, w->entry[i].name);
+            return false;
+        }
+    return true;
+}
+
+/* Sets the dtype of all weights, and checks it. */
+static bool set_dtype(tn__lm_weights *w, tn_dtype dtype, const entry *first)
+{
+    if (!dtype && first)
+        dtype = tn_safetensors_dtype(first->file, first->name);
+    if (!dtype)
+        dtype = TN_F32;
+    w->dtype = dtype;
+    if (dtype == TN_F32 || dtype == TN_F16 || dtype == TN_BF16)
+        return true;
+    tn_error_refuse_argument(TN_ERR_DTYPE, call, "dtype",
+                             "%s is not supported: give float32, float16 or "
+                             "bfloat16",
+                             tn_dtype_name(dtype));
+    return false;
+}
+
+tn__lm_weights *tn__lm_weights_open(const char *folder, tn_dtype dtype,
+                                    const char *first, const char *prefix,
+                                    bool *prefixed)
+{
+    tn__lm_weights *w = tn_object_new(&weights_class, 0);
+    tn_device *device = w ? tn_device_current() : NULL;
+    if (!device)
+        return NULL;
+    /* tn_tensor_wrap on a device that cannot do it is an error, which would
+     * reach the program's error handler, so it is not tried. */
+    const char *name = tn_device_name(device);
+    w->maps = strncmp(name, "cpu", 3) == 0 || strncmp(name, "reference", 9) == 0;
+    if (!add_files(w, folder))
+        return NULL;
+    char path[TN__LM_PATH];
+    tn_format(path, sizeof path, "%s%s.weight", prefix ? prefix : "", first);
+    const entry *at = find(w, path);
+    *prefixed = at != NULL;
+    if (!at) {
+        tn_format(path, sizeof path, "%s.weight", first);
+        at = find(w, path);
+        *prefixed = !at;
+    }
+    return set_dtype(w, dtype, at) ? w : NULL;
+}
+
+tn_dtype tn__lm_weights_dtype(const tn__lm_weights *weights)
+{
+    return weights->dtype;
+}
+
+bool tn__lm_weights_has(const tn__lm_weights *weights, const char *name)
+{
+    return find(weights, name) != NULL;
+}
+
+/* ---- taking ------------------------------------------------------------------ */
+
+static void complain(tn__lm_weights *w, tn_status code, const char *format,
+                     const char *name, const char *detail)
+{
+    size_t room = sizeof w->complaint - w->complained;
+    int wrote = tn_format(w->complaint + w->complained, room, format,
+                          w->complaints ? "; " : "", name, detail);
+    if (wrote > 0 && (size_t)wrote < room)
+        w->complained += (size_t)wrote;
+    else
+        w->complaint[w->complained] = '\0'; /* whole complaints only */
+    if (!w->complaints++)
+        w->worst = code;
+}
+
+static void shape_text(char text[128], const int64_t *shape, int ndim)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (int d = 0; d < ndim && used < 100; d++)
+        used += (size_t)tn_format(text + used, 128 - used, "%s%" PRId64,
+                                  d ? ", " : "", shape[d]);
+}
+
+static bool check_shape(tn__lm_weights *w, const entry *e, tn_dims_list shape)
+{
+    const int64_t *has = tn_safetensors_shape(e->file, e->name);
+    int ndim = tn_safetensors_ndim(e->file, e->name);
+    bool same = ndim == shape.count;
+    for (int d = 0; same && d < ndim; d++)
+        same = has[d] == shape.dim[d];
+    if (!same) {
+        char wants[128], got[128], text[300];
+        shape_text(got, has, ndim);
+        shape_text(wants, shape.dim, shape.count);
+        tn_format(text, sizeof text, "(%s) instead of (%s)", got, wants);
+        complain(w, TN_ERR_SHAPE, "%s%s has the shape %s", e->name, text);
+        return false;
+    }
+    tn_dtype dtype = tn_safetensors_dtype(e->file, e->name);
+    if (dtype != TN_F32 && dtype != TN_F16 && dtype != TN_BF16) {
+        complain(w, TN_ERR_DTYPE, "%s%s has the dtype %s, which is not supported",
+                 e->name, tn_dtype_name(dtype));
+        return false;
+    }
+    return true;
+}
+
+static tn_tensor *load(tn__lm_weights *w, const entry *e, tn_dims_list shape)
+{
+    tn_dtype dtype = tn_safetensors_dtype(e->file, e->name);
+    tn_tensor *x = NULL;
+    if (e->map && e->at % tn_dtype_bytes(dtype) == 0) {
+        atomic_fetch_add(&e->map->references, 1);
+        x = tn_tensor_wrap(e->map->memory + e->at, dtype, shape, unmap, e->map);
+        if (!x)
+            unmap(e->map);
+    } else {
+        x = tn_safetensors_tensor(e->file, e->name);
+    }
+    return dtype == w->dtype ? x : tn_to_dtype(x, w->dtype);
+}
+
+static tn_tensor *random_tensor(tn_dims_list shape, int begin)
+{
+    if (begin == TN__LM_RANDOM)
+        return tn_mul_scalar(tn_randn(shape), 0.02);
+    return begin == TN__LM_ONES ? tn_ones(shape) : tn_zeros(shape);
+}
+
+tn_tensor *tn__lm_take(tn__lm_maker *maker, const char *path, const char *name,
+                       tn_dims_list shape, int begin)
+{
+    tn__lm_weights *w = maker->weights;
+    char full[TN__LM_PATH];
+    if (!w)
+        return random_tensor(shape, begin);
+    tn_format(full, sizeof full, "%s%s%s", path, *path ? "." : "", name);
+    entry *e = find(w, full);
+    if (e)
+        e->taken = true;
+    else
+        complain(w, TN_ERR_ARGUMENT, "%s%s is missing%s", full, "");
+    return e && check_shape(w, e, shape) ? load(w, e, shape)
+                                         : tn_zeros(tn_dims(1));
+}
+
+static bool ends_with_any(const char *name, const char *const *ends)
+{
+    size_t length = strlen(name);
+    for (; ends && *ends; ends++) {
+        size_t end = strlen(*ends);
+        if (end <= length && strcmp(name + length - end, *ends) == 0)
+            return true;
+    }
+    return false;
+}
+
+bool tn__lm_weights_check(tn__lm_weights *w, const char *const *unused,
+                          bool strict)
+{
+    for (size_t i = 0; strict && i < w->count; i++)
+        if (!w->entry[i].taken && !ends_with_any(w->entry[i].name, unused))
+            complain(w, TN_ERR_ARGUMENT, "%s%s is not part of the model%s",
+                     w->entry[i].name, "");
+    if (!w->complaints)
+        return true;
+    tn_error_refuse_argument(
+        w->worst, call, "path", "%zu weights do not fit the config: %s",
+        w->complaints, w->complaint);
+    return false;
+}

@@ -1,0 +1,251 @@
+/* golden.h: compares a model with the outputs of transformers: see golden.c. */
+#ifndef TN_TESTS_LM_GOLDEN_H
+#define TN_TESTS_LM_GOLDEN_H
+
+#include <tap.h>
+#include <tenon/lm.h>
+#include <tenon/tenon.h>
+
+static double *doubles_of(tn_tensor *x, int64_t *count)
+{
+    tn_tensor *y = tn_to_dtype(x, TN_F64);
+    *count = tn_tensor_numel(y);
+    double *values = malloc(sizeof *values * (size_t)(*count + 1));
+    if (!y || tn_tensor_to_array(y, values, sizeof *values * (size_t)*count) < 0)
+        bail_out("%s", tn_error());
+    return values;
+}
+
+static double largest_of(tn_tensor *x)
+{
+    return tn_item(tn_amax(tn_abs(tn_to_dtype(x, TN_F64))));
+}
+
+/* The largest difference of two tensors, divided by the largest element of the
+ * second, or by `least` if that is larger. Infinite if one is missing or the
+ * shapes differ. */
+static inline double difference_from(tn_tensor *got, tn_tensor *want,
+                                     double least)
+{
+    int64_t n, m;
+    if (!got || !want || tn_tensor_numel(got) != tn_tensor_numel(want))
+        return INFINITY;
+    double *a = doubles_of(got, &n), *b = doubles_of(want, &m);
+    double worst = 0, largest = least;
+    for (int64_t i = 0; i < n; i++) {
+        double d = fabs(a[i] - b[i]);
+        worst = d > worst || isnan(d) ? d : worst;
+        largest = fabs(b[i]) > largest ? fabs(b[i]) : largest;
+    }
+    free(a);
+    free(b);
+    return isnan(worst) ? INFINITY : worst == 0 ? 0 : worst / largest;
+}
+
+static inline double difference(tn_tensor *got, tn_tensor *want)
+{
+    return difference_from(got, want, 0);
+}
+
+static tn_tensor *golden_of(tn_safetensors *file, const char *name)
+{
+    return tn_safetensors_has(file, name) ? tn_safetensors_tensor(file, name)
+                                          : NULL;
+}
+
+static void check_hidden(tn_lm *lm, tn_safetensors *file, tn_tensor *ids,
+                         const char *folder, double tolerance)
+{
+    tn_lm_sizes sizes = {.size = sizeof sizes};
+    tn_lm_info(lm, &sizes);
+    const int count = (int)sizes.layers + 1;
+    tn_tensor *state[1001] = {0};
+    double worst = 0;
+    TN_NO_GRAD {
+        if (tn_lm_hidden_states(lm, ids, state, count) < 0)
+            note("%s", tn_error());
+    }
+    for (int i = 0; i < count; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "hidden_%d", i);
+        double d = difference(state[i], golden_of(file, name));
+        if (d > tolerance)
+            note("%s differs by %.2g", name, d);
+        worst = d > worst ? d : worst;
+    }
+    ok(worst <= tolerance, "%s: %d hidden states (%.1e)", folder, count, worst);
+}
+
+static void check_output(tn_lm *lm, tn_safetensors *file, tn_tensor *ids,
+                         const char *folder, double tolerance)
+{
+    double d = INFINITY;
+    TN_NO_GRAD {
+        d = difference(tn_forward(tn_lm_module(lm), ids),
+                       golden_of(file, "logits"));
+    }
+    if (tn_error())
+        note("%s", tn_error());
+    ok(d <= tolerance, "%s: logits (%.1e)", folder, d);
+}
+
+/* transformers 5 keeps the experts of a layer in two tensors: gate_up_proj
+ * (experts, 2 inner, hidden) and down_proj (experts, hidden, inner). Returns the
+ * part that belongs to parameter "....mlp.experts.3.up_proj.weight". */
+static tn_tensor *expert_gradient(tn_safetensors *file, const char *name)
+{
+    const char *at = strstr(name, ".experts.");
+    char full[256], *end;
+    if (!at)
+        return NULL;
+    long expert = strtol(at + 9, &end, 10);
+    bool down = strncmp(end, ".down", 5) == 0;
+    snprintf(full, sizeof full, "grad.%.*s.experts.%s", (int)(at - name), name,
+             down ? "down_proj" : "gate_up_proj");
+    tn_tensor *all = golden_of(file, full);
+    tn_tensor *one = all ? tn_select(all, 0, expert) : NULL;
+    if (!one || down)
+        return one;
+    int64_t inner = tn_tensor_size(one, 0) / 2;
+    return tn_narrow(one, 0, strncmp(end, ".up", 3) == 0 ? inner : 0, inner);
+}
+
+/* The gradient by the bias of keys is 0 where nothing depends on positions
+ * (softmax does not change when all scores do), so what is computed is rounding.
+ * Gradients a thousand times smaller than the largest of the model are therefore
+ * compared with that. */
+static double least_scale(tn_safetensors *file)
+{
+    double largest = 0;
+    for (int i = 0; i < tn_safetensors_count(file); i++) {
+        const char *name = tn_safetensors_name(file, i);
+        if (strncmp(name, "grad.", 5) != 0)
+            continue;
+        double x = largest_of(golden_of(file, name));
+        largest = x > largest ? x : largest;
+    }
+    return largest / 1000;
+}
+
+static bool is_zero(tn_tensor *x)
+{
+    return largest_of(x) == 0;
+}
+
+static void check_gradients(tn_lm *lm, tn_safetensors *file, tn_tensor *loss,
+                            const char *folder, double tolerance)
+{
+    double d = difference(loss, golden_of(file, "loss"));
+    ok(d <= 1e-4, "%s: loss (%.1e)", folder, d);
+    tn_backward(loss);
+    tn_parameter_list *list = tn_parameters(tn_lm_module(lm));
+    double worst = 0, least = least_scale(file);
+    int count = 0;
+    for (int i = 0; i < tn_parameters_count(list); i++) {
+        const char *name = tn_parameters_name(list, i);
+        char full[256];
+        /* transformers 5 calls GPT-NeoX's output layer lm_head in memory and
+         * embed_out in files */
+        if (strcmp(name, "embed_out.weight") == 0)
+            name = "lm_head.weight";
+        snprintf(full, sizeof full, "grad.%s", name);
+        tn_tensor *want = golden_of(file, full);
+        want = want ? want : expert_gradient(file, name);
+        tn_tensor *got = tn_tensor_grad(tn_parameters_at(list, i));
+        if (!want && (!got || is_zero(got)))
+            continue;
+        /* an expert that no token chose */
+        double gap = want && !got && is_zero(want) ? 0
+                                                     : difference_from(got, want, least);
+        if (!(gap <= tolerance))
+            note("%s differs by %.2g", full, gap);
+        worst = gap > worst ? gap : worst;
+        count++;
+    }
+    if (tn_error())
+        note("%s", tn_error());
+    ok(count > 0 && worst <= tolerance, "%s: %d gradients (%.1e)", folder, count,
+       worst);
+}
+
+/* Next-token cross entropy. */
+static tn_tensor *decoder_loss(tn_lm *lm, tn_tensor *ids)
+{
+    int64_t time = tn_tensor_size(ids, -1);
+    tn_tensor *logits = tn_forward(tn_lm_module(lm), tn_reshape(ids, tn_dims(-1)));
+    return tn_cross_entropy(tn_narrow(logits, 0, 0, time - 1),
+                            tn_narrow(tn_reshape(ids, tn_dims(-1)), 0, 1,
+                                      time - 1));
+}
+
+static void check_greedy(tn_lm *lm, tn_safetensors *file, tn_tensor *ids,
+                         const char *folder)
+{
+    int64_t prompt[4096], greedy[4096], length = tn_tensor_numel(ids);
+    tn_tensor *want = golden_of(file, "greedy");
+    float margin[4096];
+    int64_t count = want ? tn_tensor_numel(want) : 0;
+    tn_tensor_to_array(ids, prompt, sizeof *prompt * (size_t)length);
+    tn_tensor_to_array(want, greedy, sizeof *greedy * (size_t)count);
+    tn_tensor_to_array(golden_of(file, "margin"), margin,
+                       sizeof *margin * (size_t)count);
+    tn_lm_result *result = tn_lm_generate(lm, prompt, length, .ignore_eos = true,
+                                          .max_tokens = count);
+    const int64_t *got = tn_lm_result_ids(result, 0);
+    int64_t same = 0;
+    while (got && same < count && got[same] == greedy[same])
+        same++;
+    /* After a tie the texts may differ. */
+    bool tie = same < count && margin[same] <= 1e-3f;
+    if (tn_error())
+        note("%s", tn_error());
+    ok(count > 0 && (same == count || tie),
+       "%s: %lld of %lld greedy tokens%s", folder, (long long)same,
+       (long long)count, tie ? ", then a tie" : "");
+}
+
+static void check_embedding(tn_lm *lm, tn_safetensors *file, tn_tensor *ids,
+                            const char *folder, double tolerance)
+{
+    int64_t one[4096], length = tn_tensor_numel(ids);
+    tn_tensor_to_array(ids, one, sizeof *one * (size_t)length);
+    tn_tensor *x = tn_lm_embed(lm, (const int64_t *[]){one}, &length, 1);
+    double d = difference(x, golden_of(file, "embedding"));
+    if (tn_error())
+        note("%s", tn_error());
+    ok(d <= tolerance, "%s: embedding (%.1e)", folder, d);
+}
+
+static inline void check_folder(const char *folder)
+{
+    char path[4600];
+    const double tolerance = 1e-4;
+    tn_scope *scope = tn_scope_open();
+    snprintf(path, sizeof path, "%s/golden.safetensors", folder);
+    tn_safetensors *file = tn_safetensors_open(path);
+    tn_lm *lm = tn_lm_open(folder);
+    const char *base = strrchr(folder, '/');
+    base = base && base[1] ? base + 1 : folder;
+    ok(file && lm, "%s opens", base);
+    if (tn_error())
+        note("%s", tn_error());
+    if (file && lm) {
+        tn_tensor *ids = golden_of(file, "ids");
+        tn_lm_sizes sizes = {.size = sizeof sizes};
+        tn_lm_info(lm, &sizes);
+        check_hidden(lm, file, ids, base, tolerance);
+        if (sizes.is_encoder) {
+            check_embedding(lm, file, ids, base, tolerance);
+            tn_tensor *x = tn_forward(tn_lm_module(lm), ids);
+            check_gradients(lm, file, tn_mean(tn_mul(x, x)), base, 1e-3);
+        } else {
+            check_output(lm, file, ids, base, tolerance);
+            check_greedy(lm, file, ids, base);
+            check_gradients(lm, file, decoder_loss(lm, ids), base, 1e-3);
+        }
+    }
+    tn_error_clear();
+    tn_scope_close(scope);
+}
+
+#endif

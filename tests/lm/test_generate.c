@@ -1,0 +1,366 @@
+/* test_generate.c: a request gives the same bits alone and in a batch, for any
+ * block of prompt tokens and any number of threads; sampling follows its
+ * options; and what a caller can get wrong is refused. */
+#include <tap.h>
+#include <tenon/lm.h>
+#include <tenon/tenon.h>
+
+static char folder[4096];
+
+static tn_lm *open_model(const char *name, tn_dtype dtype)
+{
+    const char *source = getenv("top_srcdir");
+    snprintf(folder, sizeof folder, "%s/tests/lm/data/%s", source ? source : ".",
+             name);
+    tn_lm *lm = dtype ? tn_lm_open(folder, .dtype = dtype) : tn_lm_open(folder);
+    if (!lm)
+        bail_out("%s", tn_error());
+    return lm;
+}
+
+/* A text that differs from request to request. */
+static void fill_prompt(int64_t *ids, int64_t count, int64_t which)
+{
+    for (int64_t i = 0; i < count; i++)
+        ids[i] = 2 + (i * i * 7 + i * 13 + which * 29) % 62;
+}
+
+/* ---- one arithmetic ------------------------------------------------------------ */
+
+enum { REQUESTS = 5, TOKENS = 24, LONGEST = 150 };
+static const int64_t lengths[REQUESTS] = {1, 7, 64, 65, 100};
+
+typedef struct text {
+    int64_t ids[TOKENS];
+    double logprobs[TOKENS];
+} text;
+
+static void generate_alone(tn_lm *lm, int which, int64_t block, text *out)
+{
+    int64_t prompt[LONGEST];
+    tn_scope *scope = tn_scope_open();
+    fill_prompt(prompt, lengths[which], which);
+    tn_lm_result *result =
+        tn_lm_generate(lm, prompt, lengths[which], .max_tokens = TOKENS,
+                       .temperature = which % 2, .seed = (uint64_t)which,
+                       .top_p = 0.95, .ignore_eos = true, .block = block);
+    if (!result)
+        bail_out("%s", tn_error());
+    memcpy(out->ids, tn_lm_result_ids(result, 0), sizeof out->ids);
+    memcpy(out->logprobs, tn_lm_result_logprobs(result, 0),
+           sizeof out->logprobs);
+    tn_scope_close(scope);
+}
+
+/* The requests join a batch one after another, `apart` steps apart. */
+static void generate_together(tn_lm *lm, int apart, int64_t block, text *out)
+{
+    int64_t prompt[LONGEST];
+    tn_scope *scope = tn_scope_open();
+    tn_lm_batch *batch = tn_lm_batch_new(lm, REQUESTS, .block = block);
+    int joined = 0, step = 0, running = 1;
+    while (joined < REQUESTS || running > 0) {
+        while (joined < REQUESTS && step >= joined * apart) {
+            fill_prompt(prompt, lengths[joined], joined);
+            if (tn_lm_batch_add(batch, prompt, lengths[joined],
+                                .max_tokens = TOKENS, .temperature = joined % 2,
+                                .seed = (uint64_t)joined, .top_p = 0.95,
+                                .ignore_eos = true) != joined)
+                bail_out("%s", tn_error());
+            joined++;
+        }
+        running = tn_lm_batch_step(batch);
+        if (running < 0)
+            bail_out("%s", tn_error());
+        step++;
+    }
+    for (int i = 0; i < REQUESTS; i++) {
+        memcpy(out[i].ids, tn_lm_batch_ids(batch, i), sizeof out->ids);
+        memcpy(out[i].logprobs, tn_lm_batch_logprobs(batch, i),
+               sizeof out->logprobs);
+    }
+    tn_scope_close(scope);
+}
+
+static void same_bits_everywhere(const char *name, tn_dtype dtype)
+{
+    tn_scope *scope = tn_scope_open();
+    tn_lm *lm = open_model(name, dtype);
+    static text want[REQUESTS], got[REQUESTS];
+    const int threads = tn_num_threads();
+    const char *kind = dtype ? tn_dtype_name(dtype) : "float32";
+    for (int i = 0; i < REQUESTS; i++)
+        generate_alone(lm, i, 512, &want[i]);
+    static const int64_t blocks[] = {1, 3, 64, 100};
+    for (size_t b = 0; b < 4; b++) {
+        for (int i = 0; i < REQUESTS; i++)
+            generate_alone(lm, i, blocks[b], &got[i]);
+        ok(memcmp(got, want, sizeof got) == 0,
+           "%s %s: prompts in blocks of %d tokens", name, kind, (int)blocks[b]);
+    }
+    static const int counts[] = {1, 2, 7};
+    for (int t = 0; t < 3; t++) {
+        tn_set_num_threads(counts[t]);
+        generate_together(lm, t * 3, t ? 50 : 512, got);
+        ok(memcmp(got, want, sizeof got) == 0,
+           "%s %s: alone and in a batch, %d threads", name, kind, counts[t]);
+    }
+    tn_set_num_threads(threads);
+    tn_scope_close(scope);
+}
+
+static void scores_and_embeddings(void)
+{
+    tn_lm *lm = open_model("llama", TN_DTYPE_NONE);
+    int64_t ids[LONGEST];
+    fill_prompt(ids, LONGEST, 3);
+    static double all[LONGEST], part[LONGEST];
+    double perplexity = tn_lm_score(lm, ids, 120, all);
+    tn_lm_score(lm, ids, 31, part);
+    ok(memcmp(all, part, 30 * sizeof *all) == 0,
+       "the score of a text's beginning has the same bits");
+    double sum = 0;
+    for (int i = 0; i < 119; i++)
+        sum += all[i];
+    is_double_near(perplexity, exp(-sum / 119), 1e-12, "the perplexity is the mean's");
+    /* against tn_forward of the module */
+    tn_tensor *x = tn_tensor_from_array(ids, TN_I64, tn_dims(120));
+    tn_tensor *loss = tn_cross_entropy(
+        tn_narrow(tn_forward(tn_lm_module(lm), x), 0, 0, 119),
+        tn_narrow(x, 0, 1, 119));
+    is_double_near(log(perplexity), tn_item(loss), 1e-5, "and exp(cross entropy)");
+
+    tn_lm *bert = open_model("bert", TN_DTYPE_NONE);
+    const int64_t *texts[] = {ids, ids + 5, ids + 9};
+    int64_t counts[] = {1, 30, 100};
+    tn_tensor *three = tn_lm_embed(bert, texts, counts, 3);
+    for (int i = 0; i < 3; i++) {
+        float a[32], b[32];
+        tn_tensor_to_array(tn_contiguous(tn_select(three, 0, i)), a, sizeof a);
+        tn_tensor_to_array(tn_lm_embed(bert, texts + i, counts + i, 1), b,
+                           sizeof b);
+        ok(memcmp(a, b, sizeof a) == 0,
+           "a text of %d tokens has the same embedding alone", (int)counts[i]);
+    }
+    ok(!tn_error(), "without an error");
+}
+
+/* ---- options ---------------------------------------------------------------------- */
+
+static bool count_tokens(const tn_lm_token *token, void *context)
+{
+    int64_t *counted = context;
+    if (token->index != *counted)
+        *counted = -1000;
+    return ++*counted < 4;
+}
+
+static void options(void)
+{
+    tn_lm *lm = open_model("smollm", TN_DTYPE_NONE);
+    int64_t prompt[8];
+    fill_prompt(prompt, 8, 1);
+    tn_lm_result *plain =
+        tn_lm_generate(lm, prompt, 8, .max_tokens = 10, .ignore_eos = true);
+    const int64_t *ids = tn_lm_result_ids(plain, 0);
+    is_int(tn_lm_result_length(plain, 0), 10, "max_tokens");
+    is_int(tn_lm_result_end(plain, 0), TN_LM_LENGTH, "ends by its length");
+    const double *logprobs = tn_lm_result_logprobs(plain, 0);
+    ok(logprobs[0] < 0 && logprobs[0] > -10, "with log-probabilities");
+
+    tn_lm_result *r =
+        tn_lm_generate(lm, prompt, 8, .max_tokens = 10, .eos = ids[2]);
+    int64_t first = 0;
+    while (ids[first] != ids[2])
+        first++;
+    is_int(tn_lm_result_length(r, 0), first + 1, "eos ends the text");
+    is_int(tn_lm_result_end(r, 0), TN_LM_EOS, "and says so");
+
+    const int64_t pair[] = {ids[3], ids[4]};
+    r = tn_lm_generate(lm, prompt, 8, .max_tokens = 10, .ignore_eos = true,
+                       .stop = (tn_lm_stop[]){{pair, 2}}, .stop_count = 1);
+    is_int(tn_lm_result_end(r, 0), TN_LM_STOPPED, "a stop sequence ends it");
+    int64_t length = tn_lm_result_length(r, 0);
+    ok(length <= 5 && tn_lm_result_ids(r, 0)[length - 1] == pair[1],
+       "and stays in the text");
+
+    r = tn_lm_generate(lm, prompt, 8, .max_tokens = 10, .ignore_eos = true,
+                       .bias = (tn_lm_bias[]){{ids[0], -INFINITY}},
+                       .bias_count = 1);
+    bool seen = false;
+    for (int i = 0; i < 10; i++)
+        seen = seen || tn_lm_result_ids(r, 0)[i] == ids[0];
+    ok(!seen, "a bias of -INFINITY forbids a token");
+    r = tn_lm_generate(lm, prompt, 8, .max_tokens = 10, .ignore_eos = true,
+                       .bias = (tn_lm_bias[]){{5, 1e6}}, .bias_count = 1);
+    is_int(tn_lm_result_ids(r, 0)[9], 5, "a large one forces it");
+
+    r = tn_lm_generate(lm, prompt, 8, .max_tokens = 60, .ignore_eos = true,
+                       .presence_penalty = 1e6);
+    int times[64] = {0};
+    for (int i = 0; i < 60; i++)
+        times[tn_lm_result_ids(r, 0)[i]]++;
+    int most = 0;
+    for (int i = 0; i < 64; i++)
+        most = times[i] > most ? times[i] : most;
+    is_int(most, 1, "a large presence penalty: no token twice");
+    r = tn_lm_generate(lm, prompt, 8, .max_tokens = 4, .ignore_eos = true,
+                       .repetition_penalty = 1e9);
+    seen = false;
+    for (int i = 0; i < 4; i++)
+        for (int j = 0; j < 8; j++)
+            seen = seen || tn_lm_result_ids(r, 0)[i] == prompt[j];
+    ok(r && !seen, "a large repetition penalty: none of the prompt");
+
+    int64_t counted = 0;
+    r = tn_lm_generate(lm, prompt, 8, .max_tokens = 10, .ignore_eos = true,
+                       .on_token = count_tokens, .context = &counted);
+    is_int(counted, 4, "the callback sees each token");
+    is_int(tn_lm_result_end(r, 0), TN_LM_CANCELLED, "and ends the text");
+
+    r = tn_lm_generate(lm, prompt, 8, .max_tokens = 6, .ignore_eos = true,
+                       .samples = 5, .best = 3, .temperature = 1.5, .seed = 7);
+    is_int(tn_lm_result_count(r), 3, "the three best of five");
+    double mean[3] = {0};
+    for (int i = 0; i < 3; i++)
+        for (int t = 0; t < 6; t++)
+            mean[i] += tn_lm_result_logprobs(r, i)[t];
+    ok(mean[0] >= mean[1] && mean[1] >= mean[2], "in falling order");
+    ok(!tn_error(), "without an error");
+}
+
+/* The share of each token among draws, against the probabilities. */
+static void distribution(void)
+{
+    enum { DRAWS = 4000 };
+    tn_lm *lm = open_model("llama", TN_DTYPE_NONE);
+    int64_t prompt[4];
+    fill_prompt(prompt, 4, 2);
+    tn_tensor *logits = NULL;
+    TN_NO_GRAD {
+        logits = tn_forward(tn_lm_module(lm),
+                            tn_tensor_from_array(prompt, TN_I64, tn_dims(4)));
+    }
+    double p[64], top[64];
+    float row[64];
+    tn_tensor_to_array(tn_contiguous(tn_select(logits, 0, 3)), row, sizeof row);
+    double sum = 0;
+    for (int i = 0; i < 64; i++)
+        sum += p[i] = exp(row[i]);
+    int share[3][64] = {{0}};
+    for (int i = 0; i < DRAWS; i++) {
+        tn_scope *scope = tn_scope_open();
+        uint64_t seed = (uint64_t)i;
+        tn_lm_batch *b = tn_lm_batch_new(lm, 3);
+        tn_lm_batch_add(b, prompt, 4, .max_tokens = 1, .temperature = 1,
+                        .seed = seed, .ignore_eos = true);
+        tn_lm_batch_add(b, prompt, 4, .max_tokens = 1, .temperature = 1,
+                        .seed = seed, .top_k = 3, .ignore_eos = true);
+        tn_lm_batch_add(b, prompt, 4, .max_tokens = 1, .temperature = 1,
+                        .seed = seed, .min_p = 0.5, .ignore_eos = true);
+        tn_lm_batch_step(b);
+        for (int k = 0; k < 3; k++)
+            share[k][tn_lm_batch_ids(b, k)[0]]++;
+        tn_scope_close(scope);
+    }
+    double worst = 0, largest = 0;
+    for (int i = 0; i < 64; i++) {
+        double d = fabs(share[0][i] / (double)DRAWS - p[i] / sum);
+        worst = d > worst ? d : worst;
+        largest = p[i] > largest ? p[i] : largest;
+        top[i] = p[i];
+    }
+    /* 4000 draws: the standard deviation of a share is at most 0.008 */
+    ok(worst < 0.032, "temperature 1 draws by the probabilities (%.3f)", worst);
+    int kinds = 0, wrong = 0;
+    for (int i = 0; i < 64; i++) {
+        int better = 0;
+        for (int j = 0; j < 64; j++)
+            better += top[j] > top[i];
+        kinds += share[1][i] > 0;
+        wrong += share[1][i] > 0 && better >= 3;
+        wrong += share[2][i] > 0 && p[i] < 0.5 * largest;
+    }
+    ok(kinds == 3 && wrong == 0, "top_k 3 and min_p 0.5 draw no other tokens");
+}
+
+/* ---- what is refused ----------------------------------------------------------------- */
+
+#define REFUSED(call, words)                                                  \
+    do {                                                                      \
+        bool failed = !(call);                                                \
+        const char *why = tn_error() ? tn_error() : "no error";               \
+        ok(failed && strstr(why, words), "refused: %s", why);                 \
+        tn_error_clear();                                                     \
+    } while (0)
+
+static void refusals(void)
+{
+    tn_lm *lm = open_model("gpt2", TN_DTYPE_NONE);
+    tn_lm *bert = open_model("bert", TN_DTYPE_NONE);
+    int64_t ids[200];
+    fill_prompt(ids, 200, 0);
+    const int64_t bad[] = {3, 64};
+    REFUSED(tn_lm_generate(lm, NULL, 3), "ids");
+    REFUSED(tn_lm_generate(lm, ids, 0), "at least one token");
+    REFUSED(tn_lm_generate(lm, bad, 2), "ids[1] is 64");
+    REFUSED(tn_lm_generate(lm, ids, 200), "128 positions");
+    REFUSED(tn_lm_generate(lm, ids, 5, .top_p = 0), "top_p");
+    REFUSED(tn_lm_generate(lm, ids, 5, .temperature = -1), "temperature");
+    REFUSED(tn_lm_generate(lm, ids, 5, .max_tokens = 0), "max_tokens");
+    REFUSED(tn_lm_generate(lm, ids, 5, .eos = 64), "eos");
+    REFUSED(tn_lm_generate(lm, ids, 5, .samples = 2, .best = 3), "best");
+    REFUSED(tn_lm_generate(lm, ids, 5, .stop_count = 1), "stop");
+    REFUSED(tn_lm_generate(lm, ids, 5, .cache_dtype = TN_I64), "int64");
+    REFUSED(tn_lm_generate(bert, ids, 5), "encoder");
+    tn_module_train(tn_lm_module(lm), true);
+    REFUSED(tn_lm_generate(lm, ids, 5), "tn_module_eval");
+    tn_module_eval(tn_lm_module(lm));
+    tn_lm_cache *cache = tn_lm_cache_new(lm, 2);
+    tn_lm_tokens t = {0, ids, 5, false};
+    REFUSED(tn_lm_decode(cache, &t, 1), "has not begun");
+    is_int(tn_lm_cache_begin(cache, 0, 8, 5), TN_OK, "a sequence begins");
+    const tn_lm_tokens twice[] = {t, t};
+    REFUSED(tn_lm_decode(cache, twice, 2), "listed twice");
+    ok(tn_lm_decode(cache, &t, 1) != NULL, "five tokens fit");
+    REFUSED(tn_lm_decode(cache, &t, 1), "5 of 8");
+    is_int(tn_lm_cache_length(cache, 0), 5, "the length stays");
+    REFUSED(tn_lm_cache_begin(cache, 2, 8, 5) == TN_OK, "sequences 0 to 1");
+    REFUSED(tn_lm_cache_begin(cache, 1, 129, 5) == TN_OK, "1 to 128");
+    REFUSED(tn_lm_cache_cut(cache, 0, 6) == TN_OK, "holds 5");
+    tn_lm_batch *batch = tn_lm_batch_new(lm, 1);
+    is_int(tn_lm_batch_add(batch, ids, 5), 0, "the first request");
+    REFUSED(tn_lm_batch_add(batch, ids, 5) >= 0, "full");
+    REFUSED(tn_lm_batch_remove(batch, 3) == TN_OK, "1 requests");
+    is_int(tn_lm_batch_remove(batch, 0), TN_OK, "a request leaves");
+    is_int(tn_lm_batch_end(batch, 0), TN_LM_CANCELLED, "as cancelled");
+    is_int(tn_lm_batch_add(batch, ids, 5, .max_tokens = 2), 1,
+           "another takes its place");
+    ok(isnan(tn_lm_score(lm, ids, 1, NULL)), "one token has no score");
+    tn_error_clear();
+    /* a sequence that is cut continues with the same bits */
+    float a[64], b[64];
+    t.ids = ids + 5;
+    t.count = 2;
+    tn_tensor_to_array(tn_lm_decode(cache, &t, 1), a, sizeof a);
+    tn_lm_cache_cut(cache, 0, 5);
+    tn_tensor_to_array(tn_lm_decode(cache, &t, 1), b, sizeof b);
+    ok(memcmp(a, b, sizeof a) == 0, "a sequence that was cut goes on");
+}
+
+int main(void)
+{
+    plan_later();
+    static const char *const names[] = {"llama", "mistral",       "gemma3",
+                                        "gpt2",  "rope_longrope", "qwen3_moe",
+                                        "phi3",  "gptneox"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        same_bits_everywhere(names[i], TN_DTYPE_NONE);
+    same_bits_everywhere("llama", TN_F16);
+    same_bits_everywhere("llama", TN_BF16);
+    scores_and_embeddings();
+    options();
+    distribution();
+    refusals();
+    return done_testing();
+}

@@ -1,0 +1,33 @@
+/* test_models.c: the models of data/ compute what transformers computes. */
+#include <lm/golden.h>
+
+#include <dirent.h>
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+int main(void)
+{
+    char data[4096], path[4400], *names[64];
+    const char *source = getenv("top_srcdir");
+    int count = 0;
+    plan_later();
+    snprintf(data, sizeof data, "%s/tests/lm/data", source ? source : ".");
+    DIR *folder = opendir(data);
+    for (struct dirent *e; folder && (e = readdir(folder));)
+        if (e->d_name[0] != '.' && !strchr(e->d_name, '.') &&
+            strcmp(e->d_name, "README") != 0 && count < 64)
+            names[count++] = strdup(e->d_name);
+    if (folder)
+        closedir(folder);
+    qsort(names, (size_t)count, sizeof *names, by_name);
+    ok(count >= 20, "%d models", count);
+    for (int i = 0; i < count; i++) {
+        snprintf(path, sizeof path, "%s/%s", data, names[i]);
+        check_folder(path);
+        free(names[i]);
+    }
+    return done_testing();
+}
