@@ -188,7 +188,7 @@ static void check_golden(const char *folder, const char *zoo, const char *file,
     }
     if (tn__json_is(tn__json_get(golden, "texts"), TN__JSON_LIST))
         texts = tn__json_get(golden, "texts");
-    snprintf(source_path, sizeof source_path, "%s/%s", folder, source);
+    snprintf(source_path, sizeof source_path, "%s/%s", *source == '/' ? "" : folder, source);
     if (!is_there(source_path) && zoo)
         snprintf(source_path, sizeof source_path, "%s/%s", zoo, source);
     if (!is_there(source_path)) {

@@ -31,10 +31,10 @@ static bool is_ascii(const unsigned char *text, size_t count)
 
 /* ---- normal forms --------------------------------------------------------- */
 
-typedef struct mark {
-    int32_t c;
-    tn__origin origin;
-} mark;
+/* A character on its way through a normal form. As in the original, an offset
+ * is found by counting: a character that stands for one of the text, for none
+ * (change 1: it was inserted by a decomposition), or for several (below 0). */
+typedef struct tn__form_char mark;
 
 /* Sorts combining marks by class and keeps the order of equal ones. */
 static bool sort_marks(tn__work *work, size_t begin, size_t end)
@@ -42,19 +42,14 @@ static bool sort_marks(tn__work *work, size_t begin, size_t end)
     const size_t count = end - begin;
     if (count < 2)
         return true;
-    int32_t *c = work->chars + begin;
-    tn__origin *origin = work->chars_origin + begin;
+    mark *c = work->chars + begin;
     if (count <= 32) {
         for (size_t i = 1; i < count; i++) {
-            const mark m = {c[i], origin[i]};
-            const int class = tn__unicode_combining(m.c);
+            const mark m = c[i];
             size_t j = i;
-            for (; j && tn__unicode_combining(c[j - 1]) > class; j--) {
+            for (; j && c[j - 1].class > m.class; j--)
                 c[j] = c[j - 1];
-                origin[j] = origin[j - 1];
-            }
-            c[j] = m.c;
-            origin[j] = m.origin;
+            c[j] = m;
         }
         return true;
     }
@@ -65,42 +60,38 @@ static bool sort_marks(tn__work *work, size_t begin, size_t end)
     mark *copy = work->scratch;
     size_t at[257] = {0};
     for (size_t i = 0; i < count; i++)
-        at[tn__unicode_combining(c[i]) + 1]++;
+        at[c[i].class + 1]++;
     for (int k = 0; k < 256; k++)
         at[k + 1] += at[k];
     for (size_t i = 0; i < count; i++)
-        copy[at[tn__unicode_combining(c[i])]++] = (mark){c[i], origin[i]};
-    for (size_t i = 0; i < count; i++) {
-        c[i] = copy[i].c;
-        origin[i] = copy[i].origin;
-    }
+        copy[at[c[i].class]++] = c[i];
+    memcpy(c, copy, count * sizeof *c);
     return true;
 }
 
 /* Composes the characters in work->chars in place. Returns their number. */
 static size_t compose(tn__work *work, size_t count)
 {
-    int32_t *c = work->chars;
+    mark *c = work->chars;
     size_t n = 0, starter = SIZE_MAX;
     int last = -1; /* class of the last character after the starter that was
                       not composed; -1: none */
     for (size_t i = 0; i < count; i++) {
-        const int class = tn__unicode_combining(c[i]);
-        if (starter != SIZE_MAX && (last < class || last < 0)) {
-            const int32_t both = tn__unicode_compose(c[starter], c[i]);
+        if (starter != SIZE_MAX && (last < c[i].class || last < 0)) {
+            const int32_t both = tn__unicode_compose(c[starter].c, c[i].c);
             if (both >= 0) {
-                c[starter] = both;
+                c[starter].c = both;
+                c[starter].change += c[i].change - 1;
                 continue;
             }
         }
-        if (class == 0) {
+        if (c[i].class == 0) {
             starter = n;
             last = -1;
         } else {
-            last = class;
+            last = c[i].class;
         }
-        c[n] = c[i];
-        work->chars_origin[n++] = work->chars_origin[i];
+        c[n++] = c[i];
     }
     return n;
 }
@@ -113,33 +104,40 @@ bool tn__normalize_form(tn__work *work, const tn__piece *piece,
         return tn__buffer_copy(work, out, piece->begin, piece->end);
     size_t n = 0, marks = 0; /* marks: where the last run of marks begins */
     for (size_t at = piece->begin; at < piece->end;) {
-        const tn__origin origin = origin_at(work, at);
         int32_t part[TN__MOST_DECOMPOSED];
         const int count = tn__unicode_decompose(tn__utf8_take(text, &at),
                                                 compatibility, part);
         if (!tn__array_grow(&work->chars, &work->chars_room,
-                            n + TN__MOST_DECOMPOSED, sizeof *work->chars) ||
-            !tn__array_grow(&work->chars_origin, &work->chars_origin_room,
-                            n + TN__MOST_DECOMPOSED,
-                            sizeof *work->chars_origin))
+                            n + TN__MOST_DECOMPOSED, sizeof *work->chars))
             return false;
         for (int i = 0; i < count; i++) {
-            if (tn__unicode_combining(part[i]) == 0) {
+            const int class = tn__unicode_combining(part[i]);
+            if (class == 0) {
                 if (!sort_marks(work, marks, n))
                     return false;
                 marks = n + 1;
             }
-            work->chars[n] = part[i];
-            work->chars_origin[n++] = origin;
+            work->chars[n++] = (mark){part[i], (int16_t)class, i > 0};
         }
     }
     if (marks < n && !sort_marks(work, marks, n))
         return false;
     if (composed)
         n = compose(work, n);
-    for (size_t i = 0; i < n; i++)
-        if (!add_char(work, out, work->chars[i], work->chars_origin[i]))
+    size_t at = piece->begin; /* of the next character of the text */
+    tn__origin last = {0, 0};
+    for (size_t i = 0; i < n; i++) {
+        const mark *m = &work->chars[i];
+        if (m->change <= 0 && at < piece->end)
+            last = origin_at(work, at);
+        const tn__origin origin = last;
+        for (int k = m->change; k <= 0 && at < piece->end; k++) {
+            last = origin_at(work, at);
+            at += tn__utf8_length(text[at]);
+        }
+        if (!add_char(work, out, m->c, origin))
             return false;
+    }
     return true;
 }
 
@@ -319,15 +317,13 @@ bool tn__step_prepend(const tn__step *step, tn__work *work)
     return tn__rewrite(step, work, rewrite_prepend);
 }
 
-static bool add_content(const tn__step *step, tn__work *work, size_t begin,
+static bool add_content(const tn__step *step, tn__work *work, size_t from,
                         size_t end, tn__buffer *out)
 {
+    /* as in the original: the last byte that is replaced, or the one before */
     tn__origin origin = {0, 0};
-    if (work->offsets && begin < work->text.count) {
-        origin = work->text.origin[begin];
-        if (end > begin)
-            origin.to = work->text.origin[end - 1].to;
-    }
+    if (work->offsets && end > from)
+        origin = work->text.origin[end - 1];
     return tn__buffer_add(work, out, step->content, step->content_bytes,
                           origin);
 }
@@ -347,7 +343,7 @@ static bool rewrite_replace(const tn__step *step, tn__work *work,
             if (!tn__buffer_copy(work, out, at, begin))
                 return false;
             at = begin + step->text_bytes;
-            if (!add_content(step, work, begin, at, out))
+            if (!add_content(step, work, piece->begin, at, out))
                 return false;
         }
         return tn__buffer_copy(work, out, at, piece->end);
@@ -358,8 +354,7 @@ static bool rewrite_replace(const tn__step *step, tn__work *work,
     while ((found = tn__regex_find(step->regex, &work->regex, from, last,
                                    &begin, &end)) > 0) {
         if (!tn__buffer_copy(work, out, at, piece->begin + begin) ||
-            !add_content(step, work, piece->begin + begin, piece->begin + end,
-                         out))
+            !add_content(step, work, piece->begin, piece->begin + end, out))
             return false;
         at = piece->begin + end;
         from = last = end;

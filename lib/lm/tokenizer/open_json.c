@@ -187,8 +187,9 @@ static bool read_merges(tn_tokenizer *t, const tn__reader *reader,
             m = &few[0];
             count = used = 0;
         }
-        if (!(good = tn__array_grow(&both, &both_room,
-                                    used + m->bytes[2] + 1024, 1)))
+        /* moves the array only while no merge points into it */
+        if (used + m->bytes[2] > both_room &&
+            !(good = tn__array_grow(&both, &both_room, m->bytes[2] + 4096, 1)))
             break;
         char *to = both + used;
         memcpy(to, m->part[0], m->bytes[0]);

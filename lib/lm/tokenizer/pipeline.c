@@ -20,7 +20,6 @@ void tn__work_free(tn__work *work)
     free(work->span);
     free(work->scratch);
     free(work->chars);
-    free(work->chars_origin);
     memset(work, 0, sizeof *work);
 }
 

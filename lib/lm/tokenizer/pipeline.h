@@ -53,10 +53,13 @@ typedef struct tn__work {
     /* room for models */
     void *scratch;
     size_t scratch_room;
-    /* room for normalizers */
-    int32_t *chars;
-    tn__origin *chars_origin;
-    size_t chars_room, chars_origin_room;
+    /* room for normal forms */
+    struct tn__form_char {
+        int32_t c;
+        int16_t class; /* of combining */
+        int32_t change;
+    } *chars;
+    size_t chars_room;
 } tn__work;
 
 void tn__work_free(tn__work *work);
