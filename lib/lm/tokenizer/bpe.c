@@ -30,8 +30,8 @@ typedef struct heap_entry {
 
 bool tn__merges_init(tn__model *model, tn__arena *arena, size_t count)
 {
-    size_t slots = 16;
-    while (slots < count * 2)
+    size_t slots = 16; /* at most 4 in 5 are used */
+    while (slots < count + count / 4)
         slots *= 2;
     model->merge_mask = slots - 1;
     model->merge = tn__arena_array(arena, slots, sizeof *model->merge);
@@ -48,6 +48,12 @@ static size_t merge_slot(const tn__model *model, uint64_t pair)
     h ^= h >> 32;
     h *= 0xe7037ed1a0b428dbu;
     return (h >> 24) & model->merge_mask;
+}
+
+void tn__merges_prefetch(const tn__model *model, int32_t left, int32_t right)
+{
+    const uint64_t pair = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
+    __builtin_prefetch(&model->merge[merge_slot(model, pair)]);
 }
 
 void tn__merges_add(tn__model *model, int32_t left, int32_t right,

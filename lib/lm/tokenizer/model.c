@@ -273,10 +273,9 @@ static const model_run run_table[] = {
     [TN__WORDLEVEL] = wordlevel_run,   [TN__UNIGRAM] = tn__unigram_run,
 };
 
-bool tn__model_run(const tn__model *model, tn__work *work,
-                   const tn__piece *piece)
+static bool run_word(const tn__model *model, tn__work *work, size_t begin,
+                     size_t end)
 {
-    const size_t begin = piece->begin, end = piece->end;
     if (begin == end)
         return true;
     if (!model->cache || end - begin > TN__CACHE_WORD)
@@ -293,6 +292,60 @@ bool tn__model_run(const tn__model *model, tn__work *work,
         return false;
     tn__cache_add(model->cache, hash, work, begin, end, first_id);
     return true;
+}
+
+static const unsigned char space_text[3] = {0xe2, 0x96, 0x81}; /* U+2581 */
+
+bool tn__model_run(const tn__model *model, tn__work *work,
+                   const tn__piece *piece)
+{
+    const unsigned char *text = work->text.bytes;
+    size_t begin = piece->begin;
+    if (model->before_space)
+        for (size_t at = begin + 1; at + 3 < piece->end; at++) {
+            const unsigned char *found =
+                memchr(text + at, space_text[0], piece->end - 3 - at);
+            if (!found)
+                break;
+            at = (size_t)(found - text);
+            if (memcmp(found, space_text, 3))
+                continue;
+            size_t before = tn__utf8_before(text, at);
+            if (tn__set_has(model->before_space,
+                            tn__utf8_take(text, &before)))
+                continue;
+            if (!run_word(model, work, begin, at))
+                return false;
+            begin = at;
+        }
+    return run_word(model, work, begin, piece->end);
+}
+
+static bool find_before_space(tn__model *model, tn__arena *arena)
+{
+    tn__ranges ranges = {0};
+    for (int32_t id = 0; id < model->vocab.id_end; id++) {
+        const tn__token *t = &model->vocab.token[id];
+        const unsigned char *text = (const unsigned char *)t->text;
+        for (size_t at = 1; t->text && at + 3 <= t->bytes; at++) {
+            const unsigned char *found =
+                memchr(text + at, space_text[0], t->bytes - at - 2);
+            if (!found)
+                break;
+            at = (size_t)(found - text);
+            /* a token of a hostile GGUF file need not be UTF-8 */
+            size_t before = tn__utf8_before(text, at);
+            const int32_t c = tn__utf8_read(text, at, &before);
+            if (memcmp(found, space_text, 3) == 0 && c >= 0)
+                tn__ranges_add(&ranges, c, c);
+        }
+    }
+    const tn__set *set = tn__set_new(arena, &ranges);
+    tn__ranges_free(&ranges);
+    /* "<0x0A>" stands for another text than its own */
+    if (set && !(model->byte_fallback && tn__set_has(set, '>')))
+        model->before_space = set;
+    return set != NULL;
 }
 
 bool tn__model_index(tn__model *model, tn__arena *arena)
@@ -337,6 +390,11 @@ bool tn__model_index(tn__model *model, tn__arena *arena)
                 break;
         }
     }
+    if ((model->kind == TN__BPE || model->kind == TN__SCORES) &&
+        !model->prefix && !model->suffix &&
+        tn__vocab_find(&model->vocab, space_text, 3) >= 0 &&
+        !find_before_space(model, arena))
+        return false;
     model->cache = model->kind == TN__WORDLEVEL ? NULL : tn__cache_new();
     return true;
 }

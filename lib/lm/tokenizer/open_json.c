@@ -106,8 +106,16 @@ static bool add_merges(tn_tokenizer *t, const tn__reader *reader,
             if (id >= 0)
                 __builtin_prefetch(&vocab->token[id]);
         }
+    for (size_t i = 0; i < count; i++)
+        for (int k = 0; k < 3; k++) {
+            const int32_t id =
+                vocab->slot[m[i].hash[k] & vocab->mask].id;
+            if (id >= 0)
+                __builtin_prefetch(vocab->token[id].text);
+        }
+    int32_t ids[TOGETHER][3];
     for (size_t i = 0; i < count; i++) {
-        int32_t id[3];
+        int32_t *id = ids[i];
         for (int k = 0; k < 3; k++) {
             id[k] = tn__vocab_find_hash(vocab, m[i].hash[k], m[i].part[k],
                                         m[i].bytes[k]);
@@ -122,8 +130,10 @@ static bool add_merges(tn_tokenizer *t, const tn__reader *reader,
                                   m[i].part[k]);
             }
         }
-        tn__merges_add(&t->model, id[0], id[1], m[i].rank, id[2]);
+        tn__merges_prefetch(&t->model, id[0], id[1]);
     }
+    for (size_t i = 0; i < count; i++)
+        tn__merges_add(&t->model, ids[i][0], ids[i][1], m[i].rank, ids[i][2]);
     return true;
 }
 

@@ -247,6 +247,10 @@ typedef struct tn__model {
     int64_t most_chars;   /* WORDPIECE: max_input_chars_per_word */
     double *score;        /* UNIGRAM, by id */
     double least_score;
+    /* BPE and SCORES: the characters before U+2581 in tokens. No token holds
+     * another one before it, so a text may be cut there, which keeps its parts
+     * in the cache. NULL: it may not. */
+    const tn__set *before_space;
     struct tn__cache *cache;
 } tn__model;
 
@@ -264,6 +268,8 @@ bool tn__unigram_run(const tn__model *model, tn__work *work, size_t begin,
 bool tn__model_index(tn__model *model, tn__arena *arena);
 /* Makes room for `count` merges. */
 bool tn__merges_init(tn__model *model, tn__arena *arena, size_t count);
+/* Announces a merge, so that its memory is read ahead. */
+void tn__merges_prefetch(const tn__model *model, int32_t left, int32_t right);
 void tn__merges_add(tn__model *model, int32_t left, int32_t right,
                     uint32_t rank, int32_t id);
 
