@@ -67,10 +67,8 @@ static bool split_piece(const tn_tokenizer *t, tn__work *work,
         while (added->rstrip &&
                is_in_after(t->space_set, text, end, piece.end))
             end += tn__utf8_length(text[end]);
-        if (begin < done) /* the one before took this white space */
-            begin = done;
-        if (end <= done)
-            continue;
+        /* as in the original, a token of white space counts although rstrip
+         * of the one before took its text, too */
         if ((done < begin && !tn__pieces_add(out, done, begin, -1)) ||
             !tn__pieces_add(out, begin, end, added->id))
             return false;
@@ -180,6 +178,7 @@ bool tn__added_index(tn_tokenizer *t)
         if (t->added[i].content_bytes)
             t->added_of[t->added[i].id] = (int32_t)i;
     tn__ranges_add_word(&ranges);
+    tn__ranges_add(&ranges, 0x200c, 0x200d); /* as Rust's \w */
     good = good && (t->word_set = tn__set_new(&t->arena, &ranges)) &&
            (t->space_set = tn__set_of_categories(&t->arena, 0, 0));
     tn__ranges_free(&ranges);

@@ -419,8 +419,19 @@ static const tn__set *mark_set(const tn__reader *reader, const char *category,
     tn__ranges_add_categories(
         &ranges, tn__unicode_category_mask(category, strlen(category)),
         version);
-    if (version == TN__UNICODE_MARKS) /* marks before Unicode 12 */
+    /* characters whose category changed after that version */
+    static const int32_t not_marks[] = {0x1885, 0x1886, 0xa9bd, 0x111c9};
+    const bool old = version == TN__UNICODE_PUNCTUATION;
+    if (old) {
+        tn__ranges_add(&ranges, 0x1734, 0x1734);
+        tn__ranges_add(&ranges, 0x1171e, 0x1171e);
+    } else {
         tn__ranges_add(&ranges, 0x1cf2, 0x1cf3);
+    }
+    tn__ranges_negate(&ranges);
+    for (int i = old ? 0 : 3; i < 4; i++)
+        tn__ranges_add(&ranges, not_marks[i], not_marks[i]);
+    tn__ranges_negate(&ranges);
     const tn__set *set = tn__set_new(reader->arena, &ranges);
     tn__ranges_free(&ranges);
     return set;

@@ -111,7 +111,7 @@ struct tn__step {
     tn__behavior behavior;
     bool invert, flag[4];
     int prepend;
-    int64_t number[3];
+    int64_t number[4];
     const struct tn__charsmap *charsmap;
     const tn__step *inner; /* a list of steps that this one consists of */
 };

@@ -190,8 +190,9 @@ static bool run_length(const tn__step *step, tn__work *work)
     return tn__split(step, work, split_length);
 }
 
-/* number: Han, Hiragana and Katakana, which count as Han. A blank belongs to
- * the script before it. */
+/* number: Han, Hiragana and Katakana, which count as Han, and Unknown. A blank,
+ * or a character of no script, belongs to what is before it; the original
+ * leaves those at the beginning out. */
 static bool split_script(const tn__step *step, tn__work *work,
                          const tn__piece *piece, tn__pieces *out)
 {
@@ -200,20 +201,20 @@ static bool split_script(const tn__step *step, tn__work *work,
     for (size_t at = begin; at < piece->end;) {
         const size_t here = at;
         const int32_t c = tn__utf8_take(work->text.bytes, &at);
-        if (c == ' ')
-            continue;
         int script = tn__unicode_script_of(c);
         if (c == 0x30fc || script == step->number[1] ||
             script == step->number[2])
             script = (int)step->number[0];
-        if (last != script && here > begin && last >= 0) {
-            if (!tn__pieces_add(out, begin, here, -1))
-                return false;
-            begin = here;
-        }
+        if (c == ' ' || script == step->number[3] || script == last)
+            continue;
+        if (last >= 0 && here > begin &&
+            !tn__pieces_add(out, begin, here, -1))
+            return false;
+        begin = here;
         last = script;
     }
-    return begin == piece->end || tn__pieces_add(out, begin, piece->end, -1);
+    return last < 0 || begin == piece->end ||
+           tn__pieces_add(out, begin, piece->end, -1);
 }
 
 static bool run_scripts(const tn__step *step, tn__work *work)
@@ -437,7 +438,11 @@ static bool parse_whitespace(const tn__reader *reader,
     step->run = tn__step_split_regex;
     step->behavior = TN__REMOVED;
     step->invert = true;
-    return tn__compile(reader, "\\w+|[^\\w\\s]+", 13, &step->regex);
+    /* \w of Rust: with joiners, without the numbers of Latin-1 */
+    static const char pattern[] =
+        "[\\w\\x{200c}\\x{200d}&&[^\\xb2\\xb3\\xb9\\xbc-\\xbe]]+"
+        "|[[^\\w\\s\\x{200c}\\x{200d}]\\xb2\\xb3\\xb9\\xbc-\\xbe]+";
+    return tn__compile(reader, pattern, sizeof pattern - 1, &step->regex);
 }
 
 static bool parse_digits(const tn__reader *reader, const tn__json_value *value,
@@ -461,8 +466,9 @@ static bool set_punctuation(const tn__reader *reader, tn__step *step)
     tn__ranges_add(&ranges, ':', '@');
     tn__ranges_add(&ranges, '[', '`');
     tn__ranges_add(&ranges, '{', '~');
-    /* category Po in the crate unicode_categories, So since Unicode 12 */
+    /* their category was Po in Unicode 8 */
     tn__ranges_add(&ranges, 0x166d, 0x166d);
+    tn__ranges_add(&ranges, 0x111c9, 0x111c9);
     step->set = tn__set_new(reader->arena, &ranges);
     tn__ranges_free(&ranges);
     return step->set != NULL;
@@ -504,6 +510,7 @@ static bool parse_scripts(const tn__reader *reader,
     step->number[0] = tn__unicode_script_number("han");
     step->number[1] = tn__unicode_script_number("hiragana");
     step->number[2] = tn__unicode_script_number("katakana");
+    step->number[3] = tn__unicode_script_number("unknown");
     return true;
 }
 

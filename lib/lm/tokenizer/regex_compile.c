@@ -426,7 +426,7 @@ const tn__regex *tn__regex_new(tn__arena *arena, const char *pattern,
     }
     if (word) {
         tn__ranges ranges = {0};
-        tn__ranges_add_word(&ranges);
+        tn__regex_property(&ranges, "word", 4);
         r->word = tn__set_new(arena, &ranges);
         tn__ranges_free(&ranges);
         if (!r->word)

@@ -12,7 +12,9 @@ typedef enum class_id {
     CLASS_ALPHA,
     CLASS_ALNUM,
     CLASS_HEX,
-    CLASS_PUNCT
+    CLASS_PUNCT,
+    CLASS_UPPER,
+    CLASS_LOWER
 } class_id;
 
 /* Names in lower case without blanks, "_" and "-". */
@@ -26,7 +28,27 @@ static const struct {
     {"alpha", CLASS_ALPHA},      {"alphabetic", CLASS_ALPHA},
     {"alnum", CLASS_ALNUM},      {"xdigit", CLASS_HEX},
     {"asciihexdigit", CLASS_HEX}, {"punct", CLASS_PUNCT},
+    {"upper", CLASS_UPPER},      {"uppercase", CLASS_UPPER},
+    {"lower", CLASS_LOWER},      {"lowercase", CLASS_LOWER},
 };
+
+/* Other_Uppercase and Other_Lowercase of Unicode 16. */
+static const tn__range other_upper[] = {{0x2160, 0x216f},
+                                        {0x24b6, 0x24cf},
+                                        {0x1f130, 0x1f149},
+                                        {0x1f150, 0x1f169},
+                                        {0x1f170, 0x1f189}};
+static const tn__range other_lower[] = {
+    {0xaa, 0xaa},       {0xba, 0xba},       {0x295, 0x295},
+    {0x2b0, 0x2b8},     {0x2c0, 0x2c1},     {0x2e0, 0x2e4},
+    {0x345, 0x345},     {0x37a, 0x37a},     {0x10fc, 0x10fc},
+    {0x1d2c, 0x1d6a},   {0x1d78, 0x1d78},   {0x1d9b, 0x1dbf},
+    {0x2071, 0x2071},   {0x207f, 0x207f},   {0x2090, 0x209c},
+    {0x2170, 0x217f},   {0x24d0, 0x24e9},   {0x2c7c, 0x2c7d},
+    {0xa69c, 0xa69d},   {0xa770, 0xa770},   {0xa7f2, 0xa7f4},
+    {0xa7f8, 0xa7f9},   {0xab5c, 0xab5f},   {0xab69, 0xab69},
+    {0x10780, 0x10780}, {0x10783, 0x10785}, {0x10787, 0x107b0},
+    {0x107b2, 0x107ba}, {0x1e030, 0x1e06d}};
 
 static const struct {
     const char *name, *category;
@@ -39,11 +61,7 @@ static const struct {
     {"separator", "Z"},
     {"other", "C"},
     {"digit", "Nd"},
-    {"upper", "Lu"},
-    {"uppercase", "Lu"},
     {"uppercaseletter", "Lu"},
-    {"lower", "Ll"},
-    {"lowercase", "Ll"},
     {"lowercaseletter", "Ll"},
     {"titlecaseletter", "Lt"},
     {"modifierletter", "Lm"},
@@ -104,8 +122,11 @@ static void add_class(tn__ranges *to, class_id id)
         add_categories(to, "Zs");
         tn__ranges_add(to, '\t', '\t');
         return;
-    case CLASS_WORD:
+    case CLASS_WORD: /* Oniguruma: and the numbers of Latin-1 */
         tn__ranges_add_word(to);
+        tn__ranges_add(to, 0xb2, 0xb3);
+        tn__ranges_add(to, 0xb9, 0xb9);
+        tn__ranges_add(to, 0xbc, 0xbe);
         return;
     case CLASS_ALNUM:
         add_categories(to, "Nd");
@@ -120,10 +141,19 @@ static void add_class(tn__ranges *to, class_id id)
         tn__ranges_add(to, 'A', 'F');
         tn__ranges_add(to, 'a', 'f');
         return;
-    case CLASS_PUNCT: /* Oniguruma: and the symbols of ASCII */
+    case CLASS_PUNCT: /* Oniguruma: and symbols */
         add_categories(to, "P");
-        for (const char *c = "$+<=>^`|~"; *c; c++)
-            tn__ranges_add(to, *c, *c);
+        add_categories(to, "S");
+        return;
+    case CLASS_UPPER:
+        add_categories(to, "Lu");
+        for (size_t i = 0; i < sizeof other_upper / sizeof *other_upper; i++)
+            tn__ranges_add(to, other_upper[i].first, other_upper[i].last);
+        return;
+    case CLASS_LOWER:
+        add_categories(to, "Ll");
+        for (size_t i = 0; i < sizeof other_lower / sizeof *other_lower; i++)
+            tn__ranges_add(to, other_lower[i].first, other_lower[i].last);
     }
 }
 

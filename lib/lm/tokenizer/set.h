@@ -26,7 +26,8 @@ void tn__ranges_add_all(tn__ranges *to, const tn__ranges *from);
 void tn__ranges_add_categories(tn__ranges *to, uint32_t mask, int version);
 /* White_Space, which is the same in all versions. */
 void tn__ranges_add_space(tn__ranges *to);
-/* \w of Oniguruma: alphabetic, marks, decimal digits, connectors. */
+/* \w: alphabetic, marks, decimal digits, connectors. Oniguruma and Rust each
+ * have a few more. */
 void tn__ranges_add_word(tn__ranges *to);
 /* Adds the characters that are equal to one of the set if case is ignored. */
 void tn__ranges_fold(tn__ranges *to);
