@@ -1,1 +1,6 @@
 # What the tests of lib/lm/tokenizer add to the build: see the head of Makefile.am.
+check_PROGRAMS += tests/lm/tokens
+tests_lm_tokens_SOURCES = tests/lm/tokens.c lib/json/json_read.c \
+	lib/base/plain.c
+tests_lm_tokens_CFLAGS = $(AM_CFLAGS) # objects of its own
+tests_lm_tokens_LDADD = libtenon-lm.la libtenon.la $(TN_LIBS)

@@ -1,0 +1,95 @@
+/* memory.c: memory that is freed as a whole. Blocks of 64 KB serve small
+ * pieces; a larger piece has a block of its own. */
+#include "memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <tenon/error.h>
+
+enum { BLOCK_BYTES = 65536, ALIGNMENT = 16 };
+
+typedef struct tn__arena_block {
+    struct tn__arena_block *next;
+    size_t used, room;
+    _Alignas(ALIGNMENT) unsigned char data[];
+} tn__arena_block;
+
+static void *out_of_memory(size_t bytes)
+{
+    tn_error_set(TN_ERR_MEMORY, "tokenizer: %zu bytes of memory are not "
+                 "available", bytes);
+    return NULL;
+}
+
+void *tn__arena_take(tn__arena *arena, size_t bytes)
+{
+    if (bytes > SIZE_MAX / 2)
+        return out_of_memory(bytes);
+    bytes = (bytes + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
+    tn__arena_block *block = arena->blocks;
+    if (!block || block->room - block->used < bytes) {
+        const bool large = bytes > BLOCK_BYTES / 4;
+        const size_t room = large ? bytes : BLOCK_BYTES;
+        /* calloc: the kernel's pages are zero already */
+        tn__arena_block *fresh = calloc(1, sizeof *fresh + room);
+        if (!fresh)
+            return out_of_memory(bytes);
+        fresh->room = room;
+        if (large && block) { /* the current block keeps its free rest */
+            fresh->next = block->next;
+            block->next = fresh;
+        } else {
+            fresh->next = block;
+            arena->blocks = fresh;
+        }
+        block = fresh;
+    }
+    void *piece = block->data + block->used;
+    block->used += bytes;
+    return piece;
+}
+
+void *tn__arena_array(tn__arena *arena, size_t count, size_t bytes)
+{
+    size_t all;
+    if (__builtin_mul_overflow(count, bytes, &all))
+        return out_of_memory(SIZE_MAX);
+    return tn__arena_take(arena, all);
+}
+
+char *tn__arena_text(tn__arena *arena, const char *text, size_t bytes)
+{
+    char *copy = tn__arena_take(arena, bytes + 1);
+    if (copy && bytes)
+        memcpy(copy, text, bytes);
+    return copy;
+}
+
+void tn__arena_free(tn__arena *arena)
+{
+    while (arena->blocks) {
+        tn__arena_block *next = arena->blocks->next;
+        free(arena->blocks);
+        arena->blocks = next;
+    }
+}
+
+bool tn__array_grow(void *array, size_t *room, size_t need, size_t bytes)
+{
+    if (need <= *room)
+        return true;
+    void **at = array;
+    size_t more = *room + *room / 2 + 16, all;
+    if (more < need)
+        more = need;
+    void *grown = __builtin_mul_overflow(more, bytes, &all)
+                      ? NULL
+                      : realloc(*at, all);
+    if (!grown) {
+        out_of_memory(need);
+        return false;
+    }
+    *at = grown;
+    *room = more;
+    return true;
+}

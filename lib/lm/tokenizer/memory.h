@@ -1,0 +1,28 @@
+/* memory.h: memory of a tokenizer, which is freed as a whole, and arrays that
+ * grow while a text is encoded. */
+#ifndef TN_LIB_LM_TOKENIZER_MEMORY_H
+#define TN_LIB_LM_TOKENIZER_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct tn__arena {
+    struct tn__arena_block *blocks;
+} tn__arena;
+
+/* Allocates zeroed memory, aligned for any type. Returns NULL and records
+ * TN_ERR_MEMORY if memory runs out. */
+void *tn__arena_take(tn__arena *arena, size_t bytes);
+/* Like tn__arena_take, for an array; a size that overflows is refused, too. */
+void *tn__arena_array(tn__arena *arena, size_t count, size_t bytes);
+/* Copies a text and ends it with a NUL. */
+char *tn__arena_text(tn__arena *arena, const char *text, size_t bytes);
+void tn__arena_free(tn__arena *arena);
+
+/* Makes room for `need` items of `bytes` each in *array, which has room for
+ * *room. Returns false and records TN_ERR_MEMORY if memory runs out; the array
+ * is then unchanged. */
+bool tn__array_grow(void *array, size_t *room, size_t need, size_t bytes);
+
+#endif

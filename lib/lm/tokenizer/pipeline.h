@@ -1,0 +1,370 @@
+/* pipeline.h: how a text becomes ids, and ids become a text.
+ *
+ * A text on its way is a buffer and a list of pieces of it. A piece is either
+ * an added token, which has its id, or text. Each normalizer, pre-tokenizer and
+ * decoder is a step: it rewrites the buffer, splits pieces, or both. So they
+ * share one form, and a sequence of them is a list. The model then makes ids of
+ * each piece, and the template adds special tokens. */
+#ifndef TN_LIB_LM_TOKENIZER_PIPELINE_H
+#define TN_LIB_LM_TOKENIZER_PIPELINE_H
+
+#include "regex.h"
+#include "vocab.h"
+
+#include <json/json.h>
+#include <tenon/tokenizer.h>
+
+/* The bytes of the text as it was given that a byte of the buffer stands
+ * for. */
+typedef struct tn__origin {
+    uint32_t from, to;
+} tn__origin;
+
+/* Texts are shorter than this, so that an offset fits in 32 bits. */
+#define TN__MOST_TEXT ((size_t)INT32_MAX)
+
+typedef struct tn__buffer {
+    unsigned char *bytes;
+    tn__origin *origin;
+    size_t count, room, origin_room;
+} tn__buffer;
+
+typedef struct tn__piece {
+    uint32_t begin, end;
+    int32_t id; /* of an added token; -1: text */
+} tn__piece;
+
+typedef struct tn__pieces {
+    tn__piece *piece;
+    size_t count, room;
+} tn__pieces;
+
+/* What one call needs; belongs to its thread. */
+typedef struct tn__work {
+    bool offsets;        /* origin is filled in */
+    bool raw;            /* decoding: bytes that are not UTF-8 stay */
+    tn__buffer text, spare_text;
+    tn__pieces pieces, spare_pieces;
+    tn__regex_run regex;
+    /* ids and where they end in text */
+    int32_t *id;
+    tn__piece *span; /* begin and end in the buffer; id of added tokens */
+    size_t id_count, id_room, span_room;
+    /* room for models */
+    void *scratch;
+    size_t scratch_room;
+    /* room for normal forms */
+    struct tn__form_char {
+        int32_t c;
+        int16_t class; /* of combining */
+        int32_t change;
+    } *chars;
+    size_t chars_room;
+} tn__work;
+
+void tn__work_free(tn__work *work);
+
+/* Makes room for `more` bytes. */
+bool tn__buffer_reserve(tn__work *work, tn__buffer *buffer, size_t more);
+/* Append bytes that stand for the same original bytes. */
+bool tn__buffer_add(tn__work *work, tn__buffer *buffer, const void *bytes,
+                    size_t count, tn__origin origin);
+/* Appends bytes [begin, end) of the current text with their origins. */
+bool tn__buffer_copy(tn__work *work, tn__buffer *buffer, size_t begin,
+                     size_t end);
+bool tn__pieces_add(tn__pieces *pieces, size_t begin, size_t end, int32_t id);
+/* Appends an id and the bytes of the text that it covers. */
+bool tn__work_add_id(tn__work *work, int32_t id, size_t begin, size_t end);
+
+typedef struct tn__step tn__step;
+
+/* Rewrites every piece of text: calls rewrite for each, which appends its new
+ * bytes to `out`. Pieces that become empty are removed. */
+bool tn__rewrite(const tn__step *step, tn__work *work,
+                 bool (*rewrite)(const tn__step *step, tn__work *work,
+                                 const tn__piece *piece, tn__buffer *out));
+/* Replaces the list of pieces: calls split for each piece of text, which
+ * appends its parts to `out`. Empty parts are left out. */
+bool tn__split(const tn__step *step, tn__work *work,
+               bool (*split)(const tn__step *step, tn__work *work,
+                             const tn__piece *piece, tn__pieces *out));
+
+typedef enum tn__behavior {
+    TN__REMOVED,
+    TN__ISOLATED,
+    TN__MERGED_WITH_PREVIOUS,
+    TN__MERGED_WITH_NEXT,
+    TN__CONTIGUOUS
+} tn__behavior;
+
+enum { TN__PREPEND_ALWAYS, TN__PREPEND_FIRST, TN__PREPEND_NEVER };
+
+/* A step and its parameters; each kind uses some. */
+struct tn__step {
+    bool (*run)(const tn__step *step, tn__work *work);
+    tn__step *next;
+    /* text parameters: a pattern or a replaced text; what replaces it */
+    const char *text, *content;
+    size_t text_bytes, content_bytes;
+    const tn__regex *regex;
+    const tn__set *set, *space;
+    tn__behavior behavior;
+    bool invert, flag[4];
+    int prepend;
+    int64_t number[4];
+    const struct tn__charsmap *charsmap;
+    const tn__step *inner; /* a list of steps that this one consists of */
+};
+
+typedef struct tn__steps {
+    tn__step *first, *last;
+} tn__steps;
+
+/* ---- reading files -------------------------------------------------------- */
+
+/* What readers share: the file's name for messages, and memory. */
+typedef struct tn__reader {
+    tn__arena *arena;
+    const char *path;  /* of the file, for messages */
+    const char *key;   /* where in the file: "normalizer" */
+} tn__reader;
+
+/* Records "tokenizer_open: path: key: why". Returns false. */
+bool tn__refuse(const tn__reader *reader, tn_status code, const char *format,
+                ...) __attribute__((format(printf, 3, 4)));
+
+typedef struct tn__step_kind {
+    const char *name; /* the type in the file */
+    bool (*parse)(const tn__reader *reader, const tn__json_value *value,
+                  tn__step *step);
+} tn__step_kind;
+
+/* Appends the steps of a value: an object with a type, or a Sequence; null has
+ * none. member is the name of a Sequence's list. */
+bool tn__steps_parse(const tn__reader *reader, const tn__json_value *value,
+                     const tn__step_kind *kind, size_t kind_count,
+                     const char *member, tn__steps *steps);
+/* Appends a step to the list. Returns NULL if memory ran out. */
+tn__step *tn__steps_add(tn__arena *arena, tn__steps *steps);
+bool tn__steps_run(const tn__steps *steps, tn__work *work);
+
+bool tn__normalizer_parse(const tn__reader *reader,
+                          const tn__json_value *value, tn__steps *steps);
+bool tn__pretokenizer_parse(const tn__reader *reader,
+                            const tn__json_value *value, tn__steps *steps);
+bool tn__decoder_parse(const tn__reader *reader, const tn__json_value *value,
+                       tn__steps *steps);
+
+/* Members of an object, which are refused by name if they have another type.
+ * A member that is missing or null has the default. */
+bool tn__member_bool(const tn__reader *reader, const tn__json_value *object,
+                     const char *name, bool otherwise, bool *out);
+bool tn__member_integer(const tn__reader *reader, const tn__json_value *object,
+                        const char *name, int64_t otherwise, int64_t *out);
+bool tn__member_text(const tn__reader *reader, const tn__json_value *object,
+                     const char *name, const char *otherwise,
+                     const char **text, size_t *bytes);
+/* {"String": ..} or {"Regex": ..} of the member "pattern" */
+bool tn__member_pattern(const tn__reader *reader, const tn__json_value *object,
+                        tn__step *step);
+bool tn__compile(const tn__reader *reader, const char *pattern, size_t bytes,
+                 const tn__regex **out);
+
+/* Steps that files other than tokenizer.json need, too. */
+bool tn__step_byte_level(const tn__step *step, tn__work *work);
+bool tn__step_split_regex(const tn__step *step, tn__work *work);
+bool tn__step_decode_byte_level(const tn__step *step, tn__work *work);
+bool tn__step_decode_join(const tn__step *step, tn__work *work);
+bool tn__step_decode_byte_fallback(const tn__step *step, tn__work *work);
+bool tn__step_decode_replace(const tn__step *step, tn__work *work);
+bool tn__step_decode_strip(const tn__step *step, tn__work *work);
+bool tn__step_decode_wordpiece(const tn__step *step, tn__work *work);
+bool tn__step_replace(const tn__step *step, tn__work *work);
+bool tn__step_prepend(const tn__step *step, tn__work *work);
+/* BERT's normalizer, with lower case and without accents, and its
+ * pre-tokenizer. */
+bool tn__steps_bert(const tn__reader *reader, tn__steps *normalizer,
+                    tn__steps *pretokenizer);
+struct tn__pattern;
+bool tn__patterns_add(const tn__reader *reader,
+                      const struct tn__pattern *pattern, tn__steps *steps);
+
+/* The character that stands for a byte in byte-level vocabularies, as UTF-8 of
+ * one or two bytes. */
+size_t tn__byte_char(unsigned char byte, unsigned char out[2]);
+/* The byte for which the character stands, or -1. */
+int tn__char_byte(int32_t c);
+
+/* Makes the map of SentencePiece's rules of normalization. */
+const struct tn__charsmap *tn__charsmap_new(const tn__reader *reader,
+                                            const char *base64, size_t bytes);
+/* The map as it lies in memory, for files that hold it so; copied. */
+const struct tn__charsmap *tn__charsmap_from_bytes(const tn__reader *reader,
+                                                   const void *data,
+                                                   size_t bytes);
+bool tn__step_charsmap(const tn__step *step, tn__work *work);
+/* Decodes base64 into out, which has room for bytes / 4 * 3. Returns the number
+ * of bytes, or -1 if it is invalid. */
+int64_t tn__base64(const char *text, size_t bytes, unsigned char *out);
+
+/* Normal forms of a piece. */
+bool tn__normalize_form(tn__work *work, const tn__piece *piece,
+                        bool compatibility, bool compose, tn__buffer *out);
+
+/* ---- models --------------------------------------------------------------- */
+
+typedef struct tn__merge {
+    uint64_t pair; /* ids of left << 32 | right; UINT64_MAX: free slot */
+    uint32_t rank;
+    int32_t id;    /* of the merged token */
+} tn__merge;
+
+typedef enum tn__model_kind {
+    TN__BPE,       /* merges are listed */
+    TN__RANKS,     /* two tokens merge if their text is a token; the least id
+                      first: tiktoken */
+    TN__SCORES,    /* likewise; the highest score first: SentencePiece */
+    TN__WORDPIECE,
+    TN__WORDLEVEL,
+    TN__UNIGRAM
+} tn__model_kind;
+
+typedef struct tn__model {
+    tn__model_kind kind;
+    tn__vocab vocab;
+    int32_t unk; /* -1: none */
+    const char *unk_missing; /* the file's unknown token if it is no token */
+    bool fuse_unk, byte_fallback, whole_words; /* ignore_merges */
+    int32_t byte_id[256]; /* of "<0x00>" or, for RANKS, of the byte; -1 */
+    const char *prefix, *suffix; /* continuing_subword_prefix,
+                                    end_of_word_suffix; or NULL */
+    size_t prefix_bytes, suffix_bytes;
+    tn__merge *merge;
+    size_t merge_mask;
+    int32_t char_id[128]; /* tokens of one ASCII character; -1 */
+    tn__trie trie;        /* WORDPIECE, UNIGRAM */
+    uint32_t trie_prefix; /* WORDPIECE: the node after the prefix */
+    int64_t most_chars;   /* WORDPIECE: max_input_chars_per_word */
+    double *score;        /* UNIGRAM, by id */
+    double least_score;
+    /* BPE and SCORES: the characters before U+2581 in tokens. No token holds
+     * another one before it, so a text may be cut there, which keeps its parts
+     * in the cache. NULL: it may not. */
+    const tn__set *before_space;
+    struct tn__cache *cache;
+} tn__model;
+
+/* Appends the ids of a piece to the work. */
+bool tn__model_run(const tn__model *model, tn__work *work,
+                   const tn__piece *piece);
+bool tn__bpe_run(const tn__model *model, tn__work *work, size_t begin,
+                 size_t end);
+bool tn__wordpiece_run(const tn__model *model, tn__work *work, size_t begin,
+                       size_t end);
+bool tn__unigram_run(const tn__model *model, tn__work *work, size_t begin,
+                     size_t end);
+
+/* Prepares look-ups once vocab is complete. */
+bool tn__model_index(tn__model *model, tn__arena *arena);
+/* Makes room for `count` merges. */
+bool tn__merges_init(tn__model *model, tn__arena *arena, size_t count);
+/* Announces a merge, so that its memory is read ahead. */
+void tn__merges_prefetch(const tn__model *model, int32_t left, int32_t right);
+void tn__merges_add(tn__model *model, int32_t left, int32_t right,
+                    uint32_t rank, int32_t id);
+
+/* Words that were encoded before. Threads share it. */
+struct tn__cache *tn__cache_new(void);
+void tn__cache_free(struct tn__cache *cache);
+bool tn__cache_find(struct tn__cache *cache, uint64_t hash, tn__work *work,
+                    size_t begin, size_t end, bool *found);
+void tn__cache_add(struct tn__cache *cache, uint64_t hash,
+                   const tn__work *work, size_t begin, size_t end,
+                   size_t first_id);
+enum { TN__CACHE_WORD = 64 }; /* longer words are not cached */
+
+/* ---- the tokenizer -------------------------------------------------------- */
+
+/* An added token's text is no longer, which bounds the time of a search. */
+enum { TN__MOST_ADDED = 16384 };
+
+typedef struct tn__added {
+    int32_t id;
+    const char *content;     /* as in the file */
+    size_t content_bytes;
+    const char *normal;      /* what is looked for in normalized text */
+    size_t normal_bytes;
+    bool single_word, lstrip, rstrip, normalized, special;
+} tn__added;
+
+typedef struct tn__template_item {
+    int32_t id;   /* a special token; -1: sequence A, -2: sequence B */
+    int32_t type;
+} tn__template_item;
+
+typedef struct tn__template {
+    tn__template_item *item;
+    size_t count;
+} tn__template;
+
+enum { TN__BOS, TN__EOS, TN__PAD, TN__UNK, TN__SEP, TN__CLS, TN__MASK,
+       TN__ROLE_COUNT };
+
+struct tn_tokenizer {
+    tn_object object;
+    tn__arena arena;
+    void *file; /* the file's text, in which tokens lie */
+    const char *path;
+    tn__steps normalizer, pretokenizer, decoder;
+    bool has_decoder;
+    tn__model model;
+    tn__added *added;
+    size_t added_count;
+    tn__vocab added_vocab;   /* content to id */
+    int32_t *added_of;       /* by id: index into added, or -1 */
+    int32_t id_end;
+    bool decoder_has_regex;
+    /* tokens found in the text as given, and in normalized text: the trie's id
+     * is the index into added */
+    tn__trie raw_trie, normal_trie;
+    const tn__set *word_set, *space_set;
+    tn__template single, pair;
+    bool trim_offsets, trim_prefix_space;
+    bool needs_origin; /* a step asks where in the text a piece began */
+    int64_t most_ids; /* truncation of the file, or INT64_MAX */
+    int32_t pad_id, pad_type;
+    bool pad_left;
+    int32_t role[TN__ROLE_COUNT];
+    const char *chat_template;
+};
+
+/* Splits the pieces of text at added tokens. */
+bool tn__added_split(const struct tn_tokenizer *tokenizer, tn__work *work,
+                     const tn__trie *trie, bool special);
+/* Gives the added tokens their ids, and makes the tables once all are there.
+ * The model and the normalizer are complete. */
+bool tn__added_index(struct tn_tokenizer *tokenizer);
+/* Runs all but the template. Records an error and returns false on failure. */
+bool tn__encode(const struct tn_tokenizer *tokenizer, tn__work *work,
+                const char *text, size_t bytes, bool parse_special);
+/* The text of ids lies in work->text. */
+bool tn__decode(const struct tn_tokenizer *tokenizer, tn__work *work,
+                const int32_t *ids, size_t count, bool special);
+
+/* Appends an item to a template: a special token, -1 or -2. */
+bool tn__template_add(struct tn_tokenizer *tokenizer, tn__template *to,
+                      int32_t id, int64_t type);
+/* Templates without special tokens; or with one before and one after each text
+ * (-1: none). */
+bool tn__template_plain(struct tn_tokenizer *tokenizer);
+bool tn__template_around(struct tn_tokenizer *tokenizer, int32_t bos,
+                         int32_t eos);
+
+/* Readers of files. The tokenizer is empty. */
+bool tn__open_json(struct tn_tokenizer *tokenizer, tn__reader *reader,
+                   char *text, size_t bytes);
+bool tn__open_gguf(struct tn_tokenizer *tokenizer, tn__reader *reader);
+bool tn__open_tiktoken(struct tn_tokenizer *tokenizer, tn__reader *reader,
+                       char *text, size_t bytes, const char *pattern);
+
+#endif

@@ -1,0 +1,96 @@
+/* regex.h: regular expressions of tokenizer files, in the syntax of Oniguruma
+ * (Ruby), which Hugging Face's tokenizers use.
+ *
+ *     .  [...]  [^...]  [a&&b]  [[:alpha:]]  \d \s \w \h \D \S \W \H  \p{L} \P{L}
+ *     \p{^L} \p{Han}  \n \r \t \f \v \a \e \xHH \x{H..} \uHHHH  literals
+ *     (..)  (?:..)  (?<name>..)  (?i:..) (?i) (?m) (?x) (?-i)  (?>..)
+ *     (?=..) (?!..) (?<=..) (?<!..)  ^ $ \A \z \Z \b \B  |
+ *     ? * + {n} {n,} {n,m} {,m}  lazy with ?, possessive with + (not {n}+)
+ *
+ * A match is that of a backtracking matcher: the leftmost one, by the first
+ * alternatives that lead to one. ^ and $ match at every line, as in Ruby. What
+ * is not in the list (back references, \X, \G, \K, recursion) is refused.
+ *
+ * The time for all matches in a text is proportional to the text's length
+ * times the size of the pattern: once a text takes many steps, the matcher
+ * remembers which pairs of instruction and position fail. (The exception is an
+ * atomic group around more than a class, whose length is paid at each place
+ * where it is tried.) */
+#ifndef TN_LIB_LM_TOKENIZER_REGEX_H
+#define TN_LIB_LM_TOKENIZER_REGEX_H
+
+#include "set.h"
+
+typedef struct tn__regex tn__regex;
+
+/* Compiles a pattern. On failure returns NULL and writes a message, which names
+ * the place; "" if memory ran out, which is then recorded. */
+const tn__regex *tn__regex_new(tn__arena *arena, const char *pattern,
+                               size_t bytes, char *error, size_t error_room);
+
+/* What matching in one text needs. Zeroed at first; one for each thread. */
+typedef struct tn__regex_run {
+    struct tn__regex_entry *stack;
+    size_t count, room;
+    uint64_t *memo; /* two bits for each point and position: fails, matches */
+    size_t memo_room;
+    bool memo_on;
+    size_t steps, most_steps;
+    /* the text, which is valid UTF-8 */
+    const unsigned char *text;
+    size_t bytes;
+} tn__regex_run;
+
+/* Begins with another text. */
+void tn__regex_begin(tn__regex_run *run, const unsigned char *text,
+                     size_t bytes);
+void tn__regex_run_free(tn__regex_run *run);
+
+/* Finds the first match at or after `from`. An empty match at `not_empty_at` is
+ * not counted (SIZE_MAX: all count). Returns 1 and sets *begin and *end, 0 if
+ * there is none, or -1 if memory ran out, which is recorded. */
+int tn__regex_find(const tn__regex *regex, tn__regex_run *run, size_t from,
+                   size_t not_empty_at, size_t *begin, size_t *end);
+
+/* ---- between the compiler and the matcher --------------------------------- */
+
+typedef enum tn__regex_op {
+    TN__REGEX_CHAR,   /* the character c */
+    TN__REGEX_SET,    /* a character of set */
+    TN__REGEX_LOOP,   /* min to max characters of set */
+    TN__REGEX_SPLIT,  /* continues at pc + 1; if that fails, at to */
+    TN__REGEX_JUMP,   /* continues at to */
+    TN__REGEX_LOOK,   /* pc + 1 up to ACCEPT must (not) match; then to */
+    TN__REGEX_ATOMIC, /* the first match of pc + 1 up to ACCEPT; then to */
+    TN__REGEX_LINE_BEGIN,
+    TN__REGEX_LINE_END,
+    TN__REGEX_BEGIN,
+    TN__REGEX_END,
+    TN__REGEX_LAST_LINE_END, /* the end, or a newline before it */
+    TN__REGEX_WORD_BOUNDARY,
+    TN__REGEX_ACCEPT
+} tn__regex_op;
+
+enum { TN__REGEX_GREEDY, TN__REGEX_LAZY, TN__REGEX_POSSESSIVE };
+enum { TN__REGEX_NO_LIMIT = INT32_MAX };
+
+typedef struct tn__regex_code {
+    uint8_t op, mode;
+    bool negative;       /* LOOK, WORD_BOUNDARY */
+    int32_t c;           /* CHAR; LOOK: how many characters before the
+                            position its body begins */
+    int32_t min, max;    /* LOOP */
+    uint32_t to;
+    uint32_t point;      /* SPLIT, LOOP: index of its memory of failures */
+    const tn__set *set;
+} tn__regex_code;
+
+struct tn__regex {
+    tn__regex_code *code;
+    uint32_t count, points;
+    bool first_known;          /* a match begins with a byte in first */
+    uint64_t first[4];
+    const tn__set *word;       /* \w, for \b */
+};
+
+#endif
