@@ -1,6 +1,4 @@
-/* cpu_pool.h: types and functions that the files of pooling share. A plane is
- * one channel of one image. A band is a few rows of the output of a plane,
- * which are computed together. */
+/* the routines of convolution, of which pooling uses add_to */
 #ifndef TN_CPU_POOL_H
 #define TN_CPU_POOL_H
 
@@ -66,8 +64,8 @@ void tn__cpu_pool_find_places(const pooling *p);
  * (cpu_pool_mean.c). They return false if out of memory. */
 bool tn__cpu_pool_mean(const pooling *p, int64_t plane);
 bool tn__cpu_pool_mean_backward(const pooling *p, int64_t plane);
-/* Returns how many of the TN_LANES partial sums receive an element of a window,
- * in plugin.h's order of summation. */
+/* Returns how many partial sums receive an element of a window. Reductions add
+ * element k to partial sum k % TN_LANES (see plugin.h). */
 int64_t tn__cpu_pool_lane_count(const tn_pool_args *args);
 
 /* Returns the address of a plane. A view has any strides for n, c and h, and

@@ -6,8 +6,9 @@
 /* least number of windows in a row for max_windows() */
 enum { MIN_WINDOWS = 4 };
 
-/* Returns the coordinate along axis a of the first element of window i that is
- * within the image. */
+/* Padding may put the first elements of a window outside the image. Returns the
+ * coordinate along axis a of the first element of window i that is within the
+ * image. */
 static int64_t first_inside(const tn_pool_args *args, int a, int64_t i)
 {
     int64_t at = i * args->stride[a] - args->pad[a], d = args->dilation[a];

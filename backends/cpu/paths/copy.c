@@ -10,10 +10,11 @@
 #include "../run/view.h"
 
 #define TASK_BYTES (256 << 10) /* bytes of output that one task writes */
-/* Least length of a row that repeats one element. If rows are shorter, the
- * general code in run/ runs the copy. */
+/* Least length, in elements, of an output row that repeats one element. If rows
+ * are shorter, the general code in run/ runs the copy. */
 #define MIN_REPEAT 256
-/* number of elements of an output row that are transposed together */
+/* Length in elements of the strips into which output rows are cut if the source
+ * is transposed. */
 #define STRIP 256
 
 /* Returns whether the program consists of a LOAD without an index and a STORE
@@ -33,7 +34,7 @@ static bool recognise(tn_built *built, const tn_program *program)
         return false;
     uint8_t dtype = program->operand[load->imm.i].dtype;
     built->copy = (cpu_copy){(uint32_t)load->imm.i, (uint32_t)store->imm.i};
-    /* The load of a bool normalises it to 0 or 1, so it is no copy of bits. */
+    /* A load of a bool changes every value but 0 to 1, so bits may change. */
     return dtype == program->operand[store->imm.i].dtype && dtype != TN_BOOL;
 }
 
@@ -221,8 +222,8 @@ static void run_pieces(void *context, int64_t i)
 }
 
 /* Returns the number of bytes from the first to the last element that the copy
- * writes. This includes gaps, because other copies will write them: in cat, the
- * copy of each input spans about the whole output. */
+ * writes. This includes gaps, because other launches will write them: in cat,
+ * the copy of each input spans about the whole output. */
 static int64_t written_span(const copy *c)
 {
     int64_t last = 1;
@@ -279,7 +280,7 @@ static bool launch_copy(tn_built *built, const tn_launch *launch,
     c.bands = c.band = 1;
     if (c.across < c.ndim) {
         int64_t extent = c.dim[c.across].extent;
-        /* Narrow strips have long bands, so that a piece always has about
+        /* The number of rows is chosen so that a piece always has about
          * TASK_BYTES. */
         c.band = (TASK_BYTES / each / 64 + 1) * 64;
         c.bands = (extent + c.band - 1) / c.band;

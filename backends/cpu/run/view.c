@@ -1,5 +1,5 @@
-/* view.c: loads an operand's elements from memory with any strides to a
- * contiguous block of values in their register type, and stores them back. */
+/* view.c: copies the elements of a tensor with any strides to a contiguous
+ * block, converted to their register type, and back. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,15 +56,16 @@ static void walk_begin(walk *w, const cpu_view *view, int64_t p)
     }
 }
 
-/* Returns n or the number of points up to the end of the innermost dimension,
- * whichever is smaller. */
+/* Returns how many points are left up to the end of the innermost dimension,
+ * but at most n. */
 static int64_t walk_run(const walk *w, const cpu_view *view, int64_t n)
 {
     uint32_t d = view->ndim - 1;
     return tn__cpu_min(n, view->extent[d] - w->coordinate[d]);
 }
 
-/* Advances by `run` points, at most to the end of the innermost dimension. */
+/* Advances by `run` points, which must not go beyond the end of the innermost
+ * dimension. */
 static void walk_advance(walk *w, const cpu_view *view, int64_t run)
 {
     uint32_t d = view->ndim - 1;

@@ -26,8 +26,8 @@ void tn__cpu_view_move(cpu_view *view, int64_t offset);
 /* Adds an innermost dimension, or merges it with the current innermost
  * dimension if their strides allow it. */
 void tn__cpu_view_push(cpu_view *view, int64_t extent, int64_t stride);
-/* Returns the address of points [p, p + n) if they are contiguous in memory,
- * else NULL. */
+/* Returns the address of points [p, p + n) if they are contiguous in memory.
+ * Otherwise returns NULL. */
 char *tn__cpu_view_flat(const cpu_view *view, int64_t p, int64_t n);
 /* tn__cpu_view_load converts points [p, p + n) to their register type and
  * writes them to out. tn__cpu_view_store converts the values of `in` back and

@@ -155,7 +155,8 @@ keep_between(int32_t *to, const int32_t *from, int64_t n,
 #else
     for (int64_t k = 0; k < n; k++) {
         const int32_t x = from[k];
-        to[have] = x; /* overwritten by the next key if it is not wanted */
+        to[have] = x; /* only counted if it is wanted; otherwise the next key
+                       * overwrites it */
         have += (x >= low) & (x <= high);
         below += x < low;
     }
@@ -266,7 +267,8 @@ static int64_t places(int64_t *out, int64_t room, const uint8_t *x, int64_t n,
         }
 #else
         for (int64_t i = k; i < k + STEP; i++) {
-            /* overwritten by the next index if it is not wanted */
+            /* only counted if it is wanted; otherwise the next index overwrites
+             * it */
             out[have] = i;
             have += (x[i] == 0) == is_zero;
         }
