@@ -19,8 +19,9 @@ typedef struct tn__job {
     void *work, *extra;
 } tn__job;
 
-/* Begins a job and stages argument `arg` as j->a. The caller ends the job with
- * tn__job_end, also after a failure. */
+/* Begins a job and stages argument `arg` as j->a (copies it to host memory as
+ * LAPACK requires it). The caller ends the job with tn__job_end, also after a
+ * failure. */
 tn_status tn__job_begin(const tn__call *call, tn__job *j, int arg,
                         tn__staging how);
 void tn__job_end(tn__job *j);

@@ -287,8 +287,9 @@ static tn_status least_squares(work *w, tn_tensor **out)
 
 /* Computes the eigenvalues of symmetric matrices A, and eigenvectors if
  * `vectors` is true. A device that accepts row-major matrices gets A. Any other
- * device sees A^T in the memory of A, so it is told to read the opposite
- * triangle. */
+ * device sees A^T in the memory of A, so the argument for the triangle is
+ * inverted.
+ */
 static tn_status eigen(work *w, bool vectors, tn_tensor **out)
 {
     const char *uplo =

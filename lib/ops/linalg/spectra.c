@@ -462,7 +462,8 @@ static tn_tensor *exponential(tn_tensor *a)
 {
     const double reach = a->dtype == TN_F64 ? 0.7802 : 2.478;
     tn_tensor *norm = tn_amax(tn_sum(tn_abs(a), .dim = -2),
-                              .dim = -1); /* the largest column sum */
+                              .dim = -1); /* the norm of the matrix: its largest
+                                           * column sum of absolute values */
     tn_tensor *times = tn_ceil(tn_clamp_min_scalar(
         tn_log2(tn_div_scalar(norm, reach)), 0));
     times = times ? tn_unsqueeze(tn_unsqueeze(times, -1), -1) : NULL;
