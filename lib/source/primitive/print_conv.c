@@ -8,8 +8,8 @@
 
 enum { BIAS = 1, LANE_TILES = 2 }; /* values of tn__variant.flags, besides
                                     * TN__LARGE */
-/* A further kind, after those of TN_CONV_...: the launch that adds the partial
- * sums (lanes) of a gradient. */
+/* A further value of tn__variant.kind, after TN_CONV_...: the launch that adds
+ * up the 16 partial sums (lanes) of a gradient. */
 enum { ADD_LANES = TN_CONV_WEIGHT + 1 };
 
 /* The argument words of conv.cl, in their order there. An array of two has an
@@ -166,7 +166,8 @@ static void add_operands(tn__primitive *p, const tn_conv_args *v,
     for (int o = 0; o < 3; o++) {
         const side *s = of[v->kind][o];
         tn_strided view = {.offset = s->view->offset, .stride = {s->step}};
-        if (o == 2) /* for c, also the strides along the phases */
+        if (o == 2) /* operand 2 is c, which also has
+                     * strides along the phases */
             for (int a = 0; a < 2; a++)
                 view.stride[1 + a] = s->view->stride[2 + a];
         tn__primitive_operand(p, &view, TN_NONE, 0);

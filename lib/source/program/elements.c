@@ -24,8 +24,9 @@ void tn__print_share(tn__printer *p)
                       "first + share < count ? first + share : count;");
 }
 
-/* Prints a loop over runs, which are elements that are neighbours along the
- * innermost dimension. So the loop within a run has no division. */
+/* Prints a loop over runs, which are elements that are adjacent along the
+ * innermost dimension. The coordinates are computed by divisions only once for
+ * each run. */
 static void print_runs(tn__printer *p, uint32_t used)
 {
     uint32_t last = p->class.outer - 1;
