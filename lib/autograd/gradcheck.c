@@ -247,8 +247,8 @@ tn_status tn_gradcheck(tn_gradcheck_fn fn, tn_tensor *const *inputs, int count,
 /* ---- second order ------------------------------------------------------- */
 
 /* The context of a function that returns the gradient of one input of fn. Its
- * arguments are the inputs of fn, then the cotangent. Checking the gradient of
- * this function checks second derivatives of fn. */
+ * arguments are the inputs of fn, then the gradient of its output. Checking the
+ * gradient of this function checks second derivatives of fn. */
 struct second {
     tn_gradcheck_fn fn;
     void *context;
@@ -272,8 +272,8 @@ static tn_tensor *first_gradient(tn_tensor *const *inputs, int count,
     return tn_tensor_from_array(&zero, TN_F64, TN_SCALAR);
 }
 
-/* Returns a cotangent of y's shape. Its elements are pseudorandom numbers in
- * [-1, 1), the same in each run. */
+/* Returns a gradient for y. Its elements are pseudorandom numbers in [-1, 1),
+ * the same in each run. */
 static tn_tensor *cotangent_like(const tn_tensor *y)
 {
     double *data = tn__calloc((size_t)y->numel, sizeof *data);

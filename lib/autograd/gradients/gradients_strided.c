@@ -2,10 +2,10 @@
  * strides, and of as_strided_scatter, which writes a tensor into such a view.
  *
  * Both gradients use a 1-d tensor, called flat, whose element i corresponds to
- * element i of the input's storage. A cotangent is copied to flat with the
- * strides of the input. Then the elements of the view are added to flat, read
- * from it or set to zero in it. If the input is contiguous, the copy is only a
- * reshape. */
+ * element i of the input's storage. The gradient of the result is copied to
+ * flat with the strides of the input. Then the elements of the view are added
+ * to flat, read from it or set to zero in it. If the input is contiguous, the
+ * copy is only a reshape. */
 #include <autograd/autograd.h>
 #include <base/error.h>
 #include <base/memory.h>
@@ -191,9 +191,9 @@ TN__GRADIENT(tn__grad_as_strided)
     return out[0] ? TN_OK : tn_error_code();
 }
 
-/* The gradient of src consists of the cotangent's elements that src was written
- * to. The gradient of the input is the cotangent with these elements set to
- * zero. */
+/* The gradient of src consists of those elements of g, the gradient of the
+ * result, that src was written to. The gradient of the input is g with these
+ * elements set to zero. */
 TN__GRADIENT(tn__grad_as_strided_scatter)
 {
     struct place input = input_place(node), view = view_place(node, 2);
