@@ -224,7 +224,7 @@ tn_status tn__opencl_program_build(tn_plugin_device *device,
 
 void tn__opencl_program_free(tn_plugin_device *device, tn_built *built)
 {
-    (void)device; /* kernels are not freed: equal programs use them again */
+    (void)device; /* kernels are not freed: equal programs reuse them */
     free(built);
 }
 
