@@ -178,8 +178,7 @@ static _Noreturn void be_child(const check *c, int output)
     origin_watch();
     c->body(c->argument);
     shared->interpreted = by_hand_interpreted();
-    fflush(NULL); /* what the plugin printed may still be in a buffer of
-                     stdio */
+    fflush(NULL); /* the plugin's output may still be in a buffer of stdio */
     shared->ended = true;
     exit(0); /* not _exit, so that the plugin's atexit handlers run */
 }

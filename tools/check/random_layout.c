@@ -98,7 +98,7 @@ static void generate_strides(random_source *r, random_case *c, uint32_t k)
     for (uint32_t i = 0; i < ndim; i++) {
         uint32_t d = order[i];
         if (operand->level == TN_LEVEL_ROW && d >= outer)
-            continue; /* its stride stays 0 */
+            continue; /* one element for a row: this stride stays 0 */
         int64_t stride = overlaps ? random_between(r, -2, 2) : step;
         if (drops && random_chance(r, 50))
             stride = 0;
