@@ -197,7 +197,8 @@ static void share_memory(random_source *r, random_case *c, uint32_t out)
                         random_dtype_bytes(c->operand[out].dtype) &&
                     c->home[k] == k;
         for (uint32_t i = k + 1; i < out; i++)
-            fits = fits && c->home[i] != k; /* no other output shares it */
+            fits = fits && c->home[i] != k; /* no other output shares this
+                                             * input's memory */
         if (!fits || !random_chance(r, 40))
             continue;
         /* Both use the output's layout, because an output's elements do not

@@ -247,8 +247,8 @@ bool tn__cpu_pool_mean_backward(const pooling *p, int64_t plane)
         share, windows[1], pool_plane(p, &args->out, plane, bytes),
         args->out.stride[2], windows[0], windows[1], p->count[0], p->count[1]);
     if (is_whole(args)) {
-        /* This variable has space for a float or a double. The share is added
-         * to 0, so that -0 becomes 0. */
+        /* The gradient of one element of the mean, `share`, is added to 0, so
+         * that -0 becomes 0. The variable has space for a float or a double. */
         double value = 0;
         p->more->add_to(&value, share, 1);
         p->all->fill[p->type](pool_plane(p, &args->in, plane, bytes),

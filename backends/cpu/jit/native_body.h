@@ -96,7 +96,7 @@ typedef struct cpu_native_options {
     /* Bit i: the code prefetches operand i. Bit operand_count + i: the code
      * prefetches result i. */
     uint64_t prefetch_operands;
-    int32_t ahead; /* how many bytes ahead it prefetches them */
+    int32_t ahead; /* distance of these prefetches, in bytes */
     /* whether the code prefetches the memory at cpu_native_call.prefetch */
     bool prefetch;
     /* whether the argument is an array of cpu_native_call; requires `folds` */

@@ -244,9 +244,10 @@ static void run_pass(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Sets the fields for inputs with rows: one row that all rows share, or one
- * scalar per row. shape[i] is the result of shape_of() for input i. Returns
- * false if the inputs have different row lengths, or if rows are short. */
+/* Sets the fields for inputs that repeat: along a row (one scalar per row), or
+ * from row to row (all rows of the output use the same row of the input).
+ * shape[i] is the result of shape_of() for input i. Returns false if the inputs
+ * have different row lengths, or if rows are short. */
 static bool set_rows(pass *p, const cpu_direct *direct, const tn_launch *launch,
                      const int shape[3])
 {

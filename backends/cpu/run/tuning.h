@@ -67,7 +67,8 @@
  * In a program of one stage the hardware prefetcher is enough: batch_norm of 16
  * x 64 x 56 x 56 takes 0.68 ms, and 1.2 ms with prefetches (Zen 5). */
 #define TN_CPU_STAGED_BYTES 512
-/* The same for programs of one stage that use non-temporal stores. */
+/* Like TN_CPU_STAGED_BYTES, for programs of one stage that use non-temporal
+ * stores. */
 #define TN_CPU_STREAM_STEP_BYTES 128
 /* Launches of at least this many elements prefetch their input, because their
  * data does not fit in an L2 that also holds other data. */

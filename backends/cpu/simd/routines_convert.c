@@ -567,8 +567,8 @@ void TN_CPU_NAME(tn__cpu_convert)(tn_cpu_routines *table)
     SET(I32, w4)
     SET(U8, u8)
     SET(BOOL, bool)
-    if (!TN_CPU_IS_SPARE) { /* v4 keeps v3's loops for these
-                             * rarely used types */
+    if (!TN_CPU_IS_SPARE) { /* for these rarely used types, the x86-64-v4 table
+                             * keeps the loops of v3 */
         SET(F8E4M3, f8e4m3)
         SET(F8E5M2, f8e5m2)
         SET(I16, i16)

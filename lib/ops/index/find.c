@@ -150,7 +150,7 @@ tn_status tn__run_nonzero(tn__call *call)
         return tn_error_code();
     if (!tn__call_int(call, TN__ARG_NONZERO_AS_TUPLE))
         return tn__give(call, coordinates(number, x));
-    if (x->ndim == 0) /* counts as a 1-d tensor with one element */
+    if (x->ndim == 0) /* a 0-d tensor counts as a 1-d tensor with one element */
         return tn__give(call, number);
     for (int d = 0; d < x->ndim; d++) {
         tn_status status =

@@ -12,8 +12,8 @@ typedef struct tn__job {
     const char *name; /* the operator that messages name */
     tn__staged a, b;  /* the matrices to work on: a from an argument, b the
                          right-hand sides or a second result */
-    int64_t matrices; /* the number of matrices in a, or 0 if they have no
-                         elements */
+    int64_t matrices; /* the number of matrices in a, or 0 if the matrices have
+                       * no elements */
     int *info, *pivots, *iwork; /* info[k] is LAPACK's status of matrix k. The
                                    other two are pivots and workspace. */
     void *work, *extra;

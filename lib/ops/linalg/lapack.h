@@ -38,8 +38,8 @@ typedef struct tn__staged {
     int64_t batch;     /* the number of matrices */
     int rows, columns;
     bool single;       /* the elements are float32, else float64 */
-    bool transposed;   /* these are the transposes of the matrices in the
-                          caller's tensor */
+    bool transposed;   /* the matrices here are the transposes of those in the
+                        * caller's tensor */
     size_t element;    /* element size in bytes */
     char *data;        /* the elements, in the memory of `tensor` or in
                           `copy` */

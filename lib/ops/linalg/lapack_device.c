@@ -431,8 +431,9 @@ static bool fits_uplo(work *w)
 static const struct {
     tn_status (*on_host)(tn__call *call);
     tn_status (*here)(work *w, tn_tensor **out);
-    bool (*fits)(work *w); /* returns whether the other arguments are
-                              supported. NULL if all are. */
+    bool (*fits)(work *w); /* returns whether the device supports the arguments
+                            * other than the matrices. NULL if it supports all
+                            * values */
     uint32_t kind, flags;
     int outputs;
 } rows[] = {

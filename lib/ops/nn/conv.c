@@ -244,8 +244,8 @@ static tn_status run_conv(const conv *c, tn_tensor *out)
     if (!columns)
         return tn_error_code();
     tn_status status = c->bias ? write_bias(c, out) : TN_OK;
-    /* `part` is a view of the images of one step. Only the fields that describe
-     * a view are set. */
+    /* `part` is a view of the images that one iteration processes. Only the
+     * fields that describe a view are set. */
     tn_tensor part;
     part.storage = c->x.tensor->storage;
     part.dtype = c->x.tensor->dtype;
@@ -327,7 +327,7 @@ tn_status tn__run_conv2d(tn__call *call)
 enum { SIZE = 2, STRIDE, PADDING, DILATION, GROUPS };
 
 typedef struct part {
-    tn_tensor *input, *weight, *out; /* the one to compute is NULL */
+    tn_tensor *input, *weight, *out; /* the tensor to compute is NULL */
     tn__window w;
     int64_t groups;
 } part;

@@ -14,7 +14,7 @@ void tn__print_share(tn__printer *p)
     tn__print_line(p, "const tk_idx items = TK_GROUPS * TK_GROUP_SIZE;");
     if (p->class.is_rows)
         tn__print_line(p, "const tk_idx share = (count + items - 1) / items;");
-    else /* rounds the share up to a multiple of 16, so that it consists of
+    else /* rounds up to a multiple of 16 elements, so that `share` consists of
           * whole vectors */
         tn__print_line(p, "const tk_idx share = "
                           "((count + items - 1) / items + 15) / 16 * 16;");

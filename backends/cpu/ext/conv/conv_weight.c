@@ -365,7 +365,7 @@ static void cut(gradient *w)
     shares = shares < 1 ? 1 : shares < room ? shares : room;
     w->shares = tn__cpu_min((int64_t)shares, w->grid.block_count);
     int64_t each = (w->grid.block_count + w->shares - 1) / w->shares;
-    /* after rounding, no share is without blocks */
+    /* rounding up `each` may leave fewer shares; each of these has a block */
     w->shares = (w->grid.block_count + each - 1) / each;
     /* Few images allow few shares only. More ranges then make up for them. */
     ranges = (int64_t)(tasks / (double)w->shares);

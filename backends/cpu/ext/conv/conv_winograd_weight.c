@@ -218,8 +218,8 @@ tn_status tn__cpu_winograd_weight(winograd *w, const tn_conv_args *args)
     shares = shares < room ? shares : room;
     g.shares = tn__cpu_min(shares < 1 ? 1 : (int64_t)shares, w->blocks);
     int64_t blocks = (w->blocks + g.shares - 1) / g.shares;
-    g.shares = (w->blocks + blocks - 1) / blocks; /* after rounding, no share is
-                                                   * without blocks */
+    /* rounding up `blocks` may leave fewer shares; each of these has a block */
+    g.shares = (w->blocks + blocks - 1) / blocks;
     g.sums = tn__cpu_memory_acquire((size_t)(g.shares * w->groups * g.ranges *
                                              w->elements * g.range * g.width) *
                                     sizeof *g.sums);
