@@ -123,8 +123,8 @@ tn_tensor *tn__sum_to_shape(tn_tensor *g, int ndim, const int64_t *shape);
 tn_tensor *tn__widen_half(tn_tensor *g);
 
 /* Makes a tensor of zeros for an operator that copies its input before it
- * writes, such as scatter_add. It is one element, expanded to `shape`, so that
- * only the copy allocates memory. */
+ * writes, such as scatter_add. The tensor has one element in memory, expanded
+ * to `shape`, so that only the copy allocates memory. */
 tn_tensor *tn__zeros_expanded(tn_dims_list shape, tn_dtype dtype,
                               tn_device *device);
 

@@ -66,7 +66,7 @@ typedef struct emitter {
     /* spill[node]: offset of the node's value on the stack, or NO_SPILL. */
     int32_t *spill;
     uint8_t *pin; /* pin[copy][node]: its pinned register, or NO_REGISTER */
-    bool *fixed;  /* fixed[node]: it has one value for a whole row */
+    bool *fixed;  /* fixed[node]: the node has one value for a whole row */
     /* The loop may compute two vectors at a time (turns is 2). turn[node] is 0
      * if the node computes the first of them, 1 if it computes the second. All
      * are 0 if turns is 1. */

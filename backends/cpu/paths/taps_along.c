@@ -56,8 +56,8 @@ typedef struct along {
     bool prefetches_out; /* whether to prefetch results for writing */
 } along;
 
-/* Returns the number of rows' blocks: the product of the extents of the
- * dimensions outside of a->rows. */
+/* Returns the product of the extents of the dimensions other than the rows and
+ * columns (a->rows). */
 static int64_t product_of(const along *a)
 {
     return tn__cpu_numel(a->extent, a->ndim);

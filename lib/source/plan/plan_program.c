@@ -1,6 +1,6 @@
-/* plan_program.c: plans the launch of a program: its class, the number of
- * work-groups and the argument words. It runs at every launch and allocates
- * nothing. */
+/* plan_program.c: plans the launch of a program: its class (class.h), the
+ * number of work-groups and the argument words. It runs at every launch and
+ * allocates nothing. */
 #include <stdlib.h>
 #include <string.h>
 

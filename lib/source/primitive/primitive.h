@@ -109,10 +109,13 @@ typedef struct tn__sorted {
     uint64_t scratch_bytes;
 } tn__sorted;
 
-/* Plans launch number plan->step of a scatter that sorts its indices first. For
- * each batch of lines, there are the launches of the sort and then one launch
- * of the caller. `s` has no outputs. `digits` is the number of 8-bit digits to
- * sort by, from the lowest. If at_once is set, one batch has all lines. */
+/* Plans launch number plan->step of a scatter that sorts its indices first. A
+ * line is the elements along the dimension of the scatter. For each batch of
+ * lines, the sort has several launches, which this function plans. One launch
+ * that uses the sorted indices follows, which the caller plans. `s` describes
+ * the sort; its fields for the results are not used. `digits` is the number of
+ * 8-bit digits to sort by, from the lowest. If at_once is set, one batch has
+ * all lines. */
 tn_status tn__plan_sorted(const tn_target *target, const tn_sort_args *s,
                           uint32_t digits, bool at_once, tn_plan *plan,
                           tn__sorted *out);

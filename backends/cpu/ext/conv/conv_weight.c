@@ -160,8 +160,8 @@ typedef struct row_sums {
     bool add;
 } row_sums;
 
-/* Adds a block's products to the sums of the groups [first, first + count) that
- * row_sums numbers. */
+/* Adds a block's products to the sums of groups [first, first + count). A group
+ * is three adjacent taps of one channel (struct row_sums). */
 static void add_rows(const gradient *w, const conv_block *block, int64_t first,
                      int64_t count, const row_sums *r)
 {
