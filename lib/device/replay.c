@@ -206,7 +206,8 @@ static tn_status command_run(const tn__record *record, tn__command *command)
         return fail_index(command->what, &fault);
     if (status == TN_ERR_UNSUPPORTED)
         return tn__fail(TN_ERR_STATE, "graph_replay: %s was done by an "
-                        "extension of %s that is masked now", command->what,
+                        "extension of %s that is masked now: enable it with "
+                        "tn_device_mask, or record again", command->what,
                         device->name);
     return status;
 }

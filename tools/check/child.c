@@ -115,7 +115,7 @@ bool expect_device(const tn_device_info *info)
            info->storage_types, info->register_types);
     expect(!((info->storage_types | info->register_types) >> TN_DTYPE_END) &&
                !((info->storage_types | info->register_types) & 1),
-           "device_info: types that there are not: storage_types 0x%x, "
+           "device_info: unknown dtypes: storage_types 0x%x, "
            "register_types 0x%x",
            info->storage_types, info->register_types);
     for (tn_dtype dtype = 1; dtype < TN_DTYPE_END; dtype++)

@@ -55,8 +55,8 @@ static tn_status take_geometry(const tn__call *call, conv *c)
         w->in[a] = c->x.tensor->shape[c->x.tensor->ndim - 2 + a];
         w->kernel[a] = c->weight->shape[2 + a];
         if (w->stride[a] < 1 || w->dilation[a] < 1)
-            return tn__fail(TN_ERR_ARGUMENT, "conv2d: {stride} %lld, "
-                            "{dilation} %lld; both are at least 1",
+            return tn__fail(TN_ERR_ARGUMENT, "conv2d: {stride} is %lld and "
+                            "{dilation} %lld; expected at least 1 for both",
                             (long long)w->stride[a],
                             (long long)w->dilation[a]);
     }
