@@ -1,4 +1,6 @@
-/* the routines of convolution, of which pooling uses add_to */
+/* cpu_pool.h: types and functions that the files of pooling share. A plane is
+ * one channel of one image. A band is a few rows of the output of a plane,
+ * which are computed together. */
 #ifndef TN_CPU_POOL_H
 #define TN_CPU_POOL_H
 
@@ -12,7 +14,7 @@ enum {
 typedef struct pooling {
     const tn_pool_args *args;
     const tn_cpu_pool_routines *routines;
-    const tn_cpu_conv_routines *more; /* pooling uses its add_to */
+    const tn_cpu_conv_routines *more; /* pooling uses more->add_to */
     const tn_cpu_routines *all;
     int64_t bytes;
     unsigned type; /* CPU_F32 or CPU_F64 */

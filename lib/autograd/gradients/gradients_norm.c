@@ -63,7 +63,7 @@ static tn_status by_operators(const tn__node *node, const rows *of,
     return out[0] && out[1] ? TN_OK : tn_error_code();
 }
 
-/* Calls the operator with this id. */
+/* Calls the operator whose index in the operator table is `id`. */
 static tn_status run_row(int id, const tn_value *value, int count,
                          tn_tensor **out, int outputs)
 {

@@ -29,9 +29,9 @@ typedef struct arguments {
     } side[2];
     int64_t start[2], size[2]; /* start: added to each coordinate in b. size:
                                 * extents of b */
-    int64_t step[2];           /* coordinates in b are divided by it, for the
-                                * gradient of the input of a strided
-                                * convolution */
+    int64_t step[2];           /* coordinates in b are divided by the step: the
+                                * stride in the gradient of a convolution's
+                                * input, else 1 */
     int64_t limit[2];          /* extents of c in h and w */
     int64_t c_row, c_j[3];
     int64_t next[3];           /* the step TN__SIDE by which a work-item
