@@ -94,7 +94,7 @@ typedef struct tn__rerun tn__rerun;
  * compute it again. Both pointers are NULL if nothing was saved or the value
  * was released. */
 typedef struct tn__saved_value {
-    tn_tensor *value; /* owned reference: an alias without a graph */
+    tn_tensor *value; /* owned reference: a detached alias of the tensor */
     tn__rerun *rerun; /* owned reference: the call to recompute */
     uint32_t version; /* with `value`: the version counter of its storage when
                          it was saved; with `rerun`: the number of this value

@@ -207,7 +207,8 @@ static bool read_text(const tn_options_type *type, const char *text,
 typedef struct known_text {
     const tn_options_type *type;
     uint64_t given;  /* bit i is set if the text sets option i */
-    uint64_t parts;  /* bit i is set if the text sets a part of option i */
+    uint64_t parts;  /* bit i is set if the text sets a part of option i, as in
+                      * ".dims.dim[0] = 1" */
     uint32_t end;    /* end of the last of the set options in the struct of
                       * options, in bytes */
     bool has_checks; /* true if one of the set options has to be checked (its

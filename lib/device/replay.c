@@ -170,7 +170,8 @@ static tn_status fail_index(const char *what, const tn_fault *fault)
         what, fault->index, fault->extent);
 }
 
-/* Gives a launch or an attention the seed and call number of this replay. */
+/* Gives a launch or an attention the random generator's seed and counter for
+ * this replay, so that each replay draws new numbers. */
 static void draw_again(const tn__record *record, tn__command *command)
 {
     const struct tn__draw *draw = &record->draws[command->draw - 1];

@@ -108,7 +108,7 @@ static bool is_ready(const builder *b, uint32_t n)
 {
     if (b->ins[n].level > b->level)
         return false;
-    /* The element part of a stage runs before its row values are computed. */
+    /* A stage first computes its values of elements, then those of rows. */
     return b->is_fn || b->level != TN_LEVEL_ELEM ||
            b->ins[n].level != TN_LEVEL_ROW || b->stage_of[n] != b->stage;
 }

@@ -28,7 +28,7 @@ void tn__cpu_pool_find_places(const pooling *p)
         p->first[j] = (int32_t)first_inside(args, 1, j);
 }
 
-/* Scratch memory for a band. */
+/* Scratch memory for a band (a few rows of the output). */
 typedef struct max_work {
     char *element; /* one element of each window of the band */
     int32_t *at;   /* at[window]: the index of the maximum */

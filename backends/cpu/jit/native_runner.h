@@ -40,7 +40,7 @@ typedef struct runner {
     /* `one` is the machine code for one row (or chunk of a row) at a time,
      * `some` that for COPIES of them at a time. */
     cpu_native_run *one, *some;
-    /* Code like `some` that can process chunks in parts
+    /* Code like `some` that can also process a part of a chunk and go on later
      * (cpu_native_options.parts). May be NULL. */
     cpu_native_run *parts;
     bool prefetch;

@@ -58,7 +58,7 @@ typedef struct copy {
     uint32_t across;
     /* The last dimension is cut into `strips` strips of `strip` elements.
      * Dimension `across` is cut into `bands` bands of `band` elements. A piece
-     * is one strip of one band at one point of the other dimensions. */
+     * is one strip of one band at one index of the other dimensions. */
     int64_t strips, strip;
     int64_t bands, band;
     /* tasks is the number of all pieces. per_task is the number of pieces that
@@ -113,7 +113,7 @@ typedef struct position {
     int64_t at[TN_MAX_NDIM * 2], in, out;
 } position;
 
-/* Sets the position to a point, given by its row-major number. */
+/* Sets the position to the coordinates whose row-major index is `point`. */
 static void position_begin(position *p, const copy *c, int64_t point)
 {
     p->in = p->out = 0;
@@ -145,7 +145,8 @@ static void position_advance(position *p, const copy *c, int64_t steps)
     }
 }
 
-/* Copies one piece (one strip of one band) of a point. */
+/* Copies one piece: one strip of one band (struct copy) at the coordinates p of
+ * the other dimensions. */
 static void copy_piece(const copy *c, const position *p, int64_t piece)
 {
     const dimension *last = &c->dim[c->ndim - 1];
@@ -195,7 +196,7 @@ static int64_t copy_rows(const copy *c, const position *p, int64_t most)
     return rows;
 }
 
-/* Copies the pieces of task number i. */
+/* Copies the pieces (struct copy) of task number i. */
 static void run_pieces(void *context, int64_t i)
 {
     const copy *c = context;
@@ -280,7 +281,7 @@ static bool launch_copy(tn_built *built, const tn_launch *launch,
     c.bands = c.band = 1;
     if (c.across < c.ndim) {
         int64_t extent = c.dim[c.across].extent;
-        /* The number of rows is chosen so that a piece always has about
+        /* A band has so many rows that each piece (strip of a band) has about
          * TASK_BYTES. */
         c.band = (TASK_BYTES / each / 64 + 1) * 64;
         c.bands = (extent + c.band - 1) / c.band;

@@ -456,7 +456,7 @@ static const char *point_begin(const work *w, int64_t point, char **out,
     return w->in + in * w->bytes;
 }
 
-/* Copies the pieces of task number i. */
+/* Copies the pieces (a few rows each) of task number i. */
 static void run_task(void *context, int64_t i)
 {
     const work *w = context;

@@ -125,10 +125,10 @@ static void take_row(take *t, place p, int64_t n)
         memcpy(to, from, bytes);
 }
 
-/* Gathers n elements of a piece. If the indices are contiguous, BLOCK of them
- * are checked together, and the elements are then gathered without checks. In
- * between, the source of the next piece is prefetched a little at a time, since
- * a core can wait for only a few cache lines at once. */
+/* Gathers a piece: n elements of a row. If the indices are contiguous, BLOCK of
+ * them are checked together, and the elements are then gathered without checks.
+ * In between, the source of the next piece is prefetched a little at a time,
+ * since a core can wait for only a few cache lines at once. */
 #define TAKE(name, T)                                                         \
     static void name(take *t, place p, int64_t n)                             \
     {                                                                         \
@@ -170,7 +170,7 @@ TAKE(take_2, uint16_t)
 TAKE(take_4, uint32_t)
 TAKE(take_8, uint64_t)
 
-/* Copies or gathers n elements of a piece. */
+/* Copies or gathers a piece: n elements of a row. */
 static void take_one(take *t, place p, int64_t n)
 {
     if (t->by_rows)
@@ -247,7 +247,7 @@ static void take_rows(take *t, int64_t row, int64_t count, int64_t first,
     }
 }
 
-/* Computes the pieces of task number i. */
+/* Computes the pieces (parts of rows) of task number i. */
 static void run_pieces(void *context, int64_t i)
 {
     take *t = context;

@@ -34,9 +34,9 @@ bool tn__cpu_run_taps(cpu_task *task);
 typedef struct cpu_tap_lists {
     const int64_t *where[TN_CPU_TAPS];
     const float *weight[TN_CPU_TAPS];
-    /* step[t]: 1, or 0 if tap t has the same weight for all points */
+    /* step[t]: 1, or 0 if term t has the same weight in all results */
     int64_t step[TN_CPU_TAPS];
-    int count; /* number of taps */
+    int count; /* number of terms of each sum */
 } cpu_tap_lists;
 /* One table entry serves adjacent points whose taps read nearby elements.
  * Returns how many points from point `at` on, at most n, have all their offsets

@@ -13,7 +13,7 @@
  * A unit is a few rows of results that one call of a routine computes. */
 #include "taps.h"
 
-#define UNIT 4096 /* largest number of results in a unit: a quarter of an L1 */
+#define UNIT 4096 /* largest number of results in a unit (16 KiB, fits in L1) */
 /* Largest number of input elements of the rows of a unit, if a table is used.
  * The rows of this unit and the prefetched rows of the next one must fit in L1
  * together. */
@@ -35,9 +35,9 @@ typedef struct along {
     uint32_t ndim;
     int64_t extent[2 * TN_MAX_NDIM];
     int64_t in_stride[2 * TN_MAX_NDIM], out_stride[2 * TN_MAX_NDIM];
-    tn_cpu_tap_rows rows;    /* the rows at one point of the other dimensions */
+    tn_cpu_tap_rows rows;    /* the rows at one index of the other dimensions */
     int64_t unit_rows;       /* number of rows of a unit */
-    /* number of units at one point of the other dimensions */
+    /* number of units at one index of the other dimensions */
     int64_t parts;
     /* units is the number of all units. per_task is the number of units that
      * one task computes. */

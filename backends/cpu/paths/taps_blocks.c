@@ -13,7 +13,7 @@
 
 /* largest size of a block's table in bytes: about half an L1 */
 #define TABLE_BYTES 24576
-#define MAX_POINTS 2048 /* largest number of points of a block */
+#define MAX_POINTS 2048 /* largest number of points (results) of a block */
 
 int64_t tn__cpu_taps_block(const tn_built *built)
 {

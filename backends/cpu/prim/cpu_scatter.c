@@ -16,7 +16,7 @@
 #include "../cpu_device.h"
 #include "../simd/scalar.h"
 
-#define TASK_POINTS 32768 /* least number of points of a task */
+#define TASK_POINTS 32768 /* least number of elements of src in a task */
 /* Lines that are processed side by side prefetch the point (element of src)
  * that comes this many points later in each line, because the points of a line
  * are then far apart in memory. A distance of 8 points is as fast (Zen 5,

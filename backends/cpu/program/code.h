@@ -172,7 +172,7 @@ typedef struct cpu_op {
 } cpu_op;
 
 typedef struct cpu_part {
-    uint32_t first, count; /* range of op[] */
+    uint32_t first, count; /* the operations op[first], ... in cpu_code */
 } cpu_part;
 
 typedef struct cpu_reduce {
@@ -182,7 +182,8 @@ typedef struct cpu_reduce {
 
 typedef struct cpu_stage {
     cpu_part elem, row;
-    uint32_t reduce_first, reduce_count; /* range of reduce[] */
+    /* its reductions: reduce[reduce_first], ... in cpu_code */
+    uint32_t reduce_first, reduce_count;
 } cpu_stage;
 
 /* An input of a segment (operations that are compiled to machine code

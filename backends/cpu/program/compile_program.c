@@ -256,7 +256,7 @@ static void compile_call(compiler *c, frame *f, uint32_t number)
     free(map);
 }
 
-/* ---- parts --------------------------------------------------------------- */
+/* ---- code for elements, rows and scalars --------------------------------- */
 
 static void compile_instruction(compiler *c, frame *f, uint32_t number)
 {
@@ -407,8 +407,8 @@ static cpu_part compile_part(compiler *c, unsigned level, uint32_t first,
         if (level == CPU_ELEM)
             memset(c->spread, 0xff, code->slot_count * sizeof *c->spread);
     }
-    if (level == CPU_ELEM && !c->keep) /* values of elements are not reused by
-                                        * other parts */
+    if (level == CPU_ELEM && !c->keep) /* each stage computes the values of
+                                        * elements that it needs */
         memset(c->main.wide, 0xff,
                c->program->ins_count * sizeof *c->main.wide);
     if (level == CPU_ELEM && c->keep && !c->code->hoisted)

@@ -44,11 +44,12 @@ typedef struct op_list {
 typedef struct compiler {
     const tn_program *program;
     const tn_cpu_routines *routines;
-    bool keep; /* a block is a whole group of rows, so later parts reuse earlier
-                * values */
+    bool keep; /* a block is a whole group of rows, so a later stage finds the
+                * values of the earlier ones in their slots */
     cpu_code *code;
     frame main;
-    /* Operations of the current part (on elements, on rows or on scalars). The
+    /* Operations of the current part: of the part of the program (cpu_part) that
+     * is being compiled, for elements, for rows or for scalars. The
      * prologue holds broadcasts and runs before the body. */
     op_list prologue, body;
     size_t op_room, slot_room, reduce_room, constant_room; /* allocated items */
@@ -96,7 +97,8 @@ void tn__cpu_run_add(compiler *c, uint32_t out, tn_cpu_run *run, uint32_t a,
  * part computes elements, this is the value's ELEM slot (one scalar per
  * element) if it has one. Otherwise it is the CONSTANT, UNIFORM or ROW slot. */
 uint32_t tn__cpu_value_slot(const compiler *c, const frame *f, uint32_t value);
-/* Sets the slot of a value that the current part computes. */
+/* Sets the slot that holds a value. The current part (compiler.level) computes
+ * the value. */
 void tn__cpu_value_set(const compiler *c, frame *f, uint32_t value,
                        uint32_t slot);
 /* Returns a slot that holds the value of `slot` for each row or element that

@@ -106,8 +106,7 @@ static void fuse_part(const tn_cpu_routines *routines, cpu_code *code,
     }
     for (uint32_t i = part->first; i < part->first + part->count; i++)
         if (code->op[i].out != TN_CPU_NONE)
-            maker[code->op[i].out] = 0; /* resets maker[] to zeros for the next
-                                         * part */
+            maker[code->op[i].out] = 0; /* the next call expects zeros */
 }
 
 /* Returns whether the slot holds one scalar for each element of a block. */
@@ -249,8 +248,8 @@ static void fuse_reductions(const tn_cpu_routines *routines, cpu_code *code,
     }
 }
 
-/* Appends a part's operations, except removed ones (CPU_NOP), to code->op[] at
- * *count. */
+/* Moves the part's operations in code->op[] down to position *count, without
+ * those that fusion has replaced by CPU_NOP. */
 static void close_gaps(cpu_code *code, cpu_part *part, uint32_t *count)
 {
     uint32_t first = *count;

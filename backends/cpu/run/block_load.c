@@ -8,14 +8,14 @@
  * the argument may_lend is true. */
 #include "block.h"
 
-/* Returns the row-major position in the iteration space of point i of the
- * span. */
+/* Returns the row-major index in the iteration space of element i of the
+ * span (a range of elements or rows that is loaded). */
 static int64_t position(const cpu_task *t, const cpu_span *s, int64_t i)
 {
     const cpu_plan *plan = t->plan;
     if (plan->hoist)
-        /* the points are consecutive, because a block has all points of the
-         * inner dimensions */
+        /* the elements are consecutive, because a block has all coordinates of
+         * the inner dimensions */
         return t->tile.at + i;
     if (s->level == CPU_ROW)
         return (t->group.first_row + i) * plan->row_length;

@@ -41,7 +41,7 @@ static void plan_views(cpu_plan *plan)
     }
 }
 
-/* Returns whether two views have the same elements at the same points. */
+/* Returns whether two views have the same elements in the same order. */
 static bool same_points(const cpu_view *a, const cpu_view *b)
 {
     bool same = a->ndim == b->ndim && a->dtype == b->dtype;

@@ -45,7 +45,7 @@ typedef struct walk {
     int64_t offset;
 } walk;
 
-/* Sets the walk to point p. */
+/* Sets the walk to element number p. */
 static void walk_begin(walk *w, const cpu_view *view, int64_t p)
 {
     w->offset = 0;
@@ -106,7 +106,7 @@ char *tn__cpu_view_single(const cpu_view *view, int64_t p, int64_t n)
                                       : NULL;
 }
 
-/* Loads n points whose elements have the given offset and stride. */
+/* Loads n elements that begin at `offset` and are `stride` apart. */
 static void load_run(const cpu_view *view, const tn_cpu_routines *routines,
                      int64_t offset, int64_t stride, int64_t n, char *out)
 {

@@ -7,8 +7,8 @@
 #include <ops/table.h>
 #include <tenon/ops.h>
 
-/* Concatenates the gradients of all parts, with
- * zeros for parts that have none. */
+/* The gradient of `apart`: concatenates the gradients of all parts, with zeros
+ * for parts that have none. */
 TN__GRADIENT(tn__grad_apart)
 {
     int dim = tn__node_dim(node, TN__ARG_APART_DIM, 0);

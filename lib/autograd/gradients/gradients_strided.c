@@ -50,14 +50,15 @@ static struct span span_of(const struct place *place)
     struct span span;
     tn__shape_span(place->shape.count, place->shape.dim, place->stride.dim,
                    &span.low, &span.high);
-    if (span.high < span.low) /* an empty span needs no offset */
+    if (span.high < span.low) /* the tensor has no elements */
         return span;
     span.low += place->offset;
     span.high += place->offset;
     return span;
 }
 
-/* Returns the smallest span that contains both places. */
+/* Returns the smallest range of the storage that contains the elements of both
+ * tensors. */
 static struct span span_of_both(const struct place *a, const struct place *b)
 {
     struct span x = span_of(a), y = span_of(b);

@@ -60,7 +60,7 @@ typedef struct gradient {
      * is the number of ranges into which the channels of `in` are divided.
      * range is the number of channels in a range. */
     int64_t shares, ranges, range;
-    /* sums[share][group][range][tap][channel][width] */
+    /* dimensions: sums[share][group][range][tap][channel][width] */
     char *sums;
     /* The panels of out, packed as [group][block][panel][pixel][channel]. NULL
      * if each task packs the panels that it needs. */
@@ -365,9 +365,10 @@ static void cut(gradient *w)
     shares = shares < 1 ? 1 : shares < room ? shares : room;
     w->shares = tn__cpu_min((int64_t)shares, w->grid.block_count);
     int64_t each = (w->grid.block_count + w->shares - 1) / w->shares;
-    /* rounding up `each` may leave fewer shares; each of these has a block */
+    /* leaves out last shares that have no block, since `each` was rounded up */
     w->shares = (w->grid.block_count + each - 1) / each;
-    /* Few images allow few shares only. More ranges then make up for them. */
+    /* With few images there are only few shares. Then the channels are divided
+     * into more ranges, so that all threads have work. */
     ranges = (int64_t)(tasks / (double)w->shares);
     ranges = ranges < 1 ? 1 : tn__cpu_min(ranges, w->in_channels);
     w->range = (w->in_channels + ranges - 1) / ranges;

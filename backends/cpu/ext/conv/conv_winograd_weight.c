@@ -48,7 +48,8 @@ typedef struct gradient {
      * the number of channels of `in` in a range, ranges the number of ranges.
      */
     int64_t shares, range, ranges;
-    float *sums; /* sums[share][group][range][element][channel][width] */
+    /* dimensions: [share][group][range][element][channel][width] */
+    float *sums;
     atomic_int failed;
 } gradient;
 
@@ -218,7 +219,8 @@ tn_status tn__cpu_winograd_weight(winograd *w, const tn_conv_args *args)
     shares = shares < room ? shares : room;
     g.shares = tn__cpu_min(shares < 1 ? 1 : (int64_t)shares, w->blocks);
     int64_t blocks = (w->blocks + g.shares - 1) / g.shares;
-    /* rounding up `blocks` may leave fewer shares; each of these has a block */
+    /* leaves out the last shares that have no block, since `blocks` was rounded
+     * up */
     g.shares = (w->blocks + blocks - 1) / blocks;
     g.sums = tn__cpu_memory_acquire((size_t)(g.shares * w->groups * g.ranges *
                                              w->elements * g.range * g.width) *
