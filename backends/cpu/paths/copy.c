@@ -127,8 +127,8 @@ static void position_begin(position *p, const copy *c, int64_t point)
     }
 }
 
-/* Advances the position by `steps` points, at most to the end of the innermost
- * dimension of at[]. */
+/* Advances the innermost index of the position by `steps`, at most to the end
+ * of its dimension, where the next dimension is advanced. */
 static void position_advance(position *p, const copy *c, int64_t steps)
 {
     for (uint32_t d = c->ndim - 1; d-- > 0; steps = 1) {

@@ -142,7 +142,7 @@ static void raise_at(work *w, const line *l, const int64_t *point, int64_t i,
  * would have to wait for its cache misses, and memory would idle afterwards.
  * scatter_add of 4096 x 1024 takes 2.8 ms, and 2.9 ms with AHEAD = 512 (Zen 5,
  * 2026-11). */
-enum { GROUP = 16, BLOCK = 256, AHEAD = 1536 /* in points */ };
+enum { GROUP = 16, BLOCK = 256, AHEAD = 1536 /* in elements */ };
 
 typedef struct ahead {
     const char *dst;

@@ -48,9 +48,9 @@ typedef struct compiler {
                 * values of the earlier ones in their slots */
     cpu_code *code;
     frame main;
-    /* Operations of the current part: of the part of the program (cpu_part) that
-     * is being compiled, for elements, for rows or for scalars. The
-     * prologue holds broadcasts and runs before the body. */
+    /* The operations of the current part (cpu_part): of the code for elements,
+     * for rows or for scalars that is being compiled. The prologue holds
+     * broadcasts and runs before the body. */
     op_list prologue, body;
     size_t op_room, slot_room, reduce_room, constant_room; /* allocated items */
     /* spread[slot]: the block to which a slot with one scalar was broadcast

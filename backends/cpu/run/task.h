@@ -50,8 +50,8 @@ typedef struct cpu_tap_table {
 } cpu_tap_table;
 
 /* The state of one thread that executes tasks of a plan. A block has
- * block.count points, which belong to group.rows rows. Its values are stored as
- * value[row][element], or with layout.columns as value[element][row]. */
+ * block.count elements, which belong to group.rows rows. Its values are stored
+ * as value[row][element], or with layout.columns as value[element][row]. */
 typedef struct cpu_task {
     cpu_plan *plan;
     const cpu_code *code;
@@ -81,13 +81,12 @@ typedef struct cpu_task {
     struct {
         /* The first row of the group, and the number of its rows. */
         int64_t first_row, rows;
-        /* The first point of the group in the views (view.h numbers points),
-         * and the number of its points. */
+        /* The number of the group's first element in the views of the operands
+         * (view.h), and the number of its elements. */
         int64_t at, count;
     } group;
     struct {
-        /* The first point of the block in the views, and the number of its
-         * points. */
+        /* The same for the block. */
         int64_t at, count;
         int64_t first_elem; /* index of the first element in its row */
     } block;

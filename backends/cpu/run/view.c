@@ -38,8 +38,8 @@ void tn__cpu_view_push(cpu_view *view, int64_t extent, int64_t stride)
     view->ndim++;
 }
 
-/* The state of an iteration over the points of a view: the coordinates of the
- * current point, and its offset in elements. */
+/* The state of an iteration over the elements of a view: the coordinates of the
+ * current element, and its offset in elements. */
 typedef struct walk {
     int64_t coordinate[TN_MAX_NDIM];
     int64_t offset;
@@ -56,7 +56,7 @@ static void walk_begin(walk *w, const cpu_view *view, int64_t p)
     }
 }
 
-/* Returns how many points are left up to the end of the innermost dimension,
+/* Returns how many elements are left up to the end of the innermost dimension,
  * but at most n. */
 static int64_t walk_run(const walk *w, const cpu_view *view, int64_t n)
 {
@@ -64,7 +64,7 @@ static int64_t walk_run(const walk *w, const cpu_view *view, int64_t n)
     return tn__cpu_min(n, view->extent[d] - w->coordinate[d]);
 }
 
-/* Advances by `run` points, which must not go beyond the end of the innermost
+/* Advances by `run` elements, which must not go beyond the end of the innermost
  * dimension. */
 static void walk_advance(walk *w, const cpu_view *view, int64_t run)
 {

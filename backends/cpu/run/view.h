@@ -11,9 +11,9 @@
  * in elements. */
 typedef struct cpu_view {
     char *base;
-    int64_t offset; /* offset of the first point, used if base is NULL because
+    int64_t offset; /* offset of the first element, used if base is NULL because
                        the program only computes offsets (CPU_OFFSET) */
-    uint32_t ndim;  /* number of dimensions after merging; 0 for one point */
+    uint32_t ndim;  /* number of dimensions after merging; 0 for one element */
     uint8_t dtype, bytes;
     int64_t extent[TN_MAX_NDIM], stride[TN_MAX_NDIM];
 } cpu_view;

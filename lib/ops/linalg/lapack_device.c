@@ -484,7 +484,7 @@ static bool device_runs(work *w, int r)
 }
 
 /* Runs the call by the device, where rows[r] describes the operator, and adds
- * the results to the call. Returns false if the device does not support it.
+ * the results to its outputs. Returns false if the device does not support it.
  * Else sets *status. */
 static bool run_here(work *w, int r, tn_status *status)
 {

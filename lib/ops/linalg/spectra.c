@@ -54,7 +54,7 @@ static tn_tensor *product(tn_tensor *u, tn_tensor *s, tn_tensor *v)
     return tn_matmul(tn_mul(u, tn_unsqueeze(s, -2)), v);
 }
 
-/* Runs `body` in a new scope and adds its result to the call. */
+/* Runs `body` in a new scope and adds its result to the call's outputs. */
 static tn_status give_in_scope(tn__call *call,
                                tn_tensor *(*body)(tn__call *call))
 {

@@ -56,8 +56,8 @@ static tn_tensor *new_images(const tn_tensor *g, const int64_t *size,
 }
 
 /* Frees `made`, which the device could not fill, and calls `make`, which
- * computes the result by other operators. Adds that result to the call, in the
- * shape of `made`. */
+ * computes the result by other operators. That result, in the shape of `made`,
+ * becomes the call's output. */
 static tn_status replace(tn__call *call, tn_tensor *made,
                          tn_tensor *(*make)(const tn__call *call))
 {

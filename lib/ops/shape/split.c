@@ -4,7 +4,7 @@
 #include <base/memory.h>
 #include <ops/engine/native.h>
 
-/* Adds an output to the call. Fails if there are too many. */
+/* Adds an output to the call's outputs. Fails if there are too many. */
 static tn_status add_part(tn__call *call, tn_tensor *part)
 {
     if (!part)

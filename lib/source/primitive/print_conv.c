@@ -166,8 +166,8 @@ static void add_operands(tn__primitive *p, const tn_conv_args *v,
     for (int o = 0; o < 3; o++) {
         const side *s = of[v->kind][o];
         tn_strided view = {.offset = s->view->offset, .stride = {s->step}};
-        if (o == 2) /* operand 2 is c, which also has
-                     * strides along the phases */
+        if (o == 2) /* operand 2 is c, whose rows and columns are split by
+                     * phase: two more dimensions */
             for (int a = 0; a < 2; a++)
                 view.stride[1 + a] = s->view->stride[2 + a];
         tn__primitive_operand(p, &view, TN_NONE, 0);
