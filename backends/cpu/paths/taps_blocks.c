@@ -23,9 +23,9 @@ int64_t tn__cpu_taps_block(const tn_built *built)
 }
 
 /* Returns how many entries a table of terms may have: three for each vector of
- * points. With more entries a table is slower than no table. A vector needs
- * more than one entry if the offsets of its points are far apart, as at the end
- * of a row. */
+ * results. With more entries a table is slower than no table. A vector needs
+ * more than one entry if the input offsets of its results are far apart, as at
+ * the end of a row. */
 static int64_t max_entries(const cpu_plan *plan)
 {
     return 3 * (plan->block / plan->routines->tap_points + 1);

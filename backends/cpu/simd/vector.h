@@ -94,7 +94,8 @@ TN_CPU_SUM(tn_cpu_sum_f64, double, vec_f64)
 #if __has_builtin(__builtin_shufflevector)
 #define TN_CPU_EVENS 1
 #if TN_CPU_VECTOR == 64
-/* Vectors of half the width, and TN_CPU_EVENS for them. */
+/* Vectors of half the width, and TN_CPU_HALF_EVENS_..., which selects every
+ * second element of such vectors in the same way. */
 typedef float half_f32 __attribute__((vector_size(32), aligned(4), may_alias));
 typedef double half_f64 __attribute__((vector_size(32), aligned(8),
                                        may_alias));

@@ -14,10 +14,10 @@
 
 typedef struct tn__taps {
     int64_t in, out; /* sizes of the dimension before and after the map */
-    int reach;       /* number of taps of each output */
-    int64_t *index;  /* index[i][t] is the input of tap t of output i, owned */
-    double *weight;  /* weight[i][t] is its weight, owned. It is 0 for the taps
-                        that an output does not need. */
+    int reach;       /* number of terms in the sum of each output */
+    int64_t *index;  /* index[i][t] is the input of term t of output i, owned */
+    double *weight;  /* weight[i][t] is its weight, owned; 0 if output i has
+                        fewer terms */
 } tn__taps;
 
 /* Makes a table in which all weights are 0. The caller frees it with

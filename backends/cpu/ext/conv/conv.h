@@ -190,7 +190,7 @@ typedef struct conv_strip {
     /* Number of elements of the strip, including gaps, rounded up to a multiple
      * of tn_cpu_conv_routines.strip */
     int64_t pixels;
-    int64_t elements; /* number of elements of the frame */
+    int64_t elements; /* number of elements of the padded copy (frame) */
 } conv_strip;
 
 /* Returns the layout of a block's strip (its pixels as one sequence) for

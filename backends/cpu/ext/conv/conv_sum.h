@@ -6,7 +6,7 @@
 
 #include "conv.h"
 
-#define TN_CPU_CONV_CLASSES 64 /* greatest number of pixel classes */
+#define TN_CPU_CONV_CLASSES 64 /* greatest number of pixel classes (below) */
 
 /* Pixels that use the same elements of the window (taps). For INPUT, two pixels
  * are in one class if their rows are equal modulo stride[0] and their columns
