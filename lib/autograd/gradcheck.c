@@ -203,8 +203,9 @@ static tn_status check_output(struct check *check, bool may_be_constant)
                           tn_dtype_name(y->dtype));
     else if (y && !y->requires_grad && !may_be_constant)
         status = tn__fail(TN_ERR_STATE,
-                          "%s: the output of {fn} does not require a gradient",
-                          check->name);
+                          "%s: the output of {fn} does not require a gradient: "
+                          "compute it from the inputs by operators, with "
+                          "recording on", check->name);
     if (status >= 0) {
         check->out_numel = y->numel;
         status = analytic(check, y, wanted, wanted_count);

@@ -474,8 +474,8 @@ static const void *resolve_whole(const tn_options_type *type,
         return tn__fail_null(
             TN_ERR_ARGUMENT,
             "%s: the options have %zu bytes, and this library knows %zu of "
-            "them: it is older than the header", type->name, head->size,
-            type->bytes);
+            "them: it is older than the header; load the libtenon that belongs "
+            "to the header", type->name, head->size, type->bytes);
     if (head->size == type->bytes)
         return check_values(type, head, UINT64_MAX, 0) ? head : NULL;
     uint64_t given = within(type, head->size);
