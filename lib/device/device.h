@@ -47,8 +47,8 @@ struct tn_device {
     _Atomic(const void *) lapack; /* points to a tn_lapack_extension */
 };
 
-/* Most devices that can be open at the same time. tn_device.id is less than
- * this. */
+/* Largest number of devices that can be open at the same time. tn_device.id is
+ * less than this. */
 #define TN__MAX_DEVICES 64
 
 /* ---- dtypes ------------------------------------------------------------ */
