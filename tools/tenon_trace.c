@@ -46,7 +46,7 @@ static int complain(const char *path, const char *why)
 /* ---- reading ------------------------------------------------------------------ */
 
 /* Reads the file, with space for a closing bracket after its text. Returns NULL
- * if it cannot be read. */
+ * if the file cannot be read. */
 static char *read_text(const char *path, size_t *length)
 {
     FILE *file = fopen(path, "rb");

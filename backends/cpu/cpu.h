@@ -24,7 +24,8 @@ tn_status tn__cpu_unknown(const char *call);
 
 /* ---- devices, buffers, queues (cpu_device.c) ----------------------------- */
 
-/* The algorithm of a convolution, chosen by the device option "winograd". */
+/* The algorithm that convolutions use. The caller chooses it with the device
+ * option `winograd` (README.md). */
 typedef enum conv_choice {
     CONV_BY_COST, /* Winograd's algorithm if an estimate of the cost favours
                      it: the option is absent */
@@ -106,8 +107,8 @@ extern const uint8_t tn__cpu_type_bytes[CPU_TYPE_COUNT];
 /* Converts a number to a register type (CPU_F32 ...) and writes it to `at`,
  * padded with zeros to 8 bytes. */
 void tn__cpu_number_store(void *at, unsigned type, tn_number number);
-/* Returns whether elements of this dtype have the same bytes in memory as in
- * the blocks in which programs compute. */
+/* Returns whether a program computes in this dtype itself. Elements are then
+ * loaded and stored without conversion. */
 static inline bool tn__cpu_is_as_stored(unsigned dtype)
 {
     return dtype == TN_F32 || dtype == TN_F64 || dtype == TN_I32 ||

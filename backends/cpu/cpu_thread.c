@@ -12,9 +12,9 @@
 #include <xmmintrin.h>
 #endif
 
-/* Larger blocks of tn__cpu_memory_acquire are not cached. The largest common
- * block has the partial sums of a convolution's weight gradient, up to 8 MiB,
- * and one task's sums. */
+/* Memory of more than MAX_CACHED bytes is freed at once, not cached. The
+ * largest common request is for the partial sums of a convolution's weight
+ * gradient: up to 8 MiB, and the sums of one task. */
 enum { MAX_CACHED = 16 << 20 };
 
 typedef struct thread_state {

@@ -25,8 +25,8 @@
 enum { Q = 1, K, V, MASK, OUT, G, DQ, DK, DV, LSE, SUMS, SCALE, MINUS_INF, ONE,
        FIRST_VIRTUAL };
 
-/* The properties of an attention that its plan depends on. The struct has no
- * padding, because its bytes are compared. */
+/* The properties of an attention on which its plan (cuDNN's prepared engine)
+ * depends. The struct has no padding, because its bytes are compared. */
 typedef struct shape {
     int64_t size[LSE][4], stride[LSE][4]; /* indexed by tensor, Q to DV */
     /* extents of the score matrices, and of a tensor with one element for each
@@ -329,7 +329,7 @@ static tn_dnn_status run(tn_queue *queue, const tn_dnn_plan *plan,
     return tn__dnn_plan_run(queue, plan, count, id, at);
 }
 
-/* Returns the plan for shape s of this attention. */
+/* Returns the plan (cuDNN's prepared engine) for shape s of this attention. */
 static const tn_dnn_plan *plan_of(tn_queue *queue, const shape *s,
                                   const tn_attention_args *a, const char **why)
 {

@@ -75,7 +75,7 @@ static tn_status image_read(const tn_plugin_device *device,
                      : tn__nvrtc.ptx_size(program, &out->count);
     out->bytes = error ? NULL : malloc(out->count + 1);
     if (!error && !out->bytes)
-        return tn__host->fail(TN_ERR_MEMORY, "no memory for a kernel");
+        return tn__host->fail(TN_ERR_MEMORY, "out of host memory for a kernel");
     if (!error)
         error = machine_code ? tn__nvrtc.cubin(program, out->bytes)
                              : tn__nvrtc.ptx(program, out->bytes);
@@ -228,7 +228,7 @@ static tn_status kernel_store(tn_plugin_device *device, const uint64_t key[2],
     tn_cuda_table *table = table_reserve(device);
     if (!table) {
         tn__cu.module_unload(module);
-        return tn__host->fail(TN_ERR_MEMORY, "no memory for a kernel");
+        return tn__host->fail(TN_ERR_MEMORY, "out of host memory for a kernel");
     }
     table_put(table, key, module, function);
     return TN_OK;

@@ -14,8 +14,8 @@
 
 enum { IN, WEIGHT, OUT, SIDES };
 
-/* The properties of a convolution that its plan depends on. The struct has no
- * padding, because its bytes are compared. */
+/* The properties of a convolution on which its plan (cuDNN's prepared engine)
+ * depends. The struct has no padding, because its bytes are compared. */
 typedef struct shape {
     int64_t size[SIDES][4], stride[SIDES][4];
     int64_t step[2], dilation[2], before[2], padding_after[2];

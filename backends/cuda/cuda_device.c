@@ -147,7 +147,7 @@ tn_status tn__cuda_device_open(uint32_t i, tn_plugin_device **out)
         return tn__host->fail(TN_ERR_NO_DEVICE, "%s", why);
     tn_plugin_device *device = calloc(1, sizeof *device);
     if (!device)
-        return tn__host->fail(TN_ERR_MEMORY, "no memory for a device");
+        return tn__host->fail(TN_ERR_MEMORY, "out of host memory for a device");
     device->listed = l;
     device->blocking = tn__option_is("blocking", "1");
     device->wants_ptx = tn__option_is("code", "ptx");

@@ -30,7 +30,7 @@ static tn_status begin(tn_queue *queue)
 {
     tn_recorded *r = calloc(1, sizeof *r);
     if (!r)
-        return tn__host->fail(TN_ERR_MEMORY, "no memory for a graph");
+        return tn__host->fail(TN_ERR_MEMORY, "out of host memory for a graph");
     /* Clearing the fault buffer is work on the stream, so it must be done
      * before the capture begins. */
     r->queue_may_fault = queue->pending.may_fault;

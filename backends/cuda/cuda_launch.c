@@ -11,7 +11,7 @@
 static tn_status run(tn_queue *queue, const tn_target *target,
                      const tn_program *program, tn_plan *plan)
 {
-    (void)target; /* it is always &device->target */
+    (void)target; /* `target` is always &device->target */
     tn_plugin_device *device = queue->device;
     void *parameters[TN_PLAN_BUFFERS + 3];
     tn_cu_pointer nothing = 0, words = 0;
@@ -77,7 +77,7 @@ tn_status tn__cuda_program_build(tn_plugin_device *device,
 
 void tn__cuda_program_free(tn_plugin_device *device, tn_built *built)
 {
-    (void)device; /* nothing is freed: equal programs use the kernels again */
+    (void)device; /* nothing is freed: equal programs reuse the kernels */
     (void)built;
 }
 

@@ -12,7 +12,7 @@ tn_status tn__cuda_buffer_alloc(tn_plugin_device *device, uint64_t bytes,
     size_t left = 0, total = 0;
     tn_buffer *buffer = calloc(1, sizeof *buffer);
     if (!buffer)
-        return tn__host->fail(TN_ERR_MEMORY, "no memory for a buffer");
+        return tn__host->fail(TN_ERR_MEMORY, "out of host memory for a buffer");
     buffer->device = device;
     TN_CUDA_ENTER(device);
     tn_cu_result error = entered.error;

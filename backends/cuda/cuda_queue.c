@@ -10,7 +10,7 @@ tn_status tn__cuda_queue_open(tn_plugin_device *device, tn_queue **out)
 {
     tn_queue *queue = calloc(1, sizeof *queue);
     if (!queue)
-        return tn__host->fail(TN_ERR_MEMORY, "no memory for a queue");
+        return tn__host->fail(TN_ERR_MEMORY, "out of host memory for a queue");
     queue->device = device;
     TN_CUDA_ENTER(device);
     tn_cu_result error = entered.error;
@@ -73,7 +73,7 @@ static tn_status event_make(tn_plugin_device *device, unsigned flags,
 {
     tn_event *event = calloc(1, sizeof *event);
     if (!event)
-        return tn__host->fail(TN_ERR_MEMORY, "no memory for an event");
+        return tn__host->fail(TN_ERR_MEMORY, "out of host memory for an event");
     event->device = device;
     TN_CUDA_ENTER(device);
     tn_cu_result error = entered.error;

@@ -17,7 +17,7 @@
 
 struct tn_dnn_plan {
     tn_dnn_problem problem; /* its key points to the array key[] below */
-    bool usable;       /* false if cuDNN has no engine for the problem */
+    bool usable;       /* false if cuDNN has no engine for this computation */
     tn_dnn_graph graph;
     /* owned descriptors: the finished graph, the chosen configuration of an
      * engine, and the plan */

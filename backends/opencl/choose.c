@@ -16,7 +16,8 @@
 
 enum { UNKNOWN, OWN, CLBLAST };
 enum { ROUNDS = 3 };
-#define DECLINED TN_ERR_UNSUPPORTED /* CLBlast could not compute a product */
+#define DECLINED TN_ERR_UNSUPPORTED /* the status with which CLBlast declines a
+                                     * product */
 
 /* This lock is held while a class is measured and the result is stored. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -74,7 +75,8 @@ static uint8_t measure(tn_queue *queue, const tn_matmul_args *mm,
                        tn_status *status)
 {
     double least[3] = {0};
-    void *context = (void *)(uintptr_t)mm; /* `work` does not write it */
+    void *context = (void *)(uintptr_t)mm; /* the cast is safe, because `work`
+                                            * does not change the product */
     /* In round -1 the kernels are compiled, so its time is ignored. */
     for (int round = -1; round < ROUNDS; round++)
         for (uint8_t variant = CLBLAST; variant >= OWN; variant--) {

@@ -141,7 +141,8 @@ static bool fits(const tn_matmul_args *mm, matrix *a, matrix *b, matrix *c,
            matrix_of(mm, &mm->a, mm->m, mm->k, c->by_row, a) &&
            matrix_of(mm, &mm->b, mm->k, mm->n, c->by_row, b);
     if (does && *count == 1)
-        c->stride = 1; /* CLBlast does not use it but rejects 0 */
+        c->stride = 1; /* CLBlast ignores the stride of a single matrix, but
+                        * rejects 0 */
     return does;
 }
 

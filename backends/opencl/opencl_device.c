@@ -294,7 +294,7 @@ tn_status tn__opencl_device_open(uint32_t i, tn_plugin_device **out)
                               l->info.note);
     tn_plugin_device *device = calloc(1, sizeof *device);
     if (!device)
-        return tn__host->fail(TN_ERR_MEMORY, "no memory for a device");
+        return tn__host->fail(TN_ERR_MEMORY, "out of host memory for a device");
     const cl_context_properties properties[] = {
         CL_CONTEXT_PLATFORM, (cl_context_properties)l->platform, 0};
     const char *step = "clCreateContext";

@@ -72,7 +72,7 @@ static tn_status kernel_make(tn_plugin_device *device,
     cl_program built = NULL;
     cl_int error = CL_SUCCESS;
     if (!kernels_grow(device))
-        return tn__host->fail(TN_ERR_MEMORY, "no memory for a kernel");
+        return tn__host->fail(TN_ERR_MEMORY, "out of host memory for a kernel");
     tn_status status = tn__host->print(target, program, plan, &source);
     if (status)
         return status;
@@ -216,7 +216,8 @@ tn_status tn__opencl_program_build(tn_plugin_device *device,
                                   device->listed->info.name);
     tn_built *built = malloc(sizeof *built);
     if (!built)
-        return tn__host->fail(TN_ERR_MEMORY, "no memory for a program");
+        return tn__host->fail(TN_ERR_MEMORY,
+                              "out of host memory for a program");
     built->program = program;
     *out = built;
     return TN_OK;
@@ -224,7 +225,7 @@ tn_status tn__opencl_program_build(tn_plugin_device *device,
 
 void tn__opencl_program_free(tn_plugin_device *device, tn_built *built)
 {
-    (void)device; /* kernels are not freed: equal programs use them again */
+    (void)device; /* kernels are not freed: equal programs reuse them */
     free(built);
 }
 

@@ -23,7 +23,7 @@ tn_status tn__opencl_buffer_alloc(tn_plugin_device *device, uint64_t bytes,
     cl_int error = CL_INVALID_BUFFER_SIZE;
     tn_buffer *buffer = calloc(1, sizeof *buffer);
     if (!buffer)
-        return tn__host->fail(TN_ERR_MEMORY, "no memory for a buffer");
+        return tn__host->fail(TN_ERR_MEMORY, "out of host memory for a buffer");
     if (bytes <= device->max_buffer_bytes)
         buffer->memory = cl.CreateBuffer(device->context, CL_MEM_READ_WRITE,
                                          bytes ? (size_t)bytes : 1, NULL,

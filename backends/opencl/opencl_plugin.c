@@ -67,9 +67,9 @@ static tn_status refuse(const tn_plugin_device *device)
         device ? device->listed->info.name : "", device ? ": " : "");
 }
 
-/* Defines the function for the field `slot` of the plugin's table. It sets the
- * state described above and calls tn__opencl_<slot>. device is the device that
- * the call uses, or NULL. */
+/* Defines the function for the field `slot` of the plugin's table. It calls
+ * tn__opencl_<slot> between call_begin and call_end, and fails in a forked
+ * child. device is the device that the call uses, or NULL. */
 #define DRIVER_CALL(slot, device, declared, passed)                           \
     static tn_status slot declared                                            \
     {                                                                         \

@@ -67,7 +67,7 @@ tn_status tn__opencl_queue_open(tn_plugin_device *device, tn_queue **out)
     cl_int error;
     tn_queue *queue = calloc(1, sizeof *queue);
     if (!queue)
-        return tn__host->fail(TN_ERR_MEMORY, "no memory for a queue");
+        return tn__host->fail(TN_ERR_MEMORY, "out of host memory for a queue");
     queue->device = device;
     queue->queue = cl.CreateCommandQueue(device->context,
                                          device->listed->device, 0, &error);
@@ -163,7 +163,8 @@ tn_status tn__opencl_event_open(tn_plugin_device *device, tn_event **event)
     (void)device;
     *event = calloc(1, sizeof **event);
     return *event ? TN_OK
-                  : tn__host->fail(TN_ERR_MEMORY, "no memory for an event");
+                  : tn__host->fail(TN_ERR_MEMORY,
+                                   "out of host memory for an event");
 }
 
 void tn__opencl_event_close(tn_event *event)

@@ -29,7 +29,8 @@ tn_status tn__faults_read(const tn_fault_buffer *buffer, tn_queue *queue,
     pending->faults_empty = false;
     void *records = malloc(bytes);
     if (!records)
-        return tn__host->fail(TN_ERR_MEMORY, "no memory for faults");
+        return tn__host->fail(TN_ERR_MEMORY, "out of host memory for reports "
+                              "of indices out of range");
     tn_fault unused = {.size = sizeof unused};
     status = buffer->read(queue, records, bytes);
     if (!status) {

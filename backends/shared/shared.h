@@ -109,7 +109,7 @@ tn_status tn__build_failed(const tn_build *build, const char *compiler,
 
 /* The work that was submitted to a queue since its last sync. */
 typedef struct tn_pending {
-    /* tag of the last piece of work, and number of pieces of work */
+    /* tag of the last call that submitted work, and number of such calls */
     uint64_t last_tag, count;
     bool may_fault;    /* a launch may have reported an index out of range */
     bool faults_empty; /* the fault buffer has been cleared and not used
@@ -131,7 +131,8 @@ typedef struct tn_fault_buffer {
     tn_status (*read)(tn_queue *queue, void *to, size_t bytes);
 } tn_fault_buffer;
 
-/* Counts a piece of work that was submitted. */
+/* Called after work was submitted (one launch, product, ...). tag is that of
+ * the call's arguments. */
 static inline void tn__pending_add(tn_pending *pending, uint64_t tag)
 {
     pending->last_tag = tag;
@@ -172,7 +173,8 @@ void tn__pending_fault(const tn_pending *pending, tn_status code,
 
 /* ---- submitting work (submit.c) ------------------------------------------ */
 
-/* Plans step number plan->step of a piece of work. */
+/* Plans one launch: step number plan->step of a program, primitive or
+ * extension call. */
 typedef tn_status tn_plan_next(const tn_target *target,
                                const tn_program *program, const void *args,
                                tn_plan *plan);

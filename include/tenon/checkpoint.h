@@ -35,16 +35,17 @@
 extern "C" {
 #endif
 
-/* The parts of a run. A part that is NULL is left out. The calling thread's
- * random generator is always included. */
+/* The objects of a training run that a checkpoint saves. Objects that are NULL
+ * are left out. The calling thread's random generator is always included. */
 typedef struct tn_checkpoint {
     size_t size;           /* sizeof(tn_checkpoint) */
-    tn_module *module;     /* its parameters and buffers are saved */
-    tn_optim *optim;       /* its state and learning rates are saved */
-    tn_loader *loader;     /* its position is saved */
-    tn_schedule *schedule; /* its state is saved */
+    tn_module *module;     /* the module's parameters and buffers are saved */
+    tn_optim *optim;       /* the optimizer's state and learning rates are
+                            * saved */
+    tn_loader *loader;     /* the loader's position is saved */
+    tn_schedule *schedule; /* the schedule's state is saved */
     int64_t step;          /* a number for your use */
-    tn_grad_scaler *scaler;/* its scale is saved */
+    tn_grad_scaler *scaler;/* the scaler's scale is saved */
     tn_average *average;   /* the averages and their count are saved; they must
                               not be swapped in */
     double *values;        /* numbers for your use, saved bit for bit */

@@ -346,7 +346,7 @@ typedef struct tn_batch {
     uint64_t epoch;                    /* number of the epoch, from 0 */
     int64_t count;                     /* samples in the batch */
     tn_loader *loader;                 /* kept during the loop; NULL after it */
-    tn_scope *scope;                   /* open while the body runs */
+    tn_scope *scope;                   /* open while the loop body runs */
 } tn_batch;
 
 /* Begins a loop over one epoch of loader; tn_batch_next then gets the first

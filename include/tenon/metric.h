@@ -85,7 +85,7 @@ TN_API const char *tn_metric_name(const tn_metric *metric);
 TN_OPTIONS_STRUCT(tn_metric_accuracy, TN_METRIC_ACCURACY_OPTIONS_LIST);
 #define TN_METRIC_ACCURACY_OPTIONS                                            \
     TN_OPTIONS_DEFAULTS(tn_metric_accuracy, TN_METRIC_ACCURACY_OPTIONS_LIST)
-/* The share of samples whose prediction is right. */
+/* The fraction of samples whose prediction is right. */
 TN_API tn_metric *
 tn_metric_accuracy_with(const tn_metric_accuracy_options *options);
 

@@ -133,10 +133,11 @@ typedef struct tn_op tn_op;
 typedef struct tn_op_arg {
     const char *name;
     uint32_t kinds;        /* accepted kinds, as bits 1 << TN_VALUE_... */
-    bool optional;         /* it may be TN_VALUE_NONE */
-    bool keyword;          /* it is an option (after ';') */
+    bool optional;         /* the argument may be TN_VALUE_NONE */
+    bool keyword;          /* the argument is an option (after ';') */
     uint16_t size;         /* sizeof(tn_op_arg) */
-    const char *fallback;  /* its default as text; NULL if it has none */
+    const char *fallback;  /* default value as text; NULL if the argument has
+                            * none */
 } tn_op_arg;
 
 /* Returns the operator of that name ("conv2d", or PyTorch's

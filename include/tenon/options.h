@@ -202,7 +202,7 @@ typedef struct tn_option_need {
     const char *option; /* name of the option: "gamma" */
     bool met;           /* whether the option has an effect in this call */
     const char *why;    /* the condition that is missing: "without decays" */
-    const char *mend;   /* how to meet it: "give decays" */
+    const char *mend;   /* how to meet the condition: "give decays" */
 } tn_option_need;
 
 /* Rejects (TN_ERR_ARGUMENT) the first option that has no effect in this call

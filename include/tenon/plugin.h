@@ -283,7 +283,7 @@ enum {
 typedef struct tn_plan {
     uint32_t size, step, step_count, flags;
     uint64_t key[2];  /* equal keys mean equal text, for equal target flags */
-    uint64_t variant; /* only the core uses it, in `print` */
+    uint64_t variant; /* host->plan_... sets it for host->print */
     uint64_t group_count;
     uint32_t group_size, buffer_count;
     tn_buffer *buffer[TN_PLAN_BUFFERS];

@@ -143,8 +143,8 @@ enum {
 typedef struct tn_copy_args {
     uint32_t size, direction;
     tn_buffer *dst, *src; /* NULL for the side that is host memory */
-    void *host;           /* an asynchronous device may use it until the next
-                           * sync of the queue */
+    void *host;           /* an asynchronous device may use this memory until
+                           * the next sync of the queue */
     uint64_t dst_offset, src_offset, bytes;
     uint64_t rows, dst_pitch, src_pitch;  /* pitches are unused if rows is 1 */
     uint64_t tag;

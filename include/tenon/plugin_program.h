@@ -248,7 +248,7 @@ static inline int tn_program_is_known(const tn_program *program)
 /* The value of a parameter. */
 typedef union tn_number {
     double f;  /* if the register type is F32 or F64 */
-    int64_t i; /* if it is another type */
+    int64_t i; /* if the register type is I32, I64 or BOOL */
 } tn_number;
 
 typedef struct tn_launch_operand {

@@ -190,10 +190,10 @@ tn_schedule_cyclic_lr_with(tn_optim *optim, double base_lr, double max_lr,
 
 #define TN_SCHEDULE_ONE_CYCLE_LR_OPTIONS_LIST(X)                              \
     X(double, pct_start, 0.3) /* fraction of steps in which lr rises */       \
-    X(bool, linear, false) /* change linearly instead of by a cosine */       \
-    X(bool, three_phase, false) /* fall to the first lr, then to the last */  \
+    X(bool, linear, false) /* lr changes linearly instead of by a cosine */   \
+    X(bool, three_phase, false) /* lr falls to the first lr, then the last */ \
     X(double, div_factor, 25) /* first lr = max_lr / div_factor */            \
-    X(double, final_div_factor, 1e4) /* last lr = first / this */             \
+    X(double, final_div_factor, 1e4) /* first lr / last lr */                 \
     X(bool, cycle_momentum, true) /* momentum falls as lr rises */            \
     X(double, base_momentum, 0.85)                                            \
     X(double, max_momentum, 0.95)

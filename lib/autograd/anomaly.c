@@ -164,8 +164,8 @@ static tn_status watch(const tn__call *call, tn_tensor *const *out, int count)
 
 /* ---- backward ----------------------------------------------------------- */
 
-/* Returns the name of the argument that input number `port` of the call was
- * passed as. */
+/* Returns the name of the argument that input tensor number `port` of the call
+ * was passed as. */
 static const char *port_name(const tn__node *node, int port)
 {
     const tn__plan *plan = node->plan;

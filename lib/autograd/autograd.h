@@ -33,18 +33,18 @@ typedef struct tn__node tn__node;
 
 /* ---- gradient functions ------------------------------------------------- */
 
-/* Computes the gradients of a call's inputs. g[o] is the cotangent of output o.
- * It is NULL if the cotangent is zero, but at least one is not NULL. The
- * function sets out[p] for each port p for which tn__node_wants is true. NULL
- * means a zero gradient. The scope in which the function runs owns the results.
- * If an input was broadcast, the function may return the gradient of the
- * broadcast tensor: the backward walk sums it over the broadcast dimensions.
- * out[] has one element more than there are ports, which only
- * gradients_linear.c uses.
+/* Computes the gradients of a call's inputs. g[o] is the gradient of output o
+ * (grad_output in PyTorch). NULL means zero, but at least one is not NULL. The
+ * function sets out[p], the gradient of input tensor p (port p), if
+ * tn__node_wants(node, p) is true. NULL means a zero gradient. The scope in
+ * which the function runs owns the results. If an input was broadcast, the
+ * function may return the gradient of the broadcast tensor: the backward walk
+ * sums it over the broadcast dimensions. out[] has one element more than there
+ * are inputs, which only gradients_linear.c uses.
  *
  * If the `saves` line of the operator says `adds`, out[p] may hold on entry the
  * sum of the gradients that other calls computed for the same tensor. The sum
- * has the port's shape and dtype, and nothing else refers to it. The function
+ * has the input's shape and dtype, and nothing else refers to it. The function
  * either adds its gradient to the sum in place, or sets out[p] to its gradient,
  * which the backward walk then adds. */
 typedef tn_status (*tn__gradient_fn)(const tn__node *node, tn_tensor *const *g,
@@ -108,9 +108,9 @@ const tn_value *tn__node_value(const tn__node *node, int i);
  * non-negative number. */
 int tn__node_dim(const tn__node *node, int i, int port);
 const char *tn__node_name(const tn__node *node);
-/* Return the strides and the storage offset of input 0, in elements. A node
- * records them only if the call returned a view or the `saves` line of the
- * operator says `layout`. */
+/* tn__node_strides and tn__node_offset return the strides and the storage
+ * offset of input 0, in elements. A node records them only if the call returned
+ * a view or the `saves` line of the operator says `layout`. */
 const int64_t *tn__node_strides(const tn__node *node);
 int64_t tn__node_offset(const tn__node *node);
 
@@ -123,8 +123,8 @@ tn_tensor *tn__sum_to_shape(tn_tensor *g, int ndim, const int64_t *shape);
 tn_tensor *tn__widen_half(tn_tensor *g);
 
 /* Makes a tensor of zeros for an operator that copies its input before it
- * writes, such as scatter_add. It is one element, expanded to `shape`, so that
- * only the copy allocates memory. */
+ * writes, such as scatter_add. The tensor has one element in memory, expanded
+ * to `shape`, so that only the copy allocates memory. */
 tn_tensor *tn__zeros_expanded(tn_dims_list shape, tn_dtype dtype,
                               tn_device *device);
 

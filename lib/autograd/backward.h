@@ -21,9 +21,9 @@ struct tn__job {
     size_t leaf_count, leaf_room;
 };
 
-/* Runs the backward walk from root. `gradient` is root's cotangent; NULL means
- * ones. For tn_backward it updates the gradients of the leaves, for tn_grad it
- * stores the results in job->result. It frees job->walk. */
+/* Runs the backward walk from root. `gradient` is the gradient of root; NULL
+ * means ones. For tn_backward it updates the gradients of the leaves, for
+ * tn_grad it stores the results in job->result. It frees job->walk. */
 tn_status tn__job_run(struct tn__job *job, tn_tensor *root,
                       tn_tensor *gradient);
 

@@ -1,9 +1,9 @@
 /* backward_walk.c: runs the backward pass from a root to the leaves.
  *
  * A loop takes the queued node of the latest call, computes the gradients of
- * the call's inputs, adds them to the cotangents of the nodes that made these
- * inputs, and releases the values that the node saved. Leaves come last. Their
- * gradients change only after everything else has succeeded, so a failed
+ * the call's inputs, adds them to the output gradients of the nodes that made
+ * these inputs, and releases the values that the node saved. Leaves come last.
+ * Their gradients change only after everything else has succeeded, so a failed
  * backward leaves all gradients as they were. Only leaves with post-accumulate
  * hooks are updated earlier, directly after the last call that contributes to
  * their gradient.
@@ -22,7 +22,8 @@ bool tn__walk_captures(void)
     return tn__me.captures;
 }
 
-/* ---- adding up ---------------------------------------------------------- */
+/* ---- adding up gradients
+ * -------------------------------------------------- */
 
 /* Returns whether x may be overwritten: it is contiguous, and neither it nor
  * its storage has another reference. */
@@ -126,8 +127,8 @@ static bool any_needed(const struct tn__job *job, const tn__node *node)
     return false;
 }
 
-/* Adds g, the gradient of an input (port), to the cotangent of output `index`
- * of the node that made this input. */
+/* Adds g, the gradient of an input (port), to the gradient of output `index` of
+ * the node that made this input. */
 static tn_status propagate_to(struct tn__job *job, const tn__node *node,
                               const tn__port *port, uint32_t index,
                               tn_tensor *g)
@@ -152,8 +153,8 @@ static tn_tensor *pending_sum(const struct tn__job *job, const tn__port *port)
     return slot ? slot->g[port->index] : NULL;
 }
 
-/* Bit p of `offered` is set if offer_sums stored a sum in out[p]. Only the
- * first 32 inputs of a call have a bit. */
+/* Mask of inputs: bit p of `offered` is set if offer_sums stored a sum in
+ * out[p]. Only the first 32 inputs of a call have a bit. */
 #define OFFERED_PORTS 32
 
 static bool was_offered(uint32_t offered, int port)
@@ -181,7 +182,7 @@ static uint32_t offer_sums(const struct tn__job *job, const tn__node *node,
     return offered;
 }
 
-/* Adds the gradients out[] of a node's inputs to the cotangents of these
+/* Adds the gradients out[] of a node's inputs to the gradient sums of these
  * inputs. If bit p of `offered` is set and out[p] is still the sum that
  * offer_sums stored, the gradient function has added to this sum in place
  * already. */
@@ -310,8 +311,8 @@ static tn_status reach_leaf(struct tn__job *job, tn__slot *slot)
     struct pending pending = {slot->node, slot->g[0]};
     slot->g[0] = NULL;
     if (!pending.grad)
-        return TN_OK; /* it was queued because of its hooks, but received no
-                         gradient */
+        return TN_OK; /* the leaf was queued because of its hooks, but received
+                       * no gradient */
     if (TN__UNLIKELY(tn__hooks_has_post_accumulate(slot->node))) {
         tn_status status = commit(job, &pending, 1);
         tn__unref(pending.grad);
@@ -329,8 +330,8 @@ static tn_status reach_leaf(struct tn__job *job, tn__slot *slot)
 
 /* ---- the walk ----------------------------------------------------------- */
 
-/* In tn_grad, stores the cotangents of those inputs that are outputs of this
- * node. */
+/* In tn_grad, stores the gradients of those inputs given to tn_grad that are
+ * outputs of this node. */
 static void capture(struct tn__job *job, const tn__slot *slot)
 {
     for (int i = 0; i < job->input_count; i++) {
@@ -388,7 +389,7 @@ static tn_status list_nodes(tn__node *root, tn__node ***list, size_t *count)
     size_t room = 0;
     bool fits = tn__walk_slot(&walk, root) != NULL;
     for (tn__slot *slot; fits && (slot = tn__walk_next(&walk));) {
-        tn__node *node = slot->node; /* root keeps a reference to it */
+        tn__node *node = slot->node; /* root keeps a reference to the node */
         tn__slot_free(slot);
         fits = tn__grow(list, &room, *count, sizeof **list);
         if (fits)
@@ -439,7 +440,7 @@ static tn_status queue_hooked(struct tn__job *job, tn__node *root)
 
 /* ---- a whole job -------------------------------------------------------- */
 
-/* Sets the root's cotangent and runs the walk. */
+/* Sets the root's gradient and runs the walk. */
 static tn_status seed_and_walk(struct tn__job *job, tn_tensor *root,
                                tn_tensor *gradient)
 {

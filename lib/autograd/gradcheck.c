@@ -203,8 +203,9 @@ static tn_status check_output(struct check *check, bool may_be_constant)
                           tn_dtype_name(y->dtype));
     else if (y && !y->requires_grad && !may_be_constant)
         status = tn__fail(TN_ERR_STATE,
-                          "%s: the output of {fn} does not require a gradient",
-                          check->name);
+                          "%s: the output of {fn} does not require a gradient: "
+                          "compute it from the inputs by operators, with "
+                          "recording on", check->name);
     if (status >= 0) {
         check->out_numel = y->numel;
         status = analytic(check, y, wanted, wanted_count);
@@ -247,8 +248,8 @@ tn_status tn_gradcheck(tn_gradcheck_fn fn, tn_tensor *const *inputs, int count,
 /* ---- second order ------------------------------------------------------- */
 
 /* The context of a function that returns the gradient of one input of fn. Its
- * arguments are the inputs of fn, then the cotangent. Checking the gradient of
- * this function checks second derivatives of fn. */
+ * arguments are the inputs of fn, then the gradient of its output. Checking the
+ * gradient of this function checks second derivatives of fn. */
 struct second {
     tn_gradcheck_fn fn;
     void *context;
@@ -272,8 +273,8 @@ static tn_tensor *first_gradient(tn_tensor *const *inputs, int count,
     return tn_tensor_from_array(&zero, TN_F64, TN_SCALAR);
 }
 
-/* Returns a cotangent of y's shape. Its elements are pseudorandom numbers in
- * [-1, 1), the same in each run. */
+/* Returns a gradient for y. Its elements are pseudorandom numbers in [-1, 1),
+ * the same in each run. */
 static tn_tensor *cotangent_like(const tn_tensor *y)
 {
     double *data = tn__calloc((size_t)y->numel, sizeof *data);

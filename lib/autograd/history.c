@@ -7,7 +7,7 @@
  *
  * A change of a part of the base, such as x[0] += w, is recorded as
  * as_strided_scatter, which writes the new values of x[0] into the base. Its
- * gradient passes the part of the base's cotangent that belongs to x[0] on to
+ * gradient passes the part of the base's gradient that belongs to x[0] on to
  * the addition. If a tensor's node is older than the last change, the tensor
  * gets a new node when it is next used, which records it as an as_strided view
  * of the base. Unlike in PyTorch, a view does not refer to a base tensor, so

@@ -80,7 +80,8 @@ tn__node *tn__node_alloc(size_t bytes)
 
 tn__node *tn__node_leaf(void)
 {
-    /* Its sequence is 0, so backward reaches it after all calls. */
+    /* The node's sequence number is 0, so that backward reaches it after all
+     * calls. */
     return tn__node_alloc(sizeof(tn__node));
 }
 

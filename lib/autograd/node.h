@@ -13,14 +13,15 @@
 #include <base/platform.h>
 #include <tenon/hook.h>
 
-/* ---- plans: what all calls of one operator and kernel share ------------- */
+/* ---- plans: what all calls of one operator with
+ * one kernel share ---------- */
 
 /* Describes the kernel that computes the gradient of one port (input
  * tensor). */
 typedef struct tn__plan_port {
     const tn__kernel *kernel; /* computes the gradient; NULL if zero or failed
                                  is set */
-    bool zero;      /* the gradient is always zero */
+    bool zero;      /* the gradient of the input is always zero */
     bool failed;    /* there is no derivative; tn__plan_port_fail reports why */
     int input;      /* number of this tensor among the forward kernel's
                        inputs */
@@ -30,9 +31,11 @@ typedef struct tn__plan_port {
     int param[TN__KERNEL_MAX_PARAMS]; /* param[k] is the number of the forward
                                          kernel's parameter that is parameter k
                                          of the gradient kernel */
-    uint32_t inputs, outputs; /* saved values that it needs, as two masks: one
-                                 bit per port, one bit per output */
-    bool copies_cotangent; /* the kernel only copies a cotangent */
+    uint32_t inputs, outputs; /* saved values that the gradient kernel needs, as
+                               * two masks: one bit per input (port), one bit
+                               * per output */
+    bool copies_cotangent; /* the kernel only copies the
+                            * gradient of an output */
     const tn__kernel *summed; /* the kernel fused with the sum over broadcast
                                  dimensions; NULL if they need two launches */
     const tn__kernel *per_row; /* a kernel that computes the gradient once for
@@ -54,11 +57,13 @@ typedef struct tn__plan {
                                     0 */
     bool adds;                   /* the C function adds to the sums passed in
                                     out[] */
-    int port_count;              /* here a list of tensors counts as one port */
-    uint8_t port_arg[TN__PLAN_PORTS]; /* for each port, its argument number */
+    int port_count;              /* number of ports (input tensors); here a list
+                                  * of tensors counts as one port */
+    uint8_t port_arg[TN__PLAN_PORTS]; /* for each port (input tensor), its
+                                       * argument number */
     uint8_t input_port[TN__KERNEL_MAX_INPUTS]; /* for each input of the forward
-                                                  kernel, the port that it
-                                                  reads */
+                                                * kernel, the port (input tensor
+                                                * of the call) that it reads */
     /* Each entry is made on first use and then never changes. */
     _Atomic(tn__plan_port *) port[TN__PLAN_PORTS];
 } tn__plan;
@@ -73,9 +78,9 @@ const tn__plan_port *tn__plan_port_find(const tn__plan *plan, int port);
 /* Records the error that explains why an input (port) has no gradient, and
  * returns its status. */
 tn_status tn__plan_port_fail(const tn__plan *plan, int port);
-/* Finds the values that a node must save so that the gradients of the ports in
- * the mask `wanted` can be computed. Sets two masks: *inputs has one bit per
- * port, *outputs one bit per output. */
+/* Finds the values that a node must save so that the gradients of the input
+ * tensors (ports) in the mask `wanted` can be computed. Sets two masks: *inputs
+ * has one bit per port, *outputs one bit per output. */
 tn_status tn__plan_saves(const tn__plan *plan, uint32_t wanted,
                          uint32_t *inputs, uint32_t *outputs);
 
@@ -89,7 +94,7 @@ typedef struct tn__rerun tn__rerun;
  * compute it again. Both pointers are NULL if nothing was saved or the value
  * was released. */
 typedef struct tn__saved_value {
-    tn_tensor *value; /* owned reference: an alias without a graph */
+    tn_tensor *value; /* owned reference: a detached alias of the tensor */
     tn__rerun *rerun; /* owned reference: the call to recompute */
     uint32_t version; /* with `value`: the version counter of its storage when
                          it was saved; with `rerun`: the number of this value
@@ -209,7 +214,7 @@ tn_tensor *tn__node_saved(const tn__node *node, int i);
 
 /* ---- hooks (hooks.c) ---------------------------------------------------- */
 
-/* Runs the hooks of node's output `index` on its cotangent *g. A hook may
+/* Runs the hooks of node's output `index` on its gradient *g. A hook may
  * replace *g, which owns a reference. */
 tn_status tn__hooks_run(const tn__node *node, uint32_t index, tn_tensor **g);
 /* Return whether this leaf, or any leaf, has a post-accumulate hook. */
@@ -250,8 +255,8 @@ void tn__leaf_lock(void);
 void tn__leaf_unlock(void);
 
 /* In anomaly mode, returns an error if one of the gradients out of node
- * contains a NaN. The message says whether the cotangents g already had one.
- * Otherwise returns TN_OK. */
+ * contains a NaN. The message says whether the output gradients g already had
+ * one. Otherwise returns TN_OK. */
 tn_status tn__anomaly_check(const tn__node *node, tn_tensor *const *g,
                             tn_tensor *const *out);
 /* Suspend and restore the checks of single operators in anomaly mode. The
@@ -260,7 +265,8 @@ tn_status tn__anomaly_check(const tn__node *node, tn_tensor *const *g,
 bool tn__anomaly_begin(void);
 void tn__anomaly_end(bool was_watched);
 
-/* Computes the gradients of node's inputs. out has port_count + 1 elements. */
+/* Computes the gradients of node's inputs. out has one element more than the
+ * node has inputs (port_count + 1). */
 tn_status tn__node_run(const tn__node *node, tn_tensor *const *g,
                        tn_tensor **out);
 

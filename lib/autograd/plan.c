@@ -105,8 +105,9 @@ const tn__plan *tn__plan_find(const tn_op *op, const tn__kernel *kernel)
 /* ---- the gradient of one port ------------------------------------------- */
 
 /* Returns which value an input of a gradient kernel refers to by its name: one
- * of the forward kernel's inputs, an output (out, out0 ...) or a cotangent (g,
- * g0 ...). Inputs are numbered first, then outputs, then cotangents. */
+ * of the forward kernel's inputs, an output (out, out0 ...) or the gradient of
+ * an output (g, g0 ...). Inputs are numbered first, then outputs, then
+ * gradients. */
 static int used_by_name(const tn__kernel *kernel, const char *name)
 {
     for (int k = 0; k < kernel->input_count; k++)

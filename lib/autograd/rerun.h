@@ -20,7 +20,8 @@ struct tn__rerun_input {
 
 struct tn__rerun {
     tn__object object;
-    /* Makes the second run, which fills the entries (recompute.c). */
+    /* Repeats the function: the second run, which stores the saved values in
+     * entry[] (recompute.c). */
     tn_status (*run_again)(tn__rerun *rerun);
     tn_recompute_fn run;
     void *context;

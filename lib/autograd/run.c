@@ -34,7 +34,7 @@ tn_tensor *tn__zeros_expanded(tn_dims_list shape, tn_dtype dtype,
                      shape);
 }
 
-/* Makes zeros of the shape of output `out`, in place of a NULL cotangent. */
+/* Makes zeros of the shape of output `out`, in place of a NULL gradient. */
 static tn_tensor *node_zeros(const tn__node *node, int out)
 {
     const tn__port *port = &node->port[node->port_count + out];
@@ -43,7 +43,7 @@ static tn_tensor *node_zeros(const tn__node *node, int out)
 }
 
 /* Inserts dimensions of size 1 into x for the dimensions that the forward
- * kernel reduced. x is an output or the cotangent of an output. */
+ * kernel reduced. x is an output or the gradient of an output. */
 static tn_tensor *with_row_dims(const tn__node *node, tn_tensor *x)
 {
     if (!x || x->ndim == node->ndim)
@@ -56,7 +56,7 @@ static tn_tensor *with_row_dims(const tn__node *node, tn_tensor *x)
 }
 
 /* Returns operand u of a gradient kernel. The operands are numbered: first the
- * forward kernel's inputs, then its outputs, then the cotangents of these
+ * forward kernel's inputs, then its outputs, then the gradients of these
  * outputs. */
 static tn_tensor *operand(const tn__node *node, tn_tensor *const *g, int u)
 {

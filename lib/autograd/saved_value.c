@@ -125,7 +125,8 @@ bool tn__saved_value_set(tn__saved_value *saved, tn_tensor *x, uint32_t version)
     saved->version = version;
     if (!saved->value)
         return false;
-    saved->value->apart = true; /* in-place changes give it no new node */
+    saved->value->apart = true; /* the saved alias gets no new node when its
+                                 * memory is changed in place */
     atomic_fetch_add_explicit(&x->storage->saved, 1, memory_order_relaxed);
     return true;
 }

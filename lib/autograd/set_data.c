@@ -37,7 +37,7 @@ tn_status tn_tensor_set_data(tn_tensor *x, tn_tensor *data)
         tn_tensor_set_grad(x, NULL);
     tn__storage *old = x->storage;
     take_view(x, view);
-    view->storage = old; /* the old storage is released with `view` */
+    view->storage = old; /* `view` now owns the old storage and releases it */
     x->storage->has_leaf |= x->requires_grad;
     tn__unref(view);
     return TN_OK;

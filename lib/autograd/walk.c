@@ -3,9 +3,9 @@
  *
  * A call has a greater sequence number than all calls whose outputs it used. So
  * when the queued node with the greatest number is taken out, all calls that
- * contribute to its cotangents have already run. No pass that counts
+ * contribute to its output gradients have already run. No pass that counts
  * dependencies is needed. The queue holds only nodes that have received a
- * cotangent: one node at a time for a chain of a million calls. */
+ * gradient: one node at a time for a chain of a million calls. */
 #include <string.h>
 
 #include <autograd/walk.h>

@@ -1,19 +1,21 @@
 /* walk.h: the priority queue of a backward walk. It holds the nodes that have
- * received cotangents. The node of the latest call is taken out first. */
+ * received gradients for their outputs. The node of the latest call is taken
+ * out first. */
 #ifndef TN_LIB_AUTOGRAD_WALK_H
 #define TN_LIB_AUTOGRAD_WALK_H
 
 #include <autograd/node.h>
 
-/* An entry of the queue: a node and the sums of the cotangents that its outputs
+/* An entry of the queue: a node and the sums of the gradients that its outputs
  * have received so far. */
 typedef struct tn__slot {
     struct tn__slot *next; /* next entry in the same hash bucket */
     tn__node *node;        /* owned reference */
-    uint64_t priority;     /* the entry with the highest is taken first */
+    uint64_t priority;     /* the entry with the highest
+                            * priority is taken first */
     int out_count;         /* number of elements of g */
-    tn_tensor *g[];        /* owned references: the cotangent of each output;
-                              NULL if it has received none */
+    tn_tensor *g[];        /* owned references: the gradient of each output;
+                            * NULL if it has received none */
 } tn__slot;
 
 typedef struct tn__walk {

@@ -25,8 +25,9 @@ bool tn_object_check_kind(const void *object, const char *kind,
     const tn__object *o = object;
     if (o && kind && (uintptr_t)o % _Alignof(tn__object) == 0 &&
         o->mark == TN__OBJECT_MARK) {
-        /* Compares addresses first: the linker usually merges equal string
-         * literals, so equal names usually have the same address. */
+        /* Compares the addresses of the names first: the linker usually merges
+         * equal string literals, so equal names usually have the same address.
+         */
         if (o->type->name == kind || strcmp(kind_of(o, o->type), kind) == 0)
             return true;
     }

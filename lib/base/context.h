@@ -94,7 +94,7 @@ typedef struct tn__context {
     struct tn__run *recompute; /* checkpointed call whose forward pass is being
                                 * repeated (autograd/recompute.c) */
     /* nodes that the running backward pass needs to reach the tensors whose
-     * gradients were asked for; NULL if it computes all gradients
+     * gradients tn_grad computes; NULL if it computes all gradients
      * (autograd/backward_walk.c) */
     const struct tn__node_set *walk_asked;
 } tn__context;

@@ -18,7 +18,7 @@
 
 #include <stdlib.h>
 
-#define LIST_MAX 4096 /* most free blocks in a list */
+#define LIST_MAX 4096 /* largest number of free blocks in a thread's list */
 
 static tn__lock register_lock = TN__LOCK_INIT;
 /* Number of the next pool. Pools are numbered from 1; a pool with number 0 was

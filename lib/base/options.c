@@ -207,7 +207,8 @@ static bool read_text(const tn_options_type *type, const char *text,
 typedef struct known_text {
     const tn_options_type *type;
     uint64_t given;  /* bit i is set if the text sets option i */
-    uint64_t parts;  /* bit i is set if the text sets a part of option i */
+    uint64_t parts;  /* bit i is set if the text sets a part of option i, as in
+                      * ".dims.dim[0] = 1" */
     uint32_t end;    /* end of the last of the set options in the struct of
                       * options, in bytes */
     bool has_checks; /* true if one of the set options has to be checked (its
@@ -473,8 +474,8 @@ static const void *resolve_whole(const tn_options_type *type,
         return tn__fail_null(
             TN_ERR_ARGUMENT,
             "%s: the options have %zu bytes, and this library knows %zu of "
-            "them: it is older than the header", type->name, head->size,
-            type->bytes);
+            "them: it is older than the header; load the libtenon that belongs "
+            "to the header", type->name, head->size, type->bytes);
     if (head->size == type->bytes)
         return check_values(type, head, UINT64_MAX, 0) ? head : NULL;
     uint64_t given = within(type, head->size);

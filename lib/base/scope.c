@@ -95,7 +95,8 @@ static bool item_room(tn__state *state)
         return true;
     size_t room = state->item_room ? state->item_room * 2 : 256;
     if (room > UINT32_MAX) {
-        tn__fail(TN_ERR_MEMORY, "a thread's scopes own 2^31 objects");
+        tn__fail(TN_ERR_MEMORY, "a thread's scopes own 2^31 objects, the most "
+                 "there can be: close scopes that are not needed");
         return false;
     }
     tn__object **item = tn__memory_take(room * sizeof(tn__object *), false);
@@ -196,8 +197,9 @@ static void item_remove(tn__state *state, tn__object *object)
         frame_compact(state);
 }
 
-/* Ends the records of frames from frame `floor` on. A record's frame is open,
- * or it is the root's, whose handle is 0. */
+/* Removes the records of tn_scope_carry that belong to the scopes from frame
+ * `floor` on, with their references. The scope of every record is open, or is
+ * the root scope, whose handle is 0. */
 static void carried_pop(tn__state *state, size_t floor)
 {
     for (size_t i = state->carried_count; i-- > 0;) {
@@ -382,12 +384,14 @@ tn_status tn__scope_carry(tn_scope *scope, const void *where, void *pointer)
                         "it first");
     if (atomic_load_explicit(&object->owner, memory_order_relaxed) != state ||
         object->slot < frame->first)
-        return TN_OK; /* an outer scope's, or kept */
+        return TN_OK; /* an outer scope owns the object, or tn_keep keeps it */
     uint64_t outer = frame[-1].handle;
     struct tn__carried *record = carried_find(state, outer, where);
     if (!record && !carried_room(state))
         return tn_error_code();
-    /* The object becomes the last of the enclosing scope. */
+    /* Exchanges the object with the first one of the scope, and moves the
+     * border between the scopes behind it. The object is then the last one of
+     * the outer scope. */
     tn__object *other = state->item[frame->first];
     state->item[object->slot] = other;
     if (other)

@@ -125,7 +125,7 @@ static void share_out(job *j, int threads)
     int count = threads < SHARES ? threads : SHARES;
     j->share_count = j->count < count ? (int)j->count : count;
     int64_t each = j->count / j->share_count;
-    /* number of shares that have one more iteration */
+    /* number of shares (ranges of iterations) with each + 1 iterations */
     int64_t more = j->count % j->share_count;
     int64_t at = 0;
     for (int k = 0; k < j->share_count; k++) {

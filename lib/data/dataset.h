@@ -25,7 +25,8 @@ typedef struct tn__dataset_kind {
      * number of fields, or a negative status. */
     int (*batch)(tn_dataset *set, const int64_t *index, int64_t count,
                  tn_tensor **fields);
-    /* Releases what set->of owns, but not set itself. */
+    /* Releases the data that this kind of set stores in set->of, but not set
+     * itself. */
     void (*release)(tn_dataset *set);
     /* Stores the fields of sample i, without a batch dimension. If NULL, a
      * batch of one sample is made and its rows are used. */
@@ -60,7 +61,7 @@ struct tn_dataset {
         tn__stream *stream; /* owned; a data set without indices (stream.h) */
         struct {
             tn_text *text;    /* counted reference */
-            int64_t length;   /* ids in a sample */
+            int64_t length;   /* number of ids in a sample */
         } windows;
     } of;
 };
@@ -71,8 +72,8 @@ bool tn__dataset_check(const tn_dataset *set, const char *call);
 /* Like tn__dataset_check, for an argument of another name. */
 bool tn__dataset_check_as(const tn_dataset *set, const char *call,
                           const char *argument);
-/* Makes a data set of a kind, whose `of` is not filled. No scope owns it
- * yet. */
+/* Makes a data set of a kind. The caller fills its union `of`, which is zero.
+ * No scope owns the set yet. */
 tn_dataset *tn__dataset_new(const tn__dataset_kind *kind, int64_t count);
 
 /* ---- collate.c: a batch of single samples ------------------------------- */

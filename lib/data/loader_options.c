@@ -14,7 +14,8 @@ static tn_status check_order(const tn_dataset *set,
 {
     if (options->order_count < 0)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "loader_new: {order_count} is negative");
+                        "loader_new: {order_count} is %lld; expected 0 or more",
+                        (long long)options->order_count);
     if (tn__data_check("loader_new", "order_count", "order_count",
                        options->order_count) < 0)
         return tn_error_code();

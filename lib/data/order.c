@@ -46,8 +46,9 @@ void tn__order_draw(int64_t *order, int64_t count, int64_t bound,
         order[i] = draw(i, bound, seed, epoch);
 }
 
-/* Returns the first index whose prefix sum is greater than mark, by binary
- * search. An index of weight 0 is never returned. */
+/* Returns the first index whose prefix sum is greater than `mark`, by binary
+ * search. `mark` is below the last sum. An index of weight 0 is never returned.
+ */
 static int64_t find_above(const double *sums, int64_t count, double mark)
 {
     int64_t low = 0, high = count - 1;
@@ -66,7 +67,7 @@ void tn__order_draw_weighted(int64_t *order, int64_t count, const double *sums,
 {
     for (int64_t i = 0; i < count; i++) {
         /* part has 53 random bits, which fit a double exactly. It is below 1,
-         * so the mark is below the last sum. */
+         * so part * (the last sum) is below the last sum. */
         double part = (double)(bits(i, seed, epoch, 0) >> 11) * 0x1p-53;
         order[i] = find_above(sums, bound, part * sums[bound - 1]);
     }

@@ -38,10 +38,10 @@ void tn__order_draw_distinct(int64_t *order, int64_t count,
 typedef struct tn__order_length {
     int64_t length, at, sample; /* at: position before sorting */
 } tn__order_length;
-/* Sorts each run of `run` samples of order[0, count) by descending length;
+/* Sorts each `run` consecutive samples of order[0, count) by descending length;
  * samples of equal length keep their order. space has `run` elements. If mix is
- * true, units of `unit` samples (batches) are shuffled afterwards; an
- * incomplete unit at the end stays there. */
+ * true, batches of `unit` samples are shuffled afterwards; an incomplete batch
+ * at the end stays there. */
 void tn__order_bucket(int64_t *order, int64_t count, const int64_t *lengths,
                       int64_t run, int64_t unit, bool mix,
                       tn__order_length *space, uint64_t seed, uint64_t epoch);

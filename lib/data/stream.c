@@ -17,7 +17,8 @@ struct tn__stream {
 
     tn__lock lock; /* guards the fields below, and the calls of type */
     pthread_cond_t turned;
-    uint64_t loop; /* number of the current loop; earlier ones get no samples */
+    uint64_t loop; /* number of the current loop over the data; workers of
+                    * earlier loops get no samples */
     int64_t turn;  /* number of the batch whose samples are read next */
     int64_t drawn; /* samples read in this epoch, for all replicas */
     int64_t taken; /* samples read for this replica */

@@ -16,10 +16,10 @@
 
 struct tn_text {
     tn__object object;
-    bool bytes;         /* units are bytes, not characters */
+    bool bytes;         /* an id stands for a byte, not a character */
     int32_t *id;        /* owned; ids of the text */
     int64_t count;
-    uint32_t *unit;     /* owned; unit of each id, ascending */
+    uint32_t *unit;     /* owned; the character or byte of each id, ascending */
     int unit_count;
 };
 
@@ -49,7 +49,7 @@ typedef struct source {
     const char *call, *argument, *name; /* "text_load", "path", "a.txt: " */
 } source;
 
-/* Stores the units of data in text->id. */
+/* Stores the characters (or bytes) of data in text->id. */
 static tn_status read_units(tn_text *text, const unsigned char *data,
                             size_t count, const source *from)
 {
@@ -68,8 +68,8 @@ static tn_status read_units(tn_text *text, const unsigned char *data,
     return TN_OK;
 }
 
-/* Makes the vocabulary from the units in text->id, then replaces the units by
- * ids. */
+/* Makes the vocabulary of the characters (or bytes) in text->id, then replaces
+ * them by their ids. */
 static tn_status number_units(tn_text *text)
 {
     int32_t *id_of = tn__calloc(TN__UNICODE_COUNT, sizeof *id_of);

@@ -23,7 +23,7 @@ typedef struct slot {
     void *memory[TN_MAX_FIELDS];     /* owned; host memory */
     uint64_t room[TN_MAX_FIELDS];    /* size of memory[f] in bytes */
     tn_event *arrived, *released;    /* owned */
-    bool used; /* a batch has been sent through this slot */
+    bool used; /* a batch has been copied by way of this slot */
 } slot;
 
 struct tn__upload {

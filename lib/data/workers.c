@@ -59,7 +59,7 @@ static void fill_slot(tn__team *team, int64_t k, slot *s)
 {
     tn_scope *scope = tn_scope_open();
     /* make is called even if no scope could be opened. It then fails, because
-     * an error is pending, and tells a stream not to wait for this batch. */
+     * an error is pending, and lets a stream go on without this batch. */
     s->count = team->make(team->context, k, s->field);
     for (int f = 0; f < s->count; f++)
         tn_keep(s->field[f]);
@@ -171,8 +171,8 @@ int tn__team_take(tn__team *team, tn_tensor **fields)
     tn__lock_give(&team->lock);
 
     if (count < 0) {
-        error.facts.running = NULL; /* it names the worker's call, which has
-                                       ended */
+        error.facts.running = NULL; /* the field points to the worker's call,
+                                     * which has ended */
         tn__error_put(&error);
         return error.code;
     }

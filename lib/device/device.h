@@ -49,8 +49,8 @@ struct tn_device {
                                         * tn_quantised_product_extension */
 };
 
-/* Most devices that can be open at the same time. tn_device.id is less than
- * this. */
+/* Largest number of devices that can be open at the same time. tn_device.id is
+ * less than this. */
 #define TN__MAX_DEVICES 64
 
 /* ---- dtypes ------------------------------------------------------------ */

@@ -31,8 +31,8 @@ tn_status tn__host_run_begin(const char *what)
         const char *text = tn__env("TENON_HOST_OPS");
         said = text && strcmp(text, "error") == 0 ? REFUSED : ALLOWED;
         if (text && said == ALLOWED && strcmp(text, "allow") != 0)
-            tn__log(1, "TENON_HOST_OPS=%s is neither allow nor error: allow",
-                    text);
+            tn__log(1, "TENON_HOST_OPS=%s is neither allow nor error; allow is "
+                    "used", text);
         atomic_store(&host_ops, said);
     }
     if (said == REFUSED)

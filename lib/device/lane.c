@@ -26,9 +26,11 @@ typedef struct timed_work {
 } timed_work;
 
 struct tn__lane {
-    tn__lane *next; /* next in the list of the lanes of all devices */
+    tn__lane *next; /* next in the list of the lanes (rows of the trace) of all
+                     * devices */
     tn_device *device;
-    uint64_t trace; /* number of the trace in which work was last recorded */
+    uint64_t trace; /* number of the trace in which work of the device was last
+                     * recorded */
     bool refuses; /* true if the device has no timed events, or an event failed
                    * in that trace */
     bool begun;   /* true if the event before work[count] was recorded */
@@ -38,8 +40,9 @@ struct tn__lane {
     timed_work work[MAX_WORK];
 };
 
-static _Atomic(tn__lane *) lanes; /* list of all lanes; lanes are never freed,
-                                   * as devices are not */
+static _Atomic(tn__lane *) lanes; /* list of the lanes (rows of the trace) of
+                                   * all devices; never freed, as devices are
+                                   * not */
 
 void tn__lanes_each(void (*visit)(tn_device *device))
 {

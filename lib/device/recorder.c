@@ -86,7 +86,8 @@ static void command_append(tn__command *command)
     record->count++;
 }
 
-/* Finds the latest recorded random draw with this seed and call number. Returns
+/* Finds the latest recorded random draw with this seed and call number (`call`
+ * counts the random operators since the seed was set). Returns
  * its position in the record's list plus 1, or 0 if there is none. */
 static size_t draw_latest(int64_t seed, int64_t call)
 {

@@ -170,7 +170,8 @@ static tn_status fail_index(const char *what, const tn_fault *fault)
         what, fault->index, fault->extent);
 }
 
-/* Gives a launch or an attention the seed and call number of this replay. */
+/* Gives a launch or an attention the random generator's seed and counter for
+ * this replay, so that each replay draws new numbers. */
 static void draw_again(const tn__record *record, tn__command *command)
 {
     const struct tn__draw *draw = &record->draws[command->draw - 1];
@@ -206,7 +207,8 @@ static tn_status command_run(const tn__record *record, tn__command *command)
         return fail_index(command->what, &fault);
     if (status == TN_ERR_UNSUPPORTED)
         return tn__fail(TN_ERR_STATE, "graph_replay: %s was done by an "
-                        "extension of %s that is masked now", command->what,
+                        "extension of %s that is masked now: enable it with "
+                        "tn_device_mask, or record again", command->what,
                         device->name);
     return status;
 }

@@ -56,7 +56,7 @@ static double strided(const tn_strided *x, const int64_t *extent)
 
 /* ---- programs ------------------------------------------------------------ */
 
-/* Numbers of operations, instructions and multiplications. */
+/* Numbers of operations, instructions and multiplications of some work. */
 typedef struct work {
     double operations, instructions, multiplies;
 } work;

@@ -16,7 +16,7 @@
  * float8_e4m3, to NaN. */
 static const struct {
     tn_dtype dtype;
-    int64_t least, most; /* both are 0 for floats */
+    int64_t least, most; /* least and most are 0 for floats */
     double overflow;
 } range[] = {
     {TN_I64, INT64_MIN, INT64_MAX, 0}, {TN_I32, INT32_MIN, INT32_MAX, 0},

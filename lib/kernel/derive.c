@@ -40,9 +40,10 @@ typedef struct derivation {
                        * in the gradient */
     uint32_t *cotangent;
     bool second_order; /* true if `kernel` is itself a gradient */
-    uint32_t *mask; /* If second_order is set, mask[i] is the number of a bool
-                     * value: the elements where the cotangent of value i
-                     * counts. TN_NONE if all count. */
+    /* If second_order is set, mask[i] is the number of a bool value: true for
+     * the elements in which the cotangent of value i (the gradient of the
+     * result with respect to it) is used. TN_NONE if it is used in all. */
+    uint32_t *mask;
 } derivation;
 
 static bool begin(derivation *d, const tn__kernel *kernel, int wrt)
@@ -238,8 +239,8 @@ static bool copy_forward(derivation *d)
 
 /* ---- propagating cotangents ---------------------------------------------- */
 
-/* Returns `part` with 0 where the mask is false. `part` is a value that is
- * going to be added to a cotangent. */
+/* Returns `part` with 0 where the mask is false. `part` is a term that is going
+ * to be added to a gradient. */
 static uint32_t apply_mask(derivation *d, uint32_t part, uint32_t mask)
 {
     if (mask == TN_NONE)
@@ -249,8 +250,9 @@ static uint32_t apply_mask(derivation *d, uint32_t part, uint32_t mask)
                       tn__ssa_const(&d->ssa, dtype, 0));
 }
 
-/* Adds `part` to the cotangent of value v. If v has one value per row and
- * `part` one per element, `part` is summed over the row. */
+/* Adds `part` to the cotangent of value v (the gradient of the result with
+ * respect to it). If v has one value per row and `part` one per element, `part`
+ * is summed over the row. */
 static void accumulate(derivation *d, uint32_t v, uint32_t part, uint32_t mask,
                        bool from_elem)
 {
@@ -298,7 +300,7 @@ static uint32_t bool_op(derivation *d, int op, uint32_t a, uint32_t b)
 }
 
 /* For the gradient of a gradient: returns what a SELECT, ABS, MIN or MAX adds
- * to the cotangent of its operand k, where g is the cotangent of its result.
+ * to the gradient of its operand k, where g is the gradient of its result.
  * Restricts *mask to the elements for which operand k is selected. */
 static uint32_t select_cotangent(derivation *d, const tn_kernel_ins *ins, int k,
                                  const uint32_t a[3], uint32_t g,
@@ -335,7 +337,7 @@ static bool is_selecting(const derivation *d, const tn_kernel_ins *ins)
                                ins->op == TN_K_MIN || ins->op == TN_K_MAX);
 }
 
-/* Propagates the cotangent of a / (1 + exp(z)) directly to z. */
+/* Propagates the gradient of a / (1 + exp(z)) directly to z. */
 static bool propagate_to_exponent(derivation *d, uint32_t i, uint32_t z,
                                   bool is_exp2)
 {
@@ -402,7 +404,8 @@ static bool propagate_all(derivation *d)
     return !d->ssa.failed;
 }
 
-/* Returns the cotangent of input `wrt`; TN_NONE if it is zero everywhere. */
+/* Returns the gradient with respect to input `wrt`; TN_NONE if it is zero
+ * everywhere. */
 static uint32_t input_cotangent(derivation *d)
 {
     for (uint32_t i = 0; i < d->kernel->ins_count; i++)

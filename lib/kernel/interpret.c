@@ -139,8 +139,8 @@ typedef struct run {
     const tn_launch *launch;
     void *const *memory;
     frame main;
-    frame *fn;      /* one frame for each function is enough, since functions do
-                     * not recurse */
+    frame *fn;      /* the values of each function's body. One frame for each
+                     * function is enough, since functions do not recurse */
     tn__reduction
         /* state of each reduction; for instruction i it is
          * reduction[reduction_of[i]] */

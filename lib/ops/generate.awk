@@ -146,7 +146,7 @@ FNR == 1 { finish_line() }
     line_number = FNR
 }
 
-# ---- one row ---------------------------------------------------------------
+# ---- one operator -----------------------------------------------------------
 
 function parse_argument(i, s,    at)
 {
@@ -483,8 +483,8 @@ function option_note(k,    value)
     return value (option_comment[k] == "" ? "" : "; " option_comment[k])
 }
 
-# Returns the declaration of a row's option struct, for C and for C++, with its
-# defaults.
+# Returns the declaration of an operator's option struct, for C and for C++,
+# with its defaults.
 function options_struct(    i, k, text, type)
 {
     option_count = 0
@@ -831,7 +831,7 @@ function describe(i,    text)
     return text
 }
 
-# ---- emitting one row ----------------------------------------------------------
+# ---- emitting one operator ---------------------------------------------------
 
 function emit_row(    i, k, both, choice, sig, role, extra, text, n, parts, \
                       rows, keepdim, tensor_count, leading, sort_name, run, \
@@ -994,7 +994,7 @@ function emit_row(    i, k, both, choice, sig, role, extra, text, n, parts, \
     for (i = 1; i <= n; i++)
         if (!(parts[i] in own)) {
             own[parts[i]] = 1
-            # the row itself comes first for its own name
+            # under its own C name, an operator comes before others
             names[++name_count] = parts[i] " " \
                 sprintf("%d%05d", parts[i] != name, id)
         }

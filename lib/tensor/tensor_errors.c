@@ -97,7 +97,8 @@ void tn_error_rename(const char *from, const char *call, const char *argument)
     if (!facts || (facts->op && strcmp(facts->op, from) != 0))
         return;
     tn__error_attribute(call);
-    if (facts->op || argument) /* an error without these details gets none */
+    /* an error that names neither operator nor argument stays so */
+    if (facts->op || argument)
         facts->called = facts->op = call;
     if (argument)
         facts->argument = argument;

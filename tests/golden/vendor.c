@@ -1,4 +1,5 @@
-/* vendor.c: counts calls of a device's own sums; see vendor.h. */
+/* vendor.c: counts the matrix products, convolutions and attentions that a
+ * device computes (vendor.h). */
 #include "vendor.h"
 
 #include <device/device.h>

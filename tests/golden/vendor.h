@@ -6,7 +6,7 @@
 
 #include <tenon/device.h>
 
-extern long vendor_sums; /* calls since it was set to 0 */
+extern long vendor_sums; /* number of these calls; a test sets it to 0 */
 
 void vendor_watch(tn_device *device);
 void vendor_leave(void);

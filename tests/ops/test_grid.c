@@ -66,8 +66,8 @@ static void check_affine_grid(void)
           "affine_grid of a volume");
     refused(tn_affine_grid(theta, tn_dims(2, 1, 2, 3)), TN_ERR_SHAPE,
             "affine_grid: theta (1, 2, 3) of float32 for size (2, 1, 2, 3); "
-            "floating (N, 2, 3) for (N, C, H, W), (N, 3, 4) for (N, C, D, H, "
-            "W)");
+            "expected floating (N, 2, 3) for (N, C, H, W), or (N, 3, 4) for "
+            "(N, C, D, H, W)");
 }
 
 static void check_grid_sample(void)
@@ -160,9 +160,9 @@ static void check_index(void)
     gives(tn_index(x, &mask, 1, .dims = tn_dims(1)), tn_dims(2, 3),
           NUMBERS(9, 10, 11, 21, 22, 23), "x[:, mask]");
     refused(tn_index(x, both, 2, .dims = tn_dims(2, 0)), TN_ERR_ARGUMENT,
-            "index: indices[1], (3, 1) of int64, on dim 0 of an input with 3; "
-            "each stands behind the one before it, a bool one on as many as it "
-            "has");
+            "index: indices[1] (3, 1) of int64 cannot index dimension 0 of "
+            "input, which has 3; expected ascending dimensions, where a bool "
+            "tensor indexes as many as it has");
     refused(tn_index(x, both, 2, .dims = tn_dims(1)), TN_ERR_ARGUMENT,
             "index: dims has 1 numbers and indices 2 tensors; expected one "
             "number for each tensor");

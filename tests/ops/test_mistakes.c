@@ -256,7 +256,7 @@ static void check_dtypes(void)
             "matmul: dtypes differ: input is float32, other is float64; "
             "convert one with tn_to_dtype");
     refused(tn_mean(i), TN_ERR_DTYPE,
-            "mean: of int64; give a floating .dtype or convert input with "
+            "mean: input is int64; give a floating .dtype or convert it with "
             "tn_to_dtype");
     refused(tn_gelu(i), TN_ERR_DTYPE,
             "gelu: input is int64; it takes floating tensors: convert it with "
@@ -269,8 +269,8 @@ static void check_dtypes(void)
     refused(tn_zeros(tn_dims(2), .dtype = 99), TN_ERR_DTYPE,
             "zeros: dtype: 99 is not a dtype");
     refused(tn_pow_scalar(i, -1), TN_ERR_ARGUMENT,
-            "pow: whole numbers to the power -1; convert input to a floating "
-            "dtype with tn_to_dtype");
+            "pow: exponent -1 is negative and input has whole numbers; convert "
+            "input to a floating dtype with tn_to_dtype");
     tn_tensor *truth = tn_gt_scalar(v, 1);
     refused(tn_sub(truth, truth), TN_ERR_DTYPE,
             "sub: input is bool, other is bool: '-' is not defined for bool; "

@@ -69,8 +69,8 @@ int main(void)
             "expected one shape");
     tn_tensor *place = tn_zeros(tn_dims(1, 2, 6), .dtype = TN_I64);
     refused(tn_max_unpool1d(seq, place, tn_dims(2), .output_sizes = tn_dims(10)),
-            TN_ERR_SHAPE, "max_unpool1d: output_size 10; what is pooled to 6 "
-            "by kernel_size 2, stride 2 and padding 0 had from 11 to 13");
+            TN_ERR_SHAPE, "max_unpool1d: output_size is 10; sizes from 11 to "
+            "13 are pooled to 6 by kernel_size 2, stride 2 and padding 0");
     refused(tn_max_unpool1d(seq, place, tn_dims(2),
                             .output_sizes = tn_dims(1, 2)),
             TN_ERR_ARGUMENT,
@@ -85,9 +85,9 @@ int main(void)
     refused(tn_max_unpool2d(img, tn_zeros_like(img, .dtype = TN_I64),
                             tn_dims(2),
                             .output_sizes = tn_dims(INT64_MAX, INT64_MAX)),
-            TN_ERR_SHAPE, "max_unpool2d: output_size 9223372036854775807; "
-            "what is pooled to 4 by kernel_size 2, stride 2 and padding 0 had "
-            "from 7 to 9");
+            TN_ERR_SHAPE, "max_unpool2d: output_size is 9223372036854775807; "
+            "sizes from 7 to 9 are pooled to 4 by kernel_size 2, stride 2 and "
+            "padding 0");
     refused(tn_interpolate(seq, TN_SCALAR), TN_ERR_ARGUMENT,
             "interpolate: neither size nor scale_factor is given: give one of "
             "them");

@@ -33,8 +33,10 @@ enum {
      * three instructions, PTX_MORE, have the vectors A, B and C. kind: BF16 */
     PTX_MMA,
     PTX_MORE,
-    PTX_LDMATRIX, /* x4: loads a vector from [a + imm]; kind: transposed */
-    PTX_SHUFFLE,  /* bfly: d = b of the lane with the number (own ^ imm) */
+    PTX_LDMATRIX, /* ldmatrix.x4: loads 4 registers from [a + imm]; kind: the
+                     matrices are transposed */
+    PTX_SHUFFLE,  /* shfl.bfly: d = b of the thread whose number in the warp is
+                     (own number ^ imm) */
     /* cp.async: copies from [b] to shared [a], completed at PTX_WAIT. Slot c is
      * the number of bytes that are copied; the rest is zeroed. */
     PTX_COPY,
@@ -79,8 +81,9 @@ struct ptx_kernel {
     size_t parameter_count, parameter_bytes;
     size_t offset[PTX_MOST_PARAMETERS], bytes[PTX_MOST_PARAMETERS];
     size_t shared_bytes, local_bytes;
-    unsigned shared_shift; /* 2 if shared memory is accessed only in 4-byte
-                            * words, so that accesses are tracked by word */
+    unsigned shared_shift; /* log2 of the bytes of a granule, the unit in which
+                            * accesses to shared memory are tracked: 2 if all
+                            * accesses are of 4-byte words, else 0 */
     unsigned most_threads; /* the value of .maxntid */
     bool copies;           /* the kernel has a cp.async */
     ptx_ins *ins; /* owned array */

@@ -113,7 +113,8 @@ typedef struct sim_work {
     tn_cu_result (*run)(struct sim_work *work, const sim_actor *actor);
     void (*release)(struct sim_work *work); /* may be NULL */
     void *owned;                            /* malloc'ed memory, or NULL */
-    const void *uses; /* a module that must not be unloaded before */
+    const void *uses; /* a module that must not be unloaded before the work is
+                       * done */
     int kind;         /* for copies: which addresses are host memory */
     sim_clock given;  /* work that the host knew to be done when it submitted
                        * this */

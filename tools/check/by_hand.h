@@ -36,8 +36,8 @@ typedef struct by_hand_how {
 } by_hand_how;
 
 typedef struct by_hand {
-    const tn_plugin *plugin; /* the plugin's table without the masked slots; not
-                                owned */
+    const tn_plugin *plugin; /* the plugin's table without the functions that
+                                by_hand_how.mask names; not owned */
     tn_plugin_device *device;
     tn_queue *queue;
     tn_device_info info;

@@ -18,11 +18,11 @@
 typedef struct check {
     int level;
     char name[48];
-    const char *rule; /* the rule of <tenon/plugin.h> that it checks, as text
-                         for the report */
+    const char *rule; /* the rule of <tenon/plugin.h> that the check tests, as
+                       * text for the report */
     void (*body)(int argument);
     int argument;
-    bool is_vital; /* if it fails, no other check is meaningful */
+    bool is_vital; /* if this check fails, no other check is meaningful */
 } check;
 
 /* ---- check_options.c: the command line ---------------------------------------- */
@@ -105,9 +105,9 @@ bool open_device(by_hand *h);
 enum { MAX_CHECKS = 128 };
 int level0_checks(check *list, int count);
 int level1_checks(check *list, int count);
-int event_checks(check *list, int count); /* they belong to level 1 */
-int launch_checks(check *list, int count); /* they belong to level 2 */
-int unknown_checks(check *list, int count); /* they belong to level 2 */
+int event_checks(check *list, int count);   /* of level 1 */
+int launch_checks(check *list, int count);  /* of level 2 */
+int unknown_checks(check *list, int count); /* of level 2 */
 int level2_checks(check *list, int count);
 int check_add(check *list, int count, int level, const char *name,
               const char *rule, void (*body)(int argument), int argument);

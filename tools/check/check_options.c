@@ -35,8 +35,8 @@ static int complain(const char *what, const char *value)
     return 2;
 }
 
-/* Parses text as an integer within [least, most]. Returns false if it is
- * none. */
+/* Parses text as an integer within [least, most]. Returns false if text is not
+ * such an integer. */
 static bool number(const char *text, int64_t least, int64_t most, int64_t *out)
 {
     char *end;

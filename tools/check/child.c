@@ -115,7 +115,7 @@ bool expect_device(const tn_device_info *info)
            info->storage_types, info->register_types);
     expect(!((info->storage_types | info->register_types) >> TN_DTYPE_END) &&
                !((info->storage_types | info->register_types) & 1),
-           "device_info: types that there are not: storage_types 0x%x, "
+           "device_info: unknown dtypes: storage_types 0x%x, "
            "register_types 0x%x",
            info->storage_types, info->register_types);
     for (tn_dtype dtype = 1; dtype < TN_DTYPE_END; dtype++)
@@ -178,8 +178,7 @@ static _Noreturn void be_child(const check *c, int output)
     origin_watch();
     c->body(c->argument);
     shared->interpreted = by_hand_interpreted();
-    fflush(NULL); /* what the plugin printed may still be in a buffer of
-                     stdio */
+    fflush(NULL); /* the plugin's output may still be in a buffer of stdio */
     shared->ended = true;
     exit(0); /* not _exit, so that the plugin's atexit handlers run */
 }

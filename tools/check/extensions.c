@@ -228,7 +228,8 @@ static operand left, right, around, scales[2];
 static void lay_out_new(operand *o, tn_dtype dtype, uint32_t ndim,
                         const int64_t *extent)
 {
-    const int64_t more = 16 - 3; /* elements before the first one */
+    const int64_t more = 16 - 3; /* elements in memory before the operand's
+                                  * first element */
     operand_init_dense(o, dtype, ndim, extent);
     o->view.offset += more;
     o->bytes += (size_t)more * random_dtype_bytes(dtype);

@@ -234,8 +234,8 @@ FLAT(sort, tn_sort_args)
 /* A built program. The plugin may read the struct that it was built from until
  * program_free. */
 typedef struct built {
-    tn_built *real;            /* what the plugin returned */
-    const tn_program *program; /* what it was built from */
+    tn_built *real;            /* the built program that the plugin returned */
+    const tn_program *program; /* the program that the plugin built */
     place *place; /* place of the copy of program that was passed to the plugin;
                      NULL if no place was free, so that no copy was made */
 } built;

@@ -234,7 +234,7 @@ static void state(int argument)
     trying("what loading leaves");
     expect(process_same(&before, &now, why, sizeof why), "%s", why);
     if (h.plugin->device_count(&count) != TN_OK)
-        return; /* another check reports this failure */
+        return; /* the check of device_count reports this failure */
     trying("the process after device_info");
     for (uint32_t i = 0; i < count; i++) {
         tn_device_info info = {.size = sizeof info};

@@ -199,7 +199,7 @@ static void rounding(int argument)
     by_hand_close(&h);
 }
 
-/* ---- random ones -------------------------------------------------------- */
+/* ---- random programs ---------------------------------------------------- */
 
 static void random_programs(int argument)
 {

@@ -79,7 +79,7 @@ static void set_strides(random_case *c, uint32_t k, const uint32_t *order,
     for (uint32_t i = ndim; i-- > 0;) {
         uint32_t d = order[i];
         if (c->operand[k].level == TN_LEVEL_ROW && d >= outer)
-            continue; /* its stride stays 0 */
+            continue; /* one element for a row: this stride stays 0 */
         c->stride[k][d] = flips >> d & 1 ? -step : step;
         step *= c->extent[d] ? c->extent[d] : 1;
     }

@@ -22,8 +22,8 @@ enum { VENDORS = 8 };
 typedef struct deeds {
     char file[64];
     int threads;
-    char variables[128]; /* names of the variables that it changed, separated
-                            by ", " */
+    char variables[128]; /* names of the environment variables that this library
+                          * changed, separated by ", " */
 } deeds;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -84,7 +84,7 @@ static __attribute__((noinline)) const char *vendor(void)
     return NULL;
 }
 
-/* ---- noting it ---------------------------------------------------------- */
+/* ---- recording what a library does -------------------------------------- */
 
 /* Returns the entry of a library, and adds one if there is none. The caller
  * holds the lock. If there are too many libraries, the last entry stands for

@@ -25,7 +25,8 @@ int process_threads(void)
     DIR *tasks = opendir("/proc/self/task");
     int count = 0;
     if (!tasks)
-        return 0; /* if it cannot be read, the count never changes */
+        return 0; /* without this folder, the result is always 0, so no thread
+                   * seems new */
     while (readdir(tasks))
         count++;
     closedir(tasks);

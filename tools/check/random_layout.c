@@ -98,7 +98,7 @@ static void generate_strides(random_source *r, random_case *c, uint32_t k)
     for (uint32_t i = 0; i < ndim; i++) {
         uint32_t d = order[i];
         if (operand->level == TN_LEVEL_ROW && d >= outer)
-            continue; /* its stride stays 0 */
+            continue; /* one element for a row: this stride stays 0 */
         int64_t stride = overlaps ? random_between(r, -2, 2) : step;
         if (drops && random_chance(r, 50))
             stride = 0;
@@ -197,7 +197,8 @@ static void share_memory(random_source *r, random_case *c, uint32_t out)
                         random_dtype_bytes(c->operand[out].dtype) &&
                     c->home[k] == k;
         for (uint32_t i = k + 1; i < out; i++)
-            fits = fits && c->home[i] != k; /* no other output shares it */
+            fits = fits && c->home[i] != k; /* no other output shares this
+                                             * input's memory */
         if (!fits || !random_chance(r, 40))
             continue;
         /* Both use the output's layout, because an output's elements do not

@@ -102,12 +102,13 @@ static uint32_t emit_const_i64(builder *b, int64_t value)
     return number;
 }
 
-/* Returns whether the current part may use value n. */
+/* Returns whether the next instruction may use value n. b->level says whether it
+ * runs once, for each row or for each element. */
 static bool is_ready(const builder *b, uint32_t n)
 {
     if (b->ins[n].level > b->level)
         return false;
-    /* The element part of a stage runs before its row values are computed. */
+    /* A stage first computes its values of elements, then those of rows. */
     return b->is_fn || b->level != TN_LEVEL_ELEM ||
            b->ins[n].level != TN_LEVEL_ROW || b->stage_of[n] != b->stage;
 }

@@ -29,7 +29,8 @@ enum {
 typedef struct attention {
     const tn_attention_args *args;
     const tn_cpu_routines *routines;
-    int64_t parts; /* number of forward tasks of one head */
+    int64_t parts; /* number of tasks that compute the queries of one head
+                    * forward */
     atomic_int failed;
 } attention;
 
@@ -228,7 +229,7 @@ typedef struct workspace {
     float *keys, *values; /* transposed keys and values of the head */
     /* scores[QUERIES][KEYS], and their gradient flow[QUERIES][KEYS] */
     float *scores, *flow;
-    /* a contiguous copy of a block of g, the gradient of out */
+    /* a contiguous copy of a block of g, the gradient of the loss in `out` */
     float *g;
 } workspace;
 

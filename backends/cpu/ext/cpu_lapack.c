@@ -207,7 +207,8 @@ static tn_status fits(tn_plugin_device *device)
 {
     return device->routines->lapack[CPU_F32]
                ? TN_OK
-               : declined("the instruction set generic has no loops for it");
+               : declined("the instruction set generic has no loops for "
+                          "matrices");
 }
 
 static tn_status takes(tn_plugin_device *device, const tn_lapack_args *args)

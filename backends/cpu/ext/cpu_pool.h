@@ -14,7 +14,7 @@ enum {
 typedef struct pooling {
     const tn_pool_args *args;
     const tn_cpu_pool_routines *routines;
-    const tn_cpu_conv_routines *more; /* pooling uses its add_to */
+    const tn_cpu_conv_routines *more; /* pooling uses more->add_to */
     const tn_cpu_routines *all;
     int64_t bytes;
     unsigned type; /* CPU_F32 or CPU_F64 */
@@ -66,8 +66,8 @@ void tn__cpu_pool_find_places(const pooling *p);
  * (cpu_pool_mean.c). They return false if out of memory. */
 bool tn__cpu_pool_mean(const pooling *p, int64_t plane);
 bool tn__cpu_pool_mean_backward(const pooling *p, int64_t plane);
-/* Returns how many of the TN_LANES partial sums receive an element of a window,
- * in plugin.h's order of summation. */
+/* Returns how many partial sums receive an element of a window. Reductions add
+ * element k to partial sum k % TN_LANES (see plugin.h). */
 int64_t tn__cpu_pool_lane_count(const tn_pool_args *args);
 
 /* Returns the address of a plane. A view has any strides for n, c and h, and

@@ -6,8 +6,9 @@
 /* least number of windows in a row for max_windows() */
 enum { MIN_WINDOWS = 4 };
 
-/* Returns the coordinate along axis a of the first element of window i that is
- * within the image. */
+/* Padding may put the first elements of a window outside the image. Returns the
+ * coordinate along axis a of the first element of window i that is within the
+ * image. */
 static int64_t first_inside(const tn_pool_args *args, int a, int64_t i)
 {
     int64_t at = i * args->stride[a] - args->pad[a], d = args->dilation[a];
@@ -27,7 +28,7 @@ void tn__cpu_pool_find_places(const pooling *p)
         p->first[j] = (int32_t)first_inside(args, 1, j);
 }
 
-/* Scratch memory for a band. */
+/* Scratch memory for a band (a few rows of the output). */
 typedef struct max_work {
     char *element; /* one element of each window of the band */
     int32_t *at;   /* at[window]: the index of the maximum */

@@ -19,10 +19,11 @@ static void fold_lanes(const pooling *p, char *lane, int64_t lanes,
     }
 }
 
-/* Returns whether windows are adjacent and their width divides TN_LANES. Each
- * row of the image can then be added to the lanes from left to right, without
- * strides: it has the elements for `width` consecutive lanes of each window.
- * The row TN_LANES / width further down has elements for the same lanes. */
+/* Returns whether windows are adjacent and their width divides TN_LANES, the
+ * number of partial sums (lanes) of a window. One row of a window then belongs
+ * to `width` consecutive lanes, so a row of the image is added to these lanes
+ * of all windows as it is, without strides. Row k + TN_LANES / width of a
+ * window belongs to the same lanes as row k. */
 static bool by_lines(const tn_pool_args *args)
 {
     int64_t width = args->kernel[1];
@@ -32,8 +33,8 @@ static bool by_lines(const tn_pool_args *args)
 }
 
 /* Returns whether windows are adjacent, one or two columns wide, all within the
- * image, and have at most TN_LANES elements. Each element of a window then has
- * its own lane. */
+ * image, and have at most TN_LANES elements. Each element of a window is then a
+ * partial sum (lane) of its own. */
 static bool by_narrow_windows(const tn_pool_args *args)
 {
     const int64_t *kernel = args->kernel, *windows = args->out_size;
@@ -49,7 +50,8 @@ int64_t tn__cpu_pool_lane_count(const tn_pool_args *args)
 }
 
 /* Adds the elements of the windows in rows [low, high) of the output to
- * lane[lane][window]. */
+ * lane[l][window], where l is the partial sum of plugin.h's order to which the
+ * element belongs. */
 static void sum_elements(const pooling *p, const char *in, char *lane,
                          int64_t low, int64_t high)
 {
@@ -79,9 +81,9 @@ static void sum_elements(const pooling *p, const char *in, char *lane,
 
 /* Sums the elements of the windows in rows [low, high) of the output to
  * lane[lane][window], if by_lines(). First adds row k of all windows to line[k
- * % lines], an array with `width` lanes of each window. Then adds these arrays
- * and transposes the result. Returns the number of lanes that remain. Rows of
- * the next plane are prefetched in between, because the hardware prefetcher
+ * % lines], which has `width` lanes of each window. Then adds up these arrays
+ * and transposes the result. Returns the number of lanes that remain. In
+ * between, prefetches rows of the next plane, because the hardware prefetcher
  * does not predict these accesses. */
 static int64_t sum_lines(const pooling *p, const char *in, char *line,
                          char *lane, int64_t low, int64_t high)
@@ -189,8 +191,8 @@ static void spread_disjoint(const pooling *p, const char *share, char *in)
     for (int64_t k = 0; k < args->kernel[0]; k++) {
         if (!tn__cpu_pool_windows_inside(args, 0, k, 0, windows[0], &y))
             continue;
-        /* In windows `first` and later, row k equals the row above it, which
-         * belongs to the same window. It is copied from there. */
+        /* From window `first` on, the row above belongs to the same windows and
+         * has the same values. It is copied. */
         int64_t first = k == 0 ? y.end : y.first;
         if (k > 0 && y.first * args->stride[0] + y.at == 0)
             first++;
@@ -245,8 +247,8 @@ bool tn__cpu_pool_mean_backward(const pooling *p, int64_t plane)
         share, windows[1], pool_plane(p, &args->out, plane, bytes),
         args->out.stride[2], windows[0], windows[1], p->count[0], p->count[1]);
     if (is_whole(args)) {
-        /* This variable has space for a float or a double. The share is added
-         * to 0, so that -0 becomes 0. */
+        /* The gradient of one element of the mean, `share`, is added to 0, so
+         * that -0 becomes 0. The variable has space for a float or a double. */
         double value = 0;
         p->more->add_to(&value, share, 1);
         p->all->fill[p->type](pool_plane(p, &args->in, plane, bytes),

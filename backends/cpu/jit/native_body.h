@@ -25,11 +25,14 @@
 
 enum {
     TN_CPU_NATIVE_OPERANDS = 24, /* maximum number of operands */
-    TN_CPU_NATIVE_RESULTS = 24,  /* maximum number of results and folds */
+    TN_CPU_NATIVE_RESULTS = 24,  /* maximum number of results and folds
+                                  * (reductions of a row) */
     TN_CPU_NATIVE_POINTERS = TN_CPU_NATIVE_OPERANDS + TN_CPU_NATIVE_RESULTS,
-    TN_CPU_NATIVE_COPIES = 4,  /* maximum number of copies */
+    TN_CPU_NATIVE_COPIES = 4,  /* maximum number of copies (rows or chunks that
+                                * the loop processes at the same time) */
     TN_CPU_NATIVE_FOLDS = 4,   /* maximum number of folds */
-    TN_CPU_NATIVE_NODES = 1024 /* maximum number of nodes of a body */
+    TN_CPU_NATIVE_NODES = 1024 /* maximum number of nodes (SSA instructions) of
+                                * a body */
 };
 
 /* A value of cpu_node.sub for MIN and MAX of floats. It selects the semantics
@@ -38,8 +41,8 @@ enum {
 enum { CPU_SECOND = 1 };
 
 typedef struct cpu_node {
-    /* The instruction, TN_K_.... A LOAD reads operand `number`. A CALL calls
-     * exp, the only supported function. */
+    /* The instruction, one of TN_K_... (plugin_kernel.h). A LOAD reads operand
+     * `number`. A CALL calls exp, the only supported function. */
     uint8_t op;
     /* Register types (CPU_F32 ...) of the value and of operand a. */
     uint8_t type, from;
@@ -51,8 +54,10 @@ typedef struct cpu_node {
     uint64_t bits; /* the value of a CONST node */
 } cpu_node;
 
-/* The argument of the code. The code runs `lines` iterations, and each
- * iteration processes `copies` rows of n elements. n and lines are at least 1.
+/* The argument of the generated code, which computes results and folds
+ * (reductions of a row) from operands. The code runs `lines` iterations, and
+ * each iteration processes `copies` rows of n elements. n and lines are at
+ * least 1.
  *
  * at[copy * w + i] points to the current row of operand i. The operands are
  * followed by the results, then by the folds, so w = operands + results +
@@ -82,16 +87,16 @@ typedef struct cpu_native_options {
     /* Bit i: result i is written by non-temporal stores. Its rows begin at
      * multiples of 64 bytes. */
     uint32_t streamed;
-    /* Number of copies: rows or chunks that the code processes at the same
+    /* Number of rows (or chunks of a row) that the code processes at the same
      * time. */
     uint8_t copies;
-    /* Whether the code computes the folds. It then does not store results that
-     * only folds read. */
+    /* Whether the code computes the folds (reductions of a row). It then does
+     * not store results that only folds read. */
     bool folds;
     /* Bit i: the code prefetches operand i. Bit operand_count + i: the code
      * prefetches result i. */
     uint64_t prefetch_operands;
-    int32_t ahead; /* how many bytes ahead it prefetches them */
+    int32_t ahead; /* distance of these prefetches, in bytes */
     /* whether the code prefetches the memory at cpu_native_call.prefetch */
     bool prefetch;
     /* whether the argument is an array of cpu_native_call; requires `folds` */
@@ -112,13 +117,15 @@ typedef struct cpu_native {
     uint32_t node_count;
     uint32_t operand_count, result_count, fold_count;
     uint32_t result[TN_CPU_NATIVE_RESULTS]; /* the node of each result */
-    /* folded[i]: whether only folds read result i. */
+    /* folded[i]: whether result i is only the input of folds. Code that
+     * computes the folds does not store it. */
     bool folded[TN_CPU_NATIVE_RESULTS];
-    /* the F32 node that each fold reduces */
+    /* fold[i]: the F32 node whose value row reduction i reduces */
     uint32_t fold[TN_CPU_NATIVE_FOLDS];
     uint8_t fold_kind[TN_CPU_NATIVE_FOLDS]; /* TN_REDUCE_SUM to TN_REDUCE_MIN */
     bool wide;                              /* values have 8 bytes, not 4 */
-    /* owned list; variants are only added */
+    /* linked list of all generated variants, owned; entries are added and never
+     * removed */
     _Atomic(cpu_native_variant *) variants;
 } cpu_native;
 
@@ -128,8 +135,8 @@ bool tn__cpu_native_available(void);
 /* Returns whether the JIT compiler supports an instruction whose result has
  * register type `type` and whose first operand has type `from`. */
 bool tn__cpu_native_supports(unsigned op, unsigned type, unsigned from);
-/* Returns the code of a body for these options, and generates it on first use.
- * Returns NULL if out of memory. */
+/* Returns the code of the loop `native` for these options, and generates it on
+ * first use. Returns NULL if out of memory. */
 cpu_native_run *tn__cpu_native_get(cpu_native *native,
                                    cpu_native_options options);
 void tn__cpu_native_release(cpu_native *native);

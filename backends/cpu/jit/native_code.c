@@ -16,7 +16,8 @@
 
 static uint8_t *pin_of(emitter *m, uint32_t copy, uint32_t node)
 {
-    /* A constant is the same in all copies. */
+    /* A constant has one register for all copies (rows or chunks that the loop
+     * processes at the same time). */
     uint32_t of = tn__jit_node_of(m, node)->op == TN_K_CONST ? 0 : copy;
     return &m->pin[of * m->native->node_count + node];
 }
@@ -65,9 +66,10 @@ static int32_t lanes_of(const emitter *m)
     return m->wide ? 8 : 16;
 }
 
-/* Generates the code of nodes, for the copy m->copy. With `ahead`, these are
- * the nodes that are computed before the loop. Otherwise they are the nodes in
- * the loop, for `turns` vectors. */
+/* Generates the code of nodes (SSA instructions). The loop processes several
+ * rows at the same time; this is the code for row number m->copy of them. If
+ * `ahead` is true, generates the nodes that are computed before the loop.
+ * Otherwise generates the nodes in the loop, for `turns` vectors. */
 static void make_nodes(emitter *m, bool ahead, uint32_t turns)
 {
     const cpu_native *n = m->native;
@@ -126,8 +128,9 @@ static void emit_operand_prefetches(emitter *m, uint32_t turns)
     m->disp = disp;
 }
 
-/* Generates the body of the loop: all nodes, folds and results for `turns`
- * vectors of each copy. The first vector begins at element INDEX + disp. */
+/* Generates the body of the loop. For each row that the loop processes at the
+ * same time, it computes `turns` vectors: all nodes, reductions and results.
+ * The first vector begins at element INDEX + disp. */
 static void make_body(emitter *m, bool tail, uint32_t turns, int32_t disp)
 {
     const cpu_native *n = m->native;
@@ -172,10 +175,10 @@ static void pin_exp(emitter *m, uint32_t left, uint32_t next)
     }
 }
 
-/* Reserves registers for the whole loop: first for nodes computed before the
- * loop, then for constants, then for operands with one value for each row.
- * Returns false if there are too few registers for the nodes computed before
- * the loop. */
+/* Reserves registers that keep their value during the whole loop (pins): first
+ * for nodes computed before the loop, then for constants, then for operands
+ * with one value for each row. Returns false if there are too few registers for
+ * the nodes computed before the loop. */
 static bool make_pins(emitter *m)
 {
     const cpu_native *n = m->native;
@@ -225,7 +228,8 @@ static void load_pins(emitter *m)
     }
 }
 
-/* Generates code that sets RCX = INDEX + lanes and compares RCX with COUNT. */
+/* Generates code that compares INDEX + lanes with COUNT, to find whether
+ * another full vector is left. RCX receives the sum. */
 static void make_compare(emitter *m, int32_t lanes)
 {
     enum { CMP = 0x39 };
@@ -364,7 +368,8 @@ static bool make_all(emitter *m, uint32_t unroll)
     tn__x86_add(x, RSP, 0);
     size_t frame = x->count;
     load_pointers(m);
-    tn__x86_byte(x, 0x4c); /* lea r11, [rip + pool] */
+    tn__x86_byte(x, 0x4c); /* lea r11, [rip + pool]: the address of the
+                            * constants */
     tn__x86_byte(x, 0x8d);
     tn__x86_byte(x, 0x1d);
     tn__x86_word(x, 0);
@@ -424,9 +429,9 @@ static bool place(const x86 *x, cpu_native_variant *variant)
     return true;
 }
 
-/* Generates the code with as many pinned registers as possible: halves their
- * number until no value is spilled to the stack. Returns false if that needs
- * fewer than `least` pinned registers. */
+/* Generates the code with as many pinned registers (held during the whole loop)
+ * as possible: halves their number until the other values need no stack.
+ * Returns false if that needs fewer than `least` pinned registers. */
 static bool make_code(emitter *m, uint32_t unroll, uint32_t least)
 {
     enum { PINS = 18 };

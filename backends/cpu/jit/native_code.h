@@ -66,24 +66,24 @@ typedef struct emitter {
     /* spill[node]: offset of the node's value on the stack, or NO_SPILL. */
     int32_t *spill;
     uint8_t *pin; /* pin[copy][node]: its pinned register, or NO_REGISTER */
-    bool *fixed;  /* fixed[node]: it has one value for a whole row */
-    /* turn[node]: 0 if the node computes the first vector of a pass, 1 if it
-     * computes the second. All are 0 if a pass computes one vector (turns ==
-     * 1). */
+    bool *fixed;  /* fixed[node]: the node has one value for a whole row */
+    /* The loop may compute two vectors at a time (turns is 2). turn[node] is 0
+     * if the node computes the first of them, 1 if it computes the second. All
+     * are 0 if turns is 1. */
     uint8_t *turn;
     uint64_t *pool; /* the constant pool, one constant per entry; owned */
     uint32_t pool_count, pool_room;
     rare_exp *rare; /* all computations of exp in the loop; owned */
     uint32_t rare_count, rare_room;
-    /* holder[r] is the node in vector register r. holder[VECTORS + k] is the
-     * node in mask register k. */
+    /* holder[r] is the node whose value is in vector register r, holder[VECTORS
+     * + k] the node in mask register k. */
     uint32_t holder[VECTORS + MASKS + 1];
     bool pinned[VECTORS];
     uint32_t at; /* the node whose code is being generated */
     uint32_t copy, pins, pointers;
-    /* Number of vectors that one pass over the nodes computes: 1 or 2. */
+    /* Number of vectors of each row that the loop computes at a time: 1 or 2 */
     uint32_t turns;
-    uint32_t results; /* number of results that the code stores per vector */
+    uint32_t results; /* number of results that the code stores */
     /* The current vector begins at element INDEX + disp. */
     int32_t disp;
     int32_t stack; /* bytes of stack for spilled values */
@@ -102,27 +102,27 @@ bool tn__jit_is_single(const emitter *m, uint32_t node);
 /* Returns whether instruction n reads `node`. */
 bool tn__jit_reads(const cpu_node *n, uint32_t node);
 
-/* per_copy() returns the number of pointers that cpu_native_call.at has for
- * each copy. argument() returns the memory operand of an instruction that reads
- * pointer `number` of a copy from cpu_native_call.at. */
+/* The loop may process several rows at the same time (copies). per_copy()
+ * returns how many entries of cpu_native_call.at belong to one of them.
+ * argument() returns the memory operand that is entry `number` of a row. */
 uint32_t tn__jit_per_copy(const emitter *m);
 x86_memory tn__jit_argument(const emitter *m, uint32_t copy, uint32_t number);
 /* Returns the register that holds a pointer. If the pointer has no register of
  * its own, loads it to SCRATCH_POINTER. */
 unsigned tn__jit_pointer(emitter *m, uint32_t copy, uint32_t number);
-/* These return a source operand of an instruction. block() is the current
- * vector of operand or result `number` in memory, constant() an entry of the
- * constant pool, single_of() the memory of a single value, and in() a
- * register. */
+/* Each returns a source operand for an instruction: block() the current vector
+ * of operand or result `number` in memory, constant() an entry of the constant
+ * pool, single_of() the memory of a value that is the same for a whole row,
+ * in() a register. */
 x86_source tn__jit_block(emitter *m, uint32_t number, unsigned type);
 x86_source tn__jit_constant(emitter *m, uint64_t bits);
 x86_source tn__jit_single_of(emitter *m, uint32_t node);
 x86_source tn__jit_in(unsigned reg);
 
-/* These return the encoding of an instruction with the given opcode: floats()
+/* Each returns the encoding of an instruction with the given opcode: floats()
  * of an instruction with the suffix PS or PD, packed() of one with the
- * mandatory prefix 66. They set EVEX.W if the values of the body have 8
- * bytes. */
+ * mandatory prefix 66. They set EVEX.W if the values of the body have 8 bytes.
+ */
 x86_op tn__jit_floats(const emitter *m, unsigned opcode);
 x86_op tn__jit_packed(const emitter *m, unsigned map, unsigned opcode);
 void tn__jit_emit(emitter *m, x86_op op, unsigned to, unsigned second,
@@ -146,8 +146,8 @@ void tn__jit_minmax(emitter *m, unsigned to, unsigned a, x86_source b,
 unsigned tn__jit_take(emitter *m, uint32_t node, const uint32_t keep[3]);
 /* need() returns a register with the node's value. If the value has no
  * register, need() allocates one and generates a load. source_of() returns the
- * memory of a single value that has no register. For any other node it returns
- * the register from need(). */
+ * memory of a value that is the same for a whole row and has no register. For
+ * any other node it returns the register from need(). */
 unsigned tn__jit_need(emitter *m, uint32_t node, const uint32_t keep[3]);
 x86_source tn__jit_source_of(emitter *m, uint32_t node, const uint32_t keep[3]);
 /* Frees a node's register if the node whose code is being generated is its last
@@ -156,21 +156,22 @@ void tn__jit_release(emitter *m, uint32_t node);
 
 /* ---- native_uses.c ------------------------------------------------------- */
 
-/* Finds the last reader of each node. No code is generated for nodes without
- * readers. */
+/* Finds the last reader of each node, from which registers are freed. Nodes
+ * without readers get no code. */
 void tn__jit_find_last(emitter *m);
 /* Returns whether the code stores a result. It does not store results that are
  * only reduced. */
 bool tn__jit_is_made(const emitter *m, uint32_t result);
-/* Finds the nodes that have one value for a whole row: single values and, if
- * m->hoists, instructions that read only such nodes. These instructions run
- * once for each row. Masks are never among these nodes. */
+/* Finds the nodes that have one value for a whole row: constants and operands
+ * with one value for the row, and, if m->hoists, instructions that read only
+ * such nodes. These instructions run once for each row. Masks are never among
+ * these nodes. */
 void tn__jit_find_fixed(emitter *m);
 /* Returns whether a node is computed once for each row, before the loop over
  * elements. */
 bool tn__jit_is_ahead(const emitter *m, uint32_t node);
 /* Returns whether the loop over elements needs the node's value: an instruction
- * in the loop reads it, or it is a result or a fold. */
+ * in the loop reads it, or it is a result or the input of a row reduction. */
 bool tn__jit_is_wanted(const emitter *m, uint32_t node);
 /* Builds a body (`both`) that computes two vectors of `one`. Each instruction
  * appears twice in succession, for the first and for the second vector, so that
@@ -181,16 +182,16 @@ void tn__jit_pair(emitter *m, cpu_native *both, const cpu_native *one,
 
 /* ---- native_fold.c ------------------------------------------------------- */
 
-/* begin_folds() generates the code that initialises all folds of a row,
- * make_fold() the code that adds a vector to one fold, and end_folds() the code
- * that combines the lanes and stores the results. */
+/* begin_folds() generates the code that initialises all reductions of a row,
+ * make_fold() the code that adds a vector to one reduction, and end_folds() the
+ * code that combines the lanes of each and stores the results. */
 void tn__jit_begin_folds(emitter *m);
 void tn__jit_make_fold(emitter *m, uint32_t fold, const uint32_t keep[3]);
 void tn__jit_end_folds(emitter *m);
 
 /* ---- native_nodes.c, native_exp.c ---------------------------------------- */
 
-/* Generates the code of node m->at. */
+/* Generates the instructions that compute node m->at. */
 void tn__jit_make_node(emitter *m);
 void tn__jit_make_exp(emitter *m, unsigned to, unsigned from);
 /* Returns constant i of exp, as the bits of a float. */

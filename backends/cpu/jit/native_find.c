@@ -31,8 +31,9 @@ static bool begin(native_finder *f)
     return true;
 }
 
-/* Returns whether machine code may support an operation. A function may still
- * turn out to have an unsupported instruction. */
+/* Returns whether machine code may support an operation. If the operation calls
+ * a function, join() decides, because an instruction of the function may have
+ * no support. */
 static bool is_known(const cpu_op *op)
 {
     return op->code == CPU_MATH ||
@@ -41,7 +42,8 @@ static bool is_known(const cpu_op *op)
 }
 
 /* Adds operation `number` to the current segment. Returns false if machine code
- * does not support it, or if it does not fit into the segment. */
+ * does not support it, or if the segment has reached its limits of nodes or
+ * operands, or computes in another width. */
 static bool join(native_finder *f, uint32_t number)
 {
     const cpu_op *op = &f->code->op[number];
@@ -171,9 +173,10 @@ static uint32_t work_of(const cpu_native *n)
     return work;
 }
 
-/* Finds the segment's folds (reductions) and its results (the values that
- * operations outside the segment read). Returns false if there are too many
- * results, or if the segment is not faster than routines. */
+/* Finds the row reductions that the segment computes (folds) and its results
+ * (the values that operations outside the segment read). Returns false if there
+ * are too many results, or if the segment would not be faster than one routine
+ * for each operation. */
 static bool find_results(native_finder *f)
 {
     cpu_segment *s = f->current;
@@ -207,8 +210,8 @@ static bool find_results(native_finder *f)
            is_stored_alone(f, f->code->op[f->joined[0]].out);
 }
 
-/* Ends the current segment: appends it to the new list of operations, followed
- * by the operations that run after it. */
+/* Ends the current segment: appends it to the new list of operations, and after
+ * it the operations that read its results. */
 static void end(native_finder *f)
 {
     cpu_code *code = f->code;
@@ -244,8 +247,8 @@ static void end(native_finder *f)
     f->current = NULL;
 }
 
-/* Sets *made if the operation reads a value that the current segment computes.
- * Sets *deferred if it reads a value that is computed after the segment. */
+/* Sets *made if the operation reads a value that the current segment computes,
+ * *deferred if it reads a value of an operation that runs after the segment. */
 static void classify_reads(const native_finder *f, const cpu_op *op, bool *made,
                            bool *deferred)
 {
@@ -281,7 +284,8 @@ static cpu_part find_part(native_finder *f, cpu_part part)
             f->waiting[f->waiting_count++] = i;
             if (op->out != TN_CPU_NONE)
                 f->deferred[op->out] = true;
-            if (op->where != TN_CPU_NONE) /* PAIR writes a second slot */
+            if (op->where != TN_CPU_NONE) /* PAIR computes two values and writes
+                                           * a second slot */
                 f->deferred[op->where] = true;
         } else {
             f->rebuilt[f->rebuilt_count++] = *op;
@@ -363,8 +367,8 @@ tn_status tn__cpu_find_native(const tn_program *program,
                        .program = program,
                        .exp = hash_of(routines, "exp_f32"),
                        .keep = keep};
-    /* The new list has at most as many operations as the old list, and one more
-     * segment for each reduction. */
+    /* The new list has no more operations than the old one, plus one segment
+     * for each reduction. */
     f.rebuilt = malloc((ops + code->reduce_count) * sizeof *f.rebuilt);
     f.maker = calloc(3 * slots + 2 * ops, sizeof *f.maker);
     f.deferred = calloc(slots, sizeof *f.deferred);

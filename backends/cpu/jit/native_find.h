@@ -13,10 +13,11 @@
 typedef struct native_finder {
     cpu_code *code;
     const tn_program *program;
-    cpu_op *rebuilt; /* the new list of operations, including segments */
+    cpu_op *rebuilt; /* the new list of operations, in which segments replace
+                      * the operations that they compute */
     uint32_t rebuilt_count;
-    /* maker[slot]: 1 + the index of the BROADCAST or FILL operation that writes
-     * the slot, or 0 if none does. */
+    /* A slot is the memory of one value. maker[slot] is 1 + the index of the
+     * BROADCAST or FILL operation that writes the slot, or 0 if none does. */
     uint32_t *maker;
     /* node[slot]: the index of the node that computes the slot's value. Valid
      * if segment[slot] is not 0. */
@@ -33,23 +34,24 @@ typedef struct native_finder {
     uint32_t *waiting, waiting_count;
     cpu_segment *current;
     size_t node_room;
-    /* Hash of the function exp_f32, for which the JIT compiler generates
-     * special code. 0 if there is no such function. */
+    /* Hash of the kernel language's function exp_f32, for which the JIT
+     * compiler generates special code. 0 if there is no such function. */
     uint64_t exp;
     uint8_t width; /* bytes of a value in the segment; 0 if not known yet */
-    bool keep;     /* true if blocks hold whole rows (plan "kept") */
+    bool keep;     /* true if a block holds whole rows, so that every value is
+                    * computed once */
     tn_status status;
 } native_finder;
 
 void tn__cpu_find_no_memory(native_finder *f);
-/* Returns whether a value of this type has the width of the current segment's
- * values. BOOL fits every width. The first other value sets the width of the
- * segment. */
+/* Returns whether a value of this register type has the same number of bytes as
+ * the other values of the current segment. BOOL fits every segment. The first
+ * value of another type sets the width of the segment. */
 bool tn__cpu_find_fits(native_finder *f, unsigned type);
 /* slot_node() returns the node of a slot's value, instruction_node() the node
  * of an instruction, and function_node() the node of a function's result. If
- * there is no such node yet, they add it. They return TN_NONE if machine code
- * does not support the operation, or if out of memory. */
+ * there is no such node (SSA instruction) yet, they add it. They return TN_NONE
+ * if machine code does not support the operation, or if out of memory. */
 uint32_t tn__cpu_find_slot_node(native_finder *f, unsigned type, uint32_t slot);
 uint32_t tn__cpu_find_instruction_node(native_finder *f, unsigned op,
                                        unsigned type, unsigned from,

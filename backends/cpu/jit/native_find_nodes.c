@@ -86,7 +86,8 @@ uint32_t tn__cpu_find_slot_node(native_finder *f, unsigned type, uint32_t slot)
     if (f->segment[slot] == code->segment_count + 1u)
         return f->node[slot];
     uint32_t narrow = slot;
-    if (f->maker[slot] > 0) /* a BROADCAST or FILL writes it */
+    if (f->maker[slot] > 0) /* a BROADCAST or FILL writes the slot, so its value
+                             * is a scalar */
         narrow = code->op[f->maker[slot] - 1].a;
     const cpu_slot *from = &code->slot[narrow];
     if (from->space == CPU_CONSTANT)

@@ -131,8 +131,8 @@ static uint64_t sign_bit(const emitter *m)
 }
 
 /* Returns whether the current node may overwrite the register of its operand a.
- * This requires that no later node reads a, and that b and c are other
- * nodes. */
+ * This requires that no later node reads a, and that a is not also operand b or
+ * c. */
 static bool ends(const emitter *m, uint32_t a, uint32_t b, uint32_t c)
 {
     return a != b && a != c && m->last[a] <= m->at &&
@@ -259,7 +259,8 @@ static void make_unary(emitter *m, const cpu_node *n)
         return;
     }
     tn__jit_release(m, n->a);
-    to = tn__jit_take(m, m->at, keep); /* may be the operand's register */
+    to = tn__jit_take(m, m->at, keep); /* may be the same register as the
+                                        * operand */
     if (n->op == TN_K_BITCAST)
         tn__jit_move(m, to, from);
     else if (n->op == TN_K_NEG && real)
@@ -268,7 +269,7 @@ static void make_unary(emitter *m, const cpu_node *n)
     else if (n->op == TN_K_ABS && real)
         tn__jit_emit(m, tn__jit_packed(m, 1, 0xdb), to, from,
                      tn__jit_constant(m, sign_bit(m) - 1), X86_NO_IMM);
-    else if (n->op == TN_K_NEG) { /* 0 - x = (x ^ -1) - (-1) */
+    else if (n->op == TN_K_NEG) { /* -x = ~x + 1 = (x ^ -1) - (-1) */
         x86_source ones =
             tn__jit_constant(m, m->wide ? UINT64_MAX : UINT32_MAX);
         tn__jit_emit(m, tn__jit_packed(m, 1, 0xef), to, from, ones, X86_NO_IMM);
@@ -327,7 +328,7 @@ static void make_logic(emitter *m, const cpu_node *n)
     case TN_K_LT:
         tn__x86_mask(&m->x, KANDN, to, a, b);
         break;
-    case TN_K_LE: /* not (b < a) */
+    case TN_K_LE: /* a <= b as not (b < a) */
         tn__x86_mask(&m->x, KANDN, to, b, a);
         tn__x86_mask(&m->x, KNOT, to, 0, to);
         break;

@@ -1,6 +1,6 @@
 /* native_registers.c: register allocation. A node's value is in memory, in a
- * register or on the stack. These functions move values from one of these to
- * another. */
+ * register or on the stack. The functions of this file move values between
+ * these places. */
 #include <stdlib.h>
 
 #include "native_code.h"
@@ -113,7 +113,8 @@ void tn__jit_move(emitter *m, unsigned to, unsigned from)
 
 void tn__jit_broadcast(emitter *m, unsigned to, x86_source source)
 {
-    source.is_broadcast = false; /* VBROADCASTSS needs no EVEX broadcast */
+    source.is_broadcast = false; /* VBROADCASTSS reads one element by itself, so
+                                  * it needs no EVEX broadcast */
     x86_form form = {0, X86_512, false, (uint8_t)(m->wide ? 8 : 4)};
     tn__x86_vector(&m->x, tn__jit_packed(m, 2, m->wide ? 0x19 : 0x18), form, to,
                    0, &source, X86_NO_IMM);
@@ -230,7 +231,7 @@ static void load_mask(emitter *m, unsigned to, const cpu_node *n)
     bool single = m->options->single >> n->number & 1;
     x86_form form = {m->tail ? TAIL : 0, X86_512, m->tail,
                      (uint8_t)(m->wide ? 8 : 16)};
-    if (single) { /* VPBROADCASTB to 16 bytes */
+    if (single) { /* VPBROADCASTB copies one byte to all 16 */
         from.memory.index = X86_NO_INDEX;
         from.memory.disp = 0;
         form = (x86_form){0, X86_128, false, 1};

@@ -14,9 +14,10 @@ bool tn__cpu_native_folds(const cpu_task *t)
     return !t->layout.columns && t->layout.by_rows;
 }
 
-/* Returns whether machine code can run a stage directly on subrows. It can if
- * it reads every operand from the operand's memory, writes each result directly
- * to its destination, and computes all reductions. */
+/* Returns whether machine code can run a stage directly on subrows (contiguous
+ * parts of a row). It can if every operand is read from the tensor's memory,
+ * every result is written to its destination, and the code computes all
+ * reductions. */
 static bool takes_subrows(const cpu_code *code, const cpu_stage *stage)
 {
     enum { OPERANDS = TN_CPU_CHUNKS_BYTES / (4 * COPIES * TN_CHUNK) };
@@ -128,9 +129,9 @@ static void join_lines(row_layout *l)
  * several stages only the first stage reads memory, and the others read caches.
  * Prefetches in the other stages keep the memory busy.
  *
- * Without non-temporal stores, only code of at least LONG instructions for each
- * vector prefetches. In shorter code the prefetches would cost more than they
- * save, for example in layer_norm. */
+ * Without non-temporal stores, code prefetches only if it has at least LONG
+ * instructions for each vector. In shorter code the prefetches would cost more
+ * than they save, for example in layer_norm. */
 static bool wants_prefetch(cpu_task *t, const cpu_segment *s)
 {
     enum { LONG = 16 };
@@ -172,8 +173,8 @@ static void run_lines(const runner *f)
     }
 }
 
-/* Returns a mask whose bit i is set if the code reads operand i in place,
- * without a copy, and the operand's rows are not all the same memory. */
+/* Returns a mask. Bit i is set if the code reads operand i from its tensor's
+ * memory and each row of the operand has its own memory. */
 static uint32_t streams_of(const cpu_segment *s, const row_layout *l)
 {
     uint32_t streams = 0;

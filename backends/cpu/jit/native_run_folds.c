@@ -22,7 +22,8 @@ void tn__cpu_native_fold_rows(const runner *f)
     for (int64_t line = 0, some; line < l->count; line += some) {
         int64_t copies = l->count - line >= COPIES ? COPIES : 1;
         some = some_lines(f->t, l, l->count - line) / copies;
-        cpu_native_call call; /* initialised only as far as needed */
+        cpu_native_call call; /* Left uninitialised, because clearing all of it
+                               * takes longer than a short row. */
         call.n = l->length;
         call.lines = some > 1 ? some : 1;
         some = call.lines * copies;
@@ -57,9 +58,9 @@ static void join_chunk(char *to, const char *line, int64_t next, int64_t bytes,
     }
 }
 
-/* Points copy j of a call (the j-th chunk that the call processes) at the n
- * elements of chunk `chunk` of a row. If the chunk spans subrows, first copies
- * its elements to contiguous memory. Returns 0.
+/* Points the operands of the j-th chunk that a call processes at chunk `chunk`
+ * (n elements) of a row. If the chunk spans several subrows, first copies its
+ * elements to contiguous memory. Returns 0.
  *
  * With `parts`, a chunk that spans two subrows is not copied if the first of
  * them ends at a vector boundary. The function then returns the number of the

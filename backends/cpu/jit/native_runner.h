@@ -8,11 +8,12 @@
 #include "native_run.h"
 
 enum { COPIES = TN_CPU_NATIVE_COPIES };
-enum { PIECE = 1024 }; /* elements processed between two prefetches */
+enum { PIECE = 1024 }; /* number of elements that are processed between two
+                        * prefetches */
 
-/* A block as `count` rows of `length` elements, for the machine code of a
- * segment. at[], next[] and bytes[] have one entry for each operand, followed
- * by one for each result. */
+/* A block as `count` rows of `length` elements, as the machine code of a
+ * segment (operations compiled together) processes it. at[], next[] and bytes[]
+ * have one entry for each operand, followed by one for each result. */
 typedef struct row_layout {
     char *at[TN_CPU_NATIVE_POINTERS];     /* address of the first row */
     int64_t next[TN_CPU_NATIVE_POINTERS]; /* stride of rows in bytes */
@@ -36,21 +37,23 @@ typedef struct runner {
     cpu_task *t;
     const cpu_segment *s;
     const row_layout *l;
-    /* `one` is machine code that processes one row or chunk at a time. `some`
-     * is machine code that processes COPIES of them at a time. */
+    /* `one` is the machine code for one row (or chunk of a row) at a time,
+     * `some` that for COPIES of them at a time. */
     cpu_native_run *one, *some;
-    /* Like `some`, but with the option `parts` (cpu_native_options). May be
-     * NULL. */
+    /* Code like `some` that can also process a part of a chunk and go on later
+     * (cpu_native_options.parts). May be NULL. */
     cpu_native_run *parts;
     bool prefetch;
-    /* Number of elements of a subrow if subrows are not adjacent, else 0. */
+    /* Rows may consist of subrows (contiguous parts). This is the length of a
+     * subrow in elements, or 0 if subrows are adjacent in memory or do not
+     * exist. */
     int64_t line;
     int64_t first; /* chunk at which the current batch of chunks begins */
 } runner;
 
-/* Sets the pointers of a call so that copy j, the j-th row that the call
- * processes, is row line + j, beginning at element `element`. `each` is the
- * number of pointers for one row. */
+/* Sets the pointers of a call so that the j-th row that it processes is row
+ * line + j, from element `element` on. `each` is the number of pointers for one
+ * row. */
 static inline void point(cpu_native_call *call, const row_layout *l,
                          uint32_t each, int64_t copies, int64_t line,
                          int64_t element)
@@ -128,7 +131,8 @@ static inline int64_t some_lines(const cpu_task *t, const row_layout *l,
 
 /* Both functions run code that reduces rows (native_run_folds.c). fold_rows()
  * requires whole rows of at most TN_CHUNK elements. fold_chunks() also accepts
- * rows of several chunks, and blocks that are a piece of a longer row. */
+ * rows of several chunks (TN_CHUNK elements each), and blocks that hold a part
+ * of a longer row. */
 void tn__cpu_native_fold_rows(const runner *f);
 void tn__cpu_native_fold_chunks(runner *f);
 

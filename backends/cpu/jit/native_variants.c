@@ -1,6 +1,6 @@
-/* native_variants.c: caches the machine code of a body, one variant for each
- * set of options. A variant is generated when it is first needed. The file also
- * tests whether the system allows generated code. */
+/* native_variants.c: caches the machine code of a loop (cpu_native): one
+ * variant for each set of options. A variant is generated when it is first
+ * needed. The file also tests whether the system allows generated code. */
 #include "native_body.h"
 
 #include <pthread.h>
@@ -11,7 +11,8 @@
 bool tn__cpu_native_available(void)
 {
 #if defined(__x86_64__)
-    /* A system may forbid executable memory. */
+    /* A system may forbid executable memory, so this tries to make a page
+     * executable. */
     size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
     void *page = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -29,8 +29,8 @@ void tn__x86_word(x86 *x, uint32_t word)
 }
 
 /* Emits the bytes of a memory operand: ModRM, SIB and displacement. The
- * displacement is one byte if it is a multiple of `unit` bytes, between -128
- * and 127 units, and four bytes otherwise. */
+ * displacement is one byte if it is a multiple of `unit` bytes between -128 and
+ * 127 units. Otherwise it is four bytes. */
 static void address(x86 *x, unsigned reg, const x86_memory *m, unsigned unit)
 {
     static const uint8_t log[] = {0, 0, 1, 0, 2, 0, 0, 0, 3};

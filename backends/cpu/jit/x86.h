@@ -4,7 +4,7 @@
 #ifndef TN_CPU_X86_H
 #define TN_CPU_X86_H
 
-/* The code generator is optimised for size. */
+/* The assembler runs once per program, so it is compiled for small size. */
 #if defined(__OPTIMIZE__) && !defined(__clang__)
 #pragma GCC optimize("Os")
 #endif
@@ -51,11 +51,11 @@ typedef struct x86_op {
 enum { X86_128, X86_256, X86_512 };
 enum { X86_NO_IMM = -1, X86_NO_REG = 0 };
 
-/* How an instruction executes. mask is the number of a mask register, or 0 for
- * no mask. Lanes outside the mask become 0 if `zero` is set, otherwise they
- * keep their values. length is X86_128, X86_256 or X86_512. EVEX encodes a
- * displacement in one byte if it is a small multiple of `unit` bytes
- * (disp8*N). */
+/* The mask and the vector length of an instruction. mask is the number of a
+ * mask register, or 0 for no mask. Lanes outside the mask become 0 if `zero` is
+ * set, otherwise they keep their values. length is X86_128, X86_256 or X86_512.
+ * EVEX encodes a displacement in one byte if it is a small multiple of `unit`
+ * bytes (disp8*N). */
 typedef struct x86_form {
     uint8_t mask, length;
     bool zero;

@@ -10,10 +10,11 @@
 #include "../run/view.h"
 
 #define TASK_BYTES (256 << 10) /* bytes of output that one task writes */
-/* Least length of a row that repeats one element. If rows are shorter, the
- * general code in run/ runs the copy. */
+/* Least length, in elements, of an output row that repeats one element. If rows
+ * are shorter, the general code in run/ runs the copy. */
 #define MIN_REPEAT 256
-/* number of elements of an output row that are transposed together */
+/* Length in elements of the strips into which output rows are cut if the source
+ * is transposed. */
 #define STRIP 256
 
 /* Returns whether the program consists of a LOAD without an index and a STORE
@@ -33,7 +34,7 @@ static bool recognise(tn_built *built, const tn_program *program)
         return false;
     uint8_t dtype = program->operand[load->imm.i].dtype;
     built->copy = (cpu_copy){(uint32_t)load->imm.i, (uint32_t)store->imm.i};
-    /* The load of a bool normalises it to 0 or 1, so it is no copy of bits. */
+    /* A load of a bool changes every value but 0 to 1, so bits may change. */
     return dtype == program->operand[store->imm.i].dtype && dtype != TN_BOOL;
 }
 
@@ -57,7 +58,7 @@ typedef struct copy {
     uint32_t across;
     /* The last dimension is cut into `strips` strips of `strip` elements.
      * Dimension `across` is cut into `bands` bands of `band` elements. A piece
-     * is one strip of one band at one point of the other dimensions. */
+     * is one strip of one band at one index of the other dimensions. */
     int64_t strips, strip;
     int64_t bands, band;
     /* tasks is the number of all pieces. per_task is the number of pieces that
@@ -112,7 +113,7 @@ typedef struct position {
     int64_t at[TN_MAX_NDIM * 2], in, out;
 } position;
 
-/* Sets the position to a point, given by its row-major number. */
+/* Sets the position to the coordinates whose row-major index is `point`. */
 static void position_begin(position *p, const copy *c, int64_t point)
 {
     p->in = p->out = 0;
@@ -126,8 +127,8 @@ static void position_begin(position *p, const copy *c, int64_t point)
     }
 }
 
-/* Advances the position by `steps` points, at most to the end of the innermost
- * dimension of at[]. */
+/* Advances the innermost index of the position by `steps`, at most to the end
+ * of its dimension, where the next dimension is advanced. */
 static void position_advance(position *p, const copy *c, int64_t steps)
 {
     for (uint32_t d = c->ndim - 1; d-- > 0; steps = 1) {
@@ -144,7 +145,8 @@ static void position_advance(position *p, const copy *c, int64_t steps)
     }
 }
 
-/* Copies one piece (one strip of one band) of a point. */
+/* Copies one piece: one strip of one band (struct copy) at the coordinates p of
+ * the other dimensions. */
 static void copy_piece(const copy *c, const position *p, int64_t piece)
 {
     const dimension *last = &c->dim[c->ndim - 1];
@@ -194,7 +196,7 @@ static int64_t copy_rows(const copy *c, const position *p, int64_t most)
     return rows;
 }
 
-/* Copies the pieces of task number i. */
+/* Copies the pieces (struct copy) of task number i. */
 static void run_pieces(void *context, int64_t i)
 {
     const copy *c = context;
@@ -221,8 +223,8 @@ static void run_pieces(void *context, int64_t i)
 }
 
 /* Returns the number of bytes from the first to the last element that the copy
- * writes. This includes gaps, because other copies will write them: in cat, the
- * copy of each input spans about the whole output. */
+ * writes. This includes gaps, because other launches will write them: in cat,
+ * the copy of each input spans about the whole output. */
 static int64_t written_span(const copy *c)
 {
     int64_t last = 1;
@@ -279,7 +281,7 @@ static bool launch_copy(tn_built *built, const tn_launch *launch,
     c.bands = c.band = 1;
     if (c.across < c.ndim) {
         int64_t extent = c.dim[c.across].extent;
-        /* Narrow strips have long bands, so that a piece always has about
+        /* A band has so many rows that each piece (strip of a band) has about
          * TASK_BYTES. */
         c.band = (TASK_BYTES / each / 64 + 1) * 64;
         c.bands = (extent + c.band - 1) / c.band;

@@ -11,8 +11,8 @@
 /* With shorter rows, one call for each row would take too long. */
 #define MIN_ROW 64
 
-/* Stores the register type of a dtype whose values have the same bits in
- * registers as in memory. Returns false for other dtypes. */
+/* Sets *type to the register type of a dtype in which programs compute without
+ * conversion. Returns false for all other dtypes. */
 static bool type_as_stored(tn_dtype dtype, uint8_t *type)
 {
     switch (dtype) {
@@ -35,7 +35,7 @@ static bool type_as_stored(tn_dtype dtype, uint8_t *type)
 
 /* Sets direct->in[i] to the source of input i: an operand that is loaded
  * without an index, a parameter or a constant. Returns false if the instruction
- * `value` is something else. */
+ * `value`, which computes the input, is none of these. */
 static bool read_input(cpu_direct *direct, uint32_t i,
                        const tn_program *program, uint32_t value)
 {
@@ -137,7 +137,7 @@ static bool recognise(tn_built *built, const tn_program *program)
 }
 
 /* Returns 1 if the operand is contiguous in row-major order, 0 if it is one
- * scalar (all strides are 0), else -1. */
+ * scalar (all strides are 0), and -1 for all other strides. */
 static int shape_of(const tn_launch *launch, const int64_t *stride)
 {
     int64_t expected = 1;
@@ -193,7 +193,7 @@ typedef struct pass {
     void (*fence)(void);
 } pass;
 
-/* Computes elements [first, first + count) and stores them from `out` on. */
+/* Computes elements [first, first + count) and stores them at `out`. */
 static void run_some(const pass *p, void *out, int64_t first, int64_t count)
 {
     size_t at = (size_t)first;
@@ -244,9 +244,10 @@ static void run_pass(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Sets the fields for inputs with rows: one row that all rows share, or one
- * scalar per row. shape[i] is the result of shape_of() for input i. Returns
- * false if the inputs have different row lengths, or if rows are short. */
+/* Sets the fields for inputs that repeat: along a row (one scalar per row), or
+ * from row to row (all rows of the output use the same row of the input).
+ * shape[i] is the result of shape_of() for input i. Returns false if the inputs
+ * have different row lengths, or if rows are short. */
 static bool set_rows(pass *p, const cpu_direct *direct, const tn_launch *launch,
                      const int shape[3])
 {

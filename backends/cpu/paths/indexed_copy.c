@@ -1,5 +1,5 @@
-/* indexed_copy.c: copies by indices that form contiguous runs, such as pad and
- * unfold.
+/* indexed_copy.c: copies by indices that form contiguous ranges, such as pad
+ * and unfold.
  *
  * A row of the output then consists of a few runs. A run is a range of elements
  * that is contiguous in the source, or all 0. Adjacent rows have the same runs,
@@ -18,7 +18,8 @@
 /* The rows that are copied together have at most this many bytes, so that they
  * and their source fit in L1. */
 #define NEAR (16 << 10)
-#define MAX_RUNS 32 /* largest number of runs along one dimension */
+#define MAX_RUNS 32 /* largest number of runs (ranges that are copied at once)
+                     * along one dimension */
 /* Least average length of a run, in elements. For shorter runs the general code
  * in run/ is faster. */
 #define MIN_RUN 8
@@ -60,7 +61,7 @@ static bool recognise(tn_built *built, const tn_program *program)
     copy.zero = load->sub & TN_LOAD_ZERO;
     uint8_t dtype = program->operand[copy.in].dtype;
     built->indexed_copy = copy;
-    /* The load of a bool normalises it to 0 or 1, so it is no copy of bits. */
+    /* A load of a bool changes every value but 0 to 1, so bits may change. */
     return copy.count > 0 && others == copy.count &&
            dtype != TN_BOOL && dtype == program->operand[copy.out].dtype;
 }
@@ -97,9 +98,9 @@ typedef struct work {
     int64_t bytes; /* element size in bytes */
     dimension dim[TN_MAX_NDIM * 2];
     uint32_t ndim; /* number of dimensions, at least 2 */
-    /* The runs along the last two dimensions. run_count is 0 if the index is
-     * affine. The runs are then found for each point of the outer
-     * dimensions. */
+    /* The runs (ranges that are copied at once) along the last two dimensions.
+     * run_count is 0 if the index is affine. The runs are then found for each
+     * point of the outer dimensions. */
     axis rows, columns;
     /* A piece is a few rows that are copied together. piece is the number of
      * its rows. pieces is the number of pieces at each point of the outer
@@ -109,8 +110,9 @@ typedef struct work {
      * one task copies. */
     int64_t count, per_task;
     bool stream; /* whether to use non-temporal stores, through a buffer */
-    /* Whether edged rows (see copy_edged) use non-temporal stores, without a
-     * buffer. Such stores are used from half of stream_bytes on. */
+    /* Whether rows of one long run with single elements beside it (copy_edged)
+     * use non-temporal stores, without a buffer. Such stores are used from half
+     * of stream_bytes on. */
     bool streams_edged;
 } work;
 
@@ -157,8 +159,9 @@ static bool is_outside(const work *w, uint32_t index, int64_t value)
     return (uint64_t)value >= (uint64_t)source(w)->index_extent[index];
 }
 
-/* Finds the runs of a dimension along which an affine index varies. `first` is
- * the offset of the index's element at coordinate 0 of the dimension. */
+/* Finds the runs (ranges that are copied, or set to 0) of a dimension along
+ * which an affine index varies. `first` is the offset of the index's element at
+ * coordinate 0 of the dimension. */
 static void find_affine_runs(const work *w, const dimension *d, axis *l,
                              int64_t first)
 {
@@ -183,11 +186,11 @@ static void find_affine_runs(const work *w, const dimension *d, axis *l,
             (run){.at = high, .count = d->extent - high, .zero = true};
 }
 
-/* Finds the runs of a dimension along which a table varies. Along columns the
- * elements of a run must be contiguous. Returns false if the dimension is long,
- * if there are more than MAX_RUNS runs, or if an index is out of range. The
- * general code in run/ then runs the launch. It also reports an index that is
- * out of range. */
+/* Finds the runs (ranges that are copied at once) of a dimension along which
+ * the index is a table. Along columns the elements of a run must be contiguous.
+ * Returns false if the dimension is long, if there are more than MAX_RUNS runs,
+ * or if an index is out of range. The general code in run/ then runs the
+ * launch. It also reports an index that is out of range. */
 static bool find_table_runs(const work *w, const dimension *d, axis *l,
                             bool is_columns)
 {
@@ -219,8 +222,8 @@ static bool find_table_runs(const work *w, const dimension *d, axis *l,
     return true;
 }
 
-/* Moves the longest run to the front. Copying it first loads most of the cache
- * lines that the other runs need. */
+/* Moves the longest run (range that is copied at once) to the front. Copying it
+ * first loads most of the cache lines that the other runs need. */
 static void longest_first(axis *l)
 {
     for (uint32_t i = 1; i < l->run_count; i++)
@@ -232,9 +235,9 @@ static void longest_first(axis *l)
 }
 
 /* Finds the index that varies along dimension d. Unless it is affine, also
- * finds the runs along d. Returns false if more than one index varies along d,
- * if a table that varies along d varies along another dimension too, or if
- * there are too many runs. */
+ * finds the runs (ranges that are copied at once) along d. Returns false if
+ * more than one index varies along d, if a table that varies along d varies
+ * along another dimension too, or if there are too many runs. */
 static bool find_axis(const work *w, uint32_t d, axis *l, bool is_columns)
 {
     const dimension *x = &w->dim[d];
@@ -263,8 +266,9 @@ static bool find_axis(const work *w, uint32_t d, axis *l, bool is_columns)
     return true;
 }
 
-/* Finds the runs along the last dimension. Returns false if the elements of a
- * run are not contiguous, or if runs are short. */
+/* Finds the runs (ranges that are copied at once) along the last dimension.
+ * Returns false if the elements of a run are not contiguous, or if runs are
+ * shorter than MIN_RUN on average. */
 static bool find_columns(work *w)
 {
     axis *l = &w->columns;
@@ -279,8 +283,8 @@ static bool find_columns(work *w)
     return d->in + d->index[l->index] * source(w)->index_stride[l->index] == 1;
 }
 
-/* Finds the runs along the last two dimensions. Returns false if this file does
- * not support the launch. */
+/* Finds the runs (ranges that are copied at once) along the last two
+ * dimensions. Returns false if this file does not support the launch. */
 static bool find_runs(work *w)
 {
     const cpu_indexed_copy *copy = &w->built->indexed_copy;
@@ -289,10 +293,11 @@ static bool find_runs(work *w)
         counts = counts || is_affine(w, k);
     if (!find_columns(w) || (w->columns.index == TN_CPU_NONE && !counts) ||
         !find_axis(w, w->ndim - 2, &w->rows, false))
-        return false; /* take.c copies whole rows */
+        return false; /* take.c is faster: it copies whole rows */
     for (uint32_t k = 0; k < copy->count && !copy->zero; k++)
         if (is_affine(w, k) || (k != w->rows.index && k != w->columns.index))
-            /* because nothing here checks the range of such an index */
+            /* The file checks only indices that vary along rows or columns.
+             * Another table could be out of range. */
             return false;
     return w->rows.index == TN_CPU_NONE || w->rows.index != w->columns.index;
 }
@@ -316,7 +321,7 @@ typedef struct rows_at {
     int64_t to_step, from_step, count;
 } rows_at;
 
-/* Copies one run of columns in each of the given rows. */
+/* Copies one range of columns in each of the given rows. */
 static void copy_run(const work *w, const run *r, const rows_at *rows)
 {
     char *to = rows->to + r->at * w->bytes;
@@ -367,8 +372,9 @@ static bool is_edged(const work *w, const axis *columns)
            (columns->run_count == 2 || r[2].count == 1);
 }
 
-/* Returns whether edged rows use non-temporal stores. This requires at most one
- * single element on each side. */
+/* Returns whether edged rows (one long run with single elements beside it) can
+ * use non-temporal stores. This requires at most one single element on each
+ * side. */
 static bool can_stream_edged(const work *w, const axis *columns)
 {
     const run *r = columns->run;
@@ -377,15 +383,17 @@ static bool can_stream_edged(const work *w, const axis *columns)
             (r[1].at < r[0].at) != (r[2].at < r[0].at));
 }
 
-/* The rows of one point of the outer dimensions. */
+/* The rows of the output at one combination of the outer coordinates. */
 typedef struct point_rows {
     const axis *rows, *columns;
-    bool streamed; /* whether edged rows use non-temporal stores */
-    /* the point's first source element, or NULL if all its results are 0 */
+    bool streamed; /* whether rows of one long run with single elements use
+                    * non-temporal stores */
+    /* the first source element of these rows, or NULL if all results are 0 */
     const char *in;
 } point_rows;
 
-/* Stores rows [low, high) of one point of the outer dimensions. */
+/* Stores rows [low, high) of the output at one combination of the outer
+ * coordinates. */
 static void copy_point(const work *w, const point_rows *p, char *out,
                        int64_t out_step, int64_t low, int64_t high)
 {
@@ -416,10 +424,11 @@ static void copy_point(const work *w, const point_rows *p, char *out,
     }
 }
 
-/* Returns the address of the source of one point of the outer dimensions. Sets
- * *out to the address of the output, and first[k] to the offset of the point's
- * first element of index k. Returns NULL if an index that has one value for the
- * whole point is out of range. */
+/* Returns the address of the source at one combination of the outer
+ * coordinates, number `point` in row-major order. Sets *out to the address of
+ * the output, and first[k] to the offset of the first element of index k.
+ * Returns NULL if an index that is the same for all these rows is out of range.
+ */
 static const char *point_begin(const work *w, int64_t point, char **out,
                                int64_t first[3])
 {
@@ -447,7 +456,7 @@ static const char *point_begin(const work *w, int64_t point, char **out,
     return w->in + in * w->bytes;
 }
 
-/* Copies the pieces of task number i. */
+/* Copies the pieces (a few rows each) of task number i. */
 static void run_task(void *context, int64_t i)
 {
     const work *w = context;
@@ -480,7 +489,7 @@ static void run_task(void *context, int64_t i)
 }
 
 /* Merges adjacent dimensions if the strides of all operands allow it, but
- * leaves at least two dimensions. Returns the number of elements of the launch,
+ * leaves at least two dimensions. Returns the number of elements of the output,
  * or 0 if it has fewer than two dimensions. */
 static int64_t merge_dimensions(work *w)
 {
@@ -520,8 +529,8 @@ static bool launch_runs(tn_built *built, const tn_launch *launch,
                         tn_status *status)
 {
     (void)status;
-    /* not initialised, because clearing all of it takes as long as a small
-     * launch */
+    /* Left uninitialised, because clearing all of it takes as long as a small
+     * copy. */
     work w;
     w.built = built;
     w.launch = launch;

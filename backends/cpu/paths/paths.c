@@ -1,5 +1,5 @@
-/* paths.c: the table of shortcuts, in the order in which a launch tries
- * them. */
+/* paths.c: the table of shortcuts for simple programs (paths.h), in the order
+ * in which a launch tries them. */
 #include "paths.h"
 
 #include "../program/program.h"

@@ -12,8 +12,8 @@ typedef struct cpu_direct {
     /* the routine that computes the output, or NULL if direct.c does not
      * support the program */
     tn_cpu_run *run;
-    /* If the program fills the output with a scalar of another type, the
-     * routine that converts the scalar, else NULL. */
+    /* The routine that converts the scalar, if the program fills the output
+     * with a scalar of another type. Otherwise NULL. */
     tn_cpu_run *convert;
     bool fills;       /* run stores one scalar in all elements (full, zeros) */
     unsigned allowed; /* bit i: input i may be a scalar */
@@ -25,7 +25,7 @@ typedef struct cpu_direct {
         uint32_t operand;
         bool is_param;
         uint8_t type;      /* register type of the input */
-        uint32_t number;   /* number of the parameter */
+        uint32_t number;   /* number of the launch parameter, if is_param */
         uint64_t constant; /* the constant, in its register type */
     } in[3];
 } cpu_direct;
@@ -41,19 +41,19 @@ typedef struct cpu_taps {
      * the weight of tap t. */
     uint32_t index[TN_CPU_TAPS], weight[TN_CPU_TAPS];
     /* load[t] and weight_load[t]: the numbers of the operations of hoisted code
-     * (hoist.c) that load the input element and the weight of tap t. */
+     * (hoist.c) that load the input element and the weight of term t. */
     uint32_t load[TN_CPU_TAPS], weight_load[TN_CPU_TAPS];
-    /* depth of the binary tree of additions that computes the sum */
+    /* The program adds the terms in a binary tree. This is its depth. */
     int depth;
-    uint32_t leaves; /* bit i: leaf i of this tree is a tap, where leaves are
-                        numbered from left to right */
+    uint32_t leaves; /* bit i: leaf i of this tree, counted from the left, is a
+                      * term and not 0 */
 } cpu_taps;
 
 /* A program that computes one weighted sum for each row. A tap is one term of
  * the sum. If rows have only a few taps, taps_rows.c runs another program
  * instead, in which the sum is unrolled. */
 typedef struct cpu_row_taps {
-    /* Operand numbers, and the TN_LOAD_... flags of the load of `in`. */
+    /* Operand numbers, and the TN_LOAD_... flags with which `in` is loaded. */
     uint32_t in, index, weight, out, flags;
     /* written[n]: the unrolled program for rows of n taps, or NULL. It is
      * compiled when first needed. */
@@ -68,8 +68,9 @@ typedef struct cpu_indexed_copy {
     uint32_t in, out; /* numbers of the input and the output operand */
     struct {
         uint32_t operand;
-        bool affine; /* true if the index is computed by OFFSET, as an affine
-                        function of the coordinates; false if it is loaded */
+        bool affine; /* true if the index is an affine function of the
+                      * coordinates (instruction OFFSET), false if it is loaded
+                      * from a tensor */
     } index[3];
     bool zero; /* an index out of range reads 0 and is no error */
 } cpu_indexed_copy;
@@ -85,7 +86,8 @@ typedef struct cpu_take {
     uint32_t in, index, out; /* numbers of the operands */
 } cpu_take;
 
-/* A shortcut: two functions that recognise and run some programs. */
+/* A shortcut for some simple programs: a function that recognises them and one
+ * that runs them. */
 typedef struct cpu_path {
     const char *name;
     /* Returns whether the shortcut can run the program. If so, stores in
@@ -93,7 +95,7 @@ typedef struct cpu_path {
     bool (*recognise)(tn_built *built, const tn_program *program);
     /* Runs a launch and returns true. *status is TN_OK before the call and the
      * launch's status after it. Returns false, with nothing done, if the
-     * shortcut does not support the launch's shapes or strides. */
+     * shortcut does not support the shapes or strides of the operands. */
     bool (*launch)(tn_built *built, const tn_launch *launch,
                    tn_status *status);
 } cpu_path;

@@ -42,7 +42,7 @@ static bool recognise(tn_built *built, const tn_program *program)
                              .index = (uint32_t)index->imm.i,
                              .out = (uint32_t)store->imm.i,
                              .zero = load->sub & TN_LOAD_ZERO};
-    /* The load of a bool normalises it to 0 or 1, so it is no copy of bits. */
+    /* A load of a bool changes every value but 0 to 1, so bits may change. */
     return dtype == program->operand[store->imm.i].dtype && dtype != TN_BOOL &&
            program->operand[index->imm.i].dtype == TN_I64;
 }
@@ -78,7 +78,8 @@ typedef struct take {
     tn_fault fault; /* the first index out of range */
 } take;
 
-/* Records an index that is out of range, unless the program reads 0 there. */
+/* Records an index that is out of range, unless such an index reads 0
+ * (take.zero). */
 static void raise_fault(take *t, int64_t index, int64_t position)
 {
     if (t->built->take.zero)
@@ -124,10 +125,10 @@ static void take_row(take *t, place p, int64_t n)
         memcpy(to, from, bytes);
 }
 
-/* Gathers n elements of a piece. If the indices are contiguous, BLOCK of them
- * are checked together, and the elements are then gathered without checks. In
- * between, the source of the next piece is prefetched a little at a time, since
- * a core can wait for only a few cache lines at once. */
+/* Gathers a piece: n elements of a row. If the indices are contiguous, BLOCK of
+ * them are checked together, and the elements are then gathered without checks.
+ * In between, the source of the next piece is prefetched a little at a time,
+ * since a core can wait for only a few cache lines at once. */
 #define TAKE(name, T)                                                         \
     static void name(take *t, place p, int64_t n)                             \
     {                                                                         \
@@ -169,7 +170,7 @@ TAKE(take_2, uint16_t)
 TAKE(take_4, uint32_t)
 TAKE(take_8, uint64_t)
 
-/* Copies or gathers n elements of a piece. */
+/* Copies or gathers a piece: n elements of a row. */
 static void take_one(take *t, place p, int64_t n)
 {
     if (t->by_rows)
@@ -246,7 +247,7 @@ static void take_rows(take *t, int64_t row, int64_t count, int64_t first,
     }
 }
 
-/* Computes the pieces of task number i. */
+/* Computes the pieces (parts of rows) of task number i. */
 static void run_pieces(void *context, int64_t i)
 {
     take *t = context;
@@ -291,8 +292,8 @@ static int64_t merge_dimensions(take *t)
     return total;
 }
 
-/* Returns the number of different elements of the index. A dimension along
- * which the index is broadcast adds none. */
+/* Returns the number of different elements of the index. Dimensions along which
+ * the index is broadcast are not counted. */
 static int64_t distinct_indices(const take *t)
 {
     int64_t own = 1;

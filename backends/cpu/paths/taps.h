@@ -15,12 +15,12 @@
 bool tn__cpu_find_taps(tn_built *built, const tn_program *program);
 bool tn__cpu_find_row_taps(tn_built *built, const tn_program *program);
 
-/* Returns whether the plan's blocks share indices and weights, so that they can
- * use tables (taps_blocks.c). */
+/* Returns whether blocks of the launch share indices and weights (hoist.c), so
+ * that they can use tables (taps_blocks.c). */
 bool tn__cpu_taps_shared(const cpu_plan *plan);
-/* Returns the number of results of a block that uses a table. */
+/* Returns the number of results in a block, if blocks use tables of terms. */
 int64_t tn__cpu_taps_block(const tn_built *built);
-/* Returns the number of bytes of a task's tables. */
+/* Returns the number of bytes of the tables of one task. */
 size_t tn__cpu_taps_bytes(const cpu_plan *plan);
 /* Gives the task `memory` for its tables (tn__cpu_taps_bytes bytes). */
 void tn__cpu_taps_place(cpu_task *task, void *memory);
@@ -29,17 +29,18 @@ void tn__cpu_taps_place(cpu_task *task, void *memory);
  * contiguous. */
 bool tn__cpu_run_taps(cpu_task *task);
 
-/* Offsets and weights of the taps of many points. Tap t of point i has the
- * offset where[t][i] and the weight weight[t][i * step[t]]. */
+/* Offsets and weights of the terms (taps) of many results (points). Tap t of
+ * point i has the offset where[t][i] and the weight weight[t][i * step[t]]. */
 typedef struct cpu_tap_lists {
     const int64_t *where[TN_CPU_TAPS];
     const float *weight[TN_CPU_TAPS];
-    /* step[t]: 1, or 0 if tap t has the same weight for all points */
+    /* step[t]: 1, or 0 if term t has the same weight in all results */
     int64_t step[TN_CPU_TAPS];
-    int count; /* number of taps */
+    int count; /* number of terms of each sum */
 } cpu_tap_lists;
-/* Returns the largest number of points, at most n, from point `at` on, whose
- * taps all have offsets within a range of `most` elements. */
+/* One table entry serves adjacent points whose taps read nearby elements.
+ * Returns how many points from point `at` on, at most n, have all their offsets
+ * within a range of `most` elements. */
 int64_t tn__cpu_tap_span(const cpu_tap_lists *lists, int64_t at, int64_t n,
                          int64_t most);
 /* Sets tap[0 .. count), one entry of a table, to the taps of n points,

@@ -13,9 +13,10 @@
  * A unit is a few rows of results that one call of a routine computes. */
 #include "taps.h"
 
-#define UNIT 4096 /* largest number of results in a unit: a quarter of an L1 */
-/* The largest number of elements of the rows of a unit if a table is used. The
- * prefetched rows of the next unit must also fit in L1. */
+#define UNIT 4096 /* largest number of results in a unit (16 KiB, fits in L1) */
+/* Largest number of input elements of the rows of a unit, if a table is used.
+ * The rows of this unit and the prefetched rows of the next one must fit in L1
+ * together. */
 #define MAX_ROW_INPUT 2048
 #define MIN_LINE 4  /* least length of a row of results (first case) */
 #define TASK 131072 /* results that one task computes */
@@ -29,18 +30,20 @@ typedef struct along {
     const tn_built *built;
     const float *in;
     float *out;
-    /* number of dimensions outside of `rows`; dimension 0 is the outermost */
+    /* number of dimensions other than rows and columns; dimension 0 is the
+     * outermost */
     uint32_t ndim;
     int64_t extent[2 * TN_MAX_NDIM];
     int64_t in_stride[2 * TN_MAX_NDIM], out_stride[2 * TN_MAX_NDIM];
-    tn_cpu_tap_rows rows;    /* all rows at one point of the ndim dimensions */
+    tn_cpu_tap_rows rows;    /* the rows at one index of the other dimensions */
     int64_t unit_rows;       /* number of rows of a unit */
-    /* number of units at one point of the ndim dimensions */
+    /* number of units at one index of the other dimensions */
     int64_t parts;
     /* units is the number of all units. per_task is the number of units that
      * one task computes. */
     int64_t units, per_task;
-    /* number of entries of a row's table; 0 for sums of whole rows */
+    /* number of entries of the table, each for up to a vector of results; 0 for
+     * sums of whole rows */
     int64_t entries;
     tn_cpu_tap *tap; /* the table, tap[entry][tap number] */
     /* at[] and weight[]: the offset in `in` and the weight of each tap. In the
@@ -53,7 +56,8 @@ typedef struct along {
     bool prefetches_out; /* whether to prefetch results for writing */
 } along;
 
-/* Returns the number of points of the dimensions outside of rows. */
+/* Returns the product of the extents of the dimensions other than the rows and
+ * columns (a->rows). */
 static int64_t product_of(const along *a)
 {
     return tn__cpu_numel(a->extent, a->ndim);
@@ -74,9 +78,8 @@ static void push(along *a, int64_t extent, int64_t in, int64_t out)
     a->out_stride[a->ndim++] = out;
 }
 
-/* Returns the number of the tap dimension, the only dimension on which indices
- * and weights depend. Returns the number of dimensions if there is none or more
- * than one. */
+/* Returns the number of the only dimension on which indices and weights depend.
+ * Returns the number of dimensions if there is none or more than one. */
 static uint32_t find_own(const cpu_taps *taps, const tn_launch *launch)
 {
     const uint32_t ndim = launch->outer_ndim + launch->row_ndim;
@@ -95,8 +98,9 @@ static uint32_t find_own(const cpu_taps *taps, const tn_launch *launch)
     return own;
 }
 
-/* Finds the rows and the dimensions outside of the rows. `own` is the tap
- * dimension. Returns false if the layout is neither of the two cases. */
+/* Finds the rows and the dimensions outside of the rows. `own` is the dimension
+ * on which indices and weights depend. Returns false if the layout is neither
+ * of the two cases. */
 static bool find_rows(along *a, const tn_launch *launch, uint32_t own)
 {
     const cpu_taps *taps = &a->built->taps;
@@ -135,11 +139,11 @@ static bool find_rows(along *a, const tn_launch *launch, uint32_t own)
     return true;
 }
 
-/* Stores the offsets of the taps in at[] and their weights in weight[], in the
- * same layout. n is the extent of the tap dimension, count the number of taps.
- * With a table the layout is [tap][result], at[t * n + k]. For sums of whole
- * rows it is [row][tap], at[k * count + t]. Returns false if an index is out of
- * range. */
+/* Stores the offsets of the terms (taps) in at[] and their weights in weight[],
+ * in the same layout. n is the extent of the dimension on which they depend,
+ * count the number of taps. With a table the layout is [tap][result], at[t * n
+ * + k]. For sums of whole rows it is [row][tap], at[k * count + t]. Returns
+ * false if an index is out of range. */
 static bool read_tables(along *a, const tn_launch *launch, uint32_t own)
 {
     const cpu_taps *taps = &a->built->taps;
@@ -200,7 +204,7 @@ static bool fill_entries(along *a)
     return true;
 }
 
-/* Returns the rows of a unit. */
+/* Returns the rows of results that unit number `unit` consists of. */
 static tn_cpu_tap_rows find_unit(const along *a, int64_t unit)
 {
     const int64_t first = unit % a->parts * a->unit_rows;
@@ -219,7 +223,7 @@ static tn_cpu_tap_rows find_unit(const along *a, int64_t unit)
     return rows;
 }
 
-/* Computes the results of a unit. */
+/* Computes the results of a unit (a few rows of results). */
 static void run_unit(const along *a, tn_cpu_tap_rows rows, int64_t unit)
 {
     const cpu_taps *taps = &a->built->taps;
@@ -239,7 +243,7 @@ static void run_unit(const along *a, tn_cpu_tap_rows rows, int64_t unit)
                          0);
 }
 
-/* Computes the units of task number `task`. */
+/* Computes the units (a few rows of results each) of task number `task`. */
 static void run_units(void *context, int64_t task)
 {
     const along *a = context;

@@ -13,7 +13,7 @@
 
 /* largest size of a block's table in bytes: about half an L1 */
 #define TABLE_BYTES 24576
-#define MAX_POINTS 2048 /* largest number of points of a block */
+#define MAX_POINTS 2048 /* largest number of points (results) of a block */
 
 int64_t tn__cpu_taps_block(const tn_built *built)
 {
@@ -22,10 +22,10 @@ int64_t tn__cpu_taps_block(const tn_built *built)
     return points < 256 ? 256 : tn__cpu_min(points / 256 * 256, MAX_POINTS);
 }
 
-/* Returns the largest number of entries of a table: three for each vector of
- * points. With more entries a table is slower than no table. A vector needs
- * more than one entry if the offsets of its points are far apart, as at the end
- * of a row. */
+/* Returns how many entries a table of terms may have: three for each vector of
+ * results. With more entries a table is slower than no table. A vector needs
+ * more than one entry if the input offsets of its results are far apart, as at
+ * the end of a row. */
 static int64_t max_entries(const cpu_plan *plan)
 {
     return 3 * (plan->block / plan->routines->tap_points + 1);
@@ -48,8 +48,7 @@ bool tn__cpu_taps_shared(const cpu_plan *plan)
     return shared;
 }
 
-/* Ignores the offset of a tap whose weight is 0, because such a tap reads
- * nothing. */
+/* A term whose weight is 0 reads nothing, so its offset is ignored. */
 int64_t tn__cpu_tap_span(const cpu_tap_lists *lists, int64_t at, int64_t n,
                          int64_t most)
 {
@@ -80,7 +79,7 @@ void tn__cpu_tap_fill(tn_cpu_tap *tap, const cpu_tap_lists *lists, int64_t at,
                 low = tn__cpu_min(low, lists->where[t][i]);
                 high = lists->where[t][i] > high ? lists->where[t][i] : high;
             }
-    if (low > high) /* all weights are 0 */
+    if (low > high) /* no offset was found, since all weights are 0 */
         low = high = lists->where[0][at];
     for (int t = 0; t < lists->count; t++, tap++) {
         *tap = (tn_cpu_tap){.low = low, .points = n,
@@ -93,10 +92,10 @@ void tn__cpu_tap_fill(tn_cpu_tap *tap, const cpu_tap_lists *lists, int64_t at,
     }
 }
 
-/* Makes the table for blocks of the current size. All whole blocks use one
- * table. The shorter blocks at the end of a dimension use another. The number
- * of entries stays 0 if an index is out of range, or if there would be too many
- * entries. */
+/* Makes the table of terms (taps) for blocks of the current size. All whole
+ * blocks use one table. The shorter blocks at the end of a dimension use
+ * another. The number of entries stays 0 if an index is out of range, or if
+ * there would be too many entries. */
 static void fill_table(cpu_task *task, cpu_tap_table *table)
 {
     const cpu_taps *taps = &task->plan->built->taps;

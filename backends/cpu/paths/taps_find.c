@@ -30,8 +30,8 @@ typedef struct tap_operands {
     uint32_t in, index, weight, flags;
 } tap_operands;
 
-/* Returns whether instruction n computes a tap: weighted(x[i], w) of float32
- * operands x and w. If so, sets *tap. */
+/* Returns whether instruction n computes one term of a weighted sum (a tap):
+ * weighted(x[i], w) of float32 operands x and w. If so, sets *tap. */
 static bool read_tap(const tn_program *program, uint32_t n, tap_operands *tap)
 {
     const tn_kernel_ins *all = program->ins, *select = &all[n];
@@ -52,8 +52,8 @@ static bool read_tap(const tn_program *program, uint32_t n, tap_operands *tap)
            program->operand[tap->weight].dtype == TN_F32;
 }
 
-/* Adds the tap that instruction n computes to built->taps. Returns false if the
- * instruction computes no tap, or if there are too many taps. */
+/* Adds the term (tap) that instruction n computes to built->taps. Returns false
+ * if the instruction computes no term, or if there are too many. */
 static bool add_tap(tn_built *built, const tn_program *program, uint32_t n)
 {
     cpu_taps *taps = &built->taps;
@@ -87,9 +87,9 @@ static int depth_of(const tn_program *program, uint32_t n, int most)
     return 1 + (a > b ? a : b);
 }
 
-/* Adds all taps of the sum that instruction n computes by a tree of additions
- * of the given depth. `leaf` is the number of the tree's first leaf. Returns
- * false if a leaf is not a tap. */
+/* Adds all terms (taps) of the sum that instruction n computes by a tree of
+ * additions of the given depth. `leaf` is the number of the tree's first leaf.
+ * Returns false if a leaf is not a tap. */
 static bool add_taps(tn_built *built, const tn_program *program, uint32_t n,
                      int leaf, int depth)
 {
@@ -107,8 +107,8 @@ static bool add_taps(tn_built *built, const tn_program *program, uint32_t n,
 }
 
 /* Returns the STORE of the program. Returns NULL if there are several, if it
- * does not store float32, or if the instruction set has no routine for sums of
- * taps. */
+ * does not store float32, or if the instruction set has no routine for weighted
+ * sums. */
 static const tn_kernel_ins *only_store(const tn_built *built,
                                        const tn_program *program)
 {

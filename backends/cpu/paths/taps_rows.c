@@ -6,8 +6,8 @@
  * has no reduction. */
 #include "taps.h"
 
-/* Builds the unrolled program for rows of `count` taps. It adds in the same
- * order as a reduction (plugin.h). */
+/* Builds the unrolled program for rows of `count` terms. It adds them in the
+ * order that plugin.h fixes for reductions. */
 static tn_status build_written(const tn_built *built, int count,
                                tn_built **written)
 {
@@ -62,7 +62,7 @@ static tn_status build_written(const tn_built *built, int count,
     return status;
 }
 
-/* Sets *written to the unrolled program for rows of `count` taps. The first
+/* Sets *written to the unrolled program for rows of `count` terms. The first
  * call builds it. Several threads may call this at the same time. */
 static tn_status find_written(tn_built *built, int count, tn_built **written)
 {
@@ -73,7 +73,7 @@ static tn_status find_written(tn_built *built, int count, tn_built **written)
     tn_built *made, *none = NULL;
     tn_status status = build_written(built, count, &made);
     if (status == TN_OK && !atomic_compare_exchange_strong(at, &none, made)) {
-        tn__cpu_built_free(made); /* another thread was first */
+        tn__cpu_built_free(made); /* another thread stored its program first */
         made = none;
     }
     *written = status == TN_OK ? made : NULL;

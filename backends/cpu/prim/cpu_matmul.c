@@ -6,8 +6,8 @@
  * products are summed depends only on k and the strides. Therefore a result's
  * bits do not depend on the number of threads or on the other rows and columns.
  * The exception is a product of only one row or one column, which has its own
- * order (float_product.c). A product with few rows and columns uses few
- * threads, because k is not cut.
+ * order (float_product.c). k is not cut, so a product with few rows and columns
+ * uses few threads.
  *
  * Half types, and matrices of floats without a unit stride, are first copied to
  * contiguous memory as f32 or f64 ("packed"). Large products of floats pack
@@ -22,8 +22,8 @@
 /* Largest m * n * k of a tile, about 10 us of work. A tile of the minimum size
  * (see below) may have more. */
 #define TILE_WORK 1048576
-/* The minimum size of a tile, so that packed operands serve many rows and
- * columns. It is 64 rows and 64 columns, 128 in products of more than
+/* The minimum size of a tile, so that each packed operand is read for many rows
+ * and columns. It is 64 rows and 64 columns, 128 in products of more than
  * MIDDLE_WORK multiply-adds, and 256 in products of more than LARGE_WORK. In
  * products of more than 8 * LARGE_WORK it is 512 columns. */
 #define MIDDLE_WORK 33554432
@@ -33,15 +33,16 @@
  * for all tiles. */
 #define SHARED_WORK 8388608
 #define SHARED_SIDE 64      /* least rows and columns of a large product */
-/* The large products of a batch run one after another if each c has at least
- * this many elements, which is enough work for all threads. */
+/* The large products of a batch run one after another, each on all threads, if
+ * each c has at least this many elements, which is enough work for all threads.
+ */
 #define SHARED_BATCH 262144
 #define TASK_WORK 262144 /* least m * n * k of a task */
 /* Least number of elements that a packing task copies. */
 #define PACK_ELEMENTS 16384
 
-/* An operand of the product after packing: the matrix, and its strides between
- * batches in elements. */
+/* A matrix of the product (a, b or c), in place or packed to contiguous memory,
+ * and its stride from batch to batch in elements. */
 typedef struct side {
     tn_cpu_matrix of;
     int64_t batch_stride[TN_MAX_NDIM];
@@ -251,10 +252,10 @@ static void pack(const product *p, const tn_strided *view, int64_t rows,
         tn__cpu_host->parallel_for(tasks, pack_task, &k);
 }
 
-/* Points s to the view's memory if the product can read it in place. Otherwise
- * makes a packed matrix, points s to it, and stores its memory in *owned, which
- * the caller frees. With `load`, copies the view's elements to it. Returns
- * false if out of memory. */
+/* Describes a matrix of the product in *s: in the view's memory if the product
+ * can read it in place. Otherwise allocates a packed matrix and stores its
+ * memory in *owned, which the caller frees. With `load`, copies the view's
+ * elements to it. Returns false if out of memory. */
 static bool prepare(product *p, side *s, const tn_strided *view, int64_t rows,
                     int64_t columns, bool load, char **owned)
 {

@@ -5,10 +5,11 @@
  * whole lines. Sums of floats are computed in chunks, in the order that
  * plugin.h fixes (scan_sums.c). In all other reductions each element depends on
  * the element before. Computing several lines at a time hides the latency of
- * that dependency. If the dtype needs no conversion, there are two ways. Lines
- * are adjacent if their elements of equal index are contiguous: they run as
- * vectors. Lines whose own elements are contiguous run interleaved. All other
- * lines run one by one, in blocks that are converted to the register type. */
+ * that dependency. If the dtype needs no conversion, there are two ways. If
+ * element i of one line is next to element i of the next line in memory, a
+ * vector holds several lines. If the elements of a line are contiguous, several
+ * lines are interleaved. All other lines run one by one, in blocks that are
+ * converted to the register type. */
 #include <string.h>
 
 #include "../cpu_device.h"
@@ -19,7 +20,8 @@
 #define TASK_POINTS 32768
 
 /* Replaces x[0 .. n) by its prefix reductions. `fold` is the reduction of all
- * earlier elements of the line. k is the index of x[0] in the line. */
+ * elements of the sequence before x[0]. k is the index of x[0] in the sequence.
+ */
 #define FOLD_ALL(expression)                                                  \
     for (int64_t i = 0; i < n; i++)                                           \
         if (k + i > 0)                                                        \
@@ -64,7 +66,7 @@
     }                                                                         \
     break;
 enum { RUN = 8 };
-/* PLACED is added to a TN_REDUCE_... kind for the reduction with indices. */
+/* TN_REDUCE_... + PLACED is the same reduction with indices, as in cummax. */
 enum { PLACED = TN_REDUCE_END };
 #define SCAN(suffix, T, U, member, sums)                                      \
     static void scan_##suffix(unsigned kind, void *block, int64_t *place,     \
@@ -111,13 +113,13 @@ static void scan_bool(unsigned kind, void *block, int64_t *place, int64_t n,
     c->fold.boolean = fold;
 }
 
-/* The number of lines that run interleaved. Inputs and results of 4 lines are 8
- * cache lines at a time. An L1 with 8 ways holds these even if all of them map
- * to the same set. */
+/* The number of lines (sequences to scan) that one loop computes, interleaved.
+ * Inputs and results of 4 lines are 8 cache lines at a time. An L1 with 8 ways
+ * holds these even if all of them map to the same set. */
 #define TOGETHER 4
-/* Defines a function that computes the prefix reductions of TOGETHER lines,
- * interleaved. The elements of a line are contiguous. Line j begins at in[j *
- * in_step] and out[j * out_step]. */
+/* Defines a function that computes the prefix reductions of TOGETHER lines
+ * (sequences to scan), interleaved. The elements of a line are contiguous. Line
+ * j begins at in[j * in_step] and out[j * out_step]. */
 #define LINES(name, T, U, op)                                                 \
     static void name(void *out, int64_t out_step, const void *in,             \
                      int64_t in_step, int64_t count)                          \
@@ -147,9 +149,9 @@ static scan_together *const lines_of[2][CPU_TYPE_COUNT] = {
     {prod_lines_f32, prod_lines_f64, prod_lines_i32, prod_lines_i64, NULL},
 };
 
-/* Defines a function for the minimum or maximum with indices of adjacent lines.
- * Element i of all lines is computed by vectors. The previous results are read
- * from out. */
+/* Defines a function for the prefix minimum or maximum with indices of many
+ * sequences. Element i of all sequences is contiguous, so vectors hold several
+ * sequences. The previous results are read from out. */
 #define PLACED_COLUMNS(name, T, fold_of, op)                                  \
     static void name(const placed *p)                                         \
     {                                                                         \
@@ -184,7 +186,8 @@ static scan_placed *const placed_of[2][CPU_TYPE_COUNT] = {
     {min_placed_f32, min_placed_f64, min_placed_i32, min_placed_i64, NULL},
 };
 
-/* Computes the prefix reductions of one line, block by block. */
+/* Computes the prefix reductions of one line (one sequence along the last
+ * dimension), block by block. */
 static void run_line(const scan_work *w, int64_t line)
 {
     const tn_scan_args *s = w->s;
@@ -221,8 +224,9 @@ static void run_line(const scan_work *w, int64_t line)
     }
 }
 
-/* Computes the prefix reductions of lines [first, end), which are adjacent in
- * memory, as vectors. */
+/* Computes the prefix reductions of lines [first, end). A line is a sequence
+ * along the last dimension. Element i of all these lines is contiguous, so
+ * vectors hold several lines. */
 static void run_columns(const scan_work *w, int64_t first, int64_t end)
 {
     const tn_scan_args *s = w->s;
@@ -240,8 +244,9 @@ static void run_columns(const scan_work *w, int64_t first, int64_t end)
                    in + k * in_step, in, end - first, 0);
 }
 
-/* Computes TOGETHER lines, beginning with line `first`. Returns false, with
- * nothing done, if the distances between their first elements differ. */
+/* Computes TOGETHER lines (sequences along the last dimension), interleaved,
+ * from line `first` on. Returns false, with nothing done, if the distances
+ * between their first elements differ. */
 static bool run_together(const scan_work *w, int64_t first)
 {
     const tn_scan_args *s = w->s;
@@ -260,8 +265,9 @@ static bool run_together(const scan_work *w, int64_t first)
     return true;
 }
 
-/* Finds the minima or maxima with indices of lines [first, end), which are
- * adjacent in memory. */
+/* Computes the prefix minima or maxima, with indices, of lines [first, end). A
+ * line is a sequence along the last dimension, and element i of all these lines
+ * is contiguous. */
 static void run_placed(const scan_work *w, int64_t first, int64_t end)
 {
     const tn_scan_args *s = w->s;
@@ -306,8 +312,9 @@ static void run_lines(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Chooses the functions that compute the lines. Only shape and layout decide,
- * so bits do not depend on the number of threads. */
+/* Chooses the functions that compute the lines (sequences along the last
+ * dimension). The choice depends only on shape and layout, so that bits do not
+ * depend on the number of threads. */
 static void choose(scan_work *w, unsigned type)
 {
     static const uint8_t op[] = {[TN_REDUCE_SUM] = TN_K_ADD,

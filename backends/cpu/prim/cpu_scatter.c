@@ -16,50 +16,56 @@
 #include "../cpu_device.h"
 #include "../simd/scalar.h"
 
-#define TASK_POINTS 32768 /* least number of points of a task */
-/* Lines that run side by side prefetch the point that comes this many points
- * later in each line, because the points of a line are then far apart in
- * memory. A distance of 8 points is as fast (Zen 5, 2026-11). */
+#define TASK_POINTS 32768 /* least number of elements of src in a task */
+/* Lines that are processed side by side prefetch the point (element of src)
+ * that comes this many points later in each line, because the points of a line
+ * are then far apart in memory. A distance of 8 points is as fast (Zen 5,
+ * 2026-11). */
 #define ROWS_AHEAD 4
-/* number of rows of src that are processed at a time */
+/* number of rows of src (points of adjacent lines with the same index) that are
+ * processed at a time */
 #define ROW_BLOCK 256
-/* Number of elements in a block of rows if two threads share the rows (struct
- * half). */
+/* If two threads share the rows of src (struct half): number of elements in a
+ * block of rows. */
 #define HALF_POINTS 65536
-/* Largest number of lines that run side by side. They fill whole cache lines.
- * They are so few that even a destination with thousands of points per line
- * fits in L2. */
+/* Largest number of lines (sequences of src along dim) that are processed side
+ * by side. They fill whole cache lines, and even a destination with thousands
+ * of points per line still fits in L2. */
 #define SIDE_BY_SIDE 64
 /* If the distance between the rows of a destination is a multiple of this many
  * bytes, the rows use only a few sets of the cache and evict each other. */
 #define REGULAR_STEP 1024
-/* Largest number of bytes of a compact copy of the destination. */
+/* Largest number of bytes of the compact copy of a
+ * destination (run_compacted). */
 #define COMPACT_BYTES 262144
 
-/* One of the two nested loops over the points of some lines. One loop runs
- * along dim, the other from line to line. If lines run side by side, the loop
- * along dim is the outer loop, else the inner loop. */
+/* One of the two nested loops over the points (elements of src) of some lines.
+ * A line is a sequence along dim. One loop goes along dim, the other from line
+ * to line. If lines are processed side by side, the loop along dim is the outer
+ * loop, otherwise the inner loop. */
 typedef struct walk {
     /* The number of iterations, and the strides of dst, src and index in
-     * elements. In the loop along dim, dst is 0, because the index determines
-     * the destination. */
+     * elements. In the loop along dim, the stride of dst is 0, because the
+     * index determines the destination. */
     int64_t count, dst, src, index;
 } walk;
 
-/* The points of one line, or of some lines that run side by side. */
+/* The elements of one line (sequence of src along dim), or of some lines that
+ * are processed side by side. */
 typedef struct line {
     char *dst;
     const char *src;
     const int64_t *index;
-    /* The number of elements between destinations of consecutive indices. */
+    /* The stride of dst along dim, in elements. */
     int64_t dst_stride;
     walk outer, inner;
     bool side_by_side;
 } line;
 
 /* The state of one of two threads that together process all rows. Thread 0
- * processes rows whose destination has an even index, thread 1 the others. The
- * first `done` rows of src have been processed for this thread's parity. */
+ * processes rows whose destination (dst row) has an even index, thread 1 the
+ * others. The first `done` rows of src have been processed for this thread's
+ * parity. */
 typedef struct half {
     atomic_flag busy; /* held while rows of this parity are processed */
     int64_t done;
@@ -71,17 +77,19 @@ typedef struct work {
     int64_t lines, lines_per_task;
     /* The dimensions except dim, outermost first. */
     uint32_t order[TN_MAX_NDIM];
-    /* The number of adjacent lines that may run side by side, or 1 if lines run
-     * one by one. */
+    /* Number of adjacent lines (sequences along dim) that may be processed side
+     * by side, or 1 if lines are processed one by one. */
     int64_t side;
-    /* The routine that combines a row of src with its destination, or NULL for
-     * TN_SCATTER_SET, which copies rows. */
+    /* If lines are processed as rows: the routine that combines a row of src
+     * with its destination, or NULL for TN_SCATTER_SET, which copies rows. */
     tn_cpu_run *row_run;
-    /* The number of elements of a row, or 0 if lines are not processed as
-     * rows. */
+    /* Number of elements of a row: the points of all adjacent lines at one
+     * position along dim, which have the same index. 0 if lines are not
+     * processed as rows. */
     int64_t row;
     half half[2];
-    atomic_int active_halves; /* number of threads that run run_half() */
+    atomic_int active_halves; /* number of threads that currently execute
+                               * run_half() */
     atomic_flag lock; /* held to read or write fault */
     tn_fault fault;
 } work;
@@ -102,8 +110,8 @@ static void raise_fault(work *w, int64_t index, int64_t position)
     atomic_flag_clear_explicit(&w->lock, memory_order_release);
 }
 
-/* Returns the row-major position of point number `along` of the line that
- * contains `point`. */
+/* Returns the row-major position in src of element number `along` of the line
+ * (sequence along dim) that contains `point`. */
 static int64_t position_of(const tn_scatter_args *s, const int64_t *point,
                            int64_t along)
 {
@@ -114,8 +122,8 @@ static int64_t position_of(const tn_scatter_args *s, const int64_t *point,
     return position;
 }
 
-/* Records that an index is out of range. It is the index of the point in
- * iteration i of the outer loop and iteration j of the inner loop. */
+/* Records that an index is out of range: that of iteration i of the outer loop
+ * and iteration j of the inner loop over a line. */
 static void raise_at(work *w, const line *l, const int64_t *point, int64_t i,
                      int64_t j, int64_t index)
 {
@@ -134,7 +142,7 @@ static void raise_at(work *w, const line *l, const int64_t *point, int64_t i,
  * would have to wait for its cache misses, and memory would idle afterwards.
  * scatter_add of 4096 x 1024 takes 2.8 ms, and 2.9 ms with AHEAD = 512 (Zen 5,
  * 2026-11). */
-enum { GROUP = 16, BLOCK = 256, AHEAD = 1536 /* in points */ };
+enum { GROUP = 16, BLOCK = 256, AHEAD = 1536 /* in elements */ };
 
 typedef struct ahead {
     const char *dst;
@@ -153,9 +161,9 @@ static ahead ahead_of(const work *w, const line *l)
                    most <= NEAR && most <= n * 64 ? most * GROUP / n : 0};
 }
 
-/* Returns how many points, from point k on, are processed together. Sets *plain
- * to whether their indices are contiguous and in range, and their number is a
- * multiple of GROUP. */
+/* Returns how many elements, from element k on, are processed together. Sets
+ * *plain if their indices are contiguous and all in range, and their number is
+ * a multiple of GROUP. They then need no checks. */
 static int64_t points_from(const work *w, const line *l, int64_t k, bool *plain)
 {
     int64_t n = l->inner.count - k;
@@ -168,11 +176,11 @@ static int64_t points_from(const work *w, const line *l, int64_t k, bool *plain)
     return n;
 }
 
-/* Unrolls the loop over points for the most common reductions. */
+/* Unrolls the loop over elements for the most common reductions. */
 #define FOUR _Pragma("GCC unroll 4")
-/* Processes points [k, k + m) of a line. If *plain was set for them, their
- * indices need no range checks. `expression` combines the source x with the
- * destination y. */
+/* Processes elements [k, k + m) of a line (sequence along dim). If *plain was
+ * set for them, their indices need no range checks. `expression` combines the
+ * source x with the destination y. */
 #define EACH_POINT(T, expression, times)                                      \
     for (int64_t j = 0; plain && j < m; j += GROUP) {                         \
         const int64_t *index = l->index + k + j;                              \
@@ -212,9 +220,9 @@ static int64_t points_from(const work *w, const line *l, int64_t k, bool *plain)
     }                                                                         \
     break;
 
-/* Defines line_<suffix>, which processes the points of a line of type T. U is
- * the unsigned type for integers, whose overflow wraps, and T for other
- * types. */
+/* Defines line_<suffix>, which processes the elements of a line (sequence along
+ * dim) of type T. U is the unsigned type for integers, whose overflow wraps,
+ * and T for other types. */
 #define TYPED(suffix, T, U)                                                   \
     static void line_##suffix(work *w, const line *l, const int64_t *point)   \
     {                                                                         \
@@ -247,8 +255,8 @@ TYPED(f64, double, double)
 TYPED(i32, int32_t, uint32_t)
 TYPED(i64, int64_t, uint64_t)
 
-/* Processes the points of a line whose dtype is narrower than its register
- * type. Each element is widened, combined and narrowed. */
+/* Processes a line (sequence along dim) whose dtype is narrower than its
+ * register type. Each element is widened, combined and narrowed. */
 static void line_narrow(work *w, const line *l, const int64_t *point)
 {
     static const uint8_t op[] = {
@@ -319,13 +327,14 @@ typedef struct entry {
 } entry;
 
 /* Processes rows [low, high) along dim. point[] has the coordinates of the
- * other dimensions. If bit 0 of `of` is set, rows with an even destination
- * index are processed, if bit 1 is set, rows with an odd one. Prefetches the
- * sources and destinations of later rows. */
+ * other dimensions. `of` selects rows by the parity of their destination's
+ * index: bit 0 for even, bit 1 for odd. Prefetches the sources and destinations
+ * of later rows. */
 static void run_row_block(work *w, const int64_t *point, int64_t low,
                           int64_t high, unsigned of)
 {
-    enum { FETCHED = 4096 /* largest number of bytes prefetched of a row */ };
+    enum { FETCHED = 4096 /* largest number of bytes of a row that are
+                           * prefetched */ };
     const tn_scatter_args *s = w->s;
     size_t bytes = tn__cpu_dtype_bytes[s->dst.dtype];
     char *dst = tn__cpu_at(s->dst.buffer, offset_of(&s->dst, point, s->ndim),
@@ -365,8 +374,8 @@ static void run_row_block(work *w, const int64_t *point, int64_t low,
     }
 }
 
-/* Processes all rows along dim, at one point of the other outer dimensions. i
- * is the row-major position of this point. */
+/* Processes all rows of src along dim, at one point of the other outer
+ * dimensions. i is the row-major position of this point. */
 static void run_rows(void *context, int64_t i)
 {
     work *w = context;
@@ -385,10 +394,10 @@ static void run_rows(void *context, int64_t i)
 }
 
 /* Processes all rows by two threads, block by block. Thread 0 adds to
- * destinations with an even index, thread 1 to those with an odd index. While
- * only one thread runs, it processes all rows of a block: rows of one parity
- * alone leave gaps in memory, and reading the gaps takes as long as reading the
- * data. */
+ * destinations with an even index, thread 1 to those with an odd index. If only
+ * one thread is running, it processes all rows of a block at once: rows of one
+ * parity leave gaps in memory, and reading the gaps takes as long as reading
+ * the data. */
 static void run_half(void *context, int64_t own)
 {
     work *w = context;
@@ -420,9 +429,10 @@ static void run_half(void *context, int64_t own)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Returns whether lines are processed as rows, and sets w->row and w->row_run.
- * This requires that the lines along the innermost dimension other than dim
- * have the same indices and are contiguous in dst and src. */
+/* Returns whether lines (sequences along dim) are processed as rows (one
+ * element of each of many lines), and sets w->row and w->row_run. This requires
+ * that the lines along the innermost dimension other than dim have the same
+ * indices and are contiguous in dst and src. */
 static bool takes_rows(work *w)
 {
     static const uint8_t op[] = {[TN_SCATTER_ADD] = TN_K_ADD,
@@ -448,10 +458,10 @@ static bool takes_rows(work *w)
     return true;
 }
 
-/* Returns how many adjacent lines run side by side, or 1 if lines run one by
- * one. Lines run side by side if the distance in memory between adjacent lines
- * is smaller than the distance between the points of a line, or if each line
- * has one point. */
+/* Returns how many adjacent lines (sequences along dim) are processed side by
+ * side, or 1 to process them one by one. They are processed side by side if the
+ * distance in memory between adjacent lines is smaller than the distance
+ * between the points of a line, or if each line has one point. */
 static int64_t lines_side_by_side(const work *w)
 {
     const tn_scatter_args *s = w->s;
@@ -466,11 +476,12 @@ static int64_t lines_side_by_side(const work *w)
     return side ? s->extent[e] : 1;
 }
 
-/* Processes lines that run side by side. If the distance between the rows of
- * their destination is a power of two, the rows use only a few sets of the
- * cache and evict each other. The destination is then copied to compact memory,
- * without gaps between rows, and back. The two copies are worth their time if
- * about as many points are added as the destination has elements. */
+/* Processes lines (sequences along dim) that are processed side by side. If the
+ * distance between the rows of their destination is a power of two, the rows
+ * use only a few sets of the cache and evict each other. The destination is
+ * then copied to compact memory, without gaps between rows, and back. The two
+ * copies are worth their time if about as many elements are added as the
+ * destination has. */
 static void run_compacted(work *w, const line *l, const int64_t *point)
 {
     const size_t bytes = tn__cpu_dtype_bytes[w->s->dst.dtype];

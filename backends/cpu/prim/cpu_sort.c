@@ -34,8 +34,8 @@ typedef struct work {
     const tn_sort_args *s;
     const tn_cpu_routines *routines;
     unsigned type, key_bits;
-    /* True if items are narrow. If keys have 64 bits, it is false, and run_line
-     * decides for each line. */
+    /* True if all items (a key and an index) fit in 64 bits. If keys have 64
+     * bits, it is false, and run_line decides for each line. */
     bool narrow;
     int64_t lines, lines_per_task;
     /* `side` is the number of adjacent lines: lines whose elements of equal
@@ -151,7 +151,8 @@ static void read_wide(const reader *r, wide_item *items)
 
 /* ---- orders -------------------------------------------------------------- */
 
-/* Returns whether a heap is the fastest way to find the first `keep` items. */
+/* Returns whether a heap is the fastest way to find the first `keep` of `count`
+ * items. */
 static bool is_few(int64_t keep, int64_t count)
 {
     return keep < count / 8;
@@ -170,10 +171,10 @@ static bool is_few(int64_t keep, int64_t count)
     ((a).key < (b).key || ((a).key == (b).key && (a).place < (b).place))
 #include "sort_orders.inc"
 
-/* Returns the item at position `rank` of the order. Processes the digits of the
- * keys from the highest one on. After each digit, keeps only the items with the
- * same digit as the item at `rank`. items[] must have room for twice `count`
- * items. */
+/* Returns the item (key and index) at position `rank` of the sorted order.
+ * Processes the digits of the keys from the highest one on. After each digit,
+ * keeps only the items with the same digit as the item at `rank`. items[] must
+ * have space for twice `count` items. */
 static wide_item at_rank(wide_item *items, int64_t count, int64_t rank,
                            unsigned bits)
 {
@@ -198,8 +199,8 @@ static wide_item at_rank(wide_item *items, int64_t count, int64_t rank,
         }
         count = left;
     }
-    /* The remaining keys are equal, and their items are in the original
-     * order. */
+    /* All digits are processed: the remaining keys are equal, and their items
+     * are in the original order. */
     if (bits == 0)
         return items[rank];
     return sort_merge_wide(items, items + count, count)[rank];
@@ -209,14 +210,16 @@ static wide_item at_rank(wide_item *items, int64_t count, int64_t rank,
 
 enum {
     GROUP = 32, /* number of keys that are compared with the bound at a time */
-    /* Largest number of elements of a line for which read_short selects. */
+    /* Largest number of elements of a line (sequence to sort) in which
+     * read_short selects. */
     SHORT = 8192,
-    /* Largest `keep` for which read_short selects. */
+    /* Largest `keep` (number of sorted elements that are requested) for which
+     * read_short selects. */
     MAX_SHORT_KEEP = TN_CPU_PARTS / 2,
 };
 
-/* Computes the signed 32-bit keys of n values. key and block must have room for
- * n rounded up to a multiple of TN_CPU_PARTS. */
+/* Computes the signed 32-bit keys of n values. key and block must have space
+ * for n rounded up to a multiple of TN_CPU_PARTS. */
 static void read_signed(const reader *r, const void *block, int64_t n,
                         int32_t *key)
 {
@@ -238,7 +241,7 @@ static int32_t key_of(uint64_t item)
 /* Writes the first `keep` items of the order to heap[], sorted, without storing
  * the others. The heap holds the best items so far, and its root is the last of
  * them. GROUP keys at a time are compared with the root. Most groups have no
- * key before it and are skipped. */
+ * smaller key and are skipped. */
 static void read_first(const reader *r, int64_t keep, uint64_t *heap)
 {
     int64_t block[BLOCK] = {0}, have = 0;
@@ -271,8 +274,9 @@ static void read_first(const reader *r, int64_t keep, uint64_t *heap)
     sort_heap_narrow(heap, keep);
 }
 
-/* Reads all keys of the line and pads them to a multiple of TN_CPU_PARTS.
- * Returns the number of keys, including the padding. */
+/* Reads all keys of the line and pads them to a multiple of TN_CPU_PARTS, as
+ * the routines that compare them require. Returns the number of keys, including
+ * the padding. */
 static int64_t read_keys(const reader *r, int32_t *key)
 {
     int64_t block[BLOCK] = {0}, i = r->count;
@@ -289,7 +293,7 @@ static int64_t read_keys(const reader *r, int32_t *key)
  * into TN_CPU_PARTS interleaved parts. The keep-th smallest of the parts'
  * minima is a bound: at least `keep` keys of the line are not greater. Only the
  * keys up to this bound are sorted, usually few more than `keep`. items[] must
- * have room for all items, then for the keys. */
+ * have space for all items, followed by the keys. */
 static const uint64_t *read_short(const reader *r, int64_t keep,
                                   uint64_t *items)
 {
@@ -301,7 +305,7 @@ static const uint64_t *read_short(const reader *r, int64_t keep,
 
 /* Returns the index of the element at position `rank` of the order. Compares
  * keys with a sample of them (routines_order.c), which takes a fifth of
- * at_rank's time. key[] must have room for twice the padded keys. */
+ * at_rank's time. key[] must have space for twice the number of padded keys. */
 static int64_t place_at(const reader *r, int64_t rank, int32_t *key)
 {
     int64_t n = read_keys(r, key);
@@ -452,7 +456,8 @@ static writer writer_of(const tn_sort_args *s, int64_t line)
 /* ---- adjacent lines ------------------------------------------------------ */
 
 enum {
-    /* Largest number of lines at a time. They fill whole cache lines. */
+    /* Largest number of lines (sequences to sort) that are transposed at a
+     * time: these lines fill whole cache lines. */
     MAX_TRANSPOSED = 16,
     /* Largest number of bytes of the transposed lines and their results. */
     TRANSPOSED_BYTES = 16 << 20,
@@ -463,7 +468,7 @@ enum {
 };
 
 /* Returns how many adjacent lines are transposed and sorted at a time, or 0 to
- * sort each line without transposing. Transposing pays because reading and
+ * sort each line without transposing. Transposing is faster because reading and
  * writing strided elements takes longer than sorting them. */
 static int64_t lines_at_a_time(const tn_sort_args *s)
 {
@@ -488,9 +493,10 @@ static size_t transposed_bytes(const work *w, int64_t n)
             sizeof(int64_t));
 }
 
-/* Sorts n adjacent lines from number `first` on: transposes them, sorts each,
- * and transposes the results back. `items` is scratch memory for the items,
- * `room` for the transposed lines and results. */
+/* Sorts n adjacent lines (element i of all of them is contiguous) from number
+ * `first` on: transposes them, sorts each, and transposes the results back.
+ * `items` is scratch memory for the items, `room` that for the transposed lines
+ * and results. */
 static void run_transposed(const work *w, int64_t first, int64_t n, void *items,
                            char *room)
 {

@@ -77,7 +77,8 @@ void tn__cpu_product_pack_b(const job *g, int64_t j, int64_t width)
     }
 }
 
-/* Copies one column of a, contiguous at `from`, to `strips` strips. */
+/* Copies one column of a, whose elements are contiguous at `from`, to the
+ * packed strips (STRIP rows of a each). */
 static void spread_strips(const job *g, char *to, const char *from,
                           int64_t strips)
 {
@@ -90,8 +91,8 @@ static void spread_strips(const job *g, char *to, const char *from,
             memcpy(to + s * next, from + s * STRIP * 8, STRIP * 8);
 }
 
-/* Packs a matrix a with contiguous rows into strips. Transposes as many rows at
- * a time as a vector has elements. */
+/* Packs a matrix a with contiguous rows into strips of STRIP rows. Transposes
+ * as many rows at a time as a vector has elements. */
 static void transpose_strips(job *g)
 {
     const tn_cpu_matrix *a = &g->p.a;
@@ -190,8 +191,8 @@ void tn__cpu_product_run_block(job *g, const char *panel, int64_t panel_row,
     }
 }
 
-/* Computes columns [j, j + width) of c for the current range of k: adds to them
- * the products a[i][k] * b[k][j] of that range. */
+/* Computes columns [j, j + width) of c for the current range of k (a part of
+ * the sum): adds to them the products a[i][k] * b[k][j] of that range. */
 static void run_group(job *g, int64_t j, int64_t width)
 {
     const int64_t size = g->depth * g->whole * g->bytes;
@@ -218,7 +219,7 @@ static void run_group(job *g, int64_t j, int64_t width)
     }
 }
 
-/* Returns whether b is read in place in a product with m rows. */
+/* Returns whether a product with m rows reads b in place, without packing. */
 static bool in_place(const job *g, const tn_cpu_matrix *b, int64_t m)
 {
     const int64_t row = b->row * g->bytes;
@@ -260,8 +261,8 @@ static tn_cpu_matrix transpose(tn_cpu_matrix x)
     return (tn_cpu_matrix){x.memory, x.column, x.row};
 }
 
-/* A dimension of one element may have any stride. Sets it so that rows or
- * columns count as contiguous. */
+/* If a dimension has one element, its stride does not matter. Sets it so that
+ * rows or columns pass the tests for contiguity. */
 static void plain_strides(tn_cpu_matrix *x, int64_t rows, int64_t columns)
 {
     if (columns == 1)

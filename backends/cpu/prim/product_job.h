@@ -8,15 +8,17 @@
 
 enum {
     LINE = 64,
-    PANEL = 2 * 64,       /* largest number of bytes in a row of a panel */
+    PANEL = 2 * 64,       /* largest number of bytes in a row of a panel (some
+                           * packed columns of b) */
     DEPTH = TN_CPU_DEPTH, /* number of rows of a panel (24 KiB) */
     GROUP = 4,            /* number of panels packed at a time */
     BLOCK = 128,          /* number of rows of c that are computed at a time */
-    STRIP = 8,            /* number of rows of a that are packed together */
-    /* Matrix a is packed in two cases. If the elements of a row are contiguous,
-     * it is packed if its rows are FAR_ROW_BYTES or more apart and at least
-     * FAR_COLUMNS columns of b use them. If the elements of a column are
-     * contiguous, it is packed if DEPTH columns exceed L1. */
+    STRIP = 8,            /* number of rows of a in a strip,
+                           * the unit of packing */
+    /* Matrix a is packed in two cases. With contiguous rows, it is packed if
+     * its rows are FAR_ROW_BYTES or more apart and at least FAR_COLUMNS columns
+     * of b use them. With contiguous columns, it is packed if DEPTH columns
+     * exceed L1. */
     FAR_ROW_BYTES = 4096,
     FAR_COLUMNS = 256
 };
@@ -27,7 +29,7 @@ typedef struct job {
     const tn_cpu_product_routines *loops;
     tn_cpu_transpose *transpose;
     int64_t bytes;        /* bytes of an element */
-    int64_t whole;        /* number of columns of a full panel */
+    int64_t whole;        /* number of columns of a full panel of b */
     int64_t first, depth; /* the current range of k: [first, first + depth) */
     /* The packed operands. `a` is NULL if a is read in place, not packed. */
     char *a, *panels;
@@ -66,8 +68,9 @@ static inline char *strip_of(const job *g, int64_t row)
     return g->a + row / STRIP * strip_bytes(g, g->depth);
 }
 
-/* Returns whether the rows of a are so far apart that packing them pays if n
- * columns use them. Closer rows are read as fast in place. */
+/* Returns whether the rows of a are so far apart that packing them saves time
+ * if n columns of b are multiplied with them. Closer rows are read as fast in
+ * place. */
 static inline bool is_far(const job *g, int64_t n)
 {
     return n >= FAR_COLUMNS && g->p.a.row * g->bytes >= FAR_ROW_BYTES;
@@ -80,17 +83,18 @@ void tn__cpu_product_choose_panels(job *g);
 /* Sets g->at[q] = q * step. step is the offset from one element of a row of a
  * to the next. */
 void tn__cpu_product_set_offsets(job *g, int64_t step);
-/* Packs the current range of a's columns into strips. If columns of a are
- * contiguous, reads them column by column. */
+/* Packs a's columns of the current range of k into strips of STRIP rows. If
+ * columns of a are contiguous, reads them column by column. */
 void tn__cpu_product_pack_a(job *g);
 /* Packs the panels of columns [j, j + width) of b, at most GROUP of them. Full
- * panels are packed together, row by row: their rows are adjacent in a row of
- * b, while consecutive rows of b may be in different memory pages. */
+ * panels are packed together, row by row, because their rows are adjacent in a
+ * row of b, while consecutive rows of b may be in different memory pages. */
 void tn__cpu_product_pack_b(const job *g, int64_t j, int64_t width);
 /* Points g->row[] at rows [i, i + rows) of a. */
 void tn__cpu_product_point_rows(job *g, int64_t i, int64_t rows);
-/* Adds the products of the current range of k to rows [i, i + rows) and columns
- * [j, j + width) of c. g->row[] must point to these rows of a. */
+/* Adds the products of the current range of k (g->first, g->depth) to rows [i,
+ * i + rows) and columns [j, j + width) of c. g->row[] must point to these rows
+ * of a. */
 void tn__cpu_product_run_block(job *g, const char *panel, int64_t panel_row,
                                int64_t i, int64_t rows, int64_t j,
                                int64_t width);

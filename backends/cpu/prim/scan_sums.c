@@ -10,20 +10,23 @@
 
 #include "scan_sums.h"
 
-/* Adjacent lines are processed in multiples of this number, which is whole
- * vectors in every instruction set. */
+/* Sequences whose elements of equal index are contiguous are computed together.
+ * Their number is rounded up to a multiple of this, which is a multiple of the
+ * vector length in every instruction set. */
 #define ROW_STEP 16
 
-/* The prefix sums of the final elements of the chunks so far. of[] has the
- * final elements of the current block of TN_LANES chunks, sums[] their prefix
- * sums. `last` is the last prefix sum of the previous block. */
+/* Each chunk of TN_CHUNK elements has a final element, its total. These are the
+ * prefix sums of the totals so far. of[] has the totals of the current block of
+ * TN_LANES chunks, sums[] their prefix sums. `last` is the last prefix sum of
+ * the previous block. */
 typedef struct finals {
     int64_t count;
-    /* Doubles, or floats in the same memory. */
+    /* arrays of double, or of float in the same memory */
     double of[TN_LANES], sums[TN_LANES], last;
 } finals;
 
-/* Returns the value that the next chunk adds to its elements. */
+/* Adds a chunk's total, and returns the sum of all earlier chunks, which the
+ * next chunk adds to its elements. */
 static const void *next_before(const scan_work *w, finals *f, int64_t bytes)
 {
     double unused;
@@ -37,9 +40,10 @@ static const void *next_before(const scan_work *w, finals *f, int64_t bytes)
     return before;
 }
 
-/* Computes the prefix sums of one line, chunk by chunk. in and out are the
- * addresses of the line's first elements. If the dtype is narrow or the
- * elements are strided, a chunk is first copied to contiguous memory. */
+/* Computes the prefix sums of one line (sequence along the scanned dimension),
+ * chunk by chunk. in and out are the addresses of the line's first elements. If
+ * the dtype is narrow or the elements are strided, a chunk is first copied to
+ * contiguous memory. */
 static void sum_line(const scan_work *w, const char *in, char *out)
 {
     const tn_scan_args *s = w->s;
@@ -88,8 +92,9 @@ void tn__cpu_scan_sum_lines(const scan_work *w, int64_t first, int64_t end)
 
 /* ---- adjacent lines: a row of elements takes the role of an element ------ */
 
-/* Adjacent lines as rows: row k holds element k of all lines. A temporary row
- * has `wide` elements, which is `lines` rounded up to ROW_STEP. */
+/* Lines (sequences to scan) whose elements of equal index are contiguous, as
+ * rows: row k holds element k of all lines. A temporary row has `wide`
+ * elements: `lines` rounded up to ROW_STEP. */
 typedef struct rows {
     /* lines is the number of lines, wide the number of elements of a temporary
      * row. bytes is the size of an element. */
@@ -99,8 +104,8 @@ typedef struct rows {
     char *none, *low, *high, *unused;
 } rows;
 
-/* Computes the elements of four rows after the last multiple of ROW_STEP, in a
- * copy that is padded to ROW_STEP elements. */
+/* `lines` may not be a multiple of ROW_STEP. Computes the last elements of four
+ * rows in a copy that is padded to ROW_STEP elements. */
 static void end_rows(const scan_work *w, const rows *r, void *const *out,
                      const void *const *in, const tn_cpu_scan_kept *kept)
 {
@@ -122,14 +127,15 @@ static void end_rows(const scan_work *w, const rows *r, void *const *out,
         memcpy((char *)out[i] + at, part[i], left);
 }
 
-/* n rows in memory. The strides between rows are in bytes. */
+/* n rows in memory (row k has element k of all sequences), and the strides
+ * between rows in bytes. */
 typedef struct row_span {
     char *out;
     const char *in;
     int64_t out_step, in_step, n;
 } row_span;
 
-/* Computes the prefix sums of the rows of a span, in blocks, and adds row
+/* Computes the prefix sums over the rows of a span, in blocks, and adds row
  * `before` to all of them. If the number of rows is a multiple of TN_LANES,
  * stores in final the last prefix sum without `before`. */
 static void sum_rows(const scan_work *w, const rows *r, const row_span *s,

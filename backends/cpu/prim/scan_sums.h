@@ -7,9 +7,9 @@
 
 #include "../cpu_device.h"
 
-/* The state of a line after some of its blocks: the reduction of the elements
- * so far and, for minima and maxima, the index of the current minimum or
- * maximum. */
+/* The state of the scan of one sequence after some of its blocks: the reduction
+ * of the elements so far and, for minima and maxima, the index of the current
+ * minimum or maximum. */
 typedef struct carry {
     union {
         float f32;
@@ -19,13 +19,14 @@ typedef struct carry {
         uint8_t boolean;
     } fold;
     int64_t place;
-    /* A routine that returns how many of the next elements do not change the
+    /* A routine that returns how many of the next elements leave unchanged the
      * minimum or maximum, or NULL. */
     tn_cpu_scan_unchanged *unchanged;
 } carry;
 
-/* Arguments of a function that computes the minimum or maximum with indices of
- * adjacent lines. A step is the stride, in elements, between two elements of a
+/* Arguments of a function that computes the prefix minima or maxima with
+ * indices of adjacent lines (sequences whose elements of equal index are
+ * contiguous). A step is the stride, in elements, between two elements of a
  * line. */
 typedef struct placed {
     void *out;
@@ -36,15 +37,17 @@ typedef struct placed {
     int64_t lines, count;
 } placed;
 
-/* Computes TOGETHER lines with contiguous elements (cpu_scan.c). The steps are
- * the strides from line to line. */
+/* A function that scans TOGETHER sequences with contiguous elements
+ * (cpu_scan.c). The steps are the strides from sequence to sequence in
+ * elements. */
 typedef void scan_together(void *out, int64_t out_step, const void *in,
                            int64_t in_step, int64_t count);
-/* Computes the minimum or maximum, with indices, of adjacent lines. */
+/* A function that computes the prefix minima or maxima, with indices, of
+ * sequences whose elements of equal index are contiguous. */
 typedef void scan_placed(const placed *p);
 /* A function that replaces n values by their prefix reductions. The first value
- * is element k of the line. If place is not NULL, place[i] receives the index
- * of the minimum or maximum. */
+ * is element k of its sequence. If place is not NULL, place[i] receives the
+ * index of the minimum or maximum. */
 typedef void scan_block(unsigned kind, void *block, int64_t *place, int64_t n,
                         int64_t k, carry *c);
 
@@ -52,29 +55,31 @@ typedef struct scan_work {
     const tn_scan_args *s;
     const tn_cpu_routines *routines;
     scan_block *run;
-    /* A routine that returns how many of the next elements do not change the
+    /* A routine that returns how many of the next elements leave unchanged the
      * minimum or maximum, or NULL. */
     tn_cpu_scan_unchanged *unchanged;
     int64_t lines, lines_per_task;
     /* The routine for prefix sums of floats, or NULL for other reductions. If
      * it is set, the fields from `together` to `placed` are NULL. */
     tn_cpu_scan *sum;
-    /* The routine for prefix sums of floats of adjacent lines, or NULL. */
+    /* The routine for prefix sums of floats of adjacent sequences (element i of
+     * all of them is contiguous), or NULL. */
     tn_cpu_scan_rows *sum_rows;
-    /* The function that computes TOGETHER lines at a time, or NULL if lines are
-     * computed one by one. */
+    /* The function that scans TOGETHER sequences at a time, or NULL to scan
+     * them one by one. */
     scan_together *together;
-    /* The routine that combines two rows, each of which has the elements of
-     * equal index of adjacent lines. NULL if lines are not adjacent. */
+    /* The routine that combines two rows. A row has the elements of equal index
+     * of many sequences. NULL if these elements are not contiguous. */
     tn_cpu_run *columns;
-    /* The function that finds the minimum or maximum, with indices, of adjacent
-     * lines, or NULL. */
+    /* The function for prefix minima or maxima, with indices, of adjacent
+     * sequences, or NULL. */
     scan_placed *placed;
-    int64_t side; /* number of adjacent lines, a divisor of `lines` */
+    int64_t side; /* number of adjacent sequences, a divisor of `lines` */
     bool streams; /* whether sums are written by non-temporal stores */
 } scan_work;
 
-/* Returns the offset of a line's first element, in elements. */
+/* Returns the offset, in elements, of the first element of a line (sequence to
+ * scan). */
 static inline int64_t line_offset(const tn_scan_args *s,
                                   const tn_strided *view, int64_t line)
 {
@@ -84,11 +89,12 @@ static inline int64_t line_offset(const tn_scan_args *s,
     return offset;
 }
 
-/* Computes the prefix sums of floats of lines [first, end). The distance
- * between the first elements of adjacent lines must be constant. */
+/* Computes the prefix sums of floats of lines (sequences to scan) [first, end).
+ * The distance between the first elements of adjacent lines must be constant.
+ */
 void tn__cpu_scan_sum_lines(const scan_work *w, int64_t first, int64_t end);
-/* Computes the prefix sums of floats of lines [first, end), which are adjacent
- * in memory. */
+/* Computes the prefix sums of floats of lines (sequences to scan) [first, end).
+ * Element i of all these lines is contiguous. */
 void tn__cpu_scan_sum_columns(const scan_work *w, int64_t first, int64_t end);
 
 #endif

@@ -33,11 +33,13 @@ typedef struct shared {
      * each. */
     int64_t first, k_slabs;
     int64_t row_pieces, tile_m, tile_n, tiles_n;
-    int64_t a_bytes, b_bytes; /* bytes of a packed slab of a and of b */
+    int64_t a_bytes, b_bytes; /* bytes of a packed slab (DEPTH rows of k) of a
+                               * and of b */
     char *a, *b; /* packed operands; a is NULL if it is read in place */
 } shared;
 
-/* Makes slab number `slab`, DEPTH rows of k, the job's current range of k. */
+/* Sets the job's current range of k to slab number `slab`, which is DEPTH rows
+ * of k. */
 static void point_slab(job *g, const shared *s, int64_t slab)
 {
     g->first = s->first + slab * DEPTH;
@@ -46,8 +48,8 @@ static void point_slab(job *g, const shared *s, int64_t slab)
     g->panels = s->b + slab * s->b_bytes;
 }
 
-/* Packs PIECE rows of a, or GROUP panels of b, for one slab. i is the number of
- * the task. */
+/* Packs PIECE rows of a, or GROUP panels of b, for one slab (DEPTH rows of k).
+ * i is the number of the task. */
 static void pack_piece(void *context, int64_t i)
 {
     const shared *s = context;
@@ -95,7 +97,7 @@ static void run_shared(void *context, int64_t i)
 }
 
 /* Chooses the size of tiles and returns their number. Halves the columns of a
- * tile before its rows, because a panel serves all rows of a tile. */
+ * tile before its rows, because a panel of b is read for all rows of a tile. */
 static int64_t cut_tiles(shared *s)
 {
     s->tile_m = s->tile_n = TILE;

@@ -6,7 +6,8 @@
 
 #include "program.h"
 
-/* Returns whether the program has several stages, a row part or a reduction. */
+/* Returns whether the program computes rows: it has several stages (passes over
+ * the rows), scalars per row or a reduction. */
 static bool has_rows(const tn_program *program)
 {
     if (program->stage_count != 1 || program->stage[0].row_count > 0)
@@ -39,8 +40,8 @@ static bool makes(const cpu_code *code, const cpu_op *op, uint32_t slot)
     return op->out == slot;
 }
 
-/* Returns the number of the last operation that writes the slot and precedes
- * operation number `before`, or TN_CPU_NONE. */
+/* Returns the number of the last operation before operation `before` that
+ * writes the slot, or TN_CPU_NONE. */
 static uint32_t maker(const cpu_code *code, uint32_t slot, uint32_t before)
 {
     while (before-- > 0)
@@ -49,9 +50,9 @@ static uint32_t maker(const cpu_code *code, uint32_t slot, uint32_t before)
     return TN_CPU_NONE;
 }
 
-/* Returns a bit mask of the operands whose loaded values are read by operation
- * number `from` or by a later operation. A loaded value may still be in the
- * operand's memory, which must not change before that read. */
+/* Returns a bit mask of the operands (tensors) whose loaded values operation
+ * number `from` or a later one reads. A load need not copy: the value may still
+ * be in the tensor's memory, which must not change before that read. */
 static uint32_t read_from(const cpu_code *code, uint32_t from)
 {
     uint32_t bits = 0;
@@ -70,9 +71,9 @@ static uint32_t read_from(const cpu_code *code, uint32_t from)
 /* Sets read_after_write[k], for each output k, to a bit mask of the operands
  * that the program still reads after it has written an element of k. In an
  * in-place update, such as an optimizer's step, output k and an input are the
- * same memory. If that input's bit is not set, the update needs no copy. A RUN
- * or NATIVE operation may write its result over an operand that it reads for
- * the last time, a mathematical function may not. */
+ * same memory. If that input's bit is not set, the update needs no copy.
+ * Routines and machine code (RUN, NATIVE) may write a result over an operand
+ * that they read for the last time. Mathematical functions may not. */
 static void find_read_after_write(tn_built *b)
 {
     const cpu_code *code = &b->kept;
@@ -96,9 +97,9 @@ static void find_read_after_write(tn_built *b)
 
 /* Compiles the code for rows that are too long for a block, usually to machine
  * code in `streamed`. The exception is a program whose reductions of columns
- * can read the factors of products in place. There `streamed` uses routines,
- * because machine code would first write the products to a block. The machine
- * code is then in by_subrows. */
+ * can read the factors of products in place. There `streamed` calls routines,
+ * because machine code would first write the products to a block. The program
+ * in machine code is then only in by_subrows. */
 static tn_status compile_streamed(const tn_program *program, tn_built *b)
 {
     tn_cpu_routines plain = *b->routines;
@@ -145,7 +146,8 @@ tn_status tn__cpu_build(const tn_plugin_device *device,
     b->routines = device->routines;
     b->stream_bytes = device->stream_bytes;
     b->has_rows = has_rows(program);
-    unsigned fpu = tn__cpu_fpu_set(); /* constants are rounded to f32 here */
+    unsigned fpu = tn__cpu_fpu_set(); /* the compiler rounds constants to f32,
+                                       * in the rounding mode of programs */
     tn_status status =
         tn__cpu_compile(program, b->routines, true, false, &b->kept);
     if (status == TN_OK)

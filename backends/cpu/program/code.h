@@ -30,7 +30,7 @@
 #include "../cpu.h"
 #include "../jit/native_body.h"
 
-/* The space of a slot: how many scalars it holds. */
+/* How many scalars a slot (the memory of one value) holds. */
 enum {
     CPU_CONSTANT, /* one scalar, stored in the compiled code */
     CPU_UNIFORM,  /* one scalar for the launch */
@@ -41,10 +41,10 @@ enum {
 };
 
 typedef struct cpu_slot {
-    uint8_t space, bytes; /* CPU_CONSTANT ...; bytes of one scalar */
-    /* Where the slot begins in the memory of its space: at offset for a
-     * CONSTANT or UNIFORM slot, at offset * rows for a ROW slot, at offset *
-     * elements for an ELEM or GROUP slot. */
+    uint8_t space, bytes; /* one of CPU_CONSTANT ...; bytes of one scalar */
+    /* Slots of the same space share one allocation. The slot begins at offset
+     * for a CONSTANT or UNIFORM slot, at offset * rows for a ROW slot, at
+     * offset * elements for an ELEM or GROUP slot. */
     uint32_t offset;
 } cpu_slot;
 
@@ -79,7 +79,8 @@ enum {
     CPU_WHILE,     /* b &= a. If no element is active, `jump` operations are
                       skipped */
     CPU_END,       /* ends an iteration: goes `jump` operations back */
-    CPU_NATIVE,    /* runs segment number `index` (native_body.h) */
+    CPU_NATIVE,    /* runs segment number `index`, several operations compiled
+                    * to machine code (native_body.h) */
     CPU_NOP        /* a removed operation: nothing reads the result */
 };
 
@@ -88,20 +89,21 @@ enum {
 enum {
     /* The load reads 0 for an index that is out of range. This is no error. */
     LOAD_ZERO = 1 << 0,
-    /* Only reductions read the loaded value. They accept columns with any
-     * stride, so they read it in place. */
+    /* Only reductions read the loaded value. If rows are processed as columns
+     * (code.h), reductions accept any stride, so they read it in place. */
     LOAD_FOLDED = 1 << 1,
-    /* The load is "lent": its value may be read in place. All operations that
-     * read it can run row by row, and the rows may have any stride. The stride
-     * is 0 if all rows are the same memory. With LOAD_FOLDED, reductions of
-     * columns also read the value in place. */
+    /* The load is "lent": its value may be read in place, because all
+     * operations that read it can run row by row on rows of any stride. The
+     * stride is 0 if all rows are the same memory. With LOAD_FOLDED, reductions
+     * of columns also read the value in place. */
     LOAD_LENT = 1 << 2,
-    /* The load is lent, and all operations that read it also accept a scalar.
-     * If all elements of a block are one element of the operand, the slot
-     * points to it. */
+    /* In addition to LOAD_LENT: all operations that read the value also accept
+     * a scalar. If a block's elements are one broadcast element of the tensor,
+     * the slot points to it. */
     LOAD_SINGLE = 1 << 3,
-    /* The operation that computes the stored value is in the same part as this
-     * STORE, and may write the value directly to the operand. */
+    /* The operation that computes the stored value is in the same list of
+     * operations (part) as this STORE, and may write the value directly to the
+     * operand. */
     STORE_DIRECT = 1 << 4,
     /* In addition to STORE_DIRECT: a mathematical function computes the value.
      * It runs in small chunks, which may use non-temporal stores. */
@@ -109,9 +111,9 @@ enum {
     /* In addition to STORE_DIRECT: machine code computes the value. It may use
      * non-temporal stores if every row begins at a vector boundary. */
     STORE_STREAMED = 1 << 6,
-    /* The result of this RUN operation is read only by the REDUCE that is
-     * `jump` operations later. A REDUCE may compute the result itself, and the
-     * RUN is then skipped. With RUN_FACTORS a reduction of rows does this, with
+    /* Only the REDUCE that is `jump` operations later reads the result of this
+     * RUN operation. A REDUCE may compute the result itself, and the RUN is
+     * then skipped. With RUN_FACTORS a reduction of rows does this, with
      * RUN_COLUMNS a reduction of columns. */
     RUN_FACTORS = 1 << 7,
     RUN_COLUMNS = 1 << 8,
@@ -138,12 +140,13 @@ typedef struct cpu_op {
      * long, the operation reads the scalars from slot narrow[0], [1], [2]
      * instead. */
     uint8_t row;
-    uint8_t lent;    /* bits 0, 1, 2: slot a, b, c comes from a lent load */
+    uint8_t lent;    /* bits 0, 1, 2: slot a, b, c may be read in place
+                      * (LOAD_LENT) */
     uint8_t allowed; /* bits 0, 1, 2: the routine accepts a scalar as a, b, c */
     uint8_t column_form; /* in a REDUCE, CPU_PRODUCT ..., or 0 */
-    /* In hoisted code: true if no gather (a load by an index) is needed to
-     * compute the result. For a gather: true if no other gather is needed to
-     * compute its indices. */
+    /* In hoisted code (for blocks that share indices): true if no gather (a
+     * load by an index) is needed to compute the result. For a gather: true if
+     * no other gather is needed to compute its indices. */
     bool hoistable;
     uint8_t kernel; /* in a RUN, the kernel instruction, TN_K_... */
     uint8_t from;   /* in a RUN, the register type of a */
@@ -169,7 +172,7 @@ typedef struct cpu_op {
 } cpu_op;
 
 typedef struct cpu_part {
-    uint32_t first, count; /* range of op[] */
+    uint32_t first, count; /* the operations op[first], ... in cpu_code */
 } cpu_part;
 
 typedef struct cpu_reduce {
@@ -179,19 +182,23 @@ typedef struct cpu_reduce {
 
 typedef struct cpu_stage {
     cpu_part elem, row;
-    uint32_t reduce_first, reduce_count; /* range of reduce[] */
+    /* its reductions: reduce[reduce_first], ... in cpu_code */
+    uint32_t reduce_first, reduce_count;
 } cpu_stage;
 
-/* An input of a segment. */
+/* An input of a segment (operations that are compiled to machine code
+ * together). */
 typedef struct cpu_native_operand {
-    /* The slot of a block, or NONE if the input is a scalar. */
+    /* The slot with one scalar for each element of a block, or NONE if the
+     * input is one scalar for the launch. */
     uint32_t wide;
     /* The slot of a scalar, or of one scalar per row, or NONE. If rows are
      * long, the code reads the scalars per row from this slot instead of from
      * `wide`. */
     uint32_t narrow;
     uint8_t bytes; /* bytes of one element */
-    bool lent;     /* the block comes from a lent load */
+    bool lent;     /* the block may be read in place from
+                    * the tensor (LOAD_LENT) */
 } cpu_native_operand;
 
 /* Several operations that run as one piece of machine code. */
@@ -214,26 +221,30 @@ typedef struct cpu_code {
     /* Number of operations that run for one element. A mathematical function
      * counts as several. */
     uint32_t work;
-    uint32_t *group_slot; /* the slots of space CPU_GROUP */
+    uint32_t *group_slot; /* the slots with one scalar for each element of a
+                           * group (CPU_GROUP) */
     uint32_t group_slot_count;
     /* Total bytes of the slots of each space. row_bytes is the sum per row.
      * elem_bytes and group_bytes are sums per element. */
     uint32_t constant_bytes, uniform_bytes, row_bytes, elem_bytes,
         group_bytes;
-    bool folds_loads; /* the elem parts only load values and reduce them */
-    /* The elem parts only load values, reduce them, and compute the expressions
-     * of column_form, so reductions of columns need no other operation. */
+    bool folds_loads; /* the operations on elements only load values and reduce
+                       * them */
+    /* The operations on elements only load values, reduce them, and compute the
+     * expressions of column_form. A reduction of columns computes these
+     * expressions itself, so it needs no other operation. */
     bool folds_columns;
-    bool hoisted; /* this is hoisted code: results of operations with
-                     `hoistable` set stay in their slots for the next block */
+    bool hoisted; /* for blocks that share indices: results of operations with
+                   * `hoistable` set stay in their slots for the next block */
     uint32_t loop_depth; /* deepest nesting of loops */
     cpu_part uniform;    /* operations that run once per launch */
 } cpu_code;
 
 /* Compiles a program (compile_program.c). With `keep`, a block is a whole
  * group, so later stages reuse the values of earlier stages. Without it, every
- * stage computes all values that it needs. With `hoisted`, produces hoisted
- * code, which is empty if the program has no suitable gathers. */
+ * stage computes all values that it needs. With `hoisted`, compiles for blocks
+ * that share indices (hoist.c); the code is empty if the program has no
+ * suitable gathers. */
 tn_status tn__cpu_compile(const tn_program *program,
                           const tn_cpu_routines *routines, bool keep,
                           bool hoisted, cpu_code *code);
@@ -245,9 +256,10 @@ tn_status tn__cpu_fuse(const tn_cpu_routines *routines, cpu_code *code);
 tn_status tn__cpu_find_native(const tn_program *program,
                               const tn_cpu_routines *routines, bool keep,
                               cpu_code *code);
-/* Assigns memory to ELEM slots, like a register allocator (place_slots.c).
- * Slots with disjoint lifetimes share memory. ELEM slots that a later stage
- * reads become GROUP slots. */
+/* Assigns memory to the values of a block (ELEM slots), like a register
+ * allocator (place_slots.c). Values with disjoint lifetimes share memory.
+ * Values that a later stage reads get memory for a whole group of rows (GROUP
+ * slots). */
 tn_status tn__cpu_place_slots(cpu_code *code);
 
 #endif

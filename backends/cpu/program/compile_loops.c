@@ -4,8 +4,8 @@
  * The block leaves the loop when no element is active. */
 #include "compile_program.h"
 
-/* Adds operations that copy the initial values of the loop's CARRYs to their
- * slots, then the CPU_LOOP. */
+/* Begins a loop: adds operations that copy the initial values of the loop's
+ * variables (CARRYs) to their slots, then the CPU_LOOP. */
 uint32_t tn__cpu_compile_loop(compiler *c, frame *f, const uint32_t *list,
                              uint32_t at, uint32_t count)
 {
@@ -56,10 +56,10 @@ static bool is_carry(const frame *f, const loop *l, uint32_t value)
            f->ins[value].op == TN_K_CARRY;
 }
 
-/* Adds the operations that update the CARRYs, then the CPU_END. Each CARRY gets
- * its new value where the element is active. If that new value is itself
- * another CARRY of the loop, its old value is copied before any CARRY
- * changes. */
+/* Ends a loop: adds the operations that update the loop's variables (CARRYs),
+ * then the CPU_END. A variable gets its new value only in elements whose loop
+ * has not ended. If that new value is another CARRY of the loop, its old value
+ * is copied before any CARRY changes. */
 void tn__cpu_compile_end(compiler *c, frame *f)
 {
     loop *l = &c->loop[c->depth - 1];

@@ -23,16 +23,16 @@
  * it takes about as long as this many additions. */
 #define FUNCTION_WORK 8
 
-/* Returns whether the slot holds one scalar for the launch while the current
- * part has rows or elements. */
+/* Returns whether the slot holds one scalar for the launch although the current
+ * part computes rows or elements. */
 static bool is_single(const compiler *c, uint32_t slot)
 {
     return c->level != CPU_UNIFORM &&
            c->code->slot[slot].space <= CPU_UNIFORM;
 }
 
-/* Returns whether the slot holds one scalar per row while the current part has
- * elements. */
+/* Returns whether the slot holds one scalar per row although the current part
+ * computes elements. */
 static bool is_row(const compiler *c, uint32_t slot)
 {
     return c->level == CPU_ELEM && c->code->slot[slot].space == CPU_ROW;
@@ -40,8 +40,8 @@ static bool is_row(const compiler *c, uint32_t slot)
 
 /* ---- instructions -------------------------------------------------------- */
 
-/* Adds an operation that computes the result of instruction `number`, and a
- * slot for this result. */
+/* Adds an operation that computes instruction `number`, and a slot (memory) for
+ * its result. */
 static cpu_op *result_add(compiler *c, frame *f, uint32_t number,
                           unsigned code)
 {
@@ -135,7 +135,8 @@ static void compile_run(compiler *c, frame *f, uint32_t number)
             row |= (unsigned)is_row(c, slot[i]) << i;
         }
     if (ins->op == TN_K_FMA && ((single | row) & 3) == 1) {
-        /* Exchanges the factors a and b, because only b may be a scalar. */
+        /* The routine accepts a scalar as factor b but not as a, so exchanges
+         * them. */
         uint32_t swap = slot[0];
         slot[0] = slot[1];
         slot[1] = swap;
@@ -210,7 +211,8 @@ static void compile_store(compiler *c, frame *f, uint32_t number)
             (by->code == CPU_LOAD && by->a != TN_CPU_NONE))
             op->flags = by->code == CPU_MATH ? STORE_DIRECT | STORE_CHUNKED
                                              : STORE_DIRECT;
-        c->producer[slot] = 0; /* only one STORE_DIRECT for each value */
+        c->producer[slot] = 0; /* A value can be written directly to only one
+                                * operand. */
     }
 }
 
@@ -254,7 +256,7 @@ static void compile_call(compiler *c, frame *f, uint32_t number)
     free(map);
 }
 
-/* ---- parts --------------------------------------------------------------- */
+/* ---- code for elements, rows and scalars --------------------------------- */
 
 static void compile_instruction(compiler *c, frame *f, uint32_t number)
 {
@@ -342,8 +344,8 @@ static void compile_list(compiler *c, frame *f, const uint32_t *list,
 
 /* Returns whether the value is one arithmetic operation on loaded values and
  * scalars per row. A later stage that needs such a value computes it again,
- * usually in a fused pair. That is cheaper than keeping it in a block of the
- * group. */
+ * usually in a fused pair. That is cheaper than storing it for the whole group
+ * of rows. */
 static bool is_cheap(const compiler *c, uint32_t number)
 {
     const tn_kernel_ins *all = c->main.ins, *ins = &all[number];
@@ -360,7 +362,7 @@ static bool is_cheap(const compiler *c, uint32_t number)
     return true;
 }
 
-/* Sets needed[] of the instruction's operands. */
+/* Sets needed[] for each instruction whose result `ins` reads. */
 static void need(bool *needed, const tn_kernel_ins *ins)
 {
     const uint32_t value[3] = {ins->a, ins->b, ins->c};
@@ -369,8 +371,9 @@ static void need(bool *needed, const tn_kernel_ins *ins)
             needed[value[i]] = true;
 }
 
-/* Clears done[] of the cheap values (is_cheap) that the instructions in list[]
- * need, so that the current stage computes them again. */
+/* Clears done[] of the values that are cheap to compute again (is_cheap) and
+ * that the instructions in list[] need. The current stage then computes them
+ * again. */
 static void make_again(compiler *c, const uint32_t *list, uint32_t count)
 {
     bool *needed = calloc(c->program->ins_count + 1u, sizeof *needed);
@@ -390,8 +393,9 @@ static void make_again(compiler *c, const uint32_t *list, uint32_t count)
     free(needed);
 }
 
-/* Compiles a part: appends its prologue (broadcasts of operands) and its
- * operations to the code. */
+/* Compiles a part (the operations on elements, on rows or on scalars of a
+ * stage): appends its prologue (broadcasts of operands) and its operations to
+ * the code. */
 static cpu_part compile_part(compiler *c, unsigned level, uint32_t first,
                              uint32_t count)
 {
@@ -403,7 +407,8 @@ static cpu_part compile_part(compiler *c, unsigned level, uint32_t first,
         if (level == CPU_ELEM)
             memset(c->spread, 0xff, code->slot_count * sizeof *c->spread);
     }
-    if (level == CPU_ELEM && !c->keep) /* no elem value outlives its part */
+    if (level == CPU_ELEM && !c->keep) /* each stage computes the values of
+                                        * elements that it needs */
         memset(c->main.wide, 0xff,
                c->program->ins_count * sizeof *c->main.wide);
     if (level == CPU_ELEM && c->keep && !c->code->hoisted)
@@ -423,7 +428,8 @@ static cpu_part compile_part(compiler *c, unsigned level, uint32_t first,
             if (op->code == CPU_BROADCAST && c->wanted[op->out])
                 op->flags = BROADCAST_NEEDED;
             if (op->code == CPU_RUN || op->code == CPU_MATH) {
-                /* Routines ignore absent operands, but need a valid slot. */
+                /* A routine ignores operands that its operation lacks, but
+                 * their slots must be valid. */
                 op->b = op->b == TN_CPU_NONE ? op->a : op->b;
                 op->c = op->c == TN_CPU_NONE ? op->a : op->c;
             }

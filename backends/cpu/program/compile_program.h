@@ -13,9 +13,10 @@
  * same number. */
 typedef struct frame {
     const tn_kernel_ins *ins;
-    uint32_t *narrow; /* narrow[value]: its CONSTANT, UNIFORM or ROW slot, or
-                         NONE */
-    uint32_t *wide;   /* wide[value]: its ELEM slot, or NONE */
+    uint32_t *narrow; /* narrow[value]: the slot of its scalar (for the launch
+                       * or per row), or NONE */
+    uint32_t *wide;   /* wide[value]: the slot of its block (one scalar per
+                       * element), or NONE */
     bool *done; /* done[number]: an earlier part has compiled the instruction,
                    and its value is still in its slot */
     const uint32_t *argument; /* slots of the function's arguments */
@@ -24,8 +25,8 @@ typedef struct frame {
 /* A loop of kernel instructions. A CARRY is a variable that each iteration
  * updates. */
 typedef struct loop {
-    uint32_t end;       /* instruction number of the ENDLOOP */
-    uint32_t operation; /* position of the CPU_LOOP in body */
+    uint32_t end;       /* number of the ENDLOOP instruction */
+    uint32_t operation; /* position of the loop's CPU_LOOP operation in body */
     /* The instruction number of the first CARRY, and the number of CARRYs. */
     uint32_t first_carry, carry_count;
     uint32_t index, mask, bound; /* slots of the iteration number, of the mask
@@ -43,20 +44,23 @@ typedef struct op_list {
 typedef struct compiler {
     const tn_program *program;
     const tn_cpu_routines *routines;
-    bool keep; /* a block is a whole group, so later parts reuse earlier
-                  values */
+    bool keep; /* a block is a whole group of rows, so a later stage finds the
+                * values of the earlier ones in their slots */
     cpu_code *code;
     frame main;
-    /* Operations of the current part. The prologue holds broadcasts and runs
-     * before the body. */
+    /* The operations of the current part (cpu_part): of the code for elements,
+     * for rows or for scalars that is being compiled. The prologue holds
+     * broadcasts and runs before the body. */
     op_list prologue, body;
     size_t op_room, slot_room, reduce_room, constant_room; /* allocated items */
-    /* spread[slot]: the ELEM slot to which the slot was broadcast, or NONE. */
+    /* spread[slot]: the block to which a slot with one scalar was broadcast
+     * (its ELEM slot), or NONE. */
     uint32_t *spread;
     /* wanted[slot]: the slot holds a broadcast, and at least one operation
-     * needs all of it because it cannot read one scalar per row. */
+     * cannot read one scalar per row instead. */
     bool *wanted;
-    /* filled[slot]: the ROW slot to which the slot was broadcast, or NONE. */
+    /* filled[slot]: the slot with one scalar per row (ROW) to which the scalar
+     * was broadcast, or NONE. */
     uint32_t *filled;
     /* producer[slot]: 1 + the position in body of the operation that computes
      * the slot, or 0 if the current part does not compute it. */
@@ -77,23 +81,24 @@ uint8_t tn__cpu_type_of(tn_dtype dtype);
  * memory. */
 bool tn__cpu_grow(compiler *c, void *items_pointer, size_t *room, size_t count,
                   size_t bytes);
-/* Adds a slot of the given space (CPU_ROW ...) whose scalars have `bytes`
- * bytes. Returns the slot's number. Returns 0 and sets c->status if out of
- * memory. */
+/* Adds a slot (memory for a value) of the given space (CPU_ROW ...) whose
+ * scalars have `bytes` bytes. Returns the slot's number. If out of memory,
+ * returns 0 and sets c->status. */
 uint32_t tn__cpu_slot_add(compiler *c, unsigned space, unsigned bytes);
 /* Adds a slot with the value of a CONST instruction. Returns its number. */
 uint32_t tn__cpu_slot_constant(compiler *c, const tn_kernel_ins *ins);
-/* Adds an operation without operands at the end of the list. */
+/* Appends an operation of kind `code`, with no operands yet, to the list. */
 cpu_op *tn__cpu_op_add(compiler *c, op_list *list, unsigned code);
 /* Adds a CPU_RUN that calls `run` to the body. a, b and `third` are its
  * operands a, b and c. `scalar` is the cpu_op field of that name. */
 void tn__cpu_run_add(compiler *c, uint32_t out, tn_cpu_run *run, uint32_t a,
                      uint32_t b, uint32_t third, unsigned scalar);
-/* Returns the slot from which the current part reads a value. In an elem part
- * this is the value's ELEM slot if it has one, else its CONSTANT, UNIFORM or
- * ROW slot. */
+/* Returns the slot (memory) from which the current part reads a value. If the
+ * part computes elements, this is the value's ELEM slot (one scalar per
+ * element) if it has one. Otherwise it is the CONSTANT, UNIFORM or ROW slot. */
 uint32_t tn__cpu_value_slot(const compiler *c, const frame *f, uint32_t value);
-/* Sets the slot of a value that the current part computes. */
+/* Sets the slot that holds a value. The current part (compiler.level) computes
+ * the value. */
 void tn__cpu_value_set(const compiler *c, frame *f, uint32_t value,
                        uint32_t slot);
 /* Returns a slot that holds the value of `slot` for each row or element that
@@ -101,25 +106,26 @@ void tn__cpu_value_set(const compiler *c, frame *f, uint32_t value,
  * by_rows is true if the reader accepts one scalar per row when rows are
  * long. */
 uint32_t tn__cpu_whole(compiler *c, uint32_t slot, bool by_rows);
-/* Calls tn__cpu_whole for the slot of value number `value`. The reader needs a
- * whole block, so by_rows is false. */
+/* Returns a slot with the whole block of value number `value`, by tn__cpu_whole
+ * with by_rows = false. */
 uint32_t tn__cpu_whole_value(compiler *c, const frame *f, uint32_t value);
 
-/* Compiles the LOOP instruction list[at] and the CARRYs that follow it
- * (compile_loops.c). Returns the number of CARRYs. */
+/* Compiles the LOOP instruction list[at] and the CARRYs (loop variables) that
+ * follow it (compile_loops.c). Returns the number of CARRYs. */
 uint32_t tn__cpu_compile_loop(compiler *c, frame *f, const uint32_t *list,
                               uint32_t at, uint32_t count);
 /* Compiles the ENDLOOP of the innermost open loop. */
 void tn__cpu_compile_end(compiler *c, frame *f);
 
-/* Sets the LOAD_FOLDED, LOAD_LENT and LOAD_SINGLE flags of each load, according
- * to the operations that read the loaded value. Sets the `lent` bits of these
- * operations. */
+/* Sets the LOAD_FOLDED, LOAD_LENT and LOAD_SINGLE flags of each load. They say
+ * whether the operations that read the loaded value can read it from the
+ * tensor's memory. Sets the `lent` bits of these operations. */
 void tn__cpu_mark_loads(compiler *c);
 /* Sets `hoistable` of the operations whose result does not depend on a gather
  * (a load by an index). A store is never hoistable, because it runs for each
- * block. Returns whether hoisted code is useful: the program has a gather whose
- * indices are hoistable, is small, and has no loops. */
+ * block. Returns whether code for blocks that share indices (hoist.c) is
+ * useful: the program has a gather whose indices are hoistable, is small, and
+ * has no loops. */
 bool tn__cpu_mark_hoistable(compiler *c);
 
 #endif

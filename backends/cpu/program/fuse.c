@@ -10,8 +10,8 @@
 #define SEVERAL UINT32_MAX /* the slot has more than one reader */
 
 /* Returns 0 for a floating-point addition, 1 for a subtraction, 2 for a
- * multiplication and -1 for other operations. This is an index of
- * tn_cpu_routines.pair. Stores the register type in *type. */
+ * multiplication and -1 for other operations. This number is an index of the
+ * table tn_cpu_routines.pair. Stores the register type in *type. */
 static int kind_of(const tn_cpu_routines *routines, const cpu_op *op,
                    unsigned *type)
 {
@@ -41,7 +41,8 @@ static void find_readers(const cpu_code *code, uint32_t *reader)
     }
 }
 
-/* Returns bit number `from` of bits, moved to bit number `to`. */
+/* Moves bit number `from` of bits to bit number `to`, and returns only that
+ * bit. */
 static unsigned bit(unsigned bits, int from, int to)
 {
     return (bits >> from & 1) << to;
@@ -75,9 +76,10 @@ static void join(const tn_cpu_routines *routines, unsigned type,
     second->allowed = 7;
 }
 
-/* Fuses pairs of operations within a part. maker[slot] is 1 + the number of the
- * operation of this part that computes the slot, or 0 if there is none.
- * find_readers has set reader[]. */
+/* Fuses pairs of operations within a part (a list of operations on elements, on
+ * rows or on scalars). maker[slot] is 1 + the number of the operation of this
+ * part that computes the slot, or 0 if there is none. find_readers has set
+ * reader[]. */
 static void fuse_part(const tn_cpu_routines *routines, cpu_code *code,
                       const cpu_part *part, const uint32_t *reader,
                       uint32_t *maker)
@@ -104,7 +106,7 @@ static void fuse_part(const tn_cpu_routines *routines, cpu_code *code,
     }
     for (uint32_t i = part->first; i < part->first + part->count; i++)
         if (code->op[i].out != TN_CPU_NONE)
-            maker[code->op[i].out] = 0; /* the next part needs zeros */
+            maker[code->op[i].out] = 0; /* the next call expects zeros */
 }
 
 /* Returns whether the slot holds one scalar for each element of a block. */
@@ -113,8 +115,9 @@ static bool is_block(const cpu_code *code, uint32_t slot)
     return code->slot[slot].space == CPU_ELEM;
 }
 
-/* Returns the CPU_RUN that computes the slot, if it is in the part and precedes
- * operation `end`. Returns NULL if there is none. */
+/* Returns the CPU_RUN that computes the slot, if it is in the same part (list
+ * of operations) and precedes operation `end`. Returns NULL if there is none.
+ */
 static cpu_op *maker_of(cpu_code *code, const cpu_part *part,
                         const cpu_op *end, uint32_t slot)
 {
@@ -245,7 +248,8 @@ static void fuse_reductions(const tn_cpu_routines *routines, cpu_code *code,
     }
 }
 
-/* Copies a part's operations, except CPU_NOPs, to code->op[*count]. */
+/* Moves the part's operations in code->op[] down to position *count, without
+ * those that fusion has replaced by CPU_NOP. */
 static void close_gaps(cpu_code *code, cpu_part *part, uint32_t *count)
 {
     uint32_t first = *count;
@@ -257,7 +261,8 @@ static void close_gaps(cpu_code *code, cpu_part *part, uint32_t *count)
 
 tn_status tn__cpu_fuse(const tn_cpu_routines *routines, cpu_code *code)
 {
-    if (code->loop_depth > 0) /* removed operations would break jumps */
+    if (code->loop_depth > 0) /* The operations of a loop jump by a number of
+                               * operations, which removals would change. */
         return TN_OK;
     size_t slots = code->slot_count + 1u;
     uint32_t *reader = calloc(2 * slots, sizeof *reader), count = 0;

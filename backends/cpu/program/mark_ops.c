@@ -15,8 +15,8 @@ static int operands(const cpu_op *op)
 
 void tn__cpu_mark_loads(compiler *c)
 {
-    /* Bits for the kinds of operations that read a value. They are distinct
-     * from the LOAD_... flags.
+    /* Bits for the kinds of operations that read a loaded value, distinct from
+     * the LOAD_... flags.
      * - BY_FOLD: a reduction.
      * - BY_RUN: a routine, machine code, or a reduction that reads the value as
      *   one of two factors.
@@ -25,9 +25,9 @@ void tn__cpu_mark_loads(compiler *c)
     enum { BY_FOLD = 1 << 16, BY_RUN = 2 << 16, BY_OTHER = 4 << 16,
            AS_BLOCK = 8 << 16 };
     cpu_code *code = c->code;
-    /* use[slot] is the mask of the kinds of operations that read the slot.
-     * After the load that fills the slot was visited, it is the flags of this
-     * load. */
+    /* use[slot] is a mask of the kinds of operations that read the slot.
+     * Operations are visited backwards. At the load that fills the slot,
+     * use[slot] becomes the flags of this load. */
     uint32_t *use = c->producer;
     if (code->slot_count > 0)
         memset(use, 0, code->slot_count * sizeof *use);

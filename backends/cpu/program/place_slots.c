@@ -2,8 +2,8 @@
  * register allocator. Slots with disjoint lifetimes share memory. The fewer
  * bytes the slots have per element, the more elements of a block fit in L1.
  * Slots whose elements have different sizes (8, 4 or 1 bytes) never share
- * memory. Therefore a RUN may write its result over an operand that it reads
- * for the last time: element i of both has the same address. */
+ * memory. Therefore a routine may write its result over an operand that it
+ * reads for the last time: element i of both has the same address. */
 #include <stdlib.h>
 
 #include "code.h"
@@ -14,7 +14,7 @@ typedef struct life {
     uint32_t first, last;
 } life;
 
-/* Extends the lifetime of a slot to operation `at`. */
+/* Extends the lifetime of a slot so that it includes operation `at`. */
 static void see(const cpu_code *code, life *lives, uint32_t slot, uint32_t at)
 {
     if (slot == TN_CPU_NONE || code->slot[slot].space != CPU_ELEM)
@@ -39,7 +39,7 @@ static void extend_over_loops(const cpu_code *code, life *lives)
     }
 }
 
-/* Extends a slot's lifetime to the whole code, because later blocks read its
+/* Extends a slot's lifetime to all operations, because later blocks read its
  * value. The slot then shares its memory with no other slot. */
 static void keep(const cpu_code *code, life *lives, uint32_t slot)
 {
@@ -47,8 +47,8 @@ static void keep(const cpu_code *code, life *lives, uint32_t slot)
         lives[slot] = (life){0, code->op_count - 1};
 }
 
-/* Turns each ELEM slot that a later part reads into a GROUP slot, whose memory
- * holds the value for the whole group. */
+/* A value of elements (ELEM slot) that a later part reads gets memory for the
+ * whole group of rows: the slot becomes a GROUP slot. */
 static tn_status place_group(cpu_code *code, life *lives)
 {
     code->group_slot = malloc((code->slot_count + 1u) *
@@ -74,8 +74,8 @@ static tn_status place_group(cpu_code *code, life *lives)
             break;
         }
     }
-    /* A GROUP slot's value must be in the slot's own memory. Therefore no
-     * operation may write the value to the operand of a STORE instead. */
+    /* Later stages read a GROUP slot. Therefore no operation may write its
+     * value to the tensor of a STORE instead of to the slot. */
     for (uint32_t i = 0; i < code->op_count; i++)
         if (code->op[i].code == CPU_STORE &&
             code->slot[code->op[i].a].space == CPU_GROUP)
@@ -90,8 +90,8 @@ typedef struct places {
     uint32_t count, bytes;
 } places;
 
-/* Returns the offset of memory that is free. If there is none, adds new memory
- * of p->bytes bytes per element. *total is the sum of these bytes. */
+/* Returns the offset of free memory for a slot. If there is none, adds new
+ * memory of p->bytes bytes per element. *total is the sum of these bytes. */
 static uint32_t take(places *p, uint32_t *total)
 {
     if (p->count > 0)
@@ -106,10 +106,10 @@ static places *places_of(places *all, unsigned bytes)
     return &all[bytes == 8 ? 0 : bytes == 4 ? 1 : 2];
 }
 
-/* Assigns an offset to each ELEM slot, operation by operation. begin[i] is the
- * head of the linked list of slots whose lifetimes begin at operation i. end[i]
- * is the head of the list of slots whose lifetimes end there. next_begin[slot]
- * and next_end[slot] link the lists. */
+/* Assigns an offset to each slot of elements, operation by operation. begin[i]
+ * is the head of the linked list of slots whose lifetimes begin at operation i.
+ * end[i] is the head of the list of slots whose lifetimes end there.
+ * next_begin[slot] and next_end[slot] link the lists. */
 static void place(cpu_code *code, const life *lives, uint32_t *next_begin,
                   uint32_t *next_end, uint32_t *begin, uint32_t *end,
                   places *all)
@@ -126,8 +126,7 @@ static void place(cpu_code *code, const life *lives, uint32_t *next_begin,
         const cpu_op *op = &code->op[i];
         /* The result of a mathematical function must not overlap an operand.
          * The result of a broadcast is longer than its operand. Such results
-         * therefore get their memory before the memory of the operands is
-         * free. */
+         * get their memory before that of their operands is freed. */
         bool apart = op->code != CPU_RUN && op->code != CPU_NATIVE;
         for (int pass = 0; pass < 2; pass++) {
             if ((pass == 0) == apart) {
@@ -144,7 +143,7 @@ static void place(cpu_code *code, const life *lives, uint32_t *next_begin,
                     }
             }
         }
-        if (!apart) /* slots that no later operation reads */
+        if (!apart) /* also frees the results that no operation reads */
             for (uint32_t s = end[i]; s != TN_CPU_NONE; s = next_end[s])
                 if (lives[s].first == i) {
                     places *p = places_of(all, code->slot[s].bytes);

@@ -12,12 +12,12 @@ struct tn_built {
      * stores. */
     int64_t stream_bytes;
     tn_kernel_operand *operand;
-    /* read_after_write[k]: a bit mask of the operands that the program still
-     * reads after it has written an element of operand k. */
+    /* read_after_write[k]: a bit mask of the operands (tensors) that the
+     * program still reads after it has written an element of operand k. */
     uint32_t *read_after_write;
     uint32_t operand_count;
-    bool has_rows; /* the program has several stages, a reduction or a row
-                      part */
+    bool has_rows; /* the program has several stages (passes over the rows), a
+                    * reduction or scalars per row */
     /* The compiled forms. The shapes of a launch decide which of them runs
      * (cut_plan.c).
      * - kept: a block is a whole group of rows. Each value is computed once.
@@ -32,8 +32,8 @@ struct tn_built {
     cpu_code streamed;
     cpu_code by_subrows;
     cpu_code hoisted;
-    /* The data that each shortcut (a file of paths/) has stored for its
-     * launches when it recognised the program. */
+    /* What each shortcut (a file of paths/) found out about the program when it
+     * recognised it. Its launches use it. */
     cpu_direct direct;
     cpu_indexed_copy indexed_copy;
     cpu_taps taps;

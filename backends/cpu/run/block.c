@@ -1,6 +1,6 @@
-/* block.c: runs the operations of a part of a program (the operations on
- * scalars, on rows or on elements) over one block, in order. A block of rows is
- * stored as value[row][element], a block of columns as value[element][row]. */
+/* block.c: runs a list of operations of a program (those on scalars, on rows or
+ * on elements) over one block, in order. A block of rows is stored as
+ * value[row][element], a block of columns as value[element][row]. */
 #include <string.h>
 
 #include "../jit/native_run.h"
@@ -27,8 +27,8 @@ static void run_broadcast(cpu_task *t, const cpu_op *op, int64_t n)
 }
 
 /* Returns which operands are one scalar for the whole block, as a bit mask: bit
- * 0 is a, bit 1 is b, bit 2 is c. Only operands that are read in place
- * count. */
+ * 0 is a, bit 1 is b, bit 2 is c. Only operands that are read from their
+ * tensor's memory are considered. */
 static unsigned single_operands(const cpu_task *t, const cpu_op *op)
 {
     const uint32_t slot[3] = {op->a, op->b, op->c};
@@ -39,9 +39,9 @@ static unsigned single_operands(const cpu_task *t, const cpu_op *op)
     return bits;
 }
 
-/* Returns whether the operation reads, in place, an operand whose stride
- * between element indices is not that of a block of columns: the number of rows
- * of the group. */
+/* Returns whether the operation reads, in place, an operand whose stride from
+ * element to element differs from that of a block of columns, which is the
+ * number of rows of the group. */
 static bool reads_strided(const cpu_task *t, const cpu_op *op)
 {
     const uint32_t slot[3] = {op->a, op->b, op->c};
@@ -165,10 +165,10 @@ static bool can_stream(const cpu_task *t, const cpu_op *op, const cpu_span *s,
            ((uintptr_t)flat | (uintptr_t)(line * bytes)) % VECTOR_BYTES == 0;
 }
 
-/* Prepares slots before operations on the elements of a block. GROUP slots hold
- * the whole group, so they are pointed to the elements of this block. If a
- * STORE writes a slot to contiguous memory, the slot is pointed to that
- * memory. */
+/* Sets the addresses of slots (memory of values) before the operations on a
+ * block. GROUP slots hold the whole group, so they are pointed to the elements
+ * of this block. If a STORE writes a slot to contiguous memory, the slot is
+ * pointed to that memory. */
 static void point_slots(cpu_task *t, cpu_part part, const cpu_span *s)
 {
     for (uint32_t i = 0; i < t->code->group_slot_count; i++) {

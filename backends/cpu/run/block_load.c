@@ -8,14 +8,14 @@
  * the argument may_lend is true. */
 #include "block.h"
 
-/* Returns the row-major position in the iteration space of point i of the
- * span. */
+/* Returns the row-major index in the iteration space of element i of the
+ * span (a range of elements or rows that is loaded). */
 static int64_t position(const cpu_task *t, const cpu_span *s, int64_t i)
 {
     const cpu_plan *plan = t->plan;
     if (plan->hoist)
-        /* the points are consecutive, because a block has all points of the
-         * inner dimensions */
+        /* the elements are consecutive, because a block has all coordinates of
+         * the inner dimensions */
         return t->tile.at + i;
     if (s->level == CPU_ROW)
         return (t->group.first_row + i) * plan->row_length;
@@ -49,9 +49,9 @@ static void add_index(cpu_task *t, const cpu_op *op, const cpu_span *s,
                                position(t, s, i));
 }
 
-/* Points the slot to columns in the operand's memory. The distance between the
- * elements of a column may be any stride, since only reductions read the
- * slot. */
+/* Points the slot to columns (adjacent rows) in the tensor's memory. The
+ * distance between the elements of a column may be any stride, since only
+ * reductions read the slot. */
 static bool load_columns(cpu_task *t, const cpu_op *op, const cpu_span *s,
                          bool may_lend)
 {
@@ -65,8 +65,8 @@ static bool load_columns(cpu_task *t, const cpu_op *op, const cpu_span *s,
     return true;
 }
 
-/* Points the slot to one contiguous row of memory if all rows in points [at, at
- * + n) are this row. This is so for an operand that is broadcast over rows. */
+/* Points the slot to one contiguous row of memory if the operand is broadcast
+ * over rows, so that all rows in points [at, at + n) are this row. */
 static bool load_row(cpu_task *t, const cpu_op *op, const cpu_view *view,
                      int64_t at, int64_t n, bool may_lend)
 {
@@ -116,10 +116,11 @@ static void prefetch_next_row(cpu_task *t, const cpu_op *op,
         t->slot[op->out];
 }
 
-/* Points the slot to a block of columns in the operand's memory. This requires
- * that for each element index the columns' elements are contiguous or all the
- * same scalar. Without this function, the gradient of layer_norm's weight would
- * spend a third of its time on copies and broadcasts. */
+/* Points the slot to a block of columns (adjacent rows) in the tensor's memory.
+ * This requires that, for each element index, the elements of all columns are
+ * contiguous or are one scalar. Without this function, the gradient of
+ * layer_norm's weight would spend a third of its time on copies and broadcasts.
+ */
 static bool load_column_block(cpu_task *t, const cpu_op *op, const cpu_span *s,
                               bool may_lend)
 {
@@ -158,10 +159,10 @@ static bool load_single(cpu_task *t, const cpu_op *op, const cpu_span *s,
     return true;
 }
 
-/* Loads an operand into a GROUP slot, which holds the values of a whole group
- * for later stages. If the group is contiguous, points the slot to the
- * operand's memory and returns true. Otherwise points the slot to its own
- * memory and returns false: the elements must still be copied. */
+/* Loads a tensor into a GROUP slot, which holds the values of a whole group for
+ * later stages. If the group is contiguous, points the slot to the tensor's
+ * memory and returns true. Otherwise points the slot to its own memory and
+ * returns false: the elements must still be copied. */
 static bool load_group(cpu_task *t, const cpu_op *op, const cpu_view *view,
                        bool may_lend)
 {
@@ -190,9 +191,9 @@ static void compute_offsets(cpu_task *t, const cpu_op *op, const cpu_span *s,
             add_index(t, op, s, d, (const int64_t *)t->slot[index[d]], where);
 }
 
-/* Runs a load by an index with a stride of 0, which does not change the address
- * of the loaded element. If all indices are in range, loads as if there were no
- * index. Otherwise returns false. */
+/* Runs a load by an index along a dimension with stride 0, which does not
+ * change the address of the loaded element. If all indices are in range, loads
+ * as if there were no index. Otherwise returns false. */
 static bool load_unmoved(cpu_task *t, const cpu_op *op, const cpu_span *s)
 {
     const tn_launch_operand *operand = &t->plan->launch->operand[op->index];
@@ -213,8 +214,8 @@ void tn__cpu_run_load(cpu_task *t, const cpu_op *op, const cpu_span *s)
         op->a == TN_CPU_NONE && op->b == TN_CPU_NONE && op->c == TN_CPU_NONE;
     bool may_lend =
         plain && tn__cpu_is_as_stored(view->dtype) && !t->plan->overlap;
-    /* The stride of values that are copied. Loads that read in place set
-     * another stride. */
+    /* t->step is the stride from row to row. This is its value for copied
+     * blocks; loads that read in place set another value. */
     t->step[op->out] = op->flags & LOAD_LENT && !t->layout.columns
                            ? t->block.count / t->group.rows
                            : t->group.rows;

@@ -5,7 +5,7 @@
 
 /* Finds an operand of an operation, for a reduction of columns. i is 0 for
  * operand a, 1 for b, 2 for c. Stores the operand's address and its stride
- * between element indices. With is_each the operand must be scalar[element],
+ * between element indices. With is_each, the operand must be scalar[element],
  * the same for all columns, otherwise value[element][column]. Returns false if
  * it is not. */
 static bool find_column_factor(const cpu_task *t, const cpu_op *op, unsigned i,
@@ -22,9 +22,10 @@ static bool find_column_factor(const cpu_task *t, const cpu_op *op, unsigned i,
     return each == is_each;
 }
 
-/* Finds the operands from which a reduction of columns computes its input
- * itself. They are the operands of the one or two operations before the
- * reduction. Returns false if an operand has an unsuitable layout. */
+/* A reduction of columns may compute its input itself (fuse.c). Finds the
+ * operands that it then needs. They are the operands of the one or two
+ * operations before the reduction. Returns false if an operand has an
+ * unsuitable layout. */
 static bool find_column_products(const cpu_task *t, const cpu_op *op,
                                  tn_cpu_column_products *l)
 {

@@ -1,4 +1,5 @@
-/* block_size.c: how many elements a block has, so that its slots fit in L1. */
+/* block_size.c: how many elements a block has, so that its slots (memory of
+ * values) fit in L1. */
 #include "plan.h"
 #include "tuning.h"
 

@@ -6,7 +6,7 @@
 #include "../paths/taps.h"
 #include "plan.h"
 
-/* Runs all stages over a group of rows that is one block. */
+/* Runs all stages over a group of rows that fits one block. */
 static void run_group_kept(cpu_task *task)
 {
     const cpu_plan *plan = task->plan;
@@ -29,7 +29,7 @@ static void run_group_kept(cpu_task *task)
     }
 }
 
-/* Runs each stage over a group of rows, block by block. */
+/* Runs stage after stage over a group of rows, each of them block by block. */
 static void run_group_streamed(cpu_task *task)
 {
     const cpu_plan *plan = task->plan;
@@ -109,7 +109,8 @@ static tn_status run_plan(cpu_plan *plan)
                      .home = (char **)memory};
     for (uint32_t s = 0; s < plan->code->slot_count; s++) {
         const cpu_slot *slot = &plan->code->slot[s];
-        /* NULL for ROW and ELEM slots, which the uniform part does not use */
+        /* NULL for slots of rows and elements. The operations on scalars, which
+         * run first, do not use them. */
         char *at = NULL;
         if (slot->space == CPU_CONSTANT)
             at = (char *)plan->code->constant + slot->offset;

@@ -28,8 +28,9 @@ static void plan_views(cpu_plan *plan)
         const int64_t *stride = launch->operand[k].stride;
         cpu_view *view = &plan->view[k];
         tn__cpu_view_init(view, &built->operand[k], &launch->operand[k]);
-        if (built->has_rows) /* not copied from *view, because reading it would
-                                wait for its stores */
+        if (built->has_rows) /* Initialised a second time. A copy of *view would
+                              * wait until its stores, which have just been
+                              * issued, are complete. */
             tn__cpu_view_init(&plan->row_view[k], &built->operand[k],
                               &launch->operand[k]);
         for (uint32_t d = 0; d < ndim; d++)
@@ -40,7 +41,7 @@ static void plan_views(cpu_plan *plan)
     }
 }
 
-/* Returns whether two views have the same elements at the same points. */
+/* Returns whether two views have the same elements in the same order. */
 static bool same_points(const cpu_view *a, const cpu_view *b)
 {
     bool same = a->ndim == b->ndim && a->dtype == b->dtype;
@@ -107,7 +108,8 @@ static bool wants_prefetch(const cpu_plan *plan)
 
 /* Chooses the number and size of the buffers for results whose stores are
  * deferred. In a program of one stage the buffers hold the results of the
- * previous block. In a program of several stages they hold the results of a
+ * previous block. The stores of these results are issued while the next block
+ * is computed. In a program of several stages they hold the results of a
  * group's last stage. */
 static void plan_stream_blocks(cpu_plan *plan)
 {
@@ -185,7 +187,7 @@ static bool wants_columns(const cpu_plan *plan)
 }
 
 /* Returns the block size, a multiple of TN_CHUNK elements, for rows that are
- * too long for one block. In programs of several stages the slots of a block
+ * too long for one block. In programs of several stages the values of a block
  * may exceed L1 and stay in L2, because smaller blocks would mean more calls of
  * routines. group_norm of 16 x 64 x 56 x 56 takes 1.23 ms in blocks of 1024
  * elements, 0.97 ms in blocks of 4096 and 1.05 ms in blocks of 8192 (Zen 5,
@@ -199,8 +201,8 @@ static int64_t streamed_block(const cpu_code *code)
     return count < TN_CHUNK ? TN_CHUNK : count > 4096 ? 4096 : count;
 }
 
-/* Returns the length of the shortest run. A run is a sequence of points along
- * which an operand has one stride. */
+/* Returns the length, in elements, of the shortest contiguous run: a sequence
+ * of points along which an operand has one stride. */
 static int64_t shortest_run(const cpu_plan *plan)
 {
     int64_t run = plan->row_count * plan->row_length;
@@ -212,8 +214,9 @@ static int64_t shortest_run(const cpu_plan *plan)
     return run;
 }
 
-/* Puts several short runs into one block, as its rows, which machine code
- * processes in one call. Returns false if the operands do not allow it. In
+/* Machine code can process several contiguous runs (sequences of points in
+ * which every operand has one stride) in one call. Puts several short runs into
+ * one block, as its rows. Returns false if the operands do not allow it. In
  * batch_norm_eval of 16 x 64 x 56 x 56 a run has so few elements that starting
  * a block takes as long as computing a run. */
 static bool merge_runs(cpu_plan *plan)
@@ -243,8 +246,9 @@ static bool merge_runs(cpu_plan *plan)
     return true;
 }
 
-/* Cuts each run into blocks of about the same length. No block crosses the end
- * of a run, so every operand has one stride in a block and is read in place. */
+/* Cuts each run (a sequence of points in which every operand has one stride)
+ * into blocks of about the same length. No block crosses the end of a run, so
+ * blocks can read operands in place. */
 static void cut_runs(cpu_plan *plan)
 {
     plan->subrow = 0;
@@ -263,9 +267,9 @@ static void cut_runs(cpu_plan *plan)
     plan->groups.count = total / plan->run.length * plan->run.blocks;
 }
 
-/* Makes tasks four times smaller if computing an element is much work, and
- * sixteen times smaller if it is very much, such as several mathematical
- * functions. */
+/* Tasks should take similar times. Makes tasks four times smaller if computing
+ * an element is much work, and sixteen times smaller if it is very much, such
+ * as several mathematical functions. */
 static void shrink_tasks(cpu_plan *plan)
 {
     enum { MORE = 16, MUCH = 40 };
@@ -280,7 +284,8 @@ static void shrink_tasks(cpu_plan *plan)
  * follows. Therefore the whole next block is prefetched, in equal parts before
  * each operation. Adam on four tensors of 4 MiB takes 2.6 ms with as many bytes
  * as returned here, 4.7 ms with half as many, 3.4 ms with twice as many and 4.4
- * ms with none (Zen 5, 2026-11). Two arrays need no prefetches. */
+ * ms with none (Zen 5, 2026-11). The hardware prefetcher follows two arrays, so
+ * updates of two need no prefetches. */
 static int64_t even_prefetch(const cpu_plan *plan)
 {
     enum { LINE = 64, GUESSED = 2 };
@@ -292,8 +297,8 @@ static int64_t even_prefetch(const cpu_plan *plan)
     return (plan->block * 4 / operations + LINE - 1) / LINE * LINE;
 }
 
-/* Cuts an elementwise launch into blocks that share indices, into tiles, or
- * into runs. */
+/* Cuts an elementwise launch in one of three ways: into blocks that share
+ * indices (hoist.c), into tiles (tile.c), or into blocks of contiguous runs. */
 static void cut_elements(cpu_plan *plan, cpu_hoist *hoist)
 {
     plan->code = &plan->built->kept;
@@ -320,10 +325,11 @@ static void cut_elements(cpu_plan *plan, cpu_hoist *hoist)
     shrink_tasks(plan);
 }
 
-/* Makes a group of columns from a box of rows: all points of the innermost
- * outer dimensions, as many dimensions as together have at most `most` points.
- * The box serves short rows whose outer dimensions do not merge, such as
- * pooling windows. Does nothing if the box would have few rows. */
+/* Sets the box of a launch with columns (struct cpu_plan): all points of the
+ * innermost outer dimensions, as many dimensions as together have at most
+ * `most` points. A group of columns is then cut from the box. This is for short
+ * rows whose outer dimensions do not merge, such as pooling windows. Does
+ * nothing if the box would have few rows. */
 static void take_box(cpu_plan *plan, int64_t most)
 {
     const tn_launch *launch = plan->launch;
@@ -355,9 +361,10 @@ static bool reduces_contiguous(const cpu_plan *plan, const cpu_code *code)
     return code->folds_loads && !plan->overlap;
 }
 
-/* Returns whether columns are reduced without storing intermediate values. The
- * code must only load and reduce, or its reductions must read the factors of
- * products in place. Groups and blocks may then be larger. */
+/* Returns whether columns are reduced without storing intermediate values. This
+ * is so if the program only loads and reduces, or if its reductions read the
+ * factors of products from the tensors' memory. Groups and blocks may then be
+ * larger. */
 static bool folds_columns(const cpu_plan *plan, const cpu_code *code)
 {
     for (uint32_t k = 0; k < plan->built->operand_count; k++)
@@ -368,8 +375,9 @@ static bool folds_columns(const cpu_plan *plan, const cpu_code *code)
     return code->folds_loads || (code->folds_columns && !plan->overlap);
 }
 
-/* Returns the largest number of bytes of a group's slots. With deferred stores
- * it is small, because the group's results wait in buffers. */
+/* Returns the largest number of bytes that the values of a group of rows may
+ * take. With deferred stores it is small, because the group's results wait in
+ * buffers. */
 static int64_t rows_bytes(const cpu_plan *plan)
 {
     bool many = plan->built->kept.segment_count > 0 && !plan->traffic.stream;
@@ -388,10 +396,11 @@ static int64_t contiguous_rows(const cpu_view *view, int64_t length)
     return view->stride[last - 1] == 0 ? view->extent[last - 1] : 0;
 }
 
-/* Returns the number of rows of a group, at most `rows`, such that a group ends
- * where the contiguous rows of an operand end. Returns `rows` if groups would
- * become too small. Otherwise cdist of 512 rows of 64 elements, p = 1, would
- * take 2,460 us, because it would copy both operands for each pair of rows. */
+/* Returns the number of rows of a group, at most `rows`. Chooses it so that a
+ * group ends where the contiguous rows of an operand end. The group then reads
+ * the operand in place. Returns `rows` if groups would become too small.
+ * Without this, cdist of 512 rows of 64 elements, p = 1, would take 2,460 us,
+ * because it would copy both operands for each pair of rows. */
 static int64_t align_to_contiguous_rows(const cpu_plan *plan, int64_t rows,
                                         int64_t length)
 {
@@ -432,8 +441,9 @@ static void cut_rows(cpu_plan *plan)
     int64_t each = kept->group_bytes + 1;
     if (plan->columns) /* a block of columns is a whole group */
         each += kept->elem_bytes;
-    /* Rows of more than `most` elements are streamed. In a program of one stage
-     * the limit is low, because streaming computes nothing twice. */
+    /* Rows of more than `most` elements are processed block by block, once for
+     * each stage (streamed). In a program of one stage the limit is low,
+     * because nothing is then computed twice. */
     most = kept->stage_count > 1 ? TN_CPU_KEPT_BYTES / each
            : flat                ? TN_CPU_FOLD_BLOCK
                                  : 1024;

@@ -13,7 +13,7 @@
 
 #define LEVELS 44 /* 2^44 chunks have 2^54 elements, more than any row */
 
-/* Returns whether the reduction is an ARGMAX or ARGMIN. */
+/* Whether the reduction is an ARGMAX or ARGMIN. */
 static bool is_arg(const cpu_reduce *reduce)
 {
     return reduce->kind >= TN_REDUCE_ARGMAX;
@@ -73,8 +73,8 @@ static tn_cpu_run *combine(const cpu_fold *fold)
 }
 
 /* Adds value[row], the results of the next 2^height chunks of each row, to the
- * tree. The number of chunks already in the tree must be a multiple of
- * 2^height. Overwrites value. */
+ * tree of partial results (fold_rows.c, top). The number of chunks already in
+ * the tree must be a multiple of 2^height. Overwrites value. */
 static void push(cpu_fold *fold, tn_cpu_run *run, size_t bytes, int64_t rows,
                  char *value, int height)
 {
@@ -88,8 +88,8 @@ static void push(cpu_fold *fold, tn_cpu_run *run, size_t bytes, int64_t rows,
     memcpy(level, value, bytes * (size_t)rows);
 }
 
-/* For columns: combines the lanes of the current chunk and adds the result to
- * the tree. */
+/* For columns: combines the TN_LANES partial results of the current chunk and
+ * adds the result to the tree. */
 static void close_chunk(cpu_fold *fold, tn_cpu_run *run, size_t bytes,
                         int64_t rows)
 {
@@ -105,7 +105,7 @@ static void close_chunk(cpu_fold *fold, tn_cpu_run *run, size_t bytes,
     push(fold, run, bytes, rows, fold->lanes, 0);
 }
 
-/* Adds a block of columns to a reduction other than ARGMAX and ARGMIN. */
+/* Adds a block of columns to a reduction. Not for ARGMAX and ARGMIN. */
 static void block_columns(cpu_fold *fold, const char *x, int64_t step,
                           int64_t count, int64_t rows)
 {
@@ -116,7 +116,8 @@ static void block_columns(cpu_fold *fold, const char *x, int64_t step,
         int64_t n = tn__cpu_min(TN_CHUNK - fold->open, count);
         take(fold->lanes, x, step, fold->open, n, rows);
         fold->open += n;
-        x += n * step * (ptrdiff_t)bytes; /* the stride may be negative */
+        x += n * step * (ptrdiff_t)bytes; /* step may be negative, so the
+                                           * product is signed */
         count -= n;
         if (fold->open == TN_CHUNK)
             close_chunk(fold, combine(fold), bytes, rows);
@@ -146,11 +147,11 @@ static void block_arg(cpu_fold *fold, const char *x, int64_t step, int64_t k,
 enum { BATCH_HEIGHT = 6, BATCH = 1 << BATCH_HEIGHT };
 _Static_assert(BATCH == TN_CPU_FOLD_BATCH, "one number");
 
-/* Reduces value[0 .. 2^height), the results of chunks, as a binary tree of
- * neighbours: 1 into 0, 3 into 2, then 2 into 0. Stores the final result in
- * value[0]. The values are first put in bit-reversed order. Each level of the
- * tree then combines the first half of the array with the second half, in one
- * call of the routine. */
+/* Reduces value[0 .. 2^height), the results of chunks, as a binary tree: adds
+ * value[1] to value[0] and value[3] to value[2], then value[2] to value[0].
+ * Stores the final result in value[0]. The values are first put in bit-reversed
+ * order. Each level of the tree then combines the first half of the array with
+ * the second half, in one call of the routine. */
 static void fold_batch(char *value, tn_cpu_run *run, size_t bytes, int height)
 {
 #define REVERSED_4(n) n, n + 32, n + 16, n + 48
@@ -175,9 +176,9 @@ static void fold_batch(char *value, tn_cpu_run *run, size_t bytes, int height)
     memcpy(value, half, bytes);
 }
 
-/* Adds value[chunk][row], the results of the rows' next chunks, to the tree. If
- * there is one row, as many chunks as form a whole subtree are first combined.
- * Overwrites value. */
+/* Adds value[chunk][row], the results of the rows' next chunks, to the tree of
+ * partial results. If there is one row, as many chunks as form a whole subtree
+ * are first combined. Overwrites value. */
 static void push_chunks(cpu_fold *fold, tn_cpu_run *run, size_t bytes,
                         int64_t rows, char *value, int64_t chunks)
 {
@@ -229,7 +230,8 @@ void tn__cpu_fold_block(cpu_fold *fold, const void *x, int64_t step, int64_t k,
         fold_chunks(value, at, length, chunks, length, fold->ahead);
         at += (size_t)(chunks * length) * bytes;
         count -= chunks * length;
-        /* prefetches, because memory would idle while the tree is updated */
+        /* Prefetches here, because memory would be idle while the tree is
+         * updated. */
         if (chunks > 1)
             tn__cpu_prefetch(at, SOON);
         push_chunks(fold, run, bytes, 1, value, chunks);
@@ -360,7 +362,8 @@ void tn__cpu_fold_end(cpu_fold *fold, int64_t rows, void *out)
                                                  0);
         return;
     }
-    /* Higher levels hold earlier chunks, so they are the left operands. */
+    /* Higher levels hold the results of earlier chunks, so they are the left
+     * operands of the combination. */
     bool any = false;
     const char *level = fold->tree;
     for (int64_t left = fold->chunks; left; left >>= 1) {

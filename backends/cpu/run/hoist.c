@@ -52,7 +52,7 @@ static uint32_t own_dims(const cpu_plan *plan, const cpu_hoist *h,
     return dims;
 }
 
-/* Returns dims[slot], or 0 for an absent operand. */
+/* Returns dims[slot], or 0 if the operation has no such operand. */
 static uint32_t dims_of(const uint32_t *dims, uint32_t slot)
 {
     return slot == TN_CPU_NONE ? 0 : dims[slot];
@@ -92,10 +92,10 @@ bool tn__cpu_cut_shared(cpu_plan *plan, cpu_hoist *h)
         return false;
     merge(plan, h);
     uint32_t indexed = find_dims(plan, h, op_dims), outer = 0;
-    /* The slots of a block may exceed L1 and stay in L2, because the shared
-     * values are computed for few blocks. unfold of 16 x 16 x 32 x 32 takes
-     * 0.65 ms with this block size, 0.76 ms with half of it and 0.98 ms with
-     * twice as much (Zen 5, 2026-11). */
+    /* The values of a block may exceed L1 and stay in L2. That costs little,
+     * because the shared values are computed for few blocks only. unfold of 16
+     * x 16 x 32 x 32 takes 0.65 ms with this block size, 0.76 ms with half of
+     * it and 0.98 ms with twice as much (Zen 5, 2026-11). */
     int64_t block = plan->built->taps.count > 0
                         ? tn__cpu_taps_block(plan->built)
                         : 2 * tn__cpu_block_size(code, false);
@@ -104,11 +104,13 @@ bool tn__cpu_cut_shared(cpu_plan *plan, cpu_hoist *h)
     while (d > 0 && box * h->extent[d - 1] <= block)
         box *= h->extent[--d];
     if (d-- == 0)
-        return false; /* the launch is one block */
+        return false; /* the launch is one block, so no other block could share
+                       * its indices */
     h->box_dim = d;
     h->box = block / box;
     h->chunks = (h->extent[d] + h->box - 1) / h->box;
-    /* Makes all boxes about equally long. */
+    /* All boxes (ranges of coordinates of the dimension that is cut) have about
+     * the same length. */
     h->box = (h->extent[d] + h->chunks - 1) / h->chunks;
     h->shared_count = 1;
     for (uint32_t k = 0; k <= d; k++) {
@@ -132,9 +134,9 @@ bool tn__cpu_cut_shared(cpu_plan *plan, cpu_hoist *h)
     return true;
 }
 
-/* Computes coordinates from a row-major number. With `shared`, point[] receives
- * the coordinates along the dimensions in which indices are constant, otherwise
- * those along the other dimensions. */
+/* Computes the coordinates point[] from `number`, their row-major number. With
+ * `shared`, these are the coordinates along the dimensions in which all indices
+ * are constant, otherwise those along the other dimensions. */
 static void decompose(const cpu_hoist *h, int64_t number, bool shared,
                       int64_t *point)
 {

@@ -12,9 +12,10 @@ struct cpu_plan {
     /* the compiled form of `built` that the launch runs */
     const cpu_code *code;
     const tn_cpu_routines *routines;
-    char *uniform; /* memory of UNIFORM slots */
-    /* Memory of ROW slots if all tasks work on the same rows (split_rows.c),
-     * or NULL. */
+    char *uniform; /* memory of UNIFORM slots, which hold one scalar for the
+                    * launch */
+    /* If all tasks work on the same rows (split_rows.c): memory of ROW slots,
+     * which hold one scalar per row. Otherwise NULL. */
     char *shared_rows;
     /* number of rows, and of elements of a row */
     int64_t row_count, row_length;
@@ -51,11 +52,12 @@ struct cpu_plan {
     bool overlap;
     bool kept;     /* a block is a whole group, so each value is computed
                       once */
-    /* How traffic.c overlaps memory accesses with computation. */
+    /* How traffic.c accesses memory during computation. */
     struct {
         bool stream;         /* results use non-temporal stores */
-        bool stream_subrows; /* results of subrows go directly from registers to
-                                memory by non-temporal stores */
+        bool stream_subrows; /* results of subrows (contiguous parts of rows)
+                              * are written from registers directly to memory by
+                              * non-temporal stores */
         bool ahead;          /* each block prefetches the input of the next
                                 one, because it is not in L2 */
         /* Before each operation: the number of bytes of each operand to
@@ -74,7 +76,7 @@ struct cpu_plan {
         int64_t length, blocks; /* elements and blocks of a run */
     } run;
     /* Number of elements of a subrow, or 0 if there are no subrows. Subrows are
-     * the contiguous pieces of a streamed row, or of a block of an elementwise
+     * the contiguous parts of a streamed row, or of a block of an elementwise
      * program. */
     int64_t subrow;
     atomic_int failed; /* TN_OK, or the status of a task that failed */
@@ -89,8 +91,8 @@ struct cpu_plan {
 };
 
 /* Decides how to cut the iteration space: sets all fields but built, launch,
- * routines, row_count and row_length, which are inputs. hoist is memory to
- * which plan->hoist may point. */
+ * routines, row_count and row_length, which are inputs. If blocks share
+ * indices, *hoist receives how, and plan->hoist points to it. */
 struct cpu_hoist;
 void tn__cpu_plan_cut(cpu_plan *plan, struct cpu_hoist *hoist);
 /* Runs a launch by blocks (cpu_launch.c). */
@@ -102,23 +104,25 @@ tn_status tn__cpu_run(tn_built *built, const tn_launch *launch);
 void tn__cpu_plan_fault(cpu_plan *plan, uint32_t operand, uint32_t dim,
                         int64_t index, int64_t position);
 
-/* Returns the number of bytes that one element needs in all ELEM slots together
- * and, with `whole`, in all GROUP slots. The result is at least 1. */
+/* Returns the number of bytes that the values of one element need (the ELEM
+ * slots and, with `whole`, the GROUP slots). The result is at least 1. */
 int64_t tn__cpu_slot_bytes(const cpu_code *code, bool whole);
-/* Returns how many elements a block may have so that its ELEM slots and, with
- * `whole`, its GROUP slots stay in L1. */
+/* Returns how many elements a block may have so that its values (ELEM slots
+ * and, with `whole`, GROUP slots) fit in L1. */
 int64_t tn__cpu_block_size(const cpu_code *code, bool whole);
 
 /* Subrows are the contiguous pieces of which a row consists, such as the planes
  * x[n][c] of channel c in a batch of images (subrows.c). */
 
-/* A run of fewer elements is not a block of its own, because the overhead would
+/* A run is a sequence of points in which every operand has one stride. Runs of
+ * fewer elements do not become blocks, because the overhead of each block would
  * be too large. */
 #define TN_CPU_MIN_RUN 512
-/* Returns the length of the subrows if machine code can process the rows subrow
- * by subrow, else 0. `run` is the shortest run of any operand. */
+/* Returns the length of the subrows in elements if machine code can process the
+ * rows subrow by subrow, else 0. `run` is the length of the shortest sequence
+ * of points in which an operand has one stride. */
 int64_t tn__cpu_subrow_length(const cpu_plan *plan, int64_t run);
-/* Returns the compiled code that runs rows of subrows. */
+/* Returns the compiled program for rows that are processed subrow by subrow. */
 const cpu_code *tn__cpu_subrow_code(const tn_built *built);
 /* Returns whether the results of subrows may use non-temporal stores. */
 bool tn__cpu_subrows_can_stream(const cpu_plan *plan);
@@ -134,8 +138,8 @@ void tn__cpu_task_tile(cpu_task *task, int64_t group);
 /* Elementwise work with loads by an index is cut into blocks that share
  * indices, if the indices are the same along some dimensions (hoist.c). */
 
-/* The largest number of operations and of slots of hoisted code, which lets
- * blocks share indices. */
+/* Programs with more operations or slots are not compiled for blocks that share
+ * indices (hoisted code). */
 #define TN_CPU_HOIST_OPS 96
 #define TN_CPU_HOIST_SLOTS 160
 /* How the iteration space is cut into blocks that share indices. */
@@ -158,8 +162,9 @@ typedef struct cpu_hoist {
      * result), CPU_PLACED (the offsets of a load by an index) or 0. */
     uint8_t skip[TN_CPU_HOIST_OPS];
 } cpu_hoist;
-/* Cuts the iteration space into blocks that share indices, sets plan->hoist and
- * returns true. Returns false if too few blocks would share them. */
+/* Cuts the iteration space into blocks that share indices, describes the cut in
+ * *hoist, sets plan->hoist and returns true. Returns false if too few blocks
+ * would share them. */
 bool tn__cpu_cut_shared(cpu_plan *plan, cpu_hoist *hoist);
 /* Sets the task to block number `group`: its views, and the operations to
  * skip. */

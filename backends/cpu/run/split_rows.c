@@ -10,7 +10,8 @@
 
 /* Groups with fewer elements are not split. */
 #define SPLIT_LENGTH 262144
-/* Least number of elements of a segment. */
+/* Least number of elements of a segment (the part of a row that one thread
+ * reduces). */
 #define SEGMENT 131072
 
 typedef struct split {
@@ -37,9 +38,9 @@ bool tn__cpu_wants_split(cpu_plan *plan)
            plan->row_length * plan->groups.rows >= SPLIT_LENGTH;
 }
 
-/* Returns the address of the results of a segment's reduction: value[row] and,
- * for ARGMAX and ARGMIN, index[row] after all values. Each value and each index
- * has 8 bytes. */
+/* Returns the address of the results of reduction number `reduce` over a
+ * segment (part of a row): value[row] and, for ARGMAX and ARGMIN, index[row]
+ * after all values. Each value and each index has 8 bytes. */
 static char *part_at(const split *s, int64_t segment, uint32_t reduce)
 {
     return s->part + segment * s->part_bytes +
@@ -47,7 +48,8 @@ static char *part_at(const split *s, int64_t segment, uint32_t reduce)
                s->plan->groups.rows;
 }
 
-/* Runs the current stage over segment number i of the current group. */
+/* Runs the current stage over segment number i (a part of the rows) of the
+ * current group of rows. */
 static void run_segment(void *context, int64_t i)
 {
     split *s = context;
@@ -77,7 +79,8 @@ static void run_segment(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Combines the segments' results of a stage and runs the stage's row part. */
+/* Combines the segments' results of a stage, then runs the operations of the
+ * stage on scalars per row. */
 static void finish_stage(split *s, int64_t segments)
 {
     cpu_plan *plan = s->plan;

@@ -5,8 +5,8 @@
 #include "../jit/native_run.h"
 #include "plan.h"
 
-/* Rows of fewer elements are not processed as subrows, because the overhead
- * would be too large. */
+/* Rows of fewer elements are not processed subrow by subrow, because the
+ * overhead would be too large. */
 #define MIN_SUBROW_ROW_LENGTH 4096
 
 const cpu_code *tn__cpu_subrow_code(const tn_built *built)
@@ -28,9 +28,10 @@ static bool is_read_by_maps_only(const cpu_code *code, uint32_t operand)
     return true;
 }
 
-/* Returns whether each row of the operand consists of contiguous subrows of
- * `run` elements. An input may also be one scalar for the whole row, or, if no
- * stage with reductions reads it, one scalar per subrow. */
+/* Returns whether each row of the operand consists of contiguous parts
+ * (subrows) of `run` elements each. An input may also be one scalar for the
+ * whole row, or, if no stage with reductions reads it, one scalar per subrow.
+ */
 static bool is_in_subrows(const cpu_plan *plan, uint32_t operand, int64_t run)
 {
     const cpu_view *view = &plan->view[operand];
@@ -53,7 +54,8 @@ static bool is_in_subrows(const cpu_plan *plan, uint32_t operand, int64_t run)
 }
 
 /* If a row is a single subrow, routines reduce it as fast as machine code.
- * Therefore returns 0 for it if the program has separate code for subrows. */
+ * Therefore returns 0 if the program has code that calls routines for such
+ * rows. */
 int64_t tn__cpu_subrow_length(const cpu_plan *plan, int64_t run)
 {
     const tn_built *built = plan->built;

@@ -12,8 +12,9 @@ static size_t round_up(size_t bytes)
     return (bytes + 63) & ~(size_t)63;
 }
 
-/* Returns the prefetch distance of reductions, in bytes. It is 0 in programs of
- * several stages, which prefetch between operations instead (traffic.c). */
+/* Returns the prefetch distance of reductions, in bytes: 0 in programs of
+ * several stages (passes over the rows), which prefetch between operations
+ * instead (traffic.c). */
 static int64_t fold_ahead(const cpu_plan *plan)
 {
     enum { LAST_CACHE = 12 << 20 };
@@ -181,10 +182,10 @@ void tn__cpu_task_stream(cpu_task *task, const cpu_stage *stage,
     const cpu_plan *plan = task->plan;
     int64_t step =
         plan->columns ? plan->block / plan->groups.rows : plan->block;
-    /* In stages without reductions a block ends where a run ends, because an
-     * operand may have one scalar for each run, such as a channel's bias. In
-     * stages with reductions a block must consist of whole chunks, so it
-     * ignores runs. */
+    /* Stages without reductions: a block ends where a run ends (a sequence of
+     * points in which every operand has one stride), because an operand may
+     * have one scalar for each run, such as a channel's bias. Stages with
+     * reductions: a block must consist of whole chunks, so it ignores runs. */
     int64_t run = stage->reduce_count > 0 ? end : plan->run.length;
     int64_t pieces = (run + step - 1) / step;
     if (run < plan->row_length && stage->reduce_count == 0)

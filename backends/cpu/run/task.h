@@ -1,4 +1,5 @@
-/* task.h: the state of one thread that works on a launch. */
+/* task.h: the state of one thread that executes a part of a launch. code.h
+ * defines slots, blocks, groups and columns. */
 #ifndef TN_CPU_TASK_H
 #define TN_CPU_TASK_H
 
@@ -37,9 +38,9 @@ typedef struct cpu_stream_block {
 } cpu_stream_block;
 #define TN_CPU_STREAM_BLOCKS 8 /* largest number of deferred blocks */
 
-/* A tap is one term weight * x[index] of a sum, as in interpolation. The table
- * holds the offsets and weights of a block's taps. All blocks with the same
- * indices use it (taps_blocks.c). */
+/* A tap is one term weight * x[index] of a weighted sum, as in interpolation.
+ * The table holds the offsets and weights of a block's taps. All blocks with
+ * the same indices use it (taps_blocks.c). */
 typedef struct cpu_tap_table {
     tn_cpu_tap *tap; /* tap[entry][tap number] */
     /* `outer` is the number of the set of blocks that share the table, or -1 if
@@ -48,9 +49,9 @@ typedef struct cpu_tap_table {
     int64_t outer, entries;
 } cpu_tap_table;
 
-/* One thread's work on a plan. A block has block.count points, which belong to
- * group.rows rows. Its values are stored as value[row][element], or with
- * layout.columns as value[element][row]. */
+/* The state of one thread that executes tasks of a plan. A block has
+ * block.count elements, which belong to group.rows rows. Its values are stored
+ * as value[row][element], or with layout.columns as value[element][row]. */
 typedef struct cpu_task {
     cpu_plan *plan;
     const cpu_code *code;
@@ -64,10 +65,11 @@ typedef struct cpu_task {
     /* base[s] of a GROUP slot: the address of the group's values, in the slot's
      * own memory or in an operand's. */
     char **base;
-    /* step[s]: a stride of slot s in elements, or TN_CPU_ONE_.... Loads set it.
-     * In blocks of subrows, stores set it too. In value[row][element] it is the
-     * stride from row to row, in value[element][row] from element to element,
-     * and in a block of subrows from subrow to subrow. */
+    /* step[s]: a stride of slot s in elements, or TN_CPU_ONE_VALUE or
+     * TN_CPU_ONE_EACH. Loads set it. In blocks of subrows, stores set it too.
+     * In value[row][element] it is the stride from row to row, in
+     * value[element][row] from element to element, and in a block of subrows
+     * from subrow to subrow. */
     int64_t *step;
     /* view[operand]: how operations on elements address an operand */
     const cpu_view *view;
@@ -79,13 +81,12 @@ typedef struct cpu_task {
     struct {
         /* The first row of the group, and the number of its rows. */
         int64_t first_row, rows;
-        /* The first point of the group in the views, and the number of its
-         * points. */
+        /* The number of the group's first element in the views of the operands
+         * (view.h), and the number of its elements. */
         int64_t at, count;
     } group;
     struct {
-        /* The first point of the block in the views, and the number of its
-         * points. */
+        /* The same for the block. */
         int64_t at, count;
         int64_t first_elem; /* index of the first element in its row */
     } block;
@@ -97,9 +98,9 @@ typedef struct cpu_task {
                                 once per element index */
     } layout;
     struct {
-        /* The length of the contiguous subrows of which the block of a streamed
-         * row consists, or 0 if it has none. The first and the last subrow may
-         * be incomplete. */
+        /* The length, in elements, of the contiguous subrows of which the
+         * current block consists, or 0 if it has none. The first and the last
+         * subrow may be incomplete. */
         int64_t length;
         /* One operand's next row is prefetched. next_row is the distance in
          * bytes from its current row to its next row, or 0 if not known.
@@ -116,8 +117,9 @@ typedef struct cpu_task {
          * computed the result or the offsets. NULL if this block must compute
          * everything. */
         const uint8_t *skip;
-        /* The results are valid for set number `outer` of the blocks that share
-         * their indices, and only for blocks of at most `count` elements. */
+        /* The results that blocks share are valid for set number `outer` of
+         * blocks with equal indices, and only for blocks of at most `count`
+         * elements. */
         int64_t outer, count;
     } shared;
     /* taps[0] is the table for whole blocks, taps[1] that for shorter blocks */
@@ -129,9 +131,11 @@ typedef struct cpu_task {
     } tile;
     cpu_prefetch_range ahead[TN_CPU_PREFETCH_RANGES];
     struct {
-        /* A ring of traffic.blocks blocks. */
+        /* Ring buffer of plan->traffic.blocks blocks of results whose stores
+         * are deferred. */
         cpu_stream_block block[TN_CPU_STREAM_BLOCKS];
-        /* number of blocks computed so far, and of blocks stored so far */
+        /* number of blocks computed so far, and number
+         * of those already stored */
         uint32_t made, sent;
         uint32_t slot;       /* the slot whose result goes to block number
                                 `made`, or TN_CPU_NONE */
@@ -143,8 +147,9 @@ typedef struct cpu_task {
     } loop[8];         /* loop[nesting depth] */
 } cpu_task;
 
-/* Runs the operations of a part once. level is CPU_ELEM for the elements of the
- * block, CPU_ROW for the rows of the group, CPU_UNIFORM for one scalar. */
+/* Runs a list of operations once. level is CPU_ELEM if they compute the
+ * elements of the block, CPU_ROW for scalars per row of the group, CPU_UNIFORM
+ * for scalars of the launch. */
 void tn__cpu_run_part(cpu_task *task, cpu_part part, unsigned level);
 /* Records that an operation reads or writes the `bytes` bytes at `flat`, and
  * that the next block will need those at flat + distance, so that traffic.c
@@ -156,9 +161,9 @@ void tn__cpu_prefetch_next_block(cpu_task *t, const cpu_op *op,
  * its result are deferred. Returns false if no block is free or `bytes` exceeds
  * its size. */
 bool tn__cpu_stream_defer(cpu_task *t, uint32_t slot, int64_t bytes);
-/* Prefetches up to `bytes` of each operand for the next block, and issues up to
- * `bytes` of deferred stores. Called between operations, and between chunks of
- * one operation. */
+/* Prefetches up to `bytes` bytes of each operand for the next block, and issues
+ * up to `bytes` bytes of deferred stores. Called between operations, and
+ * between chunks of one operation. */
 void tn__cpu_overlap_memory(cpu_task *task, int64_t bytes);
 /* Issues all deferred stores. */
 void tn__cpu_task_finish(cpu_task *task);
@@ -169,8 +174,8 @@ bool tn__cpu_task_init(cpu_task *task, cpu_plan *plan);
 /* Sets the task to group number `group`: its rows and, if the plan has columns,
  * its views. */
 void tn__cpu_task_group(cpu_task *task, int64_t group);
-/* Runs a stage's elem part block by block over elements [first, end) of the
- * group's rows. The state of the reductions stays in task->fold. */
+/* Runs a stage's operations on elements, block by block, over elements [first,
+ * end) of the group's rows. The state of the reductions stays in task->fold. */
 void tn__cpu_task_stream(cpu_task *task, const cpu_stage *stage,
                          int64_t first, int64_t end);
 

@@ -11,7 +11,8 @@
 /* Largest number of elements of a tile along the dimension in which the
  * transposed operand is contiguous: two cache lines of f32. */
 #define TILE 32
-/* Tiles are used if the two dimensions have at least this many points. */
+/* Tiles are used if the two dimensions have at least this many elements in
+ * all. */
 #define TILE_FROM 4096
 
 /* Looks for a transposed operand: its stride is not 0, 1 or -1 along the

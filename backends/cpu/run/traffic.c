@@ -15,7 +15,7 @@ void tn__cpu_prefetch_next_block(cpu_task *t, const cpu_op *op,
     ahead->end = flat + distance + bytes;
 }
 
-/* Prefetches up to `bytes` of each operand's next block to L2. Without
+/* Prefetches up to `bytes` bytes of each operand's next block to L2. Without
  * prefetches each block would first wait for memory and then leave memory idle
  * while it computes. A whole block is not prefetched at once, because that
  * would fill the core's queue of cache misses and the operations would wait. */
@@ -32,9 +32,9 @@ static void prefetch_some(cpu_task *t, int64_t bytes)
     }
 }
 
-/* Issues up to `bytes` of deferred stores. If a group's last stage stored its
- * results at once, the core would wait for memory during that stage, and memory
- * would idle during the others. */
+/* Issues up to `bytes` bytes of deferred stores. If a group's last stage stored
+ * its results at once, the core would wait for memory during that stage, and
+ * memory would idle during the others. */
 static void stream_deferred(cpu_task *t, int64_t bytes)
 {
     while (bytes > 0 && t->deferred.sent != t->deferred.made) {

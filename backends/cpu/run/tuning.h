@@ -11,7 +11,8 @@
  * few loads by an index (taps_blocks.c). It is large because each element is
  * little work. */
 #define TN_CPU_TAPS_WORK 262144
-/* Largest number of bytes that a group's slots may have: well within an L2. */
+/* Largest number of bytes that the values of a group of rows may take: well
+ * within an L2. */
 #define TN_CPU_KEPT_BYTES 131072
 /* Rows of at least this many elements are long. Routines are then called once
  * per row. */
@@ -22,31 +23,35 @@
 #define TN_CPU_SHORT_ROW 32
 /* Least number of adjacent rows that form a group of columns. */
 #define TN_CPU_LEAST_COLUMNS 16
-/* The largest number of tasks of a launch whose program reduces rows. */
+/* The largest number of tasks into which a launch
+ * with row reductions is cut. */
 #define TN_CPU_MOST_TASKS 512
-/* The largest number of tasks of a launch with non-temporal stores. It is small
- * because a task must wait for its stores at its end. */
+/* The largest number of tasks into which a launch with non-temporal stores is
+ * cut. It is small because each task waits at its end until its stores are
+ * complete. */
 #define TN_CPU_STREAM_TASKS 64
-/* The largest number of bytes of a block's slots, half an L1. */
+/* The largest number of bytes that the values of a
+ * block may take: half an L1. */
 #define TN_CPU_BLOCK_BYTES 24576
-/* The largest number of elements of a block of an in-place update. The block's
- * slots and operands then need half an L1. */
+/* The largest number of elements of a block of an in-place update. The values
+ * and operands of the block then need half an L1. */
 #define TN_CPU_IN_PLACE_BLOCK 1024
 /* The number of elements of a block for machine code, which holds values in
  * registers. */
 #define TN_CPU_NATIVE_BLOCK 4096
 /* The number of elements of a block if machine code holds all values of the
- * program in registers, so that no slot needs L1. Large blocks are better,
+ * program in registers, so that no value needs L1. Large blocks are better,
  * because starting a block takes 60 ns. */
 #define TN_CPU_NATIVE_ALONE 16384
-/* The largest number of bytes of the slots of a block of whole rows. Larger
- * blocks amortise the cost of starting an operation: layer_norm of 2048 x 512
- * takes 0.28 ms, and 0.37 ms with half an L1 (Zen 5). */
+/* The largest number of bytes that the values of a block of whole rows may
+ * take. Larger blocks amortise the cost of starting an operation: layer_norm of
+ * 2048 x 512 takes 0.28 ms, and 0.37 ms with blocks of half an L1 (Zen 5,
+ * 2026-11). */
 #define TN_CPU_ROWS_BYTES 98304
-/* The slots of a program with machine code may have TN_CPU_NATIVE_ROWS times
- * TN_CPU_ROWS_BYTES bytes. Most of them point to operands, so they take no
+/* If the program has machine code, the limit is TN_CPU_NATIVE_ROWS times
+ * TN_CPU_ROWS_BYTES. Most values are then in registers or in the tensors'
  * memory. layer_norm of 2048 x 512 takes 145 us instead of 164, with gradients
- * 505 us instead of 558 (Zen 5). */
+ * 505 us instead of 558 (Zen 5, 2026-11). */
 #define TN_CPU_NATIVE_ROWS 4
 /* The number of elements of a block of contiguous rows that the program only
  * reduces. The block is read in place. */
@@ -62,13 +67,14 @@
  * In a program of one stage the hardware prefetcher is enough: batch_norm of 16
  * x 64 x 56 x 56 takes 0.68 ms, and 1.2 ms with prefetches (Zen 5). */
 #define TN_CPU_STAGED_BYTES 512
-/* Replaces TN_CPU_STAGED_BYTES in a program of one stage that uses non-temporal
+/* Like TN_CPU_STAGED_BYTES, for programs of one stage that use non-temporal
  * stores. */
 #define TN_CPU_STREAM_STEP_BYTES 128
 /* Launches of at least this many elements prefetch their input, because their
  * data does not fit in an L2 that also holds other data. */
 #define TN_CPU_PREFETCH_FROM 131072
-/* Rows of fewer elements are still in L2 when the next stage reads them. */
+/* Rows of fewer elements are still in L2 when the next stage (pass over the
+ * rows) reads them, so it prefetches nothing. */
 #define TN_CPU_REREAD 65536
 /* The largest number of bytes of results whose stores are deferred at the same
  * time. */

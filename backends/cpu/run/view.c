@@ -1,5 +1,5 @@
-/* view.c: loads an operand's elements from memory with any strides to a
- * contiguous block of values in their register type, and stores them back. */
+/* view.c: copies the elements of a tensor with any strides to a contiguous
+ * block, converted to their register type, and back. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,14 +38,14 @@ void tn__cpu_view_push(cpu_view *view, int64_t extent, int64_t stride)
     view->ndim++;
 }
 
-/* The state of an iteration over the points of a view: the coordinates of the
- * current point, and its offset in elements. */
+/* The state of an iteration over the elements of a view: the coordinates of the
+ * current element, and its offset in elements. */
 typedef struct walk {
     int64_t coordinate[TN_MAX_NDIM];
     int64_t offset;
 } walk;
 
-/* Sets the walk to point p. */
+/* Sets the walk to element number p. */
 static void walk_begin(walk *w, const cpu_view *view, int64_t p)
 {
     w->offset = 0;
@@ -56,15 +56,16 @@ static void walk_begin(walk *w, const cpu_view *view, int64_t p)
     }
 }
 
-/* Returns n or the number of points up to the end of the innermost dimension,
- * whichever is smaller. */
+/* Returns how many elements are left up to the end of the innermost dimension,
+ * but at most n. */
 static int64_t walk_run(const walk *w, const cpu_view *view, int64_t n)
 {
     uint32_t d = view->ndim - 1;
     return tn__cpu_min(n, view->extent[d] - w->coordinate[d]);
 }
 
-/* Advances by `run` points, at most to the end of the innermost dimension. */
+/* Advances by `run` elements, which must not go beyond the end of the innermost
+ * dimension. */
 static void walk_advance(walk *w, const cpu_view *view, int64_t run)
 {
     uint32_t d = view->ndim - 1;
@@ -105,7 +106,7 @@ char *tn__cpu_view_single(const cpu_view *view, int64_t p, int64_t n)
                                       : NULL;
 }
 
-/* Loads n points whose elements have the given offset and stride. */
+/* Loads n elements that begin at `offset` and are `stride` apart. */
 static void load_run(const cpu_view *view, const tn_cpu_routines *routines,
                      int64_t offset, int64_t stride, int64_t n, char *out)
 {

@@ -1,5 +1,5 @@
 /* view.h: views of operands, like PyTorch's strided views. A view numbers its
- * elements in row-major order. Point p is the element with number p. Blocks
+ * elements in row-major order. "Point p" is the element with number p. Blocks
  * load and store ranges of points. */
 #ifndef TN_CPU_VIEW_H
 #define TN_CPU_VIEW_H
@@ -11,14 +11,14 @@
  * in elements. */
 typedef struct cpu_view {
     char *base;
-    int64_t offset; /* offset of the first point, used if base is NULL because
+    int64_t offset; /* offset of the first element, used if base is NULL because
                        the program only computes offsets (CPU_OFFSET) */
-    uint32_t ndim;  /* number of dimensions after merging; 0 for one point */
+    uint32_t ndim;  /* number of dimensions after merging; 0 for one element */
     uint8_t dtype, bytes;
     int64_t extent[TN_MAX_NDIM], stride[TN_MAX_NDIM];
 } cpu_view;
 
-/* Makes a view of one point: the operand's first element. */
+/* Makes a view of one element: the operand's first. */
 void tn__cpu_view_init(cpu_view *view, const tn_kernel_operand *operand,
                        const tn_launch_operand *given);
 /* Moves the view by `offset` elements in memory. */
@@ -26,8 +26,8 @@ void tn__cpu_view_move(cpu_view *view, int64_t offset);
 /* Adds an innermost dimension, or merges it with the current innermost
  * dimension if their strides allow it. */
 void tn__cpu_view_push(cpu_view *view, int64_t extent, int64_t stride);
-/* Returns the address of points [p, p + n) if they are contiguous in memory,
- * else NULL. */
+/* Returns the address of points [p, p + n) if they are contiguous in memory.
+ * Otherwise returns NULL. */
 char *tn__cpu_view_flat(const cpu_view *view, int64_t p, int64_t n);
 /* tn__cpu_view_load converts points [p, p + n) to their register type and
  * writes them to out. tn__cpu_view_store converts the values of `in` back and
@@ -36,7 +36,8 @@ void tn__cpu_view_load(const cpu_view *view, const tn_cpu_routines *routines,
                        int64_t p, int64_t n, void *out);
 void tn__cpu_view_store(const cpu_view *view, const tn_cpu_routines *routines,
                         int64_t p, int64_t n, const void *in);
-/* Stores the offset of each of points [p, p + n), in elements. */
+/* Writes the memory offsets, in elements, of elements number p, ..., p + n - 1
+ * to out. */
 void tn__cpu_view_offsets(const cpu_view *view,
                           const tn_cpu_routines *routines, int64_t p,
                           int64_t n, int64_t *out);

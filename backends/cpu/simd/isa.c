@@ -10,7 +10,8 @@
 #include "../jit/native_body.h"
 #include "math_table.h"
 
-enum { FILLS = 15 }; /* number of routines_*.c files */
+enum { FILLS = 15 }; /* number of functions that fill a table, one in each
+                      * routines_*.c file */
 
 typedef struct set {
     const char *name, *needs;
@@ -31,14 +32,15 @@ typedef struct set {
       tn__cpu_order__##isa, tn__cpu_lapack__##isa, tn__cpu_quantised__##isa}, \
      tn__cpu_math__##isa, &tn__cpu_math_count__##isa, {0}}
 
-/* From the plainest set to the best one. The last set that is available is the
- * default. */
+/* The instruction sets, from the plainest to the best one. The last one that is
+ * available is the default. */
 static set sets[] = {
     SET(generic, "nothing"),
 #if defined(__x86_64__)
     SET(v3, "AVX2, FMA and F16C"),
     SET(v4, "AVX-512 F, BW, CD, DQ and VL"),
-    /* v4, complemented by the JIT compiler (native_body.h). */
+    /* jit: the routines of v4, and in addition the
+     * JIT compiler (native_body.h) */
     NAMED("jit", v4, "AVX-512 F, BW, CD, DQ and VL, or a system that runs "
                      "code made at run time"),
 #endif
@@ -84,8 +86,8 @@ static void detect(void)
         if (!sets[i].available)
             continue;
         int native = sets[i].table.native;
-        /* The tables of v4 and jit begin as copies of v3's table. Entries for
-         * which v4 has no loop (TN_CPU_SPARE) stay copies. */
+        /* The tables of v4 and jit begin as copies of v3's table. Loops that
+         * are not compiled for v4 (TN_CPU_SPARE, isa.h) stay those of v3. */
         if (i > 1) {
             sets[i].table = sets[1].table;
             sets[i].table.narrower = &sets[1].table;

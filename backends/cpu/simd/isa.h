@@ -14,15 +14,16 @@
 /* TN_CPU_SPARE is defined for v4, the set for which there is a JIT compiler.
  * Its table begins as a copy of v3's table. Some entries stay copies and are
  * not compiled again: rare loops, and loops that machine code replaces (pairs
- * of operations, functions of float32). RARE(loop) marks such loops. */
+ * of operations, functions of float32). RARE(loop) is NULL for v4, so that the
+ * table keeps v3's loop. */
 #ifdef TN_CPU_SPARE
 enum { TN_CPU_IS_SPARE = 1 };
 #else
 enum { TN_CPU_IS_SPARE = 0 };
 #endif
 #define RARE(loop) (TN_CPU_IS_SPARE ? NULL : (loop))
-/* Overwrites a row of the table, indexed by type, with the loops that are not
- * NULL. */
+/* Sets the entries of one row of the table, by register type. Loops that are
+ * NULL leave the entry as it is. */
 #define FILL_ROW(T, row, ...)                                                 \
     {                                                                         \
         T *const own[] = {__VA_ARGS__};                                       \

@@ -14,8 +14,8 @@
 /* Functions are always inlined: a call would prevent vectorisation of the loop
  * around it. */
 #define FN static inline __attribute__((always_inline, unused))
-/* The loop of a mathematical function. It is marked as unused, because the
- * table does not list all loops. */
+/* Defines the loop of a mathematical function. It is marked as unused, because
+ * the table of an instruction set may omit it. */
 #define RUN static __attribute__((unused))
 
 /* Returns the bits of a value as an integer. Every NaN gives the bits of the

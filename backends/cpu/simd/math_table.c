@@ -1,7 +1,7 @@
 /* math_table.c: the mathematical functions (exp, sin, erf ...) for one
  * instruction set. Their C code is generated at build time
- * (build-aux/print_math.c). This file has the functions that the generated code
- * calls, and the table of mathematical functions. */
+ * (build-aux/print_math.c). This file has the loop around the generated code,
+ * and the table of mathematical functions. */
 #include "isa.h"
 #include "math_ops.h"
 #include "math_table.h"
@@ -12,7 +12,8 @@
 #if defined(__FMA__) || defined(__aarch64__)
 enum { LANES = TN_CPU_VECTOR / 4 };
 #else
-/* fma() is a function call here, so loops are not vectorised. */
+/* Without FMA instructions, fma() is a function call, so loops are not
+ * vectorised. */
 enum { LANES = 1 };
 #endif
 
@@ -20,7 +21,8 @@ static __attribute__((noinline)) void
 run_rest(tn_cpu_math *run, char *out, const void *const *in, int64_t n,
          size_t out_bytes, const size_t *in_bytes)
 {
-    double memory[4][LANES]; /* large enough for the widest type */
+    double memory[4][LANES]; /* for the values after the last whole vector;
+                              * large enough for the widest type */
     size_t rest = (size_t)n % LANES, done = (size_t)n - rest;
     for (int k = 0; k < 3; k++) {
         char *to = (char *)memory[k];
@@ -56,7 +58,7 @@ whole_vectors(tn_cpu_math *run, void *out, const void *a, const void *b,
 /* Computes exp of float32 (elementary.def) as exp(r) times a power of two.
  * Usually all results of a block are normal numbers. They are then computed
  * without special cases. The results have the same bits as those of the general
- * loop, which was tested for every such x. */
+ * loop. This was tested for every float32 x. */
 RUN void run_exp_f32(void *out, const void *a, const void *b, const void *c,
                         int64_t n)
 {

@@ -23,17 +23,17 @@
 #include "routines_pool.h"
 #include "routines_quantised.h"
 
-/* Matrix products of floats sum up to this many terms a[i][k] * b[k][j], then
- * add the sum to the result so far (float_product.c). */
+/* A matrix product of floats sums up to this many products a[i][k] * b[k][j] in
+ * registers, then adds the sum to c (float_product.c). */
 #define TN_CPU_DEPTH 192
 
 /* Register types: the types in which blocks of values are computed. Loads
  * convert the storage types (tn_dtype) to them. */
 enum { CPU_F32, CPU_F64, CPU_I32, CPU_I64, CPU_BOOL, CPU_TYPE_COUNT };
 
-/* out[i] = f(a[i], b[i], c[i]). If bit 0, 1 or 2 of scalar is set, then a, b or
- * c is one value for all i. tn__cpu_scalar_allowed says which bits an operation
- * accepts. A BOOL is one byte, 0 or 1. */
+/* out[i] = f(a[i], b[i], c[i]). If bit 0, 1 or 2 of `scalar` is set, operand a,
+ * b or c is one value for all i. tn__cpu_scalar_allowed says which bits an
+ * operation accepts. A BOOL is one byte, 0 or 1. */
 typedef void tn_cpu_run(void *out, const void *a, const void *b,
                         const void *c, int64_t n, unsigned scalar);
 
@@ -63,10 +63,10 @@ typedef void tn_cpu_load_tile(void *out, const void *memory, int64_t rows,
 typedef void tn_cpu_gather(void *out, const void *memory,
                            const int64_t *offset, int64_t n);
 #define TN_CPU_OUTSIDE INT64_MIN
-/* Adds an index of a gather to its offsets: where[i] += index[i] * stride.
- * where[i] becomes TN_CPU_OUTSIDE if index[i] is not in [0, extent), and stays
- * TN_CPU_OUTSIDE if it is already. Returns whether an index is not in [0,
- * extent). */
+/* Applies one index of a gather: where[i] += index[i] * stride, where where[i]
+ * is the offset of element i. It becomes TN_CPU_OUTSIDE if index[i] is not in
+ * [0, extent), and stays TN_CPU_OUTSIDE if it was that before. Returns whether
+ * an index is not in [0, extent). */
 typedef int tn_cpu_place(int64_t *where, const int64_t *index, int64_t stride,
                          int64_t extent, int64_t n);
 /* Transposes a matrix: out[j * out_step + i] = memory[i * in_step + j] for i <
@@ -108,7 +108,8 @@ typedef struct tn_cpu_factor {
  * Each product is rounded before it is added. */
 typedef void tn_cpu_fold_products(void *out, const tn_cpu_factor *factor,
                                   int64_t n, int64_t count);
-/* Columns of products. Element i of column c is
+/* The input of a sum of products over columns (adjacent rows,
+ * x[element][column]). Element i of column c is
  *     (x[i * x_step + c] - center[i * center_step]) *
  *         y[i * y_step + c] * scale[i * scale_step] */
 typedef struct tn_cpu_column_products {
@@ -122,11 +123,11 @@ typedef struct tn_cpu_column_products {
 typedef void tn_cpu_columns_products(void *lanes,
                                      const tn_cpu_column_products *lines,
                                      int64_t open, int64_t n, int64_t rows);
-/* Reduces `rows` adjacent rows whose elements are strided in memory: element k
- * of row r is x[k * step + r]. Each row has TN_LANES partial results. Combines
- * n more elements of each row with them: element k of row r with lanes[k %
- * TN_LANES][r]. `open` is the number of elements that were combined before, a
- * multiple of TN_LANES. */
+/* Reduces columns: `rows` adjacent rows whose elements of equal index are
+ * contiguous. Element k of row r is x[k * step + r]. Each row has TN_LANES
+ * partial results. Combines n more elements of each row with them: element k of
+ * row r with lanes[k % TN_LANES][r]. `open` is the number of elements that were
+ * combined before, a multiple of TN_LANES. */
 typedef void tn_cpu_columns(void *lanes, const void *x, int64_t step,
                             int64_t open, int64_t n, int64_t rows);
 /* out = prefix sums of in[0 .. n), plus *before unless `before` is NULL.
@@ -163,9 +164,10 @@ typedef void tn_cpu_scan_rows(void *const *out, const void *const *in,
  * elements processed. */
 typedef int64_t tn_cpu_scan_unchanged(void *x, int64_t *place, int64_t n,
                                       const void *extreme, int64_t at);
-/* Updates an argmax or argmin with n elements: if one of them is better than
- * best[0], it becomes best[0], and its position becomes *place. x[0] has
- * position k. If fresh is not 0, best[0] holds no value yet. */
+/* Updates an argmax or argmin with n elements: if one of them is greater
+ * (argmax) or less (argmin) than best[0], it becomes best[0], and its position
+ * becomes *place. x[0] has position k. If fresh is not 0, best[0] holds no
+ * value yet. */
 typedef void tn_cpu_arg(void *best, int64_t *place, const void *x, int64_t n,
                         int64_t k, int fresh);
 /* Updates the argmax or argmin of n adjacent rows with one element of each row:
@@ -182,9 +184,9 @@ typedef void tn_cpu_gemm(int64_t m, int64_t n, int64_t k, const void *a,
                          int64_t c_row, int64_t c_column, const void *alpha,
                          const void *beta);
 
-/* Scores of `rows` queries and `width` keys: s[query * row + key], where row is
- * a multiple of 16. Query i attends to the keys before key first + i. Its
- * scores for other keys are ignored and become 0. */
+/* Attention scores of `rows` queries and `width` keys: s[query * row + key],
+ * where row is a multiple of 16. Query i attends to the keys before key first +
+ * i. Its scores for other keys are ignored and become 0. */
 typedef struct tn_cpu_scores {
     float *s;
     int64_t row, rows, width, first;
@@ -227,7 +229,7 @@ typedef struct tn_cpu_lapack_work {
     int m, n, sides;
     tn_cpu_lanes a, b, c;
     /* `values` has n vectors of eigenvalues or singular values. `room` is
-     * scratch memory: min(m, n) vectors for QR and SVD, n x n vectors for EIGH
+     * scratch space: min(m, n) vectors for QR and SVD, n x n vectors for EIGH
      * with VECTORS. */
     void *values, *room;
     int32_t *pivots, *info;
@@ -280,8 +282,8 @@ typedef struct tn_cpu_family {
     /* Whether sums and products of two operands use 64-byte vectors if the set
      * has them. */
     int wide;
-    /* Whether programs of one stage prefetch their operands if they update a
-     * tensor in place. */
+    /* Whether programs of one stage (pass) prefetch their operands if they
+     * update a tensor in place. */
     int prefetches_in_place;
     int prefetches_columns; /* whether reductions of columns prefetch */
     int64_t reduce_ahead;   /* prefetch distance of reductions of rows */
@@ -297,8 +299,9 @@ typedef struct tn_cpu_family {
 const tn_cpu_family *tn__cpu_family_here(void);
 
 typedef struct tn_cpu_routines {
-    /* In this struct, a comment such as "F32, F64" lists the register types
-     * that have an entry. The entries of other types are NULL. */
+    /* Many fields are arrays with an entry for each register type. A comment
+     * such as "F32, F64" lists the types that have an entry. The entries of
+     * other types are NULL. */
     const char *isa;
     /* true if the JIT compiler complements this set (native_body.h) */
     int native;
@@ -317,8 +320,7 @@ typedef struct tn_cpu_routines {
     tn_cpu_run *fill[CPU_TYPE_COUNT]; /* out[i] = *a */
     tn_cpu_load *load[TN_DTYPE_END];
     tn_cpu_store *store[TN_DTYPE_END];
-    /* Entries are NULL for dtypes without this loop. Callers then use
-     * `load`. */
+    /* NULL for dtypes without such a loop; callers then use `load`. */
     tn_cpu_load_tile *load_tile[TN_DTYPE_END];
     tn_cpu_gather *gather[TN_DTYPE_END];
     tn_cpu_place *place;
@@ -335,21 +337,23 @@ typedef struct tn_cpu_routines {
      * number of bits of `leaves` that are set. */
     void (*tap_lines)(const tn_cpu_tap_rows *rows, const int64_t *at,
                       const float *weight, int depth, uint32_t leaves);
-    /* Number of sums in an entry of taps(), or 0 if the set has no such
-     * routines. */
+    /* Number of adjacent sums that an entry of taps() computes, or 0 if the set
+     * has no such routines. */
     int64_t tap_points;
     /* Returns whether one of n indices is not in [0, extent). */
     int (*outside)(const int64_t *index, int64_t extent, int64_t n);
     /* Copies rows of `bytes` bytes. Steps are strides in bytes. */
     void (*copy_rows)(char *to, int64_t to_step, const char *from,
                       int64_t from_step, int64_t rows, int64_t bytes);
-    /* Copies rows of at least 16 bytes, and two edges beside each row. */
+    /* Copies rows of at least 16 bytes, and the two edges (single elements)
+     * beside each row. */
     void (*copy_edged)(char *to, int64_t to_step, const char *from,
                        int64_t from_step, int64_t rows, int64_t bytes,
                        const tn_cpu_edge edge[2]);
     /* Writes contiguous rows by non-temporal stores. A row consists of the edge
      * `before`, `count` floats (at least 16) and the edge `after`. `before` or
-     * `after` may be NULL. The pointer is NULL if the set has no such loop. */
+     * `after` may be NULL. The function pointer is NULL if the instruction set
+     * has no such loop. */
     void (*stream_edged)(char *to, const char *from, int64_t from_step,
                          int64_t rows, int64_t count,
                          const tn_cpu_edge *before, const tn_cpu_edge *after);
@@ -394,22 +398,25 @@ typedef struct tn_cpu_routines {
     tn_cpu_gemm *gemm[CPU_TYPE_COUNT]; /* I32, I64, BOOL */
     const tn_cpu_product_routines *product[CPU_TYPE_COUNT]; /* F32, F64 */
     const tn_cpu_conv_routines *conv[CPU_TYPE_COUNT]; /* F32, F64 */
-    /* For F32: winograd[0] has tiles of one row, winograd[1] has tiles of two
-     * rows. NULL if not available. */
+    /* F32 only. winograd[0] is for tiles of 2 adjacent pixels, winograd[1] for
+     * tiles of 2 x 2. NULL if not available. */
     const tn_cpu_winograd_routines *winograd[2];
     const tn_cpu_pool_routines *pool[CPU_TYPE_COUNT]; /* F32, F64 */
     const tn_cpu_window_routines *windows;
     const tn_cpu_attention_routines *attention;
     const tn_cpu_quantised_routines *quantised;
     tn_cpu_lapack *lapack[CPU_TYPE_COUNT]; /* F32, F64; NULL if not available */
-    int64_t lapack_lanes[CPU_TYPE_COUNT];  /* number of matrices of one call */
+    int64_t lapack_lanes[CPU_TYPE_COUNT];  /* number of matrices (lanes) that
+                                            * one call processes */
     const tn_cpu_math_entry *math;
     uint32_t math_count;
-    /* A narrower set with functions that this set does not have, or NULL. */
+    /* The table of a narrower instruction set, for functions that this set does
+     * not have, or NULL. */
     const struct tn_cpu_routines *narrower;
 } tn_cpu_routines;
 
-/* Each function fills the entries of the table whose loops its file defines. */
+/* Declares the functions of one instruction set. Each fills the table's entries
+ * with the loops of its file. */
 #define TN_CPU_ISA(isa)                                                       \
     void tn__cpu_arith__##isa(tn_cpu_routines *table);                        \
     void tn__cpu_random__##isa(tn_cpu_routines *table);                       \
@@ -461,10 +468,10 @@ static inline unsigned tn__cpu_scalar_allowed(unsigned op)
     case TN_K_SHL:
     case TN_K_SHR:
     case TN_K_SHRL:
-        return 1 | 2; /* a or b, but not both at once */
+        return 1 | 2; /* a or b may be one value, but not both at once */
     case TN_K_FMA:
     case TN_K_SELECT:
-        return 2 | 4; /* b, c, or both */
+        return 2 | 4; /* b, c, or both may be one value */
     case TN_K_PHILOX:
         return 2 | 4;
     default:

@@ -152,7 +152,8 @@ FLOATS(f64, double, )
         {                                                                     \
             U u = bits_##suffix(a[i]) & ~SIGN, v = u - 1;                     \
             most = u > most ? u : most;                                       \
-            least = v < least ? v : least; /* u == 0: v is the maximum */     \
+            least = v < least ? v : least; /* u == 0, so v is the maximum of x
+                                            * and y */     \
         }                                                                     \
         if (least < X_LOW || most > X_HIGH)                                   \
             return false;                                                     \

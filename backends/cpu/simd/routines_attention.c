@@ -1,7 +1,7 @@
 /* routines_attention.c: the loops of scaled_dot_product_attention
- * (cpu_attention.c), over rows of scores that stay in L1. The length of a row
- * is a multiple of 16 elements, so it is a whole number of vectors in each set.
- * A row has `width` keys. Loops may overwrite the elements after them. */
+ * (cpu_attention.c), over rows of scores that stay in L1. A row has the scores
+ * of `width` keys, padded to a multiple of 16 elements, a whole number of
+ * vectors in each instruction set. Loops may overwrite the padding. */
 #include <math.h>
 
 #include "routines.h"
@@ -63,9 +63,9 @@ static inline int64_t visible_keys(int64_t i, int64_t first, int64_t width)
     return first + i < 0 ? 0 : min_i64(first + i, width);
 }
 
-/* Sets the elements of row i after its visible keys to x, up to the end of a
- * vector. Visible keys are those that the mask does not hide. Returns the
- * number of vectors with visible keys. */
+/* Sets the scores of row i after those of its visible keys to x, up to the end
+ * of a vector. Visible keys are those that the causal mask does not hide.
+ * Returns the number of vectors with visible keys. */
 static inline int64_t pad_row(float *s, int64_t i, int64_t first,
                               int64_t width, float x)
 {

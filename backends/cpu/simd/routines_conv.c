@@ -1,7 +1,8 @@
 /* routines_conv.c: the loops of convolution (cpu_conv.c). The main loop is the
- * tile of a matrix product whose left operand is read through a table of
- * offsets. The lanes of a vector are channels or pixels. Other loops copy the
- * operands to the layout that it needs. */
+ * tile of a matrix product whose left operand is not a matrix in memory: a
+ * table of offsets says where its elements are. The lanes of a vector are
+ * channels or pixels. Other loops copy the operands to the layout that it
+ * needs. */
 #include <stdbool.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* routines_conv.h: the types of the loops of float products and convolution.
- * routines.h has the table, and says what a tap and a plane are. */
+ * routines.h has the table. A tap is one element of a convolution's window, a
+ * plane one channel of one image. */
 #ifndef TN_CPU_ROUTINES_CONV_H
 #define TN_CPU_ROUTINES_CONV_H
 
@@ -58,7 +59,8 @@ typedef struct tn_cpu_conv_routines {
                         const void *x, const int64_t *at, const void *w,
                         int64_t tap, void *sums);
     int64_t min_columns;
-    /* The adjoint of filter_rows. Computes, for i < count and t < 3:
+    /* The gradient of filter_rows in its weights. Computes, for i < count and
+     * t < 3:
      *     sums[i * lanes + t * tap ..] (+)=
      *         sum over r < rows and q < columns of
      *         x[i][at[r] + q + t] * w[(r * columns + q) * lanes ..]
@@ -77,7 +79,7 @@ typedef struct tn_cpu_conv_routines {
     void (*filter_plane)(int64_t count, int64_t rows, int64_t row,
                          const void *x, const void *w, const void *mask,
                          int64_t mask_step, void *out, double bias);
-    /* The adjoint of filter_plane. Computes
+    /* The gradient of filter_plane in its weights. Computes
      *     sums[3 * i + j] += sum over p < count of x[p + i * row] * y[p - j]
      * where the bits of mask[j * mask_step + p] are set (elsewhere y is 0).
      * Reads whole vectors, so the last one may exceed count. Each sum is a
@@ -94,7 +96,7 @@ typedef struct tn_cpu_conv_routines {
                          const void *x, const int64_t *at, const void *w,
                          void *sums, int64_t next, const void *bias,
                          int64_t bias_step);
-    /* The adjoint of filter_strip, for t < taps:
+    /* The gradient of filter_strip in its weights, for t < taps:
      *     sums[t * sums_step] += sum over q < count of x[q + at[t]] * y[q]
      * where the bits of mask[q] are set. Elsewhere y[q] is 0 and x may be
      * anything. count is a multiple of lanes. */
@@ -117,7 +119,8 @@ typedef struct tn_cpu_winograd_routines {
     void (*split)(float *out, int64_t half, const float *in, int64_t in_row,
                   int64_t rows, int64_t columns, int64_t first);
     /* Transforms the windows (4 or 4 x 4 elements of split rows) of `count`
-     * adjacent tiles. May read and write up to 15 tiles beyond the last one. */
+     * adjacent tiles, the input of a Winograd convolution. May read and write
+     * up to 15 tiles beyond the last one. */
     void (*windows)(float *out, int64_t plane, const float *in, int64_t half,
                     int64_t count);
     /* Transforms tiles back to rows x columns elements of out and adds bias.
@@ -126,7 +129,7 @@ typedef struct tn_cpu_winograd_routines {
     void (*results)(float *out, int64_t out_row, int64_t rows,
                     int64_t columns, const float *in, int64_t plane,
                     float bias);
-    /* Transforms the weights of eight adjacent filters: tap t of filter f is
+    /* Transforms the weights of eight adjacent filters. Weight t of filter f is
      * in[t * step + f]. */
     void (*filters)(float *out, int64_t plane, const float *in, int64_t step);
     /* Transforms the gradients of the results. `in` holds the rows of `count`
@@ -136,7 +139,7 @@ typedef struct tn_cpu_winograd_routines {
     void (*cotangents)(float *out, int64_t plane, const float *in,
                        int64_t in_row, int64_t width, int64_t count);
     /* Transforms sums of products to the gradients of the weights of `width`
-     * filters: out[tap * width + filter]. */
+     * filters: weight t of filter f is out[t * width + f]. */
     void (*taps)(float *out, int64_t width, const float *in, int64_t plane);
 } tn_cpu_winograd_routines;
 

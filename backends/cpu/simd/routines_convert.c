@@ -102,7 +102,7 @@ static inline uint8_t f8e5m2_narrow(float x)
     {                                                                         \
         return (S)x;                                                          \
     }
-PLAIN(w4, uint32_t, uint32_t) /* f32 and i32: the bits as they are */
+PLAIN(w4, uint32_t, uint32_t) /* f32 and i32 are copied without conversion */
 PLAIN(w8, uint64_t, uint64_t)
 PLAIN(i16, int16_t, int32_t)
 PLAIN(i8, int8_t, int32_t)
@@ -120,8 +120,8 @@ static inline uint8_t bool_narrow(uint8_t x)
 }
 
 /* Rounds values to a storage type by storing and loading PIECE elements at a
- * time, with the existing functions. A loop for each type would add a seventh
- * to this file's code. */
+ * time, with the functions of that type. A loop for each type would add a
+ * seventh to this file's code. */
 #if defined(__clang__)
 __attribute__((noinline))
 #else
@@ -241,9 +241,9 @@ static void gather_w4(void *out, const void *memory, const int64_t *offset,
     gather_each_w4(o, memory, offset, n);
 }
 
-/* Adds a leaf to a tree of additions. half[k] is the last complete subtree of
- * 2^k leaves. Two subtrees of the same size are added to one of twice the
- * size. */
+/* Adds value x as leaf number `leaf` of a binary tree of additions, from left
+ * to right. half[k] is the last complete subtree of 2^k leaves. Two subtrees of
+ * the same size are added to one of twice the size. */
 static inline __attribute__((always_inline)) void
 add_leaf(vec_f32 *half, int leaf, vec_f32 x)
 {
@@ -256,9 +256,10 @@ add_leaf(vec_f32 *half, int leaf, vec_f32 x)
 /* Computes weighted sums by trees of additions with 2^depth leaves. depth is a
  * constant where this function is inlined, so the values of small trees stay in
  * registers. If vectors have 64 bytes, there is a version for trees of 8
- * leaves. A missing leaf is -0, which adds nothing. The taps of an entry
- * (tap[entry]) are loaded once for all rows. A store writes a whole vector. If
- * the entry has fewer sums, the store of the next entry overwrites the rest. */
+ * leaves. A missing leaf is -0, which adds nothing. A tap is one term of a sum.
+ * The taps of an entry (a vector of adjacent sums, tap[entry]) are loaded once
+ * for all rows. A store writes a whole vector. If the entry has fewer sums, the
+ * store of the next entry overwrites the rest. */
 enum { HAS_DEPTH_3 = TN_CPU_VECTOR == 64 };
 #define HAS_LEAF(leaf) (whole || (leaves >> (leaf) & 1))
 static inline __attribute__((always_inline)) void
@@ -406,8 +407,8 @@ GATHER_RUNS(w4, uint32_t)
 #endif
 GATHER_RUNS(w8, uint64_t)
 
-/* Loads a tile eight columns at a time, so that reads and writes access few
- * cache lines at a time. */
+/* Loads a tile (a small matrix) eight columns at a time, so that reads and
+ * writes access few cache lines at a time. */
 #define TILE(name, S, T)                                                      \
     static void load_tile_##name(void *out, const void *memory, int64_t rows, \
                                  int64_t columns, int64_t row,                \
@@ -437,7 +438,7 @@ static void load_tile_half(float *out, const uint16_t *memory, int64_t rows,
     float wide[256];
     for (int64_t j = 0; j < columns; j += 8) {
         int64_t broad = columns - j < 8 ? columns - j : 8, at[8];
-        /* Repeats the last column in place of missing ones. */
+        /* If fewer than eight columns are left, repeats the last one. */
         for (int64_t q = 0; q < 8; q++)
             at[q] = (j + (q < broad ? q : broad - 1)) * column;
         for (int64_t i = 0; i < rows; i += 32) {
@@ -566,7 +567,8 @@ void TN_CPU_NAME(tn__cpu_convert)(tn_cpu_routines *table)
     SET(I32, w4)
     SET(U8, u8)
     SET(BOOL, bool)
-    if (!TN_CPU_IS_SPARE) { /* v4 keeps v3's loops for these rare types */
+    if (!TN_CPU_IS_SPARE) { /* for these rarely used types, the x86-64-v4 table
+                             * keeps the loops of v3 */
         SET(F8E4M3, f8e4m3)
         SET(F8E5M2, f8e5m2)
         SET(I16, i16)

@@ -20,8 +20,8 @@ enum { ROWS = 4, DEPTH = 256 };
 #define EITHER(x, y) ((x) | (y))
 #define BOTH(x, y) ((x) & (y))
 
-/* TILE multiplies ROWS rows of a by a panel. A panel has WIDE vectors of
- * columns. */
+/* TILE defines the function that multiplies ROWS rows of a by a panel (packed
+ * columns of b). A panel has WIDE vectors of columns. */
 #define TILE(name, T, WIDE, plus, times)                                      \
     typedef T name##_vec __attribute__((vector_size(TN_CPU_VECTOR)));         \
     enum { name##_panel = WIDE * TN_CPU_VECTOR / sizeof(T) };                 \
@@ -67,7 +67,8 @@ enum { ROWS = 4, DEPTH = 256 };
                 for (int64_t i0 = 0; i0 < m; i0 += ROWS) {                    \
                     const T *row[ROWS];                                       \
                     int64_t rows = m - i0 < ROWS ? m - i0 : ROWS;             \
-                    /* The last row replaces missing rows. */                 \
+                    /* If fewer than ROWS rows are left,
+                     * repeats the last one. */                 \
                     for (int64_t i = 0; i < ROWS; i++)                        \
                         row[i] = a + p0 * a_column +                          \
                                  (i0 + (i < rows ? i : rows - 1)) * a_row;    \
@@ -98,8 +99,8 @@ TILE(gemm_i32, uint32_t, 2, PLUS, TIMES)
 TILE(gemm_i64, uint64_t, 2, PLUS, TIMES)
 TILE(gemm_bool, uint8_t, 1, EITHER, BOTH)
 
-/* The code around the tiles is compiled with O2, because vectorising it for all
- * strides would gain little. */
+/* Selects O2 for the code around the tiles. Vectorising it for all strides
+ * would gain little. */
 #if defined(__OPTIMIZE__) && !defined(__clang__)
 #pragma GCC push_options
 #pragma GCC optimize("O2")
@@ -111,7 +112,8 @@ GEMM(gemm_bool, uint8_t, 1, EITHER, BOTH)
 #pragma GCC pop_options
 #endif
 
-/* Stores rows of sums of a float product to c. */
+/* Defines a function that stores rows of sums of a float product to c, plus
+ * beta times the previous c. */
 #define STORE(name, T)                                                        \
     static void name(void *pc, int64_t c_row, const void *psums,              \
                      int64_t sums_row, int64_t rows, int64_t columns,         \

@@ -19,7 +19,7 @@
 #endif
 
 /* A few loops do nearly all the work. They are marked HOT and optimised for
- * speed, the rest for size. */
+ * speed, the other code for size. */
 #if defined(__OPTIMIZE__) && !defined(__clang__)
 #pragma GCC optimize("Os")
 #define HOT __attribute__((optimize("O2")))

@@ -144,7 +144,8 @@ static int transpose_pairs(uint32_t *o, int64_t out_step, const uint32_t *m,
                 o[c * out_step + r] = m[c + r * in_step];                     \
     }
 
-/* Elements of 1 and 2 bytes are moved one by one. */
+/* Defines a transposition of elements of 1 or 2 bytes, which moves them one by
+ * one. */
 #define TRANSPOSE_NARROW(name, T)                                             \
     static void name(void *out, int64_t out_step, const void *memory,         \
                      int64_t in_step, int64_t rows, int64_t columns,          \
@@ -175,8 +176,8 @@ TRANSPOSE(transpose_8, uint64_t, 64, vec_u64, 2)
  * memmove */
 enum { MOVED = 1024 };
 
-/* Copies rows of at least W bytes in pieces of W bytes. The last piece of a row
- * may overlap the previous piece. */
+/* Copies rows of at least W bytes, W bytes at a time. The last W bytes of a row
+ * may overlap the previous ones. */
 #define ROWS(W)                                                               \
     if (bytes >= W) {                                                         \
         typedef char piece                                                    \
@@ -293,7 +294,7 @@ static void stream_edged(char *memory, const char *from, int64_t from_step,
     const int64_t a = before != NULL, b = after != NULL;
     const int64_t length = a + count + b;
     /* at is where the current cache line begins. row is where the current row
-     * begins. Both are in elements relative to memory. */
+     * begins. Both are in elements, relative to the pointer `memory`. */
     int64_t at = -(int64_t)((uintptr_t)memory % TN_CPU_VECTOR / 4), row = 0;
     int32_t *to = (int32_t *)(void *)memory;
     for (int64_t r = 0; r <= rows; r++, row += length, from += from_step) {
@@ -301,7 +302,7 @@ static void stream_edged(char *memory, const char *from, int64_t from_step,
         for (int64_t i = 0; i < 4 * count; i += 64)
             __builtin_prefetch(from + AHEAD + i, 0, 3);
         for (; at < row + (there ? a : 0); at += LANES) {
-            /* k: number of elements of earlier rows in this vector. */
+            /* k is the number of elements of earlier rows in this vector. */
             const int64_t k = row - at;
             vec_i32 x = {0};
             if (r > 0 && k > 0) {

@@ -68,7 +68,8 @@ static inline unsigned mask_equal(vec_i32 x, int32_t key)
 #endif
 }
 
-/* TN_CPU_PARTS keys, and for each of them the number of smaller keys. */
+/* An array of TN_CPU_PARTS keys, and for each key the number of smaller keys in
+ * the array. */
 typedef struct ranked {
     vec_i32 key[PARTS], less[PARTS];
 } ranked;
@@ -155,7 +156,8 @@ keep_between(int32_t *to, const int32_t *from, int64_t n,
 #else
     for (int64_t k = 0; k < n; k++) {
         const int32_t x = from[k];
-        to[have] = x; /* overwritten by the next key if it is not wanted */
+        to[have] = x; /* `have` counts x only if it is in the range; otherwise
+                       * the next key overwrites it */
         have += (x >= low) & (x <= high);
         below += x < low;
     }
@@ -266,7 +268,8 @@ static int64_t places(int64_t *out, int64_t room, const uint8_t *x, int64_t n,
         }
 #else
         for (int64_t i = k; i < k + STEP; i++) {
-            /* overwritten by the next index if it is not wanted */
+            /* `have` counts i only if it is wanted; otherwise the next index
+             * overwrites it */
             out[have] = i;
             have += (x[i] == 0) == is_zero;
         }

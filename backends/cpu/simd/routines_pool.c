@@ -76,10 +76,10 @@ static inline running_max update_max(running_max w, vec_f32 x, vec_i32 number)
                          (better & number) | (~better & w.of)};
 }
 
-/* Computes two vectors of maxima at a time, which stay in registers for all
- * rows. They do not depend on each other, which hides the latency of each
- * maximum. If fewer columns remain, the last vectors overlap the previous
- * ones. */
+/* Computes the maxima of columns, two vectors at a time, which stay in
+ * registers for all rows. They do not depend on each other, which hides the
+ * latency of each maximum. If fewer columns remain, the last vectors overlap
+ * the previous ones. */
 static void max_columns(float *best, int32_t *at, const float *in,
                         int64_t in_row, int64_t lines, int32_t step, int64_t n)
 {
@@ -104,8 +104,9 @@ static void max_columns(float *best, int32_t *at, const float *in,
     }
 }
 
-/* Adds rows k, k + lanes, k + 2 * lanes and so on to partial sum k. Then adds
- * the partial sums by halves. plugin.h defines this order of summation. */
+/* Computes the sums of columns. Adds rows k, k + lanes, k + 2 * lanes and so on
+ * to partial sum k. Then adds the second half of the partial sums to the first
+ * half, until one is left. plugin.h defines this order of summation. */
 static void sum_columns(float *out, const float *in, int64_t in_row,
                         int64_t lines, int64_t lanes, int64_t n)
 {

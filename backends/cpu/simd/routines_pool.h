@@ -1,4 +1,5 @@
-/* routines_pool.h: the types of the loops of pooling. */
+/* routines_pool.h: the types of the loops of pooling, whose table is in
+ * routines.h. */
 #ifndef TN_CPU_ROUTINES_POOL_H
 #define TN_CPU_ROUTINES_POOL_H
 
@@ -76,7 +77,7 @@ typedef struct tn_cpu_window_routines {
      * and at[j]. Of equal values the one with the lower index wins. */
     void (*merge_max)(float *best, int32_t *at, const float *in,
                       const int32_t *place, int32_t first, int64_t n);
-    /* out[j] = the sum of column j of `lines` rows. Row k is first added to
+    /* out[j] = the sum of column j over `lines` rows. Row k is first added to
      * partial sum k % lanes. Then the second half of the partial sums is added
      * to the first half, until one sum is left. */
     void (*sum_columns)(float *out, const float *in, int64_t in_row,

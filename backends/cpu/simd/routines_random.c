@@ -187,8 +187,9 @@ philox_any(int32_t *out, const uint64_t *a, uint64_t key, uint64_t call,
         out[k] = (int32_t)chosen[k];
 }
 
-/* Returns how many indices philox_any processes next: 1 if a run may begin at
- * the second index, otherwise at most LANES. */
+/* Returns how many indices philox_any processes next: 1 if a run (consecutive
+ * indices, which are faster) may begin at the second index, otherwise at most
+ * LANES. */
 static int64_t unordered_count(const uint64_t *a, int64_t n)
 {
     return n < LANES ? n : a[1] - a[0] - 1 < 2 ? 1 : LANES;
@@ -214,8 +215,8 @@ static void philox(void *out, const void *pa, const void *pb, const void *pc,
     }
 }
 
-/* Computes the words of the indices a[i] and a[i] + 1. Usually both are in the
- * same counter. */
+/* Computes the words of the indices a[i] and a[i] + 1 (PHILOX twice). Usually
+ * both are in the same counter. */
 static void philox_pair(void *out, void *next, const void *pa, const void *pb,
                         const void *pc, int64_t n)
 {

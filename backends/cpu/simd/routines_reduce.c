@@ -35,7 +35,7 @@ INT_MINMAX(min_vec_i64, vec_i64, <, min_epi64)
 #define TIMES(x, y) ((x) * (y))
 
 /* FOLD defines the reduction of rows. A vector V has PER elements of T. `many`
- * combines vectors, `single` combines elements. `none` is the neutral element,
+ * combines two vectors, `single` two elements. `none` is the neutral element,
  * for lanes beyond the end of a row. Rows are read one after the other, with
  * prefetches, which is faster than reading two rows at once. */
 #ifdef TN_CPU_PLAIN
@@ -320,13 +320,14 @@ FOLD_BOOL(fold_all, 1, &=)
 /* ---- columns ------------------------------------------------------------- */
 
 /* COLUMNS defines the reduction of columns. It adds elements, beginning with
- * element `open`, to the lanes of all rows. Four rounds of TN_LANES elements
- * are added at a time, because the lanes of many rows are in L2. These are four
- * input streams of `rows` elements, which is too short for the hardware
- * prefetcher. If the processor family benefits (family.c), the next four
- * streams are prefetched, STRIP elements at a time. */
+ * element `open`, to the lanes (partial results) of all rows. Four rounds of
+ * TN_LANES elements are added at a time, because the lanes of many rows are in
+ * L2. These are four input streams of `rows` elements, which is too short for
+ * the hardware prefetcher. If the processor family benefits (family.c), the
+ * next four streams are prefetched, STRIP elements at a time. */
 
-/* Copied from family.c when the table is filled. */
+/* whether to prefetch; the value of family.c,
+ * copied when the table is filled */
 static bool prefetches_columns;
 #ifdef TN_CPU_PLAIN
 enum { PREFETCH_STRIP = 0 };
@@ -400,7 +401,8 @@ COLUMNS(columns_min_i64, int64_t, min_i64, 0)
 COLUMNS(columns_any, uint8_t, OR, 0)
 COLUMNS(columns_all, uint8_t, AND, 0)
 
-/* Adds products, each of which is rounded, to the lanes of their columns. */
+/* Adds products to the partial sums of their columns (tn_cpu_columns_products).
+ * Each product is rounded before it is added. */
 static void columns_products(void *lanes, const tn_cpu_column_products *lines,
                              int64_t open, int64_t n, int64_t rows)
 {

@@ -36,8 +36,8 @@
     SHUFFLE(V, I, x, x, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15,   \
             15, 15, 15)
 #if TN_CPU_VECTOR == 64
-/* Each macro adds to the elements that the mask selects, and leaves the others
- * unchanged. */
+/* Each macro is one step h of the prefix sum. It adds to the elements that the
+ * mask selects, and leaves the others unchanged. */
 #define OF(i, h) (((i) & ~(2 * (h) - 1)) + (h) - 1)
 #define MASKED_16(V, x, h, mask)                                              \
     x = (V)_mm512_mask_add_ps(                                                \
@@ -81,9 +81,10 @@
 #define LAST_64(V, x) LAST_2(V, vec_i64, x)
 #endif
 
-/* SCAN defines prefix sums of one sequence. Only the sums of whole blocks
- * depend on each other, with one addition per block. If `before` is NULL, whole
- * blocks need six additions instead of seven. The input is prefetched. */
+/* SCAN defines the function for prefix sums of one sequence. Only the sums of
+ * whole blocks depend on each other, with one addition per block. If `before`
+ * is NULL, whole blocks need six additions instead of seven. The input is
+ * prefetched. */
 /* Prefetch distance in bytes. Sums of 16 MiB take 0.44 ms with this distance,
  * 0.47 ms with 4 KiB and 0.52 ms with 2 KiB (Zen 5, 2026-11). */
 #define AHEAD 8192
@@ -119,7 +120,8 @@
                      const void *before, void *total, int stream)             \
     {                                                                         \
         enum { PER = name##_per, COUNT = name##_count };                      \
-        const vec_##V none = -(vec_##V){0}; /* x + none keeps -0 */           \
+        const vec_##V none = -(vec_##V){0}; /* adding -0 keeps every value, also
+                                             * -0 */           \
         const T *from = in;                                                   \
         T *to = out, part[TN_LANES] = {0};                                    \
         stream = stream && (uintptr_t)out % TN_CPU_VECTOR == 0;               \
@@ -164,9 +166,10 @@
 SCAN(scan_f32, float, f32, 32)
 SCAN(scan_f64, double, f64, 64)
 
-/* ROWS defines prefix sums of adjacent sequences, four rows at a time. More
- * rows could evict each other from L1: rows whose distance is a multiple of
- * 4096 bytes map to the same cache set. The next four rows are prefetched. */
+/* ROWS defines the function for prefix sums of adjacent sequences, four rows at
+ * a time (tn_cpu_scan_rows). More rows could evict each other from L1: rows
+ * whose distance is a multiple of 4096 bytes map to the same cache set. The
+ * next four rows are prefetched. */
 #define PREFETCH_NEXT(at, next, writes)                                       \
     __builtin_prefetch((const char *)(at) + (next), writes, 3);
 #define ROWS(name, T, B, V)                                                   \
@@ -178,7 +181,7 @@ SCAN(scan_f64, double, f64, 64)
         const T *low = kept->low, *high = kept->high;                         \
         const T *carry = kept->carry, *first = kept->first;                   \
         T *keep = kept->keep;                                                 \
-        const B whole = (B){0} - kept->whole; /* all bits or none */          \
+        const B whole = (B){0} - kept->whole; /* all bits or 0 */         \
         for (int64_t i = 0; i < n; i += (int64_t)(sizeof(V) / sizeof(T))) {   \
             PREFETCH_NEXT(x0 + i, kept->in_next, 0)                           \
             PREFETCH_NEXT(x1 + i, kept->in_next, 0)                           \

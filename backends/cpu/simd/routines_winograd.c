@@ -40,10 +40,11 @@ typedef float loose_16
 
 enum { WIDEST = TN_CPU_VECTOR / sizeof(float) };
 
-/* width_within() returns the number of lanes (16, 8 or 4) of the widest vector
- * that `left` tiles fill, and 4 if they fill none. width_around() returns the
- * number of lanes of the narrowest vector that holds `left` tiles, or of the
- * widest vector if none does. */
+/* `left` is the number of tiles that are left in a row. width_within() returns
+ * the number of lanes (16, 8 or 4) of the widest vector that they fill, and 4
+ * if they fill none. width_around() returns the number of lanes of the
+ * narrowest vector that holds them all, or of the widest vector if none does.
+ */
 static inline int64_t width_within(int64_t left)
 {
     return WIDEST >= 16 && left >= 16 ? 16 : WIDEST >= 8 && left >= 8 ? 8 : 4;
@@ -54,8 +55,8 @@ static inline int64_t width_around(int64_t left)
     return left <= 4 || WIDEST == 4 ? 4 : left <= 8 || WIDEST == 8 ? 8 : 16;
 }
 
-/* Splits rows into even and odd columns. The last vectors of a row overlap the
- * previous vectors. */
+/* Splits rows into even and odd columns. If a row ends within a vector, its
+ * last vectors overlap the previous ones. */
 static void split(float *out, int64_t half, const float *in, int64_t in_row,
                   int64_t rows, int64_t columns, int64_t first)
 {
@@ -208,7 +209,8 @@ static void line_windows(float *out, int64_t plane, const float *in,
     }
 }
 
-/* Stores the first rows x columns results of `in` to out. */
+/* A tile at the edge of the image may have fewer pixels: stores only the first
+ * rows x columns results of `in` to out. */
 static void store_some(float *out, int64_t out_row, int64_t rows,
                        int64_t columns, const float *in, int64_t in_row)
 {
@@ -225,7 +227,8 @@ results_of(const int high, float *out, int64_t out_row, int64_t rows,
     const int64_t count = (columns + 1) / 2;
     for (int64_t q = 0, width; q < count; q += width) {
         width = width_within(count - q);
-        /* The last step computes some results of the previous step again. */
+        /* If less than a vector is left, computes some results of the previous
+         * step again. */
         if (count - q < 4 && q > 0)
             q = count - 4;
         const int64_t left = columns - 2 * q;
@@ -294,8 +297,8 @@ static void filters(float *out, int64_t plane, const float *in, int64_t step)
     }
 }
 
-/* Transforms the gradients of two adjacent results to A dy, with one channel in
- * each lane. */
+/* Transforms the gradients of two adjacent results, dy, to A dy, with one
+ * channel in each lane. */
 static void line_cotangents(float *out, int64_t plane, const float *in,
                             int64_t in_row, int64_t width, int64_t count)
 {
@@ -312,8 +315,8 @@ static void line_cotangents(float *out, int64_t plane, const float *in,
         }
 }
 
-/* Transforms the gradients of 2 x 2 results to A dY A^T, with one channel in
- * each lane. */
+/* Transforms the gradients of 2 x 2 results, dY, to A dY A^T, with one channel
+ * in each lane. */
 static void cotangents(float *out, int64_t plane, const float *in,
                        int64_t in_row, int64_t width, int64_t count)
 {
@@ -339,8 +342,8 @@ static void cotangents(float *out, int64_t plane, const float *in,
         }
 }
 
-/* Computes the gradients of the weights of filters of one row, G^T s, with one
- * filter in each lane. Writes three rows of out. */
+/* Computes the gradients of the weights of filters of one row, G^T s, from the
+ * sums s, with one filter in each lane. Writes three rows of out. */
 static void line_taps(float *out, int64_t width, const float *in,
                       int64_t plane)
 {
@@ -354,8 +357,8 @@ static void line_taps(float *out, int64_t width, const float *in,
     }
 }
 
-/* Computes the gradients of the weights of filters of 3 x 3, G^T s G, with one
- * filter in each lane. Writes nine rows of out. */
+/* Computes the gradients of the weights of filters of 3 x 3, G^T s G, from the
+ * sums s, with one filter in each lane. Writes nine rows of out. */
 static void taps(float *out, int64_t width, const float *in, int64_t plane)
 {
     for (int64_t o = 0; o < width; o += WIDEST) {

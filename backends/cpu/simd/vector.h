@@ -60,8 +60,8 @@ TN_CPU_SUM(tn_cpu_sum_f64, double, vec_f64)
 #define TN_CPU_SUM_F64(x) tn_cpu_sum_f64(x)
 #endif
 
-/* Makes the compiler load x to a register once. Otherwise gcc loads x at each
- * use, and a load that crosses cache lines costs as much as two. */
+/* Makes the compiler load x to a register, and only once. Otherwise gcc loads x
+ * at each use, and a load that crosses cache lines costs as much as two. */
 #if defined(__x86_64__)
 #define TN_CPU_HOLD(x) __asm__("" : "+v"(x))
 #elif defined(__aarch64__)
@@ -83,7 +83,7 @@ TN_CPU_SUM(tn_cpu_sum_f64, double, vec_f64)
 #endif
 
 /* Number of vectors of pixels that filter_plane() (conv_loops.inc) processes at
- * once. Each vector has three sums. */
+ * once. Each vector has three sums in registers. */
 #define TN_CPU_PLANE_LINES (TN_CPU_TILE_ROWS / 2)
 
 /* TN_CPU_EVENS_...(a, b) selects every second element of 2 * L - 1 elements,
@@ -94,7 +94,8 @@ TN_CPU_SUM(tn_cpu_sum_f64, double, vec_f64)
 #if __has_builtin(__builtin_shufflevector)
 #define TN_CPU_EVENS 1
 #if TN_CPU_VECTOR == 64
-/* Vectors of half the width, and TN_CPU_EVENS for them. */
+/* Vectors of half the width, and TN_CPU_HALF_EVENS_..., which selects every
+ * second element of such vectors in the same way. */
 typedef float half_f32 __attribute__((vector_size(32), aligned(4), may_alias));
 typedef double half_f64 __attribute__((vector_size(32), aligned(8),
                                        may_alias));

@@ -297,7 +297,8 @@ static inline void store_first(float *memory, vec_f32 x, head_mask_f32 which)
 }
 #endif
 
-/* KEEP_PART replaces the elements of x after the first n by those of `none`. */
+/* KEEP_PART replaces the elements of x after the first n by those of `none`, a
+ * neutral element. */
 #define TN_CPU_PART_MASK(bits, ...)                                           \
     static inline vec_i##bits part_mask_##bits(int64_t n)                     \
     {                                                                         \
@@ -359,9 +360,9 @@ TN_CPU_PICK(lesser, f32, s, min, TN_CPU_NATIVE_F32)
 TN_CPU_PICK(greater, f64, d, max, TN_CPU_NATIVE_F64)
 TN_CPU_PICK(lesser, f64, d, min, TN_CPU_NATIVE_F64)
 
-/* see_nan_...() updates `seen`, which tells whether there was a NaN so far,
- * with two vectors x and y. One comparison tests both: two values are unordered
- * if either is NaN. */
+/* see_nan_...() adds to `seen`, which says whether there was a NaN so far, two
+ * vectors x and y. One comparison tests both: two values are unordered if
+ * either is NaN. */
 #if defined(__AVX512F__)
 typedef __mmask16 seen_f32;
 typedef __mmask8 seen_f64;

@@ -372,9 +372,9 @@ static tn_status scatter_prod_gradient(const tn__node *node, tn_tensor *g,
         zero, tn_eq_scalar(tn_gather(zeros, dim, index), 1));
     tn_tensor *filled = tn_masked_fill_scalar(source, zero, 1);
     tn_tensor *product = tn_mul(g, scatter_prod(input, dim, index, filled));
-    /* `part` is right for a 0 that is the only 0 among the factors of its
-     * product, and for all factors of a product without a 0. All other
-     * gradients are 0. */
+    /* `part`, the product divided by the element, is the gradient of a 0 that
+     * is the only 0 among the factors of its product, and of all factors of a
+     * product without a 0. All other gradients are 0. */
     tn_tensor *part = tn_div(tn_gather(product, dim, index), filled);
     if (tn_grad_mode()) { /* a gradient that is 0 may have a derivative that is
                              not 0, so it is computed from source here */

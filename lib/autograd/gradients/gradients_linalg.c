@@ -454,9 +454,9 @@ TN__GRADIENT(tn__grad_linalg_matrix_sqrth)
 
 /* ---- pseudo-inverse ----------------------------------------------------- */
 
-/* Computes the gradient of a from p, the pseudo-inverse of a, and its cotangent
- * g. This is equation (4.12) of Golub and Pereyra; it assumes that the rank of
- * a does not change. */
+/* Computes the gradient of a from p, the pseudo-inverse of a, and g, the
+ * gradient of p. This is equation (4.12) of Golub and Pereyra; it assumes that
+ * the rank of a does not change. */
 static tn_tensor *pinv_chain(tn_tensor *a, tn_tensor *p, tn_tensor *g)
 {
     if (!a || !p || !g)
@@ -566,8 +566,8 @@ TN__GRADIENT(tn__grad_linalg_slogdet)
 /* ---- exponential -------------------------------------------------------- */
 
 /* The gradient is the upper right block of exp([[A^T, G], [0, A^T]]), where G
- * is the cotangent: Najfeld and Havel, "Derivatives of the matrix exponential
- * and their computation" (1995). */
+ * is the gradient of the result: Najfeld and Havel, "Derivatives of the matrix
+ * exponential and their computation" (1995). */
 TN__GRADIENT(tn__grad_linalg_matrix_exp)
 {
     tn_tensor *a = transposed(tn__node_input(node, 0));

@@ -42,8 +42,8 @@ TN__GRADIENT(tn__grad_ctc_backward)
 typedef struct linear {
     const tn__node *node;
     tn_tensor *x, *w, *bias, *target, *lse;
-    tn_tensor *g;     /* cotangent of the target's log-probability, shape
-                         (K, N, 1) */
+    tn_tensor *g;     /* gradient of the target's log-probability, shape (K, N,
+                       * 1) */
     tn_tensor *share; /* factor by which the softmax is multiplied in the
                          gradient, shape (K, N, 1) */
     tn_tensor *by_w, *by_bias; /* gradients of w and bias so far */

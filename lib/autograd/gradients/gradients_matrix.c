@@ -4,7 +4,7 @@
 #include <tenon/ops.h>
 
 /* For s A B the gradient of A is s G B^T, and that of B is s A^T G, where G is
- * the cotangent of the result. */
+ * the gradient of the result. */
 
 static tn_tensor *matrix_transpose(tn_tensor *x)
 {
@@ -48,8 +48,8 @@ static tn_tensor *as_matrix(tn_tensor *x, bool left)
     return x && x->ndim == 1 ? tn_unsqueeze(x, left ? 0 : 1) : x;
 }
 
-/* Restores in g the dimensions that matmul removes from the result if an
- * operand is 1-d. */
+/* Restores in g, the gradient of the result, the dimensions that matmul removes
+ * if an operand is 1-d. */
 static tn_tensor *matrix_cotangent(const tn__node *node, tn_tensor *g)
 {
     if (tn__node_ndim(node, 1) == 1)
@@ -70,10 +70,10 @@ static tn_tensor *weight_product(const tn__node *node, tn_tensor *a,
     return product_for_port(node, 1, matrix_transpose(a), g, scale, sum);
 }
 
-/* Returns whether the input was broadcast: `whole`, the cotangent, has more
- * matrices than the input. The backward walk then sums the gradients of all
- * these matrices. Products of 16-bit floats are computed in float32 in that
- * case, so that the sum is rounded only once. */
+/* Returns whether the input was broadcast: `whole`, the gradient of the result,
+ * has more matrices than the input. The backward walk then sums the gradients
+ * of all these matrices. Products of 16-bit floats are computed in float32 in
+ * that case, so that the sum is rounded only once. */
 static bool is_summed(const tn__node *node, int port, const tn_tensor *whole)
 {
     int64_t matrices = 1, batch = 1;
@@ -84,8 +84,9 @@ static bool is_summed(const tn__node *node, int port, const tn_tensor *whole)
     return batch > matrices;
 }
 
-/* Returns sum if it has the same batch dimensions as `whole`, so that the
- * product can be added to it in place. Otherwise returns NULL. */
+/* Returns sum if its batch dimensions are those of `whole` (the gradient of the
+ * result), so that the product can be added to it in place. Otherwise returns
+ * NULL. */
 static tn_tensor *usable_sum(tn_tensor *sum, const tn_tensor *whole)
 {
     bool fits = sum && sum->ndim == whole->ndim;

@@ -3,8 +3,8 @@
  * A row is the set of elements that are normalized together. Each row is
  * normalized, multiplied by a weight and added to a bias. The gradient is
  * limited by memory bandwidth, so its time depends on how many kernels read x
- * and the cotangent. Different kernels are used, depending on the dimensions
- * along which weight and bias are constant. */
+ * and the gradient of the result. Different kernels are used, depending on the
+ * dimensions along which weight and bias are constant. */
 #include <autograd/autograd.h>
 #include <ops/table.h>
 #include <tenon/ops.h>
@@ -36,8 +36,8 @@ typedef struct rows {
 } rows;
 
 /* Computes the gradient by separate operators. This is used under create_graph,
- * or if mean, var or rstd has a cotangent. The formula is that of the operator
- * normalize_rows_each_back. */
+ * or if the outputs mean, var or rstd have a gradient. The formula is that of
+ * the operator normalize_rows_each_back. */
 static tn_status by_operators(const tn__node *node, const rows *of,
                               tn_tensor *const *g, tn_tensor **out)
 {
@@ -63,7 +63,7 @@ static tn_status by_operators(const tn__node *node, const rows *of,
     return out[0] && out[1] ? TN_OK : tn_error_code();
 }
 
-/* Calls the operator with this id. */
+/* Calls the operator whose index in the operator table is `id`. */
 static tn_status run_row(int id, const tn_value *value, int count,
                          tn_tensor **out, int outputs)
 {

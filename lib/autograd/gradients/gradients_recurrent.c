@@ -7,8 +7,8 @@
 #include <ops/table.h>
 #include <tenon/ops.h>
 
-/* Concatenates the cotangents of all parts, with zeros for parts that have
- * none. */
+/* The gradient of `apart`: concatenates the gradients of all parts, with zeros
+ * for parts that have none. */
 TN__GRADIENT(tn__grad_apart)
 {
     int dim = tn__node_dim(node, TN__ARG_APART_DIM, 0);
@@ -38,9 +38,9 @@ static tn_tensor *or_zeros(tn_tensor *g, tn_tensor *like)
     return g ? g : tn_zeros_like(like);
 }
 
-/* One kernel computes the cotangents of all gates and of the cell, so that each
+/* One kernel computes the gradients of all gates and of the cell, so that each
  * gate's function is computed only once. Without create_graph the kernel writes
- * the cotangents of all gates into one tensor, so that they need not be
+ * the gradients of all gates into one tensor, so that they need not be
  * concatenated. */
 TN__GRADIENT(tn__grad_lstm_gates)
 {
@@ -83,11 +83,11 @@ TN__GRADIENT(tn__grad_lstm_gates)
 
 /* The state of backpropagation through the time steps of a sequence. */
 typedef struct sequence {
-    tn_tensor *const *g;            /* cotangents of the outputs */
+    tn_tensor *const *g;            /* gradients of the outputs */
     tn_tensor *cell, *w_hh, *cells, *gates;
-    tn_tensor *d_gates, *d_hidden, *d_cell; /* cotangents of the gates of all
-                                               steps, and of the hidden and cell
-                                               state before the first step */
+    tn_tensor *d_gates, *d_hidden, *d_cell; /* gradients of the gates of all
+                                             * steps, and of the hidden and cell
+                                             * state before the first step */
     int64_t count;                  /* number of steps */
     bool reverse, wants_hidden;
 } sequence;
@@ -99,8 +99,8 @@ static int64_t step_at(const sequence *s, int64_t i)
     return s->reverse ? i : s->count - 1 - i;
 }
 
-/* Adds step t of the cotangent of output o to *sum, which is the gradient that
- * the following step has computed. A NULL cotangent or *sum means zero. Returns
+/* Adds step t of the gradient of output o to *sum, the gradient that the
+ * following step has computed. A NULL gradient or *sum means zero. Returns
  * false on failure. */
 static bool add_step_cotangent(const sequence *s, int o, int64_t t,
                                tn_tensor **sum)
@@ -113,8 +113,8 @@ static bool add_step_cotangent(const sequence *s, int o, int64_t t,
 }
 
 /* Computes the i-th step of backpropagation by operators. On entry *gh and *gc
- * are the cotangents of the hidden and cell state after the time step, on
- * return those of the states before it. Returns the cotangent of the gates. */
+ * are the gradients of the hidden and cell state after the time step, on return
+ * those of the states before it. Returns the gradient of the gates. */
 static tn_tensor *step_back(const sequence *s, int64_t i, tn_tensor **gh,
                             tn_tensor **gc)
 {
@@ -236,7 +236,7 @@ static tn_tensor *states_before(const tn__node *node, const sequence *s)
     return tn_reshape(tn_cat(part, 2, 0), tn_dims(-1, s->cell->shape[1]));
 }
 
-/* Backpropagation computes the cotangents of the gates of all steps. The
+/* Backpropagation computes the gradients of the gates of all steps. The
  * gradients of the input and of each weight are then one matrix product with
  * them. */
 TN__GRADIENT(tn__grad_lstm_sequence)

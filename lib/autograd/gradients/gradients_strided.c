@@ -2,10 +2,10 @@
  * strides, and of as_strided_scatter, which writes a tensor into such a view.
  *
  * Both gradients use a 1-d tensor, called flat, whose element i corresponds to
- * element i of the input's storage. A cotangent is copied to flat with the
- * strides of the input. Then the elements of the view are added to flat, read
- * from it or set to zero in it. If the input is contiguous, the copy is only a
- * reshape. */
+ * element i of the input's storage. The gradient of the result is copied to
+ * flat with the strides of the input. Then the elements of the view are added
+ * to flat, read from it or set to zero in it. If the input is contiguous, the
+ * copy is only a reshape. */
 #include <autograd/autograd.h>
 #include <base/error.h>
 #include <base/memory.h>
@@ -50,14 +50,15 @@ static struct span span_of(const struct place *place)
     struct span span;
     tn__shape_span(place->shape.count, place->shape.dim, place->stride.dim,
                    &span.low, &span.high);
-    if (span.high < span.low) /* an empty span needs no offset */
+    if (span.high < span.low) /* the tensor has no elements */
         return span;
     span.low += place->offset;
     span.high += place->offset;
     return span;
 }
 
-/* Returns the smallest span that contains both places. */
+/* Returns the smallest range of the storage that contains the elements of both
+ * tensors. */
 static struct span span_of_both(const struct place *a, const struct place *b)
 {
     struct span x = span_of(a), y = span_of(b);
@@ -191,9 +192,9 @@ TN__GRADIENT(tn__grad_as_strided)
     return out[0] ? TN_OK : tn_error_code();
 }
 
-/* The gradient of src consists of the cotangent's elements that src was written
- * to. The gradient of the input is the cotangent with these elements set to
- * zero. */
+/* The gradient of src consists of those elements of g, the gradient of the
+ * result, that src was written to. The gradient of the input is g with these
+ * elements set to zero. */
 TN__GRADIENT(tn__grad_as_strided_scatter)
 {
     struct place input = input_place(node), view = view_place(node, 2);

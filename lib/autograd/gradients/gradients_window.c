@@ -207,9 +207,9 @@ TN__GRADIENT(tn__grad_conv2d_weight)
 
 /* ---- pooling ------------------------------------------------------------ */
 
-/* Sets the cotangent and the index to 0 for each max-pooling window that covers
- * only padding. Such a window selected no element, so its index has no
- * meaning. */
+/* Sets the gradient and the index to 0 for each max-pooling window that covers
+ * only padding. Such a window selected no element, so its index has no meaning.
+ */
 static tn_status mask_padding_windows(const tn__node *node,
                                       const tn_dims_list *size, tn_tensor **g,
                                       tn_tensor **index)
@@ -255,8 +255,8 @@ TN__GRADIENT(tn__grad_max_pool2d_with_indices)
     return out[0] ? TN_OK : tn_error_code();
 }
 
-/* max_pool2d_back adds each cotangent to the element that its window selected.
- * Its gradient gathers from these elements. */
+/* max_pool2d_back adds each element of g to the element that its window
+ * selected. Its gradient gathers from these elements. */
 TN__GRADIENT(tn__grad_max_pool2d_back)
 {
     tn_tensor *index = tn__node_input(node, 1);

@@ -15,8 +15,8 @@
 #include <string.h>
 
 #define SLAB_BYTES (2u * 1024u * 1024u)
-#define CACHE_MAX (2 * TN__BATCH) /* most free blocks of one size in a thread's
-                                   * cache */
+#define CACHE_MAX (2 * TN__BATCH) /* largest number of free blocks of one size
+                                   * in a thread's cache */
 
 /* All caches of a thread: one for each open device. */
 typedef struct tn__small_caches {

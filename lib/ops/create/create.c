@@ -126,7 +126,8 @@ tn_status tn__run_create(tn__call *call)
     for (int i = 0; i < op->arg_count; i++) {
         value[i] = i == dtype_arg ? tn__value_dtype(dtype) : call->value[i];
         if (value[i].kind == TN_VALUE_TENSOR)
-            value[i] = tn__value_none(); /* the kernel does not read it */
+            value[i] = tn__value_none(); /* the kernel does not read this
+                                          * argument */
         uint64_t code = 0;
         if (op->role[i] == TN__ROLE_PARAM)
             code = (uint64_t)(value[i].kind == TN_VALUE_NUMBER

@@ -67,7 +67,8 @@ static tn_status run_composite(tn__call *call)
     tn_status status =
         call->op->widen ? tn__run_wide(call) : call->op->run(call);
     if (status < 0)
-        call->out_count = 0; /* the scope frees the outputs */
+        call->out_count = 0; /* the scope that is closed
+                              * below frees the outputs */
     else
         for (int i = 0; i < call->out_count; i++)
             tn__ref(call->out[i]);
@@ -415,8 +416,8 @@ static inline tn_status run(tn__call *call, int count, bool given,
     tn__me.location.running = &call->running;
     const tn__fpu_state fpu = tn__fpu_read();
     if (TN__UNLIKELY(!tn__fpu_is_plain(fpu)))
-        tn__fpu_set(); /* so that C code gives the same results in all
-                          threads */
+        tn__fpu_set(); /* sets the floating-point mode, so that C code gives the
+                        * same results in all threads */
     tn_status status =
         given ? tn__values_check(call->op, call->value, count) : TN_OK;
     if (TN__LIKELY(status >= 0))

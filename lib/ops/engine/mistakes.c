@@ -157,8 +157,9 @@ tn_status tn__fail_dtypes(const tn_op *op, const tn_value *value)
     if (tn_error_code() != TN_ERR_DTYPE)
         return tn_error_code();
     tn__error_take(&error);
-    const char *why = strstr(error.text, ": "); /* skips the line and the column
-                                                   in the kernel's text */
+    /* skips the line and column ("1:5: ") at which the parser found the error
+     * in the kernel's text */
+    const char *why = strstr(error.text, ": ");
     /* The message names op even if another operator called it, because the
      * arguments in the message are those of op. */
     bool within = tn__me.location.running && tn__me.location.running->outer;

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <tenon/ops.h>
 
-/* Adds the output `out` to the call. If out is NULL, returns the status of the
+/* Adds `out` to the call's outputs. If out is NULL, returns the status of the
  * error that is recorded. */
 static inline tn_status tn__give(tn__call *call, tn_tensor *out)
 {

@@ -110,8 +110,8 @@ struct tn_op {
     bool creates;       /* the operator makes a tensor whose elements depend on
                            no tensor, as zeros does */
     bool differentiable;
-    bool nonempty;      /* the operator rejects a call whose rows have no
-                           elements */
+    bool nonempty;      /* the operator rejects a call whose reduced dimensions
+                         * have no elements */
     uint32_t floats;    /* bit i is set if argument i must be floating */
     bool widen;         /* a COMPOSITE computes half types in float32 and rounds
                            once, at the end */
@@ -151,8 +151,8 @@ struct tn_op {
     int rows;              /* the number of the argument that names the row
                               dimensions. If it is -1, all dimensions are row
                               dimensions. */
-    int keepdim;           /* the number of the argument that keeps the row
-                              dimensions with size 1, or -1 */
+    int keepdim;           /* the number of the argument keepdim, which keeps
+                            * the row dimensions with size 1, or -1 */
     uint32_t row_inputs;   /* bit i is set if argument i has one value for all
                               elements of a row */
     const char *const *grad; /* the gradients of a KERNEL. grad[i] is the
@@ -399,8 +399,7 @@ static inline int64_t tn__call_int(const tn__call *call, int i)
 }
 /* Declares that a composite computes the indices that it uses from argument i,
  * element by element. An index error is then reported for argument i, whose
- * indices must be in [low, bound). the tn_op_rule (C functions) of an operator
- * that the program registered. Else NULL. */
+ * indices must be in [low, bound). */
 static inline void tn__call_set_indices(tn__call *call, int i, int64_t low,
                                         int64_t bound)
 {

@@ -135,8 +135,9 @@ tn_status tn__select_pow(tn__call *call)
         return tn__run_kernel(call);
     if (exponent->kind == TN_VALUE_NUMBER && exponent->of.i < 0)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "pow: whole numbers to the power %lld; convert {input} "
-                        "to a floating dtype with tn_to_dtype",
+                        "pow: {exponent} %lld is negative and {input} has "
+                        "whole numbers; convert {input} to a floating dtype "
+                        "with tn_to_dtype",
                         (long long)exponent->of.i);
     return run_row(call, TN__OP_ID_POW_INT);
 }
@@ -149,8 +150,8 @@ tn_status tn__select_mean(tn__call *call)
                          : x->dtype;
     if (!tn_dtype_is_floating(dtype))
         return tn__fail(TN_ERR_DTYPE,
-                        "mean: {input:}of %s; give a floating .dtype or "
-                        "convert {input} with tn_to_dtype",
+                        "mean: {input} is %s; give a floating .dtype or "
+                        "convert it with tn_to_dtype",
                         tn_dtype_name(dtype));
     return tn__run_kernel(call);
 }

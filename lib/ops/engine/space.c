@@ -155,7 +155,7 @@ static bool boxes_intersect(const tn_tensor *a, const tn_tensor *b)
                 continue;
             int i = count;
             while (i > 0 && step[i - 1] <= stride)
-                i--; /* keeps step[] in falling order */
+                i--; /* goes back, so that step[] stays in falling order */
             if (i == count || step[i] != stride) {
                 for (int k = count++; k > i; k--) {
                     step[k] = step[k - 1];

@@ -150,7 +150,7 @@ tn_status tn__run_nonzero(tn__call *call)
         return tn_error_code();
     if (!tn__call_int(call, TN__ARG_NONZERO_AS_TUPLE))
         return tn__give(call, coordinates(number, x));
-    if (x->ndim == 0) /* counts as a 1-d tensor with one element */
+    if (x->ndim == 0) /* a 0-d tensor counts as a 1-d tensor with one element */
         return tn__give(call, number);
     for (int d = 0; d < x->ndim; d++) {
         tn_status status =
@@ -415,7 +415,8 @@ static bool is_small_range(tn_tensor *x, int64_t *low, int64_t *size)
     *low = tn_item_int(tn_aminmax(x, &greatest));
     int64_t high = tn_item_int(greatest);
     if (*low >= 0 && high < x->numel)
-        *low = 0; /* x can be used without subtracting its minimum */
+        *low = 0; /* no integer is negative, so the integers are counted without
+                   * subtracting *low */
     return !__builtin_sub_overflow(high, *low, size) && *size < x->numel &&
            ++*size;
 }
@@ -520,8 +521,8 @@ static int64_t binomial(int64_t n, int64_t r)
 }
 
 /* Stores the `ways` combinations of r of n elements in number[]. Each
- * combination takes r numbers of elements. If `again` is true, an element can
- * be chosen several times. */
+ * combination is r consecutive entries, the numbers of its elements. If `again`
+ * is true, an element can be chosen several times. */
 static void write_combinations(int64_t *number, int64_t ways, int64_t n,
                                int64_t r, bool again)
 {

@@ -195,10 +195,10 @@ static int dims_indexed(const tn__call *call, const tn_tensor *x,
         at += at < 0 ? x->ndim : 0;
         if (span < 1 || at < 0 || at >= x->ndim || at + span > x->ndim ||
             (count && at <= taken[count - 1]))
-            return tn__fail(TN_ERR_ARGUMENT, "index: {indices[%d]}, %s of %s, "
-                            "on dim %lld of an {input} with %d; each stands "
-                            "behind the one before it, a bool one on as many "
-                            "as it has", k,
+            return tn__fail(TN_ERR_ARGUMENT, "index: {indices[%d]} %s of %s "
+                            "cannot index dimension %lld of {input}, which has "
+                            "%d; expected ascending dimensions, where a bool "
+                            "tensor indexes as many as it has", k,
                             tn__shape_text(text, index->ndim, index->shape),
                             tn_dtype_name(index->dtype), (long long)at,
                             x->ndim);

@@ -15,9 +15,9 @@ static tn_strided strided(const tn_tensor *x)
     return view;
 }
 
-/* Reports an index error. The destination is empty, so that every index is
- * wrong. The message names the first index, since an expanded index tensor may
- * have more elements than can be searched. */
+/* Reports an index out of range. The destination has no elements, so every
+ * index is. The message names the first index, since an expanded index tensor
+ * may have more elements than can be searched. */
 static tn_status fail_no_place(const char *name, const tn_tensor *index)
 {
     tn_tensor *first = tn__tensor_view(index, index->dtype, 0, NULL, NULL,
@@ -36,7 +36,8 @@ tn_status tn__scatter_into(const char *name, tn_tensor *dst, int dim,
     tn_status status = tn__index_check_dtype(name, "index", index);
     if (status < 0)
         return status;
-    if (index->dtype != TN_I64) /* the primitive takes no other dtype */
+    if (index->dtype != TN_I64) /* the device's primitive scatter accepts only
+                                 * int64 indices */
         index = tn_to_dtype(index, TN_I64);
     if (!index)
         return tn_error_code();

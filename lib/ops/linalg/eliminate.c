@@ -34,7 +34,8 @@ typedef struct work {
     bool single, pivot;
 } work;
 
-/* Names the variant of a function of eliminate.inc for the dtype of w. */
+/* Names the variant of a function of eliminate.inc that is compiled for the
+ * dtype of w. */
 #define BY_TYPE(w, function) ((w)->single ? function##_f32 : function##_f64)
 
 /* Returns the address of the element in row i and column j of a. */

@@ -149,9 +149,9 @@ tn_status tn__run_lu_order(tn__call *call)
 
 /* ---- linear systems ------------------------------------------------------ */
 
-/* Stages argument arg, the right-hand sides B, as j->b. The equation is A X = B
- * if left is true, else X A = B. Checks that B has the batch of A and fits its
- * rows or columns. */
+/* Stages argument arg, the right-hand sides B, as j->b (copies it to host
+ * memory as LAPACK requires it). The equation is A X = B if left is true, else
+ * X A = B. Checks that B has the batch of A and fits its rows or columns. */
 static tn_status stage_sides(tn__job *j, const tn__call *call, int arg,
                              bool left, tn__staging how)
 {

@@ -12,15 +12,16 @@ typedef struct tn__job {
     const char *name; /* the operator that messages name */
     tn__staged a, b;  /* the matrices to work on: a from an argument, b the
                          right-hand sides or a second result */
-    int64_t matrices; /* the number of matrices in a, or 0 if they have no
-                         elements */
+    int64_t matrices; /* the number of matrices in a, or 0 if the matrices have
+                       * no elements */
     int *info, *pivots, *iwork; /* info[k] is LAPACK's status of matrix k. The
                                    other two are pivots and workspace. */
     void *work, *extra;
 } tn__job;
 
-/* Begins a job and stages argument `arg` as j->a. The caller ends the job with
- * tn__job_end, also after a failure. */
+/* Begins a job and stages argument `arg` as j->a (copies it to host memory as
+ * LAPACK requires it). The caller ends the job with tn__job_end, also after a
+ * failure. */
 tn_status tn__job_begin(const tn__call *call, tn__job *j, int arg,
                         tn__staging how);
 void tn__job_end(tn__job *j);

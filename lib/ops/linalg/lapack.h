@@ -38,8 +38,8 @@ typedef struct tn__staged {
     int64_t batch;     /* the number of matrices */
     int rows, columns;
     bool single;       /* the elements are float32, else float64 */
-    bool transposed;   /* these are the transposes of the matrices in the
-                          caller's tensor */
+    bool transposed;   /* the matrices here are the transposes of those in the
+                        * caller's tensor */
     size_t element;    /* element size in bytes */
     char *data;        /* the elements, in the memory of `tensor` or in
                           `copy` */
@@ -49,9 +49,9 @@ typedef struct tn__staged {
                           rows) on the device, owned */
 } tn__staged;
 
-/* How matrices are staged. The memory of a row-major matrix, read in
- * column-major order, is the transpose of the matrix. Routines that can work on
- * the transpose need no copy. */
+/* How matrices are staged (brought into the form that LAPACK requires). The
+ * memory of a row-major matrix, read in column-major order, is the transpose of
+ * the matrix. Routines that can work on the transpose need no copy. */
 typedef enum tn__staging {
     TN__STAGE, /* a copy of the matrices, which may be overwritten */
     /* a copy of the transposed matrices, which may be overwritten */
@@ -60,9 +60,10 @@ typedef enum tn__staging {
     TN__STAGE_READ
 } tn__staging;
 
-/* Stages the matrices of x, of shape (..., rows, columns) and dtype float32 or
- * float64. Rejects other tensors, naming the argument. The caller frees *s with
- * tn__staged_free, also after a failure. */
+/* Stages the matrices of x (brings them into the form that LAPACK requires). x
+ * is of shape (..., rows, columns) and dtype float32 or float64. Rejects other
+ * tensors, naming the argument. The caller frees *s with tn__staged_free, also
+ * after a failure. */
 tn_status tn__stage(tn__staged *s, tn_tensor *x, tn__staging how,
                     const char *what, const char *argument);
 /* Makes matrices of zeros with the batch and dtype of `like`. */

@@ -287,8 +287,9 @@ static tn_status least_squares(work *w, tn_tensor **out)
 
 /* Computes the eigenvalues of symmetric matrices A, and eigenvectors if
  * `vectors` is true. A device that accepts row-major matrices gets A. Any other
- * device sees A^T in the memory of A, so it is told to read the opposite
- * triangle. */
+ * device sees A^T in the memory of A, so the argument for the triangle is
+ * inverted.
+ */
 static tn_status eigen(work *w, bool vectors, tn_tensor **out)
 {
     const char *uplo =
@@ -430,8 +431,9 @@ static bool fits_uplo(work *w)
 static const struct {
     tn_status (*on_host)(tn__call *call);
     tn_status (*here)(work *w, tn_tensor **out);
-    bool (*fits)(work *w); /* returns whether the other arguments are
-                              supported. NULL if all are. */
+    bool (*fits)(work *w); /* returns whether the device supports the arguments
+                            * other than the matrices. NULL if it supports all
+                            * values */
     uint32_t kind, flags;
     int outputs;
 } rows[] = {
@@ -482,7 +484,7 @@ static bool device_runs(work *w, int r)
 }
 
 /* Runs the call by the device, where rows[r] describes the operator, and adds
- * the results to the call. Returns false if the device does not support it.
+ * the results to its outputs. Returns false if the device does not support it.
  * Else sets *status. */
 static bool run_here(work *w, int r, tn_status *status)
 {

@@ -102,7 +102,7 @@ tn_status tn__run_kron(tn__call *call)
 
 /* ---- beta * input + alpha * product ---- */
 
-/* The numbers of the arguments that the operators of this part share. */
+/* The numbers of the arguments that the operators below have in common. */
 enum { INPUT, LEFT, RIGHT, BETA, ALPHA };
 
 static bool is_half(tn_dtype dtype)
@@ -139,8 +139,8 @@ static tn_tensor *operand(const tn__call *call, int arg)
     return is_half(x->dtype) ? tn_to_dtype(x, TN_F32) : x;
 }
 
-/* Adds beta * input + alpha * product to the call. If beta is 0, the elements
- * of input are ignored, even NaN. */
+/* Gives beta * input + alpha * product as the call's output. If beta is 0, the
+ * elements of input are ignored, even NaN. */
 static tn_status give_sum(tn__call *call, tn_tensor *product, double alpha)
 {
     tn_dtype dtype = tn__call_tensor(call, INPUT)->dtype;

@@ -54,7 +54,7 @@ static tn_tensor *product(tn_tensor *u, tn_tensor *s, tn_tensor *v)
     return tn_matmul(tn_mul(u, tn_unsqueeze(s, -2)), v);
 }
 
-/* Runs `body` in a new scope and adds its result to the call. */
+/* Runs `body` in a new scope and adds its result to the call's outputs. */
 static tn_status give_in_scope(tn__call *call,
                                tn_tensor *(*body)(tn__call *call))
 {
@@ -462,7 +462,8 @@ static tn_tensor *exponential(tn_tensor *a)
 {
     const double reach = a->dtype == TN_F64 ? 0.7802 : 2.478;
     tn_tensor *norm = tn_amax(tn_sum(tn_abs(a), .dim = -2),
-                              .dim = -1); /* the largest column sum */
+                              .dim = -1); /* the norm of the matrix: its largest
+                                           * column sum of absolute values */
     tn_tensor *times = tn_ceil(tn_clamp_min_scalar(
         tn_log2(tn_div_scalar(norm, reach)), 0));
     times = times ? tn_unsqueeze(tn_unsqueeze(times, -1), -1) : NULL;

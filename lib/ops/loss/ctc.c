@@ -357,7 +357,8 @@ static tn_status fill_probabilities(const backward *b)
                              "ctc_loss");
 }
 
-/* Adds share[t][n][s] to out[t][n][label of s]. */
+/* Adds share[t][n][s] to out[t][n][label of s]. share holds the negated
+ * probabilities of the states s, so this subtracts the probabilities. */
 static tn_status subtract_shares(const backward *b)
 {
     const tn_tensor *l = b->label, *share = b->share;

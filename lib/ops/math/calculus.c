@@ -231,8 +231,8 @@ static tn_tensor *slope_of(const tn__call *call, tn_tensor *x, int dim, int k)
     int64_t order = tn__call_int(call, EDGE_ORDER);
     char text[TN__SHAPE_TEXT];
     if (x->shape[dim] <= order) {
-        tn__fail(TN_ERR_SHAPE, "%s: {dim} %d of size %lld; {edge_order} %lld "
-                 "wants %lld elements", name, dim, (long long)x->shape[dim],
+        tn__fail(TN_ERR_SHAPE, "%s: {dim} %d has size %lld; {edge_order} %lld "
+                 "requires at least %lld", name, dim, (long long)x->shape[dim],
                  (long long)order, (long long)order + 1);
         return NULL;
     }

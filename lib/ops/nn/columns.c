@@ -90,7 +90,8 @@ typedef struct fold {
 
 /* Computes the elements [low, high) of each image. If `inside` is true, the
  * stride is 1 and each of these elements is covered kH * kW times, once by each
- * tap (window.h). The columns are then read by strides, without indices. */
+ * position of a window. The columns are then read by strides, without indices.
+ */
 static tn_status fold_part(const fold *f, tn__formula *formula,
                            const int64_t *low, const int64_t *high,
                            bool inside)
@@ -101,7 +102,7 @@ static tn_status fold_part(const fold *f, tn__formula *formula,
     if (!kernel)
         return tn_error_code();
     /* The space is (N, C, H, W) with the row dimensions (kH, kW). Image row h
-     * is tap ki of window oi if h + pad - ki * dilation = oi * stride. The same
+     * is row ki of window oi if h + pad - ki * dilation = oi * stride. The same
      * holds for columns. */
     tn__space space = {.outer_ndim = 4, .row_ndim = 2,
                        .extent = {f->count, f->channels, high[0] - low[0],
@@ -144,9 +145,9 @@ static tn_status fold_part(const fold *f, tn__formula *formula,
 }
 
 /* Computes whole images. If the stride is 1 and the image is large, the
- * interior, whose elements are covered by every tap, is computed first and
- * without index checks. Then come the borders above, below, left and right of
- * it. */
+ * interior, whose elements are covered by every position of a window, is
+ * computed first and without index checks. Then come the borders above, below,
+ * left and right of it. */
 static tn_status fold_image(const fold *f)
 {
     static tn__formula steps = TN__FORMULA(
@@ -154,7 +155,8 @@ static tn_status fold_image(const fold *f)
         "let i = div(h, sh); let j = div(w, sw);"
         "like(rsum(where((i * sh == h) & (j * sw == w), x[i, j; 0],"
         "                like(0, x))), x)");
-    static tn__formula each = TN__FORMULA( /* for strides of 1 */
+    static tn__formula each = TN__FORMULA( /* the kernel for windows with
+                                            * strides of 1 */
         "col2im(x, h: offset, w: offset) = like(rsum(x[h, w; 0]), x)");
     static tn__formula whole =
         TN__FORMULA("col2im(x) = like(rsum(x), x)");

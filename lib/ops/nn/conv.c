@@ -55,8 +55,8 @@ static tn_status take_geometry(const tn__call *call, conv *c)
         w->in[a] = c->x.tensor->shape[c->x.tensor->ndim - 2 + a];
         w->kernel[a] = c->weight->shape[2 + a];
         if (w->stride[a] < 1 || w->dilation[a] < 1)
-            return tn__fail(TN_ERR_ARGUMENT, "conv2d: {stride} %lld, "
-                            "{dilation} %lld; both are at least 1",
+            return tn__fail(TN_ERR_ARGUMENT, "conv2d: {stride} is %lld and "
+                            "{dilation} %lld; expected at least 1 for both",
                             (long long)w->stride[a],
                             (long long)w->dilation[a]);
     }
@@ -244,8 +244,8 @@ static tn_status run_conv(const conv *c, tn_tensor *out)
     if (!columns)
         return tn_error_code();
     tn_status status = c->bias ? write_bias(c, out) : TN_OK;
-    /* `part` is a view of the images of one step. Only the fields that describe
-     * a view are set. */
+    /* `part` is a view of the images that one iteration processes. Only the
+     * fields that describe a view are set. */
     tn_tensor part;
     part.storage = c->x.tensor->storage;
     part.dtype = c->x.tensor->dtype;
@@ -327,7 +327,7 @@ tn_status tn__run_conv2d(tn__call *call)
 enum { SIZE = 2, STRIDE, PADDING, DILATION, GROUPS };
 
 typedef struct part {
-    tn_tensor *input, *weight, *out; /* the one to compute is NULL */
+    tn_tensor *input, *weight, *out; /* the tensor to compute is NULL */
     tn__window w;
     int64_t groups;
 } part;

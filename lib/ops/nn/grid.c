@@ -265,8 +265,9 @@ tn_status tn__run_affine_grid(tn__call *call)
         fits = size->dim[d] > 0;
     if (!fits || !tn_dtype_is_floating(theta->dtype))
         return tn__fail(fits ? TN_ERR_DTYPE : TN_ERR_SHAPE, "affine_grid: "
-                        "{theta} %s of %s for {size} %s; floating (N, 2, 3) "
-                        "for (N, C, H, W), (N, 3, 4) for (N, C, D, H, W)",
+                        "{theta} %s of %s for {size} %s; expected floating "
+                        "(N, 2, 3) for (N, C, H, W), or (N, 3, 4) for "
+                        "(N, C, D, H, W)",
                         tn__shape_text(a, theta->ndim, theta->shape),
                         tn_dtype_name(theta->dtype),
                         tn__shape_text(b, size->count, size->dim));

@@ -67,7 +67,7 @@ static tn_tensor *plain(tn_tensor *x, tn_tensor *w, tn_tensor *b)
     return sum;
 }
 
-/* Applies the activation `words` to x. */
+/* Applies the activation that `words` (TN_PRODUCT_... flags) names to x. */
 static tn_tensor *activated(tn_tensor *x, uint32_t words)
 {
     return words == TN_PRODUCT_RELU   ? tn_relu(x)

@@ -228,8 +228,8 @@ struct edges {
     const tn_dims_list *pad;
     const tn_tensor *inner, *outer;
     edges_part *part;
-    int whole; /* the first of the dimensions that are copied together. If none
-                  is, the number of dimensions. */
+    int whole; /* dimensions from this one on are copied as a whole; the number
+                  of dimensions if none is */
     /* index[d], for d >= whole, holds the indices in inner from which dimension
      * d is copied. NULL if dimension d is not padded. */
     tn_tensor *index[TN_MAX_NDIM];

@@ -60,9 +60,9 @@ static tn_status take_pool(const tn__call *call, tn_tensor *x,
                             name,
                             (long long)(w->dilation[a] * (w->kernel[a] - 1) + 1),
                             (long long)(w->in[a] + 2 * w->pad[a]));
-        /* A tap that is outside of the image in every window does not change
-         * the result, so such taps are cut off. With ceil_mode there may be
-         * billions of them. */
+        /* A position of the window that is outside of the image in every window
+         * does not change the result, so such positions are cut off. With
+         * ceil_mode there may be billions of them. */
         int64_t taps = (w->in[a] + 2 * w->pad[a] - 1) / w->dilation[a] + 1;
         if (w->kernel[a] > taps)
             w->kernel[a] = taps;
@@ -95,7 +95,8 @@ static void add_out(tn__space *space, const tn__window *w, tn_tensor *out)
 }
 
 /* Adds an offset operand with one value per window: the row (axis 0) or column
- * (axis 1) of the window's first tap in the image. */
+ * (axis 1) of the window's first position, counted from the start of the image.
+ */
 static void add_origin(tn__space *space, const tn__window *w, int axis)
 {
     tn__operand *at = tn__space_add_bare(space, NULL);
@@ -210,7 +211,7 @@ tn_status tn__run_max_pool2d_greatest(tn__call *call)
 
 /* Computes the maximum of each window and its index in the image. `least` is
  * the value of padding. A window of padding alone gets the index of its first
- * tap that is not above or left of the image, even if the tap is below or right
+ * position that is not above or left of the image, even if it is below or right
  * of it, as in PyTorch. */
 #define MAX_PADDED(least)                                                     \
     TN__FORMULA("max_pool2d(x, r: offset, c: offset, i: row offset,"          \

@@ -56,8 +56,8 @@ static tn_tensor *new_images(const tn_tensor *g, const int64_t *size,
 }
 
 /* Frees `made`, which the device could not fill, and calls `make`, which
- * computes the result by other operators. Adds that result to the call, in the
- * shape of `made`. */
+ * computes the result by other operators. That result, in the shape of `made`,
+ * becomes the call's output. */
 static tn_status replace(tn__call *call, tn_tensor *made,
                          tn_tensor *(*make)(const tn__call *call))
 {
@@ -151,9 +151,9 @@ static tn_status take_windows(const tn__call *call, tn__window *w)
                             (long long)w->out[a], (long long)w->kernel[a],
                             (long long)w->stride[a], (long long)w->pad[a],
                             (long long)w->in[a]);
-        /* A tap that is outside of the image in every window does not change
-         * the result, so such taps are cut off. With ceil_mode there may be
-         * billions of them. */
+        /* A position of the window that is outside of the image in every window
+         * does not change the result, so such positions are cut off. With
+         * ceil_mode there may be billions of them. */
         int64_t taps = w->in[a] + 2 * w->pad[a];
         if (w->kernel[a] > taps)
             w->kernel[a] = taps;
@@ -213,7 +213,7 @@ static tn_tensor *avg_by_primitives(const tn__call *call)
         return NULL;
     const tn_dims_list dilation = tn_dims(1, 1);
     const tn_dims_list out = tn_dims(w.out[0], w.out[1]);
-    /* take_windows has removed taps that are outside of the image in every
+    /* take_windows has removed positions that are outside of the image in every
      * window, so the kernel size is that of w, not that of the call. */
     const tn_dims_list kernel = tn_dims(w.kernel[0], w.kernel[1]);
     const tn_value value[] = {

@@ -52,8 +52,8 @@ tn_status tn__windows_read_adaptive(const tn__call *call, const tn_tensor *x,
 tn_status tn__windows_even_taps(const tn__windows *w, int a, bool mean,
                                 tn__taps *taps);
 
-/* Returns the coordinate along axis a of the first tap of window i that is not
- * before the start of the input. If this coordinate is past the end of the
+/* Returns the coordinate along axis a of the first position of window i that is
+ * not before the start of the input. If this coordinate is past the end of the
  * input, the whole window is padding. */
 int64_t tn__windows_first_tap(const tn__windows *w, int a, int64_t i);
 /* Returns whether some window consists of padding alone. */

@@ -10,8 +10,8 @@
 static tn_status fill_window_taps(const tn__windows *w, int a, tn__taps *taps)
 {
     int64_t in = w->in[a], step = w->dilation[a];
-    int64_t within = (in - 1) / step + 1; /* the maximum number of taps of a
-                                             window that are within the input */
+    int64_t within = (in - 1) / step + 1; /* the maximum number of elements of a
+                                           * window that are within the input */
     int64_t reach = w->kernel[a] < within ? w->kernel[a] : within;
     tn_status status = tn__taps_new(taps, in, w->out[a], reach);
     for (int64_t i = 0; i < w->out[a] && status >= 0; i++) {
@@ -68,7 +68,7 @@ static tn_status max_by_tables(tn_tensor *x, const tn__windows *w, bool even,
 
 /* Sets the results of windows that consist of padding alone, as in PyTorch. The
  * value is the minimum of the dtype. The index is that of the window's first
- * tap that is not before the start of the input. */
+ * position that is not before the start of the input. */
 static tn_status fill_padding_windows(const tn__windows *w, tn_tensor **values,
                                       tn_tensor **indices)
 {

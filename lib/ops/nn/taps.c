@@ -204,10 +204,10 @@ static void add_out(tn__space *space, tn_tensor *out)
         to->stride[d] = out->stride[d];
 }
 
-/* With up to four taps, the kernel's text has one term for each tap, and the
- * kernel runs over adjacent outputs. With more taps, the taps of an output form
- * a row, which the kernel sums. A tap of weight 0 adds 0, even if its element
- * is NaN. */
+/* A tap is an input and its weight. With up to four taps per output, the
+ * kernel's text has one term for each, and the kernel runs over adjacent
+ * outputs. With more taps, the taps of an output form a row, which the kernel
+ * sums. A tap of weight 0 adds 0, even if its element is NaN. */
 #define TAP(n) "weighted(x[i" #n "], w" #n ")"
 enum { WRITTEN_OUT = 4 };
 static tn__formula resample[WRITTEN_OUT + 1] = {

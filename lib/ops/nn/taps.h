@@ -14,10 +14,10 @@
 
 typedef struct tn__taps {
     int64_t in, out; /* sizes of the dimension before and after the map */
-    int reach;       /* number of taps of each output */
-    int64_t *index;  /* index[i][t] is the input of tap t of output i, owned */
-    double *weight;  /* weight[i][t] is its weight, owned. It is 0 for the taps
-                        that an output does not need. */
+    int reach;       /* number of terms in the sum of each output */
+    int64_t *index;  /* index[i][t] is the input of term t of output i, owned */
+    double *weight;  /* weight[i][t] is its weight, owned; 0 if output i has
+                        fewer terms */
 } tn__taps;
 
 /* Makes a table in which all weights are 0. The caller frees it with
@@ -38,8 +38,8 @@ static inline void tn__taps_set(tn__taps *taps, int64_t i, int t, int64_t from,
  * be called before a table is filled. */
 tn_status tn__taps_check_memory(const tn_tensor *x, int dim, int64_t out);
 
-/* Applies the map to dimension dim of x, a floating tensor. Autograd records
- * it. */
+/* Applies the map (the sums of taps) to dimension dim of x, a floating tensor.
+ * Autograd records it. */
 tn_tensor *tn__taps_sum(tn_tensor *x, int dim, const tn__taps *taps);
 /* Sets *values to the maximum of the taps of each output, whatever their
  * weights, and *places to the index of the maximum along dim. If several

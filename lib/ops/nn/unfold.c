@@ -75,8 +75,8 @@ typedef struct sum_back {
 } sum_back;
 
 /* Computes the elements [from, end) along the dimension. Each of these elements
- * is the sum over the taps k of g[q][k], where q is the window in which the
- * element is tap k. If `indexed` is true, g is read by index. */
+ * is the sum over k of g[q][k], where q is the window whose element k it is. If
+ * `indexed` is true, g is read by index. */
 static tn_status sum_places(const sum_back *s, tn__formula *formula,
                             int64_t from, int64_t end, bool indexed)
 {
@@ -114,9 +114,9 @@ static tn_status sum_places(const sum_back *s, tn__formula *formula,
 }
 
 /* Computes the elements [from, end) for windows of three elements. Each element
- * is covered by `count` windows, in which it is tap k[0], k[1] and so on. The
- * kernel's text has one term for each of these windows, in the order in which a
- * row would be summed, and the kernel runs over adjacent elements. */
+ * is covered by `count` windows, of which it is element k[0], k[1] and so on.
+ * The kernel's text has one term for each of these windows, in the order in
+ * which a row would be summed, and the kernel runs over adjacent elements. */
 static tn_status sum_written(const sum_back *s, int64_t from, int64_t end,
                              const int *k, int count)
 {
@@ -169,10 +169,10 @@ static tn_status sum_threes(const sum_back *s, int64_t windows, int64_t *end)
     return status;
 }
 
-/* Sums the windows. Element p of the dimension is tap k of window q if p = q *
- * step + k * dilation. If the step is 1, the elements from `first` up to the
- * number of windows have a window for every tap, so g is read by strides
- * alone. */
+/* Sums the windows. Element p of the dimension is element k of window q if p =
+ * q * step + k * dilation. If the step is 1, the elements from `first` up to
+ * the number of windows are element k of some window for every k, so g is read
+ * by strides alone. */
 static tn_status sum_windows(const sum_back *s)
 {
     static tn__formula steps = TN__FORMULA(

@@ -22,14 +22,14 @@ static tn_status unpooled_axis(const char *name, tn__windows *w, int k,
                         (long long)w->in[k], (long long)stride);
     size += kernel - 2 * pad;
     if (given && (*given <= size - stride || *given >= size + stride))
-        return tn__fail(TN_ERR_SHAPE, "%s: {output_size} %lld; what is pooled "
-                        "to %lld by {kernel_size} %lld, {stride} %lld and "
-                        "{padding} %lld had from %lld to %lld", name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {output_size} is %lld; sizes from "
+                        "%lld to %lld are pooled to %lld by {kernel_size} "
+                        "%lld, {stride} %lld and {padding} %lld", name,
                         (long long)*given,
-                        (long long)w->in[k], (long long)kernel,
-                        (long long)stride, (long long)pad,
                         (long long)(size - stride + 1),
-                        (long long)(size + stride - 1));
+                        (long long)(size + stride - 1),
+                        (long long)w->in[k], (long long)kernel,
+                        (long long)stride, (long long)pad);
     w->out[k] = given ? *given : size;
     if (w->out[k] < 1)
         return tn__fail(TN_ERR_SHAPE, "%s: the output would have %lld "

@@ -26,8 +26,8 @@ tn_status tn__window_divisor(const tn__call *call, int arg, int64_t *divisor)
     return TN_OK;
 }
 
-/* Returns the coordinate along axis a of the first tap of window i that is not
- * before the start of the image. */
+/* Returns the coordinate along axis a of the first position of window i that is
+ * not before the start of the image. */
 static int64_t first_tap(const tn__window *w, int a, int64_t i)
 {
     int64_t at = i * w->stride[a] - w->pad[a], step = w->dilation[a];

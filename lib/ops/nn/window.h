@@ -33,7 +33,7 @@ bool tn__window_all_padding(const tn__window *w);
  * *shows, of dtype bool, is true for windows that contain an element of the
  * image. *first, of dtype int64, holds the index that PyTorch reports for the
  * maximum of a window that consists of padding alone. This is the index of the
- * window's first tap that is not above or left of the image, even if the tap is
+ * window's first position that is not above or left of the image, even if it is
  * below or right of it. */
 tn_status tn__window_visible(const tn__window *w, tn_device *device,
                              tn_tensor **shows, tn_tensor **first);
@@ -81,12 +81,14 @@ void tn__window_add_strided(tn__space *space, const tn__window *w,
 void tn__window_add_indexed(tn__space *space, const tn__window *w,
                             const tn__images *x);
 /* Adds an offset operand to a space that tn__window_space has started. Its
- * value is the row (axis 0) or the column (axis 1) of the tap in the image. */
+ * value is the row (axis 0) or the column (axis 1) in the image of the point's
+ * position (a tap: one of the kH * kW positions of a window). */
 void tn__window_add_coordinate(tn__space *space, const tn__window *w,
                                int axis);
-/* Starts an iteration space whose points are all taps of all windows. If in_row
- * is true, the space is (N, C, oH, oW) with the row dimensions (kH, kW). Else
- * it is (N, C, kH, kW, oH, oW) without row dimensions. */
+/* Starts an iteration space with a point for each position (tap) of each
+ * window. If in_row is true, the space is (N, C, oH, oW) with the row
+ * dimensions (kH, kW). Else it is (N, C, kH, kW, oH, oW) without row
+ * dimensions. */
 void tn__window_space(tn__space *space, const tn__window *w,
                       const tn__images *x, bool in_row);
 

@@ -41,7 +41,8 @@ tn_status tn__run_cat(tn__call *call)
     tn_tensor *const *x = call->value[TN__ARG_CAT_TENSORS].of.tensors;
     int count = call->value[TN__ARG_CAT_TENSORS].count;
     if (count < 1)
-        return tn__fail(TN_ERR_ARGUMENT, "cat: no {tensors}");
+        return tn__fail(TN_ERR_ARGUMENT, "cat: {tensors} is an empty list; "
+                        "expected at least one tensor");
     /* the first tensor that does not have the shape (0), or the last tensor */
     int first = 0;
     tn_dtype dtype = x[0]->dtype;

@@ -57,9 +57,10 @@ tn_status tn__run_unflatten(tn__call *call)
     tn_dims_list shape = {0, {0}};
     if (x->ndim == 0 || sizes->count == 0 ||
         x->ndim - 1 + sizes->count > TN_MAX_NDIM)
-        return tn__fail(TN_ERR_SHAPE, "unflatten: %d {sizes} for {dim} %d of "
-                        "%d; at most %d dimensions", sizes->count, dim, x->ndim,
-                        TN_MAX_NDIM);
+        return tn__fail(TN_ERR_SHAPE, "unflatten: {sizes} has %d numbers, "
+                        "which replace {dim} %d of %d dimensions; expected at "
+                        "least one, and a result of at most %d dimensions",
+                        sizes->count, dim, x->ndim, TN_MAX_NDIM);
     for (int d = 0; d < dim; d++)
         shape.dim[shape.count++] = x->shape[d];
     for (int k = 0; k < sizes->count; k++) {
@@ -453,8 +454,9 @@ tn_status tn__run_rot90(tn__call *call)
         dims = *call->value[TN__ARG_ROT90_DIMS].of.dims;
     int64_t turns = tn__call_int(call, TN__ARG_ROT90_K) % 4;
     if (dims.count != 2 || x->ndim < 2)
-        return tn__fail(TN_ERR_ARGUMENT, "rot90: %d {dims} of a tensor of %d; "
-                        "expected two", dims.count, x->ndim);
+        return tn__fail(TN_ERR_ARGUMENT, "rot90: {dims} has %d numbers for a "
+                        "tensor of %d dimensions; expected two numbers, and at "
+                        "least two dimensions", dims.count, x->ndim);
     int64_t a = dims.dim[0], b = dims.dim[1];
     switch ((turns + 4) % 4) {
     case 1:
@@ -485,8 +487,11 @@ tn_status tn__run_block_diag(tn__call *call)
         dtype = tn_dtype_promote(dtype, x[k]->dtype);
     }
     if (count < 1 || !dtype)
-        return tn__fail(TN_ERR_ARGUMENT, "block_diag: {tensors:}%s",
-                        count ? "no common dtype" : "no tensors");
+        return tn__fail(TN_ERR_ARGUMENT, "block_diag: {tensors} %s",
+                        count ? "have no common dtype; convert them with "
+                                "tn_to_dtype"
+                              : "is an empty list; expected at least one "
+                                "tensor");
     tn_tensor **band = tn__alloc_many(count, sizeof *band);
     if (!band)
         return TN_ERR_MEMORY;

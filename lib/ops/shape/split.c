@@ -4,7 +4,7 @@
 #include <base/memory.h>
 #include <ops/engine/native.h>
 
-/* Adds an output to the call. Fails if there are too many. */
+/* Adds an output to the call's outputs. Fails if there are too many. */
 static tn_status add_part(tn__call *call, tn_tensor *part)
 {
     if (!part)
@@ -250,13 +250,13 @@ tn_status tn__run_meshgrid(tn__call *call)
         return tn__fail(TN_ERR_ARGUMENT, "meshgrid: {indexing} \"%s\" is "
                         "neither \"ij\" nor \"xy\"", indexing);
     if (count < 1 || count > TN_MAX_NDIM)
-        return tn__fail(TN_ERR_ARGUMENT, "meshgrid: %d {tensors}; expected 1 "
-                        "to %d", count, TN_MAX_NDIM);
+        return tn__fail(TN_ERR_ARGUMENT, "meshgrid: {tensors} has %d elements; "
+                        "expected 1 to %d", count, TN_MAX_NDIM);
     tn_dims_list size = {count, {0}};
     for (int k = 0; k < count; k++) {
         if (x[k]->ndim > 1)
             return tn__fail(TN_ERR_SHAPE, "meshgrid: {tensors[%d]} has %d "
-                            "dimensions; expected lists", k, x[k]->ndim);
+                            "dimensions; expected 0 or 1", k, x[k]->ndim);
         size.dim[k] = x[k]->numel;
     }
     tn_status status = TN_OK;

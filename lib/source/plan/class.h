@@ -28,19 +28,22 @@ typedef struct tn__launch_class {
     bool is_unit;      /* true if all innermost strides are 0 or 1 */
     uint32_t zero;     /* if is_unit is set, bit k is set if operand k has
                         * innermost stride 0 */
-    bool is_short;     /* true if a row has so few chunks that a team reduces
+    bool is_short;     /* true if a row has so few chunks of TN_CHUNK elements
+                        * that a team (the work-items that share a row) reduces
                         * all of them at once */
-    uint32_t slots;    /* Number of chunks that a team reduces at once. 0 with
-                        * TN_TARGET_CHUNKED, where a row belongs to one
-                        * work-item. */
+    /* Number of chunks of TN_CHUNK elements that a team (the work-items that
+     * share a row) reduces at once. 0 with TN_TARGET_CHUNKED, where a row
+     * belongs to one work-item. */
+    uint32_t slots;
     /* Number of lanes (partial results of a reduction) that a work-item has. A
      * work-item has as many independent loads. If it is 1, neighbouring
      * work-items have neighbouring lanes. If it is 4 (memory is contiguous from
      * row to row) or 16 (short rows), neighbouring work-items have neighbouring
      * rows. */
     uint32_t lanes;
-    bool cached;       /* true if a team first copies the operands that several
-                        * stages load into local memory (row_cache.c) */
+    bool cached;       /* true if the work-items that share a row first copy the
+                        * operands that several stages load into local memory
+                        * (row_cache.c) */
     /* For a pointwise program: a work-group processes square tiles of `tile` x
      * `tile` elements; 0 if it has no tiles. Operands that are contiguous along
      * the second innermost dimension are loaded through local memory. */
@@ -91,9 +94,9 @@ typedef struct tn__launch_words {
     uint32_t index_extent[TN_PLAN_BUFFERS];
     uint32_t param;
     uint32_t tag, launch, room; /* arguments of fault reports (fault.cl) */
-    uint32_t share, shares;     /* if several work-groups share a row: number of
-                                 * elements of a work-group's share, and number
-                                 * of shares of a row */
+    uint32_t share, shares;     /* If several work-groups share a row: number of
+                                 * elements that one work-group gets (a share),
+                                 * and number of shares of a row. */
     uint32_t total;
 } tn__launch_words;
 
@@ -116,9 +119,9 @@ bool tn__program_may_fault(const tn_program *program);
 bool tn__operand_is_contiguous(const tn_program *program,
                                const tn__launch_class *class, uint32_t k);
 
-/* If a row is copied to local memory, the distance in elements from one chunk
- * to the next. It is padded by TN_LANES elements, so that elements at the same
- * position in different chunks are in different banks. */
+/* If a row is copied to local memory: the distance in elements from one chunk
+ * of TN_CHUNK elements to the next. It is padded by TN_LANES elements, so that
+ * elements at the same position in different chunks are in different banks. */
 #define TN__CACHED_CHUNK (TN_CHUNK + TN_LANES)
 
 /* Decides whether rows of `length` elements are first copied to local memory,
@@ -161,8 +164,8 @@ int64_t tn__tiles_count(const tn__launch_class *class,
 
 /* Decides whether several work-groups share each of `count` rows of `length`
  * elements (row_split.c). Returns how many elements of a row each work-group
- * gets, if the device should have `groups` work-groups. Returns 0 if rows are
- * not shared. */
+ * gets if the launch should have about `groups` work-groups. Returns 0 if rows
+ * are not shared. */
 int64_t tn__split_share(const tn_program *program,
                         const tn__launch_class *class, int64_t groups,
                         int64_t count, int64_t length);
@@ -184,12 +187,13 @@ uint32_t tn__split_order(const tn_program *program, uint32_t stage,
 
 /* Returns how many REDUCE instructions come before `reduce` in the program. For
  * any other instruction, returns the number of all REDUCEs. If several
- * work-groups share a row, their partial results are in scratch memory as
- * partial[reduce][row][share], TN__SPLIT_BYTES each. */
+ * work-groups share a row, share s is the part of the row of one of them. The
+ * partial results are in scratch memory as partial[reduce][row][s],
+ * TN__SPLIT_BYTES each. */
 uint32_t tn__split_reduce_index(const tn_program *program, uint32_t reduce);
 #define TN__SPLIT_BYTES 16 /* size in bytes of the largest partial result: an
                             * f64 or i64 with its index */
-#define TN__SPLIT_RUN 8    /* number of shares whose partial results one
-                            * work-item combines */
+#define TN__SPLIT_RUN 8    /* largest number of work-groups' partial results of
+                            * a row that one work-item combines */
 
 #endif

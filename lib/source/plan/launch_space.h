@@ -12,7 +12,7 @@ typedef struct tn__launch_space {
     uint32_t ndim;
     int64_t extent[2 * TN_MAX_NDIM];
     int64_t stride[TN_PLAN_BUFFERS][2 * TN_MAX_NDIM];
-    int64_t count; /* number of points of the space */
+    int64_t count; /* product of the extents */
 } tn__launch_space;
 
 /* Makes the space of the dimensions from `first` up to but not including `end`

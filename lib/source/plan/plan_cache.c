@@ -1,5 +1,5 @@
-/* plan_cache.c: decides whether a team first copies its row to local memory
- * (row_cache.c). */
+/* plan_cache.c: decides whether the work-items that share a row first copy the
+ * row to local memory (row_cache.c). */
 #include <base/error.h>
 #include <source/plan/class.h>
 

@@ -1,6 +1,6 @@
-/* plan_program.c: plans the launch of a program: its class, the number of
- * work-groups and the argument words. It runs at every launch and allocates
- * nothing. */
+/* plan_program.c: plans the launch of a program: its class (class.h), the
+ * number of work-groups and the argument words. It runs at every launch and
+ * allocates nothing. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -141,10 +141,11 @@ static bool needs_wide(const tn_program *program, const tn_launch *launch,
 
 /* ---- how many work-items ----------------------------------------------- */
 
-/* With TN_TARGET_CHUNKED, the elements are divided into SHARES_PER_UNIT shares
- * for each compute unit, but a share has at least about SHARE_ELEMENTS
- * elements, so that it is worth starting. On PoCL, 16 M elements took 6.8 ms in
- * 64 shares and 3.4 ms in 1024; an empty launch took 29 us. */
+/* With TN_TARGET_CHUNKED, a work-item processes a contiguous range of elements.
+ * There are SHARES_PER_UNIT ranges for each compute unit, but a range has at
+ * least about SHARE_ELEMENTS elements, so that it is worth starting. On PoCL,
+ * 16 M elements took 6.8 ms in 64 ranges and 3.4 ms in 1024; an empty launch
+ * took 29 us. */
 #define SHARES_PER_UNIT 16
 #define SHARE_ELEMENTS 2048
 #define BALANCED 16 /* factor by which the number of work-groups is raised so
@@ -183,8 +184,8 @@ static void size_launch(tn_plan *plan, const tn_target *target,
 }
 
 /* If several work-groups share a row: sets the number of work-groups of this
- * launch, the size of scratch memory, and the argument words share and
- * shares. */
+ * launch, the size of scratch memory, and the argument words for the part of a
+ * row that one work-group gets (share) and the number of parts (shares). */
 static void split_launch(tn_plan *plan, const tn_program *program,
                          const tn__launch_class *class,
                          const tn__launch_words *words, int64_t count,

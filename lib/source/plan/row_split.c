@@ -29,9 +29,9 @@
  * further launch could begin: a span takes a work-group about 10 us (estimated
  * from the latency of its loads, not measured). */
 #define LEAST_SPANS 4
-/* A row is split only if the device has enough work-groups for at least this
- * many shares of each row. Otherwise there are nearly as many rows as
- * work-groups, so whole rows keep most of the device busy. */
+/* A row is split only if the device has enough work-groups to give each row at
+ * least this many. Otherwise there are nearly as many rows as work-groups, so
+ * whole rows keep most of the device busy. */
 #define LEAST_SHARES 4
 /* Largest number of steps (launches of a plan) that tn__launch_class_pack can
  * store. */

@@ -3,12 +3,13 @@
 #include <source/plan/class.h>
 #include <source/plan/launch_space.h>
 
-/* Returns the number of chunks that a team reduces at once. It is at most the
- * number of chunks of a row, since more work-items would have nothing to
- * reduce. Exception: if there are so few rows that work-groups of several teams
- * would leave the device idle, teams are larger, because stages without a
- * reduction use all their work-items. (A row of 4096 elements has work for 64
- * of 256 work-items in a reduction.) */
+/* Returns the number of chunks of TN_CHUNK elements that a team (the work-items
+ * that share a row) reduces at once. It is at most the number of chunks of a
+ * row, since more work-items would have nothing to reduce. Exception: if there
+ * are so few rows that work-groups of several teams would leave the device
+ * idle, teams are larger, because stages without a reduction use all their
+ * work-items. (A row of 4096 elements has work for 64 of 256 work-items in a
+ * reduction.) */
 static uint32_t team_slots(const tn_target *target, uint32_t group,
                            int64_t count, int64_t length)
 {
@@ -57,9 +58,10 @@ static bool find_columns(const tn_program *program,
            outer->extent[outer->ndim - 1] >= LEAST_COLUMNS;
 }
 
-/* Returns the number of chunks that a team reduces at once if memory is
- * contiguous from row to row. A work-group has at least COLUMNS rows, if there
- * are so many, and more if the rows have few chunks. */
+/* Returns the number of chunks of TN_CHUNK elements that a team (the work-items
+ * that share a row) reduces at once if memory is contiguous from row to row. A
+ * work-group has at least COLUMNS rows, if there are so many, and more if the
+ * rows have few chunks. */
 static uint32_t column_slots(uint32_t group, int64_t columns, int64_t length)
 {
     uint32_t most = group * COLUMN_LANES / TN_LANES, slots = 1;

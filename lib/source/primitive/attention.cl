@@ -46,7 +46,7 @@
 #else
 TK_FN tk_f32 tk_attention_exp2(tk_f32 x)
 {
-    /* A single instruction, which flushes results below 2^-126 to 0. */
+    /* 2^x in a single instruction, which flushes results below 2^-126 to 0. */
     tk_f32 y;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;

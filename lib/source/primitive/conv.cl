@@ -82,8 +82,8 @@ TK_FN tk_digits tk_digits_of(tk_idx number, tk_idx middle, tk_idx fast)
 #define TK_SHARES 1
 #endif
 
-/* At the beginning of a tile: computes the offset and the coordinates in b for
- * each column that this work-item has. */
+/* At the beginning of a tile: computes, for each column of the tile that this
+ * work-item has, its offset and its coordinates in b. */
 #define TK_TILE_BEGIN                                                         \
     const tk_idx phase_h = matrix / (tk_idx)TK_OWN(31) % (tk_idx)TK_OWN(30);  \
     const tk_idx phase_w = matrix % (tk_idx)TK_OWN(31);                       \
@@ -97,7 +97,8 @@ TK_FN tk_digits tk_digits_of(tk_idx number, tk_idx middle, tk_idx fast)
         w_j[e] = d.fast * (tk_idx)TK_OWN(25);                                 \
     }
 
-/* Computes what a given index f adds to the offset in a, and to the offset and
+/* The product of a gradient is also summed over a second index f (see above).
+ * Computes what a given f adds to the offset in a, and to the offset and
  * coordinates in b. */
 #define TK_F_BEGIN(f)                                                         \
     const tk_idx f_slow = (f) / TK_F_FAST, f_fast = (f) % TK_F_FAST;          \
@@ -201,8 +202,8 @@ TK_FN TK_VALUE tk_window_element(TK_G const TK_STORED *b, tk_idx at, tk_idx h,
 
 #ifdef TK_PHASES
 
-/* If no window of this phase has an element for index f, or its element is
- * outside of b, nothing is added. */
+/* If no window of this phase (position modulo the stride) has an element for
+ * index f, or the element is outside of b, nothing is added. */
 #define TK_STEPS_BEGIN                                                        \
     const tk_idx start_h = f_h / (tk_idx)TK_OWN(30);                          \
     const tk_idx start_w = f_w / (tk_idx)TK_OWN(31);                          \

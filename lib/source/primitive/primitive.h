@@ -21,7 +21,7 @@ typedef struct tn__variant {
     uint32_t group;
 } tn__variant;
 
-enum { TN__OPERANDS = 4 }; /* most operands of a primitive */
+enum { TN__OPERANDS = 4 }; /* largest number of operands of a primitive */
 
 /* A plan under construction, with the iteration space of its outer dimensions.
  * The inner dimension is the one along which the primitive scans, sorts or
@@ -77,9 +77,10 @@ static inline tn_dtype tn__primitive_type(unsigned dtype)
 
 /* ---- matrix products and convolutions by tiles (tile.cl) ----------------- */
 
-#define TN__SIDE 16 /* a work-group has SIDE x SIDE work-items */
+#define TN__SIDE 16 /* a work-group has TN__SIDE x TN__SIDE work-items */
 
-enum { TN__LARGE = 4 }; /* flag of matmul and conv: tn__tile_sums returned 4 */
+enum { TN__LARGE = 4 }; /* a flag of matmul and conv (tn__variant.flags): each
+                         * work-item computes 4 x 4 sums of a tile, not one */
 
 /* Returns how many sums a work-item computes along each side of its tile: 4, so
  * 4 x 4 sums, if there are enough tiles of that size to use the whole device,
@@ -95,22 +96,26 @@ int64_t tn__tile_sums(const tn_target *target, int64_t matrices, int64_t m,
  * 64 bits with the sign bit inverted. A position has 32 or 64 bits. The lines
  * are sorted in batches. */
 typedef struct tn__sorted {
-    bool is_ready;             /* true if this launch can use the sorted
-                                * indices; false if this launch is a part of the
+    bool is_ready;             /* true if this launch uses the sorted indices;
+                                * false if this launch is still a part of the
                                 * sort */
     bool is_wide;              /* true if positions have 64 bits */
     int64_t first_line, lines; /* first line, and number of lines, of the batch
                                 * of this launch */
     int64_t keys, positions;   /* offsets in scratch memory, in units of 8
                                 * bytes */
-    uint32_t steps;            /* number of launches of the whole plan */
+    uint32_t steps;            /* number of launches of the whole plan, sort
+                                * included */
     uint64_t scratch_bytes;
 } tn__sorted;
 
-/* Plans launch number plan->step. For each batch of lines, the plan has the
- * launches of the sort and then one launch of the caller. `s` has no outputs.
- * `digits` is the number of 8-bit digits to sort by, from the lowest. If
- * at_once is set, one batch has all lines. */
+/* Plans launch number plan->step of a scatter that sorts its indices first. A
+ * line is the elements along the dimension of the scatter. For each batch of
+ * lines, the sort has several launches, which this function plans. One launch
+ * that uses the sorted indices follows, which the caller plans. `s` describes
+ * the sort; its fields for the results are not used. `digits` is the number of
+ * 8-bit digits to sort by, from the lowest. If at_once is set, one batch has
+ * all lines. */
 tn_status tn__plan_sorted(const tn_target *target, const tn_sort_args *s,
                           uint32_t digits, bool at_once, tn_plan *plan,
                           tn__sorted *out);

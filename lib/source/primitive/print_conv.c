@@ -8,8 +8,8 @@
 
 enum { BIAS = 1, LANE_TILES = 2 }; /* values of tn__variant.flags, besides
                                     * TN__LARGE */
-/* A further kind, after those of TN_CONV_...: the launch that adds the partial
- * sums (lanes) of a gradient. */
+/* A further value of tn__variant.kind, after TN_CONV_...: the launch that adds
+ * up the 16 partial sums (lanes) of a gradient. */
 enum { ADD_LANES = TN_CONV_WEIGHT + 1 };
 
 /* The argument words of conv.cl, in their order there. An array of two has an
@@ -29,9 +29,9 @@ typedef struct arguments {
     } side[2];
     int64_t start[2], size[2]; /* start: added to each coordinate in b. size:
                                 * extents of b */
-    int64_t step[2];           /* coordinates in b are divided by it, for the
-                                * gradient of the input of a strided
-                                * convolution */
+    int64_t step[2];           /* coordinates in b are divided by the step: the
+                                * stride in the gradient of a convolution's
+                                * input, else 1 */
     int64_t limit[2];          /* extents of c in h and w */
     int64_t c_row, c_j[3];
     int64_t next[3];           /* the step TN__SIDE by which a work-item
@@ -166,7 +166,8 @@ static void add_operands(tn__primitive *p, const tn_conv_args *v,
     for (int o = 0; o < 3; o++) {
         const side *s = of[v->kind][o];
         tn_strided view = {.offset = s->view->offset, .stride = {s->step}};
-        if (o == 2) /* for c, also the strides along the phases */
+        if (o == 2) /* operand 2 is c, whose rows and columns are split by
+                     * phase: two more dimensions */
             for (int a = 0; a < 2; a++)
                 view.stride[1 + a] = s->view->stride[2 + a];
         tn__primitive_operand(p, &view, TN_NONE, 0);

@@ -45,8 +45,8 @@ static int64_t scalar_word(tn_dtype dtype, double x)
 #define HEIGHT 128
 #define WIDTH 128
 /* Blocks of c are made small enough that each compute unit has at least this
- * many. It is also the largest number of work-groups for each compute unit,
- * each of which has its own scratch memory. */
+ * many blocks. This is also the largest number of work-groups for each compute
+ * unit, each of which has its own scratch memory. */
 #define ITEMS_PER_UNIT 8
 
 int64_t tn__tile_sums(const tn_target *target, int64_t matrices, int64_t m,

@@ -28,9 +28,9 @@ enum { SORTED = 1, WIDE_POSITIONS = 2, NARROW = 4, SHARED = 2, LARGE = 4 };
 #define SHORT_LINE 64
 #define LINES_PER_UNIT 64
 /* In scatter_sorted.cl, a work-item processes EACH columns (neighbouring lines
- * with the same indices) and loads AHEAD indices before it uses them. If there
- * are fewer than EACH columns, it processes one and loads NARROW_AHEAD indices
- * ahead (flag NARROW). */
+ * with the same indices) and loads AHEAD indices at a time, before it uses the
+ * first. If there are fewer than EACH columns, it processes one and loads
+ * NARROW_AHEAD indices at a time (flag NARROW). */
 #define EACH 4
 #define AHEAD 2
 #define NARROW_AHEAD 8
@@ -225,7 +225,7 @@ static tn_status plan_sorted(const tn_target *target, const tn_scatter_args *s,
     tn__sorted sorted;
     uint32_t digits = 1;
     memcpy(sort.extent, a->extent, sizeof sort.extent);
-    /* Lines with the same indices are sorted as one line. */
+    /* Lines that have the same indices are sorted once, as one line. */
     for (uint32_t d = 0; d + 1 < a->ndim; d++)
         if (a->index.stride[d] == 0)
             sort.extent[d] = 1;

@@ -10,9 +10,11 @@
 TK_KERNEL tn_scan(TK_G const TK_STORED *in, TK_G TK_STORED *out, TK_WORDS)
 {
     TK_SHARED(TK_VALUE, element, TK_CHUNKS * TK_AT(1024));
-    /* last elements of the blocks */
+    /* last elements of the blocks of 16 elements,
+     * after the scan of each block */
     TK_SHARED(TK_VALUE, final, TK_CHUNKS * TK_TEAM);
-    TK_SHARED(TK_VALUE, total, 16); /* last elements of the chunks */
+    TK_SHARED(TK_VALUE, total, 16); /* last elements of the chunks of 1024
+                                     * elements, after the scan of each chunk */
     const tk_idx lines = (tk_idx)TK_WORD(0), length = (tk_idx)TK_OWN(0);
     const tk_i32 chunk = TK_LOCAL / TK_TEAM, item = TK_LOCAL % TK_TEAM;
     const tk_i32 here = chunk * TK_AT(1024), blocks = chunk * TK_TEAM;

@@ -35,8 +35,9 @@ TK_KERNEL tn_scan(TK_G const TK_STORED *in, TK_G TK_STORED *out, TK_WORDS)
                 continue;
             const tk_idx chunk = start / 1024;
             TK_VALUE fold = carry;
-            tk_bool meets = 1; /* true while all bits of `chunk` below this
-                                * level are set */
+            tk_bool meets = 1; /* true while all lower bits of `chunk` are set:
+                                * then the sum at this level is combined with
+                                * the next one */
             for (tk_i32 level = 0; level < 4; level++) {
                 const tk_bool is_set = (chunk >> level & 1) != 0;
                 if (meets && !is_set) {

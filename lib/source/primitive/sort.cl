@@ -21,9 +21,9 @@
 #define TK_FIRST_LINE ((tk_idx)TK_OWN(6)) /* first line of the batch */
 #define TK_LINES ((tk_idx)TK_OWN(7))      /* lines of the batch */
 #define TK_COUNT ((tk_idx)TK_OWN(8))      /* elements of a line */
-/* first rank of the sorted line that is wanted */
+/* position of the first wanted element in the sorted line */
 #define TK_FIRST_RANK ((tk_idx)TK_OWN(9))
-/* end of the ranks of the sorted line that are wanted */
+/* position after the last wanted element in the sorted line */
 #define TK_END_RANK ((tk_idx)TK_OWN(10))
 #define TK_BLOCKS ((tk_idx)TK_OWN(11))    /* blocks of a line */
 #define TK_BLOCK ((tk_idx)TK_OWN(12))     /* elements of a block */

@@ -14,7 +14,7 @@ void tn__print_share(tn__printer *p)
     tn__print_line(p, "const tk_idx items = TK_GROUPS * TK_GROUP_SIZE;");
     if (p->class.is_rows)
         tn__print_line(p, "const tk_idx share = (count + items - 1) / items;");
-    else /* rounds the share up to a multiple of 16, so that it consists of
+    else /* rounds up to a multiple of 16 elements, so that `share` consists of
           * whole vectors */
         tn__print_line(p, "const tk_idx share = "
                           "((count + items - 1) / items + 15) / 16 * 16;");
@@ -24,8 +24,9 @@ void tn__print_share(tn__printer *p)
                       "first + share < count ? first + share : count;");
 }
 
-/* Prints a loop over runs, which are elements that are neighbours along the
- * innermost dimension. So the loop within a run has no division. */
+/* Prints a loop over runs, which are elements that are adjacent along the
+ * innermost dimension. The coordinates are computed by divisions only once for
+ * each run. */
 static void print_runs(tn__printer *p, uint32_t used)
 {
     uint32_t last = p->class.outer - 1;

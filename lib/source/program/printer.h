@@ -1,7 +1,7 @@
 /* printer.h: the state of printing a program as source code, and the functions
  * that the printing files share. A program runs in stages. Each stage has two
- * lists of instructions: its elem part runs for each element of a row, its row
- * part runs once for each row. */
+ * lists of instructions. Those of its elem part run for each element of a row,
+ * those of its row part once for each row. */
 #ifndef TN_LIB_SOURCE_PRINTER_H
 #define TN_LIB_SOURCE_PRINTER_H
 
@@ -15,25 +15,26 @@ typedef struct tn__printer {
     tn__launch_words words;
     tn__text body;
     bool chunked, faults;
-    uint32_t stage; /* if several work-groups share a row: the stage that this
-                     * launch runs (tn__split_stage) */
+    uint32_t stage; /* if several work-groups share a row, the program has
+                     * several launches: the stage that this launch runs
+                     * (tn__split_stage) */
     int depth; /* number of open blocks, which gives the indentation */
 
     const tn_kernel_ins *ins; /* instructions of the program, or of the function
                                * that is being printed */
-    const bool *live;         /* live[i] is true if instruction i is live in the
-                               * list that is being printed */
+    const bool *live;         /* live[i] is true if instruction i of the list
+                               * that is being printed is needed (live) */
     const bool *stage_live;   /* stage_live[s * ins_count + i] is true if
-                               * instruction i is live in the elem part of stage
-                               * s */
+                               * instruction i is live (needed) among the
+                               * instructions that stage s runs per element */
     const char *position;     /* C expression for the row-major index of the
                                * element, for fault reports */
     uint32_t order_index;     /* position of the current instruction in the list
                                * that is being printed */
     uint32_t used_dims;       /* bit d is set if the offsets printed last use
                                * the coordinate of dimension d */
-    bool in_row_part;         /* true while a row part is printed, which all
-                               * work-items of a team run */
+    bool in_row_part;         /* true while the instructions per row are
+                               * printed, which all work-items of a team run */
     uint32_t vectors;         /* bit k is set if operand k is loaded as a vector
                                * x<k>, so that its element is x<k>.e[l] */
     uint32_t local;           /* bit k is set if operand k is read from local
@@ -46,7 +47,8 @@ typedef struct tn__printer {
      * operand saved_operand, which nothing reads after that. Later stages load
      * it from there. */
     uint32_t saved, saved_stage, saved_operand;
-    uint32_t local_stage; /* stage whose elem part is being printed */
+    uint32_t local_stage; /* stage whose instructions per element are being
+                           * printed */
 } tn__printer;
 
 TN__PRINTF(2, 3)
@@ -64,15 +66,15 @@ void tn__print_value(tn__printer *p, char *out, size_t room, uint32_t i);
  * caller allocates the array `marks`. For a function it is marks[2][ins_count]:
  * marks[0][i] is set if instruction i is live, and marks[1] is scratch space.
  * For a program it is marks[stage_count + 2][ins_count]: marks[0] is for the
- * whole program, marks[1 + s] for the elem part of stage s, and the last is
- * scratch space. */
+ * whole program, marks[1 + s] for the instructions per element of stage s, and
+ * the last is scratch space. */
 void tn__liveness_function(const tn_kernel_fn *fn, bool *marks);
-/* Marks the live instructions of the program, and of each stage's elem part. An
- * elem part may list instructions on which none of its stores and reductions
- * depends. Returns false if memory runs out. */
+/* Marks the instructions of the program that are needed (live), and those that
+ * each stage needs per element. A stage may list instructions on which none of
+ * its stores and reductions depends. Returns false if memory runs out. */
 bool tn__liveness_program(tn__printer *p, bool *marks);
-/* Finds the live instructions of the elem part of stage s again, given that the
- * value of instruction `available` need not be computed. */
+/* Finds again which instructions stage s needs per element (live ones), given
+ * that the value of instruction `available` need not be computed. */
 void tn__liveness_stage(tn__printer *p, uint32_t s, uint32_t available,
                         bool *marks);
 
@@ -143,16 +145,16 @@ void tn__print_offsets(tn__printer *p, uint32_t used, const char *name,
 /* Prints declarations of at<k> as from<k> + number * (innermost stride). */
 void tn__print_step_offsets(tn__printer *p, uint32_t used, const char *number);
 
-/* For TN_TARGET_CHUNKED: prints declarations of `first` and `end`, this
- * work-item's share of the `count` elements or rows. */
+/* For TN_TARGET_CHUNKED: prints declarations of `first` and `end`, the range of
+ * the `count` elements or rows that this work-item processes. */
 void tn__print_share(tn__printer *p);
 
 /* tn__print_rows_head prints the definitions before the kernel, tn__print_rows
  * the loops over rows and stages (rows.c). */
 void tn__print_rows_head(tn__printer *p);
 void tn__print_rows(tn__printer *p);
-/* Returns whether the elem part of stage s computes a live reduction
- * (liveness.c). */
+/* Returns whether stage s computes a reduction over the elements of a row whose
+ * result is needed (liveness.c). */
 bool tn__stage_reduces(const tn__printer *p, uint32_t s);
 /* Prints the statement that adds an element to the reduction i (reduce.c). */
 void tn__print_reduce(tn__printer *p, uint32_t i);

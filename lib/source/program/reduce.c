@@ -80,8 +80,8 @@ static void neutral(const tn__printer *p, uint32_t i, bool empty, char out[64])
     snprintf(out, 64, "%s", value);
 }
 
-/* Returns how many lanes (partial results) a work-item accumulates. If there
- * are several, they are in an array. */
+/* Returns how many partial results (lanes) of a reduction a work-item
+ * accumulates. If there are several, they are in an array. */
 static uint32_t lanes_of(const tn__printer *p)
 {
     return p->chunked ? TN_LANES : p->class.lanes;

@@ -68,8 +68,8 @@ static void print_stages(tn__printer *p)
 }
 
 /* Prints one launch of a program whose rows are shared by several work-groups.
- * It needs no barriers between stages, since a work-item reads only what it
- * wrote itself or what earlier launches wrote. */
+ * It needs no barriers between stages, since a work-item reads only what it or
+ * an earlier launch wrote. */
 static void print_step(tn__printer *p)
 {
     const tn_program *program = p->program;
@@ -85,16 +85,16 @@ static void print_step(tn__printer *p)
     tn__reduce_results(p, &use);
 }
 
-/* What the row parts and elem parts of the program use, so that only the
- * variables that are needed are declared. */
+/* What the instructions per row and per element of the program use, so that
+ * only the variables that are needed are declared. */
 typedef struct rows_use {
     uint32_t in_rows, in_elems; /* operands that are used per row and per
                                  * element; bit k stands for operand k */
     uint32_t in_vectors;        /* operands that are used per element and loaded
                                  * as vectors; bit k stands for operand k */
     bool row_stores, elems, reduces;
-    bool folds; /* true if this launch combines partial results of earlier
-                 * launches */
+    bool folds; /* true if this launch combines partial results of a row that
+                 * earlier launches stored */
 } rows_use;
 
 static rows_use find_rows_use(const tn__printer *p)
@@ -139,8 +139,8 @@ static void open_team_rows(tn__printer *p, const rows_use *rows)
 }
 
 /* Prints the beginning of a launch in which several work-groups share a row. A
- * work-group has one share of each of TK_TEAMS rows or, in the last launch,
- * these rows as a whole. */
+ * work-group processes its part (share) of each of TK_TEAMS rows or, in the
+ * last launch, the whole rows. */
 static void open_split_row(tn__printer *p, const rows_use *rows)
 {
     const bool alone = p->stage == p->program->stage_count;

@@ -90,8 +90,8 @@
     }
 
 /* Combines the partial results of a row that several work-groups shared,
- * pairwise in the order of the shares. The whole team gets the result. There
- * are at most TK_RUN * TK_TEAM shares. */
+ * pairwise in the order of their parts of the row (shares). The whole team gets
+ * the result. There are at most TK_RUN * TK_TEAM shares. */
 #define TK_RUN 8
 #define TK_COMBINE_SHARES(T, op, none, part, shares, shared, value)           \
     {                                                                         \

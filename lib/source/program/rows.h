@@ -1,23 +1,21 @@
 /* rows.h: functions that are shared by the files that print loops over rows.
- * Local memory is the memory of a work-group (shared memory in CUDA). A stage's
- * elem part is its instructions that run for each element. Its row part is its
- * instructions that run once for each row. A lane is one of the 16 partial
- * results of a reduction. */
+ * Local memory is the memory of a work-group (shared memory in CUDA). A stage
+ * has two lists of instructions: per element (the elem part) and per row (the
+ * row part). A lane is one of the 16 partial results of a reduction. */
 #ifndef TN_LIB_SOURCE_ROWS_H
 #define TN_LIB_SOURCE_ROWS_H
 
 #include <source/program/printer.h>
 
-/* What the elem part of a stage uses. In the bit sets, bit k stands for operand
- * k. */
+/* What a stage's instructions per element use. In the bit sets, bit k stands
+ * for operand k. */
 typedef struct tn__stage_use {
     const tn_kernel_stage *stage;
-    const bool *live;   /* live[i] is true if instruction i is live in this elem
-                         * part */
+    const bool *live;   /* live[i] is true if instruction i is needed (live) */
     uint32_t used;      /* operands whose offset is needed */
     uint32_t cached;    /* operands that are read from local memory */
-    bool reduces, has_effect; /* has_effect: true if the elem part reduces,
-                               * stores or may report a fault */
+    bool reduces, has_effect; /* has_effect: true if the instructions reduce,
+                               * store or may report a fault */
     bool needs_index;         /* true if the index k of the element in the row
                                * is needed */
 } tn__stage_use;
@@ -36,11 +34,11 @@ void tn__stage_elems(tn__printer *p, const tn__stage_use *use);
 /* Prints declarations of the results of a stage's reductions and of the trees
  * in which their chunks are combined (reduce.c; rows.cl explains the trees). */
 void tn__reduce_sums(tn__printer *p, const tn__stage_use *use);
-/* Prints the declarations and first values of the accumulators. Each is a
- * scalar or an array of lanes. */
+/* Prints the declarations and first values of the accumulators of reductions.
+ * Each is a scalar or an array of partial results (lanes). */
 void tn__reduce_accumulators(tn__printer *p, const tn__stage_use *use);
 /* Prints the code that combines the accumulators of each reduction to one value
- * and adds it to the tree of chunks. */
+ * and adds it to the tree of the results of chunks (rows.cl). */
 void tn__reduce_combine(tn__printer *p, const tn__stage_use *use);
 /* Prints the code that sets the results of a stage's reductions. If several
  * work-groups share a row, these are partial results. */
@@ -54,11 +52,12 @@ static inline bool tn__reduce_is_arg(const tn_kernel_ins *ins)
     return ins->sub == TN_REDUCE_ARGMAX || ins->sub == TN_REDUCE_ARGMIN;
 }
 
-/* Prints declarations of the local memory that the program's reductions
- * need. */
+/* Prints declarations of the local memory that the
+ * program's reductions need. */
 void tn__reduce_memory(tn__printer *p);
-/* Prints declarations of pointers into scratch memory, to the partial results
- * of a shared row, for each reduction that this launch writes or reads. */
+/* If several work-groups share a row, their partial results are in scratch
+ * memory. Prints declarations of pointers to them, for each reduction that this
+ * launch writes or reads. */
 void tn__reduce_parts(tn__printer *p);
 
 /* Returns the operands that several stages load and whose stride along the row
@@ -67,8 +66,9 @@ uint32_t tn__cache_operands(const tn__printer *p);
 /* Prints declarations of the local memory for the rows of the operands
  * p->cached. */
 void tn__cache_memory(tn__printer *p);
-/* Prints the code that copies a team's row to local memory, after the whole
- * team has finished with the previous row. */
+/* Prints the code that copies the row of a team (the work-items that share a
+ * row) to local memory, after the whole team has finished with the previous
+ * row. */
 void tn__cache_fill(tn__printer *p);
 /* Prints declarations of here<k>, the index in local memory of element `k` of a
  * chunk. */

@@ -1,6 +1,7 @@
 /* stage.c: prints the loop of a stage over the elements of a row. A stage
  * without a reduction loops over vectors of elements, other stages over chunks
- * and lanes. */
+ * of TN_CHUNK elements and, in each, over the TN_LANES partial results (lanes).
+ */
 #include <stdio.h>
 
 #include <source/program/rows.h>
@@ -104,8 +105,9 @@ static void print_rounds(tn__printer *p, const tn__stage_use *use)
     print_lanes(p, use, true);
 }
 
-/* Prints one pass over a span. A span is the chunks that are reduced at once:
- * one chunk, or the chunks of a team. */
+/* Prints one pass over a span: the chunks of TN_CHUNK elements that are reduced
+ * at once. That is one chunk, or the chunks of a team (the work-items that
+ * share a row). */
 static void print_span(tn__printer *p, const tn__stage_use *use)
 {
     const char *begin = p->class.split ? "begin + " : "";

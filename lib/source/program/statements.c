@@ -143,7 +143,7 @@ void tn__print_statements(tn__printer *p, const uint32_t *order, uint32_t first,
             tn__print_line(p, "if (!v%u)", ins->a);
             tn__print_line(p, "    break;");
         } else if (ins->op == TN_K_STORE && !p->live[i]) {
-            continue; /* a store that another launch of the program makes */
+            continue; /* the store belongs to another launch of the program */
         } else if (ins->op == TN_K_STORE) {
             /* Another work-item of the team may have yet to read what this
              * store overwrites, so a barrier comes first. */

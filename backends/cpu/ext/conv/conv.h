@@ -14,8 +14,8 @@
 
 #include "../../cpu.h"
 
-/* Images in memory. size[] is the height and width. stride[] has the strides of
- * n, c, h and w in elements. */
+/* A batch of images in memory. size[] is the height and width. stride[] has the
+ * strides of n, c, h and w in elements. */
 typedef struct conv_images {
     char *memory;
     int64_t size[2];
@@ -38,11 +38,13 @@ typedef struct conv_grid {
     const conv_tap *tap;
     /* number of taps */
     int64_t taps;
-    /* low is the lowest position of a tap along each axis. span is the distance
-     * from the lowest to the highest position. */
+    /* low is the lowest position along each axis of an element of the window (a
+     * tap), relative to the pixel. span is the distance from the lowest to the
+     * highest position. */
     int64_t low[2], span[2];
-    /* True if some pixel has a tap outside the images. Blocks are then copied
-     * to a frame. */
+    /* True if the window of some pixel reaches outside the images. The pixels
+     * that a block reads are then copied to a frame, a buffer padded with
+     * zeros. */
     bool framed;
     /* The size of a block, and the number of blocks along each axis. The axes
      * are images, rows and columns. */
@@ -50,15 +52,17 @@ typedef struct conv_grid {
     int64_t block_count;
 } conv_grid;
 
-/* tn__cpu_conv_grid_init computes low, span and framed for the images that are
- * read. Then tn__cpu_conv_grid_cut cuts the grid into blocks of about `pixels`
- * pixels. */
+/* tn__cpu_conv_grid_init computes low, span and framed. `from` is the batch of
+ * images that the convolution reads. Then tn__cpu_conv_grid_cut cuts the grid
+ * into blocks of about `pixels` pixels. */
 void tn__cpu_conv_grid_init(conv_grid *grid, const conv_images *from);
 void tn__cpu_conv_grid_cut(conv_grid *grid, int64_t pixels);
 
-/* Returns the index of the leftmost tap in groups of three taps that are
- * adjacent in a row: 0, or 2 if taps go from right to left. Returns -1 if taps
- * do not form such groups, or if the pixels of a row are not adjacent. */
+/* Returns whether the elements of the window (taps) come in groups of three
+ * that are adjacent in a row, as the function of the inner loop for three taps
+ * requires. The result is the index of the leftmost tap of a group: 0, or 2 if
+ * taps go from right to left. It is -1 if there are no such groups, or if the
+ * pixels of a row are not adjacent. */
 int64_t tn__cpu_conv_row_taps(const conv_grid *grid, const conv_images *from);
 /* Returns the number of columns of the narrowest block, which is the last one
  * of a row. */
@@ -74,7 +78,8 @@ typedef struct conv_block {
 /* Returns block `number` of a grid. */
 conv_block tn__cpu_conv_block(const conv_grid *grid, int64_t number);
 
-/* Channels [first, first + count) of the images that are read. */
+/* The images that a convolution reads, restricted to channels [first, first +
+ * count). */
 typedef struct conv_source {
     const tn_cpu_routines *routines;
     const conv_images *images;
@@ -96,18 +101,19 @@ typedef struct conv_view {
  * another cache line at each step. */
 typedef enum conv_order { CONV_PLANES, CONV_CHANNELS_LAST } conv_order;
 
-/* Returns the number of elements of a block's frame for `channels` channels, or
- * 0 if the block is read in place. */
+/* Returns the number of elements of a block's frame (the copy, padded with
+ * zeros, of the pixels that the block reads) for `channels` channels. Returns 0
+ * if the block reads the images in place. */
 int64_t tn__cpu_conv_frame_size(const conv_grid *grid, const conv_block *block,
                                 int64_t channels, conv_order order);
-/* Returns a view of the source's channels for a block. The view is in place, or
- * refers to `frame`, to which the pixels are copied. */
+/* Returns a view of the source's channels for a block. The view refers to the
+ * images themselves, or to `frame`, to which the function copies the pixels. */
 conv_view tn__cpu_conv_view(const conv_grid *grid, const conv_block *block,
                             const conv_source *source, conv_order order,
                             char *frame);
-/* tn__cpu_conv_pixels stores the offset of each pixel of a block in a view:
- * at[pixel]. tn__cpu_conv_taps stores the offset of each channel of each tap:
- * at[tap][channel]. */
+/* tn__cpu_conv_pixels stores in at[pixel] the offset, in elements from
+ * view->base, of each pixel of a block. tn__cpu_conv_taps stores in
+ * at[tap][channel] the offset of each channel of each element of the window. */
 void tn__cpu_conv_pixels(const conv_grid *grid, const conv_block *block,
                          const conv_view *view, int64_t *at);
 void tn__cpu_conv_taps(const conv_grid *grid, const conv_view *view,
@@ -168,30 +174,33 @@ void tn__cpu_conv_visit_rows(const conv_block *block,
                              const conv_placement *placement, conv_visit *visit,
                              void *context);
 
-/* A strip: the pixels of a block as one sequence, for routines with one pixel
+/* A strip is the pixels of a block as one sequence, for routines with one pixel
  * in each lane (conv_strip.c). Pixel (n, i, j) is element n * plane + i *
  * room[1] + j of the sequence. The elements between rows and images are gaps,
  * which no pixel uses. */
 typedef struct conv_strip {
-    /* room is the number of rows and columns of an image in the frame. plane is
-     * the number of elements of these rows. */
+    /* room is the number of rows and columns of an image in the frame, the
+     * padded copy of the pixels that the block reads. plane is the number of
+     * elements of these rows. */
     int64_t room[2], plane;
-    /* phases[axis]: the number of planes into which the stride along this axis
-     * splits an image */
+    /* The frame stores rows (columns) of an image by their remainder modulo the
+     * stride of the convolution, so that adjacent pixels read adjacent
+     * elements. phases[axis] is the number of remainders that occur. */
     int64_t phases[2];
-    /* number of elements of the strip, including gaps, rounded up to a multiple
+    /* Number of elements of the strip, including gaps, rounded up to a multiple
      * of tn_cpu_conv_routines.strip */
     int64_t pixels;
-    int64_t elements; /* number of elements of the frame */
+    int64_t elements; /* number of elements of the padded copy (frame) */
 } conv_strip;
 
-/* Computes the layout of a block's strip for `channels` channels. */
+/* Returns the layout of a block's strip (its pixels as one sequence) for
+ * `channels` channels. */
 conv_strip tn__cpu_conv_strip(const conv_grid *grid, const conv_block *block,
                               int64_t channels,
                               const tn_cpu_conv_routines *routines);
 /* tn__cpu_conv_strip_fill copies the pixels that a block reads from the
- * source's channels to a frame. tn__cpu_conv_strip_taps stores the offsets in
- * the frame of the elements that pixel 0 reads: at[tap][channel]. */
+ * source's channels to the strip's frame. tn__cpu_conv_strip_taps stores the
+ * offsets in the frame of the elements that pixel 0 reads: at[tap][channel]. */
 void tn__cpu_conv_strip_fill(const conv_grid *grid, const conv_block *block,
                              const conv_strip *s, const conv_source *source,
                              char *frame);
@@ -238,8 +247,8 @@ tn_status tn__cpu_conv_weight(const tn_conv_args *args,
                               const tn_cpu_routines *routines, size_t bytes);
 
 /* Computes FORWARD and INPUT for windows of 1 x 1 (conv_point.c). Returns
- * false, and does nothing, if the arguments do not suit this method. Otherwise
- * sets *status. */
+ * false, and does nothing, if the channels are too few or the strides not those
+ * of this method. Otherwise sets *status. */
 bool tn__cpu_conv_point(const tn_conv_args *args,
                         const tn_cpu_routines *routines, size_t bytes,
                         tn_status *status);

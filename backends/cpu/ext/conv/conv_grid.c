@@ -101,8 +101,8 @@ conv_block tn__cpu_conv_block(const conv_grid *grid, int64_t number)
     return block;
 }
 
-/* Returns the number of rows (a is 0) or columns (a is 1) of the images that a
- * block reads, padding included. */
+/* Returns the number of rows (a is 0) or columns (a is 1) that a block reads,
+ * including those of the padding. */
 static int64_t reach_of(const conv_grid *grid, const conv_block *block, int a)
 {
     return (block->size[1 + a] - 1) * grid->step[a] + grid->span[a] + 1;
@@ -213,7 +213,7 @@ conv_view tn__cpu_conv_view(const conv_grid *grid, const conv_block *block,
                 : (conv_view){frame, {count * plane, plane, r.room[1], 1}};
 }
 
-/* Returns a state that prefetches rows [row, row + rows) of the block's
+/* Returns the state for prefetching rows [row, row + rows) of the block's
  * images. */
 static conv_prefetch_state prefetch_state_of(const conv_source *source,
                                              const conv_block *block,

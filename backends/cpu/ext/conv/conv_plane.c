@@ -17,8 +17,8 @@ enum {
     /* Least number of groups. With fewer groups cpu_conv.c is used, which also
      * divides the images among threads. */
     MIN_GROUPS = 8,
-    /* Approximate number of pixels of a block. They have 8 KiB, and their masks
-     * some more. */
+    /* Approximate number of pixels of a block. As floats they take 8 KiB of L1;
+     * the masks take more. */
     BLOCK_PIXELS = 2048,
     MAX_ROWS = 9, /* greatest number of rows of a window, a multiple of three */
     MAX_LANES = 16,
@@ -30,8 +30,8 @@ enum {
 typedef struct plane {
     const tn_conv_args *args;
     const tn_cpu_conv_routines *routines;
-    /* The images. `from` is read and `to` is written, except for WEIGHT, which
-     * also reads `to` (it is out). */
+    /* The images. `from` is read and `to` is written, except for WEIGHT, the
+     * gradient of the weights, which reads both. */
     conv_images from, to;
     int64_t width; /* elements of a row */
     /* low is the window's first row relative to the pixel's row. reach is the
@@ -41,9 +41,9 @@ typedef struct plane {
      * a mask. */
     int64_t block, room;
     int64_t planes_per_task; /* number of planes in a task */
-    /* One unused vector, then masks[column][room] for a full block, then those
-     * for the last block. The vector is there because loops read before a
-     * mask. */
+    /* The memory of the masks: masks[column][room] for a block of full size,
+     * then the same for the last block. An unused vector precedes them, because
+     * loops read a vector before a mask. */
     char *memory;
     atomic_int failed;
 } plane;
@@ -77,8 +77,9 @@ static void fill_rows(const plane *p, const char *from, int64_t first,
            (size_t)((end - last) * row + READ_BEYOND * 4 - 4));
 }
 
-/* Computes one plane. w holds the weights. For WEIGHT, w receives the sums
- * instead. Each of these sums is a vector, whose lanes are added later. */
+/* Computes one plane. w holds the weights. For the gradient of the weights
+ * (WEIGHT), w receives the sums instead. Each of these sums is a vector, whose
+ * lanes are added later. */
 static void run_plane(const plane *p, int64_t image, int64_t group,
                       char *frame, char *y, float *w, float bias)
 {
@@ -107,8 +108,8 @@ static void run_plane(const plane *p, int64_t image, int64_t group,
     }
 }
 
-/* Computes task i, which is some consecutive planes, or for WEIGHT, one channel
- * of all images. */
+/* Computes task i, which is some consecutive planes, or one channel of all
+ * images for the gradient of the weights (WEIGHT). */
 static void run_task(void *context, int64_t i)
 {
     plane *p = context;

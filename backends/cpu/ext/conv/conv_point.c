@@ -18,14 +18,14 @@ typedef struct point {
     /* the matrix product for all pixels of the first image and the first
      * group */
     tn_cpu_product product;
-    /* strides from image to image in elements: batch in the images that are
-     * read (matrix b), channel in those that are written (matrix c) */
+    /* strides in elements from one image to the next: batch in the images that
+     * are read (matrix b), channel in the images that are written (matrix c) */
     int64_t batch, channel;
     /* a_group, b_group and c_group are the strides between groups in each
      * matrix, in elements. groups is the number of groups. */
     int64_t b_group, c_group, a_group, groups;
-    /* pixels is the number of pixels in a task. cuts is the number of tasks for
-     * each group of an image. */
+    /* A task computes `pixels` pixels of one group of channels of one image.
+     * cuts is the number of tasks for one group of one image. */
     int64_t pixels, cuts;
     const char *bias;
     int64_t bias_step;

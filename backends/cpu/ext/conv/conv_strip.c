@@ -30,16 +30,18 @@ conv_strip tn__cpu_conv_strip(const conv_grid *grid, const conv_block *block,
     return s;
 }
 
-/* The rows (or columns) of a phase that are within the images. skip is the
- * position of the first one in the frame, start its position in the images,
- * count their number. */
+/* The rows (or columns) of an image in one phase: those with the same remainder
+ * modulo the stride of the convolution. skip is the position of the first one
+ * in the frame (the padded copy), start its position in the image, count their
+ * number. */
 typedef struct places {
     int64_t skip, start, count;
 } places;
 
-/* Returns the rows (or columns) of a phase that are within the images. low is
- * the position in the images of the frame's first row. room and size are the
- * numbers of rows in the frame and in the images. */
+/* Returns the rows (or columns) of a phase (one remainder modulo the stride)
+ * that are within the images. low is the position in the images of the frame's
+ * first row. room and size are the numbers of rows in the frame and in the
+ * images. */
 static places places_of(int64_t low, int64_t step, int64_t room, int64_t size)
 {
     int64_t skip = low < 0 ? (step - 1 - low) / step : 0;
@@ -48,7 +50,8 @@ static places places_of(int64_t low, int64_t step, int64_t room, int64_t size)
     return (places){skip, start, tn__cpu_min(count, room - skip)};
 }
 
-/* Copies one phase of a block's images into to[channel][image][plane]. */
+/* Copies one phase (the rows and columns with one pair of remainders modulo the
+ * strides) of a block's images to to[channel][image][plane]. */
 static void fill_phase(const conv_grid *grid, const conv_block *block,
                        const conv_strip *s, const int64_t *phase,
                        const conv_source *source, const char *at, char *to)

@@ -48,9 +48,10 @@ static bool tap_reaches(const tn_conv_args *args, int a, int64_t r, int64_t k,
     return place % args->stride[a] == 0;
 }
 
-/* Initialises the class of the pixels (r0 + i * stride[0], r1 + j * stride[1])
- * for all i and j. Stores the taps of the class from `tap` on, and returns the
- * address after the last one. */
+/* Initialises a class, the pixels that use the same elements of the window
+ * (taps). They are (r0 + i * stride[0], r1 + j * stride[1]) for all i and j.
+ * Stores their taps from `tap` on, and returns the address after the last one.
+ */
 static conv_tap *take_class(pixel_class *class, const tn_conv_args *args,
                             int64_t r0, int64_t r1, conv_tap *tap)
 {
@@ -109,8 +110,8 @@ static bool can_clear(const convolution *c)
     return some && c->to.stride[3] == 1 && c->to.stride[2] == c->to.size[1];
 }
 
-/* Cuts the pixels of every class into blocks. A task computes one block for one
- * group of channels. */
+/* Cuts the pixels of every class (pixels that use the same elements of the
+ * window) into blocks. A task computes one block for one group of channels. */
 static void cut(convolution *c)
 {
     c->tasks = 0;

@@ -6,21 +6,21 @@
 
 #include "conv.h"
 
-#define TN_CPU_CONV_CLASSES 64 /* greatest number of pixel classes */
+#define TN_CPU_CONV_CLASSES 64 /* greatest number of pixel classes (below) */
 
-/* Pixels that use the same taps. For INPUT, two pixels are in one class if
- * their rows are equal modulo stride[0] and their columns modulo stride[1].
- * FORWARD has one class. */
+/* Pixels that use the same elements of the window (taps). For INPUT, two pixels
+ * are in one class if their rows are equal modulo stride[0] and their columns
+ * modulo stride[1]. FORWARD has one class. */
 typedef struct pixel_class {
     conv_grid grid;
     int64_t first[2]; /* position of the class's pixel (0, 0) in the images */
     /* index of the first task of the class */
     int64_t first_task;
-    /* -1 unless filter_rows() computes the class, three adjacent taps at a
-     * time. Then the index of the leftmost of the three taps: 0, or 2 if taps
-     * go from right to left. */
+    /* If the routine filter_rows computes the class, three taps that are
+     * adjacent in a row at a time: the index of the leftmost of the three,
+     * which is 0, or 2 if taps go from right to left. Otherwise -1. */
     int64_t line;
-    /* The packed weights: panels[group][panel][tap][channel read][channel
+    /* The weights, packed as panels[group][panel][tap][channel read][channel
      * written]. A panel has the weights of some of the channels written. */
     char *panels;
 } pixel_class;
@@ -64,7 +64,7 @@ typedef struct convolution {
  * kernel[0] * kernel[1] taps. */
 void tn__cpu_conv_describe(convolution *c, const tn_conv_args *args,
                            conv_tap *tap);
-/* Returns the bytes of the packed weights of a class. */
+/* Returns the bytes of the packed weights of a class of pixels. */
 int64_t tn__cpu_conv_panels_bytes(const convolution *c,
                                   const pixel_class *class);
 /* Packs panel number i of the weights. `context` is the convolution. Panels are

@@ -29,7 +29,8 @@ enum {
     /* The number of channels of a range is a multiple of this, so that the
      * loops compute whole tiles of rows. */
     CHANNELS = 8,
-    /* Greatest number of elements in the sums of all shares but the first. This
+    /* Blocks are divided among shares, and each share has its own sums. This is
+     * the greatest number of elements of all these sums but the first. It
      * limits the number of shares. */
     SHARES_ELEMENTS = 2097152,
     /* greatest number of elements of the panels of `out` that are packed once
@@ -46,28 +47,31 @@ typedef struct gradient {
     conv_images in, out;
     conv_grid grid;
     int64_t in_channels, out_channels; /* numbers of channels of a group */
-    /* true if vectors hold pixels, false if they hold channels */
+    /* lanes of vectors hold pixels if true, channels if false */
     bool by_pixels;
-    /* True if one vector holds all channels, and three adjacent taps are summed
-     * in one pass (correlate_rows). */
+    /* True if one vector holds all output channels, and the routine
+     * correlate_rows sums three adjacent elements of the window in one pass. */
     bool by_rows;
     /* panel is the number of channels in a panel of `out`. width is
      * out_channels rounded up to whole vectors, the number of channels of the
      * sums. */
     int64_t panel, width;
-    /* number of shares, number of ranges, and number of channels in a range */
+    /* shares is the number of sets of blocks that have their own sums. ranges
+     * is the number of ranges into which the channels of `in` are divided.
+     * range is the number of channels in a range. */
     int64_t shares, ranges, range;
-    /* sums[share][group][range][tap][channel][width] */
+    /* dimensions: sums[share][group][range][tap][channel][width] */
     char *sums;
     /* The panels of out, packed as [group][block][panel][pixel][channel]. NULL
-     * if each range packs its own. */
+     * if each task packs the panels that it needs. */
     char *packed;
     /* number of elements of packed[] for one block of one group */
     int64_t packed_block;
     atomic_int failed;
 } gradient;
 
-/* Returns the number of elements of one group's sums. */
+/* Returns the number of elements of the sums of one group of channels: the size
+ * of the group's weights, with padding. */
 static int64_t group_sums(const gradient *w)
 {
     return w->ranges * w->range * w->grid.taps * w->width;
@@ -156,7 +160,8 @@ typedef struct row_sums {
     bool add;
 } row_sums;
 
-/* Adds a block's products to the sums of groups [first, first + count). */
+/* Adds a block's products to the sums of groups [first, first + count). A group
+ * is three adjacent taps of one channel (struct row_sums). */
 static void add_rows(const gradient *w, const conv_block *block, int64_t first,
                      int64_t count, const row_sums *r)
 {
@@ -296,8 +301,9 @@ static void run_task(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Adds the sums of all shares for one tap of one group's range of channels, and
- * writes the result to the gradient. */
+/* Adds up the sums of all shares (sets of blocks, each with its own sums) for
+ * one element of the window, one group and its range of channels. Writes the
+ * result to the gradient. */
 static void write_tap(void *context, int64_t i)
 {
     const gradient *w = context;
@@ -332,7 +338,8 @@ static void write_tap(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Cuts the grid into blocks, shares and ranges. */
+/* Cuts the pixels into blocks, divides the blocks among shares (sets with their
+ * own sums), and divides the channels of `in` into ranges. */
 static void cut(gradient *w)
 {
     double rows = (double)(w->grid.taps * w->in_channels);
@@ -358,8 +365,10 @@ static void cut(gradient *w)
     shares = shares < 1 ? 1 : shares < room ? shares : room;
     w->shares = tn__cpu_min((int64_t)shares, w->grid.block_count);
     int64_t each = (w->grid.block_count + w->shares - 1) / w->shares;
-    w->shares = (w->grid.block_count + each - 1) / each; /* no share is empty */
-    /* If there are few images and so few shares, there are more ranges. */
+    /* leaves out last shares that have no block, since `each` was rounded up */
+    w->shares = (w->grid.block_count + each - 1) / each;
+    /* With few images there are only few shares. Then the channels are divided
+     * into more ranges, so that all threads have work. */
     ranges = (int64_t)(tasks / (double)w->shares);
     ranges = ranges < 1 ? 1 : tn__cpu_min(ranges, w->in_channels);
     w->range = (w->in_channels + ranges - 1) / ranges;

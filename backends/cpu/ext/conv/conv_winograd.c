@@ -33,8 +33,8 @@ enum {
     /* number of channels of the result that are computed at a time */
     RESULTS = 32,
     BLOCK_ELEMENTS = 262144, /* elements of a block's windows: 1 MiB */
-    /* Greatest number of tiles of a block if tiles have two rows. If they have
-     * one row, the number is twice as large. */
+    /* Greatest number of tiles of a block if a tile is 2 x 2 pixels. If a tile
+     * has one row, the number is twice as large. */
     MAX_TILES = 128,
     /* least number of tiles of a block */
     MIN_TILES = 32,
@@ -45,10 +45,10 @@ enum {
     /* With fewer elements than this, one thread transforms all filters. */
     FILTERS_WORK = 65536,
     MAX_CHANNELS = 65536,
-    /* The estimated costs of transforms, in quarters of a multiply-add of
-     * vectors. COST_ROW is for each row of tiles of a channel, COST_TILES for
-     * each four tiles of such a row, COST_FILTER for a filter, COST_TAPS for
-     * the gradient of a filter. */
+    /* The estimated costs of transforms. The unit is a quarter of the time of a
+     * multiply-add of vectors. COST_ROW is for each row of tiles of a channel,
+     * COST_TILES for each four tiles of such a row, COST_FILTER for a filter,
+     * COST_TAPS for the gradient of a filter. */
     COST_ROW = 160,
     COST_TILES = 60,
     COST_FILTER = 60,
@@ -101,8 +101,9 @@ static void write_channel(const winograd *w, int64_t channel, int64_t first,
     }
 }
 
-/* Computes sums[element][channel][tile] for channels [first, first + count) of
- * the result. */
+/* For each element of the transformed windows, multiplies the filters of
+ * channels [first, first + count) of the result with the windows. Stores the
+ * products at sums[element][channel][tile]. */
 static void multiply(const winograd *w, const float *filters, int64_t first,
                      int64_t count, const winograd_windows *windows,
                      float *sums, int64_t sums_plane)
@@ -174,7 +175,8 @@ static void run_task(void *context, int64_t i)
 }
 
 /* Returns whether Winograd's method is estimated to be cheaper than direct
- * convolution. Both costs are in quarters of a multiply-add of vectors. */
+ * convolution. The unit of both costs is a quarter of the time of a
+ * multiply-add of vectors. */
 static bool pays(const winograd *w, uint32_t kind)
 {
     const double lanes = (double)w->products->lanes;
@@ -195,7 +197,7 @@ static bool pays(const winograd *w, uint32_t kind)
     return here < 0.9 * direct;
 }
 
-/* Chooses the size of blocks. */
+/* Chooses the number of tiles in a block. */
 static void cut(winograd *w)
 {
     int64_t most =

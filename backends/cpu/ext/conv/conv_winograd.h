@@ -11,7 +11,8 @@
 #include "conv.h"
 
 enum {
-    WINOGRAD_BEYOND = 16 /* elements that vectors access beyond a row */
+    WINOGRAD_BEYOND = 16 /* number of elements that vectors access beyond the
+                          * end of a row */
 };
 
 typedef struct winograd {
@@ -51,16 +52,16 @@ typedef struct winograd {
     atomic_int failed;
 } winograd;
 
-/* Returns the stride between planes: a whole number of 4096-byte pages plus 256
- * bytes. Planes whose distance is a multiple of 4096 bytes would map to the
- * same L1 cache sets and evict each other. */
+/* Returns the stride between arrays of `elements` floats, rounded up to a whole
+ * number of 4096-byte pages plus 256 bytes. Arrays whose distance is a multiple
+ * of 4096 bytes would map to the same L1 cache sets and evict each other. */
 static inline int64_t winograd_plane(int64_t elements)
 {
     return conv_round_up(elements, 1024) + 64;
 }
 
-/* A run of adjacent tiles in one row of tiles: the image, row and column of its
- * first tile, and its number of tiles. */
+/* A sequence of adjacent tiles in one row of tiles: the image, row and column
+ * of its first tile, and its number of tiles. */
 typedef struct tile_run {
     int64_t image, row, column, count;
 } tile_run;
@@ -92,9 +93,9 @@ static inline int64_t winograd_frame(const winograd *w, int64_t rows)
            2 * WINOGRAD_BEYOND;
 }
 
-/* Returns the largest number of elements of a frame. Frames are made for parts
- * of a block: a part is within one image, or within one row of tiles if
- * winograd_is_wide(). */
+/* Returns the largest number of elements of a frame (a copy of the pixels that
+ * tiles read). Frames are made for parts of a block: a part is within one
+ * image, or within one row of tiles if winograd_is_wide(). */
 static inline int64_t winograd_max_frame(const winograd *w)
 {
     int64_t rows = winograd_is_wide(w)

@@ -32,7 +32,8 @@ enum {
     MAX_TILES = 256,
     TASK_WORK = 2097152, /* multiply-adds of a task */
     MAX_TASKS = 64,
-    /* Greatest number of elements in the sums of all shares but the first. This
+    /* Blocks are divided among shares, and each share has its own sums. This is
+     * the greatest number of elements of all these sums but the first. It
      * limits the number of shares. */
     SHARES_ELEMENTS = 2097152
 };
@@ -43,9 +44,12 @@ typedef struct gradient {
     /* width is the number of channels of the sums, rounded up to whole vectors.
      * panel is the number of channels in a panel, a part of the sums. */
     int64_t width, panel;
-    /* number of shares, number of channels in a range, and number of ranges */
+    /* shares is the number of sets of blocks that have their own sums. range is
+     * the number of channels of `in` in a range, ranges the number of ranges.
+     */
     int64_t shares, range, ranges;
-    float *sums; /* sums[share][group][range][element][channel][width] */
+    /* dimensions: [share][group][range][element][channel][width] */
+    float *sums;
     atomic_int failed;
 } gradient;
 
@@ -56,8 +60,8 @@ static float *sums_of(const gradient *g, int64_t share, int64_t group,
     return g->sums + at * g->w->elements * g->range * g->width;
 }
 
-/* Copies the pixels of a run of adjacent tiles to pixels[row][pixel][channel],
- * for channels [o, o + width). Pixels outside the image are zeros. */
+/* Copies the pixels of adjacent tiles to pixels[row][pixel][channel], for
+ * channels [o, o + width). Pixels outside the image are zeros. */
 static void gather_run(const gradient *g, const tile_run *run, int64_t group,
                        int64_t o, int64_t width, float *pixels)
 {
@@ -86,8 +90,9 @@ static void gather_run(const gradient *g, const tile_run *run, int64_t group,
             .width = width});
 }
 
-/* Multiplies element e of a block's windows and cotangents. Adds the products
- * to sums[channel][..], or stores them if add is false. */
+/* Multiplies element e of a block's transformed windows with element e of its
+ * transformed gradients. Adds the products to sums[channel][..], or stores them
+ * if add is false. */
 static void multiply(const gradient *g, const winograd_windows *v, int64_t e,
                      const float *y, float *sums, bool add)
 {
@@ -165,8 +170,9 @@ static void run_task(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Adds the sums of all shares for one channel of a group, transforms the result
- * to the gradient of the filters and writes it. */
+/* Adds up the sums of all shares (sets of blocks, each with its own sums) for
+ * one channel of a group, transforms the result to the gradient of the filters
+ * and writes it. */
 static void write_channel(void *context, int64_t i)
 {
     gradient *g = context;
@@ -213,7 +219,9 @@ tn_status tn__cpu_winograd_weight(winograd *w, const tn_conv_args *args)
     shares = shares < room ? shares : room;
     g.shares = tn__cpu_min(shares < 1 ? 1 : (int64_t)shares, w->blocks);
     int64_t blocks = (w->blocks + g.shares - 1) / g.shares;
-    g.shares = (w->blocks + blocks - 1) / blocks; /* no share is empty */
+    /* leaves out the last shares that have no block, since `blocks` was rounded
+     * up */
+    g.shares = (w->blocks + blocks - 1) / blocks;
     g.sums = tn__cpu_memory_acquire((size_t)(g.shares * w->groups * g.ranges *
                                              w->elements * g.range * g.width) *
                                     sizeof *g.sums);

@@ -124,7 +124,8 @@ typedef struct block_job {
     int64_t group;
     const pixel_run *run;
     int64_t runs;
-    const int64_t *at; /* at[tap][channel]: offset in the block's view */
+    const int64_t *at; /* at[tap][channel]: offset of an input channel in the
+                        * block's view, in elements */
     char *sums;
     /* prefetches the memory that the next block reads */
     conv_prefetch_state ahead;
