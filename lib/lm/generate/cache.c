@@ -108,7 +108,7 @@ static bool reserve(tn_lm_cache *cache, tn__lm_sequence *s, int64_t room)
 {
     const tn__lm_spec *spec = &cache->lm->spec;
     tn_device *device =
-        tn_tensor_device(tn_module_parameter_at(cache->lm->embed, 0));
+        tn__lm_device(cache->lm);
     const tn_dims_list shape = tn_dims(spec->kv_heads, room, spec->head_dim);
     s->kv = calloc((size_t)spec->layers, sizeof *s->kv);
     if (!s->kv) {

@@ -229,7 +229,7 @@ tn_tensor *tn_lm_decode(tn_lm_cache *cache, const tn_lm_tokens *list, int count)
         return NULL;
     tn_device *before = tn_device_current();
     tn_device *device =
-        tn_tensor_device(tn_module_parameter_at(cache->lm->embed, 0));
+        tn__lm_device(cache->lm);
     if (!before || tn_device_set(device) < 0)
         return NULL;
     work w = {.cache = cache};

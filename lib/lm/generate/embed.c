@@ -193,7 +193,7 @@ tn_tensor *tn_lm_embed_with(tn_lm *lm, const int64_t *const *ids,
     }
     const bool normalize = o.normalize < 0 ? lm->normalize : o.normalize;
     tn_device *before = tn_device_current();
-    tn_device *device = tn_tensor_device(tn_module_parameter_at(lm->embed, 0));
+    tn_device *device = tn__lm_device(lm);
     if (!before || tn_device_set(device) < 0)
         return NULL;
     tn_scope *scope = tn_scope_open();

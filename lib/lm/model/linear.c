@@ -43,10 +43,14 @@ typedef struct linear {
     tn_module base;
     tn_tensor *weight, *bias; /* bias may be NULL */
     bool transposed;
+    char format[TN__LM_FORMAT]; /* of a weight in blocks, a buffer; else "" */
+    int64_t in, out;
 } linear;
 
 static tn_tensor *product(const linear *l, tn_tensor *x)
 {
+    if (*l->format)
+        return tn_quantized_linear(x, l->weight, l->format, l->bias);
     if (!l->transposed)
         return tn_linear(x, l->weight, l->bias);
     x = tn_matmul(x, l->weight);
@@ -60,10 +64,9 @@ static tn_tensor *product(const linear *l, tn_tensor *x)
 static tn_tensor *linear_forward(tn_module *self, tn_tensor *x)
 {
     const linear *l = (const linear *)self;
-    int64_t in = tn_tensor_size(l->weight, l->transposed ? 0 : 1);
-    if (!x || tn_tensor_numel(x) != in || tn_grad_mode())
+    if (!x || tn_tensor_numel(x) != l->in || tn_grad_mode() || *l->format)
         return product(l, x);
-    tn_tensor *row = tn_reshape(x, tn_dims(1, in));
+    tn_tensor *row = tn_reshape(x, tn_dims(1, l->in));
     tn_tensor *y = product(l, tn_cat((tn_tensor *[]){row, row}, 2, 0));
     y = tn_narrow(y, 0, 0, 1);
     tn_dims_list shape =
@@ -77,10 +80,9 @@ static void linear_describe(const tn_module *self, char *text, size_t room)
 {
     const linear *l = (const linear *)self;
     snprintf(text, room,
-             "in_features=%" PRId64 ", out_features=%" PRId64 ", bias=%s",
-             tn_tensor_size(l->weight, !l->transposed),
-             tn_tensor_size(l->weight, l->transposed),
-             l->bias ? "True" : "False");
+             "in_features=%" PRId64 ", out_features=%" PRId64 ", bias=%s%s%s",
+             l->in, l->out, l->bias ? "True" : "False",
+             *l->format ? ", format=" : "", l->format);
 }
 
 static const tn_module_class linear_class = {.size = sizeof linear_class,
@@ -96,10 +98,18 @@ tn_module *tn__lm_linear(tn__lm_maker *maker, const char *path, int64_t in,
     if (!l)
         return NULL;
     l->transposed = transposed;
+    l->in = in;
+    l->out = out;
     tn_dims_list shape = transposed ? tn_dims(in, out) : tn_dims(out, in);
-    l->weight = tn_module_add_parameter(
-        &l->base, "weight",
-        tn__lm_take(maker, path, "weight", shape, TN__LM_RANDOM));
+    tn_tensor *blocks =
+        tn__lm_take_blocks(maker, path, "weight", out, in, l->format);
+    if (tn_error())
+        return NULL;
+    l->weight =
+        blocks ? tn_module_add_buffer(&l->base, "weight", blocks)
+               : tn_module_add_parameter(
+                     &l->base, "weight",
+                     tn__lm_take(maker, path, "weight", shape, TN__LM_RANDOM));
     if (bias)
         l->bias = tn_module_add_parameter(
             &l->base, "bias",
@@ -107,33 +117,38 @@ tn_module *tn__lm_linear(tn__lm_maker *maker, const char *path, int64_t in,
     return l->weight && (!bias || l->bias) ? &l->base : NULL;
 }
 
-tn_module *tn__lm_tied_linear(tn_module *embedding)
-{
-    linear *l = tn_module_new(&linear_class);
-    if (!l)
-        return NULL;
-    l->weight = tn_module_add_parameter(&l->base, "weight",
-                                        tn_module_parameter_at(embedding, 0));
-    return l->weight ? &l->base : NULL;
-}
-
 /* ---- embedding ----------------------------------------------------------------- */
 
 typedef struct embedding {
     tn_module base;
     tn_tensor *weight;
+    char format[TN__LM_FORMAT]; /* as in linear */
+    int64_t rows, size;
 } embedding;
+
+/* The rows of a weight in blocks, as float32. */
+static tn_tensor *rows_of_blocks(const embedding *e, tn_tensor *ids)
+{
+    int ndim = tn_tensor_ndim(ids);
+    if (!ids || ndim >= TN_MAX_NDIM)
+        return NULL;
+    tn_dims_list shape = tn_dims_from_array(tn_tensor_shape(ids), ndim);
+    shape.dim[shape.count++] = e->size;
+    tn_tensor *rows = tn_index_select(e->weight, 0, tn_flatten(ids));
+    return tn_reshape(tn_dequantize_blocks(rows, e->format), shape);
+}
 
 static tn_tensor *embedding_forward(tn_module *self, tn_tensor *ids)
 {
-    return tn_embedding(ids, ((embedding *)self)->weight);
+    const embedding *e = (const embedding *)self;
+    return *e->format ? rows_of_blocks(e, ids) : tn_embedding(ids, e->weight);
 }
 
 static void embedding_describe(const tn_module *self, char *text, size_t room)
 {
-    const tn_tensor *weight = ((const embedding *)self)->weight;
-    snprintf(text, room, "%" PRId64 ", %" PRId64, tn_tensor_size(weight, 0),
-             tn_tensor_size(weight, 1));
+    const embedding *e = (const embedding *)self;
+    snprintf(text, room, "%" PRId64 ", %" PRId64 "%s%s", e->rows, e->size,
+             *e->format ? ", format=" : "", e->format);
 }
 
 static const tn_module_class embedding_class = {.size = sizeof embedding_class,
@@ -148,10 +163,34 @@ tn_module *tn__lm_embedding(tn__lm_maker *maker, const char *path, int64_t rows,
     embedding *e = tn_module_new(&embedding_class);
     if (!e)
         return NULL;
-    e->weight = tn_module_add_parameter(
-        &e->base, "weight",
-        tn__lm_take(maker, path, "weight", tn_dims(rows, size), TN__LM_RANDOM));
+    e->rows = rows;
+    e->size = size;
+    tn_tensor *blocks =
+        tn__lm_take_blocks(maker, path, "weight", rows, size, e->format);
+    if (tn_error())
+        return NULL;
+    e->weight =
+        blocks ? tn_module_add_buffer(&e->base, "weight", blocks)
+               : tn_module_add_parameter(&e->base, "weight",
+                                         tn__lm_take(maker, path, "weight",
+                                                     tn_dims(rows, size),
+                                                     TN__LM_RANDOM));
     return e->weight ? &e->base : NULL;
+}
+
+tn_module *tn__lm_tied_linear(tn_module *module)
+{
+    const embedding *e = (const embedding *)module;
+    linear *l = tn_module_new(&linear_class);
+    if (!l)
+        return NULL;
+    l->in = e->size;
+    l->out = e->rows;
+    memcpy(l->format, e->format, sizeof l->format);
+    l->weight = *e->format
+                    ? tn_module_add_buffer(&l->base, "weight", e->weight)
+                    : tn_module_add_parameter(&l->base, "weight", e->weight);
+    return l->weight ? &l->base : NULL;
 }
 
 /* ---- norms --------------------------------------------------------------------- */

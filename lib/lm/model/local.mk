@@ -10,6 +10,8 @@ libtenon_lm_la_SOURCES += \
 	lib/lm/model/family_gpt.c \
 	lib/lm/model/family_llama.c \
 	lib/lm/model/family_phi3.c \
+	lib/lm/model/gguf_config.c \
+	lib/lm/model/gguf_config.h \
 	lib/lm/model/json_file.c \
 	lib/lm/model/json_file.h \
 	lib/lm/model/layer.c \
@@ -22,7 +24,9 @@ libtenon_lm_la_SOURCES += \
 	lib/lm/model/rotary.c \
 	lib/lm/model/save.c \
 	lib/lm/model/spec.h \
+	lib/lm/model/weight_entry.h \
 	lib/lm/model/weights.c \
+	lib/lm/model/weights_gguf.c \
 	lib/lm/model/weights.h
 tenoninclude_HEADERS += include/tenon/lm.h
 EXTRA_DIST += lib/lm/model/README.md

@@ -8,9 +8,23 @@
 #include <string.h>
 #include <tenon/ops.h>
 
+/* The weight of a norm: it is never in blocks. Every model has a last norm, or
+ * one after its embedding. */
+static tn_tensor *norm_weight(const tn_lm *lm)
+{
+    return tn_module_parameter_at(lm->last_norm ? lm->last_norm
+                                                : lm->embed_norm,
+                                  0);
+}
+
 tn_dtype tn__lm_dtype(const tn_lm *lm)
 {
-    return tn_tensor_dtype(tn_module_parameter_at(lm->embed, 0));
+    return tn_tensor_dtype(norm_weight(lm));
+}
+
+tn_device *tn__lm_device(const tn_lm *lm)
+{
+    return tn_tensor_device(norm_weight(lm));
 }
 
 /* ---- a pass --------------------------------------------------------------------- */

@@ -15,9 +15,10 @@ struct tn_lm {
     int eos_count;
     int pooling;      /* of tn_lm_embed: what the folder says */
     bool normalize;
-    char *folder;     /* owned; where it was opened */
+    char *folder;     /* owned; where it was opened; NULL for a GGUF file */
     char *config;     /* owned; the text of config.json */
     size_t config_bytes;
+    bool in_blocks;   /* some weights are in blocks */
 };
 
 enum { TN__LM_POOL_MEAN, TN__LM_POOL_CLS, TN__LM_POOL_MAX, TN__LM_POOL_LAST,
@@ -28,7 +29,9 @@ enum { TN__LM_POOL_MEAN, TN__LM_POOL_CLS, TN__LM_POOL_MAX, TN__LM_POOL_LAST,
 tn_lm *tn__lm_model_make(tn__lm_maker *maker, const tn__lm_spec *spec,
                          const char *prefix);
 bool tn__lm_is_model(const tn_lm *lm, const char *call);
+/* The dtype in which a model computes, and the device of its weights. */
 tn_dtype tn__lm_dtype(const tn_lm *lm);
+tn_device *tn__lm_device(const tn_lm *lm);
 
 /* Fills the tables of a pass for count positions. */
 bool tn__lm_pass_tables(const tn_lm *lm, tn__lm_pass *pass,

@@ -1,9 +1,11 @@
-/* open.c: opens a folder of Hugging Face as a model. */
+/* open.c: opens a folder of Hugging Face, or a GGUF file, as a model. */
+#include <lm/model/gguf_config.h>
 #include <lm/model/json_file.h>
 #include <lm/model/model.h>
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <tenon/ops.h>
 #include <unistd.h>
 
@@ -149,6 +151,68 @@ static tn_lm *open_folder(const char *folder, const tn_lm_open_options *o)
     return lm;
 }
 
+/* ---- GGUF files ---------------------------------------------------------------------- */
+
+static tn_lm *build_gguf(tn_gguf *file, const tn__json_value *root,
+                         tn__lm_spec *spec, const tn_lm_open_options *o)
+{
+    if (!tn__lm_config_read(&(tn__lm_config){tn_gguf_path(file), root}, spec))
+        return NULL;
+    tn__lm_gguf_spec(spec);
+    const tn__lm_family *family = spec->family;
+    const char *prefix =
+        family->prefix && !spec->encoder ? family->prefix : "";
+    tn__lm_maker maker = {
+        tn__lm_weights_open_gguf(file, spec, o->dtype, prefix)};
+    tn_lm *lm =
+        maker.weights ? tn__lm_model_make(&maker, spec, prefix) : NULL;
+    if (!lm || !tn__lm_weights_check(maker.weights, NULL, o->strict))
+        return NULL;
+    lm->in_blocks = tn__lm_weights_in_blocks(maker.weights);
+    add_eos(lm, tn__json_get(root, "eos_token_id"));
+    const char *pooling = tn__lm_gguf_pooling(file);
+    if (pooling)
+        lm->pooling = strcmp(pooling, "cls") == 0    ? TN__LM_POOL_CLS
+                      : strcmp(pooling, "last") == 0 ? TN__LM_POOL_LAST
+                                                     : TN__LM_POOL_MEAN;
+    return lm;
+}
+
+static tn_lm *open_gguf(const char *path, const tn_lm_open_options *o)
+{
+    tn_gguf *file = tn_gguf_open(path);
+    if (!file) {
+        tn_error_rename("gguf_open", call, "path");
+        return NULL;
+    }
+    char *text = tn__lm_gguf_config(file);
+    char *copy = text ? strdup(text) : NULL; /* the parser changes its text */
+    tn__lm_spec *spec = malloc(sizeof *spec);
+    tn__json json = {.take = malloc, .give = free};
+    const tn__json_value *root =
+        copy ? tn__json_read(&json, copy, strlen(copy)) : NULL;
+    tn_lm *lm = root && spec ? build_gguf(file, root, spec, o) : NULL;
+    if (!lm && !tn_error())
+        tn_error_refuse_argument(TN_ERR_MEMORY, call, NULL, "out of memory");
+    if (lm) {
+        lm->config_bytes = strlen(text);
+        lm->config = text;
+        text = NULL;
+        tn_module_eval(&lm->base);
+    }
+    tn__json_free(&json);
+    free(spec);
+    free(copy);
+    free(text);
+    return lm;
+}
+
+static bool is_file(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && !S_ISDIR(info.st_mode);
+}
+
 TN_OPTIONS_TYPE(tn_lm_open, "lm_open", "path", TN_LM_OPEN_OPTIONS_LIST)
 
 tn_lm *tn_lm_open_with(const char *path, const tn_lm_open_options *options)
@@ -164,7 +228,8 @@ tn_lm *tn_lm_open_with(const char *path, const tn_lm_open_options *options)
     if (!before || (o.device && tn_device_set(o.device) < 0))
         return NULL;
     tn_scope *scope = tn_scope_open();
-    tn_lm *lm = tn_scope_result(scope, open_folder(path, &o));
+    tn_lm *lm = tn_scope_result(
+        scope, is_file(path) ? open_gguf(path, &o) : open_folder(path, &o));
     tn_device_set(before);
     return lm;
 }

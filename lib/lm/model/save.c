@@ -224,6 +224,11 @@ tn_status tn_lm_save(tn_lm *lm, const char *path)
         return tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "path",
                                         path ? "the name is too long"
                                              : "it is NULL");
+    if (lm->in_blocks)
+        return tn_error_refuse_argument(
+            TN_ERR_UNSUPPORTED, call, "lm",
+            "its weights are in blocks, which a folder cannot hold: open the "
+            "GGUF file with .dtype");
     if (mkdir(path, 0777) < 0 && errno != EEXIST) {
         fail(TN_ERR_IO, path, strerror(errno));
         return tn_error_code();
@@ -233,7 +238,7 @@ tn_status tn_lm_save(tn_lm *lm, const char *path)
     bool fine = save_weights(lm, file);
     tn_format(file, sizeof file, "%s/config.json", path);
     fine = fine && save_config(lm, file);
-    if (fine && !same_folder(path, lm->folder))
+    if (fine && lm->folder && !same_folder(path, lm->folder))
         fine = copy_companions(lm, path, "") &&
                copy_companions(lm, path, "1_Pooling/");
     fine = fine && remove_index(path);

@@ -66,7 +66,8 @@ typedef struct tn__lm_rope {
     double short_factor[TN__LM_MAX_FACTORS], long_factor[TN__LM_MAX_FACTORS];
 } tn__lm_rope;
 
-typedef struct tn__lm_spec {
+typedef struct tn__lm_spec tn__lm_spec;
+struct tn__lm_spec {
     const struct tn__lm_family *family;
     int64_t vocab, hidden, inner, layers, heads, kv_heads, head_dim;
     int64_t positions; /* the longest sequence; 0: no limit */
@@ -104,7 +105,7 @@ typedef struct tn__lm_spec {
     bool normalize_experts;
     bool dense[TN__LM_MAX_LAYERS]; /* this layer has a plain MLP, though the
                                       model has experts */
-} tn__lm_spec;
+};
 
 /* The places of a model that have weights. Names of the first group are paths
  * in the model, the others in a layer or, from QUERY on, in the attention

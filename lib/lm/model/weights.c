@@ -4,54 +4,23 @@
  * without gap, in the order of their numbers. So the place of a tensor's data is
  * the sum of the sizes before it, and the file can be mapped. */
 #include <lm/model/json_file.h>
-#include <lm/model/weights.h>
+#include <lm/model/weight_entry.h>
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <tenon/io.h>
 #include <tenon/ops.h>
 #include <unistd.h>
 
 static const char call[] = "lm_open";
 
-/* A mapped file. Tensors hold references to it. */
-typedef struct mapping {
-    atomic_int references;
-    char *memory;
-    size_t bytes;
-} mapping;
-
-typedef struct entry {
-    const char *name; /* lent by the file */
-    tn_safetensors *file;
-    mapping *map;     /* NULL if the device cannot use it */
-    uint64_t at;      /* place in the mapping */
-    bool taken;
-} entry;
-
-struct tn__lm_weights {
-    tn_object object;
-    entry *entry; /* owned; sorted by name */
-    size_t count, room;
-    mapping **map; /* owned; each a reference */
-    size_t map_count;
-    tn_dtype dtype;
-    bool maps;           /* the device can use the memory of files */
-    char complaint[1600]; /* names of tensors that are missing or odd */
-    size_t complained;
-    size_t complaints;
-    tn_status worst;
-};
-
 static void unmap(void *context)
 {
-    mapping *map = context;
+    tn__lm_mapping *map = context;
     if (map && atomic_fetch_sub(&map->references, 1) == 1) {
         munmap(map->memory, map->bytes);
         free(map);
@@ -63,6 +32,10 @@ static void release(void *object)
     tn__lm_weights *w = object;
     for (size_t i = 0; i < w->map_count; i++)
         unmap(w->map[i]);
+    for (size_t i = 0; i < w->count; i++) {
+        free(w->entry[i].owned);
+        tn_drop(w->entry[i].gguf);
+    }
     free(w->map);
     free(w->entry);
 }
@@ -78,16 +51,30 @@ static bool fail_memory(void)
     return false;
 }
 
+bool tn__lm_weights_add(tn__lm_weights *w, tn__lm_entry added)
+{
+    /* The capacity is the next power of two. */
+    if ((w->count & (w->count + 1)) == 0) {
+        tn__lm_entry *list =
+            realloc(w->entry, (2 * w->count + 2) * sizeof *list);
+        if (!list)
+            return fail_memory();
+        w->entry = list;
+    }
+    w->entry[w->count++] = added;
+    return true;
+}
+
 /* ---- opening --------------------------------------------------------------- */
 
 /* Maps the file copy-on-write, so that training may change the weights. Sets
  * *data to the place of the first tensor. */
-static mapping *map_file(tn__lm_weights *w, const char *path, uint64_t *data)
+static tn__lm_mapping *map_file(tn__lm_weights *w, const char *path, uint64_t *data)
 {
-    mapping **list = realloc(w->map, (w->map_count + 1) * sizeof *list);
+    tn__lm_mapping **list = realloc(w->map, (w->map_count + 1) * sizeof *list);
     if (list)
         w->map = list;
-    mapping *map = list ? calloc(1, sizeof *map) : NULL;
+    tn__lm_mapping *map = list ? calloc(1, sizeof *map) : NULL;
     if (!map) {
         fail_memory();
         return NULL;
@@ -134,20 +121,20 @@ static bool add_file(tn__lm_weights *w, const char *path)
         return false;
     }
     uint64_t at = 0;
-    mapping *map = w->maps ? map_file(w, path, &at) : NULL;
+    tn__lm_mapping *map = w->maps ? map_file(w, path, &at) : NULL;
     if (w->maps && !map)
         return false;
-    const int count = tn_safetensors_count(file);
-    entry *list = realloc(w->entry, (w->count + (size_t)count + 1) * sizeof *list);
-    if (!list)
-        return fail_memory();
-    w->entry = list;
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < tn_safetensors_count(file); i++) {
         const char *name = tn_safetensors_name(file, i);
         /* Behind a tensor of unknown size no place is known. */
         if (!tn_safetensors_dtype(file, name))
             map = NULL;
-        w->entry[w->count++] = (entry){name, file, map, at, false};
+        if (!tn__lm_weights_add(w, (tn__lm_entry){.name = name,
+                                                  .file = file,
+                                                  .map = map,
+                                                  .at = at,
+                                                  .expert = -1}))
+            return false;
         at += bytes_of(file, name);
     }
     if (map && at != map->bytes) {
@@ -201,12 +188,12 @@ static bool add_shards(tn__lm_weights *w, const char *folder,
 
 static int by_name(const void *a, const void *b)
 {
-    return strcmp(((const entry *)a)->name, ((const entry *)b)->name);
+    return strcmp(((const tn__lm_entry *)a)->name, ((const tn__lm_entry *)b)->name);
 }
 
-static entry *find(const tn__lm_weights *w, const char *name)
+static tn__lm_entry *find(const tn__lm_weights *w, const char *name)
 {
-    entry key = {.name = name};
+    tn__lm_entry key = {.name = name};
     return w->count ? bsearch(&key, w->entry, w->count, sizeof key, by_name)
                     : NULL;
 }
@@ -238,26 +225,24 @@ static bool add_files(tn__lm_weights *w, const char *folder)
                add_shards(w, folder, index.root, path);
         tn__lm_json_close(&index);
     }
-    if (!fine)
-        return false;
+    return fine && tn__lm_weights_sort(w, folder);
+}
+
+bool tn__lm_weights_sort(tn__lm_weights *w, const char *path)
+{
     qsort(w->entry, w->count, sizeof *w->entry, by_name);
     for (size_t i = 1; i < w->count; i++)
         if (strcmp(w->entry[i - 1].name, w->entry[i].name) == 0) {
             tn_error_refuse_argument(TN_ERR_FORMAT, call, "path",
-                                     "%s: two files have the tensor \"%.100s\"",
-                                     folder, w->entry[i].name);
+                                     "%s: the tensor \"%.100s\" is there twice",
+                                     path, w->entry[i].name);
             return false;
         }
     return true;
 }
 
-/* Sets the dtype of all weights, and checks it. */
-static bool set_dtype(tn__lm_weights *w, tn_dtype dtype, const entry *first)
+bool tn__lm_weights_set_dtype(tn__lm_weights *w, tn_dtype dtype)
 {
-    if (!dtype && first)
-        dtype = tn_safetensors_dtype(first->file, first->name);
-    if (!dtype)
-        dtype = TN_F32;
     w->dtype = dtype;
     if (dtype == TN_F32 || dtype == TN_F16 || dtype == TN_BF16)
         return true;
@@ -268,9 +253,7 @@ static bool set_dtype(tn__lm_weights *w, tn_dtype dtype, const entry *first)
     return false;
 }
 
-tn__lm_weights *tn__lm_weights_open(const char *folder, tn_dtype dtype,
-                                    const char *first, const char *prefix,
-                                    bool *prefixed)
+tn__lm_weights *tn__lm_weights_new(void)
 {
     tn__lm_weights *w = tn_object_new(&weights_class, 0);
     tn_device *device = w ? tn_device_current() : NULL;
@@ -280,23 +263,38 @@ tn__lm_weights *tn__lm_weights_open(const char *folder, tn_dtype dtype,
      * reach the program's error handler, so it is not tried. */
     const char *name = tn_device_name(device);
     w->maps = strncmp(name, "cpu", 3) == 0 || strncmp(name, "reference", 9) == 0;
-    if (!add_files(w, folder))
+    return w;
+}
+
+tn__lm_weights *tn__lm_weights_open(const char *folder, tn_dtype dtype,
+                                    const char *first, const char *prefix,
+                                    bool *prefixed)
+{
+    tn__lm_weights *w = tn__lm_weights_new();
+    if (!w || !add_files(w, folder))
         return NULL;
     char path[TN__LM_PATH];
     tn_format(path, sizeof path, "%s%s.weight", prefix ? prefix : "", first);
-    const entry *at = find(w, path);
+    const tn__lm_entry *at = find(w, path);
     *prefixed = at != NULL;
     if (!at) {
         tn_format(path, sizeof path, "%s.weight", first);
         at = find(w, path);
         *prefixed = !at;
     }
-    return set_dtype(w, dtype, at) ? w : NULL;
+    if (!dtype)
+        dtype = at ? tn_safetensors_dtype(at->file, at->name) : TN_F32;
+    return tn__lm_weights_set_dtype(w, dtype) ? w : NULL;
 }
 
 tn_dtype tn__lm_weights_dtype(const tn__lm_weights *weights)
 {
     return weights->dtype;
+}
+
+bool tn__lm_weights_in_blocks(const tn__lm_weights *weights)
+{
+    return weights->keep_blocks;
 }
 
 bool tn__lm_weights_has(const tn__lm_weights *weights, const char *name)
@@ -329,10 +327,19 @@ static void shape_text(char text[128], const int64_t *shape, int ndim)
                                   d ? ", " : "", shape[d]);
 }
 
-static bool check_shape(tn__lm_weights *w, const entry *e, tn_dims_list shape)
+static tn_dtype dtype_of(const tn__lm_entry *e)
 {
-    const int64_t *has = tn_safetensors_shape(e->file, e->name);
-    int ndim = tn_safetensors_ndim(e->file, e->name);
+    return e->gguf ? tn__lm_gguf_dtype(e) : tn_safetensors_dtype(e->file, e->name);
+}
+
+static bool check_shape(tn__lm_weights *w, const tn__lm_entry *e,
+                        tn_dims_list shape)
+{
+    const int64_t *has;
+    int ndim = e->gguf ? tn__lm_gguf_shape(e, &has)
+                       : tn_safetensors_ndim(e->file, e->name);
+    if (!e->gguf)
+        has = tn_safetensors_shape(e->file, e->name);
     bool same = ndim == shape.count;
     for (int d = 0; same && d < ndim; d++)
         same = has[d] == shape.dim[d];
@@ -344,17 +351,23 @@ static bool check_shape(tn__lm_weights *w, const entry *e, tn_dims_list shape)
         complain(w, TN_ERR_SHAPE, "%s%s has the shape %s", e->name, text);
         return false;
     }
-    tn_dtype dtype = tn_safetensors_dtype(e->file, e->name);
-    if (dtype != TN_F32 && dtype != TN_F16 && dtype != TN_BF16) {
+    tn_dtype dtype = dtype_of(e);
+    if (dtype != TN_F32 && dtype != TN_F16 && dtype != TN_BF16 &&
+        dtype < TN_BLOCK) {
         complain(w, TN_ERR_DTYPE, "%s%s has the dtype %s, which is not supported",
-                 e->name, tn_dtype_name(dtype));
+                 e->name,
+                 e->gguf ? tn_gguf_type(e->gguf, e->source)
+                         : tn_dtype_name(dtype));
         return false;
     }
     return true;
 }
 
-static tn_tensor *load(tn__lm_weights *w, const entry *e, tn_dims_list shape)
+static tn_tensor *load(tn__lm_weights *w, const tn__lm_entry *e,
+                       tn_dims_list shape)
 {
+    if (e->gguf)
+        return tn__lm_gguf_load(w, e, false);
     tn_dtype dtype = tn_safetensors_dtype(e->file, e->name);
     tn_tensor *x = NULL;
     if (e->map && e->at % tn_dtype_bytes(dtype) == 0) {
@@ -383,13 +396,30 @@ tn_tensor *tn__lm_take(tn__lm_maker *maker, const char *path, const char *name,
     if (!w)
         return random_tensor(shape, begin);
     tn_format(full, sizeof full, "%s%s%s", path, *path ? "." : "", name);
-    entry *e = find(w, full);
+    tn__lm_entry *e = find(w, full);
     if (e)
         e->taken = true;
     else
         complain(w, TN_ERR_ARGUMENT, "%s%s is missing%s", full, "");
     return e && check_shape(w, e, shape) ? load(w, e, shape)
                                          : tn_zeros(tn_dims(1));
+}
+
+tn_tensor *tn__lm_take_blocks(tn__lm_maker *maker, const char *path,
+                              const char *name, int64_t rows, int64_t size,
+                              char format[TN__LM_FORMAT])
+{
+    tn__lm_weights *w = maker->weights;
+    char full[TN__LM_PATH];
+    if (!w || !w->keep_blocks)
+        return NULL;
+    tn_format(full, sizeof full, "%s%s%s", path, *path ? "." : "", name);
+    tn__lm_entry *e = find(w, full);
+    if (!e || dtype_of(e) < TN_BLOCK || !check_shape(w, e, tn_dims(rows, size)))
+        return NULL;
+    e->taken = true;
+    tn_format(format, TN__LM_FORMAT, "%s", tn_gguf_type(e->gguf, e->source));
+    return tn__lm_gguf_load(w, e, true);
 }
 
 static bool ends_with_any(const char *name, const char *const *ends)

@@ -1,0 +1,18 @@
+/* gguf_config.h: what a GGUF file says about its model. */
+#ifndef TN_LIB_LM_MODEL_GGUF_CONFIG_H
+#define TN_LIB_LM_MODEL_GGUF_CONFIG_H
+
+#include <lm/model/spec.h>
+#include <tenon/gguf.h>
+
+/* Returns the metadata of a GGUF file as the text of a config.json, in memory
+ * from malloc that the caller frees. Returns NULL with an error that names the
+ * key or the tensor. */
+char *tn__lm_gguf_config(tn_gguf *file);
+/* Changes what differs between a family's folders and its GGUF files. */
+void tn__lm_gguf_spec(tn__lm_spec *spec);
+/* Returns how sentence embeddings are made of tokens: "mean", "cls" or "last", or
+ * NULL if the file does not say it. */
+const char *tn__lm_gguf_pooling(tn_gguf *file);
+
+#endif
