@@ -278,8 +278,7 @@ tn__lm_weights *tn__lm_weights_open(const char *folder, tn_dtype dtype,
         return NULL;
     /* tn_tensor_wrap on a device that cannot do it is an error, which would
      * reach the program's error handler, so it is not tried. */
-    const char *name = tn_device_name(device);
-    w->maps = strncmp(name, "cpu", 3) == 0 || strncmp(name, "reference", 9) == 0;
+    w->maps = strncmp(tn_device_name(device), "cpu", 3) == 0;
     if (!add_files(w, folder))
         return NULL;
     char path[TN__LM_PATH];
