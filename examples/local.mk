@@ -9,7 +9,10 @@ noinst_PROGRAMS += \
 	examples/two_devices \
 	examples/digits_sequence \
 	examples/char_gpt \
-	examples/mnist
+	examples/mnist \
+	examples/generate
+examples_generate_SOURCES = examples/generate.c
+examples_generate_LDADD = libtenon-lm.la libtenon.la
 examples_tensors_SOURCES = examples/tensors.c
 examples_tensors_LDADD = libtenon.la
 examples_device_rules_SOURCES = examples/device_rules.c

@@ -7,6 +7,12 @@
  *                      runs PROGRAM and writes a timeline (trace.json)
  *   tenon trace --summary FILE [--by op|module|shapes]
  *                      prints the time spent in each operator
+ *   tenon lm info FOLDER
+ *                      the sizes of a language model
+ *   tenon generate [OPTION...] FOLDER IDS
+ *                      continues token ids
+ *   tenon embed [--pooling NAME] FOLDER IDS...
+ *                      prints the embedding of each list of token ids
  *   tenon help [COMMAND], tenon --help, tenon -h
  *   tenon --version
  *
@@ -19,6 +25,7 @@
 #include <tenon/device.h>
 #include <tenon/plugin.h>
 
+#include "tenon_lm.h"
 #include "tenon_trace.h"
 
 /* The commands. The table serves the usage, `tenon help COMMAND`, and the
@@ -46,6 +53,17 @@ static const struct {
      "  --summary FILE  print the time spent in each operator\n"
      "  --by COLUMN     group by op (the default), module, or shapes: the\n"
      "                  operator with the shapes of its inputs\n"},
+    {"lm", "tenon lm info FOLDER\n",
+     "Prints the family and the sizes of the language model in FOLDER.\n"},
+    {"generate",
+     "tenon generate [-n COUNT] [--temperature T] [--top-k K] [--top-p P]\n"
+     "               [--min-p P] [--seed N] FOLDER IDS\n",
+     "Continues the token ids IDS (\"1,15043,3186\") with the model in FOLDER,\n"
+     "and prints the new ids as they come. Without --temperature it takes the\n"
+     "most likely token. -n is the largest number of tokens (128).\n"},
+    {"embed", "tenon embed [--pooling mean|cls|max|last] FOLDER IDS...\n",
+     "Prints the embedding of each list of token ids, one in a line. Without\n"
+     "--pooling it is what FOLDER says.\n"},
     {"help", "tenon help [COMMAND]\n",
      "Describes COMMAND, or lists the commands.\n"},
 };
@@ -231,6 +249,12 @@ int main(int count, char **argument)
         return unknown(command);
     if (strcmp(command, "trace") == 0)
         status = tenon_trace(count - 2, argument + 2);
+    if (strcmp(command, "lm") == 0)
+        status = tenon_lm(count - 2, argument + 2);
+    if (strcmp(command, "generate") == 0)
+        status = tenon_generate(count - 2, argument + 2);
+    if (strcmp(command, "embed") == 0)
+        status = tenon_embed(count - 2, argument + 2);
     if (status == 2 && known >= 0)
         print_forms(stderr, known, true);
     else if (status == 2)

@@ -216,9 +216,10 @@ static void tree(void)
                tn_narrow(plain, 0, 0, 1)))));
     ok(gap < 1e-5, "a padded sequence has the same logits (%.1e)", gap);
     REFUSED(tn_forward(net, tn_zeros(tn_dims(2, 3))), "int64");
-    REFUSED(tn_forward(net, tn_tensor_from_array((int64_t[]){64}, TN_I64,
-                                                 tn_dims(1))),
-            "64");
+    /* an asynchronous device reports it when the result is read */
+    tn_tensor *odd = tn_forward(
+        net, tn_tensor_from_array((int64_t[]){64}, TN_I64, tn_dims(1)));
+    REFUSED(!isnan(tn_item(tn_sum(odd))), "64");
     tn_lm *gpt2 = tn_lm_open(data("gpt2"));
     REFUSED(tn_forward(tn_lm_module(gpt2),
                        tn_zeros(tn_dims(1, 129), .dtype = TN_I64)),

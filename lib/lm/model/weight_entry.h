@@ -39,6 +39,7 @@ struct tn__lm_weights {
     size_t map_count;
     tn_dtype dtype;
     bool maps;        /* the device can use the memory of files */
+    bool multiplies;  /* the device can use weights in blocks */
     bool keep_blocks; /* weights in blocks stay in blocks */
     char complaint[1600]; /* names of tensors that are missing or odd */
     size_t complained;

@@ -262,7 +262,8 @@ tn__lm_weights *tn__lm_weights_new(void)
     /* tn_tensor_wrap on a device that cannot do it is an error, which would
      * reach the program's error handler, so it is not tried. */
     const char *name = tn_device_name(device);
-    w->maps = strncmp(name, "cpu", 3) == 0 || strncmp(name, "reference", 9) == 0;
+    w->maps = strncmp(name, "cpu", 3) == 0;
+    w->multiplies = w->maps || strncmp(name, "reference", 9) == 0;
     return w;
 }
 

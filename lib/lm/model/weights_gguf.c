@@ -208,7 +208,7 @@ tn_tensor *tn__lm_gguf_load(const tn__lm_weights *w, const tn__lm_entry *e,
 {
     const bool in_blocks = tn__lm_gguf_dtype(e) >= TN_BLOCK;
     tn_tensor *x;
-    if (in_blocks && !blocks && e->expert >= 0 && w->maps) {
+    if (in_blocks && !blocks && e->expert >= 0 && w->multiplies) {
         /* not all experts for each of them */
         x = tn_select(tn_gguf_blocks(e->gguf, e->source), 0, e->expert);
         x = tn_dequantize_blocks(x, tn_gguf_type(e->gguf, e->source),
@@ -247,7 +247,7 @@ tn__lm_weights *tn__lm_weights_open_gguf(tn_gguf *file,
         return NULL;
     if (!dtype)
         dtype = choose_dtype(w, file);
-    if (w->keep_blocks && !w->maps) {
+    if (w->keep_blocks && !w->multiplies) {
         tn_error_refuse_argument(
             TN_ERR_UNSUPPORTED, call, "dtype",
             "%s has weights in blocks, which %s cannot multiply: give .dtype, "

@@ -1,0 +1,156 @@
+/* test_calls.c: every public call of lm.h with NULL, with an object of another
+ * kind, and with extreme numbers. Nothing may crash; what must fail names the
+ * call. */
+#include <tap.h>
+#include <tenon/lm.h>
+#include <tenon/tenon.h>
+
+static const int64_t extremes[] = {INT64_MIN, INT32_MIN, -1, 0, INT32_MAX,
+                                   (int64_t)INT32_MAX + 1, INT64_MAX};
+enum { EXTREMES = sizeof extremes / sizeof *extremes };
+
+/* call failed: an error is pending that begins with its name */
+static void failed(const char *call, bool fails)
+{
+    const char *error = tn_error();
+    bool named = error && strncmp(error, call, strlen(call)) == 0;
+    ok(fails && named, "%s fails: %s", call, error ? error : "no error");
+    tn_error_clear();
+}
+#define FAILS(name, call) failed(name, !(call))
+#define FAILS_STATUS(name, call) failed(name, (call) < 0)
+
+static void nulls(tn_lm *lm)
+{
+    int64_t ids[] = {3, 4, 5}, lengths[] = {3};
+    const int64_t *texts[] = {ids}, *no_text[] = {NULL};
+    tn_tensor *x = tn_tensor_from_array(ids, TN_I64, tn_dims(3));
+    tn_tensor *out[3];
+    tn_lm_cache *cache = tn_lm_cache_new(lm, 1);
+    tn_lm_batch *batch = tn_lm_batch_new(lm, 1);
+    tn_lm *odd = (tn_lm *)x;
+    FAILS("lm_open", tn_lm_open_with(NULL, NULL));
+    ok(!tn_lm_module(NULL) && !tn_error(), "lm_module(NULL) is NULL");
+    FAILS("lm_module", tn_lm_module(odd));
+    FAILS_STATUS("lm_hidden_states", tn_lm_hidden_states(NULL, x, out, 3));
+    FAILS_STATUS("lm_hidden_states", tn_lm_hidden_states(lm, NULL, out, 3));
+    FAILS_STATUS("lm_hidden_states", tn_lm_hidden_states(lm, x, NULL, 3));
+    FAILS_STATUS("lm_hidden_states", tn_lm_hidden_states(lm, x, out, 2));
+    FAILS_STATUS("lm_save", tn_lm_save(NULL, "x"));
+    FAILS_STATUS("lm_save", tn_lm_save(lm, NULL));
+    FAILS_STATUS("lm_info", tn_lm_info(NULL, NULL));
+    FAILS_STATUS("lm_info", tn_lm_info(lm, NULL));
+    FAILS("lm_cache_new", tn_lm_cache_new_with(NULL, 1, NULL));
+    FAILS("lm_cache_new", tn_lm_cache_new_with(odd, 1, NULL));
+    FAILS_STATUS("lm_cache_begin", tn_lm_cache_begin(NULL, 0, 1, 1));
+    FAILS_STATUS("lm_cache_end", tn_lm_cache_end(NULL, 0));
+    FAILS_STATUS("lm_cache_cut", tn_lm_cache_cut(NULL, 0, 0));
+    ok(tn_lm_cache_length(NULL, 0) == 0 && !tn_error(), "lm_cache_length");
+    FAILS("lm_decode", tn_lm_decode(NULL, NULL, 0));
+    FAILS("lm_decode", tn_lm_decode(cache, NULL, 1));
+    tn_lm_cache_begin(cache, 0, 4, 3);
+    FAILS("lm_decode",
+          tn_lm_decode(cache, &(tn_lm_tokens){0, NULL, 2, false}, 1));
+    FAILS("lm_batch_new", tn_lm_batch_new_with(NULL, 1, NULL));
+    FAILS_STATUS("lm_batch_add", tn_lm_batch_add_with(NULL, ids, 3, NULL));
+    FAILS_STATUS("lm_batch_add", tn_lm_batch_add_with(batch, NULL, 3, NULL));
+    FAILS_STATUS("lm_batch_step", tn_lm_batch_step(NULL));
+    FAILS_STATUS("lm_batch_remove", tn_lm_batch_remove(NULL, 0));
+    ok(!tn_lm_batch_ids(NULL, 0) && !tn_lm_batch_logprobs(NULL, 0) &&
+           !tn_lm_batch_length(NULL, 0) && !tn_lm_batch_end(NULL, 0) &&
+           !tn_lm_batch_ids(batch, 0) && !tn_error(),
+       "attributes of a batch");
+    FAILS("lm_generate", tn_lm_generate_with(NULL, ids, 3, NULL));
+    FAILS("lm_generate", tn_lm_generate_with(lm, NULL, 3, NULL));
+    ok(!tn_lm_result_count(NULL) && !tn_lm_result_ids(NULL, 0) &&
+           !tn_lm_result_logprobs(NULL, 0) && !tn_lm_result_length(NULL, 0) &&
+           !tn_lm_result_end(NULL, 0) && !tn_error(),
+       "attributes of a result");
+    failed("lm_score", isnan(tn_lm_score(NULL, ids, 3, NULL)));
+    failed("lm_score", isnan(tn_lm_score(lm, NULL, 3, NULL)));
+    FAILS("lm_embed", tn_lm_embed_with(NULL, texts, lengths, 1, NULL));
+    FAILS("lm_embed", tn_lm_embed_with(lm, NULL, lengths, 1, NULL));
+    FAILS("lm_embed", tn_lm_embed_with(lm, no_text, lengths, 1, NULL));
+    FAILS("lm_embed", tn_lm_embed_with(lm, texts, NULL, 1, NULL));
+    FAILS("lm_embed", tn_lm_embed(lm, texts, lengths, 1, .pooling = "sum"));
+    FAILS("lm_embed", tn_lm_embed(lm, texts, lengths, 1, .normalize = 2));
+    FAILS("lm_rotary", tn_lm_rotary(8, .scaling = NULL));
+}
+
+/* Each call either works or fails with an error; the next call works. */
+static void numbers(tn_lm *lm)
+{
+    int64_t ids[] = {3, 4, 5};
+    const int64_t *texts[] = {ids};
+    tn_lm_cache *cache = tn_lm_cache_new(lm, 2);
+    tn_lm_batch *batch = tn_lm_batch_new(lm, 1);
+    int silent = 0;
+#define TRY(works)                                                            \
+    do {                                                                      \
+        silent += !(works) != (tn_error() != NULL);                           \
+        tn_error_clear();                                                     \
+    } while (0)
+    for (int i = 0; i < EXTREMES; i++) {
+        const int64_t n = extremes[i];
+        const int few = n < INT32_MIN ? INT32_MIN : n > INT32_MAX ? INT32_MAX
+                                                                  : (int)n;
+        tn_scope *scope = tn_scope_open();
+        TRY(tn_lm_cache_new(lm, few));
+        TRY(tn_lm_cache_begin(cache, few, 3, 3) == TN_OK);
+        TRY(tn_lm_cache_begin(cache, 0, n < 0 ? n : n % 1000, 0) == TN_OK);
+        TRY(tn_lm_cache_begin(cache, 0, 3, n) == TN_OK);
+        TRY(tn_lm_cache_end(cache, few) == TN_OK);
+        TRY(tn_lm_cache_cut(cache, 0, n) == TN_OK);
+        if (n < 1) {
+            TRY(tn_lm_decode(cache, &(tn_lm_tokens){0, ids, n, false}, 1));
+            TRY(tn_lm_generate(lm, ids, n));
+            TRY(tn_lm_batch_add(batch, ids, n) >= 0);
+            TRY(!isnan(tn_lm_score(lm, ids, n, NULL)));
+            TRY(tn_lm_embed(lm, texts, &n, 1));
+            TRY(tn_lm_embed(lm, texts, (int64_t[]){3}, few));
+        }
+        TRY(tn_lm_decode(cache, &(tn_lm_tokens){few, ids, 1, false}, 1));
+        TRY(tn_lm_decode(cache, &(tn_lm_tokens){0, &n, 1, false}, 1));
+        TRY(tn_lm_batch_new(lm, few));
+        TRY(tn_lm_batch_new(lm, 1, .block = n));
+        TRY(tn_lm_batch_remove(batch, few) == TN_OK);
+        TRY(tn_lm_generate(lm, &n, 1, .max_tokens = 1));
+        TRY(tn_lm_generate(lm, ids, 3, .max_tokens = 2, .top_k = n));
+        TRY(tn_lm_generate(lm, ids, 3, .max_tokens = 2, .eos = n ? n : 1));
+        if (n < 1) {
+            TRY(tn_lm_generate(lm, ids, 3, .max_tokens = n));
+            TRY(tn_lm_generate(lm, ids, 3, .max_tokens = 1, .samples = few));
+        }
+        TRY(tn_lm_generate(lm, ids, 3, .max_tokens = 1, .best = few));
+        TRY(tn_lm_rms_norm(n < INT32_MAX ? n : 0));
+        TRY(tn_lm_rotary(n));
+        TRY(tn_lm_attention(n < INT32_MAX ? n : 7, 3));
+        TRY(tn_lm_attention(32, n));
+        TRY(tn_lm_attention(32, 4, .kv_heads = n));
+        TRY(tn_lm_attention(32, 4, .window = n));
+        TRY(tn_lm_attention(32, 4, .head_dim = n == INT32_MAX ? -1 : n));
+        TRY(tn_lm_mlp(n < INT32_MAX ? n : 0, 4));
+        TRY(tn_lm_mlp(4, n < INT32_MAX ? n : 0));
+        TRY(tn_lm_experts(4, 4, few < 100 ? few : 0, 1));
+        TRY(tn_lm_experts(4, 4, 2, few));
+        tn_scope_close(scope);
+    }
+    is_int(silent, 0, "a call fails if and only if it records an error");
+    ok(tn_lm_generate(lm, ids, 3, .max_tokens = 2) != NULL,
+       "the next call works");
+}
+
+int main(void)
+{
+    char folder[4096];
+    const char *source = getenv("top_srcdir");
+    plan_later();
+    snprintf(folder, sizeof folder, "%s/tests/lm/data/smollm",
+             source ? source : ".");
+    tn_lm *lm = tn_lm_open(folder);
+    if (!lm)
+        bail_out("%s", tn_error());
+    nulls(lm);
+    numbers(lm);
+    return done_testing();
+}
