@@ -22,6 +22,10 @@ bench_memory_SOURCES = bench/memory.c
 bench_memory_CPPFLAGS = $(bench_compare_CPPFLAGS)
 bench_memory_LDADD = libtenon.la
 
+noinst_PROGRAMS += bench/quantised
+bench_quantised_SOURCES = bench/quantised.c
+bench_quantised_LDADD = libtenon.la
+
 if HAVE_OPENCL
 noinst_PROGRAMS += bench/opencl bench/opencl_matmul
 bench_opencl_SOURCES = bench/opencl.c

@@ -7,8 +7,9 @@ CRASHES = {(op, variant)
            for variant in ("infinite", "nan", "wide")}
 
 # Left out: random operators (dropout), and those for which PyTorch has no function or
-# no derivative (scaled_mm, unique).
-SKIP = {"dropout", "scaled_mm", "unique", "unique_consecutive", "dropout_draw"}
+# no derivative (scaled_mm, quantized_linear, unique).
+SKIP = {"dropout", "scaled_mm", "quantized_linear", "unique",
+        "unique_consecutive", "dropout_draw"}
 
 # Factorizations of matrices that are singular or not finite: they fail, or the results
 # are too ill-conditioned for any dtype.

@@ -6,6 +6,7 @@ check_PROGRAMS += \
 	tests/fuzz/test_csv \
 	tests/fuzz/test_devices \
 	tests/fuzz/test_einsum \
+	tests/fuzz/test_gguf \
 	tests/fuzz/test_idx \
 	tests/fuzz/test_json \
 	tests/fuzz/test_kernel \
@@ -22,6 +23,8 @@ tests_fuzz_test_checkpoint_SOURCES = tests/fuzz/checkpoint.c $(fuzz_driver)
 tests_fuzz_test_csv_SOURCES = tests/fuzz/csv.c $(fuzz_driver)
 tests_fuzz_test_devices_SOURCES = tests/fuzz/devices.c $(fuzz_driver)
 tests_fuzz_test_einsum_SOURCES = tests/fuzz/einsum.c $(fuzz_driver)
+tests_fuzz_test_gguf_SOURCES = tests/fuzz/gguf.c lib/lm/gguf/gguf_parse.c \
+	lib/lm/gguf/gguf_parse.h $(fuzz_driver)
 tests_fuzz_test_idx_SOURCES = tests/fuzz/idx.c $(fuzz_driver)
 tests_fuzz_test_json_SOURCES = tests/fuzz/json.c $(fuzz_driver)
 tests_fuzz_test_kernel_SOURCES = tests/fuzz/kernel.c $(fuzz_driver)

@@ -1,6 +1,8 @@
 # What the tests of lib/lm/gguf add to the build: see the head of Makefile.am.
-check_PROGRAMS += tests/lm/test_gguf
+check_PROGRAMS += tests/lm/test_gguf tests/lm/gguf
 tests_lm_test_gguf_SOURCES = tests/lm/test_gguf.c tests/lm/gguf_writer.h
 tests_lm_test_gguf_LDADD = libtenon-lm.la libtenon.la
+tests_lm_gguf_SOURCES = tests/lm/gguf.c
+tests_lm_gguf_LDADD = libtenon-lm.la libtenon.la
 EXTRA_DIST += tests/lm/data/README.md tests/lm/data/tiny-llama-f32.gguf \
 	tests/lm/data/gguf_blocks.safetensors

@@ -2,6 +2,7 @@
  * are truncated or damaged. */
 #include <tap.h>
 #include <tenon/gguf.h>
+#include <tenon/ops.h>
 #include <unistd.h>
 
 #include "gguf_writer.h"
@@ -217,6 +218,97 @@ static void check_valid(void)
     tn_scope_close(scope);
 }
 
+/* ---- tensors ------------------------------------------------------------- */
+
+static void check_read(void)
+{
+    tn_scope *scope = tn_scope_open();
+    gguf_writer w = valid();
+    tn_gguf *file = open_bytes(&w, w.bytes);
+    tn_tensor *a = tn_gguf_tensor(file, "a.weight");
+    ok(a && tn_tensor_ndim(a) == 2 && tn_tensor_size(a, 0) == 2 &&
+           tn_item(tn_sum(a)) == 15,
+       "a float32 tensor is read: %s", tn_error() ? tn_error() : "");
+    ok(a && tn_tensor_data(a) == tn_gguf_data(file, "a.weight"),
+       "it shares the memory of the file");
+    tn_tensor *b = tn_gguf_tensor(file, "b.weight");
+    ok(b && tn_tensor_dtype(b) == TN_F16 && tn_item(tn_sum(b)) == 5,
+       "a float16 tensor is read");
+    b = tn_gguf_tensor(file, "b.weight", .dtype = TN_F32);
+    ok(b && tn_tensor_dtype(b) == TN_F32 && tn_item(tn_sum(b)) == 5,
+       "and converted");
+    if (a)
+        tn_mul_scalar_(a, 2);
+    ok(!tn_error() && tn_item(tn_sum(a)) == 30, "it may be written");
+    tn_gguf *again = tn_gguf_open(path);
+    ok(tn_item(tn_sum(tn_gguf_tensor(again, "a.weight"))) == 15,
+       "which does not change the file");
+    tn_tensor *iq = tn_gguf_tensor(file, "iq");
+    ok(!iq && strstr(tn_error(), "IQ4_NL") && strstr(tn_error(), "\"iq\""),
+       "a type that is not read is refused by name");
+    note("%s", tn_error() ? tn_error() : "(no error)");
+    tn_error_clear();
+    iq = tn_gguf_tensor(file, "none");
+    ok(!iq && tn_error_code() == TN_ERR_ARGUMENT, "a missing name is refused");
+    tn_error_clear();
+    iq = tn_gguf_tensor(file, NULL);
+    ok(!iq && tn_error_code() == TN_ERR_ARGUMENT, "name NULL is refused");
+    tn_error_clear();
+    iq = tn_gguf_tensor(NULL, "a.weight");
+    ok(!iq && tn_error_code() == TN_ERR_ARGUMENT, "file NULL is refused");
+    tn_error_clear();
+    iq = tn_gguf_tensor(file, "a.weight", .dtype = TN_I32);
+    ok(!iq && tn_error_code() == TN_ERR_DTYPE, "an integer dtype is refused");
+    tn_error_clear();
+    iq = tn_gguf_blocks(file, "a.weight");
+    ok(!iq && tn_error_code() == TN_ERR_DTYPE, "float32 has no blocks");
+    tn_error_clear();
+    iq = tn_gguf_blocks(NULL, "a.weight");
+    ok(!iq && tn_error_code() == TN_ERR_ARGUMENT, "blocks: file NULL");
+    tn_error_clear();
+    tn_keep(a);
+    tn_scope_close(scope);
+    const double sum = tn_item(tn_sum(a));
+    ok(sum == 30, "a tensor keeps the file mapped: %g %s", sum,
+       tn_error() ? tn_error() : "");
+    tn_drop(a);
+    free(w.data);
+}
+
+/* A weight of Q8_0 blocks: element i of row r is r + 1 times i % 32. */
+static void check_blocks(void)
+{
+    tn_scope *scope = tn_scope_open();
+    gguf_writer w = {0};
+    put_head(&w, 1, 0);
+    put_entry(&w, "w", 2, (uint64_t[]){64, 2}, 8, 0);
+    put_padding(&w);
+    for (int block = 0; block < 4; block++) {
+        put(&w, block < 2 ? "\0\x3c" : "\0\x40", 2);
+        for (int i = 0; i < 32; i++)
+            put_u8(&w, (uint8_t)i);
+    }
+    tn_gguf *file = open_bytes(&w, w.bytes);
+    tn_tensor *x = tn_gguf_tensor(file, "w");
+    ok(x && tn_tensor_size(x, 0) == 2 && tn_tensor_size(x, 1) == 64 &&
+           tn_item(tn_sum(x)) == 3 * 2 * 31 * 16,
+       "blocks are dequantised: %s", tn_error() ? tn_error() : "");
+    tn_tensor *half = tn_gguf_tensor(file, "w", .dtype = TN_BF16);
+    ok(half && tn_tensor_dtype(half) == TN_BF16, "to bfloat16, too");
+    tn_tensor *blocks = tn_gguf_blocks(file, "w");
+    ok(blocks && tn_tensor_dtype(blocks) == TN_U8 &&
+           tn_tensor_size(blocks, 1) == 68 &&
+           tn_tensor_data(blocks) == tn_gguf_data(file, "w"),
+       "blocks share the memory of the file");
+    tn_tensor *y = tn_quantized_linear(tn_ones(tn_dims(1, 64)), blocks,
+                                       tn_gguf_type(file, "w"), NULL);
+    const float *got = y ? tn_tensor_data(y) : NULL;
+    ok(got && fabsf(got[0] - 992) < 1e-3f && fabsf(got[1] - 1984) < 1e-3f,
+       "and are multiplied");
+    free(w.data);
+    tn_scope_close(scope);
+}
+
 /* ---- what is refused ----------------------------------------------------- */
 
 /* Every truncation of a valid file is refused, or loses only padding after the
@@ -416,7 +508,10 @@ int main(void)
 {
     plan_later();
     snprintf(path, sizeof path, "gguf-test-%ld.tmp", (long)getpid());
+    tn_device_set(tn_device_open("cpu"));
     check_valid();
+    check_read();
+    check_blocks();
     check_truncated();
     check_head();
     check_keys();

@@ -41,6 +41,7 @@ static tn_module_report *new_report(void)
     KIND(hook, tn_tensor_register_hook(                                       \
                    tn_requires_grad(tn_ones(tn_dims(1))), keep_grad, NULL))                   \
     KIND(safetensors, tn_safetensors_part(file, ""))                          \
+    KIND(gguf, open_gguf())                                                   \
     KIND(module_report, new_report())                                         \
     KIND(categories, tn_categories_new())                                     \
     KIND(mark, tn_mark_set(NULL))                                             \
@@ -161,6 +162,7 @@ static tn_scope *bad_scope(void)
 #define BAD_tn_text_p bad(bad_text)
 #define BAD_tn_hook_p bad(bad_hook)
 #define BAD_tn_safetensors_p bad(bad_safetensors)
+#define BAD_tn_gguf_p bad(bad_gguf)
 #define BAD_tn_module_report_p bad(bad_module_report)
 #define BAD_tn_categories_p bad(bad_categories)
 #define BAD_tn_mark_p bad(bad_mark)

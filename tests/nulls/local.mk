@@ -1,7 +1,9 @@
 # What this room adds to the build: see the head of Makefile.am.
 check_PROGRAMS += tests/nulls/test_nulls tests/nulls/test_callbacks
 tests_nulls_test_callbacks_SOURCES = tests/nulls/test_callbacks.c
-tests_nulls_test_nulls_SOURCES = tests/nulls/test_nulls.c tests/nulls/bad.h
+# It links libtenon-test.la, so the sources of libtenon-lm are compiled in.
+tests_nulls_test_nulls_SOURCES = tests/nulls/test_nulls.c tests/nulls/bad.h \
+	$(gguf_sources)
 EXTRA_DIST += tests/nulls/nulls.awk
 
 # Calls of all functions that the public headers declare, but for those of

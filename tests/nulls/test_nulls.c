@@ -23,6 +23,7 @@
 #include <math.h>
 
 #include "../tap.h"
+#include <tenon/gguf.h>
 #include <tenon/tenon.h>
 
 /* ---- plausible values --------------------------------------------------- */
@@ -41,6 +42,17 @@ static tn_text *text;
 static tn_hook *hook;
 static FILE *nowhere;
 static tn_safetensors *file;
+static tn_gguf *gguf;
+
+/* Opens the GGUF file of tests/lm. */
+static tn_gguf *open_gguf(void)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/tests/lm/data/tiny-llama-f32.gguf",
+             getenv("top_srcdir") ? getenv("top_srcdir") : ".");
+    return tn_gguf_open(path);
+}
+
 static tn_module_report *report;
 static tn_categories *categories;
 static char room[256];
@@ -285,6 +297,11 @@ static void release(void *context)
 #define PLAUSIBLE_tn_memory_stats_p &stats
 #define PLAUSIBLE_tn_hook_p hook
 #define PLAUSIBLE_tn_safetensors_p file
+#define PLAUSIBLE_tn_gguf_p gguf
+#define PLAUSIBLE_gguf_ints_key "llama.block_count"
+#define PLAUSIBLE_gguf_ints_count 1
+#define PLAUSIBLE_gguf_reals_key "llama.block_count"
+#define PLAUSIBLE_gguf_reals_count 1
 #define PLAUSIBLE_tn_module_report_p report
 #define PLAUSIBLE_tn_categories_p categories
 #define PLAUSIBLE_tn_gradcheck_fn check
@@ -366,6 +383,13 @@ static const struct meant {
      "module_report_count.report module_report_at.report "
      "module_report_text.report safetensors_path.file safetensors_count.file safetensors_name.file "
      "safetensors_has.file safetensors_has.name safetensors_metadata.file "
+     "gguf_path.file gguf_count.file gguf_name.file gguf_key_count.file "
+     "gguf_key.file gguf_kind_of.file gguf_kind_of.key "
+     "gguf_item_kind.file gguf_item_kind.key gguf_length.file "
+     "gguf_length.key gguf_has.file gguf_has.name gguf_type.file "
+     "gguf_type.name gguf_dtype.file gguf_dtype.name gguf_ndim.file "
+     "gguf_ndim.name gguf_shape.file gguf_shape.name gguf_data.file "
+     "gguf_data.name gguf_data_bytes.file gguf_data_bytes.name "
      "safetensors_metadata.key safetensors_dtype.file "
      "safetensors_dtype.name safetensors_ndim.file safetensors_ndim.name "
      "safetensors_shape.file safetensors_shape.name "
@@ -661,6 +685,7 @@ static bool make_values(void)
     int descriptor = mkstemp(path);
     tn_safetensors_save(path, texts, list, 1, NULL, 0);
     file = tn_safetensors_open(path);
+    gguf = open_gguf();
     close(descriptor);
     unlink(path);
     report = new_report();

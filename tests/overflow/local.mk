@@ -10,7 +10,7 @@ EXTRA_DIST += tests/overflow/README.md
 # those of libtenon-lm.
 check_PROGRAMS += tests/overflow/test_calls
 tests_overflow_test_calls_SOURCES = tests/overflow/test_calls.c \
-	tests/overflow/overflow.c tests/overflow/overflow.h
+	tests/overflow/overflow.c tests/overflow/overflow.h $(gguf_sources)
 EXTRA_DIST += tests/overflow/calls.awk
 CLEANFILES += tests/overflow/calls.inc
 tests/overflow/test_calls.$(OBJEXT): tests/overflow/calls.inc

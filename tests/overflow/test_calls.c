@@ -7,6 +7,8 @@
  * included automatically. For a type without a value here, the compiler reports
  * the missing macro. Lengths of arrays are small, because the library cannot
  * detect a wrong one. */
+#include <tenon/gguf.h>
+
 #include "overflow.h"
 
 #include <stdarg.h>
@@ -31,6 +33,7 @@ static tn_packed *packed;
 static tn_loader *loader;
 static tn_text *text;
 static tn_safetensors *file;
+static tn_gguf *gguf;
 static tn_categories *categories;
 static tn_module_call begun;
 static tn_value values[4];
@@ -127,6 +130,7 @@ static tn_tensor *results[64];
 #define PLAUSIBLE_tn_text_p text
 #define PLAUSIBLE_tn_progress_p NULL
 #define PLAUSIBLE_tn_safetensors_p file
+#define PLAUSIBLE_tn_gguf_p gguf
 #define PLAUSIBLE_tn_module_report_p NULL
 #define PLAUSIBLE_tn_categories_p categories
 #define PLAUSIBLE_tn_gradcheck_fn check
@@ -230,7 +234,8 @@ static uint64_t bits(draws *d)
 static const char meant[] =
     " average_at average_name op_at op_arg_at parameters_at parameters_name "
     "module_report_at module_child_at module_child_name module_parameter_at "
-    "safetensors_name safetensors_shape categories_name op_context_tensor op_context_saved status_name "
+    "safetensors_name safetensors_shape gguf_key gguf_name "
+    "categories_name op_context_tensor op_context_saved status_name "
     "dtype_name optim_state ";
 
 static bool is_meant(const char *name)

@@ -203,6 +203,7 @@ static row_parts row_in(void *scratch, int64_t k)
     return row;
 }
 
+#ifndef TN_CPU_SPARE
 /* ---- products ------------------------------------------------------------ */
 
 static inline int32_t dot_part(const int8_t *q, const int8_t *r, int count)
@@ -284,6 +285,7 @@ static int64_t scratch_of_row(const tn_cpu_blocks *format, int64_t m,
     (void)format, (void)m;
     return row_bytes_of(k);
 }
+#endif
 
 #if defined(__AVX512BW__)
 #include "quantised_vnni.inc"
@@ -291,9 +293,11 @@ static int64_t scratch_of_row(const tn_cpu_blocks *format, int64_t m,
 
 void TN_CPU_NAME(tn__cpu_quantised)(tn_cpu_routines *table)
 {
+#ifndef TN_CPU_SPARE
     static const tn_cpu_quantised_routines plain = {
         round_token, arranged_none, NULL, scratch_of_row, multiply_rows};
     table->quantised = &plain;
+#endif
 #if defined(__AVX512BW__)
     static const tn_cpu_quantised_routines vnni = {
         round_token, arranged_vnni, arrange_vnni, scratch_vnni, multiply_vnni};
