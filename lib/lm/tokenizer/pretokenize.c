@@ -201,7 +201,7 @@ static bool split_script(const tn__step *step, tn__work *work,
     for (size_t at = begin; at < piece->end;) {
         const size_t here = at;
         const int32_t c = tn__utf8_take(work->text.bytes, &at);
-        int script = tn__unicode_script_of(c);
+        int script = tn__unicode_script_of(c, TN__UNICODE_MARKS);
         if (c == 0x30fc || script == step->number[1] ||
             script == step->number[2])
             script = (int)step->number[0];

@@ -89,8 +89,12 @@ bool tn__unicode_script(const char *name, size_t bytes,
     return script >= 0;
 }
 
-int tn__unicode_script_of(int32_t c)
+int tn__unicode_script_of(int32_t c, int version)
 {
+    const uint32_t category = category_range[find_range(
+        category_range, COUNT(category_range), 11, c)];
+    if ((int)(category & 31) > version)
+        return tn__unicode_script_number("unknown");
     return (int)(script_range[find_range(script_range, COUNT(script_range), 8,
                                          c)] &
                  255);
