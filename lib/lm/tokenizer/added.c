@@ -107,9 +107,8 @@ static bool normalize_content(tn_tokenizer *t, tn__work *work, tn__added *a)
     a->normal_bytes = a->content_bytes;
     if (!a->normalized || !t->normalizer.first)
         return true;
-    work->text.count = 0;
-    work->pieces.count = 0;
-    if (!tn__buffer_add(work, &work->text, a->content, a->content_bytes,
+    if (!tn__work_begin(work) ||
+        !tn__buffer_add(work, &work->text, a->content, a->content_bytes,
                         (tn__origin){0, 0}) ||
         !tn__pieces_add(&work->pieces, 0, a->content_bytes, -1) ||
         !tn__steps_run(&t->normalizer, work))

@@ -37,6 +37,8 @@ static bool add_lossy(tn__work *work, tn__buffer *out,
                       const unsigned char *bytes, size_t count)
 {
     size_t done = 0;
+    if (!count) /* bytes may be NULL */
+        return true;
     for (size_t at = 0; at < count;) {
         const size_t begin = at;
         if (tn__utf8_read(bytes, count, &at) >= 0)
@@ -469,8 +471,8 @@ bool tn__decoder_parse(const tn__reader *reader, const tn__json_value *value,
 bool tn__decode(const tn_tokenizer *t, tn__work *work, const int32_t *ids,
                 size_t count, bool special)
 {
-    work->text.count = 0;
-    work->pieces.count = 0;
+    if (!tn__work_begin(work))
+        return false;
     for (size_t i = 0; i < count; i++) {
         const int32_t id = ids[i];
         if (id < 0 || id >= t->id_end)

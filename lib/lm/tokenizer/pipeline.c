@@ -23,6 +23,15 @@ void tn__work_free(tn__work *work)
     memset(work, 0, sizeof *work);
 }
 
+bool tn__work_begin(tn__work *work)
+{
+    work->text.count = work->spare_text.count = 0;
+    work->pieces.count = 0;
+    work->id_count = 0;
+    return tn__buffer_reserve(work, &work->text, 1) &&
+           tn__buffer_reserve(work, &work->spare_text, 1);
+}
+
 bool tn__buffer_reserve(tn__work *work, tn__buffer *buffer, size_t more)
 {
     const size_t need = buffer->count + more;

@@ -63,6 +63,9 @@ typedef struct tn__work {
 } tn__work;
 
 void tn__work_free(tn__work *work);
+/* Empties it for another text. Both buffers have memory then, so that a pointer
+ * into an empty one is valid. */
+bool tn__work_begin(tn__work *work);
 
 /* Makes room for `more` bytes. */
 bool tn__buffer_reserve(tn__work *work, tn__buffer *buffer, size_t more);

@@ -26,6 +26,9 @@ fail(parser *p, const char *format, ...)
         va_start(args, format);
         const int n = vsnprintf(p->error, p->error_room, format, args);
         va_end(args);
+        for (char *c = p->error; *c; c++) /* a name may hold anything */
+            if ((unsigned char)*c < ' ' || *c == 0x7f)
+                *c = '?';
         if (n >= 0 && (size_t)n < p->error_room)
             snprintf(p->error + n, p->error_room - (size_t)n, " at byte %zu",
                      p->at);

@@ -290,7 +290,6 @@ static bool take_text(tn__work *work, const char *text, size_t bytes)
 {
     const unsigned char *from = (const unsigned char *)text;
     tn__buffer *out = &work->text;
-    out->count = 0;
     if (!tn__buffer_reserve(work, out, bytes))
         return false;
     for (size_t at = 0; at < bytes;) {
@@ -321,9 +320,7 @@ bool tn__encode(const tn_tokenizer *t, tn__work *work, const char *text,
                 size_t bytes, bool parse_special)
 {
     work->offsets |= t->needs_origin;
-    work->id_count = 0;
-    work->pieces.count = 0;
-    if (!take_text(work, text, bytes))
+    if (!tn__work_begin(work) || !take_text(work, text, bytes))
         return false;
     if (work->text.count &&
         !tn__pieces_add(&work->pieces, 0, work->text.count, -1))
