@@ -7,6 +7,9 @@
  *                      runs PROGRAM and writes a timeline (trace.json)
  *   tenon trace --summary FILE [--by op|module|shapes]
  *                      prints the time spent in each operator
+ *   tenon tokenize TOKENIZER [TEXT | -f FILE]
+ *                      prints the tokens of a text, or with --decode the text
+ *                      of ids
  *   tenon help [COMMAND], tenon --help, tenon -h
  *   tenon --version
  *
@@ -19,6 +22,7 @@
 #include <tenon/device.h>
 #include <tenon/plugin.h>
 
+#include "tenon_tokenize.h"
 #include "tenon_trace.h"
 
 /* The commands. The table serves the usage, `tenon help COMMAND`, and the
@@ -46,6 +50,19 @@ static const struct {
      "  --summary FILE  print the time spent in each operator\n"
      "  --by COLUMN     group by op (the default), module, or shapes: the\n"
      "                  operator with the shapes of its inputs\n"},
+    {"tokenize",
+     "tenon tokenize TOKENIZER [TEXT | -f FILE] [--ids] [--no-special]\n"
+     "tenon tokenize TOKENIZER --decode [IDS | -f FILE]\n",
+     "Prints the tokens of a text: id, first byte and the byte after the last,\n"
+     "token. TOKENIZER is a folder with tokenizer.json, a tokenizer.json, a GGUF\n"
+     "file or a tiktoken file. Without TEXT the standard input is read.\n"
+     "\n"
+     "  -f FILE            read the text from FILE\n"
+     "  --ids              print ids alone, in one line\n"
+     "  --no-special       do not add special tokens such as <s>\n"
+     "  --decode           print the text of ids, separated by blanks\n"
+     "  --pattern PATTERN  for a tiktoken file: the regular expression that\n"
+     "                     splits a text, or the name of a known one\n"},
     {"help", "tenon help [COMMAND]\n",
      "Describes COMMAND, or lists the commands.\n"},
 };
@@ -231,6 +248,8 @@ int main(int count, char **argument)
         return unknown(command);
     if (strcmp(command, "trace") == 0)
         status = tenon_trace(count - 2, argument + 2);
+    if (strcmp(command, "tokenize") == 0)
+        status = tenon_tokenize(count - 2, argument + 2);
     if (status == 2 && known >= 0)
         print_forms(stderr, known, true);
     else if (status == 2)

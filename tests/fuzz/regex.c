@@ -35,7 +35,7 @@ static uint64_t match_all(const tn__regex *regex, tn__regex_run *run,
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char error[160];
-    tn__arena arena = {NULL};
+    tn__own arena = {NULL};
     const uint8_t *zero = size ? memchr(data, 0, size) : NULL;
     const size_t bytes = zero ? (size_t)(zero - data) : size;
     char *pattern = fuzz_text(data, bytes);
@@ -63,7 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         }
         free(text);
     }
-    tn__arena_free(&arena);
+    tn__own_free(&arena);
     free(pattern);
     tn_error_clear();
     return 0;

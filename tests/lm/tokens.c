@@ -131,7 +131,7 @@ static bool same_offsets(tn_encoding *e, const tn__json_value *text,
     int64_t i = 0;
     TN__JSON_EACH(v, want)
     {
-        const int64_t *got = tn_encoding_offsets(e)[i++];
+        const int64_t *got = tn_encoding_offsets(e) + 2 * i++;
         int64_t character[2] = {0, 0};
         for (int k = 0; k < 2; k++)
             for (int64_t at = 0; at < got[k]; at++)

@@ -1,7 +1,7 @@
 /* charsmap.c: the normalizer Precompiled, SentencePiece's rules of
  * normalization: a double-array trie (darts-clone) from characters to a place
  * among normalized texts, which end with NULs. */
-#include "pipeline.h"
+#include <lm/tokenizer/pipeline.h>
 
 #include <string.h>
 
@@ -53,16 +53,16 @@ const tn__charsmap *tn__charsmap_from_bytes(const tn__reader *reader,
         tn__refuse(reader, TN_ERR_FORMAT, "the precompiled map is truncated");
         return NULL;
     }
-    tn__charsmap *map = tn__arena_take(reader->arena, sizeof *map);
+    tn__charsmap *map = tn__own_take(reader->arena, sizeof *map);
     if (!map)
         return NULL;
     map->unit_count = trie_bytes / 4;
-    map->unit = tn__arena_array(reader->arena, map->unit_count, 4);
+    map->unit = tn__own_array(reader->arena, map->unit_count, 4);
     if (!map->unit)
         return NULL;
     memcpy(map->unit, (const char *)data + 4, trie_bytes);
     map->normal_bytes = bytes - 4 - trie_bytes;
-    map->normal = tn__arena_text(reader->arena,
+    map->normal = tn__own_text(reader->arena,
                                  (const char *)data + 4 + trie_bytes,
                                  map->normal_bytes);
     return map->normal ? map : NULL;
@@ -72,7 +72,7 @@ const tn__charsmap *tn__charsmap_new(const tn__reader *reader,
                                      const char *base64, size_t bytes)
 {
     unsigned char *data =
-        tn__arena_take(reader->arena, bytes / 4 * 3 + 4);
+        tn__own_take(reader->arena, bytes / 4 * 3 + 4);
     const int64_t n = data ? tn__base64(base64, bytes, data) : 0;
     if (n < 0)
         tn__refuse(reader, TN_ERR_FORMAT,

@@ -1,6 +1,6 @@
 /* decode.c: ids become a text. Each decoder changes a list of the tokens'
  * texts: the pieces of the buffer. */
-#include "pipeline.h"
+#include <lm/tokenizer/pipeline.h>
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* model.c: the models, and the cache of words. */
-#include "pipeline.h"
+#include <lm/tokenizer/pipeline.h>
 
 #include <math.h>
 #include <stdatomic.h>
@@ -321,7 +321,7 @@ bool tn__model_run(const tn__model *model, tn__work *work,
     return run_word(model, work, begin, piece->end);
 }
 
-static bool find_before_space(tn__model *model, tn__arena *arena)
+static bool find_before_space(tn__model *model, tn__own *arena)
 {
     tn__ranges ranges = {0};
     for (int32_t id = 0; id < model->vocab.id_end; id++) {
@@ -348,7 +348,7 @@ static bool find_before_space(tn__model *model, tn__arena *arena)
     return set != NULL;
 }
 
-bool tn__model_index(tn__model *model, tn__arena *arena)
+bool tn__model_index(tn__model *model, tn__own *arena)
 {
     for (int c = 0; c < 128; c++) {
         const char one = (char)c;

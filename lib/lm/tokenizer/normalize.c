@@ -1,5 +1,5 @@
 /* normalize.c: the normalizers of tokenizer.json. */
-#include "pipeline.h"
+#include <lm/tokenizer/pipeline.h>
 
 #include <stdlib.h>
 #include <string.h>

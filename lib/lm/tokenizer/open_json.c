@@ -1,6 +1,6 @@
 /* open_json.c: reads tokenizer.json. The vocabulary borrows its texts from the
  * file's memory, which lives as long as the tokenizer. */
-#include "pipeline.h"
+#include <lm/tokenizer/pipeline.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +53,7 @@ static bool read_scores(tn_tokenizer *t, const tn__reader *reader,
         return refuse_key(reader, "model.vocab",
                           "is not a list of tokens and scores");
     t->model.score =
-        tn__arena_array(&t->arena, vocab->count + 1, sizeof(double));
+        tn__own_array(&t->arena, vocab->count + 1, sizeof(double));
     if (!t->model.score ||
         !tn__vocab_init(&t->model.vocab, &t->arena, (int32_t)vocab->count))
         return false;
@@ -352,7 +352,7 @@ static bool read_added(tn_tokenizer *t, tn__reader *reader,
     const tn__json_value *list = tn__json_get(root, "added_tokens");
     reader->key = "added_tokens";
     if (list && list->kind == TN__JSON_LIST) {
-        t->added = tn__arena_array(&t->arena, list->count + 1,
+        t->added = tn__own_array(&t->arena, list->count + 1,
                                    sizeof *t->added);
         if (!t->added)
             return false;
@@ -391,7 +391,7 @@ bool tn__template_add(tn_tokenizer *t, tn__template *to, int32_t id,
                       int64_t type)
 {
     tn__template_item *item =
-        tn__arena_array(&t->arena, to->count + 1, sizeof *item);
+        tn__own_array(&t->arena, to->count + 1, sizeof *item);
     if (!item)
         return false;
     if (to->count)

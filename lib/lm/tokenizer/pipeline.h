@@ -8,8 +8,8 @@
 #ifndef TN_LIB_LM_TOKENIZER_PIPELINE_H
 #define TN_LIB_LM_TOKENIZER_PIPELINE_H
 
-#include "regex.h"
-#include "vocab.h"
+#include <lm/tokenizer/regex.h>
+#include <lm/tokenizer/vocab.h>
 
 #include <json/json.h>
 #include <tenon/tokenizer.h>
@@ -127,7 +127,7 @@ typedef struct tn__steps {
 
 /* What readers share: the file's name for messages, and memory. */
 typedef struct tn__reader {
-    tn__arena *arena;
+    tn__own *arena;
     const char *path;  /* of the file, for messages */
     const char *key;   /* where in the file: "normalizer" */
 } tn__reader;
@@ -148,7 +148,7 @@ bool tn__steps_parse(const tn__reader *reader, const tn__json_value *value,
                      const tn__step_kind *kind, size_t kind_count,
                      const char *member, tn__steps *steps);
 /* Appends a step to the list. Returns NULL if memory ran out. */
-tn__step *tn__steps_add(tn__arena *arena, tn__steps *steps);
+tn__step *tn__steps_add(tn__own *arena, tn__steps *steps);
 bool tn__steps_run(const tn__steps *steps, tn__work *work);
 
 bool tn__normalizer_parse(const tn__reader *reader,
@@ -268,9 +268,9 @@ bool tn__unigram_run(const tn__model *model, tn__work *work, size_t begin,
                      size_t end);
 
 /* Prepares look-ups once vocab is complete. */
-bool tn__model_index(tn__model *model, tn__arena *arena);
+bool tn__model_index(tn__model *model, tn__own *arena);
 /* Makes room for `count` merges. */
-bool tn__merges_init(tn__model *model, tn__arena *arena, size_t count);
+bool tn__merges_init(tn__model *model, tn__own *arena, size_t count);
 /* Announces a merge, so that its memory is read ahead. */
 void tn__merges_prefetch(const tn__model *model, int32_t left, int32_t right);
 void tn__merges_add(tn__model *model, int32_t left, int32_t right,
@@ -315,7 +315,7 @@ enum { TN__BOS, TN__EOS, TN__PAD, TN__UNK, TN__SEP, TN__CLS, TN__MASK,
 
 struct tn_tokenizer {
     tn_object object;
-    tn__arena arena;
+    tn__own arena;
     void *file; /* the file's text, in which tokens lie */
     const char *path;
     tn__steps normalizer, pretokenizer, decoder;

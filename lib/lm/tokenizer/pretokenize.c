@@ -1,5 +1,5 @@
 /* pretokenize.c: the pre-tokenizers of tokenizer.json. */
-#include "pipeline.h"
+#include <lm/tokenizer/pipeline.h>
 
 #include <stdlib.h>
 #include <string.h>

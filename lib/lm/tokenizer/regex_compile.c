@@ -1,5 +1,5 @@
 /* regex_compile.c: makes instructions of a pattern's tree. */
-#include "regex_parse.h"
+#include <lm/tokenizer/regex_parse.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ typedef struct set_entry {
 } set_entry;
 
 typedef struct compiler {
-    tn__arena *arena;
+    tn__own *arena;
     tn__regex *regex;
     size_t room;
     set_entry *sets;
@@ -40,7 +40,7 @@ static uint32_t emit(compiler *c, tn__regex_op op)
     }
     if (r->count == c->room) {
         const size_t room = c->room * 2 + 64;
-        tn__regex_code *code = tn__arena_array(c->arena, room, sizeof *code);
+        tn__regex_code *code = tn__own_array(c->arena, room, sizeof *code);
         if (!code)
             return UINT32_MAX;
         if (r->count)
@@ -59,7 +59,7 @@ static const tn__set *find_set(compiler *c, const tn__regex_node *node)
         if (s->count == node->range_count &&
             memcmp(s->range, node->range, s->count * sizeof *s->range) == 0)
             return s->set;
-    set_entry *entry = tn__arena_take(c->arena, sizeof *entry);
+    set_entry *entry = tn__own_take(c->arena, sizeof *entry);
     tn__ranges ranges = {0};
     for (size_t i = 0; i < node->range_count; i++)
         tn__ranges_add(&ranges, node->range[i].first, node->range[i].last);
@@ -258,13 +258,13 @@ static bool compile_behind(compiler *c, const tn__regex_node *node)
                 return false;
         return true;
     }
-    tn__regex_node *all = tn__arena_take(c->arena, sizeof *all);
+    tn__regex_node *all = tn__own_take(c->arena, sizeof *all);
     if (!all)
         return false;
     all->kind = TN__NODE_ALT;
     for (const tn__regex_node *n = body->child; n; n = n->next) {
-        tn__regex_node *look = tn__arena_take(c->arena, sizeof *look);
-        tn__regex_node *copy = tn__arena_take(c->arena, sizeof *copy);
+        tn__regex_node *look = tn__own_take(c->arena, sizeof *look);
+        tn__regex_node *copy = tn__own_take(c->arena, sizeof *copy);
         if (!look || !copy)
             return false;
         *copy = *n;
@@ -400,13 +400,13 @@ static void find_first(tn__regex *r)
     free(todo);
 }
 
-const tn__regex *tn__regex_new(tn__arena *arena, const char *pattern,
+const tn__regex *tn__regex_new(tn__own *arena, const char *pattern,
                                size_t bytes, char *error, size_t error_room)
 {
     const tn__regex_node *root =
         tn__regex_parse(arena, pattern, bytes, error, error_room);
     compiler c = {.arena = arena,
-                  .regex = tn__arena_take(arena, sizeof *c.regex),
+                  .regex = tn__own_take(arena, sizeof *c.regex),
                   .error = error,
                   .error_room = error_room};
     if (!root || !c.regex || !compile(&c, root) ||

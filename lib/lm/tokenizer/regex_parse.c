@@ -1,5 +1,5 @@
 /* regex_parse.c: reads a pattern into a tree. */
-#include "regex_parse.h"
+#include <lm/tokenizer/regex_parse.h>
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 enum { MOST_DEPTH = 100, MOST_REPEAT = 1000 };
 
 typedef struct parser {
-    tn__arena *arena;
+    tn__own *arena;
     const unsigned char *text;
     size_t bytes, at;
     char *error;
@@ -38,7 +38,7 @@ fail(parser *p, const char *format, ...)
 
 static tn__regex_node *node_new(parser *p, tn__regex_kind kind)
 {
-    tn__regex_node *node = tn__arena_take(p->arena, sizeof *node);
+    tn__regex_node *node = tn__own_take(p->arena, sizeof *node);
     if (node)
         node->kind = kind;
     return node;
@@ -59,7 +59,7 @@ static tn__regex_node *node_set(parser *p, tn__ranges *ranges)
     tn__regex_node *node = NULL;
     tn__ranges_sort(ranges);
     if (!ranges->failed && (node = node_new(p, TN__NODE_SET))) {
-        tn__range *copy = tn__arena_array(p->arena, ranges->count + 1,
+        tn__range *copy = tn__own_array(p->arena, ranges->count + 1,
                                           sizeof *copy);
         if (!copy) {
             node = NULL;
@@ -620,7 +620,7 @@ static tn__regex_node *parse_alternatives(parser *p)
     return all;
 }
 
-tn__regex_node *tn__regex_parse(tn__arena *arena, const char *pattern,
+tn__regex_node *tn__regex_parse(tn__own *arena, const char *pattern,
                                 size_t bytes, char *error, size_t error_room)
 {
     parser p = {.arena = arena,

@@ -1,5 +1,5 @@
 /* set.c: builds sets of characters from sorted ranges. */
-#include "set.h"
+#include <lm/tokenizer/set.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -167,12 +167,12 @@ void tn__ranges_free(tn__ranges *to)
     *to = (tn__ranges){0};
 }
 
-const tn__set *tn__set_new(tn__arena *arena, tn__ranges *from)
+const tn__set *tn__set_new(tn__own *arena, tn__ranges *from)
 {
     tn__ranges_sort(from);
     if (from->failed)
         return NULL;
-    tn__set *set = tn__arena_take(arena, sizeof *set);
+    tn__set *set = tn__own_take(arena, sizeof *set);
     if (!set)
         return NULL;
     size_t i = 0;
@@ -193,7 +193,7 @@ const tn__set *tn__set_new(tn__arena *arena, tn__ranges *from)
     }
     set->high_count = from->count - i;
     tn__range *high =
-        tn__arena_array(arena, set->high_count + 1, sizeof *high);
+        tn__own_array(arena, set->high_count + 1, sizeof *high);
     if (!high)
         return NULL;
     if (set->high_count)
@@ -202,7 +202,7 @@ const tn__set *tn__set_new(tn__arena *arena, tn__ranges *from)
     return set;
 }
 
-const tn__set *tn__set_of_categories(tn__arena *arena, uint32_t mask,
+const tn__set *tn__set_of_categories(tn__own *arena, uint32_t mask,
                                      int version)
 {
     tn__ranges ranges = {0};

@@ -6,8 +6,8 @@
 #ifndef TN_LIB_LM_TOKENIZER_SET_H
 #define TN_LIB_LM_TOKENIZER_SET_H
 
-#include "memory.h"
-#include "unicode.h"
+#include <lm/tokenizer/memory.h>
+#include <lm/tokenizer/unicode.h>
 
 typedef struct tn__range {
     int32_t first, last;
@@ -44,9 +44,9 @@ typedef struct tn__set {
 } tn__set;
 
 /* Makes a set of the ranges. Returns NULL if memory ran out. */
-const tn__set *tn__set_new(tn__arena *arena, tn__ranges *from);
+const tn__set *tn__set_new(tn__own *arena, tn__ranges *from);
 /* A set of the categories in mask, or of white space. */
-const tn__set *tn__set_of_categories(tn__arena *arena, uint32_t mask,
+const tn__set *tn__set_of_categories(tn__own *arena, uint32_t mask,
                                      int version);
 
 bool tn__set_has_high(const tn__set *set, int32_t c);

@@ -1,6 +1,6 @@
 /* unicode.c: looks up properties in sorted tables of ranges. Frequent questions
  * are answered by sets (set.h), which are made from these tables once. */
-#include "unicode.h"
+#include <lm/tokenizer/unicode.h>
 
 #include <string.h>
 
@@ -12,7 +12,7 @@ typedef struct decomposition {
     uint8_t age;
 } decomposition;
 
-#include "unicode_data.h"
+#include <lm/tokenizer/unicode_data.h>
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
