@@ -110,16 +110,21 @@ static const char *find_normal(const tn__charsmap *map,
 static bool add_normal(tn__work *work, const char *normal, size_t begin,
                        size_t end, tn__buffer *out)
 {
+    /* as in the original, characters correspond one by one; those that are more
+     * belong to the last one */
     tn__origin origin = {0, 0};
-    if (work->offsets)
-        origin = (tn__origin){work->text.origin[begin].from,
-                              work->text.origin[end - 1].to};
+    size_t source = begin;
     /* a hostile map may hold anything; texts stay UTF-8 */
     const size_t bytes = strlen(normal);
     const unsigned char *text = (const unsigned char *)normal;
     for (size_t at = 0; at < bytes;) {
         unsigned char c[4];
         const int32_t code = tn__utf8_read(text, bytes, &at);
+        if (source < end) {
+            if (work->offsets)
+                origin = work->text.origin[source];
+            source += tn__utf8_length(work->text.bytes[source]);
+        }
         if (!tn__buffer_add(work, out, c,
                             tn__utf8_write(c, code < 0 ? 0xfffd : code),
                             origin))
