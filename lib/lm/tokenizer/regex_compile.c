@@ -338,8 +338,8 @@ static void first_add(tn__regex *r, int32_t c)
 
 static void first_add_set(tn__regex *r, const tn__set *set)
 {
-    r->first[0] |= set->low[0];
-    r->first[1] |= set->low[1];
+    r->first[0] |= set->bits[set->page[0]][0];
+    r->first[1] |= set->bits[set->page[0]][1];
     r->first[3] = ~(uint64_t)0; /* any character beyond ASCII */
 }
 
