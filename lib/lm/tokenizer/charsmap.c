@@ -42,7 +42,7 @@ int64_t tn__base64(const char *text, size_t bytes, unsigned char *out)
     return n;
 }
 
-const tn__charsmap *tn__charsmap_from_bytes(const tn__reader *reader,
+static const tn__charsmap *charsmap_from_bytes(const tn__reader *reader,
                                             const void *data, size_t bytes)
 {
     uint32_t trie_bytes = 0;
@@ -77,7 +77,7 @@ const tn__charsmap *tn__charsmap_new(const tn__reader *reader,
     if (n < 0)
         tn__refuse(reader, TN_ERR_FORMAT,
                    "\"precompiled_charsmap\" is not base64");
-    return data && n >= 0 ? tn__charsmap_from_bytes(reader, data, (size_t)n)
+    return data && n >= 0 ? charsmap_from_bytes(reader, data, (size_t)n)
                           : NULL;
 }
 

@@ -299,7 +299,7 @@ static bool wordpiece_piece(const tn__step *step, tn__work *work, size_t i,
 }
 
 /* text: the prefix of tokens inside words; flag[0]: cleanup */
-bool tn__step_decode_wordpiece(const tn__step *step, tn__work *work)
+static bool run_wordpiece(const tn__step *step, tn__work *work)
 {
     return rewrite(step, work, wordpiece_piece) &&
            (!step->flag[0] || clean_up(work));
@@ -400,7 +400,7 @@ static bool parse_metaspace(const tn__reader *reader,
 static bool parse_wordpiece(const tn__reader *reader,
                             const tn__json_value *value, tn__step *step)
 {
-    step->run = tn__step_decode_wordpiece;
+    step->run = run_wordpiece;
     return tn__member_text(reader, value, "prefix", "##", &step->text,
                            &step->text_bytes) &&
            tn__member_bool(reader, value, "cleanup", true, &step->flag[0]);

@@ -236,7 +236,7 @@ static int32_t char_of_byte(int byte)
                          : 0x143;
 }
 
-size_t tn__byte_char(unsigned char byte, unsigned char out[2])
+static size_t byte_char(unsigned char byte, unsigned char out[2])
 {
     return tn__utf8_write(out, char_of_byte(byte));
 }
@@ -266,7 +266,7 @@ static bool rewrite_bytes(const tn__step *step, tn__work *work,
         if (text[at] >= '!' && text[at] <= '~')
             *to = text[at];
         else
-            n = tn__byte_char(text[at], to);
+            n = byte_char(text[at], to);
         to += n;
         if (origin)
             while (n--)

@@ -316,7 +316,7 @@ static bool take_text(tn__work *work, const char *text, size_t bytes)
     return true;
 }
 
-bool tn__encode(const tn_tokenizer *t, tn__work *work, const char *text,
+static bool encode(const tn_tokenizer *t, tn__work *work, const char *text,
                 size_t bytes, bool parse_special)
 {
     work->offsets |= t->needs_origin;
@@ -500,8 +500,8 @@ tn_tokenizer_encode_with(tn_tokenizer *tokenizer, const char *text,
     tn_scope *scope = tn_scope_open();
     tn_encoding *e = NULL;
     if (scope &&
-        tn__encode(tokenizer, &work[0], text, bytes, o.parse_special) &&
-        (!o.pair || tn__encode(tokenizer, &work[1], o.pair, strlen(o.pair),
+        encode(tokenizer, &work[0], text, bytes, o.parse_special) &&
+        (!o.pair || encode(tokenizer, &work[1], o.pair, strlen(o.pair),
                                o.parse_special)))
         e = encoding_new(tokenizer, work, o.pair != NULL, o.special,
                          o.max_count);
