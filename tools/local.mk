@@ -2,6 +2,7 @@
 bin_PROGRAMS += tools/tenon
 tools_tenon_SOURCES = tools/tenon.c tools/tenon_trace.c tools/tenon_trace.h \
 	tools/tenon_lm.c tools/tenon_lm.h \
+	tools/tenon_tokenize.c tools/tenon_tokenize.h \
 	lib/base/plain.c lib/base/plain.h \
 	lib/json/json.h lib/json/json_read.c
 tools_tenon_CFLAGS = $(AM_CFLAGS) # objects of its own

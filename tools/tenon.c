@@ -13,6 +13,9 @@
  *                      continues token ids
  *   tenon embed [--pooling NAME] FOLDER IDS...
  *                      prints the embedding of each list of token ids
+ *   tenon tokenize TOKENIZER [TEXT | -f FILE]
+ *                      prints the tokens of a text, or with --decode the text
+ *                      of ids
  *   tenon help [COMMAND], tenon --help, tenon -h
  *   tenon --version
  *
@@ -26,6 +29,7 @@
 #include <tenon/plugin.h>
 
 #include "tenon_lm.h"
+#include "tenon_tokenize.h"
 #include "tenon_trace.h"
 
 /* The commands. The table serves the usage, `tenon help COMMAND`, and the
@@ -64,6 +68,19 @@ static const struct {
     {"embed", "tenon embed [--pooling mean|cls|max|last] FOLDER IDS...\n",
      "Prints the embedding of each list of token ids, one in a line. Without\n"
      "--pooling it is what FOLDER says.\n"},
+    {"tokenize",
+     "tenon tokenize TOKENIZER [TEXT | -f FILE] [--ids] [--no-special]\n"
+     "tenon tokenize TOKENIZER --decode [IDS | -f FILE]\n",
+     "Prints the tokens of a text: id, first byte and the byte after the last,\n"
+     "token. TOKENIZER is a folder with tokenizer.json, a tokenizer.json, a GGUF\n"
+     "file or a tiktoken file. Without TEXT the standard input is read.\n"
+     "\n"
+     "  -f FILE            read the text from FILE\n"
+     "  --ids              print ids alone, in one line\n"
+     "  --no-special       do not add special tokens such as <s>\n"
+     "  --decode           print the text of ids, separated by blanks\n"
+     "  --pattern PATTERN  for a tiktoken file: the regular expression that\n"
+     "                     splits a text, or the name of a known one\n"},
     {"help", "tenon help [COMMAND]\n",
      "Describes COMMAND, or lists the commands.\n"},
 };
@@ -255,6 +272,8 @@ int main(int count, char **argument)
         status = tenon_generate(count - 2, argument + 2);
     if (strcmp(command, "embed") == 0)
         status = tenon_embed(count - 2, argument + 2);
+    if (strcmp(command, "tokenize") == 0)
+        status = tenon_tokenize(count - 2, argument + 2);
     if (status == 2 && known >= 0)
         print_forms(stderr, known, true);
     else if (status == 2)

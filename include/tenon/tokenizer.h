@@ -93,17 +93,17 @@ TN_API tn_encoding *
 tn_tokenizer_encode_with(tn_tokenizer *tokenizer, const char *text,
                          const tn_tokenizer_encode_options *options);
 
-/* These lend arrays of tn_encoding_count elements, which are valid while the
- * encoding lives. They return NULL, or 0, for NULL. Cannot fail.
+/* These lend arrays of tn_encoding_count elements (offsets: twice as many),
+ * which are valid while the encoding lives. They return NULL, or 0, for NULL. Cannot fail.
  *   ids      token ids
- *   offsets  first byte of the text and the byte after the last one that the
- *            token stands for; 0, 0 for special tokens that the template added.
+ *   offsets  first byte of the text and the byte after the last one that token
+ *            i stands for, at 2 i and 2 i + 1; 0, 0 for special tokens that the template added.
  *            For the tokens of a pair's second text they count in that text.
  *   types    0, or 1 for the second text, as the template says
  *   special  1 for tokens that the template added */
 TN_API int64_t tn_encoding_count(const tn_encoding *encoding);
 TN_API const int32_t *tn_encoding_ids(const tn_encoding *encoding);
-TN_API const int64_t (*tn_encoding_offsets(const tn_encoding *encoding))[2];
+TN_API const int64_t *tn_encoding_offsets(const tn_encoding *encoding);
 TN_API const int32_t *tn_encoding_types(const tn_encoding *encoding);
 TN_API const uint8_t *tn_encoding_special(const tn_encoding *encoding);
 
@@ -210,6 +210,7 @@ tn_tokenizer_chat_template(const tn_tokenizer *tokenizer);
 #define tn_tokenizer_decode(...) TN_CALL_3(tn_tokenizer_decode, __VA_ARGS__, )
 #define tn_detokenizer_new(...) TN_CALL_1(tn_detokenizer_new, __VA_ARGS__, )
 #else
+} /* extern "C" */
 TN_OVERLOAD_1(tn_tokenizer *, tn_tokenizer_open, const char *)
 TN_OVERLOAD_2(tn_encoding *, tn_tokenizer_encode, tn_tokenizer *, const char *)
 TN_OVERLOAD_3(tn_tensor *, tn_tokenizer_batch, tn_tokenizer *,
@@ -217,6 +218,7 @@ TN_OVERLOAD_3(tn_tensor *, tn_tokenizer_batch, tn_tokenizer *,
 TN_OVERLOAD_3(const char *, tn_tokenizer_decode, tn_tokenizer *,
               const int32_t *, int64_t)
 TN_OVERLOAD_1(tn_detokenizer *, tn_detokenizer_new, tn_tokenizer *)
+extern "C" {
 #endif
 
 #ifdef __cplusplus

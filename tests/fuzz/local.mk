@@ -13,10 +13,12 @@ check_PROGRAMS += \
 	tests/fuzz/test_manifest \
 	tests/fuzz/test_mathfile \
 	tests/fuzz/test_objects \
+	tests/fuzz/test_regex \
 	tests/fuzz/test_safetensors \
 	tests/fuzz/test_signature \
 	tests/fuzz/test_spec \
 	tests/fuzz/test_text \
+	tests/fuzz/test_tokenizer \
 	tests/fuzz/test_trace
 tests_fuzz_test_calls_SOURCES = tests/fuzz/calls.c $(fuzz_driver)
 tests_fuzz_test_checkpoint_SOURCES = tests/fuzz/checkpoint.c $(fuzz_driver)
@@ -31,10 +33,18 @@ tests_fuzz_test_kernel_SOURCES = tests/fuzz/kernel.c $(fuzz_driver)
 tests_fuzz_test_manifest_SOURCES = tests/fuzz/manifest.c $(fuzz_driver)
 tests_fuzz_test_mathfile_SOURCES = tests/fuzz/mathfile.c $(fuzz_driver)
 tests_fuzz_test_objects_SOURCES = tests/fuzz/objects.c $(fuzz_driver)
+tests_fuzz_test_regex_SOURCES = tests/fuzz/regex.c $(fuzz_driver) \
+	lib/lm/tokenizer/memory.c lib/lm/tokenizer/set.c \
+	lib/lm/tokenizer/unicode.c lib/lm/tokenizer/regex_compile.c \
+	lib/lm/tokenizer/regex_match.c lib/lm/tokenizer/regex_parse.c \
+	lib/lm/tokenizer/regex_property.c
+tests_fuzz_test_regex_CFLAGS = $(AM_CFLAGS) # objects of its own
 tests_fuzz_test_safetensors_SOURCES = tests/fuzz/safetensors.c $(fuzz_driver)
 tests_fuzz_test_signature_SOURCES = tests/fuzz/signature.c $(fuzz_driver)
 tests_fuzz_test_spec_SOURCES = tests/fuzz/spec.c $(fuzz_driver)
 tests_fuzz_test_text_SOURCES = tests/fuzz/text.c $(fuzz_driver)
+tests_fuzz_test_tokenizer_SOURCES = tests/fuzz/tokenizer.c $(fuzz_driver)
+tests_fuzz_test_tokenizer_LDADD = libtenon-lm.la libtenon.la
 tests_fuzz_test_trace_SOURCES = tests/fuzz/trace.c tools/tenon_trace.c \
 	tools/tenon_trace.h $(fuzz_driver)
 EXTRA_DIST += tests/fuzz/README.md tests/fuzz/corpus

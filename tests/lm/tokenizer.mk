@@ -1,6 +1,10 @@
 # What the tests of lib/lm/tokenizer add to the build: see the head of Makefile.am.
-check_PROGRAMS += tests/lm/tokens
+check_PROGRAMS += tests/lm/tokens tests/lm/test_tokenizer
 tests_lm_tokens_SOURCES = tests/lm/tokens.c lib/json/json_read.c \
 	lib/base/plain.c
 tests_lm_tokens_CFLAGS = $(AM_CFLAGS) # objects of its own
 tests_lm_tokens_LDADD = libtenon-lm.la libtenon.la $(TN_LIBS)
+tests_lm_test_tokenizer_SOURCES = tests/lm/test_tokenizer.c
+tests_lm_test_tokenizer_LDADD = libtenon-lm.la libtenon.la -lpthread
+EXTRA_DIST += tests/lm/data/make_tokens.py tests/lm/data/tok \
+	tests/lm/data/vocab

@@ -138,11 +138,11 @@ err 'no-such-program' "which the error names"
 for ask in help --help -h; do
     tenon cpu $ask
     is_str "$status" 0 "tenon $ask succeeds"
-    is_str "$(grep -cE '^(usage:|      ) tenon' "$scratch/out")" 6 \
+    is_str "$(grep -cE '^(usage:|      ) tenon' "$scratch/out")" 8 \
         "it prints a line for each form of a command"
     is_empty "$(cat "$scratch/err")" "and nothing on stderr"
 done
-for command in devices info trace help; do
+for command in devices info trace tokenize help; do
     tenon cpu help $command
     is_str "$status" 0 "tenon help $command succeeds"
     out "^usage: tenon $command" "it prints the command's usage"
@@ -175,6 +175,22 @@ done
 wrong "help of an unknown command" help traces
 err "no command 'traces'; the nearest is 'trace'$" "which is named"
 wrong "a very long command" "$(printf '%0999d' 0)"
+# ---- tokenize
+file=$top_srcdir/tests/lm/data/tok/trained-bpe-llama3.json
+tenon cpu tokenize "$file" "Hello world"
+is_str "$status" 0 "tokenize prints tokens"
+out '^ +41 +0-1 +"H"$' "with id, bytes and text"
+tenon cpu tokenize "$file" --ids "Hello world"
+ids=$(cat "$scratch/out")
+tenon cpu tokenize "$file" --decode "$ids"
+is_str "$(cat "$scratch/out")" "Hello world" "and the text of ids"
+tenon cpu tokenize "$file" --decode "1 99999"
+is_str "$status" 1 "an id beyond the vocabulary is an error"
+err '99999' "which names it"
+tenon cpu tokenize /no/such/file x
+is_str "$status" 1 "a missing tokenizer is an error"
+err '/no/such/file' "which names the file"
+
 wrong "no command"
 wrong "an unknown option" --colour
 wrong "too many arguments" info cpu

@@ -1,6 +1,6 @@
 /* added.c: added tokens, which are found in a text before anything else is done
  * with it. Of tokens that begin at the same place the longest counts. */
-#include "pipeline.h"
+#include <lm/tokenizer/pipeline.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -107,14 +107,13 @@ static bool normalize_content(tn_tokenizer *t, tn__work *work, tn__added *a)
     a->normal_bytes = a->content_bytes;
     if (!a->normalized || !t->normalizer.first)
         return true;
-    work->text.count = 0;
-    work->pieces.count = 0;
-    if (!tn__buffer_add(work, &work->text, a->content, a->content_bytes,
+    if (!tn__work_begin(work) ||
+        !tn__buffer_add(work, &work->text, a->content, a->content_bytes,
                         (tn__origin){0, 0}) ||
         !tn__pieces_add(&work->pieces, 0, a->content_bytes, -1) ||
         !tn__steps_run(&t->normalizer, work))
         return false;
-    a->normal = tn__arena_text(&t->arena, (char *)work->text.bytes,
+    a->normal = tn__own_text(&t->arena, (char *)work->text.bytes,
                                work->text.count);
     a->normal_bytes = work->text.count;
     return a->normal != NULL;
@@ -168,7 +167,7 @@ bool tn__added_index(tn_tokenizer *t)
     tn__work_free(&work);
     t->id_end = t->model.vocab.id_end > next ? t->model.vocab.id_end : next;
     if (good) {
-        t->added_of = tn__arena_array(&t->arena, (size_t)t->id_end + 1,
+        t->added_of = tn__own_array(&t->arena, (size_t)t->id_end + 1,
                                       sizeof *t->added_of);
         good = t->added_of != NULL;
     }

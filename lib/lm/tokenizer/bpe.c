@@ -5,7 +5,7 @@
  * text together is a token, and the token's id (RANKS) or score (SCORES) says
  * which comes first. Short words look for the best pair by scanning; long ones
  * keep the pairs in a heap, so that a word takes n log n steps. */
-#include "pipeline.h"
+#include <lm/tokenizer/pipeline.h>
 
 #include <math.h>
 #include <stdlib.h>
@@ -28,13 +28,13 @@ typedef struct heap_entry {
     uint32_t end; /* of the pair, by which an outdated entry is known */
 } heap_entry;
 
-bool tn__merges_init(tn__model *model, tn__arena *arena, size_t count)
+bool tn__merges_init(tn__model *model, tn__own *arena, size_t count)
 {
     size_t slots = 16; /* at most 4 in 5 are used */
     while (slots < count + count / 4)
         slots *= 2;
     model->merge_mask = slots - 1;
-    model->merge = tn__arena_array(arena, slots, sizeof *model->merge);
+    model->merge = tn__own_array(arena, slots, sizeof *model->merge);
     if (!model->merge)
         return false;
     for (size_t i = 0; i < slots; i++)

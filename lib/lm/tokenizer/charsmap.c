@@ -1,7 +1,7 @@
 /* charsmap.c: the normalizer Precompiled, SentencePiece's rules of
  * normalization: a double-array trie (darts-clone) from characters to a place
  * among normalized texts, which end with NULs. */
-#include "pipeline.h"
+#include <lm/tokenizer/pipeline.h>
 
 #include <string.h>
 
@@ -42,7 +42,7 @@ int64_t tn__base64(const char *text, size_t bytes, unsigned char *out)
     return n;
 }
 
-const tn__charsmap *tn__charsmap_from_bytes(const tn__reader *reader,
+static const tn__charsmap *charsmap_from_bytes(const tn__reader *reader,
                                             const void *data, size_t bytes)
 {
     uint32_t trie_bytes = 0;
@@ -53,16 +53,16 @@ const tn__charsmap *tn__charsmap_from_bytes(const tn__reader *reader,
         tn__refuse(reader, TN_ERR_FORMAT, "the precompiled map is truncated");
         return NULL;
     }
-    tn__charsmap *map = tn__arena_take(reader->arena, sizeof *map);
+    tn__charsmap *map = tn__own_take(reader->arena, sizeof *map);
     if (!map)
         return NULL;
     map->unit_count = trie_bytes / 4;
-    map->unit = tn__arena_array(reader->arena, map->unit_count, 4);
+    map->unit = tn__own_array(reader->arena, map->unit_count, 4);
     if (!map->unit)
         return NULL;
     memcpy(map->unit, (const char *)data + 4, trie_bytes);
     map->normal_bytes = bytes - 4 - trie_bytes;
-    map->normal = tn__arena_text(reader->arena,
+    map->normal = tn__own_text(reader->arena,
                                  (const char *)data + 4 + trie_bytes,
                                  map->normal_bytes);
     return map->normal ? map : NULL;
@@ -72,12 +72,12 @@ const tn__charsmap *tn__charsmap_new(const tn__reader *reader,
                                      const char *base64, size_t bytes)
 {
     unsigned char *data =
-        tn__arena_take(reader->arena, bytes / 4 * 3 + 4);
+        tn__own_take(reader->arena, bytes / 4 * 3 + 4);
     const int64_t n = data ? tn__base64(base64, bytes, data) : 0;
     if (n < 0)
         tn__refuse(reader, TN_ERR_FORMAT,
                    "\"precompiled_charsmap\" is not base64");
-    return data && n >= 0 ? tn__charsmap_from_bytes(reader, data, (size_t)n)
+    return data && n >= 0 ? charsmap_from_bytes(reader, data, (size_t)n)
                           : NULL;
 }
 
@@ -110,16 +110,21 @@ static const char *find_normal(const tn__charsmap *map,
 static bool add_normal(tn__work *work, const char *normal, size_t begin,
                        size_t end, tn__buffer *out)
 {
+    /* as in the original, characters correspond one by one; those that are more
+     * belong to the last one */
     tn__origin origin = {0, 0};
-    if (work->offsets)
-        origin = (tn__origin){work->text.origin[begin].from,
-                              work->text.origin[end - 1].to};
+    size_t source = begin;
     /* a hostile map may hold anything; texts stay UTF-8 */
     const size_t bytes = strlen(normal);
     const unsigned char *text = (const unsigned char *)normal;
     for (size_t at = 0; at < bytes;) {
         unsigned char c[4];
         const int32_t code = tn__utf8_read(text, bytes, &at);
+        if (source < end) {
+            if (work->offsets)
+                origin = work->text.origin[source];
+            source += tn__utf8_length(work->text.bytes[source]);
+        }
         if (!tn__buffer_add(work, out, c,
                             tn__utf8_write(c, code < 0 ? 0xfffd : code),
                             origin))

@@ -1,6 +1,6 @@
 /* decode.c: ids become a text. Each decoder changes a list of the tokens'
  * texts: the pieces of the buffer. */
-#include "pipeline.h"
+#include <lm/tokenizer/pipeline.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +37,8 @@ static bool add_lossy(tn__work *work, tn__buffer *out,
                       const unsigned char *bytes, size_t count)
 {
     size_t done = 0;
+    if (!count) /* bytes may be NULL */
+        return true;
     for (size_t at = 0; at < count;) {
         const size_t begin = at;
         if (tn__utf8_read(bytes, count, &at) >= 0)
@@ -297,7 +299,7 @@ static bool wordpiece_piece(const tn__step *step, tn__work *work, size_t i,
 }
 
 /* text: the prefix of tokens inside words; flag[0]: cleanup */
-bool tn__step_decode_wordpiece(const tn__step *step, tn__work *work)
+static bool run_wordpiece(const tn__step *step, tn__work *work)
 {
     return rewrite(step, work, wordpiece_piece) &&
            (!step->flag[0] || clean_up(work));
@@ -398,7 +400,7 @@ static bool parse_metaspace(const tn__reader *reader,
 static bool parse_wordpiece(const tn__reader *reader,
                             const tn__json_value *value, tn__step *step)
 {
-    step->run = tn__step_decode_wordpiece;
+    step->run = run_wordpiece;
     return tn__member_text(reader, value, "prefix", "##", &step->text,
                            &step->text_bytes) &&
            tn__member_bool(reader, value, "cleanup", true, &step->flag[0]);
@@ -469,8 +471,8 @@ bool tn__decoder_parse(const tn__reader *reader, const tn__json_value *value,
 bool tn__decode(const tn_tokenizer *t, tn__work *work, const int32_t *ids,
                 size_t count, bool special)
 {
-    work->text.count = 0;
-    work->pieces.count = 0;
+    if (!tn__work_begin(work))
+        return false;
     for (size_t i = 0; i < count; i++) {
         const int32_t id = ids[i];
         if (id < 0 || id >= t->id_end)

@@ -1,6 +1,6 @@
 /* memory.c: memory that is freed as a whole. Blocks of 64 KB serve small
  * pieces; a larger piece has a block of its own. */
-#include "memory.h"
+#include <lm/tokenizer/memory.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,11 +8,11 @@
 
 enum { BLOCK_BYTES = 65536, ALIGNMENT = 16 };
 
-typedef struct tn__arena_block {
-    struct tn__arena_block *next;
+typedef struct tn__own_block {
+    struct tn__own_block *next;
     size_t used, room;
     _Alignas(ALIGNMENT) unsigned char data[];
-} tn__arena_block;
+} tn__own_block;
 
 static void *out_of_memory(size_t bytes)
 {
@@ -21,17 +21,17 @@ static void *out_of_memory(size_t bytes)
     return NULL;
 }
 
-void *tn__arena_take(tn__arena *arena, size_t bytes)
+void *tn__own_take(tn__own *arena, size_t bytes)
 {
     if (bytes > SIZE_MAX / 2)
         return out_of_memory(bytes);
     bytes = (bytes + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
-    tn__arena_block *block = arena->blocks;
+    tn__own_block *block = arena->blocks;
     if (!block || block->room - block->used < bytes) {
         const bool large = bytes > BLOCK_BYTES / 4;
         const size_t room = large ? bytes : BLOCK_BYTES;
         /* calloc: the kernel's pages are zero already */
-        tn__arena_block *fresh = calloc(1, sizeof *fresh + room);
+        tn__own_block *fresh = calloc(1, sizeof *fresh + room);
         if (!fresh)
             return out_of_memory(bytes);
         fresh->room = room;
@@ -49,26 +49,26 @@ void *tn__arena_take(tn__arena *arena, size_t bytes)
     return piece;
 }
 
-void *tn__arena_array(tn__arena *arena, size_t count, size_t bytes)
+void *tn__own_array(tn__own *arena, size_t count, size_t bytes)
 {
     size_t all;
     if (__builtin_mul_overflow(count, bytes, &all))
         return out_of_memory(SIZE_MAX);
-    return tn__arena_take(arena, all);
+    return tn__own_take(arena, all);
 }
 
-char *tn__arena_text(tn__arena *arena, const char *text, size_t bytes)
+char *tn__own_text(tn__own *arena, const char *text, size_t bytes)
 {
-    char *copy = tn__arena_take(arena, bytes + 1);
+    char *copy = tn__own_take(arena, bytes + 1);
     if (copy && bytes)
         memcpy(copy, text, bytes);
     return copy;
 }
 
-void tn__arena_free(tn__arena *arena)
+void tn__own_free(tn__own *arena)
 {
     while (arena->blocks) {
-        tn__arena_block *next = arena->blocks->next;
+        tn__own_block *next = arena->blocks->next;
         free(arena->blocks);
         arena->blocks = next;
     }

@@ -7,18 +7,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef struct tn__arena {
-    struct tn__arena_block *blocks;
-} tn__arena;
+typedef struct tn__own {
+    struct tn__own_block *blocks;
+} tn__own;
 
 /* Allocates zeroed memory, aligned for any type. Returns NULL and records
  * TN_ERR_MEMORY if memory runs out. */
-void *tn__arena_take(tn__arena *arena, size_t bytes);
-/* Like tn__arena_take, for an array; a size that overflows is refused, too. */
-void *tn__arena_array(tn__arena *arena, size_t count, size_t bytes);
+void *tn__own_take(tn__own *arena, size_t bytes);
+/* Like tn__own_take, for an array; a size that overflows is refused, too. */
+void *tn__own_array(tn__own *arena, size_t count, size_t bytes);
 /* Copies a text and ends it with a NUL. */
-char *tn__arena_text(tn__arena *arena, const char *text, size_t bytes);
-void tn__arena_free(tn__arena *arena);
+char *tn__own_text(tn__own *arena, const char *text, size_t bytes);
+void tn__own_free(tn__own *arena);
 
 /* Makes room for `need` items of `bytes` each in *array, which has room for
  * *room. Returns false and records TN_ERR_MEMORY if memory runs out; the array

@@ -1,5 +1,5 @@
 /* model.c: the models, and the cache of words. */
-#include "pipeline.h"
+#include <lm/tokenizer/pipeline.h>
 
 #include <math.h>
 #include <stdatomic.h>
@@ -10,7 +10,7 @@
 /* ---- WordPiece ------------------------------------------------------------ */
 
 /* The longest token at each place; unk for the whole word if there is none. */
-bool tn__wordpiece_run(const tn__model *model, tn__work *work, size_t begin,
+static bool wordpiece_run(const tn__model *model, tn__work *work, size_t begin,
                        size_t end)
 {
     const unsigned char *text = work->text.bytes;
@@ -83,7 +83,7 @@ typedef struct best_end {
 /* The tokens with the highest sum of scores: Viterbi over the places where
  * tokens end. A character without a token counts as unk, 10 below the least
  * score. T. Kudo, "Subword Regularization", 2018. */
-bool tn__unigram_run(const tn__model *model, tn__work *work, size_t begin,
+static bool unigram_run(const tn__model *model, tn__work *work, size_t begin,
                      size_t end)
 {
     const size_t count = end - begin;
@@ -183,7 +183,7 @@ struct tn__cache {
     _Atomic(cached *) slot[CACHE_SLOTS];
 };
 
-struct tn__cache *tn__cache_new(void)
+static struct tn__cache *cache_new(void)
 {
     return calloc(1, sizeof(struct tn__cache));
 }
@@ -200,7 +200,7 @@ static const uint8_t *ends_of(const cached *c)
     return (const uint8_t *)(c->id + c->count);
 }
 
-bool tn__cache_find(struct tn__cache *cache, uint64_t hash, tn__work *work,
+static bool cache_find(struct tn__cache *cache, uint64_t hash, tn__work *work,
                     size_t begin, size_t end, bool *found)
 {
     *found = false;
@@ -225,7 +225,7 @@ bool tn__cache_find(struct tn__cache *cache, uint64_t hash, tn__work *work,
     return true;
 }
 
-void tn__cache_add(struct tn__cache *cache, uint64_t hash,
+static void cache_add(struct tn__cache *cache, uint64_t hash,
                    const tn__work *work, size_t begin, size_t end,
                    size_t first_id)
 {
@@ -269,8 +269,8 @@ typedef bool (*model_run)(const tn__model *model, tn__work *work, size_t begin,
 
 static const model_run run_table[] = {
     [TN__BPE] = tn__bpe_run,           [TN__RANKS] = tn__bpe_run,
-    [TN__SCORES] = tn__bpe_run,        [TN__WORDPIECE] = tn__wordpiece_run,
-    [TN__WORDLEVEL] = wordlevel_run,   [TN__UNIGRAM] = tn__unigram_run,
+    [TN__SCORES] = tn__bpe_run,        [TN__WORDPIECE] = wordpiece_run,
+    [TN__WORDLEVEL] = wordlevel_run,   [TN__UNIGRAM] = unigram_run,
 };
 
 static bool run_word(const tn__model *model, tn__work *work, size_t begin,
@@ -283,14 +283,14 @@ static bool run_word(const tn__model *model, tn__work *work, size_t begin,
     const uint64_t hash = tn__hash(model->vocab.seed, work->text.bytes + begin,
                                    end - begin);
     bool found;
-    if (!tn__cache_find(model->cache, hash, work, begin, end, &found))
+    if (!cache_find(model->cache, hash, work, begin, end, &found))
         return false;
     if (found)
         return true;
     const size_t first_id = work->id_count;
     if (!run_table[model->kind](model, work, begin, end))
         return false;
-    tn__cache_add(model->cache, hash, work, begin, end, first_id);
+    cache_add(model->cache, hash, work, begin, end, first_id);
     return true;
 }
 
@@ -321,7 +321,7 @@ bool tn__model_run(const tn__model *model, tn__work *work,
     return run_word(model, work, begin, piece->end);
 }
 
-static bool find_before_space(tn__model *model, tn__arena *arena)
+static bool find_before_space(tn__model *model, tn__own *arena)
 {
     tn__ranges ranges = {0};
     for (int32_t id = 0; id < model->vocab.id_end; id++) {
@@ -348,7 +348,7 @@ static bool find_before_space(tn__model *model, tn__arena *arena)
     return set != NULL;
 }
 
-bool tn__model_index(tn__model *model, tn__arena *arena)
+bool tn__model_index(tn__model *model, tn__own *arena)
 {
     for (int c = 0; c < 128; c++) {
         const char one = (char)c;
@@ -395,6 +395,6 @@ bool tn__model_index(tn__model *model, tn__arena *arena)
         tn__vocab_find(&model->vocab, space_text, 3) >= 0 &&
         !find_before_space(model, arena))
         return false;
-    model->cache = model->kind == TN__WORDLEVEL ? NULL : tn__cache_new();
+    model->cache = model->kind == TN__WORDLEVEL ? NULL : cache_new();
     return true;
 }

@@ -1,5 +1,5 @@
 /* normalize.c: the normalizers of tokenizer.json. */
-#include "pipeline.h"
+#include <lm/tokenizer/pipeline.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -96,7 +96,7 @@ static size_t compose(tn__work *work, size_t count)
     return n;
 }
 
-bool tn__normalize_form(tn__work *work, const tn__piece *piece,
+static bool normalize_form(tn__work *work, const tn__piece *piece,
                         bool compatibility, bool composed, tn__buffer *out)
 {
     const unsigned char *text = work->text.bytes;
@@ -145,7 +145,7 @@ bool tn__normalize_form(tn__work *work, const tn__piece *piece,
 static bool rewrite_form(const tn__step *step, tn__work *work,
                          const tn__piece *piece, tn__buffer *out)
 {
-    return tn__normalize_form(work, piece, step->flag[0], step->flag[1], out);
+    return normalize_form(work, piece, step->flag[0], step->flag[1], out);
 }
 
 static bool run_form(const tn__step *step, tn__work *work)

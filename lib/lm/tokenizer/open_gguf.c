@@ -1,8 +1,8 @@
 /* open_gguf.c: reads the vocabulary in a GGUF file. Its kinds are those of
  * llama.cpp: "gpt2" is byte-level BPE, "llama" SentencePiece's BPE by scores,
  * "bert" WordPiece. */
-#include "patterns.h"
-#include "pipeline.h"
+#include <lm/tokenizer/patterns.h>
+#include <lm/tokenizer/pipeline.h>
 
 #include <math.h>
 #include <stdlib.h>
@@ -50,7 +50,7 @@ static bool read_tokens(tn_tokenizer *t, tn__reader *reader, vocab_file *f)
         return refuse(reader, KEY("tokens"), "has no tokens, or too many");
     f->count = (int32_t)count;
     if (has(f, KEY("token_type"))) {
-        f->type = tn__arena_array(&t->arena, (size_t)count, sizeof *f->type);
+        f->type = tn__own_array(&t->arena, (size_t)count, sizeof *f->type);
         if (!f->type ||
             tn_gguf_ints(f->gguf, KEY("token_type"), f->type, count) < 0)
             return false;
@@ -59,7 +59,7 @@ static bool read_tokens(tn_tokenizer *t, tn__reader *reader, vocab_file *f)
         return false;
     for (int32_t i = 0; i < f->count; i++) {
         /* copied: the file is closed once the vocabulary is read */
-        char *text = tn__arena_text(&t->arena, f->token[i].text,
+        char *text = tn__own_text(&t->arena, f->token[i].text,
                                     f->token[i].bytes);
         if (!text || f->token[i].bytes > UINT32_MAX)
             return false;
@@ -76,7 +76,7 @@ static bool read_added(tn_tokenizer *t, tn__reader *reader,
     for (int32_t i = 0; f->type && i < f->count; i++)
         count += f->type[i] == CONTROL || f->type[i] == USER_DEFINED ||
                  f->type[i] == UNKNOWN;
-    t->added = tn__arena_array(&t->arena, count + 1, sizeof *t->added);
+    t->added = tn__own_array(&t->arena, count + 1, sizeof *t->added);
     if (!t->added)
         return false;
     for (int32_t i = 0; f->type && i < f->count; i++) {
@@ -345,7 +345,7 @@ bool tn__open_gguf(tn_tokenizer *t, tn__reader *reader)
     }
     if (good && has(&f, "tokenizer.chat_template")) {
         const char *chat = tn_gguf_text(f.gguf, "tokenizer.chat_template");
-        good = chat && (t->chat_template = tn__arena_text(
+        good = chat && (t->chat_template = tn__own_text(
                             &t->arena, chat, strlen(chat)));
     }
     tn_scope_close(scope);

@@ -1,6 +1,6 @@
 /* open_json.c: reads tokenizer.json. The vocabulary borrows its texts from the
  * file's memory, which lives as long as the tokenizer. */
-#include "pipeline.h"
+#include <lm/tokenizer/pipeline.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +53,7 @@ static bool read_scores(tn_tokenizer *t, const tn__reader *reader,
         return refuse_key(reader, "model.vocab",
                           "is not a list of tokens and scores");
     t->model.score =
-        tn__arena_array(&t->arena, vocab->count + 1, sizeof(double));
+        tn__own_array(&t->arena, vocab->count + 1, sizeof(double));
     if (!t->model.score ||
         !tn__vocab_init(&t->model.vocab, &t->arena, (int32_t)vocab->count))
         return false;
@@ -352,7 +352,7 @@ static bool read_added(tn_tokenizer *t, tn__reader *reader,
     const tn__json_value *list = tn__json_get(root, "added_tokens");
     reader->key = "added_tokens";
     if (list && list->kind == TN__JSON_LIST) {
-        t->added = tn__arena_array(&t->arena, list->count + 1,
+        t->added = tn__own_array(&t->arena, list->count + 1,
                                    sizeof *t->added);
         if (!t->added)
             return false;
@@ -387,11 +387,11 @@ static bool read_added(tn_tokenizer *t, tn__reader *reader,
 
 /* ---- post-processors ------------------------------------------------------ */
 
-bool tn__template_add(tn_tokenizer *t, tn__template *to, int32_t id,
+static bool template_add(tn_tokenizer *t, tn__template *to, int32_t id,
                       int64_t type)
 {
     tn__template_item *item =
-        tn__arena_array(&t->arena, to->count + 1, sizeof *item);
+        tn__own_array(&t->arena, to->count + 1, sizeof *item);
     if (!item)
         return false;
     if (to->count)
@@ -413,9 +413,9 @@ bool tn__template_around(tn_tokenizer *t, int32_t bos, int32_t eos)
     for (int k = 0; k < 3; k++) { /* the single text, then those of a pair */
         tn__template *to = k ? &t->pair : &t->single;
         const int type = k == 2;
-        if ((bos >= 0 && !tn__template_add(t, to, bos, type)) ||
-            !tn__template_add(t, to, k == 2 ? -2 : -1, type) ||
-            (eos >= 0 && !tn__template_add(t, to, eos, type)))
+        if ((bos >= 0 && !template_add(t, to, bos, type)) ||
+            !template_add(t, to, k == 2 ? -2 : -1, type) ||
+            (eos >= 0 && !template_add(t, to, eos, type)))
             return false;
     }
     return true;
@@ -451,7 +451,7 @@ static bool read_template(tn_tokenizer *t, const tn__reader *reader,
             if (!a && strcmp(id->text, "B"))
                 return tn__refuse(reader, TN_ERR_FORMAT, "a Sequence of "
                                   "\"%s\" is neither A nor B", name);
-            if (!tn__template_add(t, to, a ? -1 : -2, type))
+            if (!template_add(t, to, a ? -1 : -2, type))
                 return false;
             continue;
         }
@@ -467,7 +467,7 @@ static bool read_template(tn_tokenizer *t, const tn__reader *reader,
                 one->integer >= TN__MOST_IDS)
                 return tn__refuse(reader, TN_ERR_FORMAT, "an id of \"%.60s\" "
                                   "is not a token's", id->text);
-            if (!tn__template_add(t, to, (int32_t)one->integer, type))
+            if (!template_add(t, to, (int32_t)one->integer, type))
                 return false;
         }
     }
@@ -503,15 +503,15 @@ static bool process_bert(tn_tokenizer *t, const tn__reader *reader,
     t->single.count = t->pair.count = 0;
     return read_pair(reader, value, "sep", &sep) &&
            read_pair(reader, value, "cls", &cls) &&
-           tn__template_add(t, &t->single, cls, 0) &&
-           tn__template_add(t, &t->single, -1, 0) &&
-           tn__template_add(t, &t->single, sep, 0) &&
-           tn__template_add(t, &t->pair, cls, 0) &&
-           tn__template_add(t, &t->pair, -1, 0) &&
-           tn__template_add(t, &t->pair, sep, 0) &&
-           (!roberta || tn__template_add(t, &t->pair, sep, 0)) &&
-           tn__template_add(t, &t->pair, -2, type) &&
-           tn__template_add(t, &t->pair, sep, type);
+           template_add(t, &t->single, cls, 0) &&
+           template_add(t, &t->single, -1, 0) &&
+           template_add(t, &t->single, sep, 0) &&
+           template_add(t, &t->pair, cls, 0) &&
+           template_add(t, &t->pair, -1, 0) &&
+           template_add(t, &t->pair, sep, 0) &&
+           (!roberta || template_add(t, &t->pair, sep, 0)) &&
+           template_add(t, &t->pair, -2, type) &&
+           template_add(t, &t->pair, sep, type);
 }
 
 static bool read_post(tn_tokenizer *t, tn__reader *reader,

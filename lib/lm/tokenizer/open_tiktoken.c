@@ -1,7 +1,7 @@
 /* open_tiktoken.c: reads tiktoken's files: in each line a token in base64, and
  * its rank, which is its id. */
-#include "patterns.h"
-#include "pipeline.h"
+#include <lm/tokenizer/patterns.h>
+#include <lm/tokenizer/pipeline.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -63,7 +63,7 @@ static bool add_specials(tn_tokenizer *t, const char *encoding)
     size_t count = 0;
     while (table[count].encoding)
         count++;
-    t->added = tn__arena_array(&t->arena, count, sizeof *t->added);
+    t->added = tn__own_array(&t->arena, count, sizeof *t->added);
     if (!t->added)
         return false;
     for (size_t i = 0; i < count; i++) {

@@ -1,7 +1,7 @@
 /* patterns.c: patterns as the models' authors published them, in Oniguruma's
  * syntax: possessive {1,3}+ of Rust is {1,3}, and $ at the end of a text is
  * \z. */
-#include "patterns.h"
+#include <lm/tokenizer/patterns.h>
 
 #include <stddef.h>
 #include <string.h>

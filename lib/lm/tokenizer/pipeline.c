@@ -1,5 +1,5 @@
 /* pipeline.c: buffers, pieces, and lists of steps. */
-#include "pipeline.h"
+#include <lm/tokenizer/pipeline.h>
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -21,6 +21,15 @@ void tn__work_free(tn__work *work)
     free(work->scratch);
     free(work->chars);
     memset(work, 0, sizeof *work);
+}
+
+bool tn__work_begin(tn__work *work)
+{
+    work->text.count = work->spare_text.count = 0;
+    work->pieces.count = 0;
+    work->id_count = 0;
+    return tn__buffer_reserve(work, &work->text, 1) &&
+           tn__buffer_reserve(work, &work->spare_text, 1);
 }
 
 bool tn__buffer_reserve(tn__work *work, tn__buffer *buffer, size_t more)
@@ -152,9 +161,9 @@ bool tn__split(const tn__step *step, tn__work *work,
 
 /* ---- lists of steps ------------------------------------------------------ */
 
-tn__step *tn__steps_add(tn__arena *arena, tn__steps *steps)
+tn__step *tn__steps_add(tn__own *arena, tn__steps *steps)
 {
-    tn__step *step = tn__arena_take(arena, sizeof *step);
+    tn__step *step = tn__own_take(arena, sizeof *step);
     if (!step)
         return NULL;
     if (steps->last)
@@ -267,7 +276,7 @@ bool tn__member_text(const tn__reader *reader, const tn__json_value *object,
     *text = otherwise;
     *bytes = otherwise ? strlen(otherwise) : 0;
     if (v && v->kind == TN__JSON_TEXT) {
-        *text = tn__arena_text(reader->arena, v->text, v->bytes);
+        *text = tn__own_text(reader->arena, v->text, v->bytes);
         *bytes = v->bytes;
         return *text != NULL;
     }

@@ -8,8 +8,8 @@
 #ifndef TN_LIB_LM_TOKENIZER_PIPELINE_H
 #define TN_LIB_LM_TOKENIZER_PIPELINE_H
 
-#include "regex.h"
-#include "vocab.h"
+#include <lm/tokenizer/regex.h>
+#include <lm/tokenizer/vocab.h>
 
 #include <json/json.h>
 #include <tenon/tokenizer.h>
@@ -63,6 +63,9 @@ typedef struct tn__work {
 } tn__work;
 
 void tn__work_free(tn__work *work);
+/* Empties it for another text. Both buffers have memory then, so that a pointer
+ * into an empty one is valid. */
+bool tn__work_begin(tn__work *work);
 
 /* Makes room for `more` bytes. */
 bool tn__buffer_reserve(tn__work *work, tn__buffer *buffer, size_t more);
@@ -124,7 +127,7 @@ typedef struct tn__steps {
 
 /* What readers share: the file's name for messages, and memory. */
 typedef struct tn__reader {
-    tn__arena *arena;
+    tn__own *arena;
     const char *path;  /* of the file, for messages */
     const char *key;   /* where in the file: "normalizer" */
 } tn__reader;
@@ -145,7 +148,7 @@ bool tn__steps_parse(const tn__reader *reader, const tn__json_value *value,
                      const tn__step_kind *kind, size_t kind_count,
                      const char *member, tn__steps *steps);
 /* Appends a step to the list. Returns NULL if memory ran out. */
-tn__step *tn__steps_add(tn__arena *arena, tn__steps *steps);
+tn__step *tn__steps_add(tn__own *arena, tn__steps *steps);
 bool tn__steps_run(const tn__steps *steps, tn__work *work);
 
 bool tn__normalizer_parse(const tn__reader *reader,
@@ -178,7 +181,6 @@ bool tn__step_decode_join(const tn__step *step, tn__work *work);
 bool tn__step_decode_byte_fallback(const tn__step *step, tn__work *work);
 bool tn__step_decode_replace(const tn__step *step, tn__work *work);
 bool tn__step_decode_strip(const tn__step *step, tn__work *work);
-bool tn__step_decode_wordpiece(const tn__step *step, tn__work *work);
 bool tn__step_replace(const tn__step *step, tn__work *work);
 bool tn__step_prepend(const tn__step *step, tn__work *work);
 /* BERT's normalizer, with lower case and without accents, and its
@@ -189,27 +191,16 @@ struct tn__pattern;
 bool tn__patterns_add(const tn__reader *reader,
                       const struct tn__pattern *pattern, tn__steps *steps);
 
-/* The character that stands for a byte in byte-level vocabularies, as UTF-8 of
- * one or two bytes. */
-size_t tn__byte_char(unsigned char byte, unsigned char out[2]);
-/* The byte for which the character stands, or -1. */
+/* The byte for which a character stands in byte-level vocabularies, or -1. */
 int tn__char_byte(int32_t c);
 
 /* Makes the map of SentencePiece's rules of normalization. */
 const struct tn__charsmap *tn__charsmap_new(const tn__reader *reader,
                                             const char *base64, size_t bytes);
-/* The map as it lies in memory, for files that hold it so; copied. */
-const struct tn__charsmap *tn__charsmap_from_bytes(const tn__reader *reader,
-                                                   const void *data,
-                                                   size_t bytes);
 bool tn__step_charsmap(const tn__step *step, tn__work *work);
 /* Decodes base64 into out, which has room for bytes / 4 * 3. Returns the number
  * of bytes, or -1 if it is invalid. */
 int64_t tn__base64(const char *text, size_t bytes, unsigned char *out);
-
-/* Normal forms of a piece. */
-bool tn__normalize_form(tn__work *work, const tn__piece *piece,
-                        bool compatibility, bool compose, tn__buffer *out);
 
 /* ---- models --------------------------------------------------------------- */
 
@@ -259,28 +250,18 @@ bool tn__model_run(const tn__model *model, tn__work *work,
                    const tn__piece *piece);
 bool tn__bpe_run(const tn__model *model, tn__work *work, size_t begin,
                  size_t end);
-bool tn__wordpiece_run(const tn__model *model, tn__work *work, size_t begin,
-                       size_t end);
-bool tn__unigram_run(const tn__model *model, tn__work *work, size_t begin,
-                     size_t end);
 
 /* Prepares look-ups once vocab is complete. */
-bool tn__model_index(tn__model *model, tn__arena *arena);
+bool tn__model_index(tn__model *model, tn__own *arena);
 /* Makes room for `count` merges. */
-bool tn__merges_init(tn__model *model, tn__arena *arena, size_t count);
+bool tn__merges_init(tn__model *model, tn__own *arena, size_t count);
 /* Announces a merge, so that its memory is read ahead. */
 void tn__merges_prefetch(const tn__model *model, int32_t left, int32_t right);
 void tn__merges_add(tn__model *model, int32_t left, int32_t right,
                     uint32_t rank, int32_t id);
 
-/* Words that were encoded before. Threads share it. */
-struct tn__cache *tn__cache_new(void);
+/* Frees the cache of words. */
 void tn__cache_free(struct tn__cache *cache);
-bool tn__cache_find(struct tn__cache *cache, uint64_t hash, tn__work *work,
-                    size_t begin, size_t end, bool *found);
-void tn__cache_add(struct tn__cache *cache, uint64_t hash,
-                   const tn__work *work, size_t begin, size_t end,
-                   size_t first_id);
 enum { TN__CACHE_WORD = 64 }; /* longer words are not cached */
 
 /* ---- the tokenizer -------------------------------------------------------- */
@@ -312,7 +293,7 @@ enum { TN__BOS, TN__EOS, TN__PAD, TN__UNK, TN__SEP, TN__CLS, TN__MASK,
 
 struct tn_tokenizer {
     tn_object object;
-    tn__arena arena;
+    tn__own arena;
     void *file; /* the file's text, in which tokens lie */
     const char *path;
     tn__steps normalizer, pretokenizer, decoder;
@@ -344,16 +325,10 @@ bool tn__added_split(const struct tn_tokenizer *tokenizer, tn__work *work,
 /* Gives the added tokens their ids, and makes the tables once all are there.
  * The model and the normalizer are complete. */
 bool tn__added_index(struct tn_tokenizer *tokenizer);
-/* Runs all but the template. Records an error and returns false on failure. */
-bool tn__encode(const struct tn_tokenizer *tokenizer, tn__work *work,
-                const char *text, size_t bytes, bool parse_special);
 /* The text of ids lies in work->text. */
 bool tn__decode(const struct tn_tokenizer *tokenizer, tn__work *work,
                 const int32_t *ids, size_t count, bool special);
 
-/* Appends an item to a template: a special token, -1 or -2. */
-bool tn__template_add(struct tn_tokenizer *tokenizer, tn__template *to,
-                      int32_t id, int64_t type);
 /* Templates without special tokens; or with one before and one after each text
  * (-1: none). */
 bool tn__template_plain(struct tn_tokenizer *tokenizer);

@@ -1,5 +1,5 @@
 /* pretokenize.c: the pre-tokenizers of tokenizer.json. */
-#include "pipeline.h"
+#include <lm/tokenizer/pipeline.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -201,7 +201,7 @@ static bool split_script(const tn__step *step, tn__work *work,
     for (size_t at = begin; at < piece->end;) {
         const size_t here = at;
         const int32_t c = tn__utf8_take(work->text.bytes, &at);
-        int script = tn__unicode_script_of(c);
+        int script = tn__unicode_script_of(c, TN__UNICODE_MARKS);
         if (c == 0x30fc || script == step->number[1] ||
             script == step->number[2])
             script = (int)step->number[0];
@@ -236,7 +236,7 @@ static int32_t char_of_byte(int byte)
                          : 0x143;
 }
 
-size_t tn__byte_char(unsigned char byte, unsigned char out[2])
+static size_t byte_char(unsigned char byte, unsigned char out[2])
 {
     return tn__utf8_write(out, char_of_byte(byte));
 }
@@ -266,7 +266,7 @@ static bool rewrite_bytes(const tn__step *step, tn__work *work,
         if (text[at] >= '!' && text[at] <= '~')
             *to = text[at];
         else
-            n = tn__byte_char(text[at], to);
+            n = byte_char(text[at], to);
         to += n;
         if (origin)
             while (n--)

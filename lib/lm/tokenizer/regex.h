@@ -19,13 +19,13 @@
 #ifndef TN_LIB_LM_TOKENIZER_REGEX_H
 #define TN_LIB_LM_TOKENIZER_REGEX_H
 
-#include "set.h"
+#include <lm/tokenizer/set.h>
 
 typedef struct tn__regex tn__regex;
 
 /* Compiles a pattern. On failure returns NULL and writes a message, which names
  * the place; "" if memory ran out, which is then recorded. */
-const tn__regex *tn__regex_new(tn__arena *arena, const char *pattern,
+const tn__regex *tn__regex_new(tn__own *arena, const char *pattern,
                                size_t bytes, char *error, size_t error_room);
 
 /* What matching in one text needs. Zeroed at first; one for each thread. */

@@ -1,11 +1,13 @@
 /* regex_compile.c: makes instructions of a pattern's tree. */
-#include "regex_parse.h"
+#include <lm/tokenizer/regex_parse.h>
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_CODE = 20000 };
+/* The tree of \p{L} takes a thousand times its length in the pattern, until it
+ * is compiled. */
+enum { MOST_CODE = 20000, MOST_PATTERN = 32768 };
 
 typedef struct set_entry {
     struct set_entry *next;
@@ -15,7 +17,8 @@ typedef struct set_entry {
 } set_entry;
 
 typedef struct compiler {
-    tn__arena *arena;
+    tn__own *arena;  /* of the result */
+    tn__own *tree;   /* of what compiling alone needs */
     tn__regex *regex;
     size_t room;
     set_entry *sets;
@@ -40,7 +43,7 @@ static uint32_t emit(compiler *c, tn__regex_op op)
     }
     if (r->count == c->room) {
         const size_t room = c->room * 2 + 64;
-        tn__regex_code *code = tn__arena_array(c->arena, room, sizeof *code);
+        tn__regex_code *code = tn__own_array(c->arena, room, sizeof *code);
         if (!code)
             return UINT32_MAX;
         if (r->count)
@@ -59,7 +62,7 @@ static const tn__set *find_set(compiler *c, const tn__regex_node *node)
         if (s->count == node->range_count &&
             memcmp(s->range, node->range, s->count * sizeof *s->range) == 0)
             return s->set;
-    set_entry *entry = tn__arena_take(c->arena, sizeof *entry);
+    set_entry *entry = tn__own_take(c->tree, sizeof *entry);
     tn__ranges ranges = {0};
     for (size_t i = 0; i < node->range_count; i++)
         tn__ranges_add(&ranges, node->range[i].first, node->range[i].last);
@@ -258,13 +261,13 @@ static bool compile_behind(compiler *c, const tn__regex_node *node)
                 return false;
         return true;
     }
-    tn__regex_node *all = tn__arena_take(c->arena, sizeof *all);
+    tn__regex_node *all = tn__own_take(c->tree, sizeof *all);
     if (!all)
         return false;
     all->kind = TN__NODE_ALT;
     for (const tn__regex_node *n = body->child; n; n = n->next) {
-        tn__regex_node *look = tn__arena_take(c->arena, sizeof *look);
-        tn__regex_node *copy = tn__arena_take(c->arena, sizeof *copy);
+        tn__regex_node *look = tn__own_take(c->tree, sizeof *look);
+        tn__regex_node *copy = tn__own_take(c->tree, sizeof *copy);
         if (!look || !copy)
             return false;
         *copy = *n;
@@ -338,8 +341,8 @@ static void first_add(tn__regex *r, int32_t c)
 
 static void first_add_set(tn__regex *r, const tn__set *set)
 {
-    r->first[0] |= set->low[0];
-    r->first[1] |= set->low[1];
+    r->first[0] |= set->bits[set->page[0]][0];
+    r->first[1] |= set->bits[set->page[0]][1];
     r->first[3] = ~(uint64_t)0; /* any character beyond ASCII */
 }
 
@@ -400,19 +403,26 @@ static void find_first(tn__regex *r)
     free(todo);
 }
 
-const tn__regex *tn__regex_new(tn__arena *arena, const char *pattern,
+const tn__regex *tn__regex_new(tn__own *arena, const char *pattern,
                                size_t bytes, char *error, size_t error_room)
 {
+    tn__own tree = {NULL};
+    if (bytes > MOST_PATTERN) {
+        snprintf(error, error_room, "it is longer than %d bytes",
+                 (int)MOST_PATTERN);
+        return NULL;
+    }
     const tn__regex_node *root =
-        tn__regex_parse(arena, pattern, bytes, error, error_room);
+        tn__regex_parse(&tree, pattern, bytes, error, error_room);
     compiler c = {.arena = arena,
-                  .regex = tn__arena_take(arena, sizeof *c.regex),
+                  .tree = &tree,
+                  .regex = tn__own_take(arena, sizeof *c.regex),
                   .error = error,
                   .error_room = error_room};
-    if (!root || !c.regex || !compile(&c, root) ||
-        emit(&c, TN__REGEX_ACCEPT) == UINT32_MAX)
-        return NULL;
-    const uint32_t fails = emit(&c, TN__REGEX_CHAR);
+    const bool good = root && c.regex && compile(&c, root) &&
+                      emit(&c, TN__REGEX_ACCEPT) != UINT32_MAX;
+    const uint32_t fails = good ? emit(&c, TN__REGEX_CHAR) : UINT32_MAX;
+    tn__own_free(&tree);
     if (fails == UINT32_MAX)
         return NULL;
     tn__regex *r = c.regex;

@@ -7,7 +7,7 @@
  * them have failed, and the pair is remembered as failing, for this attempt and
  * for attempts from other positions. The marks that are left when a lookahead
  * matches are those on the way to the match: they are remembered, too. */
-#include "regex.h"
+#include <lm/tokenizer/regex.h>
 
 #include <stdlib.h>
 #include <string.h>

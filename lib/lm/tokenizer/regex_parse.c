@@ -1,5 +1,5 @@
 /* regex_parse.c: reads a pattern into a tree. */
-#include "regex_parse.h"
+#include <lm/tokenizer/regex_parse.h>
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 enum { MOST_DEPTH = 100, MOST_REPEAT = 1000 };
 
 typedef struct parser {
-    tn__arena *arena;
+    tn__own *arena;
     const unsigned char *text;
     size_t bytes, at;
     char *error;
@@ -26,6 +26,9 @@ fail(parser *p, const char *format, ...)
         va_start(args, format);
         const int n = vsnprintf(p->error, p->error_room, format, args);
         va_end(args);
+        for (char *c = p->error; *c; c++) /* a name may hold anything */
+            if ((unsigned char)*c < ' ' || *c == 0x7f)
+                *c = '?';
         if (n >= 0 && (size_t)n < p->error_room)
             snprintf(p->error + n, p->error_room - (size_t)n, " at byte %zu",
                      p->at);
@@ -35,7 +38,7 @@ fail(parser *p, const char *format, ...)
 
 static tn__regex_node *node_new(parser *p, tn__regex_kind kind)
 {
-    tn__regex_node *node = tn__arena_take(p->arena, sizeof *node);
+    tn__regex_node *node = tn__own_take(p->arena, sizeof *node);
     if (node)
         node->kind = kind;
     return node;
@@ -56,7 +59,7 @@ static tn__regex_node *node_set(parser *p, tn__ranges *ranges)
     tn__regex_node *node = NULL;
     tn__ranges_sort(ranges);
     if (!ranges->failed && (node = node_new(p, TN__NODE_SET))) {
-        tn__range *copy = tn__arena_array(p->arena, ranges->count + 1,
+        tn__range *copy = tn__own_array(p->arena, ranges->count + 1,
                                           sizeof *copy);
         if (!copy) {
             node = NULL;
@@ -617,7 +620,7 @@ static tn__regex_node *parse_alternatives(parser *p)
     return all;
 }
 
-tn__regex_node *tn__regex_parse(tn__arena *arena, const char *pattern,
+tn__regex_node *tn__regex_parse(tn__own *arena, const char *pattern,
                                 size_t bytes, char *error, size_t error_room)
 {
     parser p = {.arena = arena,

@@ -3,7 +3,7 @@
 #ifndef TN_LIB_LM_TOKENIZER_REGEX_PARSE_H
 #define TN_LIB_LM_TOKENIZER_REGEX_PARSE_H
 
-#include "regex.h"
+#include <lm/tokenizer/regex.h>
 
 typedef enum tn__regex_kind {
     TN__NODE_EMPTY,
@@ -28,7 +28,7 @@ typedef struct tn__regex_node {
 } tn__regex_node;
 
 /* Returns NULL after a failure, with a message unless memory ran out. */
-tn__regex_node *tn__regex_parse(tn__arena *arena, const char *pattern,
+tn__regex_node *tn__regex_parse(tn__own *arena, const char *pattern,
                                 size_t bytes, char *error, size_t error_room);
 
 /* Adds the set of a property's name, as in \p{name}, without its braces.

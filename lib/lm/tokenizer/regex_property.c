@@ -1,5 +1,5 @@
 /* regex_property.c: names of properties and POSIX classes. */
-#include "regex_parse.h"
+#include <lm/tokenizer/regex_parse.h>
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* set.c: builds sets of characters from sorted ranges. */
-#include "set.h"
+#include <lm/tokenizer/set.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -167,14 +167,36 @@ void tn__ranges_free(tn__ranges *to)
     *to = (tn__ranges){0};
 }
 
-const tn__set *tn__set_new(tn__arena *arena, tn__ranges *from)
+/* Makes a set of the bits below U+10000. */
+static tn__set *set_of_bits(tn__own *arena, uint64_t low[0x10000 / 64])
+{
+    tn__set *set = tn__own_take(arena, sizeof *set);
+    uint8_t first[256]; /* the first page that is like this one */
+    size_t count = 0;
+    if (!set)
+        return NULL;
+    for (size_t i = 0; i < 256; i++) {
+        size_t k = 0;
+        while (k < count && memcmp(low + 4 * first[k], low + 4 * i, 32))
+            k++;
+        if (k == count)
+            first[count++] = (uint8_t)i;
+        set->page[i] = (uint8_t)k;
+    }
+    set->bits = tn__own_array(arena, count, sizeof *set->bits);
+    if (!set->bits)
+        return NULL;
+    for (size_t k = 0; k < count; k++)
+        memcpy(set->bits[k], low + 4 * first[k], 32);
+    return set;
+}
+
+const tn__set *tn__set_new(tn__own *arena, tn__ranges *from)
 {
     tn__ranges_sort(from);
     if (from->failed)
         return NULL;
-    tn__set *set = tn__arena_take(arena, sizeof *set);
-    if (!set)
-        return NULL;
+    uint64_t low[0x10000 / 64] = {0};
     size_t i = 0;
     for (; i < from->count && from->range[i].first < 0x10000; i++) {
         const int32_t last = from->range[i].last < 0xffff
@@ -182,18 +204,21 @@ const tn__set *tn__set_new(tn__arena *arena, tn__ranges *from)
                                  : 0xffff;
         for (int32_t c = from->range[i].first; c <= last;)
             if (!(c & 63) && last - c >= 63) {
-                set->low[c >> 6] = ~(uint64_t)0;
+                low[c >> 6] = ~(uint64_t)0;
                 c += 64;
             } else {
-                set->low[c >> 6] |= (uint64_t)1 << (c & 63);
+                low[c >> 6] |= (uint64_t)1 << (c & 63);
                 c++;
             }
         if (from->range[i].last > 0xffff)
             break;
     }
+    tn__set *set = set_of_bits(arena, low);
+    if (!set)
+        return NULL;
     set->high_count = from->count - i;
     tn__range *high =
-        tn__arena_array(arena, set->high_count + 1, sizeof *high);
+        tn__own_array(arena, set->high_count + 1, sizeof *high);
     if (!high)
         return NULL;
     if (set->high_count)
@@ -202,7 +227,7 @@ const tn__set *tn__set_new(tn__arena *arena, tn__ranges *from)
     return set;
 }
 
-const tn__set *tn__set_of_categories(tn__arena *arena, uint32_t mask,
+const tn__set *tn__set_of_categories(tn__own *arena, uint32_t mask,
                                      int version)
 {
     tn__ranges ranges = {0};

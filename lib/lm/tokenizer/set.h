@@ -6,8 +6,8 @@
 #ifndef TN_LIB_LM_TOKENIZER_SET_H
 #define TN_LIB_LM_TOKENIZER_SET_H
 
-#include "memory.h"
-#include "unicode.h"
+#include <lm/tokenizer/memory.h>
+#include <lm/tokenizer/unicode.h>
 
 typedef struct tn__range {
     int32_t first, last;
@@ -37,24 +37,29 @@ void tn__ranges_negate(tn__ranges *to);
 void tn__ranges_intersect(tn__ranges *to, tn__ranges *other);
 void tn__ranges_free(tn__ranges *to);
 
+/* The characters below U+10000 are bits in pages of 256. Equal pages are stored
+ * once, so that a small set takes little memory: a hostile file may have
+ * thousands. */
 typedef struct tn__set {
-    uint64_t low[0x10000 / 64];
+    uint8_t page[256];
+    uint64_t (*bits)[4];
     const tn__range *high; /* ranges above U+ffff, sorted */
     size_t high_count;
 } tn__set;
 
 /* Makes a set of the ranges. Returns NULL if memory ran out. */
-const tn__set *tn__set_new(tn__arena *arena, tn__ranges *from);
+const tn__set *tn__set_new(tn__own *arena, tn__ranges *from);
 /* A set of the categories in mask, or of white space. */
-const tn__set *tn__set_of_categories(tn__arena *arena, uint32_t mask,
+const tn__set *tn__set_of_categories(tn__own *arena, uint32_t mask,
                                      int version);
 
 bool tn__set_has_high(const tn__set *set, int32_t c);
 
 static inline bool tn__set_has(const tn__set *set, int32_t c)
 {
-    return c < 0x10000 ? set->low[c >> 6] >> (c & 63) & 1
-                       : tn__set_has_high(set, c);
+    return c < 0x10000
+               ? set->bits[set->page[c >> 8]][c >> 6 & 3] >> (c & 63) & 1
+               : tn__set_has_high(set, c);
 }
 
 #endif

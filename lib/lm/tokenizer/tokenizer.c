@@ -1,5 +1,5 @@
 /* tokenizer.c: the public calls. */
-#include "pipeline.h"
+#include <lm/tokenizer/pipeline.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -40,7 +40,7 @@ static void tokenizer_release(void *object)
 {
     tn_tokenizer *t = object;
     tn__cache_free(t->model.cache);
-    tn__arena_free(&t->arena);
+    tn__own_free(&t->arena);
     free(t->file);
 }
 
@@ -176,7 +176,7 @@ static bool read_config(tn_tokenizer *t, const char *path)
         }
     }
     if (good && !t->chat_template && tn__json_text(chat))
-        good = (t->chat_template = tn__arena_text(&t->arena, chat->text,
+        good = (t->chat_template = tn__own_text(&t->arena, chat->text,
                                                   chat->bytes)) != NULL;
     tn__json_free(&json);
     free(text);
@@ -196,7 +196,7 @@ static bool read_beside(tn_tokenizer *t, const char *folder)
                             "too long"), false;
     char *text = read_file(path, true, &bytes);
     if (text) {
-        t->chat_template = tn__arena_text(&t->arena, text, bytes);
+        t->chat_template = tn__own_text(&t->arena, text, bytes);
         free(text);
     }
     if (tn_error())
@@ -267,7 +267,7 @@ tn_tokenizer *tn_tokenizer_open_with(const char *path,
     for (int i = 0; i < TN__ROLE_COUNT; i++)
         t->role[i] = -1;
     tn__reader reader = {.arena = &t->arena, .path = path};
-    t->path = tn__arena_text(&t->arena, path, strlen(path));
+    t->path = tn__own_text(&t->arena, path, strlen(path));
     bool good = t->path != NULL;
     if (good && json) {
         good = open_json(t, &reader, folder);
@@ -290,7 +290,6 @@ static bool take_text(tn__work *work, const char *text, size_t bytes)
 {
     const unsigned char *from = (const unsigned char *)text;
     tn__buffer *out = &work->text;
-    out->count = 0;
     if (!tn__buffer_reserve(work, out, bytes))
         return false;
     for (size_t at = 0; at < bytes;) {
@@ -317,13 +316,11 @@ static bool take_text(tn__work *work, const char *text, size_t bytes)
     return true;
 }
 
-bool tn__encode(const tn_tokenizer *t, tn__work *work, const char *text,
+static bool encode(const tn_tokenizer *t, tn__work *work, const char *text,
                 size_t bytes, bool parse_special)
 {
     work->offsets |= t->needs_origin;
-    work->id_count = 0;
-    work->pieces.count = 0;
-    if (!take_text(work, text, bytes))
+    if (!tn__work_begin(work) || !take_text(work, text, bytes))
         return false;
     if (work->text.count &&
         !tn__pieces_add(&work->pieces, 0, work->text.count, -1))
@@ -503,8 +500,8 @@ tn_tokenizer_encode_with(tn_tokenizer *tokenizer, const char *text,
     tn_scope *scope = tn_scope_open();
     tn_encoding *e = NULL;
     if (scope &&
-        tn__encode(tokenizer, &work[0], text, bytes, o.parse_special) &&
-        (!o.pair || tn__encode(tokenizer, &work[1], o.pair, strlen(o.pair),
+        encode(tokenizer, &work[0], text, bytes, o.parse_special) &&
+        (!o.pair || encode(tokenizer, &work[1], o.pair, strlen(o.pair),
                                o.parse_special)))
         e = encoding_new(tokenizer, work, o.pair != NULL, o.special,
                          o.max_count);
@@ -523,11 +520,10 @@ const int32_t *tn_encoding_ids(const tn_encoding *encoding)
     return tn_object_is(encoding, &encoding_class) ? encoding->id : NULL;
 }
 
-const int64_t (*tn_encoding_offsets(const tn_encoding *encoding))[2]
+const int64_t *tn_encoding_offsets(const tn_encoding *encoding)
 {
-    return tn_object_is(encoding, &encoding_class)
-               ? (const int64_t(*)[2])encoding->offset
-               : NULL;
+    return tn_object_is(encoding, &encoding_class) ? encoding->offset[0]
+                                                   : NULL;
 }
 
 const int32_t *tn_encoding_types(const tn_encoding *encoding)
@@ -644,7 +640,7 @@ tn_tokenizer_decode_with(tn_tokenizer *tokenizer, const int32_t *ids,
         tn_options_take(tn_tokenizer_decode_type(), &o, options) < 0)
         return NULL;
     if (count < 0 || (!ids && count)) {
-        tn_error_set(TN_ERR_ARGUMENT, ids || !count
+        tn_error_set(TN_ERR_ARGUMENT, count < 0
                                           ? "tokenizer_decode: count is %lld, "
                                             "below 0"
                                           : "tokenizer_decode: ids is NULL",

@@ -1,6 +1,6 @@
 /* unicode.c: looks up properties in sorted tables of ranges. Frequent questions
  * are answered by sets (set.h), which are made from these tables once. */
-#include "unicode.h"
+#include <lm/tokenizer/unicode.h>
 
 #include <string.h>
 
@@ -12,7 +12,7 @@ typedef struct decomposition {
     uint8_t age;
 } decomposition;
 
-#include "unicode_data.h"
+#include <lm/tokenizer/unicode_data.h>
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
@@ -89,8 +89,12 @@ bool tn__unicode_script(const char *name, size_t bytes,
     return script >= 0;
 }
 
-int tn__unicode_script_of(int32_t c)
+int tn__unicode_script_of(int32_t c, int version)
 {
+    const uint32_t category = category_range[find_range(
+        category_range, COUNT(category_range), 11, c)];
+    if ((int)(category & 31) > version)
+        return tn__unicode_script_number("unknown");
     return (int)(script_range[find_range(script_range, COUNT(script_range), 8,
                                          c)] &
                  255);

@@ -16,7 +16,7 @@ enum { TN__UNICODE_END = 0x110000 };
 enum {
     TN__UNICODE_PUNCTUATION = 8, /* punctuation, controls: the crate
                                     unicode_categories */
-    TN__UNICODE_MARKS = 9,       /* marks: unicode-normalization */
+    TN__UNICODE_MARKS = 9,       /* marks: unicode-normalization; scripts */
     TN__UNICODE_NORMAL = 11,     /* normal forms: unicode-normalization */
     TN__UNICODE_REGEX = 16,      /* regular expressions: Oniguruma */
     TN__UNICODE_NEW = 17         /* lower case, numbers: Rust's library */
@@ -44,8 +44,9 @@ bool tn__unicode_script(const char *name, size_t bytes,
 void tn__unicode_other_alphabetic(void (*use)(void *context, int32_t first,
                                               int32_t last),
                                   void *context);
-/* The number of the character's script. */
-int tn__unicode_script_of(int32_t c);
+/* The number of the character's script; that of "unknown" if the character is
+ * newer than the version. */
+int tn__unicode_script_of(int32_t c, int version);
 int tn__unicode_script_number(const char *name);
 
 int32_t tn__unicode_lower(int32_t c);

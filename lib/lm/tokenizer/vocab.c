@@ -1,5 +1,5 @@
 /* vocab.c: a hash table of tokens, and a trie. */
-#include "vocab.h"
+#include <lm/tokenizer/vocab.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +42,7 @@ uint64_t tn__hash(uint64_t seed, const void *data, size_t bytes)
     return mix(mix(a ^ k1, b ^ h), (uint64_t)bytes ^ k1);
 }
 
-bool tn__vocab_init(tn__vocab *vocab, tn__arena *arena, int32_t id_end)
+bool tn__vocab_init(tn__vocab *vocab, tn__own *arena, int32_t id_end)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -53,8 +53,8 @@ bool tn__vocab_init(tn__vocab *vocab, tn__arena *arena, int32_t id_end)
         slots *= 2;
     vocab->mask = slots - 1;
     vocab->token =
-        tn__arena_array(arena, (size_t)id_end + 1, sizeof *vocab->token);
-    vocab->slot = tn__arena_array(arena, slots, sizeof *vocab->slot);
+        tn__own_array(arena, (size_t)id_end + 1, sizeof *vocab->token);
+    vocab->slot = tn__own_array(arena, slots, sizeof *vocab->slot);
     if (!vocab->token || !vocab->slot)
         return false;
     memset(vocab->slot, 0xff, slots * sizeof *vocab->slot);
@@ -133,7 +133,7 @@ static int compare_words(const void *left, const void *right)
                                   : (a->id > b->id) - (a->id < b->id);
 }
 
-bool tn__trie_build(tn__trie *trie, tn__arena *arena, tn__trie_word *word,
+bool tn__trie_build(tn__trie *trie, tn__own *arena, tn__trie_word *word,
                     size_t count)
 {
     /* A word adds at most its bytes; sorted, a word shares the prefix that it
@@ -151,7 +151,7 @@ bool tn__trie_build(tn__trie *trie, tn__arena *arena, tn__trie_word *word,
     trie_todo *todo = NULL;
     size_t todo_count = 0, todo_room = 0;
     bool good = nodes < UINT32_MAX &&
-                (trie->node = tn__arena_array(arena, nodes,
+                (trie->node = tn__own_array(arena, nodes,
                                               sizeof *trie->node)) &&
                 tn__array_grow(&todo, &todo_room, 1, sizeof *todo);
     if (good) {

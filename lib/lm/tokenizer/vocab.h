@@ -2,7 +2,7 @@
 #ifndef TN_LIB_LM_TOKENIZER_VOCAB_H
 #define TN_LIB_LM_TOKENIZER_VOCAB_H
 
-#include "memory.h"
+#include <lm/tokenizer/memory.h>
 
 /* The largest id is below this: a file whose ids are far apart is refused
  * instead of taking memory for those between. */
@@ -32,7 +32,7 @@ typedef struct tn__vocab {
 uint64_t tn__hash(uint64_t seed, const void *data, size_t bytes);
 
 /* Makes an empty vocabulary with room for ids below id_end. */
-bool tn__vocab_init(tn__vocab *vocab, tn__arena *arena, int32_t id_end);
+bool tn__vocab_init(tn__vocab *vocab, tn__own *arena, int32_t id_end);
 /* Adds a token, whose text is borrowed. If the text has an id already, it gets
  * this one, too: the last id is found by the text. */
 void tn__vocab_add(tn__vocab *vocab, int32_t id, const char *text,
@@ -71,7 +71,7 @@ typedef struct tn__trie_word {
 
 /* Builds a trie. Of equal words the last counts. The array is reordered. Empty
  * words are left out. */
-bool tn__trie_build(tn__trie *trie, tn__arena *arena, tn__trie_word *word,
+bool tn__trie_build(tn__trie *trie, tn__own *arena, tn__trie_word *word,
                     size_t count);
 
 /* The child of a node for a byte, or 0 if there is none. */
