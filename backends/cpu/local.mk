@@ -200,3 +200,5 @@ tests_cpu_test_cpu_random_SOURCES = tests/cpu/test_cpu_random.c \
 tests_cpu_test_cpu_random_LDADD = $(LDADD) $(CPU_SETS)
 tests_cpu_test_cpu_turn_SOURCES = tests/cpu/test_cpu_turn.c tests/cpu/isa_here.h
 tests_cpu_test_cpu_turn_LDADD = $(LDADD) $(CPU_SETS)
+check_PROGRAMS += tests/cpu/test_cpu_rows
+tests_cpu_test_cpu_rows_SOURCES = tests/cpu/test_cpu_rows.c

@@ -291,17 +291,18 @@ static bool check_sizes(const tn__lm_config *config, tn__lm_spec *spec)
     return false;
 }
 
-static const tn__lm_family *find_family(const tn__lm_config *config)
+static const tn__lm_family *
+find_family(const tn__lm_config *config, const tn__lm_family *const *families)
 {
     const char *type =
         tn__json_text(tn__json_get(config->root, "model_type"));
     char known[512] = "";
     size_t used = 0;
-    for (int i = 0; tn__lm_families[i]; i++) {
-        if (type && strcmp(tn__lm_families[i]->type, type) == 0)
-            return tn__lm_families[i];
+    for (int i = 0; families[i]; i++) {
+        if (type && strcmp(families[i]->type, type) == 0)
+            return families[i];
         int wrote = tn_format(known + used, sizeof known - used, "%s%s",
-                              i ? ", " : "", tn__lm_families[i]->type);
+                              i ? ", " : "", families[i]->type);
         if (wrote > 0 && used + (size_t)wrote < sizeof known)
             used += (size_t)wrote;
     }
@@ -312,14 +313,16 @@ static const tn__lm_family *find_family(const tn__lm_config *config)
     return NULL;
 }
 
-bool tn__lm_config_read(const tn__lm_config *config, tn__lm_spec *spec)
+bool tn__lm_config_read(const tn__lm_config *config,
+                        const tn__lm_family *const *families,
+                        tn__lm_spec *spec)
 {
     if (!tn__json_is(config->root, TN__JSON_OBJECT)) {
         tn_error_refuse_argument(TN_ERR_FORMAT, "lm_open", "path",
                                  "%s: expected an object", config->path);
         return false;
     }
-    const tn__lm_family *family = find_family(config);
+    const tn__lm_family *family = find_family(config, families);
     if (!family || !check_unknown(config, family))
         return false;
     memset(spec, 0, sizeof *spec);

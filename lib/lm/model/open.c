@@ -100,7 +100,8 @@ static bool read_config(const char *folder, tn__lm_json *file, char **text,
     }
     *text = tn__lm_file_read(path, call, bytes);
     return *text && tn__lm_json_open(file, path, call) &&
-           tn__lm_config_read(&(tn__lm_config){path, file->root}, spec);
+           tn__lm_config_read(&(tn__lm_config){path, file->root}, tn__lm_families,
+                              spec);
 }
 
 static tn_lm *build(const char *folder, const tn__lm_spec *spec,
@@ -116,11 +117,14 @@ static tn_lm *build(const char *folder, const tn__lm_spec *spec,
         return NULL;
     tn_lm *lm = tn__lm_model_make(
         &maker, spec, family->prefix && prefixed ? family->prefix : "");
-    static const char *const head[] = {"lm_head.weight", NULL};
-    /* A file may hold the output layer again, though it is tied. */
-    const char *const *unused = family->unused ? family->unused : head + 1;
-    return lm && tn__lm_weights_check(maker.weights, unused, o->strict) ? lm
-                                                                        : NULL;
+    /* Some files hold the output layer again, though it is tied. */
+    const char *head = family->names[TN__LM_HEAD];
+    char name[TN__LM_PATH];
+    if (spec->tied && head)
+        tn__lm_weights_skip(maker.weights, tn__lm_join(name, head, "weight"));
+    return lm && tn__lm_weights_check(maker.weights, family->unused, o->strict)
+               ? lm
+               : NULL;
 }
 
 static tn_lm *open_folder(const char *folder, const tn_lm_open_options *o)

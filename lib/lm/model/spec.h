@@ -201,8 +201,11 @@ extern const tn__lm_family *const tn__lm_families[];
 
 /* ---- reading (config.c) ---------------------------------------------------- */
 
-/* Fills spec from config. On failure records an error and returns false. */
-bool tn__lm_config_read(const tn__lm_config *config, tn__lm_spec *spec);
+/* Fills spec from config by the tables of one of the families, a list that ends
+ * with NULL. On failure records an error and returns false. */
+bool tn__lm_config_read(const tn__lm_config *config,
+                        const tn__lm_family *const *families,
+                        tn__lm_spec *spec);
 
 /* For a family's finish. tn__lm_refuse records that key has a value that is not
  * supported, and returns false. */

@@ -303,6 +303,13 @@ bool tn__lm_weights_has(const tn__lm_weights *weights, const char *name)
     return find(weights, name) != NULL;
 }
 
+void tn__lm_weights_skip(tn__lm_weights *weights, const char *name)
+{
+    entry *e = find(weights, name);
+    if (e)
+        e->taken = true;
+}
+
 /* ---- taking ------------------------------------------------------------------ */
 
 static void complain(tn__lm_weights *w, tn_status code, const char *format,
