@@ -59,6 +59,10 @@ static void check_hidden(tn_lm *lm, tn_safetensors *file, tn_tensor *ids,
     tn_lm_sizes sizes = {.size = sizeof sizes};
     tn_lm_info(lm, &sizes);
     const int count = (int)sizes.layers + 1;
+    if (!tn_safetensors_has(file, "hidden_0")) {
+        skip(1, "the file has no hidden states");
+        return;
+    }
     tn_tensor *state[1001] = {0};
     double worst = 0;
     TN_NO_GRAD {
@@ -81,8 +85,17 @@ static void check_output(tn_lm *lm, tn_safetensors *file, tn_tensor *ids,
 {
     double d = INFINITY;
     TN_NO_GRAD {
-        d = difference(tn_forward(tn_lm_module(lm), ids),
-                       golden_of(file, "logits"));
+        tn_tensor *x = tn_forward(tn_lm_module(lm), ids);
+        tn_tensor *want = golden_of(file, "logits");
+        if (!want) {
+            /* a large model: the last two rows, and the 8 largest of each */
+            want = golden_of(file, "logits_last2");
+            tn_tensor *best, *top = tn_topk(x, 8, -1, true, true, &best);
+            double gap = difference(top, golden_of(file, "top8_values"));
+            ok(gap <= tolerance, "%s: largest logits (%.1e)", folder, gap);
+            x = tn_narrow(x, -2, tn_tensor_size(x, -2) - 2, 2);
+        }
+        d = difference(x, want);
     }
     if (tn_error())
         note("%s", tn_error());
@@ -137,9 +150,14 @@ static void check_gradients(tn_lm *lm, tn_safetensors *file, tn_tensor *loss,
 {
     double d = difference(loss, golden_of(file, "loss"));
     ok(d <= 1e-4, "%s: loss (%.1e)", folder, d);
+    double least = least_scale(file);
+    if (least == 0) {
+        skip(1, "the file has no gradients");
+        return;
+    }
     tn_backward(loss);
     tn_parameter_list *list = tn_parameters(tn_lm_module(lm));
-    double worst = 0, least = least_scale(file);
+    double worst = 0;
     int count = 0;
     for (int i = 0; i < tn_parameters_count(list); i++) {
         const char *name = tn_parameters_name(list, i);

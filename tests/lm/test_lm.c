@@ -133,6 +133,33 @@ static void configs(void)
        "an unknown key that is null does not matter");
 }
 
+/* Files that are damaged. */
+static void damaged(void)
+{
+    char folder[2048], path[4096];
+    snprintf(folder, sizeof folder, "%s/damaged", scratch);
+    mkdir(folder, 0777);
+    snprintf(path, sizeof path, "%s/config.json", data("qwen3"));
+    char *config = read_text(path);
+    write_text(folder, "config.json", config);
+    free(config);
+    REFUSED(tn_lm_open(folder), "has neither model.safetensors nor");
+    static const char index[] = "model.safetensors.index.json";
+    write_text(folder, index, "{\"weight_map\": {\"a\": 3}}");
+    REFUSED(tn_lm_open(folder), "\"a\" is not in a file of this folder");
+    write_text(folder, index, "{\"weight_map\": {\"a\": \"../x\"}}");
+    REFUSED(tn_lm_open(folder), "\"a\" is not in a file of this folder");
+    write_text(folder, index, "{\"weight_map\": {\"a\": \"x.safetensors\"}}");
+    REFUSED(tn_lm_open(folder), "x.safetensors");
+    write_text(folder, index, "{}");
+    REFUSED(tn_lm_open(folder), "weight_map");
+    write_text(folder, "model.safetensors", "\x08");
+    REFUSED(tn_lm_open(folder), "model.safetensors");
+    write_text(folder, "model.safetensors", "\xff\xff\xff\xff\xff\xff\xff\x7f");
+    REFUSED(tn_lm_open(folder), "model.safetensors");
+    ok(tn_lm_open(data("qwen3")) != NULL, "the next call works");
+}
+
 static void weights(void)
 {
     REFUSED(tn_lm_open(altered("llama", "\"intermediate_size\": 48",
@@ -386,6 +413,7 @@ int main(void)
         bail_out("%s: %s", scratch, strerror(errno));
     configs();
     weights();
+    damaged();
     tree();
     train("llama");
     train("qwen3");
