@@ -8,7 +8,8 @@ EXTRA_DIST += backends/cpu/README.md
 CPU_ROUTINES = \
 	backends/cpu/simd/routines.h backends/cpu/simd/routines_conv.h \
 	backends/cpu/simd/routines_pool.h \
-	backends/cpu/simd/isa.h backends/cpu/simd/vector_ops.h  backends/cpu/simd/vector_square.h \
+	backends/cpu/simd/isa.h backends/cpu/simd/vector_ops.h \
+	backends/cpu/simd/vector_square.h \
 	backends/cpu/simd/scalar.h \
 	backends/cpu/simd/math_table.h backends/cpu/simd/math_ops.h \
 	backends/cpu/simd/routines_arith.c backends/cpu/simd/routines_random.c \

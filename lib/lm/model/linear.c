@@ -37,7 +37,7 @@ tn_module *tn__lm_add(tn_module *module, const char *path, tn_module *child)
     return tn_module_add(module, path, child);
 }
 
-/* ---- linear ------------------------------------------------------------------- */
+/* ---- linear -------------------------------------------------------------- */
 
 typedef struct linear {
     tn_module base;
@@ -117,7 +117,7 @@ tn_module *tn__lm_tied_linear(tn_module *embedding)
     return l->weight ? &l->base : NULL;
 }
 
-/* ---- embedding ----------------------------------------------------------------- */
+/* ---- embedding ----------------------------------------------------------- */
 
 typedef struct embedding {
     tn_module base;
@@ -154,7 +154,7 @@ tn_module *tn__lm_embedding(tn__lm_maker *maker, const char *path, int64_t rows,
     return e->weight ? &e->base : NULL;
 }
 
-/* ---- norms --------------------------------------------------------------------- */
+/* ---- norms --------------------------------------------------------------- */
 
 typedef struct norm {
     tn_module base;
@@ -236,10 +236,10 @@ tn_module *tn_lm_rms_norm_with(int64_t size,
     if (tn_options_take(tn_lm_rms_norm_type(), &o, options) < 0)
         return NULL;
     if (size < 1 || !(o.eps >= 0)) {
-        tn_error_refuse_argument(TN_ERR_ARGUMENT, "lm_rms_norm",
-                                 size < 1 ? "size" : "eps",
-                                 "expected a size of at least 1 and an eps that "
-                                 "is not negative");
+        tn_error_refuse_argument(
+            TN_ERR_ARGUMENT, "lm_rms_norm", size < 1 ? "size" : "eps",
+            "expected a size of at least 1 and an eps that "
+            "is not negative");
         return NULL;
     }
     tn_scope *scope = tn_scope_open();

@@ -23,7 +23,7 @@ static bool open_optional(tn__lm_json *file, const char *folder,
     return tn__lm_json_open(file, path, call);
 }
 
-/* ---- tokens that end a text ------------------------------------------------------ */
+/* ---- tokens that end a text ---------------------------------------------- */
 
 static void add_eos(tn_lm *lm, const tn__json_value *value)
 {
@@ -32,8 +32,8 @@ static void add_eos(tn_lm *lm, const tn__json_value *value)
         lm->eos[lm->eos_count++] = value->integer;
     if (tn__json_is(value, TN__JSON_LIST))
         TN__JSON_EACH(item, value)
-            if (item->kind == TN__JSON_INTEGER)
-                add_eos(lm, item);
+    if (item->kind == TN__JSON_INTEGER)
+        add_eos(lm, item);
 }
 
 /* generation_config.json takes precedence over config.json. */
@@ -49,7 +49,7 @@ static bool read_eos(tn_lm *lm, const char *folder, const tn__json_value *root)
     return fine;
 }
 
-/* ---- how the folder makes sentence embeddings ------------------------------------- */
+/* ---- how the folder makes sentence embeddings ---------------------------- */
 
 static bool is_true(const tn__json_value *object, const char *name)
 {
@@ -84,7 +84,7 @@ static bool read_pooling(tn_lm *lm, const char *folder)
     return fine;
 }
 
-/* ---- the model --------------------------------------------------------------------- */
+/* ---- the model ----------------------------------------------------------- */
 
 /* Reads config.json, keeping its text for tn_lm_save (the parser changes the
  * text that it reads). */
@@ -100,8 +100,8 @@ static bool read_config(const char *folder, tn__lm_json *file, char **text,
     }
     *text = tn__lm_file_read(path, call, bytes);
     return *text && tn__lm_json_open(file, path, call) &&
-           tn__lm_config_read(&(tn__lm_config){path, file->root}, tn__lm_families,
-                              spec);
+           tn__lm_config_read(&(tn__lm_config){path, file->root},
+                              tn__lm_families, spec);
 }
 
 static tn_lm *build(const char *folder, const tn__lm_spec *spec,

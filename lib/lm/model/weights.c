@@ -30,8 +30,8 @@ typedef struct mapping {
 typedef struct entry {
     const char *name; /* lent by the file */
     tn_safetensors *file;
-    mapping *map;     /* NULL if the device cannot use it */
-    uint64_t at;      /* place in the mapping */
+    mapping *map; /* NULL if the device cannot use it */
+    uint64_t at;  /* place in the mapping */
     bool taken;
 } entry;
 
@@ -42,7 +42,7 @@ struct tn__lm_weights {
     mapping **map; /* owned; each a reference */
     size_t map_count;
     tn_dtype dtype;
-    bool maps;           /* the device can use the memory of files */
+    bool maps;            /* the device can use the memory of files */
     char complaint[1600]; /* names of tensors that are missing or odd */
     size_t complained;
     size_t complaints;
@@ -78,7 +78,7 @@ static bool fail_memory(void)
     return false;
 }
 
-/* ---- opening --------------------------------------------------------------- */
+/* ---- opening ------------------------------------------------------------- */
 
 /* Maps the file copy-on-write, so that training may change the weights. Sets
  * *data to the place of the first tensor. */
@@ -138,7 +138,8 @@ static bool add_file(tn__lm_weights *w, const char *path)
     if (w->maps && !map)
         return false;
     const int count = tn_safetensors_count(file);
-    entry *list = realloc(w->entry, (w->count + (size_t)count + 1) * sizeof *list);
+    entry *list =
+        realloc(w->entry, (w->count + (size_t)count + 1) * sizeof *list);
     if (!list)
         return fail_memory();
     w->entry = list;
@@ -152,7 +153,8 @@ static bool add_file(tn__lm_weights *w, const char *path)
     }
     if (map && at != map->bytes) {
         tn_error_refuse_argument(TN_ERR_IO, call, "path",
-                                 "%s: was written to while it was opened", path);
+                                 "%s: was written to while it was opened",
+                                 path);
         return false;
     }
     return true;
@@ -227,11 +229,10 @@ static bool add_files(tn__lm_weights *w, const char *folder)
     else {
         strcat(path, ".index.json");
         if (access(path, F_OK) != 0) {
-            tn_error_refuse_argument(
-                TN_ERR_IO, call, "path",
-                "%s: has neither model.safetensors nor "
-                "model.safetensors.index.json",
-                folder);
+            tn_error_refuse_argument(TN_ERR_IO, call, "path",
+                                     "%s: has neither model.safetensors nor "
+                                     "model.safetensors.index.json",
+                                     folder);
             return false;
         }
         fine = tn__lm_json_open(&index, path, call) &&
@@ -310,7 +311,7 @@ void tn__lm_weights_skip(tn__lm_weights *weights, const char *name)
         e->taken = true;
 }
 
-/* ---- taking ------------------------------------------------------------------ */
+/* ---- taking -------------------------------------------------------------- */
 
 static void complain(tn__lm_weights *w, tn_status code, const char *format,
                      const char *name, const char *detail)
@@ -352,8 +353,9 @@ static bool check_shape(tn__lm_weights *w, const entry *e, tn_dims_list shape)
     }
     tn_dtype dtype = tn_safetensors_dtype(e->file, e->name);
     if (dtype != TN_F32 && dtype != TN_F16 && dtype != TN_BF16) {
-        complain(w, TN_ERR_DTYPE, "%s%s has the dtype %s, which is not supported",
-                 e->name, tn_dtype_name(dtype));
+        complain(w, TN_ERR_DTYPE,
+                 "%s%s has the dtype %s, which is not supported", e->name,
+                 tn_dtype_name(dtype));
         return false;
     }
     return true;
@@ -418,8 +420,8 @@ bool tn__lm_weights_check(tn__lm_weights *w, const char *const *unused,
                      w->entry[i].name, "");
     if (!w->complaints)
         return true;
-    tn_error_refuse_argument(
-        w->worst, call, "path", "%zu weights do not fit the config: %s",
-        w->complaints, w->complaint);
+    tn_error_refuse_argument(w->worst, call, "path",
+                             "%zu weights do not fit the config: %s",
+                             w->complaints, w->complaint);
     return false;
 }
