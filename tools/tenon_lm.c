@@ -17,7 +17,7 @@ static int complain(void)
     return 1;
 }
 
-/* ---- arguments ------------------------------------------------------------------ */
+/* ---- arguments ----------------------------------------------------------- */
 
 /* Reads the ids in text. Returns their number, or -1 if it is not a list of
  * numbers. *ids is memory that the caller frees. */
@@ -42,7 +42,7 @@ static int64_t read_ids(const char *text, int64_t **ids)
 /* An option of a command, and where its value goes. */
 typedef struct option {
     const char *name;
-    double *real;   /* one of the three is set */
+    double *real; /* one of the three is set */
     int64_t *whole;
     const char **text;
 } option;
@@ -78,7 +78,7 @@ static int read_options(int count, char **argument, const option *options)
     return at;
 }
 
-/* ---- tenon lm info ------------------------------------------------------------------ */
+/* ---- tenon lm info ------------------------------------------------------- */
 
 static void line(const char *name, int64_t value)
 {
@@ -114,7 +114,7 @@ int tenon_lm(int count, char **argument)
     return 0;
 }
 
-/* ---- tenon generate ------------------------------------------------------------------ */
+/* ---- tenon generate ------------------------------------------------------ */
 
 static bool print_token(const tn_lm_token *token, void *context)
 {
@@ -155,7 +155,7 @@ int tenon_generate(int count, char **argument)
     return printf("\n") < 0;
 }
 
-/* ---- tenon embed ---------------------------------------------------------------------- */
+/* ---- tenon embed --------------------------------------------------------- */
 
 int tenon_embed(int count, char **argument)
 {

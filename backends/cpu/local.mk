@@ -8,7 +8,8 @@ EXTRA_DIST += backends/cpu/README.md
 CPU_ROUTINES = \
 	backends/cpu/simd/routines.h backends/cpu/simd/routines_conv.h \
 	backends/cpu/simd/routines_pool.h \
-	backends/cpu/simd/isa.h backends/cpu/simd/vector_ops.h  backends/cpu/simd/vector_square.h \
+	backends/cpu/simd/isa.h backends/cpu/simd/vector_ops.h \
+	backends/cpu/simd/vector_square.h \
 	backends/cpu/simd/scalar.h \
 	backends/cpu/simd/math_table.h backends/cpu/simd/math_ops.h \
 	backends/cpu/simd/routines_arith.c backends/cpu/simd/routines_random.c \
@@ -204,3 +205,5 @@ tests_cpu_test_cpu_random_SOURCES = tests/cpu/test_cpu_random.c \
 tests_cpu_test_cpu_random_LDADD = $(LDADD) $(CPU_SETS)
 tests_cpu_test_cpu_turn_SOURCES = tests/cpu/test_cpu_turn.c tests/cpu/isa_here.h
 tests_cpu_test_cpu_turn_LDADD = $(LDADD) $(CPU_SETS)
+check_PROGRAMS += tests/cpu/test_cpu_rows
+tests_cpu_test_cpu_rows_SOURCES = tests/cpu/test_cpu_rows.c

@@ -37,7 +37,7 @@
 extern "C" {
 #endif
 
-/* ---- models ------------------------------------------------------------- */
+/* ---- models -------------------------------------------------------------- */
 
 typedef struct tn_lm tn_lm;
 
@@ -105,7 +105,7 @@ typedef struct tn_lm_sizes {
  * first. Fails with TN_ERR_ARGUMENT if sizes is NULL or its size invalid. */
 TN_API tn_status tn_lm_info(const tn_lm *lm, tn_lm_sizes *sizes);
 
-/* ---- key-value caches ----------------------------------------------------- */
+/* ---- key-value caches ---------------------------------------------------- */
 
 /* The keys and values of several sequences. Memory for a sequence is reserved
  * when it begins, in blocks of 64 positions. */
@@ -154,7 +154,7 @@ typedef struct tn_lm_tokens {
 TN_API tn_tensor *tn_lm_decode(tn_lm_cache *cache, const tn_lm_tokens *list,
                                int count);
 
-/* ---- generation ----------------------------------------------------------- */
+/* ---- generation ---------------------------------------------------------- */
 
 /* A token that was generated. Closed. */
 typedef struct tn_lm_token {
@@ -304,7 +304,7 @@ TN_API int tn_lm_result_end(const tn_lm_result *result, int i);
 TN_API double tn_lm_score(tn_lm *lm, const int64_t *ids, int64_t count,
                           double *out);
 
-/* ---- sentence embeddings --------------------------------------------------- */
+/* ---- sentence embeddings ------------------------------------------------- */
 
 /* Options of tn_lm_embed:
  *   pooling    "mean" of the tokens, "cls" (the first), "max", "last"; default:

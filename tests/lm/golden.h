@@ -11,7 +11,8 @@ static double *doubles_of(tn_tensor *x, int64_t *count)
     tn_tensor *y = tn_to_dtype(x, TN_F64);
     *count = tn_tensor_numel(y);
     double *values = malloc(sizeof *values * (size_t)(*count + 1));
-    if (!y || tn_tensor_to_array(y, values, sizeof *values * (size_t)*count) < 0)
+    if (!y ||
+        tn_tensor_to_array(y, values, sizeof *values * (size_t)*count) < 0)
         bail_out("%s", tn_error());
     return values;
 }
@@ -59,9 +60,14 @@ static void check_hidden(tn_lm *lm, tn_safetensors *file, tn_tensor *ids,
     tn_lm_sizes sizes = {.size = sizeof sizes};
     tn_lm_info(lm, &sizes);
     const int count = (int)sizes.layers + 1;
+    if (!tn_safetensors_has(file, "hidden_0")) {
+        skip(1, "the file has no hidden states");
+        return;
+    }
     tn_tensor *state[1001] = {0};
     double worst = 0;
-    TN_NO_GRAD {
+    TN_NO_GRAD
+    {
         if (tn_lm_hidden_states(lm, ids, state, count) < 0)
             note("%s", tn_error());
     }
@@ -80,9 +86,19 @@ static void check_output(tn_lm *lm, tn_safetensors *file, tn_tensor *ids,
                          const char *folder, double tolerance)
 {
     double d = INFINITY;
-    TN_NO_GRAD {
-        d = difference(tn_forward(tn_lm_module(lm), ids),
-                       golden_of(file, "logits"));
+    TN_NO_GRAD
+    {
+        tn_tensor *x = tn_forward(tn_lm_module(lm), ids);
+        tn_tensor *want = golden_of(file, "logits");
+        if (!want) {
+            /* a large model: the last two rows, and the 8 largest of each */
+            want = golden_of(file, "logits_last2");
+            tn_tensor *best, *top = tn_topk(x, 8, -1, true, true, &best);
+            double gap = difference(top, golden_of(file, "top8_values"));
+            ok(gap <= tolerance, "%s: largest logits (%.1e)", folder, gap);
+            x = tn_narrow(x, -2, tn_tensor_size(x, -2) - 2, 2);
+        }
+        d = difference(x, want);
     }
     if (tn_error())
         note("%s", tn_error());
@@ -137,9 +153,14 @@ static void check_gradients(tn_lm *lm, tn_safetensors *file, tn_tensor *loss,
 {
     double d = difference(loss, golden_of(file, "loss"));
     ok(d <= 1e-4, "%s: loss (%.1e)", folder, d);
+    double least = least_scale(file);
+    if (least == 0) {
+        skip(1, "the file has no gradients");
+        return;
+    }
     tn_backward(loss);
     tn_parameter_list *list = tn_parameters(tn_lm_module(lm));
-    double worst = 0, least = least_scale(file);
+    double worst = 0;
     int count = 0;
     for (int i = 0; i < tn_parameters_count(list); i++) {
         const char *name = tn_parameters_name(list, i);
@@ -155,8 +176,9 @@ static void check_gradients(tn_lm *lm, tn_safetensors *file, tn_tensor *loss,
         if (!want && (!got || is_zero(got)))
             continue;
         /* an expert that no token chose */
-        double gap = want && !got && is_zero(want) ? 0
-                                                     : difference_from(got, want, least);
+        double gap = want && !got && is_zero(want)
+                         ? 0
+                         : difference_from(got, want, least);
         if (!(gap <= tolerance))
             note("%s differs by %.2g", full, gap);
         worst = gap > worst ? gap : worst;
@@ -164,18 +186,19 @@ static void check_gradients(tn_lm *lm, tn_safetensors *file, tn_tensor *loss,
     }
     if (tn_error())
         note("%s", tn_error());
-    ok(count > 0 && worst <= tolerance, "%s: %d gradients (%.1e)", folder, count,
-       worst);
+    ok(count > 0 && worst <= tolerance, "%s: %d gradients (%.1e)", folder,
+       count, worst);
 }
 
 /* Next-token cross entropy. */
 static tn_tensor *decoder_loss(tn_lm *lm, tn_tensor *ids)
 {
     int64_t time = tn_tensor_size(ids, -1);
-    tn_tensor *logits = tn_forward(tn_lm_module(lm), tn_reshape(ids, tn_dims(-1)));
-    return tn_cross_entropy(tn_narrow(logits, 0, 0, time - 1),
-                            tn_narrow(tn_reshape(ids, tn_dims(-1)), 0, 1,
-                                      time - 1));
+    tn_tensor *logits =
+        tn_forward(tn_lm_module(lm), tn_reshape(ids, tn_dims(-1)));
+    return tn_cross_entropy(
+        tn_narrow(logits, 0, 0, time - 1),
+        tn_narrow(tn_reshape(ids, tn_dims(-1)), 0, 1, time - 1));
 }
 
 static void check_greedy(tn_lm *lm, tn_safetensors *file, tn_tensor *ids,
@@ -189,8 +212,8 @@ static void check_greedy(tn_lm *lm, tn_safetensors *file, tn_tensor *ids,
     tn_tensor_to_array(want, greedy, sizeof *greedy * (size_t)count);
     tn_tensor_to_array(golden_of(file, "margin"), margin,
                        sizeof *margin * (size_t)count);
-    tn_lm_result *result = tn_lm_generate(lm, prompt, length, .ignore_eos = true,
-                                          .max_tokens = count);
+    tn_lm_result *result = tn_lm_generate(
+        lm, prompt, length, .ignore_eos = true, .max_tokens = count);
     const int64_t *got = tn_lm_result_ids(result, 0);
     int64_t same = 0;
     while (got && same < count && got[same] == greedy[same])
@@ -199,9 +222,8 @@ static void check_greedy(tn_lm *lm, tn_safetensors *file, tn_tensor *ids,
     bool tie = same < count && margin[same] <= 1e-3f;
     if (tn_error())
         note("%s", tn_error());
-    ok(count > 0 && (same == count || tie),
-       "%s: %lld of %lld greedy tokens%s", folder, (long long)same,
-       (long long)count, tie ? ", then a tie" : "");
+    ok(count > 0 && (same == count || tie), "%s: %lld of %lld greedy tokens%s",
+       folder, (long long)same, (long long)count, tie ? ", then a tie" : "");
 }
 
 static void check_embedding(tn_lm *lm, tn_safetensors *file, tn_tensor *ids,

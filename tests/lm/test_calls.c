@@ -5,8 +5,8 @@
 #include <tenon/lm.h>
 #include <tenon/tenon.h>
 
-static const int64_t extremes[] = {INT64_MIN, INT32_MIN, -1, 0, INT32_MAX,
-                                   (int64_t)INT32_MAX + 1, INT64_MAX};
+static const int64_t extremes[] = {
+    INT64_MIN, INT32_MIN, -1, 0, INT32_MAX, (int64_t)INT32_MAX + 1, INT64_MAX};
 enum { EXTREMES = sizeof extremes / sizeof *extremes };
 
 /* call failed: an error is pending that begins with its name */
@@ -85,15 +85,16 @@ static void numbers(tn_lm *lm)
     tn_lm_cache *cache = tn_lm_cache_new(lm, 2);
     tn_lm_batch *batch = tn_lm_batch_new(lm, 1);
     int silent = 0;
-#define TRY(works)                                                            \
-    do {                                                                      \
-        silent += !(works) != (tn_error() != NULL);                           \
-        tn_error_clear();                                                     \
+#define TRY(works)                                                             \
+    do {                                                                       \
+        silent += !(works) != (tn_error() != NULL);                            \
+        tn_error_clear();                                                      \
     } while (0)
     for (int i = 0; i < EXTREMES; i++) {
         const int64_t n = extremes[i];
-        const int few = n < INT32_MIN ? INT32_MIN : n > INT32_MAX ? INT32_MAX
-                                                                  : (int)n;
+        const int few = n < INT32_MIN   ? INT32_MIN
+                        : n > INT32_MAX ? INT32_MAX
+                                        : (int)n;
         tn_scope *scope = tn_scope_open();
         TRY(tn_lm_cache_new(lm, few));
         TRY(tn_lm_cache_begin(cache, few, 3, 3) == TN_OK);

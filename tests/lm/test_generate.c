@@ -10,8 +10,8 @@ static char folder[4096];
 static tn_lm *open_model(const char *name, tn_dtype dtype)
 {
     const char *source = getenv("top_srcdir");
-    snprintf(folder, sizeof folder, "%s/tests/lm/data/%s", source ? source : ".",
-             name);
+    snprintf(folder, sizeof folder, "%s/tests/lm/data/%s",
+             source ? source : ".", name);
     tn_lm *lm = dtype ? tn_lm_open(folder, .dtype = dtype) : tn_lm_open(folder);
     if (!lm)
         bail_out("%s", tn_error());
@@ -25,7 +25,7 @@ static void fill_prompt(int64_t *ids, int64_t count, int64_t which)
         ids[i] = 2 + (i * i * 7 + i * 13 + which * 29) % 62;
 }
 
-/* ---- one arithmetic ------------------------------------------------------------ */
+/* ---- one arithmetic ------------------------------------------------------ */
 
 enum { REQUESTS = 5, TOKENS = 24, LONGEST = 150 };
 static const int64_t lengths[REQUESTS] = {1, 7, 64, 65, 100};
@@ -122,13 +122,15 @@ static void scores_and_embeddings(void)
     double sum = 0;
     for (int i = 0; i < 119; i++)
         sum += all[i];
-    is_double_near(perplexity, exp(-sum / 119), 1e-12, "the perplexity is the mean's");
+    is_double_near(perplexity, exp(-sum / 119), 1e-12,
+                   "the perplexity is the mean's");
     /* against tn_forward of the module */
     tn_tensor *x = tn_tensor_from_array(ids, TN_I64, tn_dims(120));
-    tn_tensor *loss = tn_cross_entropy(
-        tn_narrow(tn_forward(tn_lm_module(lm), x), 0, 0, 119),
-        tn_narrow(x, 0, 1, 119));
-    is_double_near(log(perplexity), tn_item(loss), 1e-5, "and exp(cross entropy)");
+    tn_tensor *loss =
+        tn_cross_entropy(tn_narrow(tn_forward(tn_lm_module(lm), x), 0, 0, 119),
+                         tn_narrow(x, 0, 1, 119));
+    is_double_near(log(perplexity), tn_item(loss), 1e-5,
+                   "and exp(cross entropy)");
 
     tn_lm *bert = open_model("bert", TN_DTYPE_NONE);
     const int64_t *texts[] = {ids, ids + 5, ids + 9};
@@ -145,7 +147,7 @@ static void scores_and_embeddings(void)
     ok(!tn_error(), "without an error");
 }
 
-/* ---- options ---------------------------------------------------------------------- */
+/* ---- options ------------------------------------------------------------- */
 
 static bool count_tokens(const tn_lm_token *token, void *context)
 {
@@ -237,7 +239,8 @@ static void distribution(void)
     int64_t prompt[4];
     fill_prompt(prompt, 4, 2);
     tn_tensor *logits = NULL;
-    TN_NO_GRAD {
+    TN_NO_GRAD
+    {
         logits = tn_forward(tn_lm_module(lm),
                             tn_tensor_from_array(prompt, TN_I64, tn_dims(4)));
     }
@@ -284,14 +287,14 @@ static void distribution(void)
     ok(kinds == 3 && wrong == 0, "top_k 3 and min_p 0.5 draw no other tokens");
 }
 
-/* ---- what is refused ----------------------------------------------------------------- */
+/* ---- what is refused ----------------------------------------------------- */
 
-#define REFUSED(call, words)                                                  \
-    do {                                                                      \
-        bool failed = !(call);                                                \
-        const char *why = tn_error() ? tn_error() : "no error";               \
-        ok(failed && strstr(why, words), "refused: %s", why);                 \
-        tn_error_clear();                                                     \
+#define REFUSED(call, words)                                                   \
+    do {                                                                       \
+        bool failed = !(call);                                                 \
+        const char *why = tn_error() ? tn_error() : "no error";                \
+        ok(failed &&strstr(why, words), "refused: %s", why);                   \
+        tn_error_clear();                                                      \
     } while (0)
 
 static void refusals(void)

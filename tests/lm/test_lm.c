@@ -20,15 +20,15 @@ static const char *data(const char *name)
     return path[at];
 }
 
-#define REFUSED(call, words)                                                  \
-    do {                                                                      \
-        bool failed = !(call);                                                \
-        const char *why = tn_error() ? tn_error() : "no error";               \
-        ok(failed && strstr(why, words), "refused: %s", why);                 \
-        tn_error_clear();                                                     \
+#define REFUSED(call, words)                                                   \
+    do {                                                                       \
+        bool failed = !(call);                                                 \
+        const char *why = tn_error() ? tn_error() : "no error";                \
+        ok(failed &&strstr(why, words), "refused: %s", why);                   \
+        tn_error_clear();                                                      \
     } while (0)
 
-/* ---- files --------------------------------------------------------------------- */
+/* ---- files --------------------------------------------------------------- */
 
 static char *read_text(const char *path)
 {
@@ -81,7 +81,8 @@ static tn_tensor *run(tn_lm *lm)
 {
     int64_t ids[] = {3, 9, 27, 18, 54, 2};
     tn_tensor *y = NULL;
-    TN_NO_GRAD {
+    TN_NO_GRAD
+    {
         y = tn_forward(tn_lm_module(lm),
                        tn_tensor_from_array(ids, TN_I64, tn_dims(2, 3)));
     }
@@ -93,7 +94,7 @@ static bool same_bits(tn_tensor *a, tn_tensor *b)
     return a && b && tn_item(tn_sum(tn_ne(a, b))) == 0;
 }
 
-/* ---- configs ----------------------------------------------------------------------- */
+/* ---- configs ------------------------------------------------------------- */
 
 static void configs(void)
 {
@@ -133,6 +134,33 @@ static void configs(void)
        "an unknown key that is null does not matter");
 }
 
+/* Files that are damaged. */
+static void damaged(void)
+{
+    char folder[2048], path[4096];
+    snprintf(folder, sizeof folder, "%s/damaged", scratch);
+    mkdir(folder, 0777);
+    snprintf(path, sizeof path, "%s/config.json", data("qwen3"));
+    char *config = read_text(path);
+    write_text(folder, "config.json", config);
+    free(config);
+    REFUSED(tn_lm_open(folder), "has neither model.safetensors nor");
+    static const char index[] = "model.safetensors.index.json";
+    write_text(folder, index, "{\"weight_map\": {\"a\": 3}}");
+    REFUSED(tn_lm_open(folder), "\"a\" is not in a file of this folder");
+    write_text(folder, index, "{\"weight_map\": {\"a\": \"../x\"}}");
+    REFUSED(tn_lm_open(folder), "\"a\" is not in a file of this folder");
+    write_text(folder, index, "{\"weight_map\": {\"a\": \"x.safetensors\"}}");
+    REFUSED(tn_lm_open(folder), "x.safetensors");
+    write_text(folder, index, "{}");
+    REFUSED(tn_lm_open(folder), "weight_map");
+    write_text(folder, "model.safetensors", "\x08");
+    REFUSED(tn_lm_open(folder), "model.safetensors");
+    write_text(folder, "model.safetensors", "\xff\xff\xff\xff\xff\xff\xff\x7f");
+    REFUSED(tn_lm_open(folder), "model.safetensors");
+    ok(tn_lm_open(data("qwen3")) != NULL, "the next call works");
+}
+
 static void weights(void)
 {
     REFUSED(tn_lm_open(altered("llama", "\"intermediate_size\": 48",
@@ -159,7 +187,7 @@ static void weights(void)
     ok(gap < 0.2, "with about the same logits (%.3f)", gap);
 }
 
-/* ---- the module tree ----------------------------------------------------------------- */
+/* ---- the module tree ----------------------------------------------------- */
 
 static tn_tensor *twice(tn_module *module, tn_tensor *input, tn_tensor *output,
                         void *context)
@@ -201,19 +229,21 @@ static void tree(void)
     is_int(calls, 5, "also while it generates");
     tn_hook_remove(hook);
     ok(same_bits(run(lm), plain), "and is removed");
-    ok(same_bits(run((tn_lm *)tn_module_clone(net)), plain), "a clone is equal");
+    ok(same_bits(run((tn_lm *)tn_module_clone(net)), plain),
+       "a clone is equal");
 
     /* padding on the right changes nothing in front of it */
     int64_t padded[] = {3, 9, 27, 0, 0, 18, 54, 2, 7, 8};
     int64_t mask[] = {1, 1, 1, 0, 0, 1, 1, 1, 1, 1};
     tn_tensor *y = NULL;
-    TN_NO_GRAD {
+    TN_NO_GRAD
+    {
         y = tn_forward(net, tn_tensor_from_array(padded, TN_I64, tn_dims(2, 5)),
                        tn_tensor_from_array(mask, TN_I64, tn_dims(2, 5)));
     }
-    double gap = tn_item(tn_amax(tn_abs(
-        tn_sub(tn_narrow(tn_narrow(y, 0, 0, 1), 1, 0, 3),
-               tn_narrow(plain, 0, 0, 1)))));
+    double gap =
+        tn_item(tn_amax(tn_abs(tn_sub(tn_narrow(tn_narrow(y, 0, 0, 1), 1, 0, 3),
+                                      tn_narrow(plain, 0, 0, 1)))));
     ok(gap < 1e-5, "a padded sequence has the same logits (%.1e)", gap);
     REFUSED(tn_forward(net, tn_zeros(tn_dims(2, 3))), "int64");
     /* an asynchronous device reports it when the result is read */
@@ -227,7 +257,7 @@ static void tree(void)
     REFUSED(tn_lm_module((tn_lm *)tn_nn_relu()), "not a language model");
 }
 
-/* ---- training and saving ---------------------------------------------------------------- */
+/* ---- training and saving ------------------------------------------------- */
 
 static tn_tensor *loss_of(tn_module *net, tn_tensor *ids)
 {
@@ -296,23 +326,22 @@ static void saving(void)
     REFUSED(tn_lm_save(lm, "/dev/null/x") == TN_OK, "/dev/null/x");
 }
 
-/* ---- layers ------------------------------------------------------------------------- */
+/* ---- layers -------------------------------------------------------------- */
 
 static void layers(void)
 {
     tn_manual_seed(1);
     tn_tensor *x = tn_randn(tn_dims(2, 10, 32));
-    tn_module *attention =
-        tn_lm_attention(32, 4, .kv_heads = 2, .window = 4,
-                        .rotary = tn_lm_rotary(8));
+    tn_module *attention = tn_lm_attention(32, 4, .kv_heads = 2, .window = 4,
+                                           .rotary = tn_lm_rotary(8));
     tn_tensor *y = tn_forward(attention, x);
     is_int(tn_tensor_size(y, 2), 32, "attention");
     /* position 9 sees 6 to 9 only */
     tn_tensor *other = tn_clone(x);
     tn_mul_scalar_(tn_narrow(other, 1, 0, 6), 0);
     tn_tensor *z = tn_forward(attention, other);
-    ok(tn_item(tn_amax(tn_abs(tn_sub(tn_select(y, 1, 9), tn_select(z, 1, 9))))) <
-           1e-6,
+    ok(tn_item(tn_amax(
+           tn_abs(tn_sub(tn_select(y, 1, 9), tn_select(z, 1, 9))))) < 1e-6,
        "with a window");
     tn_module_set_recompute(attention, true);
     ok(tn_backward(tn_sum(tn_forward(attention, x))) == TN_OK,
@@ -323,38 +352,39 @@ static void layers(void)
     is_int(tn_tensor_size(y, 1), 10, "experts");
     /* by hand, for one token */
     tn_tensor *one = tn_narrow(tn_reshape(x, tn_dims(20, 32)), 0, 13, 1), *best;
-    tn_tensor *p = tn_softmax(
-        tn_forward(tn_module_child(experts, "gate"), one), -1);
+    tn_tensor *p =
+        tn_softmax(tn_forward(tn_module_child(experts, "gate"), one), -1);
     tn_tensor *top = tn_topk(p, 2, -1, true, true, &best);
     tn_tensor *sum = tn_zeros(tn_dims(1, 32));
     for (int i = 0; i < 2; i++) {
         char name[32];
         snprintf(name, sizeof name, "experts.%d",
                  (int)tn_item(tn_select(best, 1, i)));
-        sum = tn_add(sum, tn_mul(tn_forward(tn_module_child(experts, name), one),
-                                 tn_div(tn_narrow(top, 1, i, 1), tn_sum(top))));
+        sum =
+            tn_add(sum, tn_mul(tn_forward(tn_module_child(experts, name), one),
+                               tn_div(tn_narrow(top, 1, i, 1), tn_sum(top))));
     }
     ok(tn_item(tn_amax(tn_abs(tn_sub(
            sum, tn_narrow(tn_reshape(y, tn_dims(20, 32)), 0, 13, 1))))) < 1e-6,
        "are weighted by the router");
     tn_module *norm = tn_lm_rms_norm(32, .offset = 1);
-    ok(tn_item(tn_amax(tn_abs(tn_sub(
-           tn_forward(norm, x),
-           tn_rms_norm(x, tn_dims(32), NULL, .eps = 1e-6))))) < 1e-6,
+    ok(tn_item(tn_amax(tn_abs(
+           tn_sub(tn_forward(norm, x),
+                  tn_rms_norm(x, tn_dims(32), NULL, .eps = 1e-6))))) < 1e-6,
        "a norm with offset 1 begins with weight 0");
-    static const char *const scalings[] = {"none", "linear", "dynamic",
+    static const char *const scalings[] = {"none", "linear",   "dynamic",
                                            "yarn", "longrope", "llama3"};
     const double factors[] = {1, 2, 3, 4};
     tn_tensor *heads = tn_randn(tn_dims(40, 2, 8));
     for (int i = 0; i < 6; i++) {
-        tn_module *rotary = tn_lm_rotary(
-            8, .scaling = scalings[i], .factor = 2, .original_positions = 16,
-            .short_factor = factors, .long_factor = factors,
-            .attention_factor = 1);
+        tn_module *rotary =
+            tn_lm_rotary(8, .scaling = scalings[i], .factor = 2,
+                         .original_positions = 16, .short_factor = factors,
+                         .long_factor = factors, .attention_factor = 1);
         tn_tensor *r = tn_forward(rotary, heads);
         /* a rotation keeps lengths */
-        double gap = tn_item(tn_abs(
-            tn_sub(tn_sum(tn_mul(r, r)), tn_sum(tn_mul(heads, heads)))));
+        double gap = tn_item(
+            tn_abs(tn_sub(tn_sum(tn_mul(r, r)), tn_sum(tn_mul(heads, heads)))));
         ok(gap < 1e-2 && !same_bits(r, heads), "rotary, %s", scalings[i]);
     }
     ok(!tn_error(), "without an error");
@@ -386,6 +416,7 @@ int main(void)
         bail_out("%s: %s", scratch, strerror(errno));
     configs();
     weights();
+    damaged();
     tree();
     train("llama");
     train("qwen3");

@@ -133,16 +133,46 @@ tenon cpu trace "$scratch/no-such-program"
 is_str "$status" 1 "and with a program that does not exist"
 err 'no-such-program' "which the error names"
 
+# ---- language models ---------------------------------------------------------
+
+models=$top_srcdir/tests/lm/data
+tenon cpu lm info "$models/mistral"
+is_str "$status" 0 "tenon lm info succeeds"
+out '^family +mistral, a decoder$' "it names the family"
+out '^kv heads +2$' "and the sizes"
+tenon cpu generate -n 4 "$models/llama" 3,4,5
+is_str "$status" 0 "tenon generate succeeds"
+out '^[0-9]+ [0-9]+ [0-9]+ [0-9]+$' "it prints the tokens"
+greedy=$(cat "$scratch/out")
+tenon cpu generate -n 4 --temperature 0.7 --top-k 1 --seed 3 "$models/llama" "3 4 5"
+is_str "$(cat "$scratch/out")" "$greedy" "drawing from one token is greedy"
+tenon cpu generate "$models/llama" 3,4,900
+is_str "$status" 1 "a token that is not in the vocabulary is an error"
+err 'ids\[2\] is 900' "which names it"
+tenon cpu generate "$models/llama" hello
+is_str "$status" 1 "and so is a text"
+tenon cpu generate --top-q 3 "$models/llama" 3
+is_str "$status" 2 "an option that does not exist is a wrong command line"
+tenon cpu embed "$models/bert" 3,4 5
+is_str "$status" 0 "tenon embed succeeds"
+is_str "$(awk '{ print NF }' "$scratch/out" | tr '\n' ' ')" "32 32 " \
+    "it prints a vector for each list"
+tenon cpu embed --pooling sum "$models/bert" 3
+is_str "$status" 1 "a pooling that does not exist is an error"
+tenon cpu lm info "$scratch/no-such-folder"
+is_str "$status" 1 "and a folder that does not exist"
+err 'no-such-folder/config.json: No such file' "which the error names"
+
 # ---- help --------------------------------------------------------------------
 
 for ask in help --help -h; do
     tenon cpu $ask
     is_str "$status" 0 "tenon $ask succeeds"
-    is_str "$(grep -cE '^(usage:|      ) tenon' "$scratch/out")" 8 \
+    is_str "$(grep -cE '^(usage:|      ) tenon' "$scratch/out")" 11 \
         "it prints a line for each form of a command"
     is_empty "$(cat "$scratch/err")" "and nothing on stderr"
 done
-for command in devices info trace tokenize help; do
+for command in devices info trace tokenize lm generate embed help; do
     tenon cpu help $command
     is_str "$status" 0 "tenon help $command succeeds"
     out "^usage: tenon $command" "it prints the command's usage"

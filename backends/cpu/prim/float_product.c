@@ -15,7 +15,8 @@
  * chooses the one that moves less data. A product of one row or one column with
  * contiguous operands needs no panels. It consists of dot products, whose sums
  * run along the lanes of a vector, so its bits differ from those of a larger
- * product. */
+ * product. A product of two to eight rows reads a b that is contiguous along k
+ * in place, with the sums of the tiles. */
 #include <string.h>
 
 #include "product_job.h"

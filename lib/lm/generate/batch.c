@@ -11,13 +11,13 @@
 
 typedef struct request {
     tn__lm_sampler sampler;
-    int64_t *prompt;  /* owned */
+    int64_t *prompt;           /* owned */
     int64_t prompt_count, fed; /* fed: tokens of prompt and text in the cache */
-    int64_t *ids;     /* owned; the text; room for max_tokens */
-    double *logprobs; /* owned */
+    int64_t *ids;              /* owned; the text; room for max_tokens */
+    double *logprobs;          /* owned */
     int64_t count, most;
-    int sequence;     /* in the cache; -1: none */
-    int end;          /* TN_LM_RUNNING ... */
+    int sequence; /* in the cache; -1: none */
+    int end;      /* TN_LM_RUNNING ... */
 } request;
 
 struct tn_lm_batch {
@@ -27,7 +27,7 @@ struct tn_lm_batch {
     request **request;  /* owned, and each of them */
     int count, running, most;
     int64_t block;
-    bool stepping;      /* a callback of tn_lm_batch_step is running */
+    bool stepping; /* a callback of tn_lm_batch_step is running */
 };
 
 static void request_free(request *r)
@@ -86,7 +86,7 @@ tn_lm_batch *tn_lm_batch_new_with(tn_lm *lm, int sequences,
     return batch;
 }
 
-/* ---- joining and leaving ------------------------------------------------------- */
+/* ---- joining and leaving ------------------------------------------------- */
 
 static int free_sequence(const tn_lm_batch *batch)
 {
@@ -217,7 +217,7 @@ tn_status tn_lm_batch_remove(tn_lm_batch *batch, int i)
     return TN_OK;
 }
 
-/* ---- a step ---------------------------------------------------------------------- */
+/* ---- a step -------------------------------------------------------------- */
 
 /* Fills list with what each running request feeds, and owner with the requests.
  * Prompts share `block` tokens; those that get none wait. */
@@ -272,10 +272,11 @@ static bool append(tn_lm_batch *batch, request *r, const float *logits)
     const int64_t id = tn__lm_sample(&r->sampler, logits, &logprob);
     const tn_lm_batch_add_options *o = &r->sampler.o;
     if (id < 0) {
-        tn_error_refuse_argument(TN_ERR_STATE, "lm_batch_step", NULL,
-                                 "request %d: the logits are not finite, or bias "
-                                 "forbids every token",
-                                 index_of(batch, r));
+        tn_error_refuse_argument(
+            TN_ERR_STATE, "lm_batch_step", NULL,
+            "request %d: the logits are not finite, or bias "
+            "forbids every token",
+            index_of(batch, r));
         return false;
     }
     r->ids[r->count] = id;
@@ -310,8 +311,9 @@ static bool run(tn_lm_batch *batch, const tn_lm_tokens *list,
     if (!row)
         tn_error_refuse_argument(TN_ERR_MEMORY, "lm_batch_step", NULL,
                                  "out of memory");
-    bool fine = row && tn_tensor_to_array(logits, row, (size_t)count * vocab *
-                                                           sizeof *row) == TN_OK;
+    bool fine =
+        row && tn_tensor_to_array(logits, row,
+                                  (size_t)count * vocab * sizeof *row) == TN_OK;
     for (int i = 0; fine && i < count; i++)
         owner[i]->fed += list[i].count;
     for (int i = 0; fine && i < count; i++)
@@ -348,7 +350,7 @@ int tn_lm_batch_step(tn_lm_batch *batch)
     return fine ? batch->running : (int)tn_error_code();
 }
 
-/* ---- results ----------------------------------------------------------------------- */
+/* ---- results ------------------------------------------------------------- */
 
 const int64_t *tn_lm_batch_ids(const tn_lm_batch *batch, int i)
 {

@@ -119,10 +119,10 @@ static bool reserve(tn_lm_cache *cache, tn__lm_sequence *s, int64_t room)
     tn_scope *scope = tn_scope_open();
     bool fine = true;
     for (int64_t i = 0; fine && i < spec->layers; i++) {
-        s->kv[i].key = tn_keep(
-            tn_zeros(shape, .dtype = cache->dtype, .device = device));
-        s->kv[i].value = tn_keep(
-            tn_zeros(shape, .dtype = cache->dtype, .device = device));
+        s->kv[i].key =
+            tn_keep(tn_zeros(shape, .dtype = cache->dtype, .device = device));
+        s->kv[i].value =
+            tn_keep(tn_zeros(shape, .dtype = cache->dtype, .device = device));
         fine = s->kv[i].key && s->kv[i].value;
     }
     tn_scope_close(scope);

@@ -29,7 +29,7 @@ bool tn__lm_check_ids(const tn_lm *lm, const int64_t *ids, int64_t count,
 
 /* Fills mask (rows, keys) for queries from `position` on and keys from `key` on:
  * true where a query sees a key of its window (0: all before it). */
-tn_tensor *tn__lm_mask(int64_t rows, int64_t position, int64_t key, int64_t keys,
-                       int64_t window);
+tn_tensor *tn__lm_mask(int64_t rows, int64_t position, int64_t key,
+                       int64_t keys, int64_t window);
 
 #endif

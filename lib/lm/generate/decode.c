@@ -14,10 +14,9 @@ bool tn__lm_check_ids(const tn_lm *lm, const int64_t *ids, int64_t count,
 {
     if (!ids || count < 1) {
         if (ids)
-            tn_error_refuse_argument(TN_ERR_ARGUMENT, name, "count",
-                                     "count is %" PRId64
-                                     ": expected at least one token",
-                                     count);
+            tn_error_refuse_argument(
+                TN_ERR_ARGUMENT, name, "count",
+                "count is %" PRId64 ": expected at least one token", count);
         else
             tn_error_refuse_argument(TN_ERR_ARGUMENT, name, "ids",
                                      "ids is NULL");
@@ -34,8 +33,8 @@ bool tn__lm_check_ids(const tn_lm *lm, const int64_t *ids, int64_t count,
     return true;
 }
 
-tn_tensor *tn__lm_mask(int64_t rows, int64_t position, int64_t key, int64_t keys,
-                       int64_t window)
+tn_tensor *tn__lm_mask(int64_t rows, int64_t position, int64_t key,
+                       int64_t keys, int64_t window)
 {
     bool *seen = calloc((size_t)(rows * keys) + 1, sizeof *seen);
     if (!seen) {
@@ -57,10 +56,10 @@ typedef struct work {
     tn_lm_cache *cache;
     int64_t rows, selected, group_count;
     int64_t *ids, *positions, *lengths, *learned, *select; /* in one block */
-    tn__lm_group *group[2]; /* in one block */
+    tn__lm_group *group[2];                                /* in one block */
 } work;
 
-/* ---- checks ------------------------------------------------------------------- */
+/* ---- checks -------------------------------------------------------------- */
 
 static bool check_one(tn_lm_cache *cache, const tn_lm_tokens *t, int i)
 {
@@ -81,11 +80,11 @@ static bool check_one(tn_lm_cache *cache, const tn_lm_tokens *t, int i)
     if (!tn__lm_check_ids(cache->lm, t->ids, t->count, call))
         return false;
     if (s->length + t->count > s->limit) {
-        tn_error_refuse_argument(
-            TN_ERR_ARGUMENT, call, "list",
-            "list[%d]: sequence %d holds %" PRId64 " of %" PRId64
-            " tokens: %" PRId64 " more do not fit",
-            i, t->sequence, s->length, s->limit, t->count);
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "list",
+                                 "list[%d]: sequence %d holds %" PRId64
+                                 " of %" PRId64 " tokens: %" PRId64
+                                 " more do not fit",
+                                 i, t->sequence, s->length, s->limit, t->count);
         return false;
     }
     s->listed = true;
@@ -108,7 +107,7 @@ static bool check_list(tn_lm_cache *cache, const tn_lm_tokens *list, int count)
     return fine;
 }
 
-/* ---- groups -------------------------------------------------------------------- */
+/* ---- groups -------------------------------------------------------------- */
 
 /* Returns how many blocks of positions [from, from + count) touches. */
 static int64_t blocks_of(int64_t from, int64_t count)
@@ -121,8 +120,8 @@ static bool take_memory(work *w, const tn_lm_tokens *list, int count)
     for (int i = 0; i < count; i++) {
         w->rows += list[i].count;
         w->selected += list[i].all_logits ? list[i].count : 1;
-        w->group_count += blocks_of(
-            w->cache->sequence[list[i].sequence].length, list[i].count);
+        w->group_count += blocks_of(w->cache->sequence[list[i].sequence].length,
+                                    list[i].count);
     }
     const size_t rows = (size_t)w->rows;
     w->ids = malloc((4 * rows + (size_t)w->selected) * sizeof *w->ids);
@@ -172,8 +171,8 @@ static bool fill_groups(work *w, const tn_lm_tokens *t, int64_t row, int kind,
         tn_tensor *mask = tn__lm_mask(count, position, key, keys, window);
         if (!mask)
             return false;
-        w->group[kind][(*at)++] = (tn__lm_group){
-            s->kv, row + done, count, position, key, keys, mask};
+        w->group[kind][(*at)++] =
+            (tn__lm_group){s->kv, row + done, count, position, key, keys, mask};
         done += count;
     }
     return true;
@@ -196,7 +195,7 @@ static bool fill(work *w, const tn_lm_tokens *list, int count)
     return true;
 }
 
-/* ---- the pass -------------------------------------------------------------------- */
+/* ---- the pass ------------------------------------------------------------ */
 
 static tn_tensor *index_of(const int64_t *values, int64_t count)
 {
@@ -206,11 +205,11 @@ static tn_tensor *index_of(const int64_t *values, int64_t count)
 static tn_tensor *run(work *w)
 {
     tn_lm *lm = w->cache->lm;
-    tn__lm_pass pass = {.flat = true,
-                        .rows = w->rows,
-                        .group = {w->group[0], w->group[1]},
-                        .group_count = {(int)w->group_count,
-                                        (int)w->group_count}};
+    tn__lm_pass pass = {
+        .flat = true,
+        .rows = w->rows,
+        .group = {w->group[0], w->group[1]},
+        .group_count = {(int)w->group_count, (int)w->group_count}};
     if (!tn__lm_pass_tables(lm, &pass, w->positions, w->lengths, w->rows))
         return NULL;
     tn_tensor *positions =
@@ -235,7 +234,8 @@ tn_tensor *tn_lm_decode(tn_lm_cache *cache, const tn_lm_tokens *list, int count)
     work w = {.cache = cache};
     tn_tensor *logits = NULL;
     tn_scope *scope = tn_scope_open();
-    TN_NO_GRAD {
+    TN_NO_GRAD
+    {
         if (take_memory(&w, list, count) && fill(&w, list, count))
             logits = run(&w);
     }

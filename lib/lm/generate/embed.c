@@ -103,10 +103,14 @@ static tn_tensor *run(work *w)
 static tn_tensor *pool(tn_tensor *x, int pooling)
 {
     switch (pooling) {
-    case TN__LM_POOL_CLS: return tn_select(x, 0, 0);
-    case TN__LM_POOL_LAST: return tn_select(x, 0, -1);
-    case TN__LM_POOL_MAX: return tn_amax(x, .dim = 0);
-    default: return tn_mean(x, .dim = 0);
+    case TN__LM_POOL_CLS:
+        return tn_select(x, 0, 0);
+    case TN__LM_POOL_LAST:
+        return tn_select(x, 0, -1);
+    case TN__LM_POOL_MAX:
+        return tn_amax(x, .dim = 0);
+    default:
+        return tn_mean(x, .dim = 0);
     }
 }
 
@@ -133,11 +137,14 @@ static bool check_texts(const tn_lm *lm, const int64_t *const *ids,
                         const int64_t *lengths, int count)
 {
     if (!ids || !lengths || count < 1) {
-        tn_error_refuse_argument(
-            TN_ERR_ARGUMENT, call,
-            !ids ? "ids" : !lengths ? "lengths" : "count",
-            "%s: expected at least one text",
-            !ids ? "ids is NULL" : !lengths ? "lengths is NULL" : "count");
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, call,
+                                 !ids       ? "ids"
+                                 : !lengths ? "lengths"
+                                            : "count",
+                                 "%s: expected at least one text",
+                                 !ids       ? "ids is NULL"
+                                 : !lengths ? "lengths is NULL"
+                                            : "count");
         return false;
     }
     const tn__lm_spec *s = &lm->spec;
@@ -164,10 +171,11 @@ static int pooling_of(const tn_lm *lm, const char *name)
     for (int i = 0; i < TN__LM_POOLS; i++)
         if (strcmp(names[i], name) == 0)
             return i;
-    tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "pooling",
-                             "\"%.40s\": expected \"mean\", \"cls\", \"max\" or "
-                             "\"last\"",
-                             name);
+    tn_error_refuse_argument(
+        TN_ERR_ARGUMENT, call, "pooling",
+        "\"%.40s\": expected \"mean\", \"cls\", \"max\" or "
+        "\"last\"",
+        name);
     return -1;
 }
 
@@ -198,15 +206,17 @@ tn_tensor *tn_lm_embed_with(tn_lm *lm, const int64_t *const *ids,
         return NULL;
     tn_scope *scope = tn_scope_open();
     tn_tensor *all = NULL;
-    TN_NO_GRAD {
+    TN_NO_GRAD
+    {
         for (int from = 0, to = 0; from < count && !tn_error(); from = to) {
             int64_t tokens = 0;
             while (to < count &&
                    (to == from || tokens + lengths[to] <= PASS_TOKENS))
                 tokens += lengths[to++];
             tn_scope *step = tn_scope_open();
-            tn_tensor *x = tn_scope_result(
-                step, embed(lm, ids + from, lengths + from, to - from, pooling));
+            tn_tensor *x =
+                tn_scope_result(step, embed(lm, ids + from, lengths + from,
+                                            to - from, pooling));
             all = all ? tn_cat((tn_tensor *[]){all, x}, 2, 0) : x;
         }
         if (normalize)

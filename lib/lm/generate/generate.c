@@ -12,7 +12,7 @@ struct tn_lm_result {
     tn_object object;
     tn_lm_batch *batch; /* kept; it holds the tokens */
     int count;
-    int *order;         /* owned; requests, best first */
+    int *order; /* owned; requests, best first */
 };
 
 static void release(void *object)
@@ -31,7 +31,8 @@ TN_OPTIONS_TYPE(tn_lm_generate, "lm_generate", "lm, ids, count",
                 TN_LM_GENERATE_OPTIONS_LIST)
 
 /* The options of sample i. */
-static tn_lm_batch_add_options options_of(const tn_lm_generate_options *o, int i)
+static tn_lm_batch_add_options options_of(const tn_lm_generate_options *o,
+                                          int i)
 {
     tn_lm_batch_add_options one = TN_LM_BATCH_ADD_OPTIONS;
 #define COPY(type, name, fallback) one.name = o->name;
@@ -121,7 +122,7 @@ tn_lm_result *tn_lm_generate_with(tn_lm *lm, const int64_t *ids, int64_t count,
     return tn_scope_result(scope, tn_error() ? NULL : result);
 }
 
-/* ---- results ----------------------------------------------------------------------- */
+/* ---- results ------------------------------------------------------------- */
 
 int tn_lm_result_count(const tn_lm_result *result)
 {
@@ -164,7 +165,7 @@ int tn_lm_result_end(const tn_lm_result *result, int i)
     return at < 0 ? TN_LM_RUNNING : tn_lm_batch_end(result->batch, at);
 }
 
-/* ---- the score of a text ------------------------------------------------------------ */
+/* ---- the score of a text ------------------------------------------------- */
 
 /* Bytes of logits that are computed at a time. */
 enum { SCORE_BYTES = 8 << 20 };
@@ -175,15 +176,14 @@ static bool score_block(tn_lm_cache *cache, const int64_t *ids, int64_t from,
 {
     const int64_t vocab = cache->lm->spec.vocab;
     const tn_lm_tokens list = {0, ids + from, count, true};
-    tn_tensor *logits =
-        tn_to_dtype(tn_lm_decode(cache, &list, 1), TN_F32);
-    if (!logits ||
-        tn_tensor_to_array(logits, row,
-                           (size_t)(count * vocab) * sizeof *row) < 0)
+    tn_tensor *logits = tn_to_dtype(tn_lm_decode(cache, &list, 1), TN_F32);
+    if (!logits || tn_tensor_to_array(
+                       logits, row, (size_t)(count * vocab) * sizeof *row) < 0)
         return false;
     for (int64_t i = 0; i < count; i++) {
         const float *x = row + i * vocab;
-        const double p = (double)x[ids[from + i + 1]] - tn__lm_log_sum(x, vocab);
+        const double p =
+            (double)x[ids[from + i + 1]] - tn__lm_log_sum(x, vocab);
         if (out)
             out[from + i] = p;
         *sum += p;

@@ -18,7 +18,7 @@ double tn__lm_log_sum(const float *logits, int64_t count)
     return (double)largest + log(sum);
 }
 
-/* ---- options ---------------------------------------------------------------- */
+/* ---- options ------------------------------------------------------------- */
 
 static bool refuse(const char *call, const char *argument, const char *why)
 {
@@ -100,8 +100,8 @@ bool tn__lm_sampler_init(tn__lm_sampler *s,
                          const tn_lm_batch_add_options *options, int64_t vocab,
                          const int64_t *prompt, int64_t count, const char *call)
 {
-    *s = (tn__lm_sampler){.o = *options, .vocab = vocab,
-                          .random = options->seed};
+    *s = (tn__lm_sampler){
+        .o = *options, .vocab = vocab, .random = options->seed};
     if (!check(options, vocab, call))
         return false;
     const size_t n = (size_t)vocab;
@@ -146,7 +146,7 @@ bool tn__lm_stops(const tn__lm_sampler *s, const int64_t *ids, int64_t count)
     return false;
 }
 
-/* ---- drawing -------------------------------------------------------------------- */
+/* ---- drawing ------------------------------------------------------------- */
 
 /* A number in [0, 1). Source: splitmix64, S. Vigna, public domain. */
 static double draw(uint64_t *state)

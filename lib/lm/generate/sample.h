@@ -8,14 +8,14 @@
 typedef struct tn__lm_sampler {
     tn_lm_batch_add_options o;
     int64_t vocab;
-    uint64_t random;      /* state of the request's own generator */
-    int32_t *made;        /* owned; how often each token is in the text */
-    bool *prompted;       /* owned; whether it is in the prompt */
-    double *logit;        /* owned; scratch */
-    int32_t *heap;        /* owned; scratch */
-    tn_lm_bias *bias;     /* owned */
-    int64_t *stop;        /* owned; all stop sequences, one after another */
-    int *stop_length;     /* owned */
+    uint64_t random;  /* state of the request's own generator */
+    int32_t *made;    /* owned; how often each token is in the text */
+    bool *prompted;   /* owned; whether it is in the prompt */
+    double *logit;    /* owned; scratch */
+    int32_t *heap;    /* owned; scratch */
+    tn_lm_bias *bias; /* owned */
+    int64_t *stop;    /* owned; all stop sequences, one after another */
+    int *stop_length; /* owned */
 } tn__lm_sampler;
 
 /* Checks the options and copies what they point to. Records an error of `call`.

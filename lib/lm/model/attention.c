@@ -23,7 +23,7 @@ typedef struct attention {
     int rope; /* 1 if the layer slides */
 } attention;
 
-/* ---- projections ------------------------------------------------------------- */
+/* ---- projections --------------------------------------------------------- */
 
 /* x (..., heads * size) as (..., heads, size). */
 static tn_tensor *split_heads(tn_tensor *x, int64_t heads, int64_t size)
@@ -80,7 +80,7 @@ static void prepare(const attention *a, tn_tensor *x, tn_tensor *cos_,
     }
 }
 
-/* ---- plain passes -------------------------------------------------------------- */
+/* ---- plain passes -------------------------------------------------------- */
 
 /* A mask (time, time) for a window, true where visible. */
 static tn_tensor *window_mask(int64_t time, int64_t window)
@@ -93,8 +93,7 @@ static tn_tensor *window_mask(int64_t time, int64_t window)
     for (int64_t i = 0; i < time; i++)
         for (int64_t j = i < window ? 0 : i - window + 1; j <= i; j++)
             seen[i * time + j] = true;
-    tn_tensor *mask =
-        tn_tensor_from_array(seen, TN_BOOL, tn_dims(time, time));
+    tn_tensor *mask = tn_tensor_from_array(seen, TN_BOOL, tn_dims(time, time));
     free(seen);
     return mask;
 }
@@ -116,7 +115,7 @@ static tn_tensor *attend_plain(const attention *a, tn_tensor *const qkv[3],
     return join_heads(tn_transpose(y, -3, -2));
 }
 
-/* ---- flat passes ---------------------------------------------------------------- */
+/* ---- flat passes --------------------------------------------------------- */
 
 /* Appends the rows of a group to its cache, and returns the keys or values that
  * it sees, (kv_heads, keys, head_dim). */
@@ -150,9 +149,9 @@ static tn_tensor *attend_group(const attention *a, tn_tensor *const qkv[3],
     }
     if (tn_error())
         return NULL;
-    tn_tensor *y = tn_scaled_dot_product_attention(
-        q, k, v, mask, .scale = a->scale,
-        .enable_gqa = a->kv_heads != a->heads);
+    tn_tensor *y =
+        tn_scaled_dot_product_attention(q, k, v, mask, .scale = a->scale,
+                                        .enable_gqa = a->kv_heads != a->heads);
     if (twice)
         y = tn_narrow(y, 1, 0, 1);
     return join_heads(tn_transpose(y, 0, 1));
@@ -179,7 +178,7 @@ static tn_tensor *attend_flat(const attention *a, tn_tensor *const qkv[3],
     return y;
 }
 
-/* ---- the layer -------------------------------------------------------------------- */
+/* ---- the layer ----------------------------------------------------------- */
 
 tn_tensor *tn__lm_attention_run(tn_module *module, tn_tensor *x,
                                 const tn__lm_pass *pass)
@@ -211,23 +210,22 @@ static void forward(tn_module *self, tn_tensor *const *in, int in_count,
         return;
     }
     if (tn_tensor_ndim(in[0]) < 2) {
-        tn_error_refuse(TN_ERR_SHAPE, "lm_attention", &(tn_given){"x", in[0]}, 1,
-                        "expected x of (..., time, hidden)");
+        tn_error_refuse(TN_ERR_SHAPE, "lm_attention", &(tn_given){"x", in[0]},
+                        1, "expected x of (..., time, hidden)");
         return;
     }
     prepare(a, in[0], in[1], in[2], qkv);
-    tn_tensor *y =
-        attend_plain(a, qkv, in[3], self->training ? a->dropout : 0);
+    tn_tensor *y = attend_plain(a, qkv, in[3], self->training ? a->dropout : 0);
     out[0] = tn_forward(a->out, y);
 }
 
 static void describe(const tn_module *self, char *text, size_t room)
 {
     const attention *a = (const attention *)self;
-    int used = snprintf(text, room,
-                        "heads=%" PRId64 ", kv_heads=%" PRId64
-                        ", head_dim=%" PRId64,
-                        a->heads, a->kv_heads, a->head_dim);
+    int used =
+        snprintf(text, room,
+                 "heads=%" PRId64 ", kv_heads=%" PRId64 ", head_dim=%" PRId64,
+                 a->heads, a->kv_heads, a->head_dim);
     if (a->window && used > 0 && (size_t)used < room)
         snprintf(text + used, room - (size_t)used, ", window=%" PRId64,
                  a->window);
@@ -242,9 +240,10 @@ static const tn_module_class attention_class = {
     .signature = "x, cos?, sin?, mask? -> y"};
 
 /* Adds a linear layer under the role's name. */
-static tn_module *add_linear(attention *a, tn__lm_maker *maker, const char *path,
-                             const tn__lm_spec *spec, tn__lm_role role,
-                             int64_t in, int64_t out, bool bias)
+static tn_module *add_linear(attention *a, tn__lm_maker *maker,
+                             const char *path, const tn__lm_spec *spec,
+                             tn__lm_role role, int64_t in, int64_t out,
+                             bool bias)
 {
     char full[TN__LM_PATH];
     const char *name = spec->family->names[role];
@@ -262,12 +261,12 @@ static bool add_projections(attention *a, tn__lm_maker *maker, const char *path,
                                q + 2 * kv, s->qkv_bias);
         return a->joined != NULL;
     }
-    a->query = add_linear(a, maker, path, s, TN__LM_QUERY, s->hidden, q,
-                          s->qkv_bias);
+    a->query =
+        add_linear(a, maker, path, s, TN__LM_QUERY, s->hidden, q, s->qkv_bias);
     a->key =
         add_linear(a, maker, path, s, TN__LM_KEY, s->hidden, kv, s->qkv_bias);
-    a->value = add_linear(a, maker, path, s, TN__LM_VALUE, s->hidden, kv,
-                          s->qkv_bias);
+    a->value =
+        add_linear(a, maker, path, s, TN__LM_VALUE, s->hidden, kv, s->qkv_bias);
     return a->query && a->key && a->value;
 }
 

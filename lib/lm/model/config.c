@@ -10,19 +10,46 @@
 #include <string.h>
 #include <tenon/tensor.h>
 
-static const char *const ignored[] = {
-    "_name_or_path", "_attn_implementation_autoset", "add_cross_attention",
-    "architectures", "auto_map", "bos_token_id", "chunk_size_feed_forward",
-    "classifier_dropout", "cls_token_id", "dtype", "finetuning_task",
-    "gradient_checkpointing", "id2label", "initializer_range", "is_llama_config",
-    "keys_to_ignore_at_inference", "label2id", "model_type", "num_labels",
-    "output_attentions", "output_hidden_states", "output_router_logits",
-    "problem_type", "return_dict", "rope_interleaved", "router_aux_loss_coef",
-    "sep_token_id", "summary_activation", "summary_first_dropout",
-    "summary_proj_to_labels", "summary_type", "summary_use_proj",
-    "task_specific_params", "tokenizer_class", "torch_dtype",
-    "transformers.js_config", "transformers_version", "unsloth_fixed",
-    "use_cache", NULL};
+static const char *const ignored[] = {"_name_or_path",
+                                      "_attn_implementation_autoset",
+                                      "add_cross_attention",
+                                      "architectures",
+                                      "auto_map",
+                                      "bos_token_id",
+                                      "chunk_size_feed_forward",
+                                      "classifier_dropout",
+                                      "cls_token_id",
+                                      "dtype",
+                                      "finetuning_task",
+                                      "gradient_checkpointing",
+                                      "id2label",
+                                      "initializer_range",
+                                      "is_llama_config",
+                                      "keys_to_ignore_at_inference",
+                                      "label2id",
+                                      "model_type",
+                                      "num_labels",
+                                      "output_attentions",
+                                      "output_hidden_states",
+                                      "output_router_logits",
+                                      "problem_type",
+                                      "return_dict",
+                                      "rope_interleaved",
+                                      "router_aux_loss_coef",
+                                      "sep_token_id",
+                                      "summary_activation",
+                                      "summary_first_dropout",
+                                      "summary_proj_to_labels",
+                                      "summary_type",
+                                      "summary_use_proj",
+                                      "task_specific_params",
+                                      "tokenizer_class",
+                                      "torch_dtype",
+                                      "transformers.js_config",
+                                      "transformers_version",
+                                      "unsloth_fixed",
+                                      "use_cache",
+                                      NULL};
 
 static const char *const activation_names[] = {"silu", "gelu", "gelu_tanh",
                                                "relu"};
@@ -37,13 +64,11 @@ tn__lm_activation tn__lm_activation_of(const char *name)
     static const struct {
         const char *name;
         tn__lm_activation activation;
-    } names[] = {{"silu", TN__LM_SILU},
-                 {"swish", TN__LM_SILU},
-                 {"gelu", TN__LM_GELU},
-                 {"gelu_tanh", TN__LM_GELU_TANH},
-                 {"gelu_new", TN__LM_GELU_TANH},
-                 {"gelu_pytorch_tanh", TN__LM_GELU_TANH},
-                 {"relu", TN__LM_RELU}};
+    } names[] = {
+        {"silu", TN__LM_SILU},          {"swish", TN__LM_SILU},
+        {"gelu", TN__LM_GELU},          {"gelu_tanh", TN__LM_GELU_TANH},
+        {"gelu_new", TN__LM_GELU_TANH}, {"gelu_pytorch_tanh", TN__LM_GELU_TANH},
+        {"relu", TN__LM_RELU}};
     for (size_t i = 0; name && i < sizeof names / sizeof *names; i++)
         if (strcmp(names[i].name, name) == 0)
             return names[i].activation;
@@ -55,17 +80,18 @@ tn__lm_scaling tn__lm_scaling_of(const char *name)
     static const struct {
         const char *name;
         tn__lm_scaling scaling;
-    } names[] = {{"none", TN__LM_ROPE_NONE},     {"default", TN__LM_ROPE_NONE},
-                 {"linear", TN__LM_ROPE_LINEAR}, {"dynamic", TN__LM_ROPE_DYNAMIC},
-                 {"yarn", TN__LM_ROPE_YARN},     {"longrope", TN__LM_ROPE_LONG},
-                 {"su", TN__LM_ROPE_LONG},       {"llama3", TN__LM_ROPE_LLAMA3}};
+    } names[] = {
+        {"none", TN__LM_ROPE_NONE},     {"default", TN__LM_ROPE_NONE},
+        {"linear", TN__LM_ROPE_LINEAR}, {"dynamic", TN__LM_ROPE_DYNAMIC},
+        {"yarn", TN__LM_ROPE_YARN},     {"longrope", TN__LM_ROPE_LONG},
+        {"su", TN__LM_ROPE_LONG},       {"llama3", TN__LM_ROPE_LLAMA3}};
     for (size_t i = 0; name && i < sizeof names / sizeof *names; i++)
         if (strcmp(names[i].name, name) == 0)
             return names[i].scaling;
     return TN__LM_ROPE_SCALINGS;
 }
 
-/* ---- errors ---------------------------------------------------------------- */
+/* ---- errors -------------------------------------------------------------- */
 
 /* Writes a value as it stands in the file, cut to a few words. */
 static const char *value_text(const tn__json_value *value, char text[64])
@@ -73,18 +99,26 @@ static const char *value_text(const tn__json_value *value, char text[64])
     if (!value)
         return "missing";
     switch (value->kind) {
-    case TN__JSON_NULL: return "null";
-    case TN__JSON_FALSE: return "false";
-    case TN__JSON_TRUE: return "true";
+    case TN__JSON_NULL:
+        return "null";
+    case TN__JSON_FALSE:
+        return "false";
+    case TN__JSON_TRUE:
+        return "true";
     case TN__JSON_INTEGER:
         tn_format(text, 64, "%" PRId64, value->integer);
         return text;
-    case TN__JSON_REAL: tn_format(text, 64, "%.17g", value->real); return text;
-    case TN__JSON_TEXT: tn_format(text, 64, "\"%.40s\"", value->text); return text;
+    case TN__JSON_REAL:
+        tn_format(text, 64, "%.17g", value->real);
+        return text;
+    case TN__JSON_TEXT:
+        tn_format(text, 64, "\"%.40s\"", value->text);
+        return text;
     case TN__JSON_LIST:
         tn_format(text, 64, "a list of %zu", value->count);
         return text;
-    case TN__JSON_OBJECT: break;
+    case TN__JSON_OBJECT:
+        break;
     }
     return "an object";
 }
@@ -99,7 +133,7 @@ bool tn__lm_refuse(const tn__lm_config *config, const char *key,
     return false;
 }
 
-/* ---- one key ---------------------------------------------------------------- */
+/* ---- one key ------------------------------------------------------------- */
 
 static bool is_null(const tn__json_value *value)
 {
@@ -149,10 +183,17 @@ static bool set_fallback(const tn__lm_config *config, const tn__lm_key *key,
         return tn__lm_refuse(config, key->name, "the model needs it");
     switch (key->kind) {
     case TN__LM_KEY_SIZE:
-    case TN__LM_KEY_ID: *(int64_t *)to = (int64_t)key->fallback; break;
-    case TN__LM_KEY_REAL: *(double *)to = key->fallback; break;
-    case TN__LM_KEY_FLAG: *(bool *)to = key->fallback != 0; break;
-    default: *(tn__lm_activation *)to = (tn__lm_activation)key->fallback;
+    case TN__LM_KEY_ID:
+        *(int64_t *)to = (int64_t)key->fallback;
+        break;
+    case TN__LM_KEY_REAL:
+        *(double *)to = key->fallback;
+        break;
+    case TN__LM_KEY_FLAG:
+        *(bool *)to = key->fallback != 0;
+        break;
+    default:
+        *(tn__lm_activation *)to = (tn__lm_activation)key->fallback;
     }
     return true;
 }
@@ -165,8 +206,10 @@ static bool read_key(const tn__lm_config *config, const tn__lm_key *key,
     if (is_null(value))
         return set_fallback(config, key, to);
     switch (key->kind) {
-    case TN__LM_KEY_SIZE: return read_size(config, key, value, (int64_t *)to);
-    case TN__LM_KEY_ID: return read_id(config, key, value, (int64_t *)to);
+    case TN__LM_KEY_SIZE:
+        return read_size(config, key, value, (int64_t *)to);
+    case TN__LM_KEY_ID:
+        return read_id(config, key, value, (int64_t *)to);
     case TN__LM_KEY_REAL:
         if (!tn__json_real(value, (double *)to) || !isfinite(*(double *)to))
             return tn__lm_refuse(config, key->name, "expected a number");
@@ -189,12 +232,13 @@ static bool read_key(const tn__lm_config *config, const tn__lm_key *key,
     case TN__LM_KEY_TEXT:
         return (text && strcmp(text, key->only) == 0) ||
                tn__lm_refuse(config, key->name, "this is not supported");
-    case TN__LM_KEY_READ: break;
+    case TN__LM_KEY_READ:
+        break;
     }
     return true;
 }
 
-/* ---- all keys ----------------------------------------------------------------- */
+/* ---- all keys ------------------------------------------------------------ */
 
 static const tn__lm_key *find_key(const tn__lm_family *family, const char *name)
 {
@@ -256,8 +300,9 @@ bool tn__lm_read_layer_types(const tn__lm_config *config, tn__lm_spec *spec)
         const char *text = tn__json_text(item);
         if (!text || (strcmp(text, "full_attention") != 0 &&
                       strcmp(text, "sliding_attention") != 0))
-            return tn__lm_refuse(config, "layer_types",
-                                 "expected full_attention or sliding_attention");
+            return tn__lm_refuse(
+                config, "layer_types",
+                "expected full_attention or sliding_attention");
         spec->slides[i++] = strcmp(text, "sliding_attention") == 0;
     }
     return true;
@@ -291,17 +336,17 @@ static bool check_sizes(const tn__lm_config *config, tn__lm_spec *spec)
     return false;
 }
 
-static const tn__lm_family *find_family(const tn__lm_config *config)
+static const tn__lm_family *find_family(const tn__lm_config *config,
+                                        const tn__lm_family *const *families)
 {
-    const char *type =
-        tn__json_text(tn__json_get(config->root, "model_type"));
+    const char *type = tn__json_text(tn__json_get(config->root, "model_type"));
     char known[512] = "";
     size_t used = 0;
-    for (int i = 0; tn__lm_families[i]; i++) {
-        if (type && strcmp(tn__lm_families[i]->type, type) == 0)
-            return tn__lm_families[i];
+    for (int i = 0; families[i]; i++) {
+        if (type && strcmp(families[i]->type, type) == 0)
+            return families[i];
         int wrote = tn_format(known + used, sizeof known - used, "%s%s",
-                              i ? ", " : "", tn__lm_families[i]->type);
+                              i ? ", " : "", families[i]->type);
         if (wrote > 0 && used + (size_t)wrote < sizeof known)
             used += (size_t)wrote;
     }
@@ -312,14 +357,15 @@ static const tn__lm_family *find_family(const tn__lm_config *config)
     return NULL;
 }
 
-bool tn__lm_config_read(const tn__lm_config *config, tn__lm_spec *spec)
+bool tn__lm_config_read(const tn__lm_config *config,
+                        const tn__lm_family *const *families, tn__lm_spec *spec)
 {
     if (!tn__json_is(config->root, TN__JSON_OBJECT)) {
         tn_error_refuse_argument(TN_ERR_FORMAT, "lm_open", "path",
                                  "%s: expected an object", config->path);
         return false;
     }
-    const tn__lm_family *family = find_family(config);
+    const tn__lm_family *family = find_family(config, families);
     if (!family || !check_unknown(config, family))
         return false;
     memset(spec, 0, sizeof *spec);

@@ -29,8 +29,8 @@ static bool read_numbers(const tn__lm_config *config, const tn__json_value *at,
                    {"mscale_all_dim", &rope->mscale_all_dim}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         const tn__json_value *value = tn__json_get(at, numbers[i].name);
-        if (!is_null(value) && (!tn__json_real(value, numbers[i].to) ||
-                                !isfinite(*numbers[i].to)))
+        if (!is_null(value) &&
+            (!tn__json_real(value, numbers[i].to) || !isfinite(*numbers[i].to)))
             return tn__lm_refuse(config, numbers[i].name, "expected a number");
     }
     return true;
@@ -55,11 +55,23 @@ static bool read_factors(const tn__lm_config *config, const tn__json_value *at,
 /* The names that a rope object may have. */
 static bool check_names(const tn__lm_config *config, const tn__json_value *at)
 {
-    static const char *const names[] = {
-        "rope_type", "type", "rope_theta", "factor", "low_freq_factor",
-        "high_freq_factor", "beta_fast", "beta_slow", "attention_factor",
-        "mscale", "mscale_all_dim", "truncate", "short_factor", "long_factor",
-        "original_max_position_embeddings", "partial_rotary_factor", NULL};
+    static const char *const names[] = {"rope_type",
+                                        "type",
+                                        "rope_theta",
+                                        "factor",
+                                        "low_freq_factor",
+                                        "high_freq_factor",
+                                        "beta_fast",
+                                        "beta_slow",
+                                        "attention_factor",
+                                        "mscale",
+                                        "mscale_all_dim",
+                                        "truncate",
+                                        "short_factor",
+                                        "long_factor",
+                                        "original_max_position_embeddings",
+                                        "partial_rotary_factor",
+                                        NULL};
     TN__JSON_EACH(member, at)
     {
         int i = 0;
@@ -87,9 +99,10 @@ static bool read_dim(const tn__lm_config *config, const tn__json_value *at,
         return tn__lm_refuse(config, names[0], "expected a number up to 1");
     rope->dim = (int64_t)((double)spec->head_dim * part);
     if (rope->dim < 2 || rope->dim % 2 || rope->dim > 2 * TN__LM_MAX_FACTORS)
-        return tn__lm_refuse(config, names[0],
-                             "the rotated part of a head must be an even number "
-                             "of elements, at most 256");
+        return tn__lm_refuse(
+            config, names[0],
+            "the rotated part of a head must be an even number "
+            "of elements, at most 256");
     return true;
 }
 

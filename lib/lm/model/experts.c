@@ -38,8 +38,7 @@ static bool find_share(share *s, const int64_t *chosen, int64_t count,
     if (n == 0)
         return true;
     s->row = tn_tensor_from_array(scratch, TN_I64, tn_dims(n == 1 ? 2 : n));
-    s->place =
-        tn_tensor_from_array(scratch + count + 1, TN_I64, tn_dims(n));
+    s->place = tn_tensor_from_array(scratch + count + 1, TN_I64, tn_dims(n));
     return s->row && s->place;
 }
 
@@ -53,8 +52,7 @@ static tn_tensor *add_expert(const experts *e, int64_t i, const share *s,
         y = tn_narrow(y, 0, 0, 1);
         row = tn_narrow(row, 0, 0, 1);
     }
-    tn_tensor *weight =
-        tn_unsqueeze(tn_index_select(weights, 0, s->place), 1);
+    tn_tensor *weight = tn_unsqueeze(tn_index_select(weights, 0, s->place), 1);
     return tn_index_add(sum, 0, row, tn_mul(y, weight));
 }
 
@@ -134,18 +132,16 @@ tn_module *tn__lm_experts_make(tn__lm_maker *maker, const char *path,
     tn__lm_join(full, path, names[TN__LM_EXPERTS_AT]);
     for (int64_t i = 0; e->list && i < s->experts; i++) {
         tn_format(number, sizeof number, "%" PRId64, i);
-        if (!tn_module_append(e->list,
-                              tn__lm_mlp_make(maker,
-                                              tn__lm_join(one, full, number), s,
-                                              s->expert_inner)))
+        if (!tn_module_append(
+                e->list, tn__lm_mlp_make(maker, tn__lm_join(one, full, number),
+                                         s, s->expert_inner)))
             return NULL;
     }
     return e->router && e->list ? &e->base : NULL;
 }
 
 TN_OPTIONS_TYPE(tn_lm_experts, "lm_experts",
-                "hidden, inner, experts, per_token",
-                TN_LM_EXPERTS_OPTIONS_LIST)
+                "hidden, inner, experts, per_token", TN_LM_EXPERTS_OPTIONS_LIST)
 
 tn_module *tn_lm_experts_with(int64_t hidden, int64_t inner, int count,
                               int per_token,
@@ -156,12 +152,12 @@ tn_module *tn_lm_experts_with(int64_t hidden, int64_t inner, int count,
     if (tn_options_take(tn_lm_experts_type(), &o, options) < 0)
         return NULL;
     tn__lm_activation activation = tn__lm_activation_of(o.activation);
-    const char *wrong = hidden < 1 || hidden > INT32_MAX          ? "hidden"
-                        : inner < 1 || inner > INT32_MAX          ? "inner"
-                        : count < 1 || count > 65536              ? "experts"
-                        : per_token < 1 || per_token > count      ? "per_token"
-                        : activation == TN__LM_ACTIVATIONS        ? "activation"
-                                                                  : NULL;
+    const char *wrong = hidden < 1 || hidden > INT32_MAX     ? "hidden"
+                        : inner < 1 || inner > INT32_MAX     ? "inner"
+                        : count < 1 || count > 65536         ? "experts"
+                        : per_token < 1 || per_token > count ? "per_token"
+                        : activation == TN__LM_ACTIVATIONS   ? "activation"
+                                                             : NULL;
     if (wrong) {
         tn_error_refuse_argument(
             TN_ERR_ARGUMENT, "lm_experts", wrong,

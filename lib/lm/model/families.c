@@ -1,9 +1,11 @@
 /* families.c: the list of families. */
 #include <lm/model/spec.h>
 
-#define FAMILIES(X)                                                           \
-    X(llama) X(mistral) X(qwen2) X(qwen3) X(qwen3_moe) X(gemma3) X(phi3)      \
-    X(gpt2) X(gptneox) X(bert) X(roberta) X(mpnet) X(distilbert)
+#define FAMILIES(X)                                                            \
+    X(llama)                                                                   \
+    X(mistral)                                                                 \
+    X(qwen2) X(qwen3) X(qwen3_moe) X(gemma3) X(phi3) X(gpt2) X(gptneox)        \
+        X(bert) X(roberta) X(mpnet) X(distilbert)
 
 #define DECLARE(name) extern const tn__lm_family tn__lm_##name;
 FAMILIES(DECLARE)

@@ -10,23 +10,23 @@ static void begin(tn__lm_spec *spec)
     spec->qkv_bias = spec->out_bias = spec->mlp_bias = true;
 }
 
-#define BERT_KEYS                                                             \
-    TN__LM_FIELD("vocab_size", SIZE, vocab, TN__LM_REQUIRED),                 \
-    TN__LM_FIELD("hidden_size", SIZE, hidden, TN__LM_REQUIRED),               \
-    TN__LM_FIELD("intermediate_size", SIZE, inner, TN__LM_REQUIRED),          \
-    TN__LM_FIELD("num_hidden_layers", SIZE, layers, TN__LM_REQUIRED),         \
-    TN__LM_FIELD("num_attention_heads", SIZE, heads, TN__LM_REQUIRED),        \
-    TN__LM_FIELD("max_position_embeddings", SIZE, position_rows,              \
-                 TN__LM_REQUIRED),                                            \
-    TN__LM_FIELD("hidden_act", ACT, activation, TN__LM_GELU),                 \
-    TN__LM_FIELD("layer_norm_eps", REAL, eps, 1e-12),                         \
-    TN__LM_FIELD("hidden_dropout_prob", REAL, hidden_dropout, 0.1),           \
-    TN__LM_FIELD("hidden_dropout_prob", REAL, embed_dropout, 0.1),            \
-    TN__LM_FIELD("attention_probs_dropout_prob", REAL, attention_dropout,     \
-                 0.1),                                                        \
-    TN__LM_FIELD("eos_token_id", ID, eos, TN__LM_OPTIONAL),                   \
-    TN__LM_FIELD("pad_token_id", ID, pad, TN__LM_OPTIONAL),                   \
-    TN__LM_READ("tie_word_embeddings")
+#define BERT_KEYS                                                              \
+    TN__LM_FIELD("vocab_size", SIZE, vocab, TN__LM_REQUIRED),                  \
+        TN__LM_FIELD("hidden_size", SIZE, hidden, TN__LM_REQUIRED),            \
+        TN__LM_FIELD("intermediate_size", SIZE, inner, TN__LM_REQUIRED),       \
+        TN__LM_FIELD("num_hidden_layers", SIZE, layers, TN__LM_REQUIRED),      \
+        TN__LM_FIELD("num_attention_heads", SIZE, heads, TN__LM_REQUIRED),     \
+        TN__LM_FIELD("max_position_embeddings", SIZE, position_rows,           \
+                     TN__LM_REQUIRED),                                         \
+        TN__LM_FIELD("hidden_act", ACT, activation, TN__LM_GELU),              \
+        TN__LM_FIELD("layer_norm_eps", REAL, eps, 1e-12),                      \
+        TN__LM_FIELD("hidden_dropout_prob", REAL, hidden_dropout, 0.1),        \
+        TN__LM_FIELD("hidden_dropout_prob", REAL, embed_dropout, 0.1),         \
+        TN__LM_FIELD("attention_probs_dropout_prob", REAL, attention_dropout,  \
+                     0.1),                                                     \
+        TN__LM_FIELD("eos_token_id", ID, eos, TN__LM_OPTIONAL),                \
+        TN__LM_FIELD("pad_token_id", ID, pad, TN__LM_OPTIONAL),                \
+        TN__LM_READ("tie_word_embeddings")
 
 static bool finish(tn__lm_spec *spec, const tn__lm_config *config)
 {
@@ -37,7 +37,7 @@ static bool finish(tn__lm_spec *spec, const tn__lm_config *config)
 
 static const char *const unused[] = {"embeddings.position_ids", NULL};
 
-/* ---- BERT and RoBERTa ---------------------------------------------------------- */
+/* ---- BERT and RoBERTa ---------------------------------------------------- */
 
 static const tn__lm_key bert_keys[] = {
     BERT_KEYS,
@@ -46,17 +46,17 @@ static const tn__lm_key bert_keys[] = {
     TN__LM_ONLY("position_embedding_type", "absolute"),
     {0}};
 
-#define BERT_NAMES                                                            \
-    [TN__LM_EMBED] = "embeddings.word_embeddings",                            \
-    [TN__LM_EMBED_POSITION] = "embeddings.position_embeddings",               \
-    [TN__LM_EMBED_TYPE] = "embeddings.token_type_embeddings",                 \
-    [TN__LM_EMBED_NORM] = "embeddings.LayerNorm",                             \
-    [TN__LM_LAYERS_AT] = "encoder.layer",                                     \
-    [TN__LM_POOLER] = "pooler.dense", [TN__LM_ATTENTION] = "attention",       \
-    [TN__LM_NORM_1] = "attention.output.LayerNorm",                           \
-    [TN__LM_NORM_2] = "output.LayerNorm", [TN__LM_QUERY] = "self.query",      \
-    [TN__LM_KEY] = "self.key", [TN__LM_VALUE] = "self.value",                 \
-    [TN__LM_OUT] = "output.dense", [TN__LM_UP] = "intermediate.dense",        \
+#define BERT_NAMES                                                             \
+    [TN__LM_EMBED] = "embeddings.word_embeddings",                             \
+    [TN__LM_EMBED_POSITION] = "embeddings.position_embeddings",                \
+    [TN__LM_EMBED_TYPE] = "embeddings.token_type_embeddings",                  \
+    [TN__LM_EMBED_NORM] = "embeddings.LayerNorm",                              \
+    [TN__LM_LAYERS_AT] = "encoder.layer", [TN__LM_POOLER] = "pooler.dense",    \
+    [TN__LM_ATTENTION] = "attention",                                          \
+    [TN__LM_NORM_1] = "attention.output.LayerNorm",                            \
+    [TN__LM_NORM_2] = "output.LayerNorm", [TN__LM_QUERY] = "self.query",       \
+    [TN__LM_KEY] = "self.key", [TN__LM_VALUE] = "self.value",                  \
+    [TN__LM_OUT] = "output.dense", [TN__LM_UP] = "intermediate.dense",         \
     [TN__LM_DOWN] = "output.dense"
 
 const tn__lm_family tn__lm_bert = {.type = "bert",
@@ -87,7 +87,7 @@ const tn__lm_family tn__lm_roberta = {.type = "roberta",
                                       .begin = begin,
                                       .finish = finish_skipping_pad};
 
-/* ---- MPNet ----------------------------------------------------------------------- */
+/* ---- MPNet --------------------------------------------------------------- */
 
 static const tn__lm_key mpnet_keys[] = {
     BERT_KEYS, TN__LM_MUST("relative_attention_num_buckets", 32), {0}};
@@ -122,7 +122,7 @@ const tn__lm_family tn__lm_mpnet = {
     .begin = begin,
     .finish = finish_mpnet};
 
-/* ---- DistilBERT -------------------------------------------------------------------- */
+/* ---- DistilBERT ---------------------------------------------------------- */
 
 static const tn__lm_key distilbert_keys[] = {
     TN__LM_FIELD("vocab_size", SIZE, vocab, TN__LM_REQUIRED),

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* ---- GPT-2 --------------------------------------------------------------------- */
+/* ---- GPT-2 --------------------------------------------------------------- */
 
 static const tn__lm_key gpt2_keys[] = {
     TN__LM_FIELD("vocab_size", SIZE, vocab, TN__LM_REQUIRED),
@@ -44,30 +44,30 @@ static bool gpt2_finish(tn__lm_spec *spec, const tn__lm_config *config)
     return true;
 }
 
-static const char *const gpt2_unused[] = {"attn.bias", "attn.masked_bias", NULL};
+static const char *const gpt2_unused[] = {"attn.bias", "attn.masked_bias",
+                                          NULL};
 
-const tn__lm_family tn__lm_gpt2 = {
-    .type = "gpt2",
-    .keys = gpt2_keys,
-    .prefix = "transformer.",
-    .unused = gpt2_unused,
-    .names = {[TN__LM_EMBED] = "wte",
-              [TN__LM_EMBED_POSITION] = "wpe",
-              [TN__LM_LAYERS_AT] = "h",
-              [TN__LM_LAST_NORM] = "ln_f",
-              [TN__LM_HEAD] = "lm_head",
-              [TN__LM_ATTENTION] = "attn",
-              [TN__LM_MLP] = "mlp",
-              [TN__LM_NORM_1] = "ln_1",
-              [TN__LM_NORM_2] = "ln_2",
-              [TN__LM_QKV] = "c_attn",
-              [TN__LM_OUT] = "c_proj",
-              [TN__LM_UP] = "c_fc",
-              [TN__LM_DOWN] = "c_proj"},
-    .begin = gpt2_begin,
-    .finish = gpt2_finish};
+const tn__lm_family tn__lm_gpt2 = {.type = "gpt2",
+                                   .keys = gpt2_keys,
+                                   .prefix = "transformer.",
+                                   .unused = gpt2_unused,
+                                   .names = {[TN__LM_EMBED] = "wte",
+                                             [TN__LM_EMBED_POSITION] = "wpe",
+                                             [TN__LM_LAYERS_AT] = "h",
+                                             [TN__LM_LAST_NORM] = "ln_f",
+                                             [TN__LM_HEAD] = "lm_head",
+                                             [TN__LM_ATTENTION] = "attn",
+                                             [TN__LM_MLP] = "mlp",
+                                             [TN__LM_NORM_1] = "ln_1",
+                                             [TN__LM_NORM_2] = "ln_2",
+                                             [TN__LM_QKV] = "c_attn",
+                                             [TN__LM_OUT] = "c_proj",
+                                             [TN__LM_UP] = "c_fc",
+                                             [TN__LM_DOWN] = "c_proj"},
+                                   .begin = gpt2_begin,
+                                   .finish = gpt2_finish};
 
-/* ---- GPT-NeoX ------------------------------------------------------------------- */
+/* ---- GPT-NeoX ------------------------------------------------------------ */
 
 static const tn__lm_key neox_keys[] = {
     TN__LM_FIELD("vocab_size", SIZE, vocab, TN__LM_REQUIRED),

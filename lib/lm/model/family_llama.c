@@ -25,16 +25,15 @@ static const tn__lm_key common_keys[] = {
     TN__LM_READ("original_max_position_embeddings"),
     {0}};
 
-#define LLAMA_NAMES                                                           \
-    [TN__LM_EMBED] = "model.embed_tokens",                                    \
-    [TN__LM_LAYERS_AT] = "model.layers", [TN__LM_LAST_NORM] = "model.norm",   \
-    [TN__LM_HEAD] = "lm_head", [TN__LM_ATTENTION] = "self_attn",              \
-    [TN__LM_MLP] = "mlp", [TN__LM_NORM_1] = "input_layernorm",                \
-    [TN__LM_NORM_2] = "post_attention_layernorm",                             \
-    [TN__LM_QUERY] = "q_proj", [TN__LM_KEY] = "k_proj",                       \
-    [TN__LM_VALUE] = "v_proj", [TN__LM_OUT] = "o_proj",                       \
-    [TN__LM_GATE] = "gate_proj", [TN__LM_UP] = "up_proj",                     \
-    [TN__LM_DOWN] = "down_proj"
+#define LLAMA_NAMES                                                            \
+    [TN__LM_EMBED] = "model.embed_tokens",                                     \
+    [TN__LM_LAYERS_AT] = "model.layers", [TN__LM_LAST_NORM] = "model.norm",    \
+    [TN__LM_HEAD] = "lm_head", [TN__LM_ATTENTION] = "self_attn",               \
+    [TN__LM_MLP] = "mlp", [TN__LM_NORM_1] = "input_layernorm",                 \
+    [TN__LM_NORM_2] = "post_attention_layernorm", [TN__LM_QUERY] = "q_proj",   \
+    [TN__LM_KEY] = "k_proj", [TN__LM_VALUE] = "v_proj",                        \
+    [TN__LM_OUT] = "o_proj", [TN__LM_GATE] = "gate_proj",                      \
+    [TN__LM_UP] = "up_proj", [TN__LM_DOWN] = "down_proj"
 
 static const char *const unused[] = {"rotary_emb.inv_freq", NULL};
 
@@ -50,7 +49,7 @@ static bool finish_rope(tn__lm_spec *spec, const tn__lm_config *config)
     return tn__lm_read_rope(config, at, base, spec, &spec->rope[0]);
 }
 
-/* ---- Llama ------------------------------------------------------------------- */
+/* ---- Llama --------------------------------------------------------------- */
 
 static const tn__lm_key llama_keys[] = {
     TN__LM_FIELD("attention_bias", FLAG, qkv_bias, 0),
@@ -66,10 +65,11 @@ const tn__lm_family tn__lm_llama = {.type = "llama",
                                     .unused = unused,
                                     .finish = finish_rope};
 
-/* ---- Mistral: every layer slides ------------------------------------------------ */
+/* ---- Mistral: every layer slides ----------------------------------------- */
 
 static const tn__lm_key mistral_keys[] = {
-    TN__LM_FIELD("sliding_window", SIZE, window, 0), TN__LM_READ("layer_types"),
+    TN__LM_FIELD("sliding_window", SIZE, window, 0),
+    TN__LM_READ("layer_types"),
     {0}};
 
 static bool finish_mistral(tn__lm_spec *spec, const tn__lm_config *config)
@@ -86,12 +86,12 @@ const tn__lm_family tn__lm_mistral = {.type = "mistral",
                                       .unused = unused,
                                       .finish = finish_mistral};
 
-/* ---- Qwen: layers from max_window_layers on slide, if any ------------------------- */
+/* ---- Qwen: layers from max_window_layers on slide, if any ---------------- */
 
-#define QWEN_KEYS                                                             \
-    TN__LM_FIELD("sliding_window", SIZE, window, 0),                          \
-    TN__LM_READ("use_sliding_window"), TN__LM_READ("max_window_layers"),      \
-    TN__LM_READ("layer_types"), TN__LM_MUST("use_mrope", 0)
+#define QWEN_KEYS                                                              \
+    TN__LM_FIELD("sliding_window", SIZE, window, 0),                           \
+        TN__LM_READ("use_sliding_window"), TN__LM_READ("max_window_layers"),   \
+        TN__LM_READ("layer_types"), TN__LM_MUST("use_mrope", 0)
 
 static const tn__lm_key qwen2_keys[] = {QWEN_KEYS, {0}};
 
@@ -123,12 +123,14 @@ const tn__lm_family tn__lm_qwen2 = {.type = "qwen2",
                                     .begin = begin_qwen2,
                                     .finish = finish_qwen};
 
-#define QWEN3_NAMES                                                           \
+#define QWEN3_NAMES                                                            \
     LLAMA_NAMES, [TN__LM_QUERY_NORM] = "q_norm", [TN__LM_KEY_NORM] = "k_norm"
 
 static const tn__lm_key qwen3_keys[] = {
-    QWEN_KEYS, TN__LM_FIELD("attention_bias", FLAG, qkv_bias, 0),
-    TN__LM_FIELD("attention_bias", FLAG, out_bias, 0), {0}};
+    QWEN_KEYS,
+    TN__LM_FIELD("attention_bias", FLAG, qkv_bias, 0),
+    TN__LM_FIELD("attention_bias", FLAG, out_bias, 0),
+    {0}};
 
 static void begin_qwen3(tn__lm_spec *spec)
 {
@@ -143,7 +145,7 @@ const tn__lm_family tn__lm_qwen3 = {.type = "qwen3",
                                     .begin = begin_qwen3,
                                     .finish = finish_qwen};
 
-/* ---- Qwen3-MoE ------------------------------------------------------------------- */
+/* ---- Qwen3-MoE ----------------------------------------------------------- */
 
 static const tn__lm_key qwen3_moe_keys[] = {
     QWEN_KEYS,
@@ -166,7 +168,8 @@ static bool finish_qwen3_moe(tn__lm_spec *spec, const tn__lm_config *config)
     if (!spec->experts)
         return tn__lm_refuse(config, "num_experts", "the model needs it");
     if (every < 1)
-        return tn__lm_refuse(config, "decoder_sparse_step", "expected 1 or more");
+        return tn__lm_refuse(config, "decoder_sparse_step",
+                             "expected 1 or more");
     for (int64_t i = 0; i < spec->layers; i++)
         spec->dense[i] = (i + 1) % every != 0;
     TN__JSON_EACH(item, tn__json_get(config->root, "mlp_only_layers"))

@@ -48,14 +48,14 @@ static const key common[] = {
     {"tensor_data_layout", NULL},
     {0}};
 
-static const key gpt2_names[] = {{"context_length", "n_positions"},
-                                 {"embedding_length", "n_embd"},
-                                 {"block_count", "n_layer"},
-                                 {"feed_forward_length", "n_inner"},
-                                 {"attention.head_count", "n_head"},
-                                 {"attention.layer_norm_epsilon",
-                                  "layer_norm_epsilon"},
-                                 {0}};
+static const key gpt2_names[] = {
+    {"context_length", "n_positions"},
+    {"embedding_length", "n_embd"},
+    {"block_count", "n_layer"},
+    {"feed_forward_length", "n_inner"},
+    {"attention.head_count", "n_head"},
+    {"attention.layer_norm_epsilon", "layer_norm_epsilon"},
+    {0}};
 
 static const struct architecture {
     const char *name;       /* general.architecture */
@@ -138,7 +138,8 @@ static bool add_value(const reader *r, const char *key_name, const char *name)
     const tn_gguf_kind kind = tn_gguf_item_kind(r->file, key_name);
     const int64_t count = tn_gguf_length(r->file, key_name);
     double *values = count > 0 ? calloc((size_t)count, sizeof *values) : NULL;
-    bool fine = values && tn_gguf_reals(r->file, key_name, values, count) == TN_OK;
+    bool fine =
+        values && tn_gguf_reals(r->file, key_name, values, count) == TN_OK;
     for (int64_t i = 1; fine && i < count; i++)
         fine = values[i] == values[0];
     if (fine && kind == TN_GGUF_BOOL) {
@@ -181,8 +182,9 @@ static bool add_keys(const reader *r)
         if (!k)
             k = find_key(common, name + length + 1);
         if (!k)
-            return refuse(r, name, "a key that is not known, and may change what "
-                                   "the model computes");
+            return refuse(r, name,
+                          "a key that is not known, and may change what "
+                          "the model computes");
         if (k->name && !add_value(r, name, k->name))
             return false;
     }
@@ -299,9 +301,9 @@ static bool add_rotated_part(const reader *r)
         return refuse(r, "attention.value_length",
                       "keys and values of different sizes are not supported");
     if (rotated != size && size > 0)
-        add_real(r, strcmp(r->is->name, "gptneox") == 0
-                        ? "rotary_pct"
-                        : "partial_rotary_factor",
+        add_real(r,
+                 strcmp(r->is->name, "gptneox") == 0 ? "rotary_pct"
+                                                     : "partial_rotary_factor",
                  rotated / size);
     return true;
 }
@@ -327,10 +329,10 @@ static void add_from_tensors(const reader *r)
         add_integer(r, "type_vocab_size", rows_of(r, "token_types.weight"));
         return;
     }
-    add_flag(r, "tie_word_embeddings",
-             !tn_gguf_has(r->file, "output.weight"));
+    add_flag(r, "tie_word_embeddings", !tn_gguf_has(r->file, "output.weight"));
     if (strcmp(r->is->name, "llama") == 0 || strcmp(r->is->name, "qwen3") == 0)
-        add_flag(r, "attention_bias", tn_gguf_has(r->file, "blk.0.attn_q.bias"));
+        add_flag(r, "attention_bias",
+                 tn_gguf_has(r->file, "blk.0.attn_q.bias"));
 }
 
 /* Gemma 3 divides scores by the root of the size of a head, but its largest model

@@ -40,7 +40,8 @@ static tn_tensor *run(const layer *l, tn_tensor *x, const tn__lm_pass *pass)
         x = tn_add(x, tn_forward(l->norm_1_after, a));
         a = feed(l, tn_forward(l->norm_2, x));
         return tn_add(x, tn_forward(l->norm_2_after, a));
-    case TN__LM_BEFORE: break;
+    case TN__LM_BEFORE:
+        break;
     }
     x = tn_add(x, attend(l, tn_forward(l->norm_1, x), pass));
     return tn_add(x, feed(l, tn_forward(l->norm_2, x)));
@@ -54,18 +55,17 @@ static void forward(tn_module *self, tn_tensor *const *in, int in_count,
     (void)in_count, (void)out_count;
     if (tn_error())
         return;
-    const tn__lm_pass pass = {.cos = {in[1], in[1]},
-                              .sin = {in[2], in[2]},
-                              .mask = {in[3], in[3]}};
+    const tn__lm_pass pass = {
+        .cos = {in[1], in[1]}, .sin = {in[2], in[2]}, .mask = {in[3], in[3]}};
     out[0] = run((const layer *)self, in[0], &pass);
 }
 
-static const tn_module_class layer_class = {
-    .size = sizeof layer_class,
-    .name = "Layer",
-    .bytes = sizeof(layer),
-    .forward_list = forward,
-    .signature = "x, cos?, sin?, mask? -> y"};
+static const tn_module_class layer_class = {.size = sizeof layer_class,
+                                            .name = "Layer",
+                                            .bytes = sizeof(layer),
+                                            .forward_list = forward,
+                                            .signature =
+                                                "x, cos?, sin?, mask? -> y"};
 
 tn_tensor *tn__lm_layer_run(tn_module *module, tn_tensor *x,
                             const tn__lm_pass *pass)

@@ -20,12 +20,12 @@ enum { TN__LM_BLOCK = 64 };
 
 /* A run of rows of one sequence that see the same range of keys. */
 typedef struct tn__lm_group {
-    const tn__lm_kv *kv;      /* of layer 0, one for each layer; NULL: keys are
+    const tn__lm_kv *kv; /* of layer 0, one for each layer; NULL: keys are
                                  the rows themselves */
-    int64_t row, count;       /* rows of x */
-    int64_t position;         /* of the first row in its sequence */
-    int64_t key, keys;        /* range of keys that they see */
-    tn_tensor *mask;          /* (count, keys), true where visible, or NULL; a
+    int64_t row, count;  /* rows of x */
+    int64_t position;    /* of the first row in its sequence */
+    int64_t key, keys;   /* range of keys that they see */
+    tn_tensor *mask;     /* (count, keys), true where visible, or NULL; a
                                  bias for MPNet */
 } tn__lm_group;
 
@@ -41,7 +41,7 @@ typedef struct tn__lm_pass {
     int group_count[2];
 } tn__lm_pass;
 
-/* ---- weights ----------------------------------------------------------------- */
+/* ---- weights ------------------------------------------------------------- */
 
 /* Registers child under a path, "self.query", and makes the containers on the
  * way. Returns child, or NULL on failure. */
@@ -60,7 +60,7 @@ tn_module *tn__lm_norm_make(tn__lm_maker *maker, const char *path, int64_t size,
                             tn__lm_norm kind, double eps);
 tn_tensor *tn__lm_activate(tn_tensor *x, tn__lm_activation activation);
 
-/* ---- rotary embedding -------------------------------------------------------- */
+/* ---- rotary embedding ---------------------------------------------------- */
 
 /* Stores cos and sin (count, dim) of positions in dtype. length[i] is the length
  * of the text that position i is in, for the scalings that depend on it. */
@@ -70,7 +70,7 @@ bool tn__lm_rope_tables(const tn__lm_rope *rope, const int64_t *positions,
 /* Rotates x (..., time, heads, head_dim) by tables (time, dim). */
 tn_tensor *tn__lm_rotate(tn_tensor *x, tn_tensor *cos, tn_tensor *sin);
 
-/* ---- layers -------------------------------------------------------------------- */
+/* ---- layers -------------------------------------------------------------- */
 
 tn_module *tn__lm_attention_make(tn__lm_maker *maker, const char *path,
                                  const tn__lm_spec *spec, int64_t layer);

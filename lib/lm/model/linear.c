@@ -37,7 +37,7 @@ tn_module *tn__lm_add(tn_module *module, const char *path, tn_module *child)
     return tn_module_add(module, path, child);
 }
 
-/* ---- linear ------------------------------------------------------------------- */
+/* ---- linear -------------------------------------------------------------- */
 
 typedef struct linear {
     tn_module base;
@@ -169,12 +169,11 @@ tn_module *tn__lm_embedding(tn__lm_maker *maker, const char *path, int64_t rows,
         tn__lm_take_blocks(maker, path, "weight", rows, size, e->format);
     if (tn_error())
         return NULL;
-    e->weight =
-        blocks ? tn_module_add_buffer(&e->base, "weight", blocks)
-               : tn_module_add_parameter(&e->base, "weight",
-                                         tn__lm_take(maker, path, "weight",
-                                                     tn_dims(rows, size),
-                                                     TN__LM_RANDOM));
+    e->weight = blocks ? tn_module_add_buffer(&e->base, "weight", blocks)
+                       : tn_module_add_parameter(
+                             &e->base, "weight",
+                             tn__lm_take(maker, path, "weight",
+                                         tn_dims(rows, size), TN__LM_RANDOM));
     return e->weight ? &e->base : NULL;
 }
 
@@ -275,10 +274,10 @@ tn_module *tn_lm_rms_norm_with(int64_t size,
     if (tn_options_take(tn_lm_rms_norm_type(), &o, options) < 0)
         return NULL;
     if (size < 1 || !(o.eps >= 0)) {
-        tn_error_refuse_argument(TN_ERR_ARGUMENT, "lm_rms_norm",
-                                 size < 1 ? "size" : "eps",
-                                 "expected a size of at least 1 and an eps that "
-                                 "is not negative");
+        tn_error_refuse_argument(
+            TN_ERR_ARGUMENT, "lm_rms_norm", size < 1 ? "size" : "eps",
+            "expected a size of at least 1 and an eps that "
+            "is not negative");
         return NULL;
     }
     tn_scope *scope = tn_scope_open();

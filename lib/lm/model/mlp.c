@@ -9,10 +9,14 @@
 tn_tensor *tn__lm_activate(tn_tensor *x, tn__lm_activation activation)
 {
     switch (activation) {
-    case TN__LM_SILU: return tn_silu(x);
-    case TN__LM_GELU: return tn_gelu(x);
-    case TN__LM_GELU_TANH: return tn_gelu(x, .approximate = "tanh");
-    default: return tn_relu(x);
+    case TN__LM_SILU:
+        return tn_silu(x);
+    case TN__LM_GELU:
+        return tn_gelu(x);
+    case TN__LM_GELU_TANH:
+        return tn_gelu(x, .approximate = "tanh");
+    default:
+        return tn_relu(x);
     }
 }
 
@@ -49,8 +53,8 @@ bool tn__lm_mlp_init(tn__lm_mlp *mlp, tn_module *module, tn__lm_maker *maker,
 {
     *mlp = (tn__lm_mlp){.activation = s->activation, .inner = inner};
     if (s->family->names[TN__LM_GATE_UP]) {
-        mlp->gate_up = add(module, maker, path, s, TN__LM_GATE_UP, s->hidden,
-                           2 * inner);
+        mlp->gate_up =
+            add(module, maker, path, s, TN__LM_GATE_UP, s->hidden, 2 * inner);
     } else {
         if (s->family->names[TN__LM_GATE])
             mlp->gate =
@@ -106,7 +110,7 @@ tn_module *tn_lm_mlp_with(int64_t hidden, int64_t inner,
         activation == TN__LM_ACTIVATIONS) {
         tn_error_refuse_argument(
             TN_ERR_ARGUMENT, "lm_mlp",
-            activation == TN__LM_ACTIVATIONS ? "activation"
+            activation == TN__LM_ACTIVATIONS   ? "activation"
             : hidden < 1 || hidden > INT32_MAX ? "hidden"
                                                : "inner",
             "expected sizes of at least 1 and an activation of \"silu\", "

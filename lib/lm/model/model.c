@@ -12,9 +12,8 @@
  * one after its embedding. */
 static tn_tensor *norm_weight(const tn_lm *lm)
 {
-    return tn_module_parameter_at(lm->last_norm ? lm->last_norm
-                                                : lm->embed_norm,
-                                  0);
+    return tn_module_parameter_at(
+        lm->last_norm ? lm->last_norm : lm->embed_norm, 0);
 }
 
 tn_dtype tn__lm_dtype(const tn_lm *lm)
@@ -27,7 +26,7 @@ tn_device *tn__lm_device(const tn_lm *lm)
     return tn_tensor_device(norm_weight(lm));
 }
 
-/* ---- a pass --------------------------------------------------------------------- */
+/* ---- a pass -------------------------------------------------------------- */
 
 bool tn__lm_pass_tables(const tn_lm *lm, tn__lm_pass *pass,
                         const int64_t *positions, const int64_t *lengths,
@@ -67,7 +66,8 @@ void tn__lm_position_rows(const tn_lm *lm, const int64_t *ids, int64_t count,
 static int64_t bucket(int64_t distance, int64_t buckets)
 {
     const int64_t half = buckets / 2, exact = half / 2;
-    int64_t n = distance < 0 ? -distance : distance, at = distance > 0 ? half : 0;
+    int64_t n = distance < 0 ? -distance : distance,
+            at = distance > 0 ? half : 0;
     if (n < exact)
         return at + n;
     double wide = log((double)n / (double)exact) / log(128.0 / (double)exact) *
@@ -98,16 +98,16 @@ static tn_tensor *embed(tn_lm *lm, tn_tensor *ids, tn_tensor *positions,
     tn_tensor *x = tn_forward(lm->embed, ids);
     if (s->embed_scale != 0) {
         /* The factor is rounded to the dtype, as in transformers. */
-        tn_tensor *scale = tn_full(TN_SCALAR, s->embed_scale,
-                                   .dtype = tn_tensor_dtype(x),
-                                   .device = tn_tensor_device(x));
+        tn_tensor *scale =
+            tn_full(TN_SCALAR, s->embed_scale, .dtype = tn_tensor_dtype(x),
+                    .device = tn_tensor_device(x));
         x = tn_mul(x, scale);
     }
     if (lm->embed_type)
-        x = tn_add(x, types ? tn_forward(lm->embed_type, types)
-                            : tn_narrow(tn_module_parameter_at(lm->embed_type,
-                                                               0),
-                                        0, 0, 1));
+        x = tn_add(x, types
+                          ? tn_forward(lm->embed_type, types)
+                          : tn_narrow(tn_module_parameter_at(lm->embed_type, 0),
+                                      0, 0, 1));
     if (lm->embed_position)
         x = tn_add(x, tn_forward(lm->embed_position, positions));
     if (lm->embed_norm)
@@ -148,7 +148,7 @@ tn_tensor *tn__lm_logits(tn_lm *lm, tn_tensor *x)
     return tn_mul_scalar(tn_tanh(tn_div_scalar(x, cap)), cap);
 }
 
-/* ---- forward of the module -------------------------------------------------------- */
+/* ---- forward of the module ----------------------------------------------- */
 
 /* Masks for padded sequences: true where a query may look, (batch, 1, time,
  * time). Without padding, attention makes its own. */
@@ -165,7 +165,8 @@ static bool padded_masks(const tn_lm *lm, tn__lm_pass *pass, tn_tensor *mask,
     tn_tensor *causal = tn_tril(ones);
     pass->mask[0] = tn_logical_and(mask, causal);
     if (s->window)
-        causal = tn_logical_and(causal, tn_triu(ones, .diagonal = 1 - s->window));
+        causal =
+            tn_logical_and(causal, tn_triu(ones, .diagonal = 1 - s->window));
     pass->mask[1] = tn_logical_and(mask, causal);
     return pass->mask[0] && pass->mask[1];
 }
@@ -234,10 +235,10 @@ static bool check_ids(const tn_lm *lm, tn_tensor *ids, tn_tensor *mask,
     }
     if ((mask && tn_tensor_numel(mask) != tn_tensor_numel(ids)) ||
         (types && tn_tensor_numel(types) != tn_tensor_numel(ids))) {
-        tn_error_refuse(TN_ERR_SHAPE, "lm",
-                        (tn_given[]){{"attention_mask", mask},
-                                     {"token_type_ids", types}},
-                        2, "expected the shape of input_ids");
+        tn_error_refuse(
+            TN_ERR_SHAPE, "lm",
+            (tn_given[]){{"attention_mask", mask}, {"token_type_ids", types}},
+            2, "expected the shape of input_ids");
         return false;
     }
     if (types && !lm->embed_type) {
@@ -337,7 +338,7 @@ tn_status tn_lm_hidden_states(tn_lm *lm, tn_tensor *ids, tn_tensor **out,
     return x ? TN_OK : tn_error_code();
 }
 
-/* ---- the tree ------------------------------------------------------------------------ */
+/* ---- the tree ------------------------------------------------------------ */
 
 static void describe(const tn_module *self, char *text, size_t room)
 {
@@ -392,8 +393,9 @@ bool tn__lm_is_model(const tn_lm *lm, const char *call)
         return false;
     if (lm->base.type == &decoder_class || lm->base.type == &encoder_class)
         return true;
-    tn_error_set(TN_ERR_ARGUMENT, "%s: {lm} is a module %s, not a language model",
-                 call, lm->base.type->name);
+    tn_error_set(TN_ERR_ARGUMENT,
+                 "%s: {lm} is a module %s, not a language model", call,
+                 lm->base.type->name);
     return false;
 }
 
@@ -473,10 +475,9 @@ static void add_head(const place *p)
     char path[TN__LM_PATH];
     const tn__lm_spec *s = &p->lm->spec;
     path_of(p, TN__LM_HEAD, path);
-    tn_module *head =
-        s->tied ? tn__lm_tied_linear(p->lm->embed)
-                : tn__lm_linear(p->maker, path, s->hidden, s->vocab, false,
-                                false);
+    tn_module *head = s->tied ? tn__lm_tied_linear(p->lm->embed)
+                              : tn__lm_linear(p->maker, path, s->hidden,
+                                              s->vocab, false, false);
     p->lm->head = tn__lm_add(&p->lm->base, path, head);
 }
 
@@ -493,8 +494,8 @@ tn_lm *tn__lm_model_make(tn__lm_maker *maker, const tn__lm_spec *spec,
         lm->embed_position = add_embedding(&p, TN__LM_EMBED_POSITION,
                                            spec->position_rows, spec->hidden);
     if (spec->type_rows)
-        lm->embed_type = add_embedding(&p, TN__LM_EMBED_TYPE, spec->type_rows,
-                                       spec->hidden);
+        lm->embed_type =
+            add_embedding(&p, TN__LM_EMBED_TYPE, spec->type_rows, spec->hidden);
     lm->embed_norm = add_norm(&p, TN__LM_EMBED_NORM);
     if (spec->bias_buckets)
         lm->distance_bias = add_embedding(&p, TN__LM_DISTANCE_BIAS,

@@ -9,20 +9,25 @@ enum { TN__LM_MAX_EOS = 16 };
 struct tn_lm {
     tn_module base;
     tn__lm_spec spec;
-    tn_module *embed, *embed_position, *embed_type, *embed_norm; /* or NULL */
+    tn_module *embed, *embed_position, *embed_type, *embed_norm;   /* or NULL */
     tn_module *distance_bias, *layers, *last_norm, *pooler, *head; /* or NULL */
     int64_t eos[TN__LM_MAX_EOS]; /* tokens that end a text */
     int eos_count;
-    int pooling;      /* of tn_lm_embed: what the folder says */
+    int pooling; /* of tn_lm_embed: what the folder says */
     bool normalize;
-    char *folder;     /* owned; where it was opened; NULL for a GGUF file */
-    char *config;     /* owned; the text of config.json */
+    char *folder; /* owned; where it was opened; NULL for a GGUF file */
+    char *config; /* owned; the text of config.json */
     size_t config_bytes;
-    bool in_blocks;   /* some weights are in blocks */
+    bool in_blocks; /* some weights are in blocks */
 };
 
-enum { TN__LM_POOL_MEAN, TN__LM_POOL_CLS, TN__LM_POOL_MAX, TN__LM_POOL_LAST,
-       TN__LM_POOLS };
+enum {
+    TN__LM_POOL_MEAN,
+    TN__LM_POOL_CLS,
+    TN__LM_POOL_MAX,
+    TN__LM_POOL_LAST,
+    TN__LM_POOLS
+};
 
 /* Makes the model that spec describes. prefix precedes most names ("" for
  * none). */

@@ -25,7 +25,7 @@ static bool open_optional(tn__lm_json *file, const char *folder,
     return tn__lm_json_open(file, path, call);
 }
 
-/* ---- tokens that end a text ------------------------------------------------------ */
+/* ---- tokens that end a text ---------------------------------------------- */
 
 static void add_eos(tn_lm *lm, const tn__json_value *value)
 {
@@ -34,8 +34,8 @@ static void add_eos(tn_lm *lm, const tn__json_value *value)
         lm->eos[lm->eos_count++] = value->integer;
     if (tn__json_is(value, TN__JSON_LIST))
         TN__JSON_EACH(item, value)
-            if (item->kind == TN__JSON_INTEGER)
-                add_eos(lm, item);
+    if (item->kind == TN__JSON_INTEGER)
+        add_eos(lm, item);
 }
 
 /* generation_config.json takes precedence over config.json. */
@@ -51,7 +51,7 @@ static bool read_eos(tn_lm *lm, const char *folder, const tn__json_value *root)
     return fine;
 }
 
-/* ---- how the folder makes sentence embeddings ------------------------------------- */
+/* ---- how the folder makes sentence embeddings ---------------------------- */
 
 static bool is_true(const tn__json_value *object, const char *name)
 {
@@ -86,7 +86,7 @@ static bool read_pooling(tn_lm *lm, const char *folder)
     return fine;
 }
 
-/* ---- the model --------------------------------------------------------------------- */
+/* ---- the model ----------------------------------------------------------- */
 
 /* Reads config.json, keeping its text for tn_lm_save (the parser changes the
  * text that it reads). */
@@ -102,7 +102,8 @@ static bool read_config(const char *folder, tn__lm_json *file, char **text,
     }
     *text = tn__lm_file_read(path, call, bytes);
     return *text && tn__lm_json_open(file, path, call) &&
-           tn__lm_config_read(&(tn__lm_config){path, file->root}, spec);
+           tn__lm_config_read(&(tn__lm_config){path, file->root},
+                              tn__lm_families, spec);
 }
 
 static tn_lm *build(const char *folder, const tn__lm_spec *spec,
@@ -118,11 +119,14 @@ static tn_lm *build(const char *folder, const tn__lm_spec *spec,
         return NULL;
     tn_lm *lm = tn__lm_model_make(
         &maker, spec, family->prefix && prefixed ? family->prefix : "");
-    static const char *const head[] = {"lm_head.weight", NULL};
-    /* A file may hold the output layer again, though it is tied. */
-    const char *const *unused = family->unused ? family->unused : head + 1;
-    return lm && tn__lm_weights_check(maker.weights, unused, o->strict) ? lm
-                                                                        : NULL;
+    /* Some files hold the output layer again, though it is tied. */
+    const char *head = family->names[TN__LM_HEAD];
+    char name[TN__LM_PATH];
+    if (spec->tied && head)
+        tn__lm_weights_skip(maker.weights, tn__lm_join(name, head, "weight"));
+    return lm && tn__lm_weights_check(maker.weights, family->unused, o->strict)
+               ? lm
+               : NULL;
 }
 
 static tn_lm *open_folder(const char *folder, const tn_lm_open_options *o)
@@ -160,12 +164,10 @@ static tn_lm *build_gguf(tn_gguf *file, const tn__json_value *root,
         return NULL;
     tn__lm_gguf_spec(spec);
     const tn__lm_family *family = spec->family;
-    const char *prefix =
-        family->prefix && !spec->encoder ? family->prefix : "";
+    const char *prefix = family->prefix && !spec->encoder ? family->prefix : "";
     tn__lm_maker maker = {
         tn__lm_weights_open_gguf(file, spec, o->dtype, prefix)};
-    tn_lm *lm =
-        maker.weights ? tn__lm_model_make(&maker, spec, prefix) : NULL;
+    tn_lm *lm = maker.weights ? tn__lm_model_make(&maker, spec, prefix) : NULL;
     if (!lm || !tn__lm_weights_check(maker.weights, NULL, o->strict))
         return NULL;
     lm->in_blocks = tn__lm_weights_in_blocks(maker.weights);
@@ -228,8 +230,8 @@ tn_lm *tn_lm_open_with(const char *path, const tn_lm_open_options *options)
     if (!before || (o.device && tn_device_set(o.device) < 0))
         return NULL;
     tn_scope *scope = tn_scope_open();
-    tn_lm *lm = tn_scope_result(
-        scope, is_file(path) ? open_gguf(path, &o) : open_folder(path, &o));
+    tn_lm *lm = tn_scope_result(scope, is_file(path) ? open_gguf(path, &o)
+                                                     : open_folder(path, &o));
     tn_device_set(before);
     return lm;
 }

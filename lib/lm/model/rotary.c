@@ -11,7 +11,7 @@
 #include <string.h>
 #include <tenon/ops.h>
 
-/* ---- frequencies ----------------------------------------------------------- */
+/* ---- frequencies --------------------------------------------------------- */
 
 static double plain_frequency(const tn__lm_rope *r, int64_t i, double base)
 {
@@ -59,9 +59,12 @@ static double frequency(const tn__lm_rope *r, int64_t i, int64_t length)
 {
     double base = r->base;
     switch (r->scaling) {
-    case TN__LM_ROPE_LINEAR: return plain_frequency(r, i, base) / r->factor;
-    case TN__LM_ROPE_YARN: return yarn_frequency(r, i);
-    case TN__LM_ROPE_LLAMA3: return llama3_frequency(r, i);
+    case TN__LM_ROPE_LINEAR:
+        return plain_frequency(r, i, base) / r->factor;
+    case TN__LM_ROPE_YARN:
+        return yarn_frequency(r, i);
+    case TN__LM_ROPE_LLAMA3:
+        return llama3_frequency(r, i);
     case TN__LM_ROPE_LONG: {
         const double *factor =
             length > r->original ? r->long_factor : r->short_factor;
@@ -73,7 +76,8 @@ static double frequency(const tn__lm_rope *r, int64_t i, int64_t length)
                             (r->factor - 1),
                         (double)r->dim / (double)(r->dim - 2));
         return plain_frequency(r, i, base);
-    default: return plain_frequency(r, i, base);
+    default:
+        return plain_frequency(r, i, base);
     }
 }
 
@@ -119,7 +123,8 @@ bool tn__lm_rope_tables(const tn__lm_rope *rope, const int64_t *positions,
         for (int64_t i = 0; i < half; i++) {
             /* transformers multiplies in float32, too */
             double angle = (double)((float)positions[t] * (float)step[i]);
-            float c = (float)(cos(angle) * scale), s = (float)(sin(angle) * scale);
+            float c = (float)(cos(angle) * scale),
+                  s = (float)(sin(angle) * scale);
             cosines[t * dim + i] = cosines[t * dim + half + i] = c;
             sines[t * dim + i] = sines[t * dim + half + i] = s;
         }
@@ -147,7 +152,7 @@ tn_tensor *tn__lm_rotate(tn_tensor *x, tn_tensor *cos_, tn_tensor *sin_)
     return tn_cat((tn_tensor *[]){y, rest}, 2, -1);
 }
 
-/* ---- the layer ---------------------------------------------------------------- */
+/* ---- the layer ----------------------------------------------------------- */
 
 typedef struct rotary {
     tn_module base;
@@ -165,8 +170,8 @@ static bool tables_of(const rotary *r, tn_tensor *x, tn_tensor *positions,
     for (int64_t t = 0; fine && !positions && t < time; t++)
         at[t] = t;
     if (fine && positions)
-        fine = tn_tensor_to_array(positions, at,
-                                  (size_t)time * sizeof *at) == TN_OK;
+        fine = tn_tensor_to_array(positions, at, (size_t)time * sizeof *at) ==
+               TN_OK;
     for (int64_t t = 0; fine && t < time; t++)
         longest = at[t] >= longest ? at[t] + 1 : longest;
     for (int64_t t = 0; fine && t < time; t++)
@@ -212,13 +217,12 @@ static void rotary_describe(const tn_module *self, char *text, size_t room)
     tn_format(text, room, "%" PRId64 ", base=%g", r->rope.dim, r->rope.base);
 }
 
-static const tn_module_class rotary_class = {
-    .size = sizeof rotary_class,
-    .name = "RotaryEmbedding",
-    .bytes = sizeof(rotary),
-    .forward_list = rotary_forward,
-    .describe = rotary_describe,
-    .signature = "x, positions? -> y"};
+static const tn_module_class rotary_class = {.size = sizeof rotary_class,
+                                             .name = "RotaryEmbedding",
+                                             .bytes = sizeof(rotary),
+                                             .forward_list = rotary_forward,
+                                             .describe = rotary_describe,
+                                             .signature = "x, positions? -> y"};
 
 TN_OPTIONS_TYPE(tn_lm_rotary, "lm_rotary", "dim", TN_LM_ROTARY_OPTIONS_LIST)
 
@@ -249,8 +253,7 @@ static bool check(int64_t dim, const tn_lm_rotary_options *o,
                                       "long_factor");
     if (scaling == TN__LM_ROPE_LLAMA3 &&
         !(o->high_freq_factor > o->low_freq_factor))
-        return refuse("high_freq_factor",
-                      "it must be above low_freq_factor");
+        return refuse("high_freq_factor", "it must be above low_freq_factor");
     return true;
 }
 

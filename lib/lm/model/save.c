@@ -21,7 +21,7 @@ static bool fail(tn_status code, const char *path, const char *why)
     return false;
 }
 
-/* ---- config.json --------------------------------------------------------------- */
+/* ---- config.json --------------------------------------------------------- */
 
 /* Writes a value as JSON. The dtype of the weights takes the place of the texts
  * dtype and torch_dtype of the outermost object. */
@@ -31,19 +31,30 @@ static void emit(tn__json_writer *to, const tn__json_value *value,
     const bool object = value->kind == TN__JSON_OBJECT;
     const char *between = "";
     switch (value->kind) {
-    case TN__JSON_NULL: tn__json_add(to, "null"); return;
-    case TN__JSON_FALSE: tn__json_add(to, "false"); return;
-    case TN__JSON_TRUE: tn__json_add(to, "true"); return;
-    case TN__JSON_INTEGER: tn__json_add_integer(to, value->integer); return;
+    case TN__JSON_NULL:
+        tn__json_add(to, "null");
+        return;
+    case TN__JSON_FALSE:
+        tn__json_add(to, "false");
+        return;
+    case TN__JSON_TRUE:
+        tn__json_add(to, "true");
+        return;
+    case TN__JSON_INTEGER:
+        tn__json_add_integer(to, value->integer);
+        return;
     case TN__JSON_REAL:
         if (isfinite(value->real))
             tn__json_add_real(to, value->real);
         else
             tn__json_add(to, value->real > 0 ? "1e999" : "-1e999");
         return;
-    case TN__JSON_TEXT: tn__json_add_text(to, value->text); return;
+    case TN__JSON_TEXT:
+        tn__json_add_text(to, value->text);
+        return;
     case TN__JSON_LIST:
-    case TN__JSON_OBJECT: break;
+    case TN__JSON_OBJECT:
+        break;
     }
     tn__json_add(to, object ? "{" : "[");
     TN__JSON_EACH(item, value)
@@ -109,7 +120,7 @@ static bool save_config(const tn_lm *lm, const char *path)
     return fine;
 }
 
-/* ---- weights ------------------------------------------------------------------------ */
+/* ---- weights ------------------------------------------------------------- */
 
 static bool save_weights(tn_lm *lm, const char *path)
 {
@@ -125,7 +136,8 @@ static bool save_weights(tn_lm *lm, const char *path)
         names[i] = tn_parameters_name(list, i);
         tensors[i] = tn_parameters_at(list, i);
     }
-    if (fine && tn_safetensors_save(path, names, tensors, count, metadata, 1) < 0) {
+    if (fine &&
+        tn_safetensors_save(path, names, tensors, count, metadata, 1) < 0) {
         tn_error_rename("safetensors_save", call, "path");
         fine = false;
     }
@@ -134,14 +146,14 @@ static bool save_weights(tn_lm *lm, const char *path)
     return fine;
 }
 
-/* ---- the other files -------------------------------------------------------------- */
+/* ---- the other files ----------------------------------------------------- */
 
 /* Whether a file of the old folder belongs to the new one: all small files but
  * config and weights. */
 static bool is_companion(const char *name, bool outer)
 {
-    static const char *const ends[] = {".json", ".txt", ".model", ".jinja",
-                                       ".md", "LICENSE"};
+    static const char *const ends[] = {".json",  ".txt", ".model",
+                                       ".jinja", ".md",  "LICENSE"};
     size_t length = strlen(name);
     if (outer && (strcmp(name, "config.json") == 0 ||
                   strcmp(name, "model.safetensors.index.json") == 0))
@@ -172,7 +184,8 @@ static bool is_regular(const char *path)
 
 /* Copies files of the folder `inner` ("" or "1_Pooling/"), unless it is the same
  * folder. */
-static bool copy_companions(const tn_lm *lm, const char *path, const char *inner)
+static bool copy_companions(const tn_lm *lm, const char *path,
+                            const char *inner)
 {
     char from[4096], to[4096];
     tn_format(from, sizeof from, "%s/%s", lm->folder, inner);

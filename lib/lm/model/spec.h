@@ -19,10 +19,10 @@ typedef enum tn__lm_norm {
 
 /* Where a layer normalises. */
 typedef enum tn__lm_order {
-    TN__LM_BEFORE,   /* x + f(norm(x)) */
-    TN__LM_AFTER,    /* norm(x + f(x)): BERT */
-    TN__LM_AROUND,   /* x + norm(f(norm(x))): Gemma 3 */
-    TN__LM_PARALLEL  /* x + attention(norm1(x)) + mlp(norm2(x)): GPT-NeoX */
+    TN__LM_BEFORE,  /* x + f(norm(x)) */
+    TN__LM_AFTER,   /* norm(x + f(x)): BERT */
+    TN__LM_AROUND,  /* x + norm(f(norm(x))): Gemma 3 */
+    TN__LM_PARALLEL /* x + attention(norm1(x)) + mlp(norm2(x)): GPT-NeoX */
 } tn__lm_order;
 
 typedef enum tn__lm_activation {
@@ -80,26 +80,26 @@ struct tn__lm_spec {
     bool transposed; /* weights of linear layers are stored (in, out): GPT-2 */
     bool tied;       /* the output layer has the weight of the embedding */
     bool qkv_bias, out_bias, mlp_bias;
-    bool qk_norm;    /* RMSNorm of each head's queries and keys */
-    double embed_scale;      /* factor of embeddings; 0: 1 */
-    double attention_scale;  /* factor of scores; 0: 1 / sqrt(head_dim) */
-    bool scale_by_layer;     /* scores are divided by the layer's number from
+    bool qk_norm;           /* RMSNorm of each head's queries and keys */
+    double embed_scale;     /* factor of embeddings; 0: 1 */
+    double attention_scale; /* factor of scores; 0: 1 / sqrt(head_dim) */
+    bool scale_by_layer;    /* scores are divided by the layer's number from
                                 1 on */
-    double softcap;          /* logits become softcap * tanh(x / softcap);
+    double softcap;         /* logits become softcap * tanh(x / softcap);
                                 0: not */
     double embed_dropout, hidden_dropout, attention_dropout;
 
-    int64_t window;               /* of sliding layers; 0: no layer slides */
+    int64_t window; /* of sliding layers; 0: no layer slides */
     bool slides[TN__LM_MAX_LAYERS];
-    tn__lm_rope rope[2];          /* of full and of sliding layers */
-    bool two_ropes;               /* rope[1] differs from rope[0] */
+    tn__lm_rope rope[2]; /* of full and of sliding layers */
+    bool two_ropes;      /* rope[1] differs from rope[0] */
 
-    int64_t position_rows;        /* learned positions; 0: none */
-    bool positions_skip_pad;      /* position = pad + 1 + tokens before it that
+    int64_t position_rows;   /* learned positions; 0: none */
+    bool positions_skip_pad; /* position = pad + 1 + tokens before it that
                                      are no padding: RoBERTa */
-    int64_t pad, eos;             /* ids; -1: none */
-    int64_t type_rows;            /* learned token types; 0: none */
-    int64_t bias_buckets;         /* learned bias by distance: MPNet; 0: none */
+    int64_t pad, eos;        /* ids; -1: none */
+    int64_t type_rows;       /* learned token types; 0: none */
+    int64_t bias_buckets;    /* learned bias by distance: MPNet; 0: none */
 
     int64_t experts, experts_used, expert_inner;
     bool normalize_experts;
@@ -118,34 +118,34 @@ typedef enum tn__lm_role {
     TN__LM_DISTANCE_BIAS,
     TN__LM_LAYERS_AT, /* the list of layers */
     TN__LM_LAST_NORM,
-    TN__LM_POOLER,    /* present if the file has it */
+    TN__LM_POOLER, /* present if the file has it */
     TN__LM_HEAD,
 
-    TN__LM_ATTENTION,       /* the attention module */
-    TN__LM_MLP,             /* the MLP; NULL: its weights are the layer's */
-    TN__LM_NORM_1,          /* before attention, or after it (AFTER) */
-    TN__LM_NORM_1_AFTER,    /* AROUND only */
+    TN__LM_ATTENTION,    /* the attention module */
+    TN__LM_MLP,          /* the MLP; NULL: its weights are the layer's */
+    TN__LM_NORM_1,       /* before attention, or after it (AFTER) */
+    TN__LM_NORM_1_AFTER, /* AROUND only */
     TN__LM_NORM_2,
     TN__LM_NORM_2_AFTER,
 
     TN__LM_QUERY,
     TN__LM_KEY,
     TN__LM_VALUE,
-    TN__LM_QKV,             /* instead of the three */
+    TN__LM_QKV, /* instead of the three */
     TN__LM_OUT,
     TN__LM_QUERY_NORM,
     TN__LM_KEY_NORM,
 
-    TN__LM_GATE,            /* NULL: an MLP of two matrices, up and down */
+    TN__LM_GATE, /* NULL: an MLP of two matrices, up and down */
     TN__LM_UP,
-    TN__LM_GATE_UP,         /* instead of the two: rows of gate, then of up */
+    TN__LM_GATE_UP, /* instead of the two: rows of gate, then of up */
     TN__LM_DOWN,
     TN__LM_ROUTER,
-    TN__LM_EXPERTS_AT,      /* the list of experts */
+    TN__LM_EXPERTS_AT, /* the list of experts */
     TN__LM_ROLES
 } tn__lm_role;
 
-/* ---- keys of config.json --------------------------------------------------- */
+/* ---- keys of config.json ------------------------------------------------- */
 
 typedef enum tn__lm_kind {
     TN__LM_KEY_SIZE, /* an integer from 1 to 2^31; null: the fallback */
@@ -159,21 +159,32 @@ typedef enum tn__lm_kind {
 } tn__lm_kind;
 
 typedef struct tn__lm_key {
-    const char *name;  /* "hidden_size"; an alias follows as a row without
+    const char *name; /* "hidden_size"; an alias follows as a row without
                           fallback of its own */
     tn__lm_kind kind;
-    size_t at;         /* offset in tn__lm_spec */
-    double fallback;   /* if the key is missing; TN__LM_REQUIRED: an error;
+    size_t at;       /* offset in tn__lm_spec */
+    double fallback; /* if the key is missing; TN__LM_REQUIRED: an error;
                           TN__LM_OPTIONAL: the field stays */
     const char *only;
 } tn__lm_key;
 #define TN__LM_REQUIRED (-1e300)
 #define TN__LM_OPTIONAL (-2e300)
-#define TN__LM_FIELD(key, kind, field, fallback)                              \
-    {key, TN__LM_KEY_##kind, offsetof(tn__lm_spec, field), fallback, NULL}
-#define TN__LM_MUST(key, value) {key, TN__LM_KEY_MUST, 0, value, NULL}
-#define TN__LM_ONLY(key, text) {key, TN__LM_KEY_TEXT, 0, 0, text}
-#define TN__LM_READ(key) {key, TN__LM_KEY_READ, 0, 0, NULL}
+#define TN__LM_FIELD(key, kind, field, fallback)                               \
+    {                                                                          \
+        key, TN__LM_KEY_##kind, offsetof(tn__lm_spec, field), fallback, NULL   \
+    }
+#define TN__LM_MUST(key, value)                                                \
+    {                                                                          \
+        key, TN__LM_KEY_MUST, 0, value, NULL                                   \
+    }
+#define TN__LM_ONLY(key, text)                                                 \
+    {                                                                          \
+        key, TN__LM_KEY_TEXT, 0, 0, text                                       \
+    }
+#define TN__LM_READ(key)                                                       \
+    {                                                                          \
+        key, TN__LM_KEY_READ, 0, 0, NULL                                       \
+    }
 
 /* A config.json that is read. */
 typedef struct tn__lm_config {
@@ -182,9 +193,9 @@ typedef struct tn__lm_config {
 } tn__lm_config;
 
 typedef struct tn__lm_family {
-    const char *type;          /* model_type in config.json */
-    const tn__lm_key *keys;    /* ends with a row without name */
-    const tn__lm_key *more;    /* a second list, or NULL */
+    const char *type;       /* model_type in config.json */
+    const tn__lm_key *keys; /* ends with a row without name */
+    const tn__lm_key *more; /* a second list, or NULL */
     const char *names[TN__LM_ROLES];
     const char *prefix;        /* of all names but the head's; a file may lack
                                   it; NULL: none */
@@ -200,10 +211,13 @@ typedef struct tn__lm_family {
 /* All families; ends with NULL (families.c). */
 extern const tn__lm_family *const tn__lm_families[];
 
-/* ---- reading (config.c) ---------------------------------------------------- */
+/* ---- reading (config.c) -------------------------------------------------- */
 
-/* Fills spec from config. On failure records an error and returns false. */
-bool tn__lm_config_read(const tn__lm_config *config, tn__lm_spec *spec);
+/* Fills spec from config by the tables of one of the families, a list that ends
+ * with NULL. On failure records an error and returns false. */
+bool tn__lm_config_read(const tn__lm_config *config,
+                        const tn__lm_family *const *families,
+                        tn__lm_spec *spec);
 
 /* For a family's finish. tn__lm_refuse records that key has a value that is not
  * supported, and returns false. */

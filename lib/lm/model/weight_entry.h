@@ -25,8 +25,8 @@ typedef struct tn__lm_entry {
     uint64_t at;          /* place in the mapping */
     tn_gguf *gguf;        /* NULL for a safetensors file */
     const char *source;   /* the name in the GGUF file, which lends it */
-    int64_t expert;       /* index in the first dimension; -1: the whole tensor */
-    int64_t heads;        /* not 0: rows are in the order of GGUF's Llama, for so
+    int64_t expert; /* index in the first dimension; -1: the whole tensor */
+    int64_t heads;  /* not 0: rows are in the order of GGUF's Llama, for so
                              many heads (weights_gguf.c) */
     bool taken;
 } tn__lm_entry;
@@ -38,9 +38,9 @@ struct tn__lm_weights {
     tn__lm_mapping **map; /* owned; each a reference */
     size_t map_count;
     tn_dtype dtype;
-    bool maps;        /* the device can use the memory of files */
-    bool multiplies;  /* the device can use weights in blocks */
-    bool keep_blocks; /* weights in blocks stay in blocks */
+    bool maps;            /* the device can use the memory of files */
+    bool multiplies;      /* the device can use weights in blocks */
+    bool keep_blocks;     /* weights in blocks stay in blocks */
     char complaint[1600]; /* names of tensors that are missing or odd */
     size_t complained;
     size_t complaints;

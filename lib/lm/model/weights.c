@@ -69,7 +69,8 @@ bool tn__lm_weights_add(tn__lm_weights *w, tn__lm_entry added)
 
 /* Maps the file copy-on-write, so that training may change the weights. Sets
  * *data to the place of the first tensor. */
-static tn__lm_mapping *map_file(tn__lm_weights *w, const char *path, uint64_t *data)
+static tn__lm_mapping *map_file(tn__lm_weights *w, const char *path,
+                                uint64_t *data)
 {
     tn__lm_mapping **list = realloc(w->map, (w->map_count + 1) * sizeof *list);
     if (list)
@@ -139,7 +140,8 @@ static bool add_file(tn__lm_weights *w, const char *path)
     }
     if (map && at != map->bytes) {
         tn_error_refuse_argument(TN_ERR_IO, call, "path",
-                                 "%s: was written to while it was opened", path);
+                                 "%s: was written to while it was opened",
+                                 path);
         return false;
     }
     return true;
@@ -188,7 +190,8 @@ static bool add_shards(tn__lm_weights *w, const char *folder,
 
 static int by_name(const void *a, const void *b)
 {
-    return strcmp(((const tn__lm_entry *)a)->name, ((const tn__lm_entry *)b)->name);
+    return strcmp(((const tn__lm_entry *)a)->name,
+                  ((const tn__lm_entry *)b)->name);
 }
 
 static tn__lm_entry *find(const tn__lm_weights *w, const char *name)
@@ -214,11 +217,10 @@ static bool add_files(tn__lm_weights *w, const char *folder)
     else {
         strcat(path, ".index.json");
         if (access(path, F_OK) != 0) {
-            tn_error_refuse_argument(
-                TN_ERR_IO, call, "path",
-                "%s: has neither model.safetensors nor "
-                "model.safetensors.index.json",
-                folder);
+            tn_error_refuse_argument(TN_ERR_IO, call, "path",
+                                     "%s: has neither model.safetensors nor "
+                                     "model.safetensors.index.json",
+                                     folder);
             return false;
         }
         fine = tn__lm_json_open(&index, path, call) &&
@@ -303,7 +305,14 @@ bool tn__lm_weights_has(const tn__lm_weights *weights, const char *name)
     return find(weights, name) != NULL;
 }
 
-/* ---- taking ------------------------------------------------------------------ */
+void tn__lm_weights_skip(tn__lm_weights *weights, const char *name)
+{
+    entry *e = find(weights, name);
+    if (e)
+        e->taken = true;
+}
+
+/* ---- taking -------------------------------------------------------------- */
 
 static void complain(tn__lm_weights *w, tn_status code, const char *format,
                      const char *name, const char *detail)
@@ -330,7 +339,8 @@ static void shape_text(char text[128], const int64_t *shape, int ndim)
 
 static tn_dtype dtype_of(const tn__lm_entry *e)
 {
-    return e->gguf ? tn__lm_gguf_dtype(e) : tn_safetensors_dtype(e->file, e->name);
+    return e->gguf ? tn__lm_gguf_dtype(e)
+                   : tn_safetensors_dtype(e->file, e->name);
 }
 
 static bool check_shape(tn__lm_weights *w, const tn__lm_entry *e,
@@ -355,8 +365,8 @@ static bool check_shape(tn__lm_weights *w, const tn__lm_entry *e,
     tn_dtype dtype = dtype_of(e);
     if (dtype != TN_F32 && dtype != TN_F16 && dtype != TN_BF16 &&
         dtype < TN_BLOCK) {
-        complain(w, TN_ERR_DTYPE, "%s%s has the dtype %s, which is not supported",
-                 e->name,
+        complain(w, TN_ERR_DTYPE,
+                 "%s%s has the dtype %s, which is not supported", e->name,
                  e->gguf ? tn_gguf_type(e->gguf, e->source)
                          : tn_dtype_name(dtype));
         return false;
@@ -443,8 +453,8 @@ bool tn__lm_weights_check(tn__lm_weights *w, const char *const *unused,
                      w->entry[i].name, "");
     if (!w->complaints)
         return true;
-    tn_error_refuse_argument(
-        w->worst, call, "path", "%zu weights do not fit the config: %s",
-        w->complaints, w->complaint);
+    tn_error_refuse_argument(w->worst, call, "path",
+                             "%zu weights do not fit the config: %s",
+                             w->complaints, w->complaint);
     return false;
 }

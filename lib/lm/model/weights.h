@@ -31,6 +31,8 @@ tn_dtype tn__lm_weights_dtype(const tn__lm_weights *weights);
 /* Whether some weights stay in blocks. */
 bool tn__lm_weights_in_blocks(const tn__lm_weights *weights);
 bool tn__lm_weights_has(const tn__lm_weights *weights, const char *name);
+/* Counts a tensor as taken, if it is there. */
+void tn__lm_weights_skip(tn__lm_weights *weights, const char *name);
 /* Ends the building of a model: fails if tensors were missing or had other
  * shapes, or, with strict, if the files have tensors that nobody took and whose
  * names end with none of `unused`. */

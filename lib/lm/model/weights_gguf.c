@@ -77,13 +77,12 @@ static bool add(const reader *r, const char *source, const char *name,
         tn_error_refuse_argument(TN_ERR_MEMORY, call, NULL, "out of memory");
         return false;
     }
-    if (!tn__lm_weights_add(r->weights,
-                            (tn__lm_entry){.name = copy,
-                                           .owned = copy,
-                                           .gguf = tn_keep(r->file),
-                                           .source = source,
-                                           .expert = expert,
-                                           .heads = heads})) {
+    if (!tn__lm_weights_add(r->weights, (tn__lm_entry){.name = copy,
+                                                       .owned = copy,
+                                                       .gguf = tn_keep(r->file),
+                                                       .source = source,
+                                                       .expert = expert,
+                                                       .heads = heads})) {
         tn_drop(r->file);
         free(copy);
         return false;
@@ -198,8 +197,7 @@ static tn_tensor *halves(tn_tensor *x, int64_t heads)
     }
     tn_dims_list shape =
         tn_dims_from_array(tn_tensor_shape(x), tn_tensor_ndim(x));
-    tn_tensor *y =
-        tn_reshape(x, tn_dims(heads, rows / heads / 2, 2, -1));
+    tn_tensor *y = tn_reshape(x, tn_dims(heads, rows / heads / 2, 2, -1));
     return tn_reshape(tn_transpose(y, 1, 2), shape);
 }
 
@@ -238,8 +236,7 @@ static tn_dtype choose_dtype(tn__lm_weights *w, tn_gguf *file)
     return w->keep_blocks || !dtype ? TN_F32 : dtype;
 }
 
-tn__lm_weights *tn__lm_weights_open_gguf(tn_gguf *file,
-                                         const tn__lm_spec *spec,
+tn__lm_weights *tn__lm_weights_open_gguf(tn_gguf *file, const tn__lm_spec *spec,
                                          tn_dtype dtype, const char *prefix)
 {
     tn__lm_weights *w = tn__lm_weights_new();
