@@ -8,17 +8,17 @@ cd "$(dirname "$0")" || exit 99
 c_lines() {
     awk '
     { line = $0; code = 0
+      gsub(/"([^"\\]|\\.)*"/, "0", line) # a string may contain /* or //
       while (line != "") {
+          end = index(line, "*/"); begin = index(line, "/*")
           if (comment) {
-              end = index(line, "*/")
-              if (!end) break
-              comment = 0; line = substr(line, end + 2)
-          } else if (line ~ /^[ \t]/) {
-              sub(/^[ \t]+/, "", line)
-          } else if (line ~ /^\/\*/) {
-              comment = 1; line = substr(line, 3)
+              comment = !end; line = end ? substr(line, end + 2) : ""
           } else {
-              code = line !~ /^\/\//; break
+              if (begin) comment = 1
+              before = begin ? substr(line, 1, begin - 1) : line
+              line = begin ? substr(line, begin + 2) : ""
+              if (before ~ /\/\//) { comment = 0; line = "" }
+              if (before !~ /^[ \t]*(\/\/|$)/) code = 1
           }
       }
       lines += code }
