@@ -11,7 +11,8 @@
  *
  * An object that a call creates belongs to the innermost open scope of the
  * calling thread. It is freed when that scope closes. Each thread has a root
- * scope, which is always open.
+ * scope, which is always open. TN_SCOPE(step) { ... } opens a scope for one
+ * statement and closes it.
  *
  * Threads: A scope, and what it owns, belongs to the thread that opened it.
  * Another thread may use an object that was kept (tn_keep), or whose scope
