@@ -111,4 +111,9 @@ for name in cnn vae char_lstm; do
         "$scratch/output")" 1 "$name names the file"
 done
 
+echo short >"$scratch/short"
+"$programs/char_lstm" short >"$scratch/output" 2>&1
+is_str "$(cat "$scratch/output")" "char_lstm: the text short is too short" \
+    "a text that is too short is reported"
+
 done_testing

@@ -44,24 +44,23 @@ static double train(tn_module *net, tn_optim *optim, tn_tensor *rows)
 {
     double total = 0;
     int count = 0;
-    tn_tensor *h = NULL, *c = NULL, *out[3];
+    tn_tensor *out[3] = {NULL}; /* scores, and the state of the LSTM */
     for (int64_t i = 0; i + STEPS < tn_tensor_size(rows, 1); i += STEPS)
         TN_SCOPE(scope) {
             tn_tensor *x = tn_narrow(rows, 1, i, STEPS);
             tn_tensor *y = tn_narrow(rows, 1, i + 1, STEPS);
-            tn_forward_list(net, (tn_tensor *[]){x, h, c}, 3, out, 3);
+            tn_tensor *in[] = {x, out[1], out[2]};
+            tn_forward_list(net, in, 3, out, 3);
             tn_tensor *scores =
                 tn_flatten(out[0], .start_dim = 0, .end_dim = 1);
             tn_tensor *loss = tn_cross_entropy(scores, tn_flatten(y));
-            h = out[1];
-            c = out[2];
             tn_optim_zero_grad(optim);
             tn_backward(loss);
             tn_clip_grad_norm(tn_parameters(net), 1.0);
             tn_optim_step(optim);
             total += tn_item(loss);
             count++;
-            tn_scope_carry(scope, &h, &c);
+            tn_scope_carry(scope, &out[1], &out[2]);
         }
     return total / count;
 }
@@ -70,18 +69,16 @@ static double train(tn_module *net, tn_optim *optim, tn_tensor *rows)
 static void write_some(tn_module *net, tn_text *text, tn_tensor *id, int count)
 {
     TN_NO_GRAD_HERE;
-    tn_tensor *h = NULL, *c = NULL, *out[3];
+    tn_tensor *out[3] = {NULL};
     for (int i = 0; i < count && !tn_error(); i++)
         TN_SCOPE(scope) {
-            tn_tensor *x = tn_reshape(id, tn_dims(1, 1));
-            tn_forward_list(net, (tn_tensor *[]){x, h, c}, 3, out, 3);
+            tn_tensor *in[] = {tn_reshape(id, tn_dims(1, 1)), out[1], out[2]};
+            tn_forward_list(net, in, 3, out, 3);
             id = tn_multinomial(tn_softmax(tn_flatten(out[0]), 0), 1);
-            h = out[1];
-            c = out[2];
             char *s = tn_text_decode(text, id);
             fputs(s ? s : "", stdout);
             free(s);
-            tn_scope_carry(scope, &id, &h, &c);
+            tn_scope_carry(scope, &id, &out[1], &out[2]);
         }
     puts("");
 }
@@ -95,6 +92,8 @@ int main(int argc, char **argv)
     tn_text *text = tn_text_load(argv[1]);
     tn_tensor *ids = tn_text_ids(text);
     int64_t length = tn_text_count(text) / BATCH;
+    if (length <= STEPS)
+        tn_error_set(TN_ERR_ARGUMENT, "the text %s is too short", argv[1]);
     tn_tensor *rows = tn_reshape(tn_narrow(ids, 0, 0, BATCH * length),
                                  tn_dims(BATCH, length));
 
