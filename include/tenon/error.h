@@ -5,6 +5,9 @@
  * a required argument fails, too. If an error is pending, its message stays; if
  * none is, the message is "optim_step: optim is NULL". A call that only reads
  * an attribute of an object returns NULL or 0 for NULL, and records no error.
+ * So a program may check once, after many calls. Variables for further results
+ * (out[], out_indices) do not change on failure, unless a call's comment says
+ * so. Initialise them with NULL if you check later.
  * The contents of the message are available as data:
  *
  *     const tn_error_details *e = tn_error_info();

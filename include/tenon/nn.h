@@ -13,13 +13,16 @@
  *         x = tn_relu(tn_forward(net->conv, x));
  *         return tn_forward(net->fc, tn_flatten(x, .start_dim = 1));
  *     }
- *     static const tn_module_class net_class = {
- *         .size = sizeof net_class, .name = "Net",
- *         .bytes = sizeof(struct net), .forward = net_forward};
+ *     static const tn_module_class net_class =
+ *         TN_MODULE_CLASS(struct net, "Net", .forward = net_forward);
  *
- *     struct net *net = tn_module_new(&net_class);
- *     net->conv = tn_module_add(&net->base, "conv", tn_nn_conv2d(1, 16, 3));
- *     net->fc = tn_module_add(&net->base, "fc", tn_nn_linear(16 * 36, 10));
+ *     static tn_module *net_new(void)
+ *     {
+ *         struct net *net = tn_module_new(&net_class);
+ *         TN_MODULE_ADD(net, conv, tn_nn_conv2d(1, 16, 3));
+ *         TN_MODULE_ADD(net, fc, tn_nn_linear(16 * 36, 10));
+ *         return (tn_module *)net;
+ *     }
  *
  * or, if the layers form a sequence,
  *
@@ -64,10 +67,10 @@ typedef struct tn_module_class {
     void (*release)(tn_module *self);
     /* Called instead of forward for a module with several inputs or outputs.
      * in[] has an element for each input of the signature; it is NULL if an
-     * optional input was left out. The function sets out[0] .. out[out_count -
-     * 1], owned by the open scope. An output that stays NULL means failure.
-     * out_count is the number of outputs that the caller wants, at least 1. The
-     * others need not be computed. */
+     * optional input was left out. out[] has an element for each output, NULL
+     * at first. The function sets them to tensors owned by the open scope. The
+     * caller wants the first out_count, at least 1. If one of these stays NULL,
+     * the forward has failed. The others need not be computed. */
     void (*forward_list)(tn_module *self, tn_tensor *const *in, int in_count,
                          tn_tensor **out, int out_count);
     /* The names of inputs and outputs, with '?' after an input that may be left
@@ -81,6 +84,12 @@ typedef struct tn_module_class {
     tn_status (*clone)(tn_module *self, const tn_module *from);
 } tn_module_class;
 #define TN_MODULE_VALUES 16
+/* Initialises the tn_module_class of modules of type, whose first member is a
+ * tn_module. The other arguments are members: .forward, .signature ... In C++ it
+ * requires C++20. */
+#define TN_MODULE_CLASS(type, label, ...)                                     \
+    {.size = sizeof(tn_module_class), .name = label, .bytes = sizeof(type),   \
+     __VA_ARGS__}
 
 /* Closed: a module's own members follow it. */
 struct tn_module {
@@ -111,6 +120,33 @@ TN_API tn_tensor *tn_module_add_parameter(tn_module *module, const char *name,
                                           tn_tensor *value);
 TN_API tn_tensor *tn_module_add_buffer(tn_module *module, const char *name,
                                        tn_tensor *value);
+/* In the function that makes a module of your own, these register a child, a
+ * parameter or a buffer under the name of a member of self, and store it there.
+ * self points to your struct. It may be NULL, as tn_module_new returns it on
+ * failure; then nothing happens.
+ *
+ *     TN_MODULE_ADD(net, conv, tn_nn_conv2d(1, 16, 3));
+ *     net->conv = tn_module_add(&net->base, "conv", tn_nn_conv2d(1, 16, 3));
+ *
+ * do the same. If value is NULL or is rejected, the member is NULL and the
+ * error is pending. */
+#define TN_MODULE_ADD(self, member, ...)                                      \
+    TN__MODULE_SET(self, member, tn_module_add, __VA_ARGS__)
+#define TN_MODULE_ADD_PARAMETER(self, member, ...)                            \
+    TN__MODULE_SET(self, member, tn_module_add_parameter, __VA_ARGS__)
+#define TN_MODULE_ADD_BUFFER(self, member, ...)                               \
+    TN__MODULE_SET(self, member, tn_module_add_buffer, __VA_ARGS__)
+#define TN__MODULE_SET(self, member, add, ...)                                \
+    do {                                                                      \
+        if (self)                                                             \
+            (self)->member = TN__MODULE_AS((self)->member)                    \
+                add((tn_module *)(self), #member, __VA_ARGS__);               \
+    } while (0)
+#ifndef __cplusplus
+#define TN__MODULE_AS(member)
+#else
+#define TN__MODULE_AS(member) (decltype(member))
+#endif
 
 /* Runs the module. The message of an error inside the module begins with the
  * module's path: "encoder.3.fc: linear: ...". Returns the first output of the
@@ -140,13 +176,12 @@ TN_API tn_tensor *tn_forward(tn_module *module, tn_tensor *input);
  *         struct cross *cross = (struct cross *)self;
  *         tn_tensor *memory = tn_forward(cross->norm, in[1]);
  *         out[0] = tn_add(in[0], tn_forward(cross->fc, memory));
- *         if (out_count > 1)
- *             out[1] = memory;
+ *         out[1] = memory;
  *     }
- *     static const tn_module_class cross_class = {
- *         .size = sizeof cross_class, .name = "Cross",
- *         .bytes = sizeof(struct cross), .forward_list = cross_forward,
- *         .signature = "x, memory -> y, memory"}; */
+ *     static const tn_module_class cross_class =
+ *         TN_MODULE_CLASS(struct cross, "Cross",
+ *                         .forward_list = cross_forward,
+ *                         .signature = "x, memory -> y, memory"); */
 TN_API tn_status tn_forward_list(tn_module *module, tn_tensor *const *inputs,
                                  int count, tn_tensor **out, int out_count);
 

@@ -246,14 +246,21 @@ tn_status tn_forward_list(tn_module *any, tn_tensor *const *inputs, int count,
                           tn_tensor **out, int out_count)
 {
     tn_module *module = tn__nn_module(any, "forward_list");
-    if (!module || !tn__nn_not_null(inputs, "forward_list", "inputs") ||
-        !tn__nn_not_null(out, "forward_list", "out"))
-        return TN_ERR_ARGUMENT;
-    if (out_count < 1 || out_count > module->tree->outputs)
-        return tn_error_refuse_argument(
+    bool fine = module && tn__nn_not_null(inputs, "forward_list", "inputs") &&
+                tn__nn_not_null(out, "forward_list", "out");
+    int outputs = module ? module->tree->outputs : TN_MODULE_VALUES;
+    if (fine && (out_count < 1 || out_count > outputs)) {
+        tn_error_refuse_argument(
             TN_ERR_ARGUMENT, "forward_list", "out_count",
             "out_count is %d, but the signature of %s is \"%s\"", out_count,
             module->type->name, tn__nn_signature(module->type));
+        fine = false;
+    }
+    if (!fine) {
+        for (int i = 0; out && i < out_count && i < outputs; i++)
+            out[i] = NULL;
+        return TN_ERR_ARGUMENT;
+    }
     return run(module, inputs, count, out, out_count) ? TN_OK
            : tn_error()                               ? tn_error_code()
                                                       : TN_ERR_ARGUMENT;

@@ -322,11 +322,16 @@ static void forward(tn_module *module, tn_tensor *const *inputs,
                     tn_tensor **outputs, int out_count)
 {
     const tn_module_class *type = module->type;
-    if (type->forward)
+    if (type->forward) {
         outputs[0] = type->forward(module, inputs[0]);
-    else
-        type->forward_list(module, inputs, module->tree->inputs, outputs,
-                           out_count);
+        return;
+    }
+    /* The function may set all outputs, also those that the caller does not
+     * want. */
+    tn_tensor *all[TN_MODULE_VALUES] = {NULL};
+    type->forward_list(module, inputs, module->tree->inputs, all, out_count);
+    for (int i = 0; i < out_count; i++)
+        outputs[i] = all[i];
 }
 
 /* The state for running a module again in the backward pass. The graph holds

@@ -46,6 +46,12 @@ static bool call_walk(void *m)
     return seen > 0;
 }
 
+static bool call_list(void *m)
+{
+    tn_tensor *out = x;
+    return tn_forward_list(m, &x, 1, &out, 1) >= 0 || out;
+}
+
 static bool call_pool(void *m)
 {
     tn_tensor *indices = NULL;
@@ -61,7 +67,7 @@ static bool call_zero_grad(void *m)
 /* X(name, call): the call is true if the function returned anything. */
 #define CALLS(X)                                                               \
     X(forward, tn_forward(m, x))                                               \
-    X(forward_list, tn_forward_list(m, &x, 1, &x, 1) >= 0)                     \
+    X(forward_list, call_list(m))                                              \
     X(module_signature, tn_module_signature(m))                                \
     X(register_forward_pre_list_hook,                                          \
       tn_module_register_forward_pre_list_hook(m, list_hook, NULL))            \
