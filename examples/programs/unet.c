@@ -1,0 +1,127 @@
+/* unet.c: a U-Net (arXiv:1505.04597) finds discs and squares in noisy images.
+ *
+ *     unet [STEPS]                                          unet 200
+ *
+ * The images are generated: 32 x 32 pixels with a disc and a square. The class
+ * of each pixel is 0 (background), 1 (disc) or 2 (square).
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <tenon/tenon.h>
+
+enum { SIDE = 32, BATCH = 16, CLASSES = 3 };
+
+struct unet {
+    tn_module base;
+    tn_module *down1, *down2, *bottom, *grow2, *up2, *grow1, *up1, *head;
+};
+
+/* Images (N, 1, H, W) to scores (N, CLASSES, H, W). */
+static tn_tensor *unet_forward(tn_module *self, tn_tensor *x)
+{
+    struct unet *net = (struct unet *)self;
+    tn_tensor *fine = tn_forward(net->down1, x);
+    tn_tensor *half = tn_forward(net->down2, tn_max_pool2d(fine, tn_dims(2)));
+    x = tn_forward(net->bottom, tn_max_pool2d(half, tn_dims(2)));
+    x = tn_cat((tn_tensor *[]){half, tn_forward(net->grow2, x)}, 2, 1);
+    x = tn_forward(net->up2, x);
+    x = tn_cat((tn_tensor *[]){fine, tn_forward(net->grow1, x)}, 2, 1);
+    return tn_forward(net->head, tn_forward(net->up1, x));
+}
+
+static const tn_module_class unet_class = {.size = sizeof unet_class,
+                                           .name = "UNet",
+                                           .bytes = sizeof(struct unet),
+                                           .forward = unet_forward};
+
+static tn_module *convolutions(int64_t in, int64_t out)
+{
+    return tn_nn_sequential(tn_nn_conv2d(in, out, 3, .padding = 1),
+                            tn_nn_batch_norm2d(out), tn_nn_relu(),
+                            tn_nn_conv2d(out, out, 3, .padding = 1),
+                            tn_nn_batch_norm2d(out), tn_nn_relu());
+}
+
+static tn_module *unet_new(int64_t width)
+{
+    struct unet *net = tn_module_new(&unet_class);
+    if (!net)
+        return NULL;
+    tn_module *self = &net->base;
+    net->down1 = tn_module_add(self, "down1", convolutions(1, width));
+    net->down2 = tn_module_add(self, "down2", convolutions(width, 2 * width));
+    net->bottom =
+        tn_module_add(self, "bottom", convolutions(2 * width, 4 * width));
+    net->grow2 = tn_module_add(
+        self, "grow2",
+        tn_nn_conv_transpose2d(4 * width, 2 * width, 2, .stride = 2));
+    net->up2 = tn_module_add(self, "up2", convolutions(4 * width, 2 * width));
+    net->grow1 =
+        tn_module_add(self, "grow1",
+                      tn_nn_conv_transpose2d(2 * width, width, 2, .stride = 2));
+    net->up1 = tn_module_add(self, "up1", convolutions(2 * width, width));
+    net->head = tn_module_add(self, "head", tn_nn_conv2d(width, CLASSES, 1));
+    return self;
+}
+
+/* The distance of each pixel from a line through place i of each image. */
+static tn_tensor *distance(tn_tensor *axis, tn_tensor *place, int i)
+{
+    return tn_abs(tn_sub(axis, tn_select(place, 0, i)));
+}
+
+/* Images (count, 1, SIDE, SIDE) and the class of each pixel. */
+static tn_tensor *shapes(int64_t count, tn_tensor **out_classes)
+{
+    tn_tensor *x = tn_arange(0, SIDE, 1), *y = tn_unsqueeze(x, 1);
+    tn_tensor *place = tn_randint(6, SIDE - 6, tn_dims(4, count, 1, 1));
+    tn_tensor *size = tn_randint(3, 7, tn_dims(2, count, 1, 1));
+    tn_tensor *disc = tn_le(tn_add(tn_square(distance(x, place, 0)),
+                                   tn_square(distance(y, place, 1))),
+                            tn_square(tn_select(size, 0, 0)));
+    tn_tensor *square =
+        tn_le(tn_maximum(distance(x, place, 2), distance(y, place, 3)),
+              tn_select(size, 0, 1));
+    tn_tensor *classes =
+        tn_where_scalar_first(square, 2, tn_to_dtype(disc, TN_I64));
+    *out_classes = classes;
+    tn_tensor *noise = tn_randn(tn_dims(count, SIDE, SIDE));
+    return tn_unsqueeze(
+        tn_add(tn_gt_scalar(classes, 0), tn_mul_scalar(noise, 0.2)), 1);
+}
+
+int main(int argc, char **argv)
+{
+    int steps = argc > 1 ? atoi(argv[1]) : 200;
+    tn_manual_seed(1);
+    tn_module *net = unet_new(8);
+    tn_optim *opt = tn_optim_adam(tn_parameters(net), .lr = 1e-2);
+    for (int step = 1; step <= steps && !tn_error(); step++) {
+        tn_scope *scope = tn_scope_open();
+        tn_tensor *classes, *images = shapes(BATCH, &classes);
+        tn_tensor *loss = tn_cross_entropy(tn_forward(net, images), classes);
+        tn_optim_zero_grad(opt);
+        tn_backward(loss);
+        tn_optim_step(opt);
+        if (step % 50 == 0)
+            printf("step %d: loss %.4f\n", step, tn_item(loss));
+        tn_scope_close(scope);
+    }
+
+    /* Intersection over union of new images. */
+    tn_module_eval(net);
+    tn_tensor *classes, *images = shapes(128, &classes), *guess = NULL;
+    TN_NO_GRAD
+    {
+        guess = tn_argmax(tn_forward(net, images), .dim = 1);
+    }
+    for (int class = 1; class < CLASSES; class ++) {
+        tn_tensor *a = tn_eq_scalar(guess, class);
+        tn_tensor *b = tn_eq_scalar(classes, class);
+        double both = tn_item(tn_sum(tn_logical_and(a, b)));
+        double either = tn_item(tn_sum(tn_logical_or(a, b)));
+        printf("%s: IoU %.4f\n", class == 1 ? "disc" : "square", both / either);
+    }
+    if (tn_error())
+        return fprintf(stderr, "unet: %s\n", tn_error()), 1;
+}

@@ -1,0 +1,156 @@
+# Runs programs of examples/programs in small form. Each learns what it should,
+# and prints the same on every run, for any number of threads.
+. "$top_srcdir/tests/tap.sh"
+
+programs=$top_builddir/examples/programs
+digits=$top_srcdir/data/digits.csv.gz
+text=$top_srcdir/docs/kernel-language.md
+cd "$scratch" || exit 99
+
+# Removes the times, which differ from run to run.
+without_times() {
+    sed -e 's/([0-9.]* s)//' -e 's/\(cache: \)[0-9.]* s/\1/' "$1"
+}
+
+# runs NAME [ARGUMENT ...]: runs a program on the cpu, and again in one thread.
+# Its output is in $scratch/NAME.
+runs() {
+    name=$1
+    TENON_DEVICE=cpu succeeds "$name runs" "$programs/$@"
+    mv "$scratch/output" "$scratch/$name"
+    TENON_DEVICE=cpu TENON_NUM_THREADS=1 "$programs/$@" \
+        >"$scratch/again" 2>&1
+    is_str "$(without_times "$scratch/again")" \
+        "$(without_times "$scratch/$name")" "$name prints the same again"
+}
+
+# on_reference NAME [ARGUMENT ...]: the reference device prints the same.
+on_reference() {
+    TENON_DEVICE=reference succeeds "$1 runs on reference" "$programs/$@"
+    is_str "$(without_times "$scratch/output")" \
+        "$(without_times "$scratch/$1")" "$1 prints the same on reference"
+}
+
+# prints NAME PATTERN: a line of the output of NAME matches.
+prints() {
+    if grep -Eq "$2" "$scratch/$1"; then
+        pass "$1 prints $2"
+    else
+        fail "$1 prints $2"
+        note <"$scratch/$1"
+    fi
+}
+
+# below NAME WORDS LIMIT: the number after the last WORDS in the output of NAME
+# is at most LIMIT. above: it is at least LIMIT.
+number_after() {
+    sed -n "s/.*$2 \([-+0-9.e]*\).*/\1/p" "$scratch/$1" | tail -n 1
+}
+below() {
+    number=$(number_after "$1" "$2")
+    is_empty "$(awk -v number="$number" -v limit="$3" 'BEGIN {
+        if (number == "" || number + 0 > limit) print "is " number }')" \
+        "$1: $2 is at most $3"
+}
+above() {
+    number=$(number_after "$1" "$2")
+    is_empty "$(awk -v number="$number" -v limit="$3" 'BEGIN {
+        if (number == "" || number + 0 < limit) print "is " number }')" \
+        "$1: $2 is at least $3"
+}
+
+runs unet 120
+below unet loss 0.06
+above unet 'disc: IoU' 0.7
+above unet 'square: IoU' 0.8
+
+# A uniform guess among the characters of this text has a loss of more than 4
+# nats. With one layer of the cache missing, the texts differ.
+runs gpt_cache "$text" 40
+below gpt_cache loss 3.2
+prints gpt_cache '^the same text without the cache$'
+
+# A policy that pushes at random balances the pole for 22 steps.
+runs reinforce 120
+on_reference reinforce 120
+above reinforce 'mean of the last episodes:' 60
+
+runs gan "$digits" 6
+below gan 'nearest digit:' 2.5
+above gan 'of noise:' 3.2
+
+runs fine_tune "$digits" pretrained.safetensors
+prints fine_tune '^the file has no "head.weight"'
+prints fine_tune '^the module has no "fc.bias"'
+is_str "$(grep -c backbone "$scratch/fine_tune")" 0 \
+    "every tensor of the backbone is loaded"
+above fine_tune '0 to 4: accuracy' 0.97
+above fine_tune 'new head: accuracy' 0.7
+above fine_tune 'all layers: accuracy' 0.78
+
+mkdir images
+gunzip -c "$digits" | LC_ALL=C awk -v folder=images \
+    -f "$top_srcdir/examples/programs/digit_images.awk"
+runs tables_and_images images 4
+above tables_and_images 'test accuracy:' 0.93
+prints tables_and_images '^three +[0-9]+ of 40$'
+printf 'P5\n9 8\n255\n' >images/5.pgm
+TENON_DEVICE=cpu "$programs/tables_and_images" images 1 >"$scratch/output" 2>&1
+is_str "$?, $(grep -o 'images/5.pgm is no PGM image of 8 x 8 bytes' \
+    "$scratch/output")" "1, images/5.pgm is no PGM image of 8 x 8 bytes" \
+    "a damaged image is reported with its name"
+
+# Four clients at once get the answers that one gets. The server runs on the
+# reference device, too: its network was trained on the cpu.
+TENON_DEVICE=cpu succeeds "server trains a network" \
+    "$programs/server" train "$digits" model.safetensors
+trap 'kill $server 2>/dev/null; rm -rf "$scratch"' EXIT
+for device in cpu reference; do
+    TENON_DEVICE=$device "$programs/server" serve model.safetensors \
+        socket.$device >serve.$device 2>&1 &
+    server=$!
+    tries=0
+    while [ ! -S socket.$device ] && [ $tries -lt 100 ]; do
+        sleep 0.1
+        tries=$((tries + 1))
+    done
+    clients=
+    for i in 1 2 3 4; do
+        "$programs/server" ask socket.$device "$digits" 40 >answers.$i 2>&1 &
+        clients="$clients $!"
+    done
+    wait $clients
+    for i in 2 3 4; do
+        is_str "$(cat answers.$i)" "$(cat answers.1)" \
+            "client $i gets the same answers on $device"
+    done
+    mv answers.1 "$scratch/server.$device"
+    prints server.$device '^[0-9] [01]\.[0-9]+$'
+    prints server.$device '^(3[6-9]|40) of 40 are right$'
+    echo 1,2,3 >short.csv
+    succeeds "a short request is answered on $device" \
+        "$programs/server" ask socket.$device short.csv
+    is_str "$(head -n 1 "$scratch/output")" \
+        "error: a request is a line of 64 numbers" "with an error on $device"
+    succeeds "the server answers afterwards on $device" \
+        "$programs/server" ask socket.$device "$digits" 40
+    is_str "$(cat "$scratch/output")" "$(cat "$scratch/server.$device")" \
+        "as before on $device"
+    kill $server
+    wait $server 2>/dev/null
+    server=
+done
+is_str "$(cut -c 1 "$scratch/server.reference")" \
+    "$(cut -c 1 "$scratch/server.cpu")" "both devices see the same digits"
+"$programs/server" serve missing.safetensors socket >"$scratch/output" 2>&1
+is_str "$?, $(grep -c '^server: .*missing.safetensors' "$scratch/output")" \
+    "1, 1" "server names a model that is missing"
+
+# A file that is missing is reported, and the program fails.
+for name in gpt_cache gan fine_tune tables_and_images; do
+    "$programs/$name" missing >"$scratch/output" 2>&1
+    is_str "$?, $(grep -c "^$name: .*missing.*: No such file" \
+        "$scratch/output")" "1, 1" "$name names a file that is missing"
+done
+
+done_testing
