@@ -15,7 +15,7 @@ enum { SEED = 1, CLASSES = 5, FEW = 30 };
 /* Convolutions and a linear layer, named as the caller wants. */
 static tn_module *network(const char *body, const char *head)
 {
-    tn_module *net = tn_nn_sequential_with(NULL, 0);
+    tn_module *net = tn_nn_sequential();
     tn_module_add(net, body,
                   tn_nn_sequential(tn_nn_conv2d(1, 16, 3, .padding = 1),
                                    tn_nn_relu(), tn_nn_max_pool2d(2),
@@ -45,17 +45,19 @@ static tn_tensor *loss(tn_tensor *out, const tn_batch *batch, void *context)
     return tn_cross_entropy(out, batch->y);
 }
 
-/* Trains what requires gradients, and returns the accuracy on test. */
-static double train(tn_module *net, tn_dataset *set, tn_dataset *test,
-                    double lr, int epochs)
+/* Trains what requires gradients, and prints the accuracy on test. */
+static void train(const char *what, tn_module *net, tn_dataset *set,
+                  tn_dataset *test, double lr, int epochs)
 {
     tn_loader *loader = tn_loader_new(set, .batch_size = 20, .shuffle = true);
     tn_loader *test_loader = tn_loader_new(test, .batch_size = 256);
     tn_optim *opt = tn_optim_adam(tn_parameters(net), .lr = lr);
     tn_train(net, opt, loader, .epochs = epochs, .loss = loss);
     tn_metric *accuracy = tn_metric_accuracy();
-    return tn_evaluate(net, test_loader,
-                       .metrics = (tn_metric *[]){accuracy, NULL});
+    double share = tn_evaluate(net, test_loader,
+                               .metrics = (tn_metric *[]){accuracy, NULL});
+    if (!tn_error())
+        printf("%s: accuracy %.4f\n", what, share);
 }
 
 int main(int argc, char **argv)
@@ -66,9 +68,8 @@ int main(int argc, char **argv)
     tn_tensor *table = tn_csv_load(path);
     tn_dataset *old = digits(table, 0);
     tn_module *first = network("features", "fc");
-    double accuracy = train(first, old, old, 2e-3, 5);
+    train("digits 0 to 4", first, old, old, 2e-3, 5);
     tn_module_save(first, file);
-    printf("digits 0 to 4: accuracy %.4f\n", accuracy);
 
     tn_dataset *new = digits(table, 5);
     tn_dataset *few = tn_dataset_range(new, 0, FEW);
@@ -79,18 +80,15 @@ int main(int argc, char **argv)
                    .rename = (tn_rename[]){{"features.", "backbone."}, {NULL}});
     if (tn_error())
         return fprintf(stderr, "fine_tune: %s\n", tn_error()), 1;
-    printf("%s\n", tn_module_report_text(report));
+    puts(tn_module_report_text(report));
 
     tn_module *backbone = tn_module_child(net, "backbone");
     tn_module_set_requires_grad(backbone, false);
-    printf("digits 5 to 9, new head: accuracy %.4f\n",
-           train(net, few, test, 1e-2, 20));
+    train("digits 5 to 9, new head", net, few, test, 1e-2, 20);
     tn_module_set_requires_grad(backbone, true);
-    printf("digits 5 to 9, all layers: accuracy %.4f\n",
-           train(net, few, test, 1e-3, 20));
+    train("digits 5 to 9, all layers", net, few, test, 1e-3, 20);
     tn_module *fresh = network("backbone", "head");
-    printf("digits 5 to 9, not pretrained: accuracy %.4f\n",
-           train(fresh, few, test, 1e-3, 40));
+    train("digits 5 to 9, not pretrained", fresh, few, test, 1e-3, 40);
     if (tn_error())
         return fprintf(stderr, "fine_tune: %s\n", tn_error()), 1;
 }

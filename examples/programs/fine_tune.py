@@ -33,8 +33,8 @@ def digits(table, first):
     return TensorDataset(x.reshape(-1, 1, 8, 8), y[mask].long())
 
 
-def train(net, data, test, lr, epochs):
-    """Trains what requires gradients, and returns the accuracy on test."""
+def train(what, net, data, test, lr, epochs):
+    """Trains what requires gradients, and prints the accuracy on test."""
     loader = DataLoader(data, batch_size=20, shuffle=True)
     parameters = [p for p in net.parameters() if p.requires_grad]
     optimizer = torch.optim.Adam(parameters, lr=lr)
@@ -50,7 +50,7 @@ def train(net, data, test, lr, epochs):
     with torch.no_grad():
         for x, y in DataLoader(test, batch_size=256):
             right += (net(x).argmax(dim=1) == y).sum().item()
-    return right / len(test)
+    print(f"{what}: accuracy {right / len(test):.4f}")
 
 
 def main():
@@ -60,9 +60,8 @@ def main():
     table = torch.from_numpy(np.loadtxt(path, delimiter=",", dtype=np.float32))
     old = digits(table, 0)
     first = network("features", "fc")
-    accuracy = train(first, old, old, 2e-3, 5)
+    train("digits 0 to 4", first, old, old, 2e-3, 5)
     torch.save(first.state_dict(), file)
-    print(f"digits 0 to 4: accuracy {accuracy:.4f}")
 
     new = digits(table, 5)
     few, test = random_split(new, [FEW, len(new) - FEW])
@@ -74,13 +73,11 @@ def main():
     print(net.load_state_dict(state, strict=False))
 
     net.backbone.requires_grad_(False)
-    accuracy = train(net, few, test, 1e-2, 20)
-    print(f"digits 5 to 9, new head: accuracy {accuracy:.4f}")
+    train("digits 5 to 9, new head", net, few, test, 1e-2, 20)
     net.backbone.requires_grad_(True)
-    accuracy = train(net, few, test, 1e-3, 20)
-    print(f"digits 5 to 9, all layers: accuracy {accuracy:.4f}")
-    accuracy = train(network("backbone", "head"), few, test, 1e-3, 40)
-    print(f"digits 5 to 9, not pretrained: accuracy {accuracy:.4f}")
+    train("digits 5 to 9, all layers", net, few, test, 1e-3, 20)
+    fresh = network("backbone", "head")
+    train("digits 5 to 9, not pretrained", fresh, few, test, 1e-3, 40)
 
 
 if __name__ == "__main__":

@@ -104,7 +104,7 @@ static struct gpt *gpt_new(int vocabulary)
     gpt->token =
         tn_module_add(self, "token", tn_nn_embedding(vocabulary, WIDTH));
     gpt->place = tn_module_add(self, "place", tn_nn_embedding(CONTEXT, WIDTH));
-    gpt->blocks = tn_module_add(self, "blocks", tn_nn_sequential_with(NULL, 0));
+    gpt->blocks = tn_module_add(self, "blocks", tn_nn_sequential());
     for (int i = 0; i < LAYERS; i++)
         tn_module_append(gpt->blocks, block_new());
     gpt->norm = tn_module_add(self, "norm", tn_nn_layer_norm(tn_dims(WIDTH)));
@@ -194,7 +194,8 @@ int main(int argc, char **argv)
         ids[cached] =
             generate(gpt, tn_unsqueeze(prompt, 0), CONTEXT - 8, cached != 0);
         tn_mark_elapsed(start, tn_mark_set(NULL), &seconds);
-        printf("%s cache: %.2f s\n", cached ? "with" : "without", seconds);
+        if (!tn_error())
+            printf("%s cache: %.2f s\n", cached ? "with" : "without", seconds);
     }
     char *written = tn_text_decode(text, ids[1]);
     if (tn_error())

@@ -6,8 +6,10 @@
  * and the name of its class. The images are FOLDER/0.pgm and so on. Worker
  * threads read them during training. A fifth is held out.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <tenon/tenon.h>
 
 enum { SEED = 1, SIDE = 8, MEASURED = 3, BATCH = 32 };
@@ -18,7 +20,7 @@ static tn_tensor *read_image(const char *path)
     unsigned char pixels[SIDE * SIDE];
     FILE *file = fopen(path, "rb");
     if (!file)
-        return tn_error_set(TN_ERR_IO, "%s cannot be opened", path), NULL;
+        return tn_error_set(TN_ERR_IO, "%s: %s", path, strerror(errno)), NULL;
     int width = 0, height = 0;
     bool good = fscanf(file, "P5 %d %d 255", &width, &height) == 2 &&
                 width == SIDE && height == SIDE && fgetc(file) != EOF &&

@@ -96,6 +96,7 @@ int main(int argc, char **argv)
     tn_manual_seed(1);
     tn_module *net = unet_new(8);
     tn_optim *opt = tn_optim_adam(tn_parameters(net), .lr = 1e-2);
+    tn_schedule *schedule = tn_schedule_cosine_annealing_lr(opt, steps);
     for (int step = 1; step <= steps && !tn_error(); step++) {
         tn_scope *scope = tn_scope_open();
         tn_tensor *classes, *images = shapes(BATCH, &classes);
@@ -103,6 +104,7 @@ int main(int argc, char **argv)
         tn_optim_zero_grad(opt);
         tn_backward(loss);
         tn_optim_step(opt);
+        tn_schedule_step(schedule);
         if (step % 50 == 0)
             printf("step %d: loss %.4f\n", step, tn_item(loss));
         tn_scope_close(scope);

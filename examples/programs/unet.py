@@ -60,12 +60,14 @@ def main():
     torch.manual_seed(1)
     net = UNet(8)
     optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     for step in range(1, steps + 1):
         images, classes = shapes(BATCH)
         loss = F.cross_entropy(net(images), classes)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+        schedule.step()
         if step % 50 == 0:
             print(f"step {step}: loss {loss.item():.4f}")
 
