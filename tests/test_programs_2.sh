@@ -106,7 +106,7 @@ for device in cpu reference; do
         socket.$device >serve.$device 2>&1 &
     server=$!
     tries=0
-    while [ ! -S socket.$device ] && [ $tries -lt 100 ]; do
+    while [ ! -S socket.$device ] && [ $tries -lt 300 ]; do
         sleep 0.1
         tries=$((tries + 1))
     done

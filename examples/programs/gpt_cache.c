@@ -152,12 +152,10 @@ static tn_tensor *generate(struct gpt *gpt, tn_tensor *ids, int count,
     return tn_scope_result(whole, ids);
 }
 
-static void train(tn_module *net, tn_loader *loader, int steps)
+static void train(tn_module *net, tn_loader *loader)
 {
     tn_optim *opt = tn_optim_adamw(tn_parameters(net), .lr = 3e-3);
     TN_EACH_BATCH (batch, loader) {
-        if (batch.index == steps)
-            break;
         tn_tensor *scores = tn_forward(net, batch.x);
         tn_tensor *loss = tn_cross_entropy(tn_flatten(scores, .end_dim = 1),
                                            tn_flatten(batch.y));
@@ -178,12 +176,13 @@ int main(int argc, char **argv)
     int steps = argc > 2 ? atoi(argv[2]) : 200;
     tn_manual_seed(1);
     tn_text *text = tn_text_load(argv[1]);
-    tn_loader *loader = tn_loader_new(tn_dataset_from_text(text, CONTEXT),
-                                      .batch_size = BATCH, .shuffle = true);
+    tn_loader *loader =
+        tn_loader_new(tn_dataset_from_text(text, CONTEXT), .batch_size = BATCH,
+                      .shuffle = true, .sample_count = (int64_t)steps * BATCH);
     struct gpt *gpt = gpt_new(tn_text_vocabulary(text));
     if (tn_error())
         return fprintf(stderr, "gpt_cache: %s\n", tn_error()), 1;
-    train(&gpt->base, loader, steps);
+    train(&gpt->base, loader);
 
     tn_module_eval(&gpt->base);
     tn_tensor *prompt = tn_narrow(tn_text_ids(text), 0, 0, 8);

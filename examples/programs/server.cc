@@ -69,9 +69,12 @@ static std::string answer(tn_module *net, const char *request)
 {
     std::istringstream in(request);
     std::vector<float> pixels;
-    char comma;
-    for (float pixel; in >> pixel; in >> comma)
+    char comma = ',';
+    for (float pixel; comma == ',' && in >> pixel;) {
         pixels.push_back(pixel);
+        comma = 0;
+        in >> comma;
+    }
     if (pixels.size() != PIXELS || !in.eof())
         return "error: a request is a line of 64 numbers";
     tn_tensor *x = tn_tensor_from_array(pixels.data(), TN_F32, tn_dims(PIXELS));

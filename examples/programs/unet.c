@@ -112,17 +112,15 @@ int main(int argc, char **argv)
 
     /* Intersection over union of new images. */
     tn_module_eval(net);
-    tn_tensor *classes, *images = shapes(128, &classes), *guess = NULL;
-    TN_NO_GRAD
-    {
-        guess = tn_argmax(tn_forward(net, images), .dim = 1);
-    }
-    for (int class = 1; class < CLASSES; class ++) {
-        tn_tensor *a = tn_eq_scalar(guess, class);
-        tn_tensor *b = tn_eq_scalar(classes, class);
+    TN_NO_GRAD_HERE;
+    tn_tensor *classes, *images = shapes(128, &classes);
+    tn_tensor *guess = tn_argmax(tn_forward(net, images), .dim = 1);
+    for (int kind = 1; kind < CLASSES && !tn_error(); kind++) {
+        tn_tensor *a = tn_eq_scalar(guess, kind);
+        tn_tensor *b = tn_eq_scalar(classes, kind);
         double both = tn_item(tn_sum(tn_logical_and(a, b)));
         double either = tn_item(tn_sum(tn_logical_or(a, b)));
-        printf("%s: IoU %.4f\n", class == 1 ? "disc" : "square", both / either);
+        printf("%s: IoU %.4f\n", kind == 1 ? "disc" : "square", both / either);
     }
     if (tn_error())
         return fprintf(stderr, "unet: %s\n", tn_error()), 1;
