@@ -81,7 +81,7 @@ int main(int argc, char **argv)
         tn_optim_adam(tn_parameters(judge), .lr = 1e-3, .beta1 = 0.5);
     for (int epoch = 1; epoch <= epochs && !tn_error(); epoch++) {
         double make_sum = 0, judge_sum = 0;
-        TN_EACH_BATCH (batch, loader) {
+        TN_EACH_BATCH(batch, loader) {
             tn_tensor *fake =
                 tn_forward(make, tn_randn(tn_dims(batch.count, NOISE)));
             tn_tensor *judge_loss =

@@ -155,7 +155,7 @@ static tn_tensor *generate(struct gpt *gpt, tn_tensor *ids, int count,
 static void train(tn_module *net, tn_loader *loader)
 {
     tn_optim *opt = tn_optim_adamw(tn_parameters(net), .lr = 3e-3);
-    TN_EACH_BATCH (batch, loader) {
+    TN_EACH_BATCH(batch, loader) {
         tn_tensor *scores = tn_forward(net, batch.x);
         tn_tensor *loss = tn_cross_entropy(tn_flatten(scores, .end_dim = 1),
                                            tn_flatten(batch.y));
