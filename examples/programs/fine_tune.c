@@ -77,7 +77,8 @@ int main(int argc, char **argv)
     tn_module *net = network("backbone", "head");
     tn_module_report *report;
     tn_module_load(net, file, .strict = false, .report = &report,
-                   .rename = (tn_rename[]){{"features.", "backbone."}, {NULL}});
+                   .rename =
+                       (tn_rename[]){{"features.", "backbone."}, {NULL, NULL}});
     if (tn_error())
         return fprintf(stderr, "fine_tune: %s\n", tn_error()), 1;
     puts(tn_module_report_text(report));

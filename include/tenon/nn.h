@@ -426,7 +426,7 @@ typedef struct tn_rename {
  *   strict  true: the file must have exactly the module's names, shapes and
  *           dtypes. false: tensors that only the file or only the module has
  *           are skipped, and dtypes are converted; shapes must match
- *   rename  a list that ends with {NULL}; for each name in the file, the
+ *   rename  a list that ends with {NULL, NULL}; for each name in the file, the
  *           first element whose prefix fits is used
  *   report  set to a list of the differences, also on success if strict is
  *           false; set to NULL if the file could not be read. Owned by the
@@ -435,7 +435,8 @@ typedef struct tn_rename {
  *     tn_module_report *report;
  *     tn_module_load(net, "resnet50.safetensors", .strict = false,
  *                    .rename = (tn_rename[]){{"module.", ""},
- *                                            {"classifier.", NULL}, {NULL}},
+ *                                            {"classifier.", NULL},
+ *                                            {NULL, NULL}},
  *                    .report = &report);
  *
  * On failure nothing is changed. If names, shapes or dtypes differ, the error
