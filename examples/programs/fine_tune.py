@@ -1,4 +1,7 @@
-"""fine_tune.c in PyTorch: python fine_tune.py [DATA.csv.gz] [FILE]"""
+"""A network that knows the digits 0 to 4 learns 5 to 9 from a few images.
+
+    fine_tune.py [DATA.csv.gz] [FILE]
+"""
 import sys
 from collections import OrderedDict
 

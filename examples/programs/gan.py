@@ -1,4 +1,7 @@
-"""gan.c in PyTorch: python gan.py [DATA.csv.gz] [EPOCHS]"""
+"""A generative adversarial network draws handwritten digits.
+
+    gan.py [DATA.csv.gz] [EPOCHS]
+"""
 import sys
 
 import numpy as np

@@ -1,4 +1,7 @@
-"""gpt_cache.c in PyTorch: python gpt_cache.py TEXT [STEPS]"""
+"""A GPT keeps the keys and values of past tokens while it generates text.
+
+    gpt_cache.py TEXT [STEPS]
+"""
 import sys
 import time
 

@@ -1,4 +1,7 @@
-"""reinforce.c in PyTorch: python reinforce.py [EPISODES]"""
+"""REINFORCE learns to balance a pole on a cart.
+
+    reinforce.py [EPISODES]
+"""
 import math
 import sys
 

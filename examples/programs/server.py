@@ -1,8 +1,8 @@
-"""server.cc in PyTorch
+"""Four threads answer requests with one network.
 
-    python server.py train DATA.csv.gz MODEL
-    python server.py serve MODEL SOCKET
-    python server.py ask SOCKET DATA.csv.gz [N]
+    server.py train DATA.csv.gz MODEL
+    server.py serve MODEL SOCKET
+    server.py ask SOCKET DATA.csv.gz [N]
 """
 import socket
 import sys

@@ -1,4 +1,7 @@
-"""tables_and_images.c in PyTorch: python tables_and_images.py FOLDER [EPOCHS]"""
+"""A network learns from a table and a folder of images.
+
+    tables_and_images.py FOLDER [EPOCHS]
+"""
 import csv
 import sys
 

@@ -1,4 +1,7 @@
-"""unet.c in PyTorch: python unet.py [STEPS]"""
+"""A U-Net finds discs and squares in noisy images.
+
+    unet.py [STEPS]
+"""
 import sys
 
 import torch
