@@ -1,22 +1,8 @@
-# Runs the programs of examples/programs in small form. Each learns what it
-# should, and prints the same on every run. Those that are quick enough also run
-# on the reference device and print the same there.
+# Runs programs of examples/programs in small form. Each learns what it should,
+# and prints the same on every run and for any number of threads. Those that are
+# quick enough also run on the reference device.
 . "$top_srcdir/tests/tap.sh"
-
-programs=$top_builddir/examples/programs
-digits=$top_srcdir/data/digits.csv.gz
-cd "$scratch" || exit 99
-
-# runs NAME [ARGUMENT ...]: runs a program twice on the cpu. Its output is in
-# $scratch/NAME.
-runs() {
-    name=$1
-    TENON_DEVICE=cpu succeeds "$* runs" "$programs/$@"
-    mv "$scratch/output" "$scratch/$name"
-    TENON_DEVICE=cpu "$programs/$@" >"$scratch/again" 2>&1
-    is_str "$(cat "$scratch/again")" "$(cat "$scratch/$name")" \
-        "$name prints the same again"
-}
+. "$top_srcdir/tests/programs.sh"
 
 # agrees WORDS NAME [ARGUMENT ...]: on the reference device, the number after the
 # last WORDS is that of the cpu to a hundredth. (The devices round the sums in
@@ -31,34 +17,6 @@ agrees() {
         -v b="$(number_after reference "$words")" 'BEGIN {
         if (a == "" || (a - b) ^ 2 > (a / 100) ^ 2) print a, "and", b }')" \
         "$name: $words is that of the cpu"
-}
-
-# prints NAME PATTERN: a line of the output of NAME matches.
-prints() {
-    if grep -Eq "$2" "$scratch/$1"; then
-        pass "$1 prints $2"
-    else
-        fail "$1 prints $2"
-        note <"$scratch/$1"
-    fi
-}
-
-# below NAME WORDS LIMIT: the number after the last WORDS in the output of NAME
-# is at most LIMIT. above: it is at least LIMIT.
-number_after() {
-    sed -n "s/.*$2 \([-+0-9.e]*\).*/\1/p" "$scratch/$1" | tail -n 1
-}
-below() {
-    number=$(number_after "$1" "$2")
-    is_empty "$(awk -v number="$number" -v limit="$3" 'BEGIN {
-        if (number == "" || number + 0 > limit) print "is " number }')" \
-        "$1: $2 is at most $3"
-}
-above() {
-    number=$(number_after "$1" "$2")
-    is_empty "$(awk -v number="$number" -v limit="$3" 'BEGIN {
-        if (number == "" || number + 0 < limit) print "is " number }')" \
-        "$1: $2 is at least $3"
 }
 
 # Counting. The README has the table.
@@ -91,7 +49,7 @@ agrees loss vae "$digits" 1
 
 # A uniform guess among the characters of this text has a loss of more than 4
 # nats.
-runs char_lstm "$top_srcdir/docs/kernel-language.md" 3
+runs char_lstm "$text" 3
 below char_lstm loss 3.2
 
 runs physics 500

@@ -47,7 +47,11 @@ TN_API tn_status tn_error_code(void);
 TN_API void tn_error_clear(void);
 
 /* Records an error with a printf-style message, unless an error is pending.
- * Returns code. For code built on Tenon: modules, data sets. */
+ * Returns code. For code built on Tenon: modules, data sets. A function that
+ * returns a pointer ends with
+ *
+ *     return tn_error_set(TN_ERR_IO, "%s: %s", path, strerror(errno)), NULL;
+ */
 TN_API tn_status tn_error_set(tn_status code, const char *format, ...)
 #if defined(__GNUC__)
     __attribute__((format(printf, 2, 3)))

@@ -433,8 +433,9 @@ TN_API tn_status tn_summary_with(FILE *file, tn_module *module,
 
 /* Makes a list of the parameters of a module and all modules below it, for an
  * optimizer. They are in the order of registration, and a shared one is listed
- * once. The open scope owns the list, which holds references to the tensors.
- * NULL for NULL. */
+ * once. Frozen parameters (tn_module_set_requires_grad) are listed, too; an
+ * optimizer skips those without a gradient. The open scope owns the list, which
+ * holds references to the tensors. NULL for NULL. */
 TN_API tn_parameter_list *tn_parameters(tn_module *module);
 
 /* Makes a list of the parameters and buffers, as tn_module_save writes them and
@@ -460,7 +461,7 @@ typedef struct tn_rename {
  *   strict  true: the file must have exactly the module's names, shapes and
  *           dtypes. false: tensors that only the file or only the module has
  *           are skipped, and dtypes are converted; shapes must match
- *   rename  a list that ends with {NULL}; for each name in the file, the
+ *   rename  a list that ends with {NULL, NULL}; for each name in the file, the
  *           first element whose prefix fits is used
  *   report  set to a list of the differences, also on success if strict is
  *           false; set to NULL if the file could not be read. Owned by the
@@ -469,7 +470,8 @@ typedef struct tn_rename {
  *     tn_module_report *report;
  *     tn_module_load(net, "resnet50.safetensors", .strict = false,
  *                    .rename = (tn_rename[]){{"module.", ""},
- *                                            {"classifier.", NULL}, {NULL}},
+ *                                            {"classifier.", NULL},
+ *                                            {NULL, NULL}},
  *                    .report = &report);
  *
  * On failure nothing is changed. If names, shapes or dtypes differ, the error
@@ -507,8 +509,8 @@ typedef struct tn_load_difference {
 } tn_load_difference;
 
 /* Return the number of differences, difference i, and the text of all
- * differences, one on each line. The order is that of the module's names,
- * followed by that of the file's. The report owns the results. NULL if i is out
+ * differences, one on each line, without a newline after the last. The order is
+ * that of the module's names, followed by that of the file's. The report owns the results. NULL if i is out
  * of range. Cannot fail. */
 TN_API int tn_module_report_count(const tn_module_report *report);
 TN_API const tn_load_difference *
@@ -538,8 +540,14 @@ TN_API tn_module *tn_nn_linear_with(int64_t in_features, int64_t out_features,
 TN_API tn_module *tn_nn_dropout(double p);
 
 /* A module that runs its children one after another, each on the output of the
- * one before. They are named "0", "1", ... tn_module_append and tn_module_add
- * add more. The macro counts the arguments. Source: torch.nn.Sequential. */
+ * one before. They are named "0", "1", ... tn_module_append adds one more, and
+ * tn_module_add one with a name:
+ *
+ *     tn_module *net = tn_nn_sequential();
+ *     tn_module_add(net, "backbone", backbone);
+ *     tn_module_add(net, "head", tn_nn_linear(128, 10));
+ *
+ * The macro counts the arguments. Source: torch.nn.Sequential. */
 TN_API tn_module *tn_nn_sequential_with(tn_module *const *modules, int count);
 
 #ifndef __cplusplus
@@ -554,10 +562,13 @@ TN_API tn_module *tn_nn_sequential_with(tn_module *const *modules, int count);
 #define tn_summary(...) TN_CALL_3(tn_summary, __VA_ARGS__, )
 #define tn_module_to(...) TN_CALL_1(tn_module_to, __VA_ARGS__, )
 #define tn_nn_linear(...) TN_CALL_2(tn_nn_linear, __VA_ARGS__, )
+/* The first element is not used. It keeps the array from being empty, which C
+ * does not allow, if the macro has no arguments. */
 #define tn_nn_sequential(...)                                                 \
     tn_nn_sequential_with(                                                    \
-        (tn_module *[]){__VA_ARGS__},                                         \
-        (int)(sizeof((tn_module *[]){__VA_ARGS__}) / sizeof(tn_module *)))
+        (tn_module *[]){NULL, __VA_ARGS__} + 1,                               \
+        (int)(sizeof((tn_module *[]){NULL, __VA_ARGS__}) /                    \
+              sizeof(tn_module *)) - 1)
 #else
 } /* extern "C" */
 template <typename... Inputs>
@@ -584,8 +595,8 @@ TN_OVERLOAD_2(tn_module *, tn_nn_linear, int64_t, int64_t)
 template <typename... Modules>
 inline tn_module *tn_nn_sequential(Modules... modules)
 {
-    tn_module *list[] = {modules...};
-    return tn_nn_sequential_with(list, (int)sizeof...(modules));
+    tn_module *list[] = {nullptr, modules...};
+    return tn_nn_sequential_with(list + 1, (int)sizeof...(modules));
 }
 extern "C" {
 #endif
