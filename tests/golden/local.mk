@@ -20,7 +20,8 @@ if HAVE_JANSSON
 noinst_PROGRAMS += tests/golden/run
 tests_golden_run_SOURCES = tests/golden/run.c $(golden_ops) \
 	tests/golden/module_file.c tests/golden/layer.c tests/golden/layer.h \
-	tests/golden/optim_file.c \
+	tests/golden/optim_file.c tests/golden/optimizer.c \
+	tests/golden/optimizer.h \
 	tests/golden/schedule_file.c tests/golden/distribution_file.c \
 	tests/golden/training_file.c
 tests_golden_run_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_builddir)/tests $(JANSSON_CFLAGS) \
