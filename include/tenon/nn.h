@@ -79,6 +79,11 @@ typedef struct tn_module_class {
      * give self its own copy of, or reference to, everything that release
      * frees. Required if there is a release. */
     tn_status (*clone)(tn_module *self, const tn_module *from);
+    /* For a module that is used as a parametrization (nn_parametrize.h): sets
+     * out[i], for each required input i, to a tensor from which forward computes
+     * value. out[0] that stays NULL means that there is none. May be NULL. */
+    tn_status (*right_inverse)(tn_module *self, tn_tensor *value,
+                               tn_tensor **out);
 } tn_module_class;
 #define TN_MODULE_VALUES 16
 
@@ -251,11 +256,12 @@ TN_API void *tn_module_set_recompute(tn_module *module, bool on);
  *
  *     tn_tensor *in[] = {x}, *out;
  *     tn_module_call call = tn_module_begin(net, in, 1);
- *     out = tn_roll(in[0], tn_dims(shift));
+ *     struct net *self = (struct net *)call.self;
+ *     out = tn_roll(tn_linear(in[0], self->weight, NULL), tn_dims(shift));
  *     tn_module_end(net, &call, &out, 1);
  *     return out;
  *
- * Closed; the members are for the library's use. */
+ * Closed; the members other than self are for the library's use. */
 typedef struct tn_module_call {
     tn_scope *scope;
     const tn_path *path;      /* the thread's module path before the call */
@@ -264,6 +270,9 @@ typedef struct tn_module_call {
     int count;                /* number of inputs */
     struct tn__nn_passage *passage; /* for backward hooks, or NULL; owned by
                                        scope */
+    tn_module *self; /* the instance whose members the call uses: the module, or
+                        a copy of it until tn_module_end, if a parameter is
+                        parametrized or pruned (nn_parametrize.h) */
 } tn_module_call;
 TN_API tn_module_call tn_module_begin(tn_module *module, tn_tensor **inputs,
                                       int count);
@@ -271,7 +280,8 @@ TN_API bool tn_module_end(tn_module *module, tn_module_call *call,
                           tn_tensor **out, int count);
 
 /* Returns the child, parameter or buffer with this path ("conv.weight") below
- * module. It is lent: valid while its owner lives. Returns NULL with
+ * module. It is lent: valid while its owner lives. A parametrized or pruned
+ * parameter or buffer is computed; the open scope owns it. Returns NULL with
  * TN_ERR_ARGUMENT if there is none. */
 TN_API tn_module *tn_module_child(const tn_module *module, const char *path);
 TN_API tn_tensor *tn_module_parameter(const tn_module *module, const char *path);
@@ -568,6 +578,8 @@ extern "C" {
 #include <tenon/nn_layers.h>
 #include <tenon/nn_loss.h>
 #include <tenon/nn_norm.h>
+#include <tenon/nn_parametrize.h>
+#include <tenon/nn_prune.h>
 #include <tenon/nn_recurrent.h>
 
 #endif

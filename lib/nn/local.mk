@@ -12,6 +12,8 @@ libtenon_la_SOURCES += \
 	lib/nn/nn_loss.c \
 	lib/nn/nn_norm.c \
 	lib/nn/load.c lib/nn/parameters.c \
+	lib/nn/computed.c lib/nn/parametrize.c lib/nn/parametrizations.c \
+	lib/nn/prune.c \
 	lib/nn/upsample.c \
 	lib/nn/nn_recurrent.c \
 	lib/nn/sequential.c lib/nn/sequence.c lib/nn/summary.c \
@@ -21,6 +23,7 @@ tenoninclude_HEADERS += include/tenon/nn.h include/tenon/nn_activation.h \
 	include/tenon/nn_attention.h include/tenon/nn_container.h \
 	include/tenon/nn_conv.h \
 	include/tenon/nn_embedding.h include/tenon/nn_init.h \
+	include/tenon/nn_parametrize.h include/tenon/nn_prune.h \
 	include/tenon/nn_recurrent.h \
 	include/tenon/nn_loss.h include/tenon/nn_norm.h \
 	include/tenon/sequence.h include/tenon/parameters.h

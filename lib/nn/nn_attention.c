@@ -324,7 +324,7 @@ tn_tensor *tn_nn_multihead_attention_forward_with(
     tn_module_call at = tn_module_begin(module, in, 5);
     if (!tn_error()) /* a mask that is NULL due to an error is not an omitted
                         one */
-        run_inputs((const attention *)module, in, m.is_causal, out, count);
+        run_inputs((const attention *)at.self, in, m.is_causal, out, count);
     if (!tn_module_end(module, &at, out, count))
         return NULL;
     if (out_weights)

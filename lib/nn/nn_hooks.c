@@ -322,11 +322,15 @@ static void forward(tn_module *module, tn_tensor *const *inputs,
                     tn_tensor **outputs, int out_count)
 {
     const tn_module_class *type = module->type;
+    tn_module *self = tn__nn_materialize(module, false);
+    if (!self)
+        return;
     if (type->forward)
-        outputs[0] = type->forward(module, inputs[0]);
+        outputs[0] = type->forward(self, inputs[0]);
     else
-        type->forward_list(module, inputs, module->tree->inputs, outputs,
+        type->forward_list(self, inputs, module->tree->inputs, outputs,
                            out_count);
+    tn__nn_release(module, self);
 }
 
 /* The state for running a module again in the backward pass. The graph holds
