@@ -61,10 +61,10 @@ TN_API void *tn_prune_with(tn_module *module, const char *name,
  * elements of all of them. importance_scores is an array with an element for
  * each parameter, which may be NULL. The errors are those of tn_prune.
  *
- *     tn_prune_global_unstructured(
- *         (tn_module *[]){net->conv, net->fc},
- *         (const char *[]){"weight", "weight"}, 2, "l1_unstructured",
- *         .amount = 0.2); */
+ *     tn_module *const modules[] = {net->conv, net->fc};
+ *     const char *const names[] = {"weight", "weight"};
+ *     tn_prune_global_unstructured(modules, names, 2, "l1_unstructured",
+ *                                  .amount = 0.2); */
 #define TN_PRUNE_GLOBAL_UNSTRUCTURED_OPTIONS_LIST(X)                          \
     X(double, amount, TN_NONE_FLOAT)                                          \
     X(int64_t, count, TN_NONE_INT)                                            \

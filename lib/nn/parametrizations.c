@@ -299,11 +299,11 @@ static tn_tensor *orthogonal_forward(tn_module *self, tn_tensor *input)
     return x == input ? q : tn_transpose(q, -2, -1);
 }
 
-/* Returns the factor Q of x = QR with a nonnegative diagonal of R. */
-static tn_tensor *make_orthogonal(tn_tensor *x)
+/* Returns Q of x = QR, with the signs of a nonnegative diagonal of R. */
+static tn_tensor *make_orthogonal(tn_tensor *x, tn_tensor **r)
 {
-    tn_tensor *r = NULL, *q = tn_linalg_qr(x, &r);
-    return tn_mul(q, tn_sign(diagonal_row(r)));
+    tn_tensor *q = tn_linalg_qr(x, r);
+    return tn_mul(q, tn_sign(diagonal_row(*r)));
 }
 
 static bool is_orthogonal(tn_tensor *q)
@@ -317,15 +317,16 @@ static bool is_orthogonal(tn_tensor *q)
     return same && tn_item_int(same) != 0;
 }
 
-/* Returns an original from which map_reflections computes q: below the diagonal
- * the vectors of its reflections, on the diagonal the signs. Q - S = V U for
+/* Returns an original from which map_reflections computes Q of x = QR: below the
+ * diagonal the vectors of its reflections, on the diagonal the signs, above it R
+ * (which is not used, but LAPACK's geqrf leaves it there). Q - S = V U for
  * the factor Q of a QR decomposition with reflections, with signs S that make the
  * pivots large (G. Ballard et al., Reconstructing Householder vectors from
  * tall-skinny QR, 2015), so V is a factor L of an LU decomposition. */
 static tn_tensor *reflections_of(tn_tensor *x)
 {
     int64_t n = tn_tensor_size(x, -2), k = tn_tensor_size(x, -1);
-    tn_tensor *q = tn_to_dtype(make_orthogonal(x), TN_F64);
+    tn_tensor *r = NULL, *q = tn_to_dtype(make_orthogonal(x, &r), TN_F64);
     int64_t count = n > 0 && k > 0 ? tn_tensor_numel(q) / (n * k) : 0;
     size_t bytes = (size_t)tn_tensor_numel(q) * sizeof(double);
     static const tn_object_class room_class = {sizeof room_class, "matrices",
@@ -337,19 +338,20 @@ static tn_tensor *reflections_of(tn_tensor *x)
     for (int64_t i = 0; i < count; i++, a += n * k)
         for (int64_t c = 0; c < k; c++) {
             double at = a[c * k + c], sign = at >= 0 ? -1 : 1;
-            for (int64_t r = c + 1; r < n; r++) {
-                double v = a[r * k + c] / (at - sign);
-                a[r * k + c] = v;
+            for (int64_t l = c + 1; l < n; l++) {
+                double v = a[l * k + c] / (at - sign);
+                a[l * k + c] = v;
                 for (int64_t j = c + 1; j < k; j++)
-                    a[r * k + j] -= v * a[c * k + j];
+                    a[l * k + j] -= v * a[c * k + j];
             }
             a[c * k + c] = sign;
         }
     tn_dims_list shape =
         tn_dims_from_array(tn_tensor_shape(q), tn_tensor_ndim(q));
-    tn_tensor *made =
-        tn_tensor_from_array(room + 1, TN_F64, shape);
-    return tn_to(tn_to_dtype(made, tn_tensor_dtype(x)), tn_tensor_device(x));
+    q = tn_to_dtype(tn_tril(tn_tensor_from_array(room + 1, TN_F64, shape)),
+                    tn_tensor_dtype(x));
+    r = tn_pad(tn_triu(r, .diagonal = 1), tn_dims(0, 0, 0, n - k));
+    return tn_add(tn_to(q, tn_tensor_device(x)), r);
 }
 
 static tn_status orthogonal_inverse(tn_module *self, tn_tensor *value,
@@ -366,7 +368,7 @@ static tn_status orthogonal_inverse(tn_module *self, tn_tensor *value,
                                tn__nn_shape_text(text, value), o->rows,
                                o->columns);
     }
-    tn_tensor *q = tall(value);
+    tn_tensor *q = tall(value), *r = NULL;
     int64_t n = tn_tensor_size(q, -2), k = tn_tensor_size(q, -1);
     if (!o->trivial) {
         /* The other maps have no inverse in closed form. */
@@ -383,9 +385,9 @@ static tn_status orthogonal_inverse(tn_module *self, tn_tensor *value,
         tn_tensor *more = tn_randn(shape, .dtype = tn_tensor_dtype(q),
                                    .device = tn_tensor_device(q));
         q = make_orthogonal(
-            tn_cat((tn_tensor *[]){q, more}, 2, tn_tensor_ndim(q) - 1));
+            tn_cat((tn_tensor *[]){q, more}, 2, tn_tensor_ndim(q) - 1), &r);
     } else {
-        q = is_orthogonal(q) ? tn_clone(q) : make_orthogonal(q);
+        q = is_orthogonal(q) ? tn_clone(q) : make_orthogonal(q, &r);
     }
     if (!q)
         return tn_error_code();

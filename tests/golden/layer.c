@@ -515,6 +515,7 @@ static const layer layers[] = {
     {"TripletMarginWithDistanceLoss", make_triplet_distance, run_row},
     {"LinearCrossEntropyLoss", make_linear_loss, run_row},
     {"AdaptiveLogSoftmaxWithLoss", make_adaptive_softmax, run_adaptive_softmax},
+    {"Parametrized", parametrized_make, parametrized_run},
     LAYER_ROWS
 };
 
