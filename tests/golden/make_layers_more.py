@@ -89,8 +89,8 @@ def parametrized(layer, inputs, steps, mode="t", late=False, **args):
     CASES.append(("Parametrized", layer, args, inputs, steps, mode, late))
 
 
-def option(layer, inputs, mode="t", fixed=(), call=None, **args):
-    CASES.append((layer, layer, args, inputs, [], mode, fixed, call))
+def option(layer, inputs, run="t", fixed=(), call=None, **args):
+    CASES.append((layer, layer, args, inputs, [], run, fixed, call))
 
 
 def cases():
@@ -197,6 +197,59 @@ def cases():
                    {"names": ["linear1.weight", "linear2.weight",
                               "linear2.bias"], "amount": 0.4}]], late=True,
                  d_model=4, nhead=2, dim_feedforward=6, dropout=0.0)
+
+
+    for mode in "te":
+        option("BatchNorm1d", [x(4, 3)], mode, num_features=3, bias=False)
+    option("BatchNorm2d", [x(2, 3, 2, 2)], num_features=3, bias=False)
+    option("BatchNorm3d", [x(2, 3, 2, 2, 2)], num_features=3, bias=False)
+    option("InstanceNorm1d", [x(2, 3, 4)], num_features=3, affine=True,
+           bias=False)
+    option("InstanceNorm2d", [x(2, 3, 2, 4)], num_features=3, affine=True,
+           bias=False)
+    option("InstanceNorm3d", [x(2, 3, 2, 4, 2)], num_features=3, affine=True,
+           bias=False)
+    option("GroupNorm", [x(2, 4, 3)], num_groups=2, num_channels=4, bias=False)
+    option("LayerNorm", [x(2, 4, 3)], normalized_shape=[4, 3], bias=False)
+
+    index = torch.tensor([[1, 4, 1], [0, 1, 2]])
+    size = dict(num_embeddings=6, embedding_dim=3)
+    option("Embedding", [index], scale_grad_by_freq=True, **size)
+    option("Embedding", [index], max_norm=1.0, **size)
+    option("Embedding", [index], max_norm=0.7, norm_type=1.0, padding_idx=2,
+           scale_grad_by_freq=True, **size)
+    option("EmbeddingBag", [index], scale_grad_by_freq=True, mode="sum", **size)
+    option("EmbeddingBag", [index], max_norm=1.0, mode="mean", padding_idx=0,
+           **size)
+    option("EmbeddingBag", [index], max_norm=0.7, norm_type=1.0, mode="max",
+           **size)
+
+    small = dict(embed_dim=4, num_heads=2)
+    qkv = [x(3, 2, 4), x(5, 2, 4), x(5, 2, 4)]
+    pads = torch.tensor([[False, False, True, False, True],
+                         [False, True, False, False, False]])
+    mask = torch.rand(3, 5) < 0.3
+
+    def masked(module):
+        return lambda q, k, v, p, m: module(q, k, v, p, attn_mask=m)
+    for more in ({"add_bias_kv": True}, {"add_zero_attn": True},
+                 {"add_bias_kv": True, "add_zero_attn": True}):
+        option("MultiheadAttention", qkv, **small, **more)
+        option("MultiheadAttention", qkv + [pads, mask], call=masked, **small,
+               **more)
+    option("MultiheadAttention",
+           [x(2, 3, 4), x(2, 5, 3), x(2, 5, 2), pads, mask], call=masked,
+           add_bias_kv=True, add_zero_attn=True, kdim=3, vdim=2,
+           batch_first=True, bias=False, **small)
+
+    option("Upsample", [x(1, 2, 3, 4)], scale_factor=[2.0, 3.0])
+    option("Upsample", [x(1, 2, 3, 4)], scale_factor=[1.0, 2.5],
+           mode="bilinear")
+    option("Upsample", [x(1, 2, 3, 4)], scale_factor=[1.7, 1.7],
+           mode="bicubic")
+    option("Upsample", [x(1, 2, 2, 3, 2)], scale_factor=[1.5, 2.0, 3.0],
+           mode="trilinear", align_corners=True)
+    option("Upsample", [x(1, 2, 3)], scale_factor=[1.7], mode="linear")
 
 
 def build(case):
