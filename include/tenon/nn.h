@@ -222,9 +222,13 @@ TN_API tn_hook *tn_module_register_full_backward_hook(tn_module *module,
  * inputs[i] (before forward) or outputs[i] (after it). Before forward,
  * output_count is 0. To fail, the hook records an error; if it returns a
  * negative status without one, the error is TN_ERR_STATE. Ownership and order
- * are those of the hooks above. Backward hooks see the gradients of the first
- * input and output only; tn_tensor_register_hook (hook.h) gives those of any
- * tensor. */
+ * are those of the hooks above.
+ *
+ * The backward list hooks get the gradients of all inputs and outputs, and
+ * replace one by assigning to outputs[i] (before the backward of the module;
+ * input_count is 0) or inputs[i] (after it). A gradient is NULL if the backward
+ * pass does not need it or the input requires none; a tensor that is given for
+ * several inputs has its gradient at the first of them. */
 typedef tn_status (*tn_module_list_hook)(tn_module *module,
                                          tn_tensor **inputs, int input_count,
                                          tn_tensor **outputs, int output_count,
@@ -236,6 +240,12 @@ tn_module_register_forward_pre_list_hook(tn_module *module,
 TN_API tn_hook *
 tn_module_register_forward_list_hook(tn_module *module,
                                      tn_module_list_hook hook, void *context);
+TN_API tn_hook *tn_module_register_full_backward_pre_list_hook(
+    tn_module *module, tn_module_list_hook hook, void *context);
+TN_API tn_hook *
+tn_module_register_full_backward_list_hook(tn_module *module,
+                                           tn_module_list_hook hook,
+                                           void *context);
 
 /* Switches recomputation (gradient checkpointing, recompute.h) on or off for
  * module. While recording, tn_forward then saves only the module's input, and
