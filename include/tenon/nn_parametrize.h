@@ -169,7 +169,7 @@ TN_API void *tn_nn_weight_norm_with(tn_module *module, const char *name,
  * training mode each computation makes n_power_iterations steps, which change
  * the buffers. A 1-d tensor is divided by its norm.
  *
- *   n_power_iterations   at least 1
+ *   n_power_iterations   1 to 10000
  *   eps                  the least norm that a vector is divided by
  *   dim                  default: 1 for a ConvTranspose, else 0 */
 #define TN_NN_SPECTRAL_NORM_OPTIONS_LIST(X)                                   \

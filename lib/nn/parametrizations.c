@@ -111,6 +111,9 @@ void *tn_nn_weight_norm_with(tn_module *module, const char *name,
 
 /* ---- spectral normalisation ---------------------------------------------- */
 
+/* More steps in a forward would not end in a reasonable time. */
+enum { MOST_STEPS = 10000 };
+
 typedef struct spectral_norm {
     tn_module base;
     tn_tensor *u, *v; /* buffers; NULL for a 1-d tensor */
@@ -200,11 +203,11 @@ void *tn_nn_spectral_norm_with(tn_module *module, const char *name,
     if (tn_options_take(tn_nn_spectral_norm_type(), &o, options) < 0 ||
         !tn__nn_check_eps(o.eps, what, "eps"))
         return NULL;
-    if (o.n_power_iterations < 1) {
+    if (o.n_power_iterations < 1 || o.n_power_iterations > MOST_STEPS) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, what, "n_power_iterations",
                                  "n_power_iterations is %" PRId64
-                                 "; expected at least 1",
-                                 o.n_power_iterations);
+                                 "; expected 1 to %d",
+                                 o.n_power_iterations, MOST_STEPS);
         return NULL;
     }
     tn_scope *scope = tn_scope_open();

@@ -306,8 +306,10 @@ void *tn_module_set_parametrized(tn_module *any, const char *name,
     if (tn_error())
         return NULL;
     tn_module *module = tn__nn_module(any, sets);
-    tn__nn_entry *entry = parametrized(module, name, sets);
-    if (!entry || !tn__nn_tensor(value, sets, "value"))
+    tn__nn_entry *entry = module && tn__nn_tensor(value, sets, "value")
+                              ? parametrized(module, name, sets)
+                              : NULL;
+    if (!entry)
         return NULL;
     bool fine = false;
     tn_scope *scope = tn_scope_open();

@@ -58,7 +58,8 @@ static const char *const method_names[] = {
     "ln_structured", "custom_from_mask"};
 
 typedef struct pruning {
-    const char *what; /* the public call */
+    const char *what; /* the public call, and its arguments */
+    const char *module_argument, *name_argument;
     enum method method;
     tn_prune_options o;
     int count; /* number of parameters */
@@ -182,8 +183,12 @@ static tn_tensor *new_mask(const pruning *p, tn_tensor *x, tn_tensor *mask)
 static tn__nn_entry *entry_of(const pruning *p, int i)
 {
     const char *name = p->names[i];
+    if (!tn_object_check(p->modules[i], &tn__nn_module_class, p->what,
+                         p->module_argument) ||
+        !tn__nn_not_null(name, p->what, p->name_argument))
+        return NULL;
     const tn_module *module = tn__nn_module(p->modules[i], p->what);
-    if (!module || !tn__nn_not_null(name, p->what, "name"))
+    if (!module)
         return NULL;
     tn__nn_entry *entry = tn__nn_tensor_entry(module, name, p->what);
     if (!entry || pruned_of(entry))
@@ -329,13 +334,11 @@ static bool apply(parts *all, const pruning *p)
 static bool prune(const pruning *p)
 {
     bool fine = false;
-    if (!check_amount(p))
-        return false;
     tn_scope *scope = tn_scope_open();
     TN_NO_GRAD
     {
         parts *all = parts_new((size_t)p->count);
-        fine = all && gather(all, p) && apply(all, p);
+        fine = all && gather(all, p) && check_amount(p) && apply(all, p);
     }
     tn_scope_close(scope);
     return fine;
@@ -347,8 +350,12 @@ TN_OPTIONS_TYPE(tn_prune, "prune", "module, name, method",
 void *tn_prune_with(tn_module *module, const char *name, const char *method,
                     const tn_prune_options *options)
 {
-    pruning p = {
-        .what = "prune", .count = 1, .modules = &module, .names = &name};
+    pruning p = {.what = "prune",
+                 .module_argument = "module",
+                 .name_argument = "name",
+                 .count = 1,
+                 .modules = &module,
+                 .names = &name};
     if (tn_error() || tn_options_take(tn_prune_type(), &p.o, options) < 0 ||
         !tn__nn_not_null(method, p.what, "method") ||
         !find_method(&p, method, METHODS))
@@ -381,6 +388,8 @@ tn_status tn_prune_global_unstructured_with(
 {
     tn_prune_global_unstructured_options o;
     pruning p = {.what = "prune_global_unstructured",
+                 .module_argument = "modules",
+                 .name_argument = "names",
                  .o = TN_PRUNE_OPTIONS,
                  .count = parameter_count,
                  .modules = modules,
@@ -454,7 +463,7 @@ static void look(tn_module *module, const char *path, void *context)
 bool tn_prune_is_pruned(const tn_module *module)
 {
     bool pruned = false;
-    if (module)
+    if (module && tn__nn_module(module, "prune_is_pruned"))
         tn_module_walk((tn_module *)(uintptr_t)module, look, &pruned);
     return pruned;
 }

@@ -409,7 +409,7 @@ static void test_mistakes(tn_tensor *x)
             "nn_weight_norm: Linear has no parameter or buffer \"wait\"");
     refused(tn_nn_spectral_norm(net, "weight", .n_power_iterations = 0),
             TN_ERR_ARGUMENT,
-            "nn_spectral_norm: n_power_iterations is 0; expected at least 1");
+            "nn_spectral_norm: n_power_iterations is 0; expected 1 to 10000");
     refused(tn_nn_spectral_norm(net, "weight", .dim = -3), TN_ERR_ARGUMENT,
             "nn_spectral_norm: dim -3 is outside [-2, 2)");
     refused(tn_nn_orthogonal(net, "bias"), TN_ERR_SHAPE,
