@@ -12,68 +12,6 @@
 
 /* ---- values -------------------------------------------------------------- */
 
-/* A value that was computed in a region TN_PARAMETRIZE_CACHED. */
-typedef struct cached {
-    tn_object object;
-    struct cached *next;   /* counted reference */
-    tn__nn_source *source; /* counted reference */
-    tn_tensor *value;      /* counted reference */
-} cached;
-
-static void cached_release(void *object)
-{
-    cached *c = object;
-    tn_drop(c->next);
-    tn_drop(c->source);
-    tn_drop(c->value);
-}
-
-static const tn_object_class cached_class = {
-    sizeof cached_class, "computed parameter", sizeof(cached), cached_release};
-
-static _Thread_local struct {
-    bool on;
-    cached *first; /* counted reference */
-} cache;
-
-bool tn_parametrize_cache_set(bool on)
-{
-    bool before = cache.on;
-    cache.on = on;
-    if (!on) {
-        tn_drop(cache.first);
-        cache.first = NULL;
-    }
-    return before;
-}
-
-static bool remember(tn__nn_source *source, tn_tensor *value)
-{
-    tn_scope *scope = tn_scope_open();
-    cached *c = tn_object_new(&cached_class, 0);
-    if (c) {
-        c->next = cache.first;
-        c->source = tn_keep(source);
-        c->value = tn_keep(value);
-        cache.first = tn_keep(c);
-    }
-    tn_scope_close(scope);
-    return c;
-}
-
-tn_tensor *tn__nn_compute(tn__nn_source *source)
-{
-    if (tn_error())
-        return NULL;
-    for (const cached *c = cache.first; c; c = c->next)
-        if (c->source == source)
-            return c->value;
-    tn_tensor *value = source->compute(source);
-    if (value && cache.on && !remember(source, value))
-        return NULL;
-    return value;
-}
-
 tn_tensor *tn__nn_value_of(const tn__nn_entry *entry)
 {
     return entry->kind == TN__NN_COMPUTED ? tn__nn_compute(entry->value)
@@ -154,20 +92,6 @@ static tn_module *copy_new(const tn_module *module)
     return copy;
 }
 
-static void free_copy(tn_module *copy)
-{
-    if (copy) {
-        copy->type = NULL; /* whose release would free what the module holds */
-        copy->tree = NULL;
-    }
-    tn_drop(copy);
-}
-
-void tn__nn_drop_spare(struct tn_module_tree *tree)
-{
-    free_copy(atomic_exchange(&tree->spare, NULL));
-}
-
 /* Returns what a member of the copy is, of which the instance's is `member`. */
 static void *member_of_copy(const tn_module *module, tn_tensor *const *value,
                             void *member)
@@ -206,7 +130,7 @@ tn_module *tn__nn_materialize(tn_module *module, bool shown)
             continue;
         value[i] = shown ? stand_in(e->value) : tn__nn_compute(e->value);
         if (!value[i++]) {
-            free_copy(copy);
+            tn__nn_free_copy(copy);
             return NULL;
         }
     }
@@ -236,7 +160,7 @@ void tn__nn_release(tn_module *module, tn_module *copy)
     size_t rest = tree->bytes % WORD;
     if (rest && memcmp(to + word_count(module), from + word_count(module), rest))
         memcpy(to + word_count(module), from + word_count(module), rest);
-    free_copy(atomic_exchange(&tree->spare, copy));
+    tn__nn_free_copy(atomic_exchange(&tree->spare, copy));
 }
 
 /* ---- registering --------------------------------------------------------- */

@@ -12,7 +12,7 @@ libtenon_la_SOURCES += \
 	lib/nn/nn_loss.c \
 	lib/nn/nn_norm.c \
 	lib/nn/load.c lib/nn/parameters.c \
-	lib/nn/computed.c lib/nn/parametrize.c lib/nn/parametrizations.c \
+	lib/nn/computed.c lib/nn/computed_cache.c lib/nn/print.c lib/nn/parametrize.c lib/nn/parametrizations.c \
 	lib/nn/prune.c \
 	lib/nn/upsample.c \
 	lib/nn/nn_recurrent.c \

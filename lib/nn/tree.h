@@ -122,7 +122,8 @@ tn_tensor *tn__nn_compute(tn__nn_source *source);
  * cannot be computed. If shown, tensors of zeros take the place of the values. */
 tn_module *tn__nn_materialize(tn_module *module, bool shown);
 void tn__nn_release(tn_module *module, tn_module *copy);
-/* Frees the spare copy of a module. */
+/* Frees a copy, which may be NULL, and the spare copy of a module (module.c). */
+void tn__nn_free_copy(tn_module *copy);
 void tn__nn_drop_spare(struct tn_module_tree *tree);
 /* Turns an entry with a tensor into one that source computes. Returns false with
  * an error if the instance has no member for it alone. */
