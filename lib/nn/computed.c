@@ -9,7 +9,6 @@
 #include <string.h>
 #include <tenon/ops.h>
 
-
 /* ---- values -------------------------------------------------------------- */
 
 tn_tensor *tn__nn_value_of(const tn__nn_entry *entry)

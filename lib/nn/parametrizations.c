@@ -10,7 +10,6 @@
 #include <tenon/nn.h>
 #include <tenon/ops.h>
 
-
 /* Returns the present value of a parameter, which the open scope owns or the
  * module lends. Records errors as those of the call `what`. */
 static tn_tensor *present_value(tn_module *any, const char *name,

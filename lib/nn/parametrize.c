@@ -9,7 +9,6 @@
 #include <tenon/nn.h>
 #include <tenon/ops.h>
 
-
 static const char registers[] = "module_register_parametrization";
 static const char sets[] = "module_set_parametrized";
 static const char removes[] = "module_remove_parametrizations";

@@ -10,7 +10,6 @@
 #include <tenon/nn.h>
 #include <tenon/ops.h>
 
-
 /* ---- the source ---------------------------------------------------------- */
 
 enum { ORIG, MASK };

@@ -464,7 +464,8 @@ static void test_gradient_lists(void)
     tn_hook *hook =
         tn_module_register_full_backward_list_hook(two, see_gradients, &after);
     tn_forward_list(two, (tn_tensor *[]){a, b}, 2, out, 3);
-    ok(tn_backward(tn_sum(tn_add(out[0], out[1]))) == TN_OK && is(tn_tensor_grad(a), 6, 6) &&
+    ok(tn_backward(tn_sum(tn_add(out[0], out[1]))) == TN_OK &&
+           is(tn_tensor_grad(a), 6, 6) &&
            is(tn_tensor_grad(b), 4, 4),
        "list hooks leave gradients as they are (%s)", tn_error());
     is_str(before.outputs, "xx-", "those of the outputs, an index has none");
