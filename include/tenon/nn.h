@@ -82,6 +82,11 @@ typedef struct tn_module_class {
      * give self its own copy of, or reference to, everything that release
      * frees. Required if there is a release. */
     tn_status (*clone)(tn_module *self, const tn_module *from);
+    /* For a module that is used as a parametrization (nn_parametrize.h): sets
+     * out[i], for each required input i, to a tensor from which forward computes
+     * value. out[0] that stays NULL means that there is none. May be NULL. */
+    tn_status (*right_inverse)(tn_module *self, tn_tensor *value,
+                               tn_tensor **out);
 } tn_module_class;
 #define TN_MODULE_VALUES 16
 /* Initialises the tn_module_class of modules of type, whose first member is a
@@ -252,9 +257,13 @@ TN_API tn_hook *tn_module_register_full_backward_hook(tn_module *module,
  * inputs[i] (before forward) or outputs[i] (after it). Before forward,
  * output_count is 0. To fail, the hook records an error; if it returns a
  * negative status without one, the error is TN_ERR_STATE. Ownership and order
- * are those of the hooks above. Backward hooks see the gradients of the first
- * input and output only; tn_tensor_register_hook (hook.h) gives those of any
- * tensor. */
+ * are those of the hooks above.
+ *
+ * The backward list hooks get the gradients of all inputs and outputs, and
+ * replace one by assigning to outputs[i] (before the backward of the module;
+ * input_count is 0) or inputs[i] (after it). A gradient is NULL if the backward
+ * pass does not need it or the input requires none; a tensor that is given for
+ * several inputs has its gradient at the first of them. */
 typedef tn_status (*tn_module_list_hook)(tn_module *module,
                                          tn_tensor **inputs, int input_count,
                                          tn_tensor **outputs, int output_count,
@@ -266,6 +275,12 @@ tn_module_register_forward_pre_list_hook(tn_module *module,
 TN_API tn_hook *
 tn_module_register_forward_list_hook(tn_module *module,
                                      tn_module_list_hook hook, void *context);
+TN_API tn_hook *tn_module_register_full_backward_pre_list_hook(
+    tn_module *module, tn_module_list_hook hook, void *context);
+TN_API tn_hook *
+tn_module_register_full_backward_list_hook(tn_module *module,
+                                           tn_module_list_hook hook,
+                                           void *context);
 
 /* Switches recomputation (gradient checkpointing, recompute.h) on or off for
  * module. While recording, tn_forward then saves only the module's input, and
@@ -286,11 +301,12 @@ TN_API void *tn_module_set_recompute(tn_module *module, bool on);
  *
  *     tn_tensor *in[] = {x}, *out;
  *     tn_module_call call = tn_module_begin(net, in, 1);
- *     out = tn_roll(in[0], tn_dims(shift));
+ *     struct net *self = (struct net *)call.self;
+ *     out = tn_roll(tn_linear(in[0], self->weight, NULL), tn_dims(shift));
  *     tn_module_end(net, &call, &out, 1);
  *     return out;
  *
- * Closed; the members are for the library's use. */
+ * Closed; the members other than self are for the library's use. */
 typedef struct tn_module_call {
     tn_scope *scope;
     const tn_path *path;      /* the thread's module path before the call */
@@ -299,6 +315,9 @@ typedef struct tn_module_call {
     int count;                /* number of inputs */
     struct tn__nn_passage *passage; /* for backward hooks, or NULL; owned by
                                        scope */
+    tn_module *self; /* the instance whose members the call uses: the module, or
+                        a copy of it until tn_module_end, if a parameter is
+                        parametrized or pruned (nn_parametrize.h) */
 } tn_module_call;
 TN_API tn_module_call tn_module_begin(tn_module *module, tn_tensor **inputs,
                                       int count);
@@ -306,7 +325,8 @@ TN_API bool tn_module_end(tn_module *module, tn_module_call *call,
                           tn_tensor **out, int count);
 
 /* Returns the child, parameter or buffer with this path ("conv.weight") below
- * module. It is lent: valid while its owner lives. Returns NULL with
+ * module. It is lent: valid while its owner lives. A parametrized or pruned
+ * parameter or buffer is computed; the open scope owns it. Returns NULL with
  * TN_ERR_ARGUMENT if there is none. */
 TN_API tn_module *tn_module_child(const tn_module *module, const char *path);
 TN_API tn_tensor *tn_module_parameter(const tn_module *module, const char *path);
@@ -614,6 +634,8 @@ extern "C" {
 #include <tenon/nn_layers.h>
 #include <tenon/nn_loss.h>
 #include <tenon/nn_norm.h>
+#include <tenon/nn_parametrize.h>
+#include <tenon/nn_prune.h>
 #include <tenon/nn_recurrent.h>
 
 #endif

@@ -83,6 +83,7 @@ static tn_module_call begin(tn_module *module, tn_tensor **inputs, int count,
         inputs[i] = NULL;
     call.inputs = inputs;
     call.count = count;
+    call.self = module;
     return call;
 }
 
@@ -93,12 +94,20 @@ tn_module_call tn_module_begin(tn_module *any, tn_tensor **inputs, int count)
         for (int i = 0; i < count && inputs; i++)
             inputs[i] = NULL;
         return (tn_module_call){.running = here.running,
-                                .path = tn_path_current()};
+                                .path = tn_path_current(),
+                                .self = any};
     }
     bool fine = true;
     for (int i = 0; i < count && fine; i++)
         fine = tn__nn_tensor_or_null(inputs[i], "module_begin", "an input");
-    return begin(module, inputs, count, fine);
+    tn_module_call call = begin(module, inputs, count, fine);
+    tn_module *self =
+        count > 0 && inputs[0] ? tn__nn_materialize(module, false) : module;
+    for (int i = 0; i < count && !self; i++)
+        inputs[i] = NULL;
+    if (self)
+        call.self = self;
+    return call;
 }
 
 /* Ends a call and moves its outputs to the caller's scope. */
@@ -135,6 +144,8 @@ bool tn_module_end(tn_module *any, tn_module_call *call, tn_tensor **out,
     for (int i = 0; i < count; i++)
         if (!tn__nn_tensor_or_null(out[i], "module_end", "an output"))
             out[i] = NULL;
+    if (module)
+        tn__nn_release(module, call->self);
     return end(module, call, out, count);
 }
 
