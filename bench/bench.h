@@ -11,6 +11,7 @@
 /* The tensors of a workload. They belong to the scope that compare.c opens
  * around it. */
 typedef struct bench_state {
+    const char *name; /* of the workload */
     const int64_t *size;
     tn_tensor *a, *b, *c;
     tn_module *net;
@@ -79,6 +80,13 @@ extern const bench_group bench_dispatch, bench_bandwidth, bench_rows,
     bench_indexing, bench_order, bench_special, bench_matmul, bench_linalg,
     bench_vision, bench_window, bench_norm, bench_loss, bench_sequence,
     bench_training, bench_large, bench_inference, bench_optim, bench_data;
+
+/* Two groups whose rows stand in files, layers.tsv and optimizers.tsv of that
+ * folder. They are empty until a file is read. false, after a report on stderr,
+ * if it cannot be. */
+extern const bench_group bench_layer, bench_optimizer;
+bool bench_layers_read(const char *folder);
+bool bench_optimizers_read(const char *folder);
 
 /* The path of this program; dispatch.c starts it again. */
 extern const char *bench_program;

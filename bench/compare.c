@@ -1,8 +1,8 @@
 /* compare.c: Tenon, PyTorch and the machine's limit, side by side.
  *
  *     bench/compare [--json FILE] [--only GROUP[.NAME]] [--except GROUP,...]
- *                   [--quick] [--beside WAY,...] [--size N,...]
- *                   [--trace FOLDER]
+ *                   [--quick] [--rounds N] [--sorted] [--beside WAY,...]
+ *                   [--size N,...] [--trace FOLDER]
  *     bench/compare --losses [--only GROUP[.NAME]] [--beside WAY,...]
  *                   [--size N,...]
  *
@@ -19,6 +19,9 @@
  * --losses measures nothing. It prints the first losses of the groups training
  * and large, ours and PyTorch's, from the same weights and batch. They must
  * agree.
+ * --rounds measures so many rounds of each workload, however long they take.
+ * --sorted prints at the end a table of the fastest rounds, by PyTorch's time
+ * over Tenon's. Both serve on a machine that others use.
  * --trace writes a timeline of some more calls of each workload after its
  * rounds: FOLDER/GROUP.NAME-SIZE.json, for `tenon trace --summary`.
  *
@@ -46,7 +49,7 @@ typedef struct bench_pace {
     int rounds, least;
     double round_ns, work_ns;
 } bench_pace;
-static const bench_pace calm = {BENCH_ROUNDS, 7, 25e6, 8e9};
+static const bench_pace calm = {31, 7, 25e6, 8e9};
 static const bench_pace quick = {5, 3, 1e6, 2e8};
 
 enum { TRACED = 4 /* calls */ };
@@ -90,7 +93,7 @@ static bool measure(bench_report *report, const char *of,
 {
     /* The limit is the fastest round: slower ones were disturbed. */
     bench_line line = {.group = of, .work = work, .bound = {-1, -1, -1}};
-    bench_state state = {.size = work->size};
+    bench_state state = {.name = work->name, .size = work->size};
     bool has_peer[BENCH_WHO] = {0};
     bench_limit *limit = NULL;
     tn_scope *scope = tn_scope_open();
@@ -144,7 +147,11 @@ static const bench_group *const group[] = {
     &bench_order,    &bench_special,   &bench_matmul,    &bench_linalg,
     &bench_vision,   &bench_window,    &bench_norm,      &bench_loss,
     &bench_sequence, &bench_training,  &bench_large,     &bench_inference,
-    &bench_optim,    &bench_data};
+    &bench_optim,    &bench_data,
+#ifdef BENCH_TABLES
+    &bench_layer,    &bench_optimizer,
+#endif
+};
 enum { GROUPS = sizeof group / sizeof *group };
 
 /* Does --only select that workload? only: NULL, a group, or a group and a
@@ -190,21 +197,36 @@ static bool trains(const bench_group *of)
     return of == &bench_training || of == &bench_large;
 }
 
-/* compare.py, in the source tree. TENON_BENCH_FOLDER is that tree's bench/ if
- * it has moved. */
+/* bench/ of the source tree; TENON_BENCH_FOLDER if that has moved. */
+static const char *source_folder(void)
+{
+    const char *folder = getenv("TENON_BENCH_FOLDER");
+    return folder && *folder ? folder : BENCH_FOLDER;
+}
+
 static const char *script(void)
 {
     static char path[4096];
-    const char *folder = getenv("TENON_BENCH_FOLDER");
-    snprintf(path, sizeof path, "%s/compare.py",
-             folder && *folder ? folder : BENCH_FOLDER);
+    snprintf(path, sizeof path, "%s/compare.py", source_folder());
     return path;
+}
+
+/* Reads the groups whose workloads stand in files. */
+static bool read_tables(void)
+{
+#ifdef BENCH_TABLES
+    return bench_layers_read(source_folder()) &&
+           bench_optimizers_read(source_folder());
+#else
+    return true;
+#endif
 }
 
 static int usage(void)
 {
     fprintf(stderr, "usage: compare [--json FILE] [--only GROUP[.NAME]] "
-                    "[--except GROUP,...] [--quick] [--losses] "
+                    "[--except GROUP,...] [--quick] [--rounds N] "
+                    "[--sorted] [--losses] "
                     "[--beside WAY,...] "
                     "[--size N,...] [--trace FOLDER]\n"
                     "ways: torch tuned compiled libtorch\n"
@@ -247,6 +269,17 @@ static bool read_sizes(const char *list, int64_t size[3])
             return true;
     }
     fprintf(stderr, "compare: --size: one to three numbers, as 8,1024,12\n");
+    return false;
+}
+
+static bool read_rounds(const char *text, int *rounds)
+{
+    char *end;
+    long count = strtol(text, &end, 10);
+    *rounds = (int)count;
+    if (end != text && !*end && count >= 1 && count <= BENCH_ROUNDS)
+        return true;
+    fprintf(stderr, "compare: --rounds: a number from 1 to %d\n", BENCH_ROUNDS);
     return false;
 }
 
@@ -311,14 +344,21 @@ int main(int argc, char **argv)
     int64_t size[3] = {0};
     const char *json = NULL, *only = NULL, *except = NULL, *traces = NULL;
     bool way[BENCH_WHO] = {[BENCH_TORCH] = true, [BENCH_TUNED] = true};
-    const bench_pace *pace = &calm;
+    bench_pace pace = calm;
+    bool is_quick = false, sorted = false;
+    int rounds = 0;
     bench_program = argv[0];
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--first-result") == 0)
             return bench_first_result();
         if (strcmp(argv[i], "--quick") == 0)
-            pace = &quick;
-        else if (strcmp(argv[i], "--json") == 0 && i + 1 < argc)
+            is_quick = true;
+        else if (strcmp(argv[i], "--sorted") == 0)
+            sorted = true;
+        else if (strcmp(argv[i], "--rounds") == 0 && i + 1 < argc) {
+            if (!read_rounds(argv[++i], &rounds))
+                return usage();
+        } else if (strcmp(argv[i], "--json") == 0 && i + 1 < argc)
             json = argv[++i];
         else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc)
             only = argv[++i];
@@ -340,6 +380,12 @@ int main(int argc, char **argv)
     }
     if (losses && (json || traces))
         return usage();
+    if (is_quick)
+        pace = quick;
+    if (rounds)
+        pace.rounds = pace.least = rounds;
+    if (!read_tables())
+        return 1;
     if (!is_known(only, except, losses, size))
         return usage();
     if (!tn_device_current())
@@ -366,7 +412,7 @@ int main(int argc, char **argv)
     }
     bench_report report;
     good = (losses || bench_report_begin(&report, json, version, way,
-                                         pace == &quick)) &&
+                                         is_quick, sorted)) &&
            good;
     for (int g = 0; g < GROUPS && !tn_error(); g++) {
         const bench_group *of = group[g];
@@ -381,7 +427,7 @@ int main(int argc, char **argv)
                                     BENCH_WHO) && good;
             else
                 good = good &&
-                       measure(&report, of->name, &work, pace, peer, traces);
+                       measure(&report, of->name, &work, &pace, peer, traces);
         }
     }
     good = (losses || bench_report_end(&report)) && good;

@@ -26,9 +26,11 @@ except ImportError:
     sys.exit()  # peer.c then reports that there is no torch
 import compare_basic
 import compare_families
+import compare_layers
 import compare_networks
 
-WORK = {**compare_basic.WORK, **compare_families.WORK, **compare_networks.WORK}
+WORK = {**compare_basic.WORK, **compare_families.WORK, **compare_networks.WORK,
+        **compare_layers.WORK}
 
 LONG_NS = 5e7  # bench.h's
 

@@ -13,13 +13,24 @@ bench_compare_SOURCES = bench/bench.h bench/bench.c bench/limit.c \
 bench_compare_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DBENCH_FOLDER='"$(abs_top_srcdir)/bench"'
 bench_compare_LDADD = libtenon.la
+if HAVE_JANSSON
+# The groups whose workloads stand in files. The makers of layers and optimizers
+# are those of the golden tests.
+bench_compare_SOURCES += bench/table.h bench/table.c bench/layers.c \
+	bench/optimizers.c tests/golden/layer.h tests/golden/layer.c \
+	tests/golden/optimizer.h tests/golden/optimizer.c
+bench_compare_CPPFLAGS += -DBENCH_TABLES -I$(top_srcdir)/tests \
+	-I$(top_builddir)/tests $(JANSSON_CFLAGS)
+bench_compare_LDADD += $(JANSSON_LIBS)
+endif
 bench_scaling_SOURCES = bench/bench.h bench/bench.c bench/scaling.c \
 	bench/count.c bench/limit.c bench/limit_kernels.inc bench/bandwidth.c bench/rows.c \
 	bench/matmul.c bench/vision.c bench/sequence.c bench/models.h \
 	bench/models.c bench/training.c bench/optim.c
 bench_scaling_LDADD = libtenon.la
 bench_memory_SOURCES = bench/memory.c
-bench_memory_CPPFLAGS = $(bench_compare_CPPFLAGS)
+bench_memory_CPPFLAGS = $(AM_CPPFLAGS) \
+	-DBENCH_FOLDER='"$(abs_top_srcdir)/bench"'
 bench_memory_LDADD = libtenon.la
 
 noinst_PROGRAMS += bench/quantised
@@ -47,7 +58,9 @@ endif
 
 # lanes.c is compiled by hand, once for each width, as its head says.
 EXTRA_DIST += bench/README.md bench/lanes.c bench/sass.py bench/sass.json bench/compare.py bench/compare_basic.py \
-	bench/compare_families.py bench/compare_networks.py bench/libtorch.cpp bench/memory.py bench/start_onnx.py bench/char_gpt.py bench/chart.awk
-dist_manual_DATA += docs/performance.md docs/performance.svg docs/performance.tsv
+	bench/compare_families.py bench/compare_networks.py bench/compare_layers.py \
+	bench/layers.tsv bench/optimizers.tsv bench/libtorch.cpp bench/memory.py bench/start_onnx.py bench/char_gpt.py bench/chart.awk
+dist_manual_DATA += docs/performance.md docs/performance.svg docs/performance.tsv \
+	docs/performance_layers.tsv
 
 dist_check_SCRIPTS += tests/test_bench.sh tests/test_sass.sh

@@ -83,7 +83,7 @@ bool bench_losses(const char *group, const bench_work *work,
                   bench_peer *const *peer, const char *const *name, int count)
 {
     char path[] = "/tmp/tenon-bench-XXXXXX";
-    bench_state state = {.size = work->size};
+    bench_state state = {.name = work->name, .size = work->size};
     double ours[STEPS];
     int descriptor = mkstemp(path);
     if (descriptor < 0)

@@ -6,7 +6,7 @@
 
 #include "bench.h"
 
-enum { BENCH_ROUNDS = 31 };
+enum { BENCH_ROUNDS = 1000 };
 
 /* Nanoseconds per call, by round. No rounds: not measured. */
 typedef struct bench_figure {
@@ -39,6 +39,8 @@ typedef struct bench_report {
     FILE *json; /* owned; NULL: none wanted */
     const char *json_path;
     int line_count;
+    bool sorted; /* print the lines once more at the end, by the ratio */
+    struct bench_rank *rank; /* line_count of them, if so */
     bool has[BENCH_WHO]; /* a column in the table */
 } bench_report;
 
@@ -50,9 +52,10 @@ void bench_add(bench_figure *figure, double ns);
  * which is reported. */
 bool bench_report_begin(bench_report *report, const char *json_path,
                         const char *torch, const bool has[BENCH_WHO],
-                        bool quick);
+                        bool quick, bool sorted);
 void bench_report_line(bench_report *report, const bench_line *line);
-/* false if not all could be written, which is reported. */
+/* Prints the table by the ratio, if it is wanted. false if not all could be
+ * written, which is reported. */
 bool bench_report_end(bench_report *report);
 
 #endif

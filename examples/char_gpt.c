@@ -29,35 +29,28 @@ static tn_tensor *gpt_forward(tn_module *self, tn_tensor *ids)
     return tn_forward(gpt->head, x);
 }
 
-static const tn_module_class gpt_class = {.size = sizeof gpt_class,
-                                          .name = "GPT",
-                                          .bytes = sizeof(struct gpt),
-                                          .forward = gpt_forward};
+static const tn_module_class gpt_class =
+    TN_MODULE_CLASS(struct gpt, "GPT", .forward = gpt_forward);
 
 static tn_module *gpt_new(int vocabulary)
 {
     struct gpt *gpt = tn_module_new(&gpt_class);
-    if (!gpt)
-        return NULL;
-    gpt->token =
-        tn_module_add(&gpt->base, "token", tn_nn_embedding(vocabulary, WIDTH));
-    gpt->place =
-        tn_module_add(&gpt->base, "place", tn_nn_embedding(CONTEXT, WIDTH));
-    gpt->blocks = tn_module_add(
-        &gpt->base, "blocks",
-        tn_nn_transformer_encoder(WIDTH, HEADS, LAYERS,
-                                  .dim_feedforward = 4 * WIDTH,
-                                  .activation = "gelu", .dropout = false,
-                                  .batch_first = true, .norm_first = true,
-                                  .final_norm = true));
-    gpt->head =
-        tn_module_add(&gpt->base, "head", tn_nn_linear(WIDTH, vocabulary));
+    tn_module *base = (tn_module *)gpt;
+    TN_MODULE_ADD(gpt, token, tn_nn_embedding(vocabulary, WIDTH));
+    TN_MODULE_ADD(gpt, place, tn_nn_embedding(CONTEXT, WIDTH));
+    TN_MODULE_ADD(gpt, blocks,
+                  tn_nn_transformer_encoder(
+                      WIDTH, HEADS, LAYERS, .dim_feedforward = 4 * WIDTH,
+                      .activation = "gelu", .dropout = false,
+                      .batch_first = true, .norm_first = true,
+                      .final_norm = true));
+    TN_MODULE_ADD(gpt, head, tn_nn_linear(WIDTH, vocabulary));
     /* Small embeddings: with unit ones the blocks would contribute little. */
     TN_NO_GRAD {
-        tn_mul_scalar_(tn_module_parameter(&gpt->base, "token.weight"), 0.02);
-        tn_mul_scalar_(tn_module_parameter(&gpt->base, "place.weight"), 0.02);
+        tn_mul_scalar_(tn_module_parameter(base, "token.weight"), 0.02);
+        tn_mul_scalar_(tn_module_parameter(base, "place.weight"), 0.02);
     }
-    return gpt->head ? &gpt->base : NULL;
+    return base;
 }
 
 /* The mean loss of one batch, in nats per character. */

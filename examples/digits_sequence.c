@@ -31,43 +31,31 @@ static tn_tensor *transformer_forward(tn_module *self, tn_tensor *x)
     return tn_forward(net->head, tn_mean(x, .dim = 1));
 }
 
-static const tn_module_class lstm_class = {.size = sizeof lstm_class,
-                                           .name = "LSTMReader",
-                                           .bytes = sizeof(struct reader),
-                                           .forward = lstm_forward};
-static const tn_module_class transformer_class = {
-    .size = sizeof transformer_class,
-    .name = "TransformerReader",
-    .bytes = sizeof(struct reader),
-    .forward = transformer_forward};
+static const tn_module_class lstm_class =
+    TN_MODULE_CLASS(struct reader, "LSTMReader", .forward = lstm_forward);
+static const tn_module_class transformer_class = TN_MODULE_CLASS(
+    struct reader, "TransformerReader", .forward = transformer_forward);
 
 static tn_module *lstm_reader(void)
 {
     struct reader *net = tn_module_new(&lstm_class);
-    if (!net)
-        return NULL;
-    net->body = tn_module_add(
-        &net->base, "lstm", tn_nn_lstm(PIXELS, WIDTH, .batch_first = true));
-    net->head = tn_module_add(&net->base, "head", tn_nn_linear(WIDTH, 10));
-    return net->head ? &net->base : NULL;
+    TN_MODULE_ADD(net, body, tn_nn_lstm(PIXELS, WIDTH, .batch_first = true));
+    TN_MODULE_ADD(net, head, tn_nn_linear(WIDTH, 10));
+    return (tn_module *)net;
 }
 
 static tn_module *transformer_reader(void)
 {
     struct reader *net = tn_module_new(&transformer_class);
-    if (!net)
-        return NULL;
-    net->embed =
-        tn_module_add(&net->base, "embed", tn_nn_linear(PIXELS, WIDTH));
-    net->place =
-        tn_module_add(&net->base, "place", tn_nn_embedding(ROWS, WIDTH));
-    net->body = tn_module_add(
-        &net->base, "encoder",
-        tn_nn_transformer_encoder(WIDTH, 4, 2, .dim_feedforward = 2 * WIDTH,
-                                  .dropout = 0.05, .batch_first = true,
-                                  .norm_first = true, .final_norm = true));
-    net->head = tn_module_add(&net->base, "head", tn_nn_linear(WIDTH, 10));
-    return net->head ? &net->base : NULL;
+    TN_MODULE_ADD(net, embed, tn_nn_linear(PIXELS, WIDTH));
+    TN_MODULE_ADD(net, place, tn_nn_embedding(ROWS, WIDTH));
+    TN_MODULE_ADD(net, body,
+                  tn_nn_transformer_encoder(
+                      WIDTH, 4, 2, .dim_feedforward = 2 * WIDTH,
+                      .dropout = 0.05, .batch_first = true, .norm_first = true,
+                      .final_norm = true));
+    TN_MODULE_ADD(net, head, tn_nn_linear(WIDTH, 10));
+    return (tn_module *)net;
 }
 
 /* Pixels 0..16 as (N, 8, 8) in [0, 1], on device. */

@@ -16,22 +16,15 @@ static tn_tensor *residual_forward(tn_module *self, tn_tensor *x)
     return tn_add(x, tn_mul(layer->scale, tn_forward(layer->inner, x)));
 }
 
-static const tn_module_class residual_class = {
-    .size = sizeof residual_class,
-    .name = "Residual",
-    .bytes = sizeof(struct residual),
-    .forward = residual_forward};
+static const tn_module_class residual_class =
+    TN_MODULE_CLASS(struct residual, "Residual", .forward = residual_forward);
 
 static tn_module *residual(tn_module *inner)
 {
     struct residual *layer = tn_module_new(&residual_class);
-    if (!layer)
-        return NULL;
-    layer->inner = tn_module_add(&layer->base, "inner", inner);
-    layer->scale =
-        tn_module_add_parameter(&layer->base, "scale",
-                                tn_full(tn_dims(1), 0.1));
-    return layer->inner && layer->scale ? &layer->base : NULL;
+    TN_MODULE_ADD(layer, inner, inner);
+    TN_MODULE_ADD_PARAMETER(layer, scale, tn_full(tn_dims(1), 0.1));
+    return (tn_module *)layer;
 }
 
 int main(void)
@@ -47,16 +40,15 @@ int main(void)
     tn_tensor *x = tn_randn(tn_dims(256, 2));
     tn_tensor *y = tn_prod(x, .dim = 1, .keepdim = true);
     tn_optim *opt = tn_optim_adam(tn_parameters(net), .lr = 0.02);
-    for (int step = 0; step <= 100 && !tn_error(); step++) {
-        tn_scope *scope = tn_scope_open();
-        tn_tensor *loss = tn_mse_loss(tn_forward(net, x), y);
-        if (step % 50 == 0)
-            printf("step %3d: loss %.3f\n", step, tn_item(loss));
-        tn_optim_zero_grad(opt);
-        tn_backward(loss);
-        tn_optim_step(opt);
-        tn_scope_close(scope);
-    }
+    for (int step = 0; step <= 100 && !tn_error(); step++)
+        TN_SCOPE(scope) {
+            tn_tensor *loss = tn_mse_loss(tn_forward(net, x), y);
+            if (step % 50 == 0)
+                printf("step %3d: loss %.3f\n", step, tn_item(loss));
+            tn_optim_zero_grad(opt);
+            tn_backward(loss);
+            tn_optim_step(opt);
+        }
 
     /* An error names the layer of the model that raised it. */
     if (!tn_error() && !tn_forward(net, tn_zeros(tn_dims(1, 3)))) {

@@ -33,9 +33,19 @@ AC_DEFUN([TN_SMALL_FLAGS], [
   AC_SUBST([TN_SMALL_CFLAGS])
   TN_ROOM_CFLAGS=
   TN_LOOP_CFLAGS=
+  # clang's -Oz leaves out more than size: it does not vectorize
+  AC_CACHE_CHECK([for the -Oz of gcc], [tn_cv_oz], [
+    tn_cflags=$CFLAGS
+    CFLAGS="$CFLAGS -Oz"
+    AC_COMPILE_IFELSE([AC_LANG_SOURCE([
+#ifdef __clang__
+#error
+#endif
+])], [tn_cv_oz=-Oz], [tn_cv_oz=-Os])
+    CFLAGS=$tn_cflags])
   for tn_level in -O2 -O3; do
     case " $CFLAGS " in
-      *" $tn_level "*) TN_ROOM_CFLAGS=-Os TN_LOOP_CFLAGS=$tn_level ;;
+      *" $tn_level "*) TN_ROOM_CFLAGS=$tn_cv_oz TN_LOOP_CFLAGS=$tn_level ;;
     esac
   done
   AC_SUBST([TN_ROOM_CFLAGS])
@@ -98,6 +108,20 @@ AC_DEFUN([TN_PACKED_RELOCATIONS], [
   AS_IF([test $tn_cv_packed = yes],
     [TN_PACK_LDFLAGS=-Wl,-z,pack-relative-relocs])
   AC_SUBST([TN_PACK_LDFLAGS])
+])
+
+dnl The library calls its own public functions directly. Through the table of
+dnl imported functions, each would take 48 bytes and each call a jump more.
+AC_DEFUN([TN_OWN_CALLS], [
+  AC_CACHE_CHECK([for direct calls of exported functions], [tn_cv_own_calls], [
+    tn_ldflags=$LDFLAGS
+    LDFLAGS="$LDFLAGS -shared -fPIC -Wl,-Bsymbolic-functions"
+    AC_LINK_IFELSE([AC_LANG_SOURCE([int tn_x(void); int tn_x(void) { return 0; }])],
+      [tn_cv_own_calls=yes], [tn_cv_own_calls=no])
+    LDFLAGS=$tn_ldflags])
+  AS_IF([test $tn_cv_own_calls = yes],
+    [TN_OWN_LDFLAGS=-Wl,-Bsymbolic-functions])
+  AC_SUBST([TN_OWN_LDFLAGS])
 ])
 
 dnl Symbols with a version tell a program at its start that the library is too

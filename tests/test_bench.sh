@@ -84,6 +84,81 @@ is_str "$(TENON_BENCH_PYTHON=false bench/compare --losses --only training.mlp \
     --beside torch 2>&1 >/dev/null; echo $?)" "compare: torch does not start
 1" "losses beside nobody are a failure"
 
+# The groups layer and optimizer: their rows stand in files, one at least for each
+# layer and each optimizer, and each row runs.
+named() { # FILE: the classes of its rows
+    sed '/^#/d; s/[._\t].*//' "$top_srcdir/bench/$1" | sort -u
+}
+if bench/compare --only nothing 2>&1 | grep -q '^groups:.* layer optimizer'; then
+    sed -n 's/^\([A-Za-z0-9]*\) tn_nn_.*/\1/p' \
+        "$top_srcdir/tests/golden/modules.txt" |
+        grep -vxE 'Sequential|Module(List|Dict)|ParameterList|Identity' | sort \
+        >"$scratch/layers"
+    named layers.tsv >"$scratch/rows"
+    is_empty "$(comm -23 "$scratch/layers" "$scratch/rows")" \
+        "$(wc -l <"$scratch/layers") layers have a row"
+    sed -n 's/^TN_API tn_optim \**tn_optim_\([a-z]*\)_with(.*/\1/p
+            s/^tn_optim_\([a-z]*\)_with(tn_parameter_list.*/\1/p' \
+        "$top_srcdir/include/tenon/optim.h" | sort -u >"$scratch/optimizers"
+    named optimizers.tsv | tr '[:upper:]' '[:lower:]' | sort -u >"$scratch/rows"
+    is_empty "$(diff "$scratch/optimizers" "$scratch/rows")" \
+        "so have $(wc -l <"$scratch/optimizers") optimizers"
+    for group in layer optimizer; do
+        TENON_NUM_THREADS=1 TENON_BENCH_PYTHON=false succeeds \
+            "each row of $group runs" \
+            bench/compare --quick --rounds 1 --sorted --only $group
+        is_str "$(sed '1,/^by PyTorch/d' "$scratch/output" | wc -l)" \
+            "$(grep -vc '^#' "$top_srcdir/bench/${group}s.tsv")" \
+            "and is in the table by the ratio"
+    done
+    # a python that takes 1 ms for relu and 2 ms for everything else
+    cat >"$scratch/python" <<'EOF'
+#!/bin/sh
+echo torch made-up
+while read -r word name size; do
+    case $word in
+    open) slow=2e9; [ "$name" = layer.ReLU ] && slow=1e9; echo ready ;;
+    *) echo $slow ;;
+    esac
+done
+EOF
+    chmod +x "$scratch/python"
+    is_str "$(TENON_BENCH_PYTHON=$scratch/python bench/compare --quick \
+        --rounds 2 --sorted --beside torch --only layer.R |
+        sed '1,/^by PyTorch/d' | awk '$5 < r { bad++ } { r = $5 }
+            END { print NR, bad + 0 }')" \
+        "$(grep -c '^R' "$top_srcdir/bench/layers.tsv") 0" \
+        "which begins with the lowest"
+    mkdir "$scratch/bench"
+    for text in 'Linear' 'Linear	[]	normal:2x2' 'Linear	{"in_features": 2' ; do
+        echo "$text" >"$scratch/bench/layers.tsv"
+        is_str "$(TENON_BENCH_FOLDER=$scratch/bench bench/compare 2>&1)" \
+            "compare: layers.tsv, line 1: it is not a name, a JSON object and a text" \
+            "a row is refused: $(echo "$text" | tr '\t' ' ')"
+    done
+    touch "$scratch/bench/optimizers.tsv"
+    for row in 'Lineal {} normal:2x2=such layer' \
+        'ReLU {} odd:2x2=such kind of input'; do
+        echo "${row%=*}" | tr ' ' '\t' >"$scratch/bench/layers.tsv"
+        is_str "$(TENON_BENCH_FOLDER=$scratch/bench TENON_BENCH_PYTHON=false \
+            bench/compare --quick --only layer 2>&1 >/dev/null |
+            sed 's/^compare: .*layers.tsv: //')" \
+            "$(echo "${row%% *}: there is no ${row#*=}")" \
+            "a row that cannot run is refused: ${row%=*}"
+    done
+    rm "$scratch/bench/layers.tsv"
+    is_str "$(TENON_BENCH_FOLDER=$scratch/bench bench/compare 2>&1 |
+        sed 's|^compare: .*/||')" "layers.tsv: No such file or directory" \
+        "a missing table is reported"
+else
+    skip "layers and optimizers" \
+        "jansson was not there when configure ran"
+fi
+for n in 0 1001 2x ''; do
+    is_str "$(bench/compare --rounds "$n" 2>&1 | head -n 1)" \
+        "compare: --rounds: a number from 1 to 1000" "--rounds \"$n\" is refused"
+done
+
 # GPT-2, small. Its losses are the same on every device.
 losses() {
     "$@" bench/compare --losses --only large --size 1,8,1 2>&1

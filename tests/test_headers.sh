@@ -67,6 +67,7 @@ int main(void)
     TN_NO_GRAD TN_NO_GRAD runs++;
     TWICE { TN_AUTOCAST(TN_BF16) TN_AUTOCAST(TN_F16) runs++; }
     TN_DETECT_ANOMALY TN_DETECT_ANOMALY { TN_NO_GRAD_HERE; TN_NO_GRAD_HERE; runs++; }
+    TN_SCOPE(a) TN_SCOPE(b) { TN_SCOPE(c) { runs++; } TN_SCOPE(c) runs++; }
     { TN_AUTOCAST_HERE(TN_BF16); { TN_AUTOCAST_HERE(TN_F16); runs++; } }
     return runs;
 }
@@ -83,6 +84,51 @@ END
 }
 regions c -std=c11 gcc clang
 regions cpp -std=c++17 g++ clang++
+
+# The macros for modules of one's own. (g++ warns of every member that an
+# initialiser leaves out.)
+modules() {
+    language=$1 standard=$2
+    shift 2
+    cat >"$scratch/modules.$language" <<END
+#include <tenon/tenon.h>
+struct net {
+    tn_module base;
+    tn_module *fc;
+    tn_tensor *scale, *mean;
+};
+static tn_tensor *net_forward(tn_module *self, tn_tensor *x)
+{
+    struct net *net = (struct net *)self;
+    return tn_mul(tn_forward(net->fc, tn_sub(x, net->mean)), net->scale);
+}
+static const tn_module_class net_class =
+    TN_MODULE_CLASS(struct net, "Net", .forward = net_forward);
+int main(void)
+{
+    struct net *net = (struct net *)tn_module_new(&net_class);
+    TN_MODULE_ADD(net, fc, tn_nn_linear(2, 3));
+    TN_MODULE_ADD_PARAMETER(net, scale, tn_ones(tn_dims(1)));
+    if (net)
+        TN_MODULE_ADD_BUFFER(net, mean, tn_zeros(tn_dims(2)));
+    else
+        return 1;
+    return !tn_forward((tn_module *)net, tn_ones(tn_dims(2)));
+}
+END
+    for compiler do
+        if ! command -v "$compiler" >/dev/null; then
+            skip "modules: $compiler $standard" "$compiler is not installed"
+            continue
+        fi
+        # shellcheck disable=SC2086 # lists of options
+        succeeds "modules of one's own: $compiler $standard" \
+            "$compiler" "$standard" $strict -Wno-missing-field-initializers \
+            "$scratch/modules.$language"
+    done
+}
+modules c -std=c11 gcc clang
+modules cpp -std=c++20 g++ clang++
 
 alone c -std=c11 -Wstrict-prototypes gcc clang
 alone cpp -std=c++17 "" g++ clang++

@@ -76,7 +76,7 @@ cat >"$scratch/rooms.awk" <<'AWK'
         room_of["hook.h"] = room_of["recompute.h"] = "autograd"
         n = split("ops op op_register random autocast", family, " ")
         for (i = 1; i <= n; i++) room_of[family[i] ".h"] = "ops"
-        n = split("activation norm recurrent attention conv embedding layers loss", family, " ")
+        n = split("activation norm recurrent attention conv embedding layers loss parametrize prune", family, " ")
         for (i = 1; i <= n; i++) room_of["nn_" family[i] ".h"] = "nn"
         room_of["nn_init.h"] = room_of["nn_container.h"] = "nn"
         room_of["sequence.h"] = "nn"

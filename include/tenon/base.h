@@ -11,7 +11,8 @@
  *
  * An object that a call creates belongs to the innermost open scope of the
  * calling thread. It is freed when that scope closes. Each thread has a root
- * scope, which is always open.
+ * scope, which is always open. TN_SCOPE(step) { ... } opens a scope for one
+ * statement and closes it.
  *
  * Threads: A scope, and what it owns, belongs to the thread that opened it.
  * Another thread may use an object that was kept (tn_keep), or whose scope
@@ -196,6 +197,48 @@ extern "C" {
 #define TN__REGION_AS(region, type, mode)                                      \
     for (type region(mode); region.runs; region.runs = false)
 #define TN__REGION_HERE(name, type, mode) type TN__REGION_NAME(name)(mode)
+#endif
+
+/* Runs the statement that follows in a scope of its own:
+ *
+ *     for (int step = 0; step < steps; step++)
+ *         TN_SCOPE(scope) {
+ *             tn_tensor *loss = tn_mse_loss(tn_forward(net, x), y);
+ *             ... backward, step ...
+ *             tn_scope_carry(scope, &h);         // for what the next step needs
+ *         }
+ *
+ * The scope is closed however the statement is left, as a region is, so do not
+ * call tn_scope_close or tn_scope_result for it. break and continue end the
+ * statement. If the scope cannot be opened (TN_ERR_MEMORY), scope is NULL, and
+ * the statement runs in the scope around it. The C++ class is closed: it never
+ * changes. */
+#if !defined(__cplusplus) && defined(__GNUC__)
+#define TN_SCOPE(scope)                                                        \
+    TN__SCOPE_AS(scope, TN__REGION_NAME(tn_scope_runs_))
+#define TN__SCOPE_AS(scope, runs)                                              \
+    for (bool runs = true; runs; runs = false)                                 \
+        for (__attribute__((cleanup(tn_scope_end), unused)) tn_scope *scope =  \
+                 tn_scope_open();                                              \
+             runs; runs = false)
+static inline void tn_scope_end(tn_scope **scope)
+{
+    tn_scope_close(*scope);
+}
+#elif defined(__cplusplus)
+} /* extern "C" */
+struct tn_scope_region {
+    tn_scope *scope;
+    bool runs;
+    tn_scope_region() : scope(tn_scope_open()), runs(true) {}
+    ~tn_scope_region() { tn_scope_close(scope); }
+    tn_scope_region(const tn_scope_region &) = delete;
+    tn_scope_region &operator=(const tn_scope_region &) = delete;
+    operator tn_scope *() const { return scope; }
+};
+extern "C" {
+#define TN_SCOPE(scope)                                                        \
+    for (tn_scope_region scope; scope.runs; scope.runs = false)
 #endif
 
 /* ---- sizes ----------------------------------------------------------- */

@@ -39,14 +39,15 @@ TN_API tn_dataset *tn_dataset_from_tensors(tn_tensor *x, tn_tensor *y);
 TN_API tn_dataset *tn_dataset_from_fields(tn_tensor *const *fields,
                                           int count);
 
-/* A data set of your own, with `count` samples. get sets fields[] to the
- * tensors of sample i, owned by the open scope, and returns their number. On
- * failure it sets an error and returns a negative status; the message then gets
- * the prefix "dataset_batch: sample 17: ". Samples are stacked into batches.
- * release(context) is called when the data set is freed; it may be NULL. A
- * loader with workers calls get from several threads at once. Random operators
- * in get use a generator that depends only on the loader's seed, the epoch and
- * the batch. */
+/* A data set of your own, with `count` samples. type is copied, so it may be a
+ * local variable, with a count that is known at run time only. get sets fields[]
+ * to the tensors of sample i, owned by the open scope, and returns their number.
+ * On failure it sets an error and returns a negative status; the message then
+ * gets the prefix "dataset_batch: sample 17: ". Samples are stacked into
+ * batches. release(context) is called when the data set is freed; it may be
+ * NULL. A loader with workers calls get from several threads at once. Random
+ * operators in get use a generator that depends only on the loader's seed, the
+ * epoch and the batch. */
 typedef struct tn_dataset_class {
     size_t size;
     int64_t count;

@@ -5,6 +5,9 @@
  * a required argument fails, too. If an error is pending, its message stays; if
  * none is, the message is "optim_step: optim is NULL". A call that only reads
  * an attribute of an object returns NULL or 0 for NULL, and records no error.
+ * So a program may check once, after many calls. Variables for further results
+ * (out[], out_indices) do not change on failure, unless a call's comment says
+ * so. Initialise them with NULL if you check later.
  * The contents of the message are available as data:
  *
  *     const tn_error_details *e = tn_error_info();
@@ -44,10 +47,28 @@ TN_API tn_status tn_error_code(void);
 TN_API void tn_error_clear(void);
 
 /* Records an error with a printf-style message, unless an error is pending.
- * Returns code. For code built on Tenon: modules, data sets. */
+ * Returns code. For code built on Tenon: modules, data sets. A function that
+ * returns a pointer ends with
+ *
+ *     return tn_error_set(TN_ERR_IO, "%s: %s", path, strerror(errno)), NULL;
+ */
 TN_API tn_status tn_error_set(tn_status code, const char *format, ...)
 #if defined(__GNUC__)
     __attribute__((format(printf, 2, 3)))
+#endif
+    ;
+
+/* Puts a text and ": " before the pending error's message, and keeps the details
+ * that tn_error_info returns: for a loop that reports where it was.
+ *
+ *     tn_error_prefix("epoch %d, step %d", epoch, step);
+ *     // "epoch 3, step 17: encoder.3.fc: linear: ..."
+ *
+ * All prefixes of an error together are cut at 95 bytes. Does nothing if no error
+ * is pending or format is NULL. Cannot fail. */
+TN_API void tn_error_prefix(const char *format, ...)
+#if defined(__GNUC__)
+    __attribute__((format(printf, 1, 2)))
 #endif
     ;
 

@@ -13,13 +13,16 @@
  *         x = tn_relu(tn_forward(net->conv, x));
  *         return tn_forward(net->fc, tn_flatten(x, .start_dim = 1));
  *     }
- *     static const tn_module_class net_class = {
- *         .size = sizeof net_class, .name = "Net",
- *         .bytes = sizeof(struct net), .forward = net_forward};
+ *     static const tn_module_class net_class =
+ *         TN_MODULE_CLASS(struct net, "Net", .forward = net_forward);
  *
- *     struct net *net = tn_module_new(&net_class);
- *     net->conv = tn_module_add(&net->base, "conv", tn_nn_conv2d(1, 16, 3));
- *     net->fc = tn_module_add(&net->base, "fc", tn_nn_linear(16 * 36, 10));
+ *     static tn_module *net_new(void)
+ *     {
+ *         struct net *net = tn_module_new(&net_class);
+ *         TN_MODULE_ADD(net, conv, tn_nn_conv2d(1, 16, 3));
+ *         TN_MODULE_ADD(net, fc, tn_nn_linear(16 * 36, 10));
+ *         return (tn_module *)net;
+ *     }
  *
  * or, if the layers form a sequence,
  *
@@ -64,10 +67,10 @@ typedef struct tn_module_class {
     void (*release)(tn_module *self);
     /* Called instead of forward for a module with several inputs or outputs.
      * in[] has an element for each input of the signature; it is NULL if an
-     * optional input was left out. The function sets out[0] .. out[out_count -
-     * 1], owned by the open scope. An output that stays NULL means failure.
-     * out_count is the number of outputs that the caller wants, at least 1. The
-     * others need not be computed. */
+     * optional input was left out. out[] has an element for each output, NULL
+     * at first. The function sets them to tensors owned by the open scope. The
+     * caller wants the first out_count, at least 1. If one of these stays NULL,
+     * the forward has failed. The others need not be computed. */
     void (*forward_list)(tn_module *self, tn_tensor *const *in, int in_count,
                          tn_tensor **out, int out_count);
     /* The names of inputs and outputs, with '?' after an input that may be left
@@ -79,8 +82,19 @@ typedef struct tn_module_class {
      * give self its own copy of, or reference to, everything that release
      * frees. Required if there is a release. */
     tn_status (*clone)(tn_module *self, const tn_module *from);
+    /* For a module that is used as a parametrization (nn_parametrize.h): sets
+     * out[i], for each required input i, to a tensor from which forward computes
+     * value. out[0] that stays NULL means that there is none. May be NULL. */
+    tn_status (*right_inverse)(tn_module *self, tn_tensor *value,
+                               tn_tensor **out);
 } tn_module_class;
 #define TN_MODULE_VALUES 16
+/* Initialises the tn_module_class of modules of type, whose first member is a
+ * tn_module. The other arguments are members: .forward, .signature ... In C++ it
+ * requires C++20. */
+#define TN_MODULE_CLASS(type, label, ...)                                     \
+    {.size = sizeof(tn_module_class), .name = label, .bytes = sizeof(type),   \
+     __VA_ARGS__}
 
 /* Closed: a module's own members follow it. */
 struct tn_module {
@@ -111,6 +125,33 @@ TN_API tn_tensor *tn_module_add_parameter(tn_module *module, const char *name,
                                           tn_tensor *value);
 TN_API tn_tensor *tn_module_add_buffer(tn_module *module, const char *name,
                                        tn_tensor *value);
+/* In the function that makes a module of your own, these register a child, a
+ * parameter or a buffer under the name of a member of self, and store it there.
+ * self points to your struct. It may be NULL, as tn_module_new returns it on
+ * failure; then nothing happens.
+ *
+ *     TN_MODULE_ADD(net, conv, tn_nn_conv2d(1, 16, 3));
+ *     net->conv = tn_module_add(&net->base, "conv", tn_nn_conv2d(1, 16, 3));
+ *
+ * do the same. If value is NULL or is rejected, the member is NULL and the
+ * error is pending. */
+#define TN_MODULE_ADD(self, member, ...)                                      \
+    TN__MODULE_SET(self, member, tn_module_add, __VA_ARGS__)
+#define TN_MODULE_ADD_PARAMETER(self, member, ...)                            \
+    TN__MODULE_SET(self, member, tn_module_add_parameter, __VA_ARGS__)
+#define TN_MODULE_ADD_BUFFER(self, member, ...)                               \
+    TN__MODULE_SET(self, member, tn_module_add_buffer, __VA_ARGS__)
+#define TN__MODULE_SET(self, member, add, ...)                                \
+    do {                                                                      \
+        if (self)                                                             \
+            (self)->member = TN__MODULE_AS((self)->member)                    \
+                add((tn_module *)(self), #member, __VA_ARGS__);               \
+    } while (0)
+#ifndef __cplusplus
+#define TN__MODULE_AS(member)
+#else
+#define TN__MODULE_AS(member) (decltype(member))
+#endif
 
 /* Runs the module. The message of an error inside the module begins with the
  * module's path: "encoder.3.fc: linear: ...". Returns the first output of the
@@ -140,13 +181,12 @@ TN_API tn_tensor *tn_forward(tn_module *module, tn_tensor *input);
  *         struct cross *cross = (struct cross *)self;
  *         tn_tensor *memory = tn_forward(cross->norm, in[1]);
  *         out[0] = tn_add(in[0], tn_forward(cross->fc, memory));
- *         if (out_count > 1)
- *             out[1] = memory;
+ *         out[1] = memory;
  *     }
- *     static const tn_module_class cross_class = {
- *         .size = sizeof cross_class, .name = "Cross",
- *         .bytes = sizeof(struct cross), .forward_list = cross_forward,
- *         .signature = "x, memory -> y, memory"}; */
+ *     static const tn_module_class cross_class =
+ *         TN_MODULE_CLASS(struct cross, "Cross",
+ *                         .forward_list = cross_forward,
+ *                         .signature = "x, memory -> y, memory"); */
 TN_API tn_status tn_forward_list(tn_module *module, tn_tensor *const *inputs,
                                  int count, tn_tensor **out, int out_count);
 
@@ -217,9 +257,13 @@ TN_API tn_hook *tn_module_register_full_backward_hook(tn_module *module,
  * inputs[i] (before forward) or outputs[i] (after it). Before forward,
  * output_count is 0. To fail, the hook records an error; if it returns a
  * negative status without one, the error is TN_ERR_STATE. Ownership and order
- * are those of the hooks above. Backward hooks see the gradients of the first
- * input and output only; tn_tensor_register_hook (hook.h) gives those of any
- * tensor. */
+ * are those of the hooks above.
+ *
+ * The backward list hooks get the gradients of all inputs and outputs, and
+ * replace one by assigning to outputs[i] (before the backward of the module;
+ * input_count is 0) or inputs[i] (after it). A gradient is NULL if the backward
+ * pass does not need it or the input requires none; a tensor that is given for
+ * several inputs has its gradient at the first of them. */
 typedef tn_status (*tn_module_list_hook)(tn_module *module,
                                          tn_tensor **inputs, int input_count,
                                          tn_tensor **outputs, int output_count,
@@ -231,6 +275,12 @@ tn_module_register_forward_pre_list_hook(tn_module *module,
 TN_API tn_hook *
 tn_module_register_forward_list_hook(tn_module *module,
                                      tn_module_list_hook hook, void *context);
+TN_API tn_hook *tn_module_register_full_backward_pre_list_hook(
+    tn_module *module, tn_module_list_hook hook, void *context);
+TN_API tn_hook *
+tn_module_register_full_backward_list_hook(tn_module *module,
+                                           tn_module_list_hook hook,
+                                           void *context);
 
 /* Switches recomputation (gradient checkpointing, recompute.h) on or off for
  * module. While recording, tn_forward then saves only the module's input, and
@@ -251,11 +301,12 @@ TN_API void *tn_module_set_recompute(tn_module *module, bool on);
  *
  *     tn_tensor *in[] = {x}, *out;
  *     tn_module_call call = tn_module_begin(net, in, 1);
- *     out = tn_roll(in[0], tn_dims(shift));
+ *     struct net *self = (struct net *)call.self;
+ *     out = tn_roll(tn_linear(in[0], self->weight, NULL), tn_dims(shift));
  *     tn_module_end(net, &call, &out, 1);
  *     return out;
  *
- * Closed; the members are for the library's use. */
+ * Closed; the members other than self are for the library's use. */
 typedef struct tn_module_call {
     tn_scope *scope;
     const tn_path *path;      /* the thread's module path before the call */
@@ -264,6 +315,9 @@ typedef struct tn_module_call {
     int count;                /* number of inputs */
     struct tn__nn_passage *passage; /* for backward hooks, or NULL; owned by
                                        scope */
+    tn_module *self; /* the instance whose members the call uses: the module, or
+                        a copy of it until tn_module_end, if a parameter is
+                        parametrized or pruned (nn_parametrize.h) */
 } tn_module_call;
 TN_API tn_module_call tn_module_begin(tn_module *module, tn_tensor **inputs,
                                       int count);
@@ -271,7 +325,8 @@ TN_API bool tn_module_end(tn_module *module, tn_module_call *call,
                           tn_tensor **out, int count);
 
 /* Returns the child, parameter or buffer with this path ("conv.weight") below
- * module. It is lent: valid while its owner lives. Returns NULL with
+ * module. It is lent: valid while its owner lives. A parametrized or pruned
+ * parameter or buffer is computed; the open scope owns it. Returns NULL with
  * TN_ERR_ARGUMENT if there is none. */
 TN_API tn_module *tn_module_child(const tn_module *module, const char *path);
 TN_API tn_tensor *tn_module_parameter(const tn_module *module, const char *path);
@@ -398,8 +453,9 @@ TN_API tn_status tn_summary_with(FILE *file, tn_module *module,
 
 /* Makes a list of the parameters of a module and all modules below it, for an
  * optimizer. They are in the order of registration, and a shared one is listed
- * once. The open scope owns the list, which holds references to the tensors.
- * NULL for NULL. */
+ * once. Frozen parameters (tn_module_set_requires_grad) are listed, too; an
+ * optimizer skips those without a gradient. The open scope owns the list, which
+ * holds references to the tensors. NULL for NULL. */
 TN_API tn_parameter_list *tn_parameters(tn_module *module);
 
 /* Makes a list of the parameters and buffers, as tn_module_save writes them and
@@ -425,7 +481,7 @@ typedef struct tn_rename {
  *   strict  true: the file must have exactly the module's names, shapes and
  *           dtypes. false: tensors that only the file or only the module has
  *           are skipped, and dtypes are converted; shapes must match
- *   rename  a list that ends with {NULL}; for each name in the file, the
+ *   rename  a list that ends with {NULL, NULL}; for each name in the file, the
  *           first element whose prefix fits is used
  *   report  set to a list of the differences, also on success if strict is
  *           false; set to NULL if the file could not be read. Owned by the
@@ -434,7 +490,8 @@ typedef struct tn_rename {
  *     tn_module_report *report;
  *     tn_module_load(net, "resnet50.safetensors", .strict = false,
  *                    .rename = (tn_rename[]){{"module.", ""},
- *                                            {"classifier.", NULL}, {NULL}},
+ *                                            {"classifier.", NULL},
+ *                                            {NULL, NULL}},
  *                    .report = &report);
  *
  * On failure nothing is changed. If names, shapes or dtypes differ, the error
@@ -472,8 +529,8 @@ typedef struct tn_load_difference {
 } tn_load_difference;
 
 /* Return the number of differences, difference i, and the text of all
- * differences, one on each line. The order is that of the module's names,
- * followed by that of the file's. The report owns the results. NULL if i is out
+ * differences, one on each line, without a newline after the last. The order is
+ * that of the module's names, followed by that of the file's. The report owns the results. NULL if i is out
  * of range. Cannot fail. */
 TN_API int tn_module_report_count(const tn_module_report *report);
 TN_API const tn_load_difference *
@@ -503,8 +560,14 @@ TN_API tn_module *tn_nn_linear_with(int64_t in_features, int64_t out_features,
 TN_API tn_module *tn_nn_dropout(double p);
 
 /* A module that runs its children one after another, each on the output of the
- * one before. They are named "0", "1", ... tn_module_append and tn_module_add
- * add more. The macro counts the arguments. Source: torch.nn.Sequential. */
+ * one before. They are named "0", "1", ... tn_module_append adds one more, and
+ * tn_module_add one with a name:
+ *
+ *     tn_module *net = tn_nn_sequential();
+ *     tn_module_add(net, "backbone", backbone);
+ *     tn_module_add(net, "head", tn_nn_linear(128, 10));
+ *
+ * The macro counts the arguments. Source: torch.nn.Sequential. */
 TN_API tn_module *tn_nn_sequential_with(tn_module *const *modules, int count);
 
 #ifndef __cplusplus
@@ -519,10 +582,13 @@ TN_API tn_module *tn_nn_sequential_with(tn_module *const *modules, int count);
 #define tn_summary(...) TN_CALL_3(tn_summary, __VA_ARGS__, )
 #define tn_module_to(...) TN_CALL_1(tn_module_to, __VA_ARGS__, )
 #define tn_nn_linear(...) TN_CALL_2(tn_nn_linear, __VA_ARGS__, )
+/* The first element is not used. It keeps the array from being empty, which C
+ * does not allow, if the macro has no arguments. */
 #define tn_nn_sequential(...)                                                 \
     tn_nn_sequential_with(                                                    \
-        (tn_module *[]){__VA_ARGS__},                                         \
-        (int)(sizeof((tn_module *[]){__VA_ARGS__}) / sizeof(tn_module *)))
+        (tn_module *[]){NULL, __VA_ARGS__} + 1,                               \
+        (int)(sizeof((tn_module *[]){NULL, __VA_ARGS__}) /                    \
+              sizeof(tn_module *)) - 1)
 #else
 } /* extern "C" */
 template <typename... Inputs>
@@ -549,8 +615,8 @@ TN_OVERLOAD_2(tn_module *, tn_nn_linear, int64_t, int64_t)
 template <typename... Modules>
 inline tn_module *tn_nn_sequential(Modules... modules)
 {
-    tn_module *list[] = {modules...};
-    return tn_nn_sequential_with(list, (int)sizeof...(modules));
+    tn_module *list[] = {nullptr, modules...};
+    return tn_nn_sequential_with(list + 1, (int)sizeof...(modules));
 }
 extern "C" {
 #endif
@@ -568,6 +634,8 @@ extern "C" {
 #include <tenon/nn_layers.h>
 #include <tenon/nn_loss.h>
 #include <tenon/nn_norm.h>
+#include <tenon/nn_parametrize.h>
+#include <tenon/nn_prune.h>
 #include <tenon/nn_recurrent.h>
 
 #endif

@@ -22,13 +22,16 @@ extern "C" {
 /* Multi-head attention. Parameters: in_proj_weight (3 E, E), in_proj_bias,
  * out_proj.weight, out_proj.bias, with E = embed_dim. If kdim or vdim differ
  * from embed_dim, q_proj_weight, k_proj_weight and v_proj_weight replace
- * in_proj_weight. */
+ * in_proj_weight. With add_bias_kv, the parameters bias_k and bias_v (1, 1, E)
+ * are one more key and value for each query. */
 #define TN_NN_MULTIHEAD_ATTENTION_OPTIONS_LIST(X)                             \
     X(double, dropout, 0) /* for attention weights, in training mode */       \
     X(bool, bias, true)                                                       \
     X(int64_t, kdim, TN_NONE_INT) /* features of key; default embed_dim */    \
     X(int64_t, vdim, TN_NONE_INT) /* features of value; default embed_dim */  \
-    X(bool, batch_first, false)
+    X(bool, batch_first, false)                                               \
+    X(bool, add_bias_kv, false) /* one more key and value: bias_k, bias_v */  \
+    X(bool, add_zero_attn, false) /* one more key and value of zeros */
 TN_OPTIONS_STRUCT(tn_nn_multihead_attention,
                   TN_NN_MULTIHEAD_ATTENTION_OPTIONS_LIST);
 #define TN_NN_MULTIHEAD_ATTENTION_OPTIONS                                     \

@@ -79,12 +79,17 @@ TN_API tn_module *tn_nn_conv_transpose3d_with(
 /* Resizes (N, C, ...) by scale_factor, or, if that is TN_NONE_FLOAT, to
  * output_size on each axis or output_sizes. The modes are those of
  * tn_interpolate. align_corners is for the modes linear, bilinear, trilinear
- * and bicubic. */
+ * and bicubic. scale_factors, instead of scale_factor, has scale_factor_count
+ * factors, one for each axis (at most 3); sizes times factors must be whole
+ * numbers unless all factors are equal (else a forward fails with
+ * TN_ERR_SHAPE). */
 #define TN_NN_UPSAMPLE_OPTIONS_LIST(X)                                        \
     X(int64_t, output_size, TN_NONE_INT)                                      \
     X(tn_dims_list, output_sizes, TN_NONE_DIMS)                               \
     X(const char *, mode, "nearest")                                          \
-    X(bool, align_corners, false)
+    X(bool, align_corners, false)                                             \
+    X(const double *, scale_factors, NULL)                                    \
+    X(int, scale_factor_count, 0)
 TN_OPTIONS_STRUCT(tn_nn_upsample, TN_NN_UPSAMPLE_OPTIONS_LIST);
 #define TN_NN_UPSAMPLE_OPTIONS                                                \
     TN_OPTIONS_DEFAULTS(tn_nn_upsample, TN_NN_UPSAMPLE_OPTIONS_LIST)

@@ -14,9 +14,19 @@ extern "C" {
 
 /* Maps integers (...) to vectors (..., embedding_dim), the rows of weight
  * (num_embeddings, embedding_dim). The initial weight is normally distributed.
- * Row padding_idx is zeros and gets no gradient; a negative padding_idx counts
- * from the end. */
-#define TN_NN_EMBEDDING_OPTIONS_LIST(X) X(int64_t, padding_idx, TN_NONE_INT)
+ *
+ *   padding_idx         this row is zeros and gets no gradient; a negative one
+ *                       counts from the end
+ *   max_norm            selected rows are scaled to a p-norm of at most this; a
+ *                       forward changes them in weight
+ *   norm_type           p; rejected without max_norm
+ *   scale_grad_by_freq  divides the gradient of a row by the number of its
+ *                       occurrences */
+#define TN_NN_EMBEDDING_OPTIONS_LIST(X)                                       \
+    X(int64_t, padding_idx, TN_NONE_INT)                                      \
+    X(double, max_norm, TN_NONE_FLOAT)                                        \
+    X(double, norm_type, 2)                                                   \
+    X(bool, scale_grad_by_freq, false)
 TN_OPTIONS_STRUCT(tn_nn_embedding, TN_NN_EMBEDDING_OPTIONS_LIST);
 #define TN_NN_EMBEDDING_OPTIONS                                               \
     TN_OPTIONS_DEFAULTS(tn_nn_embedding, TN_NN_EMBEDDING_OPTIONS_LIST)

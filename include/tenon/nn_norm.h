@@ -32,7 +32,8 @@ extern "C" {
     X(double, momentum, 0.1)                                                  \
     X(bool, cumulative, false)                                                \
     X(bool, affine, true)                                                     \
-    X(bool, track_running_stats, true)
+    X(bool, track_running_stats, true)                                        \
+    X(bool, bias, true) /* false: weight is the only parameter */
 TN_OPTIONS_STRUCT(tn_nn_batch_norm1d, TN_NN_BATCH_NORM_OPTIONS_LIST);
 #define TN_NN_BATCH_NORM1D_OPTIONS                                            \
     TN_OPTIONS_DEFAULTS(tn_nn_batch_norm1d, TN_NN_BATCH_NORM_OPTIONS_LIST)
@@ -57,7 +58,8 @@ TN_API tn_module *tn_nn_batch_norm3d_with(
     X(double, eps, 1e-5)                                                      \
     X(double, momentum, 0.1)                                                  \
     X(bool, affine, false)                                                    \
-    X(bool, track_running_stats, false)
+    X(bool, track_running_stats, false)                                       \
+    X(bool, bias, true) /* false: weight is the only parameter */
 TN_OPTIONS_STRUCT(tn_nn_instance_norm1d, TN_NN_INSTANCE_NORM_OPTIONS_LIST);
 #define TN_NN_INSTANCE_NORM1D_OPTIONS                                         \
     TN_OPTIONS_DEFAULTS(tn_nn_instance_norm1d,                                \
@@ -104,7 +106,8 @@ TN_API tn_module *tn_nn_rms_norm_with(tn_dims_list normalized_shape,
  * each sample separately (arXiv:1803.08494). */
 #define TN_NN_GROUP_NORM_OPTIONS_LIST(X)                                      \
     X(double, eps, 1e-5)                                                      \
-    X(bool, affine, true)
+    X(bool, affine, true)                                                     \
+    X(bool, bias, true) /* false: weight is the only parameter */
 TN_OPTIONS_STRUCT(tn_nn_group_norm, TN_NN_GROUP_NORM_OPTIONS_LIST);
 #define TN_NN_GROUP_NORM_OPTIONS                                              \
     TN_OPTIONS_DEFAULTS(tn_nn_group_norm, TN_NN_GROUP_NORM_OPTIONS_LIST)

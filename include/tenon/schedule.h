@@ -35,6 +35,10 @@ TN_API tn_status tn_schedule_step(tn_schedule *schedule);
  * TN_ERR_STATE while an error is pending, and with TN_ERR_ARGUMENT for another
  * schedule. */
 TN_API tn_status tn_schedule_step_metric(tn_schedule *schedule, double metric);
+/* Returns "min" or "max" if the step of schedule is tn_schedule_step_metric with
+ * a metric that should fall or rise, and NULL if it is tn_schedule_step. NULL for
+ * NULL. Cannot fail. */
+TN_API const char *tn_schedule_metric_mode(const tn_schedule *schedule);
 
 /* The number of steps so far. To resume training, make optimizer and schedule
  * as before, call tn_optim_load, then tn_schedule_set_steps. Setting the number

@@ -26,8 +26,8 @@
  * .last and .resume ends with the same bits as a run without interruption.
  *
  * An error ends the training. Its message begins with the epoch and the step,
- * counted from 1: "train: epoch 3, step 17: linear: ...". tn_error_info has
- * only its message and code.
+ * counted from 1: "train: epoch 3, step 17: encoder.fc: linear: ...".
+ * tn_error_info has the details of the operator that failed.
  *
  * Threads: During a call all objects passed to it belong to the calling thread,
  * which runs the callbacks. */
@@ -95,7 +95,9 @@ typedef void (*tn_train_callback)(tn_train_state *state, void *context);
  *   scaler         gradient scaler, for autocast to TN_F16
  *   clip_norm, clip_value  limits for tn_clip_grad_norm, tn_clip_grad_value
  *   schedule       stepped after each epoch, or after each optimizer step with
- *                  schedule_per_step
+ *                  schedule_per_step. tn_schedule_reduce_lr_on_plateau gets the
+ *                  monitored value of the epoch; its mode is "max" with
+ *                  maximize, else "min"
  *   average        updated after each optimizer step; swapped in for the
  *                  validation
  *   log            file to which a line is written after each epoch

@@ -17,7 +17,7 @@ struct tn__error_storage {
     char words[TN__ERROR_BYTES];
     tn__error_facts facts;
     /* The fields below are the results of tn_error and tn_error_info. */
-    char message[TN__ERROR_BYTES + 512]; /* module path followed by `words` */
+    char message[TN__ERROR_BYTES + 640]; /* front, module path and `words` */
     tn_error_details details;
     tn_error_tensor tensor[TN_ERROR_TENSORS];
     const tn_error_tensor *list[TN_ERROR_TENSORS];
@@ -55,8 +55,9 @@ const char *tn_error(void)
     if (!tn__me.error)
         return plain_words();
     const char *path = tn_path_text(tn__me.error->facts.path);
-    snprintf(tn__me.error->message, sizeof tn__me.error->message, "%s%s%s", path,
-             *path ? ": " : "", tn__me.error->words);
+    snprintf(tn__me.error->message, sizeof tn__me.error->message, "%s%s%s%s",
+             tn__me.error->facts.front, path, *path ? ": " : "",
+             tn__me.error->words);
     return tn__me.error->message;
 }
 
@@ -355,6 +356,24 @@ tn_status tn_error_set(tn_status code, const char *format, ...)
     tn__fail_va(code, format, args);
     va_end(args);
     return code;
+}
+
+void tn_error_prefix(const char *format, ...)
+{
+    if (!stored() || !format)
+        return;
+    char *front = tn__me.error->facts.front, text[sizeof tn__me.error->facts.front];
+    va_list args;
+    va_start(args, format);
+    tn__plain_vprint(text, sizeof text - 2, format, args);
+    va_end(args);
+    one_line(text);
+    strcat(text, ": ");
+    size_t length = strlen(text), room = sizeof text - 1 - length;
+    size_t kept = strlen(front) < room ? strlen(front) : room;
+    memcpy(text + length, front, kept);
+    text[length + kept] = '\0';
+    strcpy(front, text);
 }
 
 bool tn__error_is_from(const char *name)

@@ -107,6 +107,8 @@ typedef struct tn__error_facts {
      * details, it is the operator around it. */
     const tn__running_op *running;
     const tn_path *path;
+    char front[96]; /* what tn_error_prefix put before the path: "train: epoch
+                     * 3, step 17: " */
     /* `called` to `argument` mean the same as in tn_error_details */
     const char *called, *op, *cause, *argument;
     bool is_row; /* true if the operator `op` is internal, so programs cannot

@@ -119,9 +119,9 @@ static void root_grows(tn__state *state)
     state->root_logged = true;
     tn__log(1,
             "the root scope of a thread holds more than %d objects: a loop "
-            "without a scope? Open one for each step with tn_scope_open() and "
-            "close it with tn_scope_close(). tn_scope_carry() passes state to "
-            "the next step",
+            "without a scope? Put each step into TN_SCOPE(step) { ... }, or "
+            "between tn_scope_open() and tn_scope_close(). tn_scope_carry() "
+            "passes state to the next step",
             ROOT_LIMIT);
 }
 

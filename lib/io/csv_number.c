@@ -90,8 +90,16 @@ bool tn__csv_parse(tn__csv_number *out, const char *text, size_t count,
     double value = dtype == TN_F32 ? (double)tn__read_float(text, &end)
                                    : tn__read_double(text, &end);
     bool too_large = errno == ERANGE && isinf(value);
-    if (!is_end(end, text, count))
-        return bad(problem, text, "not a number", TN_DTYPE_NONE);
+    if (!is_end(end, text, count)) {
+        bad(problem, text, "not a number", TN_DTYPE_NONE);
+        bool word = (*text | 32) >= 'a' && (*text | 32) <= 'z';
+        size_t used = strlen(problem);
+        if (word)
+            snprintf(problem + used, TN__CSV_PROBLEM - used,
+                     ": .skip_rows skips a header, .category reads a column "
+                     "of texts");
+        return false;
+    }
     if (!integer) {
         out->number = value;
         return (!too_large &&

@@ -46,11 +46,16 @@ static pair *find(pair *list, int count, const void *from)
     return NULL;
 }
 
+static bool is_module(const tn__nn_entry *e)
+{
+    return e->kind == TN__NN_CHILD || e->kind == TN__NN_COMPUTED;
+}
+
 static int count_objects(const tn_module *module)
 {
     int count = 1;
     for (const tn__nn_entry *e = module->tree->first; e; e = e->next)
-        count += e->kind == TN__NN_CHILD ? count_objects(e->value) : 1;
+        count += is_module(e) ? count_objects(e->value) : 1;
     return count;
 }
 
@@ -61,7 +66,7 @@ static void list_objects(copies *c, const tn_module *module)
         return;
     c->pair[c->modules++].from = module;
     for (const tn__nn_entry *e = module->tree->first; e; e = e->next) {
-        if (e->kind == TN__NN_CHILD) {
+        if (is_module(e)) {
             list_objects(c, e->value);
         } else if (!find(tensor_pairs(c), c->tensors, e->value)) {
             c->tensors++;

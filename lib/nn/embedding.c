@@ -4,31 +4,64 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <math.h>
 #include <string.h>
 #include <tenon/nn.h>
 #include <tenon/ops.h>
 
+/* An Embedding or an EmbeddingBag. */
 typedef struct embedding {
     tn_module base;
-    tn_tensor *weight;   /* (num_embeddings, embedding_dim) */
-    int64_t padding_idx; /* row of zeros, or TN_NONE_INT */
+    tn_tensor *weight; /* (num_embeddings, embedding_dim) */
+    const char *mode;  /* NULL for an Embedding */
+    int64_t padding_idx; /* row without gradient, or TN_NONE_INT */
+    double max_norm;     /* limit of the norm of used rows, or TN_NONE_FLOAT */
+    double norm_type;
+    bool include_last_offset, scale_grad_by_freq;
 } embedding;
 
 static tn_tensor *forward(tn_module *self, tn_tensor *input)
 {
     embedding *e = (embedding *)self;
-    return tn_embedding(input, e->weight, .padding_idx = e->padding_idx);
+    return tn_is_none_float(e->max_norm)
+               ? tn_embedding(input, e->weight, .padding_idx = e->padding_idx,
+                              .scale_grad_by_freq = e->scale_grad_by_freq)
+               : tn_embedding_renorm(
+                     input, e->weight, .padding_idx = e->padding_idx,
+                     .max_norm = e->max_norm, .norm_type = e->norm_type,
+                     .scale_grad_by_freq = e->scale_grad_by_freq);
+}
+
+/* Appends ", name=number" to text. */
+static void append(char *text, size_t room, const char *name, double number)
+{
+    size_t at = strlen(text);
+    tn_format(text + at, room - at, number == floor(number) ? ", %s=%.1f"
+                                                            : ", %s=%g",
+              name, number);
 }
 
 static void describe(const tn_module *self, char *text, size_t room)
 {
     const embedding *e = (const embedding *)self;
-    snprintf(text, room, "%" PRId64 ", %" PRId64,
-             tn_tensor_size(e->weight, 0), tn_tensor_size(e->weight, 1));
-    size_t at = strlen(text);
-    if (e->padding_idx != TN_NONE_INT && at < room)
-        snprintf(text + at, room - at, ", padding_idx=%" PRId64,
+    char padding[48] = "", mode[24] = "";
+    bool norm = !tn_is_none_float(e->max_norm);
+    if (e->padding_idx != TN_NONE_INT)
+        snprintf(padding, sizeof padding, ", padding_idx=%" PRId64,
                  e->padding_idx);
+    if (e->mode)
+        snprintf(mode, sizeof mode, ", mode='%s'", e->mode);
+    snprintf(text, room, "%" PRId64 ", %" PRId64 "%s",
+             tn_tensor_size(e->weight, 0), tn_tensor_size(e->weight, 1),
+             e->mode ? "" : padding);
+    if (norm)
+        append(text, room, "max_norm", e->max_norm);
+    if (norm && e->norm_type != 2)
+        append(text, room, "norm_type", e->norm_type);
+    size_t at = strlen(text);
+    snprintf(text + at, room - at, "%s%s%s",
+             e->scale_grad_by_freq ? ", scale_grad_by_freq=True" : "", mode,
+             e->mode ? padding : "");
 }
 
 /* Returns a (num_embeddings, embedding_dim) tensor of standard normal
@@ -82,6 +115,10 @@ tn_module *tn_nn_embedding_with(int64_t num_embeddings, int64_t embedding_dim,
     tn_nn_embedding_options o;
     if (tn_options_take(tn_nn_embedding_type(), &o, options) < 0)
         return NULL;
+    const tn_option_need need = {"norm_type", !tn_is_none_float(o.max_norm),
+                                 "without max_norm", "give max_norm"};
+    if (tn_options_check_needs(tn_nn_embedding_type(), &o, &need, 1) < 0)
+        return NULL;
     tn_scope *scope = tn_scope_open();
     tn_tensor *weight =
         zero_row("nn_embedding",
@@ -90,6 +127,9 @@ tn_module *tn_nn_embedding_with(int64_t num_embeddings, int64_t embedding_dim,
     embedding *e = weight ? tn_module_new(&type) : NULL;
     if (e) {
         e->padding_idx = o.padding_idx;
+        e->max_norm = o.max_norm;
+        e->norm_type = o.norm_type;
+        e->scale_grad_by_freq = o.scale_grad_by_freq;
         e->weight = tn_module_add_parameter(&e->base, "weight", weight);
     }
     return tn_scope_result(scope, e && e->weight ? &e->base : NULL);
@@ -97,21 +137,11 @@ tn_module *tn_nn_embedding_with(int64_t num_embeddings, int64_t embedding_dim,
 
 /* ---- bags --------------------------------------------------------------- */
 
-typedef struct embedding_bag {
-    tn_module base;
-    tn_tensor *weight; /* (num_embeddings, embedding_dim) */
-    const char *mode;
-    int64_t padding_idx; /* row that bags leave out, or TN_NONE_INT */
-    double max_norm;     /* limit of the norm of used rows, or TN_NONE_FLOAT */
-    double norm_type;
-    bool include_last_offset, scale_grad_by_freq;
-} embedding_bag;
-
 static void bag_forward(tn_module *self, tn_tensor *const *in, int in_count,
                         tn_tensor **out, int out_count)
 {
     (void)in_count, (void)out_count;
-    const embedding_bag *e = (embedding_bag *)self;
+    const embedding *e = (embedding *)self;
     tn_dtype dtype = tn_tensor_dtype(in[0]);
     if (dtype != TN_I64 && dtype != TN_I32) {
         tn_error_refuse(TN_ERR_DTYPE, "embedding_bag",
@@ -131,25 +161,13 @@ static void bag_forward(tn_module *self, tn_tensor *const *in, int in_count,
         .padding_idx = e->padding_idx);
 }
 
-static void describe_bag(const tn_module *self, char *text, size_t room)
-{
-    const embedding_bag *e = (const embedding_bag *)self;
-    snprintf(text, room, "%" PRId64 ", %" PRId64 ", mode='%s'",
-             tn_tensor_size(e->weight, 0), tn_tensor_size(e->weight, 1),
-             e->mode);
-    size_t at = strlen(text);
-    if (e->padding_idx != TN_NONE_INT && at < room)
-        snprintf(text + at, room - at, ", padding_idx=%" PRId64,
-                 e->padding_idx);
-}
-
 static const tn_module_class bag_class = {
     .size = sizeof bag_class,
     .name = "EmbeddingBag",
-    .bytes = sizeof(embedding_bag),
+    .bytes = sizeof(embedding),
     .forward_list = bag_forward,
     .signature = "input, offsets?, per_sample_weights? -> output",
-    .describe = describe_bag};
+    .describe = describe};
 
 tn_tensor *tn_nn_embedding_bag_forward(tn_module *module, tn_tensor *input,
                                        tn_tensor *offsets,
@@ -204,7 +222,7 @@ tn_module *tn_nn_embedding_bag_with(int64_t num_embeddings,
         zero_row("nn_embedding_bag",
                  make_weight("nn_embedding_bag", num_embeddings, embedding_dim),
                  &o.padding_idx);
-    embedding_bag *e = weight ? tn_module_new(&bag_class) : NULL;
+    embedding *e = weight ? tn_module_new(&bag_class) : NULL;
     if (e) {
         e->weight = tn_module_add_parameter(&e->base, "weight", weight);
         e->mode = mode;

@@ -40,16 +40,17 @@ BEGIN {
     c_type["string"] = "const char *"
     c_type["tensor"] = "tn_tensor *"
     c_type["dims"] = c_type["pad"] = "tn_dims_list"
+    c_type["floats"] = "const double *"
     none["int"] = none["size"] = "TN_NONE_INT"
     none["float"] = "TN_NONE_FLOAT"
-    none["tensor"] = "NULL"
+    none["tensor"] = none["floats"] = "NULL"
     letter["int"] = "i"; letter["dim"] = "d"; letter["size"] = "s"; letter["axis"] = "a"
     letter["float"] = "f"; letter["dims"] = "l"; letter["pad"] = "p"
     kind["int64_t"] = "TN_OPTION_WHOLE"
     kind["double"] = "TN_OPTION_NUMBER"
     kind["const char *"] = "TN_OPTION_STRING"
     kind["tn_dims_list"] = "TN_OPTION_LIST"
-    kind["bool"] = kind["tn_tensor *"] = "TN_OPTION_PLAIN"
+    kind["bool"] = kind["tn_tensor *"] = kind["const double *"] = "TN_OPTION_PLAIN"
 }
 
 # ---- reading ---------------------------------------------------------------
@@ -404,6 +405,8 @@ function write_makers(    l, i, n, m, call, lists)
         }
         m = split_arguments(options[l])
         for (i = 1; i <= m; i++) {
+            if (type[i] == "floats")
+                continue # no sample of such a layer has one result
             call = call (n || i > 1 ? ",\n        " : "") "." what[i] " = " \
                    reading(i, l)
             if (type[i] == "size")

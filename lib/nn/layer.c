@@ -58,6 +58,16 @@ static void set_number(tn__nn_setting *s, double f)
     s->value.of.f = f;
 }
 
+/* Returns the name of a setting as a string constant, since an error keeps the
+ * pointer to the name of its argument. */
+TN__NN_SMALL static const char *constant_name(const tn__nn_setting *s)
+{
+    const char *name = all_names;
+    while (*name && strcmp(name, s->name) != 0)
+        name += strlen(name) + 1;
+    return *name ? name : NULL;
+}
+
 /* ---- reading the call --------------------------------------------------- */
 
 TN__NN_SMALL static void read_arguments(tn__nn_layer *layer,
@@ -90,6 +100,25 @@ TN__NN_SMALL static void read_list(tn__nn_layer *layer, const char *name,
         set_list(s, list);
 }
 
+/* Reads a list option of floating numbers, "output_ratios", into the setting of
+ * the same name without the final s. */
+TN__NN_SMALL static bool read_numbers(const tn__nn_layer *layer,
+                                      tn__nn_setting *s, const double *numbers)
+{
+    const int axes = layer->row->axes;
+    if (!numbers)
+        return true;
+    if (s->value.kind != TN_VALUE_NONE) {
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, texts + layer->row->name,
+                                 constant_name(s), "give %s or %ss, not both",
+                                 s->name, s->name);
+        return false;
+    }
+    memcpy(s->numbers, numbers, (size_t)axes * sizeof *numbers);
+    s->value = (tn_value){TN_VALUE_FLOATS, axes, {.floats = NULL}};
+    return true;
+}
+
 TN__NN_SMALL static bool read_option(tn__nn_layer *layer,
                                      const tn_option *option, const char *own)
 {
@@ -99,7 +128,10 @@ TN__NN_SMALL static bool read_option(tn__nn_layer *layer,
         read_list(layer, option->name, at);
         return true;
     }
-    tn__nn_setting *s = add(layer, option->name, strlen(option->name));
+    tn__nn_setting *s = find(layer, option->name, strlen(option->name) - 1);
+    if (s)
+        return read_numbers(layer, s, *(const double *const *)at);
+    s = add(layer, option->name, strlen(option->name));
     if (option->kind == TN_OPTION_WHOLE) {
         set_whole(s, *(const int64_t *)at);
     } else if (option->kind == TN_OPTION_NUMBER) {
@@ -140,16 +172,6 @@ TN__NN_SMALL static bool check_kernel(const tn__nn_row *row,
 
 /* ---- checks ------------------------------------------------------------- */
 
-/* Returns the name of a setting as a string constant, since an error keeps the
- * pointer to the name of its argument. */
-TN__NN_SMALL static const char *constant_name(const tn__nn_setting *s)
-{
-    const char *name = all_names;
-    while (*name && strcmp(name, s->name) != 0)
-        name += strlen(name) + 1;
-    return *name ? name : NULL;
-}
-
 TN__NN_SMALL static bool refuse(const tn__nn_row *row, const tn__nn_setting *s,
                                 const char *value, const char *wanted)
 {
@@ -178,6 +200,9 @@ TN__NN_SMALL static bool number_at(const tn__nn_setting *s, int i, double *to)
     bool one = i == 0;
     if (s->value.kind == TN_VALUE_DIMS && (one = i < s->list.count))
         *to = (double)s->list.dim[i];
+    else if (s->value.kind == TN_VALUE_FLOATS &&
+             (one = i < s->value.count))
+        *to = s->numbers[i];
     else if (s->value.kind == TN_VALUE_INT)
         *to = (double)s->value.of.i;
     else if (s->value.kind == TN_VALUE_FLOAT)
@@ -439,6 +464,8 @@ static tn_value as_argument(const tn__nn_layer *layer, tn__nn_setting *s,
         v.of.string = s->word;
     } else if (v.kind == TN_VALUE_DIMS) {
         v.of.dims = &s->list;
+    } else if (v.kind == TN_VALUE_FLOATS) {
+        v.of.floats = s->numbers;
     } else if (v.kind == TN_VALUE_INT &&
                !(argument->kinds & 1u << TN_VALUE_INT)) {
         *list = tn_dims(v.of.i);

@@ -53,6 +53,7 @@ typedef struct tn__nn_setting {
     char name[TN__NN_NAME];
     tn_value value;         /* kind TN_VALUE_NONE if it was not given */
     tn_dims_list list;      /* the list, if value is a TN_VALUE_DIMS */
+    double numbers[3];      /* the list, if value is a TN_VALUE_FLOATS */
     bool is_list;           /* print as a list, as it was given */
     char word[TN__NN_NAME]; /* the string, if value is a TN_VALUE_STRING */
 } tn__nn_setting;

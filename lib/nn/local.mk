@@ -12,6 +12,8 @@ libtenon_la_SOURCES += \
 	lib/nn/nn_loss.c \
 	lib/nn/nn_norm.c \
 	lib/nn/load.c lib/nn/parameters.c \
+	lib/nn/computed.c lib/nn/computed_cache.c lib/nn/print.c lib/nn/parametrize.c lib/nn/parametrizations.c \
+	lib/nn/prune.c \
 	lib/nn/upsample.c \
 	lib/nn/nn_recurrent.c \
 	lib/nn/sequential.c lib/nn/sequence.c lib/nn/summary.c \
@@ -21,6 +23,7 @@ tenoninclude_HEADERS += include/tenon/nn.h include/tenon/nn_activation.h \
 	include/tenon/nn_attention.h include/tenon/nn_container.h \
 	include/tenon/nn_conv.h \
 	include/tenon/nn_embedding.h include/tenon/nn_init.h \
+	include/tenon/nn_parametrize.h include/tenon/nn_prune.h \
 	include/tenon/nn_recurrent.h \
 	include/tenon/nn_loss.h include/tenon/nn_norm.h \
 	include/tenon/sequence.h include/tenon/parameters.h
@@ -47,7 +50,7 @@ $(layers_made): lib/nn/layers.inc
 check_PROGRAMS += tests/nn/test_no_module tests/nn/test_module \
 	tests/nn/test_error_info tests/nn/test_memory tests/nn/test_hooks \
 	tests/nn/test_options tests/nn/test_error_calls tests/nn/test_layers tests/nn/test_init \
-	tests/nn/test_forward tests/nn/test_clone \
+	tests/nn/test_forward tests/nn/test_clone tests/nn/test_parametrize \
 	tests/nn/test_load tests/nn/test_container \
 	tests/nn/test_summary tests/nn/test_module_faults tests/nn/test_sequence
 tests_nn_test_layers_SOURCES = tests/nn/test_layers.c
@@ -55,6 +58,7 @@ tests_nn_test_sequence_SOURCES = tests/nn/test_sequence.c
 tests_nn_test_error_calls_SOURCES = tests/nn/test_error_calls.c
 tests_nn_test_forward_SOURCES = tests/nn/test_forward.c
 tests_nn_test_clone_SOURCES = tests/nn/test_clone.c
+tests_nn_test_parametrize_SOURCES = tests/nn/test_parametrize.c
 tests_nn_test_load_SOURCES = tests/nn/test_load.c
 tests_nn_test_container_SOURCES = tests/nn/test_container.c
 tests_nn_test_summary_SOURCES = tests/nn/test_summary.c

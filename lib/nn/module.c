@@ -34,9 +34,24 @@ static void entry_release(void *object)
 static const tn_object_class entry_class = {
     sizeof entry_class, "module entry", sizeof(tn__nn_entry), entry_release};
 
+void tn__nn_free_copy(tn_module *copy)
+{
+    if (copy) {
+        copy->type = NULL; /* whose release would free what the module holds */
+        copy->tree = NULL;
+    }
+    tn_drop(copy);
+}
+
+void tn__nn_drop_spare(struct tn_module_tree *tree)
+{
+    tn__nn_free_copy(atomic_exchange(&tree->spare, NULL));
+}
+
 static void tree_release(void *object)
 {
     struct tn_module_tree *tree = object;
+    tn__nn_drop_spare(tree);
     tn_drop(tree->first);
     tn_drop(tree->hook);
 }
@@ -53,14 +68,20 @@ static void module_release(void *object)
     tn_drop(module->tree);
 }
 
-static const tn_object_class module_class = {
-    sizeof module_class, "module", sizeof(tn_module), module_release};
+const tn_object_class tn__nn_module_class = {
+    sizeof tn__nn_module_class, "module", sizeof(tn_module), module_release};
 
 tn_module *tn__nn_module(const tn_module *any, const char *what)
 {
-    return tn_object_check(any, &module_class, what, "module")
-               ? (tn_module *)(uintptr_t)any
-               : NULL;
+    if (!tn_object_check(any, &tn__nn_module_class, what, "module"))
+        return NULL;
+    if (any->tree)
+        return any->tree->self;
+    /* a copy for one call (computed.c) that the program has kept */
+    tn_error_refuse_argument(TN_ERR_STATE, what, "module",
+                             "the module was a copy for a forward, which has "
+                             "ended");
+    return NULL;
 }
 
 bool tn__nn_is_kind(tn_module *any, const tn_module_class *a,
@@ -201,13 +222,15 @@ static void *instance_new(const tn_module_class *type, size_t extra)
 {
     tn_scope *scope = tn_scope_open();
     tn_module *module =
-        tn_object_new(&module_class, type->bytes - sizeof(tn_module) + extra);
+        tn_object_new(&tn__nn_module_class,
+                      type->bytes - sizeof(tn_module) + extra);
     struct tn_module_tree *tree = tree_new(type);
     if (!module || !tree) {
         tn_scope_close(scope);
         return NULL;
     }
     tree->bytes = type->bytes + extra;
+    tree->self = module;
     module->type = type;
     module->tree = tn_keep(tree);
     module->training = true;
@@ -249,7 +272,7 @@ const char *tn_module_signature(const tn_module *module)
 
 /* ---- registering -------------------------------------------------------- */
 
-static tn__nn_entry *find(const tn_module *module, const char *name,
+tn__nn_entry *tn__nn_find(const tn_module *module, const char *name,
                           size_t length)
 {
     for (tn__nn_entry *entry = module->tree->first; entry;
@@ -270,7 +293,7 @@ static bool name_allowed(const tn_module *module, const char *name,
         wrong = "a name must not contain a dot";
     else if (strlen(name) >= TN__NN_PATH_BYTES / 4)
         wrong = "the name is too long";
-    else if (find(module, name, strlen(name)))
+    else if (tn__nn_find(module, name, strlen(name)))
         wrong = "the name is taken";
     if (wrong)
         tn_error_refuse_argument(TN_ERR_ARGUMENT, module->type->name, "name",
@@ -307,9 +330,29 @@ bool tn__nn_add_entry(tn_module *module, const char *name,
     else
         tree->first = entry;
     tree->last = entry;
+    if (kind == TN__NN_COMPUTED)
+        tree->computed++;
     if (kind == TN__NN_CHILD)
-        set_parent(((tn_module *)value)->tree, module, entry->name);
+        set_parent(((tn_module *)value)->tree, tree->self, entry->name);
     return true;
+}
+
+void tn__nn_unlink(tn_module *module, tn__nn_entry *entry, bool last)
+{
+    struct tn_module_tree *tree = module->tree;
+    tn__nn_entry **link = &tree->first, *before = NULL;
+    for (; *link != entry; link = &before->next)
+        before = *link;
+    *link = entry->next;
+    if (tree->last == entry)
+        tree->last = before;
+    entry->next = NULL;
+    if (!last) {
+        tn_drop(entry);
+        return;
+    }
+    *(tree->last ? &tree->last->next : &tree->first) = entry;
+    tree->last = entry;
 }
 
 static bool add(tn_module *module, const char *name, enum tn__nn_kind kind,
@@ -342,7 +385,7 @@ static int height(const tn_module *child, const tn_module *module, int room)
 void *tn_module_add(tn_module *module, const char *name, tn_module *child)
 {
     if (!tn__nn_module(module, "module_add") ||
-        !tn_object_check(child, &module_class, "module_add", "child"))
+        !tn_object_check(child, &tn__nn_module_class, "module_add", "child"))
         return NULL;
     int deep = height(child, module, TN__NN_MAX_DEPTH);
     if (deep == INT_MAX) {
@@ -395,8 +438,11 @@ static void *find_path(tn_module *module, const char *path,
     const char *at = path;
     for (tn_module *here = module; here && at;) {
         size_t length = strcspn(at, ".");
-        tn__nn_entry *entry = find(here, at, length);
+        tn__nn_entry *entry = tn__nn_find(here, at, length);
         bool last = at[length] == '\0';
+        if (last && entry && entry->kind == TN__NN_COMPUTED &&
+            kind != TN__NN_CHILD)
+            return tn__nn_compute(entry->value);
         if (!entry || entry->kind != (last ? kind : TN__NN_CHILD))
             break;
         if (last)
@@ -479,7 +525,8 @@ void tn_module_walk(tn_module *module,
                                   void *context),
                     void *context)
 {
-    if (!tn__nn_module(module, "module_walk") ||
+    module = tn__nn_module(module, "module_walk");
+    if (!module ||
         !tn__nn_not_null((const void *)(uintptr_t)visit, "module_walk",
                          "visit"))
         return;
@@ -509,47 +556,4 @@ void *tn_module_train(tn_module *module, bool on)
         return NULL;
     tn_module_walk(module, set_training, &on);
     return module;
-}
-
-/* ---- printing ----------------------------------------------------------- */
-
-/* Prints a module and the modules below it. Returns false if they are nested
- * too deep. */
-static bool print(FILE *file, const tn_module *module, int indent)
-{
-    char text[512] = "";
-    if (indent >= TN__NN_MAX_DEPTH)
-        return false;
-    if (module->type->describe)
-        module->type->describe(module, text, sizeof text);
-    fprintf(file, "%s(%s", module->type->name, text);
-    bool children = false;
-    for (const tn__nn_entry *entry = module->tree->first; entry;
-         entry = entry->next) {
-        if (entry->kind != TN__NN_CHILD)
-            continue;
-        fprintf(file, "%s%*s(%s): ", children ? "" : "\n", 2 * indent + 2, "",
-                entry->name);
-        if (!print(file, entry->value, indent + 1))
-            return false;
-        children = true;
-    }
-    fprintf(file, "%*s)\n", children ? 2 * indent : 0, "");
-    return true;
-}
-
-tn_status tn_module_print(FILE *file, const tn_module *module)
-{
-    if (!tn__nn_not_null(file, "module_print", "file") ||
-        !tn__nn_module(module, "module_print"))
-        return TN_ERR_ARGUMENT;
-    if (!print(file, module, 0))
-        return tn_error_refuse_argument(TN_ERR_ARGUMENT, "module_print",
-                                        "module",
-                                        "modules are nested more than %d deep",
-                                        TN__NN_MAX_DEPTH);
-    if (ferror(file))
-        return tn_error_refuse_argument(TN_ERR_IO, "module_print", NULL,
-                                        "cannot write");
-    return TN_OK;
 }

@@ -83,6 +83,7 @@ static tn_module_call begin(tn_module *module, tn_tensor **inputs, int count,
         inputs[i] = NULL;
     call.inputs = inputs;
     call.count = count;
+    call.self = module;
     return call;
 }
 
@@ -93,12 +94,20 @@ tn_module_call tn_module_begin(tn_module *any, tn_tensor **inputs, int count)
         for (int i = 0; i < count && inputs; i++)
             inputs[i] = NULL;
         return (tn_module_call){.running = here.running,
-                                .path = tn_path_current()};
+                                .path = tn_path_current(),
+                                .self = any};
     }
     bool fine = true;
     for (int i = 0; i < count && fine; i++)
         fine = tn__nn_tensor_or_null(inputs[i], "module_begin", "an input");
-    return begin(module, inputs, count, fine);
+    tn_module_call call = begin(module, inputs, count, fine);
+    tn_module *self =
+        count > 0 && inputs[0] ? tn__nn_materialize(module, false) : module;
+    for (int i = 0; i < count && !self; i++)
+        inputs[i] = NULL;
+    if (self)
+        call.self = self;
+    return call;
 }
 
 /* Ends a call and moves its outputs to the caller's scope. */
@@ -135,6 +144,8 @@ bool tn_module_end(tn_module *any, tn_module_call *call, tn_tensor **out,
     for (int i = 0; i < count; i++)
         if (!tn__nn_tensor_or_null(out[i], "module_end", "an output"))
             out[i] = NULL;
+    if (module)
+        tn__nn_release(module, call->self);
     return end(module, call, out, count);
 }
 
@@ -246,14 +257,21 @@ tn_status tn_forward_list(tn_module *any, tn_tensor *const *inputs, int count,
                           tn_tensor **out, int out_count)
 {
     tn_module *module = tn__nn_module(any, "forward_list");
-    if (!module || !tn__nn_not_null(inputs, "forward_list", "inputs") ||
-        !tn__nn_not_null(out, "forward_list", "out"))
-        return TN_ERR_ARGUMENT;
-    if (out_count < 1 || out_count > module->tree->outputs)
-        return tn_error_refuse_argument(
+    bool fine = module && tn__nn_not_null(inputs, "forward_list", "inputs") &&
+                tn__nn_not_null(out, "forward_list", "out");
+    int outputs = module ? module->tree->outputs : TN_MODULE_VALUES;
+    if (fine && (out_count < 1 || out_count > outputs)) {
+        tn_error_refuse_argument(
             TN_ERR_ARGUMENT, "forward_list", "out_count",
             "out_count is %d, but the signature of %s is \"%s\"", out_count,
             module->type->name, tn__nn_signature(module->type));
+        fine = false;
+    }
+    if (!fine) {
+        for (int i = 0; out && i < out_count && i < outputs; i++)
+            out[i] = NULL;
+        return TN_ERR_ARGUMENT;
+    }
     return run(module, inputs, count, out, out_count) ? TN_OK
            : tn_error()                               ? tn_error_code()
                                                       : TN_ERR_ARGUMENT;

@@ -14,10 +14,11 @@ typedef struct attention {
     tn_tensor *in_proj;    /* (3 E, E), or NULL if proj[] is used */
     tn_tensor *proj[3];    /* weights for query, key, value */
     tn_tensor *in_bias;    /* (3 E) or NULL */
+    tn_tensor *extra[2];   /* bias_k and bias_v, or NULL */
     tn_module *out_proj;
     int64_t embed_dim, num_heads, kdim, vdim;
     double dropout;
-    bool batch_first;
+    bool batch_first, add_zero_attn;
 } attention;
 
 static const tn_module_class attention_class;
@@ -32,6 +33,23 @@ static tn_tensor *additive(tn_tensor *mask, tn_dtype dtype)
         return mask;
     tn_tensor *zeros = tn_zeros_like(mask, .dtype = dtype);
     return tn_masked_fill_scalar(zeros, mask, -INFINITY);
+}
+
+/* Appends one or two keys, or values, to x (batch, heads, time, E / heads): `bias`,
+ * which may be NULL, and zeros. */
+static tn_tensor *with_extra(const attention *a, tn_tensor *x, tn_tensor *bias)
+{
+    tn_tensor *part[3] = {x};
+    int count = 1;
+    tn_dims_list one = tn_dims(tn_tensor_size(x, 0), a->num_heads, 1,
+                               a->embed_dim / a->num_heads);
+    if (bias)
+        part[count++] = tn_expand(
+            tn_reshape(bias, tn_dims(1, a->num_heads, 1, one.dim[3])), one);
+    if (a->add_zero_attn)
+        part[count++] = tn_zeros(one, .dtype = tn_tensor_dtype(x),
+                                 .device = tn_tensor_device(x));
+    return count > 1 ? tn_cat(part, count, 2) : x;
 }
 
 /* Combines all masks into one that broadcasts to (batch, heads, L, S). Returns
@@ -111,12 +129,17 @@ static tn_tensor *attend(const attention *a, tn_tensor *const in[3],
         return NULL;
     /* A causal mask alone is passed as an option of the operator, without a
      * mask tensor. */
-    bool is_causal =
-        m->is_causal && !weights && !m->attn_mask && !m->key_padding_mask;
+    const int more = (a->extra[0] != NULL) + a->add_zero_attn;
+    bool is_causal = m->is_causal && !weights && !m->attn_mask &&
+                     !m->key_padding_mask && !more;
     tn_tensor *mask =
         is_causal ? NULL
                   : merge_masks(a, m, x[0], batch, tn_tensor_size(in[0], 1),
                                 tn_tensor_size(in[1], 1));
+    if (mask && more)
+        mask = tn_pad(mask, tn_dims(0, more));
+    for (int i = 0; i < 2; i++)
+        x[i + 1] = with_extra(a, x[i + 1], a->extra[i]);
     if (tn_error())
         return NULL;
     double p = a->base.training ? a->dropout : 0;
@@ -324,7 +347,7 @@ tn_tensor *tn_nn_multihead_attention_forward_with(
     tn_module_call at = tn_module_begin(module, in, 5);
     if (!tn_error()) /* a mask that is NULL due to an error is not an omitted
                         one */
-        run_inputs((const attention *)module, in, m.is_causal, out, count);
+        run_inputs((const attention *)at.self, in, m.is_causal, out, count);
     if (!tn_module_end(module, &at, out, count))
         return NULL;
     if (out_weights)
@@ -350,7 +373,7 @@ int64_t tn__nn_attention_multiply_adds(const tn_module *module,
 
 /* ---- making ------------------------------------------------------------- */
 
-static bool add_weights(attention *a, bool bias)
+static bool add_weights(attention *a, bool bias, bool bias_kv)
 {
     static const char *const name[] = {"q_proj_weight", "k_proj_weight",
                                        "v_proj_weight"};
@@ -374,6 +397,13 @@ static bool add_weights(attention *a, bool bias)
         a->in_bias = tn_module_add_parameter(
             &a->base, "in_proj_bias",
             tn_zeros(tn_dims(tn__nn_product(3, e))));
+    for (int i = 0; i < 2 && bias_kv; i++) {
+        a->extra[i] = tn_module_add_parameter(
+            &a->base, i ? "bias_v" : "bias_k",
+            tn_init_xavier_normal(tn_empty(tn_dims(1, 1, e))));
+        if (!a->extra[i])
+            return false;
+    }
     a->out_proj = tn_module_add(&a->base, "out_proj",
                                 tn_nn_linear(e, e, .bias = bias));
     if (bias && a->out_proj)
@@ -423,7 +453,8 @@ tn_module *tn_nn_multihead_attention_with(
         a->vdim = o.vdim;
         a->dropout = o.dropout;
         a->batch_first = o.batch_first;
-        made = add_weights(a, o.bias);
+        a->add_zero_attn = o.add_zero_attn;
+        made = add_weights(a, o.bias, o.add_bias_kv);
     }
     return tn_scope_result(scope, made ? &a->base : NULL);
 }

@@ -5,20 +5,28 @@
  * identity views: the view of the input is the first operator of a call, the
  * view of the output the last. The gradient of such a view is the gradient of
  * this call alone, because other uses of the input or output tensor do not go
- * through the view. Hooks on the gradients of the views call the user's
- * hooks. */
+ * through the view. Hooks on the gradients of the views call the user's hooks.
+ *
+ * List hooks need the gradients of all inputs, or outputs, together. If there are
+ * some, all pass through an identity operator with a result for each, whose
+ * backward calls the user's hooks. */
+#include <nn/tree.h>
+
+#include <stdio.h>
+#include <string.h>
+#include <tenon/op_register.h>
 #include <tenon/ops.h>
 #include <tenon/recompute.h>
-
-#include <nn/tree.h>
 
 enum kind {
     BEFORE,
     AFTER,
-    GRADIENT_BEFORE,
+    LIST_BEFORE, /* LIST_...: as without, for list hooks */
+    LIST_AFTER,
+    GRADIENT_BEFORE, /* the last four need a backward pass */
     GRADIENT,
-    LIST_BEFORE, /* as BEFORE and AFTER, for list hooks */
-    LIST_AFTER
+    LIST_GRADIENT_BEFORE,
+    LIST_GRADIENT
 };
 
 static const char *const kind_names[] = {
@@ -27,7 +35,9 @@ static const char *const kind_names[] = {
     [GRADIENT_BEFORE] = "register_full_backward_pre_hook",
     [GRADIENT] = "register_full_backward_hook",
     [LIST_BEFORE] = "register_forward_pre_list_hook",
-    [LIST_AFTER] = "register_forward_list_hook"};
+    [LIST_AFTER] = "register_forward_list_hook",
+    [LIST_GRADIENT_BEFORE] = "register_full_backward_pre_list_hook",
+    [LIST_GRADIENT] = "register_full_backward_list_hook"};
 
 struct tn__nn_hook {
     tn_hook base;
@@ -130,6 +140,19 @@ tn_hook *tn_module_register_forward_list_hook(tn_module *module,
     return add(module, LIST_AFTER, NULL, hook, context);
 }
 
+tn_hook *tn_module_register_full_backward_pre_list_hook(
+    tn_module *module, tn_module_list_hook hook, void *context)
+{
+    return add(module, LIST_GRADIENT_BEFORE, NULL, hook, context);
+}
+
+tn_hook *tn_module_register_full_backward_list_hook(tn_module *module,
+                                                    tn_module_list_hook hook,
+                                                    void *context)
+{
+    return add(module, LIST_GRADIENT, NULL, hook, context);
+}
+
 /* The tensors that hooks get and may replace. */
 typedef struct values {
     tn_tensor **input, **output;
@@ -156,7 +179,9 @@ static bool run_one(tn_module *module, const struct tn__nn_hook *hook,
         tn__nn_tensor(other, kind_names[hook->kind], "the hook's result");
     if (tn_error())
         return false;
-    if (other && of_input)
+    if (other && hook->kind == GRADIENT)
+        v->input[0] = other;
+    else if (other && of_input)
         replace_input(v, other);
     else if (other)
         v->output[0] = other;
@@ -168,6 +193,7 @@ static bool run_list(tn_module *module, const struct tn__nn_hook *hook,
 {
     const char *name = kind_names[hook->kind];
     bool before = hook->kind == LIST_BEFORE;
+    bool forward = before || hook->kind == LIST_AFTER;
     tn_status status =
         hook->run_list(module, v->input, v->input_count, v->output,
                        v->output_count, hook->context);
@@ -178,7 +204,10 @@ static bool run_list(tn_module *module, const struct tn__nn_hook *hook,
         if (v->input[i] || i < module->tree->required)
             tn__nn_tensor(v->input[i], name, "an input");
     for (int i = 0; i < v->output_count; i++)
-        tn__nn_tensor(v->output[i], name, "an output");
+        if (forward || v->output[i])
+            tn__nn_tensor(v->output[i], name, "an output");
+    for (int i = 0; !forward && i < v->input_count; i++)
+        tn__nn_tensor_or_null(v->input[i], name, "a gradient");
     return !tn_error();
 }
 
@@ -201,119 +230,240 @@ static bool run_hooks(tn_module *module, enum kind kind, enum kind list,
     return fine;
 }
 
-/* ---- gradients of a module's input and output --------------------------- */
+/* ---- gradients of a module's inputs and outputs -------------------------- */
 
-/* One recorded call of a module with backward hooks. The recorded graph holds a
- * reference to this struct. Under create_graph, grad_output may in turn refer
+/* One recorded call of a module with backward hooks. The recorded graph holds
+ * references to this struct. Under create_graph, grad_output may in turn refer
  * to that graph. This reference cycle is broken when the backward pass reaches
- * the input, since grad_output is then dropped. */
+ * the inputs, since grad_output is then dropped. */
 struct tn__nn_passage {
     tn_object object;
-    tn_module *module;      /* counted reference */
-    bool has_input;         /* whether the input requires a gradient */
-    tn_tensor *grad_output; /* kept from when the backward pass reaches the
-                               output until it reaches the input */
+    tn_module *module; /* counted reference */
+    bool list;         /* whether there are list hooks */
+    /* Of the watched inputs, which require gradients: their number, and their
+     * places in the signature. */
+    int input_count, place[TN_MODULE_VALUES];
+    int output_count;
+    tn_tensor *grad_output[TN_MODULE_VALUES]; /* kept from when the backward pass
+                                                 reaches the outputs until it
+                                                 reaches the inputs */
 };
+
+static void keep_gradients(struct tn__nn_passage *passage,
+                           tn_tensor *const *grad)
+{
+    for (int i = 0; i < passage->output_count; i++) {
+        tn_drop(passage->grad_output[i]);
+        passage->grad_output[i] = grad ? tn_keep(grad[i]) : NULL;
+    }
+}
 
 static void passage_release(void *object)
 {
     struct tn__nn_passage *passage = object;
     tn_drop(passage->module);
-    tn_drop(passage->grad_output);
+    keep_gradients(passage, NULL);
 }
 
 static const tn_object_class passage_class = {
     sizeof passage_class, "module passage", sizeof(struct tn__nn_passage),
     passage_release};
 
-static bool wants_gradients(const tn_module *module)
+/* Returns whether module has hooks of this kind or a later one. */
+static bool has_hooks(const tn_module *module, enum kind first)
 {
     for (const struct tn__nn_hook *hook = module->tree->hook; hook;
          hook = hook->next)
-        if ((hook->kind == GRADIENT || hook->kind == GRADIENT_BEFORE) &&
-            !is_removed(hook))
-            return tn_grad_mode();
+        if (hook->kind >= first && !is_removed(hook))
+            return true;
     return false;
 }
 
-static tn_tensor *grad_at_input(tn_tensor *grad, void *context)
+/* Runs the full backward hooks. grad[] has the gradients of the watched inputs;
+ * the hooks may replace them. */
+static bool at_inputs(struct tn__nn_passage *passage, tn_tensor **grad)
 {
-    struct tn__nn_passage *passage = context;
-    tn_tensor *output = passage->grad_output;
-    bool fine = run_hooks(passage->module, GRADIENT, GRADIENT,
-                          &(values){&grad, &output, 1, 1});
-    tn_drop(passage->grad_output);
-    passage->grad_output = NULL;
-    return fine ? grad : NULL;
-}
-
-static tn_tensor *grad_at_output(tn_tensor *grad, void *context)
-{
-    struct tn__nn_passage *passage = context;
-    tn_tensor *input = NULL;
-    const values v = {&input, &grad, 1, 1};
-    if (!run_hooks(passage->module, GRADIENT_BEFORE, GRADIENT_BEFORE, &v))
-        return NULL;
-    if (passage->has_input) {
-        tn_drop(passage->grad_output);
-        passage->grad_output = tn_keep(grad);
-    } else if (run_hooks(passage->module, GRADIENT, GRADIENT, &v) && input) {
-        tn_error_refuse_argument(
-            TN_ERR_STATE, passage->module->type->name, NULL,
-            "a full backward hook returned a gradient, but the module's input "
-            "requires none: return NULL");
+    tn_tensor *input[TN_MODULE_VALUES] = {NULL};
+    const values v = {input, passage->grad_output,
+                      passage->list ? passage->module->tree->inputs : 1,
+                      passage->output_count};
+    for (int i = 0; i < passage->input_count; i++)
+        input[passage->place[i]] = grad[i];
+    bool fine = run_hooks(passage->module, GRADIENT, LIST_GRADIENT, &v);
+    keep_gradients(passage, NULL);
+    for (int i = 0; i < passage->input_count; i++) {
+        grad[i] = input[passage->place[i]];
+        input[passage->place[i]] = NULL;
     }
-    return grad;
+    for (int i = 0; fine && i < v.input_count; i++)
+        if (input[i])
+            tn_error_refuse_argument(
+                TN_ERR_STATE, passage->module->type->name, NULL,
+                "a full backward hook returned a gradient, but the module's "
+                "input requires none: return NULL");
+    return fine && !tn_error();
 }
 
-/* Makes an identity view of x and registers hook on its gradient. */
-static tn_tensor *watch(tn_tensor *x, struct tn__nn_passage *passage,
-                        tn_grad_hook hook)
+/* Runs the hooks before the backward of the module on the gradients of the
+ * outputs. If no input is watched, runs the full backward hooks, too. */
+static bool at_outputs(struct tn__nn_passage *passage, tn_tensor **grad)
 {
-    tn_tensor *view = tn_view_as(x, x);
-    if (!view || !tn_tensor_register_hook(view, hook, tn_keep(passage),
-                                          .release = tn_drop))
-        return NULL;
-    return view;
+    tn_tensor *none = NULL;
+    const values v = {&none, grad, 0, passage->output_count};
+    if (!run_hooks(passage->module, GRADIENT_BEFORE, LIST_GRADIENT_BEFORE, &v))
+        return false;
+    keep_gradients(passage, grad);
+    return passage->input_count || at_inputs(passage, NULL);
+}
+
+static tn_tensor *grad_at_input(tn_tensor *grad, void *passage)
+{
+    return at_inputs(passage, &grad) ? grad : NULL;
+}
+
+static tn_tensor *grad_at_output(tn_tensor *grad, void *passage)
+{
+    return at_outputs(passage, &grad) ? grad : NULL;
+}
+
+/* Replaces *x by an identity view with a hook on its gradient. */
+static bool watch(tn_tensor **x, struct tn__nn_passage *passage,
+                  tn_grad_hook hook)
+{
+    *x = tn_view_as(*x, *x);
+    return *x && tn_tensor_register_hook(*x, hook, tn_keep(passage),
+                                         .release = tn_drop);
+}
+
+typedef struct identity {
+    struct tn__nn_passage *passage; /* counted reference */
+    bool of_outputs;
+} identity;
+
+static void identity_release(void *data)
+{
+    tn_drop(((identity *)data)->passage);
+}
+
+/* Returns its arguments. The last argument is the address of the passage, plus 1
+ * for the outputs. */
+static tn_status identity_forward(tn_op_context *call, tn_tensor **out)
+{
+    identity *id = tn_op_context_data(call);
+    int count = 0;
+    while (tn_op_context_value(call, count).kind == TN_VALUE_TENSOR) {
+        out[count] = tn_op_context_tensor(call, count);
+        count++;
+    }
+    int64_t address = tn_op_context_value(call, count).of.i;
+    id->of_outputs = address & 1;
+    id->passage = tn_keep((void *)(uintptr_t)(address & ~(int64_t)1));
+    return TN_OK;
+}
+
+static tn_status identity_backward(tn_op_context *call, tn_tensor *const *grad,
+                                   tn_tensor **out)
+{
+    const identity *id = tn_op_context_data(call);
+    int count = id->of_outputs ? id->passage->output_count
+                               : id->passage->input_count;
+    memcpy(out, grad, (size_t)count * sizeof *grad);
+    bool fine = id->of_outputs ? at_outputs(id->passage, out)
+                               : at_inputs(id->passage, out);
+    return fine ? TN_OK : tn_error_code();
+}
+
+/* Returns the operator for `count` tensors. */
+static const tn_op *identity_op(int count)
+{
+    char text[TN_MODULE_VALUES * 8 + 64];
+    size_t at = (size_t)sprintf(text, "module_values%d(", count);
+    for (int i = 0; i < count; i++)
+        at += (size_t)sprintf(text + at, "x%d, ", i);
+    at += (size_t)sprintf(text + at, "passage: int) -> ");
+    for (int i = 0; i < count; i++)
+        at += (size_t)sprintf(text + at, "%sy%d", i ? ", " : "", i);
+    char name[24];
+    snprintf(name, sizeof name, "module_values%d", count);
+    const tn_op *op = tn_op_find(name);
+    return op ? op
+              : tn_op_register(&(tn_op_rule){.size = sizeof(tn_op_rule),
+                                             .signature = text,
+                                             .forward = identity_forward,
+                                             .backward = identity_backward,
+                                             .bytes = sizeof(identity),
+                                             .release = identity_release});
+}
+
+/* Replaces count tensors of x[] by results of the operator. */
+static bool pass(struct tn__nn_passage *passage, tn_tensor **x, int count,
+                 bool of_outputs)
+{
+    tn_value value[TN_MODULE_VALUES + 1];
+    const tn_op *op = identity_op(count);
+    for (int i = 0; i < count; i++)
+        value[i] = (tn_value){TN_VALUE_TENSOR, 0, {.tensor = x[i]}};
+    value[count] = (tn_value){
+        TN_VALUE_INT, 0, {.i = (int64_t)(uintptr_t)passage | of_outputs}};
+    return op && tn_op_call(op, value, count + 1, x, count) >= 0;
 }
 
 /* ---- around a call ------------------------------------------------------ */
 
-static struct tn__nn_passage *passage_new(tn_module *module)
-{
-    struct tn__nn_passage *passage = tn_object_new(&passage_class, 0);
-    if (passage)
-        passage->module = tn_keep(module);
-    return passage;
-}
-
 bool tn__nn_hooks_before(tn_module *module, tn_module_call *call,
                          tn_tensor **inputs, int count)
 {
-    tn_tensor *none = NULL;
-    const values v = {inputs, &none, count, 0};
-    if (!run_hooks(module, BEFORE, LIST_BEFORE, &v))
+    tn_tensor *none = NULL, *given[TN_MODULE_VALUES], *made[TN_MODULE_VALUES];
+    if (!run_hooks(module, BEFORE, LIST_BEFORE,
+                   &(values){inputs, &none, count, 0}))
         return false;
-    if (!wants_gradients(module))
+    if (!tn_grad_mode() || !has_hooks(module, GRADIENT_BEFORE))
         return true;
-    call->passage = passage_new(module);
-    if (!call->passage)
+    struct tn__nn_passage *passage = tn_object_new(&passage_class, 0);
+    if (!passage)
         return false;
-    call->passage->has_input = tn_tensor_requires_grad(inputs[0]);
-    if (call->passage->has_input)
-        replace_input(&v, watch(inputs[0], call->passage, grad_at_input));
-    return inputs[0];
+    passage->module = tn_keep(module);
+    passage->list = has_hooks(module, LIST_GRADIENT_BEFORE);
+    call->passage = passage;
+    for (int i = 0; i < (passage->list ? count : 1); i++) {
+        bool seen = !tn_tensor_requires_grad(inputs[i]);
+        for (int k = 0; k < i; k++)
+            seen = seen || inputs[k] == inputs[i];
+        if (seen)
+            continue;
+        given[passage->input_count] = made[passage->input_count] = inputs[i];
+        passage->place[passage->input_count++] = i;
+    }
+    if (passage->input_count == 0)
+        return true;
+    if (passage->list ? !pass(passage, made, passage->input_count, false)
+                      : !watch(made, passage, grad_at_input))
+        return false;
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < passage->input_count; k++)
+            if (inputs[i] == given[k]) {
+                inputs[i] = made[k];
+                break;
+            }
+    return true;
 }
 
 bool tn__nn_hooks_after(tn_module *module, const tn_module_call *call,
                         tn_tensor **outputs, int count)
 {
+    struct tn__nn_passage *passage = call->passage;
     const values v = {call->inputs, outputs, call->count, count};
     if (!run_hooks(module, AFTER, LIST_AFTER, &v))
         return false;
-    if (call->passage && tn_tensor_requires_grad(outputs[0]))
-        outputs[0] = watch(outputs[0], call->passage, grad_at_output);
-    return outputs[0];
+    if (!passage)
+        return outputs[0];
+    bool recorded = tn_tensor_requires_grad(outputs[0]);
+    for (int i = 1; i < count && passage->list; i++)
+        recorded = recorded || tn_tensor_requires_grad(outputs[i]);
+    passage->output_count = passage->list ? count : 1;
+    return !recorded          ? outputs[0] != NULL
+           : passage->list    ? pass(passage, outputs, count, true)
+                              : watch(outputs, passage, grad_at_output);
 }
 
 /* ---- recomputing -------------------------------------------------------- */
@@ -322,11 +472,20 @@ static void forward(tn_module *module, tn_tensor *const *inputs,
                     tn_tensor **outputs, int out_count)
 {
     const tn_module_class *type = module->type;
-    if (type->forward)
-        outputs[0] = type->forward(module, inputs[0]);
-    else
-        type->forward_list(module, inputs, module->tree->inputs, outputs,
-                           out_count);
+    tn_module *self = tn__nn_materialize(module, false);
+    if (!self)
+        return;
+    if (type->forward) {
+        outputs[0] = type->forward(self, inputs[0]);
+    } else {
+        /* The function may set all outputs, also those that the caller does not
+         * want. */
+        tn_tensor *all[TN_MODULE_VALUES] = {NULL};
+        type->forward_list(self, inputs, module->tree->inputs, all, out_count);
+        for (int i = 0; i < out_count; i++)
+            outputs[i] = all[i];
+    }
+    tn__nn_release(module, self);
 }
 
 /* The state for running a module again in the backward pass. The graph holds

@@ -39,7 +39,8 @@ bool tn__nn_linear_can_activate(const tn_module *module,
                                 const tn_tensor *input)
 {
     return input && module->type == &linear_class && !module->tree->hook &&
-           !module->tree->recompute && !tn__nn_is_watched();
+           !module->tree->recompute && !module->tree->computed &&
+           !tn__nn_is_watched();
 }
 
 tn_tensor *tn__nn_linear_activate(tn_module *module, tn_tensor *input,

@@ -19,16 +19,14 @@ typedef struct norm {
     bool cumulative;
 } norm;
 
-static bool add_weight(norm *n)
+static bool add_affine(norm *n, bool affine, bool bias)
 {
-    n->weight = tn_module_add_parameter(&n->base, "weight", tn_ones(n->shape));
-    return n->weight != NULL;
-}
-
-static bool add_bias(norm *n)
-{
-    n->bias = tn_module_add_parameter(&n->base, "bias", tn_zeros(n->shape));
-    return n->bias != NULL;
+    if (affine)
+        n->weight =
+            tn_module_add_parameter(&n->base, "weight", tn_ones(n->shape));
+    if (n->weight && bias)
+        n->bias = tn_module_add_parameter(&n->base, "bias", tn_zeros(n->shape));
+    return !affine || (n->weight && (n->bias || !bias));
 }
 
 static bool add_running(norm *n)
@@ -40,6 +38,11 @@ static bool add_running(norm *n)
     n->tracked = tn_module_add_buffer(&n->base, "num_batches_tracked",
                                       tn_zeros(TN_SCALAR, .dtype = TN_I64));
     return n->running_mean && n->running_var && n->tracked;
+}
+
+static const char *truth(const void *x)
+{
+    return x ? "True" : "False";
 }
 
 static bool check_shape(const norm *n, const char *name)
@@ -125,10 +128,10 @@ static void channels_describe(const tn_module *self, char *text, size_t room)
     if (!n->cumulative)
         tn_format(momentum, sizeof momentum, "%g", n->momentum);
     tn_format(text, room,
-             "%" PRId64 ", eps=%g, momentum=%s, affine=%s, "
+             "%" PRId64 ", eps=%g, momentum=%s, affine=%s, bias=%s, "
              "track_running_stats=%s",
-             n->shape.dim[0], n->eps, momentum, n->weight ? "True" : "False",
-             n->running_mean ? "True" : "False");
+             n->shape.dim[0], n->eps, momentum, truth(n->weight),
+             truth(n->bias), truth(n->running_mean));
 }
 
 /* Parts of the message about options that require running statistics. */
@@ -152,8 +155,9 @@ static tn_module *make_batch_norm(const tn_module_class *type,
         {"momentum", o.track_running_stats, untracked, track},
         {"cumulative", o.track_running_stats, untracked, track},
         {"momentum", !o.cumulative, "where cumulative is given",
-         "leave cumulative out"}};
-    if (tn_options_check_needs(option_type, &o, need, 3) < 0)
+         "leave cumulative out"},
+        {"bias", o.affine, "without affine", "give affine"}};
+    if (tn_options_check_needs(option_type, &o, need, 4) < 0)
         return NULL;
     tn_scope *scope = tn_scope_open();
     norm *n = tn_module_new(type);
@@ -166,7 +170,7 @@ static tn_module *make_batch_norm(const tn_module_class *type,
         n->momentum = o.momentum;
         n->cumulative = o.cumulative;
         made = check_shape(n, name) &&
-               (!o.affine || (add_weight(n) && add_bias(n))) &&
+               add_affine(n, o.affine, o.bias) &&
                (!o.track_running_stats || add_running(n));
     }
     return tn_scope_result(scope, made ? &n->base : NULL);
@@ -202,9 +206,10 @@ static tn_module *make_instance_norm(const tn_module_class *type,
     if (tn_options_take(option_type, &o, options) < 0 ||
         !tn__nn_check_eps(o.eps, name, "eps"))
         return NULL;
-    const tn_option_need need = {"momentum", o.track_running_stats, untracked,
-                                 track};
-    if (tn_options_check_needs(option_type, &o, &need, 1) < 0)
+    const tn_option_need need[] = {
+        {"momentum", o.track_running_stats, untracked, track},
+        {"bias", o.affine, "without affine", "give affine"}};
+    if (tn_options_check_needs(option_type, &o, need, 2) < 0)
         return NULL;
     tn_scope *scope = tn_scope_open();
     norm *n = tn_module_new(type);
@@ -216,7 +221,7 @@ static tn_module *make_instance_norm(const tn_module_class *type,
         n->eps = o.eps;
         n->momentum = o.momentum;
         made = check_shape(n, name) &&
-               (!o.affine || (add_weight(n) && add_bias(n))) &&
+               add_affine(n, o.affine, o.bias) &&
                (!o.track_running_stats || add_running(n));
     }
     return tn_scope_result(scope, made ? &n->base : NULL);
@@ -252,9 +257,9 @@ static tn_tensor *group_forward(tn_module *self, tn_tensor *input)
 static void group_describe(const tn_module *self, char *text, size_t room)
 {
     const norm *n = (const norm *)self;
-    snprintf(text, room, "%" PRId64 ", %" PRId64 ", eps=%g, affine=%s",
-             n->groups, n->shape.dim[0], n->eps,
-             n->weight ? "True" : "False");
+    tn_format(text, room,
+              "%" PRId64 ", %" PRId64 ", eps=%g, affine=%s, bias=%s", n->groups,
+              n->shape.dim[0], n->eps, truth(n->weight), truth(n->bias));
 }
 
 TN_OPTIONS_TYPE(tn_nn_group_norm, "nn_group_norm", "num_groups, num_channels",
@@ -271,6 +276,10 @@ tn_module *tn_nn_group_norm_with(int64_t num_groups, int64_t num_channels,
     tn_nn_group_norm_options o;
     if (tn_options_take(tn_nn_group_norm_type(), &o, options) < 0 ||
         !tn__nn_check_eps(o.eps, "nn_group_norm", "eps"))
+        return NULL;
+    const tn_option_need need = {"bias", o.affine, "without affine",
+                                 "give affine"};
+    if (tn_options_check_needs(tn_nn_group_norm_type(), &o, &need, 1) < 0)
         return NULL;
     if (num_groups < 1 || num_channels < 1 || num_channels % num_groups) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, "nn_group_norm",
@@ -290,7 +299,7 @@ tn_module *tn_nn_group_norm_with(int64_t num_groups, int64_t num_channels,
         n->shape = tn_dims(num_channels);
         n->groups = num_groups;
         n->eps = o.eps;
-        made = !o.affine || (add_weight(n) && add_bias(n));
+        made = add_affine(n, o.affine, o.bias);
     }
     return tn_scope_result(scope, made ? &n->base : NULL);
 }
@@ -324,9 +333,12 @@ static void last_describe(const tn_module *self, char *text, size_t room)
     if (!tn_is_none_float(n->eps))
         tn_format(eps, sizeof eps, "%g", n->eps);
     if (at < room)
-        snprintf(text + at, room - at, "%s), eps=%s, elementwise_affine=%s",
-                 n->shape.count == 1 ? "," : "", eps,
-                 n->weight ? "True" : "False");
+        at += (size_t)snprintf(text + at, room - at,
+                               "%s), eps=%s, elementwise_affine=%s",
+                               n->shape.count == 1 ? "," : "", eps,
+                               truth(n->weight));
+    if (at < room && self->type->forward == layer_forward)
+        snprintf(text + at, room - at, ", bias=%s", truth(n->bias));
 }
 
 TN_OPTIONS_TYPE(tn_nn_layer_norm, "nn_layer_norm", "normalized_shape",
@@ -344,6 +356,11 @@ tn_module *tn_nn_layer_norm_with(tn_dims_list normalized_shape,
     if (tn_options_take(tn_nn_layer_norm_type(), &o, options) < 0 ||
         !tn__nn_check_eps(o.eps, "nn_layer_norm", "eps"))
         return NULL;
+    const tn_option_need need = {"bias", o.elementwise_affine,
+                                 "without elementwise_affine",
+                                 "give elementwise_affine"};
+    if (tn_options_check_needs(tn_nn_layer_norm_type(), &o, &need, 1) < 0)
+        return NULL;
     tn_scope *scope = tn_scope_open();
     norm *n = tn_module_new(&type);
     bool made = false;
@@ -351,8 +368,7 @@ tn_module *tn_nn_layer_norm_with(tn_dims_list normalized_shape,
         n->shape = normalized_shape;
         n->eps = o.eps;
         made = check_shape(n, "nn_layer_norm") &&
-               (!o.elementwise_affine ||
-                (add_weight(n) && (!o.bias || add_bias(n))));
+               add_affine(n, o.elementwise_affine, o.bias);
     }
     return tn_scope_result(scope, made ? &n->base : NULL);
 }
@@ -380,7 +396,7 @@ tn_module *tn_nn_rms_norm_with(tn_dims_list normalized_shape,
         n->shape = normalized_shape;
         n->eps = o.eps;
         made = check_shape(n, "nn_rms_norm") &&
-               (!o.elementwise_affine || add_weight(n));
+               add_affine(n, o.elementwise_affine, false);
     }
     return tn_scope_result(scope, made ? &n->base : NULL);
 }

@@ -495,10 +495,10 @@ static tn_packed *call_packed(tn_module *module, tn_packed *input,
                               tn_tensor *h0, tn_tensor *c0, tn_tensor **out_h,
                               tn_tensor **out_c)
 {
-    recurrent *r = (recurrent *)module;
     tn_tensor *out[3] = {NULL}, *x = tn_packed_data(input);
     tn_scope *scope = tn_scope_open();
     tn_module_call at = tn_module_begin(module, &x, 1);
+    recurrent *r = (recurrent *)at.self;
     if (!x || !run_packed_sequence(r, x, input, h0, c0, out))
         out[0] = NULL;
     tn_packed *made = NULL;

@@ -52,19 +52,33 @@ enum rule {
     FEATURES, /* numel(output) / last size of the output */
 };
 
+/* Returns the shape of a parameter, which may be computed; none for another
+ * entry. */
+static tn_dims_list shape_of(const tn__nn_entry *e)
+{
+    if (e->kind == TN__NN_COMPUTED)
+        return ((const tn__nn_source *)e->value)->shape;
+    return e->kind == TN__NN_PARAMETER
+               ? tn_dims_from_array(tn_tensor_shape(e->value),
+                                    tn_tensor_ndim(e->value))
+               : TN_SCALAR;
+}
+
 static int64_t weights_of(const tn_module *module, enum rule rule,
                           const tn_tensor *in, const tn_tensor *out)
 {
     int64_t total = 0;
     for (const tn__nn_entry *e = module->tree->first; e; e = e->next) {
-        const tn_tensor *w = e->value;
-        if (e->kind != TN__NN_PARAMETER || tn_tensor_ndim(w) < 2)
-            continue;
+        const tn_dims_list shape = shape_of(e);
         int64_t size =
-            rule == FEATURES ? tn_tensor_size(out, -1) : tn_tensor_size(w, 0);
-        if (size > 0)
-            total += tn_tensor_numel(rule == IN ? in : out) / size *
-                     tn_tensor_numel(w);
+            rule == FEATURES ? tn_tensor_size(out, -1) : shape.dim[0];
+        int64_t numel = tn_tensor_numel(rule == IN ? in : out);
+        if (shape.count < 2 || size <= 0)
+            continue;
+        numel /= size;
+        for (int d = 0; d < shape.count; d++)
+            numel *= shape.dim[d];
+        total += numel;
     }
     return total;
 }

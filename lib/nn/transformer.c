@@ -281,7 +281,7 @@ static tn_tensor *call(tn_module *module, tn_tensor *x, tn_tensor *memory,
     tn_module_call at = tn_module_begin(module, in, module->tree->inputs);
     if (!tn_error()) /* a mask that is NULL due to an error is not an omitted
                         one */
-        y = run(module, in, m->is_causal, of_memory->is_causal);
+        y = run(at.self, in, m->is_causal, of_memory->is_causal);
     tn_module_end(module, &at, &y, 1);
     return y;
 }
@@ -513,7 +513,7 @@ tn_tensor *tn_nn_transformer_forward_with(
     tn_tensor *y = NULL;
     tn_module_call at = tn_module_begin(module, in, 8);
     if (!tn_error()) /* an error is not an omitted mask */
-        y = run_both((const transformer *)module, in, of_src.is_causal,
+        y = run_both((const transformer *)at.self, in, of_src.is_causal,
                      of_tgt.is_causal, of_memory.is_causal);
     tn_module_end(module, &at, &y, 1);
     return y;

@@ -12,13 +12,19 @@
  * functions over modules use. */
 enum { TN__NN_MAX_DEPTH = 128 };
 
-enum tn__nn_kind { TN__NN_CHILD, TN__NN_PARAMETER, TN__NN_BUFFER };
+enum tn__nn_kind {
+    TN__NN_CHILD,
+    TN__NN_PARAMETER,
+    TN__NN_BUFFER,
+    TN__NN_COMPUTED /* a parameter or buffer that a tn__nn_source computes */
+};
 
 typedef struct tn__nn_entry {
     tn_object object;
     struct tn__nn_entry *next; /* counted reference */
     enum tn__nn_kind kind;
-    void *value;               /* tn_module or tn_tensor; counted reference */
+    void *value;               /* tn_module, tn_tensor or, of a computed one, the
+                                  tn__nn_source; counted reference */
     char name[];
 } tn__nn_entry;
 
@@ -33,11 +39,17 @@ struct tn_module_tree {
                                       called from the same path */
     struct tn__nn_hook *hook; /* first hook (nn_hooks.c); counted reference */
     bool recompute;
+    uint16_t computed;        /* number of computed entries */
+    _Atomic(tn_module *) spare; /* a copy of the instance for a call, or NULL;
+                                   owned (computed.c) */
+    tn_module *self;          /* the instance of which a call uses copies */
     size_t bytes;             /* size of the instance */
     uint8_t inputs, required; /* inputs of the signature; required inputs */
     uint8_t outputs;          /* outputs of the signature */
     const char *input_name[]; /* interned, because errors hold them */
 };
+
+extern const tn_object_class tn__nn_module_class;
 
 /* Whether a class has a member. A class compiled with older headers may lack
  * it. */
@@ -82,6 +94,55 @@ tn_module *tn__nn_module_like(const tn_module *module);
 /* Registers value without checks. Returns false if memory runs out. */
 bool tn__nn_add_entry(tn_module *module, const char *name,
                       enum tn__nn_kind kind, void *value);
+/* Returns the entry whose name is the first `length` bytes of name, or NULL. */
+tn__nn_entry *tn__nn_find(const tn_module *module, const char *name,
+                          size_t length);
+/* Removes an entry of module from its list. If `last`, appends it again. */
+void tn__nn_unlink(tn_module *module, tn__nn_entry *entry, bool last);
+
+/* ---- computed parameters (computed.c) ------------------------------------ */
+
+/* Computes a parameter or buffer of another module from tensors. It is the
+ * value of that module's entry. The members of the module's instance that
+ * pointed to the tensor point to the source, so that a use of the instance
+ * itself is an error. A forward runs on a copy of the instance, whose members
+ * point to the computed tensor. */
+typedef struct tn__nn_source {
+    tn_module base;
+    tn_tensor *(*compute)(struct tn__nn_source *source);
+    tn_dims_list shape;                    /* of the value */
+    int count;                             /* number of originals */
+    tn_tensor *original[TN_MODULE_VALUES]; /* registered in a module */
+} tn__nn_source;
+
+/* Returns the value, owned by the open scope, or NULL with an error. */
+tn_tensor *tn__nn_compute(tn__nn_source *source);
+/* Returns the instance to call the module's forward on: module itself, or a copy
+ * with computed tensors, which tn__nn_release ends. NULL with an error if a value
+ * cannot be computed. If shown, tensors of zeros take the place of the values. */
+tn_module *tn__nn_materialize(tn_module *module, bool shown);
+void tn__nn_release(tn_module *module, tn_module *copy);
+/* Frees a copy, which may be NULL, and the spare copy of a module (module.c). */
+void tn__nn_free_copy(tn_module *copy);
+void tn__nn_drop_spare(struct tn_module_tree *tree);
+/* Turns an entry with a tensor into one that source computes. Returns false with
+ * an error if the instance has no member for it alone. */
+bool tn__nn_can_bind(const tn_module *module, const tn__nn_entry *entry,
+                     const char *what);
+void tn__nn_bind(tn_module *module, tn__nn_entry *entry, tn__nn_source *source);
+/* Turns it back into one with a tensor, and moves it to the end of the list. */
+void tn__nn_unbind(tn_module *module, tn__nn_entry *entry, enum tn__nn_kind kind,
+                   tn_tensor *value);
+/* Returns module's own entry `name` if it is a parameter, a buffer, or computed.
+ * If there is none, records an error. */
+tn__nn_entry *tn__nn_tensor_entry(const tn_module *module, const char *name,
+                                  const char *what);
+/* Returns the entry's tensor, or its computed value. */
+tn_tensor *tn__nn_value_of(const tn__nn_entry *entry);
+/* Returns whether the tensors have one shape, dtype and device. If not, records
+ * an error that calls x `name`. */
+bool tn__nn_same_kind(const tn_tensor *x, const tn_tensor *other,
+                      const char *what, const char *name);
 
 /* Makes a module of this class that holds count objects of one kind ("module",
  * or "tensor" for parameters), named "0", "1", ... Errors name the call `what`

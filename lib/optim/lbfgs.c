@@ -84,7 +84,7 @@ static tn_status move(const tn__optim_group *group, double t,
 
 static double dot(tn_tensor *x, tn_tensor *y)
 {
-    return tn_item(tn_sum(tn_mul(x, y)));
+    return tn_item(tn_vecdot(x, y));
 }
 
 static double largest(tn_tensor *x)
@@ -119,19 +119,23 @@ static void add_pair(tn__lbfgs *p, tn_tensor *grad)
     p->scale = ys / dot(y, y);
 }
 
-/* Returns the search direction, minus the inverse Hessian times the gradient,
- * by Nocedal's two-loop recursion. Called for pair i = count - 1 (the newest)
- * with q = -gradient. Each recursive call handles one pair in both loops: the
- * first loop on the way down, the second on the way back. */
-static tn_tensor *two_loops(tn__lbfgs *p, tn_tensor *q, int i)
+/* Turns q, minus the gradient, into the search direction: minus the inverse
+ * Hessian times the gradient, by Nocedal's two-loop recursion. Called for pair
+ * i = count - 1, the newest. Each recursive call handles one pair in both loops:
+ * the first loop on the way down, the second on the way back. q is changed in
+ * place, because vectors of all parameters exceed the caches. */
+static void two_loops(tn__lbfgs *p, tn_tensor *q, int i)
 {
-    if (i < 0)
-        return tn_mul_scalar(q, p->scale);
+    if (i < 0) {
+        tn_mul_scalar_(q, p->scale);
+        return;
+    }
     const tn__lbfgs_pair *one = tn__lbfgs_pair_at(p, i);
     double al = dot(one->s, q) * one->rho;
-    tn_tensor *r = two_loops(p, add_scaled(q, -al, one->y), i - 1);
-    double be = dot(one->y, r) * one->rho;
-    return add_scaled(r, al - be, one->s);
+    tn_add_(q, one->y, .alpha = -al);
+    two_loops(p, q, i - 1);
+    double be = dot(one->y, q) * one->rho;
+    tn_add_(q, one->s, .alpha = al - be);
 }
 
 /* ---- a step ------------------------------------------------------------- */
@@ -145,7 +149,8 @@ static bool iterate(tn__lbfgs *p, const tn__optim_group *group, tn_tensor *grad,
     bool first = p->iterations == 0, moved = false;
     if (!first)
         add_pair(p, grad);
-    tn_tensor *direction = two_loops(p, tn_neg(grad), p->count - 1);
+    tn_tensor *direction = tn_neg(grad);
+    two_loops(p, direction, p->count - 1);
     double slope = dot(grad, direction);
     if (!tn_error()) {
         double lr = group->rates.lr;

@@ -31,15 +31,23 @@ static void numbers_of(const tn__optim_group *group, tn__optim_progress *next,
  * bfloat16 only at the end. */
 static tn_tensor *rounded(tn_tensor *x)
 {
-    return tn_to_dtype(tn_to_dtype(x, TN_BF16), TN_F32);
+    static const tn_op *defined;
+    const tn_op *op =
+        tn__optim_op("optim_muon_round(x) = f32(bf16(x))", &defined);
+    return op ? tn_op_apply(op, &x, NULL) : NULL;
 }
 
 /* Returns first * x + second * y, rounded to bfloat16. */
 static tn_tensor *blend(double first, tn_tensor *x, double second,
                         tn_tensor *y)
 {
-    return rounded(
-        tn_add(tn_mul_scalar(x, first), tn_mul_scalar(y, second)));
+    static const tn_op *defined;
+    const tn_op *op = tn__optim_op("optim_muon_blend(x, y; first, second) = "
+                                   "f32(bf16(first * x + second * y))",
+                                   &defined);
+    return op ? tn_op_apply(op, (tn_tensor *[]){x, y},
+                            (double[]){first, second})
+              : NULL;
 }
 
 static tn_tensor *orthogonal(tn_tensor *update, double eps, int iterations)

@@ -104,6 +104,15 @@ static void watch(tn_schedule *schedule, double metric)
     }
 }
 
+const char *tn_schedule_metric_mode(const tn_schedule *schedule)
+{
+    if (!schedule ||
+        !tn__schedule_is(schedule, "schedule_metric_mode", "schedule") ||
+        !schedule->kind->metric)
+        return NULL;
+    return schedule->of.plateau.rising ? "max" : "min";
+}
+
 tn_status tn_schedule_step_metric(tn_schedule *schedule, double metric)
 {
     const char *call = "schedule_step_metric";

@@ -456,8 +456,12 @@ static void end_epoch(run *r)
         tn_average_swap(r->o.average);
     if (!tn_error())
         r->phase = "end";
-    if (r->o.schedule && !r->o.schedule_per_step && !tn_error())
-        tn_schedule_step(r->o.schedule);
+    if (r->o.schedule && !r->o.schedule_per_step && !tn_error()) {
+        if (tn_schedule_metric_mode(r->o.schedule))
+            tn_schedule_step_metric(r->o.schedule, r->s.monitored);
+        else
+            tn_schedule_step(r->o.schedule);
+    }
     call_back(r->o.on_epoch_end, r);
     write_log(r);
     save(r);
@@ -548,6 +552,28 @@ static tn_status check_values(const tn_train_options *o, tn_loader *loader)
                : TN_OK;
 }
 
+/* A schedule that watches a metric needs that of an epoch, and has to agree on
+ * which values are better. */
+static tn_status check_schedule(const tn_train_options *o)
+{
+    const char *mode = tn_schedule_metric_mode(o->schedule);
+    if (!mode)
+        return TN_OK;
+    return o->schedule_per_step
+               ? refuse("schedule_per_step",
+                        "the schedule watches a metric, which is computed after "
+                        "an epoch: leave schedule_per_step out")
+           : (strcmp(mode, "max") == 0) != o->maximize
+               ? refuse("schedule", o->maximize
+                                        ? "the schedule's mode is \"min\", but "
+                                          "maximize is true: make it with mode "
+                                          "\"max\""
+                                        : "the schedule's mode is \"max\", but "
+                                          "maximize is false: give maximize, or "
+                                          "make it with mode \"min\"")
+               : TN_OK;
+}
+
 static bool is_kind_or_null(const void *object, const char *kind,
                             const char *argument)
 {
@@ -576,7 +602,8 @@ static tn_status take_options(tn_train_options *o, tn_loader *loader,
         !is_kind_or_null(o->monitor, "metric", "monitor") ||
         !is_kind_or_null(o->scaler, "gradient scaler", "scaler") ||
         !is_kind_or_null(o->schedule, "schedule", "schedule") ||
-        !is_kind_or_null(o->average, "average", "average"))
+        !is_kind_or_null(o->average, "average", "average") ||
+        check_schedule(o) < 0)
         return tn_error_code();
     return TN_OK;
 }
@@ -584,16 +611,12 @@ static tn_status take_options(tn_train_options *o, tn_loader *loader,
 /* Prefixes the message of the pending error with the epoch and step. */
 static void name_place(const run *r)
 {
-    char text[1024];
-    tn_status code = tn_error_code();
-    snprintf(text, sizeof text, "%s", tn_error());
-    tn_error_clear();
     if (r->phase)
-        tn_error_set(code, "train: epoch %" PRId64 ", %s: %s", r->s.epoch + 1,
-                     r->phase, text);
+        tn_error_prefix("train: epoch %" PRId64 ", %s", r->s.epoch + 1,
+                        r->phase);
     else
-        tn_error_set(code, "train: epoch %" PRId64 ", step %" PRId64 ": %s",
-                     r->s.epoch + 1, r->s.step + 1, text);
+        tn_error_prefix("train: epoch %" PRId64 ", step %" PRId64,
+                        r->s.epoch + 1, r->s.step + 1);
 }
 
 tn_status tn_train_with(tn_module *module, tn_optim *optim, tn_loader *loader,

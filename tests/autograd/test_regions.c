@@ -106,6 +106,51 @@ static void test_nesting(void)
         ok(false, "a region does not capture an else");
 }
 
+static int scope_block(enum way way)
+{
+    int ends = 0;
+    int64_t owned = tn_scope_count();
+    TN_SCOPE(scope) {
+        tn_ones(tn_dims(1));
+        BODY(tn_scope_count() == owned + 1, way, ends)
+    }
+out:
+    return ends;
+}
+
+static void test_scope(void)
+{
+    int64_t owned = tn_scope_count();
+    for (int w = 0; w < WAYS; w++) {
+        enum way way = (enum way)w;
+        inside = 0;
+        int ends = scope_block(way);
+        is_int(tn_scope_count(), owned, "a TN_SCOPE left %s is closed",
+               way_names[w]);
+        is_int(inside, 1, "its body ran once");
+        is_int(ends, way == TO_ITS_END,
+               "the body reaches its end unless it is left");
+    }
+    tn_scope *around = tn_scope_open();
+    tn_tensor *sum = tn_zeros(tn_dims(1));
+    for (int i = 0; i < 3; i++)
+        TN_SCOPE(step) {
+            TN_SCOPE(inner) {
+                sum = tn_add_scalar(sum, 1);
+                tn_scope_carry(inner, &sum);
+            }
+            tn_scope_carry(step, &sum);
+        }
+    is_int(tn_item_int(sum), 3, "tn_scope_carry passes a tensor on");
+    is_int(tn_scope_count(), owned + 2, "and the tensors before are freed");
+    tn_scope_close(around);
+    if (owned == tn_scope_count())
+        TN_SCOPE(scope)
+            is_int(tn_scope_count(), owned, "TN_SCOPE is one statement");
+    else
+        ok(false, "TN_SCOPE does not capture an else");
+}
+
 static int asked;
 static tn_loader *ask(tn_loader *loader)
 {
@@ -169,6 +214,7 @@ int main(void)
                detect_anomaly_here);
     try_region("TN_AUTOCAST", autocast_block, autocast_here);
     test_nesting();
+    test_scope();
     test_each_batch();
     ok(!tn_error(), "no error is pending");
     return done_testing();

@@ -212,6 +212,31 @@ static void test_format(void)
     tn_error_clear();
 }
 
+static void test_prefix(void)
+{
+    tn_error_prefix("epoch %d", 1);
+    ok(!tn_error(), "a prefix of no error is none");
+    const tn_path *before = tn_path_enter(tn_path_join(NULL, "encoder"));
+    tn_error_set(TN_ERR_SHAPE, "sizes differ");
+    tn_path_enter(before);
+    tn_error_prefix("step %d", 17);
+    tn_error_prefix("epoch %g,\nafter lunch", 2.5);
+    tn_error_prefix(NULL);
+    is_str(tn_error(), "epoch 2.5, after lunch: step 17: encoder: sizes differ",
+           "prefixes stand before the path, in one line");
+    is_int(tn_error_code(), TN_ERR_SHAPE, "the code stays");
+    is_str(tn_error_info()->path, "encoder", "and the details");
+    is_str(tn_error_info()->message, tn_error(), "whose message is the same");
+    for (int i = 0; i < 100; i++)
+        tn_error_prefix("again");
+    is_int((int)strlen(tn_error()), 95 + (int)strlen("encoder: sizes differ"),
+           "prefixes are cut at 95 bytes");
+    tn_error_clear();
+    tn_error_set(TN_ERR_SHAPE, "the next");
+    is_str(tn_error(), "the next", "the next error has none");
+    tn_error_clear();
+}
+
 int main(void)
 {
     unsetenv("TENON_LOG");
@@ -224,5 +249,6 @@ int main(void)
     test_text();
     test_log();
     test_format();
+    test_prefix();
     return done_testing();
 }

@@ -256,8 +256,88 @@ static void test_row_lines(const char *isa, int threads)
     ok(same, "%s, %d threads: separate contiguous rows", isa, threads);
 }
 
+/* Columns, whose length is that of the first dimension: d = x - max(x), then q = d
+ * * g, multiplied by g `more` times, and out = q * sum(q) + max(x). The maximum
+ * and the sum are one number for each column. If more is 0, the columns are read
+ * again in each stage, otherwise a block keeps them. */
+static void test_columns(const char *isa, int more)
+{
+    static const int64_t widths[] = {5, 63, 64, 65, 127, 129, 600, 1025};
+    static const int64_t heights[] = {33, 64, 300};
+    builder b = {.program.size = 0};
+    for (int k = 0; k < 3; k++)
+        operand(&b, TN_F32, k < 2 ? TN_OPERAND_READ : TN_OPERAND_WRITE,
+                TN_LEVEL_ELEM, 0);
+    int list[MAX_INS + 1], count = 0, last = 4;
+    add(&b, TN_K_LOAD, TN_F32, NONE, NONE, 0, 0);
+    add(&b, TN_K_REDUCE, TN_F32, 0, NONE, 0, TN_REDUCE_MAX);
+    add(&b, TN_K_SUB, TN_F32, 0, 1, 0, 0);
+    add(&b, TN_K_LOAD, TN_F32, NONE, NONE, 1, 0);
+    add(&b, TN_K_MUL, TN_F32, 2, 3, 0, 0);
+    for (int i = 0; i < more; i++)
+        last = (int)add(&b, TN_K_MUL, TN_F32, last, 3, 0, 0);
+    int sum = (int)add(&b, TN_K_REDUCE, TN_F32, last, NONE, 0, TN_REDUCE_SUM);
+    int scaled = (int)add(&b, TN_K_MUL, TN_F32, last, sum, 0, 0);
+    int moved = (int)add(&b, TN_K_ADD, TN_F32, scaled, 1, 0, 0);
+    int store = (int)add(&b, TN_K_STORE, TN_F32, moved, NONE, 2, 0);
+    b.ins[1].level = b.ins[sum].level = TN_LEVEL_ROW;
+    stage(&b, (const int[]){0, 1, NONE}, (const int[]){NONE});
+    for (int k = 0; k <= last; k++)
+        if (k != 1)
+            list[count++] = k;
+    list[count] = sum;
+    list[count + 1] = NONE;
+    stage(&b, list, (const int[]){NONE});
+    list[count] = scaled;
+    list[count + 1] = moved;
+    list[count + 2] = store;
+    list[count + 3] = NONE;
+    stage(&b, list, (const int[]){NONE});
+    tn_built *built;
+    if (cpu->program_build(device, finish(&b), &built) != TN_OK)
+        bail_out("%s", failure);
+    enum { WIDTHS = sizeof widths / sizeof *widths, HEIGHTS = 3 };
+    bool same = true;
+    for (int i = 0; i < WIDTHS * HEIGHTS; i++) {
+        int64_t w = widths[i % WIDTHS], h = heights[i / WIDTHS];
+        int64_t extent[2] = {w, h}, apart[2] = {1, w + 5}, flat[2] = {1, w};
+        const int64_t *const stride[3] = {apart, flat, flat};
+        const int64_t room = h * (w + 5);
+        tn_launch_operand at[3] = {{.buffer = NULL}};
+        void *memory[3], *got = NULL;
+        for (int k = 0; k < 3; k++) {
+            at[k].buffer =
+                buffer_new((size_t)room * sizeof(float), &memory[k]);
+            at[k].stride = stride[k];
+            fill(memory[k], TN_F32, room);
+        }
+        tn_launch launch = {.size = sizeof launch, .outer_ndim = 1,
+                            .row_ndim = 1, .extent = extent, .operand = at};
+        tn_fault fault = {.size = sizeof fault};
+        if (cpu->launch(queue, built, &launch) != TN_OK)
+            bail_out("%s", failure);
+        got = memory[2];
+        if (!(memory[2] = malloc((size_t)room * sizeof(float))))
+            bail_out("out of memory");
+        if (tn__interpret(&b.program, &launch, memory, &fault) != TN_OK)
+            bail_out("the interpreter failed");
+        if (!same_bits(TN_F32, got, memory[2], h * w)) {
+            note("%lld columns of %lld differ", (long long)w, (long long)h);
+            same = false;
+        }
+        free(memory[2]);
+        for (int k = 0; k < 3; k++)
+            buffer_drop(at[k].buffer);
+    }
+    cpu->program_free(device, built);
+    ok(same, "%s: columns with numbers of their own, %s", isa,
+       more ? "kept" : "read again");
+}
+
 static void test_set(const char *isa, int threads)
 {
+    test_columns(isa, 0);
+    test_columns(isa, 7);
     test_broadcast(isa, false);
     test_broadcast(isa, true);
     test_repeated(isa);

@@ -169,7 +169,16 @@ CONV(conv_transpose3d)
 
 static tn_module *make_upsample(const json_t *args)
 {
+    double factors[3];
+    int count = is_list(args, "scale_factor")
+                    ? (int)json_array_size(json_object_get(args, "scale_factor"))
+                    : 0;
+    for (int i = 0; i < count && i < 3; i++)
+        factors[i] = json_number_value(json_array_get(
+            json_object_get(args, "scale_factor"), (size_t)i));
     return tn_nn_upsample(number(args, "scale_factor", TN_NONE_FLOAT),
+                          .scale_factors = count ? factors : NULL,
+                          .scale_factor_count = count,
                           .output_size = number_only(args, "size",
                                                      TN_NONE_INT),
                           .output_sizes = list_only(args, "size"),
@@ -181,17 +190,23 @@ static tn_module *make_upsample(const json_t *args)
 
 static tn_module *make_embedding(const json_t *args)
 {
-    return tn_nn_embedding(whole(args, "num_embeddings", 0),
-                           whole(args, "embedding_dim", 0),
-                           .padding_idx = whole(args, "padding_idx",
-                                                TN_NONE_INT));
+    return tn_nn_embedding(
+        whole(args, "num_embeddings", 0), whole(args, "embedding_dim", 0),
+        .padding_idx = whole(args, "padding_idx", TN_NONE_INT),
+        .max_norm = number(args, "max_norm", TN_NONE_FLOAT),
+        .norm_type = number(args, "norm_type", 2),
+        .scale_grad_by_freq = truth(args, "scale_grad_by_freq", false));
 }
 
 static tn_module *make_embedding_bag(const json_t *args)
 {
-    return tn_nn_embedding_bag(whole(args, "num_embeddings", 0),
-                               whole(args, "embedding_dim", 0),
-                               .mode = word(args, "mode", "mean"));
+    return tn_nn_embedding_bag(
+        whole(args, "num_embeddings", 0), whole(args, "embedding_dim", 0),
+        .mode = word(args, "mode", "mean"),
+        .padding_idx = whole(args, "padding_idx", TN_NONE_INT),
+        .max_norm = number(args, "max_norm", TN_NONE_FLOAT),
+        .norm_type = number(args, "norm_type", 2),
+        .scale_grad_by_freq = truth(args, "scale_grad_by_freq", false));
 }
 
 static tn_module *make_bilinear(const json_t *args)
@@ -223,6 +238,7 @@ static bool cumulative(const json_t *args)
             .momentum = number(args, "momentum", 0.1),                        \
             .cumulative = cumulative(args),                                   \
             .affine = truth(args, "affine", true),                            \
+            .bias = truth(args, "bias", true),                                \
             .track_running_stats = truth(args, "track_running_stats", true)); \
     }
 BATCH_NORM(batch_norm1d)
@@ -236,6 +252,7 @@ BATCH_NORM(batch_norm3d)
             whole(args, "num_features", 0), .eps = number(args, "eps", 1e-5), \
             .momentum = number(args, "momentum", 0.1),                        \
             .affine = truth(args, "affine", false),                           \
+            .bias = truth(args, "bias", true),                                \
             .track_running_stats =                                            \
                 truth(args, "track_running_stats", false));                   \
     }
@@ -265,7 +282,8 @@ static tn_module *make_group_norm(const json_t *args)
     return tn_nn_group_norm(whole(args, "num_groups", 0),
                             whole(args, "num_channels", 0),
                             .eps = number(args, "eps", 1e-5),
-                            .affine = truth(args, "affine", true));
+                            .affine = truth(args, "affine", true),
+                            .bias = truth(args, "bias", true));
 }
 
 /* ---- recurrent ------------------------------------------------------------------------ */
@@ -336,13 +354,17 @@ static tn_module *make_attention(const json_t *args)
         .vdim = whole(args, "vdim", TN_NONE_INT),
         .dropout = number(args, "dropout", 0),
         .batch_first = truth(args, "batch_first", false),
-        .bias = truth(args, "bias", true));
+        .bias = truth(args, "bias", true),
+        .add_bias_kv = truth(args, "add_bias_kv", false),
+        .add_zero_attn = truth(args, "add_zero_attn", false));
 }
 
 static int run_attention(tn_module *module, tn_tensor **in, tn_tensor **out)
 {
     out[0] = tn_nn_multihead_attention_forward(module, in[0], in[1], in[2],
-                                               &out[1]);
+                                               &out[1],
+                                               .key_padding_mask = in[3],
+                                               .attn_mask = in[4]);
     return out[0] ? 2 : 0;
 }
 
@@ -515,6 +537,7 @@ static const layer layers[] = {
     {"TripletMarginWithDistanceLoss", make_triplet_distance, run_row},
     {"LinearCrossEntropyLoss", make_linear_loss, run_row},
     {"AdaptiveLogSoftmaxWithLoss", make_adaptive_softmax, run_adaptive_softmax},
+    {"Parametrized", parametrized_make, parametrized_run},
     LAYER_ROWS
 };
 

@@ -12,6 +12,7 @@ golden_ops = tests/golden/golden.h tests/golden/op_file.c \
 dist_check_SCRIPTS += tests/test_golden.sh
 EXTRA_DIST += tests/golden/README.md tests/golden/make_training.py \
 	tests/golden/make_modules.py tests/golden/modules.txt \
+	tests/golden/make_layers_more.py \
 	tests/golden/make_packed.py tests/golden/packed.safetensors
 
 if HAVE_JANSSON
@@ -20,7 +21,9 @@ if HAVE_JANSSON
 noinst_PROGRAMS += tests/golden/run
 tests_golden_run_SOURCES = tests/golden/run.c $(golden_ops) \
 	tests/golden/module_file.c tests/golden/layer.c tests/golden/layer.h \
-	tests/golden/optim_file.c \
+	tests/golden/parametrized.c tests/golden/optim_file.c \
+	tests/golden/optimizer.c \
+	tests/golden/optimizer.h \
 	tests/golden/schedule_file.c tests/golden/distribution_file.c \
 	tests/golden/training_file.c
 tests_golden_run_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_builddir)/tests $(JANSSON_CFLAGS) \

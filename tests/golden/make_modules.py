@@ -170,6 +170,9 @@ def sample(name, module, args, inputs, mode, fixed=(), call=None,
             tensors["grad.state." + k] = p.grad
     for k, b in module.named_buffers():
         tensors["after." + k] = b
+    if args.get("late"):   # the call made parameters
+        for k, p in module.named_parameters():
+            tensors["after." + k] = p
     return save(tensors, {"module": name, "args": json.dumps(json_args(args)),
                           "mode": mode})
 

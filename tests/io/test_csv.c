@@ -329,7 +329,16 @@ int main(void)
     ok(tn_item(tn_sum(tn_csv_load(path))) == 15, "a gzipped file is read");
 
     refused("1,2\n3\n", "line 2 has 1 columns, those before it have 2");
-    refused("1,2\n3,x\n", "line 2, column 2: not a number: \"x\"");
+    refused("1,2\n3,x\n",
+            "line 2, column 2: not a number: \"x\": .skip_rows skips a header, "
+            ".category reads a column of texts");
+    char wide[90] = "";
+    memset(wide, 'w', sizeof wide - 1);
+    char hint[200];
+    snprintf(hint, sizeof hint,
+             "line 1, column 1: not a number: \"%.60s\": .skip_rows skips a "
+             "header, .category reads a column of texts", wide);
+    refused(wide, hint);
     refused("1,,2\n", "line 1, column 2: an empty cell: give .empty, such as "
                        ".empty = NAN, for its value");
     refused("1 2\n", "line 1, column 1: not a number: \"1 2\"");

@@ -112,6 +112,16 @@ static void test_sequential(void)
     is_int(tn_module_child_count(net), 5, "and what is added");
     tn_tensor *y = tn_forward(net, x);
     ok(y && tn_item(tn_min(y)) >= 0, "in the order of registration");
+    tn_module *named = tn_nn_sequential();
+    ok(tn_tensor_is_alias(tn_forward(named, x), x),
+       "an empty sequential returns its input");
+    tn_module_add(named, "body", tn_nn_linear(2, 4));
+    tn_module_add(named, "head", tn_nn_linear(4, 1));
+    ok(tn_tensor_size(tn_forward(named, x), 1) == 1 &&
+           tn_module_parameter(named, "body.weight"),
+       "what is added to it has the names that are given");
+    refused(tn_nn_sequential(named, NULL), TN_ERR_ARGUMENT,
+            "nn_sequential: modules[1] is NULL");
     ok(tn_forward(tn_nn_identity(), h) != NULL &&
            tn_item(tn_all(tn_eq(tn_forward(tn_nn_identity(), h), h))) == 1,
        "identity returns its input");

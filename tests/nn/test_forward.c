@@ -198,6 +198,14 @@ static void test_mistakes(void)
     refused(tn_forward_list(lazy, &x, 1, out, 2) >= 0, TN_ERR_ARGUMENT,
             "Lazy: its forward set no output \"z\"");
     ok(!out[0] && !out[1], "after a failure the outputs are NULL");
+    out[0] = out[1] = x;
+    refused(tn_forward_list(NULL, &x, 1, out, 2) >= 0, TN_ERR_ARGUMENT,
+            "forward_list: module is NULL");
+    ok(!out[0] && !out[1], "also if there is no module");
+    out[0] = out[1] = x;
+    refused(tn_forward_list(m, NULL, 2, out, 2) >= 0, TN_ERR_ARGUMENT,
+            "forward_list: inputs is NULL");
+    ok(!out[0] && !out[1], "also if there are no inputs");
 
     /* If creating a mask failed, its NULL must not count as "no mask". */
     tn_tensor *mask = tn_reshape(x, tn_dims(2));
@@ -244,6 +252,69 @@ static void test_classes(void)
     type = cross_class;
     type.size = offsetof(tn_module_class, forward_list);
     refused(tn_module_new(&type), TN_ERR_ARGUMENT, both);
+}
+
+/* ---- the macros for a class ---------------------------------------------- */
+
+/* Sets both outputs, whether they are wanted or not. */
+struct pair {
+    tn_module base;
+    tn_module *fc;
+    tn_tensor *scale, *count;
+};
+
+static void pair_forward(tn_module *self, tn_tensor *const *in, int in_count,
+                         tn_tensor **out, int out_count)
+{
+    struct pair *pair = (struct pair *)self;
+    ok(!out[0] && !out[1] && out_count <= 2, "outputs are NULL at first");
+    out[0] = tn_mul(in[0], pair->scale);
+    out[1] = tn_add(in[0], pair->count);
+    (void)in_count;
+}
+
+static const tn_module_class pair_class =
+    TN_MODULE_CLASS(struct pair, "Pair", .forward_list = pair_forward,
+                    .signature = "x -> y, z");
+
+static void test_macros(void)
+{
+    struct pair *pair = tn_module_new(&pair_class);
+    tn_module *m = (tn_module *)pair;
+    TN_MODULE_ADD(pair, fc, tn_nn_linear(2, 3, .bias = false));
+    TN_MODULE_ADD_PARAMETER(pair, scale, number(3));
+    TN_MODULE_ADD_BUFFER(pair, count, number(4));
+    ok(pair->fc && pair->fc == tn_module_child(m, "fc"), "a child");
+    ok(pair->scale && pair->scale == tn_module_parameter(m, "scale"),
+       "a parameter");
+    ok(tn_tensor_requires_grad(pair->scale), "which requires a gradient");
+    ok(pair->count && pair->count == tn_module_buffer(m, "count"), "a buffer");
+
+    tn_tensor *x = number(5), *out[2];
+    int64_t before = tn_scope_count();
+    TN_NO_GRAD {
+        is_double_near(tn_item(tn_forward(m, x)), 15, 0,
+                       "forward may set an output that is not wanted");
+        is_int(tn_scope_count() - before, 1, "which is freed");
+        is_int(tn_forward_list(m, &x, 1, out, 2), TN_OK, "both are wanted");
+        is_double_near(tn_item(out[1]), 9, 0, "the second output");
+    }
+
+    /* An argument with commas in braces. */
+    TN_MODULE_ADD(pair, fc,
+                  tn_nn_sequential_with((tn_module *[]){tn_nn_relu(),
+                                                        tn_nn_tanh()}, 2));
+    ok(!pair->fc, "a second child of this name");
+    is_str(tn_error(), "Pair: module_add: \"fc\": the name is taken", "its error");
+    tn_error_clear();
+    TN_MODULE_ADD_BUFFER(pair, count, NULL);
+    ok(!pair->count && tn_error(), "no buffer: %s", tn_error());
+    tn_error_clear();
+    struct pair *none = NULL;
+    TN_MODULE_ADD(none, fc, tn_nn_relu());
+    TN_MODULE_ADD_PARAMETER(none, scale, x);
+    TN_MODULE_ADD_BUFFER(none, count, x);
+    ok(!tn_error(), "nothing happens without a module");
 }
 
 /* ---- hooks ---------------------------------------------------------------- */
@@ -408,6 +479,7 @@ int main(void)
     test_gradients();
     test_mistakes();
     test_classes();
+    test_macros();
     test_hooks();
     test_layers();
     ok(!tn_error(), "no error is pending: %s", tn_error() ? tn_error() : "");

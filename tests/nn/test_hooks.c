@@ -405,6 +405,100 @@ static void test_memory(void)
     is_int(tn__memory_live(), live, "and nothing is left behind");
 }
 
+/* ---- gradients of several inputs and outputs ------------------------------ */
+
+/* Which gradients a list hook got: a letter for each, '-' for none, and what it
+ * does with them. */
+struct gradients {
+    char inputs[TN_MODULE_VALUES + 1], outputs[TN_MODULE_VALUES + 1];
+    int count;
+    int double_input, double_output; /* -1: none */
+    bool fails;
+};
+
+static tn_status see_gradients(tn_module *module, tn_tensor **inputs,
+                               int input_count, tn_tensor **outputs,
+                               int output_count, void *context)
+{
+    struct gradients *g = context;
+    (void)module;
+    for (int i = 0; i < input_count; i++)
+        g->inputs[i] = inputs[i] ? 'x' : '-';
+    for (int i = 0; i < output_count; i++)
+        g->outputs[i] = outputs[i] ? 'x' : '-';
+    g->inputs[input_count] = g->outputs[output_count] = '\0';
+    g->count++;
+    if (g->double_input >= 0 && input_count)
+        inputs[g->double_input] = tn_mul_scalar(inputs[g->double_input], 2);
+    if (g->double_output >= 0)
+        outputs[g->double_output] = tn_mul_scalar(outputs[g->double_output], 2);
+    return g->fails ? TN_ERR_STATE : TN_OK;
+}
+
+static void two_forward(tn_module *self, tn_tensor *const *in, int in_count,
+                        tn_tensor **out, int out_count)
+{
+    (void)self, (void)in_count;
+    out[0] = tn_mul(in[0], in[1]);
+    if (out_count > 1)
+        out[1] = tn_add(in[0], in[1]);
+    if (out_count > 2)
+        out[2] = tn_argmax(in[0]);
+}
+
+static const tn_module_class two_class = {
+    .size = sizeof two_class,
+    .name = "Two",
+    .bytes = sizeof(tn_module),
+    .forward_list = two_forward,
+    .signature = "a, b, c? -> product, sum, index"};
+
+static void test_gradient_lists(void)
+{
+    tn_module *two = tn_module_new(&two_class);
+    tn_tensor *a = tn_requires_grad(tn_full(tn_dims(2), 3.0));
+    tn_tensor *b = tn_requires_grad(tn_full(tn_dims(2), 5.0)), *out[3];
+    struct gradients before = {.double_input = -1, .double_output = -1};
+    struct gradients after = before;
+    tn_module_register_full_backward_pre_list_hook(two, see_gradients, &before);
+    tn_hook *hook =
+        tn_module_register_full_backward_list_hook(two, see_gradients, &after);
+    tn_forward_list(two, (tn_tensor *[]){a, b}, 2, out, 3);
+    ok(tn_backward(tn_sum(tn_add(out[0], out[1]))) == TN_OK &&
+           is(tn_tensor_grad(a), 6, 6) &&
+           is(tn_tensor_grad(b), 4, 4),
+       "list hooks leave gradients as they are (%s)", tn_error());
+    is_str(before.outputs, "xx-", "those of the outputs, an index has none");
+    is_str(before.inputs, "", "before backward there are no others");
+    is_str(after.inputs, "xx-", "those of the inputs; an optional one has none");
+    is_str(after.outputs, "xx-", "together with those of the outputs");
+    ok(before.count == 1 && after.count == 1, "each runs once");
+
+    tn_tensor_set_grad(a, NULL), tn_tensor_set_grad(b, NULL);
+    after.double_input = 1;
+    before.double_output = 0;
+    tn_forward_list(two, (tn_tensor *[]){a, b}, 2, out, 2);
+    tn_backward(tn_sum(out[0]));
+    ok(is(tn_tensor_grad(a), 10, 10) && is(tn_tensor_grad(b), 12, 12),
+       "and can replace any of them");
+    is_str(before.outputs, "x-", "an output that is not used has none");
+
+    after.double_input = before.double_output = -1;
+    tn_tensor *fixed = tn_full(tn_dims(2), 7.0);
+    tn_backward(tn_sum(tn_forward(two, fixed, b)));
+    is_str(after.inputs, "-x-", "an input without a gradient has none");
+    tn_backward(tn_sum(tn_forward(two, b, b)));
+    is_str(after.inputs, "x--", "a tensor that is two inputs has one gradient");
+    after.count = 0;
+    tn_hook_remove(hook);
+    tn_backward(tn_sum(tn_forward(two, a, b)));
+    is_int(after.count, 0, "a removed hook does not run");
+    before.fails = true;
+    tn_status status = tn_backward(tn_sum(tn_forward(two, a, b)));
+    is_int(status, TN_ERR_STATE, "a hook can fail: %s", tn_error());
+    tn_error_clear();
+}
+
 int main(void)
 {
     plan_later();
@@ -418,5 +512,6 @@ int main(void)
     test_several();
     test_mistakes();
     test_memory();
+    test_gradient_lists();
     return done_testing();
 }

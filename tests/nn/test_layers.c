@@ -440,6 +440,67 @@ static void test_fractional(tn_module *layer, tn_dims_list shape, int axes,
        (long long)n);
 }
 
+static void misshapen(const tn_tensor *made, const char *message)
+{
+    ok(!made, "refused: %s", message);
+    is_int(tn_error_code(), TN_ERR_SHAPE, "a wrong shape");
+    is_str(tn_error(), message, "the message");
+    tn_error_clear();
+}
+
+/* Options with a number for each axis, and options without effect. */
+static void test_more_options(void)
+{
+    const double ratios[] = {0.5, 0.75, 0.25}, bad[] = {0.5, -1},
+                 factors[] = {2, 1.5};
+    tn_tensor *x = tn_forward(
+        tn_nn_fractional_max_pool2d(2, .output_ratios = ratios),
+        tn_ones(tn_dims(1, 2, 8, 8)));
+    ok(tn_tensor_size(x, 2) == 4 && tn_tensor_size(x, 3) == 6,
+       "output_ratios has a ratio for each axis (%s)", tn_error());
+    x = tn_forward(tn_nn_fractional_max_pool3d(2, .output_ratios = ratios),
+                   tn_ones(tn_dims(1, 2, 8, 8, 8)));
+    ok(tn_tensor_size(x, 2) == 4 && tn_tensor_size(x, 4) == 2, "also of volumes");
+    refused(tn_nn_fractional_max_pool2d(2, .output_ratios = bad),
+            "nn_fractional_max_pool2d: output_ratio is -1; expected a number "
+            "greater than 0");
+    refused(tn_nn_fractional_max_pool2d(2, .output_ratio = 0.5,
+                                        .output_ratios = ratios),
+            "nn_fractional_max_pool2d: give output_ratio or output_ratios, not "
+            "both");
+    refused(tn_nn_fractional_max_pool2d(2, .output_size = 3,
+                                        .output_ratios = ratios),
+            "nn_fractional_max_pool2d: give output_size or output_ratio, not "
+            "both");
+    tn_module *up = tn_nn_upsample(TN_NONE_FLOAT, .scale_factors = factors,
+                                   .scale_factor_count = 2);
+    misshapen(tn_forward(up, tn_ones(tn_dims(1, 1, 2, 3))),
+            "nn_upsample: input (1, 1, 2, 3): its sizes times different "
+            "scale_factors are not whole numbers: give output_sizes");
+    misshapen(tn_forward(up, tn_ones(tn_dims(1, 1, 2))),
+            "nn_upsample: input (1, 1, 2): expected (N, C) and a dimension for "
+            "each of its scale_factors");
+    refused(tn_nn_upsample(2, .scale_factors = factors,
+                           .scale_factor_count = 2),
+            "nn_upsample: give scale_factors, scale_factor or output_size: pass "
+            "TN_NONE_FLOAT for no scale_factor");
+    refused(tn_nn_upsample(TN_NONE_FLOAT, .scale_factors = factors),
+            "nn_upsample: expected scale_factors and a scale_factor_count of 1 "
+            "to 3");
+    refused(tn_nn_upsample(TN_NONE_FLOAT, .scale_factors = bad,
+                           .scale_factor_count = 2),
+            "nn_upsample: scale_factors are positive numbers");
+    refused(tn_nn_embedding(4, 3, .norm_type = 1),
+            "nn_embedding: .norm_type has no effect without max_norm: give "
+            "max_norm, or leave .norm_type out");
+    refused(tn_nn_batch_norm1d(3, .affine = false, .bias = false),
+            "nn_batch_norm1d: .bias has no effect without affine: give affine, "
+            "or leave .bias out");
+    refused(tn_nn_instance_norm2d(3, .bias = false),
+            "nn_instance_norm2d: .bias has no effect without affine: give "
+            "affine, or leave .bias out");
+}
+
 int main(void)
 {
     const uint64_t seed = 20261127;
@@ -465,6 +526,7 @@ int main(void)
                     tn_dims(2, 3, 12, 12), 2, 7);
     test_fractional(tn_nn_fractional_max_pool3d(2, .output_size = 4),
                     tn_dims(2, 2, 9, 9, 9), 3, 4);
+    test_more_options();
     is_str(tn_error(), NULL, "no error is left");
     return done_testing();
 }

@@ -46,6 +46,12 @@ static bool call_walk(void *m)
     return seen > 0;
 }
 
+static bool call_list(void *m)
+{
+    tn_tensor *out = x;
+    return tn_forward_list(m, &x, 1, &out, 1) >= 0 || out;
+}
+
 static bool call_pool(void *m)
 {
     tn_tensor *indices = NULL;
@@ -61,7 +67,7 @@ static bool call_zero_grad(void *m)
 /* X(name, call): the call is true if the function returned anything. */
 #define CALLS(X)                                                               \
     X(forward, tn_forward(m, x))                                               \
-    X(forward_list, tn_forward_list(m, &x, 1, &x, 1) >= 0)                     \
+    X(forward_list, call_list(m))                                              \
     X(module_signature, tn_module_signature(m))                                \
     X(register_forward_pre_list_hook,                                          \
       tn_module_register_forward_pre_list_hook(m, list_hook, NULL))            \
@@ -78,6 +84,20 @@ static bool call_zero_grad(void *m)
       tn_module_register_full_backward_pre_hook(m, hook, NULL))                \
     X(register_full_backward_hook,                                             \
       tn_module_register_full_backward_hook(m, hook, NULL))                    \
+    X(register_full_backward_pre_list_hook,                                    \
+      tn_module_register_full_backward_pre_list_hook(m, list_hook, NULL))      \
+    X(register_full_backward_list_hook,                                        \
+      tn_module_register_full_backward_list_hook(m, list_hook, NULL))          \
+    X(module_register_parametrization,                                         \
+      tn_module_register_parametrization(m, "weight", linear))                 \
+    X(module_remove_parametrizations,                                          \
+      tn_module_remove_parametrizations(m, "weight"))                          \
+    X(module_set_parametrized, tn_module_set_parametrized(m, "weight", x))     \
+    X(nn_weight_norm, tn_nn_weight_norm(m, "weight"))                          \
+    X(nn_spectral_norm, tn_nn_spectral_norm(m, "weight"))                      \
+    X(nn_orthogonal, tn_nn_orthogonal(m, "weight"))                            \
+    X(prune, tn_prune(m, "weight", "l1_unstructured", .amount = 0.5))          \
+    X(prune_remove, tn_prune_remove(m, "weight"))                              \
     X(module_set_recompute, tn_module_set_recompute(m, true))                  \
     X(module_begin, call_begin(m))                                             \
     X(module_child, tn_module_child(m, "a"))                                   \

@@ -181,6 +181,12 @@ static tn_status graph_step(void *context)
     return TN_OK;
 }
 
+static tn_tensor *parametrized(tn_tensor *value, void *context)
+{
+    (void)context;
+    return value;
+}
+
 static void visit(tn_module *module, const char *path, void *context)
 {
     (void)module, (void)path, (void)context;
@@ -249,6 +255,17 @@ static void release(void *context)
 #define PLAUSIBLE_int64_t_p wholes
 #define PLAUSIBLE_double_p reals
 #define PLAUSIBLE_FILE_p nowhere
+#define PLAUSIBLE_nn_weight_norm_with_name "weight"
+#define PLAUSIBLE_nn_spectral_norm_with_name "weight"
+#define PLAUSIBLE_nn_orthogonal_with_name "weight"
+#define PLAUSIBLE_prune_with_name "weight"
+#define PLAUSIBLE_module_register_parametrization_with_name "weight"
+#define PLAUSIBLE_module_remove_parametrizations_with_name "weight"
+#define PLAUSIBLE_module_set_parametrized_name "weight"
+#define PLAUSIBLE_prune_remove_name "weight"
+#define PLAUSIBLE_prune_with_method "l1_unstructured"
+#define PLAUSIBLE_prune_global_unstructured_with_method "l1_unstructured"
+#define PLAUSIBLE_tn_parametrize_function parametrized
 #define PLAUSIBLE_void_p linear
 #define PLAUSIBLE_tn_module_p linear
 #define PLAUSIBLE_tn_tensor_p x
@@ -398,7 +415,9 @@ static const struct meant {
      "op_is_differentiable.op op_next.op op_next.name optim_lr.optim "
      "optim_group_count.optim parameters_count.list parameters_at.list "
      "parameters_name.list schedule_steps.schedule "
-     "schedule_snapshot.schedule "
+     "schedule_snapshot.schedule schedule_metric_mode.schedule "
+     "module_is_parametrized.module module_is_parametrized.name "
+     "prune_is_pruned.module error_prefix.format "
      "device_is_available.specification"},
     {"an attribute of nothing, as all calls are outside of their operator",
      "op_context_tensor.call op_context_value.call op_context_needs_grad.call "

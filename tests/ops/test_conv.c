@@ -270,6 +270,44 @@ static void windows_of_three_are_summed(void)
     }
 }
 
+/* With a step of more than one, elements are in up to two windows, in more if
+ * windows are longer than two steps, or in none. The gradient of integers is
+ * exact, so it equals the sum over the places of windows. */
+static void windows_with_steps_are_summed(void)
+{
+    enum { BATCH = 3, INNER = 5, MOST = 80 };
+    static const struct {
+        int64_t size, step, spare;
+    } c[] = {{1, 2, 0}, {2, 2, 0}, {3, 2, 1},   {4, 2, 1},   {5, 2, 0},
+             {7, 2, 1}, {2, 3, 2}, {5, 3, 0},   {6, 3, 1},   {4, 7, 6},
+             {9, 5, 3}, {3, 16, 9}, {20, 16, 0}, {3, 17, 11}, {0, 2, 4}};
+    for (size_t i = 0; i < sizeof c / sizeof *c; i++)
+        for (int64_t windows = 1; windows <= 4; windows += 3) {
+            const int64_t size = c[i].size, step = c[i].step;
+            const int64_t n = (windows - 1) * step + size + c[i].spare;
+            static float got[BATCH * MOST * INNER], want[BATCH * MOST * INNER];
+            static float g[BATCH * MOST * INNER * 20];
+            tn_tensor *x = tn_requires_grad(tn_zeros(tn_dims(BATCH, n, INNER)));
+            tn_tensor *y = tn_unfold(x, 1, size, step), *made[1];
+            const int64_t w = tn_tensor_size(y, 1), all = BATCH * w * INNER * size;
+            tn_tensor *gradient = tn_to_dtype(
+                tn_randint(-9, 10, tn_dims(BATCH, w, INNER, size)), TN_F32);
+            tn_grad(y, &x, 1, made, .gradient = gradient);
+            tn_tensor_to_array(gradient, g, (size_t)all * sizeof *g);
+            memset(want, 0, sizeof want);
+            for (int64_t at = 0; at < all; at++) {
+                int64_t k = at % size, inner = at / size % INNER;
+                int64_t q = at / size / INNER % w, b = at / size / INNER / w;
+                want[(b * n + q * step + k) * INNER + inner] += g[at];
+            }
+            tn_tensor_to_array(made[0], got, sizeof(float) * BATCH * n * INNER);
+            ok(!tn_error() &&
+                   memcmp(got, want, sizeof(float) * BATCH * n * INNER) == 0,
+               "%d windows of %d every %d: their gradient", (int)w, (int)size,
+               (int)step);
+        }
+}
+
 /* im2col processes a few images at a time: the columns of all six images would
  * take 6 x 27 MiB. */
 static void check_memory(void)
@@ -404,6 +442,7 @@ int main(int argc, char **argv)
     infinity_stays_where_it_is();
     columns_of_many_are_those_of_each();
     windows_of_three_are_summed();
+    windows_with_steps_are_summed();
     check_memory();
     bias_is_added();
     ok(tn_device_mask(NULL, "conv,nothing") == TN_ERR_ARGUMENT,

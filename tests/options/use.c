@@ -54,6 +54,9 @@ int main(void)
             1}));
     CHECK(tn_error() && strstr(tn_error(), "70 weights for a set of 2"));
     tn_error_clear();
+    CHECK(tn_module_child_count(tn_nn_sequential()) == 0);
+    CHECK(tn_module_child_count(tn_nn_sequential(tn_nn_relu(),
+                                                 tn_nn_relu())) == 2);
     CHECK(!tn_error());
     return failed;
 }

@@ -21,6 +21,8 @@ int main()
     tn_module *net = tn_nn_conv2d(1, 1, 3, conv);
     CHECK(tn_parameters_count(tn_parameters(net)) == 1);
     CHECK(tn_optim_sgd(tn_parameters(net)) && tn_grad_scaler_new());
+    CHECK(tn_module_child_count(tn_nn_sequential()) == 0);
+    CHECK(tn_module_child_count(tn_nn_sequential(net, tn_nn_relu())) == 2);
 #if __cplusplus >= 202002L
     CHECK(is(tn_select(tn_sum(x, {.dim = 1}), 0, 0), 3));
     CHECK(is(tn_sum(x, {.dims = tn_dims(0, 1), .keepdim = true}), 10));

@@ -75,6 +75,12 @@ static tn_status recomputed(tn_tensor *const *inputs, int count,
     return TN_OK;
 }
 
+static tn_tensor *parametrized(tn_tensor *value, void *parameter)
+{
+    (void)parameter;
+    return value;
+}
+
 static double schedule_function(int64_t step, int group, void *context)
 {
     (void)group, (void)context;
@@ -88,6 +94,13 @@ static tn_tensor *results[64];
 #define PLAUSIBLE_char_p_p texts
 #define PLAUSIBLE_int64_t_p wholes
 #define PLAUSIBLE_double_p reals
+#define PLAUSIBLE_nn_weight_norm_with_name "weight"
+#define PLAUSIBLE_nn_spectral_norm_with_name "weight"
+#define PLAUSIBLE_nn_orthogonal_with_name "weight"
+#define PLAUSIBLE_prune_with_name "weight"
+#define PLAUSIBLE_module_register_parametrization_with_name "weight"
+#define PLAUSIBLE_prune_with_method "l1_unstructured"
+#define PLAUSIBLE_prune_global_unstructured_with_method "l1_unstructured"
 #define PLAUSIBLE_void_p linear
 #define PLAUSIBLE_tn_module_p linear
 #define PLAUSIBLE_tensor_from_array_data NULL
@@ -221,6 +234,7 @@ static uint64_t bits(draws *d)
     ((tn_loader_state){bits(d), bits(d), draw_int(d), draw_int(d), draw_int(d)})
 #define VALUE_tn_collate(d, name, n) ((void)(d), (tn_collate)NULL)
 #define VALUE_tn_schedule_function(d, name, n) ((void)(d), schedule_function)
+#define VALUE_tn_parametrize_function(d, name, n) ((void)(d), parametrized)
 #define VALUE_tn_schedule_state(d, name, n)                                    \
     ((tn_schedule_state){draw_int(d), draw_int(d), draw_int(d), draw_float(d)})
 #define VALUE_tn_grad_scaler_state(d, name, n)                                 \

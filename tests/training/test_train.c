@@ -147,6 +147,101 @@ static void check_patience(void)
     unlink(best);
 }
 
+#define REFUSED(call, want, text)                                              \
+    do {                                                                       \
+        (void)(call);                                                          \
+        is_int(tn_error_code(), want, "refused: %s",                           \
+               tn_error() ? tn_error() : "nothing");                           \
+        ok(tn_error() && strstr(tn_error(), text), "the message says \"%s\"",  \
+           text);                                                              \
+        tn_error_clear();                                                      \
+    } while (0)
+
+static tn_tensor *late_loss(tn_tensor *out, const tn_batch *batch,
+                            void *context)
+{
+    (void)context;
+    return batch->epoch == 1 && batch->index == 2
+               ? tn_mse_loss(out, tn_ones(tn_dims(3, 5)))
+               : tn_mse_loss(out, batch->y);
+}
+
+/* The learning rates after each epoch. */
+static double rates[8];
+static void note_rate(tn_train_state *state, void *context)
+{
+    (void)context;
+    rates[state->epoch] = tn_optim_lr(state->optim);
+}
+
+static tn_tensor *constant_loss(tn_tensor *out, const tn_batch *batch,
+                                void *context)
+{
+    (void)batch, (void)context;
+    return tn_add_scalar(tn_mul_scalar(tn_mean(out), 0), 1);
+}
+
+static void check_plateau(void)
+{
+    const double want[] = {1, 1, 0.5, 0.5, 0.25, 0.25};
+    tn_module *a = net();
+    tn_optim *opt = tn_optim_sgd(tn_parameters(a), .lr = 1);
+    tn_schedule *plateau = tn_schedule_reduce_lr_on_plateau(opt, .factor = 0.5,
+                                                            .patience = 1);
+    is_str(tn_schedule_metric_mode(plateau), "min", "its mode");
+    is_int(tn_train(a, opt, loader(), .epochs = 6, .loss = constant_loss,
+                    .schedule = plateau, .validation = loader(),
+                    .on_epoch_end = note_rate),
+           TN_OK, "ReduceLROnPlateau gets the validation loss");
+    for (int i = 0; i < 6; i++)
+        ok(rates[i] == want[i], "epoch %d: %g", i, rates[i]);
+
+    tn_metric *r2 = tn_metric_r2();
+    tn_metric *const metrics[] = {r2, NULL};
+    tn_optim_set_lr(opt, 1e-3);
+    plateau = tn_schedule_reduce_lr_on_plateau(
+        opt, .mode = "max", .factor = 0.5, .patience = 0, .threshold = 1e9,
+        .threshold_mode = "abs");
+    is_str(tn_schedule_metric_mode(plateau), "max", "its mode");
+    is_int(tn_train(a, opt, loader(), .epochs = 2, .loss = loss,
+                    .schedule = plateau, .metrics = metrics, .monitor = r2,
+                    .maximize = true),
+           TN_OK, "or the monitored metric");
+    ok(tn_optim_lr(opt) < 1e-3, "which never improves by 1e9");
+    REFUSED(tn_train(a, opt, loader(), .loss = loss, .schedule = plateau),
+            TN_ERR_ARGUMENT, "train: the schedule's mode is \"max\", but ");
+    tn_schedule *falls = tn_schedule_reduce_lr_on_plateau(opt);
+    REFUSED(tn_train(a, opt, loader(), .loss = loss, .schedule = falls,
+                     .metrics = metrics, .monitor = r2, .maximize = true),
+            TN_ERR_ARGUMENT, "train: the schedule's mode is \"min\", but ");
+    REFUSED(tn_train(a, opt, loader(), .loss = loss, .schedule = falls,
+                     .schedule_per_step = true),
+            TN_ERR_ARGUMENT, "train: the schedule watches a metric");
+    ok(!tn_schedule_metric_mode(NULL) &&
+           !tn_schedule_metric_mode(tn_schedule_step_lr(opt, 1)) && !tn_error(),
+       "another schedule has no mode");
+}
+
+static void check_details(void)
+{
+    tn_module *a = net();
+    tn_optim *opt = tn_optim_sgd(tn_parameters(a));
+    tn_train(a, opt, loader(), .loss = late_loss, .epochs = 3);
+    const tn_error_details *e = tn_error_info();
+    ok(e && e->op && strcmp(e->op, "mse_loss") == 0 && e->tensor_count == 2 &&
+           strcmp(e->tensor[1]->argument, "target") == 0,
+       "an error of a step keeps its details: %s", tn_error());
+    tn_error_clear();
+    tn_dataset *wide = tn_dataset_from_tensors(tn_ones(tn_dims(7, 4)),
+                                               tn_ones(tn_dims(7, 1)));
+    tn_train(a, opt, tn_loader_new(wide, .batch_size = 7), .loss = loss);
+    e = tn_error_info();
+    is_str(e->path, "0", "and the path of the module");
+    ok(strstr(tn_error(), "train: epoch 1, step 1: 0: linear: ") == tn_error(),
+       "%s", tn_error());
+    tn_error_clear();
+}
+
 static void check_half(void)
 {
     tn_module *a = net();
@@ -170,16 +265,6 @@ static void check_half(void)
     ok(tn_evaluate(a, loader(), .loss = loss) < before, "the loss fell");
 }
 
-#define REFUSED(call, want, text)                                              \
-    do {                                                                       \
-        (void)(call);                                                          \
-        is_int(tn_error_code(), want, "refused: %s",                           \
-               tn_error() ? tn_error() : "nothing");                           \
-        ok(tn_error() && strstr(tn_error(), text), "the message says \"%s\"",  \
-           text);                                                              \
-        tn_error_clear();                                                      \
-    } while (0)
-
 static tn_tensor *no_loss(tn_tensor *out, const tn_batch *batch, void *context)
 {
     (void)batch;
@@ -194,15 +279,6 @@ static tn_tensor *null_loss(tn_tensor *out, const tn_batch *batch,
     (void)context;
     return NULL;
 }
-static tn_tensor *late_loss(tn_tensor *out, const tn_batch *batch,
-                            void *context)
-{
-    (void)context;
-    return batch->epoch == 1 && batch->index == 2
-               ? tn_mse_loss(out, tn_ones(tn_dims(3, 5)))
-               : tn_mse_loss(out, batch->y);
-}
-
 static void check_mistakes(void)
 {
     tn_module *a = net();
@@ -274,6 +350,8 @@ int main(void)
     check_callbacks();
     check_patience();
     check_half();
+    check_plateau();
+    check_details();
     int64_t before = tn_scope_count();
     check_mistakes();
     tn_module *a = net();

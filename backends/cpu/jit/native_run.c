@@ -52,10 +52,21 @@ bool tn__cpu_native_takes_subrows(const cpu_code *code)
     return all;
 }
 
+/* Returns whether an operand has one value for each column. */
+static bool is_of_columns(const cpu_task *t, const cpu_native_operand *operand)
+{
+    return t->layout.across_columns && operand->narrow != TN_CPU_NONE &&
+           operand->wide != TN_CPU_NONE;
+}
+
+/* Returns whether a block of columns is processed one element index at a time,
+ * because the lines of an operand are not adjacent. */
 static bool lies_across(const cpu_task *t, const cpu_segment *s)
 {
     for (uint32_t i = 0; i < s->native.operand_count; i++)
-        if (s->operand[i].lent && t->step[s->operand[i].wide] != t->group.rows)
+        if (is_of_columns(t, &s->operand[i]) ||
+            (s->operand[i].lent &&
+             t->step[s->operand[i].wide] != t->group.rows))
             return true;
     return false;
 }
@@ -64,6 +75,12 @@ static void add_operand(const cpu_task *t, const cpu_native_operand *operand,
                         row_layout *l)
 {
     uint32_t i = l->pointers++;
+    if (is_of_columns(t, operand)) { /* each line reads the same values */
+        l->at[i] = t->slot[operand->narrow];
+        l->bytes[i] = operand->bytes;
+        l->next[i] = 0;
+        return;
+    }
     bool by_row = operand->narrow != TN_CPU_NONE &&
                   (operand->wide == TN_CPU_NONE || tn__cpu_native_folds(t));
     bool numbers =

@@ -63,7 +63,9 @@ static void run_by_rows(cpu_task *t, const cpu_op *op, unsigned single)
                    : t->layout.across_columns ? t->block.count / t->group.rows
                                               : 1;
     int64_t length = t->block.count / rows;
-    unsigned row_bits = t->layout.by_rows ? op->row : 0, each = row_bits;
+    unsigned row_bits =
+        t->layout.by_rows || t->layout.across_columns ? op->row : 0;
+    unsigned each = t->layout.by_rows ? row_bits : 0;
     for (unsigned i = 0; t->layout.across_columns && i < 3; i++)
         if (op->lent >> i & 1 && t->step[wide[i]] == TN_CPU_ONE_EACH)
             each |= 1u << i;
@@ -75,8 +77,9 @@ static void run_by_rows(cpu_task *t, const cpu_op *op, unsigned single)
         bool row = row_bits >> i & 1;
         uint32_t slot = row ? op->narrow[i] : wide[i];
         in[i] = t->slot[slot];
-        int64_t step = each >> i & 1        ? 1
-                       : scalar >> i & 1    ? 0
+        int64_t step = each >> i & 1     ? 1
+                       : row             ? 0 /* the same for each element */
+                       : scalar >> i & 1 ? 0
                        : op->lent >> i & 1 ? t->step[slot]
                                             : length;
         in_bytes[i] = (size_t)step * t->code->slot[slot].bytes;
@@ -290,7 +293,8 @@ void tn__cpu_run_part(cpu_task *t, cpu_part part, unsigned level)
                 break;
             unsigned single = single_operands(t, op);
             if (single || ((op->row | op->lent) && t->layout.by_rows) ||
-                (t->layout.across_columns && reads_strided(t, op))) {
+                (t->layout.across_columns &&
+                 (op->row || reads_strided(t, op)))) {
                 run_by_rows(t, op, single);
                 break;
             }
@@ -312,7 +316,8 @@ void tn__cpu_run_part(cpu_task *t, cpu_part part, unsigned level)
                                      s.n);
             break;
         case CPU_BROADCAST:
-            if (!t->layout.by_rows || (op->flags & BROADCAST_NEEDED))
+            if (!(t->layout.by_rows || t->layout.across_columns) ||
+                (op->flags & BROADCAST_NEEDED))
                 run_broadcast(t, op, s.n);
             break;
         case CPU_FILL:

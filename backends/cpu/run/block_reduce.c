@@ -13,6 +13,11 @@ static bool find_column_factor(const cpu_task *t, const cpu_op *op, unsigned i,
 {
     const uint32_t slots[3] = {op->a, op->b, op->c};
     bool lent = op->lent >> i & 1;
+    if (t->layout.across_columns && (op->row >> i & 1)) {
+        *at = t->slot[op->narrow[i]];
+        *step = 0;
+        return !is_each;
+    }
     *at = t->slot[slots[i]];
     *step = lent ? t->step[slots[i]] : t->group.rows;
     bool single = (op->scalar >> i & 1) || *step == TN_CPU_ONE_VALUE;

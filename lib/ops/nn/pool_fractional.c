@@ -6,8 +6,8 @@
  * for each plane and dimension determines where the windows begin: at steps of
  * (size - window) / (windows - 1), rounded down. The last window ends where the
  * plane ends. As in PyTorch, the first random number of a plane is for the last
- * dimension in 2d, but for the first in 3d. The operators are composed of
- * gather and max, which have gradients. */
+ * dimension in 2d, but for the first in 3d. A gather of the greatest elements has
+ * the gradient. */
 #include <ops/engine/native.h>
 
 typedef struct fraction {
@@ -141,7 +141,8 @@ static tn_tensor *starts(const fraction *f, tn_tensor *samples, int a)
 }
 
 /* Returns the indices in the plane of the elements of each window, of shape
- * (planes, out[0], out[1], ..., number of elements of a window). */
+ * (planes, window[0], window[1], ..., out[0], out[1], ...): elements of equal
+ * place in their windows are adjacent. */
 static tn_tensor *places(const fraction *f, tn_tensor *samples)
 {
     tn_tensor *sum = NULL;
@@ -149,18 +150,35 @@ static tn_tensor *places(const fraction *f, tn_tensor *samples)
         tn_tensor *begin = starts(f, samples, a);
         tn_tensor *along = tn_arange(0, f->window[a], 1, .dtype = TN_I64,
                                      .device = samples->storage->device);
-        tn_dims_list first = {2 + 2 * f->count, {f->planes}}, second = first;
-        for (int k = 1; k < first.count; k++)
-            first.dim[k] = second.dim[k] = 1;
-        second.dim[0] = 1;
-        first.dim[1 + a] = f->out[a];
-        second.dim[1 + f->count + a] = f->window[a];
-        first.count = second.count = 1 + 2 * f->count;
+        /* begin + along as (planes, window, out), then with the dimensions of
+         * size 1 between them in which the other axes vary */
         tn_tensor *at =
-            tn_add(tn_reshape(begin, first), tn_reshape(along, second));
+            tn_add(tn_unsqueeze(begin, 1), tn_reshape(along, tn_dims(-1, 1)));
+        tn_dims_list shape = {1 + 2 * f->count, {f->planes}};
+        for (int k = 0; k < f->count; k++) {
+            shape.dim[1 + k] = k == a ? f->window[a] : 1;
+            shape.dim[1 + f->count + k] = k == a ? f->out[a] : 1;
+        }
+        at = tn_reshape(at, shape);
         sum = a ? tn_add(tn_mul_scalar(sum, f->in[a]), at) : at;
     }
     return sum;
+}
+
+/* Returns the indices in the plane of the greatest element of each window, of
+ * shape (planes, windows). */
+static tn_tensor *greatest(const fraction *f, tn_tensor *plane,
+                           tn_tensor *samples, int64_t windows, int64_t each)
+{
+    tn_tensor *index = tn_reshape(places(f, samples),
+                                  tn_dims(f->planes, each * windows));
+    tn_tensor *inside = tn_reshape(tn_gather(tn_detach(plane), 1, index),
+                                   tn_dims(f->planes, each, windows));
+    tn_tensor *which = NULL;
+    if (!tn_max_dim(inside, 1, &which))
+        return NULL;
+    index = tn_reshape(index, tn_dims(f->planes, each, windows));
+    return tn_select(tn_gather(index, 1, tn_unsqueeze(which, 1)), 1, 0);
 }
 
 static tn_status run(tn__call *call, int count)
@@ -181,19 +199,13 @@ static tn_status run(tn__call *call, int count)
         shape.dim[x->ndim - count + a] = f.out[a];
     }
     tn_tensor *samples = samples_of(call, x, SAMPLES, &f);
-    tn_tensor *index = samples ? places(&f, samples) : NULL;
-    index = tn_reshape(index, tn_dims(f.planes, windows * each));
     tn_tensor *plane = tn_reshape(x, tn_dims(f.planes, elements));
-    tn_tensor *inside = tn_reshape(tn_gather(plane, 1, index),
-                                   tn_dims(f.planes, windows, each));
-    tn_tensor *which = NULL;
-    tn_tensor *out = tn_max_dim(inside, 2, &which);
-    tn_status status = tn__give(call, tn_reshape(out, shape));
+    tn_tensor *at =
+        samples ? greatest(&f, plane, samples, windows, each) : NULL;
+    tn_status status =
+        tn__give(call, tn_reshape(tn_gather(plane, 1, at), shape));
     if (status < 0 || !tn__call_int(call, RETURN_INDICES))
         return status;
-    tn_tensor *at = tn_gather(
-        tn_reshape(index, tn_dims(f.planes, windows, each)), 2,
-        tn_unsqueeze(which, 2));
     return tn__give(call, tn_reshape(at, shape));
 }
 

@@ -113,12 +113,20 @@ static tn_status sum_places(const sum_back *s, tn__formula *formula,
                              s->step != 1 ? &step : NULL, s->name);
 }
 
-/* Computes the elements [from, end) for windows of three elements. Each element
- * is covered by `count` windows, of which it is element k[0], k[1] and so on.
- * The kernel's text has one term for each of these windows, in the order in
- * which a row would be summed, and the kernel runs over adjacent elements. */
-static tn_status sum_written(const sum_back *s, int64_t from, int64_t end,
-                             const int *k, int count)
+/* Element k of a window that begins `shift` steps before the element to
+ * compute. */
+typedef struct tap {
+    int k;
+    int64_t shift;
+} tap;
+
+/* Computes elements first + i * step for i in [from, end). Each is covered by
+ * `count` windows, and is element taps[].k of them; the window of element i is
+ * i - shift. The kernel's text has one term for each of these windows, in the
+ * order in which a row would be summed, and the kernel runs over adjacent
+ * elements. */
+static tn_status sum_written(const sum_back *s, int64_t first, int64_t from,
+                             int64_t end, const tap *taps, int count)
 {
     static tn__formula written[] = {
         TN__FORMULA("windows_backward(a) = a + 0"),
@@ -136,15 +144,66 @@ static tn_status sum_written(const sum_back *s, int64_t from, int64_t end,
         tn__operand *in = tn__space_add_bare(&space, s->g);
         for (int d = 0; d < ndim; d++)
             in->stride[d] = s->g->stride[d];
-        in->offset = (from - k[i] * s->dilation) * s->g->stride[dim] +
-                     k[i] * s->g->stride[ndim];
+        in->offset = (from - taps[i].shift) * s->g->stride[dim] +
+                     taps[i].k * s->g->stride[ndim];
     }
     tn__operand *to = tn__space_add_bare(&space, s->out);
-    to->offset = from * s->out->stride[dim];
+    to->offset = (first + from * s->step) * s->out->stride[dim];
     for (int d = 0; d < ndim; d++)
-        to->stride[d] = s->out->stride[d];
+        to->stride[d] = s->out->stride[d] * (d == dim ? s->step : 1);
     return tn__kernel_launch(s->out->storage->device, kernel, &space, NULL,
                              s->name);
+}
+
+/* Computes the elements first + i * step, which at most two taps reach. */
+static tn_status sum_pairs(const sum_back *s, int64_t first, const tap *taps,
+                           int count)
+{
+    const int64_t windows = s->g->shape[s->dim];
+    const int64_t end = (s->out->shape[s->dim] - first + s->step - 1) / s->step;
+    int64_t from = 0;
+    tn_status status = TN_OK;
+    while (from < end && status >= 0) {
+        tap here[2];
+        int some = 0;
+        int64_t to = end;
+        for (int i = 0; i < count; i++) {
+            const int64_t low = taps[i].shift, high = low + windows;
+            if (from >= low && from < high)
+                here[some++] = taps[i];
+            to = low > from && low < to ? low : to;
+            to = high > from && high < to ? high : to;
+        }
+        if (some > 0)
+            status = sum_written(s, first, from, to, here, some);
+        from = to;
+    }
+    return status;
+}
+
+/* Sums windows with a step above 1 if each element is in at most two windows.
+ * Elements with the same remainder by the step are reached by the same taps, so
+ * that g is read by strides alone. Sets *done if it has summed. */
+static tn_status sum_steps(const sum_back *s, bool *done)
+{
+    enum { MOST = 16 };
+    tap taps[MOST][2];
+    int count[MOST] = {0};
+    const int64_t size = s->g->shape[s->out->ndim];
+    *done = false;
+    if (s->step > MOST || size > 2 * MOST || !tn_dtype_is_floating(s->g->dtype))
+        return TN_OK;
+    for (int k = 0; k < size; k++) {
+        const int64_t at = k * s->dilation, first = at % s->step;
+        if (count[first] == 2)
+            return TN_OK;
+        taps[first][count[first]++] = (tap){k, at / s->step};
+    }
+    *done = true;
+    tn_status status = tn__fill(s->out, 0, s->name); /* gaps stay 0 */
+    for (int64_t r = 0; r < s->step && status >= 0; r++)
+        status = sum_pairs(s, r, taps[r], count[r]);
+    return status;
 }
 
 /* Computes all elements that windows of three elements cover, and sets *end to
@@ -155,15 +214,16 @@ static tn_status sum_threes(const sum_back *s, int64_t windows, int64_t *end)
     const int64_t d = s->dilation;
     const struct part {
         int64_t from, end;
-        int k[3], count;
-    } part[] = {{0, d, {0}, 1},
-                {d, 2 * d, {0, 1}, 2},
-                {2 * d, windows, {0, 2, 1}, 3},
-                {windows, windows + d, {2, 1}, 2},
-                {windows + d, windows + 2 * d, {2}, 1}};
+        tap taps[3];
+        int count;
+    } part[] = {{0, d, {{0, 0}}, 1},
+                {d, 2 * d, {{0, 0}, {1, d}}, 2},
+                {2 * d, windows, {{0, 0}, {2, 2 * d}, {1, d}}, 3},
+                {windows, windows + d, {{2, 2 * d}, {1, d}}, 2},
+                {windows + d, windows + 2 * d, {{2, 2 * d}}, 1}};
     tn_status status = TN_OK;
     for (int i = 0; i < 5 && status >= 0; i++)
-        status = sum_written(s, part[i].from, part[i].end, part[i].k,
+        status = sum_written(s, 0, part[i].from, part[i].end, part[i].taps,
                              part[i].count);
     *end = windows + 2 * d;
     return status;
@@ -186,8 +246,11 @@ static tn_status sum_windows(const sum_back *s)
     int64_t length = s->out->shape[s->dim], windows = s->g->shape[s->dim];
     int64_t size = s->g->shape[s->out->ndim];
     int64_t first = size > 0 ? s->dilation * (size - 1) : 0;
-    if (s->step != 1)
-        return sum_places(s, &steps, 0, length, true);
+    if (s->step != 1) {
+        bool done;
+        tn_status status = sum_steps(s, &done);
+        return done ? status : sum_places(s, &steps, 0, length, true);
+    }
     if (first >= windows)
         return sum_places(s, &each, 0, length, true);
     tn_status status = TN_OK;
