@@ -18,6 +18,7 @@ if HAVE_JANSSON
 # are those of the golden tests.
 bench_compare_SOURCES += bench/table.h bench/table.c bench/layers.c \
 	bench/optimizers.c tests/golden/layer.h tests/golden/layer.c \
+	tests/golden/parametrized.c \
 	tests/golden/optimizer.h tests/golden/optimizer.c
 bench_compare_CPPFLAGS += -DBENCH_TABLES -I$(top_srcdir)/tests \
 	-I$(top_builddir)/tests $(JANSSON_CFLAGS)

@@ -160,7 +160,8 @@ static tn_lm *open_folder(const char *folder, const tn_lm_open_options *o)
 static tn_lm *build_gguf(tn_gguf *file, const tn__json_value *root,
                          tn__lm_spec *spec, const tn_lm_open_options *o)
 {
-    if (!tn__lm_config_read(&(tn__lm_config){tn_gguf_path(file), root}, spec))
+    if (!tn__lm_config_read(&(tn__lm_config){tn_gguf_path(file), root},
+                            tn__lm_families, spec))
         return NULL;
     tn__lm_gguf_spec(spec);
     const tn__lm_family *family = spec->family;

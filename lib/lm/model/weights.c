@@ -307,7 +307,7 @@ bool tn__lm_weights_has(const tn__lm_weights *weights, const char *name)
 
 void tn__lm_weights_skip(tn__lm_weights *weights, const char *name)
 {
-    entry *e = find(weights, name);
+    tn__lm_entry *e = find(weights, name);
     if (e)
         e->taken = true;
 }
