@@ -22,6 +22,7 @@ static const struct {
 static const struct {
     const char *op, *where;
 } elsewhere[] = {{"attention_forward", "tests/cuda/test_attention.c"},
+                 {"quantized_linear", "tests/ops/test_quantized.c"},
                  {"scaled_mm", "tests/ops/test_float8.c"}};
 
 /* Counts for the report at the end. */

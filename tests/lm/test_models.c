@@ -2,6 +2,7 @@
 #include <lm/golden.h>
 
 #include <dirent.h>
+#include <unistd.h>
 
 static int by_name(const void *a, const void *b)
 {
@@ -17,8 +18,9 @@ int main(void)
     snprintf(data, sizeof data, "%s/tests/lm/data", source ? source : ".");
     DIR *folder = opendir(data);
     for (struct dirent *e; folder && (e = readdir(folder));)
-        if (e->d_name[0] != '.' && !strchr(e->d_name, '.') &&
-            strcmp(e->d_name, "README") != 0 && count < 64)
+        if (tn_format(path, sizeof path, "%s/%s/config.json", data,
+                      e->d_name) < (int)sizeof path &&
+            access(path, F_OK) == 0 && count < 64)
             names[count++] = strdup(e->d_name);
     if (folder)
         closedir(folder);

@@ -430,6 +430,16 @@ static void test_words(void)
                               "reflect, replicate or circular");
     ok(!tn_pad(x, tn_dims(1, 1), .mode = ""), "an empty one");
     is_refusal("pad", "mode", "mode is \"\"; it must be ");
+    tn_tensor *blocks = tn_zeros(tn_dims(3, 34), .dtype = TN_U8);
+    ok(!tn_dequantize_blocks(blocks, "Q8"), "of blocks");
+    is_refusal("dequantize_blocks", "format",
+               "format is \"Q8\"; it must be Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, "
+               "Q4_K, Q5_K or Q6_K");
+    ok(!tn_quantized_linear(tn_ones(tn_dims(2, 32)), blocks, "q8_0", NULL),
+       "of a weight in blocks");
+    is_refusal("quantized_linear", "format",
+               "format is \"q8_0\"; it must be Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, "
+               "Q4_K, Q5_K or Q6_K");
     tn_dims_list pad = tn_dims(1, 1);
     const tn_value value[] = {
         {.kind = TN_VALUE_TENSOR, .of.tensor = x},

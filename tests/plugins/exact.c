@@ -31,6 +31,7 @@ NO_RUN(pool)
 NO_RUN(attention)
 NO_RUN(product)
 NO_RUN(lapack)
+NO_RUN(quantised_product)
 
 static tn_status fits(tn_plugin_device *device)
 {
@@ -43,6 +44,13 @@ static tn_status attention_fits(tn_plugin_device *device,
 {
     (void)device;
     return no_attention(NULL, args);
+}
+
+static tn_status takes(tn_plugin_device *device, uint32_t format)
+{
+    (void)device;
+    (void)format;
+    return host->fail(TN_ERR_UNSUPPORTED, "not today");
 }
 
 static tn_status no_begin(tn_queue *queue)
@@ -78,6 +86,8 @@ static const void *extension(const char *name, uint32_t version)
     static const tn_attention_extension attention = {.fits = attention_fits,
                                                      .run = no_attention};
     static const tn_lapack_extension lapack = {.fits = fits, .run = no_lapack};
+    static const tn_quantised_product_extension quantised_product = {
+        .takes = takes, .run = no_quantised_product};
     static const tn_graph_replay_extension graph_replay = {
         .begin = no_begin, .end = no_end, .run = no_run, .release = release};
     static const struct {
@@ -91,6 +101,8 @@ static const void *extension(const char *name, uint32_t version)
         {"attention", &attention, TN_ATTENTION_EXTENSION_SIZE_1_0},
         {"lapack", &lapack, TN_LAPACK_EXTENSION_SIZE_1_0},
         {"graph-replay", &graph_replay, TN_GRAPH_REPLAY_EXTENSION_SIZE_1_0},
+        {"quantised-product", &quantised_product,
+         TN_QUANTISED_PRODUCT_EXTENSION_SIZE_1_0},
     };
     const uint32_t cut = (uint32_t)number("cut", 0);
     for (size_t i = 0; version == 1 && i < sizeof tables / sizeof *tables; i++)

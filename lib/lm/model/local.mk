@@ -25,6 +25,7 @@ libtenon_lm_la_SOURCES += \
 	lib/lm/model/save.c \
 	lib/lm/model/spec.h \
 	lib/lm/model/weight_entry.h \
+	lib/lm/model/weight_list.c \
 	lib/lm/model/weights.c \
 	lib/lm/model/weights_gguf.c \
 	lib/lm/model/weights.h

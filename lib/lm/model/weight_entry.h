@@ -1,5 +1,5 @@
-/* weight_entry.h: the tensors of a model's files, for weights.c and
- * weights_gguf.c. */
+/* weight_entry.h: the tensors of a model's files: a list (weight_list.c), and how
+ * those of GGUF files are read (weights_gguf.c). */
 #ifndef TN_LIB_LM_MODEL_WEIGHT_ENTRY_H
 #define TN_LIB_LM_MODEL_WEIGHT_ENTRY_H
 
@@ -47,13 +47,20 @@ struct tn__lm_weights {
     tn_status worst;
 };
 
-/* weights.c: makes an empty list for the current device; appends an entry, and
- * returns false with TN_ERR_MEMORY on failure; sorts the entries, and fails if a
- * name is repeated; sets the dtype, and fails if it is not supported. */
+/* Makes an empty list for the current device, which the open scope owns. */
 tn__lm_weights *tn__lm_weights_new(void);
+/* Appends an entry. Returns false with TN_ERR_MEMORY on failure. */
 bool tn__lm_weights_add(tn__lm_weights *w, tn__lm_entry entry);
+/* Sorts the entries. Returns false if a name is repeated. */
 bool tn__lm_weights_sort(tn__lm_weights *w, const char *path);
+/* Returns the entry of a sorted list, or NULL. */
+tn__lm_entry *tn__lm_weights_find(const tn__lm_weights *w, const char *name);
+/* Sets the dtype of all weights. Returns false if it is not supported. */
 bool tn__lm_weights_set_dtype(tn__lm_weights *w, tn_dtype dtype);
+/* Drops a reference to a tn__lm_mapping. */
+void tn__lm_unmap(void *mapping);
+/* Records that memory ran out. Returns false. */
+bool tn__lm_no_memory(void);
 
 /* weights_gguf.c: the dtype of an entry's elements, which is a block code for
  * blocks; its shape; the tensor itself, as uint8 with the bytes of a row in the

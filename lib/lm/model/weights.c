@@ -18,53 +18,6 @@
 
 static const char call[] = "lm_open";
 
-static void unmap(void *context)
-{
-    tn__lm_mapping *map = context;
-    if (map && atomic_fetch_sub(&map->references, 1) == 1) {
-        munmap(map->memory, map->bytes);
-        free(map);
-    }
-}
-
-static void release(void *object)
-{
-    tn__lm_weights *w = object;
-    for (size_t i = 0; i < w->map_count; i++)
-        unmap(w->map[i]);
-    for (size_t i = 0; i < w->count; i++) {
-        free(w->entry[i].owned);
-        tn_drop(w->entry[i].gguf);
-    }
-    free(w->map);
-    free(w->entry);
-}
-
-static const tn_object_class weights_class = {.size = sizeof weights_class,
-                                              .name = "weights",
-                                              .bytes = sizeof(tn__lm_weights),
-                                              .release = release};
-
-static bool fail_memory(void)
-{
-    tn_error_refuse_argument(TN_ERR_MEMORY, call, NULL, "out of memory");
-    return false;
-}
-
-bool tn__lm_weights_add(tn__lm_weights *w, tn__lm_entry added)
-{
-    /* The capacity is the next power of two. */
-    if ((w->count & (w->count + 1)) == 0) {
-        tn__lm_entry *list =
-            realloc(w->entry, (2 * w->count + 2) * sizeof *list);
-        if (!list)
-            return fail_memory();
-        w->entry = list;
-    }
-    w->entry[w->count++] = added;
-    return true;
-}
-
 /* ---- opening --------------------------------------------------------------- */
 
 /* Maps the file copy-on-write, so that training may change the weights. Sets
@@ -77,7 +30,7 @@ static tn__lm_mapping *map_file(tn__lm_weights *w, const char *path,
         w->map = list;
     tn__lm_mapping *map = list ? calloc(1, sizeof *map) : NULL;
     if (!map) {
-        fail_memory();
+        tn__lm_no_memory();
         return NULL;
     }
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -159,7 +112,7 @@ static bool add_shards(tn__lm_weights *w, const char *folder,
     }
     const char **seen = calloc(names->count, sizeof *seen);
     size_t count = 0;
-    bool fine = seen != NULL || fail_memory();
+    bool fine = seen != NULL || tn__lm_no_memory();
     TN__JSON_EACH(member, names)
     {
         const char *name = tn__json_text(member);
@@ -186,19 +139,6 @@ static bool add_shards(tn__lm_weights *w, const char *folder,
     }
     free(seen);
     return fine;
-}
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const tn__lm_entry *)a)->name,
-                  ((const tn__lm_entry *)b)->name);
-}
-
-static tn__lm_entry *find(const tn__lm_weights *w, const char *name)
-{
-    tn__lm_entry key = {.name = name};
-    return w->count ? bsearch(&key, w->entry, w->count, sizeof key, by_name)
-                    : NULL;
 }
 
 static bool add_files(tn__lm_weights *w, const char *folder)
@@ -230,45 +170,6 @@ static bool add_files(tn__lm_weights *w, const char *folder)
     return fine && tn__lm_weights_sort(w, folder);
 }
 
-bool tn__lm_weights_sort(tn__lm_weights *w, const char *path)
-{
-    qsort(w->entry, w->count, sizeof *w->entry, by_name);
-    for (size_t i = 1; i < w->count; i++)
-        if (strcmp(w->entry[i - 1].name, w->entry[i].name) == 0) {
-            tn_error_refuse_argument(TN_ERR_FORMAT, call, "path",
-                                     "%s: the tensor \"%.100s\" is there twice",
-                                     path, w->entry[i].name);
-            return false;
-        }
-    return true;
-}
-
-bool tn__lm_weights_set_dtype(tn__lm_weights *w, tn_dtype dtype)
-{
-    w->dtype = dtype;
-    if (dtype == TN_F32 || dtype == TN_F16 || dtype == TN_BF16)
-        return true;
-    tn_error_refuse_argument(TN_ERR_DTYPE, call, "dtype",
-                             "%s is not supported: give float32, float16 or "
-                             "bfloat16",
-                             tn_dtype_name(dtype));
-    return false;
-}
-
-tn__lm_weights *tn__lm_weights_new(void)
-{
-    tn__lm_weights *w = tn_object_new(&weights_class, 0);
-    tn_device *device = w ? tn_device_current() : NULL;
-    if (!device)
-        return NULL;
-    /* tn_tensor_wrap on a device that cannot do it is an error, which would
-     * reach the program's error handler, so it is not tried. */
-    const char *name = tn_device_name(device);
-    w->maps = strncmp(name, "cpu", 3) == 0;
-    w->multiplies = w->maps || strncmp(name, "reference", 9) == 0;
-    return w;
-}
-
 tn__lm_weights *tn__lm_weights_open(const char *folder, tn_dtype dtype,
                                     const char *first, const char *prefix,
                                     bool *prefixed)
@@ -278,11 +179,11 @@ tn__lm_weights *tn__lm_weights_open(const char *folder, tn_dtype dtype,
         return NULL;
     char path[TN__LM_PATH];
     tn_format(path, sizeof path, "%s%s.weight", prefix ? prefix : "", first);
-    const tn__lm_entry *at = find(w, path);
+    const tn__lm_entry *at = tn__lm_weights_find(w, path);
     *prefixed = at != NULL;
     if (!at) {
         tn_format(path, sizeof path, "%s.weight", first);
-        at = find(w, path);
+        at = tn__lm_weights_find(w, path);
         *prefixed = !at;
     }
     if (!dtype)
@@ -302,12 +203,12 @@ bool tn__lm_weights_in_blocks(const tn__lm_weights *weights)
 
 bool tn__lm_weights_has(const tn__lm_weights *weights, const char *name)
 {
-    return find(weights, name) != NULL;
+    return tn__lm_weights_find(weights, name) != NULL;
 }
 
 void tn__lm_weights_skip(tn__lm_weights *weights, const char *name)
 {
-    tn__lm_entry *e = find(weights, name);
+    tn__lm_entry *e = tn__lm_weights_find(weights, name);
     if (e)
         e->taken = true;
 }
@@ -383,9 +284,10 @@ static tn_tensor *load(tn__lm_weights *w, const tn__lm_entry *e,
     tn_tensor *x = NULL;
     if (e->map && e->at % tn_dtype_bytes(dtype) == 0) {
         atomic_fetch_add(&e->map->references, 1);
-        x = tn_tensor_wrap(e->map->memory + e->at, dtype, shape, unmap, e->map);
+        x = tn_tensor_wrap(e->map->memory + e->at, dtype, shape, tn__lm_unmap,
+                           e->map);
         if (!x)
-            unmap(e->map);
+            tn__lm_unmap(e->map);
     } else {
         x = tn_safetensors_tensor(e->file, e->name);
     }
@@ -407,7 +309,7 @@ tn_tensor *tn__lm_take(tn__lm_maker *maker, const char *path, const char *name,
     if (!w)
         return random_tensor(shape, begin);
     tn_format(full, sizeof full, "%s%s%s", path, *path ? "." : "", name);
-    tn__lm_entry *e = find(w, full);
+    tn__lm_entry *e = tn__lm_weights_find(w, full);
     if (e)
         e->taken = true;
     else
@@ -425,7 +327,7 @@ tn_tensor *tn__lm_take_blocks(tn__lm_maker *maker, const char *path,
     if (!w || !w->keep_blocks)
         return NULL;
     tn_format(full, sizeof full, "%s%s%s", path, *path ? "." : "", name);
-    tn__lm_entry *e = find(w, full);
+    tn__lm_entry *e = tn__lm_weights_find(w, full);
     if (!e || dtype_of(e) < TN_BLOCK || !check_shape(w, e, tn_dims(rows, size)))
         return NULL;
     e->taken = true;
