@@ -134,7 +134,7 @@ int tenon_generate(int count, char **argument)
                               {"--top-p", .real = &o.top_p},
                               {"--min-p", .real = &o.min_p},
                               {"--seed", .whole = &seed},
-                              {NULL}};
+                              {0}};
     const int read = read_options(count, argument, options);
     if (read < 0 || count - read != 2)
         return 2;
@@ -161,7 +161,7 @@ int tenon_embed(int count, char **argument)
 {
     const char *pooling = NULL;
     int64_t *ids = NULL;
-    const option options[] = {{"--pooling", .text = &pooling}, {NULL}};
+    const option options[] = {{"--pooling", .text = &pooling}, {0}};
     const int read = read_options(count, argument, options);
     if (read < 0 || count - read < 2)
         return 2;
