@@ -116,6 +116,16 @@ static double cosine(const float *a, const float *b, int64_t n)
     return ab / sqrt(aa * bb);
 }
 
+/* A float16 number, which is no subnormal number, infinity or NaN. */
+static float half_at(const unsigned char *bytes)
+{
+    const int bits = bytes[0] | bytes[1] << 8, exponent = bits >> 10 & 31;
+    if (!exponent)
+        return 0;
+    const double size = ldexp(1 + (bits & 1023) / 1024.0, exponent - 15);
+    return (float)(bits >> 15 ? -size : size);
+}
+
 /* A block of one part, whose integers follow from its numbers: checks every bit
  * of a product. */
 static void check_definition(int f)
@@ -138,11 +148,8 @@ static void check_definition(int f)
             const unsigned char *block = at + (j * count + b) * formats[f].bytes;
             const float *of = numbers + (j * count + b) * 32;
             int r[32], dot = 0, all = 0;
-            __extension__ _Float16 half;
-            memcpy(&half, block, 2);
-            const float d = (float)half;
-            memcpy(&half, block + 2, 2);
-            const float e = min ? (float)half : 0;
+            const float d = half_at(block);
+            const float e = min ? half_at(block + 2) : 0;
             const float s = round_block(in + b * 32, 32, r);
             for (int i = 0; i < 32; i++) {
                 dot += (int)lrint(((double)of[i] - (double)e) / (double)d) * r[i];
