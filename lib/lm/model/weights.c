@@ -1,8 +1,8 @@
-/* weights.c: the safetensors files of a folder as a source of weights.
+/* weights.c: reads weights from the safetensors files of a folder.
  *
- * tn_safetensors_open checks the whole header: the tensors follow each other
- * without gap, in the order of their numbers. So the place of a tensor's data is
- * the sum of the sizes before it, and the file can be mapped. */
+ * tn_safetensors_open checks the whole header. In particular, the data of
+ * tensor i begins where that of tensor i - 1 ends. So the offset of a tensor is
+ * the sum of the preceding sizes, and the file can be mapped. */
 #include <lm/model/json_file.h>
 #include <lm/model/weight_entry.h>
 
@@ -53,7 +53,7 @@ static bool fail_memory(void)
 
 bool tn__lm_weights_add(tn__lm_weights *w, tn__lm_entry added)
 {
-    /* The capacity is the next power of two. */
+    /* The list grows when count + 1 is a power of two, to twice that size. */
     if ((w->count & (w->count + 1)) == 0) {
         tn__lm_entry *list =
             realloc(w->entry, (2 * w->count + 2) * sizeof *list);
@@ -67,8 +67,8 @@ bool tn__lm_weights_add(tn__lm_weights *w, tn__lm_entry added)
 
 /* ---- opening --------------------------------------------------------------- */
 
-/* Maps the file copy-on-write, so that training may change the weights. Sets
- * *data to the place of the first tensor. */
+/* Maps the file copy-on-write, so that training can change the weights but not
+ * the file. Sets *data to the address of the first tensor. */
 static tn__lm_mapping *map_file(tn__lm_weights *w, const char *path,
                                 uint64_t *data)
 {
@@ -127,7 +127,7 @@ static bool add_file(tn__lm_weights *w, const char *path)
         return false;
     for (int i = 0; i < tn_safetensors_count(file); i++) {
         const char *name = tn_safetensors_name(file, i);
-        /* Behind a tensor of unknown size no place is known. */
+        /* after a tensor of unknown dtype, offsets are unknown */
         if (!tn_safetensors_dtype(file, name))
             map = NULL;
         if (!tn__lm_weights_add(w, (tn__lm_entry){.name = name,
@@ -261,8 +261,8 @@ tn__lm_weights *tn__lm_weights_new(void)
     tn_device *device = w ? tn_device_current() : NULL;
     if (!device)
         return NULL;
-    /* tn_tensor_wrap on a device that cannot do it is an error, which would
-     * reach the program's error handler, so it is not tried. */
+    /* Decide by the device's name. Trying tn_tensor_wrap instead could cause an
+     * error, which would reach the program's error handler. */
     const char *name = tn_device_name(device);
     w->maps = strncmp(name, "cpu", 3) == 0;
     w->multiplies = w->maps || strncmp(name, "reference", 9) == 0;

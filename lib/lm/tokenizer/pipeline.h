@@ -46,14 +46,14 @@ typedef struct tn__work {
     tn__buffer text, spare_text;
     tn__pieces pieces, spare_pieces;
     tn__regex_run regex;
-    /* the ids, and the index in text where each of them ends */
+    /* the ids so far; span[i] is the part of the buffer that id[i] covers */
     int32_t *id;
-    tn__piece *span; /* begin and end in the buffer; id of added tokens */
+    tn__piece *span; /* its id is that of an added token, or -1 */
     size_t id_count, id_room, span_room;
-    /* room for models */
+    /* scratch memory of the models */
     void *scratch;
     size_t scratch_room;
-    /* room for normal forms */
+    /* scratch memory of normal forms (normalize.c) */
     struct tn__form_char {
         int32_t c;
         int16_t class; /* of combining */
