@@ -385,7 +385,8 @@ void *tn_module_remove_parametrizations_with(
 
 typedef struct functions {
     tn_module base;
-    tn_parametrize_function forward, right_inverse; /* the latter may be NULL */
+    tn_parametrize_function forward, right_inverse; /* right_inverse may be
+                                                       NULL */
     void *context;                                  /* lent */
 } functions;
 
