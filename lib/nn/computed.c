@@ -196,10 +196,11 @@ bool tn__nn_can_bind(const tn_module *module, const tn__nn_entry *entry,
     bool found =
         replace_members((tn_module *)(uintptr_t)module, value, value) > 0;
     if (!found && (module->type->release || module->tree->computed))
-        wrong = "no member of the instance points to it";
+        wrong = "no field of the layer's struct points to it";
     if (wrong)
         tn_error_refuse_argument(TN_ERR_UNSUPPORTED, what, "name",
-                                 "\"%s\" of %s cannot be computed: %s",
+                                 "\"%s\" of %s cannot be replaced by a "
+                                 "computed value: %s",
                                  entry->name, module->type->name, wrong);
     return !wrong;
 }

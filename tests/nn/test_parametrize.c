@@ -449,7 +449,7 @@ static void test_mistakes(tn_tensor *x)
     refused(tn_module_register_parametrization(&s->base, "scale", doubled()),
             TN_ERR_UNSUPPORTED,
             "module_register_parametrization: \"scale\" of Scaler cannot be "
-            "computed: it is registered under two names");
+            "replaced by a computed value: it is registered under two names");
     tn_module *bad = tn_nn_linear(3, 2);
     tn_module_register_parametrization(
         bad, "weight", tn_nn_parametrization(fails, NULL, NULL),
@@ -601,7 +601,8 @@ static void test_pruning_mistakes(tn_tensor *x)
     refused(tn_module_register_parametrization(net, "weight_orig", doubled()),
             TN_ERR_UNSUPPORTED,
             "module_register_parametrization: \"weight_orig\" of Linear cannot "
-            "be computed: no member of the instance points to it");
+            "be replaced by a computed value: no field of the layer's struct "
+            "points to it");
     struct scaler *s = new_scaler();
     tn_module_add_buffer(&s->base, "scale_mask", tn_ones(tn_dims(1)));
     refused(tn_prune(&s->base, "scale", "l1_unstructured", .amount = 0.5),

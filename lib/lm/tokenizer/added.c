@@ -126,8 +126,8 @@ static bool build_trie(tn_tokenizer *t, bool normalized, tn__trie *trie)
     tn__trie_word *word = malloc((t->added_count + 1) * sizeof *word);
     size_t count = 0;
     if (!word)
-        return tn_error_set(TN_ERR_MEMORY, "tokenizer_open: memory for %zu "
-                            "added tokens", t->added_count), false;
+        return tn_error_set(TN_ERR_MEMORY, "tokenizer_open: out of memory "
+                            "for %zu added tokens", t->added_count), false;
     for (size_t i = 0; i < t->added_count; i++) {
         const tn__added *a = &t->added[i];
         if (a->normalized == normalized && a->normal_bytes)

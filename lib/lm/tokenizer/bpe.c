@@ -301,7 +301,7 @@ static bool make_symbols(const tn__model *model, const unsigned char *text,
             unknown = true;
         } else if (model->unk_missing) {
             tn_error_set(TN_ERR_STATE, "tokenizer_encode: the character "
-                         "\"%.*s\" is no token, and the unknown token "
+                         "\"%.*s\" is not a token, and the unknown token "
                          "\"%.60s\" is not in the vocabulary",
                          (int)(next - at), text + at, model->unk_missing);
             return false;

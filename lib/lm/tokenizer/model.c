@@ -69,8 +69,8 @@ static bool wordlevel_run(const tn__model *model, tn__work *work, size_t begin,
         id = model->unk;
     if (id >= 0)
         return tn__work_add_id(work, id, begin, end);
-    tn_error_set(TN_ERR_STATE, "tokenizer_encode: the word \"%.*s\" is no "
-                 "token, and the vocabulary has no unknown token",
+    tn_error_set(TN_ERR_STATE, "tokenizer_encode: the word \"%.*s\" is not "
+                 "a token, and the vocabulary has no unknown token",
                  (int)(end - begin < 60 ? end - begin : 60), text + begin);
     return false;
 }
@@ -122,8 +122,8 @@ static bool unigram_run(const tn__model *model, tn__work *work, size_t begin,
             if (best[next].begin == UINT32_MAX || score > best[next].score) {
                 if (model->unk < 0) {
                     tn_error_set(TN_ERR_STATE, "tokenizer_encode: the "
-                                 "character \"%.*s\" is no token, and the "
-                                 "file has no \"unk_id\"",
+                                 "character \"%.*s\" is not a token, and "
+                                 "the file has no \"unk_id\"",
                                  (int)(next - at), text + at);
                     return false;
                 }
@@ -377,8 +377,8 @@ bool tn__model_index(tn__model *model, tn__own *arena)
         const size_t most = (size_t)model->vocab.id_end;
         tn__trie_word *word = malloc((most + 1) * sizeof *word);
         if (!word) {
-            tn_error_set(TN_ERR_MEMORY, "tokenizer_open: memory for %zu "
-                         "tokens", most);
+            tn_error_set(TN_ERR_MEMORY, "tokenizer_open: out of memory for "
+                         "%zu tokens", most);
             return false;
         }
         size_t count = 0;

@@ -188,8 +188,9 @@ static bool read_merges(tn_tokenizer *t, tn__reader *reader,
         if (id[0] < 0 || id[1] < 0 || id[2] < 0) {
             free(both);
             reader->key = KEY("merges");
-            return tn__refuse(reader, TN_ERR_FORMAT, "merge %lld is not two "
-                              "tokens that are one together", (long long)i);
+            return tn__refuse(reader, TN_ERR_FORMAT, "merge %lld: expected "
+                              "two tokens whose concatenation is a token",
+                              (long long)i);
         }
         tn__merges_add(&t->model, id[0], id[1], (uint32_t)i, id[2]);
     }

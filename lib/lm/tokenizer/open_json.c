@@ -570,8 +570,8 @@ static bool read_template_ids(const tn_tokenizer *t, const tn__reader *reader)
     for (int k = 0; k < 2; k++)
         for (size_t i = 0; i < both[k]->count; i++)
             if (both[k]->item[i].id >= t->id_end)
-                return tn__refuse(reader, TN_ERR_FORMAT, "the id %d is no "
-                                  "token's", (int)both[k]->item[i].id);
+                return tn__refuse(reader, TN_ERR_FORMAT, "no token has the "
+                                  "id %d", (int)both[k]->item[i].id);
     return true;
 }
 
@@ -593,8 +593,8 @@ static bool read_padding(tn_tokenizer *t, tn__reader *reader,
                              &direction, &bytes))
             return false;
         if (id >= TN__MOST_IDS || type > INT32_MAX)
-            return tn__refuse(reader, TN_ERR_FORMAT, "\"pad_id\" is no "
-                              "token's");
+            return tn__refuse(reader, TN_ERR_FORMAT, "\"pad_id\" is not "
+                              "the id of a token");
         t->pad_id = (int32_t)id;
         t->pad_type = (int32_t)type;
         t->pad_left = strcmp(direction, "Left") == 0;
@@ -626,8 +626,8 @@ bool tn__open_json(tn_tokenizer *t, tn__reader *reader, char *text,
             tn__refuse(reader, TN_ERR_FORMAT, "line %zu, column %zu: %s",
                        json.line, json.column, json.error);
         else
-            tn_error_set(TN_ERR_MEMORY, "tokenizer_open: %s: memory for its "
-                         "JSON", reader->path);
+            tn_error_set(TN_ERR_MEMORY, "tokenizer_open: %s: out of memory "
+                         "for its JSON", reader->path);
         goto end;
     }
     reader->key = "normalizer";

@@ -96,8 +96,8 @@ bool tn__open_tiktoken(tn_tokenizer *t, tn__reader *reader, char *text,
         lines += text[i] == '\n';
     line *all = malloc((lines + 1) * sizeof *all);
     if (!all) {
-        tn_error_set(TN_ERR_MEMORY, "tokenizer_open: memory for %zu tokens",
-                     lines);
+        tn_error_set(TN_ERR_MEMORY, "tokenizer_open: out of memory for %zu "
+                     "tokens", lines);
         return false;
     }
     size_t count = 0, at = 0;

@@ -155,7 +155,7 @@ static bool read_config(tn_tokenizer *t, const char *path)
         tn_error_set(*json.error ? TN_ERR_FORMAT : TN_ERR_MEMORY,
                      "tokenizer_open: %s: line %zu, column %zu: %s", path,
                      json.line, json.column,
-                     *json.error ? json.error : "memory for its JSON");
+                     *json.error ? json.error : "out of memory");
     for (int i = 0; good && i < TN__ROLE_COUNT; i++) {
         char name[16];
         snprintf(name, sizeof name, "%s_token", role_name[i]);
@@ -449,8 +449,8 @@ static tn_encoding *encoding_new(const tn_tokenizer *t, const tn__work work[2],
     e->offset = malloc((count + 1) * sizeof *e->offset);
     e->special = malloc(count + 1);
     if (!e->id || !e->type || !e->offset || !e->special) {
-        tn_error_set(TN_ERR_MEMORY, "tokenizer_encode: memory for %zu ids",
-                     count);
+        tn_error_set(TN_ERR_MEMORY, "tokenizer_encode: out of memory for %zu "
+                     "ids", count);
         return NULL;
     }
     size_t n = 0;
@@ -613,11 +613,11 @@ tn_tokenizer_batch_with(tn_tokenizer *tokenizer, const char *const *texts,
         }
     }
     if (good && !buffer)
-        tn_error_set(TN_ERR_MEMORY, "tokenizer_batch: memory for %lld ids",
-                     (long long)(count * longest));
+        tn_error_set(TN_ERR_MEMORY, "tokenizer_batch: out of memory for %lld "
+                     "ids", (long long)(count * longest));
     else if (!row)
-        tn_error_set(TN_ERR_MEMORY, "tokenizer_batch: memory for %lld texts",
-                     (long long)count);
+        tn_error_set(TN_ERR_MEMORY, "tokenizer_batch: out of memory for %lld "
+                     "texts", (long long)count);
     free(buffer);
     free(row);
     if (!ids || (o.out_mask && !mask)) {
