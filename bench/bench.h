@@ -81,7 +81,7 @@ extern const bench_group bench_dispatch, bench_bandwidth, bench_rows,
     bench_vision, bench_window, bench_norm, bench_loss, bench_sequence,
     bench_training, bench_large, bench_inference, bench_optim, bench_data;
 
-/* Two groups whose rows stand in files, layers.tsv and optimizers.tsv of that
+/* Two groups whose rows are in files, layers.tsv and optimizers.tsv of that
  * folder. They are empty until a file is read. false, after a report on stderr,
  * if it cannot be. */
 extern const bench_group bench_layer, bench_optimizer;

@@ -142,9 +142,9 @@ TN_OPTIONS_STRUCT(tn_tokenizer_decode, TN_TOKENIZER_DECODE_OPTIONS_LIST);
     TN_OPTIONS_DEFAULTS(tn_tokenizer_decode, TN_TOKENIZER_DECODE_OPTIONS_LIST)
 
 /* Returns the text of count ids, which ends with a NUL. Bytes that form no
- * character become U+FFFD. Ids without a token are skipped, as in the original.
- * The open scope owns the text. Returns NULL with TN_ERR_ARGUMENT if count is
- * negative, or TN_ERR_MEMORY if memory runs out. */
+ * character become U+FFFD. Ids without a token are skipped, as in Hugging
+ * Face's tokenizers. The open scope owns the text. Returns NULL with
+ * TN_ERR_ARGUMENT if count is negative, or TN_ERR_MEMORY if memory runs out. */
 TN_API const char *
 tn_tokenizer_decode_with(tn_tokenizer *tokenizer, const int32_t *ids,
                          int64_t count,
