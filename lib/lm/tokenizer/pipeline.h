@@ -1,10 +1,11 @@
-/* pipeline.h: how a text becomes ids, and ids become a text.
+/* pipeline.h: converts text to ids, and ids to text.
  *
- * A text on its way is a buffer and a list of pieces of it. A piece is either
- * an added token, which has its id, or text. Each normalizer, pre-tokenizer and
- * decoder is a step: it rewrites the buffer, splits pieces, or both. So they
- * share one form, and a sequence of them is a list. The model then makes ids of
- * each piece, and the template adds special tokens. */
+ * While a text is processed, it is in a buffer, and a list of pieces divides
+ * the buffer into parts. A piece is either an added token, which has its id, or
+ * text. Each normalizer, pre-tokenizer and decoder is a step: it rewrites the
+ * buffer, splits pieces, or both. A sequence of them is a list of steps. The
+ * model then converts each piece to ids, and the template adds special
+ * tokens. */
 #ifndef TN_LIB_LM_TOKENIZER_PIPELINE_H
 #define TN_LIB_LM_TOKENIZER_PIPELINE_H
 
