@@ -33,7 +33,7 @@ static struct {
     bool is_lstm;
 } now;
 
-/* ---- inputs --------------------------------------------------------------- */
+/* ---- inputs -------------------------------------------------------------- */
 
 static tn_tensor *scaled(tn_dims_list dims, double low, double high)
 {
@@ -120,7 +120,7 @@ static tn_tensor *input(const char *text)
 #undef IS
 }
 
-/* ---- a step --------------------------------------------------------------- */
+/* ---- a step -------------------------------------------------------------- */
 
 static tn_tensor *forward_packed(tn_module *net)
 {

@@ -229,7 +229,8 @@ enum {
     TN_LM_CANCELLED /* on_token returned false, or tn_lm_batch_remove */
 };
 
-/* Sequences that are generated together. They may join and leave at any time. */
+/* Requests whose texts are generated together. They may join and leave at any
+ * time. */
 typedef struct tn_lm_batch tn_lm_batch;
 
 /* Makes a batch of at most `sequences` running sequences.

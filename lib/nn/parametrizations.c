@@ -321,12 +321,14 @@ static bool is_orthogonal(tn_tensor *q)
     return same && tn_item_int(same) != 0;
 }
 
-/* Returns an original from which map_reflections computes Q of x = QR: below the
- * diagonal the vectors of its reflections, on the diagonal the signs, above it R
- * (which is not used, but LAPACK's geqrf leaves it there). Q - S = V U for
- * the factor Q of a QR decomposition with reflections, with signs S that make the
- * pivots large (G. Ballard et al., Reconstructing Householder vectors from
- * tall-skinny QR, 2015), so V is a factor L of an LU decomposition. */
+/* Returns an original from which map_reflections computes Q of x = QR: below
+ * the diagonal the vectors of its reflections, on the diagonal the signs, above
+ * it R (which is not used, but LAPACK's geqrf leaves it there).
+ *
+ * Q - S = V U for the factor Q of a QR decomposition with reflections, with
+ * signs S that make the pivots large (G. Ballard et al., Reconstructing
+ * Householder vectors from tall-skinny QR, 2015), so V is a factor L of an LU
+ * decomposition. */
 static tn_tensor *reflections_of(tn_tensor *x)
 {
     int64_t n = tn_tensor_size(x, -2), k = tn_tensor_size(x, -1);

@@ -73,7 +73,7 @@ static tn_module *doubled(void)
     return tn_nn_parametrization(twice, half, &runs);
 }
 
-/* ---- a parametrized layer -------------------------------------------------- */
+/* ---- a parametrized layer ------------------------------------------------ */
 
 static void test_registering(tn_tensor *x)
 {
@@ -225,7 +225,7 @@ static void test_orthogonal(void)
     ok(!tn_error(), "no error (%s)", tn_error());
 }
 
-/* ---- calls that are no tn_forward ------------------------------------------ */
+/* ---- calls that are no tn_forward ---------------------------------------- */
 
 struct scaler {
     tn_module base;
@@ -367,7 +367,7 @@ static void test_threads(void)
     ok(fine, "three threads run one parametrized layer");
 }
 
-/* ---- mistakes -------------------------------------------------------------- */
+/* ---- mistakes ------------------------------------------------------------ */
 
 static void test_mistakes(tn_tensor *x)
 {
@@ -467,7 +467,7 @@ static void test_mistakes(tn_tensor *x)
        "unsafe allows another shape");
 }
 
-/* ---- pruning --------------------------------------------------------------- */
+/* ---- pruning ------------------------------------------------------------- */
 
 static int zeros_of(tn_module *net, const char *name)
 {

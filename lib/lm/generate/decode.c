@@ -1,5 +1,5 @@
-/* decode.c: appends tokens to sequences and runs the model on all of them in one
- * flat pass. */
+/* decode.c: appends tokens to sequences and runs the model on all of them in
+ * one flat pass (lib/lm/model/layers.h). */
 #include <lm/generate/cache.h>
 
 #include <inttypes.h>

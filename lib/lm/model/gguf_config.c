@@ -90,7 +90,7 @@ static bool refuse(const reader *r, const char *name, const char *why)
     return false;
 }
 
-/* ---- values --------------------------------------------------------------------- */
+/* ---- values -------------------------------------------------------------- */
 
 /* Returns the full name of a key, "ARCHITECTURE.name". */
 static const char *full(const reader *r, const char *name, char buffer[128])
@@ -161,7 +161,7 @@ static bool add_value(const reader *r, const char *key_name, const char *name)
     return fine;
 }
 
-/* ---- keys ----------------------------------------------------------------------- */
+/* ---- keys ---------------------------------------------------------------- */
 
 static const key *find_key(const key *list, const char *name)
 {
@@ -224,7 +224,7 @@ static void add_eos(const reader *r)
     tn__json_add(r->to, "]");
 }
 
-/* ---- rotary embedding ---------------------------------------------------------------- */
+/* ---- rotary embedding ---------------------------------------------------- */
 
 /* Adds the numbers of a float32 tensor as a list. */
 static bool add_factors(const reader *r, const char *tensor, const char *name)
@@ -311,7 +311,7 @@ static bool add_rotated_part(const reader *r)
     return true;
 }
 
-/* ---- what tensors say ------------------------------------------------------------------ */
+/* ---- what tensors say ---------------------------------------------------- */
 
 static int64_t rows_of(const reader *r, const char *tensor)
 {
@@ -351,7 +351,7 @@ static void add_gemma(const reader *r)
     add_real(r, "query_pre_attn_scalar", scale);
 }
 
-/* ---- all of it ------------------------------------------------------------------------- */
+/* ---- all of it ----------------------------------------------------------- */
 
 static const struct architecture *find_architecture(tn_gguf *file)
 {

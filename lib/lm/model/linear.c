@@ -119,7 +119,7 @@ tn_module *tn__lm_linear(tn__lm_maker *maker, const char *path, int64_t in,
     return l->weight && (!bias || l->bias) ? &l->base : NULL;
 }
 
-/* ---- embedding ----------------------------------------------------------------- */
+/* ---- embedding ----------------------------------------------------------- */
 
 typedef struct embedding {
     tn_module base;
@@ -194,7 +194,7 @@ tn_module *tn__lm_tied_linear(tn_module *module)
     return l->weight ? &l->base : NULL;
 }
 
-/* ---- norms --------------------------------------------------------------------- */
+/* ---- norms --------------------------------------------------------------- */
 
 typedef struct norm {
     tn_module base;

@@ -157,7 +157,7 @@ static tn_lm *open_folder(const char *folder, const tn_lm_open_options *o)
     return lm;
 }
 
-/* ---- GGUF files ---------------------------------------------------------------------- */
+/* ---- GGUF files ---------------------------------------------------------- */
 
 static tn_lm *build_gguf(tn_gguf *file, const tn__json_value *root,
                          tn__lm_spec *spec, const tn_lm_open_options *o)

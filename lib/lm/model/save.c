@@ -182,8 +182,8 @@ static bool is_regular(const char *path)
            info.st_size <= TN__LM_JSON_BYTES;
 }
 
-/* Copies files of the folder `inner` ("" or "1_Pooling/"), unless it is the same
- * folder. */
+/* Copies the files of the folder `inner` ("" or "1_Pooling/"), unless source
+ * and destination are the same folder. */
 static bool copy_companions(const tn_lm *lm, const char *path,
                             const char *inner)
 {

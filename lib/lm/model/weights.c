@@ -65,7 +65,7 @@ bool tn__lm_weights_add(tn__lm_weights *w, tn__lm_entry added)
     return true;
 }
 
-/* ---- opening --------------------------------------------------------------- */
+/* ---- opening ------------------------------------------------------------- */
 
 /* Maps the file copy-on-write, so that training can change the weights but not
  * the file. Sets *data to the address of the first tensor. */

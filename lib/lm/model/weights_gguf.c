@@ -13,7 +13,7 @@
 
 static const char call[] = "lm_open";
 
-/* ---- names ------------------------------------------------------------------- */
+/* ---- names --------------------------------------------------------------- */
 
 enum { OF_MODEL, OF_LAYER, OF_ATTENTION, OF_MLP, OF_EXPERT };
 
@@ -171,7 +171,7 @@ static bool add_tensor(const reader *r, const char *source)
     return add(r, source, source, -1, 0);
 }
 
-/* ---- tensors ------------------------------------------------------------------- */
+/* ---- tensors ------------------------------------------------------------- */
 
 tn_dtype tn__lm_gguf_dtype(const tn__lm_entry *e)
 {
@@ -227,7 +227,7 @@ tn_tensor *tn__lm_gguf_load(const tn__lm_weights *w, const tn__lm_entry *e,
     return blocks ? x : tn_to_dtype(x, w->dtype);
 }
 
-/* ---- opening --------------------------------------------------------------------- */
+/* ---- opening ------------------------------------------------------------- */
 
 /* Returns the dtype of the model if the caller gave none: float32 if there are
  * blocks, else that of the embedding. */

@@ -99,7 +99,7 @@ bool tn__added_split(const tn_tokenizer *tokenizer, tn__work *work,
     return true;
 }
 
-/* ---- making the tables ---------------------------------------------------- */
+/* ---- making the tables --------------------------------------------------- */
 
 /* Sets the text by which an added token is found in normalized text: its
  * content, normalized. */

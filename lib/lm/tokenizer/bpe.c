@@ -154,7 +154,7 @@ static void merge_few(const tn__model *model, const unsigned char *text,
     }
 }
 
-/* ---- the heap ------------------------------------------------------------- */
+/* ---- the heap ------------------------------------------------------------ */
 
 static bool is_less(const heap_entry *a, const heap_entry *b)
 {
@@ -218,7 +218,7 @@ static void merge_many(const tn__model *model, const unsigned char *text,
     }
 }
 
-/* ---- symbols -------------------------------------------------------------- */
+/* ---- symbols ------------------------------------------------------------- */
 
 typedef struct symbols {
     symbol *all;

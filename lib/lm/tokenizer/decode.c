@@ -74,7 +74,7 @@ static bool make_valid(tn__work *work)
     return true;
 }
 
-/* ---- decoders ------------------------------------------------------------- */
+/* ---- decoders ------------------------------------------------------------ */
 
 bool tn__step_decode_join(const tn__step *step, tn__work *work)
 {
@@ -355,7 +355,7 @@ static bool run_ctc(const tn__step *step, tn__work *work)
     return true;
 }
 
-/* ---- reading -------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------- */
 
 static bool parse_byte_level(const tn__reader *reader,
                              const tn__json_value *value, tn__step *step)
@@ -472,7 +472,7 @@ bool tn__decoder_parse(const tn__reader *reader, const tn__json_value *value,
                            steps);
 }
 
-/* ---- all ------------------------------------------------------------------ */
+/* ---- all ----------------------------------------------------------------- */
 
 bool tn__decode(const tn_tokenizer *t, tn__work *work, const int32_t *ids,
                 size_t count, bool special)

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- WordPiece ------------------------------------------------------------ */
+/* ---- WordPiece ----------------------------------------------------------- */
 
 /* WordPiece: takes the longest token at each position. If no token matches at
  * some position, the whole word becomes the unknown token. */
@@ -75,7 +75,7 @@ static bool wordlevel_run(const tn__model *model, tn__work *work, size_t begin,
     return false;
 }
 
-/* ---- Unigram -------------------------------------------------------------- */
+/* ---- Unigram ------------------------------------------------------------- */
 
 typedef struct best_end {
     double score;
@@ -173,7 +173,7 @@ static bool unigram_run(const tn__model *model, tn__work *work, size_t begin,
     return true;
 }
 
-/* ---- the cache ------------------------------------------------------------ */
+/* ---- the cache ----------------------------------------------------------- */
 
 enum { CACHE_SLOTS = 1 << 16, CACHE_PROBES = 4 };
 
@@ -271,7 +271,7 @@ static void cache_add(struct tn__cache *cache, uint64_t hash,
     free(c);
 }
 
-/* ---- any model ------------------------------------------------------------ */
+/* ---- any model ----------------------------------------------------------- */
 
 typedef bool (*model_run)(const tn__model *model, tn__work *work, size_t begin,
                           size_t end);

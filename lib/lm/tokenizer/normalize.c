@@ -29,7 +29,7 @@ static bool is_ascii(const unsigned char *text, size_t count)
     return !(all & 0x8080808080808080u);
 }
 
-/* ---- normal forms --------------------------------------------------------- */
+/* ---- normal forms -------------------------------------------------------- */
 
 /* A character while a normal form is computed. `change` says how many
  * characters of the text it came from, in the way Hugging Face's tokenizers
@@ -157,7 +157,7 @@ static bool run_form(const tn__step *step, tn__work *work)
     return tn__rewrite(step, work, rewrite_form);
 }
 
-/* ---- one character at a time ---------------------------------------------- */
+/* ---- one character at a time --------------------------------------------- */
 
 static bool rewrite_lower(const tn__step *step, tn__work *work,
                           const tn__piece *piece, tn__buffer *out)
@@ -244,7 +244,7 @@ static bool run_clean(const tn__step *step, tn__work *work)
     return tn__rewrite(step, work, rewrite_clean);
 }
 
-/* ---- BERT ----------------------------------------------------------------- */
+/* ---- BERT ---------------------------------------------------------------- */
 
 static bool is_chinese(int32_t c)
 {
@@ -280,7 +280,7 @@ static bool run_chinese(const tn__step *step, tn__work *work)
     return tn__rewrite(step, work, rewrite_chinese);
 }
 
-/* ---- whole pieces --------------------------------------------------------- */
+/* ---- whole pieces -------------------------------------------------------- */
 
 /* flag: left, right */
 static bool rewrite_strip(const tn__step *step, tn__work *work,
@@ -373,7 +373,7 @@ bool tn__step_replace(const tn__step *step, tn__work *work)
     return tn__rewrite(step, work, rewrite_replace);
 }
 
-/* ---- reading -------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------- */
 
 static bool parse_form(tn__step *step, bool compatibility, bool composed)
 {

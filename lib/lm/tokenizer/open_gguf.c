@@ -157,7 +157,7 @@ static bool add_replace(tn_tokenizer *t, tn__steps *steps,
 #define SPACE "\xe2\x96\x81" /* U+2581, by which SentencePiece represents a
                                 space */
 
-/* ---- the kinds ------------------------------------------------------------ */
+/* ---- the kinds ----------------------------------------------------------- */
 
 static bool read_merges(tn_tokenizer *t, tn__reader *reader,
                         const vocab_file *f)

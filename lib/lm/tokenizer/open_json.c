@@ -13,7 +13,7 @@ static bool refuse_key(const tn__reader *reader, const char *key,
     return tn__refuse(&at, TN_ERR_FORMAT, "%s", why);
 }
 
-/* ---- vocabularies --------------------------------------------------------- */
+/* ---- vocabularies -------------------------------------------------------- */
 
 /* {"token": id, ..} */
 static bool read_vocab(tn_tokenizer *t, const tn__reader *reader,
@@ -78,7 +78,7 @@ static bool read_scores(tn_tokenizer *t, const tn__reader *reader,
     return true;
 }
 
-/* ---- merges --------------------------------------------------------------- */
+/* ---- merges -------------------------------------------------------------- */
 
 enum { TOGETHER = 16 }; /* number of merges whose look-ups are prefetched
                            together */
@@ -220,7 +220,7 @@ static bool read_merges(tn_tokenizer *t, const tn__reader *reader,
     return good;
 }
 
-/* ---- models --------------------------------------------------------------- */
+/* ---- models -------------------------------------------------------------- */
 
 /* Reads unk_token. The model's unk is -1 if the file has none, or if it is not
  * in the vocabulary. */
@@ -349,7 +349,7 @@ static bool read_model(tn_tokenizer *t, tn__reader *reader,
                       type);
 }
 
-/* ---- added tokens --------------------------------------------------------- */
+/* ---- added tokens -------------------------------------------------------- */
 
 static bool read_added(tn_tokenizer *t, tn__reader *reader,
                        const tn__json_value *root)
@@ -390,7 +390,7 @@ static bool read_added(tn_tokenizer *t, tn__reader *reader,
     return tn__added_index(t);
 }
 
-/* ---- post-processors ------------------------------------------------------ */
+/* ---- post-processors ----------------------------------------------------- */
 
 static bool template_add(tn_tokenizer *t, tn__template *to, int32_t id,
                       int64_t type)
@@ -575,7 +575,7 @@ static bool read_template_ids(const tn_tokenizer *t, const tn__reader *reader)
     return true;
 }
 
-/* ---- padding, and all ----------------------------------------------------- */
+/* ---- padding, and all ---------------------------------------------------- */
 
 static bool read_padding(tn_tokenizer *t, tn__reader *reader,
                          const tn__json_value *root)

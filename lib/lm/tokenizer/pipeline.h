@@ -124,7 +124,7 @@ typedef struct tn__steps {
     tn__step *first, *last;
 } tn__steps;
 
-/* ---- reading files -------------------------------------------------------- */
+/* ---- reading files ------------------------------------------------------- */
 
 /* What all readers of tokenizer files need: the file's name for messages, and
  * memory. */
@@ -205,7 +205,7 @@ bool tn__step_charsmap(const tn__step *step, tn__work *work);
  * of bytes, or -1 if it is invalid. */
 int64_t tn__base64(const char *text, size_t bytes, unsigned char *out);
 
-/* ---- models --------------------------------------------------------------- */
+/* ---- models -------------------------------------------------------------- */
 
 typedef struct tn__merge {
     uint64_t pair; /* ids of left << 32 | right; UINT64_MAX: free slot */
@@ -269,7 +269,7 @@ void tn__merges_add(tn__model *model, int32_t left, int32_t right,
 void tn__cache_free(struct tn__cache *cache);
 enum { TN__CACHE_WORD = 64 }; /* longer words are not cached */
 
-/* ---- the tokenizer -------------------------------------------------------- */
+/* ---- the tokenizer ------------------------------------------------------- */
 
 /* Maximum bytes of an added token's text. The limit bounds the time of a
  * search. */

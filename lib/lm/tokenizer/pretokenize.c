@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- splitting ------------------------------------------------------------ */
+/* ---- splitting ----------------------------------------------------------- */
 
 /* Collects the parts into which a piece is split: the matches of a pattern, and
  * the text between them. */
@@ -227,7 +227,7 @@ static bool run_scripts(const tn__step *step, tn__work *work)
     return tn__split(step, work, split_script);
 }
 
-/* ---- bytes as characters -------------------------------------------------- */
+/* ---- bytes as characters ------------------------------------------------- */
 
 /* Returns the character that represents a byte in GPT-2's byte-level alphabet:
  * itself if it is printable, else one from U+0100 on. */
@@ -302,7 +302,7 @@ bool tn__step_byte_level(const tn__step *step, tn__work *work)
            tn__rewrite(step, work, rewrite_bytes);
 }
 
-/* ---- Metaspace ------------------------------------------------------------ */
+/* ---- Metaspace ----------------------------------------------------------- */
 
 /* step->text is the replacement for spaces. step->prepend says when one is
  * inserted before a piece. TN__PREPEND_FIRST needs the origin, because the
@@ -345,7 +345,7 @@ static bool run_metaspace(const tn__step *step, tn__work *work)
            (!step->flag[0] || tn__split(step, work, split_text));
 }
 
-/* ---- reading -------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------- */
 
 static bool parse_behavior(const tn__reader *reader,
                            const tn__json_value *value, const char *otherwise,

@@ -54,7 +54,7 @@ void tn__regex_run_free(tn__regex_run *run);
 int tn__regex_find(const tn__regex *regex, tn__regex_run *run, size_t from,
                    size_t not_empty_at, size_t *begin, size_t *end);
 
-/* ---- between the compiler and the matcher --------------------------------- */
+/* ---- between the compiler and the matcher -------------------------------- */
 
 typedef enum tn__regex_op {
     TN__REGEX_CHAR,   /* the character c */

@@ -10,7 +10,7 @@
 #include <tenon/ops.h>
 #include <unistd.h>
 
-/* ---- objects -------------------------------------------------------------- */
+/* ---- objects ------------------------------------------------------------- */
 
 struct tn_encoding {
     tn_object object;
@@ -80,7 +80,7 @@ static const tn_object_class text_class = {.size = sizeof text_class,
                                            .name = "decoded text",
                                            .bytes = sizeof(tn_object)};
 
-/* ---- files ---------------------------------------------------------------- */
+/* ---- files --------------------------------------------------------------- */
 
 /* Reads a file to memory from malloc, which has room for one more byte. If the
  * file does not exist and `optional` is true, returns NULL without an error. */
@@ -285,7 +285,7 @@ tn_tokenizer *tn_tokenizer_open_with(const char *path,
     return tn_scope_result(scope, good ? t : NULL);
 }
 
-/* ---- encoding ------------------------------------------------------------- */
+/* ---- encoding ------------------------------------------------------------ */
 
 /* Copies the text to the work's buffer. Bytes that are not valid UTF-8 are
  * replaced by U+FFFD. */
@@ -631,7 +631,7 @@ tn_tokenizer_batch_with(tn_tokenizer *tokenizer, const char *const *texts,
     return ids;
 }
 
-/* ---- decoding ------------------------------------------------------------- */
+/* ---- decoding ------------------------------------------------------------ */
 
 TN_OPTIONS_TYPE(tn_tokenizer_decode, "tokenizer_decode",
                 "tokenizer, ids, count", TN_TOKENIZER_DECODE_OPTIONS_LIST)
@@ -793,7 +793,7 @@ const char *tn_detokenizer_end(tn_detokenizer *detokenizer)
     return shown;
 }
 
-/* ---- the vocabulary ------------------------------------------------------- */
+/* ---- the vocabulary ------------------------------------------------------ */
 
 static const tn_tokenizer *known(const tn_tokenizer *tokenizer)
 {
