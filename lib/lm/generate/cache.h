@@ -32,8 +32,9 @@ bool tn__lm_check_ids(const tn_lm *lm, const int64_t *ids, int64_t count,
                       const char *call);
 
 /* Makes a mask (rows, keys) for queries that begin at `position` and keys that
- * begin at `key`: true where the query may read the key. If window is not 0, a
- * query reads only the last `window` keys. */
+ * begin at `key`: true where the query may read the key. A query does not read
+ * keys after its own position. If window is not 0, it reads only the last
+ * `window` of the others. */
 tn_tensor *tn__lm_mask(int64_t rows, int64_t position, int64_t key,
                        int64_t keys, int64_t window);
 
