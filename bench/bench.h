@@ -81,7 +81,7 @@ extern const bench_group bench_dispatch, bench_bandwidth, bench_rows,
     bench_vision, bench_window, bench_norm, bench_loss, bench_sequence,
     bench_training, bench_large, bench_inference, bench_optim, bench_data;
 
-/* Two groups whose rows stand in files, layers.tsv and optimizers.tsv of that
+/* Two groups whose rows are in files, layers.tsv and optimizers.tsv of that
  * folder. They are empty until a file is read. false, after a report on stderr,
  * if it cannot be. */
 extern const bench_group bench_layer, bench_optimizer;
@@ -93,7 +93,7 @@ extern const char *bench_program;
 /* What the started process does. Returns the exit status. */
 int bench_first_result(void);
 
-/* ---- bench.c: running a workload ------------------------------------------- */
+/* ---- bench.c: running a workload ----------------------------------------- */
 
 double bench_now_ns(void);
 /* Runs `calls` calls. Returns nanoseconds per call. */
@@ -108,7 +108,7 @@ int64_t bench_calls(const bench_work *work, bench_state *state,
  * measurement. The wait is a loop, which keeps this core at its clock. */
 void bench_rest(void);
 
-/* ---- count.c: instructions ------------------------------------------------ */
+/* ---- count.c: instructions ----------------------------------------------- */
 
 /* Adds the instructions of a call's kernel programs to least, from a trace of
  * the call; nothing if the trace fails. */
@@ -134,7 +134,7 @@ double bench_bound_ns(bench_bound bound);
 const char *bench_bound_name(bench_bound bound);
 void bench_limit_close(bench_limit *limit);
 
-/* ---- losses.c: do both do the same? ---------------------------------------- */
+/* ---- losses.c: do both do the same? -------------------------------------- */
 
 typedef struct bench_peer bench_peer;
 
@@ -143,7 +143,7 @@ typedef struct bench_peer bench_peer;
 bool bench_losses(const char *group, const bench_work *work,
                   bench_peer *const *peer, const char *const *name, int count);
 
-/* ---- peer.c: PyTorch in a process of its own ------------------------------- */
+/* ---- peer.c: PyTorch in a process of its own ----------------------------- */
 
 /* Starts `python script way threads device`; tuned sets malloc to keep its
  * blocks. NULL if there is no such Python, or it has no torch, or it cannot run

@@ -65,13 +65,15 @@ static void trace(const char *folder, const char *group,
     tn_trace_stop();
 }
 
-/* The limits are measured on the processor, by kernels in C. */
+/* Returns whether the device is the CPU, the only one for which limits are
+ * measured: the loops that measure them are C. */
 static bool on_cpu(void)
 {
     return strncmp(tn_device_name(tn_device_current()), "cpu", 3) == 0;
 }
 
-/* The machine's limit for a call; NULL if it is not known. */
+/* Returns the means to measure the machine's limit for a call; NULL if the
+ * limit is not known. */
 static bench_limit *open_limit(const bench_work *work, bench_state *state)
 {
     bench_least least = work->least;
@@ -91,7 +93,8 @@ static bool measure(bench_report *report, const char *of,
                     const bench_work *work, const bench_pace *pace,
                     bench_peer *const peer[BENCH_WHO], const char *traces)
 {
-    /* The limit is the fastest round: slower ones were disturbed. */
+    /* the limit is that of the fastest round, because other load slows rounds
+     * down */
     bench_line line = {.group = of, .work = work, .bound = {-1, -1, -1}};
     bench_state state = {.name = work->name, .size = work->size};
     bool has_peer[BENCH_WHO] = {0};
@@ -105,8 +108,8 @@ static bool measure(bench_report *report, const char *of,
     if (!tn_error())
         limit = open_limit(work, &state);
 
-    /* Warm-up: the caches still hold the data of what ran before. A long call
-     * needs none. */
+    /* Warm up, because the caches contain the data of the previous workload. A
+     * long call needs no warm-up. */
     double begin = bench_now_ns(), ours = 0;
     int64_t warm = line.calls / 4 + 1;
     for (int r = 0; r < pace->rounds && !tn_error(); r++) {
@@ -154,8 +157,8 @@ static const bench_group *const group[] = {
 };
 enum { GROUPS = sizeof group / sizeof *group };
 
-/* Does --only select that workload? only: NULL, a group, or a group and a
- * prefix of its workloads' names: "window.pad". */
+/* Returns whether --only selects the workload. `only` is NULL, a group, or a
+ * group and a prefix of its workloads' names, as in "window.pad". */
 static bool wanted(const char *only, const char *of, const char *name)
 {
     size_t length = strlen(of);
@@ -168,7 +171,7 @@ static bool wanted(const char *only, const char *of, const char *name)
            (*only == '.' && strncmp(name, only + 1, strlen(only + 1)) == 0);
 }
 
-/* Does the list "training,large" name that group? */
+/* Returns whether a list such as "training,large" contains the group. */
 static bool lists(const char *list, const char *name)
 {
     for (size_t length; list && *list; list += length + (list[length] == ',')) {
@@ -179,7 +182,7 @@ static bool lists(const char *list, const char *name)
     return false;
 }
 
-/* Is the group excluded, or does it need a GPU that is not there? */
+/* Returns whether the group is excluded, or needs a GPU when there is none. */
 static bool left_out(const char *only, const char *except,
                      const bench_group *of)
 {
@@ -191,13 +194,14 @@ static bool left_out(const char *only, const char *except,
     return true;
 }
 
-/* Does --losses apply to it? */
+/* Returns whether --losses applies to the group. */
 static bool trains(const bench_group *of)
 {
     return of == &bench_training || of == &bench_large;
 }
 
-/* bench/ of the source tree; TENON_BENCH_FOLDER if that has moved. */
+/* Returns the path of bench/ in the source tree, or TENON_BENCH_FOLDER if that
+ * is set. */
 static const char *source_folder(void)
 {
     const char *folder = getenv("TENON_BENCH_FOLDER");
@@ -211,7 +215,7 @@ static const char *script(void)
     return path;
 }
 
-/* Reads the groups whose workloads stand in files. */
+/* Reads the groups whose workloads are in files. */
 static bool read_tables(void)
 {
 #ifdef BENCH_TABLES
@@ -237,7 +241,7 @@ static int usage(void)
     return 2;
 }
 
-/* The ways that a list names. */
+/* Reads a list of ways to run PyTorch (bench_who). */
 static bool read_ways(const char *list, bool way[BENCH_WHO])
 {
     memset(way, 0, BENCH_WHO * sizeof *way);
@@ -283,7 +287,8 @@ static bool read_rounds(const char *text, int *rounds)
     return false;
 }
 
-/* Does the workload have as many sizes as --size gives? If not, reports it. */
+/* Returns whether the workload has as many sizes as --size gives. If not,
+ * reports an error. */
 static bool has_sizes(const bench_work *work, const int64_t size[3])
 {
     int has = 0, asked = 0;
@@ -297,7 +302,7 @@ static bool has_sizes(const bench_work *work, const int64_t size[3])
     return !asked || has == asked;
 }
 
-/* The workload with the sizes of --size. Its limit is not known. */
+/* Returns the workload with the sizes of --size. Its limit is not known. */
 static bench_work sized(const bench_work *work, const int64_t size[3])
 {
     bench_work copy = *work;
@@ -308,12 +313,13 @@ static bench_work sized(const bench_work *work, const int64_t size[3])
     return copy;
 }
 
-/* Do the named workloads exist, with these sizes? If not, reports it. */
+/* Returns whether the named workloads exist and have these sizes. If not,
+ * reports an error. */
 static bool is_known(const char *only, const char *except, bool losses,
                      const int64_t size[3])
 {
     bool known = false;
-    size_t excepted = 0; /* bytes of the list that name groups */
+    size_t excepted = 0; /* bytes of the list that are names of groups */
     for (int g = 0; g < GROUPS; g++) {
         const char *name = group[g]->name;
         bool is_excepted = lists(except, name);

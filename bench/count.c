@@ -10,7 +10,7 @@
 
 static const char range[] = "\"name\":\"bench call\"";
 
-/* The number after that name in a line; 0 if there is none. */
+/* Returns the number that follows a name in a line of the trace, or 0. */
 static double figure(const char *line, const char *name)
 {
     const char *at = strstr(line, name);
@@ -22,7 +22,8 @@ static void read_figures(FILE *file, bench_least *least)
     char line[2048];
     while (fgets(line, sizeof line, file))
         if (strstr(line, range)) {
-            /* A multiply-add in flops is an instruction, too. */
+            /* flops counts multiply-adds, each of which is also an
+             * instruction */
             least->instructions +=
                 least->flops / 2 + figure(line, "\"instructions\":");
             least->flops += 2 * figure(line, "\"multiplies\":");

@@ -26,7 +26,7 @@ enum { ROUNDS = 15, BURST = 256, WORKSPACE = 32 << 20 };
 
 static bool glance;
 
-/* ---- the driver and cuBLASLt ------------------------------------------------ */
+/* ---- the driver and cuBLASLt --------------------------------------------- */
 
 typedef unsigned long long address; /* CUdeviceptr */
 
@@ -155,7 +155,7 @@ static void *lt_open(void)
     return handle;
 }
 
-/* ---- times -------------------------------------------------------------------- */
+/* ---- times --------------------------------------------------------------- */
 
 typedef void work(void);
 
@@ -212,7 +212,7 @@ static void measure(work *call[2], bool done, double taken[2])
     }
 }
 
-/* ---- what is timed --------------------------------------------------------------- */
+/* ---- what is timed ------------------------------------------------------- */
 
 static tn_tensor *a, *b, *c, *row;
 static address memory[3];
@@ -289,7 +289,7 @@ static void attend_back(void)
     tn_scope_close(scope);
 }
 
-/* ---- parts ----------------------------------------------------------------------- */
+/* ---- parts --------------------------------------------------------------- */
 
 static void measure_launch(void)
 {

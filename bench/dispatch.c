@@ -39,7 +39,7 @@ static void sum(bench_state *s)
     tn_sum(s->a);
 }
 
-/* size[0] operators on 16 elements, forward and backward. */
+/* A chain of size[0] operators on 16 elements, forward and backward. */
 static void open_chain(bench_state *s)
 {
     s->a = tn_requires_grad(tn_rand(tn_dims(16)));
@@ -60,7 +60,7 @@ static void open_nothing(bench_state *s)
     (void)s;
 }
 
-/* Time from fork to the end of a process that adds two numbers. */
+/* Measures the time from fork to the end of a process that adds two numbers. */
 static void start(bench_state *s)
 {
     (void)s;

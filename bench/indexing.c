@@ -9,14 +9,14 @@ static void open_matrix(bench_state *s)
     s->a = tn_rand(tn_dims(s->size[0], s->size[1]));
 }
 
-/* b: for each element of a, an element of its row. */
+/* b: for each element of a, the index of an element in its row */
 static void open_gather(bench_state *s)
 {
     open_matrix(s);
     s->b = tn_randint(0, s->size[1], tn_dims(s->size[0], s->size[1]));
 }
 
-/* b: as many rows of a as it has. */
+/* b: indices of as many rows as a has */
 static void open_select(bench_state *s)
 {
     open_matrix(s);
@@ -111,7 +111,7 @@ static void dropout(bench_state *s)
 #define WORK(name, open, call, ...)                                           \
     {name, {ROWS, COLUMNS}, open, call, __VA_ARGS__, 0}
 
-/* An int64 index counts for two floats. */
+/* The counts below are in floats; an int64 index counts as two. */
 static const bench_work work[] = {
     WORK("cumsum_rows", open_matrix, cumsum_rows, BENCH_COPY(N)),
     WORK("cumsum_columns", open_matrix, cumsum_columns, BENCH_COPY(N)),

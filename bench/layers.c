@@ -1,7 +1,7 @@
 /* layers.c: a step of each layer of torch.nn, in training mode: forward, and the
  * gradients of the inputs and of the parameters. The rows stand in layers.tsv.
  *
- * An input is KIND:SHAPE, some with a number N behind another colon:
+ * An input is KIND:SHAPE, some with a number N after another colon:
  *
  *   normal       normally distributed       positive     in [0.1, 1.1)
  *   probability  in [0.05, 0.95)            log_softmax  log-probabilities
@@ -24,15 +24,16 @@
 
 #include "table.h"
 
-/* What a workload runs. */
+/* The layer and the inputs of the current workload. */
 static struct {
     const layer *kind;
     tn_tensor *in[LAYER_MOST], *gradient;
-    int64_t *lengths; /* of packed sequences; NULL: the input is not packed */
+    int64_t *lengths; /* lengths of packed sequences; NULL: the input is not
+                         packed */
     bool is_lstm;
 } now;
 
-/* ---- inputs --------------------------------------------------------------- */
+/* ---- inputs -------------------------------------------------------------- */
 
 static tn_tensor *scaled(tn_dims_list dims, double low, double high)
 {
@@ -86,7 +87,7 @@ static tn_dims_list read_shape(const char *text, int64_t *number)
     return dims;
 }
 
-/* The input that a text describes; NULL if there is no such kind. */
+/* Returns the input that a text describes; NULL if it names no known kind. */
 static tn_tensor *input(const char *text)
 {
     char kind[32];
@@ -119,7 +120,7 @@ static tn_tensor *input(const char *text)
 #undef IS
 }
 
-/* ---- a step --------------------------------------------------------------- */
+/* ---- a step -------------------------------------------------------------- */
 
 static tn_tensor *forward_packed(tn_module *net)
 {

@@ -20,9 +20,9 @@ typedef enum limit_kind {
     WRITE,
     COPY,
     TRIAD,
-    UPDATE, /* the same, in place */
+    UPDATE, /* like COPY, but in place */
     UPDATE_TRIAD,
-    FLOPS, /* from here on, in registers only */
+    FLOPS, /* this and the following work on registers only */
     ANY,
     KINDS
 } limit_kind;
@@ -102,12 +102,13 @@ static kernel *const kernels_string[][KINDS] = {
 
 enum { CANDIDATES = 18, UNIT = 384, MAX_THREADS = 256 };
 
-/* What a thread does in a pass, each to memory of its own, so that caches have
- * no more of it than of the workload's. */
+/* A part of what a thread does in a pass. Each part has its own memory, so that
+ * caches contain no more of it than of the workload's. */
 typedef struct part {
     limit_kind kind;
     int64_t count;            /* elements, operations */
-    int64_t out_from, a_from; /* in the thread's share of both, and of b */
+    int64_t out_from, a_from; /* offsets in the thread's share of out, and of a
+                                 and b */
     double ns[CANDIDATES];    /* the fastest pass so far; 0: not tried */
     int best;                 /* of them */
 } part;
@@ -277,8 +278,8 @@ bench_limit *bench_limit_open(const bench_least *least, int threads)
     return l;
 }
 
-/* Nanoseconds per pass over the parts from first to end, by the candidates in
- * run. */
+/* Returns the nanoseconds per pass over parts `first` to `end`, with the
+ * candidates in l->run. */
 static double sample(bench_limit *l, int64_t calls, double *took)
 {
     l->calls = calls;
@@ -361,7 +362,8 @@ static double best_of(bench_limit *l, int first, int end, int64_t calls)
     return calls == 1 && l->threads == 1 && tried < ns ? tried : ns;
 }
 
-/* Measures each separately; the longest is the limit. */
+/* Measures the time of memory, multiply-adds and other instructions separately.
+ * The longest is the limit. */
 bench_bound bench_limit_sample(bench_limit *l, int64_t calls)
 {
     int at = l->memory_parts;

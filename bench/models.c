@@ -24,7 +24,7 @@ tn_module *bench_cnn28(void)
         tn_nn_linear(9216, 128), tn_nn_relu(), tn_nn_linear(128, 10));
 }
 
-/* ---- ResNet-20 ------------------------------------------------------------ */
+/* ---- ResNet-20 ----------------------------------------------------------- */
 
 /* relu(body(x) + shortcut(x)); shortcut NULL: x itself. */
 struct block {
@@ -115,7 +115,7 @@ tn_module *bench_resnet20(void)
         tn_nn_adaptive_avg_pool2d(1, 1), tn_nn_flatten(), tn_nn_linear(64, 10));
 }
 
-/* ---- a character model ----------------------------------------------------- */
+/* ---- a character model --------------------------------------------------- */
 
 enum { LAYERS = 4, HEADS = 4, WIDTH = 128, CONTEXT = 128 };
 
@@ -160,7 +160,7 @@ tn_module *bench_gpt(int64_t vocabulary)
     return gpt->head ? &gpt->base : NULL;
 }
 
-/* ---- GPT-2 ------------------------------------------------------------------ */
+/* ---- GPT-2 --------------------------------------------------------------- */
 
 struct gpt2_block {
     tn_module base;

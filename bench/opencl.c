@@ -106,7 +106,7 @@ static bool buffers_make(cl_long elements)
     return !error && !cl.Finish(queue);
 }
 
-/* ---- what is timed -------------------------------------------------------- */
+/* ---- what is timed ------------------------------------------------------- */
 
 static tn_tensor *a, *b;
 static float *host;
@@ -166,7 +166,7 @@ static void read_by_tenon(void)
     tn_tensor_to_array(a, host, sizeof *host * (size_t)count);
 }
 
-/* ---- times ------------------------------------------------------------------ */
+/* ---- times --------------------------------------------------------------- */
 
 static double seconds(void (*work)(void))
 {
@@ -184,7 +184,7 @@ static int by_size(const void *left, const void *right)
     return (*x > *y) - (*x < *y);
 }
 
-/* ---- the first operator ------------------------------------------------------ */
+/* ---- the first operator -------------------------------------------------- */
 
 static void first_by_hand(void)
 {
@@ -224,7 +224,7 @@ static double first(void (*work)(void))
     return time[1 + ROUNDS / 2];
 }
 
-/* ---- launches and memory ------------------------------------------------------- */
+/* ---- launches and memory ------------------------------------------------- */
 
 static double median(void (*work)(void))
 {

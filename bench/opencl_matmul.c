@@ -65,7 +65,7 @@ static double least(bool (*work)(const product *p), const product *p)
     return shortest;
 }
 
-/* ---- Tenon ---------------------------------------------------------------- */
+/* ---- Tenon --------------------------------------------------------------- */
 
 static tn_tensor *a, *b;
 
@@ -103,7 +103,7 @@ static void time_own(void)
     time_tenon();
 }
 
-/* ---- CLBlast by hand ------------------------------------------------------- */
+/* ---- CLBlast by hand ----------------------------------------------------- */
 
 #define DRIVER_MAP(X)                                                         \
     X(GetPlatformIDs) X(GetDeviceIDs) X(CreateContext) X(CreateCommandQueue)  \
@@ -197,7 +197,7 @@ static void time_clblast(void)
     }
 }
 
-/* ---- the three, in turns ----------------------------------------------------- */
+/* ---- the three, in turns ------------------------------------------------- */
 
 static bool in_child(void (*work)(void), double out[PRODUCTS])
 {

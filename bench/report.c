@@ -40,7 +40,7 @@ static summary sum_up(const bench_figure *figure)
                      sorted.ns[(count - 1) - count / 4]};
 }
 
-/* ---- JSON ----------------------------------------------------------------- */
+/* ---- JSON ---------------------------------------------------------------- */
 
 static void write_text(FILE *json, const char *name, const char *text)
 {
@@ -94,7 +94,7 @@ static void write_line(bench_report *report, const bench_line *line,
     fprintf(json, "}");
 }
 
-/* ---- the machine ---------------------------------------------------------- */
+/* ---- the machine --------------------------------------------------------- */
 
 /* "AMD EPYC 9554 64-Core Processor", if the system reports it. */
 static void processor_name(char *name, size_t room)
@@ -179,7 +179,7 @@ bool bench_report_begin(bench_report *report, const char *json_path,
     return true;
 }
 
-/* ---- the table ------------------------------------------------------------ */
+/* ---- the table ----------------------------------------------------------- */
 
 /* "12.34 ms  +-5 %" */
 static void print_figure(const bench_figure *figure)
@@ -209,7 +209,7 @@ static void print_ratio(const bench_figure *other, double ours, double scale,
                scale * sum_up(other).median / ours, unit);
 }
 
-/* ---- the table by the ratio ----------------------------------------------- */
+/* ---- the table by the ratio ---------------------------------------------- */
 
 /* On a machine that others use, the fastest round is the least disturbed one.
  * The ratio of the quartiles shows whether the ratio of the fastest rounds is an

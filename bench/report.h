@@ -8,7 +8,7 @@
 
 enum { BENCH_ROUNDS = 1000 };
 
-/* Nanoseconds per call, by round. No rounds: not measured. */
+/* Nanoseconds per call in each round. Without rounds: not measured. */
 typedef struct bench_figure {
     int count;
     double ns[BENCH_ROUNDS];
@@ -36,15 +36,16 @@ typedef struct bench_line {
 } bench_line;
 
 typedef struct bench_report {
-    FILE *json; /* owned; NULL: none wanted */
+    FILE *json; /* owned; NULL: no JSON file is written */
     const char *json_path;
     int line_count;
     bool sorted; /* print the lines once more at the end, by the ratio */
-    struct bench_rank *rank; /* line_count of them, if so */
-    bool has[BENCH_WHO]; /* a column in the table */
+    struct bench_rank *rank; /* if sorted: owned array with an element for each
+                                line */
+    bool has[BENCH_WHO]; /* whether the table has a column for it */
 } bench_report;
 
-/* Adds the time of one more round; a negative one is a failure. */
+/* Adds the time of another round; a negative time means that it failed. */
 void bench_add(bench_figure *figure, double ns);
 
 /* Prints the machine and the table's head, with a column for each of `has`.

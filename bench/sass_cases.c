@@ -78,7 +78,7 @@ static void cross_entropy_back(void)
     tn_grad(tn_cross_entropy(scores, labels), &scores, 1, &gradient);
 }
 
-/* ---- training steps -------------------------------------------------------- */
+/* ---- training steps ------------------------------------------------------ */
 
 static tn_module *net, *lstm;
 static tn_optim *optim;
@@ -147,7 +147,7 @@ static void step_lstm(void)
                     tn_module_parameter(net, "1.bias")));
 }
 
-/* ---- the table ------------------------------------------------------------- */
+/* ---- the table ----------------------------------------------------------- */
 
 /* least: the minimum of reads and writes, in units of `elements` floats;
  * unknown for a training step. */
@@ -193,7 +193,7 @@ static const struct work {
 };
 enum { WORKS = sizeof works / sizeof *works };
 
-/* ---- indices, from the host: kernels' results are not to be relied on ------- */
+/* ---- indices, from the host: kernels' results are not to be relied on ---- */
 
 static uint64_t state = 1;
 static uint64_t random_below(uint64_t limit)

@@ -67,7 +67,7 @@ static double least_of(double *ns, int count)
     return ns[0];
 }
 
-/* ---- sizes ---------------------------------------------------------------- */
+/* ---- sizes --------------------------------------------------------------- */
 
 enum { COLUMNS = 1024, SIZES = 5 };
 #define LEAST ((int64_t)1 << 20)
@@ -161,7 +161,7 @@ static void run_sizes(const options *asked)
     }
 }
 
-/* ---- threads -------------------------------------------------------------- */
+/* ---- threads ------------------------------------------------------------- */
 
 #define RAW_FLOPS 1e9 /* some milliseconds */
 #define IN_L2 ((int64_t)1 << 17) /* elements: in and out are a megabyte */

@@ -1,4 +1,4 @@
-/* table.h: workloads that stand in a file, which C and Python read: a line for
+/* table.h: workloads that are in a file, which C and Python read: a line for
  * each, with three columns between tabs: name, arguments, and what they are
  * applied to. A line that begins with "#" is a comment. The arguments are a
  * JSON object, those of PyTorch's constructor. The class is the name up to its
@@ -23,7 +23,8 @@ typedef struct bench_table {
     void (*call)(bench_state *state);
     int count;
     bench_row row[BENCH_ROWS];
-    bench_work work[BENCH_ROWS]; /* a workload of each row; then no name */
+    bench_work work[BENCH_ROWS]; /* a workload for each row, then one with name
+                                    NULL */
 } bench_table;
 
 /* Reads a table. false, after a report on stderr, if it is malformed or cannot

@@ -43,7 +43,7 @@ static int complain(const char *path, const char *why)
     return 1;
 }
 
-/* ---- reading ------------------------------------------------------------------ */
+/* ---- reading ------------------------------------------------------------- */
 
 /* Reads the file, with space for a closing bracket after its text. Returns NULL
  * if the file cannot be read. */
@@ -207,7 +207,7 @@ static double take_own(event *list, size_t count, double *device)
     return all;
 }
 
-/* ---- the table ------------------------------------------------------------------ */
+/* ---- the table ----------------------------------------------------------- */
 
 static const char *const columns[] = {"op", "module", "shapes"};
 
@@ -350,7 +350,7 @@ static int summary(const char *path, const char *by)
     return fine ? 0 : complain(path, "out of memory");
 }
 
-/* ---- the command ------------------------------------------------------------------ */
+/* ---- the command --------------------------------------------------------- */
 
 static int run_program(const char *path, char **program)
 {

@@ -27,10 +27,11 @@ tn_status tn__cpu_unknown(const char *call);
 /* The algorithm that convolutions use. The caller chooses it with the device
  * option `winograd` (README.md). */
 typedef enum conv_choice {
-    CONV_BY_COST, /* Winograd's algorithm if an estimate of the cost favours
-                     it: the option is absent */
-    CONV_DIRECT,  /* never Winograd's algorithm: winograd=0 */
-    CONV_WINOGRAD /* Winograd's algorithm wherever it exists: winograd=1 */
+    CONV_BY_COST, /* default, without the option: Winograd's algorithm where an
+                     estimate says that it is faster */
+    CONV_DIRECT,  /* winograd=0: never Winograd's algorithm */
+    CONV_WINOGRAD /* winograd=1: Winograd's algorithm wherever it is
+                     implemented */
 } conv_choice;
 
 struct tn_plugin_device {

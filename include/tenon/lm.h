@@ -50,7 +50,7 @@ typedef struct tn_lm tn_lm;
  * On a device whose memory is the host's, weights of the right dtype are mapped
  * from the file and not copied. The mapping is private: training changes
  * memory, not the file. While the model lives, the file must not be shortened:
- * reading a mapped page behind the end of a file ends the process (SIGBUS).
+ * reading a mapped page past the end of a file ends the process (SIGBUS).
  *
  * The open scope owns the result. Returns NULL with TN_ERR_IO if a file cannot
  * be read, TN_ERR_FORMAT if a file is invalid or the model is not supported
@@ -229,7 +229,8 @@ enum {
     TN_LM_CANCELLED /* on_token returned false, or tn_lm_batch_remove */
 };
 
-/* Sequences that are generated together. They may join and leave at any time. */
+/* Requests whose texts are generated together. They may join and leave at any
+ * time. */
 typedef struct tn_lm_batch tn_lm_batch;
 
 /* Makes a batch of at most `sequences` running sequences.

@@ -131,7 +131,7 @@ typedef tn_region_of<bool, tn_parametrize_cache_set> tn_parametrize_cached;
     TN__REGION_HERE(tn_cached_, tn_parametrize_cached, true)
 #endif
 
-/* ---- parametrizations ----------------------------------------------------- */
+/* ---- parametrizations ---------------------------------------------------- */
 
 /* A parametrization that calls functions of yours. right_inverse may be NULL.
  * Both return NULL with an error (tn_error_set) to fail. context is lent.

@@ -94,10 +94,12 @@ tn_tokenizer_encode_with(tn_tokenizer *tokenizer, const char *text,
                          const tn_tokenizer_encode_options *options);
 
 /* These lend arrays of tn_encoding_count elements (offsets: twice as many),
- * which are valid while the encoding lives. They return NULL, or 0, for NULL. Cannot fail.
+ * which are valid while the encoding lives. They return NULL, or 0, for NULL.
+ * Cannot fail.
  *   ids      token ids
  *   offsets  first byte of the text and the byte after the last one that token
- *            i stands for, at 2 i and 2 i + 1; 0, 0 for special tokens that the template added.
+ *            i stands for, at 2 i and 2 i + 1; 0, 0 for special tokens that
+ *            the template added.
  *            For the tokens of a pair's second text they count in that text.
  *   types    0, or 1 for the second text, as the template says
  *   special  1 for tokens that the template added */
@@ -142,9 +144,9 @@ TN_OPTIONS_STRUCT(tn_tokenizer_decode, TN_TOKENIZER_DECODE_OPTIONS_LIST);
     TN_OPTIONS_DEFAULTS(tn_tokenizer_decode, TN_TOKENIZER_DECODE_OPTIONS_LIST)
 
 /* Returns the text of count ids, which ends with a NUL. Bytes that form no
- * character become U+FFFD. Ids without a token are skipped, as in the original.
- * The open scope owns the text. Returns NULL with TN_ERR_ARGUMENT if count is
- * negative, or TN_ERR_MEMORY if memory runs out. */
+ * character become U+FFFD. Ids without a token are skipped, as in Hugging
+ * Face's tokenizers. The open scope owns the text. Returns NULL with
+ * TN_ERR_ARGUMENT if count is negative, or TN_ERR_MEMORY if memory runs out. */
 TN_API const char *
 tn_tokenizer_decode_with(tn_tokenizer *tokenizer, const int32_t *ids,
                          int64_t count,

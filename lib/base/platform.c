@@ -47,7 +47,7 @@ void tn__code_place(const void *address, char *text, size_t room)
     if (!address || !dladdr(address, &info) || !info.dli_fname)
         return;
     const char *slash = strrchr(info.dli_fname, '/');
-    /* A return address is behind the call instruction, so 1 is subtracted to
+    /* A return address is after the call instruction, so 1 is subtracted to
      * get an address within it. */
     snprintf(text, room, "%s+0x%zx", slash ? slash + 1 : info.dli_fname,
              (size_t)((const char *)address - (const char *)info.dli_fbase) -

@@ -390,7 +390,7 @@ tn_status tn__scope_carry(tn_scope *scope, const void *where, void *pointer)
     if (!record && !carried_room(state))
         return tn_error_code();
     /* Exchanges the object with the first one of the scope, and moves the
-     * border between the scopes behind it. The object is then the last one of
+     * border between the scopes after it. The object is then the last one of
      * the outer scope. */
     tn__object *other = state->item[frame->first];
     state->item[object->slot] = other;

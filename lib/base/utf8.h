@@ -9,7 +9,7 @@
 
 enum { TN__NOT_UTF8 = -1, TN__UNICODE_COUNT = 0x110000 };
 
-/* Decodes the UTF-8 character at data[*at] and advances *at behind it. Returns
+/* Decodes the UTF-8 character at data[*at] and advances *at past it. Returns
  * TN__NOT_UTF8 if the character is truncated, longer than necessary, a UTF-16
  * surrogate, or beyond Unicode. */
 static inline int32_t tn__utf8_next(const unsigned char *data, size_t count,

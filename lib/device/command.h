@@ -19,7 +19,7 @@ struct tn__command {
                                 * launch */
     tn_built *built;
     union {
-        /* The arrays that the launch points to are stored behind the command,
+        /* The arrays that the launch points to are stored after the command,
          * in the same allocation. */
         tn_launch launch;
         tn_matmul_args matmul;

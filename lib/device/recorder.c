@@ -113,7 +113,7 @@ tn_status tn__record_work(tn_device *device, int kind, const void *args,
     return TN_OK;
 }
 
-/* Copies `count` integers to *at, advances *at behind them, and returns the
+/* Copies `count` integers to *at, advances *at past them, and returns the
  * copy. */
 static const int64_t *put_numbers(char **at, const int64_t *from, size_t count)
 {

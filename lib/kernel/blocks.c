@@ -1,8 +1,10 @@
-/* blocks.c: unpacks, dequantises and multiplies blocks, in plain C. It defines
- * the bits that devices with the extension "quantised-product" compute, too.
+/* blocks.c: unpacks, dequantises and multiplies blocks of quantised numbers, in
+ * plain C. The results define what devices with the extension
+ * "quantised-product" must compute, to the bit.
  *
- * Source of the formats: the reference dequantisation of ggml (ggml-quants) and
- * of gguf-py, in whose terms qs are low bits, qh high bits. */
+ * The formats are defined by the reference implementations in ggml
+ * (ggml-quants) and gguf-py. As there, qs are the low bits of elements and qh
+ * the high bits. */
 #include <kernel/blocks.h>
 
 #include <kernel/narrow_float.h>
@@ -16,8 +18,9 @@ static float half_at(const uint8_t *at)
 
 /* ---- blocks of 32 elements ----------------------------------------------- */
 
-/* Unpacks 16 bytes of nibbles: element i is in the low half of byte i, element
- * i + 16 in its high half. high has a fifth bit for each element, or is 0. */
+/* Unpacks 16 bytes of 4-bit elements: element i is the low half of byte i,
+ * element i + 16 its high half. Bit i of high, if used, is the fifth bit of
+ * element i. */
 static void unpack_nibbles(const uint8_t *qs, uint32_t high, int zero,
                            tn__unpacked *out)
 {
@@ -75,7 +78,7 @@ static void unpack_q5_1(const uint8_t *block, tn__unpacked *out)
 
 /* ---- blocks of 256 elements ---------------------------------------------- */
 
-/* Unpacks 8 scales and 8 minima of 6 bits from 12 bytes. */
+/* Unpacks 8 scales and 8 minima of 6 bits each from 12 bytes. */
 static void unpack_scales(const uint8_t *in, tn__unpacked *out)
 {
     for (int p = 0; p < 4; p++) {
@@ -86,8 +89,9 @@ static void unpack_scales(const uint8_t *in, tn__unpacked *out)
     }
 }
 
-/* Unpacks Q4_K, or Q5_K if qh is not NULL. 32 bytes hold two parts: the first
- * in their low halves. */
+/* Unpacks a block of Q4_K, or of Q5_K if qh is not NULL. Each 32 bytes of qs
+ * hold two parts: the first in the low halves, the second in the high
+ * halves. */
 static void unpack_k(const uint8_t *block, const uint8_t *qh, const uint8_t *qs,
                      tn__unpacked *out)
 {
@@ -162,7 +166,7 @@ void tn__blocks_dequantize(const tn__block_format *format,
             const int8_t *q = b.q + p * length;
             const float scale = b.d * (float)b.scale[p];
             const float min = b.e * (float)b.min[p];
-            /* Adding a min of 0 would change -0 to 0. */
+            /* formats without a min: adding 0 would change -0 to 0 */
             if (format->has_min)
                 for (int i = 0; i < length; i++)
                     out[i] = scale * (float)q[i] + min;
@@ -175,7 +179,8 @@ void tn__blocks_dequantize(const tn__block_format *format,
 
 /* ---- products ------------------------------------------------------------ */
 
-/* Rounds a block. Magnitudes are compared as integers: NaN is above infinity. */
+/* Rounds a block to integers and returns its scale. Magnitudes are compared as
+ * integers, in which NaN is greater than infinity. */
 static float round_block(const float *x, int count, int8_t *r)
 {
     uint32_t bits, top = 0;

@@ -421,7 +421,7 @@ static bool print_range(printer *p, uint32_t first, uint32_t last)
         if (ins->op == TN_K_LOOP) {
             if (!(p->straight ? print_skipped_loop(p, i) : print_loop(p, i)))
                 return false;
-            i = (uint32_t)ins->imm.i; /* continue behind the ENDLOOP */
+            i = (uint32_t)ins->imm.i; /* continue after the ENDLOOP */
         } else if (ins->op == TN_K_WHILE) {
             indent(p);
             tn__text_add(&p->text, "if (!v%u)\n", ins->a);

@@ -1,9 +1,11 @@
-/* computed.c: parameters that a forward computes: parametrized and pruned ones.
+/* computed.c: parameters that are computed in each forward (parametrized and
+ * pruned ones).
  *
- * The functions of layers read parameters from members of their instance. So
- * that several threads can run one module at once, a forward does not change
- * these members. It runs on a copy of the instance, in which they point to the
- * computed values. A module keeps one such copy for its next call. */
+ * Functions of layers read parameters from members of their instance, the
+ * struct that begins with tn_module. So that several threads can run a module
+ * at once, a forward does not change these members. Instead, it runs on a copy
+ * of the instance, whose members point to the computed values. A module keeps
+ * one copy for its next call. */
 #include <nn/tree.h>
 
 #include <string.h>
@@ -60,7 +62,8 @@ bool tn__nn_same_kind(const tn_tensor *x, const tn_tensor *other,
 
 enum { WORD = sizeof(void *) };
 
-/* Where the members begin and the values are stored, in words. */
+/* Returns the index of the first member after tn_module, in words of the size
+ * of a pointer. */
 static size_t first_word(void)
 {
     return (sizeof(tn_module) + WORD - 1) / WORD;
@@ -71,14 +74,14 @@ static size_t word_count(const tn_module *module)
     return module->tree->bytes / WORD;
 }
 
-/* The computed values of a copy: an array after the instance, with an element
- * for each computed entry. */
+/* Returns the computed values of a copy. They are an array that follows the
+ * instance, with one element for each computed entry. */
 static tn_tensor **values_of(const tn_module *module, tn_module *copy)
 {
     return (tn_tensor **)copy + (module->tree->bytes + WORD - 1) / WORD;
 }
 
-/* Makes a copy that no scope owns. */
+/* Allocates a copy of the instance. No scope owns it. */
 static tn_module *copy_new(const tn_module *module)
 {
     size_t words = (module->tree->bytes + WORD - 1) / WORD +
@@ -91,7 +94,9 @@ static tn_module *copy_new(const tn_module *module)
     return copy;
 }
 
-/* Returns what a member of the copy is, of which the instance's is `member`. */
+/* Returns the value that a member of the copy must have if the member of the
+ * instance is `member`: the computed value if `member` is the source of a
+ * computed entry, else `member`. */
 static void *member_of_copy(const tn_module *module, tn_tensor *const *value,
                             void *member)
 {
@@ -105,8 +110,9 @@ static void *member_of_copy(const tn_module *module, tn_tensor *const *value,
     return member;
 }
 
-/* Returns zeros of the value's shape that take hardly any memory: a layer prints
- * the shapes of its parameters. */
+/* Returns zeros in the shape of the computed value, which take almost no
+ * memory. They suffice for printing a layer, which shows the shapes of
+ * parameters. */
 static tn_tensor *stand_in(const tn__nn_source *source)
 {
     return tn_expand(tn_zeros(TN_SCALAR), source->shape);
@@ -141,9 +147,10 @@ tn_module *tn__nn_materialize(tn_module *module, bool shown)
     return copy;
 }
 
-/* Writes members that forward has changed to the module. The copy's members
- * become those of the module, so that a forward that kept `self` gets an error
- * and not a value of an earlier call. */
+/* Copies the members that forward has changed from the copy to the module. Then
+ * makes the members of the copy equal to those of the module. If forward has
+ * kept the pointer `self`, later uses will find no computed values, which is an
+ * error, instead of values of an earlier call. */
 void tn__nn_release(tn_module *module, tn_module *copy)
 {
     if (!copy || copy == module)
@@ -164,7 +171,8 @@ void tn__nn_release(tn_module *module, tn_module *copy)
 
 /* ---- registering --------------------------------------------------------- */
 
-/* Replaces members of the instance that are `from`, and returns their number. */
+/* Replaces all members of the instance that are equal to `from`. Returns their
+ * number. */
 static int replace_members(tn_module *module, const void *from, void *to)
 {
     void **member = (void **)module;
@@ -188,10 +196,11 @@ bool tn__nn_can_bind(const tn_module *module, const tn__nn_entry *entry,
     bool found =
         replace_members((tn_module *)(uintptr_t)module, value, value) > 0;
     if (!found && (module->type->release || module->tree->computed))
-        wrong = "no member of the instance points to it";
+        wrong = "no field of the layer's struct points to it";
     if (wrong)
         tn_error_refuse_argument(TN_ERR_UNSUPPORTED, what, "name",
-                                 "\"%s\" of %s cannot be computed: %s",
+                                 "\"%s\" of %s cannot be replaced by a "
+                                 "computed value: %s",
                                  entry->name, module->type->name, wrong);
     return !wrong;
 }

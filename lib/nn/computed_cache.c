@@ -1,5 +1,5 @@
-/* computed_cache.c: computes the value of a parameter, and keeps it in a region
- * TN_PARAMETRIZE_CACHED. */
+/* computed_cache.c: computes the value of a parameter, and caches it within a
+ * region TN_PARAMETRIZE_CACHED. */
 #include <nn/tree.h>
 
 #include <tenon/nn.h>

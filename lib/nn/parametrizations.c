@@ -10,8 +10,8 @@
 #include <tenon/nn.h>
 #include <tenon/ops.h>
 
-/* Returns the present value of a parameter, which the open scope owns or the
- * module lends. Records errors as those of the call `what`. */
+/* Returns the current value of a parameter. Either the open scope owns it or it
+ * is a tensor of the module. Errors name the function `what`. */
 static tn_tensor *present_value(tn_module *any, const char *name,
                                 const char *what)
 {
@@ -110,7 +110,8 @@ void *tn_nn_weight_norm_with(tn_module *module, const char *name,
 
 /* ---- spectral normalisation ---------------------------------------------- */
 
-/* More steps in a forward would not end in a reasonable time. */
+/* Limit of power iterations in a forward, so that it ends in a reasonable
+ * time. */
 enum { MOST_STEPS = 10000 };
 
 typedef struct spectral_norm {
@@ -135,7 +136,7 @@ static tn_tensor *normalize(const spectral_norm *s, tn_tensor *x)
     return tn_normalize(x, .dim = 0, .eps = s->eps);
 }
 
-/* Makes steps of the power method, without recording. */
+/* Runs `steps` power iterations. They are not recorded for gradients. */
 static bool iterate(const spectral_norm *s, tn_tensor *matrix, int64_t steps)
 {
     TN_NO_GRAD_HERE;
@@ -246,7 +247,7 @@ static tn_tensor *identity(const tn_tensor *like, int64_t n, int64_t m)
                   .device = tn_tensor_device(like));
 }
 
-/* Returns x, tall: with at least as many rows as columns. */
+/* Returns x, transposed if it has fewer rows than columns. */
 static tn_tensor *tall(tn_tensor *x)
 {
     bool wide = tn_tensor_size(x, -2) < tn_tensor_size(x, -1);
@@ -301,7 +302,8 @@ static tn_tensor *orthogonal_forward(tn_module *self, tn_tensor *input)
     return x == input ? q : tn_transpose(q, -2, -1);
 }
 
-/* Returns Q of x = QR, with the signs of a nonnegative diagonal of R. */
+/* Returns the factor Q of x = QR, with signs chosen such that the diagonal of R
+ * is nonnegative. */
 static tn_tensor *make_orthogonal(tn_tensor *x, tn_tensor **r)
 {
     tn_tensor *q = tn_linalg_qr(x, r);
@@ -319,12 +321,14 @@ static bool is_orthogonal(tn_tensor *q)
     return same && tn_item_int(same) != 0;
 }
 
-/* Returns an original from which map_reflections computes Q of x = QR: below the
- * diagonal the vectors of its reflections, on the diagonal the signs, above it R
- * (which is not used, but LAPACK's geqrf leaves it there). Q - S = V U for
- * the factor Q of a QR decomposition with reflections, with signs S that make the
- * pivots large (G. Ballard et al., Reconstructing Householder vectors from
- * tall-skinny QR, 2015), so V is a factor L of an LU decomposition. */
+/* Returns an original from which map_reflections computes Q of x = QR: below
+ * the diagonal the vectors of its reflections, on the diagonal the signs, above
+ * it R (which is not used, but LAPACK's geqrf leaves it there).
+ *
+ * Q - S = V U for the factor Q of a QR decomposition with reflections, with
+ * signs S that make the pivots large (G. Ballard et al., Reconstructing
+ * Householder vectors from tall-skinny QR, 2015), so V is a factor L of an LU
+ * decomposition. */
 static tn_tensor *reflections_of(tn_tensor *x)
 {
     int64_t n = tn_tensor_size(x, -2), k = tn_tensor_size(x, -1);
@@ -380,7 +384,7 @@ static tn_status orthogonal_inverse(tn_module *self, tn_tensor *value,
         }
         return tn_error_code();
     }
-    if (n != k) { /* complete the columns to a square matrix */
+    if (n != k) { /* extend the columns to an orthogonal square matrix */
         tn_dims_list shape =
             tn_dims_from_array(tn_tensor_shape(q), tn_tensor_ndim(q));
         shape.dim[shape.count - 1] = n - k;

@@ -1,6 +1,8 @@
-/* parametrize.c: registers, changes and removes parametrizations. The first one
- * of a parameter makes a ParametrizationList, which holds the originals and runs
- * the parametrizations. computed.c runs the module on the result. */
+/* parametrize.c: registers, changes and removes parametrizations.
+ *
+ * The first parametrization of a parameter makes a ParametrizationList. It
+ * holds the originals, the tensors that are trained, and runs the
+ * parametrizations on them. computed.c runs the module with the result. */
 #include <nn/tree.h>
 
 #include <stdio.h>
@@ -385,7 +387,8 @@ void *tn_module_remove_parametrizations_with(
 
 typedef struct functions {
     tn_module base;
-    tn_parametrize_function forward, right_inverse; /* the latter may be NULL */
+    tn_parametrize_function forward, right_inverse; /* right_inverse may be
+                                                       NULL */
     void *context;                                  /* lent */
 } functions;
 

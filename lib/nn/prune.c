@@ -57,14 +57,15 @@ static const char *const method_names[] = {
     "ln_structured", "custom_from_mask"};
 
 typedef struct pruning {
-    const char *what; /* the public call, and its arguments */
+    const char *what; /* name of the public function, for messages */
     const char *module_argument, *name_argument;
     enum method method;
     tn_prune_options o;
     int count; /* number of parameters */
     tn_module *const *modules;
     const char *const *names;
-    tn_tensor *const *scores; /* importance scores or masks, or NULL */
+    tn_tensor *const *scores; /* arguments of that function: importance scores
+                                 or masks, or NULL */
 } pruning;
 
 static bool is_structured(const pruning *p)
@@ -111,7 +112,7 @@ static bool check_amount(const pruning *p)
            refuse(p, "count", "count must be 0 or more");
 }
 
-/* Returns the number to prune of `left` elements or slices, or -1 with an
+/* Returns how many of `left` elements or slices to prune, or -1 with an
  * error. */
 static int64_t number_of(const pruning *p, int64_t left)
 {
@@ -127,8 +128,9 @@ static int64_t number_of(const pruning *p, int64_t left)
     return -1;
 }
 
-/* Returns mask with zeros in the slices along dim that have the lowest scores,
- * of those where `left` is not 0. scores and left are 1-d. */
+/* Returns mask, with zeros in those slices along dim that have the lowest
+ * scores. Slices where `left` is 0 have been pruned before and are not
+ * considered. scores and left are 1-d. */
 static tn_tensor *without_lowest(const pruning *p, tn_tensor *mask, int64_t dim,
                                  tn_tensor *scores, tn_tensor *left)
 {
@@ -143,8 +145,8 @@ static tn_tensor *without_lowest(const pruning *p, tn_tensor *mask, int64_t dim,
     return tn_index_fill_scalar(mask, dim, index, 0);
 }
 
-/* Returns the new mask. x has the values or importance scores; for
- * CUSTOM_FROM_MASK it is the given mask. */
+/* Returns the new mask. x contains the values or importance scores, or for
+ * CUSTOM_FROM_MASK the mask that the caller passed. */
 static tn_tensor *new_mask(const pruning *p, tn_tensor *x, tn_tensor *mask)
 {
     if (p->method == CUSTOM_FROM_MASK)
@@ -236,7 +238,8 @@ static bool start(tn_module *module, tn__nn_entry *entry, tn_tensor *mask)
     return true;
 }
 
-/* The parameters of a pruning: entries, shapes, masks and scores. */
+/* The parameters that one call prunes: their entries, shapes, masks and
+ * scores. */
 typedef struct parts {
     tn_object object;
     struct part {

@@ -68,7 +68,7 @@ static void check_lists(void)
     }
 }
 
-/* ---- switching -------------------------------------------------------------------- */
+/* ---- switching ----------------------------------------------------------- */
 
 static tn_dtype dtype_of_product(void)
 {
@@ -112,7 +112,7 @@ static void check_switch(void)
     ok(tn_autocast_dtype() == TN_DTYPE_NONE, "off again");
 }
 
-/* ---- dtypes of results -------------------------------------------------------------- */
+/* ---- dtypes of results --------------------------------------------------- */
 
 #define IS(call, dtype, what) ok(tn_tensor_dtype(call) == (dtype), what)
 
@@ -156,7 +156,7 @@ static void check_dtypes(void)
         IS(tn_binary_cross_entropy(x, x, NULL), TN_F32, "in bfloat16 it is float32");
 }
 
-/* ---- gradients ------------------------------------------------------------------------ */
+/* ---- gradients ----------------------------------------------------------- */
 
 static bool same(tn_tensor *a, tn_tensor *b)
 {
@@ -244,7 +244,7 @@ static void check_pytorch(void)
     ok(!tn_error(), "no error: %s", tn_error() ? tn_error() : "none");
 }
 
-/* ---- parameters converted once -------------------------------------------------------- */
+/* ---- parameters converted once ------------------------------------------- */
 
 /* Returns the number of storages allocated so far. */
 static int64_t storages(void)

@@ -111,7 +111,7 @@ static const struct variant *find_variant(const char *name)
     return NULL;
 }
 
-/* ---- leaves --------------------------------------------------------------- */
+/* ---- leaves -------------------------------------------------------------- */
 
 /* Returns element i of a leaf as hard_points.py fills it: with all pairs of
  * hard points, or with the points in order. */
@@ -202,7 +202,7 @@ static tn_status differentiate(const struct call *call, bool twice,
     return status;
 }
 
-/* ---- the comparison --------------------------------------------------------- */
+/* ---- the comparison ------------------------------------------------------ */
 
 /* PyTorch's result is NaN, so any result passes */
 static bool is_near(double got, double want, double scale, tn_dtype dtype)

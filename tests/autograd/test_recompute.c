@@ -91,7 +91,7 @@ static tn_tensor *model(struct block *block, int layers, tn_tensor *x,
     return tn_sum(tn_add(h[0], h[1]));
 }
 
-/* ---- the same bits -------------------------------------------------------- */
+/* ---- the same bits ------------------------------------------------------- */
 
 /* Compares results and gradients with those without recomputation, for blocks
  * nested to this depth. */
@@ -171,7 +171,7 @@ static void test_modes(void)
              "a graph that was freed");
 }
 
-/* ---- less memory ------------------------------------------------------------ */
+/* ---- less memory --------------------------------------------------------- */
 
 static int64_t held(bool recompute, int64_t *walking)
 {

@@ -29,7 +29,7 @@ static int in_child(int (*ask)(const void *), const void *argument)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* ---- affinity --------------------------------------------------------------- */
+/* ---- affinity ------------------------------------------------------------ */
 
 /* Restricts the process to the first `count` processors of its affinity mask.
  * Returns false if there are fewer. */
@@ -72,7 +72,7 @@ static void test_affinity(void)
     }
 }
 
-/* ---- quotas ------------------------------------------------------------------ */
+/* ---- quotas -------------------------------------------------------------- */
 
 typedef struct quota {
     const char *what;

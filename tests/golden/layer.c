@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* ---- arguments ---------------------------------------------------------------- */
+/* ---- arguments ----------------------------------------------------------- */
 
 static int64_t whole(const json_t *args, const char *name, int64_t fallback)
 {
@@ -73,7 +73,7 @@ static tn_tensor *ones(const json_t *args, const char *name)
     return shape ? tn_ones(list) : NULL;
 }
 
-/* ---- activations ----------------------------------------------------------------- */
+/* ---- activations --------------------------------------------------------- */
 
 #define PLAIN(function)                                                       \
     static tn_module *make_##function(const json_t *args)                     \
@@ -107,7 +107,7 @@ static tn_module *make_prelu(const json_t *args)
                        number(args, "init", 0.25));
 }
 
-/* ---- linear, convolution, pooling -------------------------------------------------- */
+/* ---- linear, convolution, pooling ---------------------------------------- */
 
 static tn_module *make_linear(const json_t *args)
 {
@@ -223,7 +223,7 @@ static int run_bilinear(tn_module *module, tn_tensor **in, tn_tensor **out)
     return out[0] ? 1 : 0;
 }
 
-/* ---- normalisation ------------------------------------------------------------------ */
+/* ---- normalisation ------------------------------------------------------- */
 
 static bool cumulative(const json_t *args)
 {
@@ -286,7 +286,7 @@ static tn_module *make_group_norm(const json_t *args)
                             .bias = truth(args, "bias", true));
 }
 
-/* ---- recurrent ------------------------------------------------------------------------ */
+/* ---- recurrent ----------------------------------------------------------- */
 
 #define RNN(function)                                                         \
     static tn_module *make_##function(const json_t *args)                     \
@@ -344,7 +344,7 @@ static int run_lstm_cell(tn_module *module, tn_tensor **in, tn_tensor **out)
     return out[0] ? 2 : 0;
 }
 
-/* ---- attention ------------------------------------------------------------------------ */
+/* ---- attention ----------------------------------------------------------- */
 
 static tn_module *make_attention(const json_t *args)
 {
@@ -431,7 +431,7 @@ static int run_transformer(tn_module *module, tn_tensor **in,
     return out[0] ? 1 : 0;
 }
 
-/* ---- losses of nn_loss.h -------------------------------------------------------- */
+/* ---- losses of nn_loss.h ------------------------------------------------- */
 
 static tn_module *make_dropout(const json_t *args)
 {

@@ -89,7 +89,7 @@ static const struct {
                {"backwards (negative strides)", backwards}};
 enum { LAYOUTS = sizeof layouts / sizeof *layouts };
 
-/* ---- comparison ------------------------------------------------------------ */
+/* ---- comparison ---------------------------------------------------------- */
 
 typedef struct tally {
     long same, close, failed, refused;

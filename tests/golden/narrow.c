@@ -53,7 +53,7 @@ static int excuse_of(const char *op)
     return -1;
 }
 
-/* ---- inputs ---------------------------------------------------------------- */
+/* ---- inputs -------------------------------------------------------------- */
 
 /* Returns x as whole numbers in t's range, in int64. Booleans stay as they are,
  * and so does int64 if keeps_indices is set. */
@@ -115,7 +115,7 @@ static bool make_inputs(const struct narrow *t, const tn_op *op,
     return good && narrow->changed > 0;
 }
 
-/* ---- comparison -------------------------------------------------------------- */
+/* ---- comparison ---------------------------------------------------------- */
 
 static int64_t *numbers_of(tn_tensor *x)
 {

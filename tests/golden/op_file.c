@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- one sample ------------------------------------------------------------ */
+/* ---- one sample ---------------------------------------------------------- */
 
 static void mark_gradients(const sample *s)
 {

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- arguments ------------------------------------------------------------ */
+/* ---- arguments ----------------------------------------------------------- */
 
 static double number(const json_t *args, const char *name, double fallback)
 {
@@ -42,7 +42,7 @@ static tn_module *module_of(tn_module *module, const char *path,
     return tn_module_child(module, parent);
 }
 
-/* ---- parametrizations of the samples -------------------------------------- */
+/* ---- parametrizations of the samples ------------------------------------- */
 
 static tn_tensor *symmetric(tn_tensor *x, void *context)
 {
@@ -69,7 +69,7 @@ static tn_tensor *half(tn_tensor *x, void *context)
     return tn_div_scalar(x, 2);
 }
 
-/* ---- steps ----------------------------------------------------------------- */
+/* ---- steps --------------------------------------------------------------- */
 
 static tn_tensor *mask_of(const tn_tensor *x, int64_t every)
 {
@@ -138,7 +138,7 @@ static void step(tn_module *net, const json_t *one)
                  .n = number(args, "n", TN_NONE_FLOAT));
 }
 
-/* ---- the layer ------------------------------------------------------------- */
+/* ---- the layer ----------------------------------------------------------- */
 
 static const json_t *of_last; /* the arguments of the layer made last */
 

@@ -28,7 +28,7 @@ static const tn__json_value *read_text(const char *from)
     return read_bytes(from, strlen(from));
 }
 
-/* ---- values --------------------------------------------------------------- */
+/* ---- values -------------------------------------------------------------- */
 
 static void test_values(void)
 {

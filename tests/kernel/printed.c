@@ -317,7 +317,7 @@ void printed_rows(printed_list *list, const tn_target *target, int *rows)
     }
 }
 
-/* ---- primitives ------------------------------------------------------------ */
+/* ---- primitives ---------------------------------------------------------- */
 
 /* The dimensions of a primitive in addition to its line or matrices: one with
  * small offsets; three that do not merge, with large offsets; two, with

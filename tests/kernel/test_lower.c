@@ -266,7 +266,7 @@ static void test_results(void)
                    "a loop of no rounds returns the first value");
 }
 
-/* ---- functions ------------------------------------------------------------ */
+/* ---- functions ----------------------------------------------------------- */
 
 static int place_of(const tn_program *p, const char *name)
 {

@@ -377,7 +377,7 @@ static int stride(void)
     return parts * sample();
 }
 
-/* ---- clang ------------------------------------------------------------------ */
+/* ---- clang --------------------------------------------------------------- */
 
 static void write_file(const char *path, const char *text)
 {

@@ -238,7 +238,7 @@ static void check_golden(const char *folder, const char *zoo, const char *file,
     free_json(&json);
 }
 
-/* ---- llama.cpp's cases ---------------------------------------------------- */
+/* ---- llama.cpp's cases --------------------------------------------------- */
 
 static const char separator[] = "\n__ggml_vocab_test__\n";
 

@@ -248,7 +248,7 @@ static void test_clone_mistakes(void)
     is_int(released - before, 3, "all instances are released");
 }
 
-/* ---- other tensors in place of parameters ---------------------------------- */
+/* ---- other tensors in place of parameters -------------------------------- */
 
 static void test_substitute(void)
 {

@@ -286,7 +286,7 @@ static void test_argument_of_outer(void)
     at_fault(TN_ERR_SHAPE, "times_t", "data", 0, 2, "matmul", "its argument");
 }
 
-/* ---- modules -------------------------------------------------------------- */
+/* ---- modules ------------------------------------------------------------- */
 
 static tn_tensor *product_forward(tn_module *self, tn_tensor *x)
 {

@@ -317,7 +317,7 @@ static void test_macros(void)
     ok(!tn_error(), "nothing happens without a module");
 }
 
-/* ---- hooks ---------------------------------------------------------------- */
+/* ---- hooks --------------------------------------------------------------- */
 
 struct seen {
     int calls, inputs, outputs;

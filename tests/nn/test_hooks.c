@@ -112,7 +112,7 @@ static tn_tensor *refusing(tn_module *module, tn_tensor *input,
     return NULL;
 }
 
-/* ---- gradients ------------------------------------------------------------- */
+/* ---- gradients ----------------------------------------------------------- */
 
 /* The expected numbers are those of PyTorch 2.15 with the same layer and
  * hooks. */
@@ -356,7 +356,7 @@ static void test_mistakes(void)
     ok(!tn_tensor_grad(x), "and no leaf has got anything");
 }
 
-/* ---- memory -------------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------- */
 
 /* A hook that removes itself and another hook while hooks run. */
 static tn_hook *other;
@@ -405,7 +405,7 @@ static void test_memory(void)
     is_int(tn__memory_live(), live, "and nothing is left behind");
 }
 
-/* ---- gradients of several inputs and outputs ------------------------------ */
+/* ---- gradients of several inputs and outputs ----------------------------- */
 
 /* Which gradients a list hook got: a letter for each, '-' for none, and what it
  * does with them. */

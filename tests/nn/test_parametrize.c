@@ -73,7 +73,7 @@ static tn_module *doubled(void)
     return tn_nn_parametrization(twice, half, &runs);
 }
 
-/* ---- a parametrized layer -------------------------------------------------- */
+/* ---- a parametrized layer ------------------------------------------------ */
 
 static void test_registering(tn_tensor *x)
 {
@@ -225,7 +225,7 @@ static void test_orthogonal(void)
     ok(!tn_error(), "no error (%s)", tn_error());
 }
 
-/* ---- calls that are no tn_forward ------------------------------------------ */
+/* ---- calls that are no tn_forward ---------------------------------------- */
 
 struct scaler {
     tn_module base;
@@ -367,7 +367,7 @@ static void test_threads(void)
     ok(fine, "three threads run one parametrized layer");
 }
 
-/* ---- mistakes -------------------------------------------------------------- */
+/* ---- mistakes ------------------------------------------------------------ */
 
 static void test_mistakes(tn_tensor *x)
 {
@@ -449,7 +449,7 @@ static void test_mistakes(tn_tensor *x)
     refused(tn_module_register_parametrization(&s->base, "scale", doubled()),
             TN_ERR_UNSUPPORTED,
             "module_register_parametrization: \"scale\" of Scaler cannot be "
-            "computed: it is registered under two names");
+            "replaced by a computed value: it is registered under two names");
     tn_module *bad = tn_nn_linear(3, 2);
     tn_module_register_parametrization(
         bad, "weight", tn_nn_parametrization(fails, NULL, NULL),
@@ -467,7 +467,7 @@ static void test_mistakes(tn_tensor *x)
        "unsafe allows another shape");
 }
 
-/* ---- pruning --------------------------------------------------------------- */
+/* ---- pruning ------------------------------------------------------------- */
 
 static int zeros_of(tn_module *net, const char *name)
 {
@@ -601,7 +601,8 @@ static void test_pruning_mistakes(tn_tensor *x)
     refused(tn_module_register_parametrization(net, "weight_orig", doubled()),
             TN_ERR_UNSUPPORTED,
             "module_register_parametrization: \"weight_orig\" of Linear cannot "
-            "be computed: no member of the instance points to it");
+            "be replaced by a computed value: no field of the layer's struct "
+            "points to it");
     struct scaler *s = new_scaler();
     tn_module_add_buffer(&s->base, "scale_mask", tn_ones(tn_dims(1)));
     refused(tn_prune(&s->base, "scale", "l1_unstructured", .amount = 0.5),

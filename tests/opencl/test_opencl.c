@@ -210,7 +210,7 @@ static void test_processes(void)
     unsetenv("POCL_CACHE_DIR");
 }
 
-/* ---- failures ------------------------------------------------------------- */
+/* ---- failures ------------------------------------------------------------ */
 
 /* Causes an index out of range, followed by two operators. */
 static void print_fault(void)
@@ -377,7 +377,7 @@ static void test_failures(void)
            "after it");
 }
 
-/* ---- two devices ------------------------------------------------------------ */
+/* ---- two devices --------------------------------------------------------- */
 
 static void print_two(void)
 {

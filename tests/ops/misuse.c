@@ -486,7 +486,7 @@ int misuse_call(const tn_op *op, const tn_value *value, int count)
     return made;
 }
 
-/* ---- variations ------------------------------------------------------------ */
+/* ---- variations ---------------------------------------------------------- */
 
 void misuse_vary(const tn_op *op, const tn_value *value, int first, int every)
 {

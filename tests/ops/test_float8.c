@@ -67,7 +67,7 @@ static uint8_t nearest(const format *f, double x)
     return best | sign;
 }
 
-/* ---- conversions ---------------------------------------------------------------- */
+/* ---- conversions --------------------------------------------------------- */
 
 static bool same(const format *f, uint8_t got, double x)
 {
@@ -202,7 +202,7 @@ static void check_mistakes(const format *f)
     tn_error_clear();
 }
 
-/* ---- products with scales ----------------------------------------------------- */
+/* ---- products with scales ------------------------------------------------ */
 
 /* Returns a tensor (n, 32) whose k-th element is k % turn - turn / 2. */
 static tn_tensor *ramp(int64_t n, int turn, tn_dtype dtype)

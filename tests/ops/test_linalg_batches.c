@@ -35,7 +35,7 @@ static tn_tensor *wide(tn_tensor *x)
     return tn_to_dtype(x, TN_F64);
 }
 
-/* ---- matrices --------------------------------------------------------------- */
+/* ---- matrices ------------------------------------------------------------ */
 
 enum {
     ANY, ZERO, DIAGONAL, SAME, ONES, RANK_ONE, HILBERT, GRADED, TWIN, KINDS

@@ -292,7 +292,7 @@ static void check_values(void)
     refused(tn_select(x, 1, 3), TN_ERR_INDEX,
             "select: index 3 is outside [-3, 3) of dim 1");
     refused(tn_narrow(x, 1, 2, 2), TN_ERR_INDEX,
-            "narrow: length 2 is outside [0, 1], behind start 2 of a dimension "
+            "narrow: length 2 is outside [0, 1] for start 2 in a dimension "
             "of size 3");
     refused(tn_gather(x, 1, tn_full(tn_dims(1, 4), 7)), TN_ERR_INDEX,
             "gather: index 7 at position (0, 0) is outside [0, 3)");

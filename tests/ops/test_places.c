@@ -463,7 +463,7 @@ static void test_runs_outside(void)
     ok(tells("index 40"), "an index behind the last one, after a run");
 }
 
-/* ---- quantiles --------------------------------------------------------------- */
+/* ---- quantiles ----------------------------------------------------------- */
 
 /* quantile with a number selects elements, with a list it sorts; both must give
  * the same bits. Compares values and gradients; some rows contain NaN. */

@@ -132,7 +132,7 @@ static void test_resume(void)
     unlink(path);
 }
 
-/* ---- functions, plateaus, sequences and chains ------------------------------ */
+/* ---- functions, plateaus, sequences and chains --------------------------- */
 
 typedef struct told {
     int calls, group;

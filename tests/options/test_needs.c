@@ -77,7 +77,7 @@ static void is_clash(const char *call, const char *option)
 #define CLASH(call, option, both, alone)                                      \
     REFUSED(call, option, is_clash, both, alone)
 
-/* ---- operators ------------------------------------------------------------ */
+/* ---- operators ----------------------------------------------------------- */
 
 static void *first_of(int count, tn_tensor **out)
 {
@@ -210,7 +210,7 @@ static void test_numbers(void)
     is_refusal("cross_entropy", "ignore_index", "ignore_index is -1");
 }
 
-/* ---- layers --------------------------------------------------------------- */
+/* ---- layers -------------------------------------------------------------- */
 
 static void test_layers(void)
 {
@@ -292,7 +292,7 @@ static void test_both(void)
     is_refusal("nn_upsample", "output_size", "not both");
 }
 
-/* ---- optimizers and schedules ---------------------------------------------- */
+/* ---- optimizers and schedules -------------------------------------------- */
 
 static tn_parameter_list *list(void)
 {
@@ -339,7 +339,7 @@ static void test_optim(void)
           tn_schedule_one_cycle_lr(sgd(), 1, 10, .max_momentum = 0.9));
 }
 
-/* ---- data ----------------------------------------------------------------- */
+/* ---- data ---------------------------------------------------------------- */
 
 static void test_loader(void)
 {

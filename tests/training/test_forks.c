@@ -23,7 +23,7 @@ static char path[] = "/tmp/tenon-forks.XXXXXX";
 static atomic_bool stop;
 static atomic_int turns;
 
-/* ---- kinds of calls ------------------------------------------------------- */
+/* ---- kinds of calls ------------------------------------------------------ */
 
 static int sample(void *context, int64_t i, tn_tensor **field)
 {
@@ -111,7 +111,7 @@ static void *work(void *argument)
     return NULL;
 }
 
-/* ---- the child ------------------------------------------------------------ */
+/* ---- the child ----------------------------------------------------------- */
 
 static double expected, expected_on_cpu;
 
@@ -192,7 +192,7 @@ static void test_forks(int k, int forks)
        kind[k].name, wrong, last);
 }
 
-/* ---- cancellation --------------------------------------------------------- */
+/* ---- cancellation -------------------------------------------------------- */
 
 static void test_cancel(int k)
 {

@@ -24,7 +24,7 @@ static const struct {
               {"the process's", malloc_fail_at, malloc_count}};
 enum { SOURCES = 1 + MALLOC_FAULTS };
 
-/* ---- files ------------------------------------------------------------------ */
+/* ---- files --------------------------------------------------------------- */
 
 typedef struct bytes {
     size_t count;

@@ -25,7 +25,7 @@ typedef struct check {
     bool is_vital; /* if this check fails, no other check is meaningful */
 } check;
 
-/* ---- check_options.c: the command line ---------------------------------------- */
+/* ---- check_options.c: the command line ----------------------------------- */
 
 typedef struct check_options {
     char path[4096]; /* absolute path of the plugin */

@@ -260,8 +260,8 @@ static void queries(int argument)
 }
 
 /* Checks that recording an event again replaces its first record. The event is
- * recorded behind long work and then on an idle queue. It must be complete
- * while the work is pending. A second event, recorded behind the same work,
+ * recorded after long work and then on an idle queue. It must be complete
+ * while the work is pending. A second event, recorded after the same work,
  * shows whether it is still pending. A round proves nothing if the work ended
  * too early, as on a loaded machine, or if the device's queues wait for each
  * other. */
@@ -299,7 +299,7 @@ static void rerecords(int argument)
 /* ---- the end of an event ------------------------------------------------ */
 
 /* Closes an event while its record, and another queue's wait for it, are
- * pending behind long work. New events, which may reuse its memory, must not
+ * pending after long work. New events, which may reuse its memory, must not
  * disturb that wait. */
 static void closes(int argument)
 {

@@ -203,7 +203,7 @@ static void expect_result(const by_hand *h, const placed *p, uint32_t k,
 }
 
 /* Builds a program twice and frees the first build. The second must still work.
- * Then frees the second while its launch is pending behind long work, and
+ * Then frees the second while its launch is pending after long work, and
  * overwrites the program's description as soon as program_free has returned. */
 static void freed_programs(int argument)
 {

@@ -1,16 +1,17 @@
-/* cpu_quantised.c: the extension `quantised-product`: products with weights in
+/* cpu_quantised.c: the extension "quantised-product": products with weights in
  * the block formats of GGUF files.
  *
- * First all tokens (rows of the input) are rounded, then tasks multiply them
- * with some rows of the weight each. Every result is computed by one task in
- * one order, so it depends neither on the other tokens nor on threads. */
+ * First, all tokens (rows of the input) are rounded to integers. Then each task
+ * multiplies them by some rows of the weight. One task computes each result, in
+ * a fixed order, so the result does not depend on the other tokens or on the
+ * number of threads. */
 #include <stdatomic.h>
 
 #include "../cpu_device.h"
 
 enum {
-    /* A task reads at least this much of the weight, and rows in multiples of
-     * those that the loops handle at once. */
+    /* A task reads at least TASK_BYTES bytes of the weight. Its number of rows
+     * is a multiple of the number of rows that the loops process at once. */
     TASK_BYTES = 1 << 16,
     TASK_ROWS = 16
 };
@@ -46,7 +47,7 @@ typedef struct job {
     const tn_cpu_quantised_routines *routines;
     const float *x;
     int64_t x_step;
-    /* What p points to, to be filled. */
+    /* writable pointers to the arrays that p points to */
     int8_t *r;
     float *s;
     int16_t *sums;

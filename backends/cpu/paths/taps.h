@@ -18,7 +18,7 @@ bool tn__cpu_find_row_taps(tn_built *built, const tn_program *program);
 /* Returns whether blocks of the launch share indices and weights (hoist.c), so
  * that they can use tables (taps_blocks.c). */
 bool tn__cpu_taps_shared(const cpu_plan *plan);
-/* Returns the number of results in a block, if blocks use tables of terms. */
+/* Returns the number of points in a block, if blocks use tables of taps. */
 int64_t tn__cpu_taps_block(const tn_built *built);
 /* Returns the number of bytes of the tables of one task. */
 size_t tn__cpu_taps_bytes(const cpu_plan *plan);

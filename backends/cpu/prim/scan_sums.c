@@ -15,18 +15,19 @@
  * vector length in every instruction set. */
 #define ROW_STEP 16
 
-/* Each chunk of TN_CHUNK elements has a final element, its total. These are the
- * prefix sums of the totals so far. of[] has the totals of the current block of
- * TN_LANES chunks, sums[] their prefix sums. `last` is the last prefix sum of
- * the previous block. */
+/* State of the second step: the prefix sums of the final elements of the chunks
+ * of a line. of[] has the final elements of the current block of TN_LANES
+ * chunks, sums[] their prefix sums. `last` is the last prefix sum of the
+ * previous block. */
 typedef struct finals {
     int64_t count;
     /* arrays of double, or of float in the same memory */
     double of[TN_LANES], sums[TN_LANES], last;
 } finals;
 
-/* Adds a chunk's total, and returns the sum of all earlier chunks, which the
- * next chunk adds to its elements. */
+/* Adds the final element of a chunk (in of[]). Returns the sum of the final
+ * elements of all earlier chunks, which is added to the elements of the next
+ * chunk. */
 static const void *next_before(const scan_work *w, finals *f, int64_t bytes)
 {
     double unused;

@@ -224,8 +224,8 @@ typedef struct cpu_code {
     uint32_t *group_slot; /* the slots with one scalar for each element of a
                            * group (CPU_GROUP) */
     uint32_t group_slot_count;
-    /* Total bytes of the slots of each space. row_bytes is the sum per row.
-     * elem_bytes and group_bytes are sums per element. */
+    /* Total bytes of the slots of each kind (CPU_CONSTANT to CPU_GROUP):
+     * row_bytes for one row, elem_bytes and group_bytes for one element. */
     uint32_t constant_bytes, uniform_bytes, row_bytes, elem_bytes,
         group_bytes;
     bool folds_loads; /* the operations on elements only load values and reduce

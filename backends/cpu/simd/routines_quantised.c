@@ -1,9 +1,9 @@
-/* routines_quantised.c: products with weights in blocks.
+/* routines_quantised.c: products with block-quantised weights, in portable C.
  *
- * The loops here unpack a row of the weight to integers and multiply it with
- * all tokens. quantised_vnni.inc has faster ones for processors with VNNI.
- * Integers are exact, and floats are added in one order, so all of them return
- * the same bits. */
+ * The loops unpack a row of the weight to integers and multiply it by all
+ * tokens (rows of the input). quantised_vnni.inc has faster loops for
+ * processors with VNNI. All loops return the same bits, because integer sums
+ * are exact and floats are added in a fixed order. */
 #include <math.h>
 #include <string.h>
 
@@ -12,8 +12,8 @@
 
 /* ---- the input ----------------------------------------------------------- */
 
-/* Rounds a block. Magnitudes are compared as integers: NaN is above
- * infinity. */
+/* Rounds a block of the input to integers and returns its scale. Magnitudes are
+ * compared as integers, in which NaN is greater than infinity. */
 static float round_block(const float *x, int count, int8_t *r)
 {
     const int32_t infinity = 0x7f800000;
@@ -59,8 +59,8 @@ static void round_token(const tn_cpu_blocks *format, const float *x, int64_t k,
 
 /* ---- unpacking ----------------------------------------------------------- */
 
-/* A row of the weight as integers. Part p's numbers are d * scale[p] * q +
- * e * min[p]. Formats with blocks of 32 elements have no scale and min. */
+/* A row of the weight, unpacked. An element of part p is d * scale[p] * q + e *
+ * min[p]. Formats with blocks of 32 elements have no scale and no min. */
 typedef struct row_parts {
     int8_t *q;
     float *d, *e;
@@ -86,7 +86,8 @@ static float half_at(const uint8_t *at)
     return x;
 }
 
-/* Element i is in the low half of byte i, element i + 16 in its high half. */
+/* Unpacks 16 bytes to 32 elements: element i from the low half of byte i,
+ * element i + 16 from its high half. */
 static inline void nibbles(const uint8_t *qs, int zero, int8_t *q)
 {
     for (int i = 0; i < 16; i++) {
@@ -187,7 +188,7 @@ static void unpack_row(const tn_cpu_blocks *format, const uint8_t *row,
                      out->min + b * parts);
 }
 
-/* Divides scratch memory among the arrays of a row. */
+/* Returns the bytes of scratch memory that a row_parts of k elements needs. */
 static int64_t row_bytes_of(int64_t k)
 {
     return k + k / 32 * 8 + k / 16 * 4 + 64;

@@ -1,32 +1,33 @@
-/* routines_quantised.h: the types of the loops of products with weights in
- * blocks (ext/cpu_quantised.c). <tenon/plugin_extensions.h> defines their
- * arithmetic. A token is a row of the input, a row one of the weight. */
+/* routines_quantised.h: the types of the loops that multiply by block-quantised
+ * weights (ext/cpu_quantised.c). <tenon/plugin_extensions.h> defines their
+ * arithmetic. "Token" means a row of the input, "row" a row of the weight. */
 #ifndef TN_CPU_ROUTINES_QUANTISED_H
 #define TN_CPU_ROUTINES_QUANTISED_H
 
 #include <stdint.h>
 
-/* A format. A part is the elements of a block that share a scale. */
+/* A block format. A part is the elements of a block that share a scale. */
 typedef struct tn_cpu_blocks {
-    uint32_t code; /* of TN_BLOCK_MAP */
+    uint32_t code; /* the format's code in TN_BLOCK_MAP */
     int32_t elements, bytes, part;
 } tn_cpu_blocks;
 
-/* A product. The input has been rounded: for each token k integers r, k /
- * elements scales s, and k / part sums of integers. */
+/* One product. The input has been rounded to integers: for each token, r has k
+ * integers, s has k / elements scales, and sums has k / part sums of
+ * integers. */
 typedef struct tn_cpu_quantised {
     const tn_cpu_blocks *format;
     int64_t m, n, k;
     const uint8_t *w;
-    int64_t row_bytes; /* from one row of w to the next */
+    int64_t row_bytes; /* distance from one row of w to the next */
     const int8_t *r;
     const float *s;
     const int16_t *sums;
-    const unsigned char *arranged; /* the tokens again, by `arrange`; NULL if
-                                      arranged_bytes is 0 */
+    const unsigned char *arranged; /* the tokens in the order that `arrange`
+                                      makes; NULL if arranged_bytes is 0 */
     int64_t arranged_bytes;        /* of a token */
     float *out;
-    int64_t out_step; /* from one token's results to the next */
+    int64_t out_step; /* distance from one token's results to the next */
 } tn_cpu_quantised;
 
 typedef struct tn_cpu_quantised_routines {

@@ -1,5 +1,6 @@
-/* batch.c: requests that are generated together. A request has a sequence of the
- * cache while it runs; its tokens stay until the batch is freed. */
+/* batch.c: generates the texts of several requests at once. While a request
+ * runs, it uses one sequence of the cache. Its tokens remain readable until the
+ * batch is freed. */
 #include <lm/generate/cache.h>
 #include <lm/generate/sample.h>
 
@@ -12,11 +13,13 @@
 typedef struct request {
     tn__lm_sampler sampler;
     int64_t *prompt;           /* owned */
-    int64_t prompt_count, fed; /* fed: tokens of prompt and text in the cache */
-    int64_t *ids;              /* owned; the text; room for max_tokens */
+    int64_t prompt_count, fed; /* fed: how many tokens of prompt and generated
+                                  text are in the cache */
+    int64_t *ids;              /* owned; the generated tokens, with room for
+                                  max_tokens */
     double *logprobs;          /* owned */
     int64_t count, most;
-    int sequence; /* in the cache; -1: none */
+    int sequence; /* index of its sequence in the cache; -1: none */
     int end;      /* TN_LM_RUNNING ... */
 } request;
 
@@ -24,7 +27,7 @@ struct tn_lm_batch {
     tn_object object;
     tn_lm *lm;          /* kept */
     tn_lm_cache *cache; /* kept */
-    request **request;  /* owned, and each of them */
+    request **request;  /* owned array of owned requests */
     int count, running, most;
     int64_t block;
     bool stepping; /* a callback of tn_lm_batch_step is running */
@@ -104,7 +107,9 @@ static void leave(tn_lm_batch *batch, request *r, int why)
     batch->running--;
 }
 
-/* The number of tokens that fit behind a prompt. The last one is never fed. */
+/* Returns how many tokens can be generated after a prompt: `wanted`, or as many
+ * as there are learned positions. The last generated token needs no position,
+ * because it is not fed back. */
 static int64_t most_tokens(const tn_lm *lm, int64_t prompt, int64_t wanted)
 {
     const tn__lm_spec *s = &lm->spec;
@@ -219,8 +224,9 @@ tn_status tn_lm_batch_remove(tn_lm_batch *batch, int i)
 
 /* ---- a step -------------------------------------------------------------- */
 
-/* Fills list with what each running request feeds, and owner with the requests.
- * Prompts share `block` tokens; those that get none wait. */
+/* Fills list with the tokens that each running request feeds to the model, and
+ * owner with these requests. In total, at most `block` tokens of prompts are
+ * fed; requests for which none are left wait for the next step. */
 static int fill_list(tn_lm_batch *batch, tn_lm_tokens *list, request **owner)
 {
     int64_t left = batch->block;
@@ -265,7 +271,8 @@ static int index_of(const tn_lm_batch *batch, const request *r)
     return i;
 }
 
-/* Appends a token to a request, and ends it where that is due. */
+/* Samples a token, appends it to a request, and ends the request if a condition
+ * for its end is met. */
 static bool append(tn_lm_batch *batch, request *r, const float *logits)
 {
     double logprob;

@@ -103,7 +103,7 @@ static tn__lm_sequence *sequence_of(tn_lm_cache *cache, int i, const char *call)
 }
 
 /* Reserves the memory of a sequence. It is zeroed, because attention multiplies
- * values behind the end by 0, and 0 times NaN would be NaN. */
+ * the values after the end of the sequence by 0, and 0 * NaN would be NaN. */
 static bool reserve(tn_lm_cache *cache, tn__lm_sequence *s, int64_t room)
 {
     const tn__lm_spec *spec = &cache->lm->spec;

@@ -1,16 +1,19 @@
-/* cache.h: the keys and values of running sequences. */
+/* cache.h: caches the keys and values of running sequences. */
 #ifndef TN_LIB_LM_GENERATE_CACHE_H
 #define TN_LIB_LM_GENERATE_CACHE_H
 
 #include <lm/model/model.h>
 
 typedef struct tn__lm_sequence {
-    tn__lm_kv *kv;  /* owned; one for each layer; NULL: has not begun */
-    int64_t room;   /* positions, a multiple of TN__LM_BLOCK */
-    int64_t limit;  /* positions that the caller asked for */
-    int64_t length; /* tokens in it */
-    int64_t prompt; /* tokens that were known at once */
-    bool listed;    /* scratch of tn_lm_decode */
+    tn__lm_kv *kv;  /* owned array, one for each layer; NULL: the sequence has
+                       not begun */
+    int64_t room;   /* positions for which memory is reserved, a multiple of
+                       TN__LM_BLOCK */
+    int64_t limit;  /* maximum length, given by the caller */
+    int64_t length; /* number of cached tokens */
+    int64_t prompt; /* length of the prompt */
+    bool listed;    /* used by tn_lm_decode to find sequences that are listed
+                       twice */
 } tn__lm_sequence;
 
 struct tn_lm_cache {
@@ -22,13 +25,16 @@ struct tn_lm_cache {
 };
 
 bool tn__lm_is_cache(const tn_lm_cache *cache, const char *call);
-/* Whether the model may generate: it is a decoder, and no dropout is active. */
+/* Returns whether the model can generate: it must be a decoder, and no dropout
+ * may be active. If not, records an error of `call`. */
 bool tn__lm_can_decode(const tn_lm *lm, const char *call);
 bool tn__lm_check_ids(const tn_lm *lm, const int64_t *ids, int64_t count,
                       const char *call);
 
-/* Fills mask (rows, keys) for queries from `position` on and keys from `key` on:
- * true where a query sees a key of its window (0: all before it). */
+/* Makes a mask (rows, keys) for queries that begin at `position` and keys that
+ * begin at `key`: true where the query may read the key. A query does not read
+ * keys after its own position. If window is not 0, it reads only the last
+ * `window` of the others. */
 tn_tensor *tn__lm_mask(int64_t rows, int64_t position, int64_t key,
                        int64_t keys, int64_t window);
 

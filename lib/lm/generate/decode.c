@@ -1,5 +1,5 @@
-/* decode.c: appends tokens to sequences and runs the model on all of them in one
- * flat pass. */
+/* decode.c: appends tokens to sequences and runs the model on all of them in
+ * one flat pass (lib/lm/model/layers.h). */
 #include <lm/generate/cache.h>
 
 #include <inttypes.h>
@@ -51,7 +51,7 @@ tn_tensor *tn__lm_mask(int64_t rows, int64_t position, int64_t key,
     return mask;
 }
 
-/* What a call works with. */
+/* The arrays of one call. */
 typedef struct work {
     tn_lm_cache *cache;
     int64_t rows, selected, group_count;
@@ -109,7 +109,8 @@ static bool check_list(tn_lm_cache *cache, const tn_lm_tokens *list, int count)
 
 /* ---- groups -------------------------------------------------------------- */
 
-/* Returns how many blocks of positions [from, from + count) touches. */
+/* Returns how many blocks of TN__LM_BLOCK positions overlap [from, from +
+ * count). */
 static int64_t blocks_of(int64_t from, int64_t count)
 {
     return (from + count - 1) / TN__LM_BLOCK - from / TN__LM_BLOCK + 1;
@@ -138,7 +139,8 @@ static bool take_memory(work *w, const tn_lm_tokens *list, int count)
     return true;
 }
 
-/* Fills the rows of one sequence from `row` on. */
+/* Fills the elements of the arrays that belong to one sequence, from `row`
+ * on. */
 static void fill_rows(work *w, const tn_lm_tokens *t, int64_t row)
 {
     const tn__lm_sequence *s = &w->cache->sequence[t->sequence];
@@ -152,7 +154,8 @@ static void fill_rows(work *w, const tn_lm_tokens *t, int64_t row)
                          w->learned + row);
 }
 
-/* Makes the groups of one sequence for full (kind 0) or sliding layers. */
+/* Makes the groups (tn__lm_group) of one sequence: for layers with full
+ * attention if kind is 0, for sliding layers if it is 1. */
 static bool fill_groups(work *w, const tn_lm_tokens *t, int64_t row, int kind,
                         int64_t *at)
 {

@@ -1,5 +1,5 @@
-/* embed.c: one vector for each text. The texts run together in a flat pass, each
- * attending to itself, so that none is padded. */
+/* embed.c: computes one vector for each text. Several texts run in one flat
+ * pass without padding; each text attends only to itself. */
 #include <lm/generate/cache.h>
 
 #include <inttypes.h>
@@ -10,10 +10,10 @@
 
 static const char call[] = "lm_embed";
 
-/* Tokens that run together at most, unless one text has more. */
+/* Maximum number of tokens in a pass, except for a single longer text. */
 enum { PASS_TOKENS = 2048 };
 
-/* What a pass works with. */
+/* The inputs of one pass. */
 typedef struct work {
     tn_lm *lm;
     const int64_t *const *ids;
@@ -24,7 +24,8 @@ typedef struct work {
     tn__lm_group *group[2];                   /* in one block */
 } work;
 
-/* The mask of a text that attends to itself; NULL where it sees all of it. */
+/* Makes the attention mask of a text. *mask is NULL if each token sees the
+ * whole text. */
 static bool make_mask(const work *w, int64_t length, int kind, tn_tensor **mask)
 {
     const tn__lm_spec *s = &w->lm->spec;

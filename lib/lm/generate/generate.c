@@ -1,4 +1,5 @@
-/* generate.c: one prompt, one or several samples; and the score of a text. */
+/* generate.c: generates one or several samples for one prompt, and scores
+ * texts. */
 #include <lm/generate/cache.h>
 #include <lm/generate/sample.h>
 
@@ -10,9 +11,9 @@
 
 struct tn_lm_result {
     tn_object object;
-    tn_lm_batch *batch; /* kept; it holds the tokens */
+    tn_lm_batch *batch; /* kept; contains the generated tokens */
     int count;
-    int *order; /* owned; requests, best first */
+    int *order; /* owned; numbers of the requests, best first */
 };
 
 static void release(void *object)
@@ -30,7 +31,7 @@ static const tn_object_class result_class = {.size = sizeof result_class,
 TN_OPTIONS_TYPE(tn_lm_generate, "lm_generate", "lm, ids, count",
                 TN_LM_GENERATE_OPTIONS_LIST)
 
-/* The options of sample i. */
+/* Returns the options of the request for sample i. */
 static tn_lm_batch_add_options options_of(const tn_lm_generate_options *o,
                                           int i)
 {
@@ -132,7 +133,7 @@ int tn_lm_result_count(const tn_lm_result *result)
                : 0;
 }
 
-/* The request of sequence i, or -1. */
+/* Returns the number of the request for result i, or -1. */
 static int request_of(const tn_lm_result *result, int i, const char *call)
 {
     return result && tn_object_check(result, &result_class, call, "result") &&
@@ -167,10 +168,11 @@ int tn_lm_result_end(const tn_lm_result *result, int i)
 
 /* ---- the score of a text ------------------------------------------------- */
 
-/* Bytes of logits that are computed at a time. */
+/* Maximum bytes of logits that are computed at a time. */
 enum { SCORE_BYTES = 8 << 20 };
 
-/* Scores the tokens behind ids[from] .. ids[from + count - 1]. */
+/* Computes the log-probabilities of the tokens that follow ids[from] to
+ * ids[from + count - 1]. */
 static bool score_block(tn_lm_cache *cache, const int64_t *ids, int64_t from,
                         int64_t count, float *row, double *out, double *sum)
 {

@@ -148,7 +148,8 @@ bool tn__lm_stops(const tn__lm_sampler *s, const int64_t *ids, int64_t count)
 
 /* ---- drawing ------------------------------------------------------------- */
 
-/* A number in [0, 1). Source: splitmix64, S. Vigna, public domain. */
+/* Returns a random number in [0, 1). Source: splitmix64, S. Vigna, public
+ * domain. */
 static double draw(uint64_t *state)
 {
     uint64_t z = *state += 0x9e3779b97f4a7c15;
@@ -179,7 +180,8 @@ static void adjust(tn__lm_sampler *s, const float *logits)
     }
 }
 
-/* Whether token a comes before token b: the likelier first, then the smaller. */
+/* Returns whether token a precedes token b: the more likely one does, or of
+ * equally likely ones the one with the smaller id. */
 static bool before(const tn__lm_sampler *s, int32_t a, int32_t b)
 {
     return s->logit[a] > s->logit[b] || (s->logit[a] == s->logit[b] && a < b);
@@ -211,9 +213,9 @@ static int64_t most_likely(const tn__lm_sampler *s)
     return best;
 }
 
-/* Moves the likeliest tokens to the end of the heap, one after another, until
- * top_k, top_p and min_p are met. Returns their number. s->logit holds
- * probabilities up to a factor; total is their sum. */
+/* Moves the most likely tokens from the heap to its end, one after another,
+ * until top_k, top_p or min_p excludes the rest. Returns their number. s->logit
+ * contains unnormalised probabilities, whose sum is `total`. */
 static int64_t keep_likeliest(tn__lm_sampler *s, double total, double *kept)
 {
     const tn_lm_batch_add_options *o = &s->o;
@@ -224,8 +226,8 @@ static int64_t keep_likeliest(tn__lm_sampler *s, double total, double *kept)
         s->heap[i] = (int32_t)i;
     for (int64_t i = n / 2; i-- > 0;)
         sink(s, i, n);
-    /* With top_k, top_p is a part of what top_k keeps, so all of it is needed
-     * first. */
+    /* With top_k, top_p is relative to the sum over the top_k tokens, which
+     * must be known first. */
     for (double seen = 0; count < most; count++) {
         const int32_t next = s->heap[0];
         const double p = s->logit[next];

@@ -9,12 +9,12 @@ typedef struct tn__lm_sampler {
     tn_lm_batch_add_options o;
     int64_t vocab;
     uint64_t random;  /* state of the request's own generator */
-    int32_t *made;    /* owned; how often each token is in the text */
-    bool *prompted;   /* owned; whether it is in the prompt */
+    int32_t *made;    /* owned; how often each token has been generated */
+    bool *prompted;   /* owned; whether each token is in the prompt */
     double *logit;    /* owned; scratch */
     int32_t *heap;    /* owned; scratch */
     tn_lm_bias *bias; /* owned */
-    int64_t *stop;    /* owned; all stop sequences, one after another */
+    int64_t *stop;    /* owned; all stop sequences, concatenated */
     int *stop_length; /* owned */
 } tn__lm_sampler;
 
@@ -25,14 +25,15 @@ bool tn__lm_sampler_init(tn__lm_sampler *sampler,
                          const int64_t *prompt, int64_t count,
                          const char *call);
 void tn__lm_sampler_fini(tn__lm_sampler *sampler);
-/* Chooses a token, and stores its log-probability by the logits as they are.
- * Returns -1 if the logits are no finite numbers, or bias forbids every token. */
+/* Chooses a token. Stores its log-probability according to the unmodified
+ * logits. Returns -1 if the logits are not finite or if bias excludes every
+ * token. */
 int64_t tn__lm_sample(tn__lm_sampler *sampler, const float *logits,
                       double *logprob);
-/* Whether the text of count tokens ends with a stop sequence. */
+/* Returns whether the `count` tokens end with a stop sequence. */
 bool tn__lm_stops(const tn__lm_sampler *sampler, const int64_t *ids,
                   int64_t count);
-/* log(sum(exp(logits))). */
+/* Returns log(sum(exp(logits))). */
 double tn__lm_log_sum(const float *logits, int64_t count);
 
 #endif

@@ -1,9 +1,9 @@
 /* gguf_parse.c: parses the metadata and the list of tensors of a GGUF file.
  *
- * Nothing in the file is trusted. A cursor knows how many bytes are left, and
- * every count is compared with the least number of bytes that so many things
- * take, before memory is taken for them. So the memory is at most a few times
- * the size of the file. */
+ * The file may be malicious. The parser knows how many bytes are left. Before
+ * it allocates memory for a number of items, it checks that so many items can
+ * fit in these bytes. So it uses at most a few times as much memory as the file
+ * is long. */
 #include <lm/gguf/gguf_parse.h>
 
 #include <stdlib.h>
@@ -95,7 +95,8 @@ static tn_status take(cursor *c, void *out, unsigned bytes)
     return TN_OK;
 }
 
-/* Reads a count of things that take at least `least` bytes each. */
+/* Reads the number of items that follow and that take at least `least` bytes
+ * each. */
 static tn_status take_count(cursor *c, uint64_t *count, unsigned least,
                             const char *things)
 {
@@ -181,7 +182,8 @@ static tn_status take_list_head(cursor *c, tn_gguf_kind *item, uint64_t *count)
                                    "items");
 }
 
-/* Checks the items of a list, which no getter returns: it is within a list. */
+/* Checks the items of a list within a list, and skips them. No public function
+ * returns such items. */
 static tn_status skip_items(cursor *c, tn_gguf_kind item, uint64_t count,
                             int depth)
 {
@@ -262,7 +264,7 @@ static tn_status take_shape(cursor *c, tn__gguf_entry *entry)
     return status;
 }
 
-/* Sets entry->bytes, with every product checked. */
+/* Computes entry->bytes, and checks each product for overflow. */
 static tn_status measure(cursor *c, tn__gguf_entry *entry)
 {
     const tn__gguf_type *type = entry->type;
@@ -427,7 +429,7 @@ static tn_status find_alignment(cursor *c, const tn__gguf_header *header,
     return TN_OK;
 }
 
-/* Allocates `count` zeroed elements and as many pointers, which point to
+/* Allocates an array of `count` zeroed elements and an array of pointers to
  * them. */
 static bool make(void *elements, size_t bytes, void *pointers, uint64_t count)
 {

@@ -39,11 +39,10 @@ typedef struct tn__gguf_header {
     int64_t entry_count;
 } tn__gguf_header;
 
-/* Parses a file of `bytes` bytes and checks it, before memory is taken for what
- * it says. *header is all 0 before the call, and points into data afterwards.
- * Uses only its arguments, so that a fuzzer can call it. `where` is the name of
- * the file, for messages. The caller calls tn__gguf_release also after a
- * failure. */
+/* Parses and checks a file of `bytes` bytes. *header must be all 0; afterwards
+ * it points into data. Uses only its arguments, so that a fuzzer can call it.
+ * `where` is the name of the file, for messages. The caller must call
+ * tn__gguf_release, also after a failure. */
 tn_status tn__gguf_parse(tn__gguf_header *header, const void *data,
                          uint64_t bytes, const char *where);
 void tn__gguf_release(tn__gguf_header *header);

@@ -15,7 +15,7 @@ static tn_tensor *tensor_of(tn_gguf *file, const tn__gguf_entry *entry,
     for (int d = 0; d < ndim; d++)
         dims.dim[d] = shape[d];
     char *data = (char *)file->map + entry->offset;
-    if (!entry->bytes) /* the file may end before it */
+    if (!entry->bytes) /* empty data may begin at the end of the file */
         return tn_tensor_from_array("", dtype, dims);
     tn_keep(file);
     tn_tensor *x = tn_tensor_wrap(data, dtype, dims, tn_drop, file);
@@ -61,7 +61,8 @@ static const tn__gguf_entry *need(tn_gguf *file, const char *name,
     return NULL;
 }
 
-/* Makes a tensor on the cpu by `make`, and moves it to the current device. */
+/* Makes a tensor on the cpu by calling `make`, and moves it to the current
+ * device. */
 static tn_tensor *on_cpu(tn_tensor *(*make)(tn_gguf *file,
                                             const tn__gguf_entry *entry,
                                             tn_dtype dtype),

@@ -4,11 +4,11 @@
 
 #include <tenon/types.h>
 
-/* Every type: GGUF's name and number, elements and bytes of a block, and the
- * dtype or the block code by which Tenon reads it (TN_DTYPE_NONE: it does not).
- * The sizes of types that are not read are needed, too: a file may hold such a
- * tensor beside others, and its place in the file is checked. Source:
- * GGML_QUANT_SIZES in gguf-py. */
+/* All types: GGUF's name and number, elements and bytes of a block, and the
+ * dtype or block code by which Tenon reads it, or TN_DTYPE_NONE if it does not.
+ * The sizes of types that are not read are needed, too: a file may contain such
+ * a tensor, and its offset and size are checked. Source: GGML_QUANT_SIZES in
+ * gguf-py. */
 #define TN__GGUF_TYPE_MAP(X)                                                  \
     X(F32, 0, 1, 4, TN_F32)                                                   \
     X(F16, 1, 1, 2, TN_F16)                                                   \

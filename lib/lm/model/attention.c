@@ -1,9 +1,9 @@
 /* attention.c: self-attention with grouped heads.
  *
- * In a plain pass (training, tn_forward) x is (..., time, hidden). In a flat
- * pass its rows are the tokens of several sequences, and each group of rows
- * attends to a range of keys that depends on its position alone
- * (TN__LM_BLOCK). */
+ * In a plain pass (training, tn_forward), x is (..., time, hidden). In a flat
+ * pass, the rows of x are the tokens of several sequences, divided into groups.
+ * The range of keys that a group attends to depends only on the positions of
+ * its rows (TN__LM_BLOCK). */
 #include <lm/model/layers.h>
 
 #include <inttypes.h>
@@ -20,12 +20,13 @@ typedef struct attention {
     tn__lm_packing packing;
     double scale, dropout;
     bool causal;
-    int rope; /* 1 if the layer slides */
+    int rope; /* index into the arrays of tn__lm_pass: 1 for a layer with
+                 sliding-window attention, else 0 */
 } attention;
 
 /* ---- projections --------------------------------------------------------- */
 
-/* x (..., heads * size) as (..., heads, size). */
+/* Reshapes x from (..., heads * size) to (..., heads, size). */
 static tn_tensor *split_heads(tn_tensor *x, int64_t heads, int64_t size)
 {
     int ndim = tn_tensor_ndim(x);
@@ -82,7 +83,8 @@ static void prepare(const attention *a, tn_tensor *x, tn_tensor *cos_,
 
 /* ---- plain passes -------------------------------------------------------- */
 
-/* A mask (time, time) for a window, true where visible. */
+/* Makes the mask of a sliding window, (time, time), true where a key is
+ * visible. */
 static tn_tensor *window_mask(int64_t time, int64_t window)
 {
     bool *seen = calloc((size_t)(time * time) + 1, sizeof *seen);
@@ -117,8 +119,8 @@ static tn_tensor *attend_plain(const attention *a, tn_tensor *const qkv[3],
 
 /* ---- flat passes --------------------------------------------------------- */
 
-/* Appends the rows of a group to its cache, and returns the keys or values that
- * it sees, (kv_heads, keys, head_dim). */
+/* Appends the rows of a group to the cache `kept`. Returns the keys or values
+ * that the group reads, (kv_heads, keys, head_dim). */
 static tn_tensor *through_cache(tn_tensor *kept, tn_tensor *rows,
                                 const tn__lm_group *g)
 {
@@ -141,7 +143,9 @@ static tn_tensor *attend_group(const attention *a, tn_tensor *const qkv[3],
     tn_tensor *q = tn_transpose(part[0], 0, 1), *mask = g->mask;
     tn_tensor *k = through_cache(kv ? kv->key : NULL, part[1], g);
     tn_tensor *v = through_cache(kv ? kv->value : NULL, part[2], g);
-    /* One query of a half type is computed in another way than many. */
+    /* For half types, attention with one query rounds differently than with
+     * several. Computing a single query twice gives the same bits in both
+     * cases. */
     bool twice = g->count == 1 && tn_tensor_dtype(q) != TN_F32;
     if (twice) {
         q = tn_cat((tn_tensor *[]){q, q}, 2, 1);

@@ -1,8 +1,8 @@
-/* config.c: reads config.json by the tables of a family.
+/* config.c: reads config.json with the tables of keys of a family (spec.h).
  *
- * A key that no table knows is refused, since it may change what the model
- * computes. Keys that describe training, other tasks, other libraries or the
- * tokenizer are in the list `ignored`. */
+ * A key that no table contains is an error, since it may change what the model
+ * computes. The keys in the list `ignored` do not: they describe training,
+ * other tasks, other libraries or the tokenizer. */
 #include <lm/model/spec.h>
 
 #include <inttypes.h>
@@ -93,7 +93,7 @@ tn__lm_scaling tn__lm_scaling_of(const char *name)
 
 /* ---- errors -------------------------------------------------------------- */
 
-/* Writes a value as it stands in the file, cut to a few words. */
+/* Writes the JSON text of a value, shortened, for an error message. */
 static const char *value_text(const tn__json_value *value, char text[64])
 {
     if (!value)
@@ -140,7 +140,7 @@ static bool is_null(const tn__json_value *value)
     return !value || value->kind == TN__JSON_NULL;
 }
 
-/* The value of a number or a flag, or NAN. */
+/* Returns the value of a number or a boolean, or NAN. */
 static double number_of(const tn__json_value *value)
 {
     double number = NAN;
@@ -308,7 +308,7 @@ bool tn__lm_read_layer_types(const tn__lm_config *config, tn__lm_spec *spec)
     return true;
 }
 
-/* What every model must satisfy. */
+/* Checks what must hold for every family. */
 static bool check_sizes(const tn__lm_config *config, tn__lm_spec *spec)
 {
     const char *why = NULL;

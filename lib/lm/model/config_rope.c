@@ -11,7 +11,7 @@ static bool is_null(const tn__json_value *value)
     return !value || value->kind == TN__JSON_NULL;
 }
 
-/* Reads numbers by the names in a table. */
+/* Reads the numbers whose names are in a table. */
 static bool read_numbers(const tn__lm_config *config, const tn__json_value *at,
                          tn__lm_rope *rope)
 {
@@ -52,7 +52,7 @@ static bool read_factors(const tn__lm_config *config, const tn__json_value *at,
     return true;
 }
 
-/* The names that a rope object may have. */
+/* Checks that the object has only members that are known. */
 static bool check_names(const tn__lm_config *config, const tn__json_value *at)
 {
     static const char *const names[] = {"rope_type",

@@ -1,6 +1,7 @@
-/* experts.c: a mixture of experts. The host reads which experts each token has
- * chosen, and each expert runs once, on the rows of its tokens. The outputs of a
- * token's experts are added in the order of the experts' numbers. */
+/* experts.c: a mixture of experts. Which experts each token has chosen is read
+ * back to the host. Then each expert runs once, on the rows of all tokens that
+ * chose it. The outputs for a token are added in the order of the experts'
+ * numbers. */
 #include <lm/model/layers.h>
 
 #include <inttypes.h>
@@ -15,9 +16,10 @@ typedef struct experts {
     bool normalize;
 } experts;
 
-/* The rows of x that chose an expert, and the places of their weights in the
- * flattened (rows, used) matrix. A single row is listed twice, because a product
- * of one row is summed in another order; `rows` is what counts. */
+/* The rows of x that chose an expert, and where their weights are in the
+ * flattened (rows, used) matrix. A single row is listed twice, so that it is
+ * computed as in a batch: the sum of a product with one row has another order.
+ * `rows` is the number without this copy. */
 typedef struct share {
     tn_tensor *row, *place;
     int64_t rows;

@@ -94,7 +94,7 @@ static const tn__lm_key mpnet_keys[] = {
 
 static bool finish_mpnet(tn__lm_spec *spec, const tn__lm_config *config)
 {
-    spec->pad = 1; /* whatever pad_token_id says */
+    spec->pad = 1; /* MPNet uses 1 regardless of pad_token_id */
     spec->bias_buckets = 32;
     return finish_skipping_pad(spec, config);
 }
@@ -138,7 +138,8 @@ static const tn__lm_key distilbert_keys[] = {
     TN__LM_FIELD("attention_dropout", REAL, attention_dropout, 0.1),
     TN__LM_FIELD("eos_token_id", ID, eos, TN__LM_OPTIONAL),
     TN__LM_FIELD("pad_token_id", ID, pad, TN__LM_OPTIONAL),
-    TN__LM_READ("sinusoidal_pos_embds"), /* they are stored like learned ones */
+    TN__LM_READ("sinusoidal_pos_embds"), /* the files contain them like learned
+                                            positions */
     TN__LM_READ("qa_dropout"),
     TN__LM_READ("seq_classif_dropout"),
     TN__LM_READ("tie_weights_"),

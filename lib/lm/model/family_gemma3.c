@@ -1,5 +1,6 @@
-/* family_gemma3.c: Gemma 3, text only. Five sliding layers are followed by one
- * that sees everything, and both kinds have rotary embeddings of their own. */
+/* family_gemma3.c: Gemma 3, text only. Each five layers with sliding-window
+ * attention are followed by one with full attention. The two kinds use
+ * different rotary embeddings. */
 #include <lm/model/spec.h>
 
 #include <math.h>

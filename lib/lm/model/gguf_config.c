@@ -1,6 +1,7 @@
-/* gguf_config.c: the metadata of a GGUF file as the text of a config.json, which
- * the tables of a family then read. An architecture of GGUF is a row of
- * `architectures`; most keys are the same for all of them. */
+/* gguf_config.c: converts the metadata of a GGUF file to the text of an
+ * equivalent config.json, so that the same code reads both (config.c). Each
+ * architecture that GGUF knows is a row of `architectures`. Most keys are
+ * common to all of them. */
 #include <lm/model/gguf_config.h>
 
 #include <inttypes.h>
@@ -11,12 +12,12 @@
 static const char call[] = "lm_open";
 
 typedef struct key {
-    const char *gguf; /* behind the name of the architecture and a dot */
-    const char *name; /* in config.json; NULL: it is used below, or does not
-                         matter */
+    const char *gguf; /* the key without the prefix "ARCHITECTURE." */
+    const char *name; /* the key in config.json; NULL if code below reads the
+                         key, or if it is not needed */
 } key;
 
-/* Keys of all architectures that are built like Llama. */
+/* Keys of all architectures with the structure of Llama. */
 static const key common[] = {
     {"context_length", "max_position_embeddings"},
     {"embedding_length", "hidden_size"},
@@ -60,8 +61,9 @@ static const key gpt2_names[] = {
 static const struct architecture {
     const char *name;       /* general.architecture */
     const char *model_type; /* in config.json */
-    const key *names;       /* come before `common`; may be NULL */
-    const char *more;       /* further members of the config; may be NULL */
+    const key *names;       /* looked up before `common`; may be NULL */
+    const char *more;       /* JSON text of further members of config.json; may
+                               be NULL */
 } architectures[] = {
     {"llama", "llama", NULL, NULL},
     {"qwen2", "qwen2", NULL, NULL},
@@ -88,9 +90,9 @@ static bool refuse(const reader *r, const char *name, const char *why)
     return false;
 }
 
-/* ---- values --------------------------------------------------------------------- */
+/* ---- values -------------------------------------------------------------- */
 
-/* The full name of a key of this architecture. */
+/* Returns the full name of a key, "ARCHITECTURE.name". */
 static const char *full(const reader *r, const char *name, char buffer[128])
 {
     tn_format(buffer, 128, "%s.%s", r->is->name, name);
@@ -103,7 +105,7 @@ static bool has(const reader *r, const char *name)
     return tn_gguf_kind_of(r->file, full(r, name, buffer)) != TN_GGUF_NONE;
 }
 
-/* The number of a key, or `otherwise` if it is missing. */
+/* Returns the number at a key, or `otherwise` if the key is missing. */
 static double number(const reader *r, const char *name, double otherwise)
 {
     char buffer[128];
@@ -131,8 +133,8 @@ static void add_real(const reader *r, const char *name, double value)
     tn__json_add_real(r->to, value);
 }
 
-/* Adds a number or a flag as it is in the file. A list must repeat one number:
- * some files have one for each layer. */
+/* Copies a number or a flag. If the value is a list (some files have an element
+ * for each layer), all its elements must be equal. */
 static bool add_value(const reader *r, const char *key_name, const char *name)
 {
     const tn_gguf_kind kind = tn_gguf_item_kind(r->file, key_name);
@@ -159,7 +161,7 @@ static bool add_value(const reader *r, const char *key_name, const char *name)
     return fine;
 }
 
-/* ---- keys ----------------------------------------------------------------------- */
+/* ---- keys ---------------------------------------------------------------- */
 
 static const key *find_key(const key *list, const char *name)
 {
@@ -169,8 +171,8 @@ static const key *find_key(const key *list, const char *name)
     return NULL;
 }
 
-/* Adds each key of the architecture. One that no table knows may change what the
- * model computes. */
+/* Copies each key of the architecture. A key that no table contains is an
+ * error, because it may change what the model computes. */
 static bool add_keys(const reader *r)
 {
     const size_t length = strlen(r->is->name);
@@ -199,7 +201,8 @@ static void add_token(const reader *r, const char *gguf, const char *name)
         add_integer(r, name, id);
 }
 
-/* The tokens that end a text: that of the vocabulary, and that of a chat turn. */
+/* Adds the tokens that end a text: the vocabulary's end of text, and the end of
+ * a chat turn. */
 static void add_eos(const reader *r)
 {
     static const char *const names[] = {"tokenizer.ggml.eos_token_id",
@@ -221,7 +224,7 @@ static void add_eos(const reader *r)
     tn__json_add(r->to, "]");
 }
 
-/* ---- rotary embedding ---------------------------------------------------------------- */
+/* ---- rotary embedding ---------------------------------------------------- */
 
 /* Adds the numbers of a float32 tensor as a list. */
 static bool add_factors(const reader *r, const char *tensor, const char *name)
@@ -249,8 +252,8 @@ static void add_inner(const reader *r, const char *name, double value)
         add_real(r, name, value);
 }
 
-/* Adds rope_scaling. Files of Llama 3 contain the factors of their scaling as a
- * tensor, which longrope can express. */
+/* Adds rope_scaling. Files of Llama 3 contain the scaling as a tensor of
+ * factors, which is written as the type "longrope". */
 static bool add_scaling(const reader *r)
 {
     static const char freqs[] = "rope_freqs.weight",
@@ -289,7 +292,7 @@ static bool add_scaling(const reader *r)
     return fine;
 }
 
-/* Adds the part of a head that is rotated, if it is not the whole head. */
+/* Adds partial_rotary_factor, if only a part of each head is rotated. */
 static bool add_rotated_part(const reader *r)
 {
     const double heads = number(r, "attention.head_count", 0);
@@ -308,7 +311,7 @@ static bool add_rotated_part(const reader *r)
     return true;
 }
 
-/* ---- what tensors say ------------------------------------------------------------------ */
+/* ---- what tensors say ---------------------------------------------------- */
 
 static int64_t rows_of(const reader *r, const char *tensor)
 {
@@ -335,8 +338,8 @@ static void add_from_tensors(const reader *r)
                  tn_gguf_has(r->file, "blk.0.attn_q.bias"));
 }
 
-/* Gemma 3 divides scores by the root of the size of a head, but its largest model
- * (62 layers) by that of hidden features for each head. */
+/* Gemma 3 divides attention scores by sqrt(head_dim); its largest model, with
+ * 62 layers, by sqrt(hidden_size / heads). */
 static void add_gemma(const reader *r)
 {
     double scale = number(r, "attention.key_length", 256);
@@ -348,7 +351,7 @@ static void add_gemma(const reader *r)
     add_real(r, "query_pre_attn_scalar", scale);
 }
 
-/* ---- all of it ------------------------------------------------------------------------- */
+/* ---- all of it ----------------------------------------------------------- */
 
 static const struct architecture *find_architecture(tn_gguf *file)
 {
@@ -401,8 +404,9 @@ char *tn__lm_gguf_config(tn_gguf *file)
 
 void tn__lm_gguf_spec(tn__lm_spec *spec)
 {
-    /* Weights of GPT-2 are (out, in) in these files, those of GPT-NeoX are in
-     * the order of GPT-2, and Gemma's norms are stored with their 1. */
+    /* In these files, unlike in Hugging Face's, the weights of GPT-2 are (out,
+     * in), the queries, keys and values of GPT-NeoX are not interleaved, and 1
+     * has been added to the weights of Gemma's norms. */
     spec->transposed = false;
     if (spec->packing == TN__LM_INTERLEAVED)
         spec->packing = TN__LM_JOINED;

@@ -1,4 +1,4 @@
-/* gguf_config.h: what a GGUF file says about its model. */
+/* gguf_config.h: reads the configuration of a model from a GGUF file. */
 #ifndef TN_LIB_LM_MODEL_GGUF_CONFIG_H
 #define TN_LIB_LM_MODEL_GGUF_CONFIG_H
 
@@ -9,10 +9,11 @@
  * from malloc that the caller frees. Returns NULL with an error that names the
  * key or the tensor. */
 char *tn__lm_gguf_config(tn_gguf *file);
-/* Changes what differs between a family's folders and its GGUF files. */
+/* Changes the fields of a spec that differ between Hugging Face's files of a
+ * family and its GGUF files. */
 void tn__lm_gguf_spec(tn__lm_spec *spec);
-/* Returns how sentence embeddings are made of tokens: "mean", "cls" or "last", or
- * NULL if the file does not say it. */
+/* Returns how a sentence embedding is computed from the token embeddings:
+ * "mean", "cls" or "last"; or NULL if the file does not say it. */
 const char *tn__lm_gguf_pooling(tn_gguf *file);
 
 #endif

@@ -6,7 +6,7 @@
 typedef struct layer {
     tn_module base;
     tn_module *attention, *norm_1, *norm_1_after, *norm_2, *norm_2_after;
-    tn_module *mlp_module; /* MLP or experts; NULL: mlp is the layer's own */
+    tn_module *mlp_module; /* an MLP or experts; NULL: the layer uses `mlp` */
     tn__lm_mlp mlp;
     tn__lm_order order;
     double dropout;
@@ -47,8 +47,8 @@ static tn_tensor *run(const layer *l, tn_tensor *x, const tn__lm_pass *pass)
     return tn_add(x, feed(l, tn_forward(l->norm_2, x)));
 }
 
-/* The layer's rotary tables and mask are inputs, so that it can be recomputed in
- * the backward pass. */
+/* Rotary tables and mask are inputs, so that checkpointing can recompute the
+ * layer in the backward pass. */
 static void forward(tn_module *self, tn_tensor *const *in, int in_count,
                     tn_tensor **out, int out_count)
 {

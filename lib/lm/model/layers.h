@@ -1,4 +1,5 @@
-/* layers.h: the layers of a model and what they pass to each other. */
+/* layers.h: the layers of a model, and the data that a forward pass hands to
+ * them. */
 #ifndef TN_LIB_LM_MODEL_LAYERS_H
 #define TN_LIB_LM_MODEL_LAYERS_H
 
@@ -12,39 +13,46 @@ typedef struct tn__lm_kv {
     tn_tensor *key, *value; /* (kv_heads, room, head_dim); kept */
 } tn__lm_kv;
 
-/* Attention looks at keys in blocks of so many positions, and a query at
- * position p sees the keys [start, (p / BLOCK + 1) * BLOCK), those behind p
- * hidden by a mask. So the order of its sums depends on p alone, and not on how
- * many tokens are processed together. */
+/* Keys are processed in blocks of TN__LM_BLOCK positions. A query at position p
+ * reads the keys up to the end of its own block, [start, (p / TN__LM_BLOCK + 1)
+ * * TN__LM_BLOCK); a mask hides those after p. So the order of summation, and
+ * with it each bit of the result, depends on p only, not on how many tokens are
+ * processed together. */
 enum { TN__LM_BLOCK = 64 };
 
-/* A run of rows of one sequence that see the same range of keys. */
+/* Consecutive rows of x that belong to one sequence and read the same range of
+ * keys. */
 typedef struct tn__lm_group {
-    const tn__lm_kv *kv; /* of layer 0, one for each layer; NULL: keys are
-                                 the rows themselves */
+    const tn__lm_kv *kv; /* array of cached keys and values, one element for
+                            each layer; NULL: nothing is cached, the keys are
+                            those of the rows themselves */
     int64_t row, count;  /* rows of x */
-    int64_t position;    /* of the first row in its sequence */
-    int64_t key, keys;   /* range of keys that they see */
+    int64_t position;    /* position of the first row in its sequence */
+    int64_t key, keys;   /* range of keys that the rows read */
     tn_tensor *mask;     /* (count, keys), true where visible, or NULL; a
                                  bias for MPNet */
 } tn__lm_group;
 
-/* What the layers need besides x. In a flat pass x is (rows, hidden): the tokens
- * of all sequences, one after another. Otherwise it is (..., time, hidden). */
+/* Inputs of the layers other than x. In a flat pass, x is (rows, hidden), the
+ * tokens of all sequences one after another. In a plain pass, it is (..., time,
+ * hidden). In arrays of two, element 0 is for layers with full attention,
+ * element 1 for layers with sliding-window attention. */
 typedef struct tn__lm_pass {
     bool flat;
-    int64_t rows; /* flat: rows of x, of which the groups cover all */
-    tn_tensor *cos[2], *sin[2]; /* (rows or time, dim), of full and sliding
-                                   layers; NULL without rotary embedding */
-    tn_tensor *mask[2];         /* not flat: as attn_mask, or NULL */
+    int64_t rows; /* flat: number of rows of x; the groups together contain all
+                     rows */
+    tn_tensor *cos[2], *sin[2]; /* (rows or time, dim); NULL without rotary
+                                   embedding */
+    tn_tensor *mask[2];         /* plain: as attn_mask of
+                                   tn_scaled_dot_product_attention, or NULL */
     const tn__lm_group *group[2];
     int group_count[2];
 } tn__lm_pass;
 
 /* ---- weights ------------------------------------------------------------- */
 
-/* Registers child under a path, "self.query", and makes the containers on the
- * way. Returns child, or NULL on failure. */
+/* Registers a child under a path such as "self.query". Makes the modules on the
+ * path that do not exist. Returns child, or NULL on failure. */
 tn_module *tn__lm_add(tn_module *module, const char *path, tn_module *child);
 /* Joins two paths in a buffer of TN__LM_PATH bytes, and returns it. */
 const char *tn__lm_join(char *buffer, const char *path, const char *name);
@@ -62,12 +70,13 @@ tn_tensor *tn__lm_activate(tn_tensor *x, tn__lm_activation activation);
 
 /* ---- rotary embedding ---------------------------------------------------- */
 
-/* Stores cos and sin (count, dim) of positions in dtype. length[i] is the length
- * of the text that position i is in, for the scalings that depend on it. */
+/* Computes cos and sin, (count, dim), for positions. lengths[i] is the length
+ * of the text in which positions[i] is; some scalings depend on it. */
 bool tn__lm_rope_tables(const tn__lm_rope *rope, const int64_t *positions,
                         const int64_t *lengths, int64_t count, tn_dtype dtype,
                         tn_tensor **cos, tn_tensor **sin);
-/* Rotates x (..., time, heads, head_dim) by tables (time, dim). */
+/* Applies rotary embedding to x (..., time, heads, head_dim). cos and sin are
+ * (time, dim). */
 tn_tensor *tn__lm_rotate(tn_tensor *x, tn_tensor *cos, tn_tensor *sin);
 
 /* ---- layers -------------------------------------------------------------- */
@@ -76,7 +85,7 @@ tn_module *tn__lm_attention_make(tn__lm_maker *maker, const char *path,
                                  const tn__lm_spec *spec, int64_t layer);
 tn_tensor *tn__lm_attention_run(tn_module *attention, tn_tensor *x,
                                 const tn__lm_pass *pass);
-/* Adds the weights of an MLP to module, which becomes their owner. */
+/* An MLP. tn__lm_mlp_init adds its weights to `module`, which owns them. */
 typedef struct tn__lm_mlp {
     tn_module *gate, *up, *gate_up, *down; /* some are NULL */
     tn__lm_activation activation;

@@ -1,5 +1,6 @@
-/* linear.c: linear layers, embeddings and norms whose weights come from a file.
- * The layers of <tenon/nn.h> would allocate and fill random weights first. */
+/* linear.c: linear layers, embeddings and norms with weights from a file. The
+ * layers of <tenon/nn.h> are not used, because they would first allocate and
+ * fill random weights. */
 #include <lm/model/layers.h>
 
 #include <inttypes.h>
@@ -15,7 +16,7 @@ const char *tn__lm_join(char *buffer, const char *path, const char *name)
     return buffer;
 }
 
-/* The child of that name, or NULL without an error. */
+/* Returns the child with a name, or NULL without an error. */
 static tn_module *child_named(tn_module *module, const char *name)
 {
     for (int i = 0; i < tn_module_child_count(module); i++)
@@ -43,7 +44,8 @@ typedef struct linear {
     tn_module base;
     tn_tensor *weight, *bias; /* bias may be NULL */
     bool transposed;
-    char format[TN__LM_FORMAT]; /* of a weight in blocks, a buffer; else "" */
+    char format[TN__LM_FORMAT]; /* format of a weight that is in blocks (a uint8
+                                   buffer); else "" */
     int64_t in, out;
 } linear;
 
@@ -117,7 +119,7 @@ tn_module *tn__lm_linear(tn__lm_maker *maker, const char *path, int64_t in,
     return l->weight && (!bias || l->bias) ? &l->base : NULL;
 }
 
-/* ---- embedding ----------------------------------------------------------------- */
+/* ---- embedding ----------------------------------------------------------- */
 
 typedef struct embedding {
     tn_module base;
@@ -126,7 +128,7 @@ typedef struct embedding {
     int64_t rows, size;
 } embedding;
 
-/* The rows of a weight in blocks, as float32. */
+/* Returns the rows `ids` of a weight in blocks, converted to float32. */
 static tn_tensor *rows_of_blocks(const embedding *e, tn_tensor *ids)
 {
     int ndim = tn_tensor_ndim(ids);
@@ -192,7 +194,7 @@ tn_module *tn__lm_tied_linear(tn_module *module)
     return l->weight ? &l->base : NULL;
 }
 
-/* ---- norms --------------------------------------------------------------------- */
+/* ---- norms --------------------------------------------------------------- */
 
 typedef struct norm {
     tn_module base;

@@ -1,4 +1,4 @@
-/* model.c: the module tree of a model, and a pass through it. */
+/* model.c: builds the module tree of a model, and runs it. */
 #include <lm/model/model.h>
 
 #include <inttypes.h>
@@ -8,8 +8,9 @@
 #include <string.h>
 #include <tenon/ops.h>
 
-/* The weight of a norm: it is never in blocks. Every model has a last norm, or
- * one after its embedding. */
+/* Returns the weight of a norm, which decides dtype and device of the model
+ * because it is never in blocks. Every model has a last norm or a norm after
+ * its embedding. */
 static tn_tensor *norm_weight(const tn_lm *lm)
 {
     return tn_module_parameter_at(
@@ -60,9 +61,10 @@ void tn__lm_position_rows(const tn_lm *lm, const int64_t *ids, int64_t count,
     }
 }
 
-/* The bucket of a distance: half of the buckets for keys behind the query, half
- * for keys before it; small distances have one each, and larger ones share
- * buckets of growing width up to 128. Source: T5 (arXiv:1910.10683). */
+/* Returns the bucket of a distance between key and query. Half of the buckets
+ * are for keys after the query, half for keys before it. Small distances have a
+ * bucket each, larger ones share buckets of increasing width up to 128. Source:
+ * T5 (arXiv:1910.10683). */
 static int64_t bucket(int64_t distance, int64_t buckets)
 {
     const int64_t half = buckets / 2, exact = half / 2;
@@ -97,7 +99,7 @@ static tn_tensor *embed(tn_lm *lm, tn_tensor *ids, tn_tensor *positions,
     const tn__lm_spec *s = &lm->spec;
     tn_tensor *x = tn_forward(lm->embed, ids);
     if (s->embed_scale != 0) {
-        /* The factor is rounded to the dtype, as in transformers. */
+        /* the factor is rounded to the dtype, as in transformers */
         tn_tensor *scale =
             tn_full(TN_SCALAR, s->embed_scale, .dtype = tn_tensor_dtype(x),
                     .device = tn_tensor_device(x));
@@ -150,8 +152,9 @@ tn_tensor *tn__lm_logits(tn_lm *lm, tn_tensor *x)
 
 /* ---- forward of the module ----------------------------------------------- */
 
-/* Masks for padded sequences: true where a query may look, (batch, 1, time,
- * time). Without padding, attention makes its own. */
+/* Makes the masks for padded sequences, (batch, 1, time, time), true where a
+ * query may look. Not needed without padding, because attention then makes its
+ * own mask. */
 static bool padded_masks(const tn_lm *lm, tn__lm_pass *pass, tn_tensor *mask,
                          int64_t batch, int64_t time)
 {
@@ -404,7 +407,8 @@ tn_module *tn_lm_module(tn_lm *lm)
     return lm && tn__lm_is_model(lm, "lm_module") ? &lm->base : NULL;
 }
 
-/* Where a model is built: the path of each role, with the prefix. */
+/* Arguments of the functions below, which build a model and find the path of
+ * each role. */
 typedef struct place {
     tn_lm *lm;
     tn__lm_maker *maker;
@@ -454,7 +458,7 @@ static void add_layers(const place *p)
     }
 }
 
-/* The pooler is there if the file has it. */
+/* Adds the pooler if the files contain it. */
 static void add_pooler(const place *p)
 {
     char path[TN__LM_PATH], weight[TN__LM_PATH];

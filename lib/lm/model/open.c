@@ -1,4 +1,5 @@
-/* open.c: opens a folder of Hugging Face, or a GGUF file, as a model. */
+/* open.c: opens a model from a folder in the format of Hugging Face, or from a
+ * GGUF file. */
 #include <lm/model/gguf_config.h>
 #include <lm/model/json_file.h>
 #include <lm/model/model.h>
@@ -11,8 +12,8 @@
 
 static const char call[] = "lm_open";
 
-/* Opens the JSON file folder/name if it exists. Returns whether it could be
- * read, or does not exist (file->root is then NULL). */
+/* Opens the JSON file folder/name. If it does not exist, sets file->root to
+ * NULL and returns true. Returns false if it cannot be read. */
 static bool open_optional(tn__lm_json *file, const char *folder,
                           const char *name)
 {
@@ -88,8 +89,8 @@ static bool read_pooling(tn_lm *lm, const char *folder)
 
 /* ---- the model ----------------------------------------------------------- */
 
-/* Reads config.json, keeping its text for tn_lm_save (the parser changes the
- * text that it reads). */
+/* Reads config.json. Sets *text to a copy for tn_lm_save, because the parser
+ * modifies the text. */
 static bool read_config(const char *folder, tn__lm_json *file, char **text,
                         size_t *bytes, tn__lm_spec *spec)
 {
@@ -119,7 +120,8 @@ static tn_lm *build(const char *folder, const tn__lm_spec *spec,
         return NULL;
     tn_lm *lm = tn__lm_model_make(
         &maker, spec, family->prefix && prefixed ? family->prefix : "");
-    /* Some files hold the output layer again, though it is tied. */
+    /* Some files contain the output layer although it is tied to the
+     * embedding. */
     const char *head = family->names[TN__LM_HEAD];
     char name[TN__LM_PATH];
     if (spec->tied && head)
@@ -155,7 +157,7 @@ static tn_lm *open_folder(const char *folder, const tn_lm_open_options *o)
     return lm;
 }
 
-/* ---- GGUF files ---------------------------------------------------------------------- */
+/* ---- GGUF files ---------------------------------------------------------- */
 
 static tn_lm *build_gguf(tn_gguf *file, const tn__json_value *root,
                          tn__lm_spec *spec, const tn_lm_open_options *o)
@@ -189,7 +191,7 @@ static tn_lm *open_gguf(const char *path, const tn_lm_open_options *o)
         return NULL;
     }
     char *text = tn__lm_gguf_config(file);
-    char *copy = text ? strdup(text) : NULL; /* the parser changes its text */
+    char *copy = text ? strdup(text) : NULL; /* the parser modifies the text */
     tn__lm_spec *spec = malloc(sizeof *spec);
     tn__json json = {.take = malloc, .give = free};
     const tn__json_value *root =

@@ -1,7 +1,7 @@
 /* rotary.c: rotary position embedding (arXiv:2104.09864) and its scalings.
  *
- * The frequencies, and cos and sin of the positions at hand, are computed here on
- * the host, in double: a token needs a few dozen of them. */
+ * The frequencies, cos and sin are computed here on the host in double. This is
+ * cheap: each token needs a few dozen of them. */
 #include <lm/model/layers.h>
 
 #include <inttypes.h>
@@ -18,8 +18,8 @@ static double plain_frequency(const tn__lm_rope *r, int64_t i, double base)
     return pow(base, -2.0 * (double)i / (double)r->dim);
 }
 
-/* arXiv:2309.00071: pairs that turn seldom are interpolated, those that turn
- * often are not, and between the two the frequency is a mixture. */
+/* YaRN (arXiv:2309.00071): low frequencies are interpolated, high frequencies
+ * are unchanged, and those between are a mixture of both. */
 static double yarn_frequency(const tn__lm_rope *r, int64_t i)
 {
     const double turns[2] = {r->beta_fast, r->beta_slow}, pi = acos(-1);
@@ -41,7 +41,8 @@ static double yarn_frequency(const tn__lm_rope *r, int64_t i)
     return f / r->factor * slow + f * (1 - slow);
 }
 
-/* Llama 3.1: long waves are stretched by factor, short ones are not. */
+/* Llama 3.1: low frequencies are divided by factor, high frequencies are
+ * unchanged. */
 static double llama3_frequency(const tn__lm_rope *r, int64_t i)
 {
     double f = plain_frequency(r, i, r->base);
@@ -86,7 +87,7 @@ static double yarn_scale(double factor, double mscale)
     return factor <= 1 ? 1 : 0.1 * mscale * log(factor) + 1;
 }
 
-/* The factor of cos and sin. */
+/* Returns the factor by which cos and sin are multiplied. */
 static double amplitude(const tn__lm_rope *r)
 {
     bool yarn = r->scaling == TN__LM_ROPE_YARN;
@@ -121,7 +122,7 @@ bool tn__lm_rope_tables(const tn__lm_rope *rope, const int64_t *positions,
              i++)
             step[i] = frequency(rope, i, lengths[t]);
         for (int64_t i = 0; i < half; i++) {
-            /* transformers multiplies in float32, too */
+            /* in float32, as in transformers */
             double angle = (double)((float)positions[t] * (float)step[i]);
             float c = (float)(cos(angle) * scale),
                   s = (float)(sin(angle) * scale);

@@ -1,4 +1,4 @@
-/* save.c: writes a model as a folder that transformers opens. */
+/* save.c: writes a model to a folder in the format that transformers reads. */
 #include <lm/model/json_file.h>
 #include <lm/model/model.h>
 
@@ -23,8 +23,8 @@ static bool fail(tn_status code, const char *path, const char *why)
 
 /* ---- config.json --------------------------------------------------------- */
 
-/* Writes a value as JSON. The dtype of the weights takes the place of the texts
- * dtype and torch_dtype of the outermost object. */
+/* Writes a value as JSON. In the outermost object, dtype and torch_dtype are
+ * replaced by the dtype of the weights. */
 static void emit(tn__json_writer *to, const tn__json_value *value,
                  const char *dtype)
 {
@@ -77,7 +77,7 @@ static void emit(tn__json_writer *to, const tn__json_value *value,
     tn__json_add(to, dtype ? "\n}\n" : object ? "}" : "]");
 }
 
-/* Writes a whole file, by way of a temporary one. */
+/* Writes a file to a temporary name and then renames it. */
 static bool write_file(const char *path, const char *bytes, size_t count)
 {
     char temporary[4200];
@@ -148,8 +148,8 @@ static bool save_weights(tn_lm *lm, const char *path)
 
 /* ---- the other files ----------------------------------------------------- */
 
-/* Whether a file of the old folder belongs to the new one: all small files but
- * config and weights. */
+/* Returns whether a file of the model's old folder is copied to the new one:
+ * all small files except the config and the weights. */
 static bool is_companion(const char *name, bool outer)
 {
     static const char *const ends[] = {".json",  ".txt", ".model",
@@ -182,8 +182,8 @@ static bool is_regular(const char *path)
            info.st_size <= TN__LM_JSON_BYTES;
 }
 
-/* Copies files of the folder `inner` ("" or "1_Pooling/"), unless it is the same
- * folder. */
+/* Copies the files of the folder `inner` ("" or "1_Pooling/"), unless source
+ * and destination are the same folder. */
 static bool copy_companions(const tn_lm *lm, const char *path,
                             const char *inner)
 {
@@ -192,7 +192,8 @@ static bool copy_companions(const tn_lm *lm, const char *path,
     DIR *folder = opendir(from);
     bool fine = true;
     if (!folder)
-        return true; /* the model's old folder is gone */
+        return true; /* the folder from which the model was opened no longer
+                        exists */
     tn_format(to, sizeof to, "%s/%s", path, inner);
     if (*inner)
         mkdir(to, 0777);
@@ -216,8 +217,8 @@ static bool same_folder(const char *a, const char *b)
            x.st_ino == y.st_ino;
 }
 
-/* After saving into the folder that the model was opened from, an index of old
- * shards would lead readers to the old weights. */
+/* Removes the index of shards. After saving into the folder from which the
+ * model was opened, readers would find the old weights through it. */
 static bool remove_index(const char *path)
 {
     char index[4200];

@@ -17,7 +17,7 @@ typedef enum tn__lm_norm {
     TN__LM_LAYER      /* LayerNorm with bias */
 } tn__lm_norm;
 
-/* Where a layer normalises. */
+/* Where a layer applies its norms; f is attention or the MLP. */
 typedef enum tn__lm_order {
     TN__LM_BEFORE,  /* x + f(norm(x)) */
     TN__LM_AFTER,   /* norm(x + f(x)): BERT */
@@ -53,14 +53,15 @@ typedef enum tn__lm_scaling {
 
 /* Rotary embedding: the fields are those of tn_lm_rotary. */
 typedef struct tn__lm_rope {
-    int64_t dim; /* elements of a head that are rotated; 0: no rotation */
+    int64_t dim; /* elements of each head that are rotated; 0: no rotation */
     double base;
     tn__lm_scaling scaling;
     double factor, low_freq_factor, high_freq_factor, beta_fast, beta_slow;
     double attention_factor; /* negative: computed from factor */
     double mscale, mscale_all_dim;
     bool truncate;
-    int64_t original; /* positions that the model was first trained on */
+    int64_t original; /* context length of the original training, before it was
+                         extended */
     int64_t longest;  /* max_position_embeddings */
     bool has_factors;
     double short_factor[TN__LM_MAX_FACTORS], long_factor[TN__LM_MAX_FACTORS];
@@ -76,40 +77,47 @@ struct tn__lm_spec {
     tn__lm_order order;
     tn__lm_activation activation;
     tn__lm_packing packing;
-    bool encoder;    /* every position sees all others; output: hidden states */
+    bool encoder;    /* bidirectional attention; the outputs are hidden
+                        states */
     bool transposed; /* weights of linear layers are stored (in, out): GPT-2 */
-    bool tied;       /* the output layer has the weight of the embedding */
+    bool tied;       /* the output layer shares the weight of the embedding */
     bool qkv_bias, out_bias, mlp_bias;
-    bool qk_norm;           /* RMSNorm of each head's queries and keys */
+    bool qk_norm;           /* RMSNorm is applied to each head's queries and
+                               keys */
     double embed_scale;     /* factor of embeddings; 0: 1 */
-    double attention_scale; /* factor of scores; 0: 1 / sqrt(head_dim) */
-    bool scale_by_layer;    /* scores are divided by the layer's number from
-                                1 on */
-    double softcap;         /* logits become softcap * tanh(x / softcap);
-                                0: not */
+    double attention_scale; /* factor of attention scores; 0: 1 /
+                               sqrt(head_dim) */
+    bool scale_by_layer;    /* attention scores are divided by the number of the
+                               layer, counted from 1 */
+    double softcap;         /* if not 0, logits become softcap * tanh(logits /
+                               softcap) */
     double embed_dropout, hidden_dropout, attention_dropout;
 
-    int64_t window; /* of sliding layers; 0: no layer slides */
+    int64_t window; /* window of layers with sliding-window attention; 0: there
+                       are none */
     bool slides[TN__LM_MAX_LAYERS];
-    tn__lm_rope rope[2]; /* of full and of sliding layers */
+    tn__lm_rope rope[2]; /* [0]: for full attention, [1]: for sliding layers */
     bool two_ropes;      /* rope[1] differs from rope[0] */
 
-    int64_t position_rows;   /* learned positions; 0: none */
-    bool positions_skip_pad; /* position = pad + 1 + tokens before it that
-                                     are no padding: RoBERTa */
+    int64_t position_rows;   /* rows of the learned position embedding; 0:
+                                none */
+    bool positions_skip_pad; /* position = pad + 1 + number of preceding tokens
+                                that are not padding (RoBERTa) */
     int64_t pad, eos;        /* ids; -1: none */
-    int64_t type_rows;       /* learned token types; 0: none */
-    int64_t bias_buckets;    /* learned bias by distance: MPNet; 0: none */
+    int64_t type_rows;       /* rows of the token type embedding; 0: none */
+    int64_t bias_buckets;    /* buckets of the relative position bias (MPNet);
+                                0: none */
 
     int64_t experts, experts_used, expert_inner;
     bool normalize_experts;
-    bool dense[TN__LM_MAX_LAYERS]; /* this layer has a plain MLP, though the
-                                      model has experts */
+    bool dense[TN__LM_MAX_LAYERS]; /* the layer has a plain MLP although others
+                                      have experts */
 };
 
-/* The places of a model that have weights. Names of the first group are paths
- * in the model, the others in a layer or, from QUERY on, in the attention
- * module, and from GATE on in the MLP. */
+/* The weights and submodules of a model. tn__lm_family.names[] has a path for
+ * each of them: from EMBED on relative to the model, from ATTENTION on relative
+ * to a layer, from QUERY on to the attention module, from GATE on to the
+ * MLP. */
 typedef enum tn__lm_role {
     TN__LM_EMBED,
     TN__LM_EMBED_POSITION,
@@ -118,12 +126,14 @@ typedef enum tn__lm_role {
     TN__LM_DISTANCE_BIAS,
     TN__LM_LAYERS_AT, /* the list of layers */
     TN__LM_LAST_NORM,
-    TN__LM_POOLER, /* present if the file has it */
+    TN__LM_POOLER, /* optional: present if the files contain it */
     TN__LM_HEAD,
 
     TN__LM_ATTENTION,    /* the attention module */
-    TN__LM_MLP,          /* the MLP; NULL: its weights are the layer's */
-    TN__LM_NORM_1,       /* before attention, or after it (AFTER) */
+    TN__LM_MLP,          /* the MLP; NULL: its weights are directly in the
+                            layer */
+    TN__LM_NORM_1,       /* before attention; for TN__LM_AFTER, after
+                            attention */
     TN__LM_NORM_1_AFTER, /* AROUND only */
     TN__LM_NORM_2,
     TN__LM_NORM_2_AFTER,
@@ -131,14 +141,15 @@ typedef enum tn__lm_role {
     TN__LM_QUERY,
     TN__LM_KEY,
     TN__LM_VALUE,
-    TN__LM_QKV, /* instead of the three */
+    TN__LM_QKV, /* one matrix instead of the three */
     TN__LM_OUT,
     TN__LM_QUERY_NORM,
     TN__LM_KEY_NORM,
 
-    TN__LM_GATE, /* NULL: an MLP of two matrices, up and down */
+    TN__LM_GATE, /* NULL: the MLP has no gate, only up and down */
     TN__LM_UP,
-    TN__LM_GATE_UP, /* instead of the two: rows of gate, then of up */
+    TN__LM_GATE_UP, /* one matrix instead of GATE and UP, first the rows of
+                       GATE */
     TN__LM_DOWN,
     TN__LM_ROUTER,
     TN__LM_EXPERTS_AT, /* the list of experts */
@@ -148,23 +159,26 @@ typedef enum tn__lm_role {
 /* ---- keys of config.json ------------------------------------------------- */
 
 typedef enum tn__lm_kind {
-    TN__LM_KEY_SIZE, /* an integer from 1 to 2^31; null: the fallback */
+    TN__LM_KEY_SIZE, /* an integer from 1 to 2^31; null means the fallback */
     TN__LM_KEY_REAL, /* a finite number */
     TN__LM_KEY_FLAG,
     TN__LM_KEY_ACT,  /* the name of an activation */
-    TN__LM_KEY_ID,   /* a token, or null; the first of a list */
-    TN__LM_KEY_MUST, /* only the fallback is supported */
-    TN__LM_KEY_TEXT, /* only the text in `only` is supported */
-    TN__LM_KEY_READ  /* the family's finish reads it */
+    TN__LM_KEY_ID,   /* a token id or null; of a list, the first element is
+                        used */
+    TN__LM_KEY_MUST, /* any value other than the fallback is an error */
+    TN__LM_KEY_TEXT, /* any text other than `only` is an error */
+    TN__LM_KEY_READ  /* not read by the table: the family's function finish
+                        reads it */
 } tn__lm_kind;
 
 typedef struct tn__lm_key {
-    const char *name; /* "hidden_size"; an alias follows as a row without
-                          fallback of its own */
+    const char *name; /* "hidden_size". An alternative name is another row, with
+                         the fallback TN__LM_OPTIONAL. */
     tn__lm_kind kind;
     size_t at;       /* offset in tn__lm_spec */
-    double fallback; /* if the key is missing; TN__LM_REQUIRED: an error;
-                          TN__LM_OPTIONAL: the field stays */
+    double fallback; /* value if the key is missing. TN__LM_REQUIRED: a missing
+                        key is an error. TN__LM_OPTIONAL: the field is left
+                        unchanged. */
     const char *only;
 } tn__lm_key;
 #define TN__LM_REQUIRED (-1e300)
@@ -186,7 +200,7 @@ typedef struct tn__lm_key {
         key, TN__LM_KEY_READ, 0, 0, NULL                                       \
     }
 
-/* A config.json that is read. */
+/* A parsed config.json and its path. */
 typedef struct tn__lm_config {
     const char *path;
     const tn__json_value *root;
@@ -195,14 +209,16 @@ typedef struct tn__lm_config {
 typedef struct tn__lm_family {
     const char *type;       /* model_type in config.json */
     const tn__lm_key *keys; /* ends with a row without name */
-    const tn__lm_key *more; /* a second list, or NULL */
+    const tn__lm_key *more; /* a second list of keys, or NULL */
     const char *names[TN__LM_ROLES];
-    const char *prefix;        /* of all names but the head's; a file may lack
-                                  it; NULL: none */
-    const char *const *unused; /* ends of names of tensors that old files have
-                                  and nobody needs; ends with NULL; or NULL */
-    void (*begin)(tn__lm_spec *spec); /* sets what no key says, in a spec of
-                                         zeros; may be NULL */
+    const char *prefix;        /* prefix of all names except that of HEAD; files
+                                  may omit it; or NULL */
+    const char *const *unused; /* suffixes of tensors that old files contain and
+                                  that are not needed; ends with NULL; may be
+                                  NULL */
+    void (*begin)(tn__lm_spec *spec); /* sets the fields that do not depend on
+                                         config.json; the others are 0; may be
+                                         NULL */
     /* Checks and completes the spec after the keys have been read; may be
      * NULL. */
     bool (*finish)(tn__lm_spec *spec, const tn__lm_config *config);
@@ -213,26 +229,28 @@ extern const tn__lm_family *const tn__lm_families[];
 
 /* ---- reading (config.c) -------------------------------------------------- */
 
-/* Fills spec from config by the tables of one of the families, a list that ends
- * with NULL. On failure records an error and returns false. */
+/* Fills spec from config. Uses the family in the NULL-terminated list whose
+ * `type` is the config's model_type. On failure records an error and returns
+ * false. */
 bool tn__lm_config_read(const tn__lm_config *config,
                         const tn__lm_family *const *families,
                         tn__lm_spec *spec);
 
-/* For a family's finish. tn__lm_refuse records that key has a value that is not
- * supported, and returns false. */
+/* Functions for a family's `finish`. tn__lm_refuse records the error that the
+ * value of a key is not supported, and returns false. */
 bool tn__lm_refuse(const tn__lm_config *config, const char *key,
                    const char *why);
-/* Reads the rotary embedding from rope_parameters, or rope_scaling and
- * rope_theta, of the object `at`. */
+/* Reads the parameters of the rotary embedding from the member rope_parameters
+ * of the object `at`, or from its members rope_scaling and rope_theta. */
 bool tn__lm_read_rope(const tn__lm_config *config, const tn__json_value *at,
                       double base, tn__lm_spec *spec, tn__lm_rope *rope);
-/* Marks the layers that slide, from layer_types if it is there. Otherwise leaves
- * them. */
+/* Sets spec->slides from layer_types. Does nothing if config has no
+ * layer_types. */
 bool tn__lm_read_layer_types(const tn__lm_config *config, tn__lm_spec *spec);
 
-/* Return the name of an activation, and the activation of that name or
- * TN__LM_ACTIVATIONS. */
+/* tn__lm_activation_name returns the name of an activation.
+ * tn__lm_activation_of and tn__lm_scaling_of convert a name; for an unknown one
+ * they return TN__LM_ACTIVATIONS and TN__LM_ROPE_SCALINGS. */
 const char *tn__lm_activation_name(tn__lm_activation activation);
 tn__lm_activation tn__lm_activation_of(const char *name);
 tn__lm_scaling tn__lm_scaling_of(const char *name);

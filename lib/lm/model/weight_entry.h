@@ -15,19 +15,20 @@ typedef struct tn__lm_mapping {
     size_t bytes;
 } tn__lm_mapping;
 
-/* A tensor under its name in the module tree. It is in a safetensors file or in
- * a GGUF file. */
+/* A tensor of a safetensors file or of a GGUF file. */
 typedef struct tn__lm_entry {
-    const char *name;     /* lent by the safetensors file, or `owned` */
+    const char *name;     /* the name in the module tree; memory of `file`, or
+                             `owned` */
     char *owned;          /* NULL for a safetensors file */
     tn_safetensors *file; /* NULL for a GGUF file */
-    tn__lm_mapping *map;  /* NULL if the device cannot use it */
-    uint64_t at;          /* place in the mapping */
+    tn__lm_mapping *map;  /* NULL if the device cannot use mapped memory */
+    uint64_t at;          /* offset in the mapping */
     tn_gguf *gguf;        /* NULL for a safetensors file */
-    const char *source;   /* the name in the GGUF file, which lends it */
-    int64_t expert; /* index in the first dimension; -1: the whole tensor */
-    int64_t heads;  /* not 0: rows are in the order of GGUF's Llama, for so
-                             many heads (weights_gguf.c) */
+    const char *source;   /* the name in the GGUF file; memory of `gguf` */
+    int64_t expert; /* index in the first dimension of `source`; -1: the whole
+                       tensor */
+    int64_t heads;  /* not 0: number of heads whose rows must be reordered (see
+                       halves in weights_gguf.c) */
     bool taken;
 } tn__lm_entry;
 
@@ -35,13 +36,14 @@ struct tn__lm_weights {
     tn_object object;
     tn__lm_entry *entry; /* owned; sorted by name */
     size_t count;
-    tn__lm_mapping **map; /* owned; each a reference */
+    tn__lm_mapping **map; /* owned array of references */
     size_t map_count;
     tn_dtype dtype;
-    bool maps;            /* the device can use the memory of files */
-    bool multiplies;      /* the device can use weights in blocks */
+    bool maps;            /* the device can use mapped memory */
+    bool multiplies;      /* the device can multiply by weights in blocks */
     bool keep_blocks;     /* weights in blocks stay in blocks */
-    char complaint[1600]; /* names of tensors that are missing or odd */
+    char complaint[1600]; /* message about tensors that are missing or have
+                             another shape */
     size_t complained;
     size_t complaints;
     tn_status worst;
@@ -62,9 +64,9 @@ void tn__lm_unmap(void *mapping);
 /* Records that memory ran out. Returns false. */
 bool tn__lm_no_memory(void);
 
-/* weights_gguf.c: the dtype of an entry's elements, which is a block code for
- * blocks; its shape; the tensor itself, as uint8 with the bytes of a row in the
- * last dimension if `blocks`. */
+/* In weights_gguf.c. tn__lm_gguf_dtype returns the dtype of an entry, or a
+ * block code if it is in blocks. tn__lm_gguf_load returns the tensor; with
+ * `blocks`, it is uint8 and its last dimension has the bytes of a row. */
 tn_dtype tn__lm_gguf_dtype(const tn__lm_entry *e);
 int tn__lm_gguf_shape(const tn__lm_entry *e, const int64_t **shape);
 tn_tensor *tn__lm_gguf_load(const tn__lm_weights *w, const tn__lm_entry *e,

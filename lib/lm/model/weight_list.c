@@ -42,7 +42,7 @@ bool tn__lm_no_memory(void)
 
 bool tn__lm_weights_add(tn__lm_weights *w, tn__lm_entry added)
 {
-    /* The capacity is the next power of two. */
+    /* The list grows when count + 1 is a power of two, to twice that size. */
     if ((w->count & (w->count + 1)) == 0) {
         tn__lm_entry *list =
             realloc(w->entry, (2 * w->count + 2) * sizeof *list);
@@ -98,8 +98,8 @@ tn__lm_weights *tn__lm_weights_new(void)
     tn_device *device = w ? tn_device_current() : NULL;
     if (!device)
         return NULL;
-    /* tn_tensor_wrap on a device that cannot do it is an error, which would
-     * reach the program's error handler, so it is not tried. */
+    /* Decide by the device's name. Trying tn_tensor_wrap instead could cause an
+     * error, which would reach the program's error handler. */
     const char *name = tn_device_name(device);
     w->maps = strncmp(name, "cpu", 3) == 0;
     w->multiplies = w->maps || strncmp(name, "reference", 9) == 0;

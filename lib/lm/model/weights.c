@@ -1,8 +1,8 @@
-/* weights.c: the safetensors files of a folder as a source of weights.
+/* weights.c: reads weights from the safetensors files of a folder.
  *
- * tn_safetensors_open checks the whole header: the tensors follow each other
- * without gap, in the order of their numbers. So the place of a tensor's data is
- * the sum of the sizes before it, and the file can be mapped. */
+ * tn_safetensors_open checks the whole header. In particular, the data of
+ * tensor i begins where that of tensor i - 1 ends. So the offset of a tensor is
+ * the sum of the preceding sizes, and the file can be mapped. */
 #include <lm/model/json_file.h>
 #include <lm/model/weight_entry.h>
 
@@ -18,10 +18,10 @@
 
 static const char call[] = "lm_open";
 
-/* ---- opening --------------------------------------------------------------- */
+/* ---- opening ------------------------------------------------------------- */
 
-/* Maps the file copy-on-write, so that training may change the weights. Sets
- * *data to the place of the first tensor. */
+/* Maps the file copy-on-write, so that training can change the weights but not
+ * the file. Sets *data to the address of the first tensor. */
 static tn__lm_mapping *map_file(tn__lm_weights *w, const char *path,
                                 uint64_t *data)
 {
@@ -80,7 +80,7 @@ static bool add_file(tn__lm_weights *w, const char *path)
         return false;
     for (int i = 0; i < tn_safetensors_count(file); i++) {
         const char *name = tn_safetensors_name(file, i);
-        /* Behind a tensor of unknown size no place is known. */
+        /* after a tensor of unknown dtype, offsets are unknown */
         if (!tn_safetensors_dtype(file, name))
             map = NULL;
         if (!tn__lm_weights_add(w, (tn__lm_entry){.name = name,

@@ -1,8 +1,8 @@
-/* weights_gguf.c: a GGUF file as a source of weights.
+/* weights_gguf.c: reads weights from a GGUF file.
  *
- * GGUF files have names of their own, "blk.3.attn_q.weight". A table translates
- * them to the roles of a family (spec.h), and so to the names that the family has
- * in folders of Hugging Face. */
+ * Tensors of GGUF files have other names than in safetensors files, such as
+ * "blk.3.attn_q.weight". A table maps them to roles (spec.h), and a family has
+ * the name of each role. */
 #include <lm/model/spec.h>
 #include <lm/model/weight_entry.h>
 
@@ -13,11 +13,12 @@
 
 static const char call[] = "lm_open";
 
-/* ---- names ------------------------------------------------------------------- */
+/* ---- names --------------------------------------------------------------- */
 
 enum { OF_MODEL, OF_LAYER, OF_ATTENTION, OF_MLP, OF_EXPERT };
 
-/* The part of a name before ".weight" or ".bias", in layers behind "blk.N.". */
+/* The role of each name in a GGUF file. Names of tensors have ".weight" or
+ * ".bias" appended; those in layers are preceded by "blk.N.". */
 static const struct {
     const char *name;
     int of;
@@ -52,7 +53,8 @@ static const struct {
 };
 enum { PARTS = sizeof parts / sizeof *parts };
 
-/* The factors of rotary embeddings, which the configuration contains. */
+/* Returns whether a tensor has the factors of the rotary embedding, which are
+ * part of the configuration (gguf_config.c). */
 static bool is_rope(const char *name)
 {
     return strcmp(name, "rope_freqs.weight") == 0 ||
@@ -67,8 +69,8 @@ typedef struct reader {
     const char *prefix;
 } reader;
 
-/* Adds the tensor `source` under the name, of which expert is the index in the
- * first dimension, or -1. */
+/* Adds an entry for the tensor `source`. expert is an index in its first
+ * dimension, or -1. */
 static bool add(const reader *r, const char *source, const char *name,
                 int64_t expert, int64_t heads)
 {
@@ -90,7 +92,8 @@ static bool add(const reader *r, const char *source, const char *name,
     return true;
 }
 
-/* The heads whose rows the file has in another order, or 0. */
+/* Returns the number of heads whose rows are in another order in GGUF files
+ * (halves, below), or 0. */
 static int64_t paired_heads(const reader *r, tn__lm_role role)
 {
     if (strcmp(r->spec->family->type, "llama") != 0)
@@ -168,7 +171,7 @@ static bool add_tensor(const reader *r, const char *source)
     return add(r, source, source, -1, 0);
 }
 
-/* ---- tensors ------------------------------------------------------------------- */
+/* ---- tensors ------------------------------------------------------------- */
 
 tn_dtype tn__lm_gguf_dtype(const tn__lm_entry *e)
 {
@@ -182,8 +185,9 @@ int tn__lm_gguf_shape(const tn__lm_entry *e, const int64_t **shape)
     return tn_gguf_ndim(e->gguf, e->source) - skip;
 }
 
-/* Llama's files have the rows of queries and keys in the order that rotates
- * neighbouring pairs of a head: row 2 i + h of a head is row i of its half h. */
+/* Restores the order of the rows of queries and keys. In GGUF files of Llama,
+ * the two elements that are rotated together are neighbours: row 2 i + h of a
+ * head is row i of half h in safetensors files. */
 static tn_tensor *halves(tn_tensor *x, int64_t heads)
 {
     if (!x)
@@ -207,7 +211,7 @@ tn_tensor *tn__lm_gguf_load(const tn__lm_weights *w, const tn__lm_entry *e,
     const bool in_blocks = tn__lm_gguf_dtype(e) >= TN_BLOCK;
     tn_tensor *x;
     if (in_blocks && !blocks && e->expert >= 0 && w->multiplies) {
-        /* not all experts for each of them */
+        /* read only this expert's part */
         x = tn_select(tn_gguf_blocks(e->gguf, e->source), 0, e->expert);
         x = tn_dequantize_blocks(x, tn_gguf_type(e->gguf, e->source),
                                  .dtype = w->dtype);
@@ -223,10 +227,10 @@ tn_tensor *tn__lm_gguf_load(const tn__lm_weights *w, const tn__lm_entry *e,
     return blocks ? x : tn_to_dtype(x, w->dtype);
 }
 
-/* ---- opening --------------------------------------------------------------------- */
+/* ---- opening ------------------------------------------------------------- */
 
-/* The dtype of the model if the caller gave none: float32 if there are blocks,
- * else that of the embedding. */
+/* Returns the dtype of the model if the caller gave none: float32 if there are
+ * blocks, else that of the embedding. */
 static tn_dtype choose_dtype(tn__lm_weights *w, tn_gguf *file)
 {
     tn_dtype dtype = tn_gguf_dtype(file, "token_embd.weight");

@@ -1,5 +1,6 @@
-/* added.c: added tokens, which are found in a text before anything else is done
- * with it. Of tokens that begin at the same place the longest counts. */
+/* added.c: finds added tokens in a text. Encoding does this before all other
+ * steps. If several added tokens begin at the same position, the longest one
+ * counts. */
 #include <lm/tokenizer/pipeline.h>
 
 #include <stdlib.h>
@@ -67,8 +68,8 @@ static bool split_piece(const tn_tokenizer *t, tn__work *work,
         while (added->rstrip &&
                is_in_after(t->space_set, text, end, piece.end))
             end += tn__utf8_length(text[end]);
-        /* as in the original, a token of white space counts although rstrip
-         * of the one before took its text, too */
+        /* as in Hugging Face's tokenizers: white space that rstrip of the
+         * previous token has removed may still be an added token itself */
         if ((done < begin && !tn__pieces_add(out, done, begin, -1)) ||
             !tn__pieces_add(out, begin, end, added->id))
             return false;
@@ -98,9 +99,10 @@ bool tn__added_split(const tn_tokenizer *tokenizer, tn__work *work,
     return true;
 }
 
-/* ---- making the tables ---------------------------------------------------- */
+/* ---- making the tables --------------------------------------------------- */
 
-/* Sets what a token is looked for as in normalized text. */
+/* Sets the text by which an added token is found in normalized text: its
+ * content, normalized. */
 static bool normalize_content(tn_tokenizer *t, tn__work *work, tn__added *a)
 {
     a->normal = a->content;
@@ -124,8 +126,8 @@ static bool build_trie(tn_tokenizer *t, bool normalized, tn__trie *trie)
     tn__trie_word *word = malloc((t->added_count + 1) * sizeof *word);
     size_t count = 0;
     if (!word)
-        return tn_error_set(TN_ERR_MEMORY, "tokenizer_open: memory for %zu "
-                            "added tokens", t->added_count), false;
+        return tn_error_set(TN_ERR_MEMORY, "tokenizer_open: out of memory "
+                            "for %zu added tokens", t->added_count), false;
     for (size_t i = 0; i < t->added_count; i++) {
         const tn__added *a = &t->added[i];
         if (a->normalized == normalized && a->normal_bytes)
@@ -145,8 +147,8 @@ bool tn__added_index(tn_tokenizer *t)
     int32_t next = t->model.vocab.count;
     bool good = tn__vocab_init(&t->added_vocab, &t->arena,
                                (int32_t)t->added_count + 1);
-    /* The file's order gives ids to tokens that the model does not have. In
-     * added_vocab an id is the index into added. */
+    /* Added tokens that the model does not have get new ids, in the order of
+     * the file. added_vocab maps texts to indices into `added`. */
     for (size_t i = 0; good && i < t->added_count; i++) {
         tn__added *a = &t->added[i];
         const int32_t before =
@@ -158,7 +160,7 @@ bool tn__added_index(tn_tokenizer *t)
             a->id = next++;
         tn__vocab_add(&t->added_vocab, (int32_t)i, a->content,
                       a->content_bytes);
-        if (before >= 0) { /* the later one replaces it */
+        if (before >= 0) { /* a later token with the same text replaces it */
             t->added[before].content_bytes = 0;
             t->added[before].normal_bytes = 0;
         }

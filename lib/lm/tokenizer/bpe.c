@@ -1,10 +1,12 @@
-/* bpe.c: byte pair encoding. Adjacent symbols merge, the best pair first and of
- * equal ones the leftmost, until no pair merges.
+/* bpe.c: byte pair encoding. Adjacent symbols are merged until no pair can be
+ * merged. Each step merges the best pair; of equally good pairs, the leftmost.
  *
- * Which pairs merge is listed in the file (BPE); or two symbols merge if their
- * text together is a token, and the token's id (RANKS) or score (SCORES) says
- * which comes first. Short words look for the best pair by scanning; long ones
- * keep the pairs in a heap, so that a word takes n log n steps. */
+ * For BPE, the file lists which pairs merge. For RANKS and SCORES, two symbols
+ * merge if their concatenated text is a token; the pair with the lowest id
+ * (RANKS) or the highest score (SCORES) is the best.
+ *
+ * For short words, each step scans all pairs for the best one. For long words,
+ * the pairs are in a heap, so a word of n symbols takes O(n log n) time. */
 #include <lm/tokenizer/pipeline.h>
 
 #include <math.h>
@@ -15,22 +17,25 @@ enum { FEW_SYMBOLS = 24 };
 #define NEVER UINT32_MAX
 
 typedef struct symbol {
-    int32_t id;      /* -1 for text that is no token (SCORES) */
+    int32_t id;      /* -1: the text is not a token (SCORES) */
     int32_t previous, next; /* -1: none */
-    uint32_t begin, end;    /* in the buffer; an empty one was merged */
-    uint32_t rank;   /* of the pair that it forms with the next; NEVER */
+    uint32_t begin, end;    /* its text in the buffer; empty after the symbol
+                               was merged into another */
+    uint32_t rank;   /* rank of the pair of this symbol and the next one, or
+                        NEVER */
     int32_t merged;  /* id of that pair */
 } symbol;
 
 typedef struct heap_entry {
     uint32_t rank;
     int32_t at;
-    uint32_t end; /* of the pair, by which an outdated entry is known */
+    uint32_t end; /* end of the pair; the entry is outdated if the pair now ends
+                     elsewhere */
 } heap_entry;
 
 bool tn__merges_init(tn__model *model, tn__own *arena, size_t count)
 {
-    size_t slots = 16; /* at most 4 in 5 are used */
+    size_t slots = 16; /* at most 4/5 of the slots are used */
     while (slots < count + count / 4)
         slots *= 2;
     model->merge_mask = slots - 1;
@@ -66,7 +71,8 @@ void tn__merges_add(tn__model *model, int32_t left, int32_t right,
     model->merge[i] = (tn__merge){pair, rank, id};
 }
 
-/* The order of scores as that of whole numbers: the highest score is least. */
+/* Maps scores to integers in reverse order: the highest score becomes the
+ * lowest rank. */
 static uint32_t rank_of_score(float score)
 {
     uint32_t bits;
@@ -132,7 +138,8 @@ static void merge(const tn__model *model, const unsigned char *text,
 static void merge_few(const tn__model *model, const unsigned char *text,
                       symbol *all)
 {
-    /* all[0] is never merged into another, so the list begins there */
+    /* all[0] is never merged into another symbol, so the list of symbols begins
+     * with it */
     for (;;) {
         uint32_t least = NEVER;
         int32_t best = -1;
@@ -147,7 +154,7 @@ static void merge_few(const tn__model *model, const unsigned char *text,
     }
 }
 
-/* ---- the heap ------------------------------------------------------------- */
+/* ---- the heap ------------------------------------------------------------ */
 
 static bool is_less(const heap_entry *a, const heap_entry *b)
 {
@@ -191,7 +198,8 @@ static void push_pair(const symbol *all, int32_t i, heap_entry *heap,
                   (heap_entry){all[i].rank, i, all[all[i].next].end});
 }
 
-/* heap has room for 3 entries a symbol: each merge pushes two. */
+/* Like the scan above, but with a heap. The heap has room for 3 entries per
+ * symbol, because each merge pushes two. */
 static void merge_many(const tn__model *model, const unsigned char *text,
                        symbol *all, int32_t count, heap_entry *heap)
 {
@@ -210,7 +218,7 @@ static void merge_many(const tn__model *model, const unsigned char *text,
     }
 }
 
-/* ---- symbols -------------------------------------------------------------- */
+/* ---- symbols ------------------------------------------------------------- */
 
 typedef struct symbols {
     symbol *all;
@@ -229,8 +237,9 @@ static void add_symbol(symbols *to, int32_t id, size_t begin, size_t end)
     to->count++;
 }
 
-/* The id of a character at the beginning, in the middle or at the end of a
- * word. */
+/* Returns the id of a character. Whether the character is at the beginning, in
+ * the middle or at the end of a word decides which prefix and suffix its token
+ * has. */
 static int32_t find_char(const tn__model *model, const unsigned char *text,
                          size_t begin, size_t end, bool first, bool last)
 {
@@ -264,7 +273,7 @@ static bool make_symbols(const tn__model *model, const unsigned char *text,
             add_symbol(to, model->byte_id[text[at]], at, at + 1);
         return true;
     }
-    bool unknown = false; /* the last symbol is unk */
+    bool unknown = false; /* the last symbol is the unknown token */
     for (size_t at = begin; at < end;) {
         size_t next = at + tn__utf8_length(text[at]);
         if (next > end)
@@ -292,7 +301,7 @@ static bool make_symbols(const tn__model *model, const unsigned char *text,
             unknown = true;
         } else if (model->unk_missing) {
             tn_error_set(TN_ERR_STATE, "tokenizer_encode: the character "
-                         "\"%.*s\" is no token, and the unknown token "
+                         "\"%.*s\" is not a token, and the unknown token "
                          "\"%.60s\" is not in the vocabulary",
                          (int)(next - at), text + at, model->unk_missing);
             return false;
@@ -302,7 +311,8 @@ static bool make_symbols(const tn__model *model, const unsigned char *text,
     return true;
 }
 
-/* SCORES: text that merged into no token becomes bytes, or unk. */
+/* SCORES: appends the ids of text that is not a token: the tokens of its bytes,
+ * or the unknown token. */
 static bool add_unknown(const tn__model *model, tn__work *work, size_t begin,
                         size_t end)
 {

@@ -1,6 +1,7 @@
-/* charsmap.c: the normalizer Precompiled, SentencePiece's rules of
- * normalization: a double-array trie (darts-clone) from characters to a place
- * among normalized texts, which end with NULs. */
+/* charsmap.c: the normalizer Precompiled, which applies SentencePiece's
+ * normalization rules. The rules are a double-array trie (the format of
+ * darts-clone), which maps character sequences to offsets in a list of
+ * NUL-terminated replacement texts. */
 #include <lm/tokenizer/pipeline.h>
 
 #include <string.h>
@@ -47,7 +48,7 @@ static const tn__charsmap *charsmap_from_bytes(const tn__reader *reader,
 {
     uint32_t trie_bytes = 0;
     if (bytes >= 4)
-        memcpy(&trie_bytes, data, 4); /* little-endian, as is all of it */
+        memcpy(&trie_bytes, data, 4); /* little-endian, like the whole format */
     if (bytes < 8 || trie_bytes % 4 || trie_bytes < 4 ||
         trie_bytes > bytes - 4) {
         tn__refuse(reader, TN_ERR_FORMAT, "the precompiled map is truncated");
@@ -81,8 +82,8 @@ const tn__charsmap *tn__charsmap_new(const tn__reader *reader,
                           : NULL;
 }
 
-/* Finds the normalized form of the shortest prefix that has one. Returns NULL if
- * there is none. */
+/* Finds the replacement text of the shortest prefix that has one. Returns NULL
+ * if no prefix has one. */
 static const char *find_normal(const tn__charsmap *map,
                                const unsigned char *text, size_t bytes)
 {
@@ -110,11 +111,12 @@ static const char *find_normal(const tn__charsmap *map,
 static bool add_normal(tn__work *work, const char *normal, size_t begin,
                        size_t end, tn__buffer *out)
 {
-    /* as in the original, characters correspond one by one; those that are more
-     * belong to the last one */
+    /* as in Hugging Face's tokenizers: character i of the replacement has the
+     * origin of character i of the original; excess characters have the origin
+     * of the last one */
     tn__origin origin = {0, 0};
     size_t source = begin;
-    /* a hostile map may hold anything; texts stay UTF-8 */
+    /* a malicious map may contain bytes that are not UTF-8 */
     const size_t bytes = strlen(normal);
     const unsigned char *text = (const unsigned char *)normal;
     for (size_t at = 0; at < bytes;) {
@@ -133,8 +135,9 @@ static bool add_normal(tn__work *work, const char *normal, size_t begin,
     return true;
 }
 
-/* A grapheme cluster of at most 5 bytes is looked up as a whole, then each
- * character alone: so does the crate spm_precompiled. */
+/* Looks up grapheme clusters of at most 5 bytes as a whole. If that fails,
+ * looks up each of their characters. This is what the crate spm_precompiled
+ * does. */
 static bool rewrite(const tn__step *step, tn__work *work,
                     const tn__piece *piece, tn__buffer *out)
 {

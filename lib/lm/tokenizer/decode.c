@@ -1,12 +1,13 @@
-/* decode.c: ids become a text. Each decoder changes a list of the tokens'
- * texts: the pieces of the buffer. */
+/* decode.c: converts ids to text. The work's list of pieces (pipeline.h) has
+ * one piece for each token, with the token's text. Each decoder rewrites these
+ * pieces; at the end they are concatenated. */
 #include <lm/tokenizer/pipeline.h>
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Rewrites every piece, and keeps those that become empty: decoders ask which
- * piece is the first. */
+/* Rewrites every piece. Unlike tn__rewrite, it keeps pieces that become empty,
+ * because some decoders depend on which piece is the first. */
 static bool rewrite(const tn__step *step, tn__work *work,
                     bool (*one)(const tn__step *step, tn__work *work, size_t i,
                                 const tn__piece *piece, tn__buffer *out))
@@ -32,7 +33,8 @@ static bool add(tn__work *work, tn__buffer *out, const void *bytes,
     return tn__buffer_add(work, out, bytes, count, (tn__origin){0, 0});
 }
 
-/* Appends bytes, those that are not UTF-8 as U+FFFD. */
+/* Appends bytes to out. Bytes that are not valid UTF-8 are replaced by
+ * U+FFFD. */
 static bool add_lossy(tn__work *work, tn__buffer *out,
                       const unsigned char *bytes, size_t count)
 {
@@ -51,7 +53,7 @@ static bool add_lossy(tn__work *work, tn__buffer *out,
     return add(work, out, bytes + done, count - done);
 }
 
-/* Makes one piece of all. */
+/* Joins all pieces into one. */
 static void join(tn__work *work)
 {
     if (!work->pieces.count)
@@ -72,7 +74,7 @@ static bool make_valid(tn__work *work)
     return true;
 }
 
-/* ---- decoders ------------------------------------------------------------- */
+/* ---- decoders ------------------------------------------------------------ */
 
 bool tn__step_decode_join(const tn__step *step, tn__work *work)
 {
@@ -92,7 +94,7 @@ static bool unmap_bytes(const tn__step *step, tn__work *work, size_t i,
         return false;
     for (size_t at = 0; at < count;) {
         const int byte = tn__char_byte(tn__utf8_read(text, count, &at));
-        if (byte < 0) { /* a token that is not of this alphabet */
+        if (byte < 0) { /* the token has a character that stands for no byte */
             out->count = begin;
             return add(work, out, text, count);
         }
@@ -136,7 +138,8 @@ static bool is_utf8(const unsigned char *bytes, size_t count)
     return true;
 }
 
-/* Bytes in a row become their text, or U+FFFD for each byte. */
+/* Converts sequences of byte tokens ("<0xE4>") to the text that their bytes
+ * encode. If the bytes are not valid UTF-8, each becomes U+FFFD. */
 bool tn__step_decode_byte_fallback(const tn__step *step, tn__work *work)
 {
     tn__buffer *out = &work->spare_text;
@@ -228,7 +231,8 @@ bool tn__step_decode_replace(const tn__step *step, tn__work *work)
     return rewrite(step, work, replace_piece);
 }
 
-/* text: what is stripped; number: how often at the beginning, at the end */
+/* step->text is the character to strip; step->number[] says how often at most
+ * at the beginning and at the end. */
 static bool strip_piece(const tn__step *step, tn__work *work, size_t i,
                         const tn__piece *piece, tn__buffer *out)
 {
@@ -252,7 +256,8 @@ bool tn__step_decode_strip(const tn__step *step, tn__work *work)
     return rewrite(step, work, strip_piece);
 }
 
-/* The first token's replacements go, the others become spaces. */
+/* Removes the replacement characters of the first token, and replaces those of
+ * the other tokens by spaces. */
 static bool metaspace_piece(const tn__step *step, tn__work *work, size_t i,
                             const tn__piece *piece, tn__buffer *out)
 {
@@ -266,7 +271,8 @@ static bool run_metaspace(const tn__step *step, tn__work *work)
     return rewrite(step, work, metaspace_piece);
 }
 
-/* English before punctuation and contractions: "do not" as in the original. */
+/* Removes spaces before English punctuation and contractions, as transformers'
+ * clean_up_tokenization_spaces does. It also replaces " do not" by " don't". */
 static bool clean_up(tn__work *work)
 {
     static const struct {
@@ -349,7 +355,7 @@ static bool run_ctc(const tn__step *step, tn__work *work)
     return true;
 }
 
-/* ---- reading -------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------- */
 
 static bool parse_byte_level(const tn__reader *reader,
                              const tn__json_value *value, tn__step *step)
@@ -466,7 +472,7 @@ bool tn__decoder_parse(const tn__reader *reader, const tn__json_value *value,
                            steps);
 }
 
-/* ---- all ------------------------------------------------------------------ */
+/* ---- all ----------------------------------------------------------------- */
 
 bool tn__decode(const tn_tokenizer *t, tn__work *work, const int32_t *ids,
                 size_t count, bool special)

@@ -1,5 +1,5 @@
-/* memory.c: memory that is freed as a whole. Blocks of 64 KB serve small
- * pieces; a larger piece has a block of its own. */
+/* memory.c: an arena. Small allocations share blocks of 64 KB; a larger one
+ * gets its own block. */
 #include <lm/tokenizer/memory.h>
 
 #include <stdlib.h>
@@ -30,12 +30,13 @@ void *tn__own_take(tn__own *arena, size_t bytes)
     if (!block || block->room - block->used < bytes) {
         const bool large = bytes > BLOCK_BYTES / 4;
         const size_t room = large ? bytes : BLOCK_BYTES;
-        /* calloc: the kernel's pages are zero already */
+        /* calloc need not clear pages that come from the operating system */
         tn__own_block *fresh = calloc(1, sizeof *fresh + room);
         if (!fresh)
             return out_of_memory(bytes);
         fresh->room = room;
-        if (large && block) { /* the current block keeps its free rest */
+        if (large && block) { /* small allocations continue to use the current
+                                 block */
             fresh->next = block->next;
             block->next = fresh;
         } else {

@@ -1,5 +1,5 @@
-/* memory.h: memory of a tokenizer, which is freed as a whole, and arrays that
- * grow while a text is encoded. */
+/* memory.h: an arena for the memory of a tokenizer, which is freed as a whole,
+ * and arrays that grow while a text is encoded. */
 #ifndef TN_LIB_LM_TOKENIZER_MEMORY_H
 #define TN_LIB_LM_TOKENIZER_MEMORY_H
 
@@ -14,9 +14,10 @@ typedef struct tn__own {
 /* Allocates zeroed memory, aligned for any type. Returns NULL and records
  * TN_ERR_MEMORY if memory runs out. */
 void *tn__own_take(tn__own *arena, size_t bytes);
-/* Like tn__own_take, for an array; a size that overflows is refused, too. */
+/* Allocates an array like tn__own_take. Returns NULL also if count * bytes
+ * overflows. */
 void *tn__own_array(tn__own *arena, size_t count, size_t bytes);
-/* Copies a text and ends it with a NUL. */
+/* Copies a text and appends a NUL. */
 char *tn__own_text(tn__own *arena, const char *text, size_t bytes);
 void tn__own_free(tn__own *arena);
 

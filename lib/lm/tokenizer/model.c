@@ -1,4 +1,5 @@
-/* model.c: the models, and the cache of words. */
+/* model.c: WordPiece and Unigram, the call that runs any model (BPE is in
+ * bpe.c), and the cache of words and their ids. */
 #include <lm/tokenizer/pipeline.h>
 
 #include <math.h>
@@ -7,9 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- WordPiece ------------------------------------------------------------ */
+/* ---- WordPiece ----------------------------------------------------------- */
 
-/* The longest token at each place; unk for the whole word if there is none. */
+/* WordPiece: takes the longest token at each position. If no token matches at
+ * some position, the whole word becomes the unknown token. */
 static bool wordpiece_run(const tn__model *model, tn__work *work, size_t begin,
                        size_t end)
 {
@@ -33,7 +35,8 @@ static bool wordpiece_run(const tn__model *model, tn__work *work, size_t begin,
                 node = tn__trie_step(&model->trie, node, text[i++]);
                 if (!node)
                     break;
-                /* a token may end within a character only in a hostile file */
+                /* only in a malicious file can a token end within a
+                 * character */
                 if (model->trie.node[node].id >= 0 &&
                     (i == end || (text[i] & 0xc0) != 0x80)) {
                     best = model->trie.node[node].id;
@@ -66,23 +69,25 @@ static bool wordlevel_run(const tn__model *model, tn__work *work, size_t begin,
         id = model->unk;
     if (id >= 0)
         return tn__work_add_id(work, id, begin, end);
-    tn_error_set(TN_ERR_STATE, "tokenizer_encode: the word \"%.*s\" is no "
-                 "token, and the vocabulary has no unknown token",
+    tn_error_set(TN_ERR_STATE, "tokenizer_encode: the word \"%.*s\" is not "
+                 "a token, and the vocabulary has no unknown token",
                  (int)(end - begin < 60 ? end - begin : 60), text + begin);
     return false;
 }
 
-/* ---- Unigram -------------------------------------------------------------- */
+/* ---- Unigram ------------------------------------------------------------- */
 
 typedef struct best_end {
     double score;
     int32_t id;
-    uint32_t begin; /* of the token that ends here; UINT32_MAX: none does */
+    uint32_t begin; /* where the token that ends here begins; UINT32_MAX if no
+                       token ends here */
 } best_end;
 
-/* The tokens with the highest sum of scores: Viterbi over the places where
- * tokens end. A character without a token counts as unk, 10 below the least
- * score. T. Kudo, "Subword Regularization", 2018. */
+/* Unigram: finds the segmentation into tokens with the highest sum of scores,
+ * by the Viterbi algorithm over the positions where tokens can end. A character
+ * that is not a token becomes the unknown token, whose score is the lowest
+ * score minus 10. T. Kudo, "Subword Regularization", 2018. */
 static bool unigram_run(const tn__model *model, tn__work *work, size_t begin,
                      size_t end)
 {
@@ -117,8 +122,8 @@ static bool unigram_run(const tn__model *model, tn__work *work, size_t begin,
             if (best[next].begin == UINT32_MAX || score > best[next].score) {
                 if (model->unk < 0) {
                     tn_error_set(TN_ERR_STATE, "tokenizer_encode: the "
-                                 "character \"%.*s\" is no token, and the "
-                                 "file has no \"unk_id\"",
+                                 "character \"%.*s\" is not a token, and "
+                                 "the file has no \"unk_id\"",
                                  (int)(next - at), text + at);
                     return false;
                 }
@@ -130,14 +135,15 @@ static bool unigram_run(const tn__model *model, tn__work *work, size_t begin,
     const size_t first_id = work->id_count;
     for (size_t at = count; at > 0;) {
         size_t from = best[at].begin;
-        if (best[at].id == model->unk) /* unknown characters are one token */
+        if (best[at].id == model->unk) /* consecutive unknown characters become
+                                          one token */
             while (from > 0 && best[from].id == model->unk)
                 from = best[from].begin;
         bool bytes = best[at].id == model->unk && model->byte_fallback;
         for (size_t i = from; bytes && i < at; i++)
             bytes = model->byte_id[text[i]] >= 0;
         int32_t id = best[at].id;
-        if (id == model->unk) { /* its text may be that of a token */
+        if (id == model->unk) { /* their joined text may be a token after all */
             const int32_t whole =
                 tn__vocab_find(&model->vocab, text + from, at - from);
             if (whole >= 0) {
@@ -167,11 +173,12 @@ static bool unigram_run(const tn__model *model, tn__work *work, size_t begin,
     return true;
 }
 
-/* ---- the cache ------------------------------------------------------------ */
+/* ---- the cache ----------------------------------------------------------- */
 
 enum { CACHE_SLOTS = 1 << 16, CACHE_PROBES = 4 };
 
-/* A word and its ids. Never changed once it is in the table. */
+/* A word and its ids. An entry is not changed after it is in the table, because
+ * other threads read it. */
 typedef struct cached {
     uint64_t hash;
     uint8_t bytes, count;
@@ -233,7 +240,8 @@ static void cache_add(struct tn__cache *cache, uint64_t hash,
     size_t at = begin;
     if (count > TN__CACHE_WORD)
         return;
-    for (size_t i = 0; i < count; i++) { /* spans without gaps alone */
+    for (size_t i = 0; i < count; i++) { /* only words whose tokens cover them
+                                            without gaps are cached */
         const tn__piece *span = &work->span[first_id + i];
         if (span->begin != at)
             return;
@@ -241,7 +249,7 @@ static void cache_add(struct tn__cache *cache, uint64_t hash,
     }
     cached *c = malloc(sizeof *c + count * sizeof *c->id + count + bytes);
     if (!c)
-        return; /* the cache is not needed */
+        return; /* encoding works without the cache, so this is not an error */
     c->hash = hash;
     c->bytes = (uint8_t)bytes;
     c->count = (uint8_t)count;
@@ -258,11 +266,12 @@ static void cache_add(struct tn__cache *cache, uint64_t hash,
                 memory_order_release, memory_order_relaxed))
             return;
     }
-    free(c); /* its places are taken: words that come early are the frequent
-                ones */
+    /* All slots that this word may use are occupied. Entries are not replaced,
+     * because words that occur early are usually the frequent ones. */
+    free(c);
 }
 
-/* ---- any model ------------------------------------------------------------ */
+/* ---- any model ----------------------------------------------------------- */
 
 typedef bool (*model_run)(const tn__model *model, tn__work *work, size_t begin,
                           size_t end);
@@ -333,7 +342,7 @@ static bool find_before_space(tn__model *model, tn__own *arena)
             if (!found)
                 break;
             at = (size_t)(found - text);
-            /* a token of a hostile GGUF file need not be UTF-8 */
+            /* a token of a malicious GGUF file need not be UTF-8 */
             size_t before = tn__utf8_before(text, at);
             const int32_t c = tn__utf8_read(text, at, &before);
             if (memcmp(found, space_text, 3) == 0 && c >= 0)
@@ -342,7 +351,8 @@ static bool find_before_space(tn__model *model, tn__own *arena)
     }
     const tn__set *set = tn__set_new(arena, &ranges);
     tn__ranges_free(&ranges);
-    /* "<0x0A>" stands for another text than its own */
+    /* a byte token such as "<0x0A>" stands for the byte, not for these
+     * characters */
     if (set && !(model->byte_fallback && tn__set_has(set, '>')))
         model->before_space = set;
     return set != NULL;
@@ -367,8 +377,8 @@ bool tn__model_index(tn__model *model, tn__own *arena)
         const size_t most = (size_t)model->vocab.id_end;
         tn__trie_word *word = malloc((most + 1) * sizeof *word);
         if (!word) {
-            tn_error_set(TN_ERR_MEMORY, "tokenizer_open: memory for %zu "
-                         "tokens", most);
+            tn_error_set(TN_ERR_MEMORY, "tokenizer_open: out of memory for "
+                         "%zu tokens", most);
             return false;
         }
         size_t count = 0;

@@ -29,14 +29,16 @@ static bool is_ascii(const unsigned char *text, size_t count)
     return !(all & 0x8080808080808080u);
 }
 
-/* ---- normal forms --------------------------------------------------------- */
+/* ---- normal forms -------------------------------------------------------- */
 
-/* A character on its way through a normal form. As in the original, an offset
- * is found by counting: a character that stands for one of the text, for none
- * (change 1: it was inserted by a decomposition), or for several (below 0). */
+/* A character while a normal form is computed. `change` says how many
+ * characters of the text it came from, in the way Hugging Face's tokenizers
+ * count: 0 means one; 1 means none, because a decomposition inserted it; -n
+ * means n + 1, because they were composed. Offsets are computed from these
+ * counts. */
 typedef struct tn__form_char mark;
 
-/* Sorts combining marks by class and keeps the order of equal ones. */
+/* Sorts combining marks by combining class; the sort is stable. */
 static bool sort_marks(tn__work *work, size_t begin, size_t end)
 {
     const size_t count = end - begin;
@@ -53,7 +55,7 @@ static bool sort_marks(tn__work *work, size_t begin, size_t end)
         }
         return true;
     }
-    /* a counting sort, so that no text takes quadratic time */
+    /* a counting sort: linear time for any input */
     if (!tn__array_grow(&work->scratch, &work->scratch_room,
                         count * sizeof(mark), 1))
         return false;
@@ -102,7 +104,8 @@ static bool normalize_form(tn__work *work, const tn__piece *piece,
     const unsigned char *text = work->text.bytes;
     if (is_ascii(text + piece->begin, piece->end - piece->begin))
         return tn__buffer_copy(work, out, piece->begin, piece->end);
-    size_t n = 0, marks = 0; /* marks: where the last run of marks begins */
+    size_t n = 0, marks = 0; /* marks: where the current sequence of combining
+                                marks begins */
     for (size_t at = piece->begin; at < piece->end;) {
         int32_t part[TN__MOST_DECOMPOSED];
         const int count = tn__unicode_decompose(tn__utf8_take(text, &at),
@@ -124,7 +127,7 @@ static bool normalize_form(tn__work *work, const tn__piece *piece,
         return false;
     if (composed)
         n = compose(work, n);
-    size_t at = piece->begin; /* of the next character of the text */
+    size_t at = piece->begin; /* position of the next character in the text */
     tn__origin last = {0, 0};
     for (size_t i = 0; i < n; i++) {
         const mark *m = &work->chars[i];
@@ -141,7 +144,8 @@ static bool normalize_form(tn__work *work, const tn__piece *piece,
     return true;
 }
 
-/* flag[0]: compatibility, flag[1]: composed */
+/* step->flag[0]: compatibility (NFKC, NFKD); step->flag[1]: composed (NFC,
+ * NFKC) */
 static bool rewrite_form(const tn__step *step, tn__work *work,
                          const tn__piece *piece, tn__buffer *out)
 {
@@ -153,7 +157,7 @@ static bool run_form(const tn__step *step, tn__work *work)
     return tn__rewrite(step, work, rewrite_form);
 }
 
-/* ---- one character at a time ---------------------------------------------- */
+/* ---- one character at a time --------------------------------------------- */
 
 static bool rewrite_lower(const tn__step *step, tn__work *work,
                           const tn__piece *piece, tn__buffer *out)
@@ -175,7 +179,7 @@ static bool rewrite_lower(const tn__step *step, tn__work *work,
         }
         const tn__origin origin = origin_at(work, at);
         const int32_t c = tn__utf8_take(text, &at);
-        /* U+0130 is the only character whose lower case has two */
+        /* U+0130 is the only character whose lower case is two characters */
         if (!add_char(work, out, c == 0x130 ? 'i' : tn__unicode_lower(c),
                       origin) ||
             (c == 0x130 && !add_char(work, out, 0x307, origin)))
@@ -211,7 +215,8 @@ static bool run_filter(const tn__step *step, tn__work *work)
     return tn__rewrite(step, work, rewrite_filter);
 }
 
-/* Removes the characters of set and makes spaces of those of space. */
+/* Removes the characters of step->set, and replaces the characters of
+ * step->space by spaces. */
 static bool rewrite_clean(const tn__step *step, tn__work *work,
                           const tn__piece *piece, tn__buffer *out)
 {
@@ -239,7 +244,7 @@ static bool run_clean(const tn__step *step, tn__work *work)
     return tn__rewrite(step, work, rewrite_clean);
 }
 
-/* ---- BERT ----------------------------------------------------------------- */
+/* ---- BERT ---------------------------------------------------------------- */
 
 static bool is_chinese(int32_t c)
 {
@@ -275,7 +280,7 @@ static bool run_chinese(const tn__step *step, tn__work *work)
     return tn__rewrite(step, work, rewrite_chinese);
 }
 
-/* ---- whole pieces --------------------------------------------------------- */
+/* ---- whole pieces -------------------------------------------------------- */
 
 /* flag: left, right */
 static bool rewrite_strip(const tn__step *step, tn__work *work,
@@ -320,7 +325,8 @@ bool tn__step_prepend(const tn__step *step, tn__work *work)
 static bool add_content(const tn__step *step, tn__work *work, size_t from,
                         size_t end, tn__buffer *out)
 {
-    /* as in the original: the last byte that is replaced, or the one before */
+    /* as in Hugging Face's tokenizers: the replacement has the origin of the
+     * last byte that it replaces */
     tn__origin origin = {0, 0};
     if (work->offsets && end > from)
         origin = work->text.origin[end - 1];
@@ -367,7 +373,7 @@ bool tn__step_replace(const tn__step *step, tn__work *work)
     return tn__rewrite(step, work, rewrite_replace);
 }
 
-/* ---- reading -------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------- */
 
 static bool parse_form(tn__step *step, bool compatibility, bool composed)
 {
@@ -411,7 +417,7 @@ static bool parse_strip(const tn__reader *reader, const tn__json_value *value,
                            &step->flag[1]);
 }
 
-/* The set of marks that are removed with accents. */
+/* Makes the set of combining marks that strip_accents removes. */
 static const tn__set *mark_set(const tn__reader *reader, const char *category,
                                int version)
 {
@@ -524,11 +530,12 @@ static bool run_inner(const tn__step *step, tn__work *work)
     return true;
 }
 
-/* BertNormalizer is up to five steps; the list gets those that are on. */
+/* BertNormalizer consists of up to five steps. step->inner becomes the list of
+ * those that are switched on. */
 static bool parse_bert(const tn__reader *reader, const tn__json_value *value,
                        tn__step *step)
 {
-    bool on[4]; /* in the order in which they run */
+    bool on[4]; /* the options, in the order in which their steps run */
     tn__steps list = {NULL, NULL};
     if (!tn__member_bool(reader, value, "clean_text", true, &on[0]) ||
         !tn__member_bool(reader, value, "handle_chinese_chars", true,
@@ -564,7 +571,7 @@ static bool parse_bert(const tn__reader *reader, const tn__json_value *value,
 bool tn__steps_bert(const tn__reader *reader, tn__steps *normalizer,
                     tn__steps *pretokenizer)
 {
-    /* an object without members has the defaults */
+    /* an empty object, for which parse_bert uses the defaults */
     static const tn__json_value none = {.kind = TN__JSON_OBJECT};
     static const tn__json_value type = {.kind = TN__JSON_TEXT,
                                         .key = "type",

@@ -1,6 +1,6 @@
-/* open_gguf.c: reads the vocabulary in a GGUF file. Its kinds are those of
- * llama.cpp: "gpt2" is byte-level BPE, "llama" SentencePiece's BPE by scores,
- * "bert" WordPiece. */
+/* open_gguf.c: reads the vocabulary of a GGUF file. The kinds of vocabularies
+ * are those of llama.cpp: "gpt2" is byte-level BPE, "llama" is SentencePiece's
+ * BPE by scores, "bert" is WordPiece. */
 #include <lm/tokenizer/patterns.h>
 #include <lm/tokenizer/pipeline.h>
 
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <tenon/gguf.h>
 
-/* Types of tokens in the file. */
+/* Values of tokenizer.ggml.token_type. */
 enum { NORMAL = 1, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE };
 
 #define KEY(name) "tokenizer.ggml." name
@@ -17,7 +17,7 @@ enum { NORMAL = 1, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE };
 typedef struct vocab_file {
     tn_gguf *gguf;
     const tn_gguf_bytes *token;
-    int64_t *type; /* NULL: all are normal */
+    int64_t *type; /* NULL: all tokens are NORMAL */
     int32_t count;
 } vocab_file;
 
@@ -58,7 +58,7 @@ static bool read_tokens(tn_tokenizer *t, tn__reader *reader, vocab_file *f)
     if (!tn__vocab_init(&t->model.vocab, &t->arena, f->count))
         return false;
     for (int32_t i = 0; i < f->count; i++) {
-        /* copied: the file is closed once the vocabulary is read */
+        /* must be copied, because the file is closed after reading */
         char *text = tn__own_text(&t->arena, f->token[i].text,
                                     f->token[i].bytes);
         if (!text || f->token[i].bytes > UINT32_MAX)
@@ -68,7 +68,8 @@ static bool read_tokens(tn_tokenizer *t, tn__reader *reader, vocab_file *f)
     return true;
 }
 
-/* Control and user defined tokens are found in the text as given. */
+/* Adds control, unknown and user-defined tokens to the added tokens, which are
+ * searched in the original text. */
 static bool read_added(tn_tokenizer *t, tn__reader *reader,
                        const vocab_file *f)
 {
@@ -153,9 +154,10 @@ static bool add_replace(tn_tokenizer *t, tn__steps *steps,
     return true;
 }
 
-#define SPACE "\xe2\x96\x81" /* U+2581 stands for a space */
+#define SPACE "\xe2\x96\x81" /* U+2581, by which SentencePiece represents a
+                                space */
 
-/* ---- the kinds ------------------------------------------------------------ */
+/* ---- the kinds ----------------------------------------------------------- */
 
 static bool read_merges(tn_tokenizer *t, tn__reader *reader,
                         const vocab_file *f)
@@ -169,7 +171,8 @@ static bool read_merges(tn_tokenizer *t, tn__reader *reader,
     for (int64_t i = 0; i < count; i++) {
         const char *text = merge[i].text;
         const size_t bytes = merge[i].bytes;
-        /* a token may begin with the blank itself, in Gemma's files */
+        /* search from the second character, because tokens in Gemma's files may
+         * begin with a blank */
         const char *space =
             bytes > 1 ? memchr(text + 1, ' ', bytes - 1) : NULL;
         int32_t id[3] = {-1, -1, -1};
@@ -185,8 +188,9 @@ static bool read_merges(tn_tokenizer *t, tn__reader *reader,
         if (id[0] < 0 || id[1] < 0 || id[2] < 0) {
             free(both);
             reader->key = KEY("merges");
-            return tn__refuse(reader, TN_ERR_FORMAT, "merge %lld is not two "
-                              "tokens that are one together", (long long)i);
+            return tn__refuse(reader, TN_ERR_FORMAT, "merge %lld: expected "
+                              "two tokens whose concatenation is a token",
+                              (long long)i);
         }
         tn__merges_add(&t->model, id[0], id[1], (uint32_t)i, id[2]);
     }
@@ -264,7 +268,8 @@ static bool read_llama(tn_tokenizer *t, tn__reader *reader, vocab_file *f,
     return true;
 }
 
-/* Words begin with SPACE, and parts inside a word have no mark. */
+/* In these files a word's first token begins with SPACE and the other tokens
+ * have no prefix (in tokenizer.json, the other tokens begin with "##"). */
 static bool read_bert(tn_tokenizer *t, tn__reader *reader, vocab_file *f,
                       bool *add_bos)
 {
@@ -305,7 +310,7 @@ static bool read_template(tn_tokenizer *t, const vocab_file *f, bool bert,
     const int begin = bert ? TN__CLS : TN__BOS, end = bert ? TN__SEP : TN__EOS;
     const bool first = flag(f, KEY("add_bos_token"), add_bos);
     const bool last = flag(f, KEY("add_eos_token"), bert);
-    /* older files name the separator alone, and BERT's [CLS] as bos */
+    /* older files define only the separator, and [CLS] as bos_token_id */
     int32_t bos = first ? t->role[begin] : -1;
     int32_t eos = last ? t->role[end] : -1;
     if (first && bos < 0)

@@ -1,5 +1,5 @@
-/* open_json.c: reads tokenizer.json. The vocabulary borrows its texts from the
- * file's memory, which lives as long as the tokenizer. */
+/* open_json.c: reads tokenizer.json. The vocabulary points to the texts in the
+ * memory that holds the file, which lives as long as the tokenizer. */
 #include <lm/tokenizer/pipeline.h>
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@ static bool refuse_key(const tn__reader *reader, const char *key,
     return tn__refuse(&at, TN_ERR_FORMAT, "%s", why);
 }
 
-/* ---- vocabularies --------------------------------------------------------- */
+/* ---- vocabularies -------------------------------------------------------- */
 
 /* {"token": id, ..} */
 static bool read_vocab(tn_tokenizer *t, const tn__reader *reader,
@@ -78,9 +78,10 @@ static bool read_scores(tn_tokenizer *t, const tn__reader *reader,
     return true;
 }
 
-/* ---- merges --------------------------------------------------------------- */
+/* ---- merges -------------------------------------------------------------- */
 
-enum { TOGETHER = 16 }; /* look-ups whose memory is read ahead together */
+enum { TOGETHER = 16 }; /* number of merges whose look-ups are prefetched
+                           together */
 
 typedef struct text_merge {
     const char *part[3]; /* left, right, both */
@@ -89,8 +90,9 @@ typedef struct text_merge {
     uint32_t rank;
 } text_merge;
 
-/* Finds the tokens of a few merges: first all places in the table are
- * requested, then all are read. */
+/* Looks up the tokens of up to TOGETHER merges and adds the merges. Each level
+ * of the look-ups is prefetched for all of them before the next level is
+ * read. */
 static bool add_merges(tn_tokenizer *t, const tn__reader *reader,
                        text_merge *m, size_t count)
 {
@@ -137,7 +139,7 @@ static bool add_merges(tn_tokenizer *t, const tn__reader *reader,
     return true;
 }
 
-/* Splits "a b" or ["a", "b"]. */
+/* Splits a merge, "a b" or ["a", "b"], into its two tokens. */
 static bool split_merge(const tn__json_value *v, text_merge *m)
 {
     if (v->kind == TN__JSON_TEXT) {
@@ -172,7 +174,7 @@ static bool read_merges(tn_tokenizer *t, const tn__reader *reader,
         return false;
     text_merge few[TOGETHER];
     size_t count = 0, both_room = 0, used = 0;
-    char *both = NULL; /* the merged texts of a few merges */
+    char *both = NULL; /* the concatenated texts of the merges in few[] */
     uint32_t rank = 0;
     bool good = true;
     TN__JSON_EACH(v, merges)
@@ -185,7 +187,7 @@ static bool read_merges(tn_tokenizer *t, const tn__reader *reader,
             break;
         }
         m->rank = rank++;
-        /* the right one loses its prefix; a shorter one has none to lose */
+        /* the right token loses its prefix (as "##") when it is merged */
         const size_t prefix = m->bytes[1] >= t->model.prefix_bytes
                                   ? t->model.prefix_bytes
                                   : 0;
@@ -197,7 +199,8 @@ static bool read_merges(tn_tokenizer *t, const tn__reader *reader,
             m = &few[0];
             count = used = 0;
         }
-        /* moves the array only while no merge points into it */
+        /* growing may move the array, so it grows only while no element of
+         * few[] points into it */
         if (used + m->bytes[2] > both_room &&
             !(good = tn__array_grow(&both, &both_room, m->bytes[2] + 4096, 1)))
             break;
@@ -217,9 +220,10 @@ static bool read_merges(tn_tokenizer *t, const tn__reader *reader,
     return good;
 }
 
-/* ---- models --------------------------------------------------------------- */
+/* ---- models -------------------------------------------------------------- */
 
-/* A token by name, which may be missing: -1. */
+/* Reads unk_token. The model's unk is -1 if the file has none, or if it is not
+ * in the vocabulary. */
 static bool read_unk(tn_tokenizer *t, const tn__reader *reader,
                      const tn__json_value *model)
 {
@@ -316,7 +320,8 @@ static const struct {
     {"Unigram", read_unigram},
 };
 
-/* Older files have no type; their members tell it. */
+/* Older files do not contain the type of the model. Returns it from the members
+ * that are present. */
 static const char *guess_model(const tn__json_value *model)
 {
     return tn__json_get(model, "merges") ? "BPE"
@@ -344,7 +349,7 @@ static bool read_model(tn_tokenizer *t, tn__reader *reader,
                       type);
 }
 
-/* ---- added tokens --------------------------------------------------------- */
+/* ---- added tokens -------------------------------------------------------- */
 
 static bool read_added(tn_tokenizer *t, tn__reader *reader,
                        const tn__json_value *root)
@@ -385,7 +390,7 @@ static bool read_added(tn_tokenizer *t, tn__reader *reader,
     return tn__added_index(t);
 }
 
-/* ---- post-processors ------------------------------------------------------ */
+/* ---- post-processors ----------------------------------------------------- */
 
 static bool template_add(tn_tokenizer *t, tn__template *to, int32_t id,
                       int64_t type)
@@ -410,7 +415,8 @@ bool tn__template_plain(tn_tokenizer *t)
 bool tn__template_around(tn_tokenizer *t, int32_t bos, int32_t eos)
 {
     t->single.count = t->pair.count = 0;
-    for (int k = 0; k < 3; k++) { /* the single text, then those of a pair */
+    for (int k = 0; k < 3; k++) { /* k is 0 for the single text, 1 and 2 for the
+                                     two of a pair */
         tn__template *to = k ? &t->pair : &t->single;
         const int type = k == 2;
         if ((bos >= 0 && !template_add(t, to, bos, type)) ||
@@ -421,7 +427,7 @@ bool tn__template_around(tn_tokenizer *t, int32_t bos, int32_t eos)
     return true;
 }
 
-/* "single" or "pair" of TemplateProcessing. */
+/* Reads the template "single" or "pair" of TemplateProcessing. */
 static bool read_template(tn_tokenizer *t, const tn__reader *reader,
                           const tn__json_value *value, const char *name,
                           tn__template *to)
@@ -494,7 +500,8 @@ static bool read_pair(const tn__reader *reader, const tn__json_value *value,
     return true;
 }
 
-/* cls A sep, and cls A sep B sep or cls A sep sep B sep */
+/* Makes the templates: cls A sep; and for pairs cls A sep B sep, or cls A sep
+ * sep B sep. */
 static bool process_bert(tn_tokenizer *t, const tn__reader *reader,
                          const tn__json_value *value, bool roberta)
 {
@@ -563,12 +570,12 @@ static bool read_template_ids(const tn_tokenizer *t, const tn__reader *reader)
     for (int k = 0; k < 2; k++)
         for (size_t i = 0; i < both[k]->count; i++)
             if (both[k]->item[i].id >= t->id_end)
-                return tn__refuse(reader, TN_ERR_FORMAT, "the id %d is no "
-                                  "token's", (int)both[k]->item[i].id);
+                return tn__refuse(reader, TN_ERR_FORMAT, "no token has the "
+                                  "id %d", (int)both[k]->item[i].id);
     return true;
 }
 
-/* ---- padding, and all ----------------------------------------------------- */
+/* ---- padding, and all ---------------------------------------------------- */
 
 static bool read_padding(tn_tokenizer *t, tn__reader *reader,
                          const tn__json_value *root)
@@ -586,8 +593,8 @@ static bool read_padding(tn_tokenizer *t, tn__reader *reader,
                              &direction, &bytes))
             return false;
         if (id >= TN__MOST_IDS || type > INT32_MAX)
-            return tn__refuse(reader, TN_ERR_FORMAT, "\"pad_id\" is no "
-                              "token's");
+            return tn__refuse(reader, TN_ERR_FORMAT, "\"pad_id\" is not "
+                              "the id of a token");
         t->pad_id = (int32_t)id;
         t->pad_type = (int32_t)type;
         t->pad_left = strcmp(direction, "Left") == 0;
@@ -598,7 +605,8 @@ static bool read_padding(tn_tokenizer *t, tn__reader *reader,
                               &t->most_ids);
 }
 
-/* Whether a Metaspace asks where in the text its piece begins. */
+/* Returns whether there is a Metaspace with prepend_scheme "first". It needs to
+ * know where in the original text a piece begins. */
 static bool asks_origin(const tn_tokenizer *t)
 {
     for (const tn__step *s = t->pretokenizer.first; s; s = s->next)
@@ -618,8 +626,8 @@ bool tn__open_json(tn_tokenizer *t, tn__reader *reader, char *text,
             tn__refuse(reader, TN_ERR_FORMAT, "line %zu, column %zu: %s",
                        json.line, json.column, json.error);
         else
-            tn_error_set(TN_ERR_MEMORY, "tokenizer_open: %s: memory for its "
-                         "JSON", reader->path);
+            tn_error_set(TN_ERR_MEMORY, "tokenizer_open: %s: out of memory "
+                         "for its JSON", reader->path);
         goto end;
     }
     reader->key = "normalizer";

@@ -1,5 +1,5 @@
-/* open_tiktoken.c: reads tiktoken's files: in each line a token in base64, and
- * its rank, which is its id. */
+/* open_tiktoken.c: reads tiktoken's files. Each line has a token in base64 and
+ * its rank, which is also its id. */
 #include <lm/tokenizer/patterns.h>
 #include <lm/tokenizer/pipeline.h>
 
@@ -12,7 +12,7 @@ typedef struct line {
     int32_t rank;
 } line;
 
-/* Reads a line. Returns false if it is no token and its rank. */
+/* Reads a line. Returns false if it is not a token and a rank. */
 static bool read_line(char *text, size_t bytes, line *out)
 {
     const char *space = memchr(text, ' ', bytes);
@@ -24,14 +24,16 @@ static bool read_line(char *text, size_t bytes, line *out)
             return false;
         rank = rank * 10 + (*c - '0');
     }
-    /* three bytes are written after four were read */
+    /* decoding in place is safe, because three bytes are written for each four
+     * that were read */
     const int64_t n =
         tn__base64(text, (size_t)(space - text), (unsigned char *)text);
     *out = (line){text, (size_t)n, (int32_t)rank};
     return n >= 1 && rank < TN__MOST_IDS;
 }
 
-/* The encoding's name in the file's: "cl100k_base.tiktoken". */
+/* Copies the name of the encoding from the name of the file, as in
+ * "cl100k_base.tiktoken". */
 static void stem_of(const char *path, char out[64])
 {
     const char *slash = strrchr(path, '/');
@@ -94,8 +96,8 @@ bool tn__open_tiktoken(tn_tokenizer *t, tn__reader *reader, char *text,
         lines += text[i] == '\n';
     line *all = malloc((lines + 1) * sizeof *all);
     if (!all) {
-        tn_error_set(TN_ERR_MEMORY, "tokenizer_open: memory for %zu tokens",
-                     lines);
+        tn_error_set(TN_ERR_MEMORY, "tokenizer_open: out of memory for %zu "
+                     "tokens", lines);
         return false;
     }
     size_t count = 0, at = 0;

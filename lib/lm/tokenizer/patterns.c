@@ -1,6 +1,6 @@
-/* patterns.c: patterns as the models' authors published them, in Oniguruma's
- * syntax: possessive {1,3}+ of Rust is {1,3}, and $ at the end of a text is
- * \z. */
+/* patterns.c: regular expressions as the authors of the models published them,
+ * translated to Oniguruma's syntax: the possessive {1,3}+ of Rust is written
+ * {1,3}, and a $ that means the end of the text is written \z. */
 #include <lm/tokenizer/patterns.h>
 
 #include <stddef.h>
@@ -26,7 +26,7 @@
     "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+"                    \
     "|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+"                             \
     "| ?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-/* what DeepSeek writes as CJK: Han, and a range that includes Hangul */
+/* what DeepSeek's pattern calls CJK: Han, and a range that includes Hangul */
 #define DEEPSEEK_CJK "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"
 #define BLOOM " ?[^(\\s|.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c)]+"
 

@@ -1,5 +1,5 @@
-/* patterns.h: the patterns of published pre-tokenizers, by the names that GGUF
- * files ("llama-bpe") and tiktoken ("cl100k_base") give them. */
+/* patterns.h: the regular expressions of published pre-tokenizers. GGUF files
+ * ("llama-bpe") and tiktoken ("cl100k_base") contain only their names. */
 #ifndef TN_LIB_LM_TOKENIZER_PATTERNS_H
 #define TN_LIB_LM_TOKENIZER_PATTERNS_H
 
@@ -10,17 +10,18 @@ enum { TN__MOST_PATTERNS = 6 };
 
 typedef struct tn__pattern {
     const char *names;   /* separated by blanks */
-    bool whole_words;    /* a word that is a token is not merged from parts */
-    bool add_bos;        /* unless the file says otherwise */
-    const char *regex[TN__MOST_PATTERNS]; /* split the text one after another;
-                                             NULL at the end */
+    bool whole_words;    /* a word that is itself a token is not split, even if
+                            no merges lead to it */
+    bool add_bos;        /* default of the file's add_bos_token */
+    const char *regex[TN__MOST_PATTERNS]; /* applied one after another; NULL
+                                             after the last one */
 } tn__pattern;
 
 /* Returns NULL if no pattern has this name. */
 const tn__pattern *tn__pattern_find(const char *name);
 
 typedef struct tn__known_special {
-    const char *encoding; /* of tiktoken */
+    const char *encoding; /* name of tiktoken's encoding */
     const char *token;
     int32_t id;
 } tn__known_special;

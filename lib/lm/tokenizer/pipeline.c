@@ -1,4 +1,4 @@
-/* pipeline.c: buffers, pieces, and lists of steps. */
+/* pipeline.c: the functions on buffers, pieces and lists of steps. */
 #include <lm/tokenizer/pipeline.h>
 
 #include <stdarg.h>
@@ -190,7 +190,8 @@ bool tn__refuse(const tn__reader *reader, tn_status code, const char *format,
     va_start(args, format);
     vsnprintf(why, sizeof why, format, args);
     va_end(args);
-    for (char *c = why; *c; c++) /* a token's text may have any character */
+    for (char *c = why; *c; c++) /* the message may quote a token, which can
+                                    contain any character */
         if ((unsigned char)*c < ' ')
             *c = ' ';
     tn_error_set(code, "tokenizer_open: %s: %s%s%s", reader->path,

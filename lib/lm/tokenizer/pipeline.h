@@ -1,10 +1,11 @@
-/* pipeline.h: how a text becomes ids, and ids become a text.
+/* pipeline.h: converts text to ids, and ids to text.
  *
- * A text on its way is a buffer and a list of pieces of it. A piece is either
- * an added token, which has its id, or text. Each normalizer, pre-tokenizer and
- * decoder is a step: it rewrites the buffer, splits pieces, or both. So they
- * share one form, and a sequence of them is a list. The model then makes ids of
- * each piece, and the template adds special tokens. */
+ * While a text is processed, it is in a buffer, and a list of pieces divides
+ * the buffer into parts. A piece is either an added token, which has its id, or
+ * text. Each normalizer, pre-tokenizer and decoder is a step: it rewrites the
+ * buffer, splits pieces, or both. A sequence of them is a list of steps. The
+ * model then converts each piece to ids, and the template adds special
+ * tokens. */
 #ifndef TN_LIB_LM_TOKENIZER_PIPELINE_H
 #define TN_LIB_LM_TOKENIZER_PIPELINE_H
 
@@ -14,8 +15,8 @@
 #include <json/json.h>
 #include <tenon/tokenizer.h>
 
-/* The bytes of the text as it was given that a byte of the buffer stands
- * for. */
+/* The range of bytes of the original text from which a byte of the buffer was
+ * made. */
 typedef struct tn__origin {
     uint32_t from, to;
 } tn__origin;
@@ -39,21 +40,21 @@ typedef struct tn__pieces {
     size_t count, room;
 } tn__pieces;
 
-/* What one call needs; belongs to its thread. */
+/* Scratch memory of one call, used by one thread at a time. */
 typedef struct tn__work {
     bool offsets;        /* origin is filled in */
     bool raw;            /* decoding: bytes that are not UTF-8 stay */
     tn__buffer text, spare_text;
     tn__pieces pieces, spare_pieces;
     tn__regex_run regex;
-    /* ids and where they end in text */
+    /* the ids so far; span[i] is the part of the buffer that id[i] covers */
     int32_t *id;
-    tn__piece *span; /* begin and end in the buffer; id of added tokens */
+    tn__piece *span; /* its id is that of an added token, or -1 */
     size_t id_count, id_room, span_room;
-    /* room for models */
+    /* scratch memory of the models */
     void *scratch;
     size_t scratch_room;
-    /* room for normal forms */
+    /* scratch memory of normal forms (normalize.c) */
     struct tn__form_char {
         int32_t c;
         int16_t class; /* of combining */
@@ -63,20 +64,20 @@ typedef struct tn__work {
 } tn__work;
 
 void tn__work_free(tn__work *work);
-/* Empties it for another text. Both buffers have memory then, so that a pointer
- * into an empty one is valid. */
+/* Empties *work for another text. Allocates memory for both buffers, so that a
+ * pointer into an empty buffer is valid. */
 bool tn__work_begin(tn__work *work);
 
 /* Makes room for `more` bytes. */
 bool tn__buffer_reserve(tn__work *work, tn__buffer *buffer, size_t more);
-/* Append bytes that stand for the same original bytes. */
+/* Append bytes that all have the same origin. */
 bool tn__buffer_add(tn__work *work, tn__buffer *buffer, const void *bytes,
                     size_t count, tn__origin origin);
 /* Appends bytes [begin, end) of the current text with their origins. */
 bool tn__buffer_copy(tn__work *work, tn__buffer *buffer, size_t begin,
                      size_t end);
 bool tn__pieces_add(tn__pieces *pieces, size_t begin, size_t end, int32_t id);
-/* Appends an id and the bytes of the text that it covers. */
+/* Appends an id that covers bytes [begin, end) of the text. */
 bool tn__work_add_id(tn__work *work, int32_t id, size_t begin, size_t end);
 
 typedef struct tn__step tn__step;
@@ -123,13 +124,14 @@ typedef struct tn__steps {
     tn__step *first, *last;
 } tn__steps;
 
-/* ---- reading files -------------------------------------------------------- */
+/* ---- reading files ------------------------------------------------------- */
 
-/* What readers share: the file's name for messages, and memory. */
+/* What all readers of tokenizer files need: the file's name for messages, and
+ * memory. */
 typedef struct tn__reader {
     tn__own *arena;
     const char *path;  /* of the file, for messages */
-    const char *key;   /* where in the file: "normalizer" */
+    const char *key;   /* the member being read, for messages: "normalizer" */
 } tn__reader;
 
 /* Records "tokenizer_open: path: key: why". Returns false. */
@@ -142,8 +144,9 @@ typedef struct tn__step_kind {
                   tn__step *step);
 } tn__step_kind;
 
-/* Appends the steps of a value: an object with a type, or a Sequence; null has
- * none. member is the name of a Sequence's list. */
+/* Parses a value of the file and appends its steps. The value is an object with
+ * a type, or a Sequence, whose list is called `member`, or null, which has no
+ * steps. */
 bool tn__steps_parse(const tn__reader *reader, const tn__json_value *value,
                      const tn__step_kind *kind, size_t kind_count,
                      const char *member, tn__steps *steps);
@@ -158,8 +161,8 @@ bool tn__pretokenizer_parse(const tn__reader *reader,
 bool tn__decoder_parse(const tn__reader *reader, const tn__json_value *value,
                        tn__steps *steps);
 
-/* Members of an object, which are refused by name if they have another type.
- * A member that is missing or null has the default. */
+/* Read members of an object. A missing or null member has the default; a member
+ * of another type is an error that names it. */
 bool tn__member_bool(const tn__reader *reader, const tn__json_value *object,
                      const char *name, bool otherwise, bool *out);
 bool tn__member_integer(const tn__reader *reader, const tn__json_value *object,
@@ -173,7 +176,7 @@ bool tn__member_pattern(const tn__reader *reader, const tn__json_value *object,
 bool tn__compile(const tn__reader *reader, const char *pattern, size_t bytes,
                  const tn__regex **out);
 
-/* Steps that files other than tokenizer.json need, too. */
+/* Steps that the readers of GGUF and tiktoken files need, too. */
 bool tn__step_byte_level(const tn__step *step, tn__work *work);
 bool tn__step_split_regex(const tn__step *step, tn__work *work);
 bool tn__step_decode_byte_level(const tn__step *step, tn__work *work);
@@ -194,7 +197,7 @@ bool tn__patterns_add(const tn__reader *reader,
 /* The byte for which a character stands in byte-level vocabularies, or -1. */
 int tn__char_byte(int32_t c);
 
-/* Makes the map of SentencePiece's rules of normalization. */
+/* Parses SentencePiece's normalization rules (charsmap.c). */
 const struct tn__charsmap *tn__charsmap_new(const tn__reader *reader,
                                             const char *base64, size_t bytes);
 bool tn__step_charsmap(const tn__step *step, tn__work *work);
@@ -202,7 +205,7 @@ bool tn__step_charsmap(const tn__step *step, tn__work *work);
  * of bytes, or -1 if it is invalid. */
 int64_t tn__base64(const char *text, size_t bytes, unsigned char *out);
 
-/* ---- models --------------------------------------------------------------- */
+/* ---- models -------------------------------------------------------------- */
 
 typedef struct tn__merge {
     uint64_t pair; /* ids of left << 32 | right; UINT64_MAX: free slot */
@@ -224,7 +227,8 @@ typedef struct tn__model {
     tn__model_kind kind;
     tn__vocab vocab;
     int32_t unk; /* -1: none */
-    const char *unk_missing; /* the file's unknown token if it is no token */
+    const char *unk_missing; /* the unknown token that the file names, if it is
+                                not in the vocabulary */
     bool fuse_unk, byte_fallback, whole_words; /* ignore_merges */
     int32_t byte_id[256]; /* of "<0x00>" or, for RANKS, of the byte; -1 */
     const char *prefix, *suffix; /* continuing_subword_prefix,
@@ -238,9 +242,10 @@ typedef struct tn__model {
     int64_t most_chars;   /* WORDPIECE: max_input_chars_per_word */
     double *score;        /* UNIGRAM, by id */
     double least_score;
-    /* BPE and SCORES: the characters before U+2581 in tokens. No token holds
-     * another one before it, so a text may be cut there, which keeps its parts
-     * in the cache. NULL: it may not. */
+    /* BPE and SCORES: the set of characters that precede U+2581 within a token.
+     * If the character before a U+2581 in a text is not in the set, no token
+     * covers both, so the text can be split there and its parts be found in the
+     * cache. NULL: texts are never split. */
     const tn__set *before_space;
     struct tn__cache *cache;
 } tn__model;
@@ -255,7 +260,7 @@ bool tn__bpe_run(const tn__model *model, tn__work *work, size_t begin,
 bool tn__model_index(tn__model *model, tn__own *arena);
 /* Makes room for `count` merges. */
 bool tn__merges_init(tn__model *model, tn__own *arena, size_t count);
-/* Announces a merge, so that its memory is read ahead. */
+/* Prefetches the entry of a merge in the hash table. */
 void tn__merges_prefetch(const tn__model *model, int32_t left, int32_t right);
 void tn__merges_add(tn__model *model, int32_t left, int32_t right,
                     uint32_t rank, int32_t id);
@@ -264,16 +269,17 @@ void tn__merges_add(tn__model *model, int32_t left, int32_t right,
 void tn__cache_free(struct tn__cache *cache);
 enum { TN__CACHE_WORD = 64 }; /* longer words are not cached */
 
-/* ---- the tokenizer -------------------------------------------------------- */
+/* ---- the tokenizer ------------------------------------------------------- */
 
-/* An added token's text is no longer, which bounds the time of a search. */
+/* Maximum bytes of an added token's text. The limit bounds the time of a
+ * search. */
 enum { TN__MOST_ADDED = 16384 };
 
 typedef struct tn__added {
     int32_t id;
     const char *content;     /* as in the file */
     size_t content_bytes;
-    const char *normal;      /* what is looked for in normalized text */
+    const char *normal;      /* the text to search for in normalized text */
     size_t normal_bytes;
     bool single_word, lstrip, rstrip, normalized, special;
 } tn__added;
@@ -294,7 +300,7 @@ enum { TN__BOS, TN__EOS, TN__PAD, TN__UNK, TN__SEP, TN__CLS, TN__MASK,
 struct tn_tokenizer {
     tn_object object;
     tn__own arena;
-    void *file; /* the file's text, in which tokens lie */
+    void *file; /* contents of the file; tokens point into it */
     const char *path;
     tn__steps normalizer, pretokenizer, decoder;
     bool has_decoder;
@@ -305,14 +311,16 @@ struct tn_tokenizer {
     int32_t *added_of;       /* by id: index into added, or -1 */
     int32_t id_end;
     bool decoder_has_regex;
-    /* tokens found in the text as given, and in normalized text: the trie's id
-     * is the index into added */
+    /* added tokens to search for in the original text (raw_trie) and in the
+     * normalized text (normal_trie); the ids in the tries are indices into
+     * added */
     tn__trie raw_trie, normal_trie;
     const tn__set *word_set, *space_set;
     tn__template single, pair;
     bool trim_offsets, trim_prefix_space;
-    bool needs_origin; /* a step asks where in the text a piece began */
-    int64_t most_ids; /* truncation of the file, or INT64_MAX */
+    bool needs_origin; /* a step needs the origin of the beginning of a piece */
+    int64_t most_ids; /* maximum number of ids that the file's truncation
+                         allows, or INT64_MAX */
     int32_t pad_id, pad_type;
     bool pad_left;
     int32_t role[TN__ROLE_COUNT];
@@ -322,20 +330,21 @@ struct tn_tokenizer {
 /* Splits the pieces of text at added tokens. */
 bool tn__added_split(const struct tn_tokenizer *tokenizer, tn__work *work,
                      const tn__trie *trie, bool special);
-/* Gives the added tokens their ids, and makes the tables once all are there.
- * The model and the normalizer are complete. */
+/* Assigns ids to the added tokens, and builds the tables in which they are
+ * searched. Must be called after all added tokens, the model and the normalizer
+ * have been read. */
 bool tn__added_index(struct tn_tokenizer *tokenizer);
-/* The text of ids lies in work->text. */
+/* Decodes ids. The result is in work->text. */
 bool tn__decode(const struct tn_tokenizer *tokenizer, tn__work *work,
                 const int32_t *ids, size_t count, bool special);
 
-/* Templates without special tokens; or with one before and one after each text
- * (-1: none). */
+/* Set the templates of a single text and of a pair: without special tokens; or
+ * with one special token before and one after each text (-1: none). */
 bool tn__template_plain(struct tn_tokenizer *tokenizer);
 bool tn__template_around(struct tn_tokenizer *tokenizer, int32_t bos,
                          int32_t eos);
 
-/* Readers of files. The tokenizer is empty. */
+/* Read a file into a tokenizer that is still empty. */
 bool tn__open_json(struct tn_tokenizer *tokenizer, tn__reader *reader,
                    char *text, size_t bytes);
 bool tn__open_gguf(struct tn_tokenizer *tokenizer, tn__reader *reader);

@@ -4,16 +4,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- splitting ------------------------------------------------------------ */
+/* ---- splitting ----------------------------------------------------------- */
 
-/* Collects the parts of a piece: what matches and what lies between. */
+/* Collects the parts into which a piece is split: the matches of a pattern, and
+ * the text between them. */
 typedef struct parts {
     tn__pieces *out;
     tn__behavior behavior;
     bool invert;
     size_t first;    /* index of the piece's first part in out */
-    bool previous;   /* whether the last part that was seen matched */
-    /* MERGED_WITH_NEXT: a part that matched and waits for the next */
+    bool previous;   /* whether the previous part was a match */
+    /* MERGED_WITH_NEXT: a match that begins at wait_begin has not been added
+     * yet, because it will be merged with the next part */
     bool waits;
     size_t wait_begin;
 } parts;
@@ -48,7 +50,8 @@ static bool parts_add(parts *p, size_t begin, size_t end, bool matches)
         }
         return tn__pieces_add(out, begin, end, -1);
     case TN__MERGED_WITH_NEXT:
-        /* Of matches in a row, the last joins what follows. */
+        /* Of consecutive matches, only the last one is merged with the text
+         * that follows. */
         if (matches) {
             if (p->waits && !add_part(out, p->wait_begin, begin))
                 return false;
@@ -132,7 +135,7 @@ static bool run_split_text(const tn__step *step, tn__work *work)
     return tn__split(step, work, split_text);
 }
 
-/* Every character of the set is a match of its own. */
+/* Splits at characters of step->set. Each character is a separate match. */
 static bool split_set(const tn__step *step, tn__work *work,
                       const tn__piece *piece, tn__pieces *out)
 {
@@ -190,9 +193,11 @@ static bool run_length(const tn__step *step, tn__work *work)
     return tn__split(step, work, split_length);
 }
 
-/* number: Han, Hiragana and Katakana, which count as Han, and Unknown. A blank,
- * or a character of no script, belongs to what is before it; the original
- * leaves those at the beginning out. */
+/* Splits where the script changes. step->number[] has the numbers of the
+ * scripts Han, Hiragana, Katakana and Unknown; Hiragana and Katakana count as
+ * Han. A blank or a character of unknown script belongs to the preceding part.
+ * At the beginning of a piece, such characters are dropped, as in Hugging
+ * Face's tokenizers. */
 static bool split_script(const tn__step *step, tn__work *work,
                          const tn__piece *piece, tn__pieces *out)
 {
@@ -222,10 +227,10 @@ static bool run_scripts(const tn__step *step, tn__work *work)
     return tn__split(step, work, split_script);
 }
 
-/* ---- bytes as characters -------------------------------------------------- */
+/* ---- bytes as characters ------------------------------------------------- */
 
-/* GPT-2's alphabet: bytes that print stand for themselves, the others for
- * U+0100 and the following. */
+/* Returns the character that represents a byte in GPT-2's byte-level alphabet:
+ * itself if it is printable, else one from U+0100 on. */
 static int32_t char_of_byte(int byte)
 {
     if ((byte >= '!' && byte <= '~') || (byte >= 0xa1 && byte <= 0xac) ||
@@ -288,7 +293,8 @@ static bool rewrite_prefix_space(const tn__step *step, tn__work *work,
            tn__buffer_copy(work, out, piece->begin, piece->end);
 }
 
-/* flag[0]: add_prefix_space; regex: NULL without use_regex */
+/* step->flag[0] is add_prefix_space. step->regex is NULL if use_regex is
+ * false. */
 bool tn__step_byte_level(const tn__step *step, tn__work *work)
 {
     return (!step->flag[0] || tn__rewrite(step, work, rewrite_prefix_space)) &&
@@ -296,11 +302,11 @@ bool tn__step_byte_level(const tn__step *step, tn__work *work)
            tn__rewrite(step, work, rewrite_bytes);
 }
 
-/* ---- Metaspace ------------------------------------------------------------ */
+/* ---- Metaspace ----------------------------------------------------------- */
 
-/* text: the replacement; prepend: when it is added; flag[0]: split. "First"
- * asks for the origin: a piece that begins the buffer need not begin the
- * text. */
+/* step->text is the replacement for spaces. step->prepend says when one is
+ * inserted before a piece. TN__PREPEND_FIRST needs the origin, because the
+ * piece at the beginning of the buffer need not begin the original text. */
 static bool rewrite_metaspace(const tn__step *step, tn__work *work,
                               const tn__piece *piece, tn__buffer *out)
 {
@@ -339,7 +345,7 @@ static bool run_metaspace(const tn__step *step, tn__work *work)
            (!step->flag[0] || tn__split(step, work, split_text));
 }
 
-/* ---- reading -------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------- */
 
 static bool parse_behavior(const tn__reader *reader,
                            const tn__json_value *value, const char *otherwise,
@@ -438,7 +444,8 @@ static bool parse_whitespace(const tn__reader *reader,
     step->run = tn__step_split_regex;
     step->behavior = TN__REMOVED;
     step->invert = true;
-    /* \w of Rust: with joiners, without the numbers of Latin-1 */
+    /* Rust's \w has the joiners U+200C and U+200D, and not the numbers of
+     * Latin-1, unlike Oniguruma's */
     static const char pattern[] =
         "[\\w\\x{200c}\\x{200d}&&[^\\xb2\\xb3\\xb9\\xbc-\\xbe]]+"
         "|[[^\\w\\s\\x{200c}\\x{200d}]\\xb2\\xb3\\xb9\\xbc-\\xbe]+";
@@ -456,7 +463,7 @@ static bool parse_digits(const tn__reader *reader, const tn__json_value *value,
     return set_categories(reader, step, "N", TN__UNICODE_NEW);
 }
 
-/* The punctuation of Unicode, and the symbols of ASCII. */
+/* Makes the set of Unicode punctuation and ASCII symbols. */
 static bool set_punctuation(const tn__reader *reader, tn__step *step)
 {
     tn__ranges ranges = {0};
@@ -466,7 +473,7 @@ static bool set_punctuation(const tn__reader *reader, tn__step *step)
     tn__ranges_add(&ranges, ':', '@');
     tn__ranges_add(&ranges, '[', '`');
     tn__ranges_add(&ranges, '{', '~');
-    /* their category was Po in Unicode 8 */
+    /* these were punctuation (Po) in Unicode 8 */
     tn__ranges_add(&ranges, 0x166d, 0x166d);
     tn__ranges_add(&ranges, 0x111c9, 0x111c9);
     step->set = tn__set_new(reader->arena, &ranges);

@@ -28,11 +28,13 @@ typedef struct tn__regex tn__regex;
 const tn__regex *tn__regex_new(tn__own *arena, const char *pattern,
                                size_t bytes, char *error, size_t error_room);
 
-/* What matching in one text needs. Zeroed at first; one for each thread. */
+/* The memory for matching in one text. Must be zeroed before the first use; a
+ * thread needs its own. */
 typedef struct tn__regex_run {
     struct tn__regex_entry *stack;
     size_t count, room;
-    uint64_t *memo; /* two bits for each point and position: fails, matches */
+    uint64_t *memo; /* two bits for each choice (SPLIT or LOOP) and position:
+                       known to fail, known to match */
     size_t memo_room;
     bool memo_on;
     size_t steps, most_steps;
@@ -41,7 +43,7 @@ typedef struct tn__regex_run {
     size_t bytes;
 } tn__regex_run;
 
-/* Begins with another text. */
+/* Sets the text to search. */
 void tn__regex_begin(tn__regex_run *run, const unsigned char *text,
                      size_t bytes);
 void tn__regex_run_free(tn__regex_run *run);
@@ -52,7 +54,7 @@ void tn__regex_run_free(tn__regex_run *run);
 int tn__regex_find(const tn__regex *regex, tn__regex_run *run, size_t from,
                    size_t not_empty_at, size_t *begin, size_t *end);
 
-/* ---- between the compiler and the matcher --------------------------------- */
+/* ---- between the compiler and the matcher -------------------------------- */
 
 typedef enum tn__regex_op {
     TN__REGEX_CHAR,   /* the character c */
@@ -60,13 +62,16 @@ typedef enum tn__regex_op {
     TN__REGEX_LOOP,   /* min to max characters of set */
     TN__REGEX_SPLIT,  /* continues at pc + 1; if that fails, at to */
     TN__REGEX_JUMP,   /* continues at to */
-    TN__REGEX_LOOK,   /* pc + 1 up to ACCEPT must (not) match; then to */
-    TN__REGEX_ATOMIC, /* the first match of pc + 1 up to ACCEPT; then to */
+    TN__REGEX_LOOK,   /* the code from pc + 1 to ACCEPT must match, or with
+                         `negative` must not; then continues at to */
+    TN__REGEX_ATOMIC, /* matches the code from pc + 1 to ACCEPT without
+                         backtracking into it; then continues at to */
     TN__REGEX_LINE_BEGIN,
     TN__REGEX_LINE_END,
     TN__REGEX_BEGIN,
     TN__REGEX_END,
-    TN__REGEX_LAST_LINE_END, /* the end, or a newline before it */
+    TN__REGEX_LAST_LINE_END, /* the end of the text, or before a newline at its
+                                end */
     TN__REGEX_WORD_BOUNDARY,
     TN__REGEX_ACCEPT
 } tn__regex_op;
@@ -77,18 +82,20 @@ enum { TN__REGEX_NO_LIMIT = INT32_MAX };
 typedef struct tn__regex_code {
     uint8_t op, mode;
     bool negative;       /* LOOK, WORD_BOUNDARY */
-    int32_t c;           /* CHAR; LOOK: how many characters before the
-                            position its body begins */
+    int32_t c;           /* CHAR: the character. LOOK: by how many characters
+                            the body begins before the position */
     int32_t min, max;    /* LOOP */
     uint32_t to;
-    uint32_t point;      /* SPLIT, LOOP: index of its memory of failures */
+    uint32_t point;      /* SPLIT, LOOP: number of the choice in the table of
+                            failures (memo) */
     const tn__set *set;
 } tn__regex_code;
 
 struct tn__regex {
     tn__regex_code *code;
     uint32_t count, points;
-    bool first_known;          /* a match begins with a byte in first */
+    bool first_known;          /* every match begins with a byte whose bit in
+                                  first is set */
     uint64_t first[4];
     const tn__set *word;       /* \w, for \b */
 };

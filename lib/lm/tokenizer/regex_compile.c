@@ -1,12 +1,13 @@
-/* regex_compile.c: makes instructions of a pattern's tree. */
+/* regex_compile.c: compiles the syntax tree of a pattern to instructions. */
 #include <lm/tokenizer/regex_parse.h>
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The tree of \p{L} takes a thousand times its length in the pattern, until it
- * is compiled. */
+/* Limits on the number of instructions and on the bytes of a pattern. While a
+ * pattern is compiled, a class such as \p{L} takes a thousand times as much
+ * memory as it has characters in the pattern. */
 enum { MOST_CODE = 20000, MOST_PATTERN = 32768 };
 
 typedef struct set_entry {
@@ -18,7 +19,7 @@ typedef struct set_entry {
 
 typedef struct compiler {
     tn__own *arena;  /* of the result */
-    tn__own *tree;   /* of what compiling alone needs */
+    tn__own *tree;   /* memory that is freed after compiling */
     tn__regex *regex;
     size_t room;
     set_entry *sets;
@@ -55,7 +56,7 @@ static uint32_t emit(compiler *c, tn__regex_op op)
     return r->count++;
 }
 
-/* The set of these ranges; the same set is made once. */
+/* Returns the set for the ranges of a node. Equal ranges share one set. */
 static const tn__set *find_set(compiler *c, const tn__regex_node *node)
 {
     for (const set_entry *s = c->sets; s; s = s->next)
@@ -75,7 +76,8 @@ static const tn__set *find_set(compiler *c, const tn__regex_node *node)
     return set;
 }
 
-/* How many characters a match has, or -1 if that varies. */
+/* Returns the number of characters that every match of the node has, or -1 if
+ * it varies. */
 static int64_t length_of(const tn__regex_node *node)
 {
     int64_t length = 0;
@@ -105,7 +107,7 @@ static int64_t length_of(const tn__regex_node *node)
     }
 }
 
-/* Whether it can match the empty text. */
+/* Returns whether the node can match the empty text. */
 static bool is_nullable(const tn__regex_node *node)
 {
     switch (node->kind) {
@@ -133,7 +135,8 @@ static bool compile(compiler *c, const tn__regex_node *node);
 
 static bool compile_alternatives(compiler *c, const tn__regex_node *node)
 {
-    uint32_t to_end = UINT32_MAX; /* the jumps to the end, linked by to */
+    uint32_t to_end = UINT32_MAX; /* jumps to the end of the alternatives,
+                                     linked by their field `to` */
     for (const tn__regex_node *n = node->child; n; n = n->next) {
         if (!n->next) {
             if (!compile(c, n))
@@ -158,7 +161,8 @@ static bool compile_alternatives(compiler *c, const tn__regex_node *node)
     return true;
 }
 
-/* One optional or repeated copy of the body. */
+/* Compiles the body of a quantifier once, as optional or (with loop) as
+ * repeated any number of times. */
 static bool compile_choice(compiler *c, const tn__regex_node *node, bool loop,
                            uint32_t *to_end)
 {
@@ -166,7 +170,8 @@ static bool compile_choice(compiler *c, const tn__regex_node *node, bool loop,
     uint32_t jump = split;
     if (split == UINT32_MAX)
         return false;
-    if (node->mode == TN__REGEX_LAZY) { /* first the end, then the body */
+    if (node->mode == TN__REGEX_LAZY) { /* lazy: tries to leave before it tries
+                                           the body */
         jump = emit(c, TN__REGEX_JUMP);
         if (jump == UINT32_MAX)
             return false;
@@ -189,7 +194,7 @@ static bool compile_repeat(compiler *c, const tn__regex_node *node)
 {
     const tn__regex_node *child = node->child;
     while (child->kind == TN__NODE_CAT && child->child && !child->child->next)
-        child = child->child; /* a group around one item */
+        child = child->child; /* the group has a single child */
     if (child->kind == TN__NODE_SET) {
         const uint32_t loop = emit(c, TN__REGEX_LOOP);
         if (loop == UINT32_MAX)
@@ -248,8 +253,8 @@ static bool compile_look(compiler *c, const tn__regex_node *node,
     return true;
 }
 
-/* (?<=a|bc): alternatives of different lengths are lookbehinds of their
- * own. */
+/* Compiles a lookbehind. Alternatives of different lengths, as in (?<=a|bc),
+ * become separate lookbehinds. */
 static bool compile_behind(compiler *c, const tn__regex_node *node)
 {
     const tn__regex_node *body = node->child;
@@ -343,11 +348,11 @@ static void first_add_set(tn__regex *r, const tn__set *set)
 {
     r->first[0] |= set->bits[set->page[0]][0];
     r->first[1] |= set->bits[set->page[0]][1];
-    r->first[3] = ~(uint64_t)0; /* any character beyond ASCII */
+    r->first[3] = ~(uint64_t)0; /* all bytes of characters above ASCII */
 }
 
-/* Finds the bytes with which a match may begin. Sets first_known to false if a
- * match may be empty, or memory ran out. */
+/* Finds the bytes with which a match can begin. Sets first_known to false if a
+ * match may be empty or if memory ran out. */
 static void find_first(tn__regex *r)
 {
     bool *seen = calloc(r->count, sizeof *seen);
@@ -386,7 +391,8 @@ static void find_first(tn__regex *r)
         case TN__REGEX_LOOK:
             next[n++] = code->to;
             break;
-        case TN__REGEX_ATOMIC: /* its body, and what follows an empty one */
+        case TN__REGEX_ATOMIC: /* it can begin with its body or, if that may be
+                                  empty, with what follows */
         case TN__REGEX_ACCEPT:
             r->first_known = false;
             break;

@@ -1,12 +1,16 @@
 /* regex_match.c: runs a compiled pattern by backtracking, in bounded time.
  *
- * The stack holds what to try when the current attempt fails. Without captures
- * and back references, whether a pair of instruction and position leads to a
- * match depends on nothing else. So once a text has taken many steps, each
- * choice pushes a MARK below its alternatives: when the mark is popped, all of
- * them have failed, and the pair is remembered as failing, for this attempt and
- * for attempts from other positions. The marks that are left when a lookahead
- * matches are those on the way to the match: they are remembered, too. */
+ * When the current attempt fails, matching continues with the topmost entry of
+ * the stack. Because there are no captures and no back references, whether
+ * matching succeeds from an instruction at a position depends on nothing else.
+ * This makes it possible to remember failures.
+ *
+ * Once matching in a text has taken many steps, each choice also pushes a MARK
+ * below its alternatives. When the MARK becomes the topmost entry, all
+ * alternatives have failed. The pair of instruction and position is then
+ * remembered as failing, for the rest of the text. When a lookahead matches,
+ * the MARKs that are still on the stack are the choices that led to the match.
+ * These pairs are remembered as matching. */
 #include <lm/tokenizer/regex.h>
 
 #include <stdlib.h>
@@ -19,7 +23,9 @@ typedef struct tn__regex_entry {
     uint32_t pc;
     uint32_t kind;
     size_t at;
-    size_t least; /* BACK: the loop goes back no further */
+    size_t least; /* BACK: the position at which the loop must not give back
+                     more characters. MORE: how many more characters the loop
+                     may take */
 } entry;
 
 #define NO_MATCH SIZE_MAX
@@ -111,7 +117,8 @@ static bool holds(const tn__regex *regex, const tn__regex_run *run,
 {
     size_t after = at;
     switch (code->op) {
-    case TN__REGEX_LINE_BEGIN: /* not after a newline that ends the text */
+    case TN__REGEX_LINE_BEGIN: /* a newline at the end of the text does not
+                                  begin another line */
         return !at || (run->text[at - 1] == '\n' && at < run->bytes);
     case TN__REGEX_LINE_END:
         return at == run->bytes || run->text[at] == '\n';
@@ -144,7 +151,9 @@ static size_t match_body(const tn__regex *regex, tn__regex_run *run,
             at = tn__utf8_before(run->text, at);
         }
     if (code->op == TN__REGEX_LOOK && code[1].op == TN__REGEX_SET &&
-        code[2].op == TN__REGEX_ACCEPT) /* (?!\S) is in every pattern */
+        code[2].op == TN__REGEX_ACCEPT) /* a short cut for one character,
+                                           because most patterns contain
+                                           (?!\S) */
         return take(run, code[1].set, &at) ? at : NO_MATCH;
     const size_t base = run->count;
     const size_t end =
@@ -160,9 +169,9 @@ static size_t match_body(const tn__regex *regex, tn__regex_run *run,
     return end;
 }
 
-/* Matches from instruction pc at a position. Returns the end of the match,
- * NO_MATCH or NO_MEMORY. After a match the stack may hold entries above those
- * that it had. in_look: it is the body of a lookaround. */
+/* Matches from instruction pc at position `at`. Returns the end of the match,
+ * NO_MATCH or NO_MEMORY. After a match, new entries may be left on the stack.
+ * in_look is true in the body of a lookaround. */
 static size_t match(const tn__regex *regex, tn__regex_run *run, uint32_t pc,
                     size_t at, bool in_look)
 {
@@ -220,7 +229,7 @@ static size_t match(const tn__regex *regex, tn__regex_run *run, uint32_t pc,
                 if (known && in_look &&
                     memo_has(run, memo_bit(regex, code, at) + 1))
                     return at;
-                break; /* the last alternative is tried next */
+                break; /* continue with the topmost alternative */
             }
             while (n < code->max && take(run, code->set, &at))
                 n++;
@@ -268,7 +277,8 @@ static size_t match(const tn__regex *regex, tn__regex_run *run, uint32_t pc,
             }
         }
 
-        /* The attempt failed: take the last alternative. */
+        /* The attempt has failed. Continue with the topmost entry of the
+         * stack. */
         if (++run->steps > run->most_steps && !run->memo_on &&
             !remember(regex, run))
             return NO_MEMORY;
@@ -333,7 +343,8 @@ int tn__regex_find(const tn__regex *regex, tn__regex_run *run, size_t from,
             const uint64_t *first = regex->first;
             while (at < run->bytes &&
                    !(first[run->text[at] >> 6] >> (run->text[at] & 63) & 1))
-                at++; /* the bytes inside a character are not in first */
+                at++; /* skip bytes inside a character, which are never in
+                         first */
             if (at == run->bytes)
                 return 0;
         }

@@ -1,4 +1,4 @@
-/* regex_parse.c: reads a pattern into a tree. */
+/* regex_parse.c: parses a pattern into a syntax tree. */
 #include <lm/tokenizer/regex_parse.h>
 
 #include <stdarg.h>
@@ -26,7 +26,8 @@ fail(parser *p, const char *format, ...)
         va_start(args, format);
         const int n = vsnprintf(p->error, p->error_room, format, args);
         va_end(args);
-        for (char *c = p->error; *c; c++) /* a name may hold anything */
+        for (char *c = p->error; *c; c++) /* names in the message may contain
+                                             any bytes */
             if ((unsigned char)*c < ' ' || *c == 0x7f)
                 *c = '?';
         if (n >= 0 && (size_t)n < p->error_room)
@@ -53,7 +54,7 @@ static void node_add(tn__regex_node *parent, tn__regex_node *child)
     parent->last = child;
 }
 
-/* Makes a node of ranges, which it frees. */
+/* Makes a node that matches a character of the ranges, and frees the ranges. */
 static tn__regex_node *node_set(parser *p, tn__ranges *ranges)
 {
     tn__regex_node *node = NULL;
@@ -388,7 +389,8 @@ static tn__regex_node *parse_group(parser *p)
         outer = node_new(p, TN__NODE_ATOMIC);
         if (!outer)
             return NULL;
-    } else if (is_next(p, "?<") || is_next(p, "?P<")) { /* a name is unused */
+    } else if (is_next(p, "?<") || is_next(p, "?P<")) { /* the group's name is
+                                                           ignored */
         while (p->at < p->bytes && p->text[p->at] != '>')
             p->at++;
         p->at += p->at < p->bytes;
@@ -404,7 +406,8 @@ static tn__regex_node *parse_group(parser *p)
             return fail(p, "a group needs a )");
         p->at++;
         p->depth--;
-        /* The options stay on; what follows belongs to this node. */
+        /* The options apply to the rest of the enclosing group, so the rest
+         * becomes the child of this node. */
         inner = parse_alternatives(p);
         p->ignore_case = ignore_case;
         p->dot_all = dot_all;
@@ -497,8 +500,9 @@ static bool read_count(parser *p, int32_t *out)
     return p->at > begin;
 }
 
-/* Reads a quantifier. Returns 1, 0 if there is none, or -1 after a failure. A
- * "{" that begins none is a character, as in Oniguruma. */
+/* Reads a quantifier. Returns 1 on success, 0 if there is none, or -1 after a
+ * failure. As in Oniguruma, a "{" that does not begin a quantifier is a literal
+ * character. */
 static int read_quantifier(parser *p, tn__regex_node *repeat)
 {
     const size_t begin = p->at;
@@ -539,7 +543,7 @@ static int read_quantifier(parser *p, tn__regex_node *repeat)
     } else {
         return 0;
     }
-    /* {n}? is an optional {n} in Ruby, and {n,m}+ a repeated {n,m}. */
+    /* in Ruby, {n}? makes {n} optional, and {n,m}+ repeats {n,m} */
     const bool fixed = braces && repeat->min == repeat->max;
     if (!fixed && skip(p, "?"))
         repeat->mode = TN__REGEX_LAZY;

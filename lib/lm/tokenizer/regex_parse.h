@@ -1,5 +1,5 @@
-/* regex_parse.h: the syntax tree between regex_parse.c, which reads a pattern,
- * and regex_compile.c, which makes instructions of it. */
+/* regex_parse.h: the syntax tree of a pattern. regex_parse.c makes it, and
+ * regex_compile.c compiles it to instructions. */
 #ifndef TN_LIB_LM_TOKENIZER_REGEX_PARSE_H
 #define TN_LIB_LM_TOKENIZER_REGEX_PARSE_H
 
@@ -7,7 +7,7 @@
 
 typedef enum tn__regex_kind {
     TN__NODE_EMPTY,
-    TN__NODE_SET,     /* one character of ranges */
+    TN__NODE_SET,     /* a character in ranges */
     TN__NODE_CAT,     /* children, one after another */
     TN__NODE_ALT,     /* one of children */
     TN__NODE_REPEAT,  /* child, min to max times */
@@ -27,12 +27,13 @@ typedef struct tn__regex_node {
     struct tn__regex_node *next;         /* next child of the same parent */
 } tn__regex_node;
 
-/* Returns NULL after a failure, with a message unless memory ran out. */
+/* Parses a pattern. On failure returns NULL and writes a message to error,
+ * except if memory ran out. */
 tn__regex_node *tn__regex_parse(tn__own *arena, const char *pattern,
                                 size_t bytes, char *error, size_t error_room);
 
-/* Adds the set of a property's name, as in \p{name}, without its braces.
- * Returns false if there is none. */
+/* Adds the characters with a Unicode property, whose name is written as in
+ * \p{name}. Returns false if there is no such property. */
 bool tn__regex_property(tn__ranges *to, const char *name, size_t bytes);
 
 #endif

@@ -17,7 +17,8 @@ typedef enum class_id {
     CLASS_LOWER
 } class_id;
 
-/* Names in lower case without blanks, "_" and "-". */
+/* The names of Unicode properties, in lower case and without blanks, "_" and
+ * "-". */
 static const struct {
     const char *name;
     class_id id;
@@ -32,7 +33,7 @@ static const struct {
     {"lower", CLASS_LOWER},      {"lowercase", CLASS_LOWER},
 };
 
-/* Other_Uppercase and Other_Lowercase of Unicode 16. */
+/* The ranges of Other_Uppercase and Other_Lowercase in Unicode 16. */
 static const tn__range other_upper[] = {{0x2160, 0x216f},
                                         {0x24b6, 0x24cf},
                                         {0x1f130, 0x1f149},
@@ -122,7 +123,8 @@ static void add_class(tn__ranges *to, class_id id)
         add_categories(to, "Zs");
         tn__ranges_add(to, '\t', '\t');
         return;
-    case CLASS_WORD: /* Oniguruma: and the numbers of Latin-1 */
+    case CLASS_WORD: /* Oniguruma's \w also has the numbers of Latin-1 (such as
+                        U+00B2) */
         tn__ranges_add_word(to);
         tn__ranges_add(to, 0xb2, 0xb3);
         tn__ranges_add(to, 0xb9, 0xb9);
@@ -180,7 +182,8 @@ bool tn__regex_property(tn__ranges *to, const char *name, size_t bytes)
             add_categories(to, category_table[i].category);
             return true;
         }
-    if (n == 1 || n == 2) { /* l, lu: as L, Lu */
+    if (n == 1 || n == 2) { /* categories may be written in lower case, as in
+                               \p{lu} */
         char category[3] = {(char)(plain[0] >= 'a' && plain[0] <= 'z'
                                        ? plain[0] - 32
                                        : plain[0]),

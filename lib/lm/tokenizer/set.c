@@ -127,7 +127,9 @@ static void add_fold(void *context, int32_t a, int32_t b)
 
 void tn__ranges_fold(tn__ranges *to)
 {
-    /* Twice: "K" and the Kelvin sign are equal because both fold to "k". */
+    /* Two rounds are needed: "K" and the Kelvin sign differ only in case
+     * because both fold to "k", so adding one to a set that has the other takes
+     * two steps. */
     for (int round = 0; round < 2; round++) {
         tn__ranges_sort(to);
         tn__ranges more = {0};
@@ -154,7 +156,7 @@ void tn__ranges_negate(tn__ranges *to)
 
 void tn__ranges_intersect(tn__ranges *to, tn__ranges *other)
 {
-    /* not (not a or not b) */
+    /* a and b = not (not a or not b) */
     tn__ranges_negate(to);
     tn__ranges_negate(other);
     tn__ranges_add_all(to, other);
@@ -167,11 +169,12 @@ void tn__ranges_free(tn__ranges *to)
     *to = (tn__ranges){0};
 }
 
-/* Makes a set of the bits below U+10000. */
+/* Makes a set from bits, one for each character below U+10000. */
 static tn__set *set_of_bits(tn__own *arena, uint64_t low[0x10000 / 64])
 {
     tn__set *set = tn__own_take(arena, sizeof *set);
-    uint8_t first[256]; /* the first page that is like this one */
+    uint8_t first[256]; /* first[k]: the first page of 256 characters that is
+                           equal to page k of the set */
     size_t count = 0;
     if (!set)
         return NULL;

@@ -1,8 +1,9 @@
-/* set.h: sets of characters, as classes of regular expressions and of
- * pre-tokenizers use them.
+/* set.h: sets of Unicode characters, used for classes of regular expressions
+ * and by the steps of a tokenizer.
  *
- * A set is built from ranges in a tn__ranges, then frozen into a tn__set, which
- * answers in constant time for the characters below U+10000. */
+ * To make a set, collect ranges of characters in a tn__ranges and convert it to
+ * a tn__set. A tn__set does not change; it looks up characters below U+10000 in
+ * constant time, others by binary search. */
 #ifndef TN_LIB_LM_TOKENIZER_SET_H
 #define TN_LIB_LM_TOKENIZER_SET_H
 
@@ -13,7 +14,8 @@ typedef struct tn__range {
     int32_t first, last;
 } tn__range;
 
-/* Ranges under construction. Zeroed at first; freed by tn__ranges_free. */
+/* Ranges from which a set is made. Must be zeroed before the first use and
+ * freed by tn__ranges_free. */
 typedef struct tn__ranges {
     tn__range *range;
     size_t count, room;
@@ -22,24 +24,27 @@ typedef struct tn__ranges {
 
 void tn__ranges_add(tn__ranges *to, int32_t first, int32_t last);
 void tn__ranges_add_all(tn__ranges *to, const tn__ranges *from);
-/* Adds the characters of the categories in mask. */
+/* Adds the characters whose Unicode general category is in mask
+ * (tn__unicode_category_mask), in this version of Unicode (unicode.h). */
 void tn__ranges_add_categories(tn__ranges *to, uint32_t mask, int version);
-/* White_Space, which is the same in all versions. */
+/* Adds the characters with the Unicode property White_Space, which is the same
+ * in all versions. */
 void tn__ranges_add_space(tn__ranges *to);
-/* \w: alphabetic, marks, decimal digits, connectors. Oniguruma and Rust each
- * have a few more. */
+/* Adds the characters that \w matches: letters, marks, decimal digits and
+ * connectors. The \w of Oniguruma and the \w of Rust match a few more. */
 void tn__ranges_add_word(tn__ranges *to);
-/* Adds the characters that are equal to one of the set if case is ignored. */
+/* Adds the characters that differ from one in the set only in case. */
 void tn__ranges_fold(tn__ranges *to);
-/* Sorts and merges the ranges. The other calls need no order. */
+/* Sorts the ranges and merges those that overlap. The other functions accept
+ * ranges in any order. */
 void tn__ranges_sort(tn__ranges *to);
 void tn__ranges_negate(tn__ranges *to);
 void tn__ranges_intersect(tn__ranges *to, tn__ranges *other);
 void tn__ranges_free(tn__ranges *to);
 
 /* The characters below U+10000 are bits in pages of 256. Equal pages are stored
- * once, so that a small set takes little memory: a hostile file may have
- * thousands. */
+ * once, so most sets take little memory. This matters because a malicious file
+ * can make thousands of sets. */
 typedef struct tn__set {
     uint8_t page[256];
     uint64_t (*bits)[4];
@@ -47,9 +52,10 @@ typedef struct tn__set {
     size_t high_count;
 } tn__set;
 
-/* Makes a set of the ranges. Returns NULL if memory ran out. */
+/* Makes a set from the ranges. Returns NULL if memory ran out. */
 const tn__set *tn__set_new(tn__own *arena, tn__ranges *from);
-/* A set of the categories in mask, or of white space. */
+/* Makes a set of the characters whose general category is in mask, in this
+ * version of Unicode; of the white space characters if mask is 0. */
 const tn__set *tn__set_of_categories(tn__own *arena, uint32_t mask,
                                      int version);
 

@@ -1,4 +1,4 @@
-/* tokenizer.c: the public calls. */
+/* tokenizer.c: the functions of <tenon/tokenizer.h>. */
 #include <lm/tokenizer/pipeline.h>
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <tenon/ops.h>
 #include <unistd.h>
 
-/* ---- objects -------------------------------------------------------------- */
+/* ---- objects ------------------------------------------------------------- */
 
 struct tn_encoding {
     tn_object object;
@@ -25,13 +25,14 @@ struct tn_detokenizer {
     tn_tokenizer *tokenizer; /* kept */
     bool special;
     tn__work work;
-    /* The ids since the last one whose text was complete, and that one: what a
-     * token becomes depends on whether it is the first. */
+    /* The ids whose text is not yet complete. They follow an id whose text was
+     * complete, because the text of a token can depend on whether it is the
+     * first. */
     int32_t *id;
     size_t count, room;
-    size_t shown;   /* bytes of their text that were returned */
+    size_t shown;   /* bytes of their decoded text that have been returned */
     int32_t first;  /* an id whose text is complete by itself */
-    size_t first_bytes; /* of its text; 0: there was none so far */
+    size_t first_bytes; /* length of its text; 0: no such id so far */
     char *text;     /* the last text returned */
     size_t text_room;
 };
@@ -79,10 +80,10 @@ static const tn_object_class text_class = {.size = sizeof text_class,
                                            .name = "decoded text",
                                            .bytes = sizeof(tn_object)};
 
-/* ---- files ---------------------------------------------------------------- */
+/* ---- files --------------------------------------------------------------- */
 
-/* Reads a file. The memory has one byte more than the file. A file that is
- * missing is no error if optional: returns NULL. */
+/* Reads a file to memory from malloc, which has room for one more byte. If the
+ * file does not exist and `optional` is true, returns NULL without an error. */
 static char *read_file(const char *path, bool optional, size_t *bytes)
 {
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -138,8 +139,9 @@ static bool ends_in(const char *path, const char *end)
 static const char *const role_name[] = {"bos", "eos", "pad", "unk",
                                         "sep", "cls", "mask"};
 
-/* Reads the roles of special tokens and the chat template from a file beside
- * tokenizer.json: "bos_token": "<s>" or {"content": "<s>"}. */
+/* Reads the special tokens and the chat template from a JSON file in the same
+ * folder as tokenizer.json. A token is written "bos_token": "<s>" or
+ * {"content": "<s>"}. */
 static bool read_config(tn_tokenizer *t, const char *path)
 {
     size_t bytes = 0;
@@ -153,7 +155,7 @@ static bool read_config(tn_tokenizer *t, const char *path)
         tn_error_set(*json.error ? TN_ERR_FORMAT : TN_ERR_MEMORY,
                      "tokenizer_open: %s: line %zu, column %zu: %s", path,
                      json.line, json.column,
-                     *json.error ? json.error : "memory for its JSON");
+                     *json.error ? json.error : "out of memory");
     for (int i = 0; good && i < TN__ROLE_COUNT; i++) {
         char name[16];
         snprintf(name, sizeof name, "%s_token", role_name[i]);
@@ -283,9 +285,10 @@ tn_tokenizer *tn_tokenizer_open_with(const char *path,
     return tn_scope_result(scope, good ? t : NULL);
 }
 
-/* ---- encoding ------------------------------------------------------------- */
+/* ---- encoding ------------------------------------------------------------ */
 
-/* Copies the text, bytes that are not UTF-8 as U+FFFD. */
+/* Copies the text to the work's buffer. Bytes that are not valid UTF-8 are
+ * replaced by U+FFFD. */
 static bool take_text(tn__work *work, const char *text, size_t bytes)
 {
     const unsigned char *from = (const unsigned char *)text;
@@ -341,8 +344,10 @@ static bool encode(const tn_tokenizer *t, tn__work *work, const char *text,
     return true;
 }
 
-/* White space at the ends of a token, which the post-processor ByteLevel leaves
- * out of its offsets: U+0120 stands for a space. */
+/* Returns the length of the white space character at text[at], or 0 if there is
+ * none. U+0120 counts because byte-level tokens use it for a space. The
+ * post-processor ByteLevel excludes white space at the ends of a token from the
+ * token's offsets. */
 static size_t space_at(const tn_tokenizer *t, const unsigned char *text,
                        size_t at, size_t end)
 {
@@ -392,8 +397,9 @@ static void span_offset(const tn_tokenizer *t, const tn__work *work, size_t i,
         trim_offset(t, work, i, offset);
 }
 
-/* How many ids of each text are left if there may be `most` with the special
- * ones: the longer one gives first, as in the original's longest_first. */
+/* Truncates a pair to `most` ids, including the special ones: sets count[] to
+ * the number of ids of each text that remain. The longer text is truncated
+ * first, as by "longest_first" of Hugging Face's tokenizers. */
 static void cut(const tn__template *template, size_t count[2], int64_t most)
 {
     int64_t special = 0;
@@ -443,8 +449,8 @@ static tn_encoding *encoding_new(const tn_tokenizer *t, const tn__work work[2],
     e->offset = malloc((count + 1) * sizeof *e->offset);
     e->special = malloc(count + 1);
     if (!e->id || !e->type || !e->offset || !e->special) {
-        tn_error_set(TN_ERR_MEMORY, "tokenizer_encode: memory for %zu ids",
-                     count);
+        tn_error_set(TN_ERR_MEMORY, "tokenizer_encode: out of memory for %zu "
+                     "ids", count);
         return NULL;
     }
     size_t n = 0;
@@ -536,8 +542,8 @@ const uint8_t *tn_encoding_special(const tn_encoding *encoding)
     return tn_object_is(encoding, &encoding_class) ? encoding->special : NULL;
 }
 
-/* Copies the encodings to an array of ids and, if mask is not NULL, one of
- * whether it is an id. */
+/* Copies the encodings to the rows of ids, with padding, and sets mask to 1 for
+ * ids and 0 for padding. */
 static void fill_batch(const tn_tokenizer *t, tn_encoding *const *row,
                        int64_t count, int64_t longest, int64_t *ids,
                        int64_t *mask)
@@ -607,11 +613,11 @@ tn_tokenizer_batch_with(tn_tokenizer *tokenizer, const char *const *texts,
         }
     }
     if (good && !buffer)
-        tn_error_set(TN_ERR_MEMORY, "tokenizer_batch: memory for %lld ids",
-                     (long long)(count * longest));
+        tn_error_set(TN_ERR_MEMORY, "tokenizer_batch: out of memory for %lld "
+                     "ids", (long long)(count * longest));
     else if (!row)
-        tn_error_set(TN_ERR_MEMORY, "tokenizer_batch: memory for %lld texts",
-                     (long long)count);
+        tn_error_set(TN_ERR_MEMORY, "tokenizer_batch: out of memory for %lld "
+                     "texts", (long long)count);
     free(buffer);
     free(row);
     if (!ids || (o.out_mask && !mask)) {
@@ -625,7 +631,7 @@ tn_tokenizer_batch_with(tn_tokenizer *tokenizer, const char *const *texts,
     return ids;
 }
 
-/* ---- decoding ------------------------------------------------------------- */
+/* ---- decoding ------------------------------------------------------------ */
 
 TN_OPTIONS_TYPE(tn_tokenizer_decode, "tokenizer_decode",
                 "tokenizer, ids, count", TN_TOKENIZER_DECODE_OPTIONS_LIST)
@@ -679,14 +685,15 @@ tn_detokenizer_new_with(tn_tokenizer *tokenizer,
     if (d) {
         d->tokenizer = tn_keep(tokenizer);
         d->special = o.special;
-        /* A decoder with a pattern reads UTF-8 alone; then an incomplete
-         * character is known by its U+FFFD. */
+        /* Regular expressions need valid UTF-8, so with one in the decoder the
+         * invalid bytes become U+FFFD. A U+FFFD at the end then means an
+         * incomplete character. */
         d->work.raw = !tokenizer->decoder_has_regex;
     }
     return d;
 }
 
-/* The bytes of a text without an incomplete character at its end. */
+/* Returns the length of the text without an incomplete character at its end. */
 static size_t complete_bytes(const unsigned char *text, size_t count)
 {
     size_t at = count;
@@ -696,11 +703,12 @@ static size_t complete_bytes(const unsigned char *text, size_t count)
     if (at == count || text[at] < 0xc2 || text[at] > 0xf4 ||
         at + tn__utf8_length(text[at]) <= count)
         return count;
-    size_t next = at; /* cut short, or wrong already? */
+    size_t next = at; /* is the last character incomplete, or invalid? */
     return tn__utf8_read(text, count, &next) < 0 && next < count ? count : at;
 }
 
-/* Returns text[from, to) with U+FFFD for what is not UTF-8. */
+/* Returns text[from, to), in which bytes that are not valid UTF-8 are replaced
+ * by U+FFFD. */
 static const char *show(tn_detokenizer *d, size_t from, size_t to)
 {
     const unsigned char *text = d->work.text.bytes;
@@ -716,8 +724,10 @@ static const char *show(tn_detokenizer *d, size_t from, size_t to)
     return d->text;
 }
 
-/* Begins anew after an id whose text is complete, so that a long text takes
- * linear time. An id with a text of its own stays as the first one. */
+/* Called when the text of all ids is complete: discards the ids, so that the
+ * next call need not decode them again (long texts would take quadratic time).
+ * Keeps one id that has a text of its own, so that the next id is not the
+ * first. */
 static bool anchor(tn_detokenizer *d, int32_t id)
 {
     if (!tn__decode(d->tokenizer, &d->work, &id, 1, d->special))
@@ -783,7 +793,7 @@ const char *tn_detokenizer_end(tn_detokenizer *detokenizer)
     return shown;
 }
 
-/* ---- the vocabulary ------------------------------------------------------- */
+/* ---- the vocabulary ------------------------------------------------------ */
 
 static const tn_tokenizer *known(const tn_tokenizer *tokenizer)
 {

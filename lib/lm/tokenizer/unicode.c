@@ -1,5 +1,6 @@
-/* unicode.c: looks up properties in sorted tables of ranges. Frequent questions
- * are answered by sets (set.h), which are made from these tables once. */
+/* unicode.c: looks up properties in sorted tables of ranges (unicode_data.h).
+ * For properties that are needed often, a tn__set is made from the tables
+ * (set.h). */
 #include <lm/tokenizer/unicode.h>
 
 #include <string.h>
@@ -31,7 +32,7 @@ static size_t find_range(const uint32_t *range, size_t count, int shift,
     return low;
 }
 
-/* The last character of range i. */
+/* Returns the last character of range i. */
 static int32_t range_last(const uint32_t *range, size_t count, int shift,
                           size_t i)
 {
@@ -136,7 +137,8 @@ void tn__unicode_folds(void (*use)(void *context, int32_t a, int32_t b),
 
 /* ---- normal forms -------------------------------------------------------- */
 
-/* Hangul syllables are composed by arithmetic: The Unicode Standard 3.12. */
+/* Hangul syllables are composed by arithmetic (The Unicode Standard, section
+ * 3.12). */
 enum {
     S_BASE = 0xac00,
     L_BASE = 0x1100,
@@ -237,9 +239,10 @@ static int break_of(int32_t c)
                  15);
 }
 
-/* Whether there is a boundary between characters of these classes: UAX #29,
- * rules GB3 to GB13. emoji: the characters before form a pictograph with
- * extensions; flags: number of regional indicators before. */
+/* Returns whether there is a grapheme boundary between two characters of these
+ * classes (UAX #29, rules GB3 to GB13). emoji: the preceding characters are a
+ * pictograph followed by extending characters. flags: the number of preceding
+ * regional indicators. */
 static bool is_boundary(int a, int b, bool emoji, int flags)
 {
     if (a == BREAK_CR && b == BREAK_LF)
@@ -296,8 +299,8 @@ int32_t tn__utf8_read(const unsigned char *text, size_t count, size_t *at)
     if (first < 0xc2 || first > 0xf4)
         return -1;
     const size_t more = first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
-    /* the second byte's range excludes long forms, surrogates and what is
-     * beyond Unicode */
+    /* the range of the second byte excludes overlong encodings, surrogates and
+     * characters above U+10FFFF */
     unsigned char low = 0x80, high = 0xbf;
     if (first == 0xe0)
         low = 0xa0;

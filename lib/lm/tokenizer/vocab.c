@@ -12,7 +12,7 @@ static uint64_t mix(uint64_t a, uint64_t b)
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* Multiplies the halves of 16 bytes at a time, as in wyhash. */
+/* Hashes 16 bytes at a time by multiplying their halves, as wyhash does. */
 uint64_t tn__hash(uint64_t seed, const void *data, size_t bytes)
 {
     static const uint64_t k0 = 0xa0761d6478bd642f, k1 = 0xe7037ed1a0b428db;
@@ -136,8 +136,8 @@ static int compare_words(const void *left, const void *right)
 bool tn__trie_build(tn__trie *trie, tn__own *arena, tn__trie_word *word,
                     size_t count)
 {
-    /* A word adds at most its bytes; sorted, a word shares the prefix that it
-     * has in common with the one before. */
+    /* Count the nodes. In sorted order, a word adds one node for each byte
+     * after the prefix that it shares with the previous word. */
     qsort(word, count, sizeof *word, compare_words);
     size_t nodes = 1;
     for (size_t i = 0; i < count; i++) {

@@ -1,11 +1,12 @@
-/* vocab.h: the tokens of a model: bytes to id and back, and their prefixes. */
+/* vocab.h: the vocabulary of a model, which maps tokens to ids and ids to
+ * tokens; and a trie, which finds the tokens that are prefixes of a text. */
 #ifndef TN_LIB_LM_TOKENIZER_VOCAB_H
 #define TN_LIB_LM_TOKENIZER_VOCAB_H
 
 #include <lm/tokenizer/memory.h>
 
-/* The largest id is below this: a file whose ids are far apart is refused
- * instead of taking memory for those between. */
+/* Ids are below this limit. The table of tokens is indexed by id, so without a
+ * limit a small file with one large id would take much memory. */
 enum { TN__MOST_IDS = 1 << 22 };
 
 typedef struct tn__token {
@@ -23,25 +24,27 @@ typedef struct tn__vocab_slot {
 typedef struct tn__vocab {
     tn__token *token; /* by id */
     int32_t id_end;   /* the largest id plus 1 */
-    int32_t count;    /* different tokens */
+    int32_t count;    /* number of different texts */
     tn__vocab_slot *slot;
     size_t mask;
-    uint64_t seed; /* of the hash, so that no file can be made of collisions */
+    uint64_t seed; /* seed of the hash, from the clock and addresses, so that no
+                      file can be made whose tokens all collide */
 } tn__vocab;
 
 uint64_t tn__hash(uint64_t seed, const void *data, size_t bytes);
 
 /* Makes an empty vocabulary with room for ids below id_end. */
 bool tn__vocab_init(tn__vocab *vocab, tn__own *arena, int32_t id_end);
-/* Adds a token, whose text is borrowed. If the text has an id already, it gets
- * this one, too: the last id is found by the text. */
+/* Adds a token, whose text is not copied. If the text has an id already,
+ * tn__vocab_find will return the new one; the old id keeps its text. */
 void tn__vocab_add(tn__vocab *vocab, int32_t id, const char *text,
                    size_t bytes);
 /* Returns the id of a text, or -1. */
 int32_t tn__vocab_find(const tn__vocab *vocab, const void *text,
                        size_t bytes);
-/* Begin and end of a look-up, between which the caller begins others, so that
- * memory is read ahead. */
+/* The two halves of a look-up. tn__vocab_prefetch returns the hash, which
+ * tn__vocab_find_hash takes. The caller begins several look-ups before it ends
+ * the first, so that their cache misses overlap. */
 uint64_t tn__vocab_prefetch(const tn__vocab *vocab, const void *text,
                             size_t bytes);
 int32_t tn__vocab_find_hash(const tn__vocab *vocab, uint64_t hash,
@@ -53,7 +56,7 @@ typedef struct tn__trie_node {
     int32_t id;         /* token that ends here, or -1 */
     uint32_t child;     /* index of the first child; children are contiguous
                            and sorted by byte */
-    uint16_t count;     /* of children */
+    uint16_t count;     /* number of children */
     uint8_t byte;
 } tn__trie_node;
 
@@ -69,12 +72,12 @@ typedef struct tn__trie_word {
     int32_t id;
 } tn__trie_word;
 
-/* Builds a trie. Of equal words the last counts. The array is reordered. Empty
- * words are left out. */
+/* Builds a trie of the words; sorts the array. If a word occurs several times,
+ * its last id counts. Empty words are ignored. */
 bool tn__trie_build(tn__trie *trie, tn__own *arena, tn__trie_word *word,
                     size_t count);
 
-/* The child of a node for a byte, or 0 if there is none. */
+/* Returns the child of a node for a byte, or 0 if there is none. */
 static inline uint32_t tn__trie_step(const tn__trie *trie, uint32_t node,
                                      unsigned char byte)
 {

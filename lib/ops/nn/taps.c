@@ -1,5 +1,6 @@
-/* taps.c: linear maps along one dimension, given as a table of the inputs and
- * weights of each output (taps.h). */
+/* taps.c: linear maps along one dimension, as in interpolation. A tap is one
+ * term of an output element, an input index and its weight; the table of a map
+ * has the taps of each output element (taps.h). */
 #include <base/memory.h>
 #include <ops/nn/taps.h>
 

@@ -1,7 +1,9 @@
-/* quantized.c: weights in blocks: dequantisation and linear layers.
+/* quantized.c: operators on block-quantised weights: dequantisation and linear
+ * layers.
  *
- * A device with the extension "quantised-product" multiplies. On other devices
- * whose memory the CPU can use, blocks.c computes the same bits here. */
+ * Products run on the device if it has the extension "quantised-product". If it
+ * does not, but the CPU can access its memory, blocks.c computes the same
+ * bits. */
 #include <base/memory.h>
 #include <base/thread.h>
 #include <device/recorder.h>
@@ -33,8 +35,9 @@ static tn_status check_blocks(const char *name, const char *which,
     return TN_OK;
 }
 
-/* Waits for the device of x, whose memory the CPU then reads. Fails while the
- * device's work is recorded, which such work cannot be part of. */
+/* Waits for the device of x, whose memory the CPU will read. It is an error
+ * while the device's work is being recorded, because work of the CPU cannot be
+ * recorded. */
 static tn_status sync(const char *name, const tn_tensor *x)
 {
     tn_device *device = x->storage->device;
@@ -45,13 +48,13 @@ static tn_status sync(const char *name, const tn_tensor *x)
 
 /* ---- dequantize_blocks --------------------------------------------------- */
 
-enum { TASK_BYTES = 1 << 16 }; /* bytes of blocks that a task handles */
+enum { TASK_BYTES = 1 << 16 }; /* bytes of blocks that one task processes */
 
 typedef struct unpacking {
     const tn__block_format *format;
     const uint8_t *blocks;
     float *out;
-    int64_t count, each; /* blocks in all, and of a task */
+    int64_t count, each; /* number of blocks in all, and number for each task */
 } unpacking;
 
 static void unpack_task(void *context, int64_t i)
@@ -111,7 +114,7 @@ tn_status tn__run_dequantize_blocks(tn__call *call)
 /* ---- the product on the CPU ---------------------------------------------- */
 
 enum {
-    TASK_ROWS = 16 /* rows of the weight of a task */
+    TASK_ROWS = 16 /* rows of the weight that one task processes */
 };
 
 typedef struct product {
@@ -261,7 +264,8 @@ tn_status tn__run_quantized_product(tn__call *call)
 
 /* ---- quantized_linear ---------------------------------------------------- */
 
-/* Elements of a weight that are dequantised at a time: 32 MiB of float32. */
+/* Number of elements of a weight that are dequantised at a time: 32 MiB of
+ * float32. */
 enum { TILE_ELEMENTS = 1 << 23 };
 
 static tn_tensor *tile(tn_tensor *x, tn_tensor *w, const char *format,
@@ -271,7 +275,8 @@ static tn_tensor *tile(tn_tensor *x, tn_tensor *w, const char *format,
     return tn_linear(x, tn_dequantize_blocks(some, format), NULL);
 }
 
-/* Dequantises some rows of the weight at a time, and multiplies. */
+/* Multiplies in floating point: dequantises some rows of the weight at a
+ * time. */
 static tn_tensor *exact(tn_tensor *x, tn_tensor *w, const char *format)
 {
     const int64_t n = w->shape[0], k = x->shape[x->ndim - 1];
@@ -291,7 +296,8 @@ static tn_tensor *exact(tn_tensor *x, tn_tensor *w, const char *format)
     return y;
 }
 
-/* Refuses to lose a gradient: integers have none. */
+/* Reports an error if a gradient would be needed for the blocks: they are
+ * integers, which have none. */
 static tn_status check_gradient(const char *name, const tn_tensor *x)
 {
     if (!tn__hooks.recording || !tn__hooks.recording() ||

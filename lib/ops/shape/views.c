@@ -378,8 +378,8 @@ tn_status tn__run_narrow(tn__call *call)
         return tn__fail_outside(
             TN_ERR_INDEX,
             (tn__error_index){true, length, 0, size - from + 1, 0, {0}},
-            "narrow: {length} %lld is outside [0, %lld], behind {start} %lld "
-            "of a dimension of size %lld",
+            "narrow: {length} %lld is outside [0, %lld] for {start} %lld "
+            "in a dimension of size %lld",
             (long long)length, (long long)(size - from), (long long)start,
             (long long)size);
     frame f = frame_of(x);

@@ -40,12 +40,12 @@ enum { SORTED = 1, WIDE_POSITIONS = 2, NARROW = 4, SHARED = 2, LARGE = 4 };
 #define SHARED_SLOTS 2048
 #define SHARED_BYTES 16384 /* bytes of dst in local memory; twice as many with
                             * LARGE */
-#define SHARED_SPARSE 4 /* The kernel is used only if dst has at most this many
-                         * elements for each index, because it loads and stores
-                         * all of dst. */
-#define SHARED_ALONE 16384 /* The kernel is used only if a line has at most this
-                            * many indices, or there are enough lines to use
-                            * most of the device. */
+#define SHARED_SPARSE 4 /* scatter_shared.cl is used only if dst has at most
+                         * this many elements for each index, because it loads
+                         * and stores all of dst */
+#define SHARED_ALONE 16384 /* scatter_shared.cl is used only if a line has at
+                            * most this many indices, or if there are enough
+                            * lines to use most of the device */
 
 /* Returns the strides that give the row-major index of an element in the
  * scatter, for fault reports. */

@@ -1,6 +1,6 @@
 /* sort_move.cl: the third launch for a digit of a radix sort. It moves each
- * element to its new place. Its new place is behind all elements with lower
- * digits, and behind the elements with the same digit that came before it. A
+ * element to its new place. Its new place is after all elements with lower
+ * digits, and after the elements with the same digit that came before it. A
  * work-group first sorts by the digit as many elements as its local memory
  * holds, so that neighbouring work-items store to neighbouring addresses. */
 #define TK_NIBBLE(slot) (TK_DIGIT(staged[slot]) >> shift & 15)
