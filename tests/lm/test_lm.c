@@ -99,7 +99,7 @@ static bool same_bits(tn_tensor *a, tn_tensor *b)
 static void configs(void)
 {
     REFUSED(tn_lm_open(NULL), "NULL");
-    REFUSED(tn_lm_open("/dev/null"), "config.json");
+    REFUSED(tn_lm_open("/dev/null"), "not a regular file");
     REFUSED(tn_lm_open(altered("llama", "\"hidden_act\": \"silu\"",
                                "\"hidden_act\": \"gegelu\"")),
             "\"hidden_act\" is \"gegelu\"");
@@ -122,6 +122,12 @@ static void configs(void)
     REFUSED(tn_lm_open(altered("llama", "\"rope_type\": \"default\"",
                                "\"rope_type\": \"fourier\"")),
             "rotary scaling");
+    REFUSED(tn_lm_open(altered("rope_llama3", "\"low_freq_factor\": 1.0",
+                               "\"low_freq_factor\": 4.0")),
+            "above low_freq_factor");
+    REFUSED(tn_lm_open(altered("llama", "\"eos_token_id\": null",
+                               "\"eos_token_id\": 9223372036854775807")),
+            "\"eos_token_id\" is 9223372036854775807");
     REFUSED(tn_lm_open(altered("gemma3", "\"attn_logit_softcapping\": null",
                                "\"attn_logit_softcapping\": 50.0")),
             "\"attn_logit_softcapping\" is 50");

@@ -148,7 +148,8 @@ static bool add_tensor(const reader *r, const char *source)
     int64_t layer = -1;
     if (is_rope(source))
         return true;
-    if (strncmp(source, "blk.", 4) == 0) {
+    if (strncmp(source, "blk.", 4) == 0 && source[4] >= '0' &&
+        source[4] <= '9') {
         layer = strtoll(source + 4, &after, 10);
         part = *after == '.' ? after + 1 : source;
     }
