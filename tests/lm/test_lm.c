@@ -116,6 +116,9 @@ static void configs(void)
     REFUSED(tn_lm_open(altered("llama", "\"num_hidden_layers\": 2",
                                "\"num_hidden_layers\": 2000000")),
             "1000 layers");
+    REFUSED(tn_lm_open(altered("qwen3_moe", "\"num_local_experts\": 4",
+                               "\"num_local_experts\": 65536")),
+            "weights do not fit the config");
     REFUSED(tn_lm_open(altered("llama", "\"num_key_value_heads\": 2",
                                "\"num_key_value_heads\": 3")),
             "no multiple");

@@ -31,6 +31,9 @@ tn_dtype tn__lm_weights_dtype(const tn__lm_weights *weights);
 /* Whether some weights stay in blocks. */
 bool tn__lm_weights_in_blocks(const tn__lm_weights *weights);
 bool tn__lm_weights_has(const tn__lm_weights *weights, const char *name);
+/* Whether so many tensors were missing that the rest need not be built: a config
+ * may name a great many experts that the files lack. NULL: no. */
+bool tn__lm_weights_give_up(const tn__lm_weights *weights);
 /* Counts a tensor as taken, if it is there. */
 void tn__lm_weights_skip(tn__lm_weights *weights, const char *name);
 /* Ends the building of a model: fails if tensors were missing or had other
