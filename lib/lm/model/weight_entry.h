@@ -1,5 +1,5 @@
-/* weight_entry.h: the tensors of a model's files, for weights.c and
- * weights_gguf.c. */
+/* weight_entry.h: the tensors of a model's files, for weights.c, weights_gguf.c
+ * and gguf_weight.c. */
 #ifndef TN_LIB_LM_MODEL_WEIGHT_ENTRY_H
 #define TN_LIB_LM_MODEL_WEIGHT_ENTRY_H
 
@@ -27,7 +27,7 @@ typedef struct tn__lm_entry {
     const char *source;   /* the name in the GGUF file, which lends it */
     int64_t expert; /* index in the first dimension; -1: the whole tensor */
     int64_t heads;  /* not 0: rows are in the order of GGUF's Llama, for so
-                             many heads (weights_gguf.c) */
+                             many heads (gguf_weight.c) */
     bool taken;
 } tn__lm_entry;
 
@@ -55,7 +55,7 @@ bool tn__lm_weights_add(tn__lm_weights *w, tn__lm_entry entry);
 bool tn__lm_weights_sort(tn__lm_weights *w, const char *path);
 bool tn__lm_weights_set_dtype(tn__lm_weights *w, tn_dtype dtype);
 
-/* weights_gguf.c: the dtype of an entry's elements, which is a block code for
+/* gguf_weight.c: the dtype of an entry's elements, which is a block code for
  * blocks; its shape; the tensor itself, as uint8 with the bytes of a row in the
  * last dimension if `blocks`. */
 tn_dtype tn__lm_gguf_dtype(const tn__lm_entry *e);
