@@ -74,21 +74,28 @@ static size_t word_count(const tn_module *module)
     return module->tree->bytes / WORD;
 }
 
-/* Returns the computed values of a copy. They are an array that follows the
- * instance, with one element for each computed entry. */
+/* Two things follow a copy's instance: the tree's `bindings` when the copy was
+ * made, and the computed values, with an element for each computed entry. */
+static uintptr_t *bindings_of(const tn_module *module, tn_module *copy)
+{
+    return (uintptr_t *)copy + (module->tree->bytes + WORD - 1) / WORD;
+}
+
 static tn_tensor **values_of(const tn_module *module, tn_module *copy)
 {
-    return (tn_tensor **)copy + (module->tree->bytes + WORD - 1) / WORD;
+    return (tn_tensor **)(bindings_of(module, copy) + 1);
 }
 
 /* Allocates a copy of the instance. No scope owns it. */
 static tn_module *copy_new(const tn_module *module)
 {
-    size_t words = (module->tree->bytes + WORD - 1) / WORD +
+    size_t words = (module->tree->bytes + WORD - 1) / WORD + 1 +
                    module->tree->computed;
     tn_scope *scope = tn_scope_open();
     tn_module *copy =
         tn_object_new(&tn__nn_module_class, words * WORD - sizeof *copy);
+    if (copy)
+        *bindings_of(module, copy) = module->tree->bindings;
     tn_keep(copy);
     tn_scope_close(scope);
     return copy;
@@ -158,6 +165,12 @@ void tn__nn_release(tn_module *module, tn_module *copy)
     struct tn_module_tree *tree = module->tree;
     tn_tensor **value = values_of(module, copy);
     void **from = (void **)copy, **to = (void **)module;
+    if (*bindings_of(module, copy) != tree->bindings) {
+        /* A hook or forward has parametrized or pruned the module, or undone
+         * it: the values no longer belong to its entries. */
+        tn__nn_free_copy(copy);
+        return;
+    }
     for (size_t w = first_word(); w < word_count(module); w++) {
         if (from[w] != member_of_copy(module, value, to[w]))
             to[w] = from[w];
@@ -212,6 +225,7 @@ void tn__nn_bind(tn_module *module, tn__nn_entry *entry, tn__nn_source *source)
     entry->value = tn_keep(source);
     entry->kind = TN__NN_COMPUTED;
     module->tree->computed++;
+    module->tree->bindings++;
     tn__nn_drop_spare(module->tree);
 }
 
@@ -224,6 +238,7 @@ void tn__nn_unbind(tn_module *module, tn__nn_entry *entry, enum tn__nn_kind kind
     entry->value = value;
     entry->kind = kind;
     module->tree->computed--;
+    module->tree->bindings++;
     tn__nn_drop_spare(module->tree);
     tn__nn_unlink(module, entry, true);
 }

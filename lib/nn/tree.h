@@ -40,6 +40,8 @@ struct tn_module_tree {
     struct tn__nn_hook *hook; /* first hook (nn_hooks.c); counted reference */
     bool recompute;
     uint16_t computed;        /* number of computed entries */
+    uint32_t bindings;        /* how often an entry became computed, or ceased to
+                                 be */
     _Atomic(tn_module *) spare; /* a copy of the instance for a call, or NULL;
                                    owned (computed.c) */
     tn_module *self;          /* the instance of which a call uses copies */

@@ -427,6 +427,8 @@ static void check_tensors(void)
     refused(&w, "tensor t", "overflows", "a product that wraps is refused");
     put_one(&w, 1, (uint64_t[]){1ull << 62}, 28, 0);
     refused(&w, "tensor t", "overflows", "bytes that wrap are refused");
+    put_one(&w, 2, (uint64_t[]){INT64_MAX - 31, 0}, 8, 0);
+    refused(&w, "tensor t", "overflows", "bytes of an empty row are refused");
     put_one(&w, 1, (uint64_t[]){UINT64_MAX}, 0, 0);
     refused(&w, "tensor t", "has size", "a size of 2^64 - 1 is refused");
     put_head(&w, 2, 0);

@@ -117,12 +117,21 @@ static void configs(void)
     REFUSED(tn_lm_open(altered("llama", "\"num_hidden_layers\": 2",
                                "\"num_hidden_layers\": 2000000")),
             "1000 layers");
+    REFUSED(tn_lm_open(altered("qwen3_moe", "\"num_local_experts\": 4",
+                               "\"num_local_experts\": 65536")),
+            "weights do not fit the config");
     REFUSED(tn_lm_open(altered("llama", "\"num_key_value_heads\": 2",
                                "\"num_key_value_heads\": 3")),
             "no multiple");
     REFUSED(tn_lm_open(altered("llama", "\"rope_type\": \"default\"",
                                "\"rope_type\": \"fourier\"")),
             "rotary scaling");
+    REFUSED(tn_lm_open(altered("rope_llama3", "\"low_freq_factor\": 1.0",
+                               "\"low_freq_factor\": 4.0")),
+            "above low_freq_factor");
+    REFUSED(tn_lm_open(altered("llama", "\"eos_token_id\": null",
+                               "\"eos_token_id\": 9223372036854775807")),
+            "\"eos_token_id\" is 9223372036854775807");
     REFUSED(tn_lm_open(altered("gemma3", "\"attn_logit_softcapping\": null",
                                "\"attn_logit_softcapping\": 50.0")),
             "\"attn_logit_softcapping\" is 50");

@@ -225,6 +225,64 @@ static void test_orthogonal(void)
     ok(!tn_error(), "no error (%s)", tn_error());
 }
 
+/* ---- a module that changes while it runs ------------------------------------- */
+
+static int changes;
+
+/* Parametrizes, prunes or restores the layer that is running. */
+static tn_tensor *changing_forward(tn_module *self, tn_tensor *x)
+{
+    tn_tensor *y = tn_mul(x, tn_module_parameter(self, "scale"));
+    if (changes == 1)
+        tn_module_register_parametrization(
+            self, "other", tn_nn_parametrization(twice, NULL, &runs));
+    else if (changes == 2)
+        tn_module_remove_parametrizations(self, "scale");
+    else if (changes == 3)
+        tn_prune(self, "scale", "l1_unstructured", .count = 1);
+    else if (changes == 4)
+        tn_prune_remove(self, "scale");
+    changes = 0;
+    return y;
+}
+
+struct changing {
+    tn_module base;
+    tn_tensor *scale, *other;
+};
+
+static const tn_module_class changing_class = {.size = sizeof changing_class,
+                                               .name = "Changing",
+                                               .bytes = sizeof(struct changing),
+                                               .forward = changing_forward};
+
+static void test_changing(void)
+{
+    struct changing *c = tn_module_new(&changing_class);
+    tn_module *m = &c->base;
+    tn_tensor *x = tn_ones(tn_dims(3));
+    c->scale = tn_module_add_parameter(m, "scale", tn_ones(tn_dims(3)));
+    c->other = tn_module_add_parameter(m, "other", tn_ones(tn_dims(3)));
+    tn_module_register_parametrization(
+        m, "scale", tn_nn_parametrization(twice, NULL, &runs));
+    for (int i = 1; i <= 4; i++) {
+        tn_forward(m, x); /* leaves a copy for the next call */
+        changes = i;
+        tn_scope *scope = tn_scope_open();
+        tn_forward(m, x);
+        tn_scope_close(scope);
+        for (int k = 0; k < 3; k++)
+            tn_forward(m, x);
+        ok(!tn_error() && c->scale, "change %d while it runs (%s)", i,
+           tn_error());
+    }
+    ok(c->scale == tn_module_parameter(m, "scale"),
+       "a member is the parameter again");
+    is_double_near(tn_item(tn_sum(tn_forward(m, x))), 4, 0, "what is pruned stays so");
+    is_double_near(tn_item(tn_sum(tn_module_parameter(m, "other"))), 6, 0,
+           "what was parametrized meanwhile stays so");
+}
+
 /* ---- calls that are no tn_forward ---------------------------------------- */
 
 struct scaler {
@@ -619,6 +677,7 @@ int main(void)
     test_cache(x);
     test_copies(x);
     test_orthogonal();
+    test_changing();
     test_own_class(x);
     test_threads();
     test_mistakes(x);

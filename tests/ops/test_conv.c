@@ -403,11 +403,15 @@ static const tn_conv_extension biasless = {.size = sizeof biasless,
 static void bias_is_added(void)
 {
     tn_device *device = tn_device_current();
+    conv_of_device = atomic_load(&device->conv);
+    if (!conv_of_device) {
+        skip(2, "the device computes convolutions by columns");
+        return;
+    }
     tn_manual_seed(11);
     tn_tensor *x = tn_rand(tn_dims(2, 3, 9, 8));
     tn_tensor *w = tn_rand(tn_dims(5, 3, 3, 3)), *b = tn_rand(tn_dims(5));
     tn_tensor *want = tn_conv2d(x, w, b, .padding = 1);
-    conv_of_device = atomic_load(&device->conv);
     atomic_store(&device->conv, &biasless);
     tn_tensor *got = tn_conv2d(x, w, b, .padding = 1);
     tn_tensor *one = tn_conv2d(tn_select(x, 0, 0), w, b,

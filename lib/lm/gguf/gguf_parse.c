@@ -277,7 +277,11 @@ static tn_status measure(cursor *c, tn__gguf_entry *entry)
     for (int d = 0; d < entry->ndim; d++)
         if (__builtin_mul_overflow(numel, entry->shape[d], &numel))
             return FAIL(c, WHERE "its number of elements overflows", AT(c));
-    if (__builtin_mul_overflow((uint64_t)numel / type->elements, type->bytes,
+    /* The bytes of a row count, too: with another dimension of 0 there may be no
+     * elements, but rows of any size. */
+    int64_t row_bytes;
+    if (__builtin_mul_overflow(row / type->elements, type->bytes, &row_bytes) ||
+        __builtin_mul_overflow((uint64_t)numel / type->elements, type->bytes,
                                &entry->bytes))
         return FAIL(c, WHERE "its number of bytes overflows", AT(c));
     return TN_OK;

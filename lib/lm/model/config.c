@@ -168,7 +168,8 @@ static bool read_id(const tn__lm_config *config, const tn__lm_key *key,
 {
     if (tn__json_is(value, TN__JSON_LIST))
         value = tn__json_at(value, 0);
-    if (!tn__json_is(value, TN__JSON_INTEGER) || value->integer < -1)
+    if (!tn__json_is(value, TN__JSON_INTEGER) || value->integer < -1 ||
+        value->integer > INT32_MAX)
         return tn__lm_refuse(config, key->name, "expected a token's number");
     *to = value->integer;
     return true;

@@ -162,5 +162,13 @@ bool tn__lm_read_rope(const tn__lm_config *config, const tn__json_value *at,
     if (!(rope->base > 0) || !(rope->factor > 0))
         return tn__lm_refuse(config, "rope_parameters",
                              "rope_theta and factor must be positive");
+    if (rope->scaling == TN__LM_ROPE_LLAMA3 &&
+        !(rope->high_freq_factor > rope->low_freq_factor))
+        return tn__lm_refuse(config, "rope_parameters",
+                             "high_freq_factor must be above low_freq_factor");
+    if (rope->scaling == TN__LM_ROPE_DYNAMIC && rope->dim < 4)
+        return tn__lm_refuse(config, "rope_parameters",
+                             "dynamic scaling needs at least 4 rotated "
+                             "elements");
     return true;
 }

@@ -133,6 +133,8 @@ tn_module *tn__lm_experts_make(tn__lm_maker *maker, const char *path,
         tn__lm_add(&e->base, names[TN__LM_EXPERTS_AT], tn_nn_module_list());
     tn__lm_join(full, path, names[TN__LM_EXPERTS_AT]);
     for (int64_t i = 0; e->list && i < s->experts; i++) {
+        if (tn__lm_weights_give_up(maker->weights))
+            break; /* tn__lm_weights_check fails */
         tn_format(number, sizeof number, "%" PRId64, i);
         if (!tn_module_append(
                 e->list, tn__lm_mlp_make(maker, tn__lm_join(one, full, number),

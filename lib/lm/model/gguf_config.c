@@ -5,6 +5,7 @@
 #include <lm/model/gguf_config.h>
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tenon/tensor.h>
@@ -148,7 +149,8 @@ static bool add_value(const reader *r, const char *key_name, const char *name)
         begin(r, name);
         tn__json_add(r->to, values[0] != 0 ? "true" : "false");
     } else if (fine && kind != TN_GGUF_F32 && kind != TN_GGUF_F64) {
-        add_integer(r, name, (int64_t)values[0]);
+        /* config.json has no larger sizes, and not all doubles fit in int64_t */
+        add_integer(r, name, (int64_t)fmin(fmax(values[0], -1), 1e15));
     } else if (fine && values[0] - values[0] == 0) {
         add_real(r, name, values[0]);
     } else {

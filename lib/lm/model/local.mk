@@ -27,6 +27,7 @@ libtenon_lm_la_SOURCES += \
 	lib/lm/model/weight_entry.h \
 	lib/lm/model/weight_list.c \
 	lib/lm/model/weights.c \
+	lib/lm/model/gguf_weight.c \
 	lib/lm/model/weights_gguf.c \
 	lib/lm/model/weights.h
 tenoninclude_HEADERS += include/tenon/lm.h

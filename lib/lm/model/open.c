@@ -197,7 +197,10 @@ static tn_lm *open_gguf(const char *path, const tn_lm_open_options *o)
     const tn__json_value *root =
         copy ? tn__json_read(&json, copy, strlen(copy)) : NULL;
     tn_lm *lm = root && spec ? build_gguf(file, root, spec, o) : NULL;
-    if (!lm && !tn_error())
+    if (copy && !root && *json.error)
+        tn_error_refuse_argument(TN_ERR_FORMAT, call, "path",
+                                 "%s: its configuration: %s", path, json.error);
+    else if (!lm && !tn_error())
         tn_error_refuse_argument(TN_ERR_MEMORY, call, NULL, "out of memory");
     if (lm) {
         lm->config_bytes = strlen(text);

@@ -1,5 +1,5 @@
 /* weight_entry.h: the tensors of a model's files: a list (weight_list.c), and how
- * those of GGUF files are read (weights_gguf.c). */
+ * those of GGUF files are read (gguf_weight.c). */
 #ifndef TN_LIB_LM_MODEL_WEIGHT_ENTRY_H
 #define TN_LIB_LM_MODEL_WEIGHT_ENTRY_H
 
@@ -28,7 +28,7 @@ typedef struct tn__lm_entry {
     int64_t expert; /* index in the first dimension of `source`; -1: the whole
                        tensor */
     int64_t heads;  /* not 0: number of heads whose rows must be reordered (see
-                       halves in weights_gguf.c) */
+                       halves in gguf_weight.c) */
     bool taken;
 } tn__lm_entry;
 
@@ -64,7 +64,7 @@ void tn__lm_unmap(void *mapping);
 /* Records that memory ran out. Returns false. */
 bool tn__lm_no_memory(void);
 
-/* In weights_gguf.c. tn__lm_gguf_dtype returns the dtype of an entry, or a
+/* In gguf_weight.c. tn__lm_gguf_dtype returns the dtype of an entry, or a
  * block code if it is in blocks. tn__lm_gguf_load returns the tensor; with
  * `blocks`, it is uint8 and its last dimension has the bytes of a row. */
 tn_dtype tn__lm_gguf_dtype(const tn__lm_entry *e);

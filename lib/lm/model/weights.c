@@ -206,6 +206,11 @@ bool tn__lm_weights_has(const tn__lm_weights *weights, const char *name)
     return tn__lm_weights_find(weights, name) != NULL;
 }
 
+bool tn__lm_weights_give_up(const tn__lm_weights *weights)
+{
+    return weights && weights->complaints > 10000;
+}
+
 void tn__lm_weights_skip(tn__lm_weights *weights, const char *name)
 {
     tn__lm_entry *e = tn__lm_weights_find(weights, name);
