@@ -7,7 +7,7 @@ tests_overflow_test_sizes_SOURCES = tests/overflow/test_sizes.c
 EXTRA_DIST += tests/overflow/README.md
 
 # Calls of all functions with numbers that the public headers declare, but for
-# those of libtenon-lm.
+# those of lm.h and tokenizer.h (tests/lm has theirs).
 check_PROGRAMS += tests/overflow/test_calls
 tests_overflow_test_calls_SOURCES = tests/overflow/test_calls.c \
 	tests/overflow/overflow.c tests/overflow/overflow.h $(gguf_sources)
