@@ -2,10 +2,19 @@
 #include <lm/golden.h>
 
 #include <dirent.h>
+#include <unistd.h>
 
 static int by_name(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* data/ has folders with other data, too. */
+static bool is_model(const char *data, const char *name)
+{
+    char path[4400];
+    snprintf(path, sizeof path, "%s/%s/config.json", data, name);
+    return access(path, F_OK) == 0;
 }
 
 int main(void)
@@ -17,8 +26,7 @@ int main(void)
     snprintf(data, sizeof data, "%s/tests/lm/data", source ? source : ".");
     DIR *folder = opendir(data);
     for (struct dirent *e; folder && (e = readdir(folder));)
-        if (e->d_name[0] != '.' && !strchr(e->d_name, '.') &&
-            strcmp(e->d_name, "README") != 0 && count < 64)
+        if (e->d_name[0] != '.' && is_model(data, e->d_name) && count < 64)
             names[count++] = strdup(e->d_name);
     if (folder)
         closedir(folder);

@@ -41,6 +41,7 @@ struct tn__lm_weights {
     bool maps;            /* the device can use the memory of files */
     bool multiplies;      /* the device can use weights in blocks */
     bool keep_blocks;     /* weights in blocks stay in blocks */
+    int64_t block_numel, block_bytes; /* of those that were taken as blocks */
     char complaint[1600]; /* names of tensors that are missing or odd */
     size_t complained;
     size_t complaints;

@@ -28,8 +28,8 @@ tn__lm_weights *tn__lm_weights_open_gguf(struct tn_gguf *file,
                                          const struct tn__lm_spec *spec,
                                          tn_dtype dtype, const char *prefix);
 tn_dtype tn__lm_weights_dtype(const tn__lm_weights *weights);
-/* Whether some weights stay in blocks. */
-bool tn__lm_weights_in_blocks(const tn__lm_weights *weights);
+/* The number of elements that stay in blocks, and the bytes of these blocks. */
+int64_t tn__lm_weights_in_blocks(const tn__lm_weights *weights, int64_t *bytes);
 bool tn__lm_weights_has(const tn__lm_weights *weights, const char *name);
 /* Counts a tensor as taken, if it is there. */
 void tn__lm_weights_skip(tn__lm_weights *weights, const char *name);

@@ -327,7 +327,7 @@ bool tn__added_split(const struct tn_tokenizer *tokenizer, tn__work *work,
 bool tn__added_index(struct tn_tokenizer *tokenizer);
 /* The text of ids lies in work->text. */
 bool tn__decode(const struct tn_tokenizer *tokenizer, tn__work *work,
-                const int32_t *ids, size_t count, bool special);
+                const int64_t *ids, size_t count, bool special);
 
 /* Templates without special tokens; or with one before and one after each text
  * (-1: none). */
