@@ -121,7 +121,7 @@ for model in llama bert; do
 done
 TENON_DEVICE=cpu succeeds "generate continues texts" \
     examples/generate "$scratch/llama" "w3 w4 w5" "w6 w7"
-is_str "$(awk '{ print NF > 5 }' "$scratch/output" | xargs)" "1 1" \
+is_str "$(awk '{ print (NF > 5) }' "$scratch/output" | xargs)" "1 1" \
     "and prints each"
 first=$(head -n 1 "$scratch/output")
 TENON_DEVICE=cpu succeeds "generate continues one text" \
