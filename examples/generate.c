@@ -1,42 +1,50 @@
-/* generate.c: a language model continues token ids. Two prompts run together, and
- * the second joins while the first is running.
+/* generate.c: a language model continues texts, all of them together.
  *
- *     generate FOLDER ID ...
+ *     generate MODEL TEXT...
  *
- * FOLDER is a Hugging Face folder: config.json and model.safetensors. */
+ * MODEL is a Hugging Face folder (config.json, model.safetensors and
+ * tokenizer.json) or a GGUF file. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <tenon/lm.h>
+#include <tenon/tokenizer.h>
 
-enum { MOST_TOKENS = 1024 };
-
-/* Called for each new token. */
+/* Called for each new token. Shows the first text as it grows. */
 static bool print(const tn_lm_token *token, void *context)
 {
-    (void)context;
-    printf("request %d: token %lld, probability e^%.2f\n", token->request,
-           (long long)token->id, token->logprob);
-    return true;
+    if (token->request == 0)
+        fputs(tn_detokenizer_add(context, token->id), stdout);
+    return fflush(stdout) == 0;
 }
 
 int main(int count, char **argument)
 {
-    int64_t ids[MOST_TOKENS];
-    const int length = count - 2;
-    if (length < 1 || length > MOST_TOKENS)
-        return fprintf(stderr, "usage: generate FOLDER ID ...\n"), 2;
-    for (int i = 0; i < length; i++)
-        ids[i] = atoll(argument[i + 2]);
-
+    if (count < 3)
+        return fprintf(stderr, "usage: generate MODEL TEXT...\n"), 2;
     tn_lm *lm = tn_lm_open(argument[1]);
-    tn_lm_batch *batch = tn_lm_batch_new(lm, 2);
-    tn_lm_batch_add(batch, ids, length, .max_tokens = 8, .on_token = print);
-    for (int i = 0; i < 3; i++)
-        tn_lm_batch_step(batch);
-    tn_lm_batch_add(batch, ids, length, .max_tokens = 8, .on_token = print,
-                    .temperature = 0.8, .top_p = 0.9, .seed = 1);
+    tn_tokenizer *tokenizer = lm ? tn_tokenizer_open(argument[1]) : NULL;
+    if (!tokenizer)
+        return fprintf(stderr, "%s\n", tn_error()), 1;
+
+    /* Requests may join and leave a batch at any time. A request gives the same
+     * tokens alone and in any batch. */
+    tn_detokenizer *stream = tn_detokenizer_new(tokenizer, .special = false);
+    tn_lm_batch *batch = tn_lm_batch_new(lm, count - 2);
+    printf("%s", argument[2]);
+    for (int i = 2; i < count; i++) {
+        tn_encoding *prompt = tn_tokenizer_encode(tokenizer, argument[i]);
+        tn_lm_batch_add(batch, tn_encoding_ids(prompt),
+                        tn_encoding_count(prompt), .max_tokens = 16,
+                        .on_token = print, .context = stream);
+    }
     while (tn_lm_batch_step(batch) > 0)
         ;
+    puts(tn_detokenizer_end(stream));
+
+    for (int i = 1; i < count - 2 && !tn_error(); i++)
+        printf("%s%s\n", argument[2 + i],
+               tn_tokenizer_decode(tokenizer, tn_lm_batch_ids(batch, i),
+                                   tn_lm_batch_length(batch, i),
+                                   .special = false));
     if (tn_error())
         return fprintf(stderr, "%s\n", tn_error()), 1;
 }

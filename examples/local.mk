@@ -10,9 +10,12 @@ noinst_PROGRAMS += \
 	examples/digits_sequence \
 	examples/char_gpt \
 	examples/mnist \
-	examples/generate
+	examples/generate \
+	examples/embed_search
 examples_generate_SOURCES = examples/generate.c
 examples_generate_LDADD = libtenon-lm.la libtenon.la
+examples_embed_search_SOURCES = examples/embed_search.c
+examples_embed_search_LDADD = libtenon-lm.la libtenon.la
 examples_tensors_SOURCES = examples/tensors.c
 examples_tensors_LDADD = libtenon.la
 examples_device_rules_SOURCES = examples/device_rules.c
@@ -48,7 +51,9 @@ dist_example_DATA = examples/README.md \
 	$(examples_two_devices_SOURCES) \
 	$(examples_digits_sequence_SOURCES) \
 	$(examples_char_gpt_SOURCES) \
-	$(examples_mnist_SOURCES)
+	$(examples_mnist_SOURCES) \
+	$(examples_generate_SOURCES) \
+	$(examples_embed_search_SOURCES)
 
 # The template of a plugin, and the script that copies it. tests/test_install.sh
 # builds a plugin outside this tree with them.

@@ -107,4 +107,34 @@ is_str "$(cat "$scratch/output")" \
     "mnist: $labels: 1 dimensions; images have 3" \
     "exchanged files are reported"
 
+# Language models: tiny ones of random weights, and a tokenizer of 64 words, w<i>
+# of the id i.
+for model in llama bert; do
+    cp -r "$top_srcdir/tests/lm/data/$model" "$scratch/$model"
+    chmod -R u+w "$scratch/$model"
+    awk 'BEGIN {
+        printf "{\"model\":{\"type\":\"WordLevel\",\"unk_token\":\"w0\",\"vocab\":{"
+        for (i = 0; i < 64; i++)
+            printf "%s\"w%d\":%d", i ? "," : "", i, i
+        print "}},\"pre_tokenizer\":{\"type\":\"WhitespaceSplit\"}}"
+    }' >"$scratch/$model/tokenizer.json"
+done
+TENON_DEVICE=cpu succeeds "generate continues texts" \
+    examples/generate "$scratch/llama" "w3 w4 w5" "w6 w7"
+is_str "$(awk '{ print (NF > 5) }' "$scratch/output" | xargs)" "1 1" \
+    "and prints each"
+first=$(head -n 1 "$scratch/output")
+TENON_DEVICE=cpu succeeds "generate continues one text" \
+    examples/generate "$scratch/llama" "w3 w4 w5"
+is_str "$(cat "$scratch/output")" "$first" "in the same way as with others"
+printf 'w3 w4 w5\nw20 w21\nw9 w8 w7 w6\nw40\n' >"$scratch/lines"
+TENON_DEVICE=cpu succeeds "embed_search finds a line" \
+    examples/embed_search "$scratch/bert" "$scratch/lines" "w9 w8 w7 w6"
+is_str "$(head -n 1 "$scratch/output")" "1.000  w9 w8 w7 w6" \
+    "the same text is the nearest"
+is_str "$(wc -l <"$scratch/output" | xargs)" 3 "and three lines are printed"
+examples/generate "$scratch/none" x >"$scratch/output" 2>&1
+is_str "$?" 1 "a model that does not exist is an error"
+is_str "$(grep -c 'none/config.json' "$scratch/output")" 1 "which is named"
+
 done_testing

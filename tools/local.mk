@@ -1,7 +1,7 @@
 # What this room adds to the build: see the head of Makefile.am.
 bin_PROGRAMS += tools/tenon
 tools_tenon_SOURCES = tools/tenon.c tools/tenon_trace.c tools/tenon_trace.h \
-	tools/tenon_lm.c tools/tenon_lm.h \
+	tools/tenon_lm.c tools/tenon_lm.h tools/tenon_generate.c \
 	tools/tenon_tokenize.c tools/tenon_tokenize.h \
 	lib/base/plain.c lib/base/plain.h \
 	lib/json/json.h lib/json/json_read.c

@@ -7,12 +7,12 @@
  *                      runs PROGRAM and writes a timeline (trace.json)
  *   tenon trace --summary FILE [--by op|module|shapes]
  *                      prints the time spent in each operator
- *   tenon lm info FOLDER
+ *   tenon lm info MODEL
  *                      the sizes of a language model
- *   tenon generate [OPTION...] FOLDER IDS
- *                      continues token ids
- *   tenon embed [--pooling NAME] FOLDER IDS...
- *                      prints the embedding of each list of token ids
+ *   tenon generate [OPTION...] MODEL [-p TEXT | -i | IDS]
+ *                      continues a text, or token ids
+ *   tenon embed [OPTION...] MODEL TEXT...
+ *                      prints the embedding of each text
  *   tenon tokenize TOKENIZER [TEXT | -f FILE]
  *                      prints the tokens of a text, or with --decode the text
  *                      of ids
@@ -57,17 +57,34 @@ static const struct {
      "  --summary FILE  print the time spent in each operator\n"
      "  --by COLUMN     group by op (the default), module, or shapes: the\n"
      "                  operator with the shapes of its inputs\n"},
-    {"lm", "tenon lm info FOLDER\n",
-     "Prints the family and the sizes of the language model in FOLDER.\n"},
+    {"lm", "tenon lm info MODEL\n",
+     "Prints the family, the sizes and the tokenizer of a language model. MODEL is\n"
+     "a Hugging Face folder or a GGUF file.\n"},
     {"generate",
-     "tenon generate [-n COUNT] [--temperature T] [--top-k K] [--top-p P]\n"
-     "               [--min-p P] [--seed N] FOLDER IDS\n",
-     "Continues the token ids IDS (\"1,15043,3186\") with the model in FOLDER,\n"
-     "and prints the new ids as they come. Without --temperature it takes the\n"
-     "most likely token. -n is the largest number of tokens (128).\n"},
-    {"embed", "tenon embed [--pooling mean|cls|max|last] FOLDER IDS...\n",
-     "Prints the embedding of each list of token ids, one in a line. Without\n"
-     "--pooling it is what FOLDER says.\n"},
+     "tenon generate [OPTION...] MODEL [-p TEXT | -i | IDS]\n",
+     "Continues a text with a language model, and prints the new text as it comes;\n"
+     "then the speed and the memory of the process on stderr. MODEL is a Hugging\n"
+     "Face folder or a GGUF file. IDS (\"1,15043,3186\") are token ids, which are\n"
+     "continued by ids.\n"
+     "\n"
+     "  -p TEXT            the text\n"
+     "  -i                 a text in each line of the standard input\n"
+     "  -n COUNT           at most so many new tokens (128)\n"
+     "  --temperature T    draw tokens; without it the most likely one is taken\n"
+     "  --top-k K, --top-p P, --min-p P\n"
+     "                     draw from the most likely tokens only\n"
+     "  --seed N           what is drawn depends on N (0)\n"
+     "  --dtype NAME       float32, float16 or bfloat16; weights in blocks are\n"
+     "                     dequantised. Without it they are used as they are\n"
+     "  --tokenizer PATH   a tokenizer that is not in MODEL\n"},
+    {"embed", "tenon embed [OPTION...] MODEL TEXT...\n",
+     "Prints the embedding of each text, one in a line. MODEL is a Hugging Face\n"
+     "folder or a GGUF file.\n"
+     "\n"
+     "  --pooling mean|cls|max|last  default: what MODEL says\n"
+     "  --ids                        texts are token ids (\"101,7592,102\")\n"
+     "  --dtype NAME, --tokenizer PATH\n"
+     "                               as for tenon generate\n"},
     {"tokenize",
      "tenon tokenize TOKENIZER [TEXT | -f FILE] [--ids] [--no-special]\n"
      "tenon tokenize TOKENIZER --decode [IDS | -f FILE]\n",

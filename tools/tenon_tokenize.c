@@ -79,14 +79,14 @@ static int encode(tn_tokenizer *t, const request *r, const char *text,
     if (!e)
         return complain();
     for (int64_t i = 0; i < tn_encoding_count(e); i++) {
-        const int32_t id = tn_encoding_ids(e)[i];
+        const int64_t id = tn_encoding_ids(e)[i];
         if (r->ids_only) {
-            printf("%s%" PRId32, i ? " " : "", id);
+            printf("%s%" PRId64, i ? " " : "", id);
             continue;
         }
         int64_t length = 0;
         const char *token = tn_tokenizer_token(t, id, &length);
-        printf("%8" PRId32 "  %8" PRId64 "-%-8" PRId64 "  ", id,
+        printf("%8" PRId64 "  %8" PRId64 "-%-8" PRId64 "  ", id,
                tn_encoding_offsets(e)[2 * i],
                tn_encoding_offsets(e)[2 * i + 1]);
         print_token(token ? token : "", length);
@@ -108,7 +108,7 @@ static int decode(tn_tokenizer *t, const char *text)
         if (!*at)
             break;
         errno = 0;
-        const long id = strtol(at, &end, 10);
+        const int64_t id = strtoll(at, &end, 10);
         if (end == at || errno || id < 0 ||
             id >= tn_tokenizer_vocab_size(t)) {
             fprintf(stderr, "tenon: \"%.20s\" is not the id of a token: ids "
@@ -117,7 +117,7 @@ static int decode(tn_tokenizer *t, const char *text)
             return 1;
         }
         at = end;
-        const char *more = tn_detokenizer_add(d, (int32_t)id);
+        const char *more = tn_detokenizer_add(d, id);
         if (!more)
             return complain();
         fputs(more, stdout);

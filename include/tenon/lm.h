@@ -2,13 +2,16 @@
  *
  * A folder of Hugging Face (config.json and safetensors files) becomes a module
  * tree with the names of its weights. The model runs, trains and is saved as
- * the same kind of folder, which transformers opens.
+ * the same kind of folder, which transformers opens. A GGUF file of llama.cpp
+ * becomes the same tree; its weights may stay in their blocks.
  *
  *     tn_lm *lm = tn_lm_open("SmolLM2-135M");
- *     int64_t prompt[] = {504, 3575, 282, 4649, 314}; // "The capital of ..."
- *     tn_lm_result *result = tn_lm_generate(lm, prompt, 5, .max_tokens = 20);
- *     for (int i = 0; i < tn_lm_result_length(result, 0); i++)
- *         printf("%lld ", (long long)tn_lm_result_ids(result, 0)[i]);
+ *     tn_tokenizer *tokenizer = tn_tokenizer_open("SmolLM2-135M");
+ *     tn_encoding *prompt = tn_tokenizer_encode(tokenizer, "The capital of");
+ *     tn_lm_result *result = tn_lm_generate(lm, tn_encoding_ids(prompt),
+ *                                           tn_encoding_count(prompt));
+ *     puts(tn_tokenizer_decode(tokenizer, tn_lm_result_ids(result, 0),
+ *                              tn_lm_result_length(result, 0)));
  *
  *     tn_module *net = tn_lm_module(lm);            // train it like any other
  *     tn_tensor *logits = tn_forward(net, ids);     // ids (batch, time), int64
@@ -41,11 +44,20 @@ extern "C" {
 
 typedef struct tn_lm tn_lm;
 
-/* Opens the model in the folder path, in evaluation mode.
+/* Opens the model in the folder path, or in the GGUF file path, in evaluation
+ * mode.
  *
  *   device  where the weights go; default: the current device
  *   dtype   float32, float16 or bfloat16; default: that of the file
  *   strict  false: weights that the model does not use are skipped
+ *
+ * In GGUF files most weights are in blocks of quantised numbers (Q8_0, Q4_K and
+ * others). Without dtype they stay in blocks and are multiplied as they are:
+ * activations are rounded to 8 bits for each block, sums are float32. Such a
+ * model needs the memory of the file, is not trained, and cannot be saved. Its
+ * device is cpu or reference; others fail with TN_ERR_UNSUPPORTED. With dtype
+ * weights are dequantised, and the model is like one from a folder, on any
+ * device.
  *
  * On a device whose memory is the host's, weights of the right dtype are mapped
  * from the file and not copied. The mapping is private: training changes
@@ -54,7 +66,7 @@ typedef struct tn_lm tn_lm;
  *
  * The open scope owns the result. Returns NULL with TN_ERR_IO if a file cannot
  * be read, TN_ERR_FORMAT if a file is invalid or the model is not supported
- * (the message names the key in config.json and its value), TN_ERR_SHAPE or
+ * (the message names the key and its value), TN_ERR_SHAPE or
  * TN_ERR_ARGUMENT if weights are missing, unexpected or of another shape (the
  * message lists them), or TN_ERR_DTYPE for a dtype that is not supported. */
 #define TN_LM_OPEN_OPTIONS_LIST(X)                                            \
@@ -85,7 +97,8 @@ TN_API tn_status tn_lm_hidden_states(tn_lm *lm, tn_tensor *ids,
 /* Writes the model to the folder path, which is made if it is missing: config
  * and weights, and the other files of the folder that lm was opened from
  * (tokenizer and the like). Weights that two modules share are written once.
- * Errors: TN_ERR_IO, TN_ERR_MEMORY. */
+ * Errors: TN_ERR_IO, TN_ERR_MEMORY, TN_ERR_UNSUPPORTED if weights are in blocks
+ * (tn_lm_open). */
 TN_API tn_status tn_lm_save(tn_lm *lm, const char *path);
 
 typedef struct tn_lm_sizes {
@@ -95,7 +108,7 @@ typedef struct tn_lm_sizes {
     int64_t vocabulary;
     int64_t positions;     /* the longest sequence; 0 if there is no limit */
     int64_t parameters;    /* elements of all weights */
-    int64_t weight_bytes;
+    int64_t weight_bytes;  /* of numbers and of blocks */
     int64_t cache_bytes;   /* bytes of a KV cache for one position, in the
                               model's dtype */
     bool is_encoder;

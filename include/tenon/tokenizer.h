@@ -8,7 +8,7 @@
  *     tn_tokenizer *tokenizer = tn_tokenizer_open("SmolLM2-135M");
  *     tn_encoding *prompt = tn_tokenizer_encode(tokenizer, "Hello world!");
  *     for (int64_t i = 0; i < tn_encoding_count(prompt); i++)
- *         printf("%" PRId32 " ", tn_encoding_ids(prompt)[i]);
+ *         printf("%" PRId64 " ", tn_encoding_ids(prompt)[i]);
  *     puts(tn_tokenizer_decode(tokenizer, tn_encoding_ids(prompt),
  *                              tn_encoding_count(prompt)));
  *
@@ -104,9 +104,9 @@ tn_tokenizer_encode_with(tn_tokenizer *tokenizer, const char *text,
  *   types    0, or 1 for the second text, as the template says
  *   special  1 for tokens that the template added */
 TN_API int64_t tn_encoding_count(const tn_encoding *encoding);
-TN_API const int32_t *tn_encoding_ids(const tn_encoding *encoding);
+TN_API const int64_t *tn_encoding_ids(const tn_encoding *encoding);
 TN_API const int64_t *tn_encoding_offsets(const tn_encoding *encoding);
-TN_API const int32_t *tn_encoding_types(const tn_encoding *encoding);
+TN_API const int64_t *tn_encoding_types(const tn_encoding *encoding);
 TN_API const uint8_t *tn_encoding_special(const tn_encoding *encoding);
 
 /* special, parse_special, max_count: as for tn_tokenizer_encode. */
@@ -148,7 +148,7 @@ TN_OPTIONS_STRUCT(tn_tokenizer_decode, TN_TOKENIZER_DECODE_OPTIONS_LIST);
  * Face's tokenizers. The open scope owns the text. Returns NULL with
  * TN_ERR_ARGUMENT if count is negative, or TN_ERR_MEMORY if memory runs out. */
 TN_API const char *
-tn_tokenizer_decode_with(tn_tokenizer *tokenizer, const int32_t *ids,
+tn_tokenizer_decode_with(tn_tokenizer *tokenizer, const int64_t *ids,
                          int64_t count,
                          const tn_tokenizer_decode_options *options);
 
@@ -175,7 +175,7 @@ tn_detokenizer_new_with(tn_tokenizer *tokenizer,
  * The text is valid until the next call with this detokenizer. Returns NULL
  * with TN_ERR_MEMORY if memory runs out. */
 TN_API const char *tn_detokenizer_add(tn_detokenizer *detokenizer,
-                                      int32_t id);
+                                      int64_t id);
 /* Returns what is left, an incomplete character as U+FFFD, and begins anew. */
 TN_API const char *tn_detokenizer_end(tn_detokenizer *detokenizer);
 
@@ -185,20 +185,20 @@ TN_API const char *tn_detokenizer_end(tn_detokenizer *detokenizer);
 TN_API int64_t tn_tokenizer_vocab_size(const tn_tokenizer *tokenizer);
 /* The id of a token as it is written in the file ("Ġworld"), or -1. Cannot
  * fail. */
-TN_API int32_t tn_tokenizer_id(const tn_tokenizer *tokenizer,
+TN_API int64_t tn_tokenizer_id(const tn_tokenizer *tokenizer,
                                const char *token);
 /* A token as it is written in the file, or NULL if none has this id. The
  * text is owned by the tokenizer. *out_bytes, if not NULL, becomes its length:
  * tokens of tiktoken files are arbitrary bytes. Cannot fail. */
 TN_API const char *tn_tokenizer_token(const tn_tokenizer *tokenizer,
-                                      int32_t id, int64_t *out_bytes);
+                                      int64_t id, int64_t *out_bytes);
 /* Whether the id is that of a special token. Cannot fail. */
 TN_API bool tn_tokenizer_is_special(const tn_tokenizer *tokenizer,
-                                    int32_t id);
+                                    int64_t id);
 /* The id of the token with a role: "bos", "eos", "pad", "unk", "sep", "cls" or
  * "mask", as the files say; -1 if there is none, or for another name. Cannot
  * fail. */
-TN_API int32_t tn_tokenizer_special_id(const tn_tokenizer *tokenizer,
+TN_API int64_t tn_tokenizer_special_id(const tn_tokenizer *tokenizer,
                                        const char *role);
 /* The chat template in the files (Jinja), or NULL. Owned by the tokenizer.
  * Cannot fail. */
@@ -218,7 +218,7 @@ TN_OVERLOAD_2(tn_encoding *, tn_tokenizer_encode, tn_tokenizer *, const char *)
 TN_OVERLOAD_3(tn_tensor *, tn_tokenizer_batch, tn_tokenizer *,
               const char *const *, int64_t)
 TN_OVERLOAD_3(const char *, tn_tokenizer_decode, tn_tokenizer *,
-              const int32_t *, int64_t)
+              const int64_t *, int64_t)
 TN_OVERLOAD_1(tn_detokenizer *, tn_detokenizer_new, tn_tokenizer *)
 extern "C" {
 #endif

@@ -9,6 +9,14 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+/* data/ has folders with other data, too. */
+static bool is_model(const char *data, const char *name)
+{
+    char path[4400];
+    snprintf(path, sizeof path, "%s/%s/config.json", data, name);
+    return access(path, F_OK) == 0;
+}
+
 int main(void)
 {
     char data[4096], path[4400], *names[64];
@@ -17,11 +25,9 @@ int main(void)
     plan_later();
     snprintf(data, sizeof data, "%s/tests/lm/data", source ? source : ".");
     DIR *folder = opendir(data);
-    for (struct dirent *e; folder && (e = readdir(folder));) {
-        snprintf(path, sizeof path, "%s/%s/config.json", data, e->d_name);
-        if (access(path, F_OK) == 0 && count < 64)
-            names[count++] = strdup(e->d_name); /* others are of tokenizers */
-    }
+    for (struct dirent *e; folder && (e = readdir(folder));)
+        if (e->d_name[0] != '.' && is_model(data, e->d_name) && count < 64)
+            names[count++] = strdup(e->d_name);
     if (folder)
         closedir(folder);
     qsort(names, (size_t)count, sizeof *names, by_name);

@@ -164,14 +164,17 @@ static void test_encode(void)
     refused(TN_ERR_ARGUMENT, "ids is NULL", "ids are needed");
     tn_tokenizer_decode(t, NULL, -1);
     refused(TN_ERR_ARGUMENT, "count is -1", "a negative count of ids");
-    const int32_t odd[] = {-5, 1 << 30};
-    is_str(tn_tokenizer_decode(t, odd, 2), "", "ids without tokens are skipped");
+    const int64_t odd[] = {-5, 1 << 30, INT64_MIN, INT64_MAX, 1LL << 32};
+    is_str(tn_tokenizer_decode(t, odd, 5), "", "ids without tokens are skipped");
     tn_detokenizer_add(NULL, 1);
     refused(TN_ERR_ARGUMENT, "detokenizer is NULL", "a detokenizer is needed");
     is_int(tn_tokenizer_id(t, "<|begin_of_text|>"), 0, "a token has its id");
     is_str(tn_tokenizer_token(t, 0, NULL), "<|begin_of_text|>", "and back");
     ok(tn_tokenizer_is_special(t, 0) && !tn_tokenizer_is_special(t, 700),
        "special tokens are known");
+    ok(!tn_tokenizer_token(t, 1LL << 32, NULL) &&
+           !tn_tokenizer_is_special(t, 1LL << 32),
+       "an id beyond 32 bits is not cut to one that exists");
     ok(!tn_tokenizer_token(t, -1, NULL) && tn_tokenizer_id(t, "no") < 0 &&
            tn_tokenizer_special_id(t, "king") < 0,
        "what is not there is not found");
@@ -191,7 +194,7 @@ static void test_template(void)
     is_str(tn_tokenizer_chat_template(t), "x", "a folder has a chat template");
     is_int(tn_tokenizer_special_id(t, "pad"), 4, "and roles of tokens");
     tn_encoding *e = tn_tokenizer_encode(t, "a b", .pair = "a");
-    const int32_t want[] = {2, 1, 0, 3, 1, 3}, types[] = {0, 0, 0, 0, 1, 1};
+    const int64_t want[] = {2, 1, 0, 3, 1, 3}, types[] = {0, 0, 0, 0, 1, 1};
     ok(tn_encoding_count(e) == 6 &&
            memcmp(tn_encoding_ids(e), want, sizeof want) == 0 &&
            memcmp(tn_encoding_types(e), types, sizeof types) == 0,

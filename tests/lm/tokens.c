@@ -104,7 +104,7 @@ static char *stream(tn_tokenizer *t, const tn__json_value *ids, size_t *bytes)
     size_t n = 0;
     TN__JSON_EACH(v, ids)
     {
-        const char *more = tn_detokenizer_add(d, (int32_t)v->integer);
+        const char *more = tn_detokenizer_add(d, v->integer);
         const size_t k = more ? strlen(more) : 0;
         text = realloc(text, n + k + 1);
         memcpy(text + n, more ? more : "", k + 1);
@@ -161,10 +161,10 @@ static void check_case(tn_tokenizer *t, const char *name, int i,
     if (good && offsets)
         good = same_offsets(e, text, offsets);
     if (e && decoded) {
-        int32_t *id = malloc((ids->count + 1) * sizeof *id);
+        int64_t *id = malloc((ids->count + 1) * sizeof *id);
         int64_t n = 0, bytes = 0;
         TN__JSON_EACH(v, ids)
-            id[n++] = (int32_t)v->integer;
+            id[n++] = v->integer;
         const char *back = tn_tokenizer_decode(t, id, n, .out_bytes = &bytes);
         good &= same_text("decoded", back, (size_t)bytes, decoded);
         free(id);

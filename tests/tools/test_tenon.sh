@@ -153,12 +153,79 @@ tenon cpu generate "$models/llama" hello
 is_str "$status" 1 "and so is a text"
 tenon cpu generate --top-q 3 "$models/llama" 3
 is_str "$status" 2 "an option that does not exist is a wrong command line"
-tenon cpu embed "$models/bert" 3,4 5
+tenon cpu embed --ids "$models/bert" 3,4 5
 is_str "$status" 0 "tenon embed succeeds"
 is_str "$(awk '{ print NF }' "$scratch/out" | tr '\n' ' ')" "32 32 " \
     "it prints a vector for each list"
-tenon cpu embed --pooling sum "$models/bert" 3
+tenon cpu embed "$models/bert" --ids --pooling sum 3
 is_str "$status" 1 "a pooling that does not exist is an error"
+
+# Texts, with a tokenizer of 64 words: id i is the word w<i>.
+with_words() { # MODEL: copies it to the scratch folder and adds the tokenizer
+    cp -r "$models/$1" "$scratch/$1"
+    chmod -R u+w "$scratch/$1"
+    awk 'BEGIN {
+        printf "{\"model\":{\"type\":\"WordLevel\",\"unk_token\":\"w0\",\"vocab\":{"
+        for (i = 0; i < 64; i++)
+            printf "%s\"w%d\":%d", i ? "," : "", i, i
+        print "}},\"pre_tokenizer\":{\"type\":\"WhitespaceSplit\"}}"
+    }' >"$scratch/$1/tokenizer.json"
+}
+with_words llama
+with_words bert
+tenon cpu generate "$scratch/llama" -n 4 -p "w3 w4 w5"
+is_str "$status" 0 "tenon generate continues a text"
+is_str "$(sed 's/w//g' "$scratch/out" | xargs)" "$greedy" \
+    "by the same tokens as their ids"
+err '^tenon: 3 \+ 4 tokens, the first after [0-9.]+ ms, then [0-9.]+ tokens/s' \
+    "it prints the speed"
+tenon cpu generate "$models/llama" -p "w3"
+is_str "$status" 1 "a model without a tokenizer cannot read text"
+err 'tokenizer.json' "which the error names"
+tenon cpu generate "$models/llama" --tokenizer "$scratch/llama" -n 4 -p "w3 w4 w5"
+is_str "$(sed 's/w//g' "$scratch/out" | xargs)" "$greedy" \
+    "a tokenizer may be elsewhere"
+tenon cpu generate "$scratch/llama" -n 4 -p ""
+is_str "$status" 1 "an empty text is an error"
+err 'the prompt has no tokens' "which says so"
+printf 'w3 w4 w5\n\nw3 w4 w5' >"$scratch/prompts"
+TENON_DEVICE=cpu tools/tenon generate -i -n 4 "$scratch/llama" \
+    <"$scratch/prompts" >"$scratch/out" 2>"$scratch/err"
+is_str "$?" 1 "-i remembers a line that failed"
+is_str "$(sed 's/w//g' "$scratch/out" | xargs)" "$greedy $greedy" \
+    "and continues the others"
+tenon cpu generate "$scratch/llama" -i -p w3
+is_str "$status" 2 "-i and -p are not both allowed"
+tenon cpu generate "$scratch/llama" --dtype int8 -p w3
+is_str "$status" 1 "a dtype of integers is an error"
+tenon cpu generate "$scratch/llama" --dtype half-precision -p w3
+is_str "$status" 1 "and one that does not exist"
+err 'half-precision' "which is named"
+tenon cpu embed --ids "$models/bert" 3,4
+vector=$(cat "$scratch/out")
+tenon cpu embed "$scratch/bert" "w3 w4" "w5"
+is_str "$(head -n 1 "$scratch/out")" "$vector" \
+    "the embedding of a text is that of its ids"
+is_str "$(wc -l <"$scratch/out" | xargs)" 2 "each text has a line"
+tenon cpu lm info "$scratch/llama"
+out '^tokenizer +64 tokens$' "tenon lm info describes the tokenizer"
+tenon cpu lm info "$models/llama"
+out '^tokenizer +none \(.*tokenizer.json' "or says that there is none"
+
+# A GGUF file.
+gguf=$models/llama_h256-q4_K_M.gguf
+tenon cpu lm info "$gguf"
+is_str "$status" 0 "tenon lm info reads GGUF files"
+out '^weights +0.9 MB, blocks and float32$' "with weights in blocks"
+out '^vocabulary +512$' "and sizes"
+tenon cpu generate "$gguf" -n 4 3,4,5
+is_str "$status" 0 "tenon generate runs them"
+tenon cpu generate "$gguf" --dtype float32 -n 4 3,4,5
+is_str "$status" 0 "with dequantised weights, too"
+head -c 500000 "$gguf" >"$scratch/short.gguf"
+tenon cpu generate "$scratch/short.gguf" 3
+is_str "$status" 1 "a file that is cut short is an error"
+err 'short.gguf' "which is named"
 tenon cpu lm info "$scratch/no-such-folder"
 is_str "$status" 1 "and a folder that does not exist"
 err 'no-such-folder/config.json: No such file' "which the error names"

@@ -19,7 +19,7 @@ struct tn_lm {
     char *folder; /* owned; where it was opened; NULL for a GGUF file */
     char *config; /* owned; the text of config.json */
     size_t config_bytes;
-    bool in_blocks; /* some weights are in blocks */
+    int64_t block_numel, block_bytes; /* of weights in blocks */
 };
 
 enum {

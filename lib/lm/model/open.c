@@ -173,7 +173,8 @@ static tn_lm *build_gguf(tn_gguf *file, const tn__json_value *root,
     tn_lm *lm = maker.weights ? tn__lm_model_make(&maker, spec, prefix) : NULL;
     if (!lm || !tn__lm_weights_check(maker.weights, NULL, o->strict))
         return NULL;
-    lm->in_blocks = tn__lm_weights_in_blocks(maker.weights);
+    lm->block_numel =
+        tn__lm_weights_in_blocks(maker.weights, &lm->block_bytes);
     add_eos(lm, tn__json_get(root, "eos_token_id"));
     const char *pooling = tn__lm_gguf_pooling(file);
     if (pooling)
@@ -267,8 +268,9 @@ tn_status tn_lm_info(const tn_lm *lm, tn_lm_sizes *sizes)
         .experts = s->experts,
         .vocabulary = s->vocab,
         .positions = s->positions,
-        .parameters = count,
-        .weight_bytes = count * (int64_t)tn_dtype_bytes(dtype),
+        .parameters = count + lm->block_numel,
+        .weight_bytes =
+            count * (int64_t)tn_dtype_bytes(dtype) + lm->block_bytes,
         .cache_bytes = s->encoder ? 0
                                   : 2 * s->layers * s->kv_heads * s->head_dim *
                                         (int64_t)tn_dtype_bytes(dtype),

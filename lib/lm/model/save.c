@@ -238,7 +238,7 @@ tn_status tn_lm_save(tn_lm *lm, const char *path)
         return tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "path",
                                         path ? "the name is too long"
                                              : "it is NULL");
-    if (lm->in_blocks)
+    if (lm->block_numel)
         return tn_error_refuse_argument(
             TN_ERR_UNSUPPORTED, call, "lm",
             "its weights are in blocks, which a folder cannot hold: open the "

@@ -196,9 +196,10 @@ tn_dtype tn__lm_weights_dtype(const tn__lm_weights *weights)
     return weights->dtype;
 }
 
-bool tn__lm_weights_in_blocks(const tn__lm_weights *weights)
+int64_t tn__lm_weights_in_blocks(const tn__lm_weights *weights, int64_t *bytes)
 {
-    return weights->keep_blocks;
+    *bytes = weights->block_bytes;
+    return weights->block_numel;
 }
 
 bool tn__lm_weights_has(const tn__lm_weights *weights, const char *name)
@@ -337,7 +338,10 @@ tn_tensor *tn__lm_take_blocks(tn__lm_maker *maker, const char *path,
         return NULL;
     e->taken = true;
     tn_format(format, TN__LM_FORMAT, "%s", tn_gguf_type(e->gguf, e->source));
-    return tn__lm_gguf_load(w, e, true);
+    tn_tensor *x = tn__lm_gguf_load(w, e, true);
+    w->block_numel += rows * size;
+    w->block_bytes += x ? tn_tensor_numel(x) : 0;
+    return x;
 }
 
 static bool ends_with_any(const char *name, const char *const *ends)

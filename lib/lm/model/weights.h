@@ -28,8 +28,9 @@ tn__lm_weights *tn__lm_weights_open_gguf(struct tn_gguf *file,
                                          const struct tn__lm_spec *spec,
                                          tn_dtype dtype, const char *prefix);
 tn_dtype tn__lm_weights_dtype(const tn__lm_weights *weights);
-/* Returns whether some weights are not dequantised. */
-bool tn__lm_weights_in_blocks(const tn__lm_weights *weights);
+/* Returns the number of elements that stay in blocks, and the bytes of these
+ * blocks. */
+int64_t tn__lm_weights_in_blocks(const tn__lm_weights *weights, int64_t *bytes);
 bool tn__lm_weights_has(const tn__lm_weights *weights, const char *name);
 /* Returns whether so many tensors were missing that the rest need not be built: a
  * config may name a great many experts that the files lack. False for NULL. */

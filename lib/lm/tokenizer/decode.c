@@ -474,13 +474,13 @@ bool tn__decoder_parse(const tn__reader *reader, const tn__json_value *value,
 
 /* ---- all ----------------------------------------------------------------- */
 
-bool tn__decode(const tn_tokenizer *t, tn__work *work, const int32_t *ids,
+bool tn__decode(const tn_tokenizer *t, tn__work *work, const int64_t *ids,
                 size_t count, bool special)
 {
     if (!tn__work_begin(work))
         return false;
     for (size_t i = 0; i < count; i++) {
-        const int32_t id = ids[i];
+        const int64_t id = ids[i];
         if (id < 0 || id >= t->id_end)
             continue;
         const char *text = NULL;

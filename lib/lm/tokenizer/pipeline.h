@@ -336,7 +336,7 @@ bool tn__added_split(const struct tn_tokenizer *tokenizer, tn__work *work,
 bool tn__added_index(struct tn_tokenizer *tokenizer);
 /* Decodes ids. The result is in work->text. */
 bool tn__decode(const struct tn_tokenizer *tokenizer, tn__work *work,
-                const int32_t *ids, size_t count, bool special);
+                const int64_t *ids, size_t count, bool special);
 
 /* Set the templates of a single text and of a pair: without special tokens; or
  * with one special token before and one after each text (-1: none). */

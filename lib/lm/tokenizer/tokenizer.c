@@ -15,7 +15,7 @@
 struct tn_encoding {
     tn_object object;
     int64_t count;
-    int32_t *id, *type;
+    int64_t *id, *type;
     int64_t (*offset)[2];
     uint8_t *special;
 };
@@ -28,10 +28,10 @@ struct tn_detokenizer {
     /* The ids whose text is not yet complete. They follow an id whose text was
      * complete, because the text of a token can depend on whether it is the
      * first. */
-    int32_t *id;
+    int64_t *id;
     size_t count, room;
     size_t shown;   /* bytes of their decoded text that have been returned */
-    int32_t first;  /* an id whose text is complete by itself */
+    int64_t first;  /* an id whose text is complete by itself */
     size_t first_bytes; /* length of its text; 0: no such id so far */
     char *text;     /* the last text returned */
     size_t text_room;
@@ -163,7 +163,7 @@ static bool read_config(tn_tokenizer *t, const char *path)
         const char *token = tn__json_text(
             tn__json_is(v, TN__JSON_OBJECT) ? tn__json_get(v, "content") : v);
         if (token && t->role[i] < 0)
-            t->role[i] = tn_tokenizer_id(t, token);
+            t->role[i] = (int32_t)tn_tokenizer_id(t, token);
     }
     const tn__json_value *chat = good ? tn__json_get(root, "chat_template")
                                       : NULL;
@@ -521,7 +521,7 @@ int64_t tn_encoding_count(const tn_encoding *encoding)
     return tn_object_is(encoding, &encoding_class) ? encoding->count : 0;
 }
 
-const int32_t *tn_encoding_ids(const tn_encoding *encoding)
+const int64_t *tn_encoding_ids(const tn_encoding *encoding)
 {
     return tn_object_is(encoding, &encoding_class) ? encoding->id : NULL;
 }
@@ -532,7 +532,7 @@ const int64_t *tn_encoding_offsets(const tn_encoding *encoding)
                                                    : NULL;
 }
 
-const int32_t *tn_encoding_types(const tn_encoding *encoding)
+const int64_t *tn_encoding_types(const tn_encoding *encoding)
 {
     return tn_object_is(encoding, &encoding_class) ? encoding->type : NULL;
 }
@@ -636,7 +636,7 @@ tn_tokenizer_batch_with(tn_tokenizer *tokenizer, const char *const *texts,
 TN_OPTIONS_TYPE(tn_tokenizer_decode, "tokenizer_decode",
                 "tokenizer, ids, count", TN_TOKENIZER_DECODE_OPTIONS_LIST)
 const char *
-tn_tokenizer_decode_with(tn_tokenizer *tokenizer, const int32_t *ids,
+tn_tokenizer_decode_with(tn_tokenizer *tokenizer, const int64_t *ids,
                          int64_t count,
                          const tn_tokenizer_decode_options *options)
 {
@@ -728,7 +728,7 @@ static const char *show(tn_detokenizer *d, size_t from, size_t to)
  * next call need not decode them again (long texts would take quadratic time).
  * Keeps one id that has a text of its own, so that the next id is not the
  * first. */
-static bool anchor(tn_detokenizer *d, int32_t id)
+static bool anchor(tn_detokenizer *d, int64_t id)
 {
     if (!tn__decode(d->tokenizer, &d->work, &id, 1, d->special))
         return false;
@@ -749,7 +749,7 @@ static bool anchor(tn_detokenizer *d, int32_t id)
     return true;
 }
 
-const char *tn_detokenizer_add(tn_detokenizer *detokenizer, int32_t id)
+const char *tn_detokenizer_add(tn_detokenizer *detokenizer, int64_t id)
 {
     if (!tn_object_check(detokenizer, &detokenizer_class, "detokenizer_add",
                          "detokenizer"))
@@ -805,7 +805,7 @@ int64_t tn_tokenizer_vocab_size(const tn_tokenizer *tokenizer)
     return known(tokenizer) ? tokenizer->id_end : 0;
 }
 
-int32_t tn_tokenizer_id(const tn_tokenizer *tokenizer, const char *token)
+int64_t tn_tokenizer_id(const tn_tokenizer *tokenizer, const char *token)
 {
     const tn_tokenizer *t = known(tokenizer);
     if (!t || !token)
@@ -816,7 +816,7 @@ int32_t tn_tokenizer_id(const tn_tokenizer *tokenizer, const char *token)
                       : tn__vocab_find(&t->model.vocab, token, bytes);
 }
 
-const char *tn_tokenizer_token(const tn_tokenizer *tokenizer, int32_t id,
+const char *tn_tokenizer_token(const tn_tokenizer *tokenizer, int64_t id,
                                int64_t *out_bytes)
 {
     const tn_tokenizer *t = known(tokenizer);
@@ -833,14 +833,14 @@ const char *tn_tokenizer_token(const tn_tokenizer *tokenizer, int32_t id,
     return a ? a->content : m->text;
 }
 
-bool tn_tokenizer_is_special(const tn_tokenizer *tokenizer, int32_t id)
+bool tn_tokenizer_is_special(const tn_tokenizer *tokenizer, int64_t id)
 {
     const tn_tokenizer *t = known(tokenizer);
     return t && id >= 0 && id < t->id_end && t->added_of[id] >= 0 &&
            t->added[t->added_of[id]].special;
 }
 
-int32_t tn_tokenizer_special_id(const tn_tokenizer *tokenizer,
+int64_t tn_tokenizer_special_id(const tn_tokenizer *tokenizer,
                                 const char *role)
 {
     const tn_tokenizer *t = known(tokenizer);

@@ -1,0 +1,183 @@
+/* tenon_generate.c: `tenon generate`: a language model continues texts, or token
+ * ids. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tenon_lm.h"
+
+/* A sequence as it is generated. */
+typedef struct stream {
+    tn_detokenizer *detokenizer; /* NULL: ids are printed */
+    int64_t count;
+    double first; /* the time of the first token */
+} stream;
+
+static double seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* The memory of the process that is in RAM, in megabytes; 0 if unknown. */
+static double resident(void)
+{
+    long all = 0, here = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (!file)
+        return 0;
+    const bool read = fscanf(file, "%ld %ld", &all, &here) == 2;
+    fclose(file);
+    return read ? (double)here * (double)sysconf(_SC_PAGESIZE) * 1e-6 : 0;
+}
+
+static bool print_token(const tn_lm_token *token, void *context)
+{
+    stream *s = context;
+    if (!s->count++)
+        s->first = seconds();
+    if (s->detokenizer) {
+        const char *text = tn_detokenizer_add(s->detokenizer, token->id);
+        if (!text)
+            return false; /* the error is pending */
+        fputs(text, stdout);
+    } else {
+        printf("%s%" PRId64, token->index ? " " : "", token->id);
+    }
+    return fflush(stdout) == 0;
+}
+
+static void report(int64_t prompt, const stream *s, double begin)
+{
+    const double rest = seconds() - s->first, memory = resident();
+    fprintf(stderr, "tenon: %" PRId64 " + %" PRId64 " tokens", prompt,
+            s->count);
+    if (s->count)
+        fprintf(stderr, ", the first after %.1f ms", (s->first - begin) * 1e3);
+    if (s->count > 1 && rest > 0)
+        fprintf(stderr, ", then %.1f tokens/s", (double)(s->count - 1) / rest);
+    if (memory > 0)
+        fprintf(stderr, ", %.0f MB resident", memory);
+    fputc('\n', stderr);
+}
+
+/* Continues ids. With a tokenizer its text is printed. */
+static int continue_ids(tn_lm *lm, tn_tokenizer *t, const int64_t *ids,
+                        int64_t count, tn_lm_generate_options o)
+{
+    const double begin = seconds();
+    const int64_t eos = tn_tokenizer_special_id(t, "eos");
+    const tn_lm_stop stop = {&eos, 1};
+    stream s = {.detokenizer =
+                    t ? tn_detokenizer_new(t, .special = false) : NULL};
+    if (t && !s.detokenizer)
+        return lm_complain();
+    o.on_token = print_token;
+    o.context = &s;
+    if (eos >= 0) { /* besides those that the model names */
+        o.stop = &stop;
+        o.stop_count = 1;
+    }
+    tn_lm_result *result = tn_lm_generate_with(lm, ids, count, &o);
+    const char *rest =
+        s.detokenizer && result ? tn_detokenizer_end(s.detokenizer) : "";
+    if (!result || tn_error())
+        return lm_complain();
+    puts(rest);
+    if (fflush(stdout)) {
+        fprintf(stderr, "tenon: the text cannot be written: %s\n",
+                strerror(errno));
+        return 1;
+    }
+    report(count, &s, begin);
+    return 0;
+}
+
+static int continue_text(tn_lm *lm, tn_tokenizer *t, const char *text,
+                         int64_t bytes, const tn_lm_generate_options *o)
+{
+    tn_scope *scope = tn_scope_open();
+    tn_encoding *e = tn_tokenizer_encode(t, text, .bytes = bytes);
+    int status;
+    if (!e)
+        status = lm_complain();
+    else if (!tn_encoding_count(e))
+        status = fprintf(stderr, "tenon: the prompt has no tokens\n") > 0;
+    else
+        status = continue_ids(lm, t, tn_encoding_ids(e), tn_encoding_count(e),
+                              *o);
+    tn_scope_close(scope);
+    return status;
+}
+
+/* A prompt in each line of the standard input. A line that fails does not end
+ * the program, but is remembered in its exit status. */
+static int continue_lines(tn_lm *lm, tn_tokenizer *t,
+                          const tn_lm_generate_options *o)
+{
+    const bool asks = isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
+    char *line = NULL;
+    size_t room = 0;
+    int status = 0;
+    for (;;) {
+        if (asks)
+            fputs("> ", stderr);
+        ssize_t bytes = getline(&line, &room, stdin);
+        if (bytes < 0)
+            break;
+        if (bytes && line[bytes - 1] == '\n')
+            bytes--;
+        status |= continue_text(lm, t, line, bytes, o);
+    }
+    if (asks)
+        fputc('\n', stderr);
+    free(line);
+    return status;
+}
+
+int tenon_generate(int count, char **argument)
+{
+    const char *text = NULL, *tokenizer = NULL, *dtype = NULL;
+    bool lines = false;
+    int64_t seed = 0, *ids = NULL, length = 0;
+    tn_lm_generate_options o = TN_LM_GENERATE_OPTIONS;
+    const lm_option options[] = {{"-n", .whole = &o.max_tokens},
+                                 {"-p", .text = &text},
+                                 {"-i", .flag = &lines},
+                                 {"--tokenizer", .text = &tokenizer},
+                                 {"--dtype", .text = &dtype},
+                                 {"--temperature", .real = &o.temperature},
+                                 {"--top-k", .whole = &o.top_k},
+                                 {"--top-p", .real = &o.top_p},
+                                 {"--min-p", .real = &o.min_p},
+                                 {"--seed", .whole = &seed},
+                                 {NULL}};
+    count = lm_read_options(count, argument, options);
+    const bool wants_ids = !text && !lines;
+    if (count != 1 + wants_ids || (text && lines) || (wants_ids && tokenizer))
+        return 2;
+    if (wants_ids && (length = lm_read_ids(argument[1], &ids)) < 0) {
+        free(ids);
+        return 1;
+    }
+    o.seed = (uint64_t)seed;
+    int status = 1;
+    tn_lm *lm = lm_open(argument[0], dtype);
+    tn_tokenizer *t = NULL;
+    if (lm && !wants_ids &&
+        !(t = tn_tokenizer_open(tokenizer ? tokenizer : argument[0])))
+        status = lm_complain();
+    else if (lm && lines)
+        status = continue_lines(lm, t, &o);
+    else if (lm && text)
+        status = continue_text(lm, t, text, (int64_t)strlen(text), &o);
+    else if (lm)
+        status = continue_ids(lm, NULL, ids, length, o);
+    free(ids);
+    return status;
+}
