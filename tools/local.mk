@@ -38,7 +38,7 @@ tools_tenon_plugin_check_SOURCES = \
 	tools/check/level0.c tools/check/level1.c tools/check/level2.c \
 	tools/check/events.c tools/check/launches.c \
 	tools/check/unknown.c \
-	tools/check/guard.c tools/check/guard.h \
+	tools/check/memory_guard.c tools/check/memory_guard.h \
 	tools/check/elf_file.c tools/check/elf_file.h \
 	tools/check/process.c tools/check/process.h \
 	tools/check/origin.c tools/check/origin.h \

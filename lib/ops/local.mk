@@ -9,7 +9,7 @@ libtenon_la_SOURCES += \
 	lib/ops/engine/late.c lib/ops/engine/late.h \
 	lib/ops/engine/run_kernel.c lib/ops/engine/kernels.c lib/ops/engine/define.h \
 	lib/ops/engine/space.c lib/ops/engine/space.h \
-	lib/ops/engine/op.c lib/ops/engine/op_hooks.c lib/ops/engine/registry.c lib/ops/engine/define.c lib/ops/engine/select.c \
+	lib/ops/engine/op.c lib/ops/engine/op_hooks.c lib/ops/engine/op_registry.c lib/ops/engine/define.c lib/ops/engine/select.c \
 	lib/ops/engine/register.c lib/ops/engine/register.h \
 	lib/ops/engine/signature.c lib/ops/engine/signature.h \
 	lib/ops/create/create.c lib/ops/random/random.c lib/ops/random/random.h \
@@ -28,7 +28,7 @@ libtenon_la_SOURCES += \
 	lib/ops/linalg/eigen.c lib/ops/linalg/lapack_device.c \
 	lib/ops/linalg/eliminate.c lib/ops/linalg/eliminate.inc lib/ops/linalg/reflect.c \
 	lib/ops/linalg/systems.c lib/ops/linalg/tensor_systems.c lib/ops/linalg/spectra.c lib/ops/linalg/matrix_norms.c \
-	lib/ops/nn/taps.c lib/ops/nn/taps.h lib/ops/nn/pool_nd.c lib/ops/nn/pool_nd.h \
+	lib/ops/nn/window_taps.c lib/ops/nn/window_taps.h lib/ops/nn/pool_nd.c lib/ops/nn/pool_nd.h \
 	lib/ops/nn/pool_nd_max.c lib/ops/nn/pool_nd_mean.c lib/ops/nn/unpool.c \
 	lib/ops/nn/pool_fractional.c lib/ops/nn/interpolate.c \
 	lib/ops/nn/grid.c lib/ops/linalg/einsum.c \
@@ -53,7 +53,7 @@ ops_tables = \
 	lib/ops/create/copies.def \
 	lib/ops/create/create.def \
 	lib/ops/index/find.def \
-	lib/ops/math/gamma.def \
+	lib/ops/math/gamma_functions.def \
 	lib/ops/nn/grid.def \
 	lib/ops/nn/image.def \
 	lib/ops/index/index.def \

@@ -7,7 +7,7 @@ libtenon_la_SOURCES += \
 	lib/optim/adamax.c \
 	lib/optim/asgd.c \
 	lib/optim/clip.c \
-	lib/optim/compose.c \
+	lib/optim/schedule_compose.c \
 	lib/optim/cycle.c \
 	lib/optim/layerwise.c \
 	lib/optim/lbfgs.c lib/optim/lbfgs.h \

@@ -10,7 +10,7 @@
 
 #include "../../backends/cpu/cpu_programs.h"
 #include "../../backends/cpu/program/program.h"
-#include "../../lib/ops/nn/taps.c"
+#include "../../lib/ops/nn/window_taps.c"
 #include "isa_here.h"
 
 static tn_status host_fail(tn_status code, const char *format, ...)

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "guard.h"
+#include "memory_guard.h"
 #include "origin.h"
 #include "random_source.h"
 

@@ -6,7 +6,7 @@
 
 #include "check.h"
 #include "kernel/kernel.h"
-#include "guard.h"
+#include "memory_guard.h"
 #include "one_case.h"
 #include "process.h"
 #include "run_case.h"

@@ -5,7 +5,7 @@
 
 #include "check.h"
 #include "elf_file.h"
-#include "guard.h"
+#include "memory_guard.h"
 #include "process.h"
 
 /* ---- the file ----------------------------------------------------------- */

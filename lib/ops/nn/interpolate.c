@@ -2,9 +2,9 @@
  * (PyTorch's interpolate and upsample). Positions and weights are those of
  * PyTorch (aten/src/ATen/native/UpSample.h). For each dimension a table lists
  * the taps of each output element: the input elements that it is computed from,
- * and their weights (taps.h). */
+ * and their weights (window_taps.h). */
 #include <math.h>
-#include <ops/nn/taps.h>
+#include <ops/nn/window_taps.h>
 
 enum { NEAREST, NEAREST_EXACT, LINEAR, CUBIC, AREA };
 

@@ -4,7 +4,7 @@
  *
  * Half types are computed in float32 throughout. A mean that is rounded to
  * eight bits would be too inaccurate for the gradient. */
-#include <ops/nn/taps.h>
+#include <ops/nn/window_taps.h>
 
 #include <float.h>
 

@@ -7,7 +7,7 @@
  * the depth is pooled.
  *
  * All other windows are pooled one dimension after the other, by a table of the
- * elements of each window (taps.h). Half types stay in float32 until the
+ * elements of each window (window_taps.h). Half types stay in float32 until the
  * end. */
 #include <ops/nn/pool_nd.h>
 

@@ -10,7 +10,7 @@
 #ifndef TN_LIB_OPS_POOL_ND_H
 #define TN_LIB_OPS_POOL_ND_H
 
-#include <ops/nn/taps.h>
+#include <ops/nn/window_taps.h>
 #include <ops/nn/window.h>
 
 enum { TN__WINDOWS_AXES = 3 };
@@ -45,10 +45,10 @@ tn_status tn__windows_read(const tn__call *call, const tn_tensor *x, int axes,
 tn_status tn__windows_read_adaptive(const tn__call *call, const tn_tensor *x,
                                     tn__windows *w);
 
-/* Makes a table (taps.h) of the elements of each adaptive window along axis a.
- * The sizes of the windows differ by at most one element. If mean is true, the
- * weights are 1 / size. Else the table is for a maximum, and a shorter window
- * lists its first element twice. */
+/* Makes a table (window_taps.h) of the elements of each adaptive window along
+ * axis a. The sizes of the windows differ by at most one element. If mean is
+ * true, the weights are 1 / size. Else the table is for a maximum, and a
+ * shorter window lists its first element twice. */
 tn_status tn__windows_even_taps(const tn__windows *w, int a, bool mean,
                                 tn__taps *taps);
 

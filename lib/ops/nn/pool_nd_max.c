@@ -5,8 +5,9 @@
 #include <math.h>
 #include <ops/nn/pool_nd.h>
 
-/* Makes a table (taps.h) of the elements of each window along axis a. A window
- * that has fewer elements than others lists its first element several times. */
+/* Makes a table (window_taps.h) of the elements of each window along axis a. A
+ * window that has fewer elements than others lists its first element several
+ * times. */
 static tn_status fill_window_taps(const tn__windows *w, int a, tn__taps *taps)
 {
     int64_t in = w->in[a], step = w->dilation[a];

@@ -27,7 +27,7 @@ static tn_tensor *mean_of_images(tn_tensor *x, const tn__windows *w, bool up,
 }
 
 /* Applies a linear map to each axis of x. `fill` makes the table of the map
- * (taps.h). */
+ * (window_taps.h). */
 static tn_tensor *map_axes(tn_tensor *x, const tn__windows *w,
                            tn_status (*fill)(const tn__windows *w, int a,
                                              tn__taps *taps))

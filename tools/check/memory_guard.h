@@ -1,6 +1,6 @@
-/* guard.h: checks how a plugin treats the argument structs of a call. A plugin
- * may only read them, only during the call, and only the number of bytes that
- * their size field states.
+/* memory_guard.h: checks how a plugin treats the argument structs of a call. A
+ * plugin may only read them, only during the call, and only the number of bytes
+ * that their size field states.
  *
  * Every struct that a check passes to the plugin is copied to pages of its own.
  * The page after it is inaccessible. During the call the struct's pages are

@@ -1,4 +1,4 @@
-/* registry.c: finds operators by name and by number. The operators of the table
+/* op_registry.c: finds operators by name and by number. The operators of the table
  * come first, then those that the program has added. */
 #include <base/error.h>
 #include <base/lock.h>

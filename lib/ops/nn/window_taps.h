@@ -1,6 +1,6 @@
-/* taps.h: linear maps along one dimension, given as a table. Each output is a
- * weighted sum of a few inputs. A tap is one term of this sum: the index of the
- * input and its weight. So
+/* window_taps.h: linear maps along one dimension, given as a table. Each output
+ * is a weighted sum of a few inputs. A tap is one term of this sum: the index of
+ * the input and its weight. So
  *
  *   y[i] = sum over t < reach of weight[i][t] * x[index[i][t]]
  *

@@ -1,8 +1,8 @@
-/* taps.c: linear maps along one dimension, as in interpolation. A tap is one
- * term of an output element, an input index and its weight; the table of a map
- * has the taps of each output element (taps.h). */
+/* window_taps.c: linear maps along one dimension, as in interpolation. A tap is
+ * one term of an output element: an input index and its weight. The table of a
+ * map has the taps of each output element (window_taps.h). */
 #include <base/memory.h>
-#include <ops/nn/taps.h>
+#include <ops/nn/window_taps.h>
 
 tn_status tn__taps_new(tn__taps *taps, int64_t in, int64_t out, int64_t reach)
 {

@@ -1,10 +1,10 @@
-/* guard.c: checks that a plugin only reads the argument structs of a call, only
- * during the call, and only as far as their size fields say.
+/* memory_guard.c: checks that a plugin only reads the argument structs of a call,
+ * only during the call, and only as far as their size fields say.
  *
  * The wrapper of each plugin function copies its arguments to a place, which is
  * a few pages of memory followed by an inaccessible page. 64 places are used in
  * turn. After a call its place is inaccessible until it is used again. */
-#include "guard.h"
+#include "memory_guard.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-/* compose.c: schedules with a function of the caller, and schedules of
+/* schedule_compose.c: schedules with a function of the caller, and schedules of
  * schedules. */
 #include <optim/schedule.h>
 
