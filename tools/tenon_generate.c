@@ -156,7 +156,7 @@ int tenon_generate(int count, char **argument)
                                  {"--top-p", .real = &o.top_p},
                                  {"--min-p", .real = &o.min_p},
                                  {"--seed", .whole = &seed},
-                                 {NULL}};
+                                 {.name = NULL}};
     count = lm_read_options(count, argument, options);
     const bool wants_ids = !text && !lines;
     if (count != 1 + wants_ids || (text && lines) || (wants_ids && tokenizer))
