@@ -14,7 +14,9 @@
  * The template writes the special tokens itself, so the text is encoded with
  * .special = false.
  *
- * Programs link libtenon-lm: pkg-config --libs tenon-lm. */
+ * Programs link libtenon-lm: pkg-config --libs tenon-lm.
+ *
+ * Threads: any number of threads may render with one tokenizer. */
 #ifndef TENON_CHAT_H
 #define TENON_CHAT_H
 
