@@ -222,18 +222,18 @@ static void test_template(void)
 static void *encode_often(void *tokenizer)
 {
     tn_scope *scope = tn_scope_open();
-    int64_t sum = 0;
+    uint64_t sum = 0;
     for (int i = 0; i < 300; i++) {
         char text[64];
         snprintf(text, sizeof text, "the number %d is not %d", i % 50, i);
         tn_scope *step = tn_scope_open();
         tn_encoding *e = tn_tokenizer_encode(tokenizer, text);
         for (int64_t k = 0; k < tn_encoding_count(e); k++)
-            sum = sum * 31 + tn_encoding_ids(e)[k];
+            sum = sum * 31 + (uint64_t)tn_encoding_ids(e)[k];
         tn_scope_close(step);
     }
     tn_scope_close(scope);
-    return (void *)(intptr_t)sum;
+    return (void *)(uintptr_t)sum;
 }
 
 static void test_threads(void)
