@@ -176,6 +176,12 @@ static void test_calls(void)
             TN_ERR_UNSUPPORTED, "batch", "a filter that is not there");
     REFUSED(tn_chat_render(t, chat, 1, .jinja = "{{ 'x'.encode() }}"),
             TN_ERR_UNSUPPORTED, "encode", "a method that is not there");
+    REFUSED(tn_chat_render(t, chat, 1,
+                           .jinja = "{{ 'a\\u2028b'.splitlines() }}"),
+            TN_ERR_UNSUPPORTED, "ends of lines", "lines that end otherwise");
+    is_str(tn_chat_render(t, chat, 1,
+                          .jinja = "{{ 'a\\x00b\nc'.splitlines() | length }}"),
+           "2", "a NUL does not end a line");
     REFUSED(tn_chat_render(t, chat, 1, .jinja = "{{ 'ä' | upper }}"),
             TN_ERR_UNSUPPORTED, "beyond ASCII", "the case of other letters");
     REFUSED(tn_chat_render(t, chat, 1, .jinja = "{{ raise_exception('no') }}"),

@@ -58,6 +58,11 @@ static const value *f_capitalize(tn__jinja *j, const value *v, const value **a)
     return as_method(j, "capitalize", v, a, 0);
 }
 
+static const value *f_title(tn__jinja *j, const value *v, const value **a)
+{
+    return as_method(j, "title", v, a, 0);
+}
+
 static const value *f_replace(tn__jinja *j, const value *v, const value **a)
 {
     if (!a[0] || !a[1])
@@ -105,7 +110,7 @@ static const value *attribute(tn__jinja *j, const value *v, const value *path)
                    ? list->item[path->integer]
                    : tn__jinja_undefined(j, "an item");
     }
-    if (path->kind != TN__JINJA_TEXT)
+    if (path->kind != TN__JINJA_TEXT || strlen(path->text) != path->bytes)
         tn__jinja_fail(j, TN_ERR_ARGUMENT, "an attribute is %s",
                        tn__jinja_kind_name(path));
     for (const char *at = path->text;;) {
@@ -200,6 +205,40 @@ static const value *f_last(tn__jinja *j, const value *v, const value **a)
 {
     (void)a;
     return end_of(j, v, true);
+}
+
+/* Compares as the original does without case_sensitive. */
+static int order_of(tn__jinja *j, const value *a, const value *b, bool exact)
+{
+    const value *none = NULL;
+    if (!exact && a->kind == TN__JINJA_TEXT)
+        a = f_lower(j, a, &none);
+    if (!exact && b->kind == TN__JINJA_TEXT)
+        b = f_lower(j, b, &none);
+    return tn__jinja_order(j, a, b);
+}
+
+static const value *f_sort(tn__jinja *j, const value *v, const value **a)
+{
+    const bool down = a[0] && tn__jinja_truth(a[0]);
+    const bool exact = a[1] && tn__jinja_truth(a[1]);
+    const value *by = a[2] && a[2]->kind != TN__JINJA_NONE ? a[2] : NULL;
+    const value *all = tn__jinja_items(j, v);
+    value *list = tn__jinja_list(j);
+    for (size_t i = 0; i < all->count; i++) {
+        tn__jinja_append(j, list, all->item[i]);
+        for (size_t at = i; at; at--) { /* equal items keep their order */
+            const value *x = list->item[at - 1], *y = list->item[at];
+            const int order = order_of(j, by ? attribute(j, x, by) : x,
+                                       by ? attribute(j, y, by) : y, exact);
+            tn__jinja_step(j, 1);
+            if (down ? order >= 0 : order <= 0)
+                break;
+            list->item[at - 1] = y;
+            list->item[at] = x;
+        }
+    }
+    return list;
 }
 
 static const value *f_reverse(tn__jinja *j, const value *v, const value **a)
@@ -310,7 +349,9 @@ static const struct {
     {"replace", "old new count", f_replace},
     {"reverse", "", f_reverse},
     {"safe", "", f_safe},
+    {"sort", "reverse case_sensitive attribute", f_sort},
     {"string", "", f_string},
+    {"title", "", f_title},
     {"tojson", "ensure_ascii indent separators sort_keys", f_tojson},
     {"trim", "chars", f_trim},
     {"unique", "", f_unique},

@@ -345,6 +345,57 @@ static const value *m_removesuffix(tn__jinja *j, const value *self,
     return without_end(j, self, a[0], false);
 }
 
+/* Whether Python ends a line there, too: vertical tabs, U+0085, U+2028 ... */
+static bool is_odd_end(const char *text, size_t bytes)
+{
+    const unsigned char c = (unsigned char)*text;
+    return c == 0x0b || c == 0x0c || (c >= 0x1c && c <= 0x1e) ||
+           (bytes >= 2 && memcmp(text, "\xc2\x85", 2) == 0) ||
+           (bytes >= 3 && (memcmp(text, "\xe2\x80\xa8", 3) == 0 ||
+                           memcmp(text, "\xe2\x80\xa9", 3) == 0));
+}
+
+/* Lines without their ends. */
+static const value *m_splitlines(tn__jinja *j, const value *self,
+                                 const value **a)
+{
+    value *list = tn__jinja_list(j);
+    (void)a;
+    for (size_t at = 0; at < self->bytes;) {
+        const size_t begin = at;
+        for (; at < self->bytes && self->text[at] != '\n' &&
+               self->text[at] != '\r';
+             at++)
+            if (is_odd_end(self->text + at, self->bytes - at))
+                tn__jinja_fail(j, TN_ERR_UNSUPPORTED,
+                               "splitlines of a text with other ends of lines "
+                               "than \\n and \\r");
+        tn__jinja_append(j, list,
+                         tn__jinja_text_of(j, self->text + begin, at - begin));
+        at += at + 1 < self->bytes && self->text[at] == '\r' &&
+              self->text[at + 1] == '\n';
+        at += at < self->bytes;
+    }
+    return list;
+}
+
+/* How often a part occurs. */
+static const value *m_count(tn__jinja *j, const value *self, const value **a)
+{
+    const value *part = text_argument(j, a[0], "count");
+    int64_t count = 0;
+    if (!part || !part->bytes)
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "count needs a text");
+    tn__jinja_step(j, self->bytes / 64);
+    for (size_t at = 0;; count++) {
+        const char *found = memmem(self->text + at, self->bytes - at,
+                                   part->text, part->bytes);
+        if (!found)
+            return tn__jinja_int(j, count);
+        at = (size_t)(found - self->text) + part->bytes;
+    }
+}
+
 /* The place of a part, in characters, or -1. */
 static const value *m_find(tn__jinja *j, const value *self, const value **a)
 {
@@ -435,6 +486,7 @@ static const struct {
     method call;
 } methods[] = {
     {TN__JINJA_TEXT, "capitalize", "", m_capitalize},
+    {TN__JINJA_TEXT, "count", "sub", m_count},
     {TN__JINJA_TEXT, "endswith", "suffix", m_endswith},
     {TN__JINJA_TEXT, "find", "sub", m_find},
     {TN__JINJA_TEXT, "isdigit", "", m_isdigit},
@@ -446,6 +498,7 @@ static const struct {
     {TN__JINJA_TEXT, "replace", "old new count", m_replace},
     {TN__JINJA_TEXT, "rstrip", "chars", m_rstrip},
     {TN__JINJA_TEXT, "split", "sep maxsplit", m_split},
+    {TN__JINJA_TEXT, "splitlines", "", m_splitlines},
     {TN__JINJA_TEXT, "startswith", "prefix", m_startswith},
     {TN__JINJA_TEXT, "strip", "chars", m_strip},
     {TN__JINJA_TEXT, "title", "", m_title},

@@ -79,6 +79,8 @@ a {#- c -#} b {# d #} c {#+ e #}{{- 1 -}} d   {%- if true -%}  e  {%- endif %} f
 {{ [1.0, 0.1, 123456789.123, 1e16, 1.5e300, 0.0001, 0.00001, 3.0e5] }} {{ 0.1 + 0.2 }} {{ 7.0 // 2 }} {{ 5.5 % 2 }} {{ 2 ** -1 }} {{ 10 / 5 }}
 {{ "a b".isdigit() }} {{ "12".isdigit() }} {{ "prefix-a".removeprefix("prefix-") }} {{ "a.txt".removesuffix(".txt") }} {{ "\u3000a\u00a0".strip() }}| {{ "éa".strip("é") }}
 {{ (1, 2) }} {{ () }} {{ (1,) }} {{ (1, 2) == [1, 2] }} {{ (1, 2) | list }} {{ (1, 2)[:1] }} {{ (1,) + (2,) }} {{ ((1, 2), [3]) | tojson }} {% set p = 1, 2 %}{{ p }}
+{{ ["b", "A", "c"] | sort }} {{ [3, 1, 2] | sort(reverse=true) }} {{ ["b", "A"] | sort(case_sensitive=true) }} {{ [{"a": 2, "b": 1}, {"a": 1}, {"a": 2, "b": 0}] | sort(attribute="a") }} {{ "a bC" | title }}
+{{ "a\nb\r\nc\rd\n".splitlines() }} {{ "".splitlines() }} {{ "abcab".count("ab") }} {{ "a\n\nb".splitlines() | length }}
 {{ undefined_name }}|{{ messages[99] }}|{{ {}.x }}|{{ x == y }} {{ x | length }} {{ x | join }} {{ [x] | first is undefined }}
 """.strip("\n").split("\n")
 
