@@ -86,6 +86,7 @@ cat >"$scratch/rooms.awk" <<'AWK'
         room_of["checkpoint.h"] = room_of["average.h"] = "train"
         room_of["metric.h"] = room_of["train.h"] = "train"
         room_of["lm.h"] = room_of["tokenizer.h"] = room_of["gguf.h"] = "lm"
+        room_of["chat.h"] = "lm"
         room_of["tenon.h"] = "all"
         rank["abi"] = 0
         rank["parameters"] = 19

@@ -10,9 +10,12 @@
 
 #include "tenon_lm.h"
 
+#include <tenon/chat.h>
+
 /* A sequence as it is generated. */
 typedef struct stream {
     tn_detokenizer *detokenizer; /* NULL: ids are printed */
+    FILE *copy;                  /* gets the text, too; may be NULL */
     int64_t count;
     double first; /* the time of the first token */
 } stream;
@@ -46,6 +49,8 @@ static bool print_token(const tn_lm_token *token, void *context)
         if (!text)
             return false; /* the error is pending */
         fputs(text, stdout);
+        if (s->copy)
+            fputs(text, s->copy);
     } else {
         printf("%s%" PRId64, token->index ? " " : "", token->id);
     }
@@ -66,15 +71,15 @@ static void report(int64_t prompt, const stream *s, double begin)
     fputc('\n', stderr);
 }
 
-/* Continues ids. With a tokenizer its text is printed. */
+/* Continues ids. With a tokenizer its text is printed, and written to copy if
+ * that is not NULL. */
 static int continue_ids(tn_lm *lm, tn_tokenizer *t, const int64_t *ids,
-                        int64_t count, tn_lm_generate_options o)
+                        int64_t count, tn_lm_generate_options o, FILE *copy)
 {
     const double begin = seconds();
     const int64_t eos = tn_tokenizer_special_id(t, "eos");
     const tn_lm_stop stop = {&eos, 1};
-    stream s = {.detokenizer =
-                    t ? tn_detokenizer_new(t, .special = false) : NULL};
+    stream s = {t ? tn_detokenizer_new(t, .special = false) : NULL, copy, 0, 0};
     if (t && !s.detokenizer)
         return lm_complain();
     o.on_token = print_token;
@@ -89,6 +94,8 @@ static int continue_ids(tn_lm *lm, tn_tokenizer *t, const int64_t *ids,
     if (!result || tn_error())
         return lm_complain();
     puts(rest);
+    if (copy)
+        fputs(rest, copy);
     if (fflush(stdout)) {
         fprintf(stderr, "tenon: the text cannot be written: %s\n",
                 strerror(errno));
@@ -110,14 +117,76 @@ static int continue_text(tn_lm *lm, tn_tokenizer *t, const char *text,
         status = fprintf(stderr, "tenon: the prompt has no tokens\n") > 0;
     else
         status = continue_ids(lm, t, tn_encoding_ids(e), tn_encoding_count(e),
-                              *o);
+                              *o, NULL);
     tn_scope_close(scope);
     return status;
 }
 
-/* A prompt in each line of the standard input. A line that fails does not end
- * the program, but is remembered in its exit status. */
-static int continue_lines(tn_lm *lm, tn_tokenizer *t,
+/* ---- chats ----------------------------------------------------------------- */
+
+typedef struct chat {
+    tn_chat_message *messages; /* their texts are owned, too */
+    int64_t count;
+} chat;
+
+/* Adds a message with text from malloc, which becomes its own; NULL means that
+ * memory ran out. */
+static bool add_message(chat *c, const char *role, char *text)
+{
+    tn_chat_message *more =
+        realloc(c->messages, (size_t)(c->count + 1) * sizeof *more);
+    if (more)
+        c->messages = more;
+    if (!more || !text) {
+        fprintf(stderr, "tenon: out of memory\n");
+        free(text);
+        return false;
+    }
+    more[c->count++] = (tn_chat_message){role, text, NULL};
+    return true;
+}
+
+/* Forgets the messages from number `count` on. */
+static void cut_chat(chat *c, int64_t count)
+{
+    while (c->count > count)
+        free((char *)(uintptr_t)c->messages[--c->count].content);
+}
+
+/* Prints the answer to a user's text and remembers both. After a failure the
+ * chat is what it was. */
+static int answer(tn_lm *lm, tn_tokenizer *t, chat *c, const char *text,
+                  int64_t bytes, const tn_lm_generate_options *o)
+{
+    const int64_t before = c->count;
+    char *said = NULL;
+    size_t said_bytes = 0;
+    if (!add_message(c, "user", strndup(text, (size_t)bytes)))
+        return 1;
+    tn_scope *scope = tn_scope_open();
+    FILE *copy = open_memstream(&said, &said_bytes);
+    const char *prompt = tn_chat_render(t, c->messages, c->count);
+    tn_encoding *e =
+        prompt ? tn_tokenizer_encode(t, prompt, .special = false) : NULL;
+    int status = !copy || !e ? lm_complain()
+                             : continue_ids(lm, t, tn_encoding_ids(e),
+                                            tn_encoding_count(e), *o, copy);
+    tn_scope_close(scope);
+    if (copy && fclose(copy) != 0)
+        status = 1;
+    if (status)
+        free(said);
+    else
+        status = !add_message(c, "assistant", said);
+    if (status)
+        cut_chat(c, before);
+    return status;
+}
+
+/* A prompt, or the user's next message, in each line of the standard input. A
+ * line that fails does not end the program, but is remembered in its exit
+ * status. */
+static int continue_lines(tn_lm *lm, tn_tokenizer *t, chat *c,
                           const tn_lm_generate_options *o)
 {
     const bool asks = isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
@@ -132,7 +201,8 @@ static int continue_lines(tn_lm *lm, tn_tokenizer *t,
             break;
         if (bytes && line[bytes - 1] == '\n')
             bytes--;
-        status |= continue_text(lm, t, line, bytes, o);
+        status |= c ? answer(lm, t, c, line, bytes, o)
+                    : continue_text(lm, t, line, bytes, o);
     }
     if (asks)
         fputc('\n', stderr);
@@ -142,13 +212,16 @@ static int continue_lines(tn_lm *lm, tn_tokenizer *t,
 
 int tenon_generate(int count, char **argument)
 {
-    const char *text = NULL, *tokenizer = NULL, *dtype = NULL;
-    bool lines = false;
+    const char *text = NULL, *tokenizer = NULL, *dtype = NULL, *system = NULL;
+    bool lines = false, chats = false;
+    chat talk = {NULL, 0};
     int64_t seed = 0, *ids = NULL, length = 0;
     tn_lm_generate_options o = TN_LM_GENERATE_OPTIONS;
     const lm_option options[] = {{"-n", .whole = &o.max_tokens},
                                  {"-p", .text = &text},
                                  {"-i", .flag = &lines},
+                                 {"--chat", .flag = &chats},
+                                 {"--system", .text = &system},
                                  {"--tokenizer", .text = &tokenizer},
                                  {"--dtype", .text = &dtype},
                                  {"--temperature", .real = &o.temperature},
@@ -156,10 +229,11 @@ int tenon_generate(int count, char **argument)
                                  {"--top-p", .real = &o.top_p},
                                  {"--min-p", .real = &o.min_p},
                                  {"--seed", .whole = &seed},
-                                 {NULL}};
+                                 {.name = NULL}};
     count = lm_read_options(count, argument, options);
     const bool wants_ids = !text && !lines;
-    if (count != 1 + wants_ids || (text && lines) || (wants_ids && tokenizer))
+    if (count != 1 + wants_ids || (text && lines) ||
+        (wants_ids && (tokenizer || chats)) || (system && !chats))
         return 2;
     if (wants_ids && (length = lm_read_ids(argument[1], &ids)) < 0) {
         free(ids);
@@ -172,12 +246,18 @@ int tenon_generate(int count, char **argument)
     if (lm && !wants_ids &&
         !(t = tn_tokenizer_open(tokenizer ? tokenizer : argument[0])))
         status = lm_complain();
+    else if (lm && system && !add_message(&talk, "system", strdup(system)))
+        status = 1;
     else if (lm && lines)
-        status = continue_lines(lm, t, &o);
+        status = continue_lines(lm, t, chats ? &talk : NULL, &o);
+    else if (lm && text && chats)
+        status = answer(lm, t, &talk, text, (int64_t)strlen(text), &o);
     else if (lm && text)
         status = continue_text(lm, t, text, (int64_t)strlen(text), &o);
     else if (lm)
-        status = continue_ids(lm, NULL, ids, length, o);
+        status = continue_ids(lm, NULL, ids, length, o, NULL);
+    cut_chat(&talk, 0);
+    free(talk.messages);
     free(ids);
     return status;
 }

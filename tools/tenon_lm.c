@@ -207,7 +207,7 @@ int tenon_embed(int count, char **argument)
                                  {"--tokenizer", .text = &tokenizer},
                                  {"--dtype", .text = &dtype},
                                  {"--ids", .flag = &ids},
-                                 {NULL}};
+                                 {.name = NULL}};
     count = lm_read_options(count, argument, options);
     if (count < 2 || (ids && tokenizer))
         return 2;

@@ -2,6 +2,7 @@
 fuzz_driver = tests/fuzz/driver.c tests/fuzz/fuzz.h
 check_PROGRAMS += \
 	tests/fuzz/test_calls \
+	tests/fuzz/test_chat \
 	tests/fuzz/test_checkpoint \
 	tests/fuzz/test_csv \
 	tests/fuzz/test_devices \
@@ -21,6 +22,8 @@ check_PROGRAMS += \
 	tests/fuzz/test_tokenizer \
 	tests/fuzz/test_trace
 tests_fuzz_test_calls_SOURCES = tests/fuzz/calls.c $(fuzz_driver)
+tests_fuzz_test_chat_SOURCES = tests/fuzz/chat.c $(fuzz_driver)
+tests_fuzz_test_chat_LDADD = libtenon-lm.la libtenon.la
 tests_fuzz_test_checkpoint_SOURCES = tests/fuzz/checkpoint.c $(fuzz_driver)
 tests_fuzz_test_csv_SOURCES = tests/fuzz/csv.c $(fuzz_driver)
 tests_fuzz_test_devices_SOURCES = tests/fuzz/devices.c $(fuzz_driver)

@@ -233,7 +233,7 @@ static void *encode_often(void *tokenizer)
         tn_scope_close(step);
     }
     tn_scope_close(scope);
-    return (void *)(intptr_t)sum;
+    return (void *)(uintptr_t)sum;
 }
 
 static void test_threads(void)

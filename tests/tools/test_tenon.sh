@@ -212,6 +212,30 @@ out '^tokenizer +64 tokens$' "tenon lm info describes the tokenizer"
 tenon cpu lm info "$models/llama"
 out '^tokenizer +none \(.*tokenizer.json' "or says that there is none"
 
+# Chats.
+tenon cpu generate --chat "$scratch/llama" -p w3
+is_str "$status" 1 "a model without a chat template cannot chat"
+err 'no chat template' "which the error says"
+echo '{"chat_template": "{% for m in messages %}{{ m.content }} {% endfor %}"}' \
+    >"$scratch/llama/tokenizer_config.json"
+tenon cpu generate --chat "$scratch/llama" -n 4 -p "w3 w4 w5"
+is_str "$(sed 's/w//g' "$scratch/out" | xargs)" "$greedy" "--chat renders a template"
+tenon cpu generate --chat --system "w3 w4" "$scratch/llama" -n 4 -p w5
+is_str "$(sed 's/w//g' "$scratch/out" | xargs)" "$greedy" "with a system message"
+printf 'w3 w4\nw5\n' >"$scratch/prompts"
+TENON_DEVICE=cpu tools/tenon generate --chat -i -n 2 "$scratch/llama" \
+    <"$scratch/prompts" >"$scratch/out" 2>"$scratch/err"
+is_str "$?" 0 "--chat -i answers each line"
+said=$(head -n 1 "$scratch/out")
+tenon cpu generate "$scratch/llama" -n 2 -p "w3 w4 $said w5"
+is_str "$(cat "$scratch/out")" "$(tenon_again() { TENON_DEVICE=cpu tools/tenon \
+    generate --chat -i -n 2 "$scratch/llama" <"$scratch/prompts" 2>/dev/null |
+    tail -n 1; }; tenon_again)" "and remembers the chat"
+tenon cpu generate --chat "$scratch/llama" 3,4
+is_str "$status" 2 "ids are no chat"
+tenon cpu generate --system x "$scratch/llama" -p w3
+is_str "$status" 2 "and a system message needs one"
+
 # A GGUF file.
 gguf=$models/llama_h256-q4_K_M.gguf
 tenon cpu lm info "$gguf"

@@ -1,0 +1,263 @@
+/* template.h: chat templates, the part of Jinja 2 that the templates of published
+ * models use, with the settings of transformers: trim_blocks, lstrip_blocks, no
+ * escaping, undefined names print as nothing.
+ *
+ * A template is cut into tokens (template_lex.c), which become a tree
+ * (template_parse.c), which is run (template_run.c) with the filters, tests,
+ * methods and functions of template_calls.c on the values of template_value.c.
+ *
+ * What happens in a rendering ends with it: all memory is in one arena, and an
+ * error jumps out of any depth (tn__jinja_fail does not return). Templates come
+ * from files of others, so memory, steps, nesting and output have limits. */
+#ifndef TN_LIB_LM_GENERATE_TEMPLATE_H
+#define TN_LIB_LM_GENERATE_TEMPLATE_H
+
+#include <setjmp.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <tenon/error.h>
+
+enum {
+    TN__JINJA_MOST_DEPTH = 200,         /* of expressions, blocks and calls */
+    TN__JINJA_MOST_STEPS = 5000000,     /* nodes run, and elements visited */
+    TN__JINJA_MOST_OUTPUT = 16 << 20,   /* bytes */
+    TN__JINJA_MOST_MEMORY = 128 << 20,  /* bytes */
+    TN__JINJA_MOST_SOURCE = 1 << 20,    /* bytes */
+    TN__JINJA_MOST_ARGUMENTS = 8        /* of a filter, test, method or function */
+};
+
+/* ---- values -------------------------------------------------------------- */
+
+typedef enum tn__jinja_kind {
+    TN__JINJA_UNDEFINED, /* text: what is not defined */
+    TN__JINJA_NONE,
+    TN__JINJA_BOOL,
+    TN__JINJA_INT,
+    TN__JINJA_REAL,
+    TN__JINJA_TEXT,
+    TN__JINJA_LIST,
+    TN__JINJA_DICT,
+    TN__JINJA_NAMESPACE, /* a dictionary whose members may be set */
+    TN__JINJA_METHOD,    /* text: its name; of `self` */
+    TN__JINJA_MACRO,
+    TN__JINJA_FUNCTION   /* text: its name */
+} tn__jinja_kind;
+
+typedef struct tn__jinja_value {
+    tn__jinja_kind kind;
+    bool is_tuple; /* a list that is printed with parentheses */
+    union {
+        bool truth;
+        int64_t integer;
+        double real;
+        struct { /* UTF-8, ends with a NUL */
+            const char *text;
+            size_t bytes;
+            const struct tn__jinja_value *self;
+        };
+        struct { /* lists; dictionaries have a key for each item */
+            const struct tn__jinja_value **item, **key;
+            size_t count, room;
+        };
+        const struct tn__jinja_node *macro;
+    };
+} tn__jinja_value;
+
+/* ---- the tree ------------------------------------------------------------ */
+
+typedef enum tn__jinja_node_kind {
+    /* expressions */
+    TN__JINJA_CONSTANT,  /* value */
+    TN__JINJA_NAME,      /* name */
+    TN__JINJA_LIST_OF,   /* a ...; name: "(" for a tuple */
+    TN__JINJA_DICT_OF,   /* a (key), its b (value), next key ... */
+    TN__JINJA_UNARY,     /* name: "-", "+" or "not"; a */
+    TN__JINJA_BINARY,    /* name; a, b */
+    TN__JINJA_COMPARE,   /* a; b: a chain of nodes with name and a */
+    TN__JINJA_CONDITION, /* a if b else c */
+    TN__JINJA_MEMBER,    /* a.name */
+    TN__JINJA_INDEX,     /* a[b] */
+    TN__JINJA_SLICE,     /* a[b:c:d] */
+    TN__JINJA_CALL,      /* a(b ...) */
+    TN__JINJA_FILTER,    /* a | name(b ...) */
+    TN__JINJA_TEST,      /* a is name(b ...) */
+    TN__JINJA_ARGUMENT,  /* name (or "") = a */
+    /* statements */
+    TN__JINJA_DATA,      /* value */
+    TN__JINJA_PRINT,     /* a */
+    TN__JINJA_IF,        /* if a: b ...; else c: another IF, or a BODY */
+    TN__JINJA_BODY,      /* a ... */
+    TN__JINJA_FOR,       /* for d ... in a if c: b ...; else e ... */
+    TN__JINJA_SET,       /* set d ... = a; name: of a namespace, "" otherwise */
+    TN__JINJA_SET_BLOCK, /* set name: b ... ; a: filters of a node HOLE */
+    TN__JINJA_MACRO_AT,  /* macro name(d ...): b ... */
+    TN__JINJA_BREAK,
+    TN__JINJA_CONTINUE
+} tn__jinja_node_kind;
+
+typedef struct tn__jinja_node {
+    tn__jinja_node_kind kind;
+    size_t at; /* place in the template */
+    const char *name;
+    const tn__jinja_value *value;
+    struct tn__jinja_node *a, *b, *c, *d, *e, *next;
+} tn__jinja_node;
+
+/* ---- tokens -------------------------------------------------------------- */
+
+typedef enum tn__jinja_token_kind {
+    TN__JINJA_T_DATA,
+    TN__JINJA_T_PRINT, /* {{ */
+    TN__JINJA_T_BLOCK, /* {% */
+    TN__JINJA_T_CLOSE, /* }} or %} */
+    TN__JINJA_T_NAME,
+    TN__JINJA_T_CONSTANT, /* a number or a text */
+    TN__JINJA_T_OPERATOR,
+    TN__JINJA_T_END
+} tn__jinja_token_kind;
+
+typedef struct tn__jinja_token {
+    tn__jinja_token_kind kind;
+    size_t at;
+    const char *text; /* of names, operators, and for messages */
+    const tn__jinja_value *value;
+} tn__jinja_token;
+
+/* ---- a rendering --------------------------------------------------------- */
+
+/* A text that grows. */
+typedef struct tn__jinja_text {
+    char *text;
+    size_t bytes, room;
+} tn__jinja_text;
+
+typedef struct tn__jinja {
+    jmp_buf failed;
+    tn_status code;
+    char message[400];
+    const char *source;
+    size_t source_bytes;
+    size_t at; /* place of what is run, for messages */
+    struct tn__jinja_block *blocks; /* the arena */
+    size_t memory;
+    int64_t steps;
+    int depth;
+    int64_t now; /* seconds since 1970 for strftime_now */
+    tn__jinja_text *out;
+    struct tn__jinja_scope *scope, *outermost;
+} tn__jinja;
+
+/* Ends the rendering with an error at j->at. */
+__attribute__((noreturn, format(printf, 3, 4))) void
+tn__jinja_fail(tn__jinja *j, tn_status code, const char *format, ...);
+/* Memory of the rendering, filled with zeros. */
+void *tn__jinja_take(tn__jinja *j, size_t count, size_t bytes);
+void tn__jinja_free(tn__jinja *j);
+void tn__jinja_step(tn__jinja *j, size_t count);
+/* Count the depth of nesting. */
+void tn__jinja_enter(tn__jinja *j);
+void tn__jinja_leave(tn__jinja *j);
+
+tn__jinja_token *tn__jinja_lex(tn__jinja *j);
+/* The tree of the template j->source. */
+tn__jinja_node *tn__jinja_parse(tn__jinja *j);
+/* Runs a tree with these variables, a dictionary, and returns the text. */
+const tn__jinja_value *tn__jinja_run(tn__jinja *j, const tn__jinja_node *body,
+                                     const tn__jinja_value *variables);
+
+/* ---- values: template_value.c -------------------------------------------- */
+
+extern const tn__jinja_value tn__jinja_none, tn__jinja_true, tn__jinja_false;
+const tn__jinja_value *tn__jinja_bool(bool truth);
+const tn__jinja_value *tn__jinja_int(tn__jinja *j, int64_t integer);
+const tn__jinja_value *tn__jinja_real(tn__jinja *j, double real);
+/* Copies the text. */
+const tn__jinja_value *tn__jinja_text_of(tn__jinja *j, const char *text,
+                                         size_t bytes);
+const tn__jinja_value *tn__jinja_undefined(tn__jinja *j, const char *what);
+tn__jinja_value *tn__jinja_list(tn__jinja *j);
+tn__jinja_value *tn__jinja_dict(tn__jinja *j);
+void tn__jinja_append(tn__jinja *j, tn__jinja_value *list,
+                      const tn__jinja_value *item);
+/* Sets a member; a new one comes last. */
+void tn__jinja_set(tn__jinja *j, tn__jinja_value *dict,
+                   const tn__jinja_value *key, const tn__jinja_value *item);
+void tn__jinja_set_name(tn__jinja *j, tn__jinja_value *dict, const char *key,
+                        const tn__jinja_value *item);
+/* NULL if there is none. */
+const tn__jinja_value *tn__jinja_get(tn__jinja *j, const tn__jinja_value *dict,
+                                     const tn__jinja_value *key);
+const tn__jinja_value *tn__jinja_get_name(const tn__jinja_value *dict,
+                                          const char *key);
+
+void tn__jinja_add(tn__jinja *j, tn__jinja_text *to, const char *text,
+                   size_t bytes);
+const tn__jinja_value *tn__jinja_text_end(tn__jinja *j, tn__jinja_text *text);
+/* Adds a value as it is printed, or, with `quoted`, as it is in a list. */
+void tn__jinja_add_value(tn__jinja *j, tn__jinja_text *to,
+                         const tn__jinja_value *v, bool quoted);
+/* A text as it is, another value as it is printed. */
+const tn__jinja_value *tn__jinja_string(tn__jinja *j,
+                                        const tn__jinja_value *v);
+/* Adds a value as Python's json.dumps writes it. indent < 0: in one line. */
+void tn__jinja_add_json(tn__jinja *j, tn__jinja_text *to,
+                        const tn__jinja_value *v, int indent, int level,
+                        bool sorted, bool ascii);
+/* A value of a JSON text. */
+const tn__jinja_value *tn__jinja_from_json(tn__jinja *j, const char *text,
+                                           const char *what);
+
+bool tn__jinja_truth(const tn__jinja_value *v);
+bool tn__jinja_is_number(const tn__jinja_value *v); /* a bool is one */
+bool tn__jinja_is_text(const tn__jinja_value *v, const char *text);
+double tn__jinja_number(const tn__jinja_value *v);
+bool tn__jinja_equal(tn__jinja *j, const tn__jinja_value *a,
+                     const tn__jinja_value *b);
+/* Below 0, 0, or above 0. Fails for values that have no order. */
+int tn__jinja_order(tn__jinja *j, const tn__jinja_value *a,
+                    const tn__jinja_value *b);
+/* Whether `whole` has the item, the key, or the part of a text. */
+bool tn__jinja_in(tn__jinja *j, const tn__jinja_value *item,
+                  const tn__jinja_value *whole);
+/* The items of a list, the keys of a dictionary, the characters of a text; an
+ * undefined value has none. Fails for others. */
+const tn__jinja_value *tn__jinja_items(tn__jinja *j, const tn__jinja_value *v);
+/* Elements, members or characters. Fails for values without a length. */
+int64_t tn__jinja_length(tn__jinja *j, const tn__jinja_value *v);
+/* "a list", for messages. */
+const char *tn__jinja_kind_name(const tn__jinja_value *v);
+
+/* ---- calls: template_calls.c, template_methods.c -------------------------- */
+
+typedef struct tn__jinja_arguments {
+    const tn__jinja_value *item[TN__JINJA_MOST_ARGUMENTS];
+    size_t count;
+    const char *name[TN__JINJA_MOST_ARGUMENTS];
+    const tn__jinja_value *named[TN__JINJA_MOST_ARGUMENTS];
+    size_t named_count;
+} tn__jinja_arguments;
+
+/* Puts the arguments in the order of `parameters` ("width first blank"). Those
+ * not given are NULL. Fails for too many, unknown or repeated ones. */
+void tn__jinja_bind(tn__jinja *j, const char *what, const char *parameters,
+                    const tn__jinja_arguments *given,
+                    const tn__jinja_value **out);
+const tn__jinja_value *tn__jinja_filter(tn__jinja *j, const char *name,
+                                        const tn__jinja_value *v,
+                                        const tn__jinja_arguments *arguments);
+bool tn__jinja_test(tn__jinja *j, const char *name, const tn__jinja_value *v,
+                    const tn__jinja_arguments *arguments);
+bool tn__jinja_has_filter(const char *name);
+bool tn__jinja_has_test(const char *name);
+/* Whether values of this kind have the method. */
+bool tn__jinja_has_method(const tn__jinja_value *self, const char *name);
+const tn__jinja_value *tn__jinja_method(tn__jinja *j,
+                                        const tn__jinja_value *self,
+                                        const char *name,
+                                        const tn__jinja_arguments *arguments);
+bool tn__jinja_has_function(const char *name);
+const tn__jinja_value *tn__jinja_function(tn__jinja *j, const char *name,
+                                          const tn__jinja_arguments *arguments);
+
+#endif

@@ -1,0 +1,695 @@
+/* template_run.c: runs the tree of a chat template. */
+#include <lm/generate/template.h>
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef tn__jinja_value value;
+typedef tn__jinja_node node;
+
+/* Variables. A loop has a scope for each pass, and a call of a macro has one. */
+typedef struct tn__jinja_scope {
+    struct tn__jinja_scope *outer;
+    value *names; /* a dictionary */
+} scope;
+
+enum { GOES_ON, BREAKS, CONTINUES };
+
+static const value *eval(tn__jinja *j, const node *n);
+static int run(tn__jinja *j, const node *n);
+
+/* ---- variables ----------------------------------------------------------- */
+
+static void open_scope(tn__jinja *j, scope *outer)
+{
+    scope *s = tn__jinja_take(j, 1, sizeof *s);
+    s->outer = outer;
+    s->names = tn__jinja_dict(j);
+    j->scope = s;
+}
+
+static void set_name(tn__jinja *j, const char *name, const value *v)
+{
+    tn__jinja_set_name(j, j->scope->names, name, v);
+}
+
+static const value *eval_name(tn__jinja *j, const node *n)
+{
+    for (const scope *s = j->scope; s; s = s->outer) {
+        tn__jinja_step(j, s->names->count + 1);
+        const value *v = tn__jinja_get_name(s->names, n->name);
+        if (v)
+            return v;
+    }
+    if (!tn__jinja_has_function(n->name))
+        return tn__jinja_undefined(j, n->name);
+    value *v = tn__jinja_take(j, 1, sizeof *v);
+    v->kind = TN__JINJA_FUNCTION;
+    v->text = n->name;
+    return v;
+}
+
+/* ---- operators ----------------------------------------------------------- */
+
+static __attribute__((noreturn)) void odd_operands(tn__jinja *j,
+                                                   const char *name,
+                                                   const value *a,
+                                                   const value *b)
+{
+    tn__jinja_fail(j, TN_ERR_ARGUMENT, "%s %s %s is not defined",
+                   tn__jinja_kind_name(a), name, tn__jinja_kind_name(b));
+}
+
+static int64_t whole(const value *v)
+{
+    return v->kind == TN__JINJA_INT ? v->integer : v->truth;
+}
+
+/* a // b and a % b as Python rounds them, down. */
+static int64_t floor_divide(int64_t a, int64_t b)
+{
+    return a / b - ((a % b != 0) && ((a < 0) != (b < 0)));
+}
+
+static const value *integers(tn__jinja *j, char name, int64_t a, int64_t b)
+{
+    int64_t out = 0;
+    bool overflow = false;
+    if (name == '+')
+        overflow = __builtin_add_overflow(a, b, &out);
+    else if (name == '-')
+        overflow = __builtin_sub_overflow(a, b, &out);
+    else if (name == '*')
+        overflow = __builtin_mul_overflow(a, b, &out);
+    else if (name == 'p')
+        for (out = 1; b && !overflow; b--) {
+            tn__jinja_step(j, 1);
+            overflow = __builtin_mul_overflow(out, a, &out);
+        }
+    else if (b == 0)
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "a division by 0");
+    else if (b == -1 && name == '%')
+        out = 0;
+    else if (b == -1)
+        overflow = __builtin_sub_overflow(0, a, &out);
+    else
+        out = name == '%' ? a - b * floor_divide(a, b) : floor_divide(a, b);
+    if (overflow)
+        tn__jinja_fail(j, TN_ERR_UNSUPPORTED, "an integer beyond 64 bits");
+    return tn__jinja_int(j, out);
+}
+
+static const value *numbers(tn__jinja *j, char name, const value *a,
+                            const value *b)
+{
+    if (a->kind != TN__JINJA_REAL && b->kind != TN__JINJA_REAL && name != '/' &&
+        (name != 'p' || whole(b) >= 0))
+        return integers(j, name, whole(a), whole(b));
+    const double x = tn__jinja_number(a), y = tn__jinja_number(b);
+    if ((name == '/' || name == 'f' || name == '%') && y == 0)
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "a division by 0");
+    return tn__jinja_real(j, name == '+'   ? x + y
+                             : name == '-' ? x - y
+                             : name == '*' ? x * y
+                             : name == '/' ? x / y
+                             : name == 'f' ? floor(x / y)
+                             : name == 'p' ? pow(x, y)
+                                           : x - y * floor(x / y));
+}
+
+static const value *join_lists(tn__jinja *j, const value *a, const value *b)
+{
+    value *list = tn__jinja_list(j);
+    list->is_tuple = a->is_tuple;
+    for (size_t i = 0; i < a->count; i++)
+        tn__jinja_append(j, list, a->item[i]);
+    for (size_t i = 0; i < b->count; i++)
+        tn__jinja_append(j, list, b->item[i]);
+    return list;
+}
+
+static const value *join_texts(tn__jinja *j, const value *a, const value *b)
+{
+    tn__jinja_text text = {0};
+    a = tn__jinja_string(j, a);
+    b = tn__jinja_string(j, b);
+    tn__jinja_add(j, &text, a->text, a->bytes);
+    tn__jinja_add(j, &text, b->text, b->bytes);
+    return tn__jinja_text_end(j, &text);
+}
+
+static const value *repeat(tn__jinja *j, const value *v, int64_t times)
+{
+    tn__jinja_text text = {0};
+    value *list = tn__jinja_list(j);
+    list->is_tuple = v->is_tuple;
+    for (int64_t i = 0; i < times; i++) {
+        tn__jinja_step(j, 1);
+        if (v->kind == TN__JINJA_TEXT)
+            tn__jinja_add(j, &text, v->text, v->bytes);
+        else
+            for (size_t k = 0; k < v->count; k++)
+                tn__jinja_append(j, list, v->item[k]);
+    }
+    return v->kind == TN__JINJA_TEXT ? tn__jinja_text_end(j, &text) : list;
+}
+
+static bool repeats(const value *a, const value *b)
+{
+    return (a->kind == TN__JINJA_TEXT || a->kind == TN__JINJA_LIST) &&
+           (b->kind == TN__JINJA_INT || b->kind == TN__JINJA_BOOL);
+}
+
+static const value *eval_binary(tn__jinja *j, const node *n)
+{
+    const value *a = eval(j, n->a);
+    if (strcmp(n->name, "and") == 0)
+        return tn__jinja_truth(a) ? eval(j, n->b) : a;
+    if (strcmp(n->name, "or") == 0)
+        return tn__jinja_truth(a) ? a : eval(j, n->b);
+    const value *b = eval(j, n->b);
+    const char name = strcmp(n->name, "//") == 0   ? 'f'
+                      : strcmp(n->name, "**") == 0 ? 'p'
+                                                   : *n->name;
+    j->at = n->at;
+    if (name == '~')
+        return join_texts(j, a, b);
+    if (tn__jinja_is_number(a) && tn__jinja_is_number(b))
+        return numbers(j, name, a, b);
+    if (name == '+' && a->kind == TN__JINJA_TEXT && b->kind == TN__JINJA_TEXT)
+        return join_texts(j, a, b);
+    if (name == '+' && a->kind == TN__JINJA_LIST &&
+        b->kind == TN__JINJA_LIST && a->is_tuple == b->is_tuple)
+        return join_lists(j, a, b);
+    if (name == '*' && repeats(a, b))
+        return repeat(j, a, whole(b));
+    if (name == '*' && repeats(b, a))
+        return repeat(j, b, whole(a));
+    if (name == '%' && a->kind == TN__JINJA_TEXT)
+        tn__jinja_fail(j, TN_ERR_UNSUPPORTED,
+                       "formatting by %% is not supported");
+    odd_operands(j, n->name, a, b);
+}
+
+static const value *eval_unary(tn__jinja *j, const node *n)
+{
+    const value *a = eval(j, n->a);
+    j->at = n->at;
+    if (*n->name == 'n')
+        return tn__jinja_bool(!tn__jinja_truth(a));
+    if (!tn__jinja_is_number(a))
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "%s%s is not defined", n->name,
+                       tn__jinja_kind_name(a));
+    if (a->kind == TN__JINJA_REAL)
+        return tn__jinja_real(j, *n->name == '-' ? -a->real : a->real);
+    return integers(j, *n->name, 0, whole(a));
+}
+
+static bool compares(tn__jinja *j, const char *name, const value *a,
+                     const value *b)
+{
+    if (strcmp(name, "==") == 0)
+        return tn__jinja_equal(j, a, b);
+    if (strcmp(name, "!=") == 0)
+        return !tn__jinja_equal(j, a, b);
+    if (strcmp(name, "in") == 0)
+        return tn__jinja_in(j, a, b);
+    if (strcmp(name, "not in") == 0)
+        return !tn__jinja_in(j, a, b);
+    const int order = tn__jinja_order(j, a, b);
+    return *name == '<' ? order < (name[1] == '=') : order > -(name[1] == '=');
+}
+
+static const value *eval_compare(tn__jinja *j, const node *n)
+{
+    const value *left = eval(j, n->a);
+    for (const node *c = n->b; c; c = c->next) {
+        const value *right = eval(j, c->a);
+        j->at = c->at;
+        if (!compares(j, c->name, left, right))
+            return &tn__jinja_false;
+        left = right;
+    }
+    return &tn__jinja_true;
+}
+
+/* ---- members ------------------------------------------------------------- */
+
+static const value *method_of(tn__jinja *j, const value *self, const char *name)
+{
+    value *m = tn__jinja_take(j, 1, sizeof *m);
+    m->kind = TN__JINJA_METHOD;
+    m->text = name;
+    m->self = self;
+    return m;
+}
+
+static __attribute__((noreturn)) void no_member(tn__jinja *j, const value *of,
+                                                const char *name)
+{
+    tn__jinja_fail(j, TN_ERR_ARGUMENT, "%s is not defined, so it has no %s",
+                   of->text, name);
+}
+
+/* A method comes before a member of the same name, as Python's attributes do. */
+static const value *eval_member(tn__jinja *j, const node *n)
+{
+    const value *of = eval(j, n->a), *v = NULL;
+    j->at = n->at;
+    if (of->kind == TN__JINJA_UNDEFINED)
+        no_member(j, of, n->name);
+    if (tn__jinja_has_method(of, n->name))
+        return method_of(j, of, n->name);
+    if (of->kind == TN__JINJA_DICT || of->kind == TN__JINJA_NAMESPACE) {
+        tn__jinja_step(j, of->count);
+        v = tn__jinja_get_name(of, n->name);
+    }
+    return v ? v : tn__jinja_undefined(j, n->name);
+}
+
+/* Where character i of a text begins. */
+static size_t place(const value *text, int64_t i)
+{
+    size_t at = 0;
+    for (; at < text->bytes; at++)
+        if (((unsigned char)text->text[at] & 0xc0) != 0x80 && i-- == 0)
+            break;
+    return at;
+}
+
+static const value *eval_index(tn__jinja *j, const node *n)
+{
+    const value *of = eval(j, n->a), *i = eval(j, n->b), *v = NULL;
+    j->at = n->at;
+    if (of->kind == TN__JINJA_UNDEFINED)
+        no_member(j, of, "items");
+    if (of->kind == TN__JINJA_DICT || of->kind == TN__JINJA_NAMESPACE)
+        v = tn__jinja_get(j, of, i);
+    if ((of->kind == TN__JINJA_LIST || of->kind == TN__JINJA_TEXT) &&
+        (i->kind == TN__JINJA_INT || i->kind == TN__JINJA_BOOL)) {
+        const int64_t count = tn__jinja_length(j, of);
+        const int64_t at = whole(i) < 0 ? whole(i) + count : whole(i);
+        if (at >= 0 && at < count && of->kind == TN__JINJA_LIST)
+            return of->item[at];
+        if (at >= 0 && at < count) {
+            tn__jinja_step(j, of->bytes / 64);
+            const size_t begin = place(of, at);
+            return tn__jinja_text_of(j, of->text + begin,
+                                     place(of, at + 1) - begin);
+        }
+    }
+    if (!v && i->kind == TN__JINJA_TEXT && tn__jinja_has_method(of, i->text))
+        return method_of(j, of, i->text);
+    return v ? v : tn__jinja_undefined(j, "an item");
+}
+
+static int64_t bound(tn__jinja *j, const node *n, int64_t none, int64_t count,
+                     int64_t least, int64_t most)
+{
+    const value *v = n ? eval(j, n) : &tn__jinja_none;
+    if (v->kind == TN__JINJA_NONE)
+        return none;
+    if (v->kind != TN__JINJA_INT && v->kind != TN__JINJA_BOOL)
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "a slice by %s",
+                       tn__jinja_kind_name(v));
+    int64_t at = whole(v);
+    if (at < 0)
+        at = at < -count ? least : at + count;
+    return at < least ? least : at > most ? most : at;
+}
+
+static const value *eval_slice(tn__jinja *j, const node *n)
+{
+    const value *of = eval(j, n->a), *by = n->d ? eval(j, n->d) : NULL;
+    j->at = n->at;
+    if (of->kind == TN__JINJA_UNDEFINED)
+        no_member(j, of, "items");
+    if (of->kind != TN__JINJA_LIST && of->kind != TN__JINJA_TEXT)
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "a slice of %s",
+                       tn__jinja_kind_name(of));
+    int64_t step = 1;
+    if (by && by->kind == TN__JINJA_INT)
+        step = by->integer;
+    else if (by && by->kind != TN__JINJA_NONE)
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "a slice by steps of %s",
+                       tn__jinja_kind_name(by));
+    if (!step)
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "a slice by steps of 0");
+    const value *all = tn__jinja_items(j, of);
+    const int64_t count = (int64_t)all->count;
+    if (step > count)
+        step = count + 1;
+    if (step < -count)
+        step = -count - 1;
+    const bool up = step > 0;
+    int64_t at = bound(j, n->b, up ? 0 : count - 1, count, up ? 0 : -1,
+                       up ? count : count - 1);
+    const int64_t end = bound(j, n->c, up ? count : -1, count, up ? 0 : -1,
+                              up ? count : count - 1);
+    value *list = tn__jinja_list(j);
+    tn__jinja_text text = {0};
+    list->is_tuple = of->is_tuple;
+    for (; up ? at < end : at > end; at += step)
+        if (of->kind == TN__JINJA_LIST)
+            tn__jinja_append(j, list, all->item[at]);
+        else
+            tn__jinja_add(j, &text, all->item[at]->text, all->item[at]->bytes);
+    return of->kind == TN__JINJA_LIST ? list : tn__jinja_text_end(j, &text);
+}
+
+/* ---- calls --------------------------------------------------------------- */
+
+static void eval_arguments(tn__jinja *j, const node *n, tn__jinja_arguments *to)
+{
+    *to = (tn__jinja_arguments){.count = 0};
+    for (; n; n = n->next)
+        if (*n->name) {
+            to->name[to->named_count] = n->name;
+            to->named[to->named_count++] = eval(j, n->a);
+        } else {
+            to->item[to->count++] = eval(j, n->a);
+        }
+}
+
+/* Runs a body and returns its text. */
+static const value *capture(tn__jinja *j, const node *body)
+{
+    tn__jinja_text text = {0}, *before = j->out;
+    j->out = &text;
+    run(j, body);
+    j->out = before;
+    return tn__jinja_text_end(j, &text);
+}
+
+static const value *call_macro(tn__jinja *j, const node *macro,
+                               const tn__jinja_arguments *given)
+{
+    scope *before = j->scope;
+    size_t i = 0, used = 0;
+    open_scope(j, j->outermost);
+    scope *own = j->scope;
+    for (const node *p = macro->d; p; p = p->next, i++) {
+        const value *v = i < given->count ? given->item[i] : NULL;
+        for (size_t k = 0; k < given->named_count; k++)
+            if (strcmp(given->name[k], p->name) == 0) {
+                if (v)
+                    tn__jinja_fail(j, TN_ERR_ARGUMENT, "%s gets %s twice",
+                                   macro->name, p->name);
+                v = given->named[k];
+                used++;
+            }
+        if (!v)
+            v = p->a ? eval(j, p->a) : tn__jinja_undefined(j, p->name);
+        j->scope = own;
+        set_name(j, p->name, v);
+    }
+    if (given->count > i || used < given->named_count)
+        tn__jinja_fail(j, TN_ERR_ARGUMENT,
+                       "%s gets an argument that it does not take",
+                       macro->name);
+    const value *text = capture(j, macro->b);
+    j->scope = before;
+    return text;
+}
+
+static const value *eval_call(tn__jinja *j, const node *n)
+{
+    tn__jinja_arguments given;
+    const value *of = eval(j, n->a);
+    eval_arguments(j, n->b, &given);
+    j->at = n->at;
+    if (of->kind == TN__JINJA_MACRO)
+        return call_macro(j, of->macro, &given);
+    if (of->kind == TN__JINJA_METHOD)
+        return tn__jinja_method(j, of->self, of->text, &given);
+    if (of->kind == TN__JINJA_FUNCTION)
+        return tn__jinja_function(j, of->text, &given);
+    if (of->kind == TN__JINJA_UNDEFINED)
+        tn__jinja_fail(j, TN_ERR_UNSUPPORTED,
+                       "there is no function or method %.60s", of->text);
+    tn__jinja_fail(j, TN_ERR_ARGUMENT, "%s cannot be called",
+                   tn__jinja_kind_name(of));
+}
+
+/* ---- expressions --------------------------------------------------------- */
+
+static const value *eval_items(tn__jinja *j, const node *n)
+{
+    value *v = n->kind == TN__JINJA_LIST_OF ? tn__jinja_list(j)
+                                            : tn__jinja_dict(j);
+    v->is_tuple = *n->name == '(';
+    for (const node *item = n->a; item; item = item->next)
+        if (n->kind == TN__JINJA_LIST_OF) {
+            tn__jinja_append(j, v, eval(j, item->a));
+        } else {
+            const value *key = eval(j, item->a);
+            tn__jinja_set(j, v, key, eval(j, item->b));
+        }
+    return v;
+}
+
+static const value *eval_kind(tn__jinja *j, const node *n)
+{
+    tn__jinja_arguments given;
+    const value *v;
+    switch (n->kind) {
+    case TN__JINJA_CONSTANT:
+        return n->value;
+    case TN__JINJA_NAME:
+        return eval_name(j, n);
+    case TN__JINJA_LIST_OF:
+    case TN__JINJA_DICT_OF:
+        return eval_items(j, n);
+    case TN__JINJA_UNARY:
+        return eval_unary(j, n);
+    case TN__JINJA_BINARY:
+        return eval_binary(j, n);
+    case TN__JINJA_COMPARE:
+        return eval_compare(j, n);
+    case TN__JINJA_CONDITION:
+        if (tn__jinja_truth(eval(j, n->b)))
+            return eval(j, n->a);
+        return n->c ? eval(j, n->c) : tn__jinja_undefined(j, "the else");
+    case TN__JINJA_MEMBER:
+        return eval_member(j, n);
+    case TN__JINJA_INDEX:
+        return eval_index(j, n);
+    case TN__JINJA_SLICE:
+        return eval_slice(j, n);
+    case TN__JINJA_CALL:
+        return eval_call(j, n);
+    case TN__JINJA_FILTER:
+        v = eval(j, n->a);
+        eval_arguments(j, n->b, &given);
+        j->at = n->at;
+        return tn__jinja_filter(j, n->name, v, &given);
+    case TN__JINJA_TEST:
+        v = eval(j, n->a);
+        eval_arguments(j, n->b, &given);
+        j->at = n->at;
+        return tn__jinja_bool(tn__jinja_test(j, n->name, v, &given));
+    default:
+        tn__jinja_fail(j, TN_ERR_STATE, "a statement as an expression");
+    }
+}
+
+static const value *eval(tn__jinja *j, const node *n)
+{
+    j->at = n->at;
+    tn__jinja_step(j, 1);
+    tn__jinja_enter(j);
+    const value *v = eval_kind(j, n);
+    tn__jinja_leave(j);
+    return v;
+}
+
+/* ---- statements ---------------------------------------------------------- */
+
+static void assign(tn__jinja *j, const node *target, const value *v)
+{
+    if (!target->next) {
+        set_name(j, target->name, v);
+        return;
+    }
+    const value *list = tn__jinja_items(j, v);
+    size_t i = 0;
+    for (const node *t = target; t; t = t->next, i++)
+        if (i < list->count)
+            set_name(j, t->name, list->item[i]);
+    if (i != list->count)
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "%zu values for %zu names",
+                       list->count, i);
+}
+
+static void run_set(tn__jinja *j, const node *n)
+{
+    const value *v = eval(j, n->a);
+    j->at = n->at;
+    if (!*n->name) {
+        assign(j, n->d, v);
+        return;
+    }
+    const value *space = eval_name(j, n->d);
+    if (space->kind != TN__JINJA_NAMESPACE)
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "%s is no namespace, so %s.%s "
+                       "cannot be set", n->d->name, n->d->name, n->name);
+    tn__jinja_set_name(j, (value *)(uintptr_t)space, n->name, v);
+}
+
+/* The filters are a chain of nodes that ends with n->c, the text. */
+static const value *filter_text(tn__jinja *j, const node *f, const node *hole,
+                                const value *text)
+{
+    tn__jinja_arguments given;
+    if (f == hole)
+        return text;
+    const value *v = filter_text(j, f->a, hole, text);
+    eval_arguments(j, f->b, &given);
+    j->at = f->at;
+    return tn__jinja_filter(j, f->name, v, &given);
+}
+
+static void run_set_block(tn__jinja *j, const node *n)
+{
+    scope *before = j->scope;
+    open_scope(j, before);
+    const value *text = capture(j, n->b);
+    j->scope = before;
+    set_name(j, n->d->name, filter_text(j, n->a, n->c, text));
+}
+
+/* The variable `loop` of pass i. */
+static const value *loop_of(tn__jinja *j, const value *list, size_t i)
+{
+    value *loop = tn__jinja_dict(j);
+    const int64_t at = (int64_t)i, count = (int64_t)list->count;
+    const struct {
+        const char *name;
+        int64_t value;
+    } numbers[] = {{"index", at + 1},      {"index0", at},
+                   {"revindex", count - at}, {"revindex0", count - at - 1},
+                   {"length", count},      {"depth", 1},
+                   {"depth0", 0}};
+    for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
+        tn__jinja_set_name(j, loop, numbers[k].name,
+                           tn__jinja_int(j, numbers[k].value));
+    tn__jinja_set_name(j, loop, "first", tn__jinja_bool(i == 0));
+    tn__jinja_set_name(j, loop, "last", tn__jinja_bool(i + 1 == list->count));
+    if (i)
+        tn__jinja_set_name(j, loop, "previtem", list->item[i - 1]);
+    if (i + 1 < list->count)
+        tn__jinja_set_name(j, loop, "nextitem", list->item[i + 1]);
+    return loop;
+}
+
+static int run_for(tn__jinja *j, const node *n)
+{
+    scope *before = j->scope;
+    const value *all = tn__jinja_items(j, eval(j, n->a)), *list = all;
+    if (n->c) { /* loop counts only the items that pass */
+        value *passed = tn__jinja_list(j);
+        for (size_t i = 0; i < all->count; i++) {
+            open_scope(j, before);
+            assign(j, n->d, all->item[i]);
+            if (tn__jinja_truth(eval(j, n->c)))
+                tn__jinja_append(j, passed, all->item[i]);
+            j->scope = before;
+        }
+        list = passed;
+    }
+    for (size_t i = 0; i < list->count; i++) {
+        open_scope(j, before);
+        j->at = n->at;
+        assign(j, n->d, list->item[i]);
+        set_name(j, "loop", loop_of(j, list, i));
+        const int then = run(j, n->b);
+        j->scope = before;
+        if (then == BREAKS)
+            break;
+    }
+    return !list->count ? run(j, n->e) : GOES_ON;
+}
+
+static int run_if(tn__jinja *j, const node *n)
+{
+    for (; n && n->kind == TN__JINJA_IF; n = n->c)
+        if (tn__jinja_truth(eval(j, n->a)))
+            return run(j, n->b);
+    return n ? run(j, n->a) : GOES_ON;
+}
+
+static void define_macro(tn__jinja *j, const node *n)
+{
+    value *m = tn__jinja_take(j, 1, sizeof *m);
+    m->kind = TN__JINJA_MACRO;
+    m->macro = n;
+    set_name(j, n->name, m);
+}
+
+static void print(tn__jinja *j, const value *v)
+{
+    tn__jinja_add_value(j, j->out, v, false);
+}
+
+static int run_one(tn__jinja *j, const node *n)
+{
+    switch (n->kind) {
+    case TN__JINJA_DATA:
+        print(j, n->value);
+        break;
+    case TN__JINJA_PRINT:
+        print(j, eval(j, n->a));
+        break;
+    case TN__JINJA_IF:
+        return run_if(j, n);
+    case TN__JINJA_BODY:
+        return run(j, n->a);
+    case TN__JINJA_FOR:
+        return run_for(j, n);
+    case TN__JINJA_SET:
+        run_set(j, n);
+        break;
+    case TN__JINJA_SET_BLOCK:
+        run_set_block(j, n);
+        break;
+    case TN__JINJA_MACRO_AT:
+        define_macro(j, n);
+        break;
+    case TN__JINJA_BREAK:
+        return BREAKS;
+    case TN__JINJA_CONTINUE:
+        return CONTINUES;
+    default:
+        tn__jinja_fail(j, TN_ERR_STATE, "an expression as a statement");
+    }
+    return GOES_ON;
+}
+
+static int run(tn__jinja *j, const node *n)
+{
+    int then = GOES_ON;
+    tn__jinja_enter(j);
+    for (; n && then == GOES_ON; n = n->next) {
+        j->at = n->at;
+        tn__jinja_step(j, 1);
+        then = run_one(j, n);
+    }
+    tn__jinja_leave(j);
+    return then;
+}
+
+const value *tn__jinja_run(tn__jinja *j, const node *body,
+                           const value *variables)
+{
+    tn__jinja_text text = {0};
+    scope *s = tn__jinja_take(j, 1, sizeof *s);
+    s->names = tn__jinja_dict(j);
+    for (size_t i = 0; i < variables->count; i++)
+        tn__jinja_set(j, s->names, variables->key[i], variables->item[i]);
+    j->scope = j->outermost = s;
+    j->out = &text;
+    run(j, body);
+    return tn__jinja_text_end(j, &text);
+}
