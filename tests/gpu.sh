@@ -122,7 +122,7 @@ if [ -n "$pack" ]; then
         ! -name '*.log' ! -name '*.trs' ! -path '*/cache/*' >"$pack.list"
     mkdir -p "$pack.tree/lib" || exit 1
     tar -cf - -T "$pack.list" tests/gpu.sh tests/tap.sh tests/*/*.txt \
-        tests/fuzz/corpus data docs/kernel-language.md bench/*.py |
+        tests/fuzz/corpus data docs/kernel-language.md bench/*.py bench/*.tsv |
         tar -xf - -C "$pack.tree"
     # what a machine may not have of the libraries that these are linked to
     ldd "$build/.libs/libtenon.so.0" "$build"/tests/golden/.libs/run |

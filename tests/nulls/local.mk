@@ -6,8 +6,8 @@ tests_nulls_test_nulls_SOURCES = tests/nulls/test_nulls.c tests/nulls/bad.h \
 	$(gguf_sources)
 EXTRA_DIST += tests/nulls/nulls.awk
 
-# Calls of all functions that the public headers declare, but for those of lm.h
-# and tokenizer.h, which this program does not contain (tests/lm has theirs).
+# Calls of all functions that the public headers declare, but for those of lm.h,
+# tokenizer.h and chat.h, which this program does not contain (tests/lm has theirs).
 CLEANFILES += tests/nulls/calls.inc
 tests/nulls/test_nulls.$(OBJEXT): tests/nulls/calls.inc
 tests/nulls/calls.inc: tests/nulls/nulls.awk tests/prototypes.awk \
