@@ -383,7 +383,7 @@ static const tn_op *identity_op(int count)
     at += (size_t)sprintf(text + at, "passage: int) -> ");
     for (int i = 0; i < count; i++)
         at += (size_t)sprintf(text + at, "%sy%d", i ? ", " : "", i);
-    char name[24];
+    char name[32];
     snprintf(name, sizeof name, "module_values%d", count);
     const tn_op *op = tn_op_find(name);
     return op ? op
