@@ -23,7 +23,7 @@ examples_programs_linear_regression_SOURCES = \
 	examples/programs/linear_regression.c
 examples_programs_linear_regression_LDADD = libtenon.la
 examples_programs_own_module_SOURCES = examples/programs/own_module.c
-examples_programs_own_module_LDADD = libtenon.la
+examples_programs_own_module_LDADD = libtenon.la -lm
 examples_programs_physics_SOURCES = examples/programs/physics.c
 examples_programs_physics_LDADD = libtenon.la
 examples_programs_vae_SOURCES = examples/programs/vae.c

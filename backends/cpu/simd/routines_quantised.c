@@ -14,18 +14,18 @@
 
 /* Rounds a block of the input to integers and returns its scale. Magnitudes are
  * compared as integers, in which NaN is greater than infinity. */
-static float round_block(const float *x, int count, int8_t *r)
+static float round_block(const float *x, unsigned count, int8_t *r)
 {
     const int32_t infinity = 0x7f800000;
     int32_t top = 0;
-    for (int i = 0; i < count; i++) {
+    for (unsigned i = 0; i < count; i++) {
         int32_t bits;
         memcpy(&bits, &x[i], sizeof bits);
         bits &= 0x7fffffff;
         top = bits > top ? bits : top;
     }
     if (!top || top >= infinity) {
-        memset(r, 0, (size_t)count);
+        memset(r, 0, count);
         return top ? NAN : 0;
     }
     float most;
@@ -33,7 +33,7 @@ static float round_block(const float *x, int count, int8_t *r)
     const float by = most < 0x1p-100f ? 0x1p100f : 1;
     const float inverse = 127 / (most * by);
     /* Adding 1.5 * 2^23 rounds to an integer, ties to even. */
-    for (int i = 0; i < count; i++) {
+    for (unsigned i = 0; i < count; i++) {
         const float moved = x[i] * by * inverse + 0x1.8p23f;
         int32_t bits;
         memcpy(&bits, &moved, sizeof bits);
