@@ -82,9 +82,9 @@ static void add_ordinary_tensors(void)
 static void add_strange_tensors(void)
 {
     const int64_t huge = INT64_C(1) << 40;
-    const int64_t extremes[] = {INT64_MIN, -1, huge, INT64_MAX, 2, -huge};
+    const int64_t numbers[] = {INT64_MIN, -1, huge, INT64_MAX, 2, -huge};
     const double specials[] = {NAN, INFINITY, -INFINITY, 1e300, -0.0, 5e-324};
-    tn_tensor *whole = tn_tensor_from_array(extremes, TN_I64, tn_dims(2, 3));
+    tn_tensor *whole = tn_tensor_from_array(numbers, TN_I64, tn_dims(2, 3));
     tn_tensor *real = tn_tensor_from_array(specials, TN_F64, tn_dims(2, 3));
     add_tensor(NULL);
     add_tensor(tn_ones(tn_dims(2, 3), .device = other));
@@ -108,7 +108,7 @@ static void add_strange_tensors(void)
     add_tensor(tn_select(tn_to_dtype(real, TN_F32), 0, 0));
     add_tensor(tn_to_dtype(real, TN_F16));
     add_tensor(fractions(tn_dims(2, 3), TN_BF16));
-    add_tensor(tn_tensor_from_array(extremes, TN_F8E5M2, tn_dims(2, 3)));
+    add_tensor(tn_tensor_from_array(numbers, TN_F8E5M2, tn_dims(2, 3)));
     add_tensor(counting(tn_dims(2, 3), TN_U8));
     add_tensor(counting(tn_dims(3), TN_I32));
     add_tensor(counting(tn_dims(2, 3, 4), TN_I16));

@@ -276,6 +276,10 @@ static void check_special(void)
                                                  .exact = true));
     ok(tn_backward(loss) == TN_OK && tn_tensor_grad(a),
        "exact has a gradient: %s", tn_error() ? tn_error() : "");
+    tn_tensor *same = tn_requires_grad(tn_clone(tn_detach(a)));
+    tn_backward(tn_sum(tn_linear(same, tn_dequantize_blocks(w, "Q8_0"), NULL)));
+    ok(tn_item(tn_equal(tn_tensor_grad(a), tn_tensor_grad(same))) == 1,
+       "that of a product with the dequantised weight");
     tn_scope_close(scope);
 }
 
