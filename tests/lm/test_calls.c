@@ -1,13 +1,15 @@
-/* test_calls.c: every public call of lm.h with NULL, with an object of another
- * kind, and with extreme numbers. Nothing may crash; what must fail names the
+/* test_calls.c: every public call of lm.h, tokenizer.h and chat.h with NULL, with
+ * an object of another kind, and with numbers at the ends of their types. Nothing may crash; what must fail names the
  * call. */
 #include <tap.h>
+#include <tenon/chat.h>
 #include <tenon/lm.h>
 #include <tenon/tenon.h>
+#include <tenon/tokenizer.h>
 
-static const int64_t extremes[] = {
+static const int64_t sizes[] = {
     INT64_MIN, INT32_MIN, -1, 0, INT32_MAX, (int64_t)INT32_MAX + 1, INT64_MAX};
-enum { EXTREMES = sizeof extremes / sizeof *extremes };
+enum { SIZES = sizeof sizes / sizeof *sizes };
 
 /* call failed: an error is pending that begins with its name */
 static void failed(const char *call, bool fails)
@@ -90,8 +92,8 @@ static void numbers(tn_lm *lm)
         silent += !(works) != (tn_error() != NULL);                            \
         tn_error_clear();                                                      \
     } while (0)
-    for (int i = 0; i < EXTREMES; i++) {
-        const int64_t n = extremes[i];
+    for (int i = 0; i < SIZES; i++) {
+        const int64_t n = sizes[i];
         const int few = n < INT32_MIN   ? INT32_MIN
                         : n > INT32_MAX ? INT32_MAX
                                         : (int)n;
@@ -141,6 +143,69 @@ static void numbers(tn_lm *lm)
        "the next call works");
 }
 
+/* ---- tokenizers and chats -------------------------------------------------- */
+
+static void tokenizers(const char *path)
+{
+    tn_tokenizer *t = tn_tokenizer_open(path);
+    tn_tokenizer *odd = (tn_tokenizer *)tn_ones(tn_dims(1));
+    const char *texts[] = {"a", NULL};
+    const tn_chat_message message = {"user", "hello", NULL};
+    const int64_t ids[] = {1, 2};
+    int64_t bytes;
+    int silent = 0;
+    if (!t)
+        bail_out("%s", tn_error());
+    FAILS("tokenizer_open", tn_tokenizer_open(NULL));
+    FAILS("tokenizer_encode", tn_tokenizer_encode(NULL, "a"));
+    FAILS("tokenizer_encode", tn_tokenizer_encode(odd, "a"));
+    FAILS("tokenizer_encode", tn_tokenizer_encode(t, NULL));
+    FAILS("tokenizer_batch", tn_tokenizer_batch(NULL, texts, 1));
+    FAILS("tokenizer_batch", tn_tokenizer_batch(t, NULL, 1));
+    FAILS("tokenizer_batch", tn_tokenizer_batch(t, texts, 2));
+    FAILS("tokenizer_decode", tn_tokenizer_decode(NULL, ids, 2));
+    FAILS("tokenizer_decode", tn_tokenizer_decode(t, NULL, 2));
+    FAILS("detokenizer_new", tn_detokenizer_new(NULL));
+    FAILS("detokenizer_new", tn_detokenizer_new(odd));
+    FAILS("detokenizer_add", tn_detokenizer_add(NULL, 1));
+    FAILS("detokenizer_end", tn_detokenizer_end(NULL));
+    FAILS("chat_render", tn_chat_render(NULL, &message, 1));
+    FAILS("chat_render", tn_chat_render(odd, &message, 1));
+    FAILS("chat_render", tn_chat_render(t, NULL, 1, .jinja = "x"));
+    ok(!tn_encoding_count(NULL) && !tn_encoding_ids(NULL) &&
+           !tn_encoding_offsets(NULL) && !tn_encoding_types(NULL) &&
+           !tn_encoding_special(NULL) && !tn_tokenizer_vocab_size(NULL) &&
+           tn_tokenizer_id(NULL, "a") == -1 && tn_tokenizer_id(t, NULL) == -1 &&
+           !tn_tokenizer_token(NULL, 0, &bytes) &&
+           !tn_tokenizer_is_special(NULL, 0) &&
+           tn_tokenizer_special_id(NULL, "bos") == -1 &&
+           tn_tokenizer_special_id(t, NULL) == -1 &&
+           !tn_tokenizer_chat_template(NULL) && !tn_error(),
+       "what cannot fail returns nothing for NULL");
+    for (int i = 0; i < SIZES; i++) {
+        const int64_t n = sizes[i];
+        tn_scope *scope = tn_scope_open();
+        if (n < 1) {
+            TRY(tn_tokenizer_encode(t, "a", .bytes = n));
+            TRY(tn_tokenizer_batch(t, texts, n));
+            TRY(tn_tokenizer_decode(t, ids, n));
+            TRY(tn_chat_render(t, &message, n, .jinja = "x"));
+        }
+        TRY(tn_tokenizer_encode(t, "a b c", .max_count = n));
+        TRY(tn_tokenizer_batch(t, texts, 1, .max_count = n));
+        TRY(tn_tokenizer_decode(t, &n, 1));
+        TRY(tn_detokenizer_add(tn_detokenizer_new(t), n));
+        TRY(tn_chat_render(t, &message, 1, .jinja = "{{ strftime_now('%Y') }}",
+                           .now = n));
+        (void)tn_tokenizer_token(t, n, &bytes);
+        (void)tn_tokenizer_is_special(t, n);
+        is_int(tn_error_code(), 0, "no error for the id %lld", (long long)n);
+        tn_scope_close(scope);
+    }
+    is_int(silent, 0, "a call fails if and only if it records an error");
+    ok(tn_tokenizer_encode(t, "a") != NULL, "the next call works");
+}
+
 int main(void)
 {
     char folder[4096];
@@ -152,6 +217,9 @@ int main(void)
     if (!lm)
         bail_out("%s", tn_error());
     nulls(lm);
+    snprintf(folder, sizeof folder, "%s/tests/lm/data/tok/trained-bpe-gpt2.json",
+             source ? source : ".");
+    tokenizers(folder);
     numbers(lm);
     return done_testing();
 }
