@@ -12,10 +12,7 @@ static void begin(tn__lm_spec *spec)
 
 #define BERT_KEYS                                                              \
     TN__LM_FIELD("vocab_size", SIZE, vocab, TN__LM_REQUIRED),                  \
-        TN__LM_FIELD("hidden_size", SIZE, hidden, TN__LM_REQUIRED),            \
-        TN__LM_FIELD("intermediate_size", SIZE, inner, TN__LM_REQUIRED),       \
-        TN__LM_FIELD("num_hidden_layers", SIZE, layers, TN__LM_REQUIRED),      \
-        TN__LM_FIELD("num_attention_heads", SIZE, heads, TN__LM_REQUIRED),     \
+        TN__LM_SIZE_KEYS,     \
         TN__LM_FIELD("max_position_embeddings", SIZE, position_rows,           \
                      TN__LM_REQUIRED),                                         \
         TN__LM_FIELD("hidden_act", ACT, activation, TN__LM_GELU),              \

@@ -7,10 +7,7 @@
 
 static const tn__lm_key keys[] = {
     TN__LM_FIELD("vocab_size", SIZE, vocab, 262208),
-    TN__LM_FIELD("hidden_size", SIZE, hidden, TN__LM_REQUIRED),
-    TN__LM_FIELD("intermediate_size", SIZE, inner, TN__LM_REQUIRED),
-    TN__LM_FIELD("num_hidden_layers", SIZE, layers, TN__LM_REQUIRED),
-    TN__LM_FIELD("num_attention_heads", SIZE, heads, TN__LM_REQUIRED),
+    TN__LM_SIZE_KEYS,
     TN__LM_FIELD("num_key_value_heads", SIZE, kv_heads, 4),
     TN__LM_FIELD("head_dim", SIZE, head_dim, 256),
     TN__LM_FIELD("max_position_embeddings", SIZE, positions, 131072),

@@ -71,10 +71,7 @@ const tn__lm_family tn__lm_gpt2 = {.type = "gpt2",
 
 static const tn__lm_key neox_keys[] = {
     TN__LM_FIELD("vocab_size", SIZE, vocab, TN__LM_REQUIRED),
-    TN__LM_FIELD("hidden_size", SIZE, hidden, TN__LM_REQUIRED),
-    TN__LM_FIELD("intermediate_size", SIZE, inner, TN__LM_REQUIRED),
-    TN__LM_FIELD("num_hidden_layers", SIZE, layers, TN__LM_REQUIRED),
-    TN__LM_FIELD("num_attention_heads", SIZE, heads, TN__LM_REQUIRED),
+    TN__LM_SIZE_KEYS,
     TN__LM_FIELD("max_position_embeddings", SIZE, positions, TN__LM_REQUIRED),
     TN__LM_FIELD("hidden_act", ACT, activation, TN__LM_GELU),
     TN__LM_FIELD("layer_norm_eps", REAL, eps, 1e-5),

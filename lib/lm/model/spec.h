@@ -199,6 +199,12 @@ typedef struct tn__lm_key {
     {                                                                          \
         key, TN__LM_KEY_READ, 0, 0, NULL                                       \
     }
+/* Keys that most families have under the same names. */
+#define TN__LM_SIZE_KEYS                                                       \
+    TN__LM_FIELD("hidden_size", SIZE, hidden, TN__LM_REQUIRED),                \
+        TN__LM_FIELD("intermediate_size", SIZE, inner, TN__LM_REQUIRED),       \
+        TN__LM_FIELD("num_hidden_layers", SIZE, layers, TN__LM_REQUIRED),      \
+        TN__LM_FIELD("num_attention_heads", SIZE, heads, TN__LM_REQUIRED)
 
 /* A parsed config.json and its path. */
 typedef struct tn__lm_config {
