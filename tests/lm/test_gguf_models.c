@@ -32,6 +32,7 @@ enum { TENSORS = sizeof tensors / sizeof *tensors };
 typedef struct defect {
     const char *architecture; /* NULL: llama */
     const char *key;          /* one more key, or NULL */
+    uint32_t value;           /* of that key */
     const char *without;      /* this tensor is missing */
     const char *renamed;      /* the last tensor's name */
     const char *odd;          /* this tensor has one row more */
@@ -76,7 +77,7 @@ static const char *write_model(defect d)
     put_u32(&w, 6);
     put_f32(&w, 1e-5f);
     if (d.key)
-        put_key(&w, d.key, 3);
+        put_key(&w, d.key, d.value);
     for (int i = 0; i < TENSORS; i++) {
         if (is(d.without, tensors[i].name))
             continue;
@@ -128,6 +129,14 @@ static void test_refusals(void)
             "an architecture that is not known");
     refused((defect){.key = "llama.attention.sparkle"}, TN_ERR_FORMAT,
             "llama.attention.sparkle", "a key that is not known");
+    refused((defect){.key = "llama.attention.causal", .value = 0},
+            TN_ERR_FORMAT, "llama.attention.causal", "a decoder without a mask");
+    refused((defect){.key = "llama.pooling_type", .value = 4}, TN_ERR_FORMAT,
+            "llama.pooling_type", "a pooling that is not known");
+    refused((defect){.key = "llama.tensor_data_layout", .value = 1},
+            TN_ERR_DTYPE, "tensor_data_layout", "a layout that is no text");
+    refused((defect){.key = "llama.expert_count", .value = 3000000000u},
+            TN_ERR_FORMAT, "llama.expert_count", "a size beyond any model");
     refused((defect){.cut = 100}, TN_ERR_FORMAT, "x.gguf", "a file cut short");
     refused((defect){.cut = 12000}, TN_ERR_FORMAT, "x.gguf",
             "a file cut shorter");

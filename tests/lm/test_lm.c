@@ -336,6 +336,39 @@ static void saving(void)
     REFUSED(tn_lm_save(lm, "/dev/null/x") == TN_OK, "/dev/null/x");
 }
 
+/* Opens a folder of bert with one more file. */
+static tn_lm *open_with(const char *inner, const char *name, const char *text)
+{
+    const char *folder = altered("bert", "{", "{");
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", folder, inner);
+    mkdir(path, 0777);
+    write_text(path, name, text);
+    return tn_lm_open(folder);
+}
+
+static void companions(void)
+{
+    REFUSED(open_with("1_Pooling", "config.json",
+                      "{\"pooling_mode_cls_token\": true, "
+                      "\"pooling_mode_mean_tokens\": true}"),
+            "1_Pooling/config.json: more than one pooling_mode");
+    REFUSED(open_with("1_Pooling", "config.json",
+                      "{\"pooling_mode_weightedmean_tokens\": true}"),
+            "pooling_mode_weightedmean_tokens is not supported");
+    REFUSED(open_with("", "modules.json",
+                      "[{\"type\": \"sentence_transformers.models.Dense\"}]"),
+            "modules.json: Dense is not supported");
+    REFUSED(open_with("", "generation_config.json",
+                      "{\"eos_token_id\": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, "
+                      "13, 14, 15, 16, 17]}"),
+            "more than 16 tokens");
+    ok(open_with("1_Pooling", "config.json",
+                 "{\"pooling_mode_cls_token\": true, "
+                 "\"pooling_mode_mean_tokens\": false}") != NULL,
+       "one pooling is read");
+}
+
 /* ---- layers -------------------------------------------------------------- */
 
 static void layers(void)
@@ -433,6 +466,7 @@ int main(void)
     train("qwen3_moe");
     train("gpt2");
     saving();
+    companions();
     layers();
     remove_scratch();
     return done_testing();

@@ -149,8 +149,10 @@ static bool add_value(const reader *r, const char *key_name, const char *name)
         begin(r, name);
         tn__json_add(r->to, values[0] != 0 ? "true" : "false");
     } else if (fine && kind != TN_GGUF_F32 && kind != TN_GGUF_F64) {
-        /* config.json has no larger sizes, and not all doubles fit in int64_t */
-        add_integer(r, name, (int64_t)fmin(fmax(values[0], -1), 1e15));
+        fine = (values[0] >= 0 && values[0] <= INT32_MAX) ||
+               refuse(r, key_name, "expected an integer from 0 to 2147483647");
+        if (fine)
+            add_integer(r, name, (int64_t)values[0]);
     } else if (fine && values[0] - values[0] == 0) {
         add_real(r, name, values[0]);
     } else {
@@ -193,6 +195,29 @@ static bool add_keys(const reader *r)
             return false;
     }
     return true;
+}
+
+/* Checks the keys that have no place in config.json: each must have the value
+ * that the architecture's models have. */
+static bool check_fixed(const reader *r)
+{
+    char buffer[128];
+    const bool encoder = strcmp(r->is->name, "bert") == 0;
+    if (has(r, "attention.causal") &&
+        (number(r, "attention.causal", 0) != 0) == encoder)
+        return refuse(r, full(r, "attention.causal", buffer),
+                      encoder ? "true is not supported"
+                              : "false is not supported");
+    const double pooling = number(r, "pooling_type", 0);
+    if (!(pooling >= 0 && pooling <= 3))
+        return refuse(r, full(r, "pooling_type", buffer),
+                      "expected 0 to 3 (none, mean, cls, last)");
+    if (!has(r, "tensor_data_layout"))
+        return true;
+    const char *layout =
+        tn_gguf_text(r->file, full(r, "tensor_data_layout", buffer));
+    return layout && (strcmp(layout, "Meta AI original pth") == 0 ||
+                      refuse(r, buffer, "expected \"Meta AI original pth\""));
 }
 
 static void add_token(const reader *r, const char *gguf, const char *name)
@@ -385,7 +410,8 @@ char *tn__lm_gguf_config(tn_gguf *file)
         return NULL;
     tn__json_add(&to, "{\"model_type\":");
     tn__json_add_text(&to, r.is->model_type);
-    bool fine = add_keys(&r) && add_rotated_part(&r) && add_scaling(&r);
+    bool fine = add_keys(&r) && check_fixed(&r) && add_rotated_part(&r) &&
+                add_scaling(&r);
     if (fine) {
         add_from_tensors(&r);
         add_gemma(&r);
@@ -425,6 +451,6 @@ const char *tn__lm_gguf_pooling(tn_gguf *file)
     tn_format(name, sizeof name, "%s.pooling_type", is ? is : "");
     if (tn_gguf_kind_of(file, name) == TN_GGUF_NONE ||
         tn_gguf_ints(file, name, &type, 1) != TN_OK || type < 1 || type > 3)
-        return NULL;
+        return NULL; /* 0: none; tn__lm_gguf_config has refused others */
     return names[type];
 }

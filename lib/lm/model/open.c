@@ -30,13 +30,19 @@ static bool open_optional(tn__lm_json *file, const char *folder,
 
 static void add_eos(tn_lm *lm, const tn__json_value *value)
 {
-    if (tn__json_is(value, TN__JSON_INTEGER) && value->integer >= 0 &&
-        lm->eos_count < TN__LM_MAX_EOS)
-        lm->eos[lm->eos_count++] = value->integer;
-    if (tn__json_is(value, TN__JSON_LIST))
-        TN__JSON_EACH(item, value)
-    if (item->kind == TN__JSON_INTEGER)
-        add_eos(lm, item);
+    const bool list = tn__json_is(value, TN__JSON_LIST);
+    for (const tn__json_value *item = list ? tn__json_first(value) : value;
+         item; item = list ? item->next : NULL) {
+        if (item->kind != TN__JSON_INTEGER || item->integer < 0)
+            continue;
+        if (lm->eos_count == TN__LM_MAX_EOS) {
+            tn_error_refuse_argument(
+                TN_ERR_FORMAT, call, "path",
+                "\"eos_token_id\" lists more than %d tokens", TN__LM_MAX_EOS);
+            return;
+        }
+        lm->eos[lm->eos_count++] = item->integer;
+    }
 }
 
 /* generation_config.json takes precedence over config.json. */
@@ -47,20 +53,27 @@ static bool read_eos(tn_lm *lm, const char *folder, const tn__json_value *root)
     if (fine)
         add_eos(lm, tn__json_get(file.root, "eos_token_id"));
     tn__lm_json_close(&file);
-    if (!lm->eos_count)
+    if (fine && !lm->eos_count)
         add_eos(lm, tn__json_get(root, "eos_token_id"));
-    return fine;
+    return fine && !tn_error();
 }
 
 /* ---- how the folder makes sentence embeddings ---------------------------- */
 
-static bool is_true(const tn__json_value *object, const char *name)
+static bool refuse(const char *folder, const char *file, const char *what)
 {
-    return tn__json_is(tn__json_get(object, name), TN__JSON_TRUE);
+    tn_error_refuse_argument(TN_ERR_FORMAT, call, "path",
+                             "%s/%s: %.80s is not supported", folder, file,
+                             what);
+    return false;
 }
 
-static bool read_pooling(tn_lm *lm, const char *folder)
+/* Reads one pooling. Embeddings that join several, or have another one, would
+ * silently be others. */
+static bool read_mode(tn_lm *lm, const char *folder, const tn__json_value *root)
 {
+    static const char name[] = "1_Pooling/config.json",
+                      mode[] = "pooling_mode_";
     static const struct {
         const char *name;
         int pooling;
@@ -68,22 +81,55 @@ static bool read_pooling(tn_lm *lm, const char *folder)
                  {"pooling_mode_max_tokens", TN__LM_POOL_MAX},
                  {"pooling_mode_lasttoken", TN__LM_POOL_LAST},
                  {"pooling_mode_mean_tokens", TN__LM_POOL_MEAN}};
-    tn__lm_json file;
-    bool fine = open_optional(&file, folder, "1_Pooling/config.json");
-    for (size_t i = 0; file.root && i < sizeof modes / sizeof *modes; i++)
-        if (is_true(file.root, modes[i].name))
-            lm->pooling = modes[i].pooling;
-    tn__lm_json_close(&file);
-    if (!fine)
-        return false;
-    fine = open_optional(&file, folder, "modules.json");
-    TN__JSON_EACH(module, file.root)
+    enum { MODES = sizeof modes / sizeof *modes };
+    int count = 0;
+    TN__JSON_EACH(member, root)
+    {
+        if (member->kind != TN__JSON_TRUE ||
+            strncmp(member->key, mode, strlen(mode)) != 0)
+            continue;
+        int i = 0;
+        while (i < MODES && strcmp(modes[i].name, member->key) != 0)
+            i++;
+        if (i == MODES)
+            return refuse(folder, name, member->key);
+        if (count++)
+            return refuse(folder, name, "more than one pooling_mode");
+        lm->pooling = modes[i].pooling;
+    }
+    return true;
+}
+
+/* Reads the modules of sentence-transformers: the model, its pooling, and whether
+ * embeddings are normalised. */
+static bool read_modules(tn_lm *lm, const char *folder,
+                         const tn__json_value *root)
+{
+    TN__JSON_EACH(module, root)
     {
         const char *type = tn__json_text(tn__json_get(module, "type"));
-        if (type && strstr(type, "Normalize"))
+        const char *dot = type ? strrchr(type, '.') : NULL;
+        const char *name = dot    ? dot + 1
+                           : type ? type
+                                  : "a module without type";
+        if (strcmp(name, "Normalize") == 0)
             lm->normalize = true;
+        else if (strcmp(name, "Transformer") != 0 &&
+                 strcmp(name, "Pooling") != 0)
+            return refuse(folder, "modules.json", name);
     }
-    tn__lm_json_close(&file);
+    return true;
+}
+
+static bool read_pooling(tn_lm *lm, const char *folder)
+{
+    tn__lm_json mode = {0}, modules = {0};
+    bool fine = open_optional(&mode, folder, "1_Pooling/config.json") &&
+                read_mode(lm, folder, mode.root) &&
+                open_optional(&modules, folder, "modules.json") &&
+                read_modules(lm, folder, modules.root);
+    tn__lm_json_close(&mode);
+    tn__lm_json_close(&modules);
     return fine;
 }
 
@@ -173,9 +219,10 @@ static tn_lm *build_gguf(tn_gguf *file, const tn__json_value *root,
     tn_lm *lm = maker.weights ? tn__lm_model_make(&maker, spec, prefix) : NULL;
     if (!lm || !tn__lm_weights_check(maker.weights, NULL, o->strict))
         return NULL;
-    lm->block_numel =
-        tn__lm_weights_in_blocks(maker.weights, &lm->block_bytes);
+    lm->block_numel = tn__lm_weights_in_blocks(maker.weights, &lm->block_bytes);
     add_eos(lm, tn__json_get(root, "eos_token_id"));
+    if (tn_error())
+        return NULL;
     const char *pooling = tn__lm_gguf_pooling(file);
     if (pooling)
         lm->pooling = strcmp(pooling, "cls") == 0    ? TN__LM_POOL_CLS
@@ -209,6 +256,10 @@ static tn_lm *open_gguf(const char *path, const tn_lm_open_options *o)
         text = NULL;
         tn_module_eval(&lm->base);
     }
+    static const char *const inner[] = {"gguf_text", "gguf_ints", "gguf_reals",
+                                        "gguf_tensor", "gguf_blocks"};
+    for (size_t i = 0; i < sizeof inner / sizeof *inner; i++)
+        tn_error_rename(inner[i], call, "path");
     tn__json_free(&json);
     free(spec);
     free(copy);
