@@ -151,10 +151,11 @@ tn_status tn__cuda_device_open(uint32_t i, tn_plugin_device **out)
     device->listed = l;
     device->blocking = tn__option_is("blocking", "1");
     device->wants_ptx = tn__option_is("code", "ptx");
-    device->own_products = tn__option_is("matmul", "own");
+    const bool deterministic = tn__option_is("deterministic", "1");
+    device->own_products = deterministic || tn__option_is("matmul", "own");
     device->lt_wanted = tn__option_is("matmul", "cublaslt");
     device->tf32 = tn__option_is("tf32", "1");
-    device->own_attention = tn__option_is("attention", "own");
+    device->own_attention = deterministic || tn__option_is("attention", "own");
     device->dnn_attention = tn__option_is("attention", "cudnn");
     target_fill(device);
     tn__cu.version(&device->driver_version);

@@ -24,7 +24,9 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 void tn__opencl_products_init(tn_plugin_device *device)
 {
-    const char *option = tn__host->option("matmul");
+    const char *option = tn__option_is("deterministic", "1")
+                             ? "own"
+                             : tn__host->option("matmul");
     device->measures = option ? strcmp(option, "measured") == 0
                               : device->listed->info.kind != TN_KIND_CPU;
     device->clblast = device->measures ||

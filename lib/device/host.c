@@ -91,7 +91,8 @@ const char *tn__option_value(const tn__plugin *plugin, const char *key)
 }
 
 /* Returns the value of option `key` of plugin i: the value that was set for the
- * plugin, else the value of the environment variable TENON_<PLUGIN>_<KEY>. */
+ * plugin, else the value of the environment variable TENON_<PLUGIN>_<KEY>.
+ * TENON_DETERMINISTIC sets `deterministic` of all plugins. */
 static const char *option_of(int i, const char *key)
 {
     const tn__plugin *plugin = tn__registry_at(i);
@@ -105,7 +106,10 @@ static const char *option_of(int i, const char *key)
     for (char *c = name; *c; c++)
         *c = isalnum((unsigned char)*c) ? (char)toupper((unsigned char)*c)
                                         : '_';
-    return tn__env(name);
+    value = tn__env(name);
+    if (!value && strcmp(key, "deterministic") == 0)
+        value = tn__env("TENON_DETERMINISTIC");
+    return value;
 }
 
 bool tn__option_set(tn__plugin *plugin, const char *key, const char *value)
