@@ -28,6 +28,7 @@ dist_check_SCRIPTS += \
 
 # At most 2 MB each.
 golden_samples = \
+	tests/golden/samples_fourier.tar.xz \
 	tests/golden/samples_layers.tar.xz \
 	tests/golden/samples_layers_more.tar.xz \
 	tests/golden/samples_ops_a_m.tar.xz \

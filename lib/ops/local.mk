@@ -38,6 +38,7 @@ libtenon_la_SOURCES += \
 	lib/ops/nn/image.c lib/ops/random/sample.c lib/ops/loss/pairs.c \
 	lib/ops/reduce/rank.c lib/ops/math/calculus.c lib/ops/index/find.c lib/ops/index/search.c \
 	lib/ops/index/put.c lib/ops/math/gamma.c \
+	lib/ops/fourier/fourier.c \
 	lib/ops/quantized/quantized.c
 EXTRA_DIST += lib/ops/README.md lib/ops/TABLE.md
 
@@ -53,6 +54,7 @@ ops_tables = \
 	lib/ops/create/copies.def \
 	lib/ops/create/create.def \
 	lib/ops/index/find.def \
+	lib/ops/fourier/fourier.def \
 	lib/ops/math/gamma_functions.def \
 	lib/ops/nn/grid.def \
 	lib/ops/nn/image.def \
@@ -114,7 +116,7 @@ $(ops_made): lib/ops/table.c
 check_PROGRAMS += tests/ops/test_rows tests/ops/test_calls \
 	tests/ops/test_mistakes tests/ops/test_mistakes_windows \
 	tests/ops/test_linalg tests/ops/test_linalg_batches \
-	tests/ops/test_einsum \
+	tests/ops/test_einsum tests/ops/test_fourier \
 	tests/ops/test_options \
 	tests/ops/test_random_bits tests/ops/test_sample tests/ops/test_long_rows \
 	tests/ops/test_strides \
@@ -158,6 +160,7 @@ tests_ops_test_rows_places_SOURCES = tests/ops/test_rows_places.c \
 tests_ops_test_calls_SOURCES = tests/ops/test_calls.c
 tests_ops_test_mistakes_SOURCES = tests/ops/test_mistakes.c
 tests_ops_test_einsum_SOURCES = tests/ops/test_einsum.c
+tests_ops_test_fourier_SOURCES = tests/ops/test_fourier.c
 tests_ops_test_linalg_SOURCES = tests/ops/test_linalg.c
 tests_ops_test_linalg_batches_SOURCES = tests/ops/test_linalg_batches.c
 tests_ops_test_mistakes_windows_SOURCES = tests/ops/test_mistakes_windows.c

@@ -241,6 +241,34 @@ def bag(index, weight, offsets=None, max_norm=0, norm=2, by_freq=False,
     return torch.stack(out)
 
 
+def pairs(x):
+    return torch.view_as_real(x)
+
+
+def rfft(x, n=None, dim=-1, norm=None):
+    return pairs(torch.fft.rfft(x, n, dim, norm))
+
+
+def irfft(x, n=None, dim=-1, norm=None):
+    return torch.fft.irfft(torch.view_as_complex(x.contiguous()), n, dim, norm)
+
+
+def stft(x, n_fft, hop=None, width=None, window=None, *rest):
+    return pairs(torch.stft(x, n_fft, hop, width, window, *rest,
+                            return_complex=True))
+
+
+def dft_real(x, n, bins, back):
+    if not back:
+        return pairs(torch.fft.fft(x)[..., :bins]).mT
+    x = torch.view_as_complex(x.mT.contiguous())
+    return torch.fft.ifft(x, n, norm="forward").real
+
+
+OTHERS.update({"fft_rfft": rfft, "fft_irfft": irfft, "stft": stft,
+               "dft_real": dft_real})
+
+
 COPIES = ("alias as_strided diagonal expand narrow permute squeeze t transpose "
           "unbind unsqueeze view split_with_sizes unfold").split()
 OTHERS.update({f"{name}_copy": getattr(torch, f"{name}_copy")

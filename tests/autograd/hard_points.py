@@ -26,7 +26,7 @@ import torch.nn.functional as F
 warnings.simplefilter("ignore")
 torch.manual_seed(0)
 HERE = pathlib.Path(__file__).resolve().parent
-TABLE = HERE.parent.parent / "lib" / "ops" / "table"
+TABLE = HERE.parent.parent / "lib" / "ops"
 INF = math.inf
 TRACE = len(sys.argv) > 1
 
@@ -75,7 +75,7 @@ class Row:
 
 def read_table():
     rows = {}
-    for path in sorted(TABLE.glob("*.def")):
+    for path in sorted(TABLE.glob("*/*.def"), key=lambda p: p.name):
         text = re.sub(r"\n[ \t]+", " ", path.read_text())
         row = None
         for line in text.split("\n"):

@@ -12,7 +12,7 @@ golden_ops = tests/golden/golden.h tests/golden/op_file.c \
 dist_check_SCRIPTS += tests/test_golden.sh
 EXTRA_DIST += tests/golden/README.md tests/golden/make_training.py \
 	tests/golden/make_modules.py tests/golden/modules.txt \
-	tests/golden/make_layers_more.py \
+	tests/golden/make_layers_more.py tests/golden/make_fourier.py \
 	tests/golden/make_packed.py tests/golden/packed.safetensors
 
 if HAVE_JANSSON

@@ -97,3 +97,13 @@ TN__GRADIENT(tn__grad_windows_backward)
                                ? tn_narrow(view, dim, 0, windows)
                                : view);
 }
+
+/* dft_real with `back` is the adjoint of dft_real without. */
+TN__GRADIENT(tn__grad_dft_real)
+{
+    const tn_value value[] = {
+        tn__value_tensor(g[0]), *tn__node_value(node, 1),
+        *tn__node_value(node, 2), tn__value_bool(!tn__node_value(node, 3)->of.i)};
+    return set_result(out,
+                      tn__op_run1(&tn__op_table[TN__OP_ID_DFT_REAL], value, 4));
+}
