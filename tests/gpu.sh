@@ -37,6 +37,7 @@
 #
 #   TENON_GPU_BUILD      the built tree (build); where there is none: ./configure
 #                        and make, which need no Autotools in a tarball's tree
+#   TENON_GPU_TESTS      the programs of the suite (all): "tests/ops/test_sort ..."
 #   TENON_GPU_SECONDS    the time limit of a part in seconds (none), and
 #   TENON_GPU_TEST_SECONDS  of a program of the suite (none)
 #   TENON_CACHE_DIR      compiled kernels (FOLDER-cache)
@@ -213,6 +214,33 @@ in_shares() {
     return $status
 }
 
+# in_turn NAME COMMAND...: like in_shares, but each process takes the next line
+# when it is done with one, so that none is idle while another has a list of long
+# ones. The order of the lines is kept.
+in_turn() {
+    shares=$out/$1.shares
+    shift
+    rm -rf "$shares" && mkdir "$shares" || return
+    cat >"$shares/list"
+    : >"$shares/lock"
+    exec 3<"$shares/list" # the processes share its offset
+    i=0
+    while [ $((i += 1)) -le "$jobs" ]; do
+        # shellcheck disable=SC2016 # the inner shell expands it
+        while line=$(flock "$shares/lock" sh -c \
+            'IFS= read -r line <&3 && printf %s "$line"'); do
+            "$@" "$line" || echo 1 >>"$shares/failed"
+        done >"$shares/$i.out" 2>&1 &
+    done
+    wait
+    exec 3<&-
+    cat "$shares"/*.out
+    test ! -e "$shares/failed"
+    status=$?
+    rm -r "$shares"
+    return $status
+}
+
 # each_program NAME...: runs test programs of the folder tests/device
 each_program() {
     failed=0
@@ -290,9 +318,15 @@ suite_of() {
 }
 
 # Programs that take minutes are split, each process with a part of the cases:
-# NAME:1/8 and so on.
+# NAME:1/8 and so on. The longest come first, so that none is left at the end.
 in_parts() {
-    while read -r test; do
+    awk '/test_(misuse|gradients|backward|hard_points|strides|rows|workers)$/ ||
+        /test_(random_programs|linalg_batches|calls|objects|devices|dnn)$/ {
+            print
+            next
+        }
+        { rest = rest $0 "\n" }
+        END { printf "%s", rest }' | while read -r test; do
         case $test in
         */test_misuse | */test_hard_points | */test_gradients)
             for i in 1 2 3 4 5 6 7 8; do echo "$test:$i/8"; done
@@ -305,12 +339,12 @@ in_parts() {
 part_suite() {
     TENON_CUDA_BLOCKING=1
     export TENON_CUDA_BLOCKING
-    for test in tests/*/test_*; do
+    for test in ${TENON_GPU_TESTS:-tests/*/test_*}; do
         case $test in
         *.* | *~ | tests/cpu/* | tests/opencl/* | tests/sim/*) continue ;;
         esac
         [ -f "$test" ] && [ -x "$test" ] && echo "$test"
-    done | in_parts | in_shares suite suite_of
+    done | in_parts | in_turn suite suite_of
 }
 
 part_plugin() {
