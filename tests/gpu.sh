@@ -124,7 +124,7 @@ if [ -n "$pack" ]; then
         ! -path '*/tests/cpu/*' ! -path '*/tests/opencl/*' \
         ! -path '*/tests/sim/*' ! -path '*/tests/locale/*' >"$pack.list"
     mkdir -p "$pack.tree/lib" || exit 1
-    tar -cf - -T "$pack.list" tests/gpu.sh tests/tap.sh tests/*/*.txt \
+    tar -cf - -T "$pack.list" tests/gpu.sh tests/tap.sh tests/*/*.txt tests/*/*.safetensors \
         tests/fuzz/corpus tests/lm/data data docs/kernel-language.md bench/*.py bench/*.tsv |
         tar -xf - -C "$pack.tree"
     # what a machine may not have of the libraries that these are linked to

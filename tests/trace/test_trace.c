@@ -250,7 +250,7 @@ static void test_work(void)
     tn_trace_start(path);
     tn_tensor *out = tn_scaled_dot_product_attention(q, q, q, NULL);
     tn_backward(tn_sum(out));
-    tn_linalg_cholesky(tn_eye(5));
+    tn_linalg_cholesky(tn_eye(100));
     tn_trace_stop();
     ok(!tn_error(), "attention, its gradient and a factorisation run");
     json_t *all = events();
@@ -267,8 +267,9 @@ static void test_work(void)
         is_double_near(figure(back, "operations"), 5 * pairs * each, 0,
                        "and its gradient five");
     }
-    is_int((int)figure(factor, "operations"), 0,
-           "a factorisation's operations are not counted");
+    /* a device with a library of its own has kernels around it, which are */
+    ok(figure(factor, "operations") < 100 * 100 * 100 / 3,
+       "a library's operations are not counted");
     json_decref(all);
 }
 
