@@ -15,7 +15,7 @@ libtenon_la_SOURCES += \
 	lib/nn/computed.c lib/nn/computed_cache.c lib/nn/print.c lib/nn/parametrize.c lib/nn/parametrizations.c \
 	lib/nn/prune.c \
 	lib/nn/upsample.c \
-	lib/nn/nn_recurrent.c \
+	lib/nn/nn_recurrent.c lib/nn/nn_recurrent_cell.c lib/nn/recurrent.h \
 	lib/nn/sequential.c lib/nn/sequence.c lib/nn/summary.c \
 	lib/nn/nn_state.c \
 	lib/nn/transformer.c

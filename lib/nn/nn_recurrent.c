@@ -1,5 +1,6 @@
-/* nn_recurrent.c: RNN, GRU and LSTM over sequences, and their cells. */
+/* nn_recurrent.c: RNN, GRU and LSTM over sequences. */
 #include <nn/init.h>
+#include <nn/recurrent.h>
 #include <nn/tree.h>
 
 #include <inttypes.h>
@@ -7,30 +8,12 @@
 #include <tenon/nn.h>
 #include <tenon/ops.h>
 
-enum { W_IH, W_HH, B_IH, B_HH, W_HR, TENSORS };
-
-/* The weights of one direction of one layer. Biases and the projection may be
- * NULL. */
-typedef struct direction {
-    tn_tensor *x[TENSORS];
-} direction;
-
-typedef struct recurrent {
-    tn_module base;
-    int64_t input_size, hidden_size, proj_size;
-    int gates, num_layers, directions;
-    bool batch_first, relu, bias;
-    double dropout;
-    direction part[]; /* part[layer * directions + (1 if reverse)] */
-} recurrent;
-
-static int64_t out_size(const recurrent *r)
+static int64_t out_size(const tn__nn_recurrent *r)
 {
     return r->proj_size ? r->proj_size : r->hidden_size;
 }
 
 static const tn_module_class rnn_class, gru_class, lstm_class;
-static const tn_module_class rnn_cell_class, gru_cell_class, lstm_cell_class;
 
 /* If shown is true, appends ", what" to text, followed by number if that is not
  * 0. */
@@ -44,9 +27,9 @@ static void append(char *text, size_t room, bool shown, const char *what,
         snprintf(text + at, room - at, ", %s", what);
 }
 
-static void describe(const tn_module *self, char *text, size_t room)
+void tn__nn_recurrent_describe(const tn_module *self, char *text, size_t room)
 {
-    const recurrent *r = (const recurrent *)self;
+    const tn__nn_recurrent *r = (const tn__nn_recurrent *)self;
     snprintf(text, room, "%" PRId64 ", %" PRId64, r->input_size,
              r->hidden_size);
     append(text, room, r->num_layers != 1, "num_layers=", r->num_layers);
@@ -58,17 +41,15 @@ static void describe(const tn_module *self, char *text, size_t room)
 
 /* ---- parameters --------------------------------------------------------- */
 
-/* Makes and registers the parameters of one direction. suffix is the end of
- * their names: "_l0_reverse", or "" for a cell. */
-static bool add_direction(recurrent *r, direction *d, int64_t in,
-                          const char *suffix)
+bool tn__nn_recurrent_parameters(tn__nn_recurrent *r, tn__nn_direction *d,
+                                 int64_t in, const char *suffix)
 {
     static const char *const name[] = {"weight_ih", "weight_hh", "bias_ih",
                                        "bias_hh", "weight_hr"};
     int64_t wide = tn__nn_product(r->gates, r->hidden_size);
-    const tn_dims_list shape[] = {
-        tn_dims(wide, in), tn_dims(wide, out_size(r)), tn_dims(wide),
-        tn_dims(wide), tn_dims(r->proj_size, r->hidden_size)};
+    const tn_dims_list shape[] = {tn_dims(wide, in), tn_dims(wide, out_size(r)),
+                                  tn_dims(wide), tn_dims(wide),
+                                  tn_dims(r->proj_size, r->hidden_size)};
     for (int i = 0; i < TENSORS; i++) {
         if ((!r->bias && (i == B_IH || i == B_HH)) ||
             (!r->proj_size && i == W_HR))
@@ -83,26 +64,24 @@ static bool add_direction(recurrent *r, direction *d, int64_t in,
     return true;
 }
 
-static bool add_layers(recurrent *r)
+static bool add_layers(tn__nn_recurrent *r)
 {
     for (int i = 0; i < r->num_layers * r->directions; i++) {
         int layer = i / r->directions;
         char suffix[32];
         snprintf(suffix, sizeof suffix, "_l%d%s", layer,
                  i % r->directions ? "_reverse" : "");
-        int64_t in = layer ? tn__nn_product(out_size(r), r->directions)
-                           : r->input_size;
-        if (!add_direction(r, &r->part[i], in, suffix))
+        int64_t in =
+            layer ? tn__nn_product(out_size(r), r->directions) : r->input_size;
+        if (!tn__nn_recurrent_parameters(r, &r->part[i], in, suffix))
             return false;
     }
     return true;
 }
 
-/* The options of RNN, GRU and LSTM. */
-TN_OPTIONS_STRUCT(recurrent, TN_NN_RNN_OPTIONS_LIST);
-
-static bool check_sizes(const char *name, int64_t input_size,
-                        int64_t hidden_size, const recurrent_options *o)
+bool tn__nn_recurrent_check_sizes(const char *name, int64_t input_size,
+                                  int64_t hidden_size,
+                                  const tn__nn_recurrent_options *o)
 {
     if (input_size < 1 || hidden_size < 1 || o->num_layers < 1 ||
         o->proj_size < 0 || o->proj_size >= hidden_size) {
@@ -125,7 +104,7 @@ static bool check_sizes(const char *name, int64_t input_size,
 /* Checks options that only some of the layers have. gates is 1 for an RNN, 3
  * for a GRU, 4 for an LSTM. */
 static bool check_needs(const tn_options_type *type, int gates,
-                        const recurrent_options *o)
+                        const tn__nn_recurrent_options *o)
 {
     const tn_option_need need[] = {
         {"relu", gates == 1, "in another layer than nn_rnn", "make an nn_rnn"},
@@ -142,15 +121,15 @@ static tn_module *make(const tn_module_class *type,
                        const void *options)
 {
     const char *name = option_type->name;
-    recurrent_options o;
+    tn__nn_recurrent_options o;
     if (tn_options_take(option_type, &o, options) < 0 ||
         !check_needs(option_type, gates, &o) ||
-        !check_sizes(name, input_size, hidden_size, &o))
+        !tn__nn_recurrent_check_sizes(name, input_size, hidden_size, &o))
         return NULL;
     int layers = o.num_layers, directions = o.bidirectional ? 2 : 1;
     tn_scope *scope = tn_scope_open();
-    recurrent *r = tn_module_new_with(
-        type, (size_t)(layers * directions) * sizeof(direction));
+    tn__nn_recurrent *r = tn_module_new_with(
+        type, (size_t)(layers * directions) * sizeof(tn__nn_direction));
     bool made = false;
     if (r) {
         r->input_size = input_size;
@@ -173,7 +152,7 @@ static tn_module *make(const tn_module_class *type,
 /* Returns the initial states of all layers, (layers * directions, batch, size):
  * zeros, or the given ones. If unbatched, the given ones lack the batch
  * dimension. */
-static tn_tensor *initial_state(const recurrent *r, tn_tensor *given,
+static tn_tensor *initial_state(const tn__nn_recurrent *r, tn_tensor *given,
                                 tn_tensor *x, int64_t batch, int64_t size,
                                 bool unbatched)
 {
@@ -183,25 +162,24 @@ static tn_tensor *initial_state(const recurrent *r, tn_tensor *given,
                        one */
         return NULL;
     return tn_zeros(tn_dims(r->num_layers * r->directions, batch, size),
-                    .dtype = tn_tensor_dtype(x),
-                    .device = tn_tensor_device(x));
+                    .dtype = tn_tensor_dtype(x), .device = tn_tensor_device(x));
 }
 
 /* Runs direction `at` (an index into part[]) over x (time, batch, in) from the
  * states h and c (batch, size). Sets out[] to the output, the final h and the
  * final c. */
-static bool run_direction(const recurrent *r, int at, tn_tensor *x,
+static bool run_direction(const tn__nn_recurrent *r, int at, tn_tensor *x,
                           tn_tensor *h, tn_tensor *c, tn_tensor *out[3])
 {
     tn_tensor *const *w = r->part[at].x;
     bool reverse = at % r->directions == 1;
     if (r->gates == 4)
-        out[0] = tn_lstm_layer(x, h, c, w[W_IH], w[W_HH],
-                               w[B_IH], w[B_HH], &out[1], &out[2],
-                               .w_hr = w[W_HR], .reverse = reverse);
+        out[0] =
+            tn_lstm_layer(x, h, c, w[W_IH], w[W_HH], w[B_IH], w[B_HH], &out[1],
+                          &out[2], .w_hr = w[W_HR], .reverse = reverse);
     else if (r->gates == 3)
-        out[0] = tn_gru_layer(x, h, w[W_IH], w[W_HH], w[B_IH], w[B_HH],
-                              &out[1], .reverse = reverse);
+        out[0] = tn_gru_layer(x, h, w[W_IH], w[W_HH], w[B_IH], w[B_HH], &out[1],
+                              .reverse = reverse);
     else if (r->relu)
         out[0] = tn_rnn_relu_layer(x, h, w[W_IH], w[W_HH], w[B_IH], w[B_HH],
                                    &out[1], .reverse = reverse);
@@ -225,9 +203,9 @@ static tn_tensor *next_state(tn_tensor *state, tn_tensor *initial,
     if (!state)
         return tn_narrow(initial, 0, 0, batch);
     if (batch > have)
-        return tn_cat((tn_tensor *[]){state, tn_narrow(initial, 0, have,
-                                                       batch - have)},
-                      2, 0);
+        return tn_cat(
+            (tn_tensor *[]){state, tn_narrow(initial, 0, have, batch - have)},
+            2, 0);
     if (batch == have)
         return state;
     tn_tensor *over = tn_narrow(state, 0, batch, have - batch);
@@ -237,7 +215,7 @@ static tn_tensor *next_state(tn_tensor *state, tn_tensor *initial,
 
 /* Runs direction `at` over x, the packed elements (sum of lengths, in). Sets
  * out[] to the output, the final h and the final c. */
-static bool run_packed(const recurrent *r, int at, tn_tensor *x,
+static bool run_packed(const tn__nn_recurrent *r, int at, tn_tensor *x,
                        const tn_packed *packed, tn_tensor *h0, tn_tensor *c0,
                        tn_tensor *out[3])
 {
@@ -249,9 +227,9 @@ static bool run_packed(const recurrent *r, int at, tn_tensor *x,
         row = tn_tensor_size(x, 0);
     for (int64_t t = 0, count; t < times; t += count) {
         int64_t size = sizes[reverse ? times - 1 - t : t];
-        for (count = 1; t + count < times &&
-                        sizes[reverse ? times - 1 - t - count : t + count] ==
-                            size;)
+        for (count = 1;
+             t + count < times &&
+             sizes[reverse ? times - 1 - t - count : t + count] == size;)
             count++;
         row -= reverse ? count * size : 0;
         tn_tensor *made[3] = {NULL};
@@ -286,7 +264,7 @@ static tn_tensor *stack_state(tn_tensor *before, tn_tensor *state)
 
 /* Runs all layers. x is (time, batch, in), or the elements of packed if that is
  * not NULL. Sets out[] to the output, the final h and the final c. */
-static bool run_layers(const recurrent *r, tn_tensor *x,
+static bool run_layers(const tn__nn_recurrent *r, tn_tensor *x,
                        const tn_packed *packed, tn_tensor *h0, tn_tensor *c0,
                        tn_tensor *out[3])
 {
@@ -316,24 +294,24 @@ static bool run_layers(const recurrent *r, tn_tensor *x,
     return x && h;
 }
 
-static bool check_input(const recurrent *r, tn_tensor *x)
+static bool check_input(const tn__nn_recurrent *r, tn_tensor *x)
 {
     int ndim = tn_tensor_ndim(x);
     if ((ndim == 2 || ndim == 3) && tn_tensor_size(x, -1) == r->input_size)
         return true;
     char text[TN__NN_SHAPE_TEXT];
     const char *lead = r->batch_first ? "batch, time" : "time, batch";
-    tn_error_refuse(TN_ERR_SHAPE, r->base.type->name, &(tn_given){"input", x},
-                    1, "input %s: expected (%s, %" PRId64
-                    ") or (time, %" PRId64 ")", tn__nn_shape_text(text, x), lead,
-                    r->input_size, r->input_size);
+    tn_error_refuse(
+        TN_ERR_SHAPE, r->base.type->name, &(tn_given){"input", x}, 1,
+        "input %s: expected (%s, %" PRId64 ") or (time, %" PRId64 ")",
+        tn__nn_shape_text(text, x), lead, r->input_size, r->input_size);
     return false;
 }
 
 /* Checks the shape of state, which is h0 or c0 or NULL. */
-static bool check_state_of(const recurrent *r, tn_tensor *x, const char *name,
-                           tn_tensor *state, int64_t size, bool unbatched,
-                           int64_t batch)
+static bool check_state_of(const tn__nn_recurrent *r, tn_tensor *x,
+                           const char *name, tn_tensor *state, int64_t size,
+                           bool unbatched, int64_t batch)
 {
     char text[TN__NN_SHAPE_TEXT], want[96];
     const tn_given given[] = {{name, state}, {"input", x}};
@@ -356,8 +334,9 @@ static bool check_state_of(const recurrent *r, tn_tensor *x, const char *name,
 }
 
 /* Returns whether input and states have the dtype of the weights. */
-static bool check_dtypes(const recurrent *r, tn_tensor *x, tn_tensor *h,
-                         tn_tensor *c, const char *const names[2])
+bool tn__nn_recurrent_check_dtypes(const tn__nn_recurrent *r, tn_tensor *x,
+                                   tn_tensor *h, tn_tensor *c,
+                                   const char *const names[2])
 {
     const tn_tensor *weight = r->part[0].x[W_IH];
     const char *name = r->base.type->name;
@@ -366,19 +345,20 @@ static bool check_dtypes(const recurrent *r, tn_tensor *x, tn_tensor *h,
            tn__nn_check_dtype(c, names[1], weight, name);
 }
 
-static bool check_state(const recurrent *r, tn_tensor *x, const char *name,
-                        tn_tensor *state, int64_t size)
+static bool check_state(const tn__nn_recurrent *r, tn_tensor *x,
+                        const char *name, tn_tensor *state, int64_t size)
 {
     return check_state_of(r, x, name, state, size, tn_tensor_ndim(x) == 2,
                           tn_tensor_size(x, r->batch_first ? 0 : 1));
 }
 
-static bool run_sequence(const recurrent *r, tn_tensor *x, tn_tensor *h0,
+static bool run_sequence(const tn__nn_recurrent *r, tn_tensor *x, tn_tensor *h0,
                          tn_tensor *c0, tn_tensor *out[3])
 {
     if (!check_input(r, x) || !check_state(r, x, "h0", h0, out_size(r)) ||
         !check_state(r, x, "c0", c0, r->hidden_size) ||
-        !check_dtypes(r, x, h0, c0, (const char *const[]){"h0", "c0"}))
+        !tn__nn_recurrent_check_dtypes(r, x, h0, c0,
+                                       (const char *const[]){"h0", "c0"}))
         return false;
     bool unbatched = tn_tensor_ndim(x) == 2,
          swap_axes = r->batch_first && !unbatched;
@@ -400,7 +380,7 @@ static void forward(tn_module *self, tn_tensor *const *in, int in_count,
                     tn_tensor **out, int out_count)
 {
     tn_tensor *all[3] = {NULL};
-    if (run_sequence((recurrent *)self, in[0], in[1],
+    if (run_sequence((tn__nn_recurrent *)self, in[0], in[1],
                      in_count == 3 ? in[2] : NULL, all))
         memcpy(out, all, (size_t)out_count * sizeof *out);
 }
@@ -409,7 +389,7 @@ static tn_tensor *call(tn_module *module, tn_tensor *x, tn_tensor *h0,
                        tn_tensor *c0, tn_tensor **out_h, tn_tensor **out_c)
 {
     tn_tensor *in[] = {x, h0, c0}, *out[3] = {NULL};
-    int count = ((recurrent *)module)->gates == 4 ? 3 : 2;
+    int count = ((tn__nn_recurrent *)module)->gates == 4 ? 3 : 2;
     if (tn_forward_list(module, in, count, out, count) < 0)
         return NULL;
     if (out_h)
@@ -462,7 +442,7 @@ static tn_tensor *reordered(tn_tensor *state, const tn_packed *packed,
                            back ? tn_argsort(index, -1, false) : index);
 }
 
-static bool run_packed_sequence(const recurrent *r, tn_tensor *x,
+static bool run_packed_sequence(const tn__nn_recurrent *r, tn_tensor *x,
                                 const tn_packed *packed, tn_tensor *h0,
                                 tn_tensor *c0, tn_tensor *out[3])
 {
@@ -472,8 +452,8 @@ static bool run_packed_sequence(const recurrent *r, tn_tensor *x,
         tn_error_refuse(TN_ERR_SHAPE, r->base.type->name,
                         &(tn_given){"input", x}, 1,
                         "elements %s of the packed input: expected (elements, "
-                        "%" PRId64 ")", tn__nn_shape_text(text, x),
-                        r->input_size);
+                        "%" PRId64 ")",
+                        tn__nn_shape_text(text, x), r->input_size);
         return false;
     }
     if (!check_state_of(r, x, "h0", h0, out_size(r), false, batch) ||
@@ -498,7 +478,7 @@ static tn_packed *call_packed(tn_module *module, tn_packed *input,
     tn_tensor *out[3] = {NULL}, *x = tn_packed_data(input);
     tn_scope *scope = tn_scope_open();
     tn_module_call at = tn_module_begin(module, &x, 1);
-    recurrent *r = (recurrent *)at.self;
+    tn__nn_recurrent *r = (tn__nn_recurrent *)at.self;
     if (!x || !run_packed_sequence(r, x, input, h0, c0, out))
         out[0] = NULL;
     tn_packed *made = NULL;
@@ -553,10 +533,10 @@ tn_packed *tn_nn_lstm_forward_packed(tn_module *lstm, tn_packed *input,
     static const tn_module_class function##_class = {                          \
         .size = sizeof function##_class,                                       \
         .name = class_name,                                                    \
-        .bytes = sizeof(recurrent),                                            \
+        .bytes = sizeof(tn__nn_recurrent),                                     \
         .forward_list = forward,                                               \
         .signature = in_and_out,                                               \
-        .describe = describe};                                                 \
+        .describe = tn__nn_recurrent_describe};                                \
     tn_module *tn_nn_##function##_with(                                        \
         int64_t input_size, int64_t hidden_size,                               \
         const tn_nn_##function##_options *options)                             \
@@ -567,154 +547,3 @@ tn_packed *tn_nn_lstm_forward_packed(tn_module *lstm, tn_packed *input,
 RECURRENT(rnn, "RNN", 1, "input, h0? -> output, h_n")
 RECURRENT(gru, "GRU", 3, "input, h0? -> output, h_n")
 RECURRENT(lstm, "LSTM", 4, "input, h0?, c0? -> output, h_n, c_n")
-
-/* ---- cells: one step ---------------------------------------------------- */
-
-/* Returns whether given is NULL or has the shape (batch, size), or (size) if x
- * has no batch. */
-static bool check_cell(const recurrent *r, tn_tensor *x, const char *name,
-                       tn_tensor *given, int64_t size)
-{
-    char text[TN__NN_SHAPE_TEXT];
-    int ndim = tn_tensor_ndim(x);
-    bool batched = ndim == 2 && given != x;
-    if (!given || ((ndim == 1 || ndim == 2) && tn_tensor_ndim(given) == ndim &&
-                   tn_tensor_size(given, -1) == size &&
-                   (!batched || tn_tensor_size(given, 0) ==
-                                    tn_tensor_size(x, 0))))
-        return true;
-    const tn_given both[] = {{name, given}, {"input", x}};
-    tn_error_refuse(TN_ERR_SHAPE, r->base.type->name, both,
-                    given == x ? 1 : 2,
-                    "%s %s: expected (batch, %" PRId64 ") or (%" PRId64
-                    ",)%s",
-                    name, tn__nn_shape_text(text, given), size, size,
-                    given == x ? "" : ", as input is");
-    return false;
-}
-
-static bool run_cell(const recurrent *r, tn_tensor *x, tn_tensor *h,
-                     tn_tensor *c, tn_tensor *out[2])
-{
-    tn_tensor *const *w = r->part[0].x;
-    bool unbatched = tn_tensor_ndim(x) == 1;
-    if (!check_cell(r, x, "input", x, r->input_size) ||
-        !check_cell(r, x, "h", h, r->hidden_size) ||
-        !check_cell(r, x, "c", c, r->hidden_size) ||
-        !check_dtypes(r, x, h, c, (const char *const[]){"h", "c"}))
-        return false;
-    x = unbatched ? tn_unsqueeze(x, 0) : x;
-    bool starts = !h || (!c && r->gates == 4);
-    if (starts && tn_error())
-        return false;
-    tn_tensor *zeros =
-        starts ? tn_zeros(tn_dims(tn_tensor_size(x, 0), r->hidden_size),
-                          .dtype = tn_tensor_dtype(x),
-                          .device = tn_tensor_device(x))
-               : NULL;
-    h = !h ? zeros : unbatched ? tn_unsqueeze(h, 0) : h;
-    c = !c ? zeros : unbatched ? tn_unsqueeze(c, 0) : c;
-    if (r->gates == 4)
-        out[0] = tn_lstm_cell(x, h, c, w[W_IH], w[W_HH], w[B_IH], w[B_HH],
-                              &out[1]);
-    else if (r->gates == 3)
-        out[0] = tn_gru_cell(x, h, w[W_IH], w[W_HH], w[B_IH], w[B_HH]);
-    else if (r->relu)
-        out[0] = tn_rnn_relu_cell(x, h, w[W_IH], w[W_HH], w[B_IH], w[B_HH]);
-    else
-        out[0] = tn_rnn_tanh_cell(x, h, w[W_IH], w[W_HH], w[B_IH], w[B_HH]);
-    for (int i = 0; i < 2 && unbatched; i++)
-        out[i] = out[i] ? tn_squeeze(out[i], .dim = 0) : NULL;
-    return out[0] != NULL;
-}
-
-static void cell_forward(tn_module *self, tn_tensor *const *in, int in_count,
-                         tn_tensor **out, int out_count)
-{
-    tn_tensor *all[2] = {NULL};
-    if (run_cell((recurrent *)self, in[0], in[1], in_count == 3 ? in[2] : NULL,
-                 all))
-        memcpy(out, all, (size_t)out_count * sizeof *out);
-}
-
-tn_tensor *tn_nn_rnn_cell_forward(tn_module *cell, tn_tensor *input,
-                                  tn_tensor *h)
-{
-    if (!tn__nn_is_kind(cell, &rnn_cell_class, &gru_cell_class,
-                        "nn_rnn_cell_forward") ||
-        !tn__nn_tensor(input, "nn_rnn_cell_forward", "input") ||
-        !tn__nn_tensor_or_null(h, "nn_rnn_cell_forward", "h"))
-        return NULL;
-    return tn_forward(cell, input, h);
-}
-
-tn_tensor *tn_nn_lstm_cell_forward(tn_module *cell, tn_tensor *input,
-                                   tn_tensor *h, tn_tensor *c,
-                                   tn_tensor **out_c)
-{
-    if (!tn__nn_is_kind(cell, &lstm_cell_class, NULL, "nn_lstm_cell_forward") ||
-        !tn__nn_tensor(input, "nn_lstm_cell_forward", "input") ||
-        !tn__nn_tensor_or_null(h, "nn_lstm_cell_forward", "h") ||
-        !tn__nn_tensor_or_null(c, "nn_lstm_cell_forward", "c"))
-        return NULL;
-    tn_tensor *in[] = {input, h, c}, *out[2];
-    if (tn_forward_list(cell, in, 3, out, 2) < 0)
-        return NULL;
-    if (out_c)
-        *out_c = out[1];
-    return out[0];
-}
-
-/* The options of all cells. */
-TN_OPTIONS_STRUCT(cell, TN_NN_RNN_CELL_OPTIONS_LIST);
-
-static tn_module *make_cell(const tn_module_class *type,
-                            const tn_options_type *option_type, int gates,
-                            int64_t input_size, int64_t hidden_size,
-                            const void *options)
-{
-    const char *name = option_type->name;
-    const recurrent_options one_layer = {.num_layers = 1};
-    cell_options o;
-    const tn_option_need need = {"relu", gates == 1,
-                                 "in another layer than nn_rnn_cell",
-                                 "make an nn_rnn_cell"};
-    if (tn_options_take(option_type, &o, options) < 0 ||
-        tn_options_check_needs(option_type, &o, &need, 1) < 0 ||
-        !check_sizes(name, input_size, hidden_size, &one_layer))
-        return NULL;
-    tn_scope *scope = tn_scope_open();
-    recurrent *r = tn_module_new_with(type, sizeof(direction));
-    bool made = false;
-    if (r) {
-        r->input_size = input_size;
-        r->hidden_size = hidden_size;
-        r->gates = gates;
-        r->num_layers = r->directions = 1;
-        r->relu = o.relu;
-        r->bias = o.bias;
-        made = add_direction(r, &r->part[0], input_size, "");
-    }
-    return tn_scope_result(scope, made ? &r->base : NULL);
-}
-
-#define CELL(function, class_name, gates, in_and_out)                          \
-    TN_OPTIONS_TYPE(tn_nn_##function, "nn_" #function,                         \
-                    "input_size, hidden_size", TN_NN_RNN_CELL_OPTIONS_LIST)    \
-    static const tn_module_class function##_class = {                          \
-        .size = sizeof function##_class,                                       \
-        .name = class_name,                                                    \
-        .bytes = sizeof(recurrent),                                            \
-        .forward_list = cell_forward,                                          \
-        .signature = in_and_out,                                               \
-        .describe = describe};                                                 \
-    tn_module *tn_nn_##function##_with(                                        \
-        int64_t input_size, int64_t hidden_size,                               \
-        const tn_nn_##function##_options *options)                             \
-    {                                                                          \
-        return make_cell(&function##_class, tn_nn_##function##_type(), gates,  \
-                         input_size, hidden_size, options);                    \
-    }
-CELL(rnn_cell, "RNNCell", 1, "input, h? -> h")
-CELL(gru_cell, "GRUCell", 3, "input, h? -> h")
-CELL(lstm_cell, "LSTMCell", 4, "input, h?, c? -> h, c")

@@ -5,6 +5,8 @@
  * wait for the device. A checkpoint is written between optimizer steps, when
  * there are no accumulated gradients. It contains values[] below, which a
  * resumed run needs to continue with the same results. */
+#include <train/train_batch.h>
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -46,161 +48,6 @@ static void call_back(tn_train_callback callback, run *r)
 {
     if (callback && !tn_error())
         callback(&r->s, r->o.context);
-}
-
-/* ---- one batch, in training and evaluation ------------------------------- */
-
-static tn_tensor *output_of(tn_module *module, const tn_batch *batch,
-                            tn_train_forward forward, void *context)
-{
-    return forward ? forward(module, batch, context)
-                   : tn_forward(module, batch->x);
-}
-
-static tn_tensor *loss_of(tn_tensor *out, const tn_batch *batch,
-                          tn_train_loss loss, void *context)
-{
-    tn_tensor *x = out ? loss(out, batch, context) : NULL;
-    if (x && tn_tensor_numel(x) != 1) {
-        tn_error_set(TN_ERR_SHAPE,
-                     "the loss has %lld elements: return one number, with "
-                     "tn_mean() or a reduction",
-                     (long long)tn_tensor_numel(x));
-        return NULL;
-    }
-    if (!x)
-        tn_error_set(TN_ERR_ARGUMENT, "%s returned NULL without an error",
-                     out ? "loss" : "forward");
-    return x;
-}
-
-/* Adds a batch's loss, weighted by its number of samples. */
-static void add_loss(tn_metric *mean, tn_tensor *loss, const tn_batch *batch)
-{
-    tn_tensor *one = tn_reshape(tn_detach(loss), TN_SCALAR);
-    tn_metric_update(mean, one, tn_full_like(one, (double)batch->count));
-}
-
-static void update_metrics(tn_metric *const *metrics, tn_tensor *out,
-                           const tn_batch *batch)
-{
-    for (int i = 0; metrics && metrics[i] && !tn_error(); i++)
-        tn_metric_update(metrics[i], out, batch->y);
-}
-
-static void reset_metrics(tn_metric *const *metrics)
-{
-    for (int i = 0; metrics && metrics[i] && !tn_error(); i++)
-        tn_metric_reset(metrics[i]);
-}
-
-static tn_dtype cast_of(tn_dtype wanted)
-{
-    return wanted ? wanted : tn_autocast_dtype();
-}
-
-/* The training modes of a module and of all modules below it, in the order of
- * tn_module_walk. A layer that the caller has set to eval mode stays in it. */
-typedef struct modes {
-    bool *training; /* owned */
-    size_t count, at;
-} modes;
-
-static void count_module(tn_module *module, const char *path, void *context)
-{
-    (void)module, (void)path;
-    ((modes *)context)->count++;
-}
-
-static void save_mode(tn_module *module, const char *path, void *context)
-{
-    (void)path;
-    modes *m = context;
-    m->training[m->at++] = module->training;
-}
-
-static void restore_mode(tn_module *module, const char *path, void *context)
-{
-    (void)path;
-    modes *m = context;
-    module->training = m->training[m->at++];
-}
-
-/* Sets all modules to eval mode. Returns false with TN_ERR_MEMORY if memory runs
- * out; nothing is changed then. */
-static bool begin_eval(tn_module *module, modes *m)
-{
-    *m = (modes){0};
-    tn_module_walk(module, count_module, m);
-    m->training = malloc(m->count * sizeof *m->training);
-    if (!m->training) {
-        tn_error_refuse_argument(TN_ERR_MEMORY, "evaluate", NULL,
-                                 "no memory for the modes of %zu modules",
-                                 m->count);
-        return false;
-    }
-    tn_module_walk(module, save_mode, m);
-    tn_module_train(module, false);
-    return true;
-}
-
-static void end_eval(tn_module *module, modes *m)
-{
-    m->at = 0;
-    tn_module_walk(module, restore_mode, m);
-    free(m->training);
-}
-
-/* Evaluates module on one epoch. Returns the mean loss, or 0 without a loss. */
-static double evaluate(tn_module *module, tn_loader *loader,
-                       const tn_evaluate_options *o)
-{
-    modes before;
-    if (!begin_eval(module, &before))
-        return NAN;
-    tn_scope *scope = tn_scope_open();
-    tn_metric *mean = tn_metric_mean();
-    reset_metrics(o->metrics);
-    TN_NO_GRAD
-    {
-        TN_EACH_BATCH (batch, loader) {
-            tn_tensor *out = NULL, *loss = NULL;
-            TN_AUTOCAST(cast_of(o->autocast))
-            {
-                out = output_of(module, &batch, o->forward, o->context);
-                if (o->loss)
-                    loss = loss_of(out, &batch, o->loss, o->context);
-            }
-            if (loss)
-                add_loss(mean, loss, &batch);
-            update_metrics(o->metrics, out, &batch);
-        }
-    }
-    end_eval(module, &before);
-    double value = o->loss ? tn_metric_value(mean) : 0;
-    tn_scope_close(scope);
-    return tn_error() ? NAN : value;
-}
-
-TN_OPTIONS_TYPE(tn_evaluate, "evaluate", "module, loader",
-                TN_EVALUATE_OPTIONS_LIST)
-
-double tn_evaluate_with(tn_module *module, tn_loader *loader,
-                        const tn_evaluate_options *options)
-{
-    tn_evaluate_options o;
-    if (tn_error() ||
-        !tn_object_check_kind(module, "module", "evaluate", "module") ||
-        !tn_object_check_kind(loader, "loader", "evaluate", "loader") ||
-        tn_options_take(tn_evaluate_type(), &o, options) < 0)
-        return NAN;
-    if (!o.loss && !(o.metrics && o.metrics[0])) {
-        tn_error_refuse_argument(TN_ERR_ARGUMENT, "evaluate", "loss",
-                                 "nothing to compute: give loss or metrics");
-        return NAN;
-    }
-    double loss = evaluate(module, loader, &o);
-    return o.loss || tn_error() ? loss : tn_metric_value(o.metrics[0]);
 }
 
 /* ---- checkpoints --------------------------------------------------------- */
@@ -324,19 +171,19 @@ static void train_batch(run *r, const tn_batch *batch)
     call_back(r->o.on_step_begin, r);
     if (at == 0)
         tn_optim_zero_grad(r->s.optim);
-    TN_AUTOCAST(cast_of(r->o.autocast))
+    TN_AUTOCAST(tn__train_cast(r->o.autocast))
     {
-        out = output_of(r->s.module, batch, r->o.forward, r->o.context);
-        loss = loss_of(out, batch, r->o.loss, r->o.context);
+        out = tn__train_output(r->s.module, batch, r->o.forward, r->o.context);
+        loss = tn__train_loss(out, batch, r->o.loss, r->o.context);
     }
     if (!loss || tn_error())
         return;
-    add_loss(r->mean, loss, batch);
+    tn__train_add_loss(r->mean, loss, batch);
     r->mean_count += batch->count;
     if (!r->o.validation) {
         TN_NO_GRAD
         {
-            update_metrics(r->o.metrics, out, batch);
+            tn__train_update(r->o.metrics, out, batch);
         }
     }
     tn_tensor *scaled = group > 1 ? tn_div_scalar(loss, (double)group) : loss;
@@ -363,7 +210,7 @@ static bool between_steps(const run *r, const tn_batch *batch)
 static bool train_steps(run *r)
 {
     bool whole = true;
-    TN_EACH_BATCH (batch, r->loader) {
+    TN_EACH_BATCH(batch, r->loader) {
         train_batch(r, &batch);
         r->s.batch = NULL;
         bool between = !tn_error() && between_steps(r, &batch);
@@ -389,7 +236,7 @@ static void validate(run *r)
                                    .context = r->o.context,
                                    .metrics = r->o.metrics,
                                    .autocast = r->o.autocast};
-    r->s.validation_loss = evaluate(r->s.module, r->o.validation, &o);
+    r->s.validation_loss = tn_evaluate_with(r->s.module, r->o.validation, &o);
 }
 
 /* Compares the monitored value with the best one. If it is better, saves the
@@ -479,7 +326,7 @@ static void run_epoch(run *r)
     if (r->shown)
         tn_progress_begin(&r->bar, stderr, tn_loader_count(r->loader), label);
     if (!r->o.validation)
-        reset_metrics(r->o.metrics);
+        tn__train_reset(r->o.metrics);
     tn_module_train(r->s.module, true);
     call_back(r->o.on_epoch_begin, r);
     bool whole = train_steps(r);
@@ -560,17 +407,18 @@ static tn_status check_schedule(const tn_train_options *o)
     if (!mode)
         return TN_OK;
     return o->schedule_per_step
-               ? refuse("schedule_per_step",
-                        "the schedule watches a metric, which is computed after "
-                        "an epoch: leave schedule_per_step out")
+               ? refuse(
+                     "schedule_per_step",
+                     "the schedule watches a metric, which is computed after "
+                     "an epoch: leave schedule_per_step out")
            : (strcmp(mode, "max") == 0) != o->maximize
-               ? refuse("schedule", o->maximize
-                                        ? "the schedule's mode is \"min\", but "
-                                          "maximize is true: make it with mode "
-                                          "\"max\""
-                                        : "the schedule's mode is \"max\", but "
-                                          "maximize is false: give maximize, or "
-                                          "make it with mode \"min\"")
+               ? refuse("schedule",
+                        o->maximize ? "the schedule's mode is \"min\", but "
+                                      "maximize is true: make it with mode "
+                                      "\"max\""
+                                    : "the schedule's mode is \"max\", but "
+                                      "maximize is false: give maximize, or "
+                                      "make it with mode \"min\"")
                : TN_OK;
 }
 
