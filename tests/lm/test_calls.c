@@ -47,6 +47,7 @@ static void nulls(tn_lm *lm)
     FAILS_STATUS("lm_cache_begin", tn_lm_cache_begin(NULL, 0, 1, 1));
     FAILS_STATUS("lm_cache_end", tn_lm_cache_end(NULL, 0));
     FAILS_STATUS("lm_cache_cut", tn_lm_cache_cut(NULL, 0, 0));
+    FAILS_STATUS("lm_cache_fork", tn_lm_cache_fork(NULL, 0, 0, 0, 1, 1));
     ok(tn_lm_cache_length(NULL, 0) == 0 && !tn_error(), "lm_cache_length");
     FAILS("lm_decode", tn_lm_decode(NULL, NULL, 0));
     FAILS("lm_decode", tn_lm_decode(cache, NULL, 1));
@@ -59,7 +60,7 @@ static void nulls(tn_lm *lm)
     FAILS_STATUS("lm_batch_step", tn_lm_batch_step(NULL));
     FAILS_STATUS("lm_batch_remove", tn_lm_batch_remove(NULL, 0));
     ok(!tn_lm_batch_ids(NULL, 0) && !tn_lm_batch_logprobs(NULL, 0) &&
-           !tn_lm_batch_length(NULL, 0) && !tn_lm_batch_end(NULL, 0) &&
+           !tn_lm_batch_length(NULL, 0) && !tn_lm_batch_cached(NULL, 0) && !tn_lm_batch_end(NULL, 0) &&
            !tn_lm_batch_ids(batch, 0) && !tn_error(),
        "attributes of a batch");
     FAILS("lm_generate", tn_lm_generate_with(NULL, ids, 3, NULL));
@@ -104,6 +105,12 @@ static void numbers(tn_lm *lm)
         TRY(tn_lm_cache_begin(cache, 0, 3, n) == TN_OK);
         TRY(tn_lm_cache_end(cache, few) == TN_OK);
         TRY(tn_lm_cache_cut(cache, 0, n) == TN_OK);
+        TRY(tn_lm_cache_begin(cache, 0, 3, 3) == TN_OK);
+        TRY(tn_lm_cache_fork(cache, few, 0, 0, 3, 3) == TN_OK);
+        TRY(tn_lm_cache_fork(cache, 1, few, 0, 3, 3) == TN_OK);
+        TRY(tn_lm_cache_fork(cache, 1, 0, n, 3, 3) == TN_OK);
+        TRY(tn_lm_cache_fork(cache, 1, 0, 0, n < 0 ? n : n % 1000, 0) == TN_OK);
+        TRY(tn_lm_cache_fork(cache, 1, 0, 0, 3, n) == TN_OK);
         if (n < 1) {
             TRY(tn_lm_decode(cache, &(tn_lm_tokens){0, ids, n, false}, 1));
             TRY(tn_lm_generate(lm, ids, n));
