@@ -4,6 +4,7 @@ check_PROGRAMS += \
 	tests/fuzz/test_calls \
 	tests/fuzz/test_chat \
 	tests/fuzz/test_checkpoint \
+	tests/fuzz/test_config \
 	tests/fuzz/test_csv \
 	tests/fuzz/test_devices \
 	tests/fuzz/test_einsum \
@@ -25,6 +26,8 @@ tests_fuzz_test_calls_SOURCES = tests/fuzz/calls.c $(fuzz_driver)
 tests_fuzz_test_chat_SOURCES = tests/fuzz/chat.c $(fuzz_driver)
 tests_fuzz_test_chat_LDADD = libtenon-lm.la libtenon.la
 tests_fuzz_test_checkpoint_SOURCES = tests/fuzz/checkpoint.c $(fuzz_driver)
+tests_fuzz_test_config_SOURCES = tests/fuzz/config.c $(fuzz_driver)
+tests_fuzz_test_config_LDADD = libtenon-lm.la libtenon.la
 tests_fuzz_test_csv_SOURCES = tests/fuzz/csv.c $(fuzz_driver)
 tests_fuzz_test_devices_SOURCES = tests/fuzz/devices.c $(fuzz_driver)
 tests_fuzz_test_einsum_SOURCES = tests/fuzz/einsum.c $(fuzz_driver)
