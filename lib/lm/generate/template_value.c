@@ -2,6 +2,8 @@
  * dictionaries; how they are printed, compared and read from JSON. */
 #include <lm/generate/template.h>
 
+#include <base/plain.h>
+
 #include <inttypes.h>
 #include <json/json.h>
 #include <stdarg.h>
@@ -252,8 +254,8 @@ static void add_real(tn__jinja *j, tn__jinja_text *to, double x, bool json)
         return;
     }
     for (int precision = 0; precision < 17; precision++) {
-        snprintf(digits, sizeof digits, "%.*e", precision, x);
-        if (strtod(digits, NULL) == x)
+        tn__plain_print(digits, sizeof digits, "%.*e", precision, x);
+        if (tn__read_double(digits, NULL) == x)
             break;
     }
     const int exponent = atoi(strchr(digits, 'e') + 1);
@@ -264,7 +266,7 @@ static void add_real(tn__jinja *j, tn__jinja_text *to, double x, bool json)
     const int mantissa = (int)(strchr(digits, 'e') - digits) -
                          (x < 0 || digits[0] == '-') - 1;
     int places = mantissa > 0 ? mantissa - 1 - exponent : -exponent;
-    snprintf(out, sizeof out, "%.*f", places < 1 ? 1 : places, x);
+    tn__plain_print(out, sizeof out, "%.*f", places < 1 ? 1 : places, x);
     add_word(j, to, out);
 }
 
@@ -536,7 +538,8 @@ const char *tn__jinja_kind_name(const value *v)
     static const char *const names[] = {
         "an undefined value", "none",         "a boolean", "an integer",
         "a float",            "a text",       "a list",    "a dictionary",
-        "a namespace",        "a method",     "a macro",   "a function"};
+        "a namespace",        "a method",     "a macro",   "a function",
+        "a loop"};
     return names[v->kind];
 }
 
