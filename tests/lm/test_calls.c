@@ -78,6 +78,12 @@ static void nulls(tn_lm *lm)
     FAILS("lm_embed", tn_lm_embed(lm, texts, lengths, 1, .pooling = "sum"));
     FAILS("lm_embed", tn_lm_embed(lm, texts, lengths, 1, .normalize = 2));
     FAILS("lm_rotary", tn_lm_rotary(8, .scaling = NULL));
+    tn_lm_generate_options options;
+    is_int(tn_options_init("lm_generate", &options, sizeof options), TN_OK,
+           "options_init knows the options of this library");
+    ok(options.max_tokens == 128 && options.top_p == 1, "with their defaults");
+    is_int(tn_options_init("sum", &(tn_sum_options){0}, sizeof(tn_sum_options)),
+           TN_OK, "and those of libtenon");
 }
 
 /* Each call either works or fails with an error; the next call works. */
