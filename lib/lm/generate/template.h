@@ -246,8 +246,7 @@ int64_t tn__jinja_length(tn__jinja *j, const tn__jinja_value *v);
 /* "a list", for messages. */
 const char *tn__jinja_kind_name(const tn__jinja_value *v);
 
-/* ---- calls: template_calls.c, template_methods.c, template_format.c ------- */
-
+/* Of a filter, test, method, function or macro. */
 typedef struct tn__jinja_arguments {
     const tn__jinja_value *item[TN__JINJA_MOST_ARGUMENTS];
     size_t count;
@@ -255,6 +254,41 @@ typedef struct tn__jinja_arguments {
     const tn__jinja_value *named[TN__JINJA_MOST_ARGUMENTS];
     size_t named_count;
 } tn__jinja_arguments;
+
+/* ---- operators: template_operators.c -------------------------------------- */
+
+/* a + b, a // b and so on, but for "and" and "or". */
+const tn__jinja_value *tn__jinja_operate(tn__jinja *j, const char *as,
+                                         const tn__jinja_value *a,
+                                         const tn__jinja_value *b);
+/* The same for integers: "f" is //, "p" is **. */
+const tn__jinja_value *tn__jinja_integers(tn__jinja *j, char name, int64_t a,
+                                          int64_t b);
+int64_t tn__jinja_whole(const tn__jinja_value *v); /* of an integer or a bool */
+
+/* ---- loops: template_loop.c ------------------------------------------------ */
+
+/* A loop that runs: its pass `at` over a list. */
+typedef struct tn__jinja_loop {
+    const tn__jinja_node *of;
+    struct tn__jinja_scope *outer; /* the scope around the loop */
+    const tn__jinja_value *list;
+    size_t at;
+    int64_t depth;                  /* 0: not within itself */
+    const tn__jinja_value *changed; /* the last arguments of changed, a list, or
+                                       NULL */
+} tn__jinja_loop;
+
+/* The member of a loop, or NULL; what cycle and changed return. */
+const tn__jinja_value *tn__jinja_loop_member(tn__jinja *j,
+                                             const tn__jinja_value *loop,
+                                             const char *name);
+const tn__jinja_value *tn__jinja_loop_call(tn__jinja *j,
+                                           const tn__jinja_value *loop,
+                                           const char *name,
+                                           const tn__jinja_arguments *given);
+
+/* ---- calls: template_calls.c, template_methods.c, template_format.c ------- */
 
 /* Puts the arguments in the order of `parameters` ("width first blank"). Those
  * not given are NULL. Fails for too many, unknown or repeated ones. */
@@ -274,9 +308,6 @@ const tn__jinja_value *tn__jinja_method(tn__jinja *j,
                                         const tn__jinja_value *self,
                                         const char *name,
                                         const tn__jinja_arguments *arguments);
-/* a + b. */
-const tn__jinja_value *tn__jinja_plus(tn__jinja *j, const tn__jinja_value *a,
-                                      const tn__jinja_value *b);
 /* format % values, and format.format(...). */
 const tn__jinja_value *tn__jinja_percent(tn__jinja *j,
                                          const tn__jinja_value *format,
@@ -284,14 +315,6 @@ const tn__jinja_value *tn__jinja_percent(tn__jinja *j,
 const tn__jinja_value *tn__jinja_braces(tn__jinja *j,
                                         const tn__jinja_value *format,
                                         const tn__jinja_arguments *given);
-/* The member of a loop, or NULL; what cycle and changed return. */
-const tn__jinja_value *tn__jinja_loop_member(tn__jinja *j,
-                                             const tn__jinja_value *loop,
-                                             const char *name);
-const tn__jinja_value *tn__jinja_loop_call(tn__jinja *j,
-                                           const tn__jinja_value *loop,
-                                           const char *name,
-                                           const tn__jinja_arguments *given);
 bool tn__jinja_has_function(const char *name);
 const tn__jinja_value *tn__jinja_function(tn__jinja *j, const char *name,
                                           const tn__jinja_arguments *arguments);

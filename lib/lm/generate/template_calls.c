@@ -2,11 +2,12 @@
  * a row of a table. */
 #include <lm/generate/template.h>
 
-#include <base/plain.h>
+#include <json/json.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tenon/base.h>
 #include <time.h>
 
 typedef tn__jinja_value value;
@@ -279,9 +280,9 @@ static const value *f_sum(tn__jinja *j, const value *v, const value **a)
     const value *sum = a[1] ? a[1] : tn__jinja_int(j, 0);
     const value *all = tn__jinja_items(j, v);
     for (size_t i = 0; i < all->count; i++)
-        sum = tn__jinja_plus(j, sum,
-                             by ? attribute(j, all->item[i], by)
-                                : all->item[i]);
+        sum = tn__jinja_operate(j, "+", sum,
+                                by ? attribute(j, all->item[i], by)
+                                   : all->item[i]);
     return sum;
 }
 
@@ -356,7 +357,7 @@ static bool number_of(const value *v, double *x)
     }
     if (v->kind != TN__JINJA_TEXT || strpbrk(v->text, "xXpP("))
         return false;
-    *x = tn__read_double(v->text, &end);
+    *x = tn__json_parse_real(v->text, &end);
     const bool digits = end != v->text;
     end += strspn(end, " \t\n\r\f\v");
     return digits && end == v->text + v->bytes;
@@ -402,8 +403,8 @@ static const value *f_round(tn__jinja *j, const value *v, const value **a)
         return tn__jinja_real(j, (ceils ? ceil(x * by) : floor(x * by)) / by);
     if (v->kind != TN__JINJA_REAL)
         return tn__jinja_int(j, integer_of(j, v, "a number"));
-    tn__plain_print(digits, sizeof digits, "%.*f", (int)places, x);
-    return tn__jinja_real(j, tn__read_double(digits, NULL));
+    tn_format(digits, sizeof digits, "%.*f", (int)places, x);
+    return tn__jinja_real(j, tn__json_parse_real(digits, NULL));
 }
 
 static const value *f_abs(tn__jinja *j, const value *v, const value **a)

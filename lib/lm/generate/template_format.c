@@ -2,10 +2,10 @@
  * "%s" % x, the filter format, and "{}".format(x). */
 #include <lm/generate/template.h>
 
-#include <base/plain.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <tenon/base.h>
 
 typedef tn__jinja_value value;
 
@@ -110,7 +110,7 @@ static void add_real(tn__jinja *j, tn__jinja_text *to, const spec *s, double x)
     const int precision = s->precision < 0 ? 6 : s->precision;
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-    tn__plain_print(digits, sizeof digits, format, precision, x);
+    tn_format(digits, sizeof digits, format, precision, x);
 #pragma GCC diagnostic pop
     const bool negative = digits[0] == '-';
     add_number(j, to, s, sign_of(s, negative), digits + negative);

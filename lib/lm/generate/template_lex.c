@@ -3,11 +3,12 @@
  * between the beginning of a line and a block. */
 #include <lm/generate/template.h>
 
-#include <base/plain.h>
+#include <json/json.h>
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tenon/base.h>
 
 typedef struct lexer {
     tn__jinja *j;
@@ -108,7 +109,7 @@ static void read_number(lexer *l)
         tn__jinja_fail(l->j, TN_ERR_FORMAT, "a number ends with a letter");
     errno = 0;
     const tn__jinja_value *v =
-        real ? tn__jinja_real(l->j, tn__read_double(digits, NULL))
+        real ? tn__jinja_real(l->j, tn__json_parse_real(digits, NULL))
              : tn__jinja_int(l->j, strtoll(digits, NULL, 10));
     if (errno)
         tn__jinja_fail(l->j, TN_ERR_FORMAT, "%s is out of range", digits);

@@ -15,16 +15,6 @@ typedef struct tn__jinja_scope {
     value *names; /* a dictionary */
 } scope;
 
-/* A loop that runs: its pass `at` over a list. */
-typedef struct tn__jinja_loop {
-    const node *of;
-    scope *outer; /* the scope around the loop */
-    const value *list;
-    size_t at;
-    int64_t depth;        /* 0: not within itself */
-    const value *changed; /* the last arguments of changed, a list, or NULL */
-} loop;
-
 enum { GOES_ON, BREAKS, CONTINUES };
 
 static const value *eval(tn__jinja *j, const node *n);
@@ -63,173 +53,6 @@ static const value *eval_name(tn__jinja *j, const node *n)
 
 /* ---- operators ----------------------------------------------------------- */
 
-static __attribute__((noreturn)) void odd_operands(tn__jinja *j,
-                                                   const char *name,
-                                                   const value *a,
-                                                   const value *b)
-{
-    tn__jinja_fail(j, TN_ERR_ARGUMENT, "%s %s %s is not defined",
-                   tn__jinja_kind_name(a), name, tn__jinja_kind_name(b));
-}
-
-static int64_t whole(const value *v)
-{
-    return v->kind == TN__JINJA_INT ? v->integer : v->truth;
-}
-
-/* a // b and a % b as Python rounds them, down. */
-static int64_t floor_divide(int64_t a, int64_t b)
-{
-    return a / b - ((a % b != 0) && ((a < 0) != (b < 0)));
-}
-
-static const value *integers(tn__jinja *j, char name, int64_t a, int64_t b)
-{
-    int64_t out = 0;
-    bool overflow = false;
-    if (name == '+')
-        overflow = __builtin_add_overflow(a, b, &out);
-    else if (name == '-')
-        overflow = __builtin_sub_overflow(a, b, &out);
-    else if (name == '*')
-        overflow = __builtin_mul_overflow(a, b, &out);
-    else if (name == 'p')
-        for (out = 1; b && !overflow; b--) {
-            tn__jinja_step(j, 1);
-            overflow = __builtin_mul_overflow(out, a, &out);
-        }
-    else if (b == 0)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "a division by 0");
-    else if (b == -1 && name == '%')
-        out = 0;
-    else if (b == -1)
-        overflow = __builtin_sub_overflow(0, a, &out);
-    else
-        out = name == '%' ? a - b * floor_divide(a, b) : floor_divide(a, b);
-    if (overflow)
-        tn__jinja_fail(j, TN_ERR_UNSUPPORTED, "an integer beyond 64 bits");
-    return tn__jinja_int(j, out);
-}
-
-static const value *numbers(tn__jinja *j, char name, const value *a,
-                            const value *b)
-{
-    if (a->kind != TN__JINJA_REAL && b->kind != TN__JINJA_REAL && name != '/' &&
-        (name != 'p' || whole(b) >= 0))
-        return integers(j, name, whole(a), whole(b));
-    const double x = tn__jinja_number(a), y = tn__jinja_number(b);
-    if ((name == '/' || name == 'f' || name == '%') && y == 0)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "a division by 0");
-    return tn__jinja_real(j, name == '+'   ? x + y
-                             : name == '-' ? x - y
-                             : name == '*' ? x * y
-                             : name == '/' ? x / y
-                             : name == 'f' ? floor(x / y)
-                             : name == 'p' ? pow(x, y)
-                                           : x - y * floor(x / y));
-}
-
-static const value *join_lists(tn__jinja *j, const value *a, const value *b)
-{
-    value *list = tn__jinja_list(j);
-    list->is_tuple = a->is_tuple;
-    for (size_t i = 0; i < a->count; i++)
-        tn__jinja_append(j, list, a->item[i]);
-    for (size_t i = 0; i < b->count; i++)
-        tn__jinja_append(j, list, b->item[i]);
-    return list;
-}
-
-/* Adds a text with the characters escaped that mean something in HTML. */
-static void add_escaped(tn__jinja *j, tn__jinja_text *to, const value *v)
-{
-    static const struct {
-        char from;
-        const char *to;
-    } escapes[] = {{'&', "&amp;"},
-                   {'<', "&lt;"},
-                   {'>', "&gt;"},
-                   {'\'', "&#39;"},
-                   {'"', "&#34;"}};
-    for (size_t i = 0; i < v->bytes; i++) {
-        size_t k = 0;
-        while (k < 5 && escapes[k].from != v->text[i])
-            k++;
-        tn__jinja_add(j, to, k < 5 ? escapes[k].to : v->text + i,
-                      k < 5 ? strlen(escapes[k].to) : 1);
-    }
-}
-
-/* a + b, which escapes what is added to a safe text, or a ~ b, which does not,
- * as in the original. */
-static const value *join_texts(tn__jinja *j, const value *a, const value *b,
-                               bool escapes)
-{
-    tn__jinja_text text = {0};
-    const value *part[] = {tn__jinja_string(j, a), tn__jinja_string(j, b)};
-    const bool safe =
-        escapes && (part[0]->is_safe || part[1]->is_safe);
-    for (int i = 0; i < 2; i++)
-        if (safe && !part[i]->is_safe)
-            add_escaped(j, &text, part[i]);
-        else
-            tn__jinja_add(j, &text, part[i]->text, part[i]->bytes);
-    value *out = (value *)(uintptr_t)tn__jinja_text_end(j, &text);
-    out->is_safe = safe;
-    return out;
-}
-
-static const value *repeat(tn__jinja *j, const value *v, int64_t times)
-{
-    tn__jinja_text text = {0};
-    value *list = tn__jinja_list(j);
-    list->is_tuple = v->is_tuple;
-    for (int64_t i = 0; i < times; i++) {
-        tn__jinja_step(j, 1);
-        if (v->kind == TN__JINJA_TEXT)
-            tn__jinja_add(j, &text, v->text, v->bytes);
-        else
-            for (size_t k = 0; k < v->count; k++)
-                tn__jinja_append(j, list, v->item[k]);
-    }
-    return v->kind == TN__JINJA_TEXT ? tn__jinja_text_end(j, &text) : list;
-}
-
-static bool repeats(const value *a, const value *b)
-{
-    return (a->kind == TN__JINJA_TEXT || a->kind == TN__JINJA_LIST) &&
-           (b->kind == TN__JINJA_INT || b->kind == TN__JINJA_BOOL);
-}
-
-static const value *operate(tn__jinja *j, const char *as, const value *a,
-                            const value *b)
-{
-    const char name = strcmp(as, "//") == 0   ? 'f'
-                      : strcmp(as, "**") == 0 ? 'p'
-                                              : *as;
-    if (name == '~')
-        return join_texts(j, a, b, false);
-    if (tn__jinja_is_number(a) && tn__jinja_is_number(b))
-        return numbers(j, name, a, b);
-    if (name == '+' && a->kind == TN__JINJA_TEXT && b->kind == TN__JINJA_TEXT)
-        return join_texts(j, a, b, true);
-    if (name == '+' && a->kind == TN__JINJA_LIST &&
-        b->kind == TN__JINJA_LIST && a->is_tuple == b->is_tuple)
-        return join_lists(j, a, b);
-    if (name == '*' && repeats(a, b))
-        return repeat(j, a, whole(b));
-    if (name == '*' && repeats(b, a))
-        return repeat(j, b, whole(a));
-    if (name == '%' && a->kind == TN__JINJA_TEXT)
-        return tn__jinja_percent(j, a, b);
-    odd_operands(j, as, a, b);
-}
-
-const value *tn__jinja_plus(tn__jinja *j, const value *a, const value *b)
-{
-    return operate(j, "+", a, b);
-}
-
 static const value *eval_binary(tn__jinja *j, const node *n)
 {
     const value *a = eval(j, n->a);
@@ -239,7 +62,7 @@ static const value *eval_binary(tn__jinja *j, const node *n)
         return tn__jinja_truth(a) ? a : eval(j, n->b);
     const value *b = eval(j, n->b);
     j->at = n->at;
-    return operate(j, n->name, a, b);
+    return tn__jinja_operate(j, n->name, a, b);
 }
 
 static const value *eval_unary(tn__jinja *j, const node *n)
@@ -253,7 +76,7 @@ static const value *eval_unary(tn__jinja *j, const node *n)
                        tn__jinja_kind_name(a));
     if (a->kind == TN__JINJA_REAL)
         return tn__jinja_real(j, *n->name == '-' ? -a->real : a->real);
-    return integers(j, *n->name, 0, whole(a));
+    return tn__jinja_integers(j, *n->name, 0, tn__jinja_whole(a));
 }
 
 static bool compares(tn__jinja *j, const char *name, const value *a,
@@ -343,7 +166,8 @@ static const value *eval_index(tn__jinja *j, const node *n)
     if ((of->kind == TN__JINJA_LIST || of->kind == TN__JINJA_TEXT) &&
         (i->kind == TN__JINJA_INT || i->kind == TN__JINJA_BOOL)) {
         const int64_t count = tn__jinja_length(j, of);
-        const int64_t at = whole(i) < 0 ? whole(i) + count : whole(i);
+        int64_t at = tn__jinja_whole(i);
+        at = at < 0 ? at + count : at;
         if (at >= 0 && at < count && of->kind == TN__JINJA_LIST)
             return of->item[at];
         if (at >= 0 && at < count) {
@@ -369,7 +193,7 @@ static int64_t bound(tn__jinja *j, const node *n, int64_t none, int64_t count,
     if (v->kind != TN__JINJA_INT && v->kind != TN__JINJA_BOOL)
         tn__jinja_fail(j, TN_ERR_ARGUMENT, "a slice by %s",
                        tn__jinja_kind_name(v));
-    int64_t at = whole(v);
+    int64_t at = tn__jinja_whole(v);
     if (at < 0)
         at = at < -count ? least : at + count;
     return at < least ? least : at > most ? most : at;
@@ -678,54 +502,6 @@ static int run_with(tn__jinja *j, const node *n)
     return then;
 }
 
-/* ---- the variable loop ---------------------------------------------------- */
-
-const value *tn__jinja_loop_member(tn__jinja *j, const value *of,
-                                   const char *name)
-{
-    const loop *l = of->loop;
-    const int64_t at = (int64_t)l->at, count = (int64_t)l->list->count;
-    const struct {
-        const char *name;
-        int64_t value;
-    } numbers[] = {{"index", at + 1},        {"index0", at},
-                   {"revindex", count - at}, {"revindex0", count - at - 1},
-                   {"length", count},        {"depth", l->depth + 1},
-                   {"depth0", l->depth}};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (strcmp(name, numbers[i].name) == 0)
-            return tn__jinja_int(j, numbers[i].value);
-    if (strcmp(name, "first") == 0)
-        return tn__jinja_bool(at == 0);
-    if (strcmp(name, "last") == 0)
-        return tn__jinja_bool(at + 1 == count);
-    if (strcmp(name, "previtem") == 0 && at > 0)
-        return l->list->item[at - 1];
-    if (strcmp(name, "nextitem") == 0 && at + 1 < count)
-        return l->list->item[at + 1];
-    return NULL;
-}
-
-const value *tn__jinja_loop_call(tn__jinja *j, const value *of,
-                                 const char *name,
-                                 const tn__jinja_arguments *given)
-{
-    loop *l = of->loop;
-    if (given->named_count)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "loop.%s takes no names", name);
-    if (strcmp(name, "cycle") == 0) {
-        if (!given->count)
-            tn__jinja_fail(j, TN_ERR_ARGUMENT, "loop.cycle needs a value");
-        return given->item[l->at % given->count];
-    }
-    value *now = tn__jinja_list(j);
-    for (size_t i = 0; i < given->count; i++)
-        tn__jinja_append(j, now, given->item[i]);
-    const bool changed = !l->changed || !tn__jinja_equal(j, l->changed, now);
-    l->changed = now;
-    return tn__jinja_bool(changed);
-}
-
 /* ---- loops and blocks ----------------------------------------------------- */
 
 static int run_loop(tn__jinja *j, const node *n, const value *over,
@@ -743,9 +519,9 @@ static int run_loop(tn__jinja *j, const node *n, const value *over,
         }
         list = passed;
     }
-    loop *state = tn__jinja_take(j, 1, sizeof *state);
+    tn__jinja_loop *state = tn__jinja_take(j, 1, sizeof *state);
     value *v = tn__jinja_take(j, 1, sizeof *v);
-    *state = (loop){.of = n, .outer = before, .list = list, .depth = depth};
+    *state = (tn__jinja_loop){.of = n, .outer = before, .list = list, .depth = depth};
     v->kind = TN__JINJA_LOOP;
     v->loop = state;
     for (size_t i = 0; i < list->count; i++) {
@@ -772,7 +548,7 @@ static int run_for(tn__jinja *j, const node *n)
 static const value *call_loop(tn__jinja *j, const value *of,
                               const tn__jinja_arguments *given)
 {
-    const loop *state = of->loop;
+    const tn__jinja_loop *state = of->loop;
     scope *before = j->scope;
     tn__jinja_text text = {0}, *out = j->out;
     if (given->count != 1 || given->named_count)

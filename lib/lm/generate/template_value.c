@@ -2,7 +2,6 @@
  * dictionaries; how they are printed, compared and read from JSON. */
 #include <lm/generate/template.h>
 
-#include <base/plain.h>
 
 #include <inttypes.h>
 #include <json/json.h>
@@ -10,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tenon/base.h>
 
 typedef tn__jinja_value value;
 
@@ -254,8 +254,8 @@ static void add_real(tn__jinja *j, tn__jinja_text *to, double x, bool json)
         return;
     }
     for (int precision = 0; precision < 17; precision++) {
-        tn__plain_print(digits, sizeof digits, "%.*e", precision, x);
-        if (tn__read_double(digits, NULL) == x)
+        tn_format(digits, sizeof digits, "%.*e", precision, x);
+        if (tn__json_parse_real(digits, NULL) == x)
             break;
     }
     const int exponent = atoi(strchr(digits, 'e') + 1);
@@ -266,7 +266,7 @@ static void add_real(tn__jinja *j, tn__jinja_text *to, double x, bool json)
     const int mantissa = (int)(strchr(digits, 'e') - digits) -
                          (x < 0 || digits[0] == '-') - 1;
     int places = mantissa > 0 ? mantissa - 1 - exponent : -exponent;
-    tn__plain_print(out, sizeof out, "%.*f", places < 1 ? 1 : places, x);
+    tn_format(out, sizeof out, "%.*f", places < 1 ? 1 : places, x);
     add_word(j, to, out);
 }
 
