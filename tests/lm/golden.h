@@ -239,7 +239,7 @@ static void check_embedding(tn_lm *lm, tn_safetensors *file, tn_tensor *ids,
     ok(d <= tolerance, "%s: embedding (%.1e)", folder, d);
 }
 
-/* ---- fine-tuning ----------------------------------------------------------- */
+/* ---- fine-tuning --------------------------------------------------------- */
 
 enum { STEPS = 10 };
 

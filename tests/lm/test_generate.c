@@ -117,7 +117,7 @@ static void same_bits_everywhere(const char *name, tn_dtype dtype)
         tn_error_clear();                                                      \
     } while (0)
 
-/* ---- beginnings that requests share --------------------------------------- */
+/* ---- beginnings that requests share -------------------------------------- */
 
 /* Runs a request and compares it with the same request alone. cached < 0: how
  * many tokens are reused is not compared. */

@@ -107,7 +107,7 @@ tn_lm_batch *tn_lm_batch_new_with(tn_lm *lm, int sequences,
     return NULL;
 }
 
-/* ---- tokens that requests share ------------------------------------------- */
+/* ---- tokens that requests share ------------------------------------------ */
 
 /* A request waits for another one if that computes at least this many tokens
  * for it. For fewer the wait is longer than what it saves. */

@@ -169,7 +169,7 @@ tn_status tn_lm_cache_begin(tn_lm_cache *cache, int i, int64_t positions,
     return tn_error_code();
 }
 
-/* ---- tokens that two sequences share -------------------------------------- */
+/* ---- tokens that two sequences share ------------------------------------- */
 
 /* Zeroes the keys and values of positions from `first` to `end` - 1, or copies
  * them from another sequence. */

@@ -255,7 +255,7 @@ typedef struct tn__jinja_arguments {
     size_t named_count;
 } tn__jinja_arguments;
 
-/* ---- operators: template_operators.c -------------------------------------- */
+/* ---- operators: template_operators.c ------------------------------------- */
 
 /* a + b, a // b and so on, but for "and" and "or". */
 const tn__jinja_value *tn__jinja_operate(tn__jinja *j, const char *as,
@@ -266,7 +266,7 @@ const tn__jinja_value *tn__jinja_integers(tn__jinja *j, char name, int64_t a,
                                           int64_t b);
 int64_t tn__jinja_whole(const tn__jinja_value *v); /* of an integer or a bool */
 
-/* ---- loops: template_loop.c ------------------------------------------------ */
+/* ---- loops: template_loop.c ---------------------------------------------- */
 
 /* A loop that runs: its pass `at` over a list. */
 typedef struct tn__jinja_loop {
@@ -288,7 +288,7 @@ const tn__jinja_value *tn__jinja_loop_call(tn__jinja *j,
                                            const char *name,
                                            const tn__jinja_arguments *given);
 
-/* ---- calls: template_calls.c, template_methods.c, template_format.c ------- */
+/* ---- calls: template_calls.c, template_methods.c, template_format.c ------ */
 
 /* Puts the arguments in the order of `parameters` ("width first blank"). Those
  * not given are NULL. Fails for too many, unknown or repeated ones. */

@@ -148,7 +148,7 @@ static int64_t whole_of(tn__jinja *j, const value *v, char type)
     return (int64_t)v->real;
 }
 
-/* ---- "%s" % x ------------------------------------------------------------- */
+/* ---- "%s" % x ------------------------------------------------------------ */
 
 /* What is to be formatted. */
 typedef struct source {
@@ -264,7 +264,7 @@ const value *tn__jinja_percent(tn__jinja *j, const value *format,
     return tn__jinja_text_end(j, &text);
 }
 
-/* ---- "{}".format(x) ------------------------------------------------------- */
+/* ---- "{}".format(x) ------------------------------------------------------ */
 
 /* Reads "[[fill]align][sign][#][0][width][.precision][type]". */
 static spec read_spec(tn__jinja *j, const value *format, size_t *at)

@@ -616,7 +616,7 @@ static const value *m_join(tn__jinja *j, const value *self, const value **a)
     return tn__jinja_text_end(j, &text);
 }
 
-/* ---- kinds of characters --------------------------------------------------- */
+/* ---- kinds of characters ------------------------------------------------- */
 
 enum {
     ALNUM, ALPHA, ASCII, DIGITS, SMALL, LARGE, BLANK
@@ -674,7 +674,7 @@ IS(isupper, LARGE)
 IS(isspace, BLANK)
 #undef IS
 
-/* ---- lists ---------------------------------------------------------------- */
+/* ---- lists --------------------------------------------------------------- */
 
 static const value *m_list_count(tn__jinja *j, const value *self,
                                  const value **a)

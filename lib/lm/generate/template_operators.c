@@ -61,7 +61,8 @@ static const value *numbers(tn__jinja *j, char name, const value *a,
 {
     if (a->kind != TN__JINJA_REAL && b->kind != TN__JINJA_REAL && name != '/' &&
         (name != 'p' || tn__jinja_whole(b) >= 0))
-        return tn__jinja_integers(j, name, tn__jinja_whole(a), tn__jinja_whole(b));
+        return tn__jinja_integers(j, name, tn__jinja_whole(a),
+                                  tn__jinja_whole(b));
     const double x = tn__jinja_number(a), y = tn__jinja_number(b);
     if ((name == '/' || name == 'f' || name == '%') && y == 0)
         tn__jinja_fail(j, TN_ERR_ARGUMENT, "a division by 0");

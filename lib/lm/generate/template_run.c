@@ -502,7 +502,7 @@ static int run_with(tn__jinja *j, const node *n)
     return then;
 }
 
-/* ---- loops and blocks ----------------------------------------------------- */
+/* ---- loops and blocks ---------------------------------------------------- */
 
 static int run_loop(tn__jinja *j, const node *n, const value *over,
                     scope *before, int64_t depth)
@@ -521,7 +521,8 @@ static int run_loop(tn__jinja *j, const node *n, const value *over,
     }
     tn__jinja_loop *state = tn__jinja_take(j, 1, sizeof *state);
     value *v = tn__jinja_take(j, 1, sizeof *v);
-    *state = (tn__jinja_loop){.of = n, .outer = before, .list = list, .depth = depth};
+    *state = (tn__jinja_loop){
+        .of = n, .outer = before, .list = list, .depth = depth};
     v->kind = TN__JINJA_LOOP;
     v->loop = state;
     for (size_t i = 0; i < list->count; i++) {
