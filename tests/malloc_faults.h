@@ -14,10 +14,17 @@
 /* Makes malloc_many calls in sequence fail, the first of which is the n-th from
  * now (1: the next; 0: none). */
 static _Atomic int64_t malloc_made, malloc_first, malloc_many = 1;
+static _Atomic int64_t malloc_blocks; /* that have not been freed */
 
 static inline void malloc_fail_at(int64_t n)
 {
     atomic_store(&malloc_first, n ? atomic_load(&malloc_made) + n : 0);
+}
+
+/* The number of blocks that have been allocated and not freed. */
+static inline int64_t malloc_live(void)
+{
+    return atomic_load(&malloc_blocks);
 }
 
 static inline int64_t malloc_count(void)
@@ -34,6 +41,7 @@ extern void *__libc_malloc(size_t bytes);
 extern void *__libc_calloc(size_t count, size_t bytes);
 extern void *__libc_realloc(void *old, size_t bytes);
 extern void *__libc_memalign(size_t align, size_t bytes);
+extern void __libc_free(void *block);
 
 static bool malloc_refuses(void)
 {
@@ -45,33 +53,52 @@ static bool malloc_refuses(void)
     return true;
 }
 
+/* for shared libraries, too */
+#pragma GCC visibility push(default)
+static void *malloc_counted(void *block)
+{
+    atomic_fetch_add(&malloc_blocks, block != NULL);
+    return block;
+}
+
 void *malloc(size_t bytes)
 {
-    return malloc_refuses() ? NULL : __libc_malloc(bytes);
+    return malloc_refuses() ? NULL : malloc_counted(__libc_malloc(bytes));
 }
 
 void *calloc(size_t count, size_t bytes)
 {
-    return malloc_refuses() ? NULL : __libc_calloc(count, bytes);
+    return malloc_refuses() ? NULL
+                            : malloc_counted(__libc_calloc(count, bytes));
 }
 
 void *realloc(void *old, size_t bytes)
 {
+    if (!old)
+        return malloc(bytes);
     return malloc_refuses() ? NULL : __libc_realloc(old, bytes);
 }
 
 void *aligned_alloc(size_t align, size_t bytes)
 {
-    return malloc_refuses() ? NULL : __libc_memalign(align, bytes);
+    return malloc_refuses() ? NULL
+                            : malloc_counted(__libc_memalign(align, bytes));
+}
+
+void free(void *block)
+{
+    atomic_fetch_sub(&malloc_blocks, block != NULL);
+    __libc_free(block);
 }
 
 int posix_memalign(void **out, size_t align, size_t bytes)
 {
     if (malloc_refuses())
         return ENOMEM;
-    *out = __libc_memalign(align, bytes);
+    *out = malloc_counted(__libc_memalign(align, bytes));
     return *out ? 0 : ENOMEM;
 }
+#pragma GCC visibility pop
 #endif
 
 #endif

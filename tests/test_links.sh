@@ -127,6 +127,7 @@ train.c
 CL/cl.h
 gpu-results/results.md
 tests/sim/nvrtc
+llama.cpp
 END
 is_empty "$(xargs awk -f "$scratch/links.awk" "$scratch/tree" \
     "$scratch/others" <"$scratch/pages")" "what the documents name is there"

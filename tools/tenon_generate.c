@@ -57,11 +57,14 @@ static bool print_token(const tn_lm_token *token, void *context)
     return fflush(stdout) == 0;
 }
 
-static void report(int64_t prompt, const stream *s, double begin)
+static void report(int64_t prompt, int64_t cached, const stream *s,
+                   double begin)
 {
     const double rest = seconds() - s->first, memory = resident();
-    fprintf(stderr, "tenon: %" PRId64 " + %" PRId64 " tokens", prompt,
-            s->count);
+    fprintf(stderr, "tenon: %" PRId64, prompt);
+    if (cached)
+        fprintf(stderr, " (%" PRId64 " reused)", cached);
+    fprintf(stderr, " + %" PRId64 " tokens", s->count);
     if (s->count)
         fprintf(stderr, ", the first after %.1f ms", (s->first - begin) * 1e3);
     if (s->count > 1 && rest > 0)
@@ -71,10 +74,11 @@ static void report(int64_t prompt, const stream *s, double begin)
     fputc('\n', stderr);
 }
 
-/* Continues ids. With a tokenizer its text is printed, and written to copy if
- * that is not NULL. */
-static int continue_ids(tn_lm *lm, tn_tokenizer *t, const int64_t *ids,
-                        int64_t count, tn_lm_generate_options o, FILE *copy)
+/* Continues ids in a batch, which keeps what texts of the same beginning share.
+ * With a tokenizer its text is printed, and written to copy if that is not
+ * NULL. */
+static int continue_ids(tn_lm_batch *batch, tn_tokenizer *t, const int64_t *ids,
+                        int64_t count, tn_lm_batch_add_options o, FILE *copy)
 {
     const double begin = seconds();
     const int64_t eos = tn_tokenizer_special_id(t, "eos");
@@ -88,11 +92,17 @@ static int continue_ids(tn_lm *lm, tn_tokenizer *t, const int64_t *ids,
         o.stop = &stop;
         o.stop_count = 1;
     }
-    tn_lm_result *result = tn_lm_generate_with(lm, ids, count, &o);
+    const int request = tn_lm_batch_add_with(batch, ids, count, &o);
+    while (request >= 0 && tn_lm_batch_step(batch) > 0)
+        ;
     const char *rest =
-        s.detokenizer && result ? tn_detokenizer_end(s.detokenizer) : "";
-    if (!result || tn_error())
-        return lm_complain();
+        s.detokenizer && !tn_error() ? tn_detokenizer_end(s.detokenizer) : "";
+    if (tn_error()) {
+        const int status = lm_complain();
+        if (request >= 0)
+            tn_lm_batch_remove(batch, request);
+        return status;
+    }
     puts(rest);
     if (copy)
         fputs(rest, copy);
@@ -101,12 +111,12 @@ static int continue_ids(tn_lm *lm, tn_tokenizer *t, const int64_t *ids,
                 strerror(errno));
         return 1;
     }
-    report(count, &s, begin);
+    report(count, tn_lm_batch_cached(batch, request), &s, begin);
     return 0;
 }
 
-static int continue_text(tn_lm *lm, tn_tokenizer *t, const char *text,
-                         int64_t bytes, const tn_lm_generate_options *o)
+static int continue_text(tn_lm_batch *batch, tn_tokenizer *t, const char *text,
+                         int64_t bytes, const tn_lm_batch_add_options *o)
 {
     tn_scope *scope = tn_scope_open();
     tn_encoding *e = tn_tokenizer_encode(t, text, .bytes = bytes);
@@ -116,8 +126,8 @@ static int continue_text(tn_lm *lm, tn_tokenizer *t, const char *text,
     else if (!tn_encoding_count(e))
         status = fprintf(stderr, "tenon: the prompt has no tokens\n") > 0;
     else
-        status = continue_ids(lm, t, tn_encoding_ids(e), tn_encoding_count(e),
-                              *o, NULL);
+        status = continue_ids(batch, t, tn_encoding_ids(e),
+                              tn_encoding_count(e), *o, NULL);
     tn_scope_close(scope);
     return status;
 }
@@ -155,8 +165,9 @@ static void cut_chat(chat *c, int64_t count)
 
 /* Prints the answer to a user's text and remembers both. After a failure the
  * chat is what it was. */
-static int answer(tn_lm *lm, tn_tokenizer *t, chat *c, const char *text,
-                  int64_t bytes, const tn_lm_generate_options *o)
+static int answer(tn_lm_batch *batch, tn_tokenizer *t, chat *c,
+                  const char *text, int64_t bytes,
+                  const tn_lm_batch_add_options *o)
 {
     const int64_t before = c->count;
     char *said = NULL;
@@ -169,7 +180,7 @@ static int answer(tn_lm *lm, tn_tokenizer *t, chat *c, const char *text,
     tn_encoding *e =
         prompt ? tn_tokenizer_encode(t, prompt, .special = false) : NULL;
     int status = !copy || !e ? lm_complain()
-                             : continue_ids(lm, t, tn_encoding_ids(e),
+                             : continue_ids(batch, t, tn_encoding_ids(e),
                                             tn_encoding_count(e), *o, copy);
     tn_scope_close(scope);
     if (copy && fclose(copy) != 0)
@@ -186,8 +197,8 @@ static int answer(tn_lm *lm, tn_tokenizer *t, chat *c, const char *text,
 /* A prompt, or the user's next message, in each line of the standard input. A
  * line that fails does not end the program, but is remembered in its exit
  * status. */
-static int continue_lines(tn_lm *lm, tn_tokenizer *t, chat *c,
-                          const tn_lm_generate_options *o)
+static int continue_lines(tn_lm_batch *batch, tn_tokenizer *t, chat *c,
+                          const tn_lm_batch_add_options *o)
 {
     const bool asks = isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
     char *line = NULL;
@@ -201,8 +212,8 @@ static int continue_lines(tn_lm *lm, tn_tokenizer *t, chat *c,
             break;
         if (bytes && line[bytes - 1] == '\n')
             bytes--;
-        status |= c ? answer(lm, t, c, line, bytes, o)
-                    : continue_text(lm, t, line, bytes, o);
+        status |= c ? answer(batch, t, c, line, bytes, o)
+                    : continue_text(batch, t, line, bytes, o);
     }
     if (asks)
         fputc('\n', stderr);
@@ -216,7 +227,7 @@ int tenon_generate(int count, char **argument)
     bool lines = false, chats = false;
     chat talk = {NULL, 0};
     int64_t seed = 0, *ids = NULL, length = 0;
-    tn_lm_generate_options o = TN_LM_GENERATE_OPTIONS;
+    tn_lm_batch_add_options o = TN_LM_BATCH_ADD_OPTIONS;
     const lm_option options[] = {{"-n", .whole = &o.max_tokens},
                                  {"-p", .text = &text},
                                  {"-i", .flag = &lines},
@@ -242,20 +253,23 @@ int tenon_generate(int count, char **argument)
     o.seed = (uint64_t)seed;
     int status = 1;
     tn_lm *lm = lm_open(argument[0], dtype);
+    tn_lm_batch *batch = lm ? tn_lm_batch_new(lm, 1) : NULL;
     tn_tokenizer *t = NULL;
-    if (lm && !wants_ids &&
+    if (lm && !batch)
+        status = lm_complain();
+    else if (lm && !wants_ids &&
         !(t = tn_tokenizer_open(tokenizer ? tokenizer : argument[0])))
         status = lm_complain();
     else if (lm && system && !add_message(&talk, "system", strdup(system)))
         status = 1;
     else if (lm && lines)
-        status = continue_lines(lm, t, chats ? &talk : NULL, &o);
+        status = continue_lines(batch, t, chats ? &talk : NULL, &o);
     else if (lm && text && chats)
-        status = answer(lm, t, &talk, text, (int64_t)strlen(text), &o);
+        status = answer(batch, t, &talk, text, (int64_t)strlen(text), &o);
     else if (lm && text)
-        status = continue_text(lm, t, text, (int64_t)strlen(text), &o);
+        status = continue_text(batch, t, text, (int64_t)strlen(text), &o);
     else if (lm)
-        status = continue_ids(lm, NULL, ids, length, o, NULL);
+        status = continue_ids(batch, NULL, ids, length, o, NULL);
     cut_chat(&talk, 0);
     free(talk.messages);
     free(ids);

@@ -570,12 +570,25 @@ extern const tn_options_type *const __start_tn_options[]
 extern const tn_options_type *const __stop_tn_options[]
     __attribute__((weak, visibility("hidden")));
 
+static _Atomic(tn_options_list *) lists; /* of other libraries */
+
+void tn_options_add_list(tn_options_list *list)
+{
+    if (!list)
+        return;
+    list->next = atomic_load(&lists);
+    while (!atomic_compare_exchange_weak(&lists, &list->next, list))
+        ;
+}
+
 static const tn_options_type *find_type(const char *name)
 {
-    for (const tn_options_type *const *t = __start_tn_options;
-         t < __stop_tn_options; t++)
-        if (strcmp((*t)->name, name) == 0)
-            return *t;
+    const tn_options_list own = {__start_tn_options, __stop_tn_options,
+                                 atomic_load(&lists)};
+    for (const tn_options_list *l = &own; l; l = l->next)
+        for (const tn_options_type *const *t = l->first; t < l->end; t++)
+            if (strcmp((*t)->name, name) == 0)
+                return *t;
     return NULL;
 }
 

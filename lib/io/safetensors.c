@@ -143,6 +143,15 @@ const char *tn_safetensors_path(const tn_safetensors *file)
     return is_file(file, "safetensors_path") ? file->path : NULL;
 }
 
+int tn_safetensors_descriptor(const tn_safetensors *file, int64_t *out_data)
+{
+    if (!is_file(file, "safetensors_descriptor"))
+        return -1;
+    if (out_data)
+        *out_data = (int64_t)file->data;
+    return file->whole ? file->whole->fd : file->fd;
+}
+
 int tn_safetensors_count(const tn_safetensors *file)
 {
     return is_file(file, "safetensors_count") ? (int)file->header.count : 0;

@@ -105,5 +105,7 @@ void tn__json_add_integer(tn__json_writer *writer, int64_t value);
 /* Appends a finite number, with as many digits as are needed to read it back
  * exactly. */
 void tn__json_add_real(tn__json_writer *writer, double value);
+/* Works as strtod, but in the C locale. */
+double tn__json_parse_real(const char *text, char **end);
 
 #endif

@@ -527,6 +527,11 @@ const char *tn__json_text(const tn__json_value *value)
                : NULL;
 }
 
+double tn__json_parse_real(const char *text, char **end)
+{
+    return tn__read_double(text, end);
+}
+
 bool tn__json_is(const tn__json_value *value, tn__json_kind kind)
 {
     return value && value->kind == kind;

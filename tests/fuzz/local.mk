@@ -4,6 +4,7 @@ check_PROGRAMS += \
 	tests/fuzz/test_calls \
 	tests/fuzz/test_chat \
 	tests/fuzz/test_checkpoint \
+	tests/fuzz/test_config \
 	tests/fuzz/test_csv \
 	tests/fuzz/test_devices \
 	tests/fuzz/test_einsum \
@@ -13,6 +14,7 @@ check_PROGRAMS += \
 	tests/fuzz/test_kernel \
 	tests/fuzz/test_manifest \
 	tests/fuzz/test_mathfile \
+	tests/fuzz/test_model \
 	tests/fuzz/test_objects \
 	tests/fuzz/test_regex \
 	tests/fuzz/test_safetensors \
@@ -25,6 +27,8 @@ tests_fuzz_test_calls_SOURCES = tests/fuzz/calls.c $(fuzz_driver)
 tests_fuzz_test_chat_SOURCES = tests/fuzz/chat.c $(fuzz_driver)
 tests_fuzz_test_chat_LDADD = libtenon-lm.la libtenon.la
 tests_fuzz_test_checkpoint_SOURCES = tests/fuzz/checkpoint.c $(fuzz_driver)
+tests_fuzz_test_config_SOURCES = tests/fuzz/config.c $(fuzz_driver)
+tests_fuzz_test_config_LDADD = libtenon-lm.la libtenon.la
 tests_fuzz_test_csv_SOURCES = tests/fuzz/csv.c $(fuzz_driver)
 tests_fuzz_test_devices_SOURCES = tests/fuzz/devices.c $(fuzz_driver)
 tests_fuzz_test_einsum_SOURCES = tests/fuzz/einsum.c $(fuzz_driver)
@@ -35,6 +39,8 @@ tests_fuzz_test_json_SOURCES = tests/fuzz/json.c $(fuzz_driver)
 tests_fuzz_test_kernel_SOURCES = tests/fuzz/kernel.c $(fuzz_driver)
 tests_fuzz_test_manifest_SOURCES = tests/fuzz/manifest.c $(fuzz_driver)
 tests_fuzz_test_mathfile_SOURCES = tests/fuzz/mathfile.c $(fuzz_driver)
+tests_fuzz_test_model_SOURCES = tests/fuzz/model.c $(fuzz_driver)
+tests_fuzz_test_model_LDADD = libtenon-lm.la libtenon.la
 tests_fuzz_test_objects_SOURCES = tests/fuzz/objects.c $(fuzz_driver)
 tests_fuzz_test_regex_SOURCES = tests/fuzz/regex.c $(fuzz_driver) \
 	lib/lm/tokenizer/memory.c lib/lm/tokenizer/set.c \

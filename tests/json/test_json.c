@@ -230,6 +230,14 @@ static void test_memory(void)
 
 /* ---- writing ------------------------------------------------------------- */
 
+static void test_number(void)
+{
+    char *end;
+    ok(tn__json_parse_real("1.5e2x", &end) == 150 && *end == 'x',
+       "a number is read as far as it goes");
+    ok(tn__json_parse_real("x", &end) == 0 && *end == 'x', "none is none");
+}
+
 static void test_written(void)
 {
     static const double value[] = {0,       -0.0,    1,       0.1,     1e300,
@@ -260,6 +268,7 @@ int main(void)
     test_values();
     test_many();
     test_refused();
+    test_number();
     test_depth();
     test_memory();
     test_written();

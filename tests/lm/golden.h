@@ -5,6 +5,7 @@
 #include <tap.h>
 #include <tenon/lm.h>
 #include <tenon/tenon.h>
+#include <unistd.h>
 
 static double *doubles_of(tn_tensor *x, int64_t *count)
 {
@@ -238,6 +239,149 @@ static void check_embedding(tn_lm *lm, tn_safetensors *file, tn_tensor *ids,
     ok(d <= tolerance, "%s: embedding (%.1e)", folder, d);
 }
 
+/* ---- fine-tuning --------------------------------------------------------- */
+
+enum { STEPS = 10 };
+
+/* Next-token cross entropy of ids (batch, time). */
+static tn_tensor *batch_loss(tn_lm *lm, tn_tensor *ids)
+{
+    const int64_t time = tn_tensor_size(ids, 1);
+    tn_tensor *x = tn_forward(tn_lm_module(lm), ids);
+    x = tn_narrow(x, 1, 0, time - 1);
+    return tn_cross_entropy(
+        tn_reshape(x, tn_dims(-1, tn_tensor_size(x, 2))),
+        tn_reshape(tn_narrow(ids, 1, 1, time - 1), tn_dims(-1)));
+}
+
+/* STEPS steps of AdamW. Compares the loss of each with "KIND.losses". */
+static void check_losses(tn_lm *lm, tn_safetensors *file,
+                         tn_parameter_list *parameters, const char *kind,
+                         const char *folder)
+{
+    char name[64];
+    float want[STEPS] = {0};
+    double worst = 0;
+    tn_optim *optim =
+        tn_optim_adamw(parameters, .lr = 1e-3, .weight_decay = 0.01);
+    tn_tensor *ids = golden_of(file, "ids");
+    snprintf(name, sizeof name, "%s.losses", kind);
+    tn_tensor_to_array(golden_of(file, name), want, sizeof want);
+    for (int i = 0; i < STEPS; i++) {
+        tn_scope *scope = tn_scope_open();
+        tn_tensor *loss = batch_loss(lm, ids);
+        const double gap = fabs(tn_item(loss) - (double)want[i]);
+        worst = gap > worst || isnan(gap) ? gap : worst;
+        tn_optim_zero_grad(optim);
+        tn_backward(loss);
+        tn_optim_step(optim);
+        tn_scope_close(scope);
+    }
+    if (tn_error())
+        note("%s", tn_error());
+    ok(worst <= 1e-4 && !tn_error(), "%s: %d steps, %s: losses (%.1e)", folder,
+       STEPS, kind, worst);
+}
+
+/* A step moves a weight by at most about the learning rate, whichever way the
+ * gradient's rounding goes where that is 0. So weights are compared on the
+ * average. */
+static double mean_difference(tn_tensor *got, tn_tensor *want)
+{
+    return tn_item(tn_mean(tn_abs(tn_sub(got, want))));
+}
+
+static void check_full(const char *path, tn_safetensors *file,
+                       const char *folder)
+{
+    tn_lm *lm = tn_lm_open(path);
+    tn_parameter_list *list = tn_parameters(tn_lm_module(lm));
+    double worst = 0;
+    check_losses(lm, file, list, "full", folder);
+    for (int i = 0; i < tn_parameters_count(list); i++) {
+        char name[256];
+        snprintf(name, sizeof name, "full.after.%s",
+                 tn_parameters_name(list, i));
+        const double gap = mean_difference(tn_parameters_at(list, i),
+                                           golden_of(file, name));
+        worst = gap > worst || isnan(gap) ? gap : worst;
+    }
+    ok(worst <= 1e-6, "%s: weights after fine-tuning (%.1e)", folder, worst);
+}
+
+/* A low-rank adapter (arXiv:2106.09685) of a linear layer: adds 2 B A x. */
+typedef struct adapter {
+    tn_tensor *a, *b;
+    char name[64];
+} adapter;
+
+static tn_tensor *adapt(tn_module *module, tn_tensor *x, tn_tensor *y,
+                        void *context)
+{
+    const adapter *with = context;
+    (void)module;
+    return tn_add(
+        y, tn_mul_scalar(
+               tn_linear(tn_linear(x, with->a, NULL), with->b, NULL), 2));
+}
+
+static void check_lora(const char *path, tn_safetensors *file,
+                       const char *folder)
+{
+    enum { MOST = 64 };
+    static adapter list[MOST];
+    tn_lm *lm = tn_lm_open(path);
+    tn_module *net = tn_lm_module(lm), *adapters = tn_nn_module_dict();
+    tn_lm_sizes sizes = {.size = sizeof sizes};
+    int count = 0;
+    tn_lm_info(lm, &sizes);
+    tn_module_set_requires_grad(net, false);
+    for (int i = 0; i < (int)sizes.layers && count + 2 <= MOST; i++)
+        for (int v = 0; v < 2; v++) {
+            adapter *one = &list[count++];
+            char name[128], key[16];
+            snprintf(one->name, sizeof one->name, "lora.%d.%c_proj", i,
+                     v ? 'v' : 'q');
+            snprintf(name, sizeof name, "model.layers.%d.self_attn.%c_proj", i,
+                     v ? 'v' : 'q');
+            tn_module *linear = tn_module_child(net, name);
+            snprintf(name, sizeof name, "%s.A0", one->name);
+            snprintf(key, sizeof key, "a%d", count);
+            one->a = tn_module_add_parameter(adapters, key,
+                                             golden_of(file, name));
+            snprintf(name, sizeof name, "%s.B", one->name);
+            snprintf(key, sizeof key, "b%d", count);
+            one->b = tn_module_add_parameter(
+                adapters, key, tn_zeros_like(golden_of(file, name)));
+            tn_module_register_forward_hook(linear, adapt, one);
+        }
+    check_losses(lm, file, tn_parameters(adapters), "lora", folder);
+    double worst = 0;
+    for (int i = 0; i < 2 * count; i++) {
+        char name[128];
+        snprintf(name, sizeof name, "%s.%c", list[i / 2].name,
+                 i % 2 ? 'B' : 'A');
+        const double gap = mean_difference(
+            i % 2 ? list[i / 2].b : list[i / 2].a, golden_of(file, name));
+        worst = gap > worst || isnan(gap) ? gap : worst;
+    }
+    ok(worst <= 1e-6, "%s: adapters after fine-tuning (%.1e)", folder, worst);
+}
+
+/* What finetune.safetensors has: losses and weights of AdamW on ids (batch,
+ * time), of the whole model and of adapters. */
+static void check_finetuning(const char *path, const char *folder)
+{
+    char name[4600];
+    snprintf(name, sizeof name, "%s/finetune.safetensors", path);
+    if (access(name, F_OK) != 0)
+        return;
+    tn_safetensors *file = tn_safetensors_open(name);
+    ok(file != NULL, "%s: finetune.safetensors", folder);
+    check_full(path, file, folder);
+    check_lora(path, file, folder);
+}
+
 static inline void check_folder(const char *folder)
 {
     char path[4600];
@@ -265,6 +409,7 @@ static inline void check_folder(const char *folder)
             check_greedy(lm, file, ids, base);
             check_gradients(lm, file, decoder_loss(lm, ids), base, 1e-3);
         }
+        check_finetuning(folder, base);
     }
     tn_error_clear();
     tn_scope_close(scope);

@@ -126,6 +126,62 @@ def pooling_files(folder, pooling, normalize):
                for i, k in enumerate(types)], open(folder + '/modules.json', 'w'))
 
 
+class Adapter(torch.nn.Module):
+    """A linear layer with a low-rank adapter: rank 4, scale 2."""
+    def __init__(self, linear, generator):
+        super().__init__()
+        self.linear = linear
+        self.A = torch.nn.Parameter(
+            torch.randn(4, linear.in_features, generator=generator) * .05)
+        self.B = torch.nn.Parameter(torch.zeros(linear.out_features, 4))
+
+    def forward(self, x):
+        return self.linear(x) + 2 * ((x @ self.A.T) @ self.B.T)
+
+
+def finetune(cls, folder):
+    """Ten steps of AdamW on one batch: of the whole model, and of adapters."""
+    generator = torch.Generator().manual_seed(7)
+    ids = torch.randint(2, 64, (4, 24), generator=generator)
+    golden = {'ids': ids}
+
+    def run(model, parameters, kind):
+        optim = torch.optim.AdamW(parameters, lr=1e-3, weight_decay=.01)
+        losses = []
+        for _ in range(10):
+            logits = model(ids, use_cache=False).logits[:, :-1]
+            loss = torch.nn.functional.cross_entropy(
+                logits.reshape(-1, logits.shape[-1]), ids[:, 1:].reshape(-1))
+            losses.append(loss.detach())
+            optim.zero_grad()
+            loss.backward()
+            optim.step()
+        golden[kind + '.losses'] = torch.stack(losses)
+
+    def opened():
+        return cls.from_pretrained(folder, attn_implementation='eager').float()
+
+    model = opened()
+    run(model, model.parameters(), 'full')
+    for n, p in model.named_parameters():
+        golden['full.after.' + n] = p
+    model = opened()
+    for p in model.parameters():
+        p.requires_grad_(False)
+    adapters = {}
+    for i, layer in enumerate(model.model.layers):
+        for kind in ('q_proj', 'v_proj'):
+            adapter = Adapter(getattr(layer.self_attn, kind), generator)
+            setattr(layer.self_attn, kind, adapter)
+            adapters[f'lora.{i}.{kind}'] = adapter
+            golden[f'lora.{i}.{kind}.A0'] = adapter.A.detach().clone()
+    run(model, [p for a in adapters.values() for p in (a.A, a.B)], 'lora')
+    for n, a in adapters.items():
+        golden[n + '.A'], golden[n + '.B'] = a.A, a.B
+    save_file({k: v.detach().contiguous().clone() for k, v in golden.items()},
+              folder + '/finetune.safetensors')
+
+
 def make(name, out):
     generator = torch.Generator().manual_seed(99)
     encoder = name in ENCODERS
@@ -166,6 +222,8 @@ def make(name, out):
                              else {}))
     if os.path.exists(folder + '/generation_config.json'):
         os.remove(folder + '/generation_config.json')
+    if name == 'llama':
+        finetune(cls, folder)
     print(name, 'loss %.5f' % loss.item(), flush=True)
 
 

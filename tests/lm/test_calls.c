@@ -47,6 +47,7 @@ static void nulls(tn_lm *lm)
     FAILS_STATUS("lm_cache_begin", tn_lm_cache_begin(NULL, 0, 1, 1));
     FAILS_STATUS("lm_cache_end", tn_lm_cache_end(NULL, 0));
     FAILS_STATUS("lm_cache_cut", tn_lm_cache_cut(NULL, 0, 0));
+    FAILS_STATUS("lm_cache_fork", tn_lm_cache_fork(NULL, 0, 0, 0, 1, 1));
     ok(tn_lm_cache_length(NULL, 0) == 0 && !tn_error(), "lm_cache_length");
     FAILS("lm_decode", tn_lm_decode(NULL, NULL, 0));
     FAILS("lm_decode", tn_lm_decode(cache, NULL, 1));
@@ -59,7 +60,7 @@ static void nulls(tn_lm *lm)
     FAILS_STATUS("lm_batch_step", tn_lm_batch_step(NULL));
     FAILS_STATUS("lm_batch_remove", tn_lm_batch_remove(NULL, 0));
     ok(!tn_lm_batch_ids(NULL, 0) && !tn_lm_batch_logprobs(NULL, 0) &&
-           !tn_lm_batch_length(NULL, 0) && !tn_lm_batch_end(NULL, 0) &&
+           !tn_lm_batch_length(NULL, 0) && !tn_lm_batch_cached(NULL, 0) && !tn_lm_batch_end(NULL, 0) &&
            !tn_lm_batch_ids(batch, 0) && !tn_error(),
        "attributes of a batch");
     FAILS("lm_generate", tn_lm_generate_with(NULL, ids, 3, NULL));
@@ -77,6 +78,12 @@ static void nulls(tn_lm *lm)
     FAILS("lm_embed", tn_lm_embed(lm, texts, lengths, 1, .pooling = "sum"));
     FAILS("lm_embed", tn_lm_embed(lm, texts, lengths, 1, .normalize = 2));
     FAILS("lm_rotary", tn_lm_rotary(8, .scaling = NULL));
+    tn_lm_generate_options options;
+    is_int(tn_options_init("lm_generate", &options, sizeof options), TN_OK,
+           "options_init knows the options of this library");
+    ok(options.max_tokens == 128 && options.top_p == 1, "with their defaults");
+    is_int(tn_options_init("sum", &(tn_sum_options){0}, sizeof(tn_sum_options)),
+           TN_OK, "and those of libtenon");
 }
 
 /* Each call either works or fails with an error; the next call works. */
@@ -104,6 +111,12 @@ static void numbers(tn_lm *lm)
         TRY(tn_lm_cache_begin(cache, 0, 3, n) == TN_OK);
         TRY(tn_lm_cache_end(cache, few) == TN_OK);
         TRY(tn_lm_cache_cut(cache, 0, n) == TN_OK);
+        TRY(tn_lm_cache_begin(cache, 0, 3, 3) == TN_OK);
+        TRY(tn_lm_cache_fork(cache, few, 0, 0, 3, 3) == TN_OK);
+        TRY(tn_lm_cache_fork(cache, 1, few, 0, 3, 3) == TN_OK);
+        TRY(tn_lm_cache_fork(cache, 1, 0, n, 3, 3) == TN_OK);
+        TRY(tn_lm_cache_fork(cache, 1, 0, 0, n < 0 ? n : n % 1000, 0) == TN_OK);
+        TRY(tn_lm_cache_fork(cache, 1, 0, 0, 3, n) == TN_OK);
         if (n < 1) {
             TRY(tn_lm_decode(cache, &(tn_lm_tokens){0, ids, n, false}, 1));
             TRY(tn_lm_generate(lm, ids, n));

@@ -172,8 +172,8 @@ static void test_calls(void)
             "a message has line and column");
     REFUSED(tn_chat_render(t, chat, 1, .jinja = "{% include 'x' %}"),
             TN_ERR_UNSUPPORTED, "include", "a statement that is not there");
-    REFUSED(tn_chat_render(t, chat, 1, .jinja = "{{ 1 | batch(2) }}"),
-            TN_ERR_UNSUPPORTED, "batch", "a filter that is not there");
+    REFUSED(tn_chat_render(t, chat, 1, .jinja = "{{ {} | xmlattr }}"),
+            TN_ERR_UNSUPPORTED, "xmlattr", "a filter that is not there");
     REFUSED(tn_chat_render(t, chat, 1, .jinja = "{{ 'x'.encode() }}"),
             TN_ERR_UNSUPPORTED, "encode", "a method that is not there");
     REFUSED(tn_chat_render(t, chat, 1,
@@ -204,7 +204,18 @@ static void test_limits(void)
                 t, NULL, 0,
                 .jinja = "{% for i in range(3000) %}{% for j in range(3000) %}"
                          "{% endfor %}{% endfor %}"),
-            TN_ERR_UNSUPPORTED, "steps", "nested loops");
+            TN_ERR_MEMORY, "more than 128 MiB", "nested loops");
+    REFUSED(tn_chat_render(t, NULL, 0,
+                           .jinja = "{{ range(9000) | unique | list }}"),
+            TN_ERR_UNSUPPORTED, "steps", "each of many items with each other");
+    REFUSED(tn_chat_render(t, NULL, 0,
+                           .jinja = "{% for i in [1] recursive %}"
+                                    "{{ loop([1]) }}{% endfor %}"),
+            TN_ERR_UNSUPPORTED, "nested", "a loop within itself without end");
+    REFUSED(tn_chat_render(t, NULL, 0, .jinja = "{{ '%9999d' % 1 }}"),
+            TN_ERR_UNSUPPORTED, "width", "a format with a large width");
+    REFUSED(tn_chat_render(t, NULL, 0, .jinja = "{{ 'a'.ljust(10 ** 15) }}"),
+            TN_ERR_UNSUPPORTED, "", "a fill without end");
     REFUSED(tn_chat_render(t, NULL, 0, .jinja = "{{ 'x' * 10 ** 8 }}"),
             TN_ERR_UNSUPPORTED, "", "a long text");
     REFUSED(tn_chat_render(t, NULL, 0,

@@ -109,6 +109,176 @@ static void same_bits_everywhere(const char *name, tn_dtype dtype)
     tn_scope_close(scope);
 }
 
+#define REFUSED(call, words)                                                   \
+    do {                                                                       \
+        bool failed = !(call);                                                 \
+        const char *why = tn_error() ? tn_error() : "no error";                \
+        ok(failed &&strstr(why, words), "refused: %s", why);                   \
+        tn_error_clear();                                                      \
+    } while (0)
+
+/* ---- beginnings that requests share -------------------------------------- */
+
+/* Runs a request and compares it with the same request alone. cached < 0: how
+ * many tokens are reused is not compared. */
+static void same_as_alone(tn_lm *lm, tn_lm_batch *batch, const int64_t *ids,
+                          int64_t count, int64_t cached, const char *what)
+{
+    tn_lm_result *alone = tn_lm_generate(lm, ids, count, .max_tokens = 9,
+                                         .temperature = 1, .seed = 4,
+                                         .ignore_eos = true);
+    int r = tn_lm_batch_add(batch, ids, count, .max_tokens = 9,
+                            .temperature = 1, .seed = 4, .ignore_eos = true);
+    while (r >= 0 && tn_lm_batch_step(batch) > 0)
+        ;
+    const double *got = tn_lm_batch_logprobs(batch, r);
+    ok(alone && got &&
+           !memcmp(got, tn_lm_result_logprobs(alone, 0), 9 * sizeof *got) &&
+           !memcmp(tn_lm_batch_ids(batch, r), tn_lm_result_ids(alone, 0),
+                   9 * sizeof(int64_t)),
+       "%s: the bits of the request alone", what);
+    if (cached >= 0)
+        is_int(tn_lm_batch_cached(batch, r), cached, "%s: %d tokens are reused",
+               what, (int)cached);
+}
+
+/* The turns of a chat: each prompt is the last one, its answer, and more. */
+static void turns(const char *name, bool counts)
+{
+    tn_scope *scope = tn_scope_open();
+    tn_lm *lm = open_model(name, TN_DTYPE_NONE);
+    tn_lm_batch *batch = tn_lm_batch_new(lm, 1);
+    tn_lm_batch *forgets = tn_lm_batch_new(lm, 1, .reuse = false);
+    int64_t ids[LONGEST] = {0}, count = 11;
+    fill_prompt(ids, LONGEST, 5);
+    char what[64];
+    int64_t held = 0; /* all but the last token, which is not fed back */
+    for (int turn = 0; turn < 4; turn++) {
+        snprintf(what, sizeof what, "%s, turn %d", name, turn + 1);
+        same_as_alone(lm, batch, ids, count, counts ? held : -1, what);
+        memcpy(ids + count, tn_lm_batch_ids(batch, turn), 9 * sizeof *ids);
+        held = count + 8;
+        count += 9 + 7 * turn;
+    }
+    ids[20] = ids[20] == 3 ? 4 : 3;
+    same_as_alone(lm, batch, ids, 60, counts ? 20 : -1, "a token differs");
+    same_as_alone(lm, batch, ids, 60, counts ? 59 : -1, "the same prompt");
+    same_as_alone(lm, batch, ids, 33, counts ? 32 : -1, "its beginning");
+    same_as_alone(lm, batch, ids + 1, 40, 0, "another text");
+    same_as_alone(lm, forgets, ids, 40, 0, "without reuse");
+    same_as_alone(lm, forgets, ids, 40, 0, "without reuse, again");
+    ok(!tn_error(), "%s: without an error", name);
+    tn_scope_close(scope);
+}
+
+/* Requests that begin alike and run at once, in blocks of a few tokens. */
+static void forks(const char *name, int64_t block, int removed)
+{
+    enum { COUNT = 5 };
+    static const int64_t count[COUNT] = {90, 90, 40, 70, 12};
+    tn_scope *scope = tn_scope_open();
+    tn_lm *lm = open_model(name, TN_DTYPE_NONE);
+    tn_lm_batch *batch = tn_lm_batch_new(lm, COUNT, .block = block);
+    int64_t ids[COUNT][LONGEST];
+    for (int i = 0; i < COUNT; i++) {
+        fill_prompt(ids[i], LONGEST, 6);
+        if (i == 3)
+            ids[i][50] = 1; /* shares 50 tokens */
+        tn_lm_batch_add(batch, ids[i], count[i], .max_tokens = 9,
+                        .temperature = 1, .seed = 4, .ignore_eos = true);
+    }
+    for (int step = 0; step < 3; step++)
+        tn_lm_batch_step(batch);
+    if (removed >= 0)
+        tn_lm_batch_remove(batch, removed);
+    while (tn_lm_batch_step(batch) > 0)
+        ;
+    bool same = true;
+    for (int i = 0; i < COUNT; i++) {
+        tn_lm_result *alone = tn_lm_generate(
+            lm, ids[i], count[i], .max_tokens = 9, .temperature = 1, .seed = 4,
+            .ignore_eos = true);
+        same = same && alone &&
+               (i == removed ||
+                !memcmp(tn_lm_batch_logprobs(batch, i),
+                        tn_lm_result_logprobs(alone, 0), 9 * sizeof(double)));
+    }
+    ok(same && !tn_error(),
+       "%s in blocks of %d: five that begin alike have the bits of each alone%s",
+       name, (int)block, removed < 0 ? "" : ", though one is removed");
+    static const int64_t cached[COUNT] = {0, 89, 39, 50, 0};
+    for (int i = 0; removed < 0 && i < COUNT; i++)
+        is_int(tn_lm_batch_cached(batch, i), cached[i], "request %d reuses %d",
+               i, (int)cached[i]);
+    tn_scope_close(scope);
+}
+
+/* The prompt of several samples is computed once: the callbacks see the first
+ * sample first, and all are those of requests alone. */
+static void samples_share(void)
+{
+    tn_lm *lm = open_model("llama", TN_DTYPE_NONE);
+    int64_t ids[100];
+    fill_prompt(ids, 100, 8);
+    tn_lm_result *all =
+        tn_lm_generate(lm, ids, 100, .samples = 4, .max_tokens = 6,
+                       .temperature = 1, .seed = 20, .ignore_eos = true);
+    int found = 0;
+    for (uint64_t seed = 20; seed < 24; seed++) {
+        tn_lm_result *one =
+            tn_lm_generate(lm, ids, 100, .max_tokens = 6, .temperature = 1,
+                           .seed = seed, .ignore_eos = true);
+        for (int i = 0; i < 4; i++)
+            if (!memcmp(tn_lm_result_logprobs(one, 0),
+                        tn_lm_result_logprobs(all, i), 6 * sizeof(double))) {
+                found++;
+                break;
+            }
+    }
+    is_int(found, 4, "four samples of a prompt have the bits of each alone");
+}
+
+/* Sequences of a cache that are forked by hand. */
+static void fork_calls(void)
+{
+    tn_lm *lm = open_model("llama", TN_DTYPE_NONE);
+    tn_lm_cache *cache = tn_lm_cache_new(lm, 3);
+    int64_t ids[LONGEST];
+    fill_prompt(ids, LONGEST, 9);
+    float a[64], b[64];
+    tn_lm_tokens t = {0, ids, 80, false};
+    tn_lm_cache_begin(cache, 0, 90, 80);
+    tn_lm_decode(cache, &t, 1);
+    t.ids += 80, t.count = 1;
+    tn_tensor_to_array(tn_lm_decode(cache, &t, 1), a, sizeof a);
+    is_int(tn_lm_cache_fork(cache, 1, 0, 80, 140, 80), TN_OK,
+           "a sequence continues the beginning of another");
+    t.sequence = 1;
+    tn_tensor_to_array(tn_lm_decode(cache, &t, 1), b, sizeof b);
+    ok(!memcmp(a, b, sizeof a), "with the same bits");
+    is_int(tn_lm_cache_fork(cache, 1, 1, 70, 80, 75), TN_OK,
+           "or its own, with less room");
+    is_int(tn_lm_cache_length(cache, 1), 70, "it holds that many tokens");
+    t.ids = ids + 70, t.count = 10;
+    ok(tn_lm_decode(cache, &t, 1) != NULL, "ten fit");
+    REFUSED(tn_lm_decode(cache, &t, 1), "80 of 80");
+    REFUSED(tn_lm_cache_fork(cache, 1, 2, 3, 9, 9) == TN_OK, "has not begun");
+    REFUSED(tn_lm_cache_fork(cache, 1, 0, 82, 90, 90) == TN_OK, "holds 81");
+    REFUSED(tn_lm_cache_fork(cache, 1, 0, 50, 40, 40) == TN_OK, "room for 40");
+    REFUSED(tn_lm_cache_fork(cache, 1, 0, 50, 90, 40) == TN_OK, "least the 50");
+    REFUSED(tn_lm_cache_fork(cache, 1, 3, 1, 9, 9) == TN_OK, "0 to 2");
+    REFUSED(tn_lm_cache_fork(cache, 9, 0, 1, 9, 9) == TN_OK, "0 to 2");
+    REFUSED(tn_lm_cache_fork(cache, 1, 0, 1, 0, 0) == TN_OK,
+            "the model allows 1");
+    is_int(tn_lm_cache_length(cache, 1), 80, "which changes nothing");
+    tn_lm *scaled = open_model("rope_longrope", TN_DTYPE_NONE);
+    cache = tn_lm_cache_new(scaled, 2);
+    tn_lm_cache_begin(cache, 0, 140, 5);
+    t = (tn_lm_tokens){0, ids, 5, false};
+    tn_lm_decode(cache, &t, 1);
+    REFUSED(tn_lm_cache_fork(cache, 1, 0, 5, 140, 100) == TN_OK, "scaled");
+}
+
 static void scores_and_embeddings(void)
 {
     tn_lm *lm = open_model("llama", TN_DTYPE_NONE);
@@ -289,14 +459,6 @@ static void distribution(void)
 
 /* ---- what is refused ----------------------------------------------------- */
 
-#define REFUSED(call, words)                                                   \
-    do {                                                                       \
-        bool failed = !(call);                                                 \
-        const char *why = tn_error() ? tn_error() : "no error";                \
-        ok(failed &&strstr(why, words), "refused: %s", why);                   \
-        tn_error_clear();                                                      \
-    } while (0)
-
 static void refusals(void)
 {
     tn_lm *lm = open_model("gpt2", TN_DTYPE_NONE);
@@ -363,6 +525,20 @@ int main(void)
         same_bits_everywhere(names[i], TN_DTYPE_NONE);
     same_bits_everywhere("llama", TN_F16);
     same_bits_everywhere("llama", TN_BF16);
+    turns("llama", true);
+    turns("mistral", true);
+    turns("gpt2", true);
+    turns("qwen3_moe", true);
+    turns("rope_longrope", false); /* keys depend on the length of the prompt */
+    turns("rope_dynamic", false);
+    for (int block = 7; block < 600; block += 50 * block) {
+        forks("llama", block, -1);
+        forks("gemma3", block, -1);
+        for (int removed = 0; removed < 3; removed++)
+            forks("llama", block, removed);
+    }
+    samples_share();
+    fork_calls();
     scores_and_embeddings();
     options();
     distribution();

@@ -234,6 +234,7 @@ static void release(void *context)
 #define PLAUSIBLE_options_init_options room
 #define PLAUSIBLE_options_init_bytes 24
 #define PLAUSIBLE_tn_options_type_p thing_type()
+#define PLAUSIBLE_tn_options_list_p NULL
 #define PLAUSIBLE_options_take_own room
 #define PLAUSIBLE_options_take_options NULL
 #define PLAUSIBLE_tn_option_need_p &(tn_option_need){"number", true, "", ""}
@@ -399,6 +400,7 @@ static const struct meant {
      "module_child_name.module module_parameter_at.module "
      "module_report_count.report module_report_at.report "
      "module_report_text.report safetensors_path.file safetensors_count.file safetensors_name.file "
+     "safetensors_descriptor.file "
      "safetensors_has.file safetensors_has.name safetensors_metadata.file "
      "gguf_path.file gguf_count.file gguf_name.file gguf_key_count.file "
      "gguf_key.file gguf_kind_of.file gguf_kind_of.key "
@@ -457,14 +459,15 @@ static const struct meant {
      "nn_lstm_cell_forward.h nn_lstm_cell_forward.c"},
     {"a result that is not wanted",
      "nn_multihead_attention_forward_with.out_weights *.out_hn *.out_cn "
-     "*.out_h *.out_c nn_adaptive_log_softmax_forward.out_loss"},
+     "*.out_h *.out_c nn_adaptive_log_softmax_forward.out_loss "
+     "safetensors_descriptor.out_data"},
     {"the operator that is called has the word",
      "op_call.values op_call.out op_call_into.values op_call_into.out "
      "op_apply.tensors call.first"},
     {"the defaults", "op_apply.numbers options_take.options"},
     {"one of two bounds", "clamp_scalar.min clamp_scalar_first.max"},
     {"adds nothing", "path_join.name device_mask.names tensor_set_maker.name "
-     "object_set_maker.name"},
+     "object_set_maker.name options_add_list.list"},
     {"a range without a name", "trace_push.name"},
 };
 

@@ -226,6 +226,7 @@ printf 'w3 w4\nw5\n' >"$scratch/prompts"
 TENON_DEVICE=cpu tools/tenon generate --chat -i -n 2 "$scratch/llama" \
     <"$scratch/prompts" >"$scratch/out" 2>"$scratch/err"
 is_str "$?" 0 "--chat -i answers each line"
+err '^tenon: 5 \(3 reused\) \+ 2 tokens' "and computes what is new in it"
 said=$(head -n 1 "$scratch/out")
 tenon cpu generate "$scratch/llama" -n 2 -p "w3 w4 $said w5"
 is_str "$(cat "$scratch/out")" "$(tenon_again() { TENON_DEVICE=cpu tools/tenon \

@@ -1,6 +1,11 @@
 /* batch.c: generates the texts of several requests at once. While a request
  * runs, it uses one sequence of the cache. Its tokens remain readable until the
- * batch is freed. */
+ * batch is freed.
+ *
+ * A prompt reuses the keys and values of the request with the longest common
+ * beginning, its source. If that has ended, the new request continues its
+ * sequence in place. If it runs, the new request copies them once they are
+ * computed, and waits until then. */
 #include <lm/generate/cache.h>
 #include <lm/generate/sample.h>
 
@@ -20,6 +25,10 @@ typedef struct request {
     double *logprobs;          /* owned */
     int64_t count, most;
     int sequence; /* index of its sequence in the cache; -1: none */
+    int64_t cached;         /* tokens of the prompt that were not computed */
+    struct request *source; /* a running request whose first `shared` tokens
+                               this one waits for; NULL: it does not wait */
+    int64_t shared;
     int end;      /* TN_LM_RUNNING ... */
 } request;
 
@@ -28,8 +37,11 @@ struct tn_lm_batch {
     tn_lm *lm;          /* kept */
     tn_lm_cache *cache; /* kept */
     request **request;  /* owned array of owned requests */
+    request **user; /* owned; for each sequence of the cache the request that
+                       uses or last used it, lent; NULL: none */
     int count, running, most;
     int64_t block;
+    bool reuse;
     bool stepping; /* a callback of tn_lm_batch_step is running */
 };
 
@@ -50,6 +62,7 @@ static void release(void *object)
     for (int i = 0; i < batch->count; i++)
         request_free(batch->request[i]);
     free(batch->request);
+    free(batch->user);
     tn_drop(batch->cache);
     tn_drop(batch->lm);
 }
@@ -86,25 +99,163 @@ tn_lm_batch *tn_lm_batch_new_with(tn_lm *lm, int sequences,
     batch->cache = tn_keep(cache);
     batch->most = sequences;
     batch->block = o.block;
-    return batch;
+    batch->reuse = o.reuse;
+    batch->user = calloc((size_t)sequences, sizeof *batch->user);
+    if (batch->user)
+        return batch;
+    tn_error_refuse_argument(TN_ERR_MEMORY, call, NULL, "out of memory");
+    return NULL;
+}
+
+/* ---- tokens that requests share ------------------------------------------ */
+
+/* A request waits for another one if that computes at least this many tokens
+ * for it. For fewer the wait is longer than what it saves. */
+enum { LEAST_WAIT = 16 };
+
+static bool is_idle(const tn_lm_batch *batch, int sequence)
+{
+    const request *user = batch->user[sequence];
+    return !user || user->end != TN_LM_RUNNING;
+}
+
+/* Returns with how many tokens of other a prompt begins: of those in the cache,
+ * or, if other runs, of those that will be. The last token of the prompt does
+ * not count, because its logits are needed. */
+static int64_t common_tokens(const request *other, const int64_t *ids,
+                             int64_t count)
+{
+    int64_t most = other->fed, i = 0;
+    if (other->end == TN_LM_RUNNING && most < other->prompt_count)
+        most = other->prompt_count;
+    most = most < count - 1 ? most : count - 1;
+    while (i < most && ids[i] == (i < other->prompt_count
+                                      ? other->prompt[i]
+                                      : other->ids[i - other->prompt_count]))
+        i++;
+    return i;
+}
+
+/* Returns the sequence with the longest beginning of a prompt, and its length.
+ * Of equal ones an idle sequence is preferred. -1: no sequence begins so. */
+static int find_source(const tn_lm_batch *batch, const int64_t *ids,
+                       int64_t count, int64_t *shared)
+{
+    int best = -1;
+    *shared = 0;
+    for (int i = 0; batch->reuse && i < batch->most; i++) {
+        const request *user = batch->user[i];
+        if (!user)
+            continue;
+        const int64_t n = common_tokens(user, ids, count);
+        if (!n || n < *shared ||
+            (n == *shared && best >= 0 && !is_idle(batch, i)) ||
+            (user->fed < n && n < LEAST_WAIT) ||
+            !tn__lm_cache_fits(batch->cache, i, n, count))
+            continue;
+        best = i;
+        *shared = n;
+    }
+    return best;
+}
+
+/* Returns an idle sequence: one that holds nothing, else the one whose request
+ * is the oldest. -1: all are in use, which is not so when a request joins. */
+static int idle_sequence(const tn_lm_batch *batch)
+{
+    for (int i = 0; i < batch->most; i++)
+        if (!batch->user[i])
+            return i;
+    for (int k = 0; k < batch->count; k++)
+        for (int i = 0; i < batch->most; i++)
+            if (batch->user[i] == batch->request[k] && is_idle(batch, i))
+                return i;
+    return -1;
+}
+
+static int64_t positions_of(const request *r)
+{
+    return r->prompt_count + r->most - 1;
+}
+
+/* Copies the beginning of a waiting request's prompt from its source, as far as
+ * it is in the cache. If there is no memory for that, the request computes its
+ * prompt itself. */
+static void copy_shared(tn_lm_batch *batch, request *r, int from)
+{
+    const request *source = r->source;
+    const int64_t n = r->shared < source->fed ? r->shared : source->fed;
+    r->source = NULL;
+    if (!n || tn_error())
+        return;
+    if (tn_lm_cache_fork(batch->cache, r->sequence, from, n, positions_of(r),
+                         r->prompt_count) == TN_OK)
+        r->fed = r->cached = n;
+    else
+        tn_error_clear();
+}
+
+/* Lets the requests go on that wait for tokens of r: those whose tokens are
+ * computed, or all of them if r ends. */
+static void release_waiting(tn_lm_batch *batch, const request *r, bool ends)
+{
+    for (int i = 0; i < batch->most; i++) {
+        request *other = batch->user[i];
+        if (other && other->end == TN_LM_RUNNING && other->source == r &&
+            (ends || r->fed >= other->shared))
+            copy_shared(batch, other, r->sequence);
+    }
 }
 
 /* ---- joining and leaving ------------------------------------------------- */
 
-static int free_sequence(const tn_lm_batch *batch)
-{
-    for (int i = 0; i < batch->most; i++)
-        if (!batch->cache->sequence[i].kv)
-            return i;
-    return -1;
-}
-
 static void leave(tn_lm_batch *batch, request *r, int why)
 {
+    release_waiting(batch, r, true);
     r->end = why;
-    tn_lm_cache_end(batch->cache, r->sequence);
+    r->source = NULL;
+    tn__lm_sampler_fini(&r->sampler);
+    if (!batch->reuse || !r->fed) {
+        tn_lm_cache_end(batch->cache, r->sequence);
+        batch->user[r->sequence] = NULL;
+    }
     r->sequence = -1;
     batch->running--;
+}
+
+/* Gives a request a sequence, with what it can reuse. */
+static bool join(tn_lm_batch *batch, request *r, const char *call)
+{
+    tn_lm_cache *cache = batch->cache;
+    int64_t shared;
+    const int source = find_source(batch, r->prompt, r->prompt_count, &shared);
+    const bool idle = source >= 0 && is_idle(batch, source);
+    const int sequence = idle ? source : idle_sequence(batch);
+    const bool ready = source >= 0 && batch->user[source]->fed >= shared;
+    if (!idle) {
+        tn_lm_cache_end(cache, sequence);
+        batch->user[sequence] = NULL;
+    }
+    const tn_status status =
+        ready ? tn_lm_cache_fork(cache, sequence, source, shared,
+                                 positions_of(r), r->prompt_count)
+              : tn_lm_cache_begin(cache, sequence, positions_of(r),
+                                  r->prompt_count);
+    if (status < 0) {
+        tn_error_rename(ready ? "lm_cache_fork" : "lm_cache_begin", call,
+                        "count");
+        return false;
+    }
+    if (ready) {
+        r->fed = r->cached = shared;
+    } else if (source >= 0) {
+        r->source = batch->user[source];
+        r->shared = shared;
+    }
+    r->sequence = sequence;
+    batch->user[sequence] = r;
+    batch->running++;
+    return true;
 }
 
 /* Returns how many tokens can be generated after a prompt: `wanted`, or as many
@@ -172,8 +323,7 @@ int tn_lm_batch_add_with(tn_lm_batch *batch, const int64_t *ids, int64_t count,
         !tn_object_check(batch, &batch_class, call, "batch") || tn_error() ||
         !check_prompt(batch->lm, ids, count, call))
         return tn_error_code();
-    const int sequence = free_sequence(batch);
-    if (sequence < 0)
+    if (batch->running == batch->most)
         return tn_error_refuse_argument(
             TN_ERR_STATE, call, "batch",
             "it is full: %d requests are running; wait until one ends",
@@ -187,16 +337,21 @@ int tn_lm_batch_add_with(tn_lm_batch *batch, const int64_t *ids, int64_t count,
     request *r = request_new(batch, ids, count, &o, call);
     if (!r)
         return tn_error_code();
-    if (tn_lm_cache_begin(batch->cache, sequence, count + r->most - 1, count) <
-        0) {
-        tn_error_rename("lm_cache_begin", call, "count");
+    if (!join(batch, r, call)) {
         request_free(r);
         return tn_error_code();
     }
-    r->sequence = sequence;
     batch->request[batch->count] = r;
-    batch->running++;
     return batch->count++;
+}
+
+void tn__lm_batch_trim(tn_lm_batch *batch)
+{
+    for (int i = 0; i < batch->most; i++)
+        if (is_idle(batch, i)) {
+            tn_lm_cache_end(batch->cache, i);
+            batch->user[i] = NULL;
+        }
 }
 
 static request *request_of(const tn_lm_batch *batch, int i, const char *call)
@@ -233,7 +388,7 @@ static int fill_list(tn_lm_batch *batch, tn_lm_tokens *list, request **owner)
     int count = 0;
     for (int i = 0; i < batch->count; i++) {
         request *r = batch->request[i];
-        if (r->end != TN_LM_RUNNING)
+        if (r->end != TN_LM_RUNNING || r->source)
             continue;
         const int64_t waiting = r->prompt_count - r->fed;
         tn_lm_tokens t = {r->sequence, r->ids + r->count - 1, 1, false};
@@ -321,8 +476,10 @@ static bool run(tn_lm_batch *batch, const tn_lm_tokens *list,
     bool fine =
         row && tn_tensor_to_array(logits, row,
                                   (size_t)count * vocab * sizeof *row) == TN_OK;
-    for (int i = 0; fine && i < count; i++)
+    for (int i = 0; fine && i < count; i++) {
         owner[i]->fed += list[i].count;
+        release_waiting(batch, owner[i], false);
+    }
     for (int i = 0; fine && i < count; i++)
         if (owner[i]->end == TN_LM_RUNNING &&
             owner[i]->fed >= owner[i]->prompt_count)
@@ -369,6 +526,12 @@ const double *tn_lm_batch_logprobs(const tn_lm_batch *batch, int i)
 {
     const request *r = request_of(batch, i, "lm_batch_logprobs");
     return r ? r->logprobs : NULL;
+}
+
+int64_t tn_lm_batch_cached(const tn_lm_batch *batch, int i)
+{
+    const request *r = request_of(batch, i, "lm_batch_cached");
+    return r ? r->cached : 0;
 }
 
 int64_t tn_lm_batch_length(const tn_lm_batch *batch, int i)

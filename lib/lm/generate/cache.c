@@ -104,16 +104,15 @@ static tn__lm_sequence *sequence_of(tn_lm_cache *cache, int i, const char *call)
 
 /* Reserves the memory of a sequence. It is zeroed, because attention multiplies
  * the values after the end of the sequence by 0, and 0 * NaN would be NaN. */
-static bool reserve(tn_lm_cache *cache, tn__lm_sequence *s, int64_t room)
+static bool reserve(tn_lm_cache *cache, tn__lm_sequence *s, const char *call)
 {
     const tn__lm_spec *spec = &cache->lm->spec;
-    tn_device *device =
-        tn__lm_device(cache->lm);
-    const tn_dims_list shape = tn_dims(spec->kv_heads, room, spec->head_dim);
+    tn_device *device = tn__lm_device(cache->lm);
+    const tn_dims_list shape =
+        tn_dims(spec->kv_heads, s->room, spec->head_dim);
     s->kv = calloc((size_t)spec->layers, sizeof *s->kv);
     if (!s->kv) {
-        tn_error_refuse_argument(TN_ERR_MEMORY, "lm_cache_begin", NULL,
-                                 "out of memory");
+        tn_error_refuse_argument(TN_ERR_MEMORY, call, NULL, "out of memory");
         return false;
     }
     tn_scope *scope = tn_scope_open();
@@ -129,33 +128,155 @@ static bool reserve(tn_lm_cache *cache, tn__lm_sequence *s, int64_t room)
     return fine;
 }
 
+/* Checks the sizes of a sequence and stores them in *out. */
+static bool read_sizes(const tn_lm_cache *cache, int64_t positions,
+                       int64_t prompt, tn__lm_sequence *out, const char *call)
+{
+    const tn__lm_spec *spec = &cache->lm->spec;
+    const int64_t most = spec->position_rows ? spec->positions : INT32_MAX;
+    if (positions < 1 || positions > most) {
+        tn_error_refuse_argument(
+            TN_ERR_ARGUMENT, call, "positions",
+            "%" PRId64 ": the model allows 1 to %" PRId64, positions, most);
+        return false;
+    }
+    if (prompt < 0 || prompt > positions) {
+        tn_error_refuse_argument(
+            TN_ERR_ARGUMENT, call, "prompt",
+            "%" PRId64 ": expected at most the %" PRId64 " positions", prompt,
+            positions);
+        return false;
+    }
+    *out = (tn__lm_sequence){.room = (positions + TN__LM_BLOCK - 1) /
+                                     TN__LM_BLOCK * TN__LM_BLOCK,
+                             .limit = positions,
+                             .prompt = prompt};
+    return true;
+}
+
 tn_status tn_lm_cache_begin(tn_lm_cache *cache, int i, int64_t positions,
                             int64_t prompt)
 {
     static const char call[] = "lm_cache_begin";
-    tn__lm_sequence *s = sequence_of(cache, i, call);
-    if (!s)
+    tn__lm_sequence *s = sequence_of(cache, i, call), sizes;
+    if (!s || !read_sizes(cache, positions, prompt, &sizes, call))
         return tn_error_code();
-    const tn__lm_spec *spec = &cache->lm->spec;
-    const int64_t most = spec->position_rows ? spec->positions : INT32_MAX;
-    if (positions < 1 || positions > most)
-        return tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "positions",
-                                        "%" PRId64 ": the model allows 1 to "
-                                        "%" PRId64,
-                                        positions, most);
-    if (prompt < 0 || prompt > positions)
-        return tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "prompt",
-                                        "%" PRId64 ": expected at most the "
-                                        "%" PRId64 " positions",
-                                        prompt, positions);
     clear(cache, s);
-    s->room = (positions + TN__LM_BLOCK - 1) / TN__LM_BLOCK * TN__LM_BLOCK;
-    s->limit = positions;
-    s->prompt = prompt;
-    if (reserve(cache, s, s->room))
+    *s = sizes;
+    if (reserve(cache, s, call))
         return TN_OK;
     clear(cache, s);
     return tn_error_code();
+}
+
+/* ---- tokens that two sequences share ------------------------------------- */
+
+/* Zeroes the keys and values of positions from `first` to `end` - 1, or copies
+ * them from another sequence. */
+static bool copy_rows(const tn_lm_cache *cache, const tn__lm_sequence *to,
+                      const tn__lm_sequence *from, int64_t first, int64_t end)
+{
+    const int64_t count = end - first;
+    bool fine = true;
+    tn_scope *scope = tn_scope_open();
+    tn_tensor *zero = from ? NULL
+                           : tn_zeros(tn_dims(1), .dtype = cache->dtype,
+                                      .device = tn__lm_device(cache->lm));
+    TN_NO_GRAD
+    {
+        for (int64_t i = 0; fine && count && i < cache->lm->spec.layers; i++)
+            for (int value = 0; fine && value < 2; value++) {
+                const tn__lm_kv *kv = &to->kv[i];
+                const tn__lm_kv *old = from ? &from->kv[i] : NULL;
+                tn_tensor *rows = zero;
+                if (old)
+                    rows = tn_narrow(value ? old->value : old->key, 1, first,
+                                     count);
+                fine = tn_copy_(tn_narrow(value ? kv->value : kv->key, 1, first,
+                                          count),
+                                rows) != NULL;
+            }
+    }
+    tn_scope_close(scope);
+    return fine;
+}
+
+bool tn__lm_cache_fits(const tn_lm_cache *cache, int from, int64_t length,
+                       int64_t prompt)
+{
+    const tn__lm_sequence *s = &cache->sequence[from];
+    if (prompt == s->prompt)
+        return true;
+    const int64_t longest = length > s->prompt ? length : s->prompt;
+    for (int i = 0; i < 2; i++) {
+        const tn__lm_rope *rope = &cache->lm->spec.rope[i];
+        if (!tn__lm_rope_same(rope, s->prompt, prompt) ||
+            !tn__lm_rope_same(rope, longest, prompt))
+            return false;
+    }
+    return true;
+}
+
+static bool check_fork(tn_lm_cache *cache, int from, int64_t length,
+                       const tn__lm_sequence *sizes, const char *call)
+{
+    const tn__lm_sequence *source = &cache->sequence[from];
+    if (!source->kv)
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "from",
+                                 "sequence %d has not begun", from);
+    else if (length < 0 || length > source->length || length > sizes->limit)
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "length",
+                                 "%" PRId64 ": sequence %d holds %" PRId64
+                                 " tokens, and there is room for %" PRId64,
+                                 length, from, source->length, sizes->limit);
+    else if (sizes->prompt != source->prompt && sizes->prompt < length)
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "prompt",
+                                 "%" PRId64 ": expected at least the %" PRId64
+                                 " tokens, or the %" PRId64 " of sequence %d",
+                                 sizes->prompt, length, source->prompt, from);
+    else if (!tn__lm_cache_fits(cache, from, length, sizes->prompt))
+        tn_error_refuse_argument(
+            TN_ERR_UNSUPPORTED, call, "prompt",
+            "%" PRId64 ": the rotary embedding is scaled by the length of the "
+            "prompt, and sequence %d has one of %" PRId64,
+            sizes->prompt, from, source->prompt);
+    else
+        return true;
+    return false;
+}
+
+tn_status tn_lm_cache_fork(tn_lm_cache *cache, int i, int from, int64_t length,
+                           int64_t positions, int64_t prompt)
+{
+    static const char call[] = "lm_cache_fork";
+    tn__lm_sequence *s = sequence_of(cache, i, call), sizes;
+    if (!s || tn_error() || !sequence_of(cache, from, call) ||
+        !read_sizes(cache, positions, prompt, &sizes, call) ||
+        !check_fork(cache, from, length, &sizes, call))
+        return tn_error_code();
+    const tn__lm_sequence *source = &cache->sequence[from];
+    const bool same_room = s->kv && s->room == sizes.room;
+    if (same_room && i == from) {
+        if (!copy_rows(cache, s, NULL, length, s->length))
+            return tn_error_code();
+    } else if (same_room && s->length == 0) {
+        if (!copy_rows(cache, s, source, 0, length))
+            return tn_error_code();
+    } else {
+        if (!reserve(cache, &sizes, call) ||
+            !copy_rows(cache, &sizes, source, 0, length)) {
+            clear(cache, &sizes);
+            return tn_error_code();
+        }
+        tn__lm_kv *kv = sizes.kv;
+        clear(cache, s);
+        s->kv = kv;
+    }
+    s->room = sizes.room;
+    s->limit = sizes.limit;
+    s->prompt = sizes.prompt;
+    s->length = length;
+    return TN_OK;
 }
 
 tn_status tn_lm_cache_end(tn_lm_cache *cache, int i)
@@ -178,6 +299,8 @@ tn_status tn_lm_cache_cut(tn_lm_cache *cache, int i, int64_t length)
                                         "%" PRId64 ": sequence %d holds "
                                         "%" PRId64 " tokens",
                                         length, i, s->length);
+    if (!copy_rows(cache, s, NULL, length, s->length))
+        return tn_error_code();
     s->length = length;
     return TN_OK;
 }

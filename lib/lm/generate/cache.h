@@ -31,6 +31,15 @@ bool tn__lm_can_decode(const tn_lm *lm, const char *call);
 bool tn__lm_check_ids(const tn_lm *lm, const int64_t *ids, int64_t count,
                       const char *call);
 
+/* Returns whether the first `length` tokens of sequence `from` have the keys of
+ * a sequence whose prompt has `prompt` tokens: keys depend on that length if
+ * the rotary embedding is scaled by it. */
+bool tn__lm_cache_fits(const tn_lm_cache *cache, int from, int64_t length,
+                       int64_t prompt);
+
+/* Frees the memory in the cache of requests that have ended (batch.c). */
+void tn__lm_batch_trim(tn_lm_batch *batch);
+
 /* Makes a mask (rows, keys) for queries that begin at `position` and keys that
  * begin at `key`: true where the query may read the key. A query does not read
  * keys after its own position. If window is not 0, it reads only the last

@@ -111,6 +111,7 @@ tn_lm_result *tn_lm_generate_with(tn_lm *lm, const int64_t *ids, int64_t count,
     if (batch && run_samples(batch, ids, count, &o))
         result = tn_object_new(&result_class, 0);
     if (result) {
+        tn__lm_batch_trim(batch);
         result->batch = tn_keep(batch);
         result->count = o.best ? o.best : o.samples;
         result->order = malloc((size_t)o.samples * sizeof *result->order);

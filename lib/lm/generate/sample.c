@@ -132,6 +132,8 @@ void tn__lm_sampler_fini(tn__lm_sampler *s)
     free(s->bias);
     free(s->stop);
     free(s->stop_length);
+    const tn_lm_batch_add_options o = s->o;
+    *s = (tn__lm_sampler){.o = o};
 }
 
 bool tn__lm_stops(const tn__lm_sampler *s, const int64_t *ids, int64_t count)

@@ -24,6 +24,7 @@ bool tn__lm_sampler_init(tn__lm_sampler *sampler,
                          const tn_lm_batch_add_options *options, int64_t vocab,
                          const int64_t *prompt, int64_t count,
                          const char *call);
+/* Frees the memory; may be called again. Numbers in o stay. */
 void tn__lm_sampler_fini(tn__lm_sampler *sampler);
 /* Chooses a token. Stores its log-probability according to the unmodified
  * logits. Returns -1 if the logits are not finite or if bias excludes every

@@ -24,7 +24,7 @@ enum {
     TN__JINJA_MOST_OUTPUT = 16 << 20,   /* bytes */
     TN__JINJA_MOST_MEMORY = 128 << 20,  /* bytes */
     TN__JINJA_MOST_SOURCE = 1 << 20,    /* bytes */
-    TN__JINJA_MOST_ARGUMENTS = 8        /* of a filter, test, method or function */
+    TN__JINJA_MOST_ARGUMENTS = 16       /* of a filter, test, method or function */
 };
 
 /* ---- values -------------------------------------------------------------- */
@@ -41,12 +41,14 @@ typedef enum tn__jinja_kind {
     TN__JINJA_NAMESPACE, /* a dictionary whose members may be set */
     TN__JINJA_METHOD,    /* text: its name; of `self` */
     TN__JINJA_MACRO,
-    TN__JINJA_FUNCTION   /* text: its name */
+    TN__JINJA_FUNCTION,  /* text: its name */
+    TN__JINJA_LOOP       /* the variable `loop` */
 } tn__jinja_kind;
 
 typedef struct tn__jinja_value {
     tn__jinja_kind kind;
     bool is_tuple; /* a list that is printed with parentheses */
+    bool is_safe;  /* a text of the filter safe: what joins it is escaped */
     union {
         bool truth;
         int64_t integer;
@@ -60,7 +62,11 @@ typedef struct tn__jinja_value {
             const struct tn__jinja_value **item, **key;
             size_t count, room;
         };
-        const struct tn__jinja_node *macro;
+        struct { /* macros: the scope in which it was defined */
+            const struct tn__jinja_node *macro;
+            struct tn__jinja_scope *closure;
+        };
+        struct tn__jinja_loop *loop;
     };
 } tn__jinja_value;
 
@@ -88,10 +94,14 @@ typedef enum tn__jinja_node_kind {
     TN__JINJA_PRINT,     /* a */
     TN__JINJA_IF,        /* if a: b ...; else c: another IF, or a BODY */
     TN__JINJA_BODY,      /* a ... */
-    TN__JINJA_FOR,       /* for d ... in a if c: b ...; else e ... */
+    TN__JINJA_FOR,       /* for d ... in a if c: b ...; else e ...;
+                            name: "recursive", "" otherwise */
     TN__JINJA_SET,       /* set d ... = a; name: of a namespace, "" otherwise */
-    TN__JINJA_SET_BLOCK, /* set name: b ... ; a: filters of a node HOLE */
-    TN__JINJA_MACRO_AT,  /* macro name(d ...): b ... */
+    TN__JINJA_SET_BLOCK, /* set d or d.name: b ... ; a: filters of the node c */
+    TN__JINJA_FILTERED,  /* filter a, of the node c: b ... */
+    TN__JINJA_WITH,      /* with d ... (their a): b ... */
+    TN__JINJA_CALLER,    /* call a, a CALL: c, a MACRO_AT, is its caller */
+    TN__JINJA_MACRO_AT,  /* macro name(d ...): b ...; uses */
     TN__JINJA_BREAK,
     TN__JINJA_CONTINUE
 } tn__jinja_node_kind;
@@ -101,8 +111,16 @@ typedef struct tn__jinja_node {
     size_t at; /* place in the template */
     const char *name;
     const tn__jinja_value *value;
+    unsigned uses; /* of a macro: TN__JINJA_USES_... */
     struct tn__jinja_node *a, *b, *c, *d, *e, *next;
 } tn__jinja_node;
+
+/* Names that a macro gets without a parameter, if its body has them. */
+enum {
+    TN__JINJA_USES_CALLER = 1,
+    TN__JINJA_USES_VARARGS = 2,
+    TN__JINJA_USES_KWARGS = 4
+};
 
 /* ---- tokens -------------------------------------------------------------- */
 
@@ -228,8 +246,7 @@ int64_t tn__jinja_length(tn__jinja *j, const tn__jinja_value *v);
 /* "a list", for messages. */
 const char *tn__jinja_kind_name(const tn__jinja_value *v);
 
-/* ---- calls: template_calls.c, template_methods.c -------------------------- */
-
+/* Of a filter, test, method, function or macro. */
 typedef struct tn__jinja_arguments {
     const tn__jinja_value *item[TN__JINJA_MOST_ARGUMENTS];
     size_t count;
@@ -237,6 +254,41 @@ typedef struct tn__jinja_arguments {
     const tn__jinja_value *named[TN__JINJA_MOST_ARGUMENTS];
     size_t named_count;
 } tn__jinja_arguments;
+
+/* ---- operators: template_operators.c ------------------------------------- */
+
+/* a + b, a // b and so on, but for "and" and "or". */
+const tn__jinja_value *tn__jinja_operate(tn__jinja *j, const char *as,
+                                         const tn__jinja_value *a,
+                                         const tn__jinja_value *b);
+/* The same for integers: "f" is //, "p" is **. */
+const tn__jinja_value *tn__jinja_integers(tn__jinja *j, char name, int64_t a,
+                                          int64_t b);
+int64_t tn__jinja_whole(const tn__jinja_value *v); /* of an integer or a bool */
+
+/* ---- loops: template_loop.c ---------------------------------------------- */
+
+/* A loop that runs: its pass `at` over a list. */
+typedef struct tn__jinja_loop {
+    const tn__jinja_node *of;
+    struct tn__jinja_scope *outer; /* the scope around the loop */
+    const tn__jinja_value *list;
+    size_t at;
+    int64_t depth;                  /* 0: not within itself */
+    const tn__jinja_value *changed; /* the last arguments of changed, a list, or
+                                       NULL */
+} tn__jinja_loop;
+
+/* The member of a loop, or NULL; what cycle and changed return. */
+const tn__jinja_value *tn__jinja_loop_member(tn__jinja *j,
+                                             const tn__jinja_value *loop,
+                                             const char *name);
+const tn__jinja_value *tn__jinja_loop_call(tn__jinja *j,
+                                           const tn__jinja_value *loop,
+                                           const char *name,
+                                           const tn__jinja_arguments *given);
+
+/* ---- calls: template_calls.c, template_methods.c, template_format.c ------ */
 
 /* Puts the arguments in the order of `parameters` ("width first blank"). Those
  * not given are NULL. Fails for too many, unknown or repeated ones. */
@@ -256,6 +308,13 @@ const tn__jinja_value *tn__jinja_method(tn__jinja *j,
                                         const tn__jinja_value *self,
                                         const char *name,
                                         const tn__jinja_arguments *arguments);
+/* format % values, and format.format(...). */
+const tn__jinja_value *tn__jinja_percent(tn__jinja *j,
+                                         const tn__jinja_value *format,
+                                         const tn__jinja_value *values);
+const tn__jinja_value *tn__jinja_braces(tn__jinja *j,
+                                        const tn__jinja_value *format,
+                                        const tn__jinja_arguments *given);
 bool tn__jinja_has_function(const char *name);
 const tn__jinja_value *tn__jinja_function(tn__jinja *j, const char *name,
                                           const tn__jinja_arguments *arguments);

@@ -2,10 +2,12 @@
  * a row of a table. */
 #include <lm/generate/template.h>
 
+#include <json/json.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tenon/base.h>
 #include <time.h>
 
 typedef tn__jinja_value value;
@@ -241,6 +243,68 @@ static const value *f_sort(tn__jinja *j, const value *v, const value **a)
     return list;
 }
 
+static const value *end_by_order(tn__jinja *j, const value *v, const value **a,
+                                 int wanted)
+{
+    const bool exact = a[0] && tn__jinja_truth(a[0]);
+    const value *by = a[1] && a[1]->kind != TN__JINJA_NONE ? a[1] : NULL;
+    const value *all = tn__jinja_items(j, v);
+    if (!all->count)
+        return tn__jinja_undefined(j, "an item of an empty list");
+    const value *best = all->item[0];
+    for (size_t i = 1; i < all->count; i++) {
+        const value *item = all->item[i];
+        const int order =
+            order_of(j, by ? attribute(j, item, by) : item,
+                     by ? attribute(j, best, by) : best, exact);
+        tn__jinja_step(j, 1);
+        if (order * wanted > 0)
+            best = item;
+    }
+    return best;
+}
+
+static const value *f_min(tn__jinja *j, const value *v, const value **a)
+{
+    return end_by_order(j, v, a, -1);
+}
+
+static const value *f_max(tn__jinja *j, const value *v, const value **a)
+{
+    return end_by_order(j, v, a, 1);
+}
+
+static const value *f_sum(tn__jinja *j, const value *v, const value **a)
+{
+    const value *by = a[0] && a[0]->kind != TN__JINJA_NONE ? a[0] : NULL;
+    const value *sum = a[1] ? a[1] : tn__jinja_int(j, 0);
+    const value *all = tn__jinja_items(j, v);
+    for (size_t i = 0; i < all->count; i++)
+        sum = tn__jinja_operate(j, "+", sum,
+                                by ? attribute(j, all->item[i], by)
+                                   : all->item[i]);
+    return sum;
+}
+
+/* Lists of `linecount` items; the last one is filled up. */
+static const value *f_batch(tn__jinja *j, const value *v, const value **a)
+{
+    const value *all = tn__jinja_items(j, v);
+    value *list = tn__jinja_list(j), *part = NULL;
+    const int64_t count = a[0] ? integer_of(j, a[0], "the count") : 0;
+    if (count < 1)
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "batch needs a count");
+    for (size_t i = 0; i < all->count; i++) {
+        if (i % (size_t)count == 0)
+            tn__jinja_append(j, list, part = tn__jinja_list(j));
+        tn__jinja_append(j, part, all->item[i]);
+    }
+    while (part && a[1] && a[1]->kind != TN__JINJA_NONE &&
+           (int64_t)part->count < count)
+        tn__jinja_append(j, part, a[1]);
+    return list;
+}
+
 static const value *f_reverse(tn__jinja *j, const value *v, const value **a)
 {
     const value *all = tn__jinja_items(j, v);
@@ -275,25 +339,72 @@ static const value *f_string(tn__jinja *j, const value *v, const value **a)
 static const value *f_safe(tn__jinja *j, const value *v, const value **a)
 {
     (void)a;
-    return tn__jinja_string(j, v); /* nothing is escaped */
+    const value *text = tn__jinja_string(j, v);
+    value *safe = tn__jinja_take(j, 1, sizeof *safe);
+    *safe = *text;
+    safe->is_safe = true;
+    return safe;
+}
+
+/* The number that a text is in Python, which reads no hexadecimal one. */
+static bool number_of(const value *v, double *x)
+{
+    char *end;
+    if (v->kind == TN__JINJA_REAL || v->kind == TN__JINJA_INT ||
+        v->kind == TN__JINJA_BOOL) {
+        *x = tn__jinja_number(v);
+        return true;
+    }
+    if (v->kind != TN__JINJA_TEXT || strpbrk(v->text, "xXpP("))
+        return false;
+    *x = tn__json_parse_real(v->text, &end);
+    const bool digits = end != v->text;
+    end += strspn(end, " \t\n\r\f\v");
+    return digits && end == v->text + v->bytes;
 }
 
 static const value *f_int(tn__jinja *j, const value *v, const value **a)
 {
     const value *otherwise = a[0] ? a[0] : tn__jinja_int(j, 0);
+    double x;
     if (v->kind == TN__JINJA_INT || v->kind == TN__JINJA_BOOL)
         return tn__jinja_int(j, integer_of(j, v, "a number"));
-    double x = NAN;
-    if (v->kind == TN__JINJA_REAL)
-        x = v->real;
-    if (v->kind == TN__JINJA_TEXT) {
-        char *end;
-        x = strtod(v->text, &end);
-        end += strspn(end, " \t\n\r\f\v");
-        if (!v->bytes || *end || end != v->text + v->bytes)
-            x = NAN;
-    }
-    return x > -9e15 && x < 9e15 ? tn__jinja_int(j, (int64_t)x) : otherwise;
+    return number_of(v, &x) && x > -9e15 && x < 9e15
+               ? tn__jinja_int(j, (int64_t)x)
+               : otherwise;
+}
+
+static const value *f_float(tn__jinja *j, const value *v, const value **a)
+{
+    double x;
+    if (number_of(v, &x))
+        return tn__jinja_real(j, x);
+    return a[0] ? a[0] : tn__jinja_real(j, 0);
+}
+
+/* Rounds to decimal places, as Python does: by the digits of the number. */
+static const value *f_round(tn__jinja *j, const value *v, const value **a)
+{
+    const int64_t places = a[0] ? integer_of(j, a[0], "the precision") : 0;
+    const bool ceils = a[1] && tn__jinja_is_text(a[1], "ceil");
+    const bool floors = a[1] && tn__jinja_is_text(a[1], "floor");
+    char digits[400];
+    if (!tn__jinja_is_number(v))
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "round of %s",
+                       tn__jinja_kind_name(v));
+    if (a[1] && !ceils && !floors && !tn__jinja_is_text(a[1], "common"))
+        tn__jinja_fail(j, TN_ERR_ARGUMENT,
+                       "round takes \"common\", \"ceil\" or \"floor\"");
+    if (places < 0 || places > 20)
+        tn__jinja_fail(j, TN_ERR_UNSUPPORTED,
+                       "round to less than 0 or more than 20 places");
+    const double x = tn__jinja_number(v), by = pow(10, (double)places);
+    if (ceils || floors)
+        return tn__jinja_real(j, (ceils ? ceil(x * by) : floor(x * by)) / by);
+    if (v->kind != TN__JINJA_REAL)
+        return tn__jinja_int(j, integer_of(j, v, "a number"));
+    tn_format(digits, sizeof digits, "%.*f", (int)places, x);
+    return tn__jinja_real(j, tn__json_parse_real(digits, NULL));
 }
 
 static const value *f_abs(tn__jinja *j, const value *v, const value **a)
@@ -332,12 +443,14 @@ static const struct {
     filter_call call;
 } filters[] = {
     {"abs", "", f_abs},
+    {"batch", "linecount fill_with", f_batch},
     {"capitalize", "", f_capitalize},
     {"count", "", f_length},
     {"d", "default_value boolean", f_default},
     {"default", "default_value boolean", f_default},
     {"dictsort", "", f_dictsort},
     {"first", "", f_first},
+    {"float", "default", f_float},
     {"indent", "width first blank", f_indent},
     {"int", "default", f_int},
     {"items", "", f_items},
@@ -346,11 +459,15 @@ static const struct {
     {"length", "", f_length},
     {"list", "", f_list},
     {"lower", "", f_lower},
+    {"max", "case_sensitive attribute", f_max},
+    {"min", "case_sensitive attribute", f_min},
     {"replace", "old new count", f_replace},
     {"reverse", "", f_reverse},
+    {"round", "precision method", f_round},
     {"safe", "", f_safe},
     {"sort", "reverse case_sensitive attribute", f_sort},
     {"string", "", f_string},
+    {"sum", "attribute start", f_sum},
     {"title", "", f_title},
     {"tojson", "ensure_ascii indent separators sort_keys", f_tojson},
     {"trim", "chars", f_trim},
@@ -359,16 +476,17 @@ static const struct {
 };
 enum { FILTERS = sizeof filters / sizeof *filters };
 
-/* Filters whose arguments are a test or a filter with arguments of its own. */
-static const char *const pickers[] = {"map", "reject", "rejectattr", "select",
-                                      "selectattr"};
+/* Filters that take any arguments, as those of a test or a filter. */
+static const char *const pickers[] = {"format",     "map",    "reject",
+                                      "rejectattr", "select", "selectattr"};
+enum { PICKERS = sizeof pickers / sizeof *pickers };
 
 bool tn__jinja_has_filter(const char *name)
 {
     for (int i = 0; i < FILTERS; i++)
         if (strcmp(filters[i].name, name) == 0)
             return true;
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < PICKERS; i++)
         if (strcmp(pickers[i], name) == 0)
             return true;
     return false;
@@ -390,11 +508,18 @@ static const char *take_name(tn__jinja *j, tn__jinja_arguments *given,
     return v->text;
 }
 
+/* The items that map and select visit: none of what is false, as in the
+ * original, even if it has no items. */
+static const value *visited(tn__jinja *j, const value *v)
+{
+    return tn__jinja_truth(v) ? tn__jinja_items(j, v) : tn__jinja_list(j);
+}
+
 /* map(attribute="role", default=x), or map("filter", ...). */
 static const value *map(tn__jinja *j, const value *v,
                         const tn__jinja_arguments *given)
 {
-    const value *all = tn__jinja_items(j, v);
+    const value *all = visited(j, v);
     value *list = tn__jinja_list(j);
     tn__jinja_arguments rest = *given;
     if (given->count) {
@@ -425,7 +550,7 @@ static const value *pick(tn__jinja *j, const char *filter, const value *v,
 {
     const bool by_attribute = strstr(filter, "attr") != NULL;
     const bool wanted = *filter == 's';
-    const value *all = tn__jinja_items(j, v), *path = NULL;
+    const value *all = visited(j, v), *path = NULL;
     const char *test = NULL;
     value *list = tn__jinja_list(j);
     tn__jinja_arguments rest = *given;
@@ -449,6 +574,22 @@ static const value *pick(tn__jinja *j, const char *filter, const value *v,
     return list;
 }
 
+/* format(a, b) or format(name=a). */
+static const value *format(tn__jinja *j, const value *v,
+                           const tn__jinja_arguments *given)
+{
+    value *values = given->named_count ? tn__jinja_dict(j) : tn__jinja_list(j);
+    if (given->count && given->named_count)
+        tn__jinja_fail(j, TN_ERR_ARGUMENT,
+                       "format takes values or names, not both");
+    for (size_t i = 0; i < given->count; i++)
+        tn__jinja_append(j, values, given->item[i]);
+    for (size_t i = 0; i < given->named_count; i++)
+        tn__jinja_set_name(j, values, given->name[i], given->named[i]);
+    values->is_tuple = !given->named_count;
+    return tn__jinja_percent(j, tn__jinja_string(j, v), values);
+}
+
 const value *tn__jinja_filter(tn__jinja *j, const char *name, const value *v,
                               const tn__jinja_arguments *given)
 {
@@ -458,9 +599,13 @@ const value *tn__jinja_filter(tn__jinja *j, const char *name, const value *v,
             tn__jinja_bind(j, name, filters[i].parameters, given, a);
             return filters[i].call(j, v, a);
         }
+    if (!tn__jinja_has_filter(name))
+        tn__jinja_fail(j, TN_ERR_UNSUPPORTED,
+                       "the filter %.60s is not supported", name);
     tn__jinja_enter(j); /* map may apply map */
-    const value *out = strcmp(name, "map") == 0 ? map(j, v, given)
-                                                : pick(j, name, v, given);
+    const value *out = strcmp(name, "map") == 0      ? map(j, v, given)
+                       : strcmp(name, "format") == 0 ? format(j, v, given)
+                                                     : pick(j, name, v, given);
     tn__jinja_leave(j);
     return out;
 }
@@ -471,7 +616,8 @@ enum {
     IS_DEFINED, IS_UNDEFINED, IS_NONE, IS_STRING, IS_MAPPING, IS_ITERABLE,
     IS_SEQUENCE, IS_NUMBER, IS_INTEGER, IS_FLOAT, IS_BOOLEAN, IS_TRUE,
     IS_FALSE, IS_CALLABLE, IS_ODD, IS_EVEN, IS_EQUAL, IS_UNEQUAL, IS_LESS,
-    IS_AT_MOST, IS_GREATER, IS_AT_LEAST, IS_IN, IS_DIVISIBLE
+    IS_AT_MOST, IS_GREATER, IS_AT_LEAST, IS_IN, IS_DIVISIBLE, IS_FILTER,
+    IS_TEST, IS_LOWER, IS_UPPER
 };
 
 static const struct {
@@ -483,7 +629,9 @@ static const struct {
     {"defined", IS_DEFINED, false},   {"divisibleby", IS_DIVISIBLE, true},
     {"eq", IS_EQUAL, true},           {"==", IS_EQUAL, true},
     {"equalto", IS_EQUAL, true},      {"even", IS_EVEN, false},
-    {"false", IS_FALSE, false},       {"float", IS_FLOAT, false},
+    {"false", IS_FALSE, false},       {"filter", IS_FILTER, false},
+    {"float", IS_FLOAT, false},       {"lower", IS_LOWER, false},
+    {"test", IS_TEST, false},         {"upper", IS_UPPER, false},
     {"ge", IS_AT_LEAST, true},        {">=", IS_AT_LEAST, true},
     {"gt", IS_GREATER, true},         {">", IS_GREATER, true},
     {"greaterthan", IS_GREATER, true}, {"in", IS_IN, true},
@@ -559,6 +707,14 @@ static bool passes(tn__jinja *j, int is, const value *v, const value *other)
         return tn__jinja_order(j, v, other) >= 0;
     case IS_IN:
         return tn__jinja_in(j, v, other);
+    case IS_FILTER:
+        return kind == TN__JINJA_TEXT && tn__jinja_has_filter(v->text);
+    case IS_TEST:
+        return kind == TN__JINJA_TEXT && tn__jinja_has_test(v->text);
+    case IS_LOWER:
+        return tn__jinja_truth(as_method(j, "islower", v, NULL, 0));
+    case IS_UPPER:
+        return tn__jinja_truth(as_method(j, "isupper", v, NULL, 0));
     default:
         break;
     }
@@ -572,6 +728,9 @@ bool tn__jinja_test(tn__jinja *j, const char *name, const value *v,
                     const tn__jinja_arguments *given)
 {
     int i = 0;
+    if (!tn__jinja_has_test(name))
+        tn__jinja_fail(j, TN_ERR_UNSUPPORTED,
+                       "the test %.60s is not supported", name);
     while (strcmp(tests[i].name, name) != 0)
         i++;
     if (given->named_count || given->count != tests[i].argument)

@@ -3,9 +3,12 @@
  * between the beginning of a line and a block. */
 #include <lm/generate/template.h>
 
+#include <json/json.h>
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tenon/base.h>
 
 typedef struct lexer {
     tn__jinja *j;
@@ -106,7 +109,7 @@ static void read_number(lexer *l)
         tn__jinja_fail(l->j, TN_ERR_FORMAT, "a number ends with a letter");
     errno = 0;
     const tn__jinja_value *v =
-        real ? tn__jinja_real(l->j, strtod(digits, NULL))
+        real ? tn__jinja_real(l->j, tn__json_parse_real(digits, NULL))
              : tn__jinja_int(l->j, strtoll(digits, NULL, 10));
     if (errno)
         tn__jinja_fail(l->j, TN_ERR_FORMAT, "%s is out of range", digits);
@@ -285,6 +288,29 @@ static void read_comment(lexer *l)
         skip_newline(l);
 }
 
+/* Whether "{%", a sign, blanks, the word, a sign of `signs` and "%}" are at `at`.
+ * Sets *end to what follows, *left and *right to the signs, or 0. */
+static bool is_block_of(const lexer *l, size_t at, const char *word,
+                        const char *signs, size_t *end, char *left, char *right)
+{
+    lexer p = *l;
+    p.at = at;
+    if (!looking_at(&p, "{%"))
+        return false;
+    p.at += 2;
+    *left = looking_at(&p, "-") || looking_at(&p, "+") ? p.text[p.at++] : '\0';
+    skip_blanks(&p);
+    if (!looking_at(&p, word))
+        return false;
+    p.at += strlen(word);
+    skip_blanks(&p);
+    *right = p.at < p.bytes && p.text[p.at] && strchr(signs, p.text[p.at])
+                 ? p.text[p.at++]
+                 : '\0';
+    *end = p.at + 2;
+    return looking_at(&p, "%}");
+}
+
 /* How much of data[0, bytes) stays before a tag. */
 static size_t kept(const char *data, size_t bytes, char sign, bool print,
                    bool line_begins)
@@ -303,6 +329,38 @@ static size_t kept(const char *data, size_t bytes, char sign, bool print,
         end--;
     }
     return end || line_begins ? end : bytes;
+}
+
+/* Reads {% raw %} up to {% endraw %}: what is between is data. Returns false if
+ * there is no such block. */
+static bool read_raw(lexer *l)
+{
+    size_t begin, end;
+    char left, right;
+    if (!is_block_of(l, l->at, "raw", "-", &begin, &left, &right))
+        return false;
+    lexer p = *l; /* blanks after "-%}" go */
+    p.at = begin;
+    if (right == '-')
+        skip_blanks(&p);
+    begin = p.at;
+    size_t at = begin;
+    while (at < l->bytes &&
+           !is_block_of(l, at, "endraw", "-+", &end, &left, &right))
+        at++;
+    if (at >= l->bytes)
+        tn__jinja_fail(l->j, TN_ERR_FORMAT, "a raw block does not end");
+    const size_t bytes = kept(l->text + begin, at - begin, left, false,
+                              l->text[begin - 1] == '\n');
+    if (bytes)
+        add(l, TN__JINJA_T_DATA, begin, "text", 4,
+            tn__jinja_text_of(l->j, l->text + begin, bytes));
+    l->at = end;
+    if (right == '-')
+        skip_blanks(l);
+    else if (right != '+')
+        skip_newline(l);
+    return true;
 }
 
 tn__jinja_token *tn__jinja_lex(tn__jinja *j)
@@ -326,6 +384,8 @@ tn__jinja_token *tn__jinja_lex(tn__jinja *j)
         if (!tag)
             break;
         const size_t at = j->at = l.at;
+        if (kind == '%' && read_raw(&l))
+            continue;
         l.at += sign == '-' || sign == '+' ? 3 : 2;
         if (kind == '#') {
             read_comment(&l);

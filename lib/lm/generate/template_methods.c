@@ -1,6 +1,7 @@
 /* template_methods.c: methods of texts and dictionaries in chat templates, as
  * Python has them; and the arguments of all calls. */
 #include <lm/generate/template.h>
+#include <lm/tokenizer/unicode.h>
 
 #include <string.h>
 
@@ -144,7 +145,7 @@ static const value *m_rstrip(tn__jinja *j, const value *self, const value **a)
 
 /* ---- letters ------------------------------------------------------------- */
 
-enum { UPPER, LOWER, CAPITAL, TITLE };
+enum { UPPER, SWAP, CAPITAL, TITLE };
 
 /* Changes the case of ASCII letters. Other letters are refused: their case is not
  * known here. */
@@ -160,7 +161,8 @@ static const value *change_case(tn__jinja *j, const value *self, int to)
                            "the case of characters beyond ASCII is not "
                            "supported");
         const bool small = c >= 'a' && c <= 'z', large = c >= 'A' && c <= 'Z';
-        const bool up = to == UPPER || (to >= CAPITAL && !within);
+        const bool up = to == UPPER || (to == SWAP && small) ||
+                        (to >= CAPITAL && !within);
         if (small && up)
             text[i] = (char)(c - 32);
         if (large && !up)
@@ -176,10 +178,29 @@ static const value *m_upper(tn__jinja *j, const value *self, const value **a)
     return change_case(j, self, UPPER);
 }
 
+/* All characters: unlike upper case, lower case has one character for each, but
+ * for a dotted I, and a sigma depends on its place. */
 static const value *m_lower(tn__jinja *j, const value *self, const value **a)
 {
+    tn__jinja_text text = {0};
     (void)a;
-    return change_case(j, self, LOWER);
+    tn__jinja_step(j, self->bytes / 64);
+    for (size_t at = 0; at < self->bytes;) {
+        unsigned char out[4];
+        const size_t begin = at;
+        const int32_t c = tn__utf8_read((const unsigned char *)self->text,
+                                        self->bytes, &at);
+        if (c == 0x130 || c == 0x3a3)
+            tn__jinja_fail(j, TN_ERR_UNSUPPORTED,
+                           "the lower case of U+%04X is not supported",
+                           (unsigned)c);
+        if (c < 0) /* no UTF-8: as it is */
+            tn__jinja_add(j, &text, self->text + begin, at - begin);
+        else
+            tn__jinja_add(j, &text, (const char *)out,
+                          tn__utf8_write(out, tn__unicode_lower(c)));
+    }
+    return tn__jinja_text_end(j, &text);
 }
 
 static const value *m_capitalize(tn__jinja *j, const value *self,
@@ -187,6 +208,13 @@ static const value *m_capitalize(tn__jinja *j, const value *self,
 {
     (void)a;
     return change_case(j, self, CAPITAL);
+}
+
+static const value *m_swapcase(tn__jinja *j, const value *self,
+                               const value **a)
+{
+    (void)a;
+    return change_case(j, self, SWAP);
 }
 
 static const value *m_title(tn__jinja *j, const value *self, const value **a)
@@ -396,20 +424,179 @@ static const value *m_count(tn__jinja *j, const value *self, const value **a)
     }
 }
 
-/* The place of a part, in characters, or -1. */
+/* Where a part is, in characters, from the left or the right; -1: nowhere. */
+static int64_t place_in(tn__jinja *j, const value *self, const value *part,
+                        bool from_right)
+{
+    const char *found = NULL;
+    tn__jinja_step(j, self->bytes / 64);
+    if (part->bytes > self->bytes)
+        return -1;
+    if (!from_right)
+        found = memmem(self->text, self->bytes, part->text, part->bytes);
+    for (size_t at = self->bytes - part->bytes + 1; from_right && at--;)
+        if (memcmp(self->text + at, part->text, part->bytes) == 0) {
+            found = self->text + at;
+            break;
+        }
+    if (!found)
+        return -1;
+    return tn__jinja_length(
+        j, tn__jinja_text_of(j, self->text, (size_t)(found - self->text)));
+}
+
+static const value *find_part(tn__jinja *j, const value *self,
+                              const value *part, const char *name)
+{
+    part = text_argument(j, part, name);
+    if (!part)
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "%s needs a text", name);
+    const int64_t at = place_in(j, self, part, *name == 'r');
+    if (at < 0 && strstr(name, "index"))
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "%s finds no %.60s", name,
+                       part->text);
+    return tn__jinja_int(j, at);
+}
+
 static const value *m_find(tn__jinja *j, const value *self, const value **a)
 {
-    const value *part = text_argument(j, a[0], "find");
-    if (!part)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "find needs a text");
-    tn__jinja_step(j, self->bytes / 64);
-    const char *found =
-        memmem(self->text, self->bytes, part->text, part->bytes);
-    return tn__jinja_int(
-        j, found ? tn__jinja_length(
-                       j, tn__jinja_text_of(j, self->text,
-                                            (size_t)(found - self->text)))
-                 : -1);
+    return find_part(j, self, a[0], "find");
+}
+
+static const value *m_rfind(tn__jinja *j, const value *self, const value **a)
+{
+    return find_part(j, self, a[0], "rfind");
+}
+
+static const value *m_index(tn__jinja *j, const value *self, const value **a)
+{
+    return find_part(j, self, a[0], "index");
+}
+
+static const value *m_rindex(tn__jinja *j, const value *self, const value **a)
+{
+    return find_part(j, self, a[0], "rindex");
+}
+
+/* The part before a text, the text, and the part behind it. */
+static const value *partition(tn__jinja *j, const value *self,
+                              const value *by, bool from_right)
+{
+    by = text_argument(j, by, "partition");
+    if (!by || !by->bytes)
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "partition by an empty text");
+    const int64_t characters = place_in(j, self, by, from_right);
+    size_t end = 0;
+    for (int64_t i = 0; i < characters; i++)
+        end += width(self->text + end, self->bytes - end);
+    value *list = tn__jinja_list(j);
+    const value *none = tn__jinja_text_of(j, "", 0);
+    list->is_tuple = true;
+    if (characters < 0) {
+        tn__jinja_append(j, list, from_right ? none : self);
+        tn__jinja_append(j, list, none);
+        tn__jinja_append(j, list, from_right ? self : none);
+        return list;
+    }
+    const size_t next = end + by->bytes;
+    tn__jinja_append(j, list, tn__jinja_text_of(j, self->text, end));
+    tn__jinja_append(j, list, by);
+    tn__jinja_append(
+        j, list, tn__jinja_text_of(j, self->text + next, self->bytes - next));
+    return list;
+}
+
+static const value *m_partition(tn__jinja *j, const value *self,
+                                const value **a)
+{
+    return partition(j, self, a[0], false);
+}
+
+static const value *m_rpartition(tn__jinja *j, const value *self,
+                                 const value **a)
+{
+    return partition(j, self, a[0], true);
+}
+
+/* Splits by a text, the last parts first. */
+static const value *m_rsplit(tn__jinja *j, const value *self, const value **a)
+{
+    int64_t most = count_argument(j, a[1]);
+    if (!text_argument(j, a[0], "rsplit"))
+        tn__jinja_fail(j, TN_ERR_UNSUPPORTED, "rsplit without a text");
+    const value *backwards = tn__jinja_list(j);
+    while (most-- != 0) {
+        const value *parts = partition(j, self, a[0], true);
+        if (!parts->item[1]->bytes)
+            break;
+        tn__jinja_append(j, (value *)(uintptr_t)backwards, parts->item[2]);
+        self = parts->item[0];
+    }
+    value *list = tn__jinja_list(j);
+    tn__jinja_append(j, list, self);
+    for (size_t i = backwards->count; i--;)
+        tn__jinja_append(j, list, backwards->item[i]);
+    return list;
+}
+
+/* Fills a text up to a width. `left` of 2 of the blanks come first. */
+static const value *fill(tn__jinja *j, const value *self, const value **a,
+                         int left)
+{
+    const int64_t length = tn__jinja_length(j, self);
+    const value *by = a[1] ? text_argument(j, a[1], "a fill") : NULL;
+    const int64_t wanted = count_argument(j, a[0]);
+    const int64_t missing = wanted > length ? wanted - length : 0;
+    /* where the middle is, as in Python */
+    const int64_t first = left == 1 ? missing / 2 + (missing & wanted & 1)
+                                    : missing * left / 2;
+    tn__jinja_text text = {0};
+    if (!a[0] || (a[1] && (!by || tn__jinja_length(j, by) != 1)))
+        tn__jinja_fail(j, TN_ERR_ARGUMENT,
+                       "a fill needs a width and one character");
+    for (int64_t i = 0; i < missing; i++) {
+        if (i == first)
+            tn__jinja_add(j, &text, self->text, self->bytes);
+        tn__jinja_step(j, 1);
+        tn__jinja_add(j, &text, by ? by->text : " ", by ? by->bytes : 1);
+    }
+    if (first == missing)
+        tn__jinja_add(j, &text, self->text, self->bytes);
+    return tn__jinja_text_end(j, &text);
+}
+
+static const value *m_center(tn__jinja *j, const value *self, const value **a)
+{
+    return fill(j, self, a, 1);
+}
+
+static const value *m_ljust(tn__jinja *j, const value *self, const value **a)
+{
+    return fill(j, self, a, 0);
+}
+
+static const value *m_rjust(tn__jinja *j, const value *self, const value **a)
+{
+    return fill(j, self, a, 2);
+}
+
+/* Zeros behind the sign. */
+static const value *m_zfill(tn__jinja *j, const value *self, const value **a)
+{
+    const size_t sign = self->bytes && strchr("+-", *self->text) ? 1 : 0;
+    const value *zero = tn__jinja_text_of(j, "0", 1);
+    const value *rest =
+        tn__jinja_text_of(j, self->text + sign, self->bytes - sign);
+    const int64_t wanted = count_argument(j, a[0]);
+    if (!a[0])
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "zfill needs a width");
+    const value *arguments[] = {
+        tn__jinja_int(j, wanted < 0 ? 0 : wanted - (int64_t)sign), zero};
+    rest = fill(j, rest, arguments, 2);
+    tn__jinja_text text = {0};
+    tn__jinja_add(j, &text, self->text, sign);
+    tn__jinja_add(j, &text, rest->text, rest->bytes);
+    return tn__jinja_text_end(j, &text);
 }
 
 static const value *m_join(tn__jinja *j, const value *self, const value **a)
@@ -429,14 +616,94 @@ static const value *m_join(tn__jinja *j, const value *self, const value **a)
     return tn__jinja_text_end(j, &text);
 }
 
-static const value *m_isdigit(tn__jinja *j, const value *self, const value **a)
+/* ---- kinds of characters ------------------------------------------------- */
+
+enum {
+    ALNUM, ALPHA, ASCII, DIGITS, SMALL, LARGE, BLANK
+};
+
+/* Whether all characters are of a kind. Characters beyond ASCII are refused where
+ * their kind is not known here. */
+static bool all_are(tn__jinja *j, const value *self, int kind)
 {
-    (void)a;
-    (void)j;
-    for (size_t i = 0; i < self->bytes; i++)
-        if (self->text[i] < '0' || self->text[i] > '9')
-            return &tn__jinja_false;
-    return tn__jinja_bool(self->bytes > 0);
+    bool cased = false;
+    tn__jinja_step(j, self->bytes / 64);
+    for (size_t i = 0; i < self->bytes; i++) {
+        const unsigned char c = (unsigned char)self->text[i];
+        const bool small = c >= 'a' && c <= 'z', large = c >= 'A' && c <= 'Z';
+        const bool digit = c >= '0' && c <= '9';
+        if (kind == BLANK && c >= 0x80) {
+            const size_t n = blank(self->text + i, self->bytes - i);
+            if (!n)
+                return false;
+            i += n - 1;
+            continue;
+        }
+        if (c >= 0x80 && kind != ASCII)
+            tn__jinja_fail(j, TN_ERR_UNSUPPORTED,
+                           "the kind of characters beyond ASCII is not "
+                           "supported");
+        cased |= small || large;
+        const bool is = kind == ALNUM    ? small || large || digit
+                        : kind == ALPHA  ? small || large
+                        : kind == ASCII  ? c < 0x80
+                        : kind == DIGITS ? digit
+                        : kind == SMALL  ? !large
+                        : kind == LARGE  ? !small
+                                         : blank(self->text + i, 1) > 0;
+        if (!is)
+            return false;
+    }
+    return kind == ASCII || (kind == SMALL || kind == LARGE ? cased
+                                                            : self->bytes > 0);
+}
+
+#define IS(name, kind)                                                         \
+    static const value *m_##name(tn__jinja *j, const value *self,             \
+                                 const value **a)                             \
+    {                                                                         \
+        (void)a;                                                              \
+        return tn__jinja_bool(all_are(j, self, kind));                        \
+    }
+IS(isalnum, ALNUM)
+IS(isalpha, ALPHA)
+IS(isascii, ASCII)
+IS(isdigit, DIGITS)
+IS(islower, SMALL)
+IS(isupper, LARGE)
+IS(isspace, BLANK)
+#undef IS
+
+/* ---- lists --------------------------------------------------------------- */
+
+static const value *m_list_count(tn__jinja *j, const value *self,
+                                 const value **a)
+{
+    int64_t count = 0;
+    if (!a[0])
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "count needs a value");
+    for (size_t i = 0; i < self->count; i++)
+        count += tn__jinja_equal(j, self->item[i], a[0]);
+    return tn__jinja_int(j, count);
+}
+
+static const value *m_list_index(tn__jinja *j, const value *self,
+                                 const value **a)
+{
+    if (!a[0])
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "index needs a value");
+    for (size_t i = 0; i < self->count; i++)
+        if (tn__jinja_equal(j, self->item[i], a[0]))
+            return tn__jinja_int(j, (int64_t)i);
+    tn__jinja_fail(j, TN_ERR_ARGUMENT, "index finds no such item");
+}
+
+static const value *format_text(tn__jinja *j, const value *self,
+                                const char *name,
+                                const tn__jinja_arguments *given)
+{
+    (void)name;
+    return tn__jinja_braces(j, self, given);
 }
 
 /* ---- dictionaries -------------------------------------------------------- */
@@ -463,6 +730,15 @@ static const value *m_items(tn__jinja *j, const value *self, const value **a)
     return list;
 }
 
+static const value *m_copy(tn__jinja *j, const value *self, const value **a)
+{
+    value *copy = tn__jinja_dict(j);
+    (void)a;
+    for (size_t i = 0; i < self->count; i++)
+        tn__jinja_set(j, copy, self->key[i], self->item[i]);
+    return copy;
+}
+
 static const value *m_keys(tn__jinja *j, const value *self, const value **a)
 {
     (void)a;
@@ -480,29 +756,64 @@ static const value *m_values(tn__jinja *j, const value *self, const value **a)
 
 /* ---- all of them --------------------------------------------------------- */
 
+/* Methods that take any arguments. */
+static const struct {
+    tn__jinja_kind of;
+    const char *name;
+    const value *(*call)(tn__jinja *j, const value *self, const char *name,
+                         const tn__jinja_arguments *given);
+} variadic[] = {
+    {TN__JINJA_TEXT, "format", format_text},
+    {TN__JINJA_LOOP, "changed", tn__jinja_loop_call},
+    {TN__JINJA_LOOP, "cycle", tn__jinja_loop_call},
+};
+enum { VARIADIC = sizeof variadic / sizeof *variadic };
+
 static const struct {
     tn__jinja_kind of;
     const char *name, *parameters;
     method call;
 } methods[] = {
     {TN__JINJA_TEXT, "capitalize", "", m_capitalize},
+    {TN__JINJA_TEXT, "center", "width fillchar", m_center},
     {TN__JINJA_TEXT, "count", "sub", m_count},
     {TN__JINJA_TEXT, "endswith", "suffix", m_endswith},
     {TN__JINJA_TEXT, "find", "sub", m_find},
+    {TN__JINJA_TEXT, "index", "sub", m_index},
+    {TN__JINJA_TEXT, "isalnum", "", m_isalnum},
+    {TN__JINJA_TEXT, "isalpha", "", m_isalpha},
+    {TN__JINJA_TEXT, "isascii", "", m_isascii},
+    {TN__JINJA_TEXT, "isdecimal", "", m_isdigit},
     {TN__JINJA_TEXT, "isdigit", "", m_isdigit},
+    {TN__JINJA_TEXT, "islower", "", m_islower},
+    {TN__JINJA_TEXT, "isnumeric", "", m_isdigit},
+    {TN__JINJA_TEXT, "isspace", "", m_isspace},
+    {TN__JINJA_TEXT, "isupper", "", m_isupper},
     {TN__JINJA_TEXT, "join", "iterable", m_join},
+    {TN__JINJA_TEXT, "ljust", "width fillchar", m_ljust},
     {TN__JINJA_TEXT, "lower", "", m_lower},
     {TN__JINJA_TEXT, "lstrip", "chars", m_lstrip},
+    {TN__JINJA_TEXT, "partition", "sep", m_partition},
     {TN__JINJA_TEXT, "removeprefix", "prefix", m_removeprefix},
     {TN__JINJA_TEXT, "removesuffix", "suffix", m_removesuffix},
     {TN__JINJA_TEXT, "replace", "old new count", m_replace},
+    {TN__JINJA_TEXT, "rfind", "sub", m_rfind},
+    {TN__JINJA_TEXT, "rindex", "sub", m_rindex},
+    {TN__JINJA_TEXT, "rjust", "width fillchar", m_rjust},
+    {TN__JINJA_TEXT, "rpartition", "sep", m_rpartition},
+    {TN__JINJA_TEXT, "rsplit", "sep maxsplit", m_rsplit},
     {TN__JINJA_TEXT, "rstrip", "chars", m_rstrip},
     {TN__JINJA_TEXT, "split", "sep maxsplit", m_split},
     {TN__JINJA_TEXT, "splitlines", "", m_splitlines},
     {TN__JINJA_TEXT, "startswith", "prefix", m_startswith},
     {TN__JINJA_TEXT, "strip", "chars", m_strip},
+    {TN__JINJA_TEXT, "swapcase", "", m_swapcase},
     {TN__JINJA_TEXT, "title", "", m_title},
     {TN__JINJA_TEXT, "upper", "", m_upper},
+    {TN__JINJA_TEXT, "zfill", "width", m_zfill},
+    {TN__JINJA_LIST, "count", "value", m_list_count},
+    {TN__JINJA_LIST, "index", "value", m_list_index},
+    {TN__JINJA_DICT, "copy", "", m_copy},
     {TN__JINJA_DICT, "get", "key default", m_get},
     {TN__JINJA_DICT, "items", "", m_items},
     {TN__JINJA_DICT, "keys", "", m_keys},
@@ -518,9 +829,17 @@ static int find_method(const value *self, const char *name)
     return -1;
 }
 
+static int find_variadic(const value *self, const char *name)
+{
+    for (int i = 0; i < VARIADIC; i++)
+        if (variadic[i].of == self->kind && strcmp(variadic[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
 bool tn__jinja_has_method(const value *self, const char *name)
 {
-    return find_method(self, name) >= 0;
+    return find_method(self, name) >= 0 || find_variadic(self, name) >= 0;
 }
 
 const value *tn__jinja_method(tn__jinja *j, const value *self, const char *name,
@@ -528,6 +847,8 @@ const value *tn__jinja_method(tn__jinja *j, const value *self, const char *name,
 {
     const value *a[TN__JINJA_MOST_ARGUMENTS];
     const int i = find_method(self, name);
+    if (i < 0)
+        return variadic[find_variadic(self, name)].call(j, self, name, given);
     tn__jinja_bind(j, name, methods[i].parameters, given, a);
     return methods[i].call(j, self, a);
 }

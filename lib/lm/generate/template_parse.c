@@ -10,6 +10,7 @@ typedef struct parser {
     tn__jinja *j;
     const tn__jinja_token *t; /* the current token */
     int loops;                /* that enclose it */
+    unsigned uses;            /* TN__JINJA_USES_... of the macro around it */
 } parser;
 
 typedef tn__jinja_node node;
@@ -166,6 +167,10 @@ static node *primary(parser *p)
     if (p->t->kind == TN__JINJA_T_NAME) {
         n = make(p, TN__JINJA_NAME, at);
         n->name = (p->t++)->text;
+        p->uses |= strcmp(n->name, "caller") == 0    ? TN__JINJA_USES_CALLER
+                   : strcmp(n->name, "varargs") == 0 ? TN__JINJA_USES_VARARGS
+                   : strcmp(n->name, "kwargs") == 0  ? TN__JINJA_USES_KWARGS
+                                                     : 0;
         return n;
     }
     if (skip_operator(p, "(")) {
@@ -281,10 +286,6 @@ static node *filter(parser *p, node *of)
 {
     node *n = make(p, TN__JINJA_FILTER, p->t->at);
     n->name = need_name(p);
-    p->j->at = n->at;
-    if (!tn__jinja_has_filter(n->name))
-        tn__jinja_fail(p->j, TN_ERR_UNSUPPORTED,
-                       "the filter %.60s is not supported", n->name);
     n->a = of;
     if (skip_operator(p, "("))
         n->b = arguments(p);
@@ -310,10 +311,6 @@ static node *test(parser *p, node *of)
     if (is_operator(p, "==")) /* a name of a test that is no name */
         unexpected(p, "the name of a test");
     n->name = need_name(p);
-    p->j->at = n->at;
-    if (!tn__jinja_has_test(n->name))
-        tn__jinja_fail(p->j, TN_ERR_UNSUPPORTED,
-                       "the test %.60s is not supported", n->name);
     n->a = of;
     if (skip_operator(p, "(")) {
         n->b = arguments(p);
@@ -507,11 +504,8 @@ static node *parse_for(parser *p, size_t at)
     n->a = tuple(p, false);
     if (skip_name(p, "if"))
         n->c = expression(p);
-    if (is_name(p, "recursive")) {
-        p->j->at = p->t->at;
-        tn__jinja_fail(p->j, TN_ERR_UNSUPPORTED,
-                       "recursive loops are not supported");
-    }
+    if (is_name(p, "recursive"))
+        n->name = (p->t++)->text;
     p->loops++;
     n->b = body(p, ends);
     p->loops--;
@@ -553,7 +547,7 @@ static node *parse_set(parser *p, size_t at)
         need_close(p);
         return n;
     }
-    if (n->d->next || *n->name)
+    if (n->d->next)
         unexpected(p, "=");
     n->kind = TN__JINJA_SET_BLOCK;
     n->a = make(p, TN__JINJA_CONSTANT, at); /* becomes the text */
@@ -565,15 +559,45 @@ static node *parse_set(parser *p, size_t at)
     return n;
 }
 
-static node *parse_macro(parser *p, size_t at)
+static node *parse_filter(parser *p, size_t at)
 {
-    static const char *const ends[] = {"endmacro", NULL};
-    node *n = make(p, TN__JINJA_MACRO_AT, at), **last = &n->d;
-    int loops = p->loops, count = 0;
-    n->name = need_name(p);
-    need_operator(p, "(");
-    while (!skip_operator(p, ")")) {
+    static const char *const ends[] = {"endfilter", NULL};
+    node *n = make(p, TN__JINJA_FILTERED, at);
+    n->c = make(p, TN__JINJA_CONSTANT, at); /* becomes the text */
+    n->a = filter(p, n->c);
+    while (skip_operator(p, "|"))
+        n->a = filter(p, n->a);
+    n->b = body(p, ends);
+    end_with(p, "endfilter");
+    return n;
+}
+
+static node *parse_with(parser *p, size_t at)
+{
+    static const char *const ends[] = {"endwith", NULL};
+    node *n = make(p, TN__JINJA_WITH, at), **last = &n->d;
+    while (p->t->kind != TN__JINJA_T_CLOSE) {
         if (n->d)
+            need_operator(p, ",");
+        node *one = make(p, TN__JINJA_NAME, p->t->at);
+        one->name = need_name(p);
+        need_operator(p, "=");
+        one->a = expression(p);
+        *last = one;
+        last = &one->next;
+    }
+    n->b = body(p, ends);
+    end_with(p, "endwith");
+    return n;
+}
+
+/* Reads the parameters of a macro behind a "(". */
+static void parameters(parser *p, node *macro)
+{
+    node **last = &macro->d;
+    int count = 0;
+    while (!skip_operator(p, ")")) {
+        if (macro->d)
             need_operator(p, ",");
         node *parameter = make(p, TN__JINJA_NAME, p->t->at);
         parameter->name = need_name(p);
@@ -585,10 +609,46 @@ static node *parse_macro(parser *p, size_t at)
         *last = parameter;
         last = &parameter->next;
     }
+}
+
+/* Reads the body of a macro. It is in no loop, and uses names of its own. */
+static void macro_body(parser *p, node *macro, const char *const *ends)
+{
+    const int loops = p->loops;
+    const unsigned uses = p->uses;
     p->loops = 0;
-    n->b = body(p, ends);
+    p->uses = 0;
+    macro->b = body(p, ends);
+    macro->uses = p->uses;
     p->loops = loops;
-    end_with(p, "endmacro");
+    p->uses = uses;
+    end_with(p, *ends);
+}
+
+static node *parse_macro(parser *p, size_t at)
+{
+    static const char *const ends[] = {"endmacro", NULL};
+    node *n = make(p, TN__JINJA_MACRO_AT, at);
+    n->name = need_name(p);
+    need_operator(p, "(");
+    parameters(p, n);
+    macro_body(p, n, ends);
+    return n;
+}
+
+/* {% call(a, b) macro(c) %}: the body is the macro's caller(a, b). */
+static node *parse_call(parser *p, size_t at)
+{
+    static const char *const ends[] = {"endcall", NULL};
+    node *n = make(p, TN__JINJA_CALLER, at);
+    n->c = make(p, TN__JINJA_MACRO_AT, at);
+    n->c->name = "caller";
+    if (skip_operator(p, "("))
+        parameters(p, n->c);
+    n->a = expression(p);
+    if (n->a->kind != TN__JINJA_CALL)
+        unexpected(p, "a call");
+    macro_body(p, n->c, ends);
     return n;
 }
 
@@ -607,16 +667,16 @@ static node *statement(parser *p)
     const size_t at = p->t->at;
     const char *name = need_name(p);
     node *n;
-    if (strcmp(name, "for") == 0)
-        return parse_for(p, at);
-    if (strcmp(name, "if") == 0)
-        return parse_if(p, at);
-    if (strcmp(name, "set") == 0)
-        return parse_set(p, at);
-    if (strcmp(name, "macro") == 0)
-        return parse_macro(p, at);
-    if (strcmp(name, "generation") == 0)
-        return parse_generation(p, at);
+    static const struct {
+        const char *name;
+        node *(*parse)(parser *p, size_t at);
+    } known[] = {{"for", parse_for},       {"if", parse_if},
+                 {"set", parse_set},       {"macro", parse_macro},
+                 {"call", parse_call},     {"filter", parse_filter},
+                 {"with", parse_with},     {"generation", parse_generation}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(name, known[i].name) == 0)
+            return known[i].parse(p, at);
     const bool stops = strcmp(name, "break") == 0;
     if (stops || strcmp(name, "continue") == 0) {
         p->j->at = at;
@@ -669,6 +729,6 @@ static node *statements(parser *p, const char *const *ends)
 
 tn__jinja_node *tn__jinja_parse(tn__jinja *j)
 {
-    parser p = {j, tn__jinja_lex(j), 0};
+    parser p = {j, tn__jinja_lex(j), 0, 0};
     return statements(&p, NULL);
 }

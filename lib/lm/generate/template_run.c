@@ -53,115 +53,6 @@ static const value *eval_name(tn__jinja *j, const node *n)
 
 /* ---- operators ----------------------------------------------------------- */
 
-static __attribute__((noreturn)) void odd_operands(tn__jinja *j,
-                                                   const char *name,
-                                                   const value *a,
-                                                   const value *b)
-{
-    tn__jinja_fail(j, TN_ERR_ARGUMENT, "%s %s %s is not defined",
-                   tn__jinja_kind_name(a), name, tn__jinja_kind_name(b));
-}
-
-static int64_t whole(const value *v)
-{
-    return v->kind == TN__JINJA_INT ? v->integer : v->truth;
-}
-
-/* a // b and a % b as Python rounds them, down. */
-static int64_t floor_divide(int64_t a, int64_t b)
-{
-    return a / b - ((a % b != 0) && ((a < 0) != (b < 0)));
-}
-
-static const value *integers(tn__jinja *j, char name, int64_t a, int64_t b)
-{
-    int64_t out = 0;
-    bool overflow = false;
-    if (name == '+')
-        overflow = __builtin_add_overflow(a, b, &out);
-    else if (name == '-')
-        overflow = __builtin_sub_overflow(a, b, &out);
-    else if (name == '*')
-        overflow = __builtin_mul_overflow(a, b, &out);
-    else if (name == 'p')
-        for (out = 1; b && !overflow; b--) {
-            tn__jinja_step(j, 1);
-            overflow = __builtin_mul_overflow(out, a, &out);
-        }
-    else if (b == 0)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "a division by 0");
-    else if (b == -1 && name == '%')
-        out = 0;
-    else if (b == -1)
-        overflow = __builtin_sub_overflow(0, a, &out);
-    else
-        out = name == '%' ? a - b * floor_divide(a, b) : floor_divide(a, b);
-    if (overflow)
-        tn__jinja_fail(j, TN_ERR_UNSUPPORTED, "an integer beyond 64 bits");
-    return tn__jinja_int(j, out);
-}
-
-static const value *numbers(tn__jinja *j, char name, const value *a,
-                            const value *b)
-{
-    if (a->kind != TN__JINJA_REAL && b->kind != TN__JINJA_REAL && name != '/' &&
-        (name != 'p' || whole(b) >= 0))
-        return integers(j, name, whole(a), whole(b));
-    const double x = tn__jinja_number(a), y = tn__jinja_number(b);
-    if ((name == '/' || name == 'f' || name == '%') && y == 0)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "a division by 0");
-    return tn__jinja_real(j, name == '+'   ? x + y
-                             : name == '-' ? x - y
-                             : name == '*' ? x * y
-                             : name == '/' ? x / y
-                             : name == 'f' ? floor(x / y)
-                             : name == 'p' ? pow(x, y)
-                                           : x - y * floor(x / y));
-}
-
-static const value *join_lists(tn__jinja *j, const value *a, const value *b)
-{
-    value *list = tn__jinja_list(j);
-    list->is_tuple = a->is_tuple;
-    for (size_t i = 0; i < a->count; i++)
-        tn__jinja_append(j, list, a->item[i]);
-    for (size_t i = 0; i < b->count; i++)
-        tn__jinja_append(j, list, b->item[i]);
-    return list;
-}
-
-static const value *join_texts(tn__jinja *j, const value *a, const value *b)
-{
-    tn__jinja_text text = {0};
-    a = tn__jinja_string(j, a);
-    b = tn__jinja_string(j, b);
-    tn__jinja_add(j, &text, a->text, a->bytes);
-    tn__jinja_add(j, &text, b->text, b->bytes);
-    return tn__jinja_text_end(j, &text);
-}
-
-static const value *repeat(tn__jinja *j, const value *v, int64_t times)
-{
-    tn__jinja_text text = {0};
-    value *list = tn__jinja_list(j);
-    list->is_tuple = v->is_tuple;
-    for (int64_t i = 0; i < times; i++) {
-        tn__jinja_step(j, 1);
-        if (v->kind == TN__JINJA_TEXT)
-            tn__jinja_add(j, &text, v->text, v->bytes);
-        else
-            for (size_t k = 0; k < v->count; k++)
-                tn__jinja_append(j, list, v->item[k]);
-    }
-    return v->kind == TN__JINJA_TEXT ? tn__jinja_text_end(j, &text) : list;
-}
-
-static bool repeats(const value *a, const value *b)
-{
-    return (a->kind == TN__JINJA_TEXT || a->kind == TN__JINJA_LIST) &&
-           (b->kind == TN__JINJA_INT || b->kind == TN__JINJA_BOOL);
-}
-
 static const value *eval_binary(tn__jinja *j, const node *n)
 {
     const value *a = eval(j, n->a);
@@ -170,27 +61,8 @@ static const value *eval_binary(tn__jinja *j, const node *n)
     if (strcmp(n->name, "or") == 0)
         return tn__jinja_truth(a) ? a : eval(j, n->b);
     const value *b = eval(j, n->b);
-    const char name = strcmp(n->name, "//") == 0   ? 'f'
-                      : strcmp(n->name, "**") == 0 ? 'p'
-                                                   : *n->name;
     j->at = n->at;
-    if (name == '~')
-        return join_texts(j, a, b);
-    if (tn__jinja_is_number(a) && tn__jinja_is_number(b))
-        return numbers(j, name, a, b);
-    if (name == '+' && a->kind == TN__JINJA_TEXT && b->kind == TN__JINJA_TEXT)
-        return join_texts(j, a, b);
-    if (name == '+' && a->kind == TN__JINJA_LIST &&
-        b->kind == TN__JINJA_LIST && a->is_tuple == b->is_tuple)
-        return join_lists(j, a, b);
-    if (name == '*' && repeats(a, b))
-        return repeat(j, a, whole(b));
-    if (name == '*' && repeats(b, a))
-        return repeat(j, b, whole(a));
-    if (name == '%' && a->kind == TN__JINJA_TEXT)
-        tn__jinja_fail(j, TN_ERR_UNSUPPORTED,
-                       "formatting by %% is not supported");
-    odd_operands(j, n->name, a, b);
+    return tn__jinja_operate(j, n->name, a, b);
 }
 
 static const value *eval_unary(tn__jinja *j, const node *n)
@@ -204,7 +76,7 @@ static const value *eval_unary(tn__jinja *j, const node *n)
                        tn__jinja_kind_name(a));
     if (a->kind == TN__JINJA_REAL)
         return tn__jinja_real(j, *n->name == '-' ? -a->real : a->real);
-    return integers(j, *n->name, 0, whole(a));
+    return tn__jinja_integers(j, *n->name, 0, tn__jinja_whole(a));
 }
 
 static bool compares(tn__jinja *j, const char *name, const value *a,
@@ -266,6 +138,10 @@ static const value *eval_member(tn__jinja *j, const node *n)
         tn__jinja_step(j, of->count);
         v = tn__jinja_get_name(of, n->name);
     }
+    if (of->kind == TN__JINJA_LOOP)
+        v = tn__jinja_loop_member(j, of, n->name);
+    if (of->kind == TN__JINJA_MACRO && strcmp(n->name, "name") == 0)
+        v = tn__jinja_text_of(j, of->macro->name, strlen(of->macro->name));
     return v ? v : tn__jinja_undefined(j, n->name);
 }
 
@@ -290,7 +166,8 @@ static const value *eval_index(tn__jinja *j, const node *n)
     if ((of->kind == TN__JINJA_LIST || of->kind == TN__JINJA_TEXT) &&
         (i->kind == TN__JINJA_INT || i->kind == TN__JINJA_BOOL)) {
         const int64_t count = tn__jinja_length(j, of);
-        const int64_t at = whole(i) < 0 ? whole(i) + count : whole(i);
+        int64_t at = tn__jinja_whole(i);
+        at = at < 0 ? at + count : at;
         if (at >= 0 && at < count && of->kind == TN__JINJA_LIST)
             return of->item[at];
         if (at >= 0 && at < count) {
@@ -300,6 +177,8 @@ static const value *eval_index(tn__jinja *j, const node *n)
                                      place(of, at + 1) - begin);
         }
     }
+    if (of->kind == TN__JINJA_LOOP && i->kind == TN__JINJA_TEXT)
+        v = tn__jinja_loop_member(j, of, i->text);
     if (!v && i->kind == TN__JINJA_TEXT && tn__jinja_has_method(of, i->text))
         return method_of(j, of, i->text);
     return v ? v : tn__jinja_undefined(j, "an item");
@@ -314,7 +193,7 @@ static int64_t bound(tn__jinja *j, const node *n, int64_t none, int64_t count,
     if (v->kind != TN__JINJA_INT && v->kind != TN__JINJA_BOOL)
         tn__jinja_fail(j, TN_ERR_ARGUMENT, "a slice by %s",
                        tn__jinja_kind_name(v));
-    int64_t at = whole(v);
+    int64_t at = tn__jinja_whole(v);
     if (at < 0)
         at = at < -count ? least : at + count;
     return at < least ? least : at > most ? most : at;
@@ -383,12 +262,41 @@ static const value *capture(tn__jinja *j, const node *body)
     return tn__jinja_text_end(j, &text);
 }
 
-static const value *call_macro(tn__jinja *j, const node *macro,
+/* Sets caller, varargs and kwargs, if the body of the macro has them. */
+static void set_special(tn__jinja *j, const node *macro,
+                        const tn__jinja_arguments *given, size_t parameters)
+{
+    if (macro->uses & TN__JINJA_USES_VARARGS) {
+        value *list = tn__jinja_list(j);
+        list->is_tuple = true;
+        for (size_t i = parameters; i < given->count; i++)
+            tn__jinja_append(j, list, given->item[i]);
+        set_name(j, "varargs", list);
+    }
+    value *names = tn__jinja_dict(j);
+    const value *caller = tn__jinja_undefined(j, "caller");
+    for (size_t k = 0; k < given->named_count; k++) {
+        bool is_parameter = false;
+        for (const node *p = macro->d; p; p = p->next)
+            is_parameter |= strcmp(p->name, given->name[k]) == 0;
+        if (strcmp(given->name[k], "caller") == 0)
+            caller = given->named[k];
+        else if (!is_parameter)
+            tn__jinja_set_name(j, names, given->name[k], given->named[k]);
+    }
+    if (macro->uses & TN__JINJA_USES_KWARGS)
+        set_name(j, "kwargs", names);
+    if (macro->uses & TN__JINJA_USES_CALLER)
+        set_name(j, "caller", caller);
+}
+
+static const value *call_macro(tn__jinja *j, const value *of,
                                const tn__jinja_arguments *given)
 {
+    const node *macro = of->macro;
     scope *before = j->scope;
     size_t i = 0, used = 0;
-    open_scope(j, j->outermost);
+    open_scope(j, of->closure);
     scope *own = j->scope;
     for (const node *p = macro->d; p; p = p->next, i++) {
         const value *v = i < given->count ? given->item[i] : NULL;
@@ -405,7 +313,13 @@ static const value *call_macro(tn__jinja *j, const node *macro,
         j->scope = own;
         set_name(j, p->name, v);
     }
-    if (given->count > i || used < given->named_count)
+    for (size_t k = 0; k < given->named_count; k++)
+        used += strcmp(given->name[k], "caller") == 0 &&
+                macro->uses & TN__JINJA_USES_CALLER &&
+                !(macro->uses & TN__JINJA_USES_KWARGS);
+    set_special(j, macro, given, i);
+    if ((given->count > i && !(macro->uses & TN__JINJA_USES_VARARGS)) ||
+        (used < given->named_count && !(macro->uses & TN__JINJA_USES_KWARGS)))
         tn__jinja_fail(j, TN_ERR_ARGUMENT,
                        "%s gets an argument that it does not take",
                        macro->name);
@@ -414,23 +328,34 @@ static const value *call_macro(tn__jinja *j, const node *macro,
     return text;
 }
 
+static const value *call_loop(tn__jinja *j, const value *of,
+                              const tn__jinja_arguments *given);
+
+static const value *call_value(tn__jinja *j, const value *of,
+                               const tn__jinja_arguments *given)
+{
+    if (of->kind == TN__JINJA_MACRO)
+        return call_macro(j, of, given);
+    if (of->kind == TN__JINJA_LOOP)
+        return call_loop(j, of, given);
+    if (of->kind == TN__JINJA_METHOD)
+        return tn__jinja_method(j, of->self, of->text, given);
+    if (of->kind == TN__JINJA_FUNCTION)
+        return tn__jinja_function(j, of->text, given);
+    if (of->kind == TN__JINJA_UNDEFINED)
+        tn__jinja_fail(j, TN_ERR_UNSUPPORTED,
+                       "there is no function or method %.60s", of->text);
+    tn__jinja_fail(j, TN_ERR_ARGUMENT, "%s cannot be called",
+                   tn__jinja_kind_name(of));
+}
+
 static const value *eval_call(tn__jinja *j, const node *n)
 {
     tn__jinja_arguments given;
     const value *of = eval(j, n->a);
     eval_arguments(j, n->b, &given);
     j->at = n->at;
-    if (of->kind == TN__JINJA_MACRO)
-        return call_macro(j, of->macro, &given);
-    if (of->kind == TN__JINJA_METHOD)
-        return tn__jinja_method(j, of->self, of->text, &given);
-    if (of->kind == TN__JINJA_FUNCTION)
-        return tn__jinja_function(j, of->text, &given);
-    if (of->kind == TN__JINJA_UNDEFINED)
-        tn__jinja_fail(j, TN_ERR_UNSUPPORTED,
-                       "there is no function or method %.60s", of->text);
-    tn__jinja_fail(j, TN_ERR_ARGUMENT, "%s cannot be called",
-                   tn__jinja_kind_name(of));
+    return call_value(j, of, &given);
 }
 
 /* ---- expressions --------------------------------------------------------- */
@@ -523,9 +448,9 @@ static void assign(tn__jinja *j, const node *target, const value *v)
                        list->count, i);
 }
 
-static void run_set(tn__jinja *j, const node *n)
+/* Sets the target of a node SET or SET_BLOCK. */
+static void set_target(tn__jinja *j, const node *n, const value *v)
 {
-    const value *v = eval(j, n->a);
     j->at = n->at;
     if (!*n->name) {
         assign(j, n->d, v);
@@ -551,43 +476,38 @@ static const value *filter_text(tn__jinja *j, const node *f, const node *hole,
     return tn__jinja_filter(j, f->name, v, &given);
 }
 
-static void run_set_block(tn__jinja *j, const node *n)
+/* The text of a body with a scope of its own, through the filters of n. */
+static const value *filtered_text(tn__jinja *j, const node *n)
 {
     scope *before = j->scope;
     open_scope(j, before);
     const value *text = capture(j, n->b);
     j->scope = before;
-    set_name(j, n->d->name, filter_text(j, n->a, n->c, text));
+    return filter_text(j, n->a, n->c, text);
 }
 
-/* The variable `loop` of pass i. */
-static const value *loop_of(tn__jinja *j, const value *list, size_t i)
-{
-    value *loop = tn__jinja_dict(j);
-    const int64_t at = (int64_t)i, count = (int64_t)list->count;
-    const struct {
-        const char *name;
-        int64_t value;
-    } numbers[] = {{"index", at + 1},      {"index0", at},
-                   {"revindex", count - at}, {"revindex0", count - at - 1},
-                   {"length", count},      {"depth", 1},
-                   {"depth0", 0}};
-    for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
-        tn__jinja_set_name(j, loop, numbers[k].name,
-                           tn__jinja_int(j, numbers[k].value));
-    tn__jinja_set_name(j, loop, "first", tn__jinja_bool(i == 0));
-    tn__jinja_set_name(j, loop, "last", tn__jinja_bool(i + 1 == list->count));
-    if (i)
-        tn__jinja_set_name(j, loop, "previtem", list->item[i - 1]);
-    if (i + 1 < list->count)
-        tn__jinja_set_name(j, loop, "nextitem", list->item[i + 1]);
-    return loop;
-}
-
-static int run_for(tn__jinja *j, const node *n)
+static int run_with(tn__jinja *j, const node *n)
 {
     scope *before = j->scope;
-    const value *all = tn__jinja_items(j, eval(j, n->a)), *list = all;
+    open_scope(j, before);
+    scope *own = j->scope;
+    for (const node *one = n->d; one; one = one->next) {
+        j->scope = before; /* values do not see the other names */
+        const value *v = eval(j, one->a);
+        j->scope = own;
+        set_name(j, one->name, v);
+    }
+    const int then = run(j, n->b);
+    j->scope = before;
+    return then;
+}
+
+/* ---- loops and blocks ---------------------------------------------------- */
+
+static int run_loop(tn__jinja *j, const node *n, const value *over,
+                    scope *before, int64_t depth)
+{
+    const value *all = tn__jinja_items(j, over), *list = all;
     if (n->c) { /* loop counts only the items that pass */
         value *passed = tn__jinja_list(j);
         for (size_t i = 0; i < all->count; i++) {
@@ -599,17 +519,49 @@ static int run_for(tn__jinja *j, const node *n)
         }
         list = passed;
     }
+    tn__jinja_loop *state = tn__jinja_take(j, 1, sizeof *state);
+    value *v = tn__jinja_take(j, 1, sizeof *v);
+    *state = (tn__jinja_loop){
+        .of = n, .outer = before, .list = list, .depth = depth};
+    v->kind = TN__JINJA_LOOP;
+    v->loop = state;
     for (size_t i = 0; i < list->count; i++) {
         open_scope(j, before);
         j->at = n->at;
+        state->at = i;
         assign(j, n->d, list->item[i]);
-        set_name(j, "loop", loop_of(j, list, i));
+        set_name(j, "loop", v);
         const int then = run(j, n->b);
         j->scope = before;
         if (then == BREAKS)
             break;
     }
+    j->scope = before;
     return !list->count ? run(j, n->e) : GOES_ON;
+}
+
+static int run_for(tn__jinja *j, const node *n)
+{
+    return run_loop(j, n, eval(j, n->a), j->scope, 0);
+}
+
+/* loop(list) of a recursive loop: its text for another list. */
+static const value *call_loop(tn__jinja *j, const value *of,
+                              const tn__jinja_arguments *given)
+{
+    const tn__jinja_loop *state = of->loop;
+    scope *before = j->scope;
+    tn__jinja_text text = {0}, *out = j->out;
+    if (given->count != 1 || given->named_count)
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "loop takes one list");
+    if (!*state->of->name)
+        tn__jinja_fail(j, TN_ERR_ARGUMENT,
+                       "loop is called, but the loop is not recursive");
+    j->out = &text;
+    run_loop(j, state->of, given->item[0], state->outer, state->depth + 1);
+    j->out = out;
+    j->scope = before;
+    return tn__jinja_text_end(j, &text);
 }
 
 static int run_if(tn__jinja *j, const node *n)
@@ -620,12 +572,31 @@ static int run_if(tn__jinja *j, const node *n)
     return n ? run(j, n->a) : GOES_ON;
 }
 
-static void define_macro(tn__jinja *j, const node *n)
+static const value *macro_of(tn__jinja *j, const node *n)
 {
     value *m = tn__jinja_take(j, 1, sizeof *m);
     m->kind = TN__JINJA_MACRO;
     m->macro = n;
-    set_name(j, n->name, m);
+    m->closure = j->scope;
+    return m;
+}
+
+/* Calls a macro with one more argument, the body of the block. */
+static const value *run_caller(tn__jinja *j, const node *n)
+{
+    tn__jinja_arguments given;
+    const value *of = eval(j, n->a->a);
+    eval_arguments(j, n->a->b, &given);
+    j->at = n->at;
+    if (of->kind != TN__JINJA_MACRO)
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "a call block with %s, not a macro",
+                       tn__jinja_kind_name(of));
+    if (given.named_count == TN__JINJA_MOST_ARGUMENTS)
+        tn__jinja_fail(j, TN_ERR_UNSUPPORTED, "more than %d arguments",
+                       TN__JINJA_MOST_ARGUMENTS);
+    given.name[given.named_count] = "caller";
+    given.named[given.named_count++] = macro_of(j, n->c);
+    return call_macro(j, of, &given);
 }
 
 static void print(tn__jinja *j, const value *v)
@@ -649,13 +620,21 @@ static int run_one(tn__jinja *j, const node *n)
     case TN__JINJA_FOR:
         return run_for(j, n);
     case TN__JINJA_SET:
-        run_set(j, n);
+        set_target(j, n, eval(j, n->a));
         break;
     case TN__JINJA_SET_BLOCK:
-        run_set_block(j, n);
+        set_target(j, n, filtered_text(j, n));
+        break;
+    case TN__JINJA_FILTERED:
+        print(j, filtered_text(j, n));
+        break;
+    case TN__JINJA_WITH:
+        return run_with(j, n);
+    case TN__JINJA_CALLER:
+        print(j, run_caller(j, n));
         break;
     case TN__JINJA_MACRO_AT:
-        define_macro(j, n);
+        set_name(j, n->name, macro_of(j, n));
         break;
     case TN__JINJA_BREAK:
         return BREAKS;

@@ -2,12 +2,14 @@
  * dictionaries; how they are printed, compared and read from JSON. */
 #include <lm/generate/template.h>
 
+
 #include <inttypes.h>
 #include <json/json.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tenon/base.h>
 
 typedef tn__jinja_value value;
 
@@ -252,8 +254,8 @@ static void add_real(tn__jinja *j, tn__jinja_text *to, double x, bool json)
         return;
     }
     for (int precision = 0; precision < 17; precision++) {
-        snprintf(digits, sizeof digits, "%.*e", precision, x);
-        if (strtod(digits, NULL) == x)
+        tn_format(digits, sizeof digits, "%.*e", precision, x);
+        if (tn__json_parse_real(digits, NULL) == x)
             break;
     }
     const int exponent = atoi(strchr(digits, 'e') + 1);
@@ -264,7 +266,7 @@ static void add_real(tn__jinja *j, tn__jinja_text *to, double x, bool json)
     const int mantissa = (int)(strchr(digits, 'e') - digits) -
                          (x < 0 || digits[0] == '-') - 1;
     int places = mantissa > 0 ? mantissa - 1 - exponent : -exponent;
-    snprintf(out, sizeof out, "%.*f", places < 1 ? 1 : places, x);
+    tn_format(out, sizeof out, "%.*f", places < 1 ? 1 : places, x);
     add_word(j, to, out);
 }
 
@@ -536,7 +538,8 @@ const char *tn__jinja_kind_name(const value *v)
     static const char *const names[] = {
         "an undefined value", "none",         "a boolean", "an integer",
         "a float",            "a text",       "a list",    "a dictionary",
-        "a namespace",        "a method",     "a macro",   "a function"};
+        "a namespace",        "a method",     "a macro",   "a function",
+        "a loop"};
     return names[v->kind];
 }
 

@@ -141,6 +141,10 @@ static bool add_value(const reader *r, const char *key_name, const char *name)
     const tn_gguf_kind kind = tn_gguf_item_kind(r->file, key_name);
     const int64_t count = tn_gguf_length(r->file, key_name);
     double *values = count > 0 ? calloc((size_t)count, sizeof *values) : NULL;
+    if (count > 0 && !values) {
+        tn_error_set(TN_ERR_MEMORY, "lm_open: out of memory");
+        return false;
+    }
     bool fine =
         values && tn_gguf_reals(r->file, key_name, values, count) == TN_OK;
     for (int64_t i = 1; fine && i < count; i++)

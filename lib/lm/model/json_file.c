@@ -15,18 +15,23 @@ static char *fail(tn_status code, const char *call, const char *path,
     return NULL;
 }
 
+tn_status tn__lm_file_code(int why)
+{
+    return why == ENOMEM ? TN_ERR_MEMORY : TN_ERR_IO;
+}
+
 char *tn__lm_file_read(const char *path, const char *call, size_t *bytes)
 {
     struct stat info;
     if (stat(path, &info) < 0)
-        return fail(TN_ERR_IO, call, path, strerror(errno));
+        return fail(tn__lm_file_code(errno), call, path, strerror(errno));
     if (!S_ISREG(info.st_mode))
         return fail(TN_ERR_IO, call, path, "not a regular file");
     if (info.st_size > TN__LM_JSON_BYTES)
         return fail(TN_ERR_FORMAT, call, path, "larger than 64 MiB");
     FILE *file = fopen(path, "rbe");
     if (!file)
-        return fail(TN_ERR_IO, call, path, strerror(errno));
+        return fail(tn__lm_file_code(errno), call, path, strerror(errno));
     char *text = malloc((size_t)info.st_size + 1);
     size_t count = text ? fread(text, 1, (size_t)info.st_size, file) : 0;
     bool whole = count == (size_t)info.st_size;

@@ -3,6 +3,7 @@
 #define TN_LIB_LM_MODEL_JSON_FILE_H
 
 #include <json/json.h>
+#include <tenon/error.h>
 
 typedef struct tn__lm_json {
     tn__json json;
@@ -16,6 +17,8 @@ enum { TN__LM_JSON_BYTES = 64 << 20 }; /* larger files are refused */
  * false; tn__lm_json_close must be called then, too. */
 bool tn__lm_json_open(tn__lm_json *file, const char *path, const char *call);
 void tn__lm_json_close(tn__lm_json *file);
+/* The code of a failure to open a file with this errno. */
+tn_status tn__lm_file_code(int why);
 /* Reads a whole file of at most TN__LM_JSON_BYTES bytes to memory from malloc,
  * followed by a NUL, or returns NULL with an error. */
 char *tn__lm_file_read(const char *path, const char *call, size_t *bytes);

@@ -105,6 +105,18 @@ static double amplitude(const tn__lm_rope *r)
     return yarn_scale(r->factor, 1);
 }
 
+bool tn__lm_rope_same(const tn__lm_rope *r, int64_t a, int64_t b)
+{
+    switch (r->scaling) {
+    case TN__LM_ROPE_LONG:
+        return (a > r->original) == (b > r->original);
+    case TN__LM_ROPE_DYNAMIC:
+        return a == b || (a <= r->longest && b <= r->longest);
+    default:
+        return true;
+    }
+}
+
 bool tn__lm_rope_tables(const tn__lm_rope *rope, const int64_t *positions,
                         const int64_t *lengths, int64_t count, tn_dtype dtype,
                         tn_tensor **out_cos, tn_tensor **out_sin)

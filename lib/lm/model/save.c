@@ -84,7 +84,7 @@ static bool write_file(const char *path, const char *bytes, size_t count)
     tn_format(temporary, sizeof temporary, "%s.tmp-%ld", path, (long)getpid());
     FILE *file = fopen(temporary, "wbe");
     if (!file)
-        return fail(TN_ERR_IO, path, strerror(errno));
+        return fail(tn__lm_file_code(errno), path, strerror(errno));
     bool fine = fwrite(bytes, 1, count, file) == count;
     fine = fflush(file) == 0 && fine;
     fine = fsync(fileno(file)) == 0 && fine;

@@ -7,7 +7,6 @@
 #include <lm/model/weight_entry.h>
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,9 +20,9 @@ static const char call[] = "lm_open";
 /* ---- opening ------------------------------------------------------------- */
 
 /* Maps the file copy-on-write, so that training can change the weights but not
- * the file. Sets *data to the address of the first tensor. */
-static tn__lm_mapping *map_file(tn__lm_weights *w, const char *path,
-                                uint64_t *data)
+ * the file. The file is the one whose header was checked, even if its name now
+ * has another. */
+static tn__lm_mapping *map_file(tn__lm_weights *w, tn_safetensors *file)
 {
     tn__lm_mapping **list = realloc(w->map, (w->map_count + 1) * sizeof *list);
     if (list)
@@ -33,25 +32,19 @@ static tn__lm_mapping *map_file(tn__lm_weights *w, const char *path,
         tn__lm_no_memory();
         return NULL;
     }
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const int fd = tn_safetensors_descriptor(file, NULL);
     struct stat info;
-    unsigned char head[8];
     void *memory = MAP_FAILED;
-    if (fd >= 0 && fstat(fd, &info) == 0 && pread(fd, head, 8, 0) == 8)
+    if (fstat(fd, &info) == 0)
         memory = mmap(NULL, (size_t)info.st_size, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE, fd, 0);
-    int why = errno;
-    if (fd >= 0)
-        close(fd);
     if (memory == MAP_FAILED) {
+        const int why = errno;
         free(map);
-        tn_error_refuse_argument(TN_ERR_IO, call, "path", "%s: %s", path,
-                                 strerror(why));
+        tn_error_refuse_argument(tn__lm_file_code(why), call, "path", "%s: %s",
+                                 tn_safetensors_path(file), strerror(why));
         return NULL;
     }
-    *data = 8;
-    for (int i = 0; i < 8; i++)
-        *data += (uint64_t)head[i] << 8 * i;
     map->memory = memory;
     map->bytes = (size_t)info.st_size;
     atomic_init(&map->references, 1);
@@ -74,8 +67,10 @@ static bool add_file(tn__lm_weights *w, const char *path)
         tn_error_rename("safetensors_open", call, "path");
         return false;
     }
-    uint64_t at = 0;
-    tn__lm_mapping *map = w->maps ? map_file(w, path, &at) : NULL;
+    int64_t data;
+    tn_safetensors_descriptor(file, &data);
+    uint64_t at = (uint64_t)data;
+    tn__lm_mapping *map = w->maps ? map_file(w, file) : NULL;
     if (w->maps && !map)
         return false;
     for (int i = 0; i < tn_safetensors_count(file); i++) {

@@ -232,8 +232,9 @@ static bool read_llama(tn_tokenizer *t, tn__reader *reader, vocab_file *f,
     const bool prefix = flag(f, KEY("add_space_prefix"), true);
     double *score = calloc((size_t)f->count, sizeof *score);
     bool good = score && tn_gguf_length(f->gguf, KEY("scores")) == f->count;
-    (void)reader;
-    if (!good && score)
+    if (!score)
+        tn_error_set(TN_ERR_MEMORY, "tokenizer_open: out of memory");
+    else if (!good)
         refuse(reader, KEY("scores"), "has not one score for each token");
     good = good &&
            tn_gguf_reals(f->gguf, KEY("scores"), score, f->count) == TN_OK;
@@ -354,5 +355,5 @@ bool tn__open_gguf(tn_tokenizer *t, tn__reader *reader)
                             &t->arena, chat, strlen(chat)));
     }
     tn_scope_close(scope);
-    return good;
+    return good && !tn_error(); /* of a flag that is no number */
 }

@@ -10,10 +10,10 @@
 #define GPT2                                                                   \
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+"        \
     "|\\s+(?!\\S)|\\s+"
-#define LLAMA3(digits)                                                         \
-    CONTRACTION "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}" digits                 \
-                "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)"    \
-                "|\\s+"
+#define WORDS(digits)                                                          \
+    "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}" digits                               \
+    "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define LLAMA3(digits) CONTRACTION "|" WORDS(digits)
 #define UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
 #define LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
 #define BEFORE "[^\\r\\n\\p{L}\\p{N}]?"
@@ -36,21 +36,30 @@ static const tn__pattern pattern_table[] = {
      "jina-v2-es jina-v2-de a.x-4.0 mellum modern-bert exaone4 gigachat "
      "jina-v2-zh",
      false, false, {GPT2}},
-    {"llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2", true,
-     true, {LLAMA3("{1,3}")}},
-    {"dbrx smaug-bpe chatglm-bpe glm4", false, false, {LLAMA3("{1,3}")}},
+    {"llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 "
+     "jina-v5-nano",
+     true, true, {LLAMA3("{1,3}")}},
+    {"dbrx smaug-bpe chatglm-bpe", false, false, {LLAMA3("{1,3}")}},
+    {"glm4 glm5", true, false, {LLAMA3("{1,3}")}},
+    {"minicpm5", true, false, {"\\p{N}{1,3}", LLAMA3("+")}},
     {"cl100k_base", false, false,
      {"'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}{1,3}"
       "| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"}},
     {"qwen2 qwen qwen3 stablelm2 deepseek-r1-qwen hunyuan solar-open grok-2 "
-     "megrez",
+     "megrez kormo f2llmv2",
      false, false, {LLAMA3("")}},
+    {"ufakzeka", false, false, {WORDS("")}},
+    {"laguna", false, false, {"[^\\n]+|[\\n]+", LLAMA3("")}},
     {"qwen35", false, false,
      {CONTRACTION "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}"
                   "| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+"
                   "|\\s+(?!\\S)|\\s+"}},
-    {"o200k_base gpt-4o llama4 minimax-m2", false, false,
+    {"o200k_base gpt-4o llama4 minimax-m2 kanana2 talkie", false, false,
      {O200K(CONTRACTION "?", "{1,3}")}},
+    {"granite-embed-multi-97m", true, false,
+     {O200K(CONTRACTION "?", "{1,3}")}},
+    {"tiny_aya cohere2moe", false, false,
+     {"\\d{1,3}(?=(?:\\d{3})*\\b)", O200K(CONTRACTION "?", "{1,3}")}},
     {"tekken", true, true, {O200K("", "")}},
     {"deepseek-llm", false, false,
      {"[\\r\\n]",
@@ -74,7 +83,7 @@ static const tn__pattern pattern_table[] = {
       "\\s+\\z", DEEPSEEK_CJK, "\\p{N}+"}},
     {"deepseek-coder", false, false,
      {"[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", DEEPSEEK_CJK, "\\p{N}"}},
-    {"deepseek-v3 hunyuan-dense joyai-llm", false, false,
+    {"deepseek-v3 hunyuan-dense joyai-llm hy_v4", false, false,
      {"\\p{N}{1,3}", HAN_KANA, DEEPSEEK3}},
     {"falcon", false, false,
      {"[\\p{P}$+<=>^~|`]+", GPT2, "[0-9][0-9][0-9]"}},

@@ -2,19 +2,23 @@
 """Makes chat/cases.json: what transformers renders with the templates of chat/ and
 with small templates of each part of the language.
 
-    make_chats.py        (transformers 5.24, jinja2)
+    make_chats.py            (transformers 5.24, jinja2)
+    make_chats.py FOLDER     the templates FOLDER/*.jinja alone, to FOLDER/cases.json;
+                             tests/lm/test_chat FOLDER compares them
 
 A case has "template" (a file) or "source", "messages" (role, content, and the
 other members as a JSON text, "more"), "tools" and "variables" (JSON texts),
 "add_generation_prompt", and "text", or "refused" if transformers raises."""
 import json
 import os
+import sys
 from datetime import datetime
 from unittest import mock
 
 from transformers.utils import chat_template_utils
 
-here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "chat")
+own = os.path.join(os.path.dirname(os.path.abspath(__file__)), "chat")
+here = sys.argv[1] if len(sys.argv) > 1 else own
 tokens = {"bos_token": "<s>", "eos_token": "</s>"}
 NOW = 1735732800  # 2025-01-01 12:00 UTC
 
@@ -35,6 +39,26 @@ call_text = json.loads(json.dumps(call))
 call_text["tool_calls"][0]["function"]["arguments"] = "{\"town\": \"Bonn\"}"
 result = {"role": "tool", "content": "{\"degrees\": 21.5}"}
 
+parts = {"role": "user", "content": [{"type": "text", "text": "A town, "},
+                                     {"type": "text", "text": "please."}]}
+reasoned = {"role": "assistant", "content": "Bonn.", "thinking": "short",
+            "reasoning_content": "short"}
+call_id = {"role": "assistant", "content": "", "tool_calls": [
+    {"id": "abcdef123", "type": "function", "function": {
+        "name": "route", "arguments": {"from": "Bonn", "via": ["Köln", 2], "fast": True}}}]}
+result_id = {"role": "tool", "tool_call_id": "abcdef123", "name": "route",
+             "content": "12 <km> & more"}
+typed = tools + [{"type": "function", "function": {
+    "name": "route", "description": "A route\nbetween towns", "parameters": {
+        "type": "object", "required": ["from"], "properties": {
+            "from": {"type": "string", "enum": ["Bonn", "Köln"], "default": "Bonn"},
+            "via": {"type": "array", "items": {"type": "string", "nullable": True},
+                    "description": "towns"},
+            "fast": {"type": ["boolean", "null"], "default": False},
+            "length": {"oneOf": [{"type": "number", "description": "km"}, {"type": "string"}]},
+            "by": {"type": "object", "properties": {"car": {"type": "boolean"}}}}},
+    "return": {"type": "string"}}}]
+
 chats = [([user], None, {}), ([system, user], None, {}),
          ([system, user, answer, ask], None, {}),
          ([user, thought, ask], None, {"enable_thinking": False}),
@@ -45,7 +69,9 @@ chats = [([user], None, {}), ([system, user], None, {}),
          ([user, ask, thought], None, {}),
          ([system, user], tools, {"tools_in_user_message": False,
                                   "date_string": "1 Jan 2026"}),
-         ([user, call], None, {"builtin_tools": ["weather", "code_interpreter"]})]
+         ([user, call], None, {"builtin_tools": ["weather", "code_interpreter"]}),
+         ([system, parts, reasoned, ask], typed, {"reasoning_effort": "high"}),
+         ([user, call_id, result_id, answer, ask], typed, {"thinking": True})]
 
 # one line for each part of the language
 language = r"""
@@ -81,6 +107,20 @@ a {#- c -#} b {# d #} c {#+ e #}{{- 1 -}} d   {%- if true -%}  e  {%- endif %} f
 {{ (1, 2) }} {{ () }} {{ (1,) }} {{ (1, 2) == [1, 2] }} {{ (1, 2) | list }} {{ (1, 2)[:1] }} {{ (1,) + (2,) }} {{ ((1, 2), [3]) | tojson }} {% set p = 1, 2 %}{{ p }}
 {{ ["b", "A", "c"] | sort }} {{ [3, 1, 2] | sort(reverse=true) }} {{ ["b", "A"] | sort(case_sensitive=true) }} {{ [{"a": 2, "b": 1}, {"a": 1}, {"a": 2, "b": 0}] | sort(attribute="a") }} {{ "a bC" | title }}
 {{ "a\nb\r\nc\rd\n".splitlines() }} {{ "".splitlines() }} {{ "abcab".count("ab") }} {{ "a\n\nb".splitlines() | length }}
+{{ "%s|%5s|%-5s|%d|%05d|%+d|% d|%x|%#x|%#06x|%X|%o|%r|%%" % ("a", "é", "b", 3.9, -7, 3, 3, 255, 255, 255, 171, 8, "it's") }} {{ "%s" % 1 }} {{ "%s %s" % (none, [1, "b"]) }} {{ "%(a)s-%(b)03d" % {"a": "x", "b": 7} }} {{ "%.2f|%8.3f|%-8.1f|%e|%g|%.3s|%08.2f" % (1.005, 2.5, 3.25, 12345.678, 0.0001, "abcdef", -3.14159) }} {{ "100%%" % () }}
+{{ "%s and %s" | format("a", 2) }} {{ "%(x)s" | format(x=1) }} {{ "<{}|{}>".format("a", 1) }} {{ "{1}{0}{1}".format("a", "b") }} {{ "{x}{{}}{y}".format(x=1, y="z") }} {{ "{:5}|{:<5}|{:>5}|{:^5}|{:*^7}|{:05d}|{:+}|{:.2f}|{:8.3f}|{:x}|{:#x}|{:.3}|{!r}|{!s:>4}".format("a", "b", "c", "d", "e", 42, 5, 3.14159, 2.5, 255, 255, "abcdef", "q", 7) }} {{ "{:5}|{:<5}".format(3, 4) }} {{ "{}{}{}".format(none, true, [1]) }}
+{% for n in [{"v": 1, "c": [{"v": 2, "c": [{"v": 3, "c": []}]}, {"v": 4, "c": []}]}] recursive %}{{ n.v }}:{{ loop.depth }}{{ loop.depth0 }}{{ loop.index }}{% if n.c %}({{ loop(n.c) }}){% endif %}{% endfor %}
+{% for i in range(5) %}{{ loop.cycle("a", "b", "c") }}{% endfor %} {% for i in [1, 1, 2, 2, 1] %}{% if loop.changed(i) %}{{ i }}{% endif %}{% endfor %} {% for i in [1, 2] %}{% for k in [3] %}{{ loop.depth }}{{ loop["last"] }}{% endfor %}{% endfor %} {% for i in [3, 1, 2] if i > 1 recursive %}{{ i }}{% if loop.first and loop.depth < 3 %}[{{ loop([5, 0, 6]) }}]{% endif %}{% endfor %}
+{% macro box(t) %}<{{ t }}>{{ caller() }}</{{ t }}>{% endmacro %}{% call box("b") %}in {{ 1 + 1 }}{% endcall %} {% macro each(l) %}{% for i in l %}{{ caller(i, loop.index) }};{% endfor %}{% endmacro %}{% call(a, n) each(["x", "y"]) %}{{ a }}{{ n }}{% endcall %} {% macro two() %}{{ caller() }}{{ caller() }}{% endmacro %}{% call two() %}{% call box("i") %}z{% endcall %}{% endcall %}
+{% macro v(a) %}{{ a }}{{ varargs }}{{ kwargs }}{% endmacro %}{{ v(1) }} {{ v(1, 2, 3) }} {{ v(1, x=2, y="z") }} {{ v.name }} {% macro outer(x) %}{% macro inner(y) %}{{ x }}{{ y }}{% endmacro %}{{ inner(2) }}{% endmacro %}{{ outer(1) }} {% for q in [7, 8] %}{% macro see() %}{{ q }}{% endmacro %}{{ see() }}{% endfor %}
+{% filter upper %}abc {{ "d" }}{% endfilter %} {% filter trim | replace("a", "b") %}  aXa  {% endfilter %}| {% with a = 1, b = 2 %}{{ a }}{{ b }}{% set a = 5 %}{{ a }}{% endwith %}{{ a is defined }} {% with %}{% set z = 1 %}{{ z }}{% endwith %}{{ z is defined }} {% set a = 3 %}{% with a = a + 1, c = a %}{{ a }}{{ c }}{% endwith %}
+{% raw %}{{ x }} {% if %} {# c #}{% endraw %} a {%- raw -%}  b  {%- endraw -%}  c {% raw %}{% endraw %} {% set ns = namespace(t="") %}{% set ns.t %}in {{ 1 }}{% endset %}{{ ns.t }} {% set ns.t | upper %}up{% endset %}{{ ns.t }}
+{{ [3, 1, 2] | min }} {{ [3, 1, 2] | max }} {{ ["b", "A"] | min }} {{ ["b", "A"] | max(case_sensitive=true) }} {{ [{"a": 3}, {"a": 1}] | min(attribute="a") }} {{ [] | min }}| {{ [1, 2.5] | sum }} {{ [{"a": 3}, {"a": 4}] | sum(attribute="a") }} {{ [1] | sum(start=10) }} {{ [1, 2, 3, 4, 5] | batch(2) | list }} {{ [1, 2, 3] | batch(2, "x") | list }}
+{{ 2.5 | round }} {{ 3.5 | round }} {{ 2.675 | round(2) }} {{ 42 | round }} {{ 42.1 | round(1, "ceil") }} {{ 42.19 | round(1, "floor") }} {{ 1e10 | round(3) }} {{ -0.4 | round }} {{ "1.5" | float }} {{ "x" | float }} {{ "x" | float(2) }} {{ 3 | float }} {{ "0x10" | int }} {{ " 7 " | int }} {{ "1e2" | float }} {{ "" | float }}
+{{ "a-b-c".rsplit("-", 1) }} {{ "a-b-c".rsplit("-") }} {{ "a-b-c".partition("-") }} {{ "a-b-c".rpartition("-") }} {{ "abc".partition("x") }} {{ "abc".rpartition("x") }} {{ "abcabc".rfind("b") }} {{ "äbä".rfind("ä") }} {{ "abc".index("c") }} {{ "abcb".rindex("b") }} {{ "a".center(6) }}| {{ "ab".center(7, "*") }} {{ "abc".center(6, "*") }} {{ "a".ljust(3) }}| {{ "a".rjust(3, ".") }} {{ "-7".zfill(4) }} {{ "7".zfill(3) }} {{ "aBc".swapcase() }}
+{{ "a1".isalnum() }} {{ "".isalpha() }} {{ "ab".isalpha() }} {{ "é".isascii() }} {{ "".isascii() }} {{ "ab1".islower() }} {{ "12".islower() }} {{ "AB".isupper() }} {{ " 	".isspace() }} {{ " ".isspace() }} {{ "12".isnumeric() }} {{ "1a".isdecimal() }} {{ [1, 2, 1].count(1) }} {{ [1, 2].index(2) }} {{ {"a": 1}.copy() }} {{ "ÄÖÉ Ñ".lower() }} {{ "ÀB" | lower }} {{ "ab" is lower }} {{ "AB" is upper }} {{ "upper" is filter }} {{ "nothing" is filter }} {{ "odd" is test }}
+{{ none | selectattr("a") | list }} {{ 0 | map("upper") | list }} {{ none | reject("odd") | list }} {{ "" | select | list }}
+{{ ("<a>" | safe) + "<b>" }} {{ "<a>" | safe ~ "&" ~ "<c>" }} {{ "<" ~ "<a>" | safe }} {{ "<a>" | safe }} {% if false %}{{ 1 | nothing }}{{ 1 is nothing }}{% endif %} {{ "a%sb" % "c" ~ "d" }} {{ loop is defined }} {% for i in [1] %}{{ loop is mapping }}{{ loop is callable }}{% endfor %}
 {{ undefined_name }}|{{ messages[99] }}|{{ {}.x }}|{{ x == y }} {{ x | length }} {{ x | join }} {{ [x] | first is undefined }}
 """.strip("\n").split("\n")
 
@@ -93,6 +133,11 @@ refused = ["{{ x.y }}", "{{ x[0] }}", "{{ x() }}", "{{ 1 + 'a' }}", "{{ 1 // 0 }
            "{% if %}", "{% endif %}", "{% for x in y %}", "{{ 'a }}", "{{ (1 }}", "{{ 1", "{# a", "{{ 1 2 }}", "{% set a.b = 1 %}",
            "{{ 'a' | nothing }}", "{{ 1 is nothing }}", "{{ raise_exception('no') }}", "{% if true %}{% endfor %}", "{{ [1].append(2) }}",
            "{{ m(1) }}", "{% macro m(a) %}{% endmacro %}{{ m(1, 2) }}", "{% macro m(a) %}{% endmacro %}{{ m(b=2) }}", "{% set a, b = [1] %}",
+           "{{ '%s' % () }}", "{{ '%s' % (1, 2) }}", "{{ 'a' % 1 }}", "{{ '%d' % 'a' }}", "{{ '%(a)s' % (1,) }}", "{{ '{}{}'.format(1) }}", "{{ '{'.format(1) }}",
+           "{{ '}'.format(1) }}", "{{ '{0}{}'.format(1, 2) }}", "{{ '{:d}'.format('a') }}", "{{ '{x}'.format(1) }}", "{% for i in [1] %}{{ loop([2]) }}{% endfor %}", "{% raw %}a",
+           "{% macro m() %}{% endmacro %}{% call m() %}{% endcall %}", "{% call 1 %}{% endcall %}", "{% macro m() %}{{ caller() }}{% endmacro %}{{ m() }}", "{% with a %}{% endwith %}",
+           "{{ 'a'.index('b') }}", "{{ [1].index(2) }}", "{{ 'a' | round }}", "{{ ['a'] | sum }}", "{{ 'a'.center() }}", "{{ 'a'.partition('') }}", "{% filter nothing %}{% endfilter %}",
+           "{% for i in [1] %}{{ loop.cycle() }}{% endfor %}",
            "{{ 'a'.strip(1) }}", "{{ 'a' | tojson(x=1) }}", "{{ 1 is odd(2) }}", "{{ range(1, 2, 0) }}", "{{ 5 | length }}", "{{ x | tojson }}"]
 
 
@@ -113,8 +158,9 @@ def case(template, chat, tools, variables, prompt, name=None):
     out = {"template": name} if name else {"source": template}
     out["messages"] = []
     for m in chat:
-        more = {k: v for k, v in m.items() if k != "role" and not (k == "content" and v)}
-        out["messages"].append({"role": m["role"], "content": m.get("content") or None,
+        text = isinstance(m.get("content"), str)
+        more = {k: v for k, v in m.items() if k != "role" and not (k == "content" and text)}
+        out["messages"].append({"role": m["role"], "content": m["content"] if text else None,
                                 "more": json.dumps(more, ensure_ascii=False) if more else None})
     out["tools"] = json.dumps(tools, ensure_ascii=False) if tools else None
     out["variables"] = json.dumps(variables) if variables else None
@@ -135,11 +181,11 @@ def main():
         for chat, with_tools, variables in chats:
             for prompt in (True, False):
                 cases.append(case(template, chat, with_tools, variables, prompt, name))
-    for source in language + blocks:
+    for source in language + blocks if here == own else []:
         cases.append(case(source, [user], None, {}, True))
         if "refused" in cases[-1]:
             raise SystemExit(f"{source}: {cases[-1]['refused']}")
-    for source in refused:
+    for source in refused if here == own else []:
         cases.append(case(source, [user], None, {}, True))
         if "refused" not in cases[-1]:
             raise SystemExit(f"{source}: not refused: {cases[-1]['text']}")

@@ -1,0 +1,217 @@
+/* test_faults.c: each allocation of opening, encoding, rendering, generating and
+ * saving fails in turn. The call must report an error of memory and leave nothing
+ * behind, and the next one must work. */
+#include "../malloc_faults.h"
+
+#include <tap.h>
+#include <tenon/chat.h>
+#include <tenon/gguf.h>
+#include <tenon/lm.h>
+#include <tenon/tenon.h>
+#include <unistd.h>
+
+static char folder[4096], file[4096], words[4096], vocabulary[4096];
+static char saved[] = "/tmp/tenon-lm-faults-XXXXXX";
+static tn_lm *lm, *bert;
+static tn_tokenizer *tokenizer;
+static const int64_t ids[] = {3, 4, 5, 6, 7};
+
+static bool try_open(void)
+{
+    return tn_lm_open(folder);
+}
+
+static bool try_open_gguf(void)
+{
+    return tn_lm_open(file);
+}
+
+static bool try_open_f32(void)
+{
+    return tn_lm_open(file, .dtype = TN_F32);
+}
+
+static bool try_tokenizer(void)
+{
+    return tn_tokenizer_open(words);
+}
+
+static bool try_tokenizer_gguf(void)
+{
+    return tn_tokenizer_open(vocabulary);
+}
+
+static bool try_encode(void)
+{
+    tn_encoding *e = tn_tokenizer_encode(
+        tokenizer, "Hello w\xc3\xb6rld, <s>\xff it's 2026", .pair = "yes");
+    tn_detokenizer *d = tn_detokenizer_new(tokenizer);
+    if (!e || !d)
+        return false;
+    for (int64_t i = 0; i < tn_encoding_count(e); i++)
+        if (!tn_detokenizer_add(d, tn_encoding_ids(e)[i]))
+            return false;
+    return tn_detokenizer_end(d) &&
+           tn_tokenizer_decode(tokenizer, tn_encoding_ids(e),
+                               tn_encoding_count(e));
+}
+
+static bool try_render(void)
+{
+    static const tn_chat_message chat[] = {
+        {"user", " Hello ", NULL},
+        {"assistant", NULL, "{\"tool_calls\": [{\"name\": \"f\", \"x\": 1.5}]}"}};
+    return tn_chat_render(
+        tokenizer, chat, 2, .tools = "[{\"a\": [1, {}]}]",
+        .variables = "{\"b\": true}",
+        .jinja = "{% macro m(a) %}{{ caller() }}{% endmacro %}"
+                 "{% for m in messages %}{{ loop.index }}{{ m | tojson }}"
+                 "{{ '%s' % (m.role | upper,) }}{% endfor %}"
+                 "{% call m(1) %}x{% endcall %}{{ strftime_now('%Y') }}");
+}
+
+static bool try_generate(void)
+{
+    return tn_lm_generate(lm, ids, 5, .max_tokens = 2, .samples = 2, .best = 1,
+                          .temperature = 1, .top_p = 0.9, .ignore_eos = true,
+                          .stop = (tn_lm_stop[]){{ids, 2}}, .stop_count = 1);
+}
+
+static bool try_batch(void)
+{
+    tn_lm_batch *batch = tn_lm_batch_new(lm, 2);
+    for (int i = 0; i < 2; i++) {
+        if (tn_lm_batch_add(batch, ids, 4, .max_tokens = 2,
+                            .ignore_eos = true) < 0)
+            return false;
+        while (tn_lm_batch_step(batch) > 0)
+            ;
+    }
+    return !tn_error();
+}
+
+static bool try_fork(void)
+{
+    tn_lm_cache *cache = tn_lm_cache_new(lm, 2);
+    return tn_lm_cache_begin(cache, 0, 8, 4) == TN_OK &&
+           tn_lm_decode(cache, &(tn_lm_tokens){0, ids, 4, true}, 1) &&
+           tn_lm_cache_fork(cache, 1, 0, 3, 90, 4) == TN_OK &&
+           tn_lm_cache_cut(cache, 1, 2) == TN_OK;
+}
+
+static bool try_score(void)
+{
+    return !isnan(tn_lm_score(lm, ids, 4, NULL));
+}
+
+static bool try_embed(void)
+{
+    const int64_t *texts[] = {ids, ids + 1}, lengths[] = {3, 2};
+    return tn_lm_embed(bert, texts, lengths, 2);
+}
+
+static bool try_save(void)
+{
+    return tn_lm_save(lm, saved) == TN_OK;
+}
+
+typedef struct counts {
+    int refused, wrong, objects;
+    bool done;
+} counts;
+
+static counts sweep(bool (*run)(void), const char *name)
+{
+    enum { MOST = 20000 };
+    counts c = {0};
+    for (int n = 0; n <= MOST && !c.done; n++) { /* the first round also compiles
+                                                  * kernels */
+        const int64_t before = tn_scope_count();
+        tn_scope *scope = tn_scope_open();
+        malloc_fail_at(n);
+        const bool fine = run();
+        malloc_fail_at(0);
+        c.refused += !fine;
+        c.wrong += fine ? tn_error() != NULL : tn_error_code() != TN_ERR_MEMORY;
+        if (!fine && tn_error_code() != TN_ERR_MEMORY)
+            note("%s, allocation %d: %s", name, n,
+                 tn_error() ? tn_error() : "no error");
+        c.done = fine && n > 0;
+        tn_error_clear();
+        tn_scope_close(scope);
+        c.objects += tn_scope_count() != before;
+    }
+    return c;
+}
+
+/* The second sweep uses what the first one has cached, so that memory that is
+ * left over is a leak. */
+static void check(bool (*run)(void), const char *name)
+{
+    enum { QUEUE = 64 }; /* base keeps so many freed objects of a kind */
+    sweep(run, name);
+    for (int i = 0; i < QUEUE; i++) {
+        tn_scope *scope = tn_scope_open();
+        run();
+        tn_scope_close(scope);
+    }
+    const int64_t before = malloc_live();
+    const counts c = sweep(run, name);
+    const int64_t after = malloc_live();
+    ok(c.done && c.refused > 1, "%s: %d allocations failed, then it worked",
+       name, c.refused);
+    is_int(c.wrong, 0, "%s: each failure was an error of memory", name);
+    is_int(c.objects, 0, "%s: no object was left over", name);
+    is_int(after - before, 0, "%s: no memory was left over", name);
+}
+
+static void fails_in_turn(bool (*run)(void), const char *name)
+{
+    for (int all = 0; all < 2; all++) {
+        char what[128];
+        /* where a single failure is mended by freeing what is cached, nothing is
+         * left when all fail from then on */
+        malloc_many = all ? INT64_MAX : 1;
+        snprintf(what, sizeof what, "%s%s", name,
+                 all ? ", all from then on" : "");
+        check(run, what);
+    }
+}
+
+int main(void)
+{
+    const char *source = getenv("top_srcdir");
+    if (!MALLOC_FAULTS)
+        return printf("1..0 # SKIP malloc cannot be made to fail here\n") < 0;
+    source = source ? source : ".";
+    snprintf(folder, sizeof folder, "%s/tests/lm/data/llama", source);
+    snprintf(file, sizeof file, "%s/tests/lm/data/tiny-llama-f32.gguf", source);
+    snprintf(words, sizeof words, "%s/tests/lm/data/tok/trained-bpe-llama3.json",
+             source);
+    snprintf(vocabulary, sizeof vocabulary,
+             "%s/tests/lm/data/vocab/ggml-vocab-llama-spm.gguf", source);
+    tn_set_num_threads(1);
+    tn_scope *scope = tn_scope_open();
+    char path[4096];
+    snprintf(path, sizeof path, "%s/tests/lm/data/bert", source);
+    lm = tn_lm_open(folder);
+    bert = tn_lm_open(path);
+    tokenizer = tn_tokenizer_open(words);
+    if (!lm || !bert || !tokenizer || !mkdtemp(saved))
+        bail_out("%s", tn_error() ? tn_error() : "no folder");
+    fails_in_turn(try_render, "render");
+    fails_in_turn(try_tokenizer, "tokenizer_open");
+    fails_in_turn(try_encode, "encode and decode");
+    fails_in_turn(try_open, "lm_open");
+    fails_in_turn(try_open_gguf, "lm_open of a GGUF file");
+    fails_in_turn(try_open_f32, "lm_open of a GGUF file as float32");
+    fails_in_turn(try_tokenizer_gguf, "tokenizer_open of a GGUF file");
+    fails_in_turn(try_generate, "generate");
+    fails_in_turn(try_batch, "batch");
+    fails_in_turn(try_fork, "cache");
+    fails_in_turn(try_score, "score");
+    fails_in_turn(try_embed, "embed");
+    fails_in_turn(try_save, "save");
+    tn_scope_close(scope);
+    return done_testing();
+}
