@@ -11,6 +11,8 @@
  *   --llama FILE    llama-bench; default: $TENON_BENCH_LLAMA
  *   --gguf FILE     what llama-bench runs if MODEL is a folder
  *   --torch FOLDER  what transformers runs if MODEL is a GGUF file
+ *   --busy          count processor time, not time; without peers. For a
+ *                   machine on which others work
  *
  * Python is that of $TENON_BENCH_PYTHON (default: python3). A peer that is not
  * there, or has no file, has no figures.
@@ -41,10 +43,12 @@ typedef struct settings {
     bool once;
 } settings;
 
+static clockid_t watch = CLOCK_MONOTONIC;
+
 static double seconds(void)
 {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(watch, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
@@ -320,7 +324,7 @@ static void print_first_token(const settings *s)
 static int usage(void)
 {
     fprintf(stderr, "usage: language [--threads N] [--rounds N] [--dtype NAME] "
-                    "[--llama FILE] [--gguf FILE] [--torch FOLDER] MODEL\n");
+                    "[--llama FILE] [--gguf FILE] [--torch FOLDER] [--busy] MODEL\n");
     return 1;
 }
 
@@ -346,6 +350,10 @@ static bool read_options(settings *s, int argc, char **argv)
         bool found = strcmp(argv[i], "--once") == 0;
         if (found)
             s->once = true;
+        if (strcmp(argv[i], "--busy") == 0) {
+            found = true;
+            watch = CLOCK_PROCESS_CPUTIME_ID;
+        }
         for (size_t o = 0; !found && o < sizeof options / sizeof *options; o++)
             if (strcmp(argv[i], options[o].name) == 0 && i + 1 < argc) {
                 found = true;
@@ -362,7 +370,9 @@ static bool read_options(settings *s, int argc, char **argv)
     }
     if (!s->model || s->threads < 1 || s->rounds < 1 || s->rounds > MOST_ROUNDS)
         return false;
-    if (is_gguf(s->model))
+    if (watch != CLOCK_MONOTONIC)
+        s->llama = s->torch = NULL;
+    else if (is_gguf(s->model))
         s->gguf = s->model;
     else
         s->torch = s->model;

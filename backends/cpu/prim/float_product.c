@@ -15,8 +15,7 @@
  * chooses the one that moves less data. A product of one row or one column with
  * contiguous operands needs no panels. It consists of dot products, whose sums
  * run along the lanes of a vector, so its bits differ from those of a larger
- * product. A product of two to eight rows reads a b that is contiguous along k
- * in place, with the sums of the tiles. */
+ * product. */
 #include <string.h>
 
 #include "product_job.h"
@@ -289,21 +288,6 @@ static bool run_dots(const job *g)
     return true;
 }
 
-/* Computes a product of few rows, if b is contiguous along k, without packing b.
- * The bits are those of the tiles. Returns false, with c unchanged, for other
- * products. */
-static bool run_few(const job *g)
-{
-    const tn_cpu_product *p = &g->p;
-    if (!g->loops->few || p->m > TN_CPU_FEW_ROWS || p->n < g->tiles->lanes ||
-        p->a.column != 1 || p->b.row != 1 || p->b.column < p->k ||
-        p->c.column != 1 || p->alpha != 1 || p->beta != 0)
-        return false;
-    g->loops->few(p->m, p->n, p->k, p->a.memory, p->a.row, p->b.memory,
-                  p->b.column, p->c.memory, p->c.row);
-    return true;
-}
-
 /* Replaces the product c = a b by c^T = b^T a^T. */
 static void transpose_all(job *g)
 {
@@ -383,7 +367,7 @@ bool tn__cpu_multiply(const tn_cpu_product *p)
         store_zero_product(&g);
         return true;
     }
-    if (run_dots(&g) || run_few(&g))
+    if (run_dots(&g))
         return true;
     tn__cpu_product_choose_panels(&g);
     if (!find_memory(&g))
