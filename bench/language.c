@@ -11,6 +11,7 @@
  *   --llama FILE    llama-bench; default: $TENON_BENCH_LLAMA
  *   --gguf FILE     what llama-bench runs if MODEL is a folder
  *   --torch FOLDER  what transformers runs if MODEL is a GGUF file
+ *   --only NAME     run one workload: prompt, generate or embed
  *   --busy          count processor time, not time; without peers. For a
  *                   machine on which others work
  *
@@ -38,7 +39,7 @@
 enum { PROMPT = 128, GENERATE = 64, MOST_ROUNDS = 100 };
 
 typedef struct settings {
-    const char *program, *model, *dtype, *llama, *gguf, *torch;
+    const char *program, *model, *dtype, *llama, *gguf, *torch, *only;
     int threads, rounds;
     bool once;
 } settings;
@@ -324,7 +325,8 @@ static void print_first_token(const settings *s)
 static int usage(void)
 {
     fprintf(stderr, "usage: language [--threads N] [--rounds N] [--dtype NAME] "
-                    "[--llama FILE] [--gguf FILE] [--torch FOLDER] [--busy] MODEL\n");
+                    "[--llama FILE] [--gguf FILE] [--torch FOLDER] [--only NAME] [--busy] "
+                    "MODEL\n");
     return 1;
 }
 
@@ -345,7 +347,8 @@ static bool read_options(settings *s, int argc, char **argv)
                    {"--dtype", &s->dtype, NULL},
                    {"--llama", &s->llama, NULL},
                    {"--gguf", &s->gguf, NULL},
-                   {"--torch", &s->torch, NULL}};
+                   {"--torch", &s->torch, NULL},
+                   {"--only", &s->only, NULL}};
     for (int i = 1; i < argc; i++) {
         bool found = strcmp(argv[i], "--once") == 0;
         if (found)
@@ -407,11 +410,12 @@ int main(int argc, char **argv)
            "llama.cpp", "", "PyTorch", "",
            sizes.is_encoder ? "a call" : "tokens/s");
     for (size_t i = 0; i < sizeof workloads / sizeof *workloads; i++)
-        if (workloads[i].encoder == sizes.is_encoder)
+        if (workloads[i].encoder == sizes.is_encoder &&
+            (!s.only || strcmp(s.only, workloads[i].name) == 0))
             measure(&s, lm, peer, &workloads[i]);
     bench_peer_stop(peer);
     tn_scope_close(scope);
-    if (!sizes.is_encoder)
+    if (!sizes.is_encoder && !s.only)
         print_first_token(&s);
     return 0;
 }

@@ -2,9 +2,8 @@
  * rows of a weight. simd/routines_rows.c has the loops and the order of the
  * sums, which is the same for one row of a and for many.
  *
- * A task computes some columns of c for some rows. Where b is of a half type,
- * the loops convert it as they read it if c has few rows. For many rows, a task
- * converts some rows of the weight at a time to float32. */
+ * A task computes some columns of c for some rows. a is converted to float32
+ * before, b by the loops, and c after the sums. */
 #include <stdatomic.h>
 
 #include "row_product.h"
@@ -13,10 +12,9 @@ enum {
     ROWS = 128, /* rows of a that a task multiplies */
     /* The columns of c that a task computes are a multiple of GROUP, and read
      * at least TASK_BYTES bytes of b or compute TASK_WORK products. */
-    GROUP = 12, /* a multiple of the loops' tiles */
+    GROUP = 12, /* a multiple of the rows of b in the loops' tiles */
     TASK_BYTES = 1 << 18,
-    TASK_WORK = 1 << 20,
-    FEW = 4 /* from so many rows of a on, b is converted first */
+    TASK_WORK = 1 << 20
 };
 
 typedef struct product {
@@ -28,7 +26,7 @@ typedef struct product {
     char *c;
     int64_t b_row, c_row, bytes; /* in elements; of an element of b and c */
     int64_t each, columns; /* columns of a task; tasks along them */
-    tn_cpu_rows *rows;     /* NULL: b is converted first */
+    tn_cpu_rows *rows;
     atomic_bool failed;
 } product;
 
@@ -45,58 +43,26 @@ bool tn__cpu_row_product_takes(const tn_matmul_args *m)
            m->c.stride[1] == 1;
 }
 
-static float *align(char *memory, int64_t *used, int64_t count)
-{
-    float *at = (float *)(void *)(memory + *used);
-    *used += (count * 4 + 63) / 64 * 64;
-    return at;
-}
-
-/* Multiplies rows [i, i + m) of a by columns [j, j + n) of b, and stores the sums
- * at out. */
-static void multiply(const product *p, int64_t i, int64_t m, int64_t j,
-                     int64_t n, float *converted, float *out, int64_t out_row)
-{
-    const int64_t k = p->m->k;
-    const float *a = p->a + i * p->a_row;
-    const char *b = p->b + j * p->b_row * p->bytes;
-    if (p->rows) {
-        p->rows(m, n, k, a, p->a_row, b, p->b_row, out, out_row);
-        return;
-    }
-    for (int64_t q = 0; q < n; q += GROUP) {
-        const int64_t some = tn__cpu_min(GROUP, n - q);
-        for (int64_t r = 0; r < some; r++)
-            p->routines->load[p->m->b.dtype](
-                converted + r * k, b + (q + r) * p->b_row * p->bytes, 1, k);
-        p->routines->rows[TN_F32](m, some, k, a, p->a_row, converted, k,
-                                  out + q, out_row);
-    }
-}
-
 static void task(void *context, int64_t number)
 {
     product *p = context;
+    const int64_t k = p->m->k;
     const int64_t j = number % p->columns * p->each;
     const int64_t i = number / p->columns * ROWS;
     const int64_t n = tn__cpu_min(p->each, p->m->n - j);
     const int64_t m = tn__cpu_min(ROWS, p->m->m - i);
     const bool half = is_half(p->m->c.dtype);
     char *const c = p->c + (i * p->c_row + j) * p->bytes;
-    float *converted = NULL, *out = (float *)(void *)c;
-    if (half) {
-        int64_t used = 0;
-        char *scratch = tn__cpu_scratch(
-            (size_t)((GROUP * p->m->k + m * n) * 4 + 128));
-        if (!scratch) {
-            atomic_store(&p->failed, true);
-            return;
-        }
-        converted = align(scratch, &used, GROUP * p->m->k);
-        out = align(scratch, &used, m * n);
+    float *out = half ? tn__cpu_scratch((size_t)(m * n) * 4)
+                      : (float *)(void *)c;
+    if (!out) {
+        atomic_store(&p->failed, true);
+        return;
     }
     unsigned fpu = tn__cpu_fpu_set();
-    multiply(p, i, m, j, n, converted, out, half ? n : p->c_row);
+    p->rows(m, n, k, p->a + i * p->a_row, p->a_row,
+            p->b + j * p->b_row * p->bytes, p->b_row, out,
+            half ? n : p->c_row);
     for (int64_t r = 0; half && r < m; r++)
         p->routines->store[p->m->c.dtype](c + r * p->c_row * p->bytes,
                                           out + r * n, 1, n);
@@ -127,7 +93,7 @@ static void cut(product *p)
     const tn_matmul_args *m = p->m;
     const int64_t rows = tn__cpu_min(m->m, ROWS), line = m->k * p->bytes;
     int64_t each = TASK_WORK / (rows * m->k);
-    if (rows < FEW && each * line < TASK_BYTES)
+    if (each * line < TASK_BYTES && rows < GROUP)
         each = TASK_BYTES / line;
     p->each = (each / GROUP + 1) * GROUP;
     p->columns = (m->n + p->each - 1) / p->each;
@@ -141,8 +107,6 @@ tn_status tn__cpu_row_product(const tn_cpu_routines *routines,
                  .bytes = is_half(m->c.dtype) ? 2 : 4,
                  .rows = routines->rows[m->b.dtype]};
     atomic_init(&p.failed, false);
-    if (is_half(m->b.dtype) && m->m >= FEW)
-        p.rows = NULL;
     p.b = tn__cpu_at(m->b.buffer, m->b.offset, (size_t)p.bytes);
     p.c = tn__cpu_at(m->c.buffer, m->c.offset, (size_t)p.bytes);
     char *copy = NULL;

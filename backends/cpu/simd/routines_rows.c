@@ -39,9 +39,16 @@ enum {
 typedef float quad __attribute__((vector_size(16)));
 typedef int32_t quad_i32 __attribute__((vector_size(16)));
 
-/* The types of b's elements. Elements of the half types are converted when they
- * are loaded. */
+/* The types of b's elements. Where there are instructions for it, elements of
+ * the half types are converted when they are loaded if a has fewer than MANY
+ * rows. Otherwise TILE_B rows are converted first. */
 enum { WIDE, HALF, BRAIN };
+#if defined(__F16C__) || defined(__aarch64__)
+enum { MANY = 4 };
+#else
+enum { MANY = 1 };
+static tn_cpu_load *convert[3]; /* the table's */
+#endif
 
 static inline __attribute__((always_inline)) vec_f32 load(int type,
                                                           const void *at)
@@ -85,15 +92,38 @@ static inline __attribute__((always_inline)) quad fold(const vec_f32 *s)
 #endif
 }
 
-/* Stores the sums of one row of c, or adds them to it. */
-static inline __attribute__((always_inline)) void
-finish(const int each, vec_f32 s[][PARTS], float *c, int64_t c_step, int add)
+/* Returns the sums of all lanes of `each` sums. */
+static inline __attribute__((always_inline)) quad add_lanes(const int each,
+                                                           vec_f32 s[][PARTS])
 {
+#if defined(__AVX512F__)
+    if (each == 4) { /* the same order, with fewer instructions */
+        const __m512 a = *s[0], b = *s[1], c = *s[2], d = *s[3];
+        const __m512 ab = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44),
+                                        _mm512_shuffle_f32x4(a, b, 0xee));
+        const __m512 cd = _mm512_add_ps(_mm512_shuffle_f32x4(c, d, 0x44),
+                                        _mm512_shuffle_f32x4(c, d, 0xee));
+        __m512 all = _mm512_add_ps(_mm512_shuffle_f32x4(ab, cd, 0x88),
+                                   _mm512_shuffle_f32x4(ab, cd, 0xdd));
+        all = _mm512_add_ps(all, _mm512_permute_ps(all, 0x4e));
+        all = _mm512_add_ps(all, _mm512_permute_ps(all, 0xb1));
+        const __m512i firsts = _mm512_castsi128_si512(
+            _mm_set_epi32(12, 8, 4, 0));
+        return _mm512_castps512_ps128(_mm512_permutexvar_ps(firsts, all));
+    }
+#endif
     quad row[4] = {{0}};
     for (int j = 0; j < each; j++)
         row[j] = fold(s[j]);
     SQUARE_4(quad, quad_i32)
-    quad sum = (row[0] + row[2]) + (row[1] + row[3]);
+    return (row[0] + row[2]) + (row[1] + row[3]);
+}
+
+/* Stores the sums of one row of c, or adds them to it. */
+static inline __attribute__((always_inline)) void
+finish(const int each, vec_f32 s[][PARTS], float *c, int64_t c_step, int add)
+{
+    const quad sum = add_lanes(each, s);
     for (int j = 0; j < each; j++)
         c[j * c_step] = add ? c[j * c_step] + sum[j] : sum[j];
 }
@@ -146,6 +176,55 @@ tile(const int many, const int each, const int type, int64_t k, const float *a,
         finish(each, s[i], c + i * c_row, c_step, add);
 }
 
+/* Converts k elements to float32. */
+static inline __attribute__((always_inline)) void widen(int type, float *to,
+                                                       const void *from,
+                                                       int64_t k)
+{
+#if defined(__F16C__) || defined(__aarch64__)
+    const char *at = from;
+    int64_t p = 0;
+    for (; p + L <= k; p += L)
+        *(loose_f32 *)(to + p) = load(type, at + p * 2);
+    if (p < k) {
+        char rest[2 * L] = {0};
+        memcpy(rest, at + p * 2, (size_t)(k - p) * 2);
+        const vec_f32 last = load(type, rest);
+        memcpy(to + p, &last, (size_t)(k - p) * 4);
+    }
+#else
+    convert[type](to, from, 1, k);
+#endif
+}
+
+/* Multiplies m rows of a by `each` rows of b for at most TN_CPU_ROW_DEPTH
+ * elements. */
+static inline __attribute__((always_inline)) void
+part(const int each, const int type, int64_t m, int64_t k, const float *a,
+     int64_t a_row, const char *b, int64_t b_row, float *c, int64_t c_row,
+     int64_t c_step, int add)
+{
+    int64_t i = 0;
+    if (type == WIDE && each > 1 && TILE_A > 1)
+        for (; i + TILE_A <= m; i += TILE_A)
+            tile(TILE_A, each, type, k, a + i * a_row, a_row, b, b_row,
+                 c + i * c_row, c_row, c_step, add);
+    for (; i < m; i++)
+        tile(1, each, type, k, a + i * a_row, a_row, b, b_row, c + i * c_row,
+             c_row, c_step, add);
+}
+
+/* part() of float32, compiled once for all types. */
+#define PART(name, each)                                                      \
+    static __attribute__((noinline)) void name(                               \
+        int64_t m, int64_t k, const float *a, int64_t a_row, const char *b,   \
+        int64_t b_row, float *c, int64_t c_row, int64_t c_step, int add)      \
+    {                                                                         \
+        part(each, WIDE, m, k, a, a_row, b, b_row, c, c_row, c_step, add);    \
+    }
+PART(part_one, 1)
+PART(part_tile, TILE_B)
+
 /* Multiplies each row of a by `each` rows of b, which give columns of c that
  * are c_step apart. */
 static inline __attribute__((always_inline)) void
@@ -153,18 +232,25 @@ columns(const int each, const int type, int64_t m, int64_t k, const float *a,
         int64_t a_row, const char *b, int64_t b_row, float *c, int64_t c_row,
         int64_t c_step)
 {
+    float wide[TILE_B][TN_CPU_ROW_DEPTH];
     for (int64_t p = 0; p < k; p += TN_CPU_ROW_DEPTH) {
         const int64_t depth =
             k - p < TN_CPU_ROW_DEPTH ? k - p : TN_CPU_ROW_DEPTH;
         const char *from = b + p * (type == WIDE ? 4 : 2);
-        int64_t i = 0;
-        if (type == WIDE && each > 1 && TILE_A > 1)
-            for (; i + TILE_A <= m; i += TILE_A)
-                tile(TILE_A, each, type, depth, a + i * a_row + p, a_row, from,
-                     b_row, c + i * c_row, c_row, c_step, p > 0);
-        for (; i < m; i++)
-            tile(1, each, type, depth, a + i * a_row + p, a_row, from, b_row,
-                 c + i * c_row, c_row, c_step, p > 0);
+        int64_t step = b_row;
+        if (type != WIDE && m < MANY) {
+            part(each, type, m, depth, a + p, a_row, from, step, c, c_row,
+                 c_step, p > 0);
+            continue;
+        }
+        if (type != WIDE) {
+            for (int j = 0; j < each; j++)
+                widen(type, wide[j], from + j * b_row, depth);
+            from = (const char *)wide;
+            step = sizeof *wide;
+        }
+        (each == 1 ? part_one : part_tile)(m, depth, a + p, a_row, from, step,
+                                           c, c_row, c_step, p > 0);
     }
 }
 
@@ -184,16 +270,16 @@ columns(const int each, const int type, int64_t m, int64_t k, const float *a,
                     0);                                                       \
     }
 ROWS(rows_f32, WIDE)
-#if defined(__F16C__) || defined(__aarch64__)
 ROWS(rows_f16, HALF)
 ROWS(rows_bf16, BRAIN)
-#endif
 
 void TN_CPU_NAME(tn__cpu_rows)(tn_cpu_routines *table)
 {
+#if !defined(__F16C__) && !defined(__aarch64__)
+    convert[HALF] = table->load[TN_F16];
+    convert[BRAIN] = table->load[TN_BF16];
+#endif
     table->rows[TN_F32] = rows_f32;
-#if defined(__F16C__) || defined(__aarch64__)
     table->rows[TN_F16] = rows_f16;
     table->rows[TN_BF16] = rows_bf16;
-#endif
 }
