@@ -20,20 +20,19 @@
 #include "vector.h"
 #include "vector_square.h"
 
+#if defined(__AVX512F__)
+#define TILE_ROWS 4
+#elif defined(TN_CPU_PLAIN) /* 16 registers, and four for each sum */
+#define TILE_ROWS 1
+#else
+#define TILE_ROWS 2
+#endif
 enum {
     LANES = 16,
     L = TN_CPU_VECTOR / 4,
     PARTS = LANES / L, /* vectors that hold the lanes of a sum */
-#if defined(__AVX512F__)
-    TILE_A = 4,
-    TILE_B = 4
-#elif defined(TN_CPU_PLAIN)
-    TILE_A = 1, /* 16 registers, and four for each sum */
-    TILE_B = 3
-#else
-    TILE_A = 2,
-    TILE_B = 3
-#endif
+    TILE_A = TILE_ROWS,
+    TILE_B = TILE_ROWS == 4 ? 4 : 3
 };
 
 typedef float quad __attribute__((vector_size(16)));
@@ -47,7 +46,6 @@ enum { WIDE, HALF, BRAIN };
 enum { MANY = 4 };
 #else
 enum { MANY = 1 };
-static tn_cpu_load *convert[3]; /* the table's */
 #endif
 
 static inline __attribute__((always_inline)) vec_f32 load(int type,
@@ -67,9 +65,9 @@ static inline __attribute__((always_inline)) vec_f32 load(int type,
             _mm256_cvtepu16_epi32(_mm_loadu_si128(at)), 16));
 #elif defined(__aarch64__)
     if (type == HALF)
-        return vcvt_f32_f16(vld1_f16(at));
+        return vcvt_f32_f16(vld1_f16((const float16_t *)at));
     if (type == BRAIN)
-        return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(at), 16));
+        return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16((const uint16_t *)at), 16));
 #endif
     (void)type;
     return (vec_f32) * (const loose_f32 *)at;
@@ -128,130 +126,161 @@ finish(const int each, vec_f32 s[][PARTS], float *c, int64_t c_step, int add)
         c[j * c_step] = add ? c[j * c_step] + sum[j] : sum[j];
 }
 
-/* Computes, or adds to c, the products of k <= TN_CPU_ROW_DEPTH elements.
- * `many` rows of a, `each` rows of b and type are constants where this is
- * inlined. b_row is in bytes. */
+/* Copies `bytes` bytes of each of some rows to padded ones of LANES floats. */
+static __attribute__((noinline)) void pad(char *to, const char *from,
+                                          int64_t row, int rows, size_t bytes)
+{
+    memset(to, 0, (size_t)rows * LANES * 4);
+    for (int i = 0; i < rows; i++)
+        memcpy(to + i * LANES * 4, from + i * row, bytes);
+}
+
+/* Computes, or adds to c, the products of `many` rows of a and `each` rows of b,
+ * which give columns of c that are c_step apart. k is at most
+ * TN_CPU_ROW_DEPTH. b_row is in bytes. */
+#define TILE_ARGUMENTS                                                        \
+    int64_t k, const float *a, int64_t a_row, const char *b, int64_t b_row,   \
+        float *c, int64_t c_row, int64_t c_step, int add
 static inline __attribute__((always_inline)) void
-tile(const int many, const int each, const int type, int64_t k, const float *a,
-     int64_t a_row, const char *b, int64_t b_row, float *c, int64_t c_row,
-     int64_t c_step, int add)
+tile(const int many, const int each, const int type, TILE_ARGUMENTS)
 {
     const int64_t bytes = type == WIDE ? 4 : 2;
-    const int64_t whole = k / LANES * LANES;
+    float x[TILE_A * LANES], y[TILE_B * LANES];
     vec_f32 s[TILE_A][TILE_B][PARTS];
     for (int i = 0; i < many; i++)
         for (int j = 0; j < each; j++)
             for (int q = 0; q < PARTS; q++)
                 s[i][j][q] = (vec_f32){0};
-    for (int64_t p = 0; p < whole; p += LANES)
-        _Pragma("GCC unroll 4") for (int q = 0; q < PARTS; q++)
-        {
-            vec_f32 x[TILE_A];
-            _Pragma("GCC unroll 4") for (int i = 0; i < many; i++)
-                x[i] = load(WIDE, a + i * a_row + p + q * L);
-            _Pragma("GCC unroll 4") for (int j = 0; j < each; j++)
+    for (int64_t whole = k / LANES * LANES;;) {
+        for (int64_t p = 0; p < whole; p += LANES)
+            _Pragma("GCC unroll 4") for (int q = 0; q < PARTS; q++)
             {
-                const vec_f32 y =
-                    load(type, b + j * b_row + (p + q * L) * bytes);
+                vec_f32 v[TILE_A];
                 _Pragma("GCC unroll 4") for (int i = 0; i < many; i++)
-                    s[i][j][q] = TN_CPU_FMA_F32(x[i], y, s[i][j][q]);
+                    v[i] = load(WIDE, a + i * a_row + p + q * L);
+                _Pragma("GCC unroll 4") for (int j = 0; j < each; j++)
+                {
+                    const vec_f32 w =
+                        load(type, b + j * b_row + (p + q * L) * bytes);
+                    _Pragma("GCC unroll 4") for (int i = 0; i < many; i++)
+                        s[i][j][q] = TN_CPU_FMA_F32(v[i], w, s[i][j][q]);
+                }
             }
-        }
-    if (whole < k) { /* the last lanes, with zeros in the others */
+        if (whole == k)
+            break;
+        /* the last lanes, with zeros in the others */
         const size_t rest = (size_t)(k - whole);
-        float x[TILE_A][LANES] = {{0}};
-        char y[TILE_B][LANES * 4] = {{0}};
-        for (int i = 0; i < many; i++)
-            memcpy(x[i], a + i * a_row + whole, rest * 4);
-        for (int j = 0; j < each; j++)
-            memcpy(y[j], b + j * b_row + whole * bytes, rest * (size_t)bytes);
-        for (int i = 0; i < many; i++)
-            for (int j = 0; j < each; j++)
-                for (int q = 0; q < PARTS; q++)
-                    s[i][j][q] = TN_CPU_FMA_F32(
-                        load(WIDE, x[i] + q * L),
-                        load(type, y[j] + q * L * bytes), s[i][j][q]);
+        pad((char *)x, (const char *)(a + whole), a_row * 4, many, rest * 4);
+        pad((char *)y, b + whole * bytes, b_row, each, rest * (size_t)bytes);
+        a = x;
+        a_row = LANES;
+        b = (const char *)y;
+        b_row = LANES * 4;
+        k = whole = LANES;
     }
     for (int i = 0; i < many; i++)
         finish(each, s[i], c + i * c_row, c_step, add);
 }
 
-/* Converts k elements to float32. */
-static inline __attribute__((always_inline)) void widen(int type, float *to,
-                                                       const void *from,
-                                                       int64_t k)
-{
-#if defined(__F16C__) || defined(__aarch64__)
-    const char *at = from;
-    int64_t p = 0;
-    for (; p + L <= k; p += L)
-        *(loose_f32 *)(to + p) = load(type, at + p * 2);
-    if (p < k) {
-        char rest[2 * L] = {0};
-        memcpy(rest, at + p * 2, (size_t)(k - p) * 2);
-        const vec_f32 last = load(type, rest);
-        memcpy(to + p, &last, (size_t)(k - p) * 4);
-    }
-#else
-    convert[type](to, from, 1, k);
-#endif
-}
-
-/* Multiplies m rows of a by `each` rows of b for at most TN_CPU_ROW_DEPTH
- * elements. */
-static inline __attribute__((always_inline)) void
-part(const int each, const int type, int64_t m, int64_t k, const float *a,
-     int64_t a_row, const char *b, int64_t b_row, float *c, int64_t c_row,
-     int64_t c_step, int add)
-{
-    int64_t i = 0;
-    if (type == WIDE && each > 1 && TILE_A > 1)
-        for (; i + TILE_A <= m; i += TILE_A)
-            tile(TILE_A, each, type, k, a + i * a_row, a_row, b, b_row,
-                 c + i * c_row, c_row, c_step, add);
-    for (; i < m; i++)
-        tile(1, each, type, k, a + i * a_row, a_row, b, b_row, c + i * c_row,
-             c_row, c_step, add);
-}
-
-/* part() of float32, compiled once for all types. */
-#define PART(name, each)                                                      \
-    static __attribute__((noinline)) void name(                               \
-        int64_t m, int64_t k, const float *a, int64_t a_row, const char *b,   \
-        int64_t b_row, float *c, int64_t c_row, int64_t c_step, int add)      \
+typedef void tile_loop(TILE_ARGUMENTS);
+#define TILE(name, many, each, type)                                          \
+    static __attribute__((noinline)) void name(TILE_ARGUMENTS)                \
     {                                                                         \
-        part(each, WIDE, m, k, a, a_row, b, b_row, c, c_row, c_step, add);    \
+        tile(many, each, type, k, a, a_row, b, b_row, c, c_row, c_step, add); \
     }
-PART(part_one, 1)
-PART(part_tile, TILE_B)
+#if TILE_ROWS > 1
+TILE(tile_of_rows, TILE_A, TILE_B, WIDE)
+#endif
+TILE(tile_of_row, 1, TILE_B, WIDE)
+TILE(tile_of_one, 1, 1, WIDE)
 
-/* Multiplies each row of a by `each` rows of b, which give columns of c that
- * are c_step apart. */
-static inline __attribute__((always_inline)) void
-columns(const int each, const int type, int64_t m, int64_t k, const float *a,
+/* What depends on the type of b. `row` is NULL if elements are always converted
+ * first. */
+typedef struct kind {
+    int64_t bytes;
+    tile_loop *row; /* one row of a, TILE_B rows of b */
+    tn_cpu_load *widen;
+} kind;
+
+#if defined(__F16C__) || defined(__aarch64__)
+TILE(tile_of_half, 1, TILE_B, HALF)
+TILE(tile_of_brain, 1, TILE_B, BRAIN)
+
+#define WIDEN(name, type)                                                     \
+    static void name(void *to, const void *from, int64_t step, int64_t k)     \
+    {                                                                         \
+        (void)step; /* 1 */                                                   \
+        float *out = to;                                                      \
+        const char *at = from;                                                \
+        for (; k >= L; k -= L, out += L, at += 2 * L)                         \
+            *(loose_f32 *)out = load(type, at);                               \
+        if (k) {                                                              \
+            char rest[2 * L] = {0};                                           \
+            memcpy(rest, at, (size_t)k * 2);                                  \
+            const vec_f32 last = load(type, rest);                            \
+            memcpy(out, &last, (size_t)k * 4);                                \
+        }                                                                     \
+    }
+WIDEN(widen_half, HALF)
+WIDEN(widen_brain, BRAIN)
+static const kind wide = {4, tile_of_row, NULL};
+static const kind half = {2, tile_of_half, widen_half};
+static const kind brain = {2, tile_of_brain, widen_brain};
+#else
+static const kind wide = {4, tile_of_row, NULL};
+static kind half = {2, NULL, NULL}, brain = {2, NULL, NULL};
+#endif
+
+/* The loops around the tiles would gain little from O3. */
+#if defined(__OPTIMIZE__) && !defined(__clang__)
+#pragma GCC push_options
+#pragma GCC optimize("O2")
+#endif
+
+/* Multiplies each row of a by `each` rows of b, TILE_B or one. */
+static __attribute__((noinline)) void
+columns(const kind *type, int each, int64_t m, int64_t k, const float *a,
         int64_t a_row, const char *b, int64_t b_row, float *c, int64_t c_row,
         int64_t c_step)
 {
-    float wide[TILE_B][TN_CPU_ROW_DEPTH];
-    for (int64_t p = 0; p < k; p += TN_CPU_ROW_DEPTH) {
+    float converted[TILE_B][TN_CPU_ROW_DEPTH];
+    const int converts = type->widen && (m >= MANY || each == 1);
+    tile_loop *row = each == 1  ? tile_of_one
+                     : converts ? tile_of_row
+                                : type->row;
+    for (int64_t p = 0; p < k; p += TN_CPU_ROW_DEPTH, a += TN_CPU_ROW_DEPTH) {
         const int64_t depth =
             k - p < TN_CPU_ROW_DEPTH ? k - p : TN_CPU_ROW_DEPTH;
-        const char *from = b + p * (type == WIDE ? 4 : 2);
-        int64_t step = b_row;
-        if (type != WIDE && m < MANY) {
-            part(each, type, m, depth, a + p, a_row, from, step, c, c_row,
-                 c_step, p > 0);
-            continue;
-        }
-        if (type != WIDE) {
+        const char *from = b + p * type->bytes;
+        int64_t step = b_row, i = 0;
+        if (converts) {
             for (int j = 0; j < each; j++)
-                widen(type, wide[j], from + j * b_row, depth);
-            from = (const char *)wide;
-            step = sizeof *wide;
+                type->widen(converted[j], from + j * b_row, 1, depth);
+            from = (const char *)converted;
+            step = sizeof *converted;
         }
-        (each == 1 ? part_one : part_tile)(m, depth, a + p, a_row, from, step,
-                                           c, c_row, c_step, p > 0);
+#if TILE_ROWS > 1
+        if (row == tile_of_row)
+            for (; i + TILE_A <= m; i += TILE_A)
+                tile_of_rows(depth, a + i * a_row, a_row, from, step,
+                             c + i * c_row, c_row, c_step, p > 0);
+#endif
+        for (; i < m; i++)
+            row(depth, a + i * a_row, a_row, from, step, c + i * c_row, c_row,
+                c_step, p > 0);
     }
+}
+
+static __attribute__((noinline)) void
+multiply(const kind *type, int64_t m, int64_t n, int64_t k, const float *a,
+         int64_t a_row, const char *b, int64_t b_row, float *c, int64_t c_row)
+{
+    const int64_t apart = n / TILE_B, step = b_row * type->bytes;
+    for (int64_t j = 0; j < apart; j++)
+        columns(type, TILE_B, m, k, a, a_row, b + j * step, apart * step,
+                c + j, c_row, apart);
+    for (int64_t j = apart * TILE_B; j < n; j++)
+        columns(type, 1, m, k, a, a_row, b + j * step, 0, c + j, c_row, 0);
 }
 
 #define ROWS(name, type)                                                      \
@@ -259,27 +288,22 @@ columns(const int each, const int type, int64_t m, int64_t k, const float *a,
                      int64_t a_row, const void *b, int64_t b_row, float *c,   \
                      int64_t c_row)                                           \
     {                                                                         \
-        const int64_t step = b_row * (type == WIDE ? 4 : 2);                  \
-        const int64_t apart = n / TILE_B;                                     \
-        const char *row = b;                                                  \
-        for (int64_t j = 0; j < apart; j++)                                   \
-            columns(TILE_B, type, m, k, a, a_row, row + j * step,             \
-                    apart * step, c + j, c_row, apart);                       \
-        for (int64_t j = apart * TILE_B; j < n; j++)                          \
-            columns(1, type, m, k, a, a_row, row + j * step, 0, c + j, c_row, \
-                    0);                                                       \
+        multiply(&type, m, n, k, a, a_row, b, b_row, c, c_row);               \
     }
-ROWS(rows_f32, WIDE)
-ROWS(rows_f16, HALF)
-ROWS(rows_bf16, BRAIN)
+ROWS(rows_f32, wide)
+ROWS(rows_f16, half)
+ROWS(rows_bf16, brain)
 
 void TN_CPU_NAME(tn__cpu_rows)(tn_cpu_routines *table)
 {
 #if !defined(__F16C__) && !defined(__aarch64__)
-    convert[HALF] = table->load[TN_F16];
-    convert[BRAIN] = table->load[TN_BF16];
+    half.widen = table->load[TN_F16];
+    brain.widen = table->load[TN_BF16];
 #endif
     table->rows[TN_F32] = rows_f32;
     table->rows[TN_F16] = rows_f16;
     table->rows[TN_BF16] = rows_bf16;
 }
+#if defined(__OPTIMIZE__) && !defined(__clang__)
+#pragma GCC pop_options
+#endif
