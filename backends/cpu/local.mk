@@ -153,6 +153,9 @@ check_PROGRAMS += tests/cpu/test_cpu_launch tests/cpu/test_cpu_primitives \
 	tests/cpu/test_cpu_products
 tests_cpu_test_cpu_products_SOURCES = \
 	tests/cpu/test_cpu_products.c tests/cpu/cpu_plugin.h
+check_PROGRAMS += tests/cpu/test_cpu_row_products
+tests_cpu_test_cpu_row_products_SOURCES = \
+	tests/cpu/test_cpu_row_products.c tests/cpu/cpu_plugin.h
 CPU_LAUNCHED = tests/cpu/cpu_plugin.h tests/cpu/cpu_program.h \
 	tests/cpu/cpu_values.h
 check_PROGRAMS += tests/cpu/test_cpu_folds tests/cpu/test_cpu_lines
