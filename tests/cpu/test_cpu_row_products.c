@@ -10,8 +10,10 @@ enum { MOST = 300 }; /* rows of a */
 static const struct shape {
     int64_t m, n, k, gap; /* gap: elements between rows of b */
 } shapes[] = {
-    {9, 2, 2, 0},     {5, 3, 16, 0},     {130, 17, 31, 3}, {7, 64, 64, 0},
+    {9, 2, 17, 0},    {5, 3, 16, 0},     {130, 17, 31, 3}, {7, 64, 64, 0},
     {MOST, 25, 768, 0}, {9, 1000, 1024, 0}, {6, 13, 1100, 8}, {3, 600, 3001, 0},
+    {5, 30, 1030, 1},   {6, 20, 27, 0},
+    {5, 7, 77, 2},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 

@@ -1,13 +1,16 @@
 /* cpu_matmul.c: batched matrix products c = alpha a b + beta c (the primitive
  * matmul), where a is m x k, b is k x n and c is m x n.
  *
- * c is cut into tiles. One thread computes each tile, by float_product.c for
- * floats and by routines_gemm.c for integers. The order in which an element's
- * products are summed depends only on k and the strides. Therefore a result's
- * bits do not depend on the number of threads or on the other rows and columns.
- * The exception is a product of only one row or one column, which has its own
- * order (float_product.c). k is not cut, so a product with few rows and columns
- * uses few threads.
+ * A product whose b is contiguous along k, such as x W^T in a layer, is computed
+ * by row_product.c.
+ *
+ * In others c is cut into tiles. One thread computes each tile, by
+ * float_product.c for floats and by routines_gemm.c for integers. The order in
+ * which an element's products are summed depends only on k and the strides.
+ * Therefore a result's bits do not depend on the number of threads or on the
+ * other rows and columns. The exception is a product of only one row or one
+ * column, which may have its own order (float_product.c). k is not cut, so a
+ * product with few rows and columns uses few threads.
  *
  * Half types, and matrices of floats without a unit stride, are first copied to
  * contiguous memory as f32 or f64 ("packed"). Large products of floats pack

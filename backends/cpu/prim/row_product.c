@@ -12,6 +12,7 @@ enum {
     ROWS = 128, /* rows of a that a task multiplies */
     /* The columns of c that a task computes are a multiple of GROUP, and read
      * at least TASK_BYTES bytes of b or compute TASK_WORK products. */
+    LEAST = 64, /* for a smaller k, tiles are faster (float_product.c) */
     GROUP = 12, /* a multiple of the rows of b in the loops' tiles */
     TASK_BYTES = 1 << 18,
     TASK_WORK = 1 << 20
@@ -37,7 +38,7 @@ static bool is_half(uint32_t dtype)
 
 bool tn__cpu_row_product_takes(const tn_matmul_args *m)
 {
-    return m->batch_ndim == 0 && m->m > 0 && m->n > 1 && m->k > 1 &&
+    return m->batch_ndim == 0 && m->m > 0 && m->n > 1 && m->k >= LEAST &&
            (m->c.dtype == TN_F32 || is_half(m->c.dtype)) && m->alpha == 1 &&
            m->beta == 0 && m->b.stride[0] == 1 && m->b.stride[1] >= m->k &&
            m->c.stride[1] == 1;

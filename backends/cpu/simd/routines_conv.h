@@ -17,6 +17,10 @@ typedef struct tn_cpu_product_routines {
     /* c[i * c_row + j] = sums[i * sums_row + j] + beta * c[i * c_row + j] */
     void (*store)(void *c, int64_t c_row, const void *sums, int64_t sums_row,
                   int64_t rows, int64_t columns, double beta);
+    /* sums[j] = sum over p < k of x[p * x_step] * rows[p * row + j], for j <
+     * count, in the order of the tiles. NULL for float64. */
+    void (*add_rows)(int64_t count, int64_t k, const void *x, int64_t x_step,
+                     const void *rows, int64_t row, void *sums);
 } tn_cpu_product_routines;
 
 /* c[i * c_row + j] = sum over p < k of a[i * a_row + p] * b[j * b_row + p], for

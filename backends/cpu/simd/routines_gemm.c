@@ -195,10 +195,52 @@ DOTS(dots_f32, float, vec_f32, loose_f32, TN_CPU_FMA_F32,
 DOTS(dots_f64, double, vec_f64, loose_f64, TN_CPU_FMA_F64,
      TN_CPU_SUM_F64)
 
+/* Products of one row x with a matrix whose rows are contiguous, such as the
+ * weights of GPT-2. The sums stay in L1 while four rows at a time are read from
+ * memory, in the order in which they lie. */
+static inline __attribute__((always_inline)) void
+add_some(const int some, int64_t count, const float *x, int64_t x_step,
+         const float *rows, int64_t row, float *sums)
+{
+    enum { L = TN_CPU_VECTOR / sizeof(float) };
+    vec_f32 by[4];
+    int64_t j = 0;
+    for (int q = 0; q < some; q++)
+        by[q] = x[q * x_step] - (vec_f32){0};
+    for (; j + L <= count; j += L) {
+        vec_f32 s = (vec_f32) * (const loose_f32 *)(sums + j);
+        for (int q = 0; q < some; q++)
+            s = TN_CPU_FMA_F32(
+                by[q], (vec_f32) * (const loose_f32 *)(rows + q * row + j), s);
+        *(loose_f32 *)(sums + j) = s;
+    }
+    if (j == count)
+        return;
+    const size_t rest = (size_t)(count - j) * sizeof *sums;
+    vec_f32 s = {0}, w = {0};
+    memcpy(&s, sums + j, rest);
+    for (int q = 0; q < some; q++) {
+        memcpy(&w, rows + q * row + j, rest);
+        s = TN_CPU_FMA_F32(by[q], w, s);
+    }
+    memcpy(sums + j, &s, rest);
+}
+static void add_rows_f32(int64_t count, int64_t k, const void *px,
+                         int64_t x_step, const void *prows, int64_t row,
+                         void *psums)
+{
+    const float *x = px, *rows = prows;
+    memset(psums, 0, (size_t)count * sizeof(float));
+    for (; k >= 4; k -= 4, x += 4 * x_step, rows += 4 * row)
+        add_some(4, count, x, x_step, rows, row, psums);
+    for (; k > 0; k--, x += x_step, rows += row)
+        add_some(1, count, x, x_step, rows, row, psums);
+}
+
 void TN_CPU_NAME(tn__cpu_gemm)(tn_cpu_routines *table)
 {
-    static const tn_cpu_product_routines f32 = {dots_f32, store_f32};
-    static const tn_cpu_product_routines f64 = {dots_f64, store_f64};
+    static const tn_cpu_product_routines f32 = {dots_f32, store_f32, add_rows_f32};
+    static const tn_cpu_product_routines f64 = {dots_f64, store_f64, NULL};
     table->gemm[CPU_I32] = gemm_i32;
     table->gemm[CPU_I64] = gemm_i64;
     table->gemm[CPU_BOOL] = gemm_bool;

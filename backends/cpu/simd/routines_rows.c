@@ -2,10 +2,11 @@
  * such as the tokens and the weights of a layer (prim/row_product.c).
  *
  * The sums of an element run along 16 lanes: lane l adds the products whose
- * index is l modulo 16, in rising order, by one fma each. The lanes are then
- * added in pairs, l and l + 8, l and l + 4, l and l + 2, l and l + 1. Every
- * TN_CPU_ROW_DEPTH products make such a sum, and these are added in order. So
- * the bits depend neither on the number of rows nor on the instruction set, as
+ * index is l modulo 16, in rising order, by one fma each; the last products, if
+ * they are fewer than 16, go to the last lanes. The lanes are then added in
+ * pairs, l and l + 8, l and l + 4, l and l + 2, l and l + 1. Every
+ * TN_CPU_ROW_DEPTH products make such a sum (the last one has up to 15 more), and
+ * these are added in order. So the bits depend neither on the number of rows nor on the instruction set, as
  * long as it has fma. Nothing is packed, and b is read in the order of memory.
  *
  * A tile of TILE_A rows of a and TILE_B rows of b keeps its lanes in registers.
@@ -126,58 +127,66 @@ finish(const int each, vec_f32 s[][PARTS], float *c, int64_t c_step, int add)
         c[j * c_step] = add ? c[j * c_step] + sum[j] : sum[j];
 }
 
-/* Copies `bytes` bytes of each of some rows to padded ones of LANES floats. */
-static __attribute__((noinline)) void pad(char *to, const char *from,
-                                          int64_t row, int rows, size_t bytes)
+/* Returns the elements of v whose mask is set, and zeros. */
+static inline __attribute__((always_inline)) vec_f32 keep(vec_f32 v,
+                                                         vec_i32 mask)
 {
-    memset(to, 0, (size_t)rows * LANES * 4);
-    for (int i = 0; i < rows; i++)
-        memcpy(to + i * LANES * 4, from + i * row, bytes);
+    return (vec_f32)((vec_i32)v & mask);
+}
+
+/* Adds LANES products to the lanes of `many` times `each` sums; with `last`,
+ * those whose mask is set. */
+static inline __attribute__((always_inline)) void
+add_products(const int many, const int each, const int type, const int last,
+             const int32_t *mask, const float *a, int64_t a_row, const char *b,
+             int64_t b_row, vec_f32 s[TILE_A][TILE_B][PARTS])
+{
+    const int64_t bytes = type == WIDE ? 4 : 2;
+    _Pragma("GCC unroll 4") for (int q = 0; q < PARTS; q++)
+    {
+        vec_f32 v[TILE_A];
+        vec_i32 kept = {0};
+        if (last)
+            memcpy(&kept, mask + q * L, sizeof kept);
+        _Pragma("GCC unroll 4") for (int i = 0; i < many; i++)
+        {
+            v[i] = load(WIDE, a + i * a_row + q * L);
+            v[i] = last ? keep(v[i], kept) : v[i];
+        }
+        _Pragma("GCC unroll 4") for (int j = 0; j < each; j++)
+        {
+            vec_f32 w = load(type, b + j * b_row + q * L * bytes);
+            w = last ? keep(w, kept) : w;
+            _Pragma("GCC unroll 4") for (int i = 0; i < many; i++)
+                s[i][j][q] = TN_CPU_FMA_F32(v[i], w, s[i][j][q]);
+        }
+    }
 }
 
 /* Computes, or adds to c, the products of `many` rows of a and `each` rows of b,
- * which give columns of c that are c_step apart. k is at most
- * TN_CPU_ROW_DEPTH. b_row is in bytes. */
+ * which give columns of c that are c_step apart. k is at least LANES. b_row is
+ * in bytes. */
 #define TILE_ARGUMENTS                                                        \
     int64_t k, const float *a, int64_t a_row, const char *b, int64_t b_row,   \
         float *c, int64_t c_row, int64_t c_step, int add
 static inline __attribute__((always_inline)) void
 tile(const int many, const int each, const int type, TILE_ARGUMENTS)
 {
-    const int64_t bytes = type == WIDE ? 4 : 2;
-    float x[TILE_A * LANES], y[TILE_B * LANES];
+    static const int32_t mask[2 * LANES] = {[LANES] = -1, -1, -1, -1, -1, -1,
+                                            -1, -1, -1, -1, -1, -1, -1, -1, -1,
+                                            -1};
+    const int64_t bytes = type == WIDE ? 4 : 2, rest = k % LANES;
     vec_f32 s[TILE_A][TILE_B][PARTS];
     for (int i = 0; i < many; i++)
         for (int j = 0; j < each; j++)
             for (int q = 0; q < PARTS; q++)
                 s[i][j][q] = (vec_f32){0};
-    for (int64_t whole = k / LANES * LANES;;) {
-        for (int64_t p = 0; p < whole; p += LANES)
-            _Pragma("GCC unroll 4") for (int q = 0; q < PARTS; q++)
-            {
-                vec_f32 v[TILE_A];
-                _Pragma("GCC unroll 4") for (int i = 0; i < many; i++)
-                    v[i] = load(WIDE, a + i * a_row + p + q * L);
-                _Pragma("GCC unroll 4") for (int j = 0; j < each; j++)
-                {
-                    const vec_f32 w =
-                        load(type, b + j * b_row + (p + q * L) * bytes);
-                    _Pragma("GCC unroll 4") for (int i = 0; i < many; i++)
-                        s[i][j][q] = TN_CPU_FMA_F32(v[i], w, s[i][j][q]);
-                }
-            }
-        if (whole == k)
-            break;
-        /* the last lanes, with zeros in the others */
-        const size_t rest = (size_t)(k - whole);
-        pad((char *)x, (const char *)(a + whole), a_row * 4, many, rest * 4);
-        pad((char *)y, b + whole * bytes, b_row, each, rest * (size_t)bytes);
-        a = x;
-        a_row = LANES;
-        b = (const char *)y;
-        b_row = LANES * 4;
-        k = whole = LANES;
-    }
+    for (int64_t p = 0; p + LANES <= k; p += LANES)
+        add_products(many, each, type, 0, NULL, a + p, a_row, b + p * bytes,
+                     b_row, s);
+    if (rest)
+        add_products(many, each, type, 1, mask + rest, a + k - LANES, a_row,
+                     b + (k - LANES) * bytes, b_row, s);
     for (int i = 0; i < many; i++)
         finish(each, s[i], c + i * c_row, c_step, add);
 }
@@ -243,14 +252,13 @@ columns(const kind *type, int each, int64_t m, int64_t k, const float *a,
         int64_t a_row, const char *b, int64_t b_row, float *c, int64_t c_row,
         int64_t c_step)
 {
-    float converted[TILE_B][TN_CPU_ROW_DEPTH];
+    float converted[TILE_B][TN_CPU_ROW_DEPTH + LANES];
     const int converts = type->widen && (m >= MANY || each == 1);
     tile_loop *row = each == 1  ? tile_of_one
                      : converts ? tile_of_row
                                 : type->row;
-    for (int64_t p = 0; p < k; p += TN_CPU_ROW_DEPTH, a += TN_CPU_ROW_DEPTH) {
-        const int64_t depth =
-            k - p < TN_CPU_ROW_DEPTH ? k - p : TN_CPU_ROW_DEPTH;
+    for (int64_t p = 0, depth; p < k; p += depth, a += depth) {
+        depth = k - p < TN_CPU_ROW_DEPTH + LANES ? k - p : TN_CPU_ROW_DEPTH;
         const char *from = b + p * type->bytes;
         int64_t step = b_row, i = 0;
         if (converts) {
