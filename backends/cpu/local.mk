@@ -16,7 +16,7 @@ CPU_ROUTINES = \
 	backends/cpu/simd/routines_convert.c \
 	backends/cpu/simd/routines_move.c \
 	backends/cpu/simd/routines_reduce.c \
-	backends/cpu/simd/routines_gemm.c \
+	backends/cpu/simd/routines_gemm.c backends/cpu/simd/routines_rows.c \
 	backends/cpu/simd/routines_conv.c backends/cpu/simd/conv_loops.inc \
 	backends/cpu/simd/routines_winograd.c \
 	backends/cpu/simd/routines_pool.c backends/cpu/simd/pool_loops.inc \
@@ -102,6 +102,7 @@ tn_cpu_la_SOURCES = \
 	backends/cpu/prim/shared_product.c \
 	backends/cpu/prim/scan_sums.c backends/cpu/prim/scan_sums.h \
 	backends/cpu/prim/float_product.h \
+	backends/cpu/prim/row_product.c backends/cpu/prim/row_product.h \
 	backends/cpu/prim/sort_orders.inc \
 	backends/cpu/ext/cpu_attention.c backends/cpu/ext/cpu_lapack.c \
 	backends/cpu/ext/cpu_pool.c backends/cpu/ext/cpu_pool.h \
@@ -152,6 +153,9 @@ check_PROGRAMS += tests/cpu/test_cpu_launch tests/cpu/test_cpu_primitives \
 	tests/cpu/test_cpu_products
 tests_cpu_test_cpu_products_SOURCES = \
 	tests/cpu/test_cpu_products.c tests/cpu/cpu_plugin.h
+check_PROGRAMS += tests/cpu/test_cpu_row_products
+tests_cpu_test_cpu_row_products_SOURCES = \
+	tests/cpu/test_cpu_row_products.c tests/cpu/cpu_plugin.h
 CPU_LAUNCHED = tests/cpu/cpu_plugin.h tests/cpu/cpu_program.h \
 	tests/cpu/cpu_values.h
 check_PROGRAMS += tests/cpu/test_cpu_folds tests/cpu/test_cpu_lines

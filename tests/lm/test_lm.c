@@ -450,6 +450,23 @@ static void remove_scratch(void)
         note("%s is left", scratch);
 }
 
+/* A weight that two modules share counts once. */
+static void shared(void)
+{
+    tn_scope *scope = tn_scope_open();
+    tn_lm *lm = tn_lm_open(data("smollm"));
+    tn_lm_sizes sizes = {.size = sizeof sizes};
+    is_int(tn_lm_info(lm, &sizes), TN_OK, "info of a model that ties weights");
+    is_int(sizes.parameters,
+           tn_module_parameter_count(tn_lm_module(lm)) -
+               sizes.vocabulary * sizes.hidden,
+           "the embedding that is also the output layer counts once");
+    is_int(sizes.weight_bytes,
+           sizes.parameters * (int64_t)tn_dtype_bytes(sizes.dtype),
+           "and so do its bytes");
+    tn_scope_close(scope);
+}
+
 int main(void)
 {
     const char *tmp = getenv("TMPDIR");
@@ -468,6 +485,7 @@ int main(void)
     saving();
     companions();
     layers();
+    shared();
     remove_scratch();
     return done_testing();
 }

@@ -12,7 +12,7 @@
 enum {
     /* A task reads at least TASK_BYTES bytes of the weight. Its number of rows
      * is a multiple of the number of rows that the loops process at once. */
-    TASK_BYTES = 1 << 16,
+    TASK_BYTES = 1 << 17,
     TASK_ROWS = 16
 };
 

@@ -1,13 +1,16 @@
 /* cpu_matmul.c: batched matrix products c = alpha a b + beta c (the primitive
  * matmul), where a is m x k, b is k x n and c is m x n.
  *
- * c is cut into tiles. One thread computes each tile, by float_product.c for
- * floats and by routines_gemm.c for integers. The order in which an element's
- * products are summed depends only on k and the strides. Therefore a result's
- * bits do not depend on the number of threads or on the other rows and columns.
- * The exception is a product of only one row or one column, which has its own
- * order (float_product.c). k is not cut, so a product with few rows and columns
- * uses few threads.
+ * A product whose b is contiguous along k, such as x W^T in a layer, is computed
+ * by row_product.c.
+ *
+ * In others c is cut into tiles. One thread computes each tile, by
+ * float_product.c for floats and by routines_gemm.c for integers. The order in
+ * which an element's products are summed depends only on k and the strides.
+ * Therefore a result's bits do not depend on the number of threads or on the
+ * other rows and columns. The exception is a product of only one row or one
+ * column, which may have its own order (float_product.c). k is not cut, so a
+ * product with few rows and columns uses few threads.
  *
  * Half types, and matrices of floats without a unit stride, are first copied to
  * contiguous memory as f32 or f64 ("packed"). Large products of floats pack
@@ -18,6 +21,7 @@
 
 #include "../cpu_device.h"
 #include "float_product.h"
+#include "row_product.h"
 
 /* Largest m * n * k of a tile, about 10 us of work. A tile of the minimum size
  * (see below) may have more. */
@@ -38,9 +42,6 @@
  */
 #define SHARED_BATCH 262144
 #define TASK_WORK 262144 /* least m * n * k of a task */
-/* Slices of a large matrix of a half type: see slice_columns. */
-#define SLICE_ELEMENTS 1048576
-#define SLICE_ROWS 128
 /* Least number of elements that a packing task copies. */
 #define PACK_ELEMENTS 16384
 
@@ -360,41 +361,13 @@ static tn_status multiply(tn_queue *queue, const tn_matmul_args *m)
                                       (long long)m->k);
 }
 
-/* A matrix of a half type is converted to float32 before it is multiplied. If it
- * is large and has few rows to multiply with, such as the output layer of a
- * language model, it is converted and multiplied in slices of columns of about
- * SLICE_ELEMENTS elements, which stay in the caches. Returns the columns of a
- * slice, or n if the product is not cut. */
-static int64_t slice_columns(const tn_matmul_args *m)
-{
-    const uint32_t dtype = m->b.dtype;
-    if (m->batch_ndim > 0 || m->m > SLICE_ROWS || m->k < 1 ||
-        tn__cpu_dtype_bytes[dtype] ==
-            tn__cpu_type_bytes[tn__cpu_register_type[dtype]] ||
-        m->b.stride[0] != 1)
-        return m->n;
-    const int64_t columns = SLICE_ELEMENTS / m->k & ~(int64_t)63;
-    return columns < 64 ? 64 : columns;
-}
-
 tn_status tn__cpu_matmul(tn_queue *queue, const tn_matmul_args *args)
 {
     tn_matmul_args joined;
-    if (args->batch_ndim == 0 && slice_columns(args) >= args->n)
-        return multiply(queue, args);
     joined.size = sizeof joined;
     tn_struct_copy(&joined, args);
     join_batches(&joined);
-    const int64_t n = joined.n, width = slice_columns(&joined);
-    if (width >= n)
-        return multiply(queue, &joined);
-    const int64_t b = joined.b.offset, c = joined.c.offset;
-    tn_status status = TN_OK;
-    for (int64_t j = 0; j < n && status >= 0; j += width) {
-        joined.n = tn__cpu_min(width, n - j);
-        joined.b.offset = b + j * joined.b.stride[1];
-        joined.c.offset = c + j * joined.c.stride[1];
-        status = multiply(queue, &joined);
-    }
-    return status;
+    if (tn__cpu_row_product_takes(&joined))
+        return tn__cpu_row_product(queue->routines, &joined);
+    return multiply(queue, args);
 }

@@ -12,11 +12,13 @@
  * columns.
  *
  * Because (a b)^T = b^T a^T, either operand can be packed into panels: the code
- * chooses the one that moves less data. A product of one row or one column with
- * contiguous operands needs no panels. It consists of dot products, whose sums
- * run along the lanes of a vector, so its bits differ from those of a larger
- * product. A product of two to eight rows reads a b that is contiguous along k
- * in place, with the sums of the tiles. */
+ * chooses the one that moves less data. Products of one row or one column need
+ * no panels. If b is contiguous along k, they are dot products, whose sums run
+ * along the lanes of a vector, so their bits differ from those of a larger
+ * product. If b has contiguous rows, the sums are those of the tiles.
+ *
+ * row_product.c computes most products of float32 in which b is contiguous along
+ * k. */
 #include <string.h>
 
 #include "product_job.h"
@@ -30,6 +32,9 @@ enum {
     DIRECT_ROWS = 16,
     DIRECT_BYTES = 32768,
     DIRECT_STRIDED_ROWS = 64,
+    /* Products of one row with a smaller k have the bits of larger products.
+     * row_product.c computes most others. */
+    DOTS_LEAST = 64,
     /* c is prefetched if it has more bytes than this, because L2 does not hold
      * it. */
     PREFETCH_BYTES = 4194304
@@ -278,7 +283,8 @@ static void plain_strides(tn_cpu_matrix *x, int64_t rows, int64_t columns)
 static bool run_dots(const job *g)
 {
     const tn_cpu_product *p = &g->p;
-    if (!p->alone || p->a.column != 1 || p->b.row != 1 || p->k < g->whole)
+    if (!p->alone || p->a.column != 1 || p->b.row != 1 || p->k < g->whole ||
+        p->k < DOTS_LEAST)
         return false;
     if (p->m == 1)
         g->loops->dots(p->n, p->k, p->a.memory, p->b.memory, p->b.column,
@@ -289,19 +295,23 @@ static bool run_dots(const job *g)
     return true;
 }
 
-/* Computes a product of few rows, if b is contiguous along k, without packing b.
- * The bits are those of the tiles. Returns false, with c unchanged, for other
- * products. */
-static bool run_few(const job *g)
+/* Computes a product of one row of a and a b with contiguous rows, which are
+ * read in the order of memory. The bits are those of the tiles. Returns false,
+ * with c unchanged, for other products or if out of memory. */
+static bool run_row(const job *g)
 {
     const tn_cpu_product *p = &g->p;
-    if (!g->loops->few || p->m > TN_CPU_FEW_ROWS || p->n < g->tiles->lanes ||
-        p->a.column != 1 || p->b.row != 1 || p->b.column < p->k ||
+    if (!g->loops->add_rows || p->m != 1 || p->b.column != 1 ||
         p->c.column != 1 || p->alpha != 1 || p->beta != 0)
         return false;
-    g->loops->few(p->m, p->n, p->k, p->a.memory, p->a.row, p->b.memory,
-                  p->b.column, p->c.memory, p->c.row);
-    return true;
+    void *sums = tn__cpu_scratch((size_t)(p->n * g->bytes));
+    for (int64_t first = 0; sums && first < p->k; first += DEPTH) {
+        g->loops->add_rows(p->n, tn__cpu_min(DEPTH, p->k - first),
+                           element(g, &p->a, 0, first), p->a.column,
+                           element(g, &p->b, first, 0), p->b.row, sums);
+        g->loops->store(p->c.memory, p->n, sums, p->n, 1, p->n, first > 0);
+    }
+    return sums != NULL;
 }
 
 /* Replaces the product c = a b by c^T = b^T a^T. */
@@ -383,7 +393,7 @@ bool tn__cpu_multiply(const tn_cpu_product *p)
         store_zero_product(&g);
         return true;
     }
-    if (run_dots(&g) || run_few(&g))
+    if (run_dots(&g) || run_row(&g))
         return true;
     tn__cpu_product_choose_panels(&g);
     if (!find_memory(&g))

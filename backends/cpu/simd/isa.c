@@ -10,7 +10,7 @@
 #include "../jit/native_body.h"
 #include "math_table.h"
 
-enum { FILLS = 15 }; /* number of functions that fill a table, one in each
+enum { FILLS = 16 }; /* number of functions that fill a table, one in each
                       * routines_*.c file */
 
 typedef struct set {
@@ -29,7 +29,8 @@ typedef struct set {
       tn__cpu_move__##isa, tn__cpu_reduce__##isa, tn__cpu_gemm__##isa,        \
       tn__cpu_conv__##isa, tn__cpu_winograd__##isa, tn__cpu_pool__##isa,      \
       tn__cpu_pair__##isa, tn__cpu_scan__##isa, tn__cpu_attention__##isa,     \
-      tn__cpu_order__##isa, tn__cpu_lapack__##isa, tn__cpu_quantised__##isa}, \
+      tn__cpu_order__##isa, tn__cpu_lapack__##isa, tn__cpu_quantised__##isa,  \
+      tn__cpu_rows__##isa},                                                   \
      tn__cpu_math__##isa, &tn__cpu_math_count__##isa, {0}}
 
 /* The instruction sets, from the plainest to the best one. The last one that is

@@ -397,6 +397,7 @@ typedef struct tn_cpu_routines {
     tn_cpu_arg_columns *arg_columns[TN_REDUCE_END][CPU_TYPE_COUNT];
     tn_cpu_gemm *gemm[CPU_TYPE_COUNT]; /* I32, I64, BOOL */
     const tn_cpu_product_routines *product[CPU_TYPE_COUNT]; /* F32, F64 */
+    tn_cpu_rows *rows[TN_DTYPE_END]; /* F32, F16, BF16 */
     const tn_cpu_conv_routines *conv[CPU_TYPE_COUNT]; /* F32, F64 */
     /* F32 only. winograd[0] is for tiles of 2 adjacent pixels, winograd[1] for
      * tiles of 2 x 2. NULL if not available. */
@@ -424,6 +425,7 @@ typedef struct tn_cpu_routines {
     void tn__cpu_move__##isa(tn_cpu_routines *table);                         \
     void tn__cpu_reduce__##isa(tn_cpu_routines *table);                       \
     void tn__cpu_gemm__##isa(tn_cpu_routines *table);                         \
+    void tn__cpu_rows__##isa(tn_cpu_routines *table);                         \
     void tn__cpu_conv__##isa(tn_cpu_routines *table);                         \
     void tn__cpu_winograd__##isa(tn_cpu_routines *table);                     \
     void tn__cpu_pool__##isa(tn_cpu_routines *table);                         \

@@ -138,7 +138,9 @@ static tn_tensor *attend_group(const attention *a, tn_tensor *const qkv[3],
 {
     tn_tensor *part[3];
     for (int i = 0; i < 3; i++)
-        part[i] = tn_narrow(qkv[i], 0, g->row, g->count);
+        part[i] = g->count == tn_tensor_size(qkv[i], 0)
+                      ? qkv[i]
+                      : tn_narrow(qkv[i], 0, g->row, g->count);
     const tn__lm_kv *kv = g->kv ? &g->kv[a->layer] : NULL;
     tn_tensor *q = tn_transpose(part[0], 0, 1), *mask = g->mask;
     tn_tensor *k = through_cache(kv ? kv->key : NULL, part[1], g);
@@ -177,7 +179,9 @@ static tn_tensor *attend_flat(const attention *a, tn_tensor *const qkv[3],
             scope, attend_group(a, qkv, &pass->group[a->rope][i]));
         fine = part[i] != NULL;
     }
-    tn_tensor *y = fine ? tn_cat(part, count, 0) : NULL;
+    tn_tensor *y = !fine        ? NULL
+                   : count == 1 ? part[0]
+                                : tn_cat(part, count, 0);
     free(part);
     return y;
 }

@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <tenon/autograd.h>
 #include <tenon/ops.h>
 
 const char *tn__lm_join(char *buffer, const char *path, const char *name)
@@ -49,33 +48,17 @@ typedef struct linear {
     int64_t in, out;
 } linear;
 
-static tn_tensor *product(const linear *l, tn_tensor *x)
+/* On the cpu each row of a product has the same bits alone and among others
+ * (backends/cpu/prim/cpu_matmul.c), so a token has, too. */
+static tn_tensor *linear_forward(tn_module *self, tn_tensor *x)
 {
+    const linear *l = (const linear *)self;
     if (*l->format)
         return tn_quantized_linear(x, l->weight, l->format, l->bias);
     if (!l->transposed)
         return tn_linear(x, l->weight, l->bias);
     x = tn_matmul(x, l->weight);
     return l->bias ? tn_add(x, l->bias) : x;
-}
-
-/* A product of one row is summed in another order than that of many rows
- * (backends/cpu/prim/float_product.c). Where no gradient is recorded, a single
- * row is therefore computed twice, so that a token has the same bits alone and
- * in a batch. */
-static tn_tensor *linear_forward(tn_module *self, tn_tensor *x)
-{
-    const linear *l = (const linear *)self;
-    if (!x || tn_tensor_numel(x) != l->in || tn_grad_mode() || *l->format)
-        return product(l, x);
-    tn_tensor *row = tn_reshape(x, tn_dims(1, l->in));
-    tn_tensor *y = product(l, tn_cat((tn_tensor *[]){row, row}, 2, 0));
-    y = tn_narrow(y, 0, 0, 1);
-    tn_dims_list shape =
-        tn_dims_from_array(tn_tensor_shape(x), tn_tensor_ndim(x));
-    if (shape.count)
-        shape.dim[shape.count - 1] = tn_tensor_size(y, 1);
-    return tn_reshape(y, shape);
 }
 
 static void linear_describe(const tn_module *self, char *text, size_t room)

@@ -294,6 +294,19 @@ tn_lm *tn_lm_open_with(const char *path, const tn_lm_open_options *options)
     return lm;
 }
 
+/* Returns the number of elements in all parameters, where one that two modules
+ * share counts once. -1 on failure. */
+static int64_t count_elements(const tn_lm *lm)
+{
+    int64_t count = 0;
+    tn_scope *scope = tn_scope_open();
+    const tn_parameter_list *list = tn_parameters((tn_module *)&lm->base);
+    for (int i = 0; i < tn_parameters_count(list); i++)
+        count += tn_tensor_numel(tn_parameters_at(list, i));
+    tn_scope_close(scope);
+    return list ? count : -1;
+}
+
 tn_status tn_lm_info(const tn_lm *lm, tn_lm_sizes *sizes)
 {
     static const char name[] = "lm_info";
@@ -306,7 +319,9 @@ tn_status tn_lm_info(const tn_lm *lm, tn_lm_sizes *sizes)
             "set sizes->size = sizeof *sizes before the call");
     const tn__lm_spec *s = &lm->spec;
     const tn_dtype dtype = tn__lm_dtype(lm);
-    int64_t count = tn_module_parameter_count(&lm->base);
+    const int64_t count = count_elements(lm);
+    if (count < 0)
+        return tn_error_code();
     tn_lm_sizes all = {
         .size = sizes->size,
         .family = s->family->type,

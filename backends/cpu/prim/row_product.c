@@ -1,0 +1,136 @@
+/* row_product.c: products c = a b in which the columns of b are contiguous: the
+ * rows of a weight. simd/routines_rows.c has the loops and the order of the
+ * sums, which is the same for one row of a and for many.
+ *
+ * A task computes some columns of c for some rows. a is converted to float32
+ * before, b by the loops, and c after the sums. */
+#include <stdatomic.h>
+
+#include "row_product.h"
+
+enum {
+    ROWS = 128, /* rows of a that a task multiplies */
+    /* The columns of c that a task computes are a multiple of GROUP, and read
+     * at least TASK_BYTES bytes of b or compute TASK_WORK products. */
+    LEAST = 64, /* for a smaller k, tiles are faster (float_product.c) */
+    GROUP = 12, /* a multiple of the rows of b in the loops' tiles */
+    TASK_BYTES = 1 << 18,
+    TASK_WORK = 1 << 20
+};
+
+typedef struct product {
+    const tn_cpu_routines *routines;
+    const tn_matmul_args *m;
+    const float *a;
+    int64_t a_row;
+    const char *b;
+    char *c;
+    int64_t b_row, c_row, bytes; /* in elements; of an element of b and c */
+    int64_t each, columns; /* columns of a task; tasks along them */
+    tn_cpu_rows *rows;
+    atomic_bool failed;
+} product;
+
+static bool is_half(uint32_t dtype)
+{
+    return dtype == TN_F16 || dtype == TN_BF16;
+}
+
+bool tn__cpu_row_product_takes(const tn_matmul_args *m)
+{
+    return m->batch_ndim == 0 && m->m > 0 && m->n > 1 && m->k >= LEAST &&
+           (m->c.dtype == TN_F32 || is_half(m->c.dtype)) && m->alpha == 1 &&
+           m->beta == 0 && m->b.stride[0] == 1 && m->b.stride[1] >= m->k &&
+           m->c.stride[1] == 1;
+}
+
+static void task(void *context, int64_t number)
+{
+    product *p = context;
+    const int64_t k = p->m->k;
+    const int64_t j = number % p->columns * p->each;
+    const int64_t i = number / p->columns * ROWS;
+    const int64_t n = tn__cpu_min(p->each, p->m->n - j);
+    const int64_t m = tn__cpu_min(ROWS, p->m->m - i);
+    const bool half = is_half(p->m->c.dtype);
+    char *const c = p->c + (i * p->c_row + j) * p->bytes;
+    float *out = half ? tn__cpu_scratch((size_t)(m * n) * 4)
+                      : (float *)(void *)c;
+    if (!out) {
+        atomic_store(&p->failed, true);
+        return;
+    }
+    unsigned fpu = tn__cpu_fpu_set();
+    p->rows(m, n, k, p->a + i * p->a_row, p->a_row,
+            p->b + j * p->b_row * p->bytes, p->b_row, out,
+            half ? n : p->c_row);
+    for (int64_t r = 0; half && r < m; r++)
+        p->routines->store[p->m->c.dtype](c + r * p->c_row * p->bytes,
+                                          out + r * n, 1, n);
+    tn__cpu_fpu_restore(fpu);
+}
+
+/* A copy of a as contiguous float32. */
+typedef struct copying {
+    const product *p;
+    float *to;
+} copying;
+
+static void copy_row(void *context, int64_t i)
+{
+    const copying *s = context;
+    const tn_strided *a = &s->p->m->a;
+    unsigned fpu = tn__cpu_fpu_set();
+    s->p->routines->load[a->dtype](
+        s->to + i * s->p->m->k,
+        tn__cpu_at(a->buffer, a->offset + i * a->stride[0],
+                   (size_t)s->p->bytes),
+        a->stride[1], s->p->m->k);
+    tn__cpu_fpu_restore(fpu);
+}
+
+static void cut(product *p)
+{
+    const tn_matmul_args *m = p->m;
+    const int64_t rows = tn__cpu_min(m->m, ROWS), line = m->k * p->bytes;
+    int64_t each = TASK_WORK / (rows * m->k);
+    if (each * line < TASK_BYTES && rows < GROUP)
+        each = TASK_BYTES / line;
+    p->each = (each / GROUP + 1) * GROUP;
+    p->columns = (m->n + p->each - 1) / p->each;
+}
+
+tn_status tn__cpu_row_product(const tn_cpu_routines *routines,
+                              const tn_matmul_args *m)
+{
+    product p = {.routines = routines, .m = m, .a_row = m->a.stride[0],
+                 .b_row = m->b.stride[1], .c_row = m->c.stride[0],
+                 .bytes = is_half(m->c.dtype) ? 2 : 4,
+                 .rows = routines->rows[m->b.dtype]};
+    atomic_init(&p.failed, false);
+    p.b = tn__cpu_at(m->b.buffer, m->b.offset, (size_t)p.bytes);
+    p.c = tn__cpu_at(m->c.buffer, m->c.offset, (size_t)p.bytes);
+    char *copy = NULL;
+    if (is_half(m->a.dtype) || m->a.stride[1] != 1) {
+        copy = tn__cpu_memory_acquire((size_t)(m->m * m->k) * 4);
+        if (!copy)
+            return tn__cpu_host->fail(TN_ERR_MEMORY,
+                                      "matmul: out of memory for a copy of "
+                                      "(%lld, %lld)",
+                                      (long long)m->m, (long long)m->k);
+        copying s = {&p, (float *)(void *)copy};
+        tn__cpu_host->parallel_for(m->m, copy_row, &s);
+        p.a = s.to;
+        p.a_row = m->k;
+    } else {
+        p.a = (const float *)(void *)tn__cpu_at(m->a.buffer, m->a.offset, 4);
+    }
+    cut(&p);
+    tn__cpu_host->parallel_for(p.columns * ((m->m + ROWS - 1) / ROWS), task,
+                               &p);
+    tn__cpu_memory_release(copy);
+    return atomic_load(&p.failed)
+               ? tn__cpu_host->fail(TN_ERR_MEMORY,
+                                    "matmul: out of memory for a task")
+               : TN_OK;
+}

@@ -1,0 +1,14 @@
+/* row_product.h: products whose operands are both contiguous along k, such as
+ * x W^T in a layer (row_product.c). */
+#ifndef TN_CPU_ROW_PRODUCT_H
+#define TN_CPU_ROW_PRODUCT_H
+
+#include "../cpu.h"
+
+/* Whether m is computed by tn__cpu_row_product. It depends on b and c alone,
+ * not on the number of rows of a. */
+bool tn__cpu_row_product_takes(const tn_matmul_args *m);
+tn_status tn__cpu_row_product(const tn_cpu_routines *routines,
+                              const tn_matmul_args *m);
+
+#endif

@@ -1,0 +1,317 @@
+/* routines_rows.c: products of rows of a with rows of b, which are contiguous,
+ * such as the tokens and the weights of a layer (prim/row_product.c).
+ *
+ * The sums of an element run along 16 lanes: lane l adds the products whose
+ * index is l modulo 16, in rising order, by one fma each; the last products, if
+ * they are fewer than 16, go to the last lanes. The lanes are then added in
+ * pairs, l and l + 8, l and l + 4, l and l + 2, l and l + 1. Every
+ * TN_CPU_ROW_DEPTH products make such a sum (the last one has up to 15 more), and
+ * these are added in order. So the bits depend neither on the number of rows nor on the instruction set, as
+ * long as it has fma. Nothing is packed, and b is read in the order of memory.
+ *
+ * A tile of TILE_A rows of a and TILE_B rows of b keeps its lanes in registers.
+ * The rows of b are far apart: while a product goes on, each is followed by the
+ * one below it, so the processor sees TILE_B long streams. It prefetches these
+ * well, and adjacent short rows badly (2048 x 768 float16: 24 GB/s against 9 on
+ * Zen 4, memory read by a plain loop 17). */
+#include <string.h>
+
+#include "isa.h"
+#include "routines.h"
+#include "vector.h"
+#include "vector_square.h"
+
+#if defined(__AVX512F__)
+#define TILE_ROWS 4
+#elif defined(TN_CPU_PLAIN) /* 16 registers, and four for each sum */
+#define TILE_ROWS 1
+#else
+#define TILE_ROWS 2
+#endif
+enum {
+    LANES = 16,
+    L = TN_CPU_VECTOR / 4,
+    PARTS = LANES / L, /* vectors that hold the lanes of a sum */
+    TILE_A = TILE_ROWS,
+    TILE_B = TILE_ROWS == 4 ? 4 : 3
+};
+
+typedef float quad __attribute__((vector_size(16)));
+typedef int32_t quad_i32 __attribute__((vector_size(16)));
+
+/* The types of b's elements. Where there are instructions for it, elements of
+ * the half types are converted when they are loaded if a has fewer than MANY
+ * rows. Otherwise TILE_B rows are converted first. */
+enum { WIDE, HALF, BRAIN };
+#if defined(__F16C__) || defined(__aarch64__)
+enum { MANY = 4 };
+#else
+enum { MANY = 1 };
+#endif
+
+static inline __attribute__((always_inline)) vec_f32 load(int type,
+                                                          const void *at)
+{
+#if defined(__AVX512F__)
+    if (type == HALF)
+        return _mm512_cvtph_ps(_mm256_loadu_si256(at));
+    if (type == BRAIN)
+        return _mm512_castsi512_ps(_mm512_slli_epi32(
+            _mm512_cvtepu16_epi32(_mm256_loadu_si256(at)), 16));
+#elif defined(__F16C__)
+    if (type == HALF)
+        return _mm256_cvtph_ps(_mm_loadu_si128(at));
+    if (type == BRAIN)
+        return _mm256_castsi256_ps(_mm256_slli_epi32(
+            _mm256_cvtepu16_epi32(_mm_loadu_si128(at)), 16));
+#elif defined(__aarch64__)
+    if (type == HALF)
+        return vcvt_f32_f16(vld1_f16((const float16_t *)at));
+    if (type == BRAIN)
+        return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16((const uint16_t *)at), 16));
+#endif
+    (void)type;
+    return (vec_f32) * (const loose_f32 *)at;
+}
+
+/* Adds the lanes of a sum, until four are left. */
+static inline __attribute__((always_inline)) quad fold(const vec_f32 *s)
+{
+#if defined(__AVX512F__)
+    const __m256 half = _mm256_add_ps(_mm512_castps512_ps256(*s),
+                                      _mm512_extractf32x8_ps(*s, 1));
+    return _mm_add_ps(_mm256_castps256_ps128(half),
+                      _mm256_extractf128_ps(half, 1));
+#elif defined(__AVX__)
+    const __m256 half = s[0] + s[1];
+    return _mm_add_ps(_mm256_castps256_ps128(half),
+                      _mm256_extractf128_ps(half, 1));
+#else
+    return (s[0] + s[2]) + (s[1] + s[3]);
+#endif
+}
+
+/* Returns the sums of all lanes of `each` sums. */
+static inline __attribute__((always_inline)) quad add_lanes(const int each,
+                                                           vec_f32 s[][PARTS])
+{
+#if defined(__AVX512F__)
+    if (each == 4) { /* the same order, with fewer instructions */
+        const __m512 a = *s[0], b = *s[1], c = *s[2], d = *s[3];
+        const __m512 ab = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44),
+                                        _mm512_shuffle_f32x4(a, b, 0xee));
+        const __m512 cd = _mm512_add_ps(_mm512_shuffle_f32x4(c, d, 0x44),
+                                        _mm512_shuffle_f32x4(c, d, 0xee));
+        __m512 all = _mm512_add_ps(_mm512_shuffle_f32x4(ab, cd, 0x88),
+                                   _mm512_shuffle_f32x4(ab, cd, 0xdd));
+        all = _mm512_add_ps(all, _mm512_permute_ps(all, 0x4e));
+        all = _mm512_add_ps(all, _mm512_permute_ps(all, 0xb1));
+        const __m512i firsts = _mm512_castsi128_si512(
+            _mm_set_epi32(12, 8, 4, 0));
+        return _mm512_castps512_ps128(_mm512_permutexvar_ps(firsts, all));
+    }
+#endif
+    quad row[4] = {{0}};
+    for (int j = 0; j < each; j++)
+        row[j] = fold(s[j]);
+    SQUARE_4(quad, quad_i32)
+    return (row[0] + row[2]) + (row[1] + row[3]);
+}
+
+/* Stores the sums of one row of c, or adds them to it. */
+static inline __attribute__((always_inline)) void
+finish(const int each, vec_f32 s[][PARTS], float *c, int64_t c_step, int add)
+{
+    const quad sum = add_lanes(each, s);
+    for (int j = 0; j < each; j++)
+        c[j * c_step] = add ? c[j * c_step] + sum[j] : sum[j];
+}
+
+/* Returns the elements of v whose mask is set, and zeros. */
+static inline __attribute__((always_inline)) vec_f32 keep(vec_f32 v,
+                                                         vec_i32 mask)
+{
+    return (vec_f32)((vec_i32)v & mask);
+}
+
+/* Adds LANES products to the lanes of `many` times `each` sums; with `last`,
+ * those whose mask is set. */
+static inline __attribute__((always_inline)) void
+add_products(const int many, const int each, const int type, const int last,
+             const int32_t *mask, const float *a, int64_t a_row, const char *b,
+             int64_t b_row, vec_f32 s[TILE_A][TILE_B][PARTS])
+{
+    const int64_t bytes = type == WIDE ? 4 : 2;
+    _Pragma("GCC unroll 4") for (int q = 0; q < PARTS; q++)
+    {
+        vec_f32 v[TILE_A];
+        vec_i32 kept = {0};
+        if (last)
+            memcpy(&kept, mask + q * L, sizeof kept);
+        _Pragma("GCC unroll 4") for (int i = 0; i < many; i++)
+        {
+            v[i] = load(WIDE, a + i * a_row + q * L);
+            v[i] = last ? keep(v[i], kept) : v[i];
+        }
+        _Pragma("GCC unroll 4") for (int j = 0; j < each; j++)
+        {
+            vec_f32 w = load(type, b + j * b_row + q * L * bytes);
+            w = last ? keep(w, kept) : w;
+            _Pragma("GCC unroll 4") for (int i = 0; i < many; i++)
+                s[i][j][q] = TN_CPU_FMA_F32(v[i], w, s[i][j][q]);
+        }
+    }
+}
+
+/* Computes, or adds to c, the products of `many` rows of a and `each` rows of b,
+ * which give columns of c that are c_step apart. k is at least LANES. b_row is
+ * in bytes. */
+#define TILE_ARGUMENTS                                                        \
+    int64_t k, const float *a, int64_t a_row, const char *b, int64_t b_row,   \
+        float *c, int64_t c_row, int64_t c_step, int add
+static inline __attribute__((always_inline)) void
+tile(const int many, const int each, const int type, TILE_ARGUMENTS)
+{
+    static const int32_t mask[2 * LANES] = {[LANES] = -1, -1, -1, -1, -1, -1,
+                                            -1, -1, -1, -1, -1, -1, -1, -1, -1,
+                                            -1};
+    const int64_t bytes = type == WIDE ? 4 : 2, rest = k % LANES;
+    vec_f32 s[TILE_A][TILE_B][PARTS];
+    for (int i = 0; i < many; i++)
+        for (int j = 0; j < each; j++)
+            for (int q = 0; q < PARTS; q++)
+                s[i][j][q] = (vec_f32){0};
+    for (int64_t p = 0; p + LANES <= k; p += LANES)
+        add_products(many, each, type, 0, NULL, a + p, a_row, b + p * bytes,
+                     b_row, s);
+    if (rest)
+        add_products(many, each, type, 1, mask + rest, a + k - LANES, a_row,
+                     b + (k - LANES) * bytes, b_row, s);
+    for (int i = 0; i < many; i++)
+        finish(each, s[i], c + i * c_row, c_step, add);
+}
+
+typedef void tile_loop(TILE_ARGUMENTS);
+#define TILE(name, many, each, type)                                          \
+    static __attribute__((noinline)) void name(TILE_ARGUMENTS)                \
+    {                                                                         \
+        tile(many, each, type, k, a, a_row, b, b_row, c, c_row, c_step, add); \
+    }
+#if TILE_ROWS > 1
+TILE(tile_of_rows, TILE_A, TILE_B, WIDE)
+#endif
+TILE(tile_of_row, 1, TILE_B, WIDE)
+TILE(tile_of_one, 1, 1, WIDE)
+
+/* What depends on the type of b. `row` is NULL if elements are always converted
+ * first. */
+typedef struct kind {
+    int64_t bytes;
+    tile_loop *row; /* one row of a, TILE_B rows of b */
+    tn_cpu_load *widen;
+} kind;
+
+#if defined(__F16C__) || defined(__aarch64__)
+TILE(tile_of_half, 1, TILE_B, HALF)
+TILE(tile_of_brain, 1, TILE_B, BRAIN)
+
+#define WIDEN(name, type)                                                     \
+    static void name(void *to, const void *from, int64_t step, int64_t k)     \
+    {                                                                         \
+        (void)step; /* 1 */                                                   \
+        float *out = to;                                                      \
+        const char *at = from;                                                \
+        for (; k >= L; k -= L, out += L, at += 2 * L)                         \
+            *(loose_f32 *)out = load(type, at);                               \
+        if (k) {                                                              \
+            char rest[2 * L] = {0};                                           \
+            memcpy(rest, at, (size_t)k * 2);                                  \
+            const vec_f32 last = load(type, rest);                            \
+            memcpy(out, &last, (size_t)k * 4);                                \
+        }                                                                     \
+    }
+WIDEN(widen_half, HALF)
+WIDEN(widen_brain, BRAIN)
+static const kind wide = {4, tile_of_row, NULL};
+static const kind half = {2, tile_of_half, widen_half};
+static const kind brain = {2, tile_of_brain, widen_brain};
+#else
+static const kind wide = {4, tile_of_row, NULL};
+static kind half = {2, NULL, NULL}, brain = {2, NULL, NULL};
+#endif
+
+/* The loops around the tiles would gain little from O3. */
+#if defined(__OPTIMIZE__) && !defined(__clang__)
+#pragma GCC push_options
+#pragma GCC optimize("O2")
+#endif
+
+/* Multiplies each row of a by `each` rows of b, TILE_B or one. */
+static __attribute__((noinline)) void
+columns(const kind *type, int each, int64_t m, int64_t k, const float *a,
+        int64_t a_row, const char *b, int64_t b_row, float *c, int64_t c_row,
+        int64_t c_step)
+{
+    float converted[TILE_B][TN_CPU_ROW_DEPTH + LANES];
+    const int converts = type->widen && (m >= MANY || each == 1);
+    tile_loop *row = each == 1  ? tile_of_one
+                     : converts ? tile_of_row
+                                : type->row;
+    for (int64_t p = 0, depth; p < k; p += depth, a += depth) {
+        depth = k - p < TN_CPU_ROW_DEPTH + LANES ? k - p : TN_CPU_ROW_DEPTH;
+        const char *from = b + p * type->bytes;
+        int64_t step = b_row, i = 0;
+        if (converts) {
+            for (int j = 0; j < each; j++)
+                type->widen(converted[j], from + j * b_row, 1, depth);
+            from = (const char *)converted;
+            step = sizeof *converted;
+        }
+#if TILE_ROWS > 1
+        if (row == tile_of_row)
+            for (; i + TILE_A <= m; i += TILE_A)
+                tile_of_rows(depth, a + i * a_row, a_row, from, step,
+                             c + i * c_row, c_row, c_step, p > 0);
+#endif
+        for (; i < m; i++)
+            row(depth, a + i * a_row, a_row, from, step, c + i * c_row, c_row,
+                c_step, p > 0);
+    }
+}
+
+static __attribute__((noinline)) void
+multiply(const kind *type, int64_t m, int64_t n, int64_t k, const float *a,
+         int64_t a_row, const char *b, int64_t b_row, float *c, int64_t c_row)
+{
+    const int64_t apart = n / TILE_B, step = b_row * type->bytes;
+    for (int64_t j = 0; j < apart; j++)
+        columns(type, TILE_B, m, k, a, a_row, b + j * step, apart * step,
+                c + j, c_row, apart);
+    for (int64_t j = apart * TILE_B; j < n; j++)
+        columns(type, 1, m, k, a, a_row, b + j * step, 0, c + j, c_row, 0);
+}
+
+#define ROWS(name, type)                                                      \
+    static void name(int64_t m, int64_t n, int64_t k, const float *a,         \
+                     int64_t a_row, const void *b, int64_t b_row, float *c,   \
+                     int64_t c_row)                                           \
+    {                                                                         \
+        multiply(&type, m, n, k, a, a_row, b, b_row, c, c_row);               \
+    }
+ROWS(rows_f32, wide)
+ROWS(rows_f16, half)
+ROWS(rows_bf16, brain)
+
+void TN_CPU_NAME(tn__cpu_rows)(tn_cpu_routines *table)
+{
+#if !defined(__F16C__) && !defined(__aarch64__)
+    half.widen = table->load[TN_F16];
+    brain.widen = table->load[TN_BF16];
+#endif
+    table->rows[TN_F32] = rows_f32;
+    table->rows[TN_F16] = rows_f16;
+    table->rows[TN_BF16] = rows_bf16;
+}
+#if defined(__OPTIMIZE__) && !defined(__clang__)
+#pragma GCC pop_options
+#endif
