@@ -185,7 +185,8 @@ static void multinomial(tn__onnx_call *c)
     const tn_dtype dtype = dtype_of(c, c->attr[0], TN__ONNX_INT32);
     if (dtype)
         c->y[0] = tn_to_dtype(
-            tn_multinomial(tn_softmax(c->x[0], -1), tn__onnx_int(c, 1), true),
+            tn_multinomial(tn_softmax(c->x[0], -1), tn__onnx_int(c, 1),
+                           .replacement = true),
             dtype);
 }
 

@@ -14,8 +14,8 @@ static void gemm(tn__onnx_call *c)
     tn_tensor *addend = tn__onnx_x(c, 2);
     const tn_dtype dtype = tn_tensor_dtype(c->x[0]);
     if (addend && beta != 0 && tn_dtype_is_floating(dtype)) {
-        c->y[0] = tn_addmm(addend, a, b, .beta = tn_scalar_float(beta),
-                           .alpha = tn_scalar_float(alpha));
+        c->y[0] = tn_addmm(addend, a, b, .beta = beta,
+                           .alpha = alpha);
         return;
     }
     tn_tensor *y = tn_matmul(a, b);
