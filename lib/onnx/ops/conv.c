@@ -406,7 +406,7 @@ static void lp_pool(tn__onnx_call *c)
 
 static tn_dims_list spatial(const tn_tensor *x)
 {
-    tn_dims_list dims = tn_dims_from_array(NULL, 0);
+    tn_dims_list dims = tn__onnx_blank( 0);
     for (int i = 2; i < tn_tensor_ndim(x); i++)
         dims.dim[dims.count++] = i;
     return dims;

@@ -23,7 +23,7 @@ static void gather(tn__onnx_call *c)
     const int axis = axis_of(c, 0);
     if (axis < 0)
         return;
-    tn_dims_list to = tn_dims_from_array(NULL, 0);
+    tn_dims_list to = tn__onnx_blank( 0);
     to.count = tn_tensor_ndim(x) - 1 + tn_tensor_ndim(index);
     if (to.count > TN_MAX_NDIM) {
         tn__onnx_refuse(c, TN_ERR_SHAPE, "more than %d dimensions", TN_MAX_NDIM);
@@ -213,14 +213,14 @@ static void one_hot(tn__onnx_call *c)
         return;
     const int axis =
         tn__onnx_axis(c, tn__onnx_int(c, 0), tn_tensor_ndim(index) + 1);
-    tn_dims_list to = tn_dims_from_array(NULL, tn_tensor_ndim(index) + 1);
+    tn_dims_list to = tn__onnx_blank( tn_tensor_ndim(index) + 1);
     if (axis < 0 || to.count > TN_MAX_NDIM)
         return;
     for (int i = 0, at = 0; i < to.count; i++)
         to.dim[i] = i == axis ? depth : tn_tensor_size(index, at++);
     if (!tn__onnx_may_make(c, to))
         return;
-    tn_dims_list along = tn_dims_from_array(NULL, to.count);
+    tn_dims_list along = tn__onnx_blank( to.count);
     for (int i = 0; i < to.count; i++)
         along.dim[i] = i == axis ? depth : 1;
     tn_tensor *number = tn_reshape(

@@ -4,7 +4,7 @@
 /* The shape of a number for each channel of x. */
 static tn_dims_list channel_shape(const tn_tensor *x)
 {
-    tn_dims_list shape = tn_dims_from_array(NULL, tn_tensor_ndim(x));
+    tn_dims_list shape = tn__onnx_blank( tn_tensor_ndim(x));
     for (int i = 0; i < shape.count; i++)
         shape.dim[i] = i == 1 ? tn_tensor_size(x, 1) : 1;
     return shape;
@@ -22,7 +22,7 @@ static void batch_norm(tn__onnx_call *c, bool training)
         c->y[0] = tn_batch_norm(x, mean, var, c->x[1], c->x[2], .eps = eps);
         return;
     }
-    tn_dims_list axes = tn_dims_from_array(NULL, 0);
+    tn_dims_list axes = tn__onnx_blank( 0);
     for (int i = 0; i < tn_tensor_ndim(x); i++)
         if (i != 1)
             axes.dim[axes.count++] = i;
@@ -88,7 +88,7 @@ static void layer_norm(tn__onnx_call *c)
     c->y[0] = bias ? tn_add(y, bias) : y;
     if (!tn__onnx_wants(c, 1) && !tn__onnx_wants(c, 2))
         return;
-    tn_dims_list axes = tn_dims_from_array(NULL, 0);
+    tn_dims_list axes = tn__onnx_blank( 0);
     for (int i = axis; i < tn_tensor_ndim(x); i++)
         axes.dim[axes.count++] = i;
     tn_tensor *wide = tn_to_dtype(x, TN_F32);

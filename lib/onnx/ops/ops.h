@@ -115,6 +115,11 @@ int tn__onnx_axis(tn__onnx_call *c, int64_t axis, int ndim);
 bool tn__onnx_may_make(tn__onnx_call *c, tn_dims_list shape);
 /* The shape of x as a list. */
 tn_dims_list tn__onnx_shape(const tn_tensor *x);
+/* count sizes of 0, to be set. */
+static inline tn_dims_list tn__onnx_blank(int count)
+{
+    return tn_dims_from_array((int64_t[TN_MAX_NDIM]){0}, count);
+}
 /* A tensor of integers on the device of the call. */
 tn_tensor *tn__onnx_from_ints(tn__onnx_call *c, const int64_t *x, int count);
 /* Where the arithmetic of shapes is done. */

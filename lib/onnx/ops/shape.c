@@ -273,7 +273,7 @@ static void slice_attr(tn__onnx_call *c)
     tn_dims_list starts, ends, axes;
     if (tn__onnx_dims(c, 0, -1, &starts) && tn__onnx_dims(c, 1, -1, &ends) &&
         tn__onnx_dims(c, 2, -1, &axes))
-        slice(c, starts, ends, axes, tn_dims_from_array(NULL, -1));
+        slice(c, starts, ends, axes, tn__onnx_blank( -1));
 }
 static void slice_input(tn__onnx_call *c)
 {
@@ -293,7 +293,7 @@ static void expand(tn__onnx_call *c)
         return;
     /* sizes of 1 stay as they are, and there may be fewer of them */
     const int ndim = tn_tensor_ndim(x);
-    tn_dims_list full = tn_dims_from_array(NULL, to.count > ndim ? to.count
+    tn_dims_list full = tn__onnx_blank( to.count > ndim ? to.count
                                                                  : ndim);
     for (int i = 1; i <= full.count; i++) {
         const int64_t have = i <= ndim ? tn_tensor_size(x, ndim - i) : 1;
@@ -424,7 +424,7 @@ static void pad_attr(tn__onnx_call *c)
     tn_tensor *value = tn_full(TN_SCALAR, tn__onnx_float(c, 2), .dtype = dtype,
                                .device = c->device);
     pad(c, tn__onnx_string(c, 0), pads->ints, (int)pads->count,
-        tn_dims_from_array(NULL, -1), value);
+        tn__onnx_blank( -1), value);
 }
 
 static void pad_input(tn__onnx_call *c)
