@@ -460,20 +460,22 @@ static void max_unpool(tn__onnx_call *c)
                          w.kernel[i] - w.before[i] - w.after[i];
         numel *= own.dim[i + 2];
     }
-    if (to.count < 0)
-        to = own;
-    int64_t room = 1;
-    for (int i = 0; i < to.count; i++)
-        room *= to.dim[i];
-    if (room < numel) {
-        tn__onnx_refuse(c, TN_ERR_SHAPE, "output_shape is too small");
-        return;
-    }
     tn_tensor *flat = tn_reshape(x, tn_dims(tn_tensor_numel(x)));
     tn_tensor *at = tn_reshape(c->x[1], tn_dims(tn_tensor_numel(x)));
-    tn_tensor *zeros = tn_zeros(tn_dims(room), .dtype = tn_tensor_dtype(x),
+    tn_tensor *zeros = tn_zeros(tn_dims(numel), .dtype = tn_tensor_dtype(x),
                                 .device = c->device);
-    c->y[0] = tn_reshape(tn_scatter(zeros, 0, at, flat), to);
+    tn_tensor *y = tn_reshape(tn_scatter(zeros, 0, at, flat), own);
+    /* output_shape adds zeros behind */
+    int64_t pad[6];
+    for (int i = 0; i < w.n && to.count >= 0; i++) {
+        pad[2 * (w.n - 1 - i)] = 0;
+        pad[2 * (w.n - 1 - i) + 1] = to.dim[i + 2] - own.dim[i + 2];
+        if (to.dim[i + 2] < own.dim[i + 2]) {
+            tn__onnx_refuse(c, TN_ERR_SHAPE, "output_shape is too small");
+            return;
+        }
+    }
+    c->y[0] = to.count < 0 ? y : tn_pad(y, list(pad, 2 * w.n));
 }
 
 /* ---- rows ---------------------------------------------------------------- */

@@ -197,12 +197,16 @@ static tn_tensor *group_forward(tn_module *self, tn_tensor *input)
 static const tn_module_class group_class =
     TN_MODULE_CLASS(tn_module, "Parameters", .forward = group_forward);
 
+/* Longer names (tf2onnx joins those of all nodes that it has fused) are cut, and
+ * get their number: modules have a limit. */
+enum { MAX_NAME = 120 };
+
 /* Whether a weight can stand under its name: no empty part, and no part that is
  * the whole name of another weight. */
 static bool is_path(const tn__onnx_names *whole, const char *name)
 {
-    char part[512];
-    if (strlen(name) >= sizeof part)
+    char part[MAX_NAME + 1];
+    if (strlen(name) > MAX_NAME)
         return false;
     int depth = 0;
     for (const char *p = name; *p; depth++) {
@@ -227,7 +231,7 @@ static bool add_weight(net *n, const tn__onnx_names *whole,
     tn__onnx_model *m = n->model;
     tn__onnx_weight *w = &m->weight[i];
     const size_t room = strlen(w->name) + 1;
-    char *name = tn__onnx_alloc(&m->arena, room + 8, 1);
+    char *name = tn__onnx_alloc(&m->arena, room + 1, 1);
     if (!name)
         return false;
     memcpy(name, w->name, room);
@@ -257,6 +261,8 @@ static bool add_weight(net *n, const tn__onnx_names *whole,
             *p = *p == '.' ? '/' : *p;
         if (!*name)
             memcpy(name, "/", 2);
+        if (room > MAX_NAME + 1)
+            snprintf(name + MAX_NAME - 10, 12, "~%d", i);
     }
     n->weight[i] = w->is_buffer ? tn_module_add_buffer(at, last, w->tensor)
                                 : tn_module_add_parameter(at, last, w->tensor);
