@@ -28,7 +28,9 @@ typedef struct tn__onnx_model {
     tn__onnx_weight *weight;
     tn_device *device, *host;
     pthread_mutex_t lock; /* of `device` of constants, which is set when it is
-                             first needed */
+                             first needed, and of `known` */
+    struct tn__onnx_known *known; /* results for shapes of inputs; see known.h */
+    void (*forget)(struct tn__onnx_model *model); /* frees them */
 } tn__onnx_model;
 tn__onnx_model *tn__onnx_model_new(void);
 void tn__onnx_model_drop(tn__onnx_model *model);

@@ -111,6 +111,8 @@ void tn__onnx_model_drop(tn__onnx_model *m)
         drop_tensors(g);
     for (int i = 0; i < m->weight_count; i++)
         tn_drop(m->weight[i].tensor);
+    if (m->forget)
+        m->forget(m);
     pthread_mutex_destroy(&m->lock);
     tn__onnx_arena_free(&m->arena);
     free(m);

@@ -38,8 +38,16 @@ static void mod(tn__onnx_call *c)
 static void power(tn__onnx_call *c)
 {
     const tn_dtype dtype = tn_tensor_dtype(c->x[0]);
-    c->y[0] = tn_to_dtype(tn_pow(c->x[0], c->x[1]), dtype);
+    double exponent;
     c->y_type[0] = c->x_type[0];
+    /* squares and roots are much faster than a general power */
+    if (is_float(c->x[0]) && c->value[1]->fixed && c->value[1]->host &&
+        tn_tensor_numel(c->x[1]) == 1 &&
+        tn_tensor_ndim(c->x[1]) <= tn_tensor_ndim(c->x[0]) &&
+        tn__onnx_floats(c, 1, &exponent, 1) == 1)
+        c->y[0] = tn_to_dtype(tn_pow_scalar(c->x[0], exponent), dtype);
+    else
+        c->y[0] = tn_to_dtype(tn_pow(c->x[0], c->x[1]), dtype);
 }
 
 /* Max, Min, Sum: from the first input to the last. */

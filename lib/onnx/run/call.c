@@ -4,8 +4,6 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 void tn__onnx_refuse(tn__onnx_call *c, tn_status code, const char *format, ...)
 {
@@ -20,11 +18,13 @@ void tn__onnx_refuse(tn__onnx_call *c, tn_status code, const char *format, ...)
 
 /* ---- elements on the host ------------------------------------------------ */
 
-/* Returns input i as dtype on the host, in memory from malloc. *count: its
- * elements. NULL with an error. */
-static void *read_input(tn__onnx_call *c, int i, tn_dtype dtype, int room,
-                        int *count)
+/* Reads input i as dtype into out, which has room for so many elements. Returns
+ * their number, 0 if the input is left out, or -1 with an error. */
+static int read_input(tn__onnx_call *c, int i, tn_dtype dtype, void *out,
+                      int room)
 {
+    if (!tn__onnx_has(c, i))
+        return 0;
     const tn__onnx_value *v = c->value[i];
     tn_tensor *x = v->host ? v->host : c->x[i];
     if (!v->fixed)
@@ -34,51 +34,24 @@ static void *read_input(tn__onnx_call *c, int i, tn_dtype dtype, int room,
         tn__onnx_refuse(c, TN_ERR_SHAPE,
                         "input %d has %lld elements, at most %d are allowed", i,
                         (long long)numel, room);
-        return NULL;
+        return -1;
     }
-    const size_t bytes = (size_t)numel * tn_dtype_bytes(dtype);
-    void *out = malloc(bytes + 1);
-    if (!out) {
-        tn_error_set(TN_ERR_MEMORY, "onnx_run: out of memory");
-        return NULL;
-    }
-    bool fine = true;
-    TN_SCOPE(scope) {
-        if (tn_tensor_dtype(x) != dtype)
-            x = tn_to_dtype(tn_detach(x), dtype);
-        fine = numel == 0 || tn_tensor_to_array(x, out, bytes) == TN_OK;
-    }
-    *count = (int)numel;
-    if (fine)
-        return out;
-    free(out);
-    return NULL;
+    if (tn_tensor_dtype(x) != dtype)
+        x = tn_to_dtype(tn_detach(x), dtype);
+    if (numel && tn_tensor_to_array(x, out, (size_t)numel *
+                                                tn_dtype_bytes(dtype)) < 0)
+        return -1;
+    return (int)numel;
 }
 
 int tn__onnx_ints(tn__onnx_call *c, int i, int64_t *out, int room)
 {
-    if (!tn__onnx_has(c, i))
-        return 0;
-    int count;
-    int64_t *x = read_input(c, i, TN_I64, room, &count);
-    if (!x)
-        return -1;
-    memcpy(out, x, (size_t)count * sizeof *x);
-    free(x);
-    return count;
+    return read_input(c, i, TN_I64, out, room);
 }
 
 int tn__onnx_floats(tn__onnx_call *c, int i, double *out, int room)
 {
-    if (!tn__onnx_has(c, i))
-        return 0;
-    int count;
-    double *x = read_input(c, i, TN_F64, room, &count);
-    if (!x)
-        return -1;
-    memcpy(out, x, (size_t)count * sizeof *x);
-    free(x);
-    return count;
+    return read_input(c, i, TN_F64, out, room);
 }
 
 bool tn__onnx_dims(tn__onnx_call *c, int attr, int in, tn_dims_list *out)

@@ -1,5 +1,5 @@
 /* module.c: the module of a model, and the public calls. */
-#include <onnx/run/run.h>
+#include <onnx/run/known.h>
 
 #include <fcntl.h>
 #include <stdarg.h>
@@ -108,9 +108,14 @@ static bool run_net(net *self, tn_tensor *const *in, int in_count,
         .device = device_of(self, in, in_count), .host = self->model->host,
         .training = self->base.training, .iterations = self->max_iterations,
         .observe = self->observe, .context = self->context};
-    tn__onnx_value *slot = tn__onnx_slots_new(&run, g);
-    if (!slot || !run.device)
+    if (!run.device)
         return false;
+    tn__onnx_known_begin(&run, g, in, in_count);
+    tn__onnx_value *slot = tn__onnx_slots_new(&run, g);
+    if (!slot) {
+        tn__onnx_known_end(&run, g, false);
+        return false;
+    }
     if (before != run.device)
         tn_device_set(run.device);
     bool fine = set_inputs(&run, g, slot, in, in_count) &&
@@ -123,7 +128,9 @@ static bool run_net(net *self, tn_tensor *const *in, int in_count,
         fine = out[i] != NULL;
     }
     tn__onnx_slots_free(g, slot);
-    tn_device_set(before);
+    tn__onnx_known_end(&run, g, fine);
+    if (before != run.device)
+        tn_device_set(before);
     return fine;
 }
 

@@ -2,7 +2,7 @@
  * recorded as for any other code. A node whose inputs are all on the host runs
  * there: that is the arithmetic of shapes. Where the device is the host, there
  * is no difference. A value is freed after the last node that uses it. */
-#include <onnx/run/run.h>
+#include <onnx/run/known.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -55,10 +55,12 @@ static tn_tensor *on_device(tn__onnx_run *run, const tn__onnx_graph *g, int slot
     }
     if (!x)
         return NULL;
-    /* a constant is copied once for all runs */
+    /* what all runs share is copied once */
     tn__onnx_value *own = &g->value[slot];
-    const bool constant = own->host && own->host == v->host;
-    if (constant && run->device == run->model->device) {
+    if (run->known && !g->parent && own->host != v->host)
+        own = &run->known->value[slot];
+    const bool shared = own->host && own->host == v->host;
+    if (shared && run->device == run->model->device) {
         pthread_mutex_lock(&run->model->lock);
         if (!own->device)
             own->device = x;
@@ -86,8 +88,12 @@ tn__onnx_value *tn__onnx_slots_new(tn__onnx_run *run, const tn__onnx_graph *g)
     pthread_mutex_lock(&run->model->lock);
     memcpy(slot, g->value, (size_t)g->slot_count * sizeof *slot);
     pthread_mutex_unlock(&run->model->lock);
-    for (int i = 0; i < g->slot_count; i++)
+    const tn__onnx_known *known = g->parent ? NULL : run->known;
+    for (int i = 0; i < g->slot_count; i++) {
+        if (known && known->value[i].type)
+            slot[i] = known->value[i];
         slot[i].lends_device = slot[i].lends_host = true;
+    }
     for (int i = 0; i < g->constant_count; i++) {
         const tn__onnx_constant *c = &g->constant[i];
         if (c->parameter >= 0 && run->weight) {
@@ -254,15 +260,21 @@ static bool run_node(tn__onnx_run *run, const tn__onnx_graph *g,
 bool tn__onnx_run_graph(tn__onnx_run *run, const tn__onnx_graph *g,
                         tn__onnx_value *slot)
 {
+    tn__onnx_known *fresh = g->parent ? NULL : run->fresh;
+    const tn__onnx_known *known = g->parent ? NULL : run->known;
     for (int i = 0; i < g->node_count; i++) {
         const tn__onnx_node *n = &g->node[i];
         if (n->is_folded)
             continue;
-        tn_trace_push(*n->name ? n->name : n->op);
-        const bool fine = run_node(run, g, slot, n);
-        tn_trace_pop();
-        if (!fine)
-            return false;
+        if (!known || !known->skip[i]) {
+            tn_trace_push(*n->name ? n->name : n->op);
+            const bool fine = run_node(run, g, slot, n);
+            tn_trace_pop();
+            if (!fine)
+                return false;
+        }
+        if (fresh)
+            tn__onnx_known_add(fresh, n, i, slot);
         for (int j = 0; j < n->dead_count; j++)
             clear(&slot[n->dead[j]]);
     }

@@ -11,6 +11,9 @@ typedef struct tn__onnx_run {
     bool training;
     bool folds;               /* the model is being opened */
     int64_t iterations;       /* how many more loops may make */
+    /* For the outermost graph: results for these shapes of inputs, or a record
+     * that this run fills. */
+    struct tn__onnx_known *known, *fresh;
     tn_onnx_observer observe;
     void *context;
 } tn__onnx_run;
