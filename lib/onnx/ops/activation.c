@@ -24,6 +24,25 @@ static void gelu(tn__onnx_call *c)
 {
     c->y[0] = tn_gelu(c->x[0], .approximate = tn__onnx_string(c, 0));
 }
+/* com.microsoft */
+static void bias_gelu(tn__onnx_call *c)
+{
+    c->y[0] = tn_gelu_with(tn_add(c->x[0], c->x[1]), NULL);
+}
+static void fast_gelu(tn__onnx_call *c)
+{
+    tn_tensor *x = tn__onnx_has(c, 1) ? tn_add(c->x[0], c->x[1]) : c->x[0];
+    c->y[0] = tn_gelu(x, .approximate = "tanh");
+}
+static tn_tensor *erf_gelu(tn_tensor *x)
+{
+    return tn_gelu_with(x, NULL);
+}
+static void quick_gelu(tn__onnx_call *c)
+{
+    tn_tensor *x = c->x[0];
+    c->y[0] = tn_mul(x, tn_sigmoid(tn_mul_scalar(x, tn__onnx_float(c, 0))));
+}
 static void hard_sigmoid(tn__onnx_call *c)
 {
     tn_tensor *line = tn_add_scalar(tn_mul_scalar(c->x[0], tn__onnx_float(c, 0)),
@@ -164,6 +183,15 @@ static const tn__onnx_op rows[] = {
                     "gamma:float=1.05070102214813232421875", selu),
     WITH("Shrink", 9, "bias:float=0 lambd:float=0.5", shrink),
     WITH("ThresholdedRelu", 10, "alpha:float=1", thresholded_relu),
+    {.domain = "com.microsoft", .name = "Gelu", .since = 1, .min_in = 1,
+     .max_in = 1, .max_out = 1, .run = tn__onnx_unary, .unary = erf_gelu},
+    {.domain = "com.microsoft", .name = "BiasGelu", .since = 1, .min_in = 2,
+     .max_in = 2, .max_out = 1, .run = bias_gelu},
+    {.domain = "com.microsoft", .name = "FastGelu", .since = 1, .min_in = 1,
+     .max_in = 2, .max_out = 1, .run = fast_gelu},
+    {.domain = "com.microsoft", .name = "QuickGelu", .since = 1, .min_in = 1,
+     .max_in = 1, .max_out = 1, .attributes = "alpha:float=1.702",
+     .run = quick_gelu},
     {.name = "PRelu", .since = 7, .min_in = 2, .max_in = 2, .max_out = 1,
      .run = prelu},
     {.name = "Softmax", .since = 1, .until = 12, .min_in = 1, .max_in = 1,

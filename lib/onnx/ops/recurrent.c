@@ -336,6 +336,38 @@ static void lstm(tn__onnx_call *c)
     put(&l, y, last);
 }
 
+/* com.microsoft: an LSTM whose matrices are int8 or uint8, transposed, with
+ * scales. ONNX Runtime also rounds inputs and states to 8 bits, to multiply
+ * integers; here they stay as they are, which is nearer to the float model. */
+static tn_tensor *dequantized(tn_tensor *w, tn_tensor *scale, tn_tensor *zero)
+{
+    if (tn_tensor_ndim(scale) == 1)
+        scale = tn_reshape(scale, tn_dims(tn_tensor_numel(scale), 1, 1));
+    else
+        scale = tn_unsqueeze(scale, 1); /* one for each column */
+    w = tn_to_dtype(w, TN_F32);
+    if (zero) {
+        zero = tn_to_dtype(zero, TN_F32);
+        w = tn_sub(w, tn_tensor_ndim(zero) == 1
+                          ? tn_reshape(zero, tn_dims(tn_tensor_numel(zero), 1, 1))
+                          : tn_unsqueeze(zero, 1));
+    }
+    return tn_transpose(tn_mul(w, scale), 1, 2);
+}
+
+static void dynamic_quantize_lstm(tn__onnx_call *c)
+{
+    tn_tensor *x[8];
+    for (int i = 0; i < 8; i++)
+        x[i] = tn__onnx_x(c, i);
+    x[1] = dequantized(x[1], c->x[8], tn__onnx_x(c, 9));
+    x[2] = dequantized(x[2], c->x[10], tn__onnx_x(c, 11));
+    tn__onnx_call own = *c;
+    own.x = x;
+    own.in_count = 8;
+    lstm(&own);
+}
+
 /* ---- GRU: gates z, r, h ---------------------------------------------------- */
 
 static state gru_step(const layer *l, int d, tn_tensor *in, state s,
@@ -419,6 +451,12 @@ static void rnn(tn__onnx_call *c)
 static const tn__onnx_op rows[] = {
     {.name = "LSTM", .since = 7, .min_in = 3, .max_in = 8, .max_out = 3,
      .attributes = COMMON " input_forget:int=0", .run = lstm},
+    {.domain = "com.microsoft", .name = "DynamicQuantizeLSTM", .since = 1,
+     .min_in = 12, .max_in = 12, .max_out = 3,
+     .attributes = "activation_alpha:floats activation_beta:floats "
+                   "activations:strings clip:float direction:string=forward "
+                   "hidden_size:int layout:int=0 input_forget:int=0",
+     .run = dynamic_quantize_lstm},
     {.name = "GRU", .since = 7, .min_in = 3, .max_in = 6, .max_out = 2,
      .attributes = COMMON " linear_before_reset:int=0", .run = gru},
     {.name = "RNN", .since = 7, .min_in = 3, .max_in = 6, .max_out = 2,
