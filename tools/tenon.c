@@ -105,15 +105,16 @@ static const struct {
      "  --pattern PATTERN  for a tiktoken file: the regular expression that\n"
      "                     splits a text, or the name of a known one\n"},
     {"onnx",
+     "tenon onnx ops\n"
      "tenon onnx info MODEL\n"
      "tenon onnx check MODEL\n"
      "tenon onnx run [-i FILE] [-o FILE] [--size NAME=N]... [--seed N] MODEL\n"
      "tenon onnx bench [-i FILE] [--size NAME=N]... [-n COUNT] [--nodes] MODEL\n"
      "tenon onnx diff -i FILE [--tolerance T] MODEL [OTHER]\n",
-     "Describes an ONNX model (info), lists what is not supported with the names of\n"
-     "the nodes before anything runs (check), runs it (run), measures time and\n"
-     "memory (bench), and compares its outputs with those of a file or of another\n"
-     "model, node by node (diff).\n"
+     "Lists the operators that are supported (ops), describes an ONNX model (info),\n"
+     "lists what it needs and is not supported (check), runs it (run), measures time\n"
+     "and memory (bench), and compares its outputs with those of a file or of\n"
+     "another model, node by node (diff).\n"
      "\n"
      "  -i FILE         inputs: a safetensors file with the tensors NAME or in.NAME.\n"
      "                  Inputs that it lacks are random\n"

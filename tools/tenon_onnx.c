@@ -92,6 +92,17 @@ static int check(const char *path)
     return problems != 0;
 }
 
+/* Prints the operators as a table in Markdown: docs/onnx.md has it. */
+static int list_ops(void)
+{
+    tn_onnx_op_info op = {.size = sizeof op};
+    puts("| operator | opsets | attributes |\n|---|---|---|");
+    for (int i = 0; tn_onnx_op(i, &op); i++)
+        printf("| %s%s%s | %d to %d | %s |\n", op.domain, *op.domain ? "::" : "",
+               op.name, op.since, op.until, op.attributes);
+    return tn_error() ? lm_complain() : 0;
+}
+
 /* ---- inputs -------------------------------------------------------------- */
 
 typedef struct values {
@@ -448,6 +459,8 @@ int tenon_onnx(int count, char **argument)
                                {NULL, .text = &size}};
     const int left = lm_read_options(kept, argument, table);
     const char *what = left > 0 ? argument[0] : "";
+    if (left == 1 && strcmp(what, "ops") == 0)
+        return list_ops();
     if (o.runs < 1 || left < 2)
         return 2;
     if (left == 3 && strcmp(what, "diff") == 0)

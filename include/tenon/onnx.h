@@ -149,6 +149,22 @@ TN_API int64_t tn_onnx_check(const char *path,
                                             void *context),
                              void *context);
 
+/* An operator that is supported, as it is in the opsets `since` to `until`. What
+ * it points to is valid until the process ends. */
+typedef struct tn_onnx_op_info {
+    size_t size;        /* sizeof(tn_onnx_op_info) */
+    const char *domain; /* "" for ai.onnx */
+    const char *name;   /* "Conv" */
+    int since, until;
+    const char *attributes; /* "axis:int=0 mode:string! ...": names, types and
+                               defaults; '!' if it must be given */
+} tn_onnx_op_info;
+/* Fills the first info->size bytes of *info for operator i. An operator that
+ * changed occurs several times. Set info->size = sizeof *info first. Returns
+ * false, without an error, after the last one, and false with TN_ERR_ARGUMENT if
+ * info is NULL or its size invalid. */
+TN_API bool tn_onnx_op(int i, tn_onnx_op_info *info);
+
 /* Calls observe after each node of a run, also in subgraphs, with the outputs
  * of the node: to compare them, or to measure times. An output that the model
  * does not use may be NULL. Nodes that were computed before (constants,

@@ -128,6 +128,13 @@ static void check_misuse(void)
     ok(tn_onnx_check(NULL, NULL, NULL) < 0 && says("onnx_check"), "no path");
     ok(!tn_onnx_tensor_load(NULL) && says("onnx_tensor_load"), "no path");
     ok(!tn_onnx_tensor_load("/none.pb") && says("No such file"), "no file");
+    tn_onnx_op_info op = {.size = 3};
+    ok(!tn_onnx_op(0, NULL) && says("onnx_op"), "no info of an operator");
+    ok(!tn_onnx_op(0, &op) && says("size is invalid"), "a wrong size");
+    op.size = sizeof op;
+    ok(!tn_onnx_op(-1, &op) && !tn_onnx_op(1 << 30, &op) && !tn_error(),
+       "no such operator");
+    ok(tn_onnx_op(0, &op) && op.name && op.since > 0, "operator 0");
     is_int(tn_onnx_input_count(NULL), 0, "no inputs of NULL");
     is_int(tn_onnx_output_count(other), 0, "no outputs of another module");
     ok(tn_onnx_run(net, &x, 1, out, 1) == TN_OK && out[0],

@@ -175,7 +175,7 @@ bool tn__onnx_read_attribute(tn__onnx_builder *b, tn__onnx_names *names,
     case TN__ONNX_A_GRAPH:
         if (!graph.p)
             return malformed(b);
-        a->graph = tn__onnx_read_graph(b, names, graph, depth + 1);
+        a->graph = b->read_graph(b, names, graph, depth + 1);
         return a->graph != NULL;
     default:
         return true;

@@ -26,37 +26,6 @@ static void *out_of_memory(void)
     return NULL;
 }
 
-/* Something is not supported. Returns whether reading goes on. */
-static bool problem(tn__onnx_builder *b, const tn__onnx_node *node,
-                    const char *what)
-{
-    const bool is_ai = !*node->domain;
-    if (b->checks) {
-        const tn_onnx_node_info info = {
-            .size = sizeof info, .name = node->name, .op = node->op,
-            .domain = node->domain, .problem = what,
-            .output = node->out_name, .output_count = node->out_count};
-        if (b->report)
-            b->report(&info, b->context);
-        b->problems++;
-        return true;
-    }
-    tn_error_refuse_argument(
-        TN_ERR_UNSUPPORTED, b->reader.call, "path",
-        "%s: node \"%.80s\" (%s%s%.60s): %s; tenon onnx check lists all that is "
-        "not supported",
-        b->reader.path, node->name, is_ai ? "" : node->domain,
-        is_ai ? "" : "::", node->op, what);
-    return false;
-}
-
-static bool value_problem(tn__onnx_builder *b, const char *name,
-                          const char *what)
-{
-    const tn__onnx_node node = {.name = name, .op = "value", .domain = ""};
-    return problem(b, &node, what);
-}
-
 static bool node_malformed(tn__onnx_builder *b, const tn__onnx_node *node,
                            const char *what)
 {
@@ -177,99 +146,6 @@ static void note_use(scope *s, int slot, unsigned char use)
         note_use((scope *)s->names.parent, s->from[slot], use);
 }
 
-/* ---- inputs and outputs -------------------------------------------------- */
-
-static bool read_shape(tn__onnx_builder *b, tn__onnx_span shape,
-                       tn__onnx_port *port)
-{
-    tn__onnx_span s = shape, dim;
-    tn__onnx_item item;
-    int found, count = 0;
-    while ((found = tn__onnx_next(&s, &item)) > 0)
-        count += item.field == 1 && item.wire == TN__WIRE_BYTES;
-    if (found < 0 || count > TN__ONNX_MAX_LIST)
-        return tn__onnx_malformed(&b->reader, "a malformed shape");
-    port->ndim = count;
-    port->shape = tn__onnx_alloc(b->reader.arena, (size_t)count,
-                                 sizeof *port->shape);
-    port->dim_name = tn__onnx_alloc(b->reader.arena, (size_t)count,
-                                    sizeof *port->dim_name);
-    if (!port->shape || !port->dim_name)
-        return false;
-    for (int i = 0; tn__onnx_next(&shape, &item) > 0;) {
-        if (item.field != 1 || item.wire != TN__WIRE_BYTES)
-            continue;
-        port->shape[i] = -1;
-        dim = item.bytes;
-        while ((found = tn__onnx_next(&dim, &item)) > 0) {
-            if (item.field == 1 && item.number <= INT64_MAX)
-                port->shape[i] = (int64_t)item.number;
-            if (item.field == 2 &&
-                !(port->dim_name[i] = tn__onnx_text(&b->reader, &item)))
-                return false;
-        }
-        if (found < 0)
-            return tn__onnx_malformed(&b->reader, "a malformed shape");
-        i++;
-    }
-    return true;
-}
-
-/* Reads a TypeProto. */
-static bool read_type(tn__onnx_builder *b, tn__onnx_span type,
-                      tn__onnx_port *port)
-{
-    static const char *const kind[] = {
-        [4] = "a sequence", [5] = "a map", [8] = "a sparse tensor",
-        [9] = "an optional value"};
-    tn__onnx_item item;
-    int found;
-    while ((found = tn__onnx_next(&type, &item)) > 0) {
-        if (item.field < 10 && kind[item.field])
-            return value_problem(b, port->name, kind[item.field]);
-        if (item.field != 1 || item.wire != TN__WIRE_BYTES)
-            continue;
-        tn__onnx_span tensor = item.bytes;
-        while ((found = tn__onnx_next(&tensor, &item)) > 0) {
-            if (item.field == 1)
-                port->type = item.number < 1000 ? (int)item.number : 0;
-            if (item.field == 2 && item.wire == TN__WIRE_BYTES &&
-                !read_shape(b, item.bytes, port))
-                return false;
-        }
-        if (found < 0)
-            break;
-        const tn__onnx_type t = tn__onnx_type_of(port->type);
-        char text[64];
-        snprintf(text, sizeof text, "dtype %s (%d) is not supported", t.name,
-                 port->type);
-        if (port->type && !t.dtype && !value_problem(b, port->name, text))
-            return false;
-    }
-    return found == 0 ||
-           tn__onnx_malformed(&b->reader, "a malformed type of a value");
-}
-
-/* Reads a ValueInfoProto. */
-static bool read_port(tn__onnx_builder *b, tn__onnx_span message,
-                      tn__onnx_port *port)
-{
-    tn__onnx_item item;
-    tn__onnx_span s = message;
-    int found;
-    *port = (tn__onnx_port){.ndim = -1, .slot = -1};
-    while ((found = tn__onnx_next(&s, &item)) > 0)
-        if (item.field == 1 && !(port->name = tn__onnx_text(&b->reader, &item)))
-            return false;
-    if (found < 0 || !port->name)
-        return tn__onnx_malformed(&b->reader, "a malformed input or output");
-    while ((found = tn__onnx_next(&message, &item)) > 0)
-        if (item.field == 2 && item.wire == TN__WIRE_BYTES &&
-            !read_type(b, item.bytes, port))
-            return false;
-    return found == 0;
-}
-
 /* ---- nodes --------------------------------------------------------------- */
 
 static int64_t opset_of(const tn__onnx_builder *b, const char *domain)
@@ -305,7 +181,7 @@ static bool find_row(tn__onnx_builder *b, tn__onnx_node *node)
                  known ? "the operator is not supported in opset %lld"
                        : "the operator is not supported",
                  (long long)node->version);
-        return problem(b, node, text);
+        return tn__onnx_problem(b, node, text);
     }
     const tn__onnx_op *row = node->row;
     if (node->in_count < row->min_in ||
@@ -319,7 +195,7 @@ static bool find_row(tn__onnx_builder *b, tn__onnx_node *node)
     if (!why)
         return true;
     node->row = NULL;
-    return problem(b, node, why);
+    return tn__onnx_problem(b, node, why);
 }
 
 /* Resolves the names of inputs, and appends what subgraphs capture. */
@@ -542,7 +418,7 @@ static bool count_parts(tn__onnx_builder *b, scope *s, tn__onnx_span message)
         if (item.field == NAME && !read_name(b, &item, &g->name))
             return false;
         if (item.field == SPARSE_INITIALIZER &&
-            !value_problem(b, "sparse_initializer", "a sparse tensor"))
+            !tn__onnx_value_problem(b, "sparse_initializer", "a sparse tensor"))
             return false;
         if (item.wire != TN__WIRE_BYTES)
             continue;
@@ -580,7 +456,7 @@ static bool read_input(tn__onnx_builder *b, scope *s, tn__onnx_span message)
 {
     tn__onnx_graph *g = s->names.graph;
     tn__onnx_port port;
-    if (!read_port(b, message, &port))
+    if (!tn__onnx_port_read(b, message, &port))
         return false;
     /* the slots of initialisers are the first ones */
     port.slot = tn__onnx_names_find(&s->names, port.name);
@@ -597,7 +473,7 @@ static bool read_input(tn__onnx_builder *b, scope *s, tn__onnx_span message)
 static bool read_output(tn__onnx_builder *b, scope *s, tn__onnx_span message)
 {
     tn__onnx_port port;
-    if (!read_port(b, message, &port))
+    if (!tn__onnx_port_read(b, message, &port))
         return false;
     port.slot = find_slot(b, s, port.name);
     if (port.slot < 0)
@@ -622,7 +498,7 @@ static bool read_parts(tn__onnx_builder *b, scope *s, tn__onnx_span message,
             tn__onnx_tensor *t = &s->initial[s->initial_count];
             fine = tn__onnx_tensor_read(&b->reader, item.bytes, t);
             if (!fine && b->checks && tn_error_code() == TN_ERR_UNSUPPORTED) {
-                fine = value_problem(b, t->name ? t->name : "", tn_error());
+                fine = tn__onnx_value_problem(b, t->name ? t->name : "", tn_error());
                 tn_error_clear();
             }
             fine = fine && (s->initial_slot[s->initial_count] =
@@ -677,86 +553,4 @@ tn__onnx_graph *tn__onnx_read_graph(tn__onnx_builder *b, tn__onnx_names *parent,
     free(s.initial);
     free(s.initial_slot);
     return fine ? g : NULL;
-}
-
-/* ---- the model ----------------------------------------------------------- */
-
-enum { /* fields of ModelProto */
-    IR_VERSION = 1, PRODUCER_NAME = 2, PRODUCER_VERSION = 3, GRAPH = 7,
-    OPSET_IMPORT = 8, FUNCTIONS = 25
-};
-
-static bool read_opset(tn__onnx_builder *b, tn__onnx_span message)
-{
-    tn__onnx_opset o = {"", 0};
-    tn__onnx_item item;
-    int found;
-    char text[160];
-    while ((found = tn__onnx_next(&message, &item)) > 0) {
-        if (item.field == 1 && !read_name(b, &item, &o.domain))
-            return false;
-        if (item.field == 2)
-            o.version = (int64_t)item.number;
-    }
-    if (found < 0 || b->opset_count == TN__ONNX_MAX_OPSETS)
-        return tn__onnx_malformed(&b->reader, "malformed imports of opsets");
-    if (strcmp(o.domain, "ai.onnx") == 0)
-        o.domain = "";
-    if (!*o.domain) {
-        b->model->opset = o.version;
-        if (o.version < TN__ONNX_FIRST_OPSET ||
-            o.version > TN__ONNX_LAST_OPSET) {
-            snprintf(text, sizeof text,
-                     "opset %lld is not supported: %d to %d are",
-                     (long long)o.version, TN__ONNX_FIRST_OPSET,
-                     TN__ONNX_LAST_OPSET);
-            tn_error_refuse_argument(TN_ERR_UNSUPPORTED, b->reader.call, "path",
-                                     "%s: %s", b->reader.path, text);
-            return false;
-        }
-    }
-    b->opset[b->opset_count++] = o;
-    return true;
-}
-
-bool tn__onnx_build(tn__onnx_builder *b)
-{
-    const tn__onnx_file *file = &b->reader.file;
-    tn__onnx_span all = {file->memory,
-                         file->memory ? file->memory + file->bytes : NULL};
-    tn__onnx_span s = all, graph = {0};
-    tn__onnx_item item;
-    tn__onnx_model *m = b->model;
-    const char *producer = "", *version = "";
-    int found;
-    while ((found = tn__onnx_next(&s, &item)) > 0) {
-        const bool bytes = item.wire == TN__WIRE_BYTES;
-        if (item.field == IR_VERSION)
-            m->ir_version = (int64_t)item.number;
-        if ((item.field == PRODUCER_NAME && !read_name(b, &item, &producer)) ||
-            (item.field == PRODUCER_VERSION && !read_name(b, &item, &version)))
-            return false;
-        if (item.field == GRAPH && bytes)
-            graph = item.bytes;
-        if (item.field == OPSET_IMPORT && (!bytes || !read_opset(b, item.bytes)))
-            return tn_error() ? false
-                              : tn__onnx_malformed(&b->reader,
-                                                   "malformed imports of opsets");
-    }
-    if (found < 0)
-        return tn__onnx_malformed(
-            &b->reader, "is no ONNX model, or is truncated or damaged");
-    if (!graph.p)
-        return tn__onnx_malformed(&b->reader,
-                                  "is no ONNX model: it has no graph");
-    if (!b->opset_count)
-        return tn__onnx_malformed(&b->reader, "the model imports no opset");
-    const size_t room = strlen(producer) + strlen(version) + 2;
-    char *text = tn__onnx_alloc(&m->arena, room, 1);
-    if (!text)
-        return false;
-    snprintf(text, room, "%s%s%s", producer, *version ? " " : "", version);
-    m->producer = text;
-    m->graph = tn__onnx_read_graph(b, NULL, graph, 0);
-    return m->graph != NULL;
 }

@@ -35,30 +35,48 @@ typedef struct tn__onnx_model {
 tn__onnx_model *tn__onnx_model_new(void);
 void tn__onnx_model_drop(tn__onnx_model *model);
 
-typedef struct tn__onnx_builder {
+typedef struct tn__onnx_names tn__onnx_names;
+typedef struct tn__onnx_builder tn__onnx_builder;
+
+struct tn__onnx_builder {
     tn__onnx_reader reader;
     tn__onnx_model *model;
     tn__onnx_opset opset[TN__ONNX_MAX_OPSETS];
     int opset_count;
-    int64_t weight_room;
+    /* Reads a GraphProto, which is an attribute of a node of the graph of
+     * `parent`: graphs have nodes, and nodes have graphs. */
+    tn__onnx_graph *(*read_graph)(tn__onnx_builder *b, tn__onnx_names *parent,
+                                  tn__onnx_span message, int depth);
     /* tn_onnx_check: problems are reported and counted; weights are not read */
     bool checks;
     void (*report)(const tn_onnx_node_info *node, void *context);
     void *context;
     int64_t problems;
-} tn__onnx_builder;
+};
 
 /* Reads the mapped file b->reader.file into b->model. */
 bool tn__onnx_build(tn__onnx_builder *b);
+/* Reads a GraphProto. parent is NULL for the model's graph. */
+tn__onnx_graph *tn__onnx_read_graph(tn__onnx_builder *b, tn__onnx_names *parent,
+                                    tn__onnx_span message, int depth);
+/* Reads a ValueInfoProto. */
+bool tn__onnx_port_read(tn__onnx_builder *b, tn__onnx_span message,
+                        tn__onnx_port *port);
+/* Something is not supported: an error, or a report of tn_onnx_check. Return
+ * whether reading goes on. */
+bool tn__onnx_problem(tn__onnx_builder *b, const tn__onnx_node *node,
+                      const char *what);
+bool tn__onnx_value_problem(tn__onnx_builder *b, const char *name,
+                            const char *what);
 
 /* ---- names of values ----------------------------------------------------- */
 
-typedef struct tn__onnx_names {
-    struct tn__onnx_names *parent;
+struct tn__onnx_names {
+    tn__onnx_names *parent;
     tn__onnx_graph *graph;
     struct tn__onnx_name *entry;
     size_t room, count;
-} tn__onnx_names;
+};
 /* Returns the slot of name in this graph alone, or -1. */
 int tn__onnx_names_find(const tn__onnx_names *names, const char *name);
 bool tn__onnx_names_add(tn__onnx_names *names, const char *name, int slot);
@@ -73,8 +91,4 @@ const char *tn__onnx_bind(tn__onnx_builder *b, tn__onnx_node *node, char *text,
 bool tn__onnx_read_attribute(tn__onnx_builder *b, tn__onnx_names *names,
                              tn__onnx_span message, int depth,
                              tn__onnx_attr *out);
-/* Reads a GraphProto. parent is NULL for the model's graph. */
-tn__onnx_graph *tn__onnx_read_graph(tn__onnx_builder *b, tn__onnx_names *parent,
-                                    tn__onnx_span message, int depth);
-
 #endif

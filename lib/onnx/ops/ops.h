@@ -62,7 +62,7 @@ struct tn__onnx_call {
  * name. */
 const tn__onnx_op *tn__onnx_op_find(const char *domain, const char *name,
                                     int64_t opset, bool *known);
-/* Row i of the table, or NULL after the last. */
+/* Row i of the table, or NULL if there is none. */
 const tn__onnx_op *tn__onnx_op_at(int i);
 
 /* ---- for the functions --------------------------------------------------- */

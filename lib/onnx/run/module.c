@@ -528,6 +528,22 @@ tn_status tn_onnx_output(const tn_module *module, int i,
              : tn_error_code();
 }
 
+bool tn_onnx_op(int i, tn_onnx_op_info *info)
+{
+    const tn__onnx_op *row = tn__onnx_op_at(i);
+    tn_onnx_op_info full = {.size = sizeof full};
+    if (row) {
+        full.domain = row->domain ? row->domain : "";
+        full.name = row->name;
+        full.since = row->since;
+        full.until = row->until       ? row->until
+                     : *full.domain   ? row->since
+                                      : TN__ONNX_LAST_OPSET;
+        full.attributes = row->attributes ? row->attributes : "";
+    }
+    return fill("onnx_op", "info", info, &full, sizeof full) == TN_OK && row;
+}
+
 tn_status tn_onnx_info(const tn_module *module, tn_onnx_sizes *sizes)
 {
     const net *n = net_of(module, "onnx_info");

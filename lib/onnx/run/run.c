@@ -28,11 +28,6 @@ tn__onnx_value tn__onnx_lend(const tn__onnx_run *run, tn_tensor *x, int type)
     return v;
 }
 
-tn_tensor *tn__onnx_tensor_of(const tn__onnx_value *v)
-{
-    return v->device ? v->device : v->host;
-}
-
 /* Takes a result, which the open scope owns, into a slot. */
 static void take(const tn__onnx_run *run, tn__onnx_value *v, tn_tensor *x)
 {

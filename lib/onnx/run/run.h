@@ -28,7 +28,10 @@ void tn__onnx_slots_free(const tn__onnx_graph *g, tn__onnx_value *slot);
 /* A value that lends x. */
 tn__onnx_value tn__onnx_lend(const tn__onnx_run *run, tn_tensor *x, int type);
 /* The tensor of a value, on the device of the run if it can be there. */
-tn_tensor *tn__onnx_tensor_of(const tn__onnx_value *v);
+static inline tn_tensor *tn__onnx_tensor_of(const tn__onnx_value *v)
+{
+    return v->device ? v->device : v->host;
+}
 
 /* Computes the nodes of all graphs whose inputs are constants. */
 void tn__onnx_fold(tn__onnx_model *model);
