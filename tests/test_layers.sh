@@ -92,7 +92,8 @@ cat >"$scratch/rooms.awk" <<'AWK'
         rank["abi"] = 0
         rank["parameters"] = 19
         rank["train"] = 21
-        rank["lm"] = rank["onnx"] = 22
+        rank["lm"] = 22
+        rank["onnx"] = 22
         rank["all"] = 99
     }
     # What is wrong with a need of room `from` for a thing of room `to`; public:
