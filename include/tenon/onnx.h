@@ -43,8 +43,8 @@ extern "C" {
  *                   in one run. A run that needs more fails with
  *                   TN_ERR_ARGUMENT
  *
- * The floating-point initialisers are the parameters of the module, under their
- * names in the file: "encoder.weight" is the parameter weight of the child
+ * The floating-point initialisers, and Constant nodes with several floating-point
+ * numbers, are the parameters of the module, under their names in the file: "encoder.weight" is the parameter weight of the child
  * encoder. Names that cannot be paths ("a..b", or "a" beside "a.b") have '/' in
  * place of their dots; names above 120 bytes are cut and end in "~" and a
  * number. Other initialisers are constants. What depends on

@@ -141,7 +141,6 @@ typedef struct tn__onnx_constant {
 struct tn__onnx_graph {
     const char *name;
     int input_count, output_count, node_count, slot_count, constant_count;
-    int constant_room;
     tn__onnx_port *input, *output;
     tn__onnx_node *node;
     tn__onnx_constant *constant;

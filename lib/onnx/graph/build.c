@@ -371,6 +371,50 @@ static tn_tensor *make_on(tn__onnx_builder *b, const tn__onnx_tensor *t,
  * arithmetic is done. */
 enum { SMALL = 1024 };
 
+static void add_weight(tn__onnx_builder *b, scope *s, int slot, const char *name,
+                       tn_tensor *x, int type)
+{
+    tn__onnx_graph *g = s->names.graph;
+    tn__onnx_model *m = b->model;
+    g->constant[g->constant_count++] =
+        (tn__onnx_constant){slot, m->weight_count};
+    m->weight[m->weight_count++] = (tn__onnx_weight){
+        .name = name, .tensor = x,
+        .is_buffer = s->use[slot] & USED_AS_BUFFER};
+    g->value[slot].type = type;
+    g->value[slot].fixed_shape = true;
+}
+
+/* Some exporters write weights as Constant nodes. Those of more than one element
+ * are parameters, like initialisers; single numbers are part of formulas. */
+static bool take_weights(tn__onnx_builder *b, scope *s)
+{
+    tn__onnx_graph *g = s->names.graph;
+    for (int i = 0; i < g->node_count && !g->parent; i++) {
+        tn__onnx_node *n = &g->node[i];
+        if (!n->row || strcmp(n->op, "Constant") != 0 || n->attr_count != 1 ||
+            n->out_count != 1 || n->out[0] < 0)
+            continue;
+        tn__onnx_value *v = &n->attrs[0].tensor;
+        tn_tensor *x = v->host;
+        if (!tn_dtype_is_floating(tn_tensor_dtype(x)) ||
+            tn_tensor_numel(x) < 2 || s->use[n->out[0]] & USED_ON_HOST)
+            continue;
+        if (b->model->device != b->model->host) {
+            TN_SCOPE(own) {
+                x = tn_keep(tn_to(x, b->model->device));
+            }
+            if (!x)
+                return false;
+            tn_drop(v->host);
+        }
+        v->host = NULL; /* the weight has it */
+        add_weight(b, s, n->out[0], n->out_name[0], x, v->type);
+        n->is_folded = true;
+    }
+    return true;
+}
+
 static bool read_initialiser(tn__onnx_builder *b, scope *s,
                              const tn__onnx_tensor *t, int slot)
 {
@@ -380,19 +424,14 @@ static bool read_initialiser(tn__onnx_builder *b, scope *s,
     const bool is_weight = tn_dtype_is_floating(type.dtype) && !g->parent &&
                            !(s->use[slot] & USED_ON_HOST);
     tn__onnx_value *v = &g->value[slot];
-    v->type = t->type;
-    tn__onnx_constant *c = &g->constant[g->constant_count++];
-    *c = (tn__onnx_constant){slot, -1};
     if (is_weight) {
-        c->parameter = m->weight_count;
-        tn__onnx_weight *w = &m->weight[m->weight_count];
-        w->tensor = make_on(b, t, m->device);
-        w->name = t->name;
-        w->is_buffer = s->use[slot] & USED_AS_BUFFER;
-        m->weight_count += w->tensor != NULL;
-        v->fixed_shape = true;
-        return w->tensor != NULL;
+        tn_tensor *x = make_on(b, t, m->device);
+        if (x)
+            add_weight(b, s, slot, t->name, x, t->type);
+        return x != NULL;
     }
+    v->type = t->type;
+    g->constant[g->constant_count++] = (tn__onnx_constant){slot, -1};
     v->fixed = v->fixed_shape = true;
     m->constant_bytes += tn__onnx_tensor_bytes(t);
     if (m->host != m->device && t->numel <= SMALL) {
@@ -437,15 +476,16 @@ static bool count_parts(tn__onnx_builder *b, scope *s, tn__onnx_span message)
     g->node_room = g->node ? (int)node : 0;
     g->input = tn__onnx_alloc(arena, (size_t)input, sizeof *g->input);
     g->output = tn__onnx_alloc(arena, (size_t)output, sizeof *g->output);
-    g->constant_room = (int)initial;
-    g->constant = tn__onnx_alloc(arena, (size_t)initial, sizeof *g->constant);
+    /* a Constant node may hold a weight, too */
+    const size_t constants = (size_t)(initial + node);
+    g->constant = tn__onnx_alloc(arena, constants, sizeof *g->constant);
     s->initial = calloc((size_t)initial + 1, sizeof *s->initial);
     s->initial_slot = calloc((size_t)initial + 1, sizeof *s->initial_slot);
     if (!s->initial || !s->initial_slot)
         return out_of_memory();
     if (!g->parent) {
         b->model->weight =
-            tn__onnx_alloc(arena, (size_t)initial, sizeof *b->model->weight);
+            tn__onnx_alloc(arena, constants, sizeof *b->model->weight);
         if (!b->model->weight)
             return false;
     }
@@ -547,6 +587,7 @@ tn__onnx_graph *tn__onnx_read_graph(tn__onnx_builder *b, tn__onnx_names *parent,
     }
     for (int i = 0; i < s.initial_count && fine && !b->checks; i++)
         fine = read_initialiser(b, &s, &s.initial[i], s.initial_slot[i]);
+    fine = fine && (b->checks || take_weights(b, &s));
     tn__onnx_names_free(&s.names);
     free(s.use);
     free(s.from);

@@ -348,7 +348,7 @@ static void fold(tn__onnx_run *run, tn__onnx_graph *g)
 {
     for (int i = 0; i < g->node_count && !tn_error(); i++) {
         tn__onnx_node *n = &g->node[i];
-        if (!can_fold(g, n))
+        if (n->is_folded || !can_fold(g, n))
             continue;
         tn__onnx_value *slot = g->value;
         n->is_folded = run_node(run, g, slot, n);
