@@ -351,6 +351,44 @@ static void check_real(void)
     }
 }
 
+/* Ten steps on the golden image make the other class likely. The model has batch
+ * norm, whose running statistics change in training mode. */
+static void check_training(void)
+{
+    const char *folder = getenv("top_srcdir") ? getenv("top_srcdir") : "..";
+    char name[4096];
+    snprintf(name, sizeof name, "%s/tests/onnx/data/ocr_v4_cls.onnx", folder);
+    tn_module *net = tn_onnx_open(name, .trainable = true);
+    snprintf(name, sizeof name, "%s/tests/onnx/data/ocr_v4_cls.safetensors",
+             folder);
+    tn_tensor *x = tn_safetensors_tensor(tn_safetensors_open(name), "in.x");
+    x = tn_cat((tn_tensor *[]){x, tn_mul_scalar(x, 0.5)}, 2, 0);
+    tn_parameter_list *parameters = tn_parameters(net);
+    ok(tn_parameters_count(parameters) > 50, "its weights are parameters");
+    tn_optim *optim = tn_optim_sgd(parameters, .lr = 0.01);
+    double first = 0, last = 0;
+    tn_module_train(net, true);
+    for (int i = 0; i < 10; i++)
+        TN_SCOPE(step) {
+            tn_tensor *likely = tn_forward(net, x);
+            tn_tensor *loss = tn_neg(
+                tn_mean(tn_log(tn_add_scalar(tn_select(likely, 1, 1), 1e-6))));
+            last = tn_item(loss);
+            first = i ? first : last;
+            tn_optim_zero_grad(optim);
+            tn_backward(loss);
+            tn_optim_step(optim);
+        }
+    ok(!tn_error() && last < 0.9 * first, "ten steps reduce the loss");
+    note("loss %.4f, then %.4f%s%s", first, last, tn_error() ? ": " : "",
+         tn_error() ? tn_error() : "");
+    tn_error_clear();
+    tn_module_eval(net);
+    tn_tensor *a = tn_forward(net, x), *b = tn_forward(net, x);
+    ok(tn_item(tn_amax(tn_abs(tn_sub(a, b)))) == 0,
+       "in evaluation mode statistics do not change");
+}
+
 int main(void)
 {
     plan_later();
@@ -364,6 +402,7 @@ int main(void)
     check_types();
     check_shapes();
     check_real();
+    check_training();
     static const char *const files[] = {"linear.onnx", "if.onnx", "loop.onnx",
                                         "types.onnx", "t.pb", "shapes.onnx"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
