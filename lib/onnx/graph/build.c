@@ -538,7 +538,7 @@ static bool read_parts(tn__onnx_builder *b, scope *s, tn__onnx_span message,
             tn__onnx_tensor *t = &s->initial[s->initial_count];
             fine = tn__onnx_tensor_read(&b->reader, item.bytes, t);
             if (!fine && b->checks && tn_error_code() == TN_ERR_UNSUPPORTED) {
-                fine = tn__onnx_value_problem(b, t->name ? t->name : "", tn_error());
+                fine = tn__onnx_value_problem(b, t->name, tn_error());
                 tn_error_clear();
             }
             fine = fine && (s->initial_slot[s->initial_count] =

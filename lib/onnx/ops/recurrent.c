@@ -315,7 +315,7 @@ static void lstm(tn__onnx_call *c)
     static const int order[] = {0, 2, 3, 1}; /* Tenon's i, f, g, o */
     layer l;
     tn_tensor *y[2] = {NULL};
-    state last[2] = {{NULL}};
+    state last[2] = {{NULL, NULL}};
     if (!layer_init(&l, c, 4, defaults, 3))
         return;
     for (int d = 0; d < l.directions; d++) {
@@ -397,7 +397,7 @@ static void gru(tn__onnx_call *c)
     static const int order[] = {1, 0, 2}; /* Tenon's r, z, n */
     layer l;
     tn_tensor *y[2] = {NULL};
-    state last[2] = {{NULL}};
+    state last[2] = {{NULL, NULL}};
     if (!layer_init(&l, c, 3, defaults, 2))
         return;
     for (int d = 0; d < l.directions; d++) {
@@ -433,7 +433,7 @@ static void rnn(tn__onnx_call *c)
     static const char *const defaults[] = {"Tanh"};
     layer l;
     tn_tensor *y[2] = {NULL};
-    state last[2] = {{NULL}};
+    state last[2] = {{NULL, NULL}};
     if (!layer_init(&l, c, 1, defaults, 1))
         return;
     for (int d = 0; d < l.directions; d++) {

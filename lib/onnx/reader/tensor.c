@@ -18,7 +18,7 @@ static bool wrong(const tn__onnx_reader *r, const tn__onnx_tensor *t,
                   tn_status code, const char *what)
 {
     tn_error_refuse_argument(code, r->call, "path", "%s: tensor \"%.80s\": %s",
-                             r->path, t->name ? t->name : "", what);
+                             r->path, t->name, what);
     return false;
 }
 
@@ -77,7 +77,7 @@ static bool read_dims(tn__onnx_reader *r, tn__onnx_tensor *t)
 bool tn__onnx_tensor_read(tn__onnx_reader *r, tn__onnx_span message,
                           tn__onnx_tensor *t)
 {
-    *t = (tn__onnx_tensor){.message = message, .length = -1};
+    *t = (tn__onnx_tensor){.name = "", .message = message, .length = -1};
     tn__onnx_item item;
     int found;
     tn__onnx_span s = message;
@@ -104,8 +104,6 @@ bool tn__onnx_tensor_read(tn__onnx_reader *r, tn__onnx_span message,
     }
     if (found < 0)
         return wrong(r, t, TN_ERR_FORMAT, "the file is truncated or damaged");
-    if (!t->name)
-        t->name = "";
     if (!read_dims(r, t))
         return false;
     const tn__onnx_type type = tn__onnx_type_of(t->type);
