@@ -96,6 +96,13 @@ static void check_misuse(void)
        "no net");
     ok(tn_onnx_run(other, &x, 1, out, 1) < 0 && says("no ONNX model"),
        "a module of another class");
+    ok(tn_onnx_run((tn_module *)x, &x, 1, out, 1) < 0 &&
+           says("net is a tensor, not a module"),
+       "a tensor in place of a net");
+    ok(tn_onnx_run(net, (tn_tensor *[]){(tn_tensor *)other}, 1, out, 1) < 0 &&
+           says("not a tensor"),
+       "a module in place of an input");
+    is_int(tn_onnx_input_count((tn_module *)x), 0, "no inputs of a tensor");
     ok(tn_onnx_run(net, NULL, 1, out, 1) < 0 && says("onnx_run"), "no inputs");
     ok(tn_onnx_run(net, &x, 1, NULL, 1) < 0 && says("onnx_run"), "no outputs");
     ok(tn_onnx_run(net, &x, -1, out, 1) < 0 && says("-1 inputs"),
