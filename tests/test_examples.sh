@@ -133,6 +133,14 @@ TENON_DEVICE=cpu succeeds "embed_search finds a line" \
 is_str "$(head -n 1 "$scratch/output")" "1.000  w9 w8 w7 w6" \
     "the same text is the nearest"
 is_str "$(wc -l <"$scratch/output" | xargs)" 3 "and three lines are printed"
+
+# An ONNX model of two classes, and an image of 2 x 2 pixels.
+printf 'P6 2 2 255\n\1\2\3\4\5\6\7\10\11\12\13\14' >"$scratch/image.ppm"
+TENON_DEVICE=cpu succeeds "onnx_classify classifies an image" \
+    examples/onnx_classify "$top_srcdir/tests/onnx/data/ocr_v4_cls.onnx" \
+    "$scratch/image.ppm"
+is_str "$(grep -c '^class [01] : [01]\.[0-9]*$' "$scratch/output")" 2 \
+    "and prints both classes"
 examples/generate "$scratch/none" x >"$scratch/output" 2>&1
 is_str "$?" 1 "a model that does not exist is an error"
 is_str "$(grep -c 'none/config.json' "$scratch/output")" 1 "which is named"

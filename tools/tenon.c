@@ -16,6 +16,8 @@
  *   tenon tokenize TOKENIZER [TEXT | -f FILE]
  *                      prints the tokens of a text, or with --decode the text
  *                      of ids
+ *   tenon onnx info|check|run|bench|diff MODEL.onnx ...
+ *                      describes, checks, runs, times and compares an ONNX model
  *   tenon help [COMMAND], tenon --help, tenon -h
  *   tenon --version
  *
@@ -29,6 +31,7 @@
 #include <tenon/plugin.h>
 
 #include "tenon_lm.h"
+#include "tenon_onnx.h"
 #include "tenon_tokenize.h"
 #include "tenon_trace.h"
 
@@ -101,6 +104,28 @@ static const struct {
      "  --decode           print the text of ids, separated by blanks\n"
      "  --pattern PATTERN  for a tiktoken file: the regular expression that\n"
      "                     splits a text, or the name of a known one\n"},
+    {"onnx",
+     "tenon onnx ops\n"
+     "tenon onnx info MODEL\n"
+     "tenon onnx check MODEL\n"
+     "tenon onnx run [-i FILE] [-o FILE] [--size NAME=N]... [--seed N] MODEL\n"
+     "tenon onnx bench [-i FILE] [--size NAME=N]... [-n COUNT] [--nodes] MODEL\n"
+     "tenon onnx diff -i FILE [--tolerance T] MODEL [OTHER]\n",
+     "Lists the operators that are supported (ops), describes an ONNX model (info),\n"
+     "lists what it needs and is not supported (check), runs it (run), measures time\n"
+     "and memory (bench), and compares its outputs with those of a file or of\n"
+     "another model, node by node (diff).\n"
+     "\n"
+     "  -i FILE         inputs: a safetensors file with the tensors NAME or in.NAME.\n"
+     "                  Inputs that it lacks are random\n"
+     "  -o FILE         where the outputs go, as out.NAME; without it they are\n"
+     "                  printed\n"
+     "  --size NAME=N   the size of a dynamic dimension, for random inputs (1)\n"
+     "  --seed N        random inputs depend on N (0)\n"
+     "  -n COUNT        measured runs (20)\n"
+     "  --nodes         also the time of each kind of node\n"
+     "  --tolerance T   the largest difference that is allowed, relative to the\n"
+     "                  largest element (1e-4). Exit status 1 if it is larger\n"},
     {"help", "tenon help [COMMAND]\n",
      "Describes COMMAND, or lists the commands.\n"},
 };
@@ -294,6 +319,8 @@ int main(int count, char **argument)
         status = tenon_embed(count - 2, argument + 2);
     if (strcmp(command, "tokenize") == 0)
         status = tenon_tokenize(count - 2, argument + 2);
+    if (strcmp(command, "onnx") == 0)
+        status = tenon_onnx(count - 2, argument + 2);
     if (status == 2 && known >= 0)
         print_forms(stderr, known, true);
     else if (status == 2)

@@ -255,16 +255,54 @@ tenon cpu lm info "$scratch/no-such-folder"
 is_str "$status" 1 "and a folder that does not exist"
 err 'no-such-folder/config.json: No such file' "which the error names"
 
+# ---- ONNX --------------------------------------------------------------------
+
+onnx=$top_srcdir/tests/onnx/data
+tenon cpu onnx info "$onnx/silero_vad_seq.onnx"
+is_str "$status" 0 "tenon onnx info describes a model"
+out '^input +input: float32 [(]sequence_length, 576[)]$' "with its inputs"
+out '^opset +16, IR version 8$' "and opset"
+tenon cpu onnx check "$onnx/silero_vad_seq.onnx"
+is_str "$status" 0 "tenon onnx check"
+out '^everything is supported$' "finds no problem"
+tenon cpu onnx run --size sequence_length=2 --seed 3 -o "$scratch/out.st" \
+    "$onnx/silero_vad_seq.onnx"
+is_str "$status" 0 "tenon onnx run runs it on random inputs"
+is_str "$(test -s "$scratch/out.st" && echo yes)" yes "and writes the outputs"
+tenon cpu onnx diff -i "$onnx/silero_vad_seq.safetensors" \
+    "$onnx/silero_vad_seq.onnx"
+is_str "$status" 0 "tenon onnx diff finds no difference from a golden file"
+tenon cpu onnx diff --tolerance 1e-12 -i "$onnx/silero_vad_seq.safetensors" \
+    "$onnx/silero_vad_seq.onnx"
+is_str "$status" 1 "and some at a tolerance of 1e-12"
+tenon cpu onnx diff -i "$onnx/silero_vad_seq.safetensors" \
+    "$onnx/silero_vad_seq.onnx" "$onnx/silero_vad_seq.onnx"
+is_str "$status" 0 "and none between a model and itself"
+tenon cpu onnx bench -n 2 --nodes -i "$onnx/silero_vad_seq.safetensors" \
+    "$onnx/silero_vad_seq.onnx"
+is_str "$status" 0 "tenon onnx bench measures it"
+out '^ +LSTM +[0-9.]+ ms in 1 nodes$' "and each kind of node"
+tenon cpu onnx ops
+out '^. Conv . 1 to 23 . ' "tenon onnx ops lists the operators"
+head -c 1000 "$onnx/silero_vad_seq.onnx" >"$scratch/short.onnx"
+tenon cpu onnx info "$scratch/short.onnx"
+is_str "$status" 1 "a file that is cut short is an error"
+err 'short.onnx: ' "which is named"
+tenon cpu onnx info
+is_str "$status" 2 "a model must be given"
+tenon cpu onnx diff "$onnx/silero_vad_seq.onnx"
+is_str "$status" 2 "diff needs something to compare with"
+
 # ---- help --------------------------------------------------------------------
 
 for ask in help --help -h; do
     tenon cpu $ask
     is_str "$status" 0 "tenon $ask succeeds"
-    is_str "$(grep -cE '^(usage:|      ) tenon' "$scratch/out")" 11 \
+    is_str "$(grep -cE '^(usage:|      ) tenon' "$scratch/out")" 17 \
         "it prints a line for each form of a command"
     is_empty "$(cat "$scratch/err")" "and nothing on stderr"
 done
-for command in devices info trace tokenize lm generate embed help; do
+for command in devices info trace tokenize lm generate embed onnx help; do
     tenon cpu help $command
     is_str "$status" 0 "tenon help $command succeeds"
     out "^usage: tenon $command" "it prints the command's usage"

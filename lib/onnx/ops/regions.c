@@ -1,0 +1,161 @@
+/* regions.c: RoiAlign: regions of images become images of one size. The host
+ * computes where samples lie; elements are read by index, so gradients reach the
+ * images (not the regions). */
+#include <onnx/ops/ops.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct align {
+    int64_t rows, columns, ratio; /* of a result; samples in a cell, 0: enough */
+    double scale;
+    bool half_pixel, takes_max;
+} align;
+
+/* The two neighbours of position x in a dimension, and their weights. Zero
+ * weights outside. */
+static void neighbours(double x, int64_t size, int64_t *at, double *weight)
+{
+    const bool inside = x >= -1 && x <= (double)size;
+    x = inside ? fmax(x, 0) : 0;
+    at[0] = (int64_t)x;
+    if (at[0] >= size - 1) {
+        at[0] = size - 1;
+        x = (double)at[0];
+    }
+    at[1] = at[0] + 1 < size ? at[0] + 1 : at[0];
+    weight[1] = inside ? x - (double)at[0] : 0;
+    weight[0] = inside ? 1 - weight[1] : 0;
+}
+
+/* One region of image (C, H, W): (C, rows, columns). */
+static tn_tensor *align_one(tn__onnx_call *c, const align *a, tn_tensor *image,
+                            const double *region)
+{
+    const int64_t channels = tn_tensor_size(image, 0);
+    const int64_t size[2] = {tn_tensor_size(image, 1), tn_tensor_size(image, 2)};
+    const int64_t out[2] = {a->rows, a->columns};
+    double start[2], bin[2];
+    int64_t grid[2];
+    for (int i = 0; i < 2; i++) { /* region: x1, y1, x2, y2 */
+        const double shift = a->half_pixel ? 0.5 : 0;
+        start[i] = region[1 - i] * a->scale - shift;
+        double length = region[3 - i] * a->scale - shift - start[i];
+        if (!a->half_pixel)
+            length = fmax(length, 1);
+        bin[i] = length / (double)out[i];
+        const double cells = a->ratio > 0 ? (double)a->ratio : ceil(bin[i]);
+        if (!(cells < 4096) || !(fabs(start[i]) < 1e9)) {
+            tn__onnx_refuse(c, TN_ERR_ARGUMENT, "a region from %g with %g samples",
+                            start[i], cells);
+            return NULL;
+        }
+        grid[i] = cells < 0 ? 0 : (int64_t)cells;
+    }
+    const int64_t samples = grid[0] * grid[1], taps = 4 * samples,
+                  cells = a->rows * a->columns;
+    if (!samples)
+        return tn_zeros(tn_dims(channels, a->rows, a->columns),
+                        .dtype = tn_tensor_dtype(image), .device = c->device);
+    if (cells > (1 << 28) / taps) {
+        tn__onnx_refuse(c, TN_ERR_SHAPE, "%lld cells of %lld samples",
+                        (long long)cells, (long long)samples);
+        return NULL;
+    }
+    int64_t *index = malloc((size_t)(cells * taps) * sizeof *index), n = 0;
+    double *weight = malloc((size_t)(cells * taps) * sizeof *weight);
+    for (int64_t cell = 0; cell < cells && index && weight; cell++)
+        for (int64_t s = 0; s < samples; s++) {
+            const int64_t place[2] = {cell / a->columns, cell % a->columns},
+                          sample[2] = {s / grid[1], s % grid[1]};
+            int64_t at[2][2];
+            double w[2][2];
+            for (int i = 0; i < 2; i++)
+                neighbours(start[i] + (double)place[i] * bin[i] +
+                               ((double)sample[i] + 0.5) * bin[i] /
+                                   (double)grid[i],
+                           size[i], at[i], w[i]);
+            for (int k = 0; k < 4; k++, n++) {
+                index[n] = at[0][k / 2] * size[1] + at[1][k % 2];
+                weight[n] = w[0][k / 2] * w[1][k % 2];
+            }
+        }
+    tn_tensor *y = NULL;
+    if (index && weight) {
+        tn_tensor *at = tn_tensor_from_array(index, TN_I64, tn_dims(n));
+        tn_tensor *w = tn_to_dtype(
+            tn_tensor_from_array(weight, TN_F64, tn_dims(cells, taps)),
+            tn_tensor_dtype(image));
+        y = tn_index_select(tn_flatten(image, .start_dim = 1), 1, at);
+        y = tn_mul(tn_reshape(y, tn_dims(channels, cells, taps)), w);
+        y = a->takes_max ? tn_amax(y, .dim = 2)
+                         : tn_div_scalar(tn_sum(y, .dim = 2), (double)samples);
+        y = tn_reshape(y, tn_dims(channels, a->rows, a->columns));
+    } else {
+        tn_error_set(TN_ERR_MEMORY, "onnx_run: out of memory");
+    }
+    free(index);
+    free(weight);
+    return y;
+}
+
+static void roi_align(tn__onnx_call *c)
+{
+    enum { MODE, ROWS, COLUMNS, RATIO, SCALE, WHERE };
+    tn_tensor *x = c->x[0];
+    const bool is_new = c->node->row->since >= 16;
+    const align a = {
+        .rows = tn__onnx_int(c, ROWS), .columns = tn__onnx_int(c, COLUMNS),
+        .ratio = tn__onnx_int(c, RATIO), .scale = tn__onnx_float(c, SCALE),
+        .takes_max = strcmp(tn__onnx_string(c, MODE), "max") == 0,
+        .half_pixel =
+            is_new && strcmp(tn__onnx_string(c, WHERE), "half_pixel") == 0};
+    const int64_t n = tn_tensor_ndim(c->x[1]) == 2 ? tn_tensor_size(c->x[1], 0)
+                                                   : -1;
+    if (tn_tensor_ndim(x) != 4 || n < 0 || n > 1 << 20 ||
+        tn_tensor_size(c->x[1], 1) != 4 || tn_tensor_numel(c->x[2]) != n ||
+        a.rows < 1 || a.columns < 1 || a.rows > 1 << 14 || a.columns > 1 << 14 ||
+        tn_tensor_numel(x) == 0) {
+        tn__onnx_refuse(c, TN_ERR_SHAPE,
+                        "X must be (N, C, H, W), rois (n, 4), batch_indices (n)");
+        return;
+    }
+    double *region = malloc(((size_t)n * 4 + 1) * sizeof *region);
+    int64_t *image = malloc(((size_t)n + 1) * sizeof *image);
+    tn_tensor **y = calloc((size_t)n + 1, sizeof *y);
+    bool fine = region && image && y;
+    if (!fine)
+        tn_error_set(TN_ERR_MEMORY, "onnx_run: out of memory");
+    fine = fine && tn__onnx_floats(c, 1, region, (int)n * 4) >= 0 &&
+           tn__onnx_ints(c, 2, image, (int)n) >= 0;
+    for (int64_t i = 0; i < n && fine; i++) {
+        if (image[i] < 0 || image[i] >= tn_tensor_size(x, 0)) {
+            tn__onnx_refuse(c, TN_ERR_INDEX, "batch_indices[%lld] is %lld",
+                            (long long)i, (long long)image[i]);
+            fine = false;
+            break;
+        }
+        y[i] = align_one(c, &a, tn_select(x, 0, image[i]), region + 4 * i);
+        fine = y[i] != NULL;
+    }
+    if (fine)
+        c->y[0] = n ? tn_stack(y, (int)n, 0)
+                    : tn_empty(tn_dims(0, tn_tensor_size(x, 1), a.rows,
+                                       a.columns),
+                               .dtype = tn_tensor_dtype(x), .device = c->device);
+    free(region);
+    free(image);
+    free(y);
+}
+
+#define ROI "mode:string=avg output_height:int=1 output_width:int=1 "           \
+            "sampling_ratio:int=0 spatial_scale:float=1"
+static const tn__onnx_op rows[] = {
+    {.name = "RoiAlign", .since = 10, .until = 15, .min_in = 3, .max_in = 3,
+     .max_out = 1, .attributes = ROI, .run = roi_align},
+    {.name = "RoiAlign", .since = 16, .min_in = 3, .max_in = 3, .max_out = 1,
+     .attributes = ROI " coordinate_transformation_mode:string=half_pixel",
+     .run = roi_align},
+};
+const tn__onnx_family tn__onnx_regions = TN__ONNX_FAMILY(rows);

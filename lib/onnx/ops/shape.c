@@ -1,0 +1,596 @@
+/* shape.c: operators that move elements and compute none. */
+#include <onnx/ops/ops.h>
+
+#include <stdio.h>
+#include <string.h>
+
+static void identity(tn__onnx_call *c)
+{
+    c->y[0] = c->x[0];
+}
+
+/* ---- sizes --------------------------------------------------------------- */
+
+static void shape(tn__onnx_call *c)
+{
+    const int ndim = tn_tensor_ndim(c->x[0]);
+    int64_t start = tn__onnx_int(c, 0), end = c->attr[1] ? c->attr[1]->i : ndim;
+    start = start < 0 ? start + ndim : start;
+    end = end < 0 ? end + ndim : end;
+    start = start < 0 ? 0 : start > ndim ? ndim : start;
+    end = end < start ? start : end > ndim ? ndim : end;
+    tn_device *before = tn_device_current();
+    tn_device *host = tn__onnx_host(c);
+    if (host != before)
+        tn_device_set(host); /* where the arithmetic of shapes is done */
+    c->y[0] = tn_tensor_from_array(
+        ndim ? tn_tensor_shape(c->x[0]) + start : (int64_t[]){0}, TN_I64,
+        tn_dims(end - start));
+    if (host != before)
+        tn_device_set(before);
+    c->y_type[0] = TN__ONNX_INT64;
+}
+
+static void size(tn__onnx_call *c)
+{
+    tn_device *host = tn__onnx_host(c);
+    c->y[0] = tn_full(TN_SCALAR, tn_tensor_numel(c->x[0]), .dtype = TN_I64,
+                      .device = host);
+    c->y_type[0] = TN__ONNX_INT64;
+}
+
+/* ---- reshape and the like ------------------------------------------------ */
+
+static void reshape_to(tn__onnx_call *c, bool allow_zero)
+{
+    tn_dims_list to;
+    if (!tn__onnx_dims(c, -1, 1, &to))
+        return;
+    for (int i = 0; i < to.count && !allow_zero; i++)
+        if (to.dim[i] == 0) {
+            if (i >= tn_tensor_ndim(c->x[0])) {
+                tn__onnx_refuse(c, TN_ERR_SHAPE,
+                                "size 0 in place %d of the shape: the input "
+                                "has no such dimension", i);
+                return;
+            }
+            to.dim[i] = tn_tensor_size(c->x[0], i);
+        }
+    c->y[0] = tn_reshape(c->x[0], to);
+}
+static void reshape(tn__onnx_call *c) { reshape_to(c, false); }
+static void reshape_14(tn__onnx_call *c)
+{
+    reshape_to(c, tn__onnx_int(c, 0) != 0);
+}
+
+static void transpose(tn__onnx_call *c)
+{
+    tn_dims_list perm;
+    const int ndim = tn_tensor_ndim(c->x[0]);
+    if (!tn__onnx_dims(c, 0, -1, &perm))
+        return;
+    if (perm.count < 0) {
+        perm.count = ndim;
+        for (int i = 0; i < ndim; i++)
+            perm.dim[i] = ndim - 1 - i;
+    }
+    c->y[0] = tn_permute(c->x[0], perm);
+}
+
+static void squeeze(tn__onnx_call *c, tn_dims_list axes)
+{
+    tn_tensor *x = c->x[0];
+    if (axes.count < 0) {
+        c->y[0] = tn_squeeze_with(x, NULL);
+        return;
+    }
+    if (!tn__onnx_axes(c, &axes, tn_tensor_ndim(x)))
+        return;
+    for (int i = 0; i < axes.count; i++)
+        if (tn_tensor_size(x, (int)axes.dim[i]) != 1) {
+            tn__onnx_refuse(c, TN_ERR_SHAPE, "dimension %lld has size %lld",
+                            (long long)axes.dim[i],
+                            (long long)tn_tensor_size(x, (int)axes.dim[i]));
+            return;
+        }
+    c->y[0] = axes.count ? tn_squeeze(x, .dims = axes) : x;
+}
+static void squeeze_attr(tn__onnx_call *c)
+{
+    tn_dims_list axes;
+    if (tn__onnx_dims(c, 0, -1, &axes))
+        squeeze(c, axes);
+}
+static void squeeze_input(tn__onnx_call *c)
+{
+    tn_dims_list axes;
+    if (tn__onnx_dims(c, -1, 1, &axes))
+        squeeze(c, axes);
+}
+
+static void unsqueeze(tn__onnx_call *c, tn_dims_list axes)
+{
+    tn_tensor *x = c->x[0];
+    const int ndim = tn_tensor_ndim(x) + axes.count;
+    if (ndim > TN_MAX_NDIM) {
+        tn__onnx_refuse(c, TN_ERR_SHAPE, "more than %d dimensions", TN_MAX_NDIM);
+        return;
+    }
+    if (!tn__onnx_axes(c, &axes, ndim))
+        return;
+    bool is_new[TN_MAX_NDIM] = {false};
+    for (int i = 0; i < axes.count; i++) {
+        if (is_new[axes.dim[i]]) {
+            tn__onnx_refuse(c, TN_ERR_ARGUMENT, "an axis is repeated");
+            return;
+        }
+        is_new[axes.dim[i]] = true;
+    }
+    int64_t to[TN_MAX_NDIM];
+    for (int i = 0, at = 0; i < ndim; i++)
+        to[i] = is_new[i] ? 1 : tn_tensor_size(x, at++);
+    c->y[0] = tn_reshape(x, tn_dims_from_array(to, ndim));
+}
+static void unsqueeze_attr(tn__onnx_call *c)
+{
+    tn_dims_list axes;
+    if (tn__onnx_dims(c, 0, -1, &axes))
+        unsqueeze(c, axes);
+}
+static void unsqueeze_input(tn__onnx_call *c)
+{
+    tn_dims_list axes;
+    if (tn__onnx_dims(c, -1, 1, &axes))
+        unsqueeze(c, axes);
+}
+
+static void flatten(tn__onnx_call *c)
+{
+    tn_tensor *x = c->x[0];
+    const int ndim = tn_tensor_ndim(x);
+    int64_t axis = tn__onnx_int(c, 0), rows = 1, columns = 1;
+    if (axis != ndim && (axis = tn__onnx_axis(c, axis, ndim)) < 0)
+        return;
+    for (int i = 0; i < ndim; i++) {
+        if (i < axis)
+            rows *= tn_tensor_size(x, i);
+        else
+            columns *= tn_tensor_size(x, i);
+    }
+    c->y[0] = tn_reshape(x, tn_dims(rows, columns));
+}
+
+/* ---- joining and cutting ------------------------------------------------- */
+
+static void concat(tn__onnx_call *c)
+{
+    const int axis =
+        tn__onnx_axis(c, tn__onnx_int(c, 0), tn_tensor_ndim(c->x[0]));
+    if (axis >= 0)
+        c->y[0] = tn_cat(c->x, c->in_count, axis);
+}
+
+static void split(tn__onnx_call *c, int64_t axis, const int64_t *sizes,
+                  int count)
+{
+    tn_tensor *x = c->x[0];
+    axis = tn__onnx_axis(c, axis, tn_tensor_ndim(x));
+    if (axis < 0)
+        return;
+    const int64_t size = tn_tensor_size(x, (int)axis);
+    if (count && count != c->out_count) {
+        tn__onnx_refuse(c, TN_ERR_SHAPE, "%d sizes for %d outputs", count,
+                        c->out_count);
+        return;
+    }
+    const int64_t each = (size + c->out_count - 1) / c->out_count;
+    int64_t at = 0;
+    for (int i = 0; i < c->out_count; i++) {
+        int64_t length = count ? sizes[i] : each;
+        if (!count && length > size - at)
+            length = size - at; /* the last part may be smaller */
+        c->y[i] = tn_narrow(x, axis, at, length);
+        c->y_type[i] = c->x_type[0];
+        at += length;
+    }
+    if (at != size)
+        tn__onnx_refuse(c, TN_ERR_SHAPE,
+                        "the sizes add up to %lld, dimension %lld has %lld",
+                        (long long)at, (long long)axis, (long long)size);
+}
+
+static void split_attr(tn__onnx_call *c)
+{
+    const tn__onnx_attr *a = c->attr[1];
+    split(c, tn__onnx_int(c, 0), a ? a->ints : NULL, a ? (int)a->count : 0);
+}
+
+enum { MANY = 1024 };
+
+static void split_input(tn__onnx_call *c)
+{
+    int64_t sizes[MANY];
+    const int count = tn__onnx_ints(c, 1, sizes, MANY);
+    if (count >= 0)
+        split(c, tn__onnx_int(c, 0), sizes, count);
+}
+
+/* One dimension of Slice. start and end are as in Python, but a step below 0
+ * goes from start down to above end. */
+static tn_tensor *slice_dim(tn__onnx_call *c, tn_tensor *x, int64_t axis,
+                            int64_t start, int64_t end, int64_t step)
+{
+    const int64_t size = tn_tensor_size(x, (int)axis);
+    if (step == 0) {
+        tn__onnx_refuse(c, TN_ERR_ARGUMENT, "a step is 0");
+        return NULL;
+    }
+    if (step > 0) {
+        start = start < 0 ? start + size : start;
+        end = end < 0 ? end + size : end;
+        start = start < 0 ? 0 : start > size ? size : start;
+        end = end < start ? start : end > size ? size : end;
+        if (start == 0 && end == size && step == 1)
+            return x;
+        return tn_slice(x, axis, start, end, step);
+    }
+    start = start < 0 ? start + size : start;
+    end = end < 0 ? end + size : end;
+    start = start < -1 ? -1 : start > size - 1 ? size - 1 : start;
+    end = end < -1 ? -1 : end > size - 1 ? size - 1 : end;
+    /* element i is element size - 1 - i of the reversed dimension */
+    int64_t from = size - 1 - start, to = size - 1 - end;
+    to = to < from ? from : to;
+    return tn_slice(tn_flip(x, tn_dims(axis)), axis, from, to,
+                    step == INT64_MIN ? INT64_MAX : -step);
+}
+
+static void slice(tn__onnx_call *c, tn_dims_list starts, tn_dims_list ends,
+                  tn_dims_list axes, tn_dims_list steps)
+{
+    tn_tensor *x = c->x[0];
+    const int ndim = tn_tensor_ndim(x);
+    if (starts.count < 0 || starts.count != ends.count ||
+        (axes.count >= 0 && axes.count != starts.count) ||
+        (steps.count >= 0 && steps.count != starts.count)) {
+        tn__onnx_refuse(c, TN_ERR_SHAPE,
+                        "starts, ends, axes and steps differ in length");
+        return;
+    }
+    for (int i = 0; i < starts.count && x; i++) {
+        const int axis =
+            tn__onnx_axis(c, axes.count >= 0 ? axes.dim[i] : i, ndim);
+        if (axis < 0)
+            return;
+        x = slice_dim(c, x, axis, starts.dim[i], ends.dim[i],
+                      steps.count >= 0 ? steps.dim[i] : 1);
+    }
+    c->y[0] = x;
+}
+static void slice_attr(tn__onnx_call *c)
+{
+    tn_dims_list starts, ends, axes;
+    if (tn__onnx_dims(c, 0, -1, &starts) && tn__onnx_dims(c, 1, -1, &ends) &&
+        tn__onnx_dims(c, 2, -1, &axes))
+        slice(c, starts, ends, axes, tn__onnx_blank( -1));
+}
+static void slice_input(tn__onnx_call *c)
+{
+    tn_dims_list starts, ends, axes, steps;
+    if (tn__onnx_dims(c, -1, 1, &starts) && tn__onnx_dims(c, -1, 2, &ends) &&
+        tn__onnx_dims(c, -1, 3, &axes) && tn__onnx_dims(c, -1, 4, &steps))
+        slice(c, starts, ends, axes, steps);
+}
+
+/* ---- repeating ----------------------------------------------------------- */
+
+static void expand(tn__onnx_call *c)
+{
+    tn_dims_list to;
+    tn_tensor *x = c->x[0];
+    if (!tn__onnx_dims(c, -1, 1, &to))
+        return;
+    /* sizes of 1 stay as they are, and there may be fewer of them */
+    const int ndim = tn_tensor_ndim(x);
+    tn_dims_list full = tn__onnx_blank( to.count > ndim ? to.count
+                                                                 : ndim);
+    for (int i = 1; i <= full.count; i++) {
+        const int64_t have = i <= ndim ? tn_tensor_size(x, ndim - i) : 1;
+        const int64_t want = i <= to.count ? to.dim[to.count - i] : 1;
+        full.dim[full.count - i] = want == 1 ? have : want;
+    }
+    if (tn__onnx_may_make(c, full))
+        c->y[0] = tn_expand(x, full);
+}
+
+static void tile(tn__onnx_call *c)
+{
+    tn_dims_list repeats, to = tn__onnx_shape(c->x[0]);
+    if (!tn__onnx_dims(c, -1, 1, &repeats))
+        return;
+    if (repeats.count != to.count) {
+        tn__onnx_refuse(c, TN_ERR_SHAPE, "%d repeats for %d dimensions",
+                        repeats.count, to.count);
+        return;
+    }
+    for (int i = 0; i < to.count; i++)
+        if (repeats.dim[i] < 0 || __builtin_mul_overflow(
+                                      to.dim[i], repeats.dim[i], &to.dim[i])) {
+            tn__onnx_refuse(c, TN_ERR_SHAPE, "repeats[%d] is %lld", i,
+                            (long long)repeats.dim[i]);
+            return;
+        }
+    if (tn__onnx_may_make(c, to))
+        c->y[0] = tn_tile(c->x[0], repeats);
+}
+
+/* ---- padding ------------------------------------------------------------- */
+
+/* Pads one dimension of x. Sizes below 0 cut. */
+static tn_tensor *pad_dim(tn_tensor *x, int axis, int64_t before, int64_t after,
+                          const char *mode, tn_tensor *value)
+{
+    const int64_t size = tn_tensor_size(x, axis);
+    if (before < 0 || after < 0) {
+        const int64_t from = before < 0 ? -before : 0;
+        x = tn_slice(x, axis, from < size ? from : size,
+                     after < 0 ? size + after : size, 1);
+        before = before < 0 ? 0 : before;
+        after = after < 0 ? 0 : after;
+    }
+    if (!before && !after)
+        return x;
+    const int64_t left = x ? tn_tensor_size(x, axis) : 0;
+    if (strcmp(mode, "constant") == 0) {
+        tn_dims_list edge = tn__onnx_shape(x);
+        edge.dim[axis] = before;
+        tn_tensor *first = tn_expand(value, edge);
+        edge.dim[axis] = after;
+        return tn_cat((tn_tensor *[]){first, x, tn_expand(value, edge)}, 3, axis);
+    }
+    /* elements by index: any amount, in any dtype and rank */
+    const int64_t n = before + left + after;
+    tn_tensor *i = tn_arange(-before, n - before, 1, .dtype = TN_I64,
+                             .device = tn_tensor_device(x));
+    if (strcmp(mode, "edge") == 0) {
+        i = tn_clamp_scalars(i, 0, left - 1);
+    } else if (strcmp(mode, "wrap") == 0) {
+        i = tn_remainder_scalar(i, left);
+    } else { /* reflect: with period 2 (left - 1) */
+        const int64_t last = left > 1 ? left - 1 : 1;
+        i = tn_rsub_scalar(
+            tn_abs(tn_sub_scalar(tn_remainder_scalar(i, 2 * last), last)), last);
+        i = left > 1 ? i : tn_zeros_like(i);
+    }
+    return tn_index_select(x, axis, i);
+}
+
+static void pad(tn__onnx_call *c, const char *mode, const int64_t *pads,
+                int count, tn_dims_list axes, tn_tensor *value)
+{
+    static const char *const known[] = {"constant", "reflect", "edge", "wrap"};
+    tn_tensor *x = c->x[0];
+    bool fine = false;
+    for (int i = 0; i < 4; i++)
+        fine = fine || strcmp(mode, known[i]) == 0;
+    if (!fine) {
+        tn__onnx_refuse(c, TN_ERR_UNSUPPORTED, "mode is \"%.40s\"", mode);
+        return;
+    }
+    if (axes.count < 0) {
+        axes.count = tn_tensor_ndim(x);
+        for (int i = 0; i < axes.count; i++)
+            axes.dim[i] = i;
+    }
+    if (!tn__onnx_axes(c, &axes, tn_tensor_ndim(x)))
+        return;
+    if (count != 2 * axes.count) {
+        tn__onnx_refuse(c, TN_ERR_SHAPE, "%d pads for %d axes", count,
+                        axes.count);
+        return;
+    }
+    if (value && tn_tensor_ndim(value))
+        value = tn_reshape(value, TN_SCALAR);
+    if (!value)
+        value = tn_zeros(TN_SCALAR, .dtype = tn_tensor_dtype(x),
+                         .device = c->device);
+    tn_dims_list to = tn__onnx_shape(x);
+    for (int i = 0; i < axes.count; i++) {
+        int64_t *at = &to.dim[axes.dim[i]];
+        if (__builtin_add_overflow(*at, pads[i], at) ||
+            __builtin_add_overflow(*at, pads[i + axes.count], at))
+            *at = -1;
+        if (tn_tensor_size(x, (int)axes.dim[i]) == 0 && *at > 0 &&
+            strcmp(mode, "constant") != 0) {
+            tn__onnx_refuse(c, TN_ERR_SHAPE,
+                            "dimension %lld is empty: mode must be constant",
+                            (long long)axes.dim[i]);
+            return;
+        }
+    }
+    if (!tn__onnx_may_make(c, to))
+        return;
+    for (int i = 0; i < axes.count && x; i++)
+        x = pad_dim(x, (int)axes.dim[i], pads[i], pads[i + axes.count], mode,
+                    value);
+    c->y[0] = x;
+}
+
+static void pad_attr(tn__onnx_call *c)
+{
+    const tn__onnx_attr *pads = c->attr[1];
+    const tn_dtype dtype = tn_tensor_dtype(c->x[0]);
+    tn_tensor *value = tn_full(TN_SCALAR, tn__onnx_float(c, 2), .dtype = dtype,
+                               .device = c->device);
+    pad(c, tn__onnx_string(c, 0), pads->ints, (int)pads->count,
+        tn__onnx_blank( -1), value);
+}
+
+static void pad_input(tn__onnx_call *c)
+{
+    tn_dims_list axes;
+    int64_t pads[2 * TN_MAX_NDIM];
+    const int count = tn__onnx_ints(c, 1, pads, 2 * TN_MAX_NDIM);
+    if (count >= 0 && tn__onnx_dims(c, -1, 3, &axes))
+        pad(c, tn__onnx_string(c, 0), pads, count, axes, tn__onnx_x(c, 2));
+}
+
+static void center_crop_pad(tn__onnx_call *c)
+{
+    tn_dims_list axes, to;
+    tn_tensor *x = c->x[0];
+    if (!tn__onnx_dims(c, 0, -1, &axes) || !tn__onnx_dims(c, -1, 1, &to))
+        return;
+    if (axes.count < 0) {
+        axes.count = tn_tensor_ndim(x);
+        for (int i = 0; i < axes.count; i++)
+            axes.dim[i] = i;
+    }
+    if (!tn__onnx_axes(c, &axes, tn_tensor_ndim(x)))
+        return;
+    if (axes.count != to.count) {
+        tn__onnx_refuse(c, TN_ERR_SHAPE, "%d sizes for %d axes", to.count,
+                        axes.count);
+        return;
+    }
+    tn_tensor *zero =
+        tn_zeros(TN_SCALAR, .dtype = tn_tensor_dtype(x), .device = c->device);
+    for (int i = 0; i < to.count && x; i++) {
+        const int64_t size = tn_tensor_size(x, (int)axes.dim[i]);
+        const int64_t more = to.dim[i] - size;
+        /* what is odd goes to the end */
+        const int64_t cut = -more;
+        if (more < 0)
+            x = tn_narrow(x, axes.dim[i], cut / 2, to.dim[i]);
+        else
+            x = pad_dim(x, (int)axes.dim[i], more / 2, more - more / 2,
+                        "constant", zero);
+    }
+    c->y[0] = x;
+}
+
+/* ---- blocks of images ---------------------------------------------------- */
+
+static bool check_blocks(tn__onnx_call *c, int64_t size)
+{
+    if (size > 0 && size < 1 << 20 && tn_tensor_ndim(c->x[0]) == 4)
+        return true;
+    tn__onnx_refuse(c, TN_ERR_SHAPE,
+                    "blocksize is %lld, and the input has %d dimensions",
+                    (long long)size, tn_tensor_ndim(c->x[0]));
+    return false;
+}
+
+static void depth_to_space(tn__onnx_call *c)
+{
+    const int64_t b = tn__onnx_int(c, 0);
+    if (!check_blocks(c, b))
+        return;
+    const bool crd = strcmp(tn__onnx_string(c, 1), "CRD") == 0;
+    const int64_t *s = tn_tensor_shape(c->x[0]);
+    const int64_t n = s[0], d = s[1] / (b * b), h = s[2], w = s[3];
+    tn_tensor *x =
+        crd ? tn_permute(tn_reshape(c->x[0], tn_dims(n, d, b, b, h, w)),
+                         tn_dims(0, 1, 4, 2, 5, 3))
+            : tn_permute(tn_reshape(c->x[0], tn_dims(n, b, b, d, h, w)),
+                         tn_dims(0, 3, 4, 1, 5, 2));
+    c->y[0] = tn_reshape(x, tn_dims(n, d, h * b, w * b));
+}
+
+static void space_to_depth(tn__onnx_call *c)
+{
+    const int64_t b = tn__onnx_int(c, 0);
+    if (!check_blocks(c, b))
+        return;
+    const int64_t *s = tn_tensor_shape(c->x[0]);
+    tn_tensor *x = tn_reshape(
+        c->x[0], tn_dims(s[0], s[1], s[2] / b, b, s[3] / b, b));
+    x = tn_permute(x, tn_dims(0, 3, 5, 1, 2, 4));
+    c->y[0] = tn_reshape(x, tn_dims(s[0], s[1] * b * b, s[2] / b, s[3] / b));
+}
+
+/* ---- triangles and sequences --------------------------------------------- */
+
+static void trilu(tn__onnx_call *c)
+{
+    int64_t k = 0;
+    if (tn__onnx_ints(c, 1, &k, 1) < 0)
+        return;
+    tn_tensor *x = c->x[0];
+    const bool is_bool = tn_tensor_dtype(x) == TN_BOOL;
+    x = is_bool ? tn_to_dtype(x, TN_U8) : x;
+    x = tn__onnx_int(c, 0) ? tn_triu(x, .diagonal = k)
+                           : tn_tril(x, .diagonal = k);
+    c->y[0] = is_bool ? tn_to_dtype(x, TN_BOOL) : x;
+}
+
+/* Element t of sequence i comes from lengths[i] - 1 - t, or t behind its
+ * length. */
+static void reverse_sequence(tn__onnx_call *c)
+{
+    tn_tensor *x = c->x[0];
+    const int64_t time = tn__onnx_int(c, 0), batch = tn__onnx_int(c, 1);
+    if (time < 0 || batch < 0 || time + batch != 1 || tn_tensor_ndim(x) < 2) {
+        tn__onnx_refuse(c, TN_ERR_ARGUMENT,
+                        "time_axis and batch_axis must be 0 and 1 or 1 and 0");
+        return;
+    }
+    tn_tensor *t = tn_arange(0, tn_tensor_size(x, (int)time), 1, .dtype = TN_I64,
+                             .device = c->device);
+    tn_tensor *n = c->x[1];
+    t = tn_unsqueeze(t, batch);
+    n = tn_unsqueeze(n, time);
+    tn_tensor *from = tn_where(tn_lt(t, n), tn_sub(tn_sub_scalar(n, 1), t),
+                               tn_expand_as(t, tn_add(t, n)));
+    while (from && tn_tensor_ndim(from) < tn_tensor_ndim(x))
+        from = tn_unsqueeze(from, -1);
+    c->y[0] = tn_gather(x, time, tn_expand_as(from, x));
+}
+
+/* ---- rows ---------------------------------------------------------------- */
+
+#define ROW(label, first, last, in_min, in_max, list, function, ...)           \
+    {.name = label, .since = first, .until = last, .min_in = in_min,          \
+     .max_in = in_max, .max_out = 1, .attributes = list, .run = function,     \
+     __VA_ARGS__}
+
+static const tn__onnx_op rows[] = {
+    ROW("Identity", 1, 0, 1, 1, "", identity, .host = 0),
+    ROW("Shape", 1, 14, 1, 1, "start:int=0 end:int", shape, .of_shape = true),
+    ROW("Shape", 15, 0, 1, 1, "start:int=0 end:int", shape, .of_shape = true),
+    ROW("Size", 1, 0, 1, 1, "", size, .of_shape = true),
+    ROW("Reshape", 5, 13, 2, 2, "", reshape, .host = 2),
+    ROW("Reshape", 14, 0, 2, 2, "allowzero:int=0", reshape_14, .host = 2),
+    ROW("Transpose", 1, 0, 1, 1, "perm:ints", transpose, .host = 0),
+    ROW("Squeeze", 1, 12, 1, 1, "axes:ints", squeeze_attr, .host = 0),
+    ROW("Squeeze", 13, 0, 1, 2, "", squeeze_input, .host = 2),
+    ROW("Unsqueeze", 1, 12, 1, 1, "axes:ints!", unsqueeze_attr, .host = 0),
+    ROW("Unsqueeze", 13, 0, 2, 2, "", unsqueeze_input, .host = 2),
+    ROW("Flatten", 1, 0, 1, 1, "axis:int=1", flatten, .host = 0),
+    ROW("Concat", 4, 0, 1, -1, "axis:int!", concat, .host = 0),
+    {.name = "Split", .since = 2, .until = 12, .min_in = 1, .max_in = 1,
+     .max_out = -1, .attributes = "axis:int=0 split:ints", .run = split_attr},
+    {.name = "Split", .since = 13, .until = 17, .min_in = 1, .max_in = 2,
+     .max_out = -1, .attributes = "axis:int=0", .run = split_input, .host = 2},
+    {.name = "Split", .since = 18, .min_in = 1, .max_in = 2, .max_out = -1,
+     .attributes = "axis:int=0 num_outputs:int", .run = split_input,
+     .host = 2},
+    ROW("Slice", 1, 9, 1, 1, "starts:ints! ends:ints! axes:ints", slice_attr,
+        .host = 0),
+    ROW("Slice", 10, 0, 3, 5, "", slice_input, .host = 30),
+    ROW("Expand", 8, 0, 2, 2, "", expand, .host = 2),
+    ROW("Tile", 6, 0, 2, 2, "", tile, .host = 2),
+    ROW("Pad", 2, 10, 1, 1, "mode:string=constant pads:ints! value:float=0",
+        pad_attr, .host = 0),
+    ROW("Pad", 11, 0, 2, 4, "mode:string=constant", pad_input, .host = 10),
+    ROW("CenterCropPad", 18, 0, 2, 2, "axes:ints", center_crop_pad, .host = 2),
+    ROW("DepthToSpace", 1, 0, 1, 1, "blocksize:int! mode:string=DCR",
+        depth_to_space, .host = 0),
+    ROW("SpaceToDepth", 1, 0, 1, 1, "blocksize:int!", space_to_depth,
+        .host = 0),
+    ROW("Trilu", 14, 0, 1, 2, "upper:int=1", trilu, .host = 2),
+    ROW("ReverseSequence", 10, 0, 2, 2, "time_axis:int=0 batch_axis:int=1",
+        reverse_sequence, .host = 0),
+};
+const tn__onnx_family tn__onnx_shape_ops = TN__ONNX_FAMILY(rows);

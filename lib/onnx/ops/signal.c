@@ -1,0 +1,293 @@
+/* signal.c: Fourier transforms, windows and mel filters. A transform is a product
+ * with a table of cosines and sines, which the host computes in float64. Complex
+ * numbers are a last dimension of 2. */
+#include <onnx/ops/ops.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double pi = 3.14159265358979323846;
+
+/* ---- transforms ------------------------------------------------------------ */
+
+/* A table (rows, n) of cos or sin of 2 pi k t / n, for k < rows. */
+static tn_tensor *table(tn__onnx_call *c, int64_t rows, int64_t n, bool sine,
+                        double sign, tn_dtype dtype)
+{
+    int64_t numel;
+    if (__builtin_mul_overflow(rows, n, &numel) || numel > INT32_MAX) {
+        tn__onnx_refuse(c, TN_ERR_SHAPE, "a transform of %lld points",
+                        (long long)n);
+        return NULL;
+    }
+    double *x = malloc(((size_t)numel + 1) * sizeof *x);
+    if (!x) {
+        tn_error_set(TN_ERR_MEMORY, "onnx_run: out of memory");
+        return NULL;
+    }
+    for (int64_t k = 0; k < rows; k++)
+        for (int64_t t = 0; t < n; t++) {
+            /* k * t modulo n keeps the angle exact */
+            const double angle =
+                2 * pi * (double)((uint64_t)k * (uint64_t)t % (uint64_t)n) /
+                (double)n;
+            x[k * n + t] = sine ? sign * sin(angle) : cos(angle);
+        }
+    tn_tensor *out = tn_tensor_from_array(x, TN_F64, tn_dims(rows, n));
+    free(x);
+    out = tn_to_dtype(out, dtype);
+    return out && tn_tensor_device(out) != c->device ? tn_to(out, c->device)
+                                                     : out;
+}
+
+/* The transform of frames (..., n): real, imaginary (NULL: 0). The result is
+ * (..., rows, 2). */
+static tn_tensor *transform(tn__onnx_call *c, tn_tensor *re, tn_tensor *im,
+                            int64_t rows, bool inverse)
+{
+    const int64_t n = tn_tensor_size(re, -1);
+    const tn_dtype dtype = tn_tensor_dtype(re);
+    tn_tensor *cosines = table(c, rows, n, false, 1, dtype);
+    tn_tensor *sines = table(c, rows, n, true, inverse ? 1 : -1, dtype);
+    tn_tensor *a = tn_linear(re, cosines, NULL), *b = tn_linear(re, sines, NULL);
+    if (im) {
+        a = tn_sub(a, tn_linear(im, sines, NULL));
+        b = tn_add(b, tn_linear(im, cosines, NULL));
+    }
+    if (inverse) {
+        a = tn_div_scalar(a, (double)n);
+        b = tn_div_scalar(b, (double)n);
+    }
+    return tn_stack((tn_tensor *[]){a, b}, 2, -1);
+}
+
+/* Makes the dimension have n elements: cut, or zeros behind. */
+static tn_tensor *fit(tn_tensor *x, int64_t n)
+{
+    const int64_t have = tn_tensor_size(x, -1);
+    if (have > n)
+        return tn_narrow(x, tn_tensor_ndim(x) - 1, 0, n);
+    return have < n ? tn_pad(x, tn_dims(0, n - have)) : x;
+}
+
+/* DFT of x (batch, ..., 1 or 2) along an axis. With onesided the result of a
+ * real input is its first half, and the inverse of a half is real (opset 20). */
+static void dft(tn__onnx_call *c, int64_t axis, bool inverse, bool onesided)
+{
+    tn_tensor *x = c->x[0];
+    const int ndim = tn_tensor_ndim(x);
+    int64_t length = 0;
+    if (ndim < 2 || (tn_tensor_size(x, -1) != 1 && tn_tensor_size(x, -1) != 2)) {
+        tn__onnx_refuse(c, TN_ERR_SHAPE,
+                        "the last dimension of the input must be 1 or 2");
+        return;
+    }
+    if (axis == -1 || axis == ndim - 1 ||
+        (axis = tn__onnx_axis(c, axis, ndim)) < 0) {
+        tn__onnx_refuse(c, TN_ERR_ARGUMENT, "axis is the dimension of the parts");
+        return;
+    }
+    const int have_length = tn__onnx_ints(c, 1, &length, 1);
+    if (have_length < 0)
+        return;
+    tn_tensor *re = tn_movedim(tn_select(x, ndim - 1, 0), tn_dims(axis),
+                               tn_dims(-1));
+    tn_tensor *im = tn_tensor_size(x, -1) == 2
+                        ? tn_movedim(tn_select(x, ndim - 1, 1), tn_dims(axis),
+                                     tn_dims(-1))
+                        : NULL;
+    const int64_t n = have_length ? length
+                      : onesided && inverse ? 2 * (tn_tensor_size(re, -1) - 1)
+                                            : tn_tensor_size(re, -1);
+    if (n < 1) {
+        tn__onnx_refuse(c, TN_ERR_ARGUMENT, "dft_length is %lld", (long long)n);
+        return;
+    }
+    if (onesided && inverse) {
+        /* the other half is the conjugate of the first one */
+        const int64_t half = n / 2 + 1, rest = n - half;
+        re = fit(re, half);
+        im = im ? fit(im, half) : tn_zeros_like(re);
+        if (rest > 0) {
+            const int last = tn_tensor_ndim(re) - 1;
+            tn_tensor *tail = tn_flip(tn_narrow(re, last, 1, rest), tn_dims(-1));
+            tn_tensor *tail_im =
+                tn_neg(tn_flip(tn_narrow(im, last, 1, rest), tn_dims(-1)));
+            re = tn_cat((tn_tensor *[]){re, tail}, 2, -1);
+            im = tn_cat((tn_tensor *[]){im, tail_im}, 2, -1);
+        }
+    } else {
+        re = fit(re, n);
+        im = im ? fit(im, n) : NULL;
+    }
+    tn_tensor *y = transform(c, re, im, onesided && !inverse ? n / 2 + 1 : n,
+                             inverse);
+    if (onesided && inverse)
+        y = tn_narrow(y, tn_tensor_ndim(y) - 1, 0, 1);
+    c->y[0] = tn_movedim(y, tn_dims(-2), tn_dims(axis));
+}
+
+static void dft_17(tn__onnx_call *c)
+{
+    dft(c, tn__onnx_int(c, 0), tn__onnx_int(c, 1) != 0, tn__onnx_int(c, 2) != 0);
+}
+static void dft_20(tn__onnx_call *c)
+{
+    int64_t axis = -2;
+    if (tn__onnx_ints(c, 2, &axis, 1) >= 0)
+        dft(c, axis, tn__onnx_int(c, 0) != 0, tn__onnx_int(c, 1) != 0);
+}
+
+/* Frames of a signal, times a window, transformed. */
+static void stft(tn__onnx_call *c)
+{
+    tn_tensor *x = c->x[0], *window = tn__onnx_x(c, 2);
+    int64_t step, length = 0;
+    if (tn__onnx_ints(c, 1, &step, 1) != 1)
+        return;
+    const int given = tn__onnx_ints(c, 3, &length, 1);
+    if (given < 0)
+        return;
+    if (!given)
+        length = window ? tn_tensor_numel(window) : 0;
+    const bool onesided = tn__onnx_int(c, 0) != 0;
+    const bool is_complex =
+        tn_tensor_ndim(x) == 3 && tn_tensor_size(x, -1) == 2;
+    if (tn_tensor_ndim(x) == 2)
+        x = tn_unsqueeze(x, 2);
+    if (length < 1 || step < 1 || tn_tensor_ndim(x) != 3 ||
+        tn_tensor_size(x, 1) < length ||
+        (window && tn_tensor_numel(window) != length)) {
+        tn__onnx_refuse(c, TN_ERR_SHAPE,
+                        "frames of %lld in steps of %lld do not fit the signal "
+                        "or the window",
+                        (long long)length, (long long)step);
+        return;
+    }
+    tn_tensor *part[2] = {NULL};
+    for (int i = 0; i < 1 + is_complex; i++) {
+        part[i] = tn_unfold(tn_select(x, 2, i), 1, length, step);
+        if (window)
+            part[i] = tn_mul(part[i], window);
+    }
+    c->y[0] = transform(c, part[0], part[1],
+                        onesided && !is_complex ? length / 2 + 1 : length,
+                        false);
+}
+
+/* ---- windows ---------------------------------------------------------------- */
+
+/* a0 - a1 cos(2 pi i / n) + a2 cos(4 pi i / n), where n is the size, or the size
+ * less 1 without `periodic`. */
+static void window(tn__onnx_call *c, double a0, double a1, double a2)
+{
+    int64_t size;
+    const int64_t type = tn__onnx_int(c, 0);
+    if (tn__onnx_ints(c, 0, &size, 1) != 1)
+        return;
+    const tn_dtype dtype =
+        tn__onnx_type_of(type > 0 && type < 1000 ? (int)type : 0).dtype;
+    if (!dtype || size < 0 || size > INT32_MAX) {
+        tn__onnx_refuse(c, TN_ERR_ARGUMENT, "size %lld or dtype %lld",
+                        (long long)size, (long long)type);
+        return;
+    }
+    if (!tn__onnx_may_make(c, tn_dims(size)))
+        return;
+    double *x = malloc(((size_t)size + 1) * sizeof *x);
+    if (!x) {
+        tn_error_set(TN_ERR_MEMORY, "onnx_run: out of memory");
+        return;
+    }
+    const double n = (double)(tn__onnx_int(c, 1) ? size : size - 1);
+    for (int64_t i = 0; i < size; i++) {
+        const double angle = n > 0 ? 2 * pi * (double)i / n : 0;
+        x[i] = a0 - a1 * cos(angle) + a2 * cos(2 * angle);
+    }
+    tn_tensor *y = tn_tensor_from_array(x, TN_F64, tn_dims(size));
+    free(x);
+    c->y[0] = tn_to_dtype(y, dtype);
+    c->y_type[0] = (int)type;
+}
+static void blackman(tn__onnx_call *c) { window(c, 0.42, 0.5, 0.08); }
+static void hann(tn__onnx_call *c) { window(c, 0.5, 0.5, 0); }
+static void hamming(tn__onnx_call *c)
+{
+    window(c, 25.0 / 46.0, 1 - 25.0 / 46.0, 0);
+}
+
+/* Triangles between neighbouring frequencies on the mel scale. */
+static void mel_weights(tn__onnx_call *c)
+{
+    int64_t bins, length, rate;
+    double low, high;
+    const int64_t type = tn__onnx_int(c, 0);
+    const tn_dtype dtype =
+        tn__onnx_type_of(type > 0 && type < 1000 ? (int)type : 0).dtype;
+    if (tn__onnx_ints(c, 0, &bins, 1) != 1 ||
+        tn__onnx_ints(c, 1, &length, 1) != 1 ||
+        tn__onnx_ints(c, 2, &rate, 1) != 1 ||
+        tn__onnx_floats(c, 3, &low, 1) != 1 ||
+        tn__onnx_floats(c, 4, &high, 1) != 1)
+        return;
+    if (!dtype || bins < 1 || bins > 1 << 16 || length < 1 ||
+        length > 1 << 24 || rate < 1 || bins * (length / 2 + 1) > 1 << 26) {
+        tn__onnx_refuse(c, TN_ERR_ARGUMENT, "%lld bins of %lld points",
+                        (long long)bins, (long long)length);
+        return;
+    }
+    const int64_t rows = length / 2 + 1;
+    if (!tn__onnx_may_make(c, tn_dims(rows, bins)))
+        return;
+    double *w = calloc((size_t)(rows * bins), sizeof *w);
+    int64_t *edge = calloc((size_t)bins + 2, sizeof *edge);
+    const double from = 2595 * log10(1 + low / 700),
+                 to = 2595 * log10(1 + high / 700);
+    for (int64_t i = 0; i < bins + 2 && edge; i++) {
+        const double mel = from + (double)i * (to - from) / (double)(bins + 2);
+        const double hertz = 700 * (pow(10, mel / 2595) - 1);
+        edge[i] = (int64_t)floor((double)(length + 1) * hertz / (double)rate);
+        edge[i] = edge[i] < 0 ? 0 : edge[i] > rows ? rows : edge[i];
+    }
+    for (int64_t i = 0; i < bins && w && edge; i++) {
+        const int64_t a = edge[i], b = edge[i + 1], d = edge[i + 2];
+        if (a == b && b < rows)
+            w[b * bins + i] = 1;
+        for (int64_t j = a; j <= b && a != b && j < rows; j++)
+            w[j * bins + i] = (double)(j - a) / (double)(b - a);
+        for (int64_t j = b; j < d && b != d; j++)
+            w[j * bins + i] = (double)(d - j) / (double)(d - b);
+    }
+    if (w && edge)
+        c->y[0] = tn_to_dtype(
+            tn_tensor_from_array(w, TN_F64, tn_dims(rows, bins)), dtype);
+    else
+        tn_error_set(TN_ERR_MEMORY, "onnx_run: out of memory");
+    c->y_type[0] = (int)type;
+    free(w);
+    free(edge);
+}
+
+/* ---- rows ------------------------------------------------------------------- */
+
+#define WINDOW(label, function)                                                \
+    {.name = label, .since = 17, .min_in = 1, .max_in = 1, .max_out = 1,       \
+     .attributes = "output_datatype:int=1 periodic:int=1", .run = function,    \
+     .host = 1}
+static const tn__onnx_op rows[] = {
+    {.name = "DFT", .since = 17, .until = 19, .min_in = 1, .max_in = 2,
+     .max_out = 1, .attributes = "axis:int=1 inverse:int=0 onesided:int=0",
+     .run = dft_17, .host = 2},
+    {.name = "DFT", .since = 20, .min_in = 1, .max_in = 3, .max_out = 1,
+     .attributes = "inverse:int=0 onesided:int=0", .run = dft_20, .host = 6},
+    {.name = "STFT", .since = 17, .min_in = 2, .max_in = 4, .max_out = 1,
+     .attributes = "onesided:int=1", .run = stft, .host = 10},
+    WINDOW("BlackmanWindow", blackman),
+    WINDOW("HannWindow", hann),
+    WINDOW("HammingWindow", hamming),
+    {.name = "MelWeightMatrix", .since = 17, .min_in = 5, .max_in = 5,
+     .max_out = 1, .attributes = "output_datatype:int=1", .run = mel_weights,
+     .host = 31},
+};
+const tn__onnx_family tn__onnx_signal = TN__ONNX_FAMILY(rows);

@@ -1,0 +1,83 @@
+/* file.c: maps a model and the files of its external data. */
+#include <onnx/reader/reader.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+bool tn__onnx_file_open(tn__onnx_file *file, int folder, const char *path,
+                        bool follow, const char *call)
+{
+    struct stat info;
+    *file = (tn__onnx_file){0};
+    /* O_NONBLOCK: opening a FIFO must not wait */
+    const int fd = openat(folder, path,
+                          O_RDONLY | O_CLOEXEC | O_NONBLOCK |
+                              (follow ? 0 : O_NOFOLLOW));
+    if (fd < 0 || fstat(fd, &info) != 0) {
+        tn_error_refuse_argument(TN_ERR_IO, call, "path", "%s: %s", path,
+                                 !follow && errno == ELOOP
+                                     ? "is a link; external data must be a file "
+                                       "beside the model"
+                                     : strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return false;
+    }
+    bool fine = S_ISREG(info.st_mode);
+    if (!fine)
+        tn_error_refuse_argument(TN_ERR_IO, call, "path",
+                                 "%s: is not a regular file", path);
+    if (fine && info.st_size > 0) {
+        void *memory = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE,
+                            fd, 0);
+        fine = memory != MAP_FAILED;
+        if (fine) {
+            file->memory = memory;
+            file->bytes = (size_t)info.st_size;
+        } else {
+            tn_error_refuse_argument(TN_ERR_IO, call, "path", "%s: %s", path,
+                                     strerror(errno));
+        }
+    }
+    close(fd);
+    return fine;
+}
+
+void tn__onnx_file_close(tn__onnx_file *file)
+{
+    if (file->memory)
+        munmap((void *)(uintptr_t)file->memory, file->bytes);
+    *file = (tn__onnx_file){0};
+}
+
+void tn__onnx_reader_close(tn__onnx_reader *r)
+{
+    for (int i = 0; i < r->external_count; i++)
+        tn__onnx_file_close(&r->external[i].file);
+    r->external_count = 0;
+    tn__onnx_file_close(&r->file);
+}
+
+bool tn__onnx_malformed(const tn__onnx_reader *r, const char *what)
+{
+    tn_error_refuse_argument(TN_ERR_FORMAT, r->call, "path", "%s: %s", r->path,
+                             what);
+    return false;
+}
+
+const char *tn__onnx_text(const tn__onnx_reader *r, const tn__onnx_item *item)
+{
+    const size_t bytes = tn__onnx_span_bytes(item->bytes);
+    if (item->wire != TN__WIRE_BYTES || memchr(item->bytes.p, 0, bytes)) {
+        tn__onnx_malformed(r, "a name is not text");
+        return NULL;
+    }
+    char *text = tn__onnx_alloc(r->arena, bytes + 1, 1);
+    if (text && bytes)
+        memcpy(text, item->bytes.p, bytes);
+    return text;
+}
