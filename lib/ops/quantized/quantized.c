@@ -355,7 +355,8 @@ tn_status tn__run_quantized_linear(tn__call *call)
         return tn__fail(TN_ERR_DTYPE, "%s: {bias} is %s; expected float32, or "
                         "%s as {input}", name, tn_dtype_name(b->dtype),
                         tn_dtype_name(dtype));
-    x = tn_to_dtype(x, TN_F32);
+    if (dtype != TN_F32)
+        x = tn_to_dtype(x, TN_F32);
     if (!x)
         return tn_error_code();
     const bool is_exact = tn__call_int(call, TN__ARG_QUANTIZED_LINEAR_EXACT);
@@ -366,6 +367,6 @@ tn_status tn__run_quantized_linear(tn__call *call)
                        ? exact(x, w, named->of.string)
                        : tn__row(TN__OP_ID_QUANTIZED_PRODUCT, value, 3);
     if (b)
-        y = tn_add(y, tn_to_dtype(b, TN_F32));
-    return tn__give(call, tn_to_dtype(y, dtype));
+        y = tn_add(y, b->dtype == TN_F32 ? b : tn_to_dtype(b, TN_F32));
+    return tn__give(call, dtype == TN_F32 ? y : tn_to_dtype(y, dtype));
 }
