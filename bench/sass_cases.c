@@ -17,7 +17,7 @@
  * a permutation of the rows; at: column indices, for LINES rows. */
 enum { ROWS = 16384, COLUMNS = 4096, LINES = 2048, IMAGES = 64 };
 static tn_tensor *a, *b, *row, *half, *other_half, *half_row, *brain, *ids, *at;
-static tn_tensor *images, *labels, *places;
+static tn_tensor *images, *labels, *places, *packed;
 
 #define CASE(name, ...)                                                       \
     static void name(void)                                                    \
@@ -55,6 +55,42 @@ CASE(layer_norm_half, tn_layer_norm(half, tn_dims(COLUMNS), half_row, half_row))
 CASE(dropout, tn_dropout(a, 0.1, true))
 CASE(max_pool, tn_max_pool2d(images, tn_dims(3), .stride = 2,
                              .padding = 1))
+
+/* Weights in blocks, multiplied by 1, 4 or 128 rows. */
+#define BLOCKS(name, format, rows)                                            \
+    static void name(void)                                                    \
+    {                                                                         \
+        tn_quantized_linear(tn_narrow(a, 0, 0, rows), packed, format, NULL);  \
+    }
+BLOCKS(blocks_q4_0, "Q4_0", 1)
+BLOCKS(blocks_q8_0, "Q8_0", 1)
+BLOCKS(blocks_q4_k, "Q4_K", 1)
+BLOCKS(blocks_q6_k, "Q6_K", 1)
+BLOCKS(blocks_few, "Q4_0", 4)
+BLOCKS(blocks_many, "Q4_0", 128)
+BLOCKS(blocks_many_k, "Q4_K", 128)
+
+static void open_blocks(int64_t bytes)
+{
+    packed = tn_zeros(tn_dims(ROWS, bytes), .dtype = TN_U8);
+}
+static void open_q4(void)
+{
+    open_blocks(COLUMNS / 32 * 18);
+}
+static void open_q8_0(void)
+{
+    open_blocks(COLUMNS / 32 * 34);
+}
+static void open_q6_k(void)
+{
+    open_blocks(COLUMNS / 256 * 210);
+}
+
+static void dequantize(void)
+{
+    tn_dequantize_blocks(packed, "Q4_K");
+}
 
 static void embedding_back(void)
 {
@@ -187,6 +223,14 @@ static const struct work {
     {"cross_entropy, back", cross_entropy_back, NULL, 2, 0},
     {"dropout", dropout, NULL, 2, 0},
     {"max_pool2d", max_pool, NULL, 1.25, (double)IMAGES * 64 * 112 * 112},
+    {"blocks Q4_0", blocks_q4_0, open_q4, 18 / 128., 0},
+    {"blocks Q8_0", blocks_q8_0, open_q8_0, 34 / 128., 0},
+    {"blocks Q4_K", blocks_q4_k, open_q4, 18 / 128., 0},
+    {"blocks Q6_K", blocks_q6_k, open_q6_k, 210 / 1024., 0},
+    {"blocks Q4_0, 4 rows", blocks_few, open_q4, 18 / 128., 0},
+    {"blocks Q4_0, 128 rows", blocks_many, open_q4, 18 / 128., 0},
+    {"blocks Q4_K, 128 rows", blocks_many_k, open_q4, 18 / 128., 0},
+    {"dequantize Q4_K", dequantize, open_q4, 1 + 18 / 128., 0},
     {"step of GPT-2", step_gpt2, open_gpt2, 0, 0},
     {"step of ResNet-50", step_resnet50, open_resnet50, 0, 0},
     {"step of an LSTM", step_lstm, open_lstm, 0, 0},

@@ -21,7 +21,8 @@
 #   learn       the examples: the digits network, by hand and on all GPUs, a GPT
 #   memcheck    compute-sanitizer's memcheck
 #   limits      launches, memory and products compared with direct calls of the
-#               driver and cuBLASLt; attention by our kernels and by cuDNN (runs alone)
+#               driver and cuBLASLt; attention by our kernels and by cuDNN; products with
+#               weights in blocks (runs alone)
 #   programs    random programs and primitives, with the reference's bits
 #   bits        each operator's samples, with the reference's bits
 #   golden      PyTorch's samples of operators, layers, optimizers and training
@@ -124,8 +125,9 @@ if [ -n "$pack" ]; then
         ! -path '*/tests/cpu/*' ! -path '*/tests/opencl/*' \
         ! -path '*/tests/sim/*' ! -path '*/tests/locale/*' >"$pack.list"
     mkdir -p "$pack.tree/lib" || exit 1
-    tar -cf - -T "$pack.list" tests/gpu.sh tests/tap.sh tests/*/*.txt tests/*/*.safetensors \
-        tests/fuzz/corpus tests/lm/data data docs/kernel-language.md bench/*.py bench/*.tsv |
+    tar -cf - -T "$pack.list" tests/gpu.sh tests/tap.sh tests/*/*.txt \
+        tests/*/*.safetensors tests/fuzz/corpus tests/*/data data \
+        docs/kernel-language.md bench/*.py bench/*.tsv |
         tar -xf - -C "$pack.tree"
     # what a machine may not have of the libraries that these are linked to
     ldd "$build/.libs/libtenon.so.0" "$build"/tests/golden/.libs/run |
@@ -422,7 +424,9 @@ part_learn() {
 part_limits() {
     "$(program bench/cuda)" &&
         echo "== attention by our own kernels alone" &&
-        TENON_CUDA_ATTENTION=own "$(program bench/cuda)" attention
+        TENON_CUDA_ATTENTION=own "$(program bench/cuda)" attention &&
+        echo "== products with weights in blocks" &&
+        "$(program bench/quantised)"
 }
 
 part_bench() {

@@ -268,7 +268,7 @@ static tn_status plan_compile(tn_plugin_device *device,
      * mode, so the default mode is set. */
     fegetenv(&callers);
     fesetenv(FE_DFL_ENV);
-    tn_status status = tn__host->print(&device->target, program, plan, &source);
+    tn_status status = tn__print_plan(&device->target, program, plan, &source);
     if (!status) {
         status = module_make(device, &source, module);
         tn_cu_result error =

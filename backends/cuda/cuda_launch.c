@@ -110,6 +110,24 @@ tn_status tn__cuda_conv_own(tn_queue *queue, const tn_conv_args *args)
     return run_steps(queue, tn__next_conv, NULL, args, args->tag);
 }
 
+/* ---- products with weights in blocks ------------------------------------- */
+
+static tn_status quantised_takes(tn_plugin_device *device, uint32_t format)
+{
+    return tn__quantised_takes(&device->target, format);
+}
+
+static tn_status quantised_run(tn_queue *queue,
+                               const tn_quantised_product_args *args)
+{
+    return run_steps(queue, tn__next_quantised, NULL, args, args->tag);
+}
+
+const tn_quantised_product_extension tn__cuda_quantised = {
+    .size = sizeof tn__cuda_quantised,
+    .takes = quantised_takes,
+    .run = quantised_run};
+
 /* ---- matrix products ----------------------------------------------------- */
 
 tn_status tn__cuda_matmul(tn_queue *queue, const tn_matmul_args *args)

@@ -235,6 +235,9 @@ tn_status tn__opencl_program_build(tn_plugin_device *device,
                                    tn_built **built);
 void tn__opencl_program_free(tn_plugin_device *device, tn_built *built);
 tn_status tn__opencl_conv(tn_queue *queue, const tn_conv_args *conv);
+tn_status
+tn__opencl_quantised_product(tn_queue *queue,
+                             const tn_quantised_product_args *product);
 tn_status tn__opencl_scatter(tn_queue *queue, const tn_scatter_args *scatter);
 tn_status tn__opencl_scan(tn_queue *queue, const tn_scan_args *scan);
 tn_status tn__opencl_sort(tn_queue *queue, const tn_sort_args *sort);

@@ -73,7 +73,7 @@ static tn_status kernel_make(tn_plugin_device *device,
     cl_int error = CL_SUCCESS;
     if (!kernels_grow(device))
         return tn__host->fail(TN_ERR_MEMORY, "out of host memory for a kernel");
-    tn_status status = tn__host->print(target, program, plan, &source);
+    tn_status status = tn__print_plan(target, program, plan, &source);
     if (status)
         return status;
     tn_opencl_kernel *k = &device->kernels[slot_of(device, plan->key)];
@@ -251,5 +251,7 @@ tn_status tn__opencl_matmul_own(tn_queue *queue, const tn_matmul_args *args)
 PRIMITIVE(tn__opencl_scatter, tn__next_scatter, tn_scatter_args)
 PRIMITIVE(tn__opencl_scan, tn__next_scan, tn_scan_args)
 PRIMITIVE(tn__opencl_sort, tn__next_sort, tn_sort_args)
-/* an extension, which is run like a primitive */
+/* extensions, which are run like primitives */
 PRIMITIVE(tn__opencl_conv, tn__next_conv, tn_conv_args)
+PRIMITIVE(tn__opencl_quantised_product, tn__next_quantised,
+          tn_quantised_product_args)

@@ -128,6 +128,14 @@ DRIVER_CALL(queue_wait, queue->device, (tn_queue * queue, tn_event *event),
 
 DRIVER_CALL(conv, queue->device, (tn_queue * queue, const tn_conv_args *args),
             (queue, args))
+DRIVER_CALL(quantised_product, queue->device,
+            (tn_queue * queue, const tn_quantised_product_args *args),
+            (queue, args))
+
+static tn_status quantised_takes(tn_plugin_device *device, uint32_t format)
+{
+    return tn__quantised_takes(device->targets, format);
+}
 
 /* Closes a device. In a forked child nothing is released, because the driver's
  * objects belong to the parent process. */
@@ -184,6 +192,12 @@ static void queue_close(tn_queue *queue)
 static const void *extension(const char *name, uint32_t version)
 {
     static const tn_conv_extension table = {.size = sizeof table, .run = conv};
+    static const tn_quantised_product_extension quantised = {
+        .size = sizeof quantised,
+        .takes = quantised_takes,
+        .run = quantised_product};
+    if (version == 1 && strcmp(name, "quantised-product") == 0)
+        return &quantised;
     return version == 1 && strcmp(name, "conv") == 0 &&
                    TN_HAS(tn_host, tn__host, plan_conv) && tn__host->plan_conv
                ? &table

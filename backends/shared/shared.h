@@ -185,6 +185,23 @@ typedef tn_status tn_plan_next(const tn_target *target,
 tn_plan_next tn__next_program, tn__next_matmul, tn__next_scatter,
     tn__next_scan, tn__next_sort, tn__next_conv, tn__next_attention;
 
+/* Plans a step of the extension "quantised-product" (quantised.c). args is a
+ * tn_quantised_product_args. */
+tn_plan_next tn__next_quantised;
+
+/* Returns TN_OK if the target can multiply by blocks of this format
+ * (TN_BLOCK_MAP). Otherwise records the reason. */
+tn_status tn__quantised_takes(const tn_target *target, uint32_t format);
+
+/* Prints the source of a plan's kernel: of a plan of this folder by
+ * tn__host->print_text, of the core's plans by tn__host->print. The caller frees
+ * it with tn__host->print_free. */
+tn_status tn__print_plan(const tn_target *target, const tn_program *program,
+                    const tn_plan *plan, tn_source *source);
+
+/* The names and texts of quantised/, ended by two NULL; made by embed.awk. */
+extern const char *const tn__quantised_text[];
+
 /* Launches a planned step. */
 typedef tn_status tn_plan_launch(tn_queue *queue, const tn_target *target,
                                  const tn_program *program, tn_plan *plan);

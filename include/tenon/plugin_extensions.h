@@ -128,13 +128,13 @@ typedef struct tn_pool_extension {
 } tn_pool_extension;
 
 /* "graph-replay", version 1: records a sequence of launches, primitives, copies
- * on the device, and runs of "attention", "conv" and "product", and submits it
- * as one. Between begin and end, work given to the queue is recorded and not
- * executed. Meanwhile nothing waits for the queue, no event is recorded on it,
- * and host memory is not copied. The core has run the same work before, so
- * kernels are compiled. run submits the recorded work to the queue in its
- * order, with the buffers, offsets and scalars of the recording. Index faults
- * are reported like the faults of a launch with tag 0. */
+ * on the device, and runs of "attention", "conv", "product" and
+ * "quantised-product", and submits it as one. Between begin and end, work given
+ * to the queue is recorded and not executed. Meanwhile nothing waits for the
+ * queue, no event is recorded on it, and host memory is not copied. The core
+ * has run the same work before, so kernels are compiled. run submits the
+ * recorded work to the queue in its order, with its buffers, offsets and
+ * scalars. Index faults are reported like the faults of a launch with tag 0. */
 typedef struct tn_recorded tn_recorded;
 typedef struct tn_graph_replay_extension {
     uint32_t size, reserved;
@@ -381,13 +381,21 @@ typedef struct tn_lapack_extension {
  *             d * s * float(dot) + e * s * float(minus)   otherwise
  *     c     = c + value
  *
- * dot and minus are exact integers, which fit in int32. */
+ * dot and minus are exact integers, which fit in int32.
+ *
+ * If a has no buffer, nothing is multiplied: c receives the numbers of b, each
+ * as d * scale[p] * q + e * min[p] with the products d * scale[p] and e * min[p]
+ * rounded first, and without the second term if e is always 0. A plugin may
+ * decline this. The core does not ask for it where the CPU can use the device's
+ * memory. */
 typedef struct tn_quantised_product_args {
     uint32_t size, format; /* a code of TN_BLOCK_MAP */
     int64_t m, n, k;       /* k is a multiple of the block's elements */
-    tn_strided a;          /* F32, (m, k); the last stride is 1 */
+    tn_strided a;          /* F32, (m, k); the last stride is 1; its buffer is
+                              NULL to dequantise b, and m is 0 then */
     tn_strided b;          /* U8, (n, bytes of a row); the last stride is 1 */
-    tn_strided c;          /* F32, (m, n); the last stride is 1 */
+    tn_strided c;          /* F32, (m, n), or (n, k) to dequantise b; the last
+                              stride is 1 */
     uint64_t tag;
 } tn_quantised_product_args;
 

@@ -174,4 +174,5 @@ void tn__host_fill(tn__plugin *plugin, int i)
     plugin->host.fault_read = printer->fault_read;
     plugin->host.plan_attention = printer->plan_attention;
     plugin->host.plan_conv = printer->plan_conv;
+    plugin->host.print_text = printer->print_text;
 }

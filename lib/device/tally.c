@@ -274,7 +274,8 @@ void tn__tally_quantised_product(tn_device *device, const void *given)
 {
     const tn_quantised_product_args *args = given;
     double m = (double)args->m, n = (double)args->n, k = (double)args->k;
-    double bytes = n * (double)args->b.stride[0] + 4 * m * (k + n);
+    double bytes = n * (double)args->b.stride[0] +
+                   4 * (args->a.buffer ? m * (k + n) : n * k);
     tn__timeline_count(device, bytes, 2 * m * n * k);
 }
 

@@ -126,5 +126,5 @@ const tn__work_kind tn__work_kinds[TN__WORK_KINDS] = {
     [TN__WORK_QUANTISED_PRODUCT] = {"quantised-product",
                      ARGS(tn_quantised_product_args), find_quantised_product,
                      run_quantised_product, tn__tally_quantised_product, true,
-                     false},
+                     true},
 };

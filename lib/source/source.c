@@ -109,6 +109,27 @@ static tn_status print(const tn_target *target, const tn_program *program,
     return status ? status : tn__print(target, program, plan, source);
 }
 
+static tn_status print_text(const tn_target *target, const tn_plan *plan,
+                            const char *kernel, const char *text,
+                            tn_source *source)
+{
+    static const char call[] = "print_text";
+    tn_status status = check_plan(call, target, plan);
+    if (!status)
+        status = check(call, "tn_source", source->size, TN_SOURCE_SIZE_1_0);
+    if (status)
+        return status;
+    tn__text all = {.data = NULL};
+    const bool in_buffer = plan->flags & TN_PLAN_WORDS_IN_BUFFER;
+    tn__source_head(&all, target, false, in_buffer, plan->argument_bytes / 8);
+    tn__text_add(&all, "#define TK_WORDS %s\n%s",
+                 tn__source_parameters(target, in_buffer), text);
+    source->kernel = tn__source_entry(&all, target, plan, in_buffer, kernel);
+    source->text_bytes = all.length;
+    source->text = tn__text_finish(&all);
+    return source->text ? TN_OK : TN_ERR_MEMORY;
+}
+
 const tn_host tn__source_host = {
     .size = sizeof tn__source_host,
     .plan_program = plan_program,
@@ -121,4 +142,5 @@ const tn_host tn__source_host = {
     .fault_read = tn__fault_read,
     .plan_attention = plan_attention,
     .plan_conv = plan_conv,
+    .print_text = print_text,
 };

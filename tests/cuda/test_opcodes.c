@@ -165,7 +165,12 @@ static bool of_wholes(const char *name, const uint64_t v[3], uint64_t *d)
         return *d = cut((bits)(a * b), 2 * w), true;
     else if (is(name, "mad.wide."))
         return *d = cut((bits)(a * b) + v[2], 2 * w), true;
-    else if (is(name, "div."))
+    else if (is(name, "dp4a.")) {
+        r = whole_of(v[2], t);
+        for (int i = 0; i < 4; i++)
+            r += whole_of(v[0] >> 8 * i, (type){'s', 8}) *
+                 whole_of(v[1] >> 8 * i, (type){'s', 8});
+    } else if (is(name, "div."))
         r = b ? a / b : -1;
     else if (is(name, "rem."))
         r = b ? a % b : a;
@@ -426,7 +431,9 @@ static int write_body(char *body, size_t room, const char *name,
 {
     const bool whole_bits =
         is(name, "shf.") || is(name, "bfe.") || is(name, "prmt.");
-    int count = is(name, "mad.") || is(name, "fma.") || whole_bits ? 3
+    int count = is(name, "mad.") || is(name, "fma.") || is(name, "dp4a.") ||
+                        whole_bits
+                    ? 3
                 : is(name, "mov.") || is(name, "cvt") || is(name, "not.") ||
                         is(name, "neg.") || is(name, "abs.") ||
                         is(name, "rcp.") || is(name, "sqrt.") ||

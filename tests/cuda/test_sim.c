@@ -70,6 +70,8 @@ static void test_instructions(void)
         {"prmt.b32 %d, %a, %b, 0x5410;", 0x33221100u, 0x77665544u, 0,
          0x55441100u},
         {"prmt.b32 %d, %a, %b, 0x0008;", 0x80, 0, 0, 0x808080ffu},
+        {"dp4a.s32.s32 %d, %a, %b, %c;", 0x80ff027fu, 0x80057f81u, 1,
+         (uint32_t)(16384 - 5 + 254 - 127 * 127 + 1)},
         {"mul.hi.u32 %d, %a, %b;", 0xffffffffu, 0xffffffffu, 0, 0xfffffffeu},
         {"mul.hi.s64 %d, %a, %b;", ~0ull, 2, 0, ~0ull},
         {"mul.wide.s32 %d, %a, %b;", 0xffffffffu, 3, 0, (uint64_t)-3},

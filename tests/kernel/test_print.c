@@ -98,6 +98,37 @@ static void plain_c_has_its_flags(void)
     tn_error_clear();
 }
 
+/* A plugin's own kernel gets the definitions of the dialect. */
+static void plugins_print_kernels(void)
+{
+    static const char text[] =
+        "TK_KERNEL mine(TK_G tk_f32 *c, TK_WORDS)\n{\n"
+        "    c[TK_LOCAL] = tk_div_f32((tk_f32)TK_WORD(1), 3);\n}\n";
+    const tn_target gpu = printed_target(TN_TARGET_EXACT_DIVIDE);
+    const tn_target plain = printed_target(TN_TARGET_C);
+    tn_plan plan = {.size = sizeof plan, .buffer_count = 1,
+                    .argument_bytes = 2 * sizeof(uint64_t)};
+    tn_source source = {.size = sizeof source};
+    ok(tn__source_host.print_text(&gpu, &plan, "mine", text, &source) ==
+               TN_OK && strcmp(source.kernel, "mine") == 0 &&
+           strlen(source.text) == source.text_bytes &&
+           strstr(source.text, "tk_i64 w[2];") && strstr(source.text, text),
+       "a plugin's kernel is printed with its argument words");
+    tn__print_free(&source);
+    plan.flags = TN_PLAN_WORDS_IN_BUFFER;
+    ok(tn__source_host.print_text(&plain, &plan, "mine", text, &source) ==
+               TN_OK && strcmp(source.kernel, "tn_groups") == 0 &&
+           strstr(source.text, "mine(pointer[0], (const tk_i64 *)word"),
+       "in plain C with a function for a range of groups");
+    tn__print_free(&source);
+    plan.size = 0;
+    is_int(tn__source_host.print_text(&gpu, &plan, "mine", text, &source),
+           TN_ERR_ARGUMENT, "a plan without its size is refused");
+    ok(tn_error() && strstr(tn_error(), "print_text: tn_plan.size is 0"),
+       "by name: %s", tn_error() ? tn_error() : "no error");
+    tn_error_clear();
+}
+
 static const tn_program *program_of(const char *text)
 {
     static const tn_dtype dtypes[] = {TN_F32};
@@ -443,6 +474,7 @@ int main(void)
     print_all();
     small_weights_fill_the_device();
     plain_c_has_its_flags();
+    plugins_print_kernels();
     few_long_rows_are_shared();
     sorts_fill_the_device();
     teams_fit_rows();

@@ -101,10 +101,12 @@ static inline void check_gguf_model(const char *path)
        tn_error() ? tn_error() : "");
     tn_error_clear();
     const char *device = tn_device_name(tn_device_current());
-    const bool multiplies = strncmp(device, "cpu", 3) == 0 ||
-                            strncmp(device, "reference", 9) == 0;
+    const bool multiplies =
+        strncmp(device, "cpu", 3) == 0 ||
+        strncmp(device, "reference", 9) == 0 ||
+        tn_device_has_extension(tn_device_current(), "quantised-product");
     tn_lm *as_is = tn_lm_open(path);
-    /* other devices refuse blocks, and no others */
+    /* devices without the product refuse blocks, and no others */
     const bool refused = !as_is && !multiplies &&
                          tn_error_code() == TN_ERR_UNSUPPORTED &&
                          strstr(tn_error(), "give .dtype");

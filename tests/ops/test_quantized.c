@@ -283,6 +283,157 @@ static void check_special(void)
     tn_scope_close(scope);
 }
 
+/* ---- other devices ------------------------------------------------------- */
+
+/* Compares bits. All NaNs are equal. */
+static bool equal_bits(tn_tensor *a, tn_tensor *b)
+{
+    tn_device *cpu = tn_device_open("cpu");
+    a = tn_to(a, cpu), b = tn_to(b, cpu);
+    const int64_t count = tn_tensor_numel(a);
+    const float *x = a ? tn_tensor_data(a) : NULL;
+    const float *y = b ? tn_tensor_data(b) : NULL;
+    bool same = x && y && count == tn_tensor_numel(b);
+    for (int64_t i = 0; i < count && same; i++)
+        same = memcmp(&x[i], &y[i], sizeof *x) == 0 ||
+               (isnan(x[i]) && isnan(y[i]));
+    return same;
+}
+
+/* Returns m rows of k elements. Row 2 has subnormal scales, row 4 an infinite
+ * element. */
+static tn_tensor *hard_input(int64_t m, int64_t k)
+{
+    float *data = malloc((size_t)(m * k) * sizeof *data);
+    for (int64_t i = 0; i < m * k; i++)
+        data[i] = number() * (i % 97 == 0 ? 5 : 1) *
+                  (i / k == 2 ? 0x1p-125f : 1);
+    if (m > 4)
+        data[4 * k + k / 2] = INFINITY;
+    tn_tensor *x = tn_tensor_from_array(data, TN_F32, tn_dims(m, k));
+    free(data);
+    return x;
+}
+
+/* A product, the numbers of the weight, and some of its rows (as an embedding
+ * reads them), with random bytes that begin at any byte of their memory. */
+static bool check_same(tn_device *device, int f, int64_t m, int64_t n,
+                       int64_t count)
+{
+    tn_scope *scope = tn_scope_open();
+    const char *format = formats[f].name;
+    const int64_t k = count * formats[f].elements;
+    const int64_t row = count * formats[f].bytes, first = (m + n) % 4;
+    unsigned char *data = malloc((size_t)(n * row + first));
+    for (int64_t i = 0; i < n * row + first; i++)
+        data[i] = (unsigned char)draw();
+    tn_tensor *bytes =
+        tn_tensor_from_array(data, TN_U8, tn_dims(n * row + first));
+    free(data);
+    tn_tensor *w[2], *x = hard_input(m, k), *y[2], *z[2], *some[2];
+    for (int i = 0; i < 2; i++) {
+        tn_tensor *at = i ? tn_to(bytes, device) : bytes;
+        w[i] = tn_reshape(tn_narrow(at, 0, first, n * row), tn_dims(n, row));
+        tn_tensor *in = i ? tn_to(x, device) : x;
+        y[i] = tn_quantized_linear(in, w[i], format, NULL);
+        z[i] = tn_dequantize_blocks(w[i], format);
+        tn_tensor *ids = tn_tensor_from_array((int64_t[]){n - 1, 0}, TN_I64,
+                                              tn_dims(2));
+        some[i] = tn_dequantize_blocks(
+            tn_index_select(w[i], 0, i ? tn_to(ids, device) : ids), format);
+    }
+    const bool same = equal_bits(y[1], y[0]) && equal_bits(z[1], z[0]) &&
+                      equal_bits(some[1], some[0]);
+    if (!same)
+        note("%s: %d x %d x %d differs%s%s", format, (int)m, (int)n, (int)k,
+             tn_error() ? ": " : "", tn_error() ? tn_error() : "");
+    tn_scope_close(scope);
+    return same;
+}
+
+typedef struct recorded {
+    tn_tensor *x, *w, *y, *z;
+    bool numbers; /* whether the step dequantises, which the host does where it
+                   * can use the device's memory, so that it is not recorded */
+} recorded;
+
+static tn_status record(void *context)
+{
+    recorded *r = context;
+    r->y = tn_keep(tn_quantized_linear(r->x, r->w, "Q4_0", NULL));
+    if (r->numbers)
+        r->z = tn_keep(tn_dequantize_blocks(r->w, "Q4_0"));
+    return tn_error_code();
+}
+
+/* A recorded product gives the bits of one that is not recorded. */
+static void check_graph(tn_device *device, bool numbers)
+{
+    tn_scope *scope = tn_scope_open();
+    tn_device *before = tn_device_current();
+    tn_tensor *second = hard_input(2, 96);
+    recorded r = {.x = tn_to(hard_input(2, 96), device),
+                  .w = tn_to(weight_of(1, 40, 3), device),
+                  .numbers = numbers};
+    tn_device_set(device);
+    tn_graph *graph = tn_graph_record(record, &r);
+    tn_copy_(r.x, tn_to(second, device));
+    ok(tn_graph_replay(graph) == TN_OK &&
+           equal_bits(r.y, tn_quantized_linear(r.x, r.w, "Q4_0", NULL)) &&
+           (!numbers || equal_bits(r.z, tn_dequantize_blocks(r.w, "Q4_0"))),
+       "%s: a replayed product has the same bits%s%s", tn_device_name(device),
+       tn_error() ? ": " : "", tn_error() ? tn_error() : "");
+    tn_drop(r.y), tn_drop(r.z);
+    tn_device_set(before);
+    tn_scope_close(scope);
+}
+
+static void check_device(tn_device *device)
+{
+    static const int64_t rows[] = {1, 3, 5, 9, 33}, outs[] = {1, 13, 70};
+    const char *name = tn_device_name(device);
+    for (int f = 0; f < FORMATS; f++) {
+        bool same = true;
+        for (int i = 0; i < 5; i++)
+            for (int j = 0; j < 3 && same; j++)
+                same = check_same(device, f, rows[i], outs[j],
+                                  (i + j) % 3 == 0   ? 1
+                                  : (i + j) % 3 == 1 ? 3
+                                  : formats[f].elements == 32 ? 67
+                                                              : 9);
+        ok(same, "%s: %s has the bits of cpu", formats[f].name, name);
+    }
+    tn_tensor *w = tn_to(weight_of(0, 9, 2), device);
+    tn_tensor *x = tn_to(input_of(3, 64), device);
+    tn_tensor *exact = tn_quantized_linear(x, w, "Q8_0", NULL, .exact = true);
+    tn_tensor *want = tn_linear(x, tn_dequantize_blocks(w, "Q8_0"), NULL);
+    ok(exact && equal_bits(exact, want),
+       "%s: exact is the product of the dequantised weight", name);
+}
+
+/* A device without the extension, whose memory the CPU cannot use, refuses. */
+static void check_refusal(tn_device *device)
+{
+    tn_tensor *w = tn_to(weight_of(0, 3, 2), device);
+    tn_tensor *x = tn_to(input_of(2, 64), device);
+    tn_device_mask(device, "quantised-product");
+    tn_tensor *y = tn_quantized_linear(x, w, "Q8_0", NULL);
+    ok(!y && tn_error_code() == TN_ERR_UNSUPPORTED &&
+           strstr(tn_error(), "dequantise it on cpu"),
+       "without the extension %s refuses a product", tn_device_name(device));
+    note("%s", tn_error() ? tn_error() : "(no error)");
+    tn_error_clear();
+    y = tn_dequantize_blocks(w, "Q8_0");
+    ok(!y && tn_error_code() == TN_ERR_UNSUPPORTED &&
+           strstr(tn_error(), "dequantise it on cpu"),
+       "and to dequantise");
+    note("%s", tn_error() ? tn_error() : "(no error)");
+    tn_error_clear();
+    tn_device_mask(device, NULL);
+    ok(tn_quantized_linear(x, w, "Q8_0", NULL) != NULL,
+       "the next call with it works");
+}
+
 /* ---- mistakes ------------------------------------------------------------ */
 
 static void refused(const tn_tensor *y, tn_status code, const char *word,
@@ -342,6 +493,9 @@ int main(void)
     blocks = tn_safetensors_open(path);
     if (!blocks)
         bail_out("%s", tn_error());
+    tn_device *device = tn_device_current();
+    if (!device)
+        bail_out("%s", tn_error());
     tn_device_set(tn_device_open("cpu"));
     for (int f = 0; f < FORMATS; f++) {
         check_bits(f);
@@ -351,5 +505,15 @@ int main(void)
     }
     check_special();
     check_mistakes();
+    check_device(tn_device_open("reference"));
+    const char *name = tn_device_name(device);
+    const bool is_apart = strncmp(name, "cpu", 3) != 0 &&
+                          strncmp(name, "reference", 9) != 0;
+    if (tn_device_has_extension(device, "quantised-product"))
+        check_graph(device, is_apart);
+    if (is_apart) {
+        check_device(device);
+        check_refusal(device);
+    }
     return done_testing();
 }

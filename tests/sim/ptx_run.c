@@ -95,6 +95,14 @@ static uint32_t ptx_permute(uint32_t a, uint32_t b, uint32_t selector)
     return out;
 }
 
+/* Returns sum plus the products of the four signed bytes of a and b. */
+static uint32_t ptx_dot4(uint32_t a, uint32_t b, uint32_t sum)
+{
+    for (int i = 0; i < 32; i += 8)
+        sum += (uint32_t)((int8_t)(a >> i) * (int8_t)(b >> i));
+    return sum;
+}
+
 /* Returns the minimum. If one operand is NaN, returns the other; -0 is less
  * than +0. The maximum is the negated minimum of the negated operands. */
 #define LEAST(t, T)                                                           \

@@ -109,6 +109,13 @@ PLAN(sort)
 PLAN(attention)
 PLAN(conv)
 
+static tn_status host_print_text(const tn_target *target, const tn_plan *plan,
+                                 const char *kernel, const char *text,
+                                 tn_source *source)
+{
+    return told(tn__source_host.print_text(target, plan, kernel, text, source));
+}
+
 /* The host table. It is followed by unused space, because a caller may state a
  * greater size in by_hand_how. */
 static struct {
@@ -130,6 +137,7 @@ static struct {
             .plan_sort = host_plan_sort,
             .plan_attention = host_plan_attention,
             .plan_conv = host_plan_conv,
+            .print_text = host_print_text,
             .print = tn__print,
             .print_free = tn__print_free,
             .fault_read = tn__fault_read,

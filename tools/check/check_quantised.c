@@ -1,5 +1,6 @@
 /* check_quantised.c: checks the extension "quantised-product" against the plain
- * definition of the core (lib/kernel/blocks.c), to the bit. */
+ * definition of the core (lib/kernel/blocks.c), to the bit: products, and now
+ * and then the numbers of the blocks alone. */
 #include "check_quantised.h"
 
 #include "kernel/blocks.h"
@@ -39,6 +40,19 @@ static void product_plain(const tn__block_format *format, int64_t m, int64_t n,
     }
 }
 
+static void numbers_plain(const tn__block_format *format)
+{
+    static uint8_t bytes[OPERAND_POINTS];
+    static float numbers[OPERAND_POINTS];
+    for (int64_t i = 0; i < b.count; i++)
+        bytes[i] = (uint8_t)b.value[i].i;
+    tn__blocks_dequantize(format, bytes, b.count / format->bytes, numbers);
+    for (int64_t i = 0; i < c.count; i++) {
+        c.value[i].f = (double)numbers[i];
+        c.tolerance[i] = 0;
+    }
+}
+
 tn_status quantised_case(const tn_quantised_product_extension *product,
                          int64_t *wrong)
 {
@@ -47,28 +61,35 @@ tn_status quantised_case(const tn_quantised_product_extension *product,
     const tn__block_format *format =
         tn__block_format_find(names[random_below(&now.source, 8)]);
     const bool large = format->elements == TN__BLOCK_MOST;
-    const int64_t m = random_between(&now.source, 1, large ? 5 : 19);
+    const bool multiplies = random_chance(&now.source, 75);
+    const int64_t m =
+        multiplies ? random_between(&now.source, 1, large ? 5 : 19) : 0;
     const int64_t n = random_between(&now.source, 1, large ? 5 : 19);
     const int64_t blocks = random_between(&now.source, 1, large ? 3 : 6);
     const int64_t k = blocks * format->elements;
-    operand_init_dense(&a, TN_F32, 2, (int64_t[]){m, k});
+    operand_init_dense(&a, TN_F32, 2, (int64_t[]){multiplies ? m : 1, k});
     operand_init_dense(&b, TN_U8, 2, (int64_t[]){n, blocks * format->bytes});
-    operand_init_dense(&c, TN_F32, 2, (int64_t[]){m, n});
+    operand_init_dense(&c, TN_F32, 2,
+                       (int64_t[]){multiplies ? m : n, multiplies ? n : k});
     a.name = "a", b.name = "b", c.name = "c";
     operand_fill(&a, !random_chance(&now.source, 10));
     fill_blocks();
     operand_send(&a), operand_send(&b), operand_send(&c);
-    const tn_quantised_product_args args = {
+    tn_quantised_product_args args = {
         .size = sizeof args, .format = format->code, .m = m, .n = n, .k = k,
-        .a = a.view, .b = b.view, .c = c.view};
+        .b = b.view, .c = c.view};
+    if (multiplies)
+        args.a = a.view;
     operand_words("quantised-product", format->name, k, &b);
     operand_enter();
     tn_status status = product->takes(now.device->device, args.format);
     if (!status)
         status = product->run(now.device->queue, &args);
     operand_leave();
-    if (!status)
+    if (!status && multiplies)
         product_plain(format, m, n, k);
+    else if (!status)
+        numbers_plain(format);
     *wrong = operand_receive(&a) + operand_receive(&b) + operand_receive(&c);
     return status;
 }

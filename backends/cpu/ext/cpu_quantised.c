@@ -97,6 +97,8 @@ static tn_status run(tn_queue *queue, const tn_quantised_product_args *args)
     if (!format)
         return declined("the format is not supported");
     const int64_t m = args->m, n = args->n, k = args->k;
+    if (!args->a.buffer)
+        return declined("the core dequantises on the CPU");
     if (args->a.stride[1] != 1 || args->b.stride[1] != 1 ||
         args->c.stride[1] != 1)
         return declined("rows must be contiguous");

@@ -102,6 +102,7 @@ tn__lm_weights *tn__lm_weights_new(void)
      * error, which would reach the program's error handler. */
     const char *name = tn_device_name(device);
     w->maps = strncmp(name, "cpu", 3) == 0;
-    w->multiplies = w->maps || strncmp(name, "reference", 9) == 0;
+    w->multiplies = w->maps || strncmp(name, "reference", 9) == 0 ||
+                    tn_device_has_extension(device, "quantised-product");
     return w;
 }

@@ -1,9 +1,8 @@
 /* quantized.c: operators on block-quantised weights: dequantisation and linear
  * layers.
  *
- * Products run on the device if it has the extension "quantised-product". If it
- * does not, but the CPU can access its memory, blocks.c computes the same
- * bits. */
+ * Both run on the device if it has the extension "quantised-product". If it does
+ * not, but the CPU can access its memory, blocks.c computes the same bits. */
 #include <base/memory.h>
 #include <base/thread.h>
 #include <device/recorder.h>
@@ -46,6 +45,14 @@ static tn_status sync(const char *name, const tn_tensor *x)
                                          : tn_device_synchronize(device);
 }
 
+/* Returns rows of x, which are `step` elements apart, as an operand. */
+static tn_strided rows_of(const tn_tensor *x, int64_t step)
+{
+    return (tn_strided){.buffer = tn__tensor_buffer(x),
+                        .offset = tn__tensor_buffer_offset(x),
+                        .dtype = x->dtype, .ndim = 2, .stride = {step, 1}};
+}
+
 /* ---- dequantize_blocks --------------------------------------------------- */
 
 enum { TASK_BYTES = 1 << 16 }; /* bytes of blocks that one task processes */
@@ -67,6 +74,36 @@ static void unpack_task(void *context, int64_t i)
                           u->out + first * u->format->elements);
 }
 
+/* Writes the numbers of w to out. */
+static tn_status dequantize(const char *name, const tn_tensor *w,
+                            const tn__block_format *format, tn_tensor *out)
+{
+    tn_device *device = w->storage->device;
+    const int64_t bytes = w->shape[w->ndim - 1];
+    const int64_t k = out->shape[out->ndim - 1];
+    tn_quantised_product_args args = {
+        .size = sizeof args, .format = format->code, .n = w->numel / bytes,
+        .k = k, .b = rows_of(w, bytes), .c = rows_of(out, k)};
+    tn_status status;
+    if (!device->host_visible) {
+        status = tn__device_work(device, TN__WORK_QUANTISED_PRODUCT, &args,
+                                 name, NULL, NULL);
+        return status != TN_ERR_UNSUPPORTED
+                   ? status
+                   : tn__fail(TN_ERR_UNSUPPORTED, "%s: {input} is on %s, "
+                              "which cannot unpack %s blocks; dequantise it on "
+                              "cpu and move the result with tn_to", name,
+                              device->name, format->name);
+    }
+    status = sync(name, w);
+    if (status < 0)
+        return status;
+    unpacking u = {format, tn__tensor_host(w), tn__tensor_host(out),
+                   out->numel / format->elements, TASK_BYTES / format->bytes};
+    tn__parallel_for((u.count + u.each - 1) / u.each, unpack_task, &u);
+    return TN_OK;
+}
+
 tn_status tn__run_dequantize_blocks(tn__call *call)
 {
     const char *name = tn__op_outer("dequantize_blocks");
@@ -80,30 +117,21 @@ tn_status tn__run_dequantize_blocks(tn__call *call)
     tn_status status = check_blocks(name, "input", w, format);
     if (status < 0)
         return status;
-    tn_device *device = w->storage->device;
     if (dtype != TN_F32 && dtype != TN_F16 && dtype != TN_BF16)
         return tn__fail(TN_ERR_DTYPE, "%s: {dtype} is %s; expected float32, "
                         "float16 or bfloat16", name, tn_dtype_name(dtype));
-    if (!device->host_visible)
-        return tn__fail(TN_ERR_UNSUPPORTED, "%s: {input} is on %s; dequantise "
-                        "it on cpu and move the result with tn_to", name,
-                        device->name);
     tn__shape shape = tn__shape_of(w);
     int64_t *last = &shape.dim[shape.ndim - 1];
     if (__builtin_mul_overflow(*last / format->bytes, format->elements, last))
         return tn__fail(TN_ERR_SHAPE, "%s: {input} is too large", name);
     tn_scope *scope = tn_scope_open();
     w = scope ? tn_contiguous(w) : NULL;
-    tn_tensor *out = w && sync(name, w) == TN_OK
-                         ? tn__scope_own(tn__tensor_new(
-                               device, TN_F32, shape.ndim, shape.dim, name))
-                         : NULL;
-    if (out && out->numel) {
-        unpacking u = {format, tn__tensor_host(w), tn__tensor_host(out),
-                       out->numel / format->elements,
-                       TASK_BYTES / format->bytes};
-        tn__parallel_for((u.count + u.each - 1) / u.each, unpack_task, &u);
-    }
+    tn_tensor *out = w ? tn__scope_own(tn__tensor_new(
+                             w->storage->device, TN_F32, shape.ndim, shape.dim,
+                             name))
+                       : NULL;
+    if (out && out->numel && dequantize(name, w, format, out) < 0)
+        out = NULL;
     if (out && dtype != TN_F32)
         out = tn_to_dtype(out, dtype);
     status = tn__give(call, out ? tn__ref(out) : NULL);
@@ -189,13 +217,6 @@ static tn_status check_product(const char *name, const tn_tensor *x,
                         tn__shape_text(second, w->ndim, w->shape),
                         format->elements, format->bytes, format->name);
     return TN_OK;
-}
-
-static tn_strided rows_of(const tn_tensor *x, int64_t step)
-{
-    return (tn_strided){.buffer = tn__tensor_buffer(x),
-                        .offset = tn__tensor_buffer_offset(x),
-                        .dtype = x->dtype, .ndim = 2, .stride = {step, 1}};
 }
 
 static tn_status run_product(const char *name, const tn_tensor *x,
@@ -334,7 +355,8 @@ tn_status tn__run_quantized_linear(tn__call *call)
         return tn__fail(TN_ERR_DTYPE, "%s: {bias} is %s; expected float32, or "
                         "%s as {input}", name, tn_dtype_name(b->dtype),
                         tn_dtype_name(dtype));
-    x = tn_to_dtype(x, TN_F32);
+    if (dtype != TN_F32)
+        x = tn_to_dtype(x, TN_F32);
     if (!x)
         return tn_error_code();
     const bool is_exact = tn__call_int(call, TN__ARG_QUANTIZED_LINEAR_EXACT);
@@ -345,6 +367,6 @@ tn_status tn__run_quantized_linear(tn__call *call)
                        ? exact(x, w, named->of.string)
                        : tn__row(TN__OP_ID_QUANTIZED_PRODUCT, value, 3);
     if (b)
-        y = tn_add(y, tn_to_dtype(b, TN_F32));
-    return tn__give(call, tn_to_dtype(y, dtype));
+        y = tn_add(y, b->dtype == TN_F32 ? b : tn_to_dtype(b, TN_F32));
+    return tn__give(call, dtype == TN_F32 ? y : tn_to_dtype(y, dtype));
 }
