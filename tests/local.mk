@@ -46,7 +46,7 @@ tests/golden/samples/.stamp: $(golden_samples)
 	$(AM_V_at)touch $@
 clean-local: clean-samples
 clean-samples:
-	-rm -rf tests/golden/samples
+	-rm -rf tests/golden/samples tests/lm/tokenizers
 .PHONY: clean-samples
 
 # The tests that find most for their time, to be run while one works: all but

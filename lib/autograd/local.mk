@@ -62,5 +62,9 @@ tests_autograd_test_anomaly_SOURCES = tests/autograd/test_anomaly.c
 tests_autograd_test_hard_points_SOURCES = tests/autograd/test_hard_points.c \
 	tests/autograd/words.h tests/autograd/hard_differs.def \
 	tests/autograd/hard_unreached.def
-EXTRA_DIST += tests/autograd/hard_points.txt tests/autograd/hard_points.py \
+EXTRA_DIST += tests/autograd/hard_points.txt.xz tests/autograd/hard_points.py \
 	tests/autograd/hard_cases.py
+check_DATA += tests/autograd/hard_points.txt
+CLEANFILES += tests/autograd/hard_points.txt
+tests/autograd/hard_points.txt: tests/autograd/hard_points.txt.xz
+	$(AM_V_GEN)xz -dc $< >$@.tmp && mv $@.tmp $@

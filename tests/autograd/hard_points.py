@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""hard_points.py: writes hard_points.txt, with which test_hard_points.c compares
-first and second derivatives. Run it by hand in this folder when operators are added
+"""hard_points.py: writes what hard_points.txt.xz contains, with which
+test_hard_points.c compares first and second derivatives. Run it by hand in this folder when operators are added
 or cases change:
 
-    python3 hard_points.py > hard_points.txt
+    python3 hard_points.py | xz -9e >hard_points.txt.xz
 
 It takes PyTorch 2.15 (BSD-3-Clause) and mpmath 1.3 (BSD-3-Clause); `make check`
 needs neither. Calls are those of gradient_samples.def, or made from a row's

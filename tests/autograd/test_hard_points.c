@@ -56,7 +56,7 @@ static char *file, *at; /* at: start of the next line */
 static void open_file(void)
 {
     char path[1024];
-    const char *top = getenv("top_srcdir");
+    const char *top = getenv("top_builddir");
     snprintf(path, sizeof path, "%s/tests/autograd/hard_points.txt",
              top ? top : ".");
     FILE *f = fopen(path, "rb");

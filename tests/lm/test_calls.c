@@ -222,7 +222,7 @@ static void tokenizers(const char *path)
 int main(void)
 {
     char folder[4096];
-    const char *source = getenv("top_srcdir");
+    const char *source = getenv("top_srcdir"), *build = getenv("top_builddir");
     plan_later();
     snprintf(folder, sizeof folder, "%s/tests/lm/data/smollm",
              source ? source : ".");
@@ -230,8 +230,9 @@ int main(void)
     if (!lm)
         bail_out("%s", tn_error());
     nulls(lm);
-    snprintf(folder, sizeof folder, "%s/tests/lm/data/tok/trained-bpe-gpt2.json",
-             source ? source : ".");
+    snprintf(folder, sizeof folder,
+             "%s/tests/lm/tokenizers/tok/trained-bpe-gpt2.json",
+             build ? build : ".");
     tokenizers(folder);
     numbers(lm);
     return done_testing();

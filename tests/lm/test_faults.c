@@ -180,16 +180,17 @@ static void fails_in_turn(bool (*run)(void), const char *name)
 
 int main(void)
 {
-    const char *source = getenv("top_srcdir");
+    const char *source = getenv("top_srcdir"), *build = getenv("top_builddir");
     if (!MALLOC_FAULTS)
         return printf("1..0 # SKIP malloc cannot be made to fail here\n") < 0;
     source = source ? source : ".";
+    build = build ? build : ".";
     snprintf(folder, sizeof folder, "%s/tests/lm/data/llama", source);
     snprintf(file, sizeof file, "%s/tests/lm/data/tiny-llama-f32.gguf", source);
-    snprintf(words, sizeof words, "%s/tests/lm/data/tok/trained-bpe-llama3.json",
-             source);
+    snprintf(words, sizeof words,
+             "%s/tests/lm/tokenizers/tok/trained-bpe-llama3.json", build);
     snprintf(vocabulary, sizeof vocabulary,
-             "%s/tests/lm/data/vocab/ggml-vocab-llama-spm.gguf", source);
+             "%s/tests/lm/tokenizers/vocab/ggml-vocab-llama-spm.gguf", build);
     tn_set_num_threads(1);
     tn_scope *scope = tn_scope_open();
     char path[4096];

@@ -12,8 +12,9 @@ static char scratch[] = "/tmp/test_tokenizer-XXXXXX";
 static const char *data(const char *name)
 {
     static char path[4096];
-    const char *top = getenv("top_srcdir");
-    snprintf(path, sizeof path, "%s/tests/lm/data/%s", top ? top : ".", name);
+    const char *top = getenv("top_builddir");
+    snprintf(path, sizeof path, "%s/tests/lm/tokenizers/tok/%s",
+             top ? top : ".", name);
     return path;
 }
 
@@ -59,7 +60,7 @@ static void test_files(void)
     refused(TN_ERR_IO, "/no/such/tokenizer.json", "a missing file is named");
     tn_tokenizer_open(scratch);
     refused(TN_ERR_IO, "tokenizer.json", "a folder without it is named");
-    tn_tokenizer_open(data("tok/trained-wordpiece.json"), .pattern = "gpt2");
+    tn_tokenizer_open(data("trained-wordpiece.json"), .pattern = "gpt2");
     refused(TN_ERR_ARGUMENT, "pattern", "a pattern is for tiktoken files");
     refused_json("{\"model\":", "line 1", "a truncated file has its place");
     refused_json("{}", "model: is missing", "a file without a model");
@@ -125,7 +126,7 @@ static void test_tiktoken(void)
 
 static void test_encode(void)
 {
-    tn_tokenizer *t = tn_tokenizer_open(data("tok/trained-bpe-llama3.json"));
+    tn_tokenizer *t = tn_tokenizer_open(data("trained-bpe-llama3.json"));
     if (!t)
         bail_out("%s", tn_error());
     tn_encoding *e = tn_tokenizer_encode(t, "Hello");
@@ -238,7 +239,7 @@ static void *encode_often(void *tokenizer)
 
 static void test_threads(void)
 {
-    tn_tokenizer *t = tn_tokenizer_open(data("tok/trained-bpe-gpt2.json"));
+    tn_tokenizer *t = tn_tokenizer_open(data("trained-bpe-gpt2.json"));
     pthread_t thread[4];
     void *sum[4];
     for (int i = 0; i < 4; i++)

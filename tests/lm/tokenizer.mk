@@ -12,5 +12,9 @@ tests_lm_test_chat_SOURCES = tests/lm/test_chat.c lib/json/json_read.c \
 tests_lm_test_chat_CFLAGS = $(AM_CFLAGS) # objects of its own
 tests_lm_test_chat_LDADD = libtenon-lm.la libtenon.la $(TN_LIBS)
 EXTRA_DIST += tests/lm/data/make_chats.py tests/lm/data/chat
-EXTRA_DIST += tests/lm/data/make_tokens.py tests/lm/data/tok \
-	tests/lm/data/vocab
+EXTRA_DIST += tests/lm/data/make_tokens.py tests/lm/data/tokenizers.tar.xz
+check_DATA += tests/lm/tokenizers/.stamp
+tests/lm/tokenizers/.stamp: tests/lm/data/tokenizers.tar.xz
+	$(AM_V_GEN)rm -rf $(@D) && $(MKDIR_P) $(@D)
+	$(AM_V_at)xz -dc $< | (cd $(@D) && tar -xf -)
+	$(AM_V_at)touch $@

@@ -334,7 +334,7 @@ static void check_folder(const char *folder, const char *zoo)
 
 int main(int count, char **argument)
 {
-    const char *zoo = NULL, *top = getenv("top_srcdir");
+    const char *zoo = NULL, *top = getenv("top_builddir");
     char own[4096];
     plan_later();
     int folders = 0;
@@ -346,9 +346,9 @@ int main(int count, char **argument)
             folders++;
         }
     if (!folders) { /* make check */
-        snprintf(own, sizeof own, "%s/tests/lm/data/tok", top ? top : ".");
+        snprintf(own, sizeof own, "%s/tests/lm/tokenizers/tok", top ? top : ".");
         check_folder(own, NULL);
-        snprintf(own, sizeof own, "%s/tests/lm/data/vocab", top ? top : ".");
+        snprintf(own, sizeof own, "%s/tests/lm/tokenizers/vocab", top ? top : ".");
         check_folder(own, NULL);
     }
     return done_testing();

@@ -336,7 +336,7 @@ wrong "help of an unknown command" help traces
 err "no command 'traces'; the nearest is 'trace'$" "which is named"
 wrong "a very long command" "$(printf '%0999d' 0)"
 # ---- tokenize
-file=$top_srcdir/tests/lm/data/tok/trained-bpe-llama3.json
+file=$top_builddir/tests/lm/tokenizers/tok/trained-bpe-llama3.json
 tenon cpu tokenize "$file" "Hello world"
 is_str "$status" 0 "tokenize prints tokens"
 out '^ +41 +0-1 +"H"$' "with id, bytes and text"
