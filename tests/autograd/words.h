@@ -18,6 +18,7 @@ struct sample {
 /* ---- arguments from words ----------------------------------------------- */
 
 #define ROOM 8
+#define MOST_NUMBERS 512 /* in a tensor */
 struct call {
     const tn_op *op;
     bool in_place;
@@ -64,12 +65,15 @@ static const char *read_dims(const char *at, tn_dims_list *dims)
 static tn_tensor *make_tensor(struct call *call, char kind,
                               const tn_dims_list *shape, int64_t bound)
 {
-    double number[256];
-    int64_t whole[256];
-    unsigned char mask[256];
+    double number[MOST_NUMBERS];
+    int64_t whole[MOST_NUMBERS];
+    unsigned char mask[MOST_NUMBERS];
     int64_t numel = 1;
     for (int d = 0; d < shape->count; d++)
         numel *= shape->dim[d];
+    if (numel > MOST_NUMBERS)
+        bail_out("%s: a tensor of more than %d elements", call->op->name,
+                 MOST_NUMBERS);
     for (int64_t i = 0; i < numel; i++) {
         number[i] = kind == 'p' || kind == 'k' ? draw(call, 0.5, 2)
                     : kind == 'u' ? draw(call, 0.1, 0.9)
@@ -82,7 +86,7 @@ static tn_tensor *make_tensor(struct call *call, char kind,
     if (kind == 'x')
         return tn_tensor_from_array(whole, TN_I64, *shape);
     if (kind == 'I') {
-        int32_t along[256];
+        int32_t along[MOST_NUMBERS];
         int64_t last = shape->count ? shape->dim[shape->count - 1] : 1;
         for (int64_t i = 0; i < numel; i++)
             along[i] = (int32_t)(i % last + 1);
