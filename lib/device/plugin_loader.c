@@ -8,6 +8,7 @@
 #include <device/registry.h>
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -34,6 +35,14 @@ refuse(tn__plugin *plugin, const char *remedy, const char *format, ...)
     return false;
 }
 
+static void *open_library(const char *path, int mode)
+{
+    errno = 0;
+    void *library = dlopen(path, mode);
+    tn__device_no_memory |= !library && errno == ENOMEM;
+    return library;
+}
+
 /* Returns whether the libraries that the manifest lists under `needs` can be
  * opened. They are tried before the plugin is opened. */
 static bool needs_met(tn__plugin *plugin)
@@ -46,7 +55,7 @@ static bool needs_met(tn__plugin *plugin)
         memcpy(library, at, length);
         library[length] = 0;
         at += length;
-        if (length && !dlopen(library, RTLD_LAZY | RTLD_LOCAL)) {
+        if (length && !open_library(library, RTLD_LAZY | RTLD_LOCAL)) {
             char remedy[TN__REASON_BYTES];
             if (plugin->manifest.remedy[0])
                 snprintf(remedy, sizeof remedy, "%s", plugin->manifest.remedy);
@@ -145,7 +154,7 @@ static bool load(tn__plugin *plugin)
 {
     if (!needs_met(plugin))
         return false;
-    void *library = dlopen(plugin->path, RTLD_NOW | RTLD_LOCAL);
+    void *library = open_library(plugin->path, RTLD_NOW | RTLD_LOCAL);
     if (!library) {
         const char *text = dlerror();
         return refuse(plugin,
@@ -162,6 +171,7 @@ static bool load(tn__plugin *plugin)
      * pointer; POSIX does. */
     memcpy(&entry, &symbol, sizeof entry);
     const tn_plugin *table = entry(&plugin->host);
+    tn__device_no_memory |= !table && tn_error_code() == TN_ERR_MEMORY;
     if (!table)
         return refuse(plugin, "", "%s",
                       tn_error() ? tn_error()
@@ -177,8 +187,11 @@ bool tn__plugin_load(tn__plugin *plugin)
         return false;
     tn__error before;
     tn__error_hide(&before);
+    const int found = plugin->state;
     bool loaded = load(plugin);
     tn__error_restore(&before);
+    if (!loaded && tn__device_no_memory)
+        plugin->state = found; /* a later attempt may succeed */
     if (loaded) {
         plugin->state = TN__PLUGIN_LOADED;
         tn__log(3, "plugin %s: loaded from %s", plugin->name, plugin->path);

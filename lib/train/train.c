@@ -231,12 +231,10 @@ static void validate(run *r)
 {
     if (!r->o.validation || tn_error())
         return;
-    const tn_evaluate_options o = {.forward = r->o.forward,
-                                   .loss = r->o.loss,
-                                   .context = r->o.context,
-                                   .metrics = r->o.metrics,
-                                   .autocast = r->o.autocast};
-    r->s.validation_loss = tn_evaluate_with(r->s.module, r->o.validation, &o);
+    r->s.validation_loss = tn_evaluate(
+        r->s.module, r->o.validation, .forward = r->o.forward,
+        .loss = r->o.loss, .context = r->o.context, .metrics = r->o.metrics,
+        .autocast = r->o.autocast);
 }
 
 /* Compares the monitored value with the best one. If it is better, saves the

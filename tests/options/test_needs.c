@@ -386,7 +386,7 @@ static void test_bounds(void)
 {
     tn_tensor *x = tn_ones(tn_dims(2, 3));
     tn_tensor *i = tn_zeros(tn_dims(2), .dtype = TN_I64);
-    tn_tensor *q = tn_ones(tn_dims(1, 2, 4));
+    tn_tensor *q = tn_ones(tn_dims(1, 2, 4)), *wave = tn_ones(tn_dims(16));
     BOUNDS("celu", "alpha", tn_celu(x, .alpha = 0),
            tn_celu(x, .alpha = -1e-9));
     BOUNDS("celu", "alpha", tn_forward(tn_nn_celu(0), x),
@@ -398,6 +398,17 @@ static void test_bounds(void)
     BOUNDS("triplet_margin_loss", "margin",
            tn_triplet_margin_loss(x, x, x, .margin = 0),
            tn_triplet_margin_loss(x, x, x, .margin = 1e-9));
+    BOUNDS("fft_rfft", "n", tn_fft_rfft(x, .n = 0), tn_fft_rfft(x, .n = 1));
+    BOUNDS("fft_irfft", "n", tn_fft_irfft(x, .n = 0, .dim = 0),
+           tn_fft_irfft(tn_ones(tn_dims(3, 2)), .n = 1));
+    BOUNDS("stft", "n_fft", tn_stft(wave, 0, .hop_length = 1),
+           tn_stft(wave, 1, .hop_length = 1));
+    BOUNDS("stft", "hop_length", tn_stft(wave, 4, .hop_length = 0),
+           tn_stft(wave, 4, .hop_length = 1));
+    BOUNDS("stft", "win_length", tn_stft(wave, 4, .win_length = 0),
+           tn_stft(wave, 4, .win_length = 1));
+    BOUNDS("stft", "win_length", tn_stft(wave, 4, .win_length = 5),
+           tn_stft(wave, 4, .win_length = 4));
     BOUNDS("one_hot", "num_classes", tn_one_hot(i, .num_classes = -2),
            tn_one_hot(i, .num_classes = -1));
     BOUNDS("scaled_dot_product_attention", "dropout_p",
@@ -428,6 +439,18 @@ static void test_words(void)
     ok(!tn_pad(x, tn_dims(1, 1), .mode = "constnt", .value = 1), "of edges");
     is_refusal("pad", "mode", "mode is \"constnt\"; it must be constant, "
                               "reflect, replicate or circular");
+    const char *norms = "norm is \"orto\"; it must be backward, ortho or forward";
+    ok(!tn_fft_rfft(x, .norm = "orto"), "of a transform");
+    is_refusal("fft_rfft", "norm", norms);
+    ok(!tn_fft_irfft(tn_ones(tn_dims(3, 2)), .norm = "orto"), "of its inverse");
+    is_refusal("fft_irfft", "norm", norms);
+    tn_tensor *wave = tn_ones(tn_dims(16));
+    ok(!tn_stft(wave, 4, .pad_mode = "mirror"), "of windows");
+    is_refusal("stft", "pad_mode", "pad_mode is \"mirror\"; it must be constant, "
+                                   "reflect, replicate or circular");
+    NEEDS("stft", "pad_mode",
+          tn_stft(wave, 4, .center = false, .pad_mode = "constant"),
+          tn_stft(wave, 4, .pad_mode = "constant"));
     ok(!tn_pad(x, tn_dims(1, 1), .mode = ""), "an empty one");
     is_refusal("pad", "mode", "mode is \"\"; it must be ");
     tn_tensor *blocks = tn_zeros(tn_dims(3, 34), .dtype = TN_U8);
