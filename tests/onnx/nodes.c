@@ -27,7 +27,7 @@ enum { MANY = 64 };
 static int passed, failed, skipped;
 
 typedef struct reason {
-    char text[160];
+    char text[400];
     int count;
 } reason;
 static reason reasons[1024];
