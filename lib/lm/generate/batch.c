@@ -468,7 +468,7 @@ static bool run(tn_lm_batch *batch, const tn_lm_tokens *list,
         tn_error_rename("lm_decode", "lm_batch_step", NULL);
         return false;
     }
-    logits = tn_to_dtype(logits, TN_F32);
+    logits = tn__lm_in_dtype(logits, TN_F32);
     float *row = malloc((size_t)count * vocab * sizeof *row);
     if (!row)
         tn_error_refuse_argument(TN_ERR_MEMORY, "lm_batch_step", NULL,

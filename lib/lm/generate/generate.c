@@ -179,7 +179,7 @@ static bool score_block(tn_lm_cache *cache, const int64_t *ids, int64_t from,
 {
     const int64_t vocab = cache->lm->spec.vocab;
     const tn_lm_tokens list = {0, ids + from, count, true};
-    tn_tensor *logits = tn_to_dtype(tn_lm_decode(cache, &list, 1), TN_F32);
+    tn_tensor *logits = tn__lm_in_dtype(tn_lm_decode(cache, &list, 1), TN_F32);
     if (!logits || tn_tensor_to_array(
                        logits, row, (size_t)(count * vocab) * sizeof *row) < 0)
         return false;

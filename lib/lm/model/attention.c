@@ -129,7 +129,7 @@ static tn_tensor *through_cache(tn_tensor *kept, tn_tensor *rows,
         return new_rows;
     if (!tn_copy_(tn_narrow(kept, 1, g->position, g->count), new_rows))
         return NULL;
-    return tn_to_dtype(tn_narrow(kept, 1, g->key, g->keys),
+    return tn__lm_in_dtype(tn_narrow(kept, 1, g->key, g->keys),
                        tn_tensor_dtype(rows));
 }
 

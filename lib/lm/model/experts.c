@@ -66,7 +66,7 @@ static tn_tensor *run(const experts *e, tn_tensor *x)
     tn_tensor *weights = tn_topk(scores, e->used, -1, true, true, &best);
     if (e->normalize)
         weights = tn_div(weights, tn_sum(weights, .dim = -1, .keepdim = true));
-    weights = tn_flatten(tn_to_dtype(weights, tn_tensor_dtype(x)));
+    weights = tn_flatten(tn__lm_in_dtype(weights, tn_tensor_dtype(x)));
     if (!weights)
         return NULL;
     const int64_t count = tn_tensor_numel(best);

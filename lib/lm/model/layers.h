@@ -49,6 +49,9 @@ typedef struct tn__lm_pass {
     int group_count[2];
 } tn__lm_pass;
 
+/* Returns x itself if it has the dtype, without tn_to_dtype's copy. */
+tn_tensor *tn__lm_in_dtype(tn_tensor *x, tn_dtype dtype);
+
 /* ---- weights ------------------------------------------------------------- */
 
 /* Registers a child under a path such as "self.query". Makes the modules on the

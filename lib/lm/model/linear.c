@@ -37,6 +37,11 @@ tn_module *tn__lm_add(tn_module *module, const char *path, tn_module *child)
     return tn_module_add(module, path, child);
 }
 
+tn_tensor *tn__lm_in_dtype(tn_tensor *x, tn_dtype dtype)
+{
+    return x && tn_tensor_dtype(x) == dtype ? x : tn_to_dtype(x, dtype);
+}
+
 /* ---- linear -------------------------------------------------------------- */
 
 typedef struct linear {

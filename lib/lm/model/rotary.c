@@ -142,9 +142,9 @@ bool tn__lm_rope_tables(const tn__lm_rope *rope, const int64_t *positions,
             sines[t * dim + i] = sines[t * dim + half + i] = s;
         }
     }
-    *out_cos = tn_to_dtype(
+    *out_cos = tn__lm_in_dtype(
         tn_tensor_from_array(cosines, TN_F32, tn_dims(count, dim)), dtype);
-    *out_sin = tn_to_dtype(
+    *out_sin = tn__lm_in_dtype(
         tn_tensor_from_array(sines, TN_F32, tn_dims(count, dim)), dtype);
     free(table);
     return *out_cos && *out_sin;
