@@ -202,6 +202,17 @@ TN_API tn_tensor *tn_call(const char *name, tn_tensor *first, ...);
  * TN_ERR_FORMAT; the message has line, column and the mistake. */
 TN_API const tn_op *tn_op_define(const char *text);
 
+/* Defines an operator at the first call, and returns the same one at later
+ * calls. It is kept in *op, a static variable that is NULL at first:
+ *
+ *     static const tn_op *swish2;
+ *     if (!tn_op_define_once("swish2(x; b) = x * sigmoid(b * x)", &swish2))
+ *         return NULL;
+ *
+ * Several threads may call it at once. Returns NULL like tn_op_define; the next
+ * call tries again. */
+TN_API const tn_op *tn_op_define_once(const char *text, const tn_op **op);
+
 /* Calls op with an array of its tensor arguments and an array of its number
  * arguments: tn_op_apply(swish2, (tn_tensor *[]){x}, (double[]){2.0}). Returns
  * the first output, which the open scope owns, or NULL on failure. */

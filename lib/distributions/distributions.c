@@ -2,7 +2,6 @@
  * divergences are kernels in the kernel language (<tenon/op.h>). */
 #include <tenon/distributions.h>
 
-#include <pthread.h>
 #include <string.h>
 #include <tenon/autograd.h>
 #include <tenon/op.h>
@@ -63,36 +62,11 @@ static const char *const formula[KINDS][FORMULAS] = {
         "where(p == 0, 0, where(q == 0, inf, p * (p_logits - q_logits)))"}};
 static const tn_op *defined[KINDS][FORMULAS];
 
-/* Guards the definition of operators. fork waits for it, so that the child
- * process does not inherit it locked. */
-static pthread_mutex_t defining = PTHREAD_MUTEX_INITIALIZER;
-static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
-
-static void define_begin(void)
-{
-    pthread_mutex_lock(&defining);
-}
-
-static void define_end(void)
-{
-    pthread_mutex_unlock(&defining);
-}
-
-static void watch_forks(void)
-{
-    pthread_atfork(define_begin, define_end, define_end);
-}
-
 static tn_tensor *apply(family kind, int which, tn_tensor *const *tensors)
 {
-    pthread_once(&fork_once, watch_forks);
-    define_begin();
-    const tn_op **op = &defined[kind][which];
-    if (!*op)
-        *op = tn_op_define(formula[kind][which]);
-    const tn_op *found = *op;
-    define_end();
-    return found ? tn_op_apply(found, tensors, NULL) : NULL;
+    const tn_op *op =
+        tn_op_define_once(formula[kind][which], &defined[kind][which]);
+    return op ? tn_op_apply(op, tensors, NULL) : NULL;
 }
 
 /* ---- making ------------------------------------------------------------- */

@@ -59,14 +59,14 @@ static tn_tensor *update_of(tn__optim_state *state, double share, double eps,
                             double sign, tn_tensor *g, tn_tensor **next)
 {
     static const tn_op *factored_op, *plain_op;
-    const tn_op *factored = tn__optim_op(
+    const tn_op *factored = tn_op_define_once(
         "optim_adafactor_factored(grad, row, col, mean; eps, sign) = "
         "sign * grad / sqrt(max(row * col / max(mean, eps), eps * eps))",
         &factored_op);
     const tn_op *plain =
-        tn__optim_op("optim_adafactor_plain(grad, v; eps, sign) = "
-                     "sign * grad / sqrt(max(v, eps * eps))",
-                     &plain_op);
+        tn_op_define_once("optim_adafactor_plain(grad, v; eps, sign) = "
+                          "sign * grad / sqrt(max(v, eps * eps))",
+                          &plain_op);
     tn_tensor *square = tn_square(g), *update = NULL;
     if (!factored || !plain)
         return NULL;
@@ -97,7 +97,7 @@ static tn_status step(const tn__optim_group *group, tn__optim_state *state,
 {
     static const tn_op *apply_op;
     const tn_optim_adafactor_options *o = &group->optim->options.adafactor;
-    const tn_op *apply = tn__optim_op(
+    const tn_op *apply = tn_op_define_once(
         "optim_adafactor_apply(param, u, pnorm, unorm; rate, keep, eps2, root, "
         "d) = let alpha = max(eps2, pnorm / root) * rate; "
         "let factor = alpha / max(1, unorm / (root * d)); "

@@ -40,7 +40,7 @@ static tn_status lars_step(const tn__optim_group *group, tn__optim_state *state,
 {
     (void)group;
     static const tn_op *defined;
-    const tn_op *op = tn__optim_op(
+    const tn_op *op = tn_op_define_once(
         "optim_lars(param, grad, b, pnorm, gnorm; rate, decay, momentum, "
         "trust, eps, sign) = " TN__OPTIM_DIRECTION
         "let local = where((pnorm > 0) & (gnorm > 0), "
@@ -129,14 +129,14 @@ static tn_status lamb_step(const tn__optim_group *group, tn__optim_state *state,
                            const double *number, tn_tensor *p, tn_tensor *g)
 {
     static const tn_op *update_op, *apply_op;
-    const tn_op *update = tn__optim_op(
+    const tn_op *update = tn_op_define_once(
         "optim_lamb_update(param, grad, m, v; beta1, share1, beta2, share2, "
         "correct1, correct2, eps, decay, sign) = let d = sign * grad; "
         "let m1 = beta1 * m + share1 * d; let v1 = beta2 * v + share2 * d * d; "
         "let r = m1 / correct1 / (sqrt(v1 / correct2) + eps); "
         "(where(decay == 0, r, r + decay * param), m1, v1)",
         &update_op);
-    const tn_op *apply = tn__optim_op(
+    const tn_op *apply = tn_op_define_once(
         "optim_lamb_apply(param, u, pnorm, unorm; rate) = "
         "let ratio = where((pnorm > 0) & (unorm > 0), pnorm / unorm, 1); "
         "like(param - rate * ratio * u, param)",

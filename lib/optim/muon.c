@@ -33,7 +33,7 @@ static tn_tensor *rounded(tn_tensor *x)
 {
     static const tn_op *defined;
     const tn_op *op =
-        tn__optim_op("optim_muon_round(x) = f32(bf16(x))", &defined);
+        tn_op_define_once("optim_muon_round(x) = f32(bf16(x))", &defined);
     return op ? tn_op_apply(op, &x, NULL) : NULL;
 }
 
@@ -42,9 +42,9 @@ static tn_tensor *blend(double first, tn_tensor *x, double second,
                         tn_tensor *y)
 {
     static const tn_op *defined;
-    const tn_op *op = tn__optim_op("optim_muon_blend(x, y; first, second) = "
-                                   "f32(bf16(first * x + second * y))",
-                                   &defined);
+    const tn_op *op =
+        tn_op_define_once("optim_muon_blend(x, y; first, second) = "
+                          "f32(bf16(first * x + second * y))", &defined);
     return op ? tn_op_apply(op, (tn_tensor *[]){x, y},
                             (double[]){first, second})
               : NULL;
@@ -80,12 +80,12 @@ static tn_status step(const tn__optim_group *group, tn__optim_state *state,
     const tn_optim_muon_options *o = &group->optim->options.muon;
     /* Tensors are changed in place only after everything that can fail has
      * succeeded. */
-    const tn_op *momentum = tn__optim_op(
+    const tn_op *momentum = tn_op_define_once(
         "optim_muon_momentum(grad, b; momentum, nesterov) = "
         "let b1 = b + (1 - momentum) * (grad - b); "
         "(where(nesterov != 0, grad + momentum * (b1 - grad), b1), b1)",
         &momentum_op);
-    const tn_op *apply = tn__optim_op(
+    const tn_op *apply = tn_op_define_once(
         "optim_muon_apply(param, u; keep, rate) = keep * param - rate * u",
         &apply_op);
     if (!momentum || !apply)

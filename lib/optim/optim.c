@@ -5,7 +5,6 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <tenon/autograd.h>
@@ -50,37 +49,6 @@ bool tn__optim_is_list(const tn_parameter_list *list, const char *call)
     return tn_object_check_kind(list, "parameter list", call, "parameters");
 }
 
-/* Guards the definition of operators. fork waits for it, so that the child
- * process does not inherit it locked. */
-static pthread_mutex_t defining = PTHREAD_MUTEX_INITIALIZER;
-static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
-
-static void define_begin(void)
-{
-    pthread_mutex_lock(&defining);
-}
-
-static void define_end(void)
-{
-    pthread_mutex_unlock(&defining);
-}
-
-static void watch_forks(void)
-{
-    pthread_atfork(define_begin, define_end, define_end);
-}
-
-const tn_op *tn__optim_op(const char *text, const tn_op **op)
-{
-    pthread_once(&fork_once, watch_forks);
-    define_begin();
-    if (!*op)
-        *op = tn_op_define(text);
-    const tn_op *found = *op;
-    define_end();
-    return found;
-}
-
 /* Returns the index of a scalar parameter in a kernel's parameter list, which
  * follows the ';' in its source text. */
 static int number_index(const char *text, const char *name)
@@ -100,23 +68,14 @@ static tn_status define_undecayed(tn__optim_rule *rule)
     const char *from = strstr(rule->text, TN__OPTIM_DIRECTION);
     if (!from)
         return TN_OK;
-    pthread_once(&fork_once, watch_forks);
-    define_begin();
-    if (!rule->undecayed) {
-        int name = (int)strcspn(rule->text, "(");
-        int length =
-            snprintf(text, sizeof text, "%.*s_undecayed%.*slet d = grad; %s",
-                     name, rule->text, (int)(from - rule->text) - name,
-                     rule->text + name, from + strlen(TN__OPTIM_DIRECTION));
-        assert(length < (int)sizeof text);
-        (void)length;
-        rule->decay = number_index(rule->text, "decay");
-        rule->sign = number_index(rule->text, "sign");
-        rule->undecayed = tn_op_define(text);
-    }
-    bool defined = rule->undecayed != NULL;
-    define_end();
-    return defined ? TN_OK : tn_error_code();
+    int name = (int)strcspn(rule->text, "(");
+    int length =
+        snprintf(text, sizeof text, "%.*s_undecayed%.*slet d = grad; %s", name,
+                 rule->text, (int)(from - rule->text) - name,
+                 rule->text + name, from + strlen(TN__OPTIM_DIRECTION));
+    assert(length < (int)sizeof text);
+    (void)length;
+    return tn_op_define_once(text, &rule->undecayed) ? TN_OK : tn_error_code();
 }
 
 /* Returns the group that contains p, or NULL if there is none. */
@@ -177,12 +136,17 @@ tn_optim *tn__optim_new(tn__optim_rule *rule, tn_parameter_list *parameters,
 {
     if (!tn__optim_is_list(parameters, rule->name) ||
         (rule->text &&
-         (!tn__optim_op(rule->text, &rule->op) || define_undecayed(rule) < 0)))
+         (!tn_op_define_once(rule->text, &rule->op) ||
+          define_undecayed(rule) < 0)))
         return NULL;
     tn_optim *optim = tn_object_new(&optim_class, 0);
     if (!optim)
         return NULL;
     optim->rule = rule;
+    if (rule->undecayed) {
+        optim->decay = number_index(rule->text, "decay");
+        optim->sign = number_index(rule->text, "sign");
+    }
     tn_object_set_maker(optim, rule->name);
     optim->defaults = (tn__optim_rates){.lr = lr,
                                         .initial_lr = -1,
@@ -311,9 +275,10 @@ static tn_status check_nan(const tn__optim_group *group, int i, tn_tensor *g)
                            tn_parameters_name(group->parameters, i), at);
 }
 
-static tn_status run_kernel(const tn__optim_rule *rule, tn__optim_state *state,
+static tn_status run_kernel(const tn_optim *optim, tn__optim_state *state,
                             const double *number, tn_tensor *p, tn_tensor *g)
 {
+    const tn__optim_rule *rule = optim->rule;
     tn_value value[2 + TN__OPTIM_SLOTS + TN__OPTIM_NUMBERS] = {
         {.kind = TN_VALUE_TENSOR, .of.tensor = p},
         {.kind = TN_VALUE_TENSOR, .of.tensor = g}};
@@ -328,8 +293,8 @@ static tn_status run_kernel(const tn__optim_rule *rule, tn__optim_state *state,
         value[count++] = (tn_value){.kind = TN_VALUE_NUMBER,
                                     .count = TN_SCALAR_FLOAT,
                                     .of.f = number[k]};
-    bool undecayed =
-        rule->undecayed && number[rule->decay] == 0 && number[rule->sign] == 1;
+    bool undecayed = rule->undecayed && number[optim->decay] == 0 &&
+                     number[optim->sign] == 1;
     return tn_op_call_into(undecayed ? rule->undecayed : rule->op, value, count,
                            out, 1 + rule->slots);
 }
@@ -357,7 +322,7 @@ static tn_status step_one(tn__optim_group *group, int i)
     rule->numbers_of(group, &next, number);
     tn__optim_nearest_end(rounding);
     status = rule->step ? rule->step(group, state, number, p, g)
-                        : run_kernel(rule, state, number, p, g);
+                        : run_kernel(group->optim, state, number, p, g);
     if (status >= 0)
         state->progress = next;
     return status;

@@ -89,15 +89,16 @@ typedef struct tn__optim_rule {
     /* Rejects parameters that the rule cannot update; `call` is the name for
      * the error message. May be NULL. */
     tn_status (*accepts)(const tn_parameter_list *parameters, const char *call);
-    const tn_op *op;  /* operator for text, defined on first use under a lock */
+    const tn_op *op;  /* operator for text, defined on first use */
     const tn_op *undecayed; /* variant without weight decay and sign, defined
                                together with op */
-    int decay, sign;       /* indices of decay and sign in numbers[] */
 } tn__optim_rule;
 
 struct tn_optim {
     tn_object object;
     tn__optim_rule *rule;
+    int decay, sign; /* indices of decay and sign in numbers[], if the rule has
+                        the operator undecayed */
     tn__optim_rates defaults; /* rates of new groups */
     tn__optim_group *first;   /* list of groups; counted reference */
     void *history;            /* state of LBFGS (lbfgs.h); counted reference */
@@ -143,10 +144,6 @@ bool tn__optim_slot_shape(const tn__optim_rule *rule, const tn_tensor *p,
 /* Returns the 2-norm of x as a 0-d tensor on its device, in float64 for
  * float64, else in float32, so that squares of half types do not overflow. */
 tn_tensor *tn__optim_norm(tn_tensor *x);
-
-/* Returns the operator for a kernel's source text. It is defined on first use
- * and stored in *op. */
-const tn_op *tn__optim_op(const char *text, const tn_op **op);
 
 /* Returns whether number is in [0, below). If not, records TN_ERR_ARGUMENT with
  * the names of call and option. */

@@ -124,9 +124,9 @@ tn_tensor *tn_grad_scaler_scale(tn_grad_scaler *scaler, tn_tensor *loss)
 static tn_tensor *unscale(tn_tensor *g, double number)
 {
     static const tn_op *op;
-    if (!tn__optim_op("optim_unscale(grad; number) = "
-                      "let y = like(grad * number, grad); "
-                      "(y, rany(!(abs(float(y)) < inf)))", &op))
+    if (!tn_op_define_once("optim_unscale(grad; number) = "
+                           "let y = like(grad * number, grad); "
+                           "(y, rany(!(abs(float(y)) < inf)))", &op))
         return NULL;
     int ndim = tn_tensor_ndim(g);
     tn_dims_list rows = {ndim > 0 ? ndim - 1 : 0, {0}};

@@ -276,6 +276,7 @@ static void release(void *context)
 #define PLAUSIBLE_tn_scope_p tn_scope_open()
 #define PLAUSIBLE_tn_path_p tn_path_join(NULL, "a")
 #define PLAUSIBLE_tn_op_p tn_op_find("relu")
+#define PLAUSIBLE_tn_op_p_p (&(const tn_op *){NULL})
 #define PLAUSIBLE_tn_value_p values
 #define PLAUSIBLE_tn_op_rule_p &rule
 #define PLAUSIBLE_tn_op_context_p gone_context()

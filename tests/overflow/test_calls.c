@@ -116,6 +116,7 @@ static tn_tensor *results[64];
 #define PLAUSIBLE_tn_tensor_p_p list
 #define PLAUSIBLE_tn_device_p tn_device_current()
 #define PLAUSIBLE_tn_op_p tn_op_find("relu")
+#define PLAUSIBLE_tn_op_p_p (&(const tn_op *){NULL})
 #define PLAUSIBLE_tn_value_p values
 /* A context exists only within an operator's function. */
 #define PLAUSIBLE_tn_op_context_p NULL

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tenon/op.h>
 #include <tenon/ops.h>
 
 /* ---- frequencies --------------------------------------------------------- */
@@ -152,17 +153,26 @@ bool tn__lm_rope_tables(const tn__lm_rope *rope, const int64_t *positions,
 
 tn_tensor *tn__lm_rotate(tn_tensor *x, tn_tensor *cos_, tn_tensor *sin_)
 {
-    const int64_t dim = tn_tensor_size(cos_, -1), all = tn_tensor_size(x, -1);
-    tn_tensor *turn = dim < all ? tn_narrow(x, -1, 0, dim) : x;
-    tn_tensor *first = tn_narrow(turn, -1, 0, dim / 2);
-    tn_tensor *second = tn_narrow(turn, -1, dim / 2, dim / 2);
-    tn_tensor *turned = tn_cat((tn_tensor *[]){tn_neg(second), first}, 2, -1);
-    tn_tensor *y = tn_add(tn_mul(turn, tn_unsqueeze(cos_, 1)),
-                          tn_mul(turned, tn_unsqueeze(sin_, 1)));
-    if (dim == all)
-        return y;
-    tn_tensor *rest = tn_narrow(x, -1, dim, all - dim);
-    return tn_cat((tn_tensor *[]){y, rest}, 2, -1);
+    static const tn_op *turn[2];
+    if (!tn_op_define_once("lm_rotary_first(x, y, c, s) = x * c - y * s",
+                           &turn[0]) ||
+        !tn_op_define_once("lm_rotary_second(x, y, c, s) = y * c + x * s",
+                           &turn[1]))
+        return NULL;
+    const int64_t half = tn_tensor_size(cos_, -1) / 2,
+                  all = tn_tensor_size(x, -1);
+    cos_ = tn_unsqueeze(cos_, 1);
+    sin_ = tn_unsqueeze(sin_, 1);
+    tn_tensor *xy[] = {tn_narrow(x, -1, 0, half), tn_narrow(x, -1, half, half)};
+    tn_tensor *part[3];
+    for (int i = 0; i < 2; i++) {
+        tn_tensor *in[] = {xy[0], xy[1], tn_narrow(cos_, -1, i * half, half),
+                           tn_narrow(sin_, -1, i * half, half)};
+        part[i] = tn_op_apply(turn[i], in, NULL);
+    }
+    if (2 * half < all)
+        part[2] = tn_narrow(x, -1, 2 * half, all - 2 * half);
+    return tn_cat(part, 2 * half < all ? 3 : 2, -1);
 }
 
 /* ---- the layer ----------------------------------------------------------- */

@@ -105,6 +105,24 @@ const tn_op *tn_op_define(const char *text)
     return NULL;
 }
 
+const tn_op *tn_op_define_once(const char *text, const tn_op **op)
+{
+    static tn__lock once = TN__LOCK_INIT;
+    if (!op)
+        return tn__fail_null(TN_ERR_ARGUMENT, "op_define_once: op is NULL");
+    const tn_op *found = __atomic_load_n(op, __ATOMIC_ACQUIRE);
+    if (found)
+        return found;
+    tn__lock_take(&once);
+    found = __atomic_load_n(op, __ATOMIC_RELAXED);
+    if (!found) {
+        found = tn_op_define(text);
+        __atomic_store_n(op, found, __ATOMIC_RELEASE);
+    }
+    tn__lock_give(&once);
+    return found;
+}
+
 /* ---- tn__apply_kernel ---------------------------------------------------- */
 
 /* An operator that stands for a kernel when autograd records a call of
