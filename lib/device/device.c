@@ -12,8 +12,6 @@
 static tn_device *devices[TN__MAX_DEVICES];
 static int device_count;
 
-bool tn__device_no_memory;
-
 tn_device *tn__device_find(const tn__plugin *plugin, uint32_t index)
 {
     for (int i = 0; i < device_count; i++)

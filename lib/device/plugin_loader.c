@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
+bool tn__device_no_memory;
+
 /* The functions that every plugin must have. */
 #define REQUIRED_MAP(X)                                                       \
     X(device_count) X(device_info) X(device_open) X(device_close)             \

@@ -261,6 +261,19 @@ static void check_own(void)
     ok(tn_op_define("wrong(x) = x +") == NULL, "a text that ends early");
     is_int(tn_error_code(), TN_ERR_FORMAT, "is malformed");
     tn_error_clear();
+    static const tn_op *once;
+    const char *text = "defined_once(x) = 2 * x";
+    const tn_op *none = NULL;
+    ok(!tn_op_define_once("defined_once(x) = 2 *", &none) && !none,
+       "nothing is kept of a failure");
+    tn_error_clear();
+    const tn_op *first = tn_op_define_once(text, &once);
+    ok(first && first == once && tn_op_define_once(text, &once) == first,
+       "an operator is defined once");
+    ok(!tn_op_define_once(text, NULL) &&
+           !tn_op_define_once(NULL, &(const tn_op *){NULL}),
+       "NULL is refused");
+    tn_error_clear();
 }
 
 /* For zeros of different sign, or NaN and a number, where() must select the
