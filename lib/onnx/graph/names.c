@@ -1,4 +1,5 @@
-/* names.c: from names of values to slots: an open-addressing hash table. */
+/* names.c: finds the slot of a value by its name, with a hash table that uses
+ * open addressing. */
 #include <onnx/graph/build.h>
 
 #include <stdlib.h>

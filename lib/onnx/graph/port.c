@@ -1,5 +1,5 @@
-/* port.c: the inputs and outputs of a graph (ValueInfoProto), and what is reported
- * as not supported. */
+/* port.c: reads the inputs and outputs of a graph (ValueInfoProto), and reports
+ * what is not supported. */
 #include <onnx/graph/build.h>
 
 #include <stdio.h>

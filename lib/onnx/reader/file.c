@@ -1,4 +1,4 @@
-/* file.c: maps a model and the files of its external data. */
+/* file.c: maps the file of a model and its external data files. */
 #include <onnx/reader/reader.h>
 
 #include <errno.h>
@@ -13,7 +13,7 @@ bool tn__onnx_file_open(tn__onnx_file *file, int folder, const char *path,
 {
     struct stat info;
     *file = (tn__onnx_file){0};
-    /* O_NONBLOCK: opening a FIFO must not wait */
+    /* O_NONBLOCK: opening a FIFO must not block */
     const int fd = openat(folder, path,
                           O_RDONLY | O_CLOEXEC | O_NONBLOCK |
                               (follow ? 0 : O_NOFOLLOW));

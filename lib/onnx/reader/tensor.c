@@ -1,5 +1,5 @@
-/* tensor.c: TensorProto. Its data is raw, typed, or in a file beside the
- * model. */
+/* tensor.c: reads TensorProto. The data is raw bytes, numbers in typed fields,
+ * or in a separate external file. */
 #include <onnx/reader/reader.h>
 
 #include <fcntl.h>
@@ -114,7 +114,7 @@ bool tn__onnx_tensor_read(tn__onnx_reader *r, tn__onnx_span message,
             r->path, t->name, type.name, t->type);
         return false;
     }
-    /* in memory, in bits, it must not overflow either */
+    /* the size of the tensor in memory, in bits, must not overflow either */
     int64_t bits;
     if (__builtin_mul_overflow(t->numel, (int64_t)64, &bits))
         return wrong(r, t, TN_ERR_FORMAT, "its size overflows");
@@ -128,14 +128,14 @@ int64_t tn__onnx_tensor_bytes(const tn__onnx_tensor *t)
 
 /* ---- data ---------------------------------------------------------------- */
 
-/* Finds external data: a file in the folder of the model itself. */
+/* Finds the external data file, which must be in the folder of the model. */
 static bool find_external(tn__onnx_reader *r, const tn__onnx_tensor *t,
                           tn__onnx_span *out)
 {
     const char *name = t->location;
     if (!name || !*name || strchr(name, '/') || strcmp(name, "..") == 0 ||
         strcmp(name, ".") == 0) {
-        /* "./weights.bin" and folders below are spelled with '/' */
+        /* accepts "./weights.bin", but no other folder */
         if (name && strncmp(name, "./", 2) == 0 && name[2] &&
             !strchr(name + 2, '/') && strcmp(name + 2, "..") != 0)
             name += 2;
@@ -182,7 +182,8 @@ static bool find_external(tn__onnx_reader *r, const tn__onnx_tensor *t,
     return true;
 }
 
-/* The field that holds typed data, and the wire type of its elements. */
+/* Returns the field that has the data of a type, and the wire type of its
+ * elements. */
 static int data_field(int type, int *width)
 {
     *width = TN__WIRE_VARINT;
@@ -203,7 +204,8 @@ static int data_field(int type, int *width)
     }
 }
 
-/* Stores element i of a tensor, whose bits in the file are `bits`. */
+/* Converts `bits`, the bits of an element in the file, to element i of
+ * `out`. */
 static bool store(const tn__onnx_type *type, void *out, int64_t i, uint64_t bits)
 {
     if (type->narrow == 64 && bits > INT64_MAX)
@@ -217,7 +219,7 @@ static bool store(const tn__onnx_type *type, void *out, int64_t i, uint64_t bits
     return true;
 }
 
-/* Returns 4-bit element i as bits of an 8-bit one. */
+/* Returns 4-bit element i, extended to 8 bits. */
 static uint64_t nibble(const uint8_t *p, int64_t i, bool is_signed)
 {
     const int low = p[i / 2] >> (i % 2 ? 4 : 0) & 15;
@@ -250,7 +252,8 @@ static bool convert_typed(const tn__onnx_reader *r, const tn__onnx_tensor *t,
     int64_t count = 0;
     uint64_t bits;
     int found;
-    const int each = type->bits == 4 ? 2 : 1; /* elements of a number */
+    const int each = type->bits == 4 ? 2 : 1; /* elements that one number in the
+                                                 file holds */
     while ((found = tn__onnx_list_next(&list, &bits)) > 0) {
         const uint8_t pair = (uint8_t)bits;
         for (int j = 0; j < each && count < t->numel; j++, count++) {
@@ -265,7 +268,7 @@ static bool convert_typed(const tn__onnx_reader *r, const tn__onnx_tensor *t,
                  "its data does not have as many elements as its shape");
 }
 
-/* Returns whether the bytes in the file are those in memory. */
+/* Returns whether the data in the file has the same bytes as in memory. */
 static bool is_plain(const tn__onnx_tensor *t, const tn__onnx_type *type,
                      tn__onnx_span raw)
 {
@@ -277,7 +280,8 @@ static bool is_plain(const tn__onnx_tensor *t, const tn__onnx_type *type,
     return true;
 }
 
-/* Counts typed elements before memory is taken for them. */
+/* Counts the elements in typed fields. This comes before allocation, so that
+ * the size of the file limits the memory. */
 static bool has_elements(const tn__onnx_tensor *t, const tn__onnx_type *type)
 {
     tn__onnx_list list = {.message = t->message};

@@ -1,4 +1,4 @@
-/* module.c: the module of a model, and the public calls. */
+/* module.c: the module of a model, and the public calls of <tenon/onnx.h>. */
 #include <onnx/run/known.h>
 
 #include <fcntl.h>
@@ -13,7 +13,8 @@ typedef struct net {
     tn_onnx_observer observe;
     void *context;
     int64_t max_iterations;
-    tn_tensor *weight[]; /* registered; a clone has its own */
+    tn_tensor *weight[]; /* registered parameters and buffers; each clone has
+                            its own */
 } net;
 
 /* ---- running ------------------------------------------------------------- */
@@ -63,7 +64,7 @@ static bool check_input(const tn__onnx_run *run, const tn__onnx_port *port,
     return true;
 }
 
-/* The device of a run is that of the parameters. */
+/* Returns the device of a run, which is that of the parameters. */
 static tn_device *device_of(const net *self, tn_tensor *const *in, int in_count)
 {
     if (self->model->weight_count)
@@ -95,7 +96,7 @@ static bool set_inputs(const tn__onnx_run *run, const tn__onnx_graph *g,
     return true;
 }
 
-/* Stores the results in out, owned by the open scope. */
+/* Runs the model and stores the results, which the open scope owns. */
 static bool run_net(net *self, tn_tensor *const *in, int in_count,
                     tn_tensor **out, int out_count)
 {
@@ -122,7 +123,7 @@ static bool run_net(net *self, tn_tensor *const *in, int in_count,
                 tn__onnx_run_graph(&run, g, slot);
     for (int i = 0; i < out_count && fine; i++) {
         tn_tensor *x = tn__onnx_tensor_of(&slot[g->output[i].slot]);
-        /* a weight or an input is not given away */
+        /* the caller must not get the tensor of a weight or an input itself */
         out[i] = tn_tensor_device(x) == run.device ? tn_scope_adopt(tn_keep(x))
                                                    : tn_to(x, run.device);
         fine = out[i] != NULL;
@@ -192,7 +193,8 @@ static const tn_module_class net_class =
 
 /* ---- parameters ---------------------------------------------------------- */
 
-/* A part of a name with dots: "encoder" of "encoder.weight". */
+/* A child module for one part of a dotted name, such as "encoder" of
+ * "encoder.weight". It has no forward pass. */
 static tn_tensor *group_forward(tn_module *self, tn_tensor *input)
 {
     tn_error_set(TN_ERR_UNSUPPORTED,
@@ -204,12 +206,12 @@ static tn_tensor *group_forward(tn_module *self, tn_tensor *input)
 static const tn_module_class group_class =
     TN_MODULE_CLASS(tn_module, "Parameters", .forward = group_forward);
 
-/* Longer names (tf2onnx joins those of all nodes that it has fused) are cut, and
- * get their number: modules have a limit. */
+/* Modules limit the length of names. Longer names are cut and get a number.
+ * tf2onnx makes such names: it joins those of all nodes that it fuses. */
 enum { MAX_NAME = 120 };
 
-/* Whether a weight can stand under its name: no empty part, and no part that is
- * the whole name of another weight. */
+/* Returns whether a weight's name can be a path: it has no empty part, and none
+ * of its leading parts is the name of another weight. */
 static bool is_path(const tn__onnx_names *whole, const char *name)
 {
     char part[MAX_NAME + 1];
@@ -300,7 +302,7 @@ static bool add_weights(net *n)
                                   ? 0
                                   : tn_tensor_numel(x) * (int64_t)tn_dtype_bytes(
                                                              tn_tensor_dtype(x));
-        /* the module has it now */
+        /* the module owns it now */
         tn_drop(m->weight[i].tensor);
         m->weight[i].tensor = NULL;
     }
@@ -317,7 +319,7 @@ TN_OPTIONS_TYPE(tn_onnx_open, "onnx_open", "path", TN_ONNX_OPEN_OPTIONS_LIST)
 
 static const char open_call[] = "onnx_open";
 
-/* Reads the file. NULL with an error. */
+/* Reads the file. Returns NULL with an error. */
 static tn__onnx_model *read_model(tn__onnx_builder *b, const char *path,
                                   tn_device *device, const char *call)
 {
@@ -481,7 +483,8 @@ int tn_onnx_output_count(const tn_module *module)
     return n ? n->model->graph->output_count : 0;
 }
 
-/* Copies the first *size bytes of a struct that begins with its size. */
+/* Copies the first *size bytes of `from` to out, a struct whose first member is
+ * its size. */
 static tn_status fill(const char *call, const char *argument, void *out,
                       const void *full, size_t bytes)
 {
