@@ -1,6 +1,6 @@
-/* attention.c: attention and rotary embeddings. Queries, keys and values are
- * (batch, heads, time, size), or (batch, time, heads * size) with the numbers of
- * heads as attributes. */
+/* attention.c: attention and rotary embeddings. Queries, keys and values have
+ * the shape (batch, heads, time, size), or (batch, time, heads * size) with the
+ * numbers of heads as attributes. */
 #include <onnx/ops/ops.h>
 
 #include <math.h>
@@ -36,8 +36,9 @@ static tn_tensor *infinite(tn__onnx_call *c, tn_dtype dtype)
     return tn_full(TN_SCALAR, -INFINITY, .dtype = dtype, .device = c->device);
 }
 
-/* Turns a mask into what is added to scores: 0, or -inf where a key is hidden.
- * Masks may be shorter than the keys: what is missing is hidden. */
+/* Converts a mask to numbers that are added to the scores: 0, or -inf where a
+ * key is hidden. If the mask is shorter than the keys, the remaining keys are
+ * hidden. */
 static tn_tensor *bias_of(tn__onnx_call *c, tn_tensor *mask, int64_t keys,
                           tn_dtype dtype)
 {
@@ -53,7 +54,7 @@ static tn_tensor *bias_of(tn__onnx_call *c, tn_tensor *mask, int64_t keys,
                        : mask;
 }
 
-/* Hides from query i the keys after i + offset. */
+/* Hides the keys after position i + offset from query i. */
 static tn_tensor *add_causal(tn__onnx_call *c, tn_tensor *bias, int64_t queries,
                              int64_t keys, int64_t offset, tn_dtype dtype)
 {
@@ -68,17 +69,19 @@ static tn_tensor *add_causal(tn__onnx_call *c, tn_tensor *bias, int64_t queries,
 
 typedef struct scores {
     double scale, softcap;
-    int precision; /* ONNX type of the softmax; 0: that of the input */
-    int output;    /* what is put out: 0 products, 1 softcapped, 2 with bias,
-                      3 after softmax */
+    int precision; /* ONNX type of the softmax; 0 means the type of the input */
+    int output;    /* which scores the node returns: 0 products, 1 after
+                      softcap, 2 with bias, 3 after softmax */
 } scores;
 
-/* softmax(q k^T scale + bias) v. *shown: what s->output says. */
+/* Returns softmax(scale * q k^T + bias) v. Stores the scores that s->output
+ * selects in *shown. */
 static tn_tensor *attend(const scores *s, tn_tensor *q, tn_tensor *k,
                          tn_tensor *v, tn_tensor *bias, tn_tensor **shown)
 {
     const tn_dtype dtype = tn_tensor_dtype(q);
-    /* the root of the scale on both sides, lest products of half types overflow */
+    /* multiplies both factors by sqrt(scale): otherwise products of half types
+     * can overflow */
     const double root = sqrt(s->scale);
     tn_tensor *x = tn_matmul(tn_mul_scalar(q, root),
                              tn_transpose(tn_mul_scalar(k, root), -2, -1));
@@ -91,7 +94,7 @@ static tn_tensor *attend(const scores *s, tn_tensor *q, tn_tensor *k,
     if (s->precision)
         x = tn_to_dtype(x, tn__onnx_type_of(s->precision).dtype);
     tn_tensor *p = tn_to_dtype(tn_softmax_with(x, -1, NULL), dtype);
-    if (bias) { /* a query from which all keys are hidden gets zeros */
+    if (bias) { /* a query whose keys are all hidden gets zeros */
         tn_tensor *none =
             tn_isneginf(tn_amax(bias, .dim = -1, .keepdim = true));
         p = tn_where(none, tn_zeros_like(p), p);
@@ -154,7 +157,8 @@ static void attention(tn__onnx_call *c)
         c->y_type[i] = c->x_type[0];
 }
 
-/* com.microsoft: one product with `weights` makes queries, keys and values. */
+/* Attention of com.microsoft: one product with `weights` makes queries, keys
+ * and values. */
 static void packed_attention(tn__onnx_call *c)
 {
     enum { HEADS, CAUSAL, SCALE, FILTER };
@@ -197,8 +201,8 @@ static void packed_attention(tn__onnx_call *c)
 
 /* ---- rotary embeddings -------------------------------------------------------- */
 
-/* Rotates pairs of elements by the angles whose cosines and sines are given:
- * rows (position), or with position_ids rows of a table. */
+/* Rotates pairs of elements by angles, given as tables of cosines and sines.
+ * The row of a table is the position, or is selected by position_ids. */
 static void rotary(tn__onnx_call *c)
 {
     enum { INTERLEAVED, HEADS, ROTATED };

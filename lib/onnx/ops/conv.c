@@ -1,5 +1,5 @@
-/* conv.c: convolutions and pools. Uneven padding, which tenon's operators do not
- * have, is added in front. */
+/* conv.c: convolutions and pools. Tenon's operators do not support uneven
+ * padding, so it is added to the input before. */
 #include <onnx/ops/conv.h>
 
 #include <math.h>
@@ -87,7 +87,7 @@ tn_tensor *tn__onnx_pad_uneven(tn_tensor *x, tn__onnx_window *w, double value)
     int64_t pad[6];
     for (int i = 0; i < w->n; i++) {
         even = even && w->before[i] == w->after[i];
-        /* from the last dimension to the first */
+        /* tn_pad takes sizes from the last dimension to the first */
         pad[2 * (w->n - 1 - i)] = w->before[i];
         pad[2 * (w->n - 1 - i) + 1] = w->after[i];
     }
@@ -137,8 +137,8 @@ static void conv(tn__onnx_call *c)
                                     tn__onnx_int(c, 2));
 }
 
-/* The full result is made without padding; then pads are cut off its ends, and
- * output_padding adds zeros. */
+/* Computes the full result without padding. Then it cuts the padding off both
+ * ends, and adds zeros for output_padding. */
 static void conv_transpose(tn__onnx_call *c)
 {
     enum { AUTO_PAD, DILATIONS, GROUP, KERNEL, OUTPUT_PADDING, OUTPUT_SHAPE,
@@ -176,7 +176,7 @@ static void conv_transpose(tn__onnx_call *c)
             if (cut < 0)
                 w.before[i] = 0;
         }
-        /* conv_transpose's output padding must be below stride or dilation */
+        /* tn_conv_transpose needs an output padding below stride or dilation */
         more[i] = w.before[i] + size[i] - full;
         if (size[i] < 0) {
             tn__onnx_refuse(c, TN_ERR_SHAPE, "the result has size %lld",
@@ -218,9 +218,9 @@ static void conv_transpose(tn__onnx_call *c)
 
 /* ---- pools --------------------------------------------------------------- */
 
-/* Widens `after` so that every window that begins inside lies inside: the sizes
- * that ceil_mode asks for. A window that begins in the padding behind is left
- * out. */
+/* For ceil_mode: increases `after`, so that the last window fits if it begins
+ * inside the image. A window that would begin in the padding after the image is
+ * left out. */
 static void widen(const tn_tensor *x, tn__onnx_window *w, bool ceil_mode)
 {
     for (int i = 0; i < w->n && ceil_mode; i++) {
@@ -255,8 +255,9 @@ static tn_tensor *max_pool_by(tn_tensor *x, const tn__onnx_window *w,
                                       .paddings = pad, .dilations = dilation);
 }
 
-/* Turns an index in a padded image into ONNX's: in the whole tensor, of the
- * image without padding. column: storage_order 1. */
+/* Converts an index in a padded image to ONNX's index, which counts the
+ * elements of the whole tensor without padding. column: whether storage_order
+ * is 1 (column major). */
 static tn_tensor *whole_index(tn_tensor *index, const tn_tensor *x,
                               const int64_t *padded, const int64_t *before,
                               int n, bool column)
@@ -298,7 +299,7 @@ static void max_pool(tn__onnx_call *c)
         return;
     widen(x, &w, tn__onnx_int(c, CEIL) != 0);
     const bool is_float = tn_dtype_is_floating(dtype);
-    if (!is_float) /* 8-bit integers are exact in float32 */
+    if (!is_float) /* float32 represents 8-bit integers exactly */
         x = tn_to_dtype(x, TN_F32);
     int64_t before[3] = {0}, padded[3];
     bool uneven = false;
@@ -326,7 +327,7 @@ static void max_pool(tn__onnx_call *c)
     c->y_type[1] = TN__ONNX_INT64;
 }
 
-/* Sums of windows: a convolution of each channel with ones. */
+/* Returns sums over windows: a convolution of each channel with ones. */
 static tn_tensor *window_sums(tn__onnx_call *c, tn_tensor *x, tn__onnx_window *w)
 {
     const int64_t channels = tn_tensor_size(x, 1);
@@ -368,8 +369,8 @@ static void average_pool(tn__onnx_call *c)
     if (plain)
         return;
     widen(x, &w, ceil);
-    /* how many elements each window counts: those of the image, and with
-     * count_include_pad also the given padding */
+    /* counts the elements in each window: those of the image and, with
+     * count_include_pad, those of the padding that the attributes give */
     tn_dims_list one = tn__onnx_shape(x);
     one.dim[0] = one.dim[1] = 1;
     tn_tensor *ones = tn_ones(one, .dtype = tn_tensor_dtype(x),
@@ -406,7 +407,7 @@ static void lp_pool(tn__onnx_call *c)
 
 static tn_dims_list spatial(const tn_tensor *x)
 {
-    tn_dims_list dims = tn__onnx_blank( 0);
+    tn_dims_list dims = tn__onnx_blank(0);
     for (int i = 2; i < tn_tensor_ndim(x); i++)
         dims.dim[dims.count++] = i;
     return dims;
@@ -438,7 +439,7 @@ static void global_lp_pool(tn__onnx_call *c)
                                  .dims = spatial(c->x[0]), .keepdim = true);
 }
 
-/* Puts each element where the maximum was: at its index in the whole tensor. */
+/* Inverts a max pool: stores each element at its index in the whole tensor. */
 static void max_unpool(tn__onnx_call *c)
 {
     static const int which[] = {-1, -1, 0, 1, 2};
@@ -452,7 +453,7 @@ static void max_unpool(tn__onnx_call *c)
         tn__onnx_refuse(c, TN_ERR_SHAPE, "output_shape has %d sizes", to.count);
         return;
     }
-    /* indices count elements of the result of the pool's input */
+    /* indices refer to a tensor of the size that the pool's input had */
     tn_dims_list own = tn__onnx_shape(x);
     int64_t numel = own.dim[0] * own.dim[1];
     for (int i = 0; i < w.n; i++) {
@@ -465,7 +466,7 @@ static void max_unpool(tn__onnx_call *c)
     tn_tensor *zeros = tn_zeros(tn_dims(numel), .dtype = tn_tensor_dtype(x),
                                 .device = c->device);
     tn_tensor *y = tn_reshape(tn_scatter(zeros, 0, at, flat), own);
-    /* output_shape adds zeros behind */
+    /* if output_shape is larger, zeros follow at the end */
     int64_t pad[6];
     for (int i = 0; i < w.n && to.count >= 0; i++) {
         pad[2 * (w.n - 1 - i)] = 0;

@@ -29,7 +29,7 @@ static void constant(tn__onnx_call *c)
         tn__onnx_refuse(c, TN_ERR_FORMAT, "it has no value");
     }
     tn_device_set(before);
-    /* large ones are of no use on the host */
+    /* large constants are not shapes, so the host does not need them */
     if (x && host != c->device && tn_tensor_numel(x) > 1024)
         x = tn_to(x, c->device);
     c->y[0] = x;
@@ -121,7 +121,7 @@ static void range(tn__onnx_call *c)
 
 /* ---- random numbers: those of Tenon's generator --------------------------- */
 
-/* The attribute dtype, or what is given instead. */
+/* Returns the attribute dtype, or `fallback` if it is left out. */
 static tn_dtype dtype_of(tn__onnx_call *c, const tn__onnx_attr *a, int fallback)
 {
     const int64_t code = a ? a->i : fallback;
@@ -148,7 +148,7 @@ static void random_uniform(tn__onnx_call *c, tn_dims_list shape, tn_dtype dtype,
         tn_to_dtype(tn_add_scalar(tn_mul_scalar(x, high - low), low), dtype);
 }
 
-/* Attributes: dtype, two numbers, seed, and shape. */
+/* Attributes: dtype, two parameters of the distribution, seed, and shape. */
 static void random_of_shape(tn__onnx_call *c, bool normal)
 {
     tn_dims_list shape;
@@ -179,7 +179,7 @@ static void bernoulli(tn__onnx_call *c)
         c->y[0] = tn_to_dtype(tn_bernoulli(c->x[0]), dtype);
 }
 
-/* The input has logarithms of probabilities. */
+/* The input has log-probabilities. */
 static void multinomial(tn__onnx_call *c)
 {
     const tn_dtype dtype = dtype_of(c, c->attr[0], TN__ONNX_INT32);

@@ -7,7 +7,7 @@
 
 /* ---- sampling ---------------------------------------------------------------- */
 
-/* Opset 20 has shorter names of modes. */
+/* Opset 20 renamed the modes. */
 static void grid_sample(tn__onnx_call *c)
 {
     const char *mode = tn__onnx_string(c, 1);
@@ -28,13 +28,13 @@ static void affine_grid(tn__onnx_call *c)
                                  .align_corners = tn__onnx_int(c, 0) != 0);
 }
 
-/* Number i of a list attribute, or what is given instead. */
+/* Returns element i of a list attribute, or `fallback` if it is left out. */
 static int64_t number(const tn__onnx_attr *a, int64_t i, int64_t fallback)
 {
     return a && i < a->count ? a->ints[i] : fallback;
 }
 
-/* Adds up columns (N, C * block, L) of blocks into images. */
+/* Sums columns (N, C * block, L) into images: blocks that overlap add up. */
 static void col2im(tn__onnx_call *c)
 {
     enum { DILATIONS, PADS, STRIDES };
@@ -70,7 +70,7 @@ static void col2im(tn__onnx_call *c)
                         (long long)cells, (long long)taps);
         return;
     }
-    /* the place in the padded image of each element of each block */
+    /* for each element of each block, its index in the padded image */
     int64_t *index = malloc((size_t)(taps * cells) * sizeof *index);
     if (!index) {
         tn_error_set(TN_ERR_MEMORY, "onnx_run: out of memory");
@@ -114,7 +114,8 @@ typedef struct box {
     float low[2], high[2];
 } box;
 
-/* Corners in any order, or centre and size. */
+/* A box is given as two opposite corners in any order, or as centre and
+ * size. */
 static box read_box(const float *p, bool centred)
 {
     box b;
@@ -132,7 +133,8 @@ static float area(const box *b)
     return (b->high[0] - b->low[0]) * (b->high[1] - b->low[1]);
 }
 
-/* Returns whether a and b overlap by more than a part of their union. */
+/* Returns whether the intersection of a and b is more than `part` of their
+ * union. */
 static bool overlap(const box *a, const box *b, float part)
 {
     float common = 1;
@@ -160,8 +162,9 @@ static int by_score(const void *a, const void *b)
     return x->box < y->box ? -1 : x->box > y->box;
 }
 
-/* The boxes of one class in the order of their scores, without those that overlap
- * a better one. Returns their number; out has room for most. */
+/* Stores the boxes of one class by decreasing score, without those that overlap
+ * a box of higher score. Stores at most `most` numbers in out and returns how
+ * many. */
 static int64_t suppress(const box *boxes, const float *score, int64_t count,
                         int64_t most, float part, const double *least,
                         candidate *list, int64_t *out)
@@ -182,7 +185,7 @@ static int64_t suppress(const box *boxes, const float *score, int64_t count,
     return kept;
 }
 
-/* Which boxes are best is decided on the host, one after another. */
+/* Runs on the host, since each choice depends on the previous ones. */
 static void non_max_suppression(tn__onnx_call *c)
 {
     const tn_tensor *b = c->x[0], *s = c->x[1];

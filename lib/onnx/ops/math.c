@@ -16,7 +16,7 @@ static tn_tensor *sub(tn_tensor *a, tn_tensor *b)
 {
     return tn_sub_with(a, b, NULL);
 }
-/* Integers are divided as in C. */
+/* Integer division truncates, as in C. */
 static tn_tensor *divide(tn_tensor *a, tn_tensor *b)
 {
     return is_float(a) ? tn_div_with(a, b, NULL)
@@ -34,13 +34,13 @@ static void mod(tn__onnx_call *c)
     c->y[0] = fmod ? tn_fmod(c->x[0], c->x[1]) : tn_remainder(c->x[0], c->x[1]);
 }
 
-/* The result has the dtype of the base. */
+/* The result has the dtype of the base, not the promoted one. */
 static void power(tn__onnx_call *c)
 {
     const tn_dtype dtype = tn_tensor_dtype(c->x[0]);
     double exponent;
     c->y_type[0] = c->x_type[0];
-    /* squares and roots are much faster than a general power */
+    /* tn_pow_scalar computes squares and roots much faster than tn_pow does */
     if (is_float(c->x[0]) && c->value[1]->fixed && c->value[1]->host &&
         tn_tensor_numel(c->x[1]) == 1 &&
         tn_tensor_ndim(c->x[1]) <= tn_tensor_ndim(c->x[0]) &&
@@ -50,7 +50,8 @@ static void power(tn__onnx_call *c)
         c->y[0] = tn_to_dtype(tn_pow(c->x[0], c->x[1]), dtype);
 }
 
-/* Max, Min, Sum: from the first input to the last. */
+/* Max, Min and Sum: applies a binary operator from the first input to the
+ * last. */
 static void chain(tn__onnx_call *c)
 {
     tn_tensor *y = c->x[0];

@@ -1,7 +1,8 @@
-/* recurrent.c: RNN, GRU and LSTM. A long sequence of a plain layer is one call of
- * Tenon's layer. What that does not have (peepholes, lengths of sequences, other
- * activations, ...) is computed step by step, and so are short sequences: then
- * the layer's order of gates would cost a copy of the weights each time. */
+/* recurrent.c: RNN, GRU and LSTM. Long sequences run in one call of Tenon's
+ * layer. Step by step run the features that the layer does not have (peepholes,
+ * sequence lengths, other activations, ...), and short sequences: for these,
+ * copying the weights to the layer's order of gates would take longer than the
+ * steps. */
 #include <onnx/ops/ops.h>
 
 #include <math.h>
@@ -12,7 +13,8 @@
 
 typedef struct activation {
     const char *name;
-    int parameters;        /* how many of alpha and beta it has */
+    int parameters;        /* how many of alpha and beta the function uses: 0 to
+                              2 */
     double alpha, beta;
     tn_tensor *(*call)(tn_tensor *x, double alpha, double beta);
 } activation;
@@ -92,19 +94,20 @@ static tn_tensor *apply(const activation *a, tn_tensor *x)
 
 /* ---- what the three have in common ---------------------------------------- */
 
-/* The attributes stand in this order in the rows; those that an operator does
- * not have come last. */
+/* The first attributes of all three rows, in this order. Attributes of a single
+ * operator follow. */
 enum { ALPHA, BETA, ACTIVATIONS, CLIP, DIRECTION, HIDDEN, LAYOUT, EXTRA };
 
 typedef struct layer {
     tn__onnx_call *c;
     int gates, directions;
-    bool first_reversed; /* direction "reverse" */
+    bool first_reversed; /* whether direction is "reverse" */
     bool batch_first;
     double clip;         /* 0: none */
     int64_t hidden, time, batch;
     activation act[6];   /* three for each direction */
-    bool plain;          /* activations are the default ones, and no clip */
+    bool plain;          /* whether the activations are the default ones without
+                            clip */
     tn_tensor *x;        /* (time, batch, in) */
     tn_tensor *lengths;  /* (batch, 1) or NULL */
 } layer;
@@ -174,13 +177,14 @@ static bool layer_init(layer *l, tn__onnx_call *c, int gates,
     return fine;
 }
 
-/* Input i for direction d, or NULL. */
+/* Returns the part of input i for direction d, or NULL. */
 static tn_tensor *of_direction(const layer *l, int i, int d)
 {
     return tn__onnx_has(l->c, i) ? tn_select(l->c->x[i], 0, d) : NULL;
 }
 
-/* The first state of direction d: input i, or zeros (batch, hidden). */
+/* Returns the initial state of direction d: input i, or zeros (batch,
+ * hidden). */
 static tn_tensor *first_state(const layer *l, int i, int d)
 {
     if (tn__onnx_has(l->c, i))
@@ -194,13 +198,13 @@ static tn_tensor *clip(const layer *l, tn_tensor *x)
     return l->clip > 0 ? tn_clamp_scalars(x, -l->clip, l->clip) : x;
 }
 
-/* Gate k of (batch, gates * hidden). */
+/* Returns gate k of a tensor (batch, gates * hidden). */
 static tn_tensor *gate(const layer *l, tn_tensor *all, int k)
 {
     return tn_narrow(all, 1, k * l->hidden, l->hidden);
 }
 
-/* Puts the gates of a matrix or bias in another order. */
+/* Returns a matrix or bias with its gates in another order. */
 static tn_tensor *reorder(const layer *l, tn_tensor *w, const int *order)
 {
     tn_tensor *part[4] = {NULL};
@@ -209,7 +213,8 @@ static tn_tensor *reorder(const layer *l, tn_tensor *w, const int *order)
     return w ? tn_cat(part, l->gates, 0) : NULL;
 }
 
-/* The two biases of direction d: of the input and of the state. */
+/* Stores the two biases of direction d: that of the input and that of the
+ * state. */
 static void biases(const layer *l, int d, tn_tensor **in, tn_tensor **state)
 {
     const int64_t n = l->gates * l->hidden;
@@ -218,7 +223,7 @@ static void biases(const layer *l, int d, tn_tensor **in, tn_tensor **state)
     *state = b ? tn_narrow(b, 0, n, n) : NULL;
 }
 
-/* What a step changes. */
+/* The state of one direction, which each step changes. */
 typedef struct state {
     tn_tensor *h, *cell;
 } state;
@@ -247,7 +252,8 @@ static tn_tensor *run_steps(const layer *l, int d, step_function step, state *s,
         const int64_t t = reverse ? l->time - 1 - i : i;
         state next = step(l, d, tn_select(in, 0, t), *s, r, b_state, peephole);
         out[t] = next.h;
-        if (l->lengths) { /* behind the end of a sequence its state stays */
+        if (l->lengths) { /* after the end of a sequence, its state does not
+                             change */
             tn_tensor *inside = tn_gt_scalar(l->lengths, t);
             out[t] = tn_where(inside, next.h, tn_zeros_like(next.h));
             next.h = tn_where(inside, next.h, s->h);
@@ -264,7 +270,8 @@ static tn_tensor *run_steps(const layer *l, int d, step_function step, state *s,
     return y;
 }
 
-/* Joins the directions and stores results: all of y, the last h and cell. */
+/* Stacks the directions and stores the results: all outputs, the last h and the
+ * last cell state. */
 static void put(const layer *l, tn_tensor **y, const state *last)
 {
     tn__onnx_call *c = l->c;
@@ -281,7 +288,7 @@ static void put(const layer *l, tn_tensor **y, const state *last)
         c->y[2] = tn_stack(cell, n, at);
 }
 
-/* From how many steps on Tenon's layers are called. */
+/* The smallest number of steps for which Tenon's layer is called. */
 enum { LONG = 8 };
 
 /* ---- LSTM: gates i, o, f, c ------------------------------------------------ */
@@ -312,7 +319,8 @@ static state lstm_step(const layer *l, int d, tn_tensor *in, state s,
 static void lstm(tn__onnx_call *c)
 {
     static const char *const defaults[] = {"Sigmoid", "Tanh", "Tanh"};
-    static const int order[] = {0, 2, 3, 1}; /* Tenon's i, f, g, o */
+    static const int order[] = {0, 2, 3, 1}; /* gates in Tenon's order: i, f, g,
+                                                o */
     layer l;
     tn_tensor *y[2] = {NULL};
     state last[2] = {{NULL, NULL}};
@@ -336,15 +344,16 @@ static void lstm(tn__onnx_call *c)
     put(&l, y, last);
 }
 
-/* com.microsoft: an LSTM whose matrices are int8 or uint8, transposed, with
- * scales. ONNX Runtime also rounds inputs and states to 8 bits, to multiply
- * integers; here they stay as they are, which is nearer to the float model. */
+/* DynamicQuantizeLSTM of com.microsoft: the matrices are int8 or uint8,
+ * transposed, with scales. ONNX Runtime also rounds inputs and states to 8
+ * bits, so that it can multiply integers. Here they are not rounded, which is
+ * nearer to the float model. */
 static tn_tensor *dequantized(tn_tensor *w, tn_tensor *scale, tn_tensor *zero)
 {
     if (tn_tensor_ndim(scale) == 1)
         scale = tn_reshape(scale, tn_dims(tn_tensor_numel(scale), 1, 1));
     else
-        scale = tn_unsqueeze(scale, 1); /* one for each column */
+        scale = tn_unsqueeze(scale, 1); /* one scale for each column */
     w = tn_to_dtype(w, TN_F32);
     if (zero) {
         zero = tn_to_dtype(zero, TN_F32);
@@ -394,7 +403,7 @@ static state gru_step(const layer *l, int d, tn_tensor *in, state s,
 static void gru(tn__onnx_call *c)
 {
     static const char *const defaults[] = {"Sigmoid", "Tanh"};
-    static const int order[] = {1, 0, 2}; /* Tenon's r, z, n */
+    static const int order[] = {1, 0, 2}; /* gates in Tenon's order: r, z, n */
     layer l;
     tn_tensor *y[2] = {NULL};
     state last[2] = {{NULL, NULL}};

@@ -1,6 +1,6 @@
-/* regions.c: RoiAlign: regions of images become images of one size. The host
- * computes where samples lie; elements are read by index, so gradients reach the
- * images (not the regions). */
+/* regions.c: RoiAlign, which resamples regions of images to one size. The host
+ * computes the positions of the samples. The device reads pixels by index, so
+ * gradients reach the images, but not the regions. */
 #include <onnx/ops/ops.h>
 
 #include <math.h>
@@ -8,13 +8,14 @@
 #include <string.h>
 
 typedef struct align {
-    int64_t rows, columns, ratio; /* of a result; samples in a cell, 0: enough */
+    int64_t rows, columns, ratio; /* sizes of a result; ratio: samples in each
+                                     dimension of a cell, 0: by its size */
     double scale;
     bool half_pixel, takes_max;
 } align;
 
-/* The two neighbours of position x in a dimension, and their weights. Zero
- * weights outside. */
+/* Finds the two pixels next to position x in a dimension, and their weights.
+ * The weights are 0 if x is outside the image. */
 static void neighbours(double x, int64_t size, int64_t *at, double *weight)
 {
     const bool inside = x >= -1 && x <= (double)size;
@@ -29,7 +30,7 @@ static void neighbours(double x, int64_t size, int64_t *at, double *weight)
     weight[0] = inside ? 1 - weight[1] : 0;
 }
 
-/* One region of image (C, H, W): (C, rows, columns). */
+/* Resamples one region of an image (C, H, W) to (C, rows, columns). */
 static tn_tensor *align_one(tn__onnx_call *c, const align *a, tn_tensor *image,
                             const double *region)
 {
@@ -38,7 +39,7 @@ static tn_tensor *align_one(tn__onnx_call *c, const align *a, tn_tensor *image,
     const int64_t out[2] = {a->rows, a->columns};
     double start[2], bin[2];
     int64_t grid[2];
-    for (int i = 0; i < 2; i++) { /* region: x1, y1, x2, y2 */
+    for (int i = 0; i < 2; i++) { /* a region is x1, y1, x2, y2 */
         const double shift = a->half_pixel ? 0.5 : 0;
         start[i] = region[1 - i] * a->scale - shift;
         double length = region[3 - i] * a->scale - shift - start[i];

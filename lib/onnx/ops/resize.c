@@ -1,6 +1,6 @@
-/* resize.c: Resize and Upsample. Dimensions are resized one after another: an
- * element is the sum of a few elements of the input (taps), whose indices and
- * weights the host computes for each place. */
+/* resize.c: Resize and Upsample. Each dimension is resized in turn. An element
+ * of the result is a weighted sum of a few elements of the input, called taps.
+ * The host computes the index and weight of each tap. */
 #include <onnx/ops/ops.h>
 
 #include <math.h>
@@ -18,12 +18,14 @@ typedef struct resize {
 
 /* ---- coordinates ------------------------------------------------------------ */
 
-/* Where place i of the result lies in the input, along a dimension that is scaled
- * from `in` to `out` elements. from and to: the region of tf_crop_and_resize. */
+/* Computes the position in the input of element i of the result. The dimension
+ * is scaled from `in` to `out` elements. `from` and `to` are the region for
+ * tf_crop_and_resize. */
 static bool coordinate(const resize *r, int64_t i, int64_t in, int64_t out,
                        double scale, double from, double to, double *x)
 {
-    const double width = scale * (double)in; /* before it was rounded */
+    const double width = scale * (double)in; /* size of the result before
+                                                rounding */
     const double half = ((double)i + 0.5) / scale - 0.5;
     if (strcmp(r->where, "half_pixel") == 0) {
         *x = half;
@@ -60,7 +62,8 @@ static int64_t nearest(const resize *r, double x)
     return (int64_t)(strcmp(r->rounding, "ceil") == 0 ? ceil(x) : floor(x));
 }
 
-/* The cubic filter at distance x. Source: R. Keys, 1981. */
+/* Returns the weight of the cubic filter at distance x. Source: R. Keys,
+ * 1981. */
 static double cubic(double x, double a)
 {
     x = fabs(x);
@@ -71,12 +74,13 @@ static double cubic(double x, double a)
 
 /* ---- one dimension ------------------------------------------------------------ */
 
-/* The taps of all places: index[t * out + i] and weight[...]. */
+/* Tap t of element i of the result has index[t * out + i] and weight[t * out +
+ * i]. */
 typedef struct taps {
     int64_t count, out;
     int64_t *index;
     double *weight;
-    bool *outside; /* NULL: no place is */
+    bool *outside; /* elements outside the input; NULL if there are none */
 } taps;
 
 static void taps_free(taps *t)
@@ -91,7 +95,7 @@ static bool taps_init(const resize *r, taps *t, int64_t in, int64_t out,
 {
     const bool is_nearest = strcmp(r->mode, "nearest") == 0,
                is_cubic = strcmp(r->mode, "cubic") == 0;
-    /* antialiasing widens the filter when an image shrinks */
+    /* antialiasing widens the filter if the image shrinks */
     const double narrow = r->antialias && scale < 1 ? scale : 1;
     const int64_t reach = is_cubic ? 2 : 1;
     const int64_t first =
@@ -118,7 +122,7 @@ static bool taps_init(const resize *r, taps *t, int64_t in, int64_t out,
         if (!coordinate(r, i, in, out, scale, from, to, &x))
             return false;
         t->outside[i] = crops && (x < 0 || x > (double)(in - 1));
-        /* far outside, also for scales of 0 and NaN */
+        /* clamps positions far outside, which scales of 0 and NaN cause */
         x = x > -1e9 ? x < 1e9 ? x : 1e9 : -1e9;
         const int64_t base = is_nearest ? nearest(r, x) : (int64_t)floor(x);
         const double ratio = x - (double)base;
@@ -186,8 +190,8 @@ static tn_tensor *resize_dim(const resize *r, tn_tensor *x, int axis,
     return y;
 }
 
-/* Resizes the dimensions `axes` to `size`. region: NULL or where each begins and
- * ends. */
+/* Resizes the dimensions `axes` to `size`. region has the first and last
+ * position in each dimension, or is NULL. */
 static void resize_all(resize *r, tn_dims_list axes, const int64_t *size,
                        const double *scale, const double *region)
 {
@@ -239,7 +243,7 @@ static tn_dims_list all_axes(const tn_tensor *x)
     return axes;
 }
 
-/* Resizes by scales. */
+/* Resizes by scales; computes the sizes from them. */
 static void by_scales(resize *r, tn_dims_list axes, const double *scale, int count,
                       const double *region)
 {
@@ -313,7 +317,8 @@ static void resize_run(tn__onnx_call *c)
     resize_all(&r, axes, size, scale, where);
 }
 
-/* Until opset 10: place i is element floor(i / scale), or between two. */
+/* Until opset 10: element i reads position i / scale, rounded down or between
+ * two elements. */
 static resize old_resize(tn__onnx_call *c)
 {
     const char *mode = tn__onnx_string(c, 0);

@@ -1,4 +1,4 @@
-/* shape.c: operators that move elements and compute none. */
+/* shape.c: operators that move or copy elements without arithmetic. */
 #include <onnx/ops/ops.h>
 
 #include <stdio.h>
@@ -22,7 +22,7 @@ static void shape(tn__onnx_call *c)
     tn_device *before = tn_device_current();
     tn_device *host = tn__onnx_host(c);
     if (host != before)
-        tn_device_set(host); /* where the arithmetic of shapes is done */
+        tn_device_set(host); /* shape arithmetic runs on the host */
     c->y[0] = tn_tensor_from_array(
         ndim ? tn_tensor_shape(c->x[0]) + start : (int64_t[]){0}, TN_I64,
         tn_dims(end - start));
@@ -216,8 +216,8 @@ static void split_input(tn__onnx_call *c)
         split(c, tn__onnx_int(c, 0), sizes, count);
 }
 
-/* One dimension of Slice. start and end are as in Python, but a step below 0
- * goes from start down to above end. */
+/* Slices one dimension as Python does. With a negative step, elements go from
+ * start down to end, without end. */
 static tn_tensor *slice_dim(tn__onnx_call *c, tn_tensor *x, int64_t axis,
                             int64_t start, int64_t end, int64_t step)
 {
@@ -239,7 +239,7 @@ static tn_tensor *slice_dim(tn__onnx_call *c, tn_tensor *x, int64_t axis,
     end = end < 0 ? end + size : end;
     start = start < -1 ? -1 : start > size - 1 ? size - 1 : start;
     end = end < -1 ? -1 : end > size - 1 ? size - 1 : end;
-    /* element i is element size - 1 - i of the reversed dimension */
+    /* element i of x is element size - 1 - i of the flipped tensor */
     int64_t from = size - 1 - start, to = size - 1 - end;
     to = to < from ? from : to;
     return tn_slice(tn_flip(x, tn_dims(axis)), axis, from, to,
@@ -273,7 +273,7 @@ static void slice_attr(tn__onnx_call *c)
     tn_dims_list starts, ends, axes;
     if (tn__onnx_dims(c, 0, -1, &starts) && tn__onnx_dims(c, 1, -1, &ends) &&
         tn__onnx_dims(c, 2, -1, &axes))
-        slice(c, starts, ends, axes, tn__onnx_blank( -1));
+        slice(c, starts, ends, axes, tn__onnx_blank(-1));
 }
 static void slice_input(tn__onnx_call *c)
 {
@@ -291,9 +291,10 @@ static void expand(tn__onnx_call *c)
     tn_tensor *x = c->x[0];
     if (!tn__onnx_dims(c, -1, 1, &to))
         return;
-    /* sizes of 1 stay as they are, and there may be fewer of them */
+    /* a target size of 1 keeps the size of x, and the target may have fewer
+     * dimensions */
     const int ndim = tn_tensor_ndim(x);
-    tn_dims_list full = tn__onnx_blank( to.count > ndim ? to.count
+    tn_dims_list full = tn__onnx_blank(to.count > ndim ? to.count
                                                                  : ndim);
     for (int i = 1; i <= full.count; i++) {
         const int64_t have = i <= ndim ? tn_tensor_size(x, ndim - i) : 1;
@@ -327,7 +328,7 @@ static void tile(tn__onnx_call *c)
 
 /* ---- padding ------------------------------------------------------------- */
 
-/* Pads one dimension of x. Sizes below 0 cut. */
+/* Pads one dimension of x. Negative sizes remove elements. */
 static tn_tensor *pad_dim(tn_tensor *x, int axis, int64_t before, int64_t after,
                           const char *mode, tn_tensor *value)
 {
@@ -349,7 +350,7 @@ static tn_tensor *pad_dim(tn_tensor *x, int axis, int64_t before, int64_t after,
         edge.dim[axis] = after;
         return tn_cat((tn_tensor *[]){first, x, tn_expand(value, edge)}, 3, axis);
     }
-    /* elements by index: any amount, in any dtype and rank */
+    /* reads elements by index, which works for all amounts, dtypes and ranks */
     const int64_t n = before + left + after;
     tn_tensor *i = tn_arange(-before, n - before, 1, .dtype = TN_I64,
                              .device = tn_tensor_device(x));
@@ -357,7 +358,7 @@ static tn_tensor *pad_dim(tn_tensor *x, int axis, int64_t before, int64_t after,
         i = tn_clamp_scalars(i, 0, left - 1);
     } else if (strcmp(mode, "wrap") == 0) {
         i = tn_remainder_scalar(i, left);
-    } else { /* reflect: with period 2 (left - 1) */
+    } else { /* reflect: the index has the period 2 * (left - 1) */
         const int64_t last = left > 1 ? left - 1 : 1;
         i = tn_rsub_scalar(
             tn_abs(tn_sub_scalar(tn_remainder_scalar(i, 2 * last), last)), last);
@@ -424,7 +425,7 @@ static void pad_attr(tn__onnx_call *c)
     tn_tensor *value = tn_full(TN_SCALAR, tn__onnx_float(c, 2), .dtype = dtype,
                                .device = c->device);
     pad(c, tn__onnx_string(c, 0), pads->ints, (int)pads->count,
-        tn__onnx_blank( -1), value);
+        tn__onnx_blank(-1), value);
 }
 
 static void pad_input(tn__onnx_call *c)
@@ -459,7 +460,7 @@ static void center_crop_pad(tn__onnx_call *c)
     for (int i = 0; i < to.count && x; i++) {
         const int64_t size = tn_tensor_size(x, (int)axes.dim[i]);
         const int64_t more = to.dim[i] - size;
-        /* what is odd goes to the end */
+        /* if the difference is odd, the end gets the larger part */
         const int64_t cut = -more;
         if (more < 0)
             x = tn_narrow(x, axes.dim[i], cut / 2, to.dim[i]);
@@ -525,8 +526,8 @@ static void trilu(tn__onnx_call *c)
     c->y[0] = is_bool ? tn_to_dtype(x, TN_BOOL) : x;
 }
 
-/* Element t of sequence i comes from lengths[i] - 1 - t, or t behind its
- * length. */
+/* Element t of sequence i is element lengths[i] - 1 - t of x. Elements after
+ * the length of the sequence stay in place. */
 static void reverse_sequence(tn__onnx_call *c)
 {
     tn_tensor *x = c->x[0];

@@ -1,6 +1,6 @@
-/* signal.c: Fourier transforms, windows and mel filters. A transform is a product
- * with a table of cosines and sines, which the host computes in float64. Complex
- * numbers are a last dimension of 2. */
+/* signal.c: Fourier transforms, windows and mel filters. A transform is a
+ * product with tables of cosines and sines, which the host computes in float64.
+ * A complex tensor has a last dimension of size 2. */
 #include <onnx/ops/ops.h>
 
 #include <math.h>
@@ -11,7 +11,8 @@ static const double pi = 3.14159265358979323846;
 
 /* ---- transforms ------------------------------------------------------------ */
 
-/* A table (rows, n) of cos or sin of 2 pi k t / n, for k < rows. */
+/* Returns a table (rows, n): the cosine or sine of 2 pi k t / n, for k <
+ * rows. */
 static tn_tensor *table(tn__onnx_call *c, int64_t rows, int64_t n, bool sine,
                         double sign, tn_dtype dtype)
 {
@@ -28,7 +29,7 @@ static tn_tensor *table(tn__onnx_call *c, int64_t rows, int64_t n, bool sine,
     }
     for (int64_t k = 0; k < rows; k++)
         for (int64_t t = 0; t < n; t++) {
-            /* k * t modulo n keeps the angle exact */
+            /* k * t is reduced modulo n, so the angle loses no precision */
             const double angle =
                 2 * pi * (double)((uint64_t)k * (uint64_t)t % (uint64_t)n) /
                 (double)n;
@@ -41,8 +42,8 @@ static tn_tensor *table(tn__onnx_call *c, int64_t rows, int64_t n, bool sine,
                                                      : out;
 }
 
-/* The transform of frames (..., n): real, imaginary (NULL: 0). The result is
- * (..., rows, 2). */
+/* Transforms frames (..., n) with a real part and an imaginary part, which is
+ * NULL if it is 0. Returns (..., rows, 2). */
 static tn_tensor *transform(tn__onnx_call *c, tn_tensor *re, tn_tensor *im,
                             int64_t rows, bool inverse)
 {
@@ -62,7 +63,7 @@ static tn_tensor *transform(tn__onnx_call *c, tn_tensor *re, tn_tensor *im,
     return tn_stack((tn_tensor *[]){a, b}, 2, -1);
 }
 
-/* Makes the dimension have n elements: cut, or zeros behind. */
+/* Makes the dimension have n elements: cuts it, or adds zeros at the end. */
 static tn_tensor *fit(tn_tensor *x, int64_t n)
 {
     const int64_t have = tn_tensor_size(x, -1);
@@ -71,8 +72,9 @@ static tn_tensor *fit(tn_tensor *x, int64_t n)
     return have < n ? tn_pad(x, tn_dims(0, n - have)) : x;
 }
 
-/* DFT of x (batch, ..., 1 or 2) along an axis. With onesided the result of a
- * real input is its first half, and the inverse of a half is real (opset 20). */
+/* DFT of x (batch, ..., 1 or 2) along an axis. With onesided, a real input
+ * gives the first half of the result, and the inverse of a half is real (opset
+ * 20). */
 static void dft(tn__onnx_call *c, int64_t axis, bool inverse, bool onesided)
 {
     tn_tensor *x = c->x[0];
@@ -105,7 +107,7 @@ static void dft(tn__onnx_call *c, int64_t axis, bool inverse, bool onesided)
         return;
     }
     if (onesided && inverse) {
-        /* the other half is the conjugate of the first one */
+        /* the second half is the conjugate of the first half, reversed */
         const int64_t half = n / 2 + 1, rest = n - half;
         re = fit(re, half);
         im = im ? fit(im, half) : tn_zeros_like(re);
@@ -139,7 +141,8 @@ static void dft_20(tn__onnx_call *c)
         dft(c, axis, tn__onnx_int(c, 0) != 0, tn__onnx_int(c, 1) != 0);
 }
 
-/* Frames of a signal, times a window, transformed. */
+/* Cuts a signal into frames, multiplies them by a window, and transforms
+ * them. */
 static void stft(tn__onnx_call *c)
 {
     tn_tensor *x = c->x[0], *window = tn__onnx_x(c, 2);
@@ -178,8 +181,8 @@ static void stft(tn__onnx_call *c)
 
 /* ---- windows ---------------------------------------------------------------- */
 
-/* a0 - a1 cos(2 pi i / n) + a2 cos(4 pi i / n), where n is the size, or the size
- * less 1 without `periodic`. */
+/* Computes a0 - a1 cos(2 pi i / n) + a2 cos(4 pi i / n). n is the size, or the
+ * size minus 1 if `periodic` is 0. */
 static void window(tn__onnx_call *c, double a0, double a1, double a2)
 {
     int64_t size;
@@ -217,7 +220,7 @@ static void hamming(tn__onnx_call *c)
     window(c, 25.0 / 46.0, 1 - 25.0 / 46.0, 0);
 }
 
-/* Triangles between neighbouring frequencies on the mel scale. */
+/* Triangular filters between neighbouring frequencies of the mel scale. */
 static void mel_weights(tn__onnx_call *c)
 {
     int64_t bins, length, rate;
