@@ -74,9 +74,8 @@ static void report(int64_t prompt, int64_t cached, const stream *s,
     fputc('\n', stderr);
 }
 
-/* Continues ids in a batch, which keeps what texts of the same beginning share.
- * With a tokenizer its text is printed, and written to copy if that is not
- * NULL. */
+/* Continues ids in a batch, which reuses the beginnings that texts share. With
+ * a tokenizer, prints the text. Also writes it to copy if that is not NULL. */
 static int continue_ids(tn_lm_batch *batch, tn_tokenizer *t, const int64_t *ids,
                         int64_t count, tn_lm_batch_add_options o, FILE *copy)
 {

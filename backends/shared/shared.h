@@ -199,7 +199,8 @@ tn_status tn__quantised_takes(const tn_target *target, uint32_t format);
 tn_status tn__print_plan(const tn_target *target, const tn_program *program,
                     const tn_plan *plan, tn_source *source);
 
-/* The names and texts of quantised/, ended by two NULL; made by embed.awk. */
+/* Names and texts of the files in quantised/, alternating, ended by two NULL.
+ * embed.awk makes it. */
 extern const char *const tn__quantised_text[];
 
 /* Launches a planned step. */

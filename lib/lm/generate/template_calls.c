@@ -286,7 +286,7 @@ static const value *f_sum(tn__jinja *j, const value *v, const value **a)
     return sum;
 }
 
-/* Lists of `linecount` items; the last one is filled up. */
+/* Splits a list into lists of `linecount` items. Fills the last one up. */
 static const value *f_batch(tn__jinja *j, const value *v, const value **a)
 {
     const value *all = tn__jinja_items(j, v);
@@ -346,7 +346,8 @@ static const value *f_safe(tn__jinja *j, const value *v, const value **a)
     return safe;
 }
 
-/* The number that a text is in Python, which reads no hexadecimal one. */
+/* Converts a value to a number. Texts are read as by Python's float(), which
+ * rejects hexadecimal numbers. */
 static bool number_of(const value *v, double *x)
 {
     char *end;
@@ -382,7 +383,8 @@ static const value *f_float(tn__jinja *j, const value *v, const value **a)
     return a[0] ? a[0] : tn__jinja_real(j, 0);
 }
 
-/* Rounds to decimal places, as Python does: by the digits of the number. */
+/* Rounds to decimal places from the decimal digits of the number, as Python
+ * does. Rounding x * 10^places would give other results. */
 static const value *f_round(tn__jinja *j, const value *v, const value **a)
 {
     const int64_t places = a[0] ? integer_of(j, a[0], "the precision") : 0;
@@ -476,7 +478,7 @@ static const struct {
 };
 enum { FILTERS = sizeof filters / sizeof *filters };
 
-/* Filters that take any arguments, as those of a test or a filter. */
+/* Filters with any number of arguments. */
 static const char *const pickers[] = {"format",     "map",    "reject",
                                       "rejectattr", "select", "selectattr"};
 enum { PICKERS = sizeof pickers / sizeof *pickers };
@@ -508,8 +510,8 @@ static const char *take_name(tn__jinja *j, tn__jinja_arguments *given,
     return v->text;
 }
 
-/* The items that map and select visit: none of what is false, as in the
- * original, even if it has no items. */
+/* Returns the items that map and select visit. Jinja visits nothing if v is
+ * false, even if v has no items. */
 static const value *visited(tn__jinja *j, const value *v)
 {
     return tn__jinja_truth(v) ? tn__jinja_items(j, v) : tn__jinja_list(j);
@@ -574,7 +576,7 @@ static const value *pick(tn__jinja *j, const char *filter, const value *v,
     return list;
 }
 
-/* format(a, b) or format(name=a). */
+/* The filter format(a, b) or format(name=a). */
 static const value *format(tn__jinja *j, const value *v,
                            const tn__jinja_arguments *given)
 {

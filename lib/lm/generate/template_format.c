@@ -1,5 +1,5 @@
-/* template_format.c: formatted texts of chat templates, as Python has them:
- * "%s" % x, the filter format, and "{}".format(x). */
+/* template_format.c: formats texts of chat templates as Python does: "%s" % x,
+ * the filter format, and "{}".format(x). */
 #include <lm/generate/template.h>
 
 #include <inttypes.h>
@@ -9,22 +9,24 @@
 
 typedef tn__jinja_value value;
 
-/* How a value is written. */
+/* A parsed format specification. */
 typedef struct spec {
     char fill;       /* ' ' or '0' */
-    char align;      /* '<', '>', '^', or '=': fill after the sign; 0: default */
+    char align;      /* '<', '>', '^', or '=' for fill between sign and digits;
+                        0: default */
     char sign;       /* '+', ' ', or 0 */
     bool alternate;  /* # */
-    bool quoted;     /* as repr writes it */
+    bool quoted;     /* format the repr of the value */
     int width;
     int precision;   /* -1: none */
-    char type;       /* of Python; 0: none */
+    char type;       /* a conversion character of Python, or 0 */
 } spec;
 
-/* A width or precision is at most this. */
+/* The largest width or precision that is accepted. */
 enum { MOST_WIDTH = 1000 };
 
-/* Reads a number of at most MOST_WIDTH at *at; `none` if there is none. */
+/* Reads a number of at most MOST_WIDTH at *at, and moves *at past it. Returns
+ * `none` if there is no number. */
 static int read_size(tn__jinja *j, const value *format, size_t *at, int none)
 {
     int n = none;
@@ -44,7 +46,7 @@ static void pad(tn__jinja *j, tn__jinja_text *to, char fill, int64_t count)
         tn__jinja_add(j, to, &fill, 1);
 }
 
-/* Adds a sign and a text with the fill around them. */
+/* Appends a sign and a text, with fill characters to reach s->width. */
 static void add_aligned(tn__jinja *j, tn__jinja_text *to, const spec *s,
                         const char *sign, const char *text, size_t bytes,
                         char align)
@@ -150,9 +152,9 @@ static int64_t whole_of(tn__jinja *j, const value *v, char type)
 
 /* ---- "%s" % x ------------------------------------------------------------ */
 
-/* What is to be formatted. */
+/* The values for the conversions of a format. */
 typedef struct source {
-    const value *const *item; /* the values, in order */
+    const value *const *item; /* values by position */
     size_t count, used;
     const value *names; /* a dictionary, or NULL */
 } source;
@@ -165,7 +167,8 @@ static const value *next_item(tn__jinja *j, source *from)
     return from->item[from->used++];
 }
 
-/* Reads "(name)" of a conversion, if there is one. */
+/* Reads the "(name)" of a conversion and returns its value. Returns NULL if
+ * there is no name. */
 static const value *named_item(tn__jinja *j, const value *format, size_t *at,
                                source *from)
 {
@@ -255,7 +258,7 @@ const value *tn__jinja_percent(tn__jinja *j, const value *format,
         if (found)
             add_conversion(j, &text, format, &at, &from);
     }
-    /* as in Python: a dictionary or a list may stay unused */
+    /* as in Python, a dictionary or a list need not be used */
     if (from.used < from.count && !from.names &&
         (tuple || values->kind != TN__JINJA_LIST))
         tn__jinja_fail(j, TN_ERR_ARGUMENT,
@@ -335,7 +338,8 @@ static void add_field(tn__jinja *j, tn__jinja_text *to, const value *v,
     }
 }
 
-/* The value that a field names: its number, a name, or the next one. */
+/* Returns the value of a field, which is given by its number, by its name, or
+ * is the next one. */
 static const value *field_value(tn__jinja *j, const tn__jinja_arguments *given,
                                 const char *name, size_t bytes, int64_t *next)
 {
@@ -349,7 +353,7 @@ static const value *field_value(tn__jinja *j, const tn__jinja_arguments *given,
                            "members of the values of a format");
     }
     if (!bytes || digits) {
-        /* -1: numbers have been given, so none are counted */
+        /* *next is -1 once a field has had a number */
         if (bytes ? *next > 0 : *next < 0)
             tn__jinja_fail(j, TN_ERR_ARGUMENT,
                            "a format with {} and with numbers");

@@ -288,8 +288,9 @@ static void read_comment(lexer *l)
         skip_newline(l);
 }
 
-/* Whether "{%", a sign, blanks, the word, a sign of `signs` and "%}" are at `at`.
- * Sets *end to what follows, *left and *right to the signs, or 0. */
+/* Returns whether a tag begins at `at`: "{%", an optional sign, blanks, the
+ * word, an optional sign of `signs`, and "%}". Sets *end to the position after
+ * the tag, and *left and *right to the signs, or 0. */
 static bool is_block_of(const lexer *l, size_t at, const char *word,
                         const char *signs, size_t *end, char *left, char *right)
 {
@@ -331,15 +332,15 @@ static size_t kept(const char *data, size_t bytes, char sign, bool print,
     return end || line_begins ? end : bytes;
 }
 
-/* Reads {% raw %} up to {% endraw %}: what is between is data. Returns false if
- * there is no such block. */
+/* Reads a block from {% raw %} to {% endraw %} as plain text. Returns false if
+ * no such block begins here. */
 static bool read_raw(lexer *l)
 {
     size_t begin, end;
     char left, right;
     if (!is_block_of(l, l->at, "raw", "-", &begin, &left, &right))
         return false;
-    lexer p = *l; /* blanks after "-%}" go */
+    lexer p = *l; /* "-%}" removes the blanks that follow */
     p.at = begin;
     if (right == '-')
         skip_blanks(&p);

@@ -1,4 +1,4 @@
-/* template_loop.c: the variable `loop` of a loop in a chat template. */
+/* template_loop.c: members and methods of the variable `loop` in a for loop. */
 #include <lm/generate/template.h>
 
 #include <string.h>

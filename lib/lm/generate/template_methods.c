@@ -178,8 +178,8 @@ static const value *m_upper(tn__jinja *j, const value *self, const value **a)
     return change_case(j, self, UPPER);
 }
 
-/* All characters: unlike upper case, lower case has one character for each, but
- * for a dotted I, and a sigma depends on its place. */
+/* Converts all characters. Lower case has one character for each character,
+ * except for a dotted I. The lower case of a sigma depends on its position. */
 static const value *m_lower(tn__jinja *j, const value *self, const value **a)
 {
     tn__jinja_text text = {0};
@@ -194,7 +194,7 @@ static const value *m_lower(tn__jinja *j, const value *self, const value **a)
             tn__jinja_fail(j, TN_ERR_UNSUPPORTED,
                            "the lower case of U+%04X is not supported",
                            (unsigned)c);
-        if (c < 0) /* no UTF-8: as it is */
+        if (c < 0) /* keeps invalid UTF-8 unchanged */
             tn__jinja_add(j, &text, self->text + begin, at - begin);
         else
             tn__jinja_add(j, &text, (const char *)out,
@@ -424,7 +424,8 @@ static const value *m_count(tn__jinja *j, const value *self, const value **a)
     }
 }
 
-/* Where a part is, in characters, from the left or the right; -1: nowhere. */
+/* Returns the position of the first or last occurrence of part, in characters.
+ * Returns -1 if there is none. */
 static int64_t place_in(tn__jinja *j, const value *self, const value *part,
                         bool from_right)
 {
@@ -478,7 +479,7 @@ static const value *m_rindex(tn__jinja *j, const value *self, const value **a)
     return find_part(j, self, a[0], "rindex");
 }
 
-/* The part before a text, the text, and the part behind it. */
+/* Returns the text before `by`, `by`, and the text after it. */
 static const value *partition(tn__jinja *j, const value *self,
                               const value *by, bool from_right)
 {
@@ -518,7 +519,7 @@ static const value *m_rpartition(tn__jinja *j, const value *self,
     return partition(j, self, a[0], true);
 }
 
-/* Splits by a text, the last parts first. */
+/* Splits at the last occurrences of a text first. */
 static const value *m_rsplit(tn__jinja *j, const value *self, const value **a)
 {
     int64_t most = count_argument(j, a[1]);
@@ -539,7 +540,8 @@ static const value *m_rsplit(tn__jinja *j, const value *self, const value **a)
     return list;
 }
 
-/* Fills a text up to a width. `left` of 2 of the blanks come first. */
+/* Adds fill characters up to a width. `left` halves of them come before the
+ * text. */
 static const value *fill(tn__jinja *j, const value *self, const value **a,
                          int left)
 {
@@ -547,7 +549,7 @@ static const value *fill(tn__jinja *j, const value *self, const value **a,
     const value *by = a[1] ? text_argument(j, a[1], "a fill") : NULL;
     const int64_t wanted = count_argument(j, a[0]);
     const int64_t missing = wanted > length ? wanted - length : 0;
-    /* where the middle is, as in Python */
+    /* the centre, rounded as in Python */
     const int64_t first = left == 1 ? missing / 2 + (missing & wanted & 1)
                                     : missing * left / 2;
     tn__jinja_text text = {0};
@@ -580,7 +582,7 @@ static const value *m_rjust(tn__jinja *j, const value *self, const value **a)
     return fill(j, self, a, 2);
 }
 
-/* Zeros behind the sign. */
+/* Inserts zeros after the sign. */
 static const value *m_zfill(tn__jinja *j, const value *self, const value **a)
 {
     const size_t sign = self->bytes && strchr("+-", *self->text) ? 1 : 0;
@@ -622,8 +624,8 @@ enum {
     ALNUM, ALPHA, ASCII, DIGITS, SMALL, LARGE, BLANK
 };
 
-/* Whether all characters are of a kind. Characters beyond ASCII are refused where
- * their kind is not known here. */
+/* Returns whether all characters are of a kind. Fails for characters that are
+ * not ASCII, except for blanks: the library has no table of their kinds. */
 static bool all_are(tn__jinja *j, const value *self, int kind)
 {
     bool cased = false;
@@ -756,7 +758,7 @@ static const value *m_values(tn__jinja *j, const value *self, const value **a)
 
 /* ---- all of them --------------------------------------------------------- */
 
-/* Methods that take any arguments. */
+/* Methods with any number of arguments. */
 static const struct {
     tn__jinja_kind of;
     const char *name;

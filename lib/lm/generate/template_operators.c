@@ -1,5 +1,5 @@
-/* template_operators.c: the binary operators of chat templates, as Python has
- * them. */
+/* template_operators.c: the binary operators of chat templates. They behave as
+ * in Python. */
 #include <lm/generate/template.h>
 
 #include <inttypes.h>
@@ -22,7 +22,7 @@ int64_t tn__jinja_whole(const value *v)
     return v->kind == TN__JINJA_INT ? v->integer : v->truth;
 }
 
-/* a // b and a % b as Python rounds them, down. */
+/* Python's // and % round down, those of C towards 0. */
 static int64_t floor_divide(int64_t a, int64_t b)
 {
     return a / b - ((a % b != 0) && ((a < 0) != (b < 0)));
@@ -86,7 +86,7 @@ static const value *join_lists(tn__jinja *j, const value *a, const value *b)
     return list;
 }
 
-/* Adds a text with the characters escaped that mean something in HTML. */
+/* Appends a text, with the special characters of HTML escaped. */
 static void add_escaped(tn__jinja *j, tn__jinja_text *to, const value *v)
 {
     static const struct {
@@ -106,8 +106,8 @@ static void add_escaped(tn__jinja *j, tn__jinja_text *to, const value *v)
     }
 }
 
-/* a + b, which escapes what is added to a safe text, or a ~ b, which does not,
- * as in the original. */
+/* Returns a + b (escapes is true) or a ~ b. As in Jinja, only + escapes a text
+ * that is joined to a safe one. */
 static const value *join_texts(tn__jinja *j, const value *a, const value *b,
                                bool escapes)
 {

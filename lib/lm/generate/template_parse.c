@@ -10,7 +10,8 @@ typedef struct parser {
     tn__jinja *j;
     const tn__jinja_token *t; /* the current token */
     int loops;                /* that enclose it */
-    unsigned uses;            /* TN__JINJA_USES_... of the macro around it */
+    unsigned uses;            /* TN__JINJA_USES_... of the macro that is being
+                                 read */
 } parser;
 
 typedef tn__jinja_node node;
@@ -563,7 +564,8 @@ static node *parse_filter(parser *p, size_t at)
 {
     static const char *const ends[] = {"endfilter", NULL};
     node *n = make(p, TN__JINJA_FILTERED, at);
-    n->c = make(p, TN__JINJA_CONSTANT, at); /* becomes the text */
+    n->c = make(p, TN__JINJA_CONSTANT, at); /* the text of the block takes the
+                                               place of this node */
     n->a = filter(p, n->c);
     while (skip_operator(p, "|"))
         n->a = filter(p, n->a);
@@ -591,7 +593,7 @@ static node *parse_with(parser *p, size_t at)
     return n;
 }
 
-/* Reads the parameters of a macro behind a "(". */
+/* Reads the parameters of a macro after "(". */
 static void parameters(parser *p, node *macro)
 {
     node **last = &macro->d;
@@ -611,7 +613,8 @@ static void parameters(parser *p, node *macro)
     }
 }
 
-/* Reads the body of a macro. It is in no loop, and uses names of its own. */
+/* Reads the body of a macro. It saves the parser's loops and uses: a macro in a
+ * loop cannot break it, and has its own special names. */
 static void macro_body(parser *p, node *macro, const char *const *ends)
 {
     const int loops = p->loops;
@@ -636,7 +639,7 @@ static node *parse_macro(parser *p, size_t at)
     return n;
 }
 
-/* {% call(a, b) macro(c) %}: the body is the macro's caller(a, b). */
+/* {% call(a, b) macro(c) %}: the macro calls the body as caller(a, b). */
 static node *parse_call(parser *p, size_t at)
 {
     static const char *const ends[] = {"endcall", NULL};

@@ -262,7 +262,7 @@ static const value *capture(tn__jinja *j, const node *body)
     return tn__jinja_text_end(j, &text);
 }
 
-/* Sets caller, varargs and kwargs, if the body of the macro has them. */
+/* Defines caller, varargs and kwargs, if the body of the macro uses them. */
 static void set_special(tn__jinja *j, const node *macro,
                         const tn__jinja_arguments *given, size_t parameters)
 {
@@ -448,7 +448,7 @@ static void assign(tn__jinja *j, const node *target, const value *v)
                        list->count, i);
 }
 
-/* Sets the target of a node SET or SET_BLOCK. */
+/* Assigns to the target of a node SET or SET_BLOCK. */
 static void set_target(tn__jinja *j, const node *n, const value *v)
 {
     j->at = n->at;
@@ -476,7 +476,7 @@ static const value *filter_text(tn__jinja *j, const node *f, const node *hole,
     return tn__jinja_filter(j, f->name, v, &given);
 }
 
-/* The text of a body with a scope of its own, through the filters of n. */
+/* Runs a body in a new scope, and returns its text after the filters of n. */
 static const value *filtered_text(tn__jinja *j, const node *n)
 {
     scope *before = j->scope;
@@ -492,7 +492,7 @@ static int run_with(tn__jinja *j, const node *n)
     open_scope(j, before);
     scope *own = j->scope;
     for (const node *one = n->d; one; one = one->next) {
-        j->scope = before; /* values do not see the other names */
+        j->scope = before; /* a value cannot use the names of the same block */
         const value *v = eval(j, one->a);
         j->scope = own;
         set_name(j, one->name, v);
@@ -545,7 +545,8 @@ static int run_for(tn__jinja *j, const node *n)
     return run_loop(j, n, eval(j, n->a), j->scope, 0);
 }
 
-/* loop(list) of a recursive loop: its text for another list. */
+/* Runs loop(list), a call of a recursive loop. Returns its text for the other
+ * list. */
 static const value *call_loop(tn__jinja *j, const value *of,
                               const tn__jinja_arguments *given)
 {
@@ -581,7 +582,7 @@ static const value *macro_of(tn__jinja *j, const node *n)
     return m;
 }
 
-/* Calls a macro with one more argument, the body of the block. */
+/* Runs a call block: calls a macro, with the body of the block as caller. */
 static const value *run_caller(tn__jinja *j, const node *n)
 {
     tn__jinja_arguments given;
