@@ -450,7 +450,7 @@ static void remove_scratch(void)
         note("%s is left", scratch);
 }
 
-/* A weight that two modules share counts once. */
+/* A parameter that two modules share must count once. */
 static void shared(void)
 {
     tn_scope *scope = tn_scope_open();

@@ -1,5 +1,5 @@
-/* test_onnx.c: ONNX models as modules: descriptions, runs, names of parameters,
- * gradients, control flow, the arithmetic of shapes. */
+/* test_onnx.c: tests ONNX models as modules: descriptions, runs, names of
+ * parameters, gradients, control flow, shape arithmetic. */
 #include <tap.h>
 
 #include <onnx/writer.h>
@@ -28,7 +28,7 @@ static bool says(const char *text)
 
 static const int64_t matrix[] = {-1, 2}, weight_shape[] = {2, 2};
 
-/* y = relu(x w + b), with parameters under names with dots. */
+/* Opens y = relu(x w + b). The names of its parameters have dots. */
 static tn_module *open_linear(bool trainable)
 {
     static const float w[] = {1, 2, 3, 4}, b[] = {-1, 1};
@@ -169,7 +169,7 @@ static void check_gradients(void)
 
 static const int64_t one[] = {1};
 
-/* if (c) y = x + x else y = x * x, with x of the graph around */
+/* Checks "if (c) y = x + x else y = x * x", where the subgraphs capture x. */
 static void check_if(void)
 {
     message model = {0}, graph = {0}, yes = {0}, no = {0};
@@ -196,7 +196,7 @@ static void check_if(void)
     is_double_near(tn_item(y), 9, 0, "If runs its second branch");
 }
 
-/* s = s + x for n iterations; the list of all s */
+/* Opens a loop that runs s = s + x n times, and returns all s. */
 static tn_module *open_loop(int64_t max_iterations)
 {
     message model = {0}, graph = {0}, body = {0};
@@ -309,7 +309,7 @@ static void check_shapes(void)
         is_int(nodes, i ? 1 : 4, "%s", i ? "the second run computes no shape"
                                          : "the first run runs all nodes");
     }
-    for (int64_t n = 1; n < 20; n++) { /* more shapes than are remembered */
+    for (int64_t n = 1; n < 20; n++) { /* more shapes than the library caches */
         tn_tensor *y = tn_forward(net, tn_zeros(tn_dims(n, n, 2)));
         if (tn_tensor_size(y, 1) != 2 * n)
             ok(false, "size %lld", (long long)n);
@@ -346,7 +346,7 @@ static void check_real(void)
         tn_tensor *want = tn_safetensors_tensor(golden, name);
         const double scale = tn_item(tn_amax(tn_abs(want)));
         const double worst = tn_item(tn_amax(tn_abs(tn_sub(out[0], want))));
-        /* sums in another order; see golden.c */
+        /* the sums have another order; see golden.c */
         ok(worst <= 1e-4 * scale, "%s has the results of ONNX Runtime",
            names[i]);
         if (tn_tensor_requires_grad(out[0]))
@@ -358,7 +358,7 @@ static void check_real(void)
     }
 }
 
-/* Ten steps on the golden image make the other class likely. The model has batch
+/* Trains for ten steps, until the other class is likely. The model has batch
  * norm, whose running statistics change in training mode. */
 static void check_training(void)
 {
