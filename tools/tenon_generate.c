@@ -1,5 +1,5 @@
-/* tenon_generate.c: `tenon generate`: a language model continues texts, or token
- * ids. */
+/* tenon_generate.c: `tenon generate`: a language model continues texts, or
+ * token ids. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -131,7 +131,7 @@ static int continue_text(tn_lm_batch *batch, tn_tokenizer *t, const char *text,
     return status;
 }
 
-/* ---- chats ----------------------------------------------------------------- */
+/* ---- chats --------------------------------------------------------------- */
 
 typedef struct chat {
     tn_chat_message *messages; /* their texts are owned, too */

@@ -149,12 +149,12 @@ TN_API tn_status tn_lm_cache_end(tn_lm_cache *cache, int i);
 /* Forgets the tokens of sequence i from position `length` on. On failure it
  * keeps them. */
 TN_API tn_status tn_lm_cache_cut(tn_lm_cache *cache, int i, int64_t length);
-/* Begins sequence i with the first `length` tokens of sequence `from`, which are
- * copied and not computed, and with room for `positions` tokens. What i held is
- * forgotten. i may be `from`: then the sequence is cut, and gets more or less
- * room. prompt is that of tn_lm_cache_begin: at least length, or that of
- * `from`. Several texts are continued from one prompt, or a chat from what was
- * said:
+/* Begins sequence i with the first `length` tokens of sequence `from`, which
+ * are copied and not computed, and with room for `positions` tokens. What i
+ * held is forgotten. i may be `from`: then the sequence is cut, and gets more
+ * or less room. prompt is that of tn_lm_cache_begin: at least length, or that
+ * of `from`. Several texts are continued from one prompt, or a chat from what
+ * was said:
  *
  *     tn_lm_cache_begin(cache, 0, 100, 20);       // decode 20 tokens, then
  *     tn_lm_cache_fork(cache, 1, 0, 20, 100, 20); // continue them twice

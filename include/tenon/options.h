@@ -188,8 +188,8 @@ typedef struct tn_options_type {
 TN_API tn_status tn_options_take(const tn_options_type *type, void *own,
                                  const void *options);
 
-/* The options types of a library that is built on Tenon. Closed: the struct never
- * changes. */
+/* The options types of a library that is built on Tenon. Closed: the struct
+ * never changes. */
 typedef struct tn_options_list {
     const tn_options_type *const *first, *const *end; /* pointers to types */
     struct tn_options_list *next;                     /* set by the call */

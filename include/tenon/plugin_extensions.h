@@ -384,10 +384,10 @@ typedef struct tn_lapack_extension {
  * dot and minus are exact integers, which fit in int32.
  *
  * If a has no buffer, nothing is multiplied: c receives the numbers of b, each
- * as d * scale[p] * q + e * min[p] with the products d * scale[p] and e * min[p]
- * rounded first, and without the second term if e is always 0. A plugin may
- * decline this. The core does not ask for it where the CPU can use the device's
- * memory. */
+ * as d * scale[p] * q + e * min[p] with the products d * scale[p] and e *
+ * min[p] rounded first, and without the second term if e is always 0. A plugin
+ * may decline this. The core does not ask for it where the CPU can use the
+ * device's memory. */
 typedef struct tn_quantised_product_args {
     uint32_t size, format; /* a code of TN_BLOCK_MAP */
     int64_t m, n, k;       /* k is a multiple of the block's elements */

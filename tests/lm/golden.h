@@ -107,8 +107,8 @@ static void check_output(tn_lm *lm, tn_safetensors *file, tn_tensor *ids,
 }
 
 /* transformers 5 keeps the experts of a layer in two tensors: gate_up_proj
- * (experts, 2 inner, hidden) and down_proj (experts, hidden, inner). Returns the
- * part that belongs to parameter "....mlp.experts.3.up_proj.weight". */
+ * (experts, 2 inner, hidden) and down_proj (experts, hidden, inner). Returns
+ * the part that belongs to parameter "....mlp.experts.3.up_proj.weight". */
 static tn_tensor *expert_gradient(tn_safetensors *file, const char *name)
 {
     const char *at = strstr(name, ".experts.");
@@ -128,9 +128,9 @@ static tn_tensor *expert_gradient(tn_safetensors *file, const char *name)
 }
 
 /* The gradient by the bias of keys is 0 where nothing depends on positions
- * (softmax does not change when all scores do), so what is computed is rounding.
- * Gradients a thousand times smaller than the largest of the model are therefore
- * compared with that. */
+ * (softmax does not change when all scores do), so what is computed is
+ * rounding. Gradients a thousand times smaller than the largest of the model
+ * are therefore compared with that. */
 static double least_scale(tn_safetensors *file)
 {
     double largest = 0;

@@ -1,5 +1,5 @@
-/* test_lm.c: a folder becomes a module tree and is saved back; what does not fit
- * is refused by name; the layers work alone. */
+/* test_lm.c: a folder becomes a module tree and is saved back; what does not
+ * fit is refused by name; the layers work alone. */
 #include <errno.h>
 #include <sys/stat.h>
 #include <tap.h>

@@ -165,7 +165,7 @@ static void check_gradients(void)
        "without .trainable nothing requires gradients");
 }
 
-/* ---- control flow --------------------------------------------------------- */
+/* ---- control flow -------------------------------------------------------- */
 
 static const int64_t one[] = {1};
 
@@ -243,7 +243,7 @@ static void check_loop(void)
     ok(!out[0] && !out[1], "and has no results");
 }
 
-/* ---- types and shapes ------------------------------------------------------ */
+/* ---- types and shapes ---------------------------------------------------- */
 
 static void check_types(void)
 {
@@ -317,7 +317,7 @@ static void check_shapes(void)
     ok(!tn_error(), "other shapes have their own results");
 }
 
-/* ---- a model of real life --------------------------------------------------- */
+/* ---- a model of real life ------------------------------------------------ */
 
 static void check_real(void)
 {

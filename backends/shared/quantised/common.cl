@@ -3,10 +3,10 @@
  * <tenon/plugin_extensions.h> defines the arithmetic to the bit. quantised.c
  * plans the launches.
  *
- * A unit is 32 consecutive elements of a row: a block of most formats, an eighth
- * of a block of Q4_K, Q5_K and Q6_K. Integers are packed, four to a word. The
- * elements of a weight are unpacked without their offset TK_ZERO: a sum of
- * products begins with -TK_ZERO times the sum of the input's integers.
+ * A unit is 32 consecutive elements of a row: a block of most formats, an
+ * eighth of a block of Q4_K, Q5_K and Q6_K. Integers are packed, four to a
+ * word. The elements of a weight are unpacked without their offset TK_ZERO: a
+ * sum of products begins with -TK_ZERO times the sum of the input's integers.
  *
  * Each kernel has work-groups of TK_ITEMS work-items and these arguments:
  *   a, b, c    the input, the weight, the result

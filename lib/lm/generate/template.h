@@ -1,6 +1,6 @@
-/* template.h: chat templates, the part of Jinja 2 that the templates of published
- * models use, with the settings of transformers: trim_blocks, lstrip_blocks, no
- * escaping, undefined names print as nothing.
+/* template.h: chat templates, the part of Jinja 2 that the templates of
+ * published models use, with the settings of transformers: trim_blocks,
+ * lstrip_blocks, no escaping, undefined names print as nothing.
  *
  * A template is cut into tokens (template_lex.c), which become a tree
  * (template_parse.c), which is run (template_run.c) with the filters, tests,

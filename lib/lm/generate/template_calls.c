@@ -1,5 +1,5 @@
-/* template_calls.c: filters, tests and functions of chat templates. A new one is
- * a row of a table. */
+/* template_calls.c: filters, tests and functions of chat templates. A new one
+ * is a row of a table. */
 #include <lm/generate/template.h>
 
 #include <json/json.h>
@@ -494,7 +494,8 @@ bool tn__jinja_has_filter(const char *name)
     return false;
 }
 
-/* The first argument, which must be the name of a test or filter; removes it. */
+/* The first argument, which must be the name of a test or filter; removes
+ * it. */
 static const char *take_name(tn__jinja *j, tn__jinja_arguments *given,
                              bool (*has)(const char *), const char *what)
 {

@@ -88,8 +88,8 @@ static size_t width(const char *text, size_t bytes)
     return n;
 }
 
-/* Whether the character is to be stripped: a blank, or one of `set`. Returns its
- * bytes, or 0. */
+/* Whether the character is to be stripped: a blank, or one of `set`. Returns
+ * its bytes, or 0. */
 static size_t strips(const char *text, size_t bytes, const value *set)
 {
     if (!set)
@@ -147,8 +147,8 @@ static const value *m_rstrip(tn__jinja *j, const value *self, const value **a)
 
 enum { UPPER, SWAP, CAPITAL, TITLE };
 
-/* Changes the case of ASCII letters. Other letters are refused: their case is not
- * known here. */
+/* Changes the case of ASCII letters. Other letters are refused: their case is
+ * not known here. */
 static const value *change_case(tn__jinja *j, const value *self, int to)
 {
     const value *out = tn__jinja_text_of(j, self->text, self->bytes);

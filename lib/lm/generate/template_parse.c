@@ -1,7 +1,7 @@
 /* template_parse.c: tokens become a tree, by the grammar of Jinja 2.
  *
- * What is outside of the part that Tenon has is refused here, by name and place:
- * other statements, filters and tests. */
+ * What is outside of the part that Tenon has is refused here, by name and
+ * place: other statements, filters and tests. */
 #include <lm/generate/template.h>
 
 #include <string.h>

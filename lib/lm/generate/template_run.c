@@ -9,7 +9,8 @@
 typedef tn__jinja_value value;
 typedef tn__jinja_node node;
 
-/* Variables. A loop has a scope for each pass, and a call of a macro has one. */
+/* Variables. A loop has a scope for each pass, and a call of a macro has
+ * one. */
 typedef struct tn__jinja_scope {
     struct tn__jinja_scope *outer;
     value *names; /* a dictionary */
@@ -125,7 +126,8 @@ static __attribute__((noreturn)) void no_member(tn__jinja *j, const value *of,
                    of->text, name);
 }
 
-/* A method comes before a member of the same name, as Python's attributes do. */
+/* A method comes before a member of the same name, as Python's attributes
+ * do. */
 static const value *eval_member(tn__jinja *j, const node *n)
 {
     const value *of = eval(j, n->a), *v = NULL;

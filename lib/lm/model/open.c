@@ -100,8 +100,8 @@ static bool read_mode(tn_lm *lm, const char *folder, const tn__json_value *root)
     return true;
 }
 
-/* Reads the modules of sentence-transformers: the model, its pooling, and whether
- * embeddings are normalised. */
+/* Reads the modules of sentence-transformers: the model, its pooling, and
+ * whether embeddings are normalised. */
 static bool read_modules(tn_lm *lm, const char *folder,
                          const tn__json_value *root)
 {

@@ -199,7 +199,7 @@ static void packed_attention(tn__onnx_call *c)
         attend(&s, part[0], part[1], part[2], hidden, &shown));
 }
 
-/* ---- rotary embeddings -------------------------------------------------------- */
+/* ---- rotary embeddings --------------------------------------------------- */
 
 /* Rotates pairs of elements by angles, given as tables of cosines and sines.
  * The row of a table is the position, or is selected by position_ids. */

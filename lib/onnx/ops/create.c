@@ -119,7 +119,7 @@ static void range(tn__onnx_call *c)
                     : tn_empty(tn_dims(0), .dtype = dtype, .device = c->device);
 }
 
-/* ---- random numbers: those of Tenon's generator --------------------------- */
+/* ---- random numbers: those of Tenon's generator -------------------------- */
 
 /* Returns the attribute dtype, or `fallback` if it is left out. */
 static tn_dtype dtype_of(tn__onnx_call *c, const tn__onnx_attr *a, int fallback)

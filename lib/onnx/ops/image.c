@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- sampling ---------------------------------------------------------------- */
+/* ---- sampling ------------------------------------------------------------ */
 
 /* Opset 20 renamed the modes. */
 static void grid_sample(tn__onnx_call *c)
@@ -108,7 +108,7 @@ static void col2im(tn__onnx_call *c)
     c->y[0] = y;
 }
 
-/* ---- detection ----------------------------------------------------------------- */
+/* ---- detection ----------------------------------------------------------- */
 
 typedef struct box {
     float low[2], high[2];

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-/* ---- types ----------------------------------------------------------------- */
+/* ---- types --------------------------------------------------------------- */
 
 /* Stores the range of a quantised type. Returns false for float8 and all other
  * types. */
@@ -51,7 +51,7 @@ static tn_tensor *saturate(tn__onnx_call *c, tn_tensor *x, tn_tensor *zero,
     return tn_to_dtype(saturates ? tn_clamp_scalars(x, -most, most) : x, dtype);
 }
 
-/* ---- scales ----------------------------------------------------------------- */
+/* ---- scales -------------------------------------------------------------- */
 
 /* Reshapes a scale or zero point so that it broadcasts against x. It has one
  * element, or one for each index along the axis, or one for each block. */
@@ -82,7 +82,7 @@ static tn_tensor *spread(tn__onnx_call *c, tn_tensor *s, const tn_tensor *x,
     return NULL;
 }
 
-/* ---- quantising -------------------------------------------------------------- */
+/* ---- quantising ---------------------------------------------------------- */
 
 static void quantize(tn__onnx_call *c, int64_t axis, int64_t block, int type,
                      bool saturates)
@@ -165,7 +165,7 @@ static void dynamic_quantize(tn__onnx_call *c)
     c->y_type[0] = c->y_type[2] = TN__ONNX_UINT8;
 }
 
-/* ---- products ----------------------------------------------------------------- */
+/* ---- products ------------------------------------------------------------ */
 
 /* Returns x minus its zero point as float32. Its magnitude is at most 255. */
 static tn_tensor *centred(tn_tensor *x, tn_tensor *zero)
@@ -285,7 +285,7 @@ static void qlinear_conv(tn__onnx_call *c)
     c->y_type[0] = c->x_type[7];
 }
 
-/* ---- rows ---------------------------------------------------------------------- */
+/* ---- rows ---------------------------------------------------------------- */
 
 #define CONV "auto_pad:string=NOTSET dilations:ints group:int=1 "                \
              "kernel_shape:ints pads:ints strides:ints"

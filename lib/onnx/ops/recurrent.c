@@ -92,7 +92,7 @@ static tn_tensor *apply(const activation *a, tn_tensor *x)
     return a->call(x, a->alpha, a->beta);
 }
 
-/* ---- what the three have in common ---------------------------------------- */
+/* ---- what the three have in common --------------------------------------- */
 
 /* The first attributes of all three rows, in this order. Attributes of a single
  * operator follow. */
@@ -291,7 +291,7 @@ static void put(const layer *l, tn_tensor **y, const state *last)
 /* The smallest number of steps for which Tenon's layer is called. */
 enum { LONG = 8 };
 
-/* ---- LSTM: gates i, o, f, c ------------------------------------------------ */
+/* ---- LSTM: gates i, o, f, c ---------------------------------------------- */
 
 static state lstm_step(const layer *l, int d, tn_tensor *in, state s,
                        tn_tensor *r, tn_tensor *r_bias, tn_tensor *p)
@@ -377,7 +377,7 @@ static void dynamic_quantize_lstm(tn__onnx_call *c)
     lstm(&own);
 }
 
-/* ---- GRU: gates z, r, h ---------------------------------------------------- */
+/* ---- GRU: gates z, r, h -------------------------------------------------- */
 
 static state gru_step(const layer *l, int d, tn_tensor *in, state s,
                       tn_tensor *r, tn_tensor *r_bias, tn_tensor *unused)
@@ -427,7 +427,7 @@ static void gru(tn__onnx_call *c)
     put(&l, y, last);
 }
 
-/* ---- RNN ------------------------------------------------------------------- */
+/* ---- RNN ----------------------------------------------------------------- */
 
 static state rnn_step(const layer *l, int d, tn_tensor *in, state s,
                       tn_tensor *r, tn_tensor *r_bias, tn_tensor *unused)
@@ -452,7 +452,7 @@ static void rnn(tn__onnx_call *c)
     put(&l, y, last);
 }
 
-/* ---- rows ------------------------------------------------------------------ */
+/* ---- rows ---------------------------------------------------------------- */
 
 #define COMMON "activation_alpha:floats activation_beta:floats "               \
                "activations:strings clip:float direction:string=forward "     \

@@ -9,7 +9,7 @@ static bool is_float(const tn_tensor *x)
     return tn_dtype_is_floating(tn_tensor_dtype(x));
 }
 
-/* ---- reductions: all have a list of at least one axis --------------------- */
+/* ---- reductions: all have a list of at least one axis -------------------- */
 
 static tn_tensor *sum(tn_tensor *x, tn_dims_list dims, bool keepdim)
 {

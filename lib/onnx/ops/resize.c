@@ -16,7 +16,7 @@ typedef struct resize {
     bool antialias, exclude_outside;
 } resize;
 
-/* ---- coordinates ------------------------------------------------------------ */
+/* ---- coordinates --------------------------------------------------------- */
 
 /* Computes the position in the input of element i of the result. The dimension
  * is scaled from `in` to `out` elements. `from` and `to` are the region for
@@ -72,7 +72,7 @@ static double cubic(double x, double a)
     return x < 2 ? ((x - 5) * x + 8) * a * x - 4 * a : 0;
 }
 
-/* ---- one dimension ------------------------------------------------------------ */
+/* ---- one dimension ------------------------------------------------------- */
 
 /* Tap t of element i of the result has index[t * out + i] and weight[t * out +
  * i]. */
@@ -233,7 +233,7 @@ static void resize_all(resize *r, tn_dims_list axes, const int64_t *size,
     c->y[0] = x;
 }
 
-/* ---- the operators ------------------------------------------------------------- */
+/* ---- the operators ------------------------------------------------------- */
 
 static tn_dims_list all_axes(const tn_tensor *x)
 {

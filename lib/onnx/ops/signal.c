@@ -9,7 +9,7 @@
 
 static const double pi = 3.14159265358979323846;
 
-/* ---- transforms ------------------------------------------------------------ */
+/* ---- transforms ---------------------------------------------------------- */
 
 /* Returns a table (rows, n): the cosine or sine of 2 pi k t / n, for k <
  * rows. */
@@ -179,7 +179,7 @@ static void stft(tn__onnx_call *c)
                         false);
 }
 
-/* ---- windows ---------------------------------------------------------------- */
+/* ---- windows ------------------------------------------------------------- */
 
 /* Computes a0 - a1 cos(2 pi i / n) + a2 cos(4 pi i / n). n is the size, or the
  * size minus 1 if `periodic` is 0. */
@@ -272,7 +272,7 @@ static void mel_weights(tn__onnx_call *c)
     free(edge);
 }
 
-/* ---- rows ------------------------------------------------------------------- */
+/* ---- rows ---------------------------------------------------------------- */
 
 #define WINDOW(label, function)                                                \
     {.name = label, .since = 17, .min_in = 1, .max_in = 1, .max_out = 1,       \

@@ -101,7 +101,7 @@ static tn_tensor *roots_matrix(const double *root, int64_t step, int64_t r,
     return shaped(uploaded(table, rows * columns, x), 2, rows, columns);
 }
 
-/* ---- transforms ----------------------------------------------------------- */
+/* ---- transforms ---------------------------------------------------------- */
 
 /* Returns the complex product of z and f, which are broadcast. */
 static tn_tensor *product(tn_tensor *z, tn_tensor *f)
@@ -149,15 +149,16 @@ static bool has_small_factors(int64_t n)
     return true;
 }
 
-/* Returns the transforms of length n of z (rows, planes, elements): one plane of
- * real or two planes of complex numbers. Further elements, up to n, are 0. With
- * back, the exponents are positive. The result is (rows, parts, n), where parts
- * is 1 for the real parts, or 2. With half, only the first frequencies, at least
- * n / 2 + 1, are computed.
+/* Returns the transforms of length n of z (rows, planes, elements): one plane
+ * of real or two planes of complex numbers. Further elements, up to n, are 0.
+ * With back, the exponents are positive. The result is (rows, parts, n), where
+ * parts is 1 for the real parts, or 2. With half, only the first frequencies,
+ * at least n / 2 + 1, are computed.
  *
- * Element q + left * p of a row is z[.., p, q]. The product over p gives z[.., t,
- * 2, q], where q is an element of the transforms of length `left` of the rows t.
- * At the end, frequency t1 + r1 * (t2 + r2 * ...) is z[row, t1, t2, ..]. */
+ * Element q + left * p of a row is z[.., p, q]. The product over p gives z[..,
+ * t, 2, q], where q is an element of the transforms of length `left` of the
+ * rows t. At the end, frequency t1 + r1 * (t2 + r2 * ...) is z[row, t1, t2,
+ * ..]. */
 static tn_tensor *dft(tn_tensor *z, int64_t n, bool back, bool half,
                       int64_t parts)
 {
@@ -303,7 +304,7 @@ tn_status tn__run_dft_real(tn__call *call)
     return tn__give(call, x);
 }
 
-/* ---- operators ------------------------------------------------------------ */
+/* ---- operators ----------------------------------------------------------- */
 
 /* Calls the operator dft_real. */
 static tn_tensor *dft_real(tn_tensor *x, int64_t n, int64_t bins, bool back)
