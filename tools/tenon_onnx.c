@@ -58,7 +58,8 @@ static int info(const char *path)
     printf("%-14s%s\n", "producer", s.producer);
     printf("%-14s%" PRId64 ", IR version %" PRId64 "\n", "opset", s.opset,
            s.ir_version);
-    printf("%-14s%" PRId64 ", %" PRId64 " of them computed when it was opened\n",
+    printf("%-14s%" PRId64 ", %" PRId64
+           " of them computed when it was opened\n",
            "nodes", s.nodes, s.folded_nodes);
     printf("%-14s%" PRId64 ", %.1f MB; constants %.1f MB\n", "parameters",
            s.parameters, (double)s.parameter_bytes * 1e-6,
@@ -98,8 +99,9 @@ static int list_ops(void)
     tn_onnx_op_info op = {.size = sizeof op};
     puts("| operator | opsets | attributes |\n|---|---|---|");
     for (int i = 0; tn_onnx_op(i, &op); i++)
-        printf("| %s%s%s | %d to %d | %s |\n", op.domain, *op.domain ? "::" : "",
-               op.name, op.since, op.until, op.attributes);
+        printf("| %s%s%s | %d to %d | %s |\n", op.domain,
+               *op.domain ? "::" : "", op.name, op.since, op.until,
+               op.attributes);
     return tn_error() ? lm_complain() : 0;
 }
 
@@ -178,8 +180,8 @@ static int save(const options *o, tn_module *net, const values *v)
         if (fine)
             snprintf(name[i], room, "out.%s", info.name);
     }
-    fine = fine && tn_safetensors_save(o->out, (const char *const *)name, v->out,
-                                       v->out_count, NULL, 0) == TN_OK;
+    fine = fine && tn_safetensors_save(o->out, (const char *const *)name,
+                                       v->out, v->out_count, NULL, 0) == TN_OK;
     for (int i = 0; i < v->out_count && name; i++)
         free(name[i]);
     free(name);
@@ -401,8 +403,9 @@ static int diff(const options *o, const char *path, const char *other_path)
     bool fine = net && (!other_path || other) && read_inputs(o, net, &v);
     if (fine && other) {
         tn_onnx_observe(other, record, &r);
-        fine = read_inputs(o, other, &w) &&
-               tn_onnx_run(other, w.in, w.in_count, w.out, w.out_count) == TN_OK;
+        fine =
+            read_inputs(o, other, &w) &&
+            tn_onnx_run(other, w.in, w.in_count, w.out, w.out_count) == TN_OK;
         tn_onnx_observe(net, compare, &r);
     }
     fine = fine &&

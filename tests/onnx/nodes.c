@@ -66,7 +66,8 @@ static bool agree(tn_tensor *have, tn_tensor *want, bool random, char *why,
     for (int i = 0; i < tn_tensor_ndim(want) && same; i++)
         same = tn_tensor_size(have, i) == tn_tensor_size(want, i);
     if (!same) {
-        int at = snprintf(why, room, "%s (", tn_dtype_name(tn_tensor_dtype(have)));
+        int at =
+            snprintf(why, room, "%s (", tn_dtype_name(tn_tensor_dtype(have)));
         for (int i = 0; i < tn_tensor_ndim(have); i++)
             at += snprintf(why + at, room - (size_t)at, "%lld,",
                            (long long)tn_tensor_size(have, i));

@@ -109,7 +109,7 @@ static void check_graphs(void)
 
     add_value(&g, GRAPH_INPUT, "x", 1, 1, one);
     add_value(&g, GRAPH_OUTPUT, "y", 1, 1, one);
-    refused_graph(&g, "\"y\": the output is made by no node", "no output");
+    refused_graph(&g, "\"y\": no node makes this output", "no output");
 
     add_value(&g, GRAPH_INPUT, "x", 1, 1, one);
     add_node(&g, "Frobnicate", "x", "y");
@@ -214,7 +214,7 @@ static void check_external(void)
     snprintf(link, sizeof link, "%s/link", scratch);
     if (symlink("/etc/passwd", link) == 0) {
         add_external(&g, "link", "0", "8");
-        refused_graph(&g, "is a link", "a link");
+        refused_graph(&g, "is a symbolic link", "a link");
         unlink(link);
     }
     static const char *const bad[][2] = {
@@ -223,7 +223,8 @@ static void check_external(void)
         {"0", "4"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         add_external(&g, "data", bad[i][0], bad[i][1]);
-        refused_graph(&g, "tensor \"w\": ", "an offset or length beyond the end");
+        refused_graph(&g,
+                      "tensor \"w\": ", "an offset or length beyond the end");
     }
     add_external(&g, "none", "0", "8");
     refused_graph(&g, "No such file", "a missing file");
@@ -248,7 +249,7 @@ static void check_versions(void)
         refused("7 to 23", "an opset that is not supported");
     }
     save_bytes((const uint8_t *)"hello", 5, file("bad.onnx"));
-    refused("no ONNX model", "another file");
+    refused("not an ONNX model", "another file");
     save_bytes(NULL, 0, file("bad.onnx"));
     refused("no graph", "an empty file");
 }

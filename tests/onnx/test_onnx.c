@@ -74,7 +74,8 @@ static void check_module(void)
     tn_module *copy = tn_module_clone(net);
     tn_add_scalar_(tn_detach(tn_module_parameter(copy, "layer.0.bias")), 10);
     tn_tensor *z = tn_forward(copy, x);
-    ok(tn_item(tn_sum(tn_sub(z, y))) == 20, "a clone has parameters of its own");
+    ok(tn_item(tn_sum(tn_sub(z, y))) == 20,
+       "a clone has parameters of its own");
 }
 
 static void check_misuse(void)
@@ -94,7 +95,7 @@ static void check_misuse(void)
        "a negative limit");
     ok(tn_onnx_run(NULL, &x, 1, out, 1) < 0 && says("onnx_run: net is NULL"),
        "no net");
-    ok(tn_onnx_run(other, &x, 1, out, 1) < 0 && says("no ONNX model"),
+    ok(tn_onnx_run(other, &x, 1, out, 1) < 0 && says("not an ONNX model"),
        "a module of another class");
     ok(tn_onnx_run((tn_module *)x, &x, 1, out, 1) < 0 &&
            says("net is a tensor, not a module"),
@@ -114,10 +115,10 @@ static void check_misuse(void)
     ok(tn_onnx_run(net, &x, 0, out, 1) < 0 && says("\"x\" is missing"),
        "a missing input is named");
     ok(tn_onnx_run(net, &whole, 1, out, 1) < 0 &&
-           says("is int64, the model needs float32"),
+           says("is int64, but the model needs float32"),
        "another dtype");
     ok(tn_onnx_run(net, &wide, 1, out, 1) < 0 &&
-           says("has size 3 in dimension 1, the model needs 2"),
+           says("has size 3 in dimension 1, but the model needs 2"),
        "another size");
     ok(tn_onnx_run(net, &flat, 1, out, 1) < 0 && says("has 1 dimensions"),
        "another number of dimensions");
@@ -273,8 +274,8 @@ static void check_types(void)
     ok(got[0] == 1 && got[1] == 2 && got[2] == 3, "4-bit numbers are unpacked");
 }
 
-static void count_nodes(const tn_onnx_node_info *node, tn_tensor *const *outputs,
-                        void *context)
+static void count_nodes(const tn_onnx_node_info *node,
+                        tn_tensor *const *outputs, void *context)
 {
     (void)node, (void)outputs;
     ++*(int *)context;

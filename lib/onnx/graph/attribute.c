@@ -14,7 +14,7 @@ enum { /* fields of AttributeProto */
 
 static bool malformed(tn__onnx_builder *b)
 {
-    return tn__onnx_malformed(&b->reader, "a malformed attribute");
+    return tn__onnx_malformed(&b->reader, "an attribute is malformed");
 }
 
 static float float_from(uint64_t bits)
@@ -26,8 +26,8 @@ static float float_from(uint64_t bits)
 }
 
 /* Reads the repeated numbers of `field`. */
-static bool read_list(tn__onnx_builder *b, tn__onnx_span message, uint32_t field,
-                      tn__onnx_attr *a)
+static bool read_list(tn__onnx_builder *b, tn__onnx_span message,
+                      uint32_t field, tn__onnx_attr *a)
 {
     const int width = field == FLOATS ? TN__WIRE_32 : TN__WIRE_VARINT;
     tn__onnx_list list = {.message = message, .field = field, .width = width};

@@ -66,7 +66,8 @@ static int new_slot(tn__onnx_builder *b, scope *s, const char *name)
 {
     tn__onnx_graph *g = s->names.graph;
     if (g->slot_count >= TN__ONNX_MAX_NODES) {
-        tn__onnx_malformed(&b->reader, "more than a million values");
+        tn__onnx_malformed(&b->reader,
+                           "the graph has more than a million values");
         return -1;
     }
     if (g->slot_count == s->room) {
@@ -194,7 +195,8 @@ static bool find_row(tn__onnx_builder *b, tn__onnx_node *node)
     if (node->in_count < row->min_in ||
         (row->max_in >= 0 && node->in_count > row->max_in) ||
         (row->max_out >= 0 && node->out_count > row->max_out)) {
-        snprintf(text, sizeof text, "%d inputs and %d outputs",
+        snprintf(text, sizeof text,
+                 "the operator does not take %d inputs and %d outputs",
                  node->in_count, node->out_count);
         return node_malformed(b, node, text);
     }
@@ -231,8 +233,8 @@ static bool connect(tn__onnx_builder *b, scope *s, tn__onnx_node *node,
         const int slot = node->in[i] = find_slot(b, s, in_name[i]);
         if (slot < 0) {
             snprintf(text, sizeof text,
-                     "input \"%.120s\" is made by no node before it: nodes must "
-                     "be in topological order, without cycles",
+                     "no earlier node makes input \"%.120s\": nodes must be in "
+                     "topological order, without cycles",
                      in_name[i]);
             return tn_error() ? false : node_malformed(b, node, text);
         }
@@ -258,7 +260,8 @@ static bool read_node(tn__onnx_builder *b, scope *s, tn__onnx_span message,
     int found, in = 0, out = 0, attrs = 0;
     *node = (tn__onnx_node){.name = "", .op = "", .domain = ""};
     if (++b->model->nodes > TN__ONNX_MAX_NODES)
-        return tn__onnx_malformed(&b->reader, "more than a million nodes");
+        return tn__onnx_malformed(&b->reader,
+                                  "the graph has more than a million nodes");
     while ((found = tn__onnx_next(&at, &item)) > 0) {
         in += item.field == NODE_INPUT;
         out += item.field == NODE_OUTPUT;
@@ -269,10 +272,12 @@ static bool read_node(tn__onnx_builder *b, scope *s, tn__onnx_span message,
             return false;
     }
     if (found < 0 || !*node->op)
-        return node_malformed(b, node, "a malformed node");
+        return node_malformed(b, node, "the node is malformed");
     if (in > TN__ONNX_MAX_LIST || out > TN__ONNX_MAX_LIST ||
         attrs > TN__ONNX_MAX_ATTRS)
-        return node_malformed(b, node, "too many inputs, outputs or attributes");
+        return node_malformed(b, node,
+                              "the node has too many inputs, outputs or "
+                              "attributes");
     if (strcmp(node->domain, "ai.onnx") == 0)
         node->domain = "";
     tn__onnx_arena *arena = b->reader.arena;
@@ -291,7 +296,7 @@ static bool read_node(tn__onnx_builder *b, scope *s, tn__onnx_span message,
             return false;
         if (item.field == ATTRIBUTE) {
             if (item.wire != TN__WIRE_BYTES)
-                return node_malformed(b, node, "a malformed attribute");
+                return node_malformed(b, node, "an attribute is malformed");
             if (!tn__onnx_read_attribute(b, &s->names, item.bytes, depth,
                                          &node->attrs[node->attr_count]))
                 return false;
@@ -379,8 +384,8 @@ static tn_tensor *make_on(tn__onnx_builder *b, const tn__onnx_tensor *t,
  * shape arithmetic runs there. */
 enum { SMALL = 1024 };
 
-static void add_weight(tn__onnx_builder *b, scope *s, int slot, const char *name,
-                       tn_tensor *x, int type)
+static void add_weight(tn__onnx_builder *b, scope *s, int slot,
+                       const char *name, tn_tensor *x, int type)
 {
     tn__onnx_graph *g = s->names.graph;
     tn__onnx_model *m = b->model;
@@ -466,7 +471,8 @@ static bool count_parts(tn__onnx_builder *b, scope *s, tn__onnx_span message)
         if (item.field == NAME && !read_name(b, &item, &g->name))
             return false;
         if (item.field == SPARSE_INITIALIZER &&
-            !tn__onnx_value_problem(b, "sparse_initializer", "a sparse tensor"))
+            !tn__onnx_value_problem(b, "sparse_initializer",
+                                    "sparse tensors are not supported"))
             return false;
         if (item.wire != TN__WIRE_BYTES)
             continue;
@@ -480,7 +486,8 @@ static bool count_parts(tn__onnx_builder *b, scope *s, tn__onnx_span message)
                                   "the graph is truncated or damaged");
     if (node > TN__ONNX_MAX_NODES || initial > TN__ONNX_MAX_NODES ||
         input > TN__ONNX_MAX_NODES || output > TN__ONNX_MAX_LIST)
-        return tn__onnx_malformed(&b->reader, "more than a million values");
+        return tn__onnx_malformed(&b->reader,
+                                  "the graph has more than a million values");
     g->node = tn__onnx_alloc(arena, (size_t)node, sizeof *g->node);
     g->node_room = g->node ? (int)node : 0;
     g->input = tn__onnx_alloc(arena, (size_t)input, sizeof *g->input);
@@ -526,9 +533,9 @@ static bool read_output(tn__onnx_builder *b, scope *s, tn__onnx_span message)
         return false;
     port.slot = find_slot(b, s, port.name);
     if (port.slot < 0)
-        return tn_error() ? false
-                          : value_malformed(b, port.name,
-                                            "the output is made by no node");
+        return tn_error()
+                   ? false
+                   : value_malformed(b, port.name, "no node makes this output");
     s->names.graph->output[s->names.graph->output_count++] = port;
     return true;
 }

@@ -45,8 +45,8 @@ static void quick_gelu(tn__onnx_call *c)
 }
 static void hard_sigmoid(tn__onnx_call *c)
 {
-    tn_tensor *line = tn_add_scalar(tn_mul_scalar(c->x[0], tn__onnx_float(c, 0)),
-                                    tn__onnx_float(c, 1));
+    tn_tensor *line = tn_add_scalar(
+        tn_mul_scalar(c->x[0], tn__onnx_float(c, 0)), tn__onnx_float(c, 1));
     c->y[0] = tn_clamp_scalars(line, 0.0, 1.0);
 }
 static tn_tensor *softplus(tn_tensor *x)

@@ -14,8 +14,9 @@ static tn_tensor *split_heads(tn__onnx_call *c, tn_tensor *x, int64_t heads)
     const int64_t width = tn_tensor_ndim(x) == 3 ? tn_tensor_size(x, 2) : 0;
     if (heads < 1 || !width || width % heads) {
         tn__onnx_refuse(c, TN_ERR_SHAPE,
-                        "%d dimensions, the last of %lld elements, do not fit "
-                        "%lld heads",
+                        "the input has %d dimensions and %lld elements in the "
+                        "last one; it must have 4 dimensions, or 3 with a last "
+                        "one that is a multiple of %lld heads",
                         tn_tensor_ndim(x), (long long)width, (long long)heads);
         return NULL;
     }
@@ -126,7 +127,9 @@ static void attention(tn__onnx_call *c)
     const int64_t heads = tn_tensor_size(q, 1), own = tn_tensor_size(k, 1),
                   queries = tn_tensor_size(q, 2), keys = tn_tensor_size(k, 2);
     if (own < 1 || heads % own) {
-        tn__onnx_refuse(c, TN_ERR_SHAPE, "%lld heads of queries, %lld of keys",
+        tn__onnx_refuse(c, TN_ERR_SHAPE,
+                        "the queries have %lld heads and the keys %lld; the "
+                        "first number must be a multiple of the second",
                         (long long)heads, (long long)own);
         return;
     }
@@ -170,7 +173,8 @@ static void packed_attention(tn__onnx_call *c)
     tn_tensor *part[3];
     for (int i = 0; i < 3; i++)
         part[i] = split_heads(
-            c, tn_narrow(all, tn_tensor_ndim(all) - 1, i * width, width), heads);
+            c, tn_narrow(all, tn_tensor_ndim(all) - 1, i * width, width),
+            heads);
     if (!part[0] || !part[1] || !part[2])
         return;
     const tn_dtype dtype = tn_tensor_dtype(x);
@@ -180,7 +184,8 @@ static void packed_attention(tn__onnx_call *c)
         const int ndim = tn_tensor_ndim(mask);
         if (ndim != 2 || tn_tensor_size(mask, 1) != time) {
             tn__onnx_refuse(c, TN_ERR_UNSUPPORTED,
-                            "mask_index is not (batch, time) of 0 and 1");
+                            "mask_index must have the shape (batch, time) and "
+                            "elements 0 and 1");
             return;
         }
         tn_tensor *far = tn_full(TN_SCALAR, tn__onnx_float(c, FILTER),
@@ -215,15 +220,18 @@ static void rotary(tn__onnx_call *c)
     int64_t n = tn__onnx_int(c, ROTATED);
     n = n ? n : size;
     if (n < 2 || n % 2 || n > size) {
-        tn__onnx_refuse(c, TN_ERR_ARGUMENT, "%lld of %lld elements are rotated",
+        tn__onnx_refuse(c, TN_ERR_ARGUMENT,
+                        "rotary_embedding_dim selects %lld of %lld elements; "
+                        "it must be even, and at most the size of a head",
                         (long long)n, (long long)size);
         return;
     }
     if (tn__onnx_has(c, 3)) {
         tn_tensor *ids = tn_to_dtype(c->x[3], TN_I64);
         tn_tensor *flat_ids = tn_reshape(ids, tn_dims(tn_tensor_numel(ids)));
-        tn_dims_list to = tn_dims(tn_tensor_size(ids, 0), tn_tensor_size(ids, 1),
-                                  tn_tensor_size(cosine, -1));
+        tn_dims_list to =
+            tn_dims(tn_tensor_size(ids, 0), tn_tensor_size(ids, 1),
+                    tn_tensor_size(cosine, -1));
         cosine = tn_reshape(tn_index_select(cosine, 0, flat_ids), to);
         sine = tn_reshape(tn_index_select(sine, 0, flat_ids), to);
     }
@@ -240,8 +248,9 @@ static void rotary(tn__onnx_call *c)
     }
     tn_tensor *part[] = {tn_sub(tn_mul(cosine, a), tn_mul(sine, b)),
                          tn_add(tn_mul(sine, a), tn_mul(cosine, b))};
-    tn_tensor *y = interleaved ? tn_flatten(tn_stack(part, 2, -1), .start_dim = 3)
-                               : tn_cat(part, 2, 3);
+    tn_tensor *y = interleaved
+                       ? tn_flatten(tn_stack(part, 2, -1), .start_dim = 3)
+                       : tn_cat(part, 2, 3);
     if (n < size)
         y = tn_cat((tn_tensor *[]){y, tn_narrow(x, 3, n, size - n)}, 2, 3);
     c->y[0] = flat ? join_heads(y) : y;

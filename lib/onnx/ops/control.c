@@ -169,7 +169,8 @@ static void loop_run(tn__onnx_call *c)
     c->reads = true;
     if (l.lists < 0 || body->graph->output_count != out) {
         tn__onnx_refuse(c, TN_ERR_FORMAT,
-                        "%d values are carried on; the subgraph has %d outputs",
+                        "the node has %d loop-carried values; the %d outputs "
+                        "of the subgraph do not match them",
                         l.states, body->graph->output_count);
         return;
     }
@@ -219,14 +220,18 @@ static void scan(tn__onnx_call *c)
     const tn__onnx_attr *body = c->attr[BODY];
     const int64_t scanned = tn__onnx_int(c, INPUTS);
     if (scanned < 1 || scanned > c->in_count) {
-        tn__onnx_refuse(c, TN_ERR_FORMAT, "num_scan_inputs is %lld",
+        tn__onnx_refuse(c, TN_ERR_FORMAT,
+                        "num_scan_inputs is %lld; it must be at least 1 and at "
+                        "most the number of inputs",
                         (long long)scanned);
         return;
     }
     loop l = {.states = c->in_count - (int)scanned};
     l.lists = c->out_count - l.states;
     if (l.lists < 0) {
-        tn__onnx_refuse(c, TN_ERR_FORMAT, "%d values are carried on, %d outputs",
+        tn__onnx_refuse(c, TN_ERR_FORMAT,
+                        "the node has %d loop-carried values, but only %d "
+                        "outputs",
                         l.states, c->out_count);
         return;
     }
@@ -241,7 +246,8 @@ static void scan(tn__onnx_call *c)
         const int64_t size = tn_tensor_size(x, axis[i]);
         if (length >= 0 && size != length) {
             tn__onnx_refuse(c, TN_ERR_SHAPE,
-                            "scanned inputs have %lld and %lld elements",
+                            "scan inputs have %lld and %lld elements along "
+                            "their scan axes; these must be equal",
                             (long long)length, (long long)size);
             return;
         }

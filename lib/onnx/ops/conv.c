@@ -20,14 +20,15 @@ static bool read_numbers(tn__onnx_call *c, int attr, int n, int64_t least,
         return true;
     if (a->count != n) {
         tn__onnx_refuse(c, TN_ERR_SHAPE,
-                        "attribute \"%s\" has %lld numbers, %d are needed",
+                        "attribute \"%s\" has %lld numbers; it must have %d",
                         a->name, (long long)a->count, n);
         return false;
     }
     for (int i = 0; i < n; i++) {
         out[i] = a->ints[i];
         if (out[i] < least || out[i] > INT32_MAX) {
-            tn__onnx_refuse(c, TN_ERR_ARGUMENT, "%s[%d] is %lld", a->name, i,
+            tn__onnx_refuse(c, TN_ERR_ARGUMENT,
+                            "%s[%d] is %lld, which is out of range", a->name, i,
                             (long long)out[i]);
             return false;
         }
@@ -42,7 +43,8 @@ bool tn__onnx_window_read(tn__onnx_call *c, const int *which,
     const int n = tn_tensor_ndim(x) - 2;
     *w = (tn__onnx_window){.n = n};
     if (n < 1 || n > 3) {
-        tn__onnx_refuse(c, TN_ERR_SHAPE, "the input has %d dimensions, not 3 to 5",
+        tn__onnx_refuse(c, TN_ERR_SHAPE,
+                        "the input has %d dimensions; it must have 3 to 5",
                         n + 2);
         return false;
     }
@@ -61,7 +63,10 @@ bool tn__onnx_window_read(tn__onnx_call *c, const int *which,
                same = upper || strcmp(how, "SAME_LOWER") == 0,
                valid = strcmp(how, "VALID") == 0;
     if (!same && !valid && *how && strcmp(how, "NOTSET") != 0) {
-        tn__onnx_refuse(c, TN_ERR_ARGUMENT, "auto_pad is \"%.40s\"", how);
+        tn__onnx_refuse(c, TN_ERR_ARGUMENT,
+                        "auto_pad is \"%.40s\"; it must be NOTSET, SAME_UPPER, "
+                        "SAME_LOWER or VALID",
+                        how);
         return false;
     }
     for (int i = 0; i < n; i++) {
@@ -101,7 +106,8 @@ tn_tensor *tn__onnx_pad_uneven(tn_tensor *x, tn__onnx_window *w, double value)
 /* ---- convolutions -------------------------------------------------------- */
 
 tn_tensor *tn__onnx_convolve(tn__onnx_call *c, tn_tensor *x, tn_tensor *weight,
-                             tn_tensor *bias, tn__onnx_window *w, int64_t groups)
+                             tn_tensor *bias, tn__onnx_window *w,
+                             int64_t groups)
 {
     (void)c;
     x = tn__onnx_pad_uneven(x, w, 0);
@@ -128,7 +134,8 @@ static void conv(tn__onnx_call *c)
     tn_tensor *x = c->x[0], *weight = c->x[1];
     if (tn_tensor_ndim(weight) != tn_tensor_ndim(x)) {
         tn__onnx_refuse(c, TN_ERR_SHAPE,
-                        "the input has %d dimensions, the weight %d",
+                        "the input has %d dimensions and the weight %d; these "
+                        "must be equal",
                         tn_tensor_ndim(x), tn_tensor_ndim(weight));
         return;
     }
@@ -149,7 +156,8 @@ static void conv_transpose(tn__onnx_call *c)
     int64_t extra[3] = {0}, size[3] = {0}, more[3] = {0};
     if (tn_tensor_ndim(weight) != tn_tensor_ndim(x)) {
         tn__onnx_refuse(c, TN_ERR_SHAPE,
-                        "the input has %d dimensions, the weight %d",
+                        "the input has %d dimensions and the weight %d; these "
+                        "must be equal",
                         tn_tensor_ndim(x), tn_tensor_ndim(weight));
         return;
     }
@@ -179,7 +187,8 @@ static void conv_transpose(tn__onnx_call *c)
         /* tn_conv_transpose needs an output padding below stride or dilation */
         more[i] = w.before[i] + size[i] - full;
         if (size[i] < 0) {
-            tn__onnx_refuse(c, TN_ERR_SHAPE, "the result has size %lld",
+            tn__onnx_refuse(c, TN_ERR_SHAPE,
+                            "the result would have size %lld in a dimension",
                             (long long)size[i]);
             return;
         }
@@ -328,7 +337,8 @@ static void max_pool(tn__onnx_call *c)
 }
 
 /* Returns sums over windows: a convolution of each channel with ones. */
-static tn_tensor *window_sums(tn__onnx_call *c, tn_tensor *x, tn__onnx_window *w)
+static tn_tensor *window_sums(tn__onnx_call *c, tn_tensor *x,
+                              tn__onnx_window *w)
 {
     const int64_t channels = tn_tensor_size(x, 1);
     int64_t size[5] = {channels, 1};
@@ -355,8 +365,8 @@ static void average_pool(tn__onnx_call *c)
     for (int i = 0; i < w.n; i++)
         plain = plain && w.before[i] == w.after[i] && w.dilation[i] == 1 &&
                 2 * w.before[i] <= w.kernel[i];
-    const tn_dims_list kernel = list(w.kernel, w.n), stride = list(w.stride, w.n),
-                       pad = list(w.before, w.n);
+    const tn_dims_list kernel = list(w.kernel, w.n),
+                       stride = list(w.stride, w.n), pad = list(w.before, w.n);
     if (plain && w.n == 1)
         c->y[0] = tn_avg_pool1d(x, kernel, .strides = stride, .paddings = pad,
                                 .count_include_pad = counts);
@@ -417,7 +427,8 @@ static bool check_image(tn__onnx_call *c)
 {
     if (tn_tensor_ndim(c->x[0]) >= 3)
         return true;
-    tn__onnx_refuse(c, TN_ERR_SHAPE, "the input has %d dimensions, not 3 or more",
+    tn__onnx_refuse(c, TN_ERR_SHAPE,
+                    "the input has %d dimensions; it must have 3 or more",
                     tn_tensor_ndim(c->x[0]));
     return false;
 }
@@ -450,7 +461,10 @@ static void max_unpool(tn__onnx_call *c)
         !tn__onnx_dims(c, -1, 2, &to))
         return;
     if (to.count >= 0 && to.count != w.n + 2) {
-        tn__onnx_refuse(c, TN_ERR_SHAPE, "output_shape has %d sizes", to.count);
+        tn__onnx_refuse(c, TN_ERR_SHAPE,
+                        "output_shape has %d sizes; it must have one for each "
+                        "dimension of the input",
+                        to.count);
         return;
     }
     /* indices refer to a tensor of the size that the pool's input had */
@@ -472,7 +486,8 @@ static void max_unpool(tn__onnx_call *c)
         pad[2 * (w.n - 1 - i)] = 0;
         pad[2 * (w.n - 1 - i) + 1] = to.dim[i + 2] - own.dim[i + 2];
         if (to.dim[i + 2] < own.dim[i + 2]) {
-            tn__onnx_refuse(c, TN_ERR_SHAPE, "output_shape is too small");
+            tn__onnx_refuse(c, TN_ERR_SHAPE,
+                            "output_shape is smaller than the result");
             return;
         }
     }

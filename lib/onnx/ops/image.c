@@ -43,7 +43,8 @@ static void col2im(tn__onnx_call *c)
     if (!tn__onnx_dims(c, -1, 1, &image) || !tn__onnx_dims(c, -1, 2, &block))
         return;
     const int n = image.count;
-    int64_t padded[TN_MAX_NDIM], count[TN_MAX_NDIM], cells = 1, taps = 1, at = 1;
+    int64_t padded[TN_MAX_NDIM], count[TN_MAX_NDIM], cells = 1, taps = 1,
+                                                     at = 1;
     bool fine = n >= 1 && n == block.count && n <= TN_MAX_NDIM - 2 &&
                 tn_tensor_ndim(x) == 3;
     for (int i = 0; i < n && fine; i++) {
@@ -51,22 +52,23 @@ static void col2im(tn__onnx_call *c)
                       stride = number(c->attr[STRIDES], i, 1),
                       before = number(c->attr[PADS], i, 0),
                       after = number(c->attr[PADS], i + n, 0);
-        fine = image.dim[i] > 0 && image.dim[i] < INT32_MAX && block.dim[i] > 0 &&
-               block.dim[i] < INT32_MAX && dilation > 0 && dilation < INT32_MAX &&
-               stride > 0 && before >= 0 && before < INT32_MAX && after >= 0 &&
-               after < INT32_MAX;
+        fine = image.dim[i] > 0 && image.dim[i] < INT32_MAX &&
+               block.dim[i] > 0 && block.dim[i] < INT32_MAX && dilation > 0 &&
+               dilation < INT32_MAX && stride > 0 && before >= 0 &&
+               before < INT32_MAX && after >= 0 && after < INT32_MAX;
         if (!fine)
             break;
         padded[i] = image.dim[i] + before + after;
         count[i] = (padded[i] - (block.dim[i] - 1) * dilation - 1) / stride + 1;
-        fine = count[i] > 0 && !__builtin_mul_overflow(cells, count[i], &cells) &&
+        fine = count[i] > 0 &&
+               !__builtin_mul_overflow(cells, count[i], &cells) &&
                !__builtin_mul_overflow(taps, block.dim[i], &taps) &&
                !__builtin_mul_overflow(at, padded[i], &at);
     }
     if (!fine || tn_tensor_size(x, 2) != cells || tn_tensor_size(x, 1) % taps) {
         tn__onnx_refuse(c, TN_ERR_SHAPE,
-                        "columns of %lld blocks of %lld elements do not fit the "
-                        "image",
+                        "the shape of the input does not match %lld blocks of "
+                        "%lld elements in the image",
                         (long long)cells, (long long)taps);
         return;
     }
@@ -80,16 +82,18 @@ static void col2im(tn__onnx_call *c)
         for (int64_t l = 0; l < cells; l++) {
             int64_t tap = k, cell = l, place = 0, step = 1;
             for (int i = n - 1; i >= 0; i--) {
-                place += step * (cell % count[i] * number(c->attr[STRIDES], i, 1) +
-                                 tap % block.dim[i] *
-                                     number(c->attr[DILATIONS], i, 1));
+                place +=
+                    step *
+                    (cell % count[i] * number(c->attr[STRIDES], i, 1) +
+                     tap % block.dim[i] * number(c->attr[DILATIONS], i, 1));
                 step *= padded[i];
                 cell /= count[i];
                 tap /= block.dim[i];
             }
             index[k * cells + l] = place;
         }
-    tn_tensor *places = tn_tensor_from_array(index, TN_I64, tn_dims(taps * cells));
+    tn_tensor *places =
+        tn_tensor_from_array(index, TN_I64, tn_dims(taps * cells));
     free(index);
     const int64_t batch = tn_tensor_size(x, 0),
                   channels = tn_tensor_size(x, 1) / taps;
@@ -193,10 +197,12 @@ static void non_max_suppression(tn__onnx_call *c)
     double part = 0, least;
     c->reads = true;
     if (tn_tensor_ndim(b) != 3 || tn_tensor_size(b, 2) != 4 ||
-        tn_tensor_ndim(s) != 3 || tn_tensor_size(s, 0) != tn_tensor_size(b, 0) ||
+        tn_tensor_ndim(s) != 3 ||
+        tn_tensor_size(s, 0) != tn_tensor_size(b, 0) ||
         tn_tensor_size(s, 2) != tn_tensor_size(b, 1)) {
         tn__onnx_refuse(c, TN_ERR_SHAPE,
-                        "boxes must be (batch, n, 4), scores (batch, classes, n)");
+                        "boxes must have the shape (batch, n, 4), and scores "
+                        "(batch, classes, n)");
         return;
     }
     const int given = tn__onnx_floats(c, 4, &least, 1);
@@ -216,12 +222,13 @@ static void non_max_suppression(tn__onnx_call *c)
     bool fine = corner && score && boxes && all && kept && out;
     if (!fine)
         tn_error_set(TN_ERR_MEMORY, "onnx_run: out of memory");
-    fine = fine &&
-           tn_tensor_to_array(tn_to_dtype(c->x[0], TN_F32), corner,
-                              (size_t)(batch * n * 4) * sizeof *corner) == TN_OK &&
-           tn_tensor_to_array(tn_to_dtype(c->x[1], TN_F32), score,
-                              (size_t)(batch * classes * n) * sizeof *score) ==
-               TN_OK;
+    fine =
+        fine &&
+        tn_tensor_to_array(tn_to_dtype(c->x[0], TN_F32), corner,
+                           (size_t)(batch * n * 4) * sizeof *corner) == TN_OK &&
+        tn_tensor_to_array(tn_to_dtype(c->x[1], TN_F32), score,
+                           (size_t)(batch * classes * n) * sizeof *score) ==
+            TN_OK;
     for (int64_t i = 0; i < batch && fine; i++) {
         for (int64_t k = 0; k < n; k++)
             boxes[k] = read_box(corner + (i * n + k) * 4,

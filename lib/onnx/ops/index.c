@@ -26,7 +26,8 @@ static void gather(tn__onnx_call *c)
     tn_dims_list to = tn__onnx_blank(0);
     to.count = tn_tensor_ndim(x) - 1 + tn_tensor_ndim(index);
     if (to.count > TN_MAX_NDIM) {
-        tn__onnx_refuse(c, TN_ERR_SHAPE, "more than %d dimensions", TN_MAX_NDIM);
+        tn__onnx_refuse(c, TN_ERR_SHAPE,
+                        "the result has more than %d dimensions", TN_MAX_NDIM);
         return;
     }
     int at = 0;
@@ -63,8 +64,8 @@ static int tuples(tn__onnx_call *c, tn_tensor *x, tn_tensor *index, int batch,
     if (batch < 0 || batch >= ndim || batch + depth > tn_tensor_ndim(x) ||
         batch > tn_tensor_ndim(x)) {
         tn__onnx_refuse(c, TN_ERR_SHAPE,
-                        "indices select along %lld dimensions behind %d, the "
-                        "data has %d",
+                        "the last dimension of indices selects %lld dimensions "
+                        "after %d batch dimensions, but data has %d dimensions",
                         (long long)depth, batch, tn_tensor_ndim(x));
         return -1;
     }
@@ -104,7 +105,10 @@ static const char *reduction(tn__onnx_call *c, const char *name)
     for (int i = 0; i < 5; i++)
         if (strcmp(known[i][0], name) == 0)
             return known[i][1];
-    tn__onnx_refuse(c, TN_ERR_ARGUMENT, "reduction is \"%.40s\"", name);
+    tn__onnx_refuse(c, TN_ERR_ARGUMENT,
+                    "reduction is \"%.40s\"; it must be none, add, mul, max or "
+                    "min",
+                    name);
     return "";
 }
 

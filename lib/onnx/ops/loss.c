@@ -7,7 +7,8 @@
  * ignore_index must be attribute 0 and reduction attribute 1. */
 static tn_tensor *likelihood(tn__onnx_call *c, tn_tensor *logp)
 {
-    tn_tensor *target = tn_to_dtype(c->x[1], TN_I64), *weight = tn__onnx_x(c, 2);
+    tn_tensor *target = tn_to_dtype(c->x[1], TN_I64),
+              *weight = tn__onnx_x(c, 2);
     const char *reduction = tn__onnx_string(c, 1);
     const int64_t classes =
         tn_tensor_ndim(logp) > 1 ? tn_tensor_size(logp, 1) : 0;
@@ -16,12 +17,16 @@ static tn_tensor *likelihood(tn__onnx_call *c, tn_tensor *logp)
     if (tn_tensor_ndim(logp) < 2 ||
         tn_tensor_ndim(target) != tn_tensor_ndim(logp) - 1) {
         tn__onnx_refuse(c, TN_ERR_SHAPE,
-                        "input has %d dimensions, target %d; input needs one more",
+                        "input has %d dimensions and target %d; input must "
+                        "have one more than target",
                         tn_tensor_ndim(logp), tn_tensor_ndim(target));
         return NULL;
     }
     if (!mean && !sum && strcmp(reduction, "none") != 0) {
-        tn__onnx_refuse(c, TN_ERR_ARGUMENT, "reduction is \"%.40s\"", reduction);
+        tn__onnx_refuse(c, TN_ERR_ARGUMENT,
+                        "reduction is \"%.40s\"; it must be none, mean or "
+                        "sum",
+                        reduction);
         return NULL;
     }
     tn_tensor *each = weight ? weight
@@ -60,7 +65,8 @@ static void negative_log_likelihood(tn__onnx_call *c)
 static void softmax_cross_entropy(tn__onnx_call *c)
 {
     if (tn_tensor_ndim(c->x[0]) < 2) {
-        tn__onnx_refuse(c, TN_ERR_SHAPE, "scores have %d dimensions, not 2 or more",
+        tn__onnx_refuse(c, TN_ERR_SHAPE,
+                        "scores has %d dimensions; it must have 2 or more",
                         tn_tensor_ndim(c->x[0]));
         return;
     }

@@ -27,7 +27,7 @@ static void mod(tn__onnx_call *c)
 {
     const bool fmod = tn__onnx_int(c, 0) != 0;
     if (!fmod && is_float(c->x[0])) {
-        tn__onnx_refuse(c, TN_ERR_DTYPE, "fmod must be 1 for %s",
+        tn__onnx_refuse(c, TN_ERR_DTYPE, "attribute \"fmod\" must be 1 for %s",
                         tn_dtype_name(tn_tensor_dtype(c->x[0])));
         return;
     }
@@ -74,7 +74,10 @@ static void bit_shift(tn__onnx_call *c)
     else if (strcmp(direction, "RIGHT") == 0)
         c->y[0] = tn_bitwise_right_shift(c->x[0], c->x[1]);
     else
-        tn__onnx_refuse(c, TN_ERR_ARGUMENT, "direction is \"%s\"", direction);
+        tn__onnx_refuse(c, TN_ERR_ARGUMENT,
+                        "direction is \"%s\"; it must be LEFT or "
+                        "RIGHT",
+                        direction);
 }
 
 static tn_tensor *bitwise_not(tn_tensor *x)
@@ -256,7 +259,8 @@ static const tn__onnx_op rows[] = {
      .attributes = "detect_negative:int=1 detect_positive:int=1",
      .run = is_inf},
     {.name = "Clip", .since = 6, .until = 10, .min_in = 1, .max_in = 1,
-     .max_out = 1, .attributes = "min:float=-3.402823466e38 max:float=3.402823466e38",
+     .max_out = 1,
+     .attributes = "min:float=-3.402823466e38 max:float=3.402823466e38",
      .run = clip_attr},
     {.name = "Clip", .since = 11, .min_in = 1, .max_in = 3, .max_out = 1,
      .run = clip},

@@ -32,9 +32,10 @@ static void batch_norm(tn__onnx_call *c, bool training)
         c->y[1] = tn_add(tn_mul_scalar(mean, momentum),
                          tn_mul_scalar(tn_to_dtype(own, tn_tensor_dtype(mean)),
                                        1 - momentum));
-        c->y[2] = tn_add(tn_mul_scalar(var, momentum),
-                         tn_mul_scalar(tn_to_dtype(spread, tn_tensor_dtype(var)),
-                                       1 - momentum));
+        c->y[2] =
+            tn_add(tn_mul_scalar(var, momentum),
+                   tn_mul_scalar(tn_to_dtype(spread, tn_tensor_dtype(var)),
+                                 1 - momentum));
     }
     c->y[0] = tn_batch_norm(x, NULL, NULL, c->x[1], c->x[2], .training = true,
                             .eps = eps);
@@ -123,15 +124,19 @@ static void group_norm_18(tn__onnx_call *c)
     tn_tensor *x = c->x[0];
     const int64_t groups = tn__onnx_int(c, 1), channels = tn_tensor_size(x, 1);
     if (groups < 1 || channels % groups) {
-        tn__onnx_refuse(c, TN_ERR_ARGUMENT, "%lld groups of %lld channels",
+        tn__onnx_refuse(c, TN_ERR_ARGUMENT,
+                        "num_groups is %lld, which does not divide the %lld "
+                        "channels",
                         (long long)groups, (long long)channels);
         return;
     }
     tn_tensor *y = tn_group_norm(x, groups, NULL, NULL,
                                  .eps = tn__onnx_float(c, 0));
     const tn_dims_list shape = channel_shape(x);
-    tn_tensor *scale = tn_repeat_interleave(c->x[1], channels / groups, .dim = 0);
-    tn_tensor *bias = tn_repeat_interleave(c->x[2], channels / groups, .dim = 0);
+    tn_tensor *scale =
+        tn_repeat_interleave(c->x[1], channels / groups, .dim = 0);
+    tn_tensor *bias =
+        tn_repeat_interleave(c->x[2], channels / groups, .dim = 0);
     c->y[0] = tn_add(tn_mul(y, tn_reshape(scale, shape)),
                      tn_reshape(bias, shape));
 }

@@ -41,7 +41,8 @@ static tn_tensor *saturate(tn__onnx_call *c, tn_tensor *x, tn_tensor *zero,
         return tn_to_dtype(tn_clamp_scalars(x, low, high), dtype);
     }
     if (dtype != TN_F8E4M3 && dtype != TN_F8E5M2) {
-        tn__onnx_refuse(c, TN_ERR_UNSUPPORTED, "numbers of type %s",
+        tn__onnx_refuse(c, TN_ERR_UNSUPPORTED,
+                        "quantisation to %s is not supported",
                         tn__onnx_type_of(type).name);
         return NULL;
     }
@@ -76,7 +77,8 @@ static tn_tensor *spread(tn__onnx_call *c, tn_tensor *s, const tn_tensor *x,
         return tn_narrow(tn_repeat_interleave(s, block, .dim = axis), axis, 0,
                          size);
     tn__onnx_refuse(c, TN_ERR_SHAPE,
-                    "a scale of %lld elements for %lld along axis %lld",
+                    "the scale or zero point has %lld elements; expected 1, or "
+                    "%lld as along axis %lld, or one for each block",
                     (long long)tn_tensor_numel(s), (long long)size,
                     (long long)axis);
     return NULL;
@@ -157,8 +159,8 @@ static void dynamic_quantize(tn__onnx_call *c)
     tn_tensor *scale = tn_div_scalar(tn_sub(high, low), 255.0);
     /* if all elements are 0, every scale is correct */
     scale = tn_where(tn_eq_scalar(scale, 0), tn_ones_like(scale), scale);
-    tn_tensor *zero = tn_clamp_scalars(tn_round(tn_neg(tn_div(low, scale))), 0.0,
-                                       255.0);
+    tn_tensor *zero =
+        tn_clamp_scalars(tn_round(tn_neg(tn_div(low, scale))), 0.0, 255.0);
     c->y[0] = saturate(c, tn_div(x, scale), zero, TN__ONNX_UINT8, true);
     c->y[1] = scale;
     c->y[2] = tn_to_dtype(zero, TN_U8);
@@ -245,7 +247,8 @@ static tn_tensor *convolution(tn__onnx_call *c, tn_tensor *x, tn_tensor *w,
     tn__onnx_window at;
     if (ndim != tn_tensor_ndim(x)) {
         tn__onnx_refuse(c, TN_ERR_SHAPE,
-                        "the input has %d dimensions, the weight %d",
+                        "the input has %d dimensions and the weight %d; these "
+                        "must be equal",
                         tn_tensor_ndim(x), ndim);
         return NULL;
     }
@@ -287,7 +290,7 @@ static void qlinear_conv(tn__onnx_call *c)
 
 /* ---- rows ---------------------------------------------------------------- */
 
-#define CONV "auto_pad:string=NOTSET dilations:ints group:int=1 "                \
+#define CONV "auto_pad:string=NOTSET dilations:ints group:int=1 "              \
              "kernel_shape:ints pads:ints strides:ints"
 static const tn__onnx_op rows[] = {
     {.name = "QuantizeLinear", .since = 10, .until = 18, .min_in = 2,

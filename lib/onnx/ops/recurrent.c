@@ -120,7 +120,9 @@ static bool read_activations(layer *l, const char *const *defaults, int each)
     const int count = each * l->directions;
     int alphas = 0, betas = 0;
     if (names && names->count != count) {
-        tn__onnx_refuse(c, TN_ERR_ARGUMENT, "%lld activations, %d are needed",
+        tn__onnx_refuse(c, TN_ERR_ARGUMENT,
+                        "attribute \"activations\" has %lld names; it must "
+                        "have %d",
                         (long long)names->count, count);
         return false;
     }
@@ -132,7 +134,8 @@ static bool read_activations(layer *l, const char *const *defaults, int each)
         while (k < KNOWN && strcmp(known[k].name, name) != 0)
             k++;
         if (k == KNOWN) {
-            tn__onnx_refuse(c, TN_ERR_UNSUPPORTED, "activation \"%.40s\"", name);
+            tn__onnx_refuse(c, TN_ERR_UNSUPPORTED,
+                            "activation \"%.40s\" is not supported", name);
             return false;
         }
         activation *a = &l->act[i / each * 3 + i % each];
@@ -154,15 +157,18 @@ static bool layer_init(layer *l, tn__onnx_call *c, int gates,
     l->first_reversed = strcmp(direction, "reverse") == 0;
     l->batch_first = tn__onnx_int(c, LAYOUT) != 0;
     if (!both && !l->first_reversed && strcmp(direction, "forward") != 0) {
-        tn__onnx_refuse(c, TN_ERR_ARGUMENT, "direction is \"%.40s\"", direction);
+        tn__onnx_refuse(c, TN_ERR_ARGUMENT,
+                        "direction is \"%.40s\"; it must be forward, reverse "
+                        "or bidirectional",
+                        direction);
         return false;
     }
     if (tn_tensor_ndim(c->x[0]) != 3 || tn_tensor_ndim(c->x[1]) != 3 ||
         tn_tensor_ndim(c->x[2]) != 3 ||
         tn_tensor_size(c->x[1], 0) != l->directions) {
         tn__onnx_refuse(c, TN_ERR_SHAPE,
-                        "X, W and R must have 3 dimensions, and W and R a matrix "
-                        "for each direction");
+                        "X, W and R must have 3 dimensions, and W and R one "
+                        "matrix for each direction");
         return false;
     }
     l->hidden = tn_tensor_size(c->x[2], 2);
@@ -337,9 +343,9 @@ static void lstm(tn__onnx_call *c)
         biases(&l, d, &b_in, &b_state);
         y[d] = tn_lstm_layer(
             l.x, s->h, s->cell, reorder(&l, of_direction(&l, 1, d), order),
-            reorder(&l, of_direction(&l, 2, d), order), reorder(&l, b_in, order),
-            reorder(&l, b_state, order), &s->h, &s->cell,
-            .reverse = d == 1 || l.first_reversed);
+            reorder(&l, of_direction(&l, 2, d), order),
+            reorder(&l, b_in, order), reorder(&l, b_state, order), &s->h,
+            &s->cell, .reverse = d == 1 || l.first_reversed);
     }
     put(&l, y, last);
 }
@@ -357,9 +363,10 @@ static tn_tensor *dequantized(tn_tensor *w, tn_tensor *scale, tn_tensor *zero)
     w = tn_to_dtype(w, TN_F32);
     if (zero) {
         zero = tn_to_dtype(zero, TN_F32);
-        w = tn_sub(w, tn_tensor_ndim(zero) == 1
-                          ? tn_reshape(zero, tn_dims(tn_tensor_numel(zero), 1, 1))
-                          : tn_unsqueeze(zero, 1));
+        w = tn_sub(w,
+                   tn_tensor_ndim(zero) == 1
+                       ? tn_reshape(zero, tn_dims(tn_tensor_numel(zero), 1, 1))
+                       : tn_unsqueeze(zero, 1));
     }
     return tn_transpose(tn_mul(w, scale), 1, 2);
 }
@@ -388,7 +395,8 @@ static state gru_step(const layer *l, int d, tn_tensor *in, state s,
     tn_tensor *zr = tn_linear(s.h, tn_narrow(r, 0, 0, 2 * n),
                               r_bias ? tn_narrow(r_bias, 0, 0, 2 * n) : NULL);
     tn_tensor *z = apply(f, clip(l, tn_add(gate(l, in, 0), gate(l, zr, 0))));
-    tn_tensor *reset = apply(f, clip(l, tn_add(gate(l, in, 1), gate(l, zr, 1))));
+    tn_tensor *reset =
+        apply(f, clip(l, tn_add(gate(l, in, 1), gate(l, zr, 1))));
     tn_tensor *r_h = tn_narrow(r, 0, 2 * n, n),
               *b_h = r_bias ? tn_narrow(r_bias, 0, 2 * n, n) : NULL;
     tn_tensor *own = tn__onnx_int(l->c, EXTRA)
@@ -418,11 +426,11 @@ static void gru(tn__onnx_call *c)
             continue;
         }
         biases(&l, d, &b_in, &b_state);
-        y[d] = tn_gru_layer(
-            l.x, s->h, reorder(&l, of_direction(&l, 1, d), order),
-            reorder(&l, of_direction(&l, 2, d), order), reorder(&l, b_in, order),
-            reorder(&l, b_state, order), &s->h,
-            .reverse = d == 1 || l.first_reversed);
+        y[d] =
+            tn_gru_layer(l.x, s->h, reorder(&l, of_direction(&l, 1, d), order),
+                         reorder(&l, of_direction(&l, 2, d), order),
+                         reorder(&l, b_in, order), reorder(&l, b_state, order),
+                         &s->h, .reverse = d == 1 || l.first_reversed);
     }
     put(&l, y, last);
 }

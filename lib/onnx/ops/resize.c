@@ -47,7 +47,9 @@ static bool coordinate(const resize *r, int64_t i, int64_t in, int64_t out,
                       : 0.5 * (to - from) * (double)(in - 1));
     } else {
         tn__onnx_refuse(r->c, TN_ERR_UNSUPPORTED,
-                        "coordinate_transformation_mode is \"%.40s\"", r->where);
+                        "coordinate_transformation_mode \"%.40s\" is not "
+                        "supported",
+                        r->where);
         return false;
     }
     return true;
@@ -104,7 +106,9 @@ static bool taps_init(const resize *r, taps *t, int64_t in, int64_t out,
     if (is_cubic && narrow == 1)
         t->count = 4;
     if (t->count > 1 << 16 || t->count * out > 1 << 28) {
-        tn__onnx_refuse(r->c, TN_ERR_SHAPE, "a filter of %lld elements",
+        tn__onnx_refuse(r->c, TN_ERR_SHAPE,
+                        "the filter has %lld elements, which is too many: the "
+                        "scale is too small",
                         (long long)t->count);
         return false;
     }
@@ -183,7 +187,8 @@ static tn_tensor *resize_dim(const resize *r, tn_tensor *x, int axis,
             tn_reshape(upload(r->c, t.outside, TN_BOOL, out), along);
         y = tn_where(outside,
                      tn_full(TN_SCALAR, r->extrapolation,
-                             .dtype = tn_tensor_dtype(x), .device = r->c->device),
+                             .dtype = tn_tensor_dtype(x),
+                             .device = r->c->device),
                      y);
     }
     taps_free(&t);
@@ -202,13 +207,16 @@ static void resize_all(resize *r, tn_dims_list axes, const int64_t *size,
     tn_dims_list to = tn__onnx_shape(x);
     if (!is_nearest && strcmp(r->mode, "linear") != 0 &&
         strcmp(r->mode, "cubic") != 0) {
-        tn__onnx_refuse(c, TN_ERR_UNSUPPORTED, "mode is \"%.40s\"", r->mode);
+        tn__onnx_refuse(c, TN_ERR_UNSUPPORTED,
+                        "mode \"%.40s\" is not supported", r->mode);
         return;
     }
     for (int i = 0; i < axes.count; i++) {
         const int64_t in = to.dim[axes.dim[i]];
         if (size[i] < 0 || size[i] > INT32_MAX || (in == 0 && size[i] > 0)) {
-            tn__onnx_refuse(c, TN_ERR_SHAPE, "dimension %lld: %lld to %lld elements",
+            tn__onnx_refuse(c, TN_ERR_SHAPE,
+                            "dimension %lld cannot be resized from %lld to "
+                            "%lld elements",
                             (long long)axes.dim[i], (long long)in,
                             (long long)size[i]);
             return;
@@ -244,14 +252,16 @@ static tn_dims_list all_axes(const tn_tensor *x)
 }
 
 /* Resizes by scales; computes the sizes from them. */
-static void by_scales(resize *r, tn_dims_list axes, const double *scale, int count,
-                      const double *region)
+static void by_scales(resize *r, tn_dims_list axes, const double *scale,
+                      int count, const double *region)
 {
     const tn_tensor *x = r->c->x[0];
     int64_t size[TN_MAX_NDIM];
     if (count != axes.count) {
-        tn__onnx_refuse(r->c, TN_ERR_SHAPE, "%d scales for %d dimensions", count,
-                        axes.count);
+        tn__onnx_refuse(r->c, TN_ERR_SHAPE,
+                        "scales has %d numbers; expected %d, one for each "
+                        "resized dimension",
+                        count, axes.count);
         return;
     }
     for (int i = 0; i < count; i++) {
@@ -297,8 +307,10 @@ static void resize_run(tn__onnx_call *c)
         return;
     }
     if (sizes != axes.count) {
-        tn__onnx_refuse(c, TN_ERR_SHAPE, "%d sizes for %d dimensions", sizes,
-                        axes.count);
+        tn__onnx_refuse(c, TN_ERR_SHAPE,
+                        "sizes has %d numbers; expected %d, one for each "
+                        "resized dimension",
+                        sizes, axes.count);
         return;
     }
     double least = INFINITY, most = 0;
@@ -344,10 +356,10 @@ static void upsample_7(tn__onnx_call *c)
               a->count > TN_MAX_NDIM ? -1 : (int)a->count, NULL);
 }
 
-#define RESIZE "mode:string=nearest "                                             \
-               "coordinate_transformation_mode:string=half_pixel "              \
-               "nearest_mode:string=round_prefer_floor "                        \
-               "cubic_coeff_a:float=-0.75 exclude_outside:int=0 "               \
+#define RESIZE "mode:string=nearest "                                          \
+               "coordinate_transformation_mode:string=half_pixel "             \
+               "nearest_mode:string=round_prefer_floor "                       \
+               "cubic_coeff_a:float=-0.75 exclude_outside:int=0 "              \
                "extrapolation_value:float=0"
 static const tn__onnx_op rows[] = {
     {.name = "Upsample", .since = 7, .until = 8, .min_in = 1, .max_in = 1,

@@ -50,8 +50,10 @@ static void reshape_to(tn__onnx_call *c, bool allow_zero)
         if (to.dim[i] == 0) {
             if (i >= tn_tensor_ndim(c->x[0])) {
                 tn__onnx_refuse(c, TN_ERR_SHAPE,
-                                "size 0 in place %d of the shape: the input "
-                                "has no such dimension", i);
+                                "shape[%d] is 0, which copies the size of the "
+                                "input, but the input has no such "
+                                "dimension",
+                                i);
                 return;
             }
             to.dim[i] = tn_tensor_size(c->x[0], i);
@@ -89,7 +91,9 @@ static void squeeze(tn__onnx_call *c, tn_dims_list axes)
         return;
     for (int i = 0; i < axes.count; i++)
         if (tn_tensor_size(x, (int)axes.dim[i]) != 1) {
-            tn__onnx_refuse(c, TN_ERR_SHAPE, "dimension %lld has size %lld",
+            tn__onnx_refuse(c, TN_ERR_SHAPE,
+                            "dimension %lld has size %lld; only dimensions of "
+                            "size 1 can be squeezed",
                             (long long)axes.dim[i],
                             (long long)tn_tensor_size(x, (int)axes.dim[i]));
             return;
@@ -114,7 +118,8 @@ static void unsqueeze(tn__onnx_call *c, tn_dims_list axes)
     tn_tensor *x = c->x[0];
     const int ndim = tn_tensor_ndim(x) + axes.count;
     if (ndim > TN_MAX_NDIM) {
-        tn__onnx_refuse(c, TN_ERR_SHAPE, "more than %d dimensions", TN_MAX_NDIM);
+        tn__onnx_refuse(c, TN_ERR_SHAPE,
+                        "the result has more than %d dimensions", TN_MAX_NDIM);
         return;
     }
     if (!tn__onnx_axes(c, &axes, ndim))
@@ -122,7 +127,7 @@ static void unsqueeze(tn__onnx_call *c, tn_dims_list axes)
     bool is_new[TN_MAX_NDIM] = {false};
     for (int i = 0; i < axes.count; i++) {
         if (is_new[axes.dim[i]]) {
-            tn__onnx_refuse(c, TN_ERR_ARGUMENT, "an axis is repeated");
+            tn__onnx_refuse(c, TN_ERR_ARGUMENT, "axes has the same axis twice");
             return;
         }
         is_new[axes.dim[i]] = true;
@@ -180,8 +185,10 @@ static void split(tn__onnx_call *c, int64_t axis, const int64_t *sizes,
         return;
     const int64_t size = tn_tensor_size(x, (int)axis);
     if (count && count != c->out_count) {
-        tn__onnx_refuse(c, TN_ERR_SHAPE, "%d sizes for %d outputs", count,
-                        c->out_count);
+        tn__onnx_refuse(c, TN_ERR_SHAPE,
+                        "split has %d sizes, but the node has %d "
+                        "outputs",
+                        count, c->out_count);
         return;
     }
     const int64_t each = (size + c->out_count - 1) / c->out_count;
@@ -196,7 +203,8 @@ static void split(tn__onnx_call *c, int64_t axis, const int64_t *sizes,
     }
     if (at != size)
         tn__onnx_refuse(c, TN_ERR_SHAPE,
-                        "the sizes add up to %lld, dimension %lld has %lld",
+                        "the sum of the sizes is %lld, but dimension %lld has "
+                        "size %lld",
                         (long long)at, (long long)axis, (long long)size);
 }
 
@@ -223,7 +231,7 @@ static tn_tensor *slice_dim(tn__onnx_call *c, tn_tensor *x, int64_t axis,
 {
     const int64_t size = tn_tensor_size(x, (int)axis);
     if (step == 0) {
-        tn__onnx_refuse(c, TN_ERR_ARGUMENT, "a step is 0");
+        tn__onnx_refuse(c, TN_ERR_ARGUMENT, "steps has a 0");
         return NULL;
     }
     if (step > 0) {
@@ -255,7 +263,7 @@ static void slice(tn__onnx_call *c, tn_dims_list starts, tn_dims_list ends,
         (axes.count >= 0 && axes.count != starts.count) ||
         (steps.count >= 0 && steps.count != starts.count)) {
         tn__onnx_refuse(c, TN_ERR_SHAPE,
-                        "starts, ends, axes and steps differ in length");
+                        "starts, ends, axes and steps must have equal lengths");
         return;
     }
     for (int i = 0; i < starts.count && x; i++) {
@@ -311,14 +319,17 @@ static void tile(tn__onnx_call *c)
     if (!tn__onnx_dims(c, -1, 1, &repeats))
         return;
     if (repeats.count != to.count) {
-        tn__onnx_refuse(c, TN_ERR_SHAPE, "%d repeats for %d dimensions",
+        tn__onnx_refuse(c, TN_ERR_SHAPE,
+                        "repeats has %d numbers; expected %d, one for each "
+                        "dimension",
                         repeats.count, to.count);
         return;
     }
     for (int i = 0; i < to.count; i++)
         if (repeats.dim[i] < 0 || __builtin_mul_overflow(
                                       to.dim[i], repeats.dim[i], &to.dim[i])) {
-            tn__onnx_refuse(c, TN_ERR_SHAPE, "repeats[%d] is %lld", i,
+            tn__onnx_refuse(c, TN_ERR_SHAPE,
+                            "repeats[%d] is %lld, which is out of range", i,
                             (long long)repeats.dim[i]);
             return;
         }
@@ -348,7 +359,8 @@ static tn_tensor *pad_dim(tn_tensor *x, int axis, int64_t before, int64_t after,
         edge.dim[axis] = before;
         tn_tensor *first = tn_expand(value, edge);
         edge.dim[axis] = after;
-        return tn_cat((tn_tensor *[]){first, x, tn_expand(value, edge)}, 3, axis);
+        return tn_cat((tn_tensor *[]){first, x, tn_expand(value, edge)}, 3,
+                      axis);
     }
     /* reads elements by index, which works for all amounts, dtypes and ranks */
     const int64_t n = before + left + after;
@@ -361,7 +373,8 @@ static tn_tensor *pad_dim(tn_tensor *x, int axis, int64_t before, int64_t after,
     } else { /* reflect: the index has the period 2 * (left - 1) */
         const int64_t last = left > 1 ? left - 1 : 1;
         i = tn_rsub_scalar(
-            tn_abs(tn_sub_scalar(tn_remainder_scalar(i, 2 * last), last)), last);
+            tn_abs(tn_sub_scalar(tn_remainder_scalar(i, 2 * last), last)),
+            last);
         i = left > 1 ? i : tn_zeros_like(i);
     }
     return tn_index_select(x, axis, i);
@@ -376,7 +389,8 @@ static void pad(tn__onnx_call *c, const char *mode, const int64_t *pads,
     for (int i = 0; i < 4; i++)
         fine = fine || strcmp(mode, known[i]) == 0;
     if (!fine) {
-        tn__onnx_refuse(c, TN_ERR_UNSUPPORTED, "mode is \"%.40s\"", mode);
+        tn__onnx_refuse(c, TN_ERR_UNSUPPORTED,
+                        "mode \"%.40s\" is not supported", mode);
         return;
     }
     if (axes.count < 0) {
@@ -387,8 +401,10 @@ static void pad(tn__onnx_call *c, const char *mode, const int64_t *pads,
     if (!tn__onnx_axes(c, &axes, tn_tensor_ndim(x)))
         return;
     if (count != 2 * axes.count) {
-        tn__onnx_refuse(c, TN_ERR_SHAPE, "%d pads for %d axes", count,
-                        axes.count);
+        tn__onnx_refuse(c, TN_ERR_SHAPE,
+                        "pads has %d numbers, but there are %d axes, which "
+                        "need two each",
+                        count, axes.count);
         return;
     }
     if (value && tn_tensor_ndim(value))
@@ -405,7 +421,8 @@ static void pad(tn__onnx_call *c, const char *mode, const int64_t *pads,
         if (tn_tensor_size(x, (int)axes.dim[i]) == 0 && *at > 0 &&
             strcmp(mode, "constant") != 0) {
             tn__onnx_refuse(c, TN_ERR_SHAPE,
-                            "dimension %lld is empty: mode must be constant",
+                            "dimension %lld has size 0; it can only be padded "
+                            "with mode constant",
                             (long long)axes.dim[i]);
             return;
         }
@@ -451,7 +468,8 @@ static void center_crop_pad(tn__onnx_call *c)
     if (!tn__onnx_axes(c, &axes, tn_tensor_ndim(x)))
         return;
     if (axes.count != to.count) {
-        tn__onnx_refuse(c, TN_ERR_SHAPE, "%d sizes for %d axes", to.count,
+        tn__onnx_refuse(c, TN_ERR_SHAPE,
+                        "shape has %d sizes, but there are %d axes", to.count,
                         axes.count);
         return;
     }
@@ -478,7 +496,8 @@ static bool check_blocks(tn__onnx_call *c, int64_t size)
     if (size > 0 && size < 1 << 20 && tn_tensor_ndim(c->x[0]) == 4)
         return true;
     tn__onnx_refuse(c, TN_ERR_SHAPE,
-                    "blocksize is %lld, and the input has %d dimensions",
+                    "blocksize is %lld and the input has %d dimensions; "
+                    "blocksize must be positive, and the input must have 4",
                     (long long)size, tn_tensor_ndim(c->x[0]));
     return false;
 }
@@ -534,11 +553,11 @@ static void reverse_sequence(tn__onnx_call *c)
     const int64_t time = tn__onnx_int(c, 0), batch = tn__onnx_int(c, 1);
     if (time < 0 || batch < 0 || time + batch != 1 || tn_tensor_ndim(x) < 2) {
         tn__onnx_refuse(c, TN_ERR_ARGUMENT,
-                        "time_axis and batch_axis must be 0 and 1 or 1 and 0");
+                        "time_axis and batch_axis must be 0 and 1, or 1 and 0");
         return;
     }
-    tn_tensor *t = tn_arange(0, tn_tensor_size(x, (int)time), 1, .dtype = TN_I64,
-                             .device = c->device);
+    tn_tensor *t = tn_arange(0, tn_tensor_size(x, (int)time), 1,
+                             .dtype = TN_I64, .device = c->device);
     tn_tensor *n = c->x[1];
     t = tn_unsqueeze(t, batch);
     n = tn_unsqueeze(n, time);

@@ -18,8 +18,8 @@ static tn_tensor *table(tn__onnx_call *c, int64_t rows, int64_t n, bool sine,
 {
     int64_t numel;
     if (__builtin_mul_overflow(rows, n, &numel) || numel > INT32_MAX) {
-        tn__onnx_refuse(c, TN_ERR_SHAPE, "a transform of %lld points",
-                        (long long)n);
+        tn__onnx_refuse(c, TN_ERR_SHAPE,
+                        "a transform of %lld points is too long", (long long)n);
         return NULL;
     }
     double *x = malloc(((size_t)numel + 1) * sizeof *x);
@@ -51,7 +51,8 @@ static tn_tensor *transform(tn__onnx_call *c, tn_tensor *re, tn_tensor *im,
     const tn_dtype dtype = tn_tensor_dtype(re);
     tn_tensor *cosines = table(c, rows, n, false, 1, dtype);
     tn_tensor *sines = table(c, rows, n, true, inverse ? 1 : -1, dtype);
-    tn_tensor *a = tn_linear(re, cosines, NULL), *b = tn_linear(re, sines, NULL);
+    tn_tensor *a = tn_linear(re, cosines, NULL),
+              *b = tn_linear(re, sines, NULL);
     if (im) {
         a = tn_sub(a, tn_linear(im, sines, NULL));
         b = tn_add(b, tn_linear(im, cosines, NULL));
@@ -80,14 +81,18 @@ static void dft(tn__onnx_call *c, int64_t axis, bool inverse, bool onesided)
     tn_tensor *x = c->x[0];
     const int ndim = tn_tensor_ndim(x);
     int64_t length = 0;
-    if (ndim < 2 || (tn_tensor_size(x, -1) != 1 && tn_tensor_size(x, -1) != 2)) {
+    if (ndim < 2 ||
+        (tn_tensor_size(x, -1) != 1 && tn_tensor_size(x, -1) != 2)) {
         tn__onnx_refuse(c, TN_ERR_SHAPE,
-                        "the last dimension of the input must be 1 or 2");
+                        "the last dimension of the input must have size 1 "
+                        "(real) or 2 (complex)");
         return;
     }
     if (axis == -1 || axis == ndim - 1 ||
         (axis = tn__onnx_axis(c, axis, ndim)) < 0) {
-        tn__onnx_refuse(c, TN_ERR_ARGUMENT, "axis is the dimension of the parts");
+        tn__onnx_refuse(c, TN_ERR_ARGUMENT,
+                        "axis must not be the last dimension, which has the "
+                        "real and imaginary parts");
         return;
     }
     const int have_length = tn__onnx_ints(c, 1, &length, 1);
@@ -103,7 +108,10 @@ static void dft(tn__onnx_call *c, int64_t axis, bool inverse, bool onesided)
                       : onesided && inverse ? 2 * (tn_tensor_size(re, -1) - 1)
                                             : tn_tensor_size(re, -1);
     if (n < 1) {
-        tn__onnx_refuse(c, TN_ERR_ARGUMENT, "dft_length is %lld", (long long)n);
+        tn__onnx_refuse(c, TN_ERR_ARGUMENT,
+                        "dft_length is %lld; it must be "
+                        "positive",
+                        (long long)n);
         return;
     }
     if (onesided && inverse) {
@@ -113,7 +121,8 @@ static void dft(tn__onnx_call *c, int64_t axis, bool inverse, bool onesided)
         im = im ? fit(im, half) : tn_zeros_like(re);
         if (rest > 0) {
             const int last = tn_tensor_ndim(re) - 1;
-            tn_tensor *tail = tn_flip(tn_narrow(re, last, 1, rest), tn_dims(-1));
+            tn_tensor *tail =
+                tn_flip(tn_narrow(re, last, 1, rest), tn_dims(-1));
             tn_tensor *tail_im =
                 tn_neg(tn_flip(tn_narrow(im, last, 1, rest), tn_dims(-1)));
             re = tn_cat((tn_tensor *[]){re, tail}, 2, -1);
@@ -132,7 +141,8 @@ static void dft(tn__onnx_call *c, int64_t axis, bool inverse, bool onesided)
 
 static void dft_17(tn__onnx_call *c)
 {
-    dft(c, tn__onnx_int(c, 0), tn__onnx_int(c, 1) != 0, tn__onnx_int(c, 2) != 0);
+    dft(c, tn__onnx_int(c, 0), tn__onnx_int(c, 1) != 0,
+        tn__onnx_int(c, 2) != 0);
 }
 static void dft_20(tn__onnx_call *c)
 {
@@ -163,8 +173,9 @@ static void stft(tn__onnx_call *c)
         tn_tensor_size(x, 1) < length ||
         (window && tn_tensor_numel(window) != length)) {
         tn__onnx_refuse(c, TN_ERR_SHAPE,
-                        "frames of %lld in steps of %lld do not fit the signal "
-                        "or the window",
+                        "frame_length is %lld and frame_step %lld; both must "
+                        "be positive, the signal must have a frame, and the "
+                        "window the length of a frame",
                         (long long)length, (long long)step);
         return;
     }
@@ -192,7 +203,9 @@ static void window(tn__onnx_call *c, double a0, double a1, double a2)
     const tn_dtype dtype =
         tn__onnx_type_of(type > 0 && type < 1000 ? (int)type : 0).dtype;
     if (!dtype || size < 0 || size > INT32_MAX) {
-        tn__onnx_refuse(c, TN_ERR_ARGUMENT, "size %lld or dtype %lld",
+        tn__onnx_refuse(c, TN_ERR_ARGUMENT,
+                        "size is %lld and output_datatype %lld; the size must "
+                        "be 0 to 2^31 - 1, and the dtype must be supported",
                         (long long)size, (long long)type);
         return;
     }
@@ -236,7 +249,9 @@ static void mel_weights(tn__onnx_call *c)
         return;
     if (!dtype || bins < 1 || bins > 1 << 16 || length < 1 ||
         length > 1 << 24 || rate < 1 || bins * (length / 2 + 1) > 1 << 26) {
-        tn__onnx_refuse(c, TN_ERR_ARGUMENT, "%lld bins of %lld points",
+        tn__onnx_refuse(c, TN_ERR_ARGUMENT,
+                        "num_mel_bins is %lld and dft_length %lld, or another "
+                        "input is out of range",
                         (long long)bins, (long long)length);
         return;
     }

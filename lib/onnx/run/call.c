@@ -32,7 +32,7 @@ static int read_input(tn__onnx_call *c, int i, tn_dtype dtype, void *out,
     const int64_t numel = tn_tensor_numel(x);
     if (numel > room) {
         tn__onnx_refuse(c, TN_ERR_SHAPE,
-                        "input %d has %lld elements, at most %d are allowed", i,
+                        "input %d has %lld elements; at most %d are allowed", i,
                         (long long)numel, room);
         return -1;
     }
@@ -116,13 +116,16 @@ bool tn__onnx_may_make(tn__onnx_call *c, tn_dims_list shape)
     for (int i = 0; i < shape.count; i++)
         if (shape.dim[i] < 0 ||
             __builtin_mul_overflow(numel, shape.dim[i], &numel)) {
-            tn__onnx_refuse(c, TN_ERR_SHAPE, "size %lld of dimension %d",
+            tn__onnx_refuse(c, TN_ERR_SHAPE,
+                            "the result cannot have size %lld in dimension %d",
                             (long long)shape.dim[i], i);
             return false;
         }
     if (!c->folds || numel <= MAX_FOLDED)
         return true;
-    tn__onnx_refuse(c, TN_ERR_MEMORY, "too large to be folded");
+    tn__onnx_refuse(c, TN_ERR_MEMORY,
+                    "the result is too large to be computed when the model is "
+                    "opened");
     return false;
 }
 

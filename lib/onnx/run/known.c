@@ -90,7 +90,8 @@ void tn__onnx_known_add(tn__onnx_known *k, const tn__onnx_node *node, int i,
 {
     int64_t bytes = k->bytes;
     for (int j = 0; j < node->out_count; j++) {
-        const tn__onnx_value *v = node->out[j] >= 0 ? &slot[node->out[j]] : NULL;
+        const tn__onnx_value *v =
+            node->out[j] >= 0 ? &slot[node->out[j]] : NULL;
         if (!v)
             continue;
         if (!v->fixed || !tn__onnx_tensor_of(v))

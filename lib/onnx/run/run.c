@@ -39,8 +39,8 @@ static void take(const tn__onnx_run *run, tn__onnx_value *v, tn_tensor *x)
 }
 
 /* Returns v on the device of the run. Copies it there if it is on the host. */
-static tn_tensor *on_device(tn__onnx_run *run, const tn__onnx_graph *g, int slot,
-                            tn__onnx_value *v)
+static tn_tensor *on_device(tn__onnx_run *run, const tn__onnx_graph *g,
+                            int slot, tn__onnx_value *v)
 {
     if (v->device && tn_tensor_device(v->device) == run->device)
         return v->device;
@@ -171,7 +171,7 @@ static bool store(tn__onnx_run *run, const tn__onnx_graph *g,
             if (i > 0 && !g->slot_used[n->out[i]])
                 continue;
             tn__onnx_refuse(c, TN_ERR_UNSUPPORTED,
-                            "output %d is not supported", i);
+                            "output %d of this operator is not supported", i);
         }
         if (tn_error())
             return false;
@@ -221,7 +221,8 @@ static bool run_node(tn__onnx_run *run, const tn__onnx_graph *g,
             continue;
         /* inputs that the function reads on the host need no copy on the
          * device */
-        const bool host = on_host || (i < 32 && n->row->host >> i & 1 && v->host);
+        const bool host =
+            on_host || (i < 32 && n->row->host >> i & 1 && v->host);
         at.x[i] = host ? v->host : on_device(run, g, n->in[i], v);
         fine = at.x[i] != NULL;
     }
@@ -285,7 +286,8 @@ bool tn__onnx_iterate(tn__onnx_call *c)
     if (c->run->iterations-- > 0)
         return true;
     tn__onnx_refuse(c, TN_ERR_ARGUMENT,
-                    "more iterations than .max_iterations of tn_onnx_open");
+                    "the run needs more loop iterations than .max_iterations "
+                    "of tn_onnx_open allows");
     return false;
 }
 
@@ -297,8 +299,8 @@ bool tn__onnx_subgraph(tn__onnx_call *c, const tn__onnx_attr *attr,
     tn__onnx_run *run = c->run;
     if (in_count != g->input_count || out_count != g->output_count) {
         tn__onnx_refuse(c, TN_ERR_FORMAT,
-                        "its subgraph has %d inputs and %d outputs, %d and %d "
-                        "are needed",
+                        "its subgraph has %d inputs and %d outputs, but the "
+                        "operator needs %d and %d",
                         g->input_count, g->output_count, in_count, out_count);
         return false;
     }

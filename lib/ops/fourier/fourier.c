@@ -258,7 +258,8 @@ static tn_tensor *transform(tn_tensor *x, int64_t n, int64_t bins, bool back)
         x = dft(x, n, back, !back && bins < n, 2 - back);
     } else {
         x = padded(x, 0, back ? n : 2 * n);
-        x = x ? by_convolution(shaped(x, 3, x->shape[0], (int64_t)2, n), n, back)
+        x = x ? by_convolution(shaped(x, 3, x->shape[0], (int64_t)2, n), n,
+                               back)
               : NULL;
     }
     return tn_contiguous(back ? tn_select(x, 1, 0)
