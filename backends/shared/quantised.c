@@ -132,8 +132,8 @@ tn_status tn__next_quantised(const tn_target *target, const tn_program *program,
     plan->argument_bytes = sizeof word;
     if (plan->group_count > INT32_MAX || m > INT32_MAX || n > INT32_MAX)
         return tn__host->fail(TN_ERR_UNSUPPORTED,
-                              "quantised-product: %lld x %lld results of %lld "
-                              "elements are more than one launch can compute",
+                              "quantised-product: one launch cannot compute "
+                              "%lld x %lld results of %lld products each",
                               (long long)m, (long long)n, (long long)args->k);
     return TN_OK;
 }

@@ -114,7 +114,8 @@ static void check_refused(void)
             "fft_irfft: input has 1 elements along dim 0; pass n, the number "
             "of real elements");
     refused(tn_stft(x, 3), TN_ERR_ARGUMENT,
-            "stft: hop_length would be n_fft 3 // 4 = 0; pass it");
+            "stft: the default of hop_length, n_fft 3 // 4, is 0; "
+            "pass hop_length");
     refused(tn_stft(x, 8), TN_ERR_SHAPE,
             "stft: input has shape (2, 3); expected (L) or (B, L) with L of at "
             "least 5");

@@ -96,7 +96,8 @@ static const value *f_tojson(tn__jinja *j, const value *v, const value **a)
         tn__jinja_fail(j, TN_ERR_UNSUPPORTED,
                        "separators of tojson are not supported");
     if (indent > 32)
-        tn__jinja_fail(j, TN_ERR_UNSUPPORTED, "an indent of more than 32");
+        tn__jinja_fail(j, TN_ERR_UNSUPPORTED,
+                       "tojson supports an indent of at most 32");
     tn__jinja_add_json(j, &text, v, (int)(indent < -1 ? 0 : indent), 0,
                        a[3] && tn__jinja_truth(a[3]),
                        a[0] && tn__jinja_truth(a[0]));
@@ -113,7 +114,7 @@ static const value *attribute(tn__jinja *j, const value *v, const value *path)
                    : tn__jinja_undefined(j, "an item");
     }
     if (path->kind != TN__JINJA_TEXT || strlen(path->text) != path->bytes)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "an attribute is %s",
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "an attribute is %s, not a text",
                        tn__jinja_kind_name(path));
     for (const char *at = path->text;;) {
         const size_t length = strcspn(at, ".");
@@ -165,7 +166,8 @@ static const value *f_items(tn__jinja *j, const value *v, const value **a)
     if (v->kind == TN__JINJA_UNDEFINED)
         return tn__jinja_list(j);
     if (v->kind != TN__JINJA_DICT)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "items of %s",
+        tn__jinja_fail(j, TN_ERR_ARGUMENT,
+                       "the filter items needs a dictionary, not %s",
                        tn__jinja_kind_name(v));
     return tn__jinja_method(j, v, "items", &none);
 }
@@ -293,7 +295,8 @@ static const value *f_batch(tn__jinja *j, const value *v, const value **a)
     value *list = tn__jinja_list(j), *part = NULL;
     const int64_t count = a[0] ? integer_of(j, a[0], "the count") : 0;
     if (count < 1)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "batch needs a count");
+        tn__jinja_fail(j, TN_ERR_ARGUMENT,
+                       "the filter batch needs a positive count");
     for (size_t i = 0; i < all->count; i++) {
         if (i % (size_t)count == 0)
             tn__jinja_append(j, list, part = tn__jinja_list(j));
@@ -392,14 +395,16 @@ static const value *f_round(tn__jinja *j, const value *v, const value **a)
     const bool floors = a[1] && tn__jinja_is_text(a[1], "floor");
     char digits[400];
     if (!tn__jinja_is_number(v))
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "round of %s",
+        tn__jinja_fail(j, TN_ERR_ARGUMENT,
+                       "the filter round needs a number, not %s",
                        tn__jinja_kind_name(v));
     if (a[1] && !ceils && !floors && !tn__jinja_is_text(a[1], "common"))
         tn__jinja_fail(j, TN_ERR_ARGUMENT,
-                       "round takes \"common\", \"ceil\" or \"floor\"");
+                       "the method of round must be \"common\", \"ceil\" or "
+                       "\"floor\"");
     if (places < 0 || places > 20)
         tn__jinja_fail(j, TN_ERR_UNSUPPORTED,
-                       "round to less than 0 or more than 20 places");
+                       "round supports 0 to 20 decimal places");
     const double x = tn__jinja_number(v), by = pow(10, (double)places);
     if (ceils || floors)
         return tn__jinja_real(j, (ceils ? ceil(x * by) : floor(x * by)) / by);
@@ -584,7 +589,7 @@ static const value *format(tn__jinja *j, const value *v,
     value *values = given->named_count ? tn__jinja_dict(j) : tn__jinja_list(j);
     if (given->count && given->named_count)
         tn__jinja_fail(j, TN_ERR_ARGUMENT,
-                       "format takes values or names, not both");
+                       "the filter format takes values or names, not both");
     for (size_t i = 0; i < given->count; i++)
         tn__jinja_append(j, values, given->item[i]);
     for (size_t i = 0; i < given->named_count; i++)
@@ -723,7 +728,7 @@ static bool passes(tn__jinja *j, int is, const value *v, const value *other)
     }
     const int64_t by = integer_of(j, other, "the divisor");
     if (!by)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "a division by 0");
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "division by 0");
     return by == -1 || integer_of(j, v, "the number") % by == 0;
 }
 
@@ -773,7 +778,7 @@ static const value *range(tn__jinja *j, const tn__jinja_arguments *given)
         a[0] = 0;
     }
     if (!a[2])
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "range by steps of 0");
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "the step of range must not be 0");
     value *list = tn__jinja_list(j);
     for (int64_t at = a[0]; a[2] > 0 ? at < a[1] : at > a[1];) {
         tn__jinja_append(j, list, tn__jinja_int(j, at));
@@ -809,7 +814,8 @@ static const value *strftime_now(tn__jinja *j, const value *format)
     snprintf(whole, sizeof whole, "%sx", format->text);
     const size_t bytes = strftime(text, sizeof text, whole, &parts);
     if (!bytes)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "strftime_now: a text too long");
+        tn__jinja_fail(j, TN_ERR_ARGUMENT,
+                       "strftime_now: the result is too long");
     return tn__jinja_text_of(j, text, bytes - 1);
 }
 

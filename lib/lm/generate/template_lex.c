@@ -350,7 +350,8 @@ static bool read_raw(lexer *l)
            !is_block_of(l, at, "endraw", "-+", &end, &left, &right))
         at++;
     if (at >= l->bytes)
-        tn__jinja_fail(l->j, TN_ERR_FORMAT, "a raw block does not end");
+        tn__jinja_fail(l->j, TN_ERR_FORMAT,
+                       "the block raw has no {%% endraw %%}");
     const size_t bytes = kept(l->text + begin, at - begin, left, false,
                               l->text[begin - 1] == '\n');
     if (bytes)

@@ -230,7 +230,7 @@ static int64_t count_argument(tn__jinja *j, const value *v)
     if (!v)
         return -1;
     if (v->kind != TN__JINJA_INT)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "a count is %s",
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "a count is %s, not an integer",
                        tn__jinja_kind_name(v));
     return v->integer;
 }
@@ -267,7 +267,8 @@ static const value *m_split(tn__jinja *j, const value *self, const value **a)
     if (!by)
         return split_blanks(j, self, most);
     if (!by->bytes)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "split by an empty text");
+        tn__jinja_fail(j, TN_ERR_ARGUMENT,
+                       "split needs a separator that is not empty");
     value *list = tn__jinja_list(j);
     tn__jinja_step(j, self->bytes / 64);
     for (size_t at = 0;;) {
@@ -396,7 +397,7 @@ static const value *m_splitlines(tn__jinja *j, const value *self,
              at++)
             if (is_odd_end(self->text + at, self->bytes - at))
                 tn__jinja_fail(j, TN_ERR_UNSUPPORTED,
-                               "splitlines of a text with other ends of lines "
+                               "splitlines supports no other ends of lines "
                                "than \\n and \\r");
         tn__jinja_append(j, list,
                          tn__jinja_text_of(j, self->text + begin, at - begin));
@@ -451,11 +452,12 @@ static const value *find_part(tn__jinja *j, const value *self,
 {
     part = text_argument(j, part, name);
     if (!part)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "%s needs a text", name);
+        tn__jinja_fail(j, TN_ERR_ARGUMENT,
+                       "the method %s needs a text as its argument", name);
     const int64_t at = place_in(j, self, part, *name == 'r');
     if (at < 0 && strstr(name, "index"))
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "%s finds no %.60s", name,
-                       part->text);
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "%s does not find the text %.60s",
+                       name, part->text);
     return tn__jinja_int(j, at);
 }
 
@@ -485,7 +487,8 @@ static const value *partition(tn__jinja *j, const value *self,
 {
     by = text_argument(j, by, "partition");
     if (!by || !by->bytes)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "partition by an empty text");
+        tn__jinja_fail(j, TN_ERR_ARGUMENT,
+                       "partition needs a separator that is not empty");
     const int64_t characters = place_in(j, self, by, from_right);
     size_t end = 0;
     for (int64_t i = 0; i < characters; i++)
@@ -524,7 +527,8 @@ static const value *m_rsplit(tn__jinja *j, const value *self, const value **a)
 {
     int64_t most = count_argument(j, a[1]);
     if (!text_argument(j, a[0], "rsplit"))
-        tn__jinja_fail(j, TN_ERR_UNSUPPORTED, "rsplit without a text");
+        tn__jinja_fail(j, TN_ERR_UNSUPPORTED,
+                       "rsplit without a separator is not supported");
     const value *backwards = tn__jinja_list(j);
     while (most-- != 0) {
         const value *parts = partition(j, self, a[0], true);
@@ -555,7 +559,8 @@ static const value *fill(tn__jinja *j, const value *self, const value **a,
     tn__jinja_text text = {0};
     if (!a[0] || (a[1] && (!by || tn__jinja_length(j, by) != 1)))
         tn__jinja_fail(j, TN_ERR_ARGUMENT,
-                       "a fill needs a width and one character");
+                       "center, ljust and rjust need a width; the fill must be "
+                       "one character");
     for (int64_t i = 0; i < missing; i++) {
         if (i == first)
             tn__jinja_add(j, &text, self->text, self->bytes);
@@ -591,7 +596,7 @@ static const value *m_zfill(tn__jinja *j, const value *self, const value **a)
         tn__jinja_text_of(j, self->text + sign, self->bytes - sign);
     const int64_t wanted = count_argument(j, a[0]);
     if (!a[0])
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "zfill needs a width");
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "the method zfill needs a width");
     const value *arguments[] = {
         tn__jinja_int(j, wanted < 0 ? 0 : wanted - (int64_t)sign), zero};
     rest = fill(j, rest, arguments, 2);
@@ -610,7 +615,8 @@ static const value *m_join(tn__jinja *j, const value *self, const value **a)
     for (size_t i = 0; i < list->count; i++) {
         const value *item = text_argument(j, list->item[i], "join");
         if (!item)
-            tn__jinja_fail(j, TN_ERR_ARGUMENT, "join gets none");
+            tn__jinja_fail(j, TN_ERR_ARGUMENT,
+                           "join needs texts, but an item is none");
         if (i)
             tn__jinja_add(j, &text, self->text, self->bytes);
         tn__jinja_add(j, &text, item->text, item->bytes);
@@ -643,8 +649,8 @@ static bool all_are(tn__jinja *j, const value *self, int kind)
         }
         if (c >= 0x80 && kind != ASCII)
             tn__jinja_fail(j, TN_ERR_UNSUPPORTED,
-                           "the kind of characters beyond ASCII is not "
-                           "supported");
+                           "methods such as isalpha support only ASCII "
+                           "characters");
         cased |= small || large;
         const bool is = kind == ALNUM    ? small || large || digit
                         : kind == ALPHA  ? small || large
@@ -683,7 +689,8 @@ static const value *m_list_count(tn__jinja *j, const value *self,
 {
     int64_t count = 0;
     if (!a[0])
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "count needs a value");
+        tn__jinja_fail(j, TN_ERR_ARGUMENT,
+                       "the method count needs an argument");
     for (size_t i = 0; i < self->count; i++)
         count += tn__jinja_equal(j, self->item[i], a[0]);
     return tn__jinja_int(j, count);
@@ -693,11 +700,12 @@ static const value *m_list_index(tn__jinja *j, const value *self,
                                  const value **a)
 {
     if (!a[0])
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "index needs a value");
+        tn__jinja_fail(j, TN_ERR_ARGUMENT,
+                       "the method index needs an argument");
     for (size_t i = 0; i < self->count; i++)
         if (tn__jinja_equal(j, self->item[i], a[0]))
             return tn__jinja_int(j, (int64_t)i);
-    tn__jinja_fail(j, TN_ERR_ARGUMENT, "index finds no such item");
+    tn__jinja_fail(j, TN_ERR_ARGUMENT, "index does not find the item");
 }
 
 static const value *format_text(tn__jinja *j, const value *self,

@@ -13,7 +13,7 @@ static __attribute__((noreturn)) void odd_operands(tn__jinja *j,
                                                    const value *a,
                                                    const value *b)
 {
-    tn__jinja_fail(j, TN_ERR_ARGUMENT, "%s %s %s is not defined",
+    tn__jinja_fail(j, TN_ERR_ARGUMENT, "the operation %s %s %s is not defined",
                    tn__jinja_kind_name(a), name, tn__jinja_kind_name(b));
 }
 
@@ -44,7 +44,7 @@ const value *tn__jinja_integers(tn__jinja *j, char name, int64_t a, int64_t b)
             overflow = __builtin_mul_overflow(out, a, &out);
         }
     else if (b == 0)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "a division by 0");
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "division by 0");
     else if (b == -1 && name == '%')
         out = 0;
     else if (b == -1)
@@ -52,7 +52,8 @@ const value *tn__jinja_integers(tn__jinja *j, char name, int64_t a, int64_t b)
     else
         out = name == '%' ? a - b * floor_divide(a, b) : floor_divide(a, b);
     if (overflow)
-        tn__jinja_fail(j, TN_ERR_UNSUPPORTED, "an integer beyond 64 bits");
+        tn__jinja_fail(j, TN_ERR_UNSUPPORTED,
+                       "the result is an integer of more than 64 bits");
     return tn__jinja_int(j, out);
 }
 
@@ -65,7 +66,7 @@ static const value *numbers(tn__jinja *j, char name, const value *a,
                                   tn__jinja_whole(b));
     const double x = tn__jinja_number(a), y = tn__jinja_number(b);
     if ((name == '/' || name == 'f' || name == '%') && y == 0)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "a division by 0");
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "division by 0");
     return tn__jinja_real(j, name == '+'   ? x + y
                              : name == '-' ? x - y
                              : name == '*' ? x * y

@@ -556,10 +556,10 @@ static const value *call_loop(tn__jinja *j, const value *of,
     scope *before = j->scope;
     tn__jinja_text text = {0}, *out = j->out;
     if (given->count != 1 || given->named_count)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "loop takes one list");
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "loop() takes one argument, a list");
     if (!*state->of->name)
         tn__jinja_fail(j, TN_ERR_ARGUMENT,
-                       "loop is called, but the loop is not recursive");
+                       "loop() needs a loop that is marked recursive");
     j->out = &text;
     run_loop(j, state->of, given->item[0], state->outer, state->depth + 1);
     j->out = out;
@@ -592,10 +592,12 @@ static const value *run_caller(tn__jinja *j, const node *n)
     eval_arguments(j, n->a->b, &given);
     j->at = n->at;
     if (of->kind != TN__JINJA_MACRO)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "a call block with %s, not a macro",
+        tn__jinja_fail(j, TN_ERR_ARGUMENT,
+                       "a call block calls %s, which is not a macro",
                        tn__jinja_kind_name(of));
     if (given.named_count == TN__JINJA_MOST_ARGUMENTS)
-        tn__jinja_fail(j, TN_ERR_UNSUPPORTED, "more than %d arguments",
+        tn__jinja_fail(j, TN_ERR_UNSUPPORTED,
+                       "a call has more than %d arguments",
                        TN__JINJA_MOST_ARGUMENTS);
     given.name[given.named_count] = "caller";
     given.named[given.named_count++] = macro_of(j, n->c);

@@ -396,8 +396,9 @@ tn_status tn__run_stft(tn__call *call)
     const bool batched = x->ndim == 2;
     char text[TN__SHAPE_TEXT];
     if (hop < 1)
-        return tn__fail(TN_ERR_ARGUMENT, "stft: {hop_length} would be {n_fft} "
-                        "%lld // 4 = 0; pass it", (long long)n);
+        return tn__fail(TN_ERR_ARGUMENT, "stft: the default of {hop_length}, "
+                                         "{n_fft} %lld // 4, is 0; pass "
+                                         "{hop_length}", (long long)n);
     if (x->ndim != 1 + batched || x->shape[batched] < least)
         return tn__fail(TN_ERR_SHAPE, "stft: {input} has shape %s; expected "
                         "(L) or (B, L) with L of at least %lld",
