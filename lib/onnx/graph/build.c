@@ -195,8 +195,7 @@ static bool find_row(tn__onnx_builder *b, tn__onnx_node *node)
     if (node->in_count < row->min_in ||
         (row->max_in >= 0 && node->in_count > row->max_in) ||
         (row->max_out >= 0 && node->out_count > row->max_out)) {
-        snprintf(text, sizeof text,
-                 "the operator does not take %d inputs and %d outputs",
+        snprintf(text, sizeof text, "%d inputs and %d outputs",
                  node->in_count, node->out_count);
         return node_malformed(b, node, text);
     }

@@ -81,8 +81,7 @@ static tn_tensor *attend(const scores *s, tn_tensor *q, tn_tensor *k,
                          tn_tensor *v, tn_tensor *bias, tn_tensor **shown)
 {
     const tn_dtype dtype = tn_tensor_dtype(q);
-    /* multiplies both factors by sqrt(scale): otherwise products of half types
-     * can overflow */
+    /* the root of the scale on both sides, lest products of half types overflow */
     const double root = sqrt(s->scale);
     tn_tensor *x = tn_matmul(tn_mul_scalar(q, root),
                              tn_transpose(tn_mul_scalar(k, root), -2, -1));

@@ -329,8 +329,7 @@ static void resize_run(tn__onnx_call *c)
     resize_all(&r, axes, size, scale, where);
 }
 
-/* Until opset 10: element i reads position i / scale, rounded down or between
- * two elements. */
+/* Until opset 10: place i is element floor(i / scale), or between two. */
 static resize old_resize(tn__onnx_call *c)
 {
     const char *mode = tn__onnx_string(c, 0);

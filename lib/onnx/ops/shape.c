@@ -224,8 +224,8 @@ static void split_input(tn__onnx_call *c)
         split(c, tn__onnx_int(c, 0), sizes, count);
 }
 
-/* Slices one dimension as Python does. With a negative step, elements go from
- * start down to end, without end. */
+/* One dimension of Slice. start and end are as in Python, but a step below 0
+ * goes from start down to above end. */
 static tn_tensor *slice_dim(tn__onnx_call *c, tn_tensor *x, int64_t axis,
                             int64_t start, int64_t end, int64_t step)
 {
