@@ -332,8 +332,8 @@ static void print_first_token(const settings *s)
 static int usage(void)
 {
     fprintf(stderr, "usage: language [--threads N] [--rounds N] [--dtype NAME] "
-                    "[--llama FILE] [--gguf FILE] [--torch FOLDER] [--only NAME] [--busy] "
-                    "MODEL\n");
+                    "[--llama FILE] [--gguf FILE] [--torch FOLDER] "
+                    "[--only NAME] [--busy] MODEL\n");
     return 1;
 }
 

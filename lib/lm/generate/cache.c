@@ -1,4 +1,4 @@
-/* cache.c: memory for the keys and values of sequences. */
+/* cache.c: the memory for the keys and values of sequences. */
 #include <lm/generate/cache.h>
 
 #include <inttypes.h>

@@ -24,7 +24,7 @@ enum {
     TN__JINJA_MOST_OUTPUT = 16 << 20,   /* bytes */
     TN__JINJA_MOST_MEMORY = 128 << 20,  /* bytes */
     TN__JINJA_MOST_SOURCE = 1 << 20,    /* bytes */
-    TN__JINJA_MOST_ARGUMENTS = 16       /* of a filter, test, method or function */
+    TN__JINJA_MOST_ARGUMENTS = 16       /* of a filter, test, method, function */
 };
 
 /* ---- values -------------------------------------------------------------- */

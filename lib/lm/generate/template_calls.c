@@ -1,5 +1,5 @@
-/* template_calls.c: filters, tests and functions of chat templates. A new one
- * is a row of a table. */
+/* template_calls.c: filters, tests and functions of chat templates. To add one,
+ * add a row to a table. */
 #include <lm/generate/template.h>
 
 #include <json/json.h>
@@ -22,8 +22,8 @@ static int64_t integer_of(tn__jinja *j, const value *v, const char *what)
     return v->kind == TN__JINJA_INT ? v->integer : v->truth;
 }
 
-/* Calls a method of a text on any value, which is printed first, as the filters
- * of the same names do. */
+/* Calls a method of a text on any value. First converts the value to a text, as
+ * the filters of the same names do. */
 static const value *as_method(tn__jinja *j, const char *name, const value *v,
                               const value *const *a, size_t count)
 {
@@ -104,7 +104,8 @@ static const value *f_tojson(tn__jinja *j, const value *v, const value **a)
     return tn__jinja_text_end(j, &text);
 }
 
-/* The member of an item that a path names: "function.name" or a number. */
+/* Returns the member of an item that a path names: "function.name", or a
+ * number. */
 static const value *attribute(tn__jinja *j, const value *v, const value *path)
 {
     if (path->kind == TN__JINJA_INT) {
@@ -181,7 +182,7 @@ static const value *f_dictsort(tn__jinja *j, const value *v, const value **a)
         tn__jinja_append(j, list, pairs->item[i]);
         for (size_t at = i; at; at--) {
             const value *x = list->item[at - 1], *y = list->item[at];
-            /* without regard to case, as in the original */
+            /* ignores case, as Jinja does */
             if (tn__jinja_order(j, f_lower(j, x->item[0], a),
                                 f_lower(j, y->item[0], a)) <= 0)
                 break;
@@ -211,7 +212,7 @@ static const value *f_last(tn__jinja *j, const value *v, const value **a)
     return end_of(j, v, true);
 }
 
-/* Compares as the original does without case_sensitive. */
+/* Compares as Jinja does without case_sensitive: ignores the case of texts. */
 static int order_of(tn__jinja *j, const value *a, const value *b, bool exact)
 {
     const value *none = NULL;
@@ -423,7 +424,7 @@ static const value *f_abs(tn__jinja *j, const value *v, const value **a)
     return tn__jinja_int(j, x < 0 && x > INT64_MIN ? -x : x);
 }
 
-/* Indents lines; the first one and empty ones only if asked to. */
+/* Indents lines. Indents the first line and empty lines only on request. */
 static const value *f_indent(tn__jinja *j, const value *v, const value **a)
 {
     const int64_t width = a[0] ? integer_of(j, a[0], "the width") : 4;
@@ -499,8 +500,8 @@ bool tn__jinja_has_filter(const char *name)
     return false;
 }
 
-/* The first argument, which must be the name of a test or filter; removes
- * it. */
+/* Removes the first argument and returns it. It must be the name of a test or
+ * filter. */
 static const char *take_name(tn__jinja *j, tn__jinja_arguments *given,
                              bool (*has)(const char *), const char *what)
 {
@@ -551,8 +552,8 @@ static const value *map(tn__jinja *j, const value *v,
     return list;
 }
 
-/* select(test, ...), selectattr(attribute, test, ...); without a test, what is
- * true. */
+/* select(test, ...) and selectattr(attribute, test, ...). Without a test,
+ * selects what is true. */
 static const value *pick(tn__jinja *j, const char *filter, const value *v,
                          const tn__jinja_arguments *given)
 {
@@ -610,7 +611,8 @@ const value *tn__jinja_filter(tn__jinja *j, const char *name, const value *v,
     if (!tn__jinja_has_filter(name))
         tn__jinja_fail(j, TN_ERR_UNSUPPORTED,
                        "the filter %.60s is not supported", name);
-    tn__jinja_enter(j); /* map may apply map */
+    tn__jinja_enter(j); /* a filter of map may be map again, so the depth is
+                           limited */
     const value *out = strcmp(name, "map") == 0      ? map(j, v, given)
                        : strcmp(name, "format") == 0 ? format(j, v, given)
                                                      : pick(j, name, v, given);
@@ -797,7 +799,7 @@ static const value *strftime_now(tn__jinja *j, const value *format)
         strlen(format->text) != format->bytes)
         tn__jinja_fail(j, TN_ERR_ARGUMENT,
                        "strftime_now needs a text of at most 100 bytes");
-    /* codes that Python has on every machine */
+    /* accepts only conversions that Python has on every machine */
     for (const char *at = format->text; (at = strchr(at, '%'));) {
         at++;
         if (!*at || !strchr("aAwdbBmyYHIMSpjUWcxXGuVDeFTR%Z-z", *at))
@@ -809,7 +811,7 @@ static const value *strftime_now(tn__jinja *j, const value *format)
     }
     if (!localtime_r(&now, &parts))
         tn__jinja_fail(j, TN_ERR_ARGUMENT, "strftime_now: no such time");
-    /* the "x" tells an empty text from one that is too long */
+    /* the "x" distinguishes an empty result from one that is too long */
     char whole[128];
     snprintf(whole, sizeof whole, "%sx", format->text);
     const size_t bytes = strftime(text, sizeof text, whole, &parts);

@@ -1,5 +1,5 @@
-/* template_methods.c: methods of texts and dictionaries in chat templates, as
- * Python has them; and the arguments of all calls. */
+/* template_methods.c: methods of texts and dictionaries in chat templates,
+ * which behave as in Python. Also binds the arguments of all calls. */
 #include <lm/generate/template.h>
 #include <lm/tokenizer/unicode.h>
 
@@ -11,7 +11,7 @@ typedef const value *(*method)(tn__jinja *j, const value *self,
 
 /* ---- arguments ----------------------------------------------------------- */
 
-/* The place of a name in "a b c", or -1. */
+/* Returns the index of a name in the list "a b c", or -1. */
 static int place_of(const char *parameters, const char *name)
 {
     const size_t bytes = strlen(name);
@@ -56,8 +56,8 @@ void tn__jinja_bind(tn__jinja *j, const char *what, const char *parameters,
 
 /* ---- characters ---------------------------------------------------------- */
 
-/* The bytes of a blank character at the beginning of a text, by Python's
- * str.isspace, or 0. */
+/* Returns the bytes of the character at the beginning of a text if it is blank
+ * (by Python's str.isspace), else 0. */
 static size_t blank(const char *text, size_t bytes)
 {
     static const char *const wide[] = {
@@ -88,8 +88,8 @@ static size_t width(const char *text, size_t bytes)
     return n;
 }
 
-/* Whether the character is to be stripped: a blank, or one of `set`. Returns
- * its bytes, or 0. */
+/* Returns the bytes of the character if strip removes it, else 0. strip removes
+ * blanks, or the characters of `set`. */
 static size_t strips(const char *text, size_t bytes, const value *set)
 {
     if (!set)
@@ -147,13 +147,14 @@ static const value *m_rstrip(tn__jinja *j, const value *self, const value **a)
 
 enum { UPPER, SWAP, CAPITAL, TITLE };
 
-/* Changes the case of ASCII letters. Other letters are refused: their case is
- * not known here. */
+/* Changes the case of ASCII letters. Fails for other letters: the library has
+ * no table of their case. */
 static const value *change_case(tn__jinja *j, const value *self, int to)
 {
     const value *out = tn__jinja_text_of(j, self->text, self->bytes);
     char *text = (char *)(uintptr_t)out->text;
-    bool within = false; /* a word, or for CAPITAL the text */
+    bool within = false; /* inside a word or, for CAPITAL, after the first
+                            character */
     for (size_t i = 0; i < out->bytes; i++) {
         const unsigned char c = (unsigned char)text[i];
         if (c >= 0x80)
@@ -178,8 +179,8 @@ static const value *m_upper(tn__jinja *j, const value *self, const value **a)
     return change_case(j, self, UPPER);
 }
 
-/* Converts all characters. Lower case has one character for each character,
- * except for a dotted I. The lower case of a sigma depends on its position. */
+/* Converts all characters to lower case. Fails for U+0130, which becomes two
+ * characters, and for U+03A3 (sigma), which depends on its position. */
 static const value *m_lower(tn__jinja *j, const value *self, const value **a)
 {
     tn__jinja_text text = {0};
@@ -307,7 +308,7 @@ static const value *m_replace(tn__jinja *j, const value *self, const value **a)
         tn__jinja_add(j, &text, new->text, new->bytes);
         tn__jinja_step(j, 1);
         at = end + old->bytes;
-        if (!old->bytes) { /* between all characters */
+        if (!old->bytes) { /* an empty `old` matches between all characters */
             if (at == self->bytes)
                 break;
             const size_t n = width(self->text + at, self->bytes - at);
@@ -325,7 +326,7 @@ static bool has_end(const value *self, const value *part, bool front)
                   part->text, part->bytes) == 0;
 }
 
-/* The argument is a text, or a list of texts. */
+/* Like Python's startswith and endswith, takes a text or a list of texts. */
 static const value *has_any_end(tn__jinja *j, const value *self,
                                 const value *part, bool front)
 {
@@ -374,7 +375,8 @@ static const value *m_removesuffix(tn__jinja *j, const value *self,
     return without_end(j, self, a[0], false);
 }
 
-/* Whether Python ends a line there, too: vertical tabs, U+0085, U+2028 ... */
+/* Returns whether Python also ends a line here: vertical tab, U+0085, U+2028
+ * ... */
 static bool is_odd_end(const char *text, size_t bytes)
 {
     const unsigned char c = (unsigned char)*text;
@@ -384,7 +386,7 @@ static bool is_odd_end(const char *text, size_t bytes)
                            memcmp(text, "\xe2\x80\xa9", 3) == 0));
 }
 
-/* Lines without their ends. */
+/* Returns the lines without their ends. */
 static const value *m_splitlines(tn__jinja *j, const value *self,
                                  const value **a)
 {
@@ -408,7 +410,7 @@ static const value *m_splitlines(tn__jinja *j, const value *self,
     return list;
 }
 
-/* How often a part occurs. */
+/* Returns how often a text occurs in another. */
 static const value *m_count(tn__jinja *j, const value *self, const value **a)
 {
     const value *part = text_argument(j, a[0], "count");

@@ -9,7 +9,7 @@
 typedef tn__jinja_value value;
 typedef tn__jinja_node node;
 
-/* Variables. A loop has a scope for each pass, and a call of a macro has
+/* A scope of variables. Each iteration of a loop and each call of a macro has
  * one. */
 typedef struct tn__jinja_scope {
     struct tn__jinja_scope *outer;
@@ -126,8 +126,7 @@ static __attribute__((noreturn)) void no_member(tn__jinja *j, const value *of,
                    of->text, name);
 }
 
-/* A method comes before a member of the same name, as Python's attributes
- * do. */
+/* As in Python, a method hides a member of the same name. */
 static const value *eval_member(tn__jinja *j, const node *n)
 {
     const value *of = eval(j, n->a), *v = NULL;
@@ -147,7 +146,7 @@ static const value *eval_member(tn__jinja *j, const node *n)
     return v ? v : tn__jinja_undefined(j, n->name);
 }
 
-/* Where character i of a text begins. */
+/* Returns the byte offset of character i of a text. */
 static size_t place(const value *text, int64_t i)
 {
     size_t at = 0;
@@ -465,7 +464,8 @@ static void set_target(tn__jinja *j, const node *n, const value *v)
     tn__jinja_set_name(j, (value *)(uintptr_t)space, n->name, v);
 }
 
-/* The filters are a chain of nodes that ends with n->c, the text. */
+/* Applies a chain of filters. The chain ends with node n->c, which gets the
+ * text. */
 static const value *filter_text(tn__jinja *j, const node *f, const node *hole,
                                 const value *text)
 {
@@ -510,7 +510,8 @@ static int run_loop(tn__jinja *j, const node *n, const value *over,
                     scope *before, int64_t depth)
 {
     const value *all = tn__jinja_items(j, over), *list = all;
-    if (n->c) { /* loop counts only the items that pass */
+    if (n->c) { /* the variable loop counts only items that pass the
+                   condition */
         value *passed = tn__jinja_list(j);
         for (size_t i = 0; i < all->count; i++) {
             open_scope(j, before);
