@@ -105,7 +105,7 @@ bool tn__onnx_read_attribute(tn__onnx_builder *b, tn__onnx_names *names,
     *a = (tn__onnx_attr){0};
     tn__onnx_item item;
     tn__onnx_span s = message, tensor = {0}, graph = {0};
-    int found, seen = 0; /* TN__ONNX_A_..., by the fields present */
+    int found, seen = 0; /* type of the field that is present */
     while ((found = tn__onnx_next(&s, &item)) > 0) {
         const bool text = item.wire == TN__WIRE_BYTES;
         switch (item.field) {

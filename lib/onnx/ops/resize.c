@@ -126,7 +126,7 @@ static bool taps_init(const resize *r, taps *t, int64_t in, int64_t out,
         if (!coordinate(r, i, in, out, scale, from, to, &x))
             return false;
         t->outside[i] = crops && (x < 0 || x > (double)(in - 1));
-        /* clamps positions far outside, which scales of 0 and NaN cause */
+        /* scales of 0 and NaN give positions that do not fit in int64 */
         x = x > -1e9 ? x < 1e9 ? x : 1e9 : -1e9;
         const int64_t base = is_nearest ? nearest(r, x) : (int64_t)floor(x);
         const double ratio = x - (double)base;
