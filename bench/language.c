@@ -1,31 +1,34 @@
-/* language.c: speed and memory of language models, beside llama.cpp and
- * transformers. They take turns, so that all see the same machine.
+/* language.c: measures the speed and memory of language models, and compares
+ * them with llama.cpp and transformers. The programs run in turns, so that all
+ * see the same load of the machine.
  *
  *     bench/language [OPTION]... MODEL
  *
  * MODEL is a Hugging Face folder or a GGUF file.
  *
  *   --threads N     compute with N threads; default: 1
- *   --rounds N      the fastest of N rounds counts; default: 5
+ *   --rounds N      report the fastest of N rounds; default: 5
  *   --dtype NAME    convert the weights to float32, float16 or bfloat16
- *   --llama FILE    llama-bench; default: $TENON_BENCH_LLAMA
- *   --gguf FILE     what llama-bench runs if MODEL is a folder
- *   --torch FOLDER  what transformers runs if MODEL is a GGUF file
+ *   --llama FILE    path of llama-bench; default: $TENON_BENCH_LLAMA
+ *   --gguf FILE     the file for llama-bench if MODEL is a folder
+ *   --torch FOLDER  the folder for transformers if MODEL is a GGUF file
  *   --only NAME     run one workload: prompt, generate or embed
- *   --busy          count processor time, not time; without peers. For a
- *                   machine on which others work
+ *   --busy          measure processor time instead of elapsed time, without
+ *                   llama.cpp and transformers; for a machine that is in use
  *
- * Python is that of $TENON_BENCH_PYTHON (default: python3). A peer that is not
- * there, or has no file, has no figures.
+ * $TENON_BENCH_PYTHON is the Python program (default: python3). If llama.cpp or
+ * transformers, or its file, is missing, its columns are empty.
  *
- * A decoder has two workloads. "prompt" is 128 tokens at once. "generate" is 64
- * tokens, one at a time, from an empty cache; each is the most likely one. An
- * encoder has two batches of tokens, 1 x 16 and 32 x 32.
+ * A decoder has two workloads. "prompt" processes 128 tokens at once.
+ * "generate" generates 64 tokens, one at a time, from an empty cache, and takes
+ * the most likely token each time. An encoder has two batches of tokens, 1 x 16
+ * and 32 x 32.
  *
- * A process of its own then opens the model and generates a token after one
- * token of prompt. Its line has the time from the call of tn_lm_open to that
- * token, less the time of a token when all is in memory, and the resident
- * memory that is neither weights nor cache. */
+ * A separate process then opens the model and generates one token after a
+ * prompt of one token. Its line has two numbers. The first is the time from the
+ * call of tn_lm_open to that token, minus the time of a token when everything
+ * is in memory. The second is the resident memory without the weights and the
+ * cache. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,7 +56,7 @@ static double seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Prints the pending error, if there is one, and ends the program. */
+/* Prints the pending error, if there is one, and exits. */
 static void check(void)
 {
     if (!tn_error())
@@ -82,10 +85,10 @@ static tn_lm *open_model(const settings *s)
 
 /* ---- workloads ----------------------------------------------------------- */
 
-/* The tokens of all workloads: some ids below 1000. */
+/* The token ids of all workloads: small ids, which every vocabulary has. */
 static int64_t ids[1024];
 
-/* Fills the cache with one prompt. size is {tokens}. */
+/* Runs a prompt and fills the cache with it. size is {tokens}. */
 static void prompt(tn_lm *lm, const int64_t *size)
 {
     tn_lm_cache *cache = tn_lm_cache_new(lm, 1);
@@ -100,7 +103,7 @@ static void generate(tn_lm *lm, const int64_t *size)
     tn_lm_generate(lm, ids, 1, .max_tokens = size[0], .ignore_eos = true);
 }
 
-/* Embeds a batch. size is {sequences, tokens of each}. */
+/* Embeds a batch of texts. size is {sequences, tokens of each}. */
 static void embed(tn_lm *lm, const int64_t *size)
 {
     const int64_t *text[64];
@@ -113,7 +116,8 @@ static void embed(tn_lm *lm, const int64_t *size)
     tn_device_synchronize(NULL);
 }
 
-/* names are those of language.py. flag is llama-bench's option. */
+/* The names are those that language.py uses. flag is the option of
+ * llama-bench. */
 static const struct workload {
     const char *name, *flag;
     int64_t size[3];
@@ -127,7 +131,7 @@ static const struct workload {
 };
 typedef struct workload workload;
 
-/* Returns the number of tokens of a call. */
+/* Returns the number of tokens that one call processes. */
 static double tokens_of(const workload *w)
 {
     return (double)(w->size[0] * (w->size[1] ? w->size[1] : 1));
@@ -167,7 +171,7 @@ static double llama(const settings *s, const workload *w)
         return -1;
     quote(program, sizeof program, s->llama);
     quote(model, sizeof model, s->gguf);
-    /* The other workload's size must be 0. */
+    /* llama-bench runs one workload if the size of the other is 0 */
     snprintf(command, sizeof command,
              "%s -m %s %s 0 %s %" PRId64 " -t %d -r 1 -o jsonl 2>/dev/null",
              program, model, strcmp(w->flag, "-p") == 0 ? "-n" : "-p", w->flag,
@@ -213,13 +217,15 @@ static void print_speed(const workload *w, double took)
         printf(" %10.1f", tokens_of(w) / took);
 }
 
-/* Measures a workload in rounds and prints its line: the fastest call of each
- * side, and the median of the ratios of a round. Returns our fastest. */
+/* Runs a workload on both sides in turns, and prints a line: the fastest call
+ * of each side, and the median over the rounds of their ratio. Returns our
+ * fastest time. */
 static double measure(const settings *s, tn_lm *lm, bench_peer *peer,
                       const workload *w)
 {
     double best[SIDES] = {-1, -1, -1}, ratio[SIDES][MOST_ROUNDS];
-    ours(lm, w); /* warms up; language.py does so too, and llama-bench */
+    ours(lm, w); /* a first call to warm up, as in language.py and
+                    llama-bench */
     for (int i = 0; i < s->rounds; i++) {
         const double took[SIDES] = {ours(lm, w), llama(s, w), torch(peer, w)};
         for (int side = 0; side < SIDES; side++) {
@@ -250,7 +256,7 @@ static double measure(const settings *s, tn_lm *lm, bench_peer *peer,
 
 /* ---- the first token ----------------------------------------------------- */
 
-/* Returns the bytes of the process that are in memory. */
+/* Returns the resident memory of the process in bytes. */
 static double resident(void)
 {
     long all = 0, here = 0;
@@ -262,8 +268,9 @@ static double resident(void)
     return read ? (double)here * (double)sysconf(_SC_PAGESIZE) : 0;
 }
 
-/* The process of its own: prints seconds to the first token, seconds of a
- * token, and bytes besides weights and cache. */
+/* Runs in a process of its own. Prints the seconds to the first token, the
+ * seconds for each token, and the bytes that weights and cache do not
+ * explain. */
 static int first_token(const settings *s)
 {
     static const int64_t one[3] = {1};
@@ -325,8 +332,8 @@ static void print_first_token(const settings *s)
 static int usage(void)
 {
     fprintf(stderr, "usage: language [--threads N] [--rounds N] [--dtype NAME] "
-                    "[--llama FILE] [--gguf FILE] [--torch FOLDER] [--only NAME] [--busy] "
-                    "MODEL\n");
+                    "[--llama FILE] [--gguf FILE] [--torch FOLDER] "
+                    "[--only NAME] [--busy] MODEL\n");
     return 1;
 }
 

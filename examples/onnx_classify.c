@@ -1,10 +1,11 @@
-/* onnx_classify: prints the most likely classes of an image, or of random numbers,
- * by an ONNX model.
+/* onnx_classify: classifies an image with an ONNX model, and prints the most
+ * likely classes. Without an image, classifies random numbers.
  *
  *     onnx_classify MODEL.onnx [IMAGE.ppm [LABELS.txt]]
  *
- * The model has one input (batch, 3, height, width) with numbers from 0 to 1. The
- * image is a binary PPM file (P6), which any image program writes. */
+ * The model must have one input (batch, 3, height, width) with numbers from 0
+ * to 1. The image is a binary PPM file (P6), which most image programs can
+ * write. */
 #include <stdio.h>
 #include <string.h>
 #include <tenon/onnx.h>
@@ -31,7 +32,7 @@ static tn_tensor *read_image(const char *path)
     return tn_unsqueeze(x, 0);
 }
 
-/* Prints label number i, line i of the file, or the number. */
+/* Prints line i of the file of labels, or i if there is no such line. */
 static void print_label(const char *path, int64_t i)
 {
     char line[256] = "";

@@ -111,21 +111,21 @@ static const struct {
      "tenon onnx run [-i FILE] [-o FILE] [--size NAME=N]... [--seed N] MODEL\n"
      "tenon onnx bench [-i FILE] [--size NAME=N]... [-n COUNT] [--nodes] MODEL\n"
      "tenon onnx diff -i FILE [--tolerance T] MODEL [OTHER]\n",
-     "Lists the operators that are supported (ops), describes an ONNX model (info),\n"
-     "lists what it needs and is not supported (check), runs it (run), measures time\n"
-     "and memory (bench), and compares its outputs with those of a file or of\n"
-     "another model, node by node (diff).\n"
+     "Lists the supported operators (ops). Describes an ONNX model (info), lists its\n"
+     "unsupported nodes (check), runs it (run), or measures its time and memory\n"
+     "(bench). Compares its outputs with those of a file, or node by node with those\n"
+     "of another model (diff).\n"
      "\n"
-     "  -i FILE         inputs: a safetensors file with the tensors NAME or in.NAME.\n"
-     "                  Inputs that it lacks are random\n"
-     "  -o FILE         where the outputs go, as out.NAME; without it they are\n"
-     "                  printed\n"
-     "  --size NAME=N   the size of a dynamic dimension, for random inputs (1)\n"
-     "  --seed N        random inputs depend on N (0)\n"
-     "  -n COUNT        measured runs (20)\n"
-     "  --nodes         also the time of each kind of node\n"
-     "  --tolerance T   the largest difference that is allowed, relative to the\n"
-     "                  largest element (1e-4). Exit status 1 if it is larger\n"},
+     "  -i FILE         a safetensors file with the inputs, as NAME or in.NAME. Inputs\n"
+     "                  that are not in the file are random\n"
+     "  -o FILE         writes the outputs to this file, as out.NAME, instead of\n"
+     "                  printing them\n"
+     "  --size NAME=N   size of a dynamic dimension of random inputs (default: 1)\n"
+     "  --seed N        seed of random inputs (default: 0)\n"
+     "  -n COUNT        number of measured runs (default: 20)\n"
+     "  --nodes         also prints the time of each kind of node\n"
+     "  --tolerance T   largest allowed difference, relative to the largest element\n"
+     "                  (default: 1e-4). If it is exceeded, the exit status is 1\n"},
     {"help", "tenon help [COMMAND]\n",
      "Describes COMMAND, or lists the commands.\n"},
 };

@@ -1,5 +1,5 @@
-/* tenon_generate.c: `tenon generate`: a language model continues texts, or token
- * ids. */
+/* tenon_generate.c: `tenon generate`: a language model continues texts, or
+ * token ids. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -74,9 +74,8 @@ static void report(int64_t prompt, int64_t cached, const stream *s,
     fputc('\n', stderr);
 }
 
-/* Continues ids in a batch, which keeps what texts of the same beginning share.
- * With a tokenizer its text is printed, and written to copy if that is not
- * NULL. */
+/* Continues ids in a batch, which reuses the beginnings that texts share. With
+ * a tokenizer, prints the text. Also writes it to copy if that is not NULL. */
 static int continue_ids(tn_lm_batch *batch, tn_tokenizer *t, const int64_t *ids,
                         int64_t count, tn_lm_batch_add_options o, FILE *copy)
 {
@@ -132,7 +131,7 @@ static int continue_text(tn_lm_batch *batch, tn_tokenizer *t, const char *text,
     return status;
 }
 
-/* ---- chats ----------------------------------------------------------------- */
+/* ---- chats --------------------------------------------------------------- */
 
 typedef struct chat {
     tn_chat_message *messages; /* their texts are owned, too */

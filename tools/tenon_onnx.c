@@ -58,7 +58,8 @@ static int info(const char *path)
     printf("%-14s%s\n", "producer", s.producer);
     printf("%-14s%" PRId64 ", IR version %" PRId64 "\n", "opset", s.opset,
            s.ir_version);
-    printf("%-14s%" PRId64 ", %" PRId64 " of them computed when it was opened\n",
+    printf("%-14s%" PRId64 ", %" PRId64
+           " of them computed when it was opened\n",
            "nodes", s.nodes, s.folded_nodes);
     printf("%-14s%" PRId64 ", %.1f MB; constants %.1f MB\n", "parameters",
            s.parameters, (double)s.parameter_bytes * 1e-6,
@@ -92,14 +93,15 @@ static int check(const char *path)
     return problems != 0;
 }
 
-/* Prints the operators as a table in Markdown: docs/onnx.md has it. */
+/* Prints the operators as the Markdown table of docs/onnx.md. */
 static int list_ops(void)
 {
     tn_onnx_op_info op = {.size = sizeof op};
     puts("| operator | opsets | attributes |\n|---|---|---|");
     for (int i = 0; tn_onnx_op(i, &op); i++)
-        printf("| %s%s%s | %d to %d | %s |\n", op.domain, *op.domain ? "::" : "",
-               op.name, op.since, op.until, op.attributes);
+        printf("| %s%s%s | %d to %d | %s |\n", op.domain,
+               *op.domain ? "::" : "", op.name, op.since, op.until,
+               op.attributes);
     return tn_error() ? lm_complain() : 0;
 }
 
@@ -110,7 +112,7 @@ typedef struct values {
     tn_tensor **in, **out;
 } values;
 
-/* The size of a dynamic dimension: that of --size, or 1. */
+/* Returns the size of a dynamic dimension: that of --size, or 1. */
 static int64_t dynamic_size(const options *o, const char *name)
 {
     const size_t length = name ? strlen(name) : 0;
@@ -132,7 +134,7 @@ static tn_tensor *random_input(const options *o, const tn_onnx_value_info *v)
     const tn_dims_list shape = tn_dims_from_array(size, ndim);
     if (tn_dtype_is_floating(v->dtype))
         return tn_to_dtype(tn_randn(shape, .dtype = TN_F32), v->dtype);
-    /* ids and masks: 0 or 1 are valid for most models */
+    /* integer inputs are ids and masks, for which 0 and 1 are valid */
     return tn_to_dtype(tn_randint(0, 2, shape, .dtype = TN_I64), v->dtype);
 }
 
@@ -178,8 +180,8 @@ static int save(const options *o, tn_module *net, const values *v)
         if (fine)
             snprintf(name[i], room, "out.%s", info.name);
     }
-    fine = fine && tn_safetensors_save(o->out, (const char *const *)name, v->out,
-                                       v->out_count, NULL, 0) == TN_OK;
+    fine = fine && tn_safetensors_save(o->out, (const char *const *)name,
+                                       v->out, v->out_count, NULL, 0) == TN_OK;
     for (int i = 0; i < v->out_count && name; i++)
         free(name[i]);
     free(name);
@@ -314,8 +316,8 @@ static int bench(const options *o, const char *path)
 
 /* ---- diff ---------------------------------------------------------------- */
 
-/* The largest difference relative to the largest element. Infinite if shapes,
- * dtypes or the places of NaN differ. */
+/* Returns the largest difference, relative to the largest element. Returns
+ * infinity if shapes, dtypes or the places of NaN differ. */
 static double difference(tn_tensor *x, tn_tensor *y)
 {
     if (!x || !y || tn_tensor_dtype(x) != tn_tensor_dtype(y) ||
@@ -329,7 +331,7 @@ static double difference(tn_tensor *x, tn_tensor *y)
     double worst = INFINITY, scale = 0;
     TN_SCOPE(scope) {
         tn_tensor *a = tn_to_dtype(x, TN_F64), *b = tn_to_dtype(y, TN_F64);
-        /* equal infinities and NaN count as 0 */
+        /* two equal infinities, or two NaN, have the difference 0 */
         tn_tensor *same = tn_logical_or(
             tn_eq(a, b), tn_logical_and(tn_isnan(a), tn_isnan(b)));
         tn_tensor *d = tn_abs(tn_sub(a, b));
@@ -342,7 +344,8 @@ static double difference(tn_tensor *x, tn_tensor *y)
     return scale > 0 ? worst / scale : worst;
 }
 
-/* Values of one model, by name, until the other model has them too. */
+/* Outputs of nodes of one model, by name, until the other model has them
+ * too. */
 typedef struct recorded {
     char **name;
     tn_tensor **value;
@@ -389,7 +392,7 @@ static void compare(const tn_onnx_node_info *node, tn_tensor *const *outputs,
         }
 }
 
-/* Compares the outputs of net with those of the file or of other. */
+/* Compares the outputs of net with those of the file or of the other model. */
 static int diff(const options *o, const char *path, const char *other_path)
 {
     values v = {0}, w = {0};
@@ -400,8 +403,9 @@ static int diff(const options *o, const char *path, const char *other_path)
     bool fine = net && (!other_path || other) && read_inputs(o, net, &v);
     if (fine && other) {
         tn_onnx_observe(other, record, &r);
-        fine = read_inputs(o, other, &w) &&
-               tn_onnx_run(other, w.in, w.in_count, w.out, w.out_count) == TN_OK;
+        fine =
+            read_inputs(o, other, &w) &&
+            tn_onnx_run(other, w.in, w.in_count, w.out, w.out_count) == TN_OK;
         tn_onnx_observe(net, compare, &r);
     }
     fine = fine &&
@@ -441,7 +445,7 @@ int tenon_onnx(int count, char **argument)
 {
     options o = {.runs = 20, .tolerance = 1e-4};
     const char *size = NULL;
-    /* --size may be given several times */
+    /* options that may be repeated, such as --size */
     int kept = 0;
     for (int i = 0; i < count; i++) {
         if (strcmp(argument[i], "--size") == 0 && i + 1 < count &&

@@ -1,9 +1,9 @@
-/* tenon_onnx.h: the command of ONNX models. */
+/* tenon_onnx.h: the command `tenon onnx`. */
 #ifndef TN_TOOLS_TENON_ONNX_H
 #define TN_TOOLS_TENON_ONNX_H
 
-/* Runs `tenon onnx` with its arguments and returns the exit status: 0, 1 (one
- * line on stderr), or 2 for arguments that are wrong. */
+/* Runs `tenon onnx` with its arguments. Returns the exit status: 0, 1 with one
+ * line on stderr, or 2 for wrong arguments. */
 int tenon_onnx(int count, char **argument);
 
 #endif

@@ -1,39 +1,40 @@
 /* quantised.c: plans the extension "quantised-product", whose kernels are in
- * quantised/, and prints the source of all plans.
+ * quantised/, and prints the source of any plan, also of the core.
  *
- * A product is two launches: the input is rounded to scratch memory, then
- * multiplied. README.md estimates the costs of the kernels. */
+ * A product has two launches: the first rounds the input to scratch memory, and
+ * the second multiplies. README.md estimates the costs of the kernels. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "shared.h"
 
-enum { NUMBERS, ROUND, FEW, MANY }; /* kernels, each a file of quantised/ */
+enum { NUMBERS, ROUND, FEW, MANY }; /* the kernels; each is a file of
+                                       quantised/ */
 
-/* Sizes that the kernels define under similar names. */
+/* Sizes that the kernels define too, under similar names. */
 enum {
     ITEMS = 128,
     UNIT = 32,          /* elements */
     RECORD_BYTES = 48,  /* of a unit of the rounded input */
-    ROUND_UNITS = 16,   /* of a work-group */
+    ROUND_UNITS = 16,   /* that a work-group rounds */
     FEW_ROWS = 8,       /* of the weight */
     MANY_ROWS = 64,
     MANY_TOKENS = 32,
     NUMBERS_UNITS = 64,
-    LOCAL_BYTES = 32 << 10 /* no kernel needs more */
+    LOCAL_BYTES = 32 << 10 /* the largest amount of local memory of a kernel */
 };
 
-/* The largest m for which FEW is used. It reads the weight once for up to
- * FEW_TOKENS rows of the input. CPUs (TN_TARGET_CHUNKED) always use it: they
- * gain nothing from MANY, which PoCL needs 40 seconds to compile. */
+/* FEW is used up to this m. It reads the weight once for each FEW_TOKENS rows
+ * of the input. CPUs (TN_TARGET_CHUNKED) use FEW for all m: MANY is not faster
+ * there, and PoCL takes 40 seconds to compile it. */
 enum { FEW_TOKENS = 4, FEW_M = 8 };
 
 /* The second half of the keys of this file's plans: ASCII "quantise". Keys of
  * the core's plans are hashes. */
 #define KEY 0x7175616e74697365u
 
-/* The formats that common.cl has. */
+/* The formats that common.cl supports. */
 static const struct {
     uint8_t number; /* in GGUF files */
     uint8_t units;
@@ -66,13 +67,14 @@ tn_status tn__quantised_takes(const tn_target *target, uint32_t format)
                : TN_OK;
 }
 
-/* Sets the kernel of a plan. */
+/* Stores in a plan which kernel it launches. */
 static void choose(tn_plan *plan, int format, int kernel, int tokens)
 {
     plan->variant = (uint64_t)format | (uint64_t)kernel << 8 |
                     (uint64_t)tokens << 16;
     plan->key[0] = (plan->variant + 1) * 0x9e3779b97f4a7c15u;
-    plan->key[0] ^= plan->key[0] >> 32; /* a table is indexed by low bits */
+    plan->key[0] ^= plan->key[0] >> 32; /* mixes the high bits in, because hash
+                                           tables use the low ones */
     plan->key[1] = KEY;
     plan->group_size = ITEMS;
 }
@@ -107,7 +109,8 @@ tn_status tn__next_quantised(const tn_target *target, const tn_program *program,
         choose(plan, format, NUMBERS, 0);
         plan->group_count = (uint64_t)n * divide_up(units, NUMBERS_UNITS);
     } else if (plan->step == 0) {
-        /* the same kernel for all formats with blocks of this size */
+        /* the rounding depends on the size of a block only, so all formats with
+         * blocks of this size use one kernel */
         choose(plan, find(TN_BLOCK + (formats[format].units == 1 ? 2 : 12)),
                ROUND, 0);
         plan->group_count = divide_up(m * units, ROUND_UNITS);
@@ -129,13 +132,13 @@ tn_status tn__next_quantised(const tn_target *target, const tn_program *program,
     plan->argument_bytes = sizeof word;
     if (plan->group_count > INT32_MAX || m > INT32_MAX || n > INT32_MAX)
         return tn__host->fail(TN_ERR_UNSUPPORTED,
-                              "quantised-product: %lld x %lld results of %lld "
-                              "elements are more than one launch can compute",
+                              "quantised-product: one launch cannot compute "
+                              "%lld x %lld results of %lld products each",
                               (long long)m, (long long)n, (long long)args->k);
     return TN_OK;
 }
 
-/* Returns the contents of a file of quantised/. */
+/* Returns the text of a file of quantised/. */
 static const char *file(const char *name)
 {
     const char *const *at = tn__quantised_text;

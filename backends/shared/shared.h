@@ -194,12 +194,13 @@ tn_plan_next tn__next_quantised;
 tn_status tn__quantised_takes(const tn_target *target, uint32_t format);
 
 /* Prints the source of a plan's kernel: of a plan of this folder by
- * tn__host->print_text, of the core's plans by tn__host->print. The caller frees
- * it with tn__host->print_free. */
+ * tn__host->print_text, of the core's plans by tn__host->print. The caller
+ * frees it with tn__host->print_free. */
 tn_status tn__print_plan(const tn_target *target, const tn_program *program,
                     const tn_plan *plan, tn_source *source);
 
-/* The names and texts of quantised/, ended by two NULL; made by embed.awk. */
+/* Names and texts of the files in quantised/, alternating, ended by two NULL.
+ * embed.awk makes it. */
 extern const char *const tn__quantised_text[];
 
 /* Launches a planned step. */

@@ -53,10 +53,10 @@ TN_API tn_safetensors *tn_safetensors_part(tn_safetensors *file,
 /* Returns the path as it was opened. The string is valid while file lives.
  * Cannot fail. */
 TN_API const char *tn_safetensors_path(const tn_safetensors *file);
-/* Returns the descriptor of the open file and stores in *out_data at which byte
- * the elements begin: for programs that map the file. out_data may be NULL. The
- * descriptor belongs to file and is valid while that lives. -1 for NULL. Cannot
- * fail. */
+/* Returns the descriptor of the open file, for programs that map it. Stores in
+ * *out_data the byte offset at which the elements begin; out_data may be NULL.
+ * The descriptor belongs to file: do not close it. Returns -1 if file is NULL.
+ * Cannot fail otherwise. */
 TN_API int tn_safetensors_descriptor(const tn_safetensors *file,
                                      int64_t *out_data);
 

@@ -146,22 +146,25 @@ TN_API tn_status tn_lm_cache_begin(tn_lm_cache *cache, int i,
                                    int64_t positions, int64_t prompt);
 /* Frees the memory of sequence i. Cannot fail for a valid i. */
 TN_API tn_status tn_lm_cache_end(tn_lm_cache *cache, int i);
-/* Forgets the tokens of sequence i from position `length` on. On failure it
- * keeps them. */
+/* Removes the tokens of sequence i from position `length` on. On failure the
+ * sequence is unchanged. */
 TN_API tn_status tn_lm_cache_cut(tn_lm_cache *cache, int i, int64_t length);
-/* Begins sequence i with the first `length` tokens of sequence `from`, which are
- * copied and not computed, and with room for `positions` tokens. What i held is
- * forgotten. i may be `from`: then the sequence is cut, and gets more or less
- * room. prompt is that of tn_lm_cache_begin: at least length, or that of
- * `from`. Several texts are continued from one prompt, or a chat from what was
- * said:
+/* Begins sequence i with the first `length` tokens of sequence `from`. Their
+ * keys and values are copied instead of computed. So several texts can continue
+ * one prompt, or a chat can continue from an earlier turn:
  *
  *     tn_lm_cache_begin(cache, 0, 100, 20);       // decode 20 tokens, then
  *     tn_lm_cache_fork(cache, 1, 0, 20, 100, 20); // continue them twice
  *
+ *   i          its previous tokens are lost. i may equal `from`: this cuts the
+ *              sequence to `length` tokens and changes its room
+ *   positions  room of sequence i in tokens
+ *   prompt     as in tn_lm_cache_begin; at least length, or the value with
+ *              which `from` began
+ *
  * On failure sequence i is unchanged. Fails with TN_ERR_ARGUMENT if `from` has
- * not begun or holds fewer tokens, with TN_ERR_UNSUPPORTED if the rotary
- * embedding is scaled otherwise for a prompt of this length, or with
+ * not begun or has fewer than length tokens; with TN_ERR_UNSUPPORTED if the
+ * rotary embedding has another scale for a prompt of this length; or with
  * TN_ERR_MEMORY. */
 TN_API tn_status tn_lm_cache_fork(tn_lm_cache *cache, int i, int from,
                                   int64_t length, int64_t positions,
@@ -268,13 +271,12 @@ typedef struct tn_lm_batch tn_lm_batch;
  *
  *   block        prompts are processed in blocks of at most so many tokens
  *   cache_dtype  dtype of the key-value cache
- *   reuse        true: tokens with which a prompt and another request begin are
- *                computed once. Their keys and values are copied from a request
- *                that runs, or stay in place from one that has ended. So each
- *                turn of a chat computes what is new in it. Results have the
- *                same bits. An ended request keeps the memory of its cache
- *                until another needs its place. If the model's weights change,
- *                make a new batch */
+ *   reuse        whether requests share work. If a prompt begins with the same
+ *                tokens as another request, running or ended, it reuses their
+ *                keys and values. So a turn of a chat computes only its new
+ *                tokens. Results have the same bits as without reuse. An ended
+ *                request keeps its cache memory until another request needs
+ *                it. If the model's weights change, make a new batch */
 #define TN_LM_BATCH_NEW_OPTIONS_LIST(X)                                       \
     X(int64_t, block, 512)                                                    \
     X(tn_dtype, cache_dtype, TN_DTYPE_NONE)                                   \
@@ -297,9 +299,9 @@ TN_API int tn_lm_batch_add_with(tn_lm_batch *batch, const int64_t *ids,
 TN_API int tn_lm_batch_step(tn_lm_batch *batch);
 /* Ends request early (TN_LM_CANCELLED). Does nothing if it has ended. */
 TN_API tn_status tn_lm_batch_remove(tn_lm_batch *batch, int request);
-/* Returns how many tokens of a request's prompt were not computed, but reused
- * from another request (tn_lm_batch_new). 0 for an unknown request. Cannot
- * fail. */
+/* Returns how many tokens of a request's prompt were reused from another
+ * request instead of computed (.reuse of tn_lm_batch_new). 0 for an unknown
+ * request. Cannot fail. */
 TN_API int64_t tn_lm_batch_cached(const tn_lm_batch *batch, int request);
 /* Return the generated tokens of a request, their log-probabilities, their
  * number, and why it ended. The arrays are valid until the next step, or after
@@ -317,8 +319,8 @@ typedef struct tn_lm_result tn_lm_result;
 
 /* Options of tn_lm_generate, besides those of a request: samples is the number
  * of sequences to draw from the prompt; best of them are in the result (0: all
- * of them). The prompt is computed once for all. For the turns of a chat use
- * tn_lm_batch, which keeps what it has computed. */
+ * of them). The prompt is computed once for all samples. For the turns of a
+ * chat use tn_lm_batch, which reuses the tokens of earlier turns. */
 #define TN_LM_GENERATE_OPTIONS_LIST(X)                                        \
     TN_LM_REQUEST_ROWS(X)                                                     \
     X(int, samples, 1)                                                        \

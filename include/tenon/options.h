@@ -188,15 +188,16 @@ typedef struct tn_options_type {
 TN_API tn_status tn_options_take(const tn_options_type *type, void *own,
                                  const void *options);
 
-/* The options types of a library that is built on Tenon. Closed: the struct never
- * changes. */
+/* A list of the options types of a library that uses Tenon. Closed: the struct
+ * never changes. */
 typedef struct tn_options_list {
     const tn_options_type *const *first, *const *end; /* pointers to types */
-    struct tn_options_list *next;                     /* set by the call */
+    struct tn_options_list *next; /* set by tn_options_add_list */
 } tn_options_list;
-/* Makes tn_options_init know the types of another library, for which this is
- * called once, when it is loaded. list and what it points to must stay for the
- * rest of the process. Does nothing for NULL. Cannot fail. */
+/* Registers the options types of another library, so that tn_options_init works
+ * for them. The library calls this once, when it is loaded. list and its types
+ * must stay valid until the process ends. Does nothing for NULL. Cannot
+ * fail. */
 TN_API void tn_options_add_list(tn_options_list *list);
 
 /* The condition under which an option has an effect. Closed: the struct never
@@ -248,9 +249,9 @@ TN_API tn_status tn_options_check_needs(const tn_options_type *type,
 /* Initialises a struct of options with all defaults. */
 #define TN_OPTIONS_DEFAULTS(call, list)                                       \
     {list(TN__OPTION_DEFAULT).size = sizeof(call##_options), .given = "*"}
-/* Registers an options type for tn_options_init: puts a pointer to it in the
- * section tn_options, which libtenon searches, and which another library gives
- * to tn_options_add_list. */
+/* Registers an options type for tn_options_init: stores a pointer to it in the
+ * section tn_options. libtenon searches its own section. Another library passes
+ * the bounds of its section to tn_options_add_list. */
 #define TN_OPTIONS_LISTED(type)                                               \
     static const tn_options_type *const listed_##type                         \
         __attribute__((section("tn_options"), used)) = &type

@@ -437,12 +437,13 @@ typedef struct tn_host {
      * once. */
     tn_status (*plan_conv)(const tn_target *target,
                            const struct tn_conv_args *conv, tn_plan *plan);
-    /* Prints a kernel of the plugin's own, like print, in the language of the
-     * core's texts. The source has the definitions of lib/source/platform.cl,
-     * instructions.cl and storage.cl (such as TK_KERNEL, TK_LOCAL, tk_div_f32),
-     * the macros TK_WORDS (the parameter with the argument words) and
-     * TK_WORD(i) (word i), and then `text`, which defines `kernel`. The plugin
-     * fills the plan: its key, flags, buffers, argument words and groups. */
+    /* Like print, but for a kernel that the plugin brings: `text` defines the
+     * function `kernel` in the dialect of the core's kernels. The source begins
+     * with the definitions of lib/source/platform.cl, instructions.cl and
+     * storage.cl (such as TK_KERNEL, TK_LOCAL, tk_div_f32) and two macros:
+     * TK_WORDS is the parameter with the argument words, TK_WORD(i) is word i.
+     * Then `text` follows. The plugin sets the plan's key, flags, buffers,
+     * argument words and groups. */
     tn_status (*print_text)(const tn_target *target, const tn_plan *plan,
                             const char *kernel, const char *text,
                             tn_source *source);

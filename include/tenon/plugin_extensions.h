@@ -383,16 +383,16 @@ typedef struct tn_lapack_extension {
  *
  * dot and minus are exact integers, which fit in int32.
  *
- * If a has no buffer, nothing is multiplied: c receives the numbers of b, each
- * as d * scale[p] * q + e * min[p] with the products d * scale[p] and e * min[p]
- * rounded first, and without the second term if e is always 0. A plugin may
- * decline this. The core does not ask for it where the CPU can use the device's
- * memory. */
+ * If a has no buffer, the call dequantises b instead: each element of c is
+ * d * scale[p] * q + e * min[p]. The products d * scale[p] and e * min[p] are
+ * rounded first. Formats whose e is always 0 have no second term. A plugin may
+ * decline to dequantise. The core does not request it for devices whose memory
+ * the CPU can use. */
 typedef struct tn_quantised_product_args {
     uint32_t size, format; /* a code of TN_BLOCK_MAP */
     int64_t m, n, k;       /* k is a multiple of the block's elements */
-    tn_strided a;          /* F32, (m, k); the last stride is 1; its buffer is
-                              NULL to dequantise b, and m is 0 then */
+    tn_strided a;          /* F32, (m, k); the last stride is 1. To dequantise
+                              b: no buffer, and m is 0 */
     tn_strided b;          /* U8, (n, bytes of a row); the last stride is 1 */
     tn_strided c;          /* F32, (m, n), or (n, k) to dequantise b; the last
                               stride is 1 */

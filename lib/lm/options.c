@@ -1,4 +1,5 @@
-/* options.c: makes tn_options_init know the options of this library's calls. */
+/* options.c: registers the options types of this library with libtenon, so that
+ * tn_options_init works for them. */
 #include <tenon/options.h>
 
 /* Start and end of the section in which TN_OPTIONS_TYPE puts pointers to option

@@ -1,8 +1,8 @@
-/* onnx.h: what the folders of this room share: the types of elements, the
- * memory of a model, and a graph.
+/* onnx.h: what the folders of this library share: element types, the memory of
+ * a model, and graphs.
  *
- * A graph is made once, when a model is opened, and does not change. Its values
- * are numbered: slot i of a run holds value i. */
+ * A graph is made when a model is opened and does not change afterwards. Its
+ * values are numbered: slot i of a run holds value i. */
 #ifndef TN_ONNX_ONNX_H
 #define TN_ONNX_ONNX_H
 
@@ -11,8 +11,9 @@
 
 /* ---- types of elements --------------------------------------------------- */
 
-/* Codes of TensorProto.DataType, ONNX's name, Tenon's dtype, bits in raw data,
- * and the number of bits of unsigned types that have a wider dtype. */
+/* Columns: name and code in TensorProto.DataType; ONNX's name; Tenon's dtype;
+ * bits of an element in raw data; and, for an unsigned type that is stored in a
+ * wider dtype, its number of bits (0 for other types). */
 #define TN__ONNX_TYPE_MAP(X)                                                  \
     X(FLOAT, 1, "float32", TN_F32, 32, 0)                                     \
     X(UINT8, 2, "uint8", TN_U8, 8, 0)                                         \
@@ -49,37 +50,39 @@ enum {
 
 typedef struct tn__onnx_type {
     const char *name;
-    tn_dtype dtype;   /* TN_DTYPE_NONE: not supported */
+    tn_dtype dtype;   /* TN_DTYPE_NONE if not supported */
     int bits;
     int narrow;
 } tn__onnx_type;
-/* Returns the description of a code; that of an unknown code has the name
- * "unknown" and no dtype. */
+/* Returns the description of a code. For an unknown code the name is "unknown"
+ * and the dtype is TN_DTYPE_NONE. */
 tn__onnx_type tn__onnx_type_of(int code);
-/* Returns the type of tensors of dtype. */
+/* Returns the code of the element type whose tensors have this dtype. */
 int tn__onnx_type_from_dtype(tn_dtype dtype);
 
 /* ---- memory of a model --------------------------------------------------- */
 
-/* Everything that a graph consists of lies in one arena, freed as a whole. */
+/* An arena owns all memory of a graph and frees it at once. */
 typedef struct tn__onnx_arena {
     struct tn__onnx_block *block;
 } tn__onnx_arena;
-/* Returns zeroed memory for count elements; NULL with TN_ERR_MEMORY. */
+/* Returns zeroed memory for count elements of `bytes` bytes, or NULL with
+ * TN_ERR_MEMORY. */
 void *tn__onnx_alloc(tn__onnx_arena *arena, size_t count, size_t bytes);
 void tn__onnx_arena_free(tn__onnx_arena *arena);
 
 /* ---- values -------------------------------------------------------------- */
 
 /* A value of a run, or a constant of a graph. Values of shape arithmetic are on
- * the host, others on the device of the run; a constant may be on both. Where
- * the device is the host, `device` and `host` are the same tensor. */
+ * the host, and other values are on the device of the run. A constant may be on
+ * both. If the device is the host, `device` and `host` are the same tensor. */
 typedef struct tn__onnx_value {
     tn_tensor *device, *host; /* owned: kept */
     int type;                 /* TN__ONNX_... */
-    bool fixed;               /* depends on the shapes of inputs alone */
+    bool fixed;               /* depends on nothing but the shapes of inputs */
     bool fixed_shape;         /* its shape does */
-    bool lends_device, lends_host; /* in a run: that tensor is not owned */
+    bool lends_device, lends_host; /* during a run: the value borrows this
+                                      tensor and does not own it */
 } tn__onnx_value;
 
 /* ---- graphs -------------------------------------------------------------- */
@@ -97,7 +100,7 @@ typedef struct tn__onnx_attr {
     int64_t i;
     float f;
     const char *s;
-    int64_t count; /* of ints, floats or strings */
+    int64_t count; /* of the elements of ints, floats or strings */
     int64_t *ints;
     float *floats;
     const char **strings;
@@ -109,17 +112,18 @@ typedef struct tn__onnx_node {
     const char *name, *op, *domain;
     const struct tn__onnx_op *row;
     int in_count, out_count;
-    int *in, *out;      /* slots; -1: left out */
-    int *dead;          /* slots that no later node uses */
+    int *in, *out;      /* slots; -1 if left out */
+    int *dead;          /* slots that no node after this one uses */
     int dead_count;
     const char **out_name;
     int attr_count;
     tn__onnx_attr *attrs;         /* as in the file */
-    const tn__onnx_attr **attr;   /* in the order of the row; NULL: left out */
-    /* Values of the graph around a subgraph that its nodes use. They follow
-     * the node's own inputs in `in`. */
+    const tn__onnx_attr **attr;   /* in the order of the row; NULL if left
+                                     out */
+    /* Number of values of the enclosing graph that the subgraphs of this node
+     * use. Their slots follow the node's own inputs in `in`. */
     int capture_count;
-    int64_t version; /* of the opset of its domain */
+    int64_t version; /* the opset of the node's domain */
     bool is_folded;
 } tn__onnx_node;
 
@@ -135,7 +139,7 @@ typedef struct tn__onnx_port {
 
 typedef struct tn__onnx_constant {
     int slot;
-    int parameter; /* its number among the model's parameters, or -1 */
+    int parameter; /* index among the model's parameters, or -1 */
 } tn__onnx_constant;
 
 struct tn__onnx_graph {
@@ -144,16 +148,19 @@ struct tn__onnx_graph {
     tn__onnx_port *input, *output;
     tn__onnx_node *node;
     tn__onnx_constant *constant;
-    tn__onnx_value *value; /* slot_count; set for constants */
+    tn__onnx_value *value; /* slot_count values; set for constants only */
     const char **slot_name;
-    bool *slot_used;       /* whether a node or an output uses it */
-    /* A subgraph: capture[i] is the slot of value i of the graph around it. */
+    bool *slot_used;       /* for each slot, whether a node or an output uses
+                              it */
+    /* For a subgraph: slot capture[i] holds the value that slot capture_from[i]
+     * of the enclosing graph holds. */
     int capture_count;
     int *capture;
-    int *capture_from; /* its slot in the graph around it */
+    int *capture_from;
     tn__onnx_graph *parent;
-    tn__onnx_graph *next; /* of all graphs of the model */
-    int node_room;        /* elements of node; above node_count if reading failed */
+    tn__onnx_graph *next; /* links all graphs of the model */
+    int node_room;        /* capacity of node[]; larger than node_count if
+                             reading failed */
 };
 
 #endif

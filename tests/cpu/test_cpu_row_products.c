@@ -1,6 +1,7 @@
-/* Products of rows with rows: a layer's x W^T. A row of the result has the same
- * bits alone and among others, for any number of threads, and in every
- * instruction set with fma. Each element is near the sum in double. */
+/* Tests products of rows with rows, such as x W^T of a layer. A row of the
+ * result must have the same bits alone and among other rows, for all numbers of
+ * threads, and in all instruction sets with fma. Each element must be near the
+ * sum in double. */
 #include <math.h>
 
 #include "cpu_plugin.h"
@@ -8,7 +9,7 @@
 enum { MOST = 300 }; /* rows of a */
 
 static const struct shape {
-    int64_t m, n, k, gap; /* gap: elements between rows of b */
+    int64_t m, n, k, gap; /* gap: unused elements between rows of b */
 } shapes[] = {
     {9, 2, 17, 0},    {5, 3, 16, 0},     {130, 17, 31, 3}, {7, 64, 64, 0},
     {MOST, 25, 768, 0}, {9, 1000, 1024, 0}, {6, 13, 1100, 8}, {3, 600, 3001, 0},
@@ -111,7 +112,8 @@ static uint64_t hash_of(uint64_t hash, const void *memory, size_t bytes)
     return hash;
 }
 
-/* Runs all shapes. Returns a hash of the results' bits. */
+/* Runs all shapes. Stores whether all are near and equal to rows computed
+ * alone. Returns a hash of the bits of the results. */
 static uint64_t run(tn_dtype dtype, bool *near, bool *alone)
 {
     uint64_t hash = 14695981039346656037u;
@@ -144,7 +146,8 @@ static uint64_t run(tn_dtype dtype, bool *near, bool *alone)
     return hash;
 }
 
-static uint64_t first[3]; /* of v3, for each dtype; 0: none */
+static uint64_t first[3]; /* the hash of the instruction set v3, for each dtype;
+                             0 if it was not run */
 
 static void test(const char *isa, int threads)
 {

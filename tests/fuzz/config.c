@@ -1,5 +1,5 @@
-/* config.c: fuzzes config.json. A folder is refused with a message that names it,
- * or becomes a model that describes itself and generates.
+/* config.c: fuzzes config.json. A folder is refused with a message that names
+ * it, or becomes a model that describes itself and generates.
  *
  * The weights beside the config are those of a llama whose sizes are all 8, so
  * that most configs of corpus/config/ open with them. */

@@ -1,7 +1,7 @@
-/* model.c: fuzzes models and vocabularies in GGUF files, behind the reader that
- * gguf.c fuzzes. A file is refused with a message, or gives a model that
- * generates, in blocks and as float32, and a tokenizer that encodes and
- * decodes. */
+/* model.c: fuzzes models and vocabularies in GGUF files; gguf.c fuzzes the
+ * reader of these files. The library must refuse a file with a message, or open
+ * it as a model that generates (with blocks, and as float32) and a tokenizer
+ * that encodes and decodes. */
 #include <sys/stat.h>
 #include <tenon/chat.h>
 #include <tenon/lm.h>

@@ -1,5 +1,6 @@
-/* onnx.c: fuzzes ONNX files. A file is refused with a message that names it, or
- * becomes a module, which runs on small inputs or fails with a message. */
+/* onnx.c: fuzzes ONNX files. The library must refuse a file with a message that
+ * names it, or open it as a module. The module must run on small inputs or fail
+ * with a message. */
 #include <tenon/onnx.h>
 #include <tenon/ops.h>
 
@@ -7,7 +8,7 @@
 
 const char fuzz_target[] = "onnx";
 
-enum { MANY = 8, MOST = 64 /* elements in a dimension */ };
+enum { MANY = 8, MOST = 64 /* a larger size becomes 2 */ };
 
 static void run(tn_module *net)
 {

@@ -107,8 +107,8 @@ static void check_output(tn_lm *lm, tn_safetensors *file, tn_tensor *ids,
 }
 
 /* transformers 5 keeps the experts of a layer in two tensors: gate_up_proj
- * (experts, 2 inner, hidden) and down_proj (experts, hidden, inner). Returns the
- * part that belongs to parameter "....mlp.experts.3.up_proj.weight". */
+ * (experts, 2 inner, hidden) and down_proj (experts, hidden, inner). Returns
+ * the part that belongs to parameter "....mlp.experts.3.up_proj.weight". */
 static tn_tensor *expert_gradient(tn_safetensors *file, const char *name)
 {
     const char *at = strstr(name, ".experts.");
@@ -128,9 +128,9 @@ static tn_tensor *expert_gradient(tn_safetensors *file, const char *name)
 }
 
 /* The gradient by the bias of keys is 0 where nothing depends on positions
- * (softmax does not change when all scores do), so what is computed is rounding.
- * Gradients a thousand times smaller than the largest of the model are therefore
- * compared with that. */
+ * (softmax does not change when all scores do), so what is computed is
+ * rounding. Gradients a thousand times smaller than the largest of the model
+ * are therefore compared with that. */
 static double least_scale(tn_safetensors *file)
 {
     double largest = 0;
@@ -254,7 +254,8 @@ static tn_tensor *batch_loss(tn_lm *lm, tn_tensor *ids)
         tn_reshape(tn_narrow(ids, 1, 1, time - 1), tn_dims(-1)));
 }
 
-/* STEPS steps of AdamW. Compares the loss of each with "KIND.losses". */
+/* Runs STEPS steps of AdamW. Compares the loss of each step with
+ * "KIND.losses". */
 static void check_losses(tn_lm *lm, tn_safetensors *file,
                          tn_parameter_list *parameters, const char *kind,
                          const char *folder)
@@ -283,9 +284,9 @@ static void check_losses(tn_lm *lm, tn_safetensors *file,
        STEPS, kind, worst);
 }
 
-/* A step moves a weight by at most about the learning rate, whichever way the
- * gradient's rounding goes where that is 0. So weights are compared on the
- * average. */
+/* Returns the mean difference of two weights. A single weight may differ by
+ * about the learning rate: where its gradient is nearly 0, rounding decides the
+ * sign of AdamW's step. */
 static double mean_difference(tn_tensor *got, tn_tensor *want)
 {
     return tn_item(tn_mean(tn_abs(tn_sub(got, want))));
@@ -309,7 +310,8 @@ static void check_full(const char *path, tn_safetensors *file,
     ok(worst <= 1e-6, "%s: weights after fine-tuning (%.1e)", folder, worst);
 }
 
-/* A low-rank adapter (arXiv:2106.09685) of a linear layer: adds 2 B A x. */
+/* A low-rank adapter (arXiv:2106.09685) of a linear layer. It adds 2 B A x to
+ * the layer's result. */
 typedef struct adapter {
     tn_tensor *a, *b;
     char name[64];
@@ -368,8 +370,8 @@ static void check_lora(const char *path, tn_safetensors *file,
     ok(worst <= 1e-6, "%s: adapters after fine-tuning (%.1e)", folder, worst);
 }
 
-/* What finetune.safetensors has: losses and weights of AdamW on ids (batch,
- * time), of the whole model and of adapters. */
+/* Checks what finetune.safetensors has: losses and weights of AdamW on ids
+ * (batch, time), for the whole model and for adapters. */
 static void check_finetuning(const char *path, const char *folder)
 {
     char name[4600];

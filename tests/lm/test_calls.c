@@ -1,6 +1,6 @@
-/* test_calls.c: every public call of lm.h, tokenizer.h and chat.h with NULL, with
- * an object of another kind, and with numbers at the ends of their types. Nothing may crash; what must fail names the
- * call. */
+/* test_calls.c: every public call of lm.h, tokenizer.h and chat.h with NULL,
+ * with an object of another kind, and with numbers at the ends of their types.
+ * Nothing may crash; what must fail names the call. */
 #include <tap.h>
 #include <tenon/chat.h>
 #include <tenon/lm.h>
@@ -156,7 +156,7 @@ static void numbers(tn_lm *lm)
        "the next call works");
 }
 
-/* ---- tokenizers and chats -------------------------------------------------- */
+/* ---- tokenizers and chats ------------------------------------------------ */
 
 static void tokenizers(const char *path)
 {

@@ -1,5 +1,6 @@
-/* test_chat.c: chat templates give what transformers gives (data/chat/cases.json,
- * by data/make_chats.py), and what a user gets wrong is refused.
+/* test_chat.c: chat templates give what transformers gives
+ * (data/chat/cases.json, by data/make_chats.py), and what a user gets wrong is
+ * refused.
  *
  *     tests/lm/test_chat [FOLDER]     other cases of the same form */
 #include <json/json.h>

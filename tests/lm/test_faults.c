@@ -1,6 +1,7 @@
-/* test_faults.c: each allocation of opening, encoding, rendering, generating and
- * saving fails in turn. The call must report an error of memory and leave nothing
- * behind, and the next one must work. */
+/* test_faults.c: makes each allocation fail in turn, while models and
+ * tokenizers are opened, and texts are encoded, rendered, generated and saved.
+ * The call must report TN_ERR_MEMORY and leak nothing, and the next call must
+ * work. */
 #include "../malloc_faults.h"
 
 #include <tap.h>
@@ -124,8 +125,8 @@ static counts sweep(bool (*run)(void), const char *name)
 {
     enum { MOST = 20000 };
     counts c = {0};
-    for (int n = 0; n <= MOST && !c.done; n++) { /* the first round also compiles
-                                                  * kernels */
+    /* the first round also compiles kernels, which stay cached */
+    for (int n = 0; n <= MOST && !c.done; n++) {
         const int64_t before = tn_scope_count();
         tn_scope *scope = tn_scope_open();
         malloc_fail_at(n);
@@ -144,11 +145,12 @@ static counts sweep(bool (*run)(void), const char *name)
     return c;
 }
 
-/* The second sweep uses what the first one has cached, so that memory that is
- * left over is a leak. */
+/* Runs two sweeps. The first fills caches, so memory that the second leaves
+ * over is a leak. */
 static void check(bool (*run)(void), const char *name)
 {
-    enum { QUEUE = 64 }; /* base keeps so many freed objects of a kind */
+    enum { QUEUE = 64 }; /* lib/base keeps this many freed objects of a kind for
+                            reuse */
     sweep(run, name);
     for (int i = 0; i < QUEUE; i++) {
         tn_scope *scope = tn_scope_open();
@@ -169,8 +171,8 @@ static void fails_in_turn(bool (*run)(void), const char *name)
 {
     for (int all = 0; all < 2; all++) {
         char what[128];
-        /* where a single failure is mended by freeing what is cached, nothing is
-         * left when all fail from then on */
+        /* A single failure may have no effect: the library frees cached memory
+         * and tries again. Then all later allocations fail too. */
         malloc_many = all ? INT64_MAX : 1;
         snprintf(what, sizeof what, "%s%s", name,
                  all ? ", all from then on" : "");

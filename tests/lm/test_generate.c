@@ -119,8 +119,8 @@ static void same_bits_everywhere(const char *name, tn_dtype dtype)
 
 /* ---- beginnings that requests share -------------------------------------- */
 
-/* Runs a request and compares it with the same request alone. cached < 0: how
- * many tokens are reused is not compared. */
+/* Runs a request and compares it with the same request alone. If cached is not
+ * negative, it is the expected number of reused tokens. */
 static void same_as_alone(tn_lm *lm, tn_lm_batch *batch, const int64_t *ids,
                           int64_t count, int64_t cached, const char *what)
 {
@@ -142,7 +142,8 @@ static void same_as_alone(tn_lm *lm, tn_lm_batch *batch, const int64_t *ids,
                what, (int)cached);
 }
 
-/* The turns of a chat: each prompt is the last one, its answer, and more. */
+/* Runs the turns of a chat: each prompt is the previous prompt, its answer, and
+ * more tokens. */
 static void turns(const char *name, bool counts)
 {
     tn_scope *scope = tn_scope_open();
@@ -152,7 +153,7 @@ static void turns(const char *name, bool counts)
     int64_t ids[LONGEST] = {0}, count = 11;
     fill_prompt(ids, LONGEST, 5);
     char what[64];
-    int64_t held = 0; /* all but the last token, which is not fed back */
+    int64_t held = 0; /* all tokens but the last, which is not fed back */
     for (int turn = 0; turn < 4; turn++) {
         snprintf(what, sizeof what, "%s, turn %d", name, turn + 1);
         same_as_alone(lm, batch, ids, count, counts ? held : -1, what);
@@ -171,7 +172,7 @@ static void turns(const char *name, bool counts)
     tn_scope_close(scope);
 }
 
-/* Requests that begin alike and run at once, in blocks of a few tokens. */
+/* Runs requests at once that begin alike, in blocks of a few tokens. */
 static void forks(const char *name, int64_t block, int removed)
 {
     enum { COUNT = 5 };
@@ -183,7 +184,7 @@ static void forks(const char *name, int64_t block, int removed)
     for (int i = 0; i < COUNT; i++) {
         fill_prompt(ids[i], LONGEST, 6);
         if (i == 3)
-            ids[i][50] = 1; /* shares 50 tokens */
+            ids[i][50] = 1; /* shares 50 tokens with the first request */
         tn_lm_batch_add(batch, ids[i], count[i], .max_tokens = 9,
                         .temperature = 1, .seed = 4, .ignore_eos = true);
     }
@@ -213,8 +214,8 @@ static void forks(const char *name, int64_t block, int removed)
     tn_scope_close(scope);
 }
 
-/* The prompt of several samples is computed once: the callbacks see the first
- * sample first, and all are those of requests alone. */
+/* Several samples compute their prompt once. The callbacks see the first sample
+ * first, and all samples equal those of single requests. */
 static void samples_share(void)
 {
     tn_lm *lm = open_model("llama", TN_DTYPE_NONE);
@@ -238,7 +239,7 @@ static void samples_share(void)
     is_int(found, 4, "four samples of a prompt have the bits of each alone");
 }
 
-/* Sequences of a cache that are forked by hand. */
+/* Calls tn_lm_cache_fork directly. */
 static void fork_calls(void)
 {
     tn_lm *lm = open_model("llama", TN_DTYPE_NONE);
@@ -515,7 +516,8 @@ static void refusals(void)
 
 int main(void)
 {
-    /* what this test demands, opencl and cuda promise with this variable */
+    /* opencl and cuda give the bits that this test demands only with this
+     * variable */
     setenv("TENON_DETERMINISTIC", "1", 1);
     plan_later();
     static const char *const names[] = {"llama", "mistral",       "gemma3",
@@ -529,7 +531,9 @@ int main(void)
     turns("mistral", true);
     turns("gpt2", true);
     turns("qwen3_moe", true);
-    turns("rope_longrope", false); /* keys depend on the length of the prompt */
+    /* keys depend on the length of the prompt, so the number of reused tokens
+     * is not checked */
+    turns("rope_longrope", false);
     turns("rope_dynamic", false);
     for (int block = 7; block < 600; block += 50 * block) {
         forks("llama", block, -1);

@@ -1,5 +1,5 @@
-/* test_lm.c: a folder becomes a module tree and is saved back; what does not fit
- * is refused by name; the layers work alone. */
+/* test_lm.c: a folder becomes a module tree and is saved back; what does not
+ * fit is refused by name; the layers work alone. */
 #include <errno.h>
 #include <sys/stat.h>
 #include <tap.h>
@@ -450,7 +450,7 @@ static void remove_scratch(void)
         note("%s is left", scratch);
 }
 
-/* A weight that two modules share counts once. */
+/* A parameter that two modules share must count once. */
 static void shared(void)
 {
     tn_scope *scope = tn_scope_open();

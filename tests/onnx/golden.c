@@ -2,10 +2,10 @@
  *
  *   golden [-t TOLERANCE] MODEL.onnx GOLDEN.safetensors
  *
- * The golden file has the tensors in.NAME and out.NAME. One line of TAP for each
- * output. Without -t, an output may differ by 1e-4 relative to its largest
- * element (sums in another order differ by about 1e-6; a model adds up many of
- * them); integers must be equal. */
+ * The golden file has the tensors in.NAME and out.NAME. The program prints one
+ * line of TAP for each output. Integers must be equal. Without -t, an element
+ * may differ by 1e-4 times the largest element of its output: a sum in another
+ * order differs by about 1e-6, and a model has many sums in a row. */
 #include <tap.h>
 
 #include <math.h>
@@ -17,8 +17,8 @@
 
 enum { MANY = 64 };
 
-/* Returns the largest difference relative to the largest element of want; NaN
- * is equal to NaN. -1 if the shapes or dtypes differ. */
+/* Returns the largest difference, relative to the largest element of want. Two
+ * NaN are equal. Returns -1 if the shapes or dtypes differ. */
 static double difference(tn_tensor *have, tn_tensor *want)
 {
     if (tn_tensor_dtype(have) != tn_tensor_dtype(want) ||

@@ -2,15 +2,16 @@
  *
  *   nodes [-v] DIR...
  *
- * A case is a folder with model.onnx and test_data_set_*: input_*.pb and
- * output_*.pb. DIR is a case, or a folder of cases. One line of TAP for each
- * case. A case that is not supported is skipped with its reason. At the end
- * comes a summary, with the number of cases for each reason.
+ * A case is a folder with model.onnx and test_data_set_*, which has input_*.pb
+ * and output_*.pb. DIR is a case, or a folder of cases. The program prints one
+ * line of TAP for each case. It skips a case that is not supported, and prints
+ * the reason. At the end it prints the number of cases for each reason.
  *
- * Tolerances are those of onnx.backend.test (rtol 1e-3, atol 1e-7), with atol
- * 1e-5 for float32, whose sums may be in another order, and 1e-2 for types of 16
- * bits and less. Integers must be equal. Results of random operators (Bernoulli,
- * RandomUniform ...) are compared in shape and dtype. */
+ * Tolerances are those of onnx.backend.test (rtol 1e-3, atol 1e-7). Two
+ * exceptions: atol is 1e-5 for float32, because sums may have another order,
+ * and 1e-2 for types of 16 bits and less. Integers must be equal. For random
+ * operators (Bernoulli, RandomUniform ...) only shape and dtype are
+ * compared. */
 #include <tap.h>
 
 #include <dirent.h>
@@ -46,7 +47,7 @@ static void count_reason(const char *text)
     reasons[i].count++;
 }
 
-/* The elements of x as doubles. */
+/* Returns the elements of x as doubles. The caller frees them. */
 static double *elements(tn_tensor *x)
 {
     const size_t n = (size_t)tn_tensor_numel(x);
@@ -55,7 +56,7 @@ static double *elements(tn_tensor *x)
     return out;
 }
 
-/* Returns whether they agree; if not, writes why. */
+/* Returns whether two results agree. If not, writes the reason to why. */
 static bool agree(tn_tensor *have, tn_tensor *want, bool random, char *why,
                   size_t room)
 {
@@ -65,7 +66,8 @@ static bool agree(tn_tensor *have, tn_tensor *want, bool random, char *why,
     for (int i = 0; i < tn_tensor_ndim(want) && same; i++)
         same = tn_tensor_size(have, i) == tn_tensor_size(want, i);
     if (!same) {
-        int at = snprintf(why, room, "%s (", tn_dtype_name(tn_tensor_dtype(have)));
+        int at =
+            snprintf(why, room, "%s (", tn_dtype_name(tn_tensor_dtype(have)));
         for (int i = 0; i < tn_tensor_ndim(have); i++)
             at += snprintf(why + at, room - (size_t)at, "%lld,",
                            (long long)tn_tensor_size(have, i));
@@ -146,7 +148,8 @@ static bool run_set(tn_module *net, const char *folder, bool random, char *why,
     return true;
 }
 
-/* A reason without what differs from case to case: paths and names of nodes. */
+/* Removes from a reason what differs from case to case: paths and names of
+ * nodes. */
 static void shorten(char *text)
 {
     char *at = strstr(text, "model.onnx: ");
@@ -205,7 +208,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Runs a case, or the cases in a folder in the order of their names. */
+/* Runs a case, or all cases in a folder in the order of their names. */
 static void run_folder(const char *folder)
 {
     char path[4096];

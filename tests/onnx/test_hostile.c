@@ -1,5 +1,5 @@
-/* test_hostile.c: ONNX files that are truncated, damaged or made to harm. Each is
- * an error, in little time and memory. */
+/* test_hostile.c: opens ONNX files that are truncated, damaged or malicious.
+ * Each must give an error, and take little time and memory. */
 #include <tap.h>
 
 #include <onnx/writer.h>
@@ -17,7 +17,7 @@ static const char *file(const char *name)
     return path;
 }
 
-/* The file is rejected with an error that has this text. */
+/* Checks that the file is rejected with an error that contains this text. */
 static void refused(const char *text, const char *what)
 {
     TN_SCOPE(scope) {
@@ -30,7 +30,7 @@ static void refused(const char *text, const char *what)
     }
 }
 
-/* Saves graph as a model and expects an error. */
+/* Saves graph as a model and checks that it is rejected. */
 static void refused_graph(message *graph, const char *text, const char *what)
 {
     message model = {0};
@@ -39,7 +39,7 @@ static void refused_graph(message *graph, const char *text, const char *what)
     refused(text, what);
 }
 
-/* x -> Relu -> y, with a weight that is added */
+/* Makes the model x -> Relu -> y, with an initialiser that is added. */
 static void small(message *model)
 {
     static const float w[] = {1, 2};
@@ -74,7 +74,8 @@ static void check_truncated(void)
     tn_module *net = tn_onnx_open(path);
     ok(net != NULL, "all of it is");
     tn_error_clear();
-    /* any other byte at any place: an error or a model, never a crash */
+    /* replaces each byte in turn: an error or a model is fine, a crash is
+     * not */
     for (size_t i = 0; i < m.bytes; i++)
         for (int bit = 0; bit < 8; bit++) {
             m.p[i] ^= (uint8_t)(1 << bit);
@@ -108,7 +109,7 @@ static void check_graphs(void)
 
     add_value(&g, GRAPH_INPUT, "x", 1, 1, one);
     add_value(&g, GRAPH_OUTPUT, "y", 1, 1, one);
-    refused_graph(&g, "\"y\": the output is made by no node", "no output");
+    refused_graph(&g, "\"y\": no node makes this output", "no output");
 
     add_value(&g, GRAPH_INPUT, "x", 1, 1, one);
     add_node(&g, "Frobnicate", "x", "y");
@@ -135,7 +136,7 @@ static void check_graphs(void)
     add_value(&g, GRAPH_INPUT, "x", 8, 1, one);
     refused_graph(&g, "dtype string (8)", "strings are named");
 
-    /* subgraphs in subgraphs */
+    /* nested subgraphs */
     message inner = {0};
     for (int i = 0; i < 40; i++) {
         message outer = {0}, other = {0};
@@ -213,7 +214,7 @@ static void check_external(void)
     snprintf(link, sizeof link, "%s/link", scratch);
     if (symlink("/etc/passwd", link) == 0) {
         add_external(&g, "link", "0", "8");
-        refused_graph(&g, "is a link", "a link");
+        refused_graph(&g, "is a symbolic link", "a link");
         unlink(link);
     }
     static const char *const bad[][2] = {
@@ -222,7 +223,8 @@ static void check_external(void)
         {"0", "4"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         add_external(&g, "data", bad[i][0], bad[i][1]);
-        refused_graph(&g, "tensor \"w\": ", "an offset or length beyond the end");
+        refused_graph(&g,
+                      "tensor \"w\": ", "an offset or length beyond the end");
     }
     add_external(&g, "none", "0", "8");
     refused_graph(&g, "No such file", "a missing file");
@@ -247,13 +249,13 @@ static void check_versions(void)
         refused("7 to 23", "an opset that is not supported");
     }
     save_bytes((const uint8_t *)"hello", 5, file("bad.onnx"));
-    refused("no ONNX model", "another file");
+    refused("not an ONNX model", "another file");
     save_bytes(NULL, 0, file("bad.onnx"));
     refused("no graph", "an empty file");
 }
 
-/* Constants that would fill the memory are not computed at opening, and are
- * errors in a run with a limit. */
+/* A small file can ask for huge constants. They must not be computed when the
+ * file is opened, and must be an error in a run. */
 static void check_bombs(void)
 {
     static const int64_t huge[] = {(int64_t)1 << 20, (int64_t)1 << 20};

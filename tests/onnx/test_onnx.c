@@ -1,5 +1,5 @@
-/* test_onnx.c: ONNX models as modules: descriptions, runs, names of parameters,
- * gradients, control flow, the arithmetic of shapes. */
+/* test_onnx.c: tests ONNX models as modules: descriptions, runs, names of
+ * parameters, gradients, control flow, shape arithmetic. */
 #include <tap.h>
 
 #include <onnx/writer.h>
@@ -28,7 +28,7 @@ static bool says(const char *text)
 
 static const int64_t matrix[] = {-1, 2}, weight_shape[] = {2, 2};
 
-/* y = relu(x w + b), with parameters under names with dots. */
+/* Opens y = relu(x w + b). The names of its parameters have dots. */
 static tn_module *open_linear(bool trainable)
 {
     static const float w[] = {1, 2, 3, 4}, b[] = {-1, 1};
@@ -74,7 +74,8 @@ static void check_module(void)
     tn_module *copy = tn_module_clone(net);
     tn_add_scalar_(tn_detach(tn_module_parameter(copy, "layer.0.bias")), 10);
     tn_tensor *z = tn_forward(copy, x);
-    ok(tn_item(tn_sum(tn_sub(z, y))) == 20, "a clone has parameters of its own");
+    ok(tn_item(tn_sum(tn_sub(z, y))) == 20,
+       "a clone has parameters of its own");
 }
 
 static void check_misuse(void)
@@ -94,7 +95,7 @@ static void check_misuse(void)
        "a negative limit");
     ok(tn_onnx_run(NULL, &x, 1, out, 1) < 0 && says("onnx_run: net is NULL"),
        "no net");
-    ok(tn_onnx_run(other, &x, 1, out, 1) < 0 && says("no ONNX model"),
+    ok(tn_onnx_run(other, &x, 1, out, 1) < 0 && says("not an ONNX model"),
        "a module of another class");
     ok(tn_onnx_run((tn_module *)x, &x, 1, out, 1) < 0 &&
            says("net is a tensor, not a module"),
@@ -114,10 +115,10 @@ static void check_misuse(void)
     ok(tn_onnx_run(net, &x, 0, out, 1) < 0 && says("\"x\" is missing"),
        "a missing input is named");
     ok(tn_onnx_run(net, &whole, 1, out, 1) < 0 &&
-           says("is int64, the model needs float32"),
+           says("is int64, but the model needs float32"),
        "another dtype");
     ok(tn_onnx_run(net, &wide, 1, out, 1) < 0 &&
-           says("has size 3 in dimension 1, the model needs 2"),
+           says("has size 3 in dimension 1, but the model needs 2"),
        "another size");
     ok(tn_onnx_run(net, &flat, 1, out, 1) < 0 && says("has 1 dimensions"),
        "another number of dimensions");
@@ -165,11 +166,11 @@ static void check_gradients(void)
        "without .trainable nothing requires gradients");
 }
 
-/* ---- control flow --------------------------------------------------------- */
+/* ---- control flow -------------------------------------------------------- */
 
 static const int64_t one[] = {1};
 
-/* if (c) y = x + x else y = x * x, with x of the graph around */
+/* Checks "if (c) y = x + x else y = x * x", where the subgraphs capture x. */
 static void check_if(void)
 {
     message model = {0}, graph = {0}, yes = {0}, no = {0};
@@ -196,7 +197,7 @@ static void check_if(void)
     is_double_near(tn_item(y), 9, 0, "If runs its second branch");
 }
 
-/* s = s + x for n iterations; the list of all s */
+/* Opens a loop that runs s = s + x n times, and returns all s. */
 static tn_module *open_loop(int64_t max_iterations)
 {
     message model = {0}, graph = {0}, body = {0};
@@ -243,7 +244,7 @@ static void check_loop(void)
     ok(!out[0] && !out[1], "and has no results");
 }
 
-/* ---- types and shapes ------------------------------------------------------ */
+/* ---- types and shapes ---------------------------------------------------- */
 
 static void check_types(void)
 {
@@ -273,8 +274,8 @@ static void check_types(void)
     ok(got[0] == 1 && got[1] == 2 && got[2] == 3, "4-bit numbers are unpacked");
 }
 
-static void count_nodes(const tn_onnx_node_info *node, tn_tensor *const *outputs,
-                        void *context)
+static void count_nodes(const tn_onnx_node_info *node,
+                        tn_tensor *const *outputs, void *context)
 {
     (void)node, (void)outputs;
     ++*(int *)context;
@@ -309,7 +310,7 @@ static void check_shapes(void)
         is_int(nodes, i ? 1 : 4, "%s", i ? "the second run computes no shape"
                                          : "the first run runs all nodes");
     }
-    for (int64_t n = 1; n < 20; n++) { /* more shapes than are remembered */
+    for (int64_t n = 1; n < 20; n++) { /* more shapes than the library caches */
         tn_tensor *y = tn_forward(net, tn_zeros(tn_dims(n, n, 2)));
         if (tn_tensor_size(y, 1) != 2 * n)
             ok(false, "size %lld", (long long)n);
@@ -317,7 +318,7 @@ static void check_shapes(void)
     ok(!tn_error(), "other shapes have their own results");
 }
 
-/* ---- a model of real life --------------------------------------------------- */
+/* ---- a model of real life ------------------------------------------------ */
 
 static void check_real(void)
 {
@@ -346,7 +347,7 @@ static void check_real(void)
         tn_tensor *want = tn_safetensors_tensor(golden, name);
         const double scale = tn_item(tn_amax(tn_abs(want)));
         const double worst = tn_item(tn_amax(tn_abs(tn_sub(out[0], want))));
-        /* sums in another order; see golden.c */
+        /* the sums have another order; see golden.c */
         ok(worst <= 1e-4 * scale, "%s has the results of ONNX Runtime",
            names[i]);
         if (tn_tensor_requires_grad(out[0]))
@@ -358,7 +359,7 @@ static void check_real(void)
     }
 }
 
-/* Ten steps on the golden image make the other class likely. The model has batch
+/* Trains for ten steps, until the other class is likely. The model has batch
  * norm, whose running statistics change in training mode. */
 static void check_training(void)
 {

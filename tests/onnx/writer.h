@@ -1,12 +1,11 @@
-/* writer.h: writes ONNX models for tests: the wire format of protobuf, with no
- * check at all, so that wrong models can be written, too.
+/* writer.h: writes ONNX models for tests in the wire format of protobuf. It
+ * checks nothing, so that tests can also write invalid models.
  *
  *     message model = {0}, graph = {0};
  *     add_node(&graph, "Relu", "x", "y");
  *     add_value(&graph, GRAPH_INPUT, "x", 1, 2, (int64_t[]){-1, 3});
  *     finish_model(&model, &graph, 17);
- *     save(&model, path);
- */
+ *     save(&model, path); */
 #ifndef TN_TESTS_ONNX_WRITER_H
 #define TN_TESTS_ONNX_WRITER_H
 
@@ -66,7 +65,7 @@ static inline void put_float(message *m, int field, float x)
         put_byte(m, (uint8_t)(bits >> 8 * i));
 }
 
-/* Appends part as a field, and frees it. */
+/* Appends part as a field of m, and frees it. */
 static inline void put_message(message *m, int field, message *part)
 {
     put_bytes(m, field, part->p, part->bytes);
@@ -79,7 +78,7 @@ static inline void put_message(message *m, int field, message *part)
 enum { GRAPH_NODE = 1, GRAPH_NAME = 2, GRAPH_INITIALIZER = 5, GRAPH_INPUT = 11,
        GRAPH_OUTPUT = 12 };
 
-/* A value of ONNX type `type`; ndim -1: of any shape. */
+/* Adds a value of ONNX type `type`. ndim -1 means that the shape is unknown. */
 static inline void add_value(message *graph, int field, const char *name,
                              int type, int ndim, const int64_t *shape)
 {
@@ -101,7 +100,8 @@ static inline void add_value(message *graph, int field, const char *name,
     put_message(graph, field, &value);
 }
 
-/* Names in a list are separated by blanks; "-" is an empty name. */
+/* Appends the names in a list. They are separated by blanks; "-" is an empty
+ * name. */
 static inline void put_names(message *m, int field, const char *list)
 {
     while (*list) {
@@ -147,7 +147,7 @@ static inline void attr_graph(message *node, const char *name, message *graph)
     put_message(node, 5, &a);
 }
 
-/* A tensor with raw data. */
+/* Returns a TensorProto with raw data. */
 static inline message make_tensor(const char *name, int type, int ndim,
                                   const int64_t *shape, const void *data,
                                   size_t bytes)

@@ -13,14 +13,15 @@ static void refused(const void *got, tn_status code, const char *want)
     tn_error_clear();
 }
 
-/* Some frequencies are compared: about this many. */
+/* About this many frequencies of each transform are compared. */
 enum { COMPARED = 64 };
 
-/* Compares the frequencies with sums in long double, and x with what comes back.
- * The error of a transform grows with the logarithm of n, here in units of the
- * rounding error of the root mean square. The greatest are 2.5 and 3.3 on the
- * cpu, for 1021, which takes three transforms (Bluestein). The bound of 6 leaves
- * room for devices that sum products in another order. */
+/* Compares the frequencies with sums in long double, and x with the inverse of
+ * its transform. The unit of the errors is the rounding error of the root mean
+ * square, times 1 + log2(n), because errors grow with the logarithm of n. The
+ * largest errors on the cpu are 2.5 and 3.3, for n = 1021, which needs three
+ * transforms (Bluestein). The bound of 6 allows for devices that sum in another
+ * order. */
 static void check_length(int n, tn_dtype dtype)
 {
     const double unit = (dtype == TN_F64 ? 0x1p-53 : 0x1p-24) *
@@ -113,7 +114,8 @@ static void check_refused(void)
             "fft_irfft: input has 1 elements along dim 0; pass n, the number "
             "of real elements");
     refused(tn_stft(x, 3), TN_ERR_ARGUMENT,
-            "stft: hop_length would be n_fft 3 // 4 = 0; pass it");
+            "stft: the default of hop_length, n_fft 3 // 4, is 0; "
+            "pass hop_length");
     refused(tn_stft(x, 8), TN_ERR_SHAPE,
             "stft: input has shape (2, 3); expected (L) or (B, L) with L of at "
             "least 5");

@@ -285,7 +285,7 @@ static void check_special(void)
 
 /* ---- other devices ------------------------------------------------------- */
 
-/* Compares bits. All NaNs are equal. */
+/* Compares bits, except that all NaNs are equal. */
 static bool equal_bits(tn_tensor *a, tn_tensor *b)
 {
     tn_device *cpu = tn_device_open("cpu");
@@ -315,8 +315,9 @@ static tn_tensor *hard_input(int64_t m, int64_t k)
     return x;
 }
 
-/* A product, the numbers of the weight, and some of its rows (as an embedding
- * reads them), with random bytes that begin at any byte of their memory. */
+/* Compares a device with the cpu, for weights of random bytes at any byte
+ * offset: a product, the dequantised weight, and some of its rows (an
+ * embedding). */
 static bool check_same(tn_device *device, int f, int64_t m, int64_t n,
                        int64_t count)
 {
@@ -353,8 +354,9 @@ static bool check_same(tn_device *device, int f, int64_t m, int64_t n,
 
 typedef struct recorded {
     tn_tensor *x, *w, *y, *z;
-    bool numbers; /* whether the step dequantises, which the host does where it
-                   * can use the device's memory, so that it is not recorded */
+    bool numbers; /* whether the step dequantises. Where the CPU can use the
+                     device's memory, the host does this, so no graph records
+                     it */
 } recorded;
 
 static tn_status record(void *context)
@@ -366,7 +368,7 @@ static tn_status record(void *context)
     return tn_error_code();
 }
 
-/* A recorded product gives the bits of one that is not recorded. */
+/* Checks that a recorded product gives the bits of one that is not recorded. */
 static void check_graph(tn_device *device, bool numbers)
 {
     tn_scope *scope = tn_scope_open();
@@ -411,7 +413,8 @@ static void check_device(tn_device *device)
        "%s: exact is the product of the dequantised weight", name);
 }
 
-/* A device without the extension, whose memory the CPU cannot use, refuses. */
+/* Checks that a device refuses if it lacks the extension and the CPU cannot use
+ * its memory. */
 static void check_refusal(tn_device *device)
 {
     tn_tensor *w = tn_to(weight_of(0, 3, 2), device);

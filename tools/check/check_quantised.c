@@ -1,6 +1,6 @@
-/* check_quantised.c: checks the extension "quantised-product" against the plain
- * definition of the core (lib/kernel/blocks.c), to the bit: products, and now
- * and then the numbers of the blocks alone. */
+/* check_quantised.c: checks that the extension "quantised-product" gives the
+ * same bits as the definition in the core (lib/kernel/blocks.c). Some checks
+ * dequantise instead of multiplying. */
 #include "check_quantised.h"
 
 #include "kernel/blocks.h"

@@ -1,8 +1,8 @@
 /* cpu_matmul.c: batched matrix products c = alpha a b + beta c (the primitive
  * matmul), where a is m x k, b is k x n and c is m x n.
  *
- * A product whose b is contiguous along k, such as x W^T in a layer, is computed
- * by row_product.c.
+ * A product whose b is contiguous along k, such as x W^T in a layer, is
+ * computed by row_product.c.
  *
  * In others c is cut into tiles. One thread computes each tile, by
  * float_product.c for floats and by routines_gemm.c for integers. The order in

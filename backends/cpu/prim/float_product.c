@@ -17,8 +17,8 @@
  * along the lanes of a vector, so their bits differ from those of a larger
  * product. If b has contiguous rows, the sums are those of the tiles.
  *
- * row_product.c computes most products of float32 in which b is contiguous along
- * k. */
+ * row_product.c computes most products of float32 in which b is contiguous
+ * along k. */
 #include <string.h>
 
 #include "product_job.h"

@@ -1,19 +1,22 @@
-/* row_product.c: products c = a b in which the columns of b are contiguous: the
- * rows of a weight. simd/routines_rows.c has the loops and the order of the
- * sums, which is the same for one row of a and for many.
+/* row_product.c: products c = a b in which the columns of b are contiguous, as
+ * the rows of a layer's weight are. simd/routines_rows.c has the loops. It
+ * defines the order of the sums, which is the same for one row of a and for
+ * many.
  *
- * A task computes some columns of c for some rows. a is converted to float32
- * before, b by the loops, and c after the sums. */
+ * A task computes some columns of c for some rows. Before the product, a is
+ * converted to float32. The loops convert b. After the product, the sums are
+ * converted to the dtype of c. */
 #include <stdatomic.h>
 
 #include "row_product.h"
 
 enum {
     ROWS = 128, /* rows of a that a task multiplies */
-    /* The columns of c that a task computes are a multiple of GROUP, and read
-     * at least TASK_BYTES bytes of b or compute TASK_WORK products. */
+    /* The columns of c that a task computes are a multiple of GROUP. A task
+     * reads at least TASK_BYTES bytes of b, or computes at least TASK_WORK
+     * products. */
     LEAST = 64, /* for a smaller k, tiles are faster (float_product.c) */
-    GROUP = 12, /* a multiple of the rows of b in the loops' tiles */
+    GROUP = 12, /* a multiple of TILE_B in routines_rows.c */
     TASK_BYTES = 1 << 18,
     TASK_WORK = 1 << 20
 };
@@ -25,8 +28,10 @@ typedef struct product {
     int64_t a_row;
     const char *b;
     char *c;
-    int64_t b_row, c_row, bytes; /* in elements; of an element of b and c */
-    int64_t each, columns; /* columns of a task; tasks along them */
+    int64_t b_row, c_row, bytes; /* rows in elements; bytes of an element of b
+                                    and c */
+    int64_t each, columns; /* columns of c that a task computes; number of tasks
+                              along the columns */
     tn_cpu_rows *rows;
     atomic_bool failed;
 } product;
@@ -70,7 +75,7 @@ static void task(void *context, int64_t number)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* A copy of a as contiguous float32. */
+/* Arguments of the tasks that copy a to contiguous float32. */
 typedef struct copying {
     const product *p;
     float *to;

@@ -5,8 +5,9 @@
 
 #include "../cpu.h"
 
-/* Whether m is computed by tn__cpu_row_product. It depends on b and c alone,
- * not on the number of rows of a. */
+/* Returns whether tn__cpu_row_product computes m. The answer depends on b and
+ * c, but not on the number of rows of a, so that a row has the same bits in
+ * each product. */
 bool tn__cpu_row_product_takes(const tn_matmul_args *m);
 tn_status tn__cpu_row_product(const tn_cpu_routines *routines,
                               const tn_matmul_args *m);

@@ -17,15 +17,15 @@ typedef struct tn_cpu_product_routines {
     /* c[i * c_row + j] = sums[i * sums_row + j] + beta * c[i * c_row + j] */
     void (*store)(void *c, int64_t c_row, const void *sums, int64_t sums_row,
                   int64_t rows, int64_t columns, double beta);
-    /* sums[j] = sum over p < k of x[p * x_step] * rows[p * row + j], for j <
-     * count, in the order of the tiles. NULL for float64. */
+    /* sums[j] += sum over p < k of x[p * x_step] * rows[p * row + j], for j <
+     * count, added in the same order as by the tiles. NULL for float64. */
     void (*add_rows)(int64_t count, int64_t k, const void *x, int64_t x_step,
                      const void *rows, int64_t row, void *sums);
 } tn_cpu_product_routines;
 
 /* c[i * c_row + j] = sum over p < k of a[i * a_row + p] * b[j * b_row + p], for
- * i < m and j < n. The elements of b have the dtype of the entry in the table.
- * The order of the sums is that of routines_rows.c. */
+ * i < m and j < n. b has the dtype of the entry in the table. routines_rows.c
+ * defines the order of the sums. */
 typedef void tn_cpu_rows(int64_t m, int64_t n, int64_t k, const float *a,
                          int64_t a_row, const void *b, int64_t b_row, float *c,
                          int64_t c_row);

@@ -196,8 +196,8 @@ DOTS(dots_f64, double, vec_f64, loose_f64, TN_CPU_FMA_F64,
      TN_CPU_SUM_F64)
 
 /* Products of one row x with a matrix whose rows are contiguous, such as the
- * weights of GPT-2. The sums stay in L1 while four rows at a time are read from
- * memory, in the order in which they lie. */
+ * weights of GPT-2. The sums stay in L1. The matrix is read in the order of
+ * memory, four rows at a time. */
 static inline __attribute__((always_inline)) void
 add_some(const int some, int64_t count, const float *x, int64_t x_step,
          const float *rows, int64_t row, float *sums)

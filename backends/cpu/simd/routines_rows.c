@@ -1,19 +1,20 @@
-/* routines_rows.c: products of rows of a with rows of b, which are contiguous,
- * such as the tokens and the weights of a layer (prim/row_product.c).
+/* routines_rows.c: products of rows of a with contiguous rows of b, such as the
+ * tokens and the weights of a layer (prim/row_product.c).
  *
- * The sums of an element run along 16 lanes: lane l adds the products whose
- * index is l modulo 16, in rising order, by one fma each; the last products, if
- * they are fewer than 16, go to the last lanes. The lanes are then added in
- * pairs, l and l + 8, l and l + 4, l and l + 2, l and l + 1. Every
- * TN_CPU_ROW_DEPTH products make such a sum (the last one has up to 15 more), and
- * these are added in order. So the bits depend neither on the number of rows nor on the instruction set, as
- * long as it has fma. Nothing is packed, and b is read in the order of memory.
+ * Order of the sums. A sum has 16 lanes. Lane l adds the products whose index
+ * is l modulo 16, by increasing index, with one fma each. If fewer than 16
+ * products remain at the end, the last lanes add them. Then the lanes are added
+ * in pairs: l and l + 8, l and l + 4, l and l + 2, l and l + 1. Each
+ * TN_CPU_ROW_DEPTH products make one such sum (the last one has up to 15 more),
+ * and these sums are added in order. So the bits depend neither on the number
+ * of rows nor on the instruction set, as long as it has fma.
  *
- * A tile of TILE_A rows of a and TILE_B rows of b keeps its lanes in registers.
- * The rows of b are far apart: while a product goes on, each is followed by the
- * one below it, so the processor sees TILE_B long streams. It prefetches these
- * well, and adjacent short rows badly (2048 x 768 float16: 24 GB/s against 9 on
- * Zen 4, memory read by a plain loop 17). */
+ * Nothing is packed. A tile of TILE_A rows of a and TILE_B rows of b keeps its
+ * lanes in registers. The rows of b in a tile are far apart. The next tile uses
+ * the row after each of them, so the processor sees TILE_B long sequential
+ * streams, which it prefetches well. It prefetches adjacent short rows badly:
+ * for 2048 x 768 float16 on Zen 4, a product reads 24 GB/s from distant rows, 9
+ * GB/s from adjacent ones, and a plain read loop reaches 17 GB/s. */
 #include <string.h>
 
 #include "isa.h"
@@ -23,7 +24,7 @@
 
 #if defined(__AVX512F__)
 #define TILE_ROWS 4
-#elif defined(TN_CPU_PLAIN) /* 16 registers, and four for each sum */
+#elif defined(TN_CPU_PLAIN) /* 16 registers; each sum takes four */
 #define TILE_ROWS 1
 #else
 #define TILE_ROWS 2
@@ -39,9 +40,10 @@ enum {
 typedef float quad __attribute__((vector_size(16)));
 typedef int32_t quad_i32 __attribute__((vector_size(16)));
 
-/* The types of b's elements. Where there are instructions for it, elements of
- * the half types are converted when they are loaded if a has fewer than MANY
- * rows. Otherwise TILE_B rows are converted first. */
+/* The dtypes of b: float32, float16, bfloat16. If a has fewer than MANY rows,
+ * elements of the half types are converted when they are loaded. Otherwise
+ * TILE_B rows are converted first. MANY is 1 for processors that cannot load
+ * half types. */
 enum { WIDE, HALF, BRAIN };
 #if defined(__F16C__) || defined(__aarch64__)
 enum { MANY = 4 };
@@ -74,7 +76,7 @@ static inline __attribute__((always_inline)) vec_f32 load(int type,
     return (vec_f32) * (const loose_f32 *)at;
 }
 
-/* Adds the lanes of a sum, until four are left. */
+/* Adds the lanes of a sum until four lanes are left. */
 static inline __attribute__((always_inline)) quad fold(const vec_f32 *s)
 {
 #if defined(__AVX512F__)
@@ -91,12 +93,13 @@ static inline __attribute__((always_inline)) quad fold(const vec_f32 *s)
 #endif
 }
 
-/* Returns the sums of all lanes of `each` sums. */
+/* Adds the lanes of each of the first `each` sums. Element j of the result is
+ * sum j. */
 static inline __attribute__((always_inline)) quad add_lanes(const int each,
                                                            vec_f32 s[][PARTS])
 {
 #if defined(__AVX512F__)
-    if (each == 4) { /* the same order, with fewer instructions */
+    if (each == 4) { /* the same order of additions, with fewer instructions */
         const __m512 a = *s[0], b = *s[1], c = *s[2], d = *s[3];
         const __m512 ab = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44),
                                         _mm512_shuffle_f32x4(a, b, 0xee));
@@ -118,7 +121,7 @@ static inline __attribute__((always_inline)) quad add_lanes(const int each,
     return (row[0] + row[2]) + (row[1] + row[3]);
 }
 
-/* Stores the sums of one row of c, or adds them to it. */
+/* Stores the sums of one row in c. With `add`, adds them to c. */
 static inline __attribute__((always_inline)) void
 finish(const int each, vec_f32 s[][PARTS], float *c, int64_t c_step, int add)
 {
@@ -127,15 +130,15 @@ finish(const int each, vec_f32 s[][PARTS], float *c, int64_t c_step, int add)
         c[j * c_step] = add ? c[j * c_step] + sum[j] : sum[j];
 }
 
-/* Returns the elements of v whose mask is set, and zeros. */
+/* Returns the elements of v where the mask is set, and zeros elsewhere. */
 static inline __attribute__((always_inline)) vec_f32 keep(vec_f32 v,
                                                          vec_i32 mask)
 {
     return (vec_f32)((vec_i32)v & mask);
 }
 
-/* Adds LANES products to the lanes of `many` times `each` sums; with `last`,
- * those whose mask is set. */
+/* Adds LANES products to each of `many` x `each` sums. With `last`, adds only
+ * the products whose mask is set. */
 static inline __attribute__((always_inline)) void
 add_products(const int many, const int each, const int type, const int last,
              const int32_t *mask, const float *a, int64_t a_row, const char *b,
@@ -163,9 +166,9 @@ add_products(const int many, const int each, const int type, const int last,
     }
 }
 
-/* Computes, or adds to c, the products of `many` rows of a and `each` rows of b,
- * which give columns of c that are c_step apart. k is at least LANES. b_row is
- * in bytes. */
+/* Computes the products of `many` rows of a and `each` rows of b. Stores them
+ * in c, or with `add` adds them to c. Columns of c are c_step elements apart. k
+ * is at least LANES. b_row is in bytes. */
 #define TILE_ARGUMENTS                                                        \
     int64_t k, const float *a, int64_t a_row, const char *b, int64_t b_row,   \
         float *c, int64_t c_row, int64_t c_step, int add
@@ -203,11 +206,11 @@ TILE(tile_of_rows, TILE_A, TILE_B, WIDE)
 TILE(tile_of_row, 1, TILE_B, WIDE)
 TILE(tile_of_one, 1, 1, WIDE)
 
-/* What depends on the type of b. `row` is NULL if elements are always converted
- * first. */
+/* How a dtype of b is read. widen converts elements; NULL for float32. row is
+ * NULL if elements must be converted before the product. */
 typedef struct kind {
     int64_t bytes;
-    tile_loop *row; /* one row of a, TILE_B rows of b */
+    tile_loop *row; /* multiplies one row of a by TILE_B rows of b */
     tn_cpu_load *widen;
 } kind;
 
@@ -240,13 +243,13 @@ static const kind wide = {4, tile_of_row, NULL};
 static kind half = {2, NULL, NULL}, brain = {2, NULL, NULL};
 #endif
 
-/* The loops around the tiles would gain little from O3. */
+/* Compiles the loops around the tiles with O2, because O3 gains little here. */
 #if defined(__OPTIMIZE__) && !defined(__clang__)
 #pragma GCC push_options
 #pragma GCC optimize("O2")
 #endif
 
-/* Multiplies each row of a by `each` rows of b, TILE_B or one. */
+/* Multiplies m rows of a by `each` rows of b. `each` is TILE_B or 1. */
 static __attribute__((noinline)) void
 columns(const kind *type, int each, int64_t m, int64_t k, const float *a,
         int64_t a_row, const char *b, int64_t b_row, float *c, int64_t c_row,

@@ -3,10 +3,10 @@
  * <tenon/plugin_extensions.h> defines the arithmetic to the bit. quantised.c
  * plans the launches.
  *
- * A unit is 32 consecutive elements of a row: a block of most formats, an eighth
- * of a block of Q4_K, Q5_K and Q6_K. Integers are packed, four to a word. The
- * elements of a weight are unpacked without their offset TK_ZERO: a sum of
- * products begins with -TK_ZERO times the sum of the input's integers.
+ * A unit is 32 consecutive elements of a row: a block of most formats, an
+ * eighth of a block of Q4_K, Q5_K and Q6_K. Integers are packed, four to a
+ * word. The elements of a weight are unpacked without their offset TK_ZERO: a
+ * sum of products begins with -TK_ZERO times the sum of the input's integers.
  *
  * Each kernel has work-groups of TK_ITEMS work-items and these arguments:
  *   a, b, c    the input, the weight, the result
@@ -56,20 +56,21 @@ typedef struct __attribute__((aligned(16))) { tk_u32 w[4]; } tk_quad;
      : TK_FORMAT == TK_Q5_0 ? 16                                              \
      : TK_FORMAT == TK_Q6_K ? 32                                              \
                             : 0)
-/* The parts of a unit that have scales of their own. TK_SUM is the word of a
- * record with the sum of the integers of a part. */
+/* The parts of a unit that have different scales. TK_SUM is the index in a
+ * record of the word with the sum of the integers of a part. */
 #define TK_PARTS (TK_FORMAT == TK_Q6_K ? 2 : 1)
 #define TK_SUM(part) (TK_PARTS == 2 ? 9 + (part) : 11)
 #define TK_NIBBLES 0x0f0f0f0fu
 
-/* A block in local memory. It begins at a word, or in the middle of one if the
- * size of blocks is no multiple of 4 bytes. */
+/* A block in local memory. If the size of a block is not a multiple of 4 bytes,
+ * every second block begins in the middle of a word. */
 typedef struct {
     TK_S const tk_u32 *word;
-    tk_i32 odd; /* 1 if it begins in the middle of the word, else 0 */
+    tk_i32 odd; /* 1 if the block begins in the middle of a word, else 0 */
 } tk_block;
 
-/* The half of a word, and the word, that begin at an even byte of a block. */
+/* TK_HALF is the 16-bit half of a word, and TK_AT the word, that begins at an
+ * even byte of a block. */
 #if TK_BYTES % 4 == 0
 #define TK_HALF(block, byte)                                                  \
     ((block).word[(byte) / 4] >> 8 * ((byte) & 2) & 0xffffu)
@@ -83,8 +84,8 @@ typedef struct {
     tk_joined((block).word + ((byte) / 2 + (block).odd) / 2,                 \
               ((byte) / 2 + (block).odd) & 1)
 
-/* The word that begins at word[0], or in its middle. The kernels copy a word
- * more than a row has, because word[1] is read in both cases. */
+/* Returns the word that begins at word[0], or in the middle of word[0]. In both
+ * cases it reads word[1], so the kernels copy one word more than a row has. */
 TK_FN tk_u32 tk_joined(TK_S const tk_u32 *word, tk_i32 in_middle)
 {
 #ifdef __CUDACC__
@@ -96,7 +97,7 @@ TK_FN tk_u32 tk_joined(TK_S const tk_u32 *word, tk_i32 in_middle)
 #endif
 #define TK_BYTE(block, byte) (TK_HALF(block, byte) >> 8 * ((byte) & 1) & 255u)
 
-/* Block number i of those that begin at a word. */
+/* Returns block i of an array of blocks that begins at a word. */
 TK_FN tk_block tk_block_at(TK_S const tk_u32 *word, tk_i32 i)
 {
     const tk_i32 place = i * (TK_BYTES / 2);
@@ -115,7 +116,7 @@ TK_FN tk_block tk_block_at(TK_S const tk_u32 *word, tk_i32 i)
 #define TK_E(block) tk_decode_f16(TK_HALF(block, 2))
 #endif
 
-/* Moves the four lowest bits of x to bit 4 of the four bytes. */
+/* Moves bit j of x to bit 4 of byte j, for j = 0 to 3. */
 #define TK_FIFTH(x) (((x) & 15u) * 0x00204081u & 0x01010101u) << 4
 
 /* Writes the 8 words of integers of unit p of a block to q[0], q[1], ... */
@@ -158,7 +159,7 @@ TK_FN void tk_unpack(tk_block block, tk_i32 p, tk_u32 *q)
         q[i] = TK_UNPACK(i);
 }
 
-/* Sets the scales of the two halves of unit p, and its min. */
+/* Stores the integer scales of the two halves of unit p, and its min. */
 TK_FN void tk_scales(tk_block block, tk_i32 p, tk_i32 *first, tk_i32 *second,
                      tk_i32 *min)
 {
@@ -182,7 +183,8 @@ TK_FN void tk_scales(tk_block block, tk_i32 p, tk_i32 *first, tk_i32 *second,
 
 /* ---- arithmetic ---------------------------------------------------------- */
 
-/* sum plus the products of the four signed bytes of q and of r */
+/* Returns sum plus the products of the four signed bytes of q with those of
+ * r. */
 TK_FN tk_i32 tk_dot4(tk_u32 q, tk_u32 r, tk_i32 sum)
 {
 #ifdef __CUDACC__
@@ -195,7 +197,7 @@ TK_FN tk_i32 tk_dot4(tk_u32 q, tk_u32 r, tk_i32 sum)
 #endif
 }
 
-/* The value of a block. */
+/* Returns the value that a block adds to a result. */
 TK_FN tk_f32 tk_block_value(tk_f32 d, tk_f32 e, tk_f32 s, tk_i32 dot,
                             tk_i32 minus)
 {
@@ -208,8 +210,8 @@ TK_FN tk_f32 tk_block_value(tk_f32 d, tk_f32 e, tk_f32 s, tk_i32 dot,
 
 /* ---- reading b ----------------------------------------------------------- */
 
-/* The four bytes of b at an offset. Words of b are aligned, blocks are not.
- * Bytes from TK_B_END on are not read. */
+/* Returns the four bytes of b at an offset, which need not be aligned. Reads no
+ * byte from `end` on, and returns 0 for it. */
 TK_FN tk_u32 tk_bytes_at(TK_G const tk_u32 *b, tk_i64 at, tk_i64 end)
 {
     const tk_i64 word = at >> 2;
@@ -223,10 +225,11 @@ TK_FN tk_u32 tk_bytes_at(TK_G const tk_u32 *b, tk_i64 at, tk_i64 end)
     return x;
 }
 
-/* Copies rows of b to local memory, 16 work-items a row. `first` is the offset of
- * the first row in b. Four bytes more than row_bytes are copied, 0 from `end`
- * on. A row of local memory has `pitch` quads. Rows of most weights begin at
- * multiples of 16 bytes. */
+/* Copies rows of b to local memory. 16 work-items copy a row. `first` is the
+ * offset of the first row in b. Each row gets four bytes more than row_bytes.
+ * Bytes from `end` on are 0. A row of local memory has `pitch` quads. The fast
+ * path needs rows that begin at multiples of 16 bytes, as those of most weights
+ * do. */
 #define TK_TEAM 16
 TK_FN void tk_stage(TK_S tk_quad *to, TK_G const tk_u32 *b, tk_i64 first,
                     tk_i64 row_step, tk_i64 end, tk_i32 rows, tk_i32 row_bytes,
@@ -252,7 +255,8 @@ TK_FN void tk_stage(TK_S tk_quad *to, TK_G const tk_u32 *b, tk_i64 first,
     }
 }
 
-/* The offset in b of unit `unit` of row `row`, and the bytes of units. */
+/* TK_PLACE is the offset in b of unit `unit` of row `row`. TK_UNIT_BYTES is the
+ * size of `units` units. */
 #define TK_PLACE(row, unit)                                                   \
     (TK_B + (row) * TK_B_ROW + (tk_i64)((unit) / TK_UNITS) * TK_BYTES)
 #define TK_UNIT_BYTES(units) ((units) / TK_UNITS * TK_BYTES)
@@ -262,7 +266,7 @@ TK_FN void tk_stage(TK_S tk_quad *to, TK_G const tk_u32 *b, tk_i64 first,
 #define TK_ARGUMENTS                                                          \
     TK_G const tk_f32 *a, TK_G const tk_u32 *b, TK_G tk_f32 *c,               \
         TK_G tk_u32 *rounded, TK_WORDS
-/* quads of a chunk of a row, with four bytes more */
+/* quads that a chunk of a row takes in local memory, with four bytes more */
 #define TK_PITCH ((TK_UNIT_BYTES(TK_CHUNK) + 4 + 15) / 16)
 /* the block of unit u of row r in local memory */
 #define TK_STAGED(r, u) tk_block_at(blocks[(r) * TK_PITCH].w, (u) / TK_UNITS)

@@ -1,13 +1,14 @@
 /* few.cl: multiplies TK_TOKENS rows of the input by 8 rows of the weight, 64
- * units at a time. Each work-item multiplies some units. Then one work-item for
- * each result adds them in their order. */
+ * units at a time. Each work-item multiplies some of the units. Then, for each
+ * result, one work-item adds the products of the units in their order. */
 #define TK_ROWS 8
 #define TK_CHUNK 64
 #define TK_RESULTS (TK_ROWS * TK_TOKENS)
 TK_KERNEL tn_quantised(TK_ARGUMENTS)
 {
     TK_SHARED(tk_quad, blocks, TK_ROWS * TK_PITCH);
-    /* for each result and unit: its value, or integers of a part of a block */
+    /* for each result and unit: the product of the unit or, where a block has
+     * several units, its integer sums */
     TK_SHARED(tk_u32, value, TK_RESULTS * (TK_CHUNK + 1));
 #if TK_IS_K && TK_HAS_MIN
     TK_SHARED(tk_i32, minus, TK_RESULTS * (TK_CHUNK + 1));

@@ -1,8 +1,8 @@
-/* many.cl: multiplies 32 rows of the input by 64 rows of the weight. A work-item
- * has 4 by 4 results, and adds blocks to them in their order. The blocks of 8
- * units are copied to local memory, then 2 units at a time are unpacked to
- * records, like those of the input: 8 words of integers, d, e, the two scales
- * of the unit, and its min. */
+/* many.cl: multiplies 32 rows of the input by 64 rows of the weight. A
+ * work-item has 4 x 4 results, and adds the blocks to them in order. It first
+ * copies the blocks of 8 units to local memory. Then it unpacks 2 units at a
+ * time to records like those of the input: 8 words of integers, d, e, the two
+ * scales of the unit, and its min. */
 #define TK_ROWS 64
 #define TK_TOKENS 32
 #define TK_CHUNK 8
@@ -79,7 +79,8 @@ TK_KERNEL tn_quantised(TK_ARGUMENTS)
         TK_S const tk_quad *w =
             weights + (unit % 2 * TK_ROWS + my_row) * 3;
         TK_S const tk_quad *x = inputs + (unit % 2 * TK_TOKENS + my_token) * 3;
-        tk_quad by[TK_SIDE]; /* the scales and sums of the tokens */
+        tk_quad by[TK_SIDE]; /* for each token: its scale and sums in the
+                                record */
         tk_i32 part[2][TK_SIDE][TK_SIDE];
 #pragma unroll
         for (tk_i32 t = 0; t < TK_SIDE; t++) {

@@ -1,12 +1,14 @@
 /* numbers.cl: dequantises. A work-group has 64 units of a row. First each
- * work-item unpacks a unit, then it writes elements beside those of its
- * neighbours. */
+ * work-item unpacks one unit to local memory. Then neighbouring work-items
+ * write neighbouring elements, so that stores are coalesced. */
 #define TK_CHUNK 64
 TK_KERNEL tn_quantised(TK_G const tk_u32 *b, TK_G tk_f32 *c, TK_WORDS)
 {
     TK_SHARED(tk_quad, blocks, TK_PITCH);
-    TK_SHARED(tk_u32, integers, TK_CHUNK * 9); /* 9: no bank conflicts */
-    TK_SHARED(tk_f32, scale, TK_CHUNK * 3);    /* of both halves; the min */
+    TK_SHARED(tk_u32, integers, TK_CHUNK * 9); /* a pitch of 9 words avoids bank
+                                                  conflicts */
+    TK_SHARED(tk_f32, scale, TK_CHUNK * 3);    /* for each unit: the scales of
+                                                  both halves, and the min */
     const tk_i32 chunks = (TK_ROW_UNITS + TK_CHUNK - 1) / TK_CHUNK;
     const tk_i32 row = (tk_i32)(TK_GROUP / chunks);
     const tk_i32 unit = (tk_i32)(TK_GROUP % chunks) * TK_CHUNK;
@@ -37,7 +39,8 @@ TK_KERNEL tn_quantised(TK_G const tk_u32 *b, TK_G tk_f32 *c, TK_WORDS)
         const tk_u32 byte = integers[i * 9 + lane / 4] >> 8 * (lane % 4);
         const tk_i32 q = (tk_i32)(tk_i8)byte - TK_ZERO;
         tk_f32 x = tk_mul_f32(scale[i * 3 + lane / 16], (tk_f32)q);
-        if (TK_HAS_MIN) /* elsewhere adding 0 would change -0 to 0 */
+        if (TK_HAS_MIN) /* formats without a min: adding 0 would change -0 to
+                           0 */
             x = tk_add_f32(x, scale[i * 3 + 2]);
         out[i * 32] = x;
     }

@@ -1,5 +1,5 @@
-/* round.cl: rounds the input of a product to records. A work-item has 4
- * elements, a work-group 16 units. */
+/* round.cl: rounds the input of a product to records. A work-item rounds 4
+ * elements, and a work-group 16 units. */
 #define TK_BLOCK_ITEMS (8 * TK_UNITS)
 TK_KERNEL tn_quantised(TK_ARGUMENTS)
 {
@@ -15,7 +15,8 @@ TK_KERNEL tn_quantised(TK_ARGUMENTS)
         x[i] = is_inside ? a[TK_A + row * TK_A_ROW +
                              quad % (8 * TK_ROW_UNITS) * 4 + i]
                          : 0;
-        /* Magnitudes are compared as integers: NaN is above infinity. */
+        /* compares magnitudes as integers, so that NaN is larger than
+         * infinity */
         const tk_u32 bits = (tk_u32)tk_bits_f32(x[i]) & 0x7fffffffu;
         top = bits > top ? bits : top;
     }

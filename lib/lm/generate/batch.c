@@ -2,10 +2,11 @@
  * runs, it uses one sequence of the cache. Its tokens remain readable until the
  * batch is freed.
  *
- * A prompt reuses the keys and values of the request with the longest common
- * beginning, its source. If that has ended, the new request continues its
- * sequence in place. If it runs, the new request copies them once they are
- * computed, and waits until then. */
+ * A request reuses the keys and values of another request, its source: the one
+ * whose tokens agree with the prompt for the longest. If the source has ended,
+ * the new request continues its sequence in place. If the source runs, the new
+ * request waits until the shared keys and values are computed, and copies
+ * them. */
 #include <lm/generate/cache.h>
 #include <lm/generate/sample.h>
 
@@ -25,9 +26,11 @@ typedef struct request {
     double *logprobs;          /* owned */
     int64_t count, most;
     int sequence; /* index of its sequence in the cache; -1: none */
-    int64_t cached;         /* tokens of the prompt that were not computed */
-    struct request *source; /* a running request whose first `shared` tokens
-                               this one waits for; NULL: it does not wait */
+    int64_t cached;         /* tokens of the prompt that were reused, not
+                               computed */
+    struct request *source; /* a running request; this one waits until its first
+                               `shared` tokens are computed. NULL if it does not
+                               wait */
     int64_t shared;
     int end;      /* TN_LM_RUNNING ... */
 } request;
@@ -37,8 +40,8 @@ struct tn_lm_batch {
     tn_lm *lm;          /* kept */
     tn_lm_cache *cache; /* kept */
     request **request;  /* owned array of owned requests */
-    request **user; /* owned; for each sequence of the cache the request that
-                       uses or last used it, lent; NULL: none */
+    request **user; /* owned array: for each sequence of the cache, the request
+                       (lent) that used it last, or NULL */
     int count, running, most;
     int64_t block;
     bool reuse;
@@ -109,8 +112,8 @@ tn_lm_batch *tn_lm_batch_new_with(tn_lm *lm, int sequences,
 
 /* ---- tokens that requests share ------------------------------------------ */
 
-/* A request waits for another one if that computes at least this many tokens
- * for it. For fewer the wait is longer than what it saves. */
+/* A request waits for another one only to reuse at least this many tokens. For
+ * fewer tokens, waiting takes longer than computing them. */
 enum { LEAST_WAIT = 16 };
 
 static bool is_idle(const tn_lm_batch *batch, int sequence)
@@ -119,9 +122,10 @@ static bool is_idle(const tn_lm_batch *batch, int sequence)
     return !user || user->end != TN_LM_RUNNING;
 }
 
-/* Returns with how many tokens of other a prompt begins: of those in the cache,
- * or, if other runs, of those that will be. The last token of the prompt does
- * not count, because its logits are needed. */
+/* Returns how many tokens at the beginning of a prompt can be reused from
+ * `other`. These are tokens in the cache or, if other runs, tokens of its
+ * prompt that will be. The last token of the prompt is always computed, because
+ * its logits are needed. */
 static int64_t common_tokens(const request *other, const int64_t *ids,
                              int64_t count)
 {
@@ -136,8 +140,9 @@ static int64_t common_tokens(const request *other, const int64_t *ids,
     return i;
 }
 
-/* Returns the sequence with the longest beginning of a prompt, and its length.
- * Of equal ones an idle sequence is preferred. -1: no sequence begins so. */
+/* Returns the sequence that shares the longest beginning with a prompt, and
+ * stores its length in *shared. Prefers an idle sequence to a running one of
+ * equal length. Returns -1 if no sequence shares a token. */
 static int find_source(const tn_lm_batch *batch, const int64_t *ids,
                        int64_t count, int64_t *shared)
 {
@@ -159,8 +164,9 @@ static int find_source(const tn_lm_batch *batch, const int64_t *ids,
     return best;
 }
 
-/* Returns an idle sequence: one that holds nothing, else the one whose request
- * is the oldest. -1: all are in use, which is not so when a request joins. */
+/* Returns an idle sequence: an empty one if there is one, or that of the oldest
+ * request. Returns -1 if all are in use. This cannot happen when a request
+ * joins. */
 static int idle_sequence(const tn_lm_batch *batch)
 {
     for (int i = 0; i < batch->most; i++)
@@ -178,9 +184,9 @@ static int64_t positions_of(const request *r)
     return r->prompt_count + r->most - 1;
 }
 
-/* Copies the beginning of a waiting request's prompt from its source, as far as
- * it is in the cache. If there is no memory for that, the request computes its
- * prompt itself. */
+/* Copies the keys and values that a waiting request shares with its source, as
+ * far as the source has computed them. If memory runs out, the request computes
+ * its whole prompt itself. */
 static void copy_shared(tn_lm_batch *batch, request *r, int from)
 {
     const request *source = r->source;
@@ -195,8 +201,8 @@ static void copy_shared(tn_lm_batch *batch, request *r, int from)
         tn_error_clear();
 }
 
-/* Lets the requests go on that wait for tokens of r: those whose tokens are
- * computed, or all of them if r ends. */
+/* Ends the wait of requests whose source is r, if r has computed the tokens
+ * they share. If r ends, ends the wait of all of them. */
 static void release_waiting(tn_lm_batch *batch, const request *r, bool ends)
 {
     for (int i = 0; i < batch->most; i++) {
@@ -223,7 +229,7 @@ static void leave(tn_lm_batch *batch, request *r, int why)
     batch->running--;
 }
 
-/* Gives a request a sequence, with what it can reuse. */
+/* Gives a request a sequence, and reuses what the cache has of its prompt. */
 static bool join(tn_lm_batch *batch, request *r, const char *call)
 {
     tn_lm_cache *cache = batch->cache;

@@ -1,4 +1,4 @@
-/* cache.c: memory for the keys and values of sequences. */
+/* cache.c: the memory for the keys and values of sequences. */
 #include <lm/generate/cache.h>
 
 #include <inttypes.h>
@@ -128,7 +128,7 @@ static bool reserve(tn_lm_cache *cache, tn__lm_sequence *s, const char *call)
     return fine;
 }
 
-/* Checks the sizes of a sequence and stores them in *out. */
+/* Checks the sizes for a new sequence and stores them in *out. */
 static bool read_sizes(const tn_lm_cache *cache, int64_t positions,
                        int64_t prompt, tn__lm_sequence *out, const char *call)
 {

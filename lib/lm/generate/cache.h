@@ -31,13 +31,13 @@ bool tn__lm_can_decode(const tn_lm *lm, const char *call);
 bool tn__lm_check_ids(const tn_lm *lm, const int64_t *ids, int64_t count,
                       const char *call);
 
-/* Returns whether the first `length` tokens of sequence `from` have the keys of
- * a sequence whose prompt has `prompt` tokens: keys depend on that length if
- * the rotary embedding is scaled by it. */
+/* Returns whether the keys of the first `length` tokens of sequence `from` are
+ * also valid for a prompt of `prompt` tokens. They may not be if the scale of
+ * the rotary embedding depends on the length of the prompt. */
 bool tn__lm_cache_fits(const tn_lm_cache *cache, int from, int64_t length,
                        int64_t prompt);
 
-/* Frees the memory in the cache of requests that have ended (batch.c). */
+/* Frees the cache memory of requests that have ended (batch.c). */
 void tn__lm_batch_trim(tn_lm_batch *batch);
 
 /* Makes a mask (rows, keys) for queries that begin at `position` and keys that

@@ -1,5 +1,5 @@
-/* chat.c: the messages of a chat by the tokenizer's template: see
- * include/tenon/chat.h. */
+/* chat.c: converts the messages of a chat to text with the tokenizer's
+ * template: see include/tenon/chat.h. */
 #include <lm/generate/template.h>
 
 #include <stdlib.h>
@@ -80,7 +80,8 @@ static const value *variables_of(tn__jinja *j, const tn_tokenizer *tokenizer,
     return v;
 }
 
-/* A template without carriage returns, and without a newline at its end. */
+/* Stores the template without carriage returns, and without a newline at its
+ * end. */
 static void set_source(tn__jinja *j, const char *jinja)
 {
     const size_t bytes = strlen(jinja);
@@ -113,7 +114,7 @@ static const value *render(tn__jinja *j, const tn_tokenizer *tokenizer,
     return tn__jinja_run(j, body, variables);
 }
 
-/* Before there is a source, an argument is at fault. */
+/* Sets the error. If there is no source yet, an argument was wrong. */
 static void complain(const tn__jinja *j)
 {
     size_t line = 1, column = 1;

@@ -51,12 +51,12 @@ tn_tensor *tn__lm_mask(int64_t rows, int64_t position, int64_t key,
     return mask;
 }
 
-/* The arrays of one call. */
+/* The arrays of one call of tn_lm_decode. */
 typedef struct work {
     tn_lm_cache *cache;
     int64_t rows, selected, group_count;
-    int64_t *ids, *positions, *lengths, *learned, *select; /* in one block */
-    tn__lm_group *group[2];                                /* in one block */
+    int64_t *ids, *positions, *lengths, *learned, *select; /* one allocation */
+    tn__lm_group *group[2];                                /* one allocation */
 } work;
 
 /* ---- checks -------------------------------------------------------------- */

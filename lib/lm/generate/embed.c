@@ -20,8 +20,8 @@ typedef struct work {
     const int64_t *length;
     int count;
     int64_t rows;
-    int64_t *id, *position, *total, *learned; /* in one block */
-    tn__lm_group *group[2];                   /* in one block */
+    int64_t *id, *position, *total, *learned; /* one allocation */
+    tn__lm_group *group[2];                   /* one allocation */
 } work;
 
 /* Makes the attention mask of a text. *mask is NULL if each token sees the

@@ -24,7 +24,8 @@ bool tn__lm_sampler_init(tn__lm_sampler *sampler,
                          const tn_lm_batch_add_options *options, int64_t vocab,
                          const int64_t *prompt, int64_t count,
                          const char *call);
-/* Frees the memory; may be called again. Numbers in o stay. */
+/* Frees the memory. May be called again. The numbers in sampler->o stay
+ * valid. */
 void tn__lm_sampler_fini(tn__lm_sampler *sampler);
 /* Chooses a token. Stores its log-probability according to the unmodified
  * logits. Returns -1 if the logits are not finite or if bias excludes every

@@ -1,6 +1,6 @@
-/* template.h: chat templates, the part of Jinja 2 that the templates of published
- * models use, with the settings of transformers: trim_blocks, lstrip_blocks, no
- * escaping, undefined names print as nothing.
+/* template.h: chat templates, the part of Jinja 2 that the templates of
+ * published models use, with the settings of transformers: trim_blocks,
+ * lstrip_blocks, no escaping, undefined names print as nothing.
  *
  * A template is cut into tokens (template_lex.c), which become a tree
  * (template_parse.c), which is run (template_run.c) with the filters, tests,
@@ -24,7 +24,7 @@ enum {
     TN__JINJA_MOST_OUTPUT = 16 << 20,   /* bytes */
     TN__JINJA_MOST_MEMORY = 128 << 20,  /* bytes */
     TN__JINJA_MOST_SOURCE = 1 << 20,    /* bytes */
-    TN__JINJA_MOST_ARGUMENTS = 16       /* of a filter, test, method or function */
+    TN__JINJA_MOST_ARGUMENTS = 16       /* of a filter, test, method, function */
 };
 
 /* ---- values -------------------------------------------------------------- */
@@ -48,7 +48,8 @@ typedef enum tn__jinja_kind {
 typedef struct tn__jinja_value {
     tn__jinja_kind kind;
     bool is_tuple; /* a list that is printed with parentheses */
-    bool is_safe;  /* a text of the filter safe: what joins it is escaped */
+    bool is_safe;  /* the text is the result of the filter safe: a text that is
+                      joined to it is escaped */
     union {
         bool truth;
         int64_t integer;
@@ -62,7 +63,8 @@ typedef struct tn__jinja_value {
             const struct tn__jinja_value **item, **key;
             size_t count, room;
         };
-        struct { /* macros: the scope in which it was defined */
+        struct { /* of a macro: its definition, and the scope that contained
+                    it */
             const struct tn__jinja_node *macro;
             struct tn__jinja_scope *closure;
         };
@@ -94,14 +96,17 @@ typedef enum tn__jinja_node_kind {
     TN__JINJA_PRINT,     /* a */
     TN__JINJA_IF,        /* if a: b ...; else c: another IF, or a BODY */
     TN__JINJA_BODY,      /* a ... */
-    TN__JINJA_FOR,       /* for d ... in a if c: b ...; else e ...;
-                            name: "recursive", "" otherwise */
+    TN__JINJA_FOR,       /* for d ... in a if c: b ...; else e ...; name is
+                            "recursive" or "" */
     TN__JINJA_SET,       /* set d ... = a; name: of a namespace, "" otherwise */
-    TN__JINJA_SET_BLOCK, /* set d or d.name: b ... ; a: filters of the node c */
-    TN__JINJA_FILTERED,  /* filter a, of the node c: b ... */
-    TN__JINJA_WITH,      /* with d ... (their a): b ... */
-    TN__JINJA_CALLER,    /* call a, a CALL: c, a MACRO_AT, is its caller */
-    TN__JINJA_MACRO_AT,  /* macro name(d ...): b ...; uses */
+    TN__JINJA_SET_BLOCK, /* set d or d.name: b ... ; a: filters, which begin at
+                            node c */
+    TN__JINJA_FILTERED,  /* filter a: b ... ; the filters in a begin at node
+                            c */
+    TN__JINJA_WITH,      /* with d ... : b ... ; a of each d is its value */
+    TN__JINJA_CALLER,    /* call block: a is a CALL; c, a MACRO_AT, becomes the
+                            macro's caller */
+    TN__JINJA_MACRO_AT,  /* macro name(d ...): b ... ; field uses is set */
     TN__JINJA_BREAK,
     TN__JINJA_CONTINUE
 } tn__jinja_node_kind;
@@ -111,11 +116,12 @@ typedef struct tn__jinja_node {
     size_t at; /* place in the template */
     const char *name;
     const tn__jinja_value *value;
-    unsigned uses; /* of a macro: TN__JINJA_USES_... */
+    unsigned uses; /* in MACRO_AT: bits TN__JINJA_USES_... */
     struct tn__jinja_node *a, *b, *c, *d, *e, *next;
 } tn__jinja_node;
 
-/* Names that a macro gets without a parameter, if its body has them. */
+/* Names that a macro defines for its body without a parameter, if the body uses
+ * them. */
 enum {
     TN__JINJA_USES_CALLER = 1,
     TN__JINJA_USES_VARARGS = 2,
@@ -246,7 +252,7 @@ int64_t tn__jinja_length(tn__jinja *j, const tn__jinja_value *v);
 /* "a list", for messages. */
 const char *tn__jinja_kind_name(const tn__jinja_value *v);
 
-/* Of a filter, test, method, function or macro. */
+/* Arguments of a filter, test, method, function or macro. */
 typedef struct tn__jinja_arguments {
     const tn__jinja_value *item[TN__JINJA_MOST_ARGUMENTS];
     size_t count;
@@ -257,29 +263,33 @@ typedef struct tn__jinja_arguments {
 
 /* ---- operators: template_operators.c ------------------------------------- */
 
-/* a + b, a // b and so on, but for "and" and "or". */
+/* Returns a + b, a // b and so on. `as` is the operator, except "and" and
+ * "or". */
 const tn__jinja_value *tn__jinja_operate(tn__jinja *j, const char *as,
                                          const tn__jinja_value *a,
                                          const tn__jinja_value *b);
-/* The same for integers: "f" is //, "p" is **. */
+/* The same for integers. `name` is the operator, with "f" for // and "p" for
+ * **. */
 const tn__jinja_value *tn__jinja_integers(tn__jinja *j, char name, int64_t a,
                                           int64_t b);
-int64_t tn__jinja_whole(const tn__jinja_value *v); /* of an integer or a bool */
+/* Returns the integer value of an integer or a bool. */
+int64_t tn__jinja_whole(const tn__jinja_value *v);
 
 /* ---- loops: template_loop.c ---------------------------------------------- */
 
-/* A loop that runs: its pass `at` over a list. */
+/* A loop that is running. `at` is the index of its current item in list. */
 typedef struct tn__jinja_loop {
     const tn__jinja_node *of;
     struct tn__jinja_scope *outer; /* the scope around the loop */
     const tn__jinja_value *list;
     size_t at;
-    int64_t depth;                  /* 0: not within itself */
-    const tn__jinja_value *changed; /* the last arguments of changed, a list, or
-                                       NULL */
+    int64_t depth;                  /* of recursion: 0 for the outermost loop */
+    const tn__jinja_value *changed; /* the arguments of the last call of
+                                       changed, as a list, or NULL */
 } tn__jinja_loop;
 
-/* The member of a loop, or NULL; what cycle and changed return. */
+/* tn__jinja_loop_member returns a member of a loop, or NULL.
+ * tn__jinja_loop_call returns the result of cycle or changed. */
 const tn__jinja_value *tn__jinja_loop_member(tn__jinja *j,
                                              const tn__jinja_value *loop,
                                              const char *name);
@@ -308,7 +318,7 @@ const tn__jinja_value *tn__jinja_method(tn__jinja *j,
                                         const tn__jinja_value *self,
                                         const char *name,
                                         const tn__jinja_arguments *arguments);
-/* format % values, and format.format(...). */
+/* The operator % and the method format of a text. */
 const tn__jinja_value *tn__jinja_percent(tn__jinja *j,
                                          const tn__jinja_value *format,
                                          const tn__jinja_value *values);

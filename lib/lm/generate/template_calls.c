@@ -1,5 +1,5 @@
-/* template_calls.c: filters, tests and functions of chat templates. A new one is
- * a row of a table. */
+/* template_calls.c: filters, tests and functions of chat templates. To add one,
+ * add a row to a table. */
 #include <lm/generate/template.h>
 
 #include <json/json.h>
@@ -22,8 +22,8 @@ static int64_t integer_of(tn__jinja *j, const value *v, const char *what)
     return v->kind == TN__JINJA_INT ? v->integer : v->truth;
 }
 
-/* Calls a method of a text on any value, which is printed first, as the filters
- * of the same names do. */
+/* Calls a method of a text on any value. First converts the value to a text, as
+ * the filters of the same names do. */
 static const value *as_method(tn__jinja *j, const char *name, const value *v,
                               const value *const *a, size_t count)
 {
@@ -96,14 +96,16 @@ static const value *f_tojson(tn__jinja *j, const value *v, const value **a)
         tn__jinja_fail(j, TN_ERR_UNSUPPORTED,
                        "separators of tojson are not supported");
     if (indent > 32)
-        tn__jinja_fail(j, TN_ERR_UNSUPPORTED, "an indent of more than 32");
+        tn__jinja_fail(j, TN_ERR_UNSUPPORTED,
+                       "tojson supports an indent of at most 32");
     tn__jinja_add_json(j, &text, v, (int)(indent < -1 ? 0 : indent), 0,
                        a[3] && tn__jinja_truth(a[3]),
                        a[0] && tn__jinja_truth(a[0]));
     return tn__jinja_text_end(j, &text);
 }
 
-/* The member of an item that a path names: "function.name" or a number. */
+/* Returns the member of an item that a path names: "function.name", or a
+ * number. */
 static const value *attribute(tn__jinja *j, const value *v, const value *path)
 {
     if (path->kind == TN__JINJA_INT) {
@@ -113,7 +115,7 @@ static const value *attribute(tn__jinja *j, const value *v, const value *path)
                    : tn__jinja_undefined(j, "an item");
     }
     if (path->kind != TN__JINJA_TEXT || strlen(path->text) != path->bytes)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "an attribute is %s",
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "an attribute is %s, not a text",
                        tn__jinja_kind_name(path));
     for (const char *at = path->text;;) {
         const size_t length = strcspn(at, ".");
@@ -165,7 +167,8 @@ static const value *f_items(tn__jinja *j, const value *v, const value **a)
     if (v->kind == TN__JINJA_UNDEFINED)
         return tn__jinja_list(j);
     if (v->kind != TN__JINJA_DICT)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "items of %s",
+        tn__jinja_fail(j, TN_ERR_ARGUMENT,
+                       "the filter items needs a dictionary, not %s",
                        tn__jinja_kind_name(v));
     return tn__jinja_method(j, v, "items", &none);
 }
@@ -179,7 +182,7 @@ static const value *f_dictsort(tn__jinja *j, const value *v, const value **a)
         tn__jinja_append(j, list, pairs->item[i]);
         for (size_t at = i; at; at--) {
             const value *x = list->item[at - 1], *y = list->item[at];
-            /* without regard to case, as in the original */
+            /* ignores case, as Jinja does */
             if (tn__jinja_order(j, f_lower(j, x->item[0], a),
                                 f_lower(j, y->item[0], a)) <= 0)
                 break;
@@ -209,7 +212,7 @@ static const value *f_last(tn__jinja *j, const value *v, const value **a)
     return end_of(j, v, true);
 }
 
-/* Compares as the original does without case_sensitive. */
+/* Compares as Jinja does without case_sensitive: ignores the case of texts. */
 static int order_of(tn__jinja *j, const value *a, const value *b, bool exact)
 {
     const value *none = NULL;
@@ -286,14 +289,15 @@ static const value *f_sum(tn__jinja *j, const value *v, const value **a)
     return sum;
 }
 
-/* Lists of `linecount` items; the last one is filled up. */
+/* Splits a list into lists of `linecount` items. Fills the last one up. */
 static const value *f_batch(tn__jinja *j, const value *v, const value **a)
 {
     const value *all = tn__jinja_items(j, v);
     value *list = tn__jinja_list(j), *part = NULL;
     const int64_t count = a[0] ? integer_of(j, a[0], "the count") : 0;
     if (count < 1)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "batch needs a count");
+        tn__jinja_fail(j, TN_ERR_ARGUMENT,
+                       "the filter batch needs a positive count");
     for (size_t i = 0; i < all->count; i++) {
         if (i % (size_t)count == 0)
             tn__jinja_append(j, list, part = tn__jinja_list(j));
@@ -346,7 +350,8 @@ static const value *f_safe(tn__jinja *j, const value *v, const value **a)
     return safe;
 }
 
-/* The number that a text is in Python, which reads no hexadecimal one. */
+/* Converts a value to a number. Texts are read as by Python's float(), which
+ * rejects hexadecimal numbers. */
 static bool number_of(const value *v, double *x)
 {
     char *end;
@@ -382,7 +387,8 @@ static const value *f_float(tn__jinja *j, const value *v, const value **a)
     return a[0] ? a[0] : tn__jinja_real(j, 0);
 }
 
-/* Rounds to decimal places, as Python does: by the digits of the number. */
+/* Rounds to decimal places from the decimal digits of the number, as Python
+ * does. Rounding x * 10^places would give other results. */
 static const value *f_round(tn__jinja *j, const value *v, const value **a)
 {
     const int64_t places = a[0] ? integer_of(j, a[0], "the precision") : 0;
@@ -390,14 +396,16 @@ static const value *f_round(tn__jinja *j, const value *v, const value **a)
     const bool floors = a[1] && tn__jinja_is_text(a[1], "floor");
     char digits[400];
     if (!tn__jinja_is_number(v))
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "round of %s",
+        tn__jinja_fail(j, TN_ERR_ARGUMENT,
+                       "the filter round needs a number, not %s",
                        tn__jinja_kind_name(v));
     if (a[1] && !ceils && !floors && !tn__jinja_is_text(a[1], "common"))
         tn__jinja_fail(j, TN_ERR_ARGUMENT,
-                       "round takes \"common\", \"ceil\" or \"floor\"");
+                       "the method of round must be \"common\", \"ceil\" or "
+                       "\"floor\"");
     if (places < 0 || places > 20)
         tn__jinja_fail(j, TN_ERR_UNSUPPORTED,
-                       "round to less than 0 or more than 20 places");
+                       "round supports 0 to 20 decimal places");
     const double x = tn__jinja_number(v), by = pow(10, (double)places);
     if (ceils || floors)
         return tn__jinja_real(j, (ceils ? ceil(x * by) : floor(x * by)) / by);
@@ -416,7 +424,7 @@ static const value *f_abs(tn__jinja *j, const value *v, const value **a)
     return tn__jinja_int(j, x < 0 && x > INT64_MIN ? -x : x);
 }
 
-/* Indents lines; the first one and empty ones only if asked to. */
+/* Indents lines. Indents the first line and empty lines only on request. */
 static const value *f_indent(tn__jinja *j, const value *v, const value **a)
 {
     const int64_t width = a[0] ? integer_of(j, a[0], "the width") : 4;
@@ -476,7 +484,7 @@ static const struct {
 };
 enum { FILTERS = sizeof filters / sizeof *filters };
 
-/* Filters that take any arguments, as those of a test or a filter. */
+/* Filters with any number of arguments. */
 static const char *const pickers[] = {"format",     "map",    "reject",
                                       "rejectattr", "select", "selectattr"};
 enum { PICKERS = sizeof pickers / sizeof *pickers };
@@ -492,7 +500,8 @@ bool tn__jinja_has_filter(const char *name)
     return false;
 }
 
-/* The first argument, which must be the name of a test or filter; removes it. */
+/* Removes the first argument and returns it. It must be the name of a test or
+ * filter. */
 static const char *take_name(tn__jinja *j, tn__jinja_arguments *given,
                              bool (*has)(const char *), const char *what)
 {
@@ -508,8 +517,8 @@ static const char *take_name(tn__jinja *j, tn__jinja_arguments *given,
     return v->text;
 }
 
-/* The items that map and select visit: none of what is false, as in the
- * original, even if it has no items. */
+/* Returns the items that map and select visit. Jinja visits nothing if v is
+ * false, even if v has no items. */
 static const value *visited(tn__jinja *j, const value *v)
 {
     return tn__jinja_truth(v) ? tn__jinja_items(j, v) : tn__jinja_list(j);
@@ -543,8 +552,8 @@ static const value *map(tn__jinja *j, const value *v,
     return list;
 }
 
-/* select(test, ...), selectattr(attribute, test, ...); without a test, what is
- * true. */
+/* select(test, ...) and selectattr(attribute, test, ...). Without a test,
+ * selects what is true. */
 static const value *pick(tn__jinja *j, const char *filter, const value *v,
                          const tn__jinja_arguments *given)
 {
@@ -574,14 +583,14 @@ static const value *pick(tn__jinja *j, const char *filter, const value *v,
     return list;
 }
 
-/* format(a, b) or format(name=a). */
+/* The filter format(a, b) or format(name=a). */
 static const value *format(tn__jinja *j, const value *v,
                            const tn__jinja_arguments *given)
 {
     value *values = given->named_count ? tn__jinja_dict(j) : tn__jinja_list(j);
     if (given->count && given->named_count)
         tn__jinja_fail(j, TN_ERR_ARGUMENT,
-                       "format takes values or names, not both");
+                       "the filter format takes values or names, not both");
     for (size_t i = 0; i < given->count; i++)
         tn__jinja_append(j, values, given->item[i]);
     for (size_t i = 0; i < given->named_count; i++)
@@ -602,7 +611,8 @@ const value *tn__jinja_filter(tn__jinja *j, const char *name, const value *v,
     if (!tn__jinja_has_filter(name))
         tn__jinja_fail(j, TN_ERR_UNSUPPORTED,
                        "the filter %.60s is not supported", name);
-    tn__jinja_enter(j); /* map may apply map */
+    tn__jinja_enter(j); /* a filter of map may be map again, so the depth is
+                           limited */
     const value *out = strcmp(name, "map") == 0      ? map(j, v, given)
                        : strcmp(name, "format") == 0 ? format(j, v, given)
                                                      : pick(j, name, v, given);
@@ -720,7 +730,7 @@ static bool passes(tn__jinja *j, int is, const value *v, const value *other)
     }
     const int64_t by = integer_of(j, other, "the divisor");
     if (!by)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "a division by 0");
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "division by 0");
     return by == -1 || integer_of(j, v, "the number") % by == 0;
 }
 
@@ -770,7 +780,7 @@ static const value *range(tn__jinja *j, const tn__jinja_arguments *given)
         a[0] = 0;
     }
     if (!a[2])
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "range by steps of 0");
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "the step of range must not be 0");
     value *list = tn__jinja_list(j);
     for (int64_t at = a[0]; a[2] > 0 ? at < a[1] : at > a[1];) {
         tn__jinja_append(j, list, tn__jinja_int(j, at));
@@ -789,7 +799,7 @@ static const value *strftime_now(tn__jinja *j, const value *format)
         strlen(format->text) != format->bytes)
         tn__jinja_fail(j, TN_ERR_ARGUMENT,
                        "strftime_now needs a text of at most 100 bytes");
-    /* codes that Python has on every machine */
+    /* accepts only conversions that Python has on every machine */
     for (const char *at = format->text; (at = strchr(at, '%'));) {
         at++;
         if (!*at || !strchr("aAwdbBmyYHIMSpjUWcxXGuVDeFTR%Z-z", *at))
@@ -801,12 +811,13 @@ static const value *strftime_now(tn__jinja *j, const value *format)
     }
     if (!localtime_r(&now, &parts))
         tn__jinja_fail(j, TN_ERR_ARGUMENT, "strftime_now: no such time");
-    /* the "x" tells an empty text from one that is too long */
+    /* the "x" distinguishes an empty result from one that is too long */
     char whole[128];
     snprintf(whole, sizeof whole, "%sx", format->text);
     const size_t bytes = strftime(text, sizeof text, whole, &parts);
     if (!bytes)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "strftime_now: a text too long");
+        tn__jinja_fail(j, TN_ERR_ARGUMENT,
+                       "strftime_now: the result is too long");
     return tn__jinja_text_of(j, text, bytes - 1);
 }
 

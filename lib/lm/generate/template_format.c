@@ -1,5 +1,5 @@
-/* template_format.c: formatted texts of chat templates, as Python has them:
- * "%s" % x, the filter format, and "{}".format(x). */
+/* template_format.c: formats texts of chat templates as Python does: "%s" % x,
+ * the filter format, and "{}".format(x). */
 #include <lm/generate/template.h>
 
 #include <inttypes.h>
@@ -9,22 +9,24 @@
 
 typedef tn__jinja_value value;
 
-/* How a value is written. */
+/* A parsed format specification. */
 typedef struct spec {
     char fill;       /* ' ' or '0' */
-    char align;      /* '<', '>', '^', or '=': fill after the sign; 0: default */
+    char align;      /* '<', '>', '^', or '=' for fill between sign and digits;
+                        0: default */
     char sign;       /* '+', ' ', or 0 */
     bool alternate;  /* # */
-    bool quoted;     /* as repr writes it */
+    bool quoted;     /* format the repr of the value */
     int width;
     int precision;   /* -1: none */
-    char type;       /* of Python; 0: none */
+    char type;       /* a conversion character of Python, or 0 */
 } spec;
 
-/* A width or precision is at most this. */
+/* The largest width or precision that is accepted. */
 enum { MOST_WIDTH = 1000 };
 
-/* Reads a number of at most MOST_WIDTH at *at; `none` if there is none. */
+/* Reads a number of at most MOST_WIDTH at *at, and moves *at past it. Returns
+ * `none` if there is no number. */
 static int read_size(tn__jinja *j, const value *format, size_t *at, int none)
 {
     int n = none;
@@ -33,7 +35,9 @@ static int read_size(tn__jinja *j, const value *format, size_t *at, int none)
         n = (n < 0 ? 0 : n) * 10 + (format->text[(*at)++] - '0');
         if (n > MOST_WIDTH)
             tn__jinja_fail(j, TN_ERR_UNSUPPORTED,
-                           "a width or precision of more than %d", MOST_WIDTH);
+                           "a width or precision in a format is more than "
+                           "%d",
+                           MOST_WIDTH);
     }
     return n;
 }
@@ -44,7 +48,7 @@ static void pad(tn__jinja *j, tn__jinja_text *to, char fill, int64_t count)
         tn__jinja_add(j, to, &fill, 1);
 }
 
-/* Adds a sign and a text with the fill around them. */
+/* Appends a sign and a text, with fill characters to reach s->width. */
 static void add_aligned(tn__jinja *j, tn__jinja_text *to, const spec *s,
                         const char *sign, const char *text, size_t bytes,
                         char align)
@@ -144,15 +148,16 @@ static int64_t whole_of(tn__jinja *j, const value *v, char type)
         tn__jinja_fail(j, TN_ERR_ARGUMENT, "%%%c needs an integer, not %s",
                        type, tn__jinja_kind_name(v));
     if (!(v->real > -9.2e18 && v->real < 9.2e18))
-        tn__jinja_fail(j, TN_ERR_UNSUPPORTED, "an integer beyond 64 bits");
+        tn__jinja_fail(j, TN_ERR_UNSUPPORTED,
+                       "an integer in a format needs more than 64 bits");
     return (int64_t)v->real;
 }
 
 /* ---- "%s" % x ------------------------------------------------------------ */
 
-/* What is to be formatted. */
+/* The values for the conversions of a format. */
 typedef struct source {
-    const value *const *item; /* the values, in order */
+    const value *const *item; /* values by position */
     size_t count, used;
     const value *names; /* a dictionary, or NULL */
 } source;
@@ -165,7 +170,8 @@ static const value *next_item(tn__jinja *j, source *from)
     return from->item[from->used++];
 }
 
-/* Reads "(name)" of a conversion, if there is one. */
+/* Reads the "(name)" of a conversion and returns its value. Returns NULL if
+ * there is no name. */
 static const value *named_item(tn__jinja *j, const value *format, size_t *at,
                                source *from)
 {
@@ -175,12 +181,14 @@ static const value *named_item(tn__jinja *j, const value *format, size_t *at,
     const char *end = memchr(name, ')', format->bytes - *at - 1);
     if (!end || !from->names)
         tn__jinja_fail(j, TN_ERR_ARGUMENT,
-                       end ? "a format with names needs a dictionary"
-                           : "a name in a format does not end");
+                       end ? "a format with names (\"%%(name)s\") needs a "
+                             "dictionary"
+                           : "a name in a format has no closing parenthesis");
     const value *key = tn__jinja_text_of(j, name, (size_t)(end - name));
     const value *v = tn__jinja_get(j, from->names, key);
     if (!v)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "a format has no value %.60s",
+        tn__jinja_fail(j, TN_ERR_ARGUMENT,
+                       "a format uses the name %.60s, which has no value",
                        key->text);
     *at = (size_t)(end - format->text) + 1;
     return v;
@@ -213,7 +221,7 @@ static void add_conversion(tn__jinja *j, tn__jinja_text *to,
     }
     if (!s.type || !strchr("srdiuxXofFeEgG", s.type))
         tn__jinja_fail(j, TN_ERR_UNSUPPORTED,
-                       "a format with %%%c is not supported",
+                       "the conversion %%%c in a format is not supported",
                        s.type > ' ' && s.type < 0x7f ? s.type : ' ');
     if (!v)
         v = next_item(j, from);
@@ -255,11 +263,11 @@ const value *tn__jinja_percent(tn__jinja *j, const value *format,
         if (found)
             add_conversion(j, &text, format, &at, &from);
     }
-    /* as in Python: a dictionary or a list may stay unused */
+    /* as in Python, a dictionary or a list need not be used */
     if (from.used < from.count && !from.names &&
         (tuple || values->kind != TN__JINJA_LIST))
         tn__jinja_fail(j, TN_ERR_ARGUMENT,
-                       "a format uses %zu of %zu values", from.used,
+                       "a format uses only %zu of %zu values", from.used,
                        from.count);
     return tn__jinja_text_end(j, &text);
 }
@@ -296,13 +304,15 @@ static spec read_spec(tn__jinja *j, const value *format, size_t *at)
         ++*at;
         s.precision = read_size(j, format, at, -1);
         if (s.precision < 0)
-            tn__jinja_fail(j, TN_ERR_ARGUMENT, "a precision lacks its digits");
+            tn__jinja_fail(j, TN_ERR_ARGUMENT,
+                           "a precision in a format has no digits after the "
+                           "point");
     }
     if (*at < bytes && text[*at] != '}')
         s.type = text[(*at)++];
     if ((s.type && !strchr("sdxXofFeEgG", s.type)) || (s.fill & 0x80))
         tn__jinja_fail(j, TN_ERR_UNSUPPORTED,
-                       "a format with %c is not supported",
+                       "the format type %c is not supported",
                        s.type > ' ' && s.type < 0x7f ? s.type : '?');
     return s;
 }
@@ -316,18 +326,22 @@ static void add_field(tn__jinja *j, tn__jinja_text *to, const value *v,
     if (text || s.type == 's' || (!s.type && !s.width && s.precision < 0)) {
         if ((s.type && s.type != 's') || s.align == '=' || s.sign ||
             s.alternate || (!text && s.type))
-            tn__jinja_fail(j, TN_ERR_ARGUMENT, "such a format of %s",
+            tn__jinja_fail(j, TN_ERR_ARGUMENT,
+                           "this format specification does not apply to %s",
                            tn__jinja_kind_name(v));
         add_text(j, to, &s, v, s.align ? s.align : '<');
         return;
     }
     if (!s.type || !tn__jinja_is_number(v))
         tn__jinja_fail(j, TN_ERR_UNSUPPORTED,
-                       "a format of %s with a width or precision alone",
+                       "a format of %s with a width or precision, but without "
+                       "a type, is not supported",
                        tn__jinja_kind_name(v));
     if (strchr("dxXo", s.type)) {
         if (!is_whole(v) || s.precision >= 0)
-            tn__jinja_fail(j, TN_ERR_ARGUMENT, "an integer format of %s",
+            tn__jinja_fail(j, TN_ERR_ARGUMENT,
+                           "an integer format, or one with a precision, does "
+                           "not apply to %s",
                            tn__jinja_kind_name(v));
         add_integer(j, to, &s, whole_of(j, v, s.type));
     } else {
@@ -335,7 +349,8 @@ static void add_field(tn__jinja *j, tn__jinja_text *to, const value *v,
     }
 }
 
-/* The value that a field names: its number, a name, or the next one. */
+/* Returns the value of a field, which is given by its number, by its name, or
+ * is the next one. */
 static const value *field_value(tn__jinja *j, const tn__jinja_arguments *given,
                                 const char *name, size_t bytes, int64_t *next)
 {
@@ -346,13 +361,15 @@ static const value *field_value(tn__jinja *j, const tn__jinja_arguments *given,
         number = digits ? number * 10 + (name[i] - '0') : 0;
         if (name[i] == '.' || name[i] == '[')
             tn__jinja_fail(j, TN_ERR_UNSUPPORTED,
-                           "members of the values of a format");
+                           "formats with members of values ({x.y} or {x[y]}) "
+                           "are not supported");
     }
     if (!bytes || digits) {
-        /* -1: numbers have been given, so none are counted */
+        /* *next is -1 once a field has had a number */
         if (bytes ? *next > 0 : *next < 0)
             tn__jinja_fail(j, TN_ERR_ARGUMENT,
-                           "a format with {} and with numbers");
+                           "a format cannot mix {} and numbered fields such as "
+                           "{0}");
         if (bytes)
             *next = -1;
         else
@@ -366,7 +383,8 @@ static const value *field_value(tn__jinja *j, const tn__jinja_arguments *given,
         if (strlen(given->name[i]) == bytes &&
             memcmp(given->name[i], name, bytes) == 0)
             return given->named[i];
-    tn__jinja_fail(j, TN_ERR_ARGUMENT, "a format has no value %.*s",
+    tn__jinja_fail(j, TN_ERR_ARGUMENT,
+                   "a format uses the name %.*s, which has no value",
                    bytes < 60 ? (int)bytes : 60, name);
 }
 
@@ -385,7 +403,7 @@ static void add_braces(tn__jinja *j, tn__jinja_text *to, const value *format,
         *at += 2;
         if (conversion != 's' && conversion != 'r')
             tn__jinja_fail(j, TN_ERR_UNSUPPORTED,
-                           "a format with ! and no s or r");
+                           "a format supports only the conversions !s and !r");
         if (conversion == 's')
             v = tn__jinja_string(j, v);
     }
@@ -397,7 +415,8 @@ static void add_braces(tn__jinja *j, tn__jinja_text *to, const value *format,
     s.quoted = conversion == 'r';
     if (*at >= format->bytes || format->text[*at] != '}')
         tn__jinja_fail(j, TN_ERR_UNSUPPORTED,
-                       "a format whose { has no } where it is expected");
+                       "a field in a format does not end with } where it is "
+                       "expected");
     ++*at;
     add_field(j, to, v, s);
 }
@@ -416,7 +435,9 @@ const value *tn__jinja_braces(tn__jinja *j, const value *format,
             tn__jinja_add(j, &text, &c, 1);
             at++;
         } else if (c == '}') {
-            tn__jinja_fail(j, TN_ERR_ARGUMENT, "a single } in a format");
+            tn__jinja_fail(j, TN_ERR_ARGUMENT,
+                           "a format has a single }; write }} for the "
+                           "character");
         } else {
             add_braces(j, &text, format, given, &at, &next);
         }

@@ -1,5 +1,5 @@
-/* template_lex.c: cuts a template into tokens. Blanks around blocks are removed
- * here: those that a "-" asks for, the newline after a block, and the blanks
+/* template_lex.c: splits a template into tokens. It also removes blanks around
+ * blocks: those that a "-" removes, the newline after a block, and the blanks
  * between the beginning of a line and a block. */
 #include <lm/generate/template.h>
 
@@ -138,7 +138,7 @@ static size_t write_character(char *out, uint32_t c)
     return more + 1;
 }
 
-/* Reads what follows a backslash, as Python does. */
+/* Reads an escape sequence after a backslash, as Python does. */
 static size_t read_escape(lexer *l, char *out)
 {
     static const char from[] = "abfnrtv\\'\"", to[] = "\a\b\f\n\r\t\v\\'\"";
@@ -150,7 +150,7 @@ static size_t read_escape(lexer *l, char *out)
         *out = to[known - from];
         return 1;
     }
-    if (c == '\n') /* an escaped end of line is nothing */
+    if (c == '\n') /* an escaped end of line adds nothing */
         return 0;
     uint32_t code = 0;
     int digits = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
@@ -222,8 +222,8 @@ static void read_operator(lexer *l)
 
 /* ---- blocks -------------------------------------------------------------- */
 
-/* Reads the end of a block ("%}") or of a print statement ("}}"), with the
- * blanks behind it that go. */
+/* Reads the end of a block ("%}") or of a print statement ("}}"), and the
+ * blanks after it that must be removed. */
 static bool read_close(lexer *l, bool block)
 {
     const char *const end = block ? "%}" : "}}";
@@ -243,7 +243,8 @@ static bool read_close(lexer *l, bool block)
 
 static void read_inside(lexer *l, bool block)
 {
-    int open = 0; /* brackets: "}}" may end two dictionaries */
+    int open = 0; /* number of open brackets: inside them "}}" may end two
+                     dictionaries */
     for (;;) {
         skip_blanks(l);
         l->j->at = l->at;
@@ -288,8 +289,9 @@ static void read_comment(lexer *l)
         skip_newline(l);
 }
 
-/* Whether "{%", a sign, blanks, the word, a sign of `signs` and "%}" are at `at`.
- * Sets *end to what follows, *left and *right to the signs, or 0. */
+/* Returns whether a tag begins at `at`: "{%", an optional sign, blanks, the
+ * word, an optional sign of `signs`, and "%}". Sets *end to the position after
+ * the tag, and *left and *right to the signs, or 0. */
 static bool is_block_of(const lexer *l, size_t at, const char *word,
                         const char *signs, size_t *end, char *left, char *right)
 {
@@ -311,7 +313,7 @@ static bool is_block_of(const lexer *l, size_t at, const char *word,
     return looking_at(&p, "%}");
 }
 
-/* How much of data[0, bytes) stays before a tag. */
+/* Returns how many bytes of data stay before a tag: blanks may be removed. */
 static size_t kept(const char *data, size_t bytes, char sign, bool print,
                    bool line_begins)
 {
@@ -331,15 +333,15 @@ static size_t kept(const char *data, size_t bytes, char sign, bool print,
     return end || line_begins ? end : bytes;
 }
 
-/* Reads {% raw %} up to {% endraw %}: what is between is data. Returns false if
- * there is no such block. */
+/* Reads a block from {% raw %} to {% endraw %} as plain text. Returns false if
+ * no such block begins here. */
 static bool read_raw(lexer *l)
 {
     size_t begin, end;
     char left, right;
     if (!is_block_of(l, l->at, "raw", "-", &begin, &left, &right))
         return false;
-    lexer p = *l; /* blanks after "-%}" go */
+    lexer p = *l; /* "-%}" removes the blanks that follow */
     p.at = begin;
     if (right == '-')
         skip_blanks(&p);
@@ -349,7 +351,8 @@ static bool read_raw(lexer *l)
            !is_block_of(l, at, "endraw", "-+", &end, &left, &right))
         at++;
     if (at >= l->bytes)
-        tn__jinja_fail(l->j, TN_ERR_FORMAT, "a raw block does not end");
+        tn__jinja_fail(l->j, TN_ERR_FORMAT,
+                       "the block raw has no {%% endraw %%}");
     const size_t bytes = kept(l->text + begin, at - begin, left, false,
                               l->text[begin - 1] == '\n');
     if (bytes)

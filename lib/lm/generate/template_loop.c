@@ -1,4 +1,4 @@
-/* template_loop.c: the variable `loop` of a loop in a chat template. */
+/* template_loop.c: members and methods of the variable `loop` in a for loop. */
 #include <lm/generate/template.h>
 
 #include <string.h>
@@ -38,10 +38,12 @@ const value *tn__jinja_loop_call(tn__jinja *j, const value *of,
 {
     loop *l = of->loop;
     if (given->named_count)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "loop.%s takes no names", name);
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "loop.%s takes no named arguments",
+                       name);
     if (strcmp(name, "cycle") == 0) {
         if (!given->count)
-            tn__jinja_fail(j, TN_ERR_ARGUMENT, "loop.cycle needs a value");
+            tn__jinja_fail(j, TN_ERR_ARGUMENT,
+                           "loop.cycle needs at least one argument");
         return given->item[l->at % given->count];
     }
     value *now = tn__jinja_list(j);

@@ -1,5 +1,5 @@
-/* template_methods.c: methods of texts and dictionaries in chat templates, as
- * Python has them; and the arguments of all calls. */
+/* template_methods.c: methods of texts and dictionaries in chat templates,
+ * which behave as in Python. Also binds the arguments of all calls. */
 #include <lm/generate/template.h>
 #include <lm/tokenizer/unicode.h>
 
@@ -11,7 +11,7 @@ typedef const value *(*method)(tn__jinja *j, const value *self,
 
 /* ---- arguments ----------------------------------------------------------- */
 
-/* The place of a name in "a b c", or -1. */
+/* Returns the index of a name in the list "a b c", or -1. */
 static int place_of(const char *parameters, const char *name)
 {
     const size_t bytes = strlen(name);
@@ -56,8 +56,8 @@ void tn__jinja_bind(tn__jinja *j, const char *what, const char *parameters,
 
 /* ---- characters ---------------------------------------------------------- */
 
-/* The bytes of a blank character at the beginning of a text, by Python's
- * str.isspace, or 0. */
+/* Returns the bytes of the character at the beginning of a text if it is blank
+ * (by Python's str.isspace), else 0. */
 static size_t blank(const char *text, size_t bytes)
 {
     static const char *const wide[] = {
@@ -88,8 +88,8 @@ static size_t width(const char *text, size_t bytes)
     return n;
 }
 
-/* Whether the character is to be stripped: a blank, or one of `set`. Returns its
- * bytes, or 0. */
+/* Returns the bytes of the character if strip removes it, else 0. strip removes
+ * blanks, or the characters of `set`. */
 static size_t strips(const char *text, size_t bytes, const value *set)
 {
     if (!set)
@@ -147,13 +147,14 @@ static const value *m_rstrip(tn__jinja *j, const value *self, const value **a)
 
 enum { UPPER, SWAP, CAPITAL, TITLE };
 
-/* Changes the case of ASCII letters. Other letters are refused: their case is not
- * known here. */
+/* Changes the case of ASCII letters. Fails for other letters: the library has
+ * no table of their case. */
 static const value *change_case(tn__jinja *j, const value *self, int to)
 {
     const value *out = tn__jinja_text_of(j, self->text, self->bytes);
     char *text = (char *)(uintptr_t)out->text;
-    bool within = false; /* a word, or for CAPITAL the text */
+    bool within = false; /* inside a word or, for CAPITAL, after the first
+                            character */
     for (size_t i = 0; i < out->bytes; i++) {
         const unsigned char c = (unsigned char)text[i];
         if (c >= 0x80)
@@ -178,8 +179,8 @@ static const value *m_upper(tn__jinja *j, const value *self, const value **a)
     return change_case(j, self, UPPER);
 }
 
-/* All characters: unlike upper case, lower case has one character for each, but
- * for a dotted I, and a sigma depends on its place. */
+/* Converts all characters to lower case. Fails for U+0130, which becomes two
+ * characters, and for U+03A3 (sigma), which depends on its position. */
 static const value *m_lower(tn__jinja *j, const value *self, const value **a)
 {
     tn__jinja_text text = {0};
@@ -194,7 +195,7 @@ static const value *m_lower(tn__jinja *j, const value *self, const value **a)
             tn__jinja_fail(j, TN_ERR_UNSUPPORTED,
                            "the lower case of U+%04X is not supported",
                            (unsigned)c);
-        if (c < 0) /* no UTF-8: as it is */
+        if (c < 0) /* keeps invalid UTF-8 unchanged */
             tn__jinja_add(j, &text, self->text + begin, at - begin);
         else
             tn__jinja_add(j, &text, (const char *)out,
@@ -230,7 +231,7 @@ static int64_t count_argument(tn__jinja *j, const value *v)
     if (!v)
         return -1;
     if (v->kind != TN__JINJA_INT)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "a count is %s",
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "a count is %s, not an integer",
                        tn__jinja_kind_name(v));
     return v->integer;
 }
@@ -267,7 +268,8 @@ static const value *m_split(tn__jinja *j, const value *self, const value **a)
     if (!by)
         return split_blanks(j, self, most);
     if (!by->bytes)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "split by an empty text");
+        tn__jinja_fail(j, TN_ERR_ARGUMENT,
+                       "split needs a separator that is not empty");
     value *list = tn__jinja_list(j);
     tn__jinja_step(j, self->bytes / 64);
     for (size_t at = 0;;) {
@@ -306,7 +308,7 @@ static const value *m_replace(tn__jinja *j, const value *self, const value **a)
         tn__jinja_add(j, &text, new->text, new->bytes);
         tn__jinja_step(j, 1);
         at = end + old->bytes;
-        if (!old->bytes) { /* between all characters */
+        if (!old->bytes) { /* an empty `old` matches between all characters */
             if (at == self->bytes)
                 break;
             const size_t n = width(self->text + at, self->bytes - at);
@@ -324,7 +326,7 @@ static bool has_end(const value *self, const value *part, bool front)
                   part->text, part->bytes) == 0;
 }
 
-/* The argument is a text, or a list of texts. */
+/* Like Python's startswith and endswith, takes a text or a list of texts. */
 static const value *has_any_end(tn__jinja *j, const value *self,
                                 const value *part, bool front)
 {
@@ -373,7 +375,8 @@ static const value *m_removesuffix(tn__jinja *j, const value *self,
     return without_end(j, self, a[0], false);
 }
 
-/* Whether Python ends a line there, too: vertical tabs, U+0085, U+2028 ... */
+/* Returns whether Python also ends a line here: vertical tab, U+0085, U+2028
+ * ... */
 static bool is_odd_end(const char *text, size_t bytes)
 {
     const unsigned char c = (unsigned char)*text;
@@ -383,7 +386,7 @@ static bool is_odd_end(const char *text, size_t bytes)
                            memcmp(text, "\xe2\x80\xa9", 3) == 0));
 }
 
-/* Lines without their ends. */
+/* Returns the lines without their ends. */
 static const value *m_splitlines(tn__jinja *j, const value *self,
                                  const value **a)
 {
@@ -396,7 +399,7 @@ static const value *m_splitlines(tn__jinja *j, const value *self,
              at++)
             if (is_odd_end(self->text + at, self->bytes - at))
                 tn__jinja_fail(j, TN_ERR_UNSUPPORTED,
-                               "splitlines of a text with other ends of lines "
+                               "splitlines supports no other ends of lines "
                                "than \\n and \\r");
         tn__jinja_append(j, list,
                          tn__jinja_text_of(j, self->text + begin, at - begin));
@@ -407,7 +410,7 @@ static const value *m_splitlines(tn__jinja *j, const value *self,
     return list;
 }
 
-/* How often a part occurs. */
+/* Returns how often a text occurs in another. */
 static const value *m_count(tn__jinja *j, const value *self, const value **a)
 {
     const value *part = text_argument(j, a[0], "count");
@@ -424,7 +427,8 @@ static const value *m_count(tn__jinja *j, const value *self, const value **a)
     }
 }
 
-/* Where a part is, in characters, from the left or the right; -1: nowhere. */
+/* Returns the position of the first or last occurrence of part, in characters.
+ * Returns -1 if there is none. */
 static int64_t place_in(tn__jinja *j, const value *self, const value *part,
                         bool from_right)
 {
@@ -450,11 +454,12 @@ static const value *find_part(tn__jinja *j, const value *self,
 {
     part = text_argument(j, part, name);
     if (!part)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "%s needs a text", name);
+        tn__jinja_fail(j, TN_ERR_ARGUMENT,
+                       "the method %s needs a text as its argument", name);
     const int64_t at = place_in(j, self, part, *name == 'r');
     if (at < 0 && strstr(name, "index"))
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "%s finds no %.60s", name,
-                       part->text);
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "%s does not find the text %.60s",
+                       name, part->text);
     return tn__jinja_int(j, at);
 }
 
@@ -478,13 +483,14 @@ static const value *m_rindex(tn__jinja *j, const value *self, const value **a)
     return find_part(j, self, a[0], "rindex");
 }
 
-/* The part before a text, the text, and the part behind it. */
+/* Returns the text before `by`, `by`, and the text after it. */
 static const value *partition(tn__jinja *j, const value *self,
                               const value *by, bool from_right)
 {
     by = text_argument(j, by, "partition");
     if (!by || !by->bytes)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "partition by an empty text");
+        tn__jinja_fail(j, TN_ERR_ARGUMENT,
+                       "partition needs a separator that is not empty");
     const int64_t characters = place_in(j, self, by, from_right);
     size_t end = 0;
     for (int64_t i = 0; i < characters; i++)
@@ -518,12 +524,13 @@ static const value *m_rpartition(tn__jinja *j, const value *self,
     return partition(j, self, a[0], true);
 }
 
-/* Splits by a text, the last parts first. */
+/* Splits at the last occurrences of a text first. */
 static const value *m_rsplit(tn__jinja *j, const value *self, const value **a)
 {
     int64_t most = count_argument(j, a[1]);
     if (!text_argument(j, a[0], "rsplit"))
-        tn__jinja_fail(j, TN_ERR_UNSUPPORTED, "rsplit without a text");
+        tn__jinja_fail(j, TN_ERR_UNSUPPORTED,
+                       "rsplit without a separator is not supported");
     const value *backwards = tn__jinja_list(j);
     while (most-- != 0) {
         const value *parts = partition(j, self, a[0], true);
@@ -539,7 +546,8 @@ static const value *m_rsplit(tn__jinja *j, const value *self, const value **a)
     return list;
 }
 
-/* Fills a text up to a width. `left` of 2 of the blanks come first. */
+/* Adds fill characters up to a width. `left` halves of them come before the
+ * text. */
 static const value *fill(tn__jinja *j, const value *self, const value **a,
                          int left)
 {
@@ -547,13 +555,14 @@ static const value *fill(tn__jinja *j, const value *self, const value **a,
     const value *by = a[1] ? text_argument(j, a[1], "a fill") : NULL;
     const int64_t wanted = count_argument(j, a[0]);
     const int64_t missing = wanted > length ? wanted - length : 0;
-    /* where the middle is, as in Python */
+    /* the centre, rounded as in Python */
     const int64_t first = left == 1 ? missing / 2 + (missing & wanted & 1)
                                     : missing * left / 2;
     tn__jinja_text text = {0};
     if (!a[0] || (a[1] && (!by || tn__jinja_length(j, by) != 1)))
         tn__jinja_fail(j, TN_ERR_ARGUMENT,
-                       "a fill needs a width and one character");
+                       "center, ljust and rjust need a width; the fill must be "
+                       "one character");
     for (int64_t i = 0; i < missing; i++) {
         if (i == first)
             tn__jinja_add(j, &text, self->text, self->bytes);
@@ -580,7 +589,7 @@ static const value *m_rjust(tn__jinja *j, const value *self, const value **a)
     return fill(j, self, a, 2);
 }
 
-/* Zeros behind the sign. */
+/* Inserts zeros after the sign. */
 static const value *m_zfill(tn__jinja *j, const value *self, const value **a)
 {
     const size_t sign = self->bytes && strchr("+-", *self->text) ? 1 : 0;
@@ -589,7 +598,7 @@ static const value *m_zfill(tn__jinja *j, const value *self, const value **a)
         tn__jinja_text_of(j, self->text + sign, self->bytes - sign);
     const int64_t wanted = count_argument(j, a[0]);
     if (!a[0])
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "zfill needs a width");
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "the method zfill needs a width");
     const value *arguments[] = {
         tn__jinja_int(j, wanted < 0 ? 0 : wanted - (int64_t)sign), zero};
     rest = fill(j, rest, arguments, 2);
@@ -608,7 +617,8 @@ static const value *m_join(tn__jinja *j, const value *self, const value **a)
     for (size_t i = 0; i < list->count; i++) {
         const value *item = text_argument(j, list->item[i], "join");
         if (!item)
-            tn__jinja_fail(j, TN_ERR_ARGUMENT, "join gets none");
+            tn__jinja_fail(j, TN_ERR_ARGUMENT,
+                           "join needs texts, but an item is none");
         if (i)
             tn__jinja_add(j, &text, self->text, self->bytes);
         tn__jinja_add(j, &text, item->text, item->bytes);
@@ -622,8 +632,8 @@ enum {
     ALNUM, ALPHA, ASCII, DIGITS, SMALL, LARGE, BLANK
 };
 
-/* Whether all characters are of a kind. Characters beyond ASCII are refused where
- * their kind is not known here. */
+/* Returns whether all characters are of a kind. Fails for characters that are
+ * not ASCII, except for blanks: the library has no table of their kinds. */
 static bool all_are(tn__jinja *j, const value *self, int kind)
 {
     bool cased = false;
@@ -641,8 +651,8 @@ static bool all_are(tn__jinja *j, const value *self, int kind)
         }
         if (c >= 0x80 && kind != ASCII)
             tn__jinja_fail(j, TN_ERR_UNSUPPORTED,
-                           "the kind of characters beyond ASCII is not "
-                           "supported");
+                           "methods such as isalpha support only ASCII "
+                           "characters");
         cased |= small || large;
         const bool is = kind == ALNUM    ? small || large || digit
                         : kind == ALPHA  ? small || large
@@ -681,7 +691,8 @@ static const value *m_list_count(tn__jinja *j, const value *self,
 {
     int64_t count = 0;
     if (!a[0])
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "count needs a value");
+        tn__jinja_fail(j, TN_ERR_ARGUMENT,
+                       "the method count needs an argument");
     for (size_t i = 0; i < self->count; i++)
         count += tn__jinja_equal(j, self->item[i], a[0]);
     return tn__jinja_int(j, count);
@@ -691,11 +702,12 @@ static const value *m_list_index(tn__jinja *j, const value *self,
                                  const value **a)
 {
     if (!a[0])
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "index needs a value");
+        tn__jinja_fail(j, TN_ERR_ARGUMENT,
+                       "the method index needs an argument");
     for (size_t i = 0; i < self->count; i++)
         if (tn__jinja_equal(j, self->item[i], a[0]))
             return tn__jinja_int(j, (int64_t)i);
-    tn__jinja_fail(j, TN_ERR_ARGUMENT, "index finds no such item");
+    tn__jinja_fail(j, TN_ERR_ARGUMENT, "index does not find the item");
 }
 
 static const value *format_text(tn__jinja *j, const value *self,
@@ -756,7 +768,7 @@ static const value *m_values(tn__jinja *j, const value *self, const value **a)
 
 /* ---- all of them --------------------------------------------------------- */
 
-/* Methods that take any arguments. */
+/* Methods with any number of arguments. */
 static const struct {
     tn__jinja_kind of;
     const char *name;

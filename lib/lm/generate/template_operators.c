@@ -1,5 +1,5 @@
-/* template_operators.c: the binary operators of chat templates, as Python has
- * them. */
+/* template_operators.c: the binary operators of chat templates. They behave as
+ * in Python. */
 #include <lm/generate/template.h>
 
 #include <inttypes.h>
@@ -13,7 +13,7 @@ static __attribute__((noreturn)) void odd_operands(tn__jinja *j,
                                                    const value *a,
                                                    const value *b)
 {
-    tn__jinja_fail(j, TN_ERR_ARGUMENT, "%s %s %s is not defined",
+    tn__jinja_fail(j, TN_ERR_ARGUMENT, "the operation %s %s %s is not defined",
                    tn__jinja_kind_name(a), name, tn__jinja_kind_name(b));
 }
 
@@ -22,7 +22,7 @@ int64_t tn__jinja_whole(const value *v)
     return v->kind == TN__JINJA_INT ? v->integer : v->truth;
 }
 
-/* a // b and a % b as Python rounds them, down. */
+/* Python's // and % round down, those of C towards 0. */
 static int64_t floor_divide(int64_t a, int64_t b)
 {
     return a / b - ((a % b != 0) && ((a < 0) != (b < 0)));
@@ -44,7 +44,7 @@ const value *tn__jinja_integers(tn__jinja *j, char name, int64_t a, int64_t b)
             overflow = __builtin_mul_overflow(out, a, &out);
         }
     else if (b == 0)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "a division by 0");
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "division by 0");
     else if (b == -1 && name == '%')
         out = 0;
     else if (b == -1)
@@ -52,7 +52,8 @@ const value *tn__jinja_integers(tn__jinja *j, char name, int64_t a, int64_t b)
     else
         out = name == '%' ? a - b * floor_divide(a, b) : floor_divide(a, b);
     if (overflow)
-        tn__jinja_fail(j, TN_ERR_UNSUPPORTED, "an integer beyond 64 bits");
+        tn__jinja_fail(j, TN_ERR_UNSUPPORTED,
+                       "the result is an integer of more than 64 bits");
     return tn__jinja_int(j, out);
 }
 
@@ -65,7 +66,7 @@ static const value *numbers(tn__jinja *j, char name, const value *a,
                                   tn__jinja_whole(b));
     const double x = tn__jinja_number(a), y = tn__jinja_number(b);
     if ((name == '/' || name == 'f' || name == '%') && y == 0)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "a division by 0");
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "division by 0");
     return tn__jinja_real(j, name == '+'   ? x + y
                              : name == '-' ? x - y
                              : name == '*' ? x * y
@@ -86,7 +87,7 @@ static const value *join_lists(tn__jinja *j, const value *a, const value *b)
     return list;
 }
 
-/* Adds a text with the characters escaped that mean something in HTML. */
+/* Appends a text, with the special characters of HTML escaped. */
 static void add_escaped(tn__jinja *j, tn__jinja_text *to, const value *v)
 {
     static const struct {
@@ -106,8 +107,8 @@ static void add_escaped(tn__jinja *j, tn__jinja_text *to, const value *v)
     }
 }
 
-/* a + b, which escapes what is added to a safe text, or a ~ b, which does not,
- * as in the original. */
+/* Returns a + b (escapes is true) or a ~ b. As in Jinja, only + escapes a text
+ * that is joined to a safe one. */
 static const value *join_texts(tn__jinja *j, const value *a, const value *b,
                                bool escapes)
 {

@@ -1,7 +1,7 @@
-/* template_parse.c: tokens become a tree, by the grammar of Jinja 2.
+/* template_parse.c: makes a tree from tokens, by the grammar of Jinja 2.
  *
- * What is outside of the part that Tenon has is refused here, by name and place:
- * other statements, filters and tests. */
+ * Statements, filters and tests of Jinja that Tenon does not have are errors.
+ * The message has the name and the place. */
 #include <lm/generate/template.h>
 
 #include <string.h>
@@ -9,8 +9,9 @@
 typedef struct parser {
     tn__jinja *j;
     const tn__jinja_token *t; /* the current token */
-    int loops;                /* that enclose it */
-    unsigned uses;            /* TN__JINJA_USES_... of the macro around it */
+    int loops;                /* number of loops around the current token */
+    unsigned uses;            /* TN__JINJA_USES_... of the macro that is being
+                                 read */
 } parser;
 
 typedef tn__jinja_node node;
@@ -97,7 +98,8 @@ static node *constant(parser *p, const tn__jinja_value *value)
     return n;
 }
 
-/* Reads items up to the operator `end`; `pairs`: of a dictionary. */
+/* Reads items up to the operator `end`. pairs: key: value pairs of a
+ * dictionary. */
 static node *items(parser *p, const char *end, bool pairs)
 {
     node *first = NULL, **last = &first;
@@ -119,7 +121,7 @@ static node *items(parser *p, const char *end, bool pairs)
     return first;
 }
 
-/* One expression, or several with commas, which are a tuple. */
+/* Reads one expression, or several with commas, which make a tuple. */
 static node *tuple(parser *p, bool with_if)
 {
     node *first = condition(p, with_if);
@@ -149,7 +151,8 @@ static node *primary(parser *p)
         n = constant(p, (p->t++)->value);
         while (n->value->kind == TN__JINJA_TEXT &&
                p->t->kind == TN__JINJA_T_CONSTANT &&
-               p->t->value->kind == TN__JINJA_TEXT) { /* "a" "b" */
+               p->t->value->kind == TN__JINJA_TEXT) { /* adjacent texts are
+                                                         joined, as in Python */
             tn__jinja_text both = {0};
             tn__jinja_add(p->j, &both, n->value->text, n->value->bytes);
             tn__jinja_add(p->j, &both, p->t->value->text, p->t->value->bytes);
@@ -192,7 +195,7 @@ static node *primary(parser *p)
     return n;
 }
 
-/* Reads "(a, b, name=c)" behind a "(". */
+/* Reads the arguments "a, b, name=c)" after a "(". */
 static node *arguments(parser *p)
 {
     node *first = NULL, **last = &first;
@@ -308,7 +311,8 @@ static node *test(parser *p, node *of)
     const size_t at = p->t->at;
     const bool negated = skip_name(p, "not");
     node *n = make(p, TN__JINJA_TEST, p->t->at);
-    if (is_operator(p, "==")) /* a name of a test that is no name */
+    if (is_operator(p, "==")) /* Jinja also has tests that are named ==, < and
+                                 so on */
         unexpected(p, "the name of a test");
     n->name = need_name(p);
     n->a = of;
@@ -353,7 +357,8 @@ static node *unary(parser *p, bool with_filter)
     return n;
 }
 
-/* Operators that bind from left to right, weakest first. */
+/* Binary operators, which associate from left to right, by increasing
+ * precedence. */
 static const char *const levels[][5] = {
     {"+", "-"}, {"~"}, {"*", "/", "//", "%"}, {"**"}};
 enum { LEVELS = sizeof levels / sizeof *levels };
@@ -463,7 +468,7 @@ static node *expression(parser *p)
 
 /* ---- statements ---------------------------------------------------------- */
 
-/* Names with commas, up to an "in" or a "=". */
+/* Reads names with commas, up to "in" or "=". */
 static node *targets(parser *p)
 {
     node *first = NULL, **last = &first;
@@ -550,7 +555,8 @@ static node *parse_set(parser *p, size_t at)
     if (n->d->next)
         unexpected(p, "=");
     n->kind = TN__JINJA_SET_BLOCK;
-    n->a = make(p, TN__JINJA_CONSTANT, at); /* becomes the text */
+    n->a = make(p, TN__JINJA_CONSTANT, at); /* replaced by the text of the
+                                               block */
     n->c = n->a;
     while (skip_operator(p, "|"))
         n->a = filter(p, n->a);
@@ -563,7 +569,8 @@ static node *parse_filter(parser *p, size_t at)
 {
     static const char *const ends[] = {"endfilter", NULL};
     node *n = make(p, TN__JINJA_FILTERED, at);
-    n->c = make(p, TN__JINJA_CONSTANT, at); /* becomes the text */
+    n->c = make(p, TN__JINJA_CONSTANT, at); /* replaced by the text of the
+                                               block */
     n->a = filter(p, n->c);
     while (skip_operator(p, "|"))
         n->a = filter(p, n->a);
@@ -591,7 +598,7 @@ static node *parse_with(parser *p, size_t at)
     return n;
 }
 
-/* Reads the parameters of a macro behind a "(". */
+/* Reads the parameters of a macro after "(". */
 static void parameters(parser *p, node *macro)
 {
     node **last = &macro->d;
@@ -611,7 +618,8 @@ static void parameters(parser *p, node *macro)
     }
 }
 
-/* Reads the body of a macro. It is in no loop, and uses names of its own. */
+/* Reads the body of a macro. It saves the parser's loops and uses: a macro in a
+ * loop cannot break it, and has its own special names. */
 static void macro_body(parser *p, node *macro, const char *const *ends)
 {
     const int loops = p->loops;
@@ -636,7 +644,7 @@ static node *parse_macro(parser *p, size_t at)
     return n;
 }
 
-/* {% call(a, b) macro(c) %}: the body is the macro's caller(a, b). */
+/* {% call(a, b) macro(c) %}: the macro calls the body as caller(a, b). */
 static node *parse_call(parser *p, size_t at)
 {
     static const char *const ends[] = {"endcall", NULL};
@@ -652,7 +660,8 @@ static node *parse_call(parser *p, size_t at)
     return n;
 }
 
-/* {% generation %} marks what transformers trains on. */
+/* {% generation %} marks the text on which transformers trains. It has no
+ * effect here. */
 static node *parse_generation(parser *p, size_t at)
 {
     static const char *const ends[] = {"endgeneration", NULL};
@@ -692,8 +701,9 @@ static node *statement(parser *p)
                    name);
 }
 
-/* Reads statements up to a block that begins with one of the names, whose "{%"
- * it reads, or without names to the end of the template. */
+/* Reads statements up to a block that begins with one of the names in `ends`.
+ * It reads the "{%" of this block. Without names, reads to the end of the
+ * template. */
 static node *statements(parser *p, const char *const *ends)
 {
     node *first = NULL, **last = &first;

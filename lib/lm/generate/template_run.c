@@ -9,7 +9,8 @@
 typedef tn__jinja_value value;
 typedef tn__jinja_node node;
 
-/* Variables. A loop has a scope for each pass, and a call of a macro has one. */
+/* A scope of variables. Each iteration of a loop and each call of a macro has
+ * one. */
 typedef struct tn__jinja_scope {
     struct tn__jinja_scope *outer;
     value *names; /* a dictionary */
@@ -125,7 +126,7 @@ static __attribute__((noreturn)) void no_member(tn__jinja *j, const value *of,
                    of->text, name);
 }
 
-/* A method comes before a member of the same name, as Python's attributes do. */
+/* As in Python, a method hides a member of the same name. */
 static const value *eval_member(tn__jinja *j, const node *n)
 {
     const value *of = eval(j, n->a), *v = NULL;
@@ -145,7 +146,7 @@ static const value *eval_member(tn__jinja *j, const node *n)
     return v ? v : tn__jinja_undefined(j, n->name);
 }
 
-/* Where character i of a text begins. */
+/* Returns the byte offset of character i of a text. */
 static size_t place(const value *text, int64_t i)
 {
     size_t at = 0;
@@ -262,7 +263,7 @@ static const value *capture(tn__jinja *j, const node *body)
     return tn__jinja_text_end(j, &text);
 }
 
-/* Sets caller, varargs and kwargs, if the body of the macro has them. */
+/* Defines caller, varargs and kwargs, if the body of the macro uses them. */
 static void set_special(tn__jinja *j, const node *macro,
                         const tn__jinja_arguments *given, size_t parameters)
 {
@@ -448,7 +449,7 @@ static void assign(tn__jinja *j, const node *target, const value *v)
                        list->count, i);
 }
 
-/* Sets the target of a node SET or SET_BLOCK. */
+/* Assigns to the target of a node SET or SET_BLOCK. */
 static void set_target(tn__jinja *j, const node *n, const value *v)
 {
     j->at = n->at;
@@ -463,7 +464,8 @@ static void set_target(tn__jinja *j, const node *n, const value *v)
     tn__jinja_set_name(j, (value *)(uintptr_t)space, n->name, v);
 }
 
-/* The filters are a chain of nodes that ends with n->c, the text. */
+/* Applies a chain of filters. The chain ends with node n->c, which gets the
+ * text. */
 static const value *filter_text(tn__jinja *j, const node *f, const node *hole,
                                 const value *text)
 {
@@ -476,7 +478,7 @@ static const value *filter_text(tn__jinja *j, const node *f, const node *hole,
     return tn__jinja_filter(j, f->name, v, &given);
 }
 
-/* The text of a body with a scope of its own, through the filters of n. */
+/* Runs a body in a new scope, and returns its text after the filters of n. */
 static const value *filtered_text(tn__jinja *j, const node *n)
 {
     scope *before = j->scope;
@@ -492,7 +494,7 @@ static int run_with(tn__jinja *j, const node *n)
     open_scope(j, before);
     scope *own = j->scope;
     for (const node *one = n->d; one; one = one->next) {
-        j->scope = before; /* values do not see the other names */
+        j->scope = before; /* a value cannot use the names of the same block */
         const value *v = eval(j, one->a);
         j->scope = own;
         set_name(j, one->name, v);
@@ -508,7 +510,8 @@ static int run_loop(tn__jinja *j, const node *n, const value *over,
                     scope *before, int64_t depth)
 {
     const value *all = tn__jinja_items(j, over), *list = all;
-    if (n->c) { /* loop counts only the items that pass */
+    if (n->c) { /* the variable loop counts only items that pass the
+                   condition */
         value *passed = tn__jinja_list(j);
         for (size_t i = 0; i < all->count; i++) {
             open_scope(j, before);
@@ -545,7 +548,8 @@ static int run_for(tn__jinja *j, const node *n)
     return run_loop(j, n, eval(j, n->a), j->scope, 0);
 }
 
-/* loop(list) of a recursive loop: its text for another list. */
+/* Runs loop(list), a call of a recursive loop. Returns its text for the other
+ * list. */
 static const value *call_loop(tn__jinja *j, const value *of,
                               const tn__jinja_arguments *given)
 {
@@ -553,10 +557,10 @@ static const value *call_loop(tn__jinja *j, const value *of,
     scope *before = j->scope;
     tn__jinja_text text = {0}, *out = j->out;
     if (given->count != 1 || given->named_count)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "loop takes one list");
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "loop() takes one argument, a list");
     if (!*state->of->name)
         tn__jinja_fail(j, TN_ERR_ARGUMENT,
-                       "loop is called, but the loop is not recursive");
+                       "loop() needs a loop that is marked recursive");
     j->out = &text;
     run_loop(j, state->of, given->item[0], state->outer, state->depth + 1);
     j->out = out;
@@ -581,7 +585,7 @@ static const value *macro_of(tn__jinja *j, const node *n)
     return m;
 }
 
-/* Calls a macro with one more argument, the body of the block. */
+/* Runs a call block: calls a macro, with the body of the block as caller. */
 static const value *run_caller(tn__jinja *j, const node *n)
 {
     tn__jinja_arguments given;
@@ -589,10 +593,12 @@ static const value *run_caller(tn__jinja *j, const node *n)
     eval_arguments(j, n->a->b, &given);
     j->at = n->at;
     if (of->kind != TN__JINJA_MACRO)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "a call block with %s, not a macro",
+        tn__jinja_fail(j, TN_ERR_ARGUMENT,
+                       "a call block calls %s, which is not a macro",
                        tn__jinja_kind_name(of));
     if (given.named_count == TN__JINJA_MOST_ARGUMENTS)
-        tn__jinja_fail(j, TN_ERR_UNSUPPORTED, "more than %d arguments",
+        tn__jinja_fail(j, TN_ERR_UNSUPPORTED,
+                       "a call has more than %d arguments",
                        TN__JINJA_MOST_ARGUMENTS);
     given.name[given.named_count] = "caller";
     given.named[given.named_count++] = macro_of(j, n->c);

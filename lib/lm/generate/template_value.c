@@ -1,5 +1,5 @@
 /* template_value.c: the values of chat templates: numbers, texts, lists,
- * dictionaries; how they are printed, compared and read from JSON. */
+ * dictionaries. It prints and compares them, and reads them from JSON. */
 #include <lm/generate/template.h>
 
 
@@ -243,7 +243,8 @@ const value *tn__jinja_text_end(tn__jinja *j, tn__jinja_text *text)
     return v;
 }
 
-/* A number as Python writes it: the fewest digits that read back the same. */
+/* Appends a number as Python prints it: with the fewest digits that read back
+ * as the same number. */
 static void add_real(tn__jinja *j, tn__jinja_text *to, double x, bool json)
 {
     char digits[40], out[64];
@@ -270,7 +271,7 @@ static void add_real(tn__jinja *j, tn__jinja_text *to, double x, bool json)
     add_word(j, to, out);
 }
 
-/* A text as Python's repr writes it. */
+/* Appends a text as Python's repr prints it. */
 static void add_quoted(tn__jinja *j, tn__jinja_text *to, const value *v)
 {
     const bool twice = memchr(v->text, '\'', v->bytes) &&
@@ -501,8 +502,8 @@ static const value *from_json(tn__jinja *j, const tn__json_value *from)
     return out;
 }
 
-/* The parser has memory of its own, which must be freed when it fails: it lies
- * in the arena. */
+/* The context whose arena the JSON parser allocates from. An error leaves by
+ * longjmp, so only the arena can free the memory of the parser. */
 static _Thread_local tn__jinja *taker;
 
 static void *take(size_t bytes)

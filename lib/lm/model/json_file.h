@@ -17,7 +17,7 @@ enum { TN__LM_JSON_BYTES = 64 << 20 }; /* larger files are refused */
  * false; tn__lm_json_close must be called then, too. */
 bool tn__lm_json_open(tn__lm_json *file, const char *path, const char *call);
 void tn__lm_json_close(tn__lm_json *file);
-/* The code of a failure to open a file with this errno. */
+/* Returns the error code for a file that open() rejected with this errno. */
 tn_status tn__lm_file_code(int why);
 /* Reads a whole file of at most TN__LM_JSON_BYTES bytes to memory from malloc,
  * followed by a NUL, or returns NULL with an error. */

@@ -78,7 +78,8 @@ tn_tensor *tn__lm_activate(tn_tensor *x, tn__lm_activation activation);
 bool tn__lm_rope_tables(const tn__lm_rope *rope, const int64_t *positions,
                         const int64_t *lengths, int64_t count, tn_dtype dtype,
                         tn_tensor **cos, tn_tensor **sin);
-/* Returns whether sequences of the lengths a and b are rotated alike. */
+/* Returns whether the rotary embedding is the same for prompts of a and of b
+ * tokens. */
 bool tn__lm_rope_same(const tn__lm_rope *rope, int64_t a, int64_t b);
 /* Applies rotary embedding to x (..., time, heads, head_dim). cos and sin are
  * (time, dim). */

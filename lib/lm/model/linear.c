@@ -53,8 +53,9 @@ typedef struct linear {
     int64_t in, out;
 } linear;
 
-/* On the cpu each row of a product has the same bits alone and among others
- * (backends/cpu/prim/cpu_matmul.c), so a token has, too. */
+/* The cpu gives a row of a product the same bits for all numbers of rows
+ * (backends/cpu/prim/cpu_matmul.c). So a token has the same bits in a batch and
+ * alone. */
 static tn_tensor *linear_forward(tn_module *self, tn_tensor *x)
 {
     const linear *l = (const linear *)self;

@@ -100,8 +100,8 @@ static bool read_mode(tn_lm *lm, const char *folder, const tn__json_value *root)
     return true;
 }
 
-/* Reads the modules of sentence-transformers: the model, its pooling, and whether
- * embeddings are normalised. */
+/* Reads the modules of sentence-transformers: the model, its pooling, and
+ * whether embeddings are normalised. */
 static bool read_modules(tn_lm *lm, const char *folder,
                          const tn__json_value *root)
 {
@@ -294,8 +294,8 @@ tn_lm *tn_lm_open_with(const char *path, const tn_lm_open_options *options)
     return lm;
 }
 
-/* Returns the number of elements in all parameters, where one that two modules
- * share counts once. -1 on failure. */
+/* Returns the number of elements in all parameters. A parameter that two
+ * modules share counts once. Returns -1 on failure. */
 static int64_t count_elements(const tn_lm *lm)
 {
     int64_t count = 0;

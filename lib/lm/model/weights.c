@@ -20,8 +20,8 @@ static const char call[] = "lm_open";
 /* ---- opening ------------------------------------------------------------- */
 
 /* Maps the file copy-on-write, so that training can change the weights but not
- * the file. The file is the one whose header was checked, even if its name now
- * has another. */
+ * the file. It maps the open descriptor, so another file that now has the same
+ * name is not read. */
 static tn__lm_mapping *map_file(tn__lm_weights *w, tn_safetensors *file)
 {
     tn__lm_mapping **list = realloc(w->map, (w->map_count + 1) * sizeof *list);

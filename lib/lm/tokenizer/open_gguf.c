@@ -355,5 +355,6 @@ bool tn__open_gguf(tn_tokenizer *t, tn__reader *reader)
                             &t->arena, chat, strlen(chat)));
     }
     tn_scope_close(scope);
-    return good && !tn_error(); /* of a flag that is no number */
+    return good && !tn_error(); /* a flag that is not a number has set an
+                                   error */
 }

@@ -14,7 +14,7 @@ enum { /* fields of AttributeProto */
 
 static bool malformed(tn__onnx_builder *b)
 {
-    return tn__onnx_malformed(&b->reader, "a malformed attribute");
+    return tn__onnx_malformed(&b->reader, "an attribute is malformed");
 }
 
 static float float_from(uint64_t bits)
@@ -26,8 +26,8 @@ static float float_from(uint64_t bits)
 }
 
 /* Reads the repeated numbers of `field`. */
-static bool read_list(tn__onnx_builder *b, tn__onnx_span message, uint32_t field,
-                      tn__onnx_attr *a)
+static bool read_list(tn__onnx_builder *b, tn__onnx_span message,
+                      uint32_t field, tn__onnx_attr *a)
 {
     const int width = field == FLOATS ? TN__WIRE_32 : TN__WIRE_VARINT;
     tn__onnx_list list = {.message = message, .field = field, .width = width};
@@ -72,13 +72,14 @@ static bool read_strings(tn__onnx_builder *b, tn__onnx_span message,
     return true;
 }
 
-/* The tensor of an attribute stays on the host. */
+/* Reads the tensor of an attribute. The tensor stays on the host. */
 static bool read_tensor(tn__onnx_builder *b, tn__onnx_span message,
                         tn__onnx_attr *a)
 {
     tn__onnx_tensor t;
     if (!tn__onnx_tensor_read(&b->reader, message, &t)) {
-        /* a node that is not supported, and perhaps not the only one */
+        /* tn_onnx_check reports this node as unsupported and goes on: other
+         * nodes may be unsupported too */
         if (!b->checks || tn_error_code() != TN_ERR_UNSUPPORTED)
             return false;
         tn_error_clear();
@@ -104,7 +105,7 @@ bool tn__onnx_read_attribute(tn__onnx_builder *b, tn__onnx_names *names,
     *a = (tn__onnx_attr){0};
     tn__onnx_item item;
     tn__onnx_span s = message, tensor = {0}, graph = {0};
-    int found, seen = 0; /* the type that the fields tell */
+    int found, seen = 0; /* type of the field that is present */
     while ((found = tn__onnx_next(&s, &item)) > 0) {
         const bool text = item.wire == TN__WIRE_BYTES;
         switch (item.field) {
@@ -197,7 +198,7 @@ static int type_from(const char *text, size_t length)
     return 0;
 }
 
-/* The default of an attribute, as the row writes it. */
+/* Makes an attribute from the default that the row of the operator gives. */
 static const tn__onnx_attr *make_default(tn__onnx_builder *b, int type,
                                          const char *text, size_t length)
 {

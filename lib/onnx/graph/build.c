@@ -1,5 +1,6 @@
-/* build.c: reads GraphProto: names become slots, nodes get their rows. Nodes must
- * be in topological order, as ONNX demands; so a cycle cannot be written. */
+/* build.c: reads GraphProto. Names of values become numbers of slots, and each
+ * node gets its row of the operator table. ONNX demands that nodes are in
+ * topological order, so a graph that is read has no cycles. */
 #include <onnx/graph/build.h>
 
 #include <stdio.h>
@@ -15,7 +16,7 @@ enum { /* fields of NodeProto */
     NODE_DOMAIN = 7, OVERLOAD = 8
 };
 
-/* How the nodes use a slot. */
+/* Bits: how the nodes use a slot. */
 enum { USED_ON_HOST = 1, USED_AS_BUFFER = 2 };
 
 /* ---- problems ------------------------------------------------------------ */
@@ -47,9 +48,11 @@ static bool value_malformed(tn__onnx_builder *b, const char *name,
 /* ---- slots --------------------------------------------------------------- */
 
 typedef struct scope {
-    tn__onnx_names names; /* first: a scope is found from its names */
+    tn__onnx_names names; /* must be the first member: capture() casts a pointer
+                             to names to its scope */
     unsigned char *use;
-    int *from; /* the slot of the graph around it; -1: no capture */
+    int *from; /* for each slot, the slot of the enclosing graph that it
+                  captures, or -1 */
     int room;
     int capture_room;
     tn__onnx_tensor *initial; /* initialisers */
@@ -57,12 +60,14 @@ typedef struct scope {
     int initial_count;
 } scope;
 
-/* Makes a slot, which has no name if name is NULL. -1 with an error. */
+/* Makes a slot and returns its number, or -1 with an error. name is NULL for a
+ * slot without a name. */
 static int new_slot(tn__onnx_builder *b, scope *s, const char *name)
 {
     tn__onnx_graph *g = s->names.graph;
     if (g->slot_count >= TN__ONNX_MAX_NODES) {
-        tn__onnx_malformed(&b->reader, "more than a million values");
+        tn__onnx_malformed(&b->reader,
+                           "the graph has more than a million values");
         return -1;
     }
     if (g->slot_count == s->room) {
@@ -77,7 +82,8 @@ static int new_slot(tn__onnx_builder *b, scope *s, const char *name)
             out_of_memory();
             return -1;
         }
-        if (g->slot_count) /* a first list has nothing to copy */
+        if (g->slot_count) /* memcpy does not allow NULL, which the lists are at
+                              first */
             memcpy(text, g->slot_name, (size_t)g->slot_count * sizeof *text);
         memset(use + s->room, 0, (size_t)(room - s->room));
         g->slot_name = text;
@@ -95,7 +101,8 @@ static int new_slot(tn__onnx_builder *b, scope *s, const char *name)
     return g->slot_count++;
 }
 
-/* Finds a value in the graphs around this one, and makes a slot for it here. */
+/* Finds a value in the enclosing graphs, and makes a slot for it in this
+ * graph. */
 static int capture(tn__onnx_builder *b, scope *s, const char *name)
 {
     scope *parent = (scope *)s->names.parent;
@@ -138,7 +145,8 @@ static int find_slot(tn__onnx_builder *b, scope *s, const char *name)
     return slot >= 0 ? slot : capture(b, s, name);
 }
 
-/* Notes how a slot is used, also where it was captured from. */
+/* Records how a slot is used. If the slot captures a value of an enclosing
+ * graph, records it there too. */
 static void note_use(scope *s, int slot, unsigned char use)
 {
     s->use[slot] |= use;
@@ -198,7 +206,8 @@ static bool find_row(tn__onnx_builder *b, tn__onnx_node *node)
     return tn__onnx_problem(b, node, why);
 }
 
-/* Resolves the names of inputs, and appends what subgraphs capture. */
+/* Replaces the names of a node's inputs by slots, and appends the values that
+ * its subgraphs capture. */
 static bool connect(tn__onnx_builder *b, scope *s, tn__onnx_node *node,
                     const char *const *in_name)
 {
@@ -223,8 +232,8 @@ static bool connect(tn__onnx_builder *b, scope *s, tn__onnx_node *node,
         const int slot = node->in[i] = find_slot(b, s, in_name[i]);
         if (slot < 0) {
             snprintf(text, sizeof text,
-                     "input \"%.120s\" is made by no node before it: nodes must "
-                     "be in topological order, without cycles",
+                     "no earlier node makes input \"%.120s\": nodes must be in "
+                     "topological order, without cycles",
                      in_name[i]);
             return tn_error() ? false : node_malformed(b, node, text);
         }
@@ -250,7 +259,8 @@ static bool read_node(tn__onnx_builder *b, scope *s, tn__onnx_span message,
     int found, in = 0, out = 0, attrs = 0;
     *node = (tn__onnx_node){.name = "", .op = "", .domain = ""};
     if (++b->model->nodes > TN__ONNX_MAX_NODES)
-        return tn__onnx_malformed(&b->reader, "more than a million nodes");
+        return tn__onnx_malformed(&b->reader,
+                                  "the graph has more than a million nodes");
     while ((found = tn__onnx_next(&at, &item)) > 0) {
         in += item.field == NODE_INPUT;
         out += item.field == NODE_OUTPUT;
@@ -261,10 +271,12 @@ static bool read_node(tn__onnx_builder *b, scope *s, tn__onnx_span message,
             return false;
     }
     if (found < 0 || !*node->op)
-        return node_malformed(b, node, "a malformed node");
+        return node_malformed(b, node, "the node is malformed");
     if (in > TN__ONNX_MAX_LIST || out > TN__ONNX_MAX_LIST ||
         attrs > TN__ONNX_MAX_ATTRS)
-        return node_malformed(b, node, "too many inputs, outputs or attributes");
+        return node_malformed(b, node,
+                              "the node has too many inputs, outputs or "
+                              "attributes");
     if (strcmp(node->domain, "ai.onnx") == 0)
         node->domain = "";
     tn__onnx_arena *arena = b->reader.arena;
@@ -283,14 +295,14 @@ static bool read_node(tn__onnx_builder *b, scope *s, tn__onnx_span message,
             return false;
         if (item.field == ATTRIBUTE) {
             if (item.wire != TN__WIRE_BYTES)
-                return node_malformed(b, node, "a malformed attribute");
+                return node_malformed(b, node, "an attribute is malformed");
             if (!tn__onnx_read_attribute(b, &s->names, item.bytes, depth,
                                          &node->attrs[node->attr_count]))
                 return false;
             node->attr_count++;
         }
     }
-    /* an exporter may write an empty name for each input left out at the end */
+    /* some exporters write an empty name for each optional input at the end */
     while (node->in_count && !*in_name[node->in_count - 1])
         node->in_count--;
     if (!find_row(b, node) || !connect(b, s, node, in_name))
@@ -304,7 +316,7 @@ static bool read_node(tn__onnx_builder *b, scope *s, tn__onnx_span message,
     return true;
 }
 
-/* Notes for each node which slots no later node uses. */
+/* For each node, lists the slots that no later node uses. */
 static bool find_lifetimes(tn__onnx_builder *b, tn__onnx_graph *g)
 {
     tn__onnx_arena *arena = b->reader.arena;
@@ -367,12 +379,12 @@ static tn_tensor *make_on(tn__onnx_builder *b, const tn__onnx_tensor *t,
     return x;
 }
 
-/* Constants of at most so many elements are also on the host, where shape
- * arithmetic is done. */
+/* Constants of at most this many elements are also stored on the host, because
+ * shape arithmetic runs there. */
 enum { SMALL = 1024 };
 
-static void add_weight(tn__onnx_builder *b, scope *s, int slot, const char *name,
-                       tn_tensor *x, int type)
+static void add_weight(tn__onnx_builder *b, scope *s, int slot,
+                       const char *name, tn_tensor *x, int type)
 {
     tn__onnx_graph *g = s->names.graph;
     tn__onnx_model *m = b->model;
@@ -385,8 +397,9 @@ static void add_weight(tn__onnx_builder *b, scope *s, int slot, const char *name
     g->value[slot].fixed_shape = true;
 }
 
-/* Some exporters write weights as Constant nodes. Those of more than one element
- * are parameters, like initialisers; single numbers are part of formulas. */
+/* Turns Constant nodes with floating-point numbers into parameters, as some
+ * exporters write weights in this way. A Constant of one element stays a
+ * constant, because it is usually part of a formula. */
 static bool take_weights(tn__onnx_builder *b, scope *s)
 {
     tn__onnx_graph *g = s->names.graph;
@@ -408,7 +421,7 @@ static bool take_weights(tn__onnx_builder *b, scope *s)
                 return false;
             tn_drop(v->host);
         }
-        v->host = NULL; /* the weight has it */
+        v->host = NULL; /* the weight owns the tensor now */
         add_weight(b, s, n->out[0], n->out_name[0], x, v->type);
         n->is_folded = true;
     }
@@ -457,7 +470,8 @@ static bool count_parts(tn__onnx_builder *b, scope *s, tn__onnx_span message)
         if (item.field == NAME && !read_name(b, &item, &g->name))
             return false;
         if (item.field == SPARSE_INITIALIZER &&
-            !tn__onnx_value_problem(b, "sparse_initializer", "a sparse tensor"))
+            !tn__onnx_value_problem(b, "sparse_initializer",
+                                    "sparse tensors are not supported"))
             return false;
         if (item.wire != TN__WIRE_BYTES)
             continue;
@@ -471,12 +485,13 @@ static bool count_parts(tn__onnx_builder *b, scope *s, tn__onnx_span message)
                                   "the graph is truncated or damaged");
     if (node > TN__ONNX_MAX_NODES || initial > TN__ONNX_MAX_NODES ||
         input > TN__ONNX_MAX_NODES || output > TN__ONNX_MAX_LIST)
-        return tn__onnx_malformed(&b->reader, "more than a million values");
+        return tn__onnx_malformed(&b->reader,
+                                  "the graph has more than a million values");
     g->node = tn__onnx_alloc(arena, (size_t)node, sizeof *g->node);
     g->node_room = g->node ? (int)node : 0;
     g->input = tn__onnx_alloc(arena, (size_t)input, sizeof *g->input);
     g->output = tn__onnx_alloc(arena, (size_t)output, sizeof *g->output);
-    /* a Constant node may hold a weight, too */
+    /* a Constant node may become a parameter, so it counts as one here */
     const size_t constants = (size_t)(initial + node);
     g->constant = tn__onnx_alloc(arena, constants, sizeof *g->constant);
     s->initial = calloc((size_t)initial + 1, sizeof *s->initial);
@@ -498,10 +513,10 @@ static bool read_input(tn__onnx_builder *b, scope *s, tn__onnx_span message)
     tn__onnx_port port;
     if (!tn__onnx_port_read(b, message, &port))
         return false;
-    /* the slots of initialisers are the first ones */
+    /* initialisers have the first slots */
     port.slot = tn__onnx_names_find(&s->names, port.name);
     port.has_default = port.slot >= 0 && port.slot < s->initial_count;
-    /* before IR version 4 every initialiser had to be listed as an input */
+    /* before IR version 4, every initialiser had to be an input too */
     if (port.has_default && (g->parent || b->model->ir_version < 4))
         return true;
     if (!port.has_default && (port.slot = new_slot(b, s, port.name)) < 0)
@@ -517,14 +532,15 @@ static bool read_output(tn__onnx_builder *b, scope *s, tn__onnx_span message)
         return false;
     port.slot = find_slot(b, s, port.name);
     if (port.slot < 0)
-        return tn_error() ? false
-                          : value_malformed(b, port.name,
-                                            "the output is made by no node");
+        return tn_error()
+                   ? false
+                   : value_malformed(b, port.name, "no node makes this output");
     s->names.graph->output[s->names.graph->output_count++] = port;
     return true;
 }
 
-/* Calls read for the parts of a graph that are of one kind, in order. */
+/* Calls `read` in order for all parts of a graph that have the same field
+ * number. */
 static bool read_parts(tn__onnx_builder *b, scope *s, tn__onnx_span message,
                        uint32_t field, int depth)
 {

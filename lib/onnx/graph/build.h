@@ -10,16 +10,16 @@
 /* An initialiser that becomes a parameter or a buffer of the module. */
 typedef struct tn__onnx_weight {
     const char *name;
-    tn_tensor *tensor; /* owned: kept, until the module has it */
+    tn_tensor *tensor; /* owned (kept) until the module registers it */
     bool is_buffer;
 } tn__onnx_weight;
 
-/* What was read from a file. It does not change afterwards; a module and its
- * clones share it. */
+/* Everything that is read from a file. It does not change afterwards, so a
+ * module and its clones share it. */
 typedef struct tn__onnx_model {
     int references; /* atomic */
     tn__onnx_arena arena;
-    tn__onnx_graph *graph;  /* the outermost one */
+    tn__onnx_graph *graph;  /* the outermost graph */
     tn__onnx_graph *graphs; /* a list of all */
     const char *producer;
     int64_t ir_version, opset, nodes, folded;
@@ -27,9 +27,10 @@ typedef struct tn__onnx_model {
     int weight_count;
     tn__onnx_weight *weight;
     tn_device *device, *host;
-    pthread_mutex_t lock; /* of `device` of constants, which is set when it is
-                             first needed, and of `known` */
-    struct tn__onnx_known *known; /* results for shapes of inputs; see known.h */
+    pthread_mutex_t lock; /* guards `known`, and the device copies of constants,
+                             which the first run that needs them makes */
+    struct tn__onnx_known *known; /* cached results for the shapes of inputs;
+                                     see known.h */
     void (*forget)(struct tn__onnx_model *model); /* frees them */
 } tn__onnx_model;
 tn__onnx_model *tn__onnx_model_new(void);
@@ -43,11 +44,13 @@ struct tn__onnx_builder {
     tn__onnx_model *model;
     tn__onnx_opset opset[TN__ONNX_MAX_OPSETS];
     int opset_count;
-    /* Reads a GraphProto, which is an attribute of a node of the graph of
-     * `parent`: graphs have nodes, and nodes have graphs. */
+    /* Reads a GraphProto that is an attribute of a node. `parent` has the names
+     * of the graph that contains the node. A pointer, because graphs contain
+     * attributes and attributes contain graphs. */
     tn__onnx_graph *(*read_graph)(tn__onnx_builder *b, tn__onnx_names *parent,
                                   tn__onnx_span message, int depth);
-    /* tn_onnx_check: problems are reported and counted; weights are not read */
+    /* for tn_onnx_check: problems are reported and counted, and weights are not
+     * read */
     bool checks;
     void (*report)(const tn_onnx_node_info *node, void *context);
     void *context;
@@ -62,8 +65,8 @@ tn__onnx_graph *tn__onnx_read_graph(tn__onnx_builder *b, tn__onnx_names *parent,
 /* Reads a ValueInfoProto. */
 bool tn__onnx_port_read(tn__onnx_builder *b, tn__onnx_span message,
                         tn__onnx_port *port);
-/* Something is not supported: an error, or a report of tn_onnx_check. Return
- * whether reading goes on. */
+/* Handles something that is not supported: sets an error, or reports it if
+ * tn_onnx_check runs. Returns whether reading continues. */
 bool tn__onnx_problem(tn__onnx_builder *b, const tn__onnx_node *node,
                       const char *what);
 bool tn__onnx_value_problem(tn__onnx_builder *b, const char *name,
@@ -77,15 +80,16 @@ struct tn__onnx_names {
     struct tn__onnx_name *entry;
     size_t room, count;
 };
-/* Returns the slot of name in this graph alone, or -1. */
+/* Returns the slot of a name in this graph, without the enclosing graphs, or
+ * -1. */
 int tn__onnx_names_find(const tn__onnx_names *names, const char *name);
 bool tn__onnx_names_add(tn__onnx_names *names, const char *name, int slot);
 void tn__onnx_names_free(tn__onnx_names *names);
 
 /* ---- attributes ---------------------------------------------------------- */
 
-/* Puts the attributes of node in the order of its row, with defaults. Returns
- * what is wrong, in `text`, or NULL. */
+/* Puts the attributes of a node in the order of its row, and adds defaults.
+ * Returns NULL, or a message in `text` that says what is wrong. */
 const char *tn__onnx_bind(tn__onnx_builder *b, tn__onnx_node *node, char *text,
                           size_t room);
 bool tn__onnx_read_attribute(tn__onnx_builder *b, tn__onnx_names *names,

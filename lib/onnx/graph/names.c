@@ -1,4 +1,5 @@
-/* names.c: from names of values to slots: an open-addressing hash table. */
+/* names.c: finds the slot of a value by its name, with a hash table that uses
+ * open addressing. */
 #include <onnx/graph/build.h>
 
 #include <stdlib.h>
@@ -17,7 +18,8 @@ static size_t hash(const char *name)
     return (size_t)(h ^ h >> 29);
 }
 
-static struct tn__onnx_name *place(const tn__onnx_names *names, const char *name)
+static struct tn__onnx_name *place(const tn__onnx_names *names,
+                                   const char *name)
 {
     size_t i = hash(name) & (names->room - 1);
     while (names->entry[i].name && strcmp(names->entry[i].name, name) != 0)

@@ -1,5 +1,5 @@
-/* port.c: the inputs and outputs of a graph (ValueInfoProto), and what is reported
- * as not supported. */
+/* port.c: reads the inputs and outputs of a graph (ValueInfoProto), and reports
+ * what is not supported. */
 #include <onnx/graph/build.h>
 
 #include <stdio.h>
@@ -22,8 +22,8 @@ bool tn__onnx_problem(tn__onnx_builder *b, const tn__onnx_node *node,
     }
     tn_error_refuse_argument(
         TN_ERR_UNSUPPORTED, b->reader.call, "path",
-        "%s: node \"%.80s\" (%s%s%.60s): %s; tenon onnx check lists all that is "
-        "not supported",
+        "%s: node \"%.80s\" (%s%s%.60s): %s; tenon onnx check lists all "
+        "unsupported nodes",
         b->reader.path, node->name, is_ai ? "" : node->domain,
         is_ai ? "" : "::", node->op, what);
     return false;
@@ -47,7 +47,7 @@ static bool read_shape(tn__onnx_builder *b, tn__onnx_span shape,
     while ((found = tn__onnx_next(&s, &item)) > 0)
         count += item.field == 1 && item.wire == TN__WIRE_BYTES;
     if (found < 0 || count > TN__ONNX_MAX_LIST)
-        return tn__onnx_malformed(&b->reader, "a malformed shape");
+        return tn__onnx_malformed(&b->reader, "a shape is malformed");
     port->ndim = count;
     port->shape = tn__onnx_alloc(b->reader.arena, (size_t)count,
                                  sizeof *port->shape);
@@ -68,7 +68,7 @@ static bool read_shape(tn__onnx_builder *b, tn__onnx_span shape,
                 return false;
         }
         if (found < 0)
-            return tn__onnx_malformed(&b->reader, "a malformed shape");
+            return tn__onnx_malformed(&b->reader, "a shape is malformed");
         i++;
     }
     return true;
@@ -102,11 +102,12 @@ static bool read_type(tn__onnx_builder *b, tn__onnx_span type,
         char text[64];
         snprintf(text, sizeof text, "dtype %s (%d) is not supported", t.name,
                  port->type);
-        if (port->type && !t.dtype && !tn__onnx_value_problem(b, port->name, text))
+        if (port->type && !t.dtype &&
+            !tn__onnx_value_problem(b, port->name, text))
             return false;
     }
     return found == 0 ||
-           tn__onnx_malformed(&b->reader, "a malformed type of a value");
+           tn__onnx_malformed(&b->reader, "the type of a value is malformed");
 }
 
 bool tn__onnx_port_read(tn__onnx_builder *b, tn__onnx_span message,
@@ -120,7 +121,8 @@ bool tn__onnx_port_read(tn__onnx_builder *b, tn__onnx_span message,
         if (item.field == 1 && !(port->name = tn__onnx_text(&b->reader, &item)))
             return false;
     if (found < 0 || !port->name)
-        return tn__onnx_malformed(&b->reader, "a malformed input or output");
+        return tn__onnx_malformed(&b->reader,
+                                  "an input or output is malformed");
     while ((found = tn__onnx_next(&message, &item)) > 0)
         if (item.field == 2 && item.wire == TN__WIRE_BYTES &&
             !read_type(b, item.bytes, port))

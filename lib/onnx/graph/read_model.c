@@ -22,7 +22,8 @@ static bool read_opset(tn__onnx_builder *b, tn__onnx_span message)
             o.version = (int64_t)item.number;
     }
     if (found < 0 || b->opset_count == TN__ONNX_MAX_OPSETS)
-        return tn__onnx_malformed(&b->reader, "malformed imports of opsets");
+        return tn__onnx_malformed(&b->reader,
+                                  "the imports of opsets are malformed");
     if (strcmp(o.domain, "ai.onnx") == 0)
         o.domain = "";
     if (!*o.domain) {
@@ -30,7 +31,8 @@ static bool read_opset(tn__onnx_builder *b, tn__onnx_span message)
         if (o.version < TN__ONNX_FIRST_OPSET ||
             o.version > TN__ONNX_LAST_OPSET) {
             snprintf(text, sizeof text,
-                     "opset %lld is not supported: %d to %d are",
+                     "opset %lld is not supported; opsets %d to %d are "
+                     "supported",
                      (long long)o.version, TN__ONNX_FIRST_OPSET,
                      TN__ONNX_LAST_OPSET);
             tn_error_refuse_argument(TN_ERR_UNSUPPORTED, b->reader.call, "path",
@@ -56,22 +58,28 @@ bool tn__onnx_build(tn__onnx_builder *b)
         const bool bytes = item.wire == TN__WIRE_BYTES;
         if (item.field == IR_VERSION)
             m->ir_version = (int64_t)item.number;
-        if ((item.field == PRODUCER_NAME && !(producer = tn__onnx_text(&b->reader, &item))) ||
-            (item.field == PRODUCER_VERSION && !(version = tn__onnx_text(&b->reader, &item))))
+        if ((item.field == PRODUCER_NAME &&
+             !(producer = tn__onnx_text(&b->reader, &item))) ||
+            (item.field == PRODUCER_VERSION &&
+             !(version = tn__onnx_text(&b->reader, &item))))
             return false;
         if (item.field == GRAPH && bytes)
             graph = item.bytes;
-        if (item.field == OPSET_IMPORT && (!bytes || !read_opset(b, item.bytes)))
+        if (item.field == OPSET_IMPORT &&
+            (!bytes || !read_opset(b, item.bytes)))
             return tn_error() ? false
                               : tn__onnx_malformed(&b->reader,
-                                                   "malformed imports of opsets");
+                                                   "the imports of opsets are "
+                                                   "malformed");
     }
     if (found < 0)
         return tn__onnx_malformed(
-            &b->reader, "is no ONNX model, or is truncated or damaged");
+            &b->reader, "the file is not an ONNX model, or is truncated or "
+                        "damaged");
     if (!graph.p)
         return tn__onnx_malformed(&b->reader,
-                                  "is no ONNX model: it has no graph");
+                                  "the file is not an ONNX model: it has no "
+                                  "graph");
     if (!b->opset_count)
         return tn__onnx_malformed(&b->reader, "the model imports no opset");
     const size_t room = strlen(producer) + strlen(version) + 2;

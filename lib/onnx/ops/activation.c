@@ -45,8 +45,8 @@ static void quick_gelu(tn__onnx_call *c)
 }
 static void hard_sigmoid(tn__onnx_call *c)
 {
-    tn_tensor *line = tn_add_scalar(tn_mul_scalar(c->x[0], tn__onnx_float(c, 0)),
-                                    tn__onnx_float(c, 1));
+    tn_tensor *line = tn_add_scalar(
+        tn_mul_scalar(c->x[0], tn__onnx_float(c, 0)), tn__onnx_float(c, 1));
     c->y[0] = tn_clamp_scalars(line, 0.0, 1.0);
 }
 static tn_tensor *softplus(tn_tensor *x)
@@ -93,7 +93,8 @@ static tn_tensor *hardmax(tn_tensor *x, int64_t dim)
         tn_to_dtype(at, tn_tensor_dtype(x))));
 }
 
-/* Before opset 13 the input is flattened to a matrix at the axis. */
+/* Before opset 13, the operator applied to a matrix: the input, flattened at
+ * the axis. */
 static void flat(tn__onnx_call *c, tn_tensor *(*call)(tn_tensor *, int64_t))
 {
     tn_tensor *x = c->x[0];
@@ -145,8 +146,9 @@ static void dropout_attr(tn__onnx_call *c)
     drop(c, tn__onnx_float(c, 0), c->training);
 }
 
-/* In training mode of the module, dropout is active whatever the input says:
- * exporters write false for inference. */
+/* Dropout is active if the module is in training mode, whatever the node's
+ * input training_mode says, because exporters write false there for
+ * inference. */
 static void dropout(tn__onnx_call *c)
 {
     double ratio = 0.5;

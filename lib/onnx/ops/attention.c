@@ -1,6 +1,6 @@
-/* attention.c: attention and rotary embeddings. Queries, keys and values are
- * (batch, heads, time, size), or (batch, time, heads * size) with the numbers of
- * heads as attributes. */
+/* attention.c: attention and rotary embeddings. Queries, keys and values have
+ * the shape (batch, heads, time, size), or (batch, time, heads * size) with the
+ * numbers of heads as attributes. */
 #include <onnx/ops/ops.h>
 
 #include <math.h>
@@ -14,8 +14,9 @@ static tn_tensor *split_heads(tn__onnx_call *c, tn_tensor *x, int64_t heads)
     const int64_t width = tn_tensor_ndim(x) == 3 ? tn_tensor_size(x, 2) : 0;
     if (heads < 1 || !width || width % heads) {
         tn__onnx_refuse(c, TN_ERR_SHAPE,
-                        "%d dimensions, the last of %lld elements, do not fit "
-                        "%lld heads",
+                        "the input has %d dimensions and %lld elements in the "
+                        "last one; it must have 4 dimensions, or 3 with a last "
+                        "one that is a multiple of %lld heads",
                         tn_tensor_ndim(x), (long long)width, (long long)heads);
         return NULL;
     }
@@ -36,8 +37,9 @@ static tn_tensor *infinite(tn__onnx_call *c, tn_dtype dtype)
     return tn_full(TN_SCALAR, -INFINITY, .dtype = dtype, .device = c->device);
 }
 
-/* Turns a mask into what is added to scores: 0, or -inf where a key is hidden.
- * Masks may be shorter than the keys: what is missing is hidden. */
+/* Converts a mask to numbers that are added to the scores: 0, or -inf where a
+ * key is hidden. If the mask is shorter than the keys, the remaining keys are
+ * hidden. */
 static tn_tensor *bias_of(tn__onnx_call *c, tn_tensor *mask, int64_t keys,
                           tn_dtype dtype)
 {
@@ -53,7 +55,7 @@ static tn_tensor *bias_of(tn__onnx_call *c, tn_tensor *mask, int64_t keys,
                        : mask;
 }
 
-/* Hides from query i the keys after i + offset. */
+/* Hides the keys after position i + offset from query i. */
 static tn_tensor *add_causal(tn__onnx_call *c, tn_tensor *bias, int64_t queries,
                              int64_t keys, int64_t offset, tn_dtype dtype)
 {
@@ -68,12 +70,13 @@ static tn_tensor *add_causal(tn__onnx_call *c, tn_tensor *bias, int64_t queries,
 
 typedef struct scores {
     double scale, softcap;
-    int precision; /* ONNX type of the softmax; 0: that of the input */
-    int output;    /* what is put out: 0 products, 1 softcapped, 2 with bias,
-                      3 after softmax */
+    int precision; /* ONNX type of the softmax; 0 means the type of the input */
+    int output;    /* which scores the node returns: 0 products, 1 after
+                      softcap, 2 with bias, 3 after softmax */
 } scores;
 
-/* softmax(q k^T scale + bias) v. *shown: what s->output says. */
+/* Returns softmax(scale * q k^T + bias) v. Stores the scores that s->output
+ * selects in *shown. */
 static tn_tensor *attend(const scores *s, tn_tensor *q, tn_tensor *k,
                          tn_tensor *v, tn_tensor *bias, tn_tensor **shown)
 {
@@ -91,7 +94,7 @@ static tn_tensor *attend(const scores *s, tn_tensor *q, tn_tensor *k,
     if (s->precision)
         x = tn_to_dtype(x, tn__onnx_type_of(s->precision).dtype);
     tn_tensor *p = tn_to_dtype(tn_softmax_with(x, -1, NULL), dtype);
-    if (bias) { /* a query from which all keys are hidden gets zeros */
+    if (bias) { /* a query whose keys are all hidden gets zeros */
         tn_tensor *none =
             tn_isneginf(tn_amax(bias, .dim = -1, .keepdim = true));
         p = tn_where(none, tn_zeros_like(p), p);
@@ -123,7 +126,9 @@ static void attention(tn__onnx_call *c)
     const int64_t heads = tn_tensor_size(q, 1), own = tn_tensor_size(k, 1),
                   queries = tn_tensor_size(q, 2), keys = tn_tensor_size(k, 2);
     if (own < 1 || heads % own) {
-        tn__onnx_refuse(c, TN_ERR_SHAPE, "%lld heads of queries, %lld of keys",
+        tn__onnx_refuse(c, TN_ERR_SHAPE,
+                        "the queries have %lld heads and the keys %lld; the "
+                        "first number must be a multiple of the second",
                         (long long)heads, (long long)own);
         return;
     }
@@ -154,7 +159,8 @@ static void attention(tn__onnx_call *c)
         c->y_type[i] = c->x_type[0];
 }
 
-/* com.microsoft: one product with `weights` makes queries, keys and values. */
+/* Attention of com.microsoft: one product with `weights` makes queries, keys
+ * and values. */
 static void packed_attention(tn__onnx_call *c)
 {
     enum { HEADS, CAUSAL, SCALE, FILTER };
@@ -166,7 +172,8 @@ static void packed_attention(tn__onnx_call *c)
     tn_tensor *part[3];
     for (int i = 0; i < 3; i++)
         part[i] = split_heads(
-            c, tn_narrow(all, tn_tensor_ndim(all) - 1, i * width, width), heads);
+            c, tn_narrow(all, tn_tensor_ndim(all) - 1, i * width, width),
+            heads);
     if (!part[0] || !part[1] || !part[2])
         return;
     const tn_dtype dtype = tn_tensor_dtype(x);
@@ -176,7 +183,8 @@ static void packed_attention(tn__onnx_call *c)
         const int ndim = tn_tensor_ndim(mask);
         if (ndim != 2 || tn_tensor_size(mask, 1) != time) {
             tn__onnx_refuse(c, TN_ERR_UNSUPPORTED,
-                            "mask_index is not (batch, time) of 0 and 1");
+                            "mask_index must have the shape (batch, time) and "
+                            "elements 0 and 1");
             return;
         }
         tn_tensor *far = tn_full(TN_SCALAR, tn__onnx_float(c, FILTER),
@@ -195,10 +203,10 @@ static void packed_attention(tn__onnx_call *c)
         attend(&s, part[0], part[1], part[2], hidden, &shown));
 }
 
-/* ---- rotary embeddings -------------------------------------------------------- */
+/* ---- rotary embeddings --------------------------------------------------- */
 
-/* Rotates pairs of elements by the angles whose cosines and sines are given:
- * rows (position), or with position_ids rows of a table. */
+/* Rotates pairs of elements by angles, given as tables of cosines and sines.
+ * The row of a table is the position, or is selected by position_ids. */
 static void rotary(tn__onnx_call *c)
 {
     enum { INTERLEAVED, HEADS, ROTATED };
@@ -211,15 +219,18 @@ static void rotary(tn__onnx_call *c)
     int64_t n = tn__onnx_int(c, ROTATED);
     n = n ? n : size;
     if (n < 2 || n % 2 || n > size) {
-        tn__onnx_refuse(c, TN_ERR_ARGUMENT, "%lld of %lld elements are rotated",
+        tn__onnx_refuse(c, TN_ERR_ARGUMENT,
+                        "rotary_embedding_dim selects %lld of %lld elements; "
+                        "it must be even, and at most the size of a head",
                         (long long)n, (long long)size);
         return;
     }
     if (tn__onnx_has(c, 3)) {
         tn_tensor *ids = tn_to_dtype(c->x[3], TN_I64);
         tn_tensor *flat_ids = tn_reshape(ids, tn_dims(tn_tensor_numel(ids)));
-        tn_dims_list to = tn_dims(tn_tensor_size(ids, 0), tn_tensor_size(ids, 1),
-                                  tn_tensor_size(cosine, -1));
+        tn_dims_list to =
+            tn_dims(tn_tensor_size(ids, 0), tn_tensor_size(ids, 1),
+                    tn_tensor_size(cosine, -1));
         cosine = tn_reshape(tn_index_select(cosine, 0, flat_ids), to);
         sine = tn_reshape(tn_index_select(sine, 0, flat_ids), to);
     }
@@ -236,8 +247,9 @@ static void rotary(tn__onnx_call *c)
     }
     tn_tensor *part[] = {tn_sub(tn_mul(cosine, a), tn_mul(sine, b)),
                          tn_add(tn_mul(sine, a), tn_mul(cosine, b))};
-    tn_tensor *y = interleaved ? tn_flatten(tn_stack(part, 2, -1), .start_dim = 3)
-                               : tn_cat(part, 2, 3);
+    tn_tensor *y = interleaved
+                       ? tn_flatten(tn_stack(part, 2, -1), .start_dim = 3)
+                       : tn_cat(part, 2, 3);
     if (n < size)
         y = tn_cat((tn_tensor *[]){y, tn_narrow(x, 3, n, size - n)}, 2, 3);
     c->y[0] = flat ? join_heads(y) : y;

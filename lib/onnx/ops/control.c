@@ -1,5 +1,5 @@
-/* control.c: If, Loop and Scan. The host reads their conditions alone; values
- * stay where they are. */
+/* control.c: If, Loop and Scan. The host reads only conditions and counts.
+ * Other values stay on their device. */
 #include <onnx/ops/ops.h>
 
 #include <stdlib.h>
@@ -26,7 +26,8 @@ static void branch(tn__onnx_call *c)
 
 /* ---- lists of results ---------------------------------------------------- */
 
-/* What the iterations of a loop have put out: kept until they are joined. */
+/* The results of one scan output, one for each iteration. They are owned until
+ * they are concatenated. */
 typedef struct list {
     tn_tensor **x;
     int64_t count, room;
@@ -69,8 +70,8 @@ static void lists_free(list *l, int count)
     free(l);
 }
 
-/* The result of a loop without iterations: an empty dimension, and the sizes
- * that the subgraph declares. */
+/* The result of a scan output after no iterations: an empty first dimension,
+ * then the sizes that the subgraph declares. */
 static tn_tensor *empty_list(const tn__onnx_port *port, tn_device *device,
                              int *type)
 {
@@ -86,8 +87,9 @@ static tn_tensor *empty_list(const tn__onnx_port *port, tn_device *device,
 /* ---- Loop ---------------------------------------------------------------- */
 
 typedef struct loop {
-    int states, lists;         /* values carried on, and lists put out */
-    tn_tensor **in, **out;     /* of the subgraph */
+    int states, lists;         /* numbers of loop-carried values and of scan
+                                  outputs */
+    tn_tensor **in, **out;     /* inputs and outputs of the subgraph */
     int *in_type, *out_type;
     list *list;
     void *memory;
@@ -115,15 +117,16 @@ static void loop_fini(loop *l)
     free(l->memory);
 }
 
-/* One iteration. New states take the place of old ones, which are dropped, so
- * that memory does not grow with the number of iterations. */
+/* Runs one iteration. It drops the old loop-carried values, so memory does not
+ * grow with the number of iterations. */
 static bool iterate(tn__onnx_call *c, loop *l, const tn__onnx_attr *body,
                     int first, int in, int out)
 {
     bool fine = tn__onnx_iterate(c) &&
                 tn__onnx_subgraph(c, body, l->in, l->in_type, in, l->out,
                                   l->out_type, out);
-    const int lead = out - l->states - l->lists; /* Loop's condition */
+    const int lead = out - l->states - l->lists; /* 1 if the condition of Loop
+                                                    comes first, else 0 */
     for (int i = 0; i < l->lists && fine; i++) {
         l->list[i].type = l->out_type[lead + l->states + i];
         fine = list_add(&l->list[i], l->out[lead + l->states + i]);
@@ -137,7 +140,7 @@ static bool iterate(tn__onnx_call *c, loop *l, const tn__onnx_attr *body,
     return fine;
 }
 
-/* Keeps the first states. */
+/* Stores the initial loop-carried values. */
 static void begin(tn__onnx_call *c, loop *l, int first, int from)
 {
     for (int i = 0; i < l->states; i++) {
@@ -146,7 +149,7 @@ static void begin(tn__onnx_call *c, loop *l, int first, int from)
     }
 }
 
-/* Gives the last states to the open scope. */
+/* Gives the final loop-carried values to the open scope. */
 static void finish(tn__onnx_call *c, loop *l, int first, bool fine)
 {
     for (int i = 0; i < l->states && l->in; i++) {
@@ -166,7 +169,8 @@ static void loop_run(tn__onnx_call *c)
     c->reads = true;
     if (l.lists < 0 || body->graph->output_count != out) {
         tn__onnx_refuse(c, TN_ERR_FORMAT,
-                        "%d values are carried on; the subgraph has %d outputs",
+                        "the node has %d loop-carried values; the %d outputs "
+                        "of the subgraph do not match them",
                         l.states, body->graph->output_count);
         return;
     }
@@ -216,14 +220,18 @@ static void scan(tn__onnx_call *c)
     const tn__onnx_attr *body = c->attr[BODY];
     const int64_t scanned = tn__onnx_int(c, INPUTS);
     if (scanned < 1 || scanned > c->in_count) {
-        tn__onnx_refuse(c, TN_ERR_FORMAT, "num_scan_inputs is %lld",
+        tn__onnx_refuse(c, TN_ERR_FORMAT,
+                        "num_scan_inputs is %lld; it must be at least 1 and at "
+                        "most the number of inputs",
                         (long long)scanned);
         return;
     }
     loop l = {.states = c->in_count - (int)scanned};
     l.lists = c->out_count - l.states;
     if (l.lists < 0) {
-        tn__onnx_refuse(c, TN_ERR_FORMAT, "%d values are carried on, %d outputs",
+        tn__onnx_refuse(c, TN_ERR_FORMAT,
+                        "the node has %d loop-carried values, but only %d "
+                        "outputs",
                         l.states, c->out_count);
         return;
     }
@@ -238,7 +246,8 @@ static void scan(tn__onnx_call *c)
         const int64_t size = tn_tensor_size(x, axis[i]);
         if (length >= 0 && size != length) {
             tn__onnx_refuse(c, TN_ERR_SHAPE,
-                            "scanned inputs have %lld and %lld elements",
+                            "scan inputs have %lld and %lld elements along "
+                            "their scan axes; these must be equal",
                             (long long)length, (long long)size);
             return;
         }

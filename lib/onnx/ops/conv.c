@@ -1,5 +1,5 @@
-/* conv.c: convolutions and pools. Uneven padding, which tenon's operators do not
- * have, is added in front. */
+/* conv.c: convolutions and pools. Tenon's operators do not support uneven
+ * padding, so it is added to the input before. */
 #include <onnx/ops/conv.h>
 
 #include <math.h>
@@ -20,14 +20,15 @@ static bool read_numbers(tn__onnx_call *c, int attr, int n, int64_t least,
         return true;
     if (a->count != n) {
         tn__onnx_refuse(c, TN_ERR_SHAPE,
-                        "attribute \"%s\" has %lld numbers, %d are needed",
+                        "attribute \"%s\" has %lld numbers; it must have %d",
                         a->name, (long long)a->count, n);
         return false;
     }
     for (int i = 0; i < n; i++) {
         out[i] = a->ints[i];
         if (out[i] < least || out[i] > INT32_MAX) {
-            tn__onnx_refuse(c, TN_ERR_ARGUMENT, "%s[%d] is %lld", a->name, i,
+            tn__onnx_refuse(c, TN_ERR_ARGUMENT,
+                            "%s[%d] is %lld, which is out of range", a->name, i,
                             (long long)out[i]);
             return false;
         }
@@ -42,7 +43,8 @@ bool tn__onnx_window_read(tn__onnx_call *c, const int *which,
     const int n = tn_tensor_ndim(x) - 2;
     *w = (tn__onnx_window){.n = n};
     if (n < 1 || n > 3) {
-        tn__onnx_refuse(c, TN_ERR_SHAPE, "the input has %d dimensions, not 3 to 5",
+        tn__onnx_refuse(c, TN_ERR_SHAPE,
+                        "the input has %d dimensions; it must have 3 to 5",
                         n + 2);
         return false;
     }
@@ -61,7 +63,10 @@ bool tn__onnx_window_read(tn__onnx_call *c, const int *which,
                same = upper || strcmp(how, "SAME_LOWER") == 0,
                valid = strcmp(how, "VALID") == 0;
     if (!same && !valid && *how && strcmp(how, "NOTSET") != 0) {
-        tn__onnx_refuse(c, TN_ERR_ARGUMENT, "auto_pad is \"%.40s\"", how);
+        tn__onnx_refuse(c, TN_ERR_ARGUMENT,
+                        "auto_pad is \"%.40s\"; it must be NOTSET, SAME_UPPER, "
+                        "SAME_LOWER or VALID",
+                        how);
         return false;
     }
     for (int i = 0; i < n; i++) {
@@ -87,7 +92,7 @@ tn_tensor *tn__onnx_pad_uneven(tn_tensor *x, tn__onnx_window *w, double value)
     int64_t pad[6];
     for (int i = 0; i < w->n; i++) {
         even = even && w->before[i] == w->after[i];
-        /* from the last dimension to the first */
+        /* tn_pad takes sizes from the last dimension to the first */
         pad[2 * (w->n - 1 - i)] = w->before[i];
         pad[2 * (w->n - 1 - i) + 1] = w->after[i];
     }
@@ -101,7 +106,8 @@ tn_tensor *tn__onnx_pad_uneven(tn_tensor *x, tn__onnx_window *w, double value)
 /* ---- convolutions -------------------------------------------------------- */
 
 tn_tensor *tn__onnx_convolve(tn__onnx_call *c, tn_tensor *x, tn_tensor *weight,
-                             tn_tensor *bias, tn__onnx_window *w, int64_t groups)
+                             tn_tensor *bias, tn__onnx_window *w,
+                             int64_t groups)
 {
     (void)c;
     x = tn__onnx_pad_uneven(x, w, 0);
@@ -128,7 +134,8 @@ static void conv(tn__onnx_call *c)
     tn_tensor *x = c->x[0], *weight = c->x[1];
     if (tn_tensor_ndim(weight) != tn_tensor_ndim(x)) {
         tn__onnx_refuse(c, TN_ERR_SHAPE,
-                        "the input has %d dimensions, the weight %d",
+                        "the input has %d dimensions and the weight %d; these "
+                        "must be equal",
                         tn_tensor_ndim(x), tn_tensor_ndim(weight));
         return;
     }
@@ -137,8 +144,8 @@ static void conv(tn__onnx_call *c)
                                     tn__onnx_int(c, 2));
 }
 
-/* The full result is made without padding; then pads are cut off its ends, and
- * output_padding adds zeros. */
+/* Computes the full result without padding. Then it cuts the padding off both
+ * ends, and adds zeros for output_padding. */
 static void conv_transpose(tn__onnx_call *c)
 {
     enum { AUTO_PAD, DILATIONS, GROUP, KERNEL, OUTPUT_PADDING, OUTPUT_SHAPE,
@@ -149,7 +156,8 @@ static void conv_transpose(tn__onnx_call *c)
     int64_t extra[3] = {0}, size[3] = {0}, more[3] = {0};
     if (tn_tensor_ndim(weight) != tn_tensor_ndim(x)) {
         tn__onnx_refuse(c, TN_ERR_SHAPE,
-                        "the input has %d dimensions, the weight %d",
+                        "the input has %d dimensions and the weight %d; these "
+                        "must be equal",
                         tn_tensor_ndim(x), tn_tensor_ndim(weight));
         return;
     }
@@ -176,10 +184,11 @@ static void conv_transpose(tn__onnx_call *c)
             if (cut < 0)
                 w.before[i] = 0;
         }
-        /* conv_transpose's output padding must be below stride or dilation */
+        /* tn_conv_transpose needs an output padding below stride or dilation */
         more[i] = w.before[i] + size[i] - full;
         if (size[i] < 0) {
-            tn__onnx_refuse(c, TN_ERR_SHAPE, "the result has size %lld",
+            tn__onnx_refuse(c, TN_ERR_SHAPE,
+                            "the result would have size %lld in a dimension",
                             (long long)size[i]);
             return;
         }
@@ -218,9 +227,9 @@ static void conv_transpose(tn__onnx_call *c)
 
 /* ---- pools --------------------------------------------------------------- */
 
-/* Widens `after` so that every window that begins inside lies inside: the sizes
- * that ceil_mode asks for. A window that begins in the padding behind is left
- * out. */
+/* For ceil_mode: increases `after`, so that the last window fits if it begins
+ * inside the image. A window that would begin in the padding after the image is
+ * left out. */
 static void widen(const tn_tensor *x, tn__onnx_window *w, bool ceil_mode)
 {
     for (int i = 0; i < w->n && ceil_mode; i++) {
@@ -255,8 +264,9 @@ static tn_tensor *max_pool_by(tn_tensor *x, const tn__onnx_window *w,
                                       .paddings = pad, .dilations = dilation);
 }
 
-/* Turns an index in a padded image into ONNX's: in the whole tensor, of the
- * image without padding. column: storage_order 1. */
+/* Converts an index in a padded image to ONNX's index, which counts the
+ * elements of the whole tensor without padding. column: whether storage_order
+ * is 1 (column major). */
 static tn_tensor *whole_index(tn_tensor *index, const tn_tensor *x,
                               const int64_t *padded, const int64_t *before,
                               int n, bool column)
@@ -298,7 +308,7 @@ static void max_pool(tn__onnx_call *c)
         return;
     widen(x, &w, tn__onnx_int(c, CEIL) != 0);
     const bool is_float = tn_dtype_is_floating(dtype);
-    if (!is_float) /* 8-bit integers are exact in float32 */
+    if (!is_float) /* float32 represents 8-bit integers exactly */
         x = tn_to_dtype(x, TN_F32);
     int64_t before[3] = {0}, padded[3];
     bool uneven = false;
@@ -326,8 +336,9 @@ static void max_pool(tn__onnx_call *c)
     c->y_type[1] = TN__ONNX_INT64;
 }
 
-/* Sums of windows: a convolution of each channel with ones. */
-static tn_tensor *window_sums(tn__onnx_call *c, tn_tensor *x, tn__onnx_window *w)
+/* Returns sums over windows: a convolution of each channel with ones. */
+static tn_tensor *window_sums(tn__onnx_call *c, tn_tensor *x,
+                              tn__onnx_window *w)
 {
     const int64_t channels = tn_tensor_size(x, 1);
     int64_t size[5] = {channels, 1};
@@ -354,8 +365,8 @@ static void average_pool(tn__onnx_call *c)
     for (int i = 0; i < w.n; i++)
         plain = plain && w.before[i] == w.after[i] && w.dilation[i] == 1 &&
                 2 * w.before[i] <= w.kernel[i];
-    const tn_dims_list kernel = list(w.kernel, w.n), stride = list(w.stride, w.n),
-                       pad = list(w.before, w.n);
+    const tn_dims_list kernel = list(w.kernel, w.n),
+                       stride = list(w.stride, w.n), pad = list(w.before, w.n);
     if (plain && w.n == 1)
         c->y[0] = tn_avg_pool1d(x, kernel, .strides = stride, .paddings = pad,
                                 .count_include_pad = counts);
@@ -368,8 +379,8 @@ static void average_pool(tn__onnx_call *c)
     if (plain)
         return;
     widen(x, &w, ceil);
-    /* how many elements each window counts: those of the image, and with
-     * count_include_pad also the given padding */
+    /* counts the elements in each window: those of the image and, with
+     * count_include_pad, those of the padding that the attributes give */
     tn_dims_list one = tn__onnx_shape(x);
     one.dim[0] = one.dim[1] = 1;
     tn_tensor *ones = tn_ones(one, .dtype = tn_tensor_dtype(x),
@@ -406,7 +417,7 @@ static void lp_pool(tn__onnx_call *c)
 
 static tn_dims_list spatial(const tn_tensor *x)
 {
-    tn_dims_list dims = tn__onnx_blank( 0);
+    tn_dims_list dims = tn__onnx_blank(0);
     for (int i = 2; i < tn_tensor_ndim(x); i++)
         dims.dim[dims.count++] = i;
     return dims;
@@ -416,7 +427,8 @@ static bool check_image(tn__onnx_call *c)
 {
     if (tn_tensor_ndim(c->x[0]) >= 3)
         return true;
-    tn__onnx_refuse(c, TN_ERR_SHAPE, "the input has %d dimensions, not 3 or more",
+    tn__onnx_refuse(c, TN_ERR_SHAPE,
+                    "the input has %d dimensions; it must have 3 or more",
                     tn_tensor_ndim(c->x[0]));
     return false;
 }
@@ -438,7 +450,7 @@ static void global_lp_pool(tn__onnx_call *c)
                                  .dims = spatial(c->x[0]), .keepdim = true);
 }
 
-/* Puts each element where the maximum was: at its index in the whole tensor. */
+/* Inverts a max pool: stores each element at its index in the whole tensor. */
 static void max_unpool(tn__onnx_call *c)
 {
     static const int which[] = {-1, -1, 0, 1, 2};
@@ -449,10 +461,13 @@ static void max_unpool(tn__onnx_call *c)
         !tn__onnx_dims(c, -1, 2, &to))
         return;
     if (to.count >= 0 && to.count != w.n + 2) {
-        tn__onnx_refuse(c, TN_ERR_SHAPE, "output_shape has %d sizes", to.count);
+        tn__onnx_refuse(c, TN_ERR_SHAPE,
+                        "output_shape has %d sizes; it must have one for each "
+                        "dimension of the input",
+                        to.count);
         return;
     }
-    /* indices count elements of the result of the pool's input */
+    /* indices refer to a tensor of the size that the pool's input had */
     tn_dims_list own = tn__onnx_shape(x);
     int64_t numel = own.dim[0] * own.dim[1];
     for (int i = 0; i < w.n; i++) {
@@ -465,13 +480,14 @@ static void max_unpool(tn__onnx_call *c)
     tn_tensor *zeros = tn_zeros(tn_dims(numel), .dtype = tn_tensor_dtype(x),
                                 .device = c->device);
     tn_tensor *y = tn_reshape(tn_scatter(zeros, 0, at, flat), own);
-    /* output_shape adds zeros behind */
+    /* if output_shape is larger, zeros follow at the end */
     int64_t pad[6];
     for (int i = 0; i < w.n && to.count >= 0; i++) {
         pad[2 * (w.n - 1 - i)] = 0;
         pad[2 * (w.n - 1 - i) + 1] = to.dim[i + 2] - own.dim[i + 2];
         if (to.dim[i + 2] < own.dim[i + 2]) {
-            tn__onnx_refuse(c, TN_ERR_SHAPE, "output_shape is too small");
+            tn__onnx_refuse(c, TN_ERR_SHAPE,
+                            "output_shape is smaller than the result");
             return;
         }
     }

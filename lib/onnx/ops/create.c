@@ -16,7 +16,8 @@ static void constant(tn__onnx_call *c)
         x = c->attr[VALUE]->tensor.host;
         c->y_type[0] = c->attr[VALUE]->tensor.type;
     } else if (c->attr[VALUE_FLOAT]) {
-        x = tn_full(TN_SCALAR, (double)c->attr[VALUE_FLOAT]->f, .dtype = TN_F32);
+        x = tn_full(TN_SCALAR, (double)c->attr[VALUE_FLOAT]->f,
+                    .dtype = TN_F32);
     } else if (c->attr[VALUE_INT]) {
         x = tn_full(TN_SCALAR, c->attr[VALUE_INT]->i, .dtype = TN_I64);
     } else if (c->attr[VALUE_FLOATS]) {
@@ -26,10 +27,11 @@ static void constant(tn__onnx_call *c)
         const tn__onnx_attr *a = c->attr[VALUE_INTS];
         x = tn_tensor_from_array(a->ints, TN_I64, tn_dims(a->count));
     } else {
-        tn__onnx_refuse(c, TN_ERR_FORMAT, "it has no value");
+        tn__onnx_refuse(c, TN_ERR_FORMAT,
+                        "the node has no attribute with a value");
     }
     tn_device_set(before);
-    /* large ones are of no use on the host */
+    /* large constants are not shapes, so the host does not need them */
     if (x && host != c->device && tn_tensor_numel(x) > 1024)
         x = tn_to(x, c->device);
     c->y[0] = x;
@@ -47,7 +49,8 @@ static void constant_of_shape(tn__onnx_call *c)
     }
     tn_tensor *value = c->attr[0]->tensor.host;
     if (tn_tensor_numel(value) != 1) {
-        tn__onnx_refuse(c, TN_ERR_SHAPE, "its value has %lld elements, not 1",
+        tn__onnx_refuse(c, TN_ERR_SHAPE,
+                        "attribute \"value\" has %lld elements; it must have 1",
                         (long long)tn_tensor_numel(value));
         return;
     }
@@ -67,7 +70,9 @@ static void eye_like(tn__onnx_call *c)
         tn__onnx_type_of(to > 0 && to < 1000 ? (int)to : 0);
     if (tn_tensor_ndim(x) != 2 || !type.dtype) {
         tn__onnx_refuse(c, TN_ERR_SHAPE,
-                        "the input has %d dimensions, not 2, or dtype %s",
+                        "the input has %d dimensions and the result dtype %s; "
+                        "the input must have 2, and the dtype must be "
+                        "supported",
                         tn_tensor_ndim(x), type.name);
         return;
     }
@@ -90,7 +95,10 @@ static void range(tn__onnx_call *c)
             return;
         const double count = ceil((end - start) / step);
         if (!(count < 1e15)) {
-            tn__onnx_refuse(c, TN_ERR_ARGUMENT, "%g elements", count);
+            tn__onnx_refuse(c, TN_ERR_ARGUMENT,
+                            "the range has %g elements; at most 1e15 are "
+                            "allowed",
+                            count);
             return;
         }
         const int64_t n = count > 0 ? (int64_t)count : 0;
@@ -107,7 +115,9 @@ static void range(tn__onnx_call *c)
         return;
     if (step == 0 || step == INT64_MIN ||
         __builtin_sub_overflow(end, start, &span)) {
-        tn__onnx_refuse(c, TN_ERR_ARGUMENT, "step is %lld, or the span overflows",
+        tn__onnx_refuse(c, TN_ERR_ARGUMENT,
+                        "step is %lld; it must not be 0, and the distance from "
+                        "start to limit must fit in int64",
                         (long long)step);
         return;
     }
@@ -119,16 +129,17 @@ static void range(tn__onnx_call *c)
                     : tn_empty(tn_dims(0), .dtype = dtype, .device = c->device);
 }
 
-/* ---- random numbers: those of Tenon's generator --------------------------- */
+/* ---- random numbers: those of Tenon's generator -------------------------- */
 
-/* The attribute dtype, or what is given instead. */
+/* Returns the attribute dtype, or `fallback` if it is left out. */
 static tn_dtype dtype_of(tn__onnx_call *c, const tn__onnx_attr *a, int fallback)
 {
     const int64_t code = a ? a->i : fallback;
     const tn__onnx_type type =
         tn__onnx_type_of(code > 0 && code < 1000 ? (int)code : 0);
     if (!type.dtype)
-        tn__onnx_refuse(c, TN_ERR_UNSUPPORTED, "dtype %s (%lld)", type.name,
+        tn__onnx_refuse(c, TN_ERR_UNSUPPORTED,
+                        "dtype %s (%lld) is not supported", type.name,
                         (long long)code);
     c->y_type[0] = (int)code;
     return type.dtype;
@@ -148,7 +159,7 @@ static void random_uniform(tn__onnx_call *c, tn_dims_list shape, tn_dtype dtype,
         tn_to_dtype(tn_add_scalar(tn_mul_scalar(x, high - low), low), dtype);
 }
 
-/* Attributes: dtype, two numbers, seed, and shape. */
+/* Attributes: dtype, two parameters of the distribution, seed, and shape. */
 static void random_of_shape(tn__onnx_call *c, bool normal)
 {
     tn_dims_list shape;
@@ -179,7 +190,7 @@ static void bernoulli(tn__onnx_call *c)
         c->y[0] = tn_to_dtype(tn_bernoulli(c->x[0]), dtype);
 }
 
-/* The input has logarithms of probabilities. */
+/* The input has log-probabilities. */
 static void multinomial(tn__onnx_call *c)
 {
     const tn_dtype dtype = dtype_of(c, c->attr[0], TN__ONNX_INT32);
@@ -205,7 +216,8 @@ static const tn__onnx_op rows[] = {
     {.name = "Range", .since = 11, .min_in = 3, .max_in = 3, .max_out = 1,
      .run = range, .host = 7},
     {.name = "RandomNormal", .since = 1, .max_out = 1,
-     .attributes = "dtype:int mean:float=0 scale:float=1 seed:float shape:ints!",
+     .attributes =
+         "dtype:int mean:float=0 scale:float=1 seed:float shape:ints!",
      .run = normal, .random = true},
     {.name = "RandomUniform", .since = 1, .max_out = 1,
      .attributes = "dtype:int low:float=0 high:float=1 seed:float shape:ints!",
@@ -215,7 +227,8 @@ static const tn__onnx_op rows[] = {
      .attributes = "dtype:int mean:float=0 scale:float=1 seed:float",
      .run = normal_like, .random = true},
     {.name = "RandomUniformLike", .since = 1, .min_in = 1, .max_in = 1,
-     .max_out = 1, .attributes = "dtype:int low:float=0 high:float=1 seed:float",
+     .max_out = 1,
+     .attributes = "dtype:int low:float=0 high:float=1 seed:float",
      .run = uniform_like, .random = true},
     {.name = "Bernoulli", .since = 15, .min_in = 1, .max_in = 1, .max_out = 1,
      .attributes = "dtype:int seed:float", .run = bernoulli, .random = true},

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- sampling ---------------------------------------------------------------- */
+/* ---- sampling ------------------------------------------------------------ */
 
-/* Opset 20 has shorter names of modes. */
+/* Opset 20 renamed the modes. */
 static void grid_sample(tn__onnx_call *c)
 {
     const char *mode = tn__onnx_string(c, 1);
@@ -28,13 +28,13 @@ static void affine_grid(tn__onnx_call *c)
                                  .align_corners = tn__onnx_int(c, 0) != 0);
 }
 
-/* Number i of a list attribute, or what is given instead. */
+/* Returns element i of a list attribute, or `fallback` if it is left out. */
 static int64_t number(const tn__onnx_attr *a, int64_t i, int64_t fallback)
 {
     return a && i < a->count ? a->ints[i] : fallback;
 }
 
-/* Adds up columns (N, C * block, L) of blocks into images. */
+/* Sums columns (N, C * block, L) into images: blocks that overlap add up. */
 static void col2im(tn__onnx_call *c)
 {
     enum { DILATIONS, PADS, STRIDES };
@@ -43,7 +43,8 @@ static void col2im(tn__onnx_call *c)
     if (!tn__onnx_dims(c, -1, 1, &image) || !tn__onnx_dims(c, -1, 2, &block))
         return;
     const int n = image.count;
-    int64_t padded[TN_MAX_NDIM], count[TN_MAX_NDIM], cells = 1, taps = 1, at = 1;
+    int64_t padded[TN_MAX_NDIM], count[TN_MAX_NDIM], cells = 1, taps = 1,
+                                                     at = 1;
     bool fine = n >= 1 && n == block.count && n <= TN_MAX_NDIM - 2 &&
                 tn_tensor_ndim(x) == 3;
     for (int i = 0; i < n && fine; i++) {
@@ -51,26 +52,27 @@ static void col2im(tn__onnx_call *c)
                       stride = number(c->attr[STRIDES], i, 1),
                       before = number(c->attr[PADS], i, 0),
                       after = number(c->attr[PADS], i + n, 0);
-        fine = image.dim[i] > 0 && image.dim[i] < INT32_MAX && block.dim[i] > 0 &&
-               block.dim[i] < INT32_MAX && dilation > 0 && dilation < INT32_MAX &&
-               stride > 0 && before >= 0 && before < INT32_MAX && after >= 0 &&
-               after < INT32_MAX;
+        fine = image.dim[i] > 0 && image.dim[i] < INT32_MAX &&
+               block.dim[i] > 0 && block.dim[i] < INT32_MAX && dilation > 0 &&
+               dilation < INT32_MAX && stride > 0 && before >= 0 &&
+               before < INT32_MAX && after >= 0 && after < INT32_MAX;
         if (!fine)
             break;
         padded[i] = image.dim[i] + before + after;
         count[i] = (padded[i] - (block.dim[i] - 1) * dilation - 1) / stride + 1;
-        fine = count[i] > 0 && !__builtin_mul_overflow(cells, count[i], &cells) &&
+        fine = count[i] > 0 &&
+               !__builtin_mul_overflow(cells, count[i], &cells) &&
                !__builtin_mul_overflow(taps, block.dim[i], &taps) &&
                !__builtin_mul_overflow(at, padded[i], &at);
     }
     if (!fine || tn_tensor_size(x, 2) != cells || tn_tensor_size(x, 1) % taps) {
         tn__onnx_refuse(c, TN_ERR_SHAPE,
-                        "columns of %lld blocks of %lld elements do not fit the "
-                        "image",
+                        "the shape of the input does not match %lld blocks of "
+                        "%lld elements in the image",
                         (long long)cells, (long long)taps);
         return;
     }
-    /* the place in the padded image of each element of each block */
+    /* for each element of each block, its index in the padded image */
     int64_t *index = malloc((size_t)(taps * cells) * sizeof *index);
     if (!index) {
         tn_error_set(TN_ERR_MEMORY, "onnx_run: out of memory");
@@ -80,16 +82,18 @@ static void col2im(tn__onnx_call *c)
         for (int64_t l = 0; l < cells; l++) {
             int64_t tap = k, cell = l, place = 0, step = 1;
             for (int i = n - 1; i >= 0; i--) {
-                place += step * (cell % count[i] * number(c->attr[STRIDES], i, 1) +
-                                 tap % block.dim[i] *
-                                     number(c->attr[DILATIONS], i, 1));
+                place +=
+                    step *
+                    (cell % count[i] * number(c->attr[STRIDES], i, 1) +
+                     tap % block.dim[i] * number(c->attr[DILATIONS], i, 1));
                 step *= padded[i];
                 cell /= count[i];
                 tap /= block.dim[i];
             }
             index[k * cells + l] = place;
         }
-    tn_tensor *places = tn_tensor_from_array(index, TN_I64, tn_dims(taps * cells));
+    tn_tensor *places =
+        tn_tensor_from_array(index, TN_I64, tn_dims(taps * cells));
     free(index);
     const int64_t batch = tn_tensor_size(x, 0),
                   channels = tn_tensor_size(x, 1) / taps;
@@ -108,13 +112,14 @@ static void col2im(tn__onnx_call *c)
     c->y[0] = y;
 }
 
-/* ---- detection ----------------------------------------------------------------- */
+/* ---- detection ----------------------------------------------------------- */
 
 typedef struct box {
     float low[2], high[2];
 } box;
 
-/* Corners in any order, or centre and size. */
+/* A box is given as two opposite corners in any order, or as centre and
+ * size. */
 static box read_box(const float *p, bool centred)
 {
     box b;
@@ -132,7 +137,8 @@ static float area(const box *b)
     return (b->high[0] - b->low[0]) * (b->high[1] - b->low[1]);
 }
 
-/* Returns whether a and b overlap by more than a part of their union. */
+/* Returns whether the intersection of a and b is more than `part` of their
+ * union. */
 static bool overlap(const box *a, const box *b, float part)
 {
     float common = 1;
@@ -160,8 +166,9 @@ static int by_score(const void *a, const void *b)
     return x->box < y->box ? -1 : x->box > y->box;
 }
 
-/* The boxes of one class in the order of their scores, without those that overlap
- * a better one. Returns their number; out has room for most. */
+/* Stores the boxes of one class by decreasing score, without those that overlap
+ * a box of higher score. Stores at most `most` numbers in out and returns how
+ * many. */
 static int64_t suppress(const box *boxes, const float *score, int64_t count,
                         int64_t most, float part, const double *least,
                         candidate *list, int64_t *out)
@@ -182,7 +189,7 @@ static int64_t suppress(const box *boxes, const float *score, int64_t count,
     return kept;
 }
 
-/* Which boxes are best is decided on the host, one after another. */
+/* Runs on the host, since each choice depends on the previous ones. */
 static void non_max_suppression(tn__onnx_call *c)
 {
     const tn_tensor *b = c->x[0], *s = c->x[1];
@@ -190,10 +197,12 @@ static void non_max_suppression(tn__onnx_call *c)
     double part = 0, least;
     c->reads = true;
     if (tn_tensor_ndim(b) != 3 || tn_tensor_size(b, 2) != 4 ||
-        tn_tensor_ndim(s) != 3 || tn_tensor_size(s, 0) != tn_tensor_size(b, 0) ||
+        tn_tensor_ndim(s) != 3 ||
+        tn_tensor_size(s, 0) != tn_tensor_size(b, 0) ||
         tn_tensor_size(s, 2) != tn_tensor_size(b, 1)) {
         tn__onnx_refuse(c, TN_ERR_SHAPE,
-                        "boxes must be (batch, n, 4), scores (batch, classes, n)");
+                        "boxes must have the shape (batch, n, 4), and scores "
+                        "(batch, classes, n)");
         return;
     }
     const int given = tn__onnx_floats(c, 4, &least, 1);
@@ -213,12 +222,13 @@ static void non_max_suppression(tn__onnx_call *c)
     bool fine = corner && score && boxes && all && kept && out;
     if (!fine)
         tn_error_set(TN_ERR_MEMORY, "onnx_run: out of memory");
-    fine = fine &&
-           tn_tensor_to_array(tn_to_dtype(c->x[0], TN_F32), corner,
-                              (size_t)(batch * n * 4) * sizeof *corner) == TN_OK &&
-           tn_tensor_to_array(tn_to_dtype(c->x[1], TN_F32), score,
-                              (size_t)(batch * classes * n) * sizeof *score) ==
-               TN_OK;
+    fine =
+        fine &&
+        tn_tensor_to_array(tn_to_dtype(c->x[0], TN_F32), corner,
+                           (size_t)(batch * n * 4) * sizeof *corner) == TN_OK &&
+        tn_tensor_to_array(tn_to_dtype(c->x[1], TN_F32), score,
+                           (size_t)(batch * classes * n) * sizeof *score) ==
+            TN_OK;
     for (int64_t i = 0; i < batch && fine; i++) {
         for (int64_t k = 0; k < n; k++)
             boxes[k] = read_box(corner + (i * n + k) * 4,

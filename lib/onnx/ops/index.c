@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Indices below 0 count from the end. */
+/* Adds the size of the dimension to negative indices. */
 static tn_tensor *wrap_index(tn_tensor *index, int64_t size)
 {
     tn_tensor *i = tn_to_dtype(index, TN_I64);
@@ -23,10 +23,11 @@ static void gather(tn__onnx_call *c)
     const int axis = axis_of(c, 0);
     if (axis < 0)
         return;
-    tn_dims_list to = tn__onnx_blank( 0);
+    tn_dims_list to = tn__onnx_blank(0);
     to.count = tn_tensor_ndim(x) - 1 + tn_tensor_ndim(index);
     if (to.count > TN_MAX_NDIM) {
-        tn__onnx_refuse(c, TN_ERR_SHAPE, "more than %d dimensions", TN_MAX_NDIM);
+        tn__onnx_refuse(c, TN_ERR_SHAPE,
+                        "the result has more than %d dimensions", TN_MAX_NDIM);
         return;
     }
     int at = 0;
@@ -50,9 +51,11 @@ static void gather_elements(tn__onnx_call *c)
             wrap_index(c->x[1], tn_tensor_size(c->x[0], axis)));
 }
 
-/* Splits the last dimension of index into the indices of dimensions of x, behind
- * `batch` dimensions that have the same sizes in both. Returns their number, or
- * -1 with an error. */
+/* The last dimension of index has tuples of indices of dimensions of x. They
+ * follow `batch` dimensions, which have the same sizes in both tensors. Stores
+ * one tensor of indices for each indexed dimension of x in out, and those of
+ * the batch dimensions before. Returns the number of tensors, or -1 with an
+ * error. */
 static int tuples(tn__onnx_call *c, tn_tensor *x, tn_tensor *index, int batch,
                   tn_tensor **out)
 {
@@ -61,8 +64,8 @@ static int tuples(tn__onnx_call *c, tn_tensor *x, tn_tensor *index, int batch,
     if (batch < 0 || batch >= ndim || batch + depth > tn_tensor_ndim(x) ||
         batch > tn_tensor_ndim(x)) {
         tn__onnx_refuse(c, TN_ERR_SHAPE,
-                        "indices select along %lld dimensions behind %d, the "
-                        "data has %d",
+                        "the last dimension of indices selects %lld dimensions "
+                        "after %d batch dimensions, but data has %d dimensions",
                         (long long)depth, batch, tn_tensor_ndim(x));
         return -1;
     }
@@ -92,7 +95,8 @@ static void gather_nd(tn__onnx_call *c)
 
 /* ---- scattering ---------------------------------------------------------- */
 
-/* tn_scatter_reduce's name for ONNX's. NULL for "none"; "" if unknown. */
+/* Returns tn_scatter_reduce's name of an ONNX reduction, NULL for "none", or ""
+ * if it is unknown. */
 static const char *reduction(tn__onnx_call *c, const char *name)
 {
     static const char *const known[][2] = {
@@ -101,7 +105,10 @@ static const char *reduction(tn__onnx_call *c, const char *name)
     for (int i = 0; i < 5; i++)
         if (strcmp(known[i][0], name) == 0)
             return known[i][1];
-    tn__onnx_refuse(c, TN_ERR_ARGUMENT, "reduction is \"%.40s\"", name);
+    tn__onnx_refuse(c, TN_ERR_ARGUMENT,
+                    "reduction is \"%.40s\"; it must be none, add, mul, max or "
+                    "min",
+                    name);
     return "";
 }
 
@@ -134,7 +141,8 @@ static void scatter_nd(tn__onnx_call *c)
                                .accumulate = reduce != NULL);
         return;
     }
-    /* a matrix: a row for each tuple, and the elements that it selects */
+    /* views x as a matrix: a row for each tuple of indices, with the elements
+     * that the tuple selects */
     int64_t rows = 1;
     tn_tensor *row = NULL;
     for (int i = 0; i < count; i++) {
@@ -213,27 +221,27 @@ static void one_hot(tn__onnx_call *c)
         return;
     const int axis =
         tn__onnx_axis(c, tn__onnx_int(c, 0), tn_tensor_ndim(index) + 1);
-    tn_dims_list to = tn__onnx_blank( tn_tensor_ndim(index) + 1);
+    tn_dims_list to = tn__onnx_blank(tn_tensor_ndim(index) + 1);
     if (axis < 0 || to.count > TN_MAX_NDIM)
         return;
     for (int i = 0, at = 0; i < to.count; i++)
         to.dim[i] = i == axis ? depth : tn_tensor_size(index, at++);
     if (!tn__onnx_may_make(c, to))
         return;
-    tn_dims_list along = tn__onnx_blank( to.count);
+    tn_dims_list along = tn__onnx_blank(to.count);
     for (int i = 0; i < to.count; i++)
         along.dim[i] = i == axis ? depth : 1;
     tn_tensor *number = tn_reshape(
         tn_arange(0, depth, 1, .dtype = TN_I64, .device = c->device), along);
-    /* an index out of range selects nothing */
+    /* an index that is out of range gives a row without a 1 */
     tn_tensor *hot =
         tn_eq(tn_unsqueeze(wrap_index(index, depth), axis), number);
     c->y[0] = tn_where(hot, tn_select(values, 0, 1), tn_select(values, 0, 0));
     c->y_type[0] = c->x_type[2];
 }
 
-/* Distinct elements or slices, in increasing order or in that of their first
- * occurrence. */
+/* Finds distinct elements or slices. They are sorted, or in the order of their
+ * first occurrence. */
 static void unique(tn__onnx_call *c)
 {
     tn_tensor *x = c->x[0], *out[3] = {NULL};

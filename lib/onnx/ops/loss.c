@@ -1,13 +1,14 @@
-/* loss.c: losses of classes. Input (N, C, d1, ...), target (N, d1, ...). */
+/* loss.c: classification losses. Input (N, C, d1, ...), target (N, d1, ...). */
 #include <onnx/ops/ops.h>
 
 #include <string.h>
 
-/* The negative log-likelihood by log-probabilities. Attributes 0 and 1 of the row
- * are ignore_index and reduction. */
+/* Returns the negative log-likelihood loss of log-probabilities. In the row,
+ * ignore_index must be attribute 0 and reduction attribute 1. */
 static tn_tensor *likelihood(tn__onnx_call *c, tn_tensor *logp)
 {
-    tn_tensor *target = tn_to_dtype(c->x[1], TN_I64), *weight = tn__onnx_x(c, 2);
+    tn_tensor *target = tn_to_dtype(c->x[1], TN_I64),
+              *weight = tn__onnx_x(c, 2);
     const char *reduction = tn__onnx_string(c, 1);
     const int64_t classes =
         tn_tensor_ndim(logp) > 1 ? tn_tensor_size(logp, 1) : 0;
@@ -16,12 +17,16 @@ static tn_tensor *likelihood(tn__onnx_call *c, tn_tensor *logp)
     if (tn_tensor_ndim(logp) < 2 ||
         tn_tensor_ndim(target) != tn_tensor_ndim(logp) - 1) {
         tn__onnx_refuse(c, TN_ERR_SHAPE,
-                        "input has %d dimensions, target %d; input needs one more",
+                        "input has %d dimensions and target %d; input must "
+                        "have one more than target",
                         tn_tensor_ndim(logp), tn_tensor_ndim(target));
         return NULL;
     }
     if (!mean && !sum && strcmp(reduction, "none") != 0) {
-        tn__onnx_refuse(c, TN_ERR_ARGUMENT, "reduction is \"%.40s\"", reduction);
+        tn__onnx_refuse(c, TN_ERR_ARGUMENT,
+                        "reduction is \"%.40s\"; it must be none, mean or "
+                        "sum",
+                        reduction);
         return NULL;
     }
     tn_tensor *each = weight ? weight
@@ -29,7 +34,8 @@ static tn_tensor *likelihood(tn__onnx_call *c, tn_tensor *logp)
                                        .dtype = tn_tensor_dtype(logp),
                                        .device = c->device);
     tn_tensor *used = NULL, *safe = target;
-    if (c->attr[0]) { /* ignored targets may be no class: they count as class 0 */
+    if (c->attr[0]) { /* an ignored target may be an invalid class, so class 0
+                         replaces it */
         used = tn_ne_scalar(target, c->attr[0]->i);
         safe = tn_where(used, target, tn_zeros_like(target));
     }
@@ -41,7 +47,7 @@ static tn_tensor *likelihood(tn__onnx_call *c, tn_tensor *logp)
                               tn__onnx_shape(safe));
     if (used)
         w = tn_where(used, w, tn_zeros_like(w));
-    /* 0 times -inf is no loss for an ignored target */
+    /* the loss of an ignored target must be 0, but 0 * -inf is NaN */
     tn_tensor *loss = tn_neg(tn_mul(own, w));
     if (used)
         loss = tn_where(used, loss, tn_zeros_like(loss));
@@ -59,7 +65,8 @@ static void negative_log_likelihood(tn__onnx_call *c)
 static void softmax_cross_entropy(tn__onnx_call *c)
 {
     if (tn_tensor_ndim(c->x[0]) < 2) {
-        tn__onnx_refuse(c, TN_ERR_SHAPE, "scores have %d dimensions, not 2 or more",
+        tn__onnx_refuse(c, TN_ERR_SHAPE,
+                        "scores has %d dimensions; it must have 2 or more",
                         tn_tensor_ndim(c->x[0]));
         return;
     }

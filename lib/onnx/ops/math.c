@@ -16,7 +16,7 @@ static tn_tensor *sub(tn_tensor *a, tn_tensor *b)
 {
     return tn_sub_with(a, b, NULL);
 }
-/* Integers are divided as in C. */
+/* Integer division truncates, as in C. */
 static tn_tensor *divide(tn_tensor *a, tn_tensor *b)
 {
     return is_float(a) ? tn_div_with(a, b, NULL)
@@ -27,20 +27,20 @@ static void mod(tn__onnx_call *c)
 {
     const bool fmod = tn__onnx_int(c, 0) != 0;
     if (!fmod && is_float(c->x[0])) {
-        tn__onnx_refuse(c, TN_ERR_DTYPE, "fmod must be 1 for %s",
+        tn__onnx_refuse(c, TN_ERR_DTYPE, "attribute \"fmod\" must be 1 for %s",
                         tn_dtype_name(tn_tensor_dtype(c->x[0])));
         return;
     }
     c->y[0] = fmod ? tn_fmod(c->x[0], c->x[1]) : tn_remainder(c->x[0], c->x[1]);
 }
 
-/* The result has the dtype of the base. */
+/* The result has the dtype of the base, not the promoted one. */
 static void power(tn__onnx_call *c)
 {
     const tn_dtype dtype = tn_tensor_dtype(c->x[0]);
     double exponent;
     c->y_type[0] = c->x_type[0];
-    /* squares and roots are much faster than a general power */
+    /* tn_pow_scalar computes squares and roots much faster than tn_pow does */
     if (is_float(c->x[0]) && c->value[1]->fixed && c->value[1]->host &&
         tn_tensor_numel(c->x[1]) == 1 &&
         tn_tensor_ndim(c->x[1]) <= tn_tensor_ndim(c->x[0]) &&
@@ -50,7 +50,8 @@ static void power(tn__onnx_call *c)
         c->y[0] = tn_to_dtype(tn_pow(c->x[0], c->x[1]), dtype);
 }
 
-/* Max, Min, Sum: from the first input to the last. */
+/* Max, Min and Sum: applies a binary operator from the first input to the
+ * last. */
 static void chain(tn__onnx_call *c)
 {
     tn_tensor *y = c->x[0];
@@ -73,7 +74,10 @@ static void bit_shift(tn__onnx_call *c)
     else if (strcmp(direction, "RIGHT") == 0)
         c->y[0] = tn_bitwise_right_shift(c->x[0], c->x[1]);
     else
-        tn__onnx_refuse(c, TN_ERR_ARGUMENT, "direction is \"%s\"", direction);
+        tn__onnx_refuse(c, TN_ERR_ARGUMENT,
+                        "direction is \"%s\"; it must be LEFT or "
+                        "RIGHT",
+                        direction);
 }
 
 static tn_tensor *bitwise_not(tn_tensor *x)
@@ -255,7 +259,8 @@ static const tn__onnx_op rows[] = {
      .attributes = "detect_negative:int=1 detect_positive:int=1",
      .run = is_inf},
     {.name = "Clip", .since = 6, .until = 10, .min_in = 1, .max_in = 1,
-     .max_out = 1, .attributes = "min:float=-3.402823466e38 max:float=3.402823466e38",
+     .max_out = 1,
+     .attributes = "min:float=-3.402823466e38 max:float=3.402823466e38",
      .run = clip_attr},
     {.name = "Clip", .since = 11, .min_in = 1, .max_in = 3, .max_out = 1,
      .run = clip},

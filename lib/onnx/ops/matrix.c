@@ -22,8 +22,9 @@ static void gemm(tn__onnx_call *c)
     if (alpha != 1)
         y = tn_to_dtype(tn_mul_scalar(y, alpha), dtype);
     if (addend && beta != 0)
-        y = tn_add(y, beta != 1 ? tn_to_dtype(tn_mul_scalar(addend, beta), dtype)
-                                : addend);
+        y = tn_add(y, beta != 1
+                          ? tn_to_dtype(tn_mul_scalar(addend, beta), dtype)
+                          : addend);
     c->y[0] = y;
 }
 

@@ -1,10 +1,10 @@
 /* norm.c: normalisation. */
 #include <onnx/ops/ops.h>
 
-/* The shape of a number for each channel of x. */
+/* Returns the shape that broadcasts one number for each channel against x. */
 static tn_dims_list channel_shape(const tn_tensor *x)
 {
-    tn_dims_list shape = tn__onnx_blank( tn_tensor_ndim(x));
+    tn_dims_list shape = tn__onnx_blank(tn_tensor_ndim(x));
     for (int i = 0; i < shape.count; i++)
         shape.dim[i] = i == 1 ? tn_tensor_size(x, 1) : 1;
     return shape;
@@ -12,8 +12,8 @@ static tn_dims_list channel_shape(const tn_tensor *x)
 
 /* ---- batch normalisation ------------------------------------------------- */
 
-/* running = running * momentum + batch * (1 - momentum), with the biased
- * variance. */
+/* Running statistics: momentum * running + (1 - momentum) * batch, with the
+ * biased variance of the batch. */
 static void batch_norm(tn__onnx_call *c, bool training)
 {
     tn_tensor *x = c->x[0], *mean = c->x[3], *var = c->x[4];
@@ -22,7 +22,7 @@ static void batch_norm(tn__onnx_call *c, bool training)
         c->y[0] = tn_batch_norm(x, mean, var, c->x[1], c->x[2], .eps = eps);
         return;
     }
-    tn_dims_list axes = tn__onnx_blank( 0);
+    tn_dims_list axes = tn__onnx_blank(0);
     for (int i = 0; i < tn_tensor_ndim(x); i++)
         if (i != 1)
             axes.dim[axes.count++] = i;
@@ -32,16 +32,17 @@ static void batch_norm(tn__onnx_call *c, bool training)
         c->y[1] = tn_add(tn_mul_scalar(mean, momentum),
                          tn_mul_scalar(tn_to_dtype(own, tn_tensor_dtype(mean)),
                                        1 - momentum));
-        c->y[2] = tn_add(tn_mul_scalar(var, momentum),
-                         tn_mul_scalar(tn_to_dtype(spread, tn_tensor_dtype(var)),
-                                       1 - momentum));
+        c->y[2] =
+            tn_add(tn_mul_scalar(var, momentum),
+                   tn_mul_scalar(tn_to_dtype(spread, tn_tensor_dtype(var)),
+                                 1 - momentum));
     }
     c->y[0] = tn_batch_norm(x, NULL, NULL, c->x[1], c->x[2], .training = true,
                             .eps = eps);
 }
 
-/* A module in training mode normalises with the statistics of the batch, and
- * updates those of the module. */
+/* In training mode, copies the new running statistics to the buffers of the
+ * module. */
 static void update(tn__onnx_call *c)
 {
     TN_NO_GRAD {
@@ -82,13 +83,13 @@ static void layer_norm(tn__onnx_call *c)
     const double eps = tn__onnx_float(c, 1);
     tn_tensor *weight = c->x[1], *bias = tn__onnx_x(c, 2);
     const tn_dims_list over = from_axis(x, axis);
-    /* scale and bias may be broadcast */
+    /* ONNX broadcasts scale and bias, but tn_layer_norm does not */
     tn_tensor *y = tn_layer_norm(x, over, NULL, NULL, .eps = eps);
     y = tn_mul(y, weight);
     c->y[0] = bias ? tn_add(y, bias) : y;
     if (!tn__onnx_wants(c, 1) && !tn__onnx_wants(c, 2))
         return;
-    tn_dims_list axes = tn__onnx_blank( 0);
+    tn_dims_list axes = tn__onnx_blank(0);
     for (int i = axis; i < tn_tensor_ndim(x); i++)
         axes.dim[axes.count++] = i;
     tn_tensor *wide = tn_to_dtype(x, TN_F32);
@@ -117,21 +118,25 @@ static void instance_norm(tn__onnx_call *c)
                                .eps = tn__onnx_float(c, 0));
 }
 
-/* Until opset 20 scale and bias have an element for each group. */
+/* Until opset 20, scale and bias have one element for each group. */
 static void group_norm_18(tn__onnx_call *c)
 {
     tn_tensor *x = c->x[0];
     const int64_t groups = tn__onnx_int(c, 1), channels = tn_tensor_size(x, 1);
     if (groups < 1 || channels % groups) {
-        tn__onnx_refuse(c, TN_ERR_ARGUMENT, "%lld groups of %lld channels",
+        tn__onnx_refuse(c, TN_ERR_ARGUMENT,
+                        "num_groups is %lld, which does not divide the %lld "
+                        "channels",
                         (long long)groups, (long long)channels);
         return;
     }
     tn_tensor *y = tn_group_norm(x, groups, NULL, NULL,
                                  .eps = tn__onnx_float(c, 0));
     const tn_dims_list shape = channel_shape(x);
-    tn_tensor *scale = tn_repeat_interleave(c->x[1], channels / groups, .dim = 0);
-    tn_tensor *bias = tn_repeat_interleave(c->x[2], channels / groups, .dim = 0);
+    tn_tensor *scale =
+        tn_repeat_interleave(c->x[1], channels / groups, .dim = 0);
+    tn_tensor *bias =
+        tn_repeat_interleave(c->x[2], channels / groups, .dim = 0);
     c->y[0] = tn_add(tn_mul(y, tn_reshape(scale, shape)),
                      tn_reshape(bias, shape));
 }
@@ -149,7 +154,7 @@ static void lp_normalization(tn__onnx_call *c)
         return;
     tn_tensor *norm = tn_vector_norm(x, .ord = (double)tn__onnx_int(c, 1),
                                      .dim = axis, .keepdim = true);
-    /* a vector of zeros stays one */
+    /* a zero vector stays zero */
     c->y[0] = tn_where(tn_eq_scalar(norm, 0), tn_zeros_like(x),
                        tn_div(x, norm));
 }

@@ -1,7 +1,8 @@
-/* ops.h: a row of the operator table, and what its function gets.
+/* ops.h: the rows of the operator table, and the argument of their functions.
  *
- * A row is all that the library knows about an operator. A new operator is a
- * row in the file of its family, and a function if no old one fits. */
+ * A row contains all that the library knows about an operator. A new operator
+ * is a row in the file of its family, and a function if no existing one
+ * fits. */
 #ifndef TN_ONNX_OPS_OPS_H
 #define TN_ONNX_OPS_OPS_H
 
@@ -9,13 +10,13 @@
 
 typedef struct tn__onnx_call tn__onnx_call;
 
-/* The opset after the last one that is supported. */
+/* The first and the last opset of ai.onnx that are supported. */
 enum { TN__ONNX_FIRST_OPSET = 7, TN__ONNX_LAST_OPSET = 23 };
 
 typedef struct tn__onnx_op {
-    const char *domain, *name; /* NULL is ai.onnx */
-    /* The opsets in which the operator is as this row says. until 0: up to the
-     * last. */
+    const char *domain, *name; /* domain NULL means ai.onnx */
+    /* The row describes the operator in opsets since to until. until 0 means up
+     * to the last opset. */
     int since, until;
     int min_in, max_in, max_out; /* -1: any number */
     /* "axis:int=0 axes:ints mode:string=constant value:tensor! ...": type and
@@ -23,55 +24,58 @@ typedef struct tn__onnx_op {
      * must be given. Attributes that the row does not list are refused. */
     const char *attributes;
     void (*run)(tn__onnx_call *c);
-    /* What the shared functions tn__onnx_unary, tn__onnx_binary, ... call. */
+    /* The operator that tn__onnx_unary, tn__onnx_binary, ... call. */
     tn_tensor *(*unary)(tn_tensor *);
     tn_tensor *(*binary)(tn_tensor *, tn_tensor *);
     tn_tensor *(*reduce)(tn_tensor *, tn_dims_list, bool keepdim);
-    /* Bits of inputs. host: their elements are read on the host, so that an
-     * initialiser is no parameter. buffer: statistics, which are not trained. */
+    /* Bit i stands for input i. host: the function reads the elements of this
+     * input on the host, so an initialiser does not become a parameter. buffer:
+     * an initialiser becomes a buffer, which is not trained (statistics). */
     unsigned host, buffer;
-    /* integers of wider dtypes are reduced to their ONNX type */
+    /* integers of a wider dtype are reduced to the range of their ONNX type */
     bool wraps;
-    bool of_shape; /* the results depend on the shapes of inputs alone */
-    bool random;   /* the results differ from run to run */
-    bool by_data;  /* shapes of results depend on elements of inputs */
+    bool of_shape; /* the results depend only on the shapes of inputs */
+    bool random;   /* each run gives other results */
+    bool by_data;  /* the shapes of results depend on the elements of inputs */
 } tn__onnx_op;
 
 /* One run of a node. */
 struct tn__onnx_call {
     const tn__onnx_node *node;
-    const tn__onnx_attr *const *attr; /* in the order of the row */
+    const tn__onnx_attr *const *attr; /* attributes in the order of the row */
     int in_count, out_count;
-    tn_tensor *const *x; /* inputs; NULL: left out. On `device` */
+    tn_tensor *const *x; /* inputs on `device`; NULL if left out */
     const int *x_type;   /* their ONNX types */
-    tn_tensor **y;       /* results; the function sets them */
-    /* Types of results. 0: that of the first input if the dtype is the same,
-     * else that of the dtype. */
+    tn_tensor **y;       /* results, which the function sets */
+    /* ONNX types of the results. 0 means the type of the first input if the
+     * dtypes are equal, and otherwise the type of the result's dtype. */
     int *y_type;
     tn_device *device;
-    bool training;       /* the mode of the module */
-    /* Whether the node is computed when the model is opened. Results must then
-     * be small (tn__onnx_may_make). */
+    bool training;       /* whether the module is in training mode */
+    /* Whether the node runs while the model is opened. Its results must be
+     * small then (tn__onnx_may_make). */
     bool folds;
-    bool reads;          /* the function has read elements that are not fixed */
+    bool reads;          /* set by a function that reads elements of an input
+                            that is not fixed */
     struct tn__onnx_run *run;
-    tn__onnx_value *const *value; /* of the inputs, then of the captures */
+    tn__onnx_value *const *value; /* values of the inputs, then those that
+                                     subgraphs capture */
 };
 
-/* The row for an operator in an opset, or NULL. *known: there is a row of that
- * name. */
+/* Returns the row of an operator in an opset, or NULL. *known becomes true if
+ * the table has the operator in any opset. */
 const tn__onnx_op *tn__onnx_op_find(const char *domain, const char *name,
                                     int64_t opset, bool *known);
-/* Row i of the table, or NULL if there is none. */
+/* Returns row i of the table, or NULL after the last one. */
 const tn__onnx_op *tn__onnx_op_at(int i);
 
 /* ---- for the functions --------------------------------------------------- */
 
-/* Refuse the call: TN_ERR_... "what". */
+/* Set an error with the message "what", for the node of the call. */
 __attribute__((format(printf, 3, 4)))
 void tn__onnx_refuse(tn__onnx_call *c, tn_status code, const char *format, ...);
 
-/* Input i, or NULL if it is left out. */
+/* Returns input i, or NULL if it is left out. */
 static inline tn_tensor *tn__onnx_x(const tn__onnx_call *c, int i)
 {
     return i < c->in_count ? c->x[i] : NULL;
@@ -84,7 +88,7 @@ static inline bool tn__onnx_wants(const tn__onnx_call *c, int i)
 {
     return i < c->out_count && c->node->out[i] >= 0;
 }
-/* Attribute i of the row. */
+/* Return the value of attribute i of the row. */
 static inline int64_t tn__onnx_int(const tn__onnx_call *c, int i)
 {
     return c->attr[i]->i;
@@ -98,43 +102,45 @@ static inline const char *tn__onnx_string(const tn__onnx_call *c, int i)
     return c->attr[i]->s;
 }
 
-/* Reads integers or floats of input i on the host: at most room. Returns their
- * number, 0 if the input is left out, or -1 with an error. */
+/* Read the integers or floats of input i on the host, at most `room`. Return
+ * the number of elements, 0 if the input is left out, or -1 with an error. */
 int tn__onnx_ints(tn__onnx_call *c, int i, int64_t *out, int room);
 int tn__onnx_floats(tn__onnx_call *c, int i, double *out, int room);
-/* Sizes or axes: attribute `attr` if it is not negative and given, else input
- * `in` if it is not negative and given. count -1 if neither is; false with an
- * error. */
+/* Reads sizes or axes from attribute `attr`, or from input `in` if the
+ * attribute is left out. A negative `attr` or `in` is not read. Sets out->count
+ * to -1 if neither is given. Returns false with an error. */
 bool tn__onnx_dims(tn__onnx_call *c, int attr, int in, tn_dims_list *out);
-/* Makes axes non-negative and checks them. */
+/* Checks axes, and adds ndim to negative ones. Returns false with an error. */
 bool tn__onnx_axes(tn__onnx_call *c, tn_dims_list *axes, int ndim);
-/* One axis of input 0, made non-negative; -1 with an error. */
+/* Checks one axis of input 0, and adds ndim if it is negative. Returns -1 with
+ * an error. */
 int tn__onnx_axis(tn__onnx_call *c, int64_t axis, int ndim);
-/* Returns whether a result of that shape may be made: not if the node is being
- * folded and the result is large. */
+/* Returns whether a result of this shape may be made. It may not if the node
+ * runs while the model is opened and the result is large. */
 bool tn__onnx_may_make(tn__onnx_call *c, tn_dims_list shape);
-/* The shape of x as a list. */
+/* Returns the shape of x as a list. */
 tn_dims_list tn__onnx_shape(const tn_tensor *x);
-/* count sizes of 0, to be set. */
+/* Returns a list of count zeros, which the caller fills in. */
 static inline tn_dims_list tn__onnx_blank(int count)
 {
     return tn_dims_from_array((int64_t[TN_MAX_NDIM]){0}, count);
 }
-/* A tensor of integers on the device of the call. */
+/* Makes a tensor of integers on the device of the call. */
 tn_tensor *tn__onnx_from_ints(tn__onnx_call *c, const int64_t *x, int count);
-/* Where the arithmetic of shapes is done. */
+/* Returns the device on which shape arithmetic runs. */
 tn_device *tn__onnx_host(const tn__onnx_call *c);
-/* Converts x to the range of an ONNX type. */
+/* Reduces the integers of x to the range of an ONNX type. */
 tn_tensor *tn__onnx_wrap(tn_tensor *x, int type);
-/* Runs a subgraph on inputs, and stores its outputs, which the open scope
- * owns. types may be NULL. False with an error. */
+/* Runs a subgraph and stores its outputs, which the open scope owns. types may
+ * be NULL. Returns false with an error. */
 bool tn__onnx_subgraph(tn__onnx_call *c, const tn__onnx_attr *graph,
                        tn_tensor *const *in, const int *in_type, int in_count,
                        tn_tensor **out, int *out_type, int out_count);
-/* Counts an iteration of a loop. False with an error if there are too many. */
+/* Counts an iteration of a loop. Returns false with an error if the run has had
+ * too many. */
 bool tn__onnx_iterate(tn__onnx_call *c);
 
-/* What most rows call. */
+/* The functions that most rows use. */
 void tn__onnx_unary(tn__onnx_call *c);
 void tn__onnx_binary(tn__onnx_call *c);
 

@@ -1,13 +1,14 @@
-/* quantised.c: integers with a scale and a zero point. Products of 8-bit integers
- * are exact: they are made in float32 from at most 256 terms, which sum below
- * 2^24, and added up as int32. */
+/* quantised.c: integers with a scale and a zero point. Products of 8-bit
+ * integers are exact: float32 sums at most 256 products, which stay below 2^24,
+ * and int32 adds these sums. */
 #include <onnx/ops/conv.h>
 
 #include <math.h>
 
-/* ---- types ----------------------------------------------------------------- */
+/* ---- types --------------------------------------------------------------- */
 
-/* The range of a quantised type. False for a float8 or another type. */
+/* Stores the range of a quantised type. Returns false for float8 and all other
+ * types. */
 static bool range_of(int type, double *low, double *high)
 {
     static const struct {
@@ -26,7 +27,8 @@ static bool range_of(int type, double *low, double *high)
     return false;
 }
 
-/* Rounds x, a multiple of the scale, to a type, with a zero point or NULL. */
+/* Rounds x, which is already divided by the scale, adds the zero point (or
+ * NULL), and clamps the result to the range of a type. */
 static tn_tensor *saturate(tn__onnx_call *c, tn_tensor *x, tn_tensor *zero,
                            int type, bool saturates)
 {
@@ -39,7 +41,8 @@ static tn_tensor *saturate(tn__onnx_call *c, tn_tensor *x, tn_tensor *zero,
         return tn_to_dtype(tn_clamp_scalars(x, low, high), dtype);
     }
     if (dtype != TN_F8E4M3 && dtype != TN_F8E5M2) {
-        tn__onnx_refuse(c, TN_ERR_UNSUPPORTED, "numbers of type %s",
+        tn__onnx_refuse(c, TN_ERR_UNSUPPORTED,
+                        "quantisation to %s is not supported",
                         tn__onnx_type_of(type).name);
         return NULL;
     }
@@ -49,10 +52,10 @@ static tn_tensor *saturate(tn__onnx_call *c, tn_tensor *x, tn_tensor *zero,
     return tn_to_dtype(saturates ? tn_clamp_scalars(x, -most, most) : x, dtype);
 }
 
-/* ---- scales ----------------------------------------------------------------- */
+/* ---- scales -------------------------------------------------------------- */
 
-/* Gives a scale or zero point the shape to broadcast against x: of one element,
- * of one for each index along the axis, or of one for each block. */
+/* Reshapes a scale or zero point so that it broadcasts against x. It has one
+ * element, or one for each index along the axis, or one for each block. */
 static tn_tensor *spread(tn__onnx_call *c, tn_tensor *s, const tn_tensor *x,
                          int64_t axis, int64_t block)
 {
@@ -74,13 +77,14 @@ static tn_tensor *spread(tn__onnx_call *c, tn_tensor *s, const tn_tensor *x,
         return tn_narrow(tn_repeat_interleave(s, block, .dim = axis), axis, 0,
                          size);
     tn__onnx_refuse(c, TN_ERR_SHAPE,
-                    "a scale of %lld elements for %lld along axis %lld",
+                    "the scale or zero point has %lld elements; expected 1, or "
+                    "%lld as along axis %lld, or one for each block",
                     (long long)tn_tensor_numel(s), (long long)size,
                     (long long)axis);
     return NULL;
 }
 
-/* ---- quantising -------------------------------------------------------------- */
+/* ---- quantising ---------------------------------------------------------- */
 
 static void quantize(tn__onnx_call *c, int64_t axis, int64_t block, int type,
                      bool saturates)
@@ -120,7 +124,8 @@ static void dequantize(tn__onnx_call *c, int64_t axis, int64_t block, int type)
     if (tn_error())
         return;
     type = type ? type : c->x_type[1];
-    /* int32 less a zero point may need more than the 24 bits of float32 */
+    /* int32 minus a zero point may exceed 24 bits, which float32 cannot
+     * represent */
     tn_tensor *wide = tn_dtype_is_floating(tn_tensor_dtype(x))
                           ? tn_to_dtype(x, TN_F32)
                           : tn_to_dtype(x, TN_I32);
@@ -145,35 +150,36 @@ static void dequantize_23(tn__onnx_call *c)
                (int)tn__onnx_int(c, 2));
 }
 
-/* To uint8, with the range of x and 0. */
+/* Quantises x to uint8. The range is that of x, extended to contain 0. */
 static void dynamic_quantize(tn__onnx_call *c)
 {
     tn_tensor *x = c->x[0];
     tn_tensor *high = tn_clamp_min_scalar(tn_max(x), 0.0),
               *low = tn_clamp_max_scalar(tn_min(x), 0.0);
     tn_tensor *scale = tn_div_scalar(tn_sub(high, low), 255.0);
-    /* all zeros: any scale will do */
+    /* if all elements are 0, every scale is correct */
     scale = tn_where(tn_eq_scalar(scale, 0), tn_ones_like(scale), scale);
-    tn_tensor *zero = tn_clamp_scalars(tn_round(tn_neg(tn_div(low, scale))), 0.0,
-                                       255.0);
+    tn_tensor *zero =
+        tn_clamp_scalars(tn_round(tn_neg(tn_div(low, scale))), 0.0, 255.0);
     c->y[0] = saturate(c, tn_div(x, scale), zero, TN__ONNX_UINT8, true);
     c->y[1] = scale;
     c->y[2] = tn_to_dtype(zero, TN_U8);
     c->y_type[0] = c->y_type[2] = TN__ONNX_UINT8;
 }
 
-/* ---- products ----------------------------------------------------------------- */
+/* ---- products ------------------------------------------------------------ */
 
-/* x less its zero point, as float32: at most 255 in size. */
+/* Returns x minus its zero point as float32. Its magnitude is at most 255. */
 static tn_tensor *centred(tn_tensor *x, tn_tensor *zero)
 {
     x = tn_to_dtype(x, TN_F32);
     return zero ? tn_sub(x, tn_to_dtype(zero, TN_F32)) : x;
 }
 
-enum { EXACT = 256 }; /* products of 255 * 255 that sum below 2^24 */
+enum { EXACT = 256 }; /* 256 products of at most 255 * 255 sum to less than
+                         2^24 */
 
-/* The exact product, int32. */
+/* Returns the exact product as int32. */
 static tn_tensor *product(tn_tensor *a, tn_tensor *b)
 {
     const int64_t k = tn_tensor_size(a, -1);
@@ -192,7 +198,7 @@ static tn_tensor *product(tn_tensor *a, tn_tensor *b)
     return sum;
 }
 
-/* A zero point or scale of A: of one element, or of one for each row. */
+/* Reshapes a zero point or scale of A: one element, or one for each row. */
 static tn_tensor *by_row(tn_tensor *s)
 {
     return s && tn_tensor_ndim(s) == 1 && tn_tensor_numel(s) > 1
@@ -220,7 +226,8 @@ static void qlinear_matmul(tn__onnx_call *c)
     c->y_type[0] = c->x_type[7];
 }
 
-/* A number for each output channel, for weights (channel 0) or results (1). */
+/* Reshapes one number for each output channel to broadcast against weights
+ * (channel 0) or results (channel 1) of ndim dimensions. */
 static tn_tensor *by_channel(tn_tensor *s, int ndim, int channel)
 {
     if (!s || tn_tensor_numel(s) == 1)
@@ -231,7 +238,7 @@ static tn_tensor *by_channel(tn_tensor *s, int ndim, int channel)
     return tn_reshape(s, shape);
 }
 
-/* The exact convolution, int32. */
+/* Returns the exact convolution as int32. */
 static tn_tensor *convolution(tn__onnx_call *c, tn_tensor *x, tn_tensor *w,
                               tn_tensor *x_zero, tn_tensor *w_zero)
 {
@@ -240,7 +247,8 @@ static tn_tensor *convolution(tn__onnx_call *c, tn_tensor *x, tn_tensor *w,
     tn__onnx_window at;
     if (ndim != tn_tensor_ndim(x)) {
         tn__onnx_refuse(c, TN_ERR_SHAPE,
-                        "the input has %d dimensions, the weight %d",
+                        "the input has %d dimensions and the weight %d; these "
+                        "must be equal",
                         tn_tensor_ndim(x), ndim);
         return NULL;
     }
@@ -280,9 +288,9 @@ static void qlinear_conv(tn__onnx_call *c)
     c->y_type[0] = c->x_type[7];
 }
 
-/* ---- rows ---------------------------------------------------------------------- */
+/* ---- rows ---------------------------------------------------------------- */
 
-#define CONV "auto_pad:string=NOTSET dilations:ints group:int=1 "                \
+#define CONV "auto_pad:string=NOTSET dilations:ints group:int=1 "              \
              "kernel_shape:ints pads:ints strides:ints"
 static const tn__onnx_op rows[] = {
     {.name = "QuantizeLinear", .since = 10, .until = 18, .min_in = 2,

@@ -1,7 +1,8 @@
-/* recurrent.c: RNN, GRU and LSTM. A long sequence of a plain layer is one call of
- * Tenon's layer. What that does not have (peepholes, lengths of sequences, other
- * activations, ...) is computed step by step, and so are short sequences: then
- * the layer's order of gates would cost a copy of the weights each time. */
+/* recurrent.c: RNN, GRU and LSTM. Long sequences run in one call of Tenon's
+ * layer. Step by step run the features that the layer does not have (peepholes,
+ * sequence lengths, other activations, ...), and short sequences: for these,
+ * copying the weights to the layer's order of gates would take longer than the
+ * steps. */
 #include <onnx/ops/ops.h>
 
 #include <math.h>
@@ -12,7 +13,8 @@
 
 typedef struct activation {
     const char *name;
-    int parameters;        /* how many of alpha and beta it has */
+    int parameters;        /* how many of alpha and beta the function uses: 0 to
+                              2 */
     double alpha, beta;
     tn_tensor *(*call)(tn_tensor *x, double alpha, double beta);
 } activation;
@@ -90,21 +92,22 @@ static tn_tensor *apply(const activation *a, tn_tensor *x)
     return a->call(x, a->alpha, a->beta);
 }
 
-/* ---- what the three have in common ---------------------------------------- */
+/* ---- what the three have in common --------------------------------------- */
 
-/* The attributes stand in this order in the rows; those that an operator does
- * not have come last. */
+/* The first attributes of all three rows, in this order. Attributes of a single
+ * operator follow. */
 enum { ALPHA, BETA, ACTIVATIONS, CLIP, DIRECTION, HIDDEN, LAYOUT, EXTRA };
 
 typedef struct layer {
     tn__onnx_call *c;
     int gates, directions;
-    bool first_reversed; /* direction "reverse" */
+    bool first_reversed; /* whether direction is "reverse" */
     bool batch_first;
     double clip;         /* 0: none */
     int64_t hidden, time, batch;
     activation act[6];   /* three for each direction */
-    bool plain;          /* activations are the default ones, and no clip */
+    bool plain;          /* whether the activations are the default ones without
+                            clip */
     tn_tensor *x;        /* (time, batch, in) */
     tn_tensor *lengths;  /* (batch, 1) or NULL */
 } layer;
@@ -117,7 +120,9 @@ static bool read_activations(layer *l, const char *const *defaults, int each)
     const int count = each * l->directions;
     int alphas = 0, betas = 0;
     if (names && names->count != count) {
-        tn__onnx_refuse(c, TN_ERR_ARGUMENT, "%lld activations, %d are needed",
+        tn__onnx_refuse(c, TN_ERR_ARGUMENT,
+                        "attribute \"activations\" has %lld names; it must "
+                        "have %d",
                         (long long)names->count, count);
         return false;
     }
@@ -129,7 +134,8 @@ static bool read_activations(layer *l, const char *const *defaults, int each)
         while (k < KNOWN && strcmp(known[k].name, name) != 0)
             k++;
         if (k == KNOWN) {
-            tn__onnx_refuse(c, TN_ERR_UNSUPPORTED, "activation \"%.40s\"", name);
+            tn__onnx_refuse(c, TN_ERR_UNSUPPORTED,
+                            "activation \"%.40s\" is not supported", name);
             return false;
         }
         activation *a = &l->act[i / each * 3 + i % each];
@@ -151,15 +157,18 @@ static bool layer_init(layer *l, tn__onnx_call *c, int gates,
     l->first_reversed = strcmp(direction, "reverse") == 0;
     l->batch_first = tn__onnx_int(c, LAYOUT) != 0;
     if (!both && !l->first_reversed && strcmp(direction, "forward") != 0) {
-        tn__onnx_refuse(c, TN_ERR_ARGUMENT, "direction is \"%.40s\"", direction);
+        tn__onnx_refuse(c, TN_ERR_ARGUMENT,
+                        "direction is \"%.40s\"; it must be forward, reverse "
+                        "or bidirectional",
+                        direction);
         return false;
     }
     if (tn_tensor_ndim(c->x[0]) != 3 || tn_tensor_ndim(c->x[1]) != 3 ||
         tn_tensor_ndim(c->x[2]) != 3 ||
         tn_tensor_size(c->x[1], 0) != l->directions) {
         tn__onnx_refuse(c, TN_ERR_SHAPE,
-                        "X, W and R must have 3 dimensions, and W and R a matrix "
-                        "for each direction");
+                        "X, W and R must have 3 dimensions, and W and R one "
+                        "matrix for each direction");
         return false;
     }
     l->hidden = tn_tensor_size(c->x[2], 2);
@@ -174,13 +183,14 @@ static bool layer_init(layer *l, tn__onnx_call *c, int gates,
     return fine;
 }
 
-/* Input i for direction d, or NULL. */
+/* Returns the part of input i for direction d, or NULL. */
 static tn_tensor *of_direction(const layer *l, int i, int d)
 {
     return tn__onnx_has(l->c, i) ? tn_select(l->c->x[i], 0, d) : NULL;
 }
 
-/* The first state of direction d: input i, or zeros (batch, hidden). */
+/* Returns the initial state of direction d: input i, or zeros (batch,
+ * hidden). */
 static tn_tensor *first_state(const layer *l, int i, int d)
 {
     if (tn__onnx_has(l->c, i))
@@ -194,13 +204,13 @@ static tn_tensor *clip(const layer *l, tn_tensor *x)
     return l->clip > 0 ? tn_clamp_scalars(x, -l->clip, l->clip) : x;
 }
 
-/* Gate k of (batch, gates * hidden). */
+/* Returns gate k of a tensor (batch, gates * hidden). */
 static tn_tensor *gate(const layer *l, tn_tensor *all, int k)
 {
     return tn_narrow(all, 1, k * l->hidden, l->hidden);
 }
 
-/* Puts the gates of a matrix or bias in another order. */
+/* Returns a matrix or bias with its gates in another order. */
 static tn_tensor *reorder(const layer *l, tn_tensor *w, const int *order)
 {
     tn_tensor *part[4] = {NULL};
@@ -209,7 +219,8 @@ static tn_tensor *reorder(const layer *l, tn_tensor *w, const int *order)
     return w ? tn_cat(part, l->gates, 0) : NULL;
 }
 
-/* The two biases of direction d: of the input and of the state. */
+/* Stores the two biases of direction d: that of the input and that of the
+ * state. */
 static void biases(const layer *l, int d, tn_tensor **in, tn_tensor **state)
 {
     const int64_t n = l->gates * l->hidden;
@@ -218,7 +229,7 @@ static void biases(const layer *l, int d, tn_tensor **in, tn_tensor **state)
     *state = b ? tn_narrow(b, 0, n, n) : NULL;
 }
 
-/* What a step changes. */
+/* The state of one direction, which each step changes. */
 typedef struct state {
     tn_tensor *h, *cell;
 } state;
@@ -247,7 +258,8 @@ static tn_tensor *run_steps(const layer *l, int d, step_function step, state *s,
         const int64_t t = reverse ? l->time - 1 - i : i;
         state next = step(l, d, tn_select(in, 0, t), *s, r, b_state, peephole);
         out[t] = next.h;
-        if (l->lengths) { /* behind the end of a sequence its state stays */
+        if (l->lengths) { /* after the end of a sequence, its state does not
+                             change */
             tn_tensor *inside = tn_gt_scalar(l->lengths, t);
             out[t] = tn_where(inside, next.h, tn_zeros_like(next.h));
             next.h = tn_where(inside, next.h, s->h);
@@ -264,7 +276,8 @@ static tn_tensor *run_steps(const layer *l, int d, step_function step, state *s,
     return y;
 }
 
-/* Joins the directions and stores results: all of y, the last h and cell. */
+/* Stacks the directions and stores the results: all outputs, the last h and the
+ * last cell state. */
 static void put(const layer *l, tn_tensor **y, const state *last)
 {
     tn__onnx_call *c = l->c;
@@ -281,10 +294,10 @@ static void put(const layer *l, tn_tensor **y, const state *last)
         c->y[2] = tn_stack(cell, n, at);
 }
 
-/* From how many steps on Tenon's layers are called. */
+/* The smallest number of steps for which Tenon's layer is called. */
 enum { LONG = 8 };
 
-/* ---- LSTM: gates i, o, f, c ------------------------------------------------ */
+/* ---- LSTM: gates i, o, f, c ---------------------------------------------- */
 
 static state lstm_step(const layer *l, int d, tn_tensor *in, state s,
                        tn_tensor *r, tn_tensor *r_bias, tn_tensor *p)
@@ -312,7 +325,8 @@ static state lstm_step(const layer *l, int d, tn_tensor *in, state s,
 static void lstm(tn__onnx_call *c)
 {
     static const char *const defaults[] = {"Sigmoid", "Tanh", "Tanh"};
-    static const int order[] = {0, 2, 3, 1}; /* Tenon's i, f, g, o */
+    static const int order[] = {0, 2, 3, 1}; /* gates in Tenon's order: i, f, g,
+                                                o */
     layer l;
     tn_tensor *y[2] = {NULL};
     state last[2] = {{NULL, NULL}};
@@ -329,28 +343,30 @@ static void lstm(tn__onnx_call *c)
         biases(&l, d, &b_in, &b_state);
         y[d] = tn_lstm_layer(
             l.x, s->h, s->cell, reorder(&l, of_direction(&l, 1, d), order),
-            reorder(&l, of_direction(&l, 2, d), order), reorder(&l, b_in, order),
-            reorder(&l, b_state, order), &s->h, &s->cell,
-            .reverse = d == 1 || l.first_reversed);
+            reorder(&l, of_direction(&l, 2, d), order),
+            reorder(&l, b_in, order), reorder(&l, b_state, order), &s->h,
+            &s->cell, .reverse = d == 1 || l.first_reversed);
     }
     put(&l, y, last);
 }
 
-/* com.microsoft: an LSTM whose matrices are int8 or uint8, transposed, with
- * scales. ONNX Runtime also rounds inputs and states to 8 bits, to multiply
- * integers; here they stay as they are, which is nearer to the float model. */
+/* DynamicQuantizeLSTM of com.microsoft: the matrices are int8 or uint8,
+ * transposed, with scales. ONNX Runtime also rounds inputs and states to 8
+ * bits, so that it can multiply integers. Here they are not rounded, which is
+ * nearer to the float model. */
 static tn_tensor *dequantized(tn_tensor *w, tn_tensor *scale, tn_tensor *zero)
 {
     if (tn_tensor_ndim(scale) == 1)
         scale = tn_reshape(scale, tn_dims(tn_tensor_numel(scale), 1, 1));
     else
-        scale = tn_unsqueeze(scale, 1); /* one for each column */
+        scale = tn_unsqueeze(scale, 1); /* one scale for each column */
     w = tn_to_dtype(w, TN_F32);
     if (zero) {
         zero = tn_to_dtype(zero, TN_F32);
-        w = tn_sub(w, tn_tensor_ndim(zero) == 1
-                          ? tn_reshape(zero, tn_dims(tn_tensor_numel(zero), 1, 1))
-                          : tn_unsqueeze(zero, 1));
+        w = tn_sub(w,
+                   tn_tensor_ndim(zero) == 1
+                       ? tn_reshape(zero, tn_dims(tn_tensor_numel(zero), 1, 1))
+                       : tn_unsqueeze(zero, 1));
     }
     return tn_transpose(tn_mul(w, scale), 1, 2);
 }
@@ -368,7 +384,7 @@ static void dynamic_quantize_lstm(tn__onnx_call *c)
     lstm(&own);
 }
 
-/* ---- GRU: gates z, r, h ---------------------------------------------------- */
+/* ---- GRU: gates z, r, h -------------------------------------------------- */
 
 static state gru_step(const layer *l, int d, tn_tensor *in, state s,
                       tn_tensor *r, tn_tensor *r_bias, tn_tensor *unused)
@@ -379,7 +395,8 @@ static state gru_step(const layer *l, int d, tn_tensor *in, state s,
     tn_tensor *zr = tn_linear(s.h, tn_narrow(r, 0, 0, 2 * n),
                               r_bias ? tn_narrow(r_bias, 0, 0, 2 * n) : NULL);
     tn_tensor *z = apply(f, clip(l, tn_add(gate(l, in, 0), gate(l, zr, 0))));
-    tn_tensor *reset = apply(f, clip(l, tn_add(gate(l, in, 1), gate(l, zr, 1))));
+    tn_tensor *reset =
+        apply(f, clip(l, tn_add(gate(l, in, 1), gate(l, zr, 1))));
     tn_tensor *r_h = tn_narrow(r, 0, 2 * n, n),
               *b_h = r_bias ? tn_narrow(r_bias, 0, 2 * n, n) : NULL;
     tn_tensor *own = tn__onnx_int(l->c, EXTRA)
@@ -394,7 +411,7 @@ static state gru_step(const layer *l, int d, tn_tensor *in, state s,
 static void gru(tn__onnx_call *c)
 {
     static const char *const defaults[] = {"Sigmoid", "Tanh"};
-    static const int order[] = {1, 0, 2}; /* Tenon's r, z, n */
+    static const int order[] = {1, 0, 2}; /* gates in Tenon's order: r, z, n */
     layer l;
     tn_tensor *y[2] = {NULL};
     state last[2] = {{NULL, NULL}};
@@ -409,16 +426,16 @@ static void gru(tn__onnx_call *c)
             continue;
         }
         biases(&l, d, &b_in, &b_state);
-        y[d] = tn_gru_layer(
-            l.x, s->h, reorder(&l, of_direction(&l, 1, d), order),
-            reorder(&l, of_direction(&l, 2, d), order), reorder(&l, b_in, order),
-            reorder(&l, b_state, order), &s->h,
-            .reverse = d == 1 || l.first_reversed);
+        y[d] =
+            tn_gru_layer(l.x, s->h, reorder(&l, of_direction(&l, 1, d), order),
+                         reorder(&l, of_direction(&l, 2, d), order),
+                         reorder(&l, b_in, order), reorder(&l, b_state, order),
+                         &s->h, .reverse = d == 1 || l.first_reversed);
     }
     put(&l, y, last);
 }
 
-/* ---- RNN ------------------------------------------------------------------- */
+/* ---- RNN ----------------------------------------------------------------- */
 
 static state rnn_step(const layer *l, int d, tn_tensor *in, state s,
                       tn_tensor *r, tn_tensor *r_bias, tn_tensor *unused)
@@ -443,7 +460,7 @@ static void rnn(tn__onnx_call *c)
     put(&l, y, last);
 }
 
-/* ---- rows ------------------------------------------------------------------ */
+/* ---- rows ---------------------------------------------------------------- */
 
 #define COMMON "activation_alpha:floats activation_beta:floats "               \
                "activations:strings clip:float direction:string=forward "     \

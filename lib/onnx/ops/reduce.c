@@ -1,5 +1,5 @@
-/* reduce.c: reductions over axes. Until opset 12 or 17 the axes are an
- * attribute, later an input. */
+/* reduce.c: reductions over axes. The axes are an attribute in old opsets (up
+ * to 12 or 17, by operator), and an input later. */
 #include <onnx/ops/ops.h>
 
 #include <math.h>
@@ -9,7 +9,7 @@ static bool is_float(const tn_tensor *x)
     return tn_dtype_is_floating(tn_tensor_dtype(x));
 }
 
-/* ---- reductions: all have a list of at least one axis --------------------- */
+/* ---- reductions: all have a list of at least one axis -------------------- */
 
 static tn_tensor *sum(tn_tensor *x, tn_dims_list dims, bool keepdim)
 {
@@ -59,7 +59,7 @@ static tn_tensor *product(tn_tensor *x, tn_dims_list dims, bool keepdim)
     return keepdim ? x : tn_squeeze(x, .dims = dims);
 }
 
-/* Returns whether an axis that is reduced is empty. */
+/* Returns whether a reduced axis has size 0. */
 static bool is_empty(const tn_tensor *x, tn_dims_list dims)
 {
     for (int i = 0; i < dims.count; i++)
@@ -68,7 +68,8 @@ static bool is_empty(const tn_tensor *x, tn_dims_list dims)
     return false;
 }
 
-/* The maximum of nothing is the least number of the dtype. */
+/* Returns the result of a reduction without elements: the lowest number of the
+ * dtype for a maximum, the highest for a minimum. */
 static tn_tensor *limit(tn_tensor *x, tn_dims_list dims, bool keepdim,
                         bool least)
 {
@@ -127,7 +128,7 @@ static void reduce(tn__onnx_call *c, tn_dims_list axes, bool keepdim)
         for (int i = 0; i < ndim; i++)
             axes.dim[i] = i;
     }
-    if (ndim == 0) { /* one element: a row of one */
+    if (ndim == 0) { /* 0 dimensions are treated as one dimension of size 1 */
         c->y[0] = c->node->row->reduce(tn_reshape(x, tn_dims(1)), tn_dims(0),
                                        false);
         return;

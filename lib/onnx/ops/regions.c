@@ -1,6 +1,6 @@
-/* regions.c: RoiAlign: regions of images become images of one size. The host
- * computes where samples lie; elements are read by index, so gradients reach the
- * images (not the regions). */
+/* regions.c: RoiAlign, which resamples regions of images to one size. The host
+ * computes the positions of the samples. The device reads pixels by index, so
+ * gradients reach the images, but not the regions. */
 #include <onnx/ops/ops.h>
 
 #include <math.h>
@@ -8,13 +8,14 @@
 #include <string.h>
 
 typedef struct align {
-    int64_t rows, columns, ratio; /* of a result; samples in a cell, 0: enough */
+    int64_t rows, columns, ratio; /* sizes of a result; ratio: samples in each
+                                     dimension of a cell, 0: by its size */
     double scale;
     bool half_pixel, takes_max;
 } align;
 
-/* The two neighbours of position x in a dimension, and their weights. Zero
- * weights outside. */
+/* Finds the two pixels next to position x in a dimension, and their weights.
+ * The weights are 0 if x is outside the image. */
 static void neighbours(double x, int64_t size, int64_t *at, double *weight)
 {
     const bool inside = x >= -1 && x <= (double)size;
@@ -29,16 +30,17 @@ static void neighbours(double x, int64_t size, int64_t *at, double *weight)
     weight[0] = inside ? 1 - weight[1] : 0;
 }
 
-/* One region of image (C, H, W): (C, rows, columns). */
+/* Resamples one region of an image (C, H, W) to (C, rows, columns). */
 static tn_tensor *align_one(tn__onnx_call *c, const align *a, tn_tensor *image,
                             const double *region)
 {
     const int64_t channels = tn_tensor_size(image, 0);
-    const int64_t size[2] = {tn_tensor_size(image, 1), tn_tensor_size(image, 2)};
+    const int64_t size[2] = {tn_tensor_size(image, 1),
+                             tn_tensor_size(image, 2)};
     const int64_t out[2] = {a->rows, a->columns};
     double start[2], bin[2];
     int64_t grid[2];
-    for (int i = 0; i < 2; i++) { /* region: x1, y1, x2, y2 */
+    for (int i = 0; i < 2; i++) { /* a region is x1, y1, x2, y2 */
         const double shift = a->half_pixel ? 0.5 : 0;
         start[i] = region[1 - i] * a->scale - shift;
         double length = region[3 - i] * a->scale - shift - start[i];
@@ -47,7 +49,9 @@ static tn_tensor *align_one(tn__onnx_call *c, const align *a, tn_tensor *image,
         bin[i] = length / (double)out[i];
         const double cells = a->ratio > 0 ? (double)a->ratio : ceil(bin[i]);
         if (!(cells < 4096) || !(fabs(start[i]) < 1e9)) {
-            tn__onnx_refuse(c, TN_ERR_ARGUMENT, "a region from %g with %g samples",
+            tn__onnx_refuse(c, TN_ERR_ARGUMENT,
+                            "a region begins at %g and has %g samples in a "
+                            "cell; this is out of range",
                             start[i], cells);
             return NULL;
         }
@@ -59,7 +63,9 @@ static tn_tensor *align_one(tn__onnx_call *c, const align *a, tn_tensor *image,
         return tn_zeros(tn_dims(channels, a->rows, a->columns),
                         .dtype = tn_tensor_dtype(image), .device = c->device);
     if (cells > (1 << 28) / taps) {
-        tn__onnx_refuse(c, TN_ERR_SHAPE, "%lld cells of %lld samples",
+        tn__onnx_refuse(c, TN_ERR_SHAPE,
+                        "a result has %lld cells of %lld samples, which is too "
+                        "many",
                         (long long)cells, (long long)samples);
         return NULL;
     }
@@ -115,10 +121,12 @@ static void roi_align(tn__onnx_call *c)
                                                    : -1;
     if (tn_tensor_ndim(x) != 4 || n < 0 || n > 1 << 20 ||
         tn_tensor_size(c->x[1], 1) != 4 || tn_tensor_numel(c->x[2]) != n ||
-        a.rows < 1 || a.columns < 1 || a.rows > 1 << 14 || a.columns > 1 << 14 ||
-        tn_tensor_numel(x) == 0) {
+        a.rows < 1 || a.columns < 1 || a.rows > 1 << 14 ||
+        a.columns > 1 << 14 || tn_tensor_numel(x) == 0) {
         tn__onnx_refuse(c, TN_ERR_SHAPE,
-                        "X must be (N, C, H, W), rois (n, 4), batch_indices (n)");
+                        "X must have the shape (N, C, H, W), rois (n, 4) and "
+                        "batch_indices (n), and output sizes must be 1 to "
+                        "16384");
         return;
     }
     double *region = malloc(((size_t)n * 4 + 1) * sizeof *region);
@@ -131,7 +139,9 @@ static void roi_align(tn__onnx_call *c)
            tn__onnx_ints(c, 2, image, (int)n) >= 0;
     for (int64_t i = 0; i < n && fine; i++) {
         if (image[i] < 0 || image[i] >= tn_tensor_size(x, 0)) {
-            tn__onnx_refuse(c, TN_ERR_INDEX, "batch_indices[%lld] is %lld",
+            tn__onnx_refuse(c, TN_ERR_INDEX,
+                            "batch_indices[%lld] is %lld, but X has no such "
+                            "image",
                             (long long)i, (long long)image[i]);
             fine = false;
             break;
@@ -143,13 +153,14 @@ static void roi_align(tn__onnx_call *c)
         c->y[0] = n ? tn_stack(y, (int)n, 0)
                     : tn_empty(tn_dims(0, tn_tensor_size(x, 1), a.rows,
                                        a.columns),
-                               .dtype = tn_tensor_dtype(x), .device = c->device);
+                               .dtype = tn_tensor_dtype(x),
+                               .device = c->device);
     free(region);
     free(image);
     free(y);
 }
 
-#define ROI "mode:string=avg output_height:int=1 output_width:int=1 "           \
+#define ROI "mode:string=avg output_height:int=1 output_width:int=1 "          \
             "sampling_ratio:int=0 spatial_scale:float=1"
 static const tn__onnx_op rows[] = {
     {.name = "RoiAlign", .since = 10, .until = 15, .min_in = 3, .max_in = 3,

@@ -1,6 +1,6 @@
-/* resize.c: Resize and Upsample. Dimensions are resized one after another: an
- * element is the sum of a few elements of the input (taps), whose indices and
- * weights the host computes for each place. */
+/* resize.c: Resize and Upsample. Each dimension is resized in turn. An element
+ * of the result is a weighted sum of a few elements of the input, called taps.
+ * The host computes the index and weight of each tap. */
 #include <onnx/ops/ops.h>
 
 #include <math.h>
@@ -16,14 +16,16 @@ typedef struct resize {
     bool antialias, exclude_outside;
 } resize;
 
-/* ---- coordinates ------------------------------------------------------------ */
+/* ---- coordinates --------------------------------------------------------- */
 
-/* Where place i of the result lies in the input, along a dimension that is scaled
- * from `in` to `out` elements. from and to: the region of tf_crop_and_resize. */
+/* Computes the position in the input of element i of the result. The dimension
+ * is scaled from `in` to `out` elements. `from` and `to` are the region for
+ * tf_crop_and_resize. */
 static bool coordinate(const resize *r, int64_t i, int64_t in, int64_t out,
                        double scale, double from, double to, double *x)
 {
-    const double width = scale * (double)in; /* before it was rounded */
+    const double width = scale * (double)in; /* size of the result before
+                                                rounding */
     const double half = ((double)i + 0.5) / scale - 0.5;
     if (strcmp(r->where, "half_pixel") == 0) {
         *x = half;
@@ -45,7 +47,9 @@ static bool coordinate(const resize *r, int64_t i, int64_t in, int64_t out,
                       : 0.5 * (to - from) * (double)(in - 1));
     } else {
         tn__onnx_refuse(r->c, TN_ERR_UNSUPPORTED,
-                        "coordinate_transformation_mode is \"%.40s\"", r->where);
+                        "coordinate_transformation_mode \"%.40s\" is not "
+                        "supported",
+                        r->where);
         return false;
     }
     return true;
@@ -60,7 +64,8 @@ static int64_t nearest(const resize *r, double x)
     return (int64_t)(strcmp(r->rounding, "ceil") == 0 ? ceil(x) : floor(x));
 }
 
-/* The cubic filter at distance x. Source: R. Keys, 1981. */
+/* Returns the weight of the cubic filter at distance x. Source: R. Keys,
+ * 1981. */
 static double cubic(double x, double a)
 {
     x = fabs(x);
@@ -69,14 +74,15 @@ static double cubic(double x, double a)
     return x < 2 ? ((x - 5) * x + 8) * a * x - 4 * a : 0;
 }
 
-/* ---- one dimension ------------------------------------------------------------ */
+/* ---- one dimension ------------------------------------------------------- */
 
-/* The taps of all places: index[t * out + i] and weight[...]. */
+/* Tap t of element i of the result has index[t * out + i] and weight[t * out +
+ * i]. */
 typedef struct taps {
     int64_t count, out;
     int64_t *index;
     double *weight;
-    bool *outside; /* NULL: no place is */
+    bool *outside; /* elements outside the input; NULL if there are none */
 } taps;
 
 static void taps_free(taps *t)
@@ -91,7 +97,7 @@ static bool taps_init(const resize *r, taps *t, int64_t in, int64_t out,
 {
     const bool is_nearest = strcmp(r->mode, "nearest") == 0,
                is_cubic = strcmp(r->mode, "cubic") == 0;
-    /* antialiasing widens the filter when an image shrinks */
+    /* antialiasing widens the filter if the image shrinks */
     const double narrow = r->antialias && scale < 1 ? scale : 1;
     const int64_t reach = is_cubic ? 2 : 1;
     const int64_t first =
@@ -100,7 +106,9 @@ static bool taps_init(const resize *r, taps *t, int64_t in, int64_t out,
     if (is_cubic && narrow == 1)
         t->count = 4;
     if (t->count > 1 << 16 || t->count * out > 1 << 28) {
-        tn__onnx_refuse(r->c, TN_ERR_SHAPE, "a filter of %lld elements",
+        tn__onnx_refuse(r->c, TN_ERR_SHAPE,
+                        "the filter has %lld elements, which is too many: the "
+                        "scale is too small",
                         (long long)t->count);
         return false;
     }
@@ -118,7 +126,7 @@ static bool taps_init(const resize *r, taps *t, int64_t in, int64_t out,
         if (!coordinate(r, i, in, out, scale, from, to, &x))
             return false;
         t->outside[i] = crops && (x < 0 || x > (double)(in - 1));
-        /* far outside, also for scales of 0 and NaN */
+        /* scales of 0 and NaN give positions that do not fit in int64 */
         x = x > -1e9 ? x < 1e9 ? x : 1e9 : -1e9;
         const int64_t base = is_nearest ? nearest(r, x) : (int64_t)floor(x);
         const double ratio = x - (double)base;
@@ -179,15 +187,16 @@ static tn_tensor *resize_dim(const resize *r, tn_tensor *x, int axis,
             tn_reshape(upload(r->c, t.outside, TN_BOOL, out), along);
         y = tn_where(outside,
                      tn_full(TN_SCALAR, r->extrapolation,
-                             .dtype = tn_tensor_dtype(x), .device = r->c->device),
+                             .dtype = tn_tensor_dtype(x),
+                             .device = r->c->device),
                      y);
     }
     taps_free(&t);
     return y;
 }
 
-/* Resizes the dimensions `axes` to `size`. region: NULL or where each begins and
- * ends. */
+/* Resizes the dimensions `axes` to `size`. region has the first and last
+ * position in each dimension, or is NULL. */
 static void resize_all(resize *r, tn_dims_list axes, const int64_t *size,
                        const double *scale, const double *region)
 {
@@ -198,13 +207,16 @@ static void resize_all(resize *r, tn_dims_list axes, const int64_t *size,
     tn_dims_list to = tn__onnx_shape(x);
     if (!is_nearest && strcmp(r->mode, "linear") != 0 &&
         strcmp(r->mode, "cubic") != 0) {
-        tn__onnx_refuse(c, TN_ERR_UNSUPPORTED, "mode is \"%.40s\"", r->mode);
+        tn__onnx_refuse(c, TN_ERR_UNSUPPORTED,
+                        "mode \"%.40s\" is not supported", r->mode);
         return;
     }
     for (int i = 0; i < axes.count; i++) {
         const int64_t in = to.dim[axes.dim[i]];
         if (size[i] < 0 || size[i] > INT32_MAX || (in == 0 && size[i] > 0)) {
-            tn__onnx_refuse(c, TN_ERR_SHAPE, "dimension %lld: %lld to %lld elements",
+            tn__onnx_refuse(c, TN_ERR_SHAPE,
+                            "dimension %lld cannot be resized from %lld to "
+                            "%lld elements",
                             (long long)axes.dim[i], (long long)in,
                             (long long)size[i]);
             return;
@@ -229,7 +241,7 @@ static void resize_all(resize *r, tn_dims_list axes, const int64_t *size,
     c->y[0] = x;
 }
 
-/* ---- the operators ------------------------------------------------------------- */
+/* ---- the operators ------------------------------------------------------- */
 
 static tn_dims_list all_axes(const tn_tensor *x)
 {
@@ -239,15 +251,17 @@ static tn_dims_list all_axes(const tn_tensor *x)
     return axes;
 }
 
-/* Resizes by scales. */
-static void by_scales(resize *r, tn_dims_list axes, const double *scale, int count,
-                      const double *region)
+/* Resizes by scales; computes the sizes from them. */
+static void by_scales(resize *r, tn_dims_list axes, const double *scale,
+                      int count, const double *region)
 {
     const tn_tensor *x = r->c->x[0];
     int64_t size[TN_MAX_NDIM];
     if (count != axes.count) {
-        tn__onnx_refuse(r->c, TN_ERR_SHAPE, "%d scales for %d dimensions", count,
-                        axes.count);
+        tn__onnx_refuse(r->c, TN_ERR_SHAPE,
+                        "scales has %d numbers; expected %d, one for each "
+                        "resized dimension",
+                        count, axes.count);
         return;
     }
     for (int i = 0; i < count; i++) {
@@ -293,8 +307,10 @@ static void resize_run(tn__onnx_call *c)
         return;
     }
     if (sizes != axes.count) {
-        tn__onnx_refuse(c, TN_ERR_SHAPE, "%d sizes for %d dimensions", sizes,
-                        axes.count);
+        tn__onnx_refuse(c, TN_ERR_SHAPE,
+                        "sizes has %d numbers; expected %d, one for each "
+                        "resized dimension",
+                        sizes, axes.count);
         return;
     }
     double least = INFINITY, most = 0;
@@ -339,10 +355,10 @@ static void upsample_7(tn__onnx_call *c)
               a->count > TN_MAX_NDIM ? -1 : (int)a->count, NULL);
 }
 
-#define RESIZE "mode:string=nearest "                                             \
-               "coordinate_transformation_mode:string=half_pixel "              \
-               "nearest_mode:string=round_prefer_floor "                        \
-               "cubic_coeff_a:float=-0.75 exclude_outside:int=0 "               \
+#define RESIZE "mode:string=nearest "                                          \
+               "coordinate_transformation_mode:string=half_pixel "             \
+               "nearest_mode:string=round_prefer_floor "                       \
+               "cubic_coeff_a:float=-0.75 exclude_outside:int=0 "              \
                "extrapolation_value:float=0"
 static const tn__onnx_op rows[] = {
     {.name = "Upsample", .since = 7, .until = 8, .min_in = 1, .max_in = 1,

@@ -1,4 +1,4 @@
-/* shape.c: operators that move elements and compute none. */
+/* shape.c: operators that move or copy elements without arithmetic. */
 #include <onnx/ops/ops.h>
 
 #include <stdio.h>
@@ -22,7 +22,7 @@ static void shape(tn__onnx_call *c)
     tn_device *before = tn_device_current();
     tn_device *host = tn__onnx_host(c);
     if (host != before)
-        tn_device_set(host); /* where the arithmetic of shapes is done */
+        tn_device_set(host); /* shape arithmetic runs on the host */
     c->y[0] = tn_tensor_from_array(
         ndim ? tn_tensor_shape(c->x[0]) + start : (int64_t[]){0}, TN_I64,
         tn_dims(end - start));
@@ -50,8 +50,10 @@ static void reshape_to(tn__onnx_call *c, bool allow_zero)
         if (to.dim[i] == 0) {
             if (i >= tn_tensor_ndim(c->x[0])) {
                 tn__onnx_refuse(c, TN_ERR_SHAPE,
-                                "size 0 in place %d of the shape: the input "
-                                "has no such dimension", i);
+                                "shape[%d] is 0, which copies the size of the "
+                                "input, but the input has no such "
+                                "dimension",
+                                i);
                 return;
             }
             to.dim[i] = tn_tensor_size(c->x[0], i);
@@ -89,7 +91,9 @@ static void squeeze(tn__onnx_call *c, tn_dims_list axes)
         return;
     for (int i = 0; i < axes.count; i++)
         if (tn_tensor_size(x, (int)axes.dim[i]) != 1) {
-            tn__onnx_refuse(c, TN_ERR_SHAPE, "dimension %lld has size %lld",
+            tn__onnx_refuse(c, TN_ERR_SHAPE,
+                            "dimension %lld has size %lld; only dimensions of "
+                            "size 1 can be squeezed",
                             (long long)axes.dim[i],
                             (long long)tn_tensor_size(x, (int)axes.dim[i]));
             return;
@@ -114,7 +118,8 @@ static void unsqueeze(tn__onnx_call *c, tn_dims_list axes)
     tn_tensor *x = c->x[0];
     const int ndim = tn_tensor_ndim(x) + axes.count;
     if (ndim > TN_MAX_NDIM) {
-        tn__onnx_refuse(c, TN_ERR_SHAPE, "more than %d dimensions", TN_MAX_NDIM);
+        tn__onnx_refuse(c, TN_ERR_SHAPE,
+                        "the result has more than %d dimensions", TN_MAX_NDIM);
         return;
     }
     if (!tn__onnx_axes(c, &axes, ndim))
@@ -122,7 +127,7 @@ static void unsqueeze(tn__onnx_call *c, tn_dims_list axes)
     bool is_new[TN_MAX_NDIM] = {false};
     for (int i = 0; i < axes.count; i++) {
         if (is_new[axes.dim[i]]) {
-            tn__onnx_refuse(c, TN_ERR_ARGUMENT, "an axis is repeated");
+            tn__onnx_refuse(c, TN_ERR_ARGUMENT, "axes has the same axis twice");
             return;
         }
         is_new[axes.dim[i]] = true;
@@ -180,8 +185,10 @@ static void split(tn__onnx_call *c, int64_t axis, const int64_t *sizes,
         return;
     const int64_t size = tn_tensor_size(x, (int)axis);
     if (count && count != c->out_count) {
-        tn__onnx_refuse(c, TN_ERR_SHAPE, "%d sizes for %d outputs", count,
-                        c->out_count);
+        tn__onnx_refuse(c, TN_ERR_SHAPE,
+                        "split has %d sizes, but the node has %d "
+                        "outputs",
+                        count, c->out_count);
         return;
     }
     const int64_t each = (size + c->out_count - 1) / c->out_count;
@@ -196,7 +203,8 @@ static void split(tn__onnx_call *c, int64_t axis, const int64_t *sizes,
     }
     if (at != size)
         tn__onnx_refuse(c, TN_ERR_SHAPE,
-                        "the sizes add up to %lld, dimension %lld has %lld",
+                        "the sum of the sizes is %lld, but dimension %lld has "
+                        "size %lld",
                         (long long)at, (long long)axis, (long long)size);
 }
 
@@ -223,7 +231,7 @@ static tn_tensor *slice_dim(tn__onnx_call *c, tn_tensor *x, int64_t axis,
 {
     const int64_t size = tn_tensor_size(x, (int)axis);
     if (step == 0) {
-        tn__onnx_refuse(c, TN_ERR_ARGUMENT, "a step is 0");
+        tn__onnx_refuse(c, TN_ERR_ARGUMENT, "steps has a 0");
         return NULL;
     }
     if (step > 0) {
@@ -239,7 +247,7 @@ static tn_tensor *slice_dim(tn__onnx_call *c, tn_tensor *x, int64_t axis,
     end = end < 0 ? end + size : end;
     start = start < -1 ? -1 : start > size - 1 ? size - 1 : start;
     end = end < -1 ? -1 : end > size - 1 ? size - 1 : end;
-    /* element i is element size - 1 - i of the reversed dimension */
+    /* element i of x is element size - 1 - i of the flipped tensor */
     int64_t from = size - 1 - start, to = size - 1 - end;
     to = to < from ? from : to;
     return tn_slice(tn_flip(x, tn_dims(axis)), axis, from, to,
@@ -255,7 +263,7 @@ static void slice(tn__onnx_call *c, tn_dims_list starts, tn_dims_list ends,
         (axes.count >= 0 && axes.count != starts.count) ||
         (steps.count >= 0 && steps.count != starts.count)) {
         tn__onnx_refuse(c, TN_ERR_SHAPE,
-                        "starts, ends, axes and steps differ in length");
+                        "starts, ends, axes and steps must have equal lengths");
         return;
     }
     for (int i = 0; i < starts.count && x; i++) {
@@ -273,7 +281,7 @@ static void slice_attr(tn__onnx_call *c)
     tn_dims_list starts, ends, axes;
     if (tn__onnx_dims(c, 0, -1, &starts) && tn__onnx_dims(c, 1, -1, &ends) &&
         tn__onnx_dims(c, 2, -1, &axes))
-        slice(c, starts, ends, axes, tn__onnx_blank( -1));
+        slice(c, starts, ends, axes, tn__onnx_blank(-1));
 }
 static void slice_input(tn__onnx_call *c)
 {
@@ -291,9 +299,10 @@ static void expand(tn__onnx_call *c)
     tn_tensor *x = c->x[0];
     if (!tn__onnx_dims(c, -1, 1, &to))
         return;
-    /* sizes of 1 stay as they are, and there may be fewer of them */
+    /* a target size of 1 keeps the size of x, and the target may have fewer
+     * dimensions */
     const int ndim = tn_tensor_ndim(x);
-    tn_dims_list full = tn__onnx_blank( to.count > ndim ? to.count
+    tn_dims_list full = tn__onnx_blank(to.count > ndim ? to.count
                                                                  : ndim);
     for (int i = 1; i <= full.count; i++) {
         const int64_t have = i <= ndim ? tn_tensor_size(x, ndim - i) : 1;
@@ -310,14 +319,17 @@ static void tile(tn__onnx_call *c)
     if (!tn__onnx_dims(c, -1, 1, &repeats))
         return;
     if (repeats.count != to.count) {
-        tn__onnx_refuse(c, TN_ERR_SHAPE, "%d repeats for %d dimensions",
+        tn__onnx_refuse(c, TN_ERR_SHAPE,
+                        "repeats has %d numbers; expected %d, one for each "
+                        "dimension",
                         repeats.count, to.count);
         return;
     }
     for (int i = 0; i < to.count; i++)
         if (repeats.dim[i] < 0 || __builtin_mul_overflow(
                                       to.dim[i], repeats.dim[i], &to.dim[i])) {
-            tn__onnx_refuse(c, TN_ERR_SHAPE, "repeats[%d] is %lld", i,
+            tn__onnx_refuse(c, TN_ERR_SHAPE,
+                            "repeats[%d] is %lld, which is out of range", i,
                             (long long)repeats.dim[i]);
             return;
         }
@@ -327,7 +339,7 @@ static void tile(tn__onnx_call *c)
 
 /* ---- padding ------------------------------------------------------------- */
 
-/* Pads one dimension of x. Sizes below 0 cut. */
+/* Pads one dimension of x. Negative sizes remove elements. */
 static tn_tensor *pad_dim(tn_tensor *x, int axis, int64_t before, int64_t after,
                           const char *mode, tn_tensor *value)
 {
@@ -347,9 +359,10 @@ static tn_tensor *pad_dim(tn_tensor *x, int axis, int64_t before, int64_t after,
         edge.dim[axis] = before;
         tn_tensor *first = tn_expand(value, edge);
         edge.dim[axis] = after;
-        return tn_cat((tn_tensor *[]){first, x, tn_expand(value, edge)}, 3, axis);
+        return tn_cat((tn_tensor *[]){first, x, tn_expand(value, edge)}, 3,
+                      axis);
     }
-    /* elements by index: any amount, in any dtype and rank */
+    /* reads elements by index, which works for all amounts, dtypes and ranks */
     const int64_t n = before + left + after;
     tn_tensor *i = tn_arange(-before, n - before, 1, .dtype = TN_I64,
                              .device = tn_tensor_device(x));
@@ -357,10 +370,11 @@ static tn_tensor *pad_dim(tn_tensor *x, int axis, int64_t before, int64_t after,
         i = tn_clamp_scalars(i, 0, left - 1);
     } else if (strcmp(mode, "wrap") == 0) {
         i = tn_remainder_scalar(i, left);
-    } else { /* reflect: with period 2 (left - 1) */
+    } else { /* reflect: the index has the period 2 * (left - 1) */
         const int64_t last = left > 1 ? left - 1 : 1;
         i = tn_rsub_scalar(
-            tn_abs(tn_sub_scalar(tn_remainder_scalar(i, 2 * last), last)), last);
+            tn_abs(tn_sub_scalar(tn_remainder_scalar(i, 2 * last), last)),
+            last);
         i = left > 1 ? i : tn_zeros_like(i);
     }
     return tn_index_select(x, axis, i);
@@ -375,7 +389,8 @@ static void pad(tn__onnx_call *c, const char *mode, const int64_t *pads,
     for (int i = 0; i < 4; i++)
         fine = fine || strcmp(mode, known[i]) == 0;
     if (!fine) {
-        tn__onnx_refuse(c, TN_ERR_UNSUPPORTED, "mode is \"%.40s\"", mode);
+        tn__onnx_refuse(c, TN_ERR_UNSUPPORTED,
+                        "mode \"%.40s\" is not supported", mode);
         return;
     }
     if (axes.count < 0) {
@@ -386,8 +401,10 @@ static void pad(tn__onnx_call *c, const char *mode, const int64_t *pads,
     if (!tn__onnx_axes(c, &axes, tn_tensor_ndim(x)))
         return;
     if (count != 2 * axes.count) {
-        tn__onnx_refuse(c, TN_ERR_SHAPE, "%d pads for %d axes", count,
-                        axes.count);
+        tn__onnx_refuse(c, TN_ERR_SHAPE,
+                        "pads has %d numbers, but there are %d axes, which "
+                        "need two each",
+                        count, axes.count);
         return;
     }
     if (value && tn_tensor_ndim(value))
@@ -404,7 +421,8 @@ static void pad(tn__onnx_call *c, const char *mode, const int64_t *pads,
         if (tn_tensor_size(x, (int)axes.dim[i]) == 0 && *at > 0 &&
             strcmp(mode, "constant") != 0) {
             tn__onnx_refuse(c, TN_ERR_SHAPE,
-                            "dimension %lld is empty: mode must be constant",
+                            "dimension %lld has size 0; it can only be padded "
+                            "with mode constant",
                             (long long)axes.dim[i]);
             return;
         }
@@ -424,7 +442,7 @@ static void pad_attr(tn__onnx_call *c)
     tn_tensor *value = tn_full(TN_SCALAR, tn__onnx_float(c, 2), .dtype = dtype,
                                .device = c->device);
     pad(c, tn__onnx_string(c, 0), pads->ints, (int)pads->count,
-        tn__onnx_blank( -1), value);
+        tn__onnx_blank(-1), value);
 }
 
 static void pad_input(tn__onnx_call *c)
@@ -450,7 +468,8 @@ static void center_crop_pad(tn__onnx_call *c)
     if (!tn__onnx_axes(c, &axes, tn_tensor_ndim(x)))
         return;
     if (axes.count != to.count) {
-        tn__onnx_refuse(c, TN_ERR_SHAPE, "%d sizes for %d axes", to.count,
+        tn__onnx_refuse(c, TN_ERR_SHAPE,
+                        "shape has %d sizes, but there are %d axes", to.count,
                         axes.count);
         return;
     }
@@ -459,7 +478,7 @@ static void center_crop_pad(tn__onnx_call *c)
     for (int i = 0; i < to.count && x; i++) {
         const int64_t size = tn_tensor_size(x, (int)axes.dim[i]);
         const int64_t more = to.dim[i] - size;
-        /* what is odd goes to the end */
+        /* if the difference is odd, the end gets the larger part */
         const int64_t cut = -more;
         if (more < 0)
             x = tn_narrow(x, axes.dim[i], cut / 2, to.dim[i]);
@@ -477,7 +496,8 @@ static bool check_blocks(tn__onnx_call *c, int64_t size)
     if (size > 0 && size < 1 << 20 && tn_tensor_ndim(c->x[0]) == 4)
         return true;
     tn__onnx_refuse(c, TN_ERR_SHAPE,
-                    "blocksize is %lld, and the input has %d dimensions",
+                    "blocksize is %lld and the input has %d dimensions; "
+                    "blocksize must be positive, and the input must have 4",
                     (long long)size, tn_tensor_ndim(c->x[0]));
     return false;
 }
@@ -525,19 +545,19 @@ static void trilu(tn__onnx_call *c)
     c->y[0] = is_bool ? tn_to_dtype(x, TN_BOOL) : x;
 }
 
-/* Element t of sequence i comes from lengths[i] - 1 - t, or t behind its
- * length. */
+/* Element t of sequence i is element lengths[i] - 1 - t of x. Elements after
+ * the length of the sequence stay in place. */
 static void reverse_sequence(tn__onnx_call *c)
 {
     tn_tensor *x = c->x[0];
     const int64_t time = tn__onnx_int(c, 0), batch = tn__onnx_int(c, 1);
     if (time < 0 || batch < 0 || time + batch != 1 || tn_tensor_ndim(x) < 2) {
         tn__onnx_refuse(c, TN_ERR_ARGUMENT,
-                        "time_axis and batch_axis must be 0 and 1 or 1 and 0");
+                        "time_axis and batch_axis must be 0 and 1, or 1 and 0");
         return;
     }
-    tn_tensor *t = tn_arange(0, tn_tensor_size(x, (int)time), 1, .dtype = TN_I64,
-                             .device = c->device);
+    tn_tensor *t = tn_arange(0, tn_tensor_size(x, (int)time), 1,
+                             .dtype = TN_I64, .device = c->device);
     tn_tensor *n = c->x[1];
     t = tn_unsqueeze(t, batch);
     n = tn_unsqueeze(n, time);

@@ -1,6 +1,6 @@
-/* signal.c: Fourier transforms, windows and mel filters. A transform is a product
- * with a table of cosines and sines, which the host computes in float64. Complex
- * numbers are a last dimension of 2. */
+/* signal.c: Fourier transforms, windows and mel filters. A transform is a
+ * product with tables of cosines and sines, which the host computes in float64.
+ * A complex tensor has a last dimension of size 2. */
 #include <onnx/ops/ops.h>
 
 #include <math.h>
@@ -9,16 +9,17 @@
 
 static const double pi = 3.14159265358979323846;
 
-/* ---- transforms ------------------------------------------------------------ */
+/* ---- transforms ---------------------------------------------------------- */
 
-/* A table (rows, n) of cos or sin of 2 pi k t / n, for k < rows. */
+/* Returns a table (rows, n): the cosine or sine of 2 pi k t / n, for k <
+ * rows. */
 static tn_tensor *table(tn__onnx_call *c, int64_t rows, int64_t n, bool sine,
                         double sign, tn_dtype dtype)
 {
     int64_t numel;
     if (__builtin_mul_overflow(rows, n, &numel) || numel > INT32_MAX) {
-        tn__onnx_refuse(c, TN_ERR_SHAPE, "a transform of %lld points",
-                        (long long)n);
+        tn__onnx_refuse(c, TN_ERR_SHAPE,
+                        "a transform of %lld points is too long", (long long)n);
         return NULL;
     }
     double *x = malloc(((size_t)numel + 1) * sizeof *x);
@@ -28,7 +29,7 @@ static tn_tensor *table(tn__onnx_call *c, int64_t rows, int64_t n, bool sine,
     }
     for (int64_t k = 0; k < rows; k++)
         for (int64_t t = 0; t < n; t++) {
-            /* k * t modulo n keeps the angle exact */
+            /* k * t is reduced modulo n, so the angle loses no precision */
             const double angle =
                 2 * pi * (double)((uint64_t)k * (uint64_t)t % (uint64_t)n) /
                 (double)n;
@@ -41,8 +42,8 @@ static tn_tensor *table(tn__onnx_call *c, int64_t rows, int64_t n, bool sine,
                                                      : out;
 }
 
-/* The transform of frames (..., n): real, imaginary (NULL: 0). The result is
- * (..., rows, 2). */
+/* Transforms frames (..., n) with a real part and an imaginary part, which is
+ * NULL if it is 0. Returns (..., rows, 2). */
 static tn_tensor *transform(tn__onnx_call *c, tn_tensor *re, tn_tensor *im,
                             int64_t rows, bool inverse)
 {
@@ -50,7 +51,8 @@ static tn_tensor *transform(tn__onnx_call *c, tn_tensor *re, tn_tensor *im,
     const tn_dtype dtype = tn_tensor_dtype(re);
     tn_tensor *cosines = table(c, rows, n, false, 1, dtype);
     tn_tensor *sines = table(c, rows, n, true, inverse ? 1 : -1, dtype);
-    tn_tensor *a = tn_linear(re, cosines, NULL), *b = tn_linear(re, sines, NULL);
+    tn_tensor *a = tn_linear(re, cosines, NULL),
+              *b = tn_linear(re, sines, NULL);
     if (im) {
         a = tn_sub(a, tn_linear(im, sines, NULL));
         b = tn_add(b, tn_linear(im, cosines, NULL));
@@ -62,7 +64,7 @@ static tn_tensor *transform(tn__onnx_call *c, tn_tensor *re, tn_tensor *im,
     return tn_stack((tn_tensor *[]){a, b}, 2, -1);
 }
 
-/* Makes the dimension have n elements: cut, or zeros behind. */
+/* Makes the dimension have n elements: cuts it, or adds zeros at the end. */
 static tn_tensor *fit(tn_tensor *x, int64_t n)
 {
     const int64_t have = tn_tensor_size(x, -1);
@@ -71,21 +73,26 @@ static tn_tensor *fit(tn_tensor *x, int64_t n)
     return have < n ? tn_pad(x, tn_dims(0, n - have)) : x;
 }
 
-/* DFT of x (batch, ..., 1 or 2) along an axis. With onesided the result of a
- * real input is its first half, and the inverse of a half is real (opset 20). */
+/* DFT of x (batch, ..., 1 or 2) along an axis. With onesided, a real input
+ * gives the first half of the result, and the inverse of a half is real (opset
+ * 20). */
 static void dft(tn__onnx_call *c, int64_t axis, bool inverse, bool onesided)
 {
     tn_tensor *x = c->x[0];
     const int ndim = tn_tensor_ndim(x);
     int64_t length = 0;
-    if (ndim < 2 || (tn_tensor_size(x, -1) != 1 && tn_tensor_size(x, -1) != 2)) {
+    if (ndim < 2 ||
+        (tn_tensor_size(x, -1) != 1 && tn_tensor_size(x, -1) != 2)) {
         tn__onnx_refuse(c, TN_ERR_SHAPE,
-                        "the last dimension of the input must be 1 or 2");
+                        "the last dimension of the input must have size 1 "
+                        "(real) or 2 (complex)");
         return;
     }
     if (axis == -1 || axis == ndim - 1 ||
         (axis = tn__onnx_axis(c, axis, ndim)) < 0) {
-        tn__onnx_refuse(c, TN_ERR_ARGUMENT, "axis is the dimension of the parts");
+        tn__onnx_refuse(c, TN_ERR_ARGUMENT,
+                        "axis must not be the last dimension, which has the "
+                        "real and imaginary parts");
         return;
     }
     const int have_length = tn__onnx_ints(c, 1, &length, 1);
@@ -101,17 +108,21 @@ static void dft(tn__onnx_call *c, int64_t axis, bool inverse, bool onesided)
                       : onesided && inverse ? 2 * (tn_tensor_size(re, -1) - 1)
                                             : tn_tensor_size(re, -1);
     if (n < 1) {
-        tn__onnx_refuse(c, TN_ERR_ARGUMENT, "dft_length is %lld", (long long)n);
+        tn__onnx_refuse(c, TN_ERR_ARGUMENT,
+                        "dft_length is %lld; it must be "
+                        "positive",
+                        (long long)n);
         return;
     }
     if (onesided && inverse) {
-        /* the other half is the conjugate of the first one */
+        /* the second half is the conjugate of the first half, reversed */
         const int64_t half = n / 2 + 1, rest = n - half;
         re = fit(re, half);
         im = im ? fit(im, half) : tn_zeros_like(re);
         if (rest > 0) {
             const int last = tn_tensor_ndim(re) - 1;
-            tn_tensor *tail = tn_flip(tn_narrow(re, last, 1, rest), tn_dims(-1));
+            tn_tensor *tail =
+                tn_flip(tn_narrow(re, last, 1, rest), tn_dims(-1));
             tn_tensor *tail_im =
                 tn_neg(tn_flip(tn_narrow(im, last, 1, rest), tn_dims(-1)));
             re = tn_cat((tn_tensor *[]){re, tail}, 2, -1);
@@ -130,7 +141,8 @@ static void dft(tn__onnx_call *c, int64_t axis, bool inverse, bool onesided)
 
 static void dft_17(tn__onnx_call *c)
 {
-    dft(c, tn__onnx_int(c, 0), tn__onnx_int(c, 1) != 0, tn__onnx_int(c, 2) != 0);
+    dft(c, tn__onnx_int(c, 0), tn__onnx_int(c, 1) != 0,
+        tn__onnx_int(c, 2) != 0);
 }
 static void dft_20(tn__onnx_call *c)
 {
@@ -139,7 +151,8 @@ static void dft_20(tn__onnx_call *c)
         dft(c, axis, tn__onnx_int(c, 0) != 0, tn__onnx_int(c, 1) != 0);
 }
 
-/* Frames of a signal, times a window, transformed. */
+/* Cuts a signal into frames, multiplies them by a window, and transforms
+ * them. */
 static void stft(tn__onnx_call *c)
 {
     tn_tensor *x = c->x[0], *window = tn__onnx_x(c, 2);
@@ -160,8 +173,9 @@ static void stft(tn__onnx_call *c)
         tn_tensor_size(x, 1) < length ||
         (window && tn_tensor_numel(window) != length)) {
         tn__onnx_refuse(c, TN_ERR_SHAPE,
-                        "frames of %lld in steps of %lld do not fit the signal "
-                        "or the window",
+                        "frame_length is %lld and frame_step %lld; both must "
+                        "be positive, the signal must have a frame, and the "
+                        "window the length of a frame",
                         (long long)length, (long long)step);
         return;
     }
@@ -176,10 +190,10 @@ static void stft(tn__onnx_call *c)
                         false);
 }
 
-/* ---- windows ---------------------------------------------------------------- */
+/* ---- windows ------------------------------------------------------------- */
 
-/* a0 - a1 cos(2 pi i / n) + a2 cos(4 pi i / n), where n is the size, or the size
- * less 1 without `periodic`. */
+/* Computes a0 - a1 cos(2 pi i / n) + a2 cos(4 pi i / n). n is the size, or the
+ * size minus 1 if `periodic` is 0. */
 static void window(tn__onnx_call *c, double a0, double a1, double a2)
 {
     int64_t size;
@@ -189,7 +203,9 @@ static void window(tn__onnx_call *c, double a0, double a1, double a2)
     const tn_dtype dtype =
         tn__onnx_type_of(type > 0 && type < 1000 ? (int)type : 0).dtype;
     if (!dtype || size < 0 || size > INT32_MAX) {
-        tn__onnx_refuse(c, TN_ERR_ARGUMENT, "size %lld or dtype %lld",
+        tn__onnx_refuse(c, TN_ERR_ARGUMENT,
+                        "size is %lld and output_datatype %lld; the size must "
+                        "be 0 to 2^31 - 1, and the dtype must be supported",
                         (long long)size, (long long)type);
         return;
     }
@@ -217,7 +233,7 @@ static void hamming(tn__onnx_call *c)
     window(c, 25.0 / 46.0, 1 - 25.0 / 46.0, 0);
 }
 
-/* Triangles between neighbouring frequencies on the mel scale. */
+/* Triangular filters between neighbouring frequencies of the mel scale. */
 static void mel_weights(tn__onnx_call *c)
 {
     int64_t bins, length, rate;
@@ -233,7 +249,9 @@ static void mel_weights(tn__onnx_call *c)
         return;
     if (!dtype || bins < 1 || bins > 1 << 16 || length < 1 ||
         length > 1 << 24 || rate < 1 || bins * (length / 2 + 1) > 1 << 26) {
-        tn__onnx_refuse(c, TN_ERR_ARGUMENT, "%lld bins of %lld points",
+        tn__onnx_refuse(c, TN_ERR_ARGUMENT,
+                        "num_mel_bins is %lld and dft_length %lld, or another "
+                        "input is out of range",
                         (long long)bins, (long long)length);
         return;
     }
@@ -269,7 +287,7 @@ static void mel_weights(tn__onnx_call *c)
     free(edge);
 }
 
-/* ---- rows ------------------------------------------------------------------- */
+/* ---- rows ---------------------------------------------------------------- */
 
 #define WINDOW(label, function)                                                \
     {.name = label, .since = 17, .min_in = 1, .max_in = 1, .max_out = 1,       \

@@ -1,4 +1,4 @@
-/* table.c: the operator table: the rows of all families. */
+/* table.c: the operator table, which joins the rows of all families. */
 #include <onnx/ops/ops.h>
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* file.c: maps a model and the files of its external data. */
+/* file.c: maps the file of a model and its external data files. */
 #include <onnx/reader/reader.h>
 
 #include <errno.h>
@@ -13,15 +13,16 @@ bool tn__onnx_file_open(tn__onnx_file *file, int folder, const char *path,
 {
     struct stat info;
     *file = (tn__onnx_file){0};
-    /* O_NONBLOCK: opening a FIFO must not wait */
+    /* O_NONBLOCK: opening a FIFO must not block */
     const int fd = openat(folder, path,
                           O_RDONLY | O_CLOEXEC | O_NONBLOCK |
                               (follow ? 0 : O_NOFOLLOW));
     if (fd < 0 || fstat(fd, &info) != 0) {
         tn_error_refuse_argument(TN_ERR_IO, call, "path", "%s: %s", path,
                                  !follow && errno == ELOOP
-                                     ? "is a link; external data must be a file "
-                                       "beside the model"
+                                     ? "is a symbolic link; external data must "
+                                       "be a regular file in the folder of the "
+                                       "model"
                                      : strerror(errno));
         if (fd >= 0)
             close(fd);
@@ -30,7 +31,7 @@ bool tn__onnx_file_open(tn__onnx_file *file, int folder, const char *path,
     bool fine = S_ISREG(info.st_mode);
     if (!fine)
         tn_error_refuse_argument(TN_ERR_IO, call, "path",
-                                 "%s: is not a regular file", path);
+                                 "%s: not a regular file", path);
     if (fine && info.st_size > 0) {
         void *memory = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE,
                             fd, 0);
@@ -73,7 +74,7 @@ const char *tn__onnx_text(const tn__onnx_reader *r, const tn__onnx_item *item)
 {
     const size_t bytes = tn__onnx_span_bytes(item->bytes);
     if (item->wire != TN__WIRE_BYTES || memchr(item->bytes.p, 0, bytes)) {
-        tn__onnx_malformed(r, "a name is not text");
+        tn__onnx_malformed(r, "a name is not a string, or contains a NUL");
         return NULL;
     }
     char *text = tn__onnx_alloc(r->arena, bytes + 1, 1);

@@ -1,26 +1,27 @@
-/* reader.h: reads the messages of ONNX. The file stays mapped while it is read;
- * nothing of it is used afterwards. */
+/* reader.h: reads the messages of ONNX files. A file is mapped only while it is
+ * read. Nothing points into it afterwards. */
 #ifndef TN_ONNX_READER_READER_H
 #define TN_ONNX_READER_READER_H
 
 #include <onnx/onnx.h>
 #include <onnx/reader/wire.h>
 
-/* What bounds the memory of a model that a small file could ask for. */
+/* Limits, so that a small file cannot ask for a lot of memory. */
 enum {
-    TN__ONNX_MAX_DEPTH = 16,      /* nested subgraphs */
-    TN__ONNX_MAX_NODES = 1 << 20, /* of a model; also of its values */
+    TN__ONNX_MAX_DEPTH = 16,      /* of nested subgraphs */
+    TN__ONNX_MAX_NODES = 1 << 20, /* in a model; also limits its values */
     TN__ONNX_MAX_ATTRS = 64,      /* of a node */
-    TN__ONNX_MAX_LIST = 1 << 16,  /* inputs or outputs of a node or a graph */
+    TN__ONNX_MAX_LIST = 1 << 16,  /* inputs or outputs of one node or graph */
     TN__ONNX_MAX_OPSETS = 64,
-    TN__ONNX_MAX_EXTERNAL = 64    /* files of external data */
+    TN__ONNX_MAX_EXTERNAL = 64    /* external data files */
 };
 
 typedef struct tn__onnx_file {
-    const uint8_t *memory; /* mapped; NULL for an empty file */
+    const uint8_t *memory; /* the mapping; NULL for an empty file */
     size_t bytes;
 } tn__onnx_file;
-/* Maps a regular file. `call` is the public call in error messages. */
+/* Maps a regular file. Error messages begin with `call`, the name of the public
+ * call. */
 bool tn__onnx_file_open(tn__onnx_file *file, int folder, const char *path,
                         bool follow, const char *call);
 void tn__onnx_file_close(tn__onnx_file *file);
@@ -42,13 +43,15 @@ typedef struct tn__onnx_reader {
     int external_count;
 } tn__onnx_reader;
 
-/* Records TN_ERR_FORMAT: "onnx_open: path: what". Returns false. */
+/* Sets TN_ERR_FORMAT with the message "onnx_open: path: what". Returns
+ * false. */
 bool tn__onnx_malformed(const tn__onnx_reader *r, const char *what);
-/* Copies a string of the file. NULL, with an error, if it contains NUL or memory
- * runs out. */
+/* Copies a string from the file to the arena. Returns NULL with an error if the
+ * string contains NUL or memory runs out. */
 const char *tn__onnx_text(const tn__onnx_reader *r, const tn__onnx_item *item);
 
-/* A TensorProto, whose data stays in the file until it is read. */
+/* A TensorProto. Its data stays in the file until tn__onnx_tensor_make reads
+ * it. */
 typedef struct tn__onnx_tensor {
     const char *name;
     tn__onnx_span message;
@@ -59,14 +62,16 @@ typedef struct tn__onnx_tensor {
     bool has_raw, is_external;
     tn__onnx_span raw;
     const char *location;
-    int64_t offset, length; /* of external data; length -1: the rest */
+    int64_t offset, length; /* of the external data, in bytes; length -1 means
+                               the rest of the file */
 } tn__onnx_tensor;
-/* Reads all but the data. */
+/* Reads all fields except the data. */
 bool tn__onnx_tensor_read(tn__onnx_reader *r, tn__onnx_span message,
                           tn__onnx_tensor *out);
-/* Makes a tensor of the data on the current device, owned by the open scope. */
+/* Makes a tensor on the current device from the data. The open scope owns
+ * it. */
 tn_tensor *tn__onnx_tensor_make(tn__onnx_reader *r, const tn__onnx_tensor *t);
-/* Bytes of t in memory. */
+/* Returns the bytes that the tensor will occupy in memory. */
 int64_t tn__onnx_tensor_bytes(const tn__onnx_tensor *t);
 
 void tn__onnx_reader_close(tn__onnx_reader *r);

@@ -1,5 +1,5 @@
-/* tensor.c: TensorProto. Its data is raw, typed, or in a file beside the
- * model. */
+/* tensor.c: reads TensorProto. The data is raw bytes, numbers in typed fields,
+ * or in a separate external file. */
 #include <onnx/reader/reader.h>
 
 #include <fcntl.h>
@@ -44,14 +44,16 @@ static bool read_external(tn__onnx_reader *r, tn__onnx_span entry,
             return false;
     }
     if (found < 0 || !key || !value)
-        return wrong(r, t, TN_ERR_FORMAT, "malformed external data");
+        return wrong(r, t, TN_ERR_FORMAT,
+                     "its description of external data is malformed");
     if (strcmp(key, "location") == 0)
         t->location = value;
-    else if (strcmp(key, "offset") == 0
-                 ? !read_number(value, &t->offset)
-                 : strcmp(key, "length") == 0 && !read_number(value, &t->length))
+    else if (strcmp(key, "offset") == 0 ? !read_number(value, &t->offset)
+                                        : strcmp(key, "length") == 0 &&
+                                              !read_number(value, &t->length))
         return wrong(r, t, TN_ERR_FORMAT,
-                     "the offset or length of its external data is no number");
+                     "the offset or length of its external data is not a "
+                     "number");
     return true;
 }
 
@@ -64,14 +66,15 @@ static bool read_dims(tn__onnx_reader *r, tn__onnx_tensor *t)
     t->numel = 1;
     while ((found = tn__onnx_list_next(&list, &dim)) > 0) {
         if (t->ndim == TN_MAX_NDIM)
-            return wrong(r, t, TN_ERR_UNSUPPORTED, "more than 12 dimensions");
+            return wrong(r, t, TN_ERR_UNSUPPORTED,
+                         "it has more than 12 dimensions");
         if (dim > INT64_MAX ||
             __builtin_mul_overflow(t->numel, (int64_t)dim, &t->numel))
             return wrong(r, t, TN_ERR_FORMAT, "its size overflows");
         t->dim[t->ndim++] = (int64_t)dim;
     }
     return found == 0 ||
-           wrong(r, t, TN_ERR_FORMAT, "malformed dimensions");
+           wrong(r, t, TN_ERR_FORMAT, "its dimensions are malformed");
 }
 
 bool tn__onnx_tensor_read(tn__onnx_reader *r, tn__onnx_span message,
@@ -87,10 +90,11 @@ bool tn__onnx_tensor_read(tn__onnx_reader *r, tn__onnx_span message,
         if (item.field == DATA_TYPE)
             t->type = item.number > INT32_MAX ? 0 : (int)item.number;
         if (item.field == SEGMENT)
-            return wrong(r, t, TN_ERR_UNSUPPORTED, "a segment of a tensor");
+            return wrong(r, t, TN_ERR_UNSUPPORTED,
+                         "tensors in segments are not supported");
         if (item.field == RAW_DATA) {
             if (item.wire != TN__WIRE_BYTES)
-                return wrong(r, t, TN_ERR_FORMAT, "malformed raw data");
+                return wrong(r, t, TN_ERR_FORMAT, "its raw data is malformed");
             t->has_raw = true;
             t->raw = item.bytes;
         }
@@ -100,7 +104,8 @@ bool tn__onnx_tensor_read(tn__onnx_reader *r, tn__onnx_span message,
             (item.wire != TN__WIRE_BYTES || !read_external(r, item.bytes, t)))
             return tn_error() != NULL
                        ? false
-                       : wrong(r, t, TN_ERR_FORMAT, "malformed external data");
+                       : wrong(r, t, TN_ERR_FORMAT,
+                               "its description of external data is malformed");
     }
     if (found < 0)
         return wrong(r, t, TN_ERR_FORMAT, "the file is truncated or damaged");
@@ -114,7 +119,7 @@ bool tn__onnx_tensor_read(tn__onnx_reader *r, tn__onnx_span message,
             r->path, t->name, type.name, t->type);
         return false;
     }
-    /* in memory, in bits, it must not overflow either */
+    /* the size of the tensor in memory, in bits, must not overflow either */
     int64_t bits;
     if (__builtin_mul_overflow(t->numel, (int64_t)64, &bits))
         return wrong(r, t, TN_ERR_FORMAT, "its size overflows");
@@ -128,14 +133,14 @@ int64_t tn__onnx_tensor_bytes(const tn__onnx_tensor *t)
 
 /* ---- data ---------------------------------------------------------------- */
 
-/* Finds external data: a file in the folder of the model itself. */
+/* Finds the external data file, which must be in the folder of the model. */
 static bool find_external(tn__onnx_reader *r, const tn__onnx_tensor *t,
                           tn__onnx_span *out)
 {
     const char *name = t->location;
     if (!name || !*name || strchr(name, '/') || strcmp(name, "..") == 0 ||
         strcmp(name, ".") == 0) {
-        /* "./weights.bin" and folders below are spelled with '/' */
+        /* accepts "./weights.bin", but no other folder */
         if (name && strncmp(name, "./", 2) == 0 && name[2] &&
             !strchr(name + 2, '/') && strcmp(name + 2, "..") != 0)
             name += 2;
@@ -149,7 +154,7 @@ static bool find_external(tn__onnx_reader *r, const tn__onnx_tensor *t,
         i++;
     if (i == TN__ONNX_MAX_EXTERNAL)
         return wrong(r, t, TN_ERR_UNSUPPORTED,
-                     "more than 64 files of external data");
+                     "the model has more than 64 external data files");
     if (i == r->external_count) {
         const char *slash = strrchr(r->path, '/');
         char folder[4096] = ".";
@@ -174,7 +179,7 @@ static bool find_external(tn__onnx_reader *r, const tn__onnx_tensor *t,
     if (at > file->bytes ||
         (t->length >= 0 && (uint64_t)t->length > file->bytes - at))
         return wrong(r, t, TN_ERR_FORMAT,
-                     "its external data lies beyond the end of the file");
+                     "its external data ends after the end of the file");
     const uint8_t *p = file->memory ? file->memory + at : NULL;
     const size_t bytes =
         t->length >= 0 ? (size_t)t->length : file->bytes - (size_t)at;
@@ -182,7 +187,8 @@ static bool find_external(tn__onnx_reader *r, const tn__onnx_tensor *t,
     return true;
 }
 
-/* The field that holds typed data, and the wire type of its elements. */
+/* Returns the field that has the data of a type, and the wire type of its
+ * elements. */
 static int data_field(int type, int *width)
 {
     *width = TN__WIRE_VARINT;
@@ -203,8 +209,10 @@ static int data_field(int type, int *width)
     }
 }
 
-/* Stores element i of a tensor, whose bits in the file are `bits`. */
-static bool store(const tn__onnx_type *type, void *out, int64_t i, uint64_t bits)
+/* Converts `bits`, the bits of an element in the file, to element i of
+ * `out`. */
+static bool store(const tn__onnx_type *type, void *out, int64_t i,
+                  uint64_t bits)
 {
     if (type->narrow == 64 && bits > INT64_MAX)
         return false;
@@ -217,7 +225,7 @@ static bool store(const tn__onnx_type *type, void *out, int64_t i, uint64_t bits
     return true;
 }
 
-/* Returns 4-bit element i as bits of an 8-bit one. */
+/* Returns 4-bit element i, extended to 8 bits. */
 static uint64_t nibble(const uint8_t *p, int64_t i, bool is_signed)
 {
     const int low = p[i / 2] >> (i % 2 ? 4 : 0) & 15;
@@ -250,7 +258,8 @@ static bool convert_typed(const tn__onnx_reader *r, const tn__onnx_tensor *t,
     int64_t count = 0;
     uint64_t bits;
     int found;
-    const int each = type->bits == 4 ? 2 : 1; /* elements of a number */
+    const int each = type->bits == 4 ? 2 : 1; /* elements that one number in the
+                                                 file holds */
     while ((found = tn__onnx_list_next(&list, &bits)) > 0) {
         const uint8_t pair = (uint8_t)bits;
         for (int j = 0; j < each && count < t->numel; j++, count++) {
@@ -265,11 +274,12 @@ static bool convert_typed(const tn__onnx_reader *r, const tn__onnx_tensor *t,
                  "its data does not have as many elements as its shape");
 }
 
-/* Returns whether the bytes in the file are those in memory. */
+/* Returns whether the data in the file has the same bytes as in memory. */
 static bool is_plain(const tn__onnx_tensor *t, const tn__onnx_type *type,
                      tn__onnx_span raw)
 {
-    if (type->bits != (int)tn_dtype_bytes(type->dtype) * 8 || type->narrow == 64)
+    if (type->bits != (int)tn_dtype_bytes(type->dtype) * 8 ||
+        type->narrow == 64)
         return false;
     for (int64_t i = 0; type->dtype == TN_BOOL && i < t->numel; i++)
         if (raw.p[i] > 1)
@@ -277,7 +287,8 @@ static bool is_plain(const tn__onnx_tensor *t, const tn__onnx_type *type,
     return true;
 }
 
-/* Counts typed elements before memory is taken for them. */
+/* Counts the elements in typed fields. This comes before allocation, so that
+ * the size of the file limits the memory. */
 static bool has_elements(const tn__onnx_tensor *t, const tn__onnx_type *type)
 {
     tn__onnx_list list = {.message = t->message};

@@ -1,5 +1,5 @@
-/* call.c: what the functions of operators share: reading lists of integers,
- * checking axes, the ranges of ONNX's types. */
+/* call.c: functions that the operators share: they read lists of integers,
+ * check axes, and convert values to the ranges of ONNX types. */
 #include <onnx/run/run.h>
 
 #include <stdarg.h>
@@ -18,8 +18,8 @@ void tn__onnx_refuse(tn__onnx_call *c, tn_status code, const char *format, ...)
 
 /* ---- elements on the host ------------------------------------------------ */
 
-/* Reads input i as dtype into out, which has room for so many elements. Returns
- * their number, 0 if the input is left out, or -1 with an error. */
+/* Reads input i as dtype into out, which has room for `room` elements. Returns
+ * the number of elements, 0 if the input is left out, or -1 with an error. */
 static int read_input(tn__onnx_call *c, int i, tn_dtype dtype, void *out,
                       int room)
 {
@@ -32,7 +32,7 @@ static int read_input(tn__onnx_call *c, int i, tn_dtype dtype, void *out,
     const int64_t numel = tn_tensor_numel(x);
     if (numel > room) {
         tn__onnx_refuse(c, TN_ERR_SHAPE,
-                        "input %d has %lld elements, at most %d are allowed", i,
+                        "input %d has %lld elements; at most %d are allowed", i,
                         (long long)numel, room);
         return -1;
     }
@@ -106,8 +106,8 @@ tn_dims_list tn__onnx_shape(const tn_tensor *x)
     return tn_dims_from_array(tn_tensor_shape(x), tn_tensor_ndim(x));
 }
 
-/* Constants that are computed when a model is opened have at most so many
- * elements. */
+/* The largest number of elements of a result that is computed when a model is
+ * opened. */
 enum { MAX_FOLDED = 1 << 16 };
 
 bool tn__onnx_may_make(tn__onnx_call *c, tn_dims_list shape)
@@ -116,13 +116,16 @@ bool tn__onnx_may_make(tn__onnx_call *c, tn_dims_list shape)
     for (int i = 0; i < shape.count; i++)
         if (shape.dim[i] < 0 ||
             __builtin_mul_overflow(numel, shape.dim[i], &numel)) {
-            tn__onnx_refuse(c, TN_ERR_SHAPE, "size %lld of dimension %d",
+            tn__onnx_refuse(c, TN_ERR_SHAPE,
+                            "the result cannot have size %lld in dimension %d",
                             (long long)shape.dim[i], i);
             return false;
         }
     if (!c->folds || numel <= MAX_FOLDED)
         return true;
-    tn__onnx_refuse(c, TN_ERR_MEMORY, "too large to be folded");
+    tn__onnx_refuse(c, TN_ERR_MEMORY,
+                    "the result is too large to be computed when the model is "
+                    "opened");
     return false;
 }
 

@@ -1,12 +1,13 @@
-/* known.c: see known.h. */
+/* known.c: caches results that depend on the shapes of inputs alone; see
+ * known.h. */
 #include <onnx/run/known.h>
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    MAX_KNOWN = 8,            /* sets of shapes that are remembered */
-    MAX_BYTES = 16 * 1048576  /* of the results for one set */
+    MAX_KNOWN = 8,            /* cached sets of input shapes */
+    MAX_BYTES = 16 * 1048576  /* of the cached results for one set */
 };
 
 static void known_free(tn__onnx_known *k, const tn__onnx_graph *g)
@@ -29,7 +30,8 @@ static void forget(tn__onnx_model *m)
     }
 }
 
-/* The ranks and sizes of the inputs. -1 if there are too many. */
+/* Stores the ranks and sizes of the inputs in key. Returns the number of
+ * integers, or -1 if there are too many. */
 static int make_key(tn_tensor *const *in, int in_count, int64_t *key)
 {
     int n = 0;
@@ -88,7 +90,8 @@ void tn__onnx_known_add(tn__onnx_known *k, const tn__onnx_node *node, int i,
 {
     int64_t bytes = k->bytes;
     for (int j = 0; j < node->out_count; j++) {
-        const tn__onnx_value *v = node->out[j] >= 0 ? &slot[node->out[j]] : NULL;
+        const tn__onnx_value *v =
+            node->out[j] >= 0 ? &slot[node->out[j]] : NULL;
         if (!v)
             continue;
         if (!v->fixed || !tn__onnx_tensor_of(v))
@@ -122,7 +125,7 @@ void tn__onnx_known_end(tn__onnx_run *run, const tn__onnx_graph *g,
         m->known = run->fresh;
         m->forget = forget;
         run->fresh = NULL;
-        /* the oldest that no run uses makes room */
+        /* if there are too many records, frees the oldest that no run uses */
         int count = 0;
         tn__onnx_known **last = NULL;
         for (tn__onnx_known **k = &m->known; *k; k = &(*k)->next)

@@ -1,4 +1,4 @@
-/* module.c: the module of a model, and the public calls. */
+/* module.c: the module of a model, and the public calls of <tenon/onnx.h>. */
 #include <onnx/run/known.h>
 
 #include <fcntl.h>
@@ -13,7 +13,8 @@ typedef struct net {
     tn_onnx_observer observe;
     void *context;
     int64_t max_iterations;
-    tn_tensor *weight[]; /* registered; a clone has its own */
+    tn_tensor *weight[]; /* registered parameters and buffers; each clone has
+                            its own */
 } net;
 
 /* ---- running ------------------------------------------------------------- */
@@ -41,29 +42,28 @@ static bool check_input(const tn__onnx_run *run, const tn__onnx_port *port,
     const tn_dtype dtype = tn_tensor_dtype(x);
     tn_device *device = tn_tensor_device(x);
     if (port->type && dtype != type.dtype)
-        return refuse_input(port, TN_ERR_DTYPE, "is %s, the model needs %s%s%s",
-                            tn_dtype_name(dtype), tn_dtype_name(type.dtype),
-                            type.narrow ? " for " : "",
-                            type.narrow ? type.name : "");
+        return refuse_input(
+            port, TN_ERR_DTYPE, "is %s, but the model needs %s%s%s",
+            tn_dtype_name(dtype), tn_dtype_name(type.dtype),
+            type.narrow ? " for " : "", type.narrow ? type.name : "");
     if (device != run->device)
-        return refuse_input(port, TN_ERR_DEVICE,
-                            "is on %s, the model on %s: use tn_to",
-                            tn_device_name(device),
-                            tn_device_name(run->device));
+        return refuse_input(
+            port, TN_ERR_DEVICE, "is on %s, but the model is on %s: use tn_to",
+            tn_device_name(device), tn_device_name(run->device));
     if (port->ndim >= 0 && tn_tensor_ndim(x) != port->ndim)
         return refuse_input(port, TN_ERR_SHAPE,
-                            "has %d dimensions, the model needs %d",
+                            "has %d dimensions, but the model needs %d",
                             tn_tensor_ndim(x), port->ndim);
     for (int i = 0; i < port->ndim; i++)
         if (port->shape[i] >= 0 && tn_tensor_size(x, i) != port->shape[i])
             return refuse_input(
                 port, TN_ERR_SHAPE,
-                "has size %lld in dimension %d, the model needs %lld",
+                "has size %lld in dimension %d, but the model needs %lld",
                 (long long)tn_tensor_size(x, i), i, (long long)port->shape[i]);
     return true;
 }
 
-/* The device of a run is that of the parameters. */
+/* Returns the device of a run, which is that of the parameters. */
 static tn_device *device_of(const net *self, tn_tensor *const *in, int in_count)
 {
     if (self->model->weight_count)
@@ -83,7 +83,8 @@ static bool set_inputs(const tn__onnx_run *run, const tn__onnx_graph *g,
         if (!x && port->has_default)
             continue;
         if (!x)
-            return refuse_input(port, TN_ERR_ARGUMENT, "is missing");
+            return refuse_input(port, TN_ERR_ARGUMENT,
+                                "is missing and has no default");
         if (!check_input(run, port, x))
             return false;
         slot[port->slot] = tn__onnx_lend(
@@ -95,7 +96,7 @@ static bool set_inputs(const tn__onnx_run *run, const tn__onnx_graph *g,
     return true;
 }
 
-/* Stores the results in out, owned by the open scope. */
+/* Runs the model and stores the results, which the open scope owns. */
 static bool run_net(net *self, tn_tensor *const *in, int in_count,
                     tn_tensor **out, int out_count)
 {
@@ -122,7 +123,7 @@ static bool run_net(net *self, tn_tensor *const *in, int in_count,
                 tn__onnx_run_graph(&run, g, slot);
     for (int i = 0; i < out_count && fine; i++) {
         tn_tensor *x = tn__onnx_tensor_of(&slot[g->output[i].slot]);
-        /* a weight or an input is not given away */
+        /* the caller must not get the tensor of a weight or an input itself */
         out[i] = tn_tensor_device(x) == run.device ? tn_scope_adopt(tn_keep(x))
                                                    : tn_to(x, run.device);
         fine = out[i] != NULL;
@@ -145,12 +146,16 @@ static void net_forward(tn_module *self, tn_tensor *const *in, int in_count,
     for (int i = given; i < in_count; i++)
         if (in[i]) {
             tn_error_refuse_argument(TN_ERR_ARGUMENT, run_call, "in",
-                                     "the model has %d inputs", given);
+                                     "too many inputs: the model has %d "
+                                     "inputs",
+                                     given);
             return;
         }
     if (out_count > count) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, run_call, "out",
-                                 "the model has %d outputs", count);
+                                 "too many outputs: the model has %d "
+                                 "outputs",
+                                 count);
         return;
     }
     tn_tensor *result[TN_MODULE_VALUES] = {NULL};
@@ -178,11 +183,11 @@ static tn_status net_clone(tn_module *self, const tn_module *from)
     return TN_OK;
 }
 
-#define INPUTS "input1, input2?, input3?, input4?, input5?, input6?, input7?, " \
-               "input8?, input9?, input10?, input11?, input12?, input13?, "     \
-               "input14?, input15?, input16?"
-#define OUTPUTS "output1, output2, output3, output4, output5, output6, "        \
-                "output7, output8, output9, output10, output11, output12, "     \
+#define INPUTS "input1, input2?, input3?, input4?, input5?, input6?, "         \
+               "input7?, input8?, input9?, input10?, input11?, input12?, "     \
+               "input13?, input14?, input15?, input16?"
+#define OUTPUTS "output1, output2, output3, output4, output5, output6, "       \
+                "output7, output8, output9, output10, output11, output12, "    \
                 "output13, output14, output15, output16"
 static const tn_module_class net_class =
     TN_MODULE_CLASS(net, "Onnx", .forward_list = net_forward,
@@ -192,11 +197,13 @@ static const tn_module_class net_class =
 
 /* ---- parameters ---------------------------------------------------------- */
 
-/* A part of a name with dots: "encoder" of "encoder.weight". */
+/* A child module for one part of a dotted name, such as "encoder" of
+ * "encoder.weight". It has no forward pass. */
 static tn_tensor *group_forward(tn_module *self, tn_tensor *input)
 {
     tn_error_set(TN_ERR_UNSUPPORTED,
-                 "%s: holds parameters of an ONNX model and cannot run alone",
+                 "%s: this module only contains parameters of an ONNX model; "
+                 "run the model",
                  self->type->name);
     (void)input;
     return NULL;
@@ -204,12 +211,12 @@ static tn_tensor *group_forward(tn_module *self, tn_tensor *input)
 static const tn_module_class group_class =
     TN_MODULE_CLASS(tn_module, "Parameters", .forward = group_forward);
 
-/* Longer names (tf2onnx joins those of all nodes that it has fused) are cut, and
- * get their number: modules have a limit. */
+/* Modules limit the length of names. Longer names are cut and get a number.
+ * tf2onnx makes such names: it joins those of all nodes that it fuses. */
 enum { MAX_NAME = 120 };
 
-/* Whether a weight can stand under its name: no empty part, and no part that is
- * the whole name of another weight. */
+/* Returns whether a weight's name can be a path: it has no empty part, and none
+ * of its leading parts is the name of another weight. */
 static bool is_path(const tn__onnx_names *whole, const char *name)
 {
     char part[MAX_NAME + 1];
@@ -296,11 +303,12 @@ static bool add_weights(net *n)
     for (int i = 0; i < m->weight_count && fine; i++) {
         const tn_tensor *x = m->weight[i].tensor;
         m->parameters += m->weight[i].is_buffer ? 0 : tn_tensor_numel(x);
-        m->parameter_bytes += m->weight[i].is_buffer
-                                  ? 0
-                                  : tn_tensor_numel(x) * (int64_t)tn_dtype_bytes(
-                                                             tn_tensor_dtype(x));
-        /* the module has it now */
+        m->parameter_bytes +=
+            m->weight[i].is_buffer
+                ? 0
+                : tn_tensor_numel(x) *
+                      (int64_t)tn_dtype_bytes(tn_tensor_dtype(x));
+        /* the module owns it now */
         tn_drop(m->weight[i].tensor);
         m->weight[i].tensor = NULL;
     }
@@ -317,7 +325,7 @@ TN_OPTIONS_TYPE(tn_onnx_open, "onnx_open", "path", TN_ONNX_OPEN_OPTIONS_LIST)
 
 static const char open_call[] = "onnx_open";
 
-/* Reads the file. NULL with an error. */
+/* Reads the file. Returns NULL with an error. */
 static tn__onnx_model *read_model(tn__onnx_builder *b, const char *path,
                                   tn_device *device, const char *call)
 {
@@ -411,7 +419,8 @@ static net *net_of(const tn_module *module, const char *call)
         return (net *)(uintptr_t)module;
     if (call)
         tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "net",
-                                 "net is no ONNX model (tn_onnx_open)");
+                                 "net is not an ONNX model: open one with "
+                                 "tn_onnx_open");
     return NULL;
 }
 
@@ -429,7 +438,7 @@ tn_status tn_onnx_run(tn_module *module, tn_tensor *const *in, int in_count,
         out_count > g->output_count)
         return tn_error_refuse_argument(
             TN_ERR_ARGUMENT, run_call, NULL,
-            "%d inputs and %d outputs are asked for; the model has %d and %d",
+            "%d inputs and %d outputs were passed, but the model has %d and %d",
             in_count, out_count, g->input_count, g->output_count);
     for (int i = 0; i < in_count; i++)
         if (in[i] && !tn_object_check_kind(in[i], "tensor", run_call, "in"))
@@ -481,7 +490,8 @@ int tn_onnx_output_count(const tn_module *module)
     return n ? n->model->graph->output_count : 0;
 }
 
-/* Copies the first *size bytes of a struct that begins with its size. */
+/* Copies the first *size bytes of `from` to out, a struct whose first member is
+ * its size. */
 static tn_status fill(const char *call, const char *argument, void *out,
                       const void *full, size_t bytes)
 {
@@ -497,12 +507,14 @@ static tn_status fill(const char *call, const char *argument, void *out,
     return TN_OK;
 }
 
-static tn_status describe(const char *call, const tn__onnx_port *port, int count,
-                          int i, tn_onnx_value_info *info)
+static tn_status describe(const char *call, const tn__onnx_port *port,
+                          int count, int i, tn_onnx_value_info *info)
 {
     if (i < 0 || i >= count)
         return tn_error_refuse_argument(TN_ERR_INDEX, call, "i",
-                                        "i is %d, the model has %d", i, count);
+                                        "i is %d, but the model has %d, "
+                                        "counted from 0",
+                                        i, count);
     const tn__onnx_type type = tn__onnx_type_of(port[i].type);
     const tn_onnx_value_info full = {
         .size = sizeof full, .name = port[i].name, .type = type.name,
@@ -511,7 +523,8 @@ static tn_status describe(const char *call, const tn__onnx_port *port, int count
     return fill(call, "info", info, &full, sizeof full);
 }
 
-tn_status tn_onnx_input(const tn_module *module, int i, tn_onnx_value_info *info)
+tn_status tn_onnx_input(const tn_module *module, int i,
+                        tn_onnx_value_info *info)
 {
     const net *n = net_of(module, "onnx_input");
     return n ? describe("onnx_input", n->model->graph->input,

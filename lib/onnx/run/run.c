@@ -1,7 +1,7 @@
-/* run.c: runs the nodes of a graph with operators of Tenon, so gradients are
- * recorded as for any other code. A node whose inputs are all on the host runs
- * there: that is the arithmetic of shapes. Where the device is the host, there
- * is no difference. A value is freed after the last node that uses it. */
+/* run.c: runs the nodes of a graph. Nodes call Tenon's operators, so gradients
+ * are recorded as usual. If all inputs of a node are on the host, the node runs
+ * there: this is how the arithmetic of shapes avoids the device. A value is
+ * freed after the last node that uses it. */
 #include <onnx/run/known.h>
 
 #include <stdlib.h>
@@ -28,7 +28,7 @@ tn__onnx_value tn__onnx_lend(const tn__onnx_run *run, tn_tensor *x, int type)
     return v;
 }
 
-/* Takes a result, which the open scope owns, into a slot. */
+/* Stores a result in a slot. The open scope owns the result. */
 static void take(const tn__onnx_run *run, tn__onnx_value *v, tn_tensor *x)
 {
     tn_device *device = tn_tensor_device(x);
@@ -38,9 +38,9 @@ static void take(const tn__onnx_run *run, tn__onnx_value *v, tn_tensor *x)
         v->host = tn_keep(x);
 }
 
-/* Returns v on the device of the run, copied there if need be. */
-static tn_tensor *on_device(tn__onnx_run *run, const tn__onnx_graph *g, int slot,
-                            tn__onnx_value *v)
+/* Returns v on the device of the run. Copies it there if it is on the host. */
+static tn_tensor *on_device(tn__onnx_run *run, const tn__onnx_graph *g,
+                            int slot, tn__onnx_value *v)
 {
     if (v->device && tn_tensor_device(v->device) == run->device)
         return v->device;
@@ -50,7 +50,8 @@ static tn_tensor *on_device(tn__onnx_run *run, const tn__onnx_graph *g, int slot
     }
     if (!x)
         return NULL;
-    /* what all runs share is copied once */
+    /* constants and recorded results are copied to the device once, for all
+     * runs */
     tn__onnx_value *own = &g->value[slot];
     if (run->known && !g->parent && own->host != v->host)
         own = &run->known->value[slot];
@@ -109,7 +110,7 @@ void tn__onnx_slots_free(const tn__onnx_graph *g, tn__onnx_value *slot)
 
 /* ---- a node -------------------------------------------------------------- */
 
-enum { FEW = 16 }; /* inputs and outputs that need no memory */
+enum { FEW = 16 }; /* at most this many inputs and outputs need no allocation */
 
 typedef struct io {
     tn_tensor **x, **y;
@@ -156,7 +157,7 @@ static void name_error(const tn__onnx_node *n)
         tn_error_prefix("%s", n->op);
 }
 
-/* Stores the results of a node in its slots. */
+/* Stores the results of a node in its output slots. */
 static bool store(tn__onnx_run *run, const tn__onnx_graph *g,
                   tn__onnx_value *slot, tn__onnx_call *c, bool fixed,
                   bool fixed_shape)
@@ -166,11 +167,11 @@ static bool store(tn__onnx_run *run, const tn__onnx_graph *g,
         if (n->out[i] < 0)
             continue;
         if (!c->y[i] && !tn_error()) {
-            /* an optional result that is not made and not used is no error */
+            /* an optional result may be missing if nothing uses it */
             if (i > 0 && !g->slot_used[n->out[i]])
                 continue;
             tn__onnx_refuse(c, TN_ERR_UNSUPPORTED,
-                            "output %d is not supported", i);
+                            "output %d of this operator is not supported", i);
         }
         if (tn_error())
             return false;
@@ -218,8 +219,10 @@ static bool run_node(tn__onnx_run *run, const tn__onnx_graph *g,
         tn__onnx_value *v = at.value[i];
         if (!v)
             continue;
-        /* what is read on the host need not be on the device */
-        const bool host = on_host || (i < 32 && n->row->host >> i & 1 && v->host);
+        /* inputs that the function reads on the host need no copy on the
+         * device */
+        const bool host =
+            on_host || (i < 32 && n->row->host >> i & 1 && v->host);
         at.x[i] = host ? v->host : on_device(run, g, n->in[i], v);
         fine = at.x[i] != NULL;
     }
@@ -283,7 +286,8 @@ bool tn__onnx_iterate(tn__onnx_call *c)
     if (c->run->iterations-- > 0)
         return true;
     tn__onnx_refuse(c, TN_ERR_ARGUMENT,
-                    "more iterations than .max_iterations of tn_onnx_open");
+                    "the run needs more loop iterations than .max_iterations "
+                    "of tn_onnx_open allows");
     return false;
 }
 
@@ -295,15 +299,16 @@ bool tn__onnx_subgraph(tn__onnx_call *c, const tn__onnx_attr *attr,
     tn__onnx_run *run = c->run;
     if (in_count != g->input_count || out_count != g->output_count) {
         tn__onnx_refuse(c, TN_ERR_FORMAT,
-                        "its subgraph has %d inputs and %d outputs, %d and %d "
-                        "are needed",
+                        "its subgraph has %d inputs and %d outputs, but the "
+                        "operator needs %d and %d",
                         g->input_count, g->output_count, in_count, out_count);
         return false;
     }
     tn__onnx_value *slot = tn__onnx_slots_new(run, g);
     if (!slot)
         return false;
-    int at = c->in_count; /* where the captures of this subgraph begin */
+    int at = c->in_count; /* index of the first value that this subgraph
+                             captures */
     for (int i = 0; &c->node->attrs[i] != attr; i++)
         if (c->node->attrs[i].graph)
             at += c->node->attrs[i].graph->capture_count;
@@ -315,7 +320,7 @@ bool tn__onnx_subgraph(tn__onnx_call *c, const tn__onnx_attr *attr,
     for (int i = 0; i < in_count; i++)
         slot[g->input[i].slot] = tn__onnx_lend(run, in[i], in_type[i]);
     bool fine = tn__onnx_run_graph(run, g, slot);
-    /* nodes of the subgraph may have run elsewhere */
+    /* the nodes of the subgraph may have run on the other device */
     if (run->host != run->device)
         tn_device_set(c->device);
     for (int i = 0; i < out_count && fine; i++) {
@@ -342,8 +347,8 @@ static bool can_fold(const tn__onnx_graph *g, const tn__onnx_node *n)
     return fine;
 }
 
-/* Computes what can be computed. A node that fails is left to the run, which
- * reports why. */
+/* Computes all nodes whose inputs are constants. A node that fails here is not
+ * folded: the run will report the error. */
 static void fold(tn__onnx_run *run, tn__onnx_graph *g)
 {
     for (int i = 0; i < g->node_count && !tn_error(); i++) {

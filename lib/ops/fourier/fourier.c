@@ -14,12 +14,12 @@
 #include <ops/engine/native.h>
 #include <stdarg.h>
 
-/* A product with a radix above MOST_RADIX takes more time than Bluestein's
- * algorithm. Products with radices up to about GOOD_RADIX take less time than
- * more products with smaller ones. */
+/* Above MOST_RADIX, a product with this radix takes more time than Bluestein's
+ * algorithm. Up to about GOOD_RADIX, one product takes less time than several
+ * products with smaller radices. */
 enum { MOST_RADIX = 128, GOOD_RADIX = 64 };
 
-/* reshape(x, dims...), with `count` numbers of type int64_t. */
+/* reshape(x, dims...), where `count` dims of type int64_t follow. */
 static __attribute__((noinline)) tn_tensor *shaped(tn_tensor *x, int count, ...)
 {
     tn_dims_list list = {.count = count};
@@ -31,8 +31,8 @@ static __attribute__((noinline)) tn_tensor *shaped(tn_tensor *x, int count, ...)
     return tn_reshape(x, list);
 }
 
-/* Returns x with `before` zeros in front of its last dimension, and cut or
- * padded with zeros at the end to `size` elements. */
+/* Adds `before` zeros at the beginning of the last dimension of x. Then cuts
+ * the dimension to `size` elements, or adds zeros at its end. */
 static __attribute__((noinline)) tn_tensor *padded(tn_tensor *x, int64_t before,
                                                    int64_t size)
 {
@@ -42,9 +42,9 @@ static __attribute__((noinline)) tn_tensor *padded(tn_tensor *x, int64_t before,
 
 /* ---- tables -------------------------------------------------------------- */
 
-/* Returns exp(-2 pi i k / n), or with back its conjugate, as n pairs, to be
- * freed. Angles are reduced to an eighth of a turn, so that the roots 1, -i, -1
- * and i are exact. */
+/* Returns the n pairs exp(-2 pi i k / n) or, with back, their conjugates. The
+ * caller frees them. Angles are reduced to an eighth of a turn, so that the
+ * roots 1, -i, -1 and i are exact. */
 static double *roots(int64_t n, bool back)
 {
     double *root = tn__alloc_many(n, 2 * sizeof *root);
@@ -63,8 +63,8 @@ static double *roots(int64_t n, bool back)
     return root;
 }
 
-/* Frees the table and returns its `count` numbers as a tensor like x in dtype
- * and device. Returns NULL if one of them is NULL. */
+/* Frees the table, and returns its `count` numbers as a tensor with the dtype
+ * and device of x. Returns NULL if table or x is NULL. */
 static tn_tensor *uploaded(double *table, int64_t count, const tn_tensor *x)
 {
     if (!table || !x) {
@@ -81,9 +81,10 @@ static tn_tensor *uploaded(double *table, int64_t count, const tn_tensor *x)
     return out;
 }
 
-/* Makes the matrix whose product with rows of `planes` planes of the first `in`
- * of r numbers gives the first `out` of r frequencies: as pairs if parts is 2,
- * only their real parts if it is 1. Pair k * step of root[] is root k of order
+/* Makes the matrix of a short transform of length r. A row that is multiplied
+ * by it has `planes` planes of `in` numbers (the others up to r are 0). The
+ * product has the first `out` frequencies: pairs if parts is 2, real parts if
+ * it is 1. root[] has the roots of unity: pair k * step is root k of order
  * r. */
 static tn_tensor *roots_matrix(const double *root, int64_t step, int64_t r,
                                int64_t planes, int64_t in, int64_t out,
@@ -100,9 +101,9 @@ static tn_tensor *roots_matrix(const double *root, int64_t step, int64_t r,
     return shaped(uploaded(table, rows * columns, x), 2, rows, columns);
 }
 
-/* ---- transforms ----------------------------------------------------------- */
+/* ---- transforms ---------------------------------------------------------- */
 
-/* Returns the complex product of z and f, which broadcast. */
+/* Returns the complex product of z and f, which are broadcast. */
 static tn_tensor *product(tn_tensor *z, tn_tensor *f)
 {
     static tn__formula text = TN__FORMULA(
@@ -119,8 +120,9 @@ static tn_tensor *product(tn_tensor *z, tn_tensor *f)
                : NULL;
 }
 
-/* Returns the first radix for the length n: the divisor nearest to the root of n
- * for the smallest number of products. Returns 0 if none is small enough. */
+/* Returns the first radix for the length n, or 0 if no factor is at most
+ * MOST_RADIX. Computes the smallest number of products m, and returns the
+ * divisor nearest to the m-th root of n. */
 static int64_t first_radix(int64_t n)
 {
     double products = ceil(log((double)n) / log(GOOD_RADIX));
@@ -147,15 +149,16 @@ static bool has_small_factors(int64_t n)
     return true;
 }
 
-/* Returns the transforms of length n of z (rows, planes, elements): one plane of
- * real or two planes of complex numbers. Further elements, up to n, are 0. With
- * back, the exponents are positive. The result is (rows, parts, n), where parts
- * is 1 for the real parts, or 2. With half, only the first frequencies, at least
- * n / 2 + 1, are computed.
+/* Returns the transforms of length n of z (rows, planes, elements): one plane
+ * of real or two planes of complex numbers. Further elements, up to n, are 0.
+ * With back, the exponents are positive. The result is (rows, parts, n), where
+ * parts is 1 for the real parts, or 2. With half, only the first frequencies,
+ * at least n / 2 + 1, are computed.
  *
- * Element q + left * p of a row is z[.., p, q]. The product over p gives z[.., t,
- * 2, q], where q is an element of the transforms of length `left` of the rows t.
- * At the end, frequency t1 + r1 * (t2 + r2 * ...) is z[row, t1, t2, ..]. */
+ * Element q + left * p of a row is z[.., p, q]. The product over p gives z[..,
+ * t, 2, q], where q is an element of the transforms of length `left` of the
+ * rows t. At the end, frequency t1 + r1 * (t2 + r2 * ...) is z[row, t1, t2,
+ * ..]. */
 static tn_tensor *dft(tn_tensor *z, int64_t n, bool back, bool half,
                       int64_t parts)
 {
@@ -205,8 +208,8 @@ static tn_tensor *dft(tn_tensor *z, int64_t n, bool back, bool half,
     return tn_transpose(shaped(z, 3, rows, count, parts), 1, 2);
 }
 
-/* Makes the chirp c[j] = exp(-pi i j^2 / n), or with `size` the filter of this
- * size: conj(c[j]) / size at j and at size - j. */
+/* Makes the chirp c[j] = exp(-pi i j^2 / n). With `size`, makes the filter of
+ * this size instead, with conj(c[j]) / size at j and at size - j. */
 static tn_tensor *chirp(int64_t n, int64_t size, bool back, const tn_tensor *x)
 {
     const int64_t room = size ? size : n;
@@ -247,15 +250,16 @@ static tn_tensor *by_convolution(tn_tensor *z, int64_t n, bool back)
     return product(tn_narrow(z, 2, 0, n), c);
 }
 
-/* Returns the transform of x (rows, 1, n) or, with back, of x (rows, 2, bins),
- * as (rows, bins, 2) or (rows, n). */
+/* Transforms x (rows, 1, n) to (rows, bins, 2) or, with back, x (rows, 2, bins)
+ * to (rows, n). */
 static tn_tensor *transform(tn_tensor *x, int64_t n, int64_t bins, bool back)
 {
     if (has_small_factors(n)) {
         x = dft(x, n, back, !back && bins < n, 2 - back);
     } else {
         x = padded(x, 0, back ? n : 2 * n);
-        x = x ? by_convolution(shaped(x, 3, x->shape[0], (int64_t)2, n), n, back)
+        x = x ? by_convolution(shaped(x, 3, x->shape[0], (int64_t)2, n), n,
+                               back)
               : NULL;
     }
     return tn_contiguous(back ? tn_select(x, 1, 0)
@@ -289,7 +293,8 @@ tn_status tn__run_dft_real(tn__call *call)
         shape.dim[shape.count++] = n;
     }
     tn_scope *scope = tn_scope_open();
-    /* If a view has more elements than memory, its copy fails first. */
+    /* A view may have more elements than fit in memory. tn_contiguous reports
+     * this before a transform begins. */
     x = shaped(tn_contiguous(x), 3, rows, (int64_t)(1 + back), back ? bins : n);
     x = rows ? transform(x, n, bins, back) : x;
     x = tn_reshape(x, shape);
@@ -300,9 +305,9 @@ tn_status tn__run_dft_real(tn__call *call)
     return tn__give(call, x);
 }
 
-/* ---- operators ------------------------------------------------------------ */
+/* ---- operators ----------------------------------------------------------- */
 
-/* Calls dft_real. */
+/* Calls the operator dft_real. */
 static tn_tensor *dft_real(tn_tensor *x, int64_t n, int64_t bins, bool back)
 {
     const tn_value value[] = {tn__value_tensor(x), tn__value_int(n),
@@ -310,8 +315,8 @@ static tn_tensor *dft_real(tn_tensor *x, int64_t n, int64_t bins, bool back)
     return x ? tn__row(TN__OP_ID_DFT_REAL, value, 4) : NULL;
 }
 
-/* Returns the first `bins` frequencies of the rows x (..., n), times scale, as
- * pairs. */
+/* Returns the first `bins` frequencies of the rows of x (..., n), multiplied by
+ * scale, as pairs. */
 static tn_tensor *frequencies(tn_tensor *x, int64_t n, int64_t bins,
                               double scale)
 {
@@ -352,7 +357,7 @@ static tn_status along_dim(tn__call *call, bool back)
         x = tn_to_dtype(x, TN_F32);
     x = tn_transpose(x, dim, last);
     if (back) {
-        /* All frequencies but 0 and n / 2 stand for two. */
+        /* A frequency other than 0 and n / 2 also stands for its conjugate. */
         x = padded(tn_transpose(x, -2, -1), 0, bins);
         double *weight = x ? tn__alloc_many(bins, sizeof *weight) : NULL;
         for (int64_t k = 0; weight && k < bins; k++)
@@ -391,8 +396,9 @@ tn_status tn__run_stft(tn__call *call)
     const bool batched = x->ndim == 2;
     char text[TN__SHAPE_TEXT];
     if (hop < 1)
-        return tn__fail(TN_ERR_ARGUMENT, "stft: {hop_length} would be {n_fft} "
-                        "%lld // 4 = 0; pass it", (long long)n);
+        return tn__fail(TN_ERR_ARGUMENT, "stft: the default of {hop_length}, "
+                                         "{n_fft} %lld // 4, is 0; pass "
+                                         "{hop_length}", (long long)n);
     if (x->ndim != 1 + batched || x->shape[batched] < least)
         return tn__fail(TN_ERR_SHAPE, "stft: {input} has shape %s; expected "
                         "(L) or (B, L) with L of at least %lld",

@@ -1,8 +1,9 @@
 /* quantized.c: operators on block-quantised weights: dequantisation and linear
  * layers.
  *
- * Both run on the device if it has the extension "quantised-product". If it does
- * not, but the CPU can access its memory, blocks.c computes the same bits. */
+ * Both run on the device if it has the extension "quantised-product". If it
+ * does not, but the CPU can access its memory, blocks.c computes the same
+ * bits. */
 #include <base/memory.h>
 #include <base/thread.h>
 #include <device/recorder.h>
