@@ -1,6 +1,7 @@
-/* malloc_faults.h: replaces malloc in the whole process, so that a test can
- * make chosen calls fail. A program includes it in one file. It does nothing
- * under sanitizers, which replace malloc, too. */
+/* malloc_faults.h: replaces malloc in the program, so that a test can make chosen
+ * calls fail. With MALLOC_FAULTS_IN_LIBRARIES, also calls of shared libraries
+ * fail, among them plugins and drivers. A program includes it in one file. It
+ * does nothing under sanitizers, which replace malloc, too. */
 #ifndef TN_TESTS_MALLOC_FAULTS_H
 #define TN_TESTS_MALLOC_FAULTS_H
 
@@ -53,8 +54,9 @@ static bool malloc_refuses(void)
     return true;
 }
 
-/* for shared libraries, too */
+#ifdef MALLOC_FAULTS_IN_LIBRARIES
 #pragma GCC visibility push(default)
+#endif
 static void *malloc_counted(void *block)
 {
     atomic_fetch_add(&malloc_blocks, block != NULL);
@@ -98,7 +100,9 @@ int posix_memalign(void **out, size_t align, size_t bytes)
     *out = malloc_counted(__libc_memalign(align, bytes));
     return *out ? 0 : ENOMEM;
 }
+#ifdef MALLOC_FAULTS_IN_LIBRARIES
 #pragma GCC visibility pop
+#endif
 #endif
 
 #endif

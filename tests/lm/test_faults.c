@@ -2,6 +2,7 @@
  * tokenizers are opened, and texts are encoded, rendered, generated and saved.
  * The call must report TN_ERR_MEMORY and leak nothing, and the next call must
  * work. */
+#define MALLOC_FAULTS_IN_LIBRARIES
 #include "../malloc_faults.h"
 
 #include <tap.h>

@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define MALLOC_FAULTS_IN_LIBRARIES
 #include "../malloc_faults.h"
 #include "../tap.h"
 

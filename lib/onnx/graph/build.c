@@ -224,7 +224,7 @@ static bool connect(tn__onnx_builder *b, scope *s, tn__onnx_node *node,
     for (int i = 0; i < node->in_count; i++) {
         const tn__onnx_op *row = node->row;
         if (!*in_name[i]) {
-            if (row && i < row->min_in)
+            if (row && i < row->min_in && !(row->optional >> i & 1))
                 return node_malformed(b, node, "a required input is left out");
             node->in[i] = -1;
             continue;

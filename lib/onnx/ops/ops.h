@@ -19,6 +19,8 @@ typedef struct tn__onnx_op {
      * to the last opset. */
     int since, until;
     int min_in, max_in, max_out; /* -1: any number */
+    unsigned optional; /* bit i: input i may be left out, though it comes before
+                          input min_in */
     /* "axis:int=0 axes:ints mode:string=constant value:tensor! ...": type and
      * default of each attribute. Without default it may be absent; with '!' it
      * must be given. Attributes that the row does not list are refused. */

@@ -470,6 +470,7 @@ static const tn__onnx_op rows[] = {
      .attributes = COMMON " input_forget:int=0", .run = lstm},
     {.domain = "com.microsoft", .name = "DynamicQuantizeLSTM", .since = 1,
      .min_in = 12, .max_in = 12, .max_out = 3,
+     .optional = 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7,
      .attributes = "activation_alpha:floats activation_beta:floats "
                    "activations:strings clip:float direction:string=forward "
                    "hidden_size:int layout:int=0 input_forget:int=0",
