@@ -58,7 +58,8 @@ static int tuples(tn__onnx_call *c, tn_tensor *x, tn_tensor *index, int batch,
 {
     const int ndim = tn_tensor_ndim(index);
     const int64_t depth = ndim ? tn_tensor_size(index, -1) : 0;
-    if (batch < 0 || batch >= ndim || batch + depth > tn_tensor_ndim(x) ||
+    if (batch < 0 || batch >= ndim || depth < 1 ||
+        batch + depth > tn_tensor_ndim(x) ||
         batch > tn_tensor_ndim(x)) {
         tn__onnx_refuse(c, TN_ERR_SHAPE,
                         "indices select along %lld dimensions behind %d, the "
