@@ -188,13 +188,15 @@ static bool find_row(tn__onnx_builder *b, tn__onnx_node *node,
     if (node->in_count < row->min_in ||
         (row->max_in >= 0 && node->in_count > row->max_in) ||
         (row->max_out >= 0 && node->out_count > row->max_out)) {
-        char most[24] = "or more", outputs[24] = "any number of";
-        if (row->max_in >= 0)
-            snprintf(most, sizeof most, "to %d", row->max_in);
+        char most[24] = " or more", outputs[24] = "any number of";
+        if (row->max_in == row->min_in)
+            *most = '\0';
+        else if (row->max_in >= 0)
+            snprintf(most, sizeof most, " to %d", row->max_in);
         if (row->max_out >= 0)
             snprintf(outputs, sizeof outputs, "at most %d", row->max_out);
         snprintf(text, sizeof text,
-                 "it has %d inputs and %d outputs; in opset %lld it takes %d %s "
+                 "it has %d inputs and %d outputs; in opset %lld it takes %d%s "
                  "inputs and %s outputs",
                  node->in_count, node->out_count, (long long)node->version,
                  row->min_in, most, outputs);
