@@ -487,6 +487,29 @@ static void check_nodes(void)
     node = make_node("Add", "- a", "y");
     ok(!run_node(&node, 17, &x, 1) && says("input 0 is left out"),
        "an input that is left out");
+    node = make_node("ScatterND", "a b c", "y");
+    attr_text(&node, "reduction", "max");
+    const int64_t place[] = {0, 0, 1, -1}, outside[] = {0, 2};
+    tn_tensor *square = tn_reshape(x, tn_dims(2, 2));
+    y = run_node(&node, 18,
+                 (tn_tensor *[]){square,
+                                 tn_tensor_from_array(place, TN_I64,
+                                                      tn_dims(2, 2)),
+                                 tn_full(tn_dims(2), 3.5, .dtype = TN_F32)},
+                 3);
+    ok(HOLDS(y, 3.5, 2, 3, 4), "ScatterND of maxima");
+    node = make_node("ScatterND", "a b c", "y");
+    attr_text(&node, "reduction", "max");
+    y = run_node(&node, 18,
+                 (tn_tensor *[]){square,
+                                 tn_tensor_from_array(outside, TN_I64,
+                                                      tn_dims(1, 2)),
+                                 tn_full(tn_dims(1), 9, .dtype = TN_F32)},
+                 3);
+    tn_tensor *sum = tn_error() ? NULL : tn_sum(y);
+    ok((!sum || (tn_item(sum), tn_error())) && says("2 at position"),
+       "an index that is out of range in its dimension");
+
     node = make_node("GatherND", "a b", "y");
     ok(!run_node(&node, 17,
                  (tn_tensor *[]){x, tn_zeros(tn_dims(2, 0), .dtype = TN_I64)},

@@ -137,12 +137,14 @@ static void scatter_nd(tn__onnx_call *c)
     }
     /* a matrix: a row for each tuple, and the elements that it selects */
     int64_t rows = 1;
-    tn_tensor *row = NULL;
-    for (int i = 0; i < count; i++) {
-        const int64_t size = tn_tensor_size(x, i);
-        row = row ? tn_add(tn_mul_scalar(row, size), index[i]) : index[i];
-        rows *= size;
-    }
+    for (int i = 0; i < count; i++)
+        rows *= tn_tensor_size(x, i);
+    /* tn_index refuses an index that is out of range in its own dimension */
+    tn_tensor *number =
+        tn_arange(0, rows, 1, .dtype = TN_I64, .device = c->device);
+    tn_tensor *row = tn_index(
+        tn_reshape(number, tn_dims_from_array(tn_tensor_shape(x), count)), index,
+        count);
     const int64_t each = rows ? tn_tensor_numel(x) / rows : 0;
     const int64_t writes = tn_tensor_numel(row);
     tn_tensor *at = tn_expand(tn_reshape(row, tn_dims(writes, 1)),
