@@ -44,12 +44,13 @@ extern "C" {
  *                   TN_ERR_ARGUMENT
  *
  * The floating-point initialisers, and Constant nodes with several floating-point
- * numbers, are the parameters of the module, under their names in the file: "encoder.weight" is the parameter weight of the child
- * encoder. Names that cannot be paths ("a..b", or "a" beside "a.b") have '/' in
- * place of their dots; names above 120 bytes are cut and end in "~" and a
- * number. Other initialisers are constants. What depends on
- * constants alone is computed now, and what depends on the shapes of the inputs
- * alone (most integer arithmetic of exported models) is computed on the host.
+ * numbers, are the parameters of the module, under their names in the file:
+ * "encoder.weight" is the parameter weight of the child encoder. Names that
+ * cannot be paths ("a..b", or "a" beside "a.b") have '/' in place of their dots;
+ * names above 120 bytes are cut and end in "~" and a number. Other initialisers
+ * are constants. What depends on constants alone is computed now, and what
+ * depends on the shapes of the inputs alone (most integer arithmetic of exported
+ * models) is computed on the host.
  *
  * External data is read from files in the folder of path, not through links and
  * not from other folders. All files are closed when the call returns.
