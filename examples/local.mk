@@ -12,9 +12,12 @@ noinst_PROGRAMS += \
 	examples/mnist \
 	examples/generate \
 	examples/embed_search \
-	examples/onnx_classify
+	examples/onnx_classify \
+	examples/onnx_detect
 examples_onnx_classify_SOURCES = examples/onnx_classify.c
 examples_onnx_classify_LDADD = libtenon-onnx.la libtenon.la
+examples_onnx_detect_SOURCES = examples/onnx_detect.c
+examples_onnx_detect_LDADD = libtenon-onnx.la libtenon.la
 examples_generate_SOURCES = examples/generate.c
 examples_generate_LDADD = libtenon-lm.la libtenon.la
 examples_embed_search_SOURCES = examples/embed_search.c
@@ -57,7 +60,8 @@ dist_example_DATA = examples/README.md \
 	$(examples_mnist_SOURCES) \
 	$(examples_generate_SOURCES) \
 	$(examples_embed_search_SOURCES) \
-	$(examples_onnx_classify_SOURCES)
+	$(examples_onnx_classify_SOURCES) \
+	$(examples_onnx_detect_SOURCES)
 
 # The template of a plugin, and the script that copies it. tests/test_install.sh
 # builds a plugin outside this tree with them.

@@ -141,6 +141,16 @@ TENON_DEVICE=cpu succeeds "onnx_classify classifies an image" \
     "$scratch/image.ppm"
 is_str "$(grep -c '^class [01] : [01]\.[0-9]*$' "$scratch/output")" 2 \
     "and prints both classes"
+# A detector of bright squares, and an image with one: a is black, b is white.
+{ printf 'P6 64 64 255\n'; awk 'BEGIN { for (y = 0; y < 64; y++)
+    for (x = 0; x < 192; x++)
+        printf "%s", (y >= 12 && y < 28 && x >= 24 && x < 72) ? "b" : "a" }' |
+    LC_ALL=C tr ab '\001\377'; } >"$scratch/square.ppm"
+TENON_DEVICE=cpu succeeds "onnx_detect finds a bright square" \
+    examples/onnx_detect "$top_srcdir/tests/onnx/data/bright.onnx" \
+    "$scratch/square.ppm"
+is_str "$(cat "$scratch/output")" \
+    "class 0 : 1.0000, left 8, top 12, right 24, bottom 28" "and prints its box"
 examples/generate "$scratch/none" x >"$scratch/output" 2>&1
 is_str "$?" 1 "a model that does not exist is an error"
 is_str "$(grep -c 'none/config.json' "$scratch/output")" 1 "which is named"

@@ -67,7 +67,7 @@ extern "C" {
 #define TN_ONNX_OPEN_OPTIONS_LIST(X)                                          \
     X(tn_device *, device, NULL)                                              \
     X(bool, trainable, false)                                                 \
-    X(int64_t, max_iterations, 10000000)
+    X(int64_t, max_iterations, 1000000)
 TN_OPTIONS_STRUCT(tn_onnx_open, TN_ONNX_OPEN_OPTIONS_LIST);
 #define TN_ONNX_OPEN_OPTIONS                                                  \
     TN_OPTIONS_DEFAULTS(tn_onnx_open, TN_ONNX_OPEN_OPTIONS_LIST)

@@ -138,6 +138,15 @@ static inline void attr_int(message *node, const char *name, int64_t x)
     put_message(node, 5, &a);
 }
 
+static inline void attr_text(message *node, const char *name, const char *text)
+{
+    message a = {0};
+    put_text(&a, 1, name);
+    put_text(&a, 4, text);
+    put_number(&a, 20, 3);
+    put_message(node, 5, &a);
+}
+
 static inline void attr_graph(message *node, const char *name, message *graph)
 {
     message a = {0};

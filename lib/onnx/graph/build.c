@@ -172,7 +172,8 @@ static bool read_name(tn__onnx_builder *b, const tn__onnx_item *item,
 }
 
 /* Finds the row of a node, and puts its attributes in the row's order. */
-static bool find_row(tn__onnx_builder *b, tn__onnx_node *node)
+static bool find_row(tn__onnx_builder *b, tn__onnx_node *node,
+                     const char *const *in_name)
 {
     char text[256];
     bool known = false;
@@ -195,10 +196,25 @@ static bool find_row(tn__onnx_builder *b, tn__onnx_node *node)
     if (node->in_count < row->min_in ||
         (row->max_in >= 0 && node->in_count > row->max_in) ||
         (row->max_out >= 0 && node->out_count > row->max_out)) {
-        snprintf(text, sizeof text, "%d inputs and %d outputs",
-                 node->in_count, node->out_count);
+        char most[24] = " or more", outputs[24] = "any number of";
+        if (row->max_in == row->min_in)
+            *most = '\0';
+        else if (row->max_in >= 0)
+            snprintf(most, sizeof most, " to %d", row->max_in);
+        if (row->max_out >= 0)
+            snprintf(outputs, sizeof outputs, "at most %d", row->max_out);
+        snprintf(text, sizeof text,
+                 "it has %d inputs and %d outputs; in opset %lld it takes %d%s "
+                 "inputs and %s outputs",
+                 node->in_count, node->out_count, (long long)node->version,
+                 row->min_in, most, outputs);
         return node_malformed(b, node, text);
     }
+    for (int i = 0; i < row->min_in; i++)
+        if (!*in_name[i]) {
+            snprintf(text, sizeof text, "input %d is left out", i);
+            return node_malformed(b, node, text);
+        }
     const char *why = tn__onnx_bind(b, node, text, sizeof text);
     if (!why)
         return true;
@@ -305,7 +321,7 @@ static bool read_node(tn__onnx_builder *b, scope *s, tn__onnx_span message,
     /* some exporters write an empty name for each optional input at the end */
     while (node->in_count && !*in_name[node->in_count - 1])
         node->in_count--;
-    if (!find_row(b, node) || !connect(b, s, node, in_name))
+    if (!find_row(b, node, in_name) || !connect(b, s, node, in_name))
         return false;
     for (int i = 0; i < node->out_count; i++) {
         node->out[i] = -1;

@@ -88,6 +88,8 @@ static tn_tensor *log_softmax(tn_tensor *x, int64_t dim)
 /* 1 at the first maximum, 0 elsewhere. */
 static tn_tensor *hardmax(tn_tensor *x, int64_t dim)
 {
+    if (tn_tensor_numel(x) == 0)
+        return x;
     tn_tensor *at = tn_argmax(x, .dim = dim, .keepdim = true);
     return tn_scatter(tn_zeros_like(x), dim, at, tn_ones_like(
         tn_to_dtype(at, tn_tensor_dtype(x))));

@@ -82,8 +82,8 @@ static tn_tensor *attend(const scores *s, tn_tensor *q, tn_tensor *k,
 {
     const tn_dtype dtype = tn_tensor_dtype(q);
     /* the root of the scale on both sides, lest products of half types overflow */
-    const double root = sqrt(s->scale);
-    tn_tensor *x = tn_matmul(tn_mul_scalar(q, root),
+    const double root = sqrt(fabs(s->scale));
+    tn_tensor *x = tn_matmul(tn_mul_scalar(q, s->scale < 0 ? -root : root),
                              tn_transpose(tn_mul_scalar(k, root), -2, -1));
     *shown = x;
     if (s->softcap > 0)
@@ -116,6 +116,11 @@ static void attention(tn__onnx_call *c)
                causal = tn__onnx_int(c, CAUSAL) != 0,
                has_past = tn__onnx_has(c, 4) && tn__onnx_has(c, 5);
     int64_t offset = 0;
+    if (tn__onnx_has(c, 4) != tn__onnx_has(c, 5)) {
+        tn__onnx_refuse(c, TN_ERR_ARGUMENT,
+                        "past_key and past_value must be given together");
+        return;
+    }
     if (has_past) {
         offset = tn_tensor_size(c->x[4], 2);
         k = tn_cat((tn_tensor *[]){c->x[4], k}, 2, 2);

@@ -61,7 +61,8 @@ static int tuples(tn__onnx_call *c, tn_tensor *x, tn_tensor *index, int batch,
 {
     const int ndim = tn_tensor_ndim(index);
     const int64_t depth = ndim ? tn_tensor_size(index, -1) : 0;
-    if (batch < 0 || batch >= ndim || batch + depth > tn_tensor_ndim(x) ||
+    if (batch < 0 || batch >= ndim || depth < 1 ||
+        batch + depth > tn_tensor_ndim(x) ||
         batch > tn_tensor_ndim(x)) {
         tn__onnx_refuse(c, TN_ERR_SHAPE,
                         "the last dimension of indices selects %lld dimensions "
@@ -144,12 +145,14 @@ static void scatter_nd(tn__onnx_call *c)
     /* views x as a matrix: a row for each tuple of indices, with the elements
      * that the tuple selects */
     int64_t rows = 1;
-    tn_tensor *row = NULL;
-    for (int i = 0; i < count; i++) {
-        const int64_t size = tn_tensor_size(x, i);
-        row = row ? tn_add(tn_mul_scalar(row, size), index[i]) : index[i];
-        rows *= size;
-    }
+    for (int i = 0; i < count; i++)
+        rows *= tn_tensor_size(x, i);
+    /* tn_index refuses an index that is out of range in its own dimension */
+    tn_tensor *number =
+        tn_arange(0, rows, 1, .dtype = TN_I64, .device = c->device);
+    tn_tensor *row = tn_index(
+        tn_reshape(number, tn_dims_from_array(tn_tensor_shape(x), count)), index,
+        count);
     const int64_t each = rows ? tn_tensor_numel(x) / rows : 0;
     const int64_t writes = tn_tensor_numel(row);
     tn_tensor *at = tn_expand(tn_reshape(row, tn_dims(writes, 1)),

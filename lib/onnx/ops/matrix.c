@@ -30,7 +30,9 @@ static void gemm(tn__onnx_call *c)
 
 static void einsum(tn__onnx_call *c)
 {
-    c->y[0] = tn_einsum(tn__onnx_string(c, 0), c->x, c->in_count);
+    /* sums of integers keep their dtype */
+    tn_tensor *y = tn_einsum(tn__onnx_string(c, 0), c->x, c->in_count);
+    c->y[0] = tn_to_dtype(y, tn_tensor_dtype(c->x[0]));
 }
 
 /* com.microsoft: transBatchA and transBatchB move the first dimension before

@@ -114,8 +114,17 @@ static void rms_norm(tn__onnx_call *c)
 
 static void instance_norm(tn__onnx_call *c)
 {
-    c->y[0] = tn_instance_norm(c->x[0], NULL, NULL, c->x[1], c->x[2],
-                               .eps = tn__onnx_float(c, 0));
+    tn_tensor *x = c->x[0];
+    const double eps = tn__onnx_float(c, 0);
+    int64_t each = 1;
+    for (int i = 2; i < tn_tensor_ndim(x); i++)
+        each *= tn_tensor_size(x, i);
+    /* instance_norm refuses images of one element, ONNX does not */
+    c->y[0] = each == 1 && tn_tensor_ndim(x) > 2
+                  ? tn_group_norm(x, tn_tensor_size(x, 1), c->x[1], c->x[2],
+                                  .eps = eps)
+                  : tn_instance_norm(x, NULL, NULL, c->x[1], c->x[2],
+                                     .eps = eps);
 }
 
 /* Until opset 20, scale and bias have one element for each group. */

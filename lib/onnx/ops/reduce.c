@@ -148,10 +148,15 @@ static void reduce_input(tn__onnx_call *c)
     tn_dims_list axes;
     if (!tn__onnx_dims(c, -1, 1, &axes))
         return;
-    if (axes.count <= 0 && tn__onnx_int(c, 1))
-        c->y[0] = c->x[0];
-    else
-        reduce(c, axes, tn__onnx_int(c, 0) != 0);
+    if (axes.count <= 0 && tn__onnx_int(c, 1)) {
+        /* over no axes: each element alone, so that ReduceLogSum is its logarithm */
+        tn_tensor *row = tn_reshape(c->x[0],
+                                    tn_dims(1, tn_tensor_numel(c->x[0])));
+        c->y[0] = tn_reshape(c->node->row->reduce(row, tn_dims(0), false),
+                             tn__onnx_shape(c->x[0]));
+        return;
+    }
+    reduce(c, axes, tn__onnx_int(c, 0) != 0);
 }
 
 /* ---- argmax -------------------------------------------------------------- */

@@ -55,8 +55,10 @@ static bool coordinate(const resize *r, int64_t i, int64_t in, int64_t out,
     return true;
 }
 
-static int64_t nearest(const resize *r, double x)
+static int64_t nearest(const resize *r, double x, double scale)
 {
+    if (strcmp(r->rounding, "simple") == 0) /* of opset 10 */
+        return (int64_t)(scale < 1 ? ceil(x) : floor(x));
     if (strcmp(r->rounding, "round_prefer_floor") == 0)
         return (int64_t)ceil(x - 0.5);
     if (strcmp(r->rounding, "round_prefer_ceil") == 0)
@@ -128,7 +130,7 @@ static bool taps_init(const resize *r, taps *t, int64_t in, int64_t out,
         t->outside[i] = crops && (x < 0 || x > (double)(in - 1));
         /* scales of 0 and NaN give positions that do not fit in int64 */
         x = x > -1e9 ? x < 1e9 ? x : 1e9 : -1e9;
-        const int64_t base = is_nearest ? nearest(r, x) : (int64_t)floor(x);
+        const int64_t base = is_nearest ? nearest(r, x, scale) : (int64_t)floor(x);
         const double ratio = x - (double)base;
         for (int64_t k = 0; k < t->count; k++) {
             int64_t at = base + first + k;
@@ -329,11 +331,12 @@ static void resize_run(tn__onnx_call *c)
     resize_all(&r, axes, size, scale, where);
 }
 
-/* Until opset 10: place i is element floor(i / scale), or between two. */
+/* Until opset 10: place i is element floor(i / scale), or between two. Where the
+ * input shrinks it is element ceil(i / scale). */
 static resize old_resize(tn__onnx_call *c)
 {
     const char *mode = tn__onnx_string(c, 0);
-    return (resize){.c = c, .where = "asymmetric", .rounding = "floor",
+    return (resize){.c = c, .where = "asymmetric", .rounding = "simple",
                     .mode = strcmp(mode, "bilinear") == 0 ? "linear" : mode};
 }
 static void resize_10(tn__onnx_call *c)

@@ -225,7 +225,8 @@ static void split_input(tn__onnx_call *c)
 }
 
 /* One dimension of Slice. start and end are as in Python, but a step below 0
- * goes from start down to above end. */
+ * goes from start down to above end, and a start in front of the first element
+ * is that element. */
 static tn_tensor *slice_dim(tn__onnx_call *c, tn_tensor *x, int64_t axis,
                             int64_t start, int64_t end, int64_t step)
 {
@@ -245,7 +246,8 @@ static tn_tensor *slice_dim(tn__onnx_call *c, tn_tensor *x, int64_t axis,
     }
     start = start < 0 ? start + size : start;
     end = end < 0 ? end + size : end;
-    start = start < -1 ? -1 : start > size - 1 ? size - 1 : start;
+    start = start < 0 ? 0 : start;
+    start = start > size - 1 ? size - 1 : start;
     end = end < -1 ? -1 : end > size - 1 ? size - 1 : end;
     /* element i of x is element size - 1 - i of the flipped tensor */
     int64_t from = size - 1 - start, to = size - 1 - end;
