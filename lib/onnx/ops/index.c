@@ -65,9 +65,11 @@ static int tuples(tn__onnx_call *c, tn_tensor *x, tn_tensor *index, int batch,
         batch + depth > tn_tensor_ndim(x) ||
         batch > tn_tensor_ndim(x)) {
         tn__onnx_refuse(c, TN_ERR_SHAPE,
-                        "the last dimension of indices selects %lld dimensions "
-                        "after %d batch dimensions, but data has %d dimensions",
-                        (long long)depth, batch, tn_tensor_ndim(x));
+                        "indices select along %lld dimensions (the size of "
+                        "their last dimension); expected 1 to %d, because data "
+                        "has %d dimensions and batch_dims is %d",
+                        (long long)depth, tn_tensor_ndim(x) - batch,
+                        tn_tensor_ndim(x), batch);
         return -1;
     }
     for (int i = 0; i < batch; i++) {
