@@ -55,6 +55,26 @@ void tn__onnx_file_close(tn__onnx_file *file)
     *file = (tn__onnx_file){0};
 }
 
+static void drop_pages(const tn__onnx_file *file, tn__onnx_span span)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t start = (uintptr_t)file->memory;
+    uintptr_t first = (uintptr_t)span.p, end = (uintptr_t)span.end;
+    if (first < start || end > start + file->bytes)
+        return; /* of another file */
+    first = (first + page - 1) / page * page;
+    end = end / page * page;
+    if (end > first)
+        madvise((void *)first, end - first, MADV_DONTNEED);
+}
+
+void tn__onnx_reader_copied(const tn__onnx_reader *r, tn__onnx_span span)
+{
+    drop_pages(&r->file, span);
+    for (int i = 0; i < r->external_count; i++)
+        drop_pages(&r->external[i].file, span);
+}
+
 void tn__onnx_reader_close(tn__onnx_reader *r)
 {
     for (int i = 0; i < r->external_count; i++)

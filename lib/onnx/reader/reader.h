@@ -75,5 +75,9 @@ tn_tensor *tn__onnx_tensor_make(tn__onnx_reader *r, const tn__onnx_tensor *t);
 int64_t tn__onnx_tensor_bytes(const tn__onnx_tensor *t);
 
 void tn__onnx_reader_close(tn__onnx_reader *r);
+/* Lets the system drop the pages of a span that has been copied, so that the
+ * file and the copy do not take memory at once. Reading the span again is
+ * allowed. */
+void tn__onnx_reader_copied(const tn__onnx_reader *r, tn__onnx_span span);
 
 #endif

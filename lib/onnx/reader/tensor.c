@@ -319,8 +319,11 @@ tn_tensor *tn__onnx_tensor_make(tn__onnx_reader *r, const tn__onnx_tensor *t)
     }
     if (t->numel == 0)
         return tn_empty(shape, .dtype = type.dtype);
-    if (raw && is_plain(t, &type, data))
-        return tn_tensor_from_array(data.p, type.dtype, shape);
+    if (raw && is_plain(t, &type, data)) {
+        tn_tensor *x = tn_tensor_from_array(data.p, type.dtype, shape);
+        tn__onnx_reader_copied(r, data);
+        return x;
+    }
     void *memory = malloc((size_t)tn__onnx_tensor_bytes(t));
     if (!memory) {
         tn_error_set(TN_ERR_MEMORY, "%s: out of memory", r->call);
