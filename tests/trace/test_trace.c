@@ -267,9 +267,11 @@ static void test_work(void)
         is_double_near(figure(back, "operations"), 5 * pairs * each, 0,
                        "and its gradient five");
     }
-    /* a device with a library of its own has kernels around it, which are */
-    ok(figure(factor, "operations") < 100 * 100 * 100 / 3,
-       "a library's operations are not counted");
+    /* On cuda, kernels around the library's factorisation are counted. */
+    const bool has_kernels =
+        strncmp(tn_device_name(tn_device_current()), "cuda", 4) == 0;
+    ok(figure(factor, "operations") <= (has_kernels ? 100 * 100 * 100 / 3 : 0),
+       "a factorisation's operations are not counted");
     json_decref(all);
 }
 

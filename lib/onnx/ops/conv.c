@@ -127,18 +127,24 @@ tn_tensor *tn__onnx_convolve(tn__onnx_call *c, tn_tensor *x, tn_tensor *weight,
     }
 }
 
+static bool check_ndim(tn__onnx_call *c, tn_tensor *x, tn_tensor *weight)
+{
+    if (tn_tensor_ndim(weight) == tn_tensor_ndim(x))
+        return true;
+    tn__onnx_refuse(c, TN_ERR_SHAPE,
+                    "the input has %d dimensions and the weight %d; these must "
+                    "be equal",
+                    tn_tensor_ndim(x), tn_tensor_ndim(weight));
+    return false;
+}
+
 static void conv(tn__onnx_call *c)
 {
     static const int which[] = {0, 1, -1, 4, 5};
     tn__onnx_window w;
     tn_tensor *x = c->x[0], *weight = c->x[1];
-    if (tn_tensor_ndim(weight) != tn_tensor_ndim(x)) {
-        tn__onnx_refuse(c, TN_ERR_SHAPE,
-                        "the input has %d dimensions and the weight %d; these "
-                        "must be equal",
-                        tn_tensor_ndim(x), tn_tensor_ndim(weight));
+    if (!check_ndim(c, x, weight))
         return;
-    }
     if (tn__onnx_window_read(c, which, x, tn_tensor_shape(weight) + 2, &w))
         c->y[0] = tn__onnx_convolve(c, x, weight, tn__onnx_x(c, 2), &w,
                                     tn__onnx_int(c, 2));
@@ -154,13 +160,8 @@ static void conv_transpose(tn__onnx_call *c)
     tn__onnx_window w;
     tn_tensor *x = c->x[0], *weight = c->x[1];
     int64_t extra[3] = {0}, size[3] = {0}, more[3] = {0};
-    if (tn_tensor_ndim(weight) != tn_tensor_ndim(x)) {
-        tn__onnx_refuse(c, TN_ERR_SHAPE,
-                        "the input has %d dimensions and the weight %d; these "
-                        "must be equal",
-                        tn_tensor_ndim(x), tn_tensor_ndim(weight));
+    if (!check_ndim(c, x, weight))
         return;
-    }
     if (!tn__onnx_window_read(c, which, x, tn_tensor_shape(weight) + 2, &w) ||
         !read_numbers(c, OUTPUT_PADDING, w.n, 0, extra))
         return;
