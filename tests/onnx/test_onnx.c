@@ -517,6 +517,19 @@ static void check_nodes(void)
                  2) &&
            says("indices select along 0 dimensions"),
        "indices without elements");
+
+    tn_tensor *cell = tn_ones(tn_dims(1, 1, 1));
+    const int32_t lengths[] = {2, -1};
+    for (int i = 0; i < 2; i++) {
+        node = make_node("RNN", "a b c - d", "y");
+        ok(!run_node(&node, 17,
+                     (tn_tensor *[]){cell, cell, cell,
+                                     tn_tensor_from_array(&lengths[i], TN_I32,
+                                                          tn_dims(1))},
+                     4) &&
+               says("expected 1 from 0 to 1 (the length of X)"),
+           "a sequence of %d of 1 steps", lengths[i]);
+    }
 }
 
 int main(void)

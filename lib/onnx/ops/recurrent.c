@@ -148,6 +148,28 @@ static bool read_activations(layer *l, const char *const *defaults, int each)
     return true;
 }
 
+/* Reads sequence_lens. The host waits for them, to check them. */
+static bool read_lengths(layer *l)
+{
+    tn_tensor *x = l->c->x[4];
+    const bool fits = tn_tensor_numel(x) == l->batch;
+    const int64_t least = fits && l->batch ? tn_item_int(tn_amin(x)) : 0;
+    const int64_t most = fits && l->batch ? tn_item_int(tn_amax(x)) : 0;
+    if (tn_error())
+        return false;
+    if (!fits || least < 0 || most > l->time) {
+        tn__onnx_refuse(l->c, TN_ERR_ARGUMENT,
+                        "sequence_lens has %lld numbers from %lld to %lld; "
+                        "expected %lld from 0 to %lld (the length of X)",
+                        (long long)tn_tensor_numel(x), (long long)least,
+                        (long long)most, (long long)l->batch,
+                        (long long)l->time);
+        return false;
+    }
+    l->lengths = tn_reshape(x, tn_dims(l->batch, 1));
+    return l->lengths != NULL;
+}
+
 static bool layer_init(layer *l, tn__onnx_call *c, int gates,
                        const char *const *defaults, int each)
 {
@@ -176,8 +198,8 @@ static bool layer_init(layer *l, tn__onnx_call *c, int gates,
     l->x = l->batch_first ? tn_transpose(c->x[0], 0, 1) : c->x[0];
     l->time = tn_tensor_size(l->x, 0);
     l->batch = tn_tensor_size(l->x, 1);
-    if (tn__onnx_has(c, 4))
-        l->lengths = tn_reshape(c->x[4], tn_dims(l->batch, 1));
+    if (tn__onnx_has(c, 4) && !read_lengths(l))
+        return false;
     const bool fine = read_activations(l, defaults, each);
     l->plain = l->plain && l->clip == 0 && !l->lengths;
     return fine;
