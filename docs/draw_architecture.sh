@@ -23,7 +23,7 @@ cd "$(dirname "$0")/.." || exit 1
             list = list substr(line, RSTART + 1, RLENGTH - 2)
             if (line ~ /order, " "\)/) within = 0
         }
-        match($0, /rank\["(train|lm|onnx)"\] = /) {
+        match($0, /rank\["(train|lm|onnx|media)"\] = /) {
             split($0, part, "\""); sub(/.*= /, ""); print "rank", part[2], $0
         }' \
         tests/test_layers.sh
@@ -116,9 +116,9 @@ END {
         box(out[i], i == 2 ? "programs, on public headers" : "", \
             left + (i - 1) * 279, y, 270, 44, "out")
     y += 52
-    n = split("train lm onnx", storey, " ")
+    n = split("train lm onnx media", storey, " ")
     for (i = 1; i <= n; i++)
-        draw_room(storey[i], left + (i - 1) * 279, y, 270, 50, 8)
+        draw_room(storey[i], left + (i - 1) * 209, y, 201, 50, 8)
     y += 58
     n = split("nn optim distributions", storey, " ")
     for (i = 1; i <= n; i++)

@@ -88,12 +88,15 @@ cat >"$scratch/rooms.awk" <<'AWK'
         room_of["lm.h"] = room_of["tokenizer.h"] = room_of["gguf.h"] = "lm"
         room_of["chat.h"] = "lm"
         room_of["onnx.h"] = "onnx"
+        n = split("npy torch_file dlpack image transform vision sound events", media, " ")
+        for (i = 1; i <= n; i++) room_of[media[i] ".h"] = "media"
         room_of["tenon.h"] = "all"
         rank["abi"] = 0
         rank["parameters"] = 19
         rank["train"] = 21
         rank["lm"] = 22
         rank["onnx"] = 22
+        rank["media"] = 22
         rank["all"] = 99
     }
     # What is wrong with a need of room `from` for a thing of room `to`; public:
@@ -215,7 +218,7 @@ AWK
 is_empty "$(cat "$scratch/upward")" \
     "rooms need symbols of lower rooms only"
 
-for built in .libs/libtenon.so .libs/libtenon-lm.so .libs/libtenon-onnx.so .libs/libtenon-test.a tenon-1/tn_cpu.so; do
+for built in .libs/libtenon.so .libs/libtenon-lm.so .libs/libtenon-onnx.so .libs/libtenon-media.so .libs/libtenon-test.a tenon-1/tn_cpu.so; do
     [ -f "$built" ] || bail_out "$built was not built"
 done
 
@@ -238,7 +241,7 @@ sed -e 's/(.*//' -e 's/[[:space:]]*$//' -e 's/.*[^A-Za-z0-9_]//' |
 grep '^tn_' | sort -u >"$scratch/declared"
 
 { exports .libs/libtenon.so && exports .libs/libtenon-lm.so &&
-    exports .libs/libtenon-onnx.so; } |
+    exports .libs/libtenon-onnx.so && exports .libs/libtenon-media.so; } |
     sort -u >"$scratch/exported"
 is_empty "$(grep -v '^tn_[a-z0-9]' "$scratch/exported")" \
     "libtenon exports only tn_ names"

@@ -120,6 +120,38 @@ TN_API tn_status tn_safetensors_save(const char *path,
 TN_API int64_t tn_unpack_limit(void);
 TN_API tn_status tn_unpack_limit_set(int64_t bytes);
 
+/* ---- files of your own formats -------------------------------------------
+ * For code that reads or writes another format. call is the name of your
+ * function, with which error messages begin. */
+
+/* Reads a whole regular file, unpacked if it is gzipped, into memory from
+ * malloc, which you free. Stores the memory in *out_data and its size in
+ * *out_bytes; after a failure both are unchanged. Fails with TN_ERR_IO if the
+ * file cannot be read or unpacks to more than tn_unpack_limit bytes, and with
+ * TN_ERR_MEMORY if memory runs out. */
+TN_API tn_status tn_file_read(const char *path, const char *call,
+                              void **out_data, size_t *out_bytes);
+
+/* Replaces the file at path atomically, as described above under "Saving".
+ * produce(context, file) writes the contents by tn_file_write, and returns
+ * TN_OK or, with an error set, a negative status. The old file is replaced only
+ * if produce and every write succeeded. Fails with produce's status, with
+ * TN_ERR_IO if the file cannot be written, TN_ERR_STATE while an error is
+ * pending, or TN_ERR_MEMORY.
+ *
+ *     static tn_status put(void *context, tn_file *file)
+ *     {
+ *         return tn_file_write(file, context, strlen(context));
+ *     }
+ *     tn_file_replace("note.txt", "note_save", put, text);
+ */
+typedef struct tn_file tn_file;
+typedef tn_status (*tn_file_producer)(void *context, tn_file *file);
+TN_API tn_status tn_file_replace(const char *path, const char *call,
+                                 tn_file_producer produce, void *context);
+/* Appends bytes to the new contents. Fails with TN_ERR_IO. */
+TN_API tn_status tn_file_write(tn_file *file, const void *data, size_t bytes);
+
 /* ---- IDX ---------------------------------------------------------------- */
 
 /* Loads the tensor in an IDX file, which may be gzipped: uint8, int8, int16,

@@ -5,6 +5,7 @@ libtenon_la_SOURCES += \
 	lib/io/file.c lib/io/file.h \
 	lib/io/gzip.c \
 	lib/io/idx.c lib/io/idx.h \
+	lib/io/own_formats.c \
 	lib/io/replace.c \
 	lib/io/safetensors.c lib/io/safetensors.h \
 	lib/io/safetensors_header.c \

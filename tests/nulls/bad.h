@@ -182,6 +182,7 @@ static tn_scope *bad_scope(void)
 #define NO_OBJECT_tn_op_p
 #define NO_OBJECT_tn_op_p_p
 #define NO_OBJECT_tn_path_p
+#define NO_OBJECT_tn_file_p
 #define NO_OBJECT_tn_tensor_p_p /* an output */
 #define NO_OBJECT_tn_batch_p
 #define NO_OBJECT_tn_module_call_p

@@ -15,7 +15,7 @@ tests/nulls/calls.inc: tests/nulls/nulls.awk tests/prototypes.awk \
 		tests/nulls/test_nulls.c tests/nulls/bad.h $(tenoninclude_HEADERS)
 	$(AM_V_GEN)$(MKDIR_P) tests/nulls && files= && \
 	for f in tests/nulls/test_nulls.c tests/nulls/bad.h $(tenoninclude_HEADERS); do \
-	  case $$f in */lm.h | */tokenizer.h | */chat.h | */onnx.h) continue ;; esac; \
+	  case $$f in */lm.h | */tokenizer.h | */chat.h | */onnx.h | $(media_header_patterns)) continue ;; esac; \
 	  test -f $$f || f=$(srcdir)/$$f; files="$$files $$f"; \
 	done && LC_ALL=C $(AWK) -f $(srcdir)/tests/nulls/nulls.awk \
 	  -f $(srcdir)/tests/prototypes.awk $$files \

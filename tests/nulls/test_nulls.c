@@ -197,6 +197,10 @@ static void log_line(int level, const char *line, void *context)
     (void)level, (void)line, (void)context;
 }
 
+static tn_status produce(void *context, tn_file *contents)
+{
+    return context ? TN_OK : tn_file_write(contents, "x", 1);
+}
 static void release(void *context)
 {
     (void)context;
@@ -268,6 +272,10 @@ static void release(void *context)
 #define PLAUSIBLE_prune_global_unstructured_with_method "l1_unstructured"
 #define PLAUSIBLE_tn_parametrize_function parametrized
 #define PLAUSIBLE_void_p linear
+#define PLAUSIBLE_void_p_p (void *[1]){NULL}
+#define PLAUSIBLE_size_t_p (size_t[1]){0}
+#define PLAUSIBLE_tn_file_producer produce
+#define PLAUSIBLE_tn_file_p NULL /* exists only within a producer */
 #define PLAUSIBLE_tn_module_p linear
 #define PLAUSIBLE_tn_tensor_p x
 #define PLAUSIBLE_tn_given_p &(tn_given){"input", x}

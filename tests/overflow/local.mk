@@ -18,7 +18,7 @@ tests/overflow/calls.inc: tests/overflow/calls.awk tests/prototypes.awk \
 		tests/overflow/test_calls.c $(tenoninclude_HEADERS)
 	$(AM_V_GEN)$(MKDIR_P) tests/overflow && files= && \
 	for f in tests/overflow/test_calls.c $(tenoninclude_HEADERS); do \
-	  case $$f in */ops.h | */lm.h | */tokenizer.h | */chat.h | */onnx.h) continue ;; esac; \
+	  case $$f in */ops.h | */lm.h | */tokenizer.h | */chat.h | */onnx.h | $(media_header_patterns)) continue ;; esac; \
 	  test -f $$f || f=$(srcdir)/$$f; files="$$files $$f"; \
 	done && LC_ALL=C $(AWK) -f $(srcdir)/tests/overflow/calls.awk \
 	  -f $(srcdir)/tests/prototypes.awk $$files \

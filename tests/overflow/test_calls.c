@@ -101,6 +101,7 @@ static tn_tensor *results[64];
 #define PLAUSIBLE_module_register_parametrization_with_name "weight"
 #define PLAUSIBLE_prune_with_method "l1_unstructured"
 #define PLAUSIBLE_prune_global_unstructured_with_method "l1_unstructured"
+#define PLAUSIBLE_tn_file_p NULL /* exists only within a producer */
 #define PLAUSIBLE_void_p linear
 #define PLAUSIBLE_tn_module_p linear
 #define PLAUSIBLE_tensor_from_array_data NULL
@@ -234,6 +235,7 @@ static uint64_t bits(draws *d)
 #define VALUE_tn_loader_state(d, name, n)                                      \
     ((tn_loader_state){bits(d), bits(d), draw_int(d), draw_int(d), draw_int(d)})
 #define VALUE_tn_collate(d, name, n) ((void)(d), (tn_collate)NULL)
+#define VALUE_tn_file_producer(d, name, n) ((void)(d), (tn_file_producer)NULL)
 #define VALUE_tn_schedule_function(d, name, n) ((void)(d), schedule_function)
 #define VALUE_tn_parametrize_function(d, name, n) ((void)(d), parametrized)
 #define VALUE_tn_schedule_state(d, name, n)                                    \

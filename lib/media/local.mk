@@ -1,0 +1,10 @@
+# What this room adds to the build: see the head of Makefile.am. The folders
+# below add their files.
+lib_LTLIBRARIES += libtenon-media.la
+libtenon_media_la_SOURCES =
+libtenon_media_la_CPPFLAGS = $(AM_CPPFLAGS) $(PNG_CFLAGS) $(JPEG_CFLAGS)
+libtenon_media_la_LDFLAGS = $(libtenon_la_LDFLAGS)
+libtenon_media_la_LIBADD = libtenon.la $(ZLIB_LIBS) $(PNG_LIBS) $(JPEG_LIBS) $(TN_LIBS)
+EXTRA_libtenon_media_la_DEPENDENCIES = lib/tenon.map
+pkgconfig_DATA += tenon-media.pc
+EXTRA_DIST += lib/media/README.md
