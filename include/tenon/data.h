@@ -244,6 +244,12 @@ TN_API int tn_collate_pad(tn_tensor *const *samples, int64_t count,
  * in the epoch. They are the same on every machine, for any number of workers,
  * and for a loader that starts in the middle of an epoch. */
 
+/* What a loader does with a sample that fails. */
+typedef enum tn_on_error {
+    TN_ON_ERROR_FAIL = 0,
+    TN_ON_ERROR_SKIP = 1
+} tn_on_error;
+
 /* Options of tn_loader_new:
  *
  *   shuffle          a new random order in each epoch
@@ -277,6 +283,13 @@ TN_API int tn_collate_pad(tn_tensor *const *samples, int64_t count,
  *                    values make the lengths in a batch more equal
  *   collate          makes a batch of single samples, with collate_context.
  *                    NULL stacks them
+ *   on_error         TN_ON_ERROR_FAIL: a sample that fails ends the loop with
+ *                    its error. TN_ON_ERROR_SKIP: the batch has no such sample,
+ *                    tn_loader_skipped counts it, and one line with its error is
+ *                    logged (tn_log_set). If no sample of a batch is left, the
+ *                    loop goes on with the next batch; if none of the epoch is
+ *                    left, it ends with TN_ERR_STATE. TN_ERR_MEMORY and
+ *                    TN_ERR_DEVICE end the loop always
  *   device           copies batches to this device (tn_to of each field). With
  *                    workers, and an asynchronous device with events (CUDA,
  *                    OpenCL), a batch is copied while the device computes on
@@ -304,7 +317,8 @@ TN_API int tn_collate_pad(tn_tensor *const *samples, int64_t count,
     X(int64_t, length_count, 0)                                               \
     X(int64_t, bucket_batches, 50)                                            \
     X(tn_collate, collate, NULL)                                              \
-    X(void *, collate_context, NULL)
+    X(void *, collate_context, NULL)                                          \
+    X(tn_on_error, on_error, TN_ON_ERROR_FAIL)
 TN_OPTIONS_STRUCT(tn_loader_new, TN_LOADER_NEW_OPTIONS_LIST);
 #define TN_LOADER_NEW_OPTIONS                                                 \
     TN_OPTIONS_DEFAULTS(tn_loader_new, TN_LOADER_NEW_OPTIONS_LIST)
@@ -318,6 +332,10 @@ TN_API tn_loader *tn_loader_new_with(tn_dataset *set,
 /* The number of batches in an epoch; 0 for NULL and for a stream, whose end is
  * not known. Cannot fail. */
 TN_API int64_t tn_loader_count(const tn_loader *loader);
+/* Returns the number of samples that .on_error = TN_ON_ERROR_SKIP omitted in the
+ * current epoch up to the current batch; after a loop, in its whole epoch. 0 for
+ * NULL. Cannot fail. */
+TN_API int64_t tn_loader_skipped(const tn_loader *loader);
 
 /* The position of a loader: the next batch, and the properties that a loader
  * must have in common to be set to this position. sample_count is the number of

@@ -61,15 +61,37 @@ tn_status tn__samples_add(tn__samples *s, int64_t index, int field_count,
     return TN_OK;
 }
 
+/* Like tn__dataset_sample, but returns 0 for a sample that is left out. */
+static int sample_or_none(tn_dataset *set, int64_t i, tn_tensor **fields)
+{
+    tn__error before, error;
+    tn__error_hide(&before);
+    int got = tn__dataset_sample(set, i, fields);
+    tn__error_take(&error);
+    tn__error_restore(&before);
+    if (got >= 0)
+        return got;
+    if (error.code == TN_ERR_MEMORY || error.code == TN_ERR_DEVICE) {
+        tn__error_put(&error);
+        return got;
+    }
+    tn__log(1, "batch_next: sample %lld is skipped: %s", (long long)i,
+            error.text);
+    return 0;
+}
+
 int tn__samples_fetch(tn__samples *s, tn_dataset *set, const int64_t *index,
-                      int64_t count)
+                      int64_t count, tn_on_error on_error)
 {
     tn_status status = TN_OK;
     for (int64_t i = 0; i < count && status == TN_OK; i++) {
         tn_tensor *fields[TN_MAX_FIELDS];
-        const int got = tn__dataset_sample(set, index[i], fields);
-        status = got < 0 ? (tn_status)got
-                         : tn__samples_add(s, index[i], got, fields);
+        const int got = on_error == TN_ON_ERROR_SKIP
+                            ? sample_or_none(set, index[i], fields)
+                            : tn__dataset_sample(set, index[i], fields);
+        if (got != 0)
+            status = got < 0 ? (tn_status)got
+                             : tn__samples_add(s, index[i], got, fields);
     }
     return status < 0 ? (int)status : s->field_count;
 }
@@ -126,7 +148,7 @@ int tn__dataset_stack(tn_dataset *set, const int64_t *index, int64_t count,
     tn__samples s;
     if (tn__samples_make(&s, count) < 0)
         return tn_error_code();
-    int got = tn__samples_fetch(&s, set, index, count);
+    int got = tn__samples_fetch(&s, set, index, count, TN_ON_ERROR_FAIL);
     if (got > 0)
         got = stack(&s, fields);
     tn__samples_free(&s);

@@ -94,10 +94,12 @@ void tn__samples_free(tn__samples *samples);
  * as the first one. */
 tn_status tn__samples_add(tn__samples *samples, int64_t index, int field_count,
                           tn_tensor *const *fields);
-/* Adds samples index[0 .. count - 1] of a set. Returns the number of fields, or
- * a negative status. */
+/* Adds samples index[0 .. count - 1] of a set. With TN_ON_ERROR_SKIP, samples
+ * that fail are logged and left out, unless memory runs out or the device fails.
+ * Returns the number of fields, or a negative status. */
 int tn__samples_fetch(tn__samples *samples, tn_dataset *set,
-                      const int64_t *index, int64_t count);
+                      const int64_t *index, int64_t count,
+                      tn_on_error on_error);
 /* Makes a batch: calls collate, or stacks each field if collate is NULL.
  * Returns the number of fields, or a negative status. */
 int tn__samples_collate(const tn__samples *samples, tn_collate collate,

@@ -34,6 +34,13 @@ struct tn_loader {
     int64_t bucket_count;     /* samples in a bucket: bucket_batches batches */
     tn_collate collate; /* NULL if samples are stacked */
     void *collate_context; /* not owned */
+    tn_on_error on_error;
+    int64_t *missing;  /* owned; with TN_ON_ERROR_SKIP, the number of samples left
+                          out of batch k, at k % missing_room. There is space for
+                          the batches that workers are ahead, and for the one
+                          that the caller takes */
+    int64_t missing_room;
+    int64_t skipped;   /* samples left out of the epoch so far */
     tn__stream *stream; /* owned by the set; NULL if it has indices */
     tn__stream_share share;
     uint64_t stream_loop;
@@ -61,6 +68,7 @@ static void destroy(tn__object *object)
     tn__free(loader->base_order);
     tn__free(loader->lengths);
     tn__free(loader->bucket);
+    tn__free(loader->missing);
     tn__free(loader->order);
     tn__object_free(loader, sizeof *loader);
 }
@@ -122,6 +130,13 @@ static bool take_lists(tn_loader *loader, const tn_loader_new_options *all)
         return false;
     if (all->lengths && !take_lengths(loader, all))
         return false;
+    if (all->on_error == TN_ON_ERROR_SKIP) {
+        loader->missing_room = tn__team_ahead(all->workers) + 1;
+        loader->missing = tn__alloc_many(loader->missing_room,
+                                         sizeof *loader->missing);
+        if (!loader->missing)
+            return false;
+    }
     if (!all->weights)
         return true;
     double *copy = copy_of(all->weights, all->weight_count, sizeof *copy);
@@ -161,6 +176,7 @@ tn_loader *tn_loader_new_with(tn_dataset *set,
     loader->seed = all.seed;
     loader->collate = all.collate;
     loader->collate_context = all.collate_context;
+    loader->on_error = all.on_error;
     loader->stream = tn__dataset_stream(set);
     loader->share = (tn__stream_share){all.num_replicas, all.rank,
                                        all.drop_uneven};
@@ -188,6 +204,13 @@ int64_t tn_loader_count(const tn_loader *loader)
     int64_t full = loader->order_count / loader->batch_size;
     bool rest = loader->order_count % loader->batch_size != 0;
     return full + (rest && !loader->drop_last);
+}
+
+int64_t tn_loader_skipped(const tn_loader *loader)
+{
+    return tn__object_has(loader, &loader_class, "loader_skipped", "loader")
+               ? loader->skipped
+               : 0;
 }
 
 /* Returns the number of batches in the epoch, unbounded for a stream. */
@@ -266,12 +289,13 @@ static tn_status take_samples(const tn_loader *loader, int64_t k,
                                loader->batch_size, &loader->share, s);
     return tn__samples_fetch(s, loader->set,
                              loader->order + k * loader->batch_size,
-                             batch_samples(loader, k)) < 0
+                             batch_samples(loader, k), loader->on_error) < 0
                ? tn_error_code()
                : TN_OK;
 }
 
-/* Makes a batch of single samples, for a stream or a collate function. */
+/* Makes a batch of single samples: for a stream, for a collate function, or to
+ * leave out samples that fail. Returns 0 if there is no sample. */
 static int collate_batch(const tn_loader *loader, int64_t k, tn_tensor **fields)
 {
     tn__samples s;
@@ -283,8 +307,10 @@ static int collate_batch(const tn_loader *loader, int64_t k, tn_tensor **fields)
         return tn_error_code();
     }
     int got = take_samples(loader, k, &s);
-    const bool none = s.count == 0 ||
-                      (loader->drop_last && s.count < loader->batch_size);
+    const bool none = s.count == 0 || (loader->stream && loader->drop_last &&
+                                       s.count < loader->batch_size);
+    if (loader->missing)
+        loader->missing[k % loader->missing_room] = count - s.count;
     if (got >= 0)
         got = none ? 0
                    : tn__samples_collate(&s, loader->collate,
@@ -294,13 +320,13 @@ static int collate_batch(const tn_loader *loader, int64_t k, tn_tensor **fields)
 }
 
 /* Makes batch k of the current epoch; returns 0 fields after the end of a
- * stream. Does not change the loader, because workers call it at the same
- * time. */
+ * stream, and for a batch whose samples were all left out. Changes nothing of
+ * the loader but missing[], because workers call it at the same time. */
 static int make_batch(void *context, int64_t k, tn_tensor **fields)
 {
     tn_loader *loader = context;
     seed_batch(loader, k);
-    int got = loader->collate || loader->stream
+    int got = loader->collate || loader->stream || loader->missing
                   ? collate_batch(loader, k, fields)
                   : tn_dataset_batch(loader->set,
                                      loader->order + k * loader->batch_size,
@@ -408,11 +434,13 @@ static tn_status begin_epoch(tn_loader *loader)
                                tn__upload_restart(loader->upload) < 0))
             return tn_error_code();
         loader->team = tn__team_start(loader->workers, loader->next, end,
-                                      make_batch, loader);
+                                      loader->stream != NULL, make_batch,
+                                      loader);
         if (!loader->team && tn__error_pending())
             return tn_error_code();
     }
     loader->running = true;
+    loader->skipped = 0;
     return TN_OK;
 }
 
@@ -471,27 +499,55 @@ void tn_batch_begin_with(tn_batch *batch, tn_loader *loader)
     batch->index = loader->next;
 }
 
-static bool fill(tn_batch *batch, tn_loader *loader, const void *caller)
+/* Takes the loader's next batch. Returns the number of its fields: 0 after the
+ * end of a stream, and for a batch whose samples were all left out. Returns a
+ * negative status on failure. */
+static int fill(tn_batch *batch, tn_loader *loader, const void *caller)
 {
     batch->index = loader->next++;
     batch->scope = tn__scope_open_at(caller);
     if (!batch->scope)
-        return false;
+        return tn_error_code();
     int got = loader->team ? tn__team_take(loader->team, batch->field)
                            : make_here(loader, batch->index, batch->field);
     if (got >= 0 && loader->upload &&
         tn__upload_taken(loader->upload, batch->index) < 0)
-        return false;
-    if (got <= 0)
-        return false;
-    batch->count = loader->stream
-                       ? tn__stream_batch_count(loader->stream, batch->index,
-                                                loader->batch_size)
-                       : batch_samples(loader, batch->index);
+        return tn_error_code();
+    if (got < 0)
+        return got;
+    batch->count = batch_samples(loader, batch->index);
+    if (loader->missing) {
+        const int64_t missing =
+            loader->missing[batch->index % loader->missing_room];
+        loader->skipped += missing;
+        batch->count -= missing;
+    }
+    if (loader->stream)
+        batch->count = tn__stream_batch_count(loader->stream, batch->index,
+                                              loader->batch_size);
     batch->field_count = got;
-    batch->x = batch->field[0];
+    batch->x = got > 0 ? batch->field[0] : NULL;
     batch->y = got > 1 ? batch->field[1] : NULL;
-    return true;
+    return got;
+}
+
+/* Takes the loader's next batch that has samples. */
+static bool fill_next(tn_batch *batch, tn_loader *loader, const void *caller)
+{
+    int got = 0;
+    while (got == 0 && loader->next < end_of(loader)) {
+        close_scope(batch);
+        got = fill(batch, loader, caller);
+        if (got == 0 && loader->stream)
+            return false;
+    }
+    if (got == 0 && loader->skipped > 0 &&
+        loader->skipped >= loader->order_count)
+        tn__fail(TN_ERR_STATE,
+                 "batch_next: {loader:}all %lld samples of the epoch failed and "
+                 "were skipped; the log has their errors (TENON_LOG=1)",
+                 (long long)loader->skipped);
+    return got > 0;
 }
 
 bool tn_batch_next(tn_batch *batch)
@@ -508,8 +564,7 @@ bool tn_batch_next(tn_batch *batch)
         more = false;
     }
     tn_trace_push("batch_next");
-    more = more && loader->next < end_of(loader) &&
-           fill(batch, loader, __builtin_return_address(0));
+    more = more && fill_next(batch, loader, __builtin_return_address(0));
     tn_trace_pop();
     if (!more)
         tn_batch_end(batch);

@@ -198,11 +198,20 @@ static tn_status check(const tn_dataset *set, const tn_loader_new_options *all)
         return tn__fail(TN_ERR_ARGUMENT,
                         "loader_new: {workers} is %d; 0 to %d are allowed",
                         all->workers, MAX_WORKERS);
+    if (all->on_error != TN_ON_ERROR_FAIL && all->on_error != TN_ON_ERROR_SKIP)
+        return tn__fail(TN_ERR_ARGUMENT,
+                        "loader_new: {on_error} is %d; expected "
+                        "TN_ON_ERROR_FAIL or TN_ON_ERROR_SKIP",
+                        (int)all->on_error);
     tn_status status = check_lists(all);
     if (status == TN_OK)
         status = check_needs(all);
     if (status == TN_OK && tn__dataset_stream(set))
         status = check_stream(all);
+    if (status == TN_OK && tn__dataset_stream(set) && all->on_error)
+        return tn__fail(TN_ERR_ARGUMENT,
+                        "loader_new: {on_error} is TN_ON_ERROR_SKIP for a "
+                        "stream: let its next() leave such samples out");
     if (status == TN_OK)
         status = check_lengths(set, all);
     if (status == TN_OK)

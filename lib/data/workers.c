@@ -24,7 +24,7 @@ enum { SLOTS_PER_WORKER = 2 };
 
 typedef struct slot {
     bool full;
-    int count; /* number of fields, 0 after the end of a stream, or a negative
+    int count; /* number of fields, 0 for a batch without samples, or a negative
                   status if making the batch failed */
     tn_tensor *field[TN_MAX_FIELDS]; /* counted reference */
     tn__error error;
@@ -35,6 +35,7 @@ struct tn__team {
     void *context;
     tn_device *device;
     tn__modes modes;
+    bool ends_at_empty; /* a batch of 0 fields is the last one */
     pid_t process;    /* process of the threads: a forked child has none */
 
     tn__lock lock; /* guards the fields below, except slots that a worker is
@@ -85,7 +86,7 @@ static void *work(void *argument)
         fill_slot(team, k, s);
         tn__lock_take(&team->lock);
         s->full = true;
-        if (s->count <= 0)
+        if (s->count < 0 || (s->count == 0 && team->ends_at_empty))
             team->end = team->next; /* the caller stops at this batch */
         pthread_cond_signal(&team->filled);
     }
@@ -119,7 +120,8 @@ static void start_threads(tn__team *team, int count)
 }
 
 tn__team *tn__team_start(int count, int64_t begin, int64_t end,
-                         tn__batch_maker make, void *context)
+                         bool ends_at_empty, tn__batch_maker make,
+                         void *context)
 {
     tn_device *device = tn_device_current();
     tn__team *team = device ? tn__calloc(1, sizeof *team) : NULL;
@@ -129,6 +131,7 @@ tn__team *tn__team_start(int count, int64_t begin, int64_t end,
         count = (int)(end - begin);
     team->make = make;
     team->context = context;
+    team->ends_at_empty = ends_at_empty;
     team->device = device;
     team->modes = tn__me.modes;
     team->process = getpid();

@@ -12,12 +12,14 @@ typedef struct tn__team tn__team;
 typedef int (*tn__batch_maker)(void *context, int64_t k, tn_tensor **fields);
 
 /* Starts count threads that make the batches [begin, end) in advance, at most
- * tn__team_ahead(count) of them. They use the caller's current device and
+ * tn__team_ahead(count) of them. With ends_at_empty, a batch of 0 fields is the
+ * last one. The threads use the caller's current device and
  * gradient mode. context must remain valid until tn__team_stop. Returns NULL
  * with TN_ERR_MEMORY if memory runs out, and NULL without an error if no thread
  * can be started. */
 tn__team *tn__team_start(int count, int64_t begin, int64_t end,
-                         tn__batch_maker make, void *context);
+                         bool ends_at_empty, tn__batch_maker make,
+                         void *context);
 
 /* Returns the greatest number of batches that `count` threads make before they
  * are taken. */

@@ -230,6 +230,7 @@ static uint64_t bits(draws *d)
 #define VALUE_tn_dims_list(d, name, n) value_dims(d, name)
 #define VALUE_tn_dtype(d, name, n) ((tn_dtype)(value_int(d, name, n) & 0xff))
 #define VALUE_tn_status(d, name, n) ((tn_status)value_int(d, name, n))
+#define VALUE_tn_on_error(d, name, n) ((tn_on_error)value_int(d, name, n))
 #define VALUE_tn_cycle_mode(d, name, n) ((tn_cycle_mode)value_int(d, name, n))
 #define VALUE_tn_rng_state(d, name, n) ((tn_rng_state){bits(d), bits(d)})
 #define VALUE_tn_loader_state(d, name, n)                                      \
