@@ -7,7 +7,7 @@ cd "$scratch" || exit 99
 
 # Removes the times, which differ from run to run.
 without_times() {
-    sed -e 's/([0-9.]* s)//' -e 's/\(cache: \)[0-9.]* s/\1/' "$1"
+    sed -e 's/([0-9.]* s[^)]*)//' -e 's/\(cache: \)[0-9.]* s/\1/' "$1"
 }
 
 # runs NAME [ARGUMENT ...]: runs a program on the cpu, and again in one thread.

@@ -413,23 +413,39 @@ extern "C" {
 
 /* ---- progress ----------------------------------------------------------- */
 
-/* A progress bar. On a terminal it is redrawn in place; elsewhere one line is
- * written at the end of each stage. Closed; its members are for the library's
- * use. */
+/* Shows how far a long task is, its speed and the time that is left.
+ *
+ *     tn_progress bar;
+ *     tn_progress_begin(&bar, stderr, steps, "epoch 3/10");
+ *     for (...)
+ *         tn_progress_step(&bar, "loss 0.41");
+ *     tn_progress_end(&bar, "loss 0.40");
+ *
+ * On a terminal, one line is redrawn in place, at most 20 times a second:
+ *
+ *     epoch 3/10 [############............]  50% 120/240, 41.2/s, 0:03 left loss 0.41
+ *
+ * Elsewhere (a file, a pipe) lines are written at the end of each stage, and
+ * every half minute of a longer one. The struct is closed; its members are for
+ * the library's use. */
 typedef struct tn_progress {
     FILE *file;
     int64_t total, done;
     bool terminal;
-    double start_s, drawn_s;
+    double start_s, shown_s; /* times of the begin and of the last line */
+    int64_t shown;           /* steps done at the last line */
+    double step_s;           /* moving average of the time of a step */
     char label[64];
 } tn_progress;
 
-/* Begins a stage of `total` steps with a label, "epoch 3/10". */
+/* Begins a stage of `total` steps with a label, "epoch 3/10". If the number of
+ * steps is not known, total is 0: then only the steps done and the speed are
+ * shown. file NULL means stderr. Does nothing if progress is NULL. */
 TN_API void tn_progress_begin(tn_progress *progress, FILE *file,
                               int64_t total, const char *label);
 /* Counts one step. note ("loss 0.41") is shown after the bar. */
 TN_API void tn_progress_step(tn_progress *progress, const char *note);
-/* Ends the stage with a final line. */
+/* Ends the stage with a line of its time in seconds and its speed. */
 TN_API void tn_progress_end(tn_progress *progress, const char *note);
 
 #ifdef __cplusplus

@@ -8,9 +8,13 @@
 
 enum { BAR_CELLS = 24 };
 
-/* Shortest time between redraws of a terminal, in seconds. More frequent ones
- * cost time and flicker. */
-static const double redraw_s = 0.05;
+/* Shortest times between two lines, in seconds. More frequent redraws of a
+ * terminal cost time and flicker; more frequent lines fill a log. */
+static const double redraw_s = 0.05, line_s = 30;
+
+/* Weight of the latest interval in the moving average of a step's time. The
+ * first steps are often slow, because kernels are compiled. */
+static const double latest = 0.3;
 
 static double now_s(void)
 {
@@ -28,48 +32,79 @@ void tn_progress_begin(tn_progress *progress, FILE *file, int64_t total,
     progress->file = file ? file : stderr;
     progress->total = total > 0 ? total : 0;
     progress->terminal = isatty(fileno(progress->file)) == 1;
-    progress->start_s = now_s();
+    progress->start_s = progress->shown_s = now_s();
     snprintf(progress->label, sizeof progress->label, "%s",
              label ? label : "");
 }
 
-static void draw(const tn_progress *progress, const char *note)
+/* Writes "41.2/s", "0.083/s". */
+static void put_speed(char *out, size_t room, double step_s)
 {
-    double part = progress->total
-                      ? (double)progress->done / (double)progress->total
-                      : 0;
-    int full = (int)(part * BAR_CELLS);
-    char bar[BAR_CELLS + 1];
-    for (int i = 0; i < BAR_CELLS; i++)
-        bar[i] = i < full ? '#' : '.';
-    bar[BAR_CELLS] = '\0';
-    fprintf(progress->file, "\r%s [%s] %3d%% %s\033[K", progress->label, bar,
-            (int)(100 * part), note ? note : "");
-    fflush(progress->file);
+    double speed = step_s > 0 ? 1 / step_s : 0;
+    tn_format(out, room, speed >= 100 ? "%.0f/s" : "%.3g/s", speed);
 }
 
-void tn_progress_step(tn_progress *progress, const char *note)
+/* Writes "0:07", "1:02:03". */
+static void put_clock(char *out, size_t room, double seconds)
 {
-    if (!progress || !progress->file)
-        return;
-    if (progress->done < progress->total)
-        progress->done++;
-    double now = now_s();
-    if (progress->terminal && now - progress->drawn_s >= redraw_s) {
-        progress->drawn_s = now;
-        draw(progress, note);
+    const int64_t s = seconds < 3.6e8 ? (int64_t)(seconds + 0.5) : 360000000;
+    if (s >= 3600)
+        snprintf(out, room, "%lld:%02d:%02d", (long long)(s / 3600),
+                 (int)(s / 60 % 60), (int)(s % 60));
+    else
+        snprintf(out, room, "%d:%02d", (int)(s / 60), (int)(s % 60));
+}
+
+static void show(const tn_progress *p, const char *note)
+{
+    char speed[32], left[32];
+    put_speed(speed, sizeof speed, p->step_s);
+    fprintf(p->file, "%s%s ", p->terminal ? "\r" : "", p->label);
+    if (p->total) {
+        const double part = (double)p->done / (double)p->total;
+        const int full = (int)(part * BAR_CELLS);
+        put_clock(left, sizeof left,
+                  p->step_s * (double)(p->total - p->done));
+        if (p->terminal)
+            fprintf(p->file, "[%.*s%.*s] ", full, "########################",
+                    BAR_CELLS - full, "........................");
+        fprintf(p->file, "%3d%% %lld/%lld, %s, %s left", (int)(100 * part),
+                (long long)p->done, (long long)p->total, speed, left);
+    } else {
+        fprintf(p->file, "%lld, %s", (long long)p->done, speed);
     }
+    fprintf(p->file, " %s%s", note ? note : "",
+            p->terminal ? "\033[K" : "\n");
+    fflush(p->file);
 }
 
-void tn_progress_end(tn_progress *progress, const char *note)
+void tn_progress_step(tn_progress *p, const char *note)
 {
-    if (!progress || !progress->file)
+    if (!p || !p->file)
         return;
-    char seconds[40];
-    tn_format(seconds, sizeof seconds, "%.1f", now_s() - progress->start_s);
-    fprintf(progress->file, "%s%s  %s  (%s s)%s\n",
-            progress->terminal ? "\r" : "", progress->label, note ? note : "",
-            seconds, progress->terminal ? "\033[K" : "");
-    fflush(progress->file);
-    progress->file = NULL;
+    if (p->done < p->total || !p->total)
+        p->done++;
+    const double now = now_s(), gone = now - p->shown_s;
+    if (gone < (p->terminal ? redraw_s : line_s) || p->done == p->shown)
+        return;
+    const double step = gone / (double)(p->done - p->shown);
+    p->step_s = p->shown ? latest * step + (1 - latest) * p->step_s : step;
+    p->shown = p->done;
+    p->shown_s = now;
+    show(p, note);
+}
+
+void tn_progress_end(tn_progress *p, const char *note)
+{
+    if (!p || !p->file)
+        return;
+    const double all = now_s() - p->start_s;
+    char seconds[40], speed[32];
+    tn_format(seconds, sizeof seconds, "%.1f", all);
+    put_speed(speed, sizeof speed, p->done ? all / (double)p->done : 0);
+    fprintf(p->file, "%s%s  %s  (%s s%s%s)%s\n", p->terminal ? "\r" : "",
+            p->label, note ? note : "", seconds, p->done ? ", " : "",
+            p->done ? speed : "", p->terminal ? "\033[K" : "");
+    fflush(p->file);
+    p->file = NULL;
 }

@@ -143,12 +143,8 @@ static void show_step(run *r, const tn_batch *batch)
         return;
     if (now - r->drawn_s >= redraw_s) {
         r->drawn_s = now;
-        double rate = (double)(r->bar.done + 1) / (now - r->start_s + 1e-9);
-        double left =
-            (double)(r->bar.total - r->bar.done - 1) / (rate > 0 ? rate : 1);
-        tn_format(r->note, sizeof r->note,
-                  "loss %.4g  %.3g batches/s  %.0f s left",
-                  tn_item(r->s.batch_loss), rate, left);
+        tn_format(r->note, sizeof r->note, "loss %.4g",
+                  tn_item(r->s.batch_loss));
     }
     (void)batch;
     tn_progress_step(&r->bar, r->note);

@@ -2,6 +2,7 @@
 check_PROGRAMS += \
 	tests/data/test_faults \
 	tests/data/test_loader \
+	tests/data/test_progress \
 	tests/data/test_samplers \
 	tests/data/test_sets \
 	tests/data/test_skip \
@@ -9,6 +10,7 @@ check_PROGRAMS += \
 	tests/data/test_upload \
 	tests/data/test_workers
 tests_data_test_loader_SOURCES = tests/data/test_loader.c
+tests_data_test_progress_SOURCES = tests/data/test_progress.c
 tests_data_test_samplers_SOURCES = tests/data/test_samplers.c
 tests_data_test_text_SOURCES = tests/data/test_text.c
 tests_data_test_upload_SOURCES = tests/data/test_upload.c
