@@ -18,6 +18,8 @@
  *                      of ids
  *   tenon onnx info|check|run|bench|diff MODEL.onnx ...
  *                      describes, checks, runs, times and compares an ONNX model
+ *   tenon plot RUN... [-o FILE]
+ *                      draws the curves of training runs
  *   tenon help [COMMAND], tenon --help, tenon -h
  *   tenon --version
  *
@@ -32,6 +34,7 @@
 
 #include "tenon_lm.h"
 #include "tenon_onnx.h"
+#include "tenon_plot.h"
 #include "tenon_tokenize.h"
 #include "tenon_trace.h"
 
@@ -126,6 +129,19 @@ static const struct {
      "  --nodes         also prints the time of each kind of node\n"
      "  --tolerance T   largest allowed difference, relative to the largest element\n"
      "                  (default: 1e-4). If it is exceeded, the exit status is 1\n"},
+    {"plot",
+     "tenon plot [-o FILE] [--title TEXT] [--smooth W] [--log] RUN...\n",
+     "Draws the curves of training runs, one plot for each tag and one line for each\n"
+     "run, and prints the last value of each curve. RUN is a folder with event files\n"
+     "(of Tenon or TensorBoard), an event file, or a CSV file: the steps in its first\n"
+     "column, names in its first line. FILE needs no other file and no network.\n"
+     "\n"
+     "  -o FILE       an HTML page (.html; values under the mouse pointer) or a\n"
+     "                picture (.svg); default: curves.html\n"
+     "  --title TEXT  heading\n"
+     "  --smooth W    also draws a moving average; W, 0 to below 1, is the weight of\n"
+     "                the past\n"
+     "  --log         logarithmic values, for tags whose values are all above 0\n"},
     {"help", "tenon help [COMMAND]\n",
      "Describes COMMAND, or lists the commands.\n"},
 };
@@ -321,6 +337,8 @@ int main(int count, char **argument)
         status = tenon_tokenize(count - 2, argument + 2);
     if (strcmp(command, "onnx") == 0)
         status = tenon_onnx(count - 2, argument + 2);
+    if (strcmp(command, "plot") == 0)
+        status = tenon_plot(count - 2, argument + 2);
     if (status == 2 && known >= 0)
         print_forms(stderr, known, true);
     else if (status == 2)

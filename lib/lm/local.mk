@@ -1,7 +1,7 @@
 # What this room adds to the build: see the head of Makefile.am. Each folder lists its
 # own files.
 lib_LTLIBRARIES += libtenon-lm.la
-libtenon_lm_la_SOURCES = lib/lm/options.c lib/base/plain.c lib/base/plain.h \
+libtenon_lm_la_SOURCES = lib/base/library_options.c lib/base/plain.c lib/base/plain.h \
 	lib/json/json.h lib/json/json_read.c lib/json/json_write.c
 libtenon_lm_la_CFLAGS = $(AM_CFLAGS) # objects of its own
 libtenon_lm_la_LDFLAGS = $(libtenon_la_LDFLAGS)

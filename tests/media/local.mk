@@ -4,5 +4,6 @@
 # programs of these folders call their functions with NULL and with numbers at the
 # ends of their types.
 media_header_patterns = */npy.h | */torch_file.h | */dlpack.h | */image.h | \
-	*/transform.h | */vision.h | */sound.h | */events.h
+	*/transform.h | */vision.h | */sound.h | */events.h | \
+	*/curves.h
 media_test_libs = libtenon-media.la libtenon.la $(TN_LIBS)

@@ -1,5 +1,6 @@
-/* options.c: registers the options types of this library with libtenon, so that
- * tn_options_init works for them. */
+/* library_options.c: registers the options types of a library on top of libtenon
+ * (libtenon-lm, libtenon-media), so that tn_options_init works for them. It is
+ * compiled into each of these libraries. */
 #include <tenon/options.h>
 
 /* Start and end of the section in which TN_OPTIONS_TYPE puts pointers to option

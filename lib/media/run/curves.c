@@ -1,0 +1,377 @@
+/* curves.c: sets of curves, and reading them from event files, CSV files and
+ * folders. */
+#include <media/run/curves.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <tenon/io.h>
+#include <tenon/ops.h>
+
+enum { MAX_DEPTH = 16 };
+
+static const char call[] = "curves_add";
+
+struct tn_curves {
+    tn_object object;
+    tn__curve_list list;
+};
+
+static void release(void *object)
+{
+    tn__curve_list_free(&((tn_curves *)object)->list);
+}
+
+static const tn_object_class curves_class = {.size = sizeof curves_class,
+                                             .name = "curves",
+                                             .bytes = sizeof(tn_curves),
+                                             .release = release};
+
+tn_curves *tn_curves_new(void)
+{
+    return tn_object_new(&curves_class, 0);
+}
+
+const tn__curve_list *tn__curves_list(const tn_curves *curves,
+                                      const char *caller)
+{
+    return tn_object_check(curves, &curves_class, caller, "curves")
+               ? &curves->list
+               : NULL;
+}
+
+/* ---- lists --------------------------------------------------------------- */
+
+void tn__curve_list_free(tn__curve_list *list)
+{
+    for (int i = 0; i < list->count; i++) {
+        free(list->curve[i].run);
+        free(list->curve[i].tag);
+        free(list->curve[i].step);
+        free(list->curve[i].value);
+        free(list->curve[i].time);
+    }
+    free(list->curve);
+    *list = (tn__curve_list){0};
+}
+
+static bool is_named(const tn__curve *c, const char *run, const char *tag,
+                     size_t tag_bytes)
+{
+    return strncmp(c->tag, tag, tag_bytes) == 0 && !c->tag[tag_bytes] &&
+           strcmp(c->run, run) == 0;
+}
+
+/* Returns the curve of run and tag, which is made if there is none. NULL if
+ * memory runs out. */
+static tn__curve *find(tn__curve_list *list, const char *run, const char *tag,
+                       size_t tag_bytes)
+{
+    /* An event file usually repeats its tags in the same order, so the search
+     * begins after the curve of the latest point. */
+    for (int i = 1; i <= list->count; i++) {
+        const int at = (list->latest + i) % list->count;
+        if (is_named(&list->curve[at], run, tag, tag_bytes)) {
+            list->latest = at;
+            return &list->curve[at];
+        }
+    }
+    if (list->count == list->room) {
+        const int room = list->room ? 2 * list->room : 8;
+        tn__curve *grown =
+            realloc(list->curve, (size_t)room * sizeof *list->curve);
+        if (!grown)
+            return NULL;
+        list->curve = grown;
+        list->room = room;
+    }
+    tn__curve *c = &list->curve[list->count];
+    *c = (tn__curve){.run = strdup(run), .tag = strndup(tag, tag_bytes)};
+    if (!c->run || !c->tag) {
+        free(c->run);
+        free(c->tag);
+        return NULL;
+    }
+    list->latest = list->count++;
+    return c;
+}
+
+static bool grow(double **column, int64_t room)
+{
+    double *grown = realloc(*column, (size_t)room * sizeof *grown);
+    if (grown)
+        *column = grown;
+    return grown != NULL;
+}
+
+bool tn__curve_list_add(tn__curve_list *list, const char *run, const char *tag,
+                        size_t tag_bytes, double step, double value,
+                        double time)
+{
+    tn__curve *c = find(list, run, tag, tag_bytes);
+    if (!c)
+        return false;
+    if (c->count == c->room) {
+        const int64_t room = c->room ? 2 * c->room : 64;
+        if (!grow(&c->step, room) || !grow(&c->value, room) ||
+            !grow(&c->time, room))
+            return false;
+        c->room = room;
+    }
+    c->step[c->count] = step;
+    c->value[c->count] = value;
+    c->time[c->count++] = time;
+    return true;
+}
+
+/* Adds all points of `more` to list. */
+static bool join(tn__curve_list *list, const tn__curve_list *more)
+{
+    for (int i = 0; i < more->count; i++) {
+        const tn__curve *c = &more->curve[i];
+        for (int64_t k = 0; k < c->count; k++)
+            if (!tn__curve_list_add(list, c->run, c->tag, strlen(c->tag),
+                                    c->step[k], c->value[k], c->time[k]))
+                return false;
+    }
+    return true;
+}
+
+/* ---- CSV ----------------------------------------------------------------- */
+
+static tn_status no_memory(void)
+{
+    return tn_error_refuse_argument(TN_ERR_MEMORY, call, NULL,
+                                    "out of memory");
+}
+
+/* Takes the next name from a line of names. Quotes around it are removed. */
+static size_t take_name(const char **at, const char *end, const char **name)
+{
+    const char *comma = memchr(*at, ',', (size_t)(end - *at));
+    const char *stop = comma ? comma : end;
+    *name = *at;
+    *at = comma ? comma + 1 : end;
+    while (*name < stop && (**name == ' ' || **name == '\t'))
+        (*name)++;
+    while (stop > *name && strchr(" \t\r", stop[-1]))
+        stop--;
+    if (stop - *name >= 2 && **name == '"' && stop[-1] == '"') {
+        (*name)++;
+        stop--;
+    }
+    return (size_t)(stop - *name);
+}
+
+static tn_status add_table(tn__curve_list *list, const char *run,
+                           const char *path, const char *names,
+                           const char *names_end, tn_tensor *table)
+{
+    const int64_t rows = tn_tensor_size(table, 0);
+    const int64_t columns = tn_tensor_size(table, 1);
+    double *cell = malloc((size_t)tn_tensor_numel(table) * sizeof *cell + 1);
+    if (!cell)
+        return no_memory();
+    tn_status status = tn_tensor_to_array(
+        table, cell, (size_t)tn_tensor_numel(table) * sizeof *cell);
+    const char *at = names, *name;
+    take_name(&at, names_end, &name);
+    for (int64_t k = 1; k < columns && status == TN_OK; k++) {
+        const size_t bytes = take_name(&at, names_end, &name);
+        if (!bytes)
+            status = tn_error_refuse_argument(
+                TN_ERR_FORMAT, call, "path",
+                "%s: line 1: column %lld has no name", path, (long long)k + 1);
+        for (int64_t r = 0; r < rows && status == TN_OK; r++) {
+            const double *row = cell + r * columns;
+            if (!isnan(row[k]) &&
+                !tn__curve_list_add(list, run, name, bytes, row[0], row[k], 0))
+                status = no_memory();
+        }
+    }
+    free(cell);
+    return status;
+}
+
+static tn_status read_csv(tn__curve_list *list, const char *run,
+                          const char *path, const char *data, size_t bytes)
+{
+    const char *line_end = memchr(data, '\n', bytes);
+    if (!line_end || memchr(data, 0, (size_t)(line_end - data)) ||
+        !memchr(data, ',', (size_t)(line_end - data)))
+        return tn_error_refuse_argument(
+            TN_ERR_FORMAT, call, "path",
+            "%s: neither an event file, nor a CSV file whose first line has the "
+            "names of two columns or more", path);
+    if (bytes >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0)
+        data += 3;
+    tn_scope *scope = tn_scope_open();
+    tn_tensor *table = tn_csv_load(path, .skip_rows = 1, .dtype = TN_F64,
+                                   .empty = (double)NAN);
+    tn_error_rename("csv_load", call, "path");
+    const tn_status status =
+        table ? add_table(list, run, path, data, line_end, table)
+              : tn_error_code();
+    tn_scope_close(scope);
+    return status;
+}
+
+/* ---- files and folders --------------------------------------------------- */
+
+static tn_status read_file(tn__curve_list *list, const char *run,
+                           const char *path)
+{
+    void *data;
+    size_t bytes;
+    tn_status status = tn_file_read(path, call, &data, &bytes);
+    if (status < 0)
+        return status;
+    status = tn__curves_are_events(data, bytes)
+                 ? tn__curves_read_events(list, run, path, data, bytes)
+                 : read_csv(list, run, path, data, bytes);
+    free(data);
+    return status;
+}
+
+/* Leaves out what cannot be part of a run: hidden files, and other files than
+ * folders and event files. */
+static int is_part(const struct dirent *entry)
+{
+    return entry->d_name[0] != '.';
+}
+
+static char *join_path(const char *folder, const char *name)
+{
+    char *path = malloc(strlen(folder) + strlen(name) + 2);
+    if (path)
+        sprintf(path, "%s/%s", folder, name);
+    return path;
+}
+
+static tn_status read_folder(tn__curve_list *list, const char *run,
+                             const char *folder, int depth)
+{
+    struct dirent **entry;
+    if (depth > MAX_DEPTH)
+        return tn_error_refuse_argument(TN_ERR_FORMAT, call, "path",
+                                        "%s: more than %d folders deep", folder,
+                                        MAX_DEPTH);
+    const int count = scandir(folder, &entry, is_part, alphasort);
+    if (count < 0)
+        return tn_error_refuse_argument(
+            errno == ENOMEM ? TN_ERR_MEMORY : TN_ERR_IO, call, "path", "%s: %s",
+            folder, strerror(errno));
+    tn_status status = TN_OK;
+    for (int i = 0; i < count; i++) {
+        const char *name = entry[i]->d_name;
+        char *path = status == TN_OK ? join_path(folder, name) : NULL;
+        struct stat info;
+        if (status == TN_OK && !path)
+            status = no_memory();
+        if (path && lstat(path, &info) == 0) {
+            if (S_ISDIR(info.st_mode)) {
+                char *inner = join_path(run, name);
+                status = inner ? read_folder(list, inner, path, depth + 1)
+                               : no_memory();
+                free(inner);
+            } else if (strstr(name, "tfevents") && S_ISREG(info.st_mode)) {
+                status = read_file(list, run, path);
+            }
+        }
+        free(path);
+        free(entry[i]);
+    }
+    free(entry);
+    return status;
+}
+
+tn_status tn_curves_add(tn_curves *curves, const char *path, const char *run)
+{
+    struct stat info;
+    if (tn_error())
+        return TN_ERR_STATE;
+    if (!tn__curves_list(curves, call))
+        return tn_error_code();
+    if (!path)
+        return tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "path",
+                                        "path is NULL");
+    if (stat(path, &info) < 0)
+        return tn_error_refuse_argument(TN_ERR_IO, call, "path", "%s: %s", path,
+                                        strerror(errno));
+    tn__curve_list more = {0};
+    if (!run)
+        run = path;
+    tn_status status = S_ISDIR(info.st_mode) ? read_folder(&more, run, path, 0)
+                                             : read_file(&more, run, path);
+    if (status == TN_OK && more.count == 0)
+        status = tn_error_refuse_argument(TN_ERR_FORMAT, call, "path",
+                                          "%s: there are no scalars", path);
+    if (status == TN_OK) {
+        /* Points are added to a copy, so that a failure changes nothing. */
+        tn__curve_list all = {0};
+        if (join(&all, &curves->list) && join(&all, &more)) {
+            tn__curve_list_free(&curves->list);
+            curves->list = all;
+        } else {
+            tn__curve_list_free(&all);
+            status = no_memory();
+        }
+    }
+    tn__curve_list_free(&more);
+    return status;
+}
+
+/* ---- attributes ---------------------------------------------------------- */
+
+static const tn__curve *at(const tn_curves *curves, int i)
+{
+    return tn_object_is(curves, &curves_class) && i >= 0 &&
+                   i < curves->list.count
+               ? &curves->list.curve[i]
+               : NULL;
+}
+
+int tn_curves_count(const tn_curves *curves)
+{
+    return tn_object_is(curves, &curves_class) ? curves->list.count : 0;
+}
+
+const char *tn_curves_run(const tn_curves *curves, int i)
+{
+    const tn__curve *c = at(curves, i);
+    return c ? c->run : NULL;
+}
+
+const char *tn_curves_tag(const tn_curves *curves, int i)
+{
+    const tn__curve *c = at(curves, i);
+    return c ? c->tag : NULL;
+}
+
+int64_t tn_curves_length(const tn_curves *curves, int i)
+{
+    const tn__curve *c = at(curves, i);
+    return c ? c->count : 0;
+}
+
+const double *tn_curves_steps(const tn_curves *curves, int i)
+{
+    const tn__curve *c = at(curves, i);
+    return c ? c->step : NULL;
+}
+
+const double *tn_curves_values(const tn_curves *curves, int i)
+{
+    const tn__curve *c = at(curves, i);
+    return c ? c->value : NULL;
+}
+
+const double *tn_curves_times(const tn_curves *curves, int i)
+{
+    const tn__curve *c = at(curves, i);
+    return c ? c->time : NULL;
+}
