@@ -158,7 +158,7 @@ static bool make_line(line *l, const tn__curve *curve, double weight)
 
 typedef struct axis {
     double low, high; /* of the area; for a logarithmic axis, powers of 10 */
-    bool log;
+    bool log, whole; /* whole: ticks are whole numbers */
     double tick[MAX_TICKS];
     int ticks;
 } axis;
@@ -182,9 +182,12 @@ static void finish_axis(axis *a, int wanted)
         span = a->low != 0 ? 0.2 * fabs(a->low) : 2;
         a->low -= span / 2;
         a->high += span / 2;
+    } else if (!a->whole) { /* room for the width of the lines */
+        a->low -= span / 40;
+        a->high += span / 40;
     }
     double step = round_step(span / wanted * 1.5);
-    if (a->log && step < 1)
+    if ((a->log || a->whole) && step < 1)
         step = 1;
     const double first = ceil(a->low / step - 1e-9);
     for (int i = 0; i < MAX_TICKS; i++) {
@@ -227,7 +230,6 @@ static void put_path(page *p, const plot *g, const line *l, const double *y,
                      const char *class)
 {
     bool pen = false;
-    int64_t alone = 0; /* points of the current piece */
     PUT(p, "<path class=\"l c%d %s\" d=\"", l->color, class);
     for (int64_t i = 0; i < l->count; i++) {
         if (!can_place(&g->y, y[i]) || !can_place(&g->x, l->x[i])) {
@@ -236,12 +238,12 @@ static void put_path(page *p, const plot *g, const line *l, const double *y,
         }
         const double px = LEFT + AREA_WIDTH * place(&g->x, l->x[i]);
         const double py = TOP + AREA_HEIGHT * (1 - place(&g->y, y[i]));
-        PUT(p, "%s%.1f %.1f", pen ? "L" : "M", px, py);
-        alone = pen ? alone + 1 : 1;
-        pen = true;
         const bool ends = i + 1 == l->count || !can_place(&g->y, y[i + 1]);
-        if (ends && alone == 1) /* a dot, which a round line cap shows */
-            PUT(p, "l0 0");
+        if (ends && !pen) /* a point without neighbours: a dot */
+            PUT(p, "M%.1f %.1fa2 2 0 1 1 .01 0z", px, py + 2);
+        else
+            PUT(p, "%s%.1f %.1f", pen ? "L" : "M", px, py);
+        pen = true;
     }
     put(p, "\"/>");
 }
@@ -290,7 +292,7 @@ static bool make_plot(plot *g, const tn__curve_list *list, const int *run_of,
                       const char *tag, const tn_curves_plot_options *o)
 {
     *g = (plot){.tag = tag,
-                .x = {.low = INFINITY, .high = -INFINITY},
+                .x = {.low = INFINITY, .high = -INFINITY, .whole = true},
                 .y = {.low = INFINITY, .high = -INFINITY,
                       .log = o->log_scale}};
     g->line = calloc((size_t)list->count, sizeof *g->line);
@@ -301,15 +303,15 @@ static bool make_plot(plot *g, const tn__curve_list *list, const int *run_of,
         if (!make_line(&g->line[g->count], c, o->smooth))
             return false;
         g->line[g->count++].color = run_of[i] % COLORS;
-        for (int64_t k = 0; k < c->count; k++)
+        for (int64_t k = 0; k < c->count; k++) {
+            widen(&g->x, c->step[k]);
             if (c->value[k] <= 0)
                 g->y.log = false;
+        }
     }
     for (int i = 0; i < g->count; i++)
-        for (int64_t k = 0; k < g->line[i].count; k++) {
-            widen(&g->x, g->line[i].x[k]);
+        for (int64_t k = 0; k < g->line[i].count; k++)
             widen(&g->y, g->line[i].y[k]);
-        }
     finish_axis(&g->x, 6);
     finish_axis(&g->y, 6);
     return g->line != NULL;
