@@ -13,4 +13,5 @@ EXTRA_DIST += lib/lm/README.md
 include lib/lm/tokenizer/local.mk
 include lib/lm/gguf/local.mk
 include lib/lm/model/local.mk
+include lib/lm/template/local.mk
 include lib/lm/generate/local.mk

@@ -265,7 +265,7 @@ function option_table(l,    key, i, t)
     return name[l]
 }
 
-# The offset of a text in `texts`, which holds each one once. It consists of
+# The offset of a text in `tn__nn_texts`, which holds each one once. It consists of
 # parts, since a C compiler need not accept a literal of 4096 characters.
 function place(text)
 {
@@ -294,7 +294,7 @@ function write_names(    l, i, n, text, seen)
                 text = text "\n    \"" what[i] "\\0\""
             }
     }
-    print "\nstatic const char all_names[] =" text ";" >source
+    print "\nconst char tn__nn_names[] =" text ";" >source
 }
 
 function write_source(    l, i, n, table, names, kinds, call, op, rows, at)
@@ -335,7 +335,7 @@ function write_source(    l, i, n, table, names, kinds, call, op, rows, at)
     for (i = 1; i <= parts; i++)
         print "    " part_text[i] "\"," >source
     print "};" >source
-    print "static const char *const texts = (const char *)&all_texts;" >source
+    print "const char *const tn__nn_texts = (const char *)&all_texts;" >source
     print "_Static_assert(sizeof all_texts < 65536, \"\");" >source
     write_names()
     printf "\nstatic const tn__nn_row rows[] = {\n%s};\n", rows >source

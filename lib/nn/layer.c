@@ -1,7 +1,6 @@
-/* layer.c: makes, checks, runs and prints the layers that are rows of
- * layers.def.
+/* layer.c: makes and runs the layers that are rows of layers.def.
  *
- * Strings of a row are offsets into the array texts, which generate.awk writes.
+ * Strings of a row are offsets into tn__nn_texts, which generate.awk writes.
  * A setting is an argument or an option of a layer with its value. */
 #include <nn/init.h>
 #include <nn/layer.h>
@@ -22,7 +21,7 @@ static tn_module *make(const tn__nn_row *row, const void *options, ...);
 
 #include <nn/layers.inc>
 
-static tn__nn_setting *find(tn__nn_layer *layer, const char *name,
+tn__nn_setting *tn__nn_setting_find(tn__nn_layer *layer, const char *name,
                             size_t length)
 {
     for (int i = 0; i < layer->count; i++)
@@ -32,14 +31,15 @@ static tn__nn_setting *find(tn__nn_layer *layer, const char *name,
     return NULL;
 }
 
-static tn__nn_setting *add(tn__nn_layer *layer, const char *name, size_t length)
+tn__nn_setting *tn__nn_setting_add(tn__nn_layer *layer, const char *name,
+                                   size_t length)
 {
     tn__nn_setting *s = &layer->setting[layer->count++];
     memcpy(s->name, name, length);
     return s;
 }
 
-static void set_list(tn__nn_setting *s, const tn_dims_list *list)
+void tn__nn_setting_set_list(tn__nn_setting *s, const tn_dims_list *list)
 {
     s->list = *list;
     s->is_list = true;
@@ -58,31 +58,21 @@ static void set_number(tn__nn_setting *s, double f)
     s->value.of.f = f;
 }
 
-/* Returns the name of a setting as a string constant, since an error keeps the
- * pointer to the name of its argument. */
-TN__NN_SMALL static const char *constant_name(const tn__nn_setting *s)
-{
-    const char *name = all_names;
-    while (*name && strcmp(name, s->name) != 0)
-        name += strlen(name) + 1;
-    return *name ? name : NULL;
-}
-
 /* ---- reading the call --------------------------------------------------- */
 
 TN__NN_SMALL static void read_arguments(tn__nn_layer *layer,
                                         const tn__nn_row *row,
                                         va_list arguments)
 {
-    const char *name = texts + row->arguments;
-    for (const char *kind = texts + row->kinds; *kind; kind++) {
+    const char *name = tn__nn_texts + row->arguments;
+    for (const char *kind = tn__nn_texts + row->kinds; *kind; kind++) {
         size_t length = strcspn(name, ",");
-        tn__nn_setting *s = add(layer, name, length);
+        tn__nn_setting *s = tn__nn_setting_add(layer, name, length);
         name += length + (name[length] ? 2 : 0);
         if (*kind == 'f')
             set_number(s, va_arg(arguments, double));
         else if (*kind == 'l' || *kind == 'p')
-            set_list(s, va_arg(arguments, const tn_dims_list *));
+            tn__nn_setting_set_list(s, va_arg(arguments, const tn_dims_list *));
         else if (*kind == 'd')
             set_whole(s, va_arg(arguments, int));
         else
@@ -95,9 +85,9 @@ TN__NN_SMALL static void read_arguments(tn__nn_layer *layer,
 TN__NN_SMALL static void read_list(tn__nn_layer *layer, const char *name,
                                    const tn_dims_list *list)
 {
-    tn__nn_setting *s = find(layer, name, strlen(name) - 1);
+    tn__nn_setting *s = tn__nn_setting_find(layer, name, strlen(name) - 1);
     if (s && list->count >= 0)
-        set_list(s, list);
+        tn__nn_setting_set_list(s, list);
 }
 
 /* Reads a list option of floating numbers, "output_ratios", into the setting of
@@ -109,9 +99,10 @@ TN__NN_SMALL static bool read_numbers(const tn__nn_layer *layer,
     if (!numbers)
         return true;
     if (s->value.kind != TN_VALUE_NONE) {
-        tn_error_refuse_argument(TN_ERR_ARGUMENT, texts + layer->row->name,
-                                 constant_name(s), "give %s or %ss, not both",
-                                 s->name, s->name);
+        tn_error_refuse_argument(TN_ERR_ARGUMENT,
+                                 tn__nn_texts + layer->row->name,
+                                 tn__nn_setting_name(s),
+                                 "give %s or %ss, not both", s->name, s->name);
         return false;
     }
     memcpy(s->numbers, numbers, (size_t)axes * sizeof *numbers);
@@ -128,10 +119,11 @@ TN__NN_SMALL static bool read_option(tn__nn_layer *layer,
         read_list(layer, option->name, at);
         return true;
     }
-    tn__nn_setting *s = find(layer, option->name, strlen(option->name) - 1);
+    tn__nn_setting *s =
+        tn__nn_setting_find(layer, option->name, strlen(option->name) - 1);
     if (s)
         return read_numbers(layer, s, *(const double *const *)at);
-    s = add(layer, option->name, strlen(option->name));
+    s = tn__nn_setting_add(layer, option->name, strlen(option->name));
     if (option->kind == TN_OPTION_WHOLE) {
         set_whole(s, *(const int64_t *)at);
     } else if (option->kind == TN_OPTION_NUMBER) {
@@ -158,212 +150,17 @@ TN__NN_SMALL static bool check_kernel(const tn__nn_row *row,
                                       const tn__nn_layer *layer,
                                       const char *own)
 {
-    const char *place = strchr(texts + row->kinds, 's');
+    const char *place = strchr(tn__nn_texts + row->kinds, 's');
     if (!place)
         return true;
     const tn_options_type *type = row->options;
     const tn_option *lists = &type->option[type->option_count - 1];
-    const tn__nn_setting *s = &layer->setting[place - (texts + row->kinds)];
+    const tn__nn_setting *s =
+        &layer->setting[place - (tn__nn_texts + row->kinds)];
     return tn__nn_check_kernel(
         s->value.of.i,
         (const tn_dims_list *)(const void *)(own + lists->offset),
-        texts + row->name);
-}
-
-/* ---- checks ------------------------------------------------------------- */
-
-TN__NN_SMALL static bool refuse(const tn__nn_row *row, const tn__nn_setting *s,
-                                const char *value, const char *wanted)
-{
-    tn_error_refuse_argument(TN_ERR_ARGUMENT, texts + row->name,
-                             constant_name(s),
-                             "%s is %s; expected %s", s->name, value, wanted);
-    return false;
-}
-
-/* Checks that the arguments that are plain integers were given. TN_NONE_INT
- * leaves out sizes and options only. */
-TN__NN_SMALL static bool check_given(const tn__nn_row *row,
-                                     const tn__nn_layer *layer)
-{
-    const char *kind = texts + row->kinds;
-    for (int i = 0; kind[i]; i++)
-        if (kind[i] == 'i' && layer->setting[i].value.kind == TN_VALUE_NONE)
-            return refuse(row, &layer->setting[i], "none", "a number");
-    return true;
-}
-
-/* Stores number i of the setting s in *to. Returns false if s has no number
- * i. */
-TN__NN_SMALL static bool number_at(const tn__nn_setting *s, int i, double *to)
-{
-    bool one = i == 0;
-    if (s->value.kind == TN_VALUE_DIMS && (one = i < s->list.count))
-        *to = (double)s->list.dim[i];
-    else if (s->value.kind == TN_VALUE_FLOATS &&
-             (one = i < s->value.count))
-        *to = s->numbers[i];
-    else if (s->value.kind == TN_VALUE_INT)
-        *to = (double)s->value.of.i;
-    else if (s->value.kind == TN_VALUE_FLOAT)
-        *to = s->value.of.f;
-    else
-        one = false;
-    return one;
-}
-
-TN__NN_SMALL static bool check_numbers(const tn__nn_row *row,
-                                       const tn__nn_setting *s,
-                                       const char *rule)
-{
-    static const char *const wanted[] = {
-        "at least 1", "at least 0", "a number greater than 0", "another number",
-        "a probability in [0, 1]"};
-    int kind = rule[0] == '%'   ? 4
-               : rule[0] == '!' ? 3
-               : rule[1] != '=' ? 2
-                                : rule[2] == '0';
-    double x = 0;
-    for (int i = 0; number_at(s, i, &x); i++) {
-        const bool fine[] = {x >= 1, x >= 0, x > 0, x == x && x != 0,
-                             x >= 0 && x <= 1};
-        char value[40];
-        tn_format(value, sizeof value, "%.15g", x);
-        if (!fine[kind])
-            return refuse(row, s, value, wanted[kind]);
-    }
-    return true;
-}
-
-/* Returns whether the word of s is one of `words`, which is written as
- * "a|b|c". */
-TN__NN_SMALL static bool check_word(const tn__nn_row *row,
-                                    const tn__nn_setting *s, const char *words)
-{
-    char wanted[64], value[TN__NN_NAME + 2];
-    size_t length = strlen(s->word), all = strcspn(words, " ");
-    for (const char *at = words; at < words + all;) {
-        size_t here = strcspn(at, "| ");
-        if (here == length && strncmp(at, s->word, length) == 0)
-            return true;
-        at += here + 1;
-    }
-    snprintf(wanted, sizeof wanted, "one of %.*s", (int)all, words);
-    for (char *bar; (bar = strchr(wanted, '|'));)
-        *bar = '/';
-    snprintf(value, sizeof value, "\"%s\"", s->word);
-    return refuse(row, s, value, wanted);
-}
-
-TN__NN_SMALL static bool check_half(const tn__nn_row *row,
-                                    const tn__nn_setting *s,
-                                    const tn__nn_setting *kernel)
-{
-    double x = 0, k = 0;
-    for (int i = 0; number_at(s, i, &x); i++) {
-        for (int j = i; !number_at(kernel, j, &k); j = 0)
-            if (j == 0)
-                return true;
-        char value[100];
-        tn_format(value, sizeof value, "%.15g with a %s of %.15g", x,
-                  kernel->name, k);
-        if (x > floor(k / 2))
-            return refuse(row, s, value, "at most half of that");
-    }
-    return true;
-}
-
-/* Checks that exactly one of the settings a and b is given. */
-TN__NN_SMALL static bool check_either(const tn__nn_row *row,
-                                      const tn__nn_setting *a,
-                                      const tn__nn_setting *b)
-{
-    bool has_a = a->value.kind != TN_VALUE_NONE;
-    bool has_b = b->value.kind != TN_VALUE_NONE;
-    if (has_a != has_b)
-        return true;
-    tn_error_refuse_argument(
-        TN_ERR_ARGUMENT, texts + row->name, constant_name(has_a ? b : a),
-        has_a ? "give %s or %s, not both" : "expected %s or %s", a->name,
-        b->name);
-    return false;
-}
-
-/* Checks one rule of the row's check line, such as "stride>=1". */
-TN__NN_SMALL static bool check_rule(tn__nn_layer *layer, const tn__nn_row *row,
-                                    const char *rule)
-{
-    size_t length = strcspn(rule, "<>!=%/^@ ");
-    tn__nn_setting *s = find(layer, rule, length);
-    rule += length;
-    tn__nn_setting *other = find(layer, rule + 1, strcspn(rule + 1, " "));
-    if (*rule == '=')
-        return check_word(row, s, rule + 1);
-    if (*rule == '/')
-        return check_half(row, s, other);
-    if (*rule == '^')
-        return check_either(row, s, other);
-    if (*rule != '@')
-        return check_numbers(row, s, rule);
-    if (s->value.kind == TN_VALUE_NONE) {
-        char name[TN__NN_NAME];
-        memcpy(name, s->name, sizeof name);
-        *s = *other;
-        memcpy(s->name, name, sizeof name);
-    }
-    return true;
-}
-
-/* Checks the lengths of lists: a list has one number for each axis; a list of
- * paddings may have two for each axis. */
-TN__NN_SMALL static bool check_lists(tn__nn_layer *layer, const tn__nn_row *row)
-{
-    for (int i = 0; i < layer->count; i++) {
-        tn__nn_setting *s = &layer->setting[i];
-        const char kind =
-            i < (int)strlen(texts + row->kinds) ? texts[row->kinds + i] : 's';
-        const int count = s->list.count;
-        if (s->value.kind != TN_VALUE_DIMS)
-            continue;
-        const int want = kind == 'p' ? 2 * layer->row->axes : layer->row->axes;
-        if (want ? count == want || (count == 1 && kind != 's')
-                 : count > 0 && count <= TN_MAX_NDIM)
-            continue;
-        char value[40], wanted[64];
-        snprintf(value, sizeof value, "a list of %d number%s", count,
-                 count == 1 ? "" : "s");
-        snprintf(wanted, sizeof wanted, "%s%d",
-                 !want         ? "one of 1 to "
-                 : kind == 's' ? "one of "
-                               : "one number or a list of ",
-                 want ? want : TN_MAX_NDIM);
-        return refuse(row, s, value, wanted);
-    }
-    return true;
-}
-
-/* Joins arguments of kind axis (height, width) into one list, output_size. */
-TN__NN_SMALL static bool join_axes(tn__nn_layer *layer, const tn__nn_row *row)
-{
-    tn_dims_list size = TN_SCALAR;
-    if (texts[row->kinds] != 'a')
-        return true;
-    for (int i = 0; i < layer->row->axes; i++) {
-        const tn__nn_setting *s = &layer->setting[i];
-        int64_t n = s->value.of.i;
-        char value[24];
-        snprintf(value, sizeof value, "%" PRId64, n);
-        if (n < 0 && n != TN_NONE_INT)
-            return refuse(row, s, value,
-                          "0 or more (TN_NONE_INT keeps the size)");
-        size.dim[size.count++] = n;
-    }
-    layer->count = 0;
-    memset(layer->setting, 0, sizeof layer->setting);
-    tn__nn_setting *s = add(layer, "output_size", strlen("output_size"));
-    set_list(s, &size);
-    s->is_list = layer->row->axes > 1;
-    return true;
+        tn__nn_texts + row->name);
 }
 
 /* ---- making ------------------------------------------------------------- */
@@ -372,11 +169,12 @@ TN__NN_SMALL static bool join_axes(tn__nn_layer *layer, const tn__nn_row *row)
 TN__NN_SMALL static tn__nn_setting *for_argument(tn__nn_layer *layer,
                                                  const char *name)
 {
-    tn__nn_setting *s = find(layer, name, strlen(name));
+    tn__nn_setting *s = tn__nn_setting_find(layer, name, strlen(name));
     if (!s && strcmp(name, "size") == 0)
-        s = find(layer, "output_size", strlen("output_size"));
+        s = tn__nn_setting_find(layer, "output_size", strlen("output_size"));
     if (!s && strcmp(name, "sizes") == 0)
-        s = find(layer, "unflattened_size", strlen("unflattened_size"));
+        s = tn__nn_setting_find(layer, "unflattened_size",
+                                strlen("unflattened_size"));
     return s;
 }
 
@@ -407,18 +205,19 @@ TN__NN_SMALL static bool fill(tn__nn_layer *layer, const tn__nn_row *row,
                               const char *own, va_list arguments)
 {
     layer->row = row;
-    layer->op = texts[row->op] ? tn_op_find(texts + row->op) : NULL;
+    layer->op =
+        tn__nn_texts[row->op] ? tn_op_find(tn__nn_texts + row->op) : NULL;
     read_arguments(layer, row, arguments);
-    if (!check_given(row, layer) || !check_kernel(row, layer, own) ||
-        !join_axes(layer, row))
+    if (!tn__nn_check_given(row, layer) || !check_kernel(row, layer, own) ||
+        !tn__nn_join_axes(layer, row))
         return false;
     for (int i = 0; row->options && i < row->options->option_count; i++)
         if (!read_option(layer, &row->options->option[i], own))
             return false;
-    if (!check_lists(layer, row))
+    if (!tn__nn_check_lists(layer, row))
         return false;
-    for (const char *rule = texts + row->check; *rule;) {
-        if (!check_rule(layer, row, rule))
+    for (const char *rule = tn__nn_texts + row->check; *rule;) {
+        if (!tn__nn_check_rule(layer, row, rule))
             return false;
         rule += strcspn(rule, " ");
         rule += *rule == ' ';
@@ -548,98 +347,6 @@ tn_tensor *tn_nn_pool_forward(tn_module *any, tn_tensor *input,
     return out[0];
 }
 
-/* ---- printing ----------------------------------------------------------- */
-
-/* Prints a number as Python does: with the fewest digits that read back as x,
- * and whole numbers with ".0". */
-TN__NN_SMALL static void print_float(char text[32], double x)
-{
-    if (floor(x) == x && fabs(x) < 1e15) {
-        tn_format(text, 32, "%.1f", x);
-        return;
-    }
-    int digits = 1; /* printed and read in the program's locale, and then again
-                     * in the C locale */
-    do
-        snprintf(text, 32, "%.*g", digits, x);
-    while (strtod(text, NULL) != x && ++digits < 17);
-    tn_format(text, 32, "%.*g", digits, x);
-}
-
-TN__NN_SMALL static size_t print_list(const tn__nn_setting *s, int axes,
-                                      char *text, size_t room)
-{
-    size_t at = 0;
-    int count = s->value.kind == TN_VALUE_DIMS && s->list.count > 1
-                    ? s->list.count
-                : s->is_list && s->list.count == 1 && axes < 2 ? 1
-                                                               : axes;
-    for (int i = 0; i < count && at < room; i++) {
-        int64_t n = s->value.kind != TN_VALUE_DIMS ? s->value.of.i
-                    : s->list.count == 1           ? s->list.dim[0]
-                                                   : s->list.dim[i];
-        char one[24] = "None";
-        if (n != TN_NONE_INT)
-            snprintf(one, sizeof one, "%" PRId64, n);
-        at +=
-            (size_t)snprintf(text + at, room - at, "%s%s", i ? ", " : "(", one);
-    }
-    if (at < room)
-        at += (size_t)snprintf(text + at, room - at, count == 1 ? ",)" : ")");
-    return at;
-}
-
-/* Prints the value of a setting. If `all` is not 0, prints a list of `all`
- * numbers. */
-TN__NN_SMALL static size_t print_value(const tn__nn_setting *s, int all,
-                                       char *text, size_t room)
-{
-    char number[32] = "None";
-    const tn_value *v = &s->value;
-    if (all || (s->is_list && s->list.count > 1))
-        return print_list(s, all, text, room);
-    if (v->kind == TN_VALUE_DIMS && s->list.dim[0] != TN_NONE_INT)
-        snprintf(number, sizeof number, "%" PRId64, s->list.dim[0]);
-    else if (v->kind == TN_VALUE_INT)
-        snprintf(number, sizeof number, "%" PRId64, v->of.i);
-    else if (v->kind == TN_VALUE_FLOAT)
-        print_float(number, v->of.f);
-    else if (v->kind == TN_VALUE_BOOL)
-        strcpy(number, v->of.i ? "True" : "False");
-    return (size_t)snprintf(text, room, "%s", number);
-}
-
-TN__NN_SMALL static void describe(const tn_module *self, char *text,
-                                  size_t room)
-{
-    tn__nn_layer *layer = (tn__nn_layer *)(uintptr_t)self;
-    const tn__nn_row *row = layer->row;
-    size_t at = 0;
-    text[0] = '\0';
-    for (const char *word = texts + row->print; *word && at < room;) {
-        size_t all = strcspn(word, " "), skip = *word == '!';
-        bool list = word[all - 1] == '*';
-        tn__nn_setting *s = find(layer, word + skip, all - skip - list);
-        if (!s && all == strlen("size") && strncmp(word, "size", all) == 0)
-            s = find(layer, "output_size", strlen("output_size"));
-        /* of two exclusive options (check rule "a^b"), print the given one
-         * only */
-        bool left_out = s && s->value.kind == TN_VALUE_NONE &&
-                        strchr(texts + row->check, '^');
-        if (!left_out) {
-            at += (size_t)snprintf(text + at, room - at, "%s%.*s%s",
-                                   at ? ", " : "", skip ? 0 : (int)(all - list),
-                                   word, skip || !s ? "" : "=");
-            int axes = layer->row->axes == 0      ? 1
-                       : texts[row->kinds] == 'p' ? 2 * layer->row->axes
-                                                  : layer->row->axes;
-            if (s && at < room)
-                at += print_value(s, list ? axes : 0, text + at, room - at);
-        }
-        word += all + (word[all] == ' ');
-    }
-}
-
 /* ---- classes ------------------------------------------------------------ */
 
 enum { ROWS = sizeof rows / sizeof *rows };
@@ -649,7 +356,8 @@ enum { ROWS = sizeof rows / sizeof *rows };
 TN__NN_SMALL static const char *signature_of(const tn__nn_row *row, char *text,
                                              size_t room)
 {
-    const tn_op *op = texts[row->op] ? tn_op_find(texts + row->op) : NULL;
+    const tn_op *op =
+        tn__nn_texts[row->op] ? tn_op_find(tn__nn_texts + row->op) : NULL;
     int count = op ? tn_op_arg_count(op) : 0, inputs = 0;
     bool indices = false;
     size_t at = 0;
@@ -685,12 +393,12 @@ TN__NN_SMALL static const tn_module_class *class_of(const tn__nn_row *row)
                 signature_of(&rows[i], signature[i], sizeof signature[i]);
             class[i] = (tn_module_class){
                 .size = sizeof(tn_module_class),
-                .name = texts + rows[i].class_name,
+                .name = tn__nn_texts + rows[i].class_name,
                 .bytes = sizeof(tn__nn_layer),
                 .forward = several ? NULL : forward,
                 .forward_list = several ? forward_list : NULL,
                 .signature = several,
-                .describe = describe};
+                .describe = tn__nn_layer_describe};
         }
         atomic_store(&state, MADE);
     }

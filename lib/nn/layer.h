@@ -68,6 +68,40 @@ typedef struct tn__nn_layer {
     tn__nn_setting setting[TN__NN_PARAMETERS];
 } tn__nn_layer;
 
+/* The strings of the rows, one after another, and the names of all settings,
+ * after which an empty string follows. generate.awk writes both. */
+extern const char *const tn__nn_texts;
+extern const char tn__nn_names[];
+
+/* The setting of a layer with this name, or NULL. */
+tn__nn_setting *tn__nn_setting_find(tn__nn_layer *layer, const char *name,
+                                    size_t length);
+tn__nn_setting *tn__nn_setting_add(tn__nn_layer *layer, const char *name,
+                                   size_t length);
+void tn__nn_setting_set_list(tn__nn_setting *s, const tn_dims_list *list);
+
+/* ---- checks: layer_check.c ----------------------------------------------- */
+
+/* The name of a setting as a string constant, since an error keeps the pointer
+ * to the name of its argument. */
+const char *tn__nn_setting_name(const tn__nn_setting *s);
+/* Checks that the arguments that are plain integers were given. */
+bool tn__nn_check_given(const tn__nn_row *row, const tn__nn_layer *layer);
+/* Checks the lengths of lists. */
+bool tn__nn_check_lists(tn__nn_layer *layer, const tn__nn_row *row);
+/* Checks one rule of the row's check line, such as "stride>=1". */
+bool tn__nn_check_rule(tn__nn_layer *layer, const tn__nn_row *row,
+                       const char *rule);
+/* Joins arguments of kind axis (height, width) into one list, output_size. */
+bool tn__nn_join_axes(tn__nn_layer *layer, const tn__nn_row *row);
+
+/* ---- printing: layer_print.c --------------------------------------------- */
+
+/* tn_module_class.describe of the rows' layers. */
+void tn__nn_layer_describe(const tn_module *self, char *text, size_t room);
+
+/* ---- running: layer_run.c ------------------------------------------------ */
+
 /* Functions that compute the output for rows without an operator
  * (layer_run.c). */
 tn_tensor *tn__nn_pad_constant(tn__nn_layer *layer, tn_tensor *input);

@@ -1,6 +1,6 @@
 /* chat.c: converts the messages of a chat to text with the tokenizer's
  * template: see include/tenon/chat.h. */
-#include <lm/generate/template.h>
+#include <lm/template/template.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -88,7 +88,7 @@ static void set_source(tn__jinja *j, const char *jinja)
     if (bytes > TN__JINJA_MOST_SOURCE)
         tn__jinja_fail(j, TN_ERR_UNSUPPORTED, "it is longer than %d bytes",
                        TN__JINJA_MOST_SOURCE);
-    char *copy = tn__jinja_take(j, bytes + 1, 1);
+    char *copy = tn__jinja_allocate(j, bytes + 1, 1);
     size_t n = 0;
     for (size_t i = 0; i < bytes; i++) {
         if (jinja[i] == '\r' && jinja[i + 1] == '\n')

@@ -1,11 +1,6 @@
 # What this room adds to the build: see the head of Makefile.am.
 tenoninclude_HEADERS += include/tenon/chat.h
 libtenon_lm_la_SOURCES += \
-	lib/lm/generate/template.h lib/lm/generate/template_lex.c \
-	lib/lm/generate/template_parse.c lib/lm/generate/template_value.c \
-	lib/lm/generate/template_run.c lib/lm/generate/template_calls.c \
-	lib/lm/generate/template_methods.c lib/lm/generate/template_format.c \
-	lib/lm/generate/template_loop.c lib/lm/generate/template_operators.c \
 	lib/lm/generate/chat.c \
 	lib/lm/generate/batch.c \
 	lib/lm/generate/cache.c \

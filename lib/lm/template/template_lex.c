@@ -1,7 +1,7 @@
 /* template_lex.c: splits a template into tokens. It also removes blanks around
  * blocks: those that a "-" removes, the newline after a block, and the blanks
  * between the beginning of a line and a block. */
-#include <lm/generate/template.h>
+#include <lm/template/template.h>
 
 #include <json/json.h>
 
@@ -23,13 +23,13 @@ static void add(lexer *l, tn__jinja_token_kind kind, size_t at,
 {
     if (l->count == l->room) {
         const size_t room = 2 * l->room + 64;
-        tn__jinja_token *more = tn__jinja_take(l->j, room, sizeof *more);
+        tn__jinja_token *more = tn__jinja_allocate(l->j, room, sizeof *more);
         if (l->count)
             memcpy(more, l->token, l->count * sizeof *more);
         l->token = more;
         l->room = room;
     }
-    char *copy = tn__jinja_take(l->j, bytes + 1, 1);
+    char *copy = tn__jinja_allocate(l->j, bytes + 1, 1);
     if (bytes)
         memcpy(copy, text, bytes);
     l->token[l->count++] = (tn__jinja_token){kind, at, copy, value};
@@ -187,7 +187,8 @@ static void read_text(lexer *l)
         end += *end == '\\' ? 2 : 1;
     if (end >= l->text + l->bytes)
         tn__jinja_fail(l->j, TN_ERR_FORMAT, "a text does not end");
-    char *text = tn__jinja_take(l->j, (size_t)(end - l->text) - l->at + 5, 1);
+    char *text =
+        tn__jinja_allocate(l->j, (size_t)(end - l->text) - l->at + 5, 1);
     size_t n = 0;
     while (l->text[l->at] != quote) {
         const char c = l->text[l->at++];

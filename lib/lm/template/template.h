@@ -3,14 +3,14 @@
  * lstrip_blocks, no escaping, undefined names print as nothing.
  *
  * A template is cut into tokens (template_lex.c), which become a tree
- * (template_parse.c), which is run (template_run.c) with the filters, tests,
- * methods and functions of template_calls.c on the values of template_value.c.
+ * (template_parse.c), which is run (template_run.c) with filters, tests,
+ * methods and functions (a file each) on the values of template_value.c.
  *
  * What happens in a rendering ends with it: all memory is in one arena, and an
  * error jumps out of any depth (tn__jinja_fail does not return). Templates come
  * from files of others, so memory, steps, nesting and output have limits. */
-#ifndef TN_LIB_LM_GENERATE_TEMPLATE_H
-#define TN_LIB_LM_GENERATE_TEMPLATE_H
+#ifndef TN_LIB_LM_TEMPLATE_TEMPLATE_H
+#define TN_LIB_LM_TEMPLATE_TEMPLATE_H
 
 #include <setjmp.h>
 #include <stdbool.h>
@@ -19,12 +19,12 @@
 #include <tenon/error.h>
 
 enum {
-    TN__JINJA_MOST_DEPTH = 200,         /* of expressions, blocks and calls */
-    TN__JINJA_MOST_STEPS = 5000000,     /* nodes run, and elements visited */
-    TN__JINJA_MOST_OUTPUT = 16 << 20,   /* bytes */
-    TN__JINJA_MOST_MEMORY = 128 << 20,  /* bytes */
-    TN__JINJA_MOST_SOURCE = 1 << 20,    /* bytes */
-    TN__JINJA_MOST_ARGUMENTS = 16       /* of a filter, test, method, function */
+    TN__JINJA_MOST_DEPTH = 200,        /* of expressions, blocks and calls */
+    TN__JINJA_MOST_STEPS = 5000000,    /* nodes run, and elements visited */
+    TN__JINJA_MOST_OUTPUT = 16 << 20,  /* bytes */
+    TN__JINJA_MOST_MEMORY = 128 << 20, /* bytes */
+    TN__JINJA_MOST_SOURCE = 1 << 20,   /* bytes */
+    TN__JINJA_MOST_ARGUMENTS = 16      /* of a filter, test, method, function */
 };
 
 /* ---- values -------------------------------------------------------------- */
@@ -176,7 +176,7 @@ typedef struct tn__jinja {
 __attribute__((noreturn, format(printf, 3, 4))) void
 tn__jinja_fail(tn__jinja *j, tn_status code, const char *format, ...);
 /* Memory of the rendering, filled with zeros. */
-void *tn__jinja_take(tn__jinja *j, size_t count, size_t bytes);
+void *tn__jinja_allocate(tn__jinja *j, size_t count, size_t bytes);
 void tn__jinja_free(tn__jinja *j);
 void tn__jinja_step(tn__jinja *j, size_t count);
 /* Count the depth of nesting. */
@@ -200,6 +200,7 @@ const tn__jinja_value *tn__jinja_real(tn__jinja *j, double real);
 const tn__jinja_value *tn__jinja_text_of(tn__jinja *j, const char *text,
                                          size_t bytes);
 const tn__jinja_value *tn__jinja_undefined(tn__jinja *j, const char *what);
+tn__jinja_value *tn__jinja_new(tn__jinja *j, tn__jinja_kind kind);
 tn__jinja_value *tn__jinja_list(tn__jinja *j);
 tn__jinja_value *tn__jinja_dict(tn__jinja *j);
 void tn__jinja_append(tn__jinja *j, tn__jinja_value *list,
@@ -214,23 +215,6 @@ const tn__jinja_value *tn__jinja_get(tn__jinja *j, const tn__jinja_value *dict,
                                      const tn__jinja_value *key);
 const tn__jinja_value *tn__jinja_get_name(const tn__jinja_value *dict,
                                           const char *key);
-
-void tn__jinja_add(tn__jinja *j, tn__jinja_text *to, const char *text,
-                   size_t bytes);
-const tn__jinja_value *tn__jinja_text_end(tn__jinja *j, tn__jinja_text *text);
-/* Adds a value as it is printed, or, with `quoted`, as it is in a list. */
-void tn__jinja_add_value(tn__jinja *j, tn__jinja_text *to,
-                         const tn__jinja_value *v, bool quoted);
-/* A text as it is, another value as it is printed. */
-const tn__jinja_value *tn__jinja_string(tn__jinja *j,
-                                        const tn__jinja_value *v);
-/* Adds a value as Python's json.dumps writes it. indent < 0: in one line. */
-void tn__jinja_add_json(tn__jinja *j, tn__jinja_text *to,
-                        const tn__jinja_value *v, int indent, int level,
-                        bool sorted, bool ascii);
-/* A value of a JSON text. */
-const tn__jinja_value *tn__jinja_from_json(tn__jinja *j, const char *text,
-                                           const char *what);
 
 bool tn__jinja_truth(const tn__jinja_value *v);
 bool tn__jinja_is_number(const tn__jinja_value *v); /* a bool is one */
@@ -249,8 +233,32 @@ bool tn__jinja_in(tn__jinja *j, const tn__jinja_value *item,
 const tn__jinja_value *tn__jinja_items(tn__jinja *j, const tn__jinja_value *v);
 /* Elements, members or characters. Fails for values without a length. */
 int64_t tn__jinja_length(tn__jinja *j, const tn__jinja_value *v);
+/* Decodes the character at text[*i] of a valid UTF-8 text, and moves *i behind
+ * it. */
+uint32_t tn__jinja_character(const char *text, size_t bytes, size_t *i);
 /* "a list", for messages. */
 const char *tn__jinja_kind_name(const tn__jinja_value *v);
+
+/* ---- texts that grow, and values as text: template_text.c ---------------- */
+
+void tn__jinja_add(tn__jinja *j, tn__jinja_text *to, const char *text,
+                   size_t bytes);
+const tn__jinja_value *tn__jinja_text_end(tn__jinja *j, tn__jinja_text *text);
+/* Adds a value as it is printed, or, with `quoted`, as it is in a list. */
+void tn__jinja_add_value(tn__jinja *j, tn__jinja_text *to,
+                         const tn__jinja_value *v, bool quoted);
+/* A text as it is, another value as it is printed. */
+const tn__jinja_value *tn__jinja_string(tn__jinja *j,
+                                        const tn__jinja_value *v);
+/* Adds a value as Python's json.dumps writes it. indent < 0: in one line. */
+void tn__jinja_add_json(tn__jinja *j, tn__jinja_text *to,
+                        const tn__jinja_value *v, int indent, int level,
+                        bool sorted, bool ascii);
+/* A value of a JSON text. */
+const tn__jinja_value *tn__jinja_from_json(tn__jinja *j, const char *text,
+                                           const char *what);
+
+/* ---- arguments: template_arguments.c ------------------------------------- */
 
 /* Arguments of a filter, test, method, function or macro. */
 typedef struct tn__jinja_arguments {
@@ -260,6 +268,15 @@ typedef struct tn__jinja_arguments {
     const tn__jinja_value *named[TN__JINJA_MOST_ARGUMENTS];
     size_t named_count;
 } tn__jinja_arguments;
+
+/* Puts the arguments in the order of `parameters` ("width first blank"). Those
+ * not given are NULL. Fails for too many, unknown or repeated ones. */
+void tn__jinja_bind(tn__jinja *j, const char *what, const char *parameters,
+                    const tn__jinja_arguments *given,
+                    const tn__jinja_value **out);
+/* The value of an integer or a bool. Fails for others; `what` is its name. */
+int64_t tn__jinja_integer_of(tn__jinja *j, const tn__jinja_value *v,
+                             const char *what);
 
 /* ---- operators: template_operators.c ------------------------------------- */
 
@@ -298,19 +315,24 @@ const tn__jinja_value *tn__jinja_loop_call(tn__jinja *j,
                                            const char *name,
                                            const tn__jinja_arguments *given);
 
-/* ---- calls: template_calls.c, template_methods.c, template_format.c ------ */
+/* ---- filters, tests, methods, functions ---------------------------------- */
 
-/* Puts the arguments in the order of `parameters` ("width first blank"). Those
- * not given are NULL. Fails for too many, unknown or repeated ones. */
-void tn__jinja_bind(tn__jinja *j, const char *what, const char *parameters,
-                    const tn__jinja_arguments *given,
-                    const tn__jinja_value **out);
 const tn__jinja_value *tn__jinja_filter(tn__jinja *j, const char *name,
                                         const tn__jinja_value *v,
                                         const tn__jinja_arguments *arguments);
 bool tn__jinja_test(tn__jinja *j, const char *name, const tn__jinja_value *v,
                     const tn__jinja_arguments *arguments);
 bool tn__jinja_has_filter(const char *name);
+/* The filters with any number of arguments: template_select.c. */
+bool tn__jinja_is_selector(const char *name);
+const tn__jinja_value *tn__jinja_select(tn__jinja *j, const char *name,
+                                        const tn__jinja_value *v,
+                                        const tn__jinja_arguments *given);
+/* The member of v at a path such as "message.role" or 0, for filters that take
+ * an attribute. */
+const tn__jinja_value *tn__jinja_attribute(tn__jinja *j,
+                                           const tn__jinja_value *v,
+                                           const tn__jinja_value *path);
 bool tn__jinja_has_test(const char *name);
 /* Whether values of this kind have the method. */
 bool tn__jinja_has_method(const tn__jinja_value *self, const char *name);
@@ -318,7 +340,13 @@ const tn__jinja_value *tn__jinja_method(tn__jinja *j,
                                         const tn__jinja_value *self,
                                         const char *name,
                                         const tn__jinja_arguments *arguments);
-/* The operator % and the method format of a text. */
+/* Calls a method of a text on any value, which is converted to a text first, as
+ * by the filters of the same names. The first NULL ends the arguments. */
+const tn__jinja_value *tn__jinja_text_method(tn__jinja *j, const char *name,
+                                             const tn__jinja_value *v,
+                                             const tn__jinja_value *const *a,
+                                             size_t count);
+/* The operator % and the method format of a text: template_format.c. */
 const tn__jinja_value *tn__jinja_percent(tn__jinja *j,
                                          const tn__jinja_value *format,
                                          const tn__jinja_value *values);

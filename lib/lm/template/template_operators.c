@@ -1,6 +1,6 @@
 /* template_operators.c: the binary operators of chat templates. They behave as
  * in Python. */
-#include <lm/generate/template.h>
+#include <lm/template/template.h>
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 /* template_format.c: formats texts of chat templates as Python does: "%s" % x,
  * the filter format, and "{}".format(x). */
-#include <lm/generate/template.h>
+#include <lm/template/template.h>
 
 #include <inttypes.h>
 #include <stdio.h>

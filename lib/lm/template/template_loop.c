@@ -1,5 +1,5 @@
 /* template_loop.c: members and methods of the variable `loop` in a for loop. */
-#include <lm/generate/template.h>
+#include <lm/template/template.h>
 
 #include <string.h>
 
