@@ -1,7 +1,7 @@
 /* shape.c: operators that move or copy elements without arithmetic. */
 #include <onnx/ops/ops.h>
 
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void identity(tn__onnx_call *c)
@@ -341,9 +341,40 @@ static void tile(tn__onnx_call *c)
 
 /* ---- padding ------------------------------------------------------------- */
 
+/* Returns the element 0 <= e < size that is at position i of a padded
+ * dimension. */
+static int64_t source_of(int64_t i, int64_t size, const char *mode)
+{
+    if (strcmp(mode, "edge") == 0)
+        return i < 0 ? 0 : i < size ? i : size - 1;
+    /* wrap has the period size, and reflect 2 * (size - 1) */
+    const bool wraps = strcmp(mode, "wrap") == 0;
+    const int64_t period = wraps ? size : size > 1 ? 2 * (size - 1) : 1;
+    i = i % period < 0 ? i % period + period : i % period;
+    return i < size ? i : period - i;
+}
+
+/* Returns n elements of a padded dimension of x, from position `first`. */
+static tn_tensor *border(tn__onnx_call *c, tn_tensor *x, int axis,
+                         int64_t first, int64_t n, const char *mode)
+{
+    int64_t *index =
+        n <= INT32_MAX ? malloc(((size_t)n + 1) * sizeof *index) : NULL;
+    if (!index) {
+        tn_error_set(TN_ERR_MEMORY, "onnx_run: out of memory");
+        return NULL;
+    }
+    for (int64_t i = 0; i < n; i++)
+        index[i] = source_of(first + i, tn_tensor_size(x, axis), mode);
+    tn_tensor *from = tn__onnx_from_ints(c, index, (int)n);
+    free(index);
+    return tn_index_select(x, axis, from);
+}
+
 /* Pads one dimension of x. Negative sizes remove elements. */
-static tn_tensor *pad_dim(tn_tensor *x, int axis, int64_t before, int64_t after,
-                          const char *mode, tn_tensor *value)
+static tn_tensor *pad_dim(tn__onnx_call *c, tn_tensor *x, int axis,
+                          int64_t before, int64_t after, const char *mode,
+                          tn_tensor *value)
 {
     const int64_t size = tn_tensor_size(x, axis);
     if (before < 0 || after < 0) {
@@ -364,22 +395,14 @@ static tn_tensor *pad_dim(tn_tensor *x, int axis, int64_t before, int64_t after,
         return tn_cat((tn_tensor *[]){first, x, tn_expand(value, edge)}, 3,
                       axis);
     }
-    /* reads elements by index, which works for all amounts, dtypes and ranks */
-    const int64_t n = before + left + after;
-    tn_tensor *i = tn_arange(-before, n - before, 1, .dtype = TN_I64,
-                             .device = tn_tensor_device(x));
-    if (strcmp(mode, "edge") == 0) {
-        i = tn_clamp_scalars(i, 0, left - 1);
-    } else if (strcmp(mode, "wrap") == 0) {
-        i = tn_remainder_scalar(i, left);
-    } else { /* reflect: the index has the period 2 * (left - 1) */
-        const int64_t last = left > 1 ? left - 1 : 1;
-        i = tn_rsub_scalar(
-            tn_abs(tn_sub_scalar(tn_remainder_scalar(i, 2 * last), last)),
-            last);
-        i = left > 1 ? i : tn_zeros_like(i);
-    }
-    return tn_index_select(x, axis, i);
+    tn_tensor *part[3] = {NULL};
+    int count = 0;
+    if (before)
+        part[count++] = border(c, x, axis, -before, before, mode);
+    part[count++] = x;
+    if (after)
+        part[count++] = border(c, x, axis, left, after, mode);
+    return tn_cat(part, count, axis);
 }
 
 static void pad(tn__onnx_call *c, const char *mode, const int64_t *pads,
@@ -432,7 +455,7 @@ static void pad(tn__onnx_call *c, const char *mode, const int64_t *pads,
     if (!tn__onnx_may_make(c, to))
         return;
     for (int i = 0; i < axes.count && x; i++)
-        x = pad_dim(x, (int)axes.dim[i], pads[i], pads[i + axes.count], mode,
+        x = pad_dim(c, x, (int)axes.dim[i], pads[i], pads[i + axes.count], mode,
                     value);
     c->y[0] = x;
 }
@@ -485,7 +508,7 @@ static void center_crop_pad(tn__onnx_call *c)
         if (more < 0)
             x = tn_narrow(x, axes.dim[i], cut / 2, to.dim[i]);
         else
-            x = pad_dim(x, (int)axes.dim[i], more / 2, more - more / 2,
+            x = pad_dim(c, x, (int)axes.dim[i], more / 2, more - more / 2,
                         "constant", zero);
     }
     c->y[0] = x;
