@@ -83,7 +83,6 @@ bool tn__onnx_initialiser_read(tn__onnx_builder *b, tn__onnx_scope *s,
     v->type = t->type;
     g->constant[g->constant_count++] = (tn__onnx_constant){slot, -1};
     v->fixed = v->fixed_shape = true;
-    m->constant_bytes += tn__onnx_tensor_bytes(t);
     if (m->host != m->device && t->numel <= SMALL) {
         v->host = make_on(b, t, m->host);
         return v->host != NULL;
