@@ -15,7 +15,10 @@ libtenon_onnx_la_SOURCES = lib/onnx/onnx.h \
 	lib/onnx/ops/index.c lib/onnx/ops/matrix.c lib/onnx/ops/conv.c \
 	lib/onnx/ops/conv.h lib/onnx/ops/norm.c lib/onnx/ops/create.c \
 	lib/onnx/ops/control.c lib/onnx/ops/recurrent.c \
-	lib/onnx/ops/signal.c lib/onnx/ops/quantised.c lib/onnx/ops/loss.c lib/onnx/ops/resize.c lib/onnx/ops/attention.c lib/onnx/ops/image.c lib/onnx/ops/regions.c
+	lib/onnx/ops/signal.c lib/onnx/ops/quantised.c lib/onnx/ops/loss.c \
+	lib/onnx/ops/resize.c lib/onnx/ops/attention.c lib/onnx/ops/image.c \
+	lib/onnx/ops/regions.c lib/onnx/ops/deform.c lib/onnx/ops/text.c \
+	lib/onnx/ops/slice.c
 libtenon_onnx_la_LDFLAGS = $(libtenon_la_LDFLAGS)
 libtenon_onnx_la_LIBADD = libtenon.la $(TN_LIBS)
 EXTRA_libtenon_onnx_la_DEPENDENCIES = lib/tenon.map
