@@ -66,7 +66,7 @@ endif
 # lanes.c is compiled by hand, once for each width, as its head says.
 EXTRA_DIST += bench/README.md bench/lanes.c bench/sass.py bench/sass.json bench/compare.py bench/compare_basic.py \
 	bench/compare_families.py bench/compare_networks.py bench/compare_layers.py \
-	bench/layers.tsv bench/optimizers.tsv bench/libtorch.cpp bench/memory.py bench/language.py bench/start_onnx.py bench/char_gpt.py bench/chart.awk
+	bench/layers.tsv bench/optimizers.tsv bench/libtorch.cpp bench/memory.py bench/language.py bench/start_onnx.py bench/onnx.py bench/char_gpt.py bench/chart.awk
 dist_manual_DATA += docs/performance.md docs/performance.svg docs/performance.tsv \
 	docs/performance_layers.tsv
 

@@ -12,9 +12,9 @@
  *     tn_onnx_run(net, (tn_tensor *[]){x, state}, 2, out, 2);
  *
  * Supported operators: those of ai.onnx in opsets 7 to 23, and some of
- * com.microsoft (docs/onnx.md lists them). Strings, sequences, optional values,
- * sparse tensors, and functions that a model defines are rejected with an error
- * that names them.
+ * com.microsoft (docs/onnx.md lists them), and functions that a model defines.
+ * Strings, sequences, optional values and sparse tensors are rejected with an
+ * error that names them.
  *
  * Dtypes: Tenon has no uint16, uint32, uint64 and 4-bit integers. It stores
  * such values in a wider dtype: uint16 as int32, uint32 and uint64 as int64,
@@ -50,7 +50,8 @@ extern "C" {
  * names: "encoder.weight" is the parameter weight of the child module encoder.
  * If a name cannot be such a path ("a..b", or "a" if there is also "a.b"), its
  * dots become '/'. A name of more than 120 bytes is cut and gets the ending "~"
- * and a number. Other initialisers are constants.
+ * and a number. Other initialisers are constants, and so are the Constant nodes
+ * of functions and subgraphs.
  *
  * This call computes the nodes whose inputs are constants. A run computes on
  * the host what depends only on the shapes of the inputs, as most integer

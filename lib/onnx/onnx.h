@@ -109,7 +109,7 @@ typedef struct tn__onnx_attr {
 } tn__onnx_attr;
 
 typedef struct tn__onnx_node {
-    const char *name, *op, *domain;
+    const char *name, *op, *domain, *overload;
     const struct tn__onnx_op *row;
     int in_count, out_count;
     int *in, *out;      /* slots; -1 if left out */
@@ -125,6 +125,7 @@ typedef struct tn__onnx_node {
     int capture_count;
     int64_t version; /* the opset of the node's domain */
     bool is_folded;
+    bool is_inlined; /* comes from a function of the model */
 } tn__onnx_node;
 
 /* A named input or output. */
@@ -159,8 +160,7 @@ struct tn__onnx_graph {
     int *capture_from;
     tn__onnx_graph *parent;
     tn__onnx_graph *next; /* links all graphs of the model */
-    int node_room;        /* capacity of node[]; larger than node_count if
-                             reading failed */
+    int node_room; /* capacity of node[] */
 };
 
 #endif

@@ -150,6 +150,86 @@ static void check_graphs(void)
     refused_graph(&inner, "nested too deeply", "40 nested subgraphs");
 }
 
+/* Adds an import of the domain "own", and calls function f from the graph. */
+static void refused_function(message *function, const char *text,
+                             const char *what)
+{
+    message model = {0}, g = {0}, own = {0};
+    message node = make_call("f", "x", "y");
+    put_message(&model, MODEL_FUNCTION, function);
+    put_text(&own, 1, "own");
+    put_number(&own, 2, 1);
+    put_message(&model, 8, &own);
+    add_value(&g, GRAPH_INPUT, "x", 1, 1, one);
+    put_message(&g, GRAPH_NODE, &node);
+    add_value(&g, GRAPH_OUTPUT, "y", 1, 1, one);
+    finish_model(&model, &g, 17);
+    save(&model, file("bad.onnx"));
+    refused(text, what);
+}
+
+static void check_functions(void)
+{
+    message f = make_function("f", "a", "b", 17);
+    message node = make_call("f", "a", "b");
+    put_message(&f, FUNCTION_NODE, &node);
+    refused_function(&f, "functions call each other too deeply",
+                     "a function that calls itself");
+
+    /* ten functions, each of which calls the next one eight times */
+    message model = {0}, g = {0}, own = {0};
+    for (int i = 0; i < 10; i++) {
+        char name[16], next[16], out[16];
+        snprintf(name, sizeof name, "f%d", i);
+        snprintf(next, sizeof next, "f%d", i + 1);
+        f = make_function(name, "a", "b0", 17);
+        for (int j = 0; j < 8; j++) {
+            snprintf(out, sizeof out, "b%d", j);
+            node = i < 9 ? make_call(next, "a", out)
+                         : make_node("Relu", "a", out);
+            put_message(&f, FUNCTION_NODE, &node);
+        }
+        put_message(&model, MODEL_FUNCTION, &f);
+    }
+    put_text(&own, 1, "own");
+    put_number(&own, 2, 1);
+    put_message(&model, 8, &own);
+    add_value(&g, GRAPH_INPUT, "x", 1, 1, one);
+    node = make_call("f0", "x", "y");
+    put_message(&g, GRAPH_NODE, &node);
+    finish_model(&model, &g, 17);
+    save(&model, file("bad.onnx"));
+    refused("make more than 131072 nodes", "8^10 nodes of functions");
+
+    f = make_function("f", "a", "b", 17);
+    node = make_node("Relu", "x", "b");
+    put_message(&f, FUNCTION_NODE, &node);
+    refused_function(&f, "no earlier node makes input \"x\"",
+                     "a function that uses a value of the graph");
+
+    f = make_function("f", "", "b", 17);
+    node = make_node("Constant", "", "b");
+    put_message(&f, FUNCTION_NODE, &node);
+    refused_function(&f, "it has 1 inputs, but its function has only 0",
+                     "a call with too many inputs");
+
+    f = make_function("f", "a", "b", 17);
+    node = make_node("Relu", "a", "c");
+    put_message(&f, FUNCTION_NODE, &node);
+    refused_function(&f, "\"b\": no node makes this output of a function",
+                     "a function without its output");
+
+    f = make_function("f", "a", "b", 30);
+    refused_function(&f, "opset 30 is not supported", "an opset of a function");
+
+    node = make_node("LeakyRelu", "x", "y");
+    attr_reference(&node, "alpha", "slope", 1);
+    add_value(&g, GRAPH_INPUT, "x", 1, 1, one);
+    put_message(&g, GRAPH_NODE, &node);
+    refused_graph(&g, "outside of a function",
+                  "a reference outside of a function");
+}
+
 static void check_tensors(void)
 {
     static const struct {
@@ -282,6 +362,7 @@ int main(void)
         bail_out("no scratch folder");
     check_truncated();
     check_graphs();
+    check_functions();
     check_tensors();
     check_external();
     check_versions();

@@ -318,6 +318,101 @@ static void check_shapes(void)
     ok(!tn_error(), "other shapes have their own results");
 }
 
+/* ---- functions ----------------------------------------------------------- */
+
+/* leaky(x) = LeakyRelu(x, alpha = slope), slope 0.5 by default;
+ * twice(a, b) = leaky(leaky(a)) + (b or 1 constant); and y = twice(x). */
+static tn_module *open_functions(bool with_slope, bool with_b)
+{
+    static const float ones[] = {1, 2};
+    message model = {0}, graph = {0}, def = {0};
+    message leaky = make_function("leaky", "x", "y", 16);
+    message node = make_node("LeakyRelu", "x", "y");
+    attr_reference(&node, "alpha", "slope", 1);
+    put_message(&leaky, FUNCTION_NODE, &node);
+    put_text(&def, 1, "slope");
+    put_float(&def, 2, 0.5f);
+    put_number(&def, 20, 1);
+    put_message(&leaky, 11, &def);
+    put_message(&model, MODEL_FUNCTION, &leaky);
+
+    message twice = make_function("twice", "a b", "y", 17);
+    node = make_call("leaky", "a", "t");
+    attr_reference(&node, "slope", "slope", 1);
+    put_message(&twice, FUNCTION_NODE, &node);
+    node = make_call("leaky", "t", "u");
+    put_message(&twice, FUNCTION_NODE, &node);
+    node = make_node("Constant", "", "one");
+    message value = make_tensor("", 1, 1, (int64_t[]){2}, ones, sizeof ones);
+    message a = {0};
+    put_text(&a, 1, "value");
+    put_message(&a, 5, &value);
+    put_number(&a, 20, 4);
+    put_message(&node, 5, &a);
+    put_message(&twice, FUNCTION_NODE, &node);
+    /* Clip without its optional input: the call may leave b out */
+    node = make_node("Clip", "u b", "v");
+    put_message(&twice, FUNCTION_NODE, &node);
+    node = make_node("Add", "v one", "y");
+    put_message(&twice, FUNCTION_NODE, &node);
+    put_message(&model, MODEL_FUNCTION, &twice);
+
+    add_value(&graph, GRAPH_INPUT, "x", 1, 1, (int64_t[]){2});
+    add_value(&graph, GRAPH_INPUT, "low", 1, 0, NULL);
+    /* two calls: the names within the function do not clash */
+    node = make_call("twice", with_b ? "x low" : "x", "t");
+    if (with_slope) {
+        message slope = {0};
+        put_text(&slope, 1, "slope");
+        put_float(&slope, 2, 0.25f);
+        put_number(&slope, 20, 1);
+        put_message(&node, 5, &slope);
+    }
+    put_message(&graph, GRAPH_NODE, &node);
+    node = make_call("twice", "t", "y");
+    put_message(&graph, GRAPH_NODE, &node);
+    add_value(&graph, GRAPH_OUTPUT, "y", 1, 1, (int64_t[]){2});
+    message own = {0};
+    put_text(&own, 1, "own");
+    put_number(&own, 2, 1);
+    put_message(&model, 8, &own);
+    finish_model(&model, &graph, 17);
+    save(&model, file("function.onnx"));
+    return tn_onnx_open(path, .trainable = true);
+}
+
+static void check_functions(void)
+{
+    static const struct {
+        bool slope, low;
+        float want[2]; /* for x = -16, 4 */
+    } cases[] = {
+        /* -16 -> -8 -> -4, + 1 -> -3 -> -0.75, + 1; 4 + 2 + 2 */
+        {false, false, {0.25f, 8}},
+        /* -16 -> -4 -> -2, + 1 -> -1 -> -0.25, + 1 */
+        {true, false, {0.75f, 8}},
+        /* the bound -1: -4 -> -1, + 1 -> 0, + 1 */
+        {false, true, {1, 8}},
+    };
+    for (int i = 0; i < 3; i++) {
+        tn_module *net = open_functions(cases[i].slope, cases[i].low);
+        tn_tensor *x = tn_tensor_from_array((float[]){-16, 4}, TN_F32,
+                                            tn_dims(2));
+        tn_tensor *in[] = {x, tn_full(TN_SCALAR, -1.0)}, *y = NULL;
+        float got[2] = {0};
+        ok(tn_onnx_run(net, in, 2, &y, 1) == TN_OK &&
+               tn_tensor_to_array(y, got, sizeof got) == TN_OK &&
+               got[0] == cases[i].want[0] && got[1] == cases[i].want[1],
+           "functions %s a slope, %s a bound: %g %g",
+           cases[i].slope ? "with" : "without",
+           cases[i].low ? "with" : "without", (double)got[0], (double)got[1]);
+        if (tn_error())
+            note("%s", tn_error());
+        is_int(tn_parameters_count(tn_parameters(net)), 0,
+               "constants of functions are no parameters");
+    }
+}
+
 /* ---- a model of real life ------------------------------------------------ */
 
 static void check_real(void)
@@ -544,12 +639,13 @@ int main(void)
     check_loop();
     check_types();
     check_shapes();
+    check_functions();
     check_real();
     check_training();
     check_nodes();
     static const char *const files[] = {"linear.onnx", "if.onnx", "loop.onnx",
                                         "types.onnx", "t.pb", "shapes.onnx",
-                                        "node.onnx"};
+                                        "node.onnx", "function.onnx"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         unlink(file(files[i]));
     rmdir(scratch);

@@ -179,6 +179,47 @@ static inline void add_tensor(message *graph, const char *name, int type,
     put_message(graph, GRAPH_INITIALIZER, &t);
 }
 
+/* Returns an attribute that refers to an attribute of the call. */
+static inline void attr_reference(message *node, const char *name,
+                                  const char *reference, int type)
+{
+    message a = {0};
+    put_text(&a, 1, name);
+    put_number(&a, 20, (uint64_t)type);
+    put_text(&a, 21, reference);
+    put_message(node, 5, &a);
+}
+
+/* Returns a FunctionProto of domain "own" with these inputs and outputs. */
+static inline message make_function(const char *name, const char *in,
+                                    const char *out, int opset)
+{
+    message f = {0}, import = {0};
+    put_text(&f, 1, name);
+    put_text(&f, 10, "own");
+    put_names(&f, 4, in);
+    put_names(&f, 5, out);
+    put_text(&import, 1, "");
+    put_number(&import, 2, (uint64_t)opset);
+    put_message(&f, 9, &import);
+    message own = {0};
+    put_text(&own, 1, "own");
+    put_number(&own, 2, 1);
+    put_message(&f, 9, &own);
+    return f;
+}
+
+/* Adds a node to a graph (GRAPH_NODE) or a function (FUNCTION_NODE). domain
+ * "own" makes it call a function. */
+enum { FUNCTION_NODE = 7, MODEL_FUNCTION = 25 };
+static inline message make_call(const char *function, const char *in,
+                                const char *out)
+{
+    message node = make_node(function, in, out);
+    put_text(&node, 7, "own");
+    return node;
+}
+
 static inline void finish_model(message *model, message *graph, int opset)
 {
     message import = {0};

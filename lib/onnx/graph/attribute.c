@@ -1,6 +1,6 @@
 /* attribute.c: reads AttributeProto, and puts the attributes of a node in the
  * order of its row in the operator table. */
-#include <onnx/graph/build.h>
+#include <onnx/graph/scope.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,11 +98,39 @@ static bool read_tensor(tn__onnx_builder *b, tn__onnx_span message,
     return a->tensor.host != NULL;
 }
 
-bool tn__onnx_read_attribute(tn__onnx_builder *b, tn__onnx_names *names,
+/* Replaces a, which refers to the attribute `reference` of the call, by that
+ * attribute. */
+static bool refer(tn__onnx_builder *b, tn__onnx_scope *s, const char *reference,
+                  int depth, tn__onnx_attr *a)
+{
+    const tn__onnx_attr want = *a;
+    if (!s->function)
+        return tn__onnx_malformed(&b->reader,
+                                  "an attribute outside of a function refers "
+                                  "to an attribute of a call");
+    *a = (tn__onnx_attr){0};
+    for (int i = 0; i < s->call->attr_count; i++)
+        if (strcmp(s->call->attrs[i].name, reference) == 0)
+            *a = s->call->attrs[i];
+    if (a->name)
+        tn_keep(a->tensor.host);
+    else if (!tn__onnx_function_default(b, s, reference, depth, a))
+        return false;
+    if (a->name && (a->graph || (want.type && a->type != want.type))) {
+        tn_drop(a->tensor.host);
+        return malformed(b);
+    }
+    if (a->name)
+        a->name = want.name;
+    return true;
+}
+
+bool tn__onnx_attribute_read(tn__onnx_builder *b, tn__onnx_scope *scope,
                              tn__onnx_span message, int depth,
                              tn__onnx_attr *a)
 {
     *a = (tn__onnx_attr){0};
+    const char *reference = NULL;
     tn__onnx_item item;
     tn__onnx_span s = message, tensor = {0}, graph = {0};
     int found, seen = 0; /* type of the field that is present */
@@ -146,8 +174,12 @@ bool tn__onnx_read_attribute(tn__onnx_builder *b, tn__onnx_names *names,
             seen = TN__ONNX_A_STRINGS;
             break;
         case TENSORS: case GRAPHS: case TYPE_PROTO: case TYPE_PROTOS:
-        case SPARSE_TENSOR: case SPARSE_TENSORS: case REFERENCE:
+        case SPARSE_TENSOR: case SPARSE_TENSORS:
             seen = -1;
+            break;
+        case REFERENCE:
+            if (!(reference = tn__onnx_text(&b->reader, &item)))
+                return false;
             break;
         case TYPE:
             a->type = item.number < 64 ? (int)item.number : -1;
@@ -160,6 +192,8 @@ bool tn__onnx_read_attribute(tn__onnx_builder *b, tn__onnx_names *names,
     }
     if (found < 0 || !a->name)
         return malformed(b);
+    if (reference && *reference)
+        return refer(b, scope, reference, depth, a);
     if (!a->type || seen < 0)
         a->type = seen;
     if (!a->s)
@@ -176,7 +210,7 @@ bool tn__onnx_read_attribute(tn__onnx_builder *b, tn__onnx_names *names,
     case TN__ONNX_A_GRAPH:
         if (!graph.p)
             return malformed(b);
-        a->graph = b->read_graph(b, names, graph, depth + 1);
+        a->graph = tn__onnx_graph_read(b, scope, graph, depth + 1);
         return a->graph != NULL;
     default:
         return true;

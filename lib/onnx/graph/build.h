@@ -36,32 +36,71 @@ typedef struct tn__onnx_model {
 tn__onnx_model *tn__onnx_model_new(void);
 void tn__onnx_model_drop(tn__onnx_model *model);
 
-typedef struct tn__onnx_names tn__onnx_names;
-typedef struct tn__onnx_builder tn__onnx_builder;
+/* ---- names of values ----------------------------------------------------- */
 
-struct tn__onnx_builder {
+typedef struct tn__onnx_names {
+    struct tn__onnx_names *parent;
+    tn__onnx_graph *graph;
+    struct tn__onnx_name *entry;
+    size_t room, count;
+} tn__onnx_names;
+/* Returns the slot of a name in this graph, without the enclosing graphs, or
+ * -1. */
+int tn__onnx_names_find(const tn__onnx_names *names, const char *name);
+bool tn__onnx_names_add(tn__onnx_names *names, const char *name, int slot);
+void tn__onnx_names_free(tn__onnx_names *names);
+
+/* ---- the file ------------------------------------------------------------ */
+
+struct tn__onnx_scope; /* scope.h */
+
+/* The opsets that a model or a function imports. */
+typedef struct tn__onnx_imports {
+    tn__onnx_opset opset[TN__ONNX_MAX_OPSETS];
+    int count;
+} tn__onnx_imports;
+
+/* A function that the model defines (FunctionProto). */
+typedef struct tn__onnx_function {
+    const char *name;
+    tn__onnx_span message;
+} tn__onnx_function;
+
+typedef struct tn__onnx_builder {
     tn__onnx_reader reader;
     tn__onnx_model *model;
-    tn__onnx_opset opset[TN__ONNX_MAX_OPSETS];
-    int opset_count;
-    /* Reads a GraphProto that is an attribute of a node. `parent` has the names
-     * of the graph that contains the node. A pointer, because graphs contain
-     * attributes and attributes contain graphs. */
-    tn__onnx_graph *(*read_graph)(tn__onnx_builder *b, tn__onnx_names *parent,
-                                  tn__onnx_span message, int depth);
+    tn__onnx_imports imports;
+    int function_count, function_depth;
+    tn__onnx_function *function;
+    tn__onnx_names function_names; /* "domain name overload": index in
+                                      function[] */
+    int64_t called_nodes;  /* number of nodes of functions, over all calls */
+    uint64_t called_bytes; /* size of these functions in the file */
     /* for tn_onnx_check: problems are reported and counted, and weights are not
      * read */
     bool checks;
     void (*report)(const tn_onnx_node_info *node, void *context);
     void *context;
     int64_t problems;
-};
+} tn__onnx_builder;
 
 /* Reads the mapped file b->reader.file into b->model. */
 bool tn__onnx_build(tn__onnx_builder *b);
 /* Reads a GraphProto. parent is NULL for the model's graph. */
-tn__onnx_graph *tn__onnx_read_graph(tn__onnx_builder *b, tn__onnx_names *parent,
+tn__onnx_graph *tn__onnx_graph_read(tn__onnx_builder *b,
+                                    struct tn__onnx_scope *parent,
                                     tn__onnx_span message, int depth);
+/* Reads an OperatorSetIdProto and adds it to imports. */
+bool tn__onnx_import_read(tn__onnx_builder *b, tn__onnx_span message,
+                          tn__onnx_imports *imports);
+/* Notes a FunctionProto, which is read when a node calls it. */
+bool tn__onnx_function_add(tn__onnx_builder *b, tn__onnx_span message);
+/* Returns the function that a node of this domain and operator calls, or
+ * NULL. */
+const tn__onnx_function *tn__onnx_function_find(const tn__onnx_builder *b,
+                                                const char *domain,
+                                                const char *op,
+                                                const char *overload);
 /* Reads a ValueInfoProto. */
 bool tn__onnx_port_read(tn__onnx_builder *b, tn__onnx_span message,
                         tn__onnx_port *port);
@@ -72,27 +111,17 @@ bool tn__onnx_problem(tn__onnx_builder *b, const tn__onnx_node *node,
 bool tn__onnx_value_problem(tn__onnx_builder *b, const char *name,
                             const char *what);
 
-/* ---- names of values ----------------------------------------------------- */
-
-struct tn__onnx_names {
-    tn__onnx_names *parent;
-    tn__onnx_graph *graph;
-    struct tn__onnx_name *entry;
-    size_t room, count;
-};
-/* Returns the slot of a name in this graph, without the enclosing graphs, or
- * -1. */
-int tn__onnx_names_find(const tn__onnx_names *names, const char *name);
-bool tn__onnx_names_add(tn__onnx_names *names, const char *name, int slot);
-void tn__onnx_names_free(tn__onnx_names *names);
-
 /* ---- attributes ---------------------------------------------------------- */
 
 /* Puts the attributes of a node in the order of its row, and adds defaults.
  * Returns NULL, or a message in `text` that says what is wrong. */
 const char *tn__onnx_bind(tn__onnx_builder *b, tn__onnx_node *node, char *text,
                           size_t room);
-bool tn__onnx_read_attribute(tn__onnx_builder *b, tn__onnx_names *names,
+/* Reads an AttributeProto. An attribute of a node in a function may refer to an
+ * attribute of the call. If the call has no such attribute, and the function no
+ * default, it is left out: out->name is NULL. */
+bool tn__onnx_attribute_read(tn__onnx_builder *b, struct tn__onnx_scope *s,
                              tn__onnx_span message, int depth,
                              tn__onnx_attr *out);
+
 #endif

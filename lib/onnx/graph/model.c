@@ -98,7 +98,7 @@ static void drop_tensors(tn__onnx_graph *g)
 {
     for (int i = 0; i < g->slot_count && g->value; i++)
         drop_value(&g->value[i]);
-    for (int i = 0; i < g->node_room; i++)
+    for (int i = 0; i < g->node_count; i++)
         for (int j = 0; j < g->node[i].attr_count; j++)
             drop_value(&g->node[i].attrs[j].tensor);
 }

@@ -1,4 +1,5 @@
-/* read_model.c: reads ModelProto: the opsets that it imports, and its graph. */
+/* read_model.c: reads ModelProto: the opsets that it imports, its functions, and
+ * its graph. */
 #include <onnx/graph/build.h>
 
 #include <stdio.h>
@@ -9,38 +10,33 @@ enum { /* fields of ModelProto */
     OPSET_IMPORT = 8, FUNCTIONS = 25
 };
 
-static bool read_opset(tn__onnx_builder *b, tn__onnx_span message)
+bool tn__onnx_import_read(tn__onnx_builder *b, tn__onnx_span message,
+                          tn__onnx_imports *imports)
 {
     tn__onnx_opset o = {"", 0};
     tn__onnx_item item;
     int found;
-    char text[160];
     while ((found = tn__onnx_next(&message, &item)) > 0) {
         if (item.field == 1 && !(o.domain = tn__onnx_text(&b->reader, &item)))
             return false;
         if (item.field == 2)
             o.version = (int64_t)item.number;
     }
-    if (found < 0 || b->opset_count == TN__ONNX_MAX_OPSETS)
+    if (found < 0 || imports->count == TN__ONNX_MAX_OPSETS)
         return tn__onnx_malformed(&b->reader,
                                   "the imports of opsets are malformed");
     if (strcmp(o.domain, "ai.onnx") == 0)
         o.domain = "";
-    if (!*o.domain) {
-        b->model->opset = o.version;
-        if (o.version < TN__ONNX_FIRST_OPSET ||
-            o.version > TN__ONNX_LAST_OPSET) {
-            snprintf(text, sizeof text,
-                     "opset %lld is not supported; opsets %d to %d are "
-                     "supported",
-                     (long long)o.version, TN__ONNX_FIRST_OPSET,
-                     TN__ONNX_LAST_OPSET);
-            tn_error_refuse_argument(TN_ERR_UNSUPPORTED, b->reader.call, "path",
-                                     "%s: %s", b->reader.path, text);
-            return false;
-        }
+    if (!*o.domain && (o.version < TN__ONNX_FIRST_OPSET ||
+                       o.version > TN__ONNX_LAST_OPSET)) {
+        tn_error_refuse_argument(
+            TN_ERR_UNSUPPORTED, b->reader.call, "path",
+            "%s: opset %lld is not supported; opsets %d to %d are supported",
+            b->reader.path, (long long)o.version, TN__ONNX_FIRST_OPSET,
+            TN__ONNX_LAST_OPSET);
+        return false;
     }
-    b->opset[b->opset_count++] = o;
+    imports->opset[imports->count++] = o;
     return true;
 }
 
@@ -66,11 +62,17 @@ bool tn__onnx_build(tn__onnx_builder *b)
         if (item.field == GRAPH && bytes)
             graph = item.bytes;
         if (item.field == OPSET_IMPORT &&
-            (!bytes || !read_opset(b, item.bytes)))
+            (!bytes ||
+             !tn__onnx_import_read(b, item.bytes, &b->imports)))
             return tn_error() ? false
                               : tn__onnx_malformed(&b->reader,
                                                    "the imports of opsets are "
                                                    "malformed");
+        if (item.field == FUNCTIONS &&
+            (!bytes || !tn__onnx_function_add(b, item.bytes)))
+            return tn_error() ? false
+                              : tn__onnx_malformed(&b->reader,
+                                                   "a function is malformed");
     }
     if (found < 0)
         return tn__onnx_malformed(
@@ -80,7 +82,7 @@ bool tn__onnx_build(tn__onnx_builder *b)
         return tn__onnx_malformed(&b->reader,
                                   "the file is not an ONNX model: it has no "
                                   "graph");
-    if (!b->opset_count)
+    if (!b->imports.count)
         return tn__onnx_malformed(&b->reader, "the model imports no opset");
     const size_t room = strlen(producer) + strlen(version) + 2;
     char *text = tn__onnx_alloc(&m->arena, room, 1);
@@ -88,7 +90,9 @@ bool tn__onnx_build(tn__onnx_builder *b)
         return false;
     snprintf(text, room, "%s%s%s", producer, *version ? " " : "", version);
     m->producer = text;
-    b->read_graph = tn__onnx_read_graph;
-    m->graph = tn__onnx_read_graph(b, NULL, graph, 0);
+    for (int i = 0; i < b->imports.count; i++)
+        if (!*b->imports.opset[i].domain)
+            m->opset = b->imports.opset[i].version;
+    m->graph = tn__onnx_graph_read(b, NULL, graph, 0);
     return m->graph != NULL;
 }

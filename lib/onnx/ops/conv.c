@@ -105,11 +105,71 @@ tn_tensor *tn__onnx_pad_uneven(tn_tensor *x, tn__onnx_window *w, double value)
 
 /* ---- convolutions -------------------------------------------------------- */
 
+/* The largest number of positions of an output, over all images, for which
+ * convolve_few is faster: for 128 channels and 3 taps it takes 9 instead of
+ * 21 us on an EPYC (Zen 5) with 4 positions, and is even with 10 to 16. */
+enum { FEW = 8 };
+
+/* Returns whether an output has few positions, as in models that process a
+ * stream. `positions` receives their sizes. */
+static bool has_few(const tn_tensor *x, const tn_tensor *weight,
+                    const tn__onnx_window *w, int64_t groups,
+                    int64_t *positions)
+{
+    int64_t count = tn_tensor_size(x, 0);
+    bool fits = groups == 1 && tn_tensor_size(x, 1) == tn_tensor_size(weight, 1);
+    for (int i = 0; i < w->n && fits; i++) {
+        const int64_t size =
+            tn_tensor_size(x, i + 2) + w->before[i] + w->after[i];
+        positions[i] = (size - w->kernel[i]) / w->stride[i] + 1;
+        fits = w->dilation[i] == 1 && w->kernel[i] > 0 && size >= w->kernel[i] &&
+               positions[i] <= FEW && (count *= positions[i]) <= FEW;
+    }
+    return fits && count > 0;
+}
+
+/* Convolves as a product of the windows (positions, channels * kernel) and the
+ * weights. It reads each weight once. A convolution would first copy the
+ * weights to panels, which is worth it only for many positions. */
+static tn_tensor *convolve_few(tn_tensor *x, tn_tensor *weight, tn_tensor *bias,
+                               const tn__onnx_window *w,
+                               const int64_t *positions)
+{
+    const int n = w->n;
+    int64_t pad[6], columns = tn_tensor_size(x, 1);
+    int64_t order[8], out[5] = {tn_tensor_size(x, 0)};
+    bool pads = false;
+    for (int i = 0; i < n; i++) {
+        pad[2 * (n - 1 - i)] = w->before[i];
+        pad[2 * (n - 1 - i) + 1] = w->after[i];
+        pads = pads || w->before[i] || w->after[i];
+        columns *= w->kernel[i];
+        out[i + 1] = positions[i];
+        order[i + 1] = i + 2;     /* the positions come before the channels */
+        order[n + 2 + i] = n + 2 + i;
+    }
+    order[0] = 0;
+    order[n + 1] = 1;
+    if (pads)
+        x = tn_pad(x, list(pad, 2 * n));
+    for (int i = 0; i < n; i++)
+        x = tn_unfold(x, i + 2, w->kernel[i], w->stride[i]);
+    x = tn_permute(x, list(order, 2 * n + 2));
+    out[n + 1] = columns;
+    x = tn_linear(tn_reshape(x, list(out, n + 2)),
+                  tn_reshape(weight, tn_dims(tn_tensor_size(weight, 0), columns)),
+                  bias);
+    return tn_movedim(x, tn_dims(-1), tn_dims(1));
+}
+
 tn_tensor *tn__onnx_convolve(tn__onnx_call *c, tn_tensor *x, tn_tensor *weight,
                              tn_tensor *bias, tn__onnx_window *w,
                              int64_t groups)
 {
+    int64_t positions[3];
     (void)c;
+    if (has_few(x, weight, w, groups, positions))
+        return convolve_few(x, weight, bias, w, positions);
     x = tn__onnx_pad_uneven(x, w, 0);
     const tn_dims_list stride = list(w->stride, w->n),
                        pad = list(w->before, w->n),

@@ -3,11 +3,18 @@
 
 #include <string.h>
 
-/* Adds the size of the dimension to negative indices. */
+/* Adds the size of the dimension to negative indices. An index that is out of
+ * range stays as it is, so that the error of the operator that uses it names
+ * the index that the model computed. */
 static tn_tensor *wrap_index(tn_tensor *index, int64_t size)
 {
+    static const tn_op *wrap;
+    if (!tn_op_define_once("onnx_wrap_index(i; size: i64) = "
+                           "where(i < 0 && i >= -size, i + size, i)",
+                           &wrap))
+        return NULL;
     tn_tensor *i = tn_to_dtype(index, TN_I64);
-    return tn_where(tn_lt_scalar(i, 0), tn_add_scalar(i, size), i);
+    return tn_op_apply(wrap, &i, (double[]){(double)size});
 }
 
 static int axis_of(tn__onnx_call *c, int attr)
@@ -17,12 +24,37 @@ static int axis_of(tn__onnx_call *c, int attr)
 
 /* ---- gathering ----------------------------------------------------------- */
 
+/* Gathers with a constant index of one element: a view. */
+static void gather_one(tn__onnx_call *c, int axis, int64_t i)
+{
+    tn_tensor *x = c->x[0];
+    const int64_t size = tn_tensor_size(x, axis);
+    if (i < -size || i >= size) {
+        tn__onnx_refuse(c, TN_ERR_INDEX,
+                        "indices has %lld; expected %lld to %lld, because "
+                        "dimension %d of data has size %lld",
+                        (long long)i, (long long)-size, (long long)size - 1,
+                        axis, (long long)size);
+        return;
+    }
+    i = i < 0 ? i + size : i;
+    c->y[0] = tn_tensor_ndim(c->x[1]) ? tn_narrow(x, axis, i, 1)
+                                      : tn_select(x, axis, i);
+}
+
 static void gather(tn__onnx_call *c)
 {
     tn_tensor *x = c->x[0], *index = c->x[1];
     const int axis = axis_of(c, 0);
+    int64_t one;
     if (axis < 0)
         return;
+    if (tn_tensor_ndim(index) <= 1 && tn_tensor_numel(index) == 1 &&
+        c->value[1]->fixed && c->value[1]->host) {
+        if (tn__onnx_ints(c, 1, &one, 1) == 1)
+            gather_one(c, axis, one);
+        return;
+    }
     tn_dims_list to = tn__onnx_blank(0);
     to.count = tn_tensor_ndim(x) - 1 + tn_tensor_ndim(index);
     if (to.count > TN_MAX_NDIM) {

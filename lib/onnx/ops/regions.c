@@ -1,11 +1,13 @@
-/* regions.c: RoiAlign, which resamples regions of images to one size. The host
- * computes the positions of the samples. The device reads pixels by index, so
- * gradients reach the images, but not the regions. */
+/* regions.c: RoiAlign and MaxRoiPool, which resample regions of images to one
+ * size. The host computes the positions of the samples. The device reads pixels
+ * by index, so gradients reach the images, but not the regions. */
 #include <onnx/ops/ops.h>
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- RoiAlign ------------------------------------------------------------ */
 
 typedef struct align {
     int64_t rows, columns, ratio; /* sizes of a result; ratio: samples in each
@@ -160,6 +162,137 @@ static void roi_align(tn__onnx_call *c)
     free(y);
 }
 
+/* ---- MaxRoiPool ---------------------------------------------------------- */
+
+/* Finds the pixels [*from, *to) of cell i of `cells` in a region that begins at
+ * pixel `first` and has `length` pixels, in an image of `size` pixels. */
+static void cell_range(int64_t i, int64_t cells, int64_t first, int64_t length,
+                       int64_t size, int64_t *from, int64_t *to)
+{
+    const double bin = (double)length / (double)cells;
+    const int64_t low = first + (int64_t)floor((double)i * bin),
+                  high = first + (int64_t)ceil((double)(i + 1) * bin);
+    *from = low < 0 ? 0 : low > size ? size : low;
+    *to = high < 0 ? 0 : high > size ? size : high;
+}
+
+/* Pools one region of an image (C, H, W) to (C, out[0], out[1]): the largest
+ * pixel of each cell, or 0 if no pixel lies in it. */
+static tn_tensor *pool_one(tn__onnx_call *c, tn_tensor *image,
+                           const double *region, double scale,
+                           const int64_t *out)
+{
+    const int64_t size[2] = {tn_tensor_size(image, 1),
+                             tn_tensor_size(image, 2)};
+    int64_t first[2], length[2], most[2] = {1, 1}, from[2], to[2];
+    for (int i = 0; i < 2; i++) { /* a region is image, x1, y1, x2, y2 */
+        const double low = round(region[2 - i] * scale),
+                     high = round(region[4 - i] * scale);
+        if (!(fabs(low) < 1e9) || !(fabs(high) < 1e9)) {
+            tn__onnx_refuse(c, TN_ERR_ARGUMENT,
+                            "a region reaches from %g to %g pixels; this is "
+                            "out of range",
+                            low, high);
+            return NULL;
+        }
+        first[i] = (int64_t)low;
+        length[i] = high < low ? 1 : (int64_t)(high - low) + 1;
+        for (int64_t k = 0; k < out[i]; k++) {
+            cell_range(k, out[i], first[i], length[i], size[i], from, to);
+            most[i] = *to - *from > most[i] ? *to - *from : most[i];
+        }
+    }
+    const int64_t cells = out[0] * out[1], taps = most[0] * most[1];
+    if (cells > (1 << 28) / taps) {
+        tn__onnx_refuse(c, TN_ERR_SHAPE,
+                        "a result has %lld cells of %lld pixels, which is too "
+                        "many",
+                        (long long)cells, (long long)taps);
+        return NULL;
+    }
+    int64_t *index = malloc((size_t)(cells * taps) * sizeof *index);
+    float *inside = malloc((size_t)cells * sizeof *inside);
+    tn_tensor *y = NULL;
+    for (int64_t cell = 0; cell < cells && index && inside; cell++) {
+        cell_range(cell / out[1], out[0], first[0], length[0], size[0],
+                   &from[0], &to[0]);
+        cell_range(cell % out[1], out[1], first[1], length[1], size[1],
+                   &from[1], &to[1]);
+        const bool any = to[0] > from[0] && to[1] > from[1];
+        inside[cell] = any;
+        for (int64_t k = 0; k < taps; k++) {
+            /* a smaller cell repeats its last row and column */
+            int64_t at[2] = {k / most[1], k % most[1]};
+            for (int i = 0; i < 2; i++)
+                at[i] = from[i] + at[i] < to[i] ? from[i] + at[i] : to[i] - 1;
+            index[cell * taps + k] = any ? at[0] * size[1] + at[1] : 0;
+        }
+    }
+    if (index && inside) {
+        tn_tensor *at = tn_tensor_from_array(index, TN_I64,
+                                             tn_dims(cells * taps));
+        tn_tensor *any = tn_ne_scalar(
+            tn_tensor_from_array(inside, TN_F32, tn_dims(cells)), 0);
+        const int64_t channels = tn_tensor_size(image, 0);
+        y = tn_index_select(tn_flatten(image, .start_dim = 1), 1, at);
+        y = tn_amax(tn_reshape(y, tn_dims(channels, cells, taps)), .dim = 2);
+        y = tn_where(any, y, tn_zeros_like(y));
+        y = tn_reshape(y, tn_dims(channels, out[0], out[1]));
+    } else {
+        tn_error_set(TN_ERR_MEMORY, "onnx_run: out of memory");
+    }
+    free(index);
+    free(inside);
+    return y;
+}
+
+static void max_roi_pool(tn__onnx_call *c)
+{
+    tn_tensor *x = c->x[0];
+    const tn__onnx_attr *shape = c->attr[0];
+    const int64_t n = tn_tensor_ndim(c->x[1]) == 2 ? tn_tensor_size(c->x[1], 0)
+                                                   : -1;
+    if (tn_tensor_ndim(x) != 4 || tn_tensor_numel(x) == 0 || n < 0 ||
+        n > 1 << 20 || tn_tensor_size(c->x[1], 1) != 5 || shape->count != 2 ||
+        shape->ints[0] < 1 || shape->ints[0] > 1 << 14 || shape->ints[1] < 1 ||
+        shape->ints[1] > 1 << 14) {
+        tn__onnx_refuse(c, TN_ERR_SHAPE,
+                        "X must have the shape (N, C, H, W), rois (n, 5), and "
+                        "pooled_shape two sizes of 1 to 16384");
+        return;
+    }
+    double *region = malloc(((size_t)n * 5 + 1) * sizeof *region);
+    tn_tensor **y = calloc((size_t)n + 1, sizeof *y);
+    bool fine = region && y;
+    if (!fine)
+        tn_error_set(TN_ERR_MEMORY, "onnx_run: out of memory");
+    fine = fine && tn__onnx_floats(c, 1, region, (int)n * 5) >= 0;
+    for (int64_t i = 0; i < n && fine; i++) {
+        const double image = region[5 * i];
+        if (!(image >= 0 && image < (double)tn_tensor_size(x, 0))) {
+            tn__onnx_refuse(c, TN_ERR_INDEX,
+                            "rois[%lld][0] is %g, but X has %lld images",
+                            (long long)i, image,
+                            (long long)tn_tensor_size(x, 0));
+            fine = false;
+            break;
+        }
+        y[i] = pool_one(c, tn_select(x, 0, (int64_t)image), region + 5 * i,
+                        tn__onnx_float(c, 1), shape->ints);
+        fine = y[i] != NULL;
+    }
+    if (fine)
+        c->y[0] = n ? tn_stack(y, (int)n, 0)
+                    : tn_empty(tn_dims(0, tn_tensor_size(x, 1), shape->ints[0],
+                                       shape->ints[1]),
+                               .dtype = tn_tensor_dtype(x),
+                               .device = c->device);
+    free(region);
+    free(y);
+}
+
+/* ---- rows ---------------------------------------------------------------- */
+
 #define ROI "mode:string=avg output_height:int=1 output_width:int=1 "          \
             "sampling_ratio:int=0 spatial_scale:float=1"
 static const tn__onnx_op rows[] = {
@@ -168,5 +301,8 @@ static const tn__onnx_op rows[] = {
     {.name = "RoiAlign", .since = 16, .min_in = 3, .max_in = 3, .max_out = 1,
      .attributes = ROI " coordinate_transformation_mode:string=half_pixel",
      .run = roi_align},
+    {.name = "MaxRoiPool", .since = 1, .min_in = 2, .max_in = 2, .max_out = 1,
+     .attributes = "pooled_shape:ints! spatial_scale:float=1",
+     .run = max_roi_pool},
 };
 const tn__onnx_family tn__onnx_regions = TN__ONNX_FAMILY(rows);

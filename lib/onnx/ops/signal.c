@@ -1,6 +1,5 @@
-/* signal.c: Fourier transforms, windows and mel filters. A transform is a
- * product with tables of cosines and sines, which the host computes in float64.
- * A complex tensor has a last dimension of size 2. */
+/* signal.c: Fourier transforms, windows and mel filters. A complex tensor has a
+ * last dimension of size 2, as the results of tn_fft_rfft have. */
 #include <onnx/ops/ops.h>
 
 #include <math.h>
@@ -11,57 +10,47 @@ static const double pi = 3.14159265358979323846;
 
 /* ---- transforms ---------------------------------------------------------- */
 
-/* Returns a table (rows, n): the cosine or sine of 2 pi k t / n, for k <
- * rows. */
-static tn_tensor *table(tn__onnx_call *c, int64_t rows, int64_t n, bool sine,
-                        double sign, tn_dtype dtype)
+/* Returns the spectrum of real frames (..., n): (..., rows, 2). The second half
+ * of all n rows is the conjugate of the first half, reversed. */
+static tn_tensor *spectrum(tn_tensor *x, int64_t rows)
 {
-    int64_t numel;
-    if (__builtin_mul_overflow(rows, n, &numel) || numel > INT32_MAX) {
-        tn__onnx_refuse(c, TN_ERR_SHAPE,
-                        "a transform of %lld points is too long", (long long)n);
-        return NULL;
-    }
-    double *x = malloc(((size_t)numel + 1) * sizeof *x);
-    if (!x) {
-        tn_error_set(TN_ERR_MEMORY, "onnx_run: out of memory");
-        return NULL;
-    }
-    for (int64_t k = 0; k < rows; k++)
-        for (int64_t t = 0; t < n; t++) {
-            /* k * t is reduced modulo n, so the angle loses no precision */
-            const double angle =
-                2 * pi * (double)((uint64_t)k * (uint64_t)t % (uint64_t)n) /
-                (double)n;
-            x[k * n + t] = sine ? sign * sin(angle) : cos(angle);
-        }
-    tn_tensor *out = tn_tensor_from_array(x, TN_F64, tn_dims(rows, n));
-    free(x);
-    out = tn_to_dtype(out, dtype);
-    return out && tn_tensor_device(out) != c->device ? tn_to(out, c->device)
-                                                     : out;
+    tn_tensor *half = tn_fft_rfft(x);
+    const int64_t have = half ? tn_tensor_size(half, -2) : rows;
+    if (rows <= have)
+        return half;
+    const int dim = tn_tensor_ndim(half) - 2;
+    static const float signs[] = {1, -1};
+    tn_tensor *sign =
+        tn_to_dtype(tn_tensor_from_array(signs, TN_F32, tn_dims(2)),
+                    tn_tensor_dtype(half));
+    tn_tensor *rest = tn_mul(
+        tn_flip(tn_narrow(half, dim, 1, rows - have), tn_dims(dim)), sign);
+    return tn_cat((tn_tensor *[]){half, rest}, 2, dim);
 }
 
 /* Transforms frames (..., n) with a real part and an imaginary part, which is
- * NULL if it is 0. Returns (..., rows, 2). */
-static tn_tensor *transform(tn__onnx_call *c, tn_tensor *re, tn_tensor *im,
-                            int64_t rows, bool inverse)
+ * NULL if it is 0. Returns (..., rows, 2). The transform F of re + i im is F(re)
+ * + i F(im), and its inverse is the conjugate of F(re - i im), divided by n. */
+static tn_tensor *transform(tn_tensor *re, tn_tensor *im, int64_t rows,
+                            bool inverse)
 {
     const int64_t n = tn_tensor_size(re, -1);
-    const tn_dtype dtype = tn_tensor_dtype(re);
-    tn_tensor *cosines = table(c, rows, n, false, 1, dtype);
-    tn_tensor *sines = table(c, rows, n, true, inverse ? 1 : -1, dtype);
-    tn_tensor *a = tn_linear(re, cosines, NULL),
-              *b = tn_linear(re, sines, NULL);
-    if (im) {
-        a = tn_sub(a, tn_linear(im, sines, NULL));
-        b = tn_add(b, tn_linear(im, cosines, NULL));
+    tn_tensor *y = spectrum(re, rows);
+    const int last = tn_tensor_ndim(re);
+    if (im || inverse) {
+        tn_tensor *other = im ? spectrum(im, rows) : NULL;
+        tn_tensor *a = tn_select(y, last, 0), *b = tn_select(y, last, 1);
+        if (inverse)
+            b = tn_neg(b);
+        if (im) {
+            tn_tensor *p = tn_select(other, last, 0),
+                      *q = tn_select(other, last, 1);
+            a = inverse ? tn_add(a, q) : tn_sub(a, q);
+            b = tn_add(b, p);
+        }
+        y = tn_stack((tn_tensor *[]){a, b}, 2, -1);
     }
-    if (inverse) {
-        a = tn_div_scalar(a, (double)n);
-        b = tn_div_scalar(b, (double)n);
-    }
-    return tn_stack((tn_tensor *[]){a, b}, 2, -1);
+    return inverse ? tn_div_scalar(y, (double)n) : y;
 }
 
 /* Makes the dimension have n elements: cuts it, or adds zeros at the end. */
@@ -114,28 +103,16 @@ static void dft(tn__onnx_call *c, int64_t axis, bool inverse, bool onesided)
                         (long long)n);
         return;
     }
+    tn_tensor *y;
     if (onesided && inverse) {
-        /* the second half is the conjugate of the first half, reversed */
-        const int64_t half = n / 2 + 1, rest = n - half;
-        re = fit(re, half);
-        im = im ? fit(im, half) : tn_zeros_like(re);
-        if (rest > 0) {
-            const int last = tn_tensor_ndim(re) - 1;
-            tn_tensor *tail =
-                tn_flip(tn_narrow(re, last, 1, rest), tn_dims(-1));
-            tn_tensor *tail_im =
-                tn_neg(tn_flip(tn_narrow(im, last, 1, rest), tn_dims(-1)));
-            re = tn_cat((tn_tensor *[]){re, tail}, 2, -1);
-            im = tn_cat((tn_tensor *[]){im, tail_im}, 2, -1);
-        }
+        re = fit(re, n / 2 + 1);
+        im = im ? fit(im, n / 2 + 1) : tn_zeros_like(re);
+        y = tn_fft_irfft(tn_stack((tn_tensor *[]){re, im}, 2, -1), .n = n);
+        y = tn_unsqueeze(y, -1);
     } else {
-        re = fit(re, n);
-        im = im ? fit(im, n) : NULL;
+        y = transform(fit(re, n), im ? fit(im, n) : NULL,
+                      onesided ? n / 2 + 1 : n, inverse);
     }
-    tn_tensor *y = transform(c, re, im, onesided && !inverse ? n / 2 + 1 : n,
-                             inverse);
-    if (onesided && inverse)
-        y = tn_narrow(y, tn_tensor_ndim(y) - 1, 0, 1);
     c->y[0] = tn_movedim(y, tn_dims(-2), tn_dims(axis));
 }
 
@@ -185,7 +162,7 @@ static void stft(tn__onnx_call *c)
         if (window)
             part[i] = tn_mul(part[i], window);
     }
-    c->y[0] = transform(c, part[0], part[1],
+    c->y[0] = transform(part[0], part[1],
                         onesided && !is_complex ? length / 2 + 1 : length,
                         false);
 }

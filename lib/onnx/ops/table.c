@@ -5,11 +5,11 @@
 
 static const tn__onnx_family *const family[] = {
     &tn__onnx_math, &tn__onnx_activation, &tn__onnx_reduce, &tn__onnx_shape_ops,
-    &tn__onnx_index, &tn__onnx_matrix, &tn__onnx_conv, &tn__onnx_norm,
-    &tn__onnx_create, &tn__onnx_recurrent, &tn__onnx_control,
-    &tn__onnx_quantised, &tn__onnx_signal, &tn__onnx_loss,
-    &tn__onnx_resize, &tn__onnx_attention, &tn__onnx_image,
-    &tn__onnx_regions};
+    &tn__onnx_slice, &tn__onnx_index, &tn__onnx_matrix, &tn__onnx_conv,
+    &tn__onnx_deform, &tn__onnx_norm, &tn__onnx_create, &tn__onnx_recurrent,
+    &tn__onnx_control, &tn__onnx_quantised, &tn__onnx_signal, &tn__onnx_loss,
+    &tn__onnx_resize, &tn__onnx_attention, &tn__onnx_image, &tn__onnx_regions,
+    &tn__onnx_grams};
 enum { FAMILIES = sizeof family / sizeof *family };
 
 const tn__onnx_op *tn__onnx_op_find(const char *domain, const char *name,

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -33,37 +35,55 @@ bool tn__onnx_file_open(tn__onnx_file *file, int folder, const char *path,
         tn_error_refuse_argument(TN_ERR_IO, call, "path",
                                  "%s: not a regular file", path);
     if (fine && info.st_size > 0) {
-        void *memory = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE,
-                            fd, 0);
+        const size_t bytes = (size_t)info.st_size;
+        tn__onnx_mapping *map = calloc(1, sizeof *map);
+        void *memory = map ? mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                                  MAP_PRIVATE, fd, 0)
+                           : MAP_FAILED;
         fine = memory != MAP_FAILED;
         if (fine) {
-            file->memory = memory;
-            file->bytes = (size_t)info.st_size;
+            *map = (tn__onnx_mapping){1, memory, bytes};
+            *file = (tn__onnx_file){map, memory, bytes};
+        } else if (!map) {
+            tn_error_set(TN_ERR_MEMORY, "%s: out of memory", call);
         } else {
             tn_error_refuse_argument(TN_ERR_IO, call, "path", "%s: %s", path,
                                      strerror(errno));
+            free(map);
         }
     }
     close(fd);
     return fine;
 }
 
+static void unmap(void *context)
+{
+    tn__onnx_mapping *map = context;
+    if (!map || atomic_fetch_sub(&map->references, 1) > 1)
+        return;
+    munmap(map->memory, map->bytes);
+    free(map);
+}
+
 void tn__onnx_file_close(tn__onnx_file *file)
 {
-    if (file->memory)
-        munmap((void *)(uintptr_t)file->memory, file->bytes);
+    unmap(file->mapping);
     *file = (tn__onnx_file){0};
+}
+
+static bool has(const tn__onnx_file *file, tn__onnx_span span)
+{
+    return file->memory && span.p >= file->memory &&
+           span.end <= file->memory + file->bytes;
 }
 
 static void drop_pages(const tn__onnx_file *file, tn__onnx_span span)
 {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    const uintptr_t start = (uintptr_t)file->memory;
-    uintptr_t first = (uintptr_t)span.p, end = (uintptr_t)span.end;
-    if (first < start || end > start + file->bytes)
-        return; /* of another file */
-    first = (first + page - 1) / page * page;
-    end = end / page * page;
+    if (!has(file, span))
+        return;
+    const uintptr_t first = ((uintptr_t)span.p + page - 1) / page * page;
+    const uintptr_t end = (uintptr_t)span.end / page * page;
     if (end > first)
         madvise((void *)first, end - first, MADV_DONTNEED);
 }
@@ -73,6 +93,21 @@ void tn__onnx_reader_copied(const tn__onnx_reader *r, tn__onnx_span span)
     drop_pages(&r->file, span);
     for (int i = 0; i < r->external_count; i++)
         drop_pages(&r->external[i].file, span);
+}
+
+tn_tensor *tn__onnx_reader_wrap(const tn__onnx_reader *r, tn__onnx_span span,
+                                tn_dtype dtype, tn_dims_list shape)
+{
+    tn__onnx_mapping *map = r->file.mapping;
+    for (int i = 0; i < r->external_count; i++)
+        if (has(&r->external[i].file, span))
+            map = r->external[i].file.mapping;
+    atomic_fetch_add(&map->references, 1);
+    tn_tensor *x = tn_tensor_wrap((void *)(uintptr_t)span.p, dtype, shape,
+                                  unmap, map);
+    if (!x)
+        unmap(map);
+    return x;
 }
 
 void tn__onnx_reader_close(tn__onnx_reader *r)

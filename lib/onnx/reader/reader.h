@@ -1,5 +1,6 @@
-/* reader.h: reads the messages of ONNX files. A file is mapped only while it is
- * read. Nothing points into it afterwards. */
+/* reader.h: reads the messages of ONNX files. A file is mapped while it is read,
+ * and as long as a tensor uses its data in place. Nothing else points into it
+ * afterwards. */
 #ifndef TN_ONNX_READER_READER_H
 #define TN_ONNX_READER_READER_H
 
@@ -16,8 +17,17 @@ enum {
     TN__ONNX_MAX_EXTERNAL = 64    /* external data files */
 };
 
+/* A file in memory. The mapping is private and writable: training changes the
+ * memory, not the file. */
+typedef struct tn__onnx_mapping {
+    _Atomic int references;
+    void *memory;
+    size_t bytes;
+} tn__onnx_mapping;
+
 typedef struct tn__onnx_file {
-    const uint8_t *memory; /* the mapping; NULL for an empty file */
+    tn__onnx_mapping *mapping; /* kept; NULL for an empty file */
+    const uint8_t *memory;
     size_t bytes;
 } tn__onnx_file;
 /* Maps a regular file. Error messages begin with `call`, the name of the public
@@ -41,6 +51,7 @@ typedef struct tn__onnx_reader {
         tn__onnx_file file;
     } external[TN__ONNX_MAX_EXTERNAL];
     int external_count;
+    bool maps; /* whether tensors may use the data in the file in place */
 } tn__onnx_reader;
 
 /* Sets TN_ERR_FORMAT with the message "onnx_open: path: what". Returns
@@ -68,8 +79,9 @@ typedef struct tn__onnx_tensor {
 /* Reads all fields except the data. */
 bool tn__onnx_tensor_read(tn__onnx_reader *r, tn__onnx_span message,
                           tn__onnx_tensor *out);
-/* Makes a tensor on the current device from the data. The open scope owns
- * it. */
+/* Makes a tensor on the current device from the data. The open scope owns it.
+ * If r->maps and the device uses the host's memory, a large aligned tensor is
+ * not copied: it keeps the file mapped. */
 tn_tensor *tn__onnx_tensor_make(tn__onnx_reader *r, const tn__onnx_tensor *t);
 /* Returns the bytes that the tensor will occupy in memory. */
 int64_t tn__onnx_tensor_bytes(const tn__onnx_tensor *t);
@@ -79,5 +91,9 @@ void tn__onnx_reader_close(tn__onnx_reader *r);
  * file and the copy do not take memory at once. Reading the span again is
  * allowed. */
 void tn__onnx_reader_copied(const tn__onnx_reader *r, tn__onnx_span span);
+/* Makes a tensor on the current device that uses a span of a file in place. The
+ * open scope owns it. */
+tn_tensor *tn__onnx_reader_wrap(const tn__onnx_reader *r, tn__onnx_span span,
+                                tn_dtype dtype, tn_dims_list shape);
 
 #endif

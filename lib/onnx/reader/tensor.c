@@ -302,6 +302,40 @@ static bool has_elements(const tn__onnx_tensor *t, const tn__onnx_type *type)
     return tn__onnx_list_next(&list, &bits) == 0;
 }
 
+enum {
+    /* Smaller tensors are copied, so that their rows begin at cache lines. */
+    IN_PLACE_BYTES = 1 << 20,
+    CHUNK_BYTES = 1 << 22
+};
+
+/* Makes a tensor from data that has the same bytes as in memory. */
+static tn_tensor *make_plain(const tn__onnx_reader *r, tn__onnx_span data,
+                             tn_dtype dtype, tn_dims_list shape)
+{
+    tn_device *device = tn_device_current();
+    const size_t bytes = tn__onnx_span_bytes(data);
+    /* Decides by the name, as lm_open does: trying tn_tensor_wrap could cause
+     * an error, which would reach the program's error handler. */
+    const bool is_host = device && strncmp(tn_device_name(device), "cpu", 3) == 0;
+    if (!is_host || bytes < IN_PLACE_BYTES) {
+        tn_tensor *x = tn_tensor_from_array(data.p, dtype, shape);
+        tn__onnx_reader_copied(r, data);
+        return x;
+    }
+    if (r->maps && (uintptr_t)data.p % tn_dtype_bytes(dtype) == 0)
+        return tn__onnx_reader_wrap(r, data, dtype, shape);
+    /* copies in chunks, so that few pages of the file are in memory at once */
+    tn_tensor *x = tn_empty(shape, .dtype = dtype);
+    char *out = x ? tn_tensor_data(x) : NULL;
+    for (size_t at = 0, n; at < bytes && out; at += n) {
+        n = bytes - at < CHUNK_BYTES ? bytes - at : CHUNK_BYTES;
+        memcpy(out + at, data.p + at, n);
+        tn__onnx_reader_copied(
+            r, (tn__onnx_span){data.p + at, data.p + at + n});
+    }
+    return x;
+}
+
 tn_tensor *tn__onnx_tensor_make(tn__onnx_reader *r, const tn__onnx_tensor *t)
 {
     const tn__onnx_type type = tn__onnx_type_of(t->type);
@@ -319,11 +353,8 @@ tn_tensor *tn__onnx_tensor_make(tn__onnx_reader *r, const tn__onnx_tensor *t)
     }
     if (t->numel == 0)
         return tn_empty(shape, .dtype = type.dtype);
-    if (raw && is_plain(t, &type, data)) {
-        tn_tensor *x = tn_tensor_from_array(data.p, type.dtype, shape);
-        tn__onnx_reader_copied(r, data);
-        return x;
-    }
+    if (raw && is_plain(t, &type, data))
+        return make_plain(r, data, type.dtype, shape);
     void *memory = malloc((size_t)tn__onnx_tensor_bytes(t));
     if (!memory) {
         tn_error_set(TN_ERR_MEMORY, "%s: out of memory", r->call);

@@ -80,11 +80,6 @@ void tn__onnx_known_begin(tn__onnx_run *run, const tn__onnx_graph *g,
     }
 }
 
-static int64_t bytes_of(const tn_tensor *x)
-{
-    return tn_tensor_numel(x) * (int64_t)tn_dtype_bytes(tn_tensor_dtype(x));
-}
-
 void tn__onnx_known_add(tn__onnx_known *k, const tn__onnx_node *node, int i,
                         const tn__onnx_value *slot)
 {
@@ -96,7 +91,7 @@ void tn__onnx_known_add(tn__onnx_known *k, const tn__onnx_node *node, int i,
             continue;
         if (!v->fixed || !tn__onnx_tensor_of(v))
             return;
-        bytes += bytes_of(tn__onnx_tensor_of(v));
+        bytes += tn__onnx_bytes_of(tn__onnx_tensor_of(v));
     }
     if (bytes > MAX_BYTES)
         return;

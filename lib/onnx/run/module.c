@@ -343,7 +343,7 @@ static tn__onnx_model *read_model(tn__onnx_builder *b, const char *path,
         m->host = tn_device_open("cpu");
     b->model = m;
     b->reader = (tn__onnx_reader){.call = call, .path = path,
-                                  .arena = &m->arena};
+                                  .arena = &m->arena, .maps = !b->checks};
     const bool fine =
         tn__onnx_file_open(&b->reader.file, AT_FDCWD, path, true, call) &&
         tn__onnx_build(b);

@@ -347,23 +347,96 @@ static bool can_fold(const tn__onnx_graph *g, const tn__onnx_node *n)
     return fine;
 }
 
-/* Computes all nodes whose inputs are constants. A node that fails here is not
- * folded: the run will report the error. */
+/* A constant that a subgraph captures is a constant there, too. */
+static void inherit_constants(tn__onnx_graph *g)
+{
+    for (int i = 0; i < g->capture_count && g->parent; i++) {
+        const tn__onnx_value *from = &g->parent->value[g->capture_from[i]];
+        tn__onnx_value *v = &g->value[g->capture[i]];
+        if (!from->fixed || v->type)
+            continue;
+        *v = *from;
+        tn_keep(v->device);
+        tn_keep(v->host);
+    }
+}
+
+/* For each slot, counts the inputs of nodes that use it. Outputs of the graph,
+ * and inputs with a default, count as used, too. Returns NULL if memory runs
+ * out. */
+static int *count_uses(const tn__onnx_graph *g)
+{
+    int *uses = calloc((size_t)g->slot_count + 1, sizeof *uses);
+    if (!uses)
+        return NULL;
+    for (int i = 0; i < g->node_count; i++) {
+        const tn__onnx_node *n = &g->node[i];
+        for (int j = 0; j < n->in_count + n->capture_count; j++)
+            if (n->in[j] >= 0)
+                uses[n->in[j]]++;
+    }
+    for (int i = 0; i < g->output_count; i++)
+        uses[g->output[i].slot]++;
+    for (int i = 0; i < g->input_count; i++)
+        uses[g->input[i].slot]++;
+    return uses;
+}
+
+/* Computes all nodes whose inputs are constants, and frees constants that no
+ * other node uses. A node that fails here is not folded: the run will report
+ * the error. */
 static void fold(tn__onnx_run *run, tn__onnx_graph *g)
 {
-    for (int i = 0; i < g->node_count && !tn_error(); i++) {
+    inherit_constants(g);
+    int *uses = count_uses(g);
+    tn__onnx_value *slot = g->value;
+    for (int i = 0; i < g->node_count && uses && !tn_error(); i++) {
         tn__onnx_node *n = &g->node[i];
         if (n->is_folded || !can_fold(g, n))
             continue;
-        tn__onnx_value *slot = g->value;
         n->is_folded = run_node(run, g, slot, n);
         run->model->folded += n->is_folded;
-        for (int j = 0; j < n->out_count && !n->is_folded; j++)
-            if (n->out[j] >= 0)
+        for (int j = 0; j < n->out_count; j++)
+            if (n->out[j] >= 0 && (!n->is_folded || !uses[n->out[j]]))
                 clear(&slot[n->out[j]]);
+        for (int j = 0; j < n->in_count && n->is_folded; j++)
+            if (n->in[j] >= 0 && --uses[n->in[j]] == 0)
+                clear(&slot[n->in[j]]);
         if (!n->is_folded)
             tn_error_clear();
     }
+    free(uses);
+}
+
+/* Adds up the bytes of the constants of a graph. Those that it captures belong
+ * to the enclosing graph. */
+static int64_t constant_bytes(const tn__onnx_graph *g)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < g->slot_count; i++)
+        if (tn__onnx_tensor_of(&g->value[i]))
+            bytes += tn__onnx_bytes_of(tn__onnx_tensor_of(&g->value[i]));
+    for (int i = 0; i < g->capture_count; i++) {
+        const tn__onnx_value *v = &g->value[g->capture[i]];
+        if (tn__onnx_tensor_of(v))
+            bytes -= tn__onnx_bytes_of(tn__onnx_tensor_of(v));
+    }
+    return bytes;
+}
+
+/* Graphs are listed from the last to the first that was read. A graph is read
+ * before its subgraphs, and must be folded before them. */
+static void fold_from_last(tn__onnx_run *run, tn__onnx_graph *g)
+{
+    int count = 0;
+    for (const tn__onnx_graph *p = g; p; p = p->next)
+        count++;
+    tn__onnx_graph **order = malloc(((size_t)count + 1) * sizeof *order);
+    for (int i = count; i-- > 0 && order; g = g->next)
+        order[i] = g;
+    for (int i = 0; i < count && order; i++)
+        fold(run, order[i]);
+    free(order);
 }
 
 void tn__onnx_fold(tn__onnx_model *m)
@@ -371,7 +444,8 @@ void tn__onnx_fold(tn__onnx_model *m)
     tn__onnx_run run = {.model = m, .device = m->device, .host = m->host,
                         .folds = true};
     tn_device *before = tn_device_current();
-    for (tn__onnx_graph *g = m->graphs; g; g = g->next)
-        fold(&run, g);
+    fold_from_last(&run, m->graphs);
     tn_device_set(before);
+    for (tn__onnx_graph *g = m->graphs; g; g = g->next)
+        m->constant_bytes += constant_bytes(g);
 }

@@ -37,8 +37,13 @@ static inline tn_tensor *tn__onnx_tensor_of(const tn__onnx_value *v)
     return v->device ? v->device : v->host;
 }
 
+static inline int64_t tn__onnx_bytes_of(const tn_tensor *x)
+{
+    return tn_tensor_numel(x) * (int64_t)tn_dtype_bytes(tn_tensor_dtype(x));
+}
+
 /* Folds constants: computes the nodes of all graphs whose inputs are
- * constants. */
+ * constants. Frees the constants that only these nodes used. */
 void tn__onnx_fold(tn__onnx_model *model);
 
 #endif
