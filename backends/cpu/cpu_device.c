@@ -224,8 +224,8 @@ static void copy_part(void *context, int64_t i)
 tn_status tn__cpu_unknown(const char *call)
 {
     return tn__cpu_host->fail(TN_ERR_UNSUPPORTED,
-                              "%s: a kind or a flag that this version of the "
-                              "plugin does not know",
+                              "%s: unknown kind or flag; libtenon and the "
+                              "plugin must have the same version",
                               call);
 }
 

@@ -30,7 +30,8 @@ static tn_status fits(tn_plugin_device *device)
     pthread_mutex_lock(&device->build_lock);
     if (!device->solver && tn__solver.create(&device->solver)) {
         device->solver = NULL;
-        why = "cusolverDnCreate fails: is the driver older than the library?";
+        why = "cusolverDnCreate failed; the driver may be older than the "
+              "library";
     }
     pthread_mutex_unlock(&device->build_lock);
     return why ? tn__host->fail(TN_ERR_UNSUPPORTED, "%s", why) : TN_OK;

@@ -230,7 +230,7 @@ static void test_verdicts(void)
         wrong_bits = cases[i].bits;
         ok(fresh(&a) == cases[i].right &&
                strstr(said, cases[i].right ? " uses cuDNN: "
-                                           : " uses the own kernels: "),
+                                           : " uses Tenon's own kernels: "),
            "%s: %s", cases[i].name, said);
     }
     wrong_side = 0;
@@ -248,7 +248,8 @@ static void test_names(void)
                                  "64 and 32 features uses cuDNN"),
        "the log says of what: %s", said);
     declined = "cuDNN has no engine";
-    ok(!fresh(&a) && strstr(said, "uses the own kernels: cuDNN has no engine"),
+    ok(!fresh(&a) &&
+           strstr(said, "uses Tenon's own kernels: cuDNN has no engine"),
        "and why not: %s", said);
     declined = NULL;
     alloc_fails = true;

@@ -127,7 +127,7 @@ typedef struct block_job {
     const int64_t *at; /* at[tap][channel]: offset of an input channel in the
                         * block's view, in elements */
     char *sums;
-    /* prefetches the memory that the next block reads */
+    /* state of the prefetch of the memory that the next block reads */
     conv_prefetch_state ahead;
 } block_job;
 
@@ -391,8 +391,8 @@ static tn_status run(tn_queue *queue, const tn_conv_args *args)
         return tn__cpu_host->fail(TN_ERR_UNSUPPORTED, "conv: the dtype must be "
                                   "float32 or float64");
     if (is_mostly_outside(args))
-        return tn__cpu_host->fail(TN_ERR_UNSUPPORTED, "conv: most of what the "
-                                  "windows cover is outside the images");
+        return tn__cpu_host->fail(TN_ERR_UNSUPPORTED, "conv: the windows "
+                                  "are mostly outside the images");
     if (args->kind == TN_CONV_INPUT &&
         tn__cpu_min(args->stride[0], args->in_size[0]) *
                 tn__cpu_min(args->stride[1], args->in_size[1]) >
