@@ -195,7 +195,7 @@ static int unknown(const char *name)
             least = distance;
         }
     }
-    fprintf(stderr, "tenon: no command '%s'; the nearest is '%s'\n", name,
+    fprintf(stderr, "tenon: unknown command '%s'; did you mean '%s'?\n", name,
             command_table[nearest].name);
     usage(stderr);
     return 2;

@@ -1,10 +1,10 @@
 /* tenon_trace.c: the command `tenon trace`. Runs a program and records a trace,
  * or summarizes a trace in a table.
  *
- * An event of a trace is one call. Its own time is its duration minus the
- * durations of the events within it, so that each microsecond is counted once.
- * Bytes and operations are counted in the same way. Time that a device reports
- * belongs to the innermost event that submitted the work. */
+ * An event of a trace is one call. The own time of an event is its duration
+ * minus the durations of the events within it, so that each microsecond is
+ * counted once. Bytes and operations are counted in the same way. Time that a
+ * device reports belongs to the innermost event that submitted the work. */
 #include "tenon_trace.h"
 
 #include <json/json.h>

@@ -187,7 +187,7 @@ is_str "$(sed 's/w//g' "$scratch/out" | xargs)" "$greedy" \
     "a tokenizer may be elsewhere"
 tenon cpu generate "$scratch/llama" -n 4 -p ""
 is_str "$status" 1 "an empty text is an error"
-err 'the prompt has no tokens' "which says so"
+err 'the prompt is empty: it has no tokens' "which says so"
 printf 'w3 w4 w5\n\nw3 w4 w5' >"$scratch/prompts"
 TENON_DEVICE=cpu tools/tenon generate -i -n 4 "$scratch/llama" \
     <"$scratch/prompts" >"$scratch/out" 2>"$scratch/err"
@@ -326,14 +326,14 @@ wrong() {
     err '^usage: tenon' "and the usage on stderr"
 }
 wrong "an unknown command" device
-err "^tenon: no command 'device'; the nearest is 'devices'$" \
+err "^tenon: unknown command 'device'; did you mean 'devices'[?]$" \
     "which names the nearest command"
 for pair in "trcae trace" "inof info" "halp help" "Devices devices"; do
     wrong "tenon ${pair% *}" "${pair% *}"
-    err "the nearest is '${pair#* }'$" "${pair#* } is meant"
+    err "did you mean '${pair#* }'[?]$" "${pair#* } is meant"
 done
 wrong "help of an unknown command" help traces
-err "no command 'traces'; the nearest is 'trace'$" "which is named"
+err "unknown command 'traces'; did you mean 'trace'[?]$" "which is named"
 wrong "a very long command" "$(printf '%0999d' 0)"
 # ---- tokenize
 file=$top_builddir/tests/lm/tokenizers/tok/trained-bpe-llama3.json

@@ -71,8 +71,9 @@ static const void *host_extension(const char *name, uint32_t version)
     return NULL;
 }
 
-/* If `status` is a failure of a core function, reports it through the host
- * table's function `fail`, with the core's message. Returns `status`. */
+/* If `status` is a failure of a core function, copies the core's message to the
+ * host table's function `fail`, so that by_hand_failure() returns it. Returns
+ * `status`. */
 static tn_status told(tn_status status)
 {
     if (!status)
@@ -218,7 +219,7 @@ static const void *seen_extension(const char *name, uint32_t version)
 }
 
 /* Returns a copy of the plugin's table. The functions that the mask names are
- * NULL in it, and how->wrap may have replaced others. */
+ * NULL in the copy. how->wrap may have replaced other functions. */
 static const tn_plugin *seen(const tn_plugin *plugin, const by_hand_how *how)
 {
     static tn_plugin copy;
