@@ -1,4 +1,4 @@
-/* autograd.c: derivatives, and derivatives of derivatives. */
+/* autograd.c: computes first and second derivatives. */
 #include <stdio.h>
 #include <tenon/tenon.h>
 
@@ -13,7 +13,8 @@ int main(void)
     printf("d/dx sum(x sin x) = ");
     tn_print(tn_tensor_grad(x)); /* sin x + x cos x */
 
-    /* Twice: the walk itself is recorded. */
+    /* With create_graph, the backward pass is recorded too, so that its result
+     * can be differentiated again. */
     tn_tensor *first, *second;
     tn_grad(tn_sum(tn_exp(tn_mul_scalar(x, 2))), &x, 1, &first,
             .create_graph = true);

@@ -23,7 +23,8 @@ static tn_module *network(void)
         tn_nn_linear(64, 10));
 }
 
-/* The images are pixels 0..16 in rows of 64: (N, 1, 8, 8) in [0, 1]. */
+/* The dataset has pixels from 0 to 16 in rows of 64. Returns the network's
+ * output for them as images (N, 1, 8, 8) in [0, 1]. */
 static tn_tensor *forward(tn_module *net, const tn_batch *batch, void *context)
 {
     (void)context;

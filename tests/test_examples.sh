@@ -104,7 +104,7 @@ is_empty "$(tail -n 1 "$scratch/output" |
     "and recognises held-out images"
 examples/mnist "$labels" "$labels" >"$scratch/output" 2>&1
 is_str "$(cat "$scratch/output")" \
-    "mnist: $labels: 1 dimensions; images have 3" \
+    "mnist: $labels has 1 dimensions; a file of images has 3" \
     "exchanged files are reported"
 
 # Language models: tiny ones of random weights, and a tokenizer of 64 words, w<i>

@@ -42,8 +42,8 @@ above tables_and_images 'test accuracy:' 0.93
 prints tables_and_images '^three +[0-9]+ of 40$'
 printf 'P5\n9 8\n255\n' >images/5.pgm
 TENON_DEVICE=cpu "$programs/tables_and_images" images 1 >"$scratch/output" 2>&1
-is_str "$?, $(grep -o 'images/5.pgm is no PGM image of 8 x 8 bytes' \
-    "$scratch/output")" "1, images/5.pgm is no PGM image of 8 x 8 bytes" \
+is_str "$?, $(grep -o 'images/5.pgm is not a PGM image of 8 x 8 bytes' \
+    "$scratch/output")" "1, images/5.pgm is not a PGM image of 8 x 8 bytes" \
     "a damaged image is reported with its name"
 
 # Four clients at once get the answers that one gets. The server runs on the
