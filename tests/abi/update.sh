@@ -18,7 +18,7 @@ public=$(cat "$headers"/tenon/*.h "$build"/include/tenon/*.h |
     sed -nE 's/^(typedef )?struct (tn_[a-z_0-9]+) \{.*/\2/p' | sort -u |
     tr '\n' '|')
 
-# LIBRARY FILE
+# write LIBRARY FILE: writes the ABI of the library to the file
 write() {
     abidw --no-corpus-path --no-show-locs --no-comp-dir-path --no-elf-needed \
         --drop-private-types --headers-dir "$headers" \

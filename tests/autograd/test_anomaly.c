@@ -104,7 +104,8 @@ static void test_backward(void)
                    "the gradient is right");
 }
 
-/* An optimizer is blamed only for NaNs that its step makes. */
+/* An error names the optimizer only if the optimizer's own step made the
+ * NaN. */
 static void test_step(void)
 {
     tn_module *net = tn_nn_linear(2, 1);

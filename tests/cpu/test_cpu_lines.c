@@ -63,9 +63,9 @@ static void test_broadcast(const char *isa, bool is_column)
        is_column ? "column" : "row");
 }
 
-/* Computes sum(max(x * w, x)) of one long row, which threads share. w is a
- * short row that repeats, as long as a block; its result must equal that for a
- * w that is stored in full. */
+/* Computes sum(max(x * w, x)) of one long row, which several threads share. w
+ * is a short row, as long as a block, that is broadcast along the long one. The
+ * result must equal that for a w with all elements in memory. */
 static void test_repeated(const char *isa)
 {
     static const int64_t lines[] = {128, 128, 100, 100};

@@ -157,8 +157,8 @@ static bool is_near(const float *got, const double *want, const double *size,
 
 static uint64_t sum_of_bits[SHAPES][3];
 
-/* Hashes of the results with the first number of threads, which the results
- * with the other number must equal. */
+/* Hashes of the results with the first number of threads. The results with the
+ * other number of threads must have the same hashes. */
 static uint64_t bits_of(const float *x, int64_t n)
 {
     uint64_t hash = 14695981039346656037u;

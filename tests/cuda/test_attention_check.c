@@ -1,7 +1,8 @@
 /* Tests attention_check.c, which compares cuDNN's attention with the plugin's
- * kernels before it is used. Functions of this test replace both. cuDNN's
- * function is not used if it differs by more than rounding or cannot run, and
- * each class of shapes is tried once. Device memory is host memory here. */
+ * kernels before it is used. In this test, functions of this file replace cuDNN
+ * and the plugin's kernels. cuDNN's function is not used if it differs by more
+ * than rounding or cannot run, and each class of shapes is tried once. Device
+ * memory is host memory here. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -258,7 +258,8 @@ static bool apart(tn_tensor *x, tn_tensor *y)
              tolerance * (1 + tn_item(tn_max(tn_abs(y)))));
 }
 
-/* Prints "0 wrong, 0 on the host, missing 0". */
+/* Prints "0 wrong, 0 on the host, missing 0": the number of wrong results, of
+ * operators that ran on the host, and of operators that are missing. */
 static void print_beside(void)
 {
     int wrong = 0;
@@ -320,7 +321,8 @@ static void print_refused(void)
     print_error(tn_linalg_inv(tn_ones(tn_dims(2, 3), .dtype = dtype)));
 }
 
-/* Results with `info` that nobody reads, and an empty batch. */
+/* Computes factorisations whose `info` nobody reads, and one of an empty
+ * batch. */
 static void print_infos(void)
 {
     tn_device_set(tn_device_open("cuda"));
