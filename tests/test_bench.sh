@@ -4,7 +4,7 @@
 
 cd "$top_builddir" || exit 99
 
-# on_cuda COMMAND...: on the simulated driver
+# on_cuda COMMAND...: runs the command on the simulated driver
 on_cuda() {
     LD_LIBRARY_PATH=$PWD/tests/sim/driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} \
         TENON_CUDA_CODE=ptx TENON_DEVICE=cuda "$@"
@@ -19,7 +19,7 @@ is_str "$(awk '$1 == "dispatch" { print $2 }' "$scratch/table" | tr '\n' ' ')" \
 is_str "$(grep -c 'no torch at hand' "$scratch/table")" 1 \
     "it reports that there is no torch"
 
-# Parses JSON in awk: nothing must be left after the value.
+# Parses the JSON in awk. No text may be left after the value.
 is_str "$(tr -d '\n' <"$json" | awk '{
     gsub(/"([^"\\]|\\.)*"/, "0")
     gsub(/true|false|null|[0-9][0-9.]*/, "0")
@@ -33,7 +33,8 @@ is_str "$(tr -d '\n' <"$json" | awk '{
 is_str "$(grep -c '"tenon": {"median_ns": [0-9.]*[1-9]' "$json")" 7 \
     "the JSON has a time for each workload"
 
-# With made-up figures of torch, the chart has a bar for each.
+# Replaces the missing times of torch by invented ones. The chart must then
+# have a bar for each.
 sed 's/"torch": null, "tuned": null/"torch": {"median_ns": 9000.0, "x": 0}, "tuned": {"median_ns": 8000.0, "x": 0}/' \
     "$json" | awk -f "$top_srcdir/bench/chart.awk" >"$scratch/run.svg"
 is_str "$(grep -c 'height="12"' "$scratch/run.svg")" 7 \
@@ -51,8 +52,8 @@ is_str "$(sed -n 's/.*"tenon": .*rounds_ns": \[\([^]]*\)\].*"limit": .*rounds_ns
     "1 1 0" "the limit is that of its quickest round, not of a disturbed one"
 is_str "$(awk '$1 == "rows" { print $NF }' "$scratch/output")" memory \
     "what it is of is told"
-# limit_of WORKLOAD: prints 1 for each of three limits, and 1 if the greatest is
-# named. Which one is the greatest depends on the machine.
+# limit_of WORKLOAD: prints 1 for each of three limits, and 1 if the output
+# names the greatest one. Which one that is depends on the machine.
 limit_of() {
     TENON_BENCH_PYTHON=false bench/compare --quick --only "$1" \
         --json "$scratch/limit.json" | awk -v name="${1#*.}" \
@@ -84,8 +85,8 @@ is_str "$(TENON_BENCH_PYTHON=false bench/compare --losses --only training.mlp \
     --beside torch 2>&1 >/dev/null; echo $?)" "compare: torch does not start
 1" "losses beside nobody are a failure"
 
-# The groups layer and optimizer: their rows stand in files, one at least for each
-# layer and each optimizer, and each row runs.
+# The groups layer and optimizer. Their workloads are rows of files. There must
+# be at least one row for each layer and each optimizer, and each row must run.
 named() { # FILE: the classes of its rows
     sed '/^#/d; s/[._\t].*//' "$top_srcdir/bench/$1" | sort -u
 }
@@ -111,7 +112,8 @@ if bench/compare --only nothing 2>&1 | grep -q '^groups:.* layer optimizer'; the
             "$(grep -vc '^#' "$top_srcdir/bench/${group}s.tsv")" \
             "and is in the table by the ratio"
     done
-    # a python that takes 1 ms for relu and 2 ms for everything else
+    # a program that acts as a Python with torch: relu takes 1 ms, everything
+    # else 2 ms
     cat >"$scratch/python" <<'EOF'
 #!/bin/sh
 echo torch made-up
@@ -159,7 +161,7 @@ for n in 0 1001 2x ''; do
         "compare: --rounds: a number from 1 to 1000" "--rounds \"$n\" is refused"
 done
 
-# GPT-2, small. Its losses are the same on every device.
+# A small GPT-2, whose losses must be the same on every device.
 losses() {
     "$@" bench/compare --losses --only large --size 1,8,1 2>&1
 }
@@ -194,8 +196,8 @@ else
     skip "with the same losses by CUDA" "$(tail -n 1 "$scratch/output")"
 fi
 
-# A PyTorch that lacks the first workload and has another network for the
-# second.
+# A program that acts as a PyTorch without the first workload, and with
+# different losses for the second one.
 cat >"$scratch/python" <<'EOF'
 #!/bin/sh
 echo torch made-up
@@ -231,7 +233,7 @@ else
         "TENON_BENCH_PYTHON (python3) has no torch"
 fi
 
-# How time grows with sizes and falls with threads.
+# Measures how the time increases with the size and decreases with the threads.
 is_str "$(TENON_NUM_THREADS=1 bench/scaling sizes --quick --up-to 4 add sum |
     awk '$1 == "add" || $1 == "sum" { print $1, NF, ($2 > 0), ($5 > 0) }')" \
     "add 7 1 1
@@ -247,7 +249,7 @@ is_str "$(TENON_NUM_THREADS=1 bench/scaling threads 2>&1 >/dev/null)" \
 is_str "$(bench/scaling sizes --up-to 0 2>&1 | head -n 1 | cut -c 1-14)" \
     "usage: scaling" "a size of nothing is refused"
 
-# Bytes of training steps.
+# Measures the memory of training steps.
 is_str "$(TENON_BENCH_PYTHON=false bench/memory |
     awk '{ print $1, ($2 > 0), $3 }' | tr '\n' ' ')" \
     "model 1 PyTorch mlp 1 - cnn 1 - lstm 1 - encoder 1 - deep 1 - process 1 - " \
@@ -261,7 +263,7 @@ else
     skip "no more than PyTorch's" "TENON_BENCH_PYTHON (python3) has no torch"
 fi
 
-# bench/cuda, on the simulated driver if it can be used.
+# Runs bench/cuda, if the simulated driver can be used.
 if ! on_cuda tools/tenon info >"$scratch/output" 2>&1; then
     skip "bench/cuda" "$(tail -n 1 "$scratch/output")"
 else

@@ -64,7 +64,7 @@ for device in opencl:0 opencl:1; do
     programs "$device of two" $device POCL_DEVICES="basic basic"
 done
 
-# A process's part of the operators' files.
+# some_operators: runs this process's part of the files of samples
 some_operators() {
     mkdir -p "$scratch/part.$job/ops"
     ls tests/golden/samples/ops | awk -v job="$job" -v jobs="$jobs" \
@@ -74,8 +74,8 @@ some_operators() {
     tests/golden/bits opencl "$scratch/part.$job"
 }
 
-# Every sample of every operator. The last line says how many programs were
-# compiled. A second process finds all of them in the cache, and prints how many
+# Runs every sample of every operator. The last line of the output says how many
+# programs were compiled. A second process finds all of them in the cache, and prints how many
 # there are and how they differ.
 whole "every sample of every operator has the reference's bits" \
     together some_operators

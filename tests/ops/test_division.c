@@ -91,8 +91,8 @@ static void check_position(void)
            "of no elements there is nothing to divide");
 }
 
-/* Floats give infinities and NaN, also if one operand is an integer. */
-/* Checks that x is refused, by the call or at the wait. */
+/* Checks that x is refused, by the call or at the wait. (Divisions of floats
+ * give infinities and NaN, also if one operand is an integer.) */
 static void no_fraction(tn_tensor *x, const char *words)
 {
     if (x)

@@ -100,8 +100,8 @@ static double skewed(tn_tensor *q)
     return most(tn_sub(dots, tn_eye(tn_tensor_size(q, -1), .dtype = TN_F64)));
 }
 
-/* Returns whether the error is small: 30 + 4 n epsilon. LAPACK's own errors are
- * up to 24 + 3 n. */
+/* Returns whether the error is at most 30 + 4 n epsilon. LAPACK's own errors
+ * are at most 24 + 3 n epsilon. */
 static int holds(double error, int64_t n, const char *what, int kind,
                   int64_t rows)
 {

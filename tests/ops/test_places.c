@@ -18,8 +18,8 @@ static int64_t read(tn_tensor *x, double *value)
     return tn_tensor_numel(x);
 }
 
-/* Returns the first position where x differs from want by more than `within`,
- * relative to want; -1 if there is none. */
+/* Returns the first position at which x differs from want by more than
+ * `within`, relative to want; -1 if there is none. */
 static int64_t differs(tn_tensor *x, const double *want, int64_t count,
                        double within)
 {

@@ -108,7 +108,7 @@ static void test_tables(void)
        "a default may be written, since it requests nothing");
 }
 
-/* sparse does not change the values. */
+/* The option sparse does not change the values. */
 static void test_sparse(void)
 {
     tn_tensor *i = tn_zeros(tn_dims(2, 2), .dtype = TN_I64);
@@ -585,7 +585,8 @@ static void test_own(void)
     tn_error_clear();
     is_int(own(.name = ""), TN_ERR_ARGUMENT, "a string");
     is_idle("own", "name");
-    const char linear[] = "linear"; /* a string at another address */
+    const char linear[] = "linear"; /* a string with the same characters at
+                                     * another address */
     is_int(own(.mode = linear), TN_OK, "the default's words");
     is_int(own(.mode = "cubic"), TN_ERR_ARGUMENT, "other words");
     is_idle("own", "mode");

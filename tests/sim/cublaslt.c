@@ -187,8 +187,8 @@ static void one_single(const product *p, const int64_t span[3], const char *a,
         free(owned[i]);
 }
 
-/* Gets the memory of the bias or sums and of aux, and multiplies the scales
- * into alpha. */
+/* Finds the memory of the bias or the sums and of aux, and multiplies alpha by
+ * the scales. */
 static tn_cu_result reach_around(product *p, const sim_actor *actor,
                                  char *around[2])
 {

@@ -105,7 +105,8 @@ ROOM_OF_TWO(geqrf, 32 * n)
 TYPED(cusolverDn, orgqr_bufferSize, (S, int m, int n, int k, const void *a,
                                      int ld, const void *tau, int *room),
       (void)m, (void)k, (void)a, (void)ld, (void)tau; ROOM(32 * n))
-/* Workspace of syevd in elements; it also needs 3 + 5 n integers. */
+/* Returns the size of syevd's workspace in elements. syevd also needs 3 + 5 n
+ * integers. */
 #define SYEVD(n) (1 + 6 * (n) + 2 * (n) * (n))
 TYPED(cusolverDn, syevj_bufferSize, (S, int v, int u, int n, const void *a,
                                      int ld, const void *w, int *room,

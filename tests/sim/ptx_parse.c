@@ -362,7 +362,7 @@ static void instruction(parser *p)
     ptx_make(p, &i, o);
 }
 
-/* .reg .b32 %r<12>, tmp; */
+/* Parses a declaration of registers, such as ".reg .b32 %r<12>, tmp;". */
 static void registers(parser *p)
 {
     next(p); /* the type */

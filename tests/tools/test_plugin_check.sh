@@ -19,7 +19,7 @@ check() {
     status=$?
 }
 
-# passes PLUGIN.so NAME ARGUMENT...
+# passes PLUGIN.so NAME ARGUMENT...: passes if the plugin passes all checks
 passes() {
     file=$1 name=$2
     shift 2
@@ -85,7 +85,8 @@ finds abort matmul "ended by signal 6"
 finds exit matmul "ended the program with status 0"
 finds sleep loops "did not end within 1 s" --only loops --timeout 1
 
-# If the check `devices` fails, the kit stops. Failures name types and rules.
+# If the check `devices` fails, no further checks run. The report of a failure
+# contains the types and the rule.
 TENON_LYING_LIE=types
 export TENON_LYING_LIE
 check $lying

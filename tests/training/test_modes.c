@@ -121,7 +121,7 @@ static void printing(void)
     fclose(file);
     add_text("modules in print", text);
     free(text);
-    if (tn_error()) /* what follows clears it */
+    if (tn_error()) /* the following calls clear the error */
         bail_out("%s", tn_error());
     tn_dropout(tn_ones(tn_dims(2)), 1.5, true);
     add_text("errors of operators", tn_error());
