@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 
-sys.dont_write_bytecode = True  # the folder may belong to another
+sys.dont_write_bytecode = True  # writes no __pycache__ into the source folder
 
 try:
     import torch

@@ -469,7 +469,7 @@ static void measure_matmul(void)
 
 static void measure_attention(void)
 {
-    static const int64_t shapes[][4] = {/* batch, heads, length, features */
+    static const int64_t shapes[][4] = {/* {batch, heads, length, features} */
                                         {16, 16, 1024, 64},
                                         {2, 16, 4096, 128},
                                         {1, 2, 128, 64}};

@@ -166,7 +166,7 @@ int main(int, char **argv)
         return 1; // does not run on a GPU
     std::cout << "torch " << TORCH_VERSION << std::endl;
     Call call;
-    double took = 0; // of a call, in nanoseconds
+    double took = 0; // nanoseconds per call
     for (std::string line; std::getline(std::cin, line);) {
         std::istringstream words(line);
         std::string word, name;
@@ -174,7 +174,7 @@ int main(int, char **argv)
         if (word == "run") {
             int64_t calls = 1;
             words >> calls;
-            if (took < 5e7) // as compare.c does
+            if (took < 5e7) // warms up short calls, as compare.c does
                 measure(call, calls / 4 + 1);
             took = measure(call, calls);
             std::cout << took << std::endl;

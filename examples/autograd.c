@@ -11,7 +11,7 @@ int main(void)
     tn_tensor *y = tn_sum(tn_mul(x, tn_sin(x)));
     tn_backward(y);
     printf("d/dx sum(x sin x) = ");
-    tn_print(tn_tensor_grad(x)); /* sin x + x cos x */
+    tn_print(tn_tensor_grad(x)); /* prints sin x + x cos x */
 
     /* With create_graph, the backward pass is recorded too, so that its result
      * can be differentiated again. */
@@ -20,7 +20,7 @@ int main(void)
             .create_graph = true);
     tn_grad(tn_sum(first), &x, 1, &second);
     printf("d2/dx2 sum(exp 2x) = ");
-    tn_print(second); /* 4 exp 2x */
+    tn_print(second); /* prints 4 exp 2x */
 
     TN_NO_GRAD {
         printf("recorded without gradients: %s\n",

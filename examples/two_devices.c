@@ -28,9 +28,9 @@ static tn_module *network(void)
 {
     return tn_nn_sequential(
         tn_nn_conv2d(1, 16, 3, .padding = 1), tn_nn_relu(),
-        tn_nn_max_pool2d(2),                            /* 16 x 4 x 4 */
+        tn_nn_max_pool2d(2),                            /* makes 16 x 4 x 4 */
         tn_nn_conv2d(16, 32, 3, .padding = 1), tn_nn_relu(),
-        tn_nn_max_pool2d(2),                            /* 32 x 2 x 2 */
+        tn_nn_max_pool2d(2),                            /* makes 32 x 2 x 2 */
         tn_nn_flatten(), tn_nn_linear(128, 64), tn_nn_relu(),
         tn_nn_linear(64, 10));
 }

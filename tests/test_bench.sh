@@ -16,7 +16,7 @@ TENON_BENCH_PYTHON=false succeeds "compare runs without torch" \
 cp "$scratch/output" "$scratch/table"
 is_str "$(awk '$1 == "dispatch" { print $2 }' "$scratch/table" | tr '\n' ' ')" \
     "add add_recorded matmul relu sum chain start " "each workload has a line"
-is_str "$(grep -c 'no torch at hand' "$scratch/table")" 1 \
+is_str "$(grep -c 'PyTorch is not measured' "$scratch/table")" 1 \
     "it reports that there is no torch"
 
 # Parses the JSON in awk. No text may be left after the value.
@@ -74,20 +74,20 @@ is_str "$(TENON_BENCH_PYTHON=false bench/compare --quick --only linalg.inv |
 is_str "$(bench/compare --only nothing 2>/dev/null; echo $?)" 2 \
     "an unknown group is refused"
 is_str "$(bench/compare --only nothing 2>&1 | head -n 1)" \
-    'compare: nothing is named "nothing"' "and named"
+    'compare: --only: no workload has the name "nothing"' "and named"
 is_str "$(bench/compare --beside tuned,faster 2>&1 | head -n 1)" \
-    'compare: --beside: there is no way "faster"' "so is an unknown way of PyTorch's"
+    'compare: --beside: unknown way "faster"' "so is an unknown way of PyTorch's"
 is_str "$(TENON_BENCH_PYTHON=false bench/compare --quick --only dispatch.add \
     --beside libtorch | awk '$1 == "workload" { print $4, $5, $6, $7, $8 }')" \
     "median spread /Tenon limit of" "columns are those that were asked for"
 
 is_str "$(TENON_BENCH_PYTHON=false bench/compare --losses --only training.mlp \
-    --beside torch 2>&1 >/dev/null; echo $?)" "compare: torch does not start
+    --beside torch 2>&1 >/dev/null; echo $?)" "compare: torch cannot be started
 1" "losses beside nobody are a failure"
 
 # The groups layer and optimizer. Their workloads are rows of files. There must
 # be at least one row for each layer and each optimizer, and each row must run.
-named() { # FILE: the classes of its rows
+named() { # FILE: prints the classes of the file's rows
     sed '/^#/d; s/[._\t].*//' "$top_srcdir/bench/$1" | sort -u
 }
 if bench/compare --only nothing 2>&1 | grep -q '^groups:.* layer optimizer'; then
@@ -158,7 +158,7 @@ else
 fi
 for n in 0 1001 2x ''; do
     is_str "$(bench/compare --rounds "$n" 2>&1 | head -n 1)" \
-        "compare: --rounds: a number from 1 to 1000" "--rounds \"$n\" is refused"
+        "compare: --rounds needs a number from 1 to 1000" "--rounds \"$n\" is refused"
 done
 
 # A small GPT-2, whose losses must be the same on every device.
@@ -171,13 +171,13 @@ is_str "$(bench/compare --quick --only large --size 1,8,1 |
     awk '$1 == "large" { print $2, $3 }' | tr '\n' ' ')" \
     "gpt2 1x8x1 gpt2_f32 1x8x1 " "workloads have the sizes that are asked for"
 is_str "$(bench/compare --size 8,0 2>&1 | head -n 1)" \
-    "compare: --size: one to three numbers, as 8,1024,12" "no others"
+    "compare: --size needs one to three numbers, such as 8,1024,12" "no others"
 is_str "$(bench/compare --only large --size 8,16 2>&1 | head -n 1)" \
-    "compare: --size: gpt2 has 3 of them, not 2" "and as many as there are"
+    "compare: --size: gpt2 has 3 sizes, not 2" "and as many as there are"
 is_str "$(bench/compare --quick --only data --except data 2>&1 | head -n 1)" \
-    'compare: nothing is named "data"' "a group can be left out"
+    'compare: --only: no workload has the name "data"' "a group can be left out"
 is_str "$(bench/compare --except data,dat 2>&1 | head -n 1)" \
-    'compare: --except: not all of "data,dat" are groups' "if there is such a group"
+    'compare: --except: "data,dat" contains an unknown group' "if there is such a group"
 is_str "$( (trap '' XFSZ; ulimit -f 16
     bench/compare --losses --only training.mlp 2>&1) |
     sed 's/bench-[^ ]*/bench-X/')" \
@@ -214,7 +214,7 @@ is_str "$(TENON_BENCH_PYTHON=$scratch/python bench/compare --losses \
     1 "another network is a failure"
 is_str "$(sed 's/  tenon.*  torch/ torch/' "$scratch/output")" \
     "large gpt2 torch none
-large gpt2_f32 torch 1.00000 2.00000 3.00000 (9e-01: not the same)" \
+large gpt2_f32 torch 1.00000 2.00000 3.00000 (9e-01: too different)" \
     "and is reported, as is a missing one"
 
 TENON_BENCH_PYTHON=$python
@@ -245,7 +245,7 @@ is_str "$(awk '/^(l2|rows)/ { print $1, NF, $7, ($8 > 0) }' "$scratch/output")" 
 l2.gelu 8 fma 1
 rows.add_row 8 memory 1" "scaling is measured beside a raw loop's"
 is_str "$(TENON_NUM_THREADS=1 bench/scaling threads 2>&1 >/dev/null)" \
-    "scaling: there is only one thread" "scaling threads needs two threads"
+    "scaling: this machine has only one thread to use" "scaling threads needs two threads"
 is_str "$(bench/scaling sizes --up-to 0 2>&1 | head -n 1 | cut -c 1-14)" \
     "usage: scaling" "a size of nothing is refused"
 

@@ -204,7 +204,8 @@ awk -f "$scratch/rooms.awk" -f - "$scratch/needs" "$scratch/needs" \
     >"$scratch/upward" <<'AWK'
     { split($1, file, "/"); object = $1; sub(/:[^:]*$/, "", object) }
     FNR == NR {
-        if ($(NF - 1) ~ /^[A-TV-Z]$/) # parameters.h: see above
+        if ($(NF - 1) ~ /^[A-TV-Z]$/) # functions of parameters.h have a room
+                                      # of their own (see above)
             home[$NF] = $NF ~ /^tn_parameters_/ ? "parameters" : file[2]
         next
     }

@@ -213,7 +213,7 @@ static work work_begin(tn_queue *queue, const tn_lapack_args *args)
               .single = args->a.dtype == TN_F32,
               .vectors = flags & TN_LAPACK_VECTORS};
     if (args->kind == TN_LAPACK_SVD && !w.vectors)
-        w.ldb = w.m; /* b is not used */
+        w.ldb = w.m; /* an SVD without vectors does not use b */
     return w;
 }
 

@@ -13,7 +13,7 @@ here=$(dirname "$0")
 build=${1:-build} folder=${2:-$here}
 headers=$here/../../include
 
-# |tn_batch|tn_value|...: the structs that public headers define.
+# Lists the structs that public headers define, as "|tn_batch|tn_value|...".
 public=$(cat "$headers"/tenon/*.h "$build"/include/tenon/*.h |
     sed -nE 's/^(typedef )?struct (tn_[a-z_0-9]+) \{.*/\2/p' | sort -u |
     tr '\n' '|')

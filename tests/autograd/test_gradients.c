@@ -25,7 +25,7 @@ static const struct {
                  {"quantized_linear", "tests/ops/test_quantized.c"},
                  {"scaled_mm", "tests/ops/test_float8.c"}};
 
-/* Counts for the report at the end. */
+/* Numbers of operators and calls, for the report at the end. */
 static struct {
     int calls, checked[3], refused[3], in_place, left_out;
 } counts;

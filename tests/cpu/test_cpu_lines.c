@@ -132,7 +132,7 @@ static void test_lines(const char *isa, int form)
                 k < 4 ? TN_LEVEL_ELEM : TN_LEVEL_ROW, 0);
     for (int k = 0; k < 4; k++)
         add(&b, TN_K_LOAD, TN_F32, NONE, NONE, k, 0);
-    bool turned = form == NUMBERS_FIRST; /* (x - r) * m * g */
+    bool turned = form == NUMBERS_FIRST; /* computes (x - r) * m * g */
     bool scaled = form != NO_SCALE && form != NO_SCALE_NOR_LESS;
     bool is_less = form != NO_LESS && form != NO_SCALE_NOR_LESS;
     add(&b, TN_K_SUB, TN_F32, 0, turned ? 3 : 1, 0, 0);
@@ -353,7 +353,7 @@ int main(void)
     plugin_load();
     plugin_each(test_set);
     tn_set_num_threads(3);
-    if (plugin_open("jit")) { /* without non-temporal stores */
+    if (plugin_open("jit")) { /* runs without non-temporal stores */
         test_row_lines("jit", 3);
         plugin_close();
     } else {

@@ -350,7 +350,7 @@ int main(void)
         for (int way = 0; way < 4; way++)
             test_scan_lines(way & 1, way & 2);
         plugin_close();
-        chosen_stream = "0"; /* non-temporal stores */
+        chosen_stream = "0"; /* makes all stores non-temporal */
         if (!plugin_open(isas[i]))
             bail_out("%s", failure);
         test_sums(isas[i]);

@@ -282,7 +282,7 @@ static void test_once(void)
        "for another GPU it is tried again");
     listed.info.name[0] = 'G';
     tn_attention_args b = a;
-    for (int i = 0; i < 40; i++) { /* more classes than are remembered */
+    for (int i = 0; i < 40; i++) { /* more classes than the plugin stores */
         b.features = 8 * (1 + i % 16);
         b.values = 8 * (1 + i / 16);
         tn__cuda_attention_is_accurate(&queue, &b);

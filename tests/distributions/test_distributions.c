@@ -58,7 +58,7 @@ static void check_real(const char *name, tn_distribution *d,
             farthest = fmax(farthest, fmax(fabs(p - (double)i / COUNT),
                                            fabs(p - (i + 1.0) / COUNT)));
         }
-        /* five standard errors; the seed is fixed */
+        /* The tolerance is five standard errors. The seed is fixed. */
         is_double_near(sum / COUNT, mean[k],
                        5 * deviation[k] / sqrt((double)COUNT), "%s: mean %d",
                        name, k);

@@ -349,7 +349,7 @@ int main(int count, char **argument)
             check_folder(argument[i], zoo);
             folders++;
         }
-    if (!folders) { /* make check */
+    if (!folders) { /* no arguments, as in `make check` */
         snprintf(own, sizeof own, "%s/tests/lm/tokenizers/tok", top ? top : ".");
         check_folder(own, NULL);
         snprintf(own, sizeof own, "%s/tests/lm/tokenizers/vocab", top ? top : ".");

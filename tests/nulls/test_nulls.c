@@ -376,7 +376,8 @@ static bool is_number(double v)
 
 /* ---- arguments that may be NULL ------------------------------------------ */
 
-/* "function.argument"; "*.argument" applies to every function. */
+/* Each entry is "function.argument". The entry "*.argument" applies to every
+ * function. */
 static const struct meant {
     const char *why, *arguments;
 } meant[] = {

@@ -409,8 +409,8 @@ static void check_infinite(double x)
     double value[BATCH * 3];
     tn_tensor *v;
     for (int vectors = 0; vectors < 2; vectors++)
-        for (int one = 0; one < 2; one++) { /* matrices in a batch, then
-                                             * alone */
+        for (int one = 0; one < 2; one++) { /* first the matrices in a batch,
+                                             * then each alone */
             tn_tensor *a = numbers();
             const int count = one ? 1 : BATCH;
             a = one ? tn_narrow(a, 0, 8, 1) : a;

@@ -364,7 +364,8 @@ int main(void)
     test(sums, 260, 1100, "sums");
     test(extremes, 130, 2100, "extremes");
     test(softmaxes, 65, 4200, "softmaxes");
-    test(softmaxes, 301, 519, "softmaxes"); /* longer than a cached row */
+    test(softmaxes, 301, 519, "softmaxes"); /* a row is longer than the cache of
+                                             * a work-group */
     test(softmaxes, 130, 1030, "softmaxes");
     test(layer_norms, 451, 300, "layer_norm and its gradients");
     test(roots, 301, 519, "rms_norm and normalize and their gradients");

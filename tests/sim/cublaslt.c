@@ -477,6 +477,6 @@ tn_lt_status cublasLtMatmul(tn_lt_handle handle, tn_lt_operation operation,
     p.workspace = (uintptr_t)workspace;
     if (!keeps_promises(&p, algorithm, workspace_bytes))
         return TN_LT_INVALID_VALUE;
-    /* 13: EXECUTION_FAILED */
+    /* The status 13 is EXECUTION_FAILED. */
     return driver.call(stream, run, &p, sizeof p) ? 13 : 0;
 }

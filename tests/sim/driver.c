@@ -512,7 +512,7 @@ static tn_cu_result values_of(const struct CUfunc_st *f, void **parameters,
     size_t count;
     const size_t *offset, *bytes;
     size_t total = ptx_parameters(f->kernel, &count, &offset, &bytes);
-    if (total > 4096) /* the limit of CUDA before 12.1 */
+    if (total > 4096) /* 4096 is the limit of CUDA before 12.1 */
         return sim_refuse(TN_CU_INVALID_VALUE, "%zu bytes of parameters",
                           total);
     for (size_t i = 0; i < count; i++)

@@ -137,8 +137,8 @@ check --mask matmul tenon-1/tn_cpu.so
 is_str "$status" 2 "a required slot cannot be masked"
 check --only pool --mask conv,pool tenon-1/tn_cpu.so
 is_str "$(sed -n 's/^ok [0-9]* - L2 //p' "$scratch/out")" "pool without conv
-pool without pool # SKIP it has no extension pool
-pool without conv,pool # SKIP it has no extension pool" \
+pool without pool # SKIP the plugin has no extension pool
+pool without conv,pool # SKIP the plugin has no extension pool" \
     "an extension can be masked by its name"
 check --only nothing tenon-1/tn_cpu.so
 is_str "$status" 2 "an unknown check is named"

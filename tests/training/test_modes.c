@@ -238,7 +238,7 @@ static void toward_zero(void) { fesetround(FE_TOWARDZERO); }
 static void flush(void)
 {
 #if defined(__x86_64__)
-    tn__fpu_restore(tn__fpu_read() | 0x8040); /* FTZ, DAZ */
+    tn__fpu_restore(tn__fpu_read() | 0x8040); /* sets the bits FTZ and DAZ */
 #elif defined(__aarch64__)
     tn__fpu_restore(tn__fpu_read() | 1u << 24);
 #endif

@@ -324,8 +324,8 @@ static unsigned char *put_filled(place *p, uint32_t known, int before)
     return at;
 }
 
-/* Checks that the plugin has filled the struct as it should, and copies it to
- * `to`, of which `known` bytes are known to this version. */
+/* Checks that the plugin has filled the struct at `at` correctly, and copies its
+ * first `known` bytes, the fields of this version, to `to`. */
 static void take_filled(const place *p, const unsigned char *at, void *to,
                         uint32_t known)
 {

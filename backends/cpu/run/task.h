@@ -86,7 +86,7 @@ typedef struct cpu_task {
         int64_t at, count;
     } group;
     struct {
-        /* The same for the block. */
+        /* the same two numbers for the block */
         int64_t at, count;
         int64_t first_elem; /* index of the first element in its row */
     } block;
