@@ -31,7 +31,7 @@ UNITS = 132           # number of multiprocessors of an H200
 CLOCK = 1.755e9       # Hz
 ISSUE = 4             # warp instructions that a multiprocessor issues in a
                       # clock
-COPY = 4.1e12         # bytes/s of device memory, as a copy reaches it
+COPY = 4.1e12         # bytes/s of device memory, measured by a copy
 CACHE = 4.5e12        # bytes/s of sectors between multiprocessors and L2
 LATENCY = 700e-9      # duration of a load in s
 FLIGHT = 4            # number of loads that a thread has in flight

@@ -250,7 +250,8 @@ static int run_threads(const options *asked)
 {
     int threads = tn_num_threads();
     if (threads == 1)
-        return fprintf(stderr, "scaling: this machine has only one thread to use\n"), 1;
+        return fprintf(stderr, "scaling: Tenon uses one thread only; set "
+                               "TENON_NUM_THREADS to more\n"), 1;
     printf("%-24s %7s us %7s us %8s %15s %8s\n", "workload", "1 thread",
            "all", "ratio", "raw loop's", "quotient");
     for (size_t i = 0; i < sizeof picks / sizeof *picks; i++)

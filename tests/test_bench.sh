@@ -245,7 +245,7 @@ is_str "$(awk '/^(l2|rows)/ { print $1, NF, $7, ($8 > 0) }' "$scratch/output")" 
 l2.gelu 8 fma 1
 rows.add_row 8 memory 1" "scaling is measured beside a raw loop's"
 is_str "$(TENON_NUM_THREADS=1 bench/scaling threads 2>&1 >/dev/null)" \
-    "scaling: this machine has only one thread to use" "scaling threads needs two threads"
+    "scaling: Tenon uses one thread only; set TENON_NUM_THREADS to more" "scaling threads needs two threads"
 is_str "$(bench/scaling sizes --up-to 0 2>&1 | head -n 1 | cut -c 1-14)" \
     "usage: scaling" "a size of nothing is refused"
 

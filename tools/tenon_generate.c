@@ -18,7 +18,7 @@ typedef struct stream {
     FILE *copy;                  /* a second file to which the text is written,
                                   * or NULL */
     int64_t count;
-    double first; /* when the first token came, in seconds (seconds()) */
+    double first; /* time of the first token in seconds, as seconds() returns it */
 } stream;
 
 static double seconds(void)

@@ -1,5 +1,5 @@
-/* tenon_lm.c: `tenon lm info` and `tenon embed`, and what the commands of language
- * models share. */
+/* tenon_lm.c: the commands `tenon lm info` and `tenon embed`, and functions
+ * that the commands for language models share. */
 #include "tenon_lm.h"
 
 #include <errno.h>

@@ -357,7 +357,8 @@ static int run_program(const char *path, char **program)
     if (setenv("TENON_TRACE", path, 1) < 0)
         return complain(path, "out of memory");
     execvp(program[0], program);
-    return complain(program[0], "cannot be run");
+    return complain(program[0], "cannot be run; check that the file exists and is "
+                                "executable");
 }
 
 int tenon_trace(int count, char **argument)

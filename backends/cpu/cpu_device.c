@@ -52,7 +52,8 @@ tn_status tn__cpu_device_info(uint32_t i, tn_device_info *info)
 {
     if (i != 0)
         return tn__cpu_host->fail(TN_ERR_ARGUMENT,
-                                  "cpu: device %u does not exist: there is 1",
+                                  "cpu: device %u does not exist: 0 is the "
+                                  "only one",
                                   i);
     char name[64];
     tn_device_info full = {
@@ -88,7 +89,8 @@ tn_status tn__cpu_device_open(uint32_t i, tn_plugin_device **device)
 {
     if (i != 0)
         return tn__cpu_host->fail(TN_ERR_ARGUMENT,
-                                  "cpu: device %u does not exist: there is 1",
+                                  "cpu: device %u does not exist: 0 is the "
+                                  "only one",
                                   i);
     const tn_cpu_routines *routines =
         tn__cpu_routines_for(tn__cpu_host->option("isa"));

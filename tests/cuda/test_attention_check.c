@@ -111,8 +111,8 @@ const char *tn__cuda_open(tn_cuda_library which)
 /* ---- attention functions ------------------------------------------------- */
 
 /* Instead of attention, copies the numbers of q, repeated, to a result. Both
- * functions thus give the same results, read through the strides of the
- * arguments. */
+ * functions read through the strides of the arguments, so their results are the
+ * same. */
 static void copy_numbers(const tn_strided *to, const tn_strided *from,
                          int64_t count, int64_t of)
 {

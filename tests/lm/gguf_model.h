@@ -42,8 +42,8 @@ static double smallest_cosine(tn_tensor *a, tn_tensor *b)
     return n == m && !isnan(least) ? least : -1;
 }
 
-/* If path is NAME-TYPE.gguf, opens NAME.safetensors beside it and writes
- * logits_TYPE to `logits`. Returns NULL if there is none. */
+/* If path is NAME-TYPE.gguf, opens NAME.safetensors in the same folder and
+ * writes logits_TYPE to `logits`. Returns NULL if there is none. */
 static tn_safetensors *golden_beside(const char *path, char logits[64])
 {
     char golden[4096];

@@ -54,7 +54,8 @@ static tn_status host_interpret(const tn_program *program,
 {
     if (!may_interpret)
         return host_fail(TN_ERR_UNSUPPORTED,
-                         "only the reference may call the interpreter");
+                         "only the plugin reference may call the host's "
+                         "interpreter");
     interpreted++;
     return tn__interpret(program, launch, memory, fault);
 }
@@ -254,7 +255,7 @@ bool by_hand_load(by_hand *h, const by_hand_how *how)
     const tn_plugin *(*entry)(const tn_host *);
     void *symbol = dlsym(file, "tenon_plugin_v1");
     if (!symbol) {
-        host_fail(TN_ERR_PLUGIN, "has no symbol tenon_plugin_v1");
+        host_fail(TN_ERR_PLUGIN, "the plugin has no symbol tenon_plugin_v1");
         return false;
     }
     /* ISO C does not allow converting the object pointer from dlsym to a

@@ -480,8 +480,8 @@ static int case_attention(const void *table, int64_t *wrong)
     int64_t extent[4][4];
     any_attention(&args, extent);
     const bool back = args.kind == TN_ATTENTION_BACKWARD;
-    /* For each operand, the index of its shape in extent[]. -1 stands for the
-     * shape of mask, -2 for the shape of lse. */
+    /* For each operand, the index of its shape in extent[]. -1 means the shape
+     * of mask, -2 the shape of lse. */
     static const int shape[] = {0, 1, 2, -1, 3, -2, 3, 0, 1, 2};
     tn_strided *const view[] = {&args.q,   &args.k,   &args.v, &args.mask,
                                 &args.out, &args.lse, &args.g, &args.dq,

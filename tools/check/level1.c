@@ -86,7 +86,8 @@ static void too_large(int argument)
         buffer = alloc(&h, 100);
         unsigned char bytes[100] = {7};
         expect(buffer && by_hand_copy(&h, buffer, 0, bytes, 100, true) == TN_OK,
-               "is unusable after it: %s", by_hand_failure());
+               "the device is unusable after the failed allocation: %s",
+               by_hand_failure());
         if (buffer)
             h.plugin->buffer_free(h.device, buffer);
     }
@@ -100,7 +101,7 @@ static void mapped(int argument)
     if (!open_device(&h))
         return;
     if (!h.plugin->buffer_map || !(h.info.caps & TN_CAP_HOST_VISIBLE)) {
-        leave_out("its memory is not visible to the host");
+        leave_out("the host cannot access the device's memory");
         by_hand_close(&h);
         return;
     }
@@ -138,7 +139,7 @@ static void wrapped(int argument)
     if (!open_device(&h))
         return;
     if (!h.plugin->buffer_wrap) {
-        leave_out("it does not wrap host memory");
+        leave_out("the plugin does not wrap host memory");
         by_hand_close(&h);
         return;
     }

@@ -10,8 +10,8 @@
 #include "random_source.h"
 
 /* The number of guard bytes before and after an operand in its buffer. They
- * show writes beside the operand, also if the case itself has no margin. GUARD
- * is a multiple of every element size. */
+ * reveal writes outside the operand, also if the case itself has no margin.
+ * GUARD is a multiple of every element size. */
 enum { GUARD = 64, GUARD_BYTE = 0xa5 };
 
 /* The results of running a case. */

@@ -30,7 +30,7 @@ enum {
      * have at most 32 KiB and are reused for all pixels of a block. */
     DEPTH = 256,
     /* If a block has at least this many columns, each row of pixels skips the
-     * taps that lie outside the images. */
+     * taps that are outside the images. */
     MIN_COLUMNS = 8,
     /* If both the images read and the images written have at least this many
      * channels in a group, the channels of a pixel are adjacent in the
@@ -398,8 +398,8 @@ static tn_status run(tn_queue *queue, const tn_conv_args *args)
                 tn__cpu_min(args->stride[1], args->in_size[1]) >
             TN_CPU_CONV_CLASSES)
         return tn__cpu_host->fail(
-            TN_ERR_UNSUPPORTED, "conv: the gradient of in at stride (%lld, "
-            "%lld): the product of the strides exceeds %d",
+            TN_ERR_UNSUPPORTED, "conv: gradient of the images: the product of "
+                                "strides (%lld, %lld) exceeds %d",
             (long long)args->stride[0], (long long)args->stride[1],
             TN_CPU_CONV_CLASSES);
     size_t bytes = type == CPU_F32 ? 4 : 8;
