@@ -129,7 +129,7 @@ if [ -n "$pack" ]; then
         tests/*/*.safetensors tests/fuzz/corpus tests/*/data data \
         docs/kernel-language.md bench/*.py bench/*.tsv |
         tar -xf - -C "$pack.tree"
-    # prints the libraries that the programs are linked with and that other
+    # copies the libraries that the programs are linked with and that other
     # machines may lack
     ldd "$build/.libs/libtenon.so.0" "$build"/tests/golden/.libs/run |
         awk '/jansson|libz/ { print $3 }' | sort -u |
