@@ -1,5 +1,5 @@
-/* Anomaly mode reports the operator and the module in which the first NaN
- * arose. */
+/* Tests anomaly mode, which reports the operator and the module in which the
+ * first NaN arose. */
 #include <math.h>
 #include <tenon/tenon.h>
 #include "tap.h"

@@ -584,7 +584,7 @@ static void test_failing_memory(void)
     is_int(wrong, 0, "each gave an error, and the next step worked");
 }
 
-/* Several threads, each with its own graph, share a leaf. */
+/* Uses a leaf that several threads share, each with its own graph. */
 static void *use_leaf(void *w)
 {
     for (int i = 0; i < 200; i++) {

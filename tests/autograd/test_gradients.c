@@ -10,8 +10,8 @@ static const struct sample samples[] = {
 };
 enum { SAMPLES = sizeof samples / sizeof samples[0] };
 
-/* Operators that refuse to compute a first or second gradient, as in
- * PyTorch. */
+/* Operators that refuse to compute a first or second derivative, as PyTorch
+ * does. */
 static const struct {
     const char *op;
     int order;

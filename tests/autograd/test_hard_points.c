@@ -1,10 +1,10 @@
-/* First and second derivatives of every differentiable operator at hard points:
- * at 0, next to it, where exp overflows, at infinity, for constants, for rows
- * of zeros. hard_points.txt has the calls and the right values, made by
- * hard_points.py. hard_differs.def lists known differences, with reasons. The
- * test also fails for an entry that no longer differs, and for a differentiable
- * operator that no call reaches. It runs on the current device and on
- * reference.
+/* Tests first and second derivatives of every differentiable operator at hard
+ * points: at 0, next to it, where exp overflows, at infinity, for constants,
+ * for rows of zeros. hard_points.txt has the calls and the right values, made
+ * by hard_points.py. hard_differs.def lists known differences, with reasons.
+ * The test also fails for an entry that no longer differs, and for a
+ * differentiable operator that no call reaches. It runs on the current device
+ * and on reference.
  *
  *     test_hard_points [NAME]    only that operator's calls */
 #include <base/memory.h>

@@ -306,8 +306,8 @@ static void test_stored_and_read(const char *isa)
         buffer_drop(at[k].buffer);
 }
 
-/* Programs of a later version: an unknown instruction, an unknown reduction, or
- * an unknown instruction in a function. */
+/* Tests programs of a later version: an unknown instruction, an unknown
+ * reduction, or an unknown instruction in a function. */
 static void test_unknown(void)
 {
     builder b;

@@ -1,5 +1,5 @@
-/* Broadcast operands, and operands of separate contiguous rows, which the cpu
- * plugin reads in place. Results have the bits of the interpreter, or of a
+/* Tests broadcast operands, and operands of separate contiguous rows, which the
+ * cpu plugin reads in place. Results have the bits of the interpreter, or of a
  * plain loop, for every instruction set. */
 #include "cpu_plugin.h"
 #include "cpu_program.h"
@@ -189,7 +189,7 @@ static void test_lines(const char *isa, int form)
        isa, form);
 }
 
-/* Rows that consist of several contiguous segments, such as a channel of
+/* Tests rows that consist of several contiguous segments, such as a channel of
  * several images, with or without gaps between: m = max(x); out = (x - m) * g *
  * sum((x - m) * g) + w, where w is one number for each segment. */
 static void test_row_lines(const char *isa, int threads)

@@ -1,4 +1,4 @@
-/* Matrix products, scatters, sorts and copies of the CPU plugin compared with
+/* Compares matrix products, scatters, sorts and copies of the CPU plugin with
  * plain loops. Products are of small whole numbers, so that every order of
  * summation gives the same result and no tolerance is needed. */
 #include <math.h>
@@ -181,9 +181,9 @@ static void test_products(const char *isa)
     }
 }
 
-/* For random floats: the bits of a row of c must not depend on the other rows
- * of a. A product with a single row is an exception, because it is computed as
- * dot products. */
+/* Multiplies random floats. The bits of a row of c must not depend on the other
+ * rows of a. A product with a single row is an exception, because it is
+ * computed as dot products. */
 static void test_product_rows(void)
 {
     enum { M = 300, N = 133, K = 500 };
@@ -338,7 +338,8 @@ static void test_product_strides(const char *isa)
         buffer_drop(buffers[v]);
 }
 
-/* Random floats: the bits must not depend on the number of threads. */
+/* Multiplies random floats. The bits must not depend on the number of
+ * threads. */
 static void test_product_threads(void)
 {
     enum { M = 300, N = 500, K = 200 };

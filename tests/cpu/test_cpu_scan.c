@@ -1,5 +1,5 @@
-/* Prefix sums and the other scans of the CPU plugin, for each instruction set,
- * compared with plain loops that follow the definition in plugin.h. */
+/* Compares prefix sums and the other scans of the CPU plugin, for each
+ * instruction set, with plain loops that follow the definition in plugin.h. */
 #include <math.h>
 
 #include "cpu_plugin.h"

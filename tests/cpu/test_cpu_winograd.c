@@ -1,7 +1,7 @@
-/* Convolutions with windows of 3 x 3 and of 1 x 3 by Winograd's algorithm, and
- * by direct sums, compared with sums in float64. Tests odd sizes, paddings,
- * groups and channels. The bits are the same with 1 thread and with 3. NaN and
- * infinity occur exactly where the sums have them. */
+/* Compares convolutions with windows of 3 x 3 and of 1 x 3, by Winograd's
+ * algorithm and by direct sums, with sums in float64. Tests odd sizes,
+ * paddings, groups and channels. The bits are the same with 1 thread and with
+ * 3. NaN and infinity occur exactly where the sums have them. */
 #include <math.h>
 
 #include "cpu_plugin.h"

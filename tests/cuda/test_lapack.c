@@ -1,7 +1,7 @@
-/* Matrix factorisations by cuSOLVER (the plugin's extension "lapack") on the
- * simulated driver with a simulated libcusolver. Results and gradients equal
- * the cpu's, no operator runs on the host, and matrices that cannot be factored
- * are reported. */
+/* Tests matrix factorisations by cuSOLVER (the plugin's extension "lapack") on
+ * the simulated driver with a simulated libcusolver. Results and gradients
+ * equal the cpu's, no operator runs on the host, and matrices that cannot be
+ * factored are reported. */
 #include "on_sim.h"
 
 #include <math.h>

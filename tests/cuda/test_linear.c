@@ -205,8 +205,8 @@ static void print_scaled(void)
     printf("; %d same:%s%s", same, asked, tn_error() ? tn_error() : "");
 }
 
-/* Biases aligned to 256 bytes, to 16, and to less. The algorithm for the first
- * alignment is not valid for the second, and the third bias is added by a
+/* Tests biases aligned to 256 bytes, to 16, and to less. The algorithm for the
+ * first alignment is not valid for the second, and the third bias is added by a
  * separate operator. */
 static void print_aligned(void)
 {

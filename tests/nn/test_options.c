@@ -1,6 +1,6 @@
-/* test_options.c: options of layers: zero is a value, not "default"; an option
- * that is left out has PyTorch's default; an option that would be ignored is an
- * error. */
+/* test_options.c: tests options of layers: zero is a value, not "default"; an
+ * option that is left out has PyTorch's default; an option that would be
+ * ignored is an error. */
 #include <math.h>
 #include <tenon/tenon.h>
 #include "tap.h"
@@ -241,7 +241,7 @@ static void test_ignored(void)
 
 /* ---- values without a name ----------------------------------------------- */
 
-/* Options written by position, as in tn_nn_conv2d(1, 1, 3, 2), which compilers
+/* Passes options by position, as in tn_nn_conv2d(1, 1, 3, 2), which compilers
  * warn about. */
 static void test_unnamed(void)
 {

@@ -1,6 +1,7 @@
-/* test_division.c: integer division by 0, and probabilities outside [0, 1]. A
- * wrong scalar is refused by the call. A wrong element of a tensor is a fault
- * of the kernel, which an asynchronous device reports at the next wait. */
+/* test_division.c: tests integer division by 0, and probabilities outside [0,
+ * 1]. A wrong scalar is refused by the call. A wrong element of a tensor is a
+ * fault of the kernel, which an asynchronous device reports at the next
+ * wait. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
-/* test_quantized.c: weights in the block formats of GGUF files: dequantisation
- * against gguf-py's bits, and products against loops of this file. */
+/* test_quantized.c: tests weights in the block formats of GGUF files. Compares
+ * dequantised weights with gguf-py's bits, and products with loops of this
+ * file. */
 #include <tap.h>
 #include <tenon/tenon.h>
 

@@ -1,4 +1,4 @@
-/* Optimizers compared with torch 2.x: the values of a parameter after four
+/* Compares optimizers with torch 2.x: the values of a parameter after four
  * steps. */
 #include <math.h>
 #include <tenon/tenon.h>

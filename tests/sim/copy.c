@@ -1,4 +1,4 @@
-/* copy.c: the simulated driver's functions for memory and copies. */
+/* copy.c: defines the simulated driver's functions for memory and copies. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

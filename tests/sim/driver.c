@@ -1,6 +1,6 @@
-/* driver.c: the simulated CUDA driver: checks at the entry and exit of each
- * call, devices, contexts, handles, modules and launches. One lock protects all
- * data. */
+/* driver.c: the simulated CUDA driver: devices, contexts, handles, modules and
+ * launches, and the checks at the entry and exit of each call. One lock
+ * protects all data. */
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
