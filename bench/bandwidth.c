@@ -1,5 +1,6 @@
-/* bandwidth.c: elementwise operators on medium and large arrays, limited by
- * memory. Each result is a new tensor, as in a user's program. */
+/* bandwidth.c: elementwise operators on medium and large arrays. Memory
+ * bandwidth limits their speed. Each result is a new tensor, as in a user's
+ * program. */
 #include "bench.h"
 
 #define M16 ((int64_t)4096 * 4096)

@@ -33,7 +33,8 @@ double bench_sample(const bench_work *work, bench_state *state, int64_t calls)
             work->call(state);
         tn_scope_close(scope);
     }
-    tn_device_synchronize(NULL); /* wait for a GPU */
+    tn_device_synchronize(NULL); /* waits until the device has finished the
+                                  * calls */
     return (bench_now_ns() - begin) / (double)calls;
 }
 
@@ -46,8 +47,8 @@ int64_t bench_calls(const bench_work *work, bench_state *state,
         double took = bench_sample(work, state, calls) * (double)calls;
         if (took > round_ns / 2 || calls > 1000000)
             return calls;
-        /* limited to a factor of 10, because the first calls may have been
-         * slow */
+        /* The first calls may have been slow, so the number of calls grows by
+         * at most a factor of 10. */
         double factor = round_ns / took;
         calls = (int64_t)((double)calls * (factor > 10 ? 10 : factor)) + 1;
     }

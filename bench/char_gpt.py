@@ -1,5 +1,5 @@
-"""examples/char_gpt.c in PyTorch: the same model, data and schedule (other random
-numbers), so that the losses and times of both can be laid side by side.
+"""examples/char_gpt.c in PyTorch: the same model, data and schedule, but other random
+numbers. Its losses and times can be compared with those of the C program.
 
     python3 bench/char_gpt.py TEXT [STEPS]
 """
@@ -24,7 +24,7 @@ class GPT(nn.Module):
         self.blocks = nn.TransformerEncoder(
             layer, LAYERS, norm=nn.LayerNorm(WIDTH),
             enable_nested_tensor=False)
-        # each layer starts from numbers of its own, as in the C example
+        # initialises each layer separately, as the C program does
         for block in self.blocks.layers:
             block.self_attn._reset_parameters()
             block.linear1.reset_parameters()

@@ -2,17 +2,19 @@
 #
 #     awk -f bench/chart.awk run.json >run.svg
 #
-# A bar for each workload shows PyTorch's time divided by Tenon's, on a logarithmic
-# scale; to the right of the line Tenon is faster. The bar is PyTorch with a malloc
-# that keeps its memory, the tick PyTorch as installed.
+# A bar for each workload shows PyTorch's time divided by Tenon's, on a
+# logarithmic scale. A bar to the right of the line at 1 means that Tenon is
+# faster. The bar is for PyTorch with a malloc that keeps freed memory, the
+# tick for PyTorch as installed.
 
-# The median of `who` in this line; 0 if it was not measured.
+# Returns the median time of `who` (a bench_who) in this line of the JSON file,
+# or 0 if it was not measured.
 function median(who,    at) {
     at = index($0, "\"" who "\": {\"median_ns\": ")
     return at ? substr($0, at + length(who) + 17) + 0 : 0
 }
 
-# The text of a field of this line.
+# Returns the value of a text field of this line.
 function text(field,    at, rest) {
     at = index($0, "\"" field "\": \"")
     if (!at)
@@ -27,7 +29,7 @@ function escaped(s) {
     return s
 }
 
-# The position of a ratio, clamped to the chart.
+# Returns the horizontal position of a ratio, clamped to the chart.
 function place(ratio) {
     ratio = ratio < least ? least : ratio > most ? most : ratio
     return left + width * log(ratio / least) / log(most / least)

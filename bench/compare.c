@@ -1,4 +1,5 @@
-/* compare.c: Tenon, PyTorch and the machine's limit, side by side.
+/* compare.c: compares the times of Tenon and PyTorch with each other and with
+ * the machine's limit.
  *
  *     bench/compare [--json FILE] [--only GROUP[.NAME]] [--except GROUP,...]
  *                   [--quick] [--rounds N] [--sorted] [--beside WAY,...]
@@ -6,35 +7,35 @@
  *     bench/compare --losses [--only GROUP[.NAME]] [--beside WAY,...]
  *                   [--size N,...]
  *
- * Each workload runs in rounds. In each round all of them run it, one after the
- * other, so that a disturbance of the machine affects all of them and the
- * ratios remain valid. A round has as many calls as fill some milliseconds. The
- * table has the median over the rounds and the distance of the quartiles. The
- * limit is that of the fastest round: the time for the reads and writes
- * ("memory"), the multiply-adds ("fma") or the instructions of any kind
- * ("any"), whichever is longest.
+ * Each workload is measured in rounds. In each round Tenon, PyTorch and the
+ * loops for the limit run one after the other, so that a disturbance of the
+ * machine affects all of them and the ratios remain valid. A round has as many
+ * calls as take some milliseconds. The table has the median over the rounds and
+ * the distance of the quartiles. The limit is that of the fastest round: the
+ * time for the reads and writes ("memory"), the multiply-adds ("fma") or the
+ * instructions of any kind ("any"), whichever is longest.
  *
- * --size replaces the workloads' own sizes; as many must be given. The group
- * large (GPT-2) needs a GPU; without one it runs only if --only names it.
- * --losses measures nothing. It prints the first losses of the groups training
- * and large, ours and PyTorch's, from the same weights and batch. They must
- * agree.
- * --rounds measures so many rounds of each workload, however long they take.
- * --sorted prints at the end a table of the fastest rounds, by PyTorch's time
- * over Tenon's. Both serve on a machine that others use.
- * --trace writes a timeline of some more calls of each workload after its
- * rounds: FOLDER/GROUP.NAME-SIZE.json, for `tenon trace --summary`.
+ * --size replaces the sizes of the workloads; it must list as many numbers as a
+ * workload has. The group large (GPT-2) needs a GPU; without a GPU it runs only
+ * if --only selects it. --losses measures no times. It prints the losses of the
+ * first steps of the groups training and large in Tenon and in PyTorch, from
+ * the same weights and batch. They must agree. --rounds measures this many
+ * rounds of each workload, however long they take. --sorted prints a table at
+ * the end, which is sorted by PyTorch's time over Tenon's in their fastest
+ * rounds. Both options are for machines with other load. --trace writes a
+ * timeline of some additional calls of each workload to
+ * FOLDER/GROUP.NAME-SIZE.json, for `tenon trace --summary`.
  *
- * TENON_BENCH_PYTHON names a Python with torch (default: python3). It runs once
- * for each way that --beside names:
+ * The environment variable TENON_BENCH_PYTHON is a Python with torch (default:
+ * python3). It runs in a separate process for each way that --beside lists:
  *
  *     torch      eager, as installed
- *     tuned      eager, with a malloc that keeps its memory, as do the next two
- *     compiled   each call through torch.compile, which takes seconds to
- * compile libtorch   from C++ (libtorch.cpp, which is compiled first)
+ *     tuned      eager, with a malloc that keeps freed memory, like the next two
+ *     compiled   each call through torch.compile, which compiles for seconds
+ *     libtorch   from C++ (libtorch.cpp, which is compiled first)
  *
- * The default is the first two. With TENON_DEVICE=cuda torch uses the GPU, too;
- * each sample then ends with a synchronisation. */
+ * The default is the first two. With TENON_DEVICE=cuda torch uses the GPU too,
+ * and each sample ends with a synchronisation. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,8 +44,9 @@
 #include "bench.h"
 #include "report.h"
 
-/* The number of rounds, and how long one round and all rounds of a workload
- * should take. A slow workload has fewer rounds, but at least `least`. */
+/* How long one round and all rounds of a workload should take, and the largest
+ * and smallest number of rounds. A slow workload has fewer rounds, but at least
+ * `least`. */
 typedef struct bench_pace {
     int rounds, least;
     double round_ns, work_ns;
@@ -52,7 +54,7 @@ typedef struct bench_pace {
 static const bench_pace calm = {31, 7, 25e6, 8e9};
 static const bench_pace quick = {5, 3, 1e6, 2e8};
 
-enum { TRACED = 4 /* calls */ };
+enum { TRACED = 4 /* number of calls to trace */ };
 
 static void trace(const char *folder, const char *group,
                   const bench_work *work, bench_state *state)
@@ -65,15 +67,15 @@ static void trace(const char *folder, const char *group,
     tn_trace_stop();
 }
 
-/* Returns whether the device is the CPU, the only one for which limits are
- * measured: the loops that measure them are C. */
+/* Returns whether the device is the CPU. Limits are measured by loops in C, so
+ * they are known only for the CPU. */
 static bool on_cpu(void)
 {
     return strncmp(tn_device_name(tn_device_current()), "cpu", 3) == 0;
 }
 
-/* Returns the means to measure the machine's limit for a call; NULL if the
- * limit is not known. */
+/* Returns the state that measures the machine's limit for a call, or NULL if
+ * the limit is not known. */
 static bench_limit *open_limit(const bench_work *work, bench_state *state)
 {
     bench_least least = work->least;
@@ -108,8 +110,8 @@ static bool measure(bench_report *report, const char *of,
     if (!tn_error())
         limit = open_limit(work, &state);
 
-    /* Warm up, because the caches contain the data of the previous workload. A
-     * long call needs no warm-up. */
+    /* Warms up, because the caches still contain the data of the previous
+     * workload. A long call needs no warm-up. */
     double begin = bench_now_ns(), ours = 0;
     int64_t warm = line.calls / 4 + 1;
     for (int r = 0; r < pace->rounds && !tn_error(); r++) {
@@ -252,7 +254,7 @@ static bool read_ways(const char *list, bool way[BENCH_WHO])
                                  memcmp(bench_who_name[i], list, length) != 0))
             i++;
         if (i == BENCH_WHO) {
-            fprintf(stderr, "compare: --beside: there is no way \"%.*s\"\n",
+            fprintf(stderr, "compare: --beside: unknown way \"%.*s\"\n",
                     (int)length, list);
             return false;
         }
@@ -272,7 +274,8 @@ static bool read_sizes(const char *list, int64_t size[3])
         if (!*end)
             return true;
     }
-    fprintf(stderr, "compare: --size: one to three numbers, as 8,1024,12\n");
+    fprintf(stderr, "compare: --size needs one to three numbers, such as "
+                    "8,1024,12\n");
     return false;
 }
 
@@ -283,7 +286,8 @@ static bool read_rounds(const char *text, int *rounds)
     *rounds = (int)count;
     if (end != text && !*end && count >= 1 && count <= BENCH_ROUNDS)
         return true;
-    fprintf(stderr, "compare: --rounds: a number from 1 to %d\n", BENCH_ROUNDS);
+    fprintf(stderr, "compare: --rounds needs a number from 1 to %d\n",
+            BENCH_ROUNDS);
     return false;
 }
 
@@ -297,7 +301,7 @@ static bool has_sizes(const bench_work *work, const int64_t size[3])
         asked += size[i] > 0;
     }
     if (asked && has != asked)
-        fprintf(stderr, "compare: --size: %s has %d of them, not %d\n",
+        fprintf(stderr, "compare: --size: %s has %d sizes, not %d\n",
                 work->name, has, asked);
     return !asked || has == asked;
 }
@@ -319,7 +323,8 @@ static bool is_known(const char *only, const char *except, bool losses,
                      const int64_t size[3])
 {
     bool known = false;
-    size_t excepted = 0; /* bytes of the list that are names of groups */
+    size_t excepted = 0; /* number of characters of the list that are names of
+                          * known groups */
     for (int g = 0; g < GROUPS; g++) {
         const char *name = group[g]->name;
         bool is_excepted = lists(except, name);
@@ -334,10 +339,10 @@ static bool is_known(const char *only, const char *except, bool losses,
         }
     }
     if (except && excepted != strlen(except) + 1)
-        fprintf(stderr, "compare: --except: not all of \"%s\" are groups\n",
+        fprintf(stderr, "compare: --except: \"%s\" contains an unknown group\n",
                 except);
     else if (!known)
-        fprintf(stderr, "compare: nothing is named \"%s\"\n",
+        fprintf(stderr, "compare: --only: no workload has the name \"%s\"\n",
                 only ? only : "");
     else
         return true;
@@ -413,7 +418,7 @@ int main(int argc, char **argv)
         if (peer[i])
             version = bench_peer_version(peer[i]);
         else if (losses && asked)
-            good = fprintf(stderr, "compare: %s does not start\n",
+            good = fprintf(stderr, "compare: %s cannot be started\n",
                            bench_who_name[i]) < 0;
     }
     bench_report report;

@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 
-sys.dont_write_bytecode = True  # the folder may belong to another
+sys.dont_write_bytecode = True  # writes no __pycache__ into the source folder
 
 try:
     import torch
@@ -32,9 +32,10 @@ import compare_networks
 WORK = {**compare_basic.WORK, **compare_families.WORK, **compare_networks.WORK,
         **compare_layers.WORK}
 
-LONG_NS = 5e7  # bench.h's
+LONG_NS = 5e7  # the same as BENCH_LONG_NS in bench.h
 
-# No work on tensors: a process, and batches of a loader.
+# These workloads do no work on tensors that torch.compile could compile: one
+# starts a process, the other loads batches.
 NOTHING_TO_COMPILE = ("dispatch.start", "data.epoch")
 
 
@@ -49,7 +50,8 @@ def measure(call, calls):
 
 def losses(step, count, file, way):
     values = bytearray(open(file, "rb").read())
-    torch.backends.cudnn.allow_tf32 = False  # as products are: in float32
+    torch.backends.cudnn.allow_tf32 = False  # computes convolutions in
+                                             # float32, as Tenon does
     at = 0
     with torch.no_grad():
         for x in step.state:
@@ -90,7 +92,7 @@ def main():
     on_gpu = device.startswith("cuda")
     if on_gpu:
         torch.set_default_device(device)
-    may_fail = RuntimeError if on_gpu else ()  # a GPU lacks some operators
+    may_fail = RuntimeError if on_gpu else ()  # torch lacks some GPU operators
     if way == "compiled":
         may_fail = Exception
     print("torch", torch.__version__, flush=True)
@@ -99,12 +101,12 @@ def main():
         word, *rest = line.split()
         if word == "run":
             calls = int(rest[0])
-            if took < LONG_NS:  # as compare.c does
+            if took < LONG_NS:  # warms up short calls, as compare.c does
                 measure(call, calls // 4 + 1)
             took = measure(call, calls)
             print(took, flush=True)
             continue
-        call = None  # free the last workload's tensors before the next is made
+        call = None  # frees the tensors of the previous workload
         if word == "losses":
             count, file, name, *size = rest
             try:
@@ -124,8 +126,9 @@ def main():
                 if way == "compiled":
                     torch.compiler.reset()
                     call = torch.compile(call)
-                    call()  # twice: once gradients and optimizer state
-                    call()  # exist, some workloads are compiled again
+                    call()  # two calls, because torch compiles some workloads
+                            # again
+                    call()  # when gradients and optimizer state exist
                 took = measure(call, 1)
             except may_fail as error:
                 print(name, error, file=sys.stderr)

@@ -66,7 +66,7 @@ def add_row(rows, columns):
 
 
 def indexed(operator, columns=True):
-    """One index for each element of a row, or for each row."""
+    """Indices b: one for each element of a (columns), or one for each row."""
     def ready(rows, length):
         a = torch.rand(rows, length)
         b = (torch.randint(0, length, (rows, length)) if columns
@@ -123,8 +123,8 @@ def batch_norm(recorded):
 
 
 def passes(forward, inputs, recorded):
-    """forward alone, or with the gradients of its sum in those inputs that
-    require one."""
+    """Returns a call of forward() without gradients. If recorded, it also computes the
+    gradients of the result's sum for those inputs that require one."""
     inputs = [x for x in inputs if x.requires_grad]
 
     def back():

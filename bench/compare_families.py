@@ -12,9 +12,10 @@ linalg = torch.linalg
 
 
 def work(group, draw, *operators, back=None):
-    """Workloads of one group over the tensors that draw makes of the sizes: each
-    operator, a pair of its name and a function of them. back: whether they run
-    with gradients; None: both, as NAME and NAME_back."""
+    """Returns the workloads of one group. draw(*size) makes their tensors. An operator
+    is a pair of a name and a function of these tensors. If back is True, the
+    workloads compute gradients; if it is None, there are two workloads for each
+    operator: NAME without gradients and NAME_back with them."""
     found = {}
     for name, operator in operators:
         for recorded in (False, True) if back is None else (back,):
@@ -255,7 +256,7 @@ WINDOW = {
 # ---- norm ---------------------------------------------------------------------
 
 def with_weights(*size):
-    """(a, weight, bias), the latter of the second size; images are square."""
+    """Returns input, weight and bias of a normalisation over size[1] channels."""
     shape = size if len(size) == 2 else (*size, size[2])
     return (wants(torch.rand(*shape)), wants(torch.ones(size[1])),
             wants(torch.zeros(size[1])))
@@ -352,7 +353,7 @@ def points(count, features):
 
 
 def net(name, make):
-    """A layer, and with the gradients of its parameters and its input."""
+    """Returns two workloads of a layer: forward only, and with gradients."""
     def ready(recorded):
         def open_(batch, time, features):
             layer = make(features)

@@ -1,5 +1,5 @@
-"""Layers and optimizers: the groups layer and optimizer of bench/compare, whose rows
-layers.tsv and optimizers.tsv have."""
+"""Layers and optimizers: the groups layer and optimizer of bench/compare. Their
+workloads are the rows of layers.tsv and optimizers.tsv."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from compare_networks import Gpt, resnet20
 
 
 def rows(file):
-    """Name, class, arguments and the third column of each row."""
+    """Returns name, class, arguments and third column of each row of a file."""
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), file)) as lines:
         for line in lines:
             if not line.startswith("#"):
@@ -123,8 +123,8 @@ def layer(kind, arguments, text):
 # ---- optimizers: those that torch.optim lacks, by operators over all parameters --
 
 class Foreach:
-    """As many steps as torch.optim's foreach optimizers make: each operator once,
-    over the list of all parameters."""
+    """Base class of optimizers that torch.optim lacks. Like foreach optimizers, they
+    call each operator once for the list of all parameters."""
 
     def __init__(self, parameters, lr, weight_decay=0.0, **arguments):
         self.p = list(parameters)
@@ -138,7 +138,7 @@ class Foreach:
         self.update([p.grad for p in self.p])
 
     def ratio(self, above, below):
-        """above / below of each parameter's norms; 1 if one is 0."""
+        """Returns above / below for each parameter, or 1 where one of them is 0."""
         return [torch.where((a > 0) & (b > 0), a / b, torch.ones_like(a))
                 for a, b in zip(above, below)]
 

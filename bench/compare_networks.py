@@ -7,7 +7,7 @@ from torch.utils import data
 
 
 def learning(net, x, y, optimizer, loss_of):
-    """A step of training; its state is what `losses` of compare.py sets."""
+    """Returns a training step. losses() in compare.py sets the step's state."""
     def step():
         loss = loss_of()
         optimizer.zero_grad()
@@ -70,7 +70,7 @@ def resnet20():
 
 
 class Gpt(nn.Module):
-    """Four layers of 128 features with four heads, contexts of 128."""
+    """A GPT of four layers with 128 features, four heads and contexts of 128 ids."""
 
     def __init__(self, vocabulary):
         super().__init__()
@@ -115,7 +115,7 @@ class Gpt2Block(nn.Module):
 
 
 class Gpt2(nn.Module):
-    """12 layers: OpenAI's model of 124 million parameters (models.h)."""
+    """GPT-2. With 12 layers it is OpenAI's model of 124 million parameters."""
 
     def __init__(self, layers, length):
         super().__init__()
@@ -144,7 +144,7 @@ class Lstm(nn.Module):
 
 
 def images(net, sides, **options):
-    """Training with SGD on a batch of images."""
+    """Returns a workload: training with SGD on a batch of images."""
     def ready(batch):
         module = net()
         return classes(module, torch.rand(batch, *sides),
@@ -178,7 +178,7 @@ def gpt(batch, length):
 
 
 def gpt2(half):
-    """As it is trained: attention and AdamW in a kernel each."""
+    """Returns a training workload of GPT-2 with fused attention and fused AdamW."""
     def ready(batch, length, layers):
         net = Gpt2(layers, length)
         optimizer = torch.optim.AdamW(net.parameters(), 3e-4, fused=True)

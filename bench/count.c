@@ -1,6 +1,6 @@
-/* count.c: counts the instructions of a call, from a trace of it: the
- * arithmetic of the kernel programs that its operators run, on any device. A
- * program that becomes shorter gets a shorter limit. */
+/* count.c: counts the instructions of a call: the arithmetic of the kernel
+ * programs that its operators run. Reads the counts from a trace of the call,
+ * which has them for every device. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,8 @@
 
 static const char range[] = "\"name\":\"bench call\"";
 
-/* Returns the number that follows a name in a line of the trace, or 0. */
+/* Returns the number that follows `name` in a line of the trace, or 0 if the
+ * name is missing. */
 static double figure(const char *line, const char *name)
 {
     const char *at = strstr(line, name);

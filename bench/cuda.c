@@ -1,19 +1,23 @@
-/* cuda.c: compares Tenon on a GPU with the driver and cuBLASLt called directly,
- * in turns, by the medians of rounds.
+/* cuda.c: compares Tenon on a GPU with direct calls of the driver and of
+ * cuBLASLt. Both are measured alternately, and the results are medians over the
+ * rounds.
  *
  *     bench/cuda [--glance] [launch] [bandwidth] [matmul] [attention]
  *
- *   launch      host time of one kernel of one element, less that of a bare
- *               cuLaunchKernel; in bursts shorter than the driver's queue
- *   bandwidth   programs over tensors of 256 MiB, and their ratio to the
- * driver's copy matmul      tn_matmul, and its ratio to cublasLtMatmul's first
- * algorithm attention   forward, and gradients; by cuDNN if the plugin uses it,
- * or with TENON_CUDA_ATTENTION=own by Tenon's kernels
+ *   launch      host time to launch a kernel for one element, minus the host
+ *               time of cuLaunchKernel alone. Bursts of launches are shorter
+ *               than the driver's queue.
+ *   bandwidth   kernel programs over tensors of 256 MiB, and their speed
+ *               relative to a copy by the driver
+ *   matmul      tn_matmul, and its speed relative to the first algorithm of
+ *               cublasLtMatmul
+ *   attention   forward, and with gradients; by cuDNN if the plugin uses it,
+ *               with TENON_CUDA_ATTENTION=own by Tenon's kernels
  *
- * It first prints the memory that an open device takes. --glance uses small
- * sizes, only to show that everything runs. The libraries are opened as the
- * plugin opens them, so nothing of CUDA is needed to build this. Constants are
- * those of cuda.h and cublasLt.h. */
+ * The program first prints the memory that an open device takes. --glance uses
+ * small sizes, to test that everything runs. The program opens the libraries in
+ * the same way as the plugin, so it builds without the CUDA toolkit. Constants
+ * are those of cuda.h and cublasLt.h. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -101,7 +105,7 @@ static const char add_text[] =
     "ld.global.f32 %f1, [%rd1];\nld.global.f32 %f2, [%rd2];\n"
     "add.rn.f32 %f3, %f1, %f2;\nst.global.f32 [%rd3], %f3;\nret;\n}\n";
 
-/* Ends the program if a direct call fails. */
+/* Ends the program with an error if a direct call has failed. */
 static void must(bool good, const char *what)
 {
     if (good)
@@ -121,8 +125,9 @@ static void find(void *library, const char *symbol, void *to)
 #define FIND_CU(name, symbol, parameters) find(library, symbol, &cu.name);
 #define FIND_LT(name, symbol, parameters) find(library, symbol, &lt.name);
 
-/* Opens the driver. The context is the device's primary one, as Tenon's. False
- * if there is no driver or no device; Tenon reports why. */
+/* Opens the driver, with the device's primary context, which Tenon also uses.
+ * Returns false if there is no driver or no device. Tenon then reports the
+ * reason. */
 static bool driver_open(void)
 {
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), *module;
@@ -138,8 +143,8 @@ static bool driver_open(void)
     return true;
 }
 
-/* Call after Tenon's first product: dlopen by name then finds the file that
- * Tenon loaded. */
+/* Opens cuBLASLt. Must be called after Tenon's first product: Tenon has then
+ * loaded the library, and dlopen by name finds the same file. */
 static void *lt_open(void)
 {
     void *library = NULL, *handle;
@@ -174,7 +179,8 @@ static void wait_for_all(void)
     MUST(cu.SetCurrent(context));
 }
 
-/* Seconds per call, with or without waiting for the device. */
+/* Returns the seconds for each call. If `done` is true, this includes the wait
+ * for the device; otherwise it is the host's time to submit the calls. */
 static double sample(work *call, int calls, bool done)
 {
     wait_for_all();
@@ -192,7 +198,8 @@ static int by_size(const void *left, const void *right)
     return (*x > *y) - (*x < *y);
 }
 
-/* The medians of both, measured in turns; the second may be NULL. */
+/* Stores in taken[] the median times of both calls, which are measured
+ * alternately. The second call may be NULL. */
 static void measure(work *call[2], bool done, double taken[2])
 {
     double time[2][ROUNDS];
@@ -255,13 +262,15 @@ BY_TENON(layer_norm,
          tn_layer_norm(a, tn_dims(tn_tensor_size(a, 1)), row, row))
 BY_TENON(transpose, tn_contiguous(tn_transpose(a, 0, 1)))
 BY_TENON(cumsum_rows, tn_cumsum(a, 1))
-static tn_tensor *places; /* the second result of an order: 8 bytes each */
+static tn_tensor *places; /* the indices that a sort returns: 8 bytes for each
+                           * element */
 BY_TENON(sort_all, tn_sort(tn_reshape(a, tn_dims(-1)), 0, false, &places))
 BY_TENON(sort_rows,
          tn_sort(tn_reshape(a, tn_dims(-1, 1024)), 1, false, &places))
 BY_TENON(first_of_all,
          tn_topk(tn_reshape(a, tn_dims(-1)), 100, 0, true, true, &places))
-static tn_tensor *ids, *columns_of_rows; /* a permutation of rows; any columns */
+static tn_tensor *ids, *columns_of_rows; /* a permutation of row indices; random
+                                          * column indices */
 BY_TENON(index_select, tn_index_select(a, 0, ids))
 BY_TENON(index_add, tn_index_add(a, 0, ids, b))
 BY_TENON(scatter_add, tn_scatter_add(a, 1, columns_of_rows, b))
@@ -269,7 +278,7 @@ BY_TENON(matmul, tn_matmul(a, b))
 BY_TENON(attend,
          tn_scaled_dot_product_attention(a, b, c, NULL, .is_causal = true))
 
-/* Gathers rows ids[i] of a, and computes the gradient of a. */
+/* Gathers rows ids[i] of a and computes the gradient with respect to a. */
 static void embedding_back(void)
 {
     tn_tensor *gradient;
@@ -312,7 +321,8 @@ static void measure_launch(void)
 static const struct program {
     const char *name;
     work *call;
-    double floats; /* read and written, in units of one tensor */
+    double floats; /* elements read and written, in multiples of a tensor's
+                    * element count */
 } programs[] = {
     {"clone", copy, 2},           {"add", add, 3},
     {"mul_scalar", scale, 2},     {"exp", exponential, 2},
@@ -326,10 +336,12 @@ static const struct program {
     {"sort of all", sort_all, 4}, {"sort of rows of 1024", sort_rows, 4},
     {"topk 100 of all", first_of_all, 1},
     {"index_select", index_select, 2},
-    /* a copy; then b is read, and what it is added to read and written */
+    /* copies a to the result; then reads b, and reads and writes the result */
     {"index_add", index_add, 5},
-    {"embedding, back", embedding_back, 6}, /* zeros instead of a copy */
-    {"scatter_add", scatter_add, 7},        /* an index counts for two */
+    {"embedding, back", embedding_back, 6}, /* fills the result with zeros
+                                             * instead of copying */
+    {"scatter_add", scatter_add, 7},        /* an int64 index counts as two
+                                             * floats */
 };
 enum { PROGRAMS = sizeof programs / sizeof *programs };
 
@@ -364,8 +376,9 @@ static void measure_bandwidth(void)
     tn_scope_close(scope);
 }
 
-/* cublasLtMatmul of square matrices. It reads row-major matrices as transposed
- * column-major ones, so it computes b a, the transpose of a b. */
+/* Computes a product of square matrices by cublasLtMatmul. cuBLASLt reads
+ * row-major matrices as transposed column-major ones, so it is called for b a,
+ * whose result is the transpose of a b. */
 static struct {
     void *handle, *operation, *layout;
     lt_found found;
@@ -410,7 +423,7 @@ static void measure_matmul(void)
                  {"float16", TN_F16, 2},
                  {"bfloat16", TN_BF16, 14}};
     printf("%-22s %9s %9s %9s %s\n", "matmul", "us", "TFLOP/s", "by hand",
-           "by hand / Tenon");
+           "direct / Tenon");
     for (int t = 0; t < 3; t++)
         for (int64_t n = glance ? 64 : 512; n <= (glance ? 64 : 8192); n *= 2) {
             tn_scope *scope = tn_scope_open();
@@ -456,7 +469,7 @@ static void measure_matmul(void)
 
 static void measure_attention(void)
 {
-    static const int64_t shapes[][4] = {/* batch, heads, length, features */
+    static const int64_t shapes[][4] = {/* {batch, heads, length, features} */
                                         {16, 16, 1024, 64},
                                         {2, 16, 4096, 128},
                                         {1, 2, 128, 64}};
@@ -472,8 +485,8 @@ static void measure_attention(void)
             for (int i = 0; i < 3; i++)
                 *in[i] = tn_requires_grad(tn_to_dtype(
                     tn_randn(tn_dims(n[0], n[1], n[2], n[3])), types[t]));
-            /* Two products, half of which the causal mask removes; the
-             * gradients are five products. */
+            /* The forward pass has two products. The causal mask removes half
+             * of their work. The gradients need five products. */
             double flops =
                 2. * (double)(n[0] * n[1]) * (double)(n[2] * n[2] * n[3]);
             measure((work *[]){attend, attend_back}, true, time);
@@ -523,10 +536,11 @@ int main(int argc, char **argv)
     tn_device *device = tn_device_open("cuda:0");
     if (!device || tn_device_set(device))
         return fprintf(stderr, "cuda: %s\n", tn_error()), 1;
-    must(driver, "the driver called by hand");
+    must(driver, "a direct call of the driver");
     wait_for_all();
     MUST(cu.MemInfo(&left, &total));
-    printf("%s\nbefore any tensor: %.1f MiB above a bare context\n",
+    printf("%s\nmemory of the open device without tensors: %.1f MiB more than a "
+           "bare context\n",
            tn_device_description(device),
            ((double)bare - (double)left) / (1 << 20));
     for (int p = 0; p < PARTS; p++)

@@ -1,6 +1,6 @@
-/* dispatch.c: the overhead of a call: operators on one element, without and
- * with recording for gradients; and the time from a process's start to its
- * first result. */
+/* dispatch.c: measures the overhead of a call, by operators on one element,
+ * with and without recording for gradients. Also measures the time from the
+ * start of a process to its first result. */
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -39,7 +39,8 @@ static void sum(bench_state *s)
     tn_sum(s->a);
 }
 
-/* A chain of size[0] operators on 16 elements, forward and backward. */
+/* Prepares a chain of size[0] operators on 16 elements, which runs forward and
+ * backward. */
 static void open_chain(bench_state *s)
 {
     s->a = tn_requires_grad(tn_rand(tn_dims(16)));
@@ -71,7 +72,7 @@ static void start(bench_state *s)
     }
     int status = 1;
     if (child < 0 || waitpid(child, &status, 0) < 0 || status != 0)
-        tn_error_set(TN_ERR_IO, "start: %s could not be run", bench_program);
+        tn_error_set(TN_ERR_IO, "dispatch.start: %s cannot be run", bench_program);
 }
 
 int bench_first_result(void)

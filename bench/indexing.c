@@ -1,5 +1,5 @@
-/* indexing.c: concatenation, gathers and scatters, prefix sums, sorts, random
- * numbers. */
+/* indexing.c: measures concatenation, gather, scatter, prefix sums, sorts and
+ * random numbers. */
 #include "bench.h"
 
 enum { ROWS = 4096, COLUMNS = 1024, KEPT = 10, WORDS = 32768 };
@@ -9,21 +9,22 @@ static void open_matrix(bench_state *s)
     s->a = tn_rand(tn_dims(s->size[0], s->size[1]));
 }
 
-/* b: for each element of a, the index of an element in its row */
+/* Makes b: for each element of a, the index of an element in the same row. */
 static void open_gather(bench_state *s)
 {
     open_matrix(s);
     s->b = tn_randint(0, s->size[1], tn_dims(s->size[0], s->size[1]));
 }
 
-/* b: indices of as many rows as a has */
+/* Makes b: as many row indices as a has rows. */
 static void open_select(bench_state *s)
 {
     open_matrix(s);
     s->b = tn_randint(0, s->size[0], tn_dims(s->size[0]));
 }
 
-/* size: tokens of a text, size of the vocabulary, features of a token */
+/* size[] is the number of tokens of a text, the size of the vocabulary, and the
+ * number of features of a token. */
 static void open_embedding(bench_state *s)
 {
     s->a = tn_rand(tn_dims(s->size[1], s->size[2]));
@@ -111,7 +112,8 @@ static void dropout(bench_state *s)
 #define WORK(name, open, call, ...)                                           \
     {name, {ROWS, COLUMNS}, open, call, __VA_ARGS__, 0}
 
-/* The counts below are in floats; an int64 index counts as two. */
+/* The minimum work is counted in floats. An int64 index counts as two
+ * floats. */
 static const bench_work work[] = {
     WORK("cumsum_rows", open_matrix, cumsum_rows, BENCH_COPY(N)),
     WORK("cumsum_columns", open_matrix, cumsum_columns, BENCH_COPY(N)),

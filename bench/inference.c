@@ -1,5 +1,5 @@
-/* inference.c: one forward pass without gradients, of one sample, as a program
- * that serves requests does. */
+/* inference.c: measures one forward pass on one sample without gradients, as in
+ * a program that serves requests. */
 #include "bench.h"
 #include "models.h"
 
@@ -32,7 +32,8 @@ static void open_gpt(bench_state *s)
 
 BENCH_CALL(run, tn_forward(s->net, s->a))
 
-/* parameters are read; products: multiply-adds */
+/* `parameters` is the number of weights, which are read once. `products` is the
+ * number of multiply-adds. */
 #define NET(name, parameters, products)                                       \
     {#name, {1}, open_##name, run, {parameters, 0, 2. * (products), 0, false}, 0}
 

@@ -1,7 +1,8 @@
-/* lanes.c: measures how many lanes a sum should have. plugin.h fixes the order
- * of a reduction by TN_LANES, which limits how well each instruction set can
- * vectorize it. This program times the loops that the CPU plugin would use, for
- * the lane count and vector width that it is compiled for:
+/* lanes.c: measures how many lanes (partial sums) a sum should have. plugin.h
+ * fixes the order of a reduction by TN_LANES. This number limits how well each
+ * instruction set can vectorise the reduction. This program measures the loops
+ * that the CPU plugin would use, for the lane count and vector width that it is
+ * compiled for:
  *
  *     for isa in "-mavx2 -DWIDTH=32" "-mavx512f -DWIDTH=64"; do
  *         for lanes in 16 32 64; do
@@ -9,8 +10,8 @@
  *         done
  *     done
  *
- * It prints one line: picoseconds per element, the best of many rounds.
- * docs/decisions.md has the decision. */
+ * It prints one line with picoseconds per element, the minimum over many
+ * rounds. docs/decisions.md has the decision. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +42,8 @@ static float sum_chunk(const float *x, int n)
 {
     float lane[LANES];
     if (n < LANES) {
-        /* -0.0 is the one neutral element that changes no bit. */
+        /* Starts from -0.0, the only neutral element of addition: -0.0 + x has
+         * the bits of x for every x, while 0.0 + -0.0 is 0.0. */
         for (int i = 0; i < LANES; i++)
             lane[i] = -0.0f;
         memcpy(lane, x, (size_t)n * sizeof *x);

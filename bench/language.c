@@ -85,7 +85,8 @@ static tn_lm *open_model(const settings *s)
 
 /* ---- workloads ----------------------------------------------------------- */
 
-/* The token ids of all workloads: small ids, which every vocabulary has. */
+/* The token ids of all workloads. They are small, so that every vocabulary has
+ * them. */
 static int64_t ids[1024];
 
 /* Runs a prompt and fills the cache with it. size is {tokens}. */
@@ -116,8 +117,8 @@ static void embed(tn_lm *lm, const int64_t *size)
     tn_device_synchronize(NULL);
 }
 
-/* The names are those that language.py uses. flag is the option of
- * llama-bench. */
+/* language.py uses the same names of workloads. `flag` is the option of
+ * llama-bench that sets the number of tokens. */
 static const struct workload {
     const char *name, *flag;
     int64_t size[3];
@@ -171,7 +172,7 @@ static double llama(const settings *s, const workload *w)
         return -1;
     quote(program, sizeof program, s->llama);
     quote(model, sizeof model, s->gguf);
-    /* llama-bench runs one workload if the size of the other is 0 */
+    /* llama-bench runs only one workload if the size of the other one is 0 */
     snprintf(command, sizeof command,
              "%s -m %s %s 0 %s %" PRId64 " -t %d -r 1 -o jsonl 2>/dev/null",
              program, model, strcmp(w->flag, "-p") == 0 ? "-n" : "-p", w->flag,
@@ -217,9 +218,9 @@ static void print_speed(const workload *w, double took)
         printf(" %10.1f", tokens_of(w) / took);
 }
 
-/* Runs a workload on both sides in turns, and prints a line: the fastest call
- * of each side, and the median over the rounds of their ratio. Returns our
- * fastest time. */
+/* Runs a workload alternately here and in the peer, and prints a line: the
+ * fastest call of each, and the median over the rounds of the ratio of their
+ * times. Returns our fastest time. */
 static double measure(const settings *s, tn_lm *lm, bench_peer *peer,
                       const workload *w)
 {
@@ -269,8 +270,8 @@ static double resident(void)
 }
 
 /* Runs in a process of its own. Prints the seconds to the first token, the
- * seconds for each token, and the bytes that weights and cache do not
- * explain. */
+ * seconds for each further token, and the resident bytes in addition to weights
+ * and cache. */
 static int first_token(const settings *s)
 {
     static const int64_t one[3] = {1};
@@ -322,8 +323,8 @@ static void print_first_token(const settings *s)
         }
     }
     if (first >= 0)
-        printf("first token    %2d  %.1f ms and the token's own %.1f ms; "
-               "%.1f MB besides weights and cache\n", s->threads,
+        printf("first token    %2d  %.1f ms, and %.1f ms for the token itself; "
+               "%.1f MB in addition to weights and cache\n", s->threads,
                1e3 * (first - token), 1e3 * token, 1e-6 * bytes);
 }
 

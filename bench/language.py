@@ -11,7 +11,7 @@ answers each line of its input:
 import sys
 import time
 
-sys.dont_write_bytecode = True  # the folder may belong to another
+sys.dont_write_bytecode = True  # writes no __pycache__ into the source folder
 
 try:
     import torch

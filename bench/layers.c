@@ -1,21 +1,24 @@
-/* layers.c: a step of each layer of torch.nn, in training mode: forward, and the
- * gradients of the inputs and of the parameters. The rows stand in layers.tsv.
+/* layers.c: measures a step of each layer of torch.nn in training mode: the
+ * forward pass, and the gradients of the inputs and of the parameters. The
+ * workloads are the rows of layers.tsv.
  *
- * An input is KIND:SHAPE, some with a number N after another colon:
+ * A row describes each input as KIND:SHAPE or KIND:SHAPE:N with a number N.
+ * These kinds of input get a gradient:
  *
  *   normal       normally distributed       positive     in [0.1, 1.1)
  *   probability  in [0.05, 0.95)            log_softmax  log-probabilities
  *   packed       normal (batch, time, features), packed with lengths that fall
- *                from time to half of it
- *   same         the first input once more
+ *                from `time` to half of it
+ *   same         the first input again
  *
- * Those get a gradient, the following none:
+ * These kinds get none:
  *
  *   uniform      in [0, 1)                  softmax      probabilities
  *   signs        1 or -1                    bits         0 or 1
  *   index        int64 in [0, N)            words        int64 in [1, N)
- *   full         int64 N                    labels       five classes, then -1
- *   unpool       where a max pooling with windows of 2 finds its maxima */
+ *   full         int64, all N               labels       five classes, then -1
+ *   unpool       the indices of the maxima of a max pooling with windows of
+ *   2 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,8 +31,8 @@
 static struct {
     const layer *kind;
     tn_tensor *in[LAYER_MOST], *gradient;
-    int64_t *lengths; /* lengths of packed sequences; NULL: the input is not
-                         packed */
+    int64_t *lengths; /* lengths of packed sequences, or NULL if the input is
+                       * not packed */
     bool is_lstm;
 } now;
 
@@ -87,7 +90,8 @@ static tn_dims_list read_shape(const char *text, int64_t *number)
     return dims;
 }
 
-/* Returns the input that a text describes; NULL if it names no known kind. */
+/* Returns the input that a text such as "normal:16,64" describes, or NULL if
+ * its kind is unknown. */
 static tn_tensor *input(const char *text)
 {
     char kind[32];

@@ -1,6 +1,6 @@
-// libtorch.cpp: workloads of bench/compare in PyTorch's C++, without Python: what
-// a call costs, and training steps that consist of many. compare.py compiles it,
-// says how it is called and which words it answers.
+// libtorch.cpp: workloads of bench/compare in PyTorch's C++ interface, without
+// Python: single calls, and training steps of many calls. compare.py compiles this
+// program. It describes the arguments and the commands that the program answers.
 #include <chrono>
 #include <cstdlib>
 #include <functional>
@@ -163,10 +163,10 @@ int main(int, char **argv)
     torch::set_num_threads(std::atoi(argv[1]));
     std::string device = argv[2];
     if (device.rfind("cuda", 0) == 0)
-        return 1; // these tensors are the processor's
+        return 1; // does not run on a GPU
     std::cout << "torch " << TORCH_VERSION << std::endl;
     Call call;
-    double took = 0; // of a call, in nanoseconds
+    double took = 0; // nanoseconds per call
     for (std::string line; std::getline(std::cin, line);) {
         std::istringstream words(line);
         std::string word, name;
@@ -174,7 +174,7 @@ int main(int, char **argv)
         if (word == "run") {
             int64_t calls = 1;
             words >> calls;
-            if (took < 5e7) // as compare.c does
+            if (took < 5e7) // warms up short calls, as compare.c does
                 measure(call, calls / 4 + 1);
             took = measure(call, calls);
             std::cout << took << std::endl;
@@ -184,7 +184,7 @@ int main(int, char **argv)
         words >> name;
         for (int64_t each; words >> each;)
             size.push_back(each);
-        call = nullptr; // what the last one held goes before the next is made
+        call = nullptr; // frees the tensors of the previous workload
         auto found = work.find(name);
         if (found != work.end()) {
             call = found->second(size);

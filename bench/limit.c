@@ -1,11 +1,12 @@
-/* limit.c: measures how fast this machine could do a workload's minimum work.
- * Loops read, write, copy, add two arrays, multiply and add in registers, or
- * run any instruction in registers, on as many threads as Tenon has. They are
- * measured between the rounds of the workload. Each part uses the fastest
- * variant: vectors of any width, with or without prefetching, with or without
- * non-temporal stores, C's memset and memcpy, the processor's string
- * instructions. A thread does not wait for the others after its share, so the
- * limit is hard to reach. */
+/* limit.c: measures how fast this machine can do a workload's minimum work.
+ * Loops read, write or copy arrays, add two arrays, multiply and add in
+ * registers, or run instructions of any kind in registers, on as many threads
+ * as Tenon has. They are measured between the rounds of the workload. A
+ * candidate is one implementation of these loops: with vectors of one width,
+ * with or without prefetching, with or without non-temporal stores, with C's
+ * memset and memcpy, or with the processor's string instructions. Each kind of
+ * loop uses its fastest candidate. A thread does not wait for the others after
+ * its share, so the limit is hard to reach. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,7 @@ typedef enum limit_kind {
     TRIAD,
     UPDATE, /* like COPY, but in place */
     UPDATE_TRIAD,
-    FLOPS, /* this and the following work on registers only */
+    FLOPS, /* FLOPS and ANY compute in registers only */
     ANY,
     KINDS
 } limit_kind;
@@ -58,8 +59,9 @@ typedef enum limit_kind {
 #define WIDTH 16
 #include "limit_kernels.inc"
 
-/* C's memset and memcpy, and the string instructions. The fill is not 0,
- * because processors may treat zero specially. */
+/* The kernels that call C's memset and memcpy, and those with string
+ * instructions. The fill value is not 0, because processors may treat zero
+ * specially. */
 static void write_c(float *out, const float *a, const float *b, int64_t count)
 {
     (void)a;
@@ -102,30 +104,34 @@ static kernel *const kernels_string[][KINDS] = {
 
 enum { CANDIDATES = 18, UNIT = 384, MAX_THREADS = 256 };
 
-/* A part of what a thread does in a pass. Each part has its own memory, so that
- * caches contain no more of it than of the workload's. */
+/* A part of a thread's work in one pass, of one kind. Each part has its own
+ * memory, so that the loops find no more data in the caches than the workload
+ * does. */
 typedef struct part {
     limit_kind kind;
-    int64_t count;            /* elements, operations */
+    int64_t count;            /* number of elements, or of operations */
     int64_t out_from, a_from; /* offsets in the thread's share of out, and of a
                                  and b */
-    double ns[CANDIDATES];    /* the fastest pass so far; 0: not tried */
-    int best;                 /* of them */
+    double ns[CANDIDATES];    /* time of each candidate's fastest pass so far; 0
+                               * if it was not tried */
+    int best;                 /* index of the fastest candidate */
 } part;
 
 struct bench_limit {
-    kernel *candidate[CANDIDATES][KINDS]; /* NULL: does not have that kind */
+    kernel *candidate[CANDIDATES][KINDS]; /* NULL if the candidate does not have
+                                           * this kind */
     int candidate_count;
     part part[KINDS];
-    int part_count, memory_parts; /* memory kinds come first */
+    int part_count, memory_parts; /* parts that access memory come first */
     float *memory; /* owned: out, a, b, and UNIT floats for each thread */
-    int64_t out_count, a_count, b_count; /* a thread's */
+    int64_t out_count, a_count, b_count; /* number of elements for one thread */
     int threads;
-    pthread_t thread[MAX_THREADS]; /* from 1 on: 0 is the caller */
+    pthread_t thread[MAX_THREADS]; /* thread[0] is unused, because the calling
+                                    * thread does that share */
     pthread_barrier_t gate;
-    kernel *run[KINDS]; /* the candidate of each part */
+    kernel *run[KINDS]; /* run[kind]: the function of the selected candidate */
     bool leave;
-    int first, end; /* parts */
+    int first, end; /* the parts that are measured: [first, end) */
     int64_t calls;
 };
 
@@ -134,7 +140,8 @@ typedef struct worker {
     int number;
 } worker;
 
-/* took, or NULL: gets the nanoseconds of each part added. */
+/* Runs the share of thread `number`. If took is not NULL, adds the nanoseconds
+ * of each part to took[part]. */
 static void run_share(const bench_limit *l, int number, double *took)
 {
     float *out = l->memory + l->out_count * number;
@@ -185,7 +192,8 @@ static void add_candidates(bench_limit *l, kernel *const of[][KINDS],
     l->candidate_count += (int)count;
 }
 
-/* A thread's share of `count`, in whole units. */
+/* Adds a part of this kind: one thread's share of `count` elements or
+ * operations, rounded up to whole units. */
 static void add_part(bench_limit *l, limit_kind kind, double count)
 {
     int64_t share = (int64_t)(count / l->threads);
@@ -205,8 +213,9 @@ static void add_part(bench_limit *l, limit_kind kind, double count)
     l->b_count += kind == TRIAD || kind == UPDATE_TRIAD ? share : 0;
 }
 
-/* Splits the work: as much as possible reads two arrays for each one written,
- * then one for one; the rest is only read, or only written. */
+/* Divides the work into parts. As many elements as possible are read from two
+ * arrays and written to a third, then as many as possible are copied. The rest
+ * is only read or only written. */
 static void cut(bench_limit *l, const bench_least *least)
 {
     double reads = least->reads, writes = least->writes;
@@ -255,13 +264,15 @@ bench_limit *bench_limit_open(const bench_least *least, int threads)
         return NULL;
     }
     madvise(l->memory, count * sizeof(float), MADV_HUGEPAGE);
-    /* The data are not zero: on Zen 5 a non-temporal store of a zero cache line
-     * takes less than half the time of another, and few results are zero. */
+    /* Fills the memory with numbers that are not 0. On Zen 5 a non-temporal
+     * store of a cache line of zeros takes less than half the time of another
+     * one, and few results of a workload are zeros. */
     const size_t moved = count - (size_t)UNIT * (size_t)l->threads;
     for (size_t i = 0; i < moved; i++)
         l->memory[i] = 1.f + 0x1p-23f * (float)(i % 65536);
     memset(l->memory + moved, 0, (count - moved) * sizeof(float));
-    ADD_CANDIDATES(l, kernels_plain); /* has all kinds */
+    ADD_CANDIDATES(l, kernels_plain); /* the plain candidate comes first,
+                                       * because it has all kinds */
     ADD_CANDIDATES(l, kernels_c);
 #if defined __x86_64__
     ADD_CANDIDATES(l, kernels_string);
@@ -271,8 +282,8 @@ bench_limit *bench_limit_open(const bench_least *least, int threads)
         ADD_CANDIDATES(l, kernels_v4);
 #endif
     if (!start_threads(l)) {
-        /* The threads wait at a barrier for ever, so their memory is not freed.
-         */
+        /* The threads that have been started wait at the barrier forever, so
+         * their memory must not be freed. */
         return NULL;
     }
     return l;
@@ -290,25 +301,27 @@ static double sample(bench_limit *l, int64_t calls, double *took)
     return (bench_now_ns() - begin) / (double)calls;
 }
 
-/* Non-temporal stores leave the caches empty, and earlier work left them full.
- * So the first pass is a warm-up, unless one pass is as long as all that count.
- */
+/* Runs one pass without measuring it. Non-temporal stores leave the caches
+ * without data, other work leaves them full, so the first pass is not typical.
+ * There is no warm-up if only one pass is measured, because it would take as
+ * long as the measurement. */
 static void warm(bench_limit *l, int64_t calls)
 {
     if (calls > 1)
         sample(l, 1, NULL);
 }
 
-/* Should the candidate be tried? Not if it was far slower in an earlier round.
- */
+/* Returns whether a candidate should be measured again. A candidate that was
+ * more than 1.3 times as slow as the best one in an earlier round is not. */
 static bool may_be_best(const bench_limit *l, const part *of, int candidate)
 {
     return l->candidate[candidate][of->kind] &&
            of->ns[candidate] <= 1.3 * of->ns[of->best];
 }
 
-/* Runs some passes over all parts, since they share the caches. One part uses
- * the candidate, the others their fastest. */
+/* Measures a candidate in some passes over all parts. All parts run in each
+ * pass, because they share the caches. Parts for which the candidate should not
+ * be measured use their fastest candidate. */
 static void try_candidate(bench_limit *l, int candidate, int64_t calls)
 {
     double took[KINDS] = {0};
@@ -344,8 +357,9 @@ static void run_best(bench_limit *l)
     }
 }
 
-/* Runs each part by its fastest candidate of this or an earlier round. If only
- * one pass is to be run, the trial's time is used. */
+/* Measures all candidates, then runs each part with the fastest candidate of
+ * this and earlier rounds. Returns the nanoseconds for each pass. For a single
+ * pass, a faster measurement of the candidates is used instead. */
 static double best_of(bench_limit *l, int first, int end, int64_t calls)
 {
     l->first = first;
@@ -362,8 +376,8 @@ static double best_of(bench_limit *l, int first, int end, int64_t calls)
     return calls == 1 && l->threads == 1 && tried < ns ? tried : ns;
 }
 
-/* Measures the time of memory, multiply-adds and other instructions separately.
- * The longest is the limit. */
+/* Measures separately the time of memory accesses, of multiply-adds, and of
+ * instructions of any kind. The longest time is the limit. */
 bench_bound bench_limit_sample(bench_limit *l, int64_t calls)
 {
     int at = l->memory_parts;

@@ -1,9 +1,9 @@
-/* linalg.c: factorisations and operators that use them. Both frameworks call
- * LAPACK, each its own. */
+/* linalg.c: measures factorisations and operators that use them. Tenon and
+ * PyTorch both call a LAPACK library, each its own. */
 #include "bench.h"
 
-/* size: matrices, rows and columns. a is well conditioned; b is a times its
- * transpose; c has the right-hand sides. */
+/* size[] is the number of matrices, of rows and of columns. a is well
+ * conditioned. b is a times its transpose. c has the right-hand sides. */
 static void open_matrices(bench_state *s)
 {
     int64_t batch = s->size[0], n = s->size[1];

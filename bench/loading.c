@@ -1,10 +1,10 @@
-/* loading.c: one epoch of a loader over tensors in memory, shuffled. The
- * batches are not used. */
+/* loading.c: measures one epoch of a loader that shuffles a dataset of tensors
+ * in memory. The batches are not used. */
 #include "bench.h"
 
 enum { BATCH = 64 };
 
-/* size: samples, features, worker threads */
+/* size[] is the number of samples, of features and of worker threads. */
 static void open_loader(bench_state *s)
 {
     tn_tensor *x = tn_rand(tn_dims(s->size[0], s->size[1]));

@@ -1,7 +1,7 @@
-/* loss.c: losses with the gradient of the prediction. */
+/* loss.c: measures loss functions with the gradient of the prediction. */
 #include "bench.h"
 
-/* size: samples, features. b: the targets */
+/* size[] is the number of samples and of features. b has the targets. */
 static void open_values(bench_state *s)
 {
     s->a = tn_requires_grad(tn_rand(tn_dims(s->size[0], s->size[1])));
@@ -15,7 +15,7 @@ static void open_classes(bench_state *s)
     s->b = tn_randint(0, s->size[1], tn_dims(s->size[0]), .dtype = TN_I64);
 }
 
-/* b: 1 or -1 for each element; for each sample */
+/* Makes b: 1 or -1 for each element (open_signs) or for each sample. */
 static void open_signs(bench_state *s)
 {
     open_values(s);
@@ -53,8 +53,8 @@ LOSS(multilabel_soft_margin, tn_multilabel_soft_margin_loss(s->a, s->b, NULL))
 LOSS(cosine_embedding, tn_cosine_embedding_loss(s->a, s->b, s->c))
 LOSS(triplet_margin, tn_triplet_margin_loss(s->a, s->b, s->c))
 
-/* Reads `reads` matrices once and writes the gradient, one matrix. The loss
- * needs no further memory. */
+/* The minimum work: reads `reads` matrices once and writes one matrix, the
+ * gradient. The loss itself needs no further memory accesses. */
 #define OF(name, open, reads)                                                 \
     {#name, {1024, 1000}, open, name,                                         \
      BENCH_MOVE((reads) * 1024 * 1000, 1024 * 1000), 0}
@@ -63,7 +63,7 @@ static const bench_work work[] = {
     OF(cross_entropy, open_classes, 1),
     OF(smoothed, open_classes, 1),
     OF(soft_labels, open_values, 2),
-    /* of each row one element, selected by an int64 class */
+    /* reads one element of each row, which an int64 class selects */
     {"nll",
      {1024, 1000},
      open_classes,

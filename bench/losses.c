@@ -1,7 +1,8 @@
-/* losses.c: compares the first losses of training, ours and PyTorch's, to show
- * that both train the same network. PyTorch gets our batch and weights in a
- * file: the elements of each tensor, row-major, the parameters in their order,
- * which compare_networks.py shares. */
+/* losses.c: compares the losses of the first training steps in Tenon and in
+ * PyTorch, to show that both train the same network. PyTorch reads the batch
+ * and the initial weights from a file that Tenon writes: the elements of each
+ * tensor in row-major order, with the parameters in the order that
+ * compare_networks.py shares. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,10 +11,11 @@
 
 #include "bench.h"
 
-/* The relative tolerance of each of three losses. bfloat16 has 8 bits.
- * ResNet-20 learns so fast that a difference of 1e-7 becomes 1e-5 and 5e-4 in
- * the next steps. Half the learning rate would change the second loss of the
- * slowest network, mlp, by 1.5e-3. */
+/* The relative tolerances of the losses of three steps. bfloat16 has 8
+ * significant bits. ResNet-20 learns so fast that a difference of 1e-7 in the
+ * first loss becomes 1e-5 in the second and 5e-4 in the third. The tolerance
+ * still detects mistakes: with half the learning rate, the second loss of the
+ * slowest network, mlp, would change by 1.5e-3. */
 enum { STEPS = 3 };
 static const double tolerance[STEPS] = {3e-4, 1e-3, 3e-3};
 
@@ -37,13 +39,14 @@ static bool write_all(FILE *file, const bench_state *state)
     return good && fflush(file) == 0;
 }
 
-/* Reports the reason. Returns false. */
+/* Writes the tensors of a workload to a file. After an error, prints the reason
+ * and returns false. */
 static bool write_state(const char *path, const bench_state *state)
 {
     FILE *file = fopen(path, "wb");
     bool good = file && write_all(file, state);
     if (!good && !tn_error())
-        fprintf(stderr, "compare: %s cannot be written: %s\n", path,
+        fprintf(stderr, "compare: the file %s cannot be written: %s\n", path,
                 strerror(errno));
     if (file)
         fclose(file);
@@ -57,7 +60,7 @@ static void print_losses(const char *who, const double *loss)
         printf(" %.5f", loss[i]);
 }
 
-/* Prints a peer's losses beside ours. */
+/* Prints a peer's losses below ours. Returns whether they agree. */
 static bool agrees(bench_peer *peer, const char *name, const char *group,
                    const bench_work *work, const char *path,
                    const double *ours)
@@ -72,10 +75,10 @@ static bool agrees(bench_peer *peer, const char *name, const char *group,
     for (int i = 0; i < STEPS; i++) {
         double apart = (loss[i] - ours[i]) / ours[i];
         apart = apart < 0 ? -apart : apart;
-        same = same && apart <= tolerance[i]; /* no NaN is */
+        same = same && apart <= tolerance[i]; /* false if `apart` is NaN */
         most = apart > most ? apart : most;
     }
-    printf(" (%.0e%s)", most, same ? "" : ": not the same");
+    printf(" (%.0e%s)", most, same ? "" : ": too different");
     return same;
 }
 

@@ -1,5 +1,5 @@
-/* matmul.c: products, square and of a small batch; the limit is multiply-adds
- * of all threads. */
+/* matmul.c: measures matrix products: square ones, and products with few rows.
+ * The limit is the multiply-adds of all threads. */
 #include "bench.h"
 
 static void open(bench_state *s)

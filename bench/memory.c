@@ -1,8 +1,9 @@
-/* memory.c: the peak of the bytes in tensors during one step of training, above
- * those before it (model, optimizer state, batch, gradients of the step
- * before). If TENON_BENCH_PYTHON (default python3) has torch, also the same in
- * PyTorch, counted by its allocator. The last line, process, is the peak
- * resident memory of a process that does all of it.
+/* memory.c: measures the memory of a training step. Prints, for some models,
+ * the peak of the bytes in tensors during one step, minus the bytes before the
+ * step (model, optimizer state, batch, and the gradients of the previous step).
+ * If the Python in TENON_BENCH_PYTHON (default: python3) has torch, also prints
+ * the same for PyTorch, counted by its allocator. The last line, "process", is
+ * the peak resident memory of a process that runs all models.
  *
  *     bench/memory
  *
@@ -16,11 +17,12 @@ typedef struct model {
     tn_module *net, *head;
     tn_tensor *x, *y;
     tn_optim *optim;
-    int64_t position; /* the step or position that head reads; counted from the
-                         end */
+    int64_t position; /* index of the time step or position whose output head
+                       * reads, counted from the end */
 } model;
 
-/* The same modules as one list, for the optimizer. */
+/* Completes a model: makes the labels and the optimizer, whose parameter list
+ * has the parameters of net and head. */
 static void finish(model *m, bool adam, int64_t batch)
 {
     m->y = tn_randint(0, 10, tn_dims(batch), .dtype = TN_I64);
@@ -112,7 +114,8 @@ static int64_t peak(void (*open)(model *))
     return stats.peak_bytes - before;
 }
 
-/* PyTorch's bytes for this model, from the output of memory.py; -1: none. */
+/* Returns PyTorch's bytes for the model `name` from the output of memory.py, or
+ * -1 if they are missing. */
 static int64_t find(const char *text, const char *name)
 {
     size_t length = strlen(name);
@@ -125,7 +128,8 @@ static int64_t find(const char *text, const char *name)
     return -1;
 }
 
-/* The peak resident memory of this process; -1: unknown. */
+/* Returns the peak resident memory of this process in bytes, or -1 if
+ * unknown. */
 static int64_t resident(void)
 {
     char line[256];

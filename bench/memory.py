@@ -1,7 +1,7 @@
-"""The steps of memory.c in PyTorch: prints "name bytes" for each, the most that
-tensors took above what was there before the step, by the allocator's own
-events (torch.profiler with profile_memory); before them "process" and the most
-that was resident of the process."""
+"""The training steps of memory.c in PyTorch. Prints "process" and the peak resident
+memory of the process, then a line "name bytes" for each model: the peak of the bytes
+in tensors during a step, minus the bytes before the step. Counts the events of the
+allocator (torch.profiler with profile_memory)."""
 import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile, record_function
@@ -71,8 +71,9 @@ def step(net, x, y, optim):
 
 
 def peak(make):
-    # From the model on: a block that the profiler has not seen made is not seen
-    # to go either, as the gradients of the step before.
+    # Profiles from the creation of the model on. The profiler records that a
+    # block is freed only if it has recorded its allocation, and a step frees
+    # the gradients of the previous step.
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as p:
         net, x, y, rule = make()
         optim = rule(net.parameters(), lr=1e-3)
@@ -102,7 +103,7 @@ def resident():
 if __name__ == "__main__":
     torch.set_num_threads(1)
     models = (mlp, cnn, lstm, encoder, deep)
-    for make in models:  # without the profiler, which keeps its events
+    for make in models:  # without the profiler, whose events take memory
         net, x, y, rule = make()
         optim = rule(net.parameters(), lr=1e-3)
         for _ in range(4):

@@ -26,7 +26,7 @@ tn_module *bench_cnn28(void)
 
 /* ---- ResNet-20 ----------------------------------------------------------- */
 
-/* relu(body(x) + shortcut(x)); shortcut NULL: x itself. */
+/* Computes relu(body(x) + shortcut(x)). If shortcut is NULL, adds x itself. */
 struct block {
     tn_module base;
     tn_module *body, *shortcut;
@@ -50,7 +50,7 @@ static tn_module *conv(int64_t in, int64_t out, int64_t size, int64_t stride)
                         .bias = false);
 }
 
-/* body's output has `out` channels. */
+/* Makes a block. body's result has `out` channels, its input `in`. */
 static tn_module *block_of(tn_module *body, int64_t in, int64_t out,
                            int64_t stride)
 {
@@ -173,7 +173,8 @@ static tn_tensor *gpt2_block_forward(tn_module *self, tn_tensor *x)
     struct gpt2_block *block = (struct gpt2_block *)self;
     tn_tensor *part[3] = {NULL};
     tn_tensor *qkv = tn_forward(block->qkv, tn_forward(block->norm1, x));
-    /* (N, T, 3 x heads x 64) to three of (N, heads, T, 64) */
+    /* splits (N, T, 3 * heads * 64) into queries, keys and values of shape (N,
+     * heads, T, 64) */
     qkv = tn_unflatten(qkv, 2, tn_dims(3, block->heads, BENCH_GPT2_HEAD));
     tn_unbind(tn_permute(qkv, tn_dims(2, 0, 3, 1, 4)), 0, part, 3);
     tn_tensor *y = tn_scaled_dot_product_attention(part[0], part[1], part[2],
@@ -213,7 +214,8 @@ static tn_module *gpt2_block_new(int64_t heads)
 struct gpt2 {
     tn_module base;
     tn_module *token, *place, *blocks, *norm;
-    tn_tensor *words; /* token's weight */
+    tn_tensor *words; /* the weight of `token`, which is also the output
+                       * embedding */
 };
 
 static tn_tensor *gpt2_forward(tn_module *self, tn_tensor *ids)
@@ -252,8 +254,9 @@ tn_module *bench_gpt2(int64_t layers, int64_t length)
     gpt->norm =
         tn_module_add(&gpt->base, "norm", tn_nn_layer_norm(tn_dims(width)));
     gpt->words = tn_module_parameter(&gpt->base, "token.weight");
-    /* GPT-2's initialisation: with unit embeddings the blocks would contribute
-     * little. */
+    /* Initialises the embeddings as GPT-2 does. With a standard deviation of 1
+     * they would dominate the sum of the residual connections, and the blocks
+     * would contribute little. */
     TN_NO_GRAD {
         tn_mul_scalar_(gpt->words, 0.02);
         tn_mul_scalar_(tn_module_parameter(&gpt->base, "place.weight"), 0.02);

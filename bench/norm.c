@@ -1,4 +1,4 @@
-/* norm.c: normalisation layers, without and with gradients. */
+/* norm.c: measures normalisation layers, with and without gradients. */
 #include "bench.h"
 
 static void open_weights(bench_state *s, int64_t count)
@@ -8,7 +8,8 @@ static void open_weights(bench_state *s, int64_t count)
     s->c = tn_requires_grad(tn_zeros(tn_dims(count)));
 }
 
-/* size: samples, channels, height (and width) */
+/* size[] is the number of samples, the number of channels, and the height,
+ * which is also the width. */
 static void open_images(bench_state *s)
 {
     s->a = tn_rand(tn_dims(s->size[0], s->size[1], s->size[2], s->size[2]));
@@ -45,8 +46,9 @@ BENCH_BOTH(softmax, tn_softmax(s->a, 1))
 BENCH_BOTH(log_softmax, tn_log_softmax(s->a, 1))
 BENCH_CALL(batch_norm_eval, tn_batch_norm(s->a, s->c, s->b, s->b, s->c))
 
-/* Forward reads and writes n elements. Backward reads the input or the output,
- * and the output's gradient, and writes the input's gradient. */
+/* The minimum work. The forward pass reads and writes n elements. The backward
+ * pass reads the input or the output, reads the gradient of the output, and
+ * writes the gradient of the input. */
 #define BOTH(name, open, n, ...)                                              \
     {#name, {__VA_ARGS__}, open, name, BENCH_COPY(n), 0},                     \
     {#name "_back", {__VA_ARGS__}, open, name##_back,                         \

@@ -1,12 +1,14 @@
-/* opencl.c: compares Tenon on an OpenCL device with the driver called directly,
- * in turns: the first operator of a process, from opening the device to its
- * result, median of 12 processes with warm caches; a launch, median of 10,000;
- * memory bandwidth, best of 12 rounds.
+/* opencl.c: compares Tenon on an OpenCL device with direct calls of the driver,
+ * which are measured alternately. Measures three times: the first operator of a
+ * process, from opening the device to its result (median of 12 processes with
+ * warm caches); a launch (median of 10,000); and memory bandwidth (best of 12
+ * rounds).
  *
  *     POCL_DEVICES=basic bench/opencl
  *
- * The direct call is minimal: one kernel of a fixed size, its arguments set and
- * enqueued. The driver is opened as the plugin opens it. */
+ * The direct call is minimal: one kernel of a fixed size, whose arguments are
+ * set and which is enqueued. The driver is opened in the same way as the plugin
+ * opens it. */
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 
@@ -37,10 +39,10 @@ static cl_command_queue queue;
 static cl_context context;
 static cl_kernel kernel;
 static cl_mem memory[3]; /* c = a + b */
-static cl_long count;    /* elements of them */
+static cl_long count;    /* number of elements of each array */
 
-/* A work-item adds adjacent elements, which is fast on CPUs and acceptable on
- * GPUs. */
+/* Each work-item adds a range of adjacent elements, which is fast on CPUs and
+ * acceptable on GPUs. */
 static const char *const text =
     "kernel void add(global const float *a, global const float *b,\n"
     "                global float *c, long count)\n"
@@ -65,7 +67,8 @@ static bool driver_open(void)
     return true;
 }
 
-/* Tenon's opencl:0, if there is one platform. */
+/* Opens the driver's first device. If there is only one platform, it is Tenon's
+ * device opencl:0. */
 static bool device_open(void)
 {
     cl_platform_id platform;
@@ -199,8 +202,9 @@ static void first_by_tenon(void)
     add_by_tenon();
 }
 
-/* The median of some processes, after one that fills the caches, also those of
- * drivers. Call before this process opens a driver. */
+/* Returns the median time of `work` in some new processes. One process runs
+ * before them and fills the caches, including those of the driver. Must be
+ * called before this process opens a driver. */
 static double first(void (*work)(void))
 {
     double time[ROUNDS + 1];
@@ -254,7 +258,7 @@ int main(void)
 {
     double hand = first(first_by_hand), tenon = first(first_by_tenon);
     if (!driver_open() || !device_open() || !buffers_make(1))
-        return fprintf(stderr, "opencl: no device, or no driver\n"), 1;
+        return fprintf(stderr, "opencl: no OpenCL driver or no device\n"), 1;
     tn_device_set(tn_device_open("opencl"));
     a = tn_ones(tn_dims(1));
     b = tn_ones(tn_dims(1));

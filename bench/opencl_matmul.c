@@ -1,11 +1,13 @@
-/* opencl_matmul.c: compares tn_matmul on an OpenCL device with both ways to do
- * it: the core's kernel, and CLBlast called directly.
+/* opencl_matmul.c: compares tn_matmul on an OpenCL device with the two
+ * implementations that it chooses from: the core's kernel, and direct calls of
+ * CLBlast.
  *
  *     bench/opencl_matmul [float32|float64|float16]...
  *
- * Options can be set only once in a process, so each of the three has processes
- * of its own, in turns. The result is the best time of all rounds. CLBlast
- * accumulates half precision in half, which tn_matmul never does. */
+ * The options that select an implementation can be set only once in a process,
+ * so each of the three runs in processes of its own, alternately. The result is
+ * the best time of all rounds. CLBlast accumulates half precision in half
+ * precision, which tn_matmul never does. */
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 
@@ -20,7 +22,7 @@
 
 typedef struct product {
     size_t count, m, n, k;
-    bool turned; /* b, as a layer's weights are */
+    bool turned; /* whether b is transposed, like the weights of a layer */
 } product;
 
 static const product products[] = {
@@ -33,12 +35,14 @@ static const product products[] = {
 enum {
     PRODUCTS = sizeof products / sizeof *products,
     ROUNDS = 10,
-    LEAST = 3 /* runs of a product, for at least LONG seconds */
+    LEAST = 3 /* least number of runs of a product, which also take at least
+               * LONG seconds */
 };
 static const double LONG = 0.08;
 
 static tn_dtype dtype;
-static double best[PRODUCTS]; /* seconds; 0: it cannot */
+static double best[PRODUCTS]; /* in seconds; 0 if the implementation does not
+                               * support the product */
 
 static double now(void)
 {
@@ -47,8 +51,8 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* The least time of work(p), with a wait for the device. The first call, which
- * compiles, is not counted. */
+/* Returns the least time of work(p), including a wait for the device. The first
+ * call is not counted, because it compiles. Returns 0 if work(p) fails. */
 static double least(bool (*work)(const product *p), const product *p)
 {
     double shortest = 1e9, begun = 0;
@@ -158,7 +162,7 @@ static bool open_all(void)
            find(clblast, "CLBlastHgemmStridedBatched", &gemm_f16);
 }
 
-/* Row-major, alpha 1, beta 0. */
+/* Multiplies row-major matrices by CLBlast, with alpha = 1 and beta = 0. */
 static bool multiply_by_hand(const product *p)
 {
     const size_t ld_b = p->turned ? p->k : p->n;

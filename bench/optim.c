@@ -1,8 +1,8 @@
-/* optim.c: optimizer steps, for many small parameters and for few large ones.
- */
+/* optim.c: measures optimizer steps for many small parameters and for a few
+ * large ones. */
 #include "bench.h"
 
-/* size: parameters, elements of each */
+/* size[] is the number of parameters, and the number of elements of each. */
 static tn_parameter_list *parameters(bench_state *s)
 {
     tn_tensor *list[64];
@@ -31,7 +31,8 @@ static void step(bench_state *s)
     tn_optim_step(s->optim);
 }
 
-/* Reads a parameter, its gradient and its states; writes all but the gradient. */
+/* A step reads a parameter, its gradient and its states, and writes all of
+ * these except the gradient. */
 #define SIZES(rule, states)                                                   \
     {#rule, {64, 4096}, open_##rule, step,                                    \
      BENCH_UPDATE(64 * 4096 * (2 + (states)), 64 * 4096 * (1 + (states))), 0},\

@@ -1,7 +1,8 @@
-/* optimizers.c: a step of each optimizer on the parameters of a network. The
- * rows stand in optimizers.tsv. The gradients are random numbers, and the same
- * in all steps. LBFGS evaluates a function whose minimum moves between two
- * points, so that it never arrives. */
+/* optimizers.c: measures a step of each optimizer on the parameters of a
+ * network. The workloads are the rows of optimizers.tsv. The gradients are
+ * random numbers that are the same in all steps. LBFGS gets a function to
+ * evaluate; its minimum moves between two points, so that LBFGS never
+ * converges. */
 #include <string.h>
 
 #include <golden/optimizer.h>
@@ -11,13 +12,14 @@
 
 enum { MOST = 128, WORDS = 65 };
 
-/* What a workload runs. */
+/* The state of the current workload. */
 static struct {
     tn_tensor *p[MOST], *curve[MOST], *target[2][MOST];
     int count, step;
 } now;
 
-/* The gradient of 0.5 * sum(curve * (p - target)^2). */
+/* Computes the function for LBFGS, 0.5 * sum(curve * (p - target)^2), and its
+ * gradient. */
 static double move(void *context)
 {
     (void)context;
@@ -56,7 +58,7 @@ bool bench_optimizers_read(const char *folder)
     return bench_table_read(&table, folder);
 }
 
-/* Takes the parameters of the network that a row names. */
+/* Sets the parameters to those of the network that a row names. */
 static void take(const char *network)
 {
     tn_module *net = strcmp(network, "resnet20") == 0 ? bench_resnet20()

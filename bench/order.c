@@ -1,5 +1,5 @@
-/* order.c: searches, order statistics, histograms and scans; and scatters with
- * a reduction. */
+/* order.c: measures searches, order statistics, histograms, scans, and scatters
+ * with a reduction. */
 #include "bench.h"
 
 enum { ROWS = 1024, COLUMNS = 1024, MANY = 1 << 20, KINDS = 1000 };
@@ -14,7 +14,7 @@ static void open_vector(bench_state *s)
     s->a = tn_rand(tn_dims(s->size[0]));
 }
 
-/* Whole numbers, with repetitions. */
+/* Makes a of integers, in which values occur repeatedly. */
 static void open_kinds(bench_state *s)
 {
     s->a = tn_randint(0, KINDS, tn_dims(s->size[0]), .dtype = TN_I64);
@@ -26,7 +26,7 @@ static void open_kinds_matrix(bench_state *s)
         tn_randint(0, KINDS, tn_dims(s->size[0], s->size[1]), .dtype = TN_I64);
 }
 
-/* size: values, sorted bounds */
+/* size[] is the number of values and of sorted bounds. */
 static void open_bounds(bench_state *s)
 {
     tn_tensor *at;
@@ -34,7 +34,8 @@ static void open_bounds(bench_state *s)
     s->b = tn_sort(tn_rand(tn_dims(s->size[1])), 0, false, &at);
 }
 
-/* b: for each element of a, an index in its column; c: true for half of them */
+/* Makes b: for each element of a, an index in its column. Makes c: true for
+ * half of the elements. */
 static void open_places(bench_state *s)
 {
     open_matrix(s);
@@ -43,7 +44,7 @@ static void open_places(bench_state *s)
     s->c = tn_gt_scalar(s->a, 0.5);
 }
 
-/* b: as many indices into a as it has elements */
+/* Makes b: as many random indices into a as a has elements. */
 static void open_anywhere(bench_state *s)
 {
     open_vector(s);
@@ -91,9 +92,10 @@ BENCH_CALL(scatter_mean, tn_scatter_reduce(s->a, 0, s->b, s->a, "mean"))
 #define MATRIX(name, open, ...)                                               \
     {#name, {ROWS, COLUMNS}, open, name, __VA_ARGS__, 0}
 #define VECTOR(name, open, ...) {#name, {MANY}, open, name, __VA_ARGS__, 0}
-#define N MANY /* ROWS * COLUMNS, too */
+#define N MANY /* equals ROWS * COLUMNS */
 
-/* int64 counts for two floats, a bool for a quarter. */
+/* The minimum work is counted in floats. An int64 counts as two floats, a bool
+ * as a quarter. */
 static const bench_work work[] = {
     {"searchsorted", {MANY, 65536}, open_bounds, searchsorted,
      BENCH_MOVE(N + 65536, 2 * N), 0},

@@ -1,5 +1,6 @@
-/* peer.c: a Python process with torch, driven over two pipes, so that its
- * rounds alternate with ours. compare.py describes the protocol. */
+/* peer.c: runs PyTorch in a Python process and sends it commands over two
+ * pipes, so that its rounds alternate with ours. compare.py describes the
+ * protocol. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,9 +10,10 @@
 
 #include "bench.h"
 
-/* torch allocates with malloc. By default glibc returns blocks of megabytes to
- * the system at once and page-faults them in again. With these variables it
- * keeps them and uses huge pages, as Tenon does. */
+/* torch allocates memory with malloc. By default glibc returns blocks of
+ * megabytes to the system at once, and the next allocation causes page faults
+ * again. With these variables glibc keeps the blocks and uses huge pages, as
+ * Tenon does. */
 #define KEEP "glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=68719476736"
 #define HUGE_PAGES "glibc.malloc.hugetlb=1"
 const char bench_peer_tuning[] = "GLIBC_TUNABLES=" KEEP ":" HUGE_PAGES;
@@ -42,8 +44,8 @@ bench_peer *bench_peer_start(const char *python, const char *script,
 {
     int to[2], from[2];
     bench_peer *peer = calloc(1, sizeof *peer);
-    /* A child must not inherit another's pipes: closing ours would then not end
-     * that child. */
+    /* O_CLOEXEC: a child must not inherit the pipes of another child. It would
+     * keep them open, and the other child would not end when we close them. */
     if (!peer || pipe2(to, O_CLOEXEC) != 0) {
         free(peer);
         return NULL;
@@ -93,7 +95,7 @@ bool bench_peer_losses(bench_peer *peer, const char *group,
     for (int i = 0; i < 3 && work->size[i] > 0; i++)
         fprintf(peer->to, " %lld", (long long)work->size[i]);
     fprintf(peer->to, "\n");
-    char answer[512], *end = answer; /* a line of its own, "none" too */
+    char answer[512], *end = answer; /* the answer is one line, maybe "none" */
     bool good = fflush(peer->to) == 0 &&
                 fscanf(peer->from, " %511[^\n]", answer) == 1;
     for (int i = 0; good && i < count; i++) {
@@ -117,7 +119,7 @@ void bench_peer_stop(bench_peer *peer)
     if (!peer)
         return;
     if (peer->to)
-        fclose(peer->to); /* at the end of its input the peer exits */
+        fclose(peer->to); /* the peer exits at the end of its input */
     if (peer->from)
         fclose(peer->from);
     if (peer->process > 0)

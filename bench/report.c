@@ -1,5 +1,6 @@
-/* report.c: prints the table, and all measurements as JSON: an object whose
- * "work" has one line for each workload, so that chart.awk can read it too. */
+/* report.c: prints the table, and writes all measurements as JSON. The "work"
+ * of the JSON object has one line for each workload, so that chart.awk can read
+ * it line by line. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,7 @@ static int ascending(const void *a, const void *b)
 }
 
 typedef struct summary {
-    double low, median, high; /* quartiles; 0 without rounds */
+    double low, median, high; /* quartiles; 0 if there were no rounds */
 } summary;
 
 static summary sum_up(const bench_figure *figure)
@@ -96,7 +97,8 @@ static void write_line(bench_report *report, const bench_line *line,
 
 /* ---- the machine --------------------------------------------------------- */
 
-/* "AMD EPYC 9554 64-Core Processor", if the system reports it. */
+/* Writes the name of the processor, such as "AMD EPYC 9554 64-Core Processor",
+ * or "" if the system does not report it. */
 static void processor_name(char *name, size_t room)
 {
     char text[256];
@@ -114,7 +116,7 @@ static void processor_name(char *name, size_t room)
         fclose(file);
 }
 
-/* Two lines of names, over what bench_report_line prints. */
+/* Prints the head of the table: two lines of column names. */
 static void print_head(const bench_report *report)
 {
     for (int l = 0; l < 2; l++) {
@@ -158,8 +160,8 @@ bool bench_report_begin(bench_report *report, const char *json_path,
         printf("PyTorch %s, torch: eager; all others: %s\n", torch,
                bench_peer_tuning);
     else
-        printf("no torch at hand: TENON_BENCH_PYTHON names a Python that has "
-               "it\n");
+        printf("PyTorch is not measured: set TENON_BENCH_PYTHON to a Python "
+               "that has torch\n");
     print_head(report);
 
     if (report->json) {
@@ -181,7 +183,7 @@ bool bench_report_begin(bench_report *report, const char *json_path,
 
 /* ---- the table ----------------------------------------------------------- */
 
-/* "12.34 ms  +-5 %" */
+/* Prints a time and its spread, such as "12.34 ms  +-5 %". */
 static void print_figure(const bench_figure *figure)
 {
     static const char *const unit[] = {"ns", "us", "ms", "s"};
@@ -211,9 +213,9 @@ static void print_ratio(const bench_figure *other, double ours, double scale,
 
 /* ---- the table by the ratio ---------------------------------------------- */
 
-/* On a machine that others use, the fastest round is the least disturbed one.
- * The ratio of the quartiles shows whether the ratio of the fastest rounds is an
- * accident. */
+/* A row of the table that is sorted by ratio. On a machine with other load, the
+ * fastest round is the least disturbed one. The ratio of the quartiles shows
+ * whether the ratio of the fastest rounds is an accident. */
 typedef struct bench_rank {
     char label[96];
     double tenon, torch, ratio, quartiles;
@@ -227,7 +229,8 @@ static double fastest(const bench_figure *figure)
     return least;
 }
 
-/* The peer with the fastest round is the one that counts. */
+/* Adds a row for a workload. If PyTorch ran in several ways, uses the way with
+ * the fastest round. */
 static void keep_rank(bench_report *report, const bench_line *line,
                       const char *label)
 {

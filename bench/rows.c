@@ -1,5 +1,5 @@
-/* rows.c: reductions and norms of a matrix along rows and columns,
- * broadcasting, and transposed copies. */
+/* rows.c: measures reductions and norms along the rows and the columns of a
+ * matrix, broadcasting, and transposed copies. */
 #include "bench.h"
 
 enum { ROWS = 4096, COLUMNS = 1024 };

@@ -27,14 +27,15 @@ import tempfile
 
 # ---- the estimate: docs/gpu.md has the formula and the constants -------------
 
-UNITS = 132           # multiprocessors of an H200
+UNITS = 132           # number of multiprocessors of an H200
 CLOCK = 1.755e9       # Hz
-ISSUE = 4             # instructions of warps a clock and multiprocessor
-COPY = 4.1e12         # bytes/s of device memory, as a copy reaches it
+ISSUE = 4             # warp instructions that a multiprocessor issues in a
+                      # clock
+COPY = 4.1e12         # bytes/s of device memory, measured by a copy
 CACHE = 4.5e12        # bytes/s of sectors between multiprocessors and L2
-LATENCY = 700e-9      # s of a load
-FLIGHT = 4            # loads of a thread in flight
-LAUNCH = 2e-6         # s of a launch
+LATENCY = 700e-9      # duration of a load in s
+FLIGHT = 4            # number of loads that a thread has in flight
+LAUNCH = 2e-6         # duration of a launch in s
 THREADS, REGISTERS, SHARED, BLOCKS = 2048, 65536, 227 << 10, 32
 
 
@@ -215,7 +216,7 @@ def measure(build, ptxas, archs, cases):
         return found, dict(zip(jobs, made)), tools_of(folder)
 
 
-HELD_ARCH = 90  # of --check and --update
+HELD_ARCH = 90  # architecture whose counts --check and --update use
 WORSE = 1.05
 
 

@@ -1,10 +1,11 @@
-/* sass_cases.c: the calls whose kernel instructions bench/sass.py counts, on
- * the driver of tests/sim/counting.c.
+/* sass_cases.c: makes the calls whose kernel instructions bench/sass.py counts.
+ * They run on the driver of tests/sim/counting.c, which counts.
  *
- *     bench/sass_cases [CASE...] [-CASE...]    (without those with a -)
+ *     bench/sass_cases [CASE...] [-CASE...]    runs all cases, or those listed;
+ *                                              -CASE excludes a case
  *
- * Each case is called once before it is counted, so that work of the first call
- * alone is not counted. */
+ * Each case runs once before it is counted. Work that only the first call does
+ * is therefore not counted. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +14,9 @@
 
 #include "models.h"
 
-/* The tensors of most cases, of shape (ROWS, COLUMNS), as in bench/cuda.c. ids:
- * a permutation of the rows; at: column indices, for LINES rows. */
+/* The tensors of most cases have the shape (ROWS, COLUMNS), as in bench/cuda.c.
+ * `ids` is a permutation of the rows. `at` has column indices for LINES
+ * rows. */
 enum { ROWS = 16384, COLUMNS = 4096, LINES = 2048, IMAGES = 64 };
 static tn_tensor *a, *b, *row, *half, *other_half, *half_row, *brain, *ids, *at;
 static tn_tensor *images, *labels, *places, *packed;
@@ -56,7 +58,7 @@ CASE(dropout, tn_dropout(a, 0.1, true))
 CASE(max_pool, tn_max_pool2d(images, tn_dims(3), .stride = 2,
                              .padding = 1))
 
-/* Weights in blocks, multiplied by 1, 4 or 128 rows. */
+/* Products with weights in quantised blocks, for 1, 4 or 128 rows. */
 #define BLOCKS(name, format, rows)                                            \
     static void name(void)                                                    \
     {                                                                         \
@@ -165,7 +167,8 @@ static void step_resnet50(void)
     learn(tn_forward(net, x));
 }
 
-/* 32 sequences of 64 steps, 256 features, 512 hidden ones. */
+/* Prepares an LSTM: 32 sequences of 64 steps, 256 features and 512 hidden
+ * features. */
 static void open_lstm(void)
 {
     x = tn_zeros(tn_dims(32, 64, 256));
@@ -185,12 +188,12 @@ static void step_lstm(void)
 
 /* ---- the table ----------------------------------------------------------- */
 
-/* least: the minimum of reads and writes, in units of `elements` floats;
- * unknown for a training step. */
+/* `least` is the minimum of reads and writes, in multiples of `elements`
+ * floats. It is unknown for a training step. */
 static const struct work {
     const char *name;
     void (*call)(void), (*open)(void);
-    double least, elements; /* 0: ROWS * COLUMNS */
+    double least, elements; /* 0 means ROWS * COLUMNS elements */
 } works[] = {
     {"clone", copy, NULL, 2, 0},
     {"add", add, NULL, 3, 0},
@@ -250,7 +253,7 @@ static int64_t *room(int64_t count)
 {
     int64_t *made = malloc((size_t)count * sizeof *made);
     if (!made) {
-        fputs("sass_cases: no memory\n", stderr);
+        fputs("sass_cases: out of memory\n", stderr);
         exit(1);
     }
     return made;
@@ -298,8 +301,9 @@ static bool run(const struct work *w)
 {
     const double elements = w->elements > 0 ? w->elements : (double)ROWS * COLUMNS;
     bool failed = false;
-    /* So that the block that a buffer is in does not depend on earlier cases.
-     */
+    /* Empties the cache of buffers. Otherwise earlier cases would determine in
+     * which block of memory a buffer is, and the counts would depend on
+     * them. */
     tn_cache_empty(NULL);
     tn_scope *outer = tn_scope_open();
     begin("before", 0, 0);
@@ -350,8 +354,8 @@ int main(int argc, char **argv)
     void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     void *found = driver ? dlsym(driver, "sass_case") : NULL;
     if (!found) {
-        fprintf(stderr, "sass_cases: not on the driver that counts; "
-                        "bench/sass.py starts this program\n");
+        fprintf(stderr, "sass_cases: this driver does not count instructions; "
+                        "run bench/sass.py instead\n");
         return 1;
     }
     memcpy(&begin, &found, sizeof begin);

@@ -1,21 +1,24 @@
-/* scaling.c: does time grow only with the work, and fall with the threads?
+/* scaling.c: measures whether time grows in proportion to the work, and how
+ * much it falls with more threads.
  *
  *     bench/scaling sizes [--quick] [--up-to MILLIONS] [NAME...]
  *     bench/scaling threads [--quick] [NAME...]
  *
- * sizes: nanoseconds per element of some operators from 1 M elements to 256 M,
- * and their ratio to the machine's limit for the same memory or instructions,
- * measured between the same rounds. (1 M elements may fit in a cache.) The
- * largest need 7 GB of memory. Values are medians of the rounds; the limit is
- * its fastest.
+ * sizes: prints nanoseconds per element of some operators for 1 M to 256 M
+ * elements, and the ratio to the machine's limit for the same memory accesses
+ * or instructions. Both are measured in the same rounds. (1 M elements may fit
+ * in a cache.) The largest size needs 7 GB of memory. Times are medians over
+ * the rounds; the limit is that of its fastest round.
  *
- * threads: a workload's time on one thread divided by that on all, and the same
- * for a raw loop: multiply-adds in registers, or the minimum of reads and
- * writes. What a second thread costs the machine (clock, shared memory) is in
- * both, so their quotient should be 1. Values are the best of all rounds, since
- * other work on the machine only adds time.
+ * threads: prints a workload's time on one thread divided by its time on all
+ * threads, and the same ratio for a raw loop: multiply-adds in registers, or
+ * the minimum of reads and writes. What further threads cost on this machine
+ * (lower clock frequency, shared memory) affects both ratios, so their quotient
+ * should be 1. Times are the best of all rounds, since other load only makes
+ * rounds slower.
  *
- * NAME is a prefix of workloads' names. In each round all take turns. */
+ * NAME is a prefix of the names of workloads. In each round all measurements
+ * alternate. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,8 +29,8 @@ enum { ROUNDS = 9, QUICK_ROUNDS = 3 };
 
 typedef struct options {
     bool quick;
-    int64_t up_to; /* elements */
-    char **name;   /* lent */
+    int64_t up_to; /* largest number of elements */
+    char **name;   /* not owned */
     int name_count;
 } options;
 
@@ -96,7 +99,7 @@ static void sort(bench_state *s)
 }
 BENCH_CALL(gelu, tn_gelu(s->a))
 
-/* The least is that of an element. */
+/* The minimum work is that of one element. */
 static const bench_work sizes[] = {
     {"add", {0}, open_two, add, BENCH_TRIAD(1), 0},
     {"exp", {0}, open_sized, exponential, BENCH_COPY(1), 0},
@@ -107,7 +110,8 @@ static const bench_work sizes[] = {
     {"sort_rows", {0}, open_sized, sort, BENCH_UNKNOWN, 0},
 };
 
-/* Prints a cell: nanoseconds per element, and the limit's share of them. */
+/* Prints a cell of the table: nanoseconds per element, and the machine's limit
+ * as a fraction of them. */
 static void measure_size(const options *asked, bench_work work, int64_t count)
 {
     double ns[ROUNDS], limit_ns[ROUNDS];
@@ -163,10 +167,11 @@ static void run_sizes(const options *asked)
 
 /* ---- threads ------------------------------------------------------------- */
 
-#define RAW_FLOPS 1e9 /* some milliseconds */
-#define IN_L2 ((int64_t)1 << 17) /* elements: in and out are a megabyte */
+#define RAW_FLOPS 1e9 /* takes some milliseconds */
+#define IN_L2 ((int64_t)1 << 17) /* number of elements; input and output
+                                  * together have a megabyte */
 
-/* Input and result stay in the cores' caches. */
+/* Workloads whose input and output stay in the caches of the cores. */
 static const bench_work pieces[] = {
     {"exp", {IN_L2}, open_sized, exponential, BENCH_UNKNOWN, 0},
     {"gelu", {IN_L2}, open_sized, gelu, BENCH_UNKNOWN, 0},
@@ -174,8 +179,8 @@ static const bench_work pieces[] = {
 };
 static const bench_group in_caches = {"l2", pieces};
 
-/* The workloads of each group whose names have that prefix, of that first size.
- */
+/* The selected workloads: those of a group whose names have this prefix and
+ * whose first size is `size`. */
 static const struct pick {
     const bench_group *group;
     const char *name;
@@ -199,8 +204,8 @@ static const struct pick {
     {&bench_optim, "sgd", 4},
 };
 
-/* The time of one thread over that of `threads`: the workload's, a raw loop's
- * and their quotient. */
+/* Prints the time on one thread divided by the time on `threads` threads: for
+ * the workload, for a raw loop, and the quotient of both ratios. */
 static void measure_threads(const options *asked, const char *label,
                             const bench_work *work, int threads)
 {
@@ -245,7 +250,8 @@ static int run_threads(const options *asked)
 {
     int threads = tn_num_threads();
     if (threads == 1)
-        return fprintf(stderr, "scaling: there is only one thread\n"), 1;
+        return fprintf(stderr, "scaling: Tenon uses one thread only; set "
+                               "TENON_NUM_THREADS to more\n"), 1;
     printf("%-24s %7s us %7s us %8s %15s %8s\n", "workload", "1 thread",
            "all", "ratio", "raw loop's", "quotient");
     for (size_t i = 0; i < sizeof picks / sizeof *picks; i++)

@@ -1,9 +1,11 @@
-/* sequence.c: attention, recurrent layers, transformer blocks, and einsum. */
+/* sequence.c: measures attention, recurrent layers, transformer blocks, and
+ * einsum. */
 #include "bench.h"
 
 enum { HEAD = 32, HEADS = 4 };
 
-/* size: batch, time. Queries, keys and values of 4 heads of 32 features. */
+/* size[] is the batch size and the number of time steps. Queries, keys and
+ * values have 4 heads of 32 features. */
 static void open_heads(bench_state *s)
 {
     tn_dims_list dims = tn_dims(s->size[0], HEADS, s->size[1], HEAD);
@@ -12,7 +14,7 @@ static void open_heads(bench_state *s)
     s->c = tn_requires_grad(tn_rand(dims));
 }
 
-/* size: batch, time, features. */
+/* size[] is the batch size, the number of time steps and of features. */
 static void open_steps(bench_state *s)
 {
     s->a =
@@ -34,7 +36,8 @@ OPEN_NET(encoder, tn_nn_transformer_encoder_layer(
                       s->size[2], HEADS, .dim_feedforward = 4 * s->size[2],
                       .batch_first = true, .dropout = false))
 
-/* size: batch and the sides of square matrices */
+/* size[] is the batch size, and the numbers of rows and columns of square
+ * matrices. */
 static void open_squares(bench_state *s)
 {
     tn_dims_list dims = tn_dims(s->size[0], s->size[1], s->size[1]);
@@ -42,7 +45,7 @@ static void open_squares(bench_state *s)
     s->b = tn_rand(dims);
 }
 
-/* size: points, features */
+/* size[] is the number of points and of features. */
 static void open_points(bench_state *s)
 {
     s->a = tn_rand(tn_dims(s->size[0], s->size[1]));
@@ -84,15 +87,16 @@ BENCH_CALL(tensordot, tn_tensordot(s->a, s->b, tn_dims(1, 2, 1, 2)))
 BENCH_CALL(cdist, tn_cdist(s->a, s->b))
 BENCH_CALL(cdist_l1, tn_cdist(s->a, s->b, .p = 1))
 
-/* Two products forward and four for the gradients; half of each if the
- * attention is causal. */
+/* Two products forward and four for the gradients. A causal mask halves the
+ * work of each. */
 #define ATTENTION(name, n, time, part)                                        \
     {#name, {n, time}, open_heads, name,                                      \
      BENCH_FLOPS(4. * (part) * (n) * HEADS * HEAD * (time) * (time)), 0},     \
     {#name "_back", {n, time}, open_heads, name##_back,                       \
      BENCH_FLOPS(12. * (part) * (n) * HEADS * HEAD * (time) * (time)), 0}
-/* weights: of a network; each needs a multiply-add per step and sample, and one
- * for each of both gradients. */
+/* `weights` is the number of weights of a network. Each needs one multiply-add
+ * per step and sample in the forward pass, and one for each of the two
+ * gradients. */
 #define NET(name, n, time, c, weights)                                        \
     {#name, {n, time, c}, open_##name, net,                                   \
      BENCH_FLOPS(2. * (n) * (time) * (weights)), 0},                          \
@@ -107,9 +111,10 @@ static const bench_work work[] = {
     NET(rnn, 32, 32, 128, 2 * 128 * 128),
     NET(gru, 32, 32, 128, 3 * 2 * 128 * 128),
     NET(lstm, 32, 32, 128, 4 * 2 * 128 * 128),
-    /* two directions each; the second layer reads both outputs of the first */
+    /* both layers have two directions; the second layer reads both outputs of
+     * the first */
     NET(lstm2, 32, 32, 64, 2 * 4 * 64 * ((64 + 64) + (128 + 64))),
-    /* and its attention */
+    /* weights of the feed-forward network and of the attention */
     NET(encoder, 16, 128, 128, 12 * 128 * 128 + 2 * 128 * 128),
     {"einsum_batch",
      {32, 128},

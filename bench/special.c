@@ -1,10 +1,10 @@
-/* special.c: functions of one or two numbers that need many instructions, on
- * random numbers from 0 to a limit, which selects the branches of a function.
- * The machine's limit is unknown, since each has an instruction count of its
- * own. */
+/* special.c: measures functions of one or two numbers that need many
+ * instructions. The numbers are random, from 0 to a limit that selects the
+ * branches of a function. The machine's limit is unknown, because each function
+ * has its own number of instructions. */
 #include "bench.h"
 
-/* size: elements, the limit of their values. */
+/* size[] is the number of elements, and the upper limit of their values. */
 static void open_below(bench_state *s)
 {
     s->a = tn_mul_scalar(tn_rand(tn_dims(s->size[0])), tn_num(s->size[1]));

@@ -1,13 +1,13 @@
-"""start_onnx.py: what starting ONNX Runtime costs, for the table in README.md.
+"""start_onnx.py: measures the start of ONNX Runtime, for the table in README.md.
 
     pip install onnxruntime numpy
     python bench/start_onnx.py [RUNS]
 
-Each of RUNS fresh processes (default 21) imports ONNX Runtime, opens a model of two
-linear layers (784 to 128 to 10), and runs it once. Prints the median of the time from
-the start of the process to the result; the same of a process that imports NumPy alone;
-the most memory that was resident; and the size of the package on disk, of which the
-shared library of the runtime is a part."""
+Each of RUNS new processes (default 21) imports ONNX Runtime, opens a model of two
+linear layers (784 to 128 to 10), and runs it once. Prints the median time from the
+start of the process to the result, the same for a process that only imports NumPy, the
+peak resident memory, and the size of the package on disk, with that of the shared
+library of the runtime in it."""
 import pathlib
 import resource
 import statistics
@@ -25,7 +25,7 @@ def varint(number):
 
 
 def field(number, value):
-    """A field of a protobuf message: a number, a text, or bytes."""
+    """Encodes a field of a protobuf message: a number, a string, or bytes."""
     if isinstance(value, int):
         return varint(number << 3) + varint(value)
     value = value.encode() if isinstance(value, str) else value
@@ -33,7 +33,7 @@ def field(number, value):
 
 
 def tensor(name, shape):
-    """TensorProto: float32 zeros."""
+    """Encodes a TensorProto of float32 zeros."""
     count = 1
     for size in shape:
         count *= size
@@ -42,7 +42,7 @@ def tensor(name, shape):
 
 
 def value(name, shape):
-    """ValueInfoProto: a float32 tensor."""
+    """Encodes the ValueInfoProto of a float32 tensor."""
     dims = b"".join(field(1, field(1, size)) for size in shape)
     return field(1, name) + field(2, field(1, field(1, 1) + field(2, dims)))
 
@@ -73,7 +73,7 @@ def child():
 
 
 def median_seconds(command, runs):
-    """The median of `runs` runs, and the last run's output."""
+    """Returns the median time of `runs` runs, and the output of the last run."""
     seconds = []
     for _ in range(runs):
         begun = time.perf_counter()

@@ -1,4 +1,4 @@
-/* table.c: reads the workloads of a file. */
+/* table.c: reads workloads from a file (table.h). */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,8 @@ static bool refuse(const bench_table *table, int line, const char *why)
     return false;
 }
 
-/* Takes the text up to the next tab off *rest; NULL if there is none. */
+/* Returns the text up to the next tab, and advances *rest beyond the tab.
+ * Returns NULL if no text is left. */
 static char *column(char **rest)
 {
     char *text = *rest, *tab = strchr(text, '\t');
@@ -26,7 +27,7 @@ static char *column(char **rest)
 static bool add(bench_table *table, int number, char *text)
 {
     if (table->count == BENCH_ROWS - 1)
-        return refuse(table, number, "too many rows");
+        return refuse(table, number, "the file has too many rows");
     text[strcspn(text, "\n")] = 0;
     bench_row row = {.name = column(&text)};
     char *arguments = column(&text);
@@ -36,7 +37,8 @@ static bool add(bench_table *table, int number, char *text)
     free(arguments);
     if (!row.kind || !row.rest || !json_is_object(row.arguments))
         return refuse(table, number,
-                      "it is not a name, a JSON object and a text");
+                      "the line must have three columns: a name, a JSON object "
+                      "and a text");
     row.kind[strcspn(row.kind, "_.")] = 0;
     table->work[table->count] = (bench_work){
         .name = row.name, .open = table->open, .call = table->call};

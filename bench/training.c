@@ -1,8 +1,9 @@
-/* training.c: one step of training: forward, loss, gradients, update. The data
- * are random and in memory, so no loader is measured.
+/* training.c: measures one training step: forward, loss, gradients and update.
+ * The data are random and in memory, so loading is not measured.
  *
- * The limit counts only the multiply-adds of products, forward and backward.
- * The first layer's input needs no gradient. */
+ * The limit counts only the multiply-adds of matrix products and convolutions,
+ * forward and backward. The gradient of the first layer's input is not needed
+ * and not counted. */
 #include "bench.h"
 #include "models.h"
 
@@ -50,7 +51,7 @@ static void open_mlp(bench_state *s)
     s->optim = tn_optim_sgd(tn_parameters(s->net), .lr = 0.01);
 }
 
-/* Digits read row by row: 8 steps of 8 pixels. */
+/* Prepares an LSTM that reads digits row by row: 8 steps of 8 pixels. */
 static void open_lstm(bench_state *s)
 {
     s->a = tn_rand(tn_dims(s->size[0], 8, 8));
@@ -67,7 +68,7 @@ static void step_lstm(bench_state *s)
     learn(s, tn_forward(s->part[1], tn_select(out, 1, -1)));
 }
 
-/* size: images of 3 x 32 x 32 */
+/* size[] is the number of images (3 x 32 x 32). */
 static void open_resnet20(bench_state *s)
 {
     s->a = tn_rand(tn_dims(s->size[0], 3, 32, 32));
@@ -77,7 +78,7 @@ static void open_resnet20(bench_state *s)
                             .weight_decay = 1e-4);
 }
 
-/* size: texts, tokens of each */
+/* size[] is the number of texts, and the number of tokens of each. */
 static void open_text(bench_state *s, int64_t vocabulary)
 {
     tn_dims_list dims = tn_dims(s->size[0], s->size[1]);
@@ -86,7 +87,7 @@ static void open_text(bench_state *s, int64_t vocabulary)
                       .dtype = TN_I64);
 }
 
-/* The vocabulary is Shakespeare's: characters. */
+/* The vocabulary is the characters of Shakespeare's works. */
 static void open_gpt(bench_state *s)
 {
     enum { VOCABULARY = 65 };
@@ -101,7 +102,8 @@ static void step_gpt(bench_state *s)
           tn_flatten(tn_forward(s->net, s->a), .start_dim = 0, .end_dim = 1));
 }
 
-/* size: texts, tokens of each, layers */
+/* size[] is the number of texts, the number of tokens of each, and the number
+ * of layers. */
 static void open_gpt2(bench_state *s)
 {
     open_text(s, BENCH_GPT2_WORDS);
@@ -121,7 +123,7 @@ static void step_gpt2_bf16(bench_state *s)
     tn_optim_step(s->optim);
 }
 
-/* Multiply-adds per sample, of both convolutions and both linear layers. */
+/* Multiply-adds for each sample of both convolutions and both linear layers. */
 #define CNN_FLOPS                                                             \
     (2. * (BENCH_3X3 * (64 * 9 * 16 * 2 + 16 * 144 * 32 * 3) +                \
            (128 * 64 + 640) * 3))
@@ -131,17 +133,17 @@ static void step_gpt2_bf16(bench_state *s)
 #define MLP_FLOPS (2. * (784 * 128 * 2 + 1280 * 3))
 #define LSTM_FLOPS (2. * (8 * (8 * 256 * 2 + 64 * 256 * 3) + 640 * 3))
 
-/* Millions of multiply-adds per image: 0.44 in the first convolution, whose
- * input needs no gradient, 14.16, 12.98 and 12.98 in the stages, 0.26 in the
- * shortcuts. Two of the stages begin with a stride of two, so the limit is
+/* Millions of multiply-adds for each image: 0.44 in the first convolution,
+ * whose input needs no gradient, 14.16, 12.98 and 12.98 in the stages, 0.26 in
+ * the shortcuts. Two of the stages begin with a stride of two, so the limit is
  * slightly too low. */
 #define RESNET20_FLOPS                                                        \
     (2. * (BENCH_3X3 * (2 * 0.44e6 + 3 * 40.12e6) + 3 * 0.26e6))
-/* Per character: 4 layers of 12 W^2, attention over on average half of 128
- * positions, the head. */
+/* Multiply-adds for each character: 12 W^2 in each of 4 layers of W = 128
+ * features, attention to half of 128 positions on average, and the head. */
 #define GPT_FLOPS (6. * (4 * (12 * 128 * 128 + 2 * 128 * 64) + 65 * 128))
-/* Per token likewise: 12 layers of 768 features, on average half of 1024
- * positions. */
+/* The same for each token of GPT-2: 12 layers of 768 features, and attention to
+ * half of 1024 positions on average. */
 #define GPT2_FLOPS                                                            \
     (6. * (12 * (12 * 768 * 768 + 2 * 768 * 512) + 50257 * 768))
 
@@ -162,7 +164,7 @@ static const bench_work work[] = {
 };
 const bench_group bench_training = {"training", work};
 
-/* Under autocast to bfloat16, and in float32. */
+/* Training under autocast to bfloat16, and in float32. */
 static const bench_work large[] = {
     {"gpt2", {8, 1024, 12}, open_gpt2, step_gpt2_bf16, BENCH_FLOPS(8 * 1024 * GPT2_FLOPS),
      0},

@@ -1,9 +1,10 @@
-/* vision.c: convolution, pooling and normalisation of images, without and with
- * gradients. A convolution's limit is its multiply-adds; that of the others is
- * to read and write each tensor once. */
+/* vision.c: measures convolution, pooling and normalisation of images, with and
+ * without gradients. The limit of a convolution is its multiply-adds. The limit
+ * of the other workloads is to read and write each tensor once. */
 #include "bench.h"
 
-/* size: images, channels, height (and width); what else is in the name. */
+/* size[] is the number of images, the number of channels, and the height, which
+ * is also the width. */
 static void open_images(bench_state *s)
 {
     s->a = tn_rand(tn_dims(s->size[0], s->size[1], s->size[2], s->size[2]));
@@ -15,7 +16,8 @@ static void open_recorded(bench_state *s)
     s->a = tn_requires_grad(s->a);
 }
 
-/* 3 x 3, as many channels out as in, the same size. */
+/* Prepares a 3 x 3 convolution whose output has as many channels as its input,
+ * and the same size. */
 static void open_conv(bench_state *s)
 {
     open_images(s);

@@ -1,8 +1,10 @@
-/* window.c: other convolutions, poolings, paddings and resizings than in
- * vision.c: in one and three dimensions, transposed, grouped, adaptive. */
+/* window.c: measures convolutions, poolings, paddings and resizings that
+ * vision.c does not have: in one and three dimensions, transposed, grouped and
+ * adaptive. */
 #include "bench.h"
 
-/* size: samples, channels, length of each of the 1, 2 or 3 dimensions */
+/* size[] is the number of samples, the number of channels, and the length of
+ * each of the 1, 2 or 3 dimensions. */
 static void open_lines(bench_state *s)
 {
     s->a =
@@ -21,7 +23,7 @@ static void open_solids(bench_state *s)
         tn_dims(s->size[0], s->size[1], s->size[2], s->size[2], s->size[2])));
 }
 
-/* As many channels out as in. */
+/* Prepares a convolution with as many output channels as input channels. */
 #define OPEN_CONV(name, inputs, ...)                                          \
     static void open_##name(bench_state *s)                                   \
     {                                                                         \
@@ -80,21 +82,21 @@ BENCH_BOTH(shrink_bilinear,
 BENCH_BOTH(unfold, tn_unfold_images(s->a, tn_dims(3), .padding = 1))
 BENCH_BOTH(pixel_shuffle, tn_pixel_shuffle(s->a, 2))
 
-/* One multiply-add for each of `taps` weights of each pair of channels, and as
- * many for each of both gradients. */
+/* One multiply-add for each of `taps` weights and each pair of channels. Each
+ * of the two gradients needs as many. */
 #define CONV(name, n, c, h, taps)                                             \
     {#name, {n, c, h}, open_##name, name,                                     \
      BENCH_FLOPS(2. * (n) * (c) * (c) * (taps)), 0},                          \
     {#name "_back", {n, c, h}, open_##name, name##_back,                      \
      BENCH_FLOPS(6. * (n) * (c) * (c) * (taps)), 0}
-/* in and out: floats of a channel that are read and written; the reverse for
- * the gradient. */
+/* `in` and `out` are the floats of a channel that are read and written. The
+ * gradient reads and writes the reverse. */
 #define BOTH(name, open, n, c, h, in, out)                                    \
     {#name, {n, c, h}, open, name,                                            \
      BENCH_MOVE((n) * (c) * (in), (n) * (c) * (out)), 0},                     \
     {#name "_back", {n, c, h}, open, name##_back,                             \
      BENCH_COPY((n) * (c) * ((in) + (out))), 0}
-/* Of images of a side of 56 and 28. */
+/* For images of 56 x 56 and 28 x 28 pixels. */
 #define LARGE(name, out) BOTH(name, open_images, 16, 64, 56, 56 * 56, out)
 #define RESIZED(name, out) BOTH(name, open_images, 8, 64, 28, 28 * 28, out)
 
@@ -124,7 +126,7 @@ static const bench_work work[] = {
     BOTH(adaptive_avg_pool2d, open_images, 32, 256, 14, 14 * 14, 1),
     LARGE(adaptive_avg_pool2d_7, 7 * 7),
     LARGE(adaptive_max_pool2d_7, 7 * 7),
-    /* reads int64 indices, too */
+    /* also reads int64 indices */
     BOTH(max_unpool2d, open_unpool, 16, 64, 56, 3 * 28 * 28, 56 * 56),
     LARGE(pad, 58 * 58),
     LARGE(pad_reflect, 58 * 58),

@@ -12,7 +12,7 @@
 
 enum { SEED = 1, LAYERS = 4, HEADS = 4, WIDTH = 128, CONTEXT = 128, BATCH = 16 };
 
-/* Ids (N, T) to scores of the next character (N, T, vocabulary). */
+/* Maps token ids (N, T) to scores of the next character (N, T, vocabulary). */
 struct gpt {
     tn_module base;
     tn_module *token, *place, *blocks, *head;
@@ -45,7 +45,9 @@ static tn_module *gpt_new(int vocabulary)
                       .batch_first = true, .norm_first = true,
                       .final_norm = true));
     TN_MODULE_ADD(gpt, head, tn_nn_linear(WIDTH, vocabulary));
-    /* Small embeddings: with unit ones the blocks would contribute little. */
+    /* Makes the embeddings small. With a standard deviation of 1 they would
+     * dominate the sum of the residual connections, and the blocks would
+     * contribute little. */
     TN_NO_GRAD {
         tn_mul_scalar_(tn_module_parameter(base, "token.weight"), 0.02);
         tn_mul_scalar_(tn_module_parameter(base, "place.weight"), 0.02);
@@ -53,7 +55,7 @@ static tn_module *gpt_new(int vocabulary)
     return base;
 }
 
-/* The mean loss of one batch, in nats per character. */
+/* Returns the mean loss of one batch, in nats per character. */
 static tn_tensor *batch_loss(tn_module *gpt, const tn_batch *batch,
                              tn_device *device)
 {
@@ -95,7 +97,7 @@ static double train(tn_module *gpt, tn_loader *loader, int64_t steps,
     return mean;
 }
 
-/* The mean loss over a few batches of the held-out text. */
+/* Returns the mean loss over a few batches of the held-out text. */
 static double evaluate(tn_module *gpt, tn_loader *loader, tn_device *device)
 {
     enum { BATCHES = 20 };

@@ -14,12 +14,13 @@ int main(void)
     tn_device_set(other);
     tn_tensor *y = tn_full(tn_dims(2, 2), 3);
 
-    /* Inputs on two devices are an error, which names both and the remedy. */
+    /* Inputs on two devices are an error. Its message names both devices and
+     * the call that moves a tensor. */
     if (!tn_add(x, y))
         printf("refused: %s\n", tn_error());
     tn_error_clear();
 
-    /* The remedy. */
+    /* tn_to() moves x or y, so that both are on one device. */
     tn_print(tn_add(x, tn_to(y, cpu)));
 
     /* A device that cannot be opened is an error that says why. No other device

@@ -16,14 +16,15 @@ static tn_module *network(void)
 {
     return tn_nn_sequential(
         tn_nn_conv2d(1, 16, 3, .padding = 1), tn_nn_relu(),
-        tn_nn_max_pool2d(2),                            /* 16 x 4 x 4 */
+        tn_nn_max_pool2d(2),                            /* makes 16 x 4 x 4 */
         tn_nn_conv2d(16, 32, 3, .padding = 1), tn_nn_relu(),
-        tn_nn_max_pool2d(2),                            /* 32 x 2 x 2 */
+        tn_nn_max_pool2d(2),                            /* makes 32 x 2 x 2 */
         tn_nn_flatten(), tn_nn_linear(128, 64), tn_nn_relu(),
         tn_nn_linear(64, 10));
 }
 
-/* The images are pixels 0..16 in rows of 64: (N, 1, 8, 8) in [0, 1]. */
+/* The dataset has pixels from 0 to 16 in rows of 64. Returns the network's
+ * output for them as images (N, 1, 8, 8) in [0, 1]. */
 static tn_tensor *forward(tn_module *net, const tn_batch *batch, void *context)
 {
     (void)context;

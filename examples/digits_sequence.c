@@ -9,7 +9,7 @@
 
 enum { SEED = 1, EPOCHS = 20, BATCH = 32, ROWS = 8, PIXELS = 8, WIDTH = 64 };
 
-/* Rows (N, 8, 8) to scores (N, 10). */
+/* Maps the rows of images (N, 8, 8) to scores (N, 10). */
 struct reader {
     tn_module base;
     tn_module *embed, *place, *body, *head;
@@ -58,7 +58,7 @@ static tn_module *transformer_reader(void)
     return (tn_module *)net;
 }
 
-/* Pixels 0..16 as (N, 8, 8) in [0, 1], on device. */
+/* Returns pixels 0..16 as images (N, 8, 8) in [0, 1], on the device. */
 static tn_tensor *rows(const tn_batch *batch, tn_device *device)
 {
     tn_tensor *x = tn_to(batch->x, device);

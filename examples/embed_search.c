@@ -3,8 +3,8 @@
  *     embed_search MODEL FILE TEXT
  *
  * MODEL is a Hugging Face folder or a GGUF file, such as all-MiniLM-L6-v2. A
- * sentence model makes a vector of each line; lines of similar meaning have
- * vectors of a similar direction. */
+ * sentence model computes a vector for each line. Lines with similar meanings
+ * have vectors with similar directions. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ enum { MOST_LINES = 4096, SHOWN = 3 };
 static tn_lm *lm;
 static tn_tokenizer *tokenizer;
 
-/* The vector of a text (1, hidden), of length 1. */
+/* Returns the embedding of a text (1, hidden), scaled to length 1. */
 static tn_tensor *embed(const char *text, int64_t bytes)
 {
     tn_lm_sizes sizes = {.size = sizeof sizes};
@@ -46,7 +46,8 @@ int main(int count, char **argument)
     }
     fclose(file);
 
-    /* Cosines of the text and each line, and the largest of them. */
+    /* Computes the cosine of the angle between the text and each line, and
+     * finds the largest cosines. */
     tn_tensor *query = embed(argument[3], TN_NONE_INT), *best;
     tn_tensor *all = tn_cat(vector, lines, 0);
     tn_tensor *cosine = tn_matmul(all, tn_reshape(query, tn_dims(-1)));

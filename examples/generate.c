@@ -1,4 +1,4 @@
-/* generate.c: a language model continues texts, all of them together.
+/* generate.c: a language model continues several texts in one batch.
  *
  *     generate MODEL TEXT...
  *
@@ -8,7 +8,8 @@
 #include <tenon/lm.h>
 #include <tenon/tokenizer.h>
 
-/* Called for each new token. Shows the first text as it grows. */
+/* Is called for each new token. Prints the first text while it grows; the
+ * others are printed at the end. */
 static bool print(const tn_lm_token *token, void *context)
 {
     if (token->request == 0)
@@ -25,8 +26,8 @@ int main(int count, char **argument)
     if (!tokenizer)
         return fprintf(stderr, "%s\n", tn_error()), 1;
 
-    /* Requests may join and leave a batch at any time. A request gives the same
-     * tokens alone and in any batch. */
+    /* A request is one text to continue. Requests may join and leave a batch at
+     * any time. A request gets the same tokens alone and in any batch. */
     tn_detokenizer *stream = tn_detokenizer_new(tokenizer, .special = false);
     tn_lm_batch *batch = tn_lm_batch_new(lm, count - 2);
     printf("%s", argument[2]);

@@ -12,7 +12,8 @@
 
 enum { SEED = 1, BATCH = 50, CLASSES = 10 };
 
-/* Two convolutions, each followed by a pooling that halves the sides. */
+/* Returns a network of two convolutions. A pooling after each of them halves
+ * height and width. */
 static tn_module *network(int64_t height, int64_t width)
 {
     int64_t features = 32 * (height / 4) * (width / 4);
@@ -25,7 +26,8 @@ static tn_module *network(int64_t height, int64_t width)
         tn_nn_linear(128, CLASSES));
 }
 
-/* The images are bytes, (N, H, W): (N, 1, H, W) in [0, 1]. */
+/* The dataset has bytes (N, H, W). Returns the network's output for them as
+ * images (N, 1, H, W) in [0, 1]. */
 static tn_tensor *forward(tn_module *net, const tn_batch *batch, void *context)
 {
     (void)context;
@@ -48,13 +50,14 @@ int main(int argc, char **argv)
     tn_manual_seed(SEED);
     tn_tensor *x = tn_idx_load(argv[1]), *y = tn_idx_load(argv[2]);
     if (x && tn_tensor_ndim(x) != 3)
-        tn_error_set(TN_ERR_SHAPE, "%s: %d dimensions; images have 3",
+        tn_error_set(TN_ERR_SHAPE, "%s has %d dimensions; a file of images has 3",
                      argv[1], tn_tensor_ndim(x));
     tn_dataset *all = tn_dataset_from_tensors(x, y);
     if (tn_error())
         return fprintf(stderr, "mnist: %s\n", tn_error()), 1;
 
-    /* A worker thread prepares the next batches during training on one. */
+    /* While the network trains on one batch, a worker thread prepares the next
+     * ones. */
     int64_t held = tn_dataset_count(all) / 10;
     tn_dataset *mixed = tn_dataset_shuffle(all, SEED);
     tn_loader *test = tn_loader_new(tn_dataset_range(mixed, 0, held),

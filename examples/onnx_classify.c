@@ -32,7 +32,8 @@ static tn_tensor *read_image(const char *path)
     return tn_unsqueeze(x, 0);
 }
 
-/* Prints line i of the file of labels, or i if there is no such line. */
+/* Prints the label of class i: line i of the file, or the number i if there is
+ * no such line. */
 static void print_label(const char *path, int64_t i)
 {
     char line[256] = "";
@@ -54,7 +55,7 @@ int main(int argc, char **argv)
     tn_onnx_value_info info = {.size = sizeof info};
     if (!net || tn_onnx_input(net, 0, &info) < 0 || info.ndim != 4)
         return fprintf(stderr, "%s\n", tn_error() ? tn_error()
-                                                  : "the input is no image"), 1;
+                                                  : "the model's input is not an image"), 1;
     const int64_t height = info.shape[2] > 0 ? info.shape[2] : 224,
                   width = info.shape[3] > 0 ? info.shape[3] : 224;
     tn_tensor *image = argc > 2 ? read_image(argv[2])

@@ -2,10 +2,11 @@
  *
  *     onnx_detect MODEL.onnx IMAGE.ppm [LABELS.txt]
  *
- * The model has one input (1, 3, height, width) with numbers from 0 to 1, and the
- * outputs of torchvision's detectors, which select boxes by NonMaxSuppression:
- * boxes (n, 4) as left, top, right, bottom; labels (n); scores (n). The image is
- * a binary PPM file (P6), which any image program writes. */
+ * The model has one input (1, 3, height, width) with numbers from 0 to 1, and
+ * the outputs of torchvision's detectors, which select boxes by
+ * NonMaxSuppression: boxes (n, 4) as left, top, right, bottom; labels (n);
+ * scores (n). The image is a binary PPM file (P6), which most image programs
+ * can write. */
 #include <stdio.h>
 #include <string.h>
 #include <tenon/onnx.h>
@@ -34,7 +35,8 @@ static tn_tensor *read_image(const char *path)
     return tn_unsqueeze(x, 0);
 }
 
-/* Prints label number i, line i of the file, or the number. */
+/* Prints the label of class i: line i of the file, or the number i if there is
+ * no such line. */
 static void print_label(const char *path, int64_t i)
 {
     char line[256] = "";

@@ -3,7 +3,8 @@
 #include <stdio.h>
 #include <tenon/tenon.h>
 
-/* y = x + scale * f(x): a residual connection whose weight is learned. */
+/* A residual connection, y = x + scale * f(x). Its scale is a learned
+ * parameter. */
 struct residual {
     tn_module base;
     tn_module *inner;
@@ -50,7 +51,8 @@ int main(void)
             tn_optim_step(opt);
         }
 
-    /* An error names the layer of the model that raised it. */
+    /* A layer rejects the input. The error message names the position of this
+     * layer in the model. */
     if (!tn_error() && !tn_forward(net, tn_zeros(tn_dims(1, 3)))) {
         printf("refused: %s\n", tn_error());
         tn_error_clear();

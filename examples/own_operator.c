@@ -1,10 +1,12 @@
 /* own_operator.c: one line of text defines an operator and its gradient, for
- * every device and dtype. docs/kernel-language.md describes the language. An
- * operator that the language cannot express is two C functions of tensors. */
+ * every device and dtype. docs/kernel-language.md describes the language. If
+ * the language cannot express an operator, two C functions of tensors implement
+ * it and its gradient. */
 #include <stdio.h>
 #include <tenon/tenon.h>
 
-/* The matrix x x^T of outer products, and its gradient (g + g^T) x. */
+/* gram() computes the matrix of dot products of the rows of x, x x^T.
+ * gram_backward() computes its gradient, (g + g^T) x. */
 static tn_status gram(tn_op_context *call, tn_tensor **out)
 {
     tn_tensor *x = tn_op_context_tensor(call, 0);
@@ -39,13 +41,15 @@ int main(void)
     printf("its derivative = ");
     tn_print(tn_tensor_grad(x));
 
-    /* A row operator: the last dimension is the row. */
+    /* rmean() reduces a row, which is the last dimension unless the caller
+     * names others. */
     const tn_op *zscore = tn_op_define(
         "zscore(x) = let d = x - rmean(x); d / sqrt(rmean(d * d))");
     printf("zscore = ");
     tn_print(tn_op_apply(zscore, (tn_tensor *[]){x}, NULL));
 
-    /* Two C functions. They choose what is saved for the gradient. */
+    /* Registers an operator that two C functions implement. They choose what is
+     * saved for the gradient. */
     tn_op_rule rule = {.size = sizeof rule, .signature = "gram(x)",
                        .forward = gram, .backward = gram_backward};
     if (!tn_op_register(&rule))
@@ -59,7 +63,8 @@ int main(void)
     printf("its derivative = ");
     tn_print(tn_tensor_grad(m));
 
-    /* An error in a text is reported with its line and column. */
+    /* An error in the text of an operator is reported with its line and
+     * column. */
     if (!tn_op_define("broken(x) = x + * 2"))
         printf("refused: %s\n", tn_error());
     tn_error_clear();

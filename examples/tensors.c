@@ -1,4 +1,4 @@
-/* tensors.c: making tensors, computing with them, reading them back. */
+/* tensors.c: makes tensors, computes with them, and reads them back. */
 #include <stdio.h>
 #include <tenon/tenon.h>
 
@@ -21,8 +21,8 @@ int main(void)
     printf("x, its first column times ten = ");
     tn_print(x);
 
-    /* tn_item returns a C number. The mean of integers is an error, and changes
-     * nothing. */
+    /* tn_item returns a C number. The mean of integers is an error, which
+     * changes no tensor. */
     printf("mean = %g\n", tn_item(tn_mean(x)));
     if (!tn_mean(tn_arange(0, 3, 1, .dtype = TN_I64))) {
         printf("refused: %s\n", tn_error());

@@ -1,9 +1,10 @@
 /* two_devices.c: trains one network on several devices at once.
  *
  * Each device has a copy of the network and a share of each batch. Its loss is
- * weighted by the share, so that the sum of the gradients is that of the whole
- * batch. The first device makes the optimizer's step and copies the weights to
- * the others. The output is that of digits, up to the rounding of sums.
+ * multiplied by its share of the batch's samples, so that the sum of the
+ * devices' gradients is the gradient of the whole batch. The first device makes
+ * the optimizer's step and copies the weights to the others. The output is that
+ * of digits, up to the rounding of sums.
  *
  *     two_devices DEVICE DEVICE... [DATA.csv.gz]
  *     two_devices opencl:0 opencl:1 data/digits.csv.gz
@@ -27,14 +28,14 @@ static tn_module *network(void)
 {
     return tn_nn_sequential(
         tn_nn_conv2d(1, 16, 3, .padding = 1), tn_nn_relu(),
-        tn_nn_max_pool2d(2),                            /* 16 x 4 x 4 */
+        tn_nn_max_pool2d(2),                            /* makes 16 x 4 x 4 */
         tn_nn_conv2d(16, 32, 3, .padding = 1), tn_nn_relu(),
-        tn_nn_max_pool2d(2),                            /* 32 x 2 x 2 */
+        tn_nn_max_pool2d(2),                            /* makes 32 x 2 x 2 */
         tn_nn_flatten(), tn_nn_linear(128, 64), tn_nn_relu(),
         tn_nn_linear(64, 10));
 }
 
-/* Pixels 0..16 as (N, 1, 8, 8) in [0, 1], on device. */
+/* Returns pixels 0..16 as images (N, 1, 8, 8) in [0, 1], on the device. */
 static tn_tensor *images(tn_tensor *x, tn_device *device)
 {
     return tn_reshape(tn_mul_scalar(tn_to(x, device), 1.0 / 16),
@@ -66,8 +67,8 @@ static void gather(replica *of, int count)
     }
 }
 
-/* The first sample of device i's share. The first device has at least one
- * sample of every batch. */
+/* Returns the index of the first sample of device i's share. The first device
+ * always gets at least one sample. */
 static int64_t begin_of(int i, int count, int64_t samples)
 {
     return (samples * i + count - 1) / count;
@@ -105,7 +106,8 @@ static double train(replica *of, int count, tn_optim *opt, tn_loader *loader)
     return total / (double)tn_loader_count(loader);
 }
 
-/* The accuracy: the share of samples whose greatest output is their label. */
+/* Returns the accuracy: the fraction of the samples whose greatest output is at
+ * their label. */
 static double accuracy(const replica *r, tn_loader *loader)
 {
     int64_t right = 0, count = 0;

@@ -129,7 +129,8 @@ if [ -n "$pack" ]; then
         tests/*/*.safetensors tests/fuzz/corpus tests/*/data data \
         docs/kernel-language.md bench/*.py bench/*.tsv |
         tar -xf - -C "$pack.tree"
-    # what a machine may not have of the libraries that these are linked to
+    # copies the libraries that the programs are linked with and that other
+    # machines may lack
     ldd "$build/.libs/libtenon.so.0" "$build"/tests/golden/.libs/run |
         awk '/jansson|libz/ { print $3 }' | sort -u |
         xargs -I{} cp -L {} "$pack.tree/lib"
@@ -225,7 +226,7 @@ in_turn() {
     rm -rf "$shares" && mkdir "$shares" || return
     cat >"$shares/list"
     : >"$shares/lock"
-    exec 3<"$shares/list" # the processes share its offset
+    exec 3<"$shares/list" # the processes share the file's offset
     i=0
     while [ $((i += 1)) -le "$jobs" ]; do
         # shellcheck disable=SC2016 # the inner shell expands it
@@ -380,7 +381,8 @@ opencl_of() {
     return $failed
 }
 
-# sanitize TOOL:PROGRAM...
+# sanitize TOOL:PROGRAM...: runs each program under the tool of
+# compute-sanitizer
 sanitize() {
     failed=0
     TENON_TEST_PROGRAMS=40 TENON_TEST_CASES=20 TENON_TEST_FLOAT32=1
@@ -433,7 +435,7 @@ part_bench() {
     "$python" -c 'import torch; assert torch.cuda.is_available()' 2>&1 ||
         left_out "$python has no torch with a GPU" || return
     TENON_BENCH_PYTHON=$python
-    TENON_BENCH_FOLDER=$root/bench # its path on this machine
+    TENON_BENCH_FOLDER=$root/bench # the path of bench/ on this machine
     export TENON_BENCH_PYTHON TENON_BENCH_FOLDER
     compare=$(program bench/compare)
     failed=0

@@ -1,20 +1,21 @@
 #!/usr/bin/env python3
-"""mutate.py: mutation testing: do the tests notice small faults, one at a time?
+"""mutate.py: mutation testing, which measures whether the tests notice small faults.
 
     tests/mutate.py [--count 40] [--seed 1] [--folder mutants] ROOM...
     tests/mutate.py --list
 
-A ROOM is a folder of the table below, such as lib/optim. For each mutant one line
-of one of its files is changed (a comparison, a bound, a number, an operator, two
-arguments exchanged, a statement dropped, an early return), the library is built,
-and the tests of the room run, shortest first, until one notices: it fails, crashes,
-or takes longer than LIMIT. Mutants that do not compile, or whose object file is the
-same as before, are not counted.
+A ROOM is a folder of the table below, such as lib/optim. A mutant is the library with
+one changed line in a file of the room: another comparison, bound, number or operator,
+two exchanged arguments, a removed statement, or an early return. The library is built,
+and the tests of the room run, the shortest first, until one notices the change: it
+fails, crashes, or takes longer than LIMIT. A mutant that no test notices is a survivor.
+Mutants that do not compile, or whose object file is unchanged, are not counted.
 
-It works on a copy of the committed tree in FOLDER, which it builds once. Run it by
-hand, not in CI: a mutant takes some seconds, a survivor as long as all tests of its
-room. FOLDER/ROOM.txt lists the survivors, each with its change. For each, either a
-test is missing, or a caller cannot see any difference. docs/testing.md has the table.
+The script works on a copy of the committed tree in FOLDER, which it builds once. Run it
+by hand, not in CI: a mutant takes some seconds, a survivor as long as all tests of its
+room. FOLDER/ROOM.txt lists the survivors, each with its change. For each survivor,
+either a test is missing, or the change has no effect that a caller could see.
+docs/testing.md has the table of results.
 """
 import argparse
 import pathlib
@@ -27,7 +28,8 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LIMIT = 120  # seconds that one test program may take
 
-# A room: its tests' folders, and the groups of golden samples that run it.
+# For each room, the folders of its tests, and the groups of golden samples
+# that use it.
 ROOMS = {
     "lib/ops": (["ops", "autograd"], ["ops"]),
     "lib/autograd": (["autograd", "training"], ["ops"]),
@@ -39,7 +41,7 @@ ROOMS = {
     "backends/cpu": (["cpu", "ops"], ["ops"]),
 }
 
-# The changes: a pattern and its replacement.
+# The changes: a regular expression and its replacement.
 EXCHANGES = [
     (r"(?<![<\-])<(?![<=])", "<="), (r"<=", "<"),
     (r"(?<![>\-])>(?![>=])", ">="), (r">=", ">"),
@@ -54,8 +56,8 @@ EXCHANGES = [
 
 
 def code_lines(text):
-    """Numbers of the lines within functions that are neither comments nor part of a
-    macro."""
+    """Returns the numbers of the lines within functions that are neither comments nor
+    part of a macro."""
     inside = comment = macro = False
     for number, line in enumerate(text.split("\n")):
         here = line.strip()
@@ -74,7 +76,7 @@ def code_lines(text):
 
 
 def changes(line):
-    """All that may become of a line."""
+    """Returns all mutations of a line."""
     code = line.split("/*")[0]
     for pattern, place in EXCHANGES:
         for found in re.finditer(pattern, code):
@@ -102,7 +104,7 @@ def run(command, folder, limit=None):
 
 
 class Tree:
-    """A copy of the committed tree, built."""
+    """A copy of the committed tree, which is built."""
 
     def __init__(self, folder):
         self.source = folder.resolve() / "source"
@@ -122,7 +124,7 @@ class Tree:
                             f"TENON_PLUGIN_PATH={self.build}/tenon-1 ")
 
     def tests(self, room):
-        """Commands, the shortest first."""
+        """Returns the commands that run the tests of a room, the shortest first."""
         folders, groups = ROOMS[room]
         programs = [f"tests/{f}/{p.name}" for f in folders
                     for p in sorted((self.build / "tests" / f).glob("test_*"))
@@ -147,7 +149,7 @@ class Tree:
 
 
 def object_of(tree, path):
-    """The text of a file's machine code, for a comparison."""
+    """Returns a file's machine code as text, to compare it with another version."""
     objects = sorted(tree.build.glob(f"{path.parent}/**/*{path.stem}.o"))
     return [o.read_bytes() for o in objects]
 

@@ -1,8 +1,9 @@
-# What test_programs.sh and test_larger_programs.sh share. Sourced after tap.sh.
+# programs.sh: functions that test_programs.sh and test_larger_programs.sh
+# share. They source it after tap.sh.
 
 programs=$top_builddir/examples/programs
 digits=$top_srcdir/data/digits.csv.gz
-text=$top_srcdir/docs/kernel-language.md # an example of a text
+text=$top_srcdir/docs/kernel-language.md # any text will do
 cd "$scratch" || exit 99
 
 # Removes the times, which differ from run to run.
@@ -10,8 +11,8 @@ without_times() {
     sed -e 's/([0-9.]* s[^)]*)//' -e 's/\(cache: \)[0-9.]* s/\1/' "$1"
 }
 
-# runs NAME [ARGUMENT ...]: runs a program on the cpu, and again in one thread.
-# Its output is in $scratch/NAME.
+# runs NAME [ARGUMENT ...]: runs a program on the cpu, and again in one thread,
+# and stores its output in $scratch/NAME
 runs() {
     name=$1
     TENON_DEVICE=cpu succeeds "$name runs" "$programs/$@"
@@ -22,7 +23,7 @@ runs() {
         "$(without_times "$scratch/$name")" "$name prints the same again"
 }
 
-# prints NAME PATTERN: a line of the output of NAME matches.
+# prints NAME PATTERN: passes if a line of the output of NAME matches
 prints() {
     if grep -Eq "$2" "$scratch/$1"; then
         pass "$1 prints $2"
@@ -32,8 +33,8 @@ prints() {
     fi
 }
 
-# below NAME WORDS LIMIT: the number after the last WORDS in the output of NAME
-# is at most LIMIT. above: it is at least LIMIT.
+# below NAME WORDS LIMIT: passes if the number after the last WORDS in the
+# output of NAME is at most LIMIT; above: if it is at least LIMIT
 number_after() {
     sed -n "s/.*$2 \([-+0-9.e]*\).*/\1/p" "$scratch/$1" | tail -n 1
 }

@@ -32,7 +32,7 @@ function split_args(text, out,   i, c, depth, n, at) {
     return n
 }
 
-# Type and name of one parameter: ty, nm.
+# Sets ty and nm to the type and the name of a parameter.
 function take(arg) {
     if (match(arg, /\(\*[a-z_0-9]*\)/)) {
         nm = substr(arg, RSTART + 2, RLENGTH - 3)

@@ -2,17 +2,19 @@
 # stage prints its name, its failures and its time, and adds its TAP results to
 # the totals. The last line is 'N passed, N failed, N skipped'.
 
-# Run under TSan, with more threads than this machine may have.
+# Tests that run under the thread sanitizer, with more threads than this
+# machine may have.
 tsan_tests="tests/base/test_thread tests/base/test_scope
     tests/device/test_random_programs tests/training/test_shared
     tests/training/test_threads"
-# valgrind also detects uninitialized values, which these sanitizers do not.
+# Tests that run under valgrind, which also detects uninitialized values. The
+# sanitizers do not.
 valgrind_tests="tests/base/test_memory tests/base/test_scope
     tests/device/test_random_programs tests/training/test_shared
     tests/training/test_threads"
-# Cross-compiled and run by qemu, to compare the portable path with the
-# interpreter. (Not test_thread: qemu-user 7.2 fails an assertion of its own if
-# a process with threads forks.)
+# Tests that are cross-compiled for arm64 and run by qemu, to compare the
+# portable code with the interpreter. (test_thread is not one of them:
+# qemu-user 7.2 fails an assertion of its own if a process with threads forks.)
 arm64_tests="tests/base/test_scope tests/kernel/test_eval
     tests/kernel/test_interpret tests/device/test_random_programs"
 
@@ -27,7 +29,7 @@ sanitizer_options="UBSAN_OPTIONS=print_stacktrace=1 \
 
 passed=0 failed=0 skipped=0
 
-# tally PASSED FAILED SKIPPED
+# tally PASSED FAILED SKIPPED: adds the numbers to the totals
 tally() {
     passed=$((passed + $1)) failed=$((failed + $2)) skipped=$((skipped + $3))
 }
@@ -56,7 +58,7 @@ failures() {
         done
 }
 
-# longest FOLDER: the five tests that took the most processor time
+# longest FOLDER: prints the five tests that took the most processor time
 longest() {
     sh tests/times.sh "$1" | head -n 5 |
         sed 's/^\([^ ]*\) \(.*\)/   \1 s of processor time: \2/'
@@ -68,7 +70,8 @@ make_check() {
     shift
     make -C "$folder" -j"$jobs" check "$@" >"$folder/check.log" 2>&1
     status=$?
-    # automake's summary, "# PASS:  12" and so on; none if the build failed
+    # reads automake's summary, "# PASS:  12" and so on, which is missing if
+    # the build failed
     totals=$(awk '
         /^# PASS: / { p = $3; seen = 1 }
         /^# (FAIL|ERROR|XPASS): / { f += $3 }
@@ -87,8 +90,9 @@ make_check() {
     longest "$folder"
 }
 
-# each_test FOLDER COMMAND... -- PROGRAM...: runs programs of a built tree under
-# a command; each is one result, and is killed after 25 minutes
+# each_test FOLDER COMMAND... -- PROGRAM...: runs programs of a built tree
+# under a command; each program counts as one test, and is killed after 25
+# minutes
 each_test() {
     folder=$1 command=
     shift
@@ -155,11 +159,11 @@ stage_dist() {
     fi
 }
 
-# OpenCL's host code, on a PoCL device. Leaks are not checked, because the
-# driver's compiler has some. The compiler also sets a signal stack for each of
-# its threads if that of the sanitizer is smaller (which depends on the
-# processor), and the sanitizer would unmap it when the thread ends; so
-# use_sigaltstack=0.
+# Tests of the OpenCL plugin's host code, on a PoCL device. Leaks are not
+# checked, because the driver's compiler has some. The compiler also sets a
+# signal stack for each of its threads if that of the sanitizer is smaller
+# (which depends on the processor), and the sanitizer would unmap it when the
+# thread ends; so use_sigaltstack=0.
 asan_opencl_tests="tests/opencl/test_opencl tests/opencl/test_matmul
     tests/device/test_primitives
     tests/tensor/test_tensor tests/ops/test_calls"
@@ -210,9 +214,9 @@ stage_valgrind() {
         -- $valgrind_tests
 }
 
-# There is no zlib for arm64 here. Its headers are enough, since the tests below
-# do not call it. The linker gives its functions, which lib/source needs, the address
-# of the program's first byte, which is no code.
+# There is no zlib for arm64 here. Its headers are enough, since the tests
+# below do not call it. The linker resolves zlib's functions, which lib/source
+# needs, to the address of the program's first byte, so a call would crash.
 stage_arm64() {
     if ! program aarch64-linux-gnu-gcc >/dev/null ||
         ! program qemu-aarch64 >/dev/null
@@ -242,8 +246,8 @@ stage_arm64() {
         tally 0 1 0
         return
     fi
-    # qemu is slow: fewer programs than natively
-    # shellcheck disable=SC2086
+    # fewer programs than natively, because qemu is slow shellcheck
+    # disable=SC2086
     each_test $tree env TENON_TEST_PROGRAMS=500 \
         qemu-aarch64 -L /usr/aarch64-linux-gnu -- $arm64_tests
 }
@@ -309,7 +313,7 @@ else
     [ -z "$missing" ] || echo "not installed:$missing"
 fi
 configure_tree build
-# a tree that was configured without jansson lacks the tests that need it
+# A tree that was configured without jansson lacks the tests that need it.
 ! grep -q '^HAVE_JANSSON_TRUE = #' build/Makefile ||
     (cd build && ./config.status --recheck && ./config.status) >/dev/null
 run "make" make -C build -j"$jobs"

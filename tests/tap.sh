@@ -22,8 +22,8 @@ pass() {
     echo "ok $tap_count - $1"
 }
 
-# fail NAME: prints the line of the script too, if the description is in it
-# as it is. (dash has no line numbers.)
+# fail NAME: reports a failed check. Also prints the line of the script, if the
+# script contains the description verbatim. (dash has no line numbers.)
 fail() {
     tap_count=$((tap_count + 1)) tap_failed=$((tap_failed + 1))
     echo "not ok $tap_count - $1"
@@ -31,7 +31,7 @@ fail() {
     echo "#   at tests/${0##*tests/}${tap_line:+:${tap_line%%:*}}"
 }
 
-# skip NAME WHY
+# skip NAME WHY: reports a check that cannot run, and the reason
 skip() {
     tap_count=$((tap_count + 1))
     echo "ok $tap_count - $1 # SKIP $2"
@@ -72,7 +72,7 @@ succeeds() {
     fi
 }
 
-# bail_out WHY: ends the test, because no later check would mean anything
+# bail_out WHY: ends the test, because later checks would be meaningless
 bail_out() {
     echo "Bail out! $1"
     exit 99

@@ -4,7 +4,8 @@
 unset MAKEFLAGS MFLAGS MAKELEVEL
 
 cd "$top_builddir" || exit 99
-# built ARGUMENT...: the check programs that `make check ARGUMENT...` builds
+# built ARGUMENT...: prints the check programs that `make check ARGUMENT...`
+# builds
 built() {
     "${MAKE:-make}" -s --eval='
 tn-list: ; @$(MAKE) -s $(AM_MAKEFLAGS) tn-built

@@ -4,7 +4,7 @@
 
 cd "$top_builddir" || exit 99
 
-# on_cuda COMMAND...: on the simulated driver
+# on_cuda COMMAND...: runs the command on the simulated driver
 on_cuda() {
     LD_LIBRARY_PATH=$PWD/tests/sim/driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} \
         TENON_CUDA_CODE=ptx TENON_DEVICE=cuda "$@"
@@ -16,10 +16,10 @@ TENON_BENCH_PYTHON=false succeeds "compare runs without torch" \
 cp "$scratch/output" "$scratch/table"
 is_str "$(awk '$1 == "dispatch" { print $2 }' "$scratch/table" | tr '\n' ' ')" \
     "add add_recorded matmul relu sum chain start " "each workload has a line"
-is_str "$(grep -c 'no torch at hand' "$scratch/table")" 1 \
+is_str "$(grep -c 'PyTorch is not measured' "$scratch/table")" 1 \
     "it reports that there is no torch"
 
-# Parses JSON in awk: nothing must be left after the value.
+# Parses the JSON in awk. No text may be left after the value.
 is_str "$(tr -d '\n' <"$json" | awk '{
     gsub(/"([^"\\]|\\.)*"/, "0")
     gsub(/true|false|null|[0-9][0-9.]*/, "0")
@@ -33,7 +33,8 @@ is_str "$(tr -d '\n' <"$json" | awk '{
 is_str "$(grep -c '"tenon": {"median_ns": [0-9.]*[1-9]' "$json")" 7 \
     "the JSON has a time for each workload"
 
-# With made-up figures of torch, the chart has a bar for each.
+# Replaces the missing times of torch by invented ones. The chart must then
+# have a bar for each.
 sed 's/"torch": null, "tuned": null/"torch": {"median_ns": 9000.0, "x": 0}, "tuned": {"median_ns": 8000.0, "x": 0}/' \
     "$json" | awk -f "$top_srcdir/bench/chart.awk" >"$scratch/run.svg"
 is_str "$(grep -c 'height="12"' "$scratch/run.svg")" 7 \
@@ -51,8 +52,8 @@ is_str "$(sed -n 's/.*"tenon": .*rounds_ns": \[\([^]]*\)\].*"limit": .*rounds_ns
     "1 1 0" "the limit is that of its quickest round, not of a disturbed one"
 is_str "$(awk '$1 == "rows" { print $NF }' "$scratch/output")" memory \
     "what it is of is told"
-# limit_of WORKLOAD: prints 1 for each of three limits, and 1 if the greatest is
-# named. Which one is the greatest depends on the machine.
+# limit_of WORKLOAD: prints 1 for each of three limits, and 1 if the output
+# names the greatest one. Which one that is depends on the machine.
 limit_of() {
     TENON_BENCH_PYTHON=false bench/compare --quick --only "$1" \
         --json "$scratch/limit.json" | awk -v name="${1#*.}" \
@@ -73,20 +74,20 @@ is_str "$(TENON_BENCH_PYTHON=false bench/compare --quick --only linalg.inv |
 is_str "$(bench/compare --only nothing 2>/dev/null; echo $?)" 2 \
     "an unknown group is refused"
 is_str "$(bench/compare --only nothing 2>&1 | head -n 1)" \
-    'compare: nothing is named "nothing"' "and named"
+    'compare: --only: no workload has the name "nothing"' "and named"
 is_str "$(bench/compare --beside tuned,faster 2>&1 | head -n 1)" \
-    'compare: --beside: there is no way "faster"' "so is an unknown way of PyTorch's"
+    'compare: --beside: unknown way "faster"' "so is an unknown way of PyTorch's"
 is_str "$(TENON_BENCH_PYTHON=false bench/compare --quick --only dispatch.add \
     --beside libtorch | awk '$1 == "workload" { print $4, $5, $6, $7, $8 }')" \
     "median spread /Tenon limit of" "columns are those that were asked for"
 
 is_str "$(TENON_BENCH_PYTHON=false bench/compare --losses --only training.mlp \
-    --beside torch 2>&1 >/dev/null; echo $?)" "compare: torch does not start
+    --beside torch 2>&1 >/dev/null; echo $?)" "compare: torch cannot be started
 1" "losses beside nobody are a failure"
 
-# The groups layer and optimizer: their rows stand in files, one at least for each
-# layer and each optimizer, and each row runs.
-named() { # FILE: the classes of its rows
+# The groups layer and optimizer. Their workloads are rows of files. There must
+# be at least one row for each layer and each optimizer, and each row must run.
+named() { # FILE: prints the classes of the file's rows
     sed '/^#/d; s/[._\t].*//' "$top_srcdir/bench/$1" | sort -u
 }
 if bench/compare --only nothing 2>&1 | grep -q '^groups:.* layer optimizer'; then
@@ -111,7 +112,8 @@ if bench/compare --only nothing 2>&1 | grep -q '^groups:.* layer optimizer'; the
             "$(grep -vc '^#' "$top_srcdir/bench/${group}s.tsv")" \
             "and is in the table by the ratio"
     done
-    # a python that takes 1 ms for relu and 2 ms for everything else
+    # a program that acts as a Python with torch: relu takes 1 ms, everything
+    # else 2 ms
     cat >"$scratch/python" <<'EOF'
 #!/bin/sh
 echo torch made-up
@@ -156,10 +158,10 @@ else
 fi
 for n in 0 1001 2x ''; do
     is_str "$(bench/compare --rounds "$n" 2>&1 | head -n 1)" \
-        "compare: --rounds: a number from 1 to 1000" "--rounds \"$n\" is refused"
+        "compare: --rounds needs a number from 1 to 1000" "--rounds \"$n\" is refused"
 done
 
-# GPT-2, small. Its losses are the same on every device.
+# A small GPT-2, whose losses must be the same on every device.
 losses() {
     "$@" bench/compare --losses --only large --size 1,8,1 2>&1
 }
@@ -169,13 +171,13 @@ is_str "$(bench/compare --quick --only large --size 1,8,1 |
     awk '$1 == "large" { print $2, $3 }' | tr '\n' ' ')" \
     "gpt2 1x8x1 gpt2_f32 1x8x1 " "workloads have the sizes that are asked for"
 is_str "$(bench/compare --size 8,0 2>&1 | head -n 1)" \
-    "compare: --size: one to three numbers, as 8,1024,12" "no others"
+    "compare: --size needs one to three numbers, such as 8,1024,12" "no others"
 is_str "$(bench/compare --only large --size 8,16 2>&1 | head -n 1)" \
-    "compare: --size: gpt2 has 3 of them, not 2" "and as many as there are"
+    "compare: --size: gpt2 has 3 sizes, not 2" "and as many as there are"
 is_str "$(bench/compare --quick --only data --except data 2>&1 | head -n 1)" \
-    'compare: nothing is named "data"' "a group can be left out"
+    'compare: --only: no workload has the name "data"' "a group can be left out"
 is_str "$(bench/compare --except data,dat 2>&1 | head -n 1)" \
-    'compare: --except: not all of "data,dat" are groups' "if there is such a group"
+    'compare: --except: "data,dat" contains an unknown group' "if there is such a group"
 is_str "$( (trap '' XFSZ; ulimit -f 16
     bench/compare --losses --only training.mlp 2>&1) |
     sed 's/bench-[^ ]*/bench-X/')" \
@@ -194,8 +196,8 @@ else
     skip "with the same losses by CUDA" "$(tail -n 1 "$scratch/output")"
 fi
 
-# A PyTorch that lacks the first workload and has another network for the
-# second.
+# A program that acts as a PyTorch without the first workload, and with
+# different losses for the second one.
 cat >"$scratch/python" <<'EOF'
 #!/bin/sh
 echo torch made-up
@@ -212,7 +214,7 @@ is_str "$(TENON_BENCH_PYTHON=$scratch/python bench/compare --losses \
     1 "another network is a failure"
 is_str "$(sed 's/  tenon.*  torch/ torch/' "$scratch/output")" \
     "large gpt2 torch none
-large gpt2_f32 torch 1.00000 2.00000 3.00000 (9e-01: not the same)" \
+large gpt2_f32 torch 1.00000 2.00000 3.00000 (9e-01: too different)" \
     "and is reported, as is a missing one"
 
 TENON_BENCH_PYTHON=$python
@@ -231,7 +233,7 @@ else
         "TENON_BENCH_PYTHON (python3) has no torch"
 fi
 
-# How time grows with sizes and falls with threads.
+# Measures how the time increases with the size and decreases with the threads.
 is_str "$(TENON_NUM_THREADS=1 bench/scaling sizes --quick --up-to 4 add sum |
     awk '$1 == "add" || $1 == "sum" { print $1, NF, ($2 > 0), ($5 > 0) }')" \
     "add 7 1 1
@@ -243,11 +245,11 @@ is_str "$(awk '/^(l2|rows)/ { print $1, NF, $7, ($8 > 0) }' "$scratch/output")" 
 l2.gelu 8 fma 1
 rows.add_row 8 memory 1" "scaling is measured beside a raw loop's"
 is_str "$(TENON_NUM_THREADS=1 bench/scaling threads 2>&1 >/dev/null)" \
-    "scaling: there is only one thread" "scaling threads needs two threads"
+    "scaling: Tenon uses one thread only; set TENON_NUM_THREADS to more" "scaling threads needs two threads"
 is_str "$(bench/scaling sizes --up-to 0 2>&1 | head -n 1 | cut -c 1-14)" \
     "usage: scaling" "a size of nothing is refused"
 
-# Bytes of training steps.
+# Measures the memory of training steps.
 is_str "$(TENON_BENCH_PYTHON=false bench/memory |
     awk '{ print $1, ($2 > 0), $3 }' | tr '\n' ' ')" \
     "model 1 PyTorch mlp 1 - cnn 1 - lstm 1 - encoder 1 - deep 1 - process 1 - " \
@@ -261,7 +263,7 @@ else
     skip "no more than PyTorch's" "TENON_BENCH_PYTHON (python3) has no torch"
 fi
 
-# bench/cuda, on the simulated driver if it can be used.
+# Runs bench/cuda, if the simulated driver can be used.
 if ! on_cuda tools/tenon info >"$scratch/output" 2>&1; then
     skip "bench/cuda" "$(tail -n 1 "$scratch/output")"
 else

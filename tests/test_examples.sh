@@ -6,9 +6,9 @@ for example in tensors device_rules autograd own_operator own_layer; do
     for device in cpu reference; do
         TENON_DEVICE=$device succeeds "$example runs on $device" \
             examples/$example
-        # A printed tensor names its device unless that is the cpu, as in
-        # PyTorch, so its lines break elsewhere. Examples may print their
-        # device, too.
+        # As in PyTorch, the text of a tensor contains its device unless that
+        # is the cpu. Therefore its lines break at other places. Examples may
+        # print their device, too.
         tr -d ' \n' <"$scratch/output" |
             sed -e 's/cpu/DEVICE/g' -e 's/reference/DEVICE/g' \
                 -e "s/,device='DEVICE:0'//g" >"$scratch/$device"
@@ -17,7 +17,8 @@ for example in tensors device_rules autograd own_operator own_layer; do
         "$example prints the same on both"
 done
 
-# The digits: the losses agree to four digits, and the network has learned.
+# Recognises digits. The losses of all devices must agree to four digits, and
+# the accuracy must be high.
 data=$top_srcdir/data/digits.csv.gz
 others=reference
 if TENON_DEVICE=opencl tools/tenon info >"$scratch/output" 2>&1; then
@@ -43,8 +44,9 @@ for device in $others; do
         "$(cat "$scratch/accuracy.cpu")" "and the same accuracy"
 done
 
-# On two devices at once, with a share of each batch on each, losses are the
-# same but for the rounding of sums, which grows from epoch to epoch.
+# Trains on two devices at the same time, each with a share of each batch. The
+# losses must be the same except for the rounding of sums, which grows from
+# epoch to epoch.
 two_devices() {
     POCL_DEVICES="basic basic" succeeds "two_devices trains on $*" \
         examples/two_devices "$@" "$data"
@@ -64,7 +66,7 @@ else
     two_devices opencl:0 opencl:1
 fi
 
-# The same digits as sequences.
+# Recognises the same digits as sequences.
 for kind in lstm transformer; do
     TENON_DEVICE=cpu succeeds "digits_sequence $kind trains" \
         examples/digits_sequence $kind "$data"
@@ -73,16 +75,16 @@ for kind in lstm transformer; do
         "and knows 95 % of the test digits"
 done
 
-# A language model begins to learn. A uniform guess among the characters of this
-# text has a loss of more than 4 nats.
+# Trains a language model for a few steps. A uniform guess among the characters
+# of this text has a loss of more than 4 nats.
 TENON_DEVICE=cpu succeeds "char_gpt trains and generates text" \
     examples/char_gpt "$top_srcdir/docs/kernel-language.md" 15
 is_empty "$(tail -n 1 "$scratch/output" |
     awk '!(/^held-out loss: [0-9.]+ nats a character$/ && $3 < 3.9)')" \
     "and is better than a guess on held-out text"
 
-# Generated IDX files: 400 images of 8 x 8. Each class lights two pixels of its
-# own, and each image a third one.
+# Generates IDX files with 400 images of 8 x 8 pixels. In the images of a class
+# two pixels of that class are bright, and in each image a third pixel.
 images=$scratch/images labels=$scratch/labels
 {
     printf '\0\0\010\3\0\0\1\220\0\0\0\010\0\0\0\010'
@@ -104,11 +106,11 @@ is_empty "$(tail -n 1 "$scratch/output" |
     "and recognises held-out images"
 examples/mnist "$labels" "$labels" >"$scratch/output" 2>&1
 is_str "$(cat "$scratch/output")" \
-    "mnist: $labels: 1 dimensions; images have 3" \
+    "mnist: $labels has 1 dimensions; a file of images has 3" \
     "exchanged files are reported"
 
-# Language models: tiny ones of random weights, and a tokenizer of 64 words, w<i>
-# of the id i.
+# Language models: small models with random weights, and a tokenizer of 64
+# words. The word of id i is w<i>.
 for model in llama bert; do
     cp -r "$top_srcdir/tests/lm/data/$model" "$scratch/$model"
     chmod -R u+w "$scratch/$model"
@@ -134,14 +136,15 @@ is_str "$(head -n 1 "$scratch/output")" "1.000  w9 w8 w7 w6" \
     "the same text is the nearest"
 is_str "$(wc -l <"$scratch/output" | xargs)" 3 "and three lines are printed"
 
-# An ONNX model of two classes, and an image of 2 x 2 pixels.
+# An ONNX model for two classes, and an image of 2 x 2 pixels.
 printf 'P6 2 2 255\n\1\2\3\4\5\6\7\10\11\12\13\14' >"$scratch/image.ppm"
 TENON_DEVICE=cpu succeeds "onnx_classify classifies an image" \
     examples/onnx_classify "$top_srcdir/tests/onnx/data/ocr_v4_cls.onnx" \
     "$scratch/image.ppm"
 is_str "$(grep -c '^class [01] : [01]\.[0-9]*$' "$scratch/output")" 2 \
     "and prints both classes"
-# A detector of bright squares, and an image with one: a is black, b is white.
+# A detector of bright squares, and an image with one such square. In its text,
+# a is a black and b a white pixel.
 { printf 'P6 64 64 255\n'; awk 'BEGIN { for (y = 0; y < 64; y++)
     for (x = 0; x < 192; x++)
         printf "%s", (y >= 12 && y < 28 && x >= 24 && x < 72) ? "b" : "a" }' |

@@ -12,7 +12,7 @@ for device in cpu reference; do
     TENON_DEVICE=$device tests/golden/run tests/golden/samples \
         >"$scratch/$device" 2>&1
     echo "status $?" >>"$scratch/$device"
-    # its lines, renumbered
+    # prints the lines of the runner with new numbers
     awk -v device=$device -v n="$tap_count" '
         /^(not )?ok / {
             line = $0
@@ -36,8 +36,8 @@ for device in cpu reference; do
     sed 's/^/# /' "$scratch/output"
 done
 
-# Every layer that modules.txt names has a sample here, but for containers and
-# those whose results are random in every mode (tests/nn/test_layers).
+# Every layer that modules.txt lists must have a sample, except containers and
+# layers whose results are random in every mode (tests/nn/test_layers).
 sed -n 's/^\([A-Za-z0-9]*\) tn_nn_.*/\1/p' "$top_srcdir/tests/golden/modules.txt" |
     grep -vxE 'Sequential|Module(List|Dict)|ParameterList|Identity|FractionalMaxPool[23]d' |
     sort >"$scratch/named"
@@ -46,8 +46,8 @@ sed -n 's/^ok [0-9]* - \([A-Z][A-Za-z0-9]*\)_[0-9]*: 1 passed.*/\1/p' \
 is_empty "$(comm -23 "$scratch/named" "$scratch/ran")" \
     "$(wc -l <"$scratch/named") layers have samples"
 
-# Exactly the operators that host.def and the manual list run on the host. (The
-# runner checks that no other does.)
+# The manual must list exactly the operators of host.def as operators that run
+# on the host. (The runner checks that no other operator runs there.)
 sed -n 's/^HOST("\(.*\)")$/\1/p' "$top_srcdir/tests/golden/host.def" |
     sort >"$scratch/named"
 for device in cpu reference; do

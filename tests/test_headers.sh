@@ -8,7 +8,7 @@ headers=$(printf '%s\n' "$headers" | sort -u)
 strict="-fsyntax-only -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wundef
         -Werror -I$top_builddir/include -I$top_srcdir/include"
 
-# alone LANGUAGE STANDARD WARNINGS COMPILER...
+# alone LANGUAGE STANDARD WARNINGS COMPILER...: compiles each header alone
 alone() {
     language=$1 standard=$2 more=$3
     shift 3
@@ -27,8 +27,8 @@ alone() {
     done
 }
 
-# Public structs have a size field, or their comment says that they are closed.
-# (tests/device/test_abi.c checks those of plugin.h.)
+# Public structs must have a size field, or a comment that says that fields are
+# never added.
 cd "$top_srcdir/include" || exit 99
 is_empty "$(awk '
     FNR == 1 { closed = 0 }
@@ -44,7 +44,7 @@ is_empty "$(awk '
     }' $(ls tenon/*.h | grep -v plugin))" \
     "public structs have a size field or are closed"
 
-# The opening comment of each header says what threads may share.
+# The opening comment of each header must say what threads may share.
 is_empty "$(for header in $headers; do
     file=$top_srcdir/include/$header
     [ -f "$file" ] || file=$top_builddir/include/$header
@@ -85,8 +85,8 @@ END
 regions c -std=c11 gcc clang
 regions cpp -std=c++17 g++ clang++
 
-# The macros for modules of one's own. (g++ warns of every member that an
-# initialiser leaves out.)
+# The macros for a program's own modules. (g++ warns about every member that an
+# initialiser omits.)
 modules() {
     language=$1 standard=$2
     shift 2

@@ -36,8 +36,8 @@ succeeds "make uninstall again" "${MAKE:-make}" uninstall DESTDIR="$stage"
 is_str "$(find "$stage" ! -type d)" "$other" \
     "another plugin is not removed"
 
-# The manual. A link must lead to an installed file, or to one that
-# docs/README.md names as part of the source tree.
+# Checks the manual. A link must lead to an installed file, or to a file that
+# docs/README.md describes as part of the source tree.
 docs=$(dirname "$(find "$moved" -path '*/doc/*' -name NEWS)")
 is_empty "$(for file in README.md NEWS LICENSE docs/operators.md; do
     [ -s "$docs/$file" ] || echo "$file"
@@ -57,7 +57,7 @@ is_empty "$(cd "$docs" && find . -name '*.md' | while read -r page; do
 done)" "their links lead to installed files"
 
 pc=$(dirname "$(find "$moved" -name tenon.pc)")
-# package ARGUMENT...: pkg-config for the moved tree
+# package ARGUMENT...: runs pkg-config for the moved tree
 package() {
     PKG_CONFIG_PATH=$pc:${PKG_CONFIG_PATH-} \
         "${PKG_CONFIG:-pkg-config}" --define-variable=prefix="$moved" "$@"
@@ -69,7 +69,8 @@ is_str "$(package --variable=plugindir tenon-plugin)" "$libdir/tenon-1" \
 is_str "$(package --print-requires-private tenon)" zlib \
     "tenon.pc requires no package but zlib"
 
-# The size of what a program needs at run time, without sanitizers.
+# Checks the size of what a program needs at run time, in a build without
+# sanitizers.
 if nm -D "$libdir/libtenon.so" | grep -q __asan_; then
     skip "libtenon and the cpu plugin take at most 3.4 MB" "sanitizers"
 else
@@ -81,8 +82,8 @@ else
         "libtenon and the cpu plugin take at most 3.4 MB"
 fi
 
-# in_nowhere COMMAND...: runs from / with nothing in the environment but the
-# folder of the moved library
+# in_nowhere COMMAND...: runs the command in the folder / with an empty
+# environment, except for the folder of the moved library
 in_nowhere() { (cd / && env -i LD_LIBRARY_PATH="$libdir" "$@"); }
 
 succeeds "tenon info runs from the moved tree" \
@@ -112,7 +113,7 @@ succeeds "the reference plugin builds with tenon-plugin.pc alone" \
     -O1 -shared -fPIC $(package --cflags tenon-plugin) \
     "$top_srcdir"/plugins/reference/*.c -lm -o "$scratch/tn_reference.so"
 
-# find_package of CMake, in the moved tree.
+# Tests CMake's find_package in the moved tree.
 if command -v cmake >/dev/null; then
     mkdir "$scratch/cmake"
     cp "$scratch/readme.c" "$scratch/cmake/train.c"
@@ -149,12 +150,12 @@ else
     skip "find_package(tenon)" "cmake is not installed"
 fi
 
-# A user's plugin, outside of Tenon's tree: started, built and checked with the
+# Creates, builds and checks a user's plugin outside of Tenon's tree, with the
 # installed files only.
 template=$(package --variable=template tenon-plugin)
 doc=$(find "$moved" -name plugin-check.md)
 is_str "${doc:+found}" found "the kit's manual is installed"
-# start COMMAND...: in the new project's folder
+# start COMMAND...: runs the command in the new project's folder
 start() {
     (cd "$scratch/abacus" &&
         PKG_CONFIG_PATH=$pc:${PKG_CONFIG_PATH-} CC=${CC:-cc} \

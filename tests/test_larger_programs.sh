@@ -8,12 +8,12 @@ above unet 'disc: IoU' 0.6
 above unet 'square: IoU' 0.8
 
 # A uniform guess among the characters of this text has a loss of more than 4
-# nats. With one layer of the cache missing, the texts differ.
+# nats. If one layer of the cache were missing, the texts would differ.
 runs gpt_cache "$text" 40
 below gpt_cache loss 3.2
 prints gpt_cache '^the same text without the cache$'
 
-# A policy that pushes at random balances the pole for 22 steps.
+# A policy that pushes at random keeps the pole up for 22 steps.
 runs reinforce 150
 above reinforce 'mean of the last episodes:' 60
 TENON_DEVICE=reference succeeds "reinforce runs on reference" \
@@ -42,12 +42,13 @@ above tables_and_images 'test accuracy:' 0.93
 prints tables_and_images '^three +[0-9]+ of 40$'
 printf 'P5\n9 8\n255\n' >images/5.pgm
 TENON_DEVICE=cpu "$programs/tables_and_images" images 1 >"$scratch/output" 2>&1
-is_str "$?, $(grep -o 'images/5.pgm is no PGM image of 8 x 8 bytes' \
-    "$scratch/output")" "1, images/5.pgm is no PGM image of 8 x 8 bytes" \
+is_str "$?, $(grep -o 'images/5.pgm is not a PGM image of 8 x 8 bytes' \
+    "$scratch/output")" "1, images/5.pgm is not a PGM image of 8 x 8 bytes" \
     "a damaged image is reported with its name"
 
-# Four clients at once get the answers that one gets. The server runs on the
-# reference device, too: its network was trained on the cpu.
+# Four clients at the same time must get the same answers as one client. The
+# server also runs on the reference device, with the network that was trained
+# on the cpu.
 TENON_DEVICE=cpu succeeds "server trains a network" \
     "$programs/server" train "$digits" model.safetensors
 trap 'kill $server 2>/dev/null; rm -rf "$scratch"' EXIT
@@ -92,7 +93,7 @@ is_str "$(cut -c 1 "$scratch/server.reference")" \
 is_str "$?, $(grep -c '^server: .*missing.safetensors' "$scratch/output")" \
     "1, 1" "server names a model that is missing"
 
-# A file that is missing is reported, and the program fails.
+# A missing file must be reported, and the program must fail.
 for name in gpt_cache gan fine_tune tables_and_images; do
     "$programs/$name" missing >"$scratch/output" 2>&1
     is_str "$?, $(grep -c "^$name: .*missing.*: No such file" \

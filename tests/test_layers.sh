@@ -5,9 +5,9 @@
 
 # ---- includes ----------------------------------------------------------------
 
-# Every include of our own as "FILE<tab>ROOM/HEADER" or "FILE<tab>tenon/HEADER",
-# in whichever form it is written. "x.h" means a file of the includer's folder.
-# Sources that are made lie in the build folder.
+# Finds every include of our own headers, as "FILE<tab>ROOM/HEADER" or
+# "FILE<tab>tenon/HEADER", in whatever form it is written. "x.h" is a file in
+# the folder of the includer. Generated sources are in the build folder.
 cd "$top_srcdir" || exit 99
 sources() {
     find include lib backends plugins tools examples bench -type f \
@@ -42,7 +42,7 @@ if [ "$made" != "$(pwd)" ]; then
         -f "$scratch/includes.awk") >>"$scratch/includes"
 fi
 
-# All that stand in lib, counted in a plainer way: none may be overlooked.
+# Counts all includes in lib/ in a simpler way, to check that none was missed.
 is_str "$(grep -c '^lib/' "$scratch/includes")" \
     "$({ sources; [ "$made" = "$(pwd)" ] || (cd "$made" &&
         sources | sed "s|^lib/|$made/&|"); } | grep -E "^lib/|^$made/lib/" |
@@ -53,10 +53,11 @@ is_empty "$(awk -F '\t' '/^lib\// && $3 { print $1 ": \"" $2 "\"" }' \
     "$scratch/includes")" "lib includes its own as <room/header.h>"
 
 # The rank of every room, and the room of every public header. A room may
-# include what ranks lower, and itself; nn, optim and distributions ignore each
-# other, and train is for what needs several; each may read JSON. Of
-# graph to dist, which share a storey, each may use those to its left (data
-# reads files through io). kernel needs base and the plugin ABI alone.
+# include itself and rooms with a lower rank. nn, optim and distributions may
+# not include each other; train may include all of them; all four may read
+# JSON. The rooms from graph to dist have the same rank, and each may include
+# those to its left (data reads files through io). kernel may include only base
+# and the plugin ABI.
 cat >"$scratch/rooms.awk" <<'AWK'
     BEGIN {
         n = split("base json device tensor kernel source ops autograd graph trace io " \
@@ -80,9 +81,9 @@ cat >"$scratch/rooms.awk" <<'AWK'
         for (i = 1; i <= n; i++) room_of["nn_" family[i] ".h"] = "nn"
         room_of["nn_init.h"] = room_of["nn_container.h"] = "nn"
         room_of["sequence.h"] = "nn"
-        # what nn gives and optim takes, in words of tensor.h
+        # lists of parameters, which nn returns and optim accepts
         room_of["parameters.h"] = "parameters"
-        # what needs nn and optim, train, stands above both
+        # belongs to train, which is above nn and optim
         room_of["checkpoint.h"] = room_of["average.h"] = "train"
         room_of["metric.h"] = room_of["train.h"] = "train"
         room_of["lm.h"] = room_of["tokenizer.h"] = room_of["gguf.h"] = "lm"
@@ -99,8 +100,8 @@ cat >"$scratch/rooms.awk" <<'AWK'
         rank["media"] = 22
         rank["all"] = 99
     }
-    # What is wrong with a need of room `from` for a thing of room `to`; public:
-    # it stands in a public header. "": nothing.
+    # Returns why room `from` may not depend on room `to`, or "" if it may.
+    # public: whether the dependency is in a public header.
     function wrong(from, to, public) {
         if (!(from in rank)) return from " is no room"
         if (!(to in rank)) return to " is no room"
@@ -147,8 +148,8 @@ awk -F '\t' -f "$scratch/rooms.awk" -f - "$scratch/includes" \
             complain("a plugin includes only its own and shared files")
         next
     }
-    # The conformance kit carries the interpreter, its oracle, within itself,
-    # and the cache, which is one of the services of a host.
+    # The conformance kit contains the interpreter, with which it compares
+    # results, and the cache, which is one of the services of a host.
     {
         if (public && target[2] ~ /^plugin/ && file[1] != "tools")
             complain("examples and benchmarks know no plugin")
@@ -162,7 +163,7 @@ awk -F '\t' -f "$scratch/rooms.awk" -f - "$scratch/includes" \
     }
 AWK
 
-# about PATTERN NAME
+# about PATTERN NAME: passes if no upward dependency matches the pattern
 about() { is_empty "$(grep -E "^($1)" "$scratch/upward")" "$2"; }
 about 'include/' "public headers include only lower ones"
 about 'lib/(base|device|tensor|kernel|ops|autograd)/' \
@@ -178,9 +179,10 @@ is_empty "$(awk -F '\t' '$2 ~ /^device\/memory\// &&
 
 # ---- symbols -----------------------------------------------------------------
 
-# A room's objects need symbols of rooms below alone, whatever was included: a
-# declaration may stand anywhere. The objects are those of sources that are
-# there, since a build folder keeps those of sources that have gone.
+# The objects of a room may need only symbols of lower rooms. This finds
+# dependencies without an include, since a declaration may be in any file. Only
+# objects whose source exists are checked, since a build folder keeps the
+# objects of deleted sources.
 cd "$top_builddir" || exit 99
 for room in $rooms; do
     found=0
@@ -188,7 +190,8 @@ for room in $rooms; do
         $(find "lib/$room" -name '*.c'); do
         object=${source%/*}/.libs/${source##*/}
         object=${object%.c}.o
-        [ -f "$object" ] || # a library of its own names its objects
+        [ -f "$object" ] || # libtool adds the library's name to the objects of
+                            # separate libraries
             for object in "${object%/*}"/lib*_la-"${object##*/}"; do :; done
         [ -f "$object" ] || object=${source%.c}.o
         [ -f "$object" ] || continue
@@ -204,7 +207,8 @@ awk -f "$scratch/rooms.awk" -f - "$scratch/needs" "$scratch/needs" \
     >"$scratch/upward" <<'AWK'
     { split($1, file, "/"); object = $1; sub(/:[^:]*$/, "", object) }
     FNR == NR {
-        if ($(NF - 1) ~ /^[A-TV-Z]$/) # parameters.h: see above
+        if ($(NF - 1) ~ /^[A-TV-Z]$/) # functions of parameters.h have a room
+                                      # of their own (see above)
             home[$NF] = $NF ~ /^tn_parameters_/ ? "parameters" : file[2]
         next
     }
@@ -222,15 +226,16 @@ for built in .libs/libtenon.so .libs/libtenon-lm.so .libs/libtenon-onnx.so .libs
     [ -f "$built" ] || bail_out "$built was not built"
 done
 
-# exports FILE: the names it exports, without what sanitizers add
+# exports FILE: prints the names that the file exports, without those that
+# sanitizers add
 exports() {
     nm -D --defined-only "$1" |
         awk '$2 ~ /[B-Z]/ { sub(/@.*/, "", $3); print $3 }' |
         grep -vE '^__|^_(init|fini)$' | sort -u
 }
 
-# What TN_API marks: after preprocessing, a declaration with default
-# visibility; its name stands before the first parenthesis, or the end.
+# Finds what TN_API marks: after preprocessing, a declaration with default
+# visibility. Its name is before the first parenthesis or at the end.
 # shellcheck disable=SC2086 # CC may hold options
 for header in "$top_srcdir"/include/tenon/*.h include/tenon/*.h; do
     [ -f "$header" ] && echo "#include \"$header\""
@@ -264,8 +269,8 @@ for plugin in tenon-1/*.so; do
         "$(basename "$plugin") links nothing of Tenon"
 done
 
-# Names shared between files begin with tn_; what one file alone uses, tests
-# aside, should be static there.
+# Names that several files share must begin with tn_. A name that only one file
+# uses, apart from tests, should be static there.
 nm -A -g .libs/libtenon-test.a >"$scratch/symbols"
 awk '$(NF - 1) ~ /^[A-TV-Z]$/ && $NF !~ /^(tn_|__|_GLOBAL_)/ {
         print $NF ": " $1 }' "$scratch/symbols" >"$scratch/unprefixed"
@@ -274,10 +279,12 @@ is_empty "$(cat "$scratch/unprefixed")" \
 
 # ---- circles ----------------------------------------------------------------
 
-# Files that need each other in a circle are read together or not at all. Those
-# of old stand in tests/circles.txt, which only gets shorter.
+# Files that depend on each other in a circle can only be understood together.
+# Those that exist are listed in tests/circles.txt, which may only become
+# shorter.
 cd "$top_builddir" || exit 99
-# Files that are made, such as the operator table, name what they are made of.
+# For generated files, such as the operator table, uses the names of the files
+# that they are generated from.
 (cd "$top_srcdir" && find lib backends plugins -name '*.c') |
     grep -vE '/(table|gradient_table|mathtext|device_text)\.c$' |
     sed 's|^\(.*\)/\([^/]*\)\.c$|\1/.libs/\2.o &\n\1/.libs/*-\2.o &|' |
@@ -291,7 +298,7 @@ cut -d ' ' -f 1 "$scratch/compiled" | xargs nm -A -g |
 ln -s needs "$scratch/again"
 awk '
     FILENAME ~ /compiled$/ { source[$1] = $2; next }
-    # a library is lib, or one backend or plugin
+    # a library is lib/, or one backend or one plugin
     {
         split($1, part, "/")
         library = part[1] == "lib" ? "lib" : part[2]
@@ -326,7 +333,7 @@ is_empty "$(comm -23 "$scratch/circles" "$scratch/known")" \
 is_empty "$(comm -13 "$scratch/circles" "$scratch/known")" \
     "each file of tests/circles.txt is in a circle"
 
-# (_exit ends the child in which a plugin is asked.)
+# (_exit is allowed: it ends the child process that probes a plugin.)
 is_empty "$(awk '
     $NF ~ /^(printf|__printf_chk|vprintf|puts|putchar|perror)$/ ||
     $NF ~ /^(abort|exit|quick_exit)$/' "$scratch/symbols")" \

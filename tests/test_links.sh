@@ -6,8 +6,9 @@
 made=$(cd "$top_builddir" && pwd)
 cd "$top_srcdir" || exit 99
 
-# The tree, without build folders (they have a config.status) and what is
-# installed below them; and what the build makes in its own.
+# Lists the files of the tree, without build folders (which have a
+# config.status) and what is installed below them, and the files that the build
+# makes in its own folder.
 {
     find . -name config.status 2>/dev/null | sed 's|/[^/]*$||' |
         grep -vx . >"$scratch/builds"
@@ -30,7 +31,7 @@ grep '\.md$' "$scratch/tree" | while read -r page; do
 done >"$scratch/pages"
 
 cat >"$scratch/links.awk" <<'AWK'
-# A path without "." and "..".
+# Returns a path without "." and "..".
 function resolved(path,    part, n, i, out, k) {
     n = split(path, part, "/"); k = 0
     for (i = 1; i <= n; i++)
@@ -40,7 +41,8 @@ function resolved(path,    part, n, i, out, k) {
     for (i = 2; i <= k; i++) path = path "/" out[i]
     return path
 }
-# The anchor that a heading has: small letters, spaces as dashes, no signs.
+# Returns the anchor of a heading: lower case, dashes instead of spaces, no
+# punctuation.
 function slug(heading) {
     gsub(/^#+ */, "", heading)
     gsub(/\[|\]\([^)]*\)/, "", heading)
@@ -51,9 +53,9 @@ function slug(heading) {
 }
 function complain(what) { print FILENAME ":" FNR ": " what }
 
-# Is the path there: from this page, from the top, or as the end of a path? A
-# folder's README may leave out the prefix of its files (cuda_plugin.c), and a
-# command may be one for the build folder.
+# Returns whether the path exists: relative to this page, relative to the top,
+# or as the end of a path. A folder's README may omit the prefix of its files
+# (cuda_plugin.c), and a command may contain a path in the build folder.
 function there(path,    own) {
     sub(/\/$/, "", path)
     if (resolved(folder path) in tree || resolved(path) in ending) return 1
@@ -70,7 +72,8 @@ function check_link(link,    at, anchor, page) {
     if (!(page in tree)) complain("no " link)
     else if (anchor != "") wanted[page "#" anchor] = FILENAME ":" FNR
 }
-# What names a file or a folder: has a slash or a suffix of the sources'.
+# Returns whether a text is the path of a file or folder: it has a slash, or
+# the suffix of a source file.
 function is_path(text) {
     if (text !~ /^[A-Za-z0-9_.][A-Za-z0-9_.+\/-]*$/) return 0
     if (text ~ /^(tn_|\.[a-z]*$|[0-9.]+$|-)|\.log$/) return 0
@@ -120,8 +123,8 @@ END {
 }
 AWK
 
-# Names of files that are no part of the tree: a user's, another project's, and
-# what a test makes.
+# Names of files that are not in the tree: files of a user or of another
+# project, and files that a test makes.
 cat >"$scratch/others" <<'END'
 train.c
 CL/cl.h

@@ -1,12 +1,13 @@
-# Runs programs of examples/programs in small form. Each learns what it should,
-# and prints the same on every run and for any number of threads. Those that are
-# quick enough also run on the reference device.
+# Runs programs of examples/programs with few steps. Each must reach the
+# expected loss or accuracy, and print the same on every run and for any number
+# of threads. Those that are quick enough also run on the reference device.
 . "$top_srcdir/tests/tap.sh"
 . "$top_srcdir/tests/programs.sh"
 
-# agrees WORDS NAME [ARGUMENT ...]: on the reference device, the number after the
-# last WORDS is that of the cpu to a hundredth. (The devices round the sums in
-# matrix products differently, and training amplifies that.)
+# agrees WORDS NAME [ARGUMENT ...]: passes if the number after the last WORDS
+# on the reference device equals that on the cpu to a hundredth. (The devices
+# round the sums in matrix products differently, and training amplifies the
+# difference.)
 agrees() {
     words=$1 name=$2
     shift
@@ -19,7 +20,7 @@ agrees() {
         "$name: $words is that of the cpu"
 }
 
-# Counting. The README has the table.
+# Compares the numbers of lines. README.md in that folder has the table.
 succeeds "no program has more than 1.8 times PyTorch's lines" \
     sh "$top_srcdir/examples/programs/count.sh"
 is_str "$(sed -n '/^| program | what/,/^$/p' \
@@ -61,7 +62,7 @@ above own_module accuracy 0.8
 prints own_module 'norm\): Standardize\(momentum=0.1\)'
 agrees accuracy own_module 2
 
-# A file that is missing is reported, and the program fails.
+# A missing file must be reported, and the program must fail.
 for name in cnn vae char_lstm; do
     "$programs/$name" missing.csv >"$scratch/output" 2>&1
     is_str $? 1 "$name fails without its data"

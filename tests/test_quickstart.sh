@@ -7,18 +7,19 @@ cp "$top_srcdir/quickstart" "$scratch/tree/"
 for needed in sh dirname date mkdir grep sed tail cat; do
     ln -s "$(command -v $needed)" "$scratch/bin/$needed"
 done
-# provide NAME TEXT: a program of that name
+# provide NAME TEXT: makes a program of this name that prints the text
 provide() {
     printf '#!%s\n%s\n' "$(command -v sh)" "$2" >"$scratch/bin/$1"
     chmod +x "$scratch/bin/$1"
 }
-# quickstart ARGUMENT...: its exit status, then what it said
+# quickstart ARGUMENT...: runs quickstart and prints its exit status, then its
+# output
 quickstart() {
     (cd "$scratch/tree" && env -i PATH="$scratch/bin" sh ./quickstart "$@" \
         </dev/null >"$scratch/said" 2>&1)
     echo "status $?" >>"$scratch/said"
 }
-# says TEXT NAME
+# says TEXT NAME: passes if the output contains the text
 says() {
     if grep -qF -e "$1" "$scratch/said"; then
         pass "$2"

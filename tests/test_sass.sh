@@ -19,8 +19,8 @@ elif ! "$python" -c "" 2>/dev/null; then
     done_testing
 fi
 
-# The two largest training steps take as long as all else: they are counted by
-# hand.
+# The two largest training steps take as long as all other cases together. They
+# are counted by hand, not here.
 counted --check "$top_srcdir/bench/sass.json" \
     --without "step of GPT-2" --without "step of ResNet-50"
 status=$?

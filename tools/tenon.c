@@ -211,7 +211,7 @@ static int unknown(const char *name)
             least = distance;
         }
     }
-    fprintf(stderr, "tenon: no command '%s'; the nearest is '%s'\n", name,
+    fprintf(stderr, "tenon: unknown command '%s'; did you mean '%s'?\n", name,
             command_table[nearest].name);
     usage(stderr);
     return 2;
@@ -274,8 +274,9 @@ static void row(const char *name, const char *value, const char *variable)
            set && *set ? "=" : " is not set", set ? set : "");
 }
 
-/* Prints what a program would use in this environment: the version, the device
- * and the number of threads. Opens only this device, no other plugin. */
+/* Prints the version of Tenon, and the device and the number of threads that
+ * programs use in this environment. Opens only this device and no other
+ * plugin. */
 static int info(void)
 {
     char text[64];

@@ -12,12 +12,13 @@
 
 #include <tenon/chat.h>
 
-/* A sequence as it is generated. */
+/* The state of a sequence while the model continues it. */
 typedef struct stream {
-    tn_detokenizer *detokenizer; /* NULL: ids are printed */
-    FILE *copy;                  /* gets the text, too; may be NULL */
+    tn_detokenizer *detokenizer; /* NULL if ids are printed, not text */
+    FILE *copy;                  /* a second file to which the text is written,
+                                  * or NULL */
     int64_t count;
-    double first; /* the time of the first token */
+    double first; /* time of the first token in seconds, as seconds() returns it */
 } stream;
 
 static double seconds(void)
@@ -27,7 +28,8 @@ static double seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* The memory of the process that is in RAM, in megabytes; 0 if unknown. */
+/* Returns the resident memory of the process in megabytes, or 0 if the system
+ * does not report it. */
 static double resident(void)
 {
     long all = 0, here = 0;
@@ -47,7 +49,8 @@ static bool print_token(const tn_lm_token *token, void *context)
     if (s->detokenizer) {
         const char *text = tn_detokenizer_add(s->detokenizer, token->id);
         if (!text)
-            return false; /* the error is pending */
+            return false; /* ends the generation; continue_ids() reports the
+                           * error */
         fputs(text, stdout);
         if (s->copy)
             fputs(text, s->copy);
@@ -74,8 +77,10 @@ static void report(int64_t prompt, int64_t cached, const stream *s,
     fputc('\n', stderr);
 }
 
-/* Continues ids in a batch, which reuses the beginnings that texts share. With
- * a tokenizer, prints the text. Also writes it to copy if that is not NULL. */
+/* Continues token ids in a batch and prints the result: text if there is a
+ * tokenizer, ids otherwise. The batch caches the key and value vectors of
+ * earlier prompts and reuses those of a common beginning. If copy is not NULL,
+ * also writes the text to it. Returns the exit status. */
 static int continue_ids(tn_lm_batch *batch, tn_tokenizer *t, const int64_t *ids,
                         int64_t count, tn_lm_batch_add_options o, FILE *copy)
 {
@@ -87,7 +92,8 @@ static int continue_ids(tn_lm_batch *batch, tn_tokenizer *t, const int64_t *ids,
         return lm_complain();
     o.on_token = print_token;
     o.context = &s;
-    if (eos >= 0) { /* besides those that the model names */
+    if (eos >= 0) { /* the tokenizer's end token also ends the text, in addition
+                     * to the end tokens of the model */
         o.stop = &stop;
         o.stop_count = 1;
     }
@@ -106,7 +112,7 @@ static int continue_ids(tn_lm_batch *batch, tn_tokenizer *t, const int64_t *ids,
     if (copy)
         fputs(rest, copy);
     if (fflush(stdout)) {
-        fprintf(stderr, "tenon: the text cannot be written: %s\n",
+        fprintf(stderr, "tenon: writing to the standard output failed: %s\n",
                 strerror(errno));
         return 1;
     }
@@ -123,7 +129,8 @@ static int continue_text(tn_lm_batch *batch, tn_tokenizer *t, const char *text,
     if (!e)
         status = lm_complain();
     else if (!tn_encoding_count(e))
-        status = fprintf(stderr, "tenon: the prompt has no tokens\n") > 0;
+        status = fprintf(stderr,
+                         "tenon: the prompt is empty: it has no tokens\n") > 0;
     else
         status = continue_ids(batch, t, tn_encoding_ids(e),
                               tn_encoding_count(e), *o, NULL);
@@ -134,12 +141,12 @@ static int continue_text(tn_lm_batch *batch, tn_tokenizer *t, const char *text,
 /* ---- chats --------------------------------------------------------------- */
 
 typedef struct chat {
-    tn_chat_message *messages; /* their texts are owned, too */
+    tn_chat_message *messages; /* owned, and so are the messages' texts */
     int64_t count;
 } chat;
 
-/* Adds a message with text from malloc, which becomes its own; NULL means that
- * memory ran out. */
+/* Adds a message. Takes ownership of `text`, memory from malloc. If `text` is
+ * NULL or memory runs out, prints an error and returns false. */
 static bool add_message(chat *c, const char *role, char *text)
 {
     tn_chat_message *more =
@@ -155,15 +162,15 @@ static bool add_message(chat *c, const char *role, char *text)
     return true;
 }
 
-/* Forgets the messages from number `count` on. */
+/* Removes and frees the messages from index `count` on. */
 static void cut_chat(chat *c, int64_t count)
 {
     while (c->count > count)
         free((char *)(uintptr_t)c->messages[--c->count].content);
 }
 
-/* Prints the answer to a user's text and remembers both. After a failure the
- * chat is what it was. */
+/* Answers a user's message, prints the answer, and adds both to the chat. After
+ * a failure the chat is unchanged. */
 static int answer(tn_lm_batch *batch, tn_tokenizer *t, chat *c,
                   const char *text, int64_t bytes,
                   const tn_lm_batch_add_options *o)
@@ -193,9 +200,9 @@ static int answer(tn_lm_batch *batch, tn_tokenizer *t, chat *c,
     return status;
 }
 
-/* A prompt, or the user's next message, in each line of the standard input. A
- * line that fails does not end the program, but is remembered in its exit
- * status. */
+/* Reads the standard input. Each line is a prompt or, in a chat, the user's
+ * next message. An error in one line does not end the program; the exit status
+ * is then 1 at the end. */
 static int continue_lines(tn_lm_batch *batch, tn_tokenizer *t, chat *c,
                           const tn_lm_batch_add_options *o)
 {

@@ -1,5 +1,5 @@
-/* tenon_lm.c: `tenon lm info` and `tenon embed`, and what the commands of language
- * models share. */
+/* tenon_lm.c: the commands `tenon lm info` and `tenon embed`, and functions
+ * that the commands for language models share. */
 #include "tenon_lm.h"
 
 #include <errno.h>
@@ -87,7 +87,8 @@ tn_lm *lm_open(const char *path, const char *dtype)
     tn_lm_open_options o = TN_LM_OPEN_OPTIONS;
     o.dtype = dtype ? tn_dtype_from_name(dtype) : TN_DTYPE_NONE;
     if (dtype && !o.dtype) {
-        fprintf(stderr, "tenon: no dtype '%s': float32, float16 or bfloat16\n",
+        fprintf(stderr, "tenon: unknown dtype '%s': use float32, float16 or "
+                        "bfloat16\n",
                 dtype);
         tn_error_clear();
         return NULL;
@@ -186,8 +187,8 @@ static int embed_ids(tn_lm *lm, const char *text, const tn_lm_embed_options *o)
     return status;
 }
 
-/* The end of a text that is longer than the model allows is left out, as in
- * sentence-transformers. */
+/* Prints the embedding of a text. As in sentence-transformers, a text that is
+ * longer than the model allows is truncated. */
 static int embed_text(tn_lm *lm, tn_tokenizer *t, const char *text,
                       const tn_lm_embed_options *o)
 {

@@ -1,12 +1,14 @@
-/* tenon_lm.h: the commands of language models, and what they share. */
+/* tenon_lm.h: the commands for language models, and the functions that they
+ * share. */
 #ifndef TN_TOOLS_TENON_LM_H
 #define TN_TOOLS_TENON_LM_H
 
 #include <tenon/lm.h>
 #include <tenon/tokenizer.h>
 
-/* Each runs a command with its arguments and returns the exit status: 0, 1 (one
- * line on stderr), or 2 for arguments that are wrong. */
+/* Each function runs one command with its arguments. It returns the exit
+ * status: 0, 1 after an error (one line on stderr), or 2 if the arguments are
+ * invalid. */
 int tenon_lm(int count, char **argument);
 int tenon_generate(int count, char **argument);
 int tenon_embed(int count, char **argument);
@@ -14,8 +16,9 @@ int tenon_embed(int count, char **argument);
 /* Prints the pending error on stderr and clears it. Returns 1. */
 int lm_complain(void);
 
-/* An option of a command. One of the four says where its value goes; `flag`
- * takes no value. */
+/* An option of a command. Exactly one of the four pointers is not NULL: it is
+ * where lm_read_options stores the option's value. An option with `flag` has no
+ * value. */
 typedef struct lm_option {
     const char *name;
     double *real;
@@ -23,17 +26,21 @@ typedef struct lm_option {
     const char **text;
     bool *flag;
 } lm_option;
-/* Reads options, which may stand anywhere, up to "--". Moves the other
- * arguments to the beginning and returns their number, or -1 for an unknown
- * option or a wrong value. The table ends with a name of NULL. */
+/* Reads the options, which may be before, between and after the other
+ * arguments. Arguments after "--" are no options. Moves the other arguments to
+ * the beginning of `argument` and returns their number. Returns -1 if an option
+ * is unknown or its value is invalid. The last entry of the table has the name
+ * NULL. */
 int lm_read_options(int count, char **argument, const lm_option *table);
 
-/* Reads a list of token ids ("1,15043" or "1 15043"). Returns their number, or
- * -1 after a message. *ids is memory that the caller frees. */
+/* Reads a list of token ids, such as "1,15043" or "1 15043". Returns their
+ * number. If the list is invalid, prints an error and returns -1. The caller
+ * frees *ids in both cases. */
 int64_t lm_read_ids(const char *text, int64_t **ids);
 
-/* Opens a model in the dtype of that name ("float16"), or as it is for NULL.
- * NULL after a message. */
+/* Opens a model and converts its weights to the dtype of this name, such as
+ * "float16". If dtype is NULL, the weights keep the dtypes of the file. After
+ * an error, prints it and returns NULL. */
 tn_lm *lm_open(const char *path, const char *dtype);
 
 #endif

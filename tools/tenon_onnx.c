@@ -117,7 +117,8 @@ typedef struct values {
     tn_tensor **in, **out;
 } values;
 
-/* Returns the size of a dynamic dimension: that of --size, or 1. */
+/* Returns the size of the dynamic dimension of this name: the one that --size
+ * sets, or 1. */
 static int64_t dynamic_size(const options *o, const char *name)
 {
     const size_t length = name ? strlen(name) : 0;
@@ -330,8 +331,9 @@ static int bench(const options *o, const char *path)
 
 /* ---- diff ---------------------------------------------------------------- */
 
-/* Returns the largest difference, relative to the largest element. Returns
- * infinity if shapes, dtypes or the places of NaN differ. */
+/* Returns the largest difference between elements of x and y, divided by the
+ * largest finite magnitude in y. Returns infinity if shapes, dtypes or the
+ * positions of NaN differ. */
 static double difference(tn_tensor *x, tn_tensor *y)
 {
     if (!x || !y || tn_tensor_dtype(x) != tn_tensor_dtype(y) ||
@@ -358,8 +360,8 @@ static double difference(tn_tensor *x, tn_tensor *y)
     return scale > 0 ? worst / scale : worst;
 }
 
-/* Outputs of nodes of one model, by name, until the other model has them
- * too. */
+/* The outputs of the nodes of one model, stored by name, so that the outputs of
+ * the other model's nodes can be compared with them. */
 typedef struct recorded {
     char **name;
     tn_tensor **value;
@@ -406,7 +408,9 @@ static void compare(const tn_onnx_node_info *node, tn_tensor *const *outputs,
         }
 }
 
-/* Compares the outputs of net with those of the file or of the other model. */
+/* Compares the outputs of the model with those in the file or, if other_path is
+ * not NULL, node by node with those of the other model. Returns the exit
+ * status. */
 static int diff(const options *o, const char *path, const char *other_path)
 {
     values v = {0}, w = {0};
@@ -435,7 +439,8 @@ static int diff(const options *o, const char *path, const char *other_path)
         else if (tn_safetensors_has(file, name))
             want = tn_safetensors_tensor(file, name);
         if (!want && !tn_error()) {
-            printf("%s: nothing to compare with\n", info.name);
+            printf("%s: not compared, because there is no reference output of "
+                   "this name\n", info.name);
             continue;
         }
         const double d = difference(v.out[i], want);
@@ -459,7 +464,8 @@ int tenon_onnx(int count, char **argument)
 {
     options o = {.runs = 20, .tolerance = 1e-4};
     const char *size = NULL;
-    /* options that may be repeated, such as --size */
+    /* --size may be repeated, which lm_read_options does not support, so it is
+     * read here */
     int kept = 0;
     for (int i = 0; i < count; i++) {
         if (strcmp(argument[i], "--size") == 0 && i + 1 < count &&

@@ -2,8 +2,8 @@
 #ifndef TN_TOOLS_TENON_ONNX_H
 #define TN_TOOLS_TENON_ONNX_H
 
-/* Runs `tenon onnx` with its arguments. Returns the exit status: 0, 1 with one
- * line on stderr, or 2 for wrong arguments. */
+/* Runs `tenon onnx` with its arguments. Returns the exit status: 0, 1 after an
+ * error (one line on stderr), or 2 if the arguments are invalid. */
 int tenon_onnx(int count, char **argument);
 
 #endif

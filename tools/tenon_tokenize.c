@@ -1,5 +1,5 @@
-/* tenon_tokenize.c: the command `tenon tokenize`: a text's tokens, or the text
- * of ids. */
+/* tenon_tokenize.c: the command `tenon tokenize`. Prints the tokens of a text,
+ * or with --decode the text of token ids. */
 #include "tenon_tokenize.h"
 
 #include <errno.h>
@@ -35,8 +35,8 @@ static char *read_all(const char *path, size_t *bytes)
         if (room - count < 65536) {
             char *more = realloc(text, room += room / 2 + 131072);
             if (!more) {
-                fprintf(stderr, "tenon: %zu bytes of memory are not "
-                                "available\n", room);
+                fprintf(stderr, "tenon: out of memory for %zu bytes of "
+                                "input\n", room);
                 break;
             }
             text = more;
@@ -57,7 +57,8 @@ static char *read_all(const char *path, size_t *bytes)
     return NULL;
 }
 
-/* Prints a token with escapes for what does not print. */
+/* Prints a token in quotes. Control characters are printed as hexadecimal
+ * escapes. */
 static void print_token(const char *token, int64_t bytes)
 {
     putchar('"');
@@ -111,8 +112,8 @@ static int decode(tn_tokenizer *t, const char *text)
         const int64_t id = strtoll(at, &end, 10);
         if (end == at || errno || id < 0 ||
             id >= tn_tokenizer_vocab_size(t)) {
-            fprintf(stderr, "tenon: \"%.20s\" is not the id of a token: ids "
-                            "are below %" PRId64 "\n", at,
+            fprintf(stderr, "tenon: \"%.20s\" is not a token id: ids are "
+                            "at least 0 and below %" PRId64 "\n", at,
                     tn_tokenizer_vocab_size(t));
             return 1;
         }

@@ -2,8 +2,8 @@
 #ifndef TN_TOOLS_TENON_TOKENIZE_H
 #define TN_TOOLS_TENON_TOKENIZE_H
 
-/* Runs the command with the arguments after its name. Returns the exit status;
- * 2 for a wrong command line. */
+/* Runs `tenon tokenize` with its arguments. Returns the exit status; 2 if the
+ * arguments are invalid. */
 int tenon_tokenize(int count, char **argument);
 
 #endif

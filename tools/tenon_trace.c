@@ -1,10 +1,10 @@
 /* tenon_trace.c: the command `tenon trace`. Runs a program and records a trace,
  * or summarizes a trace in a table.
  *
- * An event of a trace is one call. Its own time is its duration minus the
- * durations of the events within it, so that each microsecond is counted once.
- * Bytes and operations are counted in the same way. Time that a device reports
- * belongs to the innermost event that submitted the work. */
+ * An event of a trace is one call. The own time of an event is its duration
+ * minus the durations of the events within it, so that each microsecond is
+ * counted once. Bytes and operations are counted in the same way. Time that a
+ * device reports belongs to the innermost event that submitted the work. */
 #include "tenon_trace.h"
 
 #include <json/json.h>
@@ -357,7 +357,8 @@ static int run_program(const char *path, char **program)
     if (setenv("TENON_TRACE", path, 1) < 0)
         return complain(path, "out of memory");
     execvp(program[0], program);
-    return complain(program[0], "cannot be run");
+    return complain(program[0], "cannot be run; check that the file exists and is "
+                                "executable");
 }
 
 int tenon_trace(int count, char **argument)

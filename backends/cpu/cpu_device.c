@@ -52,7 +52,8 @@ tn_status tn__cpu_device_info(uint32_t i, tn_device_info *info)
 {
     if (i != 0)
         return tn__cpu_host->fail(TN_ERR_ARGUMENT,
-                                  "cpu: device %u does not exist: there is 1",
+                                  "cpu: device %u does not exist: 0 is the "
+                                  "only one",
                                   i);
     char name[64];
     tn_device_info full = {
@@ -88,7 +89,8 @@ tn_status tn__cpu_device_open(uint32_t i, tn_plugin_device **device)
 {
     if (i != 0)
         return tn__cpu_host->fail(TN_ERR_ARGUMENT,
-                                  "cpu: device %u does not exist: there is 1",
+                                  "cpu: device %u does not exist: 0 is the "
+                                  "only one",
                                   i);
     const tn_cpu_routines *routines =
         tn__cpu_routines_for(tn__cpu_host->option("isa"));
@@ -224,8 +226,8 @@ static void copy_part(void *context, int64_t i)
 tn_status tn__cpu_unknown(const char *call)
 {
     return tn__cpu_host->fail(TN_ERR_UNSUPPORTED,
-                              "%s: a kind or a flag that this version of the "
-                              "plugin does not know",
+                              "%s: unknown kind or flag; libtenon and the "
+                              "plugin must have the same version",
                               call);
 }
 

@@ -54,8 +54,8 @@ const tn_plugin *tenon_plugin_v1(const tn_host *host)
     if (host->abi_major != TN_ABI_MAJOR || !TN_HAS(tn_host, host, option)) {
         if (TN_HAS(tn_host, host, fail))
             host->fail(TN_ERR_PLUGIN,
-                       "cpu: made for version %u of the plugin interface, "
-                       "not %u.%u",
+                       "cpu: needs version %u of the plugin interface; "
+                       "libtenon has %u.%u",
                        TN_ABI_MAJOR, host->abi_major, host->abi_minor);
         return NULL;
     }

@@ -247,7 +247,7 @@ static tn_status compute(tn_queue *queue, trial *t, const char **why)
     if (!status && t->args[OWN].kind == TN_ATTENTION_BACKWARD)
         status = tn__cuda_attention_own(queue, &t->args[OWN]);
     if (status)
-        *why = "the own kernels fail";
+        *why = "Tenon's own kernels failed in the comparison with cuDNN";
     return status ? status
                   : tn__cuda_attention_try(queue, &t->args[DNN], why);
 }
@@ -271,10 +271,10 @@ static double try_class(tn_queue *queue, const class *c, const char **why)
     describe(&t, c);
     for (int w = 0; w < BOTH; w++)
         t.image[w] = calloc(1, (size_t)t.bytes);
-    *why = "no memory for the trial";
+    *why = "out of memory for the comparison with cuDNN";
     if (t.image[OWN] && t.image[DNN] && !begin(queue, &t) &&
         !compute(queue, &t, why)) {
-        *why = "its results cannot be read";
+        *why = "the results of the comparison cannot be read";
         if (!fetch(queue, &t)) {
             *why = NULL;
             most = 0;
@@ -320,7 +320,7 @@ static bool class_check(tn_queue *queue, const class *c)
     double most = INFINITY;
     name_of(c, name, sizeof name);
     if (why) {
-        tn__host->log(3, "cuda: %s uses the own kernels: %s", name, why);
+        tn__host->log(3, "cuda: %s uses Tenon's own kernels: %s", name, why);
         return false;
     }
     int length = snprintf(key, sizeof key, "cuda attention 1\n%s %d %zu\n%s %u",
@@ -335,12 +335,12 @@ static bool class_check(tn_queue *queue, const class *c)
     if (!known && !why && caches)
         tn__host->cache_write(key, (uint64_t)length, &most, sizeof most);
     if (why)
-        tn__host->log(2, "cuda: %s uses the own kernels: %s", name, why);
+        tn__host->log(2, "cuda: %s uses Tenon's own kernels: %s", name, why);
     else
         tn__host->log(most <= 1 ? 3 : 1,
-                      "cuda: %s uses %s: cuDNN's error is %.2g of the allowed "
-                      "rounding%s",
-                      name, most <= 1 ? "cuDNN" : "the own kernels", most,
+                      "cuda: %s uses %s: cuDNN's error is %.2g times the "
+                      "allowed error%s",
+                      name, most <= 1 ? "cuDNN" : "Tenon's own kernels", most,
                       known ? ", from the disk cache" : "");
     return most <= 1;
 }
@@ -356,8 +356,9 @@ bool tn__cuda_attention_is_accurate(tn_queue *queue, const tn_attention_args *a)
     if (queue->capture) { /* a check cannot run during a capture. Normally it
                              has run before, because the core runs work once
                              before it captures the work */
-        tn__host->log(2, "cuda: a captured attention uses the own kernels: "
-                         "cuDNN was not checked before the capture");
+        tn__host->log(2, "cuda: a captured attention uses Tenon's own "
+                         "kernels, because cuDNN was not checked before the "
+                         "capture");
         return false;
     }
     if (!checks)

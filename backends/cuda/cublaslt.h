@@ -61,7 +61,7 @@ enum { TN_LT_PLAIN = 0, TN_LT_TRANSPOSED = 1 };
  * float32, never in the dtype of the output. */
 enum { TN_LT_REDUCE_WIDE = 2 };
 
-/* Values of cublasLtEpilogue_t: what is done with the result before it is
+/* Values of cublasLtEpilogue_t, the operations on the result before it is
  * stored. BIAS, one of RELU and GELU, and KEEP may be combined. KEEP also
  * stores the values that the gradient of the activation needs. The bias has one
  * element for each row of cuBLASLt's column-major matrix, which is a column of

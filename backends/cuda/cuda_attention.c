@@ -365,7 +365,7 @@ tn_status tn__cuda_attention_try(tn_queue *queue, const tn_attention_args *a,
                                  const char **why)
 {
     shape s;
-    *why = "cuDNN does not support it";
+    *why = "cuDNN does not support this attention";
     if (!is_supported(queue, a, &s))
         return TN_ERR_UNSUPPORTED;
     const tn_dnn_plan *plan = plan_of(queue, &s, a, why);

@@ -202,7 +202,8 @@ static tn_status run(tn_queue *queue, const tn_conv_args *args)
 {
     static const int64_t id[SIDES] = {IN + 1, WEIGHT + 1, OUT + 1};
     tn_plugin_device *device = queue->device;
-    const char *why = "cuDNN is not used for this dtype or option";
+    const char *why =
+        "cuDNN is not used for this dtype, or an option excludes it";
     const tn_dnn_plan *plan = NULL;
     if (!tn_conv_is_known(args))
         return tn__refuse_unknown("conv");
@@ -236,7 +237,7 @@ static tn_status run(tn_queue *queue, const tn_conv_args *args)
     return plan || prefers_columns(device, args) ||
                    !TN_HAS(tn_host, tn__host, plan_conv)
                ? tn__host->fail(TN_ERR_UNSUPPORTED, "%s",
-                                plan ? "cuDNN adds no bias" : why)
+                                plan ? "cuDNN cannot add the bias" : why)
                : tn__cuda_conv_own(queue, args);
 }
 

@@ -64,11 +64,12 @@ static void describe(tn_cuda_listed *l)
      * can compile. */
     if (l->major * 10 + l->minor < 75)
         snprintf(info->note, sizeof info->note,
-                 "unusable: compute capability %d.%d, older than 7.5",
+                 "unusable: compute capability %d.%d; Tenon needs at least 7.5",
                  l->major, l->minor);
     else if (attribute(l->device, TN_CU_COMPUTE_MODE) == 2)
         snprintf(info->note, sizeof info->note, "unusable: %s",
-                 "its compute mode is \"prohibited\" (nvidia-smi -c 0)");
+                 "its compute mode is \"prohibited\"; nvidia-smi -c 0 "
+                 "resets it");
     else
         l->usable = true;
 }

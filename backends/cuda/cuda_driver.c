@@ -41,7 +41,7 @@ typedef struct library {
     /* plugin option that names the library's file; NULL for the driver */
     const char *option;
     const char *files[4]; /* file names, tried in this order */
-    /* error message if no file is found; %s stands for dlerror() */
+    /* error message if no file is found; %s is replaced by dlerror() */
     const char *missing;
     const char *lacks;    /* text that follows "NAME has no FUNCTION" in the
                              error message, for a library that is too old */

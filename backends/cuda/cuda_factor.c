@@ -30,7 +30,8 @@ static tn_status fits(tn_plugin_device *device)
     pthread_mutex_lock(&device->build_lock);
     if (!device->solver && tn__solver.create(&device->solver)) {
         device->solver = NULL;
-        why = "cusolverDnCreate fails: is the driver older than the library?";
+        why = "cusolverDnCreate failed; the driver may be older than the "
+              "library";
     }
     pthread_mutex_unlock(&device->build_lock);
     return why ? tn__host->fail(TN_ERR_UNSUPPORTED, "%s", why) : TN_OK;
@@ -212,7 +213,7 @@ static work work_begin(tn_queue *queue, const tn_lapack_args *args)
               .single = args->a.dtype == TN_F32,
               .vectors = flags & TN_LAPACK_VECTORS};
     if (args->kind == TN_LAPACK_SVD && !w.vectors)
-        w.ldb = w.m; /* b is not used */
+        w.ldb = w.m; /* an SVD without vectors does not use b */
     return w;
 }
 

@@ -31,7 +31,7 @@ tn_status tn__cuda_buffer_alloc(tn_plugin_device *device, uint64_t bytes,
         return tn__cuda_check(device, "cuMemAlloc", error);
     return tn__host->fail(
         TN_ERR_MEMORY,
-        "%s: no memory for a buffer of %llu bytes: %zu of %zu are free",
+        "%s: out of memory for a buffer of %llu bytes: %zu of %zu are free",
         device->listed->info.name, (unsigned long long)bytes, left, total);
 }
 

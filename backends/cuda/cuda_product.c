@@ -80,7 +80,7 @@ static tn_lt_handle handle_of(tn_plugin_device *device)
     handle = atomic_load(&device->lt);
     const char *why = handle ? NULL : tn__cuda_open(TN_CUDA_LT);
     if (!handle && !why && tn__lt.create(&handle))
-        why = "cublasLtCreate fails: is the driver older than the library?";
+        why = "cublasLtCreate failed; the driver may be older than the library";
     if (why && !device->lt_failed)
         tn__host->log(1, "cuda: matrix products are slow: %s", why);
     if (why) {
@@ -267,14 +267,14 @@ static const char *epilogue_fit(product *p, const tn_product_args *with)
     const bool a_is_a = p->view[A] == &with->a;
     s->epilogue = epilogue_of(flags, p->by_column);
     if (!s->epilogue)
-        return "cuBLASLt has no such epilogue";
+        return "cuBLASLt does not support this epilogue";
     if (flags && (s->count != 1 || p->outer_ndim))
-        return "an epilogue for a batch of matrices";
+        return "the product has an epilogue and is a batch";
     if (flags & (TN_PRODUCT_BIAS | TN_PRODUCT_SUMS)) {
         p->bias = &with->bias;
         s->extra_align[0] = align_of(p, p->bias);
         if (with->bias.stride[0] != 1 || s->extra_align[0] < ALIGN)
-            return "a bias that is not contiguous or not aligned to 16 bytes";
+            return "the bias is not contiguous or not aligned to 16 bytes";
     }
     if (flags & (TN_PRODUCT_KEEP | TN_PRODUCT_BACK)) {
         const int64_t *stride = with->aux.stride + with->batch_ndim;
@@ -284,7 +284,7 @@ static const char *epilogue_fit(product *p, const tn_product_args *with)
         s->aux_ld = stride[0] * (mask ? 8 : 1);
         if (stride[1] != 1 || s->aux_ld < s->m ||
             s->aux_ld % (mask ? 128 : 8) || s->extra_align[1] < ALIGN)
-            return "an aux whose rows are not aligned to 16 bytes";
+            return "rows of aux are not aligned to 16 bytes";
     }
     p->scale[A] = a_is_a ? &with->scale_a : &with->scale_b;
     p->scale[B] = a_is_a ? &with->scale_b : &with->scale_a;
@@ -526,7 +526,8 @@ static tn_status multiply(tn_queue *queue, const tn_matmul_args *mm,
                    : TN_ERR_UNSUPPORTED;
     }
     const choice *c = choice_of(queue, handle, &p);
-    *why = c ? "no memory for its workspace" : "cuBLASLt has no algorithm";
+    *why = c ? "out of memory for the workspace of cuBLASLt"
+             : "cuBLASLt has no algorithm for this product";
     /* If there is no memory for the workspace, Tenon's own kernel computes the
      * product, because it needs none. */
     if (!c || tn__cuda_scratch_ready(queue, c->found.workspace_bytes))

@@ -256,7 +256,7 @@ static tn_cuda_plans *plans_of(tn_queue *queue, const char **why)
 {
     if (queue->plans || (*why = tn__cuda_open(TN_CUDA_DNN)))
         return queue->plans;
-    *why = "no memory for cuDNN's plans";
+    *why = "out of memory for cuDNN's plans";
     tn_cuda_plans *plans = calloc(1, sizeof *plans);
     if (!plans)
         return NULL;
@@ -266,7 +266,7 @@ static tn_cuda_plans *plans_of(tn_queue *queue, const char **why)
     else
         e = tn__dnn.stream_set(plans->handle, queue->stream);
     if (e) {
-        *why = "cudnnCreate fails: is the driver older than the library?";
+        *why = "cudnnCreate failed; the driver may be older than the library";
         tn__cuda_plans_free(plans);
         return NULL;
     }
@@ -276,7 +276,7 @@ static tn_cuda_plans *plans_of(tn_queue *queue, const char **why)
 const tn_dnn_plan *tn__dnn_plan(tn_queue *queue, const tn_dnn_problem *problem,
                                 const char **why)
 {
-    *why = "a capture makes no new plan";
+    *why = "cuDNN made no plan for this computation before the capture";
     tn_cuda_plans *plans =
         queue->capture ? queue->plans : plans_of(queue, why);
     if (!plans)
@@ -293,10 +293,10 @@ const tn_dnn_plan *tn__dnn_plan(tn_queue *queue, const tn_dnn_problem *problem,
         *slot = plan_make(plans->handle, problem);
     }
     const tn_dnn_plan *p = *slot;
-    *why = "cuDNN has no engine";
+    *why = "cuDNN has no engine for this computation";
     if (!p || !p->usable)
         return NULL;
-    *why = "no memory for its workspace";
+    *why = "out of memory for the workspace of cuDNN";
     return tn__cuda_scratch_ready(queue, problem->scratch_bytes +
                                              (uint64_t)p->workspace_bytes)
                ? NULL

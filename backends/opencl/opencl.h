@@ -147,7 +147,7 @@ void tn__opencl_signals_restore(const tn_opencl_signals *signals);
 tn_status tn__opencl_compile(const tn_plugin_device *device,
                              const tn_source *source, cl_program *out);
 /* Writes the first part of a key for the disk cache. It contains everything
- * that a binary depends on besides its source. */
+ * that a binary depends on except its source. */
 void tn__opencl_cache_head(const tn_plugin_device *device, char *out,
                            size_t out_bytes);
 enum { TN_OPENCL_HEAD = 1024 }; /* maximum size of a head in bytes */

@@ -113,7 +113,7 @@ static void capabilities(tn_opencl_listed *l)
     else if (sscanf(l->device_version, "OpenCL %u.%u", &major, &minor) != 2 ||
              major * 10 + minor < 12)
         snprintf(info->note, sizeof info->note,
-                 "unusable: %.60s, older than 1.2",
+                 "unusable: %.60s; Tenon needs at least 1.2",
                  l->device_version);
     else
         l->usable = true;

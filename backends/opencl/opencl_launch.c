@@ -251,7 +251,7 @@ tn_status tn__opencl_matmul_own(tn_queue *queue, const tn_matmul_args *args)
 PRIMITIVE(tn__opencl_scatter, tn__next_scatter, tn_scatter_args)
 PRIMITIVE(tn__opencl_scan, tn__next_scan, tn_scan_args)
 PRIMITIVE(tn__opencl_sort, tn__next_sort, tn_sort_args)
-/* extensions, which are run like primitives */
+/* The core runs these extensions in the same way as primitives. */
 PRIMITIVE(tn__opencl_conv, tn__next_conv, tn_conv_args)
 PRIMITIVE(tn__opencl_quantised_product, tn__next_quantised,
           tn_quantised_product_args)

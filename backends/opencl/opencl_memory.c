@@ -34,8 +34,8 @@ tn_status tn__opencl_buffer_alloc(tn_plugin_device *device, uint64_t bytes,
     }
     tn__opencl_buffer_free(device, buffer);
     return tn__host->fail(TN_ERR_MEMORY,
-                          "no memory for a buffer of %llu bytes: %s; the limit "
-                          "for a buffer is %llu",
+                          "out of memory for a buffer of %llu bytes: %s; the "
+                          "limit for a buffer is %llu",
                           (unsigned long long)bytes,
                           tn__opencl_error_name(error),
                           (unsigned long long)device->max_buffer_bytes);

@@ -17,8 +17,8 @@ bool tn__host_accept(const tn_host *host, const char *plugin)
     if (TN_HAS(tn_host, host, fail))
         host->fail(
             TN_ERR_PLUGIN,
-            "%s: needs a core that prints kernels, with version %u of the "
-            "plugin interface, not %u.%u",
+            "%s: needs a libtenon that prints kernels and has version %u of "
+            "the plugin interface; this one has version %u.%u",
             plugin, TN_ABI_MAJOR, host->abi_major, host->abi_minor);
     return false;
 }
@@ -26,8 +26,8 @@ bool tn__host_accept(const tn_host *host, const char *plugin)
 tn_status tn__refuse_unknown(const char *call)
 {
     return tn__host->fail(TN_ERR_UNSUPPORTED,
-                          "%s: a kind or a flag that this version of the "
-                          "plugin does not know",
+                          "%s: unknown kind or flag; libtenon and the "
+                          "plugin must have the same version",
                           call);
 }
 

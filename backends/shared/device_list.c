@@ -16,7 +16,9 @@ bool tn__device_list_has(tn_device_list *list, uint32_t i)
     tn__device_list_count(list, &count);
     if (i < count)
         return true;
-    tn__host->fail(TN_ERR_ARGUMENT, "no device %u: there are %u", i, count);
+    tn__host->fail(TN_ERR_ARGUMENT,
+                   "device %u does not exist: the number of devices is %u", i,
+                   count);
     return false;
 }
 

@@ -80,7 +80,7 @@ typedef struct tn_build {
     const char *suffix;
     const char *device_name; /* name of the device, for the log */
     /* first part of the key in the disk cache. It contains everything that a
-     * binary depends on besides its source. */
+     * binary depends on except its source. */
     const char *key_head;
     const tn_source *source;
     /* Loads a binary from the disk cache. Returns 0 if the driver rejects

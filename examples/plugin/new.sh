@@ -23,12 +23,13 @@ if [ -e "$folder" ]; then
     exit 1
 fi
 here=$(cd "$(dirname "$0")" && pwd)
-template=$here/reference # as installed; else in Tenon's tree
+template=$here/reference # its place in an installation; in the source tree it
+                         # is below
 [ -d "$template" ] || template=$here/../../plugins/reference
 
 upper=$(printf %s "$name" | tr a-z A-Z)
 mkdir -p "$folder"
-# renamed FILE: the file in the new folder, under the new name
+# renamed FILE: copies FILE to the new folder and replaces the name "reference"
 renamed() {
     to=$(basename "$1" | sed "s/reference/$name/")
     sed -e "s/reference/$name/g" -e "s/REFERENCE/$upper/g" "$1" >"$folder/$to"

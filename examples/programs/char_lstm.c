@@ -8,7 +8,7 @@
 
 enum { BATCH = 16, STEPS = 32, WIDTH = 128 };
 
-/* Ids (N, T) to scores of the next character (N, T, vocabulary). */
+/* Maps token ids (N, T) to scores of the next character (N, T, vocabulary). */
 struct char_lstm {
     tn_module base;
     tn_module *embed, *lstm, *head;
@@ -39,12 +39,14 @@ static tn_module *char_lstm_new(int vocabulary)
     return (tn_module *)net;
 }
 
-/* One pass over BATCH parallel streams; the state is passed on. */
+/* Trains for one pass over the text, which is cut into BATCH parallel
+ * sequences. The LSTM's final state of each step is the initial state of the
+ * next. Returns the mean loss. */
 static double train(tn_module *net, tn_optim *optim, tn_tensor *rows)
 {
     double total = 0;
     int count = 0;
-    tn_tensor *out[3] = {NULL}; /* scores, and the state of the LSTM */
+    tn_tensor *out[3] = {NULL}; /* the scores, and both states of the LSTM */
     for (int64_t i = 0; i + STEPS < tn_tensor_size(rows, 1); i += STEPS)
         TN_SCOPE(scope) {
             tn_tensor *x = tn_narrow(rows, 1, i, STEPS);
@@ -65,7 +67,8 @@ static double train(tn_module *net, tn_optim *optim, tn_tensor *rows)
     return total / count;
 }
 
-/* Samples count characters after the character id. */
+/* Prints `count` characters, each sampled from the prediction after the
+ * previous one. The first follows the character id. */
 static void write_some(tn_module *net, tn_text *text, tn_tensor *id, int count)
 {
     TN_NO_GRAD_HERE;

@@ -24,7 +24,7 @@ class CharLSTM(nn.Module):
 
 
 def train(net, optim, rows):
-    """One pass over BATCH parallel streams; the state is passed on."""
+    """Trains for one pass over BATCH sequences, which keep their state."""
     total, count, state = 0.0, 0, None
     for i in range(0, rows.size(1) - STEPS, STEPS):
         x, y = rows[:, i:i + STEPS], rows[:, i + 1:i + STEPS + 1]
@@ -42,7 +42,7 @@ def train(net, optim, rows):
 
 @torch.no_grad()
 def write(net, id, count):
-    """Samples count characters after the character id."""
+    """Prints count sampled characters that follow the character id."""
     ids, state = [], None
     for _ in range(count):
         scores, state = net(torch.tensor([[id]]), state)

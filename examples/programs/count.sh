@@ -1,8 +1,9 @@
 #!/bin/sh
 # Prints a table of the programs in this folder: what each does (the first line
 # of the Python file), its lines, those of its PyTorch counterpart, and their
-# ratio. Lines that are blank or only comment (in Python also docstrings) do not
-# count. Exits with 1 if a ratio is above 1.8 or a program lacks a counterpart.
+# ratio. Lines that are blank or only comment (in Python also docstrings) do
+# not count. Exits with status 1 if a ratio is above 1.8 or a program has no
+# counterpart.
 cd "$(dirname "$0")" || exit 99
 
 c_lines() {

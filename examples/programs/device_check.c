@@ -1,8 +1,7 @@
-/* device_check.c: checks that every device trains a small network as the CPU
- * does.
+/* device_check.c: checks that every device trains a small network with the same
+ * result as the CPU.
  *
- *     device_check [DEVICE ...]             device_check cpu opencl:0
- */
+ *     device_check [DEVICE ...]             device_check cpu opencl:0 */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +9,8 @@
 
 enum { SIZE = 256, PRODUCTS = 10, STEPS = 50 };
 
-/* The loss after a few steps, from the same weights and data. */
+/* Trains a small network for a few steps, always from the same weights and
+ * data. Returns the last loss. */
 static double train(void)
 {
     tn_manual_seed(1);
@@ -31,7 +31,7 @@ static double train(void)
     return value;
 }
 
-/* GFLOP/s of a product of two matrices. */
+/* Measures the speed of a matrix product in GFLOP/s. */
 static double speed(void)
 {
     tn_tensor *a = tn_randn(tn_dims(SIZE, SIZE));
@@ -44,7 +44,8 @@ static double speed(void)
     return 2.0 * SIZE * SIZE * SIZE * PRODUCTS / seconds / 1e9;
 }
 
-/* Trains on one device, prints a line, and returns whether all is well. */
+/* Trains on one device and prints a line. Returns whether the loss is the
+ * expected one. */
 static bool check(const char *name, double expected)
 {
     tn_scope *scope = tn_scope_open();

@@ -1,4 +1,4 @@
-"""Checks that every device trains a small network as the CPU does.
+"""Checks that every device trains a small network with the CPU's result.
 
     device_check.py [DEVICE ...]
 """
@@ -12,7 +12,7 @@ SIZE, PRODUCTS, STEPS = 256, 10, 50
 
 
 def train(device):
-    """The loss after a few steps, from the same weights and data."""
+    """Returns the loss after a few steps, from the same weights and data."""
     torch.manual_seed(1)
     net = nn.Sequential(nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 1))
     net = net.to(device)
@@ -33,7 +33,7 @@ def synchronize(device):
 
 
 def speed(device):
-    """GFLOP/s of a product of two matrices."""
+    """Measures the speed of a matrix product in GFLOP/s."""
     a = torch.randn(SIZE, SIZE, device=device)
     a @ a
     synchronize(device)

@@ -5,8 +5,8 @@
 #     zcat data/digits.csv.gz | LC_ALL=C awk -v folder=digits -f digit_images.awk
 #
 # Each image is a PGM file of 8 x 8 bytes, digits/0.pgm and so on.
-# digits/labels.csv has a line for each: its number, the mean of its pixels, the
-# centre of its ink, and the name of the digit.
+# digits/labels.csv has a line for each: its number, the mean of its pixels,
+# the centre of mass of its dark pixels, and the name of the digit.
 BEGIN {
     FS = ","
     split("zero one two three four five six seven eight nine", name, " ")
@@ -18,7 +18,8 @@ BEGIN {
     printf "P5\n8 8\n255\n" >file
     ink = x = y = 0
     for (i = 0; i < 64; i++) {
-        # 0 .. 16 as 10 .. 250: no awk has to print the character 0.
+        # Maps 0 .. 16 to 10 .. 250, because some awks cannot print the
+        # character 0.
         printf "%c", 10 + 15 * $(i + 1) >file
         ink += $(i + 1)
         x += $(i + 1) * (i % 8)

@@ -3,16 +3,17 @@
  *
  *     fine_tune [DATA.csv.gz] [FILE]
  *
- * The first network is trained and saved in FILE. The second one has other
- * names and a new head. It loads what fits, trains its head while the other
- * layers are frozen, then trains all layers.
- */
+ * The first network is trained and saved in FILE. The second network has other
+ * parameter names and a new head (its last layer). It loads the parameters that
+ * fit, trains its head while the other layers are frozen, then trains all
+ * layers. */
 #include <stdio.h>
 #include <tenon/tenon.h>
 
 enum { SEED = 1, CLASSES = 5, FEW = 30 };
 
-/* Convolutions and a linear layer, named as the caller wants. */
+/* Returns a network of convolutions, the layer `body`, and a linear layer, the
+ * layer `head`. */
 static tn_module *network(const char *body, const char *head)
 {
     tn_module *net = tn_nn_sequential();
@@ -26,7 +27,8 @@ static tn_module *network(const char *body, const char *head)
     return net;
 }
 
-/* The images of CLASSES digits from first on, labelled 0 .. CLASSES - 1. */
+/* Returns the images of the CLASSES digits from `first` on, with labels from 0
+ * to CLASSES - 1. */
 static tn_dataset *digits(tn_tensor *table, int first)
 {
     tn_tensor *y = tn_sub_scalar(tn_select(table, 1, 64), first);
@@ -45,7 +47,8 @@ static tn_tensor *loss(tn_tensor *out, const tn_batch *batch, void *context)
     return tn_cross_entropy(out, batch->y);
 }
 
-/* Trains what requires gradients, and prints the accuracy on test. */
+/* Trains the parameters that require gradients, and prints the accuracy on the
+ * test set. */
 static void train(const char *what, tn_module *net, tn_dataset *set,
                   tn_dataset *test, double lr, int epochs)
 {

@@ -15,7 +15,7 @@ SEED, CLASSES, FEW = 1, 5, 30
 
 
 def network(body, head):
-    """Convolutions and a linear layer, named as the caller wants."""
+    """Returns convolutions and a linear layer, with the caller's names."""
     features = nn.Sequential(
         nn.Conv2d(1, 16, 3, padding=1),
         nn.ReLU(),
@@ -29,7 +29,7 @@ def network(body, head):
 
 
 def digits(table, first):
-    """The images of CLASSES digits from first on, labelled 0 .. CLASSES - 1."""
+    """Returns the images of CLASSES digits from first on, labelled from 0."""
     y = table[:, 64] - first
     mask = (y >= 0) & (y < CLASSES)
     x = table[mask][:, :64] / 16
@@ -37,7 +37,7 @@ def digits(table, first):
 
 
 def train(what, net, data, test, lr, epochs):
-    """Trains what requires gradients, and prints the accuracy on test."""
+    """Trains what requires gradients, and prints the test accuracy."""
     loader = DataLoader(data, batch_size=20, shuffle=True)
     parameters = [p for p in net.parameters() if p.requires_grad]
     optimizer = torch.optim.Adam(parameters, lr=lr)

@@ -3,16 +3,17 @@
  *
  *     gan [DATA.csv.gz] [EPOCHS]                    gan data/digits.csv.gz 20
  *
- * The generator makes images of noise. The discriminator learns to tell them
- * from real ones, and the generator learns to deceive it.
- */
+ * The generator computes images from random numbers. The discriminator learns
+ * to distinguish them from real images. The generator learns to make images
+ * that the discriminator takes for real. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <tenon/tenon.h>
 
 enum { BATCH = 64, NOISE = 16, SIDE = 8 };
 
-/* Noise (N, NOISE) to images (N, 1, 8, 8) in [0, 1]. */
+/* Returns a network that maps noise (N, NOISE) to images (N, 1, 8, 8) in [0,
+ * 1]. */
 static tn_module *generator(void)
 {
     return tn_nn_sequential(
@@ -24,7 +25,8 @@ static tn_module *generator(void)
         tn_nn_sigmoid());
 }
 
-/* Images to logits (N, 1): positive if an image seems to be real. */
+/* Returns a network that maps images to logits (N, 1), which are positive if an
+ * image seems to be real. */
 static tn_module *discriminator(void)
 {
     return tn_nn_sequential(tn_nn_conv2d(1, 32, 4, .stride = 2, .padding = 1),
@@ -34,14 +36,16 @@ static tn_module *discriminator(void)
                             tn_nn_linear(64 * 2 * 2, 1));
 }
 
-/* The loss of logits if all images are to be taken for real, or for fake. */
+/* Returns the loss of the discriminator's logits. The target `real` is 1 if the
+ * images should be classified as real, 0 if as generated. */
 static tn_tensor *judged(tn_tensor *logits, double real)
 {
     return tn_binary_cross_entropy_with_logits(
         logits, tn_full_like(logits, real), NULL);
 }
 
-/* The mean distance of images to the nearest of the digits (M, 64). */
+/* Returns the mean distance from each image to the nearest of the digits (M,
+ * 64). */
 static double distance(tn_tensor *images, tn_tensor *digits)
 {
     tn_tensor *apart = tn_cdist(tn_flatten(images, .start_dim = 1), digits);
@@ -55,7 +59,8 @@ static void draw(tn_tensor *image)
         return;
     for (int i = 0; i < SIDE; i++) {
         for (int j = 0; j < SIDE; j++) {
-            float dark = pixel[i][j] > 0 ? pixel[i][j] : 0; /* not NaN */
+            float dark = pixel[i][j] > 0 ? pixel[i][j] : 0; /* pixels that are
+                                                             * NaN become 0 */
             printf("%c ", " .:-=+*#%@"[(int)(dark * 9.99F)]);
         }
         putchar('\n');

@@ -14,7 +14,7 @@ BATCH, NOISE, SIDE = 64, 16, 8
 
 
 def generator():
-    """Noise (N, NOISE) to images (N, 1, 8, 8) in [0, 1]."""
+    """Maps noise (N, NOISE) to images (N, 1, 8, 8) in [0, 1]."""
     return nn.Sequential(
         nn.Linear(NOISE, 64 * 2 * 2),
         nn.Unflatten(1, (64, 2, 2)),
@@ -29,7 +29,7 @@ def generator():
 
 
 def discriminator():
-    """Images to logits (N, 1): positive if an image seems to be real."""
+    """Returns a network from images to logits (N, 1): positive means real."""
     return nn.Sequential(
         nn.Conv2d(1, 32, 4, stride=2, padding=1),
         nn.LeakyReLU(0.2),
@@ -41,12 +41,12 @@ def discriminator():
 
 
 def judged(logits, real):
-    """The loss of logits if all images are to be taken for real, or for fake."""
+    """Returns the loss of logits whose target is real (1 or 0)."""
     return F.binary_cross_entropy_with_logits(logits, torch.full_like(logits, real))
 
 
 def distance(images, digits):
-    """The mean distance of images to the nearest of the digits (M, 64)."""
+    """Returns the mean distance of images to the nearest digit (M, 64)."""
     return torch.cdist(images.flatten(1), digits).amin(dim=1).mean().item()
 
 

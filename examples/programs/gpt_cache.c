@@ -1,23 +1,23 @@
-/* gpt_cache.c: a GPT that keeps the keys and values of past tokens, so that
- * each new token costs one pass over one token.
+/* gpt_cache.c: a GPT with a cache of the keys and values of past tokens, so
+ * that each step processes only the new token.
  *
  *     gpt_cache TEXT [STEPS]                 gpt_cache shakespeare.txt 500
  *
  * It learns the characters of a text, then generates text with the cache and
- * without it. Both must be the same text.
- */
+ * without it. Both must be the same text. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <tenon/tenon.h>
 
 enum { LAYERS = 3, HEADS = 4, WIDTH = 96, CONTEXT = 128, BATCH = 8 };
 
-/* Attention and a feed-forward network, each with a residual connection. */
+/* A transformer block: attention and a feed-forward network, each with a
+ * residual connection. */
 struct block {
     tn_module base;
     tn_module *norm1, *qkv, *projection, *norm2, *feed;
     tn_tensor *keys, *values; /* (1, HEADS, CONTEXT, WIDTH / HEADS), or NULL */
-    int64_t seen;             /* tokens in them */
+    int64_t seen;             /* number of tokens in keys and values */
 };
 
 static tn_tensor *block_forward(tn_module *self, tn_tensor *x)
@@ -60,11 +60,11 @@ static tn_module *block_new(void)
     return (tn_module *)block;
 }
 
-/* Ids (N, T) to scores of the next id (N, T, vocabulary). */
+/* Maps token ids (N, T) to scores of the next id (N, T, vocabulary). */
 struct gpt {
     tn_module base;
     tn_module *token, *place, *blocks, *norm, *head;
-    int64_t seen; /* tokens in the cache */
+    int64_t seen; /* number of tokens in the cache */
     bool cached;
 };
 
@@ -102,7 +102,7 @@ static struct gpt *gpt_new(int vocabulary)
     return gpt;
 }
 
-/* Begins an empty cache, or ends the use of one. */
+/* Enables the cache and empties it, or disables it. */
 static void gpt_set_cache(struct gpt *gpt, bool on)
 {
     gpt->seen = 0;
@@ -117,8 +117,8 @@ static void gpt_set_cache(struct gpt *gpt, bool on)
     }
 }
 
-/* Continues ids (1, T) by count sampled ids. With the cache, only the new id
- * is computed in each step. */
+/* Continues ids (1, T) by `count` sampled ids. With the cache, each step
+ * computes only the newest id. */
 static tn_tensor *generate(struct gpt *gpt, tn_tensor *ids, int count,
                            bool cached)
 {
@@ -190,6 +190,6 @@ int main(int argc, char **argv)
     printf("----\n%s\n----\n", written);
     free(written);
     if (tn_item(tn_equal(ids[0], ids[1])) == 0)
-        return fprintf(stderr, "gpt_cache: the texts differ\n"), 1;
+        return fprintf(stderr, "gpt_cache: the cached text differs\n"), 1;
     printf("the same text without the cache\n");
 }

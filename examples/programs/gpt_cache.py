@@ -1,4 +1,4 @@
-"""A GPT keeps the keys and values of past tokens while it generates text.
+"""A GPT generates text with a cache of the keys and values of past tokens.
 
     gpt_cache.py TEXT [STEPS]
 """
@@ -43,7 +43,7 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    """Ids (N, T) to scores of the next id (N, T, vocabulary)."""
+    """Maps ids (N, T) to scores of the next id (N, T, vocabulary)."""
 
     def __init__(self, vocabulary):
         super().__init__()
@@ -65,7 +65,7 @@ class GPT(nn.Module):
         return self.head(self.norm(self.blocks(x)))
 
     def set_cache(self, on):
-        """Begins an empty cache, or ends the use of one."""
+        """Enables the cache and empties it, or disables it."""
         self.seen = 0
         self.cached = on
         for block in self.blocks:

@@ -1,10 +1,11 @@
-/* own_module.c: modules of one's own, with buffers and several inputs.
+/* own_module.c: two modules that the program defines itself. One has buffers,
+ * the other one several inputs.
  *
- * Attend finds the row of a memory that a query resembles most. The rows are
- * far from mean 0 and variance 1, so that Standardize must learn both first.
+ * The module Attend finds the row of a memory that resembles a query most. The
+ * elements of the rows have a mean far from 0 and a variance far from 1. The
+ * module Standardize learns both, so that Attend can compare rows.
  *
- *     own_module [EPOCHS]
- */
+ *     own_module [EPOCHS] */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@
 
 enum { SAMPLES = 2048, ROWS = 6, FEATURES = 8 };
 
-/* Subtracts a running mean and divides by a running deviation. */
+/* Subtracts a running mean and divides by a running standard deviation. */
 struct standardize {
     tn_module base;
     tn_tensor *mean, *var;
@@ -54,7 +55,8 @@ static tn_module *standardize_new(int64_t features, double momentum)
     return (tn_module *)layer;
 }
 
-/* A query (N, F), a memory (N, R, F) and a mask (N, R) to scores (N, R). */
+/* Maps a query (N, F), a memory (N, R, F) and a mask (N, R) to scores (N,
+ * R). */
 struct attend {
     tn_module base;
     tn_module *norm, *query, *key;
@@ -89,7 +91,9 @@ static tn_module *attend_new(int64_t features)
     return (tn_module *)net;
 }
 
-/* Memories, noisy copies of one row of each, masks, and the rows. */
+/* Returns a dataset with four fields: queries, memories, masks and rows. A
+ * query is a noisy copy of one row of its memory. The field `row` is the index
+ * of that row, which the network must find. */
 static tn_dataset *make_data(void)
 {
     tn_tensor *memory = tn_randn(tn_dims(SAMPLES, ROWS, FEATURES));

@@ -1,7 +1,7 @@
-"""Modules of one's own, with buffers and several inputs.
+"""Two modules that the program defines: with buffers, and with several inputs.
 
-Attend finds the row of a memory that a query resembles most. The rows are far
-from mean 0 and variance 1, so that Standardize must learn both first.
+Attend finds the row of a memory that resembles a query most. The rows have a
+mean far from 0 and a variance far from 1. Standardize learns both.
 
     own_module.py [EPOCHS]
 """
@@ -16,7 +16,7 @@ SAMPLES, ROWS, FEATURES = 2048, 6, 8
 
 
 class Standardize(nn.Module):
-    """Subtracts a running mean and divides by a running deviation."""
+    """Subtracts a running mean and divides by a running standard deviation."""
 
     def __init__(self, features, momentum=0.1):
         super().__init__()
@@ -37,7 +37,7 @@ class Standardize(nn.Module):
 
 
 class Attend(nn.Module):
-    """A query (N, F), a memory (N, R, F) and a mask (N, R) to scores (N, R)."""
+    """Maps query (N, F), memory (N, R, F) and mask (N, R) to scores (N, R)."""
 
     def __init__(self, features):
         super().__init__()
@@ -56,7 +56,7 @@ class Attend(nn.Module):
 
 
 def make_data():
-    """Memories, noisy copies of one row of each, masks, and the rows."""
+    """Returns queries, memories, masks and the indices of the rows to find."""
     memory = 20 + 5 * torch.randn(SAMPLES, ROWS, FEATURES)
     row = torch.randint(0, ROWS, (SAMPLES,))
     query = memory[torch.arange(SAMPLES), row]

@@ -25,7 +25,7 @@ static tn_tensor *exact(tn_tensor *t, tn_tensor *x)
     return tn_mul(decay, tn_sin(tn_mul_scalar(x, M_PI)));
 }
 
-/* The mean square of u_t - 0.1 u_xx at random points. */
+/* Returns the mean square of the residual u_t - 0.1 u_xx at random points. */
 static tn_tensor *equation_loss(tn_module *net)
 {
     tn_tensor *t = tn_requires_grad(tn_rand(tn_dims(POINTS, 1)));
@@ -38,7 +38,8 @@ static tn_tensor *equation_loss(tn_module *net)
     return tn_mean(tn_square(residual));
 }
 
-/* How far the beginning and both ends are from the exact solution. */
+/* Returns the mean square difference between the network and the exact solution
+ * at t = 0 and at both ends of the rod. */
 static tn_tensor *boundary_loss(tn_module *net)
 {
     tn_tensor *zero = tn_zeros(tn_dims(POINTS, 1));

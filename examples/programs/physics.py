@@ -24,7 +24,7 @@ def exact(t, x):
 
 
 def equation_loss(net):
-    """The mean square of u_t - 0.1 u_xx at random points."""
+    """Returns the mean square of u_t - 0.1 u_xx at random points."""
     t = torch.rand(POINTS, 1, requires_grad=True)
     x = torch.rand(POINTS, 1, requires_grad=True)
     u = value(net, t, x).sum()
@@ -34,7 +34,7 @@ def equation_loss(net):
 
 
 def boundary_loss(net):
-    """How far the beginning and both ends are from the exact solution."""
+    """Returns the mean square error at t = 0 and at both ends of the rod."""
     zero, s = torch.zeros(POINTS, 1), torch.rand(POINTS, 1)
     t = torch.cat([zero, s, s])
     x = torch.cat([s, zero, zero + 1])

@@ -19,7 +19,8 @@ struct cart {
     float x, speed, angle, spin;
 };
 
-/* Pushes the cart for 0.02 s. Returns whether the episode goes on. */
+/* Moves the cart with a push for 0.02 s. Returns whether the episode
+ * continues. */
 static bool push(struct cart *cart, bool right)
 {
     double sine = sin(cart->angle), cosine = cos(cart->angle);
@@ -56,7 +57,8 @@ static int play(tn_module *policy, tn_tensor **log_probs)
     return step;
 }
 
-/* The discounted sums of rewards from each step on, normalised. */
+/* Returns, for each step, the discounted sum of the rewards from that step on.
+ * The sums are normalised to mean 0 and standard deviation 1. */
 static tn_tensor *returns(int count)
 {
     float sum[STEPS], later = 0;

@@ -20,7 +20,7 @@ class Cart:
         self.state = (0.1 * torch.rand(4) - 0.05).tolist()
 
     def push(self, right):
-        """Pushes the cart for 0.02 s. Returns whether the episode goes on."""
+        """Pushes the cart for 0.02 s. Returns whether the episode continues."""
         x, speed, angle, spin = self.state
         sine, cosine = math.sin(angle), math.cos(angle)
         force = (10.0 if right else -10.0) + 0.05 * spin**2 * sine
@@ -37,7 +37,7 @@ class Cart:
 
 
 def play(policy):
-    """The logarithms of the probabilities of the actions of one episode."""
+    """Returns the log-probabilities of the actions of one episode."""
     cart = Cart()
     log_probs = []
     for _ in range(STEPS):
@@ -50,7 +50,7 @@ def play(policy):
 
 
 def returns(count):
-    """The discounted sums of rewards from each step on, normalised."""
+    """Returns the discounted sums of rewards from each step on, normalised."""
     sums, later = [], 0.0
     for _ in range(count):
         later = 1 + GAMMA * later

@@ -34,7 +34,7 @@ static tn_module *network()
                             tn_nn_linear(128, 10));
 }
 
-/* Pixels (N, 64) to scores (N, 10). */
+/* Maps pixels (N, 64) to scores (N, 10). */
 static tn_tensor *scores(tn_module *net, tn_tensor *pixels)
 {
     tn_tensor *x = tn_mul_scalar(pixels, 1.0 / 16);
@@ -64,7 +64,8 @@ static void train(const char *data, const char *model)
     tn_module_save(net, model);
 }
 
-/* The digit on an image, and its probability. */
+/* Returns the answer to a request: the digit in the image and its
+ * probability. */
 static std::string answer(tn_module *net, const char *request)
 {
     std::istringstream in(request);
@@ -130,7 +131,8 @@ static int serve_on(const char *model, const char *path)
     if (bind(listener, (sockaddr *)&at, sizeof at) < 0 ||
         listen(listener, 16) < 0)
         return perror("server"), 1;
-    signal(SIGPIPE, SIG_IGN); /* a client that goes away is no reason to end */
+    signal(SIGPIPE, SIG_IGN); /* writing to a client that has closed its
+                               * connection must not end the program */
     std::vector<std::thread> threads;
     for (int i = 0; i < THREADS; i++)
         threads.emplace_back(serve, net, listener);

@@ -31,7 +31,7 @@ def network():
 
 
 def scores(net, pixels):
-    """Pixels (N, 64) to scores (N, 10)."""
+    """Maps pixels (N, 64) to scores (N, 10)."""
     return net((pixels / 16).reshape(-1, 1, 8, 8))
 
 
@@ -59,7 +59,7 @@ def train(data, model):
 
 
 def answer(net, request):
-    """The digit on an image, and its probability."""
+    """Returns the digit in the image and its probability."""
     try:
         pixels = [float(pixel) for pixel in request.split(",")]
     except ValueError:
@@ -83,7 +83,7 @@ def serve(net, listener):
                 for line in lines:
                     client.sendall(f"{answer(net, line)}\n".encode())
         except OSError:
-            pass  # a client that goes away is no reason to end
+            pass  # the client has closed its connection
 
 
 def serve_on(model, path):

@@ -4,8 +4,8 @@
  *
  * FOLDER/labels.csv has a line for each image: its number, three measurements
  * and the name of its class. The images are FOLDER/0.pgm and so on. Worker
- * threads read them during training. A fifth is held out.
- */
+ * threads read them during training. A fifth of the images is held out for the
+ * test. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 
 enum { SEED = 1, SIDE = 8, MEASURED = 3, BATCH = 32 };
 
-/* Reads a binary PGM file: (1, SIDE, SIDE) in [0, 1]. */
+/* Reads a binary PGM file as a tensor (1, SIDE, SIDE) in [0, 1]. */
 static tn_tensor *read_image(const char *path)
 {
     unsigned char pixels[SIDE * SIDE];
@@ -28,20 +28,22 @@ static tn_tensor *read_image(const char *path)
     fclose(file);
     if (!good)
         return tn_error_set(TN_ERR_FORMAT,
-                            "%s is no PGM image of %d x %d bytes", path, SIDE,
+                            "%s is not a PGM image of %d x %d bytes", path, SIDE,
                             SIDE),
                NULL;
     tn_tensor *x = tn_tensor_from_array(pixels, TN_U8, tn_dims(1, SIDE, SIDE));
     return tn_mul_scalar(tn_to_dtype(x, TN_F32), 1.0 / 255);
 }
 
-/* Rows of number, measurements and class. */
+/* The context of the dataset: the folder, and a table whose rows have the
+ * number, measurements and class of an image. */
 struct table {
     const char *folder;
     tn_tensor *rows;
 };
 
-/* Sample i: its image, class and measurements. */
+/* Sets fields[] to the image, class and measurements of sample i. Returns the
+ * number of fields. */
 static int sample(void *context, int64_t i, tn_tensor **fields)
 {
     struct table *table = context;

@@ -16,7 +16,7 @@ SEED, MEASURED, BATCH = 1, 3, 32
 
 
 class Samples(Dataset):
-    """Sample i: its image, measurements and class."""
+    """A dataset. Sample i has an image, measurements and a class."""
 
     def __init__(self, folder):
         self.folder = folder

@@ -16,7 +16,7 @@ struct unet {
     tn_module *down1, *down2, *bottom, *grow2, *up2, *grow1, *up1, *head;
 };
 
-/* Images (N, 1, H, W) to scores (N, CLASSES, H, W). */
+/* Maps images (N, 1, H, W) to scores (N, CLASSES, H, W). */
 static tn_tensor *unet_forward(tn_module *self, tn_tensor *x)
 {
     struct unet *net = (struct unet *)self;
@@ -56,13 +56,15 @@ static tn_module *unet_new(int64_t width)
     return (tn_module *)net;
 }
 
-/* The distance of each pixel from a line through place i of each image. */
+/* Returns, for each pixel of each image, its distance from a line of the grid.
+ * The line's coordinate is in row i of `place`. */
 static tn_tensor *distance(tn_tensor *axis, tn_tensor *place, int i)
 {
     return tn_abs(tn_sub(axis, tn_select(place, 0, i)));
 }
 
-/* Images (count, 1, SIDE, SIDE) and the class of each pixel. */
+/* Returns random images (count, 1, SIDE, SIDE), and the class of each pixel in
+ * *out_classes. */
 static tn_tensor *shapes(int64_t count, tn_tensor **out_classes)
 {
     tn_tensor *x = tn_arange(0, SIDE, 1), *y = tn_unsqueeze(x, 1);
@@ -102,7 +104,7 @@ int main(int argc, char **argv)
                 printf("step %d: loss %.4f\n", step, tn_item(loss));
         }
 
-    /* Intersection over union of new images. */
+    /* Prints the intersection over union of each class on new images. */
     tn_module_eval(net);
     TN_NO_GRAD_HERE;
     tn_tensor *classes, *images = shapes(128, &classes);

@@ -23,7 +23,7 @@ def convolutions(inputs, outputs):
 
 
 class UNet(nn.Module):
-    """Images (N, 1, H, W) to scores (N, CLASSES, H, W)."""
+    """Maps images (N, 1, H, W) to scores (N, CLASSES, H, W)."""
 
     def __init__(self, width):
         super().__init__()
@@ -46,7 +46,7 @@ class UNet(nn.Module):
 
 
 def shapes(count):
-    """Images (count, 1, SIDE, SIDE) and the class of each pixel."""
+    """Returns random images (count, 1, SIDE, SIDE), and each pixel's class."""
     x = torch.arange(SIDE)
     y = x[:, None]
     place = torch.randint(6, SIDE - 6, (4, count, 1, 1))
@@ -74,7 +74,7 @@ def main():
         if step % 50 == 0:
             print(f"step {step}: loss {loss.item():.4f}")
 
-    # Intersection over union of new images.
+    # Prints the intersection over union of each class on new images.
     net.eval()
     images, classes = shapes(128)
     with torch.no_grad():

@@ -8,8 +8,10 @@
 
 enum { PIXELS = 64, HIDDEN = 128, LATENT = 8 };
 
-/* Images (N, 64) to logits of images like them (N, 64), and to the means and the
- * logarithms of the deviations of their codes, (N, 8). */
+/* A variational autoencoder of images (N, 64). Each image gets a random code of
+ * 8 numbers. The outputs are the logits of the reconstructed images (N, 64),
+ * and the means and the logarithms of the standard deviations of the codes, (N,
+ * 8). */
 struct vae {
     tn_module base;
     tn_module *encoder, *mean, *log_std, *decoder;
@@ -45,7 +47,7 @@ static tn_module *vae_new(void)
     return (tn_module *)vae;
 }
 
-/* Minus the evidence lower bound of a sample. */
+/* Returns the negative evidence lower bound (ELBO) of a batch. */
 static tn_tensor *loss_of(tn_module *vae, tn_tensor *x)
 {
     tn_tensor *out[3];

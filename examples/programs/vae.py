@@ -31,7 +31,7 @@ class VAE(nn.Module):
 
 
 def loss_of(net, x):
-    """Minus the evidence lower bound of a sample."""
+    """Returns the negative evidence lower bound (ELBO) of a batch."""
     logits, mean, log_std = net(x)
     bce = F.binary_cross_entropy_with_logits(logits, x, reduction="sum")
     q = Normal(mean, log_std.exp())

@@ -39,8 +39,8 @@ static tn_status allocated(const void *object)
 static tn_status unknown(const char *call)
 {
     return reference_host->fail(TN_ERR_UNSUPPORTED,
-                                "%s: a kind or a flag that this version of the "
-                                "plugin does not know", call);
+                                "%s: unknown kind or flag; libtenon and the "
+                                "plugin must have the same version", call);
 }
 
 /* ---- the device ---------------------------------------------------------- */
@@ -284,7 +284,8 @@ const tn_plugin *tenon_plugin_v1(const tn_host *host)
 {
     reference_host = host;
     if (host->abi_major != TN_ABI_MAJOR) {
-        host->fail(TN_ERR_PLUGIN, "reference: needs ABI version %u, not %u",
+        host->fail(TN_ERR_PLUGIN,
+                   "reference: needs ABI version %u; libtenon has %u",
                    TN_ABI_MAJOR, host->abi_major);
         return NULL;
     }

@@ -124,7 +124,7 @@ tn_status reference_matmul(const tn_matmul_args *mm)
                      packed);
         while (reference_next(point, mm->batch, mm->batch_ndim));
     else
-        status = reference_host->fail(TN_ERR_MEMORY, "matmul: no memory");
+        status = reference_host->fail(TN_ERR_MEMORY, "matmul: out of memory");
     free(sum.any);
     free(packed.any);
     return status;

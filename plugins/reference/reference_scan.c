@@ -68,7 +68,8 @@ static tn_status sum_rows(const tn_scan_args *s)
     tn_number *x = malloc((size_t)(n + n / TN_CHUNK + 1) * sizeof *x);
     if (!x)
         return reference_host->fail(TN_ERR_MEMORY,
-                                    "scan: no memory for a row of %lld elements",
+                                    "scan: out of memory for a row of "
+                                    "%lld elements",
                                     (long long)n);
     do {
         int64_t in = reference_offset(&s->in, point, last);

@@ -63,7 +63,7 @@ tn_status reference_sort(const tn_sort_args *s)
         return TN_OK;
     item *items = calloc((size_t)count, 2 * sizeof *items);
     if (!items)
-        return reference_host->fail(TN_ERR_MEMORY, "sort: no memory");
+        return reference_host->fail(TN_ERR_MEMORY, "sort: out of memory");
     do {
         int64_t in = reference_offset(&s->in, point, last);
         int64_t out = reference_offset(&s->out, point, last);

@@ -13,12 +13,12 @@ here=$(dirname "$0")
 build=${1:-build} folder=${2:-$here}
 headers=$here/../../include
 
-# |tn_batch|tn_value|...: the structs that public headers define.
+# Lists the structs that public headers define, as "|tn_batch|tn_value|...".
 public=$(cat "$headers"/tenon/*.h "$build"/include/tenon/*.h |
     sed -nE 's/^(typedef )?struct (tn_[a-z_0-9]+) \{.*/\2/p' | sort -u |
     tr '\n' '|')
 
-# LIBRARY FILE
+# write LIBRARY FILE: writes the ABI of the library to the file
 write() {
     abidw --no-corpus-path --no-show-locs --no-comp-dir-path --no-elf-needed \
         --drop-private-types --headers-dir "$headers" \

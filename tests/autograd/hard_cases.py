@@ -1,18 +1,20 @@
 # Cases that hard_points.py cannot derive from the operator table; it imports this file.
 
-# PyTorch ends with a segmentation fault.
+# For these calls PyTorch crashes with a segmentation fault.
 CRASHES = {(op, variant)
            for op in ("grid_sample", "grid_sampler", "grid_sampler_2d",
                       "grid_sampler_3d")
            for variant in ("infinite", "nan", "wide")}
 
-# Left out: random operators (dropout), and those for which PyTorch has no function or
-# no derivative (scaled_mm, quantized_linear, unique).
+# Operators that are not compared: random operators (dropout), and operators
+# for which PyTorch has no function or no derivative (scaled_mm,
+# quantized_linear, unique).
 SKIP = {"dropout", "scaled_mm", "quantized_linear", "unique",
         "unique_consecutive", "dropout_draw"}
 
-# Factorizations of matrices that are singular or not finite: they fail, or the results
-# are too ill-conditioned for any dtype.
+# Factorizations. They get no singular matrices and none with infinities or
+# NaN: for these they fail, or their results are too ill-conditioned for any
+# dtype.
 MATRICES = ("plain",)
 BOUND = {op: MATRICES for op in
          "lu lu_unpack lu_solve svd pinverse cholesky_solve cholesky_inverse "
@@ -24,7 +26,7 @@ BOUND.update({op: ("zero", "constant", "equal", "rows", "tiny", "wide")
               "conv_transpose2d conv_transpose3d".split()})
 
 
-# Operators for which minus infinity in a row is a mask.
+# Operators in which minus infinity marks masked elements of a row.
 LEAST = {"logcumsumexp", "logsumexp", "softmax", "log_softmax", "softmin", "amax",
          "cummax", "scaled_dot_product_attention", "attention_weights", "topk",
          "cross_entropy", "sort"}
@@ -138,7 +140,7 @@ def weights_of_attention(q, k, mask=None, causal=False, scale=0):
 
 
 def bce_with_logits(x, t, weight=None, reduction="mean", pos_weight=None):
-    """PyTorch's is not differentiable in pos_weight."""
+    """Needed because PyTorch has no derivative with respect to pos_weight."""
     p = 1 if pos_weight is None else pos_weight
     return (1 - t) * x - (1 + (p - 1) * t) * F.logsigmoid(x)
 
@@ -202,7 +204,7 @@ def indexed(x, indices, dims=None):
 
 
 def lp_pool(x, p, size, stride=0, ceil=False):
-    """PyTorch's gradient of the root at 0 is NaN, and it does not accept inf."""
+    """Needed because PyTorch's gradient at 0 is NaN, and it does not accept inf."""
     n = x.dim() - 2
     size = tuple(size) * n if len(size) == 1 else tuple(size)
     stride = None if not stride or 0 in stride else \
@@ -220,7 +222,7 @@ def lp_pool(x, p, size, stride=0, ceil=False):
 
 def bag(index, weight, offsets=None, max_norm=0, norm=2, by_freq=False,
         mode="mean", sparse=False, per_sample=None, last=False, padding=None):
-    """By basic operators, since PyTorch has no second derivative here."""
+    """Uses basic operators, since PyTorch's function has no second derivative."""
     if offsets is None:
         parts = list(index)
     else:
@@ -363,7 +365,7 @@ EXACT.update({
 
 
 def bessel_k(order, scaled):
-    """Derivatives by the recurrences; mpmath's numerical ones take minutes."""
+    """Uses recurrences; numerical derivatives by mpmath would take minutes."""
     def run(x):
         k0, k1 = mp.besselk(0, x), mp.besselk(1, x)
         k2 = k0 + 2 * k1 / x
@@ -379,11 +381,12 @@ PAIRS.update({"modified_bessel_k0": bessel_k(0, False),
               "modified_bessel_k1": bessel_k(1, False),
               "scaled_modified_bessel_k0": bessel_k(0, True),
               "scaled_modified_bessel_k1": bessel_k(1, True)})
-# Functions of positive numbers: at others they have no derivative.
+# Functions that have derivatives at positive numbers only.
 POSITIVE |= {"modified_bessel_k0", "modified_bessel_k1", "log", "sqrt", "rsqrt",
              "scaled_modified_bessel_k0", "scaled_modified_bessel_k1",
              "bessel_y0", "bessel_y1", "entr"}
-# First and second derivatives at infinity and at minus infinity.
+# The limits of the first and second derivative at infinity and at minus
+# infinity.
 LIMITS.update({
     "sigmoid": ((0, 0), (0, 0)), "tanh": ((0, 0), (0, 0)),
     "logsigmoid": ((0, 0), (1, 0)),
@@ -391,8 +394,9 @@ LIMITS.update({
     "bessel_j1": ((0, 0), (0, 0)),
 })
 
-# Norms, distances and deviations at 0, where PyTorch's first derivative is 0 (one of
-# the subgradients) and its second one NaN: 0 as well.
+# Norms, distances and standard deviations. At 0 PyTorch's first derivative is
+# 0 (a subgradient) and its second derivative is NaN. Here the second
+# derivative must be 0 too.
 ZERO |= {"std", "std_unbiased", "std_all", "std_mean", "std_mean_unbiased",
          "std_mean_all", "norm", "vector_norm", "linalg_norm", "normalize",
          "cdist", "pdist", "dist", "pairwise_distance",

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""hard_points.py: writes what hard_points.txt.xz contains, with which
-test_hard_points.c compares first and second derivatives. Run it by hand in this folder when operators are added
+"""hard_points.py: writes the expected first and second derivatives with which
+test_hard_points.c compares. Run it by hand in this folder when operators are added
 or cases change:
 
     python3 hard_points.py | xz -9e >hard_points.txt.xz
 
-It takes PyTorch 2.15 (BSD-3-Clause) and mpmath 1.3 (BSD-3-Clause); `make check`
-needs neither. Calls are those of gradient_samples.def, or made from a row's
-signature as test_gradients.c does, and EXTRA's. Their leaves get the numbers of
-VARIANTS in place of drawn ones. Values are PyTorch's in float64, through the
-PyTorch function that the operator table names or OTHERS here; where EXACT has a
-function, mpmath's in 120 digits. All inputs are float32 numbers, so that one
-value serves both dtypes.
+It needs PyTorch 2.15 (BSD-3-Clause) and mpmath 1.3 (BSD-3-Clause); `make check`
+needs neither. The calls are those of gradient_samples.def, those that
+test_gradients.c makes from the signatures of operators, and those of EXTRA. Their
+leaves get the numbers of VARIANTS instead of random numbers. The expected values
+are computed by PyTorch in float64, with the function that the operator table names
+or that OTHERS has. If EXACT has a function, mpmath computes them with 120 digits.
+All inputs are float32 numbers, so that the values are valid for both dtypes.
 """
 import math
 import pathlib
@@ -36,9 +36,9 @@ FEW = [0, 1e-30, 1, -1, 0.5, -2.5, 20.5, 89, -89, 710, -710, INF, -INF]
 FEWER = [0, 1, -2.5, 89, -INF]
 VARIANTS = {
     "points": POINTS,
-    "cross": FEW,     # of two leaves all pairs,
-    "cross3": FEWER,  # of three all triples
-    "plain": [0],     # the drawn numbers
+    "cross": FEW,     # all pairs of numbers, for calls with two leaves
+    "cross3": FEWER,  # all triples, for calls with three leaves
+    "plain": [0],     # random numbers
     "zero": [0],
     "constant": [2],
     "equal": [2, 3, 2, 2, 3, 2, 0, 1],
@@ -49,9 +49,12 @@ VARIANTS = {
     "nan": [1, math.nan, 3, 2, 0.5],
     "least": [-INF, -INF, 0, -INF, -INF, 1, 2, -INF],
 }
-SHIFT = 3  # of a call's second leaf in its variant, and twice that of its third
-WEIGHTS = [1, 0.5, -2, 0.75, 1.25]   # cotangents of the output
-AGAIN = [1, -0.5, 2, 1.5]            # of the gradients
+SHIFT = 3  # offset in the list of numbers for the second leaf of a call; the
+           # third has twice the offset
+WEIGHTS = [1, 0.5, -2, 0.75, 1.25]   # weights of the output's elements: its
+                                     # cotangents
+AGAIN = [1, -0.5, 2, 1.5]            # weights of the gradients' elements, for
+                                     # second derivatives
 
 
 def f32(x):
@@ -221,7 +224,7 @@ def one(dims):
 
 
 def attempt(row, values):
-    """By position, then by name."""
+    """Calls the PyTorch function with positional, then with named arguments."""
     errors = []
     if row.name in OTHERS:
         try:
@@ -258,7 +261,7 @@ def dot(x, weights):
 
 
 def derivatives(f, leaves, output):
-    """First and second derivatives of f's output by each leaf."""
+    """Returns first and second derivatives of f's output by each leaf."""
     y = f()
     if isinstance(y, (tuple, list)):
         y = y[output]
@@ -299,14 +302,14 @@ exec((HERE / "hard_cases.py").read_text())
 # ---- exact values -------------------------------------------------------------------
 
 def exact(name, x, first, second):
-    """mpmath's derivatives of EXACT[name] in place of PyTorch's, where finite."""
+    """Replaces PyTorch's derivatives by mpmath's of EXACT[name] where finite."""
     g, h, along = first[0], second[0], second[1]
     for i, v in enumerate(x.tolist()):
         d1 = d2 = math.nan
         if math.isinf(v) and name in LIMITS:
             d1, d2 = LIMITS[name][v < 0]
         elif v == 0 and name == "i0e":
-            continue  # a kink
+            continue  # the function has a kink here
         elif math.isfinite(v) and (v > 0 or name not in POSITIVE):
             mp.mp.dps = 60 if name in POSITIVE else 200
             if name in PAIRS:

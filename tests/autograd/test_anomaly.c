@@ -1,5 +1,5 @@
-/* Anomaly mode reports the operator and the module in which the first NaN
- * arose. */
+/* Tests anomaly mode, which reports the operator and the module in which the
+ * first NaN arose. */
 #include <math.h>
 #include <tenon/tenon.h>
 #include "tap.h"
@@ -104,7 +104,8 @@ static void test_backward(void)
                    "the gradient is right");
 }
 
-/* An optimizer is blamed only for NaNs that its step makes. */
+/* An error names the optimizer only if the optimizer's own step made the
+ * NaN. */
 static void test_step(void)
 {
     tn_module *net = tn_nn_linear(2, 1);

@@ -1,5 +1,5 @@
-/* test_autocast.c: operators under autocast. Checks the dtype that each
- * operator uses, gradients, and that parameters are converted once.
+/* test_autocast.c: tests operators under autocast: the dtype that each operator
+ * uses, gradients, and that parameters are converted once.
  *
  * tests/golden/autocast.c runs every operator under autocast. This file checks
  * the operators that PyTorch 2.15 names in its autocast lists

@@ -80,8 +80,8 @@ static void test_accumulation(void)
                    "a leaf is a root with gradient 1");
 }
 
-/* The backward pass adds a matrix product in place to the sum of earlier
- * products. */
+/* The gradient of a matrix that occurs in several products is a sum of matrix
+ * products. The backward pass adds each product in place to the sum. */
 static void test_sums(void)
 {
     tn_tensor *w = tn_requires_grad(tn_ones(tn_dims(2, 2), .dtype = TN_F64));
@@ -261,7 +261,7 @@ static void test_modes(void)
        "of values and indices only the values have one");
 }
 
-/* gelu is linear where its argument is far from 0. */
+/* Far from 0 gelu is linear, so its derivative must be exactly 0 or 1. */
 static void test_far(tn_dtype dtype)
 {
     static const double far[] = {INFINITY, -INFINITY, 1e30, -1e30, 1e200, 50};
@@ -306,8 +306,8 @@ static void test_grad(void)
     tn_tensor *again;
     tn_grad(tn_sum(g), &w, 1, &again);
     is_pair(again, exp(1), exp(2), "a leaf's gradient has a gradient");
-    tn_tensor_set_grad(w, NULL); /* breaks the cycle: w's gradient refers to
-                                  * w */
+    tn_tensor_set_grad(w, NULL); /* otherwise w and its gradient, which refers
+                                  * to w, would keep each other alive */
 
     tn_tensor *unused = leaf(0, 0), *both[] = {x, unused};
     is_int(tn_grad(tn_sum(tn_exp(x)), both, 2, out, .allow_unused = true),
@@ -523,15 +523,16 @@ static void step(void)
     tn_tensor *g = NULL;
     tn_grad(loss, &x, 1, &g, .create_graph = true);
     tn_backward(tn_sum(tn_square(g)));
-    tn_error_clear(); /* exp's output was changed, and the error must free the
-                       * graph, too */
+    tn_error_clear(); /* exp's output was changed, so the call fails; the
+                       * failure must free the graph too */
     tn_scope_close(scope);
 }
 
 static void test_memory(void)
 {
     chain(10);
-    chain(1000000); /* needs neither a deep stack nor quadratic time */
+    chain(1000000); /* tests that a long graph needs neither a deep stack nor
+                     * quadratic time */
 
     step(); /* the first step also compiles kernels, which stay cached */
     int64_t objects = tn_scope_count(), live = tn__memory_live();
@@ -583,7 +584,7 @@ static void test_failing_memory(void)
     is_int(wrong, 0, "each gave an error, and the next step worked");
 }
 
-/* Several threads, each with its own graph, share a leaf. */
+/* Uses a leaf that several threads share, each with its own graph. */
 static void *use_leaf(void *w)
 {
     for (int i = 0; i < 200; i++) {

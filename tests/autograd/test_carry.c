@@ -50,7 +50,8 @@ static void check_cases(void)
 {
     int64_t before = tn_scope_count();
     tn_tensor *x = NULL, *none = NULL, *kept = NULL;
-    for (int i = 0; i < 200; i++) { /* in the root scope */
+    for (int i = 0; i < 200; i++) { /* the loop's scopes are within the root
+                                     * scope */
         tn_scope *scope = tn_scope_open();
         x = x ? tn_add_scalar(x, 1) : tn_zeros(tn_dims(2));
         tn_ones(tn_dims(1));

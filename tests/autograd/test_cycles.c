@@ -1,6 +1,6 @@
-/* Gradients that refer to their own tensor. Setting a gradient that would keep
- * its tensor alive forever is an error; a graph that only leads to the tensor
- * is freed with it. */
+/* Tests gradients that refer to their own tensor. Setting a gradient that would
+ * keep its tensor alive forever is an error; a graph that only leads to the
+ * tensor is freed with it. */
 #include "../tap.h"
 #include <base/memory.h>
 #include <string.h>

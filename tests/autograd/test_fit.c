@@ -93,8 +93,8 @@ static int ports_of(tn_tensor *result)
     return port[0] ? different : 0;
 }
 
-/* sin(y * sin(y * ... x)): building its gradient rule takes so long that in
- * some rounds one thread needs the rule while another builds it. */
+/* Computes sin(y * sin(y * ... x)). Building its gradient rule takes so long
+ * that in some rounds one thread needs the rule while another builds it. */
 static void test_first_ask(void)
 {
     enum { DEPTH = 60, ROUNDS = 16 };

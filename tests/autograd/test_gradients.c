@@ -10,8 +10,8 @@ static const struct sample samples[] = {
 };
 enum { SAMPLES = sizeof samples / sizeof samples[0] };
 
-/* Operators that refuse to compute a first or second gradient, as in
- * PyTorch. */
+/* Operators that refuse to compute a first or second derivative, as PyTorch
+ * does. */
 static const struct {
     const char *op;
     int order;
@@ -25,7 +25,7 @@ static const struct {
                  {"quantized_linear", "tests/ops/test_quantized.c"},
                  {"scaled_mm", "tests/ops/test_float8.c"}};
 
-/* Counts for the report at the end. */
+/* Numbers of operators and calls, for the report at the end. */
 static struct {
     int calls, checked[3], refused[3], in_place, left_out;
 } counts;

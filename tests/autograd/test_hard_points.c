@@ -1,10 +1,10 @@
-/* First and second derivatives of every differentiable operator at hard points:
- * at 0, next to it, where exp overflows, at infinity, for constants, for rows
- * of zeros. hard_points.txt has the calls and the right values, made by
- * hard_points.py. hard_differs.def lists known differences, with reasons. The
- * test also fails for an entry that no longer differs, and for a differentiable
- * operator that no call reaches. It runs on the current device and on
- * reference.
+/* Tests first and second derivatives of every differentiable operator at hard
+ * points: at 0, next to it, where exp overflows, at infinity, for constants,
+ * for rows of zeros. hard_points.txt has the calls and the right values, made
+ * by hard_points.py. hard_differs.def lists known differences, with reasons.
+ * The test also fails for an entry that no longer differs, and for a
+ * differentiable operator that no call reaches. It runs on the current device
+ * and on reference.
  *
  *     test_hard_points [NAME]    only that operator's calls */
 #include <base/memory.h>
@@ -28,7 +28,7 @@ static const struct differs {
 enum { DIFFERS = sizeof differs / sizeof differs[0] };
 static bool met[DIFFERS];
 
-/* Operators that no call of the file reaches, and the reason. */
+/* Operators that no call of the file covers, and the reason. */
 static const struct {
     const char *op, *why;
 } unreached[] = {
@@ -207,7 +207,7 @@ static tn_status differentiate(const struct call *call, bool twice,
 
 /* ---- the comparison ------------------------------------------------------ */
 
-/* PyTorch's result is NaN, so any result passes */
+/* Where PyTorch's result is NaN, any result passes. */
 static bool is_near(double got, double want, double scale, tn_dtype dtype)
 {
     double relative = dtype == TN_F32 ? 2e-4 : 1e-7;
@@ -215,7 +215,8 @@ static bool is_near(double got, double want, double scale, tn_dtype dtype)
     if (dtype == TN_F32)
         want = (double)(float)want;
     if (isnan(want) || isnan(got))
-        return isnan(want); /* PyTorch has no number: ours is free */
+        return isnan(want); /* PyTorch's result is NaN, so ours may be any
+                             * number */
     if (isinf(want) || isinf(got))
         return got == want;
     return fabs(got - want) <= relative * fabs(want) + absolute * scale;
@@ -345,7 +346,7 @@ static tn_status (*record)(tn__call *call);
 
 static tn_status watch(tn__call *call)
 {
-    /* -1: the operator has no row in the table */
+    /* An id of -1 means that the operator has no row in the table. */
     if (call->op->id >= 0 && call->op->id < 4096)
         reached[call->op->id] = true;
     return record(call);

@@ -275,8 +275,8 @@ static void test_mistakes(void)
 
 /* ---- memory ------------------------------------------------------------- */
 
-/* A node saves a value whose memory has a history that leads back to the node:
- * a reference cycle. */
+/* Makes a reference cycle: a node saves a value, and the history of the value's
+ * memory leads back to the node. */
 static void knot(bool walk)
 {
     tn_scope *scope = tn_scope_open();

@@ -7,7 +7,8 @@ source=$top_srcdir/tests/autograd/test_regions.c
 strict="-Wall -Wextra -Wpedantic -Wshadow -Werror
         -I$top_builddir/include -I$top_srcdir/include"
 
-# compiles LANGUAGE STANDARD COMPILER...
+# compiles LANGUAGE STANDARD COMPILER...: compiles test_regions.c with each
+# installed compiler
 compiles() {
     language=$1 standard=$2
     shift 2

@@ -1,5 +1,5 @@
-/* Operators that a program registers in C: they are found by name and use their
- * own gradient functions, and wrong registrations and calls are errors. */
+/* Tests operators that a program registers in C. They are found by name and use
+ * their own gradient functions. Wrong registrations and calls are errors. */
 #include <base/memory.h>
 #include <tenon/op_register.h>
 #include <tenon/ops.h>

@@ -1,4 +1,4 @@
-"""guest.py LIBRARY: libtenon by ctypes, in this thread and in others."""
+"""guest.py LIBRARY: uses libtenon through ctypes, in several threads."""
 import ctypes
 import sys
 import threading

@@ -8,7 +8,8 @@ if nm -D "$library" | grep -qE ' __(asan|tsan)_'; then
     done_testing
 fi
 
-# thread_local FILE: bytes of thread-local memory
+# thread_local FILE: prints the bytes of thread-local memory that the file
+# needs
 thread_local() {
     readelf -lW "$1" | awk '$1 == "TLS" { print $6 }'
 }

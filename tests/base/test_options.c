@@ -41,8 +41,8 @@ static void refused(int result, const char *words, const char *name)
     tn_error_clear();
 }
 
-/* Calls with options as the macro would build them from `text`, for calls that
- * a compiler would warn about. */
+/* Calls the function with the options that the macro would make of `text`. A
+ * compiler would warn about these calls if they were written out. */
 static int said(const char *text)
 {
     call_options o = {.given = text, .size = sizeof o, .dim = 7, .alpha = 3,

@@ -1,6 +1,6 @@
-/* Dead objects and objects of another kind: the library recognises them and
- * reports an error. Tests for how long dead objects are recognised, and the
- * messages. */
+/* Passes freed objects and objects of another kind to the library, which must
+ * recognise them and report an error. Tests the messages, and for how long
+ * freed objects are recognised. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/object.h"

@@ -195,7 +195,7 @@ static void test_chain(void)
     is_int(living, 0, "is freed without a stack as deep");
 }
 
-/* A state is passed from scope to scope, as a recurrent net does; the parent
+/* Passes a state from scope to scope, as a recurrent network does. The parent
  * scope's list of objects must not grow. */
 static void test_handing_on(void)
 {
@@ -214,7 +214,7 @@ static void test_handing_on(void)
     tn_scope_close(scope);
 }
 
-/* An object is owned once, even if the call names it twice. */
+/* If a call lists an object twice, the scope owns it once. */
 static void test_handed_on_twice(void)
 {
     const int64_t before = tn_scope_count();

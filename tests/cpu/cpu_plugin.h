@@ -87,10 +87,10 @@ static void plugin_close(void)
     cpu->device_close(device);
 }
 
-/* Calls `test` once for each instruction set, the last one twice, with the
- * plugin opened with 3 threads or 1 thread alternately. With 1 thread, all
- * stores are non-temporal. Closes the plugin after each call if `closes` is
- * set. */
+/* Calls `test` for each instruction set, and a second time for the last one.
+ * The plugin is opened alternately with 3 threads and with 1 thread. With 1
+ * thread all stores are non-temporal. If `closes` is set, closes the plugin
+ * after each call. */
 enum { TURNS = 5 };
 
 static inline void plugin_turns(void (*test)(const char *isa, int threads),

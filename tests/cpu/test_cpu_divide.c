@@ -1,6 +1,6 @@
-/* Divisions of many numbers by the same number. The cpu plugin replaces them by
- * multiplications if those give the same bits. Compares them with C's division,
- * for every instruction set. */
+/* Tests divisions of many numbers by the same number. The cpu plugin replaces
+ * them by multiplications if those give the same bits. Compares them with C's
+ * division, for every instruction set. */
 #include <math.h>
 
 #include "../tap.h"

@@ -306,8 +306,8 @@ static void test_stored_and_read(const char *isa)
         buffer_drop(at[k].buffer);
 }
 
-/* Programs of a later version: an unknown instruction, an unknown reduction, or
- * an unknown instruction in a function. */
+/* Tests programs of a later version: an unknown instruction, an unknown
+ * reduction, or an unknown instruction in a function. */
 static void test_unknown(void)
 {
     builder b;
@@ -317,9 +317,9 @@ static void test_unknown(void)
     is_int(cpu->program_build(device, &b.program, &built), TN_ERR_UNSUPPORTED,
            "an unknown instruction is refused");
     is_str(failure,
-           "program: an instruction that this version of the plugin does not "
-           "know",
-           "and the reason is said");
+           "program: unknown instruction; libtenon and the plugin must have "
+           "the same version",
+           "and the message says why");
     copy(&b, TN_F32, TN_F32);
     b.ins[1].op = TN_K_REDUCE;
     b.ins[1].sub = TN_REDUCE_END;

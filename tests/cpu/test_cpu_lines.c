@@ -1,5 +1,5 @@
-/* Broadcast operands, and operands of separate contiguous rows, which the cpu
- * plugin reads in place. Results have the bits of the interpreter, or of a
+/* Tests broadcast operands, and operands of separate contiguous rows, which the
+ * cpu plugin reads in place. Results have the bits of the interpreter, or of a
  * plain loop, for every instruction set. */
 #include "cpu_plugin.h"
 #include "cpu_program.h"
@@ -63,9 +63,9 @@ static void test_broadcast(const char *isa, bool is_column)
        is_column ? "column" : "row");
 }
 
-/* Computes sum(max(x * w, x)) of one long row, which threads share. w is a
- * short row that repeats, as long as a block; its result must equal that for a
- * w that is stored in full. */
+/* Computes sum(max(x * w, x)) of one long row, which several threads share. w
+ * is a short row, as long as a block, that is broadcast along the long one. The
+ * result must equal that for a w with all elements in memory. */
 static void test_repeated(const char *isa)
 {
     static const int64_t lines[] = {128, 128, 100, 100};
@@ -132,7 +132,7 @@ static void test_lines(const char *isa, int form)
                 k < 4 ? TN_LEVEL_ELEM : TN_LEVEL_ROW, 0);
     for (int k = 0; k < 4; k++)
         add(&b, TN_K_LOAD, TN_F32, NONE, NONE, k, 0);
-    bool turned = form == NUMBERS_FIRST; /* (x - r) * m * g */
+    bool turned = form == NUMBERS_FIRST; /* computes (x - r) * m * g */
     bool scaled = form != NO_SCALE && form != NO_SCALE_NOR_LESS;
     bool is_less = form != NO_LESS && form != NO_SCALE_NOR_LESS;
     add(&b, TN_K_SUB, TN_F32, 0, turned ? 3 : 1, 0, 0);
@@ -189,7 +189,7 @@ static void test_lines(const char *isa, int form)
        isa, form);
 }
 
-/* Rows that consist of several contiguous segments, such as a channel of
+/* Tests rows that consist of several contiguous segments, such as a channel of
  * several images, with or without gaps between: m = max(x); out = (x - m) * g *
  * sum((x - m) * g) + w, where w is one number for each segment. */
 static void test_row_lines(const char *isa, int threads)
@@ -353,7 +353,7 @@ int main(void)
     plugin_load();
     plugin_each(test_set);
     tn_set_num_threads(3);
-    if (plugin_open("jit")) { /* without non-temporal stores */
+    if (plugin_open("jit")) { /* runs without non-temporal stores */
         test_row_lines("jit", 3);
         plugin_close();
     } else {

@@ -373,7 +373,8 @@ static void test_bodies(void)
                            find_wrong(&b, sizes[s], copies) != TN_NONE ||
                            !folds_right(&b, sizes[s], copies);
         }
-        b.native.node = NULL; /* because the body is on the stack */
+        b.native.node = NULL; /* the nodes are on the stack and must not be
+                               * freed */
         tn__cpu_native_release(&b.native);
     }
     is_int(without, 0, "each of %d bodies has code", bodies);
@@ -411,7 +412,7 @@ static void test_exp(void)
         tn__cpu_native_get(&native, (cpu_native_options){.copies = 1});
     int64_t wrong = 0;
     for (uint32_t step = 0; run && step < STEPS; step++) {
-        for (uint32_t i = 0; i < COUNT; i++) { /* a sample of all floats */
+        for (uint32_t i = 0; i < COUNT; i++) { /* tests a sample of all floats */
             uint32_t bits = (step * COUNT + i) * 4099u;
             memcpy(&x[i], &bits, sizeof bits);
         }

@@ -1,4 +1,4 @@
-/* Matrix products, scatters, sorts and copies of the CPU plugin compared with
+/* Compares matrix products, scatters, sorts and copies of the CPU plugin with
  * plain loops. Products are of small whole numbers, so that every order of
  * summation gives the same result and no tolerance is needed. */
 #include <math.h>
@@ -107,7 +107,8 @@ static int64_t at(const tn_strided *view, int64_t batch, int64_t i, int64_t j)
            j * view->stride[2];
 }
 
-/* Compares with integer sums; the gaps between rows must not be written. */
+/* Compares the product with sums of integers. The gaps between rows must not be
+ * written. */
 static bool product_is_right(tn_dtype dtype, const product_case *p)
 {
     tn_matmul_args m = {.size = sizeof m, .batch_ndim = 1,
@@ -180,9 +181,9 @@ static void test_products(const char *isa)
     }
 }
 
-/* Random floats: the bits of a row of c must not depend on the other rows of a.
- * Exception: a product with a single row uses dot products with several
- * columns. */
+/* Multiplies random floats. The bits of a row of c must not depend on the other
+ * rows of a. A product with a single row is an exception, because it is
+ * computed as dot products. */
 static void test_product_rows(void)
 {
     enum { M = 300, N = 133, K = 500 };
@@ -337,7 +338,8 @@ static void test_product_strides(const char *isa)
         buffer_drop(buffers[v]);
 }
 
-/* Random floats: the bits must not depend on the number of threads. */
+/* Multiplies random floats. The bits must not depend on the number of
+ * threads. */
 static void test_product_threads(void)
 {
     enum { M = 300, N = 500, K = 200 };

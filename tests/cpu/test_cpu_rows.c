@@ -10,7 +10,8 @@ static bool same_rows(tn_tensor *few, tn_tensor *many, int64_t row)
     return tn_item(tn_sum(tn_ne(few, part))) == 0;
 }
 
-/* Products of m rows from row 3 on, against 40 rows. */
+/* Compares products of m rows, from row 3 on, with the same rows of a product
+ * of 40 rows. */
 static void check(tn_dtype dtype, int64_t n, int64_t k)
 {
     tn_scope *scope = tn_scope_open();

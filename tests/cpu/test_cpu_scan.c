@@ -1,5 +1,5 @@
-/* Prefix sums and the other scans of the CPU plugin, for each instruction set,
- * compared with plain loops that follow the definition in plugin.h. */
+/* Compares prefix sums and the other scans of the CPU plugin, for each
+ * instruction set, with plain loops that follow the definition in plugin.h. */
 #include <math.h>
 
 #include "cpu_plugin.h"
@@ -350,7 +350,7 @@ int main(void)
         for (int way = 0; way < 4; way++)
             test_scan_lines(way & 1, way & 2);
         plugin_close();
-        chosen_stream = "0"; /* non-temporal stores */
+        chosen_stream = "0"; /* makes all stores non-temporal */
         if (!plugin_open(isas[i]))
             bail_out("%s", failure);
         test_sums(isas[i]);

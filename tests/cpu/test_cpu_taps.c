@@ -149,7 +149,8 @@ static uint64_t hash_of_fault(void)
         {TN_VALUE_TENSOR, 0, {.tensor = x}},
         {TN_VALUE_TENSOR, 0, {.tensor = at}},
         {TN_VALUE_TENSOR, 0, {.tensor = weight}},
-        {TN_VALUE_TENSOR, 0, {.tensor = at}}, /* used by the gradient only */
+        {TN_VALUE_TENSOR, 0, {.tensor = at}}, /* only the gradient uses these
+                                               * operands */
         {TN_VALUE_TENSOR, 0, {.tensor = weight}},
         {TN_VALUE_INT, 0, {.i = 1}}};
     if (tn_op_call(tn_op_find("resample"), value, 6, &y, 1) == 1)

@@ -1,7 +1,7 @@
-/* Convolutions with windows of 3 x 3 and of 1 x 3 by Winograd's algorithm, and
- * by direct sums, compared with sums in float64. Tests odd sizes, paddings,
- * groups and channels. The bits are the same with 1 thread and with 3. NaN and
- * infinity occur exactly where the sums have them. */
+/* Compares convolutions with windows of 3 x 3 and of 1 x 3, by Winograd's
+ * algorithm and by direct sums, with sums in float64. Tests odd sizes,
+ * paddings, groups and channels. The bits are the same with 1 thread and with
+ * 3. NaN and infinity occur exactly where the sums have them. */
 #include <math.h>
 
 #include "cpu_plugin.h"
@@ -157,8 +157,8 @@ static bool is_near(const float *got, const double *want, const double *size,
 
 static uint64_t sum_of_bits[SHAPES][3];
 
-/* Hashes of the results with the first number of threads, which the results
- * with the other number must equal. */
+/* Hashes of the results with the first number of threads. The results with the
+ * other number of threads must have the same hashes. */
 static uint64_t bits_of(const float *x, int64_t n)
 {
     uint64_t hash = 14695981039346656037u;

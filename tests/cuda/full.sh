@@ -26,7 +26,7 @@ if ! tools/tenon info >"$scratch/output" 2>&1; then
     exit
 fi
 
-# whole NAME COMMAND...: runs it and prints its output, too
+# whole NAME COMMAND...: runs the command as a test, and also prints its output
 whole() {
     began=$(date +%s)
     ! succeeds "$@" || grep -v '^ok ' "$scratch/output" | note
@@ -80,12 +80,13 @@ part_kit() {
         tools/tenon-plugin-check --timeout 3600 tenon-1/tn_cuda.so
 }
 
-# The lines of losses, without the times at their ends.
+# losses: prints the lines with losses, without the times at their ends
 losses() {
     "$@" | sed -n 's/.*\(epoch .*loss [0-9.]*\).*/\1/p; /^test acc/p'
 }
 
-# What ./quickstart runs, 12 epochs, and the same by two devices.
+# Runs the same training as ./quickstart, 12 epochs, and the same training on
+# two devices.
 part_learn() {
     digits=$top_srcdir/data/digits.csv.gz
     began=$(date +%s)

@@ -1,7 +1,8 @@
 /* Tests attention_check.c, which compares cuDNN's attention with the plugin's
- * kernels before it is used. Functions of this test replace both. cuDNN's
- * function is not used if it differs by more than rounding or cannot run, and
- * each class of shapes is tried once. Device memory is host memory here. */
+ * kernels before it is used. In this test, functions of this file replace cuDNN
+ * and the plugin's kernels. cuDNN's function is not used if it differs by more
+ * than rounding or cannot run, and each class of shapes is tried once. Device
+ * memory is host memory here. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -110,8 +111,8 @@ const char *tn__cuda_open(tn_cuda_library which)
 /* ---- attention functions ------------------------------------------------- */
 
 /* Instead of attention, copies the numbers of q, repeated, to a result. Both
- * functions thus give the same results, read through the strides of the
- * arguments. */
+ * functions read through the strides of the arguments, so their results are the
+ * same. */
 static void copy_numbers(const tn_strided *to, const tn_strided *from,
                          int64_t count, int64_t of)
 {
@@ -230,7 +231,7 @@ static void test_verdicts(void)
         wrong_bits = cases[i].bits;
         ok(fresh(&a) == cases[i].right &&
                strstr(said, cases[i].right ? " uses cuDNN: "
-                                           : " uses the own kernels: "),
+                                           : " uses Tenon's own kernels: "),
            "%s: %s", cases[i].name, said);
     }
     wrong_side = 0;
@@ -248,7 +249,8 @@ static void test_names(void)
                                  "64 and 32 features uses cuDNN"),
        "the log says of what: %s", said);
     declined = "cuDNN has no engine";
-    ok(!fresh(&a) && strstr(said, "uses the own kernels: cuDNN has no engine"),
+    ok(!fresh(&a) &&
+           strstr(said, "uses Tenon's own kernels: cuDNN has no engine"),
        "and why not: %s", said);
     declined = NULL;
     alloc_fails = true;
@@ -280,7 +282,7 @@ static void test_once(void)
        "for another GPU it is tried again");
     listed.info.name[0] = 'G';
     tn_attention_args b = a;
-    for (int i = 0; i < 40; i++) { /* more classes than are remembered */
+    for (int i = 0; i < 40; i++) { /* more classes than the plugin stores */
         b.features = 8 * (1 + i % 16);
         b.values = 8 * (1 + i / 16);
         tn__cuda_attention_is_accurate(&queue, &b);

@@ -1,6 +1,6 @@
-/* Deliberate mistakes in calls of the CUDA driver. The simulated driver must
- * detect each one and name it, and must report nothing for the correct version.
- * test_bugs_kernels.c has mistakes in kernels. */
+/* Makes deliberate mistakes in calls of the CUDA driver. The simulated driver
+ * must detect each one and name it, and must report nothing for the correct
+ * version. test_bugs_kernels.c has mistakes in kernels. */
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-/* Deliberate mistakes in kernels. The simulated driver must detect each one and
- * name it, and must report nothing for the correct version. */
+/* Runs kernels with deliberate mistakes. The simulated driver must detect each
+ * one and name it, and must report nothing for the correct version. */
 #include "bugs.h"
 
 /* Registers of the kernels: %rd1 and %a are the address of block, %b that of

@@ -20,7 +20,8 @@ refuses() {
     note <"$scratch/output"
 }
 
-# Without a driver: a reason and a remedy, and `auto` takes another device.
+# Without a driver, the error has a reason and a remedy, and `auto` selects
+# another device.
 if TENON_DEVICE=cuda tools/tenon info >/dev/null 2>&1; then
     skip "without a driver" "this machine has one, and a device"
 else
@@ -68,7 +69,8 @@ then
     done_testing
 fi
 succeeds "the simulated device is listed and opened" tools/tenon info
-# An NVRTC that the driver takes: tests/sim/nvrtc has one whose version TENON_SIM_NVRTC sets.
+# An NVRTC that the driver accepts. tests/sim/nvrtc contains one whose version
+# TENON_SIM_NVRTC sets.
 refuses "newer than the driver (CUDA 10.0), which cannot load its code" \
     "no compiler that the driver takes" env TENON_SIM_VERSION=10000 \
     tools/tenon info
@@ -112,7 +114,8 @@ succeeds "the conformance kit" \
     tools/tenon-plugin-check --timeout 600 tenon-1/tn_cuda.so
 tail -n 1 "$scratch/output" | note
 
-# The same by cuBLASLt, which is simulated through OpenBLAS.
+# The same tests with matrix products by cuBLASLt, which is simulated through
+# OpenBLAS.
 unset TENON_CUDA_MATMUL
 succeeds "primitives are right in random cases" tests/device/test_primitives
 files=
@@ -124,7 +127,7 @@ for name in ops/addmm ops/baddbmm ops/bmm ops/matmul ops/mm \
 do
     files="$files tests/golden/samples/$name.safetensors"
 done
-whole=$files # all samples of these
+whole=$files # all samples of these operators
 succeeds "samples of products, layers and convolutions pass" \
     tests/golden/run $files
 note <"$scratch/output"
@@ -138,7 +141,7 @@ whole="$whole $files "
 succeeds "samples of factorisations pass" tests/golden/run $files
 note <"$scratch/output"
 
-# Half types by tensor cores; above, without them.
+# Tests half types with tensor cores. The tests above run without tensor cores.
 for seed in "" 1; do
     succeeds "attention by tensor cores${seed:+ (order $seed)}" \
         env TENON_SIM_ARCH=80 ${seed:+TENON_SIM_SEED=$seed} \
@@ -152,25 +155,26 @@ succeeds "the kit's attention, by tensor cores" env TENON_SIM_ARCH=80 \
 # which ends the program in the second epoch.)
 first_epoch() {
     examples/digits "$top_srcdir/data/digits.csv.gz" 2>&1 | sed -n '2 {p; q}' |
-        sed 's/ *(.*//' # the time
+        sed 's/ *(.*//' # removes the time
 }
 is_str "$(first_epoch)" "$(TENON_DEVICE=cpu first_epoch)" \
     "the digits network learns with the cpu's loss"
 
-# Recorded and replayed steps, as CUDA graphs.
+# Steps that are recorded and replayed as CUDA graphs.
 succeeds "replayed steps have the bits of those that are run" tests/graph/test_graph
 note <"$scratch/output"
 
-# Batches that are copied while the device works are right in any order of
-# execution.
+# Batches that are copied while the device computes must be right, even if the
+# simulated driver executes the work in another order.
 for seed in "" 1 2 3; do
     succeeds "a loader's batches arrive${seed:+ (order $seed)}" \
         env ${seed:+TENON_SIM_SEED=$seed} tests/data/test_upload
     note <"$scratch/output"
 done
 
-# Of the other samples those that are quick here: layers, optimizers, schedules,
-# and one training run of five. `make check-cuda-full` runs the rest.
+# Runs those of the other samples that are quick on the simulated driver:
+# layers, optimizers, schedules, and one of five training runs. `make
+# check-cuda-full` runs the rest.
 one=tests/golden/samples/training/mlp_sgd.safetensors
 succeeds "layers, optimizers, schedules, a training run: PyTorch's results" \
     tests/golden/run tests/golden/samples/modules tests/golden/samples/optim \
@@ -194,8 +198,8 @@ done | sed 's/[.]safetensors$//' >"$scratch/left"
     echo
 } | note
 
-# Random scheduling: work of streams, thread blocks and threads in another
-# order.
+# Random scheduling: the driver executes the work of streams, thread blocks and
+# threads in another order.
 for seed in 1 2 3; do
     TENON_SIM_SEED=$seed
     export TENON_SIM_SEED

@@ -39,7 +39,7 @@ static void look(int level, const char *line, void *context)
     (void)context;
     right += strstr(line, "attention of ") && strstr(line, " uses cuDNN: ");
     if (strstr(line, "attention of ") &&
-        strstr(line, " uses the own kernels: cuDNN's error")) {
+        strstr(line, " uses Tenon's own kernels: cuDNN's error")) {
         snprintf(last_wrong, sizeof last_wrong, "%s", line);
         wrong++;
     }

@@ -1,6 +1,6 @@
-/* Each call of the driver fails in turn, from listing devices to closing one.
- * The plugin must report the failure or work without the call, release what it
- * holds, and work at the next attempt. */
+/* Makes each call of the driver fail in turn, from listing devices to closing
+ * one. The plugin must report the failure or work without the call, release
+ * what it holds, and work at the next attempt. */
 #include "../../backends/cuda/cuda_driver.h"
 #include "../device/by_name.h"
 #include "on_sim.h"
@@ -152,8 +152,9 @@ static bool kernels_work(const by_hand *h)
     return works;
 }
 
-/* Records a scan in place of the earlier work, twice. The second recording has
- * an additional node, which the driver does not accept as an update. */
+/* Captures a scan as an update of the graph of the earlier work, and then again
+ * with an additional node. The driver does not accept the second one as an
+ * update. */
 static bool updates_work(const by_hand *h, const tn_scan_args *scan,
                          tn_recorded *recorded)
 {
@@ -175,7 +176,8 @@ static bool updates_work(const by_hand *h, const tn_scan_args *scan,
     return works;
 }
 
-/* Records a scan and runs it twice, from page-locked memory. */
+/* Captures a scan as a graph and runs the graph twice. Its input is in
+ * page-locked memory. */
 static bool graphs_work(const by_hand *h)
 {
     const tn_plugin *p = h->plugin;
@@ -377,7 +379,7 @@ static void print_contexts(void)
     }
 }
 
-/* Scratch memory is kept from one sync to the next, unless memory runs out. */
+/* Scratch memory is kept after a sync, unless memory has run out. */
 static void print_scratch(void)
 {
     const tn_plugin *p = plugin.plugin;

@@ -147,7 +147,8 @@ static void print_memory(void)
     print_seven();
 }
 
-/* 160 MiB of 256 MiB are cached for reuse in blocks that are too small. */
+/* Leaves 160 of 256 MiB cached in blocks that are too small for the next
+ * allocation. */
 static void print_retry(void)
 {
     ready();

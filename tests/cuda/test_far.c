@@ -1,7 +1,7 @@
-/* Offsets of more than 2^31 elements. Kernels use 32-bit indices where those
- * suffice, and 64-bit indices if an operand's offsets exceed them. Runs on the
- * simulated driver, where unused memory costs nothing and an access out of
- * bounds is detected. */
+/* Tests offsets of more than 2^31 elements. Kernels use 32-bit indices where
+ * those suffice, and 64-bit indices if an operand's offsets exceed them. Runs
+ * on the simulated driver, where unused memory costs nothing and an access out
+ * of bounds is detected. */
 #include <tenon/tenon.h>
 
 #include "on_sim.h"

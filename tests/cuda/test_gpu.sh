@@ -1,7 +1,7 @@
-# Packs tests/gpu.sh with its files, unpacks it elsewhere, and runs it on the
-# simulated driver, so that an error in it is found before it runs on a rented
-# machine with a GPU. `make check-cuda-full` also runs the programs of the parts
-# that take long here.
+# Packs tests/gpu.sh with the files that it needs, unpacks it in another
+# folder, and runs it on the simulated driver. So an error in the script is
+# found before it runs on a rented machine with a GPU. `make check-cuda-full`
+# also runs the programs of the parts that take long here.
 . "$top_srcdir/tests/tap.sh"
 
 cd "$top_builddir" || exit 99
@@ -56,14 +56,14 @@ mkdir "$scratch/elsewhere"
 succeeds "and unpacked" \
     tar -xzf "$scratch/tree.tar.gz" -C "$scratch/elsewhere"
 
-# on_sim OPTION...: the packed script, on the simulated driver
+# on_sim OPTION...: runs the packed script on the simulated driver
 on_sim() {
     unset TENON_PLUGIN_PATH TENON_CACHE_DIR top_srcdir top_builddir
     TENON_GPU_BUILD=$scratch/elsewhere/$name LD_LIBRARY_PATH=$driver \
         sh "$scratch/elsewhere/tests/gpu.sh" -o "$scratch/results" "$@"
 }
 
-# result PART: prints its result in the table
+# result PART: prints the result of the part from the table
 result() {
     awk -F ' *[|] *' -v part="$1" '$2 == part { print $3 }' \
         "$scratch/results/results.md"
@@ -93,7 +93,8 @@ is_str "$(grep -c "$scratch/elsewhere/$name/tenon-1/tn_cuda.so" \
 is_str "$?" 1 "a part that takes longer than it may is a failure"
 is_str "$(result golden)" "ended after 1 s" "which the table tells"
 
-# A Python that has torch if it runs the unpacked script.
+# Writes a program that acts as a Python with torch if the unpacked script runs
+# it.
 moved=$scratch/elsewhere/bench
 cat >"$scratch/python" <<EOF
 #!/bin/sh

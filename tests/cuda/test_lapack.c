@@ -1,7 +1,7 @@
-/* Matrix factorisations by cuSOLVER (the plugin's extension "lapack") on the
- * simulated driver with a simulated libcusolver. Results and gradients equal
- * the cpu's, no operator runs on the host, and matrices that cannot be factored
- * are reported. */
+/* Tests matrix factorisations by cuSOLVER (the plugin's extension "lapack") on
+ * the simulated driver with a simulated libcusolver. Results and gradients
+ * equal the cpu's, no operator runs on the host, and matrices that cannot be
+ * factored are reported. */
 #include "on_sim.h"
 
 #include <math.h>
@@ -258,7 +258,8 @@ static bool apart(tn_tensor *x, tn_tensor *y)
              tolerance * (1 + tn_item(tn_max(tn_abs(y)))));
 }
 
-/* Prints "0 wrong, 0 on the host, missing 0". */
+/* Prints "0 wrong, 0 on the host, missing 0": the number of wrong results, of
+ * operators that ran on the host, and of operators that are missing. */
 static void print_beside(void)
 {
     int wrong = 0;
@@ -320,7 +321,8 @@ static void print_refused(void)
     print_error(tn_linalg_inv(tn_ones(tn_dims(2, 3), .dtype = dtype)));
 }
 
-/* Results with `info` that nobody reads, and an empty batch. */
+/* Computes factorisations whose `info` nobody reads, and one of an empty
+ * batch. */
 static void print_infos(void)
 {
     tn_device_set(tn_device_open("cuda"));

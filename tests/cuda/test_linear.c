@@ -67,8 +67,8 @@ static double apart(tn_tensor *x, tn_tensor *y)
     return most / (size + 1e-30);
 }
 
-/* Prints "0 wrong; 134 4 136 512": the requested epilogues if the extension is
- * available. */
+/* Prints the number of wrong results and the requested epilogues, such as "0
+ * wrong; 134 4 136 512". */
 static void print_learned(void)
 {
     const double tolerance = dtype == TN_F32   ? 1e-5
@@ -205,8 +205,8 @@ static void print_scaled(void)
     printf("; %d same:%s%s", same, asked, tn_error() ? tn_error() : "");
 }
 
-/* Biases aligned to 256 bytes, to 16, and to less. The algorithm for the first
- * alignment is not valid for the second, and the third bias is added by a
+/* Tests biases aligned to 256 bytes, to 16, and to less. The algorithm for the
+ * first alignment is not valid for the second, and the third bias is added by a
  * separate operator. */
 static void print_aligned(void)
 {

@@ -1,4 +1,4 @@
-/* Instructions with special semantics in the simulated driver, compared with
+/* Compares instructions with special semantics in the simulated driver with
  * NVIDIA's PTX manual. */
 #include "calls.h"
 

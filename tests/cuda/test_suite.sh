@@ -26,7 +26,7 @@ if ! tools/tenon info >"$scratch/output" 2>&1; then
 fi
 
 rooms="autograd data device graph io nn nulls ops optim tensor trace training"
-# Each takes 20 s to 7 minutes there.
+# Each of these takes 20 s to 7 minutes on the simulated driver.
 long=" autograd/test_backward autograd/test_gradients \
     autograd/test_hard_points ops/test_conv ops/test_misuse ops/test_pool \
     trace/test_trace training/test_amp training/test_threads "

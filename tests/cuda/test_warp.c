@@ -1,5 +1,5 @@
-/* Warp-level matrix instructions and asynchronous copies in the simulated
- * driver, compared with the layouts of NVIDIA's manual (PTX ISA 8, "Matrix
+/* Compares warp-level matrix instructions and asynchronous copies of the
+ * simulated driver with the layouts of NVIDIA's manual (PTX ISA 8, "Matrix
  * Fragments for mma.m16n8k16", "ldmatrix", "cp.async"). Wrong uses must be
  * detected. */
 #include "calls.h"

@@ -68,8 +68,8 @@ static void test_counted(void)
     ok(memcmp(a, b, 4 * sizeof *a) == 0, "the first is that of the seed");
 }
 
-/* Two draws without replacement with weights 6, 3, 1 and 0: the first and the
- * second are (0, 1) with probability 6/10 * 3/4. */
+/* Draws two samples without replacement, with weights 6, 3, 1 and 0. The first
+ * two samples are (0, 1) with the probability 6/10 * 3/4. */
 static void test_apart(void)
 {
     enum { EPOCHS = 2000 };

@@ -215,7 +215,7 @@ static int torn(void *context, int64_t i, tn_tensor **fields)
     if (i == *(int64_t *)context)
         return tn_error_set(TN_ERR_IO, "sample %lld is torn", (long long)i);
     fields[0] = tn_full(tn_dims(2), (double)i);
-    if (*(int64_t *)context == -2) /* an operator fails */
+    if (*(int64_t *)context == -2) /* this operator fails */
         fields[0] = tn_matmul(tn_ones(tn_dims(2, 3)), tn_ones(tn_dims(2, 3)));
     return fields[0] ? 1 : tn_error_code();
 }

@@ -259,8 +259,8 @@ static void test_trim(void)
     each_file(remove_file);
 }
 
-/* Eight processes write and read the same few keys. A reader sees a complete
- * value or none. */
+/* Starts eight processes that write and read the same few keys. A reader must
+ * get a complete value or none. */
 static void test_many(void)
 {
     enum { PROCESSES = 8, ROUNDS = 200 };

@@ -11,7 +11,8 @@ if ! strace -f -o "$trace" true 2>"$scratch/why"; then
     exit
 fi
 
-# The program itself, not the script that libtool puts before it.
+# Runs the program itself, not the script that libtool makes, since strace would
+# also record the files that the script opens.
 TENON_DEVICE=cpu LD_LIBRARY_PATH=$top_builddir/.libs \
     strace -f -e trace=%file,%process \
     -o "$trace" tools/.libs/tenon info >"$scratch/out" 2>"$scratch/err"

@@ -20,7 +20,7 @@ TENON_TEST_THREADS=2
 TENON_COMPILED_CC=$compiler
 export TENON_PLUGIN_PATH TENON_TEST_PLUGIN TENON_TEST_THREADS TENON_COMPILED_CC
 
-# programs SEED COUNT FLAGS
+# programs SEED COUNT FLAGS: compiles and runs COUNT random programs
 programs() {
     succeeds "$2 programs from seed $1 with $3" \
         env TENON_TEST_SEED="$1" TENON_TEST_PROGRAMS="$2" \

@@ -1,4 +1,4 @@
-/* matmul, scatter, scan and sort compared with plain loops
+/* Compares matmul, scatter, scan and sort with plain loops
  * (tools/check/primitives.c), on random shapes and strides and all dtypes.
  *
  *   TENON_TEST_PLUGIN  the plugin's name; unset: cpu and reference

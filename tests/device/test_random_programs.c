@@ -53,7 +53,7 @@ enum { SAME, DIFFERS };
 static int run_all(const char *name, const char *isa, int threads)
 {
     by_hand h;
-    /* "0": all stores are non-temporal */
+    /* With "0" all stores are non-temporal. */
     by_name_stream = threads == 2 ? "0" : NULL;
     if (!by_name_open(&h, name, isa)) {
         note("%s", by_hand_failure());

@@ -1,4 +1,4 @@
-/* Scans of long rows compared with the definition in plugin.h. A scan divides a
+/* Compares scans of long rows with the definition in plugin.h. A scan divides a
  * row into chunks, and chunks into blocks. Rows have more chunks than a block
  * and, if TENON_TEST_LONG gives more elements, more blocks than fit in one
  * pass. TENON_TEST_PLUGIN names the plugin; if unset: cpu and reference, with

@@ -244,7 +244,8 @@ static bool is_right(const sort_case *c)
     return right;
 }
 
-/* Tests one length with every dtype; the other properties take turns. */
+/* Tests one length with every dtype. The other properties of the cases
+ * alternate. */
 static void test_length(int64_t length, int64_t lines, int each, bool columns)
 {
     static const int64_t strides[] = {1, -1, 2, -3};

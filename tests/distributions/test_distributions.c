@@ -58,7 +58,7 @@ static void check_real(const char *name, tn_distribution *d,
             farthest = fmax(farthest, fmax(fabs(p - (double)i / COUNT),
                                            fabs(p - (i + 1.0) / COUNT)));
         }
-        /* five standard errors; the seed is fixed */
+        /* The tolerance is five standard errors. The seed is fixed. */
         is_double_near(sum / COUNT, mean[k],
                        5 * deviation[k] / sqrt((double)COUNT), "%s: mean %d",
                        name, k);
@@ -128,8 +128,8 @@ static void test_discrete(void)
     ok(s && tn_tensor_ndim(s) == 0, "one sample of one row is a scalar");
 }
 
-/* The gradient of a sample by scale is the noise (x - loc) / scale that it was
- * made from. */
+/* A sample is loc + scale * noise. So the gradient of the sample with respect
+ * to scale is the noise, (x - loc) / scale. */
 static void test_rsample(void)
 {
     tn_tensor *loc = tn_requires_grad(ROW(1, -3));

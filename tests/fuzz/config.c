@@ -1,8 +1,8 @@
 /* config.c: fuzzes config.json. A folder is refused with a message that names
  * it, or becomes a model that describes itself and generates.
  *
- * The weights beside the config are those of a llama whose sizes are all 8, so
- * that most configs of corpus/config/ open with them. */
+ * The folder's weights are those of a llama whose sizes are all 8, so that most
+ * configs of corpus/config/ open with them. */
 #include <sys/stat.h>
 #include <tenon/lm.h>
 

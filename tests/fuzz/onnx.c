@@ -8,7 +8,7 @@
 
 const char fuzz_target[] = "onnx";
 
-enum { MANY = 8, MOST = 64 /* a larger size becomes 2 */ };
+enum { MANY = 8, MOST = 64 /* dynamic sizes above this become 2 */ };
 
 static void run(tn_module *net)
 {

@@ -1,6 +1,6 @@
 /* tokenizer.c: fuzzes tokenizer.json. A file is refused with a message that
- * names it; a tokenizer encodes texts to ids of its vocabulary whose offsets lie
- * in the text, and decodes any ids to UTF-8. */
+ * names it; a tokenizer encodes texts to ids of its vocabulary, with offsets
+ * within the text, and decodes any ids to UTF-8. */
 #include <sys/stat.h>
 #include <tenon/tokenizer.h>
 

@@ -17,8 +17,8 @@ static const char *const plain[] = {
     "round", "rsqrt", "rsub", "sign", "sqrt", "square", "sub", "true_divide",
     "trunc", "where", NULL};
 
-/* Operators for which PyTorch's own result differs that much from the exact
- * one, each with the reason. */
+/* Operators for which PyTorch's own result differs from the exact result by
+ * this much, each with the reason. */
 static const struct {
     const char *op;
     tn_dtype dtype;

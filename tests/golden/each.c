@@ -1,4 +1,4 @@
-/* each.c: golden_each_sample, which loops over the samples of every
+/* each.c: defines golden_each_sample, which loops over the samples of every
  * operator. */
 #include "golden.h"
 

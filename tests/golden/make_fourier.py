@@ -1,6 +1,6 @@
-"""make_fourier.py OUT: samples of torch.fft.rfft, torch.fft.irfft and torch.stft
-of real tensors, by PyTorch, as OUT/samples_fourier.tar.xz. A complex tensor is
-stored as pairs (torch.view_as_real), and its gradient, too."""
+"""make_fourier.py OUT: writes OUT/samples_fourier.tar.xz, samples of PyTorch's
+torch.fft.rfft, torch.fft.irfft and torch.stft of real tensors. Complex tensors and
+their gradients are stored as pairs of real numbers (torch.view_as_real)."""
 import io
 import json
 import lzma

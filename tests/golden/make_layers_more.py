@@ -1,18 +1,17 @@
 #!/usr/bin/env python3
-"""make_layers_more.py: samples of parametrized and pruned layers, and of options
-of layers that make_modules.py does not use.
+"""make_layers_more.py: writes samples of parametrized and pruned layers, and of
+options of layers that make_modules.py does not use.
 
-Run by hand, with PyTorch 2.15:
+Run it by hand, with PyTorch 2.15. It writes samples_layers_more.tar.xz to a folder:
 
     python3 tests/golden/make_layers_more.py tests/golden
 
-writes samples_layers_more.tar.xz into the folder. A sample of a parametrized
-layer has the module "Parametrized" and the arguments
+A sample of a parametrized layer has the module "Parametrized" and the arguments
 
-    layer   PyTorch's name of the layer, whose arguments stand beside it
+    layer   PyTorch's name of the layer; the layer's arguments follow
     steps   calls on the layer: [function, parameter, {arguments}]
-    late    whether the runner makes the calls after it has loaded the state, so
-            that their results are compared; else it makes them before
+    late    true: the test makes the calls after it has loaded the state, so that
+            their results are compared; false: it makes them before
 """
 import io
 import subprocess
@@ -78,7 +77,7 @@ def apply(module, step):
 
 
 def nudge(module):
-    """Changes originals that start at a point of symmetry, below the diagonal."""
+    """Adds random numbers below the diagonal of the original parameters."""
     with torch.no_grad():
         for name, p in module.named_parameters():
             if name.endswith(".original") and p.dim() > 1:

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""make_modules.py: the list of PyTorch's layers, and a sample of each of them.
+"""make_modules.py: writes the list of PyTorch's layers, and a sample of each.
 
-Run by hand, with PyTorch 2.15:
+Run it by hand, with PyTorch 2.15:
 
     python3 tests/golden/make_modules.py BUILD/include/tenon tests/golden
 
-writes modules.txt and samples_layers.tar.xz into the second folder. The first
-one holds the generated headers, from which it reads the names of Tenon's layers.
-A sample is a safetensors file as ../golden/README.md says.
+It writes modules.txt and samples_layers.tar.xz to the second folder. It reads the
+names of Tenon's layers from the generated headers in the first folder. A sample is a
+safetensors file, whose contents README.md describes.
 """
 import io
 import json
@@ -25,7 +25,7 @@ torch.manual_seed(2015)
 
 # ---- the list --------------------------------------------------------------
 
-# Names of Tenon's constructors that are not PyTorch's name in small letters.
+# Names of Tenon's constructors that are not PyTorch's name in lower case.
 OTHER_NAMES = {
     "LogSigmoid": "logsigmoid", "Hardsigmoid": "hardsigmoid",
     "Hardswish": "hardswish", "Hardtanh": "hardtanh",
@@ -37,7 +37,7 @@ OTHER_NAMES = {
     "MultiheadAttention": "multihead_attention",
 }
 
-# Layers that Tenon has not, each with the reason.
+# Layers that Tenon does not have, each with the reason.
 NO_LAYER = {
     "SyncBatchNorm": "needs several processes that train together",
     "NLLLoss2d": "deprecated: NLLLoss accepts the same inputs",
@@ -49,7 +49,7 @@ NO_LAYER = {
     "Module": "container: tn_module, a class of the program's own",
     "ParameterDict": "container: parameters are found by name",
 }
-# Containers, which other headers declare.
+# Containers of modules, which are declared in other headers.
 CONTAINERS = {"ModuleList": "module_list", "ModuleDict": "module_dict",
               "ParameterList": "parameter_list", "Identity": "identity"}
 
@@ -111,7 +111,7 @@ DTYPES = {torch.float32: "F32", torch.int64: "I64", torch.bool: "BOOL"}
 
 
 def save(tensors, metadata):
-    """The bytes of a safetensors file."""
+    """Returns the bytes of a safetensors file."""
     header, data = {"__metadata__": metadata}, b""
     for name, x in tensors.items():
         x = x.detach().contiguous()
@@ -131,18 +131,19 @@ def flat(out):
 
 
 def json_args(args):
-    """Arguments as JSON: a tensor is its shape, its values are in the state."""
+    """Returns arguments as JSON: a tensor as its shape; the state has its values."""
     return {k: {"shape": list(v.shape)} if isinstance(v, torch.Tensor) else v
             for k, v in args.items()}
 
 
 def sample(name, module, args, inputs, mode, fixed=(), call=None,
            gradient=True):
-    """One run of module on inputs; fixed: the inputs that get no gradient."""
+    """Runs the module on inputs. The inputs in `fixed` get no gradient."""
     module.train(mode == "train")
     for p in module.parameters():
         if p.dim() > 0 and bool((p == 0).all() | (p == 1).all()):
-            with torch.no_grad():   # so that an exchanged parameter shows
+            with torch.no_grad():   # so that exchanged parameters change the
+                                    # result
                 p.add_(torch.randn_like(p) * 0.3)
     tensors = {"state." + k: v.clone() for k, v in module.state_dict().items()}
     ins = []
@@ -170,7 +171,7 @@ def sample(name, module, args, inputs, mode, fixed=(), call=None,
             tensors["grad.state." + k] = p.grad
     for k, b in module.named_buffers():
         tensors["after." + k] = b
-    if args.get("late"):   # the call made parameters
+    if args.get("late"):   # the call may have made parameters
         for k, p in module.named_parameters():
             tensors["after." + k] = p
     return save(tensors, {"module": name, "args": json.dumps(json_args(args)),
@@ -449,9 +450,8 @@ def build(name, args):
 
 
 def cross_map(module, a):
-    """CrossMapLRN2d, with the gradient of what it computes. (PyTorch's own
-    gradient leaves out that the sum of squares keeps channel 0, see
-    lib/nn/layer_run.c.)"""
+    """CrossMapLRN2d with the right gradient. (PyTorch's gradient ignores that its sum
+    of squares always includes channel 0, see lib/nn/layer_run.c.)"""
     half = (module.size - 1) // 2
     square = a * a
     total = []

@@ -1,6 +1,6 @@
-"""make_packed.py OUT: what PyTorch computes for recurrent layers over packed
-sequences: parameters, inputs, outputs, final states and all gradients, of the
-loss sum(out * out_weight) + sum(h * h_weight) + sum(c * c_weight)."""
+"""make_packed.py OUT: writes PyTorch's results of recurrent layers over packed
+sequences: parameters, inputs, outputs, final states, and all gradients of the loss
+sum(out * out_weight) + sum(h * h_weight) + sum(c * c_weight)."""
 import json
 import struct
 import sys

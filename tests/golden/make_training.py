@@ -1,8 +1,8 @@
 # make_training.py DIR: writes the samples of samples_training_more.tar.xz.
 #
 # Schedules, clipping, Adafactor and distributions are PyTorch's (2.15, CPU).
-# PyTorch has no Lion, LAMB and LARS: the functions below are their papers'
-# formulas, in the dtype of the parameters. No test runs this script.
+# PyTorch has no Lion, LAMB and LARS. The functions below compute the formulas
+# of their papers, in the dtype of the parameters. No test runs this script.
 import json
 import os
 import struct
@@ -17,7 +17,7 @@ NAMES = {numpy.dtype("float32"): "F32", numpy.dtype("float64"): "F64",
 
 
 def write(path, tensors, metadata):
-    """A safetensors file; its package is not needed."""
+    """Returns the bytes of a safetensors file, without the package safetensors."""
     header, data, at = {"__metadata__": metadata}, b"", 0
     for name, x in tensors.items():
         x = numpy.asarray(x.detach() if torch.is_tensor(x) else x, order="C")
@@ -34,7 +34,8 @@ def write(path, tensors, metadata):
 
 # ---- schedules: the rate before each of 18 steps ------------------------------
 
-# By name, since JSON has no functions: schedule_file.c has them, too.
+# JSON has no functions, so the files refer to these functions by name.
+# schedule_file.c has the same functions.
 FUNCTIONS = {
     "1 / (1 + step)": lambda step: 1 / (1 + step),
     "0.95 ** step": lambda step: 0.95 ** step,
@@ -154,7 +155,7 @@ def lamb(p, g, s, t, lr=1e-3, betas=(0.9, 0.999), eps=1e-6, weight_decay=0,
 
 
 class Formula(torch.optim.Optimizer):
-    """A function of the above as an optimizer."""
+    """An optimizer whose step is one of the functions above."""
     def __init__(self, parameters, function, args):
         super().__init__(parameters, {})
         self.function, self.args, self.t = function, args, 0
@@ -231,7 +232,7 @@ def optimizers(to):
 
 def distribution(to, file, kind, p, q, value, dtype=torch.float32,
                  gradients=True):
-    """p and q: parameters by name; value: where log_prob is taken."""
+    """p and q: parameters by name; value: the argument of log_prob."""
     make = getattr(torch.distributions, kind)
     tensors, sets = {}, []
     for side, parameters in (("p", p), ("q", q)):

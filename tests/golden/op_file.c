@@ -56,7 +56,7 @@ static tn_tensor *weighted_sum(const sample *s, tn_tensor **out, int count)
     return total;
 }
 
-/* Prints which result of a sample is not determined, and why. */
+/* Prints which result of a sample is not fully determined, and the reason. */
 static void note_open(const char *op, const json_t *json, const char *what,
                       const char *reason)
 {

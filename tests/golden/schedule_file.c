@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double within = 1e-12; /* relative tolerance */
+static const double within = 1e-12; /* largest relative difference */
 
 /* ---- PyTorch's arguments ------------------------------------------------ */
 

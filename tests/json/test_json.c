@@ -1,4 +1,4 @@
-/* test_json.c: tests the JSON parser and writer: texts that RFC 8259 allows,
+/* test_json.c: tests the JSON parser and writer: valid texts of RFC 8259,
  * invalid texts, and values that are written and read back. */
 #include <json/json.h>
 

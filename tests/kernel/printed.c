@@ -437,7 +437,7 @@ static void add_primitives(printed_list *list, const tn_target *target,
     const char *name = tn_dtype_name(dtype);
     const uint32_t line = way->outer + 1;
     char what[64];
-    /* any address; nothing runs */
+    /* The address does not matter, because nothing runs. */
     tn_strided view = {.buffer = (tn_buffer *)list,
                        .dtype = dtype, .ndim = line,
                        .offset = way->is_far ? FAR : 0};
@@ -464,7 +464,7 @@ static void add_attention(printed_list *list, const tn_target *target,
     static const int twice[] = {0, 2, 3, 1};
     const tn_dtype masks[] = {TN_DTYPE_NONE, TN_BOOL, TN_F32, dtype};
     const tn_target poor = without_argument_room(target);
-    tn_buffer *buffer = (tn_buffer *)list; /* any address; nothing runs */
+    tn_buffer *buffer = (tn_buffer *)list; /* the address does not matter */
     for (int i = 0; i <= 16; i++)
         for (int step = -1; step < 2; step++) {
             const int x = i >> 2 & 3, y = i & 3, masked = x ^ y;
@@ -514,7 +514,7 @@ static void add_conv(printed_list *list, const tn_target *target,
             const int64_t step = way & GROUPS ? 2 : 1;
             const int64_t out_size = way & GROUPS ? 9 : 17;
             const tn_strided view = {
-                .buffer = (tn_buffer *)list, /* any address; nothing runs */
+                .buffer = (tn_buffer *)list, /* the address does not matter */
                 .dtype = dtype, .ndim = 4, .offset = way & IS_FAR ? FAR : 0,
                 .stride = {80000, 400, 20, 1}};
             tn_conv_args c = {

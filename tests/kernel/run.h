@@ -8,9 +8,10 @@
 
 enum { ROWS = 3, LENGTH = 5, CELLS = ROWS * LENGTH };
 
-/* data[k] is the memory of operand k (inputs, then outputs) in its dtype: CELLS
- * values for ELEM, ROWS values for ROW, NULL for an offset operand, whose
- * values are then the element numbers. Indices step over the row's elements. */
+/* Runs the kernel on ROWS rows of LENGTH elements. data[k] is the memory of
+ * operand k (inputs, then outputs) in its dtype. An operand of level ELEM has
+ * CELLS values, and one of level ROW has ROWS values. For an offset operand
+ * data[k] is NULL, and its values are the element numbers. */
 static inline tn_status run_kernel(const tn__kernel *kernel, void *const *data,
                                    const tn_number *param)
 {

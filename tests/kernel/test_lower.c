@@ -120,8 +120,8 @@ static const char *const texts[] = {
     "f(x) = stop(x) + x",
 };
 
-/* Counts the stages that loop over elements. There must be no more than the
- * dependences between reductions require. */
+/* Counts the loops over elements, one for each stage. There must be no more of
+ * them than the dependences between reductions require. */
 static void test_looks(void)
 {
     static const struct {

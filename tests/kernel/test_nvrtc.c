@@ -173,8 +173,8 @@ static bool moves_vectors(const char *entry)
     return moves;
 }
 
-/* Checks that the compiled file contains each source's kernel. said: "" if
- * so. */
+/* Checks that the compiled file contains each source's kernel. `said` is empty
+ * if so. */
 static void look(const joined *part, int count, const build *b, void *program,
                  char *said, size_t room)
 {

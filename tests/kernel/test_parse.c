@@ -130,8 +130,8 @@ static void test_head(void)
     }
 }
 
-/* Parses "f(x) = ", `count` times before, the middle, and `count` times
- * after. */
+/* Parses "f(x) = " followed by `count` copies of `before`, then `middle`, then
+ * `count` copies of `after`. */
 static void deep(const char *before, const char *middle, const char *after,
                  int count)
 {

@@ -16,7 +16,7 @@
 #include <tenon/base.h>
 
 static printed_list list;
-static int most = 50; /* number of sources for clang; 0: all */
+static int most = 50; /* number of sources that clang compiles; 0: all */
 static int part, parts = 1;
 
 static void print_all(void)

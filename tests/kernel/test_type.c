@@ -358,8 +358,8 @@ static void test_simplified(void)
     }
 }
 
-/* Nested where() expressions that share their operands: 2^40 paths if each were
- * followed. */
+/* Tests nested where() expressions that share their operands. Following each
+ * path separately would take 2^40 steps. */
 static void test_shared_choices(void)
 {
     enum { CHOICES = 40 };

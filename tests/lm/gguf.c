@@ -2,10 +2,11 @@
  *
  * Prints a TAP line for each tensor: whether it has the size that its shape
  * says, and whether all of its numbers are finite. Then it opens the file as a
- * model. If the file is NAME-TYPE.gguf and NAME.safetensors lies beside it with
- * ids (1, T) and logits_TYPE (T, V), the model's logits are compared with them:
- * dequantised to 1e-4 of the largest, with blocks as they are to a cosine of
- * 0.999 for each token. A file of a vocabulary alone is a skipped line. */
+ * model. If the file is NAME-TYPE.gguf, and the same folder has
+ * NAME.safetensors with ids (1, T) and logits_TYPE (T, V), the model's logits
+ * are compared with them. With dequantised weights they must agree to 1e-4 of
+ * the largest logit, with weights in blocks to a cosine of 0.999 for each
+ * token. A file that has only a vocabulary is skipped, with a message. */
 #include <lm/gguf_model.h>
 #include <stdio.h>
 #include <string.h>

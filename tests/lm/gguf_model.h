@@ -5,7 +5,8 @@
 
 #include <lm/golden.h>
 
-/* Logits of all tokens by a cache, as tn_lm_generate computes them. */
+/* Returns the logits of all tokens, computed token by token with a cache, as
+ * tn_lm_generate does. */
 static tn_tensor *decoded_logits(tn_lm *lm, tn_tensor *ids)
 {
     int64_t id[4096];
@@ -18,7 +19,7 @@ static tn_tensor *decoded_logits(tn_lm *lm, tn_tensor *ids)
     return tn_lm_decode(cache, &(tn_lm_tokens){0, id, count, true}, 1);
 }
 
-/* The smallest cosine of a row of a and the same row of b. */
+/* Returns the smallest cosine between a row of a and the same row of b. */
 static double smallest_cosine(tn_tensor *a, tn_tensor *b)
 {
     if (!a || !b || tn_tensor_ndim(a) != 2 || tn_tensor_ndim(b) != 2)
@@ -41,8 +42,8 @@ static double smallest_cosine(tn_tensor *a, tn_tensor *b)
     return n == m && !isnan(least) ? least : -1;
 }
 
-/* If path is NAME-TYPE.gguf, opens NAME.safetensors beside it and writes
- * logits_TYPE to `logits`. Returns NULL if there is none. */
+/* If path is NAME-TYPE.gguf, opens NAME.safetensors in the same folder and
+ * writes logits_TYPE to `logits`. Returns NULL if there is none. */
 static tn_safetensors *golden_beside(const char *path, char logits[64])
 {
     char golden[4096];
@@ -88,8 +89,9 @@ static void check_logits(tn_lm *exact, tn_lm *as_is, tn_safetensors *golden,
     tn_error_clear();
 }
 
-/* Opens the file as a model, dequantised and as it is. Encoders, and files
- * without logits beside them, are only opened. */
+/* Opens the file as a model twice: with dequantised weights, and with weights
+ * in blocks. Encoders, and files for which there are no logits, are only
+ * opened. */
 static inline void check_gguf_model(const char *path)
 {
     char logits[64];

@@ -41,7 +41,7 @@ static inline void put_head(gguf_writer *w, uint64_t tensors, uint64_t keys)
     put_u64(w, keys);
 }
 
-/* Puts a tensor's entry; sizes are in the order of the file. */
+/* Appends the entry of a tensor. The sizes are in the order of the file. */
 static inline void put_entry(gguf_writer *w, const char *name, int ndim,
                              const uint64_t *size, uint32_t type,
                              uint64_t offset)
@@ -54,14 +54,14 @@ static inline void put_entry(gguf_writer *w, const char *name, int ndim,
     put_u64(w, offset);
 }
 
-/* Fills with zeros up to a multiple of 32 bytes. */
+/* Appends zeros up to a multiple of 32 bytes. */
 static inline void put_padding(gguf_writer *w)
 {
     while (w->bytes % 32)
         put_u8(w, 0);
 }
 
-/* Writes the first `bytes` bytes to a file. Returns whether it worked. */
+/* Writes the first `bytes` bytes to a file. Returns 1 on success. */
 static inline int write_file(const char *path, const gguf_writer *w,
                              size_t bytes)
 {

@@ -2,11 +2,13 @@
  *
  *   golden DIR ...      one line of TAP for each folder and check
  *
- * A folder holds config.json, weights and golden.safetensors: ids (1, T);
- * hidden_0 ... ; loss; grad.NAME of that loss; for decoders logits and greedy
- * with margin (the difference of the two largest logits of each step); for
- * encoders embedding. If there is finetune.safetensors, ten steps of AdamW are
- * compared with it, of the whole model and of low-rank adapters.
+ * A folder holds config.json, weights and golden.safetensors, which has these
+ * tensors: ids (1, T); hidden_0 and so on, the hidden states; loss, and
+ * grad.NAME, its gradients. For decoders it also has logits, greedy (the most
+ * likely tokens) and margin (the difference of the two largest logits in each
+ * step), for encoders embedding. If there is a file finetune.safetensors, ten
+ * steps of AdamW are compared with it, for the whole model and for low-rank
+ * adapters.
  *
  * Tolerances: float32 sums in another order differ by about 1e-6 relative to
  * the largest element. 1e-4 (1e-3 for gradients) leaves room for models with

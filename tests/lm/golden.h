@@ -23,9 +23,9 @@ static double largest_of(tn_tensor *x)
     return tn_item(tn_amax(tn_abs(tn_to_dtype(x, TN_F64))));
 }
 
-/* The largest difference of two tensors, divided by the largest element of the
- * second, or by `least` if that is larger. Infinite if one is missing or the
- * shapes differ. */
+/* Returns the largest difference of two tensors, divided by the largest element
+ * of the second one, or by `least` if that is larger. Returns infinity if a
+ * tensor is missing or the shapes differ. */
 static inline double difference_from(tn_tensor *got, tn_tensor *want,
                                      double least)
 {
@@ -92,7 +92,8 @@ static void check_output(tn_lm *lm, tn_safetensors *file, tn_tensor *ids,
         tn_tensor *x = tn_forward(tn_lm_module(lm), ids);
         tn_tensor *want = golden_of(file, "logits");
         if (!want) {
-            /* a large model: the last two rows, and the 8 largest of each */
+            /* for a large model the file has only the last two rows, and of
+             * each row the 8 largest elements */
             want = golden_of(file, "logits_last2");
             tn_tensor *best, *top = tn_topk(x, 8, -1, true, true, &best);
             double gap = difference(top, golden_of(file, "top8_values"));
@@ -127,10 +128,11 @@ static tn_tensor *expert_gradient(tn_safetensors *file, const char *name)
     return tn_narrow(one, 0, strncmp(end, ".up", 3) == 0 ? inner : 0, inner);
 }
 
-/* The gradient by the bias of keys is 0 where nothing depends on positions
- * (softmax does not change when all scores do), so what is computed is
- * rounding. Gradients a thousand times smaller than the largest of the model
- * are therefore compared with that. */
+/* The bias of keys adds the same number to all scores of a query if nothing
+ * depends on positions. Softmax does not change then, so the gradient of the
+ * bias is 0, and the computed gradient is rounding error. Therefore gradients
+ * that are a thousand times smaller than the largest gradient of the model are
+ * compared relative to that gradient. */
 static double least_scale(tn_safetensors *file)
 {
     double largest = 0;
@@ -176,7 +178,7 @@ static void check_gradients(tn_lm *lm, tn_safetensors *file, tn_tensor *loss,
         tn_tensor *got = tn_tensor_grad(tn_parameters_at(list, i));
         if (!want && (!got || is_zero(got)))
             continue;
-        /* an expert that no token chose */
+        /* no token chose this expert, so it has no gradient */
         double gap = want && !got && is_zero(want)
                          ? 0
                          : difference_from(got, want, least);
@@ -191,7 +193,7 @@ static void check_gradients(tn_lm *lm, tn_safetensors *file, tn_tensor *loss,
        count, worst);
 }
 
-/* Next-token cross entropy. */
+/* Returns the cross entropy of the prediction of each next token. */
 static tn_tensor *decoder_loss(tn_lm *lm, tn_tensor *ids)
 {
     int64_t time = tn_tensor_size(ids, -1);
@@ -219,7 +221,8 @@ static void check_greedy(tn_lm *lm, tn_safetensors *file, tn_tensor *ids,
     int64_t same = 0;
     while (got && same < count && got[same] == greedy[same])
         same++;
-    /* After a tie the texts may differ. */
+    /* If the two largest logits are nearly equal, rounding decides, and the
+     * texts may differ from there on. */
     bool tie = same < count && margin[same] <= 1e-3f;
     if (tn_error())
         note("%s", tn_error());
@@ -243,7 +246,8 @@ static void check_embedding(tn_lm *lm, tn_safetensors *file, tn_tensor *ids,
 
 enum { STEPS = 10 };
 
-/* Next-token cross entropy of ids (batch, time). */
+/* Returns the cross entropy of the prediction of each next token, for ids
+ * (batch, time). */
 static tn_tensor *batch_loss(tn_lm *lm, tn_tensor *ids)
 {
     const int64_t time = tn_tensor_size(ids, 1);
@@ -370,8 +374,8 @@ static void check_lora(const char *path, tn_safetensors *file,
     ok(worst <= 1e-6, "%s: adapters after fine-tuning (%.1e)", folder, worst);
 }
 
-/* Checks what finetune.safetensors has: losses and weights of AdamW on ids
- * (batch, time), for the whole model and for adapters. */
+/* Compares losses and weights during training by AdamW on ids (batch, time)
+ * with finetune.safetensors, for the whole model and for adapters. */
 static void check_finetuning(const char *path, const char *folder)
 {
     char name[4600];

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the folders of data/: small random models of each family, and what
+"""Writes the folders of data/: small random models of each family, and the results that
 transformers computes with them (float32, CPU, eager attention).
 
   make_models.py OUT [NAME ...]
@@ -94,7 +94,7 @@ def random_model(cls, config, generator):
     config._attn_implementation = 'eager'
     torch.manual_seed(1234)
     model = cls(config).eval().float()
-    with torch.no_grad():  # norms and biases away from 1 and 0
+    with torch.no_grad():  # changes norms from 1 and biases from 0
         for _, p in model.named_parameters():
             if p.dim() == 1:
                 p.add_(torch.randn(p.shape, generator=generator) * .1)
@@ -140,7 +140,7 @@ class Adapter(torch.nn.Module):
 
 
 def finetune(cls, folder):
-    """Ten steps of AdamW on one batch: of the whole model, and of adapters."""
+    """Trains ten steps of AdamW on one batch: the whole model, and adapters."""
     generator = torch.Generator().manual_seed(7)
     ids = torch.randint(2, 64, (4, 24), generator=generator)
     golden = {'ids': ids}

@@ -1,6 +1,7 @@
-/* test_calls.c: every public call of lm.h, tokenizer.h and chat.h with NULL,
- * with an object of another kind, and with numbers at the ends of their types.
- * Nothing may crash; what must fail names the call. */
+/* test_calls.c: calls every public function of lm.h, tokenizer.h and chat.h
+ * with NULL, with an object of another kind, and with numbers at the ends of
+ * their types. Nothing may crash. If a call must fail, its error begins with
+ * the function's name. */
 #include <tap.h>
 #include <tenon/chat.h>
 #include <tenon/lm.h>
@@ -11,7 +12,8 @@ static const int64_t sizes[] = {
     INT64_MIN, INT32_MIN, -1, 0, INT32_MAX, (int64_t)INT32_MAX + 1, INT64_MAX};
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
-/* call failed: an error is pending that begins with its name */
+/* Checks that a call has failed: an error is pending that begins with the
+ * call's name. */
 static void failed(const char *call, bool fails)
 {
     const char *error = tn_error();

@@ -1,6 +1,6 @@
-/* test_chat.c: chat templates give what transformers gives
- * (data/chat/cases.json, by data/make_chats.py), and what a user gets wrong is
- * refused.
+/* test_chat.c: compares chat templates with the results of transformers in
+ * data/chat/cases.json (written by data/make_chats.py), and tests that wrong
+ * templates and messages are refused.
  *
  *     tests/lm/test_chat [FOLDER]     other cases of the same form */
 #include <json/json.h>
@@ -128,7 +128,7 @@ static void refused(const char *text, tn_status code, const char *words,
        "%s: %s", what, error);
     tn_error_clear();
 }
-/* The text is rendered before its error is looked at. */
+/* Renders the text first, because the error is only pending after that. */
 #define REFUSED(call, code, words, what)                                       \
     do {                                                                       \
         const char *text_ = (call);                                            \
@@ -192,7 +192,7 @@ static void test_calls(void)
             "a tokenizer without a template");
 }
 
-/* A template cannot take more than the limits. */
+/* Templates that exceed the limits of time and memory are refused. */
 static void test_limits(void)
 {
     tn_tokenizer *t = open_tokenizer("{}");

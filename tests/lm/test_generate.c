@@ -1,6 +1,6 @@
-/* test_generate.c: a request gives the same bits alone and in a batch, for any
- * block of prompt tokens and any number of threads; sampling follows its
- * options; and what a caller can get wrong is refused. */
+/* test_generate.c: tests that a request gets the same bits alone and in a
+ * batch, for any block size of prompt tokens and any number of threads, that
+ * sampling follows its options, and that wrong arguments are refused. */
 #include <tap.h>
 #include <tenon/lm.h>
 #include <tenon/tenon.h>
@@ -18,7 +18,7 @@ static tn_lm *open_model(const char *name, tn_dtype dtype)
     return lm;
 }
 
-/* A text that differs from request to request. */
+/* Makes a prompt that differs for each request. */
 static void fill_prompt(int64_t *ids, int64_t count, int64_t which)
 {
     for (int64_t i = 0; i < count; i++)
@@ -52,7 +52,8 @@ static void generate_alone(tn_lm *lm, int which, int64_t block, text *out)
     tn_scope_close(scope);
 }
 
-/* The requests join a batch one after another, `apart` steps apart. */
+/* Adds the requests to a batch one after another, each `apart` steps after the
+ * previous one, and generates them together. */
 static void generate_together(tn_lm *lm, int apart, int64_t block, text *out)
 {
     int64_t prompt[LONGEST];
@@ -142,8 +143,8 @@ static void same_as_alone(tn_lm *lm, tn_lm_batch *batch, const int64_t *ids,
                what, (int)cached);
 }
 
-/* Runs the turns of a chat: each prompt is the previous prompt, its answer, and
- * more tokens. */
+/* Runs a chat of several turns. Each prompt is the previous prompt, its answer,
+ * and more tokens. */
 static void turns(const char *name, bool counts)
 {
     tn_scope *scope = tn_scope_open();
@@ -153,7 +154,8 @@ static void turns(const char *name, bool counts)
     int64_t ids[LONGEST] = {0}, count = 11;
     fill_prompt(ids, LONGEST, 5);
     char what[64];
-    int64_t held = 0; /* all tokens but the last, which is not fed back */
+    int64_t held = 0; /* number of cached tokens: all but the last one, which
+                       * has not been an input */
     for (int turn = 0; turn < 4; turn++) {
         snprintf(what, sizeof what, "%s, turn %d", name, turn + 1);
         same_as_alone(lm, batch, ids, count, counts ? held : -1, what);
@@ -172,7 +174,8 @@ static void turns(const char *name, bool counts)
     tn_scope_close(scope);
 }
 
-/* Runs requests at once that begin alike, in blocks of a few tokens. */
+/* Runs several requests at once whose prompts begin with the same tokens, in
+ * blocks of a few tokens. */
 static void forks(const char *name, int64_t block, int removed)
 {
     enum { COUNT = 5 };
@@ -214,8 +217,9 @@ static void forks(const char *name, int64_t block, int removed)
     tn_scope_close(scope);
 }
 
-/* Several samples compute their prompt once. The callbacks see the first sample
- * first, and all samples equal those of single requests. */
+/* Draws several samples of one prompt, which is computed once. Callbacks are
+ * called for the first sample first. All samples equal those of separate
+ * requests. */
 static void samples_share(void)
 {
     tn_lm *lm = open_model("llama", TN_DTYPE_NONE);
@@ -295,7 +299,7 @@ static void scores_and_embeddings(void)
         sum += all[i];
     is_double_near(perplexity, exp(-sum / 119), 1e-12,
                    "the perplexity is the mean's");
-    /* against tn_forward of the module */
+    /* compares with the result of tn_forward */
     tn_tensor *x = tn_tensor_from_array(ids, TN_I64, tn_dims(120));
     tn_tensor *loss =
         tn_cross_entropy(tn_narrow(tn_forward(tn_lm_module(lm), x), 0, 0, 119),
@@ -402,7 +406,7 @@ static void options(void)
     ok(!tn_error(), "without an error");
 }
 
-/* The share of each token among draws, against the probabilities. */
+/* Compares the frequency of each token in many draws with its probability. */
 static void distribution(void)
 {
     enum { DRAWS = 4000 };
@@ -504,7 +508,7 @@ static void refusals(void)
            "another takes its place");
     ok(isnan(tn_lm_score(lm, ids, 1, NULL)), "one token has no score");
     tn_error_clear();
-    /* a sequence that is cut continues with the same bits */
+    /* a cache that is truncated gives the same bits when it continues */
     float a[64], b[64];
     t.ids = ids + 5;
     t.count = 2;
@@ -516,8 +520,8 @@ static void refusals(void)
 
 int main(void)
 {
-    /* opencl and cuda give the bits that this test demands only with this
-     * variable */
+    /* Only with this variable do opencl and cuda give the same bits alone and
+     * in a batch. */
     setenv("TENON_DETERMINISTIC", "1", 1);
     plan_later();
     static const char *const names[] = {"llama", "mistral",       "gemma3",

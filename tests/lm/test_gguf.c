@@ -17,8 +17,8 @@ static tn_gguf *open_bytes(const gguf_writer *w, size_t bytes)
     return tn_gguf_open(path);
 }
 
-/* Checks that a file is refused with a message that contains all of these
- * words, and frees the writer. */
+/* Checks that the file is refused with a message that contains all of these
+ * words. Frees the writer. */
 static void refused(gguf_writer *w, const char *word, const char *other,
                     const char *fact)
 {
@@ -393,7 +393,7 @@ static void check_keys(void)
     refused(&w, "general.alignment", "u32", "the alignment is a u32");
 }
 
-/* Puts a file with one tensor. */
+/* Writes a file with one tensor. */
 static void put_one(gguf_writer *w, int ndim, const uint64_t *size,
                     uint32_t type, uint64_t offset)
 {

@@ -1,5 +1,6 @@
-/* test_gguf_models.c: GGUF files as models: those of data/ compute what
- * transformers computes, and files that do not fit are refused by name. */
+/* test_gguf_models.c: tests GGUF files as models: the models in data/ give the
+ * results of transformers, and inconsistent files are refused with the name of
+ * the tensor or key. */
 #include <lm/gguf_model.h>
 #include <lm/gguf_writer.h>
 #include <unistd.h>
@@ -28,15 +29,15 @@ static const struct {
 };
 enum { TENSORS = sizeof tensors / sizeof *tensors };
 
-/* What is wrong with a file. */
+/* A defect of a file. */
 typedef struct defect {
     const char *architecture; /* NULL: llama */
-    const char *key;          /* one more key, or NULL */
-    uint32_t value;           /* of that key */
-    const char *without;      /* this tensor is missing */
-    const char *renamed;      /* the last tensor's name */
-    const char *odd;          /* this tensor has one row more */
-    size_t cut;               /* so many bytes are missing at the end */
+    const char *key;          /* an additional key, or NULL */
+    uint32_t value;           /* the value of that key */
+    const char *without;      /* name of a missing tensor */
+    const char *renamed;      /* the new name of the last tensor */
+    const char *odd;          /* name of a tensor with an additional row */
+    size_t cut;               /* number of bytes missing at the end */
 } defect;
 
 static void put_key(gguf_writer *w, const char *name, uint32_t value)

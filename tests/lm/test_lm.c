@@ -1,5 +1,6 @@
-/* test_lm.c: a folder becomes a module tree and is saved back; what does not
- * fit is refused by name; the layers work alone. */
+/* test_lm.c: tests that a folder is opened as a module tree and saved again,
+ * that inconsistent files are refused with a message that names the cause, and
+ * that layers can be used alone. */
 #include <errno.h>
 #include <sys/stat.h>
 #include <tap.h>
@@ -51,8 +52,8 @@ static void write_text(const char *folder, const char *name, const char *text)
         bail_out("%s: %s", path, strerror(errno));
 }
 
-/* A folder with the config of a model of data/, in which `from` is replaced by
- * `to`, and a link to its weights. */
+/* Makes a folder with the config of a model of data/, in which the text `from`
+ * is replaced by `to`, and a link to the model's weights. */
 static const char *altered(const char *model, const char *from, const char *to)
 {
     static char folder[2048];
@@ -144,7 +145,7 @@ static void configs(void)
        "an unknown key that is null does not matter");
 }
 
-/* Files that are damaged. */
+/* Opens damaged files. */
 static void damaged(void)
 {
     char folder[2048], path[4096];
@@ -193,7 +194,8 @@ static void weights(void)
     ok(tn_tensor_dtype(y) == TN_BF16, "weights may be converted");
     double gap = tn_item(tn_amax(tn_abs(
         tn_sub(tn_to_dtype(y, TN_F32), run(tn_lm_open(data("llama")))))));
-    /* bfloat16 has 8 bits: two layers of sums */
+    /* bfloat16 has 8 significant bits, and two layers of sums increase the
+     * error */
     ok(gap < 0.2, "with about the same logits (%.3f)", gap);
 }
 
@@ -242,7 +244,7 @@ static void tree(void)
     ok(same_bits(run((tn_lm *)tn_module_clone(net)), plain),
        "a clone is equal");
 
-    /* padding on the right changes nothing in front of it */
+    /* padding on the right must not change the results before it */
     int64_t padded[] = {3, 9, 27, 0, 0, 18, 54, 2, 7, 8};
     int64_t mask[] = {1, 1, 1, 0, 0, 1, 1, 1, 1, 1};
     tn_tensor *y = NULL;
@@ -256,7 +258,7 @@ static void tree(void)
                                       tn_narrow(plain, 0, 0, 1)))));
     ok(gap < 1e-5, "a padded sequence has the same logits (%.1e)", gap);
     REFUSED(tn_forward(net, tn_zeros(tn_dims(2, 3))), "int64");
-    /* an asynchronous device reports it when the result is read */
+    /* an asynchronous device reports the error when the result is read */
     tn_tensor *odd = tn_forward(
         net, tn_tensor_from_array((int64_t[]){64}, TN_I64, tn_dims(1)));
     REFUSED(!isnan(tn_item(tn_sum(odd))), "64");
@@ -379,7 +381,7 @@ static void layers(void)
                                            .rotary = tn_lm_rotary(8));
     tn_tensor *y = tn_forward(attention, x);
     is_int(tn_tensor_size(y, 2), 32, "attention");
-    /* position 9 sees 6 to 9 only */
+    /* a window of 4: position 9 attends to positions 6 to 9 only */
     tn_tensor *other = tn_clone(x);
     tn_mul_scalar_(tn_narrow(other, 1, 0, 6), 0);
     tn_tensor *z = tn_forward(attention, other);
@@ -393,7 +395,7 @@ static void layers(void)
     tn_module *experts = tn_lm_experts(32, 16, 4, 2);
     y = tn_forward(experts, x);
     is_int(tn_tensor_size(y, 1), 10, "experts");
-    /* by hand, for one token */
+    /* computes the result for one token without the layer */
     tn_tensor *one = tn_narrow(tn_reshape(x, tn_dims(20, 32)), 0, 13, 1), *best;
     tn_tensor *p =
         tn_softmax(tn_forward(tn_module_child(experts, "gate"), one), -1);
@@ -425,7 +427,7 @@ static void layers(void)
                          .original_positions = 16, .short_factor = factors,
                          .long_factor = factors, .attention_factor = 1);
         tn_tensor *r = tn_forward(rotary, heads);
-        /* a rotation keeps lengths */
+        /* a rotation does not change lengths */
         double gap = tn_item(
             tn_abs(tn_sub(tn_sum(tn_mul(r, r)), tn_sum(tn_mul(heads, heads)))));
         ok(gap < 1e-2 && !same_bits(r, heads), "rotary, %s", scalings[i]);

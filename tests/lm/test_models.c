@@ -1,4 +1,5 @@
-/* test_models.c: the models of data/ compute what transformers computes. */
+/* test_models.c: compares the models of data/ with the results of
+ * transformers. */
 #include <lm/golden.h>
 
 #include <dirent.h>
@@ -9,7 +10,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* data/ has folders with other data, too. */
+/* data/ also has folders that are no models. */
 static bool is_model(const char *data, const char *name)
 {
     char path[4400];

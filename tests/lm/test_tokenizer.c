@@ -1,5 +1,5 @@
-/* test_tokenizer.c: the calls of tenon/tokenizer.h, and what a user can get
- * wrong. What ids are right is tokens.c's question. */
+/* test_tokenizer.c: tests the functions of tenon/tokenizer.h and wrong
+ * arguments. tokens.c tests whether ids are right. */
 #include <pthread.h>
 #include <tenon/tenon.h>
 #include <tenon/tokenizer.h>
@@ -29,7 +29,8 @@ static const char *write_file(const char *name, const char *text)
     return path;
 }
 
-/* The last call failed with this code and a message that has the words. */
+/* Checks that the last call failed with this code and a message that contains
+ * the words. */
 static void refused(tn_status code, const char *words, const char *fact)
 {
     const char *message = tn_error();
@@ -101,7 +102,7 @@ static void test_files(void)
     refused(TN_ERR_FORMAT, "x.gguf", "a truncated GGUF file");
 }
 
-/* All bytes, and two merged ranks. */
+/* A vocabulary of all bytes and two merged tokens. */
 static void test_tiktoken(void)
 {
     static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqr"

@@ -1,18 +1,21 @@
-/* tokens.c: compares tokenizers with what the original libraries gave.
+/* tokens.c: compares tokenizers with the results of the original libraries.
  *
  *     tests/lm/tokens [--zoo FOLDER] FOLDER...
  *
  * A folder holds cases of two forms:
- *   texts.json     a list of texts. For each <name>.json with "source", "ids" and
- *                  "decoded": the tokenizer at source, below the folder itself or
- *                  below the --zoo, gives these ids for the texts, without
- *                  special tokens, and these texts for the ids; and streaming
- *                  gives them, too. "offsets", if there, are compared.
- *   X.gguf.inp     texts between lines of __ggml_vocab_test__, and X.gguf.out
- *                  with a line of ids for each: X.gguf gives them with special
- *                  tokens neither added nor parsed (llama.cpp's test-tokenizer-0).
- * Prints a TAP line for each tokenizer and text; a tokenizer that is not there
- * is a skipped line. */
+ *   texts.json   a list of texts, and for each tokenizer a file <name>.json with
+ *                "source", "ids", "decoded" and perhaps "offsets". The tokenizer
+ *                at the path "source", in the folder or in the --zoo folder,
+ *                must give these ids for the texts, without special tokens, and
+ *                these texts for the ids, also when it decodes the ids one after
+ *                another.
+ *   X.gguf.inp   texts between lines of __ggml_vocab_test__, and X.gguf.out with
+ *                a line of ids for each. X.gguf must give these ids, with special
+ *                tokens neither added nor parsed (llama.cpp's
+ *                test-tokenizer-0).
+ *
+ * Prints a TAP line for each tokenizer and text. A missing tokenizer is
+ * skipped, with a message. */
 #include <dirent.h>
 #include <json/json.h>
 #include <stdarg.h>
@@ -96,7 +99,7 @@ static bool same_text(const char *what, const char *got, size_t got_bytes,
     return false;
 }
 
-/* Decodes one id after another. */
+/* Decodes the ids one after another, as for streaming. */
 static char *stream(tn_tokenizer *t, const tn__json_value *ids, size_t *bytes)
 {
     tn_detokenizer *d = tn_detokenizer_new(t);
@@ -123,8 +126,8 @@ static bool has_zero(const tn__json_value *text)
     return strlen(text->text) != text->bytes;
 }
 
-/* Offsets are of the text's characters, as Python gives them. A token that
- * holds a part of a character has the whole one there. */
+/* Compares offsets, which count characters as in Python. If a token has only a
+ * part of a character's bytes, its offsets include the whole character. */
 static bool same_offsets(tn_encoding *e, const tn__json_value *text,
                          const tn__json_value *want)
 {
@@ -170,7 +173,8 @@ static void check_case(tn_tokenizer *t, const char *name, int i,
         free(id);
         size_t streamed;
         char *live = stream(t, ids, &streamed);
-        if (!has_zero(decoded)) /* a stream returns strings */
+        if (!has_zero(decoded)) /* streaming returns strings that end at a NUL,
+                                 * so texts with NUL are not compared */
             good &= same_text("streamed", live, streamed, decoded);
         free(live);
     }
@@ -345,7 +349,7 @@ int main(int count, char **argument)
             check_folder(argument[i], zoo);
             folders++;
         }
-    if (!folders) { /* make check */
+    if (!folders) { /* no arguments, as in `make check` */
         snprintf(own, sizeof own, "%s/tests/lm/tokenizers/tok", top ? top : ".");
         check_folder(own, NULL);
         snprintf(own, sizeof own, "%s/tests/lm/tokenizers/vocab", top ? top : ".");

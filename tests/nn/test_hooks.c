@@ -407,8 +407,8 @@ static void test_memory(void)
 
 /* ---- gradients of several inputs and outputs ----------------------------- */
 
-/* Which gradients a list hook got: a letter for each, '-' for none, and what it
- * does with them. */
+/* The gradients that a list hook received, as a letter for each gradient ('-'
+ * for none), and how the hook changes them. */
 struct gradients {
     char inputs[TN_MODULE_VALUES + 1], outputs[TN_MODULE_VALUES + 1];
     int count;

@@ -41,7 +41,7 @@ static void test_out_of_memory(void)
     tn_scope *scope = tn_scope_open();
     tn_module *net = tn_nn_sequential(tn_nn_linear(512, 1024), tn_nn_relu(),
                                       tn_nn_linear(1024, 4096));
-    tn_tensor *x = tn_zeros(tn_dims(1024, 512)); /* 2 MiB */
+    tn_tensor *x = tn_zeros(tn_dims(1024, 512)); /* takes 2 MiB */
     tn_tensor *two = tn_ones(tn_dims(1024, 1024));
     int64_t used = memory().allocated_bytes;
     tn_memory_set_limit(NULL, used + 12 * MIB);

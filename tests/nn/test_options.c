@@ -1,6 +1,6 @@
-/* test_options.c: options of layers: zero is a value, not "default"; an option
- * that is left out has PyTorch's default; an option that would be ignored is an
- * error. */
+/* test_options.c: tests options of layers: zero is a value, not "default"; an
+ * option that is left out has PyTorch's default; an option that would be
+ * ignored is an error. */
 #include <math.h>
 #include <tenon/tenon.h>
 #include "tap.h"
@@ -241,7 +241,7 @@ static void test_ignored(void)
 
 /* ---- values without a name ----------------------------------------------- */
 
-/* Options written by position, as in tn_nn_conv2d(1, 1, 3, 2), which compilers
+/* Passes options by position, as in tn_nn_conv2d(1, 1, 3, 2), which compilers
  * warn about. */
 static void test_unnamed(void)
 {
@@ -273,9 +273,9 @@ static void test_unnamed(void)
 
 /* ---- defaults ----------------------------------------------------------- */
 
-/* Checks that the default is PyTorch's, and that tn_options_init writes the
- * same. `linked` makes the linker take the call out of the archive: the options
- * of calls that a program does not have are not known to it. */
+/* Checks that the default is PyTorch's, and that tn_options_init sets the same
+ * value. tn_options_init knows only the calls that are linked into the program,
+ * so `linked` makes the linker include this call. */
 #define DEFAULT(call, CALL, name, value)                                      \
     do {                                                                      \
         tn_nn_##call##_options mine = TN_NN_##CALL##_OPTIONS, theirs;         \

@@ -1,6 +1,6 @@
-/* test_parametrize.c: parametrized and pruned parameters: what they are called,
- * calls, copies, files, optimizers, threads, and mistakes. Their values are
- * compared with PyTorch's by tests/golden (make_layers_more.py). */
+/* test_parametrize.c: tests parametrized and pruned parameters: their names,
+ * calls, copies, files, optimizers, threads, and errors. tests/golden
+ * (make_layers_more.py) compares their values with PyTorch's. */
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static void refused(bool did, tn_status code, const char *message)
     tn_error_clear();
 }
 
-/* The largest difference of two tensors; infinite if one is NULL. */
+/* Returns the largest difference of two tensors, or infinity if one is NULL. */
 static double distance(tn_tensor *a, tn_tensor *b)
 {
     double d = INFINITY;
@@ -30,7 +30,7 @@ static double distance(tn_tensor *a, tn_tensor *b)
     return d;
 }
 
-/* The names of a list, joined by spaces. */
+/* Returns the names of a list, joined by spaces. */
 static const char *names_of(tn_parameter_list *list)
 {
     static char text[512];

@@ -8,7 +8,8 @@
 # of another kind; a bit in the row says so. A type for which bad.h defines
 # neither BAD_<type> nor NO_OBJECT_<type> is an error.
 
-# The plausible value of a parameter: this function's, or its type's.
+# Returns the plausible value of a parameter: the value defined for this
+# function's parameter if there is one, else that of the parameter's type.
 function plausible(fn,   own, type) {
     own = substr(fn, 4) "_" nm
     type = mangle(ty)
@@ -18,8 +19,8 @@ function plausible(fn,   own, type) {
     return "PLAUSIBLE_" (known[own] ? own : type)
 }
 
-# The wrong value of a parameter: NULL if bad.h has no other. A list that is
-# read is const, one that is written is not.
+# Returns the wrong value of a parameter: NULL if bad.h defines no other. A
+# list that is read is const, one that is written is not.
 function bad(   type) {
     type = mangle(ty)
     if (ty ~ /\*const \*$/)
@@ -59,7 +60,8 @@ function call_found(proto,   args, n, i, fn, ret, pointers, values, names,
             continue
         }
         take(list[i])
-        if (ty ~ /_options \*$/) { # stands for the defaults, everywhere
+        if (ty ~ /_options \*$/) { # NULL means the default options, in every
+                                   # function
             values = values "NULL"
         } else if (is_pointer(ty)) {
             values = values "NULL_AT(" pointers ") ? " bad() " : " \
@@ -79,10 +81,10 @@ function call_found(proto,   args, n, i, fn, ret, pointers, values, names,
         "NULL}, " objects "},\n"
 }
 
-# Structs of options have the defaults.
+# Ignores structs of options: a call passes NULL, which means the defaults.
 function options_found(call, list) {}
 
-FILENAME ~ /\/nulls\// { # the values
+FILENAME ~ /\/nulls\// { # reads the plausible values
     if (match($0, /PLAUSIBLE_[A-Za-z0-9_]+/) && /^#define/)
         known[substr($0, RSTART + 10, RLENGTH - 10)] = 1
     if (match($0, /BAD_[A-Za-z0-9_]+/) && /^#define/)

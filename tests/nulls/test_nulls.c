@@ -6,7 +6,7 @@
  *
  * It also calls them with a dead object, an object of another kind, and a scope
  * for each object parameter (bad.h), with and without TENON_DEBUG=scopes. Those
- * calls must always fail, getters too.
+ * calls must always fail, even functions that only return an attribute.
  *
  * nulls.awk generates the calls from the public headers, so a new function is
  * included automatically. For a type without a value here, the compiler reports
@@ -384,7 +384,8 @@ static bool is_number(double v)
 
 /* ---- arguments that may be NULL ------------------------------------------ */
 
-/* "function.argument"; "*.argument" applies to every function. */
+/* Each entry is "function.argument". The entry "*.argument" applies to every
+ * function. */
 static const struct meant {
     const char *why, *arguments;
 } meant[] = {

@@ -521,7 +521,7 @@ static tn_tensor *ints(int64_t x)
     return tn_full(tn_dims(1), x, .dtype = TN_I64);
 }
 
-/* Whether y has the elements want[]. */
+/* Returns whether y has the elements want[]. */
 static bool holds(tn_tensor *y, const double *want, int count)
 {
     double got[16] = {0};

@@ -31,8 +31,9 @@ static cl_int failure(const char *name)
                : 0;
 }
 
-/* Wrap functions that return their error code (RETURNS), and functions that
- * return an object and store the error code. */
+/* Macros that wrap functions of two forms: functions that return their error
+ * code (RETURNS), and functions that return an object and store the error
+ * code. */
 #define RETURNS(name, declared, passed)                                       \
     static cl_int CL_API_CALL failing_##name declared                         \
     {                                                                         \

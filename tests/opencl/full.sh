@@ -17,14 +17,14 @@ TENON_TEST_PROGRAMS=${TENON_TEST_PROGRAMS:-2000} TENON_TEST_THREADS=1
 export TENON_TEST_PROGRAMS TENON_TEST_THREADS
 jobs=${TENON_TEST_JOBS:-$(getconf _NPROCESSORS_ONLN)}
 
-# whole NAME COMMAND...: runs it and prints its output, too
+# whole NAME COMMAND...: runs the command as a test, and also prints its output
 whole() {
     succeeds "$@"
     grep -v '^ok ' "$scratch/output" | note
 }
 
-# together COMMAND...: runs $jobs processes, each with its number; succeeds if
-# all do
+# together COMMAND...: runs $jobs processes at the same time, each with its
+# number as last argument; succeeds if all of them do
 together() {
     (
         for job in $(seq 0 $((jobs - 1))); do
@@ -40,7 +40,8 @@ together() {
     )
 }
 
-# A process's part of the programs, from its first seed on.
+# some_programs: runs this process's part of the random programs, which begins
+# at its first seed
 some_programs() {
     first=$((TENON_TEST_PROGRAMS * job / jobs))
     next=$((TENON_TEST_PROGRAMS * (job + 1) / jobs))
@@ -49,7 +50,8 @@ some_programs() {
         "$@" tests/device/test_random_programs
 }
 
-# programs NAME DEVICE [VARIABLE=VALUE...]
+# programs NAME DEVICE [VARIABLE=VALUE...]: runs random programs on a device,
+# in $jobs processes
 programs() {
     name=$1 device=$2
     shift 2
@@ -62,7 +64,7 @@ for device in opencl:0 opencl:1; do
     programs "$device of two" $device POCL_DEVICES="basic basic"
 done
 
-# A process's part of the operators' files.
+# some_operators: runs this process's part of the files of samples
 some_operators() {
     mkdir -p "$scratch/part.$job/ops"
     ls tests/golden/samples/ops | awk -v job="$job" -v jobs="$jobs" \
@@ -72,8 +74,8 @@ some_operators() {
     tests/golden/bits opencl "$scratch/part.$job"
 }
 
-# Every sample of every operator. The last line says how many programs were
-# compiled. A second process finds all of them in the cache, and prints how many
+# Runs every sample of every operator. The last line of the output says how many
+# programs were compiled. A second process finds all of them in the cache, and prints how many
 # there are and how they differ.
 whole "every sample of every operator has the reference's bits" \
     together some_operators

@@ -98,7 +98,7 @@ static tn_tensor *convolution(int64_t filters)
                                 tn_flatten(g[1])};
     tn_tensor *all = tn_cat(parts, 3, 0);
     const int64_t count = tn_tensor_numel(all);
-    /* 4096 bytes of results */
+    /* the results have 4096 bytes */
     return tn_slice(all, 0, 0, count, 1 + count / 1000);
 }
 

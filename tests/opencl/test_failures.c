@@ -163,7 +163,8 @@ static void print_memory(void)
     printf("; then %.0f", tn_item(tn_sum(tn_ones(tn_dims(7)))));
 }
 
-/* Batches need host memory that the driver maps. */
+/* Batches use host memory that the driver maps, so a failure to map it must be
+ * reported. */
 static void print_batches(void)
 {
     tn_tensor *x = tn_arange(0.0, 24.0, 1.0);

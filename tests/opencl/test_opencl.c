@@ -150,7 +150,7 @@ static void test_cache(void)
            "without a cache every process compiles");
 }
 
-/* Several processes start at once with empty caches, including the driver's:
+/* Starts several processes at once with empty caches, including the driver's:
  * one of them compiles each program, and none reads a file that another has
  * written only in part. (PoCL before 6.0 fails here, or stores a binary that
  * crashes every process that reads it.) */

@@ -14,7 +14,8 @@ TENON_TEST_THREADS=1
 TENON_TEST_PROGRAMS=${TENON_TEST_PROGRAMS:-24}
 export TENON_TEST_THREADS TENON_TEST_PROGRAMS
 
-# programs NAME DEVICE SEED [VARIABLE=VALUE...]
+# programs NAME DEVICE SEED [VARIABLE=VALUE...]: runs random programs on the
+# device
 programs() {
     name=$1 device=$2 seed=$3
     shift 3
@@ -29,7 +30,8 @@ for way in 1 2 3; do
         TENON_OPENCL_ORDER=grid TENON_OPENCL_TUNE=$way
 done
 most=$TENON_TEST_PROGRAMS
-TENON_TEST_PROGRAMS=$((most / 8)) # several kernels each
+TENON_TEST_PROGRAMS=$((most / 8)) # fewer, because each program needs several
+                                  # kernels
 programs "groups share rows" opencl 7 TENON_OPENCL_ORDER=grid \
     TENON_TEST_GROUP=16
 TENON_TEST_PROGRAMS=$most

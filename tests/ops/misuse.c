@@ -28,7 +28,8 @@ enum {
 enum { MOST_VALUES = 256 };
 static struct {
     tn_value value[MOST_VALUES];
-    int count, ordinary; /* ordinary: the first so many are ordinary tensors */
+    int count, ordinary; /* ordinary: number of ordinary tensors, which come
+                          * first */
 } pool;
 static tn_tensor *listed[5];
 static tn_device *other;

@@ -11,9 +11,10 @@
 #define LATE_AT(shape, ...)                                                    \
     tn_tensor_from_array((const int64_t[]){__VA_ARGS__}, TN_I64, shape)
 
-/* Tests a device whose list of index faults cannot be cleared: the fault is
- * still reported, and no later call is blamed for it. `fail` makes the next
- * fill of memory fail, `fail_no_more` ends that, `say` prints the error. */
+/* Tests a device whose list of index faults cannot be cleared. The fault is
+ * still reported, and no later call reports it again. `fail` makes the next
+ * fill of device memory fail, `fail_no_more` ends that, and `say` prints the
+ * error. */
 static inline void outside_not_emptied(void (*fail)(void),
                                        void (*fail_no_more)(void),
                                        void (*say)(void))

@@ -1,4 +1,4 @@
-/* test_agreement.c: cases in which results once differed from PyTorch's:
+/* test_agreement.c: tests cases in which results once differed from PyTorch's:
  * dtypes, edge cases and gradients, each with PyTorch 2.15's result. */
 #include <tap.h>
 #include <tenon/tenon.h>

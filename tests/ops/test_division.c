@@ -1,6 +1,7 @@
-/* test_division.c: integer division by 0, and probabilities outside [0, 1]. A
- * wrong scalar is refused by the call. A wrong element of a tensor is a fault
- * of the kernel, which an asynchronous device reports at the next wait. */
+/* test_division.c: tests integer division by 0, and probabilities outside [0,
+ * 1]. A wrong scalar is refused by the call. A wrong element of a tensor is a
+ * fault of the kernel, which an asynchronous device reports at the next
+ * wait. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,8 +92,8 @@ static void check_position(void)
            "of no elements there is nothing to divide");
 }
 
-/* Floats give infinities and NaN, also if one operand is an integer. */
-/* Checks that x is refused, by the call or at the wait. */
+/* Checks that x is refused, by the call or at the wait. (Divisions of floats
+ * give infinities and NaN, also if one operand is an integer.) */
 static void no_fraction(tn_tensor *x, const char *words)
 {
     if (x)

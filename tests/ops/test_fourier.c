@@ -13,7 +13,7 @@ static void refused(const void *got, tn_status code, const char *want)
     tn_error_clear();
 }
 
-/* About this many frequencies of each transform are compared. */
+/* approximate number of frequencies of each transform that are compared */
 enum { COMPARED = 64 };
 
 /* Compares the frequencies with sums in long double, and x with the inverse of

@@ -2,7 +2,8 @@
 # for small tables that this script writes.
 . "$top_srcdir/tests/tap.sh"
 
-# table ROW...: prints the descriptors of a table of these lines
+# table ROW...: prints the descriptors that generate.awk makes for a table of
+# these lines
 table() {
     printf '%s\n' "$@" >"$scratch/rows.def"
     LC_ALL=C ${AWK:-awk} -v header="$scratch/ops.h" -v externs="$scratch/table.h" \
@@ -43,7 +44,7 @@ is_str "$(table 'op      own(input)' 'torch   none' 'doc     input' \
 is_str "$(grep -c 'Source: torch' "$scratch/ops.h")" 0 \
     "and its function names no source there"
 
-# Requirements on values, in the header and in the manual.
+# Tests requirements on the values of options, in the header and in the manual.
 limits="a: with b only
 c: without b only
 d: with m = sum or mean only
@@ -64,7 +65,7 @@ LC_ALL=C ${AWK:-awk} -f "$top_srcdir/lib/ops/needs.awk" \
 is_str "$(sed -n 's/^- `\([a-d]\)`\(: .*\)/\1\2/p' "$scratch/operators.md" |
     sort)" "$(echo "$limits" | sort)" "and so does the manual"
 
-# The values of a call that gradient functions need.
+# Tests the lines that name the values that gradient functions need.
 table 'op      kept(input, other?, last) -> a, b' 'doc     input' \
     'native  kept' 'saves   input: other adds' 'saves   other, last: input out1' \
     >/dev/null

@@ -1,6 +1,6 @@
-/* Linear algebra: operators that run on the host are counted or refused,
- * matrices that cannot be factored are reported, and cases that the golden
- * samples lack are tested. */
+/* Tests linear algebra: that operators that run on the host are counted or
+ * refused, that matrices that cannot be factored are reported, and cases that
+ * the golden samples lack. */
 #include <base/memory.h>
 #include <float.h>
 #include <math.h>

@@ -100,8 +100,8 @@ static double skewed(tn_tensor *q)
     return most(tn_sub(dots, tn_eye(tn_tensor_size(q, -1), .dtype = TN_F64)));
 }
 
-/* Returns whether the error is small: 30 + 4 n epsilon. LAPACK's own errors are
- * up to 24 + 3 n. */
+/* Returns whether the error is at most 30 + 4 n epsilon. LAPACK's own errors
+ * are at most 24 + 3 n epsilon. */
 static int holds(double error, int64_t n, const char *what, int kind,
                   int64_t rows)
 {
@@ -409,8 +409,8 @@ static void check_infinite(double x)
     double value[BATCH * 3];
     tn_tensor *v;
     for (int vectors = 0; vectors < 2; vectors++)
-        for (int one = 0; one < 2; one++) { /* matrices in a batch, then
-                                             * alone */
+        for (int one = 0; one < 2; one++) { /* first the matrices in a batch,
+                                             * then each alone */
             tn_tensor *a = numbers();
             const int count = one ? 1 : BATCH;
             a = one ? tn_narrow(a, 0, 8, 1) : a;

@@ -173,7 +173,7 @@ static results channels(int64_t rows, int64_t length)
     return r;
 }
 
-/* Columns, rows with a stride of 2, and one broadcast row. */
+/* Tests columns, rows with a stride of 2, and one broadcast row. */
 static results layouts(int64_t rows, int64_t length)
 {
     results r = {.count = 0};
@@ -210,7 +210,7 @@ static results whole(int64_t rows, int64_t length)
     return r;
 }
 
-/* Losses of each element, and their mean in one kernel. */
+/* Computes the losses of each element, and their mean in one kernel. */
 static results losses(int64_t rows, int64_t length)
 {
     results r = {.count = 0};
@@ -227,8 +227,8 @@ static results losses(int64_t rows, int64_t length)
     return r;
 }
 
-/* All pairs of rows. The number of rows is or is not a multiple of the block of
- * pairs that a work-group computes. */
+/* Combines all pairs of rows. The number of rows is or is not a multiple of the
+ * block of pairs that a work-group computes. */
 static results meetings(int64_t rows, int64_t length)
 {
     static const int64_t others[] = {3, 40, 97, 1000};
@@ -364,7 +364,8 @@ int main(void)
     test(sums, 260, 1100, "sums");
     test(extremes, 130, 2100, "extremes");
     test(softmaxes, 65, 4200, "softmaxes");
-    test(softmaxes, 301, 519, "softmaxes"); /* longer than a cached row */
+    test(softmaxes, 301, 519, "softmaxes"); /* a row is longer than the cache of
+                                             * a work-group */
     test(softmaxes, 130, 1030, "softmaxes");
     test(layer_norms, 451, 300, "layer_norm and its gradients");
     test(roots, 301, 519, "rms_norm and normalize and their gradients");

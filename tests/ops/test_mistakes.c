@@ -496,8 +496,8 @@ static void check_null_and_names(void)
             "`type`; name the dtype in the text, as in f32(x)");
 }
 
-/* Results written into existing tensors: each of them must fit, not only the
- * first. */
+/* Writes results into existing tensors. Each of the tensors must fit, not only
+ * the first. */
 static void check_writes_of_two(void)
 {
     const tn_op *op = tn_op_find("max_dim");
@@ -527,7 +527,7 @@ static void check_writes_of_two(void)
        "two results into two tensors");
 }
 
-/* Argument values of an unknown kind, which a language binding might pass. */
+/* Passes argument values of an unknown kind, as a language binding might. */
 static void check_given_values(void)
 {
     const tn_op *add = tn_op_find("add");

@@ -1,7 +1,6 @@
-/* test_narrow.c: regression tests of results and gradients that once lost
- * digits: in a float32 intermediate between float64 numbers, in a half type
- * or float32 by cancellation, or by rounding arguments differently from
- * PyTorch. */
+/* test_narrow.c: tests results and gradients that once lost digits: in a
+ * float32 intermediate between float64 numbers, in a half type or float32 by
+ * cancellation, or by rounding arguments differently from PyTorch. */
 #include <math.h>
 #include <string.h>
 #include <tap.h>
@@ -295,7 +294,8 @@ static void test_roundings(void)
          "unravel_index: 2^63 - 1 elements are not too many");
 }
 
-/* Arguments of different dtypes, of different signs, and infinite ones. */
+/* Tests arguments of different dtypes, of different signs, and infinite
+ * ones. */
 static void test_arguments(void)
 {
     tn_tensor *x = NUMBERS(TN_F64, 2.5, -1, .25);

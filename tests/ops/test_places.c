@@ -1,5 +1,5 @@
-/* test_places.c: histograms, order statistics and sums along a dimension,
- * compared with plain loops in float64, for every size up to some tens, with
+/* test_places.c: compares histograms, order statistics and sums along a
+ * dimension with plain loops in float64, for every size up to some tens, with
  * odd sizes halved, values at edges of bins, windows beyond the border, and
  * strided elements. */
 #include <math.h>
@@ -18,8 +18,8 @@ static int64_t read(tn_tensor *x, double *value)
     return tn_tensor_numel(x);
 }
 
-/* Returns the first position where x differs from want by more than `within`,
- * relative to want; -1 if there is none. */
+/* Returns the first position at which x differs from want by more than
+ * `within`, relative to want; -1 if there is none. */
 static int64_t differs(tn_tensor *x, const double *want, int64_t count,
                        double within)
 {
@@ -344,8 +344,8 @@ static bool holds(tn_tensor *x, const int64_t *want, int64_t count)
            memcmp(got, want, (size_t)count * sizeof *got) == 0;
 }
 
-/* Numbers low, low + step, ...; each list lacks a different one. Dense numbers
- * are counted, others are sorted. */
+/* Tests the numbers low, low + step, ...; each list lacks a different one.
+ * Dense numbers are counted, others are sorted. */
 static void test_unique(tn_dtype dtype, int64_t low, uint64_t step)
 {
     enum { KINDS = 29 };

@@ -1,5 +1,6 @@
-/* test_quantized.c: weights in the block formats of GGUF files: dequantisation
- * against gguf-py's bits, and products against loops of this file. */
+/* test_quantized.c: tests weights in the block formats of GGUF files. Compares
+ * dequantised weights with gguf-py's bits, and products with loops of this
+ * file. */
 #include <tap.h>
 #include <tenon/tenon.h>
 
@@ -53,8 +54,8 @@ static void check_bits(int f)
 
 /* ---- products ------------------------------------------------------------ */
 
-/* Makes n rows of `count` blocks, each a copy of a real block with other low
- * bits: all bytes are random but those of the scales. */
+/* Makes n rows of `count` blocks. Each block has random bytes, except for the
+ * bytes of its scales, which are those of a real block. */
 static tn_tensor *weight_of(int f, int64_t n, int64_t count)
 {
     char raw[16];
@@ -126,8 +127,8 @@ static float half_at(const unsigned char *bytes)
     return (float)(bits >> 15 ? -size : size);
 }
 
-/* A block of one part, whose integers follow from its numbers: checks every bit
- * of a product. */
+/* Checks every bit of a product against the definition in plugin_extensions.h,
+ * for formats whose block has one part. */
 static void check_definition(int f)
 {
     if (formats[f].elements != 32)

@@ -1,6 +1,6 @@
-/* test_random_bits.c: a seed determines random numbers: they have the same bits
- * on reference and on cpu, for every instruction set of this machine and 1, 2
- * and 7 threads.
+/* test_random_bits.c: tests that a seed determines random numbers. They have
+ * the same bits on reference and on cpu, for every instruction set of this
+ * machine and 1, 2 and 7 threads.
  *
  * A process can open a device only once, so each combination runs in a new
  * process of this program, which prints a hash. */

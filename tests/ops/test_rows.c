@@ -46,7 +46,7 @@ static bool close_to(tn_tensor *x, tn_tensor *y)
     return tn_item(tn_allclose(x, y, .rtol = 1e-4, .atol = 1e-7)) == 1;
 }
 
-/* More rows than the operator processes in a block. The whole matrix of
+/* Tests more rows than the operator processes in a block. The whole matrix of
  * intermediate results is never stored, and the gradient equals that of the
  * simple computation. */
 static void check_blocks(tn_device *device)

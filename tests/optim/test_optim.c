@@ -1,4 +1,4 @@
-/* Optimizers compared with torch 2.x: the values of a parameter after four
+/* Compares optimizers with torch 2.x: the values of a parameter after four
  * steps. */
 #include <math.h>
 #include <tenon/tenon.h>
@@ -36,7 +36,7 @@ static void after_four(tn_tensor *p, tn_optim *optim, const double *want,
         is_int(tn_optim_step(optim), TN_OK, "%s: step %d", name, t);
     }
     tn_tensor_to_array(p, got, sizeof got);
-    /* four steps of a few roundings each */
+    /* The tolerance allows for four steps of a few roundings each. */
     for (int i = 0; i < 3; i++)
         is_double_near((double)got[i], want[i], 1e-6 + 1e-6 * fabs(want[i]),
                        "%s: element %d", name, i);
@@ -161,7 +161,8 @@ static void test_devices(void)
 /* Fits a line to points without noise; gradients are computed by hand. */
 static void test_descent(void)
 {
-    float xs[] = {-1, 0, 1, 2}, ys[] = {-5, -2, 1, 4}; /* 3 x - 2 */
+    float xs[] = {-1, 0, 1, 2}, ys[] = {-5, -2, 1, 4}; /* points of the line 3 x
+                                                        * - 2 */
     tn_tensor *x = tn_tensor_from_array(xs, TN_F32, tn_dims(4, 1));
     tn_tensor *y = tn_tensor_from_array(ys, TN_F32, tn_dims(4, 1));
     tn_module *line = tn_nn_linear(1, 1);

@@ -1,5 +1,6 @@
-/* Optimizers with all their options, compared with PyTorch's formulas computed
- * in double for each element; and the arguments that each refuses. */
+/* Compares optimizers, with all their options, with PyTorch's formulas,
+ * computed in double for each element. Tests the arguments that each optimizer
+ * refuses. */
 #include <math.h>
 #include <tenon/tenon.h>
 #include "tap.h"

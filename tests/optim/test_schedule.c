@@ -53,8 +53,8 @@ static void test_values(void)
           0.25, 0.2, 0.15, 0.1, 0.05);
 }
 
-/* Two schedules on one optimizer multiply; parameter groups keep the ratio of
- * their rates. */
+/* Uses two schedules on one optimizer. Their factors multiply, and parameter
+ * groups keep the ratio of their rates. */
 static void test_chain(void)
 {
     tn_optim *optim = tn_optim_sgd(parameters(), .lr = 0.1);

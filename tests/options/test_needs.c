@@ -1,9 +1,10 @@
-/* test_needs.c: options that have an effect only together with another option,
- * or in one mode, one line for each. Without the other option they must be
- * refused, with a message that has the call, the option, the reason and what to
- * write instead; with it they must be accepted. Also tests numbers and words
- * that PyTorch refuses. The test fails for each line "needs" or "bounds" of the
- * operator table for which it has caused no error. */
+/* test_needs.c: tests options that have an effect only together with another
+ * option or in one mode. There is a line for each such option. Without the
+ * other option they must be refused, with a message that has the call, the
+ * option, the reason and what to write instead; with it they must be accepted.
+ * Also tests numbers and words that PyTorch refuses. The test fails for each
+ * line "needs" or "bounds" of the operator table for which it has caused no
+ * error. */
 #include <limits.h>
 #include <ops/engine/ops.h>
 #include <stdio.h>
@@ -108,7 +109,7 @@ static void test_tables(void)
        "a default may be written, since it requests nothing");
 }
 
-/* sparse does not change the values. */
+/* The option sparse does not change the values. */
 static void test_sparse(void)
 {
     tn_tensor *i = tn_zeros(tn_dims(2, 2), .dtype = TN_I64);
@@ -271,7 +272,7 @@ static void test_layers(void)
           tn_nn_upsample(2, .align_corners = true, .mode = "bilinear"));
 }
 
-/* Two options with the same meaning: setting both is an error. */
+/* Sets two options with the same meaning, which is an error. */
 static void test_both(void)
 {
     ok(!tn_nn_conv2d(1, 1, 3, .kernel_sizes = tn_dims(2, 3)),
@@ -585,7 +586,8 @@ static void test_own(void)
     tn_error_clear();
     is_int(own(.name = ""), TN_ERR_ARGUMENT, "a string");
     is_idle("own", "name");
-    const char linear[] = "linear"; /* a string at another address */
+    const char linear[] = "linear"; /* a string with the same characters at
+                                     * another address */
     is_int(own(.mode = linear), TN_OK, "the default's words");
     is_int(own(.mode = "cubic"), TN_ERR_ARGUMENT, "other words");
     is_idle("own", "mode");

@@ -11,7 +11,8 @@ link="-L$top_builddir/.libs -ltenon -Wl,-rpath,$top_builddir/.libs"
 LD_LIBRARY_PATH=$top_builddir/.libs
 export LD_LIBRARY_PATH
 
-# use STANDARD SOURCE COMPILER...
+# use STANDARD SOURCE COMPILER...: compiles and runs SOURCE with each compiler
+# that is installed
 use() {
     standard=$1 source=$2
     shift 2
@@ -31,8 +32,8 @@ use -std=c11 use.c gcc clang
 use -std=c++17 use.cpp g++ clang++
 use -std=c++20 use.cpp g++ clang++
 
-# positional CALL MESSAGE: passes if compilers warn of it and it is refused at
-# run time
+# positional CALL MESSAGE: passes if the compilers warn about the call, and the
+# program refuses it with the message
 positional() {
     cat >"$scratch/positional.c" <<END
 #include <stdio.h>

@@ -1,4 +1,4 @@
-"""Options from another language: ctypes, with the structs written by hand."""
+"""Passes options from another language, by ctypes with structs written by hand."""
 import ctypes
 import sys
 

@@ -7,7 +7,8 @@
 # one time in three. For a type without a value the compiler reports the missing
 # macro.
 
-# How many elements an array has. More would be the caller's mistake.
+# Returns whether a parameter is the length of an array. A length that exceeds
+# the array would be the caller's mistake.
 function is_length(name) {
     return name ~ /count$|bytes$|room$/
 }
@@ -77,7 +78,8 @@ function call_found(proto,   args, n, i, fn, ret, values, list, body, drawn,
     table = table "    {\"" fn "\", call_" fn "},\n"
 }
 
-# The rows of a list of options, X(type, name, default), and of lists in it.
+# Writes the rows of a list of options, X(type, name, default), and of the
+# lists that it includes.
 function emit_rows(list,   text, row, part, type) {
     text = rows[list]
     while (match(text, /[A-Z_0-9]+\([^()]*(\([^()]*\)[^()]*)*\)/)) {
@@ -108,7 +110,7 @@ function options_found(call, list,   name) {
     print "    (void)d;\n    return o;\n}"
 }
 
-FILENAME ~ /\.c$/ { # the values, and what is left out
+FILENAME ~ /\.c$/ { # reads the values, and the functions that are not called
     if (match($0, /PLAUSIBLE_[A-Za-z0-9_]+/) && /^#define/)
         known[substr($0, RSTART + 10, RLENGTH - 10)] = 1
     if (match($0, /SKIPPED\([a-z_0-9]+\)/))

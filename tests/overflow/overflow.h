@@ -22,7 +22,7 @@ typedef struct draws {
 } draws;
 uint32_t draw(draws *d, uint32_t below);
 
-int64_t draw_int(draws *d); /* an extreme number */
+int64_t draw_int(draws *d); /* returns an extreme number */
 double draw_float(draws *d);
 tn_dims_list draw_dims(draws *d); /* sizes, at least one of which is extreme */
 

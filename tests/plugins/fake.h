@@ -3,10 +3,10 @@
  * table.
  *
  * Options (TENON_FAKE_<KEY>, or after the device's name): `devices`, the number
- * of devices; `async`, failures are reported by a later sync; `hidden`, memory
- * cannot be mapped; `events`, it has events; `memory`, total bytes; `kind`, the
- * kind of its devices as a number; `storage` and `registers`, its dtypes as bit
- * masks.
+ * of devices; `async`: failures are reported by a later sync; `hidden`: the
+ * host cannot map device memory; `events`: the device has events; `memory`,
+ * total bytes; `kind`, the kind of its devices as a number; `storage` and
+ * `registers`, its dtypes as bit masks.
  *
  * The first parameter of a launch determines its result: 0 success, 1 an index
  * fault, 2 a failure with a reason, 3 one without. A program of 99 instructions

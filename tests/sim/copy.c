@@ -1,4 +1,4 @@
-/* copy.c: the simulated driver's functions for memory and copies. */
+/* copy.c: defines the simulated driver's functions for memory and copies. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,7 +86,8 @@ static locked *locked_of(const void *host, size_t bytes)
 /* ---- copies ------------------------------------------------------------- */
 
 typedef struct copy {
-    sim_work work;          /* first; it owns the host data if that is a copy */
+    sim_work work;          /* must be the first field; owns the host data if
+                             * that is a copy */
     tn_cu_pointer dst, src; /* device addresses; 0: host memory */
     unsigned char *host;
     size_t bytes;

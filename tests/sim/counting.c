@@ -3,8 +3,8 @@
  * thread blocks of each launch and counts the warp instructions, and the
  * 32-byte sectors of global memory that each access of a warp covers. These
  * counts are scaled to the whole grid. Results of kernels are wrong, since most
- * blocks do not run and memory is zero at first; indices that matter must come
- * from the host.
+ * blocks do not run and memory contains zeros at first. Therefore tensors of
+ * indices must be copied from the host.
  *
  *   SASS_FOLDER  the output folder: NN.ptx, the PTX of each module, and
  *                log.tsv, with these lines:

@@ -187,8 +187,8 @@ static void one_single(const product *p, const int64_t span[3], const char *a,
         free(owned[i]);
 }
 
-/* Gets the memory of the bias or sums and of aux, and multiplies the scales
- * into alpha. */
+/* Finds the memory of the bias or the sums and of aux, and multiplies alpha by
+ * the scales. */
 static tn_cu_result reach_around(product *p, const sim_actor *actor,
                                  char *around[2])
 {
@@ -477,6 +477,6 @@ tn_lt_status cublasLtMatmul(tn_lt_handle handle, tn_lt_operation operation,
     p.workspace = (uintptr_t)workspace;
     if (!keeps_promises(&p, algorithm, workspace_bytes))
         return TN_LT_INVALID_VALUE;
-    /* 13: EXECUTION_FAILED */
+    /* The status 13 is EXECUTION_FAILED. */
     return driver.call(stream, run, &p, sizeof p) ? 13 : 0;
 }

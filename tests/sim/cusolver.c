@@ -71,7 +71,7 @@ static tn_cu_result go(void *context, const sim_actor *actor)
 
 static tn_solver_status give(tn_cu_stream stream, task t)
 {
-    /* 6: execution failed */
+    /* The status 6 is EXECUTION_FAILED. */
     return driver.call(stream, go, &t, sizeof t) ? 6 : 0;
 }
 
@@ -105,13 +105,14 @@ ROOM_OF_TWO(geqrf, 32 * n)
 TYPED(cusolverDn, orgqr_bufferSize, (S, int m, int n, int k, const void *a,
                                      int ld, const void *tau, int *room),
       (void)m, (void)k, (void)a, (void)ld, (void)tau; ROOM(32 * n))
-/* Workspace of syevd in elements; it also needs 3 + 5 n integers. */
+/* Returns the size of syevd's workspace in elements. syevd also needs 3 + 5 n
+ * integers. */
 #define SYEVD(n) (1 + 6 * (n) + 2 * (n) * (n))
 TYPED(cusolverDn, syevj_bufferSize, (S, int v, int u, int n, const void *a,
                                      int ld, const void *w, int *room,
                                      tn_solver_jacobi sweeps),
       (void)v, (void)u, (void)a, (void)ld, (void)w;
-      if (!sweeps) return 3; /* 3: INVALID_VALUE */
+      if (!sweeps) return 3; /* the status INVALID_VALUE */
       ROOM(SYEVD(n) + 3 + 5 * n))
 TYPED(cusolverDn, gesvd_bufferSize, (S, int m, int n, int *room),
       ROOM(5 * (m + n)))
@@ -165,7 +166,7 @@ TYPED(cusolverDn, gesvd, (S, signed char job, signed char jobvt, int m, int n,
                           void *a, int ld, void *s, void *u, int ldu, void *vt,
                           int ldvt, void *work, int room, void *z, int *info),
       const int columns = job == 'A' ? m : job == 'S' ? n : 0;
-      if (m < n || job != jobvt || !z) return 3; /* 3: INVALID_VALUE */
+      if (m < n || job != jobvt || !z) return 3; /* the status INVALID_VALUE */
       CALL("gesvd", LETTER((char)job), LETTER((char)job), NUMBER(m), NUMBER(n),
            MATRIX(a, m, n, ld, SIM_READ), NUMBER(ld), LIST(s, n, SIM_WRITE),
            MATRIX(u, m, columns, ldu, SIM_WRITE), NUMBER(ldu),

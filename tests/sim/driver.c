@@ -1,6 +1,6 @@
-/* driver.c: the simulated CUDA driver: checks at the entry and exit of each
- * call, devices, contexts, handles, modules and launches. One lock protects all
- * data. */
+/* driver.c: the simulated CUDA driver: devices, contexts, handles, modules and
+ * launches, and the checks at the entry and exit of each call. One lock
+ * protects all data. */
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -512,7 +512,7 @@ static tn_cu_result values_of(const struct CUfunc_st *f, void **parameters,
     size_t count;
     const size_t *offset, *bytes;
     size_t total = ptx_parameters(f->kernel, &count, &offset, &bytes);
-    if (total > 4096) /* the limit of CUDA before 12.1 */
+    if (total > 4096) /* 4096 is the limit of CUDA before 12.1 */
         return sim_refuse(TN_CU_INVALID_VALUE, "%zu bytes of parameters",
                           total);
     for (size_t i = 0; i < count; i++)

@@ -72,7 +72,7 @@ static void atom(parser *p, ptx_ins *i, const char *name, const operand *o)
         which(p, name, unsigned_one, 1, "a minimum of another type before");
 }
 
-/* mov between a register and its two halves */
+/* Converts a mov between a register and its two halves. */
 static void halves(parser *p, ptx_ins *i, const char *name, const operand *o)
 {
     int half = atoi(strrchr(name, '.') + 2) / 2;
@@ -96,7 +96,8 @@ static void halves(parser *p, ptx_ins *i, const char *name, const operand *o)
     }
 }
 
-/* mma.sync: the operands D, A, B, C are vectors of 4, 4, 2 and 4 registers. */
+/* Converts mma.sync, whose operands D, A, B and C are vectors of 4, 4, 2 and 4
+ * registers. */
 static void mma(parser *p, ptx_ins *i, const char *name, const operand *o)
 {
     static const int parts[] = {4, 4, 2, 4};
@@ -115,7 +116,7 @@ static void mma(parser *p, ptx_ins *i, const char *name, const operand *o)
     }
 }
 
-/* ldmatrix and cp.async, which access 16 bytes */
+/* Converts ldmatrix and cp.async, which access 16 bytes. */
 static void of_16(parser *p, ptx_ins *i, const char *name, const operand *o)
 {
     i->kind = has(name, "trans");
@@ -127,9 +128,10 @@ static void of_16(parser *p, ptx_ins *i, const char *name, const operand *o)
         ptx_fail(p, "a copy with an offset, before");
 }
 
-/* A pattern of instructions: the name, or its beginning before a '*'; a letter
- * for the slot of each operand (D: a register or a vector; A: an address with
- * an offset; $: a label); and a function for special cases. */
+/* A pattern for instructions. It has the name of an instruction, or the
+ * beginning of a name before a '*', and one letter for each operand, which
+ * selects the field that receives it (D: a register or a vector; A: an address
+ * with an offset; $: a label). A function handles special cases. */
 typedef struct form {
     const char *name;
     uint16_t op;

@@ -362,10 +362,10 @@ static void instruction(parser *p)
     ptx_make(p, &i, o);
 }
 
-/* .reg .b32 %r<12>, tmp; */
+/* Parses a declaration of registers, such as ".reg .b32 %r<12>, tmp;". */
 static void registers(parser *p)
 {
-    next(p); /* the type */
+    next(p); /* skips the type */
     while (!p->failed && *next(p) && !is(p, ";")) {
         char name[128], numbered[160];
         if (is(p, ","))
@@ -447,7 +447,8 @@ static void kernel(parser *p, ptx_module *module)
     snprintf(p->kernel->name, sizeof p->kernel->name, "%s", next(p));
     parameters(p);
     p->kernel->most_threads = 1024;
-    while (!p->failed && peek(p) == '.') { /* .maxntid 256, 1, 1 */
+    while (!p->failed && peek(p) == '.') { /* parses a directive such as
+                                            * ".maxntid 256, 1, 1" */
         if (strcmp(next(p), ".maxntid") == 0)
             p->kernel->most_threads = (unsigned)whole_number(p);
         p->p += strcspn(p->p, "\n");

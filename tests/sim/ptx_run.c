@@ -203,9 +203,9 @@ static float half_of(const ptx_ins *i, uint32_t code)
     return tn__narrow_decode(i->kind ? TN_BF16 : TN_F16, code & 0xffff);
 }
 
-/* mma.sync. The layout of lanes is that of PTX ISA, "Matrix Fragments for
- * mma.m16n8k16 with floating point type". Products are added in the order of
- * increasing k. */
+/* Runs mma.sync. The layout of the operands in the lanes is defined in PTX ISA,
+ * "Matrix Fragments for mma.m16n8k16 with floating point type". Products are
+ * added in the order of increasing k. */
 static void mma(thread *warp, const ptx_ins *i)
 {
     float a[16][16], b[16][8], c[16][8];
@@ -232,7 +232,7 @@ static void mma(thread *warp, const ptx_ins *i)
         }
 }
 
-/* ldmatrix: each lane has the address of one row of one of four 8 x 8
+/* Runs ldmatrix: each lane has the address of one row of one of four 8 x 8
  * matrices. */
 static bool ldmatrix(group *g, thread *warp, const ptx_ins *i)
 {

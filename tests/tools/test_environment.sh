@@ -6,7 +6,8 @@ cd "$top_srcdir" || exit 99
 page=docs/environment.md
 sources=$(find lib backends plugins tools -name '*.c')
 
-# Read by name, and as options of a plugin, which have its name in front.
+# Finds variables that are read by name, and options of plugins, whose
+# variables begin with the plugin's name.
 {
     # shellcheck disable=SC2086 # a list of paths without spaces
     cat $sources | grep -oE '(tn__env|[^_]getenv)\("[A-Z_]+"' |

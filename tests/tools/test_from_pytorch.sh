@@ -16,9 +16,11 @@ elif nm -D "$library" | grep -qE ' __(asan|tsan)_'; then
     done_testing
 fi
 
-# Writes rows.c, and in rows.txt "number<TAB>line of the page<TAB>PyTorch".
+# Writes rows.c, and rows.txt with lines "number<TAB>line of the
+# page<TAB>PyTorch".
 awk -v page=docs/from-pytorch.md -v list="$scratch/rows.txt" '
-# The code spans of a cell, joined: between spans stands "<br>" or ", ".
+# Returns the code spans of a cell, joined. Between spans there is "<br>" or ",
+# ".
 function spans(cell,    text, at) {
     text = ""
     while ((at = index(cell, "`")) > 0) {
@@ -30,7 +32,8 @@ function spans(cell,    text, at) {
     gsub(/\\\|/, "|", text)
     return text
 }
-# Splits the line at the bars that no backslash precedes. Returns cells.
+# Splits the line at bars without a backslash before them. Returns the number
+# of cells.
 function split_row(line,    count, i, c, cell) {
     count = 0
     cell = ""
@@ -91,8 +94,9 @@ END {
     done_testing
 }
 
-# Each row runs in a scope of its own, from the same modes, numbers and device.
-# What it left is written to the file that is the argument, a line for each row.
+# Runs each row in a scope of its own, from the same modes, random numbers and
+# device. Writes a line for each row to the file in the argument, with errors
+# and objects that the row has left behind.
 cat >>"$scratch/rows.c" <<'END'
 
 int main(int argc, char **argv)
@@ -123,8 +127,8 @@ echo "# $count rows on ${TENON_DEVICE-auto}"
 is_str "$(test "$count" -ge 100 || echo "$count")" "" \
     "the page has at least 100 rows"
 
-# A row may name what it does not go on to use, hooks what they are not given.
-# shellcheck disable=SC2086 # CC may hold options
+# A row may declare a variable that it does not use, and a hook may not use its
+# arguments.
 succeeds "all rows compile as C11 without a warning" \
     ${CC:-cc} -std=gnu11 -Wall -Werror -Wno-unused-variable \
     -Wno-unused-but-set-variable -I"$top_builddir/include" \

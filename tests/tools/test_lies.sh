@@ -1,6 +1,6 @@
-# Tests that tenon-plugin-check finds faults. Each fault of
-# tests/plugins/threaded/lies.txt is put into a correct plugin; the named check
-# must fail with the message in that file.
+# Tests that tenon-plugin-check finds faults. Each fault ("lie") of
+# tests/plugins/threaded/lies.txt is put into a correct plugin. The check that
+# lies.txt names for it must fail with the message in that file.
 . "$top_srcdir/tests/tap.sh"
 
 kit=$top_builddir/tools/tenon-plugin-check
@@ -11,14 +11,14 @@ if nm -D "$kit" | grep -qE '__(asan|tsan)_init'; then
     done_testing
 fi
 
-# A copy of the sources that the device needs, and its objects.
+# Copies the sources that the device needs, and compiles them.
 mkdir -p "$scratch/plugins/reference" "$scratch/tests/plugins/threaded" \
     "$scratch/right" "$scratch/wrong"
 cp "$top_srcdir"/plugins/reference/*.[ch] "$scratch/plugins/reference"
 rm "$scratch/plugins/reference/reference.c"
 cp "$here/threaded.c" "$scratch/tests/plugins/threaded"
 
-# compile OBJECT SOURCE
+# compile OBJECT SOURCE: compiles a source file
 compile() {
     # shellcheck disable=SC2086 # CC may hold options
     ${CC:-cc} -std=c11 -D_GNU_SOURCE -O1 -fPIC -pthread -ffp-contract=off \
@@ -26,7 +26,7 @@ compile() {
         -I"$top_builddir/include" -I"$scratch/plugins/reference" $warnings \
         -c "$2" -o "$1"
 }
-# link PLUGIN OBJECT...
+# link PLUGIN OBJECT...: links the objects to a plugin
 link() {
     so=$1
     shift
@@ -48,8 +48,8 @@ is_str "$? $(tail -n 1 "$scratch/out" | grep -c ' L2 (L0 ')" "0 1" \
     "without a lie it passes every check"
 grep -v '^ok ' "$scratch/out" | note
 
-# A vendor's library, in a folder of its own; finds() puts one beside the
-# plugin.
+# Builds a vendor's library in a folder of its own. finds() also puts one into
+# the folder of the plugin.
 mkdir "$scratch/vendor"
 VENDOR=$scratch/vendor/libvendor.so
 VENDOR_BESIDE=$scratch/wrong/libbeside.so
@@ -58,7 +58,8 @@ succeeds "vendor.c is built" sh -c "${CC:-cc} -std=c11 -D_GNU_SOURCE -O1 \
     -fPIC -shared -pthread $warnings '$here/vendor.c' -o '$VENDOR'" ||
     done_testing
 
-# finds LIE CHECK WORDS [notes]
+# finds LIE CHECK WORDS [notes]: builds a plugin with this fault, and passes if
+# the check fails with the words
 warnings=-w
 finds() {
     rm -f "$scratch"/wrong/*

@@ -19,7 +19,7 @@ check() {
     status=$?
 }
 
-# passes PLUGIN.so NAME ARGUMENT...
+# passes PLUGIN.so NAME ARGUMENT...: passes if the plugin passes all checks
 passes() {
     file=$1 name=$2
     shift 2
@@ -60,8 +60,8 @@ finds size load "its table has 64 bytes" --level 0
 finds locale state "changed the locale" --level 0
 finds 'early thread' state "started a thread" --level 0
 finds handler "state after use" "changed the handler of signal" --level 1
-finds memory "larger than memory" "gives 0, not TN_ERR_MEMORY" --level 1
-finds silent "larger than memory" "gives no reason" --level 1
+finds memory "larger than memory" "returns 0, not TN_ERR_MEMORY" --level 1
+finds silent "larger than memory" "reports no reason" --level 1
 finds copy "copies on the device" "byte [0-9]+ of the destination" --level 1
 finds busy "threads with one queue" "computes already" --level 1
 finds thread leaks "leaks threads: 8 more" --level 1
@@ -73,19 +73,20 @@ finds position gathers "index fault at 4 .*, not at 3"
 finds stride LOAD "memory of operand 1, element"
 finds order sums "memory of operand 1, element"
 finds beyond STORE "memory of operand 1|writes [0-9]+ bytes behind"
-finds sort sort "not as the plain definition has them"
-finds 'conv bias' conv "not as the plain definition has them"
+finds sort sort "differ from the definition in plugin.h"
+finds 'conv bias' conv "differ from the definition in plugin.h"
 finds 'conv decline' conv "declines \(conv: no mood\), but has written"
-finds 'pool index' pool "not as the plain definition has them"
-finds 'pool order' pool "not as the plain definition has them"
-finds 'conv kind' 'unknown to extensions' "it gives 0, not -10"
-finds reserved 'unknown to extensions' "a table for a name that is reserved"
+finds 'pool index' pool "differ from the definition in plugin.h"
+finds 'pool order' pool "differ from the definition in plugin.h"
+finds 'conv kind' 'unknown to extensions' "the call returns 0, not -10"
+finds reserved 'unknown to extensions' "a table for a reserved name"
 finds rounding rounding "changed the floating-point state"
 finds abort matmul "ended by signal 6"
 finds exit matmul "ended the program with status 0"
-finds sleep loops "no end after 1 s" --only loops --timeout 1
+finds sleep loops "did not end within 1 s" --only loops --timeout 1
 
-# If the check `devices` fails, the kit stops. Failures name types and rules.
+# If the check `devices` fails, no further checks run. The report of a failure
+# contains the types and the rule.
 TENON_LYING_LIE=types
 export TENON_LYING_LIE
 check $lying
@@ -136,8 +137,8 @@ check --mask matmul tenon-1/tn_cpu.so
 is_str "$status" 2 "a required slot cannot be masked"
 check --only pool --mask conv,pool tenon-1/tn_cpu.so
 is_str "$(sed -n 's/^ok [0-9]* - L2 //p' "$scratch/out")" "pool without conv
-pool without pool # SKIP it has no extension pool
-pool without conv,pool # SKIP it has no extension pool" \
+pool without pool # SKIP the plugin has no extension pool
+pool without conv,pool # SKIP the plugin has no extension pool" \
     "an extension can be masked by its name"
 check --only nothing tenon-1/tn_cpu.so
 is_str "$status" 2 "an unknown check is named"

@@ -11,7 +11,8 @@ tenon() {
     TENON_DEVICE=$device tools/tenon "$@" >"$scratch/out" 2>"$scratch/err"
     status=$?
 }
-# out PATTERN NAME, err PATTERN NAME
+# out PATTERN NAME, err PATTERN NAME: passes if the output, or the error
+# output, matches the pattern
 out() { matches "$scratch/out" "$@"; }
 err() { matches "$scratch/err" "$@"; }
 matches() {
@@ -58,7 +59,7 @@ out '^looked in: .*tenon-1' "and the folders that were searched"
 (TENON_PLUGIN_PATH=$scratch/empty tools/tenon devices -v) >"$scratch/out" 2>&1
 out '^cpu: ' "without a path, the plugins beside the library are found"
 
-# One plugin is opened, and no vendor's library.
+# Only one plugin is opened, and no library of a vendor.
 if command -v strace >/dev/null && strace -o "$scratch/probe" true 2>&1; then
     TENON_DEVICE=cpu ./libtool --mode=execute \
         strace -f -e trace=open,openat -o "$scratch/trace" \
@@ -91,8 +92,8 @@ out ' softmax$' "its operators, a line each"
 tenon cpu trace --summary "$traced" --by shapes
 out ' softmax [(]2, 3[)] float32' "or a line for each of their shapes"
 
-# Device work that is reported later: 30 us submitted within an operator, 10 us
-# outside of all.
+# Work of a device that is reported later: 30 us were submitted within an
+# operator, 10 us outside of all operators.
 cat >"$scratch/lane.json" <<'END'
 [{"name":"tenon","ph":"M","pid":1,"tid":0,"args":{"device":"cuda:0","bytes_per_second":1000000000,"operations_per_second":1000000000}},
 {"name":"exp","cat":"op","ph":"X","pid":1,"tid":1,"ts":100.000,"dur":5.000,"args":{"calls":1,"bytes":15000,"operations":9}},
@@ -160,7 +161,7 @@ is_str "$(awk '{ print NF }' "$scratch/out" | tr '\n' ' ')" "32 32 " \
 tenon cpu embed "$models/bert" --ids --pooling sum 3
 is_str "$status" 1 "a pooling that does not exist is an error"
 
-# Texts, with a tokenizer of 64 words: id i is the word w<i>.
+# Generates text, with a tokenizer of 64 words. The word of id i is w<i>.
 with_words() { # MODEL: copies it to the scratch folder and adds the tokenizer
     cp -r "$models/$1" "$scratch/$1"
     chmod -R u+w "$scratch/$1"
@@ -187,7 +188,7 @@ is_str "$(sed 's/w//g' "$scratch/out" | xargs)" "$greedy" \
     "a tokenizer may be elsewhere"
 tenon cpu generate "$scratch/llama" -n 4 -p ""
 is_str "$status" 1 "an empty text is an error"
-err 'the prompt has no tokens' "which says so"
+err 'the prompt is empty: it has no tokens' "which says so"
 printf 'w3 w4 w5\n\nw3 w4 w5' >"$scratch/prompts"
 TENON_DEVICE=cpu tools/tenon generate -i -n 4 "$scratch/llama" \
     <"$scratch/prompts" >"$scratch/out" 2>"$scratch/err"
@@ -212,7 +213,7 @@ out '^tokenizer +64 tokens$' "tenon lm info describes the tokenizer"
 tenon cpu lm info "$models/llama"
 out '^tokenizer +none \(.*tokenizer.json' "or says that there is none"
 
-# Chats.
+# Tests chats.
 tenon cpu generate --chat "$scratch/llama" -p w3
 is_str "$status" 1 "a model without a chat template cannot chat"
 err 'no chat template' "which the error says"
@@ -237,7 +238,7 @@ is_str "$status" 2 "ids are no chat"
 tenon cpu generate --system x "$scratch/llama" -p w3
 is_str "$status" 2 "and a system message needs one"
 
-# A GGUF file.
+# Tests a GGUF file.
 gguf=$models/llama_h256-q4_K_M.gguf
 tenon cpu lm info "$gguf"
 is_str "$status" 0 "tenon lm info reads GGUF files"
@@ -317,7 +318,8 @@ is_str "$status" 0 "tenon --version succeeds"
 out '^tenon [0-9]+\.[0-9]+\.[0-9]+$' "it prints the version"
 is_empty "$(cat "$scratch/err")" "and nothing on stderr"
 
-# wrong NAME ARGUMENT...: exit status 2, and no output but on stderr
+# wrong NAME ARGUMENT...: passes if tenon exits with status 2 and prints only
+# to stderr
 wrong() {
     name=$1
     shift
@@ -326,14 +328,14 @@ wrong() {
     err '^usage: tenon' "and the usage on stderr"
 }
 wrong "an unknown command" device
-err "^tenon: no command 'device'; the nearest is 'devices'$" \
+err "^tenon: unknown command 'device'; did you mean 'devices'[?]$" \
     "which names the nearest command"
 for pair in "trcae trace" "inof info" "halp help" "Devices devices"; do
     wrong "tenon ${pair% *}" "${pair% *}"
-    err "the nearest is '${pair#* }'$" "${pair#* } is meant"
+    err "did you mean '${pair#* }'[?]$" "${pair#* } is meant"
 done
 wrong "help of an unknown command" help traces
-err "no command 'traces'; the nearest is 'trace'$" "which is named"
+err "unknown command 'traces'; did you mean 'trace'[?]$" "which is named"
 wrong "a very long command" "$(printf '%0999d' 0)"
 # ---- tokenize
 file=$top_builddir/tests/lm/tokenizers/tok/trained-bpe-llama3.json

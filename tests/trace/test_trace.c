@@ -298,7 +298,7 @@ enum { LANE = 10000 }; /* the smallest thread number that a trace uses for a
  * submitted. */
 static void test_lane(void)
 {
-    enum { MANY = 600 }; /* more than the buffer holds */
+    enum { MANY = 600 }; /* more events than the buffer holds */
     tn_tensor *x = tn_ones(tn_dims(8, 16));
     tn_exp(tn_add(x, x));
     tn_trace_start(path);

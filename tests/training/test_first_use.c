@@ -1,4 +1,4 @@
-/* test_first_use.c: the first work of a process, when memory runs out.
+/* test_first_use.c: tests the first work of a process when memory runs out.
  *
  * In a child process for each case, the n-th allocation of the whole process
  * fails, alone or with the next hundred, while the device is opened, kernels
@@ -7,8 +7,7 @@
  * process, so no failure may be cached.
  *
  *   TENON_TEST_LONG   set: every allocation, not one of a few
- *   TENON_TEST_ALLOC  only that allocation, in this process: for a debugger
- */
+ *   TENON_TEST_ALLOC  only that allocation, in this process: for a debugger */
 #include <tenon/tenon.h>
 
 #include <signal.h>

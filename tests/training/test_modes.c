@@ -121,7 +121,7 @@ static void printing(void)
     fclose(file);
     add_text("modules in print", text);
     free(text);
-    if (tn_error()) /* what follows clears it */
+    if (tn_error()) /* the following calls clear the error */
         bail_out("%s", tn_error());
     tn_dropout(tn_ones(tn_dims(2)), 1.5, true);
     add_text("errors of operators", tn_error());
@@ -238,7 +238,7 @@ static void toward_zero(void) { fesetround(FE_TOWARDZERO); }
 static void flush(void)
 {
 #if defined(__x86_64__)
-    tn__fpu_restore(tn__fpu_read() | 0x8040); /* FTZ, DAZ */
+    tn__fpu_restore(tn__fpu_read() | 0x8040); /* sets the bits FTZ and DAZ */
 #elif defined(__aarch64__)
     tn__fpu_restore(tn__fpu_read() | 1u << 24);
 #endif

@@ -54,7 +54,8 @@ static tn_status host_interpret(const tn_program *program,
 {
     if (!may_interpret)
         return host_fail(TN_ERR_UNSUPPORTED,
-                         "only the reference may call the interpreter");
+                         "only the plugin reference may call the host's "
+                         "interpreter");
     interpreted++;
     return tn__interpret(program, launch, memory, fault);
 }
@@ -71,8 +72,9 @@ static const void *host_extension(const char *name, uint32_t version)
     return NULL;
 }
 
-/* If `status` is a failure of a core function, reports it through the host
- * table's function `fail`, with the core's message. Returns `status`. */
+/* If `status` is a failure of a core function, copies the core's message to the
+ * host table's function `fail`, so that by_hand_failure() returns it. Returns
+ * `status`. */
 static tn_status told(tn_status status)
 {
     if (!status)
@@ -218,7 +220,7 @@ static const void *seen_extension(const char *name, uint32_t version)
 }
 
 /* Returns a copy of the plugin's table. The functions that the mask names are
- * NULL in it, and how->wrap may have replaced others. */
+ * NULL in the copy. how->wrap may have replaced other functions. */
 static const tn_plugin *seen(const tn_plugin *plugin, const by_hand_how *how)
 {
     static tn_plugin copy;
@@ -253,7 +255,7 @@ bool by_hand_load(by_hand *h, const by_hand_how *how)
     const tn_plugin *(*entry)(const tn_host *);
     void *symbol = dlsym(file, "tenon_plugin_v1");
     if (!symbol) {
-        host_fail(TN_ERR_PLUGIN, "has no symbol tenon_plugin_v1");
+        host_fail(TN_ERR_PLUGIN, "the plugin has no symbol tenon_plugin_v1");
         return false;
     }
     /* ISO C does not allow converting the object pointer from dlsym to a

@@ -105,9 +105,9 @@ bool open_device(by_hand *h);
 enum { MAX_CHECKS = 128 };
 int level0_checks(check *list, int count);
 int level1_checks(check *list, int count);
-int event_checks(check *list, int count);   /* of level 1 */
-int launch_checks(check *list, int count);  /* of level 2 */
-int unknown_checks(check *list, int count); /* of level 2 */
+int event_checks(check *list, int count);   /* checks of level 1 */
+int launch_checks(check *list, int count);  /* checks of level 2 */
+int unknown_checks(check *list, int count); /* checks of level 2 */
 int level2_checks(check *list, int count);
 int check_add(check *list, int count, int level, const char *name,
               const char *rule, void (*body)(int argument), int argument);

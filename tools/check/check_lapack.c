@@ -118,7 +118,7 @@ static void any_case(bool by_rows)
 
 /* Reads a result from the device into value[], and leaves memory[] as it was.
  * Then memory[] can still be compared with the device's memory, to find writes
- * beside the result. */
+ * outside the result. */
 static void look(operand *o)
 {
     static unsigned char before[OPERAND_ROOM];

@@ -8,8 +8,8 @@
 #include "operand.h"
 
 /* Runs one random case. Adds to *wrong the number of elements that are wrong
- * and of bytes beside them that were overwritten. Returns TN_OK, or the status
- * with which the extension declined the call. */
+ * and of bytes outside the result that were overwritten. Returns TN_OK, or the
+ * status with which the extension declined the call. */
 tn_status lapack_case(const tn_lapack_extension *lapack, int64_t *wrong);
 
 #endif

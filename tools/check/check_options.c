@@ -68,12 +68,13 @@ static int take(int option, const char *value)
         if (*value == 'L')
             value++;
         if (!number(value, 0, 2, &n))
-            return complain("there are levels 0, 1 and 2, not", value);
+            return complain("--level must be 0, 1 or 2, but it is", value);
         options.level = (int)n;
         return -1;
     case 'd':
         if (!number(value, 0, UINT32_MAX, &n))
-            return complain("no number of a device", value);
+            return complain("--device must be the number of a device, but it "
+                            "is", value);
         options.device = (uint32_t)n;
         return -1;
     case 's':
@@ -83,17 +84,20 @@ static int take(int option, const char *value)
         return -1;
     case 'p':
         if (!number(value, 1, INT32_MAX, &n))
-            return complain("no number of programs", value);
+            return complain("--programs must be a number of at least 1, but it "
+                            "is", value);
         options.programs = n;
         return -1;
     case 't':
         if (!number(value, 1, 86400, &n))
-            return complain("no time in seconds", value);
+            return complain("--timeout must be a number of seconds from 1 to "
+                            "86400, but it is", value);
         options.timeout = (int)n;
         return -1;
     case 'm':
         if (!masks_known_slots(value))
-            return complain("no list of optional slots and extensions", value);
+            return complain("--mask must list optional slots and extensions, "
+                            "but it is", value);
         options.mask = value;
         return -1;
     case 'o':

@@ -99,19 +99,19 @@ bool expect_device(const tn_device_info *info)
     expect(ends(info->uid, sizeof info->uid) && *info->uid,
            "device_info: the device has no uid");
     expect(ends(info->note, sizeof info->note),
-           "device_info: the note has no end");
+           "device_info: the note does not end with a NUL byte");
     expect(info->align && (info->align & (info->align - 1)) == 0 &&
                info->align <= 65536,
            "device_info: alignment %u is no power of two up to 65536",
            info->align);
     expect(info->caps & TN_CAP_BIT_EXACT || *info->note,
            "device_info: is not bit-exact, and the note does not say why");
-    rule("F32 is in register_types and storage_types, and so is the register "
-         "type of all that is stored");
+    rule("F32 is in register_types and storage_types; register_types has the "
+         "register type of each dtype in storage_types");
     expect(info->storage_types >> TN_F32 & 1 &&
                info->register_types >> TN_F32 & 1,
-           "device_info: stores or computes no f32: storage_types 0x%x, "
-           "register_types 0x%x",
+           "device_info: F32 is not stored or not computed: storage_types "
+           "0x%x, register_types 0x%x",
            info->storage_types, info->register_types);
     expect(!((info->storage_types | info->register_types) >> TN_DTYPE_END) &&
                !((info->storage_types | info->register_types) & 1),
@@ -156,11 +156,12 @@ bool open_device(by_hand *h)
                 by_hand_failure()))
         return false;
     if (count == 0) {
-        leave_out("it has no device here: %s",
+        leave_out("the plugin finds no device on this machine: %s",
                   *by_hand_failure() ? by_hand_failure() : "no reason given");
         return false;
     }
-    if (!expect(options.device < count, "there is no device %u, only %u",
+    if (!expect(options.device < count, "device %u does not exist: the number "
+                                        "of devices is %u",
                 options.device, count) ||
         !expect(by_hand_open_device(h, options.device),
                 "device %u cannot be opened: %s", options.device,
@@ -231,7 +232,7 @@ static void judge(int status, bool in_time, int output)
     char line[200];
     bool said = printed(output, line, sizeof line);
     if (!in_time)
-        fail("no end after %d s", options.timeout);
+        fail("did not end within %d s", options.timeout);
     else if (WIFSIGNALED(status))
         fail("ended by signal %d (%s)%s%s", WTERMSIG(status),
              strsignal(WTERMSIG(status)), said ? ": " : "", said ? line : "");
@@ -239,7 +240,7 @@ static void judge(int status, bool in_time, int output)
         fail("the plugin ended the program with status %d",
              WEXITSTATUS(status));
     else if (WEXITSTATUS(status) != 0)
-        fail("status %d at exit", WEXITSTATUS(status));
+        fail("exited with status %d", WEXITSTATUS(status));
     if (said && !WIFSIGNALED(status))
         fail("printed \"%s\"", line);
 }

@@ -107,7 +107,7 @@ static bool visit_file(const char *path, unsigned type, elf_visit *visit,
         munmap(bytes, file.size);
     }
     if (!done)
-        snprintf(why, room, "is no shared object for this machine");
+        snprintf(why, room, "is not a shared object for this machine");
     return done;
 }
 

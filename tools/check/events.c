@@ -61,13 +61,13 @@ static bool finish(const busy *b, tn_queue *queue)
 {
     tn_fault fault = {.size = sizeof fault};
     tn_status status = b->h.plugin->queue_sync(queue, &fault);
-    return expect(status == TN_OK, "queue_sync gives %d: %s", status,
+    return expect(status == TN_OK, "queue_sync returns %d: %s", status,
                   by_hand_failure());
 }
 
 static bool well(tn_status status, const char *what)
 {
-    return expect(status == TN_OK, "%s gives %d: %s", what, status,
+    return expect(status == TN_OK, "%s returns %d: %s", what, status,
                   by_hand_failure());
 }
 
@@ -90,13 +90,14 @@ static bool begin(busy *b)
     const tn_plugin *p = b->h.plugin;
     if (!p->event_open || !p->event_close || !p->event_record ||
         !p->event_query || !p->queue_wait) {
-        leave_out("it has no events");
+        leave_out("the plugin has no events");
         by_hand_close(&b->h);
         return false;
     }
     b->host = malloc(LARGE);
     b->back = malloc(LARGE);
-    if (!expect(b->host && b->back, "the kit's own memory ran out"))
+    if (!expect(b->host && b->back, "tenon-plugin-check itself ran out of "
+                                    "memory"))
         return false;
     memset(b->host, 1, LARGE);
     if (!well(p->queue_open(b->h.device, &b->second), "queue_open") ||
@@ -130,7 +131,7 @@ static tn_event *open_event(const busy *b)
 {
     tn_event *event = NULL;
     tn_status status = b->h.plugin->event_open(b->h.device, &event);
-    expect(status == TN_OK && event, "event_open gives %d: %s", status,
+    expect(status == TN_OK && event, "event_open returns %d: %s", status,
            by_hand_failure());
     return has_failed() ? NULL : event;
 }
@@ -144,7 +145,8 @@ static bool is_done(const busy *b, tn_event *event)
 {
     uint32_t done = 77;
     tn_status status = b->h.plugin->event_query(event, &done);
-    expect(status == TN_OK && done <= 1, "event_query gives %d, done %u: %s",
+    expect(status == TN_OK && done <= 1, "event_query returns %d and sets done "
+                                         "to %u: %s",
            status, done, by_hand_failure());
     return done == 1;
 }
@@ -178,7 +180,7 @@ static void waits(int argument)
                back[0], marker[0]);
         finish(&b, b.h.queue);
         expect(is_done(&b, event),
-               "an event is not done after queue_sync of its queue");
+               "an event is not complete after queue_sync of its queue");
     }
     if (event)
         p->event_close(event);
@@ -228,10 +230,11 @@ static void ask(const busy *b, tn_event *event)
     while (!is_done(b, event) && !has_failed() && now_ms() - from < 5000)
         ;
     const unsigned char last = *(volatile unsigned char *)&b->back[LARGE - 1];
-    expect(last == 1, "event_query says done while the work before "
-                      "event_record is not");
+    expect(last == 1, "event_query reports the event as complete while the "
+                      "work before event_record is pending");
     expect(now_ms() - from < 5000,
-           "event_query does not say done in 5 s, without a queue_sync");
+           "event_query does not report the event as complete within 5 s, "
+           "without a queue_sync");
     finish(b, b->h.queue);
 }
 
@@ -246,7 +249,7 @@ static void queries(int argument)
     if (!event)
         return;
     trying("event_query of an event that was never recorded");
-    expect(is_done(&b, event), "it is not done");
+    expect(is_done(&b, event), "event_query reports it as not complete");
     trying("queue_wait for an event that was never recorded");
     if (!well(p->queue_wait(b.second, event), "queue_wait") ||
         !finish(&b, b.second))
@@ -275,19 +278,20 @@ static void rerecords(int argument)
     tn_event *event = open_event(&b), *first = open_event(&b);
     int shown = 0;
     for (int round = 1; round <= 20 && shown < 3 && !has_failed(); round++) {
-        trying("round %d: event_record behind work, event_record on an idle "
-               "queue, queue_sync of that, event_query", round);
+        trying("round %d: event_record after long work, event_record on an "
+               "idle queue, queue_sync of that, event_query", round);
         if (!keep_busy(&b, b.h.queue) || !record(&b, b.h.queue, event) ||
             !record(&b, b.h.queue, first) || !record(&b, b.second, event) ||
             !finish(&b, b.second))
             return;
         bool done = is_done(&b, event), early = is_done(&b, first);
         expect(done || early,
-               "event_query says not done: it reports the record before the "
-               "last");
+               "event_query reports the event as not complete: it reports the "
+               "record before the last");
         shown += !early;
         finish(&b, b.h.queue);
-        expect(is_done(&b, event), "event_query says not done when all is");
+        expect(is_done(&b, event), "event_query reports the event as not "
+                                   "complete although all work is complete");
     }
     if (event)
         p->event_close(event);
@@ -312,7 +316,7 @@ static void closes(int argument)
     tn_event *other[OTHERS] = {NULL};
     unsigned char marker[64], back[64] = {0};
     memset(marker, 9, sizeof marker);
-    trying("event_record behind work, queue_wait on another queue, "
+    trying("event_record after long work, queue_wait on another queue, "
            "event_close, event_open of others, queue_sync of both");
     tn_event *event = open_event(&b);
     if (!event)
@@ -355,7 +359,7 @@ static void timed(int argument)
     tn_event *from = NULL, *to = NULL;
     double ns = -1, none = -1, back = -1;
     if (!p->event_open_timed || !p->event_elapsed) {
-        leave_out("its events have no time");
+        leave_out("the plugin has no timed events");
         end(&b);
         return;
     }
@@ -370,7 +374,8 @@ static void timed(int argument)
                p->event_elapsed(from, from, &none) == TN_OK,
            "a call fails: %s", by_hand_failure());
     expect(ns >= 0 && none == 0 && back <= 0 && ns < 60e9,
-           "from an event to a later one it is %g ns, back %g, to itself %g",
+           "event_elapsed returns %g ns from an event to a later one, %g ns in "
+           "reverse, and %g ns from an event to itself",
            ns, back, none);
     if (from)
         p->event_close(from);
@@ -393,8 +398,8 @@ static void frees(int argument)
     if (!begin(&b))
         return;
     const tn_plugin *p = b.h.plugin;
-    trying("a copy to a buffer behind other work, buffer_free, buffer_alloc of "
-           "others of its size, queue_sync");
+    trying("a copy to a buffer after other work, buffer_free, buffer_alloc of "
+           "other buffers of this size, queue_sync");
     tn_buffer *buffer = NULL;
     if (!well(p->buffer_alloc(b.h.device, BYTES, &buffer), "buffer_alloc") ||
         !keep_busy(&b, b.h.queue) ||
@@ -415,8 +420,8 @@ static void frees(int argument)
         by_hand_copy(&b.h, other[i], 0, b.back, BYTES, false);
         for (int k = 0; k < BYTES; k++)
             if (!expect(b.back[k] == 3,
-                        "byte %d of a buffer is %u, not 3: work on a buffer "
-                        "that was freed writes to it", k, b.back[k]))
+                        "byte %d of a buffer is %u, not 3: work on a freed "
+                        "buffer writes to it", k, b.back[k]))
                 break;
         p->buffer_free(b.h.device, other[i]);
     }
@@ -428,32 +433,30 @@ static void frees(int argument)
 
 static const check of_events[] = {
     {1, "waits",
-     "work that follows queue_wait on a queue begins after all before "
-     "the event's record is done",
+     "work that follows queue_wait on a queue begins after all work before the "
+     "event's record is complete",
      .body = waits},
-    {1, "what a wait captures",
-     "queue_wait waits for the event's last record before the call, "
-     "whatever is recorded after it",
+    {1, "waits with later records",
+     "queue_wait waits for the event's last record before the call, even if "
+     "the event is recorded again later",
      .body = captures},
     {1, "event queries",
-     "event_query: done when all work before the event's last record "
-     "is; an event never recorded is done",
+     "event_query reports an event as complete when all work before its last "
+     "record is complete, and an event that was never recorded as complete",
      .body = queries},
     {1, "events recorded again",
-     "event_query reports the event's last record alone, on whichever "
-     "queue",
+     "event_query reports only the event's last record, on any queue",
      .body = rerecords},
     {1, "events closed while pending",
-     "an event may be closed while it is pending: what was recorded and"
-     " waited for goes on",
+     "an event may be closed while it is pending: the recorded work and the "
+     "waits for it continue",
      .body = closes},
     {1, "timed events",
-     "event_elapsed: the device's time from one done event to another, "
-     "in nanoseconds",
+     "event_elapsed returns the device's time from one complete event to "
+     "another, in nanoseconds",
      .body = timed},
     {1, "buffers freed in use",
-     "buffer_free: work under way on the buffer goes on until it is "
-     "done",
+     "buffer_free: pending work on the buffer continues until it is complete",
      .body = frees},
 };
 

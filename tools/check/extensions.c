@@ -237,7 +237,7 @@ static void lay_out_new(operand *o, tn_dtype dtype, uint32_t ndim,
     operand_fill(o, true);
 }
 
-/* Returns the activation of s that the flags `words` select, or its
+/* Returns the activation of s that the epilogue flags in `words` select, or its
  * derivative. */
 static double bent(uint32_t words, double s, bool derivative)
 {
@@ -309,7 +309,7 @@ static double any_product(tn_product_args *args)
     const bool f8 = stores(TN_F8E4M3) && stores(TN_F8E5M2) &&
                     dtype != TN_F64 && random_chance(&now.source, 30);
     int64_t at = 16;
-    in.view.dtype = dtype; /* for messages */
+    in.view.dtype = dtype; /* operand_words() names this dtype in messages */
     *args = (tn_product_args){.size = sizeof *args, .epilogue = bend,
                               .m = 8 * random_between(&now.source, 1, 5),
                               .n = 8 * random_between(&now.source, 1, 5),
@@ -480,8 +480,8 @@ static int case_attention(const void *table, int64_t *wrong)
     int64_t extent[4][4];
     any_attention(&args, extent);
     const bool back = args.kind == TN_ATTENTION_BACKWARD;
-    /* For each operand, the index of its shape in extent[]. -1 stands for the
-     * shape of mask, -2 for the shape of lse. */
+    /* For each operand, the index of its shape in extent[]. -1 means the shape
+     * of mask, -2 the shape of lse. */
     static const int shape[] = {0, 1, 2, -1, 3, -2, 3, 0, 1, 2};
     tn_strided *const view[] = {&args.q,   &args.k,   &args.v, &args.mask,
                                 &args.out, &args.lse, &args.g, &args.dq,
@@ -509,7 +509,7 @@ static int case_attention(const void *table, int64_t *wrong)
     }
     if (!masked)
         all[ATTENTION_MASK] = NULL;
-    if (back) /* sets out and lse, which backward reads */
+    if (back) /* computes out and lse, which the backward call reads */
         attention_forward(&args, all);
     for (int o = ATTENTION_OUT; back && o <= ATTENTION_LSE; o++) {
         for (int64_t i = 0; i < all[o]->count; i++)
@@ -535,7 +535,7 @@ static int case_attention(const void *table, int64_t *wrong)
         attention_forward(&args, all);
     for (int o = 0; o < ATTENTION_OPERANDS; o++)
         *wrong += all[o] ? operand_receive(all[o]) : 0;
-    in.view.dtype = dtype; /* for messages */
+    in.view.dtype = dtype; /* operand_words() names this dtype in messages */
     return leaves;
 }
 
@@ -543,7 +543,7 @@ static int case_attention(const void *table, int64_t *wrong)
 
 static int case_lapack(const void *table, int64_t *wrong)
 {
-    in.view.dtype = TN_F32; /* for messages */
+    in.view.dtype = TN_F32; /* operand_words() names this dtype in messages */
     return declined(lapack_case(table, wrong), "lapack");
 }
 
@@ -551,7 +551,7 @@ static int case_lapack(const void *table, int64_t *wrong)
 
 static int case_quantised_product(const void *table, int64_t *wrong)
 {
-    in.view.dtype = TN_U8; /* for messages */
+    in.view.dtype = TN_U8; /* operand_words() names this dtype in messages */
     return declined(quantised_case(table, wrong), "quantised-product");
 }
 
@@ -589,12 +589,12 @@ int extension_case(const by_hand *h, int extension, const void *table,
     if (*now.trouble)
         snprintf(why, room, "%s", now.trouble);
     else if (different && leaves)
-        snprintf(why, room, "declines (%s), but has written",
+        snprintf(why, room, "declines (%s), but has written to an operand",
                  by_hand_failure());
     else if (different)
         snprintf(why, room,
-                 "%s of %s: %s%s%" PRId64 " in all are not as the plain "
-                 "definition has them",
+                 "%s of %s: %s%s%" PRId64 " values in all differ from the "
+                 "definition in plugin.h",
                  extension_names[extension],
                  random_dtype_name(in.view.dtype), now.wrong,
                  *now.wrong ? "; " : "", different);

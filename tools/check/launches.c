@@ -24,7 +24,7 @@ typedef struct placed {
 
 static bool well(tn_status status, const char *what)
 {
-    return expect(status == TN_OK, "%s gives %d: %s", what, status,
+    return expect(status == TN_OK, "%s returns %d: %s", what, status,
                   by_hand_failure());
 }
 
@@ -61,7 +61,7 @@ static bool launched(const by_hand *h, tn_built *built, const placed *p,
     launch.tag = tag;
     tn_status status = h->plugin->launch(h->queue, built, &launch);
     return expect(status == TN_OK || (faults && status == TN_ERR_INDEX),
-                  "launch %llu gives %d: %s", (unsigned long long)tag, status,
+                  "launch %llu returns %d: %s", (unsigned long long)tag, status,
                   by_hand_failure());
 }
 
@@ -84,7 +84,7 @@ static void expect_fault(const tn_fault *got, const tn_fault *want,
 {
     expect(got->code == TN_ERR_INDEX, "the fault's code is %d, not %d",
            got->code, TN_ERR_INDEX);
-    expect(got->tag == tag, "the fault is of launch %llu, not %llu",
+    expect(got->tag == tag, "the fault has the tag of launch %llu, not %llu",
            (unsigned long long)got->tag, (unsigned long long)tag);
     expect(got->position == want->position && got->index == want->index &&
                got->extent == want->extent && got->operand == want->operand &&
@@ -110,7 +110,7 @@ static void first_fault(int argument)
         return;
     random_case *c[2] = {one_gather_case(2, true, false, TN_F32),
                          one_gather_case(2, false, false, TN_F32)};
-    if (!expect(c[0] && c[1], "the kit's own memory ran out"))
+    if (!expect(c[0] && c[1], "tenon-plugin-check itself ran out of memory"))
         return;
     const tn_fault want = fault_of(c[0]);
     trying("launch 7 with an index fault, 8 without, 9 with one; queue_sync");
@@ -126,12 +126,12 @@ static void first_fault(int argument)
         !launched(&h, built[0], &bad, 9, true))
         return;
     tn_status status = h.plugin->queue_sync(h.queue, &fault);
-    if (expect(status == TN_ERR_INDEX, "queue_sync gives %d, not %d", status,
+    if (expect(status == TN_ERR_INDEX, "queue_sync returns %d, not %d", status,
                TN_ERR_INDEX))
         expect_fault(&fault, &want, 7);
     trying("queue_sync again");
     status = h.plugin->queue_sync(h.queue, &fault);
-    expect(status == TN_OK, "gives %d: the fault is reported twice", status);
+    expect(status == TN_OK, "returns %d: the fault is reported twice", status);
     trying("launch 10 without a fault, queue_sync");
     if (launched(&h, built[1], &good, 10, false))
         well(h.plugin->queue_sync(h.queue, &fault), "queue_sync");
@@ -156,7 +156,7 @@ static void fault_sizes(int argument)
     if (!open_device(&h))
         return;
     random_case *c = one_gather_case(1, true, false, TN_F32);
-    if (!expect(c != NULL, "the kit's own memory ran out"))
+    if (!expect(c != NULL, "tenon-plugin-check itself ran out of memory"))
         return;
     const tn_fault want = fault_of(c);
     if (!place(&h, c, &p) ||
@@ -171,7 +171,7 @@ static void fault_sizes(int argument)
             return;
         guard_next_bytes(sizes[i]);
         tn_status status = h.plugin->queue_sync(h.queue, &fault);
-        expect(status == TN_ERR_INDEX, "queue_sync gives %d, not %d", status,
+        expect(status == TN_ERR_INDEX, "queue_sync returns %d, not %d", status,
                TN_ERR_INDEX);
         if (sizes[i] >= sizeof fault)
             expect_fault(&fault, &want, 5 + i);
@@ -192,12 +192,12 @@ static void expect_result(const by_hand *h, const placed *p, uint32_t k,
                           const void *want)
 {
     unsigned char *got = malloc(p->c->bytes[k]);
-    if (expect(got != NULL, "the kit's own memory ran out") &&
+    if (expect(got != NULL, "tenon-plugin-check itself ran out of memory") &&
         well(by_hand_copy(h, p->buffer[k], 0, got, p->c->bytes[k], false),
              "a copy to the host")) {
         int64_t at = random_case_difference(p->c, k, got, want);
-        expect(at < 0, "element %lld of what it stored is not what the "
-                       "program says", (long long)at);
+        expect(at < 0, "element %lld of the stored result differs from the "
+                       "interpreter's", (long long)at);
     }
     free(got);
 }
@@ -216,11 +216,11 @@ static void freed_programs(int argument)
     random_case *c = one_gather_case(1, false, false, TN_F32);
     unsigned char *memory = calloc(1, LARGE);
     tn_buffer *large = NULL;
-    if (!expect(c && memory, "the kit's own memory ran out"))
+    if (!expect(c && memory, "tenon-plugin-check itself ran out of memory"))
         return;
     tn_program *program = malloc(sizeof *program);
     tn_kernel_ins *ins = malloc(c->program.ins_count * sizeof *ins);
-    if (!expect(program && ins, "the kit's own memory ran out"))
+    if (!expect(program && ins, "tenon-plugin-check itself ran out of memory"))
         return;
     if (!place(&h, c, &p))
         return;
@@ -243,8 +243,8 @@ static void freed_programs(int argument)
     well(h.plugin->queue_sync(h.queue, &fault), "queue_sync");
     expect_result(&h, &p, 2, c->data[2]);
 
-    trying("launch behind other work, program_free before it has run, then "
-           "queue_sync");
+    trying("launch after other work, program_free before the launch has run, "
+           "then queue_sync");
     const tn_copy_args copy = {.size = sizeof copy,
                                .direction = TN_COPY_TO_DEVICE,
                                .host = memory,
@@ -284,16 +284,16 @@ static void freed_programs(int argument)
 
 static const check of_launches[] = {
     {2, "first fault",
-     "queue_sync reports the first failure since the last sync: that of"
-     " the launch given first, with its tag",
+     "queue_sync reports the first failure since the last sync: that of the "
+     "launch that was submitted first, with its tag",
      .body = first_fault},
     {2, "fault sizes",
-     "tn_fault is filled no further than its size says, and with 0 "
-     "where a field is not known",
+     "tn_fault is filled only up to its size, and fields that the plugin does "
+     "not know become 0",
      .body = fault_sizes},
     {2, "programs freed",
-     "each built program is an object of its own; program_free may be "
-     "called while a launch runs, and then waits or frees later",
+     "each built program is a separate object; program_free may be called "
+     "while a launch runs, and then waits or frees later",
      .body = freed_programs},
 };
 

@@ -64,8 +64,7 @@ static void needs(int argument)
     if (expect(elf_needs(options.path, note_need, &list, why, sizeof why), "%s",
                why))
         expect(!*list.text,
-               "is linked with %s: a plugin links nothing of "
-               "Tenon",
+               "is linked with %s; a plugin must not link a library of Tenon",
                list.text);
 }
 
@@ -79,10 +78,11 @@ static void load(int argument)
         return;
     const tn_plugin *table = h.plugin;
     expect(table->size >= TN_PLUGIN_SIZE_1_0,
-           "its table has %u bytes, version 1.0 has %u", table->size,
+           "its table has %u bytes; the table of version 1.0 has %u",
+           table->size,
            TN_PLUGIN_SIZE_1_0);
     expect(table->abi_major == TN_ABI_MAJOR,
-           "speaks version %u of the plugin ABI, not %u", table->abi_major,
+           "implements version %u of the plugin ABI, not %u", table->abi_major,
            TN_ABI_MAJOR);
     expect(table->name && *table->name, "its table has no name");
     expect(table->version && *table->version, "its table has no version");
@@ -170,7 +170,7 @@ static void devices(int argument)
                                    "device_count fails: %s", by_hand_failure()))
         return;
     if (count == 0)
-        leave_out("it has no device here: %s",
+        leave_out("the plugin finds no device on this machine: %s",
                   *by_hand_failure() ? by_hand_failure() : "no reason given");
     for (uint32_t i = 0; i < count; i++) {
         tn_device_info first = {.size = sizeof first};
@@ -180,7 +180,7 @@ static void devices(int argument)
                    sizes[n]);
             guard_next_bytes(sizes[n]);
             tn_status status = h.plugin->device_info(i, &info);
-            if (!expect(status == TN_OK, "device_info gives %d: %s", status,
+            if (!expect(status == TN_OK, "device_info returns %d: %s", status,
                         by_hand_failure()))
                 return;
             if (sizes[n] < sizeof info)
@@ -191,7 +191,7 @@ static void devices(int argument)
                 return;
             if (!first.kind && !*first.uid)
                 first = info;
-            rule("of a tn_device_info only the free memory may change");
+            rule("only the free memory in a tn_device_info may change");
             expect(info.caps == first.caps && info.kind == first.kind &&
                        info.align == first.align &&
                        info.storage_types == first.storage_types &&
@@ -204,7 +204,7 @@ static void devices(int argument)
     trying("device_count again");
     tn_status status = h.plugin->device_count(&again);
     expect(status == TN_OK && again == count,
-           "device_count gives %u, then %u", count, again);
+           "device_count returns %u, then %u", count, again);
     if (count == 0 || has_failed() || options.device >= count)
         return;
     trying("device_open, then device_count again");
@@ -213,7 +213,8 @@ static void devices(int argument)
                by_hand_failure())) {
         status = h.plugin->device_count(&again);
         expect(status == TN_OK && again == count,
-               "device_count gives %u, with a device open %u", count, again);
+               "device_count returns %u, and %u while a device is open",
+               count, again);
         by_hand_close(&h);
     }
 }
@@ -231,7 +232,7 @@ static void state(int argument)
     if (!open_table(&h))
         return;
     process_read(&now);
-    trying("what loading leaves");
+    trying("state after loading");
     expect(process_same(&before, &now, why, sizeof why), "%s", why);
     if (h.plugin->device_count(&count) != TN_OK)
         return; /* the check of device_count reports this failure */
@@ -246,26 +247,26 @@ static void state(int argument)
 }
 
 static const char state_rule[] =
-    "loading and describing devices start no thread and change no locale, "
-    "environment, folder, floating-point state or signal handler, but for "
-    "threads and variables of a library of the vendor";
+    "loading the plugin and describing devices start no thread and change no "
+    "locale, environment variable, working folder, floating-point state or "
+    "signal handler, except threads and variables of a library of the vendor";
 static const char host_rule[] =
-    "of the host table, fields after `extension` are read behind TN_HAS "
-    "alone; a refusal has its reason in host->fail";
+    "fields of the host table after `extension` are read only if TN_HAS allows "
+    "it; a refusal reports its reason by host->fail";
 
 static const check of_level0[] = {
     {0, "exports",
      "a plugin exports one symbol, tenon_plugin_v1",
      .body = exports},
     {0, "needs",
-     "a plugin links nothing of Tenon",
+     "a plugin links no library of Tenon",
      .body = needs},
     {0, "load",
      "tenon_plugin_v1 returns the plugin's table, of at least "
      "TN_PLUGIN_SIZE_1_0 bytes",
      .body = load},
     {0, "slots",
-     "the slots under `required` are never NULL",
+     "the slots that tn_plugin lists as required are never NULL",
      .body = slots},
     {0, "wrong major",
      "a host of another major version is refused, with a reason in "
@@ -276,8 +277,8 @@ static const check of_level0[] = {
     {0, "shorter host table", host_rule, .body = host_table,
      .argument = (int)TN_HOST_SIZE_1_0},
     {0, "devices",
-     "device_count and device_info describe each device whole, and the "
-     "same whenever asked",
+     "device_count and device_info describe each device completely, and do so "
+     "identically at every call",
      .body = devices, .is_vital = true},
     {0, "state", state_rule, .body = state},
 };

@@ -20,7 +20,8 @@ static tn_buffer *alloc(const by_hand *h, uint64_t bytes)
 {
     tn_buffer *buffer = NULL;
     tn_status status = h->plugin->buffer_alloc(h->device, bytes, &buffer);
-    expect(status == TN_OK && buffer, "buffer_alloc of %llu bytes gives %d: %s",
+    expect(status == TN_OK && buffer, "buffer_alloc of %llu bytes returns %d: "
+                                      "%s",
            (unsigned long long)bytes, status, by_hand_failure());
     return status == TN_OK ? buffer : NULL;
 }
@@ -79,12 +80,14 @@ static void too_large(int argument)
         tn_buffer *buffer = NULL;
         by_hand_forget();
         tn_status status = h.plugin->buffer_alloc(h.device, sizes[i], &buffer);
-        expect(status == TN_ERR_MEMORY, "gives %d, not TN_ERR_MEMORY", status);
-        expect(*by_hand_failure(), "gives no reason");
+        expect(status == TN_ERR_MEMORY, "returns %d, not "
+                                        "TN_ERR_MEMORY", status);
+        expect(*by_hand_failure(), "reports no reason");
         buffer = alloc(&h, 100);
         unsigned char bytes[100] = {7};
         expect(buffer && by_hand_copy(&h, buffer, 0, bytes, 100, true) == TN_OK,
-               "is unusable after it: %s", by_hand_failure());
+               "the device is unusable after the failed allocation: %s",
+               by_hand_failure());
         if (buffer)
             h.plugin->buffer_free(h.device, buffer);
     }
@@ -98,7 +101,7 @@ static void mapped(int argument)
     if (!open_device(&h))
         return;
     if (!h.plugin->buffer_map || !(h.info.caps & TN_CAP_HOST_VISIBLE)) {
-        leave_out("its memory is not visible to the host");
+        leave_out("the host cannot access the device's memory");
         by_hand_close(&h);
         return;
     }
@@ -121,7 +124,8 @@ static void mapped(int argument)
         by_hand_copy(&h, buffer, 0, bytes, size, false);
         for (size_t i = 0; i < size; i++)
             expect(bytes[i] == pattern(size, i),
-                   "byte %zu: a copy does not see what was mapped", i);
+                   "byte %zu: a copy does not read what was written to the "
+                   "mapped memory", i);
         h.plugin->buffer_free(h.device, buffer);
     }
     by_hand_close(&h);
@@ -135,7 +139,7 @@ static void wrapped(int argument)
     if (!open_device(&h))
         return;
     if (!h.plugin->buffer_wrap) {
-        leave_out("it does not wrap host memory");
+        leave_out("the plugin does not wrap host memory");
         by_hand_close(&h);
         return;
     }
@@ -150,10 +154,10 @@ static void wrapped(int argument)
         return;
     by_hand_copy(&h, buffer, 0, bytes, sizeof bytes, false);
     expect(memcmp(bytes, memory, sizeof bytes) == 0,
-           "a copy does not see the host's memory");
+           "a copy does not read what was written to the host's memory");
     h.plugin->buffer_free(h.device, buffer);
     for (size_t i = 0; i < sizeof memory; i++)
-        expect(memory[i] == pattern(1, i), "byte %zu was changed by freeing",
+        expect(memory[i] == pattern(1, i), "buffer_free changed byte %zu",
                i);
     by_hand_close(&h);
 }
@@ -201,7 +205,8 @@ static void pitched_copy(const by_hand *h, random_source *r, int direction,
     tn_fault fault = {.size = sizeof fault};
     tn_status status = h->plugin->copy(h->queue, &copy);
     tn_status done = h->plugin->queue_sync(h->queue, &fault);
-    expect(status == TN_OK && done == TN_OK, "copy gives %d, queue_sync %d: %s",
+    expect(status == TN_OK && done == TN_OK, "copy returns %d, queue_sync %d: "
+                                             "%s",
            status, done, by_hand_failure());
     if (direction != TN_COPY_TO_HOST)
         by_hand_copy(h, dst, 0, got, PLANE, false);
@@ -345,7 +350,7 @@ static void threads(int one_queue)
             h.plugin->queue_close(workers[t].h.queue);
     }
     if (started < 2 && !has_failed())
-        leave_out("no thread can be started here");
+        leave_out("the system cannot start another thread");
     by_hand_close(&h);
 }
 
@@ -377,7 +382,7 @@ static bool whole_round(by_hand *h)
         random_case_free(c);
         c = random_case_new(options.seed + i);
     }
-    expect(c != NULL, "the kit's own memory ran out");
+    expect(c != NULL, "tenon-plugin-check itself ran out of memory");
     if (c && run_case_fits(h, c))
         expect(run_case(h, c, why, sizeof why), "%s", why);
     random_case_free(c);
@@ -449,12 +454,12 @@ static const check of_level1[] = {
      "buffer_alloc: a buffer of that many bytes, which overlaps no other",
      .body = sizes},
     {1, "larger than memory",
-     "a size that does not fit is TN_ERR_MEMORY with a reason in "
-     "host->fail, and the device is usable after it",
+     "buffer_alloc of a size that does not fit returns TN_ERR_MEMORY, reports "
+     "a reason by host->fail, and leaves the device usable",
      .body = too_large},
     {1, "mapped buffers",
-     "buffer_map gives the buffer's memory, at a multiple of the "
-     "device's align",
+     "buffer_map returns the buffer's memory, at a multiple of the device's "
+     "align",
      .body = mapped},
     {1, "wrapped buffers",
      "buffer_wrap: a buffer over memory that the caller owns", .body = wrapped},
@@ -465,19 +470,19 @@ static const check of_level1[] = {
     {1, "copies on the device", copy_rule, .body = copies,
      .argument = TN_COPY_ON_DEVICE},
     {1, "threads",
-     "calls on different queues may run at once from several threads; "
-     "an object belongs to none of them",
+     "several threads may make calls on different queues at the same time; "
+     "objects do not belong to a thread",
      .body = threads},
     {1, "threads with one queue",
-     "calls on the queue of a synchronous device may run at once from "
-     "several threads",
+     "several threads may make calls on the queue of a synchronous device at "
+     "the same time",
      .body = threads, .argument = 1},
     {1, "leaks", "close and free release all that belongs to an object",
      .body = leaks},
     {1, "state after use",
-     "a plugin changes no locale, environment, folder, floating-point "
-     "state or signal handler, but for variables that a library of its "
-     "vendor sets",
+     "a plugin changes no locale, environment variable, working folder, "
+     "floating-point state or signal handler, except variables that a library "
+     "of its vendor sets",
      .body = used_state},
 };
 

@@ -18,7 +18,7 @@
 static bool holds(const by_hand *h, random_case *c)
 {
     char why[512] = "";
-    if (!expect(c != NULL, "the kit's own memory ran out"))
+    if (!expect(c != NULL, "tenon-plugin-check itself ran out of memory"))
         return false;
     bool same = !run_case_fits(h, c) || run_case(h, c, why, sizeof why);
     if (!expect(same, "%s", why))
@@ -250,9 +250,9 @@ static void extension(int which)
     }
     by_hand_close(&h);
     if (!table)
-        leave_out("it has no extension %s", extension_names[which]);
+        leave_out("the plugin has no extension %s", extension_names[which]);
     else if (!does_some)
-        leave_out("it declined all calls, the last with: %s", why);
+        leave_out("the plugin declined all calls, the last one with: %s", why);
 }
 
 /* ---- the list ----------------------------------------------------------- */
@@ -283,8 +283,8 @@ int level2_checks(check *list, int count)
         "sub of REDUCE: SUM and PROD have a fixed order, by lanes, then "
         "chunks; NaN wins in MAX and MIN";
     static const char program_rule[] =
-        "every instruction is defined for every input, and an index outside "
-        "its extent reads 0 and is a fault at the lowest position";
+        "every instruction is defined for every input; an index out of range "
+        "reads 0, and the one at the lowest position is reported as a fault";
     one_form form;
     for (int op = 0; op < TN_K_END; op++)
         if (op != TN_K_CALL && one_form_at((unsigned)op, 0, &form))
@@ -304,8 +304,8 @@ int level2_checks(check *list, int count)
     count = check_add(list, count, 2, "loops", texts[TN_K_LOOP], loops, 0);
     count = check_add(list, count, 2, "rounding",
                       "numbers are rounded to nearest even and subnormals are "
-                      "kept, whatever floating-point state the calling thread "
-                      "has set, and that state does not change",
+                      "kept in any floating-point state of the calling thread, "
+                      "and that state does not change",
                       rounding, 0);
     count = check_add(list, count, 2, "random programs", program_rule,
                       random_programs, 0);
@@ -316,8 +316,8 @@ int level2_checks(check *list, int count)
     for (int e = 0; e < EXTENSION_COUNT; e++)
         count = check_add(list, count, 2, extension_names[e],
                           "an extension computes what plugin_extensions.h "
-                          "defines, or declines with a reason in host->fail "
-                          "and nothing written",
+                          "defines, or declines, reports a reason by "
+                          "host->fail and writes nothing",
                           extension, e);
     return unknown_checks(list, count);
 }

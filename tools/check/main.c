@@ -26,7 +26,7 @@ static char plugin_name[64] = "(none)", plugin_version[64], device_uid[64];
 int check_add_all(check *list, int count, const check *more, size_t more_count)
 {
     if (count + more_count > MAX_CHECKS)
-        abort(); /* MAX_CHECKS must be increased */
+        abort(); /* MAX_CHECKS is too small for the list */
     memcpy(list + count, more, more_count * sizeof *more);
     return count + (int)more_count;
 }

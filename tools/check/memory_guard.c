@@ -1,9 +1,11 @@
-/* memory_guard.c: checks that a plugin only reads the argument structs of a call,
- * only during the call, and only as far as their size fields say.
+/* memory_guard.c: checks three rules for the argument structs of a call. A
+ * plugin may only read them, may read them only during the call, and may read
+ * only as many bytes as their size fields state.
  *
- * The wrapper of each plugin function copies its arguments to a place, which is
- * a few pages of memory followed by an inaccessible page. 64 places are used in
- * turn. After a call its place is inaccessible until it is used again. */
+ * The wrapper of each plugin function copies the arguments to a "place": a few
+ * pages of memory followed by an inaccessible page. There are 64 places, which
+ * calls use in turn. After a call its place is inaccessible until it is used
+ * again. */
 #include "memory_guard.h"
 
 #include <errno.h>
@@ -74,8 +76,8 @@ static place *take(const char *call)
     return begin(p, call);
 }
 
-/* Copies `bytes` from `from` to the memory that ends at *end, and moves *end to
- * the beginning of the copy. So each copy lies just before the previous one. */
+/* Copies `bytes` bytes from `from` to the memory that ends at *end, and moves
+ * *end down to the beginning of the copy. The next copy then ends there. */
 static void *put(unsigned char **end, const void *from, size_t bytes)
 {
     *end -= (bytes + 7) & ~(size_t)7;
@@ -125,7 +127,7 @@ static void touched(int number, siginfo_t *info, void *context)
     const char *name = p->call ? p->call : "?";
     long beyond = (long)(at - start_of(p)) - PAGE;
     if (beyond >= 0) {
-        rule("read and fill a struct no further than its size says (TN_HAS)");
+        rule("read and fill a struct only up to its size (TN_HAS)");
         expect(false, "%s: accesses byte %ld of a struct of %u bytes", name,
                p->bytes + beyond, p->bytes);
     } else if (!p->is_in_call) {
@@ -322,15 +324,15 @@ static unsigned char *put_filled(place *p, uint32_t known, int before)
     return at;
 }
 
-/* Checks that the plugin has filled the struct as it should, and copies it to
- * `to`, of which `known` bytes are known to this version. */
+/* Checks that the plugin has filled the struct at `at` correctly, and copies its
+ * first `known` bytes, the fields of this version, to `to`. */
 static void take_filled(const place *p, const unsigned char *at, void *to,
                         uint32_t known)
 {
     uint32_t size;
     memcpy(&size, at, sizeof size);
-    rule("a struct is filled no further than its size says, the size does not "
-         "change, and unknown fields are 0");
+    rule("a struct is filled only up to its size, the size does not change, "
+         "and unknown fields become 0");
     expect(size == p->bytes, "%s: changes the size of its struct from %u to %u",
            p->call, p->bytes, size);
     for (uint32_t i = 1; i <= MARGIN; i++)
@@ -341,8 +343,8 @@ static void take_filled(const place *p, const unsigned char *at, void *to,
                p->call, i, p->bytes);
     for (uint32_t i = known; i < p->bytes; i++)
         expect(at[i] == 0,
-               "%s: byte %u of a struct of %u bytes, which is "
-               "%u long here, is 0x%02x, not 0",
+               "%s: byte %u, which follows the known %u bytes of a struct of "
+               "%u bytes, is 0x%02x, not 0",
                p->call, i, p->bytes, known, at[i]);
     rule(NULL);
     memcpy((char *)to + sizeof size, at + sizeof size,
@@ -370,8 +372,8 @@ static tn_status guard_sync(tn_queue *queue, tn_fault *fault)
     if (status == TN_OK)
         for (uint32_t k = sizeof fault->size; k < p->bytes; k++)
             expect(at[k] == 0,
-                   "queue_sync: no failure, but byte %u of "
-                   "tn_fault is 0x%02x",
+                   "queue_sync: without a failure, byte %u of tn_fault is "
+                   "0x%02x, not 0",
                    k, at[k]);
     return end(p, status);
 }

@@ -234,7 +234,7 @@ void operand_words(const char *call, const char *argument, int64_t value,
 bool operand_succeeded(tn_status status, const char *what)
 {
     if (status != TN_OK && !*now.trouble)
-        snprintf(now.trouble, sizeof now.trouble, "%s gives %d: %s", what,
+        snprintf(now.trouble, sizeof now.trouble, "%s returns %d: %s", what,
                  status, by_hand_failure());
     return status == TN_OK;
 }

@@ -73,7 +73,8 @@ tn_number operand_rounded(tn_dtype dtype, tn_number x);
 /* Copies the operand to a buffer on the device. */
 void operand_send(operand *o);
 /* Copies the operand back from the device. Returns how many elements differ
- * from value[], plus one if any byte between or beside the elements changed. */
+ * from value[], plus one if any byte between, before or after the elements
+ * changed. */
 int64_t operand_receive(operand *o);
 
 /* Describes the tested call for messages: its name, the name and value of an

@@ -87,7 +87,7 @@ static __attribute__((noinline)) const char *vendor(void)
 /* ---- recording what a library does -------------------------------------- */
 
 /* Returns the entry of a library, and adds one if there is none. The caller
- * holds the lock. If there are too many libraries, the last entry stands for
+ * holds the lock. If there are too many libraries, the last entry is used for
  * all others. */
 static deeds *deeds_of(const char *path)
 {

@@ -287,7 +287,7 @@ static int64_t check_scatter(void)
         now.device->plugin->queue_sync(now.device->queue, &fault);
     int64_t wrong = status != (fault_at < 0 ? TN_OK : TN_ERR_INDEX);
     if (wrong)
-        snprintf(now.wrong, sizeof now.wrong, "queue_sync gives %d, not %d",
+        snprintf(now.wrong, sizeof now.wrong, "queue_sync returns %d, not %d",
                  status, fault_at < 0 ? TN_OK : TN_ERR_INDEX);
     else if (fault_at >= 0 &&
              (fault.position != fault_at || fault.tag != 5 ||
@@ -414,8 +414,8 @@ bool primitive_case(const by_hand *h, int primitive, uint64_t seed, char *why,
         snprintf(why, room, "%s", now.trouble);
     else
         snprintf(why, room,
-                 "%s: %s; %" PRId64 " in all are not as the plain definition "
-                 "has them",
+                 "%s: %s; %" PRId64 " values in all differ from the definition "
+                 "in plugin.h",
                  now.what, now.wrong, different);
     return false;
 }

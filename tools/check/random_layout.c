@@ -89,8 +89,8 @@ static void generate_strides(random_source *r, random_case *c, uint32_t k)
         order[i] = ndim - 1 - i;
     if (!c->aligned && random_chance(r, 25))
         shuffle(r, order, ndim);
-    bool plain = random_chance(r, c->aligned ? 80 : 40); /* make it
-                                                            contiguous */
+    /* whether to make the operand contiguous */
+    bool plain = random_chance(r, c->aligned ? 80 : 40);
     int64_t step = plain || random_chance(r, 70) ? 1 : random_between(r, 2, 3);
     bool flips = !plain && random_chance(r, 30);
     bool drops = !plain && !writes && random_chance(r, 40);

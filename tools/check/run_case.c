@@ -10,8 +10,8 @@
 #include "random_source.h"
 
 /* The number of guard bytes before and after an operand in its buffer. They
- * show writes beside the operand, also if the case itself has no margin. GUARD
- * is a multiple of every element size. */
+ * reveal writes outside the operand, also if the case itself has no margin.
+ * GUARD is a multiple of every element size. */
 enum { GUARD = 64, GUARD_BYTE = 0xa5 };
 
 /* The results of running a case. */
@@ -90,7 +90,7 @@ static bool run_launch(const by_hand *h, const random_case *c, outcome *o,
     tn_built *built = NULL;
     tn_status status = h->plugin->program_build(h->device, &c->program, &built);
     if (status != TN_OK) {
-        snprintf(why, room, "program_build gives %d: %s", status,
+        snprintf(why, room, "program_build returns %d: %s", status,
                  by_hand_failure());
         return false;
     }
@@ -99,7 +99,7 @@ static bool run_launch(const by_hand *h, const random_case *c, outcome *o,
     o->status = h->plugin->queue_sync(h->queue, &o->fault);
     h->plugin->program_free(h->device, built);
     if (status != TN_OK && status != o->status) {
-        snprintf(why, room, "launch gives %d, queue_sync %d: %s", status,
+        snprintf(why, room, "launch returns %d, queue_sync %d: %s", status,
                  o->status, by_hand_failure());
         return false;
     }
@@ -205,7 +205,7 @@ bool run_case(const by_hand *h, const random_case *c, char *why, size_t room)
     outcome want, got = {.status = TN_OK};
     bool same = outcome_init(&want, c) && outcome_init(&got, c);
     if (!same)
-        snprintf(why, room, "the kit's own memory ran out");
+        snprintf(why, room, "tenon-plugin-check itself ran out of memory");
     by_hand_forget();
     if (same) {
         run_oracle(c, &want);

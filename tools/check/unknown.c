@@ -57,20 +57,21 @@ static void take_down(scene *s)
 static bool refused(scene *s, tn_status status)
 {
     float now[FLOATS];
-    if (!expect(status == TN_ERR_UNSUPPORTED, "it gives %d, not %d: %s",
+    if (!expect(status == TN_ERR_UNSUPPORTED, "the call returns %d, not %d: %s",
                 status, TN_ERR_UNSUPPORTED, by_hand_failure()) ||
-        !expect(*by_hand_failure() != 0, "it is refused without a reason"))
+        !expect(*by_hand_failure() != 0, "the call is refused without a "
+                                         "reason"))
         return false;
     tn_fault fault = {.size = sizeof fault};
     status = s->h.plugin->queue_sync(s->h.queue, &fault);
-    if (!expect(status == TN_OK, "queue_sync then gives %d: %s", status,
+    if (!expect(status == TN_OK, "queue_sync then returns %d: %s", status,
                 by_hand_failure()) ||
         !expect(by_hand_copy(&s->h, s->target, 0, now, sizeof now, false) ==
                     TN_OK,
                 "a copy to the host fails: %s", by_hand_failure()))
         return false;
     return expect(memcmp(now, s->was, sizeof now) == 0,
-                  "it is refused, but wrote to its output");
+                  "the call is refused, but wrote to its output");
 }
 
 #define REFUSED(s, call, ...)                                                 \
@@ -206,7 +207,7 @@ unknown_quantised_product(scene *s,
         .b = strided(s->source, TN_U8, 2, extent),
         .c = strided(s->target, TN_F32, 2, extent)};
     return REFUSED(s, product->takes(s->h.device, args.format),
-                   "quantised-product: takes a format of 4160") &&
+                   "quantised-product accepts format 4160") &&
            REFUSED(s, product->run(s->h.queue, &args),
                    "quantised-product with format 4160");
 }
@@ -241,7 +242,7 @@ static void extensions(int argument)
             break;
         trying("extension(\"%s\", 1)", names[i]);
         held = expect(!s.h.plugin->extension(names[i], 1),
-                      "it gives a table for a name that is reserved");
+                      "the plugin returns a table for a reserved name");
     }
     if (held)
         take_down(&s);
@@ -252,8 +253,8 @@ static void extensions(int argument)
 int unknown_checks(check *list, int count)
 {
     static const char rule[] =
-        "a kind or a flag that a plugin does not know is refused with "
-        "TN_ERR_UNSUPPORTED and a reason, and nothing is written";
+        "a plugin refuses a kind or a flag that it does not know: it returns "
+        "TN_ERR_UNSUPPORTED, reports a reason and writes nothing";
     count = check_add(list, count, 2, "unknown to primitives", rule,
                       primitives, 0);
     return check_add(list, count, 2, "unknown to extensions", rule,

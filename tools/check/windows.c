@@ -20,7 +20,7 @@ static void add_term(int64_t to, double x)
 }
 
 /* Sets *at to the position, along axis a of the image, of element k of window
- * i. Returns false if it is outside the image. */
+ * i. Returns false if that position is outside the image. */
 static bool meets(const tn_conv_args *args, int a, int64_t i, int64_t k,
                   int64_t *at)
 {

@@ -14,7 +14,8 @@ enum {
 typedef struct pooling {
     const tn_pool_args *args;
     const tn_cpu_pool_routines *routines;
-    const tn_cpu_conv_routines *more; /* pooling uses more->add_to */
+    const tn_cpu_conv_routines *more; /* the loops of convolution; pooling uses
+                                       * more->add_to */
     const tn_cpu_routines *all;
     int64_t bytes;
     unsigned type; /* CPU_F32 or CPU_F64 */

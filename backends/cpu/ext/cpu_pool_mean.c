@@ -22,8 +22,8 @@ static void fold_lanes(const pooling *p, char *lane, int64_t lanes,
 /* Returns whether windows are adjacent and their width divides TN_LANES, the
  * number of partial sums (lanes) of a window. One row of a window then belongs
  * to `width` consecutive lanes, so a row of the image is added to these lanes
- * of all windows as it is, without strides. Row k + TN_LANES / width of a
- * window belongs to the same lanes as row k. */
+ * of all windows in the order in which it is in memory. Row k + TN_LANES /
+ * width of a window belongs to the same lanes as row k. */
 static bool by_lines(const tn_pool_args *args)
 {
     int64_t width = args->kernel[1];

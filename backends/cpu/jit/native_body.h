@@ -117,8 +117,8 @@ typedef struct cpu_native {
     uint32_t node_count;
     uint32_t operand_count, result_count, fold_count;
     uint32_t result[TN_CPU_NATIVE_RESULTS]; /* the node of each result */
-    /* folded[i]: whether result i is only the input of folds. Code that
-     * computes the folds does not store it. */
+    /* folded[i]: whether result i is only the input of folds (reductions of a
+     * row). Code that computes the folds does not store such a result. */
     bool folded[TN_CPU_NATIVE_RESULTS];
     /* fold[i]: the F32 node whose value row reduction i reduces */
     uint32_t fold[TN_CPU_NATIVE_FOLDS];

@@ -82,7 +82,8 @@ static inline cpu_prefetch_range *most_ahead(cpu_task *t)
 
 /* Sets up a call so that its code prefetches memory of the next block, and
  * marks that memory as prefetched. If nothing is left to prefetch, the code
- * prefetches its first operand, which it reads anyway. */
+ * prefetches its first operand, which does no harm, because it reads this
+ * memory. */
 static inline void point_prefetch(cpu_task *t, const cpu_segment *s,
                                   cpu_native_call *call, int64_t copies)
 {

@@ -110,9 +110,9 @@ typedef struct work {
      * one task copies. */
     int64_t count, per_task;
     bool stream; /* whether to use non-temporal stores, through a buffer */
-    /* Whether rows of one long run with single elements beside it (copy_edged)
-     * use non-temporal stores, without a buffer. Such stores are used from half
-     * of stream_bytes on. */
+    /* Whether rows of one long run with single elements before or after it
+     * (copy_edged) use non-temporal stores, without a buffer. Such stores are
+     * used from half of stream_bytes on. */
     bool streams_edged;
 } work;
 
@@ -333,9 +333,9 @@ static void copy_run(const work *w, const run *r, const rows_at *rows)
                                rows->count, r->count * w->bytes);
 }
 
-/* Copies edged rows. An edged row is one long run with one or two single
- * elements beside it, as in padding by 1. The whole row is copied in one pass:
- * in a second pass its cache lines would no longer be in the cache. */
+/* Copies edged rows. An edged row is one long run with a single element before
+ * it, after it, or both, as in padding by 1. The whole row is copied in one
+ * pass: in a second pass its cache lines would no longer be in the cache. */
 static void copy_edged(const work *w, const axis *columns, bool streamed,
                        const rows_at *r)
 {
@@ -361,8 +361,8 @@ static void copy_edged(const work *w, const axis *columns, bool streamed,
                                 edge);
 }
 
-/* Returns whether the rows are edged: one long run with one or two single
- * elements beside it, as in padding by 1. */
+/* Returns whether the rows are edged: one long run with a single element before
+ * it, after it, or both, as in padding by 1. */
 static bool is_edged(const work *w, const axis *columns)
 {
     const run *r = columns->run;
@@ -372,9 +372,9 @@ static bool is_edged(const work *w, const axis *columns)
            (columns->run_count == 2 || r[2].count == 1);
 }
 
-/* Returns whether edged rows (one long run with single elements beside it) can
- * use non-temporal stores. This requires at most one single element on each
- * side. */
+/* Returns whether edged rows (one long run with single elements before or after
+ * it) can use non-temporal stores. This requires at most one single element on
+ * each side. */
 static bool can_stream_edged(const work *w, const axis *columns)
 {
     const run *r = columns->run;

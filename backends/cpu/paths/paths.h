@@ -60,8 +60,8 @@ typedef struct cpu_row_taps {
     _Atomic(tn_built *) written[TN_CPU_TAPS + 1];
 } cpu_row_taps;
 
-/* A program that stores what it loads by up to three indices
- * (indexed_copy.c). */
+/* A program that copies elements: it loads them by up to three indices and
+ * stores them unchanged (indexed_copy.c). */
 typedef struct cpu_indexed_copy {
     /* number of indices, or 0 if the program is of another kind */
     uint32_t count;
@@ -75,12 +75,14 @@ typedef struct cpu_indexed_copy {
     bool zero; /* an index out of range reads 0 and is no error */
 } cpu_indexed_copy;
 
-/* A program that stores what it loads, unchanged (copy.c). */
+/* A program that copies elements: it loads them without an index and stores
+ * them unchanged (copy.c). */
 typedef struct cpu_copy {
     uint32_t in, out; /* numbers of the input and the output operand */
 } cpu_copy;
 
-/* A program that stores what it loads by one index (take.c). */
+/* A program that copies elements: it loads them by one index and stores them
+ * unchanged (take.c). */
 typedef struct cpu_take {
     bool zero;               /* an index out of range reads 0 and is no error */
     uint32_t in, index, out; /* numbers of the operands */

@@ -29,7 +29,7 @@
         else                                                                  \
             fold = x[i];                                                      \
     break;
-/* Whether x has an integer type. */
+/* Returns whether x has an integer type. */
 #define WHOLE(x) ((__typeof__(x))0.5 == 0)
 /* Replaces x[0 .. n) by its prefix minima or maxima, and stores their indices
  * in place[]. Of equal values the last one wins. After a NaN only another NaN

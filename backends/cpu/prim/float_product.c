@@ -32,8 +32,8 @@ enum {
     DIRECT_ROWS = 16,
     DIRECT_BYTES = 32768,
     DIRECT_STRIDED_ROWS = 64,
-    /* Products of one row with a smaller k have the bits of larger products.
-     * row_product.c computes most others. */
+    /* Least k for which a product of one row is computed as dot products. With
+     * a smaller k its sums are those of the tiles. */
     DOTS_LEAST = 64,
     /* c is prefetched if it has more bytes than this, because L2 does not hold
      * it. */

@@ -123,8 +123,8 @@ tn_status tn__cpu_build(const tn_plugin_device *device,
                                   program->operand_count, TN_CPU_MAX_OPERANDS);
     if (!tn_program_is_known(program))
         return tn__cpu_host->fail(TN_ERR_UNSUPPORTED,
-                                  "program: an instruction that this version "
-                                  "of the plugin does not know");
+                                  "program: unknown instruction; libtenon and "
+                                  "the plugin must have the same version");
     tn_built *b = calloc(1, sizeof *b);
     size_t bytes = program->operand_count * sizeof *b->operand;
     if (b) {

@@ -66,8 +66,8 @@ void tn__cpu_compile_end(compiler *c, frame *f)
     uint32_t next[256];
     if (l->carry_count > 256) {
         c->status = tn__cpu_host->fail(
-            TN_ERR_UNSUPPORTED, "program: a loop carries %u values, more "
-                                "than 256", l->carry_count);
+            TN_ERR_UNSUPPORTED, "program: a loop has %u variables; the "
+                                "limit is 256", l->carry_count);
         return;
     }
     for (uint32_t i = 0; i < l->carry_count; i++) {

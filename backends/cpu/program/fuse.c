@@ -106,7 +106,8 @@ static void fuse_part(const tn_cpu_routines *routines, cpu_code *code,
     }
     for (uint32_t i = part->first; i < part->first + part->count; i++)
         if (code->op[i].out != TN_CPU_NONE)
-            maker[code->op[i].out] = 0; /* the next call expects zeros */
+            maker[code->op[i].out] = 0; /* the next call of this function
+                                         * expects zeros */
 }
 
 /* Returns whether the slot holds one scalar for each element of a block. */

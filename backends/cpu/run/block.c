@@ -78,7 +78,7 @@ static void run_by_rows(cpu_task *t, const cpu_op *op, unsigned single)
         uint32_t slot = row ? op->narrow[i] : wide[i];
         in[i] = t->slot[slot];
         int64_t step = each >> i & 1     ? 1
-                       : row             ? 0 /* the same for each element */
+                       : row             ? 0 /* all elements have the same value */
                        : scalar >> i & 1 ? 0
                        : op->lent >> i & 1 ? t->step[slot]
                                             : length;

@@ -470,7 +470,9 @@ static void cut_rows(cpu_plan *plan)
                        : rows_bytes(plan) / tn__cpu_slot_bytes(kept, true);
     rows /= length;
     if (plan->columns && !is_short && rows > TN_CPU_LONG_ROW)
-        rows -= rows % TN_CPU_LONG_ROW; /* lines end where vectors end */
+        rows -= rows % TN_CPU_LONG_ROW; /* a multiple of the vector length,
+                                         * since a vector holds the same element
+                                         * of adjacent rows */
     plan->subrow = tn__cpu_subrow_length(plan, shortest_run(plan));
     plan->traffic.stream_subrows =
         plan->subrow > 0 && tn__cpu_subrows_can_stream(plan);

@@ -86,7 +86,7 @@ typedef struct cpu_task {
         int64_t at, count;
     } group;
     struct {
-        /* The same for the block. */
+        /* the same two numbers for the block */
         int64_t at, count;
         int64_t first_elem; /* index of the first element in its row */
     } block;
@@ -137,8 +137,8 @@ typedef struct cpu_task {
         /* number of blocks computed so far, and number
          * of those already stored */
         uint32_t made, sent;
-        uint32_t slot;       /* the slot whose result goes to block number
-                                `made`, or TN_CPU_NONE */
+        uint32_t slot;       /* the slot whose result is written to block number
+                              * `made`, or TN_CPU_NONE */
     } deferred;
     uint32_t loops; /* number of loops that are running */
     struct {

@@ -17,9 +17,9 @@
  *   prefetches_in_place: for four tensors of 4 MiB, SGD with momentum takes
  *     1.8 ms without prefetches and 2.45 ms with them. Adam takes 2.5 ms
  *     without prefetches and 3.8 ms with them.
- *   reduce_ahead: sums of 4 MiB in the last-level cache take 46 us if the
- *     next cache lines or nothing is prefetched, and 47 to 57 us with
- *     distances of 1 to 12 KiB. */
+ *   reduce_ahead: sums of 4 MiB in the last-level cache take 46 us without
+ *     software prefetches or if only the next cache lines are prefetched, and
+ *     47 to 57 us with distances of 1 to 12 KiB. */
 static const tn_cpu_family double_pumped = {
     .name = "64-byte vectors in two halves (AMD up to Zen 4)",
     .wide = 0,

@@ -23,7 +23,7 @@ enum { TN_CPU_IS_SPARE = 0 };
 #endif
 #define RARE(loop) (TN_CPU_IS_SPARE ? NULL : (loop))
 /* Sets the entries of one row of the table, by register type. Loops that are
- * NULL leave the entry as it is. */
+ * NULL leave the entry unchanged. */
 #define FILL_ROW(T, row, ...)                                                 \
     {                                                                         \
         T *const own[] = {__VA_ARGS__};                                       \

@@ -345,8 +345,8 @@ typedef struct tn_cpu_routines {
     /* Copies rows of `bytes` bytes. Steps are strides in bytes. */
     void (*copy_rows)(char *to, int64_t to_step, const char *from,
                       int64_t from_step, int64_t rows, int64_t bytes);
-    /* Copies rows of at least 16 bytes, and the two edges (single elements)
-     * beside each row. */
+    /* Copies rows of at least 16 bytes, and the two edges of each row (the
+     * single elements before and after it). */
     void (*copy_edged)(char *to, int64_t to_step, const char *from,
                        int64_t from_step, int64_t rows, int64_t bytes,
                        const tn_cpu_edge edge[2]);
@@ -450,7 +450,7 @@ const tn_cpu_math_entry *tn__cpu_math_find(const tn_cpu_routines *routines,
                                            uint64_t hash);
 
 /* Returns which operands of an operation may be one value for all elements
- * (tn_cpu_run). Bits 0, 1 and 2 stand for a, b and c. */
+ * (tn_cpu_run). Bit 0 is for a, bit 1 for b, bit 2 for c. */
 static inline unsigned tn__cpu_scalar_allowed(unsigned op)
 {
     switch (op) {

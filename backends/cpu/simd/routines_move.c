@@ -215,9 +215,9 @@ static void copy_rows(char *to, int64_t to_step, const char *from,
         memcpy(to, from, (size_t)bytes);
 }
 
-/* Copies rows as ROWS(W) does, and in the same pass the single elements beside
- * each row (tn_cpu_edge). A separate pass for each edge would take half as long
- * as the copy. */
+/* Copies rows as ROWS(W) does, and in the same pass the single elements before
+ * and after each row (tn_cpu_edge). A separate pass for each edge would take
+ * half as long as the copy. */
 #define EDGED_ROWS(W)                                                         \
     if (bytes >= W) {                                                         \
         typedef char piece                                                    \

@@ -24,7 +24,7 @@
 
 #if defined(__AVX512F__)
 #define TILE_ROWS 4
-#elif defined(TN_CPU_PLAIN) /* 16 registers; each sum takes four */
+#elif defined(TN_CPU_PLAIN) /* the set has 16 registers, and each sum takes four */
 #define TILE_ROWS 1
 #else
 #define TILE_ROWS 2

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Makes chat/cases.json: what transformers renders with the templates of chat/ and
-with small templates of each part of the language.
+"""Writes chat/cases.json: the texts that transformers renders with the templates of
+chat/, and with small templates for each part of the template language.
 
-    make_chats.py            (transformers 5.24, jinja2)
-    make_chats.py FOLDER     the templates FOLDER/*.jinja alone, to FOLDER/cases.json;
-                             tests/lm/test_chat FOLDER compares them
+    make_chats.py            (needs transformers 5.24 and jinja2)
+    make_chats.py FOLDER     uses only the templates FOLDER/*.jinja and writes
+                             FOLDER/cases.json, which tests/lm/test_chat FOLDER reads
 
-A case has "template" (a file) or "source", "messages" (role, content, and the
-other members as a JSON text, "more"), "tools" and "variables" (JSON texts),
-"add_generation_prompt", and "text", or "refused" if transformers raises."""
+A case has "template" (a file) or "source", "messages" (role, content, and "more": the
+other members as JSON), "tools" and "variables" (as JSON), "add_generation_prompt", and
+"text" or, if transformers raises an exception, "refused"."""
 import json
 import os
 import sys
@@ -73,7 +73,7 @@ chats = [([user], None, {}), ([system, user], None, {}),
          ([system, parts, reasoned, ask], typed, {"reasoning_effort": "high"}),
          ([user, call_id, result_id, answer, ask], typed, {"thinking": True})]
 
-# one line for each part of the language
+# templates for each part of the language, one in a line
 language = r"""
 a{{ 1 + 2 * 3 }} {{ 7 // 2 }} {{ -7 // 2 }} {{ -7 % 3 }} {{ 7 / 2 }} {{ 2 ** 10 }} {{ 1.5 + 1 }} {{ 1e20 }} {{ 1e-7 }} {{ 100.0 }}
 {{ "a" ~ 1 ~ none ~ true ~ 1.0 }} {{ [1, "b", 'c"\'', none, {"k": [true]}] }} {{ "x" * 3 }} {{ [1] * 2 + [3] }}

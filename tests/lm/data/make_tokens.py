@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Makes the cases in tok/ whose names begin with "kind-", with the Python package
-tokenizers 0.23.3, and "random-": make_tokens.py OUT.
+"""make_tokens.py OUT: writes the cases in tok/ whose names begin with "kind-" or
+"random-", with the Python package tokenizers 0.23.3.
 
-Each is a small tokenizer with one kind of step, the random texts and what the
-package makes of them: ids, offsets of characters and decoded texts. A model of
-byte tokens shows the normalized text as ids; a model that knows no word shows the
-pieces of a pre-tokenizer as offsets. Texts have random Unicode, and malformed
-bytes as bytes.decode(errors="replace") reads them."""
+Each case is a small tokenizer with one kind of step, random texts, and the results of
+the package: ids, offsets of characters, and decoded texts. If the model's tokens are
+bytes, the ids show the normalized text. If the model knows no word, the offsets show
+how the pre-tokenizer splits the text. Texts have random Unicode characters, and
+malformed bytes as bytes.decode(errors="replace") replaces them."""
 import json, os, random, sys
 from tokenizers import (AddedToken, Regex, Tokenizer, decoders as D, models,
                         normalizers as N, pre_tokenizers as P, processors as R)

@@ -1,9 +1,11 @@
-# lie.awk: puts one deliberate fault ("lie") of lies.txt into one source file.
+# lie.awk: puts one deliberate fault of lies.txt into one source file. In these
+# tests a fault is called a "lie".
 #
 #   awk -v lie=NAME -v file=NAME.c -f lie.awk lies.txt NAME.c
 #
-# Prints the changed file. Status 1: lines that the fault replaces are missing
-# or occur more than once. Status 3: the fault does not change this file.
+# Prints the changed file. Exit status 1: lines that the fault replaces are
+# missing or occur more than once. Exit status 3: the fault does not change
+# this file.
 function stripped(line)
 {
     sub(/^[ \t]+/, "", line)

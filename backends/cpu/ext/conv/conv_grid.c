@@ -56,7 +56,9 @@ void tn__cpu_conv_grid_cut(conv_grid *grid, int64_t pixels)
     grid->block_count = 1;
     for (int d = 3; d-- > 0;) {
         grid->block[d] = tn__cpu_min(room, extent[d]);
-        /* The blocks get about the same size. */
+        /* Recomputes the block size from the number of blocks, so that the last
+         * block is about as large as the others and no thread gets a tiny
+         * task. */
         grid->blocks[d] =
             (extent[d] + grid->block[d] - 1) / grid->block[d];
         grid->block[d] =

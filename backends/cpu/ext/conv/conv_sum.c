@@ -48,10 +48,9 @@ static bool tap_reaches(const tn_conv_args *args, int a, int64_t r, int64_t k,
     return place % args->stride[a] == 0;
 }
 
-/* Initialises a class, the pixels that use the same elements of the window
- * (taps). They are (r0 + i * stride[0], r1 + j * stride[1]) for all i and j.
- * Stores their taps from `tap` on, and returns the address after the last one.
- */
+/* Initialises a class: the pixels (r0 + i * stride[0], r1 + j * stride[1]) for
+ * all i and j, which use the same taps (elements of the window). Stores their
+ * taps from `tap` on, and returns the address after the last one. */
 static conv_tap *take_class(pixel_class *class, const tn_conv_args *args,
                             int64_t r0, int64_t r1, conv_tap *tap)
 {

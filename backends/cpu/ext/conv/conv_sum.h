@@ -16,9 +16,9 @@ typedef struct pixel_class {
     int64_t first[2]; /* position of the class's pixel (0, 0) in the images */
     /* index of the first task of the class */
     int64_t first_task;
-    /* If the routine filter_rows computes the class, three taps that are
-     * adjacent in a row at a time: the index of the leftmost of the three,
-     * which is 0, or 2 if taps go from right to left. Otherwise -1. */
+    /* Index of the leftmost of the three taps of a window row that
+     * filter_rows() processes at a time: 0, or 2 if taps go from right to left.
+     * -1 if filter_rows() does not compute the class. */
     int64_t line;
     /* The weights, packed as panels[group][panel][tap][channel read][channel
      * written]. A panel has the weights of some of the channels written. */

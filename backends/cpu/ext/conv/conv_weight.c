@@ -365,7 +365,8 @@ static void cut(gradient *w)
     shares = shares < 1 ? 1 : shares < room ? shares : room;
     w->shares = tn__cpu_min((int64_t)shares, w->grid.block_count);
     int64_t each = (w->grid.block_count + w->shares - 1) / w->shares;
-    /* leaves out last shares that have no block, since `each` was rounded up */
+    /* Rounding `each` up may leave the last shares without blocks. Drops these
+     * shares. */
     w->shares = (w->grid.block_count + each - 1) / each;
     /* With few images there are only few shares. Then the channels are divided
      * into more ranges, so that all threads have work. */

@@ -42,7 +42,8 @@ enum {
      * each has MIN_WORK multiply-adds, about 10 us. */
     MIN_BLOCKS = 16,
     MIN_WORK = 524288,
-    /* With fewer elements than this, one thread transforms all filters. */
+    /* If the transformed filters have fewer elements than this, one thread
+     * transforms all of them. Starting several threads would take longer. */
     FILTERS_WORK = 65536,
     MAX_CHANNELS = 65536,
     /* The estimated costs of transforms. The unit is a quarter of the time of a

@@ -219,8 +219,8 @@ tn_status tn__cpu_winograd_weight(winograd *w, const tn_conv_args *args)
     shares = shares < room ? shares : room;
     g.shares = tn__cpu_min(shares < 1 ? 1 : (int64_t)shares, w->blocks);
     int64_t blocks = (w->blocks + g.shares - 1) / g.shares;
-    /* leaves out the last shares that have no block, since `blocks` was rounded
-     * up */
+    /* Rounding `blocks` up may leave the last shares without blocks. Drops
+     * these shares. */
     g.shares = (w->blocks + blocks - 1) / blocks;
     g.sums = tn__cpu_memory_acquire((size_t)(g.shares * w->groups * g.ranges *
                                              w->elements * g.range * g.width) *

@@ -30,7 +30,7 @@ enum {
      * have at most 32 KiB and are reused for all pixels of a block. */
     DEPTH = 256,
     /* If a block has at least this many columns, each row of pixels skips the
-     * taps that lie outside the images. */
+     * taps that are outside the images. */
     MIN_COLUMNS = 8,
     /* If both the images read and the images written have at least this many
      * channels in a group, the channels of a pixel are adjacent in the
@@ -127,7 +127,7 @@ typedef struct block_job {
     const int64_t *at; /* at[tap][channel]: offset of an input channel in the
                         * block's view, in elements */
     char *sums;
-    /* prefetches the memory that the next block reads */
+    /* state of the prefetch of the memory that the next block reads */
     conv_prefetch_state ahead;
 } block_job;
 
@@ -391,15 +391,15 @@ static tn_status run(tn_queue *queue, const tn_conv_args *args)
         return tn__cpu_host->fail(TN_ERR_UNSUPPORTED, "conv: the dtype must be "
                                   "float32 or float64");
     if (is_mostly_outside(args))
-        return tn__cpu_host->fail(TN_ERR_UNSUPPORTED, "conv: most of what the "
-                                  "windows cover is outside the images");
+        return tn__cpu_host->fail(TN_ERR_UNSUPPORTED, "conv: the windows "
+                                  "are mostly outside the images");
     if (args->kind == TN_CONV_INPUT &&
         tn__cpu_min(args->stride[0], args->in_size[0]) *
                 tn__cpu_min(args->stride[1], args->in_size[1]) >
             TN_CPU_CONV_CLASSES)
         return tn__cpu_host->fail(
-            TN_ERR_UNSUPPORTED, "conv: the gradient of in at stride (%lld, "
-            "%lld): the product of the strides exceeds %d",
+            TN_ERR_UNSUPPORTED, "conv: gradient of the images: the product of "
+                                "strides (%lld, %lld) exceeds %d",
             (long long)args->stride[0], (long long)args->stride[1],
             TN_CPU_CONV_CLASSES);
     size_t bytes = type == CPU_F32 ? 4 : 8;
