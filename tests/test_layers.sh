@@ -89,7 +89,7 @@ cat >"$scratch/rooms.awk" <<'AWK'
         room_of["lm.h"] = room_of["tokenizer.h"] = room_of["gguf.h"] = "lm"
         room_of["chat.h"] = "lm"
         room_of["onnx.h"] = "onnx"
-        n = split("npy torch_file dlpack image transform vision sound events curves", media, " ")
+        n = split("npy torch_file dlpack safetensors_shards image transform vision sound events curves", media, " ")
         for (i = 1; i <= n; i++) room_of[media[i] ".h"] = "media"
         room_of["tenon.h"] = "all"
         rank["abi"] = 0

@@ -3,7 +3,7 @@
 # Headers of libtenon-media, which tests/nulls and tests/overflow leave out:
 # programs of these folders call their functions with NULL and with numbers at the
 # ends of their types.
-media_header_patterns = */npy.h | */torch_file.h | */dlpack.h | */image.h | \
-	*/transform.h | */vision.h | */sound.h | */events.h | \
-	*/curves.h
+media_header_patterns = */npy.h | */torch_file.h | */dlpack.h | \
+	*/safetensors_shards.h | */image.h | */transform.h | */vision.h | \
+	*/sound.h | */events.h | */curves.h
 media_test_libs = libtenon-media.la libtenon.la $(TN_LIBS)
