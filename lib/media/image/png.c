@@ -104,13 +104,19 @@ static int channels_of(const png_job *job)
             png_get_valid(job->png, job->info, PNG_INFO_tRNS));
 }
 
-static int orientation_of(const png_job *job)
+/* Finds the chunk eXIf, which may stand before or behind the pixels. Each chunk
+ * has its length, its name, the data and a checksum. */
+static int orientation_of(const unsigned char *data, size_t bytes)
 {
-    png_uint_32 bytes = 0;
-    png_bytep data = NULL;
-    return png_get_eXIf_1(job->png, job->info, &bytes, &data)
-               ? tn__exif_orientation(data, bytes)
-               : 1;
+    for (size_t at = 8; bytes - at >= 12;) {
+        const size_t length = png_get_uint_32(data + at);
+        if (length > bytes - at - 12)
+            return 1;
+        if (memcmp(data + at + 4, "eXIf", 4) == 0)
+            return tn__exif_orientation(data + at + 8, length);
+        at += 12 + length;
+    }
+    return 1;
 }
 
 static void read_info(png_job *job, tn_image_info *out)
@@ -125,7 +131,6 @@ static void read_info(png_job *job, tn_image_info *out)
     out->bits = png_get_bit_depth(job->png, job->info);
     out->has_palette =
         png_get_color_type(job->png, job->info) == PNG_COLOR_TYPE_PALETTE;
-    out->orientation = orientation_of(job);
 }
 
 static tn_status info_png(const void *data, size_t bytes, tn_image_info *out,
@@ -134,6 +139,7 @@ static tn_status info_png(const void *data, size_t bytes, tn_image_info *out,
     png_job job;
     if (begin_reading(&job, data, bytes, why)) {
         read_info(&job, out);
+        out->orientation = orientation_of(data, bytes);
         png_destroy_read_struct(&job.png, &job.info, NULL);
     }
     return job.status;
@@ -162,7 +168,6 @@ static void read_pixels(png_job *job, const tn__request *request,
     out->width = png_get_image_width(job->png, job->info);
     out->height = png_get_image_height(job->png, job->info);
     out->channels = channels_of(job);
-    out->orientation = orientation_of(job);
     out->bits =
         request->keep16 && png_get_bit_depth(job->png, job->info) == 16 ? 16
                                                                         : 8;
@@ -198,6 +203,7 @@ static tn_status decode_png(const void *data, size_t bytes,
     *out = (tn__raster){.orientation = 1};
     if (begin_reading(&job, data, bytes, why)) {
         read_pixels(&job, request, out);
+        out->orientation = orientation_of(data, bytes);
         png_destroy_read_struct(&job.png, &job.info, NULL);
         free(job.rows);
     }
