@@ -1,4 +1,16 @@
 # What this room adds to the build: see the head of Makefile.am.
-libtenon_media_la_SOURCES +=
-tenoninclude_HEADERS +=
+libtenon_media_la_SOURCES += \
+	lib/media/image/host.c lib/media/image/host.h \
+	lib/media/image/format.h lib/media/image/exif.c \
+	lib/media/image/png.c lib/media/image/jpeg.c \
+	lib/media/image/raster.c lib/media/image/raster.h \
+	lib/media/image/file.c lib/media/image/options.c \
+	lib/media/image/resample.h lib/media/image/axis.c \
+	lib/media/image/resample.c lib/media/image/resize.c \
+	lib/media/image/convert.h lib/media/image/convert.c \
+	lib/media/image/crop.c lib/media/image/warp.c \
+	lib/media/image/color.c lib/media/image/random.c \
+	lib/media/image/grid.c lib/media/image/folder.c \
+	lib/media/image/digits.c
+tenoninclude_HEADERS += include/tenon/image.h include/tenon/transform.h
 EXTRA_DIST += lib/media/image/README.md

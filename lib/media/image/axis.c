@@ -1,0 +1,157 @@
+/* axis.c: the weights of interpolation along one axis. They are those of
+ * PyTorch's interpolate (align_corners = false), which for antialias are those
+ * of Pillow: for a smaller result the filter is stretched by in / out. */
+#include <media/image/resample.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Keys' cubic with parameter a, for |x| < 2. PyTorch uses a = -0.5 with
+ * antialias, as Pillow does, and else -0.75, as OpenCV does. */
+static double cubic(double x, double a)
+{
+    x = fabs(x);
+    if (x < 1)
+        return ((a + 2) * x - (a + 3)) * x * x + 1;
+    return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
+}
+
+static double filter(tn__mode mode, double x)
+{
+    if (mode == TN__BICUBIC)
+        return cubic(x, -0.5);
+    return fabs(x) < 1 ? 1 - fabs(x) : 0;
+}
+
+static int64_t clamp(int64_t x, int64_t low, int64_t high)
+{
+    return x < low ? low : x > high ? high : x;
+}
+
+/* Returns the largest number of taps. */
+static int64_t count_taps(const tn__axis *axis, tn__mode mode, bool antialias)
+{
+    const int64_t points = mode == TN__BICUBIC ? 4 : mode == TN__BILINEAR ? 2 : 1;
+    if (!antialias || points == 1)
+        return points;
+    const double scale = (double)axis->in / (double)axis->out;
+    return (int64_t)ceil((double)points / 2 * (scale > 1 ? scale : 1)) * 2 + 1;
+}
+
+/* Moves a window of `count` weights at `start`, which may reach over the ends of
+ * the axis, into it: weights outside are added to the nearest element. */
+static void put(tn__axis *axis, int64_t i, int64_t start, int64_t count,
+                const double *weight, double *row)
+{
+    const int64_t first = clamp(start, 0, axis->in - axis->taps);
+    axis->first[i] = first;
+    memset(row, 0, (size_t)axis->taps * sizeof *row);
+    for (int64_t k = 0; k < count; k++)
+        row[clamp(start + k, 0, axis->in - 1) - first] += weight[k];
+}
+
+static void weigh_antialias(tn__axis *axis, int64_t i, tn__mode mode,
+                            double *weight, double *row)
+{
+    const double scale = (double)axis->in / (double)axis->out;
+    const double stretch = scale > 1 ? scale : 1;
+    const double support = (mode == TN__BICUBIC ? 2 : 1) * stretch;
+    const double centre = scale * ((double)i + 0.5);
+    const int64_t start =
+        clamp((int64_t)(centre - support + 0.5), 0, axis->in - 1);
+    const int64_t end =
+        clamp((int64_t)(centre + support + 0.5), start + 1, axis->in);
+    double total = 0;
+    for (int64_t k = 0; k < end - start; k++) {
+        weight[k] =
+            filter(mode, ((double)(start + k) - centre + 0.5) / stretch);
+        total += weight[k];
+    }
+    for (int64_t k = 0; k < end - start && total != 0; k++)
+        weight[k] /= total;
+    put(axis, i, start, end - start, weight, row);
+}
+
+static void weigh_points(tn__axis *axis, int64_t i, tn__mode mode, double *row)
+{
+    const double scale = (double)axis->in / (double)axis->out;
+    double weight[4], at = scale * ((double)i + 0.5) - 0.5;
+    if (mode == TN__BICUBIC) {
+        const double start = floor(at), t = at - start;
+        for (int k = 0; k < 4; k++)
+            weight[k] = cubic(t + 1 - k, -0.75);
+        put(axis, i, (int64_t)start - 1, 4, weight, row);
+        return;
+    }
+    at = at < 0 ? 0 : at;
+    const double start = floor(at);
+    weight[0] = 1 - (at - start);
+    weight[1] = at - start;
+    put(axis, i, (int64_t)start, 2, weight, row);
+}
+
+/* The index is computed in float32, as PyTorch does. */
+static void weigh_nearest(tn__axis *axis, int64_t i, bool exact, double *row)
+{
+    const float scale = (float)axis->in / (float)axis->out;
+    const float at = ((float)i + (exact ? 0.5f : 0.0f)) * scale;
+    axis->first[i] = clamp((int64_t)floorf(at), 0, axis->in - 1);
+    row[0] = 1;
+}
+
+/* Makes weights of 16 bits with as many bits of fraction as the largest one
+ * leaves; PyTorch's rule. */
+static void make_fixed(tn__axis *axis, const double *weight, int64_t count)
+{
+    double largest = 0;
+    for (int64_t k = 0; k < count; k++)
+        largest = weight[k] > largest ? weight[k] : largest;
+    axis->shift = 0;
+    while (axis->shift < 22 &&
+           (int)(0.5 + largest * (1 << (axis->shift + 1))) < 1 << 15)
+        axis->shift++;
+    for (int64_t k = 0; k < count; k++) {
+        const double w = weight[k] * (1 << axis->shift);
+        axis->fixed[k] = (int16_t)(w < 0 ? w - 0.5 : w + 0.5);
+        axis->real[k] = (float)weight[k];
+    }
+}
+
+bool tn__axis_make(tn__axis *axis, int64_t in, int64_t out, tn__mode mode,
+                   bool antialias, const char *call)
+{
+    *axis = (tn__axis){.in = in, .out = out};
+    const int64_t taps = count_taps(axis, mode, antialias);
+    axis->taps = taps < in ? taps : in;
+    const size_t count = (size_t)(out * axis->taps);
+    double *weight = malloc((count + (size_t)taps) * sizeof *weight);
+    axis->first = malloc((size_t)out * sizeof *axis->first +
+                         count * (sizeof *axis->real + sizeof *axis->fixed));
+    if (!weight || !axis->first) {
+        free(weight);
+        tn__axis_free(axis);
+        tn_error_set(TN_ERR_MEMORY, "%s: memory ran out", call);
+        return false;
+    }
+    axis->real = (float *)(axis->first + out);
+    axis->fixed = (int16_t *)(axis->real + count);
+    for (int64_t i = 0; i < out; i++) {
+        double *row = weight + i * axis->taps;
+        if (mode == TN__NEAREST || mode == TN__NEAREST_EXACT)
+            weigh_nearest(axis, i, mode == TN__NEAREST_EXACT, row);
+        else if (antialias)
+            weigh_antialias(axis, i, mode, weight + count, row);
+        else
+            weigh_points(axis, i, mode, row);
+    }
+    make_fixed(axis, weight, (int64_t)count);
+    free(weight);
+    return true;
+}
+
+void tn__axis_free(tn__axis *axis)
+{
+    free(axis->first);
+    *axis = (tn__axis){0};
+}

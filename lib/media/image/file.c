@@ -1,0 +1,432 @@
+/* file.c: reads and writes image files: the calls of <tenon/image.h>, which find
+ * the format in a table. */
+#include <media/image/raster.h>
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <tenon/io.h>
+
+/* ---- formats ---------------------------------------------------------------- */
+
+static const tn__image_format *const formats[] = {&tn__image_png,
+                                                  &tn__image_jpeg};
+enum { FORMAT_COUNT = sizeof formats / sizeof *formats };
+
+/* Formats that are recognised in order to name them. */
+static const struct {
+    const char *title;
+    size_t at;
+    const char *magic;
+    size_t bytes;
+} others[] = {
+    {"GIF", 0, "GIF8", 4},
+    {"WebP", 8, "WEBP", 4},
+    {"TIFF", 0, "II*\0", 4},
+    {"TIFF", 0, "MM\0*", 4},
+    {"AVIF", 4, "ftypavif", 8},
+    {"HEIC", 4, "ftyphei", 7},
+    {"HEIC", 4, "ftypmif1", 8},
+    {"JPEG 2000", 0, "\0\0\0\x0cjP  ", 8},
+    {"JPEG 2000", 0, "\xff\x4f\xff\x51", 4},
+    {"JPEG XL", 0, "\xff\x0a", 2},
+    {"JPEG XL", 0, "\0\0\0\x0cJXL ", 8},
+    {"Photoshop", 0, "8BPS", 4},
+    {"QOI", 0, "qoif", 4},
+    {"ICO", 0, "\0\0\1\0", 4},
+    {"SVG", 0, "<svg", 4},
+    {"PDF", 0, "%PDF", 4},
+    /* BMP files have four zero bytes behind their size. */
+    {"BMP", 6, "\0\0\0\0", 4},
+};
+
+tn_status tn__because(tn__why *why, tn_status code, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(why->text, sizeof why->text, format, args);
+    va_end(args);
+    return code;
+}
+
+bool tn__growing_add(tn__growing *out, const void *data, size_t count)
+{
+    if (out->room - out->count < count) {
+        const size_t room = (out->room + count) * 2;
+        unsigned char *more =
+            room > out->room ? realloc(out->data, room) : NULL;
+        if (!more)
+            return false;
+        out->data = more;
+        out->room = room;
+    }
+    if (count)
+        memcpy(out->data + out->count, data, count);
+    out->count += count;
+    return true;
+}
+
+tn_status tn__check_memory(int64_t width, int64_t height,
+                           size_t bytes_per_pixel, tn__why *why)
+{
+    const int64_t limit = tn_unpack_limit();
+    int64_t bytes;
+    if (limit < 0)
+        return tn__because(why, (tn_status)limit, "the limit is invalid");
+    if (__builtin_mul_overflow(width, height, &bytes) ||
+        __builtin_mul_overflow(bytes, (int64_t)bytes_per_pixel, &bytes))
+        return tn__because(why, TN_ERR_FORMAT,
+                           "%lld x %lld pixels are more than memory can hold",
+                           (long long)width, (long long)height);
+    if (limit && bytes > limit)
+        return tn__because(why, TN_ERR_FORMAT,
+                           "its %lld x %lld pixels would take %lld bytes, more "
+                           "than the limit of %lld: raise tn_unpack_limit_set",
+                           (long long)width, (long long)height,
+                           (long long)bytes, (long long)limit);
+    return TN_OK;
+}
+
+static tn_status name_other(const unsigned char *data, size_t bytes,
+                            tn__why *why)
+{
+    if (bytes == 0)
+        return tn__because(why, TN_ERR_FORMAT, "it is empty");
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        const bool bmp = strcmp(others[i].title, "BMP") == 0;
+        if (bytes >= others[i].at + others[i].bytes &&
+            memcmp(data + others[i].at, others[i].magic, others[i].bytes) == 0 &&
+            (!bmp || memcmp(data, "BM", 2) == 0))
+            return tn__because(why, TN_ERR_FORMAT,
+                               "%s is not supported; PNG and JPEG are",
+                               others[i].title);
+    }
+    size_t cut = 0;
+    for (int i = 0; i < FORMAT_COUNT; i++)
+        if (bytes < formats[i]->magic_bytes &&
+            memcmp(data, formats[i]->magic, bytes) == 0)
+            cut = bytes;
+    return cut ? tn__because(why, TN_ERR_FORMAT,
+                             "it is truncated: %zu bytes are no image", cut)
+               : tn__because(why, TN_ERR_FORMAT,
+                             "it is neither PNG nor JPEG: it begins with %02x "
+                             "%02x",
+                             data[0], bytes > 1 ? data[1] : 0);
+}
+
+/* Returns the format of the data, or NULL with *status and the reason. */
+static const tn__image_format *find_format(const void *data, size_t bytes,
+                                           tn_status *status, tn__why *why)
+{
+    for (int i = 0; i < FORMAT_COUNT; i++) {
+        const tn__image_format *f = formats[i];
+        if (bytes < f->magic_bytes || memcmp(data, f->magic, f->magic_bytes))
+            continue;
+        if (f->decode)
+            return f;
+        *status = tn__because(why, TN_ERR_UNSUPPORTED,
+                              "%s needs a library that Tenon was built without "
+                              "(Debian: %s)",
+                              f->title, f->package);
+        return NULL;
+    }
+    *status = name_other(data, bytes, why);
+    return NULL;
+}
+
+/* ---- reading ---------------------------------------------------------------- */
+
+/* Where data comes from, for messages. path is NULL for memory. */
+typedef struct origin {
+    const char *call, *path;
+} origin;
+
+static tn_status refuse(const origin *from, tn_status code, const tn__why *why)
+{
+    if (from->path)
+        return tn_error_refuse_argument(code, from->call, "path", "%s: %s",
+                                        from->path, why->text);
+    return tn_error_refuse_argument(code, from->call, "data", "data: %s",
+                                    why->text);
+}
+
+static tn_tensor *decode(const void *data, size_t bytes, const origin *from,
+                         const tn_image_load_options *o)
+{
+    tn__why why;
+    tn_status status = TN_OK;
+    tn__raster raster;
+    const tn__request request = {
+        .grey = o->channels == 1 || o->channels == 2,
+        .keep16 = o->dtype != TN_U8,
+        .min_side = o->min_side,
+        .dtype_bytes = tn_dtype_bytes(o->dtype),
+    };
+    const tn__image_format *format = find_format(data, bytes, &status, &why);
+    if (format)
+        status = format->decode(data, bytes, &request, &raster, &why);
+    if (status < 0)
+        return refuse(from, status, &why), NULL;
+    const tn__layout layout = {
+        .channels = o->channels ? o->channels : raster.channels,
+        .hwc = o->hwc,
+        .dtype = o->dtype,
+        .orientation = o->exif ? raster.orientation : 1,
+    };
+    tn_tensor *image = tn__raster_to_tensor(&raster, &layout);
+    free(raster.data);
+    return image;
+}
+
+static bool check_options(const char *call, const tn_image_load_options *o)
+{
+    if (o->channels < 0 || o->channels > 4)
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "channels",
+                                 ".channels is %d; expected 1, 2, 3 or 4, or 0 "
+                                 "for those of the file",
+                                 o->channels);
+    else if (o->dtype != TN_U8 && o->dtype != TN_I32 && o->dtype != TN_F32)
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "dtype",
+                                 ".dtype is %s; expected uint8, int32 or "
+                                 "float32",
+                                 tn_dtype_name(o->dtype));
+    else if (o->min_side < 0)
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "min_side",
+                                 ".min_side is %lld; expected 0 or more",
+                                 (long long)o->min_side);
+    else
+        return true;
+    return false;
+}
+
+/* Refuses a pending error, so that its message stays, and NULL. */
+static bool check_pointer(const void *pointer, const char *call,
+                          const char *argument)
+{
+    if (!pointer)
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, call, argument, "%s is NULL",
+                                 argument);
+    return pointer != NULL;
+}
+
+TN_OPTIONS_TYPE(tn_image_load, "image_load", "path", TN_IMAGE_LOAD_OPTIONS_LIST)
+tn_tensor *tn_image_load_with(const char *path,
+                              const tn_image_load_options *options)
+{
+    const origin from = {"image_load", path};
+    tn_image_load_options o;
+    void *data;
+    size_t bytes;
+    if (tn_options_take(tn_image_load_type(), &o, options) < 0 ||
+        !check_options(from.call, &o) ||
+        tn_file_read(path, from.call, &data, &bytes) < 0)
+        return NULL;
+    tn_tensor *image = decode(data, bytes, &from, &o);
+    free(data);
+    return image;
+}
+
+TN_OPTIONS_TYPE(tn_image_decode, "image_decode", "data, bytes",
+                TN_IMAGE_LOAD_OPTIONS_LIST)
+tn_tensor *tn_image_decode_with(const void *data, size_t bytes,
+                                const tn_image_decode_options *options)
+{
+    const origin from = {"image_decode", NULL};
+    tn_image_decode_options own;
+    if (tn_options_take(tn_image_decode_type(), &own, options) < 0)
+        return NULL;
+    const tn_image_load_options o = {.channels = own.channels,
+                                     .hwc = own.hwc,
+                                     .dtype = own.dtype,
+                                     .exif = own.exif,
+                                     .min_side = own.min_side};
+    if (!check_options(from.call, &o) || !check_pointer(data, from.call, "data"))
+        return NULL;
+    return decode(data, bytes, &from, &o);
+}
+
+static tn_status read_info(const void *data, size_t bytes, const origin *from,
+                           tn_image_info *out)
+{
+    tn__why why;
+    tn_status status = TN_OK;
+    tn_image_info info = {.size = out->size};
+    const tn__image_format *format = find_format(data, bytes, &status, &why);
+    if (format)
+        status = format->info(data, bytes, &info, &why);
+    if (status < 0)
+        return refuse(from, status, &why);
+    memcpy(out, &info, out->size);
+    return TN_OK;
+}
+
+static bool check_info(const tn_image_info *out, const char *call)
+{
+    if (!check_pointer(out, call, "out_info"))
+        return false;
+    if (out->size >= sizeof out->size && out->size <= sizeof *out)
+        return true;
+    tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "out_info",
+                             "out_info->size is %zu; set it to "
+                             "sizeof(tn_image_info)",
+                             out->size);
+    return false;
+}
+
+tn_status tn_image_info_load(const char *path, tn_image_info *out_info)
+{
+    const origin from = {"image_info_load", path};
+    void *data;
+    size_t bytes;
+    if (!check_info(out_info, from.call) ||
+        tn_file_read(path, from.call, &data, &bytes) < 0)
+        return tn_error_code();
+    const tn_status status = read_info(data, bytes, &from, out_info);
+    free(data);
+    return status;
+}
+
+tn_status tn_image_info_decode(const void *data, size_t bytes,
+                               tn_image_info *out_info)
+{
+    const origin from = {"image_info_decode", NULL};
+    if (!check_pointer(data, from.call, "data") ||
+        !check_info(out_info, from.call))
+        return tn_error_code();
+    return read_info(data, bytes, &from, out_info);
+}
+
+/* ---- writing ---------------------------------------------------------------- */
+
+static tn_status encode(const tn__image_format *format, const tn_tensor *image,
+                        const tn_image_save_options *o, const char *call,
+                        tn__growing *out)
+{
+    const tn_given given[] = {{"image", image}};
+    const bool png = format == &tn__image_png;
+    const int level = png ? o->compression : o->quality;
+    const char *option = png ? "compression" : "quality";
+    if (!png && (level < 1 || level > 100))
+        return tn_error_refuse_argument(TN_ERR_ARGUMENT, call, option,
+                                        ".quality is %d; 1 to 100 is allowed",
+                                        level);
+    if (png && (level < 0 || level > 9))
+        return tn_error_refuse_argument(TN_ERR_ARGUMENT, call, option,
+                                        ".compression is %d; 0 to 9 is allowed",
+                                        level);
+    if (!format->encode)
+        return tn_error_refuse_argument(
+            TN_ERR_UNSUPPORTED, call, NULL,
+            "%s needs a library that Tenon was built without (Debian: %s)",
+            format->title, format->package);
+    tn__raster raster;
+    tn__why why;
+    tn_status status = tn__raster_from_tensor(&raster, image, o->hwc, call);
+    if (status < 0)
+        return status;
+    if (raster.bits == 16 && !png)
+        status = tn_error_refuse(TN_ERR_DTYPE, call, given, 1,
+                                 "image is int32, that is 16 bits, which JPEG "
+                                 "does not have: use PNG, or uint8");
+    else if ((status = format->encode(&raster, level, out, &why)) < 0)
+        status = tn_error_refuse(status, call, given, 1, "%s", why.text);
+    free(raster.data);
+    if (status < 0) {
+        free(out->data);
+        *out = (tn__growing){0};
+    }
+    return status;
+}
+
+/* Finds the format whose option is given in a call for another format. */
+static tn_status check_needs(const tn_options_type *type, const void *own,
+                             bool png)
+{
+    const tn_option_need need[] = {
+        {"quality", !png, "for PNG, which has no loss", "write JPEG"},
+        {"compression", png, "for JPEG", "write PNG"}};
+    return tn_options_check_needs(type, own, need, 2);
+}
+
+static const tn__image_format *find_extension(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    for (int i = 0; dot && i < FORMAT_COUNT; i++)
+        for (int k = 0; k < 3 && formats[i]->extensions[k]; k++)
+            if (strcasecmp(dot + 1, formats[i]->extensions[k]) == 0)
+                return formats[i];
+    return NULL;
+}
+
+static tn_status put(void *context, tn_file *file)
+{
+    const tn__growing *data = context;
+    return tn_file_write(file, data->data, data->count);
+}
+
+TN_OPTIONS_TYPE(tn_image_save, "image_save", "path, image",
+                TN_IMAGE_SAVE_OPTIONS_LIST)
+tn_status tn_image_save_with(const char *path, const tn_tensor *image,
+                             const tn_image_save_options *options)
+{
+    const char *call = "image_save";
+    tn_image_save_options o;
+    if (tn_options_take(tn_image_save_type(), &o, options) < 0 ||
+        !check_pointer(path, call, "path"))
+        return tn_error_code();
+    const tn__image_format *format = find_extension(path);
+    if (!format)
+        return tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "path",
+                                        "%s: the name must end in .png, .jpg "
+                                        "or .jpeg",
+                                        path);
+    tn__growing data = {0};
+    tn_status status =
+        check_needs(tn_image_save_type(), &o, format == &tn__image_png);
+    if (status == TN_OK)
+        status = encode(format, image, &o, call, &data);
+    if (status == TN_OK)
+        status = tn_file_replace(path, call, put, &data);
+    free(data.data);
+    return status;
+}
+
+TN_OPTIONS_TYPE(tn_image_encode, "image_encode",
+                "image, format, out_data, out_bytes",
+                TN_IMAGE_SAVE_OPTIONS_LIST)
+tn_status tn_image_encode_with(const tn_tensor *image, const char *format,
+                               void **out_data, size_t *out_bytes,
+                               const tn_image_encode_options *options)
+{
+    const char *call = "image_encode";
+    tn_image_encode_options own;
+    if (tn_options_take(tn_image_encode_type(), &own, options) < 0 ||
+        !check_pointer(format, call, "format") ||
+        !check_pointer(out_data, call, "out_data") ||
+        !check_pointer(out_bytes, call, "out_bytes"))
+        return tn_error_code();
+    const tn__image_format *found = NULL;
+    for (int i = 0; i < FORMAT_COUNT; i++)
+        if (strcmp(format, formats[i]->name) == 0)
+            found = formats[i];
+    if (!found)
+        return tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "format",
+                                        "format is \"%.40s\"; expected "
+                                        "\"png\" or \"jpeg\"",
+                                        format);
+    const tn_image_save_options o = {.quality = own.quality,
+                                     .compression = own.compression,
+                                     .hwc = own.hwc};
+    tn__growing data = {0};
+    tn_status status =
+        check_needs(tn_image_encode_type(), &own, found == &tn__image_png);
+    if (status == TN_OK)
+        status = encode(found, image, &o, call, &data);
+    if (status < 0)
+        return status;
+    *out_data = data.data;
+    *out_bytes = data.count;
+    return TN_OK;
+}
