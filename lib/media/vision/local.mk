@@ -1,4 +1,13 @@
 # What this room adds to the build: see the head of Makefile.am.
-libtenon_media_la_SOURCES +=
-tenoninclude_HEADERS +=
+libtenon_media_la_SOURCES += \
+	lib/media/vision/anchors.c \
+	lib/media/vision/boxes.c \
+	lib/media/vision/boxes.h \
+	lib/media/vision/iou.c \
+	lib/media/vision/mean_ap.c \
+	lib/media/vision/nms.c \
+	lib/media/vision/regions.c \
+	lib/media/vision/sparse.c \
+	lib/media/vision/sparse.h
+tenoninclude_HEADERS += include/tenon/vision.h
 EXTRA_DIST += lib/media/vision/README.md
