@@ -65,7 +65,7 @@ static tn_dataset *finish(tn_scope *scope, tn_tensor *x, tn_tensor *y,
                           tn_image_transform transform, void *context)
 {
     tn_dataset *made = NULL;
-    y = x && y ? tn_cast(y, TN_I64) : NULL;
+    y = x && y ? tn_to_dtype(y, TN_I64) : NULL;
     if (y)
         made = make_set(x, y, transform, context);
     return tn_scope_result(scope, made);
