@@ -78,7 +78,8 @@ TN_API tn_status tn_events_histogram(tn_events *events, const char *tag,
 
 /* Writes an image as PNG: shape (channels, height, width) with 1 (grey), 3 (RGB)
  * or 4 (RGBA) channels; dtype uint8, or a floating dtype with values from 0 to
- * 1, which are clamped. Fails with TN_ERR_SHAPE or TN_ERR_DTYPE for others. */
+ * 1, which are clamped; NAN is rejected. On any device. Fails with TN_ERR_SHAPE
+ * or TN_ERR_DTYPE for others, and with TN_ERR_UNSUPPORTED without libpng. */
 TN_API tn_status tn_events_image(tn_events *events, const char *tag,
                                  tn_tensor *image, int64_t step);
 

@@ -1,4 +1,4 @@
-/* events.c: scalars, epochs, texts and images as events. */
+/* events.c: scalars, epochs and texts as events. */
 #include <media/run/event_file.h>
 
 #include <math.h>

@@ -2,6 +2,7 @@
 libtenon_media_la_SOURCES += \
 	lib/media/run/curves.c lib/media/run/curves.h \
 	lib/media/run/event_file.c lib/media/run/event_file.h \
+	lib/media/run/event_image.c \
 	lib/media/run/events.c \
 	lib/media/run/histogram.c \
 	lib/media/run/hyperparameters.c \

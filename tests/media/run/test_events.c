@@ -84,7 +84,12 @@ static void test_others(void)
         (tn_hyperparameter[]){{"lr", 0.1, NULL}, {"optim", 0, "sgd"}}, 2,
         (const char *[]){"loss"}, 1);
     tn_events_scalar(events, "loss", 1, 0);
-    is_str(tn_error(), NULL, "texts, histograms and hyperparameters are written");
+    tn_events_image(events, "grey", tn_rand(tn_dims(1, 4, 6)), 3);
+    tn_events_image(events, "color", tn_zeros(tn_dims(3, 2, 2), .dtype = TN_U8),
+                    3);
+    if (tn_error_code() == TN_ERR_UNSUPPORTED)
+        tn_error_clear(); /* built without libpng */
+    is_str(tn_error(), NULL, "images, texts, histograms and hyperparameters are written");
     tn_curves *curves = tn_curves_new();
     tn_curves_add(curves, "other", NULL);
     is_int(tn_curves_count(curves), 1, "and are no curves");
@@ -189,6 +194,14 @@ static void test_refused(void)
             "no elements");
     refused(tn_events_histogram(events, "a", tn_full(tn_dims(2), (double)NAN), 0),
             argument, "element 0 of values is NAN");
+    refused(tn_events_image(events, "a", NULL, 0), argument, "image is NULL");
+    refused(tn_events_image(events, "a", tn_zeros(tn_dims(2, 4, 4)), 0),
+            TN_ERR_SHAPE, "1, 3 or 4 channels");
+    refused(tn_events_image(events, "a", tn_zeros(tn_dims(4, 4)), 0),
+            TN_ERR_SHAPE, "channels, height");
+    refused(tn_events_image(events, "a",
+                            tn_zeros(tn_dims(1, 4, 4), .dtype = TN_I64), 0),
+            TN_ERR_DTYPE, "image is int64");
     refused(tn_events_epoch(events, NULL), argument, "state is NULL");
     tn_hyperparameter twice[2] = {{"lr", 1, NULL}, {"lr", 2, NULL}};
     refused(tn_events_hyperparameters(events, twice, 2, NULL, 0), argument,

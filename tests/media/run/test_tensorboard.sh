@@ -24,6 +24,7 @@ int main(int count, char **argument)
         tn_tensor_from_array((float[]){-1, 0, 0.5f, 2e-13f, 1e25f}, TN_F32,
                              tn_dims(5)), 4);
     tn_events_text(e, "note", "some *text*", 5);
+    tn_events_image(e, "picture", tn_rand(tn_dims(3, 4, 6)), 6);
     tn_hyperparameter h[] = {{"lr", 0.25, NULL}, {"optim", 0, "sgd"}};
     tn_events_hyperparameters(e, h, 2, (const char *[]){"loss/train"}, 1);
     if (tn_error())
@@ -44,11 +45,12 @@ scalar loss/train 0 0
 scalar loss/train 1 1.5
 scalar loss/train 2 3
 histogram weights 4 -1 1e+25 5 1e+25 1e+50 True True True
+image picture 6 6 4
 text note/text_summary 5 some *text*
 hparams [('lr', 3), ('optim', 1)] ['loss/train']
 status 1
 hparam lr 0.25
 hparam optim sgd
 END
-)" "TensorBoard reads scalars, histograms, texts and hyperparameters"
+)" "TensorBoard reads scalars, histograms, images, texts and hyperparameters"
 done_testing
