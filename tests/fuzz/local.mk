@@ -6,6 +6,7 @@ check_PROGRAMS += \
 	tests/fuzz/test_checkpoint \
 	tests/fuzz/test_config \
 	tests/fuzz/test_csv \
+	tests/fuzz/test_curves \
 	tests/fuzz/test_devices \
 	tests/fuzz/test_einsum \
 	tests/fuzz/test_gguf \
@@ -31,6 +32,8 @@ tests_fuzz_test_checkpoint_SOURCES = tests/fuzz/checkpoint.c $(fuzz_driver)
 tests_fuzz_test_config_SOURCES = tests/fuzz/config.c $(fuzz_driver)
 tests_fuzz_test_config_LDADD = libtenon-lm.la libtenon.la
 tests_fuzz_test_csv_SOURCES = tests/fuzz/csv.c $(fuzz_driver)
+tests_fuzz_test_curves_SOURCES = tests/fuzz/curves.c $(fuzz_driver)
+tests_fuzz_test_curves_LDADD = libtenon-media.la libtenon.la
 tests_fuzz_test_devices_SOURCES = tests/fuzz/devices.c $(fuzz_driver)
 tests_fuzz_test_einsum_SOURCES = tests/fuzz/einsum.c $(fuzz_driver)
 tests_fuzz_test_gguf_SOURCES = tests/fuzz/gguf.c lib/lm/gguf/gguf_parse.c \
