@@ -299,11 +299,11 @@ is_str "$status" 2 "diff needs something to compare with"
 for ask in help --help -h; do
     tenon cpu $ask
     is_str "$status" 0 "tenon $ask succeeds"
-    is_str "$(grep -cE '^(usage:|      ) tenon' "$scratch/out")" 17 \
+    is_str "$(grep -cE '^(usage:|      ) tenon' "$scratch/out")" 18 \
         "it prints a line for each form of a command"
     is_empty "$(cat "$scratch/err")" "and nothing on stderr"
 done
-for command in devices info trace tokenize lm generate embed onnx help; do
+for command in devices info trace tokenize lm generate embed onnx plot help; do
     tenon cpu help $command
     is_str "$status" 0 "tenon help $command succeeds"
     out "^usage: tenon $command" "it prints the command's usage"
@@ -352,6 +352,24 @@ err '99999' "which names it"
 tenon cpu tokenize /no/such/file x
 is_str "$status" 1 "a missing tokenizer is an error"
 err '/no/such/file' "which names the file"
+
+# ---- plot
+printf 'step,loss,acc\n0,1.5,0.1\n10,0.5,0.75\n' >"$scratch/log.csv"
+tenon cpu plot "$scratch/log.csv" -o "$scratch/plot.html" --title "A < B" \
+    --smooth 0.5 --log
+is_str "$status" 0 "plot draws a CSV file"
+out 'loss: 2 points, last 0.5$' "prints the last values"
+out 'written: .*/plot.html$' "and the page's name"
+is_str "$(grep -c '<h1>A &lt; B</h1>' "$scratch/plot.html")" 1 \
+    "which has the title"
+tenon cpu plot "$scratch/log.csv" -o "$scratch/plot.pdf"
+is_str "$status" 1 "another kind of picture is an error"
+err '[.]html or [.]svg' "which names the kinds"
+tenon cpu plot /no/such/run -o "$scratch/plot.html"
+is_str "$status" 1 "a missing run is an error"
+err '/no/such/run' "which names the run"
+wrong "plot without a run" plot
+wrong "plot with a smoothing that is no number" plot x --smooth much
 
 wrong "no command"
 wrong "an unknown option" --colour
