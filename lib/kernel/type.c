@@ -228,7 +228,7 @@ static bool type_loop(tn__typer *typer, const tn__node *node, tn__value *out)
     tn__value first[TN__KERNEL_MAX_OUTPUTS];
     tn__common_type carried[TN__KERNEL_MAX_OUTPUTS];
     if (ssa->loop_depth == (int)(sizeof ssa->loop / sizeof *ssa->loop))
-        return tn__type_fail(typer, node, "loops nested too deep");
+        return tn__type_fail(typer, node, "loops are nested too deep");
     if (!type_bound(typer, node->kid[0], &bound))
         return false;
     for (int i = 0; i < count; i++) {
