@@ -13,8 +13,7 @@
 #include <base/platform.h>
 #include <tenon/hook.h>
 
-/* ---- plans: what all calls of one operator with
- * one kernel share ---------- */
+/* ---- plans: what all calls of an operator with one kernel share --------- */
 
 /* Describes the kernel that computes the gradient of one port (input
  * tensor). */
@@ -260,7 +259,7 @@ void tn__leaf_unlock(void);
 tn_status tn__anomaly_check(const tn__node *node, tn_tensor *const *g,
                             tn_tensor *const *out);
 /* Suspend and restore the checks of single operators in anomaly mode. The
- * backward walk checks each gradient as a whole instead. _begin returns whether
+ * backward pass checks each gradient as a whole instead. _begin returns whether
  * the checks were on before; that value is passed to _end. */
 bool tn__anomaly_begin(void);
 void tn__anomaly_end(bool was_watched);
