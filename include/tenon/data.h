@@ -186,7 +186,7 @@ TN_API tn_tensor *tn_text_ids(const tn_text *text);
  * owns the result. Returns NULL with TN_ERR_ARGUMENT for a character that is
  * not in the vocabulary. */
 TN_API tn_tensor *tn_text_encode(const tn_text *text, const char *string);
-/* The string that ids stand for, in memory from malloc, which you free. ids has
+/* The string that ids represent, in memory from malloc, which you free. ids has
  * an integer dtype and any shape, and is read in row-major order. Returns NULL
  * with TN_ERR_INDEX for an unknown id, with TN_ERR_DTYPE if ids are not
  * integers. */

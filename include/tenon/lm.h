@@ -20,12 +20,12 @@
  * Gemma 3 (text), Phi-3, GPT-2, GPT-NeoX; the encoders BERT, RoBERTa,
  * DistilBERT and MPNet.
  *
- * One arithmetic: tn_lm_decode, tn_lm_generate, tn_lm_batch, tn_lm_score and
- * tn_lm_embed give each sequence the same bits, whatever other sequences are in
- * the batch, however the prompt is cut into blocks, and for any number of
- * threads. (On the devices cpu and reference. Vendors' libraries on GPUs do not
- * promise it.) tn_forward of the module uses faster orders of summation, so its
- * logits may differ in the last bits.
+ * Reproducible results: tn_lm_decode, tn_lm_generate, tn_lm_batch, tn_lm_score
+ * and tn_lm_embed give each sequence the same bits, whatever other sequences
+ * are in the batch, however the prompt is cut into blocks, and for any number
+ * of threads. This holds on the devices cpu and reference; vendors' libraries
+ * on GPUs do not guarantee it. tn_forward of the module uses faster orders of
+ * summation, so its logits may differ in the last bits.
  *
  * Link with `pkg-config --libs tenon-lm`.
  *
@@ -47,7 +47,7 @@ typedef struct tn_lm tn_lm;
 /* Opens the model in the folder path, or in the GGUF file path, in evaluation
  * mode.
  *
- *   device  where the weights go; default: the current device
+ *   device  the device of the weights; default: the current device
  *   dtype   float32, float16 or bfloat16; default: that of the file
  *   strict  false: weights that the model does not use are skipped
  *
@@ -108,7 +108,7 @@ typedef struct tn_lm_sizes {
     int64_t vocabulary;
     int64_t positions;     /* the longest sequence; 0 if there is no limit */
     int64_t parameters;    /* elements of all weights */
-    int64_t weight_bytes;  /* of numbers and of blocks */
+    int64_t weight_bytes;  /* bytes of all weights */
     int64_t cache_bytes;   /* bytes of a KV cache for one position, in the
                               model's dtype */
     bool is_encoder;
@@ -138,8 +138,8 @@ TN_OPTIONS_STRUCT(tn_lm_cache_new, TN_LM_CACHE_NEW_OPTIONS_LIST);
 TN_API tn_lm_cache *tn_lm_cache_new_with(tn_lm *lm, int sequences,
                                          const tn_lm_cache_new_options *options);
 
-/* Begins sequence i with room for `positions` tokens; forgets what it held.
- * prompt is the number of tokens that are known at once: rotary embeddings with
+/* Begins sequence i with room for `positions` tokens, and discards its previous
+ * tokens. prompt is the length of the prompt in tokens: rotary embeddings with
  * dynamic or longrope scaling depend on it. Fails with TN_ERR_ARGUMENT if
  * positions is more than the model allows, or with TN_ERR_MEMORY. */
 TN_API tn_status tn_lm_cache_begin(tn_lm_cache *cache, int i,
@@ -216,7 +216,7 @@ typedef struct tn_lm_stop {
 /* How tokens are chosen. The steps apply in this order: bias, penalties,
  * temperature, top_k, top_p, min_p.
  *
- *   temperature         0: the most likely token (greedy)
+ *   temperature         0 chooses the most likely token (greedy)
  *   top_k               draw from the k most likely tokens; 0: no limit
  *   top_p               draw from the smallest set of most likely tokens whose
  *                       probabilities add up to top_p
@@ -427,7 +427,7 @@ TN_API tn_module *tn_lm_rotary_with(int64_t dim,
  *
  *   kv_heads  heads of keys and values; default: heads
  *   head_dim  default: hidden / heads
- *   window    a position sees itself and window - 1 before it; 0: all before it
+ *   window    a position attends to itself and window - 1 before it; 0: to all
  *   rotary    a module of tn_lm_rotary that rotates queries and keys if cos is
  *             left out; becomes the child "rotary" */
 #define TN_LM_ATTENTION_OPTIONS_LIST(X)                                       \
