@@ -1,9 +1,9 @@
 /* <tenon/chat.h>: turns a chat into the text that a model expects.
  *
  * A published model has a chat template, a small program in the language Jinja,
- * in tokenizer_config.json, chat_template.jinja or its GGUF file. Tenon runs the
- * part of Jinja that these templates use, as transformers' apply_chat_template
- * does (docs/language-models.md lists it).
+ * in tokenizer_config.json, chat_template.jinja or its GGUF file. Tenon runs
+ * the part of Jinja that these templates use, as transformers'
+ * apply_chat_template does (docs/language-models.md lists it).
  *
  *     tn_tokenizer *tokenizer = tn_tokenizer_open("SmolLM2-135M-Instruct");
  *     const tn_chat_message chat[] = {{"system", "Answer in one word."},

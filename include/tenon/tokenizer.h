@@ -12,8 +12,8 @@
  *     puts(tn_tokenizer_decode(tokenizer, tn_encoding_ids(prompt),
  *                              tn_encoding_count(prompt)));
  *
- * Texts are UTF-8. Bytes that are not UTF-8 are encoded as the character U+FFFD,
- * one for each maximal beginning of a character, as Python's
+ * Texts are UTF-8. Bytes that are not UTF-8 are encoded as the character
+ * U+FFFD, one for each maximal beginning of a character, as Python's
  * bytes.decode(errors="replace") does. Offsets count bytes of the text as it
  * was given.
  *

@@ -245,7 +245,8 @@ tn__node *tn__node_record(const tn__plan *plan, tn__call *call);
 /* Releases the values that the node saved. */
 void tn__node_release(tn__node *node);
 
-/* Makes x output `index` of node. x takes its own reference to node. */
+/* Makes x the output number `index` of node. x takes its own reference to
+ * node. */
 tn_status tn__tensor_set_node(tn_tensor *x, tn__node *node, uint32_t index);
 void tn__grad_meta_release(tn__grad_meta *meta);
 

@@ -345,7 +345,7 @@ static bool set_types(tn__typer *typer, const tn__def *def,
     typer->type = type;
     for (int t = 0; t < def->type_count; t++)
         if (!tn__register_type(type[t])) {
-            tn__fail(TN_ERR_DTYPE, "%s: kernels do not convert to %s",
+            tn__fail(TN_ERR_DTYPE, "%s: kernels cannot convert to %s",
                      def->name, tn_dtype_name(type[t]));
             return false;
         }
