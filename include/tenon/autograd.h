@@ -203,10 +203,10 @@ TN_API tn_status tn_gradgradcheck(tn_gradcheck_fn fn,
                                   tn_tensor *const *inputs, int count,
                                   void *context);
 
-/* ---- state that a loop passes on ----------------------------------------- */
+/* ---- tensors that a loop passes from step to step ------------------------ */
 
-/* Passes tensors from one step of a loop to the next: those that the variables
- * point to, of a recurrent layer's state for example.
+/* Passes the tensors that the variables point to, such as the state of a
+ * recurrent layer, from one step of a loop to the next.
  *
  *     tn_tensor *h = NULL, *c = NULL;
  *     TN_EACH_BATCH(batch, loader) {
@@ -221,8 +221,8 @@ TN_API tn_status tn_gradgradcheck(tn_gradcheck_fn fn,
  * time) and the graph of the step is freed. The tensor that the same variable
  * carried before is dropped. A tensor of an outer scope that requires no
  * gradient stays as it is, and so does a variable that is NULL. The tensors are
- * owned by the scope around `scope`. A variable is known by its address, which
- * must be the same in each step.
+ * owned by the scope around `scope`. A variable is identified by its address,
+ * which must be the same in each step.
  *
  * Fails with TN_ERR_STATE if scope is not the innermost open scope of the
  * thread, or an error is pending; TN_ERR_ARGUMENT if scope or the address of a

@@ -311,12 +311,13 @@ TN_API bool tn_dtype_is_floating(tn_dtype dtype);
  * dtype, as PyTorch has no result for them. Cannot fail. */
 TN_API tn_dtype tn_dtype_promote(tn_dtype a, tn_dtype b);
 
-/* The dtype of the calling thread's new tensors, and parameters of layers, where
- * none is given and no other follows from the arguments: tn_zeros, tn_rand,
- * tn_full and tn_arange of a floating number, tn_nn_linear. float32 at first; a
- * loader's workers have that of their loader's thread. Cannot fail.
- * tn_default_dtype_set: TN_ERR_DTYPE if dtype is not floating, or is a float8.
- * Source: torch.set_default_dtype. */
+/* The default dtype of the calling thread. New tensors, and the parameters of
+ * new layers, get it if no dtype is given and none follows from the arguments:
+ * tn_zeros, tn_rand, tn_full and tn_arange of a floating number, tn_nn_linear.
+ * It is float32 at first. A loader's workers have the default of their loader's
+ * thread. Reading it cannot fail. tn_default_dtype_set fails with TN_ERR_DTYPE
+ * if dtype is not floating or is a float8 type. Source:
+ * torch.set_default_dtype. */
 TN_API tn_dtype tn_default_dtype(void);
 TN_API tn_status tn_default_dtype_set(tn_dtype dtype);
 

@@ -1,9 +1,9 @@
-/* <tenon/chat.h>: a chat becomes the text that a model was trained on.
+/* <tenon/chat.h>: turns a chat into the text that a model expects.
  *
  * A published model has a chat template, a small program in the language Jinja,
- * in tokenizer_config.json, chat_template.jinja or its GGUF file. Tenon runs the
- * part of Jinja that these templates use, as transformers' apply_chat_template
- * does (docs/language-models.md lists it).
+ * in tokenizer_config.json, chat_template.jinja or its GGUF file. Tenon runs
+ * the part of Jinja that these templates use, as transformers'
+ * apply_chat_template does (docs/language-models.md lists it).
  *
  *     tn_tokenizer *tokenizer = tn_tokenizer_open("SmolLM2-135M-Instruct");
  *     const tn_chat_message chat[] = {{"system", "Answer in one word."},
@@ -34,16 +34,16 @@ typedef struct tn_chat_message {
                             {"tool_calls": [...]}; NULL: none */
 } tn_chat_message;
 
-/* add_generation_prompt: end with what precedes an answer, so that the model
- *            answers
+/* add_generation_prompt: ends with the text that precedes an answer, so that
+ *            the model answers
  * tools:     a JSON list of the functions that the model may call, as JSON
  *            schemas; NULL: none
  * variables: a JSON object with more variables of the template, such as
  *            {"enable_thinking": false}; NULL: none
  * jinja:     a template to use instead of the tokenizer's
- * now:       the time that strftime_now tells, in seconds since 1970;
+ * now:       the time that strftime_now returns, in seconds since 1970;
  *            TN_NONE_INT: the clock's
- * out_bytes: the length of the text; NULL: not wanted */
+ * out_bytes: the length of the text; may be NULL */
 #define TN_CHAT_RENDER_OPTIONS_LIST(X)                                         \
     X(bool, add_generation_prompt, true)                                       \
     X(const char *, tools, NULL)                                               \
@@ -60,11 +60,12 @@ TN_OPTIONS_STRUCT(tn_chat_render, TN_CHAT_RENDER_OPTIONS_LIST);
  * of the tokenizer. The open scope owns the text.
  *
  * Returns NULL with TN_ERR_STATE if the tokenizer has no template;
- * TN_ERR_ARGUMENT if an argument is NULL or no JSON, or if the template refuses
- * the messages or does what its values do not allow; TN_ERR_FORMAT if the
- * template is damaged; TN_ERR_UNSUPPORTED for a part of Jinja that Tenon does
- * not have, or if a limit is reached (5 million steps, 16 MiB of text, 200
- * levels of nesting); or TN_ERR_MEMORY. The message names line and column. */
+ * TN_ERR_ARGUMENT if an argument is NULL or no JSON, or if the template rejects
+ * the messages or applies an operation to a value that does not have it;
+ * TN_ERR_FORMAT if the template is damaged; TN_ERR_UNSUPPORTED for a part of
+ * Jinja that Tenon does not have, or if a limit is reached (5 million steps, 16
+ * MiB of text, 200 levels of nesting); or TN_ERR_MEMORY. The message names line
+ * and column. */
 TN_API const char *tn_chat_render_with(tn_tokenizer *tokenizer,
                                        const tn_chat_message *messages,
                                        int64_t count,

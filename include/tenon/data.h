@@ -40,14 +40,14 @@ TN_API tn_dataset *tn_dataset_from_fields(tn_tensor *const *fields,
                                           int count);
 
 /* A data set of your own, with `count` samples. type is copied, so it may be a
- * local variable, with a count that is known at run time only. get sets fields[]
- * to the tensors of sample i, owned by the open scope, and returns their number.
- * On failure it sets an error and returns a negative status; the message then
- * gets the prefix "dataset_batch: sample 17: ". Samples are stacked into
- * batches. release(context) is called when the data set is freed; it may be
- * NULL. A loader with workers calls get from several threads at once. Random
- * operators in get use a generator that depends only on the loader's seed, the
- * epoch and the batch. */
+ * local variable, with a count that is known at run time only. get sets
+ * fields[] to the tensors of sample i, owned by the open scope, and returns
+ * their number. On failure it sets an error and returns a negative status; the
+ * message then gets the prefix "dataset_batch: sample 17: ". Samples are
+ * stacked into batches. release(context) is called when the data set is freed;
+ * it may be NULL. A loader with workers calls get from several threads at once.
+ * Random operators in get use a generator that depends only on the loader's
+ * seed, the epoch and the batch. */
 typedef struct tn_dataset_class {
     size_t size;
     int64_t count;
@@ -186,7 +186,7 @@ TN_API tn_tensor *tn_text_ids(const tn_text *text);
  * owns the result. Returns NULL with TN_ERR_ARGUMENT for a character that is
  * not in the vocabulary. */
 TN_API tn_tensor *tn_text_encode(const tn_text *text, const char *string);
-/* The string that ids stand for, in memory from malloc, which you free. ids has
+/* The string that ids represent, in memory from malloc, which you free. ids has
  * an integer dtype and any shape, and is read in row-major order. Returns NULL
  * with TN_ERR_INDEX for an unknown id, with TN_ERR_DTYPE if ids are not
  * integers. */
@@ -268,8 +268,9 @@ typedef enum tn_on_error {
  *   sample_count     samples per epoch, by default the set's count. If it is
  *                    larger and samples are shuffled, the epoch consists of
  *                    several permutations
- *   num_replicas     splits the order among so many loaders. This loader has
- *                    the positions rank + i num_replicas, i = 0, 1, ...
+ *   num_replicas     number of loaders among which the order is split. This
+ *                    loader has the positions rank + i num_replicas for i = 0,
+ *                    1, ...
  *   rank             number of this loader, from 0
  *   drop_uneven      makes the loaders' shares equal by omitting the last
  *                    samples; otherwise the first samples are repeated

@@ -58,14 +58,14 @@ TN_API tn_status tn_error_set(tn_status code, const char *format, ...)
 #endif
     ;
 
-/* Puts a text and ": " before the pending error's message, and keeps the details
- * that tn_error_info returns: for a loop that reports where it was.
+/* Puts a text and ": " before the pending error's message. The details that
+ * tn_error_info returns do not change. A loop can report its position this way:
  *
  *     tn_error_prefix("epoch %d, step %d", epoch, step);
  *     // "epoch 3, step 17: encoder.3.fc: linear: ..."
  *
- * All prefixes of an error together are cut at 95 bytes. Does nothing if no error
- * is pending or format is NULL. Cannot fail. */
+ * All prefixes of an error together are cut at 95 bytes. Does nothing if no
+ * error is pending or format is NULL. Cannot fail. */
 TN_API void tn_error_prefix(const char *format, ...)
 #if defined(__GNUC__)
     __attribute__((format(printf, 1, 2)))

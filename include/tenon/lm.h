@@ -20,12 +20,12 @@
  * Gemma 3 (text), Phi-3, GPT-2, GPT-NeoX; the encoders BERT, RoBERTa,
  * DistilBERT and MPNet.
  *
- * One arithmetic: tn_lm_decode, tn_lm_generate, tn_lm_batch, tn_lm_score and
- * tn_lm_embed give each sequence the same bits, whatever other sequences are in
- * the batch, however the prompt is cut into blocks, and for any number of
- * threads. (On the devices cpu and reference. Vendors' libraries on GPUs do not
- * promise it.) tn_forward of the module uses faster orders of summation, so its
- * logits may differ in the last bits.
+ * Reproducible results: tn_lm_decode, tn_lm_generate, tn_lm_batch, tn_lm_score
+ * and tn_lm_embed give each sequence the same bits, whatever other sequences
+ * are in the batch, however the prompt is cut into blocks, and for any number
+ * of threads. This holds on the devices cpu and reference; vendors' libraries
+ * on GPUs do not guarantee it. tn_forward of the module uses faster orders of
+ * summation, so its logits may differ in the last bits.
  *
  * Link with `pkg-config --libs tenon-lm`.
  *
@@ -47,17 +47,17 @@ typedef struct tn_lm tn_lm;
 /* Opens the model in the folder path, or in the GGUF file path, in evaluation
  * mode.
  *
- *   device  where the weights go; default: the current device
+ *   device  the device of the weights; default: the current device
  *   dtype   float32, float16 or bfloat16; default: that of the file
  *   strict  false: weights that the model does not use are skipped
  *
  * In GGUF files most weights are in blocks of quantised numbers (Q8_0, Q4_K and
- * others). Without dtype they stay in blocks and are multiplied as they are:
- * activations are rounded to 8 bits for each block, sums are float32. Such a
+ * others). If no dtype is given, they stay in blocks. A product with them
+ * rounds the activations to 8 bits, block by block, and sums in float32. Such a
  * model needs the memory of the file, is not trained, and cannot be saved. Its
- * device is cpu or reference; others fail with TN_ERR_UNSUPPORTED. With dtype
- * weights are dequantised, and the model is like one from a folder, on any
- * device.
+ * device is cpu or reference; others fail with TN_ERR_UNSUPPORTED. If a dtype
+ * is given, weights are dequantised, and the model is like one from a folder,
+ * on any device.
  *
  * On a device whose memory is the host's, weights of the right dtype are mapped
  * from the file and not copied. The mapping is private: training changes
@@ -94,10 +94,10 @@ TN_API tn_module *tn_lm_module(tn_lm *lm);
 TN_API tn_status tn_lm_hidden_states(tn_lm *lm, tn_tensor *ids,
                                      tn_tensor **out, int count);
 
-/* Writes the model to the folder path, which is made if it is missing: config
- * and weights, and the other files of the folder that lm was opened from
- * (tokenizer and the like). Weights that two modules share are written once.
- * Errors: TN_ERR_IO, TN_ERR_MEMORY, TN_ERR_UNSUPPORTED if weights are in blocks
+/* Writes config and weights to the folder path, and copies the other files of
+ * the folder that lm was opened from, such as the tokenizer. Makes the folder
+ * if it is missing. Weights that two modules share are written once. Fails with
+ * TN_ERR_IO, TN_ERR_MEMORY, or TN_ERR_UNSUPPORTED if weights are in blocks
  * (tn_lm_open). */
 TN_API tn_status tn_lm_save(tn_lm *lm, const char *path);
 
@@ -108,7 +108,7 @@ typedef struct tn_lm_sizes {
     int64_t vocabulary;
     int64_t positions;     /* the longest sequence; 0 if there is no limit */
     int64_t parameters;    /* elements of all weights */
-    int64_t weight_bytes;  /* of numbers and of blocks */
+    int64_t weight_bytes;  /* bytes of all weights */
     int64_t cache_bytes;   /* bytes of a KV cache for one position, in the
                               model's dtype */
     bool is_encoder;
@@ -129,8 +129,8 @@ typedef struct tn_lm_cache tn_lm_cache;
  *   dtype   float32, float16 or bfloat16; default: that of the model. A
  *           narrower dtype saves memory; keys and values are rounded
  *
- * The open scope owns the result. It holds a reference to lm. NULL with
- * TN_ERR_UNSUPPORTED if lm is an encoder. */
+ * The open scope owns the result. It holds a reference to lm. Returns
+ * NULL with TN_ERR_UNSUPPORTED if lm is an encoder. */
 #define TN_LM_CACHE_NEW_OPTIONS_LIST(X) X(tn_dtype, dtype, TN_DTYPE_NONE)
 TN_OPTIONS_STRUCT(tn_lm_cache_new, TN_LM_CACHE_NEW_OPTIONS_LIST);
 #define TN_LM_CACHE_NEW_OPTIONS                                               \
@@ -138,8 +138,8 @@ TN_OPTIONS_STRUCT(tn_lm_cache_new, TN_LM_CACHE_NEW_OPTIONS_LIST);
 TN_API tn_lm_cache *tn_lm_cache_new_with(tn_lm *lm, int sequences,
                                          const tn_lm_cache_new_options *options);
 
-/* Begins sequence i with room for `positions` tokens; forgets what it held.
- * prompt is the number of tokens that are known at once: rotary embeddings with
+/* Begins sequence i with room for `positions` tokens, and discards its previous
+ * tokens. prompt is the length of the prompt in tokens: rotary embeddings with
  * dynamic or longrope scaling depend on it. Fails with TN_ERR_ARGUMENT if
  * positions is more than the model allows, or with TN_ERR_MEMORY. */
 TN_API tn_status tn_lm_cache_begin(tn_lm_cache *cache, int i,
@@ -202,7 +202,8 @@ typedef struct tn_lm_token {
 /* Called for each token. Returns false to end the sequence. */
 typedef bool (*tn_lm_on_token)(const tn_lm_token *token, void *context);
 
-/* Added to the logit of a token. -INFINITY forbids it. Closed. */
+/* A value that is added to the logit of a token before each choice. -INFINITY
+ * forbids the token. Closed. */
 typedef struct tn_lm_bias {
     int64_t id;
     double value;
@@ -216,21 +217,26 @@ typedef struct tn_lm_stop {
 /* How tokens are chosen. The steps apply in this order: bias, penalties,
  * temperature, top_k, top_p, min_p.
  *
- *   temperature         0: the most likely token (greedy)
- *   top_k               draw from the k most likely tokens; 0: no limit
- *   top_p               draw from the smallest set of most likely tokens whose
- *                       probabilities add up to top_p
- *   min_p               drop tokens less likely than min_p times the likeliest
- *   repetition_penalty  divides positive and multiplies negative logits of
- *                       tokens in prompt and text (arXiv:1909.05858)
- *   presence_penalty    subtracted from the logits of tokens in the text
- *   frequency_penalty   the same, times the number of occurrences
- *   seed                a request draws its own random numbers; sample i of
+ *   temperature         0 chooses the most likely token (greedy)
+ *   top_k               draws from the k most likely tokens; 0: no limit
+ *   top_p               draws from the smallest set of most likely tokens whose
+ *                       probabilities add up to at least top_p
+ *   min_p               excludes tokens whose probability is less than min_p
+ *                       times that of the most likely token
+ *   repetition_penalty  divides the positive logits and multiplies the
+ *                       negative logits of tokens that occur in the prompt or
+ *                       in the generated text (arXiv:1909.05858)
+ *   presence_penalty    is subtracted from the logits of tokens that occur in
+ *                       the generated text
+ *   frequency_penalty   is subtracted once for each of these occurrences
+ *   seed                seed of the request's own random generator; sample i of
  *                       tn_lm_generate uses seed + i
- *   eos                 the sequence ends with this token; default: eos_token_id
- *                       of the folder's config. ignore_eos: it does not
- *   stop, stop_count    the sequence ends after one of these; they stay in it
- *   on_token, context   see above */
+ *   eos                 the token that ends the sequence; default: eos_token_id
+ *                       of the folder's config
+ *   ignore_eos          true: no token ends the sequence
+ *   stop, stop_count    sequences of tokens that end generation; they stay in
+ *                       the generated text
+ *   on_token, context   the function to call for each token, and its context */
 #define TN_LM_REQUEST_ROWS(X)                                                 \
     X(int64_t, max_tokens, 128)                                               \
     X(double, temperature, 0)                                                 \
@@ -269,7 +275,7 @@ typedef struct tn_lm_batch tn_lm_batch;
 
 /* Makes a batch of at most `sequences` running sequences.
  *
- *   block        prompts are processed in blocks of at most so many tokens
+ *   block        maximum number of tokens of a prompt that one step processes
  *   cache_dtype  dtype of the key-value cache
  *   reuse        whether requests share work. If a prompt begins with the same
  *                tokens as another request, running or ended, it reuses their
@@ -287,9 +293,10 @@ TN_OPTIONS_STRUCT(tn_lm_batch_new, TN_LM_BATCH_NEW_OPTIONS_LIST);
 TN_API tn_lm_batch *tn_lm_batch_new_with(tn_lm *lm, int sequences,
                                          const tn_lm_batch_new_options *options);
 
-/* Adds a request with count prompt tokens, which are copied, as are bias and
- * stop sequences. Returns its number, counted from 0 and never used again.
- * Returns a negative status on failure: TN_ERR_STATE if the batch is full. */
+/* Adds a request whose prompt is the `count` tokens ids. Copies the tokens, the
+ * biases and the stop sequences. Returns the request's number. Numbers begin at
+ * 0, and none is used twice. Returns a negative status on failure, such as
+ * TN_ERR_STATE if the batch is full. */
 TN_API int tn_lm_batch_add_with(tn_lm_batch *batch, const int64_t *ids,
                                 int64_t count,
                                 const tn_lm_batch_add_options *options);
@@ -304,9 +311,9 @@ TN_API tn_status tn_lm_batch_remove(tn_lm_batch *batch, int request);
  * request. Cannot fail. */
 TN_API int64_t tn_lm_batch_cached(const tn_lm_batch *batch, int request);
 /* Return the generated tokens of a request, their log-probabilities, their
- * number, and why it ended. The arrays are valid until the next step, or after
- * the end of the request while batch lives. NULL, 0 and TN_LM_RUNNING for an
- * unknown request. Cannot fail. */
+ * number, and why it ended (TN_LM_...). The arrays are valid until the next
+ * step; those of a request that has ended are valid while batch lives. For an
+ * unknown request they return NULL, 0 and TN_LM_RUNNING. Cannot fail. */
 TN_API const int64_t *tn_lm_batch_ids(const tn_lm_batch *batch, int request);
 TN_API const double *tn_lm_batch_logprobs(const tn_lm_batch *batch,
                                           int request);
@@ -317,10 +324,14 @@ TN_API int tn_lm_batch_end(const tn_lm_batch *batch, int request);
  * log-probability. */
 typedef struct tn_lm_result tn_lm_result;
 
-/* Options of tn_lm_generate, besides those of a request: samples is the number
- * of sequences to draw from the prompt; best of them are in the result (0: all
- * of them). The prompt is computed once for all samples. For the turns of a
- * chat use tn_lm_batch, which reuses the tokens of earlier turns. */
+/* Options of tn_lm_generate, besides those of a request and of a batch:
+ *
+ *   samples  number of sequences to draw; each continues the same prompt, whose
+ *            keys and values are computed once
+ *   best     number of sequences to return; 0: all
+ *
+ * For the turns of a chat use tn_lm_batch, which reuses the keys and values of
+ * earlier turns. */
 #define TN_LM_GENERATE_OPTIONS_LIST(X)                                        \
     TN_LM_REQUEST_ROWS(X)                                                     \
     X(int, samples, 1)                                                        \
@@ -336,9 +347,10 @@ TN_OPTIONS_STRUCT(tn_lm_generate, TN_LM_GENERATE_OPTIONS_LIST);
 TN_API tn_lm_result *tn_lm_generate_with(tn_lm *lm, const int64_t *ids,
                                          int64_t count,
                                          const tn_lm_generate_options *options);
-/* Return the number of sequences; the generated tokens of sequence i, their
- * log-probabilities, their number, and why it ended. Valid while result lives.
- * NULL or 0 if i is out of range. Cannot fail. */
+/* Return the number of sequences; then the generated tokens of sequence i,
+ * their log-probabilities, their number, and why the sequence ended
+ * (TN_LM_...). The arrays are valid while result lives. They return NULL or 0
+ * if i is out of range. Cannot fail. */
 TN_API int tn_lm_result_count(const tn_lm_result *result);
 TN_API const int64_t *tn_lm_result_ids(const tn_lm_result *result, int i);
 TN_API const double *tn_lm_result_logprobs(const tn_lm_result *result, int i);
@@ -364,8 +376,9 @@ TN_API double tn_lm_score(tn_lm *lm, const int64_t *ids, int64_t count,
 TN_OPTIONS_STRUCT(tn_lm_embed, TN_LM_EMBED_OPTIONS_LIST);
 #define TN_LM_EMBED_OPTIONS                                                   \
     TN_OPTIONS_DEFAULTS(tn_lm_embed, TN_LM_EMBED_OPTIONS_LIST)
-/* Returns the embeddings (count, hidden) of count texts: text i has lengths[i]
- * tokens ids[i]. The open scope owns the result. For decoders, too. */
+/* Returns the embeddings (count, hidden) of count texts. ids[i] points to the
+ * lengths[i] tokens of text i. lm may be an encoder or a decoder. The open
+ * scope owns the result. */
 TN_API tn_tensor *tn_lm_embed_with(tn_lm *lm, const int64_t *const *ids,
                                    const int64_t *lengths, int count,
                                    const tn_lm_embed_options *options);
@@ -373,11 +386,12 @@ TN_API tn_tensor *tn_lm_embed_with(tn_lm *lm, const int64_t *const *ids,
 /* ---- layers -----------------------------------------------------------------
  * The layers that language models are built from, with random weights. Each
  * function returns a module owned by the open scope. Shapes: x (..., time,
- * hidden). NULL with TN_ERR_ARGUMENT for a size or option that is not
+ * hidden). Returns NULL with TN_ERR_ARGUMENT for a size or option that is not
  * allowed. */
 
-/* x / sqrt(mean(x ** 2) + eps) * (offset + weight) over the last dimension of
- * `size` elements. Gemma has offset 1; with offset 0 it is tn_nn_rms_norm.
+/* Computes x / sqrt(mean(x ** 2) + eps) * (offset + weight), where the mean is
+ * taken over the last dimension, which has `size` elements. Gemma has an offset
+ * of 1. With an offset of 0 it is the same as tn_nn_rms_norm.
  * Parameter: weight (size). Source: arXiv:1910.07467. */
 #define TN_LM_RMS_NORM_OPTIONS_LIST(X)                                        \
     X(double, eps, 1e-6)                                                      \
@@ -425,9 +439,10 @@ TN_API tn_module *tn_lm_rotary_with(int64_t dim,
  * "x, cos?, sin?, mask? -> y", where cos and sin are (time, dim) and mask is
  * that of tn_scaled_dot_product_attention.
  *
- *   kv_heads  heads of keys and values; default: heads
+ *   kv_heads  number of heads of keys and values; default: heads
  *   head_dim  default: hidden / heads
- *   window    a position sees itself and window - 1 before it; 0: all before it
+ *   window    each position attends to itself and to the window - 1 positions
+ *             before it; 0: no limit
  *   rotary    a module of tn_lm_rotary that rotates queries and keys if cos is
  *             left out; becomes the child "rotary" */
 #define TN_LM_ATTENTION_OPTIONS_LIST(X)                                       \
@@ -443,9 +458,10 @@ TN_OPTIONS_STRUCT(tn_lm_attention, TN_LM_ATTENTION_OPTIONS_LIST);
 TN_API tn_module *tn_lm_attention_with(int64_t hidden, int64_t heads,
                                        const tn_lm_attention_options *options);
 
-/* down(act(gate(x)) * up(x)). Parameters: gate_proj.weight, up_proj.weight,
- * down_proj.weight. activation is "silu", "gelu", "gelu_tanh" or "relu".
- * Source: arXiv:2002.05202. */
+/* A gated MLP: down(act(gate(x)) * up(x)), where gate, up and down are linear
+ * layers. Parameters: gate_proj.weight, up_proj.weight, down_proj.weight.
+ * activation is "silu", "gelu", "gelu_tanh" or "relu". Source:
+ * arXiv:2002.05202. */
 #define TN_LM_MLP_OPTIONS_LIST(X)                                             \
     X(const char *, activation, "silu")                                       \
     X(bool, bias, false)
@@ -455,10 +471,11 @@ TN_OPTIONS_STRUCT(tn_lm_mlp, TN_LM_MLP_OPTIONS_LIST);
 TN_API tn_module *tn_lm_mlp_with(int64_t hidden, int64_t inner,
                                  const tn_lm_mlp_options *options);
 
-/* A mixture of experts (arXiv:1701.06538): a linear layer `gate` scores them,
- * and each token is the sum of its per_token best experts, gated MLPs, weighted
- * by the softmax of the scores. normalize: these weights are divided by their
- * sum. Children: gate, experts.0, experts.1, ... */
+/* A mixture of experts (arXiv:1701.06538), which are gated MLPs. The linear
+ * layer `gate` scores the experts for each token. The output for a token is the
+ * sum of the outputs of its per_token best experts, weighted by the softmax of
+ * the scores. If normalize is true, these weights are divided by their sum.
+ * Children: gate, experts.0, experts.1, ... */
 #define TN_LM_EXPERTS_OPTIONS_LIST(X)                                         \
     X(const char *, activation, "silu")                                       \
     X(bool, normalize, true)

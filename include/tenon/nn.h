@@ -90,8 +90,8 @@ typedef struct tn_module_class {
 } tn_module_class;
 #define TN_MODULE_VALUES 16
 /* Initialises the tn_module_class of modules of type, whose first member is a
- * tn_module. The other arguments are members: .forward, .signature ... In C++ it
- * requires C++20. */
+ * tn_module. The other arguments are members: .forward, .signature ... In C++
+ * it requires C++20. */
 #define TN_MODULE_CLASS(type, label, ...)                                     \
     {.size = sizeof(tn_module_class), .name = label, .bytes = sizeof(type),   \
      __VA_ARGS__}
@@ -161,9 +161,10 @@ TN_API tn_tensor *tn_module_add_buffer(tn_module *module, const char *name,
  *     tn_tensor *y = tn_forward(net, x);
  *     tn_tensor *z = tn_forward(cross, y, memory);
  *
- * NULL for an optional input leaves it out, unless an error is pending. Returns
- * NULL if module or a required input is NULL, and NULL with TN_ERR_ARGUMENT if
- * module is not a module or the number of inputs does not fit its signature. */
+ * Passing NULL for an optional input leaves it out, unless an error is pending.
+ * Returns NULL if module or a required input is NULL, and NULL with
+ * TN_ERR_ARGUMENT if module is not a module or the number of inputs does not
+ * fit its signature. */
 TN_API tn_tensor *tn_forward(tn_module *module, tn_tensor *input);
 
 /* Runs the module on count inputs and stores its first out_count outputs in
@@ -197,8 +198,8 @@ TN_API tn_tensor *tn_forward_inputs(tn_module *module,
 #define TN_INPUTS_END ((tn_tensor *)~(uintptr_t)0)
 
 /* Returns the signature of the module's class, "x, memory, mask? -> y", or
- * "input -> output" if the class has none. NULL if module is NULL. The result
- * is lent: valid while module lives. */
+ * "input -> output" if the class has none. Returns NULL if module is NULL. The
+ * result is lent: valid while module lives. */
 TN_API const char *tn_module_signature(const tn_module *module);
 
 /* ---- hooks ---------------------------------------------------------------
@@ -530,8 +531,8 @@ typedef struct tn_load_difference {
 
 /* Return the number of differences, difference i, and the text of all
  * differences, one on each line, without a newline after the last. The order is
- * that of the module's names, followed by that of the file's. The report owns the results. NULL if i is out
- * of range. Cannot fail. */
+ * that of the module's names, followed by that of the file's. The report owns
+ * the results. If i is out of range, the result is NULL. Cannot fail. */
 TN_API int tn_module_report_count(const tn_module_report *report);
 TN_API const tn_load_difference *
 tn_module_report_at(const tn_module_report *report, int i);

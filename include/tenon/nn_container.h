@@ -50,13 +50,13 @@ TN_API tn_tensor *tn_module_append_parameter(tn_module *module,
 /* Return the number of children of module itself, without the children of
  * these; child i, in the order of registration; and the name of child i
  * ("class"). A negative i counts from the end. The module owns the results.
- * NULL if i is out of range. Cannot fail. */
+ * If i is out of range, the result is NULL. Cannot fail. */
 TN_API int tn_module_child_count(const tn_module *module);
 TN_API tn_module *tn_module_child_at(const tn_module *module, int i);
 TN_API const char *tn_module_child_name(const tn_module *module, int i);
 /* Returns parameter i of module itself, in the order of registration. A
- * negative i counts from the end. The module owns the result. NULL if i is out
- * of range. Cannot fail. */
+ * negative i counts from the end. The module owns the result. Returns NULL if i
+ * is out of range. Cannot fail. */
 TN_API tn_tensor *tn_module_parameter_at(const tn_module *module, int i);
 
 /* A layer that returns its input, to replace a layer that is not wanted. */

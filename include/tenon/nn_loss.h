@@ -20,8 +20,8 @@ extern "C" {
  * returns NULL, with an error. */
 typedef tn_tensor *(*tn_nn_distance)(tn_tensor *a, tn_tensor *b, void *context);
 
-/* max(0, margin + d(anchor, positive) - d(anchor, negative)), reduced by
- * "mean", "sum" or "none", for inputs (N, ...).
+/* Computes max(0, margin + d(anchor, positive) - d(anchor, negative)) for
+ * inputs (N, ...), and reduces it by "mean", "sum" or "none".
  *
  *   distance_function  d; NULL means pairwise_distance
  *   context            passed to distance_function; lent
@@ -44,12 +44,13 @@ TN_OPTIONS_STRUCT(tn_nn_triplet_margin_with_distance_loss,
 TN_API tn_module *tn_nn_triplet_margin_with_distance_loss_with(
     const tn_nn_triplet_margin_with_distance_loss_options *options);
 
-/* cross_entropy(linear(input), target) without storing the result of linear,
- * for input (N, in_features) or (in_features). With out_features (d1, ...),
- * target holds classes (N, d1, ...) or probabilities (N, C, d1, ...) with C =
- * num_classes. Parameters: linear.weight (C d1 ..., in_features) and, with
- * bias, linear.bias. weight (C), if given, becomes a buffer. Other options as
- * in tn_nn_cross_entropy_loss. Source: torch.nn.LinearCrossEntropyLoss. */
+/* Computes cross_entropy(linear(input), target) without storing the result of
+ * linear. input is (N, in_features) or (in_features). If out_features is (d1,
+ * ...), target holds classes (N, d1, ...) or probabilities (N, C, d1, ...),
+ * where C is num_classes. Parameters: linear.weight (C d1 ..., in_features)
+ * and, if bias is true, linear.bias. The option weight (C) becomes a buffer.
+ * The other options are those of tn_nn_cross_entropy_loss. Source:
+ * torch.nn.LinearCrossEntropyLoss. */
 #define TN_NN_LINEAR_CROSS_ENTROPY_LOSS_OPTIONS_LIST(X)                       \
     X(tn_dims_list, out_features, TN_NONE_DIMS)                               \
     X(bool, bias, false)                                                      \
@@ -66,14 +67,14 @@ TN_API tn_module *tn_nn_linear_cross_entropy_loss_with(
     int64_t in_features, int64_t num_classes,
     const tn_nn_linear_cross_entropy_loss_options *options);
 
-/* An approximation of softmax for many classes, which are sorted by falling
- * frequency (arXiv:1609.04309). cutoffs (c1, c2, ...) rises within [1,
- * n_classes - 1] and cuts the classes into ranges. The head scores the classes
- * below c1, and each further range as a whole. The range that begins at c1 is
- * cluster 1 (child tail.0), the next one cluster 2 (tail.1). Cluster i projects
- * its input to in_features / div_value ** i features and scores the classes of
- * its range. Children: head, tail.0.0, tail.0.1, tail.1.0, ... Source:
- * torch.nn.AdaptiveLogSoftmaxWithLoss. */
+/* An approximation of softmax for many classes (arXiv:1609.04309). Class 0 must
+ * be the most frequent one, class 1 the next, and so on. cutoffs (c1, c2, ...)
+ * rises within [1, n_classes - 1] and cuts the classes into ranges. The head
+ * scores the classes below c1, and each further range as a whole. The range
+ * that begins at c1 is cluster 1 (child tail.0), the next one cluster 2
+ * (tail.1). Cluster i projects its input to in_features / div_value ** i
+ * features and scores the classes of its range. Children: head, tail.0.0,
+ * tail.0.1, tail.1.0, ... Source: torch.nn.AdaptiveLogSoftmaxWithLoss. */
 #define TN_NN_ADAPTIVE_LOG_SOFTMAX_OPTIONS_LIST(X)                            \
     X(double, div_value, 4)                                                   \
     X(bool, head_bias, false)

@@ -11,8 +11,9 @@
  *
  * The module no longer has a parameter "weight". It has a child
  * "parametrizations" with a child "weight", a ParametrizationList, whose
- * parameter "original" is optimized and saved: "parametrizations.weight.original".
- * Several parametrizations of one parameter run in the order of registration.
+ * parameter "original" is optimized and saved:
+ * "parametrizations.weight.original". Several parametrizations of one parameter
+ * run in the order of registration.
  *
  *   - Each forward of the module computes the value once. Gradients pass to the
  *     original.
@@ -54,10 +55,10 @@ extern "C" {
  *           once
  *
  * Returns module. On failure nothing is changed, and the result is NULL with
- * TN_ERR_ARGUMENT if there is no such parameter, it is pruned, or the numbers of
- * inputs do not fit; TN_ERR_SHAPE, TN_ERR_DTYPE or TN_ERR_DEVICE for a value or
- * original that does not fit; TN_ERR_UNSUPPORTED if the instance of module does
- * not hold the parameter in a member of its struct. */
+ * TN_ERR_ARGUMENT if there is no such parameter, it is pruned, or the numbers
+ * of inputs do not fit; TN_ERR_SHAPE, TN_ERR_DTYPE or TN_ERR_DEVICE for a value
+ * or original that does not fit; TN_ERR_UNSUPPORTED if the instance of module
+ * does not hold the parameter in a member of its struct. */
 #define TN_MODULE_REGISTER_PARAMETRIZATION_OPTIONS_LIST(X) X(bool, unsafe, false)
 TN_OPTIONS_STRUCT(tn_module_register_parametrization,
                   TN_MODULE_REGISTER_PARAMETRIZATION_OPTIONS_LIST);
@@ -80,7 +81,8 @@ TN_API bool tn_module_is_parametrized(const tn_module *module,
  *                       original; rejected if there are several originals
  *
  * A single original stays the same tensor object, so optimizers need no change.
- * Returns module. NULL with TN_ERR_ARGUMENT if `name` is not parametrized. */
+ * Returns module, or NULL with TN_ERR_ARGUMENT if `name` is not
+ * parametrized. */
 #define TN_MODULE_REMOVE_PARAMETRIZATIONS_OPTIONS_LIST(X)                     \
     X(bool, leave_parametrized, true)
 TN_OPTIONS_STRUCT(tn_module_remove_parametrizations,
@@ -94,19 +96,19 @@ TN_API void *tn_module_remove_parametrizations_with(
 
 /* Sets the originals such that the parametrized `name` has this value, by the
  * right_inverse of each parametrization, the last one first (PyTorch's
- * module.weight = value). Returns module. NULL with TN_ERR_ARGUMENT if `name` is
- * not parametrized, TN_ERR_UNSUPPORTED if a parametrization has no
+ * module.weight = value). Returns module, or NULL with TN_ERR_ARGUMENT if
+ * `name` is not parametrized, TN_ERR_UNSUPPORTED if a parametrization has no
  * right_inverse, or TN_ERR_SHAPE, TN_ERR_DTYPE or TN_ERR_DEVICE if the value
  * does not fit. */
 TN_API void *tn_module_set_parametrized(tn_module *module, const char *name,
                                         tn_tensor *value);
 
 /* A region (base.h) in which the value of each parametrized parameter is
- * computed once, when it is first needed, and then reused: for a layer that runs
- * many times, such as a cell of a recurrent network. Do not change parameters
- * in the region. The values are freed at the end of the outermost region.
- * tn_parametrize_cache_set switches the mode and returns the previous one.
- * Cannot fail. Source: torch.nn.utils.parametrize.cached. */
+ * computed once, when it is first needed, and then reused: for a layer that
+ * runs many times, such as a cell of a recurrent network. Do not change
+ * parameters in the region. The values are freed at the end of the outermost
+ * region. tn_parametrize_cache_set switches the mode and returns the previous
+ * one. Cannot fail. Source: torch.nn.utils.parametrize.cached. */
 TN_API bool tn_parametrize_cache_set(bool on);
 #ifndef __cplusplus
 static inline tn_region tn_parametrize_cached_begin(void)
@@ -183,8 +185,8 @@ TN_API void *
 tn_nn_spectral_norm_with(tn_module *module, const char *name,
                          const tn_nn_spectral_norm_options *options);
 
-/* Makes matrices (..., m, n) orthogonal: their columns are orthonormal, or their
- * rows if m < n.
+/* Makes matrices (..., m, n) orthogonal: their columns are orthonormal, or
+ * their rows if m < n.
  *
  *   orthogonal_map       "matrix_exp": exp(A) of a skew-symmetric A; "cayley":
  *                        (I + A/2) (I - A/2)^-1; "householder": a product of

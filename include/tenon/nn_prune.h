@@ -7,9 +7,9 @@
  *
  * Pruning parameter NAME renames it to NAME_orig, which is still trained and
  * saved, and adds a buffer NAME_mask of ones and zeros. The module's value of
- * NAME is their product, as for a parametrized parameter (nn_parametrize.h): each
- * forward computes it, tn_module_parameter returns it. Pruning it again removes
- * some of the elements that are left: the masks are multiplied.
+ * NAME is their product, as for a parametrized parameter (nn_parametrize.h):
+ * each forward computes it, tn_module_parameter returns it. Pruning it again
+ * removes some of the elements that are left: the masks are multiplied.
  *
  * Threads: As for all modules: <tenon/nn.h>. */
 #ifndef TENON_NN_PRUNE_H
@@ -41,9 +41,9 @@ extern "C" {
  *
  * Returns module. On failure nothing is changed, and the result is NULL with
  * TN_ERR_ARGUMENT if there is no such parameter, it is parametrized, or an
- * option is missing or out of range; TN_ERR_SHAPE for a mask or importance_scores
- * of another shape; TN_ERR_UNSUPPORTED if the instance of module does not hold
- * the parameter in a member of its struct. */
+ * option is missing or out of range; TN_ERR_SHAPE for a mask or
+ * importance_scores of another shape; TN_ERR_UNSUPPORTED if the instance of
+ * module does not hold the parameter in a member of its struct. */
 #define TN_PRUNE_OPTIONS_LIST(X)                                              \
     X(double, amount, TN_NONE_FLOAT)                                          \
     X(int64_t, count, TN_NONE_INT)                                            \
@@ -80,7 +80,7 @@ TN_API tn_status tn_prune_global_unstructured_with(
 
 /* Makes `name` an ordinary parameter again, with its pruned elements 0. It is
  * the tensor object that NAME_orig was, and becomes the last parameter. Returns
- * module. NULL with TN_ERR_ARGUMENT if it is not pruned. */
+ * module, or NULL with TN_ERR_ARGUMENT if it is not pruned. */
 TN_API void *tn_prune_remove(tn_module *module, const char *name);
 
 /* Returns whether a parameter of module or of a module below it is pruned.

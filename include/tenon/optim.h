@@ -86,10 +86,10 @@ TN_API tn_status tn_optim_save(const tn_optim *optim, const char *path);
  * the parameters differ from the file. */
 TN_API tn_status tn_optim_load(tn_optim *optim, const char *path);
 
-/* tn_optim_save for a caller that writes the state into a larger file
- * (<tenon/checkpoint.h>). Calls visit with each state tensor and its name, both
- * lent. Returns the JSON text for the metadata in memory from malloc, which you
- * free. NULL on the errors of tn_optim_save. */
+/* Does the work of tn_optim_save for a caller that writes the state into a
+ * larger file (<tenon/checkpoint.h>). Calls visit with each state tensor and
+ * its name, both lent. Returns the JSON text for the metadata in memory from
+ * malloc, which you free. Fails like tn_optim_save and then returns NULL. */
 typedef void (*tn_optim_state_visit)(const char *name, tn_tensor *x,
                                      void *context);
 TN_API char *tn_optim_state(const tn_optim *optim,
@@ -195,8 +195,8 @@ TN_API tn_optim *tn_optim_adamw_with(tn_parameter_list *parameters,
 TN_OPTIONS_STRUCT(tn_optim_rmsprop, TN_OPTIM_RMSPROP_OPTIONS_LIST);
 #define TN_OPTIM_RMSPROP_OPTIONS                                              \
     TN_OPTIONS_DEFAULTS(tn_optim_rmsprop, TN_OPTIM_RMSPROP_OPTIONS_LIST)
-/* RMSprop (G. Hinton, lecture 6e, 2012), with centered the variant of
- * arXiv:1308.0850. Source: torch.optim.RMSprop. */
+/* RMSprop (G. Hinton, lecture 6e, 2012), or its variant of
+ * arXiv:1308.0850 if centered is true. Source: torch.optim.RMSprop. */
 TN_API tn_optim *tn_optim_rmsprop_with(tn_parameter_list *parameters,
                                        const tn_optim_rmsprop_options *options);
 

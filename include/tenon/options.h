@@ -89,7 +89,7 @@ TN_API tn_status tn_options_init(const char *name, void *options,
     (TN__ANY(__VA_ARGS__)                                                     \
          ? &(type){__VA_ARGS__ .size = sizeof(type), .given = #__VA_ARGS__}   \
          : (const type *)0)
-/* Tells whether the arguments contain a comma. For this it takes the 65th item
+/* True if the arguments contain a comma. For this it takes the 65th item
  * of a list: the arguments, followed by 1, 1, ... and "?". The 65th item is "?"
  * if there is no comma, and 1 for up to 63 commas. With more commas it is one
  * of the arguments, none of which begins with "?". The arguments are expanded

@@ -145,7 +145,7 @@ extern "C" {
 #define TN_ABI_MAJOR 1u
 #define TN_ABI_MINOR 0u
 /* TN_END is the offset of the first byte after field f of struct T. TN_HAS
- * tells whether struct *p, of type T, has field f. */
+ * is true if struct *p, of type T, has field f. */
 #define TN_END(T, f) ((uint32_t)(offsetof(T, f) + sizeof(((T *)0)->f)))
 #define TN_HAS(T, p, f) ((p)->size >= TN_END(T, f))
 
@@ -449,7 +449,7 @@ typedef struct tn_host {
                             tn_source *source);
 } tn_host;
 
-/* The plugin's table. NULL stands for an optional function that is absent. */
+/* The plugin's table. An optional function that is absent is NULL. */
 typedef struct tn_plugin {
     uint32_t size, abi_major, abi_minor, reserved;
     const char *name, *version;

@@ -50,30 +50,32 @@ typedef struct tn_buffer tn_buffer; /* memory of a device */
     X(CONST, 0, "imm.f for F32 (rounded to f32) and F64, imm.i for others")   \
     X(PARAM, 0, "launch parameter number imm.i, rounded to T")                \
     X(ARG, 0, "argument number imm.i of the function (in tn_kernel_fn)")      \
-    X(LOAD, 3, "operand imm.i at this element (row); a, b, c, where not "     \
-               "TN_NONE, are I64 indices 0, 1, 2 added as index * "           \
-               "index_stride. An index outside [0, index_extent) reads 0; "   \
-               "without TN_LOAD_ZERO in sub it also raises the queue's "      \
-               "index fault")                                                 \
-    X(OFFSET, 0, "I64: sum of coordinate * stride of operand imm.i (no "      \
-                 "buffer needed, the operand's offset added): coordinates "   \
-                 "and element numbers")                                       \
+    X(LOAD, 3, "the element of operand imm.i at this element (row); a, b, "   \
+               "c, where not TN_NONE, are I64 indices: index k times "        \
+               "index_stride[k] is added to the offset. An index outside "    \
+               "[0, index_extent) reads 0, and raises the index fault of "    \
+               "the queue unless sub has TN_LOAD_ZERO")                       \
+    X(OFFSET, 0, "I64: the operand's offset plus the sum of coordinate * "    \
+                 "stride of operand imm.i, which needs no buffer. It "        \
+                 "computes coordinates and element numbers")                  \
     X(ROWLEN, 0, "I64, uniform: the number of elements of a row")             \
-    X(STORE, 1, "operand imm.i at this element (row) = a; narrowed as "       \
-                "NARROW does")                                                \
-    X(CALL, 3, "function imm.i of the program applied to a, b, c")            \
-    X(REDUCE, 1, "row value: fold of a over the row by kind sub")             \
+    X(STORE, 1, "writes a, narrowed as by NARROW, to operand imm.i at this "  \
+                "element (row)")                                              \
+    X(CALL, 3, "the result of function imm.i of the program for the "         \
+               "arguments a, b, c")                                           \
+    X(REDUCE, 1, "row value: the reduction, of kind sub, of a over the row")  \
     X(CAST, 1, "a (any type) converted to T: to a float, round to nearest "   \
                "even; float to integer, truncate, saturate, NaN to 0; "       \
                "integer to integer, wrap; to BOOL, x != 0 (NaN is true); "    \
                "from BOOL, 0 or 1")                                           \
-    X(BITCAST, 1, "same bits: F32 <-> I32, F64 <-> I64; every NaN gives "     \
-                  "0x7fc00000 or 0x7ff8000000000000, or its own bits with "   \
-                  "TN_BITCAST_ANY_NAN in sub, as the executor likes")         \
-    X(NARROW, 1, "a as it would read back after a store as dtype sub: f16 "   \
-                 "bf16 round to nearest even; f8 too, saturating at the "     \
-                 "largest finite value (f8e5m2 keeps infinities), NaN stays " \
-                 "NaN; i8 i16 u8 wrap")                                       \
+    X(BITCAST, 1, "same bits: F32 <-> I32, F64 <-> I64. Every NaN becomes "   \
+                  "0x7fc00000 or 0x7ff8000000000000; with "                   \
+                  "TN_BITCAST_ANY_NAN in sub, the executor may also keep "    \
+                  "the bits of the NaN")                                      \
+    X(NARROW, 1, "the value that a store of a as dtype sub and a load of it " \
+                 "would give: f16, bf16, f8 round to nearest even; f8 also "  \
+                 "saturates at the largest finite value (f8e5m2 keeps "       \
+                 "infinities), NaN stays NaN; i8, i16, u8 wrap")              \
     X(SELECT, 3, "a (BOOL) ? b : c")                                          \
     X(ADD, 2, "x + y; integers wrap; BOOL: or")                               \
     X(SUB, 2, "x - y; integers wrap")                                         \
@@ -106,18 +108,21 @@ typedef struct tn_buffer tn_buffer; /* memory of a device */
     X(SHRL, 2, "integer: logical x >> y; y outside [0, width): 0")            \
     X(MULHI, 2, "I32: high half of the unsigned 32 x 32 bit product")         \
     X(PHILOX, 3, "I32: word (a & 3) of Philox4x32-10 with counter words "     \
-                 "(lo, hi) of a >> 2 (logical), (lo, hi) of c and key "       \
-                 "words (lo, hi) of b; a, b, c I64")                          \
-    X(LOOP, 1, "I64: the number i of this round. Starts a region that ends "  \
-               "at instruction imm.i, its ENDLOOP; at most max(0, a) rounds " \
-               "(a I64, uniform)")                                            \
-    X(CARRY, 2, "a value carried round to round: a before the first, b (any " \
-                "value there at the region's end, also another's carried "    \
-                "one, as it was in this round) after each; after the "        \
-                "region, its last value. Directly follows LOOP or CARRY")     \
-    X(WHILE, 1, "a (BOOL) false: this element is done and keeps its carried " \
-                "values of this round's start")                               \
-    X(ENDLOOP, 0, "end of the region")
+                 "(lo, hi) of a >> 2 (logical), (lo, hi) of c and key words " \
+                 "(lo, hi) of b; a, b, c I64")                                \
+    X(LOOP, 1, "I64: the number i of this iteration, from 0. Starts a "       \
+               "region that ends at instruction imm.i, its ENDLOOP. The "     \
+               "region runs at most max(0, a) times (a is I64, uniform)")     \
+    X(CARRY, 2, "a value carried from iteration to iteration. It is a in "    \
+                "the first one. In each later one, it is what b was at the "  \
+                "end of the one before. After the region it is the last "     \
+                "value. b is any value that is available at the end of the "  \
+                "region; if b is another CARRY, its value in that iteration " \
+                "is used. Directly follows LOOP or CARRY")                    \
+    X(WHILE, 1, "if a (BOOL) is false, the loop ends for this element, "      \
+                "whose carried values stay as they were at the start of "     \
+                "this iteration")                                             \
+    X(ENDLOOP, 0, "the end of the region")
 
 enum {
 #define TN_KERNEL_ENUM(name, operands, text) TN_K_##name,

@@ -35,9 +35,9 @@ TN_API tn_status tn_schedule_step(tn_schedule *schedule);
  * TN_ERR_STATE while an error is pending, and with TN_ERR_ARGUMENT for another
  * schedule. */
 TN_API tn_status tn_schedule_step_metric(tn_schedule *schedule, double metric);
-/* Returns "min" or "max" if the step of schedule is tn_schedule_step_metric with
- * a metric that should fall or rise, and NULL if it is tn_schedule_step. NULL for
- * NULL. Cannot fail. */
+/* Returns "min" or "max" if the step of schedule is tn_schedule_step_metric
+ * with a metric that should fall or rise, and NULL if it is tn_schedule_step.
+ * NULL for NULL. Cannot fail. */
 TN_API const char *tn_schedule_metric_mode(const tn_schedule *schedule);
 
 /* The number of steps so far. To resume training, make optimizer and schedule
@@ -240,7 +240,7 @@ TN_API tn_schedule *tn_schedule_multiplicative_lr(tn_optim *optim,
  *   threshold       a smaller change of the metric is no improvement
  *   threshold_mode  "rel": threshold is a fraction of the best metric; "abs":
  *                   it is a difference
- *   cooldown        after a reduction, so many steps are not counted
+ *   cooldown        number of steps after a reduction that are not counted
  *   min_lr          lower bound of the learning rate
  *   eps             a reduction by less than this is not made */
 #define TN_SCHEDULE_REDUCE_LR_ON_PLATEAU_OPTIONS_LIST(X)                      \

@@ -1,9 +1,9 @@
-/* <tenon/tokenizer.h>: texts become the ids that a language model reads, and
- * ids become texts.
+/* <tenon/tokenizer.h>: converts texts to the ids that a language model reads,
+ * and ids to texts.
  *
- * A tokenizer is what its file says: tokenizer.json of Hugging Face, the
- * vocabulary in a GGUF file, or a tiktoken file. It gives the ids that the
- * original library gives.
+ * A tokenizer is read from a file: tokenizer.json of Hugging Face, the
+ * vocabulary in a GGUF file, or a tiktoken file. Its ids are those of the
+ * library that the file was made for.
  *
  *     tn_tokenizer *tokenizer = tn_tokenizer_open("SmolLM2-135M");
  *     tn_encoding *prompt = tn_tokenizer_encode(tokenizer, "Hello world!");
@@ -12,8 +12,8 @@
  *     puts(tn_tokenizer_decode(tokenizer, tn_encoding_ids(prompt),
  *                              tn_encoding_count(prompt)));
  *
- * Texts are UTF-8. Bytes that are not UTF-8 are encoded as the character U+FFFD,
- * one for each maximal beginning of a character, as Python's
+ * Texts are UTF-8. Bytes that are not UTF-8 are encoded as the character
+ * U+FFFD, one for each maximal beginning of a character, as Python's
  * bytes.decode(errors="replace") does. Offsets count bytes of the text as it
  * was given.
  *
@@ -37,7 +37,7 @@ extern "C" {
 
 typedef struct tn_tokenizer tn_tokenizer;
 
-/* pattern: for tiktoken files alone, which hold no pattern: the regular
+/* pattern: only for tiktoken files, which have no pattern: the regular
  *     expression that splits a text into words, or the name of a known one
  *     ("cl100k_base", "o200k_base", "gpt2", "llama-bpe", "qwen2" ...). Without
  *     it the name is taken from the file's name (cl100k_base.tiktoken). */
@@ -93,12 +93,12 @@ TN_API tn_encoding *
 tn_tokenizer_encode_with(tn_tokenizer *tokenizer, const char *text,
                          const tn_tokenizer_encode_options *options);
 
-/* These lend arrays of tn_encoding_count elements (offsets: twice as many),
- * which are valid while the encoding lives. They return NULL, or 0, for NULL.
+/* Return arrays of tn_encoding_count elements (offsets: twice as many),
+ * which are valid while the encoding lives. Return NULL, or 0, for NULL.
  * Cannot fail.
  *   ids      token ids
  *   offsets  first byte of the text and the byte after the last one that token
- *            i stands for, at 2 i and 2 i + 1; 0, 0 for special tokens that
+ *            i represents, at 2 i and 2 i + 1; 0, 0 for special tokens that
  *            the template added.
  *            For the tokens of a pair's second text they count in that text.
  *   types    0, or 1 for the second text, as the template says
@@ -135,7 +135,7 @@ tn_tokenizer_batch_with(tn_tokenizer *tokenizer, const char *const *texts,
 /* ---- decoding ------------------------------------------------------------ */
 
 /* special: false: special tokens are left out of the text
- * out_bytes: length of the text, which may contain NULs; NULL: not wanted */
+ * out_bytes: length of the text, which may contain NULs; may be NULL */
 #define TN_TOKENIZER_DECODE_OPTIONS_LIST(X)                                    \
     X(bool, special, true)                                                     \
     X(int64_t *, out_bytes, NULL)
@@ -176,32 +176,34 @@ tn_detokenizer_new_with(tn_tokenizer *tokenizer,
  * with TN_ERR_MEMORY if memory runs out. */
 TN_API const char *tn_detokenizer_add(tn_detokenizer *detokenizer,
                                       int64_t id);
-/* Returns what is left, an incomplete character as U+FFFD, and begins anew. */
+/* Returns the remaining text, in which an incomplete character becomes U+FFFD,
+ * and resets the detokenizer. */
 TN_API const char *tn_detokenizer_end(tn_detokenizer *detokenizer);
 
 /* ---- the vocabulary ------------------------------------------------------ */
 
-/* The largest id plus 1, with added tokens. 0 for NULL. Cannot fail. */
-TN_API int64_t tn_tokenizer_vocab_size(const tn_tokenizer *tokenizer);
-/* The id of a token as it is written in the file ("Ġworld"), or -1. Cannot
+/* Returns the largest id plus 1, including added tokens. 0 for NULL. Cannot
  * fail. */
+TN_API int64_t tn_tokenizer_vocab_size(const tn_tokenizer *tokenizer);
+/* Returns the id of a token as it is written in the file ("Ġworld"), or -1.
+ * Cannot fail. */
 TN_API int64_t tn_tokenizer_id(const tn_tokenizer *tokenizer,
                                const char *token);
-/* A token as it is written in the file, or NULL if none has this id. The
- * text is owned by the tokenizer. *out_bytes, if not NULL, becomes its length:
- * tokens of tiktoken files are arbitrary bytes. Cannot fail. */
+/* Returns a token as it is written in the file, or NULL if none has this id.
+ * The tokenizer owns the text. *out_bytes, if out_bytes is not NULL, becomes
+ * its length: tokens of tiktoken files are arbitrary bytes. Cannot fail. */
 TN_API const char *tn_tokenizer_token(const tn_tokenizer *tokenizer,
                                       int64_t id, int64_t *out_bytes);
-/* Whether the id is that of a special token. Cannot fail. */
+/* Returns whether the id is that of a special token. Cannot fail. */
 TN_API bool tn_tokenizer_is_special(const tn_tokenizer *tokenizer,
                                     int64_t id);
-/* The id of the token with a role: "bos", "eos", "pad", "unk", "sep", "cls" or
- * "mask", as the files say; -1 if there is none, or for another name. Cannot
- * fail. */
+/* Returns the id of the token with a role: "bos", "eos", "pad", "unk", "sep",
+ * "cls" or "mask", as the files say; -1 if there is none, or for another name.
+ * Cannot fail. */
 TN_API int64_t tn_tokenizer_special_id(const tn_tokenizer *tokenizer,
                                        const char *role);
-/* The chat template in the files (Jinja), or NULL. Owned by the tokenizer.
- * Cannot fail. */
+/* Returns the chat template in the files (Jinja), or NULL. The tokenizer owns
+ * it. Cannot fail. */
 TN_API const char *
 tn_tokenizer_chat_template(const tn_tokenizer *tokenizer);
 

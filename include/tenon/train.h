@@ -71,7 +71,8 @@ typedef void (*tn_train_callback)(tn_train_state *state, void *context);
 /* Options of tn_train:
  *
  *   epochs         number of epochs, from the loader's position
- *   forward, loss  see above; loss is required
+ *   forward, loss  functions of the types tn_train_forward and
+ *                  tn_train_loss; loss is required
  *   context        passed to all functions; lent
  *   validation     a loader whose batches are evaluated after each epoch, in
  *                  eval mode and without gradients
@@ -164,8 +165,9 @@ TN_OPTIONS_STRUCT(tn_evaluate, TN_EVALUATE_OPTIONS_LIST);
 /* Evaluates module on one epoch of loader, in eval mode and without gradients.
  * The options are those of tn_train; loss may be NULL if there are metrics.
  * Resets the metrics and updates them with all batches. Returns the mean loss
- * per sample, or, without a loss, the value of the first metric. Afterwards each
- * layer is in the mode in which it was. Returns NAN with an error on failure. */
+ * per sample, or, without a loss, the value of the first metric. Afterwards
+ * each layer is in the mode in which it was. Returns NAN with an error on
+ * failure. */
 TN_API double tn_evaluate_with(tn_module *module, tn_loader *loader,
                                const tn_evaluate_options *options);
 

@@ -38,7 +38,7 @@ typedef struct tn__node tn__node;
  * function sets out[p], the gradient of input tensor p (port p), if
  * tn__node_wants(node, p) is true. NULL means a zero gradient. The scope in
  * which the function runs owns the results. If an input was broadcast, the
- * function may return the gradient of the broadcast tensor: the backward walk
+ * function may return the gradient of the broadcast tensor: the backward pass
  * sums it over the broadcast dimensions. out[] has one element more than there
  * are inputs, which only gradients_linear.c uses.
  *
@@ -46,7 +46,7 @@ typedef struct tn__node tn__node;
  * sum of the gradients that other calls computed for the same tensor. The sum
  * has the input's shape and dtype, and nothing else refers to it. The function
  * either adds its gradient to the sum in place, or sets out[p] to its gradient,
- * which the backward walk then adds. */
+ * which the backward pass then adds. */
 typedef tn_status (*tn__gradient_fn)(const tn__node *node, tn_tensor *const *g,
                                      tn_tensor **out);
 #define TN__GRADIENT(function)                                                \
@@ -54,7 +54,7 @@ typedef tn_status (*tn__gradient_fn)(const tn__node *node, tn_tensor *const *g,
                        tn_tensor **out)
 
 /* A set of values that a gradient function needs, so that the node must save
- * them. Bit p of inputs stands for input p, bit o of outputs for output o. */
+ * them. Bit p of inputs is for input p, bit o of outputs for output o. */
 typedef struct tn__saves {
     uint8_t inputs, outputs;
 } tn__saves;
@@ -119,7 +119,7 @@ tn_tensor *tn__sum_to_shape(tn_tensor *g, int ndim, const int64_t *shape);
 
 /* Converts g to float32 if its dtype is a 16-bit float. Gradients that sum
  * elements of g use it, so that the sum is rounded only once, when the backward
- * walk converts it back. */
+ * pass converts it back. */
 tn_tensor *tn__widen_half(tn_tensor *g);
 
 /* Makes a tensor of zeros for an operator that copies its input before it

@@ -21,7 +21,7 @@ struct tn__job {
     size_t leaf_count, leaf_room;
 };
 
-/* Runs the backward walk from root. `gradient` is the gradient of root; NULL
+/* Runs the backward pass from root. `gradient` is the gradient of root; NULL
  * means ones. For tn_backward it updates the gradients of the leaves, for
  * tn_grad it stores the results in job->result. It frees job->walk. */
 tn_status tn__job_run(struct tn__job *job, tn_tensor *root,

@@ -22,8 +22,7 @@ bool tn__walk_captures(void)
     return tn__me.captures;
 }
 
-/* ---- adding up gradients
- * -------------------------------------------------- */
+/* ---- adding up gradients ------------------------------------------------ */
 
 /* Returns whether x may be overwritten: it is contiguous, and neither it nor
  * its storage has another reference. */

@@ -13,8 +13,7 @@
 #include <base/platform.h>
 #include <tenon/hook.h>
 
-/* ---- plans: what all calls of one operator with
- * one kernel share ---------- */
+/* ---- plans: what all calls of an operator with one kernel share --------- */
 
 /* Describes the kernel that computes the gradient of one port (input
  * tensor). */
@@ -246,7 +245,8 @@ tn__node *tn__node_record(const tn__plan *plan, tn__call *call);
 /* Releases the values that the node saved. */
 void tn__node_release(tn__node *node);
 
-/* Makes x output `index` of node. x takes its own reference to node. */
+/* Makes x the output number `index` of node. x takes its own reference to
+ * node. */
 tn_status tn__tensor_set_node(tn_tensor *x, tn__node *node, uint32_t index);
 void tn__grad_meta_release(tn__grad_meta *meta);
 
@@ -260,7 +260,7 @@ void tn__leaf_unlock(void);
 tn_status tn__anomaly_check(const tn__node *node, tn_tensor *const *g,
                             tn_tensor *const *out);
 /* Suspend and restore the checks of single operators in anomaly mode. The
- * backward walk checks each gradient as a whole instead. _begin returns whether
+ * backward pass checks each gradient as a whole instead. _begin returns whether
  * the checks were on before; that value is passed to _end. */
 bool tn__anomaly_begin(void);
 void tn__anomaly_end(bool was_watched);

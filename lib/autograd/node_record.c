@@ -7,7 +7,7 @@
 #include <autograd/node.h>
 
 /* Number of the next call. All threads share this counter, and the backward
- * walk visits nodes in descending order of these numbers. */
+ * pass visits nodes in descending order of these numbers. */
 static _Atomic uint64_t next_sequence = 1;
 
 /* Returns the current position in a memory block and advances it by `bytes`,

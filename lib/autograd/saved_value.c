@@ -99,8 +99,8 @@ static const tn__saved_value *rerun_value(tn__rerun *rerun, uint32_t number)
 {
     if (!rerun->complete)
         return tn__fail_null(TN_ERR_STATE,
-                             "recompute: the function needs the gradient of a "
-                             "value of its own before it has returned");
+                             "recompute: the function differentiates one of "
+                             "its values before it has returned");
     tn__lock_take(&rerun->lock);
     tn_status status = TN_OK;
     if (!rerun->recomputed) {

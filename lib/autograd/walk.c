@@ -1,4 +1,4 @@
-/* walk.c: the priority queue of a backward walk, ordered by the sequence number
+/* walk.c: the priority queue of a backward pass, ordered by the sequence number
  * of the nodes.
  *
  * A call has a greater sequence number than all calls whose outputs it used. So

@@ -1,4 +1,4 @@
-/* walk.h: the priority queue of a backward walk. It holds the nodes that have
+/* walk.h: the priority queue of a backward pass. It holds the nodes that have
  * received gradients for their outputs. The node of the latest call is taken
  * out first. */
 #ifndef TN_LIB_AUTOGRAD_WALK_H
@@ -42,7 +42,7 @@ void tn__slot_free(tn__slot *slot);
 /* Frees the queue and all entries in it. */
 void tn__walk_release(tn__walk *walk);
 
-/* Returns whether this thread is in a backward walk of tn_grad, which may
+/* Returns whether this thread is in a backward pass of tn_grad, which may
  * return the gradients of non-leaf tensors. */
 bool tn__walk_captures(void);
 

@@ -28,8 +28,8 @@ typedef struct tn__modes {
                          * torch.no_grad */
     bool anomaly; /* true after tn_anomaly_set(true): the backward pass checks
                    * gradients for NaN */
-    bool watched; /* true if the outputs of each operator are checked in the
-                   * forward pass */
+    bool watched; /* true if the outputs of each operator are checked for NaN in
+                   * the forward pass */
     uint8_t autocast;   /* dtype of autocast; 0 if autocast is off */
     uint8_t dtype;      /* dtype that tn_default_dtype_set set; 0: float32 */
 } tn__modes;
@@ -93,9 +93,9 @@ typedef struct tn__context {
                                      * (device/memory/small.c) */
     struct tn__run *recompute; /* checkpointed call whose forward pass is being
                                 * repeated (autograd/recompute.c) */
-    /* nodes that the running backward pass needs to reach the tensors whose
-     * gradients tn_grad computes; NULL if it computes all gradients
-     * (autograd/backward_walk.c) */
+    /* The nodes through which the running backward pass reaches the tensors
+     * whose gradients tn_grad computes; NULL if it computes all gradients
+     * (autograd/backward_walk.c). */
     const struct tn__node_set *walk_asked;
 } tn__context;
 

@@ -46,7 +46,7 @@ static struct tn__error_storage *stored(void)
     return tn__me.pending ? tn__me.error : NULL;
 }
 
-/* ---- words --------------------------------------------------------------- */
+/* ---- the text of an error ------------------------------------------------*/
 
 const char *tn_error(void)
 {

@@ -41,7 +41,7 @@ static lifetime **bucket;
 static tn__quarantine dead;
 static bool limit_logged;
 
-/* ---- the switch --------------------------------------------------------- */
+/* ---- turning the records on or off --------------------------------------*/
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool chosen; /* true if the program called tn_debug_set, so the
@@ -85,8 +85,8 @@ tn_status tn_debug_set(const char *names)
     tn__debug_read();
     tn_status status = choose(names);
     if (status == TN_ERR_ARGUMENT)
-        tn__fail(status, "debug_set: \"%s\" is not known; there is "
-                 "\"scopes\", and NULL for nothing", names);
+        tn__fail(status, "debug_set: \"%s\" is not known: expected "
+                 "\"scopes\", or NULL for none", names);
     else if (status < 0)
         tn__fail(status, "debug_set: out of memory for the table of objects");
     return status;

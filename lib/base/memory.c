@@ -19,8 +19,8 @@ static void *out_of_memory(size_t bytes)
 {
     if (bytes > PTRDIFF_MAX)
         return tn__fail_null(TN_ERR_MEMORY,
-                             "out of memory: more bytes of host memory "
-                             "requested than there are addresses");
+                             "out of memory: the requested bytes exceed the "
+                             "address space");
     return tn__fail_null(TN_ERR_MEMORY,
                          "out of memory: %zu bytes of host memory requested",
                          bytes);

@@ -112,7 +112,7 @@ static size_t word_length(const char *s)
     return n;
 }
 
-/* The options that a text sets. In all three fields bit i stands for option i.
+/* The options that a text sets. In all three fields bit i is for option i.
  * `given`: the option, or a part of it, is set. `parts`: a part of the option
  * is set, as in ".dims.dim[0] = 1". `counted`: the count of an option that is a
  * list is set. */
@@ -393,7 +393,7 @@ static bool check_list(const tn_options_type *type, int i, const void *own,
            refuse_both(type, i - 1, i);
 }
 
-/* Checks that an option is not "none" (TN_NONE_INT or a NaN that stands for
+/* Checks that an option is not "none" (TN_NONE_INT or the NaN that means
  * it), unless that is its default. */
 static bool check_none(const tn_options_type *type, int i, const void *own)
 {
@@ -455,7 +455,7 @@ static void copy_given(const tn_options_type *type, char *own,
 }
 
 /* Returns the options that lie completely within the first `bytes` bytes of the
- * struct. Bit i stands for option i. */
+ * struct. Bit i is for option i. */
 static uint64_t within(const tn_options_type *type, size_t bytes)
 {
     uint64_t given = 0;
@@ -473,9 +473,9 @@ static const void *resolve_whole(const tn_options_type *type,
     if (head->size > type->bytes)
         return tn__fail_null(
             TN_ERR_ARGUMENT,
-            "%s: the options have %zu bytes, and this library knows %zu of "
-            "them: it is older than the header; load the libtenon that belongs "
-            "to the header", type->name, head->size, type->bytes);
+            "%s: the options have %zu bytes, but this libtenon is older than "
+            "the header and knows only %zu: load the libtenon of the header",
+            type->name, head->size, type->bytes);
     if (head->size == type->bytes)
         return check_values(type, head, UINT64_MAX, 0) ? head : NULL;
     uint64_t given = within(type, head->size);
@@ -506,8 +506,8 @@ const void *tn__options_resolve(const tn_options_type *type,
     if (TN__UNLIKELY(text->end > head->size))
         return tn__fail_null(
             TN_ERR_ARGUMENT,
-            "%s: an option that is given lies beyond the %zu bytes that the "
-            "struct of options has", type->name, head->size);
+            "%s: an option lies beyond the %zu bytes of the struct: set "
+            "its size with tn_options_init()", type->name, head->size);
     memcpy(room, type->defaults, type->bytes);
     copy_given(type, room, options, text->given);
     bool good = !text->has_checks ||
@@ -605,7 +605,7 @@ tn_status tn_options_init(const char *name, void *options, size_t bytes)
     if (bytes < sizeof(tn__options_head) || bytes > type->bytes)
         return tn__fail(TN_ERR_ARGUMENT,
                         "options_init: %s has options of %zu to %zu bytes; "
-                        "%zu are asked for", name, sizeof(tn__options_head),
+                        "bytes is %zu", name, sizeof(tn__options_head),
                         type->bytes, bytes);
     memcpy(options, type->defaults, bytes);
     ((tn__options_head *)options)->size = bytes;

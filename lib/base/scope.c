@@ -95,8 +95,8 @@ static bool item_room(tn__state *state)
         return true;
     size_t room = state->item_room ? state->item_room * 2 : 256;
     if (room > UINT32_MAX) {
-        tn__fail(TN_ERR_MEMORY, "a thread's scopes own 2^31 objects, the most "
-                 "there can be: close scopes that are not needed");
+        tn__fail(TN_ERR_MEMORY, "a thread's scopes own 2^31 objects, the "
+                 "maximum: close scopes that are not needed");
         return false;
     }
     tn__object **item = tn__memory_take(room * sizeof(tn__object *), false);

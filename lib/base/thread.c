@@ -338,8 +338,8 @@ tn_status tn_set_num_threads(int count)
                         "set_num_threads: %d is not from 1 to %d", count,
                         MAX_THREADS);
     if (tn__me.in_job)
-        return tn__fail(TN_ERR_STATE, "set_num_threads: called from within "
-                                      "parallel work: call it before that");
+        return tn__fail(TN_ERR_STATE, "set_num_threads: called within "
+                                      "parallel work: call it before");
     tn__lock_take(&use);
     workers_stop();
     atomic_store(&wanted, count);

@@ -54,8 +54,8 @@ void *tn_object_new(const tn_object_class *type, size_t extra)
     if (__builtin_add_overflow(sizeof(user_block) + type->bytes, extra,
                                &bytes))
         return tn__fail_null(TN_ERR_MEMORY,
-                             "object_new: {extra} is %zu; with the object "
-                             "these bytes exceed the address space", extra);
+                             "object_new: {extra} is %zu, which exceeds "
+                             "the address space", extra);
     user_block *block = tn__calloc(1, bytes);
     if (!block)
         return NULL;

@@ -16,7 +16,7 @@
 
 struct tn_text {
     tn__object object;
-    bool bytes;         /* an id stands for a byte, not a character */
+    bool bytes;         /* true if ids represent bytes, not characters */
     int32_t *id;        /* owned; ids of the text */
     int64_t count;
     uint32_t *unit;     /* owned; the character or byte of each id, ascending */

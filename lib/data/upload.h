@@ -8,7 +8,8 @@
 typedef struct tn__upload tn__upload;
 
 /* Makes an uploader for a loader in which at most `ahead` batches are made and
- * not yet taken. NULL with TN_ERR_MEMORY if memory runs out. */
+ * not yet taken. Returns NULL with TN_ERR_MEMORY recorded if memory runs
+ * out. */
 tn__upload *tn__upload_new(tn_device *device, int64_t ahead);
 void tn__upload_free(tn__upload *upload);
 

@@ -115,8 +115,8 @@ static void start_threads(tn__team *team, int count)
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (team->thread_count < count)
         tn__log(1, "batch_begin: only %d of %d worker threads could be "
-                   "started: loading goes on with these, or in the calling "
-                   "thread if there is none", team->thread_count, count);
+                   "started: loading goes on without the others",
+                team->thread_count, count);
 }
 
 tn__team *tn__team_start(int count, int64_t begin, int64_t end,

@@ -35,7 +35,7 @@
 /* Largest total size of all entries in bytes. When it is exceeded, the oldest
  * entries are removed. An entry has about 20 to 100 KiB. */
 #define CACHE_BYTES ((int64_t)1 << 30)
-/* The total size is checked once in CACHE_LOOK writes. */
+/* The total size is checked after every CACHE_LOOK writes. */
 #define CACHE_LOOK 64
 
 typedef struct head {

@@ -1,5 +1,6 @@
-/* command.h: one recorded piece of work, which recorder.c makes and replay.c
- * runs. */
+/* command.h: a command, which is one recorded call of a plugin (a launch, a
+ * copy or other work) with its arguments. recorder.c makes commands and
+ * replay.c runs them. */
 #ifndef TN_LIB_DEVICE_COMMAND_H
 #define TN_LIB_DEVICE_COMMAND_H
 

@@ -1,9 +1,10 @@
-/* deferred_error.h: what is stored with a launch so that a later error can be
- * described. An asynchronous device (a GPU) reports an index out of range long
- * after the launch, when the tensors may be freed. Only launches that read by
- * index or check values (base/guard.h) need this data. It contains numbers and
- * texts of static lifetime, so copying it is safe. The operators (lib/ops) fill
- * it and write the message; launch.c stores it. */
+/* deferred_error.h: the data that is stored with a launch for the message of an
+ * error that the device reports later. An asynchronous device (a GPU) reports
+ * an index out of range long after the launch, when the tensors may be freed.
+ * Only launches that read by index or check values (base/guard.h) need this
+ * data. It contains numbers and texts of static lifetime, so copying it is
+ * safe. The operators (lib/ops) fill it and write the message; launch.c stores
+ * it. */
 #ifndef TN_LIB_DEVICE_DEFERRED_ERROR_H
 #define TN_LIB_DEVICE_DEFERRED_ERROR_H
 

@@ -83,14 +83,13 @@ static tn_device *device_open(tn__plugin *plugin, uint32_t index,
     }
     if (index >= count) {
         snprintf(reason, room,
-                 "there is no device %" PRIu32 ": it has %" PRIu32
+                 "there is no device %" PRIu32 ": the plugin has %" PRIu32
                  ", numbered from 0",
                  index, count);
         return NULL;
     }
     if (device_count == TN__MAX_DEVICES) {
-        snprintf(reason, room, "%d devices are open already, the most there "
-                               "can be",
+        snprintf(reason, room, "%d devices are open already, the maximum",
                  TN__MAX_DEVICES);
         return NULL;
     }

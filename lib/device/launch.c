@@ -326,8 +326,8 @@ tn_status tn__device_work(tn_device *device, int kind, void *args,
         return work->declines
                    ? TN_ERR_UNSUPPORTED
                    : tn__fail(TN_ERR_UNSUPPORTED,
-                              "%s: %s does not have the extension %s (any "
-                              "more)",
+                              "%s: %s does not have the extension %s, or "
+                              "TENON_MASK hides it",
                               what, device->name, work->extension);
     bool was_pending = tn__error_pending();
     const uint64_t tag = begin(device, what);

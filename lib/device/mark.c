@@ -110,8 +110,8 @@ tn_status tn_mark_elapsed(tn_mark *from, tn_mark *to, double *out_seconds)
         return tn__fail(TN_ERR_ARGUMENT, "mark_elapsed: out_seconds is NULL");
     tn_device *device = from->device;
     if (device != to->device)
-        return tn__fail(TN_ERR_DEVICE, "mark_elapsed: the marks of %s and %s "
-                        "are of different devices; expected two of one device",
+        return tn__fail(TN_ERR_DEVICE, "mark_elapsed: the marks are of %s "
+                        "and %s; expected two of one device",
                         device->name, to->device->name);
     if (!from->event || !to->event) {
         *out_seconds = (to->at - from->at) * 1e-6;

@@ -69,8 +69,7 @@ static tn__plugin *append(const char *path)
 {
     if (tn__registry_count() == TN__MAX_PLUGINS)
         return tn__fail_null(TN_ERR_PLUGIN,
-                             "%s: there are %d plugins already, the most that "
-                             "can be used",
+                             "%s: there are %d plugins already, the maximum",
                              path, TN__MAX_PLUGINS);
     tn__plugin *plugin = tn__calloc(1, sizeof *plugin);
     char *copy = tn__strdup(path);

@@ -120,8 +120,8 @@ bool tn__plugin_info(tn__plugin *plugin, uint32_t i, tn_device_info *info,
  * with the reason on failure. */
 tn_device *tn__device_get(tn__plugin *plugin, uint32_t index, char *reason,
                           size_t room);
-/* Is set to true if a device could not be opened for lack of memory. The caller
- * resets it. The registry's lock guards it. */
+/* True after a device could not be opened for lack of memory. The caller resets
+ * it to false. The registry's lock guards it. */
 extern bool tn__device_no_memory;
 /* Returns the device if it is already open, else NULL. */
 tn_device *tn__device_find(const tn__plugin *plugin, uint32_t index);

@@ -59,8 +59,8 @@ static bool item_parse(const char *item, size_t length, tn__spec *out,
     *out = (tn__spec){.index = -1};
     size_t name = name_length(item, length), at = name;
     if (!name)
-        return wrong(reason, room, "a device has a name, such as cpu or "
-                                   "cuda:0", item, length);
+        return wrong(reason, room, "the name of a device is missing: "
+                                   "write cpu or cuda:0", item, length);
     if (name >= sizeof out->name)
         return wrong(reason, room, "the name is too long", item, length);
     memcpy(out->name, item, name);
@@ -123,8 +123,8 @@ static bool options_apply(tn__plugin *plugin, const tn__spec *spec,
             continue;
         if (is_open) {
             snprintf(reason, room,
-                     "it is open already: its option %s cannot be set to %s "
-                     "any more", item, equals + 1);
+                     "it is open already: its option %s cannot be set to %s",
+                     item, equals + 1);
             return false;
         }
         if (!tn__option_set(plugin, item, equals + 1)) {
@@ -255,7 +255,7 @@ static tn_device *open_any(tn__plugin *plugin, char *reason, size_t room)
             continue;
         if (is_fast((int32_t)info.kind) != is_fast(plugin->manifest.kind) ||
             info.kind == TN_KIND_SIMULATED) {
-            snprintf(reason, room, "%s:%u is a device of kind %s: only by "
+            snprintf(reason, room, "%s:%u is of kind %s: opened only by "
                                    "name", plugin->name, i,
                      tn__kind_name((int32_t)info.kind));
             continue;
@@ -284,7 +284,7 @@ static tn_device *open_auto(tn__text *reasons)
         tn_device *device = open_any(list[i], reason, sizeof reason);
         if (device)
             return device;
-        tn__log(2, "auto: not %s: %s", list[i]->name, reason);
+        tn__log(2, "auto skips %s: %s", list[i]->name, reason);
         tn__text_add(reasons, "%s%s: %s", i ? "; " : "", list[i]->name,
                      reason);
     }

@@ -108,7 +108,8 @@ int64_t tn__categories_add(tn_categories *c, const char *name, size_t count)
     if (c->slot[at])
         return c->slot[at] - 1;
     if (c->count >= UINT32_MAX - 1)
-        return tn__fail(TN_ERR_MEMORY, "categories: more than %u names",
+        return tn__fail(TN_ERR_MEMORY,
+                        "categories: there are more than %u names",
                         UINT32_MAX - 1);
     if (!tn__grow(&c->name, &c->room, c->count, sizeof *c->name))
         return TN_ERR_MEMORY;

@@ -93,7 +93,7 @@ static bool append(reader *r, int c)
 {
     if (r->text_count >= MAX_ROW_BYTES) {
         tn__fail(TN_ERR_FORMAT,
-                 "%s: {path:}%s: line %lld: a row of more than %d bytes",
+                 "%s: {path:}%s: line %lld: the row exceeds %d bytes",
                  r->call, r->path, (long long)r->line, MAX_ROW_BYTES);
         return false;
     }
@@ -132,7 +132,7 @@ static int read_quoted(reader *r, int64_t line)
         }
         if (c == '"' && (c = next_char(r)) != '"')
             return c;
-        /* A doubled quote stands for one quote. Line breaks are part of the
+        /* A doubled quote means one quote. Line breaks are part of the
          * cell. */
         if (c == '\n')
             r->line++;
@@ -305,8 +305,8 @@ static tn_status check_columns(reader *r)
         return TN_OK;
     if (r->label && count < 2)
         return tn__fail(TN_ERR_FORMAT,
-                        "%s: {path:}%s: one column; expected features and a "
-                        "label",
+                        "%s: {path:}%s: has one column; expected features "
+                        "and a label",
                         r->call, r->path);
     r->all_columns = count;
     r->table->columns = count - r->label;

@@ -62,8 +62,9 @@ tn_status tn__idx_parse(tn__idx *idx, const unsigned char *bytes, size_t count,
     memset(idx, 0, sizeof *idx);
     if (count < 4)
         return tn__fail(TN_ERR_FORMAT,
-                        "idx_load: {path:}%s: %zu bytes are no IDX file", where,
-                        count);
+                        "idx_load: {path:}%s: %zu bytes are too few for an IDX "
+                        "file",
+                        where, count);
     tn_status status = parse_magic(idx, bytes, where);
     if (status < 0)
         return status;

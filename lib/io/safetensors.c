@@ -54,7 +54,7 @@ static tn_status read_header(tn_safetensors *file)
     if (file_bytes < 8)
         return tn__fail(TN_ERR_FORMAT,
                         "safetensors_open: {path:}%s: %" PRIu64
-                        " bytes are no safetensors file",
+                        " bytes are too few for a safetensors file",
                         file->path, file_bytes);
     unsigned char bytes[8];
     tn_status status =
@@ -66,7 +66,7 @@ static tn_status read_header(tn_safetensors *file)
     if (length > MAX_HEADER_BYTES || length > file_bytes - 8)
         return tn__fail(TN_ERR_FORMAT,
                         "safetensors_open: {path:}%s: a header of %" PRIu64
-                        " bytes in a file of %" PRIu64,
+                        " bytes is too large; the file has %" PRIu64,
                         file->path, length, file_bytes);
     char *json = tn__alloc((size_t)length + 1);
     if (!json)
@@ -229,8 +229,8 @@ find_entry(tn_safetensors *file, const char *name, const char *call)
         tn__safetensors_find(&file->header, name);
     if (!entry)
         return tn__fail_null(
-            TN_ERR_ARGUMENT, "%s: {name:}%s: no tensor \"%s\" among %zu", call,
-            file->path, name, file->header.count);
+            TN_ERR_ARGUMENT, "%s: {name:}%s: none of its %zu tensors is \"%s\"",
+            call, file->path, file->header.count, name);
     return entry;
 }
 

@@ -3,6 +3,8 @@
  * "quantised-product" must compute, to the bit.
  *
  * The formats are defined by the reference implementations in ggml
+ * (ggml-quants) and gguf-py. This file uses their names: qs are the low bits of
+ * the elements, and qh the high bits.
  * (ggml-quants) and gguf-py. As there, qs are the low bits of elements and qh
  * the high bits. */
 #include <kernel/blocks.h>
@@ -166,7 +168,8 @@ void tn__blocks_dequantize(const tn__block_format *format,
             const int8_t *q = b.q + p * length;
             const float scale = b.d * (float)b.scale[p];
             const float min = b.e * (float)b.min[p];
-            /* formats without a min: adding 0 would change -0 to 0 */
+            /* A format without minima skips this addition, because adding 0
+             * would change -0 to 0. */
             if (format->has_min)
                 for (int i = 0; i < length; i++)
                     out[i] = scale * (float)q[i] + min;
@@ -179,8 +182,9 @@ void tn__blocks_dequantize(const tn__block_format *format,
 
 /* ---- products ------------------------------------------------------------ */
 
-/* Rounds a block to integers and returns its scale. Magnitudes are compared as
- * integers, in which NaN is greater than infinity. */
+/* Rounds a block to 8-bit integers and returns its scale. Compares magnitudes
+ * by their bits, because a comparison of floats would ignore a NaN. The bits of
+ * a NaN are greater than those of infinity. */
 static float round_block(const float *x, int count, int8_t *r)
 {
     uint32_t bits, top = 0;

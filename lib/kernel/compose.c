@@ -48,7 +48,7 @@ static bool check(const tn__kernel *consumer, int at,
         if (consumer->ins[i].op == TN_K_LOAD && consumer->ins[i].imm.i == at &&
             consumer->ins[i].a != TN_NONE)
             return fail_compose(consumer, producer,
-                                "what is loaded by an index "
+                                "an input loaded by an index "
                                 "has to be a tensor");
     if (consumer->param_count + producer->param_count > TN__KERNEL_MAX_PARAMS)
         return fail_compose(consumer, producer, "too many parameters");
@@ -148,7 +148,8 @@ static const tn__kernel *compose(const tn__kernel *consumer, int at,
     uint32_t value = producer_map[producer->out[from].value];
     tn_dtype dtype = consumer->input[at].dtype;
     if (dtype != TN_I8 && dtype != TN_I16 && dtype != TN_U8)
-        /* not needed for integers, which are wrapped when they are computed */
+        /* Values of these integer types are not rounded here: they were wrapped
+         * when they were computed. */
         value = tn__ssa_narrow(&ssa, value, dtype);
     int input[TN__KERNEL_MAX_INPUTS];
     for (int i = 0; i < consumer->input_count; i++)

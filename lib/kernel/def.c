@@ -317,7 +317,7 @@ tn__def *tn__def_gradient_parse(const tn__def *def, int wrt, const char *text,
            parse_rest(&parser, &draft);
     if (good && draft.output_count != 1)
         good = tn__lexer_fail(&parser.lexer, 1, 1,
-                              "a gradient has one value, not %d",
+                              "a gradient must have one value, not %d",
                               draft.output_count);
     return finish(&draft, good && choose_inputs(&parser, def, &draft));
 }

@@ -12,7 +12,7 @@
  * So there are two more rules:
  *
  *   - where(), min(), max() and abs() pass the cotangent to one operand only.
- *     With the cotangent goes a mask of the elements for which that operand was
+ *     A mask marks the elements for which that operand was
  *     selected. At the end all other elements are set to 0, so that infinities
  *     and NaNs of an operand that was not selected have no effect.
  *   - A quotient by 1 + exp(z) is differentiated as a logistic function. */
@@ -397,7 +397,7 @@ static bool propagate_all(derivation *d)
                 d, "passes through a loop: write a gradient by hand");
         if (ins->op == TN_K_LOAD && ins->a != TN_NONE)
             return fail_gradient(
-                d, "passes through an indexed load: that is a scatter");
+                d, "passes through an indexed load: it needs a scatter");
         if (ins->op != TN_K_LOAD && !propagate(d, i))
             return false;
     }

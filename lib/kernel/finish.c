@@ -352,8 +352,8 @@ static bool drop_inputs(tn__ssa *ssa, const char *name, int *used)
     for (int i = 0; i < ssa->input_count; i++)
         if (loaded[i]) {
             if (count == TN__KERNEL_MAX_INPUTS) {
-                tn__fail(TN_ERR_UNSUPPORTED, "%s: more than %d inputs", name,
-                         TN__KERNEL_MAX_INPUTS);
+                tn__fail(TN_ERR_UNSUPPORTED, "%s: it has more than %d inputs",
+                         name, TN__KERNEL_MAX_INPUTS);
                 return false;
             }
             ssa->input[count] = ssa->input[i];

@@ -18,7 +18,7 @@ static bool parse_values(tn__parser *parser, tn__nodes *list)
     do {
         if (list->count == MAX_KIDS)
             return tn__parser_fail(parser, &parser->token,
-                                   "more than %d values", MAX_KIDS);
+                                   "at most %d values are allowed", MAX_KIDS);
         if (!tn__node_add(parser, list,
                           tn__node_single(parser, tn__parse_expr(parser))))
             return false;
@@ -459,7 +459,8 @@ static int precedence(int sign)
 static bool enter(tn__parser *parser)
 {
     if (++parser->nesting > TN__MAX_DEPTH)
-        return tn__parser_fail(parser, &parser->token, "nested deeper than %d",
+        return tn__parser_fail(parser, &parser->token,
+                               "nested deeper than %d levels",
                                TN__MAX_DEPTH);
     return true;
 }

@@ -73,7 +73,7 @@ bool tn__parser_bind(tn__parser *parser, const char *what,
         return tn__parser_fail(parser, token, "'%s' is already named at %d:%d",
                                old->name, old->line, old->column);
     if (parser->slot_count == TN__MAX_SLOTS)
-        return tn__parser_fail(parser, token, "more than %d names",
+        return tn__parser_fail(parser, token, "at most %d names are allowed",
                                TN__MAX_SLOTS);
     tn__binding *binding = &parser->binding[parser->binding_count];
     *binding = (tn__binding){

@@ -315,7 +315,7 @@ static bool print_value(printer *p, const tn_kernel_ins *ins)
         print_helper(p, ins, "mulhi", 2);
         break;
     default:
-        tn__fail(TN_ERR_UNSUPPORTED, "%s: instruction %d has no C",
+        tn__fail(TN_ERR_UNSUPPORTED, "%s: no C for instruction %d",
                  p->fn->name, (int)ins->op);
         return false;
     }

@@ -18,7 +18,7 @@
  * contraction to fma, the results have the same bits as tn__kernel_eval.
  * Functions that `fn` calls have to be printed before it.
  *
- * The text uses <math.h>, <stdint.h>, and four macros. FN and RUN stand for
+ * The text uses <math.h>, <stdint.h>, and four macros. FN and RUN expand to
  * "static inline" and "static" with attributes. EACH(i, n) is the head of the
  * loop. WHOLE (math_table.c) computes the last values, which do not fill a
  * vector, and returns how many values are before them. Everything else that the

@@ -32,7 +32,8 @@ static const rule rules[] = {
     {TN_K_FMA, 0, {"g * b", "g * a", "g"}},
     {TN_K_NEG, 0, {"-g"}},
     {TN_K_ABS, 0, {"where(a < 0, -g, where(a > 0, g, 0))"}},
-    /* if the operands are equal, each gets half, as in torch.maximum */
+    /* If the operands are equal, each gets half of the gradient, as in
+     * torch.maximum. */
     {TN_K_MIN,
      0,
      {"where(a == b, g / 2, where(a > b, 0, g))",

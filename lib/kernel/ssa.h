@@ -182,8 +182,8 @@ bool tn__math_type_d(tn__ssa *ssa, const tn__math_item *item, int arg,
  * error and returns false on failure. */
 bool tn__derivative(tn__ssa *ssa, const tn_kernel_ins *ins, int k,
                     const uint32_t a[3], uint32_t y, uint32_t g, uint32_t *out);
-/* Differentiate a logistic function; exp stands for exp2 if is_exp2 is set.
- * tn__logistic_complement appends 1 - s for s = 1 / (1 + exp(z)).
+/* Differentiate a logistic function. If is_exp2 is set, exp2 takes the place of
+ * exp. tn__logistic_complement appends 1 - s for s = 1 / (1 + exp(z)).
  * tn__logistic_gradient appends what y = x / (1 + exp(z)) adds to the cotangent
  * (gradient) of z, where g is the cotangent of y. */
 bool tn__logistic_complement(tn__ssa *ssa, bool is_exp2, uint32_t z,

@@ -228,7 +228,7 @@ static bool type_loop(tn__typer *typer, const tn__node *node, tn__value *out)
     tn__value first[TN__KERNEL_MAX_OUTPUTS];
     tn__common_type carried[TN__KERNEL_MAX_OUTPUTS];
     if (ssa->loop_depth == (int)(sizeof ssa->loop / sizeof *ssa->loop))
-        return tn__type_fail(typer, node, "loops nested too deep");
+        return tn__type_fail(typer, node, "loops are nested too deep");
     if (!type_bound(typer, node->kid[0], &bound))
         return false;
     for (int i = 0; i < count; i++) {
@@ -345,7 +345,7 @@ static bool set_types(tn__typer *typer, const tn__def *def,
     typer->type = type;
     for (int t = 0; t < def->type_count; t++)
         if (!tn__register_type(type[t])) {
-            tn__fail(TN_ERR_DTYPE, "%s: kernels do not convert to %s",
+            tn__fail(TN_ERR_DTYPE, "%s: kernels cannot convert to %s",
                      def->name, tn_dtype_name(type[t]));
             return false;
         }

@@ -5,15 +5,15 @@
 #include <stdio.h>
 #include <tenon/nn_container.h>
 
-/* Compile for size: operators take the time, not this file. */
+/* Compile for size: nearly all time is spent in operators, not in this file. */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("Os")
 #endif
 
 /* ---- access by index ----------------------------------------------------- */
 
-/* Entry i of one kind (children or parameters). A negative i counts from the
- * end. */
+/* Returns entry i of one kind (children or parameters). A negative i counts
+ * from the end. */
 static const tn__nn_entry *entry_at(const tn_module *module,
                                     enum tn__nn_kind kind, int i,
                                     const char *what)
@@ -96,7 +96,7 @@ static tn_tensor *no_forward(tn_module *self, tn_tensor *input)
 {
     (void)input;
     tn_error_refuse_argument(TN_ERR_UNSUPPORTED, self->type->name, NULL,
-                             "it has no forward: run what it holds");
+                             "it has no forward: run its children");
     return NULL;
 }
 

@@ -1,8 +1,10 @@
-# generate.awk: makes from layers.def, which describes its rows:
+# generate.awk: makes up to three files from layers.def, whose first comment
+# describes its rows:
 #   header   <tenon/nn_layers.h>
-#   source   the rows as C, for layer.c
-#   makers   of tests/golden: each layer from PyTorch's arguments
-# One run makes those whose path is given by -v.
+#   source   the rows as a table in C, for layer.c
+#   makers   functions for tests/golden that create a layer from PyTorch's
+#            arguments
+# It makes each file whose path is given, such as -v header=PATH.
 
 function fail(why)
 {
@@ -17,7 +19,7 @@ function trim(s)
     return s
 }
 
-# Prints text as a C comment of at most 80 columns; close: ends it.
+# Prints text as a C comment in lines of at most 80 columns.
 function comment(text, file,    n, i, word, line)
 {
     n = split(text, word, " ")
@@ -66,7 +68,7 @@ $1 == "layer" {
     text = $0
     sub(/^layer[ ]+[a-z_0-9]+[ ]+/, "", text)
     if (text !~ /^[A-Za-z0-9]+\(.*\)$/)
-        fail("a class and its arguments in brackets are wanted")
+        fail("write: layer NAME CLASS(ARGUMENTS)")
     class[count] = text
     sub(/\(.*/, "", class[count])
     sub(/^[^(]*\(/, "", text)
@@ -90,12 +92,13 @@ $1 ~ /^(op|run|check|print|golden|doc)$/ {
     row[count, key] = text
     next
 }
-{ fail("no such line: " $1) }
+{ fail("unknown line: " $1) }
 
 # ---- writing ---------------------------------------------------------------
 
-# Splits a list of arguments: what[1], type[1], fallback[1] ... Returns the
-# count.
+# Splits a list of arguments "name: type = default, ...". Stores the parts of
+# argument i in what[i], type[i] and fallback[i]. Returns the number of
+# arguments.
 function split_arguments(text,    n, i, part, at)
 {
     n = trim(text) == "" ? 0 : split(text, part, ",")
@@ -113,7 +116,7 @@ function split_arguments(text,    n, i, part, at)
         if (sub(/\?$/, "", type[i]))
             fallback[i] = none[type[i]]
         if (!(type[i] in c_type))
-            fail("no such type: " type[i])
+            fail("unknown type: " type[i])
         if (fallback[i] ~ /^[a-z_]+$/ && fallback[i] !~ /^(true|false)$/) {
             default_of[i] = fallback[i]
             fallback[i] = none[type[i]]
@@ -122,8 +125,10 @@ function split_arguments(text,    n, i, part, at)
     return n
 }
 
-# The options of layer l as rows of three: member_type, member, value. Adds the
-# list forms. Sets member_count, and defaults_text for the rule "stride@kernel".
+# Describes the members of the option struct of layer l, list forms included, in
+# member_type[1..member_count], member[] and value[] (the default). For a
+# default that is another argument, such as stride = kernel_size, adds the rule
+# "stride@kernel_size" to defaults_text.
 function read_options(l,    n, i)
 {
     member_count = 0
@@ -166,7 +171,8 @@ function prototype(l, n, has_options,    s, i)
     return s ")"
 }
 
-# Prints a declaration or a head in lines of at most 80 columns.
+# Prints a declaration, or the head of a function, in lines of at most 80
+# columns.
 function wrap(text, file,    at, cut)
 {
     while (length(text) > 80) {
@@ -243,7 +249,9 @@ function write_header(    l, i, n, upper, list, macros, overloads, s)
         >header
 }
 
-# The options and defaults of layer l, shared by layers with the same ones.
+# Writes a table of the options of layer l and of their defaults, unless an
+# earlier layer has the same options. Returns the name of the layer whose table
+# is to be used.
 function option_table(l,    key, i, t)
 {
     key = ""
@@ -265,8 +273,9 @@ function option_table(l,    key, i, t)
     return name[l]
 }
 
-# The offset of a text in `tn__nn_texts`, which holds each one once. It consists of
-# parts, since a C compiler need not accept a literal of 4096 characters.
+# Returns the offset of a string in the C struct `tn__nn_texts`, to which it adds
+# the string at its first use. The struct has several members, because a C
+# compiler need not accept a literal of more than 4095 characters.
 function place(text)
 {
     if (!(text in place_of)) {
@@ -282,7 +291,7 @@ function place(text)
     return place_of[text]
 }
 
-# The names of all arguments and options, each once and ended by a NUL.
+# Writes the names of all arguments and options, each once and ended by a NUL.
 function write_names(    l, i, n, text, seen)
 {
     for (l = 1; l <= count; l++) {
@@ -354,7 +363,8 @@ function write_source(    l, i, n, table, names, kinds, call, op, rows, at)
     }
 }
 
-# How a maker of tests/golden reads an argument of PyTorch's.
+# Returns the C expression by which a maker reads argument i of layer l from
+# PyTorch's arguments.
 function reading(i, l,    torch, n, pair, k)
 {
     torch = what[i]
@@ -406,7 +416,7 @@ function write_makers(    l, i, n, m, call, lists)
         m = split_arguments(options[l])
         for (i = 1; i <= m; i++) {
             if (type[i] == "floats")
-                continue # no sample of such a layer has one result
+                continue # tests/golden has no samples of these layers
             call = call (n || i > 1 ? ",\n        " : "") "." what[i] " = " \
                    reading(i, l)
             if (type[i] == "size")
@@ -425,8 +435,8 @@ function write_makers(    l, i, n, m, call, lists)
               (l < count ? " \\" : "") >makers
 }
 
-# Fails unless each word of the lines `check` and `print` begins with the name of
-# an argument of layer l, or is printed as it is.
+# Reports an error unless each word of the lines `check` and `print` begins with
+# the name of an argument of layer l, or is a constant such as mode='mean'.
 function check_names(l,    n, i, word, k, known)
 {
     n = split_arguments(given[l] (options[l] == "" ? "" : \

@@ -99,7 +99,8 @@ bool tn__nn_check_layers(const char *layer, int64_t count)
     if (count <= TN__NN_MAX_LAYERS)
         return true;
     tn_error_refuse_argument(TN_ERR_ARGUMENT, layer, "num_layers",
-                             "%" PRId64 " layers; at most %d are allowed",
+                             "num_layers is %" PRId64 "; at most %d are "
+                             "allowed",
                              count, TN__NN_MAX_LAYERS);
     return false;
 }

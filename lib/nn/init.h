@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <tenon/tensor.h>
 
-/* The product of two sizes that a caller passed. On overflow it is INT64_MAX, a
- * size that no tensor can have, so making the tensor fails. */
+/* Returns the product of two sizes that a caller passed. On overflow it is
+ * INT64_MAX, a size that no tensor can have, so making the tensor fails. */
 static inline int64_t tn__nn_product(int64_t a, int64_t b)
 {
     int64_t product;
@@ -16,7 +16,7 @@ static inline int64_t tn__nn_product(int64_t a, int64_t b)
 
 /* Draws from the uniform distribution on [-1/sqrt(fan_in), 1/sqrt(fan_in)), in
  * float32 on the current device. For weights this equals kaiming_uniform with a
- * = sqrt(5); for biases it is PyTorch's rule. Zeros if fan_in is 0. */
+ * = sqrt(5); for biases it is PyTorch's rule. Returns zeros if fan_in is 0. */
 tn_tensor *tn__nn_init_fan_in(tn_dims_list shape, int64_t fan_in);
 
 /* Draws a matrix (out, in) from the uniform distribution on [-b, b) with b =
@@ -26,7 +26,8 @@ tn_tensor *tn__nn_init_xavier(int64_t out, int64_t in);
 /* Draws a tensor of standard normal numbers. */
 tn_tensor *tn__nn_init_normal(tn_dims_list shape);
 
-/* Copies value into a parameter without recording. False on failure. */
+/* Copies value into a parameter; autograd does not record it. Returns false on
+ * failure. */
 bool tn__nn_set(tn_tensor *parameter, tn_tensor *value);
 
 /* Return whether value is a probability, and whether it is an eps of at least

@@ -77,8 +77,9 @@ TN__NN_SMALL tn_tensor *tn__nn_softmax2d(tn__nn_layer *layer, tn_tensor *input)
 
 /* PyTorch computes the sum over neighbouring channels as a sliding sum: it adds
  * the square that enters the window and subtracts the one that leaves it, but
- * never subtracts that of channel 0. The result is reproduced here: channels
- * whose window has passed channel 0 get its square in addition. */
+ * never subtracts that of channel 0. To give the same result, this function
+ * adds the square of channel 0 to the sums of all channels whose window has
+ * passed it. */
 TN__NN_SMALL tn_tensor *tn__nn_cross_map(tn__nn_layer *layer, tn_tensor *input)
 {
     if (!check_ndim(layer, input, 4, 4, "(N, C, H, W)"))

@@ -37,7 +37,8 @@ static const tn_object_class entry_class = {
 void tn__nn_free_copy(tn_module *copy)
 {
     if (copy) {
-        copy->type = NULL; /* whose release would free what the module holds */
+        copy->type = NULL; /* so that the class's release is not called: it
+                            * would free what the module holds */
         copy->tree = NULL;
     }
     tn_drop(copy);
@@ -77,10 +78,11 @@ tn_module *tn__nn_module(const tn_module *any, const char *what)
         return NULL;
     if (any->tree)
         return any->tree->self;
-    /* a copy for one call (computed.c) that the program has kept */
+    /* The instance is a copy for one call (computed.c), whose pointer the
+     * program has stored. */
     tn_error_refuse_argument(TN_ERR_STATE, what, "module",
-                             "the module was a copy for a forward, which has "
-                             "ended");
+                             "it is `self` of a forward that has ended: use "
+                             "the module itself");
     return NULL;
 }
 
@@ -250,9 +252,9 @@ void *tn_module_new_with(const tn_module_class *type, size_t extra)
     if (!type || !type->name || (type->forward != NULL) == list ||
         type->bytes < sizeof(tn_module)) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, "module_new", "type",
-                                 "the class has no name, not one of forward "
-                                 "and forward_list, or its bytes are fewer "
-                                 "than those of a tn_module");
+                                 "the class has no name, not exactly one of "
+                                 "forward and forward_list, or fewer bytes "
+                                 "than a tn_module");
         return NULL;
     }
     return instance_new(type, extra);

@@ -438,8 +438,8 @@ tn_module *tn_nn_multihead_attention_with(
             : o.kdim < 1    ? "kdim"
                             : "vdim",
             "embed_dim %" PRId64 ", num_heads %" PRId64 ", kdim %" PRId64
-            ", vdim %" PRId64 ": expected positive numbers, of which the "
-            "second divides the first",
+            ", vdim %" PRId64 ": expected positive numbers, and "
+            "embed_dim a multiple of num_heads",
             embed_dim, num_heads, o.kdim, o.vdim);
         return NULL;
     }

@@ -21,7 +21,7 @@
 enum kind {
     BEFORE,
     AFTER,
-    LIST_BEFORE, /* LIST_...: as without, for list hooks */
+    LIST_BEFORE, /* LIST_X is X for list hooks */
     LIST_AFTER,
     GRADIENT_BEFORE, /* the last four need a backward pass */
     GRADIENT,
@@ -240,7 +240,7 @@ struct tn__nn_passage {
     tn_object object;
     tn_module *module; /* counted reference */
     bool list;         /* whether there are list hooks */
-    /* Of the watched inputs, which require gradients: their number, and their
+    /* The number of watched inputs (inputs that require gradients), and their
      * places in the signature. */
     int input_count, place[TN_MODULE_VALUES];
     int output_count;
@@ -345,8 +345,8 @@ static void identity_release(void *data)
     tn_drop(((identity *)data)->passage);
 }
 
-/* Returns its arguments. The last argument is the address of the passage, plus 1
- * for the outputs. */
+/* Returns the arguments as results. The last argument is the address of the
+ * passage, plus 1 if the tensors are the module's outputs. */
 static tn_status identity_forward(tn_op_context *call, tn_tensor **out)
 {
     identity *id = tn_op_context_data(call);
@@ -373,7 +373,7 @@ static tn_status identity_backward(tn_op_context *call, tn_tensor *const *grad,
     return fine ? TN_OK : tn_error_code();
 }
 
-/* Returns the operator for `count` tensors. */
+/* Returns the identity operator for `count` tensors. */
 static const tn_op *identity_op(int count)
 {
     char text[TN_MODULE_VALUES * 8 + 64];
@@ -395,7 +395,7 @@ static const tn_op *identity_op(int count)
                                              .release = identity_release});
 }
 
-/* Replaces count tensors of x[] by results of the operator. */
+/* Replaces count tensors of x[] by the results of the identity operator. */
 static bool pass(struct tn__nn_passage *passage, tn_tensor **x, int count,
                  bool of_outputs)
 {

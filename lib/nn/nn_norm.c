@@ -70,8 +70,8 @@ static bool check_input(const norm *n, tn_tensor *input, int at)
     if (!fine)
         tn_error_refuse(TN_ERR_SHAPE, n->base.type->name,
                         &(tn_given){"input", input}, 1,
-                        "input %s: expected %d dimensions, of which the "
-                        "second are the %" PRId64 " channels",
+                        "input %s: expected %d dimensions, with %" PRId64
+                        " channels in the second",
                         tn__nn_shape_text(text, input), n->ndim,
                         n->shape.dim[0]);
     return fine;

@@ -30,7 +30,7 @@ static const tn_object_class list_class = {
     list_release};
 
 typedef struct gather {
-    tn_parameter_list *list; /* NULL in the first walk, which adds up sizes */
+    tn_parameter_list *list; /* NULL in the first pass, which adds up sizes */
     int count;
     size_t name_bytes;
     char *name;              /* where the next name goes */

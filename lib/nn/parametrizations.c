@@ -213,7 +213,7 @@ void *tn_nn_spectral_norm_with(tn_module *module, const char *name,
     tn_scope *scope = tn_scope_open();
     tn_tensor *value = present_value(module, name, what);
     int ndim = tn_tensor_ndim(value);
-    if (value && o.dim == TN_NONE_INT) /* their rows are the input channels */
+    if (value && o.dim == TN_NONE_INT) /* rows are input channels */
         o.dim = strncmp(module->type->name, "ConvTranspose", 13) == 0;
     spectral_norm *s = value && check_dim(o.dim, -ndim, ndim, what)
                            ? tn_module_new(&type)

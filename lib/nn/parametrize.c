@@ -389,7 +389,7 @@ typedef struct functions {
     tn_module base;
     tn_parametrize_function forward, right_inverse; /* right_inverse may be
                                                        NULL */
-    void *context;                                  /* lent */
+    void *context;                                  /* not owned */
 } functions;
 
 static tn_tensor *functions_forward(tn_module *self, tn_tensor *input)

@@ -32,8 +32,8 @@ void tn__nn_recurrent_describe(const tn_module *self, char *text, size_t room);
 bool tn__nn_recurrent_parameters(tn__nn_recurrent *r, tn__nn_direction *d,
                                  int64_t in, const char *suffix);
 
-/* Both return false, with an error. names are those of h and c, which may be
- * NULL. */
+/* Check sizes and dtypes. Return false with an error recorded if they are
+ * invalid. names[] are the argument names of h and c, which may be NULL. */
 bool tn__nn_recurrent_check_sizes(const char *name, int64_t input_size,
                                   int64_t hidden_size,
                                   const tn__nn_recurrent_options *o);

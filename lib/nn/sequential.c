@@ -8,7 +8,7 @@
 #include <tenon/nn.h>
 
 /* Returns the next child in the list of entries from *at on, and sets *at to
- * the entry after it. NULL if there is none. */
+ * the entry after it. Returns NULL if there is no further child. */
 static tn_module *next_child(const tn__nn_entry **at)
 {
     while (*at && (*at)->kind != TN__NN_CHILD)

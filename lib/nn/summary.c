@@ -10,7 +10,7 @@
 #include <tenon/autograd.h>
 #include <tenon/ops.h>
 
-/* Compile for size: operators take the time, not this file. */
+/* Compile for size: nearly all time is spent in operators, not in this file. */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("Os")
 #endif
@@ -19,7 +19,7 @@ typedef struct row {
     tn_object object;
     struct row *next; /* counted reference */
     int depth;
-    const char *name; /* lent by the parent */
+    const char *name; /* owned by the parent */
     const char *type;
     char shape[96]; /* shape of the output as text */
     int64_t parameters, multiply_adds;
@@ -44,8 +44,9 @@ typedef struct summary {
 
 /* ---- multiply-adds ------------------------------------------------------- */
 
-/* How to count the multiply-adds of a weight: its number of elements times the
- * number of positions at which it is used, which is */
+/* How to count the multiply-adds of a weight. The count is the weight's number
+ * of elements times the number of positions at which it is used. That number
+ * is: */
 enum rule {
     OUT,      /* numel(output) / size 0 of the weight */
     IN,       /* numel(input) / size 0 of the weight */

@@ -312,7 +312,8 @@ static tn_module *make_stack(const tn_module_class *type, int64_t d_model,
 {
     if (count < 1) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, type->name, "num_layers",
-                                 "%d layers; expected at least 1", count);
+                                 "num_layers is %d; expected at least 1",
+                                 count);
         return NULL;
     }
     if (!tn__nn_check_layers(type->name, count))

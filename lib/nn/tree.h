@@ -23,15 +23,16 @@ typedef struct tn__nn_entry {
     tn_object object;
     struct tn__nn_entry *next; /* counted reference */
     enum tn__nn_kind kind;
-    void *value;               /* tn_module, tn_tensor or, of a computed one, the
-                                  tn__nn_source; counted reference */
+    void *value;               /* the tn_module, the tn_tensor or, for a
+                                * computed entry, the tn__nn_source; counted
+                                * reference */
     char name[];
 } tn__nn_entry;
 
 struct tn_module_tree {
     tn_object object;
     tn__nn_entry *first, *last;
-    const char *name;  /* name in the parent, lent by the parent's entry; NULL
+    const char *name;  /* name in the parent, owned by the parent's entry; NULL
                           for a root */
     const tn_module *parent; /* module to which it was added last; NULL for a
                                 root */
@@ -46,8 +47,8 @@ struct tn_module_tree {
                                    owned (computed.c) */
     tn_module *self;          /* the instance of which a call uses copies */
     size_t bytes;             /* size of the instance */
-    uint8_t inputs, required; /* inputs of the signature; required inputs */
-    uint8_t outputs;          /* outputs of the signature */
+    uint8_t inputs, required; /* numbers of inputs and of required inputs */
+    uint8_t outputs;          /* number of outputs */
     const char *input_name[]; /* interned, because errors hold them */
 };
 
@@ -119,20 +120,23 @@ typedef struct tn__nn_source {
 
 /* Returns the value, owned by the open scope, or NULL with an error. */
 tn_tensor *tn__nn_compute(tn__nn_source *source);
-/* Returns the instance to call the module's forward on: module itself, or a copy
- * with computed tensors, which tn__nn_release ends. NULL with an error if a value
- * cannot be computed. If shown, tensors of zeros take the place of the values. */
+/* Returns the instance on which to call the module's forward: the module
+ * itself, or a copy with computed tensors, which tn__nn_release ends. Returns
+ * NULL with an error recorded if a value cannot be computed. If `shown` is
+ * true, zeros take the place of the computed values. */
 tn_module *tn__nn_materialize(tn_module *module, bool shown);
 void tn__nn_release(tn_module *module, tn_module *copy);
 /* Frees a copy, which may be NULL, and the spare copy of a module (module.c). */
 void tn__nn_free_copy(tn_module *copy);
 void tn__nn_drop_spare(struct tn_module_tree *tree);
-/* Turns an entry with a tensor into one that source computes. Returns false with
- * an error if the instance has no member for it alone. */
+/* tn__nn_bind turns an entry with a tensor into one that `source` computes.
+ * tn__nn_can_bind returns false with an error recorded if that is impossible,
+ * because no member of the instance points to this tensor alone. */
 bool tn__nn_can_bind(const tn_module *module, const tn__nn_entry *entry,
                      const char *what);
 void tn__nn_bind(tn_module *module, tn__nn_entry *entry, tn__nn_source *source);
-/* Turns it back into one with a tensor, and moves it to the end of the list. */
+/* Turns a computed entry back into one with a tensor, and moves it to the end
+ * of the list. */
 void tn__nn_unbind(tn_module *module, tn__nn_entry *entry, enum tn__nn_kind kind,
                    tn_tensor *value);
 /* Returns module's own entry `name` if it is a parameter, a buffer, or computed.

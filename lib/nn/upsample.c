@@ -10,7 +10,7 @@
 
 typedef struct upsample {
     tn_module base;
-    double factor;     /* scale factor, or TN_NONE_FLOAT if another is used */
+    double factor;     /* scale factor; TN_NONE_FLOAT if another is used */
     double factors[3]; /* one for each axis; factor is set if they are equal */
     int factor_count;
     tn_dims_list size; /* output size, or empty if factor is used */

@@ -90,13 +90,13 @@ function finish_line(    word, rest, at, arg)
     if (!in_row) {
         row_file = line_file
         row_line = line_number
-        fail("a line before the first op: " word)
+        fail("this line precedes the first op: " word)
         return
     }
     if (word == "grad" || word == "with") {
         at = index(rest, ":")
         if (!at) {
-            fail(word " wants an argument, a colon and a text")
+            fail("write: " word " ARGUMENT: TEXT")
             return
         }
         arg = trim(substr(rest, 1, at - 1))
@@ -124,7 +124,7 @@ function finish_line(    word, rest, at, arg)
         return
     }
     if (word in field)
-        fail("two lines of " word)
+        fail("an operator may have only one line " word)
     field[word] = rest
 }
 
@@ -134,7 +134,7 @@ FNR == 1 { finish_line() }
     if (line == "") {
         row_file = FILENAME
         row_line = FNR
-        fail("an indented line goes on with none")
+        fail("an indented line must follow the line that it continues")
     }
     line = line " " trim($0)
     next
@@ -190,7 +190,7 @@ function parse_signature(    at, close_at, inside, semi, part, n, i, results)
     }
     at = index(signature, "(")
     if (!at || signature !~ /\)$/) {
-        fail("a signature is name(arguments): " signature)
+        fail("a signature must be name(arguments), not " signature)
         return 0
     }
     name = trim(substr(signature, 1, at - 1))
@@ -203,7 +203,7 @@ function parse_signature(    at, close_at, inside, semi, part, n, i, results)
     delete part
     semi = split_top(inside, ";", part)
     if (semi > 2)
-        fail("more than one ';'")
+        fail("a signature may have only one ';'")
     options_text = semi == 2 ? part[2] : ""
     inside = semi ? part[1] : ""
     delete part
@@ -224,7 +224,7 @@ function parse_signature(    at, close_at, inside, semi, part, n, i, results)
     if (results != "" && !listed)
         out_count = split_top(results, ",", out_name)
     if (arg_count > 24)
-        fail("more than 24 arguments")
+        fail("an operator may have at most 24 arguments")
     return 1
 }
 
@@ -256,9 +256,9 @@ function finish_row(    n, sorts, i, parts)
     }
     sorts = ("kernel" in field) + ("native" in field) + ("composite" in field)
     if (sorts != 1)
-        fail(name ": one of kernel, native, composite is wanted")
+        fail(name ": needs one line kernel, native or composite")
     if (!("doc" in field))
-        fail(name ": no doc line")
+        fail(name ": needs a line doc")
     flags = " " field["flags"] " "
     n = split(field["flags"], parts, " ")
     for (i = 1; i <= n; i++)
@@ -274,7 +274,7 @@ function finish_row(    n, sorts, i, parts)
         field["autocast"] !~ /^(lower|f32|f32_not_f16|widest)$/)
         fail(name ": autocast is lower, f32, f32_not_f16 or widest")
     if (seen[name]++)
-        fail(name ": a second row of this name")
+        fail(name ": an earlier row has this name")
     emit_row()
     if (flags ~ / inplace /) {
         if (!("kernel" in field))
@@ -332,7 +332,7 @@ function saved(    i, k, n, m, at, line_, ports, words, p, bit, inputs, outputs,
         line_ = save_lines[i]
         at = index(line_, ":")
         if (!at) {
-            fail(name ": saves wants arguments, a colon and names")
+            fail(name ": write: saves ARGUMENTS: NAMES")
             return ""
         }
         n = split_top(substr(line_, 1, at - 1), ",", ports)
@@ -536,7 +536,7 @@ function bound_row(option, rest,    sign, how)
         return "    {" argument_of(option, "bounds") - 1 ", -1, " \
             "TN__NEED_WORD, " quote(rest) ", 0},\n"
     if (how == "")
-        fail("bounds wants >, >=, <=, != or =: " sign)
+        fail("bounds must have >, >=, <=, != or =, not " sign)
     return "    {" argument_of(option, "bounds") - 1 ", " \
         (rest ~ /^[a-z]/ ? argument_of(rest, "bounds") - 1 : -1) \
         ", TN__NEED_" how ", NULL, " (rest ~ /^[a-z]/ ? 0 : rest) "},\n"

@@ -57,8 +57,8 @@ static tn_status read_group(saved *s, const tn__optim_group *group, int number,
     if (in_file != count)
         return tn_error_refuse_argument(
             TN_ERR_ARGUMENT, "optim_load", "path",
-            "%s: group %d has %zu parameters, in the file %zu", path, number,
-            count, in_file);
+            "%s: group %d has %zu parameters, but %zu in the file", path,
+            number, count, in_file);
     if (!tn__json_is(memory, TN__JSON_LIST) || memory->count != count)
         return bad_file(path, "a group lacks its memory");
     size_t i = first;
@@ -94,7 +94,8 @@ static tn_status read_history(saved *s, const tn_optim *optim,
     if (rho->count > (size_t)capacity)
         return tn_error_refuse_argument(
             TN_ERR_ARGUMENT, "optim_load", "path",
-            "%s: a history of %zu steps; the optimizer's history_size is %d",
+            "%s: it has a history of %zu steps; the optimizer's "
+            "history_size is %d",
             path, rho->count, capacity);
     tn__lbfgs *h = tn__lbfgs_new(capacity);
     if (!h)
@@ -130,11 +131,12 @@ static tn_status read_text(saved *s, const tn_optim *optim,
             path, rule, optim->rule->name);
     if (strcmp(rule, optim->rule->name) != 0)
         return tn_error_refuse_argument(TN_ERR_ARGUMENT, "optim_load", "path",
-                                        "%s: the state of %s, not of %s", path,
-                                        rule, optim->rule->name);
+                                        "%s: it has the state of %s, not of %s",
+                                        path, rule, optim->rule->name);
     if (groups->count != (size_t)tn_optim_group_count(optim))
         return tn_error_refuse_argument(TN_ERR_ARGUMENT, "optim_load", "path",
-                                        "%s: %zu groups; the optimizer has %d",
+                                        "%s: it has %zu groups; the optimizer "
+                                        "has %d",
                                         path, groups->count,
                                         tn_optim_group_count(optim));
     const tn__json_value *json = groups->first;
@@ -151,8 +153,8 @@ static tn_status read_text(saved *s, const tn_optim *optim,
                : status;
 }
 
-/* Parses the metadata and reads it. Metadata that is not JSON was not written
- * by tn_optim_save. */
+/* Reads the state from the metadata, which is JSON. Metadata that is not JSON
+ * was not written by tn_optim_save. */
 static tn_status read_metadata(saved *s, const tn_optim *optim,
                                tn_safetensors *file)
 {
@@ -248,7 +250,8 @@ static tn_status read_all(const tn_optim *optim, const saved *s,
     }
     if (tn_safetensors_count(file) != l->count)
         return tn_error_refuse_argument(TN_ERR_ARGUMENT, "optim_load", "path",
-                                        "%s: %d tensors; the optimizer has %d",
+                                        "%s: it has %d tensors; the optimizer "
+                                        "has %d",
                                         path, tn_safetensors_count(file),
                                         l->count);
     return TN_OK;

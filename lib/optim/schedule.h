@@ -25,8 +25,8 @@ typedef struct tn__schedule_kind {
     /* Returns how many steps child i has made when the group schedule has made
      * `steps`; negative if the child has not begun or has ended. */
     int64_t (*child_steps)(const tn_schedule *schedule, int i, int64_t steps);
-    bool relative; /* in a sequence it begins with the current learning rate,
-                      others with the initial one */
+    bool relative; /* true if, in a sequence, it begins with the current
+                    * learning rate instead of the initial one */
     bool metric;   /* it is ReduceLROnPlateau, whose step takes a metric */
 } tn__schedule_kind;
 
@@ -83,14 +83,15 @@ struct tn_schedule {
 };
 
 /* Makes a schedule of a kind with `extra` bytes after the struct. The caller
- * fills .of, then calls tn__schedule_start. NULL if optim is not an
+ * fills .of, then calls tn__schedule_start. Returns NULL if optim is not an
  * optimizer. */
 tn_schedule *tn__schedule_new(const tn__schedule_kind *kind, tn_optim *optim,
                               size_t extra);
 /* Sets the rates of step 0. Returns the schedule, or NULL on failure. */
 tn_schedule *tn__schedule_start(tn_schedule *schedule);
 
-/* Returns whether schedule is one. If not, records an error. */
+/* Returns whether schedule is a learning-rate schedule. If not, records an
+ * error. */
 bool tn__schedule_is(const tn_schedule *schedule, const char *call,
                      const char *argument);
 /* Makes one step, also of a child. If it fails, rates may have changed. */

@@ -72,8 +72,8 @@ static tn_status check_known(const char *call, int is_known)
 {
     return is_known ? TN_OK
                     : tn__fail(TN_ERR_UNSUPPORTED,
-                               "%s: a kind or a flag that this version of "
-                               "Tenon does not know",
+                               "%s: a kind or a flag is unknown to this "
+                               "version of Tenon",
                                call);
 }
 /* tn_matmul_args has no kinds or flags, so it is always known. */

@@ -29,8 +29,8 @@ const char *tn__source_entry(tn__text *text, const tn_target *target,
 tn_status tn__print_primitive(const tn_target *target, const tn_plan *plan,
                               tn_source *source);
 
-/* The number that stands for attention in the low bits of tn_plan.variant,
- * where each primitive has a number. */
+/* The number of attention in the low bits of tn_plan.variant, where each
+ * primitive has a number. */
 #define TN__PLAN_ATTENTION 15
 tn_status tn__print_attention(const tn_target *target, const tn_plan *plan,
                               tn_source *source);

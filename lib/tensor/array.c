@@ -10,7 +10,7 @@
 /* ---- elements ------------------------------------------------------------ */
 
 /* Returns the value of an 8-bit or 16-bit float from its bits. If `ieee` is
- * true, the highest exponent stands for infinity and NaN. If it is false
+ * true, the highest exponent encodes infinity and NaN. If it is false
  * (float8_e4m3fn), there is no infinity, and NaN has all exponent and mantissa
  * bits set. */
 static double narrow_value(uint32_t code, int exponent_bits, int mantissa_bits,
@@ -111,7 +111,7 @@ int64_t tn__element_int(tn_dtype dtype, const void *element)
     }
 }
 
-/* ---- strided walks on the host ------------------------------------------- */
+/* ---- copying strided views on the host ----------------------------------- */
 
 /* One case of the switch in walk_line, which copies n elements that are `step`
  * bytes apart in the view. Because the element size is a constant in each case,

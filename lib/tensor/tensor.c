@@ -51,10 +51,11 @@ static bool give_reference(tn__storage *storage)
                                      memory_order_acq_rel) == 1;
 }
 
-/* Releases a reference to a storage with a history. Returns whether it was the
- * last one. Frees the history when all other references belong to saved values.
- * A lock is held, so that `references` and `saved` are read consistently. A
- * saved value decrements `saved` before it releases its reference. */
+/* Releases a reference to a storage with a history, autograd's record of
+ * in-place changes. Returns whether it was the last reference. Frees the
+ * history when all other references belong to values that autograd saved. A
+ * lock is held, so that `references` and `saved` are read consistently. A saved
+ * value decrements `saved` before it releases its reference. */
 static __attribute__((noinline)) bool
 give_with_history(tn__storage *storage)
 {
@@ -140,8 +141,9 @@ static tn_tensor *tensor_over(tn__storage *storage, tn_dtype dtype, int ndim)
 
 /* ---- recorded work ------------------------------------------------------- */
 
-/* The graph's reference is also counted in storage->saved, as references of
- * saved values are, because the graph does not need the storage's history. */
+/* The reference that a recorded graph (tn_graph) holds is also counted in
+ * storage->saved. Like the references of values that autograd saved, it does
+ * not need the storage's history. */
 void tn__tensor_recorded(const tn_tensor *x)
 {
     tn__storage *storage = x->storage;

@@ -97,7 +97,7 @@ static bool begin_eval(tn_module *module, modes *m)
     m->training = malloc(m->count * sizeof *m->training);
     if (!m->training) {
         tn_error_refuse_argument(TN_ERR_MEMORY, "evaluate", NULL,
-                                 "no memory for the modes of %zu modules",
+                                 "out of memory for %zu modules",
                                  m->count);
         return false;
     }

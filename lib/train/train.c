@@ -393,8 +393,8 @@ static tn_status check_values(const tn_train_options *o, tn_loader *loader)
                : TN_OK;
 }
 
-/* A schedule that watches a metric needs that of an epoch, and has to agree on
- * which values are better. */
+/* Checks a schedule that watches a metric. It can step only once per epoch, and
+ * its mode must agree with `maximize` on which values are better. */
 static tn_status check_schedule(const tn_train_options *o)
 {
     const char *mode = tn_schedule_metric_mode(o->schedule);

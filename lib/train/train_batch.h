@@ -4,12 +4,14 @@
 
 #include <tenon/train.h>
 
-/* Returns the model's output for a batch, by forward(module, batch, context) if
- * that is not NULL, or NULL with an error. */
+/* Returns the model's output for a batch, computed by forward(module, batch,
+ * context) if `forward` is not NULL. Returns NULL with an error recorded on
+ * failure. */
 tn_tensor *tn__train_output(tn_module *module, const tn_batch *batch,
                             tn_train_forward forward, void *context);
 
-/* Returns loss(out, batch, context), one number, or NULL with an error. */
+/* Returns loss(out, batch, context), which must have one element. Returns NULL
+ * with an error recorded on failure. */
 tn_tensor *tn__train_loss(tn_tensor *out, const tn_batch *batch,
                           tn_train_loss loss, void *context);
 

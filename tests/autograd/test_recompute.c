@@ -287,8 +287,8 @@ static void test_mistakes(void)
     ok(tn_recompute(walk_inside, NULL, &x, 1, &y, 1) < 0,
        "no gradient is taken inside");
     is_error(TN_ERR_STATE,
-             "backward of exp: recompute: the function needs the gradient of a "
-             "value of its own before it has returned",
+             "backward of exp: recompute: the function differentiates one of "
+             "its values before it has returned",
              "a gradient inside");
     ok(tn_recompute(nothing, NULL, &x, 1, &y, 1) < 0, "an output is wanted");
     is_error(TN_ERR_ARGUMENT, "recompute: the function left output 0 NULL",

@@ -202,8 +202,8 @@ static void like(const char *part, const char *name)
 static void test_stories(void)
 {
     is_int(tn_debug_set("scoops"), TN_ERR_ARGUMENT, "an unknown word");
-    is_error(TN_ERR_ARGUMENT, "debug_set: \"scoops\" is not known; there is "
-             "\"scopes\", and NULL for nothing", "an unknown word");
+    is_error(TN_ERR_ARGUMENT, "debug_set: \"scoops\" is not known: expected "
+             "\"scopes\", or NULL for none", "an unknown word");
     is_int(tn_debug_set("scopes"), TN_OK, "TENON_DEBUG=scopes");
     const tn_path *outer = tn_path_enter(tn_path_join(NULL, "encoder"));
     tn_scope *scope = tn_scope_open();

@@ -57,7 +57,7 @@ refuses "cuInit: CUDA_ERROR_UNKNOWN" "an error of cuInit is reported" \
     env TENON_SIM_INIT=999 tools/tenon info
 refuses "the CUDA driver has no device" "a driver without a device" \
     env TENON_SIM_DEVICES=0 tools/tenon info
-refuses "there is no device 2: it has 2" "a device that is not there" \
+refuses "there is no device 2: the plugin has 2" "a device that is not there" \
     env TENON_SIM_DEVICES=2 TENON_DEVICE=cuda:2 tools/tenon info
 refuses "NVRTC, CUDA's run-time compiler, is not found" "no compiler" \
     env TENON_CUDA_NVRTC=/nonexistent tools/tenon info

@@ -74,7 +74,7 @@ static void test_mistakes(void)
         skip(1, "there is no other device");
     else
         refused(tn_mark_elapsed(mark, tn_mark_set(other), &seconds) < 0,
-                TN_ERR_DEVICE, "marks of", "marks of two devices");
+                TN_ERR_DEVICE, "marks are of", "marks of two devices");
     refused(!tn_graph_record(marks, tn_ones(tn_dims(3))), TN_ERR_STATE,
             "a graph is being recorded", "a replay would set no mark");
     tn_error_set(TN_ERR_ARGUMENT, "something before");

@@ -55,9 +55,12 @@ static void test_names(void)
                "there is no plugin nosuch; there are: fake, longer, needy");
     is_refused("nosuch;fake:7",
                "there is no plugin nosuch; there are: fake, longer, needy; "
-               "fake: there is no device 7: it has 2, numbered from 0");
-    is_refused("", "\"\": a device has a name, such as cpu or cuda:0");
-    is_refused(":1", "\":1\": a device has a name, such as cpu or cuda:0");
+               "fake: there is no device 7: the plugin has 2, numbered "
+               "from 0");
+    is_refused("", "\"\": the name of a device is missing: write cpu or "
+                   "cuda:0");
+    is_refused(":1", "\":1\": the name of a device is missing: write cpu or "
+                     "cuda:0");
     is_refused("fake:", "\"fake:\": after the colon comes the number of a "
                         "device, from 0 on, or a part of its name");
     is_refused("fake:1234567", "\"fake:1234567\": after the colon comes the "
@@ -117,8 +120,8 @@ static void test_default(void)
     is_default("longer", "longer:0");
     setenv("TENON_FAKE_KIND", "3", 1);
     is_default("auto",
-               "TENON_DEVICE=auto: longer: longer:0 is a device of kind cpu: "
-               "only by name; fake: fake:1 is a device of kind simulated: only "
+               "TENON_DEVICE=auto: longer: longer:0 is of kind cpu: opened "
+               "only by name; fake: fake:1 is of kind simulated: opened only "
                "by name");
     setenv("TENON_LONGER_KIND", "1", 1);
     setenv("TENON_FAKE_KIND", "0", 1);
@@ -149,7 +152,7 @@ static void other_thread_default(void)
        "an open device accepts no options");
     is_str(tn_error(),
            "device_open: fake: it is open already: its option colour cannot "
-           "be set to red any more",
+           "be set to red",
            "in words");
     tn_error_clear();
     ok(tn_device_is_available("fake") && !tn_device_is_available("nosuch") &&

@@ -111,8 +111,9 @@ static void test_cut_gzip(void)
 
 static void test_mistakes(void)
 {
-    refused("", 0, TN_ERR_FORMAT, "0 bytes are no IDX file");
-    refused("\0\0\10", 3, TN_ERR_FORMAT, "3 bytes are no IDX file");
+    refused("", 0, TN_ERR_FORMAT, "0 bytes are too few for an IDX file");
+    refused("\0\0\10", 3, TN_ERR_FORMAT,
+            "3 bytes are too few for an IDX file");
     refused("PNG.", 4, TN_ERR_FORMAT,
             "begins with 50 4e; an IDX file begins with 00 00");
     refused("\0\0\12\1\0\0\0\0", 8, TN_ERR_FORMAT,

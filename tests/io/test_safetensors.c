@@ -96,7 +96,7 @@ static void test_malformed(void)
     fwrite("abc", 1, 3, file);
     fclose(file);
     ok(!tn_safetensors_open(path), "three bytes are no file");
-    ok(strstr(tn_error(), "3 bytes are no safetensors file") != NULL,
+    ok(strstr(tn_error(), "3 bytes are too few for a safetensors file") != NULL,
        "and it is said: %s", tn_error());
     tn_error_clear();
     ok(!tn_safetensors_open("/nosuch/file"), "a file that is not there");
@@ -168,7 +168,8 @@ static void test_round_trip(void)
     ok(!tn_safetensors_tensor(again, "weight"), "a name that is not there");
     char want[200];
     snprintf(want, sizeof want,
-             "safetensors_tensor: %s: no tensor \"weight\" among 4", path);
+             "safetensors_tensor: %s: none of its 4 tensors is \"weight\"",
+             path);
     is_str(tn_error(), want, "is reported");
     tn_error_clear();
 }

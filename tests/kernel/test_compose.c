@@ -127,7 +127,7 @@ static const pair pairs[] = {
      TN_F32,
      TN_F32,
      {-1},
-     "c cannot be composed with p: what is loaded by an index has to be a "
+     "c cannot be composed with p: an input loaded by an index has to be a "
      "tensor"},
     {"c(y) = y - rmean(y)",
      0,

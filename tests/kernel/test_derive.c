@@ -299,7 +299,7 @@ static void test_refused(void)
          "gradient by hand"},
         {"f(x, y) = x[1] * y",
          "the gradient of f with respect to x passes through an indexed load: "
-         "that is a scatter"}};
+         "it needs a scatter"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const tn__kernel *k = kernel_of(cases[i].text, TN_F64);
         int used[TN__KERNEL_MAX_INPUTS];

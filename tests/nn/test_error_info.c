@@ -357,7 +357,7 @@ static void test_refusals(void)
     tn_module *net = tn_nn_sequential(tn_nn_batch_norm2d(4));
     ok(!tn_forward(net, x), "BatchNorm2d");
     is_str(tn_error(), "0: BatchNorm2d: input (2, 3): expected 4 dimensions, "
-           "of which the second are the 4 channels",
+           "with 4 channels in the second",
            "BatchNorm2d: the message");
     is_str(tn_error_info()->path, "0", "its path");
     at_fault(TN_ERR_SHAPE, "BatchNorm2d", "input", 0, 1, "", "BatchNorm2d");

@@ -388,8 +388,8 @@ static void test_mistakes(void)
             "init_dirac: x (2, 3): expected 3 to 5 dimensions");
     refused(tn_init_dirac(tn_zeros(tn_dims(4, 2, 3)), .groups = 3),
             TN_ERR_ARGUMENT,
-            "init_dirac: groups is 3: a divisor of x's size 0; expected which "
-            "is 4");
+            "init_dirac: groups is 3; expected a divisor of 4, the size of "
+            "dimension 0 of x");
     refused(tn_init_uniform(x, .a = 2, .b = 1), TN_ERR_ARGUMENT,
             "init_uniform: b is 1: expected a or more");
     refused(tn_init_normal(x, .std = -1), TN_ERR_ARGUMENT,

@@ -205,8 +205,8 @@ static void test_positive(void)
             "expected positive numbers, and a proj_size below hidden_size");
     refused(tn_nn_multihead_attention(4, 2, .kdim = 0),
             "nn_multihead_attention: embed_dim 4, num_heads 2, kdim 0, vdim "
-            "4: expected positive numbers, of which the second divides the "
-            "first");
+            "4: expected positive numbers, and embed_dim a multiple of "
+            "num_heads");
     refused(tn_nn_transformer_encoder(4, 2, 1, .dim_feedforward = 0),
             "nn_transformer_encoder: dim_feedforward is 0; expected at least 1");
 }

@@ -22,7 +22,7 @@ int main(void)
             "einsum: equation \"ij->ik\": an index of the result is in no "
             "operand");
     refused(tn_einsum("ij->ii", two, 1), TN_ERR_ARGUMENT,
-            "einsum: equation \"ij->ii\": an index stands twice in the result");
+            "einsum: equation \"ij->ii\": an index occurs twice in the result");
     refused(tn_einsum("ijk", two, 1), TN_ERR_SHAPE,
             "einsum: operands[0] has 2 dimensions, but its part of the "
             "equation \"ijk\" names 3");
@@ -43,7 +43,7 @@ int main(void)
             "linalg_multi_dot: tensors[1] has shape (4, 5); expected a matrix "
             "with as many rows as the one before it has columns");
     refused(tn_linalg_vander(a, .N = 1), TN_ERR_ARGUMENT,
-            "linalg_vander: N 1; expected at least 2");
+            "linalg_vander: N is 1; expected at least 2");
     tn_tensor *y = tn_einsum("ij,kl->", two, 2);
     ok(tn_item(y) == 120, "with an empty result all is summed");
     tn_tensor *whole[] = {tn_ones(tn_dims(2, 3), .dtype = TN_I32),

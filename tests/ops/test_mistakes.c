@@ -427,8 +427,8 @@ static void check_composites(void)
             "expected one that broadcasts to (..., queries, keys), here (2, 5, "
             "3)");
     refused(tn_scaled_dot_product_attention(q, k, k, i), TN_ERR_DTYPE,
-            "scaled_dot_product_attention: attn_mask is int64; bool says where "
-            "to look, a floating one is added: convert it with tn_to_dtype");
+            "scaled_dot_product_attention: attn_mask is int64; expected bool, "
+            "or a floating mask that is added: convert it with tn_to_dtype");
     refused(tn_scaled_dot_product_attention(q, k, q, NULL), TN_ERR_SHAPE,
             "scaled_dot_product_attention: value has shape (2, 5, 8) and key "
             "(2, 3, 8); expected the same length (dim -2), and batch "
@@ -490,7 +490,7 @@ static void check_null_and_names(void)
             "op_define: there is an operator relu already; choose another "
             "name");
     refused(tn_op_define("own_none(; p) = p"), TN_ERR_ARGUMENT,
-            "own_none: an operator takes at least one tensor");
+            "own_none: an operator must have a tensor argument");
     refused(tn_op_define("own_cast(x; t: type) = t(x)"), TN_ERR_UNSUPPORTED,
             "own_cast: operators of a program have no parameters of type "
             "`type`; name the dtype in the text, as in f32(x)");

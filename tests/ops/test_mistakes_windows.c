@@ -102,9 +102,9 @@ int main(void)
             "expected at least 1 in both");
     refused(tn_conv3d(img, w, NULL), TN_ERR_SHAPE,
             "conv3d: input has shape (1, 2, 4, 4), weight (2, 2, 2, 2, 2) and "
-            "groups is 1; expected a depth of the dilated kernel of at most "
-            "that of the padded input, and as many channels as the second size "
-            "of weight times groups");
+            "groups is 1; expected a dilated kernel no deeper than the "
+            "padded input, and as many channels as the second size of weight "
+            "times groups");
     refused(tn_conv3d(vol, w, NULL, .stride = 2, .padding_rule = "same"),
             TN_ERR_ARGUMENT,
             "conv3d: padding \"same\" requires stride 1, not 2");

@@ -6,7 +6,7 @@
  * gradient of layer 2's input is a matrix product. If nothing else needs this
  * gradient, the same device call multiplies it by the activation's derivative,
  * which gives the gradient of z. Layer 2 returns it in out[port_count]. The
- * backward walk passes it to layer 1 as the gradient of layer 1's output 1, and
+ * backward pass passes it to layer 1 as the gradient of layer 1's output 1, and
  * layer 1 does not multiply it by the derivative again. */
 #include <ops/table.h>
 #include <tenon/ops.h>

@@ -71,7 +71,7 @@ static tn_tensor *weight_product(const tn__node *node, tn_tensor *a,
 }
 
 /* Returns whether the input was broadcast: `whole`, the gradient of the result,
- * has more matrices than the input. The backward walk then sums the gradients
+ * has more matrices than the input. The backward pass then sums the gradients
  * of all these matrices. Products of 16-bit floats are computed in float32 in
  * that case, so that the sum is rounded only once. */
 static bool is_summed(const tn__node *node, int port, const tn_tensor *whole)
@@ -141,7 +141,7 @@ TN__GRADIENT(tn__grad_matmul)
     return product_gradient(node, g, 1, out);
 }
 
-/* The addend's gradient is g. The backward walk sums it over the dimensions
+/* The addend's gradient is g. The backward pass sums it over the dimensions
  * along which the addend was broadcast. */
 TN__GRADIENT(tn__grad_matmul_add)
 {

@@ -62,7 +62,7 @@ TN__GRADIENT(tn__grad_alias)
     return set_result(out, g[0]);
 }
 
-/* The backward walk sums the result over the expanded dimensions. */
+/* The backward pass sums the result over the expanded dimensions. */
 TN__GRADIENT(tn__grad_expand)
 {
     (void)node;

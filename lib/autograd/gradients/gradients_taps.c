@@ -98,7 +98,7 @@ TN__GRADIENT(tn__grad_windows_backward)
                                : view);
 }
 
-/* dft_real with `back` is the adjoint of dft_real without. */
+/* If `back` is set, dft_real is the adjoint of dft_real without it. */
 TN__GRADIENT(tn__grad_dft_real)
 {
     const tn_value value[] = {

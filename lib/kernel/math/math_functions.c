@@ -77,7 +77,7 @@ static bool type_fn(const tn__math_item *item, tn_dtype type)
             return fail_item(item, "calls itself");
     if (table.typing_count == 32 ||
         tn__math_fn_typed() == TN__MATH_MAX_FUNCTIONS)
-        return fail_item(item, "is one function more than fit");
+        return fail_item(item, "does not fit into the table");
     table.typing[table.typing_count] = item;
     table.typing_type[table.typing_count++] = type;
     tn_kernel_fn *fn = tn__arena_take(&table.arena, sizeof *fn);
@@ -119,7 +119,7 @@ static bool check_item(const tn__math_item *item)
         return fail_item(item, "has more or fewer arguments than its fn");
     if (item->kind != TN__MATH_D &&
         tn__builtin_find(item->name, &ignored) != TN__BUILTIN_END)
-        return fail_item(item, "is built in");
+        return fail_item(item, "is a built-in function");
     return true;
 }
 

@@ -90,7 +90,7 @@ static bool parse_derivatives(tn__parser *parser, tn__math_item *item)
         } else if (!(kid[i] = tn__parse_expr(parser))) {
             return false;
         } else if (tn__node_values(kid[i]) != 1) {
-            return fail_here(parser, "a derivative is one value");
+            return fail_here(parser, "expected one derivative");
         }
     }
     item->body = list;
@@ -129,7 +129,7 @@ static bool parse_item(tn__parser *parser, tn__math_item *item)
     } else if (!(item->body = tn__parse_expr(parser))) {
         return false;
     } else if (tn__node_values(item->body) != 1) {
-        return fail_here(parser, "a function gives one value");
+        return fail_here(parser, "a function has one value");
     }
     item->slot_count = parser->slot_count;
     return true;

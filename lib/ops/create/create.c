@@ -140,7 +140,7 @@ tn_status tn__run_create(tn__call *call)
         if (op->role[i] != TN__ROLE_NONE)
             key = key << 4 | code;
     }
-    key <<= 4; /* the last 4 bits, the code of an output dtype: none here */
+    key <<= 4; /* the last 4 bits are the code of an output dtype: none here */
     tn__op_entry *entry = tn__op_entry_find(op->cache, key);
     if (!entry)
         entry = tn__op_entry_make(op, value, TN_DTYPE_NONE, key);

@@ -35,7 +35,8 @@ static user_op *user_make(const char *text)
     int inputs = tn__def_input_count(def), params = tn__def_param_count(def);
     int count = 0;
     if (inputs + params > USER_MAX_ARGS) {
-        tn__fail(TN_ERR_UNSUPPORTED, "%s: more than %d inputs and parameters",
+        tn__fail(TN_ERR_UNSUPPORTED, "%s: it has more than %d inputs and "
+                 "parameters",
                  tn__def_name(def), USER_MAX_ARGS);
         goto fail;
     }
@@ -56,7 +57,7 @@ static user_op *user_make(const char *text)
     }
     own->op.tensor_count = count;
     if (!count) {
-        tn__fail(TN_ERR_ARGUMENT, "%s: an operator takes at least one tensor",
+        tn__fail(TN_ERR_ARGUMENT, "%s: an operator must have a tensor argument",
                  tn__def_name(def));
         goto fail;
     }
@@ -125,7 +126,7 @@ const tn_op *tn_op_define_once(const char *text, const tn_op **op)
 
 /* ---- tn__apply_kernel ---------------------------------------------------- */
 
-/* An operator that stands for a kernel when autograd records a call of
+/* An operator that represents a kernel when autograd records a call of
  * tn__apply_kernel. Its arguments are the kernel's inputs. There is one such
  * operator for each recorded kernel. They are never freed, because they are
  * few. */

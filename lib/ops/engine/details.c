@@ -154,7 +154,7 @@ static int find_origin(const tn__error_facts *to, const tn__error_facts *inner,
 }
 
 /* Returns the position in `facts` of the tensor that the m-th argument name in
- * the message stands for, or -1. */
+ * the message refers to, or -1. */
 static int marked_tensor(const tn__error_facts *facts, int m)
 {
     const tn__error_mark *mark = &facts->mark[m];

@@ -243,8 +243,8 @@ const tn__def *tn__op_def(const tn_op *op, const tn__kernel *kernel)
     while (e && e->kernel != kernel)
         e = e->next;
     if (!e)
-        return tn__fail_null(TN_ERR_INTERNAL, "%s: this kernel is not its own",
-                             op->name);
+        return tn__fail_null(TN_ERR_INTERNAL,
+                             "%s: not a kernel of this operator", op->name);
     return e->def;
 }
 

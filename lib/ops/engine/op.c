@@ -95,8 +95,8 @@ tn_tensor *tn_op_apply(const tn_op *op, tn_tensor *const *tensors,
         uint32_t kinds = op->arg[i].kinds;
         value[i] = kinds >> TN_VALUE_TENSOR & 1
                        ? tn__value_tensor(*tensors++)
-                   : !numbers ? tn__value_none() /* an absent value stands for
-                                                  * the default */
+                   : !numbers ? tn__value_none() /* an absent value means the
+                                                  * default */
                    : kinds >> TN_VALUE_NUMBER & 1 || kinds >> TN_VALUE_FLOAT & 1
                        ? tn__value_float(*numbers++)
                    : kinds >> TN_VALUE_INT & 1

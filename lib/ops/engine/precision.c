@@ -195,8 +195,8 @@ tn_status tn__autocast_run(tn__call *call, tn_dtype lower,
     case TN__AUTOCAST_F32_NOT_F16:
         if (lower == TN_F16)
             return tn__fail(TN_ERR_DTYPE,
-                            "%s: not where autocast is float16: its gradient "
-                            "is beyond that type; use "
+                            "%s: with autocast in float16 its gradient "
+                            "would overflow; use "
                             "tn_binary_cross_entropy_with_logits, or convert "
                             "under TN_AUTOCAST(TN_DTYPE_NONE)",
                             call->op->name);

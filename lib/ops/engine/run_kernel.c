@@ -51,8 +51,9 @@ static inline tn_status gather(const tn__call *call, operands *of)
         if (v->kind == TN_VALUE_TENSOR) {
             tn_tensor *x = v->of.tensor;
             if (TN__UNLIKELY(count == TN__KERNEL_MAX_INPUTS))
-                return tn__fail(TN_ERR_UNSUPPORTED, "%s: more than %d tensors",
-                                op->name, TN__KERNEL_MAX_INPUTS);
+                return tn__fail(TN_ERR_UNSUPPORTED,
+                                "%s: there are more than %d tensors", op->name,
+                                TN__KERNEL_MAX_INPUTS);
             of->tensor[count++] = x;
             code = x->dtype;
             if (!first)

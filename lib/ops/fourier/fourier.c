@@ -19,7 +19,7 @@
  * products with smaller radices. */
 enum { MOST_RADIX = 128, GOOD_RADIX = 64 };
 
-/* reshape(x, dims...), where `count` dims of type int64_t follow. */
+/* Returns x with the `count` sizes that follow, each of type int64_t. */
 static __attribute__((noinline)) tn_tensor *shaped(tn_tensor *x, int count, ...)
 {
     tn_dims_list list = {.count = count};
@@ -81,11 +81,12 @@ static tn_tensor *uploaded(double *table, int64_t count, const tn_tensor *x)
     return out;
 }
 
-/* Makes the matrix of a short transform of length r. A row that is multiplied
- * by it has `planes` planes of `in` numbers (the others up to r are 0). The
- * product has the first `out` frequencies: pairs if parts is 2, real parts if
- * it is 1. root[] has the roots of unity: pair k * step is root k of order
- * r. */
+/* Makes the matrix of a short transform of length r, by which rows are
+ * multiplied. A row has `planes` planes, the real parts and then the imaginary
+ * parts, of `in` numbers each. The other r - in numbers of a plane are 0 and
+ * not stored. The product has the first `out` frequencies: pairs if parts is 2,
+ * real parts if it is 1. root[] has the roots of unity: pair k * step is root k
+ * of order r. */
 static tn_tensor *roots_matrix(const double *root, int64_t step, int64_t r,
                                int64_t planes, int64_t in, int64_t out,
                                int64_t parts, const tn_tensor *x)
@@ -149,11 +150,12 @@ static bool has_small_factors(int64_t n)
     return true;
 }
 
-/* Returns the transforms of length n of z (rows, planes, elements): one plane
- * of real or two planes of complex numbers. Further elements, up to n, are 0.
- * With back, the exponents are positive. The result is (rows, parts, n), where
- * parts is 1 for the real parts, or 2. With half, only the first frequencies,
- * at least n / 2 + 1, are computed.
+/* Returns the transforms of length n of z (rows, planes, elements). z has one
+ * plane of real numbers, or two planes, the real and the imaginary parts. If a
+ * plane has fewer than n elements, the others are 0. If back is true, the
+ * exponents are positive. The result is (rows, parts, n), where parts is 2, or
+ * 1 for the real parts alone. If half is true, only the first frequencies, at
+ * least n / 2 + 1, are computed.
  *
  * Element q + left * p of a row is z[.., p, q]. The product over p gives z[..,
  * t, 2, q], where q is an element of the transforms of length `left` of the
@@ -250,8 +252,8 @@ static tn_tensor *by_convolution(tn_tensor *z, int64_t n, bool back)
     return product(tn_narrow(z, 2, 0, n), c);
 }
 
-/* Transforms x (rows, 1, n) to (rows, bins, 2) or, with back, x (rows, 2, bins)
- * to (rows, n). */
+/* Transforms x (rows, 1, n) to (rows, bins, 2). If back is true, transforms x
+ * (rows, 2, bins) to (rows, n). */
 static tn_tensor *transform(tn_tensor *x, int64_t n, int64_t bins, bool back)
 {
     if (has_small_factors(n)) {
@@ -357,7 +359,9 @@ static tn_status along_dim(tn__call *call, bool back)
         x = tn_to_dtype(x, TN_F32);
     x = tn_transpose(x, dim, last);
     if (back) {
-        /* A frequency other than 0 and n / 2 also stands for its conjugate. */
+        /* The input has only the frequencies 0 to n / 2. Each of them except 0
+         * and n / 2 occurs a second time, as its conjugate, so its weight is
+         * doubled. */
         x = padded(tn_transpose(x, -2, -1), 0, bins);
         double *weight = x ? tn__alloc_many(bins, sizeof *weight) : NULL;
         for (int64_t k = 0; weight && k < bins; k++)

@@ -5,9 +5,9 @@
 #include <ops/engine/native.h>
 
 /* A label is a small integer that says which dimensions of the operands belong
- * together. It is the number of a letter of the equation. The dimensions for
- * which "..." stands have the labels LETTERS + k, where the last of them has k
- * = 0, the last but one k = 1, and so on. */
+ * together. It is the number of a letter of the equation. The dimensions that
+ * "..." covers have the labels LETTERS + k, where the last of them has k = 0,
+ * the last but one k = 1, and so on. */
 enum { LETTERS = 52, LABELS = LETTERS + TN_MAX_NDIM };
 
 /* An operand: a tensor and the labels of its dimensions. */
@@ -51,7 +51,7 @@ static tn_status fail_text(const char *equation, const char *why)
 
 /* Reads the labels of one operand, or of the result, from *at up to a comma,
  * "->" or the end. Stores them in label[] and returns their number. "..."
- * stands for `dots` dimensions. If dots is -1, it stands for the dimensions
+ * covers `dots` dimensions. If dots is -1, it covers the dimensions
  * that have no letter, in an operand of `count` dimensions. */
 static int read_labels(const char **at, const char *equation, int dots,
                        int count, int *label)
@@ -299,12 +299,12 @@ static tn_status read_result(equation *e, const char *at)
     bool given = strncmp(at, "->", 2) == 0;
     e->out_count = 0;
     if (*at && !given)
-        return fail_text(e->text, "what is behind the operands is no \"->\"");
+        return fail_text(e->text, "expected \"->\" after the operands");
     if (given) {
         at += 2;
         e->out_count = read_labels(&at, e->text, e->dots, 0, e->out);
         if (e->out_count >= 0 && *at)
-            return fail_text(e->text, "the result is one part");
+            return fail_text(e->text, "expected no ',' in the result");
     } else {
         for (int k = e->dots - 1; k >= 0; k--)
             e->out[e->out_count++] = LETTERS + k;
@@ -315,7 +315,7 @@ static tn_status read_result(equation *e, const char *at)
     for (int i = 0; i < e->out_count; i++)
         for (int j = 0; j < i; j++)
             if (e->out[i] == e->out[j])
-                return fail_text(e->text, "an index stands twice in the "
+                return fail_text(e->text, "an index occurs twice in the "
                                  "result");
     for (int i = 0; i < e->out_count; i++)
         if (!e->use[e->out[i]])
@@ -546,7 +546,7 @@ tn_status tn__run_linalg_vander(tn__call *call)
                     ? tn__call_int(call, TN__ARG_LINALG_VANDER_N)
                     : list->shape[list->ndim - 1];
     if (n < 2 || list->ndim == TN_MAX_NDIM)
-        return tn__fail(TN_ERR_ARGUMENT, "linalg_vander: {N} %lld; expected "
+        return tn__fail(TN_ERR_ARGUMENT, "linalg_vander: {N} is %lld; expected "
                         "at least 2", (long long)n);
     tn_dims_list size = {list->ndim + 1, {0}};
     for (int d = 0; d < list->ndim; d++)

@@ -235,6 +235,6 @@ tn_status tn__run_bmm(tn__call *call)
     tn_tensor *b = tn__call_tensor(call, TN__ARG_BMM_MAT2);
     if (a->ndim != 3 || b->ndim != 3 || a->shape[0] != b->shape[0])
         return fail_shapes("bmm", a, b, "mat2",
-                           "expected two batches of as many matrices");
+                           "expected (B, N, M) and (B, M, P)");
     return tn__give(call, tn_matmul(a, b));
 }

@@ -139,7 +139,7 @@ static tn_tensor *operand(const tn__call *call, int arg)
     return is_half(x->dtype) ? tn_to_dtype(x, TN_F32) : x;
 }
 
-/* Gives beta * input + alpha * product as the call's output. If beta is 0, the
+/* Computes the call's output, beta * input + alpha * product. If beta is 0, the
  * elements of input are ignored, even NaN. */
 static tn_status give_sum(tn__call *call, tn_tensor *product, double alpha)
 {

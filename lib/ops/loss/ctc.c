@@ -416,8 +416,8 @@ tn_status tn__run_ctc_backward(tn__call *call)
         !(tn__shape_equal(b.loss->ndim, b.loss->shape, 1, size + 1) &&
           tn__shape_equal(b.alpha->ndim, b.alpha->shape, 3, size) &&
           b.loss->dtype == b.x->dtype && b.alpha->dtype == b.x->dtype))
-        status = tn__fail(TN_ERR_SHAPE, "ctc_loss: loss is (N), log_alpha (T "
-                          "+ 1, N, 2 S + 3)");
+        status = tn__fail(TN_ERR_SHAPE, "ctc_loss: expected loss (N) and "
+                          "log_alpha (T + 1, N, 2 S + 3)");
     if (status < 0)
         return status;
     b.out = tn__tensor_new(b.x->storage->device, b.x->dtype, 3, b.x->shape,

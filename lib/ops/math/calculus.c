@@ -429,7 +429,8 @@ tn_status tn__run_corrcoef(tn__call *call)
  *   out[2 k + 1] = logcumsumexp(y)[k]
  *   out[2 k] = logaddexp(out[2 k - 1], x[2 k])
  *
- * exp(x - maximum of the row) and cumsum would not do: if a row rises by more
+ * The logarithm of cumsum(exp(x - maximum of the row)) would be wrong: if a row
+ * rises by more than the range of exp, its first elements would underflow.
  * than the range of exp, its first elements would underflow. */
 static tn_tensor *log_sums(tn_tensor *x, int dim)
 {

@@ -40,8 +40,8 @@ static tn_status check_mask(const tn__call *call, const tn_tensor *q,
     if (!mask)
         return TN_OK;
     if (mask->dtype != TN_BOOL && !tn_dtype_is_floating(mask->dtype))
-        return tn__fail(TN_ERR_DTYPE, "%s: {attn_mask} is %s; bool says where "
-                        "to look, a floating one is added: convert it with "
+        return tn__fail(TN_ERR_DTYPE, "%s: {attn_mask} is %s; expected bool, "
+                        "or a floating mask that is added: convert it with "
                         "tn_to_dtype", call->op->name,
                         tn_dtype_name(mask->dtype));
     both = scores;
@@ -80,7 +80,7 @@ static tn_tensor *masked(tn_tensor *scores, tn_tensor *mask)
 }
 
 /* Returns the attention weights softmax(q @ keys_t * scale). keys_t is the
- * transpose of the keys. A scale of 0 stands for 1 / sqrt(number of features).
+ * transpose of the keys. A scale of 0 means 1 / sqrt(number of features).
  * `first` is the position of the first query, for the causal mask. */
 static tn_tensor *weights(tn_tensor *q, tn_tensor *keys_t, tn_tensor *mask,
                           bool is_causal, int64_t first, double scale)

@@ -148,10 +148,10 @@ tn_status tn__run_conv3d(tn__call *call)
         v.dilation[DEPTH] * (size - 1) + 1 > batch->shape[2] ||
         batch->shape[1] != tn__size_mul(w->shape[1], groups))
         return tn__fail(TN_ERR_SHAPE, "conv3d: {input} has shape %s, {weight} "
-                        "%s and {groups} is %lld; expected a depth of the "
-                        "dilated kernel of at most that of the padded "
-                        "{input}, and as many channels as the second size of "
-                        "{weight} times {groups}",
+                        "%s and {groups} is %lld; expected a dilated "
+                        "kernel no deeper than the padded {input}, and as "
+                        "many channels as the second size of {weight} times "
+                        "{groups}",
                         tn__shape_text(a, x->ndim, x->shape),
                         tn__shape_text(b, w->ndim, w->shape),
                         (long long)groups);

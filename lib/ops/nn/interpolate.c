@@ -236,7 +236,7 @@ static double factor_of(const tn__call *call, int arg)
 }
 
 /* Sets *size to the sizes of the output: those in argument arg, where one
- * number stands for all dimensions, or scale_factor times the sizes of the
+ * number applies to all dimensions, or scale_factor times the sizes of the
  * input. */
 static tn_status find_sizes(const tn__call *call, const tn_tensor *x, int arg,
                             int factor_arg, tn_dims_list *size)

@@ -6,8 +6,8 @@
  * for each plane and dimension determines where the windows begin: at steps of
  * (size - window) / (windows - 1), rounded down. The last window ends where the
  * plane ends. As in PyTorch, the first random number of a plane is for the last
- * dimension in 2d, but for the first in 3d. A gather of the greatest elements has
- * the gradient. */
+ * dimension in 2d, but for the first in 3d. The result is a gather of the
+ * greatest elements, so the gradient is that of gather. */
 #include <ops/engine/native.h>
 
 typedef struct fraction {
@@ -76,11 +76,11 @@ static tn_status take(const tn__call *call, const tn_tensor *x, fraction *f)
         if (f->window[a] < 1 || f->out[a] < 1 ||
             f->window[a] - 1 > f->in[a] - f->out[a])
             return tn__fail(TN_ERR_SHAPE, "%s: %lld windows of size %lld do "
-                            "not fit into a dimension of size %lld: the "
-                            "number of windows and their size must be at "
-                            "least 1, and number + size - 1 must not exceed "
-                            "the dimension", name, (long long)f->out[a],
-                            (long long)f->window[a], (long long)f->in[a]);
+                            "not fit into a dimension of size %lld: "
+                            "expected number and size of at least 1, and "
+                            "number + size - 1 of at most the dimension", name,
+                            (long long)f->out[a], (long long)f->window[a],
+                            (long long)f->in[a]);
     return TN_OK;
 }
 
@@ -141,8 +141,8 @@ static tn_tensor *starts(const fraction *f, tn_tensor *samples, int a)
 }
 
 /* Returns the indices in the plane of the elements of each window, of shape
- * (planes, window[0], window[1], ..., out[0], out[1], ...): elements of equal
- * place in their windows are adjacent. */
+ * (planes, window[0], window[1], ..., out[0], out[1], ...). Elements at the
+ * same position in their windows are adjacent. */
 static tn_tensor *places(const fraction *f, tn_tensor *samples)
 {
     tn_tensor *sum = NULL;

@@ -180,8 +180,8 @@ tn_status tn__run_avg_pool3d(tn__call *call)
     return tn__give(call, half ? tn_to_dtype(mean, x->dtype) : mean);
 }
 
-/* Gives the maximum of abs(x) in each window, or the minimum if `least` is
- * true, as an output of the call. This is lp_pool with a norm of plus or minus
+/* Computes an output of the call: the maximum of abs(x) in each window, or the
+ * minimum if `least` is true. This is lp_pool with a norm of plus or minus
  * infinity. */
 static tn_status give_magnitude(tn__call *call, tn_tensor *x, int axes,
                                 bool least)

@@ -120,11 +120,10 @@ typedef struct tap {
     int64_t shift;
 } tap;
 
-/* Computes elements first + i * step for i in [from, end). Each is covered by
- * `count` windows, and is element taps[].k of them; the window of element i is
- * i - shift. The kernel's text has one term for each of these windows, in the
- * order in which a row would be summed, and the kernel runs over adjacent
- * elements. */
+/* Computes elements first + i * step for i in [from, end). Each of them belongs
+ * to `count` windows: element i is element taps[].k of the window i - shift.
+ * The kernel's text has one term for each of these windows, in the order in
+ * which a row would be summed, and the kernel runs over adjacent elements. */
 static tn_status sum_written(const sum_back *s, int64_t first, int64_t from,
                              int64_t end, const tap *taps, int count)
 {

@@ -46,7 +46,7 @@ static tn_status sync(const char *name, const tn_tensor *x)
                                          : tn_device_synchronize(device);
 }
 
-/* Returns rows of x, which are `step` elements apart, as an operand. */
+/* Describes rows of x, which are `step` elements apart, for a plugin's call. */
 static tn_strided rows_of(const tn_tensor *x, int64_t step)
 {
     return (tn_strided){.buffer = tn__tensor_buffer(x),
@@ -75,7 +75,7 @@ static void unpack_task(void *context, int64_t i)
                           u->out + first * u->format->elements);
 }
 
-/* Writes the numbers of w to out. */
+/* Dequantises w into out. */
 static tn_status dequantize(const char *name, const tn_tensor *w,
                             const tn__block_format *format, tn_tensor *out)
 {
@@ -124,7 +124,8 @@ tn_status tn__run_dequantize_blocks(tn__call *call)
     tn__shape shape = tn__shape_of(w);
     int64_t *last = &shape.dim[shape.ndim - 1];
     if (__builtin_mul_overflow(*last / format->bytes, format->elements, last))
-        return tn__fail(TN_ERR_SHAPE, "%s: {input} is too large", name);
+        return tn__fail(TN_ERR_SHAPE, "%s: {input} is too large to unpack",
+                        name);
     tn_scope *scope = tn_scope_open();
     w = scope ? tn_contiguous(w) : NULL;
     tn_tensor *out = w ? tn__scope_own(tn__tensor_new(
@@ -318,8 +319,8 @@ static tn_tensor *exact(tn_tensor *x, tn_tensor *w, const char *format)
     return y;
 }
 
-/* Reports an error if a gradient would be needed for the blocks: they are
- * integers, which have none. */
+/* Reports an error if x, the input, requires a gradient. The product rounds x
+ * to integers, so it has no gradient with respect to x. */
 static tn_status check_gradient(const char *name, const tn_tensor *x)
 {
     if (!tn__hooks.recording || !tn__hooks.recording() ||

@@ -283,8 +283,8 @@ tn_status tn__run_triu_indices(tn__call *call)
 
 /* ---- copies with a part replaced ----------------------------------------- */
 
-/* Gives, as an output of the call, a copy of x in which elements are replaced
- * by those of `placed` where `mask` is not 0. */
+/* Computes an output of the call: a copy of x in which elements are replaced by
+ * those of `placed` where `mask` is not 0. */
 static tn_status put_in(tn__call *call, tn_tensor *x, tn_tensor *placed,
                         tn_tensor *mask)
 {

@@ -52,7 +52,7 @@ static void remove_dim(frame *f, int dim)
 /* ---- view, reshape and flatten ------------------------------------------- */
 
 /* Checks that a tensor with the number of elements of x can have the shape
- * `given`, and stores it in *shape, with the size that -1 stands for. */
+ * `given`, and stores it in *shape, with the size that replaces -1. */
 static tn_status resolve(const char *name, const tn_tensor *x,
                          const tn_dims_list *given, tn__shape *shape)
 {

@@ -132,7 +132,7 @@ void tn__cache_choose(tn__launch_class *class, const tn_program *program,
                       const tn_target *target, int64_t length);
 
 /* Returns the operands that several stages load per element without an index.
- * Bit k stands for operand k. */
+ * Bit k is for operand k. */
 uint32_t tn__cache_candidates(const tn_program *program);
 
 /* Returns the number of work-groups that is enough to hide the latency of

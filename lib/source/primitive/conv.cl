@@ -35,7 +35,7 @@
     ((h) >= 0 && (h) < (tk_idx)TK_OWN(28) && (w) >= 0 &&                      \
      (w) < (tk_idx)TK_OWN(29))
 
-/* An index that stands for several dimensions, such as (n, y, x), and their
+/* An index that combines several dimensions, such as (n, y, x), and their
  * three coordinates, called digits: number = (slow * (extent of middle) +
  * middle) * (extent of fast) + fast. */
 typedef struct tk_digits {

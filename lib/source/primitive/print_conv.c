@@ -13,11 +13,11 @@ enum { BIAS = 1, LANE_TILES = 2 }; /* values of tn__variant.flags, besides
 enum { ADD_LANES = TN_CONV_WEIGHT + 1 };
 
 /* The argument words of conv.cl, in their order there. An array of two has an
- * entry for h and one for w. The indices f, k and j each stand for several
+ * entry for h and one for w. The indices f, k and j each combine several
  * dimensions, such as j = (n, y, x). */
 typedef struct arguments {
     int64_t m, n, k, f;
-    /* extents of the inner dimensions that f, k and j stand for */
+    /* extents of the inner dimensions that f, k and j combine */
     int64_t f_fast, k_fast[2], j_fast[2];
     int64_t a_row, a_k[3], a_f[2]; /* strides of a: from row to row, along the
                                     * dimensions of k, along the dimensions of
@@ -36,7 +36,7 @@ typedef struct arguments {
     int64_t c_row, c_j[3];
     int64_t next[3];           /* the step TN__SIDE by which a work-item
                                 * advances k, as coordinates of the dimensions
-                                * that k stands for */
+                                * that k combines */
     int64_t bias, bias_row;
 } arguments;
 

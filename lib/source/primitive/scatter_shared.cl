@@ -22,8 +22,8 @@ TK_KERNEL tn_scatter(TK_G TK_STORED *dst, TK_G const tk_i64 *index,
     TK_SHARED(TK_STORED, dst_line, TK_ROOM);
     TK_SHARED(tk_u32, slot, TK_SLOTS);
     TK_SHARED(tk_u32, left, 2);
-    /* Row-major indices of elements whose index is out of range, followed by
-     * these indices. */
+    /* The first TK_SIZE numbers are the row-major indices of elements whose
+     * index is out of range. The others are these invalid indices. */
     TK_SHARED(tk_i64, wrong, 2 * TK_SIZE);
     tk_i32 to[TK_EACH]; /* destination of each element; -1 if it is done */
     TK_STORED x[TK_EACH];

@@ -9,7 +9,7 @@
  *   TK_SIZE               number of work-items of a work-group
  *   TK_STAGED             type of a key or of a position in the line
  *
- * Offsets in scratch memory are in units of 8 bytes; -1 stands for the tensor
+ * Offsets in scratch memory are in units of 8 bytes; -1 means the tensor
  * itself. */
 #define TK_LENGTH ((tk_idx)TK_OWN(0))
 #define TK_IN_STRIDE ((tk_idx)TK_OWN(1))

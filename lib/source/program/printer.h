@@ -118,7 +118,7 @@ void tn__print_open(tn__printer *p, const char *head);
 void tn__print_close(tn__printer *p);
 
 /* Returns the operands whose offset is needed by the live instructions from
- * order[first] up to but not including order[end]. Bit k stands for operand k
+ * order[first] up to but not including order[end]. Bit k is for operand k
  * (offsets.c). */
 uint32_t tn__operands_of(const tn__printer *p, const bool *live, uint32_t first,
                          uint32_t end);

@@ -89,9 +89,9 @@ static void print_step(tn__printer *p)
  * only the variables that are needed are declared. */
 typedef struct rows_use {
     uint32_t in_rows, in_elems; /* operands that are used per row and per
-                                 * element; bit k stands for operand k */
+                                 * element; bit k is for operand k */
     uint32_t in_vectors;        /* operands that are used per element and loaded
-                                 * as vectors; bit k stands for operand k */
+                                 * as vectors; bit k is for operand k */
     bool row_stores, elems, reduces;
     bool folds; /* true if this launch combines partial results of a row that
                  * earlier launches stored */

@@ -7,8 +7,8 @@
 
 #include <source/program/printer.h>
 
-/* What a stage's instructions per element use. In the bit sets, bit k stands
- * for operand k. */
+/* What a stage's instructions per element use. In the bit sets, bit k is for
+ * operand k. */
 typedef struct tn__stage_use {
     const tn_kernel_stage *stage;
     const bool *live;   /* live[i] is true if instruction i is needed (live) */
@@ -61,7 +61,7 @@ void tn__reduce_memory(tn__printer *p);
 void tn__reduce_parts(tn__printer *p);
 
 /* Returns the operands that several stages load and whose stride along the row
- * is not 0. Bit k stands for operand k (row_cache.c). */
+ * is not 0. Bit k is for operand k (row_cache.c). */
 uint32_t tn__cache_operands(const tn__printer *p);
 /* Prints declarations of the local memory for the rows of the operands
  * p->cached. */
