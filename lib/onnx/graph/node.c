@@ -116,10 +116,14 @@ static bool connect(tn__onnx_builder *b, tn__onnx_scope *s, tn__onnx_node *node,
                      in_name[i]);
             return tn_error() ? false : tn__onnx_node_malformed(b, node, text);
         }
-        if (row && i < 32 && row->host >> i & 1)
-            tn__onnx_slot_note(s->slots, slot, TN__ONNX_USED_ON_HOST);
-        if (row && i < 32 && row->buffer >> i & 1)
-            tn__onnx_slot_note(s->slots, slot, TN__ONNX_USED_AS_BUFFER);
+        if (row && i < 32)
+            tn__onnx_slot_note(
+                s->slots, slot,
+                (unsigned char)((row->host >> i & 1) * TN__ONNX_USED_ON_HOST |
+                                (row->buffer >> i & 1) *
+                                    TN__ONNX_USED_AS_BUFFER |
+                                (row->constant >> i & 1) *
+                                    TN__ONNX_USED_AS_CONSTANT));
     }
     for (int i = 0; i < node->attr_count; i++) {
         const tn__onnx_graph *g = node->attrs[i].graph;
