@@ -134,8 +134,8 @@ static bool connect(tn__onnx_builder *b, tn__onnx_scope *s, tn__onnx_node *node,
     return true;
 }
 
-/* Reads the fields of a NodeProto. *in_name receives the names of the inputs. On
- * failure the attributes that were read belong to the caller, too. */
+/* Reads the fields of a NodeProto. *in_name receives the names of the inputs.
+ * On failure the attributes that were read belong to the caller, too. */
 static bool read_fields(tn__onnx_builder *b, tn__onnx_scope *s,
                         tn__onnx_span message, int depth, tn__onnx_node *node,
                         const char ***in_name)
@@ -149,7 +149,8 @@ static bool read_fields(tn__onnx_builder *b, tn__onnx_scope *s,
         attrs += item.field == ATTRIBUTE;
         if ((item.field == NAME && !read_name(b, &item, &node->name)) ||
             (item.field == OP_TYPE && !read_name(b, &item, &node->op)) ||
-            (item.field == DOMAIN_NAME && !read_name(b, &item, &node->domain)) ||
+            (item.field == DOMAIN_NAME &&
+             !read_name(b, &item, &node->domain)) ||
             (item.field == OVERLOAD && !read_name(b, &item, &node->overload)))
             return false;
     }
