@@ -345,6 +345,36 @@ static void check_gather(void)
        "an index that the model computes is named as it is");
 }
 
+/* An LSTM of com.microsoft, whose inputs 4 to 7 may be left out, and which does
+ * not round its inputs to 8 bits. */
+static void check_quantised_lstm(void)
+{
+    static const int8_t w[] = {1, 2, -3, 4};
+    static const float scale[] = {0.5f};
+    static const int8_t zero[] = {1};
+    static const int64_t shape[] = {1, 1, 4};
+    message model = {0}, graph = {0}, import = {0};
+    add_tensor(&graph, "w", 3, 3, shape, w, sizeof w);
+    add_tensor(&graph, "s", 1, 1, one, scale, sizeof scale);
+    add_tensor(&graph, "z", 3, 1, one, zero, sizeof zero);
+    add_value(&graph, GRAPH_INPUT, "x", 1, 3, (int64_t[]){-1, 1, 1});
+    message node = make_node("DynamicQuantizeLSTM", "x w w - - - - - s z s z",
+                             "y");
+    put_text(&node, 7, "com.microsoft");
+    put_message(&graph, GRAPH_NODE, &node);
+    add_value(&graph, GRAPH_OUTPUT, "y", 1, -1, NULL);
+    put_text(&import, 1, "com.microsoft");
+    put_number(&import, 2, 1);
+    put_message(&model, 8, &import);
+    finish_model(&model, &graph, 17);
+    save(&model, file("node.onnx"));
+    /* i, o, f, c have the weights 0, 0.5, -2, 1.5: with x = 1,
+     * tanh(sigmoid(0) tanh(1.5)) sigmoid(0.5) */
+    ok(HOLDS(tn_forward(tn_onnx_open(path), tn_ones(tn_dims(1, 1, 1))),
+             0.263931),
+       "DynamicQuantizeLSTM without its optional inputs");
+}
+
 int main(void)
 {
     plan_later();
@@ -358,6 +388,7 @@ int main(void)
     check_transforms();
     check_borders();
     check_gather();
+    check_quantised_lstm();
     unlink(file("node.onnx"));
     rmdir(scratch);
     return done_testing();

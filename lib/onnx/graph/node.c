@@ -27,8 +27,7 @@ static bool read_name(tn__onnx_builder *b, const tn__onnx_item *item,
 }
 
 /* Finds the row of a node, and puts its attributes in the row's order. */
-static bool find_row(tn__onnx_builder *b, tn__onnx_node *node,
-                     const char *const *in_name)
+static bool find_row(tn__onnx_builder *b, tn__onnx_node *node)
 {
     char text[256];
     bool known = false;
@@ -65,19 +64,12 @@ static bool find_row(tn__onnx_builder *b, tn__onnx_node *node,
                  row->min_in, most, outputs);
         return tn__onnx_node_malformed(b, node, text);
     }
-    for (int i = 0; i < row->min_in; i++)
-        if (!*in_name[i]) {
-            snprintf(text, sizeof text, "input %d is left out", i);
-            return tn__onnx_node_malformed(b, node, text);
-        }
     const char *why = tn__onnx_bind(b, node, text, sizeof text);
     if (!why)
         return true;
     node->row = NULL;
     return tn__onnx_problem(b, node, why);
 }
-
-static const char left_out[] = "a required input is left out";
 
 /* Replaces the names of a node's inputs by slots, and appends the values that
  * its subgraphs capture. */
@@ -96,16 +88,14 @@ static bool connect(tn__onnx_builder *b, tn__onnx_scope *s, tn__onnx_node *node,
         return false;
     for (int i = 0; i < node->in_count; i++) {
         const tn__onnx_op *row = node->row;
-        if (!*in_name[i]) {
-            if (row && i < row->min_in && !(row->optional >> i & 1))
-                return tn__onnx_node_malformed(b, node, left_out);
-            node->in[i] = -1;
-            continue;
-        }
-        const int slot = node->in[i] = tn__onnx_slot_find(b, s, in_name[i]);
+        const int slot = node->in[i] =
+            *in_name[i] ? tn__onnx_slot_find(b, s, in_name[i])
+                        : TN__ONNX_LEFT_OUT;
         if (slot == TN__ONNX_LEFT_OUT) {
-            if (row && i < row->min_in && !(row->optional >> i & 1))
-                return tn__onnx_node_malformed(b, node, left_out);
+            if (row && i < row->min_in && !(row->optional >> i & 1)) {
+                snprintf(text, sizeof text, "input %d is left out", i);
+                return tn__onnx_node_malformed(b, node, text);
+            }
             node->in[i] = -1;
             continue;
         }
@@ -229,7 +219,7 @@ bool tn__onnx_node_read(tn__onnx_builder *b, tn__onnx_scope *s,
     if (f) {
         fine = tn__onnx_function_call(b, s, &node, in_name, f, depth);
     } else {
-        fine = fine && find_row(b, &node, in_name) &&
+        fine = fine && find_row(b, &node) &&
                connect(b, s, &node, in_name);
         for (int i = 0; i < node.out_count && fine; i++) {
             node.out[i] = -1;
