@@ -51,8 +51,8 @@ extern "C" {
  * If a name cannot be such a path ("a..b", or "a" if there is also "a.b"), its
  * dots become '/'. A name of more than 120 bytes is cut and gets the ending "~"
  * and a number. Other initialisers are constants, and so are the Constant nodes
- * of functions and subgraphs, and the scales of QuantizeLinear and
- * DequantizeLinear.
+ * of functions and subgraphs, and the scales of integer weights: in
+ * QuantizeLinear and DequantizeLinear, and in Cast, Sub, Mul and Div.
  *
  * This call computes the nodes whose inputs are constants. A run computes on
  * the host what depends only on the shapes of the inputs, as most integer

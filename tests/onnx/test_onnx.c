@@ -535,6 +535,33 @@ static void check_folding(void)
     ok(s.folded_nodes == 1 && s.parameters == 0, "the node is folded");
     is_int(s.constant_bytes, 16, "its inputs are freed");
     ok(HOLDS(tn_forward(net, tn_ones(tn_dims(1, 2))), 6.5, 9), "its result");
+
+    /* the same by Cast and Mul */
+    enum { MANY = 2048 };
+    static int8_t many[MANY];
+    static const int64_t shape[] = {MANY};
+    message cast = make_node("Cast", "q", "c");
+    for (int i = 0; i < MANY; i++)
+        many[i] = 3;
+    attr_int(&cast, "to", 1);
+    add_tensor(&graph, "q", 3, 1, shape, many, sizeof many);
+    add_tensor(&graph, "s", 1, 1, one, scale, 4);
+    add_tensor(&graph, "b", 1, 1, one, scale, 4);
+    add_value(&graph, GRAPH_INPUT, "x", 1, 1, shape);
+    put_message(&graph, GRAPH_NODE, &cast);
+    add_node(&graph, "Mul", "c s", "w");
+    add_node(&graph, "Add", "x w", "sum");
+    add_node(&graph, "Mul", "sum b", "y");
+    add_value(&graph, GRAPH_OUTPUT, "y", 1, 1, shape);
+    finish_model(&model, &graph, 17);
+    save(&model, file("folded.onnx"));
+    net = tn_onnx_open(path);
+    tn_onnx_info(net, &s);
+    ok(s.folded_nodes == 2 && s.parameters == 1,
+       "scales of integer weights are constants, others are parameters");
+    ok(tn_item(tn_sum(tn_forward(net, tn_ones(tn_dims(MANY))))) ==
+           MANY * 1.25,
+       "the result");
 }
 
 int main(void)

@@ -183,6 +183,27 @@ static bool read_fields(tn__onnx_builder *b, tn__onnx_scope *s,
     return true;
 }
 
+/* If an input of a node holds quantised weights, its other inputs are their
+ * scales and zero points, which are constants, and its result holds the
+ * weights. */
+static void note_scales(tn__onnx_scope *s, const tn__onnx_node *node)
+{
+    unsigned char *use = s->slots->use;
+    bool any = false;
+    for (int i = 0; i < node->in_count; i++)
+        any = any || (node->in[i] >= 0 &&
+                      use[node->in[i]] & TN__ONNX_QUANTISED);
+    if (!any || !node->row || !node->row->scales)
+        return;
+    for (int i = 0; i < node->in_count; i++)
+        if (node->in[i] >= 0)
+            tn__onnx_slot_note(s->slots, node->in[i],
+                               TN__ONNX_USED_AS_CONSTANT);
+    for (int i = 0; i < node->out_count; i++)
+        if (node->out[i] >= 0)
+            use[node->out[i]] |= TN__ONNX_QUANTISED;
+}
+
 /* Adds a node to the graph of the scope. */
 static bool append(tn__onnx_builder *b, tn__onnx_scope *s,
                    const tn__onnx_node *node)
@@ -227,6 +248,8 @@ bool tn__onnx_node_read(tn__onnx_builder *b, tn__onnx_scope *s,
                 fine = (node.out[i] = tn__onnx_slot_new(
                             b, s, node.out_name[i])) >= 0;
         }
+        if (fine)
+            note_scales(s, &node);
         fine = fine && append(b, s, &node);
     }
     /* the graph owns the tensors of its nodes, but no call is in the graph */

@@ -38,6 +38,8 @@ typedef struct tn__onnx_op {
     unsigned host, buffer, constant;
     /* integers of a wider dtype are reduced to the range of their ONNX type */
     bool wraps;
+    bool scales;   /* a cast, or arithmetic of a scale or a zero point: if an
+                      input holds quantised weights, so does the result */
     bool of_shape; /* the results depend only on the shapes of inputs */
     bool random;   /* each run gives other results */
     bool by_data;  /* the shapes of results depend on the elements of inputs */
