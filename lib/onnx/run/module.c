@@ -347,6 +347,7 @@ static tn__onnx_model *read_model(tn__onnx_builder *b, const char *path,
     const bool fine =
         tn__onnx_file_open(&b->reader.file, AT_FDCWD, path, true, call) &&
         tn__onnx_build(b);
+    tn__onnx_names_free(&b->function_names);
     tn__onnx_reader_close(&b->reader);
     if (fine)
         return m;
