@@ -51,14 +51,21 @@ extern "C" {
  * If a name cannot be such a path ("a..b", or "a" if there is also "a.b"), its
  * dots become '/'. A name of more than 120 bytes is cut and gets the ending "~"
  * and a number. Other initialisers are constants, and so are the Constant nodes
- * of functions and subgraphs.
+ * of functions and subgraphs, and the scales of integer weights: in
+ * QuantizeLinear and DequantizeLinear, and in Cast, Sub, Mul and Div.
  *
  * This call computes the nodes whose inputs are constants. A run computes on
  * the host what depends only on the shapes of the inputs, as most integer
  * arithmetic of exported models does.
  *
  * External data must be in regular files in the folder of path. Symbolic links
- * and other folders are rejected. All files are closed when the call returns.
+ * and other folders are rejected.
+ *
+ * On the cpu, an aligned initialiser of 1 MB or more is not copied: the file
+ * stays mapped while the model lives. The mapping is private: training changes
+ * memory, not the file. Until then the file must not be changed in place, and
+ * not be shortened: reading a mapped page past the end of a file ends the
+ * process (SIGBUS). To replace the file, rename a new one over it.
  *
  * The open scope owns the result. Returns NULL with TN_ERR_IO if a file cannot
  * be read; TN_ERR_FORMAT if it is not a valid model (the message names the node

@@ -9,7 +9,7 @@ libtenon_onnx_la_SOURCES = lib/onnx/onnx.h \
 	lib/onnx/graph/attribute.c lib/onnx/graph/port.c \
 	lib/onnx/graph/read_model.c lib/onnx/graph/model.c \
 	lib/onnx/run/run.c lib/onnx/run/run.h lib/onnx/run/call.c \
-	lib/onnx/run/module.c lib/onnx/run/known.c lib/onnx/run/known.h \
+	lib/onnx/run/module.c lib/onnx/run/shape_cache.c lib/onnx/run/shape_cache.h \
 	lib/onnx/ops/ops.h lib/onnx/ops/table.c lib/onnx/ops/math.c \
 	lib/onnx/ops/activation.c lib/onnx/ops/reduce.c lib/onnx/ops/shape.c \
 	lib/onnx/ops/index.c lib/onnx/ops/matrix.c lib/onnx/ops/conv.c \

@@ -103,6 +103,15 @@ static bool read_output(tn__onnx_builder *b, tn__onnx_scope *s,
     return true;
 }
 
+/* Whether an initialiser holds quantised weights. A smaller one may as well be
+ * a zero point. */
+static bool is_quantised(const tn__onnx_tensor *t)
+{
+    const int bits = tn__onnx_type_of(t->type).bits;
+    return bits <= 8 && t->type != TN__ONNX_BOOL && t->numel > 1024 &&
+           !tn_dtype_is_floating(tn__onnx_type_of(t->type).dtype);
+}
+
 /* Reads all parts of a graph that have this field number, in order. */
 static bool read_parts(tn__onnx_builder *b, parts *p, tn__onnx_span message,
                        uint32_t field, int depth)
@@ -122,6 +131,9 @@ static bool read_parts(tn__onnx_builder *b, parts *p, tn__onnx_span message,
             }
             fine = fine && (p->initial_slot[p->initial_count] =
                                 tn__onnx_slot_new(b, s, t->name)) >= 0;
+            if (fine && is_quantised(t))
+                p->slots.use[p->initial_slot[p->initial_count]] =
+                    TN__ONNX_QUANTISED;
             p->initial_count++;
         } else if (field == INPUT) {
             fine = read_input(b, p, item.bytes);

@@ -27,10 +27,10 @@ typedef struct tn__onnx_model {
     int weight_count;
     tn__onnx_weight *weight;
     tn_device *device, *host;
-    pthread_mutex_t lock; /* guards `known`, and the device copies of constants,
-                             which the first run that needs them makes */
-    struct tn__onnx_known *known; /* cached results for the shapes of inputs;
-                                     see known.h */
+    pthread_mutex_t lock; /* guards shape_cache, and the device copies of
+                             constants, which the first run that needs them
+                             makes */
+    struct tn__onnx_shape_cache *shape_cache; /* see shape_cache.h */
     void (*forget)(struct tn__onnx_model *model); /* frees them */
 } tn__onnx_model;
 tn__onnx_model *tn__onnx_model_new(void);

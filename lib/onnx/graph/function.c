@@ -119,8 +119,8 @@ static bool bind_input(tn__onnx_builder *b, tn__onnx_scope *outer,
     if (i < node->in_count && *in_name[i]) {
         slot = tn__onnx_slot_find(b, outer, in_name[i]);
         if (slot == -1) {
-            snprintf(text, sizeof text, "no earlier node makes input \"%.120s\"",
-                     in_name[i]);
+            snprintf(text, sizeof text,
+                     "no earlier node makes input \"%.120s\"", in_name[i]);
             return tn_error() ? false : tn__onnx_node_malformed(b, node, text);
         }
     }

@@ -27,8 +27,7 @@ static bool read_name(tn__onnx_builder *b, const tn__onnx_item *item,
 }
 
 /* Finds the row of a node, and puts its attributes in the row's order. */
-static bool find_row(tn__onnx_builder *b, tn__onnx_node *node,
-                     const char *const *in_name)
+static bool find_row(tn__onnx_builder *b, tn__onnx_node *node)
 {
     char text[256];
     bool known = false;
@@ -65,19 +64,12 @@ static bool find_row(tn__onnx_builder *b, tn__onnx_node *node,
                  row->min_in, most, outputs);
         return tn__onnx_node_malformed(b, node, text);
     }
-    for (int i = 0; i < row->min_in; i++)
-        if (!*in_name[i]) {
-            snprintf(text, sizeof text, "input %d is left out", i);
-            return tn__onnx_node_malformed(b, node, text);
-        }
     const char *why = tn__onnx_bind(b, node, text, sizeof text);
     if (!why)
         return true;
     node->row = NULL;
     return tn__onnx_problem(b, node, why);
 }
-
-static const char left_out[] = "a required input is left out";
 
 /* Replaces the names of a node's inputs by slots, and appends the values that
  * its subgraphs capture. */
@@ -96,16 +88,14 @@ static bool connect(tn__onnx_builder *b, tn__onnx_scope *s, tn__onnx_node *node,
         return false;
     for (int i = 0; i < node->in_count; i++) {
         const tn__onnx_op *row = node->row;
-        if (!*in_name[i]) {
-            if (row && i < row->min_in && !(row->optional >> i & 1))
-                return tn__onnx_node_malformed(b, node, left_out);
-            node->in[i] = -1;
-            continue;
-        }
-        const int slot = node->in[i] = tn__onnx_slot_find(b, s, in_name[i]);
+        const int slot = node->in[i] =
+            *in_name[i] ? tn__onnx_slot_find(b, s, in_name[i])
+                        : TN__ONNX_LEFT_OUT;
         if (slot == TN__ONNX_LEFT_OUT) {
-            if (row && i < row->min_in && !(row->optional >> i & 1))
-                return tn__onnx_node_malformed(b, node, left_out);
+            if (row && i < row->min_in && !(row->optional >> i & 1)) {
+                snprintf(text, sizeof text, "input %d is left out", i);
+                return tn__onnx_node_malformed(b, node, text);
+            }
             node->in[i] = -1;
             continue;
         }
@@ -116,10 +106,14 @@ static bool connect(tn__onnx_builder *b, tn__onnx_scope *s, tn__onnx_node *node,
                      in_name[i]);
             return tn_error() ? false : tn__onnx_node_malformed(b, node, text);
         }
-        if (row && i < 32 && row->host >> i & 1)
-            tn__onnx_slot_note(s->slots, slot, TN__ONNX_USED_ON_HOST);
-        if (row && i < 32 && row->buffer >> i & 1)
-            tn__onnx_slot_note(s->slots, slot, TN__ONNX_USED_AS_BUFFER);
+        if (row && i < 32)
+            tn__onnx_slot_note(
+                s->slots, slot,
+                (unsigned char)((row->host >> i & 1) * TN__ONNX_USED_ON_HOST |
+                                (row->buffer >> i & 1) *
+                                    TN__ONNX_USED_AS_BUFFER |
+                                (row->constant >> i & 1) *
+                                    TN__ONNX_USED_AS_CONSTANT));
     }
     for (int i = 0; i < node->attr_count; i++) {
         const tn__onnx_graph *g = node->attrs[i].graph;
@@ -130,8 +124,8 @@ static bool connect(tn__onnx_builder *b, tn__onnx_scope *s, tn__onnx_node *node,
     return true;
 }
 
-/* Reads the fields of a NodeProto. *in_name receives the names of the inputs. On
- * failure the attributes that were read belong to the caller, too. */
+/* Reads the fields of a NodeProto. *in_name receives the names of the inputs.
+ * On failure the attributes that were read belong to the caller, too. */
 static bool read_fields(tn__onnx_builder *b, tn__onnx_scope *s,
                         tn__onnx_span message, int depth, tn__onnx_node *node,
                         const char ***in_name)
@@ -145,7 +139,8 @@ static bool read_fields(tn__onnx_builder *b, tn__onnx_scope *s,
         attrs += item.field == ATTRIBUTE;
         if ((item.field == NAME && !read_name(b, &item, &node->name)) ||
             (item.field == OP_TYPE && !read_name(b, &item, &node->op)) ||
-            (item.field == DOMAIN_NAME && !read_name(b, &item, &node->domain)) ||
+            (item.field == DOMAIN_NAME &&
+             !read_name(b, &item, &node->domain)) ||
             (item.field == OVERLOAD && !read_name(b, &item, &node->overload)))
             return false;
     }
@@ -188,6 +183,27 @@ static bool read_fields(tn__onnx_builder *b, tn__onnx_scope *s,
     return true;
 }
 
+/* If an input of a node holds quantised weights, its other inputs are their
+ * scales and zero points, which are constants, and its result holds the
+ * weights. */
+static void note_scales(tn__onnx_scope *s, const tn__onnx_node *node)
+{
+    unsigned char *use = s->slots->use;
+    bool any = false;
+    for (int i = 0; i < node->in_count; i++)
+        any = any || (node->in[i] >= 0 &&
+                      use[node->in[i]] & TN__ONNX_QUANTISED);
+    if (!any || !node->row || !node->row->scales)
+        return;
+    for (int i = 0; i < node->in_count; i++)
+        if (node->in[i] >= 0)
+            tn__onnx_slot_note(s->slots, node->in[i],
+                               TN__ONNX_USED_AS_CONSTANT);
+    for (int i = 0; i < node->out_count; i++)
+        if (node->out[i] >= 0)
+            use[node->out[i]] |= TN__ONNX_QUANTISED;
+}
+
 /* Adds a node to the graph of the scope. */
 static bool append(tn__onnx_builder *b, tn__onnx_scope *s,
                    const tn__onnx_node *node)
@@ -224,7 +240,7 @@ bool tn__onnx_node_read(tn__onnx_builder *b, tn__onnx_scope *s,
     if (f) {
         fine = tn__onnx_function_call(b, s, &node, in_name, f, depth);
     } else {
-        fine = fine && find_row(b, &node, in_name) &&
+        fine = fine && find_row(b, &node) &&
                connect(b, s, &node, in_name);
         for (int i = 0; i < node.out_count && fine; i++) {
             node.out[i] = -1;
@@ -232,6 +248,8 @@ bool tn__onnx_node_read(tn__onnx_builder *b, tn__onnx_scope *s,
                 fine = (node.out[i] = tn__onnx_slot_new(
                             b, s, node.out_name[i])) >= 0;
         }
+        if (fine)
+            note_scales(s, &node);
         fine = fine && append(b, s, &node);
     }
     /* the graph owns the tensors of its nodes, but no call is in the graph */

@@ -1,5 +1,5 @@
-/* read_model.c: reads ModelProto: the opsets that it imports, its functions, and
- * its graph. */
+/* read_model.c: reads ModelProto: the opsets that it imports, its functions,
+ * and its graph. */
 #include <onnx/graph/build.h>
 
 #include <stdio.h>

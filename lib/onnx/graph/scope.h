@@ -6,7 +6,12 @@
 #include <onnx/graph/build.h>
 
 /* Bits: how the nodes use a slot. */
-enum { TN__ONNX_USED_ON_HOST = 1, TN__ONNX_USED_AS_BUFFER = 2 };
+enum {
+    TN__ONNX_USED_ON_HOST = 1, TN__ONNX_USED_AS_BUFFER = 2,
+    TN__ONNX_USED_AS_CONSTANT = 4,
+    /* holds weights of 8 or 4 bits, or the result of row->scales on such */
+    TN__ONNX_QUANTISED = 8
+};
 
 /* What is known about the slots of a graph until it is complete. */
 typedef struct tn__onnx_slots {

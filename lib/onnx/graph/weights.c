@@ -4,6 +4,9 @@
 
 #include <string.h>
 
+/* An initialiser with one of these uses is a constant. */
+enum { NOT_TRAINED = TN__ONNX_USED_ON_HOST | TN__ONNX_USED_AS_CONSTANT };
+
 static tn_tensor *make_on(tn__onnx_builder *b, const tn__onnx_tensor *t,
                           tn_device *device)
 {
@@ -42,13 +45,13 @@ bool tn__onnx_constants_take(tn__onnx_builder *b, tn__onnx_scope *s)
     for (int i = 0; i < g->node_count && !g->parent; i++) {
         tn__onnx_node *n = &g->node[i];
         if (!n->row || n->is_inlined || strcmp(n->op, "Constant") != 0 ||
-            n->attr_count != 1 ||
-            n->out_count != 1 || n->out[0] < 0)
+            n->attr_count != 1 || n->out_count != 1 || n->out[0] < 0)
             continue;
         tn__onnx_value *v = &n->attrs[0].tensor;
         tn_tensor *x = v->host;
         if (!tn_dtype_is_floating(tn_tensor_dtype(x)) ||
-            tn_tensor_numel(x) < 2 || s->slots->use[n->out[0]] & TN__ONNX_USED_ON_HOST)
+            tn_tensor_numel(x) < 2 ||
+            s->slots->use[n->out[0]] & NOT_TRAINED)
             continue;
         if (b->model->device != b->model->host) {
             TN_SCOPE(own) {
@@ -72,7 +75,7 @@ bool tn__onnx_initialiser_read(tn__onnx_builder *b, tn__onnx_scope *s,
     tn__onnx_model *m = b->model;
     const tn__onnx_type type = tn__onnx_type_of(t->type);
     const bool is_weight = tn_dtype_is_floating(type.dtype) && !g->parent &&
-                           !(s->slots->use[slot] & TN__ONNX_USED_ON_HOST);
+                           !(s->slots->use[slot] & NOT_TRAINED);
     tn__onnx_value *v = &g->value[slot];
     if (is_weight) {
         tn_tensor *x = make_on(b, t, m->device);

@@ -117,13 +117,15 @@ static bool has_few(const tn_tensor *x, const tn_tensor *weight,
                     int64_t *positions)
 {
     int64_t count = tn_tensor_size(x, 0);
-    bool fits = groups == 1 && tn_tensor_size(x, 1) == tn_tensor_size(weight, 1);
+    bool fits =
+        groups == 1 && tn_tensor_size(x, 1) == tn_tensor_size(weight, 1);
     for (int i = 0; i < w->n && fits; i++) {
         const int64_t size =
             tn_tensor_size(x, i + 2) + w->before[i] + w->after[i];
         positions[i] = (size - w->kernel[i]) / w->stride[i] + 1;
-        fits = w->dilation[i] == 1 && w->kernel[i] > 0 && size >= w->kernel[i] &&
-               positions[i] <= FEW && (count *= positions[i]) <= FEW;
+        fits = w->dilation[i] == 1 && w->kernel[i] > 0 &&
+               size >= w->kernel[i] && positions[i] <= FEW &&
+               (count *= positions[i]) <= FEW;
     }
     return fits && count > 0;
 }
@@ -156,9 +158,8 @@ static tn_tensor *convolve_few(tn_tensor *x, tn_tensor *weight, tn_tensor *bias,
         x = tn_unfold(x, i + 2, w->kernel[i], w->stride[i]);
     x = tn_permute(x, list(order, 2 * n + 2));
     out[n + 1] = columns;
-    x = tn_linear(tn_reshape(x, list(out, n + 2)),
-                  tn_reshape(weight, tn_dims(tn_tensor_size(weight, 0), columns)),
-                  bias);
+    weight = tn_reshape(weight, tn_dims(tn_tensor_size(weight, 0), columns));
+    x = tn_linear(tn_reshape(x, list(out, n + 2)), weight, bias);
     return tn_movedim(x, tn_dims(-1), tn_dims(1));
 }
 

@@ -32,10 +32,14 @@ typedef struct tn__onnx_op {
     tn_tensor *(*reduce)(tn_tensor *, tn_dims_list, bool keepdim);
     /* Bit i stands for input i. host: the function reads the elements of this
      * input on the host, so an initialiser does not become a parameter. buffer:
-     * an initialiser becomes a buffer, which is not trained (statistics). */
-    unsigned host, buffer;
+     * an initialiser becomes a buffer, which is not trained (statistics).
+     * constant: an initialiser stays a constant (scales of integers), so nodes
+     * that compute with it can be folded. */
+    unsigned host, buffer, constant;
     /* integers of a wider dtype are reduced to the range of their ONNX type */
     bool wraps;
+    bool scales;   /* a cast, or arithmetic of a scale or a zero point: if an
+                      input holds quantised weights, so does the result */
     bool of_shape; /* the results depend only on the shapes of inputs */
     bool random;   /* each run gives other results */
     bool by_data;  /* the shapes of results depend on the elements of inputs */

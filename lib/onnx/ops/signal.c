@@ -29,8 +29,8 @@ static tn_tensor *spectrum(tn_tensor *x, int64_t rows)
 }
 
 /* Transforms frames (..., n) with a real part and an imaginary part, which is
- * NULL if it is 0. Returns (..., rows, 2). The transform F of re + i im is F(re)
- * + i F(im), and its inverse is the conjugate of F(re - i im), divided by n. */
+ * NULL if it is 0. Returns (..., rows, 2). The transform F of re + i im is
+ * F(re) + i F(im), and its inverse is the conjugate of F(re - i im) / n. */
 static tn_tensor *transform(tn_tensor *re, tn_tensor *im, int64_t rows,
                             bool inverse)
 {

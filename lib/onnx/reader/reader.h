@@ -1,6 +1,6 @@
-/* reader.h: reads the messages of ONNX files. A file is mapped while it is read,
- * and as long as a tensor uses its data in place. Nothing else points into it
- * afterwards. */
+/* reader.h: reads the messages of ONNX files. A file is mapped while it is
+ * read, and as long as a tensor uses its data in place. Nothing else points
+ * into it afterwards. */
 #ifndef TN_ONNX_READER_READER_H
 #define TN_ONNX_READER_READER_H
 

@@ -316,7 +316,8 @@ static tn_tensor *make_plain(const tn__onnx_reader *r, tn__onnx_span data,
     const size_t bytes = tn__onnx_span_bytes(data);
     /* Decides by the name, as lm_open does: trying tn_tensor_wrap could cause
      * an error, which would reach the program's error handler. */
-    const bool is_host = device && strncmp(tn_device_name(device), "cpu", 3) == 0;
+    const bool is_host =
+        device && strncmp(tn_device_name(device), "cpu", 3) == 0;
     if (!is_host || bytes < IN_PLACE_BYTES) {
         tn_tensor *x = tn_tensor_from_array(data.p, dtype, shape);
         tn__onnx_reader_copied(r, data);

@@ -1,5 +1,5 @@
 /* module.c: the module of a model, and the public calls of <tenon/onnx.h>. */
-#include <onnx/run/known.h>
+#include <onnx/run/shape_cache.h>
 
 #include <fcntl.h>
 #include <stdarg.h>
@@ -111,10 +111,10 @@ static bool run_net(net *self, tn_tensor *const *in, int in_count,
         .observe = self->observe, .context = self->context};
     if (!run.device)
         return false;
-    tn__onnx_known_begin(&run, g, in, in_count);
+    tn__onnx_shape_cache_begin(&run, g, in, in_count);
     tn__onnx_value *slot = tn__onnx_slots_new(&run, g);
     if (!slot) {
-        tn__onnx_known_end(&run, g, false);
+        tn__onnx_shape_cache_end(&run, g, false);
         return false;
     }
     if (before != run.device)
@@ -129,7 +129,7 @@ static bool run_net(net *self, tn_tensor *const *in, int in_count,
         fine = out[i] != NULL;
     }
     tn__onnx_slots_free(g, slot);
-    tn__onnx_known_end(&run, g, fine);
+    tn__onnx_shape_cache_end(&run, g, fine);
     if (before != run.device)
         tn_device_set(before);
     return fine;
@@ -347,6 +347,7 @@ static tn__onnx_model *read_model(tn__onnx_builder *b, const char *path,
     const bool fine =
         tn__onnx_file_open(&b->reader.file, AT_FDCWD, path, true, call) &&
         tn__onnx_build(b);
+    tn__onnx_names_free(&b->function_names);
     tn__onnx_reader_close(&b->reader);
     if (fine)
         return m;

@@ -2,7 +2,7 @@
  * are recorded as usual. If all inputs of a node are on the host, the node runs
  * there: this is how the arithmetic of shapes avoids the device. A value is
  * freed after the last node that uses it. */
-#include <onnx/run/known.h>
+#include <onnx/run/shape_cache.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -53,8 +53,8 @@ static tn_tensor *on_device(tn__onnx_run *run, const tn__onnx_graph *g,
     /* constants and recorded results are copied to the device once, for all
      * runs */
     tn__onnx_value *own = &g->value[slot];
-    if (run->known && !g->parent && own->host != v->host)
-        own = &run->known->value[slot];
+    if (run->cached && !g->parent && own->host != v->host)
+        own = &run->cached->value[slot];
     const bool shared = own->host && own->host == v->host;
     if (shared && run->device == run->model->device) {
         pthread_mutex_lock(&run->model->lock);
@@ -84,10 +84,10 @@ tn__onnx_value *tn__onnx_slots_new(tn__onnx_run *run, const tn__onnx_graph *g)
     pthread_mutex_lock(&run->model->lock);
     memcpy(slot, g->value, (size_t)g->slot_count * sizeof *slot);
     pthread_mutex_unlock(&run->model->lock);
-    const tn__onnx_known *known = g->parent ? NULL : run->known;
+    const tn__onnx_shape_cache *cached = g->parent ? NULL : run->cached;
     for (int i = 0; i < g->slot_count; i++) {
-        if (known && known->value[i].type)
-            slot[i] = known->value[i];
+        if (cached && cached->value[i].type)
+            slot[i] = cached->value[i];
         slot[i].lends_device = slot[i].lends_host = true;
     }
     for (int i = 0; i < g->constant_count; i++) {
@@ -258,21 +258,21 @@ static bool run_node(tn__onnx_run *run, const tn__onnx_graph *g,
 bool tn__onnx_run_graph(tn__onnx_run *run, const tn__onnx_graph *g,
                         tn__onnx_value *slot)
 {
-    tn__onnx_known *fresh = g->parent ? NULL : run->fresh;
-    const tn__onnx_known *known = g->parent ? NULL : run->known;
+    tn__onnx_shape_cache *record = g->parent ? NULL : run->record;
+    const tn__onnx_shape_cache *cached = g->parent ? NULL : run->cached;
     for (int i = 0; i < g->node_count; i++) {
         const tn__onnx_node *n = &g->node[i];
         if (n->is_folded)
             continue;
-        if (!known || !known->skip[i]) {
+        if (!cached || !cached->skip[i]) {
             tn_trace_push(*n->name ? n->name : n->op);
             const bool fine = run_node(run, g, slot, n);
             tn_trace_pop();
             if (!fine)
                 return false;
         }
-        if (fresh)
-            tn__onnx_known_add(fresh, n, i, slot);
+        if (record)
+            tn__onnx_shape_cache_add(record, n, i, slot);
         for (int j = 0; j < n->dead_count; j++)
             clear(&slot[n->dead[j]]);
     }

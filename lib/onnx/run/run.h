@@ -14,7 +14,7 @@ typedef struct tn__onnx_run {
     int64_t iterations;       /* how many more iterations loops may run */
     /* Of the outermost graph: recorded results for these input shapes, or a
      * record that this run fills. At most one is set. */
-    struct tn__onnx_known *known, *fresh;
+    struct tn__onnx_shape_cache *cached, *record;
     tn_onnx_observer observe;
     void *context;
 } tn__onnx_run;

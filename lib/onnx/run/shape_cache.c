@@ -1,16 +1,16 @@
-/* known.c: caches results that depend on the shapes of inputs alone; see
- * known.h. */
-#include <onnx/run/known.h>
+/* shape_cache.c: caches results that depend on the shapes of inputs alone; see
+ * shape_cache.h. */
+#include <onnx/run/shape_cache.h>
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    MAX_KNOWN = 8,            /* cached sets of input shapes */
-    MAX_BYTES = 16 * 1048576  /* of the cached results for one set */
+    MAX_ENTRIES = 8,         /* cached sets of input shapes */
+    MAX_BYTES = 16 * 1048576 /* of the cached results for one set */
 };
 
-static void known_free(tn__onnx_known *k, const tn__onnx_graph *g)
+static void entry_free(tn__onnx_shape_cache *k, const tn__onnx_graph *g)
 {
     for (int i = 0; i < g->slot_count && k->value; i++) {
         tn_drop(k->value[i].device);
@@ -23,10 +23,10 @@ static void known_free(tn__onnx_known *k, const tn__onnx_graph *g)
 
 static void forget(tn__onnx_model *m)
 {
-    while (m->known) {
-        tn__onnx_known *next = m->known->next;
-        known_free(m->known, m->graph);
-        m->known = next;
+    while (m->shape_cache) {
+        tn__onnx_shape_cache *next = m->shape_cache->next;
+        entry_free(m->shape_cache, m->graph);
+        m->shape_cache = next;
     }
 }
 
@@ -46,8 +46,8 @@ static int make_key(tn_tensor *const *in, int in_count, int64_t *key)
     return n;
 }
 
-void tn__onnx_known_begin(tn__onnx_run *run, const tn__onnx_graph *g,
-                          tn_tensor *const *in, int in_count)
+void tn__onnx_shape_cache_begin(tn__onnx_run *run, const tn__onnx_graph *g,
+                                tn_tensor *const *in, int in_count)
 {
     tn__onnx_model *m = run->model;
     int64_t key[TN__ONNX_KEY];
@@ -55,14 +55,14 @@ void tn__onnx_known_begin(tn__onnx_run *run, const tn__onnx_graph *g,
     if (count < 0)
         return;
     pthread_mutex_lock(&m->lock);
-    tn__onnx_known *k = m->known;
+    tn__onnx_shape_cache *k = m->shape_cache;
     while (k && (k->device != run->device || k->key_count != count ||
                  memcmp(k->key, key, (size_t)count * sizeof *key) != 0))
         k = k->next;
     if (k)
         k->references++;
     pthread_mutex_unlock(&m->lock);
-    run->known = k;
+    run->cached = k;
     if (k)
         return;
     k = calloc(1, sizeof *k);
@@ -73,15 +73,16 @@ void tn__onnx_known_begin(tn__onnx_run *run, const tn__onnx_graph *g,
     memcpy(k->key, key, (size_t)count * sizeof *key);
     k->value = calloc((size_t)g->slot_count + 1, sizeof *k->value);
     k->skip = calloc((size_t)g->node_count + 1, sizeof *k->skip);
-    run->fresh = k;
+    run->record = k;
     if (!k->value || !k->skip) {
-        known_free(k, g);
-        run->fresh = NULL;
+        entry_free(k, g);
+        run->record = NULL;
     }
 }
 
-void tn__onnx_known_add(tn__onnx_known *k, const tn__onnx_node *node, int i,
-                        const tn__onnx_value *slot)
+void tn__onnx_shape_cache_add(tn__onnx_shape_cache *k,
+                              const tn__onnx_node *node, int i,
+                              const tn__onnx_value *slot)
 {
     int64_t bytes = k->bytes;
     for (int j = 0; j < node->out_count; j++) {
@@ -107,34 +108,34 @@ void tn__onnx_known_add(tn__onnx_known *k, const tn__onnx_node *node, int i,
     }
 }
 
-void tn__onnx_known_end(tn__onnx_run *run, const tn__onnx_graph *g,
-                        bool succeeded)
+void tn__onnx_shape_cache_end(tn__onnx_run *run, const tn__onnx_graph *g,
+                              bool succeeded)
 {
     tn__onnx_model *m = run->model;
-    tn__onnx_known *unused = NULL;
+    tn__onnx_shape_cache *unused = NULL;
     pthread_mutex_lock(&m->lock);
-    if (run->known)
-        run->known->references--;
-    if (run->fresh && succeeded) {
-        run->fresh->next = m->known;
-        m->known = run->fresh;
+    if (run->cached)
+        run->cached->references--;
+    if (run->record && succeeded) {
+        run->record->next = m->shape_cache;
+        m->shape_cache = run->record;
         m->forget = forget;
-        run->fresh = NULL;
+        run->record = NULL;
         /* if there are too many records, frees the oldest that no run uses */
         int count = 0;
-        tn__onnx_known **last = NULL;
-        for (tn__onnx_known **k = &m->known; *k; k = &(*k)->next)
+        tn__onnx_shape_cache **last = NULL;
+        for (tn__onnx_shape_cache **k = &m->shape_cache; *k; k = &(*k)->next)
             if (++count > 1 && !(*k)->references)
                 last = k;
-        if (count > MAX_KNOWN && last) {
+        if (count > MAX_ENTRIES && last) {
             unused = *last;
             *last = unused->next;
         }
     }
     pthread_mutex_unlock(&m->lock);
     if (unused)
-        known_free(unused, g);
-    if (run->fresh)
-        known_free(run->fresh, g);
-    run->known = run->fresh = NULL;
+        entry_free(unused, g);
+    if (run->record)
+        entry_free(run->record, g);
+    run->cached = run->record = NULL;
 }
