@@ -66,7 +66,7 @@ static void project(const attention *a, tn_tensor *x, tn_tensor *qkv[3])
 }
 
 static void prepare(const attention *a, tn_tensor *x, tn_tensor *cos_,
-                    tn_tensor *sin_, tn_tensor *qkv[3])
+                    tn_tensor *sin_, tn_tensor *partner, tn_tensor *qkv[3])
 {
     project(a, x, qkv);
     if (a->query_norm) {
@@ -74,7 +74,9 @@ static void prepare(const attention *a, tn_tensor *x, tn_tensor *cos_,
         qkv[1] = tn_forward(a->key_norm, qkv[1]);
     }
     for (int i = 0; i < 2; i++) {
-        if (cos_)
+        if (partner)
+            qkv[i] = tn__lm_rotate_rows(qkv[i], cos_, sin_, partner);
+        else if (cos_)
             qkv[i] = tn__lm_rotate(qkv[i], cos_, sin_);
         else if (a->rotary)
             qkv[i] = tn_forward(a->rotary, qkv[i]);
@@ -197,7 +199,8 @@ tn_tensor *tn__lm_attention_run(tn_module *module, tn_tensor *x,
                           pass->mask[a->rope]);
     tn_tensor *in[] = {x}, *out, *qkv[3] = {0};
     tn_module_call call = tn_module_begin(module, in, 1);
-    prepare(a, in[0], pass->cos[a->rope], pass->sin[a->rope], qkv);
+    prepare(a, in[0], pass->cos[a->rope], pass->sin[a->rope],
+            pass->partner[a->rope], qkv);
     out = attend_flat(a, qkv, pass);
     out = tn_forward(a->out, out);
     tn_module_end(module, &call, &out, 1);
@@ -222,7 +225,7 @@ static void forward(tn_module *self, tn_tensor *const *in, int in_count,
                         1, "expected x of (..., time, hidden)");
         return;
     }
-    prepare(a, in[0], in[1], in[2], qkv);
+    prepare(a, in[0], in[1], in[2], NULL, qkv);
     tn_tensor *y = attend_plain(a, qkv, in[3], self->training ? a->dropout : 0);
     out[0] = tn_forward(a->out, y);
 }
