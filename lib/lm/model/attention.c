@@ -132,7 +132,21 @@ static tn_tensor *through_cache(tn_tensor *kept, tn_tensor *rows,
     if (!tn_copy_(tn_narrow(kept, 1, g->position, g->count), new_rows))
         return NULL;
     return tn__lm_in_dtype(tn_narrow(kept, 1, g->key, g->keys),
-                       tn_tensor_dtype(rows));
+                           tn_tensor_dtype(rows));
+}
+
+/* Attends with one row. The query heads that share keys become queries of one
+ * head, so the device reads these keys once. */
+static tn_tensor *attend_row(const attention *a, tn_tensor *q, tn_tensor *k,
+                             tn_tensor *v, tn_tensor *mask)
+{
+    const int64_t d = a->head_dim;
+    q = tn_reshape(q, tn_dims(a->kv_heads, a->heads / a->kv_heads, d));
+    if (tn_error())
+        return NULL;
+    return tn_reshape(
+        tn_scaled_dot_product_attention(q, k, v, mask, .scale = a->scale),
+        tn_dims(1, a->heads * d));
 }
 
 static tn_tensor *attend_group(const attention *a, tn_tensor *const qkv[3],
@@ -144,9 +158,13 @@ static tn_tensor *attend_group(const attention *a, tn_tensor *const qkv[3],
                       ? qkv[i]
                       : tn_narrow(qkv[i], 0, g->row, g->count);
     const tn__lm_kv *kv = g->kv ? &g->kv[a->layer] : NULL;
-    tn_tensor *q = tn_transpose(part[0], 0, 1), *mask = g->mask;
     tn_tensor *k = through_cache(kv ? kv->key : NULL, part[1], g);
     tn_tensor *v = through_cache(kv ? kv->value : NULL, part[2], g);
+    tn_tensor *mask = g->mask;
+    if (g->count == 1 && a->kv_heads < a->heads &&
+        (!mask || tn_tensor_ndim(mask) == 2))
+        return attend_row(a, part[0], k, v, mask);
+    tn_tensor *q = tn_transpose(part[0], 0, 1);
     /* For half types, attention with one query rounds differently than with
      * several. Computing a single query twice gives the same bits in both
      * cases. */
@@ -181,9 +199,7 @@ static tn_tensor *attend_flat(const attention *a, tn_tensor *const qkv[3],
             scope, attend_group(a, qkv, &pass->group[a->rope][i]));
         fine = part[i] != NULL;
     }
-    tn_tensor *y = !fine        ? NULL
-                   : count == 1 ? part[0]
-                                : tn_cat(part, count, 0);
+    tn_tensor *y = !fine ? NULL : count == 1 ? part[0] : tn_cat(part, count, 0);
     free(part);
     return y;
 }
