@@ -50,7 +50,8 @@ tests_fuzz_test_onnx_SOURCES = tests/fuzz/onnx.c $(fuzz_driver)
 tests_fuzz_test_onnx_LDADD = libtenon-onnx.la libtenon.la
 tests_fuzz_test_regex_SOURCES = tests/fuzz/regex.c $(fuzz_driver) \
 	lib/lm/tokenizer/memory.c lib/lm/tokenizer/set.c \
-	lib/lm/tokenizer/unicode.c lib/lm/tokenizer/regex_compile.c \
+	lib/lm/tokenizer/unicode.c lib/lm/tokenizer/regex_class.c \
+	lib/lm/tokenizer/regex_compile.c \
 	lib/lm/tokenizer/regex_match.c lib/lm/tokenizer/regex_parse.c \
 	lib/lm/tokenizer/regex_property.c
 tests_fuzz_test_regex_CFLAGS = $(AM_CFLAGS) # objects of its own

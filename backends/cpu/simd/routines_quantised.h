@@ -42,7 +42,9 @@ typedef struct tn_cpu_quantised_routines {
     /* Returns the bytes of scratch memory that `multiply` needs. */
     int64_t (*scratch_bytes)(const tn_cpu_blocks *format, int64_t m,
                              int64_t k);
-    /* Computes the results of rows `first` up to but not including `end`. */
+    /* Computes the results of end - first rows. These are rows first to end - 1
+     * or others. Calls with all ranges from 0 to n, each of which begins at a
+     * multiple of 16, compute each row once. */
     void (*multiply)(const tn_cpu_quantised *p, int64_t first, int64_t end,
                      void *scratch);
 } tn_cpu_quantised_routines;

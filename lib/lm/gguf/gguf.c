@@ -185,3 +185,16 @@ uint64_t tn_gguf_data_bytes(const tn_gguf *file, const char *name)
     const tn__gguf_entry *entry = find(file, name, "gguf_data_bytes");
     return entry ? entry->bytes : 0;
 }
+
+void tn__gguf_discard(const tn_gguf *file, const char *name)
+{
+    const tn__gguf_entry *entry = find(file, name, "gguf_discard");
+    if (!entry)
+        return;
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t data = (uintptr_t)file->map + entry->offset;
+    const uintptr_t first = (data + page - 1) / page * page;
+    const uintptr_t end = (data + entry->bytes) / page * page;
+    if (first < end)
+        madvise((void *)first, end - first, MADV_DONTNEED);
+}

@@ -16,5 +16,8 @@ struct tn_gguf {
 bool tn__gguf_check(const tn_gguf *file, const char *call);
 /* Like tn__gguf_check, but NULL is no error: for calls that cannot fail. */
 bool tn__gguf_is(const tn_gguf *file, const char *call);
+/* Frees the memory of a tensor's data, which is read from the file again if it
+ * is used. Changes of the data are lost. */
+void tn__gguf_discard(const tn_gguf *file, const char *name);
 
 #endif

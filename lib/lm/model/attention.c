@@ -66,7 +66,7 @@ static void project(const attention *a, tn_tensor *x, tn_tensor *qkv[3])
 }
 
 static void prepare(const attention *a, tn_tensor *x, tn_tensor *cos_,
-                    tn_tensor *sin_, tn_tensor *qkv[3])
+                    tn_tensor *sin_, tn_tensor *partner, tn_tensor *qkv[3])
 {
     project(a, x, qkv);
     if (a->query_norm) {
@@ -74,7 +74,9 @@ static void prepare(const attention *a, tn_tensor *x, tn_tensor *cos_,
         qkv[1] = tn_forward(a->key_norm, qkv[1]);
     }
     for (int i = 0; i < 2; i++) {
-        if (cos_)
+        if (partner)
+            qkv[i] = tn__lm_rotate_rows(qkv[i], cos_, sin_, partner);
+        else if (cos_)
             qkv[i] = tn__lm_rotate(qkv[i], cos_, sin_);
         else if (a->rotary)
             qkv[i] = tn_forward(a->rotary, qkv[i]);
@@ -130,7 +132,21 @@ static tn_tensor *through_cache(tn_tensor *kept, tn_tensor *rows,
     if (!tn_copy_(tn_narrow(kept, 1, g->position, g->count), new_rows))
         return NULL;
     return tn__lm_in_dtype(tn_narrow(kept, 1, g->key, g->keys),
-                       tn_tensor_dtype(rows));
+                           tn_tensor_dtype(rows));
+}
+
+/* Attends with one row. The query heads that share keys become queries of one
+ * head, so the device reads these keys once. */
+static tn_tensor *attend_row(const attention *a, tn_tensor *q, tn_tensor *k,
+                             tn_tensor *v, tn_tensor *mask)
+{
+    const int64_t d = a->head_dim;
+    q = tn_reshape(q, tn_dims(a->kv_heads, a->heads / a->kv_heads, d));
+    if (tn_error())
+        return NULL;
+    return tn_reshape(
+        tn_scaled_dot_product_attention(q, k, v, mask, .scale = a->scale),
+        tn_dims(1, a->heads * d));
 }
 
 static tn_tensor *attend_group(const attention *a, tn_tensor *const qkv[3],
@@ -142,9 +158,13 @@ static tn_tensor *attend_group(const attention *a, tn_tensor *const qkv[3],
                       ? qkv[i]
                       : tn_narrow(qkv[i], 0, g->row, g->count);
     const tn__lm_kv *kv = g->kv ? &g->kv[a->layer] : NULL;
-    tn_tensor *q = tn_transpose(part[0], 0, 1), *mask = g->mask;
     tn_tensor *k = through_cache(kv ? kv->key : NULL, part[1], g);
     tn_tensor *v = through_cache(kv ? kv->value : NULL, part[2], g);
+    tn_tensor *mask = g->mask;
+    if (g->count == 1 && a->kv_heads < a->heads &&
+        (!mask || tn_tensor_ndim(mask) == 2))
+        return attend_row(a, part[0], k, v, mask);
+    tn_tensor *q = tn_transpose(part[0], 0, 1);
     /* For half types, attention with one query rounds differently than with
      * several. Computing a single query twice gives the same bits in both
      * cases. */
@@ -179,9 +199,7 @@ static tn_tensor *attend_flat(const attention *a, tn_tensor *const qkv[3],
             scope, attend_group(a, qkv, &pass->group[a->rope][i]));
         fine = part[i] != NULL;
     }
-    tn_tensor *y = !fine        ? NULL
-                   : count == 1 ? part[0]
-                                : tn_cat(part, count, 0);
+    tn_tensor *y = !fine ? NULL : count == 1 ? part[0] : tn_cat(part, count, 0);
     free(part);
     return y;
 }
@@ -197,7 +215,8 @@ tn_tensor *tn__lm_attention_run(tn_module *module, tn_tensor *x,
                           pass->mask[a->rope]);
     tn_tensor *in[] = {x}, *out, *qkv[3] = {0};
     tn_module_call call = tn_module_begin(module, in, 1);
-    prepare(a, in[0], pass->cos[a->rope], pass->sin[a->rope], qkv);
+    prepare(a, in[0], pass->cos[a->rope], pass->sin[a->rope],
+            pass->partner[a->rope], qkv);
     out = attend_flat(a, qkv, pass);
     out = tn_forward(a->out, out);
     tn_module_end(module, &call, &out, 1);
@@ -222,7 +241,7 @@ static void forward(tn_module *self, tn_tensor *const *in, int in_count,
                         1, "expected x of (..., time, hidden)");
         return;
     }
-    prepare(a, in[0], in[1], in[2], qkv);
+    prepare(a, in[0], in[1], in[2], NULL, qkv);
     tn_tensor *y = attend_plain(a, qkv, in[3], self->training ? a->dropout : 0);
     out[0] = tn_forward(a->out, y);
 }

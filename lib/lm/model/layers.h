@@ -41,8 +41,11 @@ typedef struct tn__lm_pass {
     bool flat;
     int64_t rows; /* flat: number of rows of x; the groups together contain all
                      rows */
-    tn_tensor *cos[2], *sin[2]; /* (rows or time, dim); NULL without rotary
-                                   embedding */
+    tn_tensor *cos[2], *sin[2]; /* (rows or time, dim), or with partner as
+                                   tn__lm_rotate_rows takes them; NULL without
+                                   rotary embedding */
+    tn_tensor *partner[2];      /* NULL in plain passes, and if only a part of a
+                                   head rotates */
     tn_tensor *mask[2];         /* plain: as attn_mask of
                                    tn_scaled_dot_product_attention, or NULL */
     const tn__lm_group *group[2];
@@ -74,16 +77,23 @@ tn_tensor *tn__lm_activate(tn_tensor *x, tn__lm_activation activation);
 /* ---- rotary embedding ---------------------------------------------------- */
 
 /* Computes cos and sin, (count, dim), for positions. lengths[i] is the length
- * of the text in which positions[i] is; some scalings depend on it. */
+ * of the text in which positions[i] is; some scalings depend on it. With
+ * is_signed, the first half of each row of sin is negative. */
 bool tn__lm_rope_tables(const tn__lm_rope *rope, const int64_t *positions,
                         const int64_t *lengths, int64_t count, tn_dtype dtype,
-                        tn_tensor **cos, tn_tensor **sin);
+                        bool is_signed, tn_tensor **cos, tn_tensor **sin);
 /* Returns whether the rotary embedding is the same for prompts of a and of b
  * tokens. */
 bool tn__lm_rope_same(const tn__lm_rope *rope, int64_t a, int64_t b);
 /* Applies rotary embedding to x (..., time, heads, head_dim). cos and sin are
  * (time, dim). */
 tn_tensor *tn__lm_rotate(tn_tensor *x, tn_tensor *cos, tn_tensor *sin);
+/* Does the same, with the same bits, by one operator, which has no gradient. x
+ * is (rows, heads, dim), cos and the signed sin are (rows, 1, dim). partner
+ * (dim) has for each element of a head the element that it is combined with. */
+tn_tensor *tn__lm_rotate_rows(tn_tensor *x, tn_tensor *cos, tn_tensor *sin,
+                              tn_tensor *partner);
+tn_tensor *tn__lm_rotary_partner(int64_t dim);
 
 /* ---- layers -------------------------------------------------------------- */
 

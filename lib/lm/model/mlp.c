@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <tenon/op.h>
 #include <tenon/ops.h>
 
 tn_tensor *tn__lm_activate(tn_tensor *x, tn__lm_activation activation)
@@ -20,6 +21,19 @@ tn_tensor *tn__lm_activate(tn_tensor *x, tn__lm_activation activation)
     }
 }
 
+/* Returns activation(gate) * up. */
+static tn_tensor *activate_gate(tn_tensor *gate, tn_tensor *up,
+                                tn__lm_activation activation)
+{
+    static const tn_op *silu_gate;
+    if (activation != TN__LM_SILU || tn_tensor_dtype(gate) != TN_F32)
+        return tn_mul(tn__lm_activate(gate, activation), up);
+    if (!tn_op_define_once("lm_silu_gate(x, y) = x * sigmoid(x) * y",
+                           &silu_gate))
+        return NULL;
+    return tn_op_apply(silu_gate, (tn_tensor *[]){gate, up}, NULL);
+}
+
 tn_tensor *tn__lm_mlp_run(const tn__lm_mlp *mlp, tn_tensor *x)
 {
     tn_tensor *gate, *up;
@@ -33,8 +47,7 @@ tn_tensor *tn__lm_mlp_run(const tn__lm_mlp *mlp, tn_tensor *x)
             return tn_forward(mlp->down, tn__lm_activate(up, mlp->activation));
         gate = tn_forward(mlp->gate, x);
     }
-    gate = tn__lm_activate(gate, mlp->activation);
-    return tn_forward(mlp->down, tn_mul(gate, up));
+    return tn_forward(mlp->down, activate_gate(gate, up, mlp->activation));
 }
 
 static tn_module *add(tn_module *module, tn__lm_maker *maker, const char *path,

@@ -37,15 +37,23 @@ bool tn__lm_pass_tables(const tn_lm *lm, tn__lm_pass *pass,
     const tn_dtype dtype = tn__lm_dtype(lm);
     if (!s->rope[0].dim)
         return true;
-    for (int i = 0; i < 1 + s->two_ropes; i++)
+    for (int i = 0; i < 1 + s->two_ropes; i++) {
+        const bool rows = pass->flat && s->rope[i].dim == s->head_dim;
         if (!tn__lm_rope_tables(&s->rope[i], positions, lengths, count, dtype,
-                                &pass->cos[i], &pass->sin[i]))
+                                rows, &pass->cos[i], &pass->sin[i]))
             return false;
+        if (!rows)
+            continue;
+        pass->partner[i] = tn__lm_rotary_partner(s->head_dim);
+        pass->cos[i] = tn_unsqueeze(pass->cos[i], 1);
+        pass->sin[i] = tn_unsqueeze(pass->sin[i], 1);
+    }
     if (!s->two_ropes) {
         pass->cos[1] = pass->cos[0];
         pass->sin[1] = pass->sin[0];
+        pass->partner[1] = pass->partner[0];
     }
-    return true;
+    return !tn_error();
 }
 
 void tn__lm_position_rows(const tn_lm *lm, const int64_t *ids, int64_t count,

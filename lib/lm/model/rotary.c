@@ -120,9 +120,11 @@ bool tn__lm_rope_same(const tn__lm_rope *r, int64_t a, int64_t b)
 
 bool tn__lm_rope_tables(const tn__lm_rope *rope, const int64_t *positions,
                         const int64_t *lengths, int64_t count, tn_dtype dtype,
-                        tn_tensor **out_cos, tn_tensor **out_sin)
+                        bool is_signed, tn_tensor **out_cos,
+                        tn_tensor **out_sin)
 {
     const int64_t half = rope->dim / 2, dim = rope->dim;
+    const float sign = is_signed ? -1 : 1;
     double step[TN__LM_MAX_FACTORS], scale = amplitude(rope);
     float *table = malloc((size_t)(2 * count * dim + 1) * sizeof *table);
     if (!table) {
@@ -140,7 +142,8 @@ bool tn__lm_rope_tables(const tn__lm_rope *rope, const int64_t *positions,
             float c = (float)(cos(angle) * scale),
                   s = (float)(sin(angle) * scale);
             cosines[t * dim + i] = cosines[t * dim + half + i] = c;
-            sines[t * dim + i] = sines[t * dim + half + i] = s;
+            sines[t * dim + i] = sign * s;
+            sines[t * dim + half + i] = s;
         }
     }
     *out_cos = tn__lm_in_dtype(
@@ -175,6 +178,25 @@ tn_tensor *tn__lm_rotate(tn_tensor *x, tn_tensor *cos_, tn_tensor *sin_)
     return tn_cat(part, 2 * half < all ? 3 : 2, -1);
 }
 
+tn_tensor *tn__lm_rotary_partner(int64_t dim)
+{
+    int64_t partner[2 * TN__LM_MAX_FACTORS];
+    for (int64_t i = 0; i < dim; i++)
+        partner[i] = (i + dim / 2) % dim;
+    return tn_tensor_from_array(partner, TN_I64, tn_dims(dim));
+}
+
+tn_tensor *tn__lm_rotate_rows(tn_tensor *x, tn_tensor *cos_, tn_tensor *sin_,
+                              tn_tensor *partner)
+{
+    static const tn_op *turn;
+    if (!tn_op_define_once("lm_rotary_rows(x, y, c, s, p) = x * c + y[p] * s",
+                           &turn))
+        return NULL;
+    tn_tensor *in[] = {x, tn_unsqueeze(x, 2), cos_, sin_, partner};
+    return tn_op_apply(turn, in, NULL);
+}
+
 /* ---- the layer ----------------------------------------------------------- */
 
 typedef struct rotary {
@@ -200,7 +222,7 @@ static bool tables_of(const rotary *r, tn_tensor *x, tn_tensor *positions,
     for (int64_t t = 0; fine && t < time; t++)
         at[time + t] = longest;
     fine = fine && tn__lm_rope_tables(&r->rope, at, at + time, time,
-                                      tn_tensor_dtype(x), cos_, sin_);
+                                      tn_tensor_dtype(x), false, cos_, sin_);
     free(at);
     return fine;
 }

@@ -1,161 +1,9 @@
-/* normalize.c: the normalizers of tokenizer.json. */
+/* normalize.c: the normalizers of tokenizer.json. normal_form.c has the normal
+ * forms. */
 #include <lm/tokenizer/pipeline.h>
 
 #include <stdlib.h>
 #include <string.h>
-
-static tn__origin origin_at(const tn__work *work, size_t at)
-{
-    return work->offsets ? work->text.origin[at] : (tn__origin){0, 0};
-}
-
-static bool add_char(tn__work *work, tn__buffer *out, int32_t c,
-                     tn__origin origin)
-{
-    unsigned char bytes[4];
-    return tn__buffer_add(work, out, bytes, tn__utf8_write(bytes, c), origin);
-}
-
-static bool is_ascii(const unsigned char *text, size_t count)
-{
-    uint64_t all = 0, part;
-    size_t i = 0;
-    for (; i + 8 <= count; i += 8) {
-        memcpy(&part, text + i, 8);
-        all |= part;
-    }
-    for (; i < count; i++)
-        all |= text[i];
-    return !(all & 0x8080808080808080u);
-}
-
-/* ---- normal forms -------------------------------------------------------- */
-
-/* A character while a normal form is computed. `change` says how many
- * characters of the text it came from, in the way Hugging Face's tokenizers
- * count: 0 means one; 1 means none, because a decomposition inserted it; -n
- * means n + 1, because they were composed. Offsets are computed from these
- * counts. */
-typedef struct tn__form_char mark;
-
-/* Sorts combining marks by combining class; the sort is stable. */
-static bool sort_marks(tn__work *work, size_t begin, size_t end)
-{
-    const size_t count = end - begin;
-    if (count < 2)
-        return true;
-    mark *c = work->chars + begin;
-    if (count <= 32) {
-        for (size_t i = 1; i < count; i++) {
-            const mark m = c[i];
-            size_t j = i;
-            for (; j && c[j - 1].class > m.class; j--)
-                c[j] = c[j - 1];
-            c[j] = m;
-        }
-        return true;
-    }
-    /* a counting sort: linear time for any input */
-    if (!tn__array_grow(&work->scratch, &work->scratch_room,
-                        count * sizeof(mark), 1))
-        return false;
-    mark *copy = work->scratch;
-    size_t at[257] = {0};
-    for (size_t i = 0; i < count; i++)
-        at[c[i].class + 1]++;
-    for (int k = 0; k < 256; k++)
-        at[k + 1] += at[k];
-    for (size_t i = 0; i < count; i++)
-        copy[at[c[i].class]++] = c[i];
-    memcpy(c, copy, count * sizeof *c);
-    return true;
-}
-
-/* Composes the characters in work->chars in place. Returns their number. */
-static size_t compose(tn__work *work, size_t count)
-{
-    mark *c = work->chars;
-    size_t n = 0, starter = SIZE_MAX;
-    int last = -1; /* class of the last character after the starter that was
-                      not composed; -1: none */
-    for (size_t i = 0; i < count; i++) {
-        if (starter != SIZE_MAX && (last < c[i].class || last < 0)) {
-            const int32_t both = tn__unicode_compose(c[starter].c, c[i].c);
-            if (both >= 0) {
-                c[starter].c = both;
-                c[starter].change += c[i].change - 1;
-                continue;
-            }
-        }
-        if (c[i].class == 0) {
-            starter = n;
-            last = -1;
-        } else {
-            last = c[i].class;
-        }
-        c[n++] = c[i];
-    }
-    return n;
-}
-
-static bool normalize_form(tn__work *work, const tn__piece *piece,
-                        bool compatibility, bool composed, tn__buffer *out)
-{
-    const unsigned char *text = work->text.bytes;
-    if (is_ascii(text + piece->begin, piece->end - piece->begin))
-        return tn__buffer_copy(work, out, piece->begin, piece->end);
-    size_t n = 0, marks = 0; /* marks: where the current sequence of combining
-                                marks begins */
-    for (size_t at = piece->begin; at < piece->end;) {
-        int32_t part[TN__MOST_DECOMPOSED];
-        const int count = tn__unicode_decompose(tn__utf8_take(text, &at),
-                                                compatibility, part);
-        if (!tn__array_grow(&work->chars, &work->chars_room,
-                            n + TN__MOST_DECOMPOSED, sizeof *work->chars))
-            return false;
-        for (int i = 0; i < count; i++) {
-            const int class = tn__unicode_combining(part[i]);
-            if (class == 0) {
-                if (!sort_marks(work, marks, n))
-                    return false;
-                marks = n + 1;
-            }
-            work->chars[n++] = (mark){part[i], (int16_t)class, i > 0};
-        }
-    }
-    if (marks < n && !sort_marks(work, marks, n))
-        return false;
-    if (composed)
-        n = compose(work, n);
-    size_t at = piece->begin; /* position of the next character in the text */
-    tn__origin last = {0, 0};
-    for (size_t i = 0; i < n; i++) {
-        const mark *m = &work->chars[i];
-        if (m->change <= 0 && at < piece->end)
-            last = origin_at(work, at);
-        const tn__origin origin = last;
-        for (int k = m->change; k <= 0 && at < piece->end; k++) {
-            last = origin_at(work, at);
-            at += tn__utf8_length(text[at]);
-        }
-        if (!add_char(work, out, m->c, origin))
-            return false;
-    }
-    return true;
-}
-
-/* step->flag[0]: compatibility (NFKC, NFKD); step->flag[1]: composed (NFC,
- * NFKC) */
-static bool rewrite_form(const tn__step *step, tn__work *work,
-                         const tn__piece *piece, tn__buffer *out)
-{
-    return normalize_form(work, piece, step->flag[0], step->flag[1], out);
-}
-
-static bool run_form(const tn__step *step, tn__work *work)
-{
-    return tn__rewrite(step, work, rewrite_form);
-}
 
 /* ---- one character at a time --------------------------------------------- */
 
@@ -177,12 +25,13 @@ static bool rewrite_lower(const tn__step *step, tn__work *work,
                     out->bytes[i] |= 32;
             continue;
         }
-        const tn__origin origin = origin_at(work, at);
+        const tn__origin origin = tn__origin_at(work, at);
         const int32_t c = tn__utf8_take(text, &at);
         /* U+0130 is the only character whose lower case is two characters */
-        if (!add_char(work, out, c == 0x130 ? 'i' : tn__unicode_lower(c),
-                      origin) ||
-            (c == 0x130 && !add_char(work, out, 0x307, origin)))
+        if (!tn__buffer_add_char(work, out,
+                                 c == 0x130 ? 'i' : tn__unicode_lower(c),
+                                 origin) ||
+            (c == 0x130 && !tn__buffer_add_char(work, out, 0x307, origin)))
             return false;
     }
     return true;
@@ -232,7 +81,7 @@ static bool rewrite_clean(const tn__step *step, tn__work *work,
             continue;
         if (!tn__buffer_copy(work, out, begin, here) ||
             (!removed &&
-             !tn__buffer_add(work, out, " ", 1, origin_at(work, here))))
+             !tn__buffer_add(work, out, " ", 1, tn__origin_at(work, here))))
             return false;
         begin = at;
     }
@@ -264,7 +113,7 @@ static bool rewrite_chinese(const tn__step *step, tn__work *work,
         const size_t here = at;
         if (!is_chinese(tn__utf8_take(text, &at)))
             continue;
-        const tn__origin origin = origin_at(work, here);
+        const tn__origin origin = tn__origin_at(work, here);
         if (!tn__buffer_copy(work, out, begin, here) ||
             !tn__buffer_add(work, out, " ", 1, origin) ||
             !tn__buffer_copy(work, out, here, at) ||
@@ -313,7 +162,7 @@ static bool rewrite_prepend(const tn__step *step, tn__work *work,
                             const tn__piece *piece, tn__buffer *out)
 {
     return tn__buffer_add(work, out, step->text, step->text_bytes,
-                          origin_at(work, piece->begin)) &&
+                          tn__origin_at(work, piece->begin)) &&
            tn__buffer_copy(work, out, piece->begin, piece->end);
 }
 
@@ -377,7 +226,7 @@ bool tn__step_replace(const tn__step *step, tn__work *work)
 
 static bool parse_form(tn__step *step, bool compatibility, bool composed)
 {
-    step->run = run_form;
+    step->run = tn__step_form;
     step->flag[0] = compatibility;
     step->flag[1] = composed;
     return true;

@@ -77,6 +77,32 @@ bool tn__buffer_copy(tn__work *work, tn__buffer *buffer, size_t begin,
     return true;
 }
 
+bool tn__buffer_add_char(tn__work *work, tn__buffer *buffer, int32_t c,
+                         tn__origin origin)
+{
+    unsigned char bytes[4];
+    return tn__buffer_add(work, buffer, bytes, tn__utf8_write(bytes, c),
+                          origin);
+}
+
+tn__origin tn__origin_at(const tn__work *work, size_t at)
+{
+    return work->offsets ? work->text.origin[at] : (tn__origin){0, 0};
+}
+
+bool tn__is_ascii(const unsigned char *text, size_t count)
+{
+    uint64_t all = 0, part;
+    size_t i = 0;
+    for (; i + 8 <= count; i += 8) {
+        memcpy(&part, text + i, 8);
+        all |= part;
+    }
+    for (; i < count; i++)
+        all |= text[i];
+    return !(all & 0x8080808080808080u);
+}
+
 bool tn__pieces_add(tn__pieces *pieces, size_t begin, size_t end, int32_t id)
 {
     if (pieces->count == pieces->room &&

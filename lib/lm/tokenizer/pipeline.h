@@ -76,6 +76,11 @@ bool tn__buffer_add(tn__work *work, tn__buffer *buffer, const void *bytes,
 /* Appends bytes [begin, end) of the current text with their origins. */
 bool tn__buffer_copy(tn__work *work, tn__buffer *buffer, size_t begin,
                      size_t end);
+bool tn__buffer_add_char(tn__work *work, tn__buffer *buffer, int32_t c,
+                         tn__origin origin);
+/* Returns where byte `at` of the text comes from. */
+tn__origin tn__origin_at(const tn__work *work, size_t at);
+bool tn__is_ascii(const unsigned char *text, size_t count);
 bool tn__pieces_add(tn__pieces *pieces, size_t begin, size_t end, int32_t id);
 /* Appends an id that covers bytes [begin, end) of the text. */
 bool tn__work_add_id(tn__work *work, int32_t id, size_t begin, size_t end);
@@ -185,6 +190,7 @@ bool tn__step_decode_byte_fallback(const tn__step *step, tn__work *work);
 bool tn__step_decode_replace(const tn__step *step, tn__work *work);
 bool tn__step_decode_strip(const tn__step *step, tn__work *work);
 bool tn__step_replace(const tn__step *step, tn__work *work);
+bool tn__step_form(const tn__step *step, tn__work *work);
 bool tn__step_prepend(const tn__step *step, tn__work *work);
 /* BERT's normalizer, with lower case and without accents, and its
  * pre-tokenizer. */
@@ -326,6 +332,8 @@ struct tn_tokenizer {
     int32_t role[TN__ROLE_COUNT];
     const char *chat_template;
 };
+extern const tn_object_class tn__tokenizer_class;
+extern const tn_object_class tn__tokenizer_class;
 
 /* Splits the pieces of text at added tokens. */
 bool tn__added_split(const struct tn_tokenizer *tokenizer, tn__work *work,
@@ -343,6 +351,18 @@ bool tn__decode(const struct tn_tokenizer *tokenizer, tn__work *work,
 bool tn__template_plain(struct tn_tokenizer *tokenizer);
 bool tn__template_around(struct tn_tokenizer *tokenizer, int32_t bos,
                          int32_t eos);
+/* Sets them as the member "post_processor" of tokenizer.json says. */
+bool tn__template_parse(struct tn_tokenizer *tokenizer, tn__reader *reader,
+                        const tn__json_value *value);
+/* Reads the member "model" of tokenizer.json. */
+bool tn__model_parse(struct tn_tokenizer *tokenizer, tn__reader *reader,
+                     const tn__json_value *root);
+/* Sets them as the member "post_processor" of tokenizer.json says. */
+bool tn__template_parse(struct tn_tokenizer *tokenizer, tn__reader *reader,
+                        const tn__json_value *value);
+/* Reads the member "model" of tokenizer.json. */
+bool tn__model_parse(struct tn_tokenizer *tokenizer, tn__reader *reader,
+                     const tn__json_value *root);
 
 /* Read a file into a tokenizer that is still empty. */
 bool tn__open_json(struct tn_tokenizer *tokenizer, tn__reader *reader,
