@@ -21,6 +21,10 @@ if nm -D "$top_builddir/.libs/libtenon.so" | grep -qE ' __(asan|tsan)_'; then
 else
     exchange "npy and npz files of NumPy, and ours by NumPy" "ctypes numpy" \
         with_numpy.py
-    exchange "files of torch.save" "ctypes torch" with_torch.py
+    exchange "memory shared with NumPy by DLPack" "ctypes numpy" dlpack_numpy.py
+    exchange "memory shared with PyTorch by DLPack" "ctypes numpy torch" \
+        dlpack_torch.py
+    exchange "files of torch.save" "ctypes numpy torch" \
+        with_torch.py
 fi
 done_testing
