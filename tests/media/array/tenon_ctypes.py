@@ -77,7 +77,6 @@ for library, name, result, arguments in [
         (media, "tn_safetensors_shards_open", p, [ctypes.c_char_p]),
         (media, "tn_safetensors_shards_count", ctypes.c_int, [p]),
         (media, "tn_safetensors_shards_tensor", p, [p, ctypes.c_char_p])]:
-    if not hasattr(library, name): continue
     function = getattr(library, name)
     function.restype = result
     function.argtypes = arguments

@@ -24,6 +24,8 @@ else
     exchange "memory shared with NumPy by DLPack" "ctypes numpy" dlpack_numpy.py
     exchange "memory shared with PyTorch by DLPack" "ctypes numpy torch" \
         dlpack_torch.py
+    exchange "weights in several files" "ctypes numpy safetensors" \
+        with_safetensors.py
     exchange "files of torch.save" "ctypes numpy torch" \
         with_torch.py
 fi
