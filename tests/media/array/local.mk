@@ -12,6 +12,14 @@ check_PROGRAMS += tests/media/array/test_npz
 tests_media_array_test_npz_SOURCES = tests/media/array/test_npz.c \
 	$(array_tests)
 tests_media_array_test_npz_LDADD = $(media_test_libs)
+check_PROGRAMS += tests/media/array/test_torch
+tests_media_array_test_torch_SOURCES = tests/media/array/test_torch.c \
+	$(array_tests)
+tests_media_array_test_torch_LDADD = $(media_test_libs)
+check_PROGRAMS += tests/media/array/test_dlpack
+tests_media_array_test_dlpack_SOURCES = tests/media/array/test_dlpack.c \
+	$(array_tests)
+tests_media_array_test_dlpack_LDADD = $(media_test_libs)
 dist_check_SCRIPTS += tests/media/array/test_python.sh
 EXTRA_DIST += tests/media/array/make_arrays.py \
 	tests/media/array/arrays.tar.xz tests/media/array/tenon_ctypes.py \
