@@ -16,8 +16,11 @@ check_PROGRAMS += \
 	tests/fuzz/test_manifest \
 	tests/fuzz/test_mathfile \
 	tests/fuzz/test_model \
+	tests/fuzz/test_npy \
+	tests/fuzz/test_npz \
 	tests/fuzz/test_objects \
 	tests/fuzz/test_onnx \
+	tests/fuzz/test_pt \
 	tests/fuzz/test_regex \
 	tests/fuzz/test_safetensors \
 	tests/fuzz/test_signature \
@@ -45,9 +48,15 @@ tests_fuzz_test_manifest_SOURCES = tests/fuzz/manifest.c $(fuzz_driver)
 tests_fuzz_test_mathfile_SOURCES = tests/fuzz/mathfile.c $(fuzz_driver)
 tests_fuzz_test_model_SOURCES = tests/fuzz/model.c $(fuzz_driver)
 tests_fuzz_test_model_LDADD = libtenon-lm.la libtenon.la
+tests_fuzz_test_npy_SOURCES = tests/fuzz/npy.c $(fuzz_driver)
+tests_fuzz_test_npy_LDADD = libtenon-media.la libtenon.la
+tests_fuzz_test_npz_SOURCES = tests/fuzz/npz.c $(fuzz_driver)
+tests_fuzz_test_npz_LDADD = libtenon-media.la libtenon.la
 tests_fuzz_test_objects_SOURCES = tests/fuzz/objects.c $(fuzz_driver)
 tests_fuzz_test_onnx_SOURCES = tests/fuzz/onnx.c $(fuzz_driver)
 tests_fuzz_test_onnx_LDADD = libtenon-onnx.la libtenon.la
+tests_fuzz_test_pt_SOURCES = tests/fuzz/pt.c $(fuzz_driver)
+tests_fuzz_test_pt_LDADD = libtenon-media.la libtenon.la
 tests_fuzz_test_regex_SOURCES = tests/fuzz/regex.c $(fuzz_driver) \
 	lib/lm/tokenizer/memory.c lib/lm/tokenizer/set.c \
 	lib/lm/tokenizer/unicode.c lib/lm/tokenizer/regex_class.c \

@@ -38,6 +38,9 @@ const tn__zip_member *tn__zip_find(const tn__zip *zip, const char *name);
  * its CRC. With zero_is_no_crc, a CRC of 0 in the directory is not checked. */
 tn_status tn__zip_read(const tn__zip *zip, const tn__zip_member *member,
                        void *out, bool zero_is_no_crc, const char *call);
+/* Checks the CRC of a stored member without keeping its data. */
+tn_status tn__zip_check(const tn__zip *zip, const tn__zip_member *member,
+                        bool zero_is_no_crc, const char *call);
 
 /* ---- writing -------------------------------------------------------------- */
 

@@ -490,3 +490,29 @@ tn_status tn__zip_read(const tn__zip *zip, const tn__zip_member *member,
         return damaged(zip, member, "its CRC differs", call);
     return TN_OK;
 }
+
+tn_status tn__zip_check(const tn__zip *zip, const tn__zip_member *member,
+                        bool zero_is_no_crc, const char *call)
+{
+    enum { ROOM = 1 << 18 };
+    uint64_t at = member->at, left = member->bytes;
+    uint8_t *buffer = zero_is_no_crc && !member->crc ? NULL : malloc(ROOM);
+    uLong crc = 0;
+    tn_status status = TN_OK;
+    if (zero_is_no_crc && !member->crc)
+        return TN_OK;
+    if (!buffer)
+        return tn__array_no_memory(call);
+    while (status == TN_OK && left) {
+        const size_t bytes = left < ROOM ? (size_t)left : ROOM;
+        status = tn__array_source_read(zip->source, buffer, bytes, at, call);
+        if (status == TN_OK)
+            crc = crc32_z(crc, buffer, bytes);
+        at += bytes;
+        left -= bytes;
+    }
+    free(buffer);
+    if (status == TN_OK && crc != member->crc)
+        status = damaged(zip, member, "its CRC differs", call);
+    return status;
+}

@@ -1,0 +1,255 @@
+/* test_torch.c: files of torch.save: modules, mistakes, and damaged files.
+ * test_goldens.c compares what is in them. */
+#include "arrays.h"
+
+#include <tenon/torch_file.h>
+
+/* ---- modules -------------------------------------------------------------- */
+
+/* The module whose state_dict is in pt/resnet-*.pt. */
+static tn_module *resnet(void)
+{
+    tn_module *net = tn_nn_sequential_with(NULL, 0);
+    tn_module *layer = tn_nn_sequential(tn_nn_conv2d(2, 2, 3, .bias = false),
+                                        tn_nn_batch_norm2d(2));
+    tn_module_add(net, "conv1", tn_nn_conv2d(3, 2, 3, .bias = false));
+    tn_module_add(net, "bn1", tn_nn_batch_norm2d(2));
+    tn_module_add(net, "layer1", layer);
+    tn_module_add(net, "fc", tn_nn_linear(2, 3));
+    return net;
+}
+
+static bool has_weights(tn_module *net, tn_torch_file *file,
+                        const char *prefix)
+{
+    tn_parameter_list *state = tn_module_state(net);
+    bool fine = tn_parameters_count(state) == 14;
+    for (int i = 0; i < tn_parameters_count(state); i++) {
+        char name[200];
+        snprintf(name, sizeof name, "%s%s", prefix,
+                 tn_parameters_name(state, i));
+        tn_tensor *x = tn_torch_file_tensor(file, name);
+        fine &= x && tn_item(tn_all(tn_eq(x, tn_parameters_at(state, i)))) == 1;
+    }
+    return fine && !tn_error();
+}
+
+static void check_modules(void)
+{
+    static const char *const files[][2] = {{"pt/resnet-new-2.pt", ""},
+                                           {"pt/resnet-old-2.pt", ""},
+                                           {"pt/checkpoint-new-2.pt",
+                                            "model."},
+                                           {"pt/checkpoint-old-2.pt",
+                                            "model."}};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        tn_torch_file *file = tn_torch_file_open(golden(files[i][0]));
+        tn_module *net = resnet();
+        is_int(tn_torch_file_load_module(file, net, .prefix = files[i][1]),
+               TN_OK, "%s is loaded into a module", files[i][0]);
+        ok(has_weights(net, file, files[i][1]), "which has its weights");
+        is_str(tn_torch_file_path(file), golden(files[i][0]), "the path");
+    }
+    tn_torch_file *file = tn_torch_file_open(golden("pt/resnet-new-2.pt"));
+    tn_module_report *report = NULL;
+    tn_module *net = resnet();
+    tn_module_add(net, "head", tn_nn_linear(3, 1));
+    ok(tn_torch_file_load_module(file, net) < 0, "a missing tensor");
+    refused(TN_ERR_ARGUMENT, "resnet-new-2.pt: the file has no \"head.weight\"",
+            "is rejected with the file's name");
+    ok(tn_torch_file_load_module(file, net, .strict = false,
+                                 .report = &report) == TN_OK &&
+           tn_module_report_count(report) == 2,
+       "without strict it is reported");
+    net = resnet();
+    const tn_rename names[] = {{"fc.", "head."}, {NULL, NULL}};
+    ok(tn_torch_file_load_module(file, net, .rename = names,
+                                 .report = &report) < 0,
+       "a name that the module lacks");
+    refused(TN_ERR_ARGUMENT, "torch_file_load_module: ", "is rejected");
+    is_int(tn_module_report_count(report), 4, "there are four differences");
+    tn_module *other = tn_nn_sequential_with(NULL, 0);
+    tn_module_add(other, "fc", tn_nn_linear(2, 4));
+    ok(tn_torch_file_load_module(file, other, .strict = false) < 0,
+       "another shape");
+    refused(TN_ERR_SHAPE, "has shape (3, 2) in the file", "is rejected");
+    ok(tn_torch_file_load_module(file, net, .prefix = "x.") < 0,
+       "a prefix that no path has");
+    refused(TN_ERR_ARGUMENT, "the first of 14 is", "the message has a path");
+    ok(tn_torch_file_load_module(NULL, net) < 0, "a NULL file");
+    refused(TN_ERR_ARGUMENT, "file is NULL", "is rejected");
+    ok(tn_torch_file_load_module(file, NULL) < 0, "a NULL module");
+    refused(TN_ERR_ARGUMENT, "module is NULL", "is rejected");
+    ok(tn_torch_file_load_module(file, net, .prefix = NULL) < 0,
+       "a NULL prefix");
+    refused(TN_ERR_ARGUMENT, "prefix", "is rejected");
+    tn_error_set(TN_ERR_STATE, "pending");
+    is_int(tn_torch_file_load_module(file, net), TN_ERR_STATE,
+           "nothing is loaded while an error is pending");
+    tn_error_clear();
+}
+
+/* ---- mistakes ------------------------------------------------------------- */
+
+static void check_mistakes(void)
+{
+    tn_torch_file *file = tn_torch_file_open(golden("pt/nested-new-2.pt"));
+    int64_t integer = -1;
+    double real = -1;
+    ok(!tn_torch_file_open(NULL), "a NULL path");
+    refused(TN_ERR_ARGUMENT, "path is NULL", "is rejected");
+    ok(!tn_torch_file_open_memory(NULL, 4), "NULL data");
+    refused(TN_ERR_ARGUMENT, "data is NULL", "is rejected");
+    ok(!tn_torch_file_open(folder), "a folder");
+    refused(TN_ERR_IO, "not a regular file", "is rejected");
+    ok(!tn_torch_file_open_memory("", 0), "no bytes");
+    refused(TN_ERR_FORMAT, "no file of torch.save", "are rejected");
+    ok(!tn_torch_file_open(golden("npz/stored.npz")), "an npz file");
+    refused(TN_ERR_FORMAT, "without data.pkl", "is rejected");
+    ok(!tn_torch_file_tensor(file, "epoch"), "a number as a tensor");
+    refused(TN_ERR_ARGUMENT, "is no tensor", "is rejected");
+    ok(!tn_torch_file_tensor(file, "none"), "a missing tensor");
+    refused(TN_ERR_ARGUMENT, "has no value \"none\"", "is rejected");
+    ok(!tn_torch_file_tensor(file, NULL), "a NULL name");
+    refused(TN_ERR_ARGUMENT, "name is NULL", "is rejected");
+    ok(!tn_torch_file_tensor(NULL, "x"), "a NULL file");
+    refused(TN_ERR_ARGUMENT, "file is NULL", "is rejected");
+    ok(tn_torch_file_int(file, "best", &integer) < 0 && integer == -1,
+       "0.1 as an integer");
+    refused(TN_ERR_DTYPE, "is a floating number; expected an integer",
+            "is rejected");
+    ok(tn_torch_file_int(file, "epoch", NULL) < 0, "no room for an integer");
+    refused(TN_ERR_ARGUMENT, "out is NULL", "is rejected");
+    ok(tn_torch_file_int(NULL, "epoch", &integer) < 0, "an integer of NULL");
+    refused(TN_ERR_ARGUMENT, "file is NULL", "is rejected");
+    ok(tn_torch_file_int(file, NULL, &integer) < 0, "an integer without name");
+    refused(TN_ERR_ARGUMENT, "name is NULL", "is rejected");
+    ok(tn_torch_file_real(file, "name", &real) < 0 && real == -1,
+       "a text as a number");
+    refused(TN_ERR_DTYPE, "is a string; expected a number", "is rejected");
+    ok(tn_torch_file_real(file, "epoch", NULL) < 0, "no room for a number");
+    refused(TN_ERR_ARGUMENT, "out is NULL", "is rejected");
+    ok(tn_torch_file_real(NULL, "x", &real) < 0, "a number of NULL");
+    refused(TN_ERR_ARGUMENT, "file is NULL", "is rejected");
+    ok(!tn_torch_file_text(file, "epoch"), "a number as a text");
+    refused(TN_ERR_DTYPE, "is an integer; expected a string", "is rejected");
+    ok(!tn_torch_file_text(NULL, "x"), "a text of NULL");
+    refused(TN_ERR_ARGUMENT, "file is NULL", "is rejected");
+    ok(!tn_torch_file_text(file, NULL), "a text without name");
+    refused(TN_ERR_ARGUMENT, "name is NULL", "is rejected");
+    tn_tensor *x = tn_zeros(tn_dims(1));
+    ok(!tn_torch_file_tensor((tn_torch_file *)x, "x"), "a tensor as a file");
+    refused(TN_ERR_ARGUMENT, "is a tensor, not a torch file", "is rejected");
+    ok(!tn_torch_file_path(NULL) && !tn_torch_file_count(NULL) &&
+           !tn_torch_file_name(NULL, 0) && !tn_torch_file_name(file, -1) &&
+           !tn_torch_file_name(file, 99) && !tn_torch_file_has(NULL, "x") &&
+           !tn_torch_file_has(file, NULL) && !tn_torch_file_has(file, "x") &&
+           !tn_torch_file_dtype(NULL, "x") && !tn_torch_file_dtype(file, NULL) &&
+           !tn_torch_file_ndim(NULL, "x") && !tn_torch_file_ndim(file, NULL) &&
+           !tn_torch_file_shape(NULL, "x") &&
+           !tn_torch_file_shape(file, NULL) &&
+           !tn_torch_file_is_alias(NULL, "x", "x") &&
+           !tn_torch_file_is_alias(file, NULL, NULL) &&
+           !tn_torch_file_value_count(NULL) &&
+           !tn_torch_file_value_name(NULL, 0) &&
+           !tn_torch_file_value_name(file, -1) &&
+           !tn_torch_file_value_name(file, 99) &&
+           tn_torch_file_kind(NULL, "x") == TN_TORCH_ABSENT &&
+           tn_torch_file_kind(file, NULL) == TN_TORCH_ABSENT &&
+           tn_torch_file_kind(file, "list.9") == TN_TORCH_ABSENT &&
+           !tn_torch_file_length(NULL, "x") &&
+           !tn_torch_file_length(file, NULL) && !tn_error(),
+       "attributes of NULL are empty");
+    ok(tn_torch_file_is_alias(file, "views.t", "views.whole") &&
+           !tn_torch_file_is_alias(file, "views.t", "parameter"),
+       "views of one storage are known");
+    ok(!tn_tensor_is_alias(tn_torch_file_tensor(file, "views.t"),
+                           tn_torch_file_tensor(file, "views.whole")),
+       "their tensors are copies");
+    /* an expanded tensor may be larger than its storage */
+    const int64_t before = tn_unpack_limit();
+    tn_unpack_limit_set(8);
+    ok(!tn_torch_file_tensor(file, "views.expanded"), "60 bytes of 4");
+    refused(TN_ERR_IO, "was expanded to 60 bytes", "are limited");
+    ok(tn_torch_file_tensor(file, "views.whole"), "others are not");
+    tn_unpack_limit_set(before);
+}
+
+/* ---- damaged files -------------------------------------------------------- */
+
+/* Reads all of a file in memory whose end ASan sees. Returns whether something
+ * was rejected. */
+static bool rejected(const char *data, size_t bytes)
+{
+    char *copy = malloc(bytes + 1);
+    memcpy(copy, data, bytes);
+    bool bad = false;
+    TN_SCOPE(scope)
+    {
+        tn_torch_file *file = tn_torch_file_open_memory(copy, bytes);
+        free(copy);
+        bad = !file;
+        for (int i = 0; i < tn_torch_file_count(file); i++)
+            bad |= !tn_torch_file_tensor(file, tn_torch_file_name(file, i));
+        if (bad != (tn_error() != NULL))
+            ok(false, "a failure has a message");
+    }
+    tn_error_clear();
+    return bad;
+}
+
+static void check_damage(const char *name)
+{
+    size_t bytes;
+    char *data = read_all(golden(name), &bytes);
+    int accepted = 0, changed = 0;
+    ok(!rejected(data, bytes), "%s is read", name);
+    for (size_t n = 0; n < bytes; n++)
+        accepted += !rejected(data, n);
+    is_int(accepted, 0, "%s: all %zu truncations are rejected", name, bytes);
+    for (size_t n = 0; n < bytes; n++) {
+        data[n] ^= 0x55;
+        changed += rejected(data, bytes);
+        data[n] ^= 0x55;
+    }
+    ok(changed > 0, "%s: %d of %zu changes are rejected", name, changed,
+       bytes);
+    free(data);
+}
+
+static void check_storages(void)
+{
+    size_t bytes;
+    char *data = read_all(golden("pt/tensor-new-2.pt"), &bytes);
+    const char *path = in_folder("s.pt");
+    /* the member's name, before it and in the directory */
+    for (char *at = data; (at = memmem(at, bytes - (size_t)(at - data),
+                                       "/data/0", 7));)
+        at[6] = '1';
+    write_all(path, data, bytes);
+    tn_torch_file *file = tn_torch_file_open(path);
+    ok(file && !tn_torch_file_tensor(file, ""), "a storage that is not there");
+    refused(TN_ERR_FORMAT, "storage \"0\" is missing", "is rejected");
+    free(data);
+    data = read_all(golden("pt/tensor-old-2.pt"), &bytes);
+    write_all(path, data, bytes);
+    file = tn_torch_file_open(path);
+    write_all(path, data, bytes - 4);
+    ok(!tn_torch_file_tensor(file, ""), "a file that became shorter");
+    refused(TN_ERR_IO, "was written to since it was opened", "is rejected");
+    free(data);
+}
+
+int main(void)
+{
+    plan_later();
+    make_folder();
+    check_modules();
+    check_mistakes();
+    check_storages();
+    check_damage("pt/tensor-new-2.pt");
+    check_damage("pt/big-old.pt");
+    check_damage("pt/big-new.pt");
+    is_str(tn_error(), NULL, "no error is left");
+    return done_testing();
+}
