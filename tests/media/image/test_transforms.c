@@ -131,7 +131,7 @@ static tn_tensor *prepare(tn_tensor *x, const arguments *a)
 static tn_tensor *batch_of(tn_tensor *x)
 {
     tn_tensor *all[] = {x, tn_image_flip(x), tn_image_flip_vertical(x)};
-    return tn_image_crop(tn_stack(all, 3), 0, 0, 6, 7);
+    return tn_image_crop(tn_stack(all, 3, 0), 0, 0, 6, 7);
 }
 static tn_tensor *grid(tn_tensor *x, const arguments *a)
 {
@@ -198,21 +198,20 @@ static const struct {
     {"grid_range", grid_range},
 };
 
-/* Splits "rotate.-71.5.nearest.1.u8": a dot between digits is part of a number
- * unless it ends one of the list's integers, so parts are found from the modes.
- */
+/* Splits "rotate.-71.5.nearest.1.u8". The first argument of some rows is a number
+ * with a fraction. */
 static void split(const char *name, char *row, char *input, arguments *a)
 {
     char text[128];
     snprintf(text, sizeof text, "%s", name);
     char *last = strrchr(text, '.');
-    snprintf(input, 8, "%s", last + 1);
+    snprintf(input, 8, "%.7s", last + 1);
     *last = 0;
     char *at = strchr(text, '.');
     memset(a, 0, sizeof *a);
     if (at)
         *at++ = 0;
-    snprintf(row, 32, "%s", text);
+    snprintf(row, 32, "%.31s", text);
     const bool real = strcmp(row, "rotate") == 0 || strcmp(row, "hue") == 0 ||
                       strcmp(row, "brightness") == 0 ||
                       strcmp(row, "contrast") == 0 ||
@@ -221,11 +220,11 @@ static void split(const char *name, char *row, char *input, arguments *a)
         char *end = strchr(at, '.');
         if (real && i == 0) {
             strtod(at, &end);
-            end = *end ? end : NULL;
+            end = end[-1] == '.' ? end - 1 : *end ? end : NULL;
         }
         if (end)
             *end = 0;
-        snprintf(a->text[i], sizeof a->text[i], "%s", at);
+        snprintf(a->text[i], sizeof a->text[i], "%.31s", at);
         a->number[i] = strtod(at, NULL);
         at = end ? end + 1 : NULL;
     }
@@ -286,7 +285,7 @@ static void test_prepare(tn_tensor *u8, tn_tensor *f32)
                 }
     TN_SCOPE(scope) {
         tn_tensor *both[] = {u8, tn_image_flip(u8)};
-        tn_tensor *x = tn_image_prepare(tn_stack(both, 2), .resize = 14,
+        tn_tensor *x = tn_image_prepare(tn_stack(both, 2, 0), .resize = 14,
                                         .crop = 11);
         ok(same_tensor(tn_select(x, 0, 1),
                        tn_image_prepare(both[1], .resize = 14, .crop = 11)),
