@@ -11,7 +11,7 @@ tests_media_image_test_transforms_SOURCES = \
 	tests/media/image/test_transforms.c tests/media/image/golden.h
 tests_media_image_test_transforms_LDADD = $(media_test_libs)
 tests_media_image_test_image_sets_SOURCES = tests/media/image/test_image_sets.c
-tests_media_image_test_image_sets_LDADD = $(media_test_libs)
+tests_media_image_test_image_sets_LDADD = $(media_test_libs) $(ZLIB_LIBS)
 tests_media_image_test_image_misuse_SOURCES = \
 	tests/media/image/test_image_misuse.c
 tests_media_image_test_image_misuse_LDADD = $(media_test_libs)
