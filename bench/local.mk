@@ -71,3 +71,8 @@ dist_manual_DATA += docs/performance.md docs/performance.svg docs/performance.ts
 	docs/performance_layers.tsv
 
 dist_check_SCRIPTS += tests/test_bench.sh tests/test_sass.sh
+
+noinst_PROGRAMS += bench/images
+bench_images_SOURCES = bench/images.c
+bench_images_LDADD = libtenon-media.la libtenon.la
+EXTRA_DIST += bench/images.py

@@ -13,7 +13,10 @@ noinst_PROGRAMS += \
 	examples/generate \
 	examples/embed_search \
 	examples/onnx_classify \
-	examples/onnx_detect
+	examples/onnx_detect \
+	examples/image_folder
+examples_image_folder_SOURCES = examples/image_folder.c
+examples_image_folder_LDADD = libtenon-media.la libtenon.la
 examples_onnx_classify_SOURCES = examples/onnx_classify.c
 examples_onnx_classify_LDADD = libtenon-onnx.la libtenon.la
 examples_onnx_detect_SOURCES = examples/onnx_detect.c

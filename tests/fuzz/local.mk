@@ -4,6 +4,7 @@ check_PROGRAMS += \
 	tests/fuzz/test_calls \
 	tests/fuzz/test_chat \
 	tests/fuzz/test_checkpoint \
+	tests/fuzz/test_cifar \
 	tests/fuzz/test_config \
 	tests/fuzz/test_csv \
 	tests/fuzz/test_curves \
@@ -11,6 +12,7 @@ check_PROGRAMS += \
 	tests/fuzz/test_einsum \
 	tests/fuzz/test_gguf \
 	tests/fuzz/test_idx \
+	tests/fuzz/test_image \
 	tests/fuzz/test_json \
 	tests/fuzz/test_kernel \
 	tests/fuzz/test_manifest \
@@ -32,6 +34,8 @@ tests_fuzz_test_calls_SOURCES = tests/fuzz/calls.c $(fuzz_driver)
 tests_fuzz_test_chat_SOURCES = tests/fuzz/chat.c $(fuzz_driver)
 tests_fuzz_test_chat_LDADD = libtenon-lm.la libtenon.la
 tests_fuzz_test_checkpoint_SOURCES = tests/fuzz/checkpoint.c $(fuzz_driver)
+tests_fuzz_test_cifar_SOURCES = tests/fuzz/cifar.c $(fuzz_driver)
+tests_fuzz_test_cifar_LDADD = libtenon-media.la libtenon.la
 tests_fuzz_test_config_SOURCES = tests/fuzz/config.c $(fuzz_driver)
 tests_fuzz_test_config_LDADD = libtenon-lm.la libtenon.la
 tests_fuzz_test_csv_SOURCES = tests/fuzz/csv.c $(fuzz_driver)
@@ -42,6 +46,8 @@ tests_fuzz_test_einsum_SOURCES = tests/fuzz/einsum.c $(fuzz_driver)
 tests_fuzz_test_gguf_SOURCES = tests/fuzz/gguf.c lib/lm/gguf/gguf_parse.c \
 	lib/lm/gguf/gguf_parse.h $(fuzz_driver)
 tests_fuzz_test_idx_SOURCES = tests/fuzz/idx.c $(fuzz_driver)
+tests_fuzz_test_image_SOURCES = tests/fuzz/image.c $(fuzz_driver)
+tests_fuzz_test_image_LDADD = libtenon-media.la libtenon.la -lz
 tests_fuzz_test_json_SOURCES = tests/fuzz/json.c $(fuzz_driver)
 tests_fuzz_test_kernel_SOURCES = tests/fuzz/kernel.c $(fuzz_driver)
 tests_fuzz_test_manifest_SOURCES = tests/fuzz/manifest.c $(fuzz_driver)

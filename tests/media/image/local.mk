@@ -3,7 +3,8 @@ check_PROGRAMS += \
 	tests/media/image/test_images \
 	tests/media/image/test_transforms \
 	tests/media/image/test_image_sets \
-	tests/media/image/test_image_misuse
+	tests/media/image/test_image_misuse \
+	tests/media/image/test_image_example
 tests_media_image_test_images_SOURCES = tests/media/image/test_images.c \
 	tests/media/image/golden.h
 tests_media_image_test_images_LDADD = $(media_test_libs)
@@ -11,10 +12,13 @@ tests_media_image_test_transforms_SOURCES = \
 	tests/media/image/test_transforms.c tests/media/image/golden.h
 tests_media_image_test_transforms_LDADD = $(media_test_libs)
 tests_media_image_test_image_sets_SOURCES = tests/media/image/test_image_sets.c
-tests_media_image_test_image_sets_LDADD = $(media_test_libs)
+tests_media_image_test_image_sets_LDADD = $(media_test_libs) $(ZLIB_LIBS)
 tests_media_image_test_image_misuse_SOURCES = \
 	tests/media/image/test_image_misuse.c
 tests_media_image_test_image_misuse_LDADD = $(media_test_libs)
+tests_media_image_test_image_example_SOURCES = \
+	tests/media/image/test_image_example.c
+tests_media_image_test_image_example_LDADD = $(media_test_libs)
 EXTRA_DIST += tests/media/image/README.md tests/media/image/make_images.py \
 	tests/media/image/images.tar.xz
 check_DATA += tests/media/image/golden/.stamp

@@ -300,6 +300,11 @@ def main(target):
             pixels[name] = (values16[name] >> 8).astype('u1')
         else:
             pixels[name] = read_pillow(data)
+    # Pillow compares scaled samples with the transparent colour, which is not
+    # scaled. This follows the PNG specification.
+    v = picture(5, 7, 1, 15)
+    pixels['png-grey-4-trns.png'] = np.concatenate(
+        [v * 17, (v != v[2, 2, 0]) * 255], -1).astype('u1')
     with tempfile.TemporaryDirectory() as folder:
         for group, entries in (('files', files), ('bad', make_bad(files))):
             os.mkdir(os.path.join(folder, group))

@@ -131,9 +131,9 @@ static void test_info(void)
 static void test_min_side(void)
 {
     TN_SCOPE(scope) {
-        tn_tensor *y = tn_arange(256, .dtype = TN_F32);
+        tn_tensor *y = tn_arange(0, 256, 1, .dtype = TN_F32);
         tn_tensor *smooth = tn_to(
-            tn_to_dtype(tn_broadcast_to(tn_reshape(y, tn_dims(1, 1, 256)),
+            tn_to_dtype(tn_expand(tn_reshape(y, tn_dims(1, 1, 256)),
                                         tn_dims(3, 160, 256)),
                         TN_U8),
             tn_device_open("cpu"));
