@@ -273,7 +273,8 @@ TN_API tn_tensor *tn_db_to_amplitude(tn_tensor *x, double ref, double power);
 
 /* Options of tn_mfcc:
  *   n_mfcc    number of coefficients, at most the number of mel filters
- *   norm      "ortho" or NULL, of the cosine transform (type 2)
+ *   norm      of the cosine transform (type 2): "ortho", or "none" (torchaudio's
+ *             None)
  *   log_mels  log(mel + 1e-6) instead of decibels with top_db 80
  *   mel       options of tn_mel_spectrogram; NULL: the defaults */
 #define TN_MFCC_OPTIONS_LIST(X)                                               \

@@ -276,11 +276,11 @@ tn_tensor *tn_mfcc_with(tn_tensor *waveform, int64_t sample_rate,
                         const tn_mfcc_options *options)
 {
     const char *call = "mfcc";
-    static const char *const dct_norms[] = {"ortho", NULL};
+    static const char *const dct_norms[] = {"ortho", "none", NULL};
     tn_mfcc_options o;
     if (tn_options_take(tn_mfcc_type(), &o, options) < 0)
         return NULL;
-    const int norm = tn__sound_choice(call, "norm", o.norm, dct_norms, true);
+    const int norm = tn__sound_choice(call, "norm", o.norm, dct_norms, false);
     if (norm < 0)
         return NULL;
     tn_scope *scope = tn_scope_open();
