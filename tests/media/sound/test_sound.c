@@ -275,17 +275,16 @@ static void check_wrong(void)
     refused(!tn_mu_law_encoding(x, 1), TN_ERR_ARGUMENT, "channels is 1",
             "one channel of mu-law");
     tn_device *other = tn_device_open("reference");
-    if (other && other != tn_device_current()) {
-        refused(!tn_spectrogram(x, 64, .window = tn_to(tn_ones(tn_dims(64)),
-                                                       other)),
-                TN_ERR_DEVICE, "window is on reference",
-                "a window on another device");
-        refused(!tn_mel_scale(tn_ones(tn_dims(9, 4)),
-                              tn_to(tn_ones(tn_dims(9, 4)), other)),
-                TN_ERR_DEVICE, "fbanks is on reference",
-                "filters on another device");
-    }
-    tn_error_clear();
+    if (other == tn_device_current())
+        other = tn_device_open("cpu");
+    if (!other)
+        bail_out("%s", tn_error());
+    refused(!tn_spectrogram(x, 64, .window = tn_to(tn_ones(tn_dims(64)),
+                                                   other)),
+            TN_ERR_DEVICE, "window is on", "a window on another device");
+    refused(!tn_mel_scale(tn_ones(tn_dims(9, 4)),
+                          tn_to(tn_ones(tn_dims(9, 4)), other)),
+            TN_ERR_DEVICE, "fbanks is on", "filters on another device");
     ok(tn_mfcc(x, 16000) != NULL, "the next call works");
 }
 
