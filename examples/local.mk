@@ -14,9 +14,12 @@ noinst_PROGRAMS += \
 	examples/embed_search \
 	examples/onnx_classify \
 	examples/onnx_detect \
-	examples/image_folder
+	examples/image_folder \
+	examples/spectrogram
 examples_image_folder_SOURCES = examples/image_folder.c
 examples_image_folder_LDADD = libtenon-media.la libtenon.la
+examples_spectrogram_SOURCES = examples/spectrogram.c
+examples_spectrogram_LDADD = libtenon-media.la libtenon.la
 examples_onnx_classify_SOURCES = examples/onnx_classify.c
 examples_onnx_classify_LDADD = libtenon-onnx.la libtenon.la
 examples_onnx_detect_SOURCES = examples/onnx_detect.c
@@ -64,7 +67,8 @@ dist_example_DATA = examples/README.md \
 	$(examples_generate_SOURCES) \
 	$(examples_embed_search_SOURCES) \
 	$(examples_onnx_classify_SOURCES) \
-	$(examples_onnx_detect_SOURCES)
+	$(examples_onnx_detect_SOURCES) \
+	$(examples_spectrogram_SOURCES)
 
 # The template of a plugin, and the script that copies it. tests/test_install.sh
 # builds a plugin outside this tree with them.

@@ -29,7 +29,8 @@ check_PROGRAMS += \
 	tests/fuzz/test_spec \
 	tests/fuzz/test_text \
 	tests/fuzz/test_tokenizer \
-	tests/fuzz/test_trace
+	tests/fuzz/test_trace \
+	tests/fuzz/test_wav
 tests_fuzz_test_calls_SOURCES = tests/fuzz/calls.c $(fuzz_driver)
 tests_fuzz_test_chat_SOURCES = tests/fuzz/chat.c $(fuzz_driver)
 tests_fuzz_test_chat_LDADD = libtenon-lm.la libtenon.la
@@ -78,5 +79,7 @@ tests_fuzz_test_tokenizer_SOURCES = tests/fuzz/tokenizer.c $(fuzz_driver)
 tests_fuzz_test_tokenizer_LDADD = libtenon-lm.la libtenon.la
 tests_fuzz_test_trace_SOURCES = tests/fuzz/trace.c tools/tenon_trace.c \
 	tools/tenon_trace.h $(fuzz_driver)
+tests_fuzz_test_wav_SOURCES = tests/fuzz/wav.c $(fuzz_driver)
+tests_fuzz_test_wav_LDADD = libtenon-media.la libtenon.la
 EXTRA_DIST += tests/fuzz/README.md tests/fuzz/corpus
 CLEANFILES += fuzz-*.bin

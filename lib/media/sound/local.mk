@@ -1,4 +1,12 @@
 # What this room adds to the build: see the head of Makefile.am.
-libtenon_media_la_SOURCES +=
-tenoninclude_HEADERS +=
+libtenon_media_la_SOURCES += \
+	lib/media/sound/mel.c \
+	lib/media/sound/resample.c \
+	lib/media/sound/sound.c \
+	lib/media/sound/sound.h \
+	lib/media/sound/spectrum.c \
+	lib/media/sound/wav.c \
+	lib/media/sound/wav.h \
+	lib/media/sound/wav_header.c
+tenoninclude_HEADERS += include/tenon/sound.h
 EXTRA_DIST += lib/media/sound/README.md

@@ -1,0 +1,32 @@
+/* sound.h: checks that the files of this folder share. */
+#ifndef TN_MEDIA_SOUND_H
+#define TN_MEDIA_SOUND_H
+
+#include <tenon/autograd.h>
+#include <tenon/op.h>
+#include <tenon/ops.h>
+#include <tenon/sound.h>
+
+/* Checks that x is a floating tensor of at least ndim dimensions. Returns false
+ * with an error. */
+bool tn__sound_check(const char *call, const char *argument, tn_tensor *x,
+                     int ndim);
+/* Checks that other has the device and the dtype of x. */
+bool tn__sound_check_like(const char *call, const char *argument,
+                          tn_tensor *other, tn_tensor *x);
+/* Sets an error unless low <= value <= high. */
+bool tn__sound_check_int(const char *call, const char *argument, int64_t value,
+                         int64_t low, int64_t high);
+/* Returns the number of the text in a list that ends with NULL, or -1 with an
+ * error. A text that is NULL has the number of the list's length, if it may be
+ * left out. */
+int tn__sound_choice(const char *call, const char *argument, const char *text,
+                     const char *const *list, bool optional);
+/* Makes a tensor of float64 numbers in dtype on device. */
+tn_tensor *tn__sound_tensor(const double *x, tn_dims_list shape, tn_dtype dtype,
+                            tn_device *device);
+/* Returns x with other leading dimensions: those of like, without its last
+ * `drop`, followed by those of x from dimension `from` on. */
+tn_tensor *tn__sound_unpack(tn_tensor *x, int from, tn_tensor *like, int drop);
+
+#endif
