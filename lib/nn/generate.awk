@@ -294,12 +294,13 @@ function write_names(    l, i, n, text, seen)
                 text = text "\n    \"" what[i] "\\0\""
             }
     }
-    print "\nconst char tn__nn_names[] =" text ";" >source
+    print "\nstatic const char all_names[] =" text ";" >source
 }
 
 function write_source(    l, i, n, table, names, kinds, call, op, rows, at)
 {
-    print "/* Made from layers.def by generate.awk. */" >source
+    print "/* Made from layers.def by generate.awk. layer_setting.c has the " \
+          "strings, layer.c\n * the rest. */\n#ifndef TN__NN_STRINGS" >source
     rows = ""
     for (l = 1; l <= count; l++) {
         read_options(l)
@@ -328,7 +329,7 @@ function write_source(    l, i, n, table, names, kinds, call, op, rows, at)
                place(kinds) ", " place(trim(row[l, "check"] defaults_text)) \
                ", " place(row[l, "print"]) ", " op ", " axes[l] "},\n"
     }
-    print "\nstatic const struct {" >source
+    print "\n#else\nstatic const struct {" >source
     for (i = 1; i <= parts; i++)
         print "    char part" i "[" part_bytes[i] "];" >source
     print "} all_texts = {" >source
@@ -338,6 +339,7 @@ function write_source(    l, i, n, table, names, kinds, call, op, rows, at)
     print "const char *const tn__nn_texts = (const char *)&all_texts;" >source
     print "_Static_assert(sizeof all_texts < 65536, \"\");" >source
     write_names()
+    print "#endif\n\n#ifndef TN__NN_STRINGS" >source
     printf "\nstatic const tn__nn_row rows[] = {\n%s};\n", rows >source
     for (l = 1; l <= count; l++) {
         read_options(l)
@@ -352,6 +354,7 @@ function write_source(    l, i, n, table, names, kinds, call, op, rows, at)
               (member_count ? "options" : "NULL") call ");" >source
         print "}" >source
     }
+    print "#endif" >source
 }
 
 # How a maker of tests/golden reads an argument of PyTorch's.
