@@ -8,7 +8,7 @@ A ROOM is a folder of the table below, such as lib/optim. A mutant is the librar
 one changed line in a file of the room: another comparison, bound, number or operator,
 two exchanged arguments, a removed statement, or an early return. The library is built,
 and the tests of the room run, the shortest first, until one notices the change: it
-fails, crashes, or takes longer than LIMIT. A mutant that no test notices is a survivor.
+fails, crashes, or takes more processor time than LIMIT. A mutant that no test notices is a survivor.
 Mutants that do not compile, or whose object file is unchanged, are not counted.
 
 The script works on a copy of the committed tree in FOLDER, which it builds once. Run it
@@ -21,12 +21,14 @@ import argparse
 import pathlib
 import random
 import re
+import resource
 import subprocess
 import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-LIMIT = 120  # seconds that one test program may take
+LIMIT = 120  # seconds of processor time that one test program may take
+HANGS = 600  # seconds after which a test that waits is ended
 
 # For each room, the folders of its tests, and the groups of golden samples
 # that use it.
@@ -93,12 +95,16 @@ def changes(line):
         yield blank + "if (0)"
 
 
-def run(command, folder, limit=None):
+def run(command, folder, limit=None, hangs=None):
+    def limit_time():
+        if limit:
+            resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
+
     try:
         return subprocess.run(command, cwd=folder, shell=True,
                               stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL,
-                              timeout=limit).returncode
+                              preexec_fn=limit_time, timeout=hangs).returncode
     except subprocess.TimeoutExpired:
         return 124
 
@@ -138,7 +144,8 @@ class Tree:
         timed = []
         for command in commands:
             begun = time.time()
-            if run(self.environment + command, self.build, LIMIT) in (0, 77):
+            code = run(self.environment + command, self.build, LIMIT, HANGS)
+            if code in (0, 77):
                 timed.append((time.time() - begun, command))
             else:
                 print(f"left out, since it fails as it is: {command}")
@@ -156,7 +163,7 @@ def object_of(tree, path):
 
 def noticed(tree, tests):
     for test in tests:
-        code = run(tree.environment + test, tree.build, LIMIT)
+        code = run(tree.environment + test, tree.build, LIMIT, HANGS)
         if code not in (0, 77):
             return test, code
     return None, 0
@@ -184,7 +191,7 @@ def mutants(tree, room, count, seed):
         try:
             path.write_text("\n".join(split[:number] + [change] +
                                       split[number + 1:]))
-            if run(build, tree.build, 600):
+            if run(build, tree.build, hangs=1800):
                 continue
             if object_of(tree, relative) == before:
                 continue

@@ -17,7 +17,8 @@
  *                      prints the tokens of a text, or with --decode the text
  *                      of ids
  *   tenon onnx info|check|run|bench|diff MODEL.onnx ...
- *                      describes, checks, runs, times and compares an ONNX model
+ *                      describes, checks, runs, times and compares an ONNX
+ *                      model
  *   tenon plot RUN... [-o FILE]
  *                      draws the curves of training runs
  *   tenon help [COMMAND], tenon --help, tenon -h
@@ -64,31 +65,34 @@ static const struct {
      "  --by COLUMN     group by op (the default), module, or shapes: the\n"
      "                  operator with the shapes of its inputs\n"},
     {"lm", "tenon lm info MODEL\n",
-     "Prints the family, the sizes and the tokenizer of a language model. MODEL is\n"
-     "a Hugging Face folder or a GGUF file.\n"},
+     "Prints the family, the sizes and the tokenizer of a language model.\n"
+     "MODEL is a Hugging Face folder or a GGUF file.\n"},
     {"generate",
      "tenon generate [OPTION...] MODEL [-p TEXT | -i | IDS]\n",
-     "Continues a text with a language model, and prints the new text as it comes;\n"
-     "then the speed and the memory of the process on stderr. MODEL is a Hugging\n"
-     "Face folder or a GGUF file. IDS (\"1,15043,3186\") are token ids, which are\n"
-     "continued by ids.\n"
+     "Continues a text with a language model, and prints the new text as it\n"
+     "comes; then the speed and the memory of the process on stderr. MODEL is\n"
+     "a Hugging Face folder or a GGUF file. IDS (\"1,15043,3186\") are token\n"
+     "ids, which are continued by ids.\n"
      "\n"
      "  -p TEXT            the text\n"
      "  -i                 a text in each line of the standard input\n"
-     "  --chat             texts are the user's messages, which the model answers by\n"
-     "                     its chat template; with -i it remembers the chat\n"
+     "  --chat             texts are the user's messages, which the model\n"
+     "                     answers by its chat template; with -i it remembers\n"
+     "                     the chat\n"
      "  --system TEXT      the system message of the chat\n"
      "  -n COUNT           at most so many new tokens (128)\n"
-     "  --temperature T    draw tokens; without it the most likely one is taken\n"
+     "  --temperature T    draw tokens; without it the most likely one is\n"
+     "                     taken\n"
      "  --top-k K, --top-p P, --min-p P\n"
      "                     draw from the most likely tokens only\n"
      "  --seed N           what is drawn depends on N (0)\n"
-     "  --dtype NAME       float32, float16 or bfloat16; weights in blocks are\n"
-     "                     dequantised. Without it they are used as they are\n"
+     "  --dtype NAME       float32, float16 or bfloat16; weights in blocks\n"
+     "                     are dequantised. Without it they are used as they\n"
+     "                     are\n"
      "  --tokenizer PATH   a tokenizer that is not in MODEL\n"},
     {"embed", "tenon embed [OPTION...] MODEL TEXT...\n",
-     "Prints the embedding of each text, one in a line. MODEL is a Hugging Face\n"
-     "folder or a GGUF file.\n"
+     "Prints the embedding of each text, one in a line. MODEL is a Hugging\n"
+     "Face folder or a GGUF file.\n"
      "\n"
      "  --pooling mean|cls|max|last  default: what MODEL says\n"
      "  --ids                        texts are token ids (\"101,7592,102\")\n"
@@ -97,9 +101,10 @@ static const struct {
     {"tokenize",
      "tenon tokenize TOKENIZER [TEXT | -f FILE] [--ids] [--no-special]\n"
      "tenon tokenize TOKENIZER --decode [IDS | -f FILE]\n",
-     "Prints the tokens of a text: id, first byte and the byte after the last,\n"
-     "token. TOKENIZER is a folder with tokenizer.json, a tokenizer.json, a GGUF\n"
-     "file or a tiktoken file. Without TEXT the standard input is read.\n"
+     "Prints the tokens of a text: id, first byte and the byte after the\n"
+     "last, token. TOKENIZER is a folder with tokenizer.json, a\n"
+     "tokenizer.json, a GGUF file or a tiktoken file. Without TEXT the\n"
+     "standard input is read.\n"
      "\n"
      "  -f FILE            read the text from FILE\n"
      "  --ids              print ids alone, in one line\n"
@@ -112,23 +117,26 @@ static const struct {
      "tenon onnx info MODEL\n"
      "tenon onnx check MODEL\n"
      "tenon onnx run [-i FILE] [-o FILE] [--size NAME=N]... [--seed N] MODEL\n"
-     "tenon onnx bench [-i FILE] [--size NAME=N]... [-n COUNT] [--nodes] MODEL\n"
+     "tenon onnx bench [-i FILE] [--size NAME=N]... [-n COUNT] [--nodes] "
+     "MODEL\n"
      "tenon onnx diff -i FILE [--tolerance T] MODEL [OTHER]\n",
-     "Lists the supported operators (ops). Describes an ONNX model (info), lists its\n"
-     "unsupported nodes (check), runs it (run), or measures its time and memory\n"
-     "(bench). Compares its outputs with those of a file, or node by node with those\n"
-     "of another model (diff).\n"
+     "Lists the supported operators (ops). Describes an ONNX model (info),\n"
+     "lists its unsupported nodes (check), runs it (run), or measures its\n"
+     "time and memory (bench). Compares its outputs with those of a file, or\n"
+     "node by node with those of another model (diff).\n"
      "\n"
-     "  -i FILE         a safetensors file with the inputs, as NAME or in.NAME. Inputs\n"
-     "                  that are not in the file are random\n"
-     "  -o FILE         writes the outputs to this file, as out.NAME, instead of\n"
-     "                  printing them\n"
-     "  --size NAME=N   size of a dynamic dimension of random inputs (default: 1)\n"
+     "  -i FILE         a safetensors file with the inputs, as NAME or\n"
+     "                  in.NAME. Inputs that are not in the file are random\n"
+     "  -o FILE         writes the outputs to this file, as out.NAME, instead\n"
+     "                  of printing them\n"
+     "  --size NAME=N   size of a dynamic dimension of random inputs\n"
+     "                  (default: 1)\n"
      "  --seed N        seed of random inputs (default: 0)\n"
      "  -n COUNT        number of measured runs (default: 20)\n"
      "  --nodes         also prints the time of each kind of node\n"
-     "  --tolerance T   largest allowed difference, relative to the largest element\n"
-     "                  (default: 1e-4). If it is exceeded, the exit status is 1\n"},
+     "  --tolerance T   largest allowed difference, relative to the largest\n"
+     "                  element (default: 1e-4). If it is exceeded, the exit\n"
+     "                  status is 1\n"},
     {"plot",
      "tenon plot [-o FILE] [--title TEXT] [--smooth W] [--log] RUN...\n",
      "Draws the curves of training runs, one plot for each tag and one line for each\n"

@@ -26,6 +26,8 @@ CPU_ROUTINES = \
 	backends/cpu/simd/routines_quantised.c \
 	backends/cpu/simd/routines_quantised.h \
 	backends/cpu/simd/quantised_vnni.inc \
+	backends/cpu/simd/quantised_vnni_256.inc \
+	backends/cpu/simd/quantised_panel.inc \
 	backends/cpu/simd/vector.h \
 	backends/cpu/simd/math_table.c
 
@@ -109,7 +111,7 @@ tn_cpu_la_SOURCES = \
 	backends/cpu/ext/cpu_quantised.c \
 	backends/cpu/ext/cpu_pool_max.c backends/cpu/ext/cpu_pool_mean.c \
 	backends/cpu/ext/cpu_pool_windows.c \
-	backends/cpu/ext/conv/conv.h backends/cpu/ext/conv/conv_grid.c \
+	backends/cpu/ext/conv/cpu_conv.h backends/cpu/ext/conv/conv_grid.c \
 	backends/cpu/ext/conv/conv_plane.c \
 	backends/cpu/ext/conv/conv_point.c \
 	backends/cpu/ext/conv/conv_strip.c \

@@ -64,9 +64,11 @@ TN_API tn_status tn_checkpoint_save(const char *path,
  * TN_ERR_IO if the file cannot be read, TN_ERR_FORMAT if it is not a valid
  * checkpoint, TN_ERR_ARGUMENT or TN_ERR_SHAPE if it does not fit the parts (the
  * message says what differs), or TN_ERR_MEMORY. After a failure nothing is
- * changed, unless the device fails while weights are copied to it. All weights
- * are read into host memory first, so it must have space for a second copy of
- * them. Do not call it in a loop over the loader. */
+ * changed. If a device fails while weights are copied to it, the old weights
+ * are copied back; should that fail, too, the message says that they are lost.
+ * All weights are read into host memory first, so it must have space for a
+ * second copy of them, and of the largest again. Do not call it in a loop over
+ * the loader. */
 TN_API tn_status tn_checkpoint_load(const char *path,
                                     tn_checkpoint *checkpoint);
 

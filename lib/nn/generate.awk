@@ -303,12 +303,13 @@ function write_names(    l, i, n, text, seen)
                 text = text "\n    \"" what[i] "\\0\""
             }
     }
-    print "\nconst char tn__nn_names[] =" text ";" >source
+    print "\nstatic const char all_names[] =" text ";" >source
 }
 
 function write_source(    l, i, n, table, names, kinds, call, op, rows, at)
 {
-    print "/* Made from layers.def by generate.awk. */" >source
+    print "/* Made from layers.def by generate.awk. layer_setting.c has the " \
+          "strings, layer.c\n * the rest. */\n#ifndef TN__NN_STRINGS" >source
     rows = ""
     for (l = 1; l <= count; l++) {
         read_options(l)
@@ -337,7 +338,7 @@ function write_source(    l, i, n, table, names, kinds, call, op, rows, at)
                place(kinds) ", " place(trim(row[l, "check"] defaults_text)) \
                ", " place(row[l, "print"]) ", " op ", " axes[l] "},\n"
     }
-    print "\nstatic const struct {" >source
+    print "\n#else\nstatic const struct {" >source
     for (i = 1; i <= parts; i++)
         print "    char part" i "[" part_bytes[i] "];" >source
     print "} all_texts = {" >source
@@ -347,6 +348,7 @@ function write_source(    l, i, n, table, names, kinds, call, op, rows, at)
     print "const char *const tn__nn_texts = (const char *)&all_texts;" >source
     print "_Static_assert(sizeof all_texts < 65536, \"\");" >source
     write_names()
+    print "#endif\n\n#ifndef TN__NN_STRINGS" >source
     printf "\nstatic const tn__nn_row rows[] = {\n%s};\n", rows >source
     for (l = 1; l <= count; l++) {
         read_options(l)
@@ -361,6 +363,7 @@ function write_source(    l, i, n, table, names, kinds, call, op, rows, at)
               (member_count ? "options" : "NULL") call ");" >source
         print "}" >source
     }
+    print "#endif" >source
 }
 
 # Returns the C expression by which a maker reads argument i of layer l from

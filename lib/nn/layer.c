@@ -21,31 +21,6 @@ static tn_module *make(const tn__nn_row *row, const void *options, ...);
 
 #include <nn/layers.inc>
 
-tn__nn_setting *tn__nn_setting_find(tn__nn_layer *layer, const char *name,
-                            size_t length)
-{
-    for (int i = 0; i < layer->count; i++)
-        if (strncmp(layer->setting[i].name, name, length) == 0 &&
-            !layer->setting[i].name[length])
-            return &layer->setting[i];
-    return NULL;
-}
-
-tn__nn_setting *tn__nn_setting_add(tn__nn_layer *layer, const char *name,
-                                   size_t length)
-{
-    tn__nn_setting *s = &layer->setting[layer->count++];
-    memcpy(s->name, name, length);
-    return s;
-}
-
-void tn__nn_setting_set_list(tn__nn_setting *s, const tn_dims_list *list)
-{
-    s->list = *list;
-    s->is_list = true;
-    s->value.kind = TN_VALUE_DIMS;
-}
-
 static void set_whole(tn__nn_setting *s, int64_t i)
 {
     s->value.kind = i == TN_NONE_INT ? TN_VALUE_NONE : TN_VALUE_INT;

@@ -68,10 +68,10 @@ typedef struct tn__nn_layer {
     tn__nn_setting setting[TN__NN_PARAMETERS];
 } tn__nn_layer;
 
-/* The strings of the rows, one after another, and the names of all settings,
- * after which an empty string follows. generate.awk writes both. */
+/* ---- settings: layer_setting.c ------------------------------------------- */
+
+/* The strings of the rows, one after another. */
 extern const char *const tn__nn_texts;
-extern const char tn__nn_names[];
 
 /* The setting of a layer with this name, or NULL. */
 tn__nn_setting *tn__nn_setting_find(tn__nn_layer *layer, const char *name,
@@ -79,12 +79,12 @@ tn__nn_setting *tn__nn_setting_find(tn__nn_layer *layer, const char *name,
 tn__nn_setting *tn__nn_setting_add(tn__nn_layer *layer, const char *name,
                                    size_t length);
 void tn__nn_setting_set_list(tn__nn_setting *s, const tn_dims_list *list);
-
-/* ---- checks: layer_check.c ----------------------------------------------- */
-
 /* The name of a setting as a string constant, since an error keeps the pointer
  * to the name of its argument. */
 const char *tn__nn_setting_name(const tn__nn_setting *s);
+
+/* ---- checks: layer_check.c ----------------------------------------------- */
+
 /* Checks that the arguments that are plain integers were given. */
 bool tn__nn_check_given(const tn__nn_row *row, const tn__nn_layer *layer);
 /* Checks the lengths of lists. */

@@ -8,16 +8,6 @@
 #include <string.h>
 #include <tenon/error.h>
 
-/* Returns the name of a setting as a string constant, since an error keeps the
- * pointer to the name of its argument. */
-TN__NN_SMALL const char *tn__nn_setting_name(const tn__nn_setting *s)
-{
-    const char *name = tn__nn_names;
-    while (*name && strcmp(name, s->name) != 0)
-        name += strlen(name) + 1;
-    return *name ? name : NULL;
-}
-
 TN__NN_SMALL static bool refuse(const tn__nn_row *row, const tn__nn_setting *s,
                                 const char *value, const char *wanted)
 {

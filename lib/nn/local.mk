@@ -7,7 +7,7 @@ libtenon_la_SOURCES += \
 	lib/nn/nn_hooks.c \
 	lib/nn/init.c lib/nn/init.h lib/nn/nn_init.c \
 	lib/nn/layer.c lib/nn/layer.h lib/nn/layer_check.c \
-	lib/nn/layer_print.c lib/nn/layer_run.c \
+	lib/nn/layer_print.c lib/nn/layer_run.c lib/nn/layer_setting.c \
 	lib/nn/nn_linear.c \
 	lib/nn/clone.c lib/nn/containers.c lib/nn/module.c lib/nn/module_call.c lib/nn/tree.h \
 	lib/nn/nn_loss.c \

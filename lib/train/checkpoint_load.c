@@ -1,10 +1,11 @@
 /* checkpoint_load.c: loads what checkpoint.c saved.
  *
  * Loading has two phases. The first reads and checks everything and changes
- * nothing. It needs host memory for all tensors of the module. The second phase
- * copies the state to the objects. It begins with the optimizer, because
- * loading it either succeeds completely or changes nothing. After that only an
- * error of the device can make loading fail. */
+ * nothing. It needs host memory for all tensors of the module, and for the
+ * largest again. The second phase exchanges the contents of the tensors with
+ * what was read, so that a failure of a device can be undone. Then it loads the
+ * optimizer, which either succeeds completely or changes nothing. After that
+ * nothing can fail. */
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -23,7 +24,11 @@ typedef struct loaded {
     tn_safetensors *file, *module, *optim, *averages;
     tn_parameter_list *state; /* the module's parameters and buffers; NULL if
                                  there is no module */
-    char *data; /* contents of all tensors to load, owned by the open scope */
+    char *data; /* contents of all tensors to load, owned by the open scope;
+                   those of a tensor that is loaded, from before */
+    char *spare; /* room for the contents of one tensor */
+    int exchanged; /* number of tensors that are loaded */
+    int passed;    /* number of tensors that undo has passed */
     int64_t step;
     tn_schedule_state schedule;
     tn_rng_state rng;
@@ -177,11 +182,11 @@ static size_t section_bytes(const section *p, int i)
     return (size_t)tn_tensor_numel(x) * tn_dtype_bytes(tn_tensor_dtype(x));
 }
 
-/* Calls visit(section, i, data) for each tensor to load, where data is the
- * address of its contents in l->data. */
-static tn_status each_tensor(const loaded *l, const tn_checkpoint *c,
-                             tn_status (*visit)(const section *p, int i,
-                                                char *data))
+/* Calls visit(l, section, i, data) for each tensor to load, where data is the
+ * address of its contents in l->data, until a visit fails. */
+static tn_status each_tensor(loaded *l, const tn_checkpoint *c,
+                             tn_status (*visit)(loaded *l, const section *p,
+                                                int i, char *data))
 {
     tn_status status = TN_OK;
     char *data = l->data;
@@ -189,32 +194,37 @@ static tn_status each_tensor(const loaded *l, const tn_checkpoint *c,
         section p = section_of(l, c, k);
         int count = section_count(&p);
         for (int i = 0; i < count && status == TN_OK; i++) {
-            status = visit(&p, i, data);
+            status = visit(l, &p, i, data);
             data += section_bytes(&p, i);
         }
     }
     return status;
 }
 
-static tn_status read_tensor(const section *p, int i, char *data)
+static tn_status read_tensor(loaded *l, const section *p, int i, char *data)
 {
+    (void)l;
     return tn_safetensors_read(p->file, section_name(p, i), data,
                                section_bytes(p, i));
 }
 
 static tn_status read_tensors(loaded *l, const tn_checkpoint *c)
 {
-    size_t bytes = 0; /* cannot overflow, because tensors of this size are in
-                         memory */
+    size_t bytes = 0, most = 0; /* cannot overflow, because tensors of this size
+                                   are in memory */
     for (int k = 0; k < SECTIONS; k++) {
         section p = section_of(l, c, k);
-        for (int i = 0; i < section_count(&p); i++)
-            bytes += section_bytes(&p, i);
+        for (int i = 0; i < section_count(&p); i++) {
+            const size_t one = section_bytes(&p, i);
+            bytes += one;
+            most = one > most ? one : most;
+        }
     }
-    char *room = tn_object_new(&data_class, bytes);
+    char *room = tn_object_new(&data_class, bytes + most);
     if (!room)
         return tn_error_code();
     l->data = room + sizeof(tn_object);
+    l->spare = l->data + bytes;
     return each_tensor(l, c, read_tensor);
 }
 
@@ -323,28 +333,28 @@ static tn_status read_file(loaded *l, const tn_checkpoint *c)
 
 /* ---- the phase that copies ----------------------------------------------- */
 
-static tn_status copy_tensor(const section *p, int i, char *data)
+static tn_status exchange_tensor(loaded *l, const section *p, int i,
+                                 char *data)
 {
-    return tn_tensor_set_array(section_tensor(p, i), data, section_bytes(p, i));
+    tn_tensor *x = section_tensor(p, i);
+    const size_t bytes = section_bytes(p, i);
+    tn_status status = tn_tensor_to_array(x, l->spare, bytes);
+    if (status < 0)
+        return status;
+    l->exchanged++; /* even if the next call fails: it may have copied a part */
+    status = tn_tensor_set_array(x, data, bytes);
+    memcpy(data, l->spare, bytes);
+    return status;
 }
 
-static tn_status apply_all(const loaded *l, const tn_checkpoint *c)
+/* Copies the old contents back to the tensor that was loaded last. (Tensors may
+ * share memory, so they are restored in the opposite order.) */
+static tn_status restore_tensor(loaded *l, const section *p, int i, char *data)
 {
-    tn_status status =
-        c->optim ? tn_optim_load_part(c->optim, l->optim) : TN_OK;
-    if (status == TN_OK)
-        status = each_tensor(l, c, copy_tensor);
-    if (status == TN_OK && c->schedule)
-        status = tn_schedule_restore(c->schedule, l->schedule);
-    if (status == TN_OK && c->loader)
-        status = tn_loader_restore(c->loader, l->loader);
-    if (status == TN_OK && c->scaler)
-        status = tn_grad_scaler_restore(c->scaler, l->scaler);
-    if (status == TN_OK && c->average)
-        status = tn_average_set_updates(c->average, l->updates);
-    if (status == TN_OK)
-        tn_rng_restore(l->rng);
-    return status;
+    return ++l->passed == l->exchanged
+               ? tn_tensor_set_array(section_tensor(p, i), data,
+                                     section_bytes(p, i))
+               : TN_OK;
 }
 
 /* If loading a part has recorded an error, replaces the name of the function
@@ -363,6 +373,53 @@ static void rename_error(void)
                                 tn_error_code() == TN_ERR_STATE
                             ? "checkpoint"
                             : "path");
+}
+
+/* Copies the old contents back to the tensors that were loaded, and then sets
+ * the pending error again, since no call works while one is pending. */
+static tn_status undo(loaded *l, const tn_checkpoint *c)
+{
+    static const char call[] = "checkpoint_load: ";
+    char message[2048];
+    rename_error();
+    const tn_status code = tn_error_code();
+    const tn_error_details *info = tn_error_info();
+    const char *argument = info ? info->argument : NULL;
+    const char *lost = "";
+    snprintf(message, sizeof message, "%s", tn_error());
+    const char *text = strncmp(message, call, sizeof call - 1) == 0
+                           ? message + sizeof call - 1
+                           : message;
+    tn_error_clear();
+    for (; l->exchanged; l->exchanged--) {
+        l->passed = 0;
+        if (each_tensor(l, c, restore_tensor) < 0)
+            lost = "; the old weights are lost";
+        tn_error_clear();
+    }
+    return argument ? tn_error_refuse_argument(code, "checkpoint_load",
+                                               argument, "%s%s", text, lost)
+                    : tn_error_set(code, "%s%s", message, lost);
+}
+
+static tn_status apply_all(loaded *l, const tn_checkpoint *c)
+{
+    tn_status status = each_tensor(l, c, exchange_tensor);
+    if (status == TN_OK && c->optim)
+        status = tn_optim_load_part(c->optim, l->optim);
+    if (status < 0)
+        return l->exchanged ? undo(l, c) : status;
+    if (c->schedule)
+        status = tn_schedule_restore(c->schedule, l->schedule);
+    if (status == TN_OK && c->loader)
+        status = tn_loader_restore(c->loader, l->loader);
+    if (status == TN_OK && c->scaler)
+        status = tn_grad_scaler_restore(c->scaler, l->scaler);
+    if (status == TN_OK && c->average)
+        status = tn_average_set_updates(c->average, l->updates);
+    if (status == TN_OK)
+        tn_rng_restore(l->rng);
+    return status;
 }
 
 tn_status tn_checkpoint_load(const char *path, tn_checkpoint *checkpoint)

@@ -239,7 +239,8 @@ static void add_rows_f32(int64_t count, int64_t k, const void *px,
 
 void TN_CPU_NAME(tn__cpu_gemm)(tn_cpu_routines *table)
 {
-    static const tn_cpu_product_routines f32 = {dots_f32, store_f32, add_rows_f32};
+    static const tn_cpu_product_routines f32 = {dots_f32, store_f32,
+                                                add_rows_f32};
     static const tn_cpu_product_routines f64 = {dots_f64, store_f64, NULL};
     table->gemm[CPU_I32] = gemm_i32;
     table->gemm[CPU_I64] = gemm_i64;

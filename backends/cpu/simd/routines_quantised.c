@@ -290,6 +290,7 @@ static int64_t scratch_of_row(const tn_cpu_blocks *format, int64_t m,
 
 #if defined(__AVX512BW__)
 #include "quantised_vnni.inc"
+#include "quantised_panel.inc"
 #endif
 
 void TN_CPU_NAME(tn__cpu_quantised)(tn_cpu_routines *table)

@@ -70,14 +70,15 @@ static inline __attribute__((always_inline)) vec_f32 load(int type,
     if (type == HALF)
         return vcvt_f32_f16(vld1_f16((const float16_t *)at));
     if (type == BRAIN)
-        return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16((const uint16_t *)at), 16));
+        return vreinterpretq_f32_u32(
+            vshll_n_u16(vld1_u16((const uint16_t *)at), 16));
 #endif
     (void)type;
     return (vec_f32) * (const loose_f32 *)at;
 }
 
 /* Adds the lanes of a sum until four lanes are left. */
-static inline __attribute__((always_inline)) quad fold(const vec_f32 *s)
+static inline __attribute__((always_inline)) quad add_to_four(const vec_f32 *s)
 {
 #if defined(__AVX512F__)
     const __m256 half = _mm256_add_ps(_mm512_castps512_ps256(*s),
@@ -116,7 +117,7 @@ static inline __attribute__((always_inline)) quad add_lanes(const int each,
 #endif
     quad row[4] = {{0}};
     for (int j = 0; j < each; j++)
-        row[j] = fold(s[j]);
+        row[j] = add_to_four(s[j]);
     SQUARE_4(quad, quad_i32)
     return (row[0] + row[2]) + (row[1] + row[3]);
 }

@@ -7,7 +7,7 @@
  * the new request continues its sequence in place. If the source runs, the new
  * request waits until the shared keys and values are computed, and copies
  * them. */
-#include <lm/generate/cache.h>
+#include <lm/generate/kv_cache.h>
 #include <lm/generate/sample.h>
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* decode.c: appends tokens to sequences and runs the model on all of them in
  * one flat pass (lib/lm/model/layers.h). */
-#include <lm/generate/cache.h>
+#include <lm/generate/kv_cache.h>
 
 #include <inttypes.h>
 #include <stdlib.h>

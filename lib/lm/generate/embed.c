@@ -1,6 +1,6 @@
 /* embed.c: computes one vector for each text. Several texts run in one flat
  * pass without padding; each text attends only to itself. */
-#include <lm/generate/cache.h>
+#include <lm/generate/kv_cache.h>
 
 #include <inttypes.h>
 #include <stdlib.h>

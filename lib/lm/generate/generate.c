@@ -1,6 +1,6 @@
 /* generate.c: generates one or several samples for one prompt, and scores
  * texts. */
-#include <lm/generate/cache.h>
+#include <lm/generate/kv_cache.h>
 #include <lm/generate/sample.h>
 
 #include <inttypes.h>

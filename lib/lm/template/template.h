@@ -292,6 +292,21 @@ const tn__jinja_value *tn__jinja_integers(tn__jinja *j, char name, int64_t a,
 /* Returns the integer value of an integer or a bool. */
 int64_t tn__jinja_whole(const tn__jinja_value *v);
 
+/* ---- members: template_member.c ------------------------------------------ */
+
+/* of.name. As in Python, a method hides a member of the same name. */
+const tn__jinja_value *tn__jinja_member(tn__jinja *j,
+                                        const tn__jinja_value *of,
+                                        const char *name);
+/* of[i] */
+const tn__jinja_value *tn__jinja_index(tn__jinja *j, const tn__jinja_value *of,
+                                       const tn__jinja_value *i);
+/* of[limit[0]:limit[1]:by], each of which may be NULL. */
+const tn__jinja_value *
+tn__jinja_slice(tn__jinja *j, const tn__jinja_value *of,
+                const tn__jinja_value *const limit[2],
+                const tn__jinja_value *by);
+
 /* ---- loops: template_loop.c ---------------------------------------------- */
 
 /* A loop that is running. `at` is the index of its current item in list. */
@@ -323,11 +338,10 @@ const tn__jinja_value *tn__jinja_filter(tn__jinja *j, const char *name,
 bool tn__jinja_test(tn__jinja *j, const char *name, const tn__jinja_value *v,
                     const tn__jinja_arguments *arguments);
 bool tn__jinja_has_filter(const char *name);
-/* The filters with any number of arguments: template_select.c. */
-bool tn__jinja_is_selector(const char *name);
-const tn__jinja_value *tn__jinja_select(tn__jinja *j, const char *name,
-                                        const tn__jinja_value *v,
-                                        const tn__jinja_arguments *given);
+/* A filter with fixed parameters. NULL if there is none with this name. */
+const tn__jinja_value *
+tn__jinja_fixed_filter(tn__jinja *j, const char *name, const tn__jinja_value *v,
+                       const tn__jinja_arguments *given);
 /* The member of v at a path such as "message.role" or 0, for filters that take
  * an attribute. */
 const tn__jinja_value *tn__jinja_attribute(tn__jinja *j,

@@ -56,17 +56,3 @@ int64_t tn__jinja_integer_of(tn__jinja *j, const value *v, const char *what)
                        tn__jinja_kind_name(v));
     return v->kind == TN__JINJA_INT ? v->integer : v->truth;
 }
-
-/* Calls a method of a text on any value. First converts the value to a text, as
- * the filters of the same names do. */
-const value *tn__jinja_text_method(tn__jinja *j, const char *name,
-                                   const value *v, const value *const *a,
-                                   size_t count)
-{
-    tn__jinja_arguments given = {.count = 0};
-    while (given.count < count && a[given.count]) {
-        given.item[given.count] = a[given.count];
-        given.count++;
-    }
-    return tn__jinja_method(j, tn__jinja_string(j, v), name, &given);
-}

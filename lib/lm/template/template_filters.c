@@ -1,5 +1,5 @@
-/* template_filters.c: filters of chat templates with fixed parameters, and the
- * search for a filter by its name. To add one, add a row to the table. */
+/* template_filters.c: filters of chat templates with fixed parameters. To add
+ * one, add a row to the table. */
 #include <lm/template/template.h>
 
 #include <json/json.h>
@@ -459,16 +459,25 @@ static const struct {
 };
 enum { FILTERS = sizeof filters / sizeof *filters };
 
+/* Filters with any number of arguments: template_select.c. */
+static const char *const selectors[] = {"format",     "map",    "reject",
+                                        "rejectattr", "select", "selectattr"};
+enum { SELECTORS = sizeof selectors / sizeof *selectors };
+
 bool tn__jinja_has_filter(const char *name)
 {
     for (int i = 0; i < FILTERS; i++)
         if (strcmp(filters[i].name, name) == 0)
             return true;
-    return tn__jinja_is_selector(name);
+    for (int i = 0; i < SELECTORS; i++)
+        if (strcmp(selectors[i], name) == 0)
+            return true;
+    return false;
 }
 
-const value *tn__jinja_filter(tn__jinja *j, const char *name, const value *v,
-                              const tn__jinja_arguments *given)
+const value *tn__jinja_fixed_filter(tn__jinja *j, const char *name,
+                                    const value *v,
+                                    const tn__jinja_arguments *given)
 {
     const value *a[TN__JINJA_MOST_ARGUMENTS];
     for (int i = 0; i < FILTERS; i++)
@@ -476,8 +485,5 @@ const value *tn__jinja_filter(tn__jinja *j, const char *name, const value *v,
             tn__jinja_bind(j, name, filters[i].parameters, given, a);
             return filters[i].call(j, v, a);
         }
-    if (!tn__jinja_is_selector(name))
-        tn__jinja_fail(j, TN_ERR_UNSUPPORTED,
-                       "the filter %.60s is not supported", name);
-    return tn__jinja_select(j, name, v, given);
+    return NULL;
 }

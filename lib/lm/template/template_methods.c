@@ -150,3 +150,17 @@ const value *tn__jinja_method(tn__jinja *j, const value *self, const char *name,
     tn__jinja_bind(j, name, row->parameters, given, a);
     return row->call(j, self, a);
 }
+
+/* Calls a method of a text on any value. First converts the value to a text, as
+ * the filters of the same names do. */
+const value *tn__jinja_text_method(tn__jinja *j, const char *name,
+                                   const value *v, const value *const *a,
+                                   size_t count)
+{
+    tn__jinja_arguments given = {.count = 0};
+    while (given.count < count && a[given.count]) {
+        given.item[given.count] = a[given.count];
+        given.count++;
+    }
+    return tn__jinja_method(j, tn__jinja_string(j, v), name, &given);
+}

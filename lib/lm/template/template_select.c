@@ -1,6 +1,6 @@
-/* template_select.c: filters of chat templates with any number of arguments:
- * map, select and their like, which call other filters and tests, and
- * format. */
+/* template_select.c: calls filters of chat templates by name. Those with any
+ * number of arguments are here: map, select and their like, which call other
+ * filters and tests, and format. */
 #include <lm/template/template.h>
 
 #include <string.h>
@@ -32,10 +32,9 @@ static const value *visited(tn__jinja *j, const value *v)
 }
 
 /* map(attribute="role", default=x), or map("filter", ...). */
-static const value *map(tn__jinja *j, const char *filter, const value *v,
+static const value *map(tn__jinja *j, const value *v,
                         const tn__jinja_arguments *given)
 {
-    (void)filter;
     const value *all = visited(j, v);
     value *list = tn__jinja_list(j);
     tn__jinja_arguments rest = *given;
@@ -92,10 +91,9 @@ static const value *pick(tn__jinja *j, const char *filter, const value *v,
 }
 
 /* The filter format(a, b) or format(name=a). */
-static const value *format(tn__jinja *j, const char *filter, const value *v,
+static const value *format(tn__jinja *j, const value *v,
                            const tn__jinja_arguments *given)
 {
-    (void)filter;
     value *values = given->named_count ? tn__jinja_dict(j) : tn__jinja_list(j);
     if (given->count && given->named_count)
         tn__jinja_fail(j, TN_ERR_ARGUMENT,
@@ -108,34 +106,20 @@ static const value *format(tn__jinja *j, const char *filter, const value *v,
     return tn__jinja_percent(j, tn__jinja_string(j, v), values);
 }
 
-static const struct {
-    const char *name;
-    const value *(*call)(tn__jinja *j, const char *name, const value *v,
-                         const tn__jinja_arguments *given);
-} selectors[] = {{"format", format},     {"map", map},
-                 {"reject", pick},       {"rejectattr", pick},
-                 {"select", pick},       {"selectattr", pick}};
-enum { SELECTORS = sizeof selectors / sizeof *selectors };
-
-static int find_selector(const char *name)
-{
-    for (int i = 0; i < SELECTORS; i++)
-        if (strcmp(selectors[i].name, name) == 0)
-            return i;
-    return -1;
-}
-
-bool tn__jinja_is_selector(const char *name)
-{
-    return find_selector(name) >= 0;
-}
-
-const value *tn__jinja_select(tn__jinja *j, const char *name, const value *v,
+const value *tn__jinja_filter(tn__jinja *j, const char *name, const value *v,
                               const tn__jinja_arguments *given)
 {
+    const value *out = tn__jinja_fixed_filter(j, name, v, given);
+    if (out)
+        return out;
+    if (!tn__jinja_has_filter(name))
+        tn__jinja_fail(j, TN_ERR_UNSUPPORTED,
+                       "the filter %.60s is not supported", name);
     tn__jinja_enter(j); /* a filter of map may be map again, so the depth is
                            limited */
-    const value *out = selectors[find_selector(name)].call(j, name, v, given);
+    out = strcmp(name, "map") == 0      ? map(j, v, given)
+          : strcmp(name, "format") == 0 ? format(j, v, given)
+                                        : pick(j, name, v, given);
     tn__jinja_leave(j);
     return out;
 }

@@ -1,10 +1,10 @@
 /* conv_grid.c: cuts the pixels of a convolution into blocks, makes views of the
  * memory that a block reads, in place or as a padded copy (its frame), and
- * copies between images and pixels whose channels are adjacent. conv.h defines
- * these terms. */
+ * copies between images and pixels whose channels are adjacent. cpu_conv.h
+ * defines these terms. */
 #include <string.h>
 
-#include "conv.h"
+#include "cpu_conv.h"
 
 conv_images tn__cpu_conv_images(const tn_strided *view, const int64_t *size,
                                 size_t bytes)

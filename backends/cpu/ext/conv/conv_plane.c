@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "conv.h"
+#include "cpu_conv.h"
 #include "../../cpu_device.h"
 
 enum {

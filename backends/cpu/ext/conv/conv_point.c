@@ -2,7 +2,7 @@
  * as matrix products. An image with contiguous planes is a matrix
  * [channel][pixel]. The product of the weights and this matrix is the result,
  * without any transposition. */
-#include "conv.h"
+#include "cpu_conv.h"
 #include "../../prim/float_product.h"
 
 enum {

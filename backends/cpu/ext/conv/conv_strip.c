@@ -9,7 +9,7 @@
  * elements. */
 #include <string.h>
 
-#include "conv.h"
+#include "cpu_conv.h"
 
 conv_strip tn__cpu_conv_strip(const conv_grid *grid, const conv_block *block,
                               int64_t channels,

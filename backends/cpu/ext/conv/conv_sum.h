@@ -4,7 +4,7 @@
 #ifndef TN_CPU_CONV_SUM_H
 #define TN_CPU_CONV_SUM_H
 
-#include "conv.h"
+#include "cpu_conv.h"
 
 #define TN_CPU_CONV_CLASSES 64 /* greatest number of pixel classes (below) */
 

@@ -1,5 +1,5 @@
 /* conv_weight.c: the gradient of conv2d's weights, a sum over all pixels of all
- * images (conv.h defines pixel and tap).
+ * images (cpu_conv.h defines pixel and tap).
  *
  * The blocks of pixels are divided into shares. Each share has its own sums,
  * which are added in order at the end. The channels of `in` are divided into
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "conv.h"
+#include "cpu_conv.h"
 #include "../../cpu_device.h"
 
 enum {

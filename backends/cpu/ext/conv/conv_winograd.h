@@ -8,7 +8,7 @@
 #ifndef TN_CPU_CONV_WINOGRAD_H
 #define TN_CPU_CONV_WINOGRAD_H
 
-#include "conv.h"
+#include "cpu_conv.h"
 
 enum {
     WINOGRAD_BEYOND = 16 /* number of elements that vectors access beyond the

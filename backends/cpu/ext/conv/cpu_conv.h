@@ -1,4 +1,4 @@
-/* conv.h: types and functions that the files of convolution share.
+/* cpu_conv.h: types and functions that the files of convolution share.
  *
  * There are three kinds of work. FORWARD is conv2d. INPUT and WEIGHT are its
  * gradients in the images and in the weights. `in` and `out` are the images

@@ -1,6 +1,6 @@
-/* cache.h: caches the keys and values of running sequences. */
-#ifndef TN_LIB_LM_GENERATE_CACHE_H
-#define TN_LIB_LM_GENERATE_CACHE_H
+/* kv_cache.h: caches the keys and values of running sequences. */
+#ifndef TN_LIB_LM_GENERATE_KV_CACHE_H
+#define TN_LIB_LM_GENERATE_KV_CACHE_H
 
 #include <lm/model/model.h>
 

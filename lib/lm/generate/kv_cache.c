@@ -1,5 +1,5 @@
-/* cache.c: the memory for the keys and values of sequences. */
-#include <lm/generate/cache.h>
+/* kv_cache.c: the memory for the keys and values of sequences. */
+#include <lm/generate/kv_cache.h>
 
 #include <inttypes.h>
 #include <stdlib.h>
