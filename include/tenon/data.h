@@ -338,10 +338,10 @@ TN_API int64_t tn_loader_count(const tn_loader *loader);
  * NULL. Cannot fail. */
 TN_API int64_t tn_loader_skipped(const tn_loader *loader);
 
-/* The position of a loader: the next batch, and the properties that a loader
- * must have in common to be set to this position. sample_count is the number of
- * this loader's samples per epoch. Loaders of all ranks are at the same batch.
- * Closed. */
+/* The position of a loader: its seed, the epoch and the next batch. It can be
+ * restored in a loader with the same batch_size and the same sample_count, the
+ * number of the loader's samples per epoch. The loaders of all ranks are at the
+ * same batch. Closed. */
 typedef struct tn_loader_state {
     uint64_t seed, epoch;
     int64_t batch;

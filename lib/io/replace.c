@@ -101,8 +101,8 @@ static tn_status find_target(tn__file_writer *w)
 
 /* ---- temporary files ---------------------------------------------------- */
 
-/* Writes how the names of all temporary files for path begin, for example
- * "model.st.tmp-". */
+/* Writes the beginning that the names of all temporary files for path share,
+ * for example "model.st.tmp-". */
 static int stem_of(char *out, size_t room, const char *path)
 {
     return snprintf(out, room, "%.*s.tmp-", MAX_STEM, base_of(path));

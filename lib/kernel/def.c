@@ -36,7 +36,8 @@ static bool parse_input(tn__parser *parser, tn__def *def)
 {
     if (def->input_count == TN__KERNEL_MAX_INPUTS)
         return tn__lexer_fail(&parser->lexer, parser->token.line,
-                              parser->token.column, "at most %d inputs",
+                              parser->token.column,
+                              "expected at most %d inputs",
                               TN__KERNEL_MAX_INPUTS);
     tn__binding *binding;
     bool row = false, offset = false;
@@ -77,7 +78,7 @@ static bool parse_type_param(tn__parser *parser, tn__def *def,
 {
     if (def->input_count + def->type_count == TN__KERNEL_MAX_INPUTS)
         return tn__parser_fail(parser, &parser->token,
-                               "at most %d inputs and type parameters",
+                               "expected at most %d inputs and type parameters",
                                TN__KERNEL_MAX_INPUTS);
     binding->type = true;
     binding->slot = (uint32_t)def->type_count++;
@@ -90,7 +91,8 @@ static bool parse_param(tn__parser *parser, tn__def *def)
 {
     if (def->param_count == TN__KERNEL_MAX_PARAMS)
         return tn__lexer_fail(&parser->lexer, parser->token.line,
-                              parser->token.column, "at most %d parameters",
+                              parser->token.column,
+                              "expected at most %d parameters",
                               TN__KERNEL_MAX_PARAMS);
     tn__binding *binding;
     if (!tn__parser_bind(parser, "the name of a parameter", &binding))

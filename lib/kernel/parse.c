@@ -109,7 +109,7 @@ static tn__node *parse_load(tn__parser *parser, const tn__token *name,
         !parse_values(parser, &index))
         return NULL;
     if (index.count > 3) {
-        tn__parser_fail(parser, index.node[3], "at most 3 indices");
+        tn__parser_fail(parser, index.node[3], "expected at most 3 indices");
         return NULL;
     }
     bool zero = parser->token.kind == ';';
@@ -541,7 +541,7 @@ static tn__node *parse_outputs(tn__parser *parser)
         !parse_list(parser, &values, ')', "',' or ')'"))
         return NULL;
     if (values.count > TN__KERNEL_MAX_OUTPUTS) {
-        tn__parser_fail(parser, &at, "at most %d outputs",
+        tn__parser_fail(parser, &at, "expected at most %d outputs",
                         TN__KERNEL_MAX_OUTPUTS);
         return NULL;
     }

@@ -123,7 +123,7 @@ tn_status tn_schedule_step_metric(tn_schedule *schedule, double metric)
     if (!schedule->kind->metric)
         return tn_error_refuse_argument(
             TN_ERR_ARGUMENT, call, "schedule",
-            "a step of %s has no metric: call tn_schedule_step",
+            "a step of %s takes no metric: call tn_schedule_step",
             schedule->kind->name);
     schedule->steps++;
     const int rounding = tn__optim_nearest_begin();

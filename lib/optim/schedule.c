@@ -191,7 +191,7 @@ tn_status tn_schedule_step(tn_schedule *schedule)
     if (schedule->kind->metric)
         return tn_error_refuse_argument(
             TN_ERR_ARGUMENT, "schedule_step", "schedule",
-            "a step of %s has a metric: call tn_schedule_step_metric",
+            "a step of %s needs a metric: call tn_schedule_step_metric",
             schedule->kind->name);
     const int64_t before = schedule->steps;
     tn__schedule_remember(schedule->optim);

@@ -53,7 +53,7 @@ static bool check_child(const tn__schedule_kind *kind, const tn_optim *optim,
     if (schedules[i]->kind->metric)
         tn_error_refuse_argument(
             TN_ERR_ARGUMENT, kind->name, name,
-            "%s is %s, whose step has a metric: step it separately", name,
+            "%s is %s, whose step needs a metric: step it separately", name,
             schedules[i]->kind->name);
     else if (schedules[i]->optim != optim)
         tn_error_refuse_argument(TN_ERR_ARGUMENT, kind->name, name,

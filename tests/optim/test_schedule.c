@@ -390,7 +390,7 @@ static void test_new_mistakes(void)
     REFUSED(tn_schedule_sequential_lr(optim, with_metric, 2, (int64_t[]){1}),
             TN_ERR_ARGUMENT,
             "schedule_sequential_lr: schedules[1] is "
-            "schedule_reduce_lr_on_plateau, whose step has a metric: step it "
+            "schedule_reduce_lr_on_plateau, whose step needs a metric: step it "
             "separately");
     REFUSED(tn_schedule_sequential_lr(optim, two, 2, NULL), TN_ERR_ARGUMENT,
             "schedule_sequential_lr: milestones is NULL; 2 schedules have 1");
@@ -418,10 +418,10 @@ static void test_new_mistakes(void)
             "schedule_reduce_lr_on_plateau: patience is -1; it must be at "
             "least 0");
     REFUSED(tn_schedule_step(watching) == TN_OK, TN_ERR_ARGUMENT,
-            "schedule_step: a step of schedule_reduce_lr_on_plateau has a "
+            "schedule_step: a step of schedule_reduce_lr_on_plateau needs a "
             "metric: call tn_schedule_step_metric");
     REFUSED(tn_schedule_step_metric(plain, 1) == TN_OK, TN_ERR_ARGUMENT,
-            "schedule_step_metric: a step of schedule_step_lr has no metric: "
+            "schedule_step_metric: a step of schedule_step_lr takes no metric: "
             "call tn_schedule_step");
     tn_schedule_state bad = {.steps = 1, .bad_steps = -2};
     REFUSED(tn_schedule_restore(watching, bad) == TN_OK, TN_ERR_ARGUMENT,

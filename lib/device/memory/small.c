@@ -91,8 +91,8 @@ static tn__cache *cache_make(tn__allocator *a)
             return NULL;
         if (!key_made || pthread_setspecific(key, set)) {
             tn__free(set);
-            return tn__fail_null(TN_ERR_MEMORY, "out of memory for the free "
-                                                "blocks of a thread");
+            return tn__fail_null(TN_ERR_MEMORY,
+                                 "out of memory for free blocks");
         }
         tn__me.small = set;
     }
