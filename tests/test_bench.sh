@@ -135,7 +135,7 @@ EOF
     for text in 'Linear' 'Linear	[]	normal:2x2' 'Linear	{"in_features": 2' ; do
         echo "$text" >"$scratch/bench/layers.tsv"
         is_str "$(TENON_BENCH_FOLDER=$scratch/bench bench/compare 2>&1)" \
-            "compare: layers.tsv, line 1: it is not a name, a JSON object and a text" \
+            "compare: layers.tsv, line 1: the line must have three columns: a name, a JSON object and a text" \
             "a row is refused: $(echo "$text" | tr '\t' ' ')"
     done
     touch "$scratch/bench/optimizers.tsv"
@@ -181,7 +181,7 @@ is_str "$(bench/compare --except data,dat 2>&1 | head -n 1)" \
 is_str "$( (trap '' XFSZ; ulimit -f 16
     bench/compare --losses --only training.mlp 2>&1) |
     sed 's/bench-[^ ]*/bench-X/')" \
-    "compare: /tmp/tenon-bench-X cannot be written: File too large" \
+    "compare: the file /tmp/tenon-bench-X cannot be written: File too large" \
     "a full disk is reported"
 losses env >"$scratch/losses"
 is_str "$(grep -cE '^large gpt2.*  tenon 10\.[0-9]+ 10\.[0-9]+ 10\.[0-9]+$' \
@@ -271,7 +271,7 @@ else
         on_cuda bench/cuda --glance launch bandwidth matmul
     is_str "$(grep -cE '^(launch:|[a-z].* [0-9.]+ %$)' "$scratch/output")" 27 \
         "launches, programs and products are compared with the driver's"
-    is_str "$(grep -cE '^before any tensor: [0-9.]+ MiB' "$scratch/output")" 1 \
+    is_str "$(grep -cE '^memory of the open device without tensors: [0-9.]+ MiB' "$scratch/output")" 1 \
         "and the memory that an open device takes"
     is_str "$(TENON_SIM_DEVICES=0 on_cuda bench/cuda launch 2>&1 |
         grep -c '^cuda: .*the CUDA driver has no device')" 1 \

@@ -254,7 +254,7 @@ static void test_names(void)
        "and why not: %s", said);
     declined = NULL;
     alloc_fails = true;
-    ok(!fresh(&a) && strstr(said, "no memory"), "or that: %s", said);
+    ok(!fresh(&a) && strstr(said, "out of memory"), "or that: %s", said);
     alloc_fails = false;
     missing = "cuDNN is not found";
     own_runs = 0;
