@@ -68,6 +68,7 @@ dist_example_DATA = examples/README.md \
 	$(examples_embed_search_SOURCES) \
 	$(examples_onnx_classify_SOURCES) \
 	$(examples_onnx_detect_SOURCES) \
+	$(examples_image_folder_SOURCES) \
 	$(examples_spectrogram_SOURCES)
 
 # The template of a plugin, and the script that copies it. tests/test_install.sh

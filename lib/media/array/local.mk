@@ -14,7 +14,7 @@ libtenon_media_la_SOURCES += lib/media/array/source.c \
 	lib/media/array/dlpack.h lib/media/array/dlpack_abi.h \
 	lib/media/array/dlpack_export.c lib/media/array/dlpack_import.c \
 	lib/media/array/dlpack_exchange.c lib/media/array/shards_save.c \
-	lib/media/array/shards_open.c lib/media/array/options.c
+	lib/media/array/shards_open.c
 # JSON and what it needs: objects of this library, as libtenon-lm has them.
 libtenon_media_la_SOURCES += lib/base/plain.c lib/base/plain.h \
 	lib/json/json.h lib/json/json_read.c lib/json/json_write.c

@@ -4,7 +4,7 @@ libtenon_media_la_SOURCES += \
 	lib/media/image/format.h lib/media/image/exif.c \
 	lib/media/image/png.c lib/media/image/jpeg.c \
 	lib/media/image/raster.c lib/media/image/raster.h \
-	lib/media/image/file.c lib/media/image/options.c \
+	lib/media/image/file.c \
 	lib/media/image/resample.h lib/media/image/axis.c \
 	lib/media/image/resample.c lib/media/image/resize.c \
 	lib/media/image/convert.h lib/media/image/convert.c \
