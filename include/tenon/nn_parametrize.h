@@ -192,15 +192,16 @@ tn_nn_spectral_norm_with(tn_module *module, const char *name,
  *                        (I + A/2) (I - A/2)^-1; "householder": a product of
  *                        reflections. Default: "matrix_exp" for square matrices,
  *                        else "householder"
- *   use_trivialization   multiplies the result by a buffer `base`, to which the
- *                        present value is made orthogonal, so the original
- *                        starts at a simple point (arXiv:1909.09501). Without it
- *                        "householder" begins with the present value, made
- *                        orthogonal, and the other maps with that of the
- *                        original. Rejected for a parameter that is parametrized
- *                        already
+ *   use_trivialization   true: stores the present value, made orthogonal, in a
+ *                        buffer `base` and multiplies the result of the map by
+ *                        it, so the original starts at a simple point
+ *                        (arXiv:1909.09501). Rejected for a parameter that is
+ *                        parametrized already. false: with "householder", the
+ *                        first value is the present value, made orthogonal;
+ *                        with the other maps, it is the map of the present
+ *                        value
  *
- * TN_ERR_SHAPE for fewer than 2 dimensions. */
+ * Fails with TN_ERR_SHAPE for fewer than 2 dimensions. */
 #define TN_NN_ORTHOGONAL_OPTIONS_LIST(X)                                      \
     X(const char *, orthogonal_map, NULL)                                     \
     X(bool, use_trivialization, true)

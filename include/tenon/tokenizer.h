@@ -99,8 +99,8 @@ tn_tokenizer_encode_with(tn_tokenizer *tokenizer, const char *text,
  *   ids      token ids
  *   offsets  first byte of the text and the byte after the last one that token
  *            i represents, at 2 i and 2 i + 1; 0, 0 for special tokens that
- *            the template added.
- *            For the tokens of a pair's second text they count in that text.
+ *            the template added. For the tokens of a pair's second text, the
+ *            offsets are those in that text
  *   types    0, or 1 for the second text, as the template says
  *   special  1 for tokens that the template added */
 TN_API int64_t tn_encoding_count(const tn_encoding *encoding);

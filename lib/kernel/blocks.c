@@ -4,9 +4,7 @@
  *
  * The formats are defined by the reference implementations in ggml
  * (ggml-quants) and gguf-py. This file uses their names: qs are the low bits of
- * the elements, and qh the high bits.
- * (ggml-quants) and gguf-py. As there, qs are the low bits of elements and qh
- * the high bits. */
+ * the elements, and qh the high bits. */
 #include <kernel/blocks.h>
 
 #include <kernel/narrow_float.h>

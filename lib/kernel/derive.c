@@ -12,9 +12,9 @@
  * So there are two more rules:
  *
  *   - where(), min(), max() and abs() pass the cotangent to one operand only.
- *     A mask marks the elements for which that operand was
- *     selected. At the end all other elements are set to 0, so that infinities
- *     and NaNs of an operand that was not selected have no effect.
+ *     A mask marks the elements for which that operand was selected. At the
+ *     end all other elements are set to 0, so that infinities and NaNs of an
+ *     operand that was not selected have no effect.
  *   - A quotient by 1 + exp(z) is differentiated as a logistic function. */
 #include <stdio.h>
 #include <string.h>

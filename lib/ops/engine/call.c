@@ -97,9 +97,8 @@ static void mark_detached(tn__call *call)
 }
 
 /* Rejects tensors with more than 2^56 elements, over which a device cannot
- * iterate. A view made by expand may have more. View operators
- * accept it, and so does reshape, which checks its iteration space when it
- * copies. */
+ * iterate. A view made by expand may have more. View operators accept it, and
+ * so does reshape, which checks its iteration space when it copies. */
 static __attribute__((noinline, cold)) tn_status
 check_spans(const tn__call *call)
 {

@@ -430,8 +430,7 @@ tn_status tn__run_corrcoef(tn__call *call)
  *   out[2 k] = logaddexp(out[2 k - 1], x[2 k])
  *
  * The logarithm of cumsum(exp(x - maximum of the row)) would be wrong: if a row
- * rises by more than the range of exp, its first elements would underflow.
- * than the range of exp, its first elements would underflow. */
+ * rises by more than the range of exp, its first elements would underflow. */
 static tn_tensor *log_sums(tn_tensor *x, int dim)
 {
     int64_t size = x && x->ndim ? x->shape[dim] : 1, pairs = size / 2;

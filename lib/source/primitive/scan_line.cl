@@ -5,7 +5,7 @@
  * launches of scan_team.cl. It has the same argument words as scan.cl. */
 #define TK_TEAM 64
 #define TK_AT(i) ((i) + (i) / 16) /* padded, so that blocks begin in different
-                                   * banks */
+                                   * banks of local memory */
 
 TK_KERNEL tn_scan(TK_G const TK_STORED *in, TK_G TK_STORED *out, TK_WORDS)
 {
