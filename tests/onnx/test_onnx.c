@@ -444,7 +444,8 @@ static bool holds(tn_tensor *y, const double *want, int count)
     holds(y, (double[]){__VA_ARGS__},                                          \
           (int)(sizeof(double[]){__VA_ARGS__} / sizeof(double)))
 
-/* What models use seldom. Results are those of ONNX Runtime. */
+/* Tests operators that models rarely use. The expected results are those of
+ * ONNX Runtime. */
 static void check_nodes(void)
 {
     tn_tensor *x = tn_arange(1, 5, 1, .dtype = TN_F32);
