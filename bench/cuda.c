@@ -422,7 +422,7 @@ static void measure_matmul(void)
     } types[] = {{"float32", TN_F32, 0},
                  {"float16", TN_F16, 2},
                  {"bfloat16", TN_BF16, 14}};
-    printf("%-22s %9s %9s %9s %s\n", "matmul", "us", "TFLOP/s", "by hand",
+    printf("%-22s %9s %9s %9s %s\n", "matmul", "us", "TFLOP/s", "direct",
            "direct / Tenon");
     for (int t = 0; t < 3; t++)
         for (int64_t n = glance ? 64 : 512; n <= (glance ? 64 : 8192); n *= 2) {
@@ -539,8 +539,8 @@ int main(int argc, char **argv)
     must(driver, "a direct call of the driver");
     wait_for_all();
     MUST(cu.MemInfo(&left, &total));
-    printf("%s\nmemory of the open device without tensors: %.1f MiB more than a "
-           "bare context\n",
+    printf("%s\nmemory of the open device without tensors: %.1f MiB more than "
+           "a bare context\n",
            tn_device_description(device),
            ((double)bare - (double)left) / (1 << 20));
     for (int p = 0; p < PARTS; p++)

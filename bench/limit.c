@@ -59,9 +59,8 @@ typedef enum limit_kind {
 #define WIDTH 16
 #include "limit_kernels.inc"
 
-/* The kernels that call C's memset and memcpy, and those with string
- * instructions. The fill value is not 0, because processors may treat zero
- * specially. */
+/* The following kernels use C's memset and memcpy, or string instructions. The
+ * fill value is not 0, because processors may treat zero specially. */
 static void write_c(float *out, const float *a, const float *b, int64_t count)
 {
     (void)a;

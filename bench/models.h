@@ -4,22 +4,23 @@
 
 #include <tenon/tenon.h>
 
-/* A network with 784 features, 128 hidden features and 10 classes. */
+/* Creates a network with 784 features, 128 hidden features and 10 classes. */
 tn_module *bench_mlp(void);
-/* A convolutional network for images (N, 1, 8, 8), as in examples/digits.c. */
+/* Creates a convolutional network for images (N, 1, 8, 8), as in
+ * examples/digits.c. */
 tn_module *bench_cnn(void);
-/* A convolutional network for images (N, 1, 28, 28), as in PyTorch's MNIST
- * example. */
+/* Creates a convolutional network for images (N, 1, 28, 28), as in PyTorch's
+ * MNIST example. */
 tn_module *bench_cnn28(void);
-/* ResNet-20 for images (N, 3, 32, 32) (arXiv:1512.03385, section 4.2). Where
- * the image size changes, the shortcut is a 1 x 1 convolution. */
+/* Creates ResNet-20 for images (N, 3, 32, 32) (arXiv:1512.03385, section 4.2).
+ * Where the image size changes, the shortcut is a 1 x 1 convolution. */
 tn_module *bench_resnet20(void);
-/* ResNet-50 for images (N, 3, 224, 224) (the same paper, table 1). A block's
- * stride is in its 3 x 3 convolution, as in torchvision. */
+/* Creates ResNet-50 for images (N, 3, 224, 224) (the same paper, table 1). A
+ * block's stride is in its 3 x 3 convolution, as in torchvision. */
 tn_module *bench_resnet50(void);
-/* A GPT like that of examples/char_gpt.c: 4 layers with 128 features and 4
- * heads, and contexts of at most 128 ids. Maps ids (N, T) to scores (N, T,
- * vocabulary). */
+/* Creates a GPT like that of examples/char_gpt.c: 4 layers with 128 features
+ * and 4 heads, and contexts of at most 128 ids. Maps ids (N, T) to scores (N,
+ * T, vocabulary). */
 tn_module *bench_gpt(int64_t vocabulary);
 /* GPT-2. With 12 layers it is OpenAI's model of 124 million parameters. The
  * number of heads equals the number of layers. A head has 64 features. Input

@@ -262,7 +262,7 @@ int main(void)
     tn_device_set(tn_device_open("opencl"));
     a = tn_ones(tn_dims(1));
     b = tn_ones(tn_dims(1));
-    printf("%-14s %13s %13s\n", "", "by hand", "Tenon");
+    printf("%-14s %13s %13s\n", "", "direct", "Tenon");
     printf("%-14s %8.1f ms   %8.1f ms\n", "first operator", 1e3 * hand,
            1e3 * tenon);
     hand = median(launch_by_hand);

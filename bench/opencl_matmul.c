@@ -107,7 +107,7 @@ static void time_own(void)
     time_tenon();
 }
 
-/* ---- CLBlast by hand ----------------------------------------------------- */
+/* ---- direct calls of CLBlast --------------------------------------------- */
 
 #define DRIVER_MAP(X)                                                         \
     X(GetPlatformIDs) X(GetDeviceIDs) X(CreateContext) X(CreateCommandQueue)  \

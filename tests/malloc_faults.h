@@ -22,7 +22,7 @@ static inline void malloc_fail_at(int64_t n)
     atomic_store(&malloc_first, n ? atomic_load(&malloc_made) + n : 0);
 }
 
-/* The number of blocks that have been allocated and not freed. */
+/* Returns the number of blocks that have been allocated and not freed. */
 static inline int64_t malloc_live(void)
 {
     return atomic_load(&malloc_blocks);

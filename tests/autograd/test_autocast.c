@@ -185,9 +185,9 @@ static void check_gradient(void)
     ok(same(got, tn_tensor_grad(w)), "the walk may begin outside");
 }
 
-/* A minimal network and its results with torch 2.15.0 on the CPU: h =
- * relu(linear(x, w1, b1)); z = linear(h, w2, b2); cross_entropy(z, y) under
- * torch.autocast("cpu", torch.bfloat16). */
+/* The following functions compare a minimal network with the results of torch
+ * 2.15.0 on the CPU: h = relu(linear(x, w1, b1)); z = linear(h, w2, b2);
+ * cross_entropy(z, y) under torch.autocast("cpu", torch.bfloat16). */
 static tn_tensor *numbers(int count, int modulus, int factor, tn_dims_list shape)
 {
     float value[32];

@@ -452,8 +452,8 @@ static void test_scatter(uint32_t dim, int64_t C, tn_dtype dtype, int64_t to,
     buffer_drop(s.dst.buffer);
 }
 
-/* A row of several blocks and a remainder, with two indices out of range in
- * different blocks. All other elements must be added. */
+/* The indices form a row of several blocks and a remainder. Two of them, in
+ * different blocks, are out of range. All other elements must be added. */
 static void test_scatter_outside(int64_t n, int64_t first, int64_t second,
                                  int64_t src_stride)
 {
@@ -546,7 +546,7 @@ static int order_of(float a, float b)
     return (a > b) - (a < b);
 }
 
-/* One element in `nan` is NaN (1: all are NaN). */
+/* Tests numbers of which one in `nan` is NaN. If `nan` is 1, all are NaN. */
 static void test_sort_of(int64_t count, int64_t keep, bool descending,
                          int64_t nan)
 {
@@ -617,7 +617,7 @@ static void test_sort(int64_t count, int64_t keep, bool descending)
     test_sort_of(count, keep, descending, 50);
 }
 
-/* 64-bit integers whose range fits in 32 bits, or does not. */
+/* Tests 64-bit integers whose range fits in 32 bits, or exceeds them. */
 static void test_sort_i64(int64_t count, uint64_t range, bool descending)
 {
     int64_t *in, *out, *place;

@@ -28,8 +28,8 @@ static int wrong_products(tn_device *device)
     return wrong;
 }
 
-/* A product with two batch dimensions that no single stride describes, so it
- * needs several calls. c is transposed. */
+/* Returns a product with two batch dimensions that no single stride describes,
+ * so it needs several calls. c is transposed. */
 static tn_tensor *broadcast(void)
 {
     tn_tensor *a = tn_reshape(numbers(6, 7, 8, 1), tn_dims(2, 3, 1, 7, 8));

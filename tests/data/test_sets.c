@@ -157,7 +157,7 @@ static tn_dataset *growing_set(int64_t count)
     return tn_dataset_new(&type, NULL);
 }
 
-/* A collate function that makes one field: the sum of each sample. */
+/* Collates samples to one field, which has the sum of each sample. */
 static int sums(tn_tensor *const *samples, int64_t count, int field_count,
                 void *context, tn_tensor **fields)
 {

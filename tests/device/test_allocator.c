@@ -186,8 +186,8 @@ static void test_peak(tn_device *device)
     tn_cache_empty(device);
 }
 
-/* A device with 32 MiB of memory that the host cannot access, and with
- * asynchronous work. */
+/* Simulates a device with 32 MiB of memory that the host cannot access, and
+ * with asynchronous work. */
 static void test_device_full(tn_device *device)
 {
     tn__block *a = tn__block_alloc(device, 24 * MIB);

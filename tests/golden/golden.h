@@ -109,8 +109,8 @@ bool golden_equal(tn_tensor *got, tn_tensor *want, tolerance within,
 
 /* ---- results that samples do not determine (undefined.def) --------------- */
 
-/* Return the reason why a sample, a gradient of an input, or an output of
- * indices is not fully determined; NULL if it is. */
+/* Returns why a sample, a gradient of an input, or an output of indices is not
+ * fully determined. Returns NULL if it is. */
 const char *undefined_sample(const char *op, const json_t *json);
 const char *undefined_gradient(const char *op, int input);
 const char *undefined_index(const char *op, const json_t *json, int output);

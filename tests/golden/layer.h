@@ -22,7 +22,7 @@ typedef struct layer {
 /* Returns the layer of this name; NULL if Tenon has none. */
 const layer *layer_find(const char *name);
 
-/* The layer "Parametrized" (parametrized.c). */
+/* These functions make and run the layer "Parametrized" (parametrized.c). */
 tn_module *parametrized_make(const json_t *args);
 int parametrized_run(tn_module *module, tn_tensor **in, tn_tensor **out);
 

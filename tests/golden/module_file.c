@@ -170,9 +170,9 @@ static tn_tensor *made_for(const pass *p, const char *name, bool *compared)
 
 /* ---- checking a file ----------------------------------------------------- */
 
-/* A file, and the passes through its layer: own in the file's dtype; beside[]
- * in float64, of which the first uses the exact inputs and the others changed
- * ones. */
+/* A file, and the results of passes through its layer. own is the pass in the
+ * file's dtype. beside[] has the passes in float64: the first uses the exact
+ * inputs, the others slightly changed ones. */
 typedef struct job {
     tn_safetensors *file;
     const layer *kind;

@@ -135,8 +135,8 @@ static tn_schedule *one_cycle_lr(tn_optim *optim, const json_t *args)
         .max_momentum = number_or(args, "max_momentum", 0.95));
 }
 
-/* The functions that the files refer to by name; they depend only on the
- * step. */
+/* The files refer to the following functions by name. Their results depend only
+ * on the step. */
 static double reciprocal(int64_t step, int group, void *context)
 {
     (void)group, (void)context;

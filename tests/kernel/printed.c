@@ -404,8 +404,8 @@ static void add_scans(printed_list *list, const tn_target *target,
         }
 }
 
-/* Sorts whose lines are a part of a work-group's, one work-group's, or several
- * work-groups'. */
+/* Adds sorts of several lengths: a work-group sorts several lines or one line,
+ * or several work-groups sort one line. */
 static void add_sorts(printed_list *list, const tn_target *target,
                       uint32_t ndim, const tn_strided *view,
                       const int64_t *extent, const char *dtype)

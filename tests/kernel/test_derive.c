@@ -387,8 +387,8 @@ static void test_points(void)
     }
 }
 
-/* The derivative of a gradient by x, at points where a product of intermediate
- * results would be 0 times infinity. */
+/* Compares the derivative of a gradient by x at points where a product of
+ * intermediate results would be 0 times infinity. */
 static void test_points_again(void)
 {
     static const struct {

@@ -275,7 +275,7 @@ static void check_read(void)
     free(w.data);
 }
 
-/* A weight of Q8_0 blocks: element i of row r is r + 1 times i % 32. */
+/* Tests a weight in Q8_0 blocks. Element i of row r is (r + 1) * (i % 32). */
 static void check_blocks(void)
 {
     tn_scope *scope = tn_scope_open();

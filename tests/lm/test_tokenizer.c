@@ -102,7 +102,7 @@ static void test_files(void)
     refused(TN_ERR_FORMAT, "x.gguf", "a truncated GGUF file");
 }
 
-/* A vocabulary of all bytes and two merged tokens. */
+/* Tests a vocabulary of all bytes and two merged tokens. */
 static void test_tiktoken(void)
 {
     static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqr"
@@ -251,7 +251,8 @@ static void test_threads(void)
        "threads share a tokenizer");
 }
 
-/* A pattern that takes exponential time in a plain backtracking matcher. */
+/* Tests a pattern that takes exponential time in a plain backtracking
+ * matcher. */
 static void test_bounded(void)
 {
     tn_tokenizer *t = tn_tokenizer_open(write_file(

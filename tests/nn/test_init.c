@@ -62,9 +62,9 @@ static double cdf(const struct law *law, double x)
     return (normal_cdf(z) - normal_cdf(l)) / (normal_cdf(h) - normal_cdf(l));
 }
 
-/* The Kolmogorov-Smirnov test: sqrt(n) times the largest distance of the
- * empirical distribution function exceeds 1.95 with probability 0.001. The seed
- * is fixed, so the result is always the same. */
+/* Checks a distribution with the Kolmogorov-Smirnov test: sqrt(n) times the
+ * largest distance of the empirical distribution function exceeds 1.95 with
+ * probability 0.001. The seed is fixed, so the result is always the same. */
 static void follows(tn_tensor *x, struct law law, const char *fact)
 {
     int n = read_sorted(x);

@@ -325,8 +325,8 @@ static double variance_of(tn_tensor *x)
     return tn_item(tn_var(x));
 }
 
-/* Dropout of whole channels: a share p of them is 0; the others are constant
- * and scaled. */
+/* Tests dropout of whole channels: a share p of them is 0; the others are
+ * constant and scaled. */
 static void test_channels(tn_module *layer, tn_dims_list shape, int channel_dims,
                           double p)
 {

@@ -10,7 +10,7 @@ static const char *const bad_words[BADS] = {"NULL", "gone", "of another kind",
                                             "a scope"};
 static int bad_now;
 
-/* An empty module and an empty file, whose comparison gives a report. */
+/* Returns a report of the comparison of an empty module with an empty file. */
 static tn_module_report *new_report(void)
 {
     tn_module_report *made = NULL;

@@ -70,7 +70,8 @@ static tn_tensor *matrix_product(void)
     return tn_matmul(x, tn_transpose(x, 0, 1));
 }
 
-/* A product with more rows than matmul.cl copies at once, as in layers. */
+/* Computes a product with more rows than matmul.cl copies at once, as in
+ * layers. */
 static tn_tensor *matrix_blocks(void)
 {
     tn_tensor *x = tn_reshape(tn_arange(0.0, 6000.0, 1.0), tn_dims(20, 300));
@@ -78,9 +79,9 @@ static tn_tensor *matrix_blocks(void)
     return tn_matmul(x, tn_transpose(x, 0, 1));
 }
 
-/* A convolution of whole numbers, and the gradients of image and weight. With
- * more filters than a large tile has rows, tiles are large on a device with one
- * compute unit, such as oclgrind's. */
+/* Computes a convolution of whole numbers, and the gradients of image and
+ * weight. With more filters than a large tile has rows, tiles are large on a
+ * device with one compute unit, such as oclgrind's. */
 static tn_tensor *convolution(int64_t filters)
 {
     tn_tensor *x = tn_reshape(tn_arange(0.0, 300.0, 1.0),

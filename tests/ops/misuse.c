@@ -290,8 +290,8 @@ static void limit_seconds(int seconds)
     setitimer(ITIMER_PROF, &timer, NULL);
 }
 
-/* A signal handler. The program ends anyway, so printing here is safe
- * enough. */
+/* Handles the signal of the time limit. The program ends anyway, so printing
+ * here is safe enough. */
 static void too_long(int number)
 {
     (void)number;

@@ -93,7 +93,7 @@ static void check_median(void)
           0.5, 0.5, 0);
 }
 
-/* A window so wide that visiting each of its elements would take far too
+/* Tests a window so wide that visiting each of its elements would take far too
  * long. */
 static void check_wide_window(void)
 {

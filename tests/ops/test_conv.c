@@ -189,9 +189,10 @@ enum { CHOSEN = sizeof chosen / sizeof *chosen };
 
 /* The gradient of a weight sums only over pixels that the weight is multiplied
  * with. The first image has infinity at pixel (1, 0) of channel 0. Two of that
- * channel's nine weights are multiplied with it, six with padding; all other
- * gradients are finite. In the same way only so many results are infinite:
- * windows at the end of a row do not read the next row's start. */
+ * channel's nine weights are multiplied with it, or six if the image is padded.
+ * The gradients of all other weights are finite. The numbers of infinite
+ * results are the same, because windows at the end of a row do not read the
+ * start of the next row. */
 static void infinity_stays_where_it_is(void)
 {
     static float at[3 * 8 * 5 * 7];

@@ -455,8 +455,8 @@ static void fetch(tn_tensor *x, void *out, size_t bytes)
        tn_error() ? ": " : "", tn_error() ? tn_error() : "");
 }
 
-/* Edge cases in which results were once wrong and which PyTorch's samples do
- * not contain. */
+/* Tests edge cases in which results were once wrong. PyTorch's samples do not
+ * contain them. */
 static void test_near_edges(void)
 {
     int16_t pooled[4] = {0};

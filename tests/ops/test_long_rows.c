@@ -159,7 +159,8 @@ static results batch_norms(int64_t rows, int64_t length)
     return r;
 }
 
-/* Each channel consists of separate segments in 13 images; only reductions. */
+/* Each channel consists of separate segments in 13 images. Only reductions are
+ * tested. */
 static results channels(int64_t rows, int64_t length)
 {
     results r = {.count = 0};
@@ -257,7 +258,8 @@ static tn_status step(void *context)
     return TN_OK;
 }
 
-/* A recorded graph, replayed with other numbers. */
+/* Returns the results of a recorded graph that is replayed with other
+ * numbers. */
 static results replayed(int64_t rows, int64_t length)
 {
     results r = {.count = 0};

@@ -323,8 +323,8 @@ static void test_runs(tn_dtype dtype)
        tn_dtype_name(dtype), (int)wrong);
 }
 
-/* Negative indices into a dimension with more elements than the index dtype can
- * count. */
+/* Tests negative indices into a dimension with more elements than the index
+ * dtype can count. */
 static void test_from_end(void)
 {
     tn_tensor *last = tn_to_dtype(tn_full(tn_dims(1), -1), TN_I8);

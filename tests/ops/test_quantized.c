@@ -117,7 +117,7 @@ static double cosine(const float *a, const float *b, int64_t n)
     return ab / sqrt(aa * bb);
 }
 
-/* A float16 number, which is no subnormal number, infinity or NaN. */
+/* Returns a float16 number that is not subnormal, infinite or NaN. */
 static float half_at(const unsigned char *bytes)
 {
     const int bits = bytes[0] | bytes[1] << 8, exponent = bits >> 10 & 31;

@@ -166,8 +166,8 @@ void sim_stir(void);
 tn_cu_result sim_memory_alloc(int device, size_t bytes, tn_cu_pointer *out);
 tn_cu_result sim_memory_free(tn_cu_pointer pointer);
 void sim_memory_info(int device, size_t *left, size_t *total);
-/* Return the number of live allocations of a device, and the device that an
- * address belongs to, or -1. */
+/* sim_memory_live returns the number of live allocations of a device,
+ * sim_memory_device the device that an address belongs to, or -1. */
 size_t sim_memory_live(int device);
 int sim_memory_device(tn_cu_pointer at);
 

@@ -241,8 +241,8 @@ static void test_instructions(void)
     json_decref(all);
 }
 
-/* The operations of attention and factorisations, where the device runs them in
- * one call. */
+/* Tests the operations of attention and factorisations on devices that run them
+ * in one call. */
 static void test_work(void)
 {
     const double pairs = 2 * 8 * 8, each = 16 + 16;

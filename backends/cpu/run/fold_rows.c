@@ -13,7 +13,7 @@
 
 #define LEVELS 44 /* 2^44 chunks have 2^54 elements, more than any row */
 
-/* Whether the reduction is an ARGMAX or ARGMIN. */
+/* Returns whether the reduction is an ARGMAX or ARGMIN. */
 static bool is_arg(const cpu_reduce *reduce)
 {
     return reduce->kind >= TN_REDUCE_ARGMAX;
