@@ -124,6 +124,10 @@ int tn__onnx_axis(tn__onnx_call *c, int64_t axis, int ndim);
 /* Returns whether a result of this shape may be made. It may not if the node
  * runs while the model is opened and the result is large. */
 bool tn__onnx_may_make(tn__onnx_call *c, tn_dims_list shape);
+/* Returns whether memory for count 64-bit numbers is available on the device of
+ * the call. Functions ask before they make a list on the host, which
+ * tn_memory_set_limit does not count. Otherwise sets TN_ERR_MEMORY. */
+bool tn__onnx_fits(tn__onnx_call *c, int64_t count);
 /* Returns the shape of x as a list. */
 tn_dims_list tn__onnx_shape(const tn_tensor *x);
 /* Returns a list of count zeros, which the caller fills in. */
