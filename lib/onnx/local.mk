@@ -6,6 +6,7 @@ libtenon_onnx_la_SOURCES = lib/onnx/onnx.h \
 	lib/onnx/graph/build.c lib/onnx/graph/build.h lib/onnx/graph/names.c \
 	lib/onnx/graph/scope.h lib/onnx/graph/slot.c lib/onnx/graph/node.c \
 	lib/onnx/graph/weights.c lib/onnx/graph/function.c \
+	lib/onnx/graph/imports.c \
 	lib/onnx/graph/attribute.c lib/onnx/graph/port.c \
 	lib/onnx/graph/read_model.c lib/onnx/graph/model.c \
 	lib/onnx/run/run.c lib/onnx/run/run.h lib/onnx/run/call.c \

@@ -124,6 +124,7 @@ typedef struct tn__onnx_node {
      * use. Their slots follow the node's own inputs in `in`. */
     int capture_count;
     int64_t version; /* the opset of the node's domain */
+    tn_tensor *prepared[2]; /* owned; what row->prepare made, or NULL */
     bool is_folded;
     bool is_inlined; /* comes from a function of the model */
 } tn__onnx_node;

@@ -342,6 +342,24 @@ static void check_bombs(void)
        "its run exceeds the limit of memory");
     tn_error_clear();
     tn_memory_set_limit(NULL, 0);
+
+    /* a border of 10^9 elements */
+    static const int64_t pads[] = {0, 1000000000}, two[] = {2};
+    message node = make_node("Pad", "x p", "y");
+    attr_text(&node, "mode", "reflect");
+    add_tensor(&g, "p", 7, 1, two, pads, sizeof pads);
+    add_value(&g, GRAPH_INPUT, "x", 1, 1, two);
+    put_message(&g, GRAPH_NODE, &node);
+    add_value(&g, GRAPH_OUTPUT, "y", 1, -1, one);
+    finish_model(&model, &g, 17);
+    save(&model, file("bad.onnx"));
+    net = tn_onnx_open(path);
+    tn_tensor *x = tn_ones(tn_dims(2));
+    tn_memory_set_limit(NULL, (int64_t)1 << 30);
+    ok(tn_onnx_run(net, &x, 1, &out, 1) == TN_ERR_MEMORY && tn_error(),
+       "a list on the host is counted, too");
+    tn_error_clear();
+    tn_memory_set_limit(NULL, 0);
 }
 
 int main(void)

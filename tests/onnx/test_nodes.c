@@ -345,6 +345,35 @@ static void check_gather(void)
        "an index that the model computes is named as it is");
 }
 
+/* A long sequence runs in one call of Tenon's layer, a short one step by step.
+ * Without a bias, too. */
+static void check_recurrent(void)
+{
+    static const struct {
+        const char *op;
+        int64_t gates;
+    } cases[] = {{"LSTM", 4}, {"GRU", 3}, {"RNN", 1}};
+    for (int i = 0; i < 6; i++) {
+        const int64_t rows = 3 * cases[i % 3].gates;
+        tn_tensor *x = tn_randn(tn_dims(12, 2, 5)),
+                  *w = tn_randn(tn_dims(1, rows, 5)),
+                  *r = tn_randn(tn_dims(1, rows, 3)),
+                  *b = tn_randn(tn_dims(1, 2 * rows)), *y[2];
+        for (int j = 0; j < 2; j++) {
+            message node =
+                make_node(cases[i % 3].op, i < 3 ? "a b c" : "a b c d", "y");
+            if (i % 3 == 1)
+                attr_int(&node, "linear_before_reset", 1);
+            tn_tensor *in[] = {j ? tn_narrow(x, 0, 0, 4) : x, w, r, b};
+            y[j] = run_node(&node, 14, in, i < 3 ? 3 : 4);
+        }
+        /* the gates saturate, so errors of 1e-7 do not grow */
+        ok(is_near(tn_narrow(y[0], 0, 0, 4), y[1], 1e-5),
+           "%s %s bias: 12 steps begin as 4 steps do", cases[i % 3].op,
+           i < 3 ? "without" : "with");
+    }
+}
+
 /* An LSTM of com.microsoft, whose inputs 4 to 7 may be left out, and which does
  * not round its inputs to 8 bits. */
 static void check_quantised_lstm(void)
@@ -388,6 +417,7 @@ int main(void)
     check_transforms();
     check_borders();
     check_gather();
+    check_recurrent();
     check_quantised_lstm();
     unlink(file("node.onnx"));
     rmdir(scratch);

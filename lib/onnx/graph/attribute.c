@@ -98,6 +98,32 @@ static bool read_tensor(tn__onnx_builder *b, tn__onnx_span message,
     return a->tensor.host != NULL;
 }
 
+enum { FUNCTION_DEFAULT = 11 }; /* a field of FunctionProto */
+
+/* Reads the default of an attribute of the scope's function, if it has one. */
+static bool read_default(tn__onnx_builder *b, tn__onnx_scope *s,
+                         const char *name, int depth, tn__onnx_attr *out)
+{
+    tn__onnx_span message = s->function->message;
+    tn__onnx_item item;
+    while (tn__onnx_next(&message, &item) > 0) {
+        if (item.field != FUNCTION_DEFAULT || item.wire != TN__WIRE_BYTES)
+            continue;
+        tn__onnx_span field = item.bytes;
+        tn__onnx_item part;
+        while (tn__onnx_next(&field, &part) > 0)
+            if (part.field == NAME && part.wire == TN__WIRE_BYTES &&
+                tn__onnx_span_bytes(part.bytes) == strlen(name) &&
+                memcmp(part.bytes.p, name, strlen(name)) == 0) {
+                /* a default cannot refer to an attribute of the call */
+                tn__onnx_scope outside = {.names = s->names, .slots = s->slots};
+                return tn__onnx_attribute_read(b, &outside, item.bytes, depth,
+                                               out);
+            }
+    }
+    return true;
+}
+
 /* Replaces a, which refers to the attribute `reference` of the call, by that
  * attribute. */
 static bool refer(tn__onnx_builder *b, tn__onnx_scope *s, const char *reference,
@@ -114,7 +140,7 @@ static bool refer(tn__onnx_builder *b, tn__onnx_scope *s, const char *reference,
             *a = s->call->attrs[i];
     if (a->name)
         tn_keep(a->tensor.host);
-    else if (!tn__onnx_function_default(b, s, reference, depth, a))
+    else if (!read_default(b, s, reference, depth, a))
         return false;
     if (a->name && (a->graph || (want.type && a->type != want.type))) {
         tn_drop(a->tensor.host);
@@ -210,7 +236,7 @@ bool tn__onnx_attribute_read(tn__onnx_builder *b, tn__onnx_scope *scope,
     case TN__ONNX_A_GRAPH:
         if (!graph.p)
             return malformed(b);
-        a->graph = tn__onnx_graph_read(b, scope, graph, depth + 1);
+        a->graph = b->read_graph(b, scope, graph, depth + 1);
         return a->graph != NULL;
     default:
         return true;

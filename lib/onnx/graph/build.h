@@ -53,6 +53,7 @@ void tn__onnx_names_free(tn__onnx_names *names);
 /* ---- the file ------------------------------------------------------------ */
 
 struct tn__onnx_scope; /* scope.h */
+struct tn__onnx_builder;
 
 /* The opsets that a model or a function imports. */
 typedef struct tn__onnx_imports {
@@ -76,6 +77,15 @@ typedef struct tn__onnx_builder {
                                       function[] */
     int64_t called_nodes;  /* number of nodes of functions, over all calls */
     uint64_t called_bytes; /* size of these functions in the file */
+    /* tn__onnx_graph_read and tn__onnx_node_read. Pointers, because attributes
+     * contain graphs, graphs and functions contain nodes, and nodes contain
+     * attributes and call functions: this way their files do not need each
+     * other in a circle. */
+    tn__onnx_graph *(*read_graph)(struct tn__onnx_builder *b,
+                                  struct tn__onnx_scope *parent,
+                                  tn__onnx_span message, int depth);
+    bool (*read_node)(struct tn__onnx_builder *b, struct tn__onnx_scope *s,
+                      tn__onnx_span message, int depth);
     /* for tn_onnx_check: problems are reported and counted, and weights are not
      * read */
     bool checks;
@@ -93,6 +103,8 @@ tn__onnx_graph *tn__onnx_graph_read(tn__onnx_builder *b,
 /* Reads an OperatorSetIdProto and adds it to imports. */
 bool tn__onnx_import_read(tn__onnx_builder *b, tn__onnx_span message,
                           tn__onnx_imports *imports);
+/* Returns the version of a domain in b->imports, or -1. */
+int64_t tn__onnx_import_version(const tn__onnx_builder *b, const char *domain);
 /* Notes a FunctionProto, which is read when a node calls it. */
 bool tn__onnx_function_add(tn__onnx_builder *b, tn__onnx_span message);
 /* Returns the function that a node of this domain and operator calls, or

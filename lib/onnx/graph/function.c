@@ -8,7 +8,7 @@
 
 enum { /* fields of FunctionProto */
     NAME = 1, INPUT = 4, OUTPUT = 5, NODE = 7, OPSET_IMPORT = 9,
-    DOMAIN_NAME = 10, DEFAULT = 11, OVERLOAD = 13
+    DOMAIN_NAME = 10, OVERLOAD = 13
 };
 
 /* Limits, because functions that call each other can make a huge graph from a
@@ -85,30 +85,6 @@ const tn__onnx_function *tn__onnx_function_find(const tn__onnx_builder *b,
     return i >= 0 ? &b->function[i] : NULL;
 }
 
-bool tn__onnx_function_default(tn__onnx_builder *b, tn__onnx_scope *s,
-                               const char *name, int depth, tn__onnx_attr *out)
-{
-    tn__onnx_span message = s->function->message;
-    tn__onnx_item item;
-    *out = (tn__onnx_attr){0};
-    while (tn__onnx_next(&message, &item) > 0) {
-        if (item.field != DEFAULT || item.wire != TN__WIRE_BYTES)
-            continue;
-        tn__onnx_span field = item.bytes;
-        tn__onnx_item part;
-        while (tn__onnx_next(&field, &part) > 0)
-            if (part.field == 1 && part.wire == TN__WIRE_BYTES &&
-                tn__onnx_span_bytes(part.bytes) == strlen(name) &&
-                memcmp(part.bytes.p, name, strlen(name)) == 0) {
-                /* a default cannot refer to an attribute of the call */
-                tn__onnx_scope outside = {.names = s->names, .slots = s->slots};
-                return tn__onnx_attribute_read(b, &outside, item.bytes, depth,
-                                               out);
-            }
-    }
-    return true;
-}
-
 /* Gives the inputs of the function the slots of the inputs of the call. */
 static bool bind_input(tn__onnx_builder *b, tn__onnx_scope *outer,
                        tn__onnx_scope *inner, const tn__onnx_node *node,
@@ -180,7 +156,7 @@ static bool read_body(tn__onnx_builder *b, tn__onnx_scope *outer,
                         tn__onnx_node_malformed(
                             b, node, "the calls of functions make more than "
                                      "131072 nodes")) &&
-                       tn__onnx_node_read(b, inner, item.bytes, depth);
+                       b->read_node(b, inner, item.bytes, depth);
             else
                 fine = bind_output(b, outer, inner, node, count, name);
             if (!fine)

@@ -98,9 +98,12 @@ static void drop_tensors(tn__onnx_graph *g)
 {
     for (int i = 0; i < g->slot_count && g->value; i++)
         drop_value(&g->value[i]);
-    for (int i = 0; i < g->node_count; i++)
+    for (int i = 0; i < g->node_count; i++) {
         for (int j = 0; j < g->node[i].attr_count; j++)
             drop_value(&g->node[i].attrs[j].tensor);
+        for (int j = 0; j < 2; j++)
+            tn_drop(g->node[i].prepared[j]);
+    }
 }
 
 void tn__onnx_model_drop(tn__onnx_model *m)

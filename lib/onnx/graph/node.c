@@ -11,14 +11,6 @@ enum { /* fields of NodeProto */
     DOMAIN_NAME = 7, OVERLOAD = 8
 };
 
-static int64_t opset_of(const tn__onnx_builder *b, const char *domain)
-{
-    for (int i = 0; i < b->imports.count; i++)
-        if (strcmp(b->imports.opset[i].domain, domain) == 0)
-            return b->imports.opset[i].version;
-    return -1;
-}
-
 static bool read_name(tn__onnx_builder *b, const tn__onnx_item *item,
                       const char **out)
 {
@@ -31,7 +23,7 @@ static bool find_row(tn__onnx_builder *b, tn__onnx_node *node)
 {
     char text[256];
     bool known = false;
-    node->version = opset_of(b, node->domain);
+    node->version = tn__onnx_import_version(b, node->domain);
     if (node->version < 0) {
         snprintf(text, sizeof text,
                  "the model imports no opset of domain \"%.60s\"",

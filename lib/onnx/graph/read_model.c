@@ -1,6 +1,6 @@
 /* read_model.c: reads ModelProto: the opsets that it imports, its functions,
  * and its graph. */
-#include <onnx/graph/build.h>
+#include <onnx/graph/scope.h>
 
 #include <stdio.h>
 #include <string.h>
@@ -9,36 +9,6 @@ enum { /* fields of ModelProto */
     IR_VERSION = 1, PRODUCER_NAME = 2, PRODUCER_VERSION = 3, GRAPH = 7,
     OPSET_IMPORT = 8, FUNCTIONS = 25
 };
-
-bool tn__onnx_import_read(tn__onnx_builder *b, tn__onnx_span message,
-                          tn__onnx_imports *imports)
-{
-    tn__onnx_opset o = {"", 0};
-    tn__onnx_item item;
-    int found;
-    while ((found = tn__onnx_next(&message, &item)) > 0) {
-        if (item.field == 1 && !(o.domain = tn__onnx_text(&b->reader, &item)))
-            return false;
-        if (item.field == 2)
-            o.version = (int64_t)item.number;
-    }
-    if (found < 0 || imports->count == TN__ONNX_MAX_OPSETS)
-        return tn__onnx_malformed(&b->reader,
-                                  "the imports of opsets are malformed");
-    if (strcmp(o.domain, "ai.onnx") == 0)
-        o.domain = "";
-    if (!*o.domain && (o.version < TN__ONNX_FIRST_OPSET ||
-                       o.version > TN__ONNX_LAST_OPSET)) {
-        tn_error_refuse_argument(
-            TN_ERR_UNSUPPORTED, b->reader.call, "path",
-            "%s: opset %lld is not supported; opsets %d to %d are supported",
-            b->reader.path, (long long)o.version, TN__ONNX_FIRST_OPSET,
-            TN__ONNX_LAST_OPSET);
-        return false;
-    }
-    imports->opset[imports->count++] = o;
-    return true;
-}
 
 bool tn__onnx_build(tn__onnx_builder *b)
 {
@@ -93,6 +63,8 @@ bool tn__onnx_build(tn__onnx_builder *b)
     for (int i = 0; i < b->imports.count; i++)
         if (!*b->imports.opset[i].domain)
             m->opset = b->imports.opset[i].version;
+    b->read_graph = tn__onnx_graph_read;
+    b->read_node = tn__onnx_node_read;
     m->graph = tn__onnx_graph_read(b, NULL, graph, 0);
     return m->graph != NULL;
 }

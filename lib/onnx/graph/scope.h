@@ -58,10 +58,6 @@ bool tn__onnx_function_call(tn__onnx_builder *b, tn__onnx_scope *s,
                             const tn__onnx_node *node,
                             const char *const *in_name,
                             const tn__onnx_function *f, int depth);
-/* Reads the default of an attribute of the scope's function, if it has one.
- * Otherwise out->name becomes NULL. */
-bool tn__onnx_function_default(tn__onnx_builder *b, tn__onnx_scope *s,
-                               const char *name, int depth, tn__onnx_attr *out);
 /* For each node, lists the slots that no later node uses. */
 bool tn__onnx_lifetimes_find(tn__onnx_builder *b, tn__onnx_graph *g);
 

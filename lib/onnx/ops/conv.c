@@ -107,7 +107,7 @@ tn_tensor *tn__onnx_pad_uneven(tn_tensor *x, tn__onnx_window *w, double value)
 
 /* The largest number of positions of an output, over all images, for which
  * convolve_few is faster: for 128 channels and 3 taps it takes 9 instead of
- * 21 us on an EPYC (Zen 5) with 4 positions, and is even with 10 to 16. */
+ * 21 us on an EPYC (Zen 4) with 4 positions, and is even with 10 to 16. */
 enum { FEW = 8 };
 
 /* Returns whether an output has few positions, as in models that process a

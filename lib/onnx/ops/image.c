@@ -73,6 +73,8 @@ static void col2im(tn__onnx_call *c)
         return;
     }
     /* for each element of each block, its index in the padded image */
+    if (!tn__onnx_fits(c, taps * cells))
+        return;
     int64_t *index = malloc((size_t)(taps * cells) * sizeof *index);
     if (!index) {
         tn_error_set(TN_ERR_MEMORY, "onnx_run: out of memory");

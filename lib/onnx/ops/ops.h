@@ -36,6 +36,11 @@ typedef struct tn__onnx_op {
      * constant: an initialiser stays a constant (scales of integers), so nodes
      * that compute with it can be folded. */
     unsigned host, buffer, constant;
+    /* Makes tensors that depend on constant inputs alone. It is called when the
+     * model is opened, if the inputs in `prepares` are constants or left out.
+     * The open scope owns the tensors. May leave them NULL. */
+    void (*prepare)(tn__onnx_call *c, tn_tensor **out);
+    unsigned prepares;
     /* integers of a wider dtype are reduced to the range of their ONNX type */
     bool wraps;
     bool scales;   /* a cast, or arithmetic of a scale or a zero point: if an
@@ -94,6 +99,12 @@ static inline bool tn__onnx_wants(const tn__onnx_call *c, int i)
 {
     return i < c->out_count && c->node->out[i] >= 0;
 }
+/* Returns tensor i that row->prepare made, or NULL. */
+static inline tn_tensor *tn__onnx_prepared(const tn__onnx_call *c, int i)
+{
+    tn_tensor *x = c->node->prepared[i];
+    return x && tn_tensor_device(x) == c->device ? x : NULL;
+}
 /* Return the value of attribute i of the row. */
 static inline int64_t tn__onnx_int(const tn__onnx_call *c, int i)
 {
@@ -124,6 +135,10 @@ int tn__onnx_axis(tn__onnx_call *c, int64_t axis, int ndim);
 /* Returns whether a result of this shape may be made. It may not if the node
  * runs while the model is opened and the result is large. */
 bool tn__onnx_may_make(tn__onnx_call *c, tn_dims_list shape);
+/* Returns whether memory for count 64-bit numbers is available on the device of
+ * the call. Functions ask before they make a list on the host, which
+ * tn_memory_set_limit does not count. Otherwise sets TN_ERR_MEMORY. */
+bool tn__onnx_fits(tn__onnx_call *c, int64_t count);
 /* Returns the shape of x as a list. */
 tn_dims_list tn__onnx_shape(const tn_tensor *x);
 /* Returns a list of count zeros, which the caller fills in. */

@@ -232,13 +232,16 @@ static tn_tensor *gate(const layer *l, tn_tensor *all, int k)
     return tn_narrow(all, 1, k * l->hidden, l->hidden);
 }
 
-/* Returns a matrix or bias with its gates in another order. */
+/* Returns a matrix or bias with its gates in another order, or NULL for no
+ * bias. */
 static tn_tensor *reorder(const layer *l, tn_tensor *w, const int *order)
 {
     tn_tensor *part[4] = {NULL};
+    if (!w)
+        return NULL;
     for (int i = 0; i < l->gates; i++)
         part[i] = tn_narrow(w, 0, order[i] * l->hidden, l->hidden);
-    return w ? tn_cat(part, l->gates, 0) : NULL;
+    return tn_cat(part, l->gates, 0);
 }
 
 /* Stores the two biases of direction d: that of the input and that of the
@@ -344,11 +347,15 @@ static state lstm_step(const layer *l, int d, tn_tensor *in, state s,
     return (state){tn_mul(apply(f, clip(l, go)), apply(h, cell)), cell};
 }
 
+/* The gates in Tenon's order: i, f, g, o. */
+static const int lstm_order[] = {0, 2, 3, 1};
+
 static void lstm(tn__onnx_call *c)
 {
     static const char *const defaults[] = {"Sigmoid", "Tanh", "Tanh"};
-    static const int order[] = {0, 2, 3, 1}; /* gates in Tenon's order: i, f, g,
-                                                o */
+    const int *order = lstm_order;
+    /* whether W and R have Tenon's order already */
+    const bool ordered = tn__onnx_prepared(c, 0) != NULL;
     layer l;
     tn_tensor *y[2] = {NULL};
     state last[2] = {{NULL, NULL}};
@@ -358,16 +365,18 @@ static void lstm(tn__onnx_call *c)
         state *s = &last[d];
         tn_tensor *p = of_direction(&l, 7, d), *b_in, *b_state;
         *s = (state){first_state(&l, 5, d), first_state(&l, 6, d)};
-        if (!l.plain || p || tn__onnx_int(c, EXTRA) || l.time < LONG) {
+        if (!ordered && (!l.plain || p || tn__onnx_int(c, EXTRA) ||
+                         l.time < LONG)) {
             y[d] = run_steps(&l, d, lstm_step, s, true, p);
             continue;
         }
         biases(&l, d, &b_in, &b_state);
+        tn_tensor *w = of_direction(&l, 1, d), *r = of_direction(&l, 2, d);
         y[d] = tn_lstm_layer(
-            l.x, s->h, s->cell, reorder(&l, of_direction(&l, 1, d), order),
-            reorder(&l, of_direction(&l, 2, d), order),
-            reorder(&l, b_in, order), reorder(&l, b_state, order), &s->h,
-            &s->cell, .reverse = d == 1 || l.first_reversed);
+            l.x, s->h, s->cell, ordered ? w : reorder(&l, w, order),
+            ordered ? r : reorder(&l, r, order), reorder(&l, b_in, order),
+            reorder(&l, b_state, order), &s->h, &s->cell,
+            .reverse = d == 1 || l.first_reversed);
     }
     put(&l, y, last);
 }
@@ -393,13 +402,35 @@ static tn_tensor *dequantized(tn_tensor *w, tn_tensor *scale, tn_tensor *zero)
     return tn_transpose(tn_mul(w, scale), 1, 2);
 }
 
+/* Dequantises the matrices and puts their gates in Tenon's order, unless the
+ * node has features that run step by step, in ONNX's order. */
+static void prepare_quantized(tn__onnx_call *c, tn_tensor **out)
+{
+    if (c->attr[ACTIVATIONS] || c->attr[CLIP] || tn__onnx_int(c, EXTRA) ||
+        c->node->in[4] >= 0 || c->node->in[7] >= 0 ||
+        tn_tensor_ndim(c->x[1]) != 3 || tn_tensor_ndim(c->x[2]) != 3)
+        return;
+    for (int i = 0; i < 2; i++) {
+        tn_tensor *w = dequantized(c->x[1 + i], c->x[8 + 2 * i],
+                                   tn__onnx_x(c, 9 + 2 * i));
+        tn_tensor *part[4];
+        const int64_t hidden = tn_tensor_size(w, 1) / 4;
+        for (int k = 0; k < 4; k++)
+            part[k] = tn_narrow(w, 1, lstm_order[k] * hidden, hidden);
+        out[i] = tn_cat(part, 4, 1);
+    }
+}
+
 static void dynamic_quantize_lstm(tn__onnx_call *c)
 {
     tn_tensor *x[8];
     for (int i = 0; i < 8; i++)
         x[i] = tn__onnx_x(c, i);
-    x[1] = dequantized(x[1], c->x[8], tn__onnx_x(c, 9));
-    x[2] = dequantized(x[2], c->x[10], tn__onnx_x(c, 11));
+    for (int i = 0; i < 2; i++)
+        x[1 + i] = tn__onnx_prepared(c, i)
+                       ? tn__onnx_prepared(c, i)
+                       : dequantized(x[1 + i], c->x[8 + 2 * i],
+                                     tn__onnx_x(c, 9 + 2 * i));
     tn__onnx_call own = *c;
     own.x = x;
     own.in_count = 8;
@@ -496,7 +527,9 @@ static const tn__onnx_op rows[] = {
      .attributes = "activation_alpha:floats activation_beta:floats "
                    "activations:strings clip:float direction:string=forward "
                    "hidden_size:int layout:int=0 input_forget:int=0",
-     .run = dynamic_quantize_lstm},
+     .run = dynamic_quantize_lstm, .constant = 1 << 8 | 1 << 10,
+     .prepare = prepare_quantized,
+     .prepares = 1 << 1 | 1 << 2 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 11},
     {.name = "GRU", .since = 7, .min_in = 3, .max_in = 6, .max_out = 2,
      .attributes = COMMON " linear_before_reset:int=0", .run = gru},
     {.name = "RNN", .since = 7, .min_in = 3, .max_in = 6, .max_out = 2,

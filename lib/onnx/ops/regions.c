@@ -71,6 +71,8 @@ static tn_tensor *align_one(tn__onnx_call *c, const align *a, tn_tensor *image,
                         (long long)cells, (long long)samples);
         return NULL;
     }
+    if (!tn__onnx_fits(c, 2 * cells * taps))
+        return NULL;
     int64_t *index = malloc((size_t)(cells * taps) * sizeof *index), n = 0;
     double *weight = malloc((size_t)(cells * taps) * sizeof *weight);
     for (int64_t cell = 0; cell < cells && index && weight; cell++)
@@ -210,6 +212,8 @@ static tn_tensor *pool_one(tn__onnx_call *c, tn_tensor *image,
                         (long long)cells, (long long)taps);
         return NULL;
     }
+    if (!tn__onnx_fits(c, 2 * cells * taps))
+        return NULL;
     int64_t *index = malloc((size_t)(cells * taps) * sizeof *index);
     float *inside = malloc((size_t)cells * sizeof *inside);
     tn_tensor *y = NULL;

@@ -196,6 +196,8 @@ static int64_t source_of(int64_t i, int64_t size, const char *mode)
 static tn_tensor *border(tn__onnx_call *c, tn_tensor *x, int axis,
                          int64_t first, int64_t n, const char *mode)
 {
+    if (!tn__onnx_fits(c, n))
+        return NULL;
     int64_t *index =
         n <= INT32_MAX ? malloc(((size_t)n + 1) * sizeof *index) : NULL;
     if (!index) {

@@ -120,6 +120,8 @@ static void tf_idf(tn__onnx_call *c)
                   length = tn_tensor_size(x, -1);
     if (columns < 0 || !tn__onnx_may_make(c, tn_dims(rows, columns)))
         return;
+    if (!tn__onnx_fits(c, rows * columns))
+        return;
     int64_t *numbers =
         malloc(((size_t)tn_tensor_numel(x) + 1) * sizeof *numbers);
     double *out = rows <= INT32_MAX / (columns + 1)

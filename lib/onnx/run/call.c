@@ -129,6 +129,16 @@ bool tn__onnx_may_make(tn__onnx_call *c, tn_dims_list shape)
     return false;
 }
 
+bool tn__onnx_fits(tn__onnx_call *c, int64_t count)
+{
+    bool fits = count <= 4096;
+    TN_SCOPE(trial) {
+        fits = fits || tn_empty(tn_dims(count), .dtype = TN_I64,
+                                .device = c->device) != NULL;
+    }
+    return fits;
+}
+
 tn_tensor *tn__onnx_from_ints(tn__onnx_call *c, const int64_t *x, int count)
 {
     static const int64_t none[1];

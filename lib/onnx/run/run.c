@@ -382,6 +382,33 @@ static int *count_uses(const tn__onnx_graph *g)
     return uses;
 }
 
+/* Calls row->prepare of a node, if its inputs are constants. A node that fails
+ * here is not prepared: the run will report the error. */
+static void prepare(tn__onnx_run *run, tn__onnx_graph *g, tn__onnx_node *n)
+{
+    tn_tensor *x[32] = {NULL}, *out[2] = {NULL};
+    int types[32] = {0};
+    bool fine = n->in_count <= 32;
+    TN_SCOPE(scope) {
+        for (int i = 0; i < n->in_count && fine; i++) {
+            tn__onnx_value *v = n->in[i] >= 0 ? &g->value[n->in[i]] : NULL;
+            if (!v || !(n->row->prepares >> i & 1))
+                continue;
+            fine = v->fixed && (x[i] = on_device(run, g, n->in[i], v));
+            types[i] = v->type;
+        }
+        tn_device_set(run->device);
+        tn__onnx_call c = {.node = n, .attr = n->attr, .in_count = n->in_count,
+                           .out_count = n->out_count, .x = x, .x_type = types,
+                           .device = run->device, .folds = true, .run = run};
+        if (fine)
+            n->row->prepare(&c, out);
+        for (int i = 0; i < 2 && !tn_error(); i++)
+            n->prepared[i] = tn_keep(out[i]);
+    }
+    tn_error_clear();
+}
+
 /* Computes all nodes whose inputs are constants, and frees constants that no
  * other node uses. A node that fails here is not folded: the run will report
  * the error. */
@@ -406,6 +433,9 @@ static void fold(tn__onnx_run *run, tn__onnx_graph *g)
             tn_error_clear();
     }
     free(uses);
+    for (int i = 0; i < g->node_count && !tn_error(); i++)
+        if (!g->node[i].is_folded && g->node[i].row->prepare)
+            prepare(run, g, &g->node[i]);
 }
 
 /* Adds up the bytes of the constants of a graph. Those that it captures belong
@@ -421,6 +451,10 @@ static int64_t constant_bytes(const tn__onnx_graph *g)
         if (tn__onnx_tensor_of(v))
             bytes -= tn__onnx_bytes_of(tn__onnx_tensor_of(v));
     }
+    for (int i = 0; i < g->node_count; i++)
+        for (int j = 0; j < 2; j++)
+            if (g->node[i].prepared[j])
+                bytes += tn__onnx_bytes_of(g->node[i].prepared[j]);
     return bytes;
 }
 
