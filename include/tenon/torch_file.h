@@ -28,7 +28,7 @@
  * path is rejected.
  *
  * Limits: a tree is at most 64 levels deep and has at most 2^20 values. The
- * pickle has at most 64 MiB, and its values take at most 512 MiB and at most 256
+ * pickle has at most 64 MiB, and its values take at most 512 MiB and at most 512
  * times its size. Deflated members, which torch.save does not write, may
  * unpack to tn_unpack_limit bytes together (io.h).
  *

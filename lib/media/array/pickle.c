@@ -491,5 +491,6 @@ tn__pickle_value *tn__pickle_run(tn__pickle *pickle, const uint8_t **p,
     if (result && (pickle->stack_count || pickle->mark_count))
         result = (malformed(pickle, "values are left on its stack"), NULL);
     *p = pickle->p + (result != NULL);
+    pickle->start = pickle->p = NULL;
     return result;
 }

@@ -13,7 +13,7 @@ enum {
     TN__PICKLE_MOST_BYTES = 64 << 20,  /* of a pickle */
     TN__PICKLE_MOST_VALUES = 1 << 22,  /* that a file makes */
     TN__PICKLE_MOST_MEMORY = 512 << 20,/* of values, in bytes; and */
-    TN__PICKLE_MOST_RATIO = 256,       /* for each byte of the pickle */
+    TN__PICKLE_MOST_RATIO = 512,       /* for each byte of the pickle */
     TN__PICKLE_MOST_STACK = 1 << 20
 };
 
@@ -93,7 +93,7 @@ typedef struct tn__pickle {
     uint64_t value_count, used_bytes, most_bytes; /* 0: not yet known */
     tn__torch_storage **bucket; /* storages by the hash of their keys */
     size_t bucket_count, storage_count;
-    /* of the pickle that runs */
+    /* of the pickle that runs; NULL and 0 when none does */
     const uint8_t *start, *p, *end;
     tn__pickle_value **stack, **memo;
     size_t *mark;

@@ -72,11 +72,12 @@ void *tn__pickle_fail(tn__pickle *pickle, tn_status code, const char *format,
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    tn_error_refuse_argument(code, pickle->call, NULL,
-                             "%s: at byte %zu of its pickle: %s", pickle->what,
-                             pickle->p ? (size_t)(pickle->p - pickle->start)
-                                       : 0,
-                             text);
+    char place[60] = "";
+    if (pickle->p)
+        snprintf(place, sizeof place, "at byte %zu of its pickle: ",
+                 (size_t)(pickle->p - pickle->start));
+    tn_error_refuse_argument(code, pickle->call, NULL, "%s: %s%s",
+                             pickle->what, place, text);
     return NULL;
 }
 
