@@ -82,7 +82,7 @@ static bool pop_mark(tn__pickle *pickle, tn__pickle_value ***out_values,
     if (!pickle->mark_count)
         return malformed(pickle, "it has no mark");
     const size_t from = pickle->mark[--pickle->mark_count];
-    *out_values = pickle->stack + from;
+    *out_values = pickle->stack ? pickle->stack + from : NULL;
     *out_count = pickle->stack_count - from;
     pickle->stack_count = from;
     return true;
