@@ -28,8 +28,8 @@
  * path is rejected.
  *
  * Limits: a tree is at most 64 levels deep and has at most 2^20 values. The
- * pickle has at most 256 MiB. The memory that it takes is at most a small
- * multiple of its size. Deflated members, which torch.save does not write, may
+ * pickle has at most 64 MiB, and its values take at most 512 MiB and at most 512
+ * times its size. Deflated members, which torch.save does not write, may
  * unpack to tn_unpack_limit bytes together (io.h).
  *
  * Source: torch/serialization.py and torch/_utils.py of PyTorch 2.15, and

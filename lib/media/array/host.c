@@ -40,6 +40,30 @@ void tn__array_swap(void *data, uint64_t numel, unsigned item)
         }
 }
 
+void tn__array_reorder(const void *from, void *to, const int64_t *shape,
+                       int ndim, size_t item, bool to_row_major)
+{
+    int64_t stride[TN_MAX_NDIM], index[TN_MAX_NDIM] = {0}, numel = 1;
+    for (int d = 0; d < ndim; d++) {
+        stride[d] = numel; /* of column-major order */
+        numel *= shape[d];
+    }
+    int64_t column_major = 0;
+    for (int64_t i = 0; i < numel; i++) {
+        const int64_t in = to_row_major ? column_major : i;
+        const int64_t out = to_row_major ? i : column_major;
+        memcpy((char *)to + (size_t)out * item,
+               (const char *)from + (size_t)in * item, item);
+        for (int d = ndim - 1; d >= 0; d--) {
+            column_major += stride[d];
+            if (++index[d] < shape[d])
+                break;
+            column_major -= stride[d] * shape[d];
+            index[d] = 0;
+        }
+    }
+}
+
 bool tn__array_numel(const int64_t *shape, int ndim, int64_t *out)
 {
     int64_t numel = 1;

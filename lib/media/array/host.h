@@ -38,6 +38,11 @@ tn_tensor *tn__array_tensor(void *raw, const tn__array_elements *elements,
 void tn__array_swap(void *data, uint64_t numel, unsigned item);
 bool tn__array_is_little_endian(void);
 
+/* Copies elements from column-major to row-major order, or back. Bits are kept on
+ * every device, since no device sees them. */
+void tn__array_reorder(const void *from, void *to, const int64_t *shape,
+                       int ndim, size_t item, bool to_row_major);
+
 /* Multiplies sizes. Returns false if one is negative or the product exceeds
  * INT64_MAX. The product with a zero is 0, but the others must fit. */
 bool tn__array_numel(const int64_t *shape, int ndim, int64_t *out);

@@ -8,7 +8,8 @@ libtenon_media_la_SOURCES += lib/media/array/source.c \
 	lib/media/array/zip.h lib/media/array/zip_read.c \
 	lib/media/array/zip_write.c \
 	lib/media/array/pickle.h lib/media/array/pickle.c \
-	lib/media/array/pickle_call.c lib/media/array/torch_file.h \
+	lib/media/array/pickle_call.c lib/media/array/pickle_value.c \
+	lib/media/array/torch_file.h \
 	lib/media/array/torch_file.c lib/media/array/torch_read.c \
 	lib/media/array/torch_tensor.c lib/media/array/torch_module.c \
 	lib/media/array/dlpack.h lib/media/array/dlpack_abi.h \

@@ -13,38 +13,22 @@ TN_OPTIONS_TYPE(tn_npy_load, "npy_load", "path", TN_NPY_LOAD_OPTIONS_LIST)
 TN_OPTIONS_TYPE(tn_npy_load_memory, "npy_load_memory", "data, bytes",
                 TN_NPY_LOAD_MEMORY_OPTIONS_LIST)
 
-/* An array in Fortran order is, in memory, the array with reversed shape in C
- * order. */
-static tn_dims_list shape_in_memory(const tn__npy_header *header)
-{
-    tn_dims_list shape = {header->ndim, {0}};
-    for (int d = 0; d < header->ndim; d++)
-        shape.dim[d] =
-            header->shape[header->fortran ? header->ndim - 1 - d : d];
-    return shape;
-}
-
-static tn_tensor *reverse_dims(tn_tensor *x)
-{
-    tn_dims_list order = {tn_tensor_ndim(x), {0}};
-    for (int d = 0; d < order.count; d++)
-        order.dim[d] = order.count - 1 - d;
-    return tn_permute(x, order);
-}
-
 /* Makes a tensor of elements, which belong to the call. */
 static tn_tensor *make(void *elements, const tn__npy_header *header,
                        const char *call)
 {
-    tn_scope *scope = tn_scope_open();
-    if (!scope)
+    const tn_dims_list shape = tn_dims_from_array(header->shape, header->ndim);
+    if (header->fortran && header->ndim > 1) {
+        void *ordered = tn__array_alloc(header->bytes, call);
+        if (ordered)
+            tn__array_reorder(elements, ordered, header->shape, header->ndim,
+                              header->elements.item, true);
         free(elements);
-    tn_tensor *x = scope ? tn__array_tensor(elements, &header->elements,
-                                            shape_in_memory(header), call)
-                         : NULL;
-    if (x && header->fortran && header->ndim > 1)
-        x = tn_contiguous(reverse_dims(x));
-    return tn_scope_result(scope, x);
+        if (!ordered)
+            return NULL;
+        elements = ordered;
+    }
+    return tn__array_tensor(elements, &header->elements, shape, call);
 }
 
 tn_tensor *tn__npy_tensor(void *file, uint64_t bytes, tn_dtype view,
@@ -119,6 +103,25 @@ static const char *why_not_mapped(const tn__npy_header *header,
         if ((unsigned char)elements[i] > 1)
             return "it has bytes that are no bools";
     return NULL;
+}
+
+/* An array in Fortran order is, in memory, the array with reversed shape in C
+ * order. */
+static tn_dims_list shape_in_memory(const tn__npy_header *header)
+{
+    tn_dims_list shape = {header->ndim, {0}};
+    for (int d = 0; d < header->ndim; d++)
+        shape.dim[d] =
+            header->shape[header->fortran ? header->ndim - 1 - d : d];
+    return shape;
+}
+
+static tn_tensor *reverse_dims(tn_tensor *x)
+{
+    tn_dims_list order = {tn_tensor_ndim(x), {0}};
+    for (int d = 0; d < order.count; d++)
+        order.dim[d] = order.count - 1 - d;
+    return tn_permute(x, order);
 }
 
 static tn_tensor *map_tensor(mapping *map, const tn__npy_header *header)

@@ -3,24 +3,25 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <tenon/autograd.h>
 #include <tenon/io.h>
 #include <tenon/npy.h>
-#include <tenon/ops.h>
 
 TN_OPTIONS_TYPE(tn_npy_save, "npy_save", "path, x", TN_NPY_SAVE_OPTIONS_LIST)
 TN_OPTIONS_TYPE(tn_npy_save_memory, "npy_save_memory",
                 "x, out_data, out_bytes", TN_NPY_SAVE_OPTIONS_LIST)
 
-static const tn_tensor *in_order(const tn_tensor *x, bool fortran)
+/* Replaces row-major elements by the same in column-major order. */
+static tn_status make_fortran(tn__npy_image *image, const tn_tensor *x,
+                              size_t item, const char *call)
 {
-    tn_dims_list order = {tn_tensor_ndim(x), {0}};
-    if (!fortran || order.count < 2)
-        return x;
-    for (int d = 0; d < order.count; d++)
-        order.dim[d] = order.count - 1 - d;
-    /* x is only read: permute makes another view of its storage */
-    return tn_permute((tn_tensor *)x, order);
+    void *ordered = tn__array_alloc(image->data_bytes, call);
+    if (!ordered)
+        return TN_ERR_MEMORY;
+    tn__array_reorder(image->data, ordered, tn_tensor_shape(x),
+                      tn_tensor_ndim(x), item, false);
+    free(image->data);
+    image->data = ordered;
+    return TN_OK;
 }
 
 tn_status tn__npy_image_of(tn__npy_image *image, const tn_tensor *x,
@@ -33,14 +34,9 @@ tn_status tn__npy_image_of(tn__npy_image *image, const tn_tensor *x,
     image->data = tn__array_alloc(image->data_bytes, call);
     if (!image->data)
         return TN_ERR_MEMORY;
-    tn_scope *scope = tn_scope_open();
-    const bool grad = tn_grad_mode_set(false);
-    const tn_tensor *ordered = scope ? in_order(x, fortran) : NULL;
-    tn_status status =
-        ordered ? tn_tensor_to_array(ordered, image->data, image->data_bytes)
-                : tn_error_code();
-    tn_grad_mode_set(grad);
-    tn_scope_close(scope);
+    tn_status status = tn_tensor_to_array(x, image->data, image->data_bytes);
+    if (status == TN_OK && fortran && tn_tensor_ndim(x) > 1)
+        status = make_fortran(image, x, item, call);
     if (status == TN_OK && !tn__array_is_little_endian())
         tn__array_swap(image->data, image->data_bytes / item, (unsigned)item);
     if (status < 0) {

@@ -5,80 +5,8 @@
  * NEWOBJ_EX), are rejected by name. */
 #include <media/array/pickle.h>
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- memory --------------------------------------------------------------- */
-
-typedef struct tn__pickle_block {
-    struct tn__pickle_block *next;
-    size_t used, room;
-    max_align_t memory[];
-} block;
-
-void *tn__pickle_alloc(tn__pickle *pickle, uint64_t count, size_t bytes)
-{
-    enum { ROOM = 1 << 16 };
-    uint64_t need;
-    if (__builtin_mul_overflow(count, bytes, &need) || need > SIZE_MAX / 2)
-        return tn__array_no_memory(pickle->call), NULL;
-    need = (need + sizeof(max_align_t)) / sizeof(max_align_t) *
-           sizeof(max_align_t);
-    block *b = pickle->block;
-    if (!b || b->room - b->used < need) {
-        const size_t room = need > ROOM ? (size_t)need : ROOM;
-        b = malloc(sizeof *b + room);
-        if (!b)
-            return tn__array_no_memory(pickle->call), NULL;
-        *b = (block){.next = pickle->block, .room = room};
-        pickle->block = b;
-    }
-    void *memory = (char *)b->memory + b->used;
-    b->used += (size_t)need;
-    return memset(memory, 0, (size_t)need);
-}
-
-tn__pickle_value *tn__pickle_new(tn__pickle *pickle, tn__pickle_kind kind)
-{
-    if (++pickle->value_count > TN__PICKLE_MOST_VALUES)
-        return tn__pickle_fail(pickle, TN_ERR_FORMAT,
-                               "more than %d values", TN__PICKLE_MOST_VALUES);
-    tn__pickle_value *value = tn__pickle_alloc(pickle, 1, sizeof *value);
-    if (value)
-        value->kind = kind;
-    return value;
-}
-
-tn__pickle_value *tn__pickle_new_text(tn__pickle *pickle, tn__pickle_kind kind,
-                                      const void *text, size_t bytes)
-{
-    tn__pickle_value *value = tn__pickle_new(pickle, kind);
-    char *copy = value ? tn__pickle_alloc(pickle, bytes + 1, 1) : NULL;
-    if (!copy)
-        return NULL;
-    memcpy(copy, text, bytes);
-    value->text = copy;
-    value->bytes = bytes;
-    return value;
-}
-
-void *tn__pickle_fail(tn__pickle *pickle, tn_status code, const char *format,
-                      ...)
-{
-    char text[400];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    tn_error_refuse_argument(code, pickle->call, NULL,
-                             "%s: at byte %zu of its pickle: %s", pickle->what,
-                             pickle->p ? (size_t)(pickle->p - pickle->start)
-                                       : 0,
-                             text);
-    return NULL;
-}
 
 static bool malformed(tn__pickle *pickle, const char *why)
 {
@@ -154,7 +82,7 @@ static bool pop_mark(tn__pickle *pickle, tn__pickle_value ***out_values,
     if (!pickle->mark_count)
         return malformed(pickle, "it has no mark");
     const size_t from = pickle->mark[--pickle->mark_count];
-    *out_values = pickle->stack + from;
+    *out_values = pickle->stack ? pickle->stack + from : NULL;
     *out_count = pickle->stack_count - from;
     pickle->stack_count = from;
     return true;
@@ -543,6 +471,12 @@ tn__pickle_value *tn__pickle_run(tn__pickle *pickle, const uint8_t **p,
     size_t memo_next = 0;
     tn__pickle_value *result = NULL;
     bool runs = true;
+    if (!pickle->most_bytes) {
+        const uint64_t most =
+            TN__PICKLE_MOST_RATIO * (uint64_t)(end - *p) + (1 << 20);
+        pickle->most_bytes =
+            most < TN__PICKLE_MOST_MEMORY ? most : TN__PICKLE_MOST_MEMORY;
+    }
     pickle->start = pickle->p = *p;
     pickle->end = end;
     pickle->stack_count = pickle->mark_count = 0;
@@ -557,18 +491,6 @@ tn__pickle_value *tn__pickle_run(tn__pickle *pickle, const uint8_t **p,
     if (result && (pickle->stack_count || pickle->mark_count))
         result = (malformed(pickle, "values are left on its stack"), NULL);
     *p = pickle->p + (result != NULL);
+    pickle->start = pickle->p = NULL;
     return result;
-}
-
-void tn__pickle_close(tn__pickle *pickle)
-{
-    for (block *b = pickle->block, *next; b; b = next) {
-        next = b->next;
-        free(b);
-    }
-    free(pickle->bucket);
-    free(pickle->stack);
-    free(pickle->memo);
-    free(pickle->mark);
-    *pickle = (tn__pickle){0};
 }

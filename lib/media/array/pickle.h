@@ -12,6 +12,8 @@
 enum {
     TN__PICKLE_MOST_BYTES = 64 << 20,  /* of a pickle */
     TN__PICKLE_MOST_VALUES = 1 << 22,  /* that a file makes */
+    TN__PICKLE_MOST_MEMORY = 512 << 20,/* of values, in bytes; and */
+    TN__PICKLE_MOST_RATIO = 512,       /* for each byte of the pickle */
     TN__PICKLE_MOST_STACK = 1 << 20
 };
 
@@ -88,10 +90,10 @@ typedef struct tn__pickle_value {
 typedef struct tn__pickle {
     const char *what, *call; /* for messages: the file and the public call */
     struct tn__pickle_block *block; /* owned: memory of all values */
-    uint64_t value_count;
+    uint64_t value_count, used_bytes, most_bytes; /* 0: not yet known */
     tn__torch_storage **bucket; /* storages by the hash of their keys */
     size_t bucket_count, storage_count;
-    /* of the pickle that runs */
+    /* of the pickle that runs; NULL and 0 when none does */
     const uint8_t *start, *p, *end;
     tn__pickle_value **stack, **memo;
     size_t *mark;
@@ -107,7 +109,7 @@ void tn__pickle_close(tn__pickle *pickle);
 
 tn__torch_storage *tn__pickle_storage(tn__pickle *pickle, const char *key);
 
-/* ---- for pickle_call.c ---------------------------------------------------- */
+/* ---- for pickle.c and pickle_call.c ---------------------------------------- */
 
 void *tn__pickle_alloc(tn__pickle *pickle, uint64_t count, size_t bytes);
 tn__pickle_value *tn__pickle_new(tn__pickle *pickle, tn__pickle_kind kind);

@@ -310,7 +310,11 @@ bad = [
     ("many", b"\x80\x02" + b"N" * 5 + b".", "values are left"),
 ]
 doubled = b"]q\0" + b"".join(b"0](h%ch%ceq%c" % (i, i, i + 1) for i in range(40))
-bad.append(("doubled", b"\x80\x02" + doubled + b".", "more than 2^20 values"))
+bad.append(("doubled", b"\x80\x02" + doubled + b".", "bytes of memory"))
+# many copies of one large dict
+bad.append(("copies", b"\x80\x02}q\0(" + b"K\1N" * 2000 + b"u0" +
+            b"ccollections\nCounter\nq\1" + b"0h\1h\0\x85R" * 500 + b".",
+            "bytes of memory"))
 for fact, data, part in bad:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
