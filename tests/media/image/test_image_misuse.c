@@ -100,6 +100,11 @@ static void test_images(void)
             TN_NO_GRAD
                 ok(call(i, leaf) != NULL, "%s accepts it without gradients",
                    names[i]);
+            for (int k = 0; k < 3; k++) {
+                const double values[] = {(double)NAN, (double)INFINITY, -1e30};
+                ok(call(i, tn_full(tn_dims(3, 6, 7), values[k])) != NULL,
+                   "%s accepts %g", names[i], values[k]);
+            }
             /* An earlier error stays. */
             tn_error_set(TN_ERR_IO, "the first error");
             ok(!call(i, NULL) && !strcmp(tn_error(), "the first error"),
