@@ -15,4 +15,5 @@ libtenon_media_la_SOURCES += \
 	lib/media/image/grid.c lib/media/image/folder.c \
 	lib/media/image/digits.c
 tenoninclude_HEADERS += include/tenon/image.h include/tenon/transform.h
+dist_manual_DATA += docs/images.md
 EXTRA_DIST += lib/media/image/README.md
