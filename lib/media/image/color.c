@@ -130,7 +130,7 @@ static void shift_hue(float *rgb, float shift)
     const float t = fminf(fmaxf((s * f + (1 - s)) * v, 0), 1);
     const float out[6][3] = {{v, t, p}, {q, v, p}, {p, v, t},
                              {p, q, v}, {t, p, v}, {v, p, q}};
-    const int sector = (int)whole % 6;
+    const int sector = whole >= 0 && whole < 6 ? (int)whole : 0; /* 6, NaN */
     memcpy(rgb, out[sector], sizeof out[sector]);
 }
 

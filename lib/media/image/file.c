@@ -1,140 +1,11 @@
 /* file.c: reads and writes image files: the calls of <tenon/image.h>, which find
  * the format in a table. */
+#include <media/image/formats.h>
 #include <media/image/raster.h>
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <tenon/io.h>
-
-/* ---- formats ---------------------------------------------------------------- */
-
-static const tn__image_format *const formats[] = {&tn__image_png,
-                                                  &tn__image_jpeg};
-enum { FORMAT_COUNT = sizeof formats / sizeof *formats };
-
-/* Formats that are recognised in order to name them. */
-static const struct {
-    const char *title;
-    size_t at;
-    const char *magic;
-    size_t bytes;
-} others[] = {
-    {"GIF", 0, "GIF8", 4},
-    {"WebP", 8, "WEBP", 4},
-    {"TIFF", 0, "II*\0", 4},
-    {"TIFF", 0, "MM\0*", 4},
-    {"AVIF", 4, "ftypavif", 8},
-    {"HEIC", 4, "ftyphei", 7},
-    {"HEIC", 4, "ftypmif1", 8},
-    {"JPEG 2000", 0, "\0\0\0\x0cjP  ", 8},
-    {"JPEG 2000", 0, "\xff\x4f\xff\x51", 4},
-    {"JPEG XL", 0, "\xff\x0a", 2},
-    {"JPEG XL", 0, "\0\0\0\x0cJXL ", 8},
-    {"Photoshop", 0, "8BPS", 4},
-    {"QOI", 0, "qoif", 4},
-    {"ICO", 0, "\0\0\1\0", 4},
-    {"SVG", 0, "<svg", 4},
-    {"PDF", 0, "%PDF", 4},
-    /* BMP files have four zero bytes behind their size. */
-    {"BMP", 6, "\0\0\0\0", 4},
-};
-
-tn_status tn__because(tn__why *why, tn_status code, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    vsnprintf(why->text, sizeof why->text, format, args);
-    va_end(args);
-    return code;
-}
-
-bool tn__growing_add(tn__growing *out, const void *data, size_t count)
-{
-    if (out->room - out->count < count) {
-        const size_t room = (out->room + count) * 2;
-        unsigned char *more =
-            room > out->room ? realloc(out->data, room) : NULL;
-        if (!more)
-            return false;
-        out->data = more;
-        out->room = room;
-    }
-    if (count)
-        memcpy(out->data + out->count, data, count);
-    out->count += count;
-    return true;
-}
-
-tn_status tn__check_memory(int64_t width, int64_t height,
-                           size_t bytes_per_pixel, tn__why *why)
-{
-    const int64_t limit = tn_unpack_limit();
-    int64_t bytes;
-    if (limit < 0)
-        return tn__because(why, (tn_status)limit, "the limit is invalid");
-    if (__builtin_mul_overflow(width, height, &bytes) ||
-        __builtin_mul_overflow(bytes, (int64_t)bytes_per_pixel, &bytes))
-        return tn__because(why, TN_ERR_FORMAT,
-                           "%lld x %lld pixels are more than memory can hold",
-                           (long long)width, (long long)height);
-    if (limit && bytes > limit)
-        return tn__because(why, TN_ERR_FORMAT,
-                           "its %lld x %lld pixels would take %lld bytes, more "
-                           "than the limit of %lld: raise tn_unpack_limit_set",
-                           (long long)width, (long long)height,
-                           (long long)bytes, (long long)limit);
-    return TN_OK;
-}
-
-static tn_status name_other(const unsigned char *data, size_t bytes,
-                            tn__why *why)
-{
-    if (bytes == 0)
-        return tn__because(why, TN_ERR_FORMAT, "it is empty");
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        const bool bmp = strcmp(others[i].title, "BMP") == 0;
-        if (bytes >= others[i].at + others[i].bytes &&
-            memcmp(data + others[i].at, others[i].magic, others[i].bytes) == 0 &&
-            (!bmp || memcmp(data, "BM", 2) == 0))
-            return tn__because(why, TN_ERR_FORMAT,
-                               "%s is not supported; PNG and JPEG are",
-                               others[i].title);
-    }
-    size_t cut = 0;
-    for (int i = 0; i < FORMAT_COUNT; i++)
-        if (bytes < formats[i]->magic_bytes &&
-            memcmp(data, formats[i]->magic, bytes) == 0)
-            cut = bytes;
-    return cut ? tn__because(why, TN_ERR_FORMAT,
-                             "it is truncated: %zu bytes are no image", cut)
-               : tn__because(why, TN_ERR_FORMAT,
-                             "it is neither PNG nor JPEG: it begins with %02x "
-                             "%02x",
-                             data[0], bytes > 1 ? data[1] : 0);
-}
-
-/* Returns the format of the data, or NULL with *status and the reason. */
-static const tn__image_format *find_format(const void *data, size_t bytes,
-                                           tn_status *status, tn__why *why)
-{
-    for (int i = 0; i < FORMAT_COUNT; i++) {
-        const tn__image_format *f = formats[i];
-        if (bytes < f->magic_bytes || memcmp(data, f->magic, f->magic_bytes))
-            continue;
-        if (f->decode)
-            return f;
-        *status = tn__because(why, TN_ERR_UNSUPPORTED,
-                              "%s needs a library that Tenon was built without "
-                              "(Debian: %s)",
-                              f->title, f->package);
-        return NULL;
-    }
-    *status = name_other(data, bytes, why);
-    return NULL;
-}
 
 /* ---- reading ---------------------------------------------------------------- */
 
@@ -164,7 +35,7 @@ static tn_tensor *decode(const void *data, size_t bytes, const origin *from,
         .min_side = o->min_side,
         .dtype_bytes = tn_dtype_bytes(o->dtype),
     };
-    const tn__image_format *format = find_format(data, bytes, &status, &why);
+    const tn__image_format *format = tn__format_of(data, bytes, &status, &why);
     if (format)
         status = format->decode(data, bytes, &request, &raster, &why);
     if (status < 0)
@@ -201,7 +72,7 @@ static bool check_options(const char *call, const tn_image_load_options *o)
     return false;
 }
 
-/* Refuses a pending error, so that its message stays, and NULL. */
+/* Refuses NULL. */
 static bool check_pointer(const void *pointer, const char *call,
                           const char *argument)
 {
@@ -253,7 +124,7 @@ static tn_status read_info(const void *data, size_t bytes, const origin *from,
     tn__why why;
     tn_status status = TN_OK;
     tn_image_info info = {.size = out->size};
-    const tn__image_format *format = find_format(data, bytes, &status, &why);
+    const tn__image_format *format = tn__format_of(data, bytes, &status, &why);
     if (format)
         status = format->info(data, bytes, &info, &why);
     if (status < 0)
@@ -350,16 +221,6 @@ static tn_status check_needs(const tn_options_type *type, const void *own,
     return tn_options_check_needs(type, own, need, 2);
 }
 
-static const tn__image_format *find_extension(const char *path)
-{
-    const char *dot = strrchr(path, '.');
-    for (int i = 0; dot && i < FORMAT_COUNT; i++)
-        for (int k = 0; k < 3 && formats[i]->extensions[k]; k++)
-            if (strcasecmp(dot + 1, formats[i]->extensions[k]) == 0)
-                return formats[i];
-    return NULL;
-}
-
 static tn_status put(void *context, tn_file *file)
 {
     const tn__growing *data = context;
@@ -376,7 +237,7 @@ tn_status tn_image_save_with(const char *path, const tn_tensor *image,
     if (tn_options_take(tn_image_save_type(), &o, options) < 0 ||
         !check_pointer(path, call, "path"))
         return tn_error_code();
-    const tn__image_format *format = find_extension(path);
+    const tn__image_format *format = tn__format_of_path(path);
     if (!format)
         return tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "path",
                                         "%s: the name must end in .png, .jpg "
@@ -407,10 +268,7 @@ tn_status tn_image_encode_with(const tn_tensor *image, const char *format,
         !check_pointer(out_data, call, "out_data") ||
         !check_pointer(out_bytes, call, "out_bytes"))
         return tn_error_code();
-    const tn__image_format *found = NULL;
-    for (int i = 0; i < FORMAT_COUNT; i++)
-        if (strcmp(format, formats[i]->name) == 0)
-            found = formats[i];
+    const tn__image_format *found = tn__format_of_name(format);
     if (!found)
         return tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "format",
                                         "format is \"%.40s\"; expected "

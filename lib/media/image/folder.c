@@ -86,6 +86,14 @@ static bool refuse(tn_status code, const char *path, const char *why)
     return false;
 }
 
+/* Reports the system's error about a path. */
+static bool refuse_errno(const char *path)
+{
+    const int number = errno;
+    return refuse(number == ENOMEM ? TN_ERR_MEMORY : TN_ERR_IO, path,
+                  strerror(number));
+}
+
 static bool is_image(const char *name)
 {
     const char *dot = strrchr(name, '.');
@@ -99,7 +107,7 @@ static bool list_folder(const char *path, names *folders, names *images)
 {
     DIR *dir = opendir(path);
     if (!dir)
-        return refuse(TN_ERR_IO, path, strerror(errno));
+        return refuse_errno(path);
     bool good = true;
     struct dirent *entry;
     errno = 0;
@@ -109,7 +117,7 @@ static bool list_folder(const char *path, names *folders, names *images)
         char *full = join(path, entry->d_name);
         struct stat s;
         if (full && stat(full, &s) < 0)
-            good = refuse(TN_ERR_IO, full, strerror(errno));
+            good = refuse_errno(full);
         else if (full && S_ISDIR(s.st_mode)) {
             good = add(folders, full);
             full = NULL;
@@ -122,7 +130,7 @@ static bool list_folder(const char *path, names *folders, names *images)
         errno = 0;
     }
     if (good && errno)
-        good = refuse(TN_ERR_IO, path, strerror(errno));
+        good = refuse_errno(path);
     closedir(dir);
     return good;
 }

@@ -17,7 +17,6 @@ tn_device *tn__image_device(void)
     return known;
 }
 
-/* The elements of a contiguous tensor have this many bytes; 0 for blocks. */
 static bool check_dtype(const tn_tensor *image, const tn_given *given,
                         const char *call, bool any_dtype)
 {
@@ -64,13 +63,18 @@ bool tn__pixels_open(tn__pixels *out, tn_tensor *image, const char *call,
                         "differentiable: use tn_detach");
         return false;
     }
+    const bool pending = tn_error() != NULL;
     tn_tensor *flat = tn_contiguous(image);
-    if (!flat)
-        return false;
-    out->data = tn_tensor_data(flat);
+    out->data = flat ? tn_tensor_data(flat) : NULL;
     if (!out->data) {
-        tn_error_rename("tensor_data", call, "image");
-        tn_error_prefix("transforms run on the CPU (use tn_to)");
+        /* Replaces the advice of tensor_data, which is another call. */
+        if (!pending && tn_error_code() == TN_ERR_DEVICE) {
+            tn_error_clear();
+            tn_error_refuse(TN_ERR_DEVICE, call, given, 1,
+                            "image is on %s, whose memory the CPU cannot use: "
+                            "use tn_to",
+                            tn_device_name(tn_tensor_device(image)));
+        }
         return false;
     }
     out->tensor = flat;

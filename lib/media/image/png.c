@@ -24,7 +24,7 @@ typedef struct png_job {
     tn_status status;
     /* reading */
     const unsigned char *at, *end;
-    bool truncated;
+    bool truncated, no_memory;
     /* writing */
     tn__growing *out;
     png_bytepp rows; /* owned */
@@ -33,7 +33,9 @@ typedef struct png_job {
 static void on_error(png_structp png, png_const_charp message)
 {
     png_job *job = png_get_error_ptr(png);
-    if (job->status == TN_OK)
+    if (job->status == TN_OK && job->no_memory)
+        job->status = tn__because(job->why, TN_ERR_MEMORY, "memory ran out");
+    else if (job->status == TN_OK)
         job->status = job->truncated
                           ? tn__because(job->why, TN_ERR_FORMAT,
                                         "the PNG file is truncated")
@@ -41,6 +43,21 @@ static void on_error(png_structp png, png_const_charp message)
                                         "the PNG file is damaged: %.120s",
                                         message);
     longjmp(png_jmpbuf(png), 1);
+}
+
+static png_voidp allocate(png_structp png, png_alloc_size_t bytes)
+{
+    png_job *job = png_get_mem_ptr(png);
+    void *block = malloc(bytes);
+    if (!block)
+        job->no_memory = true;
+    return block;
+}
+
+static void release(png_structp png, png_voidp block)
+{
+    (void)png;
+    free(block);
 }
 
 static void on_warning(png_structp png, png_const_charp message)
@@ -77,8 +94,8 @@ static bool begin_reading(png_job *job, const void *data, size_t bytes,
 {
     *job = (png_job){.why = why, .at = data};
     job->end = job->at + bytes;
-    job->png = png_create_read_struct(PNG_LIBPNG_VER_STRING, job, on_error,
-                                      on_warning);
+    job->png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, job, on_error,
+                                        on_warning, job, allocate, release);
     job->info = job->png ? png_create_info_struct(job->png) : NULL;
     if (!job->info) {
         png_destroy_read_struct(&job->png, NULL, NULL);
@@ -260,8 +277,8 @@ static tn_status encode_png(const tn__raster *image, int level,
                             tn__growing *out, tn__why *why)
 {
     png_job job = {.why = why, .out = out};
-    job.png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &job, on_error,
-                                      on_warning);
+    job.png = png_create_write_struct_2(PNG_LIBPNG_VER_STRING, &job, on_error,
+                                        on_warning, &job, allocate, release);
     job.info = job.png ? png_create_info_struct(job.png) : NULL;
     if (job.info)
         write_pixels(&job, image, level);

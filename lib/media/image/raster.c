@@ -201,7 +201,7 @@ static bool to_sample(const void *values, tn_dtype dtype, int64_t i,
         return x >= 0 && x <= 65535;
     }
     const float x = ((const float *)values)[i] * 255.0f + 0.5f;
-    ((uint8_t *)samples)[at] = (uint8_t)(x <= 0 ? 0 : x >= 255 ? 255 : x);
+    ((uint8_t *)samples)[at] = (uint8_t)(x >= 255 ? 255 : x > 0 ? x : 0);
     return x == x;
 }
 

@@ -146,7 +146,7 @@ static void expanded(const matrix *r, const tn__pixels *in, int64_t *out_h,
     const double half[] = {0.5 * (double)in->w, 0.5 * (double)in->h};
     int64_t size[2];
     for (int axis = 0; axis < 2; axis++) {
-        double low = INFINITY, high = -INFINITY;
+        double low = HUGE_VAL, high = -HUGE_VAL;
         for (int i = 0; i < 4; i++) {
             const double p = r->m[3 * axis] * (i & 1 ? half[0] : -half[0]) +
                              r->m[3 * axis + 1] * (i & 2 ? half[1] : -half[1]) +

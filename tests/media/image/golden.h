@@ -2,8 +2,9 @@
 #ifndef TN_TESTS_MEDIA_IMAGE_GOLDEN_H
 #define TN_TESTS_MEDIA_IMAGE_GOLDEN_H
 
+#include <tenon/image.h>
 #include <tenon/io.h>
-#include <tenon/tensor.h>
+#include <tenon/ops.h>
 
 #include "tap.h"
 
@@ -110,6 +111,34 @@ static inline void is_refused(bool failed, tn_status code, const char *text,
         printf("# got %s: %s\n# want %s: %s\n", tn_status_name(tn_error_code()),
                message ? message : "no error", tn_status_name(code), text);
     tn_error_clear();
+}
+
+/* Returns whether PNG and JPEG files can be read and written. If not, checks that
+ * the error names the missing package, and reports that the rest is skipped. */
+static inline bool has_libraries(void)
+{
+    static const char *const names[][2] = {{"png", "Debian: libpng-dev"},
+                                           {"jpeg", "Debian: libjpeg-dev"}};
+    static const char png[] = "\x89PNG\r\n\x1a\n", jpeg[] = "\xff\xd8\xff";
+    bool all = true;
+    for (int i = 0; i < 2; i++)
+        TN_SCOPE(scope) {
+            tn_tensor *x = tn_zeros(tn_dims(1, 1, 1), .dtype = TN_U8);
+            void *data = NULL;
+            size_t bytes;
+            if (tn_image_encode(x, names[i][0], &data, &bytes) < 0) {
+                is_refused(!data, TN_ERR_UNSUPPORTED, names[i][1],
+                           "writing without the library");
+                is_refused(!tn_image_decode(i ? jpeg : png, i ? 3 : 8),
+                           TN_ERR_UNSUPPORTED, names[i][1],
+                           "reading without the library");
+                all = false;
+            }
+            free(data);
+        }
+    if (!all)
+        skip(1, "libpng or libjpeg was missing when Tenon was built");
+    return all;
 }
 
 #endif

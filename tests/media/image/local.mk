@@ -4,6 +4,7 @@ check_PROGRAMS += \
 	tests/media/image/test_transforms \
 	tests/media/image/test_image_sets \
 	tests/media/image/test_image_misuse \
+	tests/media/image/test_image_faults \
 	tests/media/image/test_image_example
 tests_media_image_test_images_SOURCES = tests/media/image/test_images.c \
 	tests/media/image/golden.h
@@ -19,6 +20,9 @@ tests_media_image_test_image_misuse_LDADD = $(media_test_libs)
 tests_media_image_test_image_example_SOURCES = \
 	tests/media/image/test_image_example.c
 tests_media_image_test_image_example_LDADD = $(media_test_libs)
+tests_media_image_test_image_faults_SOURCES = \
+	tests/media/image/test_image_faults.c tests/malloc_faults.h
+tests_media_image_test_image_faults_LDADD = $(media_test_libs)
 EXTRA_DIST += tests/media/image/README.md tests/media/image/make_images.py \
 	tests/media/image/images.tar.xz
 check_DATA += tests/media/image/golden/.stamp
