@@ -1,7 +1,7 @@
 /* resample.c: changes the sample rate with a windowed sinc filter. Every
  * new_freq samples of the result use the same filters, shifted by orig_freq
  * samples, so resampling is one strided convolution with new_freq channels. */
-#include "sound.h"
+#include <media/sound/sound.h>
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* iou.c: the overlap of boxes, and losses made from it. Each formula is one
  * definition of the kernel language, so that a matrix (N, M) is computed in one
  * pass, on every device, with gradients. */
-#include "boxes.h"
+#include <media/vision/boxes.h>
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * depends on all boxes that were kept before. So it runs on the host, where it
  * compares each box to the kept ones in blocks, and needs no matrix of all
  * pairs. */
-#include "boxes.h"
+#include <media/vision/boxes.h>
 
 #include <math.h>
 #include <stdlib.h>

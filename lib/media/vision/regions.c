@@ -4,8 +4,8 @@
  * matrix of cells by pixels. The device multiplies it by the pixels, four terms
  * at a time (sparse.c). The gradient is the product with the transposed matrix,
  * so it is as fast, deterministic, and differentiable itself. */
-#include "boxes.h"
-#include "sparse.h"
+#include <media/vision/boxes.h>
+#include <media/vision/sparse.h>
 
 #include <math.h>
 #include <pthread.h>
