@@ -176,6 +176,14 @@ static void check_choosing(void)
                  "remove_small_boxes");
         close_to(tn_clip_boxes_to_image(tn_add_scalar(a, -20), 70, 50),
                  stored("clip"), 1e-6, "clip_boxes_to_image");
+        const int8_t low[] = {-5, 100, 120, 127}, clipped[] = {0, 100, 120,
+                                                               127};
+        int8_t got[4];
+        tn_tensor *i8 = tn_clip_boxes_to_image(
+            tn_tensor_from_array(low, TN_I8, tn_dims(1, 4)), 1000, 1ll << 40);
+        ok(tn_tensor_to_array(i8, got, 4) == TN_OK &&
+               memcmp(got, clipped, 4) == 0,
+           "an image larger than the dtype's range");
         static const char *const format[] = {"xyxy", "xywh", "cxcywh"};
         for (int i = 0; i < 9; i++) {
             char name[64];
