@@ -216,7 +216,7 @@ tn_sigmoid_focal_loss_with(tn_tensor *inputs, tn_tensor *targets,
  * with a stride of 16. Differentiable in input, not in boxes. Boxes that are on
  * a device are transferred to the host. Fails with TN_ERR_INDEX if the number
  * of an image is out of range, TN_ERR_ARGUMENT if a coordinate is not finite or
- * a box needs more than 2^28 samples. */
+ * a box reads more than 2^26 pixels (four for each sample of tn_roi_align). */
 
 /* Options of tn_roi_align:
  *   sampling_ratio  samples in each direction of a cell; 0 or less: the size of

@@ -9,4 +9,5 @@ libtenon_media_la_SOURCES += \
 	lib/media/sound/wav.h \
 	lib/media/sound/wav_header.c
 tenoninclude_HEADERS += include/tenon/sound.h
+dist_manual_DATA += docs/sound.md
 EXTRA_DIST += lib/media/sound/README.md

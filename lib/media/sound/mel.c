@@ -1,5 +1,5 @@
 /* mel.c: mel filters, decibels, cepstral coefficients and mu-law. */
-#include "sound.h"
+#include <media/sound/sound.h>
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* resample.c: changes the sample rate with a windowed sinc filter. Every
  * new_freq samples of the result use the same filters, shifted by orig_freq
  * samples, so resampling is one strided convolution with new_freq channels. */
-#include "sound.h"
+#include <media/sound/sound.h>
 
 #include <math.h>
 #include <stdlib.h>
@@ -34,10 +34,13 @@ static void fill(double *w, int64_t orig, int64_t new, int64_t width,
     const int64_t size = 2 * width + orig;
     for (int64_t j = 0; j < new; j++)
         for (int64_t i = 0; i < size; i++) {
-            double t = (double)(i - width) / (double)orig -
-                       (double)j / (double)new;
-            t = fmax(fmin(t * base, crossings), -crossings);
+            const double t = base * ((double)(i - width) / (double)orig -
+                                     (double)j / (double)new);
             const double u = t / crossings;
+            if (!(fabs(u) < 1)) { /* beyond the last zero crossing */
+                w[j * size + i] = 0;
+                continue;
+            }
             const double window =
                 kaiser ? bessel(beta * sqrt(1 - u * u)) / norm
                        : cos(u * pi / 2) * cos(u * pi / 2);

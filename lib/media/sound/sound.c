@@ -1,5 +1,5 @@
 /* sound.c: checks that the files of this folder share. */
-#include "sound.h"
+#include <media/sound/sound.h>
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* spectrum.c: spectrograms and their inverse, from tn_stft and tn_fft_irfft.
  * There is no complex dtype: a complex number is a pair in the last dimension.
  */
-#include "sound.h"
+#include <media/sound/sound.h>
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* wav.c: WAV files as tensors. */
-#include "wav.h"
+#include <media/sound/wav.h>
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* wav_header.c: reads the chunks of a WAV file up to its samples. Every size is
  * checked against the size of the file before it is used. */
-#include "wav.h"
+#include <media/sound/wav.h>
 
 #include <errno.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* anchors.c: anchors, and boxes coded relative to them. */
-#include "boxes.h"
+#include <media/vision/boxes.h>
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* boxes.c: checks, copies and orders that the files of this folder share. */
-#include "boxes.h"
+#include <media/vision/boxes.h>
 
 #include <math.h>
 #include <stdlib.h>

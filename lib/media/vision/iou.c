@@ -1,7 +1,7 @@
 /* iou.c: the overlap of boxes, and losses made from it. Each formula is one
  * definition of the kernel language, so that a matrix (N, M) is computed in one
  * pass, on every device, with gradients. */
-#include "boxes.h"
+#include <media/vision/boxes.h>
 
 #include <string.h>
 
@@ -23,8 +23,6 @@ TN_OPTIONS_TYPE(tn_sigmoid_focal_loss, "sigmoid_focal_loss", "inputs, targets",
 
 /* ---- formats ------------------------------------------------------------- */
 
-/* Columns: name of a format, the definitions that convert a box to and from
- * x1, y1, x2, y2. A definition gives the four numbers of a box. */
 enum { XYXY, XYWH, CXCYWH, FORMATS };
 static const char *const format_name[FORMATS] = {"xyxy", "xywh", "cxcywh"};
 
@@ -156,37 +154,34 @@ tn_tensor *tn_box_area_with(tn_tensor *boxes,
     CENTERS "let far = 1 - iou + (dx * dx + dy * dy) / "                      \
             "(wide * wide + high * high + eps); "
 
+/* A formula: the call that applies it, and the definition of its operator, which
+ * is named "media_" and the call. */
 typedef struct formula {
-    const char *call, *text;
+    const char *call, *name, *text;
     const tn_op *op;
 } formula;
-static formula iou = {"box_iou", "media_box_iou" BOXES ") = " INTERSECTION
-                                 "iou", NULL};
-static formula generalized = {
-    "generalized_box_iou",
-    "media_generalized_box_iou" BOXES ") = " INTERSECTION CLAMPED_AROUND
-    "let area = cw * ch; iou - (area - all) / area",
-    NULL};
+#define FORMULA(call, parameters, body)                                       \
+    {#call, "media_" #call, "media_" #call BOXES parameters ") = " body, NULL}
 #define DISTANCE                                                              \
     INTERSECTION CLAMPED_AROUND CENTERS                                       \
     "let near = iou - (dx * dx + dy * dy) / (cw * cw + ch * ch + eps); "
-static formula distance = {"distance_box_iou", "media_distance_box_iou" BOXES
-                           "; eps) = " DISTANCE "near", NULL};
-static formula complete = {"complete_box_iou", "media_complete_box_iou" BOXES
-                           "; eps) = " DISTANCE ASPECT "near - alpha * v",
-                           NULL};
-static formula generalized_loss = {
-    "generalized_box_iou_loss",
-    "media_generalized_box_iou_loss" BOXES "; eps) = " LOSS_INTERSECTION
-    "let area = wide * high; 1 - (iou - (area - all) / (area + eps))",
-    NULL};
-static formula distance_loss = {
-    "distance_box_iou_loss", "media_distance_box_iou_loss" BOXES
-    "; eps) = " LOSS_INTERSECTION LOSS_DISTANCE "far", NULL};
-static formula complete_loss = {
-    "complete_box_iou_loss", "media_complete_box_iou_loss" BOXES
-    "; eps) = " LOSS_INTERSECTION LOSS_DISTANCE ASPECT "far + alpha * v",
-    NULL};
+
+static formula iou = FORMULA(box_iou, "", INTERSECTION "iou");
+static formula generalized =
+    FORMULA(generalized_box_iou, "", INTERSECTION CLAMPED_AROUND
+            "let area = cw * ch; iou - (area - all) / area");
+static formula distance = FORMULA(distance_box_iou, "; eps", DISTANCE "near");
+static formula complete =
+    FORMULA(complete_box_iou, "; eps", DISTANCE ASPECT "near - alpha * v");
+static formula generalized_loss =
+    FORMULA(generalized_box_iou_loss, "; eps", LOSS_INTERSECTION
+            "let area = wide * high; 1 - (iou - (area - all) / (area + eps))");
+static formula distance_loss =
+    FORMULA(distance_box_iou_loss, "; eps", LOSS_INTERSECTION LOSS_DISTANCE
+            "far");
+static formula complete_loss =
+    FORMULA(complete_box_iou_loss, "; eps", LOSS_INTERSECTION LOSS_DISTANCE
+            ASPECT "far + alpha * v");
 
 /* Checks a pair of lists of boxes. */
 static bool check_pair(const char *call, tn_tensor *a, tn_tensor *b)
@@ -227,8 +222,7 @@ static tn_tensor *each_pair(formula *f, tn_tensor *a, tn_tensor *b, int format,
     b = tn_unsqueeze(to_xyxy(tn__box_upcast(b), format), -3);
     if (split(a, in) && split(b, in + 4))
         out = tn__box_apply(f->text, &f->op, in, &eps);
-    if (!out && f->op)
-        tn_error_rename(tn_op_name(f->op), f->call, NULL);
+    tn_error_rename(f->name, f->call, NULL);
     return tn_scope_result(scope, out);
 }
 
@@ -310,6 +304,7 @@ static tn_tensor *loss(formula *f, tn_tensor *a, tn_tensor *b, double eps,
     }
     if (split(a, in) && split(b, in + 4))
         out = tn__box_apply(f->text, &f->op, in, &eps);
+    tn_error_rename(f->name, f->call, NULL);
     return tn_scope_result(scope, out ? tn__box_reduce(f->call, out, reduction)
                                       : NULL);
 }

@@ -10,4 +10,5 @@ libtenon_media_la_SOURCES += \
 	lib/media/vision/sparse.c \
 	lib/media/vision/sparse.h
 tenoninclude_HEADERS += include/tenon/vision.h
+dist_manual_DATA += docs/vision.md
 EXTRA_DIST += lib/media/vision/README.md

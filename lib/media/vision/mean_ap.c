@@ -3,7 +3,7 @@
  * Each image is copied to the host. The result matches detections with true
  * boxes for each class, image, size and threshold, then sorts all detections of
  * a class by score. */
-#include "boxes.h"
+#include <media/vision/boxes.h>
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,15 +2,16 @@
  * depends on all boxes that were kept before. So it runs on the host, where it
  * compares each box to the kept ones in blocks, and needs no matrix of all
  * pairs. */
-#include "boxes.h"
+#include <media/vision/boxes.h>
 
 #include <math.h>
 #include <stdlib.h>
 
 /* Defines a function that tells whether a box overlaps one of `count` kept
  * boxes by more than `most`. kept has five rows of `room` elements: x1, y1, x2,
- * y2, area. The order of operations is torchvision's, so the results are equal
- * to the bit. A block has a constant length for the compiler to vectorise. */
+ * y2, area. The order of operations is torchvision's, so that boxes at the threshold
+ * are decided alike. A block has a constant length for the compiler to
+ * vectorise. */
 #define DEFINE_OVERLAPS(name, real)                                           \
     static bool name(const real *kept, int64_t room, int64_t count,           \
                      const real box[5], real most)                            \
@@ -222,6 +223,18 @@ tn_tensor *tn_remove_small_boxes(tn_tensor *boxes, double min_size)
     return tn_scope_result(scope, at);
 }
 
+/* Returns bound, or the largest number of an integer dtype if that is less: a
+ * larger bound changes nothing, but would wrap around in this dtype. */
+static int64_t fit_bound(int64_t bound, tn_dtype dtype)
+{
+    const int64_t most = dtype == TN_I8    ? INT8_MAX
+                         : dtype == TN_U8  ? UINT8_MAX
+                         : dtype == TN_I16 ? INT16_MAX
+                         : dtype == TN_I32 ? INT32_MAX
+                                           : INT64_MAX;
+    return bound < most ? bound : most;
+}
+
 tn_tensor *tn_clip_boxes_to_image(tn_tensor *boxes, int64_t height,
                                   int64_t width)
 {
@@ -240,7 +253,9 @@ tn_tensor *tn_clip_boxes_to_image(tn_tensor *boxes, int64_t height,
     tn_tensor *b[4], *out = NULL;
     if (tn_unbind(boxes, -1, b, 4) == 4) {
         for (int i = 0; i < 4; i++)
-            b[i] = tn_clamp_scalars(b[i], 0, i % 2 ? height : width);
+            b[i] = tn_clamp_scalars(
+                b[i], 0, fit_bound(i % 2 ? height : width,
+                                   tn_tensor_dtype(boxes)));
         out = tn_stack(b, 4, -1);
     }
     return tn_scope_result(scope, out);

@@ -4,8 +4,8 @@
  * matrix of cells by pixels. The device multiplies it by the pixels, four terms
  * at a time (sparse.c). The gradient is the product with the transposed matrix,
  * so it is as fast, deterministic, and differentiable itself. */
-#include "boxes.h"
-#include "sparse.h"
+#include <media/vision/boxes.h>
+#include <media/vision/sparse.h>
 
 #include <math.h>
 #include <pthread.h>
@@ -28,8 +28,9 @@ typedef struct job {
     bool single; /* positions are rounded to float32, as torchvision does */
 } job;
 
-/* At most so many terms are in memory at once: 2^22 terms need 50 MB. */
-enum { MOST_TERMS = 1 << 22 };
+/* A block of regions ends when it has so many terms, which need 100 MB. One
+ * region may have more, but not more than MOST_OF_REGION. */
+enum { MOST_TERMS = 1 << 22, MOST_OF_REGION = 1 << 26 };
 
 /* ---- roi_align: the terms of a region ------------------------------------ */
 
@@ -442,6 +443,7 @@ static tn_status refuse_box(const char *call, tn_tensor *boxes, int64_t i,
 static tn_status check_regions(const char *call, tn_tensor *boxes,
                                const job *j)
 {
+    const bool pools = call[4] == 'p';
     const tn_given given = {"boxes", boxes};
     for (int64_t i = 0; i < j->count; i++) {
         const double *r = j->region + 5 * i;
@@ -457,13 +459,19 @@ static tn_status check_regions(const char *call, tn_tensor *boxes,
                                    "boxes[%lld] is in image %g, but there are "
                                    "%lld images",
                                    (long long)i, r[0], (long long)j->images);
-        double start, bin, samples = 1;
-        for (int k = 0; k < 2; k++)
-            samples *= place(j, r, k, &start, &bin) * (double)j->out[k];
-        if (call[4] == 'a' && samples > 1 << 28)
+        /* the number of terms, roughly: four for each sample, or a pixel */
+        double start, bin, terms = pools ? 1 : 4;
+        for (int k = 0; k < 2; k++) {
+            const double cells = (double)j->out[k];
+            const double samples = place(j, r, k, &start, &bin);
+            terms *= pools ? fmin(fabs(bin) * cells, (double)j->size[k]) +
+                                 2 * cells
+                           : samples * cells;
+        }
+        if (terms > MOST_OF_REGION)
             return refuse_box(call, boxes, i,
-                              "needs too many samples (2^28 is the limit):",
-                              samples);
+                              "reads too many pixels (2^26 is the limit):",
+                              terms);
     }
     return TN_OK;
 }

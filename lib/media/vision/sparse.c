@@ -5,13 +5,13 @@
  * terms of all its rows in one kernel. Four terms at a time are 5 to 7 times as
  * fast on the cpu device as a reduction over each row (256 channels, 16 terms).
  * Lengths above 16 are powers of 2, so padding at most doubles the work. */
-#include "sparse.h"
+#include <media/vision/sparse.h>
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "boxes.h"
+#include <media/vision/boxes.h>
 
 bool tn__sparse_init(tn__sparse *m)
 {

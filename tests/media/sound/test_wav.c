@@ -99,7 +99,7 @@ static void check_python(void)
         /* what is saved from raw samples is the same file */
         static const char *const format[] = {"pcm8", "pcm16", "pcm24",
                                              "pcm32"};
-        void *again;
+        void *again = NULL;
         size_t size;
         ok(tn_wav_save(file("again.wav"), raw, 11025, .format = format[i]) ==
                    TN_OK &&
@@ -107,13 +107,13 @@ static void check_python(void)
                memcmp(again, data, n) == 0,
            "saving %d bits gives the same bytes", bits[i]);
         free(again);
+        again = NULL;
         ok(tn_wav_save(file("again.wav"), tn_wav_decode(data, n, NULL), 11025,
                        .format = format[i]) == TN_OK &&
                (i == 3 || (tn_file_read(path, "test", &again, &size) == TN_OK &&
                            size == n && memcmp(again, data, n) == 0)),
            "and saving the float32 samples");
-        if (i < 3)
-            free(again);
+        free(again);
     }
 }
 

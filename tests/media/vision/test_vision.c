@@ -176,6 +176,14 @@ static void check_choosing(void)
                  "remove_small_boxes");
         close_to(tn_clip_boxes_to_image(tn_add_scalar(a, -20), 70, 50),
                  stored("clip"), 1e-6, "clip_boxes_to_image");
+        const int8_t low[] = {-5, 100, 120, 127}, clipped[] = {0, 100, 120,
+                                                               127};
+        int8_t got[4];
+        tn_tensor *i8 = tn_clip_boxes_to_image(
+            tn_tensor_from_array(low, TN_I8, tn_dims(1, 4)), 1000, 1ll << 40);
+        ok(tn_tensor_to_array(i8, got, 4) == TN_OK &&
+               memcmp(got, clipped, 4) == 0,
+           "an image larger than the dtype's range");
         static const char *const format[] = {"xyxy", "xywh", "cxcywh"};
         for (int i = 0; i < 9; i++) {
             char name[64];
@@ -281,6 +289,39 @@ static void check_regions(void)
     }
 }
 
+/* More terms than are computed at once (2^22): the results are those of two
+ * calls with half of the regions. */
+static void check_many_regions(void)
+{
+    enum { COUNT = 1200 };
+    TN_SCOPE(scope) {
+        tn_tensor *image = noise(tn_dims(1, 1, 64, 64), 81, -1, 1, TN_F32);
+        tn_tensor *at = noise(tn_dims(COUNT, 2), 82, -2, 2, TN_F32);
+        tn_tensor *r = tn_cat(
+            (tn_tensor *[]){tn_zeros(tn_dims(COUNT, 1)), at,
+                            tn_add_scalar(at, 63)},
+            3, 1);
+        for (int pool = 0; pool < 2; pool++) {
+            tn_tensor *y[3], *g[3];
+            for (int i = 0; i < 3; i++) {
+                tn_tensor *x = leaf(image);
+                tn_tensor *some = i ? tn_narrow(r, 0, (i - 1) * COUNT / 2,
+                                                COUNT / 2)
+                                    : r;
+                y[i] = pool ? tn_roi_pool(x, some, 7, 7)
+                            : tn_roi_align(x, some, 7, 7);
+                if (tn_backward(tn_sum(y[i])) < 0)
+                    bail_out("%s", tn_error());
+                g[i] = tn_tensor_grad(x);
+            }
+            close_to(y[0], tn_cat(y + 1, 2, 0), 0,
+                     pool ? "roi_pool of many regions"
+                          : "roi_align of many regions");
+            close_to(g[0], tn_add(g[1], g[2]), 1e-5, "and the gradient");
+        }
+    }
+}
+
 /* Compares the gradient of a function of float64 boxes to differences. */
 static void check_differences(const char *what,
                               tn_tensor *(*f)(tn_tensor *x, tn_tensor *y))
@@ -364,6 +405,7 @@ int main(void)
     check_losses();
     check_choosing();
     check_regions();
+    check_many_regions();
     check_codes();
     check_differences("box_iou", iou);
     check_differences("distance_box_iou_loss", loss);

@@ -1,0 +1,190 @@
+/* test_faults.c: makes each allocation fail in turn, in the functions of
+ * <tenon/sound.h> and <tenon/vision.h>. The call must report TN_ERR_MEMORY and
+ * leak nothing, and the next call must work. */
+#define MALLOC_FAULTS_IN_LIBRARIES
+#include "../../malloc_faults.h"
+
+#include "../vision/stored.h"
+
+#include <tenon/sound.h>
+#include <tenon/vision.h>
+#include <unistd.h>
+
+static tn_tensor *x, *boxes, *scores, *classes, *image, *rois;
+static char folder[] = "/tmp/tenon-media-faults-XXXXXX", path[64];
+
+static bool try_save(void)
+{
+    return tn_wav_save(path, x, 8000, .format = "pcm16") == TN_OK;
+}
+
+static bool try_load(void)
+{
+    return tn_wav_load(path, NULL);
+}
+
+static bool try_resample(void)
+{
+    return tn_resample(x, 3, 2);
+}
+
+static bool try_mfcc(void)
+{
+    tn_mel_spectrogram_options o = TN_MEL_SPECTROGRAM_OPTIONS;
+    o.n_fft = 64;
+    o.n_mels = 8;
+    return tn_mfcc(x, 8000, .n_mfcc = 4, .mel = &o);
+}
+
+static bool try_inverse(void)
+{
+    return tn_inverse_spectrogram(
+        tn_spectrogram(x, 32, .hop_length = 8, .power = 0), 32,
+        .hop_length = 8);
+}
+
+static bool try_mu_law(void)
+{
+    return tn_mu_law_decoding(tn_mu_law_encoding(x, 256), 256);
+}
+
+static bool try_nms(void)
+{
+    return tn_batched_nms(boxes, scores, classes, 0.5) &&
+           tn_remove_small_boxes(boxes, 1) &&
+           tn_clip_boxes_to_image(boxes, 5, 5);
+}
+
+static bool try_iou(void)
+{
+    return tn_complete_box_iou(boxes, boxes) &&
+           tn_generalized_box_iou_loss(boxes, boxes, .reduction = "sum") &&
+           tn_box_convert(boxes, "xyxy", "cxcywh") && tn_box_area(boxes) &&
+           tn_sigmoid_focal_loss(scores, scores);
+}
+
+static bool try_align(void)
+{
+    tn_tensor *leaf = tn_requires_grad(tn_clone(image));
+    tn_tensor *y = tn_roi_align(leaf, rois, 2, 2, .spatial_scale = 0.5);
+    return y && tn_backward(tn_sum(y)) == TN_OK;
+}
+
+static bool try_pool(void)
+{
+    tn_tensor *leaf = tn_requires_grad(tn_clone(image));
+    tn_tensor *y = tn_roi_pool(leaf, rois, 2, 2);
+    return y && tn_backward(tn_sum(y)) == TN_OK;
+}
+
+static bool try_anchors(void)
+{
+    const double sizes[] = {8, 16};
+    tn_tensor *a = tn_anchors(2, 3, sizes, 2);
+    return a && tn_box_decode(tn_box_encode(a, a, NULL), a, NULL);
+}
+
+static bool try_mean_ap(void)
+{
+    tn_mean_ap *m = tn_mean_ap_new();
+    tn_mean_ap_result r = {.size = sizeof r};
+    return tn_mean_ap_update(m, boxes, scores, classes, boxes, classes) ==
+               TN_OK &&
+           tn_mean_ap_compute(m, &r) == TN_OK && tn_mean_ap_classes(m);
+}
+
+typedef struct counts {
+    int tried, refused, wrong, objects;
+    bool done;
+} counts;
+
+static counts sweep(bool (*run)(void), const char *name)
+{
+    enum { MOST = 20000 };
+    counts c = {0};
+    /* the first round also compiles kernels, which stay cached */
+    for (int n = 0; n <= MOST && !c.done; n++) {
+        const int64_t before = tn_scope_count();
+        tn_scope *scope = tn_scope_open();
+        const int64_t made = malloc_count();
+        malloc_fail_at(n);
+        const bool fine = run();
+        malloc_fail_at(0);
+        c.refused += !fine;
+        c.wrong += fine ? tn_error() != NULL : tn_error_code() != TN_ERR_MEMORY;
+        if (!fine && tn_error_code() != TN_ERR_MEMORY)
+            note("%s, allocation %d: %s", name, n,
+                 tn_error() ? tn_error() : "no error");
+        c.tried = n;
+        c.done = n > 0 && malloc_count() - made < n; /* none failed */
+        tn_error_clear();
+        tn_scope_close(scope);
+        c.objects += tn_scope_count() != before;
+    }
+    return c;
+}
+
+/* Runs two sweeps. The first fills caches, so memory that the second leaves
+ * over is a leak. */
+static void check(bool (*run)(void), const char *name)
+{
+    enum { QUEUE = 64 }; /* lib/base keeps this many freed objects of a kind for
+                            reuse */
+    sweep(run, name);
+    for (int i = 0; i < QUEUE; i++)
+        TN_SCOPE(scope) run();
+    const int64_t before = malloc_live();
+    const counts c = sweep(run, name);
+    const int64_t after = malloc_live();
+    ok(c.done && c.tried > 1 && (c.refused > 0 || malloc_many == 1),
+       "%s: %d of %d failures were errors, then it worked", name, c.refused,
+       c.tried);
+    is_int(c.wrong, 0, "%s: each failure was an error of memory", name);
+    is_int(c.objects, 0, "%s: no object was left over", name);
+    is_int(after - before, 0, "%s: no memory was left over", name);
+}
+
+static void fails_in_turn(bool (*run)(void), const char *name)
+{
+    for (int all = 0; all < 2; all++) {
+        char what[128];
+        /* A single failure may have no effect: the library frees cached memory
+         * and tries again. Then all later allocations fail too. */
+        malloc_many = all ? INT64_MAX : 1;
+        snprintf(what, sizeof what, "%s%s", name,
+                 all ? ", all from then on" : "");
+        check(run, what);
+    }
+}
+
+int main(void)
+{
+    if (!MALLOC_FAULTS)
+        return printf("1..0 # SKIP malloc cannot be made to fail here\n") < 0;
+    plan_later();
+    tn_set_num_threads(1);
+    if (!mkdtemp(folder))
+        bail_out("no scratch folder");
+    snprintf(path, sizeof path, "%s/x.wav", folder);
+    x = noise(tn_dims(2, 300), 1, -1, 1, TN_F32);
+    boxes = noise(tn_dims(9, 4), 2, 0, 9, TN_F32);
+    scores = noise(tn_dims(9), 3, 0, 1, TN_F32);
+    classes = tn_zeros(tn_dims(9), .dtype = TN_I64);
+    image = noise(tn_dims(1, 2, 9, 9), 4, -1, 1, TN_F32);
+    rois = tn_cat((tn_tensor *[]){tn_zeros(tn_dims(9, 1)), boxes}, 2, 1);
+    fails_in_turn(try_save, "wav_save");
+    fails_in_turn(try_load, "wav_load");
+    fails_in_turn(try_resample, "resample");
+    fails_in_turn(try_mfcc, "mfcc");
+    fails_in_turn(try_inverse, "spectrogram and its inverse");
+    fails_in_turn(try_mu_law, "mu_law");
+    fails_in_turn(try_nms, "nms");
+    fails_in_turn(try_iou, "box_iou and losses");
+    fails_in_turn(try_align, "roi_align");
+    fails_in_turn(try_pool, "roi_pool");
+    fails_in_turn(try_anchors, "anchors and codes");
+    fails_in_turn(try_mean_ap, "mean_ap");
+    unlink(path);
+    is_int(rmdir(folder), 0, "no other file is left");
+    return done_testing();
+}
