@@ -88,7 +88,8 @@ TN_API tn_status tn_events_image(tn_events *events, const char *tag,
 TN_API tn_status tn_events_text(tn_events *events, const char *tag,
                                 const char *text, int64_t step);
 
-/* A hyperparameter: a number if text is NULL, else a text. */
+/* A hyperparameter: a number if text is NULL, else a text. Closed: the struct
+ * never changes. */
 typedef struct tn_hyperparameter {
     const char *name;
     double number;

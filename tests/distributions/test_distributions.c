@@ -229,8 +229,8 @@ static void test_mistakes(void)
     REFUSED(tn_distribution_kl(normal, NULL), TN_ERR_ARGUMENT,
             "distribution_kl: q is NULL");
     REFUSED(tn_distribution_log_prob(dice, b), TN_ERR_DTYPE,
-            "distribution_log_prob: value is float32; a categorical "
-            "distribution has integers");
+            "distribution_log_prob: value is float32; expected integers, as it "
+            "is categorical");
     REFUSED(tn_distribution_entropy(NULL), TN_ERR_ARGUMENT,
             "distribution_entropy: distribution is NULL");
     ok(!tn_distribution_log_prob(normal, a), "a value of another shape");

@@ -1,5 +1,6 @@
 # What this room adds to the build: see the head of Makefile.am.
 libtenon_media_la_SOURCES += \
+	lib/media/run/curve_list.c \
 	lib/media/run/curves.c lib/media/run/curves.h \
 	lib/media/run/event_file.c lib/media/run/event_file.h \
 	lib/media/run/event_image.c \
