@@ -230,7 +230,7 @@ static void test_mistakes(void)
             "distribution_kl: q is NULL");
     REFUSED(tn_distribution_log_prob(dice, b), TN_ERR_DTYPE,
             "distribution_log_prob: value is float32; a categorical "
-            "distribution has integers");
+            "distribution expects integers");
     REFUSED(tn_distribution_entropy(NULL), TN_ERR_ARGUMENT,
             "distribution_entropy: distribution is NULL");
     ok(!tn_distribution_log_prob(normal, a), "a value of another shape");

@@ -175,7 +175,7 @@ static void test_mistakes(void)
     bad.schedule = tn_schedule_exponential_lr(bad.optim, 0.9);
     char want[200];
     snprintf(want, sizeof want,
-             "checkpoint_load: %s has the state of optim_adam, not of "
+             "checkpoint_load: %s: it has the state of optim_adam, not of "
              "optim_sgd",
              path);
     ok(tn_checkpoint_load(path, &bad) < 0, "another optimizer is refused");
