@@ -383,7 +383,8 @@ tn_tensor *tn_distribution_log_prob(const tn_distribution *distribution,
     const tn_dtype dtype = tn_tensor_dtype(value);
     if (tn_dtype_is_floating(dtype) || dtype == TN_BOOL) {
         tn_error_refuse(TN_ERR_DTYPE, call, &(tn_given){"value", value}, 1,
-                        "value is %s; expected integers, as it is categorical",
+                        "value is %s; a categorical distribution expects "
+                        "integers",
                         tn_dtype_name(dtype));
         return NULL;
     }

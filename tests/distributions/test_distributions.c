@@ -58,7 +58,7 @@ static void check_real(const char *name, tn_distribution *d,
             farthest = fmax(farthest, fmax(fabs(p - (double)i / COUNT),
                                            fabs(p - (i + 1.0) / COUNT)));
         }
-        /* The tolerance is five standard errors. The seed is fixed. */
+        /* five standard errors; the seed is fixed */
         is_double_near(sum / COUNT, mean[k],
                        5 * deviation[k] / sqrt((double)COUNT), "%s: mean %d",
                        name, k);
@@ -128,8 +128,8 @@ static void test_discrete(void)
     ok(s && tn_tensor_ndim(s) == 0, "one sample of one row is a scalar");
 }
 
-/* A sample is loc + scale * noise. So the gradient of the sample with respect
- * to scale is the noise, (x - loc) / scale. */
+/* The gradient of a sample by scale is the noise (x - loc) / scale that it was
+ * made from. */
 static void test_rsample(void)
 {
     tn_tensor *loc = tn_requires_grad(ROW(1, -3));
@@ -229,8 +229,8 @@ static void test_mistakes(void)
     REFUSED(tn_distribution_kl(normal, NULL), TN_ERR_ARGUMENT,
             "distribution_kl: q is NULL");
     REFUSED(tn_distribution_log_prob(dice, b), TN_ERR_DTYPE,
-            "distribution_log_prob: value is float32; expected integers, as it "
-            "is categorical");
+            "distribution_log_prob: value is float32; a categorical "
+            "distribution expects integers");
     REFUSED(tn_distribution_entropy(NULL), TN_ERR_ARGUMENT,
             "distribution_entropy: distribution is NULL");
     ok(!tn_distribution_log_prob(normal, a), "a value of another shape");
