@@ -1,6 +1,5 @@
 /* gguf_weight.c: one weight of a GGUF file: its dtype, its shape, its tensor. */
 #include <lm/gguf/gguf.h>
-#include <lm/model/layers.h>
 #include <lm/model/weight_entry.h>
 
 #include <inttypes.h>
@@ -59,8 +58,8 @@ tn_tensor *tn__lm_gguf_load(const tn__lm_weights *w, const tn__lm_entry *e,
     }
     if (e->heads)
         x = halves(x, e->heads);
-    if (!blocks)
-        x = tn__lm_in_dtype(x, w->dtype);
+    if (!blocks && tn_tensor_dtype(x) != w->dtype)
+        x = tn_to_dtype(x, w->dtype);
     /* the file and a copy should not take memory at once */
     if (x && (e->heads || (!blocks && tn__lm_gguf_dtype(e) != w->dtype)))
         tn__gguf_discard(e->gguf, e->source);

@@ -1,9 +1,45 @@
-/* regex_class.c: parses what matches one character: escapes such as \p{L}, and
- * classes such as [^a-z]. */
+/* regex_class.c: reads parts of a pattern: fixed texts, and what matches one
+ * character, which is an escape such as \p{L} or a class such as [^a-z]. */
 #include <lm/tokenizer/regex_parse.h>
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+void *tn__regex_fail(tn__regex_parser *p, const char *format, ...)
+{
+    if (!*p->error) {
+        va_list args;
+        va_start(args, format);
+        const int n = vsnprintf(p->error, p->error_room, format, args);
+        va_end(args);
+        for (char *c = p->error; *c; c++) /* names in the message may contain
+                                             any bytes */
+            if ((unsigned char)*c < ' ' || *c == 0x7f)
+                *c = '?';
+        if (n >= 0 && (size_t)n < p->error_room)
+            snprintf(p->error + n, p->error_room - (size_t)n, " at byte %zu",
+                     p->at);
+    }
+    return NULL;
+}
+
+bool tn__regex_next(const tn__regex_parser *p, const char *text)
+{
+    const size_t n = strlen(text);
+    return p->bytes - p->at >= n && memcmp(p->text + p->at, text, n) == 0;
+}
+
+bool tn__regex_skip(tn__regex_parser *p, const char *text)
+{
+    const bool found = tn__regex_next(p, text);
+    if (found)
+        p->at += strlen(text);
+    return found;
+}
+
+/* ---- escapes and classes ------------------------------------------------- */
 
 /* Reads 1 to `most` hexadecimal digits. Returns -1 if there is none, or the
  * character is beyond Unicode. */

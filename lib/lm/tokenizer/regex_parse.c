@@ -1,30 +1,10 @@
 /* regex_parse.c: parses a pattern into a syntax tree. */
 #include <lm/tokenizer/regex_parse.h>
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { MOST_REPEAT = 1000 };
-
-void *tn__regex_fail(tn__regex_parser *p, const char *format, ...)
-{
-    if (!*p->error) {
-        va_list args;
-        va_start(args, format);
-        const int n = vsnprintf(p->error, p->error_room, format, args);
-        va_end(args);
-        for (char *c = p->error; *c; c++) /* names in the message may contain
-                                             any bytes */
-            if ((unsigned char)*c < ' ' || *c == 0x7f)
-                *c = '?';
-        if (n >= 0 && (size_t)n < p->error_room)
-            snprintf(p->error + n, p->error_room - (size_t)n, " at byte %zu",
-                     p->at);
-    }
-    return NULL;
-}
 
 static tn__regex_node *node_new(tn__regex_parser *p, tn__regex_kind kind)
 {
@@ -62,20 +42,6 @@ static tn__regex_node *node_set(tn__regex_parser *p, tn__ranges *ranges)
     }
     tn__ranges_free(ranges);
     return node;
-}
-
-bool tn__regex_next(const tn__regex_parser *p, const char *text)
-{
-    const size_t n = strlen(text);
-    return p->bytes - p->at >= n && memcmp(p->text + p->at, text, n) == 0;
-}
-
-bool tn__regex_skip(tn__regex_parser *p, const char *text)
-{
-    const bool found = tn__regex_next(p, text);
-    if (found)
-        p->at += strlen(text);
-    return found;
 }
 
 /* ---- expressions --------------------------------------------------------- */
