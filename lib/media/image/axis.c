@@ -29,14 +29,36 @@ static int64_t clamp(int64_t x, int64_t low, int64_t high)
     return x < low ? low : x > high ? high : x;
 }
 
+/* The input elements start .. end - 1 that element i of the result covers. */
+typedef struct range {
+    int64_t start, end;
+    double centre, stretch;
+} range;
+
+static range range_of(const tn__axis *axis, int64_t i, tn__mode mode)
+{
+    const double scale = (double)axis->in / (double)axis->out;
+    range r = {.centre = scale * ((double)i + 0.5),
+               .stretch = scale > 1 ? scale : 1};
+    const double support = (mode == TN__BICUBIC ? 2 : 1) * r.stretch;
+    r.start = clamp((int64_t)(r.centre - support + 0.5), 0, axis->in - 1);
+    r.end = clamp((int64_t)(r.centre + support + 0.5), r.start + 1, axis->in);
+    return r;
+}
+
 /* Returns the largest number of taps. */
 static int64_t count_taps(const tn__axis *axis, tn__mode mode, bool antialias)
 {
-    const int64_t points = mode == TN__BICUBIC ? 4 : mode == TN__BILINEAR ? 2 : 1;
-    if (!antialias || points == 1)
-        return points;
-    const double scale = (double)axis->in / (double)axis->out;
-    return (int64_t)ceil((double)points / 2 * (scale > 1 ? scale : 1)) * 2 + 1;
+    if (mode == TN__NEAREST || mode == TN__NEAREST_EXACT)
+        return 1;
+    if (!antialias)
+        return mode == TN__BICUBIC ? 4 : 2;
+    int64_t most = 1;
+    for (int64_t i = 0; i < axis->out; i++) {
+        const range r = range_of(axis, i, mode);
+        most = r.end - r.start > most ? r.end - r.start : most;
+    }
+    return most;
 }
 
 /* Moves a window of `count` weights at `start`, which may reach over the ends of
@@ -54,23 +76,17 @@ static void put(tn__axis *axis, int64_t i, int64_t start, int64_t count,
 static void weigh_antialias(tn__axis *axis, int64_t i, tn__mode mode,
                             double *weight, double *row)
 {
-    const double scale = (double)axis->in / (double)axis->out;
-    const double stretch = scale > 1 ? scale : 1;
-    const double support = (mode == TN__BICUBIC ? 2 : 1) * stretch;
-    const double centre = scale * ((double)i + 0.5);
-    const int64_t start =
-        clamp((int64_t)(centre - support + 0.5), 0, axis->in - 1);
-    const int64_t end =
-        clamp((int64_t)(centre + support + 0.5), start + 1, axis->in);
+    const range r = range_of(axis, i, mode);
+    const int64_t count = r.end - r.start;
     double total = 0;
-    for (int64_t k = 0; k < end - start; k++) {
+    for (int64_t k = 0; k < count; k++) {
         weight[k] =
-            filter(mode, ((double)(start + k) - centre + 0.5) / stretch);
+            filter(mode, ((double)(r.start + k) - r.centre + 0.5) / r.stretch);
         total += weight[k];
     }
-    for (int64_t k = 0; k < end - start && total != 0; k++)
+    for (int64_t k = 0; k < count && total != 0; k++)
         weight[k] /= total;
-    put(axis, i, start, end - start, weight, row);
+    put(axis, i, r.start, count, weight, row);
 }
 
 static void weigh_points(tn__axis *axis, int64_t i, tn__mode mode, double *row)
