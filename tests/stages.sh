@@ -128,9 +128,11 @@ stage_check() {
 
 # The tarball builds in another folder, from read-only sources, and `make
 # distclean` removes all that was built (the tests ran above). It holds every
-# file of the repository, except those that only the repository needs.
+# file of the repository, except those that only the repository needs. What is
+# built has run in the check stage, so it is not optimized here.
 stage_dist() {
     if make -C build -j"$jobs" distcheck TESTS=tests/test_layers.sh \
+        DISTCHECK_CONFIGURE_FLAGS="CFLAGS=-O0 CXXFLAGS=-O0" \
         >build/distcheck.log 2>&1
     then
         echo "   ok distcheck"
@@ -169,15 +171,23 @@ asan_opencl_tests="tests/opencl/test_opencl tests/opencl/test_matmul
     tests/tensor/test_tensor tests/ops/test_calls"
 
 # Uses clang if it is installed. clang's warnings are errors here, gcc's in the
-# tsan stage.
+# tsan stage. The compiler takes half of the stage's time. So programs are not
+# optimized, only the libraries and plugins that they test, and -g1 leaves out
+# what a report does not print: it has functions, files and lines. The device
+# kernels are those that the check stage has compiled; tests of the compilation
+# itself use no cache.
 stage_asan() {
+    kernels="TENON_CACHE_DIR=$root/build/cache/tenon \
+        POCL_CACHE_DIR=$root/build/cache/pocl"
     compilers="CC=gcc CXX=g++"
     ! clang_sanitizes >/dev/null 2>&1 || compilers="CC=clang CXX=clang++"
     # shellcheck disable=SC2086 # two arguments
-    configure_tree build/asan $compilers CFLAGS="-g -O1" --enable-werror \
+    configure_tree build/asan $compilers CFLAGS="-g1 -O1" --enable-werror \
         --enable-sanitizers=address,undefined
     make_check build/asan TESTS="$(programs build/asan)" \
-        TESTS_ENVIRONMENT="$sanitizer_options OCL_ICD_VENDORS=/nonexistent"
+        TN_PROGRAM_CFLAGS=-O0 \
+        TESTS_ENVIRONMENT="$sanitizer_options $kernels \
+            OCL_ICD_VENDORS=/nonexistent"
     if ! test -f build/asan/tn_opencl.la; then
         leave_out "OpenCL's headers are not installed"
         return
@@ -185,9 +195,7 @@ stage_asan() {
     # shellcheck disable=SC2086 # lists
     each_test build/asan env \
         $sanitizer_options:detect_leaks=0:use_sigaltstack=0 \
-        POCL_DEVICES=basic POCL_WORK_GROUP_SPECIALIZATION=0 \
-        TENON_CACHE_DIR="$root/build/asan/cache/tenon" \
-        POCL_CACHE_DIR="$root/build/asan/cache/pocl" \
+        POCL_DEVICES=basic POCL_WORK_GROUP_SPECIALIZATION=0 $kernels \
         -- $asan_opencl_tests
 }
 
