@@ -233,7 +233,8 @@ static tn_status run_post_accumulate(struct tn__grad_hook *hook)
     if (status >= 0 && tn__error_pending())
         status = tn_error_code();
     else if (status < 0 && !tn__error_pending())
-        status = tn__fail(status, "a post-accumulate hook failed");
+        status = tn__fail(status,
+                          "a post-accumulate hook failed without an error");
     tn_scope_close(scope);
     return status;
 }

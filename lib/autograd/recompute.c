@@ -170,7 +170,7 @@ static tn_status call(tn_recompute_fn fn, void *context,
         if (!tn__tensor_check(outputs[o], "recompute", "an output"))
             status = tn_error_code();
     if (status < 0 && !tn__error_pending())
-        tn__fail(status, "recompute: the function failed");
+        tn__fail(status, "recompute: the function failed without an error");
     if (status >= 0)
         tn__scope_results(scope, (void *const *)outputs, out_count);
     else

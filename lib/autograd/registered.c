@@ -97,7 +97,7 @@ tn_status tn__registered_gradient(const tn__node *node, tn_tensor *const *g,
     if (status >= 0 && tn__error_pending())
         status = tn_error_code();
     if (status < 0 && !tn__error_pending())
-        tn__fail(status, "backward failed without an error message");
+        tn__fail(status, "backward failed without an error");
     for (int p = 0; p < node->port_count && status >= 0; p++) {
         tn_tensor *x = result[node->plan->port_arg[p]];
         if (!x || !tn__node_wants(node, p))

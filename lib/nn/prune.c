@@ -200,7 +200,8 @@ static tn__nn_entry *entry_of(const pruning *p, int i)
                              "\"%s\" of %s is %s", name, module->type->name,
                              entry->kind == TN__NN_BUFFER
                                  ? "a buffer; expected a parameter"
-                                 : "parametrized: remove this first");
+                                 : "parametrized: remove its "
+                                   "parametrizations first");
     return NULL;
 }
 

@@ -48,8 +48,8 @@ typedef struct summary {
  * of elements times the number of positions at which it is used. That number
  * is: */
 enum rule {
-    OUT,      /* numel(output) / size 0 of the weight */
-    IN,       /* numel(input) / size 0 of the weight */
+    OUT,      /* numel(output) / size of dimension 0 of the weight */
+    IN,       /* numel(input) / size of dimension 0 of the weight */
     FEATURES, /* numel(output) / last size of the output */
 };
 

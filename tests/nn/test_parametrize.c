@@ -497,7 +497,8 @@ static void test_mistakes(tn_tensor *x)
             "no right_inverse");
     refused(tn_prune(net, "weight", "l1_unstructured", .amount = 0.5),
             TN_ERR_ARGUMENT,
-            "prune: \"weight\" of Linear is parametrized: remove this first");
+            "prune: \"weight\" of Linear is parametrized: remove its "
+            "parametrizations first");
     refused(tn_nn_parametrization(NULL, NULL, NULL), TN_ERR_ARGUMENT,
             "nn_parametrization: forward is NULL");
     ok(tn_forward(net, x), "the layer still works (%s)", tn_error());

@@ -136,7 +136,8 @@ static tn_status run(tn__call *call)
     if (status >= 0 && tn__error_pending())
         status = tn_error_code();
     if (status < 0 && !tn__error_pending())
-        tn__fail(status, "%s: its forward failed", call->op->name);
+        tn__fail(status, "%s: its forward failed without an error",
+                 call->op->name);
     for (int o = 0; o < own->signature.out_count && status >= 0; o++)
         status = take_result(call, o, out[o]);
     context->call = NULL;
