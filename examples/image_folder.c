@@ -1,12 +1,15 @@
 /* image_folder.c: a convolutional network learns the classes of a folder of
  * images, FOLDER/CLASS/....jpg, and shows its mistakes.
  *
- *     image_folder FOLDER [EPOCHS [PNG]]
+ *     image_folder FOLDER [EPOCHS [RUN]]
+ *     tenon plot RUN
  *
- * A random fifth of the images, chosen by the seed, is held out. Its images that
- * are classified wrongly are written as a grid to PNG (mistakes.png). */
+ * A random fifth of the images, chosen by the seed, is held out. The folder RUN
+ * (run) gets the curves of the training, and mistakes.png: a grid of the held-out
+ * images that are classified wrongly. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <tenon/events.h>
 #include <tenon/image.h>
 #include <tenon/tenon.h>
 #include <tenon/transform.h>
@@ -48,6 +51,11 @@ static tn_tensor *loss(tn_tensor *out, const tn_batch *batch, void *context)
     return tn_cross_entropy(out, batch->y);
 }
 
+static void write_curves(tn_train_state *state, void *events)
+{
+    tn_events_epoch(events, state);
+}
+
 /* Adds the images of a batch that net classifies wrongly to wrong[]. */
 static int collect(tn_module *net, const tn_batch *batch,
                    const tn_image_folder *folder, tn_tensor **wrong, int count)
@@ -70,9 +78,12 @@ static int collect(tn_module *net, const tn_batch *batch,
 int main(int argc, char **argv)
 {
     if (argc < 2)
-        return fputs("usage: image_folder FOLDER [EPOCHS [PNG]]\n", stderr), 2;
+        return fputs("usage: image_folder FOLDER [EPOCHS [RUN]]\n", stderr), 2;
     const int epochs = argc > 2 ? atoi(argv[2]) : 10;
-    const char *path = argc > 3 ? argv[3] : "mistakes.png";
+    const char *run = argc > 3 ? argv[3] : "run";
+    char path[4096];
+    snprintf(path, sizeof path, "%s/mistakes.png", run);
+    tn_events *events = tn_events_open(run);
     tn_device *device = tn_device_current();
     tn_manual_seed(SEED);
     tn_image_folder *folder = tn_image_folder_open(argv[1]);
@@ -98,7 +109,9 @@ int main(int argc, char **argv)
 
     tn_module *net = tn_module_to(network(classes), .device = device);
     tn_optim *opt = tn_optim_adam(tn_parameters(net), .lr = 1e-3);
-    tn_train(net, opt, loader, .epochs = epochs, .loss = loss, .log = stdout);
+    tn_train(net, opt, loader, .epochs = epochs, .loss = loss, .log = stdout,
+             .validation = test_loader, .on_epoch_end = write_curves,
+             .context = events);
 
     tn_tensor *wrong[SHOWN];
     int wrong_count = 0;
@@ -106,9 +119,12 @@ int main(int argc, char **argv)
     TN_NO_GRAD
         TN_EACH_BATCH(batch, test_loader)
             wrong_count = collect(net, &batch, folder, wrong, wrong_count);
-    if (wrong_count > 0)
-        tn_image_save(path, tn_image_grid(tn_stack(wrong, wrong_count, 0),
-                                          .normalize = true, .each = true));
+    if (wrong_count > 0) {
+        tn_tensor *grid = tn_image_grid(tn_stack(wrong, wrong_count, 0),
+                                        .normalize = true, .each = true);
+        tn_events_image(events, "mistakes", grid, epochs);
+        tn_image_save(path, grid);
+    }
     for (int i = 0; i < wrong_count; i++)
         tn_drop(wrong[i]);
     if (tn_error())

@@ -1,6 +1,7 @@
 /* test_image_example.c: examples/image_folder learns three classes of small
  * images that this program makes, some of them in the wrong folder, and writes
  * these as its mistakes. */
+#include <tenon/curves.h>
 #include <tenon/image.h>
 #include <tenon/ops.h>
 
@@ -52,7 +53,7 @@ int main(void)
     }
     const char *build = getenv("top_builddir");
     snprintf(command, sizeof command,
-             "%s/examples/image_folder %s 8 %s/mistakes.png 2>&1",
+             "%s/examples/image_folder %s 8 %s-run 2>&1",
              build ? build : ".", root, root);
     FILE *run = popen(command, "r");
     const size_t got = run ? fread(text, 1, sizeof text - 1, run) : 0;
@@ -68,13 +69,18 @@ int main(void)
         wrong = atoi(end);
     }
     ok(wrong > 0 && wrong <= 9, "few are wrong (%d of 36)", wrong);
-    snprintf(path, sizeof path, "%s/mistakes.png", root);
+    snprintf(path, sizeof path, "%s-run/mistakes.png", root);
     tn_tensor *grid = tn_image_load(path);
     ok(grid && tn_tensor_size(grid, 2) == 2 + 34 * (wrong < 8 ? wrong : 8),
        "a grid of them is written");
+    tn_curves *curves = tn_curves_new();
+    snprintf(path, sizeof path, "%s-run", root);
+    ok(tn_curves_add(curves, path, NULL) == TN_OK &&
+           tn_curves_count(curves) == 4 && tn_curves_length(curves, 0) == 8,
+       "and the curves of eight epochs");
     if (tap_failed)
         printf("# %s\n# %s\n", text, tn_error() ? tn_error() : "");
-    snprintf(command, sizeof command, "rm -rf %s", root);
+    snprintf(command, sizeof command, "rm -rf %s %s-run", root, root);
     if (system(command) != 0)
         note("%s is left", root);
     return done_testing();
