@@ -106,7 +106,7 @@ static tn_status read_layout(const tn__dl_tensor *t, layout *l,
     if (status < 0 || !l->numel)
         return status;
     const size_t item = tn_dtype_bytes(l->dtype);
-    l->data = (char *)t->data + t->byte_offset;
+    l->data = t->data ? (char *)t->data + t->byte_offset : NULL;
     l->span = 1;
     for (int d = 0; d < t->ndim; d++) {
         int64_t step;
