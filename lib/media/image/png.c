@@ -79,10 +79,12 @@ static void read_bytes(png_structp png, png_bytep out, size_t count)
     job->at += count;
 }
 
-/* Chunks that are not needed are not stored, so none of them is decompressed. */
+/* Chunks that are not needed are not stored, so none of them is decompressed.
+ * orientation_of reads eXIf; libpng 1.6.39 would allocate the length that this
+ * chunk claims, up to 2 GiB. */
 static void skip_chunks(png_structp png)
 {
-    static const png_byte names[] = "bKGD\0cHRM\0gAMA\0hIST\0iCCP\0iTXt\0oFFs\0"
+    static const png_byte names[] = "bKGD\0cHRM\0eXIf\0gAMA\0hIST\0iCCP\0iTXt\0oFFs\0"
                                     "pCAL\0pHYs\0sBIT\0sCAL\0sPLT\0sRGB\0tEXt\0"
                                     "tIME\0zTXt";
     png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, names,
