@@ -92,7 +92,7 @@ TN_API tn_status tn_image_info_load(const char *path, tn_image_info *out_info);
 TN_API tn_status tn_image_info_decode(const void *data, size_t bytes,
                                       tn_image_info *out_info);
 
-/* ---- writing -------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------ */
 
 /* Options of tn_image_save and tn_image_encode:
  *

@@ -102,7 +102,7 @@ TN_API tn_tensor *tn_image_pad_with(tn_tensor *image, int64_t left, int64_t top,
                                     int64_t right, int64_t bottom,
                                     const tn_image_pad_options *options);
 
-/* ---- flips, rotations ------------------------------------------------------ */
+/* ---- flips, rotations --------------------------------------------------- */
 
 /* Mirrors left and right, or top and bottom. Accept every dtype. */
 TN_API tn_tensor *tn_image_flip(tn_tensor *image);
@@ -157,7 +157,7 @@ TN_API tn_tensor *tn_image_adjust_hue(tn_tensor *image, double shift);
  * channels. */
 TN_API tn_tensor *tn_image_grayscale(tn_tensor *image, int channels);
 
-/* ---- to floating point ------------------------------------------------------ */
+/* ---- to floating point -------------------------------------------------- */
 
 /* Converts uint8 0 .. 255 to float32 0 .. 1. float32 stays as it is. */
 TN_API tn_tensor *tn_image_to_float(tn_tensor *image);
@@ -186,7 +186,7 @@ TN_OPTIONS_STRUCT(tn_image_prepare, TN_IMAGE_PREPARE_OPTIONS_LIST);
 TN_API tn_tensor *tn_image_prepare_with(tn_tensor *image,
                                         const tn_image_prepare_options *options);
 
-/* ---- random transforms ------------------------------------------------------ */
+/* ---- random transforms -------------------------------------------------- */
 
 /* Mirrors, with probability 1/2. Accept every dtype. */
 TN_API tn_tensor *tn_image_random_flip(tn_tensor *image);

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <tenon/io.h>
 
-/* ---- reading ---------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------ */
 
 /* Where data comes from, for messages. path is NULL for memory. */
 typedef struct origin {
@@ -169,7 +169,7 @@ tn_status tn_image_info_decode(const void *data, size_t bytes,
     return read_info(data, bytes, &from, out_info);
 }
 
-/* ---- writing ---------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------ */
 
 static tn_status encode(const tn__image_format *format, const tn_tensor *image,
                         const tn_image_save_options *o, const char *call,

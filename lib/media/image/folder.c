@@ -215,7 +215,7 @@ tn_image_folder *tn_image_folder_open(const char *path)
     return tn_scope_result(scope, self);
 }
 
-/* ---- attributes ------------------------------------------------------------------- */
+/* ---- attributes --------------------------------------------------------- */
 
 int64_t tn_image_folder_count(const tn_image_folder *folder)
 {
@@ -247,7 +247,7 @@ int64_t tn_image_folder_label(const tn_image_folder *folder, int64_t i)
     return folder && i >= 0 && i < folder->paths.count ? folder->label[i] : -1;
 }
 
-/* ---- the data set ------------------------------------------------------------------ */
+/* ---- the data set ------------------------------------------------------- */
 
 typedef struct set {
     tn_image_folder *folder; /* kept */

@@ -88,7 +88,7 @@ static void set_handlers(jpeg_job *job, struct jpeg_error_mgr **error,
     job->status = TN_OK;
 }
 
-/* ---- reading --------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------ */
 
 static const char *space_name(J_COLOR_SPACE space)
 {
@@ -234,7 +234,7 @@ static tn_status decode_jpeg(const void *data, size_t bytes,
     return job.status;
 }
 
-/* ---- writing --------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------ */
 
 static void begin_block(j_compress_ptr info)
 {

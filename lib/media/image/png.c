@@ -66,7 +66,7 @@ static void on_warning(png_structp png, png_const_charp message)
     (void)message;
 }
 
-/* ---- reading --------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------ */
 
 static void read_bytes(png_structp png, png_bytep out, size_t count)
 {
@@ -233,7 +233,7 @@ static tn_status decode_png(const void *data, size_t bytes,
     return job.status;
 }
 
-/* ---- writing --------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------ */
 
 static void write_bytes(png_structp png, png_bytep data, size_t count)
 {

@@ -154,7 +154,7 @@ tn_tensor *tn__raster_to_tensor(const tn__raster *raster,
     return x;
 }
 
-/* ---- tensor to raster ------------------------------------------------------- */
+/* ---- tensor to raster --------------------------------------------------- */
 
 /* Reads the sizes of image: (C, H, W), (H, W, C) or (H, W). */
 static tn_status read_sizes(tn__raster *out, const tn_tensor *image, bool hwc,

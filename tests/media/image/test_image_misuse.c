@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- all transforms, with good arguments but for the image ---------------------- */
+/* ---- all transforms, with good arguments but for the image -------------- */
 
 static const double mean[] = {0.5, 0.5, 0.5}, deviation[] = {0.5, 0.5, 0.5};
 
@@ -113,7 +113,7 @@ static void test_images(void)
         }
 }
 
-/* ---- numbers out of range ------------------------------------------------------------ */
+/* ---- numbers out of range ----------------------------------------------- */
 
 static void test_numbers(void)
 {
@@ -209,7 +209,7 @@ static void test_numbers(void)
           tn_image_grid(tn_to_dtype(batch, TN_U8), .pad_value = 300));
 }
 
-/* ---- files ----------------------------------------------------------------------------- */
+/* ---- files -------------------------------------------------------------- */
 
 static void test_files(void)
 {
@@ -327,7 +327,7 @@ static void test_saving(void)
          tn_image_save("m.jpg", tn_zeros(tn_dims_from_array(big, 3))));
 }
 
-/* ---- another device ------------------------------------------------------------------- */
+/* ---- another device ----------------------------------------------------- */
 
 /* Transforms need memory that the CPU can use. Writing and grids do not. */
 static void test_device(tn_device *device)

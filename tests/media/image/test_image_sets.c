@@ -50,7 +50,7 @@ static void put_image(const char *name, int number, int64_t h, int64_t w)
     }
 }
 
-/* ---- folders ------------------------------------------------------------------ */
+/* ---- folders ------------------------------------------------------------ */
 
 static void make_folder(void)
 {
@@ -231,7 +231,7 @@ static void test_failures(void)
                    "nested deeper", "a link to a folder above");
 }
 
-/* ---- MNIST and CIFAR -------------------------------------------------------------- */
+/* ---- MNIST and CIFAR ---------------------------------------------------- */
 
 static void big_endian(unsigned char *out, uint32_t value)
 {

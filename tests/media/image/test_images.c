@@ -9,7 +9,7 @@
 
 static tn_safetensors *pixels;
 
-/* ---- reading ---------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------ */
 
 static void test_pixels(void)
 {
@@ -158,7 +158,7 @@ static void test_min_side(void)
     }
 }
 
-/* ---- writing ---------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------ */
 
 static void test_writing(void)
 {
@@ -223,7 +223,7 @@ static void test_writing(void)
     unlink("image-test.jpeg");
 }
 
-/* ---- damaged files ------------------------------------------------------------ */
+/* ---- damaged files ------------------------------------------------------ */
 
 static const struct {
     const char *file, *text;
