@@ -3,8 +3,8 @@
  *
  *     image_folder FOLDER [EPOCHS [PNG]]
  *
- * A random fifth of the images, chosen by the seed, is held out. Its images that
- * are classified wrongly are written as a grid to PNG (mistakes.png). */
+ * A random fifth of the images, chosen by the seed, is held out. Its images
+ * that are classified wrongly are written as a grid to PNG (mistakes.png). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <tenon/image.h>

@@ -1,6 +1,6 @@
-/* image.c: fuzzes the reading of PNG and JPEG files. The first byte of the input
- * selects the options. The checksums of a PNG file's chunks are made right first,
- * so that changed chunks are not just rejected for them. */
+/* image.c: fuzzes the reading of PNG and JPEG files. The first byte of the
+ * input selects the options. The checksums of a PNG file's chunks are made
+ * right first, so that changed chunks are not just rejected for them. */
 #include <tenon/image.h>
 #include <tenon/io.h>
 #include <tenon/tensor.h>

@@ -1,5 +1,5 @@
-/* file.c: reads and writes image files: the calls of <tenon/image.h>, which find
- * the format in a table. */
+/* file.c: reads and writes image files: the calls of <tenon/image.h>, which
+ * find the format in a table. */
 #include <media/image/formats.h>
 #include <media/image/raster.h>
 
@@ -113,7 +113,8 @@ tn_tensor *tn_image_decode_with(const void *data, size_t bytes,
                                      .dtype = own.dtype,
                                      .exif = own.exif,
                                      .min_side = own.min_side};
-    if (!check_options(from.call, &o) || !check_pointer(data, from.call, "data"))
+    if (!check_options(from.call, &o) ||
+        !check_pointer(data, from.call, "data"))
         return NULL;
     return decode(data, bytes, &from, &o);
 }
@@ -274,9 +275,8 @@ tn_status tn_image_encode_with(const tn_tensor *image, const char *format,
                                         "format is \"%.40s\"; expected "
                                         "\"png\" or \"jpeg\"",
                                         format);
-    const tn_image_save_options o = {.quality = own.quality,
-                                     .compression = own.compression,
-                                     .hwc = own.hwc};
+    const tn_image_save_options o = {
+        .quality = own.quality, .compression = own.compression, .hwc = own.hwc};
     tn__growing data = {0};
     tn_status status =
         check_needs(tn_image_encode_type(), &own, found == &tn__image_png);

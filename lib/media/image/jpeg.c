@@ -170,7 +170,8 @@ static void set_scale(j_decompress_ptr info, int64_t min_side)
 }
 
 /* Bytes for each pixel of the file: those of the raster and the tensor, and
- * coefficients of two bytes if all of them are stored. Subsampling needs fewer. */
+ * coefficients of two bytes if all of them are stored. Subsampling needs
+ * fewer. */
 static size_t bytes_per_pixel(j_decompress_ptr info, const tn__request *request)
 {
     const size_t samples = (size_t)info->out_color_components;

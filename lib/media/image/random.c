@@ -8,8 +8,8 @@
 
 /* ---- numbers ------------------------------------------------------------ */
 
-/* The numbers of one call. They depend on the seed and the number of the call in
- * the thread's generator only. */
+/* The numbers of one call. They depend on the seed and the number of the call
+ * in the thread's generator only. */
 typedef struct draw {
     uint64_t state;
 } draw;

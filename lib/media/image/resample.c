@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A row of elements of the second pass is computed in blocks of this many, whose
- * sums stay in registers. */
+/* A row of elements of the second pass is computed in blocks of this many,
+ * whose sums stay in registers. */
 #define BLOCK 32
 
 static uint8_t clamp_u8(int32_t x)

@@ -1,5 +1,5 @@
-/* test_image_sets.c: data sets of images: folders, MNIST, CIFAR, with a loader's
- * workers and from the middle of an epoch. */
+/* test_image_sets.c: data sets of images: folders, MNIST, CIFAR, with a
+ * loader's workers and from the middle of an epoch. */
 #include <tenon/autograd.h>
 #include <tenon/image.h>
 #include <tenon/ops.h>

@@ -198,8 +198,8 @@ static const struct {
     {"grid_range", grid_range},
 };
 
-/* Splits "rotate.-71.5.nearest.1.u8". The first argument of some rows is a number
- * with a fraction. */
+/* Splits "rotate.-71.5.nearest.1.u8". The first argument of some rows is a
+ * number with a fraction. */
 static void split(const char *name, char *row, char *input, arguments *a)
 {
     char text[128];
