@@ -33,6 +33,7 @@ static tn_tensor *decode(const void *data, size_t bytes, const origin *from,
         .grey = o->channels == 1 || o->channels == 2,
         .keep16 = o->dtype != TN_U8,
         .min_side = o->min_side,
+        .channels = o->channels,
         .dtype_bytes = tn_dtype_bytes(o->dtype),
     };
     const tn__image_format *format = tn__format_of(data, bytes, &status, &why);

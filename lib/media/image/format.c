@@ -34,6 +34,12 @@ bool tn__growing_add(tn__growing *out, const void *data, size_t count)
     return true;
 }
 
+size_t tn__tensor_pixel(const tn__request *request, int channels)
+{
+    return (size_t)(request->channels ? request->channels : channels) *
+           request->dtype_bytes;
+}
+
 tn_status tn__check_memory(int64_t width, int64_t height,
                            size_t bytes_per_pixel, tn__why *why)
 {

@@ -175,7 +175,7 @@ static void set_scale(j_decompress_ptr info, int64_t min_side)
 static size_t bytes_per_pixel(j_decompress_ptr info, const tn__request *request)
 {
     const size_t samples = (size_t)info->out_color_components;
-    return samples * (1 + request->dtype_bytes) +
+    return samples + tn__tensor_pixel(request, info->out_color_components) +
            (jpeg_has_multiple_scans(info) ? 2 * (size_t)info->num_components
                                           : 0);
 }

@@ -193,7 +193,7 @@ static void read_pixels(png_job *job, const tn__request *request,
     const size_t pixel = (size_t)out->channels * (size_t)out->bits / 8;
     job->status = tn__check_memory(
         out->width, out->height,
-        pixel + (size_t)out->channels * request->dtype_bytes, job->why);
+        pixel + tn__tensor_pixel(request, out->channels), job->why);
     if (job->status < 0)
         return;
     set_transforms(job, request->keep16);
