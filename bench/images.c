@@ -1,6 +1,6 @@
-/* images.c: how fast a folder of images becomes batches: decoding, resizing (the
- * shorter side to 256, a crop of 224), normalisation, batches of 32, with two
- * workers. images.py runs this program and torchvision on the same folder.
+/* images.c: how fast a folder of images becomes batches: decoding, resizing
+ * (the shorter side to 256, a crop of 224), normalisation, batches of 32, with
+ * two workers. images.py runs this program and torchvision on the same folder.
  *
  *     bench/images FOLDER [WORKERS [train]]
  *

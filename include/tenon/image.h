@@ -8,8 +8,8 @@
  *     tn_image_save("cat.png", cat);
  *
  * An image is a tensor (C, H, W): C is 1 (grey), 2 (grey, alpha), 3 (red,
- * green, blue) or 4 (red, green, blue, alpha). It is uint8 with values 0 .. 255,
- * or float32 with values 0 .. 1. A batch is (N, C, H, W).
+ * green, blue) or 4 (red, green, blue, alpha). It is uint8 with values 0 ..
+ * 255, or float32 with values 0 .. 1. A batch is (N, C, H, W).
  *
  * Images that are loaded are on the device "cpu", whatever the current device
  * is, because the transforms run there. A loader copies batches to another
@@ -33,9 +33,10 @@ extern "C" {
 /* ---- reading --------------------------------------------------------------
  * Read are PNG (1 to 16 bits, grey, palette, colour, alpha or a transparent
  * colour, interlaced) and JPEG (baseline and progressive, grey and colour).
- * Gamma and colour profiles are ignored, as in torchvision. CMYK JPEG files and
- * other formats (GIF, WebP, BMP, TIFF ...) are rejected by name (TN_ERR_FORMAT).
- * So are files that are truncated or damaged: there is no partial result. */
+ * Gamma and colour profiles are ignored, as in torchvision. CMYK JPEG files
+ * and other formats (GIF, WebP, BMP, TIFF ...) are rejected by name
+ * (TN_ERR_FORMAT). So are files that are truncated or damaged: there is no
+ * partial result. */
 
 /* Options of tn_image_load and tn_image_decode:
  *
@@ -92,7 +93,7 @@ TN_API tn_status tn_image_info_load(const char *path, tn_image_info *out_info);
 TN_API tn_status tn_image_info_decode(const void *data, size_t bytes,
                                       tn_image_info *out_info);
 
-/* ---- writing -------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------ */
 
 /* Options of tn_image_save and tn_image_encode:
  *
@@ -110,13 +111,13 @@ TN_OPTIONS_STRUCT(tn_image_encode, TN_IMAGE_SAVE_OPTIONS_LIST);
 #define TN_IMAGE_ENCODE_OPTIONS                                               \
     TN_OPTIONS_DEFAULTS(tn_image_encode, TN_IMAGE_SAVE_OPTIONS_LIST)
 
-/* Writes an image (C, H, W) or (H, W) on any device to a file whose name ends in
- * .png, .jpg or .jpeg. A file that exists is replaced atomically (io.h). uint8
- * is written as it is. float32 is multiplied by 255, rounded, and clamped to 0
- * .. 255; NaN is rejected. int32 is written to PNG with 16 bits; values outside
- * of 0 .. 65535 are rejected (TN_ERR_ARGUMENT). JPEG takes 1 or 3 channels.
- * Fails with TN_ERR_ARGUMENT for another extension, TN_ERR_SHAPE or
- * TN_ERR_DTYPE if the tensor is no image, TN_ERR_IO if the file cannot be
+/* Writes an image (C, H, W) or (H, W) on any device to a file whose name ends
+ * in .png, .jpg or .jpeg. A file that exists is replaced atomically (io.h).
+ * uint8 is written as it is. float32 is multiplied by 255, rounded, and
+ * clamped to 0 .. 255; NaN is rejected. int32 is written to PNG with 16 bits;
+ * values outside of 0 .. 65535 are rejected (TN_ERR_ARGUMENT). JPEG takes 1 or
+ * 3 channels. Fails with TN_ERR_ARGUMENT for another extension, TN_ERR_SHAPE
+ * or TN_ERR_DTYPE if the tensor is no image, TN_ERR_IO if the file cannot be
  * written, TN_ERR_UNSUPPORTED without the library, or TN_ERR_MEMORY. */
 TN_API tn_status tn_image_save_with(const char *path, const tn_tensor *image,
                                     const tn_image_save_options *options);
@@ -182,12 +183,12 @@ typedef tn_tensor *(*tn_image_transform)(tn_tensor *image, void *context);
  * 7.jpg". Source: torchvision.datasets.ImageFolder. */
 typedef struct tn_image_folder tn_image_folder;
 
-/* Lists a folder. The names of its folders, sorted by strcmp, are the classes 0,
- * 1, ... The images of a class are the files in its folder and all folders
+/* Lists a folder. The names of its folders, sorted by strcmp, are the classes
+ * 0, 1, ... The images of a class are the files in its folder and all folders
  * below, sorted by path, whose names end in .png, .jpg or .jpeg, in any case.
  * Names that begin with a dot are ignored. Symbolic links are followed. Files
- * are not opened. The open scope owns the result. Returns NULL with TN_ERR_IO if
- * a folder cannot be read, TN_ERR_FORMAT if there is no class, or a class
+ * are not opened. The open scope owns the result. Returns NULL with TN_ERR_IO
+ * if a folder cannot be read, TN_ERR_FORMAT if there is no class, or a class
  * without an image, or folders are nested deeper than 32, or TN_ERR_MEMORY. */
 TN_API tn_image_folder *tn_image_folder_open(const char *path);
 /* Return the number of images and of classes. 0 for NULL. Cannot fail. */
@@ -230,12 +231,12 @@ TN_API tn_dataset *tn_dataset_from_image_folder_with(
     tn_image_folder *folder,
     const tn_dataset_from_image_folder_options *options);
 
-/* The digits of MNIST, or a set with the same files (FashionMNIST, KMNIST), from
- * the files train-images-idx3-ubyte and train-labels-idx1-ubyte (t10k-... if
- * train is false) in folder, which may have the ending .gz. Sample i is x (1,
- * 28, 28), uint8, and y, int64. All images are kept in memory. The open scope
- * owns the result. Returns NULL with TN_ERR_IO if a file cannot be read, or
- * TN_ERR_FORMAT if it is not such a file. */
+/* The digits of MNIST, or a set with the same files (FashionMNIST, KMNIST),
+ * from the files train-images-idx3-ubyte and train-labels-idx1-ubyte (t10k-...
+ * if train is false) in folder, which may have the ending .gz. Sample i is x
+ * (1, 28, 28), uint8, and y, int64. All images are kept in memory. The open
+ * scope owns the result. Returns NULL with TN_ERR_IO if a file cannot be read,
+ * or TN_ERR_FORMAT if it is not such a file. */
 #define TN_DATASET_MNIST_OPTIONS_LIST(X)                                      \
     X(tn_image_transform, transform, NULL)                                    \
     X(void *, context, NULL)
@@ -247,9 +248,9 @@ TN_API tn_dataset *tn_dataset_mnist_with(const char *folder, bool train,
 
 /* The images of CIFAR-10 from the binary files data_batch_1.bin ..
  * data_batch_5.bin, or test_batch.bin if train is false, or of CIFAR-100 from
- * train.bin, or test.bin. They may have the ending .gz. x is (3, 32, 32), uint8;
- * y is the class, int64: of CIFAR-100 the fine one of 100, or with .coarse the
- * one of 20. Otherwise like tn_dataset_mnist. */
+ * train.bin, or test.bin. They may have the ending .gz. x is (3, 32, 32),
+ * uint8; y is the class, int64: of CIFAR-100 the fine one of 100, or with
+ * .coarse the one of 20. Otherwise like tn_dataset_mnist. */
 TN_OPTIONS_STRUCT(tn_dataset_cifar10, TN_DATASET_MNIST_OPTIONS_LIST);
 #define TN_DATASET_CIFAR10_OPTIONS                                            \
     TN_OPTIONS_DEFAULTS(tn_dataset_cifar10, TN_DATASET_MNIST_OPTIONS_LIST)

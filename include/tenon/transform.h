@@ -1,7 +1,7 @@
 /* <tenon/transform.h>: transforms of images.
  *
- * The transforms work on an image (C, H, W) or a batch (N, C, H, W), uint8 (0 ..
- * 255) or float32 (0 .. 1), and return a new, contiguous tensor of the same
+ * The transforms work on an image (C, H, W) or a batch (N, C, H, W), uint8 (0
+ * .. 255) or float32 (0 .. 1), and return a new, contiguous tensor of the same
  * dtype, which the open scope owns. They are written for the workers of a
  * loader: each runs in the calling thread, on memory of the CPU.
  *
@@ -10,8 +10,9 @@
  *     image = tn_image_color_jitter(image, .brightness = 0.4, .hue = 0.1);
  *     image = tn_image_normalize(image, mean, deviation, 3);
  *
- * Definitions, and names where C allows, are those of torchvision.transforms.v2.
- * Results equal its results on tensors: float32 within 1e-5, uint8 within 1.
+ * Definitions, and names where C allows, are those of
+ * torchvision.transforms.v2. Results equal its results on tensors: float32
+ * within 1e-5, uint8 within 1.
  *
  * Random transforms draw their numbers from the thread's generator
  * (<tenon/random.h>); each call takes one number of the generator's sequence. A
@@ -102,7 +103,7 @@ TN_API tn_tensor *tn_image_pad_with(tn_tensor *image, int64_t left, int64_t top,
                                     int64_t right, int64_t bottom,
                                     const tn_image_pad_options *options);
 
-/* ---- flips, rotations ------------------------------------------------------ */
+/* ---- flips, rotations --------------------------------------------------- */
 
 /* Mirrors left and right, or top and bottom. Accept every dtype. */
 TN_API tn_tensor *tn_image_flip(tn_tensor *image);
@@ -157,13 +158,13 @@ TN_API tn_tensor *tn_image_adjust_hue(tn_tensor *image, double shift);
  * channels. */
 TN_API tn_tensor *tn_image_grayscale(tn_tensor *image, int channels);
 
-/* ---- to floating point ------------------------------------------------------ */
+/* ---- to floating point -------------------------------------------------- */
 
 /* Converts uint8 0 .. 255 to float32 0 .. 1. float32 stays as it is. */
 TN_API tn_tensor *tn_image_to_float(tn_tensor *image);
-/* Computes (image - mean[c]) / deviation[c] for each of the count channels c, in
- * float32. uint8 is converted by tn_image_to_float first. deviation[c] must not
- * be 0. */
+/* Computes (image - mean[c]) / deviation[c] for each of the count channels c,
+ * in float32. uint8 is converted by tn_image_to_float first. deviation[c] must
+ * not be 0. */
 TN_API tn_tensor *tn_image_normalize(tn_tensor *image, const double *mean,
                                      const double *deviation, int count);
 
@@ -179,14 +180,14 @@ TN_API tn_tensor *tn_image_normalize(tn_tensor *image, const double *mean,
 TN_OPTIONS_STRUCT(tn_image_prepare, TN_IMAGE_PREPARE_OPTIONS_LIST);
 #define TN_IMAGE_PREPARE_OPTIONS                                              \
     TN_OPTIONS_DEFAULTS(tn_image_prepare, TN_IMAGE_PREPARE_OPTIONS_LIST)
-/* Prepares an image with 3 channels for a classifier: tn_image_resize_shorter to
- * .resize, tn_image_center_crop to .crop, tn_image_normalize. The result is the
- * same to the bit, but only pixels within the crop are computed. Source:
+/* Prepares an image with 3 channels for a classifier: tn_image_resize_shorter
+ * to .resize, tn_image_center_crop to .crop, tn_image_normalize. The result is
+ * the same to the bit, but only pixels within the crop are computed. Source:
  * torchvision.transforms._presets.ImageClassification. */
 TN_API tn_tensor *tn_image_prepare_with(tn_tensor *image,
                                         const tn_image_prepare_options *options);
 
-/* ---- random transforms ------------------------------------------------------ */
+/* ---- random transforms -------------------------------------------------- */
 
 /* Mirrors, with probability 1/2. Accept every dtype. */
 TN_API tn_tensor *tn_image_random_flip(tn_tensor *image);

@@ -1,6 +1,6 @@
-/* cifar.c: fuzzes the files of CIFAR-10, CIFAR-100 and MNIST. The first byte of
- * the input selects the set. For MNIST, the second one is the size of the labels,
- * at the end of the input. */
+/* cifar.c: fuzzes the files of CIFAR-10, CIFAR-100 and MNIST. The first byte
+ * of the input selects the set. For MNIST, the second one is the size of the
+ * labels, at the end of the input. */
 #include <sys/stat.h>
 #include <tenon/image.h>
 #include <tenon/io.h>

@@ -61,8 +61,8 @@ static int64_t count_taps(const tn__axis *axis, tn__mode mode, bool antialias)
     return most;
 }
 
-/* Moves a window of `count` weights at `start`, which may reach over the ends of
- * the axis, into it: weights outside are added to the nearest element. */
+/* Moves a window of `count` weights at `start`, which may reach over the ends
+ * of the axis, into it: weights outside are added to the nearest element. */
 static void put(tn__axis *axis, int64_t i, int64_t start, int64_t count,
                 const double *weight, double *row)
 {

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <tenon/transform.h>
 
-/* ---- access to pixels of either dtype ------------------------------------------- */
+/* ---- access to pixels of either dtype ----------------------------------- */
 
 static float load(const tn__pixels *image, const void *plane, int64_t i)
 {
@@ -51,7 +51,7 @@ static bool open_color(tn__pixels *in, tn_tensor *image, const char *call)
     return false;
 }
 
-/* ---- brightness, contrast, saturation --------------------------------------------- */
+/* ---- brightness, contrast, saturation ----------------------------------- */
 
 typedef enum toward { BLACK, MEAN, GREY } toward;
 
@@ -107,7 +107,7 @@ tn_tensor *tn_image_adjust_saturation(tn_tensor *image, double factor)
     return blend(image, factor, GREY, "image_adjust_saturation");
 }
 
-/* ---- hue ------------------------------------------------------------------------------ */
+/* ---- hue ---------------------------------------------------------------- */
 
 /* Shifts the hue of a colour with values 0 .. 1, through HSV as in Pillow. */
 static void shift_hue(float *rgb, float shift)

@@ -109,7 +109,7 @@ static tn_tensor *window(const tn__pixels *in, int64_t top, int64_t left,
     return out.tensor;
 }
 
-/* ---- crops -------------------------------------------------------------------- */
+/* ---- crops -------------------------------------------------------------- */
 
 static const fill_value zero;
 
@@ -143,7 +143,7 @@ tn_tensor *tn_image_center_crop(tn_tensor *image, int64_t height, int64_t width)
     return window(&in, top, left, height, width, CONSTANT, &zero);
 }
 
-/* ---- padding ------------------------------------------------------------------- */
+/* ---- padding ------------------------------------------------------------ */
 
 /* Checks that a border of reflect or symmetric is not longer than the image. */
 static bool check_border(const tn__pixels *in, const int64_t *border, int mode,
@@ -195,7 +195,7 @@ tn_tensor *tn_image_pad_with(tn_tensor *image, int64_t left, int64_t top,
                   mode, &fill);
 }
 
-/* ---- flips --------------------------------------------------------------------- */
+/* ---- flips -------------------------------------------------------------- */
 
 #define FLIP_ROW(type)                                                        \
     static void flip_row_##type(const void *from, void *to, int64_t count)    \

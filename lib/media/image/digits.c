@@ -10,7 +10,7 @@
 
 #include <media/image/host.h>
 
-/* ---- the data set: rows of two tensors, perhaps with a transform ------------------- */
+/* ---- the data set: rows of two tensors, perhaps with a transform -------- */
 
 typedef struct set {
     tn_tensor *x, *y; /* kept */
@@ -79,7 +79,7 @@ static tn_status check_transform(const tn_options_type *type, const void *own,
     return tn_options_check_needs(type, own, need, 1);
 }
 
-/* ---- files ---------------------------------------------------------------------------- */
+/* ---- files -------------------------------------------------------------- */
 
 /* Returns the path of folder/name, or of folder/name.gz if only that exists, in
  * memory from malloc. */
@@ -109,7 +109,7 @@ static bool check_folder(const char *folder, const char *call)
     return folder != NULL;
 }
 
-/* ---- MNIST ------------------------------------------------------------------------------ */
+/* ---- MNIST -------------------------------------------------------------- */
 
 static tn_tensor *load_idx(const char *folder, const char *name, int ndim,
                            int64_t side, const char *call)
@@ -174,7 +174,7 @@ tn_dataset *tn_dataset_mnist_with(const char *folder, bool train,
     return made;
 }
 
-/* ---- CIFAR ------------------------------------------------------------------------------- */
+/* ---- CIFAR -------------------------------------------------------------- */
 
 /* A record is some labels of a byte each, then the image: three planes of 32 x
  * 32. Source: A. Krizhevsky's description of the binary files. */

@@ -1,5 +1,5 @@
-/* file.c: reads and writes image files: the calls of <tenon/image.h>, which find
- * the format in a table. */
+/* file.c: reads and writes image files: the calls of <tenon/image.h>, which
+ * find the format in a table. */
 #include <media/image/formats.h>
 #include <media/image/raster.h>
 
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <tenon/io.h>
 
-/* ---- reading ---------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------ */
 
 /* Where data comes from, for messages. path is NULL for memory. */
 typedef struct origin {
@@ -33,6 +33,7 @@ static tn_tensor *decode(const void *data, size_t bytes, const origin *from,
         .grey = o->channels == 1 || o->channels == 2,
         .keep16 = o->dtype != TN_U8,
         .min_side = o->min_side,
+        .channels = o->channels,
         .dtype_bytes = tn_dtype_bytes(o->dtype),
     };
     const tn__image_format *format = tn__format_of(data, bytes, &status, &why);
@@ -113,7 +114,8 @@ tn_tensor *tn_image_decode_with(const void *data, size_t bytes,
                                      .dtype = own.dtype,
                                      .exif = own.exif,
                                      .min_side = own.min_side};
-    if (!check_options(from.call, &o) || !check_pointer(data, from.call, "data"))
+    if (!check_options(from.call, &o) ||
+        !check_pointer(data, from.call, "data"))
         return NULL;
     return decode(data, bytes, &from, &o);
 }
@@ -169,7 +171,7 @@ tn_status tn_image_info_decode(const void *data, size_t bytes,
     return read_info(data, bytes, &from, out_info);
 }
 
-/* ---- writing ---------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------ */
 
 static tn_status encode(const tn__image_format *format, const tn_tensor *image,
                         const tn_image_save_options *o, const char *call,
@@ -274,9 +276,8 @@ tn_status tn_image_encode_with(const tn_tensor *image, const char *format,
                                         "format is \"%.40s\"; expected "
                                         "\"png\" or \"jpeg\"",
                                         format);
-    const tn_image_save_options o = {.quality = own.quality,
-                                     .compression = own.compression,
-                                     .hwc = own.hwc};
+    const tn_image_save_options o = {
+        .quality = own.quality, .compression = own.compression, .hwc = own.hwc};
     tn__growing data = {0};
     tn_status status =
         check_needs(tn_image_encode_type(), &own, found == &tn__image_png);

@@ -13,7 +13,8 @@
 
 #include <media/image/host.h>
 
-/* Folders below a class. A symbolic link to a folder above would have no end. */
+/* Folders below a class. A symbolic link to a folder above would have no end.
+ * */
 #define DEPTH_LIMIT 32
 
 typedef struct names {
@@ -97,12 +98,13 @@ static bool refuse_errno(const char *path)
 static bool is_image(const char *name)
 {
     const char *dot = strrchr(name, '.');
-    return dot && (strcasecmp(dot, ".png") == 0 || strcasecmp(dot, ".jpg") == 0 ||
-                   strcasecmp(dot, ".jpeg") == 0);
+    return dot &&
+           (strcasecmp(dot, ".png") == 0 || strcasecmp(dot, ".jpg") == 0 ||
+            strcasecmp(dot, ".jpeg") == 0);
 }
 
-/* Lists the paths of a folder's entries: its folders, and its images if `images`
- * is not NULL. */
+/* Lists the paths of a folder's entries: its folders, and its images if
+ * `images` is not NULL. */
 static bool list_folder(const char *path, names *folders, names *images)
 {
     DIR *dir = opendir(path);
@@ -138,10 +140,10 @@ static bool list_folder(const char *path, names *folders, names *images)
 static bool list_images(const char *path, names *images, int depth)
 {
     names below = {0};
-    bool good = depth <= DEPTH_LIMIT
-                    ? list_folder(path, &below, images)
-                    : refuse(TN_ERR_FORMAT, path,
-                             "folders are nested deeper than 32");
+    bool good =
+        depth <= DEPTH_LIMIT
+            ? list_folder(path, &below, images)
+            : refuse(TN_ERR_FORMAT, path, "folders are nested deeper than 32");
     for (int64_t i = 0; good && i < below.count; i++)
         good = list_images(below.name[i], images, depth + 1);
     free_names(&below);
@@ -158,8 +160,8 @@ static bool list_class(tn_image_folder *self, int64_t i, const char *path)
         return refuse(TN_ERR_FORMAT, path,
                       "the class has no image (.png, .jpg, .jpeg)");
     sort(&self->paths, from);
-    int64_t *label = realloc(self->label,
-                             (size_t)self->paths.count * sizeof *label);
+    int64_t *label =
+        realloc(self->label, (size_t)self->paths.count * sizeof *label);
     if (!label)
         return tn_error_set(TN_ERR_MEMORY,
                             "image_folder_open: memory ran out") == TN_OK;
@@ -215,7 +217,7 @@ tn_image_folder *tn_image_folder_open(const char *path)
     return tn_scope_result(scope, self);
 }
 
-/* ---- attributes ------------------------------------------------------------------- */
+/* ---- attributes --------------------------------------------------------- */
 
 int64_t tn_image_folder_count(const tn_image_folder *folder)
 {
@@ -247,7 +249,7 @@ int64_t tn_image_folder_label(const tn_image_folder *folder, int64_t i)
     return folder && i >= 0 && i < folder->paths.count ? folder->label[i] : -1;
 }
 
-/* ---- the data set ------------------------------------------------------------------ */
+/* ---- the data set ------------------------------------------------------- */
 
 typedef struct set {
     tn_image_folder *folder; /* kept */
@@ -266,10 +268,10 @@ static int get(void *context, int64_t i, tn_tensor **fields)
             tn_error_prefix("%s", path);
     }
     if (!image)
-        return tn_error() ? tn_error_code()
-                          : tn_error_set(TN_ERR_ARGUMENT,
-                                         "%s: the transform returned NULL",
-                                         path);
+        return tn_error()
+                   ? tn_error_code()
+                   : tn_error_set(TN_ERR_ARGUMENT,
+                                  "%s: the transform returned NULL", path);
     fields[0] = image;
     fields[1] = tn_full(TN_SCALAR, (double)self->folder->label[i],
                         .dtype = TN_I64, .device = tn__image_device());

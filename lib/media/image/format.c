@@ -1,5 +1,5 @@
-/* format.c: functions that all formats use: texts of errors, the limit of memory,
- * memory that grows. */
+/* format.c: functions that all formats use: texts of errors, the limit of
+ * memory, memory that grows. */
 #include <media/image/format.h>
 
 #include <stdarg.h>
@@ -32,6 +32,12 @@ bool tn__growing_add(tn__growing *out, const void *data, size_t count)
         memcpy(out->data + out->count, data, count);
     out->count += count;
     return true;
+}
+
+size_t tn__tensor_pixel(const tn__request *request, int channels)
+{
+    return (size_t)(request->channels ? request->channels : channels) *
+           request->dtype_bytes;
 }
 
 tn_status tn__check_memory(int64_t width, int64_t height,

@@ -18,7 +18,10 @@ typedef struct tn__request {
     bool grey;        /* colour is not needed */
     bool keep16;      /* samples of 16 bits are wanted */
     int64_t min_side; /* see tn_image_load */
-    size_t dtype_bytes; /* of the tensor that will be made, for the limit */
+    /* Of the tensor that will be made, for the limit: its channels, 0 for those
+     * of the file, and the bytes of an element. */
+    int channels;
+    size_t dtype_bytes;
 } tn__request;
 
 /* Decoded pixels: height rows of width pixels of `channels` samples. */
@@ -58,6 +61,8 @@ typedef struct tn__image_format {
 
 extern const tn__image_format tn__image_png, tn__image_jpeg;
 
+/* Returns the bytes of a pixel of the tensor, if the file has `channels`. */
+size_t tn__tensor_pixel(const tn__request *request, int channels);
 /* Returns an error if an image of these sizes needs more memory than
  * tn_unpack_limit: bytes_per_pixel counts all buffers. */
 tn_status tn__check_memory(int64_t width, int64_t height,

@@ -44,7 +44,8 @@ static tn_status name_other(const unsigned char *data, size_t bytes,
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         const bool bmp = strcmp(others[i].title, "BMP") == 0;
         if (bytes >= others[i].at + others[i].bytes &&
-            memcmp(data + others[i].at, others[i].magic, others[i].bytes) == 0 &&
+            memcmp(data + others[i].at, others[i].magic, others[i].bytes) ==
+                0 &&
             (!bmp || memcmp(data, "BM", 2) == 0))
             return tn__because(why, TN_ERR_FORMAT,
                                "%s is not supported; PNG and JPEG are",

@@ -4,8 +4,8 @@
 
 #include <media/image/format.h>
 
-/* Returns the format of the data, which can be read, or NULL with *status and the
- * reason. */
+/* Returns the format of the data, which can be read, or NULL with *status and
+ * the reason. */
 const tn__image_format *tn__format_of(const void *data, size_t bytes,
                                       tn_status *status, tn__why *why);
 /* Returns the format of a path's extension, in any case, or NULL. */

@@ -129,7 +129,8 @@ static tn_tensor *make(tn__pixels *in, const tn_image_grid_options *o,
     return out.tensor;
 }
 
-TN_OPTIONS_TYPE(tn_image_grid, "image_grid", "batch", TN_IMAGE_GRID_OPTIONS_LIST)
+TN_OPTIONS_TYPE(tn_image_grid, "image_grid", "batch",
+                TN_IMAGE_GRID_OPTIONS_LIST)
 tn_tensor *tn_image_grid_with(const tn_tensor *batch,
                               const tn_image_grid_options *options)
 {

@@ -99,9 +99,9 @@ bool tn__pixels_new(tn__pixels *out, const tn__pixels *like, int64_t c,
                         .c = c,
                         .h = h,
                         .w = w};
-    out->tensor = tn_empty(
-        tn_dims_from_array(shape + 4 - like->ndim, like->ndim),
-        .dtype = dtype, .device = tn_tensor_device(like->tensor));
+    out->tensor =
+        tn_empty(tn_dims_from_array(shape + 4 - like->ndim, like->ndim),
+                 .dtype = dtype, .device = tn_tensor_device(like->tensor));
     out->data = out->tensor ? tn_tensor_data(out->tensor) : NULL;
     return out->data != NULL;
 }
@@ -139,11 +139,10 @@ bool tn__check_sides(const char *call, int64_t height, int64_t width)
     const bool tall = height < 1 || height > TN__IMAGE_MAX_SIDE;
     if (!tall && width >= 1 && width <= TN__IMAGE_MAX_SIDE)
         return true;
-    tn_error_refuse_argument(TN_ERR_ARGUMENT, call, tall ? "height" : "width",
-                             "%s is %lld; 1 to %lld is allowed",
-                             tall ? "height" : "width",
-                             (long long)(tall ? height : width),
-                             (long long)TN__IMAGE_MAX_SIDE);
+    tn_error_refuse_argument(
+        TN_ERR_ARGUMENT, call, tall ? "height" : "width",
+        "%s is %lld; 1 to %lld is allowed", tall ? "height" : "width",
+        (long long)(tall ? height : width), (long long)TN__IMAGE_MAX_SIDE);
     return false;
 }
 
@@ -156,8 +155,8 @@ int tn__check_name(const char *call, const char *argument, const char *text,
         if (text && strcmp(text, names[i]) == 0)
             return i;
         if (used < sizeof list)
-            used += (size_t)snprintf(list + used, sizeof list - used, "%s\"%s\"",
-                                     i ? ", " : "", names[i]);
+            used += (size_t)snprintf(list + used, sizeof list - used,
+                                     "%s\"%s\"", i ? ", " : "", names[i]);
     }
     tn_error_refuse_argument(TN_ERR_ARGUMENT, call, argument,
                              "%s is \"%.40s\"; expected one of %s", argument,

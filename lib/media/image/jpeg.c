@@ -88,7 +88,7 @@ static void set_handlers(jpeg_job *job, struct jpeg_error_mgr **error,
     job->status = TN_OK;
 }
 
-/* ---- reading --------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------ */
 
 static const char *space_name(J_COLOR_SPACE space)
 {
@@ -170,11 +170,12 @@ static void set_scale(j_decompress_ptr info, int64_t min_side)
 }
 
 /* Bytes for each pixel of the file: those of the raster and the tensor, and
- * coefficients of two bytes if all of them are stored. Subsampling needs fewer. */
+ * coefficients of two bytes if all of them are stored. Subsampling needs
+ * fewer. */
 static size_t bytes_per_pixel(j_decompress_ptr info, const tn__request *request)
 {
     const size_t samples = (size_t)info->out_color_components;
-    return samples * (1 + request->dtype_bytes) +
+    return samples + tn__tensor_pixel(request, info->out_color_components) +
            (jpeg_has_multiple_scans(info) ? 2 * (size_t)info->num_components
                                           : 0);
 }
@@ -234,7 +235,7 @@ static tn_status decode_jpeg(const void *data, size_t bytes,
     return job.status;
 }
 
-/* ---- writing --------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------ */
 
 static void begin_block(j_compress_ptr info)
 {

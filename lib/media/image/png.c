@@ -66,7 +66,7 @@ static void on_warning(png_structp png, png_const_charp message)
     (void)message;
 }
 
-/* ---- reading --------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------ */
 
 static void read_bytes(png_structp png, png_bytep out, size_t count)
 {
@@ -79,10 +79,12 @@ static void read_bytes(png_structp png, png_bytep out, size_t count)
     job->at += count;
 }
 
-/* Chunks that are not needed are not stored, so none of them is decompressed. */
+/* Chunks that are not needed are not stored, so none of them is decompressed.
+ * orientation_of reads eXIf; libpng 1.6.39 would allocate the length that this
+ * chunk claims, up to 2 GiB. */
 static void skip_chunks(png_structp png)
 {
-    static const png_byte names[] = "bKGD\0cHRM\0gAMA\0hIST\0iCCP\0iTXt\0oFFs\0"
+    static const png_byte names[] = "bKGD\0cHRM\0eXIf\0gAMA\0hIST\0iCCP\0iTXt\0oFFs\0"
                                     "pCAL\0pHYs\0sBIT\0sCAL\0sPLT\0sRGB\0tEXt\0"
                                     "tIME\0zTXt";
     png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, names,
@@ -191,7 +193,7 @@ static void read_pixels(png_job *job, const tn__request *request,
     const size_t pixel = (size_t)out->channels * (size_t)out->bits / 8;
     job->status = tn__check_memory(
         out->width, out->height,
-        pixel + (size_t)out->channels * request->dtype_bytes, job->why);
+        pixel + tn__tensor_pixel(request, out->channels), job->why);
     if (job->status < 0)
         return;
     set_transforms(job, request->keep16);
@@ -231,7 +233,7 @@ static tn_status decode_png(const void *data, size_t bytes,
     return job.status;
 }
 
-/* ---- writing --------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------ */
 
 static void write_bytes(png_structp png, png_bytep data, size_t count)
 {

@@ -6,10 +6,10 @@
 #include <tenon/random.h>
 #include <tenon/transform.h>
 
-/* ---- numbers ---------------------------------------------------------------------- */
+/* ---- numbers ------------------------------------------------------------ */
 
-/* The numbers of one call. They depend on the seed and the number of the call in
- * the thread's generator only. */
+/* The numbers of one call. They depend on the seed and the number of the call
+ * in the thread's generator only. */
 typedef struct draw {
     uint64_t state;
 } draw;
@@ -47,7 +47,7 @@ static int64_t below(draw *d, int64_t count)
     return (int64_t)((double)(next(d) >> 11) * 0x1p-53 * (double)count);
 }
 
-/* ---- flips, crops ------------------------------------------------------------------ */
+/* ---- flips, crops ------------------------------------------------------- */
 
 typedef tn_tensor *flip_function(tn_tensor *image);
 
@@ -199,7 +199,7 @@ tn_tensor *tn_image_random_resized_crop_with(
     return x;
 }
 
-/* ---- affine -------------------------------------------------------------------------- */
+/* ---- affine ------------------------------------------------------------- */
 
 TN_OPTIONS_TYPE(tn_image_random_affine, "image_random_affine", "image",
                 TN_IMAGE_RANDOM_AFFINE_OPTIONS_LIST)
@@ -235,7 +235,7 @@ tn_image_random_affine_with(tn_tensor *image,
     return out;
 }
 
-/* ---- colour ---------------------------------------------------------------------------- */
+/* ---- colour ------------------------------------------------------------- */
 
 typedef tn_tensor *adjust_function(tn_tensor *image, double factor);
 static const struct {
@@ -289,7 +289,7 @@ tn_image_color_jitter_with(tn_tensor *image,
     return tn_scope_result(scope, x);
 }
 
-/* ---- erasing ---------------------------------------------------------------------------- */
+/* ---- erasing ------------------------------------------------------------ */
 
 static bool check_value(const tn__pixels *in, double value, const char *call)
 {

@@ -1,5 +1,6 @@
-/* raster.c: converts between rasters (rows of interleaved samples, as files have
- * them) and tensors: channels, dtype, layout and orientation in one pass. */
+/* raster.c: converts between rasters (rows of interleaved samples, as files
+ * have them) and tensors: channels, dtype, layout and orientation in one pass.
+ * */
 #include <media/image/host.h>
 #include <media/image/raster.h>
 
@@ -154,7 +155,7 @@ tn_tensor *tn__raster_to_tensor(const tn__raster *raster,
     return x;
 }
 
-/* ---- tensor to raster ------------------------------------------------------- */
+/* ---- tensor to raster --------------------------------------------------- */
 
 /* Reads the sizes of image: (C, H, W), (H, W, C) or (H, W). */
 static tn_status read_sizes(tn__raster *out, const tn_tensor *image, bool hwc,
@@ -186,8 +187,8 @@ static tn_status read_sizes(tn__raster *out, const tn_tensor *image, bool hwc,
     return TN_OK;
 }
 
-/* Converts element i of the tensor's values to a sample. Returns false if it has
- * none. */
+/* Converts element i of the tensor's values to a sample. Returns false if it
+ * has none. */
 static bool to_sample(const void *values, tn_dtype dtype, int64_t i,
                       void *samples, int64_t at)
 {

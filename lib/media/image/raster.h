@@ -11,7 +11,8 @@ typedef struct tn__layout {
     tn_dtype dtype; /* TN_U8, TN_I32 or TN_F32 */
     int orientation;
 } tn__layout;
-/* Makes the tensor, on the device of images. Returns NULL with the error set. */
+/* Makes the tensor, on the device of images. Returns NULL with the error set.
+ * */
 tn_tensor *tn__raster_to_tensor(const tn__raster *raster,
                                 const tn__layout *layout);
 

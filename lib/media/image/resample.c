@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A row of elements of the second pass is computed in blocks of this many, whose
- * sums stay in registers. */
+/* A row of elements of the second pass is computed in blocks of this many,
+ * whose sums stay in registers. */
 #define BLOCK 32
 
 static uint8_t clamp_u8(int32_t x)
@@ -17,7 +17,7 @@ static uint8_t clamp_u8(int32_t x)
     return (uint8_t)(x < 0 ? 0 : x > 255 ? 255 : x);
 }
 
-/* ---- columns: one row of the image ------------------------------------------ */
+/* ---- columns: one row of the image -------------------------------------- */
 
 /* Computes `count` elements of a row. taps is a constant where this function is
  * inlined. */
@@ -75,7 +75,7 @@ static void columns_f32(const tn__axis *axis, int64_t begin, int64_t count,
     }
 }
 
-/* ---- rows: one row of the result from `taps` rows ---------------------------- */
+/* ---- rows: one row of the result from `taps` rows ----------------------- */
 
 static void rows_u8(const tn__axis *axis, int64_t row, const void *const *in,
                     void *out, int64_t width)
@@ -115,7 +115,7 @@ static void rows_f32(const tn__axis *axis, int64_t row, const void *const *in,
     }
 }
 
-/* ---- both --------------------------------------------------------------------- */
+/* ---- both --------------------------------------------------------------- */
 
 typedef struct pass {
     const tn__axis *x, *y;

@@ -156,7 +156,7 @@ tn_image_resized_crop_with(tn_tensor *image, tn_dims_list box, int64_t height,
     return resize(&j, height, width, o.mode, o.antialias);
 }
 
-/* ---- for classifiers ---------------------------------------------------------- */
+/* ---- for classifiers ---------------------------------------------------- */
 
 static const double imagenet_mean[] = {0.485, 0.456, 0.406};
 static const double imagenet_deviation[] = {0.229, 0.224, 0.225};

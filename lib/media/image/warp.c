@@ -46,7 +46,7 @@ static matrix inverse_of(const motion *a)
     return r;
 }
 
-/* ---- pixels --------------------------------------------------------------------- */
+/* ---- pixels ------------------------------------------------------------- */
 
 static float value_at(const tn__pixels *in, const char *plane, int64_t y,
                       int64_t x)
@@ -117,7 +117,7 @@ static void warp(const tn__pixels *in, const tn__pixels *out, const matrix *r,
     }
 }
 
-/* ---- the transforms --------------------------------------------------------------- */
+/* ---- the transforms ----------------------------------------------------- */
 
 static bool check_fill(const tn__pixels *in, double fill, const char *call)
 {

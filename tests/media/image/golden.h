@@ -113,8 +113,9 @@ static inline void is_refused(bool failed, tn_status code, const char *text,
     tn_error_clear();
 }
 
-/* Returns whether PNG and JPEG files can be read and written. If not, checks that
- * the error names the missing package, and reports that the rest is skipped. */
+/* Returns whether PNG and JPEG files can be read and written. If not, checks
+ * that the error names the missing package, and reports that the rest is
+ * skipped. */
 static inline bool has_libraries(void)
 {
     static const char *const names[][2] = {{"png", "Debian: libpng-dev"},

@@ -1,7 +1,7 @@
-/* test_image_faults.c: makes each allocation fail in turn, also those of libpng
- * and libjpeg, while images are read, written and transformed, and folders are
- * listed. The call must report TN_ERR_MEMORY and leak nothing, and the next call
- * must work. */
+/* test_image_faults.c: makes each allocation fail in turn, also those of
+ * libpng and libjpeg, while images are read, written and transformed, and
+ * folders are listed. The call must report TN_ERR_MEMORY and leak nothing, and
+ * the next call must work. */
 #define MALLOC_FAULTS_IN_LIBRARIES
 #include "malloc_faults.h"
 
@@ -104,8 +104,8 @@ static counts sweep(bool (*run)(void), const char *name)
     return c;
 }
 
-/* Runs two sweeps. The first fills caches, so memory that the second leaves over
- * is a leak. */
+/* Runs two sweeps. The first fills caches, so memory that the second leaves
+ * over is a leak. */
 static void check(bool (*run)(void), const char *name)
 {
     enum { QUEUE = 64 }; /* lib/base keeps this many freed objects for reuse */

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- all transforms, with good arguments but for the image ---------------------- */
+/* ---- all transforms, with good arguments but for the image -------------- */
 
 static const double mean[] = {0.5, 0.5, 0.5}, deviation[] = {0.5, 0.5, 0.5};
 
@@ -113,7 +113,7 @@ static void test_images(void)
         }
 }
 
-/* ---- numbers out of range ------------------------------------------------------------ */
+/* ---- numbers out of range ----------------------------------------------- */
 
 static void test_numbers(void)
 {
@@ -209,7 +209,7 @@ static void test_numbers(void)
           tn_image_grid(tn_to_dtype(batch, TN_U8), .pad_value = 300));
 }
 
-/* ---- files ----------------------------------------------------------------------------- */
+/* ---- files -------------------------------------------------------------- */
 
 static void test_files(void)
 {
@@ -268,6 +268,14 @@ static void test_files(void)
     tn_unpack_limit_set(100);
     BAD(TN_ERR_FORMAT, "more than the limit of 100: raise tn_unpack_limit_set",
         tn_image_load(good));
+    /* 13 x 11 pixels: one byte in the file, four float32 in the tensor */
+    const char *grey = golden_path("files/png-grey-8.png");
+    tn_unpack_limit_set(13 * 11 * 17);
+    ok(tn_image_load(grey, .channels = 4, .dtype = TN_F32) != NULL,
+       "the limit counts the pixels and the tensor");
+    tn_unpack_limit_set(13 * 11 * 17 - 1);
+    BAD(TN_ERR_FORMAT, "would take 2431 bytes",
+        tn_image_load(grey, .channels = 4, .dtype = TN_F32));
     tn_unpack_limit_set(1 << 30);
 }
 
@@ -327,7 +335,7 @@ static void test_saving(void)
          tn_image_save("m.jpg", tn_zeros(tn_dims_from_array(big, 3))));
 }
 
-/* ---- another device ------------------------------------------------------------------- */
+/* ---- another device ----------------------------------------------------- */
 
 /* Transforms need memory that the CPU can use. Writing and grids do not. */
 static void test_device(tn_device *device)

@@ -1,5 +1,5 @@
-/* test_image_sets.c: data sets of images: folders, MNIST, CIFAR, with a loader's
- * workers and from the middle of an epoch. */
+/* test_image_sets.c: data sets of images: folders, MNIST, CIFAR, with a
+ * loader's workers and from the middle of an epoch. */
 #include <tenon/autograd.h>
 #include <tenon/image.h>
 #include <tenon/ops.h>
@@ -50,7 +50,7 @@ static void put_image(const char *name, int number, int64_t h, int64_t w)
     }
 }
 
-/* ---- folders ------------------------------------------------------------------ */
+/* ---- folders ------------------------------------------------------------ */
 
 static void make_folder(void)
 {
@@ -231,7 +231,7 @@ static void test_failures(void)
                    "nested deeper", "a link to a folder above");
 }
 
-/* ---- MNIST and CIFAR -------------------------------------------------------------- */
+/* ---- MNIST and CIFAR ---------------------------------------------------- */
 
 static void big_endian(unsigned char *out, uint32_t value)
 {

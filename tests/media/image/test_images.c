@@ -1,4 +1,5 @@
-/* test_images.c: image files: what is read, what is written, what is refused. */
+/* test_images.c: image files: what is read, what is written, what is refused.
+ * */
 #include <tenon/image.h>
 #include <tenon/ops.h>
 
@@ -9,7 +10,7 @@
 
 static tn_safetensors *pixels;
 
-/* ---- reading ---------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------ */
 
 static void test_pixels(void)
 {
@@ -158,7 +159,7 @@ static void test_min_side(void)
     }
 }
 
-/* ---- writing ---------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------ */
 
 static void test_writing(void)
 {
@@ -223,7 +224,7 @@ static void test_writing(void)
     unlink("image-test.jpeg");
 }
 
-/* ---- damaged files ------------------------------------------------------------ */
+/* ---- damaged files ------------------------------------------------------ */
 
 static const struct {
     const char *file, *text;

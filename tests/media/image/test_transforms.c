@@ -198,8 +198,8 @@ static const struct {
     {"grid_range", grid_range},
 };
 
-/* Splits "rotate.-71.5.nearest.1.u8". The first argument of some rows is a number
- * with a fraction. */
+/* Splits "rotate.-71.5.nearest.1.u8". The first argument of some rows is a
+ * number with a fraction. */
 static void split(const char *name, char *row, char *input, arguments *a)
 {
     char text[128];
@@ -259,7 +259,7 @@ static void test_golden(tn_tensor *u8, tn_tensor *f32)
         ok(used[r] > 0, "there are golden tensors for %s", rows[r].name);
 }
 
-/* ---- fused against separate ----------------------------------------------------- */
+/* ---- fused against separate --------------------------------------------- */
 
 static void test_prepare(tn_tensor *u8, tn_tensor *f32)
 {
@@ -299,7 +299,7 @@ static void test_prepare(tn_tensor *u8, tn_tensor *f32)
     }
 }
 
-/* ---- random ones ------------------------------------------------------------------ */
+/* ---- random ones -------------------------------------------------------- */
 
 typedef tn_tensor *random_function(tn_tensor *x);
 
@@ -417,7 +417,7 @@ static void test_distributions(tn_tensor *u8)
     }
 }
 
-/* ---- other dtypes, sizes ------------------------------------------------------------ */
+/* ---- other dtypes, sizes ------------------------------------------------ */
 
 static void test_dtypes(tn_tensor *u8)
 {
