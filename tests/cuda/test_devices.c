@@ -35,7 +35,7 @@ static void test_names(void)
     is_str(named("cuda:GPU 1"), "cuda:1",
            "a device is found by a part of its name");
     const char *text = named("cuda:2");
-    ok(strstr(text, "there is no device 2: it has 2"), "%s", text);
+    ok(strstr(text, "there is no device 2: the plugin has 2"), "%s", text);
     text = named("cuda:GPU-77");
     ok(strstr(text, "GPU-77"), "%s", text);
     setenv("TENON_SIM_MIG", "1", 1);
