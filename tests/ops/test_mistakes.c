@@ -306,6 +306,17 @@ static void check_values(void)
             "one_hot: input 2 at position (2,) is outside [0, 2)");
     refused(tn_dropout(x, 1.5, true), TN_ERR_ARGUMENT,
             "dropout: p 1.5 is outside [0, 1]");
+    tn_tensor *small = tn_full(tn_dims(1), 5, .dtype = TN_I8);
+    is_int(tn_item_int(tn_clamp_scalars(small, -1000, 1000)), 5,
+           "clamp: bounds beyond int8 change nothing");
+    is_int(tn_item_int(tn_clamp_max_scalar(small, 3)), 3,
+           "clamp_max: a bound within int8 does");
+    refused(tn_clamp_min_scalar(small, 300), TN_ERR_ARGUMENT,
+            "clamp_min: min is 300, but int8 has numbers from -128 to 127 "
+            "only");
+    refused(tn_clamp_max_scalar(tn_full(tn_dims(1), 5, .dtype = TN_U8), -1),
+            TN_ERR_ARGUMENT,
+            "clamp_max: max is -1, but uint8 has numbers from 0 to 255 only");
     refused(tn_clamp_scalars(x, tn_none, tn_none), TN_ERR_ARGUMENT,
             "clamp: neither min nor max is given");
     refused(tn_arange(0, 5, -1), TN_ERR_ARGUMENT,

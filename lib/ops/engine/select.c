@@ -173,26 +173,57 @@ tn_status tn__select_any(tn__call *call)
                        : tn__run_kernel(call);
 }
 
+/* Replaces a bound beyond the numbers of an integer dtype by the nearest of
+ * them, since the kernel would wrap it. Rejects a bound that every number of the
+ * dtype is beyond. */
+static tn_status fit_bound(const tn__call *call, bool is_min, tn_value *number)
+{
+    const tn_dtype dtype = call->value[0].of.tensor->dtype;
+    int64_t *bound = &number->of.i;
+    if (number->kind != TN_VALUE_NUMBER || number->count != TN_SCALAR_INT ||
+        tn_dtype_is_floating(dtype) || dtype == TN_BOOL || dtype == TN_I64)
+        return TN_OK;
+    const int64_t span = INT64_C(1) << 8 * tn_dtype_bytes(dtype);
+    const int64_t low = dtype == TN_U8 ? 0 : -span / 2, high = low + span - 1;
+    if (is_min ? *bound > high : *bound < low)
+        return tn__fail(TN_ERR_ARGUMENT,
+                        "%s: {%s} is %lld, but %s has numbers from %lld to %lld "
+                        "only", call->op->name, is_min ? "min" : "max",
+                        (long long)*bound, tn_dtype_name(dtype), (long long)low,
+                        (long long)high);
+    *bound = *bound < low ? low : *bound > high ? high : *bound;
+    return TN_OK;
+}
+
 /* Runs clamp_min and clamp_max. Their gradient where an element equals the
  * bound depends on the kind of the bound. If it is a tensor, input and bound
  * each get half of the gradient. If it is a number, input gets no gradient
  * there, so an operator with this gradient is selected. */
-static tn_status select_clamp(tn__call *call, int by_number, int inplace)
+static tn_status select_clamp(tn__call *call, bool is_min, int by_number,
+                              int inplace)
 {
     if (call->value[1].kind == TN_VALUE_TENSOR)
         return tn__run_kernel(call);
-    return run_row(call, call->op->inplace ? inplace : by_number);
+    const tn_value *given = call->value;
+    tn_value fitting[2] = {given[0], given[1]};
+    if (fit_bound(call, is_min, &fitting[1]) < 0)
+        return tn_error_code();
+    call->value = fitting;
+    const tn_status status =
+        run_row(call, call->op->inplace ? inplace : by_number);
+    call->value = given;
+    return status;
 }
 
 tn_status tn__select_clamp_min(tn__call *call)
 {
-    return select_clamp(call, TN__OP_ID_CLAMP_MIN_NUMBER,
+    return select_clamp(call, true, TN__OP_ID_CLAMP_MIN_NUMBER,
                         TN__OP_ID_CLAMP_MIN_NUMBER_);
 }
 
 tn_status tn__select_clamp_max(tn__call *call)
 {
-    return select_clamp(call, TN__OP_ID_CLAMP_MAX_NUMBER,
+    return select_clamp(call, false, TN__OP_ID_CLAMP_MAX_NUMBER,
                         TN__OP_ID_CLAMP_MAX_NUMBER_);
 }
 
