@@ -17,8 +17,9 @@ bool tn__host_accept(const tn_host *host, const char *plugin)
     if (TN_HAS(tn_host, host, fail))
         host->fail(
             TN_ERR_PLUGIN,
-            "%s: needs a libtenon that prints kernels and has version %u of "
-            "the plugin interface; this one has version %u.%u",
+            "%s: needs version %u of the plugin interface with the function "
+            "print; this libtenon has version %u.%u: install libtenon and its "
+            "plugins from one build",
             plugin, TN_ABI_MAJOR, host->abi_major, host->abi_minor);
     return false;
 }

@@ -25,8 +25,9 @@ typedef struct tn__nn_row {
     uint16_t name; /* name of the constructor without tn_ */
     uint16_t class_name;
     uint16_t arguments; /* names of arguments: "kernel_size" */
-    uint16_t kinds; /* a letter for the type in layers.def of each argument: i
-                       int, d dim, s size, a axis, f float, l dims, p pad */
+    uint16_t kinds; /* a string with one letter for each argument, its type in
+                       layers.def: i int, d dim, s size, a axis, f float, l
+                       dims, p pad */
     uint16_t check; /* rules of the check line. stride@kernel_size means: the
                        default of stride is kernel_size */
     uint16_t print; /* names of the settings to print */

@@ -82,11 +82,15 @@ static tn_target without_argument_room(const tn_target *target)
 
 #define FAR ((int64_t)1 << 40) /* an offset for which indices need 64 bits */
 
-/* Layouts of operands. SIDE_BY_SIDE: contiguous rows. FROM_AN_ODD_PLACE: the
- * same with an odd offset. SLICED: a slice's strides, rows of several chunks.
- * FAR_AWAY: large offsets, rows of more chunks than a team of work-items
- * reduces at once, argument words in a buffer. SHARED: so few and long rows
- * that several work-groups share each. */
+/* Layouts of operands. Work-items reduce a row in chunks of its elements.
+ *
+ *   SIDE_BY_SIDE        contiguous rows
+ *   FROM_AN_ODD_PLACE   contiguous rows that begin at an odd offset
+ *   SLICED              rows with a stride, of several chunks
+ *   FAR_AWAY            offsets of more than 32 bits; rows with more chunks than
+ *                       a work-group has work-items; arguments in a buffer
+ *   SHARED              so few and long rows that several work-groups reduce
+ *                       each row */
 enum { SIDE_BY_SIDE, FROM_AN_ODD_PLACE, SLICED, FAR_AWAY, SHARED, LAYOUTS };
 
 static void add_program(printed_list *list, const tn_target *target,

@@ -176,7 +176,8 @@ static void check_if(void)
     is_double_near(tn_item(y), 9, 0, "If runs its second branch");
 }
 
-/* Opens a loop that runs s = s + x n times, and returns all s. */
+/* Opens a model with a Loop node. Each of its n iterations computes s = s + x;
+ * the model returns the s of every iteration. */
 static tn_module *open_loop(int64_t max_iterations)
 {
     message model = {0}, graph = {0}, body = {0};

@@ -252,8 +252,9 @@ void *sim_memory_at(const sim_actor *actor, int how, const char *what,
     (void)actor, (void)what, (void)error;
     const uint64_t one = at;
     count_access(how == SIM_READ ? READ : WRITE, &one, 1, bytes, 1);
-    /* Only atomic instructions write here. Kernels use them to report indices
-     * out of range, which wrong results may cause. */
+    /* Only atomic instructions write through this function. Kernels report
+     * indices out of range by them. This driver computes wrong numbers, so such
+     * reports are expected, and they are written to a dummy address. */
     return how == SIM_READ && block_of(at, bytes) ? (void *)(uintptr_t)at
                                                   : nowhere;
 }

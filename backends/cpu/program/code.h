@@ -163,9 +163,9 @@ typedef struct cpu_op {
      * operations of loops, the nesting depth. */
     uint32_t index;
     /* In operations of loops, the number of operations to jump. In a RUN with
-     * RUN_FACTORS or RUN_COLUMNS, the distance to its REDUCE. In a REDUCE, 1 +
-     * the number of the segment that reduces long rows, or 0 if there is
-     * none. */
+     * RUN_FACTORS or RUN_COLUMNS, the distance to its REDUCE. In a REDUCE, 0 if
+     * no segment (a piece of JIT-compiled code) reduces long rows, else 1 + the
+     * index of that segment. */
     uint32_t jump;
     tn_cpu_run *run;
     tn_cpu_math *math;

@@ -53,9 +53,10 @@ static bool is_in_subrows(const cpu_plan *plan, uint32_t operand, int64_t run)
            is_read_by_maps_only(tn__cpu_subrow_code(plan->built), operand);
 }
 
-/* If a row is a single subrow, routines reduce it as fast as machine code.
- * Therefore returns 0 if the program has code that calls routines for such
- * rows. */
+/* Returns the length of the subrows that JIT-compiled code reduces, or 0 if
+ * precompiled routines reduce the rows. Routines are as fast if a row is a single
+ * subrow. So the result is 0 for such rows if the program has operations that call
+ * routines. */
 int64_t tn__cpu_subrow_length(const cpu_plan *plan, int64_t run)
 {
     const tn_built *built = plan->built;

@@ -197,7 +197,7 @@ tn_tensor *tn_lm_embed_with(tn_lm *lm, const int64_t *const *ids,
         return NULL;
     if (o.normalize < -1 || o.normalize > 1) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "normalize",
-                                 "%d: expected 0 or 1", o.normalize);
+                                 "normalize is %d; expected 0 or 1", o.normalize);
         return NULL;
     }
     const bool normalize = o.normalize < 0 ? lm->normalize : o.normalize;

@@ -80,7 +80,7 @@ typedef enum tn__jinja_node_kind {
     TN__JINJA_NAME,      /* name */
     TN__JINJA_LIST_OF,   /* a ...; name: "(" for a tuple */
     TN__JINJA_DICT_OF,   /* a (key), its b (value), next key ... */
-    TN__JINJA_UNARY,     /* name: "-", "+" or "not"; a */
+    TN__JINJA_UNARY,     /* name a, where name is "-", "+" or "not" */
     TN__JINJA_BINARY,    /* name; a, b */
     TN__JINJA_COMPARE,   /* a; b: a chain of nodes with name and a */
     TN__JINJA_CONDITION, /* a if b else c */
@@ -103,7 +103,8 @@ typedef enum tn__jinja_node_kind {
                             node c */
     TN__JINJA_FILTERED,  /* filter a: b ... ; the filters in a begin at node
                             c */
-    TN__JINJA_WITH,      /* with d ... : b ... ; a of each d is its value */
+    TN__JINJA_WITH,      /* with d ... : b ... ; d is a list of variables,
+                            and the child a of a variable is its value */
     TN__JINJA_CALLER,    /* call block: a is a CALL; c, a MACRO_AT, becomes the
                             macro's caller */
     TN__JINJA_MACRO_AT,  /* macro name(d ...): b ... ; field uses is set */

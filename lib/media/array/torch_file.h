@@ -18,7 +18,8 @@ struct tn_torch_file {
     tn__zip zip;             /* of the new format */
     bool is_zip;
     bool swapped;            /* elements have the other byte order */
-    const char *folder;      /* in the archive: "archive" */
+    const char *folder;      /* the folder within the zip file that contains
+                                data.pkl; PyTorch usually calls it "archive" */
     tn__pickle pickle;       /* owns values, names and storages */
     tn__torch_entry *entry;  /* owned, in the order of the tree */
     tn__torch_entry **sorted;/* owned, by name */

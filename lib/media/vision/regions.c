@@ -459,7 +459,8 @@ static tn_status check_regions(const char *call, tn_tensor *boxes,
                                    "boxes[%lld] is in image %g, but there are "
                                    "%lld images",
                                    (long long)i, r[0], (long long)j->images);
-        /* the number of terms, roughly: four for each sample, or a pixel */
+        /* An upper bound of the number of terms. roi_align has four terms for each
+         * sample, roi_pool one for each pixel of a cell. */
         double start, bin, terms = pools ? 1 : 4;
         for (int k = 0; k < 2; k++) {
             const double cells = (double)j->out[k];

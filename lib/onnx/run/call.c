@@ -124,8 +124,9 @@ bool tn__onnx_may_make(tn__onnx_call *c, tn_dims_list shape)
     if (!c->folds || numel <= MAX_FOLDED)
         return true;
     tn__onnx_refuse(c, TN_ERR_MEMORY,
-                    "the result is too large to be computed when the model is "
-                    "opened");
+                    "the result has %lld elements; at most %d are computed in "
+                    "advance, when the model is opened",
+                    (long long)numel, MAX_FOLDED);
     return false;
 }
 
