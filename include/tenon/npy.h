@@ -141,9 +141,10 @@ TN_API const char *tn_npz_name(const tn_npz *file, int i);
 /* Returns whether there is an array of that name. Cannot fail. */
 TN_API bool tn_npz_has(const tn_npz *file, const char *name);
 
-/* Reads the array of that name, like tn_npy_load. Returns NULL with TN_ERR_ARGUMENT if there is no array of that name, TN_ERR_IO
- * if the file cannot be read or was written to since it was opened,
- * TN_ERR_FORMAT if the member is damaged, or as tn_npy_load does. */
+/* Reads the array of that name, like tn_npy_load. Returns NULL with
+ * TN_ERR_ARGUMENT if there is no array of that name, TN_ERR_IO if the file
+ * cannot be read or was written to since it was opened, TN_ERR_FORMAT if the
+ * member is damaged, or as tn_npy_load does. */
 #define TN_NPZ_TENSOR_OPTIONS_LIST(X) X(tn_dtype, view, TN_DTYPE_NONE)
 TN_OPTIONS_STRUCT(tn_npz_tensor, TN_NPZ_TENSOR_OPTIONS_LIST);
 #define TN_NPZ_TENSOR_OPTIONS                                                 \

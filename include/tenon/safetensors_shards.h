@@ -8,7 +8,7 @@
  *     // llama/model.safetensors.index.json
  *     tn_safetensors_shards *shards =
  *         tn_safetensors_shards_open("llama/model.safetensors.index.json");
- *     tn_tensor *w = tn_safetensors_shards_tensor(file, "lm_head.weight");
+ *     tn_tensor *w = tn_safetensors_shards_tensor(shards, "lm_head.weight");
  *
  * Threads: A tn_safetensors_shards does not change. Any thread may read from it.
  */

@@ -541,8 +541,10 @@ static bool fill_next(tn_batch *batch, tn_loader *loader, const void *caller)
         if (got == 0 && loader->stream)
             return false;
     }
+    /* loader->next batches have been taken; the last may be shorter */
     if (got == 0 && loader->skipped > 0 &&
-        loader->skipped >= loader->order_count)
+        loader->skipped >= (loader->next - 1) * loader->batch_size +
+                               batch_samples(loader, loader->next - 1))
         tn__fail(TN_ERR_STATE,
                  "batch_next: {loader:}all %lld samples of the epoch failed and "
                  "were skipped; the log has their errors (TENON_LOG=1)",

@@ -204,6 +204,13 @@ static void test_failures(void)
         ok(tn_error() && strstr(tn_error(), "all 40 samples"),
            "that has their number");
         tn_error_clear();
+        is_int(end_of(tn_loader_new(set, .batch_size = 7, .drop_last = true,
+                                    .workers = workers,
+                                    .on_error = TN_ON_ERROR_SKIP)),
+               TN_ERR_STATE, "also if the last samples are dropped");
+        ok(tn_error() && strstr(tn_error(), "all 35 samples"),
+           "which do not count");
+        tn_error_clear();
         is_bad = none;
         is_int(end_of(tn_loader_new(set, .batch_size = BATCH,
                                     .workers = workers,

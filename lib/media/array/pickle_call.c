@@ -494,8 +494,22 @@ static tn__pickle_value *tensor_of(tn__pickle *pickle,
     return value;
 }
 
-/* _rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks): hooks
- * are functions, so there must be none. The tensor requires no gradient here. */
+/* Rejects metadata, such as {"neg": True}: a tensor whose elements are stored
+ * with the opposite sign. */
+static bool has_metadata(tn__pickle *pickle, const tn__pickle_value *arguments,
+                         size_t i)
+{
+    const tn__pickle_value *metadata = argument(arguments, i, TN__PICKLE_DICT);
+    if (metadata && metadata->count)
+        tn__pickle_fail(pickle, TN_ERR_UNSUPPORTED,
+                        "a tensor with metadata, such as the negative bit: "
+                        "save x.resolve_conj().resolve_neg()");
+    return metadata && metadata->count;
+}
+
+/* _rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks,
+ * [metadata]): hooks are functions, so there must be none. The tensor requires
+ * no gradient here. */
 static tn__pickle_value *make_tensor(tn__pickle *pickle,
                                      const tn__pickle_value *arguments)
 {
@@ -503,18 +517,22 @@ static tn__pickle_value *make_tensor(tn__pickle *pickle,
     if (hooks && hooks->count)
         return tn__pickle_fail(pickle, TN_ERR_UNSUPPORTED,
                                "a tensor with backward hooks");
-    return tensor_of(pickle, arguments, NULL);
+    return has_metadata(pickle, arguments, 6)
+               ? NULL
+               : tensor_of(pickle, arguments, NULL);
 }
 
-/* _rebuild_tensor_v3(storage, offset, size, stride, requires_grad, hooks, dtype)
- * is for dtypes without a storage class. */
+/* _rebuild_tensor_v3(storage, offset, size, stride, requires_grad, hooks, dtype,
+ * [metadata]) is for dtypes without a storage class. */
 static tn__pickle_value *
 make_tensor_of_dtype(tn__pickle *pickle, const tn__pickle_value *arguments)
 {
     const tn__pickle_value *dtype = argument(arguments, 6, TN__PICKLE_NAME);
     if (!dtype || !tn__pickle_name_text(dtype->name))
         return mistaken(pickle, "_rebuild_tensor_v3");
-    return tensor_of(pickle, arguments, dtype->name->dtype);
+    return has_metadata(pickle, arguments, 7)
+               ? NULL
+               : tensor_of(pickle, arguments, dtype->name->dtype);
 }
 
 /* _rebuild_parameter(data, requires_grad, hooks, [state]) */

@@ -139,23 +139,25 @@ static bool check_number(const char *call, const char *name, double value)
 }
 
 /* The size of a rotated image, as torchvision and Pillow compute it: of the
- * corners' bounding box, rounded outward, but not for the last 1e-4. */
+ * corners' bounding box, rounded outward, but not for the last 1e-4. In float32,
+ * as torchvision: float64 would be just below a whole number more often. */
 static void expanded(const matrix *r, const tn__pixels *in, int64_t *out_h,
                      int64_t *out_w)
 {
     const double half[] = {0.5 * (double)in->w, 0.5 * (double)in->h};
     int64_t size[2];
     for (int axis = 0; axis < 2; axis++) {
-        double low = HUGE_VAL, high = -HUGE_VAL;
+        float low = HUGE_VALF, high = -HUGE_VALF;
         for (int i = 0; i < 4; i++) {
-            const double p = r->m[3 * axis] * (i & 1 ? half[0] : -half[0]) +
-                             r->m[3 * axis + 1] * (i & 2 ? half[1] : -half[1]) +
-                             r->m[3 * axis + 2] + half[axis];
+            const float p =
+                (float)(r->m[3 * axis] * (i & 1 ? half[0] : -half[0]) +
+                        r->m[3 * axis + 1] * (i & 2 ? half[1] : -half[1]) +
+                        r->m[3 * axis + 2] + half[axis]);
             low = p < low ? p : low;
             high = p > high ? p : high;
         }
-        size[axis] = (int64_t)(ceil(trunc(high * 1e4) * 1e-4) -
-                               floor(trunc(low * 1e4) * 1e-4));
+        size[axis] = (int64_t)(ceilf(truncf(high * 1e4f) * 1e-4f) -
+                               floorf(truncf(low * 1e4f) * 1e-4f));
     }
     *out_w = size[0];
     *out_h = size[1];

@@ -111,6 +111,10 @@ tn_tensor *tn_spectrogram_with(tn_tensor *waveform, int64_t n_fft,
         tn__sound_choice(call, "pad_mode", o.pad_mode, pad_modes, false) < 0 ||
         !tn__sound_check_int(call, "pad", o.pad, 0, MOST))
         return NULL;
+    const tn_option_need need = {"pad_mode", o.center, "without center",
+                                 "set .center = true"};
+    if (tn_options_check_needs(tn_spectrogram_type(), &o, &need, 1) < 0)
+        return NULL;
     if (!(o.power >= 0) || isinf(o.power)) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "power",
                                  "power is %g; expected 0 or more", o.power);

@@ -457,6 +457,18 @@ static void test_dtypes(tn_tensor *u8)
     tn_error_clear();
 }
 
+/* The sizes are torchvision's. In float64, the corners of the second one are
+ * just below whole numbers, and the result would be a row larger. */
+static void test_expanded_size(void)
+{
+    tn_tensor *x = tn_zeros(tn_dims(1, 61, 47), .dtype = TN_U8);
+    tn_tensor *y = tn_image_rotate(x, 90, .expand = true);
+    is_int(tn_tensor_size(y, 1), 47, "a quarter turn exchanges the sides");
+    y = tn_image_rotate(x, 90, .expand = true, .center_x = 5, .center_y = 7);
+    is_int(tn_tensor_size(y, 1), 47, "about another centre, too");
+    is_int(tn_tensor_size(y, 2), 61, "in both directions");
+}
+
 int main(void)
 {
     plan_later();
@@ -471,5 +483,6 @@ int main(void)
     test_seeds(u8);
     test_distributions(u8);
     test_dtypes(u8);
+    test_expanded_size();
     return done_testing();
 }

@@ -241,6 +241,13 @@ static void check_wrong(void)
             "too short", "a waveform that is too short to be reflected");
     refused(!tn_spectrogram(tn_ones(tn_dims(63)), 64, .center = false),
             TN_ERR_SHAPE, "too short", "and one without a frame");
+    refused(!tn_spectrogram(x, 64, .center = false, .pad_mode = "constant"),
+            TN_ERR_ARGUMENT, "no effect without center",
+            "padding that nothing needs");
+    refused(!tn_mel_spectrogram(x, 16000, .n_fft = 64, .n_mels = 8,
+                                .center = false, .pad_mode = "constant"),
+            TN_ERR_ARGUMENT, "mel_spectrogram: .pad_mode has no effect",
+            "also for mel filters");
     refused(!tn_inverse_spectrogram(tn_ones(tn_dims(9, 4, 3)), 16),
             TN_ERR_SHAPE, "(..., 9, frames, 2)", "no complex numbers");
     refused(!tn_inverse_spectrogram(tn_ones(tn_dims(9, 4, 2)), 16,
