@@ -139,9 +139,10 @@ static tn_status save_shards(job *j)
         int end = first;
         while (end < j->count && j->shard[end] == s)
             end++;
-        status = tn_safetensors_save(shard_path(j, s), j->names + first,
-                                     j->tensors + first, end - first, format,
-                                     1);
+        /* both lists may be NULL if there are no tensors */
+        status = tn_safetensors_save(
+            shard_path(j, s), end > first ? j->names + first : NULL,
+            end > first ? j->tensors + first : NULL, end - first, format, 1);
         first = end;
     }
     tn_error_rename("safetensors_save", call,
