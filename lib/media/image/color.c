@@ -1,6 +1,6 @@
 /* color.c: brightness, contrast, saturation, hue and grey. Computed in float32;
  * uint8 is rounded as torchvision does. */
-#include <media/image/host.h>
+#include <media/image/image_tensor.h>
 
 #include <math.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef TN_MEDIA_IMAGE_CONVERT_H
 #define TN_MEDIA_IMAGE_CONVERT_H
 
-#include <media/image/host.h>
+#include <media/image/image_tensor.h>
 
 /* Returns the offset of a centred crop: (in - crop) / 2, rounded to even, as
  * Python rounds. */

@@ -8,7 +8,7 @@
 #include <tenon/io.h>
 #include <tenon/ops.h>
 
-#include <media/image/host.h>
+#include <media/image/image_tensor.h>
 
 /* ---- the data set: rows of two tensors, perhaps with a transform -------- */
 

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <tenon/ops.h>
 
-#include <media/image/host.h>
+#include <media/image/image_tensor.h>
 
 /* Folders below a class. A symbolic link to a folder above would have no end.
  * */

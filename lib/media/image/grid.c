@@ -1,5 +1,5 @@
 /* grid.c: a batch of images as one image. */
-#include <media/image/host.h>
+#include <media/image/image_tensor.h>
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 # What this room adds to the build: see the head of Makefile.am.
 libtenon_media_la_SOURCES += \
-	lib/media/image/host.c lib/media/image/host.h \
+	lib/media/image/image_tensor.c lib/media/image/image_tensor.h \
 	lib/media/image/format.h lib/media/image/format.c \
 	lib/media/image/exif.c \
 	lib/media/image/png.c lib/media/image/jpeg.c \

@@ -1,5 +1,5 @@
 /* random.c: random transforms: each draws numbers and calls the transform. */
-#include <media/image/host.h>
+#include <media/image/image_tensor.h>
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* raster.c: converts between rasters (rows of interleaved samples, as files
  * have them) and tensors: channels, dtype, layout and orientation in one pass.
  * */
-#include <media/image/host.h>
+#include <media/image/image_tensor.h>
 #include <media/image/raster.h>
 
 #include <math.h>

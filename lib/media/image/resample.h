@@ -2,7 +2,7 @@
 #ifndef TN_MEDIA_IMAGE_RESAMPLE_H
 #define TN_MEDIA_IMAGE_RESAMPLE_H
 
-#include <media/image/host.h>
+#include <media/image/image_tensor.h>
 
 typedef enum tn__mode {
     TN__NEAREST,

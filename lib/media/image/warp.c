@@ -3,7 +3,7 @@
  * The inverse matrix maps a pixel of the result to a place in the image. Places
  * are measured from the image's centre, and computed in float32 in the order of
  * torchvision's grid, so that "nearest" chooses the same pixels. */
-#include <media/image/host.h>
+#include <media/image/image_tensor.h>
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* host.h: images in memory of the CPU, which all files of this folder share. */
-#ifndef TN_MEDIA_IMAGE_HOST_H
-#define TN_MEDIA_IMAGE_HOST_H
+/* image_tensor.h: images in memory of the CPU, which all files of this folder share. */
+#ifndef TN_MEDIA_IMAGE_IMAGE_TENSOR_H
+#define TN_MEDIA_IMAGE_IMAGE_TENSOR_H
 
 #include <tenon/options.h>
 #include <tenon/tensor.h>

@@ -1,5 +1,5 @@
-/* host.c: access to the elements of image tensors, and checks of arguments. */
-#include <media/image/host.h>
+/* image_tensor.c: the elements of image tensors, and checks of arguments. */
+#include <media/image/image_tensor.h>
 
 #include <stdio.h>
 #include <string.h>
