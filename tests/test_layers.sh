@@ -60,13 +60,13 @@ is_empty "$(awk -F '\t' '/^lib\// && $3 { print $1 ": \"" $2 "\"" }' \
 # and the plugin ABI.
 cat >"$scratch/rooms.awk" <<'AWK'
     BEGIN {
-        n = split("base json device tensor kernel source ops autograd graph trace io " \
+        n = split("base json device tensor kernel source ops autograd graph compile trace io " \
                   "data dist", order, " ")
         for (i = 1; i <= n; i++) rank[order[i]] = i
         n = split("nn optim distributions", order, " ")
         for (i = 1; i <= n; i++) rank[order[i]] = 20
 
-        n = split("base device tensor autograd graph trace io data dist nn " \
+        n = split("base device tensor autograd graph compile trace io data dist nn " \
                   "optim distributions", order, " ")
         for (i = 1; i <= n; i++) room_of[order[i] ".h"] = order[i]
         room_of["types.h"] = room_of["plugin.h"] = "abi"

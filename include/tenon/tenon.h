@@ -31,6 +31,7 @@
 #include <tenon/distributions.h>
 #include <tenon/error.h>
 #include <tenon/grad_scaler.h>
+#include <tenon/compile.h>
 #include <tenon/graph.h>
 #include <tenon/hook.h>
 #include <tenon/io.h>

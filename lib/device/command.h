@@ -16,6 +16,12 @@ struct tn__command {
      * 1. An attention has them in its arguments. */
     size_t draw;
     uint32_t draw_at;
+    /* Parameters of a launch that each replay reads again from a number of the
+     * program (tn_late_number). */
+    struct tn__late_param late[TN__LATE_MAX];
+    uint32_t late_count;
+    bool moves; /* true if the operands have other memory in each replay; then
+                 * the device does not capture the command */
     const tn_program *program; /* program and built are set if the command is a
                                 * launch */
     tn_built *built;

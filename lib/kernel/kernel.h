@@ -100,6 +100,8 @@ const tn__kernel *tn__def_kernel(const tn__def *def, const tn_dtype *dtype);
 /* Returns the program of a kernel, with its instructions in stages. It is made
  * once. Its operands are the kernel's inputs, then its outputs. */
 const tn_program *tn__kernel_program(const tn__kernel *kernel);
+/* Returns the kernel of a program that tn__kernel_program returned. */
+const tn__kernel *tn__program_kernel(const tn_program *program);
 
 /* ---- gradients --------------------------------------------------------- */
 
