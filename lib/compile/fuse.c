@@ -105,7 +105,8 @@ static void find_dependencies(fusion *f)
             const tn__access *x = &f->capture->use[list[i].use].access;
             const tn__access *y = &f->capture->use[list[j].use].access;
             if ((x->writes || y->writes) && list[i].step != list[j].step &&
-                overlap(x, y))
+                overlap(x, y) && !f->dead[list[i].step - f->first] &&
+                !f->dead[list[j].step - f->first])
                 put(before_of(f, list[i].step - f->first),
                     list[j].step - f->first);
         }
@@ -122,7 +123,7 @@ static void find_dependencies(fusion *f)
 static bool something_between(const fusion *f, size_t x, size_t y)
 {
     for (size_t g = 0; g < f->count; g++)
-        if (g != x && g != y && f->group[g] && !f->dead[g] &&
+        if (g != x && g != y && f->group[g] &&
             ((has(before_of(f, y), g) && has(before_of(f, g), x)) ||
              (has(before_of(f, x), g) && has(before_of(f, g), y))))
             return true;
@@ -585,10 +586,13 @@ static bool make_groups(fusion *f, bool fuse)
 }
 
 /* Appends the groups of a window in an order in which they can run: of the
- * groups that can run next, the one with the lowest step is first. */
-static void append_in_order(fusion *f, tn__grouping *grouping)
+ * groups that can run next, the one with the lowest index is first. */
+static bool append_in_order(fusion *f, tn__grouping *grouping)
 {
-    for (size_t left = f->count; left > 0; left--) {
+    size_t left = 0;
+    for (size_t g = 0; g < f->count; g++)
+        left += f->group[g] != NULL;
+    for (; left > 0; left--) {
         size_t next = f->count;
         for (size_t g = 0; g < f->count && next == f->count; g++) {
             bool ready = f->group[g] != NULL;
@@ -597,14 +601,19 @@ static void append_in_order(fusion *f, tn__grouping *grouping)
             if (ready)
                 next = g;
         }
-        if (next == f->count)
-            return;
+        if (next == f->count) {
+            tn__fail(TN_ERR_STATE, "compile: fused launches depend on each "
+                     "other; this is a fault of the library: report it, and "
+                     "compile with .fuse = false");
+            return false;
+        }
         if (f->dead[next])
             group_free(f->group[next]);
         else
             grouping->group[grouping->count++] = f->group[next];
         f->group[next] = NULL;
     }
+    return true;
 }
 
 static bool group_window(const tn__capture *capture, size_t first, size_t count,
@@ -619,9 +628,7 @@ static bool group_window(const tn__capture *capture, size_t first, size_t count,
                 list_uses(&f);
     if (done)
         find_dependencies(&f);
-    done = done && (!fuse || fuse_all(&f));
-    if (done)
-        append_in_order(&f, grouping);
+    done = done && (!fuse || fuse_all(&f)) && append_in_order(&f, grouping);
     for (size_t i = 0; i < count && f.group; i++)
         group_free(f.group[i]);
     tn__free(f.group);

@@ -12,3 +12,5 @@ tenoninclude_HEADERS += include/tenon/compile.h
 EXTRA_DIST += lib/compile/README.md
 check_PROGRAMS += tests/compile/test_compile
 tests_compile_test_compile_SOURCES = tests/compile/test_compile.c
+check_PROGRAMS += tests/compile/test_random
+tests_compile_test_random_SOURCES = tests/compile/test_random.c
